@@ -161,7 +161,7 @@ func (h *History) Trouble() string {
 	if h.fault == nil {
 		return ""
 	}
-	return "the newest diagnosis could not be written down: " + h.fault.Error()
+	return "the newest diagnosis could not be recorded: " + h.fault.Error()
 }
 
 // Report waits for a diagnosis later than after, and gives the newest: its time and the JSON of its Report, not to be changed. At once

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capabilities is a set of capabilities(7): bit n stands for capability n, unix.CAP_NET_ADMIN and so on.
+// Capabilities is a set of capabilities(7): bit n is capability n, unix.CAP_NET_ADMIN and so on.
 type Capabilities uint64
 
-// Has says whether the capability is in the set.
+// Has reports whether the set contains the capability.
 func (c Capabilities) Has(capability int) bool {
 	return capability >= 0 && capability < 64 && c>>uint(capability)&1 != 0
 }
 
-// Names lists the set as "CAP_NET_ADMIN"; one that culprit does not know is "CAP_41".
+// Names lists the set as "CAP_NET_ADMIN"; a capability without a known name is "CAP_41".
 func (c Capabilities) Names() []string {
 	list := []string{}
 	for i := range 64 {
@@ -44,8 +44,9 @@ var capabilityNames = [...]string{"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "F
 	"LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP", "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ",
 	"PERFMON", "BPF", "CHECKPOINT_RESTORE"}
 
-// Capabilities returns the effective capabilities of the calling thread. Within a user namespace they
-// hold only for what that namespace owns: ask a feature whether something works.
+// Capabilities returns the effective capabilities of the calling thread. In a user namespace they
+// hold only for what that namespace owns; a feature.Feature answers whether something works. The
+// error is of /proc/thread-self/status.
 func (r Root) Capabilities() (Capabilities, error) {
 	path := r.InProc("thread-self/status")
 	b, err := os.ReadFile(path)
@@ -64,7 +65,8 @@ func (r Root) Capabilities() (Capabilities, error) {
 	return 0, fmt.Errorf("no CapEff in %s: %w", path, measure.ErrUnclear)
 }
 
-// MayBPF reports whether the kernel lets a process with these capabilities load the programs that culprit uses.
+// MayBPF reports whether the kernel lets a process with these capabilities load the programs of
+// package bpf.
 func (c Capabilities) MayBPF() bool {
 	return c.Has(unix.CAP_SYS_ADMIN) || c.Has(unix.CAP_BPF) && c.Has(unix.CAP_PERFMON)
 }

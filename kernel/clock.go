@@ -8,28 +8,32 @@ import (
 
 // Instant is one moment on two clocks.
 type Instant struct {
-	Wall measure.Time // CLOCK_REALTIME: may be set, may go back
-	Mono measure.Span // CLOCK_MONOTONIC: since boot without suspended time, never goes back; BPF's ktime_get_ns and Go's runtime have it too
+	// Wall is CLOCK_REALTIME: it can be set and can go back.
+	Wall measure.Time
+	// Mono is CLOCK_MONOTONIC: time since boot without suspended time. It never goes back. BPF's
+	// bpf_ktime_get_ns and Go's runtime use it too.
+	Mono measure.Span
 }
 
-// Now reads both clocks. They are read one after the other: a few hundred nanoseconds apart, more if the thread loses its CPU in
-// between, which moves Wall and never a length.
+// Now reads both clocks, Mono first. The readings are some hundred nanoseconds apart, more when the
+// thread loses its CPU in between. That affects Wall and never a length.
 func Now() Instant {
 	mono := readClock(unix.CLOCK_MONOTONIC)
 	return Instant{measure.Time(readClock(unix.CLOCK_REALTIME)), measure.Span(mono)}
 }
 
-// Since gives the measured interval from an earlier instant to i: its end from the wall clock, its length from the monotonic one.
+// Since returns the interval from an earlier instant to i. Its end is from the wall clock, its
+// length from the monotonic clock.
 func (i Instant) Since(earlier Instant) measure.Interval {
 	return measure.Interval{Start: i.Wall.Add(earlier.Mono - i.Mono), End: i.Wall}
 }
 
-// Uptime gives the time since boot with suspended time (CLOCK_BOOTTIME): the clock of /proc/uptime and of the start
-// times in /proc/PID/stat. In a time namespace it is that namespace's, as those files are.
+// Uptime returns the time since boot with suspended time (CLOCK_BOOTTIME). It is the clock of
+// /proc/uptime and of the start times in /proc/PID/stat, also in a time namespace.
 func Uptime() measure.Span { return measure.Span(readClock(unix.CLOCK_BOOTTIME)) }
 
-// BootTime gives the wall-clock time of boot as the wall clock has it now: it differs by microseconds from call to call,
-// and by as much as the clock was set in between. Keep the first one where times must agree with each other.
+// BootTime returns the wall-clock time of boot. It differs by microseconds from call to call, and
+// by as much as the wall clock was set in between. Callers that compare times keep the first one.
 func BootTime() measure.Time {
 	up := Uptime()
 	return Now().Wall.Add(-up)
@@ -39,7 +43,7 @@ func BootTime() measure.Time {
 // subtracts two of them stays on the thread: runtime.LockOSThread.
 func ThreadTime() measure.Span { return measure.Span(readClock(unix.CLOCK_THREAD_CPUTIME_ID)) }
 
-// ProcessTime gives the CPU time of this process, all threads: CLOCK_PROCESS_CPUTIME_ID.
+// ProcessTime returns the CPU time of all threads of this process (CLOCK_PROCESS_CPUTIME_ID).
 func ProcessTime() measure.Span { return measure.Span(readClock(unix.CLOCK_PROCESS_CPUTIME_ID)) }
 
 func readClock(id int32) int64 {
@@ -53,8 +57,8 @@ func readClock(id int32) int64 {
 // defaultTicks is USER_HZ on every architecture that Go compiles for.
 const defaultTicks = 100
 
-// TicksPerSecond gives USER_HZ, the unit of times in /proc/stat and /proc/PID/stat, as the kernel told this process when
-// it started (AT_CLKTCK, getauxval(3)); 100 if it did not. The file of another machine may have another.
+// TicksPerSecond returns USER_HZ, the unit of times in /proc/stat and /proc/PID/stat (AT_CLKTCK,
+// getauxval(3)); 100 where the kernel does not say. Captured files may have another unit.
 func TicksPerSecond() int {
 	vec, err := unix.Auxv()
 	if err != nil {
@@ -69,5 +73,6 @@ func TicksPerSecond() int {
 	return defaultTicks
 }
 
-// PageSize gives the bytes of a page: the unit of /proc/PID/statm and of most memory counters in /proc/vmstat.
+// PageSize returns the bytes of a page, the unit of /proc/PID/statm and of most counters in
+// /proc/vmstat.
 func PageSize() int { return unix.Getpagesize() }

@@ -9,16 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errno is a failed system call. It answers errors.Is in the words of culprit and unwraps to the unix.Errno; boxing it
-// costs no allocation (Go keeps small integers ready), so processes that vanish in mid-read cost nothing.
+// Errno is a failed system call. errors.Is maps it to the errors of package measure and fs, and
+// errors.As finds the unix.Errno. It is converted to error without an allocation, since Go keeps
+// small integers ready.
 type Errno unix.Errno
 
 func (e Errno) Error() string { return unix.Errno(e).Error() }
 
-// Unwrap gives the unix.Errno, for errors.Is(err, unix.EINVAL).
+// Unwrap returns the unix.Errno, for errors.Is(err, unix.EINVAL).
 func (e Errno) Unwrap() error { return unix.Errno(e) }
 
-// Is groups errnos by what the kernel means by them.
+// Is reports whether the errno means target: fs.ErrNotExist, fs.ErrPermission, measure.ErrDenied or
+// measure.ErrUnsupported.
 func (e Errno) Is(target error) bool {
 	switch unix.Errno(e) {
 	case unix.ENOENT, // no such name
@@ -36,7 +38,8 @@ func (e Errno) Is(target error) bool {
 	return false
 }
 
-// AsError makes an error of what a wrapper of package unix returned; nil stays nil.
+// AsError returns the Errno in an error of package unix, err itself when there is none, and nil for
+// nil.
 func AsError(err error) error {
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		if e == 0 {

@@ -19,10 +19,9 @@ var rights = sync.OnceValue(func() Capabilities {
 	return c
 })
 
-// Refused returns the error of something that the kernel refused for want of all of the given
-// capabilities. It asks only for those that this process lacks; or is what does as well, ""
-// nothing. Where it holds them all, it asks for nothing and says who may refuse then. errors.Is
-// measure.ErrDenied.
+// Refused returns the error of an operation that requires all of the capabilities. It names those
+// that this process lacks; or is an alternative to them, "" if there is none. If the process holds
+// all, the error names what may refuse it then. errors.Is measure.ErrDenied.
 func Refused(doing, or string, capabilities ...int) error {
 	return refused(rights(), doing, or, capabilities)
 }
@@ -44,9 +43,9 @@ func refused(have Capabilities, doing, or string, capabilities []int) error {
 	return &measure.Denied{Doing: doing, Needs: needs}
 }
 
-// RefusedNote returns the note about something that the kernel refused for want of all of the given
-// capabilities: lacking, which names them, or, where they are held, one that starts with what and
-// asks for nothing.
+// RefusedNote returns a note about an operation that requires all of the capabilities: lacking,
+// which names them, or, where this process holds them, a note that begins with what and asks for
+// nothing.
 func RefusedNote(lacking, what string, capabilities ...int) string {
 	return refusedNote(rights(), lacking, what, capabilities)
 }
@@ -62,7 +61,7 @@ func refusedNote(have Capabilities, note, what string, capabilities []int) strin
 func Holds(capabilities ...int) bool { return len(lacking(rights(), capabilities)) == 0 }
 
 // lacking returns the names of the capabilities that are not held. CAP_SYS_ADMIN includes those
-// that were parts of it until Linux 5.8 and 5.9 (perfmon_capable, bpf_capable,
+// that were split from it in Linux 5.8 and 5.9 (perfmon_capable, bpf_capable,
 // checkpoint_restore_ns_capable).
 func lacking(have Capabilities, capabilities []int) (names []string) {
 	for _, c := range capabilities {
@@ -87,7 +86,8 @@ func names(capabilities []int) string {
 	return strings.Join(all, " and ")
 }
 
-// refusedThoughHeld is something that the kernel refused to a holder of the capabilities for it.
+// refusedThoughHeld is an operation that the kernel refused although the process holds its
+// capabilities.
 type refusedThoughHeld struct{ doing, held string }
 
 // Error returns one line that asks for no right.

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ResidentMemory gives the bytes of memory that this process holds: /proc/self/statm, the second number, in pages. 0 where it can't
-// be read.
+// ResidentMemory returns the resident bytes of this process (/proc/self/statm, second number); 0
+// where it can't be read.
 func ResidentMemory() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"culprit/measure"
 )
 
-// clockPatience is how far the wall clock may be set back before a run by the wall clock stops waiting for it. Those seconds are lived
-// twice and have one place in an archive: the reading after them covers both. For longer that would be blindness.
-const clockPatience = 10 * measure.Second
+// maxClockWait is how far the wall clock may be set back while Ticks still waits for it. The
+// archive has one place for the seconds that come twice: the next reading covers both. After a
+// larger step readings go on at once.
+const maxClockWait = 10 * measure.Second
 
-// Ticks plans when a source reads. Used by one goroutine.
+// Ticks plans when a source reads. It is used by one goroutine.
 type Ticks struct {
 	step  time.Duration
 	sleep func(time.Duration) error // until then, or the context ends
@@ -24,18 +25,22 @@ type Ticks struct {
 	now  func() measure.Time // the wall clock
 }
 
-// PlanTicks plans the ticks of a measure.Source that begins now (from = 0), whenever its first wait is, or when the wall clock says from.
+// PlanTicks plans ticks of a measure.Source, one per step. from 0: the first tick is now. Otherwise
+// the first tick is when the wall clock shows from. Ticks end with ctx.
 func PlanTicks(ctx context.Context, step measure.Span, from measure.Time) *Ticks {
 	return &Ticks{step: step.AsDuration(), next: time.Now(), wall: from, now: wallClock,
 		sleep: func(d time.Duration) error { return sleep(ctx, d) }}
 }
 
-// mostLead is the part of a step by which readings may come before the whole steps; see Wait.
-const mostLead = 20
+// leadShare is the part of a step by which readings may begin early; see Wait.
+const leadShare = 20
 
-// Wait waits for the next reading. False: the context ended. The one after it is planned when Wait is called again, so that it is
-// after the time that the reading took. In a run that counts from its start the readings after the first begin so much before the whole steps as the
-// first one took, at most a 20th of a step: what a look of ten seconds found is then told after ten seconds, however much there is to read.
+// Wait waits for the next tick and returns false when the context has ended. A tick that is already
+// past is left out.
+//
+// Ticks that count from the start begin early, by the time that the first reading took and by at
+// most a 20th of a step. So ten seconds of sampling print after ten seconds, however much there is
+// to read.
 func (t *Ticks) Wait() bool {
 	if t.wall != 0 {
 		return t.waitWall()
@@ -45,7 +50,7 @@ func (t *Ticks) Wait() bool {
 		return t.sleep(0) == nil
 	}
 	if !t.first.IsZero() {
-		t.next = t.next.Add(-min(time.Since(t.first), t.step/mostLead))
+		t.next = t.next.Add(-min(time.Since(t.first), t.step/leadShare))
 		t.first = time.Time{}
 	}
 	t.next = t.next.Add(t.step)
@@ -59,7 +64,8 @@ func (t *Ticks) waitWall() bool {
 	step := measure.Time(t.step)
 	now := t.now()
 	if t.begun {
-		// The next after the tick planned, or after now when that is later. A clock that was set back is waited for.
+		// One step after the planned tick or after now, the later one. A clock that was set back is
+		// waited for.
 		t.wall = max(t.wall-t.wall%step, now-now%step) + step
 	}
 	t.begun = true
@@ -68,7 +74,7 @@ func (t *Ticks) waitWall() bool {
 		if left <= 0 {
 			return t.sleep(0) == nil
 		}
-		if left > measure.Span(t.step)+clockPatience {
+		if left > measure.Span(t.step)+maxClockWait {
 			t.wall = now - now%step + step
 			left = t.wall.Sub(now)
 		}

@@ -82,7 +82,7 @@ func TestTicksLead(t *testing.T) {
 		p.first = p.first.Add(-took)
 		p.Wait()
 		lead := start.Add(step).Sub(p.next)
-		if lead < min(took, step/mostLead) || lead > step/mostLead {
+		if lead < min(took, step/leadShare) || lead > step/leadShare {
 			t.Errorf("the first reading took %v, and the second is %v before the step", took, lead)
 		}
 		before := p.next

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnreadNote returns the note about processes that may not be looked into: lacking, the words that ask
-// for the capabilities, or where those are held what says so.
+// UnreadNote returns a note about processes that can't be read: lacking, which asks for the
+// capabilities, or a note that asks for nothing where this process holds them.
 func UnreadNote(lacking string, capabilities ...int) string {
 	if Holds(capabilities...) {
 		return measure.UnreadProcesses()
@@ -15,7 +15,7 @@ func UnreadNote(lacking string, capabilities ...int) string {
 	return lacking
 }
 
-// protected is processes that may not be looked into though CAP_SYS_PTRACE is held. errors.Is
+// protected is the error of processes that can't be read although CAP_SYS_PTRACE is held. errors.Is
 // measure.ErrDenied.
 type protected struct{}
 
@@ -25,7 +25,7 @@ func (protected) Error() string { return measure.UnreadProcesses() }
 // Is makes errors.Is(err, measure.ErrDenied) true.
 func (protected) Is(target error) bool { return target == measure.ErrDenied }
 
-// unreadable returns the error of processes that may not be looked into.
+// Unreadable returns the error of processes that can't be read. errors.Is measure.ErrDenied.
 func Unreadable(doing string) error {
 	if Holds(unix.CAP_SYS_PTRACE) {
 		return protected{}

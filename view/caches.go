@@ -4,12 +4,13 @@ package view
 func Caches() *Tool {
 	return &Tool{
 		Name:  "caches",
-		Short: "kernel caches and tables: entries, buckets, entries per bucket, bytes, growth (slabtop, netstat -dn)",
-		Long: `One row a cache or table of the kernel. Where the number of hash buckets is known, ent/bkt is the mean length of a chain: above about 8 each look-up walks a list.
-growth is the change of entries per second; limit is where the kernel begins to refuse or evict. --slabs adds the kernel's slab caches (needs
-root on most machines), largest first.`,
-		Examples: []Example{{"culprit caches", "now"}, {"culprit caches 10", "growth, every ten seconds"}, {"culprit caches --slabs --sort bytes", "what the kernel's memory holds"}},
-		Flags:    []Flag{{Name: "slabs", Letter: "s", Help: "the slab caches too"}},
+		Short: "kernel caches and tables: entries, entries per bucket, bytes, growth (slabtop, netstat -dn)",
+		Long: `One row per cache or table of the kernel. ent/bkt is entries per hash bucket, the mean length of a
+chain, where the number of buckets is known: above about 8 each look-up walks a list. growth is the
+change of entries per second; limit is where the kernel begins to refuse or evict entries. --slabs
+adds the kernel's slab caches, largest first, which needs root on most machines.`,
+		Examples: []Example{{"culprit caches", "now"}, {"culprit caches 10", "growth, every ten seconds"}, {"culprit caches --slabs --sort bytes", "the largest users of kernel memory"}},
+		Flags:    []Flag{{Name: "slabs", Letter: "s", Help: "also slab caches"}},
 		Once:     true,
 		Ask: func(o Options) []string {
 			where := ` where cache !~ "slab:*"`
@@ -23,12 +24,12 @@ root on most machines), largest first.`,
 			t := &Table{View: "caches", Columns: []Column{
 				{Name: "netns", Help: "network namespace"},
 				{Name: "cache", Head: "Cache", Width: 22, Left: true, Help: "cache or table"},
-				{Name: "entries", Head: "entries", Width: 10, Help: "things in it"},
+				{Name: "entries", Head: "entries", Width: 10, Help: "number of entries"},
 				{Name: "buckets", Head: "buckets", Width: 9, Help: "hash buckets"},
 				{Name: "entries_per_bucket", Head: "ent/bkt", Decimals: 2, Width: 8, Help: "mean chain length"},
 				{Name: "bytes", Head: "bytes", Show: Humane, Width: 7, Help: "memory"},
 				{Name: "growth_per_s", Head: "growth/s", Decimals: 1, Width: 9, Help: "change of entries per second"},
-				{Name: "limit", Head: "limit", Width: 9, Help: "most that it may hold"},
+				{Name: "limit", Head: "limit", Width: 9, Help: "maximum number of entries"},
 			}}
 			p := NewPivot("netns", "cache")
 			entries, bytes := p.Add(f.Of("cache.entries")), p.Add(f.Of("cache.bytes"))

@@ -14,18 +14,21 @@ func CPU() *Tool {
 	return &Tool{
 		Name:  "cpu",
 		Short: "where each CPU's time goes (mpstat -P ALL)",
-		Long: `Shares of each CPU's time by mode, from /proc/stat, with mpstat's meaning: guest time is taken out of %usr and %nice,
-and the modes of a CPU add up to 100. The kernel counts most modes by sampling at each timer tick, so short bursts of work
-between two ticks may be missed. -x adds interrupts, softirqs and context switches per second (the kernel counts
-switches for the whole machine only). Work that always falls between two ticks is in no mode at all; it shows as %unacc (in wide terminals and in JSON), so that
-idle is right, where mpstat divides by what was counted and calls the CPU idle.`,
+		Long: `Shares of each CPU's time by mode, from /proc/stat. The modes mean what they mean in mpstat: guest
+time is taken out of %usr and %nice, and the modes of a CPU add up to 100.
+The kernel counts most modes by sampling at each timer tick, so short bursts of work between two
+ticks may be missed. Work that always falls between two ticks is in no mode. It is shown as %unacc,
+in wide terminals and in JSON, so that idle is right; mpstat divides by what was counted and calls
+such a CPU idle.
+-x adds interrupts, softirqs and context switches per second. The kernel counts context switches for
+the whole machine only.`,
 		Examples: []Example{
 			{"culprit cpu 1", "each CPU, every second"},
 			{"culprit cpu -x 5 3", "three times five seconds, with interrupts, softirqs and context switches"},
-			{"culprit cpu --json 1 | jq '.rows[] | select(.idle < 0.1) | .cpu'", "CPUs that are busy"},
+			{"culprit cpu --json 1 | jq '.rows[] | select(.idle < 0.1) | .cpu'", "busy CPUs"},
 		},
 		Flags: []Flag{{Name: "extended", Letter: "x", Help: "add interrupts, softirqs and context switches"},
-			{Name: "summary", Letter: "s", Help: "only the line of all CPUs together"}},
+			{Name: "summary", Letter: "s", Help: "only the line of all CPUs"}},
 		Ask: func(Options) []string {
 			return []string{"cpu.time by cpu,mode", "cpu.interrupts by cpu", "softirq.count by cpu", "sched.switches"}
 		},
@@ -57,7 +60,7 @@ func cpuColumns() []Column {
 			Help: "share of the CPU's time in mode " + mode})
 	}
 	extended := []Column{
-		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second: all lines of /proc/interrupts but TLB, which CAL counts already"},
+		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second: all lines of /proc/interrupts except TLB, which CAL includes"},
 		{Name: "softirqs_per_s", Head: "soft/s", Width: 7, Help: "softirqs raised per second"},
 		{Name: "switches_per_s", Head: "csw/s", Width: 7, Help: "context switches per second; only for all CPUs together"},
 	}

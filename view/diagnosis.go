@@ -24,7 +24,7 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		} else {
 			verdict := "Nothing is wrong here"
 			if len(r.Doubtful) > 0 {
-				verdict = "Nothing is found, and not all is ruled out"
+				verdict = "Nothing was found, but not everything is ruled out"
 			}
 			d.paragraph("", d.bold(verdict)+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
 			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
@@ -36,11 +36,11 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		sentences = d.finding(i+1, &f) || sentences
 	}
 	if sentences {
-		d.paragraph("", "The lines below each piece of evidence are sentences: culprit stat 'SENTENCE' 1 shows the number live.")
+		d.paragraph("", "The line below each piece of evidence is a query: culprit stat 'QUERY' 1 shows the number live.")
 		d.line("")
 	}
 	if len(r.Fine) > 0 {
-		d.line(d.bold("Innocent"))
+		d.line(d.bold("Ruled out"))
 		for _, e := range r.Fine {
 			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
 		}
@@ -116,7 +116,7 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 	d.hang("", fmt.Sprintf("%d. %s", n, severity), d.bold(Clean(f.Claim)))
 	how := fmt.Sprintf("confidence %.0f %%", float64(f.Confidence)*100)
 	if f.Explains.Known() {
-		how += fmt.Sprintf(", explains %.0f %% of it", float64(f.Explains)*100)
+		how += fmt.Sprintf(", accounts for %.0f %% of it", float64(f.Explains)*100)
 	}
 	d.line("   " + how)
 	for _, e := range f.Evidence {
@@ -130,7 +130,7 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 		d.hang("   ", "this explains:", Clean(s.Claim))
 	}
 	if len(f.Exonerated) > 0 {
-		d.hang("   ", "innocent:", Clean(strings.Join(f.Exonerated, ", ")))
+		d.hang("   ", "ruled out:", Clean(strings.Join(f.Exonerated, ", ")))
 	}
 	for _, a := range f.Against {
 		d.hang("   ", "but:", Clean(a))

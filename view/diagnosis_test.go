@@ -21,21 +21,21 @@ func TestDiagnosisForPeople(t *testing.T) {
 
 1. HIGH eth0 is full: 943 of 1000 Mbit/s; iperf3[123] sends
         99 % of it to 10.0.0.2.
-   confidence 92 %, explains 80 % of it
+   confidence 92 %, accounts for 80 % of it
    * tx 943 Mbit/s
        net.device.wire where device = "eth0"
    this explains: latency
-   innocent: cpu, disk
+   ruled out: cpu, disk
    but: it is short
    see it: ip -s link
    fix: tc x
    undo: tc y
    risk: low
 
-The lines below each piece of evidence are sentences:
-culprit stat 'SENTENCE' 1 shows the number live.
+The line below each piece of evidence is a query: culprit
+stat 'QUERY' 1 shows the number live.
 
-Innocent
+Ruled out
   cpu       93 % idle
 
 Checked cpu, disk.

@@ -7,16 +7,18 @@ func Disk() *Tool {
 	return &Tool{
 		Name:  "disk",
 		Short: "requests, throughput, waiting time, queue and utilisation of disks (iostat -x)",
-		Long: `One row a disk with iostat's columns; kB are 1024 bytes. await is the mean time of the requests that finished in the interval, from entering the
-queue to completion, in ms. aqu-sz is the mean number of requests in the queue or at the device. %util is the share of time in which
-the device had at least one request: an SSD or an array that serves many at once may be at 100 % and far from its limit - look at await and
-aqu-sz. Partitions with -p; idle virtual devices (loop, ram, zram) are left out unless they do something.`,
+		Long: `One row per disk, with iostat's columns; kB are 1024 bytes. await is the mean time, in ms, of the
+requests that finished in the interval, from entering the queue to completion. aqu-sz is the mean
+number of requests in the queue or at the device. %util is the share of time in which the device had
+at least one request. An SSD or an array that serves many requests at once may be at 100 % and far
+from its limit: look at await and aqu-sz.
+-p adds partitions. Idle virtual devices (loop, ram, zram) are hidden.`,
 		Examples: []Example{
 			{"culprit disk 1", "every second"},
 			{"culprit disk -p -w 5 3", "with partitions and all columns"},
 		},
-		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "partitions too"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Names: "disk.info by device", Help: "only these devices (comma list, * and ? match)"},
-			{Name: "idle", Letter: "z", Help: "leave out devices that did nothing"}},
+		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "also partitions"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Names: "disk.info by device", Help: "only these devices (comma list with * and ?)"},
+			{Name: "idle", Letter: "z", Help: "hide idle devices"}},
 		Ask: func(Options) []string {
 			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
 				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.inflight by device", "disk.info by device,kind,parent"}
@@ -38,21 +40,21 @@ func diskColumns() []Column {
 		{Name: "written_bytes_per_s", Head: "wkB/s", Show: KiB, Decimals: 2, Width: 8, Help: "written"},
 		{Name: "read_await_ns", Head: "r_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a read, ms"},
 		{Name: "write_await_ns", Head: "w_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a write, ms"},
-		{Name: "queue", Head: "aqu-sz", Decimals: 2, Width: 6, Help: "mean number of requests under way"},
-		{Name: "util", Head: "%util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the time with a request under way"},
+		{Name: "queue", Head: "aqu-sz", Decimals: 2, Width: 6, Help: "mean number of requests in the queue or at the device"},
+		{Name: "util", Head: "%util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the time with at least one request"},
 		{Name: "read_avg_bytes", Head: "rareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a read, KiB"},
 		{Name: "write_avg_bytes", Head: "wareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a write, KiB"},
-		{Name: "read_merges_per_s", Head: "rrqm/s", Decimals: 2, Width: 7, From: 120, Help: "reads merged into one before"},
-		{Name: "write_merges_per_s", Head: "wrqm/s", Decimals: 2, Width: 7, From: 120, Help: "writes merged into one before"},
+		{Name: "read_merges_per_s", Head: "rrqm/s", Decimals: 2, Width: 7, From: 120, Help: "reads merged with an earlier one"},
+		{Name: "write_merges_per_s", Head: "wrqm/s", Decimals: 2, Width: 7, From: 120, Help: "writes merged with an earlier one"},
 		{Name: "discards_per_s", Head: "d/s", Decimals: 2, Width: 6, From: 140, Help: "discards finished"},
 		{Name: "flushes_per_s", Head: "f/s", Decimals: 2, Width: 6, From: 140, Help: "flushes finished"},
 		{Name: "flush_await_ns", Head: "f_await", Show: Millis, Decimals: 2, Width: 7, From: 140, Help: "mean time of a flush, ms"},
 		{Name: "errors_per_s", Head: "err/s", Decimals: 2, Width: 5, From: 150, Help: "requests that failed, where the driver counts them"},
-		{Name: "read_merge_ratio", Head: "%rrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "reads merged, of those asked for"},
-		{Name: "write_merge_ratio", Head: "%wrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "writes merged, of those asked for"},
+		{Name: "read_merge_ratio", Head: "%rrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested reads that were merged"},
+		{Name: "write_merge_ratio", Head: "%wrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested writes that were merged"},
 		{Name: "discarded_bytes_per_s", Head: "dkB/s", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "discarded"},
-		{Name: "discard_merges_per_s", Head: "drqm/s", Decimals: 2, Width: 6, From: 190, Help: "discards merged into one before"},
-		{Name: "discard_merge_ratio", Head: "%drqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "discards merged, of those asked for"},
+		{Name: "discard_merges_per_s", Head: "drqm/s", Decimals: 2, Width: 6, From: 190, Help: "discards merged with an earlier one"},
+		{Name: "discard_merge_ratio", Head: "%drqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested discards that were merged"},
 		{Name: "discard_await_ns", Head: "d_await", Show: Millis, Decimals: 2, Width: 7, From: 190, Help: "mean time of a discard, ms"},
 		{Name: "discard_avg_bytes", Head: "dareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "mean size of a discard, KiB"},
 		{Name: "inflight", Head: "now", Width: 4, From: 190, Help: "requests under way at the end of the interval"},

@@ -14,24 +14,28 @@ func Flows() *Tool {
 	by := []string{"connection", "client", "peer", "pair", "port", "process"}
 	return &Tool{
 		Name:  "flows",
-		Short: "TCP traffic by connection, host, pair, port or process, with round trip time and retransmits (iftop, nethogs)",
-		Long: `One row a TCP connection that moved bytes, from the kernel's own counters (sock_diag), busiest first; --by adds connections up by peer host (client is
-the same), host pair, service port or process. rx and tx are payload that arrived and that was acknowledged. RTT is the kernel's smoothed round trip time, the mean
-over a group; deliv is the kernel's estimate of the rate at which the path delivered, the best of a group. %Link is the share of the traffic of the
-interfaces of this host that the flows can use.
-The last row is the residual: what the interfaces counted and no connection accounts for - headers, acknowledgements, UDP and other
-protocols, retransmits, forwarded packets, and connections that ended within the interval. It is never below 0: bytes that an interface counted in one interval may be
-acknowledged in the next. Where connections exceed the interfaces by as little as that explains, the residual is 0; where by more, it is unknown, and a note says so.`,
+		Short: "TCP traffic by connection, host, port or process, with RTT and retransmits (iftop, nethogs)",
+		Long: `One row per TCP connection that moved bytes, busiest first, from the kernel's own counters
+(sock_diag). --by adds connections up by peer host (client is the same), host pair, service port or
+process. rx and tx are payload that arrived and that was acknowledged. RTT is the kernel's smoothed
+round-trip time, the mean of a group; deliv is the kernel's estimate of the rate at which the path
+delivered, the highest of a group. %Link is the share of the traffic of the interfaces that the
+connections can use.
+The last row is the residual: what the interfaces counted and no connection accounts for. It
+consists of headers, acknowledgements, UDP and other protocols, retransmits, forwarded packets, and
+connections that ended within the interval. It is never below 0: bytes that an interface counts in
+one interval may be acknowledged in the next. If connections exceed the interfaces by no more than
+that explains, the residual is 0; if by more, it is unknown, and a note says so.`,
 		Examples: []Example{
 			{"culprit flows 1", "the busiest connections"},
-			{"culprit flows --by process 1", "by process (nethogs), reconciled with the interfaces"},
+			{"culprit flows --by process 1", "by process (nethogs), with the residual of the interfaces"},
 			{"culprit flows --by client -n 0 10 6", "all clients, averaged over ten seconds"},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only connections from the addresses of these interfaces (comma list, * and ? match); those with this host itself are lo's"},
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only connections from the addresses of these interfaces (comma list with * and ?); connections within this host belong to lo"},
 			{Name: "pid", Letter: "p", Value: "PID", Many: true, Names: "process.state by pid", Help: "only connections of these processes (comma list)"},
-			{Name: "peer", Value: "ADDRESS", Many: true, Help: "only connections with these hosts (comma list, * and ? match)"},
-			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add connections up by"},
+			{Name: "peer", Value: "ADDRESS", Many: true, Help: "only connections with these hosts (comma list with * and ?)"},
+			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add up connections by"},
 		},
 		Most: 20,
 		Ask: func(o Options) []string {
@@ -85,22 +89,22 @@ func flowsTable(o Options, f *Frame) *Table {
 		localFrom = 100
 	}
 	t.Columns = []Column{
-		{Name: "residual", Help: "true in the row of what no connection accounts for"},
+		{Name: "residual", Help: "true in the row of traffic that no connection accounts for"},
 		{Name: "netns", Help: "network namespace"},
 		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Cut: true, Help: "owner of the socket"},
 		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
-		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, From: localFrom, Help: "address here"},
-		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "port here"},
-		{Name: "peer", Head: head(has("peer"), "Peer"), Width: 14, Left: true, Help: "address there"},
-		{Name: "peer_port", Head: head(whole, "rport"), Width: 5, Help: "port there"},
+		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, From: localFrom, Help: "local address"},
+		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "local port"},
+		{Name: "peer", Head: head(has("peer"), "Peer"), Width: 14, Left: true, Help: "remote address"},
+		{Name: "peer_port", Head: head(whole, "rport"), Width: 5, Help: "remote port"},
 		{Name: "port", Head: head(has("port"), "Port"), Width: 6, Help: "port of the service: the listener's"},
 		{Name: "protocol", Help: "tcp"},
 		{Name: "rx_bytes_per_s", Head: "rx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload received"},
 		{Name: "tx_bytes_per_s", Head: "tx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload sent and acknowledged"},
 		{Name: "rtt_ns", Head: "RTT ms", Show: Millis, Decimals: 3, Width: 7, From: 100, Help: "smoothed round trip time"},
 		{Name: "retransmits_per_s", Head: "retr/s", Decimals: 1, Width: 6, From: 100, Help: "segments sent again"},
-		{Name: "delivery_bits_per_s", Head: "deliv Mb/s", Show: Mbit, Decimals: 1, Width: 10, From: 120, Help: "rate at which the path delivered"},
-		{Name: "share", Head: "%Link", Show: Percent, Decimals: 1, Width: 5, Help: "share of what the interfaces moved"},
+		{Name: "delivery_bits_per_s", Head: "deliv Mb/s", Show: Mbit, Decimals: 1, Width: 10, From: 120, Help: "the kernel's estimate of the path's delivery rate"},
+		{Name: "share", Head: "%Link", Show: Percent, Decimals: 1, Width: 5, Help: "share of the traffic of the interfaces"},
 		{Name: "connections", Head: head(!whole, "conn"), Width: 5, Help: "connections that moved bytes"},
 	}
 
@@ -195,10 +199,10 @@ func (t *Table) addResidual(rx, tx residual, all float64) {
 	cells[t.Column("share")] = N((rx.value + tx.value) / all)
 	t.Rows = append(t.Rows, Row{Key: "residual", Total: true, Cells: cells, Label: "(residual)"})
 	if rx.clamped || tx.clamped {
-		t.Notes = append(t.Notes, "a residual of 0: connections had slightly more than the interfaces counted, as bytes are acknowledged a moment after they pass")
+		t.Notes = append(t.Notes, "residual 0: connections moved slightly more than the interfaces counted, since bytes are acknowledged shortly after they pass")
 	}
 	if rx.over || tx.over {
-		t.Notes = append(t.Notes, "an unknown residual: connections had more than the interfaces counted, and more than bytes of the moment before explain")
+		t.Notes = append(t.Notes, "residual unknown: connections moved more than the interfaces counted, and late acknowledgements do not explain it")
 	}
 }
 

@@ -88,12 +88,12 @@ func comparisons() []compared {
 	return []compared{
 		bytes("tx", "its busiest interface sends"),
 		bytes("rx", "its busiest interface receives"),
-		share("cpu_util", "of its CPUs it uses", 0.1),
-		share("memory_util", "of its memory it uses", 0.1),
-		share("disk_util", "its busiest disk is busy", 0.1),
-		share("pressure_cpu", "some task waits for a CPU", 0.1),
-		share("pressure_memory", "some task waits for memory", 0.05),
-		share("pressure_io", "some task waits for I/O", 0.1),
+		share("cpu_util", "CPU utilisation", 0.1),
+		share("memory_util", "memory in use", 0.1),
+		share("disk_util", "utilisation of its busiest disk", 0.1),
+		share("pressure_cpu", "time in which some task waits for a CPU", 0.1),
+		share("pressure_memory", "time in which some task waits for memory", 0.05),
+		share("pressure_io", "time in which some task waits for I/O", 0.1),
 	}
 }
 
@@ -204,7 +204,7 @@ const clockAhead, clockBehind = 2 * measure.Second, 10 * measure.Second
 // Hosts makes the table of machines, a row each as the tool use has it. Below a row stands what is wrong there, at most width wide.
 func Hosts(all []Host, width int) *Table {
 	t := &Table{View: "hosts", Columns: []Column{
-		{Name: "host", Head: "Host", Left: true, Width: 12, Help: "what its server calls it"},
+		{Name: "host", Head: "Host", Left: true, Width: 12, Help: "name of the machine, as its server reports it"},
 		{Name: "address", Help: "of its server"},
 	}}
 	first := len(t.Columns)
@@ -216,8 +216,8 @@ func Hosts(all []Host, width int) *Table {
 		t.Columns = append(t.Columns, c)
 	}
 	behind := len(t.Columns)
-	t.Columns = append(t.Columns, Column{Name: "finding", Help: "the first finding of its newest diagnosis"}, Column{Name: "findings", Help: "how many there are"},
-		Column{Name: "apart", Help: "in what it is far from the other hosts"}, Column{Name: "silent", Help: "why nothing was heard of it"})
+	t.Columns = append(t.Columns, Column{Name: "finding", Help: "first finding of its newest diagnosis"}, Column{Name: "findings", Help: "number of findings"},
+		Column{Name: "apart", Help: "how it differs from the other hosts"}, Column{Name: "silent", Help: "why it did not answer"})
 	apart := make([][]string, len(all))
 	for _, n := range Notables(all) {
 		apart[n.Host] = append(apart[n.Host], n.Text)
@@ -233,7 +233,7 @@ func Hosts(all []Host, width int) *Table {
 		var below []string
 		if h.Frame == nil {
 			r.Cells[behind+3] = TOrNull(h.Why)
-			below = append(below, "silent: "+h.Why)
+			below = append(below, "no answer: "+h.Why)
 		} else {
 			heard++
 			use := useTable(nil, h.Frame)
@@ -267,7 +267,7 @@ func Hosts(all []Host, width int) *Table {
 			case h.Ahead >= clockAhead:
 				t.Notes = append(t.Notes, fmt.Sprintf("the clock of %s is %v ahead of this one", labels[i], off))
 			case h.Ahead <= -clockBehind:
-				t.Notes = append(t.Notes, fmt.Sprintf("the newest second of %s is %v old by the clock here: it records no more, or its clock is behind", labels[i], off))
+				t.Notes = append(t.Notes, fmt.Sprintf("the newest second of %s is %v old: it has stopped recording, or its clock is behind", labels[i], off))
 			}
 		}
 		for _, line := range below {

@@ -57,7 +57,7 @@ func TestNotables(t *testing.T) {
 	}
 	busy := ten(52e6)
 	busy[7] = hostOf(t, "h7", 52e6, 0.99)
-	expect(t, notables(busy), "h7 of its CPUs it uses 99 %, 3.3 times the median of the 9 others, 30 %\n")
+	expect(t, notables(busy), "h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n")
 	silent := ten(11.7e6)
 	silent[4].Frame = nil
 	if got := notables(silent); !strings.HasPrefix(got, "h2 ") || !strings.Contains(got, "8 others") {
@@ -82,6 +82,6 @@ c:7410 https://c:7410/ - -`)
       (and 1 more)
 `)
 	expect(t, tab.Rows[1].Below, "    not diagnosed: it has made no\n      diagnosis yet\n")
-	expect(t, tab.Rows[2].Below, "    silent: connection refused\n")
+	expect(t, tab.Rows[2].Below, "    no answer: connection refused\n")
 	expect(t, strings.Join(tab.Notes, "\n"), "the clock of web at web:7410 is 3s ahead of this one")
 }

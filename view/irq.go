@@ -13,16 +13,21 @@ func IRQ() *Tool {
 	return &Tool{
 		Name:  "irq",
 		Short: "interrupts and softirqs by device and CPU (intrstat, ::interrupts)",
-		Long: `One row an interrupt line and one a kind of softirq, with how often each CPU took it per second, and %tim, the share of one CPU that its handlers took on all of them.
-The kernel does not count that time: programs at the tracepoints where handlers begin and end do, for as long as the tool runs (root, or CAP_BPF and CAP_PERFMON; without
-them the column is "-"). They take about 0.2 microseconds an interrupt; more than 1 % of a CPU is said. No time is in two rows: a softirq's is without that of the
-interrupts that came meanwhile. Below NET_RX stands what of it the packets of each network device took. %tim is "-" for interrupts without such a tracepoint.
---map shows instead where each line may be and is delivered: IRQ, controller and type, allowed CPUs, the CPU it goes to now, handlers.`,
+		Long: `One row per interrupt line and per kind of softirq: how often each CPU handled it per second, and
+%tim, the time of its handlers on all CPUs as a share of one CPU.
+The kernel does not measure that time. BPF programs at the tracepoints where handlers begin and end
+do, while the tool runs. They need root, or CAP_BPF and CAP_PERFMON; without them the column is "-".
+They take about 0.2 microseconds per interrupt; a note says if they take more than 1 % of a CPU. No
+time is in two rows: that of a softirq excludes the interrupts that came meanwhile. The rows below
+NET_RX show its time for the packets of each network device. %tim is "-" for interrupts without such
+a tracepoint.
+--map shows where each line may be and is delivered: IRQ, controller and type, allowed CPUs, the
+current CPU, handlers.`,
 		Examples: []Example{
-			{"culprit irq 1", "what interrupted whom, every second"},
-			{"culprit irq --map", "the table of lines, their CPUs and handlers"},
+			{"culprit irq 1", "which interrupts each CPU handles, every second"},
+			{"culprit irq --map", "interrupt lines, their CPUs and handlers"},
 		},
-		Flags: []Flag{{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"}, {Name: "all", Letter: "a", Help: "also lines of devices that did not move"}},
+		Flags: []Flag{{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"}, {Name: "all", Letter: "a", Help: "also lines without interrupts"}},
 		Ask: func(o Options) []string {
 			if o.Has("map") {
 				return []string{"irq.affinity by irq,device,type,affinity,effective", "irq.count by irq"}
@@ -40,11 +45,11 @@ interrupts that came meanwhile. Below NET_RX stands what of it the packets of ea
 func irqColumns() []Column {
 	return []Column{
 		{Name: "irq", Head: "IRQ", Width: 7, Left: true, Help: "line, or the kind of softirq"},
-		{Name: "kind", Help: "hard; soft; part: what of the softirq is of one device, and in its row already"},
+		{Name: "kind", Help: "hard; soft; part: the time of a softirq for one device, which the softirq's row includes"},
 		{Name: "device", Head: "Device", Width: 18, Left: true, Help: "handlers"},
 		{Name: "type", Help: "controller and trigger"},
 		{Name: "count_per_s", Head: "count/s", Decimals: 0, Width: 8, Help: "all CPUs"},
-		{Name: "time_ratio", Head: "%tim", Show: Percent, Decimals: 2, Width: 6, Help: "share of one CPU that its handlers took, of all CPUs together"},
+		{Name: "time_ratio", Head: "%tim", Show: Percent, Decimals: 2, Width: 6, Help: "time of its handlers on all CPUs, as a share of one CPU"},
 	}
 }
 
@@ -72,7 +77,7 @@ func irqTable(o Options, f *Frame) *Table {
 		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_per_s", Head: "cpu" + c, Decimals: 0, Width: 7, From: 57 + 8*(n+1), Help: "on CPU " + c})
 	}
 	for _, c := range cpus {
-		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_time_ratio", Head: "%cpu" + c, Show: Percent, Decimals: 2, Width: 6, From: 57 + 15*len(cpus), Help: "share of CPU " + c + " that its handlers took"})
+		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_time_ratio", Head: "%cpu" + c, Show: Percent, Decimals: 2, Width: 6, From: 57 + 15*len(cpus), Help: "time of its handlers on CPU " + c + ", as a share of it"})
 	}
 	hardTime, softTime := f.Of("irq.time"), f.Of("softirq.time")
 	p := f.pivot("irq", "device", "type", "vector")
@@ -176,8 +181,8 @@ func irqMap(f *Frame) *Table {
 	t := &Table{View: "irq-map", Columns: []Column{
 		{Name: "irq", Head: "IRQ", Width: 5, Help: "interrupt line"},
 		{Name: "type", Head: "Type", Width: 24, Left: true, Help: "controller, vector and trigger"},
-		{Name: "affinity", Head: "Allowed", Width: 8, Left: true, Help: "CPUs that it may go to"},
-		{Name: "effective", Head: "Now", Width: 5, Left: true, Help: "CPU that it goes to"},
+		{Name: "affinity", Head: "Allowed", Width: 8, Left: true, Help: "CPUs that may handle it"},
+		{Name: "effective", Head: "Now", Width: 5, Left: true, Help: "CPU that handles it"},
 		{Name: "count_per_s", Head: "count/s", Decimals: 0, Width: 8, Help: "all CPUs"},
 		{Name: "device", Head: "Handlers", Width: 10, Left: true, Help: "drivers and queues"},
 	}}

@@ -11,13 +11,15 @@ import (
 func Link() *Tool {
 	return &Tool{
 		Name:  "link",
-		Short: "state, speed, duplex, modes, driver and addresses of interfaces, and what is wrong with them (ifconfig -a, ethtool)",
-		Long: `One row an interface. State is the administrative state and, behind the slash, what the kernel sees (operstate). Speed is the negotiated one and
-best the fastest mode that both ends advertise, or that the card supports where the partner's are not known. A mark behind the row names what deserves a look: a link below its best mode, half duplex,
-two unrelated interfaces with one MAC, an interface without a use that receives traffic.
+		Short: "state, speed, modes, driver, addresses and problems of interfaces (ifconfig -a, ethtool)",
+		Long: `One row per interface. State is the administrative state and, behind the slash, the kernel's
+(operstate). Speed is the negotiated one. best is the fastest mode that both ends advertise, or that
+the card supports if the partner's modes are unknown. A remark behind the row names a possible
+problem: a link below its best mode, half duplex, two unrelated interfaces with one MAC address, an
+interface without a use that receives traffic.
 Supported, advertised and partner modes, flags, queues and rings are in --json and --wide.`,
-		Examples: []Example{{"culprit link", "all interfaces, now"}, {"culprit link --netns all", "of every network namespace"}, {"culprit link -w -i eth0", "everything about one"}},
-		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list, * and ? match)"}},
+		Examples: []Example{{"culprit link", "all interfaces, now"}, {"culprit link --netns all", "the interfaces of every network namespace"}, {"culprit link -w -i eth0", "all about one interface"}},
+		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list with * and ?)"}},
 		Once:     true,
 		Ask: func(Options) []string {
 			return []string{"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
@@ -40,14 +42,14 @@ func linkTable(o Options, f *Frame) *Table {
 		{Name: "admin", Help: "administrative state"},
 		{Name: "state", Head: "State", Width: 9, Left: true, Help: "administrative state / operstate"},
 		{Name: "speed_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, Help: "negotiated speed"},
-		{Name: "best_bits_per_s", Head: "best", Show: Mbit, Width: 6, Help: "fastest mode that both ends can do"},
+		{Name: "best_bits_per_s", Head: "best", Show: Mbit, Width: 6, Help: "fastest mode that both ends support"},
 		{Name: "duplex", Head: "Dup", Width: 4, Left: true, Help: "full or half"},
 		{Name: "autonegotiation", Head: "Auto", Width: 4, Left: true, Help: "on or off"},
 		{Name: "mtu_bytes", Head: "MTU", Width: 5, Help: "largest payload of a frame"},
 		{Name: "mac", Head: "MAC", Width: 17, Left: true, Help: "hardware address"},
 		{Name: "addresses", Head: "Addresses", Width: 18, Left: true, From: 100, Help: "with prefix length"},
 		{Name: "driver", Head: "Driver", Width: 10, Left: true, From: 110, Help: "kernel driver"},
-		{Name: "master", Head: "Master", Width: 8, Left: true, From: 120, Help: "bridge or bond it belongs to"},
+		{Name: "master", Head: "Master", Width: 8, Left: true, From: 120, Help: "bridge or bond that it belongs to"},
 		{Name: "lower", Head: "Lower", Width: 8, Left: true, From: 120, Help: "device below (VLAN, macvlan), or peer"},
 		{Name: "rx_packets_per_s", Head: "rPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets received"},
 		{Name: "tx_packets_per_s", Head: "wPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets sent"},
@@ -55,11 +57,11 @@ func linkTable(o Options, f *Frame) *Table {
 		{Name: "tx_queues", Head: "txq", Width: 3, From: 150, Help: "transmit queues"},
 		{Name: "rx_ring", Head: "rxring", Width: 6, From: 160, Help: "receive ring, now"},
 		{Name: "tx_ring", Head: "txring", Width: 6, From: 160, Help: "transmit ring, now"},
-		{Name: "uses", Head: "Uses", Width: 16, Left: true, From: 170, Help: "what gives the device a reason to receive"},
+		{Name: "uses", Head: "Uses", Width: 16, Left: true, From: 170, Help: "reasons for the device to receive packets"},
 		{Name: "flags", Head: "Flags", Width: 10, Left: true, From: 200, Help: "interface flags"},
-		{Name: "modes_supported", Head: "supported", Left: true, Width: 10, From: 240, Help: "modes that the card can do"},
-		{Name: "modes_advertised", Head: "advertised", Left: true, Width: 10, From: 240, Help: "modes that it offers"},
-		{Name: "modes_partner", Head: "partner", Left: true, Width: 10, From: 240, Help: "modes that the other end offers"},
+		{Name: "modes_supported", Head: "supported", Left: true, Width: 10, From: 240, Help: "modes that the card supports"},
+		{Name: "modes_advertised", Head: "advertised", Left: true, Width: 10, From: 240, Help: "modes that it advertises"},
+		{Name: "modes_partner", Head: "partner", Left: true, Width: 10, From: 240, Help: "modes that the other end advertises"},
 	}}
 	p := f.pivot("netns", "device")
 	info := f.Of("net.device.info")

@@ -45,8 +45,8 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
 		{Name: "way", Help: "up: from the client to the server; down"},
 		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
-		{Name: "bits_per_s", Head: head, Show: show, Decimals: 3, Width: 8, Help: "bits that came in at the receiver, without headers"},
-		{Name: "sent_bits_per_s", Help: "bits that the sender gave to its kernel"},
+		{Name: "bits_per_s", Head: head, Show: show, Decimals: 3, Width: 8, Help: "payload bits that the receiver got, per second"},
+		{Name: "sent_bits_per_s", Help: "bits that the sender passed to its kernel"},
 		{Name: "retransmits", Head: "Retr", Width: 6, Help: "segments sent again"},
 		{Name: "rtt_ns", Head: "RTT", Show: Brief, Width: 7, Help: "smoothed round trip of the sender's TCP, mean of the connections"},
 		{Name: "cwnd_bytes", Head: "Cwnd", Show: Humane, Width: 6, Help: "congestion windows, all connections together"},
@@ -75,10 +75,10 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 // loadCPUColumns are those of both ends' CPUs.
 func loadCPUColumns() []Column {
 	return []Column{
-		{Name: "cpu_here", Head: "CPU%here", Show: Percent, Decimals: 1, Width: 8, Help: "share of this machine's CPUs that was busy, with whatever"},
-		{Name: "cpu_there", Head: "CPU%there", Show: Percent, Decimals: 1, Width: 9, Help: "the same of the server's machine"},
-		{Name: "traffic_cpus_here", Head: "Thr%here", Show: Percent, Decimals: 1, Width: 8, From: 100, Help: "CPUs that the threads of traffic took here; 1 is one whole CPU"},
-		{Name: "traffic_cpus_there", Head: "Thr%there", Show: Percent, Decimals: 1, Width: 9, From: 100, Help: "and there"},
+		{Name: "cpu_here", Head: "CPU%here", Show: Percent, Decimals: 1, Width: 8, Help: "busy share of this machine's CPUs, by all programs"},
+		{Name: "cpu_there", Head: "CPU%there", Show: Percent, Decimals: 1, Width: 9, Help: "busy share of the server's CPUs, by all programs"},
+		{Name: "traffic_cpus_here", Head: "Thr%here", Show: Percent, Decimals: 1, Width: 8, From: 100, Help: "CPU time of the traffic threads here; 100 % is one CPU"},
+		{Name: "traffic_cpus_there", Head: "Thr%there", Show: Percent, Decimals: 1, Width: 9, From: 100, Help: "CPU time of the traffic threads at the server"},
 	}
 }
 
@@ -103,12 +103,12 @@ func exchangeInterval(i *load.Interval) *Table {
 		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
 		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
 		{Name: "transactions_per_s", Head: "Trans/s", Decimals: 1, Width: 9, Help: "transactions that ended"},
-		{Name: "mean_ns", Head: "Mean", Show: Brief, Width: 6, Help: "what a transaction took"},
+		{Name: "mean_ns", Head: "Mean", Show: Brief, Width: 6, Help: "mean time of a transaction"},
 		{Name: "p50_ns", Head: "p50", Show: Brief, Width: 6, Help: "half of them took less"},
 		{Name: "p90_ns", Head: "p90", Show: Brief, Width: 6, From: 100, Help: "nine tenths took less"},
 		{Name: "p99_ns", Head: "p99", Show: Brief, Width: 6, Help: "99 % took less"},
 		{Name: "p99_9_ns", Head: "p99.9", Show: Brief, Width: 6, From: 100, Help: "99.9 % took less"},
-		{Name: "max_ns", Head: "Max", Show: Brief, Width: 6, Help: "the longest, to 0.8 %"},
+		{Name: "max_ns", Head: "Max", Show: Brief, Width: 6, Help: "longest time, within 0.8 %"},
 		{Name: "retransmits", Head: "Retr", Width: 5, Help: "segments sent again, of this end"},
 		{Name: "rtt_ns", Help: "smoothed round trip of this end's TCP, mean of the connections"},
 	}}
@@ -189,10 +189,10 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				d.paragraph("", fmt.Sprintf("of %d transactions: min %s, p50 %s, p90 %s, p99 %s, p99.9 %s, max %s", p.Count, span(p.Least), span(p.P50), span(p.P90), span(p.P99), span(p.P999), span(p.Most)))
 			}
 			if p := s.Late; p != nil {
-				d.paragraph("", fmt.Sprintf("counted from when each was to begin, so a stall is in all that it held up; of that this program began p50 %s, p99 %s, max %s late by itself", span(p.P50), span(p.P99), span(p.Most)))
+				d.paragraph("", fmt.Sprintf("measured from the due time of each, so that a stall counts in all that it delayed; this program itself began p50 %s, p99 %s, max %s late", span(p.P50), span(p.P99), span(p.Most)))
 			}
 			if s.Missed > 0 {
-				d.paragraph("", fmt.Sprintf("%d transactions were due and had not ended when the time was over: they are in no latency", s.Missed))
+				d.paragraph("", fmt.Sprintf("%d transactions were due and had not ended at the end: the latencies do not include them", s.Missed))
 			}
 		}
 	}
@@ -213,7 +213,7 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 		d.paragraph("", lead+" "+Clean(f.Claim))
 	}
 	if r.Shared {
-		d.paragraph("", "Both ends are on one machine: each counts all of its CPUs, and all that goes over its devices.")
+		d.paragraph("", "Both ends are on one machine: each counts all CPUs and all traffic of that machine.")
 	}
 	for _, n := range r.Notes {
 		d.paragraph("", "note: "+Clean(n))
@@ -351,7 +351,7 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 // loadVerdict tells one ratio: by how much, and whether chance would do.
 func loadVerdict(r *load.Compared) string {
 	change := float64(r.Ratio.Ratio-1) * 100
-	word := map[string][2]string{"throughput": {"faster", "slower"}, "transactions": {"faster", "slower"}, "latency": {"longer", "shorter"}, "cpu": {"dearer", "cheaper"}}[r.What]
+	word := map[string][2]string{"throughput": {"faster", "slower"}, "transactions": {"faster", "slower"}, "latency": {"longer", "shorter"}, "cpu": {"more expensive", "cheaper"}}[r.What]
 	by := word[0]
 	if change < 0 {
 		by = word[1]
@@ -362,16 +362,19 @@ func loadVerdict(r *load.Compared) string {
 	}
 	switch {
 	case !r.Low.Known():
-		return fmt.Sprintf("%s by %.1f %%; one run can't tell that from chance", by, size)
+		return fmt.Sprintf("%s by %.1f %%; one run may be chance", by, size)
 	case !r.Sure:
-		return fmt.Sprintf("no difference that %s can show: %+.1f %%, 95 %% interval %+.1f to %+.1f %%", manyRuns(min(r.First.Runs, r.Second.Runs)), change, float64(r.Low-1)*100, float64(r.High-1)*100)
+		return fmt.Sprintf("no significant difference in %s: %+.1f %%, 95 %% interval %+.1f to %+.1f %%", manyRuns(min(r.First.Runs, r.Second.Runs)), change, float64(r.Low-1)*100, float64(r.High-1)*100)
 	}
 	return fmt.Sprintf("%s by %.1f %% +- %.1f %%", by, size, float64(r.High-r.Low)*50)
 }
 
 func manyRuns(n int) string {
 	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
-	if n < len(words) {
+	switch {
+	case n == 1:
+		return "one run"
+	case n < len(words):
 		return words[n] + " runs"
 	}
 	return fmt.Sprintf("%d runs", n)

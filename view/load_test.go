@@ -103,8 +103,8 @@ func TestLoadComparison(t *testing.T) {
 		want string
 	}{
 		"faster": {faster, "throughput up: faster by 9.1 % +- 0.2 %"},
-		"itself": {runs, "throughput up: no difference that three runs can show: +0.0 %, 95 % interval -0.2 to"},
-		"one":    {one, "throughput up: faster by 9.1 %; one run can't tell that from chance"},
+		"itself": {runs, "throughput up: no significant difference in three runs: +0.0 %, 95 % interval -0.2 to"},
+		"one":    {one, "throughput up: faster by 9.1 %; one run may be chance"},
 	} {
 		d, err := load.Compare([2]string{"a.json", "b.json"}, a, load.Summarise(test, "s", "v", c.b))
 		if err != nil {

@@ -29,24 +29,32 @@ const MostLockFrames = 127
 func Locks() *Tool {
 	return &Tool{
 		Name:  "locks",
-		Short: "who waits for locks, where and how long: the kernel's, and futexes of programs (lockstat)",
-		Long: `One row for each kind of lock and place that waited for one: Count, how many waits ended; indv, its share of all waited time; cuml, that of this row and all that waited longer together;
-wait, the whole time; mean; max, the longest; Lock, the kind; Caller, the innermost function that is none of locks, of the scheduler or of the C library. Waits of
-several threads add up: ten threads that wait all the time wait ten seconds a second.
+		Short: "waits for locks of the kernel and futexes of programs: where and how long (lockstat)",
+		Long: `One row for each kind of lock and each place in code that waited for one. Count is the number of
+waits that ended; indv is the row's share of all waited time; cuml adds that of the rows above it;
+wait is the total time; mean and max are per wait; Lock is the kind. Caller is the innermost function
+that is not part of locks, of the scheduler or of the C library. Waits of several threads add up: ten
+threads that wait all the time wait ten seconds per second.
 
-A wait is counted when it ends, whenever it began; one that began before the tool did, or has not ended, is in no row. Waits for locks of the kernel are the times from lock:contention_begin to
-lock:contention_end (Linux 5.19), spinning and sleeping: a lock that was free is never in it. Those of programs, futex, are the times in futex(2), futex_waitv(2) and futex_wait(2), in which condition variables,
-joins and idle threads of pools wait too: the caller tells. What culprit itself waits is left out.
+A wait is counted when it ends, whenever it began. One that began before the tool, or has not ended,
+is in no row. Waits for locks of the kernel are the times from lock:contention_begin to
+lock:contention_end (Linux 5.19), spinning and sleeping; taking a free lock is no wait. Waits of
+programs, futex, are the times in futex(2), futex_waitv(2) and futex_wait(2). Condition variables,
+joins and idle threads of pools wait there too: the caller shows which. The waits of culprit itself
+are left out.
 
-In lockstat's words: Count, indv and cuml are the same (rows are in the order of the time, as with its -P); nsec is mean; -s is --stacks, -h is --hist, -k is --coalesce, -n is --rows. A lock has no name here: its kind stands for it.
+In lockstat's words: Count, indv and cuml are the same (rows are sorted by time, as with its -P);
+nsec is mean; -s is --stacks, -h is --hist, -k is --coalesce, -n is --rows. Single locks have no
+names here, only kinds.
 
-It needs root, or CAP_BPF and CAP_PERFMON, and for names in processes of others CAP_SYS_PTRACE.`,
+It needs root, or CAP_BPF and CAP_PERFMON, and CAP_SYS_PTRACE to name functions in processes of other
+users.`,
 		Examples: []Example{
-			{"culprit locks 1", "who waited for locks, every second"},
+			{"culprit locks 1", "waits for locks, every second"},
 			{"culprit locks --kernel -s 5 10 1", "ten seconds of the kernel's own locks, with five callers each"},
 			{"culprit locks --user --process mysqld --hist 5", "where its threads wait, with the distribution of the times"},
 			{"culprit locks --by process 1", "which processes wait"},
-			{"culprit locks --min 1ms --json 1", "waits of a millisecond or longer, for programs"},
+			{"culprit locks --min 1ms --json 1", "waits of a millisecond or longer, as JSON"},
 		},
 		Most:  20,
 		Peaks: []measure.StatID{"lock.wait.max", "futex.wait.max"},
@@ -117,13 +125,13 @@ func locksColumns(o Options) []Column {
 		{Name: "count", Head: "Count", Width: 7, Help: "waits that ended"},
 		{Name: "count_per_s", Help: "waits that ended, per second"},
 		{Name: "indv_ratio", Head: "indv", Show: Percent, Decimals: 1, Width: 5, Help: "share of all waited time"},
-		{Name: "cuml_ratio", Head: "cuml", Show: Percent, Decimals: 1, Width: 5, Help: "share of this row and all that waited longer"},
-		{Name: "wait_ns", Head: "wait", Show: Brief, Width: 6, Help: "time that was waited, of all waits together"},
-		{Name: "mean_ns", Head: "mean", Show: Brief, Width: 6, Help: "of a wait"},
+		{Name: "cuml_ratio", Head: "cuml", Show: Percent, Decimals: 1, Width: 5, Help: "share of this row and those above it"},
+		{Name: "wait_ns", Head: "wait", Show: Brief, Width: 6, Help: "total time of the waits"},
+		{Name: "mean_ns", Head: "mean", Show: Brief, Width: 6, Help: "mean time of a wait"},
 		{Name: "max_ns", Head: "max", Show: Brief, Width: 6, Help: "the longest wait"},
 	}
 	if lockRows(o, LocksByKind) {
-		columns = append(columns, Column{Name: "kind", Help: "kind of lock"}, Column{Head: "Lock", Width: 13, Left: true, Help: "the same, in short"})
+		columns = append(columns, Column{Name: "kind", Help: "kind of lock"}, Column{Head: "Lock", Width: 13, Left: true, Help: "the same, shortened"})
 	}
 	if lockRows(o, LocksByProcess) {
 		columns = append(columns, Column{Name: "process", Head: "Process", Width: 15, Left: true, Help: "name of the thread that waited"})
@@ -132,14 +140,14 @@ func locksColumns(o Options) []Column {
 		columns = append(columns, Column{Name: "pid", Head: "PID", Width: 7, Help: "process"})
 	}
 	if lockRows(o, LocksByCaller) {
-		columns = append(columns, Column{Name: "caller", Help: "innermost function that is none of locks: module, function, offset"},
-			Column{Head: "Caller", Width: 12, Left: true, Cut: true, Help: "the same; without a module it is the kernel's"})
+		columns = append(columns, Column{Name: "caller", Help: "innermost function outside locks: module, function, offset"},
+			Column{Head: "Caller", Width: 12, Left: true, Cut: true, Help: "the same; without a module: of the kernel"})
 	}
 	if o.Has("stacks") {
 		columns = append(columns, Column{Name: "stack", Help: "functions from the caller outwards"})
 	}
 	if o.Has("hist") {
-		columns = append(columns, Column{Name: "hist", Help: "waits of from_ns and longer, below the double of it"})
+		columns = append(columns, Column{Name: "hist", Help: "waits from from_ns up to twice that time"})
 	}
 	return columns
 }

@@ -11,21 +11,25 @@ func NIC() *Tool {
 	return &Tool{
 		Name:  "nic",
 		Short: "traffic, utilisation and saturation of network interfaces (nicstat)",
-		Long: `One row an interface, of one that is down where it moves traffic or is named with -i. Numbers come from the kernel's 64-bit
-counters over netlink. KB are 1024 bytes, as nicstat has them.
-%Util is bytes x 8 / capacity of the busier direction (of both directions together at half duplex). The capacity is the negotiated speed
-or, when it is lower, the rate of the root qdisc (tbf, htb); it is "-" when neither is known - never a made-up number. Bytes are
-those that the driver counts, without preamble, gap and checksum: a full Ethernet link shows about 94 to 97 %; %Wire adds them and is 100 then.
-Sat is what did not fit: drops, fifo overruns and full queues per second. --wide has each of them (nicstat -x).`,
+		Long: `One row per interface. Interfaces that are down are hidden unless they carry traffic or are named
+with -i. Numbers come from the kernel's 64-bit counters over netlink. KB are 1024 bytes, as in
+nicstat.
+%Util is bytes x 8 / capacity of the busier direction; at half duplex, of both directions together.
+The capacity is the negotiated speed, or the rate of the root qdisc (tbf, htb) if that is lower. If
+neither is known, %Util is "-"; it is never an estimate. Bytes are those that the driver counts,
+without preamble, gap and checksum: a full Ethernet link shows about 94 to 97 %. %Wire adds them and
+is 100 then.
+Sat counts packets that could not be taken: drops, fifo overruns and full queues per second. --wide
+shows each of them (nicstat -x).`,
 		Examples: []Example{
 			{"culprit nic 1", "every interface, every second"},
 			{"culprit nic -i eth0 5 3", "one interface, three times five seconds"},
 			{"culprit nic --netns all 1", "the interfaces of every network namespace"},
-			{"culprit nic --from -10m --to -5m 60", "a line for each of those five minutes, as culprit serve recorded them"},
+			{"culprit nic --from -10m --to -5m 60", "a line per minute, as culprit serve recorded them"},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list, * and ? match)"},
-			{Name: "idle", Letter: "z", Help: "leave out interfaces that moved nothing"},
+			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list with * and ?)"},
+			{Name: "idle", Letter: "z", Help: "hide interfaces without traffic"},
 		},
 		Ask: func(Options) []string {
 			return []string{
@@ -64,16 +68,16 @@ func nicColumns() []Column {
 		{Name: "saturation_per_s", Head: "Sat", Decimals: 2, Width: 5, Help: "drops, fifo overruns, full queues"},
 		{Name: "wire_util", Head: "%Wire", Show: Percent, Decimals: 2, Width: 6, From: 90, Help: "share of the capacity, by estimated bytes on the wire"},
 		{Name: "errors_per_s", Head: "Err/s", Decimals: 2, Width: 6, From: 100, Help: "receive and transmit errors"},
-		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util is of"},
+		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util refers to"},
 		{Name: "capacity_from", Head: "from", Width: 7, From: 120, Left: true, Help: "ethtool (negotiated), qdisc (shaped), unknown"},
 		{Name: "rx_errors_per_s", Head: "rErr/s", Decimals: 2, Width: 6, From: 150, Help: "receive errors"},
 		{Name: "tx_errors_per_s", Head: "wErr/s", Decimals: 2, Width: 6, From: 150, Help: "transmit errors"},
-		{Name: "rx_drops_per_s", Head: "rDrop/s", Decimals: 2, Width: 7, From: 160, Help: "received and dropped, or missed for want of room"},
-		{Name: "tx_drops_per_s", Head: "wDrop/s", Decimals: 2, Width: 7, From: 160, Help: "dropped by the driver on the way out"},
+		{Name: "rx_drops_per_s", Head: "rDrop/s", Decimals: 2, Width: 7, From: 160, Help: "received and dropped, or missed because a buffer was full"},
+		{Name: "tx_drops_per_s", Head: "wDrop/s", Decimals: 2, Width: 7, From: 160, Help: "dropped by the driver before sending"},
 		{Name: "fifo_per_s", Head: "Fifo/s", Decimals: 2, Width: 6, From: 180, Help: "fifo overruns, both directions"},
 		{Name: "queue_drops_per_s", Head: "QDrop/s", Decimals: 2, Width: 7, From: 180, Help: "dropped by the queueing discipline"},
-		{Name: "requeues_per_s", Head: "Requ/s", Decimals: 2, Width: 6, From: 180, Help: "sent back to the queue because the device did not take them (nicstat's Defer)"},
-		{Name: "queue_packets", Head: "Queue", Width: 5, From: 180, Help: "packets that wait in the queueing discipline at the end of the interval"},
+		{Name: "requeues_per_s", Head: "Requ/s", Decimals: 2, Width: 6, From: 180, Help: "put back into the queue because the device was busy (nicstat's Defer)"},
+		{Name: "queue_packets", Head: "Queue", Width: 5, From: 180, Help: "packets in the queueing discipline at the end of the interval"},
 		{Name: "collisions_per_s", Head: "Coll/s", Decimals: 2, Width: 6, From: 200, Help: "collisions"},
 		{Name: "multicast_per_s", Head: "Mcast/s", Decimals: 2, Width: 7, From: 200, Help: "multicast packets received"},
 	}

@@ -10,24 +10,28 @@ import (
 func PS() *Tool {
 	return &Tool{
 		Name:  "ps",
-		Short: "processes or threads: CPU, waiting for a CPU, for a disk, switches, faults, I/O (prstat -mL, top, pidstat)",
-		Long: `One row a process (-L: a thread) that did something, busiest first. %USR %SYS are shares of one CPU, so a process with several busy threads may be above 100.
-%LAT is the time its threads were ready to run and had to wait for a CPU, %DSK the time they waited for a disk (delay accounting: needs
-CAP_NET_ADMIN and kernel.task_delayacct=1), both summed over threads as shares of one. VCX and ICX are voluntary and involuntary context switches per second; rd and wr what reached
-storage. With -L, %SLP is the rest: sleeping, waiting for locks, events, input. Processes that begin and end between two readings have no row: %KIDS, with
---wide, is the CPU time of such children of a process, from when it has waited for them.
-"-" stands where this user may not look; a note says which right is missing.`,
+		Short: "processes or threads: CPU, waits for CPU and disk, switches, faults, I/O (prstat -mL, top)",
+		Long: `One row per process (-L: per thread) that did something, busiest first. %USR and %SYS are shares of
+one CPU, so a process with several busy threads may be above 100. %LAT is the time that its threads
+were ready to run and waited for a CPU; %DSK is the time that they waited for a disk, which needs
+CAP_NET_ADMIN and kernel.task_delayacct=1. Both are sums over threads, as shares of one CPU. VCX and
+ICX are voluntary and involuntary context switches per second. rd and wr are bytes read from and
+written to storage. With -L, %SLP is the rest of the time: sleeping, waiting for locks, events,
+input.
+A process that begins and ends between two readings has no row: %KIDS, with --wide, is the CPU time
+of such children, shown at their parent when it has waited for them.
+"-" means that this user may not read the number; a note says which right is missing.`,
 		Examples: []Example{
 			{"culprit ps 1", "the busiest processes (top)"},
 			{"culprit ps -L 1", "threads, with microstates (prstat -mL)"},
-			{"culprit ps --sort written_bytes_per_s 5", "who writes"},
-			{"culprit ps -p 1234,1235 1", "only these"},
+			{"culprit ps --sort written_bytes_per_s 5", "which processes write"},
+			{"culprit ps -p 1234,1235 1", "only these processes"},
 		},
 		Flags: []Flag{
 			{Name: "threads", Letter: "L", Help: "threads instead of processes"},
 			{Name: "pid", Letter: "p", Value: "PID", Many: true, Names: "process.state by pid", Help: "only these processes (comma list)"},
-			{Name: "name", Value: "NAME", Many: true, Names: "process.state by process", Help: "only processes of these names (comma list, * and ? match; \\, is a comma in a name)"},
-			{Name: "all", Letter: "a", Help: "also those that did nothing"},
+			{Name: "name", Value: "NAME", Many: true, Names: "process.state by process", Help: "only processes of these names (comma list with * and ?; \\, is a comma in a name)"},
+			{Name: "all", Letter: "a", Help: "also idle ones"},
 		},
 		Most: 20,
 		Ask: func(o Options) []string {
@@ -80,7 +84,7 @@ func psTable(o Options, f *Frame) *Table {
 		{Name: "written_bytes_per_s", Head: head(!threads, "wrKB/s"), Show: KiB, Width: 6, Help: "written to storage"},
 		{Name: "rss_bytes", Head: head(!threads, "RSS"), Show: Humane, Width: 6, From: 90, Help: "resident memory"},
 		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, From: 100, Help: "threads"},
-		{Name: "children", Head: head(!threads, "%KIDS"), Show: Percent, Decimals: 1, Width: 5, From: 100, Help: "CPU time of children that were waited for and lived too shortly to have a row"},
+		{Name: "children", Head: head(!threads, "%KIDS"), Show: Percent, Decimals: 1, Width: 5, From: 100, Help: "CPU time of children that ended between two readings"},
 		{Name: "command", Head: head(!threads, "Command"), Left: true, Cut: true, Width: 20, From: 140, Help: "command line"},
 	}
 	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
@@ -122,7 +126,7 @@ func psTable(o Options, f *Frame) *Table {
 			N(p.At(r, read)), N(p.At(r, written)), N(p.At(r, rss)), N(p.At(r, count)), N(p.At(r, short)), TOrNull(p.Word(r, "info", "command"))}})
 	}
 	if unseen > mostUnseen {
-		t.Notes = append(t.Notes, "CPU time of processes too short-lived to have a row is %KIDS of who waited for them (-w shows it)")
+		t.Notes = append(t.Notes, "the CPU time of processes too short-lived to have a row is %KIDS of their parent (-w shows it)")
 	}
 	return t
 }

@@ -34,7 +34,7 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 				t.Rows = append(t.Rows, row)
 			}
 			if len(t.Rows) == 0 && looked(a) {
-				t.Notes = append(t.Notes, "nothing here has this statistic, or no row is as the sentence wants it")
+				t.Notes = append(t.Notes, "no rows: measured, nothing matched")
 			}
 			return t
 		},
@@ -63,11 +63,11 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
 	}
 	unit, shown := string(st.Unit), decimals(st.Unit)
-	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 8, Help: "how many there were"},
+	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 8, Help: "number of values"},
 		Column{Name: "mean", Head: "mean " + unit, Decimals: shown, Width: 10, Help: st.Help},
-		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 10, From: 1, Help: "half of the values are below it; as exact as the buckets are"},
-		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 10, From: 100, Help: "as p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "as p50"},
-		Column{Name: "max", Head: "max", Decimals: shown, Width: 10, From: 1, Help: "the end of the bucket that the greatest is in"})
+		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 10, From: 1, Help: "half of the values are below it, within the width of a bucket"},
+		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 10, From: 100, Help: "like p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "like p50"},
+		Column{Name: "max", Head: "max", Decimals: shown, Width: 10, From: 1, Help: "upper end of the highest bucket"})
 	p := NewPivot(q.By...)
 	dists := map[int]*measure.Dist{}
 	columns := p.columnsOf(a)
@@ -94,7 +94,7 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) == 0 && looked(a) {
-		t.Notes = append(t.Notes, "there was no such value, or no row is as the sentence wants it")
+		t.Notes = append(t.Notes, "no rows: measured, nothing matched")
 	}
 	return t
 }

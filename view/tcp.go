@@ -12,17 +12,19 @@ func TCP() *Tool {
 	return &Tool{
 		Name:  "tcp",
 		Short: "TCP and UDP segments, retransmits, resets, connections and listen drops (nicstat -t -u)",
-		Long: `One line an interval for all of the namespace's TCP and UDP, IPv4 and IPv6 together where the kernel counts them so.
-rKB/s wKB/s are IP bytes. %ReTX is retransmitted segments as a share of those sent. InConn and OutCon are connections accepted and opened. Ovfl counts
-connections refused because a listener's queue was full, Drops those dropped for any reason in listening (Ovfl included).
---wide adds resets, out-of-order and lost segments, IP packets and fragments, and sockets (sar -n TCP,ETCP,IP,SOCK).
--a lists every counter of the kernel that moved, by name, as nstat does.`,
+		Long: `One line per interval for all TCP or UDP traffic of the network namespace, IPv4 and IPv6 together
+where the kernel counts them together.
+rKB/s and wKB/s are IP bytes. %ReTX is retransmitted segments as a share of those sent. InConn and
+OutCon are connections accepted and opened. Ovfl counts connections refused because a listener's
+queue was full. Drops counts those that a listener dropped for any reason, Ovfl included.
+--wide adds resets, out-of-order and lost segments, IP packets and fragments, and sockets (sar -n
+TCP,ETCP,IP,SOCK). -a lists every counter of the kernel that changed, by name, like nstat.`,
 		Examples: []Example{
 			{"culprit tcp 1", "every second"},
 			{"culprit tcp -u 1", "UDP datagrams and their errors"},
-			{"culprit tcp -a 5 1", "every protocol counter that moved in five seconds"},
+			{"culprit tcp -a 5 1", "every protocol counter that changed in five seconds"},
 		},
-		Flags: []Flag{{Name: "udp", Letter: "u", Help: "UDP instead of TCP"}, {Name: "all", Letter: "a", Help: "every counter that moved (nstat)"}},
+		Flags: []Flag{{Name: "udp", Letter: "u", Help: "UDP instead of TCP"}, {Name: "all", Letter: "a", Help: "every counter that changed (nstat)"}},
 		Ask: func(Options) []string {
 			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter", "net.sockets by netns,protocol,state",
 				"net.sockets.memory by netns,protocol"}
@@ -67,7 +69,7 @@ func tcpTable(o Options, f *Frame) *Table {
 			c("in_errors_per_s", "InErr", 8, 0, "datagrams that could not be delivered", "Udp.InErrors", "Udp6.InErrors"),
 			c("receive_buffer_errors_per_s", "RcvBuf", 8, 0, "dropped: the socket's receive buffer was full", "Udp.RcvbufErrors", "Udp6.RcvbufErrors"),
 			c("send_buffer_errors_per_s", "SndBuf", 8, 0, "not sent: the send buffer was full", "Udp.SndbufErrors", "Udp6.SndbufErrors"),
-			c("no_port_per_s", "NoPort", 8, 0, "for a port that nobody listens on", "Udp.NoPorts", "Udp6.NoPorts"),
+			c("no_port_per_s", "NoPort", 8, 0, "for a port without a listener", "Udp.NoPorts", "Udp6.NoPorts"),
 			c("checksum_errors_per_s", "CsumErr", 8, 0, "wrong checksum", "Udp.InCsumErrors", "Udp6.InCsumErrors"),
 		}
 	} else {
@@ -99,14 +101,14 @@ func tcpTable(o Options, f *Frame) *Table {
 			c("resets_in_use_per_s", "EstRst", 6, 150, "established connections that were reset (sar's estres)", "Tcp.EstabResets"),
 			c("resets_sent_per_s", "OutRst", 6, 150, "resets sent", "Tcp.OutRsts"),
 			c("syn_retransmits_per_s", "SynRe", 6, 170, "connection requests sent again", "TcpExt.TCPSynRetrans"),
-			c("lost_retransmits_per_s", "LostRe", 6, 170, "retransmits that were lost, too", "TcpExt.TCPLostRetransmit"),
-			c("out_of_order_per_s", "OFO", 6, 170, "segments that came before one that was due", "TcpExt.TCPOFOQueue"),
-			c("pruned_per_s", "Prune", 6, 190, "times that a socket was short of room for what it received", "TcpExt.PruneCalled", "TcpExt.OfoPruned", "TcpExt.RcvPruned"),
+			c("lost_retransmits_per_s", "LostRe", 6, 170, "retransmits that were lost", "TcpExt.TCPLostRetransmit"),
+			c("out_of_order_per_s", "OFO", 6, 170, "segments that arrived out of order", "TcpExt.TCPOFOQueue"),
+			c("pruned_per_s", "Prune", 6, 190, "times that a socket dropped received segments because its buffer was full", "TcpExt.PruneCalled", "TcpExt.OfoPruned", "TcpExt.RcvPruned"),
 			c("ip_received_per_s", "InIP", 8, 210, "IP packets received", "Ip.InReceives", "Ip6.InReceives"),
 			c("ip_sent_per_s", "OutIP", 8, 210, "IP packets sent", "Ip.OutRequests", "Ip6.OutRequests"),
 			c("ip_forwarded_per_s", "FwdIP", 8, 210, "IP packets forwarded", "Ip.ForwDatagrams", "Ip6.OutForwDatagrams"),
 			c("fragments_received_per_s", "InFrag", 6, 230, "IP fragments received", "Ip.ReasmReqds", "Ip6.ReasmReqds"),
-			c("fragments_sent_per_s", "OutFrg", 6, 230, "IP fragments made", "Ip.FragCreates", "Ip6.FragCreates"),
+			c("fragments_sent_per_s", "OutFrg", 6, 230, "IP fragments sent", "Ip.FragCreates", "Ip6.FragCreates"),
 		}
 	}
 	for _, k := range cols {
@@ -115,8 +117,8 @@ func tcpTable(o Options, f *Frame) *Table {
 	if !o.Has("udp") {
 		t.Columns = append(t.Columns, Column{Name: "established", Head: "Estab", Width: 6, From: 130, Help: "connections now"})
 		t.Columns = append(t.Columns, Column{Name: "sockets", Head: "InUse", Width: 6, From: 240, Help: "TCP sockets in use"},
-			Column{Name: "time_wait", Head: "TW", Width: 6, From: 240, Help: "connections that wait for late segments"},
-			Column{Name: "orphans", Head: "Orphan", Width: 6, From: 240, Help: "connections that no process has any more, of the whole machine"},
+			Column{Name: "time_wait", Head: "TW", Width: 6, From: 240, Help: "connections in TIME_WAIT"},
+			Column{Name: "orphans", Head: "Orphan", Width: 6, From: 240, Help: "connections without a process, of the whole machine"},
 			Column{Name: "socket_bytes", Head: "SockKB", Show: KiB, Width: 8, From: 240, Help: "buffers of all TCP sockets of the machine"})
 	}
 	for _, ns := range namespaces {
@@ -181,7 +183,7 @@ func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 
 func counterTable(a *measure.Answer) *Table {
 	t := &Table{View: "tcp", Columns: []Column{{Name: "netns", Help: "network namespace"}, {Name: "counter", Head: "Counter", Width: 32, Left: true, Help: "protocol and the kernel's name"},
-		{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events a second"}}}
+		{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events per second"}}}
 	for i, s := range a.Series {
 		if s.Values[0] == 0 {
 			continue

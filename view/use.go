@@ -10,13 +10,17 @@ import (
 func Use() *Tool {
 	return &Tool{
 		Name:  "use",
-		Short: "utilisation, saturation and errors of CPU, memory, disk and network in one line (sysperfstat)",
-		Long: `Utilisation: %CPU of all CPUs; %Mem of memory that is not available to programs; %Disk and %Net of the busiest single disk and interface (one that is full
-must not hide among idle ones), named with --wide. Interfaces of unknown capacity are left out of %Net.
-Saturation, what waits: cpu runnable tasks beyond the number of CPUs; mem MiB scanned and swapped out per second; disk mean number of requests
-waiting or under way on the busiest disk; net drops, fifo overruns and full queues per second. Err: errors of interfaces and disks and
-out-of-memory kills per second. load is the kernel's 1-minute average. Where the kernel has pressure information, the last columns are
-the shares of time in which some task waited for CPU, memory, I/O.`,
+		Short: "utilisation, saturation and errors of CPU, memory, disk, network in one line (sysperfstat)",
+		Long: `One line for all resources.
+Utilisation: %CPU of all CPUs; %Mem, memory that is not available to programs; %Disk and %Net of the
+busiest single disk and interface, since a full one must not hide among idle ones. --wide names
+them. Interfaces of unknown capacity are left out of %Net.
+Saturation, what waits: cpu, runnable tasks beyond the number of CPUs; mem, MiB scanned and swapped
+out per second; disk, the mean number of requests in the queue of the busiest disk or at it; net,
+drops, fifo overruns and full queues per second.
+Err: errors of interfaces and disks and out-of-memory kills per second. load is the kernel's
+1-minute average. Where the kernel has pressure information, the last columns are the shares of time
+in which some task waited for CPU, memory, I/O.`,
 		Examples: []Example{{"culprit use 1", "every second"}, {"culprit use -w 10 6", "a minute, with names"}},
 		Ask: func(Options) []string {
 			return []string{"cpu.time by cpu,mode", "memory.size by kind", "disk.busy by device", "disk.queue by device", "disk.info by device,kind",
@@ -35,7 +39,7 @@ the shares of time in which some task waited for CPU, memory, I/O.`,
 					busiest, most = of.tool, v
 				}
 			}
-			return &Drill{Tool: busiest, Title: "the resource that is used most"}
+			return &Drill{Tool: busiest, Title: "the resource with the highest utilisation"}
 		},
 	}
 }

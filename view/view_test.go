@@ -352,7 +352,7 @@ func TestShortLivedChildrenHaveAColumn(t *testing.T) {
 	}
 	tab := ps("0.7")
 	expect(t, text(tab, "pid", "usr", "children"), "2 50 0\n1 1 70")
-	expect(t, strings.Join(tab.Notes, "\n"), "CPU time of processes too short-lived to have a row is %KIDS of who waited for them (-w shows it)")
+	expect(t, strings.Join(tab.Notes, "\n"), "the CPU time of processes too short-lived to have a row is %KIDS of their parent (-w shows it)")
 	expect(t, strings.Join(ps("0.01").Notes, "\n"), "")
 }
 

@@ -76,11 +76,11 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 		return nil
 	})
 	for text, args := range map[string][]string{
-		"is given twice":              {seldom, "--file", file},
-		"takes the addresses":         {"5"},
-		"neither an address":          {seldom, "x"},
-		"line 2: \"b\" is no address": {"--file", filepath.Join(filepath.Dir(file), "wrong")},
-		"each second":                 {seldom, "0.5"},
+		"is given twice":                   {seldom, "--file", file},
+		"takes the addresses":              {"5"},
+		"neither an address":               {seldom, "x"},
+		"line 2: \"b\" is not the address": {"--file", filepath.Join(filepath.Dir(file), "wrong")},
+		"whole number":                     {seldom, "0.5"},
 	} {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "wrong"), []byte("\nb\n"), 0o600); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 			t.Errorf("%v: status %d, %s", args, status, errs)
 		}
 	}
-	if status, _, errs := call(t, "hosts", nobody); status != 1 || !strings.Contains(string(errs), "no host reported") {
+	if status, _, errs := call(t, "hosts", nobody); status != 1 || !strings.Contains(string(errs), "no host answered") {
 		t.Errorf("nobody there: status %d, %s", status, errs)
 	}
 }
@@ -177,7 +177,7 @@ func TestHostsCompared(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times a second, after 197"} {
+		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times per second, after 197"} {
 			if !strings.Contains(got.Said, want) {
 				t.Fatalf("%q is not said in %q", want, got.Said)
 			}
@@ -225,8 +225,8 @@ func TestHostsCompared(t *testing.T) {
 		{"wrong", "not the token", "--at now --server " + often},
 		{tokens, "give --at, or --from and --to, too", "--server " + often},
 		{tokens, "exclude each other", "--at now --dir /tmp --server " + often},
-		{tokens, "is no address of a server", "--at now --server localhost:7410"},
-		{tokens, "is no time, no address of a server and no file", "--at now --diff nowhere --server " + often},
+		{tokens, "is not the address of a server", "--at now --server localhost:7410"},
+		{tokens, "is not a time, the address of a server or a file", "--at now --diff nowhere --server " + often},
 		{tokens, "--work", "--at now --work 1 --diff -5s --server " + often},
 		{tokens, "Normalised per unit of work", "--from -5s --work 10,20 --diff " + seldom + " --server " + often},
 	} {

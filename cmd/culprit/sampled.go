@@ -57,10 +57,11 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	t.Taken = profile.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	t.Notes = got.Notes
 	if cut > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, trace.ProfileFrames))
+		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.ProfileFrames))
 	}
 	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%.0f samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", t.Sum(), due))
+		t.Notes = append(t.Notes, fmt.Sprintf("%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
+			"without ticks, a virtual machine does not run, or sampling costs too much", t.Sum(), due))
 	}
 	for _, l := range got.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))

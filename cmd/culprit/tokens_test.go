@@ -42,7 +42,7 @@ func TestTokens(t *testing.T) {
 		`--may "trac" is none of view, record, trace; did you mean trace?`: {"add", "ben", "--may", "trac"},
 		`--for "7": give a time`:                 {"add", "ben", "--for", "7"},
 		`--for "0.5s": give a time`:              {"add", "ben", "--for", "0.5s"},
-		`tokens can't be told to "ad"; did you`:  {"ad"},
+		`tokens has no command "ad"; did you`:    {"ad"},
 		"tokens add takes a name":                {"add"},
 		"remove takes the names of tokens":       {"remove"},
 		`--for "9999999y": give a time`:          {"add", "ben", "--for", "9999999y"},

@@ -76,7 +76,7 @@ func TestSentencesOfTools(t *testing.T) {
 // The canned machines of the rules' tests hold statistics in the shape of testdata/statistics.txt: "id kind unit fold
 // [fields]". If a collector's shape were another, the rules would be tested against a kernel that does not exist.
 func TestCannedStatisticsAreReal(t *testing.T) {
-	text, err := os.ReadFile("../../diagnose/testdata/statistics.txt")
+	text, err := os.ReadFile("../../diagnose/rules/testdata/statistics.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -131,7 +131,8 @@ func (Cgroups) Stats() []measure.Stat {
 	}
 }
 
-// Open finds the mounted hierarchies.
+// Open finds the mounted hierarchies. An error means that nothing can be measured. The caller
+// closes the Reading.
 func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	b, err := proc.ReadProc(env.Root, "self/mountinfo", nil)
 	if err != nil {

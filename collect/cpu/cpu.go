@@ -52,7 +52,8 @@ func (CPU) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/stat.
+// Open opens /proc/stat. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (CPU) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "stat")
 	if err != nil {

@@ -33,7 +33,7 @@ var softirqNames = [...]string{
 
 const netRX = 3 // index in softirqNames
 
-// handlerTimes measures irq.time and softirq.time by kernel.Handlers, from the first reading on.
+// handlerTimes measures irq.time and softirq.time by bpf.Handlers, from the first reading on.
 type handlerTimes struct {
 	root    kernel.Root
 	open    bool

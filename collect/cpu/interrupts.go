@@ -108,7 +108,8 @@ func (Interrupts) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/interrupts, and /proc/irq if affinities are wanted.
+// Open opens /proc/interrupts, and /proc/irq if affinities are wanted. An error means that nothing
+// can be measured. The caller closes the Reading.
 func (Interrupts) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &interruptsReading{lines: map[string]*irqLine{}, times: handlerTimes{root: env.Root}}
 	var err error

@@ -30,7 +30,8 @@ func (Load) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/loadavg.
+// Open opens /proc/loadavg. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Load) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "loadavg")
 	if err != nil {
@@ -92,7 +93,8 @@ func (Schedstat) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/schedstat.
+// Open opens /proc/schedstat. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Schedstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "schedstat")
 	if errors.Is(err, fs.ErrNotExist) {

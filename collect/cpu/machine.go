@@ -62,7 +62,8 @@ func (Machine) Stats() []measure.Stat {
 	}
 }
 
-// Open lists the CPUs and opens their frequency files.
+// Open lists the CPUs and opens their frequency files. An error means that nothing can be measured.
+// The caller closes the Reading.
 func (Machine) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &machineReading{root: env.Root, frequencies: want.Stat("cpu.frequency")}
 	if want.Stat("system.info") {

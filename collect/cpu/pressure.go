@@ -37,7 +37,8 @@ func (Pressure) Stats() []measure.Stat {
 const noPSI = "this kernel has no pressure stall information: built without CONFIG_PSI, or " +
 	"switched off at boot (psi=1 turns it on)"
 
-// Open opens the files of /proc/pressure that exist.
+// Open opens the files of /proc/pressure that exist. An error means that nothing can be measured.
+// The caller closes the Reading.
 func (Pressure) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &pressureReading{}
 	for _, name := range procfs.PressureResources() {

@@ -34,7 +34,8 @@ func (Softirqs) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/softirqs.
+// Open opens /proc/softirqs. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Softirqs) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "softirqs")
 	if err != nil {

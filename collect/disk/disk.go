@@ -95,7 +95,8 @@ func (Disks) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc/diskstats.
+// Open opens /proc/diskstats. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "diskstats")
 	if err != nil {

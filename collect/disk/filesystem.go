@@ -48,7 +48,8 @@ func (Filesystems) Stats() []measure.Stat {
 	}
 }
 
-// Open reads the list of mounts.
+// Open reads the list of mounts. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &filesystemReading{
 		root:   env.Root,

@@ -31,7 +31,8 @@ type Caches struct{}
 // Stats returns the statistics of kernel caches.
 func (Caches) Stats() []measure.Stat { return collect.CacheStats() }
 
-// Open opens the files below /proc/sys/fs, and /proc/slabinfo if it is needed.
+// Open opens the files below /proc/sys/fs, and /proc/slabinfo if it is needed. An error means that
+// nothing can be measured. The caller closes the Reading.
 func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &cacheReading{last: map[string]uint64{}}
 	var err error

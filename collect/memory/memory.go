@@ -74,7 +74,8 @@ var (
 	errNoVmstat  = errors.New("read /proc/vmstat: no counters in it")
 )
 
-// Open opens /proc/meminfo.
+// Open opens /proc/meminfo. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Memory) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "meminfo")
 	if err != nil {

@@ -85,7 +85,8 @@ compact_stall memory.compaction - 1`
 // zones are the zones by which a counter may be divided.
 const zones = "dma dma32 normal high movable device"
 
-// Open opens /proc/vmstat.
+// Open opens /proc/vmstat. An error means that nothing can be measured. The caller closes the
+// Reading.
 func (Vmstat) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "vmstat")
 	if err != nil {

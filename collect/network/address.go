@@ -8,13 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// parseAddress reads an RTM_NEWADDR message: struct ifaddrmsg (u8 family, prefix length, flags, scope, u32 index) and attributes.
-// On a point-to-point device IFA_ADDRESS is the peer's, so IFA_LOCAL counts where there is one.
+// parseAddress parses an RTM_NEWADDR message: struct ifaddrmsg (u8 family, prefix length, flags,
+// scope, u32 index) and attributes. On a point-to-point device IFA_ADDRESS is the peer's address,
+// so IFA_LOCAL counts if there is one.
 func parseAddress(typ uint16, payload []byte) (a address, ok bool) {
 	if typ != unix.RTM_NEWADDR || len(payload) < unix.SizeofIfAddrmsg {
 		return a, false
 	}
-	a = address{family: payload[0], prefix: payload[1], scope: payload[3], index: int32(native.Uint32(payload[4:]))}
+	a = address{
+		family: payload[0],
+		prefix: payload[1],
+		scope:  payload[3],
+		index:  int32(native.Uint32(payload[4:])),
+	}
 	var ip netip.Addr
 	local := false
 	for at := netlink.AttrsOf(payload[unix.SizeofIfAddrmsg:]); at.Next(); {

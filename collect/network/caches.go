@@ -16,20 +16,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tables reads how full the kernel's network tables are: TCP and UDP sockets, connection tracking, neighbours, routes,
-// forwarding entries of bridges. What the kernel can only count by walking the table is counted less often where that takes long.
+// Tables reads the sizes of the kernel's network tables: TCP and UDP sockets, connection tracking,
+// neighbours, routes, forwarding entries of bridges. If the kernel must walk a table to count it,
+// and that takes long, it is counted less often.
 type Tables struct{}
 
-// Stats implements Collector. Caches: tcp-established (sockets in the established table and listening ones, with those in
-// TIME-WAIT), tcp-timewait, tcp-orphan, tcp-sockets (all TCP sockets of the machine, against the machine's established table, which
-// namespaces share unless they have their own), udp, conntrack, neighbour and neighbour6 (of the whole machine), route, route6, fdb.
+// Stats returns the statistics of kernel caches. Their field cache has these values:
+//
+//   - tcp-established: listening sockets and those in the established table, including TIME-WAIT
+//   - tcp-timewait, tcp-orphan, udp
+//   - tcp-sockets: all TCP sockets of the machine, whose established table the namespaces share
+//     unless they have their own
+//   - conntrack, route, route6, fdb
+//   - neighbour and neighbour6: of the whole machine
 func (Tables) Stats() []measure.Stat { return collect.CacheStats() }
 
-// Open implements Collector. It needs no rights.
+// Open opens the files and sockets of each network namespace. It needs no capability. An error
+// means that nothing can be measured. The caller closes the Reading.
 func (Tables) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	n := &netCaches{}
 	if since := feature.FileSince(env.Root, tcpBucketsFile); since != "" {
-		n.noBuckets = "buckets of TCP's and UDP's tables are unknown: this kernel does not tell them, " + since
+		n.noBuckets = "buckets of TCP's and UDP's tables are unknown: this kernel does not " +
+			"show them, " + since
 	}
 	n.spaces = collect.PerNamespace[*tables]{Env: env, Open: openTables, Close: (*tables).shut}
 	if err := n.spaces.Start(); err != nil {
@@ -40,7 +48,7 @@ func (Tables) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 
 type netCaches struct {
 	spaces    collect.PerNamespace[*tables]
-	noBuckets string // why the kernel does not tell the buckets of TCP's tables; "": it is new enough
+	noBuckets string // why the buckets of TCP's tables are unknown; "": the kernel is new enough
 }
 
 // tables are those of one namespace.
@@ -52,7 +60,7 @@ type tables struct {
 	trackCount, trackMax, trackN *proc.File
 	maxTW, maxOrphans            *proc.File
 	ticks                        int
-	initial                      bool // the namespace that the machine started with: it has the machine's tables
+	initial                      bool // the machine's first namespace: it has the machine's tables
 
 	established, timewait, orphan, sockets, udp, track, neighbour, neighbour6, route, route6, fdb tableState
 
@@ -64,7 +72,7 @@ type tables struct {
 	neighbourTables                               [2]neighbourTable
 }
 
-// tableState is one table: what is known of it now and what it held at the reading before. NaN = not known.
+// tableState is one table, now and at the previous reading. NaN means not known.
 type tableState struct {
 	name                    string
 	entries, buckets, limit float64
@@ -76,21 +84,21 @@ type tableState struct {
 	label                   label
 }
 
-// sinceBoot is a number that the kernel counts of a table since boot: entries that it refused when it was full, collections of what
-// nobody uses.
+// sinceBoot is a number that the kernel counts of a table since boot: entries that it refused
+// because the table was full, or searches for unused entries.
 type sinceBoot struct {
 	now, last uint64
-	counted   int // times that they were read, of which the latest two are known
+	counted   int // how often it was read; the latest two numbers are kept
 	fresh     bool
 }
 
-// count takes a fresh number since boot.
+// count stores a number since boot.
 func (r *sinceBoot) count(n uint64) {
 	r.last, r.now, r.fresh = r.now, n, true
 	r.counted++
 }
 
-// since returns the growth between the latest two readings; NaN where there was none in this interval.
+// since returns the growth between the latest two readings; NaN if this interval has none.
 func (r *sinceBoot) since() float64 {
 	fresh := r.fresh
 	r.fresh = false
@@ -100,13 +108,13 @@ func (r *sinceBoot) since() float64 {
 	return float64(r.now - r.last)
 }
 
-// count takes a fresh number of entries.
+// count stores a number of entries.
 func (s *tableState) count(entries uint64, now time.Time) {
 	s.last, s.lastAt = s.entries, s.at
 	s.entries, s.at, s.counted = float64(entries), now, true
 }
 
-// countIf is count where the number is known; else the entries are unknown.
+// countIf is count if the number is known; otherwise the entries become unknown.
 func (s *tableState) countIf(known bool, entries uint64, now time.Time) {
 	if known {
 		s.count(entries, now)
@@ -115,8 +123,8 @@ func (s *tableState) countIf(known bool, entries uint64, now time.Time) {
 	}
 }
 
-// growth gives the change of the entries within an interval as long as over. Where they were counted less often than read,
-// it is the share of the interval in the change.
+// growth returns the change of the entries in an interval of length over. If they are counted less
+// often than read, it is the interval's share of the change.
 func (s *tableState) growth(over measure.Span) float64 {
 	switch took := s.at.Sub(s.lastAt); {
 	case !s.counted || s.lastAt.IsZero():
@@ -127,17 +135,18 @@ func (s *tableState) growth(over measure.Span) float64 {
 	return s.entries - s.last
 }
 
-// pace keeps dear work rare: after it took t it rests for 1000 t, so that it costs 0.1 % of a CPU at most. It goes by the quicker of the
-// latest two times, for once may have been slow by chance, when others had the CPU.
+// pace limits expensive work to 0.1 % of a CPU: after work of duration t it pauses for 1000 t. It
+// uses the shorter of the latest two durations, since one may have been long because other threads
+// had the CPU.
 type pace struct {
 	next  time.Time
 	last  time.Duration
-	rests bool // longer than a second: worth a note
+	rests bool // the pause is longer than a second: worth a note
 }
 
 func (p *pace) due(now time.Time) bool { return !now.Before(p.next) }
 
-// took notes the time since began.
+// took stores the time since began as the duration.
 func (p *pace) took(began time.Time) { p.spent(began, time.Since(began)) }
 
 func (p *pace) spent(began time.Time, took time.Duration) {
@@ -155,7 +164,13 @@ func openTables(s *collect.Namespace[*tables]) (*tables, error) {
 	for name, state := range map[string]*tableState{"tcp-established": &t.established, "tcp-timewait": &t.timewait,
 		"tcp-orphan": &t.orphan, "tcp-sockets": &t.sockets, "udp": &t.udp, "conntrack": &t.track, "neighbour": &t.neighbour,
 		"neighbour6": &t.neighbour6, "route": &t.route, "route6": &t.route6, "fdb": &t.fdb} {
-		*state = tableState{name: name, entries: measure.NaN, buckets: measure.NaN, limit: measure.NaN, epoch: -1}
+		*state = tableState{
+			name:    name,
+			entries: measure.NaN,
+			buckets: measure.NaN,
+			limit:   measure.NaN,
+			epoch:   -1,
+		}
 	}
 	var err error
 	if t.sock4, err = s.OpenProc("net/sockstat"); err != nil {
@@ -165,7 +180,8 @@ func openTables(s *collect.Namespace[*tables]) (*tables, error) {
 		t.shut()
 		return nil, err
 	}
-	thresh, err := s.OpenProc("sys/net/ipv4/neigh/default/gc_thresh3") // only there (neigh_sysctl_register)
+	// only there (neigh_sysctl_register)
+	thresh, err := s.OpenProc("sys/net/ipv4/neigh/default/gc_thresh3")
 	t.initial = err == nil
 	thresh.Close()
 	t.askNeighbours.Begin(unix.RTM_GETNEIGHTBL, 0)
@@ -176,10 +192,11 @@ func openTables(s *collect.Namespace[*tables]) (*tables, error) {
 	return t, nil
 }
 
-// tcpBucketsFile has the buckets of the namespace's table of connections; negative: the table is that of the machine.
+// tcpBucketsFile has the buckets of the namespace's table of connections. A negative number means
+// that it uses the table of the machine.
 const tcpBucketsFile = "sys/net/ipv4/tcp_ehash_entries"
 
-// late opens what may come later, with a module.
+// late opens what may appear later, with a module.
 func (t *tables) late() {
 	open := func(at **proc.File, name string) {
 		if *at == nil {
@@ -189,8 +206,8 @@ func (t *tables) late() {
 	open(&t.sock6, "net/sockstat6")
 	open(&t.trie, "net/fib_triestat")
 	open(&t.rt6, "net/rt6_stats")
-	open(&t.tcpBuckets, tcpBucketsFile)                  // since 6.1
-	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries") // since 6.2
+	open(&t.tcpBuckets, tcpBucketsFile)                  // since Linux 6.1
+	open(&t.udpBuckets, "sys/net/ipv4/udp_hash_entries") // since Linux 6.2
 	open(&t.maxTW, "sys/net/ipv4/tcp_max_tw_buckets")
 	open(&t.maxOrphans, "sys/net/ipv4/tcp_max_orphans")
 	open(&t.trackCount, "sys/net/netfilter/nf_conntrack_count")
@@ -210,7 +227,15 @@ func (n *netCaches) Close() { n.spaces.Shut() }
 
 // Read implements Reading.
 func (n *netCaches) Read(o *collect.Out) error {
-	entries, buckets, limit, growth := o.Table("cache.entries"), o.Table("cache.buckets"), o.Table("cache.limit"), o.Table("cache.growth")
+	entries, buckets, limit, growth := o.Table(
+		"cache.entries",
+	), o.Table(
+		"cache.buckets",
+	), o.Table(
+		"cache.limit",
+	), o.Table(
+		"cache.growth",
+	)
 	refused, collected := o.Table("cache.refusals"), o.Table("cache.collections")
 	if n.noBuckets != "" {
 		buckets.Note(n.noBuckets)
@@ -228,7 +253,7 @@ func (n *netCaches) Read(o *collect.Out) error {
 		}
 		read++
 		if t.established.entries != t.established.entries || t.udp.entries != t.udp.entries {
-			const why = "/proc/net/sockstat does not tell how many TCP or UDP sockets there are"
+			const why = "/proc/net/sockstat does not have the number of TCP or UDP sockets"
 			entries.Lacks(why)
 			growth.Lacks(why)
 		}
@@ -248,7 +273,7 @@ func (n *netCaches) Read(o *collect.Out) error {
 			if c.limit > 0 {
 				limit.Put(c.limit, ns, c.label)
 			}
-			if !o.First { // since boot says nothing: nobody knows how long it has grown
+			if !o.First { // since boot: the time in which it grew is not known
 				growth.Put(c.growth(o.Over().Span()), ns, c.label)
 			}
 			if c.refused.counted > 0 && !o.First {
@@ -277,9 +302,9 @@ func (n *netCaches) Read(o *collect.Out) error {
 }
 
 func (t *tables) gather(o *collect.Out, now time.Time) error {
-	slow := t.ticks%lateEvery == 1 // limits and sizes change seldom
+	slow := t.ticks%lateEvery == 1 // limits and sizes seldom change
 	if slow && (t.sock6 == nil || t.trackCount == nil || t.maxTW == nil || t.tcpBuckets == nil) {
-		_ = t.space.NetNS.In(func() error { t.late(); return nil }) // it will be tried again
+		_ = t.space.NetNS.In(func() error { t.late(); return nil }) // tried again later
 	}
 	if err := t.gatherSockets(now, slow); err != nil {
 		return err
@@ -288,7 +313,7 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 		t.track.count(uint64(v), now)
 		if slow {
 			t.track.limit = positive(t.trackMax)
-			if t.space.Own() { // one table for all namespaces
+			if t.space.Own() { // all namespaces share the table
 				t.track.buckets = positive(t.trackN)
 			}
 		}
@@ -348,7 +373,8 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 		err := t.routes.DumpRetry(&t.askFDB, 3, t.dropFDB, t.onFDB)
 		t.fdbPace.took(began)
 		switch {
-		case err == nil && (t.fdbEntries > 0 || t.fdb.entries > 0): // no row where there has never been a bridge
+		// no row if there has never been a bridge
+		case err == nil && (t.fdbEntries > 0 || t.fdb.entries > 0):
 			t.fdb.count(t.fdbEntries, now)
 		case err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported):
 			o.NoteAll("forwarding tables of bridges could not be read: " + err.Error())
@@ -357,8 +383,9 @@ func (t *tables) gather(o *collect.Out, now time.Time) error {
 	return nil
 }
 
-// gatherSockets reads the numbers of sockets. Each namespace has a share in one established table of the machine, unless it was made with
-// one of its own (net.ipv4.tcp_child_ehash_entries): tcp_ehash_entries is negative in those that share.
+// gatherSockets reads the numbers of sockets. Namespaces share the machine's established table,
+// except those that were created with their own (net.ipv4.tcp_child_ehash_entries).
+// tcp_ehash_entries is negative in those that share it.
 func (t *tables) gatherSockets(now time.Time, slow bool) error {
 	var c socketCounts
 	for _, f := range [...]*proc.File{t.sock4, t.sock6} {
@@ -373,7 +400,7 @@ func (t *tables) gatherSockets(now time.Time, slow bool) error {
 			return fmt.Errorf("read %s: %w", f.Path(), err)
 		}
 	}
-	six := t.sock6 != nil // without IPv6 there are none of it
+	six := t.sock6 != nil // without IPv6 it has no sockets
 	t.established.countIf(c.tcp.ok && c.tw.ok && (c.tcp6.ok || !six), c.tcp.n+c.tcp6.n+c.tw.n, now)
 	t.timewait.countIf(c.tw.ok, c.tw.n, now)
 	t.udp.countIf(c.udp.ok && (c.udp6.ok || !six), c.udp.n+c.udp6.n+c.lite.n, now)
@@ -391,7 +418,8 @@ func (t *tables) gatherSockets(now time.Time, slow bool) error {
 	return nil
 }
 
-// socketCounts are the numbers of sockets in sockstat and sockstat6. UDP-Lite is not in all kernels, and is with UDP.
+// socketCounts are the numbers of sockets in sockstat and sockstat6. UDP-Lite, which some kernels
+// lack, is part of UDP.
 type socketCounts struct {
 	tcp, tcp6, tw, orphan, alloc, udp, udp6, lite struct {
 		n  uint64
@@ -423,7 +451,7 @@ func (c *socketCounts) take(protocol, state []byte, v uint64) {
 	to.n, to.ok = to.n+v, true
 }
 
-// number reads a file of one number; ok is false where there is none.
+// number reads a file of one number; ok is false if there is none.
 func number(f *proc.File) (v int64, ok bool) {
 	if f == nil {
 		return 0, false
@@ -437,7 +465,7 @@ func number(f *proc.File) (v int64, ok bool) {
 	return v, c.Err() == nil
 }
 
-// positive is number for sizes: NaN where it is unknown or not above zero.
+// positive is number for sizes: NaN if unknown or not above zero.
 func positive(f *proc.File) float64 {
 	if v, ok := number(f); ok && v > 0 {
 		return float64(v)
@@ -447,7 +475,7 @@ func positive(f *proc.File) float64 {
 
 const sizeofNeighbourTable = 4 // struct ndtmsg, include/uapi/linux/neighbour.h
 
-// neighbourTable is one table of neighbours, of the whole machine.
+// neighbourTable is one neighbour table of the machine.
 type neighbourTable struct {
 	ok                      bool
 	entries, buckets, limit uint32
@@ -455,7 +483,8 @@ type neighbourTable struct {
 	refused, collected      uint64
 }
 
-// takeNeighbours reads RTM_NEWNEIGHTBL; beside the tables it comes for each device, with its parameters, which don't matter here.
+// takeNeighbours parses RTM_NEWNEIGHTBL. The message also comes for each device, with parameters
+// that are not used.
 func (t *tables) takeNeighbours(_ uint16, payload []byte) error {
 	if name, k := parseNeighbourTable(payload); k.ok {
 		switch string(name) {
@@ -468,9 +497,13 @@ func (t *tables) takeNeighbours(_ uint16, payload []byte) error {
 	return nil
 }
 
-// parseNeighbourTable reads NDTA_NAME 1, NDTA_THRESH3 4 and NDTA_CONFIG 5: struct ndt_config of u16 key_len, entry_size, u32 entries,
-// last_flush, last_rand, hash_rnd, hash_mask; and NDTA_STATS 7: struct ndt_stats of eleven u64, whose last two are forced_gc_runs and, since Linux
-// 4.3, table_fulls (include/uapi/linux/neighbour.h).
+// parseNeighbourTable parses three attributes (include/uapi/linux/neighbour.h):
+//
+//   - NDTA_NAME 1 and NDTA_THRESH3 4
+//   - NDTA_CONFIG 5: struct ndt_config of u16 key_len, entry_size, u32 entries, last_flush,
+//     last_rand, hash_rnd, hash_mask
+//   - NDTA_STATS 7: struct ndt_stats of eleven u64. The last two are forced_gc_runs and, since
+//     Linux 4.3, table_fulls.
 func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
 	for a := netlink.AttrsOf(payload[min(sizeofNeighbourTable, len(payload)):]); a.Next(); {
 		switch v := a.Value(); {
@@ -490,16 +523,19 @@ func parseNeighbourTable(payload []byte) (name []byte, t neighbourTable) {
 	return name, t
 }
 
-// takeFDB counts forwarding entries of bridges. Those with NTF_SELF are a device's own address lists (and VXLAN's tables).
+// takeFDB counts forwarding entries of bridges. Entries with NTF_SELF are a device's own address
+// lists, or VXLAN's tables.
 func (t *tables) takeFDB(typ uint16, payload []byte) error {
-	if typ == unix.RTM_NEWNEIGH && len(payload) >= unix.SizeofNdMsg && payload[10]&unix.NTF_SELF == 0 {
+	if typ == unix.RTM_NEWNEIGH && len(payload) >= unix.SizeofNdMsg &&
+		payload[10]&unix.NTF_SELF == 0 {
 		t.fdbEntries++
 	}
 	return nil
 }
 
-// parseTrieStat adds up the prefixes of all routing tables in /proc/net/fib_triestat. Main and Local are one trie, shown twice,
-// until somebody adds a rule (fib_unmerge): then their statistics are the same to the last word and count once.
+// parseTrieStat adds up the prefixes of all routing tables in /proc/net/fib_triestat. Main and
+// Local are one trie until a rule is added (fib_unmerge). The file then shows it twice with the
+// same statistics, and it counts once.
 func parseTrieStat(b []byte) (prefixes uint64, err error) {
 	var local, main []byte
 	var localCount, mainCount uint64
@@ -543,8 +579,8 @@ func parseTrieStat(b []byte) (prefixes uint64, err error) {
 	return prefixes, nil
 }
 
-// parseRT6Stats gives the routes in /proc/net/rt6_stats, the fourth of its hexadecimal numbers (rt6_stats_seq_show: fib_nodes, route_nodes,
-// rt_alloc, rt_entries ...).
+// parseRT6Stats returns the routes in /proc/net/rt6_stats, the fourth of its hexadecimal numbers
+// (rt6_stats_seq_show: fib_nodes, route_nodes, rt_alloc, rt_entries ...).
 func parseRT6Stats(b []byte) (uint64, error) {
 	c := proc.Scan(b)
 	c.Skip(3)
@@ -552,5 +588,5 @@ func parseRT6Stats(b []byte) (uint64, error) {
 	return v, c.Err()
 }
 
-// pageSize of the machine, in which the kernel counts socket memory.
+// pageSize returns the machine's page size, in which the kernel counts socket memory.
 func pageSize() float64 { return float64(os.Getpagesize()) }

@@ -9,7 +9,9 @@ import (
 	"culprit/measure"
 )
 
-const trieBody = "\tAver depth:     2.42\n\tMax depth:      3\n\tLeaves:         7\n\tPrefixes:       9\n\tInternal nodes: 5\n\t  1: 1  2: 3  3: 1\n\tPointers: 22\nNull ptrs: 11\nTotal size: 2  kB\n"
+const trieBody = "\tAver depth:     2.42\n\tMax depth:      3\n\tLeaves:         " +
+	"7\n\tPrefixes:       9\n\tInternal nodes: 5\n\t  1: 1  2: 3  3: 1\n\tPointers: 22\nNull " +
+	"ptrs: 11\nTotal size: 2  kB\n"
 
 const trieMerged = "Basic info: size of leaf: 48 bytes, size of tnode: 40 bytes.\nMain:\n" + trieBody + "Local:\n" + trieBody
 
@@ -19,7 +21,8 @@ func TestParseTrieStat(t *testing.T) {
 		want       uint64
 	}{
 		{"main and local are one", trieMerged, 9},
-		{"parted by a rule", "Basic info: x\nMain:\n" + trieBody + "Local:\n\tPrefixes:       4\nTotal size: 1  kB\n", 13},
+		{"parted by a rule", "Basic info: x\nMain:\n" + trieBody + "Local:\n\tPrefixes:       " +
+			"4\nTotal size: 1  kB\n", 13},
 		{"with a table of one's own", trieMerged + "Id 100:\n\tPrefixes:       1000\n", 1009},
 		{"local alone", "Local:\n\tPrefixes:       4\n", 4},
 	} {
@@ -36,7 +39,8 @@ func TestParseTrieStat(t *testing.T) {
 
 func TestNetCaches(t *testing.T) {
 	m := collecttest.NewMachine(t, Tables{}, map[string]string{
-		"proc/net/sockstat":                         "sockets: used 17\nTCP: inuse 200000 orphan 2 tw 30 alloc 200100 mem 5\nUDP: inuse 7 mem 0\n",
+		"proc/net/sockstat": "sockets: used 17\nTCP: inuse 200000 " +
+			"orphan 2 tw 30 alloc 200100 mem 5\nUDP: inuse 7 mem 0\n",
 		"proc/net/sockstat6":                        "TCP6: inuse 5\nUDP6: inuse 3\n",
 		"proc/net/fib_triestat":                     trieMerged,
 		"proc/net/rt6_stats":                        "003f 002a 0061 0040 0000 000c 0000\n",
@@ -59,7 +63,9 @@ func TestNetCaches(t *testing.T) {
 	}
 	for _, k := range []string{"cache.buckets||udp", "cache.entries||tcp-sockets", "cache.growth||conntrack"} {
 		if v, ok := rows[k]; ok {
-			t.Errorf("%s = %v: a table shared with others has no buckets of its own, the machine's sockets are counted in the first namespace only, the first reading has no growth", k, v)
+			t.Errorf("%s = %v: a table shared with others has no buckets of its own, the "+
+				"machine's sockets are counted in the first namespace only, the first reading "+
+				"has no growth", k, v)
 		}
 	}
 	m.Put(map[string]string{"proc/sys/net/netfilter/nf_conntrack_count": "45\n"})
@@ -92,7 +98,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// Dear work becomes rare, and one slow time by chance does not make it so.
+// Expensive work becomes rare. One long duration alone does not make it rare.
 func TestPace(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var p pace

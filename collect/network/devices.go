@@ -17,17 +17,19 @@ import (
 
 var errShort = errors.New("message cut short")
 
-// label is a measure.Label, short.
+// label is short for measure.Label.
 type label = measure.Label
 
-// stillFacts is how long facts are believed that change without an event: what ethtool says, routes, filters, sockets.
+// stillFacts is how long facts that change without an event are used: those of ethtool, routes,
+// filters and sockets.
 const stillFacts = 5 * time.Second
 
-// Devices reads network devices by rtnetlink(7): counters each interval by RTM_GETSTATS, facts (names, masters, MACs,
-// addresses) again only after the kernel announced a change; see the other net*.go files for queueing disciplines, ethtool and uses.
+// Devices reads network devices by rtnetlink(7). It reads counters each interval by RTM_GETSTATS.
+// It reads facts (names, masters, MACs, addresses) again only after the kernel announced a change.
+// Other files of this package have queueing disciplines, ethtool and uses.
 type Devices struct{}
 
-// words makes fields of type Word.
+// words returns fields of type Word.
 func words(names ...string) []measure.Field {
 	help := func(name string) string {
 		switch name {
@@ -36,11 +38,11 @@ func words(names ...string) []measure.Field {
 		case "device":
 			return "network device"
 		case "direction":
-			return "rx or tx, as the device sees it"
+			return "rx or tx, from the device's point of view"
 		case "protocol":
-			return "protocol, as /proc/net/snmp and netstat name it"
+			return "protocol, named as in /proc/net/snmp and netstat"
 		case "counter":
-			return "counter as the kernel spells it"
+			return "counter, in the kernel's spelling"
 		}
 		return ""
 	}
@@ -56,49 +58,146 @@ func (Devices) Stats() []measure.Stat {
 	directed, plain := words("netns", "device", "direction"), words("netns", "device")
 	queued := words("netns", "device", "kind", "handle", "parent")
 	delta := func(id string, unit measure.Unit, fields []measure.Field, help string) measure.Stat {
-		return measure.Stat{ID: measure.StatID(id), Kind: measure.Delta, Unit: unit, Fields: fields, Help: help}
+		return measure.Stat{
+			ID:     measure.StatID(id),
+			Kind:   measure.Delta,
+			Unit:   unit,
+			Fields: fields,
+			Help:   help,
+		}
 	}
 	level := func(id string, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string) measure.Stat {
-		return measure.Stat{ID: measure.StatID(id), Kind: measure.Level, Unit: unit, Fold: fold, Fields: fields, Help: help}
+		return measure.Stat{
+			ID:     measure.StatID(id),
+			Kind:   measure.Level,
+			Unit:   unit,
+			Fold:   fold,
+			Fields: fields,
+			Help:   help,
+		}
 	}
 	sparse := func(s measure.Stat) measure.Stat { s.Sparse = true; return s }
 	return []measure.Stat{
-		delta("net.device.bytes", measure.Bytes, directed, "bytes through a device, headers of the link included (rtnl_link_stats64)"),
-		delta("net.device.packets", measure.Packets, directed, "packets through a device; a GSO or GRO super-frame is one (rtnl_link_stats64)"),
-		delta("net.device.errors", measure.Packets, directed, "rx_errors, tx_errors of rtnl_link_stats64"),
-		delta("net.device.drops", measure.Packets, directed, "rx_dropped + rx_missed_errors, tx_dropped of rtnl_link_stats64, added up as in /proc/net/dev"),
-		delta("net.device.fifo", measure.Packets, directed, "rx_fifo_errors, tx_fifo_errors of rtnl_link_stats64"),
-		delta("net.device.nohandler", measure.Packets, plain, "rx_nohandler: packets to an inactive port"),
+		delta("net.device.bytes", measure.Bytes, directed, "bytes through a device, including "+
+			"link headers (rtnl_link_stats64)"),
+		delta("net.device.packets", measure.Packets, directed, "packets through a device; a "+
+			"GSO or GRO super-frame is one (rtnl_link_stats64)"),
+		delta("net.device.errors", measure.Packets, directed, "rx_errors, tx_errors of "+
+			"rtnl_link_stats64"),
+		delta("net.device.drops", measure.Packets, directed, "rx_dropped + rx_missed_errors, "+
+			"tx_dropped of rtnl_link_stats64, added up as in /proc/net/dev"),
+		delta("net.device.fifo", measure.Packets, directed, "rx_fifo_errors, tx_fifo_errors of "+
+			"rtnl_link_stats64"),
+		delta("net.device.nohandler", measure.Packets, plain, "rx_nohandler: packets to an "+
+			"inactive port"),
 		delta("net.device.collisions", measure.Packets, plain, "collisions of rtnl_link_stats64"),
 		delta("net.device.multicast", measure.Packets, plain, "multicast packets received"),
-		delta("net.device.carrier", measure.Events, plain, "times the carrier came or went (IFLA_CARRIER_CHANGES)"),
-		sparse(delta("net.device.errors.detail", measure.Packets, words("netns", "device", "direction", "reason"),
-			"kinds of errors and drops of rtnl_link_stats64; missed and otherhost are among them")),
+		delta("net.device.carrier", measure.Events, plain, "times that the carrier came or "+
+			"went (IFLA_CARRIER_CHANGES)"),
+		sparse(
+			delta(
+				"net.device.errors.detail",
+				measure.Packets,
+				words("netns", "device", "direction", "reason"),
+				"kinds of errors and drops of rtnl_link_stats64, including missed and otherhost",
+			),
+		),
 		delta("net.device.wire", measure.Bytes, directed, wireHelp),
 		level("net.device.speed", measure.BitsPerSec, measure.Max, plain,
-			"negotiated speed (ethtool); no row where it is unknown or only a driver's fancy, as the 10 Gbit/s of every veth"),
-		level("net.device.capacity", measure.BitsPerSec, measure.Max, words("netns", "device", "direction", "from"),
-			"what the device can carry: the lesser of its speed and the rate of its queueing disciplines; NaN, from unknown, where nothing is known"),
-		level("net.device.info", measure.Count, measure.Max, words("netns", "device", "index", "kind", "driver", "mac", "admin", "state",
-			"duplex", "autoneg", "mtu", "master", "lower", "rxqueues", "txqueues", "flags"), "facts of a device (RTM_GETLINK, ethtool); 1"),
-		level("net.device.address", measure.Count, measure.Max, words("netns", "device", "family", "address", "prefix", "scope"), "IP addresses (RTM_GETADDR); 1"),
-		level("net.device.modes", measure.BitsPerSec, measure.Max, words("netns", "device", "list", "mode"),
-			"link modes that the device supports, advertises, and that its link partner advertises (ethtool)"),
-		level("net.ring.size", measure.Count, measure.Sum, words("netns", "device", "ring", "bound"), "descriptors of a ring: rx or tx, current or max (ethtool)"),
-		level("net.device.uses", measure.Count, measure.Sum, words("netns", "device", "use"), usesHelp),
-		sparse(delta("net.driver.count", measure.Events, words("netns", "device", "counter"), "the driver's own counters (ethtool -S), those that grew")),
-		delta("net.qdisc.bytes", measure.Bytes, queued, "bytes through a queueing discipline or HTB class, each segment of a super-frame with its headers (RTM_GETQDISC); disciplines nest: parent = \"root\" is the device's sum"),
-		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing discipline or HTB class; disciplines nest: parent = \"root\" is the device's sum"),
-		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline dropped; disciplines nest: parent = \"root\" is the device's sum"),
-		delta("net.qdisc.overlimits", measure.Events, queued, "times a queueing discipline held back for its rate"),
-		delta("net.qdisc.requeues", measure.Events, queued, "packets that the device did not take and that went back"),
-		level("net.qdisc.backlog", measure.Bytes, measure.Sum, queued, "bytes waiting; disciplines nest: parent = \"root\" is the device's sum"),
-		level("net.qdisc.queue", measure.Packets, measure.Sum, queued, "packets waiting; disciplines nest: parent = \"root\" is the device's sum"),
-		level("net.qdisc.rate", measure.BitsPerSec, measure.Max, queued, "configured rate of a shaper: tbf, cake, netem; the ceiling of an HTB class; fq's maxrate, which holds for each flow"),
+			"negotiated speed (ethtool); no row if it is unknown, or invented by a driver like "+
+				"the 10 Gbit/s of every veth"),
+		level(
+			"net.device.capacity",
+			measure.BitsPerSec,
+			measure.Max,
+			words("netns", "device", "direction", "from"),
+			"what the device can carry: the smaller of its speed and the rate of its queueing "+
+				"disciplines; NaN with from unknown if neither is known",
+		),
+		level(
+			"net.device.info",
+			measure.Count,
+			measure.Max,
+			words(
+				"netns",
+				"device",
+				"index",
+				"kind",
+				"driver",
+				"mac",
+				"admin",
+				"state",
+				"duplex",
+				"autoneg",
+				"mtu",
+				"master",
+				"lower",
+				"rxqueues",
+				"txqueues",
+				"flags",
+			),
+			"facts of a device (RTM_GETLINK, ethtool); 1",
+		),
+		level(
+			"net.device.address",
+			measure.Count,
+			measure.Max,
+			words("netns", "device", "family", "address", "prefix", "scope"),
+			"IP addresses (RTM_GETADDR); 1",
+		),
+		level(
+			"net.device.modes",
+			measure.BitsPerSec,
+			measure.Max,
+			words("netns", "device", "list", "mode"),
+			"link modes that the device supports, advertises, and that its link partner "+
+				"advertises (ethtool)",
+		),
+		level(
+			"net.ring.size",
+			measure.Count,
+			measure.Sum,
+			words("netns", "device", "ring", "bound"),
+			"descriptors of a ring: rx or tx, current or max (ethtool)",
+		),
+		level(
+			"net.device.uses",
+			measure.Count,
+			measure.Sum,
+			words("netns", "device", "use"),
+			usesHelp,
+		),
+		sparse(
+			delta(
+				"net.driver.count",
+				measure.Events,
+				words("netns", "device", "counter"),
+				"the driver's own counters (ethtool -S) that grew",
+			),
+		),
+		delta("net.qdisc.bytes", measure.Bytes, queued, "bytes through a queueing discipline "+
+			"or HTB class, each segment of a super-frame with its headers (RTM_GETQDISC); "+
+			"disciplines nest: parent = \"root\" has the device's sum"),
+		delta("net.qdisc.packets", measure.Packets, queued, "segments through a queueing "+
+			"discipline or HTB class; disciplines nest: parent = \"root\" has the device's sum"),
+		delta("net.qdisc.drops", measure.Packets, queued, "packets that a queueing discipline "+
+			"dropped; disciplines nest: parent = \"root\" has the device's sum"),
+		delta("net.qdisc.overlimits", measure.Events, queued, "times that a queueing "+
+			"discipline delayed packets because of its rate"),
+		delta("net.qdisc.requeues", measure.Events, queued, "packets that the device did not "+
+			"accept and that were queued again"),
+		level("net.qdisc.backlog", measure.Bytes, measure.Sum, queued, "bytes waiting; "+
+			"disciplines nest: parent = \"root\" has the device's sum"),
+		level("net.qdisc.queue", measure.Packets, measure.Sum, queued, "packets waiting; "+
+			"disciplines nest: parent = \"root\" has the device's sum"),
+		level("net.qdisc.rate", measure.BitsPerSec, measure.Max, queued, "configured rate of a "+
+			"shaper: tbf, cake, netem; the ceiling of an HTB class; the maxrate of fq, which "+
+			"applies to each flow"),
 	}
 }
 
-// Open implements Collector. It needs no rights.
+// Open opens the sockets of each network namespace. It needs no capability. An error means that
+// nothing can be measured. The caller closes the Reading.
 func (Devices) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	n := &netDevices{want: want}
 	n.spaces = collect.PerNamespace[*devices]{Env: env, Open: n.openSpace, Close: (*devices).shut}
@@ -108,18 +207,18 @@ func (Devices) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 	return n, nil
 }
 
-// netDevices is the Reading of NetDevices.
+// netDevices is the Reading of Devices.
 type netDevices struct {
 	want   collect.Want
 	spaces collect.PerNamespace[*devices]
 	reads  uint32
 
-	related int // spaces.matches when devices were last told what is below them
+	related int // spaces.Matches when devices were last linked to those below them
 
 	epoch  int // of the labels below
 	rx, tx label
-	from   [3]label     // of a capacity: see boundWords
-	out    *collect.Out // that the tables are of
+	from   [3]label     // sources of a capacity: see boundWords
+	out    *collect.Out // the Out that the tables belong to
 	tables deviceTables
 	queues qdiscTables
 	room   scratch
@@ -132,36 +231,46 @@ type deviceTables struct {
 
 func tablesOf(o *collect.Out) deviceTables {
 	return deviceTables{
-		bytes: o.Table("net.device.bytes"), packets: o.Table("net.device.packets"), errors: o.Table("net.device.errors"),
-		drops: o.Table("net.device.drops"), fifo: o.Table("net.device.fifo"), nohandler: o.Table("net.device.nohandler"),
+		bytes: o.Table(
+			"net.device.bytes",
+		), packets: o.Table("net.device.packets"), errors: o.Table("net.device.errors"),
+		drops: o.Table(
+			"net.device.drops",
+		), fifo: o.Table("net.device.fifo"), nohandler: o.Table("net.device.nohandler"),
 		collisions: o.Table("net.device.collisions"), multicast: o.Table("net.device.multicast"),
-		carrier: o.Table("net.device.carrier"), detail: o.Table("net.device.errors.detail"), wire: o.Table("net.device.wire"),
-		speed: o.Table("net.device.speed"), capacity: o.Table("net.device.capacity"), info: o.Table("net.device.info"),
-		address: o.Table("net.device.address"), modes: o.Table("net.device.modes"), ring: o.Table("net.ring.size"),
+		carrier: o.Table(
+			"net.device.carrier",
+		), detail: o.Table("net.device.errors.detail"), wire: o.Table("net.device.wire"),
+		speed: o.Table(
+			"net.device.speed",
+		), capacity: o.Table("net.device.capacity"), info: o.Table("net.device.info"),
+		address: o.Table(
+			"net.device.address",
+		), modes: o.Table("net.device.modes"), ring: o.Table("net.ring.size"),
 		uses: o.Table("net.device.uses"), driver: o.Table("net.driver.count"),
 	}
 }
 
-// bound says whether what bounds a device is wanted.
+// bound reports whether speed or capacity is wanted.
 func (t *deviceTables) bound() bool { return t.speed != nil || t.capacity != nil || t.wire != nil }
 
-// devices is one namespace: its sockets and what is known of it.
+// devices is one namespace: its sockets and its devices.
 type devices struct {
 	space  *collect.Namespace[*devices]
 	routes *netlink.Conn
-	events *netlink.Conn // nil when events can't be had: then everything is read again each time
+	events *netlink.Conn // nil: no events, so all is read again each time
 	tools  ethtools
 
 	stale  changes
 	links  map[int32]*link
 	order  []*link // by index
 	round  uint32  // of dumps of links
-	now    uint32  // the reading under way
+	now    uint32  // the current reading
 	done   uint32  // the last reading that succeeded
 	linked uint32  // the reading in which links were last read
-	strays bool    // counters came of a device that is not in links
+	strays bool    // counters came for a device that is not in links
 
-	counting int // place in order of the device whose counters come next, if all come
+	counting int // index in order of the device whose counters come next, if all come
 
 	addresses []address
 	qdiscs    qdiscs
@@ -169,17 +278,21 @@ type devices struct {
 	usesStale bool
 	peers     peers
 
-	askLinks, askStats, askAddresses     netlink.Request
-	onLink, onStats, onAddress, onChange func(uint16, []byte) error // made once: a method value allocates
+	askLinks, askStats, askAddresses netlink.Request
+	// bound once: a method value allocates
+	onLink, onStats, onAddress, onChange func(uint16, []byte) error
 	dropAddresses, nothing               func()
-	noStats                              bool       // RTM_GETSTATS is not in this kernel (before 4.7): the counters come with the links
-	text                                 *proc.File // /proc/net/dev, where netlink has no counters at all
-	spare                                linkFacts
-	spareStats                           [linkCounters]uint64
+	// this kernel lacks RTM_GETSTATS (before 4.7): the counters come with the links
+	noStats bool
+	// /proc/net/dev, if netlink has no counters at all
+	text       *proc.File
+	spare      linkFacts
+	spareStats [linkCounters]uint64
 }
 
-// changes says what the kernel announced to have changed since it was read.
-type changes struct{ links, addresses, routes, qdiscs, queues bool } // qdiscs as uses sees them, queues as qdiscs.read does
+// changes are the kinds of facts that the kernel announced as changed since they were read.
+// qdiscs for uses, queues for qdiscs.read
+type changes struct{ links, addresses, routes, qdiscs, queues bool }
 
 func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error) {
 	d := &devices{space: s, links: map[int32]*link{}, stale: changes{true, true, true, true, true}}
@@ -217,12 +330,14 @@ func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error)
 	return d, nil
 }
 
-// plainSocket opens a socket for ioctl; any will do (sock_ioctl in net/socket.c), and a Unix one is never compiled out.
+// plainSocket opens a socket for ioctl. Any kind works (sock_ioctl in net/socket.c), and Unix
+// sockets are in every kernel.
 func plainSocket() (int, error) {
 	return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 }
 
-// rtextFilterSkipStats leaves IPv6's counters of each device out of RTM_GETLINK's answers (RTEXT_FILTER_SKIP_STATS, since 4.5).
+// rtextFilterSkipStats omits IPv6's counters of each device from RTM_GETLINK's answers
+// (RTEXT_FILTER_SKIP_STATS, since Linux 4.5).
 const rtextFilterSkipStats = 1 << 3
 
 func (d *devices) shut() {
@@ -262,7 +377,11 @@ func (n *netDevices) Read(o *collect.Out) error {
 		}
 		read++
 	}
-	if n.related != n.spaces.Matches || slices.ContainsFunc(list, func(s *collect.Namespace[*devices]) bool { return s.Data.linked == n.reads }) {
+	if n.related != n.spaces.Matches ||
+		slices.ContainsFunc(
+			list,
+			func(s *collect.Namespace[*devices]) bool { return s.Data.linked == n.reads },
+		) {
 		n.relate(list)
 		n.related = n.spaces.Matches
 	}
@@ -284,7 +403,7 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 	case d.events == nil:
 		d.stale = changes{true, true, true, true, true}
 	case d.events.Receive(0, d.onChange) != nil:
-		d.stale = changes{true, true, true, true, true} // ErrOverrun: something changed, nobody knows what
+		d.stale = changes{true, true, true, true, true} // ErrOverrun: what changed is not known
 	}
 	if d.stale.links || d.noStats {
 		if err := d.readLinks(); err != nil {
@@ -298,7 +417,7 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 	}
 	if !d.noStats {
 		err := d.readStats()
-		if err == nil && d.strays { // born between the two dumps
+		if err == nil && d.strays { // created between the two dumps
 			if err = d.readLinks(); err == nil {
 				err = d.readStats()
 			}
@@ -326,7 +445,8 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 			n.tables.address.Note("addresses could not be read: " + err.Error())
 		}
 	}
-	if t := &n.tables; t.bound() || t.info != nil || t.modes != nil || t.ring != nil || t.driver != nil {
+	if t := &n.tables; t.bound() || t.info != nil || t.modes != nil || t.ring != nil ||
+		t.driver != nil {
 		changed, note := d.tools.refresh(d.order, time.Now())
 		if changed {
 			for _, l := range d.order {
@@ -359,15 +479,15 @@ func (d *devices) gather(n *netDevices, o *collect.Out) error {
 	return nil
 }
 
-// withoutStats has the counters come with the links: dearer, but kernels before 4.7 and what stands in for a kernel (gVisor)
-// know no RTM_GETSTATS.
+// withoutStats reads the counters with the links. That is more expensive, but kernels before 4.7
+// and gVisor lack RTM_GETSTATS.
 func (d *devices) withoutStats() {
 	d.noStats = true
 	d.askLinks.Begin(unix.RTM_GETLINK, 0)
 	d.askLinks.Extend(unix.SizeofIfInfomsg)
 }
 
-// readText takes the counters of devices for which netlink gave none (gVisor) from /proc/net/dev.
+// readText reads the counters of devices for which netlink has none (gVisor) from /proc/net/dev.
 func (d *devices) readText(o *collect.Out) error {
 	for _, l := range d.order {
 		if l.counted == d.now {
@@ -393,13 +513,14 @@ func (d *devices) readText(o *collect.Out) error {
 				}
 			}
 		})
-		o.NoteAll("counters of devices come from /proc/net/dev, which has fewer kinds of errors: this kernel gives none by netlink")
+		o.NoteAll("counters of devices come from /proc/net/dev, which has fewer kinds of " +
+			"errors: this kernel has none in netlink")
 		break
 	}
 	return nil
 }
 
-// readLinks dumps the facts of all devices and forgets those that are gone.
+// readLinks dumps the facts of all devices and removes those that are gone.
 func (d *devices) readLinks() error {
 	d.round++
 	d.linked = d.now
@@ -407,7 +528,8 @@ func (d *devices) readLinks() error {
 	switch {
 	case err == nil:
 		d.stale.links = false
-	case errors.Is(err, netlink.ErrInterrupted): // some may be missing: keep them, and look again next time
+	// some may be missing: keep them and read again next time
+	case errors.Is(err, netlink.ErrInterrupted):
 		d.round--
 		d.index()
 		return nil
@@ -418,14 +540,14 @@ func (d *devices) readLinks() error {
 		if l.round != d.round {
 			delete(d.links, i)
 		}
-		l.info = l.info[:0] // it names other devices
+		l.info = l.info[:0] // it contains names of other devices
 	}
 	d.index()
 	d.tools.stale = true
 	return nil
 }
 
-// index puts the devices in the order of their index.
+// index sorts the devices by their index.
 func (d *devices) index() {
 	d.order = d.order[:0]
 	for _, l := range d.links {
@@ -465,7 +587,8 @@ func (d *devices) takeLink(typ uint16, payload []byte) error {
 func (d *devices) readStats() error {
 	d.strays, d.counting = false, 0
 	err := d.routes.DumpRetry(&d.askStats, 3, d.nothing, d.onStats)
-	if errors.Is(err, netlink.ErrInterrupted) { // each answer is a whole device: those that came are right
+	// each answer is a whole device, so those that came are right
+	if errors.Is(err, netlink.ErrInterrupted) {
 		d.stale.links = true
 		return nil
 	}
@@ -478,7 +601,8 @@ func (d *devices) takeStats(typ uint16, payload []byte) error {
 	}
 	index := int32(native.Uint32(payload[4:]))
 	var l *link
-	if d.counting < len(d.order) && d.order[d.counting].index == index { // they come in the order of their indices
+	// they come in the order of their indices
+	if d.counting < len(d.order) && d.order[d.counting].index == index {
 		l = d.order[d.counting]
 		d.counting++
 	} else if l = d.links[index]; l == nil {
@@ -493,7 +617,8 @@ func (d *devices) takeStats(typ uint16, payload []byte) error {
 	return nil
 }
 
-// takeAddress reads an RTM_NEWADDR: struct ifaddrmsg (u8 family, prefix length, flags, scope, u32 index) and attributes.
+// takeAddress parses an RTM_NEWADDR: struct ifaddrmsg (u8 family, prefix length, flags, scope, u32
+// index) and attributes.
 func (d *devices) takeAddress(typ uint16, payload []byte) error {
 	if a, ok := parseAddress(typ, payload); ok {
 		d.addresses = append(d.addresses, a)
@@ -501,33 +626,38 @@ func (d *devices) takeAddress(typ uint16, payload []byte) error {
 	return nil
 }
 
-// takeChange notes what an event makes stale. A device that is announced to be gone is forgotten at once, for another may be
-// born with its index.
+// takeChange records what an event makes stale. It removes a device at once when it is gone, since
+// another one may get its index.
 func (d *devices) takeChange(typ uint16, payload []byte) error {
 	switch typ {
 	case unix.RTM_DELLINK:
-		// AF_BRIDGE: a port left its bridge and lives on (rtnetlink of net/bridge).
+		// AF_BRIDGE: a port left its bridge and still exists (rtnetlink of net/bridge).
 		if len(payload) >= unix.SizeofIfInfomsg && payload[0] == unix.AF_UNSPEC {
 			delete(d.links, int32(native.Uint32(payload[4:])))
 		}
 		d.stale.links, d.stale.routes, d.stale.queues = true, true, true
-	case unix.RTM_NEWLINK: // a device that comes up gets its discipline without a word
+	case unix.RTM_NEWLINK: // a device that comes up gets its discipline without an event
 		d.stale.links, d.stale.routes, d.stale.queues = true, true, true
 	case unix.RTM_NEWADDR, unix.RTM_DELADDR:
 		d.stale.addresses, d.stale.routes = true, true
-	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC, unix.RTM_NEWTCLASS, unix.RTM_DELTCLASS, unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER:
+	case unix.RTM_NEWQDISC,
+		unix.RTM_DELQDISC,
+		unix.RTM_NEWTCLASS,
+		unix.RTM_DELTCLASS,
+		unix.RTM_NEWTFILTER,
+		unix.RTM_DELTFILTER:
 		d.stale.qdiscs, d.stale.queues = true, true
 	}
 	return nil
 }
 
-// difference sets l.delta and l.fresh from the counters of this reading and the one before.
+// difference sets l.delta and l.fresh from the counters of this reading and the previous one.
 func (l *link) difference(o *collect.Out, read uint32) {
 	l.fresh = false
 	if l.counted != read {
 		return
 	}
-	// Where a reading between failed, the growth is that of more than one interval.
+	// If a reading between them failed, the growth is that of several intervals.
 	l.fresh = l.compared != 0 && l.compared == read-1 || o.First && o.SinceBoot
 	switch {
 	case !l.fresh:
@@ -537,13 +667,14 @@ func (l *link) difference(o *collect.Out, read uint32) {
 			l.delta[i] = grown(o, l.last[i], v)
 		}
 		l.last, l.idle = l.counters, false
-	case !l.idle: // as most devices of a machine with many are, interval after interval
+	case !l.idle: // usual: most devices of a machine with many are idle
 		l.delta, l.idle = [linkCounters]float64{}, true
 	}
 	l.compared, l.moved = read, false
 }
 
-// grown gives how much a counter has grown; NaN, with the note on resets, where it went backwards. Counters of 32-bit kernels wrap.
+// grown returns the growth of a counter; NaN with the note on resets if it decreased. Counters of
+// 32-bit kernels wrap.
 func grown(o *collect.Out, last, now uint64) float64 {
 	switch {
 	case now >= last:
@@ -575,7 +706,8 @@ func (d *devices) emit(n *netDevices, o *collect.Out) {
 			t.both(t.drops, n, l, v[rxDropped]+v[rxMissedErrors], v[txDropped])
 			t.both(t.fifo, n, l, v[rxFIFOErrors], v[txFIFOErrors])
 			if l.narrow {
-				t.nohandler.Lacks("this kernel, before 4.6, does not count packets to inactive ports")
+				t.nohandler.Lacks("this kernel, before 4.6, does not count packets to inactive " +
+					"ports")
 			} else {
 				t.nohandler.Put(v[rxNoHandler], ns, l.device)
 			}
@@ -613,7 +745,15 @@ func (d *devices) emit(n *netDevices, o *collect.Out) {
 		for i := range d.addresses {
 			a := &d.addresses[i]
 			if l := d.links[a.index]; l != nil && l.counted == n.reads {
-				t.address.Put(1, ns, l.device, o.Label(a.familyWord()), o.Label(a.text), o.Number(int64(a.prefix)), o.Label(a.scopeWord()))
+				t.address.Put(
+					1,
+					ns,
+					l.device,
+					o.Label(a.familyWord()),
+					o.Label(a.text),
+					o.Number(int64(a.prefix)),
+					o.Label(a.scopeWord()),
+				)
 			}
 		}
 	}
@@ -624,7 +764,7 @@ func (t *deviceTables) both(table *collect.Table, n *netDevices, l *link, rx, tx
 	table.Put(tx, l.ns, l.device, n.tx)
 }
 
-// reasons puts the kinds of errors that happened.
+// reasons puts the kinds of errors that occurred.
 func (t *deviceTables) reasons(n *netDevices, o *collect.Out, l *link) {
 	if t.detail == nil {
 		return
@@ -634,11 +774,27 @@ func (t *deviceTables) reasons(n *netDevices, o *collect.Out, l *link) {
 		rx   bool
 		word string
 	}{
-		{rxLengthErrors, true, "length"}, {rxOverErrors, true, "over"}, {rxCRCErrors, true, "crc"}, {rxFrameErrors, true, "frame"},
-		{rxFIFOErrors, true, "fifo"}, {rxMissedErrors, true, "missed"}, {rxDropped, true, "dropped"},
+		{
+			rxLengthErrors,
+			true,
+			"length",
+		}, {rxOverErrors, true, "over"}, {rxCRCErrors, true, "crc"}, {rxFrameErrors, true, "frame"},
+		{
+			rxFIFOErrors,
+			true,
+			"fifo",
+		}, {rxMissedErrors, true, "missed"}, {rxDropped, true, "dropped"},
 		{rxNoHandler, true, "nohandler"}, {rxOtherHostDropped, true, "otherhost"},
-		{txAbortedErrors, false, "aborted"}, {txCarrierErrors, false, "carrier"}, {txFIFOErrors, false, "fifo"},
-		{txHeartbeatErrors, false, "heartbeat"}, {txWindowErrors, false, "window"}, {txDropped, false, "dropped"},
+		{
+			txAbortedErrors,
+			false,
+			"aborted",
+		}, {txCarrierErrors, false, "carrier"}, {txFIFOErrors, false, "fifo"},
+		{
+			txHeartbeatErrors,
+			false,
+			"heartbeat",
+		}, {txWindowErrors, false, "window"}, {txDropped, false, "dropped"},
 	}
 	for _, k := range kinds {
 		if v := l.delta[k.at]; v != 0 {
@@ -658,13 +814,32 @@ func (d *devices) describe(o *collect.Out, l *link) {
 		admin = "up"
 	}
 	e := d.tools.of(l)
-	l.info = append(l.info[:0], l.ns, l.device, o.Number(int64(l.index)), o.Label(l.kindWord()), o.Label(e.driver), o.Label(l.mac),
-		o.Label(admin), o.Label(operWord(l.operstate)), o.Label(e.duplexWord()), o.Label(e.autonegWord()), o.Number(int64(l.mtu)),
-		o.Label(d.nameOf(l.master)), o.Label(d.lowerName(l)), o.Number(int64(l.rxQueues)), o.Number(int64(l.txQueues)),
-		o.Label(flagWords(l.flags)))
+	l.info = append(
+		l.info[:0],
+		l.ns,
+		l.device,
+		o.Number(int64(l.index)),
+		o.Label(l.kindWord()),
+		o.Label(e.driver),
+		o.Label(l.mac),
+		o.Label(
+			admin,
+		),
+		o.Label(operWord(l.operstate)),
+		o.Label(e.duplexWord()),
+		o.Label(e.autonegWord()),
+		o.Number(int64(l.mtu)),
+		o.Label(
+			d.nameOf(l.master),
+		),
+		o.Label(d.lowerName(l)),
+		o.Number(int64(l.rxQueues)),
+		o.Number(int64(l.txQueues)),
+		o.Label(flagWords(l.flags)),
+	)
 }
 
-// nameOf gives the name of a device of this namespace, "" for none.
+// nameOf returns the name of a device of this namespace, "" if there is none.
 func (d *devices) nameOf(index int32) string {
 	if index == 0 {
 		return ""

@@ -45,8 +45,9 @@ func TestDeviceCounters(t *testing.T) {
 		}
 	}
 
-	// A device that is renamed goes on; its counters are those of the same device.
-	s.Run("ip -n @a link set va down && ip -n @a link set va name ether9 && ip -n @a link set ether9 up")
+	// A renamed device continues with its counters.
+	s.Run("ip -n @a link set va down && ip -n @a link set va name ether9 && ip -n @a link set " +
+		"ether9 up")
 	s.Run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev ether9 nud permanent")
 	s.Carries("ether9")
 	s.Send(10, 100)
@@ -58,7 +59,7 @@ func TestDeviceCounters(t *testing.T) {
 		t.Error("the old name is still there")
 	}
 
-	// One that is removed and made again with the same name is another.
+	// A device that is removed and made again with the same name is another one.
 	s.Run("ip -n @a link del ether9")
 	if rows = k.Rows(); rows["net.device.bytes "+s.Prefix+"a,lo,rx"] != 0 {
 		t.Error(rows)
@@ -94,14 +95,22 @@ func hasDeltas(rows map[string]float64) bool {
 	return false
 }
 
-// A device with the index of one that went, and with more traffic than that had, has no rate: events tell them apart.
+// A device that reuses the index of another, with more traffic than that had, has no rate: events
+// separate them.
 func TestDeviceIndexUsedAgain(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
-	s.Run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.bytes")
+	s.Run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb " +
+		"netns @b address 02:00:00:00:77:02")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: s.Prefix + "a"},
+		"net.device.bytes",
+	)
 	k.Rows()
 	s.Run("ip -n @a link del va")
-	s.Run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb netns @b address 02:00:00:00:77:02")
+	s.Run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb " +
+		"netns @b address 02:00:00:00:77:02")
 	s.Run("ip -n @a addr add 10.77.0.1/24 dev va; ip -n @a link set va up; ip -n @b link set vb up")
 	s.Run("ip -n @a neigh replace 10.77.0.2 lladdr 02:00:00:00:77:02 dev va nud permanent")
 	s.Carries("va")
@@ -111,11 +120,17 @@ func TestDeviceIndexUsedAgain(t *testing.T) {
 	}
 }
 
-// After a reading that failed nothing is compared: the growth is of two intervals.
+// After a failed reading nothing is compared: the growth is that of two intervals.
 func TestDeviceReadingFails(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: "all"}, "net.device.bytes", "net.qdisc.bytes")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: "all"},
+		"net.device.bytes",
+		"net.qdisc.bytes",
+	)
 	k.Rows()
 	d := spaceOf(t, k, s.Prefix+"a")
 	s.Send(10, 1000)
@@ -134,11 +149,17 @@ func TestDeviceReadingFails(t *testing.T) {
 	}
 }
 
-// Where the kernel has no RTM_GETSTATS the counters come with the links, and are the same.
+// Without RTM_GETSTATS the counters come with the links, and are the same.
 func TestDevicesWithoutStats(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.bytes", "net.device.info")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: s.Prefix + "a"},
+		"net.device.bytes",
+		"net.device.info",
+	)
 	spaceOf(t, k, s.Prefix+"a").withoutStats()
 	k.Rows()
 	for range 3 {
@@ -147,7 +168,7 @@ func TestDevicesWithoutStats(t *testing.T) {
 			t.Error(v, ok)
 		}
 	}
-	// Nor with the links: the text has the same.
+	// Without both, the text has the same counters.
 	d := spaceOf(t, k, s.Prefix+"a")
 	before := map[string][linkCounters]uint64{}
 	for _, l := range d.order {
@@ -178,7 +199,8 @@ func spaceOf(t testing.TB, k *collecttest.Ticker, name string) *devices {
 	return nil
 }
 
-// A shaped veth has a capacity, at both ends, and its super-frames are counted as the segments that they stand for.
+// A shaped veth has a capacity at both ends. Its super-frames are counted as the segments that they
+// contain.
 func TestShapedVeth(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
@@ -192,7 +214,7 @@ func TestShapedVeth(t *testing.T) {
 		if v := rows["net.device.capacity "+s.Prefix+row+",qdisc"]; v != 1e9 {
 			t.Errorf("capacity of %s: %v", row, v)
 		}
-		// Ethernet, IPv4 and TCP headers with timestamps in front of each 1,448 bytes.
+		// Ethernet, IPv4 and TCP headers with timestamps before each 1,448 bytes.
 		want := n / 1448 * 1514.
 		if v := rows["net.device.wire "+s.Prefix+row]; math.Abs(v-want) > 0.01*want {
 			t.Errorf("wire of %s: %v, want %v within 1 %% (device %v, packets %v)", row, v, want,
@@ -203,14 +225,21 @@ func TestShapedVeth(t *testing.T) {
 	if v := rows["net.qdisc.bytes "+q]; v != rows["net.device.wire "+s.Prefix+"a,va,tx"] {
 		t.Error("the discipline counts", v)
 	}
-	if rows["net.qdisc.rate "+q] != 1e9 || rows["net.qdisc.overlimits "+q] < 0 || rows["net.qdisc.drops "+q] != 0 {
-		t.Error(rows["net.qdisc.rate "+q], rows["net.qdisc.overlimits "+q], rows["net.qdisc.drops "+q])
+	if rows["net.qdisc.rate "+q] != 1e9 || rows["net.qdisc.overlimits "+q] < 0 ||
+		rows["net.qdisc.drops "+q] != 0 {
+		t.Error(
+			rows["net.qdisc.rate "+q],
+			rows["net.qdisc.overlimits "+q],
+			rows["net.qdisc.drops "+q],
+		)
 	}
 	if name := infoField(t, rows, s.Prefix+"a", "va", "lower"); name != "vb@"+s.Prefix+"b" {
 		t.Errorf("lower %q", name)
 	}
 
-	s.Run("tc -n @a qdisc del dev va root && tc -n @a qdisc add dev va root handle 1: htb default 10 && tc -n @a class add dev va parent 1: classid 1:1 htb rate 300mbit ceil 400mbit")
+	s.Run("tc -n @a qdisc del dev va root && tc -n @a qdisc add dev va root handle 1: htb " +
+		"default 10 && tc -n @a class add dev va parent 1: classid 1:1 htb rate 300mbit ceil " +
+		"400mbit")
 	s.Run("tc -n @a class add dev va parent 1:1 classid 1:10 htb rate 100mbit ceil 200mbit")
 	s.Run("tc -n @a qdisc add dev va parent 1:10 pfifo")
 	rows = k.Rows()
@@ -221,23 +250,31 @@ func TestShapedVeth(t *testing.T) {
 		t.Error("ceiling of a class:", v)
 	}
 	s.Send(20, 1000)
-	sum := map[string]float64{} // a shaper lets them through in its own time
-	collecttest.UntilRows(t, k, "20 packets through each discipline", func(rows map[string]float64) bool {
-		done := true
-		for _, q := range []string{"1:10,1:1", "1:1,1:", "1:,root"} {
-			sum[q] += rows["net.qdisc.packets "+s.Prefix+"a,va,htb,"+q]
-			done = done && sum[q] >= 20
-		}
-		return done
-	})
+	sum := map[string]float64{} // a shaper delays them
+	collecttest.UntilRows(
+		t,
+		k,
+		"20 packets through each discipline",
+		func(rows map[string]float64) bool {
+			done := true
+			for _, q := range []string{"1:10,1:1", "1:1,1:", "1:,root"} {
+				sum[q] += rows["net.qdisc.packets "+s.Prefix+"a,va,htb,"+q]
+				done = done && sum[q] >= 20
+			}
+			return done
+		},
+	)
 	for q, v := range sum {
 		if v != 20 {
 			t.Errorf("%s: %v packets, want 20", q, v)
 		}
 	}
 
-	// Every discipline on the way up counts a packet that one below it drops: the device's own number is the root's, and not their sum.
-	s.Run("tc -n @a class change dev va parent 1:1 classid 1:10 htb rate 100kbit ceil 100kbit burst 1600 cburst 1600 && tc -n @a qdisc change dev va parent 1:10 handle $(tc -n @a qdisc show dev va | sed -n 's/qdisc pfifo \\([0-9a-f]*:\\) .*/\\1/p') pfifo limit 3")
+	// Each discipline above one that drops a packet counts the drop too. So the device's number is
+	// that of the root, not the sum.
+	s.Run("tc -n @a class change dev va parent 1:1 classid 1:10 htb rate 100kbit ceil 100kbit " +
+		"burst 1600 cburst 1600 && tc -n @a qdisc change dev va parent 1:10 handle $(tc -n @a " +
+		"qdisc show dev va | sed -n 's/qdisc pfifo \\([0-9a-f]*:\\) .*/\\1/p') pfifo limit 3")
 	k.Rows()
 	s.Send(50, 1000)
 	drops := map[string]float64{}
@@ -246,12 +283,13 @@ func TestShapedVeth(t *testing.T) {
 			drops[strings.SplitN(of, ",", 2)[0]+of[strings.LastIndexByte(of, ','):]] = v
 		}
 	}
-	if all := drops["htb,root"]; all < 40 || all > 47 || drops["htb,1:1"] != all || drops["pfifo,1:10"] != all {
+	if all := drops["htb,root"]; all < 40 || all > 47 || drops["htb,1:1"] != all ||
+		drops["pfifo,1:10"] != all {
 		t.Errorf("drops of 50 packets into a queue of 3: %v", drops)
 	}
 }
 
-// infoField gives a field of net.device.info.
+// infoField returns a field of net.device.info.
 func infoField(t testing.TB, rows map[string]float64, netns, device, field string) string {
 	t.Helper()
 	var fields []measure.Field
@@ -262,7 +300,7 @@ func infoField(t testing.TB, rows map[string]float64, netns, device, field strin
 	}
 	for row := range rows {
 		id, labels, _ := strings.Cut(row, " ")
-		values := strings.SplitN(labels, ",", len(fields)) // flags, which hold commas, come last
+		values := strings.SplitN(labels, ",", len(fields)) // flags, which contain commas, come last
 		if id == "net.device.info" && values[0] == netns && values[1] == device {
 			for i, f := range fields {
 				if f.Name == field {
@@ -275,14 +313,15 @@ func infoField(t testing.TB, rows map[string]float64, netns, device, field strin
 	return ""
 }
 
-// The speed of a tap counts when somebody has set it.
+// The speed of a tap counts if it was set.
 func TestTapSpeed(t *testing.T) {
 	s := collecttest.NewScene(t, "a")
 	s.Run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up")
 	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "a"})
 	a := s.Prefix + "a,tap0"
-	if v, ok := k.Rows()["net.device.speed "+a]; ok && (v != tapDefault || !strings.Contains(strings.Join(k.Notes, "\n"), "nobody sets one")) {
-		t.Error("the speed of a tap that nobody set:", v, k.Notes)
+	if v, ok := k.Rows()["net.device.speed "+a]; ok &&
+		(v != tapDefault || !strings.Contains(strings.Join(k.Notes, "\n"), "default")) {
+		t.Error("the default speed of a tap:", v, k.Notes)
 	}
 	s.Run("ip netns exec @a ethtool -s tap0 speed 100 duplex half autoneg off")
 	rows := k.Rows()
@@ -292,12 +331,14 @@ func TestTapSpeed(t *testing.T) {
 	if v := rows["net.device.capacity "+a+",rx,ethtool"]; v != 1e8 {
 		t.Error("capacity", v)
 	}
-	if d, kind := infoField(t, rows, s.Prefix+"a", "tap0", "duplex"), infoField(t, rows, s.Prefix+"a", "tap0", "kind"); d != "half" || kind != "tap" {
+	if d, kind := infoField(t, rows, s.Prefix+"a", "tap0", "duplex"), infoField(t, rows, s.Prefix+"a", "tap0", "kind"); d != "half" ||
+		kind != "tap" {
 		t.Errorf("duplex %q, kind %q", d, kind)
 	}
 }
 
-// A VXLAN repeats the speed of the device that it sends over, and so the fancy of a veth; that of a tap which somebody set counts.
+// A VXLAN repeats the speed of the device that it sends over. That of a veth is invented; that of a
+// tap counts if it was set.
 func TestVxlanSpeed(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
@@ -318,16 +359,24 @@ func TestVxlanSpeed(t *testing.T) {
 	}
 }
 
-// While no device has a discipline that counts none is asked for; one that comes shows at the next reading, announced or not.
+// Without a discipline that counts, none is read. A new one is emitted at the next reading,
+// announced or not.
 func TestQdiscsComeAndGo(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.qdisc.drops", "net.qdisc.bytes", "net.device.capacity")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: s.Prefix + "a"},
+		"net.qdisc.drops",
+		"net.qdisc.bytes",
+		"net.device.capacity",
+	)
 	k.Rows()
 	d, a := spaceOf(t, k, s.Prefix+"a"), s.Prefix+"a,"
 	none := func(when string) {
 		t.Helper()
-		k.Rows() // what was announced shows here
+		k.Rows() // applies what was announced
 		asked := d.routes.Sequence()
 		if v, ok := k.Rows()["net.qdisc.drops "+a+"va,noqueue,0:,root"]; !ok || v != 0 {
 			t.Errorf("%s: drops of noqueue: %v, %v", when, v, ok)
@@ -350,11 +399,13 @@ func TestQdiscsComeAndGo(t *testing.T) {
 		t.Error("capacity when the shaper has just been changed:", v)
 	}
 	s.Run("tc -n @a qdisc del dev va root")
-	if rows := k.Rows(); rows["net.qdisc.bytes "+a+"va,tbf,1:,root"] != 0 || rows["net.device.capacity "+a+"va,tx,qdisc"] != 0 {
+	if rows := k.Rows(); rows["net.qdisc.bytes "+a+"va,tbf,1:,root"] != 0 ||
+		rows["net.device.capacity "+a+"va,tx,qdisc"] != 0 {
 		t.Error("the shaper is gone and shows")
 	}
 	none("after the shaper")
-	s.Run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up") // its discipline is made by the kernel, unannounced
+	// the kernel makes its discipline, without an event
+	s.Run("ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 up")
 	k.Rows()
 	found := false
 	for row := range k.Rows() {
@@ -365,7 +416,8 @@ func TestQdiscsComeAndGo(t *testing.T) {
 	}
 }
 
-// Namespaces come and go while it reads; one that lost its name is let go, so that the kernel can take it down.
+// Namespaces come and go between readings. One that lost its name is closed, so that the kernel can
+// remove it.
 func TestNamespacesComeAndGo(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: "all"})
@@ -393,7 +445,8 @@ func TestNamespacesComeAndGo(t *testing.T) {
 	})
 	collecttest.UntilRows(t, k, "the namespace to go", func(rows map[string]float64) bool {
 		_, there := rows[c]
-		_, peer := rows["net.device.bytes "+s.Prefix+"a,va,rx"] // the kernel ends its peer with it
+		// the kernel removes its peer with it
+		_, peer := rows["net.device.bytes "+s.Prefix+"a,va,rx"]
 		return !there && !peer
 	})
 }
@@ -404,9 +457,14 @@ func TestNamedNamespace(t *testing.T) {
 		t.Error("a namespace that is not there was opened")
 	}
 	s.Add("x")
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "x"}, "net.device.bytes")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: s.Prefix + "x"},
+		"net.device.bytes",
+	)
 	k.Rows()
-	if rows := k.Rows(); len(rows) != 2 { // loopback, both ways
+	if rows := k.Rows(); len(rows) != 2 { // loopback, both directions
 		t.Error(rows)
 	}
 	s.Run("ip netns del @x")
@@ -422,16 +480,24 @@ func TestNamedNamespace(t *testing.T) {
 	}
 }
 
-// What gives a device a reason to receive is seen, each kind.
+// Each kind of use of a device is found.
 func TestUses(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
-	s.Run("ip -n @a link add br0 type bridge && ip -n @a tuntap add tap0 mode tap && ip -n @a link set tap0 master br0")
+	s.Run("ip -n @a link add br0 type bridge && ip -n @a tuntap add tap0 mode tap && ip -n @a " +
+		"link set tap0 master br0")
 	s.Run("ip -n @a link add mv0 link va type macvlan mode bridge")
-	s.Run("ip -n @a route add 10.99.0.0/16 via 10.77.0.2 && ip -n @a addr add 169.254.3.4/16 scope link dev va")
-	s.Run("ip -n @a maddr show dev va >/dev/null && tc -n @a qdisc add dev va clsact && tc -n @a filter add dev va ingress u32 match u32 0 0 flowid :1")
+	s.Run("ip -n @a route add 10.99.0.0/16 via 10.77.0.2 && ip -n @a addr add 169.254.3.4/16 " +
+		"scope link dev va")
+	s.Run("ip -n @a maddr show dev va >/dev/null && tc -n @a qdisc add dev va clsact && tc -n " +
+		"@a filter add dev va ingress u32 match u32 0 0 flowid :1")
 	s.In("a", func() error { return bindSockets(t, "va") })
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.uses")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{Netns: s.Prefix + "a"},
+		"net.device.uses",
+	)
 	rows := k.Rows()
 	for row, want := range map[string]float64{
 		"va,address": 1, "va,route": 1, "va,connected": 2, "va,upper": 1, "va,master": 0, "va,packet-socket": 1, "va,packet-protocol": 1, "va,bound-socket": 2,
@@ -447,11 +513,21 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// The kernel shows the counters by netlink, as text and to ip(8): the same.
+// Netlink, /proc/net/dev and ip(8) show the same counters.
 func TestDeviceRoadsAgree(t *testing.T) {
-	k := collecttest.OpenTicker(t, Devices{}, &collect.Env{SinceBoot: true}, "net.device.bytes", "net.device.packets", "net.device.errors", "net.device.drops", "net.device.fifo")
+	k := collecttest.OpenTicker(
+		t,
+		Devices{},
+		&collect.Env{SinceBoot: true},
+		"net.device.bytes",
+		"net.device.packets",
+		"net.device.errors",
+		"net.device.drops",
+		"net.device.fifo",
+	)
 	text := func() map[string][]uint64 {
-		b, err := os.ReadFile("/proc/thread-self/net/dev") // /proc/net is the first thread's, wherever a test has put that
+		// /proc/net is that of the first thread, whose namespace another test may have changed
+		b, err := os.ReadFile("/proc/thread-self/net/dev")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -484,14 +560,23 @@ func TestDeviceRoadsAgree(t *testing.T) {
 			for j, direction := range []string{"rx", "tx"} {
 				v, ok := rows["net.device."+stat+" ,"+name+","+direction]
 				if at := i + 8*j; !ok || v < float64(low[at]) || v > float64(high[at]) {
-					t.Errorf("%s %s %s: netlink %v (%v), /proc/net/dev %d to %d", name, stat, direction, v, ok, low[at], high[at])
+					t.Errorf(
+						"%s %s %s: netlink %v (%v), /proc/net/dev %d to %d",
+						name,
+						stat,
+						direction,
+						v,
+						ok,
+						low[at],
+						high[at],
+					)
 				}
 			}
 		}
 	}
 }
 
-// What does not change is not made again: no allocation in a steady reading.
+// A reading without changes does not allocate.
 func TestReadingsDoNotAllocate(t *testing.T) {
 	for _, c := range []collect.Collector{Devices{}, Protocols{}, Tables{}} {
 		k := collecttest.OpenTicker(t, c, &collect.Env{})
@@ -514,10 +599,24 @@ func TestReadingsDoNotAllocate(t *testing.T) {
 func BenchmarkNetDevicesRead(b *testing.B) {
 	b.Run("all", func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}) })
 	b.Run("nic", func(b *testing.B) {
-		collecttest.BenchmarkRead(b, Devices{}, "net.device.bytes", "net.device.packets", "net.device.errors", "net.device.drops", "net.device.fifo",
-			"net.device.wire", "net.device.capacity", "net.device.info", "net.device.speed")
+		collecttest.BenchmarkRead(
+			b,
+			Devices{},
+			"net.device.bytes",
+			"net.device.packets",
+			"net.device.errors",
+			"net.device.drops",
+			"net.device.fifo",
+			"net.device.wire",
+			"net.device.capacity",
+			"net.device.info",
+			"net.device.speed",
+		)
 	})
-	b.Run("bytes", func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}, "net.device.bytes") })
+	b.Run(
+		"bytes",
+		func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}, "net.device.bytes") },
+	)
 }
 
 // BenchmarkDevices reads loopback and 1 or 50 bridged veths, as on hosts of containers.
@@ -527,7 +626,8 @@ func BenchmarkDevices(b *testing.B) {
 		a, other := fmt.Sprintf("a%d", n), fmt.Sprintf("b%d", n)
 		s.Add(a)
 		s.Add(other)
-		s.Run(fmt.Sprintf("ip -n @%s link add br0 type bridge && for i in $(seq %d); do ip link add va$i netns @%s type veth peer name vb$i netns @%s && "+
+		s.Run(fmt.Sprintf("ip -n @%s link add br0 type bridge && for i in $(seq %d); do ip "+
+			"link add va$i netns @%s type veth peer name vb$i netns @%s && "+
 			"ip -n @%s link set va$i master br0 up && ip -n @%s link set vb$i up; done", a, n, a, other, a, other))
 		for _, what := range []struct {
 			name string
@@ -539,7 +639,11 @@ func BenchmarkDevices(b *testing.B) {
 			{"bytes", []string{"net.device.bytes"}},
 		} {
 			b.Run(fmt.Sprintf("%d/%s", n, what.name), func(b *testing.B) {
-				k := collecttest.OpenTicker(b, Devices{}, &collect.Env{Netns: s.Prefix + a}, what.ids...)
+				k := collecttest.OpenTicker(
+					b,
+					Devices{},
+					&collect.Env{Netns: s.Prefix + a},
+					what.ids...)
 				k.Read()
 				k.Read()
 				b.ReportAllocs()

@@ -9,18 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// driverStrings are a driver's own counters: their names and what they were. What falls is no counter but a gauge (veth's
-// peer_ifindex); such a step is left out.
+// driverStrings are a driver's own counters: their names and previous values. A value that
+// decreases is a gauge and not a counter (veth's peer_ifindex); its step is left out.
 type driverStrings struct {
 	names    []string
 	last     []uint64
-	compared uint32 // the reading that last holds; 0 none
+	compared uint32 // the reading of the previous values; 0: none
 	epoch    int
 	labels   []label
 }
 
-// The kernel writes as many counters as the driver has by then, whatever room the caller said there is (ethtool_get_stats), so
-// the room is one that no driver fills, and memory costs only what is touched.
+// The kernel writes as many counters as the driver has at that moment, whatever the caller's buffer
+// holds (ethtool_get_stats). So the buffer is larger than any driver fills. Only its touched pages
+// use memory.
 const (
 	mostCounters  = 1 << 17
 	sizeofString  = 32 // ETH_GSTRING_LEN
@@ -33,7 +34,13 @@ type scratch []byte
 
 func (s *scratch) get() []byte {
 	if *s == nil {
-		b, err := unix.Mmap(-1, 0, scratchBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+		b, err := unix.Mmap(
+			-1,
+			0,
+			scratchBytes,
+			unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS,
+		)
 		if err != nil {
 			return nil
 		}
@@ -49,8 +56,8 @@ func (s *scratch) free() {
 	}
 }
 
-// driverCounters reads the counters of a device: struct ethtool_stats, u32 cmd, n_stats, then as many u64. The slice is valid
-// until the scratch is used again; nil when the driver has none.
+// driverCounters reads the counters of a device: struct ethtool_stats, u32 cmd, n_stats, then as
+// many u64. The slice is valid until the scratch is used again. It is nil if the driver has none.
 func driverCounters(fd int, name string, room []byte) []uint64 {
 	native.PutUint32(room, unix.ETHTOOL_GSTATS)
 	native.PutUint32(room[4:], 0)
@@ -64,8 +71,8 @@ func driverCounters(fd int, name string, room []byte) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(&room[8])), n)
 }
 
-// counterNames asks for the names of n counters: struct ethtool_gstrings, u32 cmd, string_set, len, then strings of 32 bytes.
-// Names that come twice get a number, so that rows stay apart.
+// counterNames reads the names of n counters: struct ethtool_gstrings, u32 cmd, string_set, len,
+// then strings of 32 bytes. Repeated names get a number, so that their rows differ.
 func counterNames(fd int, name string, n int, room []byte) []string {
 	native.PutUint32(room, unix.ETHTOOL_GSTRINGS)
 	native.PutUint32(room[4:], setOfCounters)
@@ -96,7 +103,13 @@ func handleNumber(n int) string {
 }
 
 // drivers puts the driver counters of all devices that grew.
-func (e *ethtools) drivers(o *collect.Out, table *collect.Table, links []*link, read uint32, room []byte) {
+func (e *ethtools) drivers(
+	o *collect.Out,
+	table *collect.Table,
+	links []*link,
+	read uint32,
+	room []byte,
+) {
 	if e.fd < 0 || room == nil {
 		return
 	}
@@ -112,12 +125,17 @@ func (e *ethtools) drivers(o *collect.Out, table *collect.Table, links []*link, 
 		}
 		s := t.strings
 		if s == nil || len(s.names) != len(values) {
-			// The names' answer overwrites the values.
+			// The answer with the names overwrites the values.
 			names := counterNames(e.fd, l.name, len(values), room)
 			if names == nil {
 				continue
 			}
-			s = &driverStrings{names: names, last: make([]uint64, len(names)), labels: make([]label, len(names)), epoch: -1}
+			s = &driverStrings{
+				names:  names,
+				last:   make([]uint64, len(names)),
+				labels: make([]label, len(names)),
+				epoch:  -1,
+			}
 			t.strings = s
 			if values = driverCounters(e.fd, l.name, room); len(values) != len(names) {
 				continue

@@ -14,14 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ethtools asks the drivers of one namespace by the generic netlink family "ethtool" (Documentation/networking/ethtool-netlink.rst,
-// since 5.6) and, for what that lacks (driver names, driver statistics), by ioctl SIOCETHTOOL. What it learns is kept and asked again
-// every stillFacts, or when a link changed. Some drivers ask their firmware and take milliseconds, so this is not for each interval.
+// ethtools reads the drivers of one namespace by the generic netlink family "ethtool"
+// (Documentation/networking/ethtool-netlink.rst, since Linux 5.6). What that lacks (driver names,
+// driver statistics) it reads by ioctl SIOCETHTOOL. It reads again every stillFacts, or when a link
+// changed. Some drivers ask their firmware and take milliseconds, too long for each interval.
 type ethtools struct {
 	generic *netlink.Conn  // nil: this kernel has no ethtool netlink
 	family  netlink.Family //
-	events  *netlink.Conn  // ethtool's own events (ethtool -s); nil when they can't be had
-	fd      int            // any socket of the namespace, for ioctl; -1 none
+	events  *netlink.Conn  // ethtool's own events (ethtool -s); nil: not available
+	fd      int            // any socket of the namespace, for ioctl; -1: none
 
 	stale   bool
 	when    time.Time
@@ -34,29 +35,29 @@ type ethtools struct {
 	onModes, onRings     func(uint16, []byte) error
 	onEvent              func(uint16, []byte) error
 	nothing              func()
-	failed               string // why nothing can be had; ""
+	failed               string // why nothing can be read; "": it can
 }
 
-// ethtool is what a driver says of its device.
+// ethtool is what a driver reports of its device.
 type ethtool struct {
 	round   uint32
 	asked   bool   // driver and bus are known
-	name    string // under which they were asked
-	driver  string // "" when the device has none
-	bus     string // PCI address and the like
-	mbps    uint32 // SPEED; 0 unknown. Not to be believed for each kind: see speed
+	name    string // under which they were read
+	driver  string // "" if the device has none
+	bus     string // PCI address or similar
+	mbps    uint32 // SPEED; 0: unknown. Not reliable for each kind: see speed
 	duplex  uint8  // DUPLEX_HALF 0, DUPLEX_FULL 1, DUPLEX_UNKNOWN 0xff
-	autoneg uint8  // 0 off, 1 on, 0xff unknown
+	autoneg uint8  // 0: off, 1: on, 0xff: unknown
 	modes   []linkMode
 	rings   ringSizes
 	bare    bool           // the driver has no counters of its own; asked again at the next refresh
-	strings *driverStrings // names of the driver's counters; nil before they were asked for
+	strings *driverStrings // names of the driver's counters; nil before they were read
 }
 
-// linkMode is one mode that a list of a device holds.
+// linkMode is one mode in a list of a device.
 type linkMode struct {
 	list linkModeList
-	name string  // as ethtool spells it: 1000baseT/Full
+	name string  // in ethtool's spelling: 1000baseT/Full
 	bps  float64 // bit/s
 }
 
@@ -73,7 +74,7 @@ func (l linkModeList) String() string {
 	return words[l]
 }
 
-const unknown8 = 0xff // DUPLEX_UNKNOWN; also autoneg that was not told
+const unknown8 = 0xff // DUPLEX_UNKNOWN, and autoneg that is not known
 
 func (e *ethtools) open(dial func(protocol int) (*netlink.Conn, error), socket func() (int, error)) {
 	e.fd = -1
@@ -92,7 +93,7 @@ func (e *ethtools) open(dial func(protocol int) (*netlink.Conn, error), socket f
 		}
 	}
 	if e.generic == nil && e.fd < 0 {
-		e.failed = "ethtool can't be asked: " + err.Error()
+		e.failed = "ethtool cannot be used: " + err.Error()
 		return
 	}
 	if e.generic == nil {
@@ -112,7 +113,7 @@ func (e *ethtools) open(dial func(protocol int) (*netlink.Conn, error), socket f
 	e.onEvent = func(uint16, []byte) error { e.stale = true; return nil }
 }
 
-// ask builds the requests: lists of modes are long, and left out where nobody wants them.
+// ask builds the requests. Lists of modes are long, and left out if not wanted.
 func (e *ethtools) ask(modes, rings bool) {
 	e.wantModes, e.wantRings = modes, rings
 	begin := func(q *netlink.Request, command uint8, header uint16, flags uint32) {
@@ -140,7 +141,7 @@ func (e *ethtools) close() {
 	}
 }
 
-// of gives what is known of a device; never nil.
+// of returns what is known of a device; never nil.
 func (e *ethtools) of(l *link) *ethtool {
 	if l.tool != nil {
 		return l.tool
@@ -148,7 +149,7 @@ func (e *ethtools) of(l *link) *ethtool {
 	return &e.none
 }
 
-// refresh asks again when it is time. It gives a text for a note when something could not be asked.
+// refresh reads again when it is due. It returns a note if something could not be read.
 func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note string) {
 	if e.failed != "" {
 		return false, e.failed
@@ -181,11 +182,13 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 	}
 	switch {
 	case e.generic != nil:
-		if err := e.generic.DumpRetry(&e.askModes, 3, e.nothing, e.onModes); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
+		if err := e.generic.DumpRetry(&e.askModes, 3, e.nothing, e.onModes); err != nil &&
+			!errors.Is(err, netlink.ErrInterrupted) {
 			note = fmt.Sprintf("speeds and modes could not be read: %v", err)
 		}
 		if e.wantRings {
-			if err := e.generic.DumpRetry(&e.askRings, 3, e.nothing, e.onRings); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
+			if err := e.generic.DumpRetry(&e.askRings, 3, e.nothing, e.onRings); err != nil &&
+				!errors.Is(err, netlink.ErrInterrupted) {
 				note = fmt.Sprintf("rings could not be read: %v", err)
 			}
 		}
@@ -200,7 +203,7 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 	return true, note
 }
 
-// takeModes reads an ETHTOOL_MSG_LINKMODES_GET_REPLY.
+// takeModes parses an ETHTOOL_MSG_LINKMODES_GET_REPLY.
 func (e *ethtools) takeModes(_ uint16, payload []byte) error {
 	command, attrs, ok := netlink.Generic(payload)
 	if !ok || command != unix.ETHTOOL_MSG_LINKMODES_GET_REPLY {
@@ -215,7 +218,7 @@ func (e *ethtools) takeModes(_ uint16, payload []byte) error {
 	return parseLinkModes(attrs, t, e.wantModes)
 }
 
-// ethtoolIndex gives the device that an answer is about: its header stands at the start.
+// ethtoolIndex returns the device of an answer from the header at its start.
 func ethtoolIndex(attrs []byte, header uint16) int32 {
 	for a := netlink.AttrsOf(attrs); a.Next(); {
 		if a.Type() == header {
@@ -229,7 +232,7 @@ func ethtoolIndex(attrs []byte, header uint16) int32 {
 	return 0
 }
 
-// parseLinkModes reads the attributes of a LINKMODES_GET_REPLY into t.
+// parseLinkModes parses the attributes of a LINKMODES_GET_REPLY into t.
 func parseLinkModes(attrs []byte, t *ethtool, modes bool) error {
 	a := netlink.AttrsOf(attrs)
 	for a.Next() {
@@ -242,7 +245,8 @@ func parseLinkModes(attrs []byte, t *ethtool, modes bool) error {
 			t.duplex = uint8(a.Uint())
 		case unix.ETHTOOL_A_LINKMODES_AUTONEG:
 			t.autoneg = uint8(a.Uint())
-		case unix.ETHTOOL_A_LINKMODES_OURS: // a mask of what is supported, and in it what is advertised
+		// a mask of the supported modes, whose values are the advertised ones
+		case unix.ETHTOOL_A_LINKMODES_OURS:
 			if modes {
 				t.modes = appendModes(t.modes, a.Nested(), supported, advertised)
 			}
@@ -255,7 +259,8 @@ func parseLinkModes(attrs []byte, t *ethtool, modes bool) error {
 	return a.Err()
 }
 
-// appendModes reads a verbose bitset: each bit in it is of list all, and of list set too where it has a value.
+// appendModes parses a verbose bitset. Each bit in it belongs to list all, and also to list set if
+// it has a value.
 func appendModes(modes []linkMode, bitset netlink.Attrs, all, set linkModeList) []linkMode {
 	for bitset.Next() {
 		if bitset.Type() != unix.ETHTOOL_A_BITSET_BITS {
@@ -290,8 +295,8 @@ func appendModes(modes []linkMode, bitset netlink.Attrs, all, set linkModeList) 
 	return modes
 }
 
-// modeSpeed gives the bit/s that stand in a mode's name (1000baseT/Full, 2500baseX/Full, 10000baseR_FEC), 0 for a name that is no
-// mode: Autoneg, TP, Pause ...
+// modeSpeed returns the bit/s in a mode's name (1000baseT/Full, 2500baseX/Full, 10000baseR_FEC), 0
+// for names that are not modes: Autoneg, TP, Pause ...
 func modeSpeed(name []byte) float64 {
 	n := 0
 	for n < len(name) && name[n]-'0' <= 9 {
@@ -307,10 +312,10 @@ func modeSpeed(name []byte) float64 {
 	return float64(v) * 1e6
 }
 
-// ringSizes are descriptors; 0 = the device has no such ring or does not tell.
+// ringSizes are descriptors; 0: the device has no such ring or does not report it.
 type ringSizes struct{ rx, rxMax, tx, txMax uint32 }
 
-// takeRings reads an ETHTOOL_MSG_RINGS_GET_REPLY.
+// takeRings parses an ETHTOOL_MSG_RINGS_GET_REPLY.
 func (e *ethtools) takeRings(_ uint16, payload []byte) error {
 	command, attrs, ok := netlink.Generic(payload)
 	if !ok || command != unix.ETHTOOL_MSG_RINGS_GET_REPLY {
@@ -388,7 +393,8 @@ type (
 		reserved                                [12]byte
 		privFlags, stats, tests, eeprom, regLen uint32
 	}
-	ethtoolLinkSettings struct { // struct ethtool_link_settings, with room for three lists of the longest length, 127 words
+	// struct ethtool_link_settings, with three lists of the greatest length, 127 words
+	ethtoolLinkSettings struct {
 		cmd, speed                               uint32
 		duplex, port, phy, autoneg, mdio, tpMDIX uint8
 		tpMDIXCtrl                               uint8
@@ -404,27 +410,33 @@ type (
 	}
 )
 
-// Compile-time proof of their sizes: a wrong one is an index out of range.
+// Checks their sizes at compile time: a wrong size is an index out of range.
 var (
 	_ = [1]struct{}{}[unsafe.Sizeof(ethtoolDriverInfo{})-196]
 	_ = [1]struct{}{}[unsafe.Offsetof(ethtoolLinkSettings{}.lists)-48]
 	_ = [1]struct{}{}[unsafe.Sizeof(ifreqData{})-40]
 )
 
-const ethtoolGLinkSettings = 0x4c // ETHTOOL_GLINKSETTINGS, since 4.6
+const ethtoolGLinkSettings = 0x4c // ETHTOOL_GLINKSETTINGS, since Linux 4.6
 
-// ethtoolCall is ioctl SIOCETHTOOL on the named device; data starts with the command.
+// ethtoolCall is ioctl SIOCETHTOOL on the named device. data begins with the command.
 func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
 	var q ifreqData
 	if copy(q.name[:unix.IFNAMSIZ-1], name) < len(name) {
 		return unix.EINVAL
 	}
 	q.data = data
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&q)))
+	_, _, e := unix.Syscall(
+		unix.SYS_IOCTL,
+		uintptr(fd),
+		unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&q)),
+	)
 	return e
 }
 
-// driverInfo gives the driver's name and the bus address (ETHTOOL_GDRVINFO); "" where the device has none.
+// driverInfo returns the driver's name and the bus address (ETHTOOL_GDRVINFO); "" if the device has
+// none.
 func driverInfo(fd int, name string) (driver, bus string) {
 	info := &ethtoolDriverInfo{cmd: unix.ETHTOOL_GDRVINFO}
 	if ethtoolCall(fd, name, unsafe.Pointer(info)) != 0 {
@@ -433,8 +445,8 @@ func driverInfo(fd int, name string) (driver, bus string) {
 	return cString(info.driver[:]), cString(info.bus[:])
 }
 
-// linkSettings asks for speed, duplex and autonegotiation the old way (ETHTOOL_GLINKSETTINGS): the first call tells
-// how long the lists are, the second has the answer.
+// linkSettings reads speed, duplex and autonegotiation by ETHTOOL_GLINKSETTINGS. The first call
+// returns the length of the lists, the second the answer.
 func linkSettings(fd int, name string, t *ethtool) {
 	s := &ethtoolLinkSettings{cmd: ethtoolGLinkSettings}
 	if ethtoolCall(fd, name, unsafe.Pointer(s)) != 0 || s.words >= 0 {

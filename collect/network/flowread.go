@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// flowWords are the words of the rows, by the constants below.
+// flowWords are the label words of the rows, indexed by the constants below.
 var flowWords = [...]string{"rx", "tx", "server", "client", "busy", "rwnd", "sndbuf", ""}
 
 const (
@@ -43,7 +43,8 @@ func (r *flowReading) setTables(out *collect.Out) {
 	} {
 		*x.to = out.Table(x.id)
 	}
-	// Rows of unacked and queue are there for every connection that has levels, mostly with those of the others; see put.
+	// Every connection that has levels has rows of unacked and queue, mostly with the keys of the
+	// other levels; see put.
 	for _, like := range [...]*collect.Table{t.rtt, t.minrtt, t.delivery, t.pacing, t.cwnd, t.mss, t.unsent} {
 		like.Like(t.unacked)
 	}
@@ -51,7 +52,7 @@ func (r *flowReading) setTables(out *collect.Out) {
 	t.bytes.Like(t.queue)
 }
 
-// take reads one socket of a dump. For an idle connection it is a look at the table and two comparisons.
+// take parses one socket of a dump. For an idle connection that is a look-up and two comparisons.
 func (r *flowReading) take(_ uint16, payload []byte) error {
 	s, k := r.space, &r.socket
 	if !parseDiag(payload, k) {
@@ -75,7 +76,8 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 			if k.state == tcpFinWait2 && !r.again {
 				s.minis++
 			}
-			if i := s.table.find(k.cookie); i >= 0 { // TIME_WAIT has its connection's cookie, and no counters
+			// TIME_WAIT has its connection's cookie, and no counters
+			if i := s.table.find(k.cookie); i >= 0 {
 				s.table.at(i).tick = r.tick
 			}
 		}
@@ -89,22 +91,24 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 	}
 	f := s.table.at(i)
 	if f.tick == r.tick {
-		return nil // a dump of a changing table has some twice
+		return nil // a dump of a changing table repeats some
 	}
 	f.tick = r.tick
 	f.closed = k.inode == 0
-	if !f.closed { // a closed socket that still sends stays its process's
+	if !f.closed { // a closed socket that still sends keeps its process
 		f.inode, f.owner.user = k.inode, k.uid != 0
 	}
 	receiving, sending := k.queues()
-	if !fresh && k.info.segsOut() == f.last.segsOut && k.info.segsIn() == f.last.segsIn && receiving|sending == 0 {
+	if !fresh && k.info.segsOut() == f.last.segsOut && k.info.segsIn() == f.last.segsIn &&
+		receiving|sending == 0 {
 		return nil
 	}
 	if len(k.info) < infoWhole {
 		r.notes.short = len(k.info)
 	}
 	now, ports := k.info.counts(k.info[0]), uint32(k.localPort)<<16|uint32(k.peerPort)
-	// A socket that was disconnected and connected again keeps its cookie; counts may differ by SYN and FIN.
+	// A socket that was disconnected and connected again keeps its cookie. Counts may differ by SYN
+	// and FIN.
 	reborn := !fresh && (f.ports != ports || now.tx+2 < f.last.tx || now.rx+2 < f.last.rx)
 	if fresh || reborn {
 		f.ports, f.epoch, f.last = ports, -1, flowCounts{}
@@ -114,10 +118,11 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 		}
 	}
 	v := flowValues{delta: now.since(&f.last), receiving: receiving, sending: sending}
-	// A keep-alive moves no bytes, and thousands of idle connections send theirs in one second: their state is no news.
+	// A keep-alive moves no bytes, and thousands of idle connections may send theirs in one second.
+	// So it emits no levels.
 	v.levels = v.delta.rx|v.delta.tx|uint64(v.delta.resent)|uint64(receiving)|uint64(sending) != 0
 	f.last = now
-	if r.out.First && !r.out.SinceBoot { // no rows; owners are looked for while nobody waits
+	if r.out.First && !r.out.SinceBoot { // no rows; this is a good time to find owners
 		r.owner(s, i, nil)
 		return nil
 	}
@@ -133,7 +138,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 	return nil
 }
 
-// owner puts the rows of a connection now, or has its owner looked for first.
+// owner puts the rows of a connection, or first has its owner found.
 func (r *flowReading) owner(s *flowSpace, i int32, v *flowValues) {
 	f := s.table.at(i)
 	if r.owning && r.owners.due(&f.owner, f.inode) {
@@ -146,12 +151,15 @@ func (r *flowReading) owner(s *flowSpace, i int32, v *flowValues) {
 	}
 }
 
-// since gives how much the counters grew. Those of segments have 32 bits and wrap.
+// since returns the growth of the counters. Those of segments have 32 bits and wrap.
 func (c *flowCounts) since(last *flowCounts) flowCounts {
 	grown := func(now, last uint64) uint64 { return max(now, last) - last }
 	return flowCounts{
 		tx: grown(c.tx, last.tx), rx: grown(c.rx, last.rx),
-		busy: grown(c.busy, last.busy), rwnd: grown(c.rwnd, last.rwnd), sndbuf: grown(c.sndbuf, last.sndbuf),
+		busy: grown(
+			c.busy,
+			last.busy,
+		), rwnd: grown(c.rwnd, last.rwnd), sndbuf: grown(c.sndbuf, last.sndbuf),
 		segsOut: c.segsOut - last.segsOut, segsIn: c.segsIn - last.segsIn, resent: c.resent - last.resent,
 	}
 }
@@ -162,7 +170,7 @@ func (c *flowCounts) add(d *flowCounts) {
 	c.segsOut, c.segsIn, c.resent = c.segsOut+d.segsOut, c.segsIn+d.segsIn, c.resent+d.resent
 }
 
-// read takes the states of a connection from its tcp_info.
+// read sets the levels of a connection from its tcp_info.
 func (v *flowValues) read(i tcpInfo) {
 	v.rtt, v.minrtt = i.u32(68), i.u32(148)
 	if v.minrtt == math.MaxUint32 { // no sample yet (tcp_init_sock)
@@ -185,7 +193,8 @@ func (r *flowReading) name(f *flow, k *diagSocket) {
 
 func (r *flowReading) labels(k *diagSocket) flowLabels {
 	peerDevice := uint32(0)
-	if len(k.peer) == 16 && k.peer[0] == 0xfe && k.peer[1]&0xc0 == 0x80 { // link-local: names nobody without its link
+	// link-local: ambiguous without its link
+	if len(k.peer) == 16 && k.peer[0] == 0xfe && k.peer[1]&0xc0 == 0x80 {
 		peerDevice = k.device
 	}
 	return flowLabels{
@@ -194,7 +203,8 @@ func (r *flowReading) labels(k *diagSocket) flowLabels {
 	}
 }
 
-// address gives the label of an address, with the number of the device that the socket is bound to as a zone (RFC 4007).
+// address returns the label of an address. Its zone is the number of the device that the socket is
+// bound to (RFC 4007).
 func (r *flowReading) address(b []byte, device uint32) label {
 	r.text = appendAddress(r.text[:0], b)
 	if device != 0 {
@@ -217,7 +227,8 @@ func (r *flowReading) emit(s *flowSpace, f *flow, v *flowValues) {
 	who := [2]label{none, none}
 	if r.owning {
 		who = r.owners.labels(r.out, &f.owner)
-		if f.server && f.owner.who < ownerKernel { // not accepted yet, or closed before it was looked for
+		// not yet accepted, or closed before its owner was found
+		if f.server && f.owner.who < ownerKernel {
 			who[1] = r.listens(s, uint16(f.ports>>16))
 		}
 		r.notes.ownerless = r.notes.ownerless || f.owner.who == ownerUnknown && f.inode != 0
@@ -238,7 +249,7 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 			t.Put(float64(value)*scale, key[:]...)
 		}
 	}
-	if v.levels { // those first that the others are like
+	if v.levels { // first the tables whose keys the others share
 		t.unacked.Put(float64(v.unacked), plain...)
 		if t.queue != nil {
 			key[8] = w[wordRx]
@@ -277,15 +288,16 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 	}
 }
 
-// takeEnd reads the announcement that a connection ended (sock_diag_broadcast_destroy in net/core/sock_diag.c): it comes when the
-// process has closed the socket and the connection is over, with its last counters.
+// takeEnd parses the announcement that a connection ended (sock_diag_broadcast_destroy in
+// net/core/sock_diag.c). It comes when the process has closed the socket and the connection is
+// over, and has the last counters.
 func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	s, k := r.space, &r.socket
 	s.heard++
 	if !parseDiag(payload, k) || len(k.info) < infoCounts || k.cookie == 0 {
 		return nil
 	}
-	s.table.expect = s.table.size // no order to follow
+	s.table.expect = s.table.size // the order of a dump does not apply
 	i := s.table.find(k.cookie)
 	if s.first { // before the first dump there was no interval
 		return nil
@@ -295,7 +307,8 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	if i >= 0 {
 		f := s.table.at(i)
 		last, c.owner, c.server = f.last, f.owner, f.server
-		if f.ports != uint32(k.localPort)<<16|uint32(k.peerPort) { // disconnected and connected again meanwhile
+		// disconnected and connected again meanwhile
+		if f.ports != uint32(k.localPort)<<16|uint32(k.peerPort) {
 			last = flowCounts{}
 		}
 		s.table.remove(i)
@@ -307,10 +320,17 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	if c.delta == (flowCounts{}) {
 		return nil
 	}
-	// A connection never seen began after the reading before, and has been quiet since then at most. Or it was over long
-	// ago, even before the first reading, and only its socket was kept: what it moved belongs to no interval at hand. A kernel
-	// that is busy closing announces ends 10 s late.
-	if i < 0 && time.Duration(k.info.quiet())*time.Millisecond > min(r.before.Sub(r.began), 2*r.elapsed+closedLate) {
+	// A connection that was never dumped began after the previous reading, and cannot have been
+	// quiet for longer. Otherwise it was over long ago and only its socket was kept: what it moved
+	// belongs to no current interval. A kernel that closes many sockets announces ends up to 10 s
+	// late.
+	if i < 0 &&
+		time.Duration(
+			k.info.quiet(),
+		)*time.Millisecond > min(
+			r.before.Sub(r.began),
+			2*r.elapsed+closedLate,
+		) {
 		if now.tx+now.rx > 0 {
 			r.notes.late++
 		}
@@ -356,8 +376,8 @@ func (r *flowReading) emitClosed(s *flowSpace) {
 	}
 }
 
-// listens gives the name of the process that listens on a port: that of a connection of which nobody knows which of the
-// processes that share the listener has it, or had.
+// listens returns the name of the process that listens on a port. It is used for a connection whose
+// own process, among those that share the listener, is not known.
 func (r *flowReading) listens(s *flowSpace, port uint16) label {
 	for i := range s.listeners {
 		if l := &s.listeners[i]; l.port == port && l.owner.who >= ownerKernel {
@@ -367,7 +387,8 @@ func (r *flowReading) listens(s *flowSpace, port uint16) label {
 	return r.w[wordNone]
 }
 
-// takeListener notes a listening socket. They come first in a dump, so that those who connected to it are told apart.
+// takeListener stores a listening socket. Listeners come first in a dump, so that connections to
+// them are recognised.
 func (r *flowReading) takeListener(s *flowSpace, k *diagSocket) {
 	s.listening[k.localPort/64] |= 1 << (k.localPort % 64)
 	at := -1
@@ -392,7 +413,8 @@ func (r *flowReading) takeListener(s *flowSpace, k *diagSocket) {
 	l.size, l.tick, l.done = uint8(copy(l.address[:], k.local)), r.tick, false
 }
 
-// emitListeners puts the rows of the listeners. Those that share address, port and process (SO_REUSEPORT) are added up.
+// emitListeners puts the rows of the listeners. Those that share address, port and process
+// (SO_REUSEPORT) are added up.
 func (r *flowReading) emitListeners(s *flowSpace) {
 	t := &r.tables
 	if t.listenQueue == nil && t.listenLimit == nil || r.out.First && !r.out.SinceBoot {
@@ -405,7 +427,9 @@ func (r *flowReading) emitListeners(s *flowSpace) {
 		}
 		queue, limit := float64(l.queue), float64(l.limit)
 		for j := i + 1; j < len(s.listeners); j++ {
-			if m := &s.listeners[j]; m.port == l.port && m.size == l.size && m.address == l.address && m.device == l.device &&
+			if m := &s.listeners[j]; m.port == l.port && m.size == l.size &&
+				m.address == l.address &&
+				m.device == l.device &&
 				(!r.owning || r.owners.same(&m.owner, &l.owner)) {
 				m.done = true
 				queue, limit = queue+float64(m.queue), limit+float64(m.limit)
@@ -416,7 +440,13 @@ func (r *flowReading) emitListeners(s *flowSpace) {
 			who = r.owners.labels(r.out, &l.owner)
 			r.notes.ownerless = r.notes.ownerless || l.owner.who == ownerUnknown
 		}
-		key := [5]label{s.name, r.address(l.address[:l.size], l.device), r.out.Number(int64(l.port)), who[0], who[1]}
+		key := [5]label{
+			s.name,
+			r.address(l.address[:l.size], l.device),
+			r.out.Number(int64(l.port)),
+			who[0],
+			who[1],
+		}
 		t.listenQueue.Put(queue, key[:]...)
 		t.listenLimit.Put(limit, key[:]...)
 	}
@@ -441,9 +471,10 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 	}
 }
 
-// parseTCPSockets reads the number after a word in a line of /proc/net/sockstat or sockstat6. In the line TCP: "tw" are the connections
-// of IPv4 and IPv6 that the kernel keeps without a socket, in TIME_WAIT or FIN_WAIT2; "inuse" are the sockets that can be
-// found, listeners too (sockstat_seq_show in net/ipv4/proc.c).
+// parseTCPSockets returns the number after a word in a line of /proc/net/sockstat or sockstat6. In
+// the line TCP: "tw" is the number of connections, of IPv4 and IPv6, that the kernel keeps without
+// a socket in TIME_WAIT or FIN_WAIT2. "inuse" is the number of sockets in the tables, including
+// listeners (sockstat_seq_show in net/ipv4/proc.c).
 func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
 	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		if string(c.Word()) != line {
@@ -460,7 +491,7 @@ func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
 	return 0, false
 }
 
-// say puts what the reading could not do.
+// say puts the losses and notes of the reading.
 func (r *flowReading) say() {
 	n, t := &r.notes, &r.tables
 	moved := [...]*collect.Table{t.bytes, t.segments, t.retransmits, t.limited}
@@ -472,8 +503,8 @@ func (r *flowReading) say() {
 			t.Loss(reason, events)
 		}
 	}
-	lose("connections that ended: what they moved since the reading before", n.unheard, false)
-	lose("connections that ended: more than could be taken in", n.overflow, false)
+	lose("connections that ended: what they moved since the previous reading", n.unheard, false)
+	lose("connections that ended: more than one reading takes", n.overflow, false)
 	lose("connections that ended: announcements lost", 0, n.lost)
 	lose("connections that were over long before their socket was closed", n.late, false)
 	if n.deaf != "" {
@@ -485,19 +516,23 @@ func (r *flowReading) say() {
 		r.out.NoteAll("some connections are missing: " + n.partial)
 	}
 	if n.malformed > 0 {
-		r.out.NoteAll("the kernel described some sockets in a way that is not understood")
+		r.out.NoteAll("the kernel described some sockets in a way that culprit does not understand")
 	}
 	if n.short > 0 && n.short < infoLimited {
-		r.out.NoteAll(fmt.Sprintf("this kernel tells %d bytes about a connection, too few for all statistics", n.short))
-		r.tables.limited.Unmeasured("this kernel does not count what limits a connection (Linux 4.10 and later do)")
+		r.out.NoteAll(fmt.Sprintf("this kernel has only %d bytes about a connection, too few "+
+			"for all statistics", n.short))
+		r.tables.limited.Unmeasured("this kernel does not count what limits a connection " +
+			"(Linux 4.10 and later do)")
 	}
 	if n.brief {
 		for _, t := range moved {
-			t.Note("connections that begin and end between two readings have no pid; those to a listener have the name of its process")
+			t.Note("connections that begin and end between two readings have no pid; those to " +
+				"a listener have the name of its process")
 		}
 	}
 	if n.ownerless && r.owners.denied {
-		r.out.NoteAll(kernel.UnreadNote("the files of some processes may not be read: connections of theirs have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+		r.out.NoteAll(kernel.UnreadNote("the files of some processes may not be read: their "+
+			"connections have no pid without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
 			unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH))
 	}
 }

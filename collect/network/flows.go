@@ -14,27 +14,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flows reads TCP connections and listeners by inet_diag (sock_diag(7)): one dump of all sockets a reading, differenced by
-// socket. Connections that end between two readings are counted by the kernel's announcement of their end.
+// Flows reads TCP connections and listeners by inet_diag (sock_diag(7)). One reading dumps all
+// sockets and differences their counters by socket. For connections that end between two readings
+// it uses the kernel's announcement of their end.
 //
-// A connection that appeared between two readings counts from zero. The bytes are payload, once each: what devices count
-// beside them is headers, segments sent again, acknowledgements, and connections whose end could not be heard of (a Loss
-// says how many).
+// A connection that appeared between two readings counts from zero. The bytes are payload, each
+// counted once. Devices also count headers, segments sent again and acknowledgements. They count
+// connections whose end was not announced too; a Loss has the number of those.
 type Flows struct {
-	walk bool // it waits for the walk over sockets, which goes with Env.Long otherwise
+	walk bool // wait until the walk over sockets is open; otherwise it is used with Env.Long
 }
 
-// flowFields are the fields of a connection.
+// flowFields returns the fields of a connection.
 func flowFields() []measure.Field {
 	return []measure.Field{
 		{Name: "netns", Type: measure.Word, Help: "network namespace; empty is the tool's own"},
-		{Name: "local", Type: measure.Word, Help: "own address; IPv4 in IPv6 is shown as IPv4; %N for a socket bound to device number N"},
+		{Name: "local", Type: measure.Word, Help: "own address; IPv4 in IPv6 is shown as IPv4; " +
+			"%N for a socket bound to device number N"},
 		{Name: "localport", Type: measure.Number, Help: "own port"},
 		{Name: "peer", Type: measure.Word, Help: "address of the other end"},
 		{Name: "peerport", Type: measure.Number, Help: "port of the other end"},
-		{Name: "pid", Type: measure.Number, Help: "process that has the socket open, the first one found; empty when unknown, or a connection too short to see"},
-		{Name: "process", Type: measure.Word, Help: "its name; [kernel] for a socket of no process; a connection to a listener that was too short to see has the listener's"},
-		{Name: "side", Type: measure.Word, Help: "server where the local port is listened on, else client"},
+		{Name: "pid", Type: measure.Number, Help: "process that has the socket open, the first " +
+			"one found; empty if unknown, or if the connection was too short"},
+		{Name: "process", Type: measure.Word, Help: "its name; [kernel] for a socket of no " +
+			"process; a connection to a listener that was too short has the listener's"},
+		{Name: "side", Type: measure.Word, Help: "server if the local port has a listener, " +
+			"else client"},
 	}
 }
 
@@ -44,48 +49,87 @@ func (Flows) Stats() []measure.Stat {
 		return append(append([]measure.Field{}, fields...), f...)
 	}
 	flowFields := flowFields()
-	directed := with(flowFields, measure.Field{Name: "direction", Type: measure.Word, Help: "rx or tx"})
+	directed := with(
+		flowFields,
+		measure.Field{Name: "direction", Type: measure.Word, Help: "rx or tx"},
+	)
 	limited := with(flowFields, measure.Field{Name: "by", Type: measure.Word,
-		Help: "busy: data sent or waiting to be, whatever the reason, which includes rwnd: stopped by the peer's receive window, and sndbuf: by the own send buffer"})
+		Help: "busy: data was sent or waiting to be sent; this includes rwnd: stopped by the " +
+			"peer's receive window, and sndbuf: stopped by the own send buffer"})
 	listener := with(flowFields[:3], flowFields[5:7]...)
 	delta := func(id measure.StatID, unit measure.Unit, fields []measure.Field, help string) measure.Stat {
-		return measure.Stat{ID: id, Kind: measure.Delta, Unit: unit, Sparse: true, Fields: fields, Help: help}
+		return measure.Stat{
+			ID:     id,
+			Kind:   measure.Delta,
+			Unit:   unit,
+			Sparse: true,
+			Fields: fields,
+			Help:   help,
+		}
 	}
 	level := func(id measure.StatID, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string) measure.Stat {
-		return measure.Stat{ID: id, Kind: measure.Level, Unit: unit, Fold: fold, Fields: fields, Help: help}
+		return measure.Stat{
+			ID:     id,
+			Kind:   measure.Level,
+			Unit:   unit,
+			Fold:   fold,
+			Fields: fields,
+			Help:   help,
+		}
 	}
-	const moving = "; rows only for connections that moved or have something queued"
+	const moving = "; only rows for connections that moved data or have data queued"
 	return []measure.Stat{
-		delta("tcp.flow.bytes", measure.Bytes, directed, "payload received (rx), and sent and acknowledged (tx), each byte once (tcp_info bytes_received, bytes_acked)"),
-		delta("tcp.flow.segments", measure.Packets, directed, "segments of any kind, those without data too (tcp_info segs_in, segs_out)"),
-		delta("tcp.flow.retransmits", measure.Events, flowFields, "segments sent again (tcp_info total_retrans)"),
-		level("tcp.flow.rtt", measure.Nanoseconds, measure.Mean, flowFields, "smoothed round trip time (tcp_info rtt)"+moving),
-		level("tcp.flow.minrtt", measure.Nanoseconds, measure.Min, flowFields, "least round trip time of the last minutes (tcp_info min_rtt)"+moving),
-		level("tcp.flow.delivery", measure.BitsPerSec, measure.Max, flowFields, "rate at which the last data sent was acknowledged (tcp_info delivery_rate)"+moving),
-		level("tcp.flow.pacing", measure.BitsPerSec, measure.Max, flowFields, "rate that the sender holds itself to (tcp_info pacing_rate)"+moving),
-		level("tcp.flow.cwnd", measure.Count, measure.Max, flowFields, "congestion window in segments (tcp_info snd_cwnd)"+moving),
-		level("tcp.flow.mss", measure.Bytes, measure.Max, flowFields, "largest segment sent (tcp_info snd_mss)"+moving),
-		level("tcp.flow.unsent", measure.Bytes, measure.Sum, flowFields, "bytes written that were not sent yet (tcp_info notsent_bytes)"+moving),
-		level("tcp.flow.unacked", measure.Packets, measure.Sum, flowFields, "segments sent that are not acknowledged yet (tcp_info unacked)"+moving),
-		level("tcp.flow.queue", measure.Bytes, measure.Sum, directed, "bytes in the socket: received and not read (rx), written and not acknowledged (tx) (inet_diag rqueue, wqueue)"+moving),
-		delta("tcp.flow.limited", measure.Nanoseconds, limited, "time sending, and what limited it (tcp_info busy_time, rwnd_limited, sndbuf_limited)"),
+		delta("tcp.flow.bytes", measure.Bytes, directed, "payload received (rx), or sent and "+
+			"acknowledged (tx), each byte once (tcp_info bytes_received, bytes_acked)"),
+		delta("tcp.flow.segments", measure.Packets, directed, "segments of any kind, also "+
+			"without data (tcp_info segs_in, segs_out)"),
+		delta("tcp.flow.retransmits", measure.Events, flowFields, "segments sent again "+
+			"(tcp_info total_retrans)"),
+		level("tcp.flow.rtt", measure.Nanoseconds, measure.Mean, flowFields, "smoothed round "+
+			"trip time (tcp_info rtt)"+moving),
+		level("tcp.flow.minrtt", measure.Nanoseconds, measure.Min, flowFields, "least round "+
+			"trip time of the last minutes (tcp_info min_rtt)"+moving),
+		level("tcp.flow.delivery", measure.BitsPerSec, measure.Max, flowFields, "rate at which "+
+			"the last data sent was acknowledged (tcp_info delivery_rate)"+moving),
+		level("tcp.flow.pacing", measure.BitsPerSec, measure.Max, flowFields, "rate at which "+
+			"the sender limits itself (tcp_info pacing_rate)"+moving),
+		level("tcp.flow.cwnd", measure.Count, measure.Max, flowFields, "congestion window in "+
+			"segments (tcp_info snd_cwnd)"+moving),
+		level("tcp.flow.mss", measure.Bytes, measure.Max, flowFields, "largest segment sent "+
+			"(tcp_info snd_mss)"+moving),
+		level("tcp.flow.unsent", measure.Bytes, measure.Sum, flowFields, "bytes written that "+
+			"are not yet sent (tcp_info notsent_bytes)"+moving),
+		level("tcp.flow.unacked", measure.Packets, measure.Sum, flowFields, "segments sent "+
+			"that are not yet acknowledged (tcp_info unacked)"+moving),
+		level("tcp.flow.queue", measure.Bytes, measure.Sum, directed, "bytes in the socket: "+
+			"received and not yet read (rx), written and not yet acknowledged (tx) (inet_diag "+
+			"rqueue, wqueue)"+moving),
+		delta("tcp.flow.limited", measure.Nanoseconds, limited, "time sending, and what "+
+			"limited it (tcp_info busy_time, rwnd_limited, sndbuf_limited)"),
 		level("tcp.connections", measure.Count, measure.Sum, []measure.Field{flowFields[0],
-			{Name: "state", Type: measure.Word, Help: "established, time-wait, listen ... as ss(8) has them"}}, "sockets by state (inet_diag)"),
-		level("tcp.listen.queue", measure.Count, measure.Sum, listener, "connections that wait for accept(2) (inet_diag rqueue of a listener)"),
-		level("tcp.listen.limit", measure.Count, measure.Sum, listener, "how many may wait; one more is let in (inet_diag wqueue of a listener)"),
+			{Name: "state", Type: measure.Word, Help: "established, time-wait, listen ... as " +
+				"in ss(8)"}}, "sockets by state (inet_diag)"),
+		level("tcp.listen.queue", measure.Count, measure.Sum, listener, "connections that wait "+
+			"for accept(2) (inet_diag rqueue of a listener)"),
+		level("tcp.listen.limit", measure.Count, measure.Sum, listener, "how many may wait; "+
+			"the kernel accepts one more (inet_diag wqueue of a listener)"),
 	}
 }
 
 const (
-	flowGrace     = 3                // readings that a connection may be missing in: a dump of a changing table skips some
-	flowGraceHear = 60               // seconds, where its end is announced: that is when its process closes a connection that is over
-	flowsMissing  = 16_384           // connections kept so; beyond, flowGrace holds for them as well
-	flowsClosed   = 16_384           // ends taken in by one reading; the others are a Loss
-	closedQueue   = 16 << 20         // bytes of kernel memory, a kilobyte an end; never taken before they come
-	closedLate    = 15 * time.Second // how late an end may be announced
+	// readings in which a connection may be missing: a dump of a changing table skips some
+	flowGrace = 3
+	// seconds, instead, if its end is announced, which happens when its process closes it
+	flowGraceHear = 60
+	// connections kept in this way; for more of them flowGrace applies
+	flowsMissing = 16_384
+	flowsClosed  = 16_384 // ends in one reading; more are a Loss
+	// bytes of kernel memory, 1 kB for each end; used only as they come
+	closedQueue = 16 << 20
+	closedLate  = 15 * time.Second // how late an end may be announced
 
-	// Each end costs the kernel and us 5 us together, in whatever namespace it is. From so many a second on, 2.5 % of a CPU, they are
-	// not listened to for a while.
+	// Each end costs the kernel and culprit 5 us together, in whatever namespace it is. Above this
+	// number in a second, 2.5 % of a CPU, announcements are turned off for closedDeaf seconds.
 	closedMost = 5_000
 	closedDeaf = 30 // seconds
 )
@@ -100,16 +144,16 @@ type flowReading struct {
 	walks    *flowWalk
 
 	tick    uint32
-	began   time.Time // of the first reading
+	began   time.Time // time of the first reading
 	seconds uint32    // since then
-	before  time.Time // of the reading before
+	before  time.Time // time of the previous reading
 	elapsed time.Duration
 
-	// Of the reading under way.
+	// Of the current reading.
 	out   *collect.Out
 	space *flowSpace
 	again bool // the second dump of a first reading
-	// walkable says that a walk may tell of sockets, walked that it has.
+	// walkable: a walk may have the sockets; walked: it had them.
 	walkable, walked bool
 	socket           diagSocket
 	pending          []pendingFlow
@@ -128,42 +172,43 @@ type flowReading struct {
 
 // flowNotes counts what a reading could not do.
 type flowNotes struct {
-	short     int    // length of a struct tcp_info that lacks something; 0 none
+	short     int    // length of a struct tcp_info that lacks something; 0: none
 	unheard   uint64 // connections that ended without an announcement
 	late      uint64 // announced so late that they belong to no interval
 	overflow  uint64 // announcements beyond flowsClosed
 	lost      bool   // announcements lost by the kernel's queue
 	deaf      string // why ends are not announced
-	partial   string // why the dump is not whole
+	partial   string // why the dump is not complete
 	malformed uint64
-	brief     bool // a connection was over before its process could be looked for
-	ownerless bool // a row has no owner although its socket is some process's
+	brief     bool // a connection was over before its process was found
+	ownerless bool // a row has no owner although its socket belongs to a process
 }
 
-// flowSpace is what is remembered of one namespace.
+// flowSpace is the state of one namespace.
 type flowSpace struct {
-	index     int32
-	name      label
-	conn      *netlink.Conn
-	ends      *netlink.Conn        // announcements; nil when there are none
-	deaf      string               // why there are none
-	retry     uint32               // the second in which to listen again; 0 never
-	heard     int                  // announcements of this reading
-	requests  [2][]netlink.Request // for listeners, and for all others; one for both families, or two
-	sockstat  [2]*proc.File        // of IPv4 and IPv6; nil when it can't be read
-	first     bool                 // no reading yet
+	index int32
+	name  label
+	conn  *netlink.Conn
+	ends  *netlink.Conn // announcements; nil: none
+	deaf  string        // why there are none
+	retry uint32        // the second in which to subscribe again; 0: never
+	heard int           // announcements of this reading
+	// for listeners, and for all others; one for both families, or two
+	requests  [2][]netlink.Request
+	sockstat  [2]*proc.File // of IPv4 and IPv6; nil: unreadable
+	first     bool          // no reading yet
 	table     flowTable
 	listening [1 << 16 / 64]uint64 // ports
 	listeners []listener
 	next      int
 	counts    [tcpStates]int
-	minis     int // FIN_WAIT2 without a socket: kept by the kernel as TIME_WAIT
+	minis     int // FIN_WAIT2 without a socket: the kernel keeps them as TIME_WAIT
 	closed    []closedFlow
 	byLabels  map[flowLabels]int32
 	walks     uint8  // walksNot ...
 	inode     uint64 // of the namespace
-	calm      bool   // the last dump met no connection in FIN_WAIT2 without a socket
-	short     uint64 // and of such there had been so many until then
+	calm      bool   // the last dump had no connection in FIN_WAIT2 without a socket
+	short     uint64 // how many of these there had been until then
 }
 
 type listener struct {
@@ -195,23 +240,24 @@ type pendingFlow struct {
 	v     flowValues
 }
 
-// socketRef is a socket whose owner is wanted: a place in the table of a namespace, or among its listeners.
+// socketRef is a socket whose owner is wanted: an index in the table of a namespace or in its
+// listeners.
 type socketRef struct {
 	space    int32
 	at       int32
 	listener bool
 }
 
-// flowValues is what a row of each statistic is made from.
+// flowValues are the values of a connection's rows.
 type flowValues struct {
 	delta              flowCounts
 	levels             bool
 	receiving, sending uint32
-	rtt, minrtt        uint32 // microseconds; 0 unknown
+	rtt, minrtt        uint32 // microseconds; 0: unknown
 	cwnd, mss          uint32
 	unsent, unacked    uint32
 	hasUnsent          bool
-	delivery, pacing   uint64 // bytes per second; 0 unknown
+	delivery, pacing   uint64 // bytes per second; 0: unknown
 }
 
 type flowTables struct {
@@ -219,7 +265,8 @@ type flowTables struct {
 	connections, listenQueue, listenLimit                                                                   *collect.Table
 }
 
-// Open implements Collector.
+// Open opens the sockets of each network namespace. It needs no capability. An error means that
+// nothing can be measured. The caller closes the Reading.
 func (c Flows) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &flowReading{want: want, flows: false, counting: want.Stat("tcp.connections")}
 	for _, s := range (Flows{}).Stats() {
@@ -227,7 +274,11 @@ func (c Flows) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 		r.owning = r.owning || want.Field(s.ID, "pid") || want.Field(s.ID, "process")
 	}
 	r.onDump, r.onEnd, r.onHeld = r.take, r.takeEnd, r.held
-	r.spaces = collect.PerNamespace[*flowSpace]{Env: env, Open: r.openSpace, Close: (*flowSpace).close}
+	r.spaces = collect.PerNamespace[*flowSpace]{
+		Env:   env,
+		Open:  r.openSpace,
+		Close: (*flowSpace).close,
+	}
 	if err := r.spaces.Start(); err != nil {
 		return nil, err
 	}
@@ -257,14 +308,20 @@ func (r *flowReading) openSpace(sp *collect.Namespace[*flowSpace]) (*flowSpace, 
 			s.sockstat[i] = f
 		}
 	}
-	if r.want.Stat("tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.retransmits", "tcp.flow.limited") {
+	if r.want.Stat(
+		"tcp.flow.bytes",
+		"tcp.flow.segments",
+		"tcp.flow.retransmits",
+		"tcp.flow.limited",
+	) {
 		// Before the first dump, so that no end is missed.
 		s.listen()
 	}
 	return s, nil
 }
 
-// listen subscribes to the ends of connections. It takes no right (NL_CFG_F_NONROOT_RECV in net/core/sock_diag.c).
+// listen subscribes to the ends of connections. It needs no capability (NL_CFG_F_NONROOT_RECV in
+// net/core/sock_diag.c).
 func (s *flowSpace) listen() {
 	ends, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{Receive: closedQueue})
 	if err == nil {
@@ -272,7 +329,8 @@ func (s *flowSpace) listen() {
 	}
 	if err != nil {
 		ends.Close()
-		s.deaf = fmt.Sprintf("connections that end between two readings are not counted to their end: %v", err)
+		s.deaf = fmt.Sprintf("connections that end between two readings are not counted to "+
+			"their end: %v", err)
 		return
 	}
 	s.ends, s.byLabels = ends, map[flowLabels]int32{}
@@ -292,8 +350,8 @@ func (r *flowReading) Close() {
 	r.walks.close()
 }
 
-// states gives the mask of what is dumped beside listeners. TIME_WAIT, often more than all others, is counted by sockstat where possible;
-// SYN_RECV has no counters.
+// states returns the mask of the states that are dumped besides listeners. TIME_WAIT, often more
+// than all others, is counted by sockstat if possible. SYN_RECV has no counters.
 func (r *flowReading) states(s *flowSpace) uint32 {
 	var mask uint32
 	if r.flows {
@@ -396,7 +454,8 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 		if s.heard > closedMost && float64(s.heard) > closedMost*r.elapsed.Seconds() {
 			s.ends.Close()
 			s.ends, s.retry = nil, r.seconds+closedDeaf
-			s.deaf = fmt.Sprintf("more than %d connections end each second: they are not counted to their end, which would cost too much CPU", closedMost)
+			s.deaf = fmt.Sprintf("more than %d connections end each second: they are not "+
+				"counted to their end, which would cost too much CPU", closedMost)
 		}
 	}
 	if s.deaf != "" {
@@ -415,7 +474,7 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 	if err != nil {
 		if errors.Is(err, netlink.ErrInterrupted) || errors.Is(err, netlink.ErrOverrun) {
 			r.notes.partial = err.Error()
-			return nil // nothing is forgotten
+			return nil // nothing is removed
 		}
 		return err
 	}
@@ -423,9 +482,10 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 	return nil
 }
 
-// empty says whether a namespace has no sockets but listeners. A dump walks the table of the whole machine for each namespace, which
-// takes a millisecond where it has 262,144 buckets; sockstat tells for nothing how many sockets of the namespace are in
-// it. It does not count those that the kernel keeps short, SYN_RECV and TIME_WAIT.
+// empty reports whether a namespace has no sockets but listeners. A dump walks the table of the
+// whole machine for each namespace, which takes a millisecond with 262,144 buckets. sockstat has
+// the number of the namespace's sockets for free. It does not include those that the kernel keeps
+// in short form, SYN_RECV and TIME_WAIT.
 func (r *flowReading) empty(s *flowSpace) bool {
 	if s.sockstat[0] == nil || r.counting && s.counts[tcpListen] > 0 {
 		return false
@@ -457,8 +517,9 @@ func (r *flowReading) empty(s *flowSpace) bool {
 var sockstatLines = [2]string{"TCP:", "TCP6:"} // table: constant
 
 func (r *flowReading) dumpAll(s *flowSpace) error {
-	// A dump of a table that changes may leave some out. One that was left out at first would look new at the second
-	// reading, and its whole past would count as one second's: the first reading is made of two dumps.
+	// A dump of a changing table may leave some out. One left out of the first dump would look new
+	// in the second reading, and its whole past would count for one interval. So the first reading
+	// makes two dumps.
 	err := r.dump(s, 1)
 	if s.first && r.flows && err == nil {
 		r.again = true
@@ -467,8 +528,8 @@ func (r *flowReading) dumpAll(s *flowSpace) error {
 	return err
 }
 
-// dump asks for the sockets of a namespace: in one walk by the older request, in two by the newer where the kernel
-// no longer has it.
+// dump asks for the sockets of a namespace: in one walk by the older request, or in two by the
+// newer one if the kernel has only that.
 func (r *flowReading) dump(s *flowSpace, which int) error {
 	states, info := uint32(1<<tcpListen), false
 	if which == 1 {
@@ -485,7 +546,8 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 			continue
 		}
 		var refused *netlink.Error
-		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) && !errors.Is(err, measure.ErrDenied) {
+		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) &&
+			!errors.Is(err, measure.ErrDenied) {
 			s.requests[which] = make([]netlink.Request, 2)
 			diagRequest(&s.requests[which][0], unix.AF_INET, states, info)
 			diagRequest(&s.requests[which][1], unix.AF_INET6, states, info)
@@ -499,7 +561,7 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 	return nil
 }
 
-// sweep forgets the connections and listeners that are gone.
+// sweep removes the connections and listeners that are gone.
 func (r *flowReading) sweep(s *flowSpace) {
 	missing := 0
 	for i := range s.table.size {
@@ -515,7 +577,8 @@ func (r *flowReading) sweep(s *flowSpace) {
 				r.notes.unheard++
 			}
 		}
-		if absent > flowGrace && (s.ends == nil || missing > flowsMissing || r.seconds-f.gone > flowGraceHear) {
+		if absent > flowGrace &&
+			(s.ends == nil || missing > flowsMissing || r.seconds-f.gone > flowGraceHear) {
 			s.table.remove(i)
 		}
 	}
@@ -537,7 +600,13 @@ func (r *flowReading) resolve() error {
 	for _, a := range r.asked {
 		s := r.spaces.List[a.space].Data
 		if a.listener {
-			r.found, r.inodes = append(r.found, &s.listeners[a.at].owner), append(r.inodes, s.listeners[a.at].inode)
+			r.found, r.inodes = append(
+				r.found,
+				&s.listeners[a.at].owner,
+			), append(
+				r.inodes,
+				s.listeners[a.at].inode,
+			)
 			continue
 		}
 		f := s.table.at(a.at)
@@ -560,7 +629,7 @@ func (r *flowReading) held(f func(*ownership)) {
 	}
 }
 
-// disown takes processes that are long gone from all sockets.
+// disown removes processes that ended long ago from all sockets.
 func (r *flowReading) disown(old func(int32) bool) {
 	for _, sp := range r.spaces.List {
 		for i := range sp.Data.table.size {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkFlowsRead reads real connections over loopback in a namespace of its own. Each has two sockets in it. "kernel" is
-// the dump alone, with nothing done to the sockets: what no collector can be faster than.
+// BenchmarkFlowsRead reads real connections over loopback in a namespace of its own, with two
+// sockets each. "kernel" is the dump alone, which no collector can beat.
 func BenchmarkFlowsRead(b *testing.B) {
 	for _, c := range []struct {
 		sockets, moving int

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident starts a process in a network namespace of its own; both end with the test, and with its death, which closes the process's
-// standard input.
+// resident starts a process in a network namespace of its own. Both end with the test, or when it
+// dies, which closes the process's standard input.
 func resident(t *testing.T) (pid int, ns netlink.Namespace) {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -37,8 +37,8 @@ func resident(t *testing.T) (pid int, ns netlink.Namespace) {
 	return pid, ns
 }
 
-// TestFlowsOfNamespaces moves a known amount between two namespaces: each sees its end, to the byte, and the device
-// between them counts that and headers.
+// TestFlowsOfNamespaces moves a known amount between two namespaces. Each has its end, to the byte,
+// and the device between them counts that plus headers.
 func TestFlowsOfNamespaces(t *testing.T) {
 	t.Run("by dumps", func(t *testing.T) { flowsOfNamespaces(t, Flows{}) })
 	t.Run("by a walk over sockets", func(t *testing.T) {
@@ -91,21 +91,26 @@ func flowsOfNamespaces(t *testing.T, flows Flows) {
 	var err error
 	p.server, _, err = unix.Accept4(listener, unix.SOCK_CLOEXEC)
 	must(t, err)
-	until(t, "the owners are found, on a machine that may have processes with thousands of files", func() bool {
-		send(t, p.client, p.server, 1) // owners are looked for when something moves
-		send(t, p.server, p.client, 1)
-		r.read()
-		known := 0
-		for _, sp := range r.r.(*flowReading).spaces.List {
-			for i := range sp.Data.table.size {
-				f := sp.Data.table.at(i)
-				if (sp.Name == "pid:"+strconv.Itoa(a) || sp.Name == "pid:"+strconv.Itoa(b)) && f.owner.who >= ownedBy {
-					known++
+	until(
+		t,
+		"the owners are found, on a machine that may have processes with thousands of files",
+		func() bool {
+			send(t, p.client, p.server, 1) // owners are found when something moves
+			send(t, p.server, p.client, 1)
+			r.read()
+			known := 0
+			for _, sp := range r.r.(*flowReading).spaces.List {
+				for i := range sp.Data.table.size {
+					f := sp.Data.table.at(i)
+					if (sp.Name == "pid:"+strconv.Itoa(a) || sp.Name == "pid:"+strconv.Itoa(b)) &&
+						f.owner.who >= ownedBy {
+						known++
+					}
 				}
 			}
-		}
-		return known == 2
-	})
+			return known == 2
+		},
+	)
 	const down, up = 3_000_000, 4_321
 	send(t, p.server, p.client, down)
 	send(t, p.client, p.server, up)
@@ -134,8 +139,8 @@ func flowsOfNamespaces(t *testing.T, flows Flows) {
 		}
 	}
 
-	// Each frame has 66 bytes of headers (Ethernet 14, IPv4 20, TCP with time stamps 32); a frame of segmentation offload has
-	// them once. Beside data and acknowledgements there may be a few frames of neighbour discovery.
+	// Each frame has 66 bytes of headers (Ethernet 14, IPv4 20, TCP with time stamps 32). A frame
+	// of segmentation offload has them once. There may be a few frames of neighbour discovery.
 	key := in(b) + " fl1 tx"
 	bytes := devices.rows("net.device.bytes", "netns", "device", "direction")[key]
 	packets := devices.rows("net.device.packets", "netns", "device", "direction")[key]
@@ -145,7 +150,12 @@ func flowsOfNamespaces(t *testing.T, flows Flows) {
 
 }
 
-func openReadingsIn(t testing.TB, env *collect.Env, c collect.Collector, ids ...measure.StatID) *readings {
+func openReadingsIn(
+	t testing.TB,
+	env *collect.Env,
+	c collect.Collector,
+	ids ...measure.StatID,
+) *readings {
 	t.Helper()
 	want := collect.Want{}
 	var stats []measure.Stat
@@ -163,5 +173,11 @@ func openReadingsIn(t testing.TB, env *collect.Env, c collect.Collector, ids ...
 	r, err := c.Open(env, want)
 	must(t, err)
 	words := collect.NewDictionary()
-	return &readings{t: t, r: r, out: collect.NewOut(stats, words, env.SinceBoot), words: words, first: true}
+	return &readings{
+		t:     t,
+		r:     r,
+		out:   collect.NewOut(stats, words, env.SinceBoot),
+		words: words,
+		first: true,
+	}
 }

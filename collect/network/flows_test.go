@@ -20,15 +20,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inNamespace runs f in a network namespace of its own, on a thread that ends with it, so that nothing is left even after a
-// kill. Sockets made by f itself are in there.
+// inNamespace runs f in a network namespace of its own, on a thread that ends with it, so that
+// nothing is left even after a kill. Sockets that f itself makes are in it.
 func inNamespace(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan string)
 	go func() {
 		why := "the test ended its goroutine"
 		defer func() { done <- why }()
-		runtime.LockOSThread() // never unlocked: the thread, which has changed its namespace, ends with the goroutine
+		// never unlocked: the thread has changed its namespace and ends with the goroutine
+		runtime.LockOSThread()
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			why = fmt.Sprintf("needs: cap:sys_admin to make a network namespace (%v)", err)
 			return
@@ -60,7 +61,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
 }
 
-// readings drives a collector by hand.
+// readings runs a collector reading by reading.
 type readings struct {
 	t     testing.TB
 	r     collect.Reading
@@ -85,7 +86,7 @@ func (r *readings) read() {
 	r.out.Finish(nil)
 }
 
-// rows adds up the values of a statistic in the last reading by the named fields, joined by blanks.
+// rows adds up the values of a statistic in the last reading by the named fields, joined by spaces.
 func (r *readings) rows(id measure.StatID, by ...string) map[string]float64 {
 	r.t.Helper()
 	sum, seen := map[string]float64{}, map[string]bool{}
@@ -107,7 +108,7 @@ func (r *readings) rows(id measure.StatID, by ...string) map[string]float64 {
 	return sum
 }
 
-// endpoints of a test.
+// pair is the two ends of a connection, and its listener.
 type pair struct{ client, server, listener int }
 
 func (p *pair) close() {
@@ -201,7 +202,8 @@ func tcp4(a, b, c, d byte, port int) unix.Sockaddr {
 	return &unix.SockaddrInet4{Addr: [4]byte{a, b, c, d}, Port: port}
 }
 
-// TestFlowBytes moves known amounts and wants them to the byte: over connections of all ages, in IPv4, IPv6 and IPv4 in IPv6.
+// TestFlowBytes moves known amounts over connections of all ages, in IPv4, IPv6 and IPv4 in IPv6,
+// and expects them to the byte.
 func TestFlowBytes(t *testing.T) {
 	loop6 := [16]byte{15: 1}
 	mapped := [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}
@@ -227,7 +229,7 @@ func TestFlowBytes(t *testing.T) {
 	}
 }
 
-// walkable skips a test where sockets can't be walked.
+// walkable skips a test if sockets cannot be walked.
 func walkable(t testing.TB) {
 	t.Helper()
 	c, err := bpf.OpenConnections(kernel.Root{})
@@ -240,23 +242,39 @@ func walkable(t testing.TB) {
 	c.Close()
 }
 
-// walks says whether the last reading of a namespace came from a walk over sockets.
+// walks reports whether the last reading of a namespace came from a walk over sockets.
 func (r *readings) walks() bool { return r.r.(*flowReading).walked }
 
-// gaveWay says whether walks gave way to dumps for good: a socket, of anybody on the machine, could not be marked.
+// gaveWay reports whether dumps have replaced walks for good, because some socket of the machine
+// could not be marked.
 func (r *readings) gaveWay() bool {
 	w := r.r.(*flowReading).walks
 	return w != nil && w.coming == nil && w.conns == nil
 }
 
-func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to func(int) unix.Sockaddr) {
+func flowBytes(
+	t *testing.T,
+	flows Flows,
+	local string,
+	at unix.Sockaddr,
+	to func(int) unix.Sockaddr,
+) {
 	listener, bound := listen(t, at)
 	defer unix.Close(listener)
 	old := connect(t, listener, to(port(bound)))
 	defer old.close()
-	send(t, old.client, old.server, 1_000_000) // before the first reading: never to be seen
+	send(t, old.client, old.server, 1_000_000) // before the first reading: never emitted
 
-	r := openReadings(t, flows, "tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.rtt", "tcp.flow.queue", "tcp.connections", "tcp.listen.limit")
+	r := openReadings(
+		t,
+		flows,
+		"tcp.flow.bytes",
+		"tcp.flow.segments",
+		"tcp.flow.rtt",
+		"tcp.flow.queue",
+		"tcp.connections",
+		"tcp.listen.limit",
+	)
 	defer r.r.Close()
 	r.read()
 	for id, n := range map[measure.StatID]int{"tcp.flow.bytes": 0, "tcp.flow.segments": 0} {
@@ -281,15 +299,25 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	equal(t, "an old connection", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{
 		"client tx": 123_457, "server rx": 123_457, "server tx": 765, "client rx": 765})
 	server, self, name := strconv.Itoa(port(bound)), strconv.Itoa(os.Getpid()), processName(t)
-	equal(t, "its names", r.rows("tcp.flow.bytes", "netns", "local", "localport", "peer", "pid", "process", "side"), map[string]float64{
-		" " + local + " " + server + " " + local + " " + self + " " + name + " server":                               123_457 + 765,
-		" " + local + " " + strconv.Itoa(ownPort(t, old.client)) + " " + local + " " + self + " " + name + " client": 123_457 + 765})
+	equal(
+		t,
+		"its names",
+		r.rows("tcp.flow.bytes", "netns", "local", "localport", "peer", "pid", "process", "side"),
+		map[string]float64{
+			" " + local + " " + server + " " + local + " " + self + " " + name + " server":                               123_457 + 765,
+			" " + local + " " + strconv.Itoa(ownPort(t, old.client)) + " " + local + " " + self + " " + name + " client": 123_457 + 765},
+	)
 	if got := r.rows("tcp.flow.rtt", "side"); !(got["client"] > 0 && got["client"] < 1e9) {
 		t.Errorf("round trip times: %v", got)
 	}
 	equal(t, "queues", r.rows("tcp.flow.queue", "direction"), map[string]float64{"rx": 0, "tx": 0})
-	equal(t, "states", r.rows("tcp.connections", "state"), map[string]float64{"established": 2, "listen": 1, "syn-sent": 0, "syn-recv": 0,
-		"fin-wait-1": 0, "fin-wait-2": 0, "time-wait": 0, "close-wait": 0, "last-ack": 0, "closing": 0})
+	equal(
+		t,
+		"states",
+		r.rows("tcp.connections", "state"),
+		map[string]float64{"established": 2, "listen": 1, "syn-sent": 0, "syn-recv": 0,
+			"fin-wait-1": 0, "fin-wait-2": 0, "time-wait": 0, "close-wait": 0, "last-ack": 0, "closing": 0},
+	)
 	for key, limit := range r.rows("tcp.listen.limit", "localport", "pid", "process") {
 		if key != server+" "+self+" "+name || limit != 128 {
 			t.Errorf("listener %q has the limit %v", key, limit)
@@ -302,9 +330,14 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	if flows.walk != r.walks() && !r.gaveWay() {
 		t.Errorf("a new connection by a walk: %v, want %v", r.walks(), flows.walk)
 	}
-	equal(t, "a connection that was born", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{"client tx": 54_321, "server rx": 54_321})
+	equal(
+		t,
+		"a connection that was born",
+		r.rows("tcp.flow.bytes", "side", "direction"),
+		map[string]float64{"client tx": 54_321, "server rx": 54_321},
+	)
 
-	// What is not read or sent yet waits in a queue, whether or not it moves.
+	// What is not yet read or sent waits in a queue, whether or not it moves.
 	_, err := unix.Write(born.client, make([]byte, 1000))
 	must(t, err)
 	until(t, "1000 bytes wait to be read", func() bool {
@@ -314,14 +347,19 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 	})
 	r.read()
 	r.read()
-	equal(t, "queues of a reader that sleeps", r.rows("tcp.flow.queue", "side", "direction"), map[string]float64{"server rx": 1000, "server tx": 0})
+	equal(
+		t,
+		"queues of a reader that sleeps",
+		r.rows("tcp.flow.queue", "side", "direction"),
+		map[string]float64{"server rx": 1000, "server tx": 0},
+	)
 	send(t, born.server, born.client, 10)
 	_, err = unix.Read(born.server, make([]byte, 2000))
 	must(t, err)
 	r.read()
 
-	// The last bytes of a connection that ends, and all those of one too short to be in any dump. The ends are announced by
-	// a work queue, so that they may come a reading later, never twice.
+	// The last bytes of a connection that ends, and all those of one too short for any dump. A work
+	// queue announces the ends, so they may come a reading later, but never twice.
 	send(t, born.client, born.server, 4_000)
 	send(t, born.server, born.client, 50)
 	born.close()
@@ -341,26 +379,40 @@ func flowBytes(t *testing.T, flows Flows, local string, at unix.Sockaddr, to fun
 			names[k] = true
 		}
 	}
-	want := map[string]float64{"client tx": 74_007, "server rx": 74_007, "server tx": 59, "client rx": 59}
+	want := map[string]float64{
+		"client tx": 74_007,
+		"server rx": 74_007,
+		"server tx": 59,
+		"client rx": 59,
+	}
 	defer func() {
 		if t.Failed() {
 			t.Logf("total %v; %d ends announced too late", total, late)
 		}
 	}()
-	until(t, "the ends are announced", func() bool { read(); return total["client rx"] >= 59 && total["server tx"] >= 59 })
+	until(
+		t,
+		"the ends are announced",
+		func() bool { read(); return total["client rx"] >= 59 && total["server tx"] >= 59 },
+	)
 	for i := 0; i < 5; i++ {
 		read()
 	}
 	equal(t, "connections that ended", total, want)
 	if !names[name] || len(names) > 2 {
-		t.Errorf("connections that ended belong to %v, want %q and at most the unknown", names, name)
+		t.Errorf(
+			"connections that ended belong to %v, want %q and at most the unknown",
+			names,
+			name,
+		)
 	}
 	for _, table := range r.out.Tables() {
 		if len(table.Batch().Loss)+len(table.Batch().Notes) > 0 {
 			t.Errorf("%s: %v %v", table.Stat().ID, table.Batch().Loss, table.Batch().Notes)
 		}
 	}
-	if got := r.rows("tcp.connections", "state"); got["established"] != 2 || got["time-wait"]+got["fin-wait-2"] != 2 {
+	if got := r.rows("tcp.connections", "state"); got["established"] != 2 ||
+		got["time-wait"]+got["fin-wait-2"] != 2 {
 		t.Errorf("states after two ends: %v", got)
 	}
 }
@@ -393,7 +445,8 @@ func equal(t testing.TB, what string, got, want map[string]float64) {
 	}
 }
 
-// TestFlowWalk: what has no socket is told of as by dumps, whatever of it there is, and a walk that is not whole gives way to dumps.
+// TestFlowWalk compares a walk with dumps where connections have no socket, and checks that an
+// incomplete walk is replaced by dumps.
 func TestFlowWalk(t *testing.T) {
 	walkable(t)
 	inNamespace(t, func() {
@@ -401,13 +454,20 @@ func TestFlowWalk(t *testing.T) {
 		defer r.r.Close()
 		same := func(what string, walked bool) {
 			t.Helper()
-			until(t, what+" in all states", func() bool { // the kernel may have come further meanwhile
+			until(t, what+" in all states", func() bool { // the kernel may have continued meanwhile
 				before := procStates(t)
 				r.read()
 				states := r.rows("tcp.connections", "state")
 				for state, n := range procStates(t) {
 					if before[state] == n && states[state] != n && state != "time-wait" {
-						t.Errorf("%s: %v %s, in /proc/net/tcp %v; by a walk: %v", what, states[state], state, n, r.walks())
+						t.Errorf(
+							"%s: %v %s, in /proc/net/tcp %v; by a walk: %v",
+							what,
+							states[state],
+							state,
+							n,
+							r.walks(),
+						)
 					}
 				}
 				return maps.Equal(before, procStates(t)) && (r.walks() == walked || r.gaveWay())
@@ -421,7 +481,7 @@ func TestFlowWalk(t *testing.T) {
 		r.read()
 		same("one connection", true)
 
-		// Until the first byte a connection stays a request: tcp(7).
+		// Until the first byte a connection remains a request: tcp(7).
 		deferred, later := listen(t, tcp4(127, 0, 0, 1, 0))
 		defer unix.Close(deferred)
 		must(t, unix.SetsockoptInt(deferred, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 60))
@@ -436,22 +496,27 @@ func TestFlowWalk(t *testing.T) {
 			t.Errorf("%v connections in SYN_RECV, want 3", got)
 		}
 
-		// Who closed waits for the other end, without a socket: only a dump sees that.
+		// After a close one end waits for the other without a socket: only a dump has that.
 		gone := connect(t, listener, bound)
 		send(t, gone.client, gone.server, 1000)
 		same("two connections", true)
 		must(t, unix.Close(gone.client))
 		gone.client = -1
-		until(t, "one end waits for the other", func() bool { return procStates(t)["fin-wait-2"] == 1 })
+		until(
+			t,
+			"one end waits for the other",
+			func() bool { return procStates(t)["fin-wait-2"] == 1 },
+		)
 		same("an end that waits", false)
-		if got := r.rows("tcp.connections", "state"); got["fin-wait-2"] != 1 || got["close-wait"] != 1 {
+		if got := r.rows("tcp.connections", "state"); got["fin-wait-2"] != 1 ||
+			got["close-wait"] != 1 {
 			t.Errorf("an end that waits: %v", got)
 		}
 		gone.close()
 		until(t, "it is over", func() bool { return procStates(t)["fin-wait-2"] == 0 })
 		same("it is over", true)
 
-		// Bytes are the same by either road, each once.
+		// Both ways have the same bytes, each once.
 		total := 0.0
 		walks := r.r.(*flowReading).walks
 		for i := range 6 {
@@ -473,8 +538,8 @@ func TestFlowWalk(t *testing.T) {
 	})
 }
 
-// TestFlowRoads: the older request and the newer, and the states that /proc/net/tcp shows, tell the same; an empty namespace is told
-// as such by sockstat, and one connection ends that.
+// TestFlowRoads compares the older request, the newer one, and the states in /proc/net/tcp.
+// sockstat shows an empty namespace as empty until its first connection.
 func TestFlowRoads(t *testing.T) {
 	inNamespace(t, func() {
 		r := openReadings(t, Flows{}, "tcp.flow.segments", "tcp.connections")
@@ -486,7 +551,10 @@ func TestFlowRoads(t *testing.T) {
 		}
 		listener, bound := listen(t, &unix.SockaddrInet6{})
 		defer unix.Close(listener)
-		mapped := &unix.SockaddrInet6{Addr: [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}, Port: port(bound)}
+		mapped := &unix.SockaddrInet6{
+			Addr: [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1},
+			Port: port(bound),
+		}
 		old := connect(t, listener, tcp4(127, 0, 0, 1, port(bound)))
 		defer old.close()
 		for _, to := range []unix.Sockaddr{mapped, &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: port(bound)}} {
@@ -523,7 +591,7 @@ func TestFlowRoads(t *testing.T) {
 			t.Errorf("by another road connections moved: %v", got)
 		}
 
-		// Where ends are not announced, they are a loss.
+		// Without announcements, ends are a loss.
 		space.ends.Close()
 		space.ends = nil
 		p := connect(t, listener, mapped)
@@ -531,13 +599,15 @@ func TestFlowRoads(t *testing.T) {
 		p.close()
 		until(t, "the connection is gone", func() bool { return procStates(t)["established"] == 2 })
 		r.read()
-		if loss := r.out.Table("tcp.flow.segments").Batch().Loss; len(loss) != 1 || loss[0].Events == 0 {
+		if loss := r.out.Table("tcp.flow.segments").Batch().Loss; len(loss) != 1 ||
+			loss[0].Events == 0 {
 			t.Errorf("an end that nobody heard of: %v", loss)
 		}
 	})
 }
 
-// procStates counts the states in /proc/net/tcp and tcp6, which are those of include/net/tcp_states.h.
+// procStates counts the states in /proc/net/tcp and tcp6, which are those of
+// include/net/tcp_states.h.
 func procStates(t testing.TB) map[string]float64 {
 	t.Helper()
 	states := map[string]float64{}
@@ -553,7 +623,8 @@ func procStates(t testing.TB) map[string]float64 {
 	return states
 }
 
-// TestFlowsAllocateNothing: once all is known a reading of idle connections makes no garbage, nor does one of moving ones.
+// TestFlowsAllocateNothing checks that a steady reading of idle and moving connections allocates
+// nothing.
 func TestFlowsAllocateNothing(t *testing.T) {
 	t.Run("by dumps", func(t *testing.T) { flowsAllocateNothing(t, Flows{}, 0) })
 	t.Run("by a walk over sockets", func(t *testing.T) {

@@ -2,49 +2,52 @@ package network
 
 import "culprit/measure"
 
-// flow is what is remembered of a connection from one reading to the next; about 120 bytes, so that 20,000 take 2.5 MB.
+// flow is a connection between two readings. It takes about 120 bytes, so 20,000 take 2.5 MB.
 type flow struct {
 	cookie uint64
 	last   flowCounts
 	labels flowLabels
-	epoch  int32 // of labels; -1 none made yet
+	epoch  int32 // of labels; -1: none yet
 	ports  uint32
 	inode  uint32
 	tick   uint32 // of the last dump that had it
-	gone   uint32 // the second in which a dump first had it no more
+	gone   uint32 // the second of the first dump without it
 	owner  ownership
 	server bool
-	closed bool // by its process: it is in none of its files any more
+	closed bool // by its process: no process has it open
 }
 
 // flowLabels names a connection within a namespace.
 type flowLabels struct{ local, localPort, peer, peerPort measure.Label }
 
-// flowTable finds connections by cookie: records in the order in which they came, and an open-addressing index over
-// them. A dump comes in nearly the same order each time, so most are found where the one before says, without the index.
+// flowTable finds connections by cookie. It has records in the order in which they came, and an
+// open-addressing index over them. A dump has nearly the same order each time, so most records are
+// found after the previous one, without the index.
 type flowTable struct {
 	pages  []*[flowPage]flow // so that growing copies nothing
-	size   int32             // places in use or free
+	size   int32             // records in use or free
 	free   []int32
-	slots  []int32 // place + 1; 0 empty; a power of two, at most half full
+	slots  []int32 // record + 1; 0: empty; a power of two, at most half full
 	shift  uint8   // 64 - log2(len(slots))
 	live   int
-	expect int32 // where the next is likely to be
+	expect int32 // the record that probably comes next
 }
 
 const (
 	fewFlows = 256
-	flowPage = 256 // 32 KB, a size of its own in Go's heap: nothing is wasted
+	flowPage = 256 // 32 KB, a size class of Go's heap
 )
 
-// at gives the connection at a place, which keeps it until it is removed or the table shrinks. A free place has cookie 0.
+// at returns the record i, which keeps its connection until remove or shrink. A free record has
+// cookie 0.
 func (t *flowTable) at(i int32) *flow { return &t.pages[uint32(i)/flowPage][uint32(i)%flowPage] }
 
 func (t *flowTable) slot(cookie uint64) uint32 {
-	return uint32(cookie * 0x9e3779b97f4a7c15 >> t.shift) // Fibonacci hashing: cookies are counted up
+	// Fibonacci hashing: cookies are counted up
+	return uint32(cookie * 0x9e3779b97f4a7c15 >> t.shift)
 }
 
-// find gives the place of the connection, -1 when it is not there.
+// find returns the record of the connection, -1 if there is none.
 func (t *flowTable) find(cookie uint64) int32 {
 	if t.expect < t.size && t.at(t.expect).cookie == cookie {
 		t.expect++
@@ -65,7 +68,8 @@ func (t *flowTable) find(cookie uint64) int32 {
 	}
 }
 
-// add puts a connection that find did not find; cookie 0 is no connection (the kernel counts from 1).
+// add adds a connection that find did not find. No connection has cookie 0 (the kernel counts from
+// 1).
 func (t *flowTable) add(cookie uint64) int32 {
 	if 2*(t.live+1) > len(t.slots) {
 		t.index(max(2*fewFlows, 2*len(t.slots)))
@@ -96,7 +100,7 @@ func (t *flowTable) put(i int32) {
 	t.slots[at] = i + 1
 }
 
-// index makes the index anew with room for size slots, a power of two.
+// index makes a new index with size slots, a power of two.
 func (t *flowTable) index(size int) {
 	t.slots, t.shift = make([]int32, size), 64
 	for n := size; n > 1; n >>= 1 {
@@ -109,7 +113,7 @@ func (t *flowTable) index(size int) {
 	}
 }
 
-// remove forgets the connection at a place. The slots behind it move up, so that there are no tombstones.
+// remove removes the record i. The slots after it move up, so that there are no tombstones.
 func (t *flowTable) remove(i int32) {
 	mask := uint32(len(t.slots) - 1)
 	at := t.slot(t.at(i).cookie)
@@ -118,7 +122,8 @@ func (t *flowTable) remove(i int32) {
 	}
 	for next := (at + 1) & mask; t.slots[next] != 0; next = (next + 1) & mask {
 		home := t.slot(t.at(t.slots[next] - 1).cookie)
-		if (next-home)&mask >= (next-at)&mask { // its home is not behind the gap: it may move into it
+		// its home is not after the gap: it may move into it
+		if (next-home)&mask >= (next-at)&mask {
 			t.slots[at] = t.slots[next]
 			at = next
 		}
@@ -129,7 +134,7 @@ func (t *flowTable) remove(i int32) {
 	t.live--
 }
 
-// shrink gives memory back after most of the connections are gone.
+// shrink releases memory after most of the connections are gone.
 func (t *flowTable) shrink() {
 	if t.size < 16*fewFlows || t.live > int(t.size)/4 {
 		return

@@ -6,20 +6,23 @@ import (
 	"culprit/kernel/bpf"
 )
 
-// flowWalk tells of the sockets of all namespaces by one walk over those that there are (bpf.Connections), in place of one over the kernel's table for
-// each namespace: that takes a millisecond where the table has 262,144 buckets, as on a machine of 32 GB. What it tells is laid out as inet_diag's
-// answer, and read by the same code. nil is a walk that there isn't.
+// flowWalk reads the sockets of all namespaces by one walk over the existing ones
+// (bpf.Connections). Otherwise the kernel's table is walked for each namespace, which takes a
+// millisecond if it has 262,144 buckets, as on a machine with 32 GB. The walk produces inet_diag's
+// messages, which the same code parses. nil means not available.
 //
-// What the kernel keeps without a socket is in no walk. Of connections in TIME_WAIT sockstat tells how many there are, listeners tell of SYN_RECV; of those
-// in FIN_WAIT2 it is known when there may be any, and then the namespace is dumped.
+// A walk lacks what the kernel keeps without a socket. sockstat has the number of connections in
+// TIME_WAIT, listeners that of SYN_RECV. If there may be connections in FIN_WAIT2 without a socket,
+// the namespace is dumped.
 type flowWalk struct {
-	coming chan *bpf.Connections // nil: it has come, or will not
-	conns  *bpf.Connections      // nil: not yet, or no longer
-	short  uint64                // connections so far that were left to the kernel in FIN_WAIT2
-	until  uint32                // the second up to which nothing is walked, for there is too much
-	text   []byte                // messages of this reading
-	found  []walkedSocket
-	each   func(*bpf.Connection) bool
+	coming chan *bpf.Connections // nil: received, or will not come
+	conns  *bpf.Connections      // nil: not yet, or no longer open
+	short  uint64                // connections so far that lost their socket in FIN_WAIT2
+	// the second until which nothing is walked, because there are too many sockets
+	until uint32
+	text  []byte // messages of this reading
+	found []walkedSocket
+	each  func(*bpf.Connection) bool
 }
 
 // walkedSocket is a socket of this reading's walk.
@@ -31,27 +34,28 @@ type walkedSocket struct {
 }
 
 const (
-	// walkedMost is how many sockets are taken in: beyond, a dump costs as much, and needs no memory.
+	// walkedMost is how many sockets a walk takes. For more of them a dump costs as much and needs
+	// no memory.
 	walkedMost = 4096
-	// walkedPause is for how many seconds a walk that was too long is not tried again.
+	// walkedPause is for how many seconds a walk that found too many is not tried again.
 	walkedPause = 60
 )
 
-// startFlowWalk begins to open the walk, which reads the kernel's types; nobody waits for it.
+// startFlowWalk opens the walk in the background, since that reads the kernel's types.
 func startFlowWalk(root kernel.Root) *flowWalk {
 	w := &flowWalk{coming: make(chan *bpf.Connections, 1)}
 	w.each = w.take
 	go func() {
 		c, err := bpf.OpenConnections(root)
 		if err != nil {
-			c = nil // not here, or not for this user: dumps tell the same
+			c = nil // not available, or not for this user: dumps have the same
 		}
 		w.coming <- c
 	}()
 	return w
 }
 
-// wait waits until it is there, or is known not to come.
+// wait waits until the walk is open, or known not to be available.
 func (w *flowWalk) wait() {
 	if w.coming != nil {
 		w.conns = <-w.coming
@@ -68,7 +72,7 @@ func (w *flowWalk) close() {
 	w.conns = nil
 }
 
-// ready says whether it is there and whole: then short is what was counted until now.
+// ready reports whether the walk is open and complete. It sets short to the count until now.
 func (w *flowWalk) ready() bool {
 	if w == nil {
 		return false
@@ -85,7 +89,7 @@ func (w *flowWalk) ready() bool {
 		return false
 	}
 	failed, short := w.conns.Counted()
-	if failed > 0 { // a socket without a mark is in no walk, for as long as it lives
+	if failed > 0 { // a socket without a mark is in no walk as long as it lives
 		w.close()
 		return false
 	}
@@ -93,7 +97,8 @@ func (w *flowWalk) ready() bool {
 	return true
 }
 
-// look walks, and says whether all sockets are in found. Where they are counted, none may have been left to the kernel in FIN_WAIT2 since ready.
+// look walks and reports whether found has all sockets. If they are counted, none may have lost its
+// socket in FIN_WAIT2 since ready.
 func (w *flowWalk) look(second uint32, counting bool) bool {
 	w.text, w.found = w.text[:0], w.found[:0]
 	if second < w.until {
@@ -108,26 +113,35 @@ func (w *flowWalk) look(second uint32, counting bool) bool {
 		w.text, w.found = nil, nil
 		return false
 	}
-	// One that was left to the kernel since ready was no socket any more, and nobody knew yet that the kernel has it.
+	// One that lost its socket since ready was not in the walk, and was not yet counted before.
 	failed, short := w.conns.Counted()
 	return failed == 0 && (!counting || short == w.short)
 }
 
-// take takes a socket in, and says whether there may be more.
+// take stores a socket and reports whether it can take more.
 func (w *flowWalk) take(k *bpf.Connection) (more bool) {
 	from := len(w.text)
 	w.text = append(w.text, k.Message...)
-	w.found = append(w.found, walkedSocket{net: k.Net, requests: k.Requests, state: k.State, from: int32(from), to: int32(len(w.text))})
+	w.found = append(
+		w.found,
+		walkedSocket{
+			net:      k.Net,
+			requests: k.Requests,
+			state:    k.State,
+			from:     int32(from),
+			to:       int32(len(w.text)),
+		},
+	)
 	return len(w.found) <= walkedMost
 }
 
-// walk takes in the sockets of a namespace but its listeners, and says whether that is all of them.
+// walk takes the sockets of a namespace, except its listeners, and reports whether these are all.
 func (r *flowReading) walk(sp *collect.Namespace[*flowSpace], s *flowSpace) bool {
 	w := r.walks
 	if !r.walkable || s.first || s.walks == walksNever {
 		return false
 	}
-	if s.walks == walksNot { // those that are there already are marked; from the next reading on all are
+	if s.walks == walksNot { // marks the existing sockets; from the next reading on all are marked
 		s.walks = walksNever
 		if sp.NetNS.In(func() (err error) { s.inode, err = w.conns.Adopt(); return err }) == nil {
 			s.walks = walksWhole
@@ -154,20 +168,21 @@ func (r *flowReading) walk(sp *collect.Namespace[*flowSpace], s *flowSpace) bool
 				s.counts[tcpSynRecv] += int(f.requests)
 			}
 		case mask>>f.state&1 != 0:
-			_ = r.take(0, w.text[f.from:f.to]) // it notes what it can't read
+			_ = r.take(0, w.text[f.from:f.to]) // take notes what it cannot parse
 		}
 	}
 	return true
 }
 
-// Whether a namespace's sockets are all in a walk.
+// Whether all of a namespace's sockets are in a walk.
 const (
 	walksNot   = iota
-	walksWhole // those of before were marked
-	walksNever // they could not be
+	walksWhole // sockets from before were marked
+	walksNever // they could not be marked
 )
 
-// calmed notes, after a dump, whether there are connections in FIN_WAIT2 that have no socket. Those that come are counted.
+// calmed records after a dump whether there are connections in FIN_WAIT2 without a socket. Later
+// ones are counted.
 func (r *flowReading) calmed(s *flowSpace) {
 	if r.walkable {
 		s.calm, s.short = s.minis == 0, r.walks.short

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A walk that finds more sockets than it takes in asks for no more of them: the kernel's part grows with their square.
+// A walk that finds more sockets than it takes stops early: the kernel's work grows with their
+// square.
 func TestWalkEndsWhereItIsTooLong(t *testing.T) {
 	w := &flowWalk{}
 	k, asked := &bpf.Connection{Net: 1, State: 1, Message: []byte{1, 2, 3}}, 0
@@ -17,11 +18,17 @@ func TestWalkEndsWhereItIsTooLong(t *testing.T) {
 		more = w.take(k)
 	}
 	if asked != walkedMost+1 || len(w.found) != asked {
-		t.Errorf("%d sockets were asked for and %d taken in, want %d", asked, len(w.found), walkedMost+1)
+		t.Errorf(
+			"%d sockets were asked for and %d taken in, want %d",
+			asked,
+			len(w.found),
+			walkedMost+1,
+		)
 	}
 }
 
-// An end that is left to the kernel between the look at the count and the walk is in neither: that walk is not whole.
+// A connection that loses its socket between the count and the walk is in neither. That walk is
+// incomplete.
 func TestWalkOverAnEndThatIsLeftToTheKernel(t *testing.T) {
 	walkable(t)
 	inNamespace(t, func() {
@@ -38,11 +45,15 @@ func TestWalkOverAnEndThatIsLeftToTheKernel(t *testing.T) {
 		before := w.short
 		must(t, unix.Close(ends.client))
 		ends.client = -1
-		until(t, "the kernel has the end", func() bool { _, short := w.conns.Counted(); return short > before })
+		until(
+			t,
+			"the kernel has the end",
+			func() bool { _, short := w.conns.Counted(); return short > before },
+		)
 		if w.look(0, true) {
 			t.Error("a walk without it is said to be whole")
 		}
-		if !w.look(0, false) && w.ready() { // unless somebody's socket could not be marked
+		if !w.look(0, false) && w.ready() { // unless some socket of the machine could not be marked
 			t.Error("what is not counted is not missing: there is no socket")
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// message makes a message of inet_diag with the attributes SHUTDOWN (which all have) and INFO.
+// message makes a message of inet_diag with the attributes SHUTDOWN, which all have, and INFO.
 func message(family, state byte, local, peer []byte, info []byte) []byte {
 	b := make([]byte, diagHeader)
 	b[0], b[1] = family, state
@@ -62,11 +62,14 @@ func TestParseDiag(t *testing.T) {
 			t.Errorf("%s: not understood", c.name)
 			continue
 		}
-		if !slices.Equal(s.local, c.local) || !slices.Equal(s.peer, c.peer) || s.state != c.state || len(s.info) != c.info {
+		if !slices.Equal(s.local, c.local) || !slices.Equal(s.peer, c.peer) || s.state != c.state ||
+			len(s.info) != c.info {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 		if s.localPort != 40001 || s.peerPort != 443 || s.device != 3 || s.cookie != 0x1122334455667788 || s.receiving != 100 ||
-			s.sending != 200 || s.uid != 1000 || s.inode != 4242 {
+			s.sending != 200 ||
+			s.uid != 1000 ||
+			s.inode != 4242 {
 			t.Errorf("%s: %+v", c.name, s)
 		}
 	}
@@ -85,14 +88,23 @@ func TestParseDiag(t *testing.T) {
 }
 
 func FuzzParseDiag(f *testing.F) {
-	f.Add(message(unix.AF_INET, tcpEstablished, []byte{1, 2, 3, 4}, []byte{5, 6, 7, 8}, make([]byte, infoWhole)))
+	f.Add(
+		message(
+			unix.AF_INET,
+			tcpEstablished,
+			[]byte{1, 2, 3, 4},
+			[]byte{5, 6, 7, 8},
+			make([]byte, infoWhole),
+		),
+	)
 	f.Add(message(unix.AF_INET6, tcpListen, make([]byte, 16), make([]byte, 16), nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s diagSocket
 		if !parseDiag(b, &s) {
 			return
 		}
-		if len(s.local) != len(s.peer) || len(s.local) != 4 && len(s.local) != 16 || s.state >= tcpStates {
+		if len(s.local) != len(s.peer) || len(s.local) != 4 && len(s.local) != 16 ||
+			s.state >= tcpStates {
 			t.Fatalf("%+v", s)
 		}
 		c := s.info.counts(s.state)
@@ -106,7 +118,8 @@ func FuzzParseDiag(f *testing.F) {
 	})
 }
 
-// TestCounts holds what SYN and FIN do to the kernel's counters; the cases were seen on a 6.18 kernel (TestFlowBytes makes them).
+// TestCounts has the effects of SYN and FIN on the kernel's counters. The cases were seen on a 6.18
+// kernel; TestFlowBytes makes them.
 func TestCounts(t *testing.T) {
 	info := func(acked, received, sent, resent uint64) tcpInfo {
 		b := make([]byte, infoWhole)
@@ -139,13 +152,15 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s: tx %d rx %d, want %d %d", c.name, got.tx, got.rx, c.tx, c.rx)
 		}
 	}
-	wrapped := (&flowCounts{segsOut: 5, segsIn: 1}).since(&flowCounts{segsOut: 1<<32 - 5, segsIn: 1})
+	wrapped := (&flowCounts{segsOut: 5, segsIn: 1}).since(
+		&flowCounts{segsOut: 1<<32 - 5, segsIn: 1},
+	)
 	if wrapped.segsOut != 10 || wrapped.segsIn != 0 {
 		t.Errorf("over a wrap: %+v", wrapped)
 	}
 }
 
-// TestFlowTable does at random to a flowTable what it does to a map, and wants the same from both.
+// TestFlowTable does the same random operations on a flowTable and on a map.
 func TestFlowTable(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var table flowTable
@@ -200,7 +215,8 @@ func TestFlowTable(t *testing.T) {
 }
 
 func TestParseTCPSockets(t *testing.T) {
-	const text = "sockets: used 206\nTCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\nUDP: inuse 1 mem 0\n"
+	const text = "sockets: used 206\nTCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\nUDP: inuse 1 " +
+		"mem 0\n"
 	if n, ok := parseTCPSockets([]byte(text), "TCP:", "tw"); !ok || n != 12 {
 		t.Errorf("%d %v", n, ok)
 	}
@@ -216,7 +232,8 @@ func TestParseOwner(t *testing.T) {
 	for text, want := range map[string]string{
 		"12 (nginx)" + rest: "nginx", "12 (a) S (b)" + rest: "a) S (b", "12 (x y)" + rest: "x y", "12 ()" + rest: "",
 	} {
-		if name, start, ok := parseOwner([]byte(text)); !ok || string(name) != want || start != 4321 {
+		if name, start, ok := parseOwner([]byte(text)); !ok || string(name) != want ||
+			start != 4321 {
 			t.Errorf("%q gives %q %d %v", text, name, start, ok)
 		}
 	}

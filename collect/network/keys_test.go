@@ -10,7 +10,7 @@ import (
 	"culprit/collect/collecttest"
 )
 
-// socketTables are NetCaches without what netlink tells of this machine.
+// socketTables are Tables without those that netlink reads from this machine.
 type socketTables struct{ Tables }
 
 func (s socketTables) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
@@ -31,7 +31,7 @@ func (r socketTablesReading) Read(o *collect.Out) error {
 	return r.netCaches.Read(o)
 }
 
-// keyedNetwork are the readers of named keys and of columns that some kernels lack.
+// keyedMachines are the collectors of files that lack keys or columns on some kernels.
 func keyedMachines() map[string]collecttest.KeyedMachine {
 	softnet := collecttest.ColumnKeys(0, 16)
 	softnet.Grow = func(text string) string { // the 13th column is the CPU
@@ -45,15 +45,37 @@ func keyedMachines() map[string]collecttest.KeyedMachine {
 	}
 	cpus := map[string]string{"sys/devices/system/cpu/online": "0-1\n"}
 	return map[string]collecttest.KeyedMachine{
-		"softnet": {Collector: Softnet{}, Files: map[string]collecttest.KeyedFile{"proc/net/softnet_stat": softnet}, Beside: cpus},
-		"protocols": {Collector: Protocols{}, Files: map[string]collecttest.KeyedFile{"proc/net/snmp": collecttest.HeadedKeys, "proc/net/netstat": collecttest.HeadedKeys, "proc/net/snmp6": collecttest.LineKeys,
-			"proc/net/sockstat": collecttest.PairKeys, "proc/net/sockstat6": collecttest.PairKeys}, Spread: 2}, // counters and levels of a protocol
-		"socket tables": {Collector: socketTables{}, Files: map[string]collecttest.KeyedFile{"proc/net/sockstat": collecttest.PairKeys, "proc/net/sockstat6": collecttest.PairKeys},
+		"softnet": {
+			Collector: Softnet{},
+			Files:     map[string]collecttest.KeyedFile{"proc/net/softnet_stat": softnet},
+			Beside:    cpus,
+		},
+		"protocols": {
+			Collector: Protocols{},
+			Files: map[string]collecttest.KeyedFile{
+				"proc/net/snmp":      collecttest.HeadedKeys,
+				"proc/net/netstat":   collecttest.HeadedKeys,
+				"proc/net/snmp6":     collecttest.LineKeys,
+				"proc/net/sockstat":  collecttest.PairKeys,
+				"proc/net/sockstat6": collecttest.PairKeys,
+			},
+			Spread: 2,
+		}, // counters and levels of a protocol
+		"socket tables": {
+			Collector: socketTables{},
+			Files: map[string]collecttest.KeyedFile{
+				"proc/net/sockstat":  collecttest.PairKeys,
+				"proc/net/sockstat6": collecttest.PairKeys,
+			},
 			Spread: 2, // entries and growth
 			// A protocol that is not in the kernel has no sockets.
-			Dependent: map[string]string{"proc/net/sockstat UDPLITE:": "cache.entries||udp cache.growth||udp", "proc/net/sockstat UDPLITE: inuse": "cache.entries||udp cache.growth||udp",
+			Dependent: map[string]string{"proc/net/sockstat UDPLITE:": "cache.entries||udp " +
+				"cache.growth||udp", "proc/net/sockstat UDPLITE: inuse": "cache.entries||udp " +
+				"cache.growth||udp",
 				"proc/net/sockstat6 UDPLITE6:": "cache.entries||udp cache.growth||udp", "proc/net/sockstat6 UDPLITE6: inuse": "cache.entries||udp cache.growth||udp",
-				"proc/net/sockstat6 ": "cache.entries||udp cache.growth||udp cache.entries||tcp-est cache.growth||tcp-est"}},
+				"proc/net/sockstat6 ": "cache.entries||udp cache.growth||udp " +
+					"cache.entries||tcp-est cache.growth||tcp-est"},
+		},
 	}
 }
 

@@ -12,69 +12,73 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// native is the byte order in which the kernel writes its binary structures.
+// native is the byte order of the kernel's binary structures.
 var native = binary.NativeEndian
 
-// link is one network device as its namespace knows it. The facts come from RTM_NEWLINK (rtnetlink(7)) and stay until an
-// event says that something changed; the counters come with each reading.
+// link is one network device in its namespace. Its facts come from RTM_NEWLINK (rtnetlink(7)) and
+// stay until an event announces a change. Its counters come with each reading.
 type link struct {
 	linkFacts
-	round uint32 // of the dump that saw it last
+	round uint32 // of the last dump that had it
 
 	counters      [linkCounters]uint64 // of this reading, by linkCounter
-	counted       uint32               // the reading that brought them
-	moved         bool                 // counters may be others than last
+	counted       uint32               // the reading of counters
+	moved         bool                 // counters may differ from last
 	narrow        bool                 // the kernel counts nothing after txCompressed
 	last          [linkCounters]uint64
-	compared      uint32 // the reading that last holds; 0 none
+	compared      uint32 // the reading of last; 0: none
 	lastCarrier   uint64
 	carrierBefore bool
 
-	delta [linkCounters]float64 // amounts of this reading; NaN where a counter went backwards
-	fresh bool                  // delta holds this reading's amounts
+	delta [linkCounters]float64 // growth in this reading; NaN if a counter went backwards
+	fresh bool                  // delta is of this reading
 	idle  bool                  // all of delta is 0
 
-	root   *qdisc  // the root queueing discipline; nil for none or one that does not count
-	shaped float64 // bit/s that the disciplines let through at most; 0 no bound
+	root   *qdisc  // the root queueing discipline; nil: none, or one that does not count
+	shaped float64 // bit/s that the disciplines let through at most; 0: no bound
 
-	outran bool // it carried more than the speed that ethtool tells
+	outran bool // it carried more than the speed of ethtool
 
-	tool *ethtool // what ethtool tells; nil: nothing
+	tool *ethtool // what ethtool reports; nil: nothing
 
-	below   *link    // the lower device, the other end of the pair or what a VXLAN sends over; nil: none, or in a namespace that is not looked at
+	// the lower device, the other end of the pair, or what a VXLAN sends over; nil: none, or in a
+	// namespace that is not read
+	below   *link
 	belowIn *devices // the namespace of below
 	uppers  int      // devices on top of this one
 
-	epoch  int // of the labels below; they are void when out.Epoch is another
+	epoch  int // of the labels below; they are valid while it is out.Epoch
 	ns     label
 	device label
-	info   []label // of net.device.info; empty when it must be made anew
+	info   []label // of net.device.info; empty: must be made again
 }
 
-// linkFacts is what RTM_NEWLINK tells.
+// linkFacts has the attributes of RTM_NEWLINK.
 type linkFacts struct {
-	index       int32
-	arphrd      uint16 // hardware type, ARPHRD_* of if_arp.h: 1 Ethernet, 772 loopback, 65534 none
-	flags       uint32 // IFF_* of if.h
-	name        string
-	kind        string // IFLA_INFO_KIND: veth, bridge, vlan ...; "" for hardware and loopback
-	slave       string // IFLA_INFO_SLAVE_KIND: what the master is: bridge, bond, vrf
-	mac         string // aa:bb:cc:dd:ee:ff; "" when it has none
-	mtu         uint32
-	operstate   uint8 // IF_OPER_*, RFC 2863
-	master      int32 // index in the same namespace; 0 none
-	lower       int32 // index of the device below, of the peer for veth; 0 none
-	lowerNS     int32 // namespace of lower and over as an id of this one (IFLA_LINK_NETNSID); -1 the same
-	over        int32 // index of the device that a VXLAN sends its packets over (IFLA_VXLAN_LINK); 0 none
+	index     int32
+	arphrd    uint16 // hardware type, ARPHRD_* of if_arp.h: 1 Ethernet, 772 loopback, 65534 none
+	flags     uint32 // IFF_* of if.h
+	name      string
+	kind      string // IFLA_INFO_KIND: veth, bridge, vlan ...; "" for hardware and loopback
+	slave     string // IFLA_INFO_SLAVE_KIND: what the master is: bridge, bond, vrf
+	mac       string // aa:bb:cc:dd:ee:ff; "" if it has none
+	mtu       uint32
+	operstate uint8 // IF_OPER_*, RFC 2863
+	master    int32 // index in the same namespace; 0: none
+	lower     int32 // index of the device below, of the peer for veth; 0: none
+	// namespace of lower and over, as an id of this one (IFLA_LINK_NETNSID); -1: the same
+	lowerNS     int32
+	over        int32 // index of the device that a VXLAN sends over (IFLA_VXLAN_LINK); 0: none
 	promiscuity uint32
 	rxQueues    uint32
 	txQueues    uint32
 	xdp         bool
 	carrier     uint64 // changes so far
-	hasCarrier  bool   // the kernel counts them (since 4.16)
+	hasCarrier  bool   // the kernel counts them (since Linux 4.16)
 }
 
-// linkCounter is a position in struct rtnl_link_stats64 of include/uapi/linux/if_link.h, where each is explained.
+// linkCounter is an index in struct rtnl_link_stats64 of include/uapi/linux/if_link.h, which
+// explains each counter.
 const (
 	rxPackets = iota
 	txPackets
@@ -99,15 +103,20 @@ const (
 	txWindowErrors
 	rxCompressed
 	txCompressed
-	rxNoHandler        // since 4.6
-	rxOtherHostDropped // since 5.19
+	rxNoHandler        // since Linux 4.6
+	rxOtherHostDropped // since Linux 5.19
 	linkCounters
 )
 
-// parseLink reads the payload of an RTM_NEWLINK or RTM_DELLINK message: struct ifinfomsg and attributes. Strings are made
-// anew only where they differ from those in f, which is what was known of the device before (or zero). stats, when not
-// nil, takes IFLA_STATS64; hasStats says that it was there.
-func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasStats bool, err error) {
+// parseLink parses the payload of an RTM_NEWLINK or RTM_DELLINK message: struct ifinfomsg and
+// attributes. f has the earlier facts of the device, or is zero. Strings are allocated only if they
+// changed. If stats is not nil it receives IFLA_STATS64; hasStats reports whether the message has
+// it.
+func parseLink(
+	payload []byte,
+	f *linkFacts,
+	stats *[linkCounters]uint64,
+) (hasStats bool, err error) {
 	if len(payload) < unix.SizeofIfInfomsg {
 		return false, fmt.Errorf("link message of %d bytes: %w", len(payload), errShort)
 	}
@@ -162,7 +171,7 @@ func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasSt
 					f.kind = keep(kind, i.Text())
 				case unix.IFLA_INFO_SLAVE_KIND:
 					f.slave = keep(slave, i.Text())
-				case unix.IFLA_INFO_DATA: // behind the kind (rtnl_link_info_fill)
+				case unix.IFLA_INFO_DATA: // after the kind (rtnl_link_info_fill)
 					if f.kind == "vxlan" {
 						for x := i.Nested(); x.Next(); {
 							if x.Type() == unix.IFLA_VXLAN_LINK {
@@ -183,7 +192,8 @@ func parseLink(payload []byte, f *linkFacts, stats *[linkCounters]uint64) (hasSt
 	return hasStats, a.Err()
 }
 
-// copyStats reads struct rtnl_link_stats64, which grows at its end from kernel to kernel: what is not there is 0.
+// copyStats copies struct rtnl_link_stats64, which grows at its end from kernel to kernel. Missing
+// counters are 0.
 func copyStats(stats *[linkCounters]uint64, b []byte) {
 	if len(b) >= 8*linkCounters {
 		b = b[:8*linkCounters]
@@ -202,8 +212,8 @@ func copyStats(stats *[linkCounters]uint64, b []byte) {
 	}
 }
 
-// parseLinkStats reads the payload of an RTM_NEWSTATS message: struct if_stats_msg (u8 family, 3 bytes, u32 index, u32 mask)
-// and IFLA_STATS_LINK_64. ok is false when it holds no counters.
+// parseLinkStats parses the payload of an RTM_NEWSTATS message: struct if_stats_msg (u8 family, 3
+// bytes, u32 index, u32 mask) and IFLA_STATS_LINK_64. ok is false if it has no counters.
 func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, ok bool) {
 	index, v := linkStats(payload)
 	if v == nil {
@@ -213,7 +223,7 @@ func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, o
 	return index, index > 0
 }
 
-// linkStats gives the counters of such a message as they stand in it, nil where it has none.
+// linkStats returns the counters of such a message unparsed, nil if it has none.
 func linkStats(payload []byte) (index int32, stats []byte) {
 	if len(payload) < sizeofStatsMsg {
 		return 0, nil
@@ -227,7 +237,8 @@ func linkStats(payload []byte) (index int32, stats []byte) {
 	return index, nil
 }
 
-// follow takes counters as they stand in a message. Those of most devices are what they were, and then nothing is written.
+// follow stores the counters of a message. Those of most devices are unchanged, and then nothing is
+// written.
 func (l *link) follow(b []byte) {
 	n := min(len(b)/8, linkCounters)
 	l.narrow = n <= rxNoHandler
@@ -242,9 +253,9 @@ func (l *link) follow(b []byte) {
 	}
 }
 
-// parseDev reads /proc/net/dev and calls f with each device: for both directions bytes packets errs drop fifo, then what differs
-// (dev_seq_printf_stats in net/core/net-procfs.c). Its drop holds the missed ones already. Lines that are none are passed over. stats is
-// valid during the call.
+// parseDev parses /proc/net/dev and calls f with each device. Both directions have bytes packets
+// errs drop fifo, then different columns (dev_seq_printf_stats in net/core/net-procfs.c). drop
+// includes missed. Malformed lines are skipped. stats is valid during the call.
 func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
 	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		name := c.Until(':')
@@ -265,7 +276,7 @@ func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
 
 const sizeofStatsMsg = 12 // struct if_stats_msg, include/uapi/linux/if_link.h
 
-// keep gives old when it says the same as b, so that what did not change is not allocated again.
+// keep returns old if it equals b, so that an unchanged string is not allocated again.
 func keep(old string, b []byte) string {
 	if old == string(b) {
 		return old
@@ -273,7 +284,8 @@ func keep(old string, b []byte) string {
 	return string(b)
 }
 
-// appendMAC appends a hardware address in hexadecimal with colons. Infiniband's has 20 bytes; longer ones are cut at 32.
+// appendMAC appends a hardware address in hexadecimal with colons. Infiniband's has 20 bytes;
+// longer ones are cut at 32.
 func appendMAC(dst, b []byte) []byte {
 	const digits = "0123456789abcdef"
 	for i, c := range b[:min(len(b), 32)] {
@@ -285,7 +297,8 @@ func appendMAC(dst, b []byte) []byte {
 	return dst
 }
 
-// word of the device's kind: the kernel's own where it has one, tap apart from tun, and names for what has none.
+// kindWord returns the device's kind: the kernel's, with tap separate from tun, or another name if
+// the kernel has none.
 func (f *linkFacts) kindWord() string {
 	switch f.kind {
 	case "":
@@ -306,7 +319,11 @@ func (f *linkFacts) kindWord() string {
 		return "infiniband"
 	case unix.ARPHRD_PPP:
 		return "ppp"
-	case unix.ARPHRD_TUNNEL, unix.ARPHRD_TUNNEL6, unix.ARPHRD_SIT, unix.ARPHRD_IPGRE, unix.ARPHRD_IP6GRE:
+	case unix.ARPHRD_TUNNEL,
+		unix.ARPHRD_TUNNEL6,
+		unix.ARPHRD_SIT,
+		unix.ARPHRD_IPGRE,
+		unix.ARPHRD_IP6GRE:
 		return "tunnel"
 	case unix.ARPHRD_IEEE80211, unix.ARPHRD_IEEE80211_PRISM, unix.ARPHRD_IEEE80211_RADIOTAP:
 		return "wireless"
@@ -314,31 +331,51 @@ func (f *linkFacts) kindWord() string {
 	return "type-" + strconv.Itoa(int(f.arphrd))
 }
 
-// ethernet says whether frames of the device would have preamble, gap and FCS on a wire.
+// ethernet reports whether frames of the device would have preamble, gap and FCS on a wire.
 func (f *linkFacts) ethernet() bool { return f.arphrd == unix.ARPHRD_ETHER }
 
 func (f *linkFacts) up() bool { return f.flags&unix.IFF_UP != 0 }
 
-// operWord gives the word of an operational state as ip(8) has it, in lower case.
+// operWord returns an operational state in ip(8)'s spelling, in lower case.
 func operWord(state uint8) string {
-	words := [...]string{"unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"}
+	words := [...]string{
+		"unknown",
+		"notpresent",
+		"down",
+		"lowerlayerdown",
+		"testing",
+		"dormant",
+		"up",
+	}
 	if int(state) < len(words) {
 		return words[state]
 	}
 	return "unknown"
 }
 
-// flagWords gives the flags as ip(8) lists them. UP is left to the admin field, and stays here as well, because users look
-// for "UP,LOWER_UP".
+// flagWords returns the flags in ip(8)'s order. UP is also in the field admin, but stays here
+// because users look for "UP,LOWER_UP".
 func flagWords(flags uint32) string {
 	words := [...]struct {
 		bit  uint32
 		word string
 	}{
-		{unix.IFF_LOOPBACK, "LOOPBACK"}, {unix.IFF_BROADCAST, "BROADCAST"}, {unix.IFF_POINTOPOINT, "POINTOPOINT"},
-		{unix.IFF_MULTICAST, "MULTICAST"}, {unix.IFF_NOARP, "NOARP"}, {unix.IFF_ALLMULTI, "ALLMULTI"},
-		{unix.IFF_PROMISC, "PROMISC"}, {unix.IFF_MASTER, "MASTER"}, {unix.IFF_SLAVE, "SLAVE"}, {unix.IFF_DEBUG, "DEBUG"},
-		{unix.IFF_DYNAMIC, "DYNAMIC"}, {unix.IFF_UP, "UP"}, {unix.IFF_LOWER_UP, "LOWER_UP"}, {unix.IFF_DORMANT, "DORMANT"},
+		{
+			unix.IFF_LOOPBACK,
+			"LOOPBACK",
+		}, {unix.IFF_BROADCAST, "BROADCAST"}, {unix.IFF_POINTOPOINT, "POINTOPOINT"},
+		{
+			unix.IFF_MULTICAST,
+			"MULTICAST",
+		}, {unix.IFF_NOARP, "NOARP"}, {unix.IFF_ALLMULTI, "ALLMULTI"},
+		{
+			unix.IFF_PROMISC,
+			"PROMISC",
+		}, {unix.IFF_MASTER, "MASTER"}, {unix.IFF_SLAVE, "SLAVE"}, {unix.IFF_DEBUG, "DEBUG"},
+		{
+			unix.IFF_DYNAMIC,
+			"DYNAMIC",
+		}, {unix.IFF_UP, "UP"}, {unix.IFF_LOWER_UP, "LOWER_UP"}, {unix.IFF_DORMANT, "DORMANT"},
 	}
 	var buf [160]byte
 	b := buf[:0]
@@ -362,7 +399,7 @@ type address struct {
 	text   string
 }
 
-// familyWord gives inet or inet6.
+// familyWord returns inet or inet6.
 func (a *address) familyWord() string {
 	if a.family == unix.AF_INET6 {
 		return "inet6"
@@ -370,7 +407,7 @@ func (a *address) familyWord() string {
 	return "inet"
 }
 
-// scopeWord gives the word that ip(8) has.
+// scopeWord returns the scope in ip(8)'s spelling.
 func (a *address) scopeWord() string {
 	switch a.scope {
 	case unix.RT_SCOPE_UNIVERSE:

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestParseNeighbourTable: entries, buckets, limit and refusals, and a kernel that does not count the
-// latter (ndt_stats of ten words).
+// TestParseNeighbourTable has entries, buckets, limit and refusals, and a kernel that does not
+// count refusals (ndt_stats of ten words).
 func TestParseNeighbourTable(t *testing.T) {
 	attribute := func(typ uint16, value []byte) []byte {
 		b := native.AppendUint16(nil, uint16(4+len(value)))
@@ -29,7 +29,10 @@ func TestParseNeighbourTable(t *testing.T) {
 		return append(append(b, attribute(5, config)...), attribute(7, stats)...)
 	}
 	name, k := parseNeighbourTable(message(11))
-	if want := (neighbourTable{ok: true, entries: 984, buckets: 1024, limit: 1024, counts: true, collects: true, refused: 110, collected: 109}); string(name) != "arp_cache" || k != want {
+	if want := (neighbourTable{ok: true, entries: 984, buckets: 1024, limit: 1024, counts: true, collects: true, refused: 110, collected: 109}); string(
+		name,
+	) != "arp_cache" ||
+		k != want {
 		t.Errorf("%s %+v, want %+v", name, k, want)
 	}
 	if _, k := parseNeighbourTable(message(10)); k.counts || !k.collects || k.entries != 984 {
@@ -37,7 +40,8 @@ func TestParseNeighbourTable(t *testing.T) {
 	}
 }
 
-// TestRefusals: growth between two readings; unknown at the first, between readings and after a reset.
+// TestRefusals checks the growth between two readings. It is unknown at the first reading, between
+// readings and after a reset.
 func TestRefusals(t *testing.T) {
 	var r sinceBoot
 	for i, tt := range []struct {

@@ -19,53 +19,63 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownership says which process a socket belongs to: an index into owners.procs + ownedBy, or why there is none.
+// ownership is the process of a socket: an index into owners.procs + ownedBy, or why there is none.
 type ownership struct {
 	who   int32
-	fd    int32  // of the socket in that process; -1 not known
-	since uint32 // the tick at which it was last looked for or made sure of
-	round uint32 // the round over all processes that began with it wanted; 0 none yet
-	tries uint8  // how often it was looked for in vain, in all processes
-	full  bool   // it was looked for in vain in the processes whose files had changed: next in all
-	user  bool   // made by another user than root: not by the kernel
+	fd    int32  // file number of the socket in that process; -1: not known
+	since uint32 // the tick at which it was last searched or verified
+	round uint32 // the first round over all processes that searched it from the start; 0: none yet
+	tries uint8  // how many rounds over all processes did not find it
+	full  bool   // not found in the processes whose files had changed: next in all
+	user  bool   // created by another user than root: not by the kernel
 }
 
 const (
 	ownerUnasked = iota
-	ownerUnknown // looked for, not found: a process that may not be read, a socket that has none
-	ownerKernel  // of no process, although all could be read: NFS, SMB ... (or known to io_uring alone)
+	ownerUnknown // searched, not found: a process that may not be read, or a socket without one
+	// of no process, although all could be read: NFS, SMB ... (or known only to io_uring)
+	ownerKernel
 	ownedBy
 )
 
-// owners finds the process of a socket. The kernel tells only its inode, so that the links /proc/PID/fd/* must be
-// read until one shows it. First those processes are tried that own sockets already, the one that gained last in front, and of
-// their files only those that are not known to be sockets of living connections: a server with 10,000 connections shows its
-// hundred new ones by a few hundred links. What is left is looked for in a round over all processes by ascending pid. Of
-// several processes that have a socket open the first one found counts: mostly the lowest pid, the parent of workers.
-// What was found is kept with the connection and made sure of now and then by one link.
+// owners finds the process of a socket. The kernel shows only the socket's inode, so the links
+// /proc/PID/fd/* must be read until one has it. What was found is kept with the connection and
+// verified now and then by one link.
 //
-// Linux tells since 6.2 how many files a process has open, for the price of one link. A process that was looked at to the end, and since then
-// has as many files beside its known sockets, is passed over at first; what is not found so, as one of its files may have made room
-// for it, is looked for in all processes at the next tick. Processes that were never looked at come first.
+// The search has two steps:
 //
-// Work is counted in open files looked at (a microsecond each) and bounded by tick; the next tick goes on where this one ended.
+//   - First the processes that already own sockets, the one with the newest socket first. Of their
+//     files it reads only those that are not known sockets of living connections. So it finds a
+//     hundred new connections of a server with 10,000 by reading a few hundred links.
+//   - Then a round over all processes by ascending pid. If several processes have a socket open,
+//     the first one found counts: mostly the lowest pid, the parent of workers.
+//
+// Since Linux 6.2 the number of open files of a process can be read for the price of one link. A
+// process that was read completely, and has as many files besides its known sockets as then, is
+// skipped at first. It may have replaced a file by the socket. So what is not found is searched in
+// all processes at the next tick. Processes that were never read come first.
+//
+// Work is counted in open files read, at a microsecond each, and limited for each tick. The next
+// tick continues where this one ended.
 type owners struct {
-	proc    *proc.Dir
-	pids    []int32 // of the round; negative: one that is read whole, at the end, for it has many sockets
-	next    int     // where in pids the round goes on; it ends at len(pids)
-	round   uint32
-	budget  int
-	tick    uint32
-	denied  bool                         // in this round a process could not be read
-	whole   bool                         // this is the first pid namespace: each process is seen
-	full    bool                         // this round passes over none
-	passed  bool                         // in this round a process was passed over
-	count   func(pid int32) (int, error) // of open files; nil where the kernel does not tell
+	proc   *proc.Dir
+	pids   []int32 // of the round; negative: one with many sockets, read completely at the end
+	next   int     // index in pids where the round continues; it ends at len(pids)
+	round  uint32
+	budget int
+	tick   uint32
+	denied bool // a process of this round could not be read
+	// this is the first pid namespace: all processes are visible
+	whole  bool
+	full   bool // this round skips no process
+	passed bool // this round has skipped a process
+	// returns the number of open files; nil: the kernel does not count them
+	count   func(pid int32) (int, error)
 	self    int32
-	looked  map[int32]lookedAt // processes that were looked at to the end, by pid
+	looked  map[int32]lookedAt // processes that were read completely, by pid
 	procs   []owner
 	byPID   map[int32]int32
-	big     map[int32]bool // processes with many sockets: read last in a round
+	big     map[int32]bool // processes with many sockets: last in a round
 	free    []int32
 	order   []int32
 	known   []int32
@@ -80,35 +90,37 @@ type owners struct {
 // owner is a process that owns sockets.
 type owner struct {
 	pid     int32
-	start   uint64 // in clock ticks since boot: tells a process from a later one of the same pid
-	name    []byte // as /proc/PID/stat has it
-	gained  uint32 // the tick at which a socket of its was found last
+	start   uint64 // in clock ticks since boot: distinguishes processes with the same pid
+	name    []byte // as in /proc/PID/stat
+	gained  uint32 // the tick of its newest socket
 	checked uint32 // the tick at which it was last seen alive, or first missed
 	epoch   int32
 	labels  [2]measure.Label // pid, process
-	gone    bool             // kept for a while: its connections may live on without it
-	held    fileSet          // open files that are sockets of living connections; made anew when needed
-	others  fileSet          // open files that were something else when last looked at
+	gone    bool             // ended, but kept for a while: its connections may continue
+	held    fileSet          // open files that are sockets of living connections; made when needed
+	others  fileSet          // open files that were something else when last read
 }
 
-// lookedAt says what was seen of a process.
+// lookedAt is what was read of a process.
 type lookedAt struct {
-	others int32  // open files that are no known socket of a living connection
-	round  uint32 // the last that met it
+	others int32  // open files that are not known sockets of living connections
+	round  uint32 // the last round that read it
 }
 
 const (
-	ownerFiles      = 8_000   // open files looked at in a tick: 5 to 10 ms
-	ownerFilesFirst = 200_000 // at the first reading, which nobody waits for
-	ownerCheck      = 4       // ticks between looks whether a process is still the same
-	ownerRecheck    = 32      // ticks between looks whether a socket is still in the process
-	ownerKeep       = 64      // ticks that a process is remembered after its end
-	ownerMany       = 512     // sockets of one process that are looked at before other processes
-	ownerBig        = 1024    // processes remembered as having as many
-	ownerBeyond     = 32      // file numbers that are tried beyond those known: new files take the lowest number that is free
+	ownerFiles      = 8_000   // open files read in a tick: 5 to 10 ms
+	ownerFilesFirst = 200_000 // at the first reading, when more time is available
+	ownerCheck      = 4       // ticks between checks whether a process is still the same
+	ownerRecheck    = 32      // ticks between checks whether a process still has a socket
+	ownerKeep       = 64      // ticks that a process is kept after its end
+	ownerMany       = 512     // sockets of one process that are read before other processes
+	ownerBig        = 1024    // how many processes with many sockets are kept
+	// file numbers that are tried above the known ones: new files take the lowest free number
+	ownerBeyond = 32
 )
 
-// initialPIDs is the inode of the first pid namespace (PROC_PID_INIT_INO in include/linux/proc_ns.h).
+// initialPIDs is the inode of the first pid namespace (PROC_PID_INIT_INO in
+// include/linux/proc_ns.h).
 const initialPIDs = "pid:[4026531836]"
 
 func openOwners(root kernel.Root) (*owners, error) {
@@ -116,7 +128,13 @@ func openOwners(root kernel.Root) (*owners, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{proc: proc, byPID: map[int32]int32{}, big: map[int32]bool{}, looked: map[int32]lookedAt{}, links: make([]byte, 16<<10)}
+	o := &owners{
+		proc:   proc,
+		byPID:  map[int32]int32{},
+		big:    map[int32]bool{},
+		looked: map[int32]lookedAt{},
+		links:  make([]byte, 16<<10),
+	}
 	var buf [64]byte
 	o.self = int32(unix.Getpid())
 	link, err := proc.ReadLink(o.self, "ns/pid", buf[:])
@@ -141,7 +159,8 @@ func (o *owners) start(tick uint32, first bool) {
 	}
 }
 
-// due says whether the owner of a socket should be looked for now: the first time, and ever more rarely where it was in vain.
+// due reports whether the owner of a socket should be searched now: the first time, and then more
+// and more rarely while it is not found.
 func (o *owners) due(s *ownership, inode uint32) bool {
 	switch {
 	case inode == 0:
@@ -170,7 +189,7 @@ func (o *owners) due(s *ownership, inode uint32) bool {
 	return p.gone
 }
 
-// check reads the name of a process again, and whether it is still the same.
+// check reads the name of a process again, and whether it is still the same process.
 func (o *owners) check(p *owner) {
 	p.checked = o.tick
 	text, err := o.proc.ReadPIDOne(p.pid, "stat", o.text)
@@ -185,8 +204,8 @@ func (o *owners) check(p *owner) {
 	}
 }
 
-// parseOwner reads the name and the start time (field 22, clock ticks since boot) from /proc/PID/stat. A name may hold
-// brackets and blanks: it ends at the last bracket.
+// parseOwner returns the name and the start time (field 22, clock ticks since boot) in
+// /proc/PID/stat. A name may contain brackets and spaces: it ends at the last bracket.
 func parseOwner(b []byte) (name []byte, start uint64, ok bool) {
 	from, to := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if from < 0 || to < from {
@@ -198,8 +217,9 @@ func parseOwner(b []byte) (name []byte, start uint64, ok bool) {
 	return b[from+1 : to], start, c.Err() == nil
 }
 
-// resolve looks for the owners of the sockets and sets them. It stops when all are found, all processes were read or the
-// budget is spent. held calls its argument with the ownership of each socket of a living connection.
+// resolve searches the owners of the sockets and sets them. It stops when all are found, all
+// processes were read or the budget is spent. held calls its argument with the ownership of each
+// socket of a living connection.
 func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*ownership))) error {
 	if len(sockets) == 0 {
 		return nil
@@ -244,10 +264,10 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	if len(o.looked) > 2*len(o.pids) {
 		maps.DeleteFunc(o.looked, func(_ int32, l lookedAt) bool { return l.round != o.round })
 	}
-	// All processes were read. Whose is a socket that none has open? It is asked twice, for it may be on its way from one to
-	// another, and answered only where nothing was hidden.
+	// All processes were read and none has the socket. It is searched twice, since it may move from
+	// one to another. Then it is the kernel's, unless a process could not be read.
 	for _, s := range sockets {
-		if s.who < ownedBy && s.round == o.round { // wanted during the whole round
+		if s.who < ownedBy && s.round == o.round { // searched during the whole round
 			s.who, s.full = ownerUnknown, true
 			if o.passed {
 				continue
@@ -261,7 +281,7 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	return nil
 }
 
-// strangersFirst puts the processes of the round that were never looked at in front of the others.
+// strangersFirst moves the processes that were never read to the start of the round.
 func (o *owners) strangersFirst() {
 	o.known = o.known[:0]
 	strangers := o.pids[:0]
@@ -275,7 +295,7 @@ func (o *owners) strangersFirst() {
 	o.pids = append(strangers, o.known...)
 }
 
-// visit looks at one process of a round.
+// visit reads one process of a round.
 func (o *owners) visit(pid int32) {
 	whole := pid < 0
 	if whole {
@@ -305,7 +325,7 @@ func (o *owners) visit(pid int32) {
 	}
 }
 
-// holds tells how many sockets of living connections a process is known to have open.
+// holds returns how many sockets of living connections a process is known to have open.
 func (o *owners) holds(pid int32) int32 {
 	if i, ok := o.byPID[pid]; ok {
 		return int32(o.procs[i].held.n)
@@ -313,7 +333,7 @@ func (o *owners) holds(pid int32) int32 {
 	return 0
 }
 
-// hold notes which open files of the processes are sockets of living connections.
+// hold records which open files of the processes are sockets of living connections.
 func (o *owners) hold(held func(func(*ownership))) {
 	for i := range o.procs {
 		o.procs[i].held.clear()
@@ -346,7 +366,8 @@ func (o *owners) probe(budget int) {
 	}
 }
 
-// probeOne tries the file numbers of a process that were free, from the lowest on, as long as there is more than so much of the budget.
+// probeOne tries the free file numbers of a process in ascending order while more than most of the
+// budget is left.
 func (o *owners) probeOne(i int32, most int) {
 	p := &o.procs[i]
 	pid, open, fresh := p.pid, 0, math.MaxInt
@@ -357,7 +378,7 @@ func (o *owners) probeOne(i int32, most int) {
 			return
 		}
 		if l, ok := o.looked[pid]; ok && int32(n-p.held.n) == l.others {
-			return // nothing was opened, or as much closed
+			return // nothing was opened, or as much was closed
 		}
 		if open = n; n > p.held.n+p.others.n { // else some of the others were closed
 			fresh = n - p.held.n - p.others.n
@@ -398,7 +419,7 @@ func (o *owners) probeOne(i int32, most int) {
 	}
 }
 
-// found notes that a process has a wanted socket open.
+// found records that a process has a searched socket open.
 func (o *owners) found(p, fd int32, inode uint32) {
 	for at := o.wanted.first(inode); at >= 0; at = o.wanted.after(at, inode) {
 		if s := o.sockets[o.wanted.refs[at].ref]; s.who < ownedBy {
@@ -411,7 +432,8 @@ func (o *owners) found(p, fd int32, inode uint32) {
 	}
 }
 
-// read looks at the open files of one process, up to so many sockets, and gives how many it saw.
+// read reads the open files of one process, up to most sockets, and returns how many sockets it
+// read.
 func (o *owners) read(pid int32, most int) (sockets int) {
 	index, whole := int32(-1), true
 	o.files.clear()
@@ -440,7 +462,7 @@ func (o *owners) read(pid int32, most int) (sockets int) {
 		whole = o.left > 0 && sockets < most
 		return whole
 	})
-	o.budget -= seen + 8 // for opening and reading the directory
+	o.budget -= seen + 8 // to open and read the directory
 	if errors.Is(err, measure.ErrDenied) {
 		o.denied = true
 	}
@@ -467,8 +489,8 @@ func (o *owners) read(pid int32, most int) (sockets int) {
 	return sockets
 }
 
-// sure gives the place of a process that was known at index (-1: unknown), after a look whether the pid has passed to another; -1
-// when there is no such process.
+// sure checks that the process known at index (-1: unknown) still has the pid. It returns the index
+// of the process with that pid, or -1 if there is none.
 func (o *owners) sure(index, pid int32) int32 {
 	if index >= 0 {
 		p := &o.procs[index]
@@ -482,7 +504,7 @@ func (o *owners) sure(index, pid int32) int32 {
 	return o.enter(pid)
 }
 
-// enter makes a process known; -1 when it is gone.
+// enter adds a process; -1 if it has ended.
 func (o *owners) enter(pid int32) int32 {
 	text, err := o.proc.ReadPIDOne(pid, "stat", o.text)
 	o.text = text
@@ -499,12 +521,21 @@ func (o *owners) enter(pid int32) int32 {
 		o.procs = append(o.procs, owner{})
 	}
 	p := &o.procs[i]
-	*p = owner{pid: pid, start: start, name: append(p.name[:0], name...), checked: o.tick, epoch: -1, held: p.held.emptied(), others: p.others.emptied()}
+	*p = owner{
+		pid:     pid,
+		start:   start,
+		name:    append(p.name[:0], name...),
+		checked: o.tick,
+		epoch:   -1,
+		held:    p.held.emptied(),
+		others:  p.others.emptied(),
+	}
 	o.byPID[pid] = i
 	return i
 }
 
-// forget drops the processes that are long gone; lose is called before their places are used again, to take them from all sockets.
+// forget drops the processes that ended long ago. lose is called before their indices are reused,
+// to remove them from all sockets.
 func (o *owners) forget(lose func(old func(who int32) bool)) {
 	old := false
 	for i := range o.procs {
@@ -523,16 +554,21 @@ func (o *owners) forget(lose func(old func(who int32) bool)) {
 			if at, ok := o.byPID[p.pid]; ok && at == int32(i) {
 				delete(o.byPID, p.pid)
 			}
-			*p = owner{gone: true, name: p.name[:0], held: p.held.emptied(), others: p.others.emptied()}
+			*p = owner{
+				gone:   true,
+				name:   p.name[:0],
+				held:   p.held.emptied(),
+				others: p.others.emptied(),
+			}
 			o.free = append(o.free, int32(i))
 		}
 	}
 }
 
-// old says whether a process ended so long ago that it is to be dropped.
+// old reports whether a process ended so long ago that it is dropped.
 func (o *owners) old(p *owner) bool { return p.gone && p.pid != 0 && o.tick-p.checked >= ownerKeep }
 
-// labels gives the words for pid and process.
+// labels returns the labels of pid and process.
 func (o *owners) labels(out *collect.Out, s *ownership) [2]measure.Label {
 	switch s.who {
 	case ownerUnasked, ownerUnknown:
@@ -549,12 +585,12 @@ func (o *owners) labels(out *collect.Out, s *ownership) [2]measure.Label {
 	return p.labels
 }
 
-// same says whether two sockets have the same labels.
+// same reports whether two sockets have the same labels.
 func (o *owners) same(a, b *ownership) bool {
 	return a.who == b.who || a.who <= ownerUnknown && b.who <= ownerUnknown
 }
 
-// fileSet is a set of file numbers. Those above fileMost are never in it.
+// fileSet is a set of file numbers. It never has numbers above fileMost.
 type fileSet struct {
 	bits []uint64
 	n    int
@@ -564,7 +600,7 @@ const fileMost = 1 << 20
 
 func (s *fileSet) has(fd int32) bool { return s.below(fd) && s.bits[fd/64]>>(fd%64)&1 != 0 }
 
-// below says whether there may be numbers from fd on.
+// below reports whether there may be numbers from fd on.
 func (s *fileSet) below(fd int32) bool { return int(fd) < 64*len(s.bits) }
 
 func (s *fileSet) add(fd int32) {
@@ -587,10 +623,10 @@ func (s *fileSet) remove(fd int32) {
 
 func (s *fileSet) clear() { *s = s.emptied() }
 
-// emptied gives an empty set in the same memory.
+// emptied returns an empty set in the same memory.
 func (s *fileSet) emptied() fileSet { return fileSet{bits: s.bits[:0]} }
 
-// all gives the numbers, ascending.
+// all returns the numbers in ascending order.
 func (s *fileSet) all() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for i, w := range s.bits {
@@ -603,14 +639,14 @@ func (s *fileSet) all() iter.Seq[int32] {
 	}
 }
 
-// inodeSet finds what is wanted by inode; several may want one.
+// inodeSet finds searched sockets by inode; several may have the same one.
 type inodeSet struct {
 	refs []inodeRef
 	mask uint32
 }
 
 type inodeRef struct {
-	inode uint32 // 0 empty
+	inode uint32 // 0: empty
 	ref   int32
 }
 
@@ -637,7 +673,7 @@ func (s *inodeSet) add(inode uint32, ref int32) {
 
 func (s *inodeSet) hash(inode uint32) uint32 { return inode * 0x9e3779b1 >> 7 & s.mask }
 
-// first gives the place of the first that wants the inode, -1 none; after gives the next.
+// first returns the index of the first socket with the inode, -1: none. after returns the next.
 func (s *inodeSet) first(inode uint32) int32 { return s.from(s.hash(inode), inode) }
 
 func (s *inodeSet) after(at int32, inode uint32) int32 {

@@ -32,17 +32,27 @@ func (p *procTree) do(err error) {
 	must(p.t, err)
 }
 
-// process makes a process anew, with sockets by file number.
+// process makes a new process with sockets by file number.
 func (p *procTree) process(pid int, name string, start int, sockets map[int]int) {
 	p.t.Helper()
 	dir := filepath.Join(p.root, strconv.Itoa(pid))
 	p.do(os.RemoveAll(dir))
 	p.do(os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
-	stat := fmt.Sprintf("%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", pid, name, start)
+	stat := fmt.Sprintf(
+		"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n",
+		pid,
+		name,
+		start,
+	)
 	p.do(os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644))
 	p.do(os.Symlink("/dev/null", filepath.Join(dir, "fd/0")))
 	for fd, inode := range sockets {
-		p.do(os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(dir, "fd", strconv.Itoa(fd))))
+		p.do(
+			os.Symlink(
+				fmt.Sprintf("socket:[%d]", inode),
+				filepath.Join(dir, "fd", strconv.Itoa(fd)),
+			),
+		)
 	}
 }
 
@@ -51,7 +61,7 @@ func (p *procTree) end(pid int) {
 	p.do(os.RemoveAll(filepath.Join(p.root, strconv.Itoa(pid))))
 }
 
-// ownerCase drives owners over sockets by inode.
+// ownerCase runs owners over sockets by inode.
 type ownerCase struct {
 	t       *testing.T
 	o       *owners
@@ -67,7 +77,7 @@ func newOwnerCase(t *testing.T, p *procTree) *ownerCase {
 	return &ownerCase{t: t, o: o, sockets: map[uint32]*ownership{}}
 }
 
-// look makes ticks in which the sockets with these inodes move.
+// look makes ticks in which the sockets with these inodes move data.
 func (c *ownerCase) look(ticks int, inodes ...uint32) {
 	c.t.Helper()
 	for range ticks {
@@ -125,9 +135,9 @@ func TestOwners(t *testing.T) {
 	c.want(30, "300 x) S (y")
 	c.want(40, " ")
 	c.look(2, 40)
-	c.want(40, " [kernel]") // nobody has it, twice
+	c.want(40, " [kernel]") // not found, twice
 
-	// A new socket of a known process is found among the file numbers that are free.
+	// A new socket of a known process is found among the free file numbers.
 	p.process(101, "nginx", 2, map[int]int{3: 10, 5: 20, 4: 21})
 	c.look(1, 21)
 	c.want(21, "101 nginx")
@@ -135,7 +145,7 @@ func TestOwners(t *testing.T) {
 		t.Errorf("%d files looked at for one new socket", used)
 	}
 
-	// A process that renames itself; one that ends while another has the socket; one of the same pid that is another.
+	// A process that renames itself; one that ends while another has the socket; a reused pid.
 	p.process(100, "nginx: master", 1, map[int]int{3: 10})
 	p.end(101)
 	p.process(102, "worker", 9, map[int]int{5: 20, 4: 21})
@@ -147,13 +157,13 @@ func TestOwners(t *testing.T) {
 	c.look(ownerCheck+1, 30, 31)
 	c.want(31, "300 cron")
 
-	// A socket that its process hands on while it lives, noticed after a while.
+	// A socket that its process passes on while it lives, noticed after a while.
 	p.process(100, "nginx: master", 1, nil)
 	p.process(103, "heir", 10, map[int]int{7: 10})
 	c.look(ownerRecheck+1, 10)
 	c.want(10, "103 heir")
 
-	// What is long gone is forgotten, and its place used again.
+	// A process that ended long ago is dropped and its index reused.
 	p.end(102)
 	p.end(103)
 	c.look(2*ownerKeep+2*ownerCheck, 31)
@@ -165,7 +175,8 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// TestOwnersBudget: more files than a tick may look at, with what is wanted at the end of them, and what is nowhere.
+// TestOwnersBudget has more files than a tick may read. The searched sockets are at their end, or
+// nowhere.
 func TestOwnersBudget(t *testing.T) {
 	p := newProcTree(t)
 	many := map[int]int{}
@@ -183,7 +194,7 @@ func TestOwnersBudget(t *testing.T) {
 	if c.sockets[8].tries != 1 {
 		t.Errorf("what is nowhere: %+v", c.sockets[8])
 	}
-	// With little to spend a round goes on over several ticks, and ends.
+	// With a small budget a round continues over several ticks, and ends.
 	c.sockets = map[uint32]*ownership{}
 	for n := 0; c.sockets[9] == nil || c.sockets[9].tries == 0; n++ {
 		if n > 20 {
@@ -201,13 +212,14 @@ func TestOwnersBudget(t *testing.T) {
 	}
 }
 
-// count stands in for what the kernel tells of open files.
+// count replaces the kernel's number of open files.
 func (p *procTree) count(pid int32) (int, error) {
 	files, err := os.ReadDir(filepath.Join(p.root, strconv.Itoa(int(pid)), "fd"))
 	return len(files), err
 }
 
-// TestOwnersPassOver: processes whose number of open files is the same are not read again, and what they hide is found a tick later.
+// TestOwnersPassOver checks that processes with an unchanged number of open files are skipped, and
+// that what they have is found a tick later.
 func TestOwnersPassOver(t *testing.T) {
 	p := newProcTree(t)
 	idle := map[int]int{}
@@ -227,16 +239,17 @@ func TestOwnersPassOver(t *testing.T) {
 		}
 	}
 	c.look(1, 10, 11)
-	c.look(1, 40) // nobody has it: all are read, for some were not looked at to the end
+	c.look(1, 40) // none has it: all are read, because some were not read completely
 	c.look(1, 40)
 
-	// A client that has just started: nobody else is looked at.
+	// A new client: no other process is read.
 	p.process(30, "curl", 1, map[int]int{3: 20})
 	c.look(1, 10, 11, 20)
 	c.want(20, "30 curl")
 	used(1 + 1 + 8) // the server, curl
 
-	// One more at the server, while another is closed: the number of files is the same, that of known sockets is not.
+	// One more at the server while another is closed: the number of files is unchanged, that of
+	// known sockets is not.
 	delete(c.sockets, 11)
 	p.process(100, "server", 1, map[int]int{3: 10, 5: 12})
 	c.look(1, 10, 12)
@@ -250,7 +263,7 @@ func TestOwnersPassOver(t *testing.T) {
 	c.want(30, "1030 idle")
 	used(100)
 
-	// One that took the place of another file: not at once, but a tick later.
+	// One that replaced another file: not at once, but a tick later.
 	idle[4] = 31
 	p.process(1031, "idle", 1, idle)
 	delete(idle, 23)
@@ -261,7 +274,7 @@ func TestOwnersPassOver(t *testing.T) {
 	c.look(1, 10, 31)
 	c.want(31, "1031 idle")
 
-	// One that nobody has is the kernel's only after all were read, twice.
+	// One that none has is the kernel's only after all processes were read twice.
 	c.look(1, 41)
 	c.want(41, " ")
 	c.look(1, 41)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attr gives a netlink attribute, padded.
+// attr returns a netlink attribute, padded.
 func attr(typ uint16, value ...byte) []byte {
 	b := make([]byte, 4, 4+len(value)+3)
 	native.PutUint16(b, uint16(4+len(value)))
@@ -38,19 +38,50 @@ func linkMessage(index uint32, parts ...[]byte) []byte {
 
 func TestParseLink(t *testing.T) {
 	var f linkFacts
-	b := linkMessage(7,
+	b := linkMessage(
+		7,
 		attr(unix.IFLA_IFNAME, 'e', 't', 'h', '0', '.', '5', 0),
 		attr(unix.IFLA_ADDRESS, 8, 0, 0x20, 0xb0, 0x7a, 0x18),
-		attr(unix.IFLA_MTU, u32(9000)...), attr(unix.IFLA_LINK, u32(3)...), attr(unix.IFLA_MASTER, u32(9)...),
-		attr(unix.IFLA_OPERSTATE, 6), attr(unix.IFLA_CARRIER_CHANGES, u32(4)...), attr(unix.IFLA_PROMISCUITY, u32(2)...),
-		attr(unix.IFLA_LINKINFO|unix.NLA_F_NESTED, join(attr(unix.IFLA_INFO_KIND, []byte("vlan\x00")...), attr(unix.IFLA_INFO_SLAVE_KIND, []byte("bridge\x00")...))...),
-		attr(unix.IFLA_XDP|unix.NLA_F_NESTED, attr(unix.IFLA_XDP_ATTACHED, 2)...))
+		attr(
+			unix.IFLA_MTU,
+			u32(9000)...),
+		attr(unix.IFLA_LINK, u32(3)...),
+		attr(unix.IFLA_MASTER, u32(9)...),
+		attr(
+			unix.IFLA_OPERSTATE,
+			6,
+		),
+		attr(unix.IFLA_CARRIER_CHANGES, u32(4)...),
+		attr(unix.IFLA_PROMISCUITY, u32(2)...),
+		attr(
+			unix.IFLA_LINKINFO|unix.NLA_F_NESTED,
+			join(
+				attr(unix.IFLA_INFO_KIND, []byte("vlan\x00")...),
+				attr(unix.IFLA_INFO_SLAVE_KIND, []byte("bridge\x00")...),
+			)...),
+		attr(unix.IFLA_XDP|unix.NLA_F_NESTED, attr(unix.IFLA_XDP_ATTACHED, 2)...),
+	)
 	if _, err := parseLink(b, &f, nil); err != nil {
 		t.Fatal(err)
 	}
-	want := linkFacts{index: 7, arphrd: unix.ARPHRD_ETHER, flags: unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP, name: "eth0.5", kind: "vlan",
-		slave: "bridge", mac: "08:00:20:b0:7a:18", mtu: 9000, operstate: 6, master: 9, lower: 3, lowerNS: -1, promiscuity: 2, xdp: true,
-		carrier: 4, hasCarrier: true}
+	want := linkFacts{
+		index:       7,
+		arphrd:      unix.ARPHRD_ETHER,
+		flags:       unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP,
+		name:        "eth0.5",
+		kind:        "vlan",
+		slave:       "bridge",
+		mac:         "08:00:20:b0:7a:18",
+		mtu:         9000,
+		operstate:   6,
+		master:      9,
+		lower:       3,
+		lowerNS:     -1,
+		promiscuity: 2,
+		xdp:         true,
+		carrier:     4,
+		hasCarrier:  true,
+	}
 	if f != want {
 		t.Errorf("got  %+v\nwant %+v", f, want)
 	}
@@ -79,7 +110,9 @@ func TestParseLinkStats(t *testing.T) {
 	native.PutUint32(h[4:], 5)
 	got := [linkCounters]uint64{rxNoHandler: 77}
 	index, ok := parseLinkStats(join(h, attr(unix.IFLA_STATS_LINK_64, values...)), &got)
-	if !ok || index != 5 || got[rxPackets] != 100 || got[txBytes] != 103 || got[collisions] != 109 || got[rxNoHandler] != 0 {
+	if !ok || index != 5 || got[rxPackets] != 100 || got[txBytes] != 103 ||
+		got[collisions] != 109 ||
+		got[rxNoHandler] != 0 {
 		t.Error(index, ok, got)
 	}
 	if _, ok := parseLinkStats(h, &got); ok {
@@ -95,16 +128,27 @@ eth0.5:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16
 broken: 1 2 3
 `
 	got := map[string][linkCounters]uint64{}
-	parseDev([]byte(file), func(name []byte, stats *[linkCounters]uint64) { got[string(name)] = *stats })
+	parseDev(
+		[]byte(file),
+		func(name []byte, stats *[linkCounters]uint64) { got[string(name)] = *stats },
+	)
 	s := got["eth0.5"]
-	if len(got) != 2 || got["lo"][txBytes] != 3193 || s[rxBytes] != 1 || s[rxDropped] != 4 || s[rxFIFOErrors] != 5 || s[multicast] != 8 || s[txBytes] != 9 ||
-		s[txDropped] != 12 || s[collisions] != 14 || s[txCarrierErrors] != 15 {
+	if len(got) != 2 || got["lo"][txBytes] != 3193 || s[rxBytes] != 1 || s[rxDropped] != 4 ||
+		s[rxFIFOErrors] != 5 ||
+		s[multicast] != 8 ||
+		s[txBytes] != 9 ||
+		s[txDropped] != 12 ||
+		s[collisions] != 14 ||
+		s[txCarrierErrors] != 15 {
 		t.Error(got)
 	}
 }
 
 func tcMessage(index, handle, parent uint32, parts ...[]byte) []byte {
-	return join(append([][]byte{make([]byte, 4), u32(index), u32(handle), u32(parent), u32(0)}, parts...)...)
+	return join(
+		append(
+			[][]byte{make([]byte, 4), u32(index), u32(handle), u32(parent), u32(0)},
+			parts...)...)
 }
 
 func rateSpec(bytesPerSec uint32) []byte { return append(make([]byte, 8), u32(bytesPerSec)...) }
@@ -131,7 +175,14 @@ func TestParseQdisc(t *testing.T) {
 		{"pfifo_fast", make([]byte, 24), 0, 0},
 		{"tbf", attr(tbfParms, 1, 2, 3), 0, 0},
 	} {
-		b := tcMessage(2, 0x80010000, tcRoot, attr(tcaKind, append([]byte(c.kind), 0)...), attr(tcaOptions, c.options...), stats)
+		b := tcMessage(
+			2,
+			0x80010000,
+			tcRoot,
+			attr(tcaKind, append([]byte(c.kind), 0)...),
+			attr(tcaOptions, c.options...),
+			stats,
+		)
 		key, ok := parseQdiscKey(b, false)
 		if !ok || key != (qdiscKey{2, 0x80010000, tcRoot, false}) {
 			t.Fatal(key, ok)
@@ -203,10 +254,22 @@ func TestParseLinkModes(t *testing.T) {
 		}
 		return attr(unix.ETHTOOL_A_BITSET_BITS_BIT|unix.NLA_F_NESTED, b...)
 	}
-	ours := attr(unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, join(bit("100baseT/Full", true), bit("1000baseT/Full", false), bit("Autoneg", true))...)
-	peer := join(attr(unix.ETHTOOL_A_BITSET_NOMASK), attr(unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bit("100baseT/Full", true)...))
-	b := join(attr(unix.ETHTOOL_A_LINKMODES_AUTONEG, 1), attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(100)...), attr(unix.ETHTOOL_A_LINKMODES_DUPLEX, 0),
-		attr(unix.ETHTOOL_A_LINKMODES_OURS|unix.NLA_F_NESTED, ours...), attr(unix.ETHTOOL_A_LINKMODES_PEER|unix.NLA_F_NESTED, peer...))
+	ours := attr(
+		unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED,
+		join(bit("100baseT/Full", true), bit("1000baseT/Full", false), bit("Autoneg", true))...)
+	peer := join(
+		attr(unix.ETHTOOL_A_BITSET_NOMASK),
+		attr(unix.ETHTOOL_A_BITSET_BITS|unix.NLA_F_NESTED, bit("100baseT/Full", true)...),
+	)
+	b := join(
+		attr(unix.ETHTOOL_A_LINKMODES_AUTONEG, 1),
+		attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(100)...),
+		attr(unix.ETHTOOL_A_LINKMODES_DUPLEX, 0),
+		attr(
+			unix.ETHTOOL_A_LINKMODES_OURS|unix.NLA_F_NESTED,
+			ours...),
+		attr(unix.ETHTOOL_A_LINKMODES_PEER|unix.NLA_F_NESTED, peer...),
+	)
 	e := ethtool{duplex: unknown8, autoneg: unknown8}
 	if err := parseLinkModes(b, &e, true); err != nil {
 		t.Fatal(err)
@@ -215,19 +278,27 @@ func TestParseLinkModes(t *testing.T) {
 	for _, m := range e.modes {
 		got = append(got, m.list.String()+" "+m.name)
 	}
-	want := "supported 100baseT/Full,advertised 100baseT/Full,supported 1000baseT/Full,partner 100baseT/Full"
-	if s := strings.Join(got, ","); s != want || e.mbps != 100 || e.duplexWord() != "half" || e.autonegWord() != "on" {
+	want := "supported 100baseT/Full,advertised 100baseT/Full,supported 1000baseT/Full,partner " +
+		"100baseT/Full"
+	if s := strings.Join(got, ","); s != want || e.mbps != 100 || e.duplexWord() != "half" ||
+		e.autonegWord() != "on" {
 		t.Errorf("%s\n%+v", s, e)
 	}
 	e = ethtool{}
-	if err := parseLinkModes(attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...), &e, true); err != nil || e.mbps != 0 {
+	if err := parseLinkModes(attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...), &e, true); err != nil ||
+		e.mbps != 0 {
 		t.Error("an unknown speed became", e.mbps, err)
 	}
 }
 
 func TestParseRoute(t *testing.T) {
 	message := func(protocol, kind byte, parts ...[]byte) []byte {
-		return join(append([][]byte{{unix.AF_INET, 8, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, kind, 0, 0, 0, 0}}, parts...)...)
+		return join(
+			append(
+				[][]byte{
+					{unix.AF_INET, 8, 0, 0, unix.RT_TABLE_MAIN, protocol, 0, kind, 0, 0, 0, 0},
+				},
+				parts...)...)
 	}
 	hop := func(index uint32, extra ...byte) []byte {
 		return join([]byte{byte(8 + len(extra)), 0, 0, 0}, u32(index), extra)
@@ -272,7 +343,10 @@ func TestParsePackets(t *testing.T) {
 		all   bool
 	}
 	var got []socket
-	parsePackets([]byte(file), func(index int32, all bool) { got = append(got, socket{index, all}) })
+	parsePackets(
+		[]byte(file),
+		func(index int32, all bool) { got = append(got, socket{index, all}) },
+	)
 	if !slices.Equal(got, []socket{{2, true}, {0, false}}) {
 		t.Error(got)
 	}
@@ -284,7 +358,8 @@ func TestParseIGMP(t *testing.T) {
 	}
 	file := "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n" +
 		"1\tlo        :     1      V3\n\t\t\t\t" + raw(224, 0, 0, 1) + "     1 0:00000000\t\t0\n" +
-		"4\teth0      :     2      V3\n\t\t\t\t" + raw(239, 1, 2, 3) + "     1 0:00000000\t\t0\n\t\t\t\t" + raw(224, 0, 0, 1) + "     1 0:00000000\t\t0\n"
+		"4\teth0      :     2      V3\n\t\t\t\t" + raw(239, 1, 2, 3) + "     1 " +
+		"0:00000000\t\t0\n\t\t\t\t" + raw(224, 0, 0, 1) + "     1 0:00000000\t\t0\n"
 	var got []int32
 	parseIGMP([]byte(file), func(index int32) { got = append(got, index) })
 	if !slices.Equal(got, []int32{4}) {
@@ -301,9 +376,9 @@ func hex32(v uint32) string {
 	return string(b[:])
 }
 
-// seeds gives messages of the running kernel.
+// seeds adds messages of the running kernel.
 func seeds(f *testing.F, protocol int, ask func(*netlink.Conn, *netlink.Request) error) {
-	c, err := netlink.Dial(protocol, netlink.Options{})
+	c, err := netlink.Dial(protocol, kernel.NetlinkOptions{})
 	if err != nil {
 		return
 	}
@@ -336,7 +411,8 @@ func FuzzNetlinkMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var facts linkFacts
 		var stats [linkCounters]uint64
-		if _, err := parseLink(b, &facts, &stats); err == nil && (facts.index <= 0 || facts.name == "") {
+		if _, err := parseLink(b, &facts, &stats); err == nil &&
+			(facts.index <= 0 || facts.name == "") {
 			t.Errorf("a link without index or name: %+v", facts)
 		}
 		parseLinkStats(b, &stats)

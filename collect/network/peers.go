@@ -9,20 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peers knows which namespace is meant by the numbers that another gives it: IFLA_LINK_NETNSID of a veth whose peer, or a VLAN
-// whose lower device, is elsewhere. Only namespaces that are looked at can be told.
+// peers maps the numbers by which one namespace refers to others: IFLA_LINK_NETNSID of a veth with
+// its peer, or a VLAN with its lower device, in another namespace. It finds only namespaces that
+// are read.
 type peers struct {
-	known      map[int32]*devices // by number; nil value: not one of those looked at
+	known      map[int32]*devices // by number; nil value: not read
 	generation int
 	ask        netlink.Request
 	id         int32
 	onID       func(uint16, []byte) error
 }
 
-// siocGSKNS gives a file of the namespace of a socket (SIOCGSKNS, since 4.9); it needs CAP_NET_ADMIN in it.
+// siocGSKNS is the ioctl for a file of the namespace of a socket (SIOCGSKNS, since Linux 4.9). It
+// needs CAP_NET_ADMIN in it.
 const siocGSKNS = 0x894c
 
-// relate finds for each device the one below it or at its other end, and counts the devices on top of each.
+// relate finds for each device the one below it or at its other end, and counts the devices on top
+// of each.
 func (n *netDevices) relate(list []*collect.Namespace[*devices]) {
 	for _, s := range list {
 		for _, l := range s.Data.order {
@@ -44,18 +47,24 @@ func (n *netDevices) relate(list []*collect.Namespace[*devices]) {
 				continue
 			}
 			l.belowIn, l.below = at, at.links[index]
-			if l.below != nil && !l.pair() && l.over == 0 { // a VXLAN's packets go through the IP stack to it: it is no port of that device
+			// a VXLAN's packets reach it through the IP stack: it is not a port of that device
+			if l.below != nil && !l.pair() && l.over == 0 {
 				l.below.uppers++
 			}
 		}
 	}
 }
 
-// pair says whether the lower device is not below but at the other end of a cable.
+// pair reports whether the lower device is not below but at the other end of a cable.
 func (f *linkFacts) pair() bool { return f.kind == "veth" || f.kind == "netkit" || f.kind == "vxcan" }
 
-// find gives the namespace that d calls id, nil when it is not among those in list.
-func (p *peers) find(d *devices, id int32, list []*collect.Namespace[*devices], generation int) *devices {
+// find returns the namespace with d's number id, nil if it is not in list.
+func (p *peers) find(
+	d *devices,
+	id int32,
+	list []*collect.Namespace[*devices],
+	generation int,
+) *devices {
 	if p.generation != generation || p.known == nil {
 		p.known, p.generation = map[int32]*devices{}, generation
 	}
@@ -102,8 +111,8 @@ func (p *peers) takeID(typ uint16, payload []byte) error {
 	return nil
 }
 
-// lowerName gives the name of the device below. One in another namespace has an @ and that namespace's name behind it, or ?
-// where that is not among those looked at.
+// lowerName returns the name of the device below. If that is in another namespace, an @ and the
+// namespace's name follow, or ? if that is not read.
 func (d *devices) lowerName(l *link) string {
 	switch {
 	case l.lower == 0:

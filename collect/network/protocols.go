@@ -11,8 +11,9 @@ import (
 	"culprit/measure"
 )
 
-// Protocols reads the counters of IP, ICMP, TCP and UDP (/proc/net/snmp, netstat, snmp6), of connection tracking
-// (/proc/net/stat/nf_conntrack) and the numbers of sockets (/proc/net/sockstat, sockstat6). It needs no rights.
+// Protocols reads the counters of IP, ICMP, TCP and UDP (/proc/net/snmp, netstat, snmp6) and of
+// connection tracking (/proc/net/stat/nf_conntrack), and the numbers of sockets
+// (/proc/net/sockstat, sockstat6).
 type Protocols struct{}
 
 // Stats implements Collector.
@@ -20,19 +21,44 @@ func (Protocols) Stats() []measure.Stat {
 	fields := words("netns", "protocol", "counter")
 	return []measure.Stat{
 		{ID: "net.protocol.events", Kind: measure.Delta, Unit: measure.Events, Fields: fields,
-			Help: "/proc/net/snmp, netstat, snmp6: protocol Ip Icmp Tcp Udp TcpExt IpExt Ip6 ...; protocol and counter together are nstat's name; Conntrack, Arp, Ndisc are of /proc/net/stat"},
-		{ID: "net.protocol.level", Kind: measure.Level, Unit: measure.Count, Fields: fields, Help: "those of /proc/net/snmp that are no counters: Tcp CurrEstab, RtoMax ..."},
-		{ID: "net.sockets", Kind: measure.Level, Unit: measure.Count, Fields: words("netns", "protocol", "state"),
-			Help: "/proc/net/sockstat: inuse and tw of each namespace; orphan and alloc, which the kernel counts for the whole machine, with the tool's own"},
-		{ID: "net.sockets.memory", Kind: measure.Level, Unit: measure.Bytes, Fields: words("netns", "protocol"),
-			Help: "/proc/net/sockstat: buffers of all sockets of the machine (FRAG: of the namespace)"},
+			Help: "/proc/net/snmp, netstat, snmp6: protocol Ip Icmp Tcp Udp TcpExt IpExt Ip6 " +
+				"...; protocol and counter together are nstat's name; Conntrack, Arp, Ndisc " +
+				"are from /proc/net/stat"},
+		{
+			ID:     "net.protocol.level",
+			Kind:   measure.Level,
+			Unit:   measure.Count,
+			Fields: fields,
+			Help:   "entries of /proc/net/snmp that are not counters: Tcp CurrEstab, RtoMax ...",
+		},
+		{
+			ID:     "net.sockets",
+			Kind:   measure.Level,
+			Unit:   measure.Count,
+			Fields: words("netns", "protocol", "state"),
+			Help: "/proc/net/sockstat: inuse and tw of each namespace; orphan and alloc, which " +
+				"the kernel counts for the whole machine, with the tool's own",
+		},
+		{
+			ID:     "net.sockets.memory",
+			Kind:   measure.Level,
+			Unit:   measure.Bytes,
+			Fields: words("netns", "protocol"),
+			Help: "/proc/net/sockstat: buffers of all sockets of the machine (FRAG: of the " +
+				"namespace)",
+		},
 	}
 }
 
-// Open implements Collector.
+// Open opens the files of each network namespace. It needs no capability. An error means that
+// nothing can be measured. The caller closes the Reading.
 func (Protocols) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	n := &netProtocols{want: want}
-	n.spaces = collect.PerNamespace[*protocolFiles]{Env: env, Open: n.openSpace, Close: (*protocolFiles).shut}
+	n.spaces = collect.PerNamespace[*protocolFiles]{
+		Env:   env,
+		Open:  n.openSpace,
+		Close: (*protocolFiles).shut,
+	}
 	if err := n.spaces.Start(); err != nil {
 		return nil, err
 	}
@@ -44,8 +70,8 @@ type netProtocols struct {
 	spaces collect.PerNamespace[*protocolFiles]
 }
 
-// protocolFiles are the open files of one namespace. One that the kernel does not have (IPv6 or conntrack not loaded) is
-// nil, and looked for again now and then.
+// protocolFiles are the open files of one namespace. A file that the kernel lacks (IPv6 or
+// conntrack not loaded) is nil and tried again now and then.
 type protocolFiles struct {
 	space                                                                 *collect.Namespace[*protocolFiles]
 	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *proc.File
@@ -68,7 +94,7 @@ func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protoco
 	return f, nil
 }
 
-// late opens what may come later: modules of IPv6 and conntrack.
+// late opens what may appear later: modules of IPv6 and conntrack.
 func (f *protocolFiles) late(want collect.Want) {
 	open := func(at **proc.File, name string) {
 		if *at == nil {
@@ -102,7 +128,7 @@ func (f *protocolFiles) shut() {
 // Close implements Reading.
 func (n *netProtocols) Close() { n.spaces.Shut() }
 
-// lateEvery is how many readings pass between looks for files that were not there.
+// lateEvery is how many readings pass before missing files are tried again.
 const lateEvery = 16
 
 // Read implements Reading.
@@ -114,7 +140,7 @@ func (n *netProtocols) Read(o *collect.Out) error {
 	for _, s := range n.spaces.Follow(o) {
 		f := s.Data
 		if f.ticks++; f.ticks%lateEvery == 1 && f.lacking() {
-			_ = s.NetNS.In(func() error { f.late(n.want); return nil }) // it will be tried again
+			_ = s.NetNS.In(func() error { f.late(n.want); return nil }) // tried again later
 		}
 		ns := s.Label(o)
 		err := errors.Join(
@@ -129,7 +155,11 @@ func (n *netProtocols) Read(o *collect.Out) error {
 			t.emit(o, events, levels, ns)
 		}
 		if sockets != nil || memory != nil {
-			err = errors.Join(err, f.sockets(o, f.sock4, sockets, memory, ns), f.sockets(o, f.sock6, sockets, memory, ns))
+			err = errors.Join(
+				err,
+				f.sockets(o, f.sock4, sockets, memory, ns),
+				f.sockets(o, f.sock6, sockets, memory, ns),
+			)
 		}
 		if err != nil {
 			failed = fmt.Errorf("read protocol counters%s: %w", s.Of(), err)
@@ -144,43 +174,47 @@ func (n *netProtocols) Read(o *collect.Out) error {
 	return nil
 }
 
-// counterTable is a file of counters with names: what was read of it, in its own order. The order and the names differ from kernel to
-// kernel and may change while it runs, so each line is checked against the names it had before, and looked at closely only where
-// they changed.
+// counterTable is a file of named counters in its own order. The order and the names differ between
+// kernels and may change while one runs. So each line is compared with its previous names, and
+// parsed again only if they changed.
 type counterTable struct {
 	lines []counterLine
 	n     int  // lines in use
-	used  int  // lines in use at the reading before
-	again bool // the reading before succeeded: what appears now began at zero
-	moved bool // in this reading a line has changed, and known is up to date
+	used  int  // lines in use at the previous reading
+	again bool // the previous reading succeeded: new counters began at zero
+	moved bool // a line has changed in this reading, and known is up to date
 	known map[string]knownCounter
 }
 
-// knownCounter is what a counter was before the lines moved.
+// knownCounter is the value of a counter before the lines changed.
 type knownCounter struct {
 	last     uint64
 	compared bool
 }
 
-// counterLine is the counters of one protocol.
+// counterLine has the counters of one protocol.
 type counterLine struct {
-	header  []byte // as it stood in the file, to compare
+	header  []byte // as in the file, to compare
 	columns []counterColumn
 	perCPU  bool // sums over the CPUs
-	narrow  bool // of 32-bit counters, which wrap (struct ip_conntrack_stat)
+	narrow  bool // 32-bit counters, which wrap (struct ip_conntrack_stat)
 }
 
 type counterColumn struct {
 	protocol, counter string
 	gauge             bool
 	now, last         uint64
-	negative          bool // now is below zero: only gauges are
+	negative          bool // now is below zero: only gauges may be
 	compared          bool
 	epoch             int
 	labels            [2]label
 }
 
-func (t *counterTable) read(f *proc.File, perCPU bool, parse func(*counterTable, []byte) error) error {
+func (t *counterTable) read(
+	f *proc.File,
+	perCPU bool,
+	parse func(*counterTable, []byte) error,
+) error {
 	t.used, t.n, t.moved = t.n, 0, false
 	again := false
 	defer func() { t.again = again }()
@@ -194,21 +228,22 @@ func (t *counterTable) read(f *proc.File, perCPU bool, parse func(*counterTable,
 	} else {
 		b, err = f.ReadOne()
 	}
-	if errors.Is(err, fs.ErrNotExist) { // its module was taken out
+	if errors.Is(err, fs.ErrNotExist) { // its module was removed
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", f.Path(), err)
 	}
 	if err := parse(t, b); err != nil {
-		t.n = 0 // half a file is none
+		t.n = 0 // half a file counts as none
 		return fmt.Errorf("parse %s: %w", f.Path(), err)
 	}
 	again = t.n > 0
 	return nil
 }
 
-// line gives line i of the table with the columns that header names. fill is called to name them when they are new.
+// line returns line i of the table with the columns of header. It calls fill to name them if they
+// are new.
 func (t *counterTable) line(header []byte, fill func(l *counterLine)) *counterLine {
 	if t.n == len(t.lines) {
 		t.lines = append(t.lines, counterLine{})
@@ -232,8 +267,8 @@ func (t *counterTable) line(header []byte, fill func(l *counterLine)) *counterLi
 	return l
 }
 
-// remember keeps what all counters were, once in a reading, before lines move: the first ICMP message of a type makes a new line
-// (IcmpMsg of snmp, Icmp6InType of snmp6) and all below it stand one lower.
+// remember stores all counters, once in a reading, before lines change. The first ICMP message of a
+// type makes a new line (IcmpMsg of snmp, Icmp6InType of snmp6), and all lines below it move down.
 func (t *counterTable) remember() {
 	if t.moved {
 		return
@@ -242,7 +277,7 @@ func (t *counterTable) remember() {
 	if t.known == nil {
 		t.known = map[string]knownCounter{}
 	}
-	for k, v := range t.known { // gone, perhaps for long: if it comes again there is nothing to compare with
+	for k, v := range t.known { // gone: if it comes back there is nothing to compare with
 		v.compared = false
 		t.known[k] = v
 	}
@@ -254,7 +289,8 @@ func (t *counterTable) remember() {
 	}
 }
 
-// parsePairs reads /proc/net/snmp and netstat: for each protocol a line of names and a line of values. The columns' now are set.
+// parsePairs parses /proc/net/snmp and netstat: for each protocol a line of names and a line of
+// values. It sets now of the columns.
 func (t *counterTable) parsePairs(b []byte) error {
 	for c := proc.Scan(b); !c.End(); {
 		header, values := c.Line(), c.Line()
@@ -272,7 +308,10 @@ func (t *counterTable) parsePairs(b []byte) error {
 				if name == nil {
 					break
 				}
-				l.columns = append(l.columns, counterColumn{protocol: protocol, counter: string(name)})
+				l.columns = append(
+					l.columns,
+					counterColumn{protocol: protocol, counter: string(name)},
+				)
 			}
 		})
 		w := proc.Scan(values[head+1:])
@@ -285,7 +324,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 	return nil
 }
 
-// parseLines reads /proc/net/snmp6: one name and one value a line. They are one counterLine each.
+// parseLines parses /proc/net/snmp6: one name and one value for each line. Each is a counterLine.
 func (t *counterTable) parseLines(b []byte) error {
 	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		name := c.Word()
@@ -303,17 +342,17 @@ func (t *counterTable) parseLines(b []byte) error {
 	return nil
 }
 
-// parseTrack reads /proc/net/stat/nf_conntrack.
+// parseTrack parses /proc/net/stat/nf_conntrack.
 func (t *counterTable) parseTrack(b []byte) error { return t.parseCPUs(b, "Conntrack", true) }
 
-// parseARP reads /proc/net/stat/arp_cache.
+// parseARP parses /proc/net/stat/arp_cache.
 func (t *counterTable) parseARP(b []byte) error { return t.parseCPUs(b, "Arp", false) }
 
-// parseNDisc reads /proc/net/stat/ndisc_cache.
+// parseNDisc parses /proc/net/stat/ndisc_cache.
 func (t *counterTable) parseNDisc(b []byte) error { return t.parseCPUs(b, "Ndisc", false) }
 
-// parseCPUs reads a file of names, then one line of hexadecimal values for each CPU, which are added up. The column of entries is
-// the same number on every line, and no counter.
+// parseCPUs parses a file with a line of names, then a line of hexadecimal values for each CPU, and
+// adds them up. The column entries has the same number in every line and is not a counter.
 func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
 	c := proc.Scan(b)
 	header := c.Line()
@@ -344,7 +383,8 @@ func (t *counterTable) parseCPUs(b []byte, protocol string, narrow bool) error {
 	return c.Err()
 }
 
-// splitCounter parts a name of /proc/net/snmp6 into protocol and counter: Udp6InErrors is Udp6 and InErrors.
+// splitCounter splits a name of /proc/net/snmp6 into protocol and counter: Udp6InErrors is Udp6 and
+// InErrors.
 func splitCounter(name string) (protocol, counter string) {
 	for _, p := range [...]string{"Ip6", "Icmp6", "UdpLite6", "Udp6"} {
 		if len(name) > len(p) && name[:len(p)] == p {
@@ -354,7 +394,7 @@ func splitCounter(name string) (protocol, counter string) {
 	return "", name
 }
 
-// set reads a value; only gauges (Tcp MaxConn -1) may be negative.
+// set parses a value. Only gauges (Tcp MaxConn -1) may be negative.
 func (c *counterColumn) set(word []byte) (err error) {
 	c.negative = len(word) > 0 && word[0] == '-'
 	if c.negative {
@@ -365,7 +405,7 @@ func (c *counterColumn) set(word []byte) (err error) {
 	return err
 }
 
-// isGauge says whether an entry of the SNMP tables is a state and no counter.
+// isGauge reports whether an entry of the SNMP tables is a level and not a counter.
 func isGauge(protocol, counter string) bool {
 	switch protocol {
 	case "Ip":
@@ -383,7 +423,7 @@ func isGauge(protocol, counter string) bool {
 	return false
 }
 
-// emit puts the rows of what was just read.
+// emit puts the rows of the latest reading.
 func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns label) {
 	for i := range t.lines {
 		l := &t.lines[i]
@@ -422,7 +462,8 @@ func (t *counterTable) emit(o *collect.Out, events, levels *collect.Table, ns la
 	}
 }
 
-// parseSockstat reads /proc/net/sockstat or sockstat6, "TCP: inuse 1 orphan 0 ...", and calls f with each number.
+// parseSockstat parses /proc/net/sockstat or sockstat6, "TCP: inuse 1 orphan 0 ...", and calls f
+// with each number.
 func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
 	for c := proc.Scan(b); !c.End(); c.NextLine() {
 		protocol := c.Until(':')
@@ -441,7 +482,12 @@ func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
 	return nil
 }
 
-func (f *protocolFiles) sockets(o *collect.Out, file *proc.File, sockets, memory *collect.Table, ns label) error {
+func (f *protocolFiles) sockets(
+	o *collect.Out,
+	file *proc.File,
+	sockets, memory *collect.Table,
+	ns label,
+) error {
 	if file == nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Numbers of include/uapi/linux/pkt_sched.h, rtnetlink.h and gen_stats.h.
+// Constants of include/uapi/linux/pkt_sched.h, rtnetlink.h and gen_stats.h.
 const (
 	sizeofTC = 20 // struct tcmsg: u8 family, 3 bytes, s32 index, u32 handle, parent, info
 
@@ -21,7 +21,7 @@ const (
 
 	tcaStatsBasic   = 1 // struct gnet_stats_basic: u64 bytes, u32 packets
 	tcaStatsQueue   = 3 // struct gnet_stats_queue: u32 qlen, backlog, drops, requeues, overlimits
-	tcaStatsPackets = 8 // u64 packets, where they are past 32 bits
+	tcaStatsPackets = 8 // u64 packets, if they exceed 32 bits
 
 	tcRoot    = 0xffffffff // TC_H_ROOT
 	tcIngress = 0xfffffff1 // TC_H_INGRESS, TC_H_CLSACT
@@ -35,7 +35,8 @@ const (
 	sizeofRateSpec, rateSpecRate, htbGlobSize = 12, 8, 20
 )
 
-// qdiscKey is what tells a queueing discipline or class from the others of its namespace. Those that mq makes by itself have handle 0.
+// qdiscKey identifies a queueing discipline or class in its namespace. Those that mq makes have
+// handle 0.
 type qdiscKey struct {
 	index          int32
 	handle, parent uint32
@@ -48,15 +49,15 @@ type qdisc struct {
 	kind  string
 	round uint32
 
-	rate      float64 // bit/s; 0 none. HTB classes: the guaranteed one
+	rate      float64 // bit/s; 0: none. HTB classes: the guaranteed one
 	ceil      float64 // bit/s that an HTB class can reach by borrowing
-	fallback  uint32  // HTB: minor number of the class of what no filter classified
-	caught    bool    // HTB: next to nothing went past all classes (direct_pkts below 1 %)
+	fallback  uint32  // HTB: minor number of the class for packets that no filter classified
+	caught    bool    // HTB: almost nothing bypassed all classes (direct_pkts below 1 %)
 	resized   bool    // a size table (tc-stab) adds to what it counts
-	perFlow   bool    // rate holds for each flow: fq maxrate
+	perFlow   bool    // rate applies to each flow: fq maxrate
 	now, last qdiscCounters
-	compared  uint32 // the reading that last holds; 0 none
-	fresh     bool   // delta holds this reading's amounts
+	compared  uint32 // the reading of last; 0: none
+	fresh     bool   // delta is of this reading
 
 	delta struct{ bytes, packets, drops, overlimits, requeues float64 }
 
@@ -70,8 +71,8 @@ type qdiscCounters struct {
 	queue, backlog, drops, requeues, overlimit uint32
 }
 
-// parseQdisc reads RTM_NEWQDISC or RTM_NEWTCLASS. What stays the same in q is not made anew; q.key must have been read by
-// parseQdiscKey.
+// parseQdisc parses RTM_NEWQDISC or RTM_NEWTCLASS. Unchanged strings of q are not allocated again.
+// The caller has set q.key by parseQdiscKey.
 func parseQdisc(payload []byte, q *qdisc) error {
 	q.rate, q.ceil, q.fallback, q.caught, q.resized, q.perFlow, q.now = 0, 0, 0, false, false, false, qdiscCounters{}
 	var options []byte
@@ -93,7 +94,13 @@ func parseQdisc(payload []byte, q *qdisc) error {
 				case s.Type() == tcaStatsPackets && len(v) == 8:
 					q.now.packets = native.Uint64(v)
 				case s.Type() == tcaStatsQueue && len(v) >= 20:
-					q.now.queue, q.now.backlog, q.now.drops = native.Uint32(v), native.Uint32(v[4:]), native.Uint32(v[8:])
+					q.now.queue, q.now.backlog, q.now.drops = native.Uint32(
+						v,
+					), native.Uint32(
+						v[4:],
+					), native.Uint32(
+						v[8:],
+					)
 					q.now.requeues, q.now.overlimit = native.Uint32(v[12:]), native.Uint32(v[16:])
 				}
 			}
@@ -107,11 +114,16 @@ func parseQdiscKey(payload []byte, class bool) (qdiscKey, bool) {
 	if len(payload) < sizeofTC {
 		return qdiscKey{}, false
 	}
-	return qdiscKey{int32(native.Uint32(payload[4:])), native.Uint32(payload[8:]), native.Uint32(payload[12:]), class}, true
+	return qdiscKey{
+		int32(native.Uint32(payload[4:])),
+		native.Uint32(payload[8:]),
+		native.Uint32(payload[12:]),
+		class,
+	}, true
 }
 
-// options reads the rates of the kinds that shape. struct tc_ratespec has bytes/s in its last u32; what is past 32 bits stands in an
-// attribute of its own.
+// options parses the rates of the kinds that shape. struct tc_ratespec has bytes/s in its last u32.
+// A rate above 32 bits has its own attribute.
 func (q *qdisc) options(b []byte) {
 	spec := func(v []byte, at int) float64 {
 		if len(v) < at+sizeofRateSpec {
@@ -140,7 +152,8 @@ func (q *qdisc) options(b []byte) {
 				q.rate = 8 * float64(a.Uint())
 			case a.Type() == htbCeil64 && len(v) == 8:
 				q.ceil = 8 * float64(a.Uint())
-			case a.Type() == htbInit && len(v) >= htbGlobSize: // struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts
+			// struct tc_htb_glob: version, rate2quantum, defcls, debug, direct_pkts
+			case a.Type() == htbInit && len(v) >= htbGlobSize:
 				q.fallback = native.Uint32(v[8:])
 				q.caught = uint64(native.Uint32(v[16:]))*100 <= q.now.packets
 			}
@@ -169,7 +182,7 @@ type qdiscs struct {
 	order    []*qdisc
 	round    uint32
 	changed  bool
-	idle     bool    // all of them are noqueue, and the latest dump was whole
+	idle     bool    // all of them are noqueue, and the latest dump was complete
 	htb      []int32 // devices that have one
 	ask      netlink.Request
 	askClass netlink.Request
@@ -214,12 +227,18 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 	return nil
 }
 
-// read dumps all of them, and the classes of HTB, with their counters, and takes differences. still: nothing was announced since the
-// reading before.
-func (s *qdiscs) read(conn *netlink.Conn, links map[int32]*link, o *collect.Out, read uint32, still bool) error {
+// read dumps all of them and the classes of HTB with their counters, and differences these. still
+// means that nothing was announced since the previous reading.
+func (s *qdiscs) read(
+	conn *netlink.Conn,
+	links map[int32]*link,
+	o *collect.Out,
+	read uint32,
+	still bool,
+) error {
 	s.round++
 	if still && s.idle {
-		// noqueue never sees a packet (__dev_queue_xmit in net/core/dev.c), so its counters stay 0.
+		// noqueue never has a packet (__dev_queue_xmit in net/core/dev.c), so its counters stay 0.
 		for _, q := range s.order {
 			q.round = s.round
 			q.difference(o, true, read)
@@ -236,7 +255,7 @@ func (s *qdiscs) read(conn *netlink.Conn, links map[int32]*link, o *collect.Out,
 		s.askClass.Begin(unix.RTM_GETTCLASS, 0)
 		native.PutUint32(s.askClass.Extend(sizeofTC)[4:], uint32(index))
 		if err := conn.DumpRetry(&s.askClass, 3, s.restart, s.take); err != nil {
-			interrupted = true // the device is just going, or its classes are being changed
+			interrupted = true // the device is being removed, or its classes are being changed
 		}
 	}
 	for key, q := range s.all {
@@ -277,7 +296,7 @@ func compareQdiscs(a, b *qdisc) int {
 		return 1
 	}
 	if a.key.parent != b.key.parent {
-		if a.key.parent > b.key.parent { // root, then ingress, then what is below
+		if a.key.parent > b.key.parent { // root, then ingress, then those below
 			return -1
 		}
 		return 1
@@ -292,9 +311,30 @@ func (q *qdisc) difference(o *collect.Out, seen bool, read uint32) {
 	q.fresh = seen && (q.compared != 0 && q.compared == read-1 || o.First && o.SinceBoot)
 	if q.fresh {
 		d := &q.delta
-		d.bytes, d.packets = grown(o, q.last.bytes, q.now.bytes), grown(o, q.last.packets, q.now.packets)
-		d.drops, d.overlimits, d.requeues = grown32(o, q.last.drops, q.now.drops), grown32(o, q.last.overlimit, q.now.overlimit), grown32(o, q.last.requeues, q.now.requeues)
-		if q.now.bytes < q.last.bytes { // made anew with the same handle: the others say nothing either
+		d.bytes, d.packets = grown(
+			o,
+			q.last.bytes,
+			q.now.bytes,
+		), grown(
+			o,
+			q.last.packets,
+			q.now.packets,
+		)
+		d.drops, d.overlimits, d.requeues = grown32(
+			o,
+			q.last.drops,
+			q.now.drops,
+		), grown32(
+			o,
+			q.last.overlimit,
+			q.now.overlimit,
+		), grown32(
+			o,
+			q.last.requeues,
+			q.now.requeues,
+		)
+		// made again with the same handle: the other counters are not comparable either
+		if q.now.bytes < q.last.bytes {
 			d.packets, d.drops, d.overlimits, d.requeues = measure.NaN, measure.NaN, measure.NaN, measure.NaN
 		}
 	}
@@ -303,8 +343,8 @@ func (q *qdisc) difference(o *collect.Out, seen bool, read uint32) {
 	}
 }
 
-// grown32 is grown for a counter of the kernel that has 32 bits and wraps on every machine. A step of more than half its range is a
-// reset: four thousand million events do not happen between two readings.
+// grown32 is grown for a 32-bit counter of the kernel, which wraps on every machine. A step of more
+// than half its range is a reset: there are not 2^31 events between two readings.
 func grown32(o *collect.Out, last, now uint32) float64 {
 	if d := now - last; d < 1<<31 {
 		return float64(d)
@@ -325,10 +365,12 @@ func (s *qdiscs) shape(links map[int32]*link) {
 	}
 }
 
-// reach gives the bit/s that a discipline lets through at most, 0 where it sets no bound: the rate of tbf, cake and netem and what
-// is inside them; for HTB the ceilings of its classes at the top, or what the classes and disciplines below them let through if that is
-// less, if what no filter classified gets into a class; the
-// sum over the parts of mq and prio if each has a bound.
+// reach returns the bit/s that a discipline lets through at most, 0 if it sets no bound:
+//
+//   - tbf, cake and netem: their rate, or that of what is inside them
+//   - mq and prio: the sum over their parts, if each has a bound
+//   - HTB: the ceilings of its top classes, or what the classes and disciplines below let through
+//     if that is less. It has a bound only if unclassified packets get into a class.
 func (s *qdiscs) reach(q *qdisc, depth int) float64 {
 	if depth == 0 {
 		return 0
@@ -365,11 +407,11 @@ func (s *qdiscs) reach(q *qdisc, depth int) float64 {
 // mostLevels is how deep classes of HTB nest (TC_HTB_MAXDEPTH).
 const mostLevels = 8
 
-// reachHTB is reach for HTB. Only classes without classes send (htb_classify), so a class whose leaves have lower ceilings, all together,
-// never comes to its own.
+// reachHTB is reach for HTB. Only classes without classes send (htb_classify). So a class whose
+// leaves together have a lower ceiling never reaches its own.
 func (s *qdiscs) reachHTB(q *qdisc, depth int) float64 {
 	var classes []*qdisc
-	within := map[uint32]float64{} // of a class: what is inside lets through; not there where that is no bound
+	within := map[uint32]float64{} // of a class: what is inside lets through; missing: no bound
 	caught := q.caught
 	for _, c := range s.order {
 		switch {
@@ -410,9 +452,10 @@ func (s *qdiscs) reachHTB(q *qdisc, depth int) float64 {
 	return bound
 }
 
-// below says whether q hangs at a class of p.
+// below reports whether q is attached to a class of p.
 func (q *qdisc) below(p *qdisc) bool {
-	return q != p && q.key.index == p.key.index && q.key.parent < tcIngress && p.key.handle != 0 && q.key.parent&tcMajor == p.key.handle&tcMajor
+	return q != p && q.key.index == p.key.index && q.key.parent < tcIngress && p.key.handle != 0 &&
+		q.key.parent&tcMajor == p.key.handle&tcMajor
 }
 
 type qdiscTables struct {
@@ -420,8 +463,18 @@ type qdiscTables struct {
 }
 
 func qdiscTablesOf(o *collect.Out) qdiscTables {
-	return qdiscTables{o.Table("net.qdisc.bytes"), o.Table("net.qdisc.packets"), o.Table("net.qdisc.drops"), o.Table("net.qdisc.overlimits"),
-		o.Table("net.qdisc.requeues"), o.Table("net.qdisc.backlog"), o.Table("net.qdisc.queue"), o.Table("net.qdisc.rate")}
+	return qdiscTables{
+		o.Table("net.qdisc.bytes"),
+		o.Table("net.qdisc.packets"),
+		o.Table("net.qdisc.drops"),
+		o.Table("net.qdisc.overlimits"),
+		o.Table(
+			"net.qdisc.requeues",
+		),
+		o.Table("net.qdisc.backlog"),
+		o.Table("net.qdisc.queue"),
+		o.Table("net.qdisc.rate"),
+	}
 }
 
 func (t *qdiscTables) any() bool { return *t != qdiscTables{} }
@@ -441,7 +494,13 @@ func (s *qdiscs) emit(t *qdiscTables, o *collect.Out, read uint32) {
 		}
 		if q.epoch != o.Epoch || q.labels[1] != l.device {
 			q.epoch = o.Epoch
-			q.labels = [5]label{l.ns, l.device, o.Label(q.kind), o.Label(handleWord(q.key.handle)), o.Label(q.parentWord())}
+			q.labels = [5]label{
+				l.ns,
+				l.device,
+				o.Label(q.kind),
+				o.Label(handleWord(q.key.handle)),
+				o.Label(q.parentWord()),
+			}
 		}
 		k := q.labels[:]
 		if q.fresh {
@@ -459,7 +518,7 @@ func (s *qdiscs) emit(t *qdiscTables, o *collect.Out, read uint32) {
 	}
 }
 
-// handleWord gives a handle as tc(8) has it: "8001:" for a discipline, "1:10" for a class.
+// handleWord returns a handle in tc(8)'s spelling: "8001:" for a discipline, "1:10" for a class.
 func handleWord(h uint32) string {
 	s := strconv.FormatUint(uint64(h>>16), 16) + ":"
 	if h&^tcMajor != 0 {
@@ -468,8 +527,8 @@ func handleWord(h uint32) string {
 	return s
 }
 
-// parentWord gives "root", "ingress" or the handle above. A class at the top of its discipline has that one's handle, so that
-// parent = "root" finds one row a device.
+// parentWord returns "root", "ingress" or the handle above. A class at the top of its discipline
+// has that discipline's handle, so that parent = "root" selects one row for each device.
 func (q *qdisc) parentWord() string {
 	switch {
 	case q.key.class && q.key.parent == tcRoot:

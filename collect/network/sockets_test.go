@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bindSockets opens one socket for each use of a device that sockets can be, in the calling thread's namespace.
+// bindSockets opens one socket for each use of a device by sockets, in the calling thread's
+// namespace.
 func bindSockets(t testing.TB, device string) error {
 	var ifindex uint32
 	open := func(family, kind, protocol int) (int, error) {
@@ -16,7 +17,8 @@ func bindSockets(t testing.TB, device string) error {
 		}
 		return fd, err
 	}
-	be16 := func(v uint16) uint16 { return v<<8 | v>>8 } // this test is not run on big-endian machines
+	// this test does not run on big-endian machines
+	be16 := func(v uint16) uint16 { return v<<8 | v>>8 }
 	tcp, err := open(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return err
@@ -29,7 +31,7 @@ func bindSockets(t testing.TB, device string) error {
 		return err
 	}
 	ifindex = req.Uint32()
-	// A listener and a UDP socket bound to the device, and one listener that is not.
+	// A listener and a UDP socket bound to the device, and an unbound listener.
 	if err := unix.BindToDevice(tcp, device); err != nil {
 		return err
 	}

@@ -10,24 +10,53 @@ import (
 	"culprit/measure"
 )
 
-// Softnet reads /proc/net/softnet_stat: what each CPU did with received packets. The file is the same in every network
-// namespace: it counts for the host.
+// Softnet reads /proc/net/softnet_stat: what each CPU did with received packets. The file is the
+// same in every network namespace.
 type Softnet struct{}
 
-// Stats lists the columns that mean something.
+// Stats returns the columns that are in use.
 func (Softnet) Stats() []measure.Stat {
 	cpu := []measure.Field{{Name: "cpu", Type: measure.Number, Help: "CPU number"}}
 	return []measure.Stat{
-		{ID: "softnet.packets", Kind: measure.Delta, Unit: measure.Packets, Help: "packets taken in (/proc/net/softnet_stat column 1)", Fields: cpu},
-		{ID: "softnet.drops", Kind: measure.Delta, Unit: measure.Packets, Help: "packets dropped because the CPU's backlog was full, net.core.netdev_max_backlog (column 2)", Fields: cpu},
-		{ID: "softnet.squeezes", Kind: measure.Delta, Unit: measure.Events, Help: "times that receiving stopped with work left, out of budget or time (column 3)", Fields: cpu},
-		{ID: "softnet.rps", Kind: measure.Delta, Unit: measure.Events, Help: "times that another CPU woke this one to take packets, RPS (column 10)", Fields: cpu},
-		{ID: "softnet.flowlimit", Kind: measure.Delta, Unit: measure.Packets, Help: "packets dropped because their flow had too much of a filling backlog (column 11)", Fields: cpu},
-		{ID: "softnet.backlog", Kind: measure.Level, Unit: measure.Packets, Help: "packets waiting in the CPU's backlog (column 12, since 5.10)", Fields: cpu},
+		{
+			ID:     "softnet.packets",
+			Kind:   measure.Delta,
+			Unit:   measure.Packets,
+			Help:   "packets received (/proc/net/softnet_stat column 1)",
+			Fields: cpu,
+		},
+		{ID: "softnet.drops", Kind: measure.Delta, Unit: measure.Packets, Help: "packets " +
+			"dropped because the CPU's backlog was full, net.core.netdev_max_backlog (column 2)", Fields: cpu},
+		{
+			ID:   "softnet.squeezes",
+			Kind: measure.Delta,
+			Unit: measure.Events,
+			Help: "times that receiving stopped with work left, because its budget or time " +
+				"was used up (column 3)",
+			Fields: cpu,
+		},
+		{ID: "softnet.rps", Kind: measure.Delta, Unit: measure.Events, Help: "times that " +
+			"another CPU woke this one to process packets, RPS (column 10)", Fields: cpu},
+		{
+			ID:   "softnet.flowlimit",
+			Kind: measure.Delta,
+			Unit: measure.Packets,
+			Help: "packets dropped because their flow had too large a part of a filling " +
+				"backlog (column 11)",
+			Fields: cpu,
+		},
+		{
+			ID:     "softnet.backlog",
+			Kind:   measure.Level,
+			Unit:   measure.Packets,
+			Help:   "packets waiting in the CPU's backlog (column 12, since 5.10)",
+			Fields: cpu,
+		},
 	}
 }
 
-// Open opens /proc/net/softnet_stat.
+// Open opens /proc/net/softnet_stat. An error means that nothing can be measured. The caller closes
+// the Reading.
 func (Softnet) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	f, err := proc.OpenProc(env.Root, "net/softnet_stat")
 	if err != nil {
@@ -41,7 +70,7 @@ type softnetReading struct {
 	root    kernel.Root
 	last    collect.Counters[int]
 	numbers collect.NumberLabels
-	online  []int // only where the file does not say which CPU a line is of
+	online  []int // only used if the lines do not have the CPU
 	buf     []byte
 }
 
@@ -49,12 +78,14 @@ type softnetReading struct {
 type softnetLine struct {
 	packets, drops, squeezes, rps, flowlimit uint64
 	backlog                                  uint64
-	cpu                                      int // -1: the line does not say
+	cpu                                      int // -1: not in the line
 	columns                                  int
 }
 
-// parseSoftnetLine reads one line of hexadecimal numbers. Columns, net/core/net-procfs.c: 1 packets 2 drops 3 squeezes, 4-9 unused now,
-// 10 rps (2.6.37), 11 flow limit (3.11), 12 backlog and 13 cpu (5.10), 14 and 15 the backlog's two halves (6.4).
+// parseSoftnetLine parses one line of hexadecimal numbers. The columns (net/core/net-procfs.c):
+//
+//	1 packets  2 drops  3 squeezes  4-9 unused  10 rps (Linux 2.6.37)  11 flow limit (3.11)
+//	12 backlog and 13 cpu (5.10)  14 and 15 the two halves of the backlog (6.4)
 func parseSoftnetLine(line []byte) (l softnetLine, ok bool) {
 	c := proc.Scan(line)
 	l.cpu = -1
@@ -87,7 +118,8 @@ func parseSoftnetLine(line []byte) (l softnetLine, ok bool) {
 	return l, c.Err() == nil && l.columns > 0
 }
 
-// Columns of /proc/net/softnet_stat, from 1: of packets, drops, squeezes, rps, flow limit; and of the backlog.
+// Columns of /proc/net/softnet_stat, from 1: packets, drops, squeezes, rps, flow limit; and the
+// backlog.
 var softnetColumns = [...]int{1, 2, 3, 10, 11}
 
 const softnetBacklog = 12
@@ -97,8 +129,20 @@ func (r *softnetReading) Read(out *collect.Out) error {
 	if err != nil {
 		return err
 	}
-	packets, drops, squeezes := out.Table("softnet.packets"), out.Table("softnet.drops"), out.Table("softnet.squeezes")
-	rps, flowlimit, backlog := out.Table("softnet.rps"), out.Table("softnet.flowlimit"), out.Table("softnet.backlog")
+	packets, drops, squeezes := out.Table(
+		"softnet.packets",
+	), out.Table(
+		"softnet.drops",
+	), out.Table(
+		"softnet.squeezes",
+	)
+	rps, flowlimit, backlog := out.Table(
+		"softnet.rps",
+	), out.Table(
+		"softnet.flowlimit",
+	), out.Table(
+		"softnet.backlog",
+	)
 	r.online = r.online[:0]
 	lines := 0
 	for i := 0; len(b) > 0; i++ {
@@ -109,9 +153,10 @@ func (r *softnetReading) Read(out *collect.Out) error {
 			continue
 		}
 		lines++
-		if l.cpu < 0 { // before 5.10: one line for each CPU on line, in their order
+		if l.cpu < 0 { // before Linux 5.10: one line for each online CPU, in their order
 			if l.cpu = r.nth(i); l.cpu < 0 {
-				packets.Note("/proc/net/softnet_stat does not say which CPU a line is of, nor does /sys/devices/system/cpu/online")
+				packets.Note("/proc/net/softnet_stat does not have the CPU of a line, and " +
+					"/sys/devices/system/cpu/online is unreadable")
 				continue
 			}
 		}
@@ -142,7 +187,7 @@ func (r *softnetReading) Read(out *collect.Out) error {
 
 var errNoSoftnet = errors.New("read /proc/net/softnet_stat: no line of a CPU in it")
 
-// nth gives the nth CPU on line, -1 when there is none.
+// nth returns the nth online CPU, -1 if there is none.
 func (r *softnetReading) nth(n int) int {
 	if len(r.online) == 0 {
 		var err error

@@ -19,43 +19,72 @@ import (
 type use int
 
 const (
-	useAddress        use = iota // unicast addresses of its own, but for link-local ones, which every device gets
-	useRoute                     // routes out of it that somebody added: by hand, DHCP, a routing daemon, a router advertisement
-	useConnected                 // routes that came with an address (protocol kernel)
-	useNeighbour                 // hosts that were found on it
-	useMaster                    // 1: it is a port of a bridge, bond, VRF ...
-	useUpper                     // devices on top of it: VLAN, macvlan, tunnels bound to it; also in other namespaces, where those are looked at
-	usePacketSocket              // packet sockets that take every protocol, bound to it or to all devices: tcpdump and the like
-	usePacketProtocol            // packet sockets that take one protocol: DHCP clients, LLDP daemons
-	useBoundSocket               // listening TCP and any UDP sockets bound to it (SO_BINDTODEVICE)
-	useMulticast                 // IPv4 multicast groups joined on it, but for 224.0.0.1
-	usePromiscuous               // those who asked it to be promiscuous
-	useXDP                       // 1: an XDP program is attached
-	useTC                        // filters on its ingress
+	// its unicast addresses, except link-local ones, which every device has
+	useAddress use = iota
+	// routes out of it that were added: by hand, DHCP, a routing daemon, a router advertisement
+	useRoute
+	// routes that came with an address (protocol kernel)
+	useConnected
+	// hosts that were found on it
+	useNeighbour
+	// 1: it is a port of a bridge, bond, VRF ...
+	useMaster
+	// devices on top of it: VLAN, macvlan, tunnels bound to it; also in other namespaces that are
+	// read
+	useUpper
+	// packet sockets for all protocols, bound to it or to all devices: tcpdump and similar
+	usePacketSocket
+	// packet sockets for one protocol: DHCP clients, LLDP daemons
+	usePacketProtocol
+	// listening TCP and any UDP sockets bound to it (SO_BINDTODEVICE)
+	useBoundSocket
+	// IPv4 multicast groups joined on it, except 224.0.0.1
+	useMulticast
+	// how often promiscuous mode was requested
+	usePromiscuous
+	// 1: an XDP program is attached
+	useXDP
+	// filters on its ingress
+	useTC
 	useKinds
 )
 
 func (u use) String() string {
-	words := [...]string{"address", "route", "connected", "neighbour", "master", "upper", "packet-socket", "packet-protocol", "bound-socket",
-		"multicast", "promiscuous", "xdp", "tc"}
+	words := [...]string{
+		"address",
+		"route",
+		"connected",
+		"neighbour",
+		"master",
+		"upper",
+		"packet-socket",
+		"packet-protocol",
+		"bound-socket",
+		"multicast",
+		"promiscuous",
+		"xdp",
+		"tc",
+	}
 	return words[u]
 }
 
-const usesHelp = "what gives a device a reason to receive, by kind, 0 where there is none: address (unicast, not link-local), route (added by somebody), connected " +
-	"(came with an address), neighbour (hosts found on it), master, upper (VLANs, macvlans ... on it), packet-socket (sniffers), packet-protocol (DHCP, LLDP), " +
-	"bound-socket (TCP listeners, UDP), multicast (IPv4 groups), promiscuous, xdp, tc (ingress filters)"
+const usesHelp = "reasons for a device to receive, by kind, 0 if there is none: address " +
+	"(unicast, not link-local), route (added), connected (came with an address), neighbour " +
+	"(hosts found on it), master, upper (VLANs, macvlans ... on it), packet-socket (sniffers), " +
+	"packet-protocol (DHCP, LLDP), bound-socket (TCP listeners, UDP), multicast (IPv4 groups), " +
+	"promiscuous, xdp, tc (ingress filters)"
 
-// uses finds the uses of the devices of one namespace. They are counted when an event says that something changed, and every
+// uses counts the uses of the devices of one namespace. It counts again after an event, and every
 // stillFacts for what has no event.
 type uses struct {
 	space        *collect.Namespace[*devices]
 	diag         *netlink.Conn
 	packet, igmp *proc.File
-	lacks        [useKinds]string // why a kind can't be counted
+	lacks        [useKinds]string // why a kind cannot be counted
 	when         time.Time
 	pace         pace // routes and neighbours of a large router
 	counts       map[int32]*[useKinds]float64
-	everywhere   [useKinds]float64 // packet sockets bound to no device take from all
+	everywhere   [useKinds]float64 // packet sockets bound to no device, which receive from all
 
 	askRoutes, askNeighbours, askSockets, askTC netlink.Request
 	onRoute, onNeighbour, onSocket, onFilter    func(uint16, []byte) error
@@ -64,13 +93,13 @@ type uses struct {
 	labels                                      [useKinds]label
 }
 
-// open gets the sockets and files; it is called inside the namespace.
+// open opens the sockets and files. It must be called inside the namespace.
 func (u *uses) open(s *collect.Namespace[*devices]) {
 	u.space, u.epoch = s, -1
 	u.counts = map[int32]*[useKinds]float64{}
 	var err error
 	if u.packet, err = s.OpenProc("net/packet"); err != nil && !errors.Is(err, measure.ErrDenied) {
-		u.packet = nil // no packet sockets in this kernel
+		u.packet = nil // this kernel has no packet sockets
 	} else if err != nil {
 		u.lacks[usePacketSocket] = err.Error()
 		u.lacks[usePacketProtocol] = err.Error()
@@ -100,7 +129,7 @@ func (u *uses) of(index int32) *[useKinds]float64 {
 	return c
 }
 
-// refresh counts again when something changed or it is time.
+// refresh counts again if something changed or it is time.
 func (u *uses) refresh(d *devices, now time.Time) {
 	changed := d.stale.routes || d.stale.qdiscs || d.usesStale
 	if !changed && now.Sub(u.when) < stillFacts || !u.pace.due(now) {
@@ -123,18 +152,22 @@ func (u *uses) refresh(d *devices, now time.Time) {
 	for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 		u.askRoutes.Begin(unix.RTM_GETROUTE, 0)
 		u.askRoutes.Extend(unix.SizeofRtMsg)[0] = family
-		if err := d.routes.Dump(&u.askRoutes, u.onRoute); err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
+		if err := d.routes.Dump(&u.askRoutes, u.onRoute); err != nil &&
+			!errors.Is(err, netlink.ErrInterrupted) &&
+			!errors.Is(err, measure.ErrUnsupported) {
 			u.lacks[useRoute], u.lacks[useConnected] = err.Error(), err.Error()
 		}
 	}
 	u.askNeighbours.Begin(unix.RTM_GETNEIGH, 0)
 	u.askNeighbours.Extend(unix.SizeofNdMsg)
-	if err := d.routes.Dump(&u.askNeighbours, u.onNeighbour); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
+	if err := d.routes.Dump(&u.askNeighbours, u.onNeighbour); err != nil &&
+		!errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useNeighbour] = err.Error()
 	}
 	u.pace.took(began)
 	for i := range d.addresses {
-		if a := &d.addresses[i]; a.scope == unix.RT_SCOPE_UNIVERSE || a.scope == unix.RT_SCOPE_SITE {
+		if a := &d.addresses[i]; a.scope == unix.RT_SCOPE_UNIVERSE ||
+			a.scope == unix.RT_SCOPE_SITE {
 			u.of(a.index)[useAddress]++
 		}
 	}
@@ -147,7 +180,8 @@ func (u *uses) refresh(d *devices, now time.Time) {
 	u.readSockets()
 }
 
-// takeRoute reads an RTM_NEWROUTE: struct rtmsg (u8 family, dst_len, src_len, tos, table, protocol, scope, type, u32 flags) and attributes.
+// takeRoute parses an RTM_NEWROUTE: struct rtmsg (u8 family, dst_len, src_len, tos, table,
+// protocol, scope, type, u32 flags) and attributes.
 func (u *uses) takeRoute(typ uint16, payload []byte) error {
 	if typ != unix.RTM_NEWROUTE {
 		return nil
@@ -162,7 +196,8 @@ func (u *uses) takeRoute(typ uint16, payload []byte) error {
 	return nil
 }
 
-// parseRoute calls f for each device that a unicast route leaves by. Routes that every device gets by itself (fe80::/64) are left out.
+// parseRoute calls f for each device of a unicast route. It leaves out routes that every device has
+// (fe80::/64).
 func parseRoute(payload []byte, f func(index int32, connected bool)) {
 	if len(payload) < unix.SizeofRtMsg || payload[7] != unix.RTN_UNICAST {
 		return
@@ -202,20 +237,24 @@ func parseRoute(payload []byte, f func(index int32, connected bool)) {
 	}
 }
 
-// takeNeighbour reads an RTM_NEWNEIGH: struct ndmsg (u8 family, 3 bytes, s32 index, u16 state, u8 flags, u8 type).
+// takeNeighbour parses an RTM_NEWNEIGH: struct ndmsg (u8 family, 3 bytes, s32 index, u16 state, u8
+// flags, u8 type).
 func (u *uses) takeNeighbour(typ uint16, payload []byte) error {
 	const alive = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
-	if typ != unix.RTM_NEWNEIGH || len(payload) < unix.SizeofNdMsg || payload[11] != unix.RTN_UNICAST {
+	if typ != unix.RTM_NEWNEIGH || len(payload) < unix.SizeofNdMsg ||
+		payload[11] != unix.RTN_UNICAST {
 		return nil
 	}
-	if f := payload[0]; f != unix.AF_INET && f != unix.AF_INET6 || native.Uint16(payload[8:])&alive == 0 {
+	if f := payload[0]; f != unix.AF_INET && f != unix.AF_INET6 ||
+		native.Uint16(payload[8:])&alive == 0 {
 		return nil
 	}
 	u.of(int32(native.Uint32(payload[4:])))[useNeighbour]++
 	return nil
 }
 
-// countFilters counts the filters on the ingress of a device: clsact has two places, ingress itself is one.
+// countFilters counts the filters on the ingress of a device: clsact has two hooks, ingress has
+// one.
 func (u *uses) countFilters(d *devices, q *qdisc) {
 	parent := q.key.handle
 	if q.kind == "clsact" {
@@ -226,7 +265,8 @@ func (u *uses) countFilters(d *devices, q *qdisc) {
 	native.PutUint32(h[4:], uint32(q.key.index))
 	native.PutUint32(h[12:], parent)
 	u.filters = 0
-	if err := d.routes.Dump(&u.askTC, u.onFilter); err != nil && !errors.Is(err, netlink.ErrInterrupted) {
+	if err := d.routes.Dump(&u.askTC, u.onFilter); err != nil &&
+		!errors.Is(err, netlink.ErrInterrupted) {
 		u.lacks[useTC] = err.Error()
 	}
 	u.of(q.key.index)[useTC] += u.filters
@@ -239,8 +279,8 @@ func (u *uses) takeFilter(typ uint16, payload []byte) error {
 	return nil
 }
 
-// isFilter tells a filter from the head of a list of filters, which has no handle, and from a hash table of u32, whose handle has no
-// node number.
+// isFilter distinguishes a filter from the head of a list of filters, which has no handle, and from
+// a hash table of u32, whose handle has no node number.
 func isFilter(payload []byte) bool {
 	if len(payload) < sizeofTC {
 		return false
@@ -286,8 +326,9 @@ func (u *uses) readFiles() {
 	}
 }
 
-// parsePackets reads /proc/net/packet: sk RefCnt Type Proto Iface R Rmem User Inode. f gets each socket that receives: its device (0: all)
-// and whether it takes all protocols (ETH_P_ALL).
+// parsePackets parses /proc/net/packet: sk RefCnt Type Proto Iface R Rmem User Inode. It calls f
+// with the device (0: all) of each socket that receives, and whether it receives all protocols
+// (ETH_P_ALL).
 func parsePackets(b []byte, f func(index int32, all bool)) {
 	c := proc.Scan(b)
 	for c.NextLine() && !c.End() {
@@ -300,8 +341,9 @@ func parsePackets(b []byte, f func(index int32, all bool)) {
 	}
 }
 
-// parseIGMP reads /proc/net/igmp: a line for each device, with its index in front, then its groups, indented, in
-// hexadecimal of the machine's byte order. f gets the device of each group but 224.0.0.1, which all join.
+// parseIGMP parses /proc/net/igmp: a line for each device, beginning with its index, then its
+// groups, indented, in hexadecimal of the machine's byte order. It calls f with the device of each
+// group except 224.0.0.1, which all devices join.
 func parseIGMP(b []byte, f func(index int32)) {
 	var index uint64
 	c := proc.Scan(b)
@@ -326,8 +368,9 @@ func parseIGMP(b []byte, f func(index int32)) {
 	}
 }
 
-// readSockets counts sockets that are bound to a device. The kernel filters them by a little program in the request, so that only
-// they are sent; listening sockets and UDP only, for established ones are reached by their routes.
+// readSockets counts sockets that are bound to a device. A small program in the request lets the
+// kernel send only those. It reads listening TCP and UDP sockets; established ones are reached by
+// their routes.
 func (u *uses) readSockets() {
 	if u.diag == nil {
 		return
@@ -336,16 +379,20 @@ func (u *uses) readSockets() {
 	for _, protocol := range [...]uint8{unix.IPPROTO_TCP, unix.IPPROTO_UDP} {
 		for _, family := range [...]uint8{unix.AF_INET, unix.AF_INET6} {
 			boundRequest(&u.askSockets, family, protocol)
-			if err := u.diag.Dump(&u.askSockets, u.onSocket); err != nil && !errors.Is(err, netlink.ErrInterrupted) && !errors.Is(err, measure.ErrUnsupported) {
+			if err := u.diag.Dump(&u.askSockets, u.onSocket); err != nil &&
+				!errors.Is(err, netlink.ErrInterrupted) &&
+				!errors.Is(err, measure.ErrUnsupported) {
 				u.lacks[useBoundSocket] = err.Error()
 			}
 		}
 	}
 }
 
-// boundRequest asks sock_diag(7) for sockets whose bound device is not 0: struct inet_diag_req_v2 (u8 family, protocol, ext, pad, u32 states,
-// 48 bytes of socket identity) and INET_DIAG_REQ_BYTECODE, of struct inet_diag_bc_op (u8 code, yes, u16 no). A program accepts where it
-// ends at its last byte, and refuses where it jumps 4 beyond; only a no may do that (inet_diag_bc_audit):
+// boundRequest asks sock_diag(7) for sockets whose bound device is not 0: struct inet_diag_req_v2
+// (u8 family, protocol, ext, pad, u32 states, 48 bytes of socket identity) and
+// INET_DIAG_REQ_BYTECODE, with struct inet_diag_bc_op (u8 code, yes, u16 no). A program accepts if
+// it ends at its last byte, and refuses if it jumps 4 beyond. Only a no may do that
+// (inet_diag_bc_audit):
 //
 //	0  DEV_COND yes 8, no 12 | index 0    bound to nothing: to 8; else to the end
 //	8  JMP      yes 4, no 8               takes no, always: refuse
@@ -367,7 +414,7 @@ func boundRequest(q *netlink.Request, family, protocol uint8) {
 	q.Attr(1, program[:])
 }
 
-// takeSocket reads struct inet_diag_msg: the bound device is 40 bytes in.
+// takeSocket parses struct inet_diag_msg: the bound device is at 40.
 func (u *uses) takeSocket(typ uint16, payload []byte) error {
 	if typ != unix.SOCK_DIAG_BY_FAMILY || len(payload) < 44 {
 		return nil
@@ -388,11 +435,19 @@ func (u *uses) emit(table *collect.Table, o *collect.Out, d *devices, read uint3
 	}
 	for k, why := range u.lacks {
 		if why != "" {
-			table.Note(fmt.Sprintf("uses of kind %s%s are not known: %s", use(k), d.space.Of(), strings.TrimSpace(why)))
+			table.Note(
+				fmt.Sprintf(
+					"uses of kind %s%s are not known: %s",
+					use(k),
+					d.space.Of(),
+					strings.TrimSpace(why),
+				),
+			)
 		}
 	}
 	if u.pace.rests {
-		table.Note("routes or neighbours are so many that uses of devices are counted only now and then")
+		table.Note("routes or neighbours are so many that uses of devices are counted only now " +
+			"and then")
 	}
 	var none [useKinds]float64
 	for _, l := range d.order {

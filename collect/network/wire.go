@@ -7,14 +7,14 @@ import (
 	"culprit/measure"
 )
 
-// What a frame of Ethernet takes on the wire beside the bytes that the kernel counts (IEEE 802.3: preamble and start 8, FCS 4, gap 12),
-// and the least that it counts of one (64 with FCS).
+// Bytes of an Ethernet frame on the wire besides those that the kernel counts (IEEE 802.3: preamble
+// and start 8, FCS 4, gap 12), and the least that it counts of one (64 with FCS).
 const (
 	wireOverhead = 24
 	wireLeast    = 60
 )
 
-// What stands in front of the payload of a TCP segment: Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
+// Headers before the payload of a TCP segment: Ethernet 14, IPv4 20, TCP 20 and its timestamps 12.
 const (
 	etherHeader   = 14
 	vlanHeader    = 4
@@ -22,16 +22,19 @@ const (
 	segmentHeader = etherHeader + tcpHeaders
 )
 
-// tapDefault is the speed of a tap that nobody set (tun_default_link_ksettings), since it is no longer 10 Mbit/s.
+// tapDefault is the speed of a tap that was not set (tun_default_link_ksettings), on kernels where
+// it is not 10 Mbit/s.
 const tapDefault = 10e9
 
-const wireHelp = "estimated bytes on the wire. Sent through a queueing discipline that counts: its bytes (headers of every segment of a GSO super-frame) " +
-	"+ 24 a segment; else bytes + 24 a frame, at least 84 a frame; where the mean frame is longer than MTU + 18, the frames are " +
-	"super-frames of (bytes - 66*packets)/(MTU - 52) segments, each with 66 B of headers and 24 B (preamble, FCS, gap). Where a queueing discipline " +
-	"sets the capacity, the 24 and 84 are left out, as it counts. Loopback and tunnels: bytes"
+const wireHelp = "estimated bytes on the wire. Sent through a queueing discipline that counts: " +
+	"its bytes (headers of every segment of a GSO super-frame) + 24 for each segment; else " +
+	"bytes + 24 for each frame, at least 84 for each frame; if the mean frame is longer than " +
+	"MTU + 18, the frames are super-frames of (bytes - 66*packets)/(MTU - 52) segments, each " +
+	"with 66 B of headers and 24 B (preamble, FCS, gap). If a queueing discipline sets the " +
+	"capacity, 24 and 84 are left out, as it does. Loopback and tunnels: bytes"
 
-// wireBytes estimates the bytes on the wire of frames that the device counted; the formula is wireHelp's. It is a little low (at most 6 %)
-// where small packets hide super-frames in the mean.
+// wireBytes estimates the bytes on the wire of frames that the device counted, by the formula of
+// wireHelp. It is at most 6 % too low if small packets hide super-frames in the mean.
 //
 //	65,226 B in 1 packet, MTU 1500: 45 segments of 1,448 + 66 + 24 = 69,210 B
 func wireBytes(bytes, packets float64, mtu uint32, overhead, least float64) float64 {
@@ -48,11 +51,16 @@ func wireBytes(bytes, packets float64, mtu uint32, overhead, least float64) floa
 	return math.Max(bytes, least*packets) + overhead*packets
 }
 
-// speed gives the negotiated bit/s of a device, 0 when it is unknown. Drivers of virtual devices make one up: veth always says
-// 10 Gbit/s, a bridge its ports' greatest, tap 10 Mbit/s (10 Gbit/s on newer kernels) until somebody sets another by ethtool -s, which
-// can't be told from one who sets the same: 10 Mbit/s is not believed, 10 Gbit/s is, with a note. A VLAN and its like repeat
-// what the device below says, a VXLAN what the device says that it sends over (vxlan_get_link_ksettings), a bond adds up its ports:
-// they are worth what those are worth. A device that carried more than its speed has none.
+// speed returns the negotiated bit/s of a device, 0 if unknown.
+//
+// Drivers of virtual devices invent a speed. veth always reports 10 Gbit/s, a bridge the highest of
+// its ports. tap reports 10 Mbit/s (10 Gbit/s on newer kernels) until another speed is set by
+// ethtool -s. The same speed could have been set, so 10 Mbit/s counts as unknown, and 10 Gbit/s
+// counts with a note.
+//
+// A VLAN or similar repeats the speed of the device below, a VXLAN that of the device that it sends
+// over (vxlan_get_link_ksettings), and a bond adds up its ports. Their speed is known if that of
+// those devices is. A device that carried more than its speed has none.
 func (d *devices) speed(l *link) float64 { return d.speedAt(l, 8) }
 
 func (d *devices) speedAt(l *link, depth int) float64 {
@@ -77,7 +85,7 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 		if l.lower == 0 && l.over == 0 {
 			break
 		}
-		// A VLAN, macvlan or VXLAN over a device that can't be judged from here has no speed either.
+		// A VLAN, macvlan or VXLAN over a device whose speed is not known here has no speed either.
 		if l.below == nil || l.belowIn.speedAt(l.below, depth-1) == 0 {
 			return 0
 		}
@@ -85,13 +93,13 @@ func (d *devices) speedAt(l *link, depth int) float64 {
 	return float64(mbps) * 1e6
 }
 
-// limit is the least that bounds one direction of a device, and where that is known from.
+// limit is the lowest bound of one direction of a device, and its source.
 type limit struct {
-	bps  float64 // NaN unknown
-	from int     // place in boundWords
+	bps  float64 // NaN: unknown
+	from int     // index in boundWords
 }
 
-// boundWords say where a capacity is known from.
+// boundWords are the sources of a capacity.
 var boundWords = [...]string{"unknown", "ethtool", "qdisc"}
 
 const (
@@ -122,17 +130,19 @@ func (d *devices) emitWire(n *netDevices, o *collect.Out, l *link) {
 		return
 	}
 	s := d.speed(l)
-	if seconds := o.Over().Seconds(); s > 0 && l.fresh && seconds > 0.5 && 8*max(l.delta[rxBytes], l.delta[txBytes]) > 1.1*s*seconds {
+	if seconds := o.Over().Seconds(); s > 0 && l.fresh && seconds > 0.5 &&
+		8*max(l.delta[rxBytes], l.delta[txBytes]) > 1.1*s*seconds {
 		l.outran, s = true, 0
 	}
 	if s > 0 {
 		t.speed.Put(s, l.ns, l.device)
 	}
 	if l.outran {
-		t.note(l.name + " carried more than the speed that its driver tells: the speed is left out")
+		t.note(l.name + " carried more than the speed that its driver reports: the speed is " +
+			"left out")
 	}
 	if l.kind == "tun" && s == tapDefault {
-		t.note("the speed of " + l.name + " is what a tap has when nobody sets one: it may bound nothing")
+		t.note("the speed of " + l.name + " is a tap's default: it may not limit anything")
 	}
 	rx, tx := d.limits(l)
 	if t.capacity != nil {
@@ -141,29 +151,40 @@ func (d *devices) emitWire(n *netDevices, o *collect.Out, l *link) {
 	}
 	if t.wire != nil && l.fresh {
 		v := &l.delta
-		t.both(t.wire, n, l, d.wireReceived(l, rx, v[rxBytes], v[rxPackets]), d.wireSent(l, l, tx, v[txBytes], v[txPackets]))
+		t.both(
+			t.wire,
+			n,
+			l,
+			d.wireReceived(l, rx, v[rxBytes], v[rxPackets]),
+			d.wireSent(l, l, tx, v[txBytes], v[txPackets]),
+		)
 	}
 }
 
-// wireSent is wire for the sending side, where the root discipline counts each segment of a super-frame with its headers
-// (qdisc_pkt_len_init in net/core/dev.c).
+// wireSent is wireBytes for the sending side. There the root discipline counts each segment of a
+// super-frame with its headers (qdisc_pkt_len_init in net/core/dev.c).
 func (d *devices) wireSent(l, sender *link, by limit, bytes, packets float64) float64 {
 	q := sender.root
-	if q == nil || !q.fresh || !sender.fresh || q.resized || !l.ethernet() || !agree(q.delta.bytes, q.delta.packets, bytes, packets, sender.delta[txDropped]) {
+	if q == nil || !q.fresh || !sender.fresh || q.resized || !l.ethernet() ||
+		!agree(q.delta.bytes, q.delta.packets, bytes, packets, sender.delta[txDropped]) {
 		return d.wire(l, by, bytes, packets)
 	}
 	return d.wire(l, by, q.delta.bytes, q.delta.packets)
 }
 
-// agree says whether a discipline and a device counted the same frames: then what the discipline has more are headers of segments, one
-// set for each segment that it counts and the device does not. A device that throws frames away (tap without a reader, veth without
-// room) counts less than it was given; XDP and AF_XDP send past the discipline. 2 % are under way between the two counters.
+// agree reports whether a discipline and a device counted the same frames. Then the surplus of the
+// discipline is headers of segments, one set for each segment that only it counts. A device that
+// drops frames (a tap without a reader, a full veth) counts less than it received. XDP and AF_XDP
+// bypass the discipline. Up to 2 % are between the two counters.
 func agree(qBytes, qPackets, bytes, packets, dropped float64) bool {
 	const mostHeaders = 14 + 4 + 40 + 60 // Ethernet, VLAN, IPv6, the longest of TCP
-	return qPackets > 0 && !(dropped > 0.01*qPackets) && qBytes >= 0.98*bytes && qBytes <= 1.02*bytes+mostHeaders*math.Max(0, qPackets-packets) && qPackets >= 0.98*packets
+	return qPackets > 0 && !(dropped > 0.01*qPackets) && qBytes >= 0.98*bytes &&
+		qBytes <= 1.02*bytes+mostHeaders*math.Max(0, qPackets-packets) &&
+		qPackets >= 0.98*packets
 }
 
-// wireReceived is wire for the receiving side. What comes over a veth was sent by its other end.
+// wireReceived is wireBytes for the receiving side. What comes over a veth was sent by its other
+// end.
 func (d *devices) wireReceived(l *link, by limit, bytes, packets float64) float64 {
 	if l.pair() && l.below != nil {
 		return d.wireSent(l, l.below, by, bytes, packets)

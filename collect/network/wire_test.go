@@ -21,7 +21,9 @@ func TestWireBytes(t *testing.T) {
 		{"nothing", 0, 0, 24, 60, 1500, 0},
 		{"an MTU that can't be", 65226, 1, 24, 60, 0, 65250},
 	} {
-		if got := wireBytes(c.bytes, c.packets, c.mtu, c.overhead, c.least); math.Abs(got-c.want) > 1e-6 {
+		if got := wireBytes(c.bytes, c.packets, c.mtu, c.overhead, c.least); math.Abs(
+			got-c.want,
+		) > 1e-6 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -138,7 +138,8 @@ func (Processes) Stats() []measure.Stat {
 	}
 }
 
-// Open opens /proc and chooses how to read the pulses.
+// Open opens /proc and chooses how to read the pulses. An error means that nothing can be measured.
+// The caller closes the Reading.
 func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	dir, err := proc.OpenProcDir(env.Root, "")
 	if err != nil {

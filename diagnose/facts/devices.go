@@ -199,7 +199,7 @@ const (
 func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	switch {
 	case d.Loopback():
-		return Capacity{Why: "loopback has no line"}
+		return Capacity{Why: "loopback has no speed"}
 	case !(bits > 0):
 		return Capacity{Why: "its speed is unknown"}
 	case from == "qdisc":
@@ -209,16 +209,16 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	}
 	switch d.Kind {
 	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard", "netkit", "nlmon", "vcan":
-		return Capacity{Why: "the speed that a " + d.Kind + " reports is no limit, and it has no shaper"}
+		return Capacity{Why: "the speed of a " + d.Kind + " is no limit, and it has no shaper"}
 	case "tun", "tap":
 		if bits == tunSpeed && !set {
-			return Capacity{Why: "10 Mbit/s is what every " + d.Kind + " reports until its speed is set"}
+			return Capacity{Why: "10 Mbit/s is the speed of every " + d.Kind + " until it is set"}
 		}
 		return Capacity{Bits: bits, From: "its speed was set to"}
 	}
 	switch d.driver {
 	case "veth", "dummy", "bridge":
-		return Capacity{Why: "the speed that a " + d.driver + " reports is no limit, and it has no shaper"}
+		return Capacity{Why: "the speed of a " + d.driver + " is no limit, and it has no shaper"}
 	case "virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc", "gve", "ena":
 		// The hypervisor answers with the speed of a card that the guest's frames may never see.
 		return Capacity{Bits: bits, From: "the virtual card reports"}

@@ -36,7 +36,7 @@ func TableWalkers() map[string]string {
 // walksTable says which table a function walks, as the end of a sentence; "" when it is none that is known.
 func walksTable(function string) string {
 	if table := TableWalkers()[function]; table != "" {
-		return ": it looks up the table " + table
+		return ": it searches the table " + table
 	}
 	return ""
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // OutOfSight is the culprit where hidden work is that of processes that live on, unseen.
-const OutOfSight = "processes out of sight"
+const OutOfSight = "processes that are not visible"
 
 // HiddenWork is CPU time that none of the processes seen has used, nor interrupts, nor other guests.
 type HiddenWork struct {
@@ -18,7 +18,7 @@ type HiddenWork struct {
 	busy   float64 // CPUs that are busy in all
 	forks  float64 // processes and threads started a second; NaN not known
 	parent Program // whose children, which were not seen themselves, used most; its rate is 0 where nobody waited for any
-	Short  bool    // it is short-lived processes; else processes out of sight
+	Short  bool    // it is short-lived processes; else processes that are not visible
 	unseen bool    // some processes of the machine can't be seen (process.visibility)
 	why    string  // the reason of process.visibility: hidepid, pid namespace, unreadable; "" not known
 }
@@ -52,10 +52,10 @@ func (h HiddenWork) share() float64 { return h.cpus / h.busy }
 // Culprit returns whose work it is, as the end of a claim, the culprit and its identity.
 func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
 	if !h.Short {
-		return phrase.Percent(h.share()) + " of their busy time goes to processes that can't be seen from here",
+		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not visible from here",
 			diagnose.Culprit{Kind: "host", Name: OutOfSight}, ""
 	}
-	who, culprit, identity = phrase.Percent(h.share())+" of their busy time goes to processes too short-lived to be seen",
+	who, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes too short-lived to be seen",
 		diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
 	if h.parent.Rate >= threshold.CPUActor*h.cpus {
 		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " + h.parent.String()
@@ -69,31 +69,31 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 	fork := l.Table(Forks)
 	if h.Short && h.parent.Rate > 0 {
 		short := l.Table(ProcessShort)
-		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", h.parent, phrase.Digits(h.parent.Rate)))
+		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit, fmt.Sprintf("short-lived children of %s used %s CPUs", h.parent, phrase.Digits(h.parent.Rate)))
 	}
 	if h.forks != h.forks {
 		return
 	}
-	text := phrase.Count(h.forks) + " new processes and threads a second"
+	text := phrase.Count(h.forks) + " new processes and threads per second"
 	if h.forks == 1 {
-		text = "1 new process or thread a second"
+		text = "1 new process or thread per second"
 	}
 	if !h.Short && h.forks*threshold.ShortLife < h.cpus {
-		text += fmt.Sprintf(": too few for short-lived ones to use %s CPUs", phrase.Digits(h.cpus))
+		text += fmt.Sprintf(": too few to use %s CPUs", phrase.Digits(h.cpus))
 	}
 	f.AddEvidence(fork, s, Forks, h.forks, fork.Unit, text)
 }
 
-// AddCaveats adds what processes out of sight may be.
+// AddCaveats adds what processes that are not visible may be.
 func (h HiddenWork) AddCaveats(f *diagnose.Finding) {
 	switch h.why {
 	case "hidepid":
-		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Look as root to see them.")
+		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Run culprit as root to see them.")
 	case "pid namespace":
-		f.AddCaveat(0, "/proc is of a pid namespace, as in a container: they are processes outside of it. Look from the host to see them.")
+		f.AddCaveat(0, "/proc is that of a pid namespace, as in a container: they are processes outside of it. Run culprit on the host to see them.")
 	case "unreadable":
-		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Look as root to see them.")
+		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Run culprit as root to see them.")
 	default:
-		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: look from the host, as root, to see them.")
+		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: run culprit on the host, as root, to see them.")
 	}
 }

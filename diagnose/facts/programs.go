@@ -22,10 +22,10 @@ type Program struct {
 	Series []float64
 }
 
-// String gives "iperf3[123]", or "nginx (8 processes, first of them 123)".
+// String gives "iperf3[123]", or "nginx (8 processes, mainly 123)".
 func (a Program) String() string {
 	if len(a.pids) > 1 {
-		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") + ", most by " + strconv.Itoa(a.pids[0]) + ")"
+		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") + ", mainly " + strconv.Itoa(a.pids[0]) + ")"
 	}
 	return phrase.ProcessName(a.Name, a.PID())
 }

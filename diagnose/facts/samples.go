@@ -64,7 +64,7 @@ func (c Entry) String() string {
 	case InInterrupt:
 		return "in interrupts"
 	case InThread:
-		return "in a thread of the kernel"
+		return "in a kernel thread"
 	}
 	return "in the program"
 }
@@ -351,7 +351,7 @@ func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want fun
 			continue // the other number knows nothing of it
 		}
 		named = append(named, t.Name)
-		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU", fmt.Sprintf("%s takes %s of %s by itself, %s%s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
+		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU", fmt.Sprintf("%s takes %s of %s, %s%s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
 	}
 	return named
 }

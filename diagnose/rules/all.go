@@ -51,7 +51,7 @@ func resourceOf(rule string) string { return diagnose.RuleSet{Rules: All()}.Reso
 // notesOfCost returns a note on what the measuring took, where it is much: it is within what was measured.
 func notesOfCost(tables diagnose.Tables) []string {
 	if v := tables(facts.SoftirqTimeCost).One().Mean(nil); v >= threshold.CostNoted {
-		return []string{"measuring the time of softirqs took " + phrase.Percent(v) + " of a CPU itself, most of it within the time measured"}
+		return []string{"measuring softirq time took " + phrase.Percent(v) + " of a CPU, most of it inside the measured time"}
 	}
 	return nil
 }

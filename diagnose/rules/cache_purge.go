@@ -21,7 +21,7 @@ func cachePurge() diagnose.Rule {
 		Check: func(l *diagnose.Look) {
 			k := facts.SamplesOf(l)
 			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled for too short a time, or it is not known how often")
+				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
 				return
 			}
 			for _, g := range purgesOf(k) {
@@ -129,7 +129,7 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	}
 	proportion := ""
 	if g.Cache != "" {
-		proportion = "; with a quarter of the entries that takes a quarter of the time"
+		proportion = "; the time is proportional to the number of entries"
 	}
 	if g.in.Kind == facts.InCall {
 		where = " " + g.in.String()
@@ -139,7 +139,7 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 		below = ", called by " + phrase.Clean(caller)
 	}
 	f := l.Found(identity+"/"+phrase.Clean(function), severity, 0.9, diagnose.Culprit{Kind: "process", Name: g.process, PID: pid},
-		fmt.Sprintf("%s spends %s of a CPU%s throwing away %s (%s%s), for %s%s.", who, phrase.Percent(g.share), where, g.What, phrase.Clean(function), below, s, proportion))
+		fmt.Sprintf("%s spends %s of a CPU%s on evicting %s (%s%s), for %s%s.", who, phrase.Percent(g.share), where, g.What, phrase.Clean(function), below, s, proportion))
 	f.SetEffect(g.share)
 	sentence := k.Table.QueryOf([]string{"kernel"}, "process", g.process)
 	if pid > 0 {
@@ -150,16 +150,16 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	for _, a := range facts.Programs(pc, pc.Where("process", g.process), s.Mask) {
 		if a.Rate >= g.share/2 {
 			part := min(g.share/a.Rate, 1)
-			f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit, fmt.Sprintf("%s uses %s of a CPU in all: %s of that goes there", a, phrase.Percent(a.Rate), phrase.Percent(part)))
+			f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit, fmt.Sprintf("%s uses %s of a CPU in total, %s of it there", a, phrase.Percent(a.Rate), phrase.Percent(part)))
 			f.SetExplains(part)
 		}
 	}
 	known := g.sizeProof(l, f, s)
 	if g.Cache != "" && !known {
-		f.AddCaveat(0.2, "How much there is to throw away is not known, or little: it may be many small purges.")
+		f.AddCaveat(0.2, "The size of the cache is unknown or small: these may be many small purges.")
 	}
 	if severity != diagnose.High && g.in.Kind == facts.InCall {
-		f.AddCaveat(0, "Only who calls waits for it, and tasks that want the CPU meanwhile.")
+		f.AddCaveat(0, "Only the caller and tasks on the same CPU wait for it.")
 	}
 	f.Verify = "culprit profile --kernel --for 10s"
 	if g.process != "" {
@@ -194,7 +194,7 @@ func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Pe
 			}
 		}
 		if v := r.Mean(s.Mask); v == v && r.Max() >= threshold.PurgeSize {
-			text := map[string]string{"dentry-negative": "names that do not exist are cached (negative dentries)", "dentry-unused": "names are cached that nobody uses"}[cache]
+			text := map[string]string{"dentry-negative": "cached names of files that do not exist (negative dentries)", "dentry-unused": "cached names that are not in use"}[cache]
 			if text == "" {
 				text = "entries of " + facts.TableName(r)
 			}

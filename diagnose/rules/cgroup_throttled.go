@@ -47,14 +47,14 @@ func cgroupThrottled() diagnose.Rule {
 					who = "; in it: " + inside
 				}
 				f := l.Found(facts.CgroupIdentity(g), severity, 0.95, diagnose.Culprit{Kind: "cgroup", Name: g},
-					fmt.Sprintf("Cgroup %s is held back by %s: throttled in %s of its periods for %s%s.", facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, who))
+					fmt.Sprintf("Cgroup %s is throttled by %s in %s of its periods for %s%s.", facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, who))
 				f.SetExplains(min(share, 1))
 				f.SetEffect(min(share, 1))
-				f.AddEvidence(t, s, some.Query(), some.Part(s.Mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods a second", phrase.Count(some.Part(s.Mask)), phrase.Count(all.Part(s.Mask)))).CompareTo(all.Part(s.Mask), "periods")
-				f.AddEvidence(throttled, s, throttled.QueryOf(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks stood still %s s of each second, all CPUs added up", phrase.Digits(lost)))
+				f.AddEvidence(t, s, some.Query(), some.Part(s.Mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods per second", phrase.Count(some.Part(s.Mask)), phrase.Count(all.Part(s.Mask)))).CompareTo(all.Part(s.Mask), "periods")
+				f.AddEvidence(throttled, s, throttled.QueryOf(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks were stopped for %s s per second, summed over CPUs", phrase.Digits(lost)))
 				if quota == quota {
 					q := l.Table(facts.CgroupQuota)
-					f.AddEvidence(q, s, q.QueryOf(nil, "cgroup", g), quota, q.Unit, fmt.Sprintf("it may use %s CPUs", phrase.Digits(quota)))
+					f.AddEvidence(q, s, q.QueryOf(nil, "cgroup", g), quota, q.Unit, fmt.Sprintf("its limit is %s CPUs", phrase.Digits(quota)))
 				}
 				if used == used {
 					c := l.Table(facts.CgroupCPU)
@@ -69,7 +69,7 @@ func cgroupThrottled() diagnose.Rule {
 				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat /sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
 				f.Fix = moreQuota(g, quota)
 				if g == facts.VisibleRoot {
-					f.AddCaveat(0, "Who runs this container has set the limit: it can be raised from outside only.")
+					f.AddCaveat(0, "The limit was set outside of this container: only the host can raise it.")
 				}
 			}
 		},
@@ -92,5 +92,5 @@ func moreQuota(g string, quota float64) *diagnose.Fix {
 		us := int(q*100000 + 0.5)
 		return fmt.Sprintf("if [ -e /sys/fs/cgroup%[1]s/cpu.max ]; then echo '%[2]d 100000' > /sys/fs/cgroup%[1]s/cpu.max; else echo %[2]d > /sys/fs/cgroup/cpu%[1]s/cpu.cfs_quota_us; fi", phrase.Shell(g), us)
 	}
-	return &diagnose.Fix{Command: set(2 * quota), Undo: set(quota), Risk: risk + "; written for a period of 100 ms, a container's manager may set it back"}
+	return &diagnose.Fix{Command: set(2 * quota), Undo: set(quota), Risk: risk + "; assumes a period of 100 ms; a container manager may reset it"}
 }

@@ -27,7 +27,7 @@ func cpuOneSaturated() diagnose.Rule {
 				if len(m.Names) == 1 {
 					l.Fine("the only CPU")
 				} else {
-					l.Unchecked("no CPU can be told from another")
+					l.Unchecked("the CPUs cannot be distinguished")
 				}
 				return
 			}
@@ -50,7 +50,7 @@ func cpuOneSaturated() diagnose.Rule {
 			if !hotCPU(l, m, room) {
 				text := busiestTasks(l)
 				if text == "" {
-					l.Unchecked("no process is seen to use a CPU")
+					l.Unchecked("no process with CPU time was seen")
 					return
 				}
 				l.Fine("%s", text)
@@ -175,9 +175,9 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	}
 	mode, like, sampled := "", "", false
 	if more > 0 {
-		like = fmt.Sprintf(", as do %d others of that name", more)
+		like = fmt.Sprintf(", as do %d others with that name", more)
 		if more == 1 {
-			like = ", as does another of that name"
+			like = ", as does another with that name"
 		}
 	}
 	pc := l.Table(facts.ProcessCPU)
@@ -195,7 +195,7 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 		sentence = t.QueryOf(nil, "pid", facts.PIDWord(h.pid), "tid", facts.PIDWord(h.tid))
 	}
 	f.AddEvidence(t, s, sentence, use, t.Unit, fmt.Sprintf("uses %s of one CPU", phrase.Percent(use))).CompareTo(1, "one CPU")
-	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs have nothing to do", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
+	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
 	if cpu, share := busiest(m, s.Mask); share >= 0.85 {
 		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share, m.Table.Unit,
 			fmt.Sprintf("CPU %s is busy %s of the time, idle %s", phrase.Clean(cpu), phrase.Percent(share), phrase.Percent(1-share)))
@@ -207,9 +207,9 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	f.SetExplains(use / max(m.CPUs*(1-idle), use))
 	f.SetEffect(use / m.CPUs)
 	if !h.sure {
-		f.AddCaveat(0.3, "How its use divides among its threads is not known: it could be two threads of half a CPU each.")
+		f.AddCaveat(0.3, "The split among its threads is unknown: it may be two threads with half a CPU each.")
 	}
-	f.AddCaveat(0, "A thread that polls (spins while it waits) shows the same and may have nothing to do.")
+	f.AddCaveat(0, "A thread that spins while it waits looks the same.")
 	f.Verify = fmt.Sprintf("pidstat -t -u -p %d 1 3; mpstat -P ALL 1 3", h.pid)
 	if sampled {
 		f.Verify += fmt.Sprintf("; culprit profile --pid %d --kernel --for 10s --table", h.pid)
@@ -239,29 +239,29 @@ func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 		if !ok || use < threshold.OneTasks || use < threshold.OneFull && m.Table.Mean(work[cpu], s.Mask) >= threshold.SoftirqHalf {
 			continue
 		}
-		full := fmt.Sprintf("full with tasks, %s", phrase.Percent(use))
+		full := fmt.Sprintf("full of tasks, %s", phrase.Percent(use))
 		if use < threshold.OneFull {
-			full = fmt.Sprintf("full, tasks take %s of it and interrupts %s,", phrase.Percent(use), phrase.Percent(irq))
+			full = fmt.Sprintf("full, %s tasks and %s interrupts,", phrase.Percent(use), phrase.Percent(irq))
 		}
 		who, part := ranOn(l, cpu, s.Mask)
 		most := ""
 		if part >= threshold.OneMost*use {
-			most = fmt.Sprintf(", %s runs there %s of the time", who, phrase.Percent(min(part, 1)))
+			most = fmt.Sprintf("; %s runs there %s of the time", who, phrase.Percent(min(part, 1)))
 		}
 		f := l.Found("cpu"+phrase.Clean(cpu), diagnose.Medium, 0.75, diagnose.Culprit{Kind: "cpu", Name: cpu},
-			fmt.Sprintf("CPU %s is %s for %s, while %s of %d CPUs idle; no single thread fills it%s.", phrase.Clean(cpu), full, s, phrase.Digits(idle*m.CPUs), int(m.CPUs), most))
+			fmt.Sprintf("CPU %s is %s for %s, while %s of %d CPUs idle; no single thread saturates it%s.", phrase.Clean(cpu), full, s, phrase.Digits(idle*m.CPUs), int(m.CPUs), most))
 		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("usr", "sys", "nice")`, cpu), use, m.Table.Unit, fmt.Sprintf("CPU %s runs tasks %s of the time", phrase.Clean(cpu), phrase.Percent(use)))
 		if use < threshold.OneFull {
 			f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), irq, m.Table.Unit, fmt.Sprintf("and interrupt work %s", phrase.Percent(irq)))
 		}
-		f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs have nothing to do", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
+		f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
 		if part >= 0.1 {
 			samples := l.Table(facts.StackSamples)
 			f.AddEvidence(samples, s, samples.QueryOf([]string{"process"}, "cpu", cpu), part, m.Table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", who, phrase.Percent(min(part, 1))))
 		}
 		w := l.Table(facts.ProcessWait)
 		if waiting := facts.Programs(w, w.Rows, s.Mask); len(waiting) > 0 && waiting[0].Rate >= 0.1 {
-			f.AddEvidence(w, s, waiting[0].Query(w), waiting[0].Rate, w.Unit, fmt.Sprintf("%s waits for a CPU, %s tasks of it at any moment", waiting[0], phrase.Digits(waiting[0].Rate)))
+			f.AddEvidence(w, s, waiting[0].Query(w), waiting[0].Rate, w.Unit, fmt.Sprintf("%s waits for a CPU: %s of its tasks at any moment", waiting[0], phrase.Digits(waiting[0].Rate)))
 		}
 		f.AddCaveat(0, "Tasks may be bound to this CPU on purpose.")
 		f.Verify = "mpstat -P ALL 1 3; ps -eLo psr,pid,comm,pcpu --sort=-pcpu | head"

@@ -26,7 +26,7 @@ func cpuSaturated() diagnose.Rule {
 			wanted := t.Mean(run.Sum(run.Rows), nil)
 			s, ok := diagnose.Lasting(t, m.Known, func(c int) bool { return m.Idle(c) < threshold.CPUNearlyIdle })
 			if s.Known < threshold.LeastSeconds {
-				l.Unchecked("the modes of the CPUs don't add up to their time")
+				l.Unchecked("the modes of the CPUs do not add up to their time")
 				return
 			}
 			idle := m.Share(s.Mask, "idle", "iowait")
@@ -66,25 +66,28 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	severity, confidence := diagnose.High, 0.95
 	who, culprit, identity, share := "no single program stands out", diagnose.Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
 	if len(all) > 0 && all[0].Rate >= 0.05*busy {
-		who += fmt.Sprintf(", the most goes to %s, %s", all[0], phrase.Percent(all[0].Rate/busy))
+		who += fmt.Sprintf(", %s uses the most, %s", all[0], phrase.Percent(all[0].Rate/busy))
 	}
 	switch {
 	case steal >= threshold.CPUSteal && (len(all) == 0 || steal*m.CPUs > all[0].Rate):
 		share = steal * m.CPUs / busy
-		who, culprit, identity = "the hypervisor gives "+phrase.Percent(steal)+" of their time to other guests", diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
+		who, culprit, identity = "the hypervisor takes "+phrase.Percent(steal)+" of their time for other guests", diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
 	case len(all) > 0 && all[0].Rate/busy >= threshold.CPUActor && all[0].Rate/busy >= hidden:
 		a := all[0]
 		share = a.Rate / busy
-		who, culprit, identity = fmt.Sprintf("%s takes %s of their busy time, %s", a, phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
+		who, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a, phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
 	case hidden >= threshold.CPUActor:
 		share = hidden
 		who, culprit, identity = unseen.Culprit()
 	case soft*m.CPUs/busy >= threshold.CPUActor:
 		share = soft * m.CPUs / busy
-		who, culprit, identity = phrase.Percent(share)+" of their busy time is interrupt work", diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
+		who, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work", diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
 	}
 	claim := fmt.Sprintf("All %d CPUs are busy: %s idle for %s; %s", int(m.CPUs), phrase.Percent(idle), s, who)
-	if m.CPUs == 1 {
+	switch m.CPUs {
+	case 2:
+		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
+	case 1:
 		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
 	}
 	switch {
@@ -106,7 +109,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		a := all[0]
 		f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit, fmt.Sprintf("%s uses %s CPUs, %s", a, phrase.Digits(a.Rate), facts.ModeOf(a, s.Mask))).CompareTo(busy, "busy CPUs")
 		if more := facts.OtherPrograms(all, busy, 3); more != "" {
-			f.AddEvidence(pc, s, `process.cpu by process`, seen-a.Rate, pc.Unit, "all others together "+phrase.Digits(seen-a.Rate)+" CPUs, most by "+more)
+			f.AddEvidence(pc, s, `process.cpu by process`, seen-a.Rate, pc.Unit, "all others use "+phrase.Digits(seen-a.Rate)+" CPUs; the largest: "+more)
 		}
 	}
 	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope", "some"); psi != nil && psi.Mean(s.Mask) == psi.Mean(s.Mask) {
@@ -119,7 +122,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 			total += a.Rate
 		}
 		if len(waiting) > 0 && total >= 0.1 {
-			f.AddEvidence(w, s, `process.runwait by process`, total, w.Unit, fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them of %s", phrase.Digits(total), waiting[0]))
+			f.AddEvidence(w, s, `process.runwait by process`, total, w.Unit, fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them from %s", phrase.Digits(total), waiting[0]))
 		}
 	}
 	if hidden >= threshold.CPUActor {
@@ -131,22 +134,22 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		f.SetEffect(psi)
 	}
 	if !queued {
-		f.AddCaveat(0, "No more tasks want to run than there are CPUs: the work is done as fast as %d CPUs can, and nothing is seen to wait for it.", int(m.CPUs))
+		f.AddCaveat(0, "There are no more runnable tasks than CPUs (%d): no task is seen to wait.", int(m.CPUs))
 	}
 	if nice >= threshold.CPUSomeNice {
-		f.AddCaveat(0, "%s of the busy time is work of low priority (nice), which gives way to any other.", phrase.Percent(nice))
+		f.AddCaveat(0, "%s of the busy time is low-priority work (nice), which yields to any other.", phrase.Percent(nice))
 	}
 	perhaps = perhaps && culprit.PID > 0 && culprit.PID == all[0].PID() && nice < threshold.CPUSomeNice
 	if perhaps {
-		f.AddCaveat(0.1, "%s of the busy time is work of low priority (nice), and whose that is the counters don't tell: if it is %s, others don't wait for it.", phrase.Percent(nice), phrase.Clean(culprit.Name))
+		f.AddCaveat(0.1, "%s of the busy time is low-priority work (nice). If it is that of %s, other tasks do not wait for it.", phrase.Percent(nice), phrase.Clean(culprit.Name))
 	}
 	if culprit.Name == "culprit" {
-		f.AddCaveat(0, "That is this tool, or another run of it: what it looks at is large here.")
+		f.AddCaveat(0, "This is culprit itself, or another run of it: the machine is large.")
 	}
 	if culprit.Name == facts.OutOfSight {
 		unseen.AddCaveats(f)
 	} else if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
-		f.AddCaveat(0.1, "%s of the busy time is in none of the processes seen.", phrase.Percent(hidden))
+		f.AddCaveat(0.1, "%s of the busy time belongs to no visible process.", phrase.Percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"
 	if named {
@@ -158,7 +161,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	// What is of low priority already gives way no more for being told to.
 	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share && !perhaps {
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("renice -n 10 -p %d", culprit.PID), Undo: fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
-			Risk: "low: it gives way to others and takes longer itself; if it had a nice value of its own, restore that"}
+			Risk: "low: it yields to others and takes longer itself; if it had a nice value of its own, restore that"}
 	}
 	facts.CoverFunction(f)
 	f.Cover("fork-storm", func(*diagnose.Finding) bool { return strings.HasPrefix(identity, "short-lived") })

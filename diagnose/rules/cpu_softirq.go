@@ -29,7 +29,7 @@ func cpuSoftirq() diagnose.Rule {
 				}
 			}
 			if name == "" {
-				l.Unchecked("how much interrupt work the CPUs do is not known")
+				l.Unchecked("the interrupt work of the CPUs is unknown")
 				return
 			}
 			if len(m.Names) < 2 {
@@ -108,14 +108,14 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	f := l.Found("cpu"+phrase.Clean(cpu), diagnose.High, 0.93, diagnose.Culprit{Kind: "cpu", Name: cpu},
 		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s idle%s.", phrase.Clean(cpu), what, phrase.Percent(irq), s, phrase.Percent(rest), who))
 	f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`, cpu), m.One(cpu, s.Mask, "soft", "irq"), m.Table.Unit,
-		fmt.Sprintf("CPU %s by the kernel's account: soft %s, irq %s, idle %s", phrase.Clean(cpu), phrase.Percent(m.One(cpu, s.Mask, "soft")), phrase.Percent(hard), phrase.Percent(m.One(cpu, s.Mask, "idle", "iowait"))))
+		fmt.Sprintf("CPU %s in the kernel's accounting: soft %s, irq %s, idle %s", phrase.Clean(cpu), phrase.Percent(m.One(cpu, s.Mask, "soft")), phrase.Percent(hard), phrase.Percent(m.One(cpu, s.Mask, "idle", "iowait"))))
 	f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu != %q and mode in ("idle", "iowait")`, cpu), rest*(m.CPUs-1), m.Table.Unit, fmt.Sprintf("the other CPUs are idle %s of the time", phrase.Percent(rest)))
 	if v := vector.Mean(s.Mask); v > 0 {
-		f.AddEvidence(vectors, s, vector.Query(), v, vectors.Unit, fmt.Sprintf("%s softirqs %s a second on it", phrase.Count(v), phrase.Clean(vector.Word("vector"))))
+		f.AddEvidence(vectors, s, vector.Query(), v, vectors.Unit, fmt.Sprintf("%s %s softirqs per second on it", phrase.Count(v), phrase.Clean(vector.Word("vector"))))
 	}
 	handledProof(f, h, kind, ofDevices, cpu, s)
 	if device != nil {
-		f.AddEvidence(devices, s, device.Query(), device.Mean(s.Mask), devices.Unit, fmt.Sprintf("%s interrupts a second of %s (irq %s)", phrase.Count(device.Mean(s.Mask)), phrase.Clean(device.Word("device")), phrase.Clean(device.Word("irq"))))
+		f.AddEvidence(devices, s, device.Query(), device.Mean(s.Mask), devices.Unit, fmt.Sprintf("%s interrupts per second of %s (irq %s)", phrase.Count(device.Mean(s.Mask)), phrase.Clean(device.Word("device")), phrase.Clean(device.Word("irq"))))
 	}
 	packetsProof(l, f, m, cpu, s)
 	k := facts.SamplesOf(l)
@@ -136,7 +136,7 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	// /sys shows the devices of one namespace.
 	if dev.Name != "" && dev.Name != "lo" && dev.NetNS == "" && (kind == "" || strings.HasPrefix(kind, "NET")) {
 		q := "/sys/class/net/" + phrase.Shell(dev.Name) + "/queues/rx-0/rps_cpus"
-		f.Fix = &diagnose.Fix{Command: "echo " + cpuMask(len(m.Names)) + " > " + q, Undo: "echo 0 > " + q, Risk: "low: receive work above the driver spreads over the CPUs; each packet costs a little more"}
+		f.Fix = &diagnose.Fix{Command: "echo " + cpuMask(len(m.Names)) + " > " + q, Undo: "echo 0 > " + q, Risk: "low: receive work above the driver is spread over the CPUs; each packet costs slightly more"}
 	}
 	f.Cover("net-drops", func(o *diagnose.Finding) bool { return strings.HasPrefix(o.ID, "net-drops/softnet") })
 	f.Cover("kernel-function", func(o *diagnose.Finding) bool {
@@ -170,9 +170,9 @@ func packetsProof(l *diagnose.Look, f *diagnose.Finding, m facts.Machine, cpu st
 		if v := facts.SoftirqTimeOf(l).Vector(s.Mask, cpu, "NET_RX"); v > 0 {
 			share, of = v, "NET_RX each (measured)"
 		}
-		f.AddEvidence(packets, s, r.Query(), r.Mean(s.Mask), packets.Unit, fmt.Sprintf("%s packets a second are received on it, %s of %s", phrase.Count(r.Mean(s.Mask)), phrase.Duration(share/r.Mean(s.Mask)*1e9), of))
+		f.AddEvidence(packets, s, r.Query(), r.Mean(s.Mask), packets.Unit, fmt.Sprintf("%s packets per second are received on it, %s of %s", phrase.Count(r.Mean(s.Mask)), phrase.Duration(share/r.Mean(s.Mask)*1e9), of))
 	}
-	for _, x := range []struct{ sentence, text string }{{facts.SoftnetDrops, "%s packets a second are lost there: its backlog is full"}, {facts.SoftnetSqueezes, "%s times a second receiving had to stop with packets left"}} {
+	for _, x := range []struct{ sentence, text string }{{facts.SoftnetDrops, "%s packets per second are dropped there: its backlog is full"}, {facts.SoftnetSqueezes, "receiving stopped %s times per second with packets left"}} {
 		t := l.Table(x.sentence)
 		if r := t.One("cpu", cpu); r.Mean(s.Mask) > 0.5 {
 			f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf(x.text, phrase.Count(r.Mean(s.Mask))))

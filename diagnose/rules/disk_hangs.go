@@ -22,7 +22,7 @@ func diskHangs() diagnose.Rule {
 		Uses:  []string{facts.DiskInfo, facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskBytes, facts.Pressure, facts.Blocked},
 		Check: func(l *diagnose.Look) {
 			if len(l.Table(facts.DiskInflight).Rows) == 0 {
-				l.Unchecked("no disk is in sight")
+				l.Unchecked("no disk is visible")
 				return
 			}
 			tree := facts.DiskTreeOf(l.Table(facts.DiskInfo))
@@ -54,19 +54,19 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 		return // the gate doubts the disks
 	}
 	f := l.Found(phrase.Clean(d.Name), diagnose.High, 0.9, diagnose.Culprit{Kind: "disk", Name: d.Name},
-		fmt.Sprintf("%s hangs: it has %s under way and completes none for %s.", phrase.Clean(d.Name), requests, d.Period))
+		fmt.Sprintf("%s hangs: %s in flight, none completed for %s.", phrase.Clean(d.Name), requests, d.Period))
 	f.SetEffect(stall)
 	t := under.Table
-	f.AddEvidence(t, d.Period, under.Query(), under.Mean(d.Period.Mask), t.Unit, requests+" under way")
+	f.AddEvidence(t, d.Period, under.Query(), under.Mean(d.Period.Mask), t.Unit, requests+" in flight")
 	ops := l.Table(facts.DiskOps)
 	f.AddEvidence(ops, d.Period, ops.QueryOf(nil, "device", d.Name), 0, ops.Unit, "no request completes")
 	if waiting >= threshold.HangBlocked {
 		f.AddEvidence(b, d.Period, facts.Blocked, waiting, b.Unit, fmt.Sprintf("%s tasks wait for I/O at any moment", phrase.Digits(waiting)))
 	}
 	if stall == stall {
-		f.AddEvidence(psi.Table, d.Period, psi.Query(), stall, psi.Table.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", phrase.Percent(stall)))
+		f.AddEvidence(psi.Table, d.Period, psi.Query(), stall, psi.Table.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(stall)))
 	}
-	f.AddCaveat(0.05, "A disk that spins up or carries out a large discard or flush does the same for some seconds.")
+	f.AddCaveat(0.05, "A disk that spins up, or performs a large discard or flush, looks the same for some seconds.")
 	f.Verify = fmt.Sprintf("cat /sys/block/%s/inflight; dmesg | tail -20; ps -eo state,wchan:32,pid,comm | grep ^D", phrase.Shell(d.Name))
 	f.Cover(ioStalledID, nil)
 }

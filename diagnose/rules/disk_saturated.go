@@ -25,17 +25,17 @@ func diskSaturated() diagnose.Rule {
 			io := l.Table(facts.ProcessIO)
 			// In containers /proc/diskstats may be empty while programs use the host's disks.
 			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
-				l.Unchecked("no disk is in sight, but programs read and write %s", phrase.BytesRate(moved))
+				l.Unchecked("no disk is visible, but programs read and write %s", phrase.BytesRate(moved))
 				return
 			}
 			tree := facts.DiskTreeOf(l.Table(facts.DiskInfo))
 			full, idle := examineDisks(l, tree)
 			switch {
 			case len(busy.Rows) == 0 || idle.disk == nil && len(full) == 0 && idle.unknown == 0:
-				l.Unchecked("no disk is in sight")
+				l.Unchecked("no disk is visible")
 				return
 			case idle.disk == nil && len(full) == 0:
-				l.Unchecked("how busy the disks are is not known")
+				l.Unchecked("the utilization of the disks is unknown")
 				return
 			}
 			groups := tree.Groups(full, func(device string) bool { return facts.Uncounted(l, device) })
@@ -82,7 +82,7 @@ func (b *busiestDisk) consider(d *facts.Disk) {
 func (b *busiestDisk) text() string {
 	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name), phrase.Percent(min(b.busy, 1)))
 	if w := b.disk.RequestTime(nil); w == w {
-		text += ", " + phrase.Duration(w) + " a request"
+		text += ", " + phrase.Duration(w) + " per request"
 	}
 	return text
 }
@@ -116,7 +116,7 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 		head = g.Joined
 	}
 	if head != "" { // the device that programs use shows nothing itself
-		d.Title = fmt.Sprintf("%s (by its part %s)", phrase.Clean(head), phrase.Clean(d.Name))
+		d.Title = fmt.Sprintf("%s (part %s)", phrase.Clean(head), phrase.Clean(d.Name))
 		d.Shown = head
 	}
 	f := accuseDisk(l, d, only)
@@ -124,12 +124,12 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 		if i == 3 {
 			break
 		}
-		way := "lies on the same disk"
+		way := "on the same disk"
 		switch {
 		case tree.On(d.Name, o.Name):
-			way = "on which it lies"
+			way = "below it"
 		case tree.On(o.Name, d.Name):
-			way = "which lies on it"
+			way = "above it"
 		}
 		busy := min(o.Busy.Mean(d.Period.Mask), 1)
 		if busy == busy {
@@ -193,26 +193,26 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 		a := all[0]
 		share = min(a.Rate/moved, 1)
 		culprit = a.Culprit()
-		who = fmt.Sprintf("; %s does %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
+		who = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
 	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
-		who = fmt.Sprintf("; %s reads and writes the most", all[0])
+		who = fmt.Sprintf("; %s does the most I/O", all[0])
 	}
 	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", d.Title,
 		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
 	severity := diagnose.High
 	if d.Bandwidth {
 		severity = diagnose.Medium
-		claim = fmt.Sprintf("%s gives all its bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.Title, phrase.BytesRate(moved),
+		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.Title, phrase.BytesRate(moved),
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s, who)
 	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
 	f.SetExplains(share)
 	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name), phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
 	q := d.Queue.Table
-	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit, fmt.Sprintf("%s requests in it or before it on average", phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "a long queue begins at")
+	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit, fmt.Sprintf("%s requests in it or queued, on average", phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "threshold")
 	if w := d.RequestTime(s.Mask); w == w {
 		wt := d.Wait[0].Table
-		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask), wt.Unit, fmt.Sprintf("a request takes %s%s: in a second requests wait %s s together, and %s are done", phrase.Duration(w), d.TimeByDirection(s.Mask),
+		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask), wt.Unit, fmt.Sprintf("a request takes %s%s: per second, requests wait %s s in total and %s complete", phrase.Duration(w), d.TimeByDirection(s.Mask),
 			phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)), phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
 	}
 	if moved > 0 {
@@ -227,19 +227,19 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	}
 	if v := d.Stall.Mean(s.Mask); v == v {
 		f.SetEffect(v)
-		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", phrase.Percent(v)))
+		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(v)))
 	}
 	if !io.Have() {
-		f.AddCaveat(0.05, "Which process reads and writes is not known: %s.", io.Why)
+		f.AddCaveat(0.05, "The processes that read and write are unknown: %s.", io.Why)
 	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
-		f.AddCaveat(0.05, "Processes account for %s of what the disk moved; the rest was written by the kernel later than it was ordered, or is metadata.", phrase.Percent(total/moved))
+		f.AddCaveat(0.05, "Processes account for %s of the disk's traffic; the rest is metadata or was written back later by the kernel.", phrase.Percent(total/moved))
 	}
 	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
-		f.AddCaveat(0.1, "Each request is served quickly, in %s: who asks for little at a time does not feel it.", phrase.Duration(w))
+		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not notice.", phrase.Duration(w))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	if culprit.Kind == "process" && culprit.PID > 0 {
-		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), Risk: "low: it gives way to others; works with the bfq scheduler only"}
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), Risk: "low: it yields to others; effective with the bfq scheduler only"}
 	}
 	return f
 }

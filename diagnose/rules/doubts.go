@@ -37,9 +37,9 @@ func (g *gate) add(resource, format string, args ...any) {
 func (g *gate) pressures() {
 	for _, p := range []struct{ resource, of, scope, waits, wait string }{
 		{"cpu", "cpu", "some", "some task waits for a CPU", "wait for a CPU"},
-		{"cpu", "irq", "full", "interrupts hold tasks up", "are held up by interrupts"}, // it has no line some
-		{"memory", "memory", "some", "some task stands still for memory", "stand still for memory"},
-		{"disk", "io", "some", "some task stands still for I/O", "stand still for I/O"},
+		{"cpu", "irq", "full", "interrupts delay tasks", "are delayed by interrupts"}, // it has no line some
+		{"memory", "memory", "some", "some task is stalled on memory", "are stalled on memory"},
+		{"disk", "io", "some", "some task is stalled on I/O", "are stalled on I/O"},
 	} {
 		if v := g.table(facts.Pressure).One("resource", p.of, "scope", p.scope).Mean(nil); v >= threshold.InnocentStall {
 			g.add(p.resource, "%s %s of the time (PSI)", p.waits, phrase.Percent(v))
@@ -60,7 +60,7 @@ func (g *gate) cpu() {
 		g.add("cpu", "%s of %s idle", phrase.Percent(idle), phrase.Plural(int(m.CPUs), "CPU is", "CPUs is"))
 	}
 	if steal := m.Share(nil, "steal"); steal >= threshold.CPUSteal {
-		g.add("cpu", "the hypervisor gives %s of the CPUs' time to other guests", phrase.Percent(steal))
+		g.add("cpu", "the hypervisor takes %s of the CPU time for other guests", phrase.Percent(steal))
 	}
 	run := g.table(facts.Runnable)
 	if queue := run.Mean(run.Sum(run.Rows), nil); m.CPUs > 0 && queue >= threshold.InnocentQueue*m.CPUs {
@@ -70,26 +70,26 @@ func (g *gate) cpu() {
 
 func (g *gate) memory() {
 	if t := g.table(facts.MemoryOOM); facts.SumRows(t, t.Rows, nil) > 0 {
-		g.add("memory", "the kernel killed processes to get memory")
+		g.add("memory", "the kernel killed processes to free memory")
 	}
 	events := g.table(facts.CgroupEvents)
 	for _, r := range events.Where("event", "oom_kill") {
 		if r.Part(nil) > 0 {
-			g.add("memory", "processes of cgroup %s were killed for memory", phrase.Clean(r.Word("cgroup")))
+			g.add("memory", "processes of cgroup %s were killed to free memory", phrase.Clean(r.Word("cgroup")))
 			break
 		}
 	}
 	psi := g.table(facts.Pressure).One("resource", "memory", "scope", "some").Mean(nil)
 	if in := g.table(facts.MemorySwap).One("direction", "in").Mean(nil); in >= threshold.SwapIn && psi >= threshold.MemoryStall {
-		g.add("memory", "%s are swapped in, and some task stands still for memory %s of the time (PSI)", phrase.BytesRate(in), phrase.Percent(psi))
+		g.add("memory", "%s are swapped in, and some task is stalled on memory %s of the time (PSI)", phrase.BytesRate(in), phrase.Percent(psi))
 	}
 	size, again := g.table(facts.MemorySize), g.table(facts.MemoryRefault)
 	share := size.One("kind", "available").Mean(nil) / size.One("kind", "total").Mean(nil)
 	if v := again.Mean(again.Sum(again.Rows), nil); share < threshold.MemoryLow && v >= threshold.MemoryRefaults {
-		g.add("memory", "%s are read again that were thrown out shortly before, with %s of memory available", phrase.BytesRate(v), phrase.Percent(share))
+		g.add("memory", "%s are read again soon after eviction, with %s of memory available", phrase.BytesRate(v), phrase.Percent(share))
 	}
 	if share < threshold.MemoryLow && psi >= threshold.MemoryStall {
-		g.add("memory", "%s of memory is available, and some task stands still for it %s of the time (PSI)", phrase.Percent(share), phrase.Percent(psi))
+		g.add("memory", "%s of memory is available, and some task is stalled on it %s of the time (PSI)", phrase.Percent(share), phrase.Percent(psi))
 	}
 }
 
@@ -131,15 +131,15 @@ func (g *gate) network() {
 		}
 		again, out := of("Tcp", "RetransSegs"), of("Tcp", "OutSegs")
 		if share := again / (again + out); again >= threshold.RetransmitRate && share >= threshold.RetransmitShare {
-			g.add("network", "%s of TCP's segments%s are sent again", phrase.Percent(share), phrase.NamespaceSuffix(netns))
+			g.add("network", "%s of the TCP segments%s are retransmitted", phrase.Percent(share), phrase.NamespaceSuffix(netns))
 		}
 		if v := of("TcpExt", "ListenOverflows"); v >= threshold.ListenLost {
-			g.add("network", "%s connection attempts a second%s find a listener's queue full", phrase.Count(v), phrase.NamespaceSuffix(netns))
+			g.add("network", "%s connection attempts per second%s find a listen queue full", phrase.Count(v), phrase.NamespaceSuffix(netns))
 		}
 		for _, p := range []string{"Udp", "Udp6"} {
 			lost, in := of(p, "RcvbufErrors"), of(p, "InDatagrams")
 			if share := lost / (lost + in); lost >= 1 && share >= threshold.UDPShare {
-				g.add("network", "%s of the datagrams%s find their socket full", phrase.Percent(share), phrase.NamespaceSuffix(netns))
+				g.add("network", "%s of the datagrams%s find a full socket buffer", phrase.Percent(share), phrase.NamespaceSuffix(netns))
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func (g *gate) hanging() {
 			}
 		}
 		if held >= threshold.HangLeast {
-			g.add("disk", "%s has requests under way for %s s and completes none", phrase.Clean(r.Word("device")), phrase.Digits(held))
+			g.add("disk", "%s has requests in flight for %s s and completes none", phrase.Clean(r.Word("device")), phrase.Digits(held))
 			return
 		}
 	}

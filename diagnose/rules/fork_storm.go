@@ -39,19 +39,19 @@ func forkStorm() diagnose.Rule {
 			culprit, identity, who := diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "", ""
 			parent := facts.ParentOfShort(l, s.Mask)
 			if parent.Rate >= 0.5*hidden*busy {
-				culprit, identity, who = parent.Culprit(), parent.Identity(), ", most of it to children of "+parent.String()
+				culprit, identity, who = parent.Culprit(), parent.Identity(), ", most of it children of "+parent.String()
 			}
 			f := l.Found(identity, severity, 0.8, culprit,
-				fmt.Sprintf("%s processes and threads are started each second for %s; %s of the busy CPU time goes to those that come and go%s.", phrase.Count(v), s, phrase.Percent(hidden), who))
+				fmt.Sprintf("%s processes and threads start per second for %s; %s of the busy CPU time is used by short-lived ones%s.", phrase.Count(v), s, phrase.Percent(hidden), who))
 			f.SetExplains(hidden)
-			f.AddEvidence(t, s, facts.Forks, v, t.Unit, fmt.Sprintf("%s starts a second", phrase.Count(v))).CompareTo(threshold.ForkRate*m.CPUs, "much begins at")
-			f.AddEvidence(m.Table, s, `cpu.time where mode !~ "i[do]*"`, busy, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are busy, %s of that in none of the processes seen", phrase.Digits(busy), int(m.CPUs), phrase.Percent(hidden)))
+			f.AddEvidence(t, s, facts.Forks, v, t.Unit, fmt.Sprintf("%s starts per second", phrase.Count(v))).CompareTo(threshold.ForkRate*m.CPUs, "threshold")
+			f.AddEvidence(m.Table, s, `cpu.time where mode !~ "i[do]*"`, busy, m.Table.Unit, fmt.Sprintf("%s of %d CPUs are busy, %s of that in no visible process", phrase.Digits(busy), int(m.CPUs), phrase.Percent(hidden)))
 			if parent.Rate > 0 {
 				short := l.Table(facts.ProcessShort)
-				f.AddEvidence(short, s, parent.Query(short), parent.Rate, short.Unit, fmt.Sprintf("children of %s that lived too shortly to be seen used %s CPUs", parent, phrase.Digits(parent.Rate)))
+				f.AddEvidence(short, s, parent.Query(short), parent.Rate, short.Unit, fmt.Sprintf("short-lived children of %s used %s CPUs", parent, phrase.Digits(parent.Rate)))
 			}
 			if who == "" {
-				f.AddCaveat(0, "Who starts them is not told by the counters; the verify command shows it.")
+				f.AddCaveat(0, "The counters do not show the parent; the verify command does.")
 			}
 			f.Verify = "pidstat -u -T CHILD 1 3; ps -eo ppid= | sort | uniq -c | sort -rn | head -5"
 		},

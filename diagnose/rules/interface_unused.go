@@ -173,9 +173,9 @@ func (u *unused) accuse() {
 	confidence := 0.9
 	switch {
 	case d.Down():
-		why = "it is switched off"
+		why = "it is down"
 	case u.twin != nil:
-		why = fmt.Sprintf("it has the MAC of %s, %s, and receives that one's frames a second time", phrase.Clean(u.twin.Name), phrase.Clean(d.MAC))
+		why = fmt.Sprintf("it has the MAC of %s, %s, and receives the same frames a second time", phrase.Clean(u.twin.Name), phrase.Clean(d.MAC))
 		confidence = 0.95
 	case u.otherhost >= threshold.UnusedDropped*u.rate:
 		why = phrase.Percent(min(u.otherhost/u.rate, 1)) + " of them are for other hosts"
@@ -183,13 +183,13 @@ func (u *unused) accuse() {
 	case u.bare:
 		why = "it has no address and nothing uses it"
 	case u.reason != nil:
-		why = "IP refuses them (" + phrase.Clean(u.reason.Word("counter")) + ")"
+		why = "IP drops them (" + phrase.Clean(u.reason.Word("counter")) + ")"
 		confidence = 0.85
 	}
 	cost, packets := u.cost()
 	heavy, which := cost*u.rate, ""
 	if taken == taken {
-		heavy, which = taken-h.MeanOwnCost(s.Mask), ", which takes "+phrase.Percent(taken)+" of a CPU,"
+		heavy, which = taken-h.MeanOwnCost(s.Mask), ", which take "+phrase.Percent(taken)+" of a CPU,"
 	}
 	severity := diagnose.Medium
 	if heavy >= threshold.UnusedHeavy {
@@ -200,7 +200,7 @@ func (u *unused) accuse() {
 		severity, confidence = diagnose.Low, 0.7
 	}
 	f := l.Found(phrase.Identity(d.NetNS, d.Name), severity, confidence, diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name},
-		fmt.Sprintf("%s receives %s packets/s for nothing%s and sends %s: %s.", phrase.DeviceName(d.NetNS, d.Name), phrase.Count(u.rate), which, none(u.tx.Mean(s.Mask)), why))
+		fmt.Sprintf("%s receives %s unused packets/s%s and sends %s: %s.", phrase.DeviceName(d.NetNS, d.Name), phrase.Count(u.rate), which, none(u.tx.Mean(s.Mask)), why))
 	f.SetExplains(share)
 	if taken/allTaken >= 0 {
 		f.SetExplains(taken / allTaken) // what is refused costs less than what is delivered
@@ -214,23 +214,23 @@ func (u *unused) accuse() {
 		other := p.One("netns", d.NetNS, "device", u.twin.Name, "direction", "rx")
 		text := fmt.Sprintf("%s, with the same MAC %s, receives %s packets/s", phrase.Clean(u.twin.Name), phrase.Clean(d.MAC), phrase.Count(other.Mean(s.Mask)))
 		if c := series.Correlation(u.rx.Values, other.Values); c >= 0.5 {
-			text += fmt.Sprintf(", the rates of the two rise and fall together (correlation %s)", phrase.Digits(c))
+			text += fmt.Sprintf("; the two rates are correlated (%s)", phrase.Digits(c))
 		}
 		f.AddEvidence(p, s, other.Query(), other.Mean(s.Mask), p.Unit, text).CompareTo(u.rate, d.Name)
 	}
 	if u.otherhost > 0.01*u.rate {
 		r := l.Table(facts.DeviceDetail).One("netns", d.NetNS, "device", d.Name, "direction", "rx", "reason", "otherhost")
-		f.AddEvidence(r.Table, s, r.Query(), u.otherhost, r.Table.Unit, fmt.Sprintf("%s packets/s are dropped because they are for other hosts", phrase.Count(u.otherhost)))
+		f.AddEvidence(r.Table, s, r.Query(), u.otherhost, r.Table.Unit, fmt.Sprintf("%s packets/s are dropped: they are for other hosts", phrase.Count(u.otherhost)))
 	}
 	if u.reason != nil && u.dropped > 0.01*u.rate {
 		v := series.Or(u.reason.Part(s.Mask), 0)
-		f.AddEvidence(u.reason.Table, s, u.reason.Query(), v, u.reason.Table.Unit, fmt.Sprintf("IP refuses %s packets/s (%s)", phrase.Count(v), phrase.Clean(u.reason.Word("counter"))))
+		f.AddEvidence(u.reason.Table, s, u.reason.Query(), v, u.reason.Table.Unit, fmt.Sprintf("IP drops %s packets/s (%s)", phrase.Count(v), phrase.Clean(u.reason.Word("counter"))))
 	}
 	switch {
 	case taken == taken:
 		text := fmt.Sprintf("its packets take %s of a CPU, %s each (measured)", phrase.Percent(taken), phrase.Duration(taken/u.rate*1e9))
 		if allTaken > taken {
-			text += ", " + phrase.Percent(taken/allTaken) + " of what those of all interfaces take"
+			text += ", " + phrase.Percent(taken/allTaken) + " of the time of all interfaces"
 		}
 		e := f.AddEvidence(h.Table, s, h.Table.QueryOf(nil, "vector", "NET_RX", "device", d.Label()), taken, h.Table.Unit, text)
 		if allTaken > taken {
@@ -238,13 +238,13 @@ func (u *unused) accuse() {
 		}
 	case packets != nil:
 		f.AddEvidence(packets, s, facts.SoftnetPackets, packets.Mean(packets.Sum(packets.Rows), s.Mask), packets.Unit,
-			fmt.Sprintf("at %s of softirq time a packet, as all packets take on average, that is about %s of a CPU (estimated)", phrase.Duration(cost*1e9), phrase.Percent(cost*u.rate)))
+			fmt.Sprintf("at the mean of %s softirq time per packet, that is about %s of a CPU (estimated)", phrase.Duration(cost*1e9), phrase.Percent(cost*u.rate)))
 	}
 	if unseen {
-		f.AddCaveat(0.1, "Where its packets end is not seen: a macvlan in a namespace out of sight would take them.")
+		f.AddCaveat(0.1, "The receiver may be out of sight: a macvlan in another namespace would take the packets.")
 	}
 	if !u.bare && u.address != "" {
-		f.AddCaveat(0, "It has the address %s: whoever means that one would reach it.", phrase.Clean(u.address))
+		f.AddCaveat(0, "It has the address %s, at which others may reach this machine.", phrase.Clean(u.address))
 	}
 	u.advise(f)
 }
@@ -267,9 +267,9 @@ func (u *unused) cost() (float64, *diagnose.Table) {
 func (u *unused) advise(f *diagnose.Finding) {
 	d := u.d
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " + phrase.InNamespace(d.NetNS, "ip -br link") + "; culprit irq 1 5"
-	risk := "low: nothing is seen to use it"
+	risk := "low: no user of it is known"
 	if !u.bare && u.address != "" {
-		risk = "medium: the machine can't be reached any more at " + phrase.Clean(u.address)
+		risk = "medium: the machine becomes unreachable at " + phrase.Clean(u.address)
 	}
 	if !d.Down() {
 		set := func(state string) string {

@@ -25,7 +25,7 @@ func ioStalled() diagnose.Rule {
 			t, disks := l.Table(facts.Pressure), l.Table(facts.DiskBusy)
 			some := t.One("resource", "io", "scope", "some")
 			if some.Mean(nil) != some.Mean(nil) {
-				l.Unchecked("this kernel does not tell how long tasks wait for I/O")
+				l.Unchecked("this kernel has no pressure information (PSI) for I/O")
 				return
 			}
 			s, ok := diagnose.Lasting(t, diagnose.HasValue(some), func(c int) bool {
@@ -72,7 +72,7 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 	if share >= threshold.IOStallHigh && moved < threshold.IOMoves {
 		severity = diagnose.High
 	}
-	who := "Tasks stand"
+	who := "Tasks are"
 	group := stalledGroup(l, s, share)
 	if group != nil {
 		g := group.Word("cgroup")
@@ -80,13 +80,13 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 		if programs := facts.ProgramNames(io, facts.RowsInCgroup(l, io, g), s.Mask); programs != "" {
 			who += " (" + programs + ")"
 		}
-		who += " stand"
+		who += " are"
 	}
 	f := l.Found(identity, severity, 0.85, culprit, fmt.Sprintf(
-		"%s still for I/O %s of the time for %s, and no disk is busy with that: the busiest, %s, is busy %s of the time.",
+		"%s stalled on I/O %s of the time for %s, and no disk explains it: the busiest, %s, is busy %s of the time.",
 		who, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
 	f.SetEffect(share)
-	f.AddEvidence(t, s, some.Query(), share, t.Unit, fmt.Sprintf("some task stands still for I/O %s of the time (PSI)", phrase.Percent(share)))
+	f.AddEvidence(t, s, some.Query(), share, t.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(share)))
 	if busy := disks.One("device", name); busy.Mean(s.Mask) == busy.Mean(s.Mask) {
 		f.AddEvidence(disks, s, busy.Query(), busiest, disks.Unit, fmt.Sprintf("%s, the busiest disk, is busy %s of the time", phrase.Clean(name), phrase.Percent(min(busiest, 1))))
 	}
@@ -98,7 +98,7 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 		proveStallOfGroup(f, l, group, s)
 	}
 	if moved >= threshold.IOMoves {
-		f.AddCaveat(0.2, "Programs read and write %s meanwhile: they may wait for a network file system that does what it can.", phrase.BytesRate(moved))
+		f.AddCaveat(0.2, "Programs read and write %s meanwhile: they may wait for a network file system that is at its limit.", phrase.BytesRate(moved))
 	}
 	f.Verify = "ps -eo state,wchan:32,pid,comm | grep ^D; cat /proc/pressure/io; grep nfs /proc/mounts"
 	if group != nil {
@@ -109,12 +109,12 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 // proveStallOfGroup adds what the control group waits for and moves.
 func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Row, s diagnose.Period) {
 	g, v := group.Word("cgroup"), group.Mean(s.Mask)
-	f.AddEvidence(group.Table, s, group.Query(), v, group.Table.Unit, fmt.Sprintf("tasks of cgroup %s stand still for I/O %s of the time (PSI)", phrase.Clean(g), phrase.Percent(v)))
+	f.AddEvidence(group.Table, s, group.Query(), v, group.Table.Unit, fmt.Sprintf("tasks of cgroup %s are stalled on I/O %s of the time (PSI)", phrase.Clean(g), phrase.Percent(v)))
 	t := l.Table(facts.CgroupIO)
 	for _, r := range t.Where("cgroup", g) {
 		if rate := r.Part(s.Mask); rate > 0 {
 			f.AddEvidence(t, s, r.Query(), rate, t.Unit, fmt.Sprintf("it moves %s (%s %s)", phrase.BytesRate(rate), phrase.Clean(r.Word("device")), phrase.Clean(r.Word("direction"))))
 		}
 	}
-	f.AddCaveat(0, "Whether io.max or io.latency of the cgroup holds it back, or what it waits for is slow, the counters don't tell.")
+	f.AddCaveat(0, "The counters do not show whether io.max or io.latency limits the cgroup, or its storage is slow.")
 }

@@ -20,7 +20,7 @@ func kernelFunction() diagnose.Rule {
 		Check: func(l *diagnose.Look) {
 			k := facts.SamplesOf(l)
 			if !k.Enough(nil) {
-				l.Unchecked("CPUs were sampled for too short a time, or it is not known how often")
+				l.Unchecked("CPUs were sampled too briefly, or the sampling rate is unknown")
 				return
 			}
 			var cpus []string
@@ -141,7 +141,7 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	if !(share >= functionThreshold(t.Name)) || took < threshold.FunctionLeast {
 		return false
 	}
-	of := "the time in which CPUs have something to do"
+	of := "the busy time of the CPUs"
 	sentence := k.Table.QueryOf([]string{"kernel"})
 	if cpu != "" {
 		of = "CPU " + phrase.Clean(cpu) + "'s busy time"
@@ -155,15 +155,15 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	case share >= threshold.FunctionNearly:
 		severity, confidence = diagnose.Medium, 0.6
 	}
-	claim := fmt.Sprintf("One function of the kernel, %s, takes by itself %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
+	claim := fmt.Sprintf("The kernel function %s takes %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
 	if locks {
-		claim = fmt.Sprintf("CPUs turn round for locks of the kernel (%s) %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
+		claim = fmt.Sprintf("CPUs spin on kernel locks (%s) %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
 	}
 	if walked != "" {
-		claim += ": it looks up the table " + walked
+		claim += ": it searches the table " + walked
 	}
 	f := l.Found(phrase.Clean(t.Name), severity, confidence, diagnose.Culprit{Kind: "function", Name: t.Name}, claim+".")
-	f.AddEvidence(k.Table, s, sentence, took, "CPU", fmt.Sprintf("%s takes %s of a CPU by itself (sampled)", phrase.Clean(t.Name), phrase.Percent(took))).CompareTo(busy, "busy CPUs")
+	f.AddEvidence(k.Table, s, sentence, took, "CPU", fmt.Sprintf("%s takes %s of a CPU (sampled)", phrase.Clean(t.Name), phrase.Percent(took))).CompareTo(busy, "busy CPUs")
 	if from := facts.Largest(callers); callers[from] > 0 {
 		f.AddEvidence(k.Table, s, sentence, callers[from], "CPU", fmt.Sprintf("%s of it is called by %s", phrase.Percent(callers[from]/facts.Total(callers)), phrase.Clean(from)))
 	}
@@ -178,10 +178,10 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		process, number, _ := strings.Cut(who, "\x00")
 		facts.SubjectFunction(f).Process = process
 		pid, _ = strconv.Atoi(number)
-		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[who], "CPU", fmt.Sprintf("%s of it is done for %s", phrase.Percent(payers[who]/facts.Total(cpus)), phrase.ProcessName(process, pid)))
+		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[who], "CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[who]/facts.Total(cpus)), phrase.ProcessName(process, pid)))
 	}
 	if walked == "" && !locks {
-		f.AddCaveat(0, "Nothing is known of how much this function usually takes: a program may ask for just that.")
+		f.AddCaveat(0, "The usual cost of this function is unknown: a program may need exactly that.")
 	}
 	if locks {
 		f.Verify = "culprit locks 1 5; culprit profile --locks --kernel --for 10s"

@@ -78,19 +78,19 @@ func checkMode(l *diagnose.Look, d *facts.Device) {
 	why, confidence := "", 0.85
 	switch {
 	case advertised > 0 && advertised <= speed:
-		why = "this side offers no more (advertised modes were restricted)"
+		why = "this side advertises no faster mode (advertised modes were restricted)"
 		confidence = 0.9
 	case partner > 0 && partner <= speed:
-		why = "its partner offers no more than " + phrase.LinkRate(partner)
+		why = "its partner advertises at most " + phrase.LinkRate(partner)
 	case partner > speed:
-		why = "its partner offers " + phrase.LinkRate(min(partner, supported)) + " too. A cable with a broken pair, a bad plug or a forced speed does that"
+		why = "its partner advertises " + phrase.LinkRate(min(partner, supported)) + " too. Causes are a cable with a broken pair, a bad plug, or a forced speed"
 		confidence = 0.95
 	default:
-		why = "what its partner offers is not told"
+		why = "the modes of its partner are unknown"
 	}
-	claim := fmt.Sprintf("%s runs at %s and could do %s: %s.", phrase.DeviceName(d.NetNS, d.Name), phrase.LinkRate(speed), phrase.LinkRate(supported), why)
+	claim := fmt.Sprintf("%s runs at %s and supports %s: %s.", phrase.DeviceName(d.NetNS, d.Name), phrase.LinkRate(speed), phrase.LinkRate(supported), why)
 	if half {
-		claim = fmt.Sprintf("%s runs half duplex at %s and could do full duplex: now both directions share the line and collide.", phrase.DeviceName(d.NetNS, d.Name), phrase.LinkRate(speed))
+		claim = fmt.Sprintf("%s runs half duplex at %s and supports full duplex: both directions share the line and collide.", phrase.DeviceName(d.NetNS, d.Name), phrase.LinkRate(speed))
 	}
 	f := l.Found(phrase.Identity(d.NetNS, d.Name), severity, confidence, diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name},
 		claim)
@@ -98,18 +98,18 @@ func checkMode(l *diagnose.Look, d *facts.Device) {
 	m := l.Table(facts.DeviceModes)
 	f.AddEvidence(m, s, m.QueryOf([]string{"mode"}, "netns", d.NetNS, "device", d.Name, "list", "supported"), supported, measure.BitsPerSec, "it supports "+phrase.Clean(mode))
 	if partner > 0 {
-		f.AddEvidence(m, s, m.QueryOf([]string{"mode"}, "netns", d.NetNS, "device", d.Name, "list", "partner"), partner, measure.BitsPerSec, "its partner offers "+phrase.Clean(partnerMode))
+		f.AddEvidence(m, s, m.QueryOf([]string{"mode"}, "netns", d.NetNS, "device", d.Name, "list", "partner"), partner, measure.BitsPerSec, "its partner advertises "+phrase.Clean(partnerMode))
 	}
 	if use == use {
 		w := wire.One("netns", d.NetNS, "device", d.Name, "direction", direction)
-		f.AddEvidence(wire, s, w.Query(), use*speed, measure.BitsPerSec, fmt.Sprintf("%s of the speed it has is in use (%s)", phrase.Percent(use), direction)).CompareTo(speed, "negotiated speed")
+		f.AddEvidence(wire, s, w.Query(), use*speed, measure.BitsPerSec, fmt.Sprintf("%s of its speed is in use (%s)", phrase.Percent(use), direction)).CompareTo(speed, "negotiated speed")
 		if severity == diagnose.Low {
-			f.AddCaveat(0, "Only %s of the speed it has is in use: nothing waits for more.", phrase.Percent(use))
+			f.AddCaveat(0, "Only %s of its speed is in use: no traffic waits for more.", phrase.Percent(use))
 		}
 	}
 	f.Verify = phrase.InNamespace(d.NetNS, "ethtool "+phrase.Shell(d.Name))
 	if d.Autoneg == "on" {
-		f.Fix = &diagnose.Fix{Command: phrase.InNamespace(d.NetNS, "ethtool -r "+phrase.Shell(d.Name)), Undo: "", Risk: "medium: the link is down for some seconds while it negotiates again; if it comes back as it was, change the cable or the partner's port"}
+		f.Fix = &diagnose.Fix{Command: phrase.InNamespace(d.NetNS, "ethtool -r "+phrase.Shell(d.Name)), Undo: "", Risk: "medium: the link is down for some seconds while it renegotiates; if the speed is the same afterwards, change the cable or the port of the partner"}
 	}
 }
 

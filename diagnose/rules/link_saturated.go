@@ -52,7 +52,7 @@ func linkSaturated() diagnose.Rule {
 						continue
 					}
 					if rate := wire.Mean(s.Mask) * 8; rate > threshold.LinkBeyond*lim.Bits {
-						unknown.add("it carries more than the speed that it reports", rate, fmt.Sprintf("%s %s %s, reported %s", phrase.DeviceName(d.NetNS, d.Name), direction, phrase.BitRate(rate), phrase.LinkRate(lim.Bits)))
+						unknown.add("it carries more than its reported speed", rate, fmt.Sprintf("%s %s %s, reported %s", phrase.DeviceName(d.NetNS, d.Name), direction, phrase.BitRate(rate), phrase.LinkRate(lim.Bits)))
 						continue
 					}
 					one := &fullLink{d: d, direction: direction, wire: wire, lim: lim, s: s}
@@ -82,7 +82,7 @@ func linkSaturated() diagnose.Rule {
 			case best == best:
 				l.Fine("busiest link %s", bestName)
 			default:
-				l.Fine("no link carries anything worth a word")
+				l.Fine("no link carries notable traffic")
 			}
 		},
 	}
@@ -191,13 +191,13 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 			who = fmt.Sprintf("%s %s %s of it, most of that %s %s (%s)", phrase.ProcessName(x.Process, x.PID), verb, phrase.Percent(explained), way, phrase.Clean(peer), phrase.Percent(of(pairs[0])))
 		}
 	case top != nil && total >= threshold.LinkOwner:
-		who = fmt.Sprintf("no single process fills it: %s %s the most, %s", phrase.ProcessName(top.Flows[0].Process, top.Flows[0].PID), verb, phrase.Percent(explained))
+		who = fmt.Sprintf("no single process fills it; %s %s the most, %s", phrase.ProcessName(top.Flows[0].Process, top.Flows[0].PID), verb, phrase.Percent(explained))
 	default:
-		who = "no TCP connection of this machine carries it"
+		who = "no TCP connection of this machine explains it"
 		if l.Table(facts.FlowBytes).Have() {
 			who += forwarded(l, f)
 		} else {
-			who = "who fills it could not be told"
+			who = "the sender is unknown"
 		}
 		explained = measure.NaN
 	}
@@ -231,7 +231,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	}
 	f.proveWaiting(l, fd, flows)
 	if f.lim.From == "the virtual card reports" {
-		fd.AddCaveat(0, "The speed is a virtual card's word; the host's real card may be faster or slower.")
+		fd.AddCaveat(0, "The speed is reported by a virtual card; the card of the host may be faster or slower.")
 	}
 	f.advise(fd, culprit)
 	f.coverSymptoms(fd, flows)
@@ -265,7 +265,7 @@ func (f *fullLink) owner(l *diagnose.Look, n facts.Network) string {
 func (f *fullLink) source() string {
 	switch f.lim.From {
 	case "its shaper lets":
-		return "its shaper lets through"
+		return "its shaper allows"
 	case "negotiated":
 		return "it negotiated"
 	case "its speed was set to":
@@ -317,14 +317,14 @@ func (f *fullLink) proveFlows(l *diagnose.Look, fd *diagnose.Finding, byProcess,
 		}
 		x := g.Flows[0]
 		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", x.NetNS, "pid", facts.PIDWord(x.PID), "direction", f.direction), g.Rate*8, measure.BitsPerSec,
-			fmt.Sprintf("%s: %s of payload, %s of what is on the wire, %s", phrase.ProcessName(x.Process, x.PID), phrase.BitRate(g.Rate*8), phrase.Percent(of(g)), phrase.Plural(len(g.Flows), "connection", "connections")))
+			fmt.Sprintf("%s: %s of payload, %s of the traffic, %s", phrase.ProcessName(x.Process, x.PID), phrase.BitRate(g.Rate*8), phrase.Percent(of(g)), phrase.Plural(len(g.Flows), "connection", "connections")))
 	}
 	if local, peer := pairs[0].Flows[0].Pair(); of(pairs[0]) >= 0.03 {
 		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", f.d.NetNS, "local", pairs[0].Flows[0].Local, "peer", pairs[0].Flows[0].Peer, "direction", f.direction), pairs[0].Rate*8, measure.BitsPerSec,
 			fmt.Sprintf("between %s and %s: %s of payload", phrase.Clean(local), phrase.Clean(peer), phrase.BitRate(pairs[0].Rate*8)))
 	}
 	if rest := 1 - total; rest >= threshold.LinkResidual {
-		fd.AddCaveat(0, "%s of what is on the wire belongs to no TCP connection of this machine: other protocols, forwarded packets, headers of small packets.", phrase.Percent(rest))
+		fd.AddCaveat(0, "%s of the traffic belongs to no TCP connection of this machine: other protocols, forwarded packets, headers of small packets.", phrase.Percent(rest))
 	}
 }
 
@@ -333,7 +333,7 @@ func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []
 	if q := l.Table(facts.QdiscBacklog); q.Have() && f.direction == "tx" {
 		if rows := q.Where("netns", f.d.NetNS, "device", f.d.Name); len(rows) > 0 {
 			if b := q.Mean(q.Sum(rows), f.s.Mask); b >= 1 {
-				fd.AddEvidence(q, f.s, q.QueryOf(nil, "netns", f.d.NetNS, "device", f.d.Name), b, measure.Bytes, fmt.Sprintf("%s wait in the queue before %s", phrase.Bytes(b), phrase.Clean(f.d.Name)))
+				fd.AddEvidence(q, f.s, q.QueryOf(nil, "netns", f.d.NetNS, "device", f.d.Name), b, measure.Bytes, fmt.Sprintf("%s queued before %s", phrase.Bytes(b), phrase.Clean(f.d.Name)))
 			}
 		}
 	}
@@ -342,24 +342,24 @@ func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []
 	}
 	big := flows[0]
 	if u := big.RowIn(l.Table(facts.FlowUnsent)); u != nil && u.Mean(f.s.Mask) > 0 {
-		fd.AddEvidence(u.Table, f.s, u.Query(), u.Mean(f.s.Mask), measure.Bytes, fmt.Sprintf("%s wait unsent in the largest connection's socket", phrase.Bytes(u.Mean(f.s.Mask))))
+		fd.AddEvidence(u.Table, f.s, u.Query(), u.Mean(f.s.Mask), measure.Bytes, fmt.Sprintf("%s unsent in the socket of the largest connection", phrase.Bytes(u.Mean(f.s.Mask))))
 	}
 	limited := l.Table(facts.FlowLimited)
 	busy := big.RowIn(limited, "busy").Mean(f.s.Mask)
 	rwnd, sndbuf := series.Or(big.RowIn(limited, "rwnd").Mean(f.s.Mask), 0), series.Or(big.RowIn(limited, "sndbuf").Mean(f.s.Mask), 0)
 	if busy == busy {
 		r := big.RowIn(limited, "busy")
-		fd.AddEvidence(limited, f.s, r.Query(), busy, limited.Unit, fmt.Sprintf("the largest connection had data under way %s of the time, limited by the receiver's window %s, by its send buffer %s",
+		fd.AddEvidence(limited, f.s, r.Query(), busy, limited.Unit, fmt.Sprintf("the largest connection had data in flight %s of the time; limited by the receive window %s, by its send buffer %s",
 			phrase.Percent(min(busy, 1)), phrase.Percent(min(rwnd, 1)), phrase.Percent(min(sndbuf, 1))))
 	}
 	if rwnd >= 0.5 {
-		fd.AddCaveat(0.1, "The largest connection is limited by its receiver's window %s of the time: the receiver is no faster than the link.", phrase.Percent(min(rwnd, 1)))
+		fd.AddCaveat(0.1, "The largest connection is limited by the receive window %s of the time: the receiver is no faster than the link.", phrase.Percent(min(rwnd, 1)))
 	}
 	if sndbuf >= 0.5 {
 		fd.AddCaveat(0.1, "The largest connection is limited by its send buffer %s of the time.", phrase.Percent(min(sndbuf, 1)))
 	}
 	if rtt, least := big.RowIn(l.Table(facts.FlowRTT)), big.RowIn(l.Table(facts.FlowMinRTT)); rtt != nil && least != nil && rtt.Mean(f.s.Mask) > 2*least.Mean(f.s.Mask) && least.Mean(f.s.Mask) > 0 {
-		fd.AddEvidence(rtt.Table, f.s, rtt.Query(), rtt.Mean(f.s.Mask), measure.Nanoseconds, fmt.Sprintf("round trip %s, at best it was %s: the rest is waiting in queues",
+		fd.AddEvidence(rtt.Table, f.s, rtt.Query(), rtt.Mean(f.s.Mask), measure.Nanoseconds, fmt.Sprintf("round trip %s, lowest %s: the difference is queueing",
 			phrase.Duration(rtt.Mean(f.s.Mask)), phrase.Duration(least.Mean(f.s.Mask)))).CompareTo(least.Mean(f.s.Mask), "least round trip")
 	}
 }
@@ -384,7 +384,7 @@ func forwarded(l *diagnose.Look, f *fullLink) string {
 	case fwd >= 0.5*packets:
 		return fmt.Sprintf("; %s packets/s are forwarded through the machine", phrase.Count(fwd))
 	case f.d.Master != "":
-		return "; it is a port of " + phrase.Clean(f.d.Master) + " and passes on what others send"
+		return "; it is a port of " + phrase.Clean(f.d.Master) + " and forwards the traffic of others"
 	}
 	return ""
 }
@@ -406,7 +406,7 @@ func (f *fullLink) advise(fd *diagnose.Finding, c diagnose.Culprit) {
 	}
 	if c.Kind == "process" {
 		fd.Fix = &diagnose.Fix{Command: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc replace dev %s root fq", dev)), Undo: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc del dev %s root", dev)),
-			Risk: "low: each connection gets its turn, so the others wait less; the link stays full. It replaces a root qdisc that was set up by hand"}
+			Risk: "low: connections take turns, so the others wait less; the link stays full. It replaces a root qdisc that was set up by hand"}
 	}
 }
 

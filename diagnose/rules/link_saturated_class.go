@@ -17,7 +17,7 @@ import (
 func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 	rates, through := l.Table(facts.QdiscRate), l.Table(facts.QdiscBytes)
 	if classes := rates.Where("kind", "htb"); len(classes) > 0 && !through.Have() {
-		l.Unchecked("what goes through the classes of shapers is missing: %s", through.Why)
+		l.Unchecked("the traffic of shaper classes is missing: %s", through.Why)
 		return
 	}
 	type class struct {
@@ -68,30 +68,30 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 	if x != nil {
 		local, peer := x.Pair()
 		culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS, Interface: d.Name, Local: local, Peer: peer}
-		who = fmt.Sprintf("; %s sends as much, to %s", phrase.ProcessName(x.Process, x.PID), phrase.Clean(peer))
+		who = fmt.Sprintf("; %s sends at that rate to %s", phrase.ProcessName(x.Process, x.PID), phrase.Clean(peer))
 	}
 	fd := l.Found(phrase.Identity(d.NetNS, d.Name)+"/class-"+phrase.Clean(handle), severity, 0.85, culprit,
 		fmt.Sprintf("Class %s of the shaper on %s is full: %s for %s%s.", phrase.Clean(handle), phrase.DeviceName(d.NetNS, d.Name), phrase.OutOf(rate*8, f.lim.Bits), s, who))
-	fd.AddEvidence(t, s, f.wire.Query(), rate*8, measure.BitsPerSec, fmt.Sprintf("%s go through it, %s of the %s of its ceiling", phrase.BitRate(rate*8), phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits))).
+	fd.AddEvidence(t, s, f.wire.Query(), rate*8, measure.BitsPerSec, fmt.Sprintf("%s pass it, %s of its ceiling of %s", phrase.BitRate(rate*8), phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits))).
 		CompareTo(f.lim.Bits, "ceiling")
 	if waits >= 1 {
 		q := l.Table(facts.QdiscBacklog)
-		fd.AddEvidence(q, s, q.QueryOf(nil, "netns", d.NetNS, "device", d.Name, "handle", handle), waits, measure.Bytes, phrase.Bytes(waits)+" wait in it")
+		fd.AddEvidence(q, s, q.QueryOf(nil, "netns", d.NetNS, "device", d.Name, "handle", handle), waits, measure.Bytes, phrase.Bytes(waits)+" queued in it")
 	}
 	if x != nil {
 		flows := l.Table(facts.FlowBytes)
 		fd.AddEvidence(flows, s, flows.QueryOf(nil, "netns", d.NetNS, "pid", facts.PIDWord(x.PID), "direction", "tx"), payload*8, measure.BitsPerSec,
 			fmt.Sprintf("%s: %s of payload, %s", phrase.ProcessName(x.Process, x.PID), phrase.BitRate(payload*8), phrase.Plural(links, "connection", "connections")))
-		fd.AddCaveat(0, "Which connections are in the class is not told by the counters: it is these by how much they carry.")
+		fd.AddCaveat(0, "The counters do not list the connections of a class: these match its rate.")
 	} else {
-		fd.AddCaveat(0, "Which connections are in the class is not told by the counters: the shaper's filters say it.")
+		fd.AddCaveat(0, "The counters do not list the connections of a class: see the filters of the shaper.")
 	}
 	whole := false
 	for _, o := range full {
 		whole = whole || o.d == d
 	}
 	if w := facts.OnLine(l, d, "tx"); !whole && w.Mean(s.Mask) > rate {
-		fd.AddEvidence(w.Table, s, w.Query(), w.Mean(s.Mask)*8, measure.BitsPerSec, fmt.Sprintf("%s in all on the wire of %s, which is not full", phrase.BitRate(w.Mean(s.Mask)*8), phrase.Clean(d.Name)))
+		fd.AddEvidence(w.Table, s, w.Query(), w.Mean(s.Mask)*8, measure.BitsPerSec, fmt.Sprintf("%s in total on %s, which is not full", phrase.BitRate(w.Mean(s.Mask)*8), phrase.Clean(d.Name)))
 	}
 	dev := phrase.Shell(d.Name)
 	fd.Verify = phrase.InNamespace(d.NetNS, "tc -s class show dev "+dev) + "; " + phrase.InNamespace(d.NetNS, "tc filter show dev "+dev)

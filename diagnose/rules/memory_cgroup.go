@@ -99,9 +99,9 @@ func (g *tightCgroup) does(events *diagnose.Table) string {
 		}
 		return "the kernel killed processes in it"
 	case g.slowed:
-		return fmt.Sprintf("%s allocations a second exceed memory.high for %s, which makes its tasks reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
+		return fmt.Sprintf("%s allocations per second exceed memory.high for %s, so its tasks must reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
 	}
-	return fmt.Sprintf("%s allocations a second hit the limit for %s", phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
+	return fmt.Sprintf("%s allocations per second hit the limit for %s", phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
 }
 
 // use returns how much of which limit the group uses: for the claim and for the evidence, the number
@@ -119,7 +119,7 @@ func (g *tightCgroup) use() (claim, evidence string, used, limit float64) {
 	case g.killed && !(used >= threshold.CgroupFull*limit):
 		used = g.current.Max()
 		return "its limit is " + phrase.Memory(limit),
-			fmt.Sprintf("up to %s of %s in use when it was read; who is killed gives back what it had", phrase.Memory(used), phrase.Memory(limit)), used, limit
+			fmt.Sprintf("up to %s of %s in use at a reading; a killed process frees its memory", phrase.Memory(used), phrase.Memory(limit)), used, limit
 	}
 	return phrase.Memory(used) + " of its " + phrase.Memory(limit) + " " + word, fmt.Sprintf("%s of %s in use", phrase.Memory(used), phrase.Memory(limit)), used, limit
 }
@@ -136,7 +136,7 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 		who = "; in it: " + inside
 	}
 	f := l.Found(facts.CgroupIdentity(g.name), severity, confidence, diagnose.Culprit{Kind: "cgroup", Name: g.name},
-		fmt.Sprintf("Cgroup %s is too small for what is in use within: %s, %s%s.", facts.CgroupName(g.name), claim, g.does(events), who))
+		fmt.Sprintf("The memory limit of cgroup %s is too small for its working set: %s, %s%s.", facts.CgroupName(g.name), claim, g.does(events), who))
 	if used == used {
 		e := f.AddEvidence(m, g.s, g.current.Query(), used, m.Unit, inUse)
 		if limit > 0 {
@@ -146,7 +146,7 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 	g.proofs(l, f)
 	f.Verify = fmt.Sprintf("cd /sys/fs/cgroup && cat ./memory%s/memory.failcnt .%s/memory.events 2>/dev/null", phrase.Shell(g.name), phrase.Shell(g.name))
 	if g.name == facts.VisibleRoot {
-		f.AddCaveat(0, "Who runs this container has set the limit: it can be raised from outside only.")
+		f.AddCaveat(0, "The limit was set outside of this container: only the host can raise it.")
 	}
 	f.Cover("disk-saturated", func(o *diagnose.Finding) bool { return rereads(l, o, g.refaults, g.s.Mask) })
 	f.Cover("swapping", nil)
@@ -156,19 +156,19 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
 	events, again := l.Table(facts.CgroupEvents), l.Table(facts.MemoryRefault)
 	if v := g.throttles.Part(g.s.Mask); g.slowed {
-		f.AddEvidence(events, g.s, g.throttles.Query(), v, events.Unit, fmt.Sprintf("%s times a second memory.high was exceeded", phrase.Count(v)))
+		f.AddEvidence(events, g.s, g.throttles.Query(), v, events.Unit, fmt.Sprintf("memory.high was exceeded %s times per second", phrase.Count(v)))
 	}
 	if v := g.hits.Part(g.s.Mask); v > 0 {
-		f.AddEvidence(events, g.s, g.hits.Query(), v, events.Unit, fmt.Sprintf("%s times a second the limit was hit", phrase.Count(v)))
+		f.AddEvidence(events, g.s, g.hits.Query(), v, events.Unit, fmt.Sprintf("the limit was hit %s times per second", phrase.Count(v)))
 	}
 	if g.killed {
-		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit, "processes in it were killed for memory")
+		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit, "processes in it were killed to free memory")
 	}
 	if g.stalled == g.stalled {
-		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit, fmt.Sprintf("tasks stand still for memory %s of the time (PSI)", phrase.Percent(g.stalled)))
+		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit, fmt.Sprintf("tasks are stalled on memory %s of the time (PSI)", phrase.Percent(g.stalled)))
 		f.SetEffect(g.stalled)
 	}
 	if g.refaults >= threshold.MemoryRefaults {
-		f.AddEvidence(again, g.s, `memory.refaults`, g.refaults, again.Unit, fmt.Sprintf("the machine reads %s again that it had thrown out shortly before", phrase.BytesRate(g.refaults)))
+		f.AddEvidence(again, g.s, `memory.refaults`, g.refaults, again.Unit, fmt.Sprintf("the machine reads %s again soon after eviction", phrase.BytesRate(g.refaults)))
 	}
 }

@@ -71,7 +71,7 @@ func (n machineNumbers) share(mask []bool) float64 { return n.avail.Mean(mask) /
 func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 	n := machineNumbersOf(l, accused)
 	if !(n.total.Mean(nil) > 0) || !(n.avail.Mean(nil) <= n.total.Mean(nil)) {
-		l.Unchecked("how much memory is available is not known")
+		l.Unchecked("the available memory is unknown")
 		return
 	}
 	s, short := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool { return n.avail.At(c) < threshold.MemoryLow*n.total.At(c) && n.pinches(c) })
@@ -104,15 +104,15 @@ func (n machineNumbers) spare(l *diagnose.Look) {
 	stalled := n.psi.Mean(nil)
 	switch {
 	case stalled >= threshold.InnocentStall && n.share(nil) >= threshold.MemoryPlenty:
-		seen := "no cgroup can be seen from here"
+		seen := "no cgroup is visible from here"
 		if l.Table(facts.CgroupMemory).HasNumbers() {
-			seen = "none that can be seen is known to be at its limit"
+			seen = "no visible cgroup is known to be at its limit"
 		}
-		l.Doubtful("some task stands still for memory %s of the time (PSI) while %s: the limit of a cgroup does that, and %s", phrase.Percent(stalled), text, seen)
+		l.Doubtful("some task is stalled on memory %s of the time (PSI) while %s: the limit of a cgroup does that, and %s", phrase.Percent(stalled), text, seen)
 	case stalled == stalled:
-		l.Fine("%s, stalled for memory %s of the time", text, phrase.Percent(stalled))
+		l.Fine("%s, stalled on memory %s of the time", text, phrase.Percent(stalled))
 	case n.share(nil) < threshold.MemoryLow && !n.refaultsOf.HasNumbers():
-		l.Doubtful("%s, and this kernel tells neither how long tasks wait for memory nor what it reads again", text)
+		l.Doubtful("%s, and this kernel reports neither memory stalls nor refaults", text)
 	default:
 		l.Fine("%s", text)
 	}
@@ -165,9 +165,9 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	if stalled >= threshold.MemoryStallHigh || n.kills > 0 || facts.SumRows(swap, swap.Rows, s.Mask) >= threshold.SwapBoth {
 		severity, confidence = diagnose.High, 0.95
 	}
-	claim := fmt.Sprintf("Memory is short: %s of %s available for %s; %s.", phrase.Percent(share), phrase.Memory(total), s, h.text)
+	claim := fmt.Sprintf("Memory is short: only %s of %s available for %s; %s.", phrase.Percent(share), phrase.Memory(total), s, h.text)
 	if n.kills > 0 {
-		claim = fmt.Sprintf("Memory ran out: the kernel killed %s in this time, %s of %s was available; %s.",
+		claim = fmt.Sprintf("Memory ran out: the kernel killed %s, with %s of %s available; %s.",
 			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share), phrase.Memory(total), h.text)
 	}
 	f := l.Found(h.identity, severity, confidence, h.culprit, claim)
@@ -177,7 +177,7 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 		if share > 2*threshold.MemoryLow {
 			f.AddCaveat(0.2, "%s of memory is available: the kill came at a peak between two readings, or at the limit of a cgroup or of a memory node.", phrase.Percent(share))
 		}
-		f.AddEvidence(n.killsOf, s, facts.MemoryOOM, n.kills, n.killsOf.Unit, "the kernel killed processes to get memory")
+		f.AddEvidence(n.killsOf, s, facts.MemoryOOM, n.kills, n.killsOf.Unit, "the kernel killed processes to free memory")
 	}
 	h.proofs(l, f, s, total)
 	refaults := n.refaultsOf.Mean(n.again, s.Mask)
@@ -196,22 +196,22 @@ func (n machineNumbers) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose
 		f.AddEvidence(n.size, s, huge.Query(), huge.Mean(s.Mask), n.size.Unit, fmt.Sprintf("%s reserved for huge pages", phrase.Memory(huge.Mean(s.Mask)))).CompareTo(total, "all memory")
 	}
 	if v := n.psi.Mean(s.Mask); v == v {
-		f.AddEvidence(n.psi.Table, s, n.psi.Query(), v, n.psi.Table.Unit, fmt.Sprintf("some task stands still for memory %s of the time (PSI)", phrase.Percent(v)))
+		f.AddEvidence(n.psi.Table, s, n.psi.Query(), v, n.psi.Table.Unit, fmt.Sprintf("some task is stalled on memory %s of the time (PSI)", phrase.Percent(v)))
 		f.SetEffect(v)
 	} else {
-		f.AddCaveat(0.1, "How long tasks stand still for memory is not known: this kernel tells no pressure.")
+		f.AddCaveat(0.1, "Memory stalls are unknown: this kernel reports no pressure (PSI).")
 	}
 	if v := n.direct.Mean(s.Mask); v >= threshold.MemoryDirect {
-		f.AddEvidence(n.direct.Table, s, n.direct.Query(), v, n.direct.Table.Unit, fmt.Sprintf("tasks look for memory themselves, %s scanned (direct reclaim)", phrase.BytesRate(v)))
+		f.AddEvidence(n.direct.Table, s, n.direct.Query(), v, n.direct.Table.Unit, fmt.Sprintf("tasks reclaim memory themselves (direct reclaim), %s scanned", phrase.BytesRate(v)))
 	}
 	if v := n.stallsOf.Mean(n.stalls, s.Mask); v >= threshold.MemoryStallsRate {
-		f.AddEvidence(n.stallsOf, s, facts.MemoryStalls, v, n.stallsOf.Unit, fmt.Sprintf("%s allocations a second had to wait", phrase.Count(v)))
+		f.AddEvidence(n.stallsOf, s, facts.MemoryStalls, v, n.stallsOf.Unit, fmt.Sprintf("%s allocations per second had to wait", phrase.Count(v)))
 	}
 	if v := n.refaultsOf.Mean(n.again, s.Mask); v >= threshold.MemoryRefaults/10 {
-		f.AddEvidence(n.refaultsOf, s, `memory.refaults`, v, n.refaultsOf.Unit, fmt.Sprintf("%s are read again that were thrown out shortly before", phrase.BytesRate(v)))
+		f.AddEvidence(n.refaultsOf, s, `memory.refaults`, v, n.refaultsOf.Unit, fmt.Sprintf("%s are read again soon after eviction", phrase.BytesRate(v)))
 	}
 	if v := n.major.Mean(s.Mask); v >= threshold.MemoryMajor/10 {
-		f.AddEvidence(n.major.Table, s, n.major.Query(), v, n.major.Table.Unit, fmt.Sprintf("%s faults a second read from disk", phrase.Count(v)))
+		f.AddEvidence(n.major.Table, s, n.major.Query(), v, n.major.Table.Unit, fmt.Sprintf("%s faults per second read from disk", phrase.Count(v)))
 	}
 }
 

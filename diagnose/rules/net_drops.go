@@ -102,16 +102,16 @@ func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	f.AddEvidence(t, s, row.Query(), v, t.Unit, fmt.Sprintf("%s packets/s dropped", phrase.Count(v)))
 	f.AddEvidence(packets.Table, s, packets.Query(), packets.Mean(s.Mask), packets.Table.Unit, fmt.Sprintf("of %s packets/s received", phrase.Count(packets.Mean(s.Mask))))
 	details(l, f, d, direction, s)
-	f.AddCaveat(0, "The counter does not tell why: no memory, a full queue, or protocols and VLANs that nobody here listens to.")
+	f.AddCaveat(0, "The counter has no reason: no memory, a full queue, or protocols and VLANs without a listener here.")
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " + phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
 }
 
 func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagnose.Period, v float64, sentence string, t *diagnose.Table) {
 	direction := packets.Word("direction")
 	share := v / (packets.Mean(s.Mask) + v)
-	words := "receives more than it can take: it loses"
+	words := "receives faster than it is read: it loses"
 	if direction == "tx" {
-		words = "is given more than it can send: it loses"
+		words = "has more to send than it can: it loses"
 	}
 	f := l.Found(phrase.Identity(d.NetNS, d.Name), severityOfLoss(share), 0.9, diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name},
 		fmt.Sprintf("%s %s %s packets/s, %s of all %s, for %s, because its ring is full.", phrase.DeviceName(d.NetNS, d.Name), words, phrase.Count(v), phrase.Percent(share), direction, s))
@@ -137,7 +137,7 @@ func details(l *diagnose.Look, f *diagnose.Finding, d *facts.Device, direction s
 		}
 	}
 	if r := l.Table(facts.DeviceFifo).One("netns", d.NetNS, "device", d.Name, "direction", direction); r.Mean(s.Mask) >= 0.5 {
-		f.AddEvidence(r.Table, s, r.Query(), r.Mean(s.Mask), r.Table.Unit, fmt.Sprintf("its fifo overflows %s times a second", phrase.Count(r.Mean(s.Mask))))
+		f.AddEvidence(r.Table, s, r.Query(), r.Mean(s.Mask), r.Table.Unit, fmt.Sprintf("its FIFO overflows %s times per second", phrase.Count(r.Mean(s.Mask))))
 	}
 }
 
@@ -188,12 +188,12 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	v := worst.Mean(s.Mask)
 	share := v / (handled.Mean(s.Mask) + v)
 	f := l.Found(phrase.Identity(d.NetNS, d.Name)+"/queue", severityOfLoss(share), 0.9, diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name},
-		fmt.Sprintf("The queue before %s (%s) throws away %s packets/s, %s of what is to be sent, for %s: more comes than may go.", phrase.DeviceName(d.NetNS, d.Name), phrase.Clean(worst.Word("kind")), phrase.Count(v), phrase.Percent(share), s))
+		fmt.Sprintf("The queue before %s (%s) drops %s packets/s, %s of its packets, for %s: more arrives than can be sent.", phrase.DeviceName(d.NetNS, d.Name), phrase.Clean(worst.Word("kind")), phrase.Count(v), phrase.Percent(share), s))
 	f.AddEvidence(t, s, worst.Query(), v, t.Unit, fmt.Sprintf("%s drops %s packets/s", phrase.Clean(worst.Word("kind")), phrase.Count(v)))
 	f.AddEvidence(handled.Table, s, handled.Query(), handled.Mean(s.Mask), handled.Table.Unit, fmt.Sprintf("and passes %s packets/s", phrase.Count(handled.Mean(s.Mask))))
 	b := l.Table(facts.QdiscBacklog)
 	if r := b.One("netns", d.NetNS, "device", d.Name, "kind", worst.Word("kind"), "handle", worst.Word("handle")); r.Mean(s.Mask) > 0 {
-		f.AddEvidence(b, s, r.Query(), r.Mean(s.Mask), b.Unit, phrase.Bytes(r.Mean(s.Mask))+" wait in it")
+		f.AddEvidence(b, s, r.Query(), r.Mean(s.Mask), b.Unit, phrase.Bytes(r.Mean(s.Mask))+" queued in it")
 	}
 	senders(l, f, d.NetNS, s, v)
 	coverRetransmits(f, d.NetNS, v)
@@ -212,7 +212,7 @@ func senders(l *diagnose.Look, f *diagnose.Finding, netns string, s diagnose.Per
 	t := l.Table(facts.ProtocolEvents)
 	for _, p := range []string{"Udp", "Udp6"} {
 		if r := t.One("netns", netns, "protocol", p, "counter", "OutDatagrams"); r.Mean(s.Mask) >= lost {
-			f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf("%s datagrams/s are sent over UDP, which does not slow down when they are lost", phrase.Count(r.Mean(s.Mask))))
+			f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf("%s datagrams/s are sent over UDP, which does not slow down on loss", phrase.Count(r.Mean(s.Mask))))
 			datagramSender(l, f, s)
 		}
 	}
@@ -243,7 +243,7 @@ func datagramSender(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 		return
 	}
 	v := by[who[0].Name]
-	f.AddEvidence(k.Table, s, who[0].Query(k.Table, "kernel"), v, "CPU", fmt.Sprintf("%s sends datagrams, which takes it %s of a CPU in the kernel, %s of what all who do take (sampled)", who[0], phrase.Percent(v), phrase.Percent(v/all)))
+	f.AddEvidence(k.Table, s, who[0].Query(k.Table, "kernel"), v, "CPU", fmt.Sprintf("%s sends datagrams: %s of a CPU in the kernel, %s of the time of all senders (sampled)", who[0], phrase.Percent(v), phrase.Percent(v/all)))
 }
 
 func backlogLoses(l *diagnose.Look) {
@@ -264,10 +264,10 @@ func backlogLoses(l *diagnose.Look) {
 			fmt.Sprintf("CPU %s loses %s received packets/s, %s, for %s: its backlog is full.", phrase.Clean(cpu), phrase.Count(v), phrase.Percent(share), s))
 		f.AddEvidence(drops, s, r.Query(), v, drops.Unit, fmt.Sprintf("%s packets/s dropped at the backlog of CPU %s", phrase.Count(v), phrase.Clean(cpu)))
 		if q := squeezes.One("cpu", cpu); q.Mean(s.Mask) >= 0.5 {
-			f.AddEvidence(squeezes, s, q.Query(), q.Mean(s.Mask), squeezes.Unit, fmt.Sprintf("%s times a second receiving stopped with packets left", phrase.Count(q.Mean(s.Mask))))
+			f.AddEvidence(squeezes, s, q.Query(), q.Mean(s.Mask), squeezes.Unit, fmt.Sprintf("receiving stopped %s times per second with packets left", phrase.Count(q.Mean(s.Mask))))
 		}
 		f.Verify = "cat /proc/net/softnet_stat; sysctl net.core.netdev_max_backlog"
-		f.Fix = &diagnose.Fix{Command: "sysctl net.core.netdev_max_backlog=10000", Undo: "sysctl net.core.netdev_max_backlog=1000", Risk: "low: a longer queue; 1000 is the kernel's own value, restore yours"}
+		f.Fix = &diagnose.Fix{Command: "sysctl net.core.netdev_max_backlog=10000", Undo: "sysctl net.core.netdev_max_backlog=1000", Risk: "low: a longer queue; 1000 is the default of the kernel, restore yours"}
 	}
 	var worst *diagnose.Row
 	var when diagnose.Period
@@ -279,11 +279,11 @@ func backlogLoses(l *diagnose.Look) {
 	if worst != nil {
 		v := worst.Mean(when.Mask)
 		f := l.Found("softnet-squeezed", diagnose.Low, 0.8, diagnose.Culprit{Kind: "cpu", Name: worst.Word("cpu")},
-			fmt.Sprintf("CPU %s stops receiving %s times a second with packets left, for %s: a round's budget is too small.", phrase.Clean(worst.Word("cpu")), phrase.Count(v), when))
-		f.AddEvidence(squeezes, when, worst.Query(), v, squeezes.Unit, fmt.Sprintf("%s squeezes a second on CPU %s", phrase.Count(v), phrase.Clean(worst.Word("cpu"))))
-		f.AddCaveat(0, "Nothing is lost by it: the packets are taken in the next round.")
+			fmt.Sprintf("CPU %s stops receiving %s times per second with packets left, for %s: the budget of a round is too small.", phrase.Clean(worst.Word("cpu")), phrase.Count(v), when))
+		f.AddEvidence(squeezes, when, worst.Query(), v, squeezes.Unit, fmt.Sprintf("%s squeezes per second on CPU %s", phrase.Count(v), phrase.Clean(worst.Word("cpu"))))
+		f.AddCaveat(0, "No packet is lost: the next round takes the rest.")
 		f.Verify = "cat /proc/net/softnet_stat; sysctl net.core.netdev_budget net.core.netdev_budget_usecs"
-		f.Fix = &diagnose.Fix{Command: "sysctl net.core.netdev_budget=600", Undo: "sysctl net.core.netdev_budget=300", Risk: "low: longer rounds; 300 is the kernel's own value, restore yours"}
+		f.Fix = &diagnose.Fix{Command: "sysctl net.core.netdev_budget=600", Undo: "sysctl net.core.netdev_budget=300", Risk: "low: longer rounds; 300 is the default of the kernel, restore yours"}
 	}
 }
 
@@ -305,8 +305,8 @@ func socketsLose(l *diagnose.Look) {
 			share := v / (in.Mean(s.Mask) + v)
 			name := strings.ToLower(p)
 			f := l.Found(phrase.Identity(netns, name), severityOfLoss(share), 0.9, diagnose.Culprit{Kind: "host", Name: name, NetNS: netns},
-				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s because their programs read them too slowly: their socket buffers are full.", phrase.Count(v), phrase.Percent(share), phrase.NamespaceSuffix(netns), s))
-			f.AddEvidence(t, s, lost.Query(), v, t.Unit, fmt.Sprintf("%s datagrams/s found no room in their socket", phrase.Count(v)))
+				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s: programs read too slowly, and their socket buffers are full.", phrase.Count(v), phrase.Percent(share), phrase.NamespaceSuffix(netns), s))
+			f.AddEvidence(t, s, lost.Query(), v, t.Unit, fmt.Sprintf("%s datagrams/s found a full socket buffer", phrase.Count(v)))
 			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, fmt.Sprintf("%s datagrams/s were delivered", phrase.Count(in.Mean(s.Mask))))
 			f.Verify = phrase.InNamespace(netns, "ss -uampn") + "; " + phrase.InNamespace(netns, "nstat -az UdpRcvbufErrors")
 		}

@@ -231,13 +231,13 @@ func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf)
 	}
 	first := p.flows[0]
 	f := l.Found(phrase.Identity(first.NetNS, p.name), diagnose.Medium, 0.75, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s sends %s to %s where its %d equals send %s: %s below their median for %s, and steadily at what a link of %s carries.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g),
+		fmt.Sprintf("%s sends %s to %s while its %d equals send %s: %s below their median for %s, and constantly at the payload of a %s link.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g),
 			len(rest), phrase.BytesRate(normal), phrase.Percent(1-mine/normal), s, phrase.LinkRate(step)))
 	f.SetExplains(1)
 	f.AddEvidence(t, s, t.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer, "direction", "rx"), mine, t.Unit,
-		fmt.Sprintf("%s sends %s, that is %s of payload, and varies by %s", phrase.Clean(p.name), phrase.BytesRate(mine), phrase.BitRate(mine*8), phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal, "median of the others")
+		fmt.Sprintf("%s sends %s, %s of payload, and varies by %s", phrase.Clean(p.name), phrase.BytesRate(mine), phrase.BitRate(mine*8), phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal, "median of the others")
 	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, "netns", first.NetNS, "direction", "rx"), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest), phrase.BytesRate(normal)))
-	f.AddCaveat(0, "What waits at the sender can't be seen from here: it could have no more to send than that.")
+	f.AddCaveat(0, "The queue of the sender is not visible from here: it may have no more to send.")
 	f.Verify = phrase.InNamespace(first.NetNS, "ss -tin dst "+phrase.Shell(p.name))
 }
 
@@ -254,7 +254,7 @@ func serviceOf(g facts.FlowGroup) string {
 	}
 	switch {
 	case first.Side == "client":
-		return "this machine by port " + phrase.Clean(first.Peerport)
+		return "this machine on port " + phrase.Clean(first.Peerport)
 	case len(names) > 1 || first.Process == "":
 		return "port " + phrase.Clean(first.Localport)
 	case len(ports) > 1:
@@ -337,10 +337,10 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		if !(seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step) {
 			seen = mine * 8
 		}
-		why = fmt.Sprintf("; its path delivers %s, as a link of %s does", phrase.BitRate(seen), phrase.LinkRate(step))
+		why = fmt.Sprintf("; its path delivers %s, the payload of a %s link", phrase.BitRate(seen), phrase.LinkRate(step))
 	}
 	f := l.Found(phrase.Identity(first.NetNS, p.name), severity, confidence, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s gets %s from %s where its %d equals get %s: %s below their median for %s%s.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
+		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: %s below their median for %s%s.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
 	missing := 0.0
 	for _, o := range append([]*peerOf{p}, rest...) {
 		missing += max(0, normal-series.Or(t.Part(o.series, s.Mask), 0))
@@ -354,13 +354,13 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		ports = []string{"netns", first.NetNS, "process", first.Process, "direction", "tx"}
 	}
 	f.AddEvidence(t, s, t.QueryOf(nil, append(ports, "peer", first.Peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", phrase.Clean(p.name), phrase.BytesRate(mine))).CompareTo(normal, "median of the others")
-	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; it lies %s robust deviations below", len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
+	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; the peer is %s robust deviations below", len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
 	proveWaitingFor(l, f, p, s, waits, waitsOthers)
 	if p.delivery(l) > 0 {
 		d := l.Table(facts.FlowDelivery)
 		text := "its path delivers " + phrase.BitRate(p.delivery(l))
 		if fast > 0 {
-			text += ", those of the others " + phrase.BitRate(fast)
+			text += ", the others " + phrase.BitRate(fast)
 		}
 		e := f.AddEvidence(d, s, d.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), p.delivery(l), d.Unit, text)
 		if fast > 0 {
@@ -371,16 +371,16 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		text := "round trip " + phrase.Duration(rtt.Mean(s.Mask))
 		e := f.AddEvidence(rtt.Table, s, rtt.Query(), rtt.Mean(s.Mask), rtt.Table.Unit, text)
 		if v := series.Median(column(rest, func(o *peerOf) float64 { return o.flows[0].RowIn(l.Table(facts.FlowRTT)).Mean(s.Mask) })); v > 0 {
-			e.Text += ", those of the others " + phrase.Duration(v)
+			e.Text += ", the others " + phrase.Duration(v)
 			e.CompareTo(v, "median of the others")
 		}
 	}
 	rwnd := series.Or(first.RowIn(l.Table(facts.FlowLimited), "rwnd").Mean(s.Mask), 0)
 	if rwnd >= 0.5 {
-		f.AddCaveat(0.2, "Its receiver's window limits it %s of the time: the peer itself reads slowly, rather than its link.", phrase.Percent(min(rwnd, 1)))
+		f.AddCaveat(0.2, "The receive window limits it %s of the time: the peer reads slowly, rather than its link.", phrase.Percent(min(rwnd, 1)))
 	}
 	if step == 0 {
-		f.AddCaveat(0.1, "What its path delivers is not a speed that Ethernet has: loss, a shaper or a long way are as likely as a slow link.")
+		f.AddCaveat(0.1, "The rate of its path is no speed of Ethernet: loss, a shaper or a long path are as likely as a slow link.")
 	}
 	f.Verify = phrase.InNamespace(first.NetNS, fmt.Sprintf("ss -tin dst %s", phrase.Shell(p.name)))
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name })
@@ -401,7 +401,7 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 // proveWaitingFor shows that the peer asks for more than it gets.
 func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits, waitsOthers float64) {
 	first := p.flows[0]
-	text := fmt.Sprintf("%s wait for it, it asks for more than it gets; for the others %s", phrase.Bytes(waits), phrase.Bytes(waitsOthers))
+	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s", phrase.Bytes(waits), phrase.Bytes(waitsOthers))
 	u := l.Table(facts.FlowUnsent)
 	unsent := 0.0
 	for _, x := range p.flows {
@@ -409,6 +409,6 @@ func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnos
 	}
 	e := f.AddEvidence(u, s, u.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), unsent, u.Unit, text)
 	if unsent < 0.9*waits {
-		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the way)", phrase.Bytes(unsent))
+		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the path)", phrase.Bytes(unsent))
 	}
 }

@@ -21,7 +21,7 @@ func swapping() diagnose.Rule {
 			in, out := t.One("direction", "in"), t.One("direction", "out")
 			s, ok := diagnose.Lasting(t, diagnose.HasValue(in), func(c int) bool { return in.At(c) >= threshold.SwapIn })
 			if s.Known < threshold.LeastSeconds {
-				l.Unchecked("how much is swapped in is not known")
+				l.Unchecked("swap traffic is unknown")
 				return
 			}
 			if !ok {
@@ -53,7 +53,7 @@ func swapping() diagnose.Rule {
 					}
 					share = all[0].Rate / total
 					culprit, identity = all[0].Culprit(), all[0].Identity()
-					who = fmt.Sprintf("; %s waits for it most (%s of all)", all[0], phrase.Percent(share))
+					who = fmt.Sprintf("; %s waits most for it (%s of all)", all[0], phrase.Percent(share))
 					f := l.Found(identity, severity, 0.93, culprit, swapClaim(in, out, s, who))
 					what := fmt.Sprintf("%s takes %s of the faults that read from disk", all[0], phrase.Percent(share))
 					if sentence == facts.ProcessDelay {
@@ -80,9 +80,9 @@ func swapClaim(in, out *diagnose.Row, s diagnose.Period, who string) string {
 }
 
 func swapProof(l *diagnose.Look, f *diagnose.Finding, t *diagnose.Table, in, out *diagnose.Row, s diagnose.Period) {
-	f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, fmt.Sprintf("%s come back from swap, each page waited for", phrase.BytesRate(in.Mean(s.Mask))))
+	f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, fmt.Sprintf("%s are swapped in, each page waited for", phrase.BytesRate(in.Mean(s.Mask))))
 	if out != nil && out.Mean(s.Mask) == out.Mean(s.Mask) {
-		f.AddEvidence(t, s, out.Query(), out.Mean(s.Mask), t.Unit, fmt.Sprintf("%s go out to swap", phrase.BytesRate(out.Mean(s.Mask))))
+		f.AddEvidence(t, s, out.Query(), out.Mean(s.Mask), t.Unit, fmt.Sprintf("%s are swapped out", phrase.BytesRate(out.Mean(s.Mask))))
 	}
 	if v := l.Table(facts.Pressure).One("resource", "memory", "scope", "some").Mean(s.Mask); v == v {
 		f.SetEffect(v)
@@ -93,7 +93,7 @@ func swapProof(l *diagnose.Look, f *diagnose.Finding, t *diagnose.Table, in, out
 		share := avail.Mean(s.Mask) / total
 		f.AddEvidence(size, s, avail.Query(), avail.Mean(s.Mask), size.Unit, fmt.Sprintf("%s of %s available", phrase.Percent(share), phrase.Memory(total))).CompareTo(total, "all memory")
 		if share > 2*threshold.MemoryLow {
-			f.AddCaveat(0.2, "%s of memory is available: what is swapped in now went out earlier, or belongs to a cgroup at its limit.", phrase.Percent(share))
+			f.AddCaveat(0.2, "%s of memory is available: the pages were swapped out earlier, or belong to a cgroup at its limit.", phrase.Percent(share))
 		}
 	}
 	f.Verify = "vmstat 1 5; grep -E '^pswp' /proc/vmstat; sar -W 1 3"

@@ -37,20 +37,20 @@ func tableFull() diagnose.Rule {
 				if share >= threshold.TableFull {
 					severity = diagnose.High
 				}
-				happens := "new ones are refused then"
+				happens := "new ones are refused at the limit"
 				switch {
 				case cache == "tcp-timewait":
-					severity, happens = diagnose.Low, "further connections skip the state then"
+					severity, happens = diagnose.Low, "at the limit connections skip the state"
 				case strings.HasPrefix(cache, "neighbour"):
-					severity, happens = diagnose.Low, "where none of them can be evicted, hosts become unreachable"
+					severity, happens = diagnose.Low, "hosts become unreachable when none can be evicted"
 				case cache == "conntrack":
-					happens = "new connections are dropped then"
+					happens = "new connections are dropped at the limit"
 				}
 				f := l.Found(phrase.Identity(r.Word("netns"), cache), severity, 0.9, diagnose.Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
 					fmt.Sprintf("The table %s is %s full, %s of %s entries for %s: %s.", facts.TableName(r), phrase.Percent(min(share, 1)), phrase.Count(r.Mean(s.Mask)), phrase.Count(lim.Mean(s.Mask)), s, happens))
 				f.SetExplains(min(share, 1))
 				f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf("%s entries", phrase.Count(r.Mean(s.Mask)))).CompareTo(lim.Mean(s.Mask), "limit")
-				f.AddEvidence(lim.Table, s, lim.Query(), lim.Mean(s.Mask), lim.Table.Unit, fmt.Sprintf("%s may be", phrase.Count(lim.Mean(s.Mask))))
+				f.AddEvidence(lim.Table, s, lim.Query(), lim.Mean(s.Mask), lim.Table.Unit, fmt.Sprintf("the limit is %s", phrase.Count(lim.Mean(s.Mask))))
 				f.Verify = "culprit caches 1 3"
 				raiseLimit(f, cache, lim.Mean(s.Mask))
 			}
@@ -80,8 +80,8 @@ func refuses(l *diagnose.Look, r, limit, refused *diagnose.Row) {
 		return
 	}
 	f := l.Found(phrase.Identity(netns, cache), diagnose.High, 0.95, diagnose.Culprit{Kind: "table", Name: cache, NetNS: netns},
-		fmt.Sprintf("The table %s is full and refuses %s new entries a second: nothing in it can be evicted, and hosts become unreachable.", facts.TableName(r), phrase.Count(rate)))
-	f.AddEvidence(t, s, refused.Query(), rate, t.Unit, fmt.Sprintf("%s entries a second were refused", phrase.Count(rate)))
+		fmt.Sprintf("The table %s is full and refuses %s new entries per second: no entry can be evicted, and hosts become unreachable.", facts.TableName(r), phrase.Count(rate)))
+	f.AddEvidence(t, s, refused.Query(), rate, t.Unit, fmt.Sprintf("%s entries per second were refused", phrase.Count(rate)))
 	if v := r.Mean(s.Mask); v == v {
 		e := f.AddEvidence(r.Table, s, r.Query(), v, r.Table.Unit, fmt.Sprintf("%s entries", phrase.Count(v)))
 		if lim := limit.Mean(s.Mask); lim == lim {
@@ -106,8 +106,8 @@ func collects(l *diagnose.Look, r, limit *diagnose.Row) {
 		return
 	}
 	f := l.Found(phrase.Identity(netns, cache), diagnose.Medium, 0.85, diagnose.Culprit{Kind: "table", Name: cache, NetNS: netns},
-		fmt.Sprintf("The table %s is looked through %s times a second for entries to evict: it is at its limit, and little in it is unused. Nothing is refused yet.", facts.TableName(r), phrase.Count(rate)))
-	f.AddEvidence(t, s, runs.Query(), rate, t.Unit, fmt.Sprintf("%s forced collections a second", phrase.Count(rate))).CompareTo(threshold.TableCollect, "many begin at")
+		fmt.Sprintf("The table %s is searched %s times per second for entries to evict: it is at its limit, and few entries are unused. No entry is refused yet.", facts.TableName(r), phrase.Count(rate)))
+	f.AddEvidence(t, s, runs.Query(), rate, t.Unit, fmt.Sprintf("%s forced collections per second", phrase.Count(rate))).CompareTo(threshold.TableCollect, "threshold")
 	if v := r.Mean(s.Mask); v == v {
 		e := f.AddEvidence(r.Table, s, r.Query(), v, r.Table.Unit, fmt.Sprintf("%s entries", phrase.Count(v)))
 		if lim := limit.Mean(s.Mask); lim == lim {
@@ -124,7 +124,7 @@ func proveDiscards(f *diagnose.Finding, l *diagnose.Look, cache string, s diagno
 	protocol := map[string]string{"neighbour": "Arp", "neighbour6": "Ndisc"}[cache]
 	lost := l.Table(facts.ProtocolEvents).One("netns", "", "protocol", protocol, "counter", "unresolved_discards")
 	if rate := lost.Part(s.Mask); rate > 0 {
-		f.AddEvidence(lost.Table, s, lost.Query(), rate, lost.Table.Unit, fmt.Sprintf("%s packets/s were discarded while the address of their host was not known", phrase.Count(rate)))
+		f.AddEvidence(lost.Table, s, lost.Query(), rate, lost.Table.Unit, fmt.Sprintf("%s packets/s were discarded before the address of their host was known", phrase.Count(rate)))
 	}
 }
 

@@ -35,8 +35,8 @@ func tableGrowing() diagnose.Rule {
 					continue
 				}
 				f := l.Found(phrase.Identity(r.Word("netns"), cache), diagnose.Low, 0.6, diagnose.Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
-					fmt.Sprintf("The table %s grows by %s entries a second for %s, to %s: at that pace it doubles in %s.", facts.TableName(r), phrase.Count(rate), s, phrase.Count(r.Last()), ahead(r.Last()/rate)))
-				f.AddEvidence(growth, s, g.Query(), rate, growth.Unit, fmt.Sprintf("%s entries more each second", phrase.Count(rate)))
+					fmt.Sprintf("The table %s grows by %s entries per second for %s, to %s: at that rate it doubles in %s.", facts.TableName(r), phrase.Count(rate), s, phrase.Count(r.Last()), ahead(r.Last()/rate)))
+				f.AddEvidence(growth, s, g.Query(), rate, growth.Unit, fmt.Sprintf("%s more entries per second", phrase.Count(rate)))
 				f.AddEvidence(t, s, r.Query(), r.Last(), t.Unit, fmt.Sprintf("%s entries now", phrase.Count(r.Last())))
 				if b := l.Table(facts.CacheBytes).One("netns", r.Word("netns"), "cache", cache); b.Last() > 0 {
 					f.AddEvidence(b.Table, s, b.Query(), b.Last(), b.Table.Unit, phrase.Memory(b.Last())+" of memory")
@@ -44,7 +44,7 @@ func tableGrowing() diagnose.Rule {
 				if lim := l.Table(facts.CacheLimit).One("netns", r.Word("netns"), "cache", cache); lim.Last() > r.Last() {
 					f.AddEvidence(lim.Table, s, lim.Query(), lim.Last(), lim.Table.Unit, fmt.Sprintf("its limit of %s is reached in %s", phrase.Count(lim.Last()), ahead((lim.Last()-r.Last())/rate)))
 				}
-				f.AddCaveat(0.2, "%s s are short: a load that has just begun looks the same.", phrase.Seconds(s.Known))
+				f.AddCaveat(0.2, "%s s are short: a load that has just started looks the same.", phrase.Seconds(s.Known))
 				f.Verify = "culprit caches 1 10"
 				if !strings.HasPrefix(cache, "slab:") {
 					// Each entry of a table takes an object or two of a slab, and a connection a file.

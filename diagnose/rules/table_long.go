@@ -62,8 +62,8 @@ func accuseLong(l *diagnose.Look, r, b *diagnose.Row, s diagnose.Period) {
 	}
 	cache := r.Word("cache")
 	f := l.Found(phrase.Identity(r.Word("netns"), cache), severity, 0.9, diagnose.Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
-		fmt.Sprintf("The table %s has %s entries a bucket: %s in %s buckets, so each lookup walks about %s of them.", facts.TableName(r), phrase.Digits(chain), phrase.Count(entries), phrase.Count(buckets), phrase.Count(chain/2)))
-	f.AddEvidence(t, s, r.Query(), chain, "entries a bucket", fmt.Sprintf("%s entries a bucket (entries over buckets), one is usual", phrase.Digits(chain))).CompareTo(threshold.TableChain, "long begins at")
+		fmt.Sprintf("The table %s has %s entries per bucket: %s in %s buckets, so each lookup walks about %s entries.", facts.TableName(r), phrase.Digits(chain), phrase.Count(entries), phrase.Count(buckets), phrase.Count(chain/2)))
+	f.AddEvidence(t, s, r.Query(), chain, "entries per bucket", fmt.Sprintf("%s entries per bucket, one is usual", phrase.Digits(chain))).CompareTo(threshold.TableChain, "threshold")
 	f.AddEvidence(t, s, r.Query(), entries, t.Unit, fmt.Sprintf("%s entries", phrase.Count(entries))).CompareTo(buckets, "buckets")
 	f.AddEvidence(b.Table, s, b.Query(), buckets, b.Table.Unit, fmt.Sprintf("in %s buckets", phrase.Count(buckets)))
 	each, work := "softirq time each", "Interrupt work"
@@ -72,17 +72,17 @@ func accuseLong(l *diagnose.Look, r, b *diagnose.Row, s diagnose.Period) {
 		each, work = "NET_RX each (measured)", "Receiving packets"
 		if soft >= 0.01 {
 			f.AddEvidence(h.Table, s, h.Table.QueryOf(nil, "cpu", cpu, "vector", "NET_RX"), soft, h.Table.Unit,
-				fmt.Sprintf("CPU %s spends %s of its time in softirq NET_RX, where packets look things up (measured)", phrase.Clean(cpu), phrase.Percent(soft)))
+				fmt.Sprintf("CPU %s spends %s of its time in softirq NET_RX, which looks up packets (measured)", phrase.Clean(cpu), phrase.Percent(soft)))
 		}
 	case soft >= 0.01:
-		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode = "soft"`, cpu), soft, m.Table.Unit, fmt.Sprintf("CPU %s spends %s of its time in softirqs, where packets look things up", phrase.Clean(cpu), phrase.Percent(soft)))
+		f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode = "soft"`, cpu), soft, m.Table.Unit, fmt.Sprintf("CPU %s spends %s of its time in softirqs, which look up packets", phrase.Clean(cpu), phrase.Percent(soft)))
 	}
 	if rate >= 100 && cost > 0 {
 		f.AddEvidence(packets, s, packets.QueryOf(nil, "cpu", cpu), rate, packets.Unit, fmt.Sprintf("%s packets/s there, %s of %s", phrase.Count(rate), phrase.Duration(cost), each))
 	}
 	walking := walksProof(l, f, r.Word("cache"), s)
 	if soft < threshold.TableBusy && !(walking >= threshold.TableBusy) {
-		f.AddCaveat(0.1, "%s takes only %s of a CPU: the long walks cost little at this rate of packets.", work, phrase.Percent(soft))
+		f.AddCaveat(0.1, "%s takes only %s of a CPU: the long walks cost little at this packet rate.", work, phrase.Percent(soft))
 	}
 	f.Verify, f.Fix = tableAdvice(cache, r.Word("netns"), entries)
 	if walking > 0 {
@@ -125,7 +125,7 @@ func walksProof(l *diagnose.Look, f *diagnose.Finding, cache string, s diagnose.
 		if i == threshold.FunctionLines || t.Self < most/10 {
 			break
 		}
-		f.AddEvidence(k.Table, s, sentence, t.Self, "CPU", fmt.Sprintf("the function %s, which walks this table, takes %s of CPU %s by itself, %s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self), phrase.Clean(cpu), t.MainEntry()))
+		f.AddEvidence(k.Table, s, sentence, t.Self, "CPU", fmt.Sprintf("the function %s, which walks this table, takes %s of CPU %s, %s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self), phrase.Clean(cpu), t.MainEntry()))
 	}
 	return most
 }
@@ -140,10 +140,10 @@ func tableAdvice(cache, netns string, entries float64) (string, *diagnose.Fix) {
 	case strings.HasPrefix(cache, "tcp"):
 		return phrase.InNamespace(netns, "sysctl net.ipv4.tcp_ehash_entries") + "; " + phrase.InNamespace(netns, "ss -s"),
 			&diagnose.Fix{Command: fmt.Sprintf("sysctl net.ipv4.tcp_child_ehash_entries=%d", want), Undo: "sysctl net.ipv4.tcp_child_ehash_entries=0",
-				Risk: "medium: holds for namespaces made after it, so the program must be started again in a new one; the machine's own table is set by thash_entries= at boot"}
+				Risk: "medium: applies to new namespaces, so the program must be restarted in a new one; the table of the machine is set by thash_entries= at boot"}
 	case cache == "conntrack":
 		return "sysctl net.netfilter.nf_conntrack_buckets net.netfilter.nf_conntrack_count",
-			&diagnose.Fix{Command: fmt.Sprintf("echo %d > /sys/module/nf_conntrack/parameters/hashsize", want), Undo: "", Risk: "low: rehashes while running, takes 8 bytes a bucket"}
+			&diagnose.Fix{Command: fmt.Sprintf("echo %d > /sys/module/nf_conntrack/parameters/hashsize", want), Undo: "", Risk: "low: rehashes while running, uses 8 bytes per bucket"}
 	case strings.HasPrefix(cache, "neighbour"):
 		return phrase.InNamespace(netns, "ip -s neigh") + " | wc -l", nil
 	}

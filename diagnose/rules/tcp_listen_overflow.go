@@ -48,7 +48,7 @@ func tcpListenOverflow() diagnose.Rule {
 				}
 			}
 			if !told {
-				l.Unchecked("ListenOverflows is not among the counters")
+				l.Unchecked("the counter ListenOverflows is missing")
 			}
 		},
 	}
@@ -84,20 +84,20 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	}
 	files, most := openFiles(l, culprit.PID)
 	noFile := most > 0 && files.Max() >= most-1
-	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts a second find its queue full, %s.", name, phrase.Count(rate), when)
+	claim := fmt.Sprintf("%s accepts too slowly: %s connection attempts per second find its queue full, %s.", name, phrase.Count(rate), when)
 	if noFile {
-		open := phrase.Count(files.Max()) + " of " + phrase.Count(most) + " file descriptors are open, the most it may have"
+		open := phrase.Count(files.Max()) + " of " + phrase.Count(most) + " file descriptors are open, its limit"
 		if files.Max() > most { // a limit that was lowered, or descriptors above it that were inherited
 			open = phrase.Count(files.Max()) + " file descriptors are open, and its limit is " + phrase.Count(most)
 		}
-		claim = fmt.Sprintf("%s can't accept: %s (EMFILE); %s connection attempts a second find its queue full, %s.",
+		claim = fmt.Sprintf("%s cannot accept: %s (EMFILE); %s connection attempts per second find its queue full, %s.",
 			name, open, phrase.Count(rate), when)
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim)
 	for _, x := range []struct {
 		r    *diagnose.Row
 		text string
-	}{{over, "%s connections a second found the accept queue full"}, {drops, "%s connection attempts a second were dropped at a listener"}} {
+	}{{over, "%s connections per second found the accept queue full"}, {drops, "%s connection attempts per second were dropped at a listener"}} {
 		if v := x.r.Part(s.Mask); v > 0 {
 			f.AddEvidence(t, s, x.r.Query(), v, t.Unit, fmt.Sprintf(x.text, phrase.Count(v)))
 		}
@@ -107,19 +107,19 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 		open := l.Table(facts.Descriptors)
 		f.AddEvidence(open, s, files.Query(), files.Max(), open.Unit, fmt.Sprintf("up to %s file descriptors of the process are open", phrase.Count(files.Max()))).CompareTo(most, "limit")
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, 4*most), Undo: fmt.Sprintf("prlimit --pid %d --nofile=%.0f", culprit.PID, most),
-			Risk: "low: until the process ends; a process that leaks descriptors fills any limit, and its service file has the lasting one (LimitNOFILE=)"}
+			Risk: "low: until the process ends; a process that leaks descriptors reaches any limit, and its service file has the permanent one (LimitNOFILE=)"}
 	case most > 0 || culprit.PID == 0:
 	default:
-		f.AddCaveat(0, "A server without a free file descriptor (EMFILE) looks the same, and how many it has open was not seen: compare it with its limit.")
+		f.AddCaveat(0, "A server without a free file descriptor (EMFILE) looks the same, and its open ones were not counted: compare them with its limit.")
 	}
 	if who != nil {
-		f.AddEvidence(q, s, who.Query(), who.Max(), q.Unit, fmt.Sprintf("up to %s connections wait to be accepted, %s may", phrase.Count(who.Max()), phrase.Count(limit))).CompareTo(limit, "limit")
+		f.AddEvidence(q, s, who.Query(), who.Max(), q.Unit, fmt.Sprintf("up to %s connections waited; the limit is %s", phrase.Count(who.Max()), phrase.Count(limit))).CompareTo(limit, "limit")
 		f.SetExplains(1)
 	} else {
-		f.AddCaveat(0.1, "Which listener it is could not be seen: no queue was full at a reading.")
+		f.AddCaveat(0.1, "The listener is unknown: no queue was full at a reading.")
 	}
 	if c := t.One("netns", netns, "protocol", "TcpExt", "counter", "SyncookiesSent"); c.Part(s.Mask) > 0 {
-		f.AddEvidence(t, s, c.Query(), c.Part(s.Mask), t.Unit, fmt.Sprintf("%s SYN cookies a second were sent: attempts came faster than they were completed", phrase.Count(c.Part(s.Mask))))
+		f.AddEvidence(t, s, c.Query(), c.Part(s.Mask), t.Unit, fmt.Sprintf("%s SYN cookies per second were sent: attempts arrived faster than they completed", phrase.Count(c.Part(s.Mask))))
 	}
 	f.Verify = phrase.InNamespace(netns, "ss -tln") + "; " + phrase.InNamespace(netns, "nstat -az TcpExtListenOverflows TcpExtListenDrops")
 	if culprit.PID > 0 {
@@ -182,19 +182,19 @@ func accuseHalfOpen(l *diagnose.Look, netns string, half *diagnose.Row, s diagno
 		severity, what = diagnose.High, "dropped"
 	}
 	f := l.Found(phrase.Identity(netns, "half-open"), severity, 0.85, diagnose.Culprit{Kind: "host", Name: halfOpened, NetNS: netns},
-		fmt.Sprintf("More connections are asked for%s than are completed: %s attempts a second find the queue of those under way full and are %s, for %s.", phrase.NamespaceSuffix(netns), phrase.Count(half.Mean(s.Mask)), what, s))
+		fmt.Sprintf("More connections are attempted%s than completed: %s attempts per second find the SYN queue full and are %s, for %s.", phrase.NamespaceSuffix(netns), phrase.Count(half.Mean(s.Mask)), what, s))
 	for _, x := range []struct {
 		r    *diagnose.Row
 		text string
-	}{{dropped, "%s attempts a second were dropped, since the queue was full and SYN cookies are off"}, {cookie, "%s attempts a second were answered by a SYN cookie"}} {
+	}{{dropped, "%s attempts per second were dropped: the queue was full, and SYN cookies are off"}, {cookie, "%s attempts per second were answered by a SYN cookie"}} {
 		if v := x.r.Mean(s.Mask); v > 0 {
 			f.AddEvidence(t, s, x.r.Query(), v, t.Unit, fmt.Sprintf(x.text, phrase.Count(v)))
 		}
 	}
-	f.AddCaveat(0, "Who asks can't be told: senders of a flood of SYNs write any address into them. Clients behind a path that loses the answers look the same.")
+	f.AddCaveat(0, "The senders are unknown: a SYN flood has forged addresses. Clients behind a path that loses the answers look the same.")
 	f.Verify = phrase.InNamespace(netns, "ss -Htn state syn-recv") + " | head; " + phrase.InNamespace(netns, "nstat -az "+"TcpExt"+halfDropped+" TcpExt"+halfCookie)
 	if severity == diagnose.High {
-		f.Fix = &diagnose.Fix{Command: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=1"), Undo: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=0"), Risk: "low: connections by cookie lack some options; the kernel's own value is 1"}
+		f.Fix = &diagnose.Fix{Command: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=1"), Undo: phrase.InNamespace(netns, "sysctl net.ipv4.tcp_syncookies=0"), Risk: "low: connections by cookie lack some options; the default of the kernel is 1"}
 	}
 	coverAttempts(f, l, netns)
 }

@@ -37,9 +37,9 @@ func tcpRetransmits() diagnose.Rule {
 				}
 			}
 			if !told {
-				l.Unchecked("RetransSegs and OutSegs are not among the counters")
+				l.Unchecked("the counters RetransSegs and OutSegs are missing")
 			} else if len(l.Findings) == 0 {
-				l.Fine("%s of TCP's segments sent again", phrase.Percent(most))
+				l.Fine("%s of the TCP segments retransmitted", phrase.Percent(most))
 			}
 		},
 	}
@@ -84,27 +84,27 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 		identity = phrase.Identity(netns, p.name)
 		who = fmt.Sprintf("; %s of them go to %s, from %s", phrase.Percent(p.rate/total), phrase.Clean(p.name), phrase.ProcessName(p.process, p.pid))
 	} else if len(peers) > 1 {
-		who = fmt.Sprintf("; they go to %d peers, to none of them most", len(peers))
+		who = fmt.Sprintf("; they go to %d peers, none of which has most of them", len(peers))
 	}
 	f := l.Found(identity, severity, 0.85, culprit,
-		fmt.Sprintf("%s of TCP's segments%s must be sent again, %s/s for %s%s.", phrase.Percent(share), phrase.NamespaceSuffix(netns), phrase.Count(again.Mean(s.Mask)), s, who))
+		fmt.Sprintf("%s of the TCP segments%s are retransmitted, %s/s for %s%s.", phrase.Percent(share), phrase.NamespaceSuffix(netns), phrase.Count(again.Mean(s.Mask)), s, who))
 	f.SetExplains(explained)
 	f.SetEffect(share)
-	f.AddEvidence(t, s, again.Query(), again.Mean(s.Mask), t.Unit, fmt.Sprintf("%s segments/s sent again", phrase.Count(again.Mean(s.Mask))))
-	f.AddEvidence(t, s, out.Query(), out.Mean(s.Mask), t.Unit, fmt.Sprintf("%s segments/s sent for the first time", phrase.Count(out.Mean(s.Mask))))
+	f.AddEvidence(t, s, again.Query(), again.Mean(s.Mask), t.Unit, fmt.Sprintf("%s segments/s retransmitted", phrase.Count(again.Mean(s.Mask))))
+	f.AddEvidence(t, s, out.Query(), out.Mean(s.Mask), t.Unit, fmt.Sprintf("%s segments/s sent first", phrase.Count(out.Mean(s.Mask))))
 	if best >= 0 {
 		p := peers[best]
-		f.AddEvidence(flows, s, flows.QueryOf([]string{"peer"}, "netns", netns, "peer", rawPeer(flows, netns, p.name)), p.rate, flows.Unit, fmt.Sprintf("%s: %s segments/s sent again", phrase.Clean(p.name), phrase.Count(p.rate)))
+		f.AddEvidence(flows, s, flows.QueryOf([]string{"peer"}, "netns", netns, "peer", rawPeer(flows, netns, p.name)), p.rate, flows.Unit, fmt.Sprintf("%s: %s segments/s retransmitted", phrase.Clean(p.name), phrase.Count(p.rate)))
 	}
 	// Sent again for nothing: the other end says by DSACK that it had them already. Then packets were late, not lost.
 	if d := t.One("netns", netns, "protocol", "TcpExt", "counter", "TCPDSACKRecv"); d.Mean(s.Mask) >= 0.5*again.Mean(s.Mask) {
 		f.AddEvidence(t, s, d.Query(), d.Mean(s.Mask), t.Unit, fmt.Sprintf("%s/s of them had arrived already (DSACK)", phrase.Count(d.Mean(s.Mask))))
-		f.AddCaveat(0.2, "Half or more of them had arrived already: packets come late or in another order rather than being lost.")
+		f.AddCaveat(0.2, "Half or more of them had arrived already: packets are late or reordered, not lost.")
 	}
 	if r := t.One("netns", netns, "protocol", "TcpExt", "counter", "TCPTimeouts"); r.Mean(s.Mask) >= 0.5 {
-		f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf("%s times a second a connection stood still until its timer ran out", phrase.Count(r.Mean(s.Mask))))
+		f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit, fmt.Sprintf("%s times per second a connection paused until its retransmission timeout", phrase.Count(r.Mean(s.Mask))))
 	}
-	f.AddCaveat(0, "Where on the way they are lost can't be seen from this end.")
+	f.AddCaveat(0, "The place of the loss on the path is not visible from this end.")
 	f.Verify = phrase.InNamespace(netns, "nstat -z TcpRetransSegs TcpOutSegs; sleep 3") + "; " + phrase.InNamespace(netns, "nstat TcpRetransSegs TcpOutSegs")
 	if culprit.Peer != "" {
 		f.Verify += "; " + phrase.InNamespace(netns, "ss -ti dst "+phrase.Shell(culprit.Peer))

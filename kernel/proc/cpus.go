@@ -11,9 +11,9 @@ import (
 // MaxCPUs bounds CPU numbers: NR_CPUS is at most 8,192 in any architecture's Kconfig.
 const MaxCPUs = 1 << 16
 
-// ParseCPUList reads the kernel's list of CPUs or nodes: "0-3,7", with a step and group as in "0-31:1/4"; blanks at
-// the end are allowed and an empty list is one of none. It appends to dst, ascending as the kernel writes it. An error
-// (ErrSyntax, ErrRange) gives dst back as it was.
+// ParseCPUList parses a list of CPUs or nodes: "0-3,7", with a step and group as in "0-31:1/4".
+// Blanks at the end are allowed; an empty list has none. It appends to dst, ascending as the kernel
+// writes them. With an error (ErrSyntax, ErrRange) it returns dst unchanged.
 func ParseCPUList(b []byte, dst []int32) ([]int32, error) {
 	was := len(dst)
 	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == ' ') {
@@ -65,8 +65,9 @@ func ParseCPUList(b []byte, dst []int32) ([]int32, error) {
 	return dst, nil
 }
 
-// ParseCPUMask reads the kernel's hexadecimal mask of CPUs, 32 to a word, the highest word first: "3", "00000000,0000000f" (irq
-// affinity, RPS and XPS). It appends the CPUs set to dst, ascending. An error gives dst back as it was.
+// ParseCPUMask parses a hexadecimal mask of CPUs, 32 per word, the highest word first: "3",
+// "00000000,0000000f" (IRQ affinity, RPS and XPS). It appends the CPUs to dst, ascending. With an
+// error it returns dst unchanged.
 func ParseCPUMask(b []byte, dst []int32) ([]int32, error) {
 	was := len(dst)
 	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == ' ') {
@@ -99,14 +100,15 @@ func ParseCPUMask(b []byte, dst []int32) ([]int32, error) {
 	}
 }
 
-// OnlineCPUs lists the CPUs that run now (hotplug changes it), ascending.
+// OnlineCPUs lists the CPUs that run now, ascending. Hotplug changes it. The error is of the file
+// in /sys/devices/system/cpu.
 func OnlineCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "online") }
 
-// PresentCPUs lists the CPUs that are plugged in, online or not.
+// PresentCPUs lists the CPUs that are plugged in, online or not. The error is as for OnlineCPUs.
 func PresentCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "present") }
 
-// PossibleCPUs lists the CPUs that could ever be plugged in: the size of per-CPU tables (BPF per-CPU maps have one value
-// for each).
+// PossibleCPUs lists the CPUs that may ever be plugged in. A BPF per-CPU map has a value for each.
+// The error is as for OnlineCPUs.
 func PossibleCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "possible") }
 
 func cpuFile(r kernel.Root, name string) ([]int32, error) {
@@ -122,7 +124,8 @@ func cpuFile(r kernel.Root, name string) ([]int32, error) {
 	return cpus, nil
 }
 
-// UsableCPUs gives how many CPUs this process may run on (sched_getaffinity(2)); 0 when the kernel does not say.
+// UsableCPUs returns how many CPUs this process may run on (sched_getaffinity(2)); 0 when the
+// kernel does not say.
 func UsableCPUs() int {
 	var set unix.CPUSet // 1,024 CPUs; EINVAL where there are more
 	if unix.SchedGetaffinity(0, &set) != nil {

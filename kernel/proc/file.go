@@ -11,47 +11,53 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxFile is the most that is read from one file: a bound against files that never end. /proc/kallsyms, the longest that
-// is ever wanted, has 10-20 MB.
+// MaxFile bounds what is read of one file, against files that never end. The longest that is read,
+// /proc/kallsyms, has 10 to 20 MB.
 const MaxFile = 256 << 20
 
 // ErrTooLong is returned for a file longer than MaxFile.
 var ErrTooLong = errors.New("file too long")
 
-// firstBuffer is what a reader starts with: seq_file renders into one page at first, so a smaller buffer costs calls.
+// firstBuffer is the first size of a buffer. seq_file renders into one page at first, so a smaller
+// buffer costs more calls.
 const firstBuffer = 4096
 
-// OpenProc opens a file below the proc root, to be kept open.
+// OpenProc opens a file below the proc root: OpenProc(r, "net/snmp"). The caller closes it. The
+// error is that of Open.
 func OpenProc(r kernel.Root, name string) (*File, error) { return Open(r.InProc(name)) }
 
-// OpenSys opens a file below the sys root, to be kept open.
+// OpenSys opens a file below the sys root: OpenSys(r, "kernel/btf/vmlinux"). The caller closes it.
+// The error is that of Open.
 func OpenSys(r kernel.Root, name string) (*File, error) { return Open(r.InSys(name)) }
 
-// OpenProcDir opens a directory below the proc root; OpenProcDir("") is the proc root itself.
+// OpenProcDir opens a directory below the proc root; "" is the proc root itself. The caller closes
+// it. The error is that of OpenDir.
 func OpenProcDir(r kernel.Root, name string) (*Dir, error) { return OpenDir(r.InProc(name)) }
 
-// OpenSysDir opens a directory below the sys root.
+// OpenSysDir opens a directory below the sys root. The caller closes it. The error is that of
+// OpenDir.
 func OpenSysDir(r kernel.Root, name string) (*Dir, error) { return OpenDir(r.InSys(name)) }
 
-// ReadProc reads a file below the proc root once; see ReadFile.
+// ReadProc reads a file below the proc root once. Buffer and error are those of ReadFile.
 func ReadProc(r kernel.Root, name string, buf []byte) ([]byte, error) {
 	return ReadFile(r.InProc(name), buf)
 }
 
-// ReadSys reads a file below the sys root once; see ReadFile.
+// ReadSys reads a file below the sys root once. Buffer and error are those of ReadFile.
 func ReadSys(r kernel.Root, name string, buf []byte) ([]byte, error) {
 	return ReadFile(r.InSys(name), buf)
 }
 
-// File is a file of /proc, /sys or a cgroup kept open and read again from its start as often as wanted, into a buffer
-// that grows to fit and is used again: no allocation once it fits. Each Read shows the state at that moment.
+// File is an open file of /proc, /sys or a cgroup. Each Read returns the content at that moment.
+// The buffer is reused and grows, so a Read allocates nothing once the content fits.
 type File struct {
 	fd   int
 	path string
 	buf  []byte
 }
 
-// Open opens path for reading. Who opens closes: there is no finalizer.
+// Open opens path for reading. The caller closes the File; there is no finalizer. The error is an
+// *fs.PathError.
 func Open(path string) (*File, error) {
 	fd, err := open(path, 0)
 	if err != nil {
@@ -60,37 +66,43 @@ func Open(path string) (*File, error) {
 	return &File{fd: fd, path: path}, nil
 }
 
-// Path gives the name under which the file was opened.
+// Path returns the name under which the file was opened.
 func (f *File) Path() string { return f.path }
 
-// Read gives the whole content. The bytes are valid until the next Read, ReadOne or Close. It reads until the kernel says 0
-// bytes, because files of many records (seq_file) hand out one page or less a call. The error is bare (no path,
-// no allocation); errors.Is fs.ErrNotExist when the process, device or cgroup behind the file is gone.
+// Read returns the whole content, valid until the next Read, ReadOne or Close. It reads until the
+// kernel returns 0 bytes, because files of many records (seq_file) return at most one page per
+// call.
+//
+// The error is a bare kernel.Errno, without path or allocation. errors.Is fs.ErrNotExist: the
+// process, device or cgroup of the file is gone.
 func (f *File) Read() ([]byte, error) {
 	b, err := readAll(f.fd, f.buf, false)
 	f.buf = b
 	return b, err
 }
 
-// ReadOne is Read for a file that the kernel renders as one record: it saves the second system call that says 0, by taking
-// a read that did not fill the buffer as all there is. That holds for sysfs attributes, cgroup files, /proc/PID/stat, status,
-// io, schedstat and statm, and /proc/stat, meminfo, loadavg, uptime, softirqs, pressure/*, net/snmp, net/netstat and net/sockstat
-// (single_open in fs/proc and net). It does not hold for /proc/vmstat, interrupts, diskstats, net/dev, softnet_stat,
-// slabinfo, mountinfo: those would be cut short at a page.
+// ReadOne is Read for a file that the kernel renders as one record. A read that does not fill the
+// buffer ends it, which saves a system call.
+//
+// It is right for sysfs attributes, cgroup files, /proc/PID/{stat,status,io,schedstat,statm} and
+// /proc/{stat,meminfo,loadavg,uptime,softirqs,pressure/*,net/snmp,net/netstat,net/sockstat}
+// (single_open in fs/proc and net). It would cut off at a page
+// /proc/{vmstat,interrupts,diskstats,slabinfo}, net/dev, net/softnet_stat and mountinfo.
 func (f *File) ReadOne() ([]byte, error) {
 	b, err := readAll(f.fd, f.buf, true)
 	f.buf = b
 	return b, err
 }
 
-// ReadInto is Read into a buffer that many Files share (thousands of /proc/PID/stat kept open). It gives the content, in
-// buf or in a grown one that should be passed the next time; on an error it gives the buffer, emptied.
+// ReadInto is Read into a buffer that many Files share, as for thousands of /proc/PID/stat kept
+// open. It returns the content in buf or in a longer buffer, which the caller passes the next time.
+// With an error it returns the buffer, emptied.
 func (f *File) ReadInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, false) }
 
 // ReadOneInto is ReadOne into a shared buffer; see ReadInto.
 func (f *File) ReadOneInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, true) }
 
-// Close closes the file; a second Close does nothing.
+// Close closes the file. A second Close does nothing.
 func (f *File) Close() error {
 	if f == nil || f.fd < 0 {
 		return nil
@@ -100,9 +112,9 @@ func (f *File) Close() error {
 	return kernel.AsError(err)
 }
 
-// ReadFile opens, reads whole and closes, without allocating when buf is long enough. It gives the content, in buf or in
-// a grown one that should be passed the next time; on an error it gives the buffer, emptied. nil is a good first buf.
-// The error is bare: the caller knows the path.
+// ReadFile opens, reads and closes a file. It returns the content in buf or in a longer buffer,
+// which the caller passes the next time; nil is a good first buf. It allocates nothing when buf is
+// long enough. With an error, a bare kernel.Errno, it returns the buffer, emptied.
 func ReadFile(path string, buf []byte) ([]byte, error) {
 	fd, err := open(path, 0)
 	if err != nil {
@@ -113,15 +125,15 @@ func ReadFile(path string, buf []byte) ([]byte, error) {
 	return b, err
 }
 
-// Dir is a directory kept open: /proc to walk its processes, /proc/PID/task, a cgroup. Reading below it costs less than
-// by whole paths.
+// Dir is an open directory: /proc, /proc/PID/task, a cgroup. Access below it costs less than by
+// whole paths.
 type Dir struct {
 	fd   int
 	path string
 	buf  []byte
 }
 
-// OpenDir opens a directory. Who opens closes.
+// OpenDir opens a directory. The caller closes the Dir. The error is an *fs.PathError.
 func OpenDir(path string) (*Dir, error) {
 	fd, err := open(path, unix.O_DIRECTORY)
 	if err != nil {
@@ -130,10 +142,10 @@ func OpenDir(path string) (*Dir, error) {
 	return &Dir{fd: fd, path: path}, nil
 }
 
-// Path gives the name under which the directory was opened.
+// Path returns the name under which the directory was opened.
 func (d *Dir) Path() string { return d.path }
 
-// Close closes the directory; a second Close does nothing.
+// Close closes the directory. A second Close does nothing.
 func (d *Dir) Close() error {
 	if d == nil || d.fd < 0 {
 		return nil
@@ -143,7 +155,7 @@ func (d *Dir) Close() error {
 	return kernel.AsError(err)
 }
 
-// Open opens a file below the directory, to be kept open.
+// Open opens a file below the directory. The caller closes it. The error is an *fs.PathError.
 func (d *Dir) Open(name string) (*File, error) {
 	var p [pathBuffer]byte
 	fd, err := openAt(d.fd, append(p[:0], name...), 0)
@@ -153,33 +165,38 @@ func (d *Dir) Open(name string) (*File, error) {
 	return &File{fd: fd, path: d.path + "/" + name}, nil
 }
 
-// ReadFile reads a file below the directory once, like the function ReadFile.
+// ReadFile reads a file below the directory once. Buffer and error are those of the function
+// ReadFile.
 func (d *Dir) ReadFile(name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readAt(d.fd, append(p[:0], name...), buf, false)
 }
 
-// ReadOne reads a file of one record (see File.ReadOne) below the directory once: open, one read, close.
+// ReadOne reads a file of one record (see File.ReadOne) below the directory once. Buffer and error
+// are those of the function ReadFile.
 func (d *Dir) ReadOne(name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readAt(d.fd, append(p[:0], name...), buf, true)
 }
 
-// ReadPID reads the file name of process pid where d is /proc (or of thread pid where d is /proc/PID/task) whole. The buffer
-// is used as by ReadFile; errors.Is fs.ErrNotExist when the process has ended.
+// ReadPID reads a file of process pid where d is /proc, or of thread pid where d is /proc/PID/task.
+// Buffer and error are those of the function ReadFile; errors.Is fs.ErrNotExist: the process has
+// ended.
 func (d *Dir) ReadPID(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readAt(d.fd, appendPID(p[:0], pid, name), buf, false)
 }
 
-// ReadPIDOne is ReadPID for a file of one record (see File.ReadOne): stat, status, io, schedstat, statm, cgroup, comm.
+// ReadPIDOne is ReadPID for a file of one record (see File.ReadOne): stat, status, io, schedstat,
+// statm, cgroup, comm.
 func (d *Dir) ReadPIDOne(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readAt(d.fd, appendPID(p[:0], pid, name), buf, true)
 }
 
-// OpenPID opens the file name of process pid where d is /proc, to be kept open. To keep thousands open, use
-// ReadInto with one buffer, and mind RLIMIT_NOFILE (Go raises the soft limit to the hard one). The error is bare.
+// OpenPID opens a file of process pid where d is /proc. The caller closes it. To keep thousands
+// open, use ReadInto with one buffer, and mind RLIMIT_NOFILE (Go raises the soft limit to the hard
+// one). The error is a bare kernel.Errno.
 func (d *Dir) OpenPID(pid int32, name string) (*File, error) {
 	var p [pathBuffer]byte
 	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0)
@@ -189,9 +206,10 @@ func (d *Dir) OpenPID(pid int32, name string) (*File, error) {
 	return &File{fd: fd}, nil
 }
 
-// ListPIDs appends the names that are numbers to dst, in the kernel's order (for /proc: ascending): the processes of
-// /proc, the threads of /proc/PID/task. It allocates nothing once dst has room. A process that starts or ends meanwhile may
-// be in or not; each pid comes once.
+// ListPIDs appends the names that are numbers to dst, in the kernel's order (ascending for /proc):
+// the processes of /proc, the threads of /proc/PID/task. It allocates nothing once dst has the
+// capacity. A process that starts or ends meanwhile may be missing; each pid comes once. The error
+// is a bare kernel.Errno.
 func (d *Dir) ListPIDs(dst []int32) ([]int32, error) {
 	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
 		return dst, kernel.AsError(err)
@@ -199,14 +217,15 @@ func (d *Dir) ListPIDs(dst []int32) ([]int32, error) {
 	return listPIDs(d.fd, d.direntBuffer(), dst)
 }
 
-// ListTIDs appends the threads of process pid to dst, where d is /proc; see ListPIDs. errors.Is fs.ErrNotExist when
-// the process has ended.
+// ListTIDs appends the threads of process pid to dst, where d is /proc; see ListPIDs. errors.Is
+// fs.ErrNotExist: the process has ended.
 func (d *Dir) ListTIDs(pid int32, dst []int32) ([]int32, error) {
 	return d.listNumbers(pid, "task", dst)
 }
 
-// ListFDs appends the numbers of the files that process pid has open to dst, where d is /proc. errors.Is fs.ErrNotExist when the
-// process has ended, measure.ErrDenied when they may not be listed, as those of another user's process (proc_fd_permission).
+// ListFDs appends the numbers of the open files of process pid to dst, where d is /proc. errors.Is
+// fs.ErrNotExist: the process has ended; measure.ErrDenied: it is another user's
+// (proc_fd_permission).
 func (d *Dir) ListFDs(pid int32, dst []int32) ([]int32, error) {
 	return d.listNumbers(pid, "fd", dst)
 }
@@ -222,9 +241,9 @@ func (d *Dir) listNumbers(pid int32, name string, dst []int32) ([]int32, error) 
 	return dst, err
 }
 
-// Names calls f with each name in the directory but "." and "..", in the kernel's order, until f says false. isDir is true
-// for a directory; a symbolic link (as in /sys/class) is not one. name is valid during the call only, and f must not
-// use d.
+// Names calls f with each name in the directory but "." and "..", in the kernel's order, until f
+// returns false. isDir is true for a directory, not for a symbolic link as in /sys/class. name is
+// valid during the call only, and f must not use d. The error is a bare kernel.Errno.
 func (d *Dir) Names(f func(name []byte, isDir bool) bool) error {
 	if _, err := unix.Seek(d.fd, 0, unix.SEEK_SET); err != nil {
 		return kernel.AsError(err)
@@ -260,14 +279,15 @@ func (d *Dir) direntBuffer() []byte {
 	return d.buf
 }
 
-// ReadLink gives the target of the symbolic link name of process pid ("exe", "ns/net") where d is /proc, in buf, cut off at
-// its length. The error is bare; errors.Is fs.ErrNotExist when the process has ended or (exe) is a kernel thread.
+// ReadLink returns the target of a symbolic link of process pid ("exe", "ns/net") where d is /proc.
+// It is in buf, cut off at its length. errors.Is fs.ErrNotExist: the process has ended, or is a
+// kernel thread without exe.
 func (d *Dir) ReadLink(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readLinkAt(d.fd, append(appendPID(p[:0], pid, name), 0), buf)
 }
 
-// readLinkAt reads the link path, which has its NUL, below the directory fd.
+// readLinkAt reads the link path, which ends with NUL, below the directory fd.
 func readLinkAt(fd int, path, buf []byte) ([]byte, error) {
 	if len(buf) == 0 {
 		return buf, kernel.Errno(unix.EINVAL)
@@ -280,7 +300,7 @@ func readLinkAt(fd int, path, buf []byte) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// pathBuffer is room for a path on the stack; a longer one is built on the heap.
+// pathBuffer is the size of a path on the stack; a longer one is allocated.
 const pathBuffer = 128
 
 func appendPID(p []byte, pid int32, name string) []byte {
@@ -294,7 +314,7 @@ func open(path string, flags int) (int, error) {
 	return openAt(unix.AT_FDCWD, append(p[:0], path...), flags)
 }
 
-// openAt opens path (no NUL at its end yet) below the directory fd.
+// openAt opens path, without a NUL at its end, below the directory fd.
 func openAt(fd int, path []byte, flags int) (int, error) {
 	for _, c := range path {
 		if c == 0 {
@@ -326,8 +346,8 @@ func readAt(dir int, path, buf []byte, one bool) ([]byte, error) {
 	return b, err
 }
 
-// readAll reads fd from offset 0 into buf, which grows; on an error it gives the buffer emptied. one: a read that does not
-// fill the buffer ends it.
+// readAll reads fd from offset 0 into buf, which grows. With an error it returns the buffer,
+// emptied. one: a read that does not fill the buffer ends it.
 func readAll(fd int, buf []byte, one bool) ([]byte, error) {
 	b := buf[:cap(buf)]
 	if len(b) == 0 {
@@ -385,7 +405,8 @@ func getdents(fd int, buf []byte) (int, error) {
 	}
 }
 
-// dirent is one entry of a directory; name nil: there was none. The kernel's struct linux_dirent64 (include/linux/dirent.h):
+// dirent is one entry of a directory; name nil: there was none. The layout is struct linux_dirent64
+// (include/linux/dirent.h):
 //
 //	0      8      16       18     19
 //	| ino  | off  | reclen | type | name, NUL, padding to reclen |
@@ -396,7 +417,7 @@ type dirent struct {
 
 const direntName = 19
 
-// nextDirent cuts the first entry off b; anything malformed ends the list.
+// nextDirent returns the first entry of b and what follows it. A malformed entry ends the list.
 func nextDirent(b []byte) (dirent, []byte) {
 	if len(b) <= direntName {
 		return dirent{}, nil

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReadPIDHead reads the first len(buf) bytes of the file name of process pid in one read, where d is /proc: for files whose
-// length a stranger decides, as cmdline. The content is in buf; the error is bare.
+// ReadPIDHead reads the first len(buf) bytes of a file of process pid in one read, where d is
+// /proc. It is for files whose length the process decides, as cmdline. The content is in buf; the
+// error is a bare kernel.Errno.
 func (d *Dir) ReadPIDHead(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	fd, err := openAt(d.fd, appendPID(p[:0], pid, name), 0)

@@ -6,7 +6,8 @@ import (
 	"culprit/kernel"
 )
 
-// line reads a file of one line, without blanks around it; "" when it can't be had.
+// Line reads a file of one line below the proc root, without blanks around it; "" where it can't be
+// read.
 func Line(r kernel.Root, name string) string {
 	b, err := ReadProc(r, name, nil)
 	if err != nil {

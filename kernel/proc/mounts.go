@@ -11,7 +11,7 @@ import (
 // Mount is one line of /proc/PID/mountinfo (proc_pid_mountinfo(5)), escapes undone.
 type Mount struct {
 	Major, Minor uint32 // of the file system's device, as st_dev of files in it
-	Root         string // what of the file system is mounted: "/" for all of it
+	Root         string // the mounted part of the file system: "/" is all of it
 	Point        string // where
 	Type         string // "ext4", "cgroup2" ...
 	Source       string // "/dev/vda1", "cgroup", "none" ...
@@ -19,7 +19,7 @@ type Mount struct {
 	Super        string // of the file system: "rw,cpu,cpuacct"
 }
 
-// ParseMounts reads a whole mountinfo. Lines that make no sense are left out and counted in bad.
+// ParseMounts parses a whole mountinfo. Malformed lines are left out and counted in bad.
 func ParseMounts(b []byte) (mounts []Mount, bad int) {
 	for c := Scan(b); !c.End(); {
 		line := c.Line()
@@ -35,7 +35,9 @@ func ParseMounts(b []byte) (mounts []Mount, bad int) {
 	return mounts, bad
 }
 
-// parseMount reads: ID parent major:minor root point options [optional ...] - type source super
+// parseMount parses a line:
+//
+//	ID parent major:minor root point options [optional ...] - type source super
 func parseMount(line []byte) (m Mount, ok bool) {
 	text := func(b []byte) string { return string(AppendUnescaped(nil, b)) }
 	c := Scan(line)
@@ -66,7 +68,7 @@ func parseMount(line []byte) (m Mount, ok bool) {
 	return m, true
 }
 
-// Mounts lists what is mounted where this process can see it.
+// Mounts lists the mounts of this process. The error is of /proc/self/mountinfo.
 func Mounts(r kernel.Root) ([]Mount, error) {
 	b, err := ReadProc(r, "self/mountinfo", nil)
 	if err != nil {
@@ -81,11 +83,11 @@ type Cgroup struct {
 	Path        string   `json:"path"` // of its root group, moved below Root.Sys if it is below /sys
 	V2          bool     `json:"v2"`
 	Controllers []string `json:"controllers"` // v1: "cpu", "cpuacct" ...; v2: of cgroup.controllers; none: it only groups
-	Part        string   `json:"part"`        // what of the hierarchy is mounted: "/" all of it (or the own cgroup namespace's)
+	Part        string   `json:"part"`        // mounted part: "/" is all of it, or of this cgroup namespace
 }
 
-// Cgroups lists the hierarchies that are mounted, v1 and v2, as often as they are mounted at different places. On many
-// machines v1 controllers stand beside a v2 hierarchy without any.
+// Cgroups lists the mounted hierarchies of control groups, v1 and v2, one for each mount. Many
+// machines have v1 controllers and a v2 hierarchy without controllers. The error is that of Mounts.
 func Cgroups(r kernel.Root) ([]Cgroup, error) {
 	mounts, err := Mounts(r)
 	if err != nil {
@@ -116,6 +118,7 @@ func Cgroups(r kernel.Root) ([]Cgroup, error) {
 	return list, nil
 }
 
-// v1Controllers tells controllers from the other options of a v1 mount (include/linux/cgroup_subsys.h).
+// v1Controllers are the controllers among the options of a v1 mount
+// (include/linux/cgroup_subsys.h).
 var v1Controllers = [...]string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer", "net_cls", "perf_event", "net_prio",
 	"hugetlb", "pids", "rdma", "misc", "debug"}

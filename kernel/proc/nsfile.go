@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NamespaceInode gives the inode of a namespace file; fs.ErrNotExist for a name under which no namespace is mounted (any more).
+// NamespaceInode returns the inode of a namespace by its file. errors.Is fs.ErrNotExist: no
+// namespace is mounted there.
 func NamespaceInode(path string) (uint64, error) {
 	var st unix.Stat_t
 	var fst unix.Statfs_t

@@ -10,14 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socketLink is how /proc/PID/fd shows a socket: "socket:[12345]" (sockfs_dname in net/socket.c).
+// socketLink begins a link of /proc/PID/fd to a socket: "socket:[12345]" (sockfs_dname in
+// net/socket.c).
 const socketLink = "socket:["
 
-// Sockets calls f with each open file of process pid and the inode of the socket that it is, 0 when it is something else, where d is
-// /proc. buf is room for directory entries, 4 KiB or more (a fuller buffer saves calls); seen counts the open files looked at. It
-// allocates nothing. errors.Is fs.ErrNotExist when the process has ended, measure.ErrDenied when its files may not be
-// seen: other users' processes take CAP_DAC_READ_SEARCH for the directory and CAP_SYS_PTRACE for the links in it
-// (proc_fd_permission and proc_fd_link in fs/proc). f says whether to go on.
+// Sockets calls f with each open file of process pid, where d is /proc, until f returns false.
+// inode is the socket's, 0 for a file that is no socket. buf receives directory entries: 4 KiB or
+// more, a longer buffer saves calls. seen counts the files. It allocates nothing.
+//
+// errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: other users' processes
+// require CAP_DAC_READ_SEARCH for the directory and CAP_SYS_PTRACE for its links
+// (proc_fd_permission and proc_fd_link in fs/proc).
 func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool) (seen int, err error) {
 	var p [pathBuffer]byte
 	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY)
@@ -59,8 +62,9 @@ func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool
 	}
 }
 
-// Socket gives the inode of the socket that process pid has open as fd, where d is /proc; 0 when fd is something else.
-// errors.Is fs.ErrNotExist when fd is not open or the process has ended; measure.ErrDenied as for Sockets.
+// Socket returns the inode of the socket that process pid has open as fd, where d is /proc; 0 when
+// fd is no socket. errors.Is fs.ErrNotExist: fd is not open or the process has ended;
+// measure.ErrDenied: as for Sockets.
 func (d *Dir) Socket(pid, fd int32) (inode uint64, err error) {
 	var p, link [64]byte
 	path := append(strconv.AppendInt(appendPID(p[:0], pid, "fd/"), int64(fd), 10), 0)
@@ -72,8 +76,9 @@ func (d *Dir) Socket(pid, fd int32) (inode uint64, err error) {
 	return inode, nil
 }
 
-// OpenFiles tells how many files process pid has open, where d is /proc: the size of /proc/PID/fd (proc_fd_getattr in fs/proc/fd.c, since
-// Linux 6.2; always 0 before). It takes no right and costs as much as one link. errors.Is fs.ErrNotExist when the process has ended.
+// OpenFiles returns the number of open files of process pid, where d is /proc: the size of
+// /proc/PID/fd (proc_fd_getattr in fs/proc/fd.c, since Linux 6.2; always 0 before). It requires no
+// capability. errors.Is fs.ErrNotExist: the process has ended.
 func (d *Dir) OpenFiles(pid int32) (int, error) {
 	var p [64]byte
 	path := append(appendPID(p[:0], pid, "fd"), 0)
@@ -85,7 +90,7 @@ func (d *Dir) OpenFiles(pid int32) (int, error) {
 	return int(st.Size), nil
 }
 
-// socketInode reads "socket:[12345]".
+// socketInode parses "socket:[12345]".
 func socketInode(link []byte) (uint64, bool) {
 	if len(link) < len(socketLink)+2 || string(link[:len(socketLink)]) != socketLink || link[len(link)-1] != ']' {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// native is the byte order of this machine, in which the kernel writes its binary structures.
+// native is the machine's byte order, in which the kernel writes binary structures.
 var native = binary.NativeEndian
 
 // What can be wrong with a number in text.
@@ -15,7 +15,7 @@ var (
 	ErrRange  = errors.New("number out of range")
 )
 
-// ParseUint reads decimal digits and nothing else: no sign, no space. Beyond 64 bits it gives the greatest value and
+// ParseUint parses decimal digits without sign or space. Beyond 64 bits it returns the maximum and
 // ErrRange; for anything else 0 and ErrSyntax. It never allocates.
 func ParseUint(b []byte) (uint64, error) {
 	v, n, over := digits(b)
@@ -28,7 +28,8 @@ func ParseUint(b []byte) (uint64, error) {
 	return v, nil
 }
 
-// ParseInt is ParseUint with an optional '-' in front; beyond 64 bits it gives the nearest value and ErrRange.
+// ParseInt is ParseUint with an optional '-' in front. Beyond 64 bits it returns the nearest value
+// and ErrRange.
 func ParseInt(b []byte) (int64, error) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
@@ -50,7 +51,8 @@ func signed(v uint64, neg bool, err error) (int64, error) {
 	return int64(v), err
 }
 
-// ParseHex reads hexadecimal digits of either case, with or without 0x in front; errors as ParseUint.
+// ParseHex parses hexadecimal digits of either case, with or without 0x in front. The errors are
+// those of ParseUint.
 func ParseHex(b []byte) (uint64, error) {
 	if len(b) > 2 && b[0] == '0' && b[1]|0x20 == 'x' {
 		b = b[2:]
@@ -65,8 +67,9 @@ func ParseHex(b []byte) (uint64, error) {
 	return v, nil
 }
 
-// ParseDecimal reads digits with an optional fraction, as in /proc/loadavg and pressure files: "12.34". No exponent; a '-'
-// in front is allowed; digits past the 18th of the fraction are checked and not counted. On an error it gives NaN.
+// ParseDecimal parses digits with an optional fraction and an optional '-', as "12.34" in
+// /proc/loadavg and pressure files. It accepts no exponent, and digits past the 18th of the
+// fraction do not count. With an error, ErrSyntax or ErrRange, it returns NaN.
 func ParseDecimal(b []byte) (float64, error) {
 	neg := len(b) > 0 && b[0] == '-'
 	if neg {
@@ -105,7 +108,8 @@ func ParseDecimal(b []byte) (float64, error) {
 
 var pow10 = [19]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// digits reads leading decimal digits: their value, how many, and whether they overflowed (then v means nothing).
+// digits parses leading decimal digits: their value, their number, and whether they overflow 64
+// bits (then v has no meaning).
 func digits(b []byte) (v uint64, n int, over bool) {
 	for n < len(b) {
 		d := b[n] - '0'
@@ -138,31 +142,31 @@ func hexDigits(b []byte) (v uint64, n int, over bool) {
 	return v, n, over
 }
 
-// Cursor walks text of words and lines without allocating. Words are parted by spaces and tabs and never cross a line's
-// end. The first thing wrong sticks and is told by Err, so a parser reads a whole line and asks once. The zero Cursor is
-// at the end of nothing; Cursor{} values may be copied to look ahead.
+// Cursor walks the words and lines of a text without allocating. Spaces and tabs separate words,
+// and a word never crosses the end of a line. The first error is kept for Err, so a parser reads a
+// whole line and asks once. The zero Cursor is at the end of an empty text; a Cursor may be copied
+// to look ahead.
 type Cursor struct {
 	rest []byte
 	err  error
 }
 
-// Scan gives a cursor at the start of b. The cursor's words are parts of b.
+// Scan returns a cursor at the start of b. The cursor's words are parts of b.
 func Scan(b []byte) Cursor { return Cursor{rest: b} }
 
-// Err gives the first thing that was wrong: ErrSyntax (a number was expected and was not there, or was followed by
-// something that parts no words), ErrRange, or nil.
+// Err returns the first error: ErrSyntax (a word was not a number), ErrRange, or nil.
 func (c *Cursor) Err() error { return c.err }
 
-// Clear forgets what was wrong, for parsers that skip a bad line and go on.
+// Clear resets the error, for parsers that skip a bad line.
 func (c *Cursor) Clear() { c.err = nil }
 
-// Rest gives all that is left, lines and all.
+// Rest returns the rest of the text, with all lines.
 func (c *Cursor) Rest() []byte { return c.rest }
 
-// End says whether all text is used up.
+// End reports whether the text is at its end.
 func (c *Cursor) End() bool { return len(c.rest) == 0 }
 
-// More says whether another word is left in this line.
+// More reports whether the line has another word.
 func (c *Cursor) More() bool {
 	c.blanks()
 	return len(c.rest) > 0 && c.rest[0] != '\n'
@@ -182,7 +186,7 @@ func (c *Cursor) NextLine() bool {
 	return false
 }
 
-// Line gives what is left of this line, without its end, and goes to the next.
+// Line returns the rest of this line, without its end, and goes to the next.
 func (c *Cursor) Line() []byte {
 	for i, x := range c.rest {
 		if x == '\n' {
@@ -196,7 +200,7 @@ func (c *Cursor) Line() []byte {
 	return line
 }
 
-// Word gives the next word of this line; nil at the line's end.
+// Word returns the next word of this line; nil at the line's end.
 func (c *Cursor) Word() []byte {
 	c.blanks()
 	for i, x := range c.rest {
@@ -217,8 +221,9 @@ func (c *Cursor) Word() []byte {
 	return w
 }
 
-// Until gives what stands before the next sep in this line and goes behind it; the whole rest of the line stays, and nil is
-// given, where sep does not follow. Leading blanks are dropped: Until(':') reads "  eth0: 1 2" as "eth0".
+// Until returns the text before the next sep in this line and goes behind sep. Where no sep follows
+// it returns nil and does not move. Leading blanks are dropped: Until(':') reads "  eth0: 1 2" as
+// "eth0".
 func (c *Cursor) Until(sep byte) []byte {
 	c.blanks()
 	for i, x := range c.rest {
@@ -234,13 +239,14 @@ func (c *Cursor) Until(sep byte) []byte {
 	return nil
 }
 
-// Skip passes n words of this line; fewer are no error.
+// Skip passes n words of this line. Fewer words are no error.
 func (c *Cursor) Skip(n int) {
 	for ; n > 0 && c.Word() != nil; n-- {
 	}
 }
 
-// Uint gives the next word as a number; 0 (range: the greatest value) with Err set when it is not one.
+// Uint returns the next word as a number. With an error in Err it returns 0, or the maximum for
+// ErrRange.
 func (c *Cursor) Uint() uint64 {
 	c.blanks()
 	v, n, over := digits(c.rest)
@@ -269,7 +275,7 @@ func (c *Cursor) Int() int64 {
 	return s
 }
 
-// Decimal gives the next word as ParseDecimal does; NaN with Err set when it is not one.
+// Decimal returns the next word as ParseDecimal does; NaN with Err set when it is not a number.
 func (c *Cursor) Decimal() float64 {
 	v, err := ParseDecimal(c.Word())
 	if err != nil && c.err == nil {
@@ -278,14 +284,14 @@ func (c *Cursor) Decimal() float64 {
 	return v
 }
 
-// number takes n digits off and checks that a word ends there.
+// number consumes n digits and checks that the word ends there.
 func (c *Cursor) number(v uint64, n int, over bool) uint64 {
 	ends := n == len(c.rest) || c.rest[n] == ' ' || c.rest[n] == '\n' || c.rest[n] == '\t'
 	if n == 0 || !ends {
 		if c.err == nil {
 			c.err = ErrSyntax
 		}
-		c.Word() // a bad word is passed whole, so that columns stay in step
+		c.Word() // skip the whole word, so that columns stay aligned
 		return 0
 	}
 	c.rest = c.rest[n:]
@@ -308,8 +314,8 @@ func (c *Cursor) blanks() {
 	c.rest = nil
 }
 
-// AppendUnescaped appends b to dst with the kernel's octal escapes (\040 for a space, as in mountinfo) undone. Any other
-// backslash stays as it is.
+// AppendUnescaped appends b to dst and decodes the kernel's octal escapes (\040 for a space, as in
+// mountinfo). Any other backslash stays.
 func AppendUnescaped(dst, b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		if b[i] == '\\' && i+3 < len(b) {

@@ -83,9 +83,10 @@ func Run(ctx context.Context, p Program, args []string) int {
 func (p Program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "culprit",
-		Short: "find what holds a Linux machine back, and prove it",
-		Long: reflow(`Without a command culprit looks at everything for ten seconds and names what holds this machine back, with the evidence. The
-other commands show one resource each, with the columns of the classic tools.`, helpWidth),
+		Short: "find what limits a Linux machine, and prove it",
+		Long: reflow(`Without a command culprit watches everything for ten seconds and reports what limits this
+machine, with the evidence. The other commands show one resource each, with the columns of the
+classic tools.`, helpWidth),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       p.Version,
@@ -157,19 +158,19 @@ type common struct {
 
 func (m *common) flags(f *pflag.FlagSet) {
 	m.shown(f)
-	f.StringVar(&m.look.Netns, "netns", "", "network namespace to look at: a name, or all")
+	f.StringVar(&m.look.Netns, "netns", "", "network namespace: a name, or all")
 	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
 	m.past.flags(f, true)
 }
 
 // shown is the flags that say how tables are shown.
 func (m *common) shown(f *pflag.FlagSet) {
-	f.BoolVar(&m.json, "json", false, "one JSON object an interval, one line each")
-	f.BoolVar(&m.csv, "csv", false, "comma-separated values with a head line")
-	f.StringVar(&m.plan.sortBy, "sort", "", "order rows by this column, largest first")
+	f.BoolVar(&m.json, "json", false, "one JSON object per interval, on one line")
+	f.BoolVar(&m.csv, "csv", false, "comma-separated values with a header line")
+	f.StringVar(&m.plan.sortBy, "sort", "", "sort rows by this column, largest first")
 	f.BoolVar(&m.plan.reverse, "reverse", false, "smallest first")
-	f.IntVarP(&m.plan.rows, "rows", "n", -1, "show the first N rows, 0 for all")
-	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, however narrow the terminal")
+	f.IntVarP(&m.plan.rows, "rows", "n", -1, "show N rows, 0 for all")
+	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, whatever the width of the terminal")
 }
 
 // open gives the machine to look at, now or in the past, with the plan made fit for it. The caller calls done when there is no error.
@@ -310,11 +311,13 @@ func reflow(text string, width int) string {
 	return strings.TrimSpace(strings.Join(out, "\n"))
 }
 
-const intervals = `Without an interval it shows one; with an interval it goes on until Ctrl-C or until the count, and then prints the
-average. Each line covers the time that was measured, also the first. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.
+const intervals = `Without an interval it shows one line or table; with an interval it continues until Ctrl-C or until the
+count, and then prints the average. Each line covers the time that was measured, also the first. "-"
+(null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.
 
-With --from and --to, or --at, it shows what culprit serve recorded, in the same columns: one line over all of that time, or with an interval
-one for each. What was not recorded is said, and never shown as 0.`
+With --from and --to, or --at, it shows what culprit serve recorded, in the same columns: one line
+over all of that time, or with an interval one line for each. Time that was not recorded is reported
+and never shown as 0.`
 
 // stat makes the command that shows any statistic.
 func (p Program) stat() *cobra.Command {
@@ -322,27 +325,29 @@ func (p Program) stat() *cobra.Command {
 	var list bool
 	var script string
 	c := &cobra.Command{
-		Use:   "stat SENTENCE [interval [count]]",
-		Short: "any statistic by any of its fields: net.device.bytes by device,direction where device != lo",
-		Long: reflow(`A sentence is: statistic by field,field where field = "value" and ...
-Comparisons are = != < <= > >=, ~ and !~ (patterns of * and ?), in (a, b). Values of statistics that count events are per second.
---list shows all statistics with their fields; a word after it filters them.
+		Use:   "stat QUERY [interval [count]]",
+		Short: "any statistic by any of its fields, such as disk.bytes by device",
+		Long: reflow(`A query is: statistic by field,field where field = "value" and ...
+Comparisons are = != < <= > >=, ~ and !~ (patterns with * and ?), in (a, b). Values of statistics
+that count events are per second. --list shows all statistics with their fields; words after it
+select some.
 
---script runs a program in D, given as text or as the name of a file, and makes statistics of its aggregations: trace.script.bytes of @bytes, by the keys that it
-has. Without a sentence the first of them is shown by all its fields. count() and sum() are shown per second; min(), max() and avg() over each interval; quantize()
-and its like as mean, quantiles and maximum.
+--script runs a D program, given as text or as a file name, and makes statistics of its
+aggregations: trace.script.bytes of @bytes, with its keys as fields. Without a query the first of
+them is shown by all its fields. count() and sum() are shown per second; min(), max() and avg() per
+interval; quantize() and similar functions as mean, quantiles and maximum.
 
 `+intervals, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit stat 'net.device.bytes by device,direction' 1", Means: "bytes per second of each interface"},
-			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "who uses the kernel"},
+			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "which processes spend time in the kernel"},
 			{Line: "culprit stat --list tcp", Means: "the statistics that have tcp in their name"},
 			{Line: `culprit stat --script 'syscall::read:return /arg0 > 0/ { @bytes[execname] = sum(arg0); }' 1`, Means: "bytes per second that each program reads"},
 		}),
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
-	c.Flags().StringVar(&script, "script", "", "a program in D, or the file of one: its aggregations are the statistics")
+	c.Flags().StringVar(&script, "script", "", "a D program or its file; its aggregations are the statistics")
 	m.flags(c.Flags())
 	m.past.complete(c)
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -406,7 +411,7 @@ func (p Program) script(ctx context.Context, m *common, script string, list bool
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
 	if m.past.given() || m.past.dir != "" || m.past.server != "" {
-		return usagef("--script measures now; what a server has recorded of a script is shown without it")
+		return usagef("--script measures now; without it stat shows what a server recorded of a script")
 	}
 	sentence := ""
 	if len(args) > 0 {

@@ -82,26 +82,27 @@ func (p Program) datasets() *cobra.Command {
 	})
 	c := &cobra.Command{
 		Use:   "datasets",
-		Short: "what culprit serve records, what it costs, and recording more or less",
-		Long: reflow(`Lists the datasets of the running server: each a sentence that is recorded, for how long it has numbers, how many rows it has now, how many values
-it keeps a second, and what it takes in memory, on disk and of one CPU; -w shows all. The subcommands change them by their ID. Every change
-is kept: "culprit datasets changes" tells who did what.`, helpWidth),
+		Short: "what culprit serve records and what it costs; record more or less",
+		Long: reflow(`Lists the datasets of the running server: for each the query that is recorded, for how long it
+has values, its rows now, its values per second, and what it costs in memory, on disk and of one CPU;
+-w shows all. The subcommands change them by their ID. "culprit datasets changes" shows the audit
+log of all changes.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit datasets", Means: "all of them"},
-			{Line: "culprit datasets list tcp", Means: "those whose sentence has tcp in it"},
-			{Line: "culprit datasets add 'thread.cpu by pid,tid' --step 10s", Means: "record one more"},
-			{Line: "culprit datasets suspend 7", Means: "stop one for now; resume goes on"},
-			{Line: "culprit datasets discard 7 --from -1h --to -30m", Means: "forget half an hour of one"},
+			{Line: "culprit datasets", Means: "all datasets"},
+			{Line: "culprit datasets list tcp", Means: "those whose query contains tcp"},
+			{Line: "culprit datasets add 'thread.cpu by pid,tid' --step 10s", Means: "record another query"},
+			{Line: "culprit datasets suspend 7", Means: "stop one; resume continues it"},
+			{Line: "culprit datasets discard 7 --from -1h --to -30m", Means: "delete half an hour of one"},
 		}),
 		Args: cobra.ArbitraryArgs,
 		RunE: listOr(list),
 	}
 	f := c.PersistentFlags()
 	f.SortFlags = false
-	f.StringVar(&dir, "dir", "", "directory of the server (default $CULPRIT_DIR, or that of culprit serve)")
+	f.StringVar(&dir, "dir", "", "directory of the server (default: $CULPRIT_DIR, or that of culprit serve)")
 	f.BoolVar(&asJSON, "json", false, "as one JSON object")
-	f.BoolVar(&asCSV, "csv", false, "comma-separated values with a head line")
-	f.BoolVarP(&wide, "wide", "w", false, "all columns, however narrow the terminal")
+	f.BoolVar(&asCSV, "csv", false, "comma-separated values with a header line")
+	f.BoolVarP(&wide, "wide", "w", false, "all columns, whatever the width of the terminal")
 
 	// one makes a subcommand that does something to each of the datasets with the given IDs.
 	one := func(name, short, done string, do func(context.Context, Server, uint32) error) *cobra.Command {
@@ -132,14 +133,14 @@ is kept: "culprit datasets changes" tells who did what.`, helpWidth),
 	}
 
 	var step string
-	add := &cobra.Command{Use: "add SENTENCE", Short: "record a sentence from now on", Args: exactly(1, "one sentence, in quotation marks"), ValidArgsFunction: cobra.NoFileCompletions,
+	add := &cobra.Command{Use: "add QUERY", Short: "record a query from now on", Args: exactly(1, "one query, in quotation marks"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(c *cobra.Command, s Server, args []string) error {
 			span, err := parseInterval(step)
 			if err != nil {
 				return err
 			}
 			if span%measure.Second != 0 {
-				return usagef("--step %s: what is recorded is recorded at whole seconds", step)
+				return usagef("--step %s: the step is a whole number of seconds", step)
 			}
 			id, err := s.Enable(c.Context(), args[0], span)
 			if err != nil {
@@ -175,10 +176,10 @@ is kept: "culprit datasets changes" tells who did what.`, helpWidth),
 		_, err := w.span(time.Now())
 		return err
 	}
-	discard.Flags().StringVar(&forget.from, "from", "", "the start of what is forgotten: "+momentForm)
+	discard.Flags().StringVar(&forget.from, "from", "", "start of the time to delete: "+momentForm)
 	discard.Flags().StringVar(&forget.to, "to", "", "its end")
 
-	changes := &cobra.Command{Use: "changes", Short: "who did what to the datasets, and when", Args: exactly(0, "no arguments"), ValidArgsFunction: cobra.NoFileCompletions,
+	changes := &cobra.Command{Use: "changes", Short: "the audit log: changes of the datasets", Args: exactly(0, "no arguments"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(c *cobra.Command, s Server, _ []string) error {
 			over := measure.Interval{End: measure.Time(time.Now().UnixNano())}
 			if when.given() {
@@ -194,10 +195,10 @@ is kept: "culprit datasets changes" tells who did what.`, helpWidth),
 			}
 			return print(changeTable(all))
 		})}
-	changes.Flags().StringVar(&when.from, "from", "", "from this time on (default all): "+momentForm)
-	changes.Flags().StringVar(&when.to, "to", "", "up to this time (default now)")
+	changes.Flags().StringVar(&when.from, "from", "", "from this time on (default: all): "+momentForm)
+	changes.Flags().StringVar(&when.to, "to", "", "up to this time (default: now)")
 
-	c.AddCommand(&cobra.Command{Use: "list [WORD...]", Short: "the datasets, or those whose sentence has all the words", RunE: list, ValidArgsFunction: cobra.NoFileCompletions}, add,
+	c.AddCommand(&cobra.Command{Use: "list [WORD...]", Short: "the datasets, or those whose query has all the words", RunE: list, ValidArgsFunction: cobra.NoFileCompletions}, add,
 		one("suspend", "stop recording; what there is stays", "suspended", func(ctx context.Context, s Server, id uint32) error { return s.Suspend(ctx, id) }),
 		one("resume", "go on recording", "resumed", func(ctx context.Context, s Server, id uint32) error { return s.Resume(ctx, id) }),
 		one("destroy", "forget datasets with all that they hold", "destroyed", func(ctx context.Context, s Server, id uint32) error { return s.Destroy(ctx, id) }),
@@ -213,7 +214,7 @@ func listOr(list func(*cobra.Command, []string) error) func(*cobra.Command, []st
 			for _, sub := range c.Commands() {
 				names = append(names, sub.Name())
 			}
-			return usagef("%s can't be told to %q%s (`culprit %s -h` shows what it can)", c.Name(), args[0], didYouMean(args[0], names), c.Name())
+			return usagef("%s has no command %q%s (`culprit %s -h` lists them)", c.Name(), args[0], didYouMean(args[0], names), c.Name())
 		}
 		return list(c, nil)
 	}
@@ -230,7 +231,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 
 func someIDs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usagef("%s takes the IDs of datasets; `culprit datasets` shows them", c.CommandPath())
+		return usagef("%s takes the IDs of datasets; `culprit datasets` lists them", c.CommandPath())
 	}
 	return nil
 }
@@ -239,14 +240,14 @@ func someIDs(c *cobra.Command, args []string) error {
 func datasetOf(all []Kept, id string) (Kept, error) {
 	n, err := strconv.ParseUint(id, 10, 32)
 	if err != nil {
-		return Kept{}, usagef("%q is no ID of a dataset; `culprit datasets` shows them", id)
+		return Kept{}, usagef("%q is not the ID of a dataset; `culprit datasets` lists them", id)
 	}
 	for _, d := range all {
 		if uint64(d.ID) == n {
 			return d, nil
 		}
 	}
-	return Kept{}, usagef("there is no dataset %d; `culprit datasets` shows them", n)
+	return Kept{}, usagef("there is no dataset %d; `culprit datasets` lists them", n)
 }
 
 // datasetTable makes the table of datasets whose sentences have all the words: the page's columns, and the sentence last.

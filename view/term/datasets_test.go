@@ -164,13 +164,13 @@ func TestDatasetsAreChanged(t *testing.T) {
 	for line, want := range map[string]string{
 		"datasets suspnd 3":    "did you mean suspend?",
 		"datasets suspend":     "takes the IDs",
-		"datasets suspend cpu": "\"cpu\" is no ID",
+		"datasets suspend cpu": "\"cpu\" is not the ID",
 		"datasets destroy 3 4": "there is no dataset 4",
 		"datasets discard 3":   "needs --from and --to",
 		"datasets discard 3 --from -1h --to " + time.Now().Add(time.Hour).Format(time.RFC3339): "in the future",
-		"datasets add":              "takes one sentence",
+		"datasets add":              "takes one query",
 		"datasets add x+by":         "the query ends where",
-		"datasets add x --step 0.5": "whole seconds",
+		"datasets add x --step 0.5": "whole number of seconds",
 		"datasets --json --csv":     "exclude each other",
 		"datasets changes --to -5m": "--to needs --from",
 	} {

@@ -34,20 +34,21 @@ func (p Program) diagnose() *cobra.Command {
 	d := &diagnosis{}
 	c := &cobra.Command{
 		Use:   "diagnose",
-		Short: "look at everything for ten seconds and name what holds this machine back",
-		Long: reflow(`Looks at every resource for ten seconds and prints ranked findings: who, what it does to whom, the chain of evidence with
-the sentence that gives each number again, what is innocent, what speaks against it, a command to check and a fix with its undo.
-"Nothing is wrong here" with the list of what was checked is an answer, and so is "not checked" with what is missing.
-It changes nothing, needs no root, and says what root would add. Run in the host's own network namespace with the right to, it looks at all namespaces; inside
-another one at that alone.
+		Short: "watch everything for ten seconds and report what limits this machine",
+		Long: reflow(`Watches every resource for ten seconds and prints ranked findings. A finding names the culprit
+and its effect, and lists the evidence with a query for each number, what is ruled out, caveats, a
+command to check it, and a fix with its undo. "Nothing is wrong here" with the list of checks is an
+answer, and so is "not checked" with what is missing.
+It changes nothing and needs no root; it reports what root would add. In the host's own network
+namespace, and with the rights for it, it watches all namespaces; in another one, that one only.
 
-With --from and --to, or --at, it judges what culprit serve recorded then.`, helpWidth),
+With --from and --to, or --at, it diagnoses what culprit serve recorded then.`, helpWidth),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
-			{Line: "culprit diagnose --for 30s", Means: "look longer: steadier numbers, rarer faults"},
+			{Line: "culprit diagnose --for 30s", Means: "watch longer: steadier numbers, rarer problems"},
 			{Line: "culprit diagnose --json --exit-code", Means: "for programs: JSON, exit status 3 when there are findings"},
-			{Line: "culprit diagnose --from 14:00 --to 14:10", Means: "what held the machine back then, when culprit serve was recording"},
+			{Line: "culprit diagnose --from 14:00 --to 14:10", Means: "what limited the machine then, as culprit serve recorded it"},
 		}),
 	}
 	d.flags(c)
@@ -58,10 +59,10 @@ With --from and --to, or --at, it judges what culprit serve recorded then.`, hel
 func (d *diagnosis) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&d.span, "for", "10s", "how long to look: 3s to 1h; beyond 5m in intervals longer than a second")
-	f.BoolVar(&d.json, "json", false, "one JSON object with stable finding ids")
+	f.StringVar(&d.span, "for", "10s", "how long to watch: 3s to 1h; above 5m in intervals longer than a second")
+	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
-	f.StringVar(&d.netns, "netns", "", "network namespace to look at: a name, all, or own")
+	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
 	d.past.flags(f, true)
 	d.past.complete(c)
 }
@@ -137,7 +138,7 @@ func asked(machine Machine, step measure.Span) (queries []measure.Query) {
 // review judges a time that has passed.
 func (d *diagnosis) review(ctx context.Context, p Program, c *cobra.Command, look Look, span measure.Span) error {
 	if d.past.at == "" && c.Flags().Changed("for") {
-		return usagef("--for and --from exclude each other: all the time from --from to --to is looked at")
+		return usagef("--for and --from exclude each other: the time is that from --from to --to")
 	}
 	if !c.Flags().Changed("netns") {
 		look.Netns = "all" // that was recorded

@@ -30,13 +30,13 @@ type pictured struct {
 
 func (o *pictured) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "write to this file, whose end says the format: "+strings.Join(endings(), " "))
-	f.StringVar(&o.format, "format", "", "the format, for standard output or a name that doesn't say it")
+	f.StringVarP(&o.output, "output", "o", "", "write to this file, in the format of its name's end: "+strings.Join(endings(), " "))
+	f.StringVar(&o.format, "format", "", "the format, if the name of the file does not show it")
 	f.BoolVar(&o.table, "table", false, "a table of functions as lockstat's: Count indv cuml CPU Caller")
-	f.IntVarP(&o.rows, "rows", "n", 40, "of a table: the first N rows, 0 for all")
-	f.StringVar(&o.title, "title", "", "above a picture")
-	f.IntVar(&o.width, "width", 1200, "of an SVG, in pixels")
-	f.BoolVar(&o.inverted, "inverted", false, "of an SVG: the root at the top")
+	f.IntVarP(&o.rows, "rows", "n", 40, "table: N rows, 0 for all")
+	f.StringVar(&o.title, "title", "", "title of a picture")
+	f.IntVar(&o.width, "width", 1200, "width of an SVG, in pixels")
+	f.BoolVar(&o.inverted, "inverted", false, "SVG: the root at the top")
 	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(endings(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was made some lines above
 	}
@@ -98,7 +98,7 @@ func (o *pictured) chosen() (written, error) {
 	if o.format != "" {
 		return written{}, usagef("--format %s is none of %s%s", o.format, strings.Join(endings(), " "), didYouMean(o.format, endings()))
 	}
-	return written{}, usagef("-o %s: the end of the name says the format, and is none of .%s; --format says it too", o.output, strings.Join(endings(), " ."))
+	return written{}, usagef("-o %s: the format follows from the end of the name, which is none of .%s; or use --format", o.output, strings.Join(endings(), " ."))
 }
 
 func (o *pictured) picture(note string) profile.Picture {
@@ -180,7 +180,7 @@ func (d *differing) norm() (profile.Norm, error) {
 	case "sample", "cpu-second":
 	case "work":
 		if text == "" {
-			return n, usagef("--per work: how much was done? --work BEFORE,AFTER")
+			return n, usagef("--per work needs --work BEFORE,AFTER")
 		}
 	default:
 		return n, usagef("--per %q is none of sample, cpu-second, work%s", n.Per, didYouMean(n.Per, []string{"sample", "cpu-second", "work"}))
@@ -191,7 +191,7 @@ func (d *differing) norm() (profile.Norm, error) {
 		n.Before, errs[0] = strconv.ParseFloat(strings.TrimSpace(before), 64)
 		n.After, errs[1] = strconv.ParseFloat(strings.TrimSpace(after), 64)
 		if !ok || errors.Join(errs[:]...) != nil || !(n.Before > 0) || !(n.After > 0) {
-			return n, usagef("%s %q: two numbers above 0 with a comma between them, of before and of after", flag, text)
+			return n, usagef("%s %q: give two numbers above 0, BEFORE,AFTER", flag, text)
 		}
 	}
 	return n, nil
@@ -203,40 +203,43 @@ func (p Program) flame() *cobra.Command {
 	var read profile.Options
 	c := &cobra.Command{
 		Use:   "flame [flags] [FILE]...",
-		Short: "flame graphs of profiles in any common format, and what differs between two",
-		Long: reflow(`Reads profiles - stacks with an amount each - and writes them as a picture, a page, a table, or in another format. It reads what DTrace
-prints of stack() and ustack(), perf script, folded stacks, pprof (also -raw), speedscope, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack,
-Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call trees, packed by gzip or not; which of them
-a file has is found out by its content. Several files are added up. Without a file, or for -, it reads standard input. Without -o it prints a tree of calls.
+		Short: "flame graphs of profiles in any common format, and comparison of two",
+		Long: reflow(`Reads profiles, stacks with an amount each, and writes them as a picture, a page, a table, or in
+another format. It reads what DTrace prints of stack() and ustack(), perf script, folded stacks,
+pprof (also -raw), speedscope, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack,
+Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call
+trees, packed by gzip or not. It recognizes the format by the contents. Several files are added up.
+Without a file, or for -, it reads standard input. Without -o it prints a call tree.
 
-With --diff it compares two files, or one of folded stacks that have two amounts: functions ranked by how much of the difference they explain, by themselves and with what they call, and
-with -o a picture, red for more and blue for less. Both are 100% unless --cpu-seconds or --work say what to divide by. Changes that chance makes with so
-few samples stand behind the others and are counted.`, helpWidth),
+With --diff it compares two files, or one file of folded stacks with two amounts. It ranks functions
+by their share of the difference, alone and with the functions that they call; with -o it draws a
+picture, red for more and blue for less. Both profiles are 100 % unless --cpu-seconds or --work say
+what to divide by. Changes that may be chance, with so few samples, are listed last and counted.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "perf script | culprit flame -o out.svg", Means: "a picture that opens anywhere"},
-			{Line: "culprit flame out.stacks -o out.html", Means: "a page: zoom, search with the share that matched, keys"},
-			{Line: "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg", Means: "a part of it"},
+			{Line: "perf script | culprit flame -o out.svg", Means: "an SVG for any browser"},
+			{Line: "culprit flame out.stacks -o out.html", Means: "a page with zoom and search"},
+			{Line: "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg", Means: "only stacks with tcp_"},
 			{Line: "culprit flame cpu.pb.gz --table", Means: "functions, as lockstat prints them"},
-			{Line: "culprit flame --diff fast.folded slow.folded -o diff.svg", Means: "what the slow one does more of"},
-			{Line: "culprit flame --diff a.txt b.txt --work 120000,80000", Means: "the same, for each request that was served"},
+			{Line: "culprit flame --diff fast.folded slow.folded -o diff.svg", Means: "what takes more time in the second"},
+			{Line: "culprit flame --diff a.txt b.txt --work 120000,80000", Means: "the same, per served request"},
 		}),
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	o.flags(c)
 	f.BoolVar(&d.on, "diff", false, "compare two files, BEFORE and AFTER, or the two amounts of one")
-	f.StringVar(&d.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second, work (default sample)")
-	f.StringVar(&d.cpuSeconds, "cpu-seconds", "", "of --diff: BEFORE,AFTER, how many seconds of CPUs the profiles cover")
-	f.StringVar(&d.work, "work", "", "of --diff: BEFORE,AFTER, how much was done meanwhile")
-	f.BoolVar(&d.json, "json", false, "of --diff: the ranked functions as JSON")
-	f.StringVar(&read.Event, "event", "", "of perf script: the samples of this event (default the first one's)")
-	f.StringVar(&read.Value, "value", "", "of pprof and GHC: which of the amounts")
-	f.StringVar(&read.Label, "label", "", "of pprof: put the values of this label below the root, such as thread")
-	f.BoolVar(&read.PID, "pids", false, "of perf script: processes are told apart by number")
-	f.BoolVar(&read.TID, "tids", false, "of perf script: threads are told apart by number")
-	f.BoolVar(&read.Addresses, "addresses", false, "of perf script: functions without a name are told apart by address")
-	f.BoolVar(&read.Marks, "marks", false, "of perf script: _[k] behind functions of the kernel, _[j] behind those made at run time")
-	f.BoolVar(&read.Offsets, "offsets", false, "of DTrace and bpftrace: callers are told apart by the place of the call")
+	f.StringVar(&d.per, "per", "", "--diff: what the amounts are divided by: sample, cpu-second, work (default: sample)")
+	f.StringVar(&d.cpuSeconds, "cpu-seconds", "", "--diff: BEFORE,AFTER, the CPU-seconds that the profiles cover")
+	f.StringVar(&d.work, "work", "", "--diff: BEFORE,AFTER, the work done during each, such as requests")
+	f.BoolVar(&d.json, "json", false, "--diff: the ranked functions as JSON")
+	f.StringVar(&read.Event, "event", "", "perf script: the samples of this event (default: the first event)")
+	f.StringVar(&read.Value, "value", "", "pprof and GHC: which of the amounts")
+	f.StringVar(&read.Label, "label", "", "pprof: group by this label below the root, such as thread")
+	f.BoolVar(&read.PID, "pids", false, "perf script: one root per process ID")
+	f.BoolVar(&read.TID, "tids", false, "perf script: one root per thread ID")
+	f.BoolVar(&read.Addresses, "addresses", false, "perf script: show functions without a name by address")
+	f.BoolVar(&read.Marks, "marks", false, "perf script: append _[k] to kernel functions and _[j] to JIT-compiled ones")
+	f.BoolVar(&read.Offsets, "offsets", false, "DTrace and bpftrace: one frame per call site, not per function")
 	for _, flag := range []string{"per"} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"sample", "cpu-second", "work"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag was made some lines above
@@ -250,7 +253,7 @@ few samples stand behind the others and are counted.`, helpWidth),
 		if !d.on {
 			for _, flag := range []string{"per", "cpu-seconds", "work", "json"} {
 				if c.Flags().Changed(flag) {
-					return usagef("--%s is of --diff", flag)
+					return usagef("--%s needs --diff", flag)
 				}
 			}
 			if format.least != nil && len(args) < 2 { // of several, what is little in each may be much in all
@@ -269,9 +272,9 @@ few samples stand behind the others and are counted.`, helpWidth),
 		case len(args) != 2 && (len(args) != 1 || args[0] == "-"):
 			return usagef("--diff compares two files, BEFORE and AFTER, or the two amounts of one; there are %d", len(args))
 		case len(args) == 2 && args[0] == "-" && args[1] == "-":
-			return usagef("standard input is one profile: --diff wants two")
+			return usagef("standard input is one profile: --diff needs two")
 		case o.output != "" && (format.differ == nil || o.output == "-"):
-			return usagef("-o %s: a difference is shown as svg, html or folded, in a file", o.output)
+			return usagef("-o %s: --diff writes svg, html or folded to a file", o.output)
 		case o.table || o.format != "" && o.output == "":
 			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 		}

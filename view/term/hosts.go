@@ -40,24 +40,27 @@ func (p Program) hosts() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
-		Short: "many machines that record, a row each: what is used, what is wrong, and who is unlike the others",
-		Long: reflow(`Asks the servers of many machines at once - the addresses that their "culprit serve" prints - what they recorded in the last ten seconds, or in each interval, and shows a row for each with the
-columns of "culprit use". Below a row stands the first finding of its newest diagnosis, and in what it is far from the others: of four hosts and more those that send, receive or use less than
-half or more than twice of the median of the others, six robust standard deviations away. Hosts that did not answer have a row too, with the reason.
+		Short: "many machines, one row each: utilisation, findings, and which differ from the others",
+		Long: reflow(`Asks the servers of many machines what they recorded in the last ten seconds, or in each
+interval, and shows a row per machine with the columns of "culprit use". The addresses are those that
+"culprit serve" prints. Below a row are the first finding of the newest diagnosis and how the machine
+differs from the others: with four hosts or more, those that send, receive or use less than half or
+more than twice of the median of the others, by six robust standard deviations. A host that does not
+answer has a row with the reason.
 
-Tokens stand in the addresses behind ?token=, or, since who lists processes sees those, in $CULPRIT_TOKEN: one for all, or HOST=TOKEN with commas between. --file reads addresses from a file,
-one a line.`, helpWidth),
+The token is part of the address (?token=) or in $CULPRIT_TOKEN, which other users can't see: one for
+all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one per line.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit hosts https://a:7410 https://b:7410", Means: "the last ten seconds of two"},
-			{Line: "culprit hosts --file cluster 10", Means: "those in a file, each ten seconds"},
-			{Line: "culprit hosts --file cluster --sort network_util", Means: "the fullest network first"},
-			{Line: "culprit hosts --file cluster --json 60 | jq .rows[].finding", Means: "for programs"},
+			{Line: "culprit hosts https://a:7410 https://b:7410", Means: "the last ten seconds of two machines"},
+			{Line: "culprit hosts --file cluster 10", Means: "those in a file, every ten seconds"},
+			{Line: "culprit hosts --file cluster --sort network_util", Means: "the busiest network first"},
+			{Line: "culprit hosts --file cluster --json 60 | jq .rows[].finding", Means: "as JSON"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&file, "file", "", "read addresses from this file, one a line; - is standard input")
+	f.StringVar(&file, "file", "", "read addresses from this file, one per line; - is standard input")
 	m.shown(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		i := slices.IndexFunc(args, func(a string) bool { return !strings.Contains(a, "://") })
@@ -72,7 +75,7 @@ one a line.`, helpWidth),
 			return err
 		}
 		if m.plan.step < measure.Second {
-			return usagef("interval %v: what is recorded is recorded each second", m.plan.step)
+			return usagef("interval %v: it must be a whole number of seconds", m.plan.step)
 		}
 		if file != "" {
 			more, err := readAddresses(file)
@@ -90,7 +93,7 @@ one a line.`, helpWidth),
 		seen := map[string]bool{}
 		for _, a := range addresses {
 			if !isServer(a) {
-				return usagef("%q is no address of a server (https://host:7410/)", bare(a))
+				return usagef("%q is not the address of a server (https://host:7410/)", bare(a))
 			}
 			if seen[strings.TrimSuffix(bare(a), "/")] {
 				return usagef("%s is given twice", bare(a))
@@ -133,7 +136,7 @@ func readAddresses(name string) ([]string, error) {
 			continue
 		}
 		if !isServer(line) {
-			return nil, usagef("%s, line %d: %q is no address of a server (https://host:7410/)", name, n, bare(line))
+			return nil, usagef("%s, line %d: %q is not the address of a server (https://host:7410/)", name, n, bare(line))
 		}
 		all = append(all, line)
 	}
@@ -178,7 +181,7 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
 		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })
 		if p.count > 0 && n >= p.count {
 			if silent {
-				return fmt.Errorf("no host reported")
+				return fmt.Errorf("no host answered")
 			}
 			return nil
 		}

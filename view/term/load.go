@@ -29,14 +29,16 @@ const loadToken = "CULPRIT_LOAD_TOKEN"
 func (p Program) load() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "load",
-		Short: "what can this network do: throughput and latency between two machines (netperf, iperf3)",
-		Long: reflow(`One machine serves, another one asks it for tests: a stream of bytes, or requests and their responses one after the other. Each interval, each run and the mean of all
-runs are told, with what the traffic cost in CPU time at both ends, what share of the link it took, and what limited it.`, helpWidth),
+		Short: "throughput and latency between two machines (netperf, iperf3)",
+		Long: reflow(`One machine runs culprit load serve; another one sends it a stream of bytes, or requests that it
+answers one after the other. The output has each interval, each run and the mean of all runs, with
+the CPU time that the traffic cost at both ends, the share of the link that it used, and what limited
+it.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "on the one machine; it prints a token"},
-			{Line: "CULPRIT_LOAD_TOKEN=... culprit load stream 10.0.0.2", Means: "on the other: throughput"},
-			{Line: "CULPRIT_LOAD_TOKEN=... culprit load rr 10.0.0.2", Means: "and latency"},
-			{Line: "culprit load compare before.json after.json", Means: "two results that -o has kept"},
+			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "on one machine; it prints a token"},
+			{Line: "CULPRIT_LOAD_TOKEN=... culprit load stream 10.0.0.2", Means: "on the other one: throughput"},
+			{Line: "CULPRIT_LOAD_TOKEN=... culprit load rr 10.0.0.2", Means: "latency"},
+			{Line: "culprit load compare before.json after.json", Means: "compare two results of -o"},
 		}),
 		Args: cobra.ArbitraryArgs,
 	}
@@ -46,9 +48,9 @@ runs are told, with what the traffic cost in CPU time at both ends, what share o
 			names = append(names, sub.Name())
 		}
 		if len(args) == 0 {
-			return usagef("which? culprit load %s (`culprit load -h` shows all)", strings.Join(names, ", "))
+			return usagef("give a command: culprit load %s (`culprit load -h` lists them)", strings.Join(names, ", "))
 		}
-		return usagef("culprit load has no %q%s (`culprit load -h` shows what it has)", args[0], didYouMean(args[0], names))
+		return usagef("culprit load has no command %q%s (`culprit load -h` lists them)", args[0], didYouMean(args[0], names))
 	}
 	c.AddCommand(p.loadServe(), p.loadStream(), p.loadExchange(), p.loadCompare())
 	return c
@@ -59,30 +61,32 @@ func (p Program) loadServe() *cobra.Command {
 	tests, open := 4, false
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "take part in tests that other machines ask for",
-		Long: reflow(`Listens, by itself on this machine alone, and prints the token that a client must have; the token is made anew at each start unless `+loadToken+` has one. It sends traffic to nobody who has not
-shown it, and only over connections that the client itself has made. A test ends when its client is gone. Traffic is not encrypted; the token does not travel.`, helpWidth),
+		Short: "answer the tests of other machines",
+		Long: reflow(`Listens, by default on the loopback address, and prints the token that a client needs. The
+token is new at each start unless `+loadToken+` has one. It sends traffic only to clients that know
+the token, and only over connections that the client opened. A test ends when its client is gone.
+Traffic is not encrypted; the token is never sent.`, helpWidth),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit load serve", Means: "for tests within this machine"},
-			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "for clients that reach that address"},
-			{Line: "culprit load serve --listen :" + load.Port + " --open", Means: "for everybody, at every address, without a token: in a network of one's own"},
+			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "for clients of another machine"},
+			{Line: "culprit load serve --listen :" + load.Port + " --open", Means: "for all clients, without a token: in a trusted network"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(&listen, "listen", listen, "address and port")
-	f.BoolVar(&open, "open", false, "whoever reaches it may test, without a token")
-	f.IntVar(&tests, "tests", tests, "how many tests may run at once")
-	f.StringVar(&longest, "longest", longest, "the longest test that it takes")
+	f.BoolVar(&open, "open", false, "allow tests without a token")
+	f.IntVar(&tests, "tests", tests, "highest number of tests at once")
+	f.StringVar(&longest, "longest", longest, "longest test")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if host, port, err := net.SplitHostPort(listen); err != nil || port == "" {
 			return usagef("--listen %q: give an address and a port, such as 10.0.0.2:%s", listen, load.Port)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
-			return usagef("--listen %q: %q is no port", listen, port)
+			return usagef("--listen %q: %q is not a port", listen, port)
 		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
-			return usagef("--listen %q: %q is no address; give one that this machine has, or none for all", listen, host)
+			return usagef("--listen %q: %q is not an address; give one of this machine, or none for all", listen, host)
 		}
 		most, err := parseSpan("--longest", longest)
 		if err != nil {
@@ -118,7 +122,7 @@ func (p Program) serveLoad(ctx context.Context, listen string, open bool, s *loa
 	tell.Say("culprit load serve listens on " + l.Addr().String())
 	switch {
 	case open:
-		tell.Say("whoever reaches it may test: it is open")
+		tell.Say("it is open: it needs no token")
 	case os.Getenv(loadToken) != "":
 		tell.Say("its token is that of " + loadToken)
 	default:
@@ -139,22 +143,22 @@ type loading struct {
 
 func (q *loading) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.length, "for", "10s", "how long a run lasts")
-	f.StringVar(&q.every, "every", "1s", "a line each so long")
-	f.IntVar(&q.runs, "runs", 3, "how many runs; from three on the interval is told in which the mean lies with 95 %")
-	f.IntVarP(&q.test.Streams, "streams", "P", 1, "connections at once")
+	f.StringVar(&q.length, "for", "10s", "duration of a run")
+	f.StringVar(&q.every, "every", "1s", "interval of the output")
+	f.IntVar(&q.runs, "runs", 3, "number of runs; from three on with the 95 % interval of the mean")
+	f.IntVarP(&q.test.Streams, "streams", "P", 1, "number of connections")
 }
 
 func (q *loading) more(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.window, "window", "", "socket buffers of both ends: 512KiB; without it the kernel chooses them")
+	f.StringVar(&q.window, "window", "", "socket buffers of both ends, such as 512KiB (default: the kernel's choice)")
 	f.StringVar(&q.test.Congestion, "congestion", "", "congestion control of the senders: cubic, bbr, reno")
-	f.StringVar(&q.bind, "bind", "", "address of this end")
-	f.StringVar(&q.client.Token, "token", "", "the server's token; others see command lines: "+loadToken+" is better")
-	f.BoolVar(&q.test.Look, "diagnosis", true, "diagnose both machines meanwhile, to tell what the limit is")
-	f.BoolVar(&q.json, "json", false, "one JSON object an interval, one line each, and one of the result")
-	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a head line")
-	f.StringVarP(&q.out, "out", "o", "", "keep the result in this file, for culprit load compare")
+	f.StringVar(&q.bind, "bind", "", "local address")
+	f.StringVar(&q.client.Token, "token", "", "the server's token; "+loadToken+" is safer, since other users see command lines")
+	f.BoolVar(&q.test.Look, "diagnosis", true, "diagnose both machines meanwhile, to find the limit")
+	f.BoolVar(&q.json, "json", false, "one JSON object per interval and one of the result, one per line")
+	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a header line")
+	f.StringVarP(&q.out, "out", "o", "", "write the result to this file, for culprit load compare")
 	if err := c.RegisterFlagCompletionFunc("congestion", cobra.FixedCompletions([]string{"cubic", "bbr", "reno", "dctcp"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was made a few lines above
 	}
@@ -170,21 +174,21 @@ func (p Program) loadStream() *cobra.Command {
 		Long:  reflow(streamHelp, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit load stream 10.0.0.2", Means: "three runs of ten seconds, from here to there"},
-			{Line: "culprit load stream 10.0.0.2 --reverse --for 20s -P 4", Means: "from there to here, over four connections"},
-			{Line: "culprit load stream 10.0.0.2 --rate 100Mbit/s --runs 1", Means: "no more than that"},
-			{Line: "culprit load stream 10.0.0.2 -o before.json", Means: "keep the result, to compare it with another one"},
+			{Line: "culprit load stream 10.0.0.2 --reverse --for 20s -P 4", Means: "in the other direction, over four connections"},
+			{Line: "culprit load stream 10.0.0.2 --rate 100Mbit/s --runs 1", Means: "at most 100 Mbit/s"},
+			{Line: "culprit load stream 10.0.0.2 -o before.json", Means: "write the result, to compare it later"},
 		}),
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	q.flags(c)
-	f.BoolVarP(&q.reverse, "reverse", "R", false, "from the server to here")
-	f.BoolVar(&q.both, "both", false, "both directions at once, on connections of their own")
-	f.StringVar(&q.size, "size", "128KiB", "bytes of a write")
-	f.StringVar(&q.rate, "rate", "", "the most of a direction, all connections together: 100Mbit/s")
+	f.BoolVarP(&q.reverse, "reverse", "R", false, "from the server to this machine")
+	f.BoolVar(&q.both, "both", false, "both directions at once, on separate connections")
+	f.StringVar(&q.size, "size", "128KiB", "bytes per write")
+	f.StringVar(&q.rate, "rate", "", "limit per direction, of all connections together: 100Mbit/s")
 	f.BoolVar(&q.test.NoDelay, "nodelay", false, "send small writes at once (TCP_NODELAY)")
-	f.BoolVar(&q.test.Copy, "copy", false, "receivers copy what comes into their memory, as programs do, in place of having the kernel throw it away")
-	f.StringVarP(&q.unit, "format", "f", "", "unit of throughput: k, m, g, t bits a second; without it what fits the first interval")
+	f.BoolVar(&q.test.Copy, "copy", false, "copy received bytes to the program (default: the kernel discards them)")
+	f.StringVarP(&q.unit, "format", "f", "", "unit of throughput: k, m, g, t bits per second (default: by the first interval)")
 	q.more(c)
 	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(view.LoadUnits(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was made a few lines above
@@ -214,13 +218,16 @@ func (p Program) loadStream() *cobra.Command {
 	return c
 }
 
-const streamHelp = `Sends bytes over TCP for a time, several runs after each other, each on new connections, and tells each interval what came in at the receiver (without headers), segments sent again, the sender's
-round trip and congestion window, and how busy the CPUs of both machines are. Then the mean of the runs with its spread, the CPU time for each GB at both ends, the share of the link's speed by bytes
-on the wire, and what the limit was: a link, a CPU, a window, losses, --rate, or what the diagnosis of either machine has found.
+const streamHelp = `Sends bytes over TCP, in several runs on new connections each, and shows per interval: the payload
+that the receiver got, segments sent again, the sender's round-trip time and congestion window, and
+how busy the CPUs of both machines are. At the end it shows the mean of the runs with its spread, the
+CPU time per GB at both ends, the share of the link's speed in bytes on the wire, and the limit: a
+link, a CPU, a window, losses, --rate, or what the diagnosis of either machine found.
 
-Receivers have their kernel throw the bytes away, which spares a copy: the network is tested, and not the memory. --copy has them copied, as iperf3 and netperf do.
+By default the receiving kernel discards the bytes (MSG_TRUNC), so that the network is tested and not
+the memory. --copy copies them to the program, like iperf3 and netperf.
 
-"-" (null in JSON) means not known. Ctrl-C ends the test and tells what there is.`
+"-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
 func (p Program) loadExchange() *cobra.Command {
 	q := &loading{test: load.Test{Kind: load.Exchange, Way: load.Up}}
@@ -229,16 +236,16 @@ func (p Program) loadExchange() *cobra.Command {
 		Short: "latency: requests and responses over TCP (netperf TCP_RR)",
 		Long:  reflow(exchangeHelp, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit load rr 10.0.0.2", Means: "one byte there, one byte back, as often as it goes"},
-			{Line: "culprit load rr 10.0.0.2 --size 100,16KiB -P 8", Means: "eight at once, each a request of 100 B and a response of 16 KiB"},
-			{Line: "culprit load rr 10.0.0.2 --rate 1000/s", Means: "a thousand a second, each timed from when it was to begin"},
+			{Line: "culprit load rr 10.0.0.2", Means: "one byte there, one byte back, one after the other"},
+			{Line: "culprit load rr 10.0.0.2 --size 100,16KiB -P 8", Means: "eight connections, requests of 100 B, responses of 16 KiB"},
+			{Line: "culprit load rr 10.0.0.2 --rate 1000/s", Means: "a thousand per second, each timed from its due time"},
 		}),
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	q.flags(c)
-	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of its response")
-	f.StringVar(&q.rate, "rate", "", "begin so many a second, all connections together: 1000/s; without it each connection begins the next when the response has come")
+	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of a response")
+	f.StringVar(&q.rate, "rate", "", "transactions begun per second, of all connections together: 1000/s (default: the next begins after the response)")
 	q.more(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		ask, answer, two := strings.Cut(q.size, ",")
@@ -254,7 +261,7 @@ func (p Program) loadExchange() *cobra.Command {
 		if q.rate != "" {
 			n, err := strconv.ParseFloat(strings.TrimSuffix(q.rate, "/s"), 64)
 			if err != nil || !(n > 0) || math.IsInf(n, 0) {
-				return usagef("--rate %q: write how many a second, such as 1000/s", q.rate)
+				return usagef("--rate %q: give transactions per second, such as 1000/s", q.rate)
 			}
 			q.test.Pace = n
 		}
@@ -263,19 +270,21 @@ func (p Program) loadExchange() *cobra.Command {
 	return c
 }
 
-const exchangeHelp = `Sends a request, waits for its response, and sends the next, on each of --streams connections. Each transaction is timed by itself: percentiles are those of all of them, off by less than 0.8 %, and no means of
-intervals. The mean is what netperf's 1/transaction rate is with one connection.
+const exchangeHelp = `Sends a request, waits for the response, and sends the next one, on each of --streams connections.
+Each transaction is timed: percentiles are of all of them, within 0.8 %, and not means of intervals.
+The mean is the inverse of netperf's transaction rate with one connection.
 
-With --rate transactions begin at fixed times, and the time of each counts from there also when the response before was late: what a stall of the server holds up is in all that were due meanwhile
-(otherwise one slow transaction stands for the many that would have been slow: coordinated omission).
+With --rate transactions begin at fixed times, and the time of each counts from its due time even if
+the response before it was late. So a stall of the server counts in all transactions that it delayed;
+without --rate it counts in one (coordinated omission).
 
-"-" (null in JSON) means not known. Ctrl-C ends the test and tells what there is.`
+"-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
 // run makes the runs and tells them.
 func (q *loading) run(ctx context.Context, p Program, args []string) (err error) {
 	switch {
 	case len(args) == 0:
-		return usagef("which host? culprit load %s HOST[:PORT], where culprit load serve runs", q.test.Kind)
+		return usagef("give a host that runs culprit load serve: culprit load %s HOST[:PORT]", q.test.Kind)
 	case len(args) > 1:
 		return usagef("unexpected %q after the host", args[1])
 	case q.json && q.csv:
@@ -401,7 +410,7 @@ func loadTitle(t *load.Test, server string, runs int) string {
 	if t.Kind == load.Exchange {
 		text = fmt.Sprintf("requests of %d B and responses of %d B with %s: %s", t.Ask, t.Answer, server, text)
 		if t.Pace > 0 {
-			text += fmt.Sprintf(", %g begun a second", t.Pace)
+			text += fmt.Sprintf(", %g begun per second", t.Pace)
 		}
 		return text
 	}
@@ -470,7 +479,7 @@ var bitsForm = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?
 func parseBits(flag, text string) (float64, error) {
 	m := bitsForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return 0, usagef("%s %q: give bits a second, such as 100Mbit/s or 1Gbit/s", flag, text)
+		return 0, usagef("%s %q: give bits per second, such as 100Mbit/s or 1Gbit/s", flag, text)
 	}
 	n, err := strconv.ParseFloat(m[1], 64)
 	if m[2] != "" {

@@ -40,9 +40,9 @@ func loadRun(t *testing.T, args ...string) (status int, out, said string) {
 // TestLoadMistakes: what is wrong on the command line is said before anything is connected to, with status 2.
 func TestLoadMistakes(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                                    "which?",
+		"":                                    "give a command",
 		"strem h":                             "did you mean stream?",
-		"stream":                              "which host?",
+		"stream":                              "give a host",
 		"stream a b":                          `unexpected "b"`,
 		"stream h:99999":                      "is not a port",
 		"stream h --for 0":                    "--for",
@@ -67,8 +67,8 @@ func TestLoadMistakes(t *testing.T) {
 		"rr h --rate 10Mbit/s":                `--rate "10Mbit/s"`,
 		"rr h --rate -1":                      `--rate "-1"`,
 		"serve --listen here":                 "--listen",
-		"serve --listen nowhere.example:7411": "is no address",
-		"serve --listen 127.0.0.1:x":          "is no port",
+		"serve --listen nowhere.example:7411": "is not an address",
+		"serve --listen 127.0.0.1:x":          "is not a port",
 		"serve --tests 0":                     "--tests 0",
 		"serve --longest never":               "--longest",
 		"compare one.json":                    "two results",
@@ -150,7 +150,7 @@ func TestLoadTold(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "time,seconds,run,way,end_s,bits_per_s,") {
 		t.Errorf("CSV: %s", out)
 	}
-	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 || !strings.Contains(out, "no difference that two runs can show: +0.0 %") {
+	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 || !strings.Contains(out, "no significant difference in two runs: +0.0 %") {
 		t.Errorf("status %d: %s%s", status, said, out)
 	}
 }

@@ -14,12 +14,14 @@ func (p Program) loadCompare() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "compare FIRST.json SECOND.json",
-		Short: "by how much two results differ, and whether that could be chance",
-		Long: reflow(`Compares two results that -o has kept: the ratio of the means with the interval in which it lies with 95 %, were runs independent (Welch, of the logarithms), percentiles of latency side by side, and the CPU
-time for each GB or transaction. Where the interval has no difference in it, too, it says that the runs can't show one.`, helpWidth),
+		Short: "the difference of two results, and whether it may be chance",
+		Long: reflow(`Compares two results of -o: the ratio of the means with its 95 % interval, for independent runs
+(Welch, of the logarithms), percentiles of latency side by side, and the CPU time per GB or per
+transaction. If the interval includes "no difference", the difference is not significant, and it says
+so.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit load compare 1g.json 10g.json", Means: "the second one by the first"},
-			{Line: "culprit load compare before.json after.json --json", Means: "for programs"},
+			{Line: "culprit load compare 1g.json 10g.json", Means: "the second relative to the first"},
+			{Line: "culprit load compare before.json after.json --json", Means: "as JSON"},
 		}),
 		Args: cobra.ArbitraryArgs,
 	}

@@ -48,19 +48,19 @@ func (p Program) locks() *cobra.Command {
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.BoolVar(&q.Kernel, "kernel", false, "locks of the kernel alone")
-	f.BoolVar(&q.User, "user", false, "futexes of programs alone")
-	f.StringSliceVar(&by, "by", []string{view.LocksByKind, view.LocksByCaller}, "what rows are told apart by: caller, kind, process, pid")
-	f.StringVarP(&frames, "stacks", "s", "", "tell rows apart by N frames of the stack, from the caller outwards, and show them")
-	f.BoolVar(&hist, "hist", false, "show the distribution of the times below each row")
-	f.BoolVarP(&coalesce, "coalesce", "k", false, "one row for a function, whatever the place in it")
-	f.StringVar(&least, "min", "0", "leave out waits that are shorter than this: 1ms, 20us")
-	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "these processes alone")
-	f.IntSliceVar(&q.TIDs, "thread", nil, "these threads alone, by number")
-	f.StringSliceVar(&q.Processes, "process", nil, "processes and threads of this name alone")
-	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
-	f.IntSliceVar(&q.CPUs, "cpu", nil, "waits that began on these CPUs alone")
-	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
+	f.BoolVar(&q.Kernel, "kernel", false, "only locks of the kernel")
+	f.BoolVar(&q.User, "user", false, "only futexes of programs")
+	f.StringSliceVar(&by, "by", []string{view.LocksByKind, view.LocksByCaller}, "one row per combination of: caller, kind, process, pid")
+	f.StringVarP(&frames, "stacks", "s", "", "one row per N frames of the stack, from the caller outwards, and show them")
+	f.BoolVar(&hist, "hist", false, "show the distribution of times below each row")
+	f.BoolVarP(&coalesce, "coalesce", "k", false, "one row per function, not per call site")
+	f.StringVar(&least, "min", "0", "leave out shorter waits: 1ms, 20us")
+	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
+	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
+	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
+	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup")
+	f.IntSliceVar(&q.CPUs, "cpu", nil, "only waits that began on these CPUs")
+	f.StringVar(&q.Unwind, "unwind", "auto", "how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables")
 	m.shown(f)
 	m.past.flags(f, true)
 	for _, name := range []string{"from", "to", "at", "dir", "server"} { // who knows the other tools is told that it was not recorded
@@ -107,8 +107,10 @@ func (p Program) locks() *cobra.Command {
 	return c
 }
 
-const lockIntervals = `Without an interval it shows one second; with an interval it goes on until Ctrl-C or until the count, and then prints a table over all of it, in which counts and times are sums. Each table covers
-the time that was measured. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON and CSV.`
+const lockIntervals = `Without an interval it shows one second. With an interval it continues until Ctrl-C or until the
+count, and then prints a table over all of it, in which counts and times are sums. Each table covers
+the time that was measured. "-" (null in JSON) means not known; shares are ratios from 0 to 1 in JSON
+and CSV.`
 
 func lockUnwinds() []string { return []string{"auto", "fp", "tables"} }
 
@@ -117,7 +119,7 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	f := c.Flags()
 	switch {
 	case w.given() || w.dir != "" || w.server != "":
-		return usagef("waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now, and culprit profile --at shows what a server has sampled of the CPUs' time")
+		return usagef("waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now; culprit profile --at shows recorded CPU samples")
 	case q.Kernel && q.User:
 		return usagef("--kernel and --user exclude each other; without them it is both")
 	case !slices.Contains(lockUnwinds(), q.Unwind):
@@ -136,7 +138,7 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	}
 	if o.Has("stacks") {
 		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 || n > view.MostLockFrames {
-			return usagef("--stacks %q is no number of frames from 1 to %d", o.Text("stacks"), view.MostLockFrames)
+			return usagef("--stacks %q is not a number of frames from 1 to %d", o.Text("stacks"), view.MostLockFrames)
 		}
 	}
 	return nil

@@ -44,13 +44,13 @@ const momentForm = "14:03:22, '2026-11-21 14:03:22', RFC 3339, -5m, now"
 func (w *past) flags(f *pflag.FlagSet, ranges bool) {
 	if ranges {
 		f.StringVar(&w.from, "from", "", "show what was recorded from this time on: "+momentForm)
-		f.StringVar(&w.to, "to", "", "up to this time (default now)")
+		f.StringVar(&w.to, "to", "", "up to this time (default: now)")
 		f.StringVar(&w.at, "at", "", "show the interval that ended at this time")
 	} else {
 		f.StringVar(&w.at, "at", "", "show what was recorded in the interval that ended at this time: "+momentForm)
 	}
-	f.StringVar(&w.dir, "dir", "", "directory of what was recorded (default $CULPRIT_DIR, or that of culprit serve)")
-	f.StringVar(&w.server, "server", "", "what the server at this address has recorded, of another machine: https://host:7410/, with its token there or in $CULPRIT_TOKEN")
+	f.StringVar(&w.dir, "dir", "", "directory of the recording (default: $CULPRIT_DIR, or that of culprit serve)")
+	f.StringVar(&w.server, "server", "", "show the recording of the server at this address, such as https://host:7410/; its token is in the address or in $CULPRIT_TOKEN")
 }
 
 // where gives where the past is, and refuses two places.
@@ -59,9 +59,9 @@ func (w *past) where() (string, error) {
 	case w.server == "":
 		return w.dir, nil
 	case w.dir != "":
-		return "", usagef("--dir and --server exclude each other: one is a directory here, the other one a server")
+		return "", usagef("--dir and --server exclude each other")
 	case !isServer(w.server):
-		return "", usagef("--server %q is no address of a server (https://host:7410/)", bare(w.server))
+		return "", usagef("--server %q is not the address of a server (https://host:7410/)", bare(w.server))
 	}
 	return w.server, nil
 }
@@ -83,9 +83,9 @@ func (w *past) placed(times string) error {
 	switch {
 	case w.given():
 	case w.dir != "":
-		return usagef("--dir says where the past is: give %s too", times)
+		return usagef("--dir is for recorded times: give %s too", times)
 	case w.server != "":
-		return usagef("--server says where the past is: give %s too", times)
+		return usagef("--server is for recorded times: give %s too", times)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (w *past) span(now time.Time) (span, error) {
 		s.newest = strings.TrimSpace(w.at) == "now"
 		return s, err
 	case w.from == "":
-		return s, usagef("--to needs --from; to see the interval that ended then, use --at")
+		return s, usagef("--to needs --from; --at shows the interval that ended at a time")
 	}
 	if s.over.Start, err = read("from", w.from); err != nil {
 		return s, err
@@ -174,7 +174,7 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 	case strings.HasPrefix(text, "-"):
 		m := agoForm.FindStringSubmatch(text)
 		if m == nil || m[1] == "" && m[2] == "" {
-			return t, "", fmt.Errorf("this is no time; %s", hint)
+			return t, "", fmt.Errorf("this is not a time; %s", hint)
 		}
 		var ago time.Duration
 		if m[1] != "" {
@@ -184,7 +184,7 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 		if m[2] != "" {
 			d, err := time.ParseDuration(m[2])
 			if err != nil {
-				return t, "", fmt.Errorf("this is no time; %s", hint)
+				return t, "", fmt.Errorf("this is not a time; %s", hint)
 			}
 			ago += d
 		}
@@ -217,7 +217,7 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 	}
 	switch {
 	case err != nil:
-		return t, "", fmt.Errorf("this is no time; %s", hint)
+		return t, "", fmt.Errorf("this is not a time; %s", hint)
 	case t.Year() < 1970 || t.Unix() < 0:
 		return t, "", fmt.Errorf("that is before 1970")
 	case t.After(now):
@@ -235,7 +235,7 @@ const edge = 5 * measure.Second
 // within fits a span to what is held, and says where that can't be.
 func (s *span) within(held measure.Interval, remark string, now time.Time) error {
 	if held == (measure.Interval{}) {
-		return fmt.Errorf("nothing is held of what was recorded: a server that has just begun needs a few seconds")
+		return fmt.Errorf("nothing is recorded yet: a new server needs a few seconds")
 	}
 	holds := "held is " + moment(held.Start) + " to " + moment(held.End)
 	if s.newest && measure.Time(now.UnixNano()).Sub(held.End) < edge {
@@ -258,7 +258,7 @@ func (s *span) within(held measure.Interval, remark string, now time.Time) error
 // steps checks that the intervals of a look into the past are ones that were recorded.
 func steps(step measure.Span) error {
 	if step < recordedEach || step%recordedEach != 0 {
-		return usagef("interval %v: the past was recorded each second, so an interval is a whole number of seconds", step)
+		return usagef("interval %v: recorded times need a whole number of seconds", step)
 	}
 	return nil
 }
@@ -276,14 +276,14 @@ func (r *replay) close() { _ = r.recorded.Close() } // it was only read
 func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
 	now := time.Now()
 	if look.SinceBoot {
-		return nil, usagef("--since-boot is of now: it can't be had with --from or --at")
+		return nil, usagef("--since-boot excludes --from and --at")
 	}
 	s, err := w.span(now)
 	if err != nil {
 		return nil, err
 	}
 	if p.Recorded == nil {
-		return nil, fmt.Errorf("look into the past: %w", measure.ErrUnsupported)
+		return nil, fmt.Errorf("read the recording: %w", measure.ErrUnsupported)
 	}
 	where, err := w.where()
 	if err != nil {
@@ -355,7 +355,7 @@ func checkNetns(r Recorded, over measure.Interval, name string) error {
 		return err // in a gap nothing is known of it
 	}
 	if len(names) == 0 {
-		return usagef("there was no network namespace %s then: the server recorded its own alone", name)
+		return usagef("there was no network namespace %s then: the server recorded only its own", name)
 	}
 	slices.Sort(names)
 	return usagef("there was no network namespace %s then; there were %s%s", name, strings.Join(names, " "), didYouMean(name, append(names, "all")))

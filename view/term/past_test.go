@@ -51,10 +51,10 @@ func TestMomentsAreRead(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": "no time; write 14:03:22", "soon": "no time", "5m": "no time", "-": "no time", "-5": "no time", "-5x": "no time", "25:00": "no time", "+5m": "no time",
-		"2026-13-01": "no time", "-d": "no time", "2026-11-21 14:30:01": "in the future: it is 2026-11-21 14:30:00 now", "2027-01-01": "in the future",
-		"1969-12-31": "before 1970", "-99999d": "before 1970", "-999999h": "before 1970", "-9999999h": "no time", "0001-01-01T00:00:00Z": "before 1970",
-		"-99999999999999999999h": "no time",
+		"": "not a time; write 14:03:22", "soon": "not a time", "5m": "not a time", "-": "not a time", "-5": "not a time", "-5x": "not a time", "25:00": "not a time", "+5m": "not a time",
+		"2026-13-01": "not a time", "-d": "not a time", "2026-11-21 14:30:01": "in the future: it is 2026-11-21 14:30:00 now", "2027-01-01": "in the future",
+		"1969-12-31": "before 1970", "-99999d": "before 1970", "-999999h": "before 1970", "-9999999h": "not a time", "0001-01-01T00:00:00Z": "before 1970",
+		"-99999999999999999999h": "not a time",
 	} {
 		if got, _, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
@@ -266,7 +266,7 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 	r := anHour()
 	holds := "held is " + moment(r.held.Start) + " to "
 	for line, want := range map[string]string{
-		"cpu --at soon":                 "--at \"soon\": this is no time; write 14:03:22",
+		"cpu --at soon":                 "--at \"soon\": this is not a time; write 14:03:22",
 		"cpu --from 2999-01-01":         "in the future",
 		"cpu --from -5m --to -10m":      "--from -5m is after --to -10m",
 		"cpu --from -5m --to -5m":       "no time lies between",
@@ -276,17 +276,17 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		"cpu --at -2d":                  holds,
 		"cpu --at -5m 0.5":              "whole number of seconds",
 		"cpu --at -5m 1.5":              "whole number of seconds",
-		"cpu --at -5m --since-boot":     "--since-boot is of now",
-		"cpu --dir /x":                  "--dir says where the past is",
+		"cpu --at -5m --since-boot":     "--since-boot excludes",
+		"cpu --dir /x":                  "--dir is for recorded times",
 		"nic --at -5m -i et0":           "there was no \"et0\" then; did you mean eth0?",
 		"nic --at -5m --netns bleu":     "there was no network namespace bleu then; there were blue; did you mean blue?",
 		"cpu --form -5m":                "did you mean --from?",
 		"diagnose --from -5m --for 10s": "--for and --from exclude each other",
 		"diagnose --from -2s":           "too short for a diagnosis",
-		"diagnose --dir /x":             "--dir says where",
-		"stat cpu.time --at never":      "no time",
+		"diagnose --dir /x":             "--dir is for",
+		"stat cpu.time --at never":      "not a time",
 		"stat wrong --at -5m":           "there is no statistic wrong",
-		"--from 12 --to 13":             "no time",
+		"--from 12 --to 13":             "not a time",
 	} {
 		status, out, errs := rewind(t, r, strings.Fields(line)...)
 		if status != exitUsage || !strings.Contains(errs, want) || out != "" {
@@ -306,8 +306,8 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		tape       *tape
 		line, want string
 	}{
-		{&tape{}, "cpu --at -5m", "nothing is held of what was recorded"},
-		{&tape{broken: []string{"a part is damaged", "another"}}, "cpu --at -5m", "nothing is held of what was recorded: a server that has just begun needs a few seconds; a part is damaged (and 1 more)"},
+		{&tape{}, "cpu --at -5m", "nothing is recorded yet"},
+		{&tape{broken: []string{"a part is damaged", "another"}}, "cpu --at -5m", "nothing is recorded yet: a new server needs a few seconds; a part is damaged (and 1 more)"},
 		{anHour(), "cpu --at -5m --dir /nowhere", "nothing was recorded in /nowhere"},
 	} {
 		if status, _, errs := rewind(t, c.tape, strings.Fields(c.line)...); status != exitFailed || !strings.Contains(errs, c.want) {

@@ -92,57 +92,62 @@ func (p Program) profile() *cobra.Command {
 	var idle, pids, offCPU, runQueue, locks bool
 	c := &cobra.Command{
 		Use:   "profile [flags]",
-		Short: "where the CPUs' time goes, or what threads wait for: stacks of kernel and programs",
-		Long: reflow(`Samples what each CPU executes, so many times a second, counts the stacks in the kernel, and writes them as culprit flame does: a picture, a
-page, a table, or a format of other tools. The rate is 99 a second unless you say otherwise, which no timer of programs is in step with.
-Ctrl-C ends it early and writes what was sampled. Samples of idle CPUs are left out, and counted in a note.
+		Short: "stacks of what the CPUs execute, or of what threads wait for",
+		Long: reflow(`Samples what each CPU executes, counts the stacks in the kernel, and writes them like culprit
+flame: a picture, a page, a table, or a format of other tools. The default rate is 99 per second,
+which is in step with no timer of a program. Ctrl-C ends it early and writes the samples so far.
+Samples of idle CPUs are left out and counted in a note.
 
-With --at, or --from and --to, it is made of what `+"`culprit serve`"+` sampled in that time, with --server on another machine: the same formats, without the places within functions; with --diff it is compared with
-another time, as long, with the same time of another machine, or with a file. That needs no rights but those to read what was recorded.
+With --at, or --from and --to, the profile consists of the samples that `+"`culprit serve`"+` recorded
+in that time, with --server on another machine: the same formats, without offsets within functions.
+With --diff it is compared with another time of the same length, with the same time of another
+machine, or with a file. That needs only the right to read what was recorded.
 
-With --off-cpu it is the time that threads are off the CPU, in ns, by the stack with which they left it and by how: sleeping, uninterruptible, preempted;
-with --wakers also by who woke them. With --run-queue it is the time from when a thread could run until it does. With --locks it is the time that is waited
-for locks of the kernel, and of programs in futex(2). A wait is counted when it ends: what began before or ends after the profile is in no stack.
+With --off-cpu the profile is the time that threads are off the CPU, in ns, by the stack with which
+they left it and by how: sleeping, uninterruptible, preempted. --wakers adds the thread that woke
+them. With --run-queue it is the time from when a thread can run until it does. With --locks it is
+the time of waits for locks of the kernel, and of programs in futex(2). A wait is counted when it
+ends: a wait that began before the profile or ends after it is in no stack.
 
-It needs root, or the capabilities CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE for the names of functions in processes of others, and to walk their stacks by
-the unwind tables of their files, which needs no frame pointers.`, helpWidth),
+It needs root, or CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE to name functions in processes of other
+users and to walk their stacks by the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 		Example: examples([]view.Example{
 			{Line: "culprit profile --for 30s -o out.html", Means: "a page of the whole machine, to zoom and search"},
 			{Line: "culprit profile --cpu 23 --kernel --hz 997 --for 60s -o out.svg", Means: "what one CPU does in the kernel"},
-			{Line: "culprit profile --pid 1234 --user", Means: "a process, as a tree of calls"},
-			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, as lockstat -I prints it"},
-			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "what a server has sampled in the half minute up to then"},
-			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "what the last minute does more of than one an hour ago"},
-			{Line: "culprit profile --at now --for 1m --server https://slow:7410/ --diff https://fast:7410/", Means: "what one machine does more of than another one"},
-			{Line: "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg", Means: "where it waits, a millisecond or longer"},
-			{Line: "culprit profile --off-cpu --wakers --pid 1234", Means: "and who wakes it"},
+			{Line: "culprit profile --pid 1234 --user", Means: "a process, as a call tree"},
+			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, like lockstat -I"},
+			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "the half minute before that time, as a server recorded it"},
+			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "the last minute compared with one an hour ago"},
+			{Line: "culprit profile --at now --for 1m --server https://slow:7410/ --diff https://fast:7410/", Means: "one machine compared with another one"},
+			{Line: "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg", Means: "its waits of a millisecond or longer"},
+			{Line: "culprit profile --off-cpu --wakers --pid 1234", Means: "also the threads that wake it"},
 			{Line: "culprit profile --run-queue --tids", Means: "which threads wait for a CPU"},
-			{Line: "culprit profile --locks --table", Means: "Count indv cuml nsec Lock Caller, as lockstat prints it"},
+			{Line: "culprit profile --locks --table", Means: "Count indv cuml nsec Lock Caller, like lockstat"},
 		}),
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.IntVar(&q.Hz, "hz", 99, "samples a second of each CPU")
-	f.StringVar(&every, "for", "10s", "how long: seconds, or with a unit")
+	f.IntVar(&q.Hz, "hz", 99, "samples per second and CPU")
+	f.StringVar(&every, "for", "10s", "duration: seconds, or with a unit")
 	f.BoolVar(&offCPU, "off-cpu", false, "time off the CPU, in ns, by the stack that left it")
-	f.BoolVar(&q.Wakers, "wakers", false, "of --off-cpu: and who woke it, with its stack")
-	f.BoolVar(&runQueue, "run-queue", false, "time of waiting for a CPU, in ns")
-	f.BoolVar(&locks, "locks", false, "time of waiting for locks, in ns")
-	f.StringVar(&least, "min", "0", "of --off-cpu, --run-queue, --locks: leave out waits that are shorter than this: 1ms, 20us")
-	f.IntSliceVar(&q.CPUs, "cpu", nil, "these CPUs alone")
-	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "these processes alone")
-	f.IntSliceVar(&q.TIDs, "thread", nil, "these threads alone, by number")
-	f.StringSliceVar(&q.Processes, "process", nil, "processes and threads of this name alone")
-	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "what is in this control group and below: its directory, or a path as in /proc/PID/cgroup")
-	f.BoolVar(&q.Kernel, "kernel", false, "samples within the kernel alone; of waits, the kernel's stacks and locks alone")
-	f.BoolVar(&q.User, "user", false, "samples outside the kernel alone; of waits, the programs' stacks and locks alone")
-	f.StringVar(&q.Unwind, "unwind", "auto", "how stacks of programs are walked: auto (by the unwind tables of their files where the kernel can), fp (frame pointers alone), tables")
-	f.BoolVar(&q.Inline, "inline", true, "functions that the compiler put into their callers are frames of their own, name_[i], where a program has debug information; --inline=false leaves them out")
-	f.BoolVar(&idle, "idle", false, "idle CPUs too; of --off-cpu, idle threads of the kernel too")
-	f.BoolVar(&pids, "pids", false, "processes are told apart by number")
-	f.BoolVar(&q.ByThread, "tids", false, "threads are told apart by number")
+	f.BoolVar(&q.Wakers, "wakers", false, "--off-cpu: also the thread that woke it, with its stack")
+	f.BoolVar(&runQueue, "run-queue", false, "time waiting for a CPU, in ns")
+	f.BoolVar(&locks, "locks", false, "time waiting for locks, in ns")
+	f.StringVar(&least, "min", "0", "--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us")
+	f.IntSliceVar(&q.CPUs, "cpu", nil, "only these CPUs")
+	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
+	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
+	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
+	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup")
+	f.BoolVar(&q.Kernel, "kernel", false, "only samples in the kernel; for waits, only kernel stacks and locks")
+	f.BoolVar(&q.User, "user", false, "only samples in programs; for waits, only user stacks and locks")
+	f.StringVar(&q.Unwind, "unwind", "auto", "how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables")
+	f.BoolVar(&q.Inline, "inline", true, "show inlined functions as frames, name_[i], where a program has debug information")
+	f.BoolVar(&idle, "idle", false, "also idle CPUs; --off-cpu: also idle kernel threads")
+	f.BoolVar(&pids, "pids", false, "one root per process ID")
+	f.BoolVar(&q.ByThread, "tids", false, "one root per thread ID")
 	o.flags(c)
 	w.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -168,11 +173,11 @@ the unwind tables of their files, which needs no frame pointers.`, helpWidth),
 		case kinds > 1:
 			return usagef("--off-cpu, --run-queue and --locks exclude each other")
 		case q.Of != OnCPU && c.Flags().Changed("hz"):
-			return usagef("--hz is of samples: waits are all counted")
+			return usagef("--hz is for samples: waits are all counted")
 		case q.Of == OnCPU && c.Flags().Changed("min"):
-			return usagef("--min is of --off-cpu, --run-queue and --locks")
+			return usagef("--min needs --off-cpu, --run-queue or --locks")
 		case q.Wakers && q.Of != OffCPU:
-			return usagef("--wakers is of --off-cpu")
+			return usagef("--wakers needs --off-cpu")
 		case q.Hz < leastHz || q.Hz > mostHz:
 			return usagef("--hz %d is out of range: %d to %d", q.Hz, leastHz, mostHz)
 		case q.For > mostProfile:
@@ -212,7 +217,7 @@ func parseLeast(text string) (measure.Span, error) {
 	if err != nil {
 		d, derr := time.ParseDuration(text)
 		if derr != nil {
-			return 0, usagef("--min %q is no time (write 1ms, 20us or 0.5)", text)
+			return 0, usagef("--min %q is not a time (write 1ms, 20us or 0.5)", text)
 		}
 		span = measure.Span(d)
 	}

@@ -81,7 +81,7 @@ func TestProfileKeepsNotes(t *testing.T) {
 			t.Fatal(read())
 		}
 		out, errs := read()
-		for _, want := range []string{"lost: no room (3)", "functions without a name have 20.0 % of the samples"} {
+		for _, want := range []string{"lost: no room (3)", "20.0 % of the samples are in functions without a name"} {
 			if !strings.Contains(out, want) || !strings.Contains(errs, want) {
 				t.Errorf("%s: %q is not in the file, or not printed: %s", format, want, errs)
 			}
@@ -142,7 +142,7 @@ func TestFlameCommand(t *testing.T) {
 		{[]string{"--diff", file("both", "main;f 500 900\nmain;g 500 500\n"), "--work", "1,1"}, 0, "f\n"},
 		{[]string{"--diff", a, b, a}, exitUsage, "--diff compares two files"},
 		{[]string{"--diff"}, exitUsage, "--diff compares two files"},
-		{[]string{a, "--work", "1,2"}, exitUsage, "--work is of --diff"},
+		{[]string{a, "--work", "1,2"}, exitUsage, "--work needs --diff"},
 		{[]string{"--diff", a, b, "--work", "1"}, exitUsage, "two numbers above 0"},
 		{[]string{"--diff", a, b, "--per", "sampel"}, exitUsage, "did you mean sample?"},
 		{[]string{"--diff", a, b, "-o", "x.json"}, exitUsage, "svg, html or folded"},

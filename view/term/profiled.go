@@ -33,7 +33,7 @@ func (p Program) tell(notes []string, lost []measure.Loss) []string {
 func (p Program) noted(t *profile.Tree, notes []string, what string) {
 	t.Notes = notes
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
-		text := fmt.Sprintf("functions without a name have %.1f %% of the %s; they are shown as [unknown] or as [file]", 100*n/all, what)
+		text := fmt.Sprintf("%.1f %% of the %s are in functions without a name, shown as [unknown] or as [file]", 100*n/all, what)
 		t.Notes = append(t.Notes, p.tell([]string{text}, nil)...)
 	}
 }
@@ -61,21 +61,21 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		stacks = without(stacks, ProfiledStack.resting)
 	}
 	left := sum(stacks)
-	note := fmt.Sprintf("%d samples in %.1f s, %d a second of each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
+	note := fmt.Sprintf("%d samples in %.1f s, %d per second on each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
 	notes := slices.Clone(got.Notes)
 	if resting > 0 && !idle {
 		notes = append(notes, fmt.Sprintf("%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all))
 	}
 	if cut > 0 {
-		notes = append(notes, fmt.Sprintf("the stacks of %d samples have %d frames, which is the most: they may have been longer", cut, got.Frames))
+		notes = append(notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames))
 	}
 	// With nothing left out there is a sample for each tick of each CPU.
 	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User && float64(all) < 0.9*due && due > 20 {
-		notes = append(notes, fmt.Sprintf("%d samples came of %.0f that were due: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much", all, due))
+		notes = append(notes, fmt.Sprintf("%d of %.0f expected samples: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling costs too much", all, due))
 	}
 	notes = p.tell(notes, got.Loss)
 	if left == 0 {
-		return fmt.Errorf("nothing was sampled that was asked for, in %.1f s", got.Took.Seconds())
+		return fmt.Errorf("no samples match, in %.1f s", got.Took.Seconds())
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {

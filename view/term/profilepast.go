@@ -29,10 +29,10 @@ func (w *profiledPast) flags(c *cobra.Command) {
 	w.past.flags(f, true)
 	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
 	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
-	f.StringVar(&w.diff, "diff", "", "of what was recorded: compare with as long a time that ended then (with --from, that began then), with the same time of another machine (the address of its server), or with a profile in a file")
-	f.StringVar(&w.per, "per", "", "of --diff, what the amounts are divided by: sample, cpu-second, work (default cpu-second; of a file that does not tell its CPU-seconds, sample)")
-	f.StringVar(&w.work, "work", "", "of --diff: BEFORE,AFTER, how much was done meanwhile; before is what is compared with")
-	f.BoolVar(&w.json, "json", false, "of --diff: the ranked functions as JSON")
+	f.StringVar(&w.diff, "diff", "", "compare recorded samples with a time of the same length that ended then (with --from: began then), with the same time at another server (its address), or with a profile in a file")
+	f.StringVar(&w.per, "per", "", "--diff: what the amounts are divided by: sample, cpu-second, work (default: cpu-second; sample for a file without CPU-seconds)")
+	f.StringVar(&w.work, "work", "", "--diff: BEFORE,AFTER, the work done during each; BEFORE is the one compared with")
+	f.BoolVar(&w.json, "json", false, "--diff: the ranked functions as JSON")
 	w.complete(c)
 }
 
@@ -41,28 +41,28 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	f := c.Flags()
 	if !w.given() {
 		if w.diff != "" || w.per != "" || w.work != "" || w.json {
-			return usagef("--diff, --per, --work and --json are of what was recorded: give --at, or --from and --to")
+			return usagef("--diff, --per, --work and --json need recorded samples: give --at, or --from and --to")
 		}
 		return w.placed("--at, or --from and --to,")
 	}
 	switch {
 	case q.Of != OnCPU:
-		return usagef("--off-cpu, --run-queue and --locks are not recorded: of the past there are samples of CPUs alone")
+		return usagef("--off-cpu, --run-queue and --locks are not recorded: only CPU samples are")
 	case f.Changed("unwind"):
-		return usagef("--unwind: what was recorded was walked as the server did")
+		return usagef("--unwind: recorded stacks are as the server walked them")
 	case f.Changed("inline"):
-		return usagef("--inline: what was recorded has those that the server had found")
+		return usagef("--inline: recorded stacks have the inlined functions that the server found")
 	case f.Changed("hz"):
-		return usagef("--hz: what was recorded was sampled as often as `culprit serve --profile` says")
+		return usagef("--hz: recorded samples have the rate of `culprit serve --profile`")
 	case f.Changed("for") && w.at == "":
-		return usagef("--for is of --at: with --from the time ends at --to")
+		return usagef("--for needs --at: with --from the time ends at --to")
 	case len(q.TIDs)+len(q.Cgroups) > 0 || q.ByThread:
 		return usagef("--thread, --tids and --cgroup: threads and control groups are not recorded; --pid and --process are")
 	case w.at != "" && q.For < time.Second:
-		return usagef("--for %v: what was recorded was recorded by the second", q.For)
+		return usagef("--for %v: recorded samples need a whole number of seconds", q.For)
 	case w.diff == "":
 		if w.per != "" || w.work != "" || w.json {
-			return usagef("--per, --work and --json are of --diff")
+			return usagef("--per, --work and --json need --diff")
 		}
 		return nil
 	}
@@ -71,7 +71,7 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	case err != nil:
 		return err
 	case o.output != "" && (format.differ == nil || o.output == "-"):
-		return usagef("-o %s: a difference is shown as svg, html or folded, in a file", o.output)
+		return usagef("-o %s: --diff writes svg, html or folded to a file", o.output)
 	case o.table || o.format != "" && o.output == "":
 		return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 	}
@@ -106,7 +106,7 @@ func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, pa
 		other.at = w.diff
 	default:
 		if _, err := os.Stat(w.diff); err != nil {
-			return nil, "", 0, usagef("--diff %q is no time, no address of a server and no file: %w", w.diff, notTime)
+			return nil, "", 0, usagef("--diff %q is not a time, the address of a server or a file: %w", w.diff, notTime)
 		}
 		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User || part.Numbers {
 			p.tell([]string{w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone"}, nil)
@@ -130,7 +130,7 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 	}
 	if w.diff == "" {
 		if len(after.lines) == 0 && after.Tree.Sum() == 0 {
-			return fmt.Errorf("nothing was sampled that was asked for, in %.0f s", after.Took.Seconds())
+			return fmt.Errorf("no samples match, in %.0f s", after.Took.Seconds())
 		}
 		if o.table {
 			sum := 0.0
@@ -172,7 +172,7 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
 	}
 	if rate > 1.01 || rate < 0.99 {
-		d.NormText += fmt.Sprintf(" Before was sampled %.0f times a second, after %.0f: amounts of after are as with %.0f.", hz, hz*rate, hz)
+		d.NormText += fmt.Sprintf(" Before was sampled %.0f times per second, after %.0f: the amounts of after are scaled to %.0f.", hz, hz*rate, hz)
 	}
 	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
 	format, err := o.chosen()
@@ -246,7 +246,7 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 		notes = append(notes, fmt.Sprintf("of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds()))
 	}
 	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Expected && got.Expected > 20 {
-		notes = append(notes, fmt.Sprintf("%.0f samples came of %.0f that were due: shares are of those that came", got.Samples, got.Expected))
+		notes = append(notes, fmt.Sprintf("%.0f of %.0f expected samples: shares are of those", got.Samples, got.Expected))
 	}
 	p.noted(got.Tree, p.tell(notes, got.Loss), "samples")
 	return out, nil

@@ -35,22 +35,22 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 		}
 	}
 	what := map[ProfileOf]string{OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks"}[q.Of]
-	note := fmt.Sprintf("%d times %s, %.3f s in all, in %.1f s", count, what, time.Duration(nanos).Seconds(), got.Took.Seconds())
+	note := fmt.Sprintf("%d times %s, %.3f s in total, in %.1f s", count, what, time.Duration(nanos).Seconds(), got.Took.Seconds())
 	if q.Least > 0 {
 		note += fmt.Sprintf("; shorter than %v is left out", time.Duration(q.Least))
 	}
 	if resting > 0 && !idle {
-		notes = append(notes, fmt.Sprintf("%.3f s of idle threads of the kernel are left out; --idle shows them", time.Duration(resting).Seconds()))
+		notes = append(notes, fmt.Sprintf("%.3f s of idle kernel threads are left out; --idle shows them", time.Duration(resting).Seconds()))
 	}
 	if cut > 0 {
-		notes = append(notes, fmt.Sprintf("the stacks of %d waits have %d frames, which is the most: they may have been longer", cut, got.Frames))
+		notes = append(notes, fmt.Sprintf("the stacks of %d waits are cut at %d frames", cut, got.Frames))
 	}
 	if got.Away > 0 {
-		notes = append(notes, fmt.Sprintf("%d threads left a CPU and were not back at the end: that time is in no stack, nor is what threads waited that never ran", got.Away))
+		notes = append(notes, fmt.Sprintf("%d threads left a CPU and did not return: that time is in no stack, nor is that of threads that never ran", got.Away))
 	}
 	notes = p.tell(notes, got.Loss)
 	if count == 0 {
-		return fmt.Errorf("nobody was %s that was asked for, in %.1f s", what, got.Took.Seconds())
+		return fmt.Errorf("no selected thread was %s, in %.1f s", what, got.Took.Seconds())
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {

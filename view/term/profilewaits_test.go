@@ -40,7 +40,7 @@ func TestWaitsWritten(t *testing.T) {
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
-	for _, want := range []string{"0.900 s of idle threads", "lost: no room (3)", "5 threads left a CPU"} {
+	for _, want := range []string{"0.900 s of idle kernel threads", "lost: no room (3)", "5 threads left a CPU"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said: %s", want, errs)
 		}
@@ -62,7 +62,7 @@ func TestWaitsTable(t *testing.T) {
 		"        3  90%  90% 300,000,000 idle                   vmlinux`worker_thread+0x98\n",
 		"       10   6%  96%   6,000,000 sleeping               vmlinux`pipe_read+0x2f\n",
 		"        4   1% 100%   2,500,000 futex                  prog`wants+0xd\n",
-		"       18 waits: 18 times waiting for locks, 1.000 s in all, in 10.0 s\n",
+		"       18 waits: 18 times waiting for locks, 1.000 s in total, in 10.0 s\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)

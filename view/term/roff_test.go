@@ -52,7 +52,7 @@ func TestManualPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{".TP\n\\fB\\-o\\fP, \\fB\\-\\-output\\fP=\"\"\nwrite to this file", ".TP\n\\fB\\-\\-width\\fP=1200\nof an SVG, in pixels\n", ".EX\nperf script | culprit flame", `\fBculprit(1)\fP`} {
+	for _, want := range []string{".TP\n\\fB\\-o\\fP, \\fB\\-\\-output\\fP=\"\"\nwrite to this file", ".TP\n\\fB\\-\\-width\\fP=1200\nwidth of an SVG, in pixels\n", ".EX\nperf script | culprit flame", `\fBculprit(1)\fP`} {
 		if want = strings.ReplaceAll(want, ".EX\nperf", ".EX\n  perf"); !strings.Contains(string(flame), want) {
 			t.Errorf("culprit-flame.1 has no %q in\n%s", want, flame)
 		}

@@ -49,7 +49,7 @@ func parseInterval(text string) (measure.Span, error) {
 	if err != nil {
 		d, derr := time.ParseDuration(text)
 		if derr != nil {
-			return 0, usagef("interval %q is no number of seconds (write 1, 0.5 or 250ms)", text)
+			return 0, usagef("interval %q is not a number of seconds (write 1, 0.5 or 250ms)", text)
 		}
 		span = measure.Span(d)
 	}
@@ -74,7 +74,7 @@ func parseTimes(args []string, p *plan) error {
 	if len(args) > 1 {
 		n, err := strconv.Atoi(args[1])
 		if err != nil || n < 1 {
-			return usagef("count %q is no positive number", args[1])
+			return usagef("count %q is not a positive number", args[1])
 		}
 		p.count = n
 	}

@@ -88,36 +88,38 @@ func (p Program) serve() *cobra.Command {
 	var keep, size, length, budget, profile, each string
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "record everything each second and show it on a page",
-		Long: reflow(`Records all that the tools and the diagnosis look at, each second, until it is ended, and serves the page at an address of
-this machine alone. The first start prints the address with a token that lets a browser in; the token stays in the file token of the directory.
-The tools show what was recorded with --from, --to and --at. A diagnosis of the last ten seconds is made each ten seconds and kept.
+		Short: "record everything each second and serve it as a page",
+		Long: reflow(`Records all statistics of the tools and the diagnosis, each second, and serves the page on the
+loopback address. It prints an address with a token that admits a browser; the token is made at the
+first start and stays in the file token of the directory. The tools show what was recorded with
+--from, --to and --at. Every ten seconds it diagnoses the last ten seconds and keeps the findings.
 
-It needs no root, and root shows more. Recording takes about a hundredth of one CPU; where it takes more than --budget, what costs most rests for ten minutes or longer, and is named.`, helpWidth),
+It needs no root; root sees more. Recording uses about 1 % of one CPU. Above --budget, the most
+expensive part is suspended for ten minutes or longer, and named.`, helpWidth),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit serve", Means: "record, and serve the page on " + listenUsually},
 			{Line: "culprit serve --keep 1s=2d,1m=30d,1h=365d --size 10GB", Means: "keep seconds for two days, minutes for a month, hours for a year"},
-			{Line: "culprit serve --listen 10.0.0.5:7410 --tls-cert cert.pem --tls-key key.pem", Means: "for others too: only with TLS"},
+			{Line: "culprit serve --listen 10.0.0.5:7410 --tls-cert cert.pem --tls-key key.pem", Means: "for other machines too, with TLS"},
 			{Line: "culprit serve --for 30s", Means: "end after half a minute"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.Listen, "listen", listenUsually, "address and port; one that others reach needs TLS")
-	f.StringVar(&s.Dir, "dir", "", "directory of what is recorded (default $CULPRIT_DIR, /var/lib/culprit for root, else culprit below $XDG_STATE_HOME or ~/.local/state)")
-	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep each second, minute and hour")
-	f.StringVar(&size, "size", "2GB", "the most that it takes on disk; the oldest goes first")
-	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what goes when the disk is full: oldest, newest")
-	f.StringVar(&budget, "budget", "10%", "the most of one CPU that recording takes; beyond it what costs most rests, and is named; 0 for no bound")
-	f.StringVar(&profile, "profile", "49", "samples of stacks a second of each CPU, recorded too; off for none")
-	f.BoolVar(&s.Commands, "command-lines", false, "record whole command lines, which may have passwords; without it the program alone")
-	f.StringVar(&s.WriteTo, "remote-write", "", "send what is recorded to this address by Prometheus's remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if it is set")
-	f.StringVar(&each, "remote-write-each", "15s", "the time between the samples that are sent there: 1s, 5s, 15s, 60s")
-	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate, with those that it rests on")
-	f.StringVar(&s.Key, "tls-key", "", "file of the certificate's key")
-	f.StringVar(&length, "for", "", "end after this time, such as 30s or 2h, and not before the first diagnosis, which is of ten seconds")
+	f.StringVar(&s.Listen, "listen", listenUsually, "address and port; one that other machines can reach needs TLS")
+	f.StringVar(&s.Dir, "dir", "", "directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, else culprit in $XDG_STATE_HOME or ~/.local/state)")
+	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep seconds, minutes and hours")
+	f.StringVar(&size, "size", "2GB", "limit on disk; the oldest data is deleted first")
+	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what to drop if the disk is full: oldest, newest")
+	f.StringVar(&budget, "budget", "10%", "limit of one CPU for recording; above it the most expensive part is suspended; 0: no limit")
+	f.StringVar(&profile, "profile", "49", "stack samples per second and CPU, recorded too; off for none")
+	f.BoolVar(&s.Commands, "command-lines", false, "record whole command lines, which may contain passwords (default: the program only)")
+	f.StringVar(&s.WriteTo, "remote-write", "", "send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set")
+	f.StringVar(&each, "remote-write-each", "15s", "time between the sent samples: 1s, 5s, 15s, 60s")
+	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate and its chain")
+	f.StringVar(&s.Key, "tls-key", "", "file of the private key")
+	f.StringVar(&length, "for", "", "end after this time, such as 30s or 2h, but not before the first diagnosis")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if s.Keep, err = parseKeep(keep); err != nil {
 			return err
@@ -135,7 +137,7 @@ It needs no root, and root shows more. Recording takes about a hundredth of one 
 			return usagef("--remote-write-each %q: give a time such as 15s", each)
 		}
 		if s.WriteEach < measure.Second || s.WriteEach%measure.Second != 0 || measure.Minute%s.WriteEach != 0 {
-			return usagef("--remote-write-each %s: a minute is to have a whole number of them: 1s, 5s, 15s, 60s", each)
+			return usagef("--remote-write-each %s: it must divide a minute: 1s, 5s, 15s, 60s", each)
 		}
 		if s.WriteTo != "" && !isServer(s.WriteTo) {
 			return usagef("--remote-write: give the address of a receiver, such as https://host/api/v1/write") // it may have a password
@@ -172,7 +174,7 @@ var (
 func parseShare(text string) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
 	if err != nil || !(n >= 0) || n > 100 || n > 0 && n < 0.01 || n > 0 && !strings.Contains(text, "%") {
-		return 0, usagef("--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no bound", text)
+		return 0, usagef("--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no limit", text)
 	}
 	return n / 100, nil
 }
@@ -187,7 +189,7 @@ func parseRate(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "Hz"))
 	if err != nil || n < 1 || n > mostAlways {
-		return 0, usagef("--profile %q: give samples a second, from 1 to %d, or off", text, mostAlways)
+		return 0, usagef("--profile %q: give samples per second, from 1 to %d, or off", text, mostAlways)
 	}
 	return n, nil
 }
@@ -197,7 +199,7 @@ func parseKeep(text string) (keep [3]measure.Span, err error) {
 	for _, part := range strings.Split(text, ",") {
 		m := keepForm.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return keep, usagef("--keep %q: write how long to keep seconds, minutes and hours: 1s=7d,1m=14d,1h=90d", text)
+			return keep, usagef("--keep %q: give the times to keep seconds, minutes and hours, such as 1s=7d,1m=14d,1h=90d", text)
 		}
 		n, err := strconv.ParseFloat(m[2], 64)
 		days := n * daysOf[m[3]]
@@ -220,7 +222,7 @@ const leastSize = 32 << 20
 func parseSize(text string) (int64, error) {
 	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return 0, usagef("--size %q: write a number of bytes, such as 500MB, 2GB or 1TiB", text)
+		return 0, usagef("--size %q: give a number of bytes, such as 500MB, 2GB or 1TiB", text)
 	}
 	n, err := strconv.ParseFloat(m[1], 64)
 	base := 1000.

@@ -87,7 +87,7 @@ func TestServeFlags(t *testing.T) {
 		"--profile 0x1":         "or off",
 		"--disk-full newset":    "did you mean newest",
 		"--remote-write h:9090": "such as https://host/api/v1/write",
-		"--remote-write-each 7": "whole number",
+		"--remote-write-each 7": "divide a minute",
 		"--remote-write-each x": "such as 15s",
 		"now":                   "unknown command",
 	} {

@@ -209,9 +209,9 @@ func TestCountAndAverage(t *testing.T) {
 func TestWrongUsageExits2AndSaysWhatIsNear(t *testing.T) {
 	for line, want := range map[string]string{
 		"cpu 0":               "interval \"0\" is out of range",
-		"cpu 1s2":             "is no number of seconds",
+		"cpu 1s2":             "is not a number of seconds",
 		"cpu nan":             "out of range",
-		"cpu 1 0":             "count \"0\" is no positive number",
+		"cpu 1 0":             "count \"0\" is not a positive number",
 		"cpu 1 2 3":           "unexpected \"3\"",
 		"cpu 1 1 --sort usrr": "did you mean usr?",
 		"cpu --extnded":       "did you mean --extended?",

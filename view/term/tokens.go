@@ -59,22 +59,23 @@ func (p Program) tokens() *cobra.Command {
 	})
 	c := &cobra.Command{
 		Use:   "tokens",
-		Short: "who is let in by culprit serve, and what they may do",
-		Long: reflow(`Who opens the page by the address that culprit serve prints may do everything. For others make tokens of their own, each with what its owner may
-do: view what is recorded; record more or less of it; trace, which runs D programs and samples the machine. What is changed is kept with the name
-of who did it: "culprit datasets changes". A token is shown once; the directory of the server holds no more than its hash. One that is removed, or whose
-time is over, lets nobody in from then on, also where a page is open. A running server knows at once.`, helpWidth),
+		Short: "access to culprit serve: tokens and their roles",
+		Long: reflow(`The address that culprit serve prints grants every role. For other users make tokens of their own
+with one role each: view, to see what is recorded; record, also to change what is recorded; trace,
+also to run D programs and to sample the CPUs. The audit log has the name of the token: "culprit
+datasets changes". A token is shown once; the server's directory holds only its hash. A token that is
+removed or expired is refused at once, also in open pages.`, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit tokens", Means: "all of them"},
-			{Line: "culprit tokens add ann", Means: "let ann look"},
-			{Line: "culprit tokens add oncall --may trace --for 12h", Means: "for everything, until tonight"},
-			{Line: "culprit tokens remove ann", Means: "no more"},
+			{Line: "culprit tokens", Means: "all tokens"},
+			{Line: "culprit tokens add ann", Means: "a token for ann, to view"},
+			{Line: "culprit tokens add oncall --may trace --for 12h", Means: "every role, for twelve hours"},
+			{Line: "culprit tokens remove ann", Means: "remove it"},
 		}),
 		Args: cobra.ArbitraryArgs,
 		RunE: listOr(list),
 	}
-	c.PersistentFlags().StringVar(&dir, "dir", "", "directory of the server (default $CULPRIT_DIR, or that of culprit serve)")
-	add := &cobra.Command{Use: "add NAME", Short: "make a token, and show it", Args: exactly(1, "a name"), ValidArgsFunction: cobra.NoFileCompletions,
+	c.PersistentFlags().StringVar(&dir, "dir", "", "directory of the server (default: $CULPRIT_DIR, or that of culprit serve)")
+	add := &cobra.Command{Use: "add NAME", Short: "make a token and show it", Args: exactly(1, "a name"), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(t Tokens, args []string) error {
 			if !slices.Contains(mayDo, may) {
 				return usagef("--may %q is none of %s%s", may, strings.Join(mayDo, ", "), didYouMean(may, mayDo))
@@ -99,13 +100,13 @@ time is over, lets nobody in from then on, also where a page is open. A running 
 			_, err = fmt.Fprintf(p.Terminal.Out, "%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n", secret, view.Clean(one.Name), one.May, until)
 			return err
 		})}
-	add.Flags().StringVar(&may, "may", "view", "what its owner may do: "+strings.Join(mayDo, ", ")+"; each also what stands before it")
-	add.Flags().StringVar(&length, "for", "", "how long it is good: 30m, 12h, 7d (default for ever)")
+	add.Flags().StringVar(&may, "may", "view", "role: "+strings.Join(mayDo, ", ")+"; each includes those before it")
+	add.Flags().StringVar(&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)")
 	_ = add.RegisterFlagCompletionFunc("may", cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp)) // it has the flag
-	remove := &cobra.Command{Use: "remove NAME...", Short: "take tokens back", ValidArgsFunction: cobra.NoFileCompletions,
+	remove := &cobra.Command{Use: "remove NAME...", Short: "remove tokens", ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usagef("remove takes the names of tokens; `culprit tokens` shows them")
+				return usagef("remove takes the names of tokens; `culprit tokens` lists them")
 			}
 			return nil
 		},

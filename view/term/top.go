@@ -19,15 +19,16 @@ func (p Program) top() *cobra.Command {
 	var past past
 	c := &cobra.Command{
 		Use:   "top [interval]",
-		Short: "all tools on one screen: sort, filter, and Enter to look into a row",
-		Long: reflow(`Shows one tool at a time under a line that sums up the machine. Tab and the digits choose the tool, arrows a row and the
-column to sort by, Enter looks into the row (a process: its threads, then its connections; an interface: its connections; a CPU: its
-interrupts), Escape goes back. / filters, space pauses, + and - change the interval, ? lists all keys, q ends.`, helpWidth),
+		Short: "all tools on one screen: sort, filter, and Enter to open a row",
+		Long: reflow(`Shows one tool at a time below a line that summarizes the machine. Tab and digits choose the tool,
+arrows a row and the sort column. Enter opens a row: the threads of a process and then its
+connections, the connections of an interface, the interrupts of a CPU. Escape goes back. / filters,
+space pauses, + and - change the interval, ? lists all keys, q ends.`, helpWidth),
 		Example: examples([]view.Example{{Line: "culprit top", Means: "processes, every second"}, {Line: "culprit top 5", Means: "every five seconds"},
 			{Line: "culprit top --at 14:03:22", Means: "that second, as culprit serve recorded it; < and > go through time"}}),
 		Args: cobra.MaximumNArgs(1),
 	}
-	c.Flags().StringVar(&look.Netns, "netns", "", "network namespace to look at: a name, or all")
+	c.Flags().StringVar(&look.Netns, "netns", "", "network namespace: a name, or all")
 	past.flags(c.Flags(), false)
 	past.complete(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -118,25 +118,26 @@ func (p Program) trace() *cobra.Command {
 	var quiet, indent bool
 	c := &cobra.Command{
 		Use:   "trace [flags] [-n PROGRAM | -s FILE] [argument]...",
-		Short: "ask the running kernel anything, in D",
-		Long: reflow(`Compiles a program in D, the language of DTrace, puts it into the running kernel, and prints what it says until it calls exit(), the
-commands of -c end, or Ctrl-C. Flags are those of dtrace. Aggregations are printed at the end. Nothing stays in the kernel afterwards.
+		Short: "trace the running kernel and programs, in D",
+		Long: reflow(`Compiles a program in D, the language of DTrace, loads it into the running kernel, and prints its
+output until it calls exit(), the commands of -c end, or Ctrl-C. Flags are those of dtrace.
+Aggregations are printed at the end. Nothing stays in the kernel afterwards.
 
 It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 		Example: examples([]view.Example{
 			{Line: `culprit trace -n 'syscall:::entry { @[execname] = count(); }'`, Means: "system calls by program, until Ctrl-C"},
 			{Line: `culprit trace -n 'profile-99 /arg0/ { @[stack()] = count(); } tick-10s { exit(0); }'`, Means: "where the kernel spends its time"},
 			{Line: `culprit trace -n 'syscall::read:return { @[execname] = quantize(arg0); }'`, Means: "sizes of reads as a distribution"},
-			{Line: `culprit trace -l -n 'syscall::open*:entry'`, Means: "the probes that match; -v with their arguments"},
+			{Line: `culprit trace -l -n 'syscall::open*:entry'`, Means: "matching probes; with -v also their arguments"},
 			{Line: `culprit trace -s script.d -c 'make -j4'`, Means: "a script, while a command runs"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.VarP(&traceParts{&t.Parts, 'n'}, "name", "n", "a program, or a probe's description; may be given more than once, as -s, -P, -m, -f and -i")
+	f.VarP(&traceParts{&t.Parts, 'n'}, "name", "n", "a program or a probe description; may be repeated, like -s, -P, -m, -f and -i")
 	f.VarP(&traceParts{&t.Parts, 's'}, "script", "s", "a file with a program; - is standard input")
-	f.BoolVarP(&t.List, "list", "l", false, "list the probes that match, and trace nothing")
+	f.BoolVarP(&t.List, "list", "l", false, "list the matching probes and trace nothing")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print only what the program prints")
 	option := func(flag, short, option, help string, alone bool) {
 		v := f.VarPF(&traceOptions{&t.Options, option, alone}, flag, short, help)
@@ -145,14 +146,14 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 		}
 	}
 	option("option", "x", "", "an option, NAME or NAME=VALUE: stackframes=100, aggsortkey, strsize=1k, quiet ...", false)
-	f.StringVarP(&t.Output, "output", "o", "", "add what is printed to this file")
-	f.StringArrayVarP(&t.Commands, "command", "c", nil, "start this command, with its number in $target, and end when it ends")
-	f.IntSliceVarP(&t.Processes, "pid", "p", nil, "end when this process ends; its number is in $target")
+	f.StringVarP(&t.Output, "output", "o", "", "append the output to this file")
+	f.StringArrayVarP(&t.Commands, "command", "c", nil, "start this command, with its process ID in $target, and end with it")
+	f.IntSliceVarP(&t.Processes, "pid", "p", nil, "end when this process ends; its ID is in $target")
 	f.BoolVarP(&t.Destructive, "destructive", "w", false, "let the program change the system: system(), raise(), copyout() ...")
-	f.BoolVarP(&t.Zero, "zero", "Z", false, "descriptions that match no probe are no mistake")
-	f.BoolVarP(&t.CompileOnly, "exit", "e", false, "end when the program is compiled, before anything is put into the kernel")
-	f.BoolVarP(&t.Listing, "instructions", "S", false, "print the instructions that the program came to")
-	f.BoolVarP(&t.Verbose, "verbose", "v", false, "more: arguments of probes, what a program came to")
+	f.BoolVarP(&t.Zero, "zero", "Z", false, "allow descriptions that match no probe")
+	f.BoolVarP(&t.CompileOnly, "exit", "e", false, "compile the program and load nothing into the kernel")
+	f.BoolVarP(&t.Listing, "instructions", "S", false, "print the instructions of the compiled program")
+	f.BoolVarP(&t.Verbose, "verbose", "v", false, "print more: arguments of probes, the compiled program")
 	f.BoolVarP(&indent, "flowindent", "F", false, "indent by entry and return of functions")
 	f.StringVarP(&buffer, "bufsize", "b", "", "size of the buffer of records: 4m")
 	f.VarP(&traceParts{&t.Parts, 'P'}, "provider", "P", "all probes of a provider")
@@ -165,7 +166,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 	option("include", "I", "incdir", "of -C: a directory to look in for files that are included", false)
 	option("headers", "H", "cpphdrs", "of -C: tell which files are included", true)
 	option("stdc", "X", "stdc", "of -C: how closely to C's standard: a, c, s or t", false)
-	f.Bool("help", false, "this text; -h alone gives it too")
+	f.Bool("help", false, "this text, like -h alone")
 	header := f.BoolP("header", "h", false, "")
 	f.Lookup("header").Hidden = true
 	var refused []string // flags of dtrace that there is no such thing for
@@ -173,8 +174,8 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 		f.BoolP(r.flag, r.short, false, "")
 		f.Lookup(r.flag).Hidden = true
 	}
-	version := f.BoolP("language", "V", false, "say which D this is")
-	f.BoolVar(&t.JSON, "json", false, "one JSON object a line, for each record and each row of an aggregation")
+	version := f.BoolP("language", "V", false, "print the version of D")
+	f.BoolVar(&t.JSON, "json", false, "one JSON object per line, for each record and each row of an aggregation")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.Args = args
 		if *header && len(t.Parts) == 0 && len(args) == 0 {
@@ -208,13 +209,13 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 			return nil
 		}
 		if x := f.Lookup("stdc"); x.Changed && !slices.ContainsFunc([]string{"a", "c", "s", "t"}, func(m string) bool { return slices.Contains(t.Options, "stdc="+m) }) {
-			return usagef("-X wants one of a, c, s, t")
+			return usagef("-X takes one of a, c, s, t")
 		}
 		if len(t.Parts) == 0 && !t.List {
 			if len(args) > 0 {
-				return usagef("%q: a program comes behind -n, the name of its file behind -s", args[0])
+				return usagef("%q: give a program with -n, or its file with -s", args[0])
 			}
-			return usagef("which program? -n 'syscall:::entry { @[execname] = count(); }' gives one, -s FILE the file of one, -l lists probes")
+			return usagef("give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; -l lists probes")
 		}
 		if p.Trace == nil {
 			return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
