@@ -80,19 +80,16 @@ func newFolder(c *Catalogue, source int, queries []measure.Query) *tickFolder {
 	for n, q := range queries {
 		if c.owner[q.Stat] == source {
 			st := c.Stat(q.Stat)
-			f.parts = append(
-				f.parts,
-				&queryFolder{
-					number: n,
-					query:  q,
-					stat:   st,
-					over:   st.Overcounts(q),
-					unit:   st.AnswerUnit(),
-					stacks: st.Stacks(q.By),
-					table:  newRows(len(q.By)),
-					key:    make([]measure.Label, len(q.By)),
-				},
-			)
+			f.parts = append(f.parts, &queryFolder{
+				number: n,
+				query:  q,
+				stat:   st,
+				over:   st.Overcounts(q),
+				unit:   st.AnswerUnit(),
+				stacks: st.Stacks(q.By),
+				table:  newRows(len(q.By)),
+				key:    make([]measure.Label, len(q.By)),
+			})
 		}
 	}
 	return f
@@ -260,7 +257,7 @@ func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 	}
 }
 
-// copyRows copies the rows of a batch into the slab, which has room for them; keys in a batch are
+// copyRows copies the rows of a batch into the slab, which is large enough; keys in a batch are
 // distinct. With reuse the keys are the batch's own, valid until the next reading, and the series
 // must not be modified.
 func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {

@@ -74,7 +74,7 @@ func (p *Replay) Watch(
 		step = over.Span()
 	}
 	var gap *measure.Tick
-	told := func() error {
+	reportGap := func() error {
 		if gap == nil {
 			return nil
 		}
@@ -107,14 +107,14 @@ func (p *Replay) Watch(
 			gap.Over.End = cell.End
 			continue
 		}
-		if err := told(); err != nil {
+		if err := reportGap(); err != nil {
 			return err
 		}
 		if err := each(t); err != nil {
 			return err
 		}
 	}
-	return told()
+	return reportGap()
 }
 
 // span returns the replayed range when n steps are requested.
@@ -275,18 +275,15 @@ func (p *Replay) blank(queries []measure.Query, cell measure.Interval) []*measur
 	var all []*measure.Answer
 	for _, q := range queries {
 		st := p.known.Stat(q.Stat)
-		all = append(
-			all,
-			&measure.Answer{
-				Query:   q,
-				Kind:    st.Kind,
-				Unit:    st.AnswerUnit(),
-				Sparse:  st.Sparse,
-				Stacks:  st.Stacks(q.By),
-				Start:   cell.Start,
-				Elapsed: []measure.Span{0},
-			},
-		)
+		all = append(all, &measure.Answer{
+			Query:   q,
+			Kind:    st.Kind,
+			Unit:    st.AnswerUnit(),
+			Sparse:  st.Sparse,
+			Stacks:  st.Stacks(q.By),
+			Start:   cell.Start,
+			Elapsed: []measure.Span{0},
+		})
 	}
 	return all
 }
@@ -357,16 +354,13 @@ func (s *replayReader) Ask(ctx context.Context, q measure.Query) (*measure.Answe
 		}
 	}
 	if all := int(over.Span() / max(step, 1)); step > 0 && measured < all && measured > 0 {
-		a.Notes = append(
-			slices.Clip(a.Notes),
-			fmt.Sprintf(
-				"of the %d intervals of %v to %s only %d are recorded",
-				all,
-				step,
-				localTime(over.End),
-				measured,
-			),
-		)
+		a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf(
+			"of the %d intervals of %v to %s only %d are recorded",
+			all,
+			step,
+			localTime(over.End),
+			measured,
+		))
 	}
 	return a, nil
 }

@@ -8,8 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// TestKeptRows: statistics that share their keys number their rows each for itself, in the order in which the rows came, whether they have the
-// rows of the others or not.
+// TestKeptRows: statistics that share their keys number their rows independently, in the order in
+// which the rows came, whether they have the rows of the others or not.
 func TestKeptRows(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -36,7 +36,15 @@ func TestKeptRows(t *testing.T) {
 						numbers[i][key] = want
 					}
 					if got, fresh := k.row(key[:]); got != want || fresh == known {
-						t.Fatalf("seed %d: key %v of statistic %d is row %d (fresh %v), want %d", seed, key, i, got, fresh, want)
+						t.Fatalf(
+							"seed %d: key %v of statistic %d is row %d (fresh %v), want %d",
+							seed,
+							key,
+							i,
+							got,
+							fresh,
+							want,
+						)
 					}
 				}
 			}

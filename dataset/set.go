@@ -195,7 +195,7 @@ func (s *Set) finishTick(at measure.Time, keepers []*datasetFolder) {
 func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error) {
 	for {
 		s.mu.Lock()
-		newest, ended, told := s.newest, s.ended, s.tickRecorded
+		newest, ended, recorded := s.newest, s.ended, s.tickRecorded
 		s.mu.Unlock()
 		if newest > after {
 			return newest, nil
@@ -206,7 +206,7 @@ func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error
 		select {
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
-		case <-told:
+		case <-recorded:
 		}
 	}
 }

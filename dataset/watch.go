@@ -71,7 +71,7 @@ func (c *Catalogue) watchOne(
 ) error {
 	f := newFolder(c, source, queries)
 	f.reuse = reuse
-	var told error
+	var eachErr error
 	t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
 	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		if !reuse {
@@ -79,11 +79,11 @@ func (c *Catalogue) watchOne(
 		}
 		t.Over = widest(batches)
 		f.answers(batches, t.Answers)
-		told = each(t)
-		return told
+		eachErr = each(t)
+		return eachErr
 	}))
-	if told != nil || err == nil {
-		return told
+	if eachErr != nil || err == nil {
+		return eachErr
 	}
 	return fmt.Errorf("watch: %w", err)
 }

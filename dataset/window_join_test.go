@@ -25,7 +25,10 @@ func TestJoinTicks(t *testing.T) {
 			},
 		}
 		k.joinTicks(1)
-		if want := []measure.Span{1 * measure.Second, 10 * measure.Second}; !slices.Equal(k.elapsed, want) {
+		if want := []measure.Span{1 * measure.Second, 10 * measure.Second}; !slices.Equal(
+			k.elapsed,
+			want,
+		) {
 			t.Errorf("elapsed %v, want %v", k.elapsed, want)
 		}
 		for _, tt := range []struct {
