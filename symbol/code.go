@@ -22,8 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Code is a file that a process executes: the program itself or a library. Its addresses are those that the file has for itself,
-// unless told otherwise. It holds the file open: whoever asked for it closes it.
+// A Code is an open file that a process executes: the program or a library. Addresses are those of
+// the file, unless a comment says otherwise. The caller closes it.
 type Code struct {
 	Name string // its base name
 	Path string // as the process calls it
@@ -42,7 +42,7 @@ type Code struct {
 	beside bool // the names come from a file beside it
 }
 
-// A Function is one that a file has code of.
+// A Function is a function with code in a file.
 type Function struct {
 	Name     string
 	Start    uint64
@@ -51,7 +51,9 @@ type Function struct {
 	rank     uint8
 }
 
-// Code opens the files that a process executes, the program itself first, the others in the order of their addresses.
+// Code opens the files that a process executes, the program first, the others by address. The
+// caller closes each. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
+// may not be read.
 func (ps *Processes) Code(pid int) ([]*Code, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -94,7 +96,7 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 	return out, nil
 }
 
-// unseen says why a process's maps could not be read.
+// unseen returns the error of maps that could not be read.
 func (ps *Processes) unseen(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -120,7 +122,7 @@ func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
 	return c, nil
 }
 
-// ownRegisters tells whether a file is a program of Go that passes arguments in registers.
+// ownRegisters reports whether a file is a Go program that passes arguments in registers.
 func ownRegisters(f *os.File, h *header) bool {
 	if !slices.ContainsFunc(h.secs, func(s section) bool { return h.nameOf(&s) == ".gopclntab" || h.nameOf(&s) == ".data.rel.ro.gopclntab" }) {
 		return false
@@ -136,7 +138,8 @@ func ownRegisters(f *os.File, h *header) bool {
 	return c.Err() == nil && n >= 17 || strings.HasPrefix(info.GoVersion, "devel")
 }
 
-// debugOf opens what a distribution keeps beside a file that has no symbols of its own functions.
+// debugOf opens the debug file that a distribution keeps for a file without symbols of its own
+// functions.
 func (ps *Processes) debugOf(p *process, c *Code) (*os.File, int64) {
 	if c.head.full() {
 		return nil, 0
@@ -144,7 +147,7 @@ func (ps *Processes) debugOf(p *process, c *Code) (*os.File, int64) {
 	return ps.openDebug(p, c.obj.buildID)
 }
 
-// own takes the functions of a file beside this one, when it belongs to it.
+// own reads the functions from a debug file if it belongs to this file.
 func (c *Code) own(d *os.File, size int64) {
 	defer d.Close()
 	h, err := readHeader(d, size)
@@ -155,18 +158,19 @@ func (c *Code) own(d *os.File, size int64) {
 	c.read, c.beside = true, true
 }
 
-// Close closes the file.
+// Close closes the file. The error is that of close(2).
 func (c *Code) Close() error { return c.file.Close() }
 
-// Opened gives a name by which the kernel finds the file, whatever namespace it is in and whether it has another name or none,
-// as long as the Code is open.
+// Opened returns a path by which the kernel finds the file while the Code is open, in any namespace
+// and also after the file was deleted.
 func (c *Code) Opened() string { return fmt.Sprintf("/proc/self/fd/%d", c.file.Fd()) }
 
-// Stripped tells that the file has the names of those of its functions alone that others call.
+// Stripped reports whether the file has only the names of functions that other files call.
 func (c *Code) Stripped() bool { return !c.head.full() && !c.Go && !c.beside }
 
-// Functions gives the functions that the file has names of, by their places; of several names of one the best last. Of a file that
-// is stripped they are those that others may call.
+// Functions returns the functions with names, sorted by address; of several names for one address
+// the best is last. A stripped file has only those that others may call. The error is of the file's
+// format.
 func (c *Code) Functions() ([]Function, error) {
 	if !c.read {
 		c.funcs, c.err = readFunctions(c.head)
@@ -175,7 +179,7 @@ func (c *Code) Functions() ([]Function, error) {
 	return c.funcs, c.err
 }
 
-// readFunctions reads them out of .symtab, else .dynsym, else what Go's runtime has.
+// readFunctions reads functions from .symtab, else .dynsym, else the table of Go's runtime.
 func readFunctions(h *header) ([]Function, error) {
 	kind := uint32(elf.SHT_DYNSYM)
 	if h.full() {
@@ -250,7 +254,8 @@ func appendFunctions(out []Function, h *header, table, text []byte) []Function {
 	return out
 }
 
-// Offset gives where in the file something of an address is; !ok: it is not in the file, or not loaded from it.
+// Offset returns the offset in the file of an address; !ok: it is not in the file, or not loaded
+// from it.
 func (c *Code) Offset(addr uint64) (offset uint64, ok bool) {
 	for _, s := range c.obj.loads {
 		if addr >= s.vaddr && addr-s.vaddr < s.filesz {
@@ -260,8 +265,9 @@ func (c *Code) Offset(addr uint64) (offset uint64, ok bool) {
 	return 0, false
 }
 
-// Counter gives where in the file a counter is that the process may write: also one that the file has no bytes of, as long as it
-// is in the last page that is mapped from there. !ok: the kernel can't find it by the file.
+// Counter returns the offset in the file of a counter that the process may write. It may be in
+// .bss, as long as it is in the last page that is mapped from the file. !ok: the kernel can't find
+// it by the file.
 func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 	for _, s := range c.obj.loads {
 		if end := (s.offset + s.filesz + 4095) &^ 4095; addr >= s.vaddr && addr-s.vaddr < s.memsz && addr-s.vaddr+s.offset+2 <= end {
@@ -271,7 +277,7 @@ func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 	return 0, false
 }
 
-// Executable tells whether what is at an address is loaded to be executed.
+// Executable reports whether an address is loaded as executable.
 func (c *Code) Executable(addr uint64) bool {
 	for _, p := range c.head.progs {
 		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr && addr-p.vaddr < p.filesz {
@@ -281,11 +287,11 @@ func (c *Code) Executable(addr uint64) bool {
 	return false
 }
 
-// maxCode is the longest function that is looked at instruction by instruction.
+// maxCode is the longest function whose instructions are decoded.
 const maxCode = 1 << 20
 
-// Instructions gives where the instructions of a function begin, from its start. It goes as far as it understands them: an error
-// says that the rest is not known.
+// Instructions returns the offsets of a function's instructions from its start. With an error,
+// measure.ErrUnsupported, they end at an unknown instruction.
 func (c *Code) Instructions(f Function) (starts []uint64, err error) {
 	if !c.Wide {
 		return nil, fmt.Errorf("%s is a program of 32 bits: %w", c.Name, measure.ErrUnsupported)
@@ -301,7 +307,8 @@ func (c *Code) Instructions(f Function) (starts []uint64, err error) {
 	return instructions(text)
 }
 
-// Returns gives which of the instructions of a function return from it, from its start.
+// Returns returns the offsets of the instructions that return from a function. The error is that of
+// Instructions.
 func (c *Code) Returns(f Function) ([]uint64, error) {
 	starts, err := c.Instructions(f)
 	if err != nil {
@@ -321,13 +328,15 @@ func (c *Code) Returns(f Function) ([]uint64, error) {
 	return out, nil
 }
 
-// ErrUnsafe says that the kernel must not be asked for a probe on an instruction.
+// ErrUnsafe is the error of an instruction on which the kernel must not put a probe.
 var ErrUnsafe = errors.New("the kernel would take its instruction for another one")
 
-// ErrNever says that no process does an instruction and goes on: it stands where nothing comes by.
+// ErrNever is the error of an instruction after which no process goes on, so that a probe never
+// fires.
 var ErrNever = errors.New("no process goes on after its instruction")
 
-// Probeable says why the instruction at an offset in the file can't have a probe, as far as it is known before the kernel is asked.
+// Probeable returns why the instruction at an offset in the file can't have a probe, as far as that
+// is known without the kernel: ErrUnsafe, ErrNever or measure.ErrUnsupported; nil otherwise.
 func (c *Code) Probeable(offset uint64) error {
 	if runtime.GOARCH != "amd64" {
 		return nil

@@ -64,7 +64,8 @@ const (
 	formFlagPresent = 0x19
 )
 
-// A debugStream reads a section from a place on. Beyond its end there is 0, and it is bad. Another stream over the same window makes it useless.
+// A debugStream reads a section from an offset. Beyond its end it reads 0 and sets bad. It must not
+// be used after another stream has read from the same window.
 type debugStream struct {
 	w    *window
 	b    []byte // from at on
@@ -73,15 +74,15 @@ type debugStream struct {
 	edge [2 * streamAhead]byte // what stands where two pages meet
 }
 
-// streamAhead is how many bytes a number may have.
+// streamAhead is the longest number in bytes.
 const streamAhead = 16
 
-// seek goes to a place.
+// seek goes to an offset.
 func (s *debugStream) seek(at uint64) {
 	s.at, s.bad, s.b = at, false, nil
 }
 
-// ahead has the bytes of a number there, fewer at the section's end.
+// ahead returns the bytes of a number, fewer at the section's end.
 func (s *debugStream) ahead() []byte {
 	if len(s.b) >= streamAhead {
 		return s.b
@@ -119,7 +120,7 @@ func (s *debugStream) skip(n uint64) {
 	s.b, s.at = nil, s.at+n
 }
 
-// fixed reads a number of so many bytes, 8 at most.
+// fixed reads a number of n bytes, at most 8.
 func (s *debugStream) fixed(n int) (v uint64) {
 	b := s.ahead()
 	if n > len(b) {
@@ -160,7 +161,7 @@ func (s *debugStream) uleb() (v uint64) {
 	}
 }
 
-// text reads up to a 0; skipText goes behind it.
+// text reads up to a NUL; skipText skips it.
 func (s *debugStream) text() string {
 	out, ok := s.w.text(s.at)
 	if !ok {
@@ -188,13 +189,13 @@ func (s *debugStream) skipText() {
 	}
 }
 
-// A debugForm is an attribute as an abbreviation has it.
+// A debugForm is an attribute of an abbreviation.
 type debugForm struct {
 	attr, form uint16
 	implicit   int64
 }
 
-// A debugShape is what an abbreviation says: what an entry is, and which attributes it has.
+// A debugShape is an abbreviation: the kind of an entry and its attributes.
 type debugShape struct {
 	tag      uint32
 	children bool
@@ -202,7 +203,7 @@ type debugShape struct {
 	forms    []debugForm
 }
 
-// debugShapes is the abbreviations of a unit by their numbers.
+// debugShapes are the abbreviations of a unit, by number.
 type debugShapes struct {
 	low   []debugShape // from 1 on
 	high  map[uint64]debugShape
@@ -224,8 +225,8 @@ func (t *debugShapes) of(code uint64) *debugShape {
 	return nil
 }
 
-// read reads the abbreviations at a place of .debug_abbrev, up to the one with the number last; 0: all of them. The sizes of addresses and offsets
-// are the unit's. What was read before is gone.
+// read reads the abbreviations at an offset of .debug_abbrev, up to the number last; 0: all. The
+// sizes of addresses and offsets are the unit's. It replaces those read before.
 func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64) *debugShapes {
 	t.low, t.forms = t.low[:0], t.forms[:0]
 	clear(t.high)
@@ -288,7 +289,8 @@ func (s *debugStream) sleb() (v int64) {
 	}
 }
 
-// fixedSize gives how many bytes a form takes; !ok: that depends on what stands there, or it is not known.
+// fixedSize returns how many bytes a form takes; !ok: that depends on its content, or the form is
+// unknown.
 func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 	switch form {
 	case formAddr:
@@ -318,7 +320,7 @@ func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 	return 0, false
 }
 
-// skipForm goes past an attribute.
+// skipForm skips an attribute.
 func (s *debugStream) skipForm(u *debugUnit, form uint16) {
 	for range 4 { // an indirect one may name another
 		if n, ok := u.fixedSize(form); ok {

@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// A debugFile is the debug information of one file, read by pages: some hundreds of kilobytes of it are in memory at once, however large it is.
+// A debugFile reads the debug information of one file by pages: some hundreds of kilobytes are in
+// memory at once, whatever its size.
 type debugFile struct {
 	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window
 
@@ -19,7 +20,7 @@ type debugFile struct {
 	root    debugEntry
 }
 
-// A debugUnit is a unit of a file: what its head says, and its first entry.
+// A debugUnit is the head of a unit and its first entry.
 type debugUnit struct {
 	at, first, end      uint64 // in .debug_info: where it begins, its first entry, and where the next one begins
 	abbrev              uint64
@@ -29,7 +30,7 @@ type debugUnit struct {
 	texts, addrs, lists uint64 // where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
 }
 
-// mostPacked is how many bytes of a section are unpacked.
+// mostPacked is how many bytes of a section are decompressed.
 const mostPacked = 256 << 20
 
 var errMuchDebug = errors.New("more debug information than is looked at")
@@ -40,7 +41,7 @@ func newDebugFile() *debugFile {
 	return d
 }
 
-// over turns it to a file; false: it has no debug information.
+// over moves the debugFile to another file; false: it has no debug information.
 func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
@@ -67,8 +68,8 @@ func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 	return d.info.size > 0 && d.abbrev.size > 0, nil
 }
 
-// unit reads the head of the unit that begins at a place (DWARF 5, section 7.5.1), and its first entry; e is nil where it is not understood. !ok: no
-// unit begins there.
+// unit reads the head of the unit at an offset (DWARF 5, section 7.5.1) and its first entry; e is
+// nil when that is not understood. !ok: no unit begins there.
 func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 	s := &d.entries
 	s.seek(at)
@@ -115,7 +116,7 @@ func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 	return u, e, true
 }
 
-// shapesOf gives the abbreviations of a unit.
+// shapesOf returns the abbreviations of a unit.
 func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
 	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide || d.shaped.address != u.address {
 		d.other.w = d.abbrev
@@ -125,7 +126,7 @@ func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
 	return &d.shapes
 }
 
-// A debugEntry is what is read of an entry.
+// A debugEntry is the attributes that are read of an entry.
 type debugEntry struct {
 	tag               uint32
 	low, high, ranges uint64 // as they stand there
@@ -137,7 +138,7 @@ type debugEntry struct {
 	bases             [3]uint64 // of .debug_str_offsets, .debug_addr, .debug_rnglists
 }
 
-// A debugText is a text, or where it stands.
+// A debugText is a text, or its position.
 type debugText struct {
 	w    *window // nil: text has it
 	at   uint64
@@ -146,7 +147,8 @@ type debugText struct {
 
 func (t *debugText) there() bool { return t.w != nil || t.text != "" }
 
-// entry reads the attributes of the entry at hand, behind its number. Names are read if they are wanted. false: it is not understood.
+// entry reads the attributes of the current entry, after its number. Names are read if names is
+// set. false: the entry is not understood.
 func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names bool) bool {
 	s := &d.entries
 	*e = debugEntry{tag: shape.tag}
@@ -182,7 +184,7 @@ func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names 
 	return !s.bad
 }
 
-// skipEntry goes past the attributes of the entry at hand.
+// skipEntry skips the attributes of the current entry.
 func (d *debugFile) skipEntry(u *debugUnit, shape *debugShape) {
 	if shape.fixed >= 0 {
 		d.entries.skip(uint64(shape.fixed))
@@ -211,7 +213,7 @@ func (d *debugFile) value(u *debugUnit, f *debugForm) uint64 {
 	return 0
 }
 
-// reference reads an attribute that names another entry; 0: of another file.
+// reference reads an attribute that refers to another entry; 0: it is in another file.
 func (d *debugFile) reference(u *debugUnit, f *debugForm) uint64 {
 	switch f.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUleb:
@@ -243,7 +245,7 @@ func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
 	return debugText{}
 }
 
-// addressOf gives the address that stands in an attribute, or that it names by its number.
+// addressOf returns the address in an attribute, or the one whose index it contains.
 func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool) {
 	switch form {
 	case formAddr:
@@ -257,10 +259,10 @@ func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool
 	return 0, false
 }
 
-// mostRanges is how many stretches an entry may have.
+// mostRanges is how many ranges an entry may have.
 const mostRanges = 1 << 14
 
-// rangesOf gives the stretches of code that an entry is of.
+// rangesOf passes the address ranges of an entry to give.
 func (d *debugFile) rangesOf(u *debugUnit, e *debugEntry, give func(low, high uint64)) {
 	switch {
 	case e.rangesForm != 0 && u.version >= 5:

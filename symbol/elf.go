@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// An object is what is known of one ELF file: which part of it is loaded where, and its symbols.
+// An object is the symbols of one ELF file, and which part of it is loaded where.
 type object struct {
 	buildID string // in hexadecimal; "" when it has none
 	loads   []segment
@@ -48,10 +48,10 @@ var (
 	ErrTooLong = errors.New("table longer than it can be")
 )
 
-// size gives how many bytes an object takes, near enough.
+// size estimates the bytes that an object takes.
 func (o *object) size() int { return 24*cap(o.syms) + cap(o.text) + 1024 }
 
-// vaddr gives the address that the file itself has for what is at an offset in it; !ok: nothing there is loaded.
+// vaddr returns the file's own address for an offset in it; !ok: nothing there is loaded.
 func (o *object) vaddr(offset uint64) (uint64, bool) {
 	for _, s := range o.loads {
 		if offset >= s.offset && offset-s.offset < max(s.filesz, 1) {
@@ -67,7 +67,7 @@ func (o *object) vaddr(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// find gives the symbol that an address, as the file counts, lies in. Of several that do it is the one that begins last.
+// find returns the symbol of an address of the file. Of several it is the one that begins last.
 func (o *object) find(addr uint64) (name string, offset uint64, ok bool) {
 	const inner = 32 // how many symbols within another one are looked past
 	i := sort.Search(len(o.syms), func(i int) bool { return o.syms[i].addr > addr }) - 1
@@ -80,7 +80,7 @@ func (o *object) find(addr uint64) (name string, offset uint64, ok bool) {
 	return "", 0, false
 }
 
-// name gives a name as people wrote it: that of C++ and Rust made readable, which is kept.
+// name returns a name, demangled for C++ and Rust. Demangled names are cached.
 func (o *object) name(at uint32) string {
 	if s, ok := o.names[at]; ok {
 		return s
@@ -97,7 +97,7 @@ func (o *object) name(at uint32) string {
 	return s
 }
 
-// A header is what the parts of an ELF file have in common, whether it is of 32 or 64 bits.
+// A header is the parts of an ELF header that 32-bit and 64-bit files share.
 type header struct {
 	r       io.ReaderAt
 	size    uint64 // bytes of the file
@@ -132,7 +132,8 @@ func (h *header) read(off, n uint64) ([]byte, error) {
 	return out, nil
 }
 
-// readHeader reads the headers of an ELF file of this machine's byte order, which has size bytes.
+// readHeader reads the headers of an ELF file of this machine's byte order. size is the file's
+// size.
 func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	var e [64]byte
 	if n, err := r.ReadAt(e[:], 0); n < 52 {
@@ -209,7 +210,7 @@ func (h *header) nameOf(s *section) string {
 	return string(b)
 }
 
-// buildID gives the note that the linker put into the file to tell it from all others.
+// buildID returns the build ID that the linker wrote into the file.
 func (h *header) buildID() string {
 	for i, p := range h.progs {
 		if p.kind != uint32(elf.PT_NOTE) || p.filesz > maxNotes || i > 64 {
@@ -268,7 +269,8 @@ func (h *header) segments() []segment {
 	return out
 }
 
-// full tells whether the file has the symbols of its own functions too, and not only those that others link to.
+// full reports whether the file has the symbols of its own functions, and not only those that
+// others link to.
 func (h *header) full() bool {
 	for _, s := range h.secs {
 		if s.kind == uint32(elf.SHT_SYMTAB) && s.size > 0 {
@@ -278,7 +280,8 @@ func (h *header) full() bool {
 	return false
 }
 
-// readSymbols puts the symbols of a file into an object: those of .symtab, else of .dynsym, else those that Go's runtime keeps.
+// readSymbols reads the symbols of a file: of .symtab, else of .dynsym, else of the table of Go's
+// runtime.
 func (o *object) readSymbols(h *header) error {
 	kind := uint32(elf.SHT_DYNSYM)
 	if h.full() {
@@ -353,7 +356,7 @@ func (o *object) addSymbols(h *header, table []byte) {
 	}
 }
 
-// symbolRank tells how good a name is for an address that has several, as rank does for the kernel's.
+// symbolRank orders the names of one address, as rank does for the kernel.
 func symbolRank(typ elf.SymType, bind elf.SymBind, _ elf.SymVis, name []byte) uint8 {
 	r := uint8(0)
 	if typ == elf.STT_FUNC || typ == elf.STT_GNU_IFUNC {
@@ -372,7 +375,7 @@ func symbolRank(typ elf.SymType, bind elf.SymBind, _ elf.SymVis, name []byte) ui
 	return r + 7 - uint8(under)
 }
 
-// readGo takes the functions' names from the table that every program of Go carries for its own stack traces.
+// readGo reads functions from the table that every Go program has for its own stack traces.
 func (o *object) readGo(h *header) (err error) {
 	var table, text *section
 	for i := range h.secs {
@@ -414,7 +417,7 @@ func (o *object) readGo(h *header) (err error) {
 	return nil
 }
 
-// order sorts the symbols, of several for one address the best last, and leaves out those that could never be found.
+// order sorts the symbols, of one address the best last, and drops those that find can't return.
 func (o *object) order() {
 	slices.SortStableFunc(o.syms, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.rank, b.rank))

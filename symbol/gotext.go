@@ -5,14 +5,15 @@ import (
 	"encoding/binary"
 )
 
-// mostData is how much of a program's data is looked through for where its table of functions says that they begin.
+// mostData is how much of a program's data is searched for the start of its functions.
 const mostData = 64 << 20
 
 // pieceOfData is how much of it is in memory at a time.
 const pieceOfData = 64 << 10
 
-// goText finds where the functions of a program of Go begin: what the offsets in its table of functions count from. It is where .text begins unless C code
-// was linked in, which may lie before. false: it can't be known, and every name would be that of a neighbour.
+// goText finds the address from which the offsets in the function table of a Go program count. It
+// is the start of .text unless C code was linked in before. false: unknown, and all names would be
+// wrong.
 func (h *header) goText(table, text *section) (uint64, bool) {
 	le := binary.LittleEndian
 	inside := func(a uint64) bool { return a >= text.addr && a-text.addr < text.size }

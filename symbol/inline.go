@@ -25,7 +25,7 @@ const (
 	inlinePatience = 1 << 8
 )
 
-// An inlineSearch looks for the inlined calls of a file at some addresses.
+// An inlineSearch looks for the inlined calls at some addresses of a file.
 type inlineSearch struct {
 	d     *debugFile
 	over  func() bool // no time is left
@@ -39,7 +39,7 @@ type inlineSearch struct {
 	seen   int     // entries
 }
 
-// An inlinedAt is what was found at an address.
+// An inlinedAt is the inlined calls found at an address.
 type inlinedAt struct {
 	low   uint64   // where the code of the function begins that has it
 	calls []uint64 // the abstract functions, the outermost first
@@ -52,8 +52,9 @@ type inlineLevel struct {
 	calls int     // how many are around them
 }
 
-// inlined gives for each of some addresses of a file, in order, the names of the functions whose code is there because it was put there, the innermost first; none: the code is the
-// function's own, or it is not known. late: over was true before all was read; what was found until then has its names.
+// inlined returns for each address, which are sorted, the names of the functions inlined there,
+// innermost first; none: the code is the function's own, or it is unknown. late: over returned true
+// before all was read; what was found until then has its names.
 func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string, late bool) {
 	in := &inlineSearch{d: d, over: over, addrs: addrs, of: make([]inlinedAt, len(addrs))}
 	for at := uint64(0); at < d.info.size && len(in.units) < mostUnits && !in.late; {
@@ -80,20 +81,20 @@ func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string,
 	return names, in.late
 }
 
-// looked counts an entry, and sees now and then whether there is time for more.
+// looked counts an entry and checks from time to time whether the search is over.
 func (in *inlineSearch) looked() {
 	if in.seen++; in.seen%inlinePatience == 0 && in.over() {
 		in.late = true
 	}
 }
 
-// first gives the number of the first address that is not below one.
+// first returns the index of the first address that is not below low.
 func (in *inlineSearch) first(low uint64) int {
 	i, _ := slices.BinarySearch(in.addrs, low)
 	return i
 }
 
-// wanted tells whether a unit has one of the addresses.
+// wanted reports whether a unit has one of the addresses.
 func (in *inlineSearch) wanted(u *debugUnit, e *debugEntry) (yes bool) {
 	in.d.rangesOf(u, e, func(low, high uint64) {
 		if i := in.first(low); i < len(in.addrs) && in.addrs[i] < high {
@@ -182,7 +183,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 	}
 }
 
-// function gives which addresses a function has that no other one has that begins behind it.
+// function returns the addresses that are in a function and in no function that begins after it.
 func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
 	from := len(in.room)
 	in.d.rangesOf(u, e, func(low, high uint64) {
@@ -199,7 +200,8 @@ func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
 	return in.room[from:]
 }
 
-// call gives which of the addresses within a function an inlined call has, and keeps it with them.
+// call returns the addresses within a function that an inlined call has, and records the call for
+// them.
 func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []int32 {
 	from := len(in.room)
 	if e.origin == 0 || within.calls >= mostInline {
@@ -216,7 +218,8 @@ func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []
 	return in.room[from:]
 }
 
-// names gives the names of the abstract functions that were found: as the linker would have them, made readable, else as they are written.
+// names returns the names of the abstract functions that were found: the demangled linker name,
+// else the name in the source.
 func (in *inlineSearch) names() map[uint64]string {
 	type asked struct{ at, origin uint64 }
 	var next []asked
@@ -302,8 +305,9 @@ func (in *inlineSearch) names() map[uint64]string {
 	return out
 }
 
-// Inlined gives for each spot which functions the compiler put there, innermost first, without the one that has them; and what may mislead. It reads each
-// file's debug information in turn, as Resolve its symbols, and for so long in all that nobody waits for it much.
+// Inlined returns for each spot the functions that are inlined there, innermost first, without the
+// one that contains them, and caveats. It reads the debug information of each file once, within a
+// limit of time.
 func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -364,7 +368,7 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 	return names, notes
 }
 
-// threadTime gives the CPU time of the thread at hand.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -373,7 +377,8 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// debugLater turns d to the debug information of a file, or of what a distribution keeps beside it; false: there is none. Done closes what was opened.
+// debugLater moves d to the debug information of a file, or of its debug file; false: there is
+// none. done closes what was opened.
 func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(), failed error) {
 	var opened []io.Closer
 	done = func() {

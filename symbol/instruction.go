@@ -8,7 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// instructions gives where in a piece of machine code of this machine its instructions begin.
+// instructions returns where the instructions in a piece of machine code begin, for this
+// architecture. With an error, measure.ErrUnsupported, they end at an unknown one.
 func instructions(text []byte) (starts []uint64, err error) {
 	for at := 0; at < len(text); {
 		n := 4
@@ -26,7 +27,7 @@ func instructions(text []byte) (starts []uint64, err error) {
 	return starts, nil
 }
 
-// returns tells whether an instruction is one that returns from a function.
+// returns reports whether an instruction returns from a function.
 func returns(text []byte) bool {
 	if runtime.GOARCH == "arm64" {
 		return len(text) >= 4 && binary.LittleEndian.Uint32(text)&^0x3e0 == 0xd65f0000
@@ -50,8 +51,8 @@ const (
 	group3              // imm8 or immZ for the first two of the group
 )
 
-// lengthAMD64 gives how long the instruction is that code begins with, in 64-bit mode; 0: none is known that does.
-// Intel's manual, volume 2, appendix A has the tables.
+// lengthAMD64 returns the length of the instruction at the start of code in 64-bit mode; 0:
+// unknown. The tables are in Intel's manual, volume 2, appendix A.
 func lengthAMD64(code []byte) int {
 	at := 0
 	short, small, wide := false, false, false // prefixes: of the operand, of the address, REX.W
@@ -189,7 +190,7 @@ func operand(short, wide bool) int {
 	return 4
 }
 
-// vector tells what follows an opcode of AVX.
+// vector returns what follows an opcode of AVX.
 func vector(table int, op byte) int {
 	switch table {
 	case 1:
@@ -284,9 +285,10 @@ func twoBytes(op byte) int {
 	return modRM
 }
 
-// probeableAMD64 says why an instruction can't have a probe. Kernels up to 6.18 at least look at the opcode alone of those that
-// begin with VEX or EVEX (AVX and later), as if it were one of the first table: 62 e2 7d 28 7a c6, which fills a register, is done
-// as 7a, a jump. They refuse those that lock the bus, and those with a segment.
+// probeableAMD64 returns why an instruction can't have a probe; nil otherwise. For instructions
+// with VEX or EVEX, kernels up to at least 6.18 take the opcode as one of the first table: 62 e2 7d
+// 28 7a c6, which fills a register, is executed as 7a, a jump. Kernels refuse the lock prefix and
+// segment prefixes.
 func probeableAMD64(code []byte) error {
 	for len(code) > 0 {
 		switch code[0] {

@@ -17,8 +17,8 @@ import (
 	"culprit/kernel/feature"
 )
 
-// A Kernel knows the kernel's symbols: those of /proc/kallsyms, read when the first address is asked for that the kernel does not
-// tell by itself. It may be used from several goroutines.
+// A Kernel resolves addresses of the kernel. It asks the kernel for single symbols, and reads
+// /proc/kallsyms when that does not answer. Safe for concurrent use.
 type Kernel struct {
 	root kernel.Root
 
@@ -35,7 +35,7 @@ type Kernel struct {
 	known      map[uint64]Place
 }
 
-// NewKernel makes a Kernel that has read nothing yet.
+// NewKernel returns a Kernel that has read nothing yet.
 func NewKernel(root kernel.Root) *Kernel { return &Kernel{root: root} }
 
 // readAgain is how old the symbols must be before an address without one makes them be read again: modules and programs may
@@ -64,15 +64,16 @@ func (k *Kernel) open() (*Table, error) {
 	return t, err
 }
 
-// Place gives what is at an address of the kernel. Without a symbol for it, the place has the address alone.
+// Place resolves an address of the kernel. Without a symbol the place has the address alone.
 func (k *Kernel) Place(addr uint64) Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.at(addr, addr)
 }
 
-// Stack gives the places of a stack, innermost first. All but the first are where a call returns to, so what is called is
-// looked for one byte before: a call that never returns may be the last of its function.
+// Stack resolves a stack, innermost first. All frames but the first are return addresses, so the
+// symbol is looked up one byte before: a call that never returns may be the last instruction of its
+// function.
 func (k *Kernel) Stack(pcs []uint64) []Place {
 	out := make([]Place, len(pcs))
 	k.mu.Lock()
@@ -97,11 +98,11 @@ func (k *Kernel) Stack(pcs []uint64) []Place {
 	return out
 }
 
-// mostKnown is how many places are kept; when there are more, they are asked for again.
+// mostKnown is how many places are cached. When there are more, the cache is emptied.
 const mostKnown = 1 << 16
 
-// ask has the kernel tell what is at addresses, as long as its table was not read. What it doesn't tell is not known after it.
-// Base stays unknown: that takes the table.
+// ask asks the kernel for the symbols of addresses while the table has not been read. Base stays
+// unknown, since it requires the table.
 func (k *Kernel) ask(addrs []uint64) {
 	n := k.namer()
 	if n == nil || k.table != nil {
@@ -139,7 +140,7 @@ func (k *Kernel) ask(addrs []uint64) {
 	}
 }
 
-// namer gives what asks for single symbols, or nil: the running kernel's alone can be asked for.
+// namer returns what asks for single symbols; nil for captured files and where it is not supported.
 func (k *Kernel) namer() *bpf.Namer {
 	if k.tried || k.root != (kernel.Root{}) {
 		return k.names
@@ -165,7 +166,8 @@ func (k *Kernel) namer() *bpf.Namer {
 	return n
 }
 
-// Function tells where a function of the kernel begins, and how many bytes it is from the next; !ok: there is none of that name.
+// Function returns the address of a kernel function and the distance to the next symbol; !ok: there
+// is none of that name.
 func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,8 +213,8 @@ func (k *Kernel) at(addr, near uint64) Place {
 	return p
 }
 
-// Lookup gives the address of a function or variable of the kernel; module "" is any, the kernel itself first. It gives the
-// module in which the name was found.
+// Lookup returns the address of a kernel function or variable and its module. module "" is any, the
+// kernel itself first.
 func (k *Kernel) Lookup(module, name string) (addr uint64, in string, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,15 +224,16 @@ func (k *Kernel) Lookup(module, name string) (addr uint64, in string, ok bool) {
 	return k.table.lookup(module, name)
 }
 
-// Err tells why no symbols are known: measure.ErrDenied where the kernel hides its addresses, measure.ErrUnsupported where it
-// has no table. nil before the first question, and where symbols were read.
+// Err returns why no symbols are known: measure.ErrDenied where the kernel hides its addresses,
+// measure.ErrUnsupported where it has no table. It is nil before the first lookup, and when symbols
+// were read.
 func (k *Kernel) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-// Notes gives what may mislead in the places that were given: one sentence, or none.
+// Notes returns the caveats of the places returned so far: one sentence or none.
 func (k *Kernel) Notes() []string {
 	if err := k.Err(); err != nil {
 		return []string{"addresses of the kernel have no names: " + err.Error()}
@@ -238,7 +241,7 @@ func (k *Kernel) Notes() []string {
 	return nil
 }
 
-// A Table is the symbols of the kernel, in the order of their addresses.
+// A Table is the kernel's symbols, sorted by address.
 type Table struct {
 	syms   []sym
 	text   [][]byte // the names, each with a 0 behind it, in blocks
@@ -257,28 +260,30 @@ type sym struct {
 	rank   uint8 // which of several names for an address to prefer
 }
 
-// block is how many bytes of names are kept together: a power of two, so that a name's place is a number of 32 bits.
+// block is how many bytes of names are stored together: a power of two, so that a name's position
+// is a number of 32 bits.
 const block = 1 << 16
 
-// Len gives how many symbols there are.
+// Len returns the number of symbols.
 func (t *Table) Len() int { return len(t.syms) }
 
-// Size gives how many bytes the table takes, near enough.
+// Size estimates the bytes that the table takes.
 func (t *Table) Size() int { return 16*cap(t.syms) + block*len(t.text) }
 
-// maxSymbols is how many symbols a table may have: what fits into the numbers of sorting.
+// maxSymbols bounds the symbols of a table: their indexes must fit the sort keys.
 const maxSymbols = 1 << 24
 
-// errTooMany is more symbols than any kernel has.
+// errTooMany is the error of more symbols than any kernel has.
 var errTooMany = errors.New("more symbols than there can be")
 
-// ReadKallsyms reads the format of /proc/kallsyms:
+// ReadKallsyms parses /proc/kallsyms:
 //
 //	ffffffff81000000 T _text
 //	ffffffffc0201000 t ext4_read	[ext4]
 //
-// Left out are symbols without an address (hidden ones), per-CPU offsets (type A), and the padding that the compiler names
-// before functions. Lines of another form are passed over.
+// It leaves out symbols without an address (hidden ones), per-CPU offsets (type A), the compiler's
+// named padding before functions, and malformed lines. The error is that of r, or of more symbols
+// than any kernel has.
 func ReadKallsyms(r io.Reader) (*Table, error) {
 	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux}, number: map[string]uint16{"": 0, vmlinux: 0}}
 	buf := make([]byte, 64<<10)
@@ -366,8 +371,8 @@ func padding(name []byte) bool {
 	return len(name) > 6 && name[0] == '_' && name[1] == '_' && (string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
 }
 
-// rank tells how good a name is for an address that has several: a function before a variable, one that all can see before
-// others, few underscores before many.
+// rank orders the names of one address: functions before variables, global before local, few
+// underscores before many.
 func rank(kind byte, name []byte) uint8 {
 	r := uint8(0)
 	switch kind {
@@ -411,8 +416,8 @@ func (t *Table) numberOfOther(module []byte) uint16 {
 	return n
 }
 
-// sort puts the symbols into the order of their addresses, of one address the best name last. The kernel's own come in that
-// order, those of modules don't.
+// sort sorts the symbols by address; of one address the best name is last. The kernel's own symbols
+// are sorted already, those of modules are not.
 func (t *Table) sort() {
 	s := t.syms
 	from := 1
@@ -457,11 +462,11 @@ func (t *Table) name(s *sym) string {
 	return string(text[:bytes.IndexByte(text, 0)])
 }
 
-// lastReach is how far behind the last symbol of a module an address may lie and still count to it: no symbol tells where it
-// ends.
+// lastReach is how far after the last symbol of a module an address still belongs to it, since no
+// symbol marks its end.
 const lastReach = 64 << 10
 
-// find gives the symbol that begins at an address or is the nearest before it; !ok: there is none.
+// find returns the symbol at an address or the nearest before it; !ok: there is none.
 func (t *Table) find(addr uint64) (Place, bool) {
 	i := sort.Search(len(t.syms), func(i int) bool { return t.syms[i].addr > addr }) - 1
 	if i < 0 {

@@ -39,7 +39,7 @@ const (
 	mostTexts = 1 << 12
 )
 
-// cost returns how many bytes the mappings of a process take, near enough.
+// cost estimates the bytes that the mappings of a process take.
 func (p *process) cost() int {
 	bytes := 512 + 56*cap(p.maps) + 50*len(p.keys)
 	for _, old := range p.former {
@@ -48,8 +48,8 @@ func (p *process) cost() int {
 	return bytes
 }
 
-// makeSpace drops processes so that another one with so many bytes of mappings may come: those that nobody
-// asked for within limits.idle, and of the others those that were not asked for longest.
+// makeSpace drops processes until another one with that many bytes of mappings fits: those not used
+// within limits.idle, then the least recently used.
 func (ps *Processes) makeSpace(bytes int) {
 	now := time.Now()
 	if idle := ps.limits.idle; idle > 0 && now.Sub(ps.swept) > idle/4 {
@@ -82,7 +82,7 @@ func (ps *Processes) makeSpace(bytes int) {
 	}
 }
 
-// shared returns a text with the same bytes that other mappings have too.
+// shared returns b as a string that all mappings with the same text share.
 func (ps *Processes) shared(b []byte) string {
 	if t, ok := ps.texts[string(b)]; ok {
 		return t
@@ -95,16 +95,16 @@ func (ps *Processes) shared(b []byte) string {
 	return t
 }
 
-// learnt is the symbols of addresses, by files. It keeps two generations: what is asked for goes to the new one, and turn
-// drops the old one when the new one has half of what may be kept. So what is asked for again and again stays, and nothing
-// is dropped from one turn to the next.
+// learnt caches symbols of addresses by file, in two generations. A lookup moves an entry to the
+// new one. turn drops the old one when the new one has half of the limit. So an entry in use stays,
+// and none is dropped between two turns.
 type learnt struct {
 	now, old map[*object]map[uint64]learned
 	n        int // addresses in now
 	most     int // addresses in both
 }
 
-// get returns what is known of an address.
+// get returns the symbol of an address.
 func (l *learnt) get(o *object, addr uint64) (learned, bool) {
 	if one, ok := l.now[o][addr]; ok {
 		return one, true
@@ -123,7 +123,7 @@ func (l *learnt) turn() {
 	}
 }
 
-// put keeps what is known of an address.
+// put stores the symbol of an address.
 func (l *learnt) put(o *object, addr uint64, one learned) {
 	if l.now == nil {
 		l.now = map[*object]map[uint64]learned{}
@@ -139,14 +139,14 @@ func (l *learnt) put(o *object, addr uint64, one learned) {
 	of[addr] = one
 }
 
-// drop forgets a file.
+// drop deletes the entries of a file.
 func (l *learnt) drop(o *object) {
 	l.n -= len(l.now[o])
 	delete(l.now, o)
 	delete(l.old, o)
 }
 
-// len returns how many addresses are kept.
+// len returns the number of addresses.
 func (l *learnt) len() (n int) {
 	for _, g := range []map[*object]map[uint64]learned{l.now, l.old} {
 		for _, of := range g {

@@ -52,7 +52,7 @@ func TestMappingsAreBounded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ps := NewProcesses(kernel.Root{Proc: procDir(t, tt.processes, tt.mappings)})
 			if tt.lean {
-				ps.Lean()
+				ps.DisableSymbolCache()
 			}
 			for pid := 1; pid <= tt.processes; pid++ {
 				ps.Place(pid, 0x400010)

@@ -30,7 +30,7 @@ func TestLater(t *testing.T) {
 		t.Fatalf("nothing has a name: %v", want)
 	}
 	ps := NewProcesses(kernel.Root{})
-	ps.Later()
+	ps.DeferSymbols()
 	reading := ps.Reading(pid)
 	places, spots, _ := ps.Spots(pid, pcs)
 	for i := range places {

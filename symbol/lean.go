@@ -16,7 +16,7 @@ import (
 // A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks up a few addresses of many files, for as long as a
 // machine runs, has each file read through for just those instead.
 
-// A learned is the symbol that an address lies in. name "": it is known that there is none.
+// A learned is the symbol of an address. name "": there is none.
 type learned struct {
 	name string
 	from uint64 // how far the address is from where the symbol begins
@@ -25,22 +25,23 @@ type learned struct {
 	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
 
-// Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
-// all else.
-func (ps *Processes) Lean() {
+// DisableSymbolCache disables the cache of files' symbols: only addresses that were passed to Learn resolve. It
+// is called before any other method.
+func (ps *Processes) DisableSymbolCache() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.limits = leanLimits
 	ps.lean = &learnt{most: ps.limits.addresses}
 }
 
-// An Asked is addresses of a process as a stack has them, innermost first.
+// An Asked is a list of addresses of a process as a stack has them, innermost first.
 type Asked struct {
 	PID int
 	PCs []uint64
 }
 
-// Learn finds the symbols of the addresses of some stacks, each file being read through once. Of a Processes that is not Lean it does nothing.
+// Learn finds the symbols of the addresses of some stacks and reads each file once. Without
+// DisableSymbolCache it does nothing.
 func (ps *Processes) Learn(stacks []Asked) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -99,7 +100,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 	}
 }
 
-// learnFile looks addresses up in a file, or in that which has its symbols.
+// learnFile looks up addresses in a file, or in the file beside it that has its symbols.
 func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64, into map[uint64]learned) error {
 	h, err := readHeader(f, size)
 	if err != nil {
@@ -115,7 +116,7 @@ func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint6
 	return h.learn(d, addrs, into)
 }
 
-// learn looks addresses up in a file, or in that which has its symbols: d, nil if there is none.
+// learn looks up addresses in a file, or in d, which has its symbols; nil: there is none.
 func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error {
 	err := h.learnNames(d, addrs, into)
 	h.nameStubs(addrs, into)
@@ -123,7 +124,7 @@ func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error
 	return err
 }
 
-// learnNames looks addresses up in the symbols of a file.
+// learnNames looks up addresses in the symbols of a file.
 func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) error {
 	switch {
 	case h.full():
@@ -143,7 +144,7 @@ func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) 
 	return h.scan(uint32(elf.SHT_DYNSYM), rest, into)
 }
 
-// A candidate is the best symbol so far for an address.
+// A candidate is the best symbol found so far for an address.
 type candidate struct {
 	addr, size uint64
 	name       uint32
@@ -153,8 +154,8 @@ type candidate struct {
 	bind       elf.SymBind
 }
 
-// scan reads a table of symbols through for the addresses, which are in order. What it finds is what object.find would in the table as object.order
-// has it.
+// scan reads a table of symbols for the addresses, which are sorted. It finds what object.find
+// would find in a table sorted by object.order.
 func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) error {
 	if len(addrs) == 0 {
 		return nil
@@ -275,7 +276,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	return nil
 }
 
-// text gives a name out of a table of names; nil where there is none.
+// text returns a name from a table of names; nil when there is none.
 func (h *header) text(s *section, at uint32) []byte {
 	var out []byte
 	for len(out) < 1<<16 {
@@ -296,7 +297,8 @@ func (h *header) text(s *section, at uint32) []byte {
 	return out
 }
 
-// A goTable is the table of functions that programs of Go 1.18 and later carry (runtime/symtab.go, pcHeader), where it lies in the file.
+// A goTable is the function table of programs of Go 1.18 and later (runtime/symtab.go, pcHeader),
+// read from the file.
 type goTable struct {
 	h     *header
 	at    uint64 // of the table in the file
@@ -307,7 +309,7 @@ type goTable struct {
 	funcs uint64 // and of the functions
 }
 
-// goTable finds the table; nil where there is none of a known version.
+// goTable finds the table; nil when there is none of a known version.
 func (h *header) goTable() *goTable {
 	var table, text *section
 	for i := range h.secs {
@@ -355,7 +357,7 @@ func (g *goTable) read(off uint64) (a, b uint32, err error) {
 	return binary.LittleEndian.Uint32(raw[:]), binary.LittleEndian.Uint32(raw[4:]), nil
 }
 
-// find gives the function that an address lies in.
+// find returns the function of an address.
 func (g *goTable) find(addr uint64) (learned, bool) {
 	if g == nil || addr < g.text || g.n == 0 {
 		return learned{}, false

@@ -105,7 +105,7 @@ func TestLeanAgrees(t *testing.T) {
 // TestLeanProcess: places of this very program, learned and then asked for.
 func TestLeanProcess(t *testing.T) {
 	full, lean := NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{})
-	lean.Lean()
+	lean.DisableSymbolCache()
 	var pcs []uint64
 	for _, s := range []any{TestLeanProcess, NewProcesses, readHeader} {
 		pcs = append(pcs, uint64(reflect.ValueOf(s).Pointer())+9)

@@ -141,7 +141,7 @@ func TestManyLargeMaps(t *testing.T) {
 		fmt.Fprintf(&text, "%x 10 n%048d\n", 0x10000+n*16, n)
 	}
 	ps := NewProcesses(kernel.Root{Proc: dir})
-	ps.Lean()
+	ps.DisableSymbolCache()
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

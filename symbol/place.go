@@ -20,7 +20,8 @@ type Place struct {
 	Base uint64
 }
 
-// String gives the place as DTrace prints it in stacks: module`name+0x1f, module`name, module`0x7f12, 0x7f12.
+// String returns the place as DTrace prints it in stacks: module`name+0x1f, module`name,
+// module`0x7f12, 0x7f12.
 func (p Place) String() string {
 	if p.Name == "" || p.Offset == 0 {
 		return p.Symbol()
@@ -28,7 +29,7 @@ func (p Place) String() string {
 	return p.Symbol() + "+0x" + strconv.FormatUint(p.Offset, 16)
 }
 
-// Symbol gives the place as DTrace's sym() prints it: as String, without the offset.
+// Symbol returns the place as DTrace's sym() prints it: String without the offset.
 func (p Place) Symbol() string {
 	name := p.Name
 	if name == "" {
@@ -40,8 +41,8 @@ func (p Place) Symbol() string {
 	return p.Module + "`" + name
 }
 
-// Unresolved gives the place as DTrace prints it with the option noresolve: the file, and how far behind the start of its mapping
-// the address is. It is for programs whose symbols are worked out later.
+// Unresolved returns the place as DTrace prints it with the option noresolve: the file, and the
+// offset from the start of its mapping. It is for programs whose symbols are resolved later.
 func (p Place) Unresolved() string {
 	if p.Module == "" || p.Base == 0 || p.Address < p.Base {
 		return "0x" + strconv.FormatUint(p.Address, 16)
@@ -49,7 +50,7 @@ func (p Place) Unresolved() string {
 	return p.Module + ":0x" + strconv.FormatUint(p.Address-p.Base, 16)
 }
 
-// ModuleName gives the place as DTrace's mod() prints it: the module, or the address where it is not known.
+// ModuleName returns the place as DTrace's mod() prints it: the module, or the address without one.
 func (p Place) ModuleName() string {
 	if p.Module == "" {
 		return "0x" + strconv.FormatUint(p.Address, 16)
@@ -57,8 +58,8 @@ func (p Place) ModuleName() string {
 	return p.Module
 }
 
-// Plain gives the place as most tools of Linux print it: name+0x1f [module], without the module where it is the kernel
-// itself.
+// Plain returns the place as most tools of Linux print it: name+0x1f [module], without the module
+// for the kernel itself.
 func (p Place) Plain() string {
 	s := p.Name
 	switch {
@@ -73,11 +74,12 @@ func (p Place) Plain() string {
 	return s
 }
 
-// vmlinux is the module of what is compiled into the kernel.
+// vmlinux is the module name of the kernel itself.
 const vmlinux = "vmlinux"
 
-// Bare gives a function's name without what compilers add to the parts and copies that they make of it: .isra.0, .part.1,
-// .constprop.0, .cold, .llvm.123, .lto_priv.0. The start of a part is not the start of the function, though.
+// Bare returns a function's name without the suffixes of compilers for parts and copies: .isra.0,
+// .part.1, .constprop.0, .cold, .llvm.123, .lto_priv.0. A part does not start where the function
+// starts.
 func Bare(name string) string {
 	for {
 		i := strings.LastIndexByte(name, '.')
@@ -108,7 +110,7 @@ func clone(s string) bool {
 	return false
 }
 
-// clean gives text from a file of somebody else without characters that do something to a terminal.
+// clean removes control characters, which could affect a terminal, from the text of a file.
 func clean(s string) string {
 	ok := true
 	for i := range len(s) {

@@ -47,8 +47,8 @@ func TestOneBuildID(t *testing.T) {
 	names, files := oneID(t)
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		whole, lean, later := NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{})
-		lean.Lean()
-		later.Later()
+		lean.DisableSymbolCache()
+		later.DeferSymbols()
 		for _, n := range order {
 			c := start(t, exec.Command(files[n]))
 			pid, pcs := c.cmd.Process.Pid, []uint64{c.names[names[n]]}

@@ -29,7 +29,7 @@ const (
 	goTopFrame, goSPWrite = 1, 2
 )
 
-// goRows returns the rows of a program of Go by its table of functions, in order; none: it has no such table
+// goRows passes on the rows of a Go program by its function table, in order; none: it has no table
 // of a known version. The table, which has megabytes, is read by pages.
 func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 	g := h.goTable()
@@ -85,8 +85,8 @@ func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 	return s.put(end, UnwindRule{})
 }
 
-// goSteps makes rows of the steps of functions, which are pairs of how the distance of the stack pointer changes and for
-// how many bytes it holds then.
+// goSteps makes rows of the steps of functions: pairs of a change of the stack pointer's distance
+// and the number of bytes for which it holds.
 type goSteps struct {
 	w     *window
 	pctab uint64 // where the steps of all functions begin
@@ -94,7 +94,7 @@ type goSteps struct {
 	row   func(uint32, UnwindRule) error
 }
 
-// put gives a row, unless it is as the one before.
+// put passes on a row unless it is equal to the one before.
 func (s *goSteps) put(pc uint64, rule UnwindRule) error {
 	if rule == s.last || pc > 1<<32-1 {
 		return nil
@@ -112,7 +112,7 @@ func (s *goSteps) number(at uint64) (v uint64, n int) {
 	return v, max(n, 0)
 }
 
-// function gives the rows of a function whose steps begin at pcsp; 0: it has none.
+// function passes on the rows of a function whose steps begin at pcsp; 0: it has none.
 func (s *goSteps) function(pcsp, pc, end uint64) error {
 	if pcsp == 0 {
 		return s.put(pc, UnwindRule{})
@@ -145,8 +145,8 @@ func (s *goSteps) function(pcsp, pc, end uint64) error {
 	return nil
 }
 
-// withGo merges the rows of a program's C code, which come from read in order, with those of its
-// code of Go, which lies in one piece.
+// withGo merges the rows of a program's C code, which read passes on in order, with those of its Go
+// code, which is contiguous.
 func (h *header) withGo(row func(uint32, UnwindRule) error, read func(func(uint32, UnwindRule) error) error) error {
 	g := h.goTable()
 	if g == nil || g.n == 0 {

@@ -107,7 +107,7 @@ func (f *follower) close() {
 func (s *Session) arrived(u *unwinder) func(pid int) {
 	return func(pid int) {
 		s.follower.catchUp()
-		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
 		if u != nil {
 			u.renew(pid)
 		}

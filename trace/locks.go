@@ -108,7 +108,7 @@ func (t *LockTable) Source() (*Source, error) {
 	session.acquaint(p.Who.PIDs)
 	session.frames = newFrames()
 	session.frames.places = true
-	session.processes.Lean()
+	session.processes.DisableSymbolCache()
 	session.second = func() error {
 		if err := s.tidy(); err != nil || time.Since(session.cut) < lockGather {
 			return err

@@ -129,7 +129,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
 	s.frames = newFrames()
 	s.frames.later, s.frames.places, s.frames.kept = true, p.Offsets || p.Of != OnCPU, p.Of != OnCPU
-	s.processes.Later()
+	s.processes.DeferSymbols()
 	if p.Of == OnCPU {
 		l.samples = newSamples(p, s)
 	}

@@ -136,7 +136,7 @@ func (s *Sampler) enter(p *sampling) (*Source, error) {
 	}
 	source.stats = slices.Clone(p.stats)
 	source.session.frames = newFrames()
-	source.session.processes.Lean()
+	source.session.processes.DisableSymbolCache()
 	source.session.processes.Inlining()
 	ctx, stop := context.WithCancel(context.Background())
 	go source.Live(ctx) //nolint:errcheck // Why tells it
