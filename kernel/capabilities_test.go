@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Two roads to the same answer must agree.
+// Two ways to the same answer must agree.
 func TestCapabilitiesAgree(t *testing.T) {
 	got, err := Root{}.Capabilities()
 	if err != nil {

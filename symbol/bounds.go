@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A stripped file has no names, but .eh_frame still has where each of its functions begins and ends. Its
-// functions are told apart by that.
+// A stripped file has no names, but .eh_frame still has where each of its functions begins and
+// ends. Its functions are told apart by that.
 
 // boundary is the name of a function without a symbol, by the address in its file where it begins.
 // named makes [module+0x1240] of it when the module is known.
@@ -78,8 +78,8 @@ func (h *header) eachFunction(found func(from, to uint64) bool) {
 	}
 }
 
-// frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded at; size
-// 0: there is none.
+// frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded
+// at; size 0: there is none.
 func (h *header) frames() (off, size, addr uint64) {
 	for i := range h.secs {
 		s := &h.secs[i]

@@ -49,8 +49,9 @@ func compiledTwice(t *testing.T, flags ...string) (whole, stripped string) {
 	return whole, stripped
 }
 
-// TestStrippedFunctionsApart: each instruction of a stripped program's functions is named by where its
-// function begins, with and without the linker's index of .eh_frame, and in a program at a fixed address.
+// TestStrippedFunctionsApart: each instruction of a stripped program's functions is named by where
+// its function begins, with and without the linker's index of .eh_frame, and in a program at a
+// fixed address.
 func TestStrippedFunctionsApart(t *testing.T) {
 	for _, flags := range [][]string{{}, {"-Wl,--no-eh-frame-hdr"}, {"-no-pie"}, {"-static"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
@@ -93,8 +94,8 @@ func TestStrippedFunctionsApart(t *testing.T) {
 	}
 }
 
-// TestOpenSymbolEndsAtFunction: a symbol without a size, as _init, has not the instructions of the next
-// function, as of the procedure linkage table.
+// TestOpenSymbolEndsAtFunction: a symbol without a size, as _init, has not the instructions of the
+// next function, as of the procedure linkage table.
 func TestOpenSymbolEndsAtFunction(t *testing.T) {
 	whole, _ := compiledTwice(t, "-Wl,-z,lazy", "-fcf-protection=none")
 	f, err := elf.Open(whole)
@@ -115,7 +116,8 @@ func TestOpenSymbolEndsAtFunction(t *testing.T) {
 	}
 }
 
-// FuzzBounds: of no section does the search fail, name an address by a function behind it, or take much memory.
+// FuzzBounds: of no section does the search fail, name an address by a function behind it, or take
+// much memory.
 func FuzzBounds(f *testing.F) {
 	b, addr := sectionOf("/lib/x86_64-linux-gnu/libc.so.6", ".eh_frame")
 	f.Add(b[:min(len(b), 4096)], addr, uint32(0x26000))

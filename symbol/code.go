@@ -28,8 +28,8 @@ type Code struct {
 	Name string // its base name
 	Path string // as the process calls it
 	Main bool   // it is the program itself
-	Bias uint64 // what the process's addresses are above the file's own
-	Go   bool   // made by Go's compiler from 1.17 on, whose functions take their arguments in registers of their own choice
+	Bias uint64 // process's addresses minus the file's own
+	Go   bool   // by Go's compiler since 1.17: arguments are in other registers than in C
 	Wide bool   // of 64 bits
 
 	file  *os.File
@@ -46,8 +46,8 @@ type Code struct {
 type Function struct {
 	Name     string
 	Start    uint64
-	Size     uint64 // bytes; 0: not told
-	Indirect bool   // not the function: what chooses at run time which one it is to be
+	Size     uint64 // bytes; 0: unknown
+	Indirect bool   // it chooses the function at run time (STT_GNU_IFUNC)
 	rank     uint8
 }
 

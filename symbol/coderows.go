@@ -6,9 +6,9 @@ import (
 )
 
 // Code without an unwind table is read instruction by instruction: from where each of its functions
-// begins, along its jumps, with what each instruction does to the stack pointer and the frame pointer.
-// A place that two ways lead to has what both have in common. So the work is a few steps for each byte,
-// whatever the code is.
+// begins, along its jumps, with what each instruction does to the stack pointer and the frame
+// pointer. A place that two ways lead to has what both have in common. So the work is a few steps
+// for each byte, whatever the code is.
 //
 //	leaf:  lea 1(%rdi),%eax    caller at SP
 //	       ret                 the same
@@ -26,13 +26,13 @@ type codeReader struct {
 	number   map[stackState]uint16
 	todo     []uint32
 	starts   bits
-	fixed    bits     // of starts, those that symbols or calls tell: no way leads on into them
-	indirect bits     // jumps whose target is not told: through a table, or to another function
+	fixed    bits     // starts known by symbols or calls: no code falls through into them
+	indirect bits     // jumps to an unknown target: through a table, or to another function
 	called   []uint32 // targets of calls
 	named    []uint32 // addresses that the code mentions: functions that are called by a pointer
 	base     uint64   // address of the text
-	whole    bool     // symbols tell all functions
-	steps    int      // instructions that were followed, each as often as its state was another one
+	whole    bool     // symbols name all functions
+	steps    int      // instructions that were followed, again after each change of state
 }
 
 // bits is a set of offsets.
@@ -48,8 +48,8 @@ const (
 )
 
 // readCode returns the states of a piece of code that is loaded at an address. Starts are where its
-// functions begin, as far as symbols tell, and labels other places that have a symbol; whole: symbols
-// tell all functions. entry is the address where the program begins.
+// functions begin, as far as symbols tell, and labels other places that have a symbol; whole:
+// symbols tell all functions. entry is the address where the program begins.
 func readCode(text []byte, base uint64, starts, labels []uint32, whole bool, entry uint64) *codeReader {
 	words := (len(text) + 63) / 64
 	r := &codeReader{text: text, base: base, at: make([]uint16, len(text)), states: make([]stackState, 1, 64), number: map[stackState]uint16{},
@@ -205,8 +205,8 @@ func (r *codeReader) instruction(at uint32) {
 	}
 }
 
-// afterCall returns the state behind a call, where symbols do not tell all functions: if the call does
-// not return, another function may begin there.
+// afterCall returns the state behind a call, where symbols do not tell all functions: if the call
+// does not return, another function may begin there.
 func (r *codeReader) afterCall(at int, s stackState) stackState {
 	to := at
 	for to < len(r.text) {
@@ -268,7 +268,8 @@ func savesRegisters(code []byte) bool {
 // targets of jumps through tables, which have the state of the jump. Ambiguous code has no state.
 // sure: only what begins as functions do.
 func (r *codeReader) fillHoles(sure bool) {
-	jumps, state := 0, uint16(0) // of the function at hand: its jumps without a target, and their state
+	// of the function at hand: its jumps without a target, and their state
+	jumps, state := 0, uint16(0)
 	padded := false
 	for at := 0; at < len(r.text); at++ {
 		i := uint32(at)

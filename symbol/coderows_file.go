@@ -15,8 +15,8 @@ const (
 	// codePiece is how much code is read at a time, and mostGapCode how much of one file.
 	codePiece   = 1 << 20
 	mostGapCode = 16 << 20
-	// leastGap is the size of a gap that is read although no symbol lies in it. Smaller ones are the
-	// padding between functions.
+	// leastGap is the size of a gap that is read although no symbol lies in it. Smaller ones are
+	// the padding between functions.
 	leastGap = 32
 	// mostStartNames is how many bytes of names are read, where a bad file has them all long.
 	mostStartNames = 256 << 20

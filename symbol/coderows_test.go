@@ -19,9 +19,10 @@ func codeOf(t *testing.T, h *header) (out []section) {
 	return out
 }
 
-// TestCodeAsUnwindTables: where the code of a program is read without its unwind table, what is found agrees
-// with the table: nearly no rule is another one. Files of C alone: nothing but a table leads to the handlers
-// of exceptions. Stripped files have many places that two functions may share; those have no rule.
+// TestCodeAsUnwindTables: where the code of a program is read without its unwind table, what is
+// found agrees with the table: nearly no rule is another one. Files of C alone: nothing but a table
+// leads to the handlers of exceptions. Stripped files have many places that two functions may
+// share; those have no rule.
 func TestCodeAsUnwindTables(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
@@ -114,7 +115,8 @@ func compareWithTable(t *testing.T, h *header, table *UnwindTable, symbols bool)
 	return none, same, wrong
 }
 
-// TestStackStates: what single instructions and short functions do to the stack, with and without a frame.
+// TestStackStates: what single instructions and short functions do to the stack, with and without a
+// frame.
 func TestStackStates(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
@@ -159,7 +161,8 @@ func TestStackStates(t *testing.T) {
 	}
 }
 
-// FuzzReadCode: whatever the bytes are, the work is bounded by their number, and rows come in order.
+// FuzzReadCode: whatever the bytes are, the work is bounded by their number, and rows come in
+// order.
 func FuzzReadCode(f *testing.F) {
 	for _, name := range []string{"/bin/true", "/lib64/ld-linux-x86-64.so.2"} {
 		if b, addr := sectionOf(name, ".text"); b != nil {

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// What is read of DWARF (versions 2 to 5): tags, attributes and forms by their numbers (DWARF 5, section 7.5).
+// What is read of DWARF (versions 2 to 5): tags, attributes and forms by their numbers (DWARF 5,
+// section 7.5).
 const (
 	tagClass       = 0x02
 	tagBlock       = 0x0b
@@ -307,7 +308,8 @@ func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 		return 8, true
 	case 0x1e: // data16
 		return 16, true
-	case formStrp, formLineStrp, formSecOffset, 0x1d, 0x1f20, 0x1f21: // strp_sup, GNU_ref_alt, GNU_strp_alt
+	// strp_sup, GNU_ref_alt, GNU_strp_alt
+	case formStrp, formLineStrp, formSecOffset, 0x1d, 0x1f20, 0x1f21:
 		return int(u.wide), true
 	case formRefAddr:
 		if u.version <= 2 {
@@ -338,7 +340,8 @@ func (s *debugStream) skipForm(u *debugUnit, form uint16) {
 			s.skip(s.fixed(1))
 		case formString:
 			s.skipText()
-		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx, formGNUAddr, formGNUStr: // loclistx
+		// loclistx
+		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx, formGNUAddr, formGNUStr:
 			s.uleb()
 		case formIndirect:
 			form = uint16(min(s.uleb(), math.MaxUint16))

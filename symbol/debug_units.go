@@ -22,12 +22,14 @@ type debugFile struct {
 
 // A debugUnit is the head of a unit and its first entry.
 type debugUnit struct {
-	at, first, end      uint64 // in .debug_info: where it begins, its first entry, and where the next one begins
-	abbrev              uint64
-	version             int
-	wide, address       int    // bytes of offsets, of addresses
-	low                 uint64 // what addresses in ranges count from
-	texts, addrs, lists uint64 // where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
+	// in .debug_info: where it begins, its first entry, and where the next one begins
+	at, first, end uint64
+	abbrev         uint64
+	version        int
+	wide, address  int    // bytes of offsets, of addresses
+	low            uint64 // what addresses in ranges count from
+	// where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
+	texts, addrs, lists uint64
 }
 
 // mostPacked is how many bytes of a section are decompressed.

@@ -22,7 +22,7 @@ type object struct {
 	text    []byte  // names, each with a 0 behind it
 	names   map[uint32]string
 
-	noInlined bool // it is known that nothing tells of inlined functions
+	noInlined bool // it has no information on inlined functions
 }
 
 // A segment is a part of the file that is loaded.
@@ -341,7 +341,8 @@ func (o *object) addSymbols(h *header, table []byte) {
 		typ := elf.SymType(info & 15)
 		switch typ {
 		case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_OBJECT:
-		case elf.STT_NOTYPE: // assembler's labels; not those that only mark where code and data begin
+		// assembler's labels; not those that only mark where code and data begin
+		case elf.STT_NOTYPE:
 			if o.text[e.name] == '$' || int(shndx) >= len(h.secs) || h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
 				continue
 			}

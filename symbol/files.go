@@ -28,7 +28,8 @@ func openBelow(dir, name string) (*os.File, fileKey, error) {
 	defer unix.Close(root)
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(root, name, &how)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before 5.6, or hidden by a container's filter
+	// before 5.6, or hidden by a container's filter
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		if len(name) > 0 && name[0] == '/' {
 			name = name[1:]
 		}

@@ -8,8 +8,8 @@ import (
 	"culprit/kernel/bpf"
 )
 
-// What processes map is read from /proc now and then. Of those that are watched by a bpf.MapWatch each mapping is known from
-// its first instruction on, also when it was gone before anybody looked.
+// What processes map is read from /proc now and then. Of those that are watched by a bpf.MapWatch
+// each mapping is known from its first instruction on, also when it was gone before anybody looked.
 
 // mostFormer is how many former layouts of a process are kept.
 const mostFormer = 8

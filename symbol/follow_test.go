@@ -48,7 +48,8 @@ func TestInsertIsMmap(t *testing.T) {
 	}
 }
 
-// What a process had mapped before another program took its place has names still; a child has what its parent had.
+// What a process had mapped before another program took its place has names still; a child has what
+// its parent had.
 func TestFollow(t *testing.T) {
 	const pid, child = 1 << 28, 1<<28 + 1 // no process has such a number
 	ps := NewProcesses(kernel.Root{})

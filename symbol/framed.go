@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame pointer. Whether
-// it has one at a place is found out by reading the code in the memory of the process.
+// Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame
+// pointer. Whether it has one at a place is found out by reading the code in the memory of the
+// process.
 
 const (
 	// mostFrameCode is how much code before a place is read.
@@ -69,13 +70,13 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	}
 	framed, known := c.framed[addr]
 	if !known && c.read < framesCode {
-		from, told := max(m.Start, addr-min(addr, backFrameCode)), false
+		from, known := max(m.Start, addr-min(addr, backFrameCode)), false
 		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr && addr-f.from < mostFrameCode {
-			from, told = f.from, true
+			from, known = f.from, true
 		}
 		text := ps.memoryOf(p, from, min(m.End, addr+16))
 		c.read += len(text)
-		framed = hasFrame(text, addr-from, told) || returnsAt(text, pc-from)
+		framed = hasFrame(text, addr-from, known) || returnsAt(text, pc-from)
 		c.framed[addr] = framed
 	}
 	return framed

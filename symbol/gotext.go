@@ -24,7 +24,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	if _, err := h.r.ReadAt(head[:], int64(table.off)); err != nil {
 		return 0, false
 	}
-	if start := le.Uint64(head[24:]); inside(start) { // textStart of runtime.pcHeader, until Go 1.26
+	// textStart of runtime.pcHeader, until Go 1.26
+	if start := le.Uint64(head[24:]); inside(start) {
 		return start, true
 	}
 	funcs := le.Uint64(head[64:])
@@ -32,8 +33,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	if _, err := h.r.ReadAt(first[:], int64(table.off+funcs)); err != nil {
 		return 0, false
 	}
-	// runtime.moduledata begins with the address of the table; behind six slices and a word stand the addresses of the first function, behind the last one,
-	// and of where they begin.
+	// runtime.moduledata begins with the address of the table; behind six slices and a word stand
+	// the addresses of the first function, behind the last one, and of where they begin.
 	const (
 		lowest = 8 + 6*24 + 8
 		begin  = lowest + 16
@@ -61,7 +62,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 		}
 	}
 	for _, p := range h.progs {
-		if p.kind == uint32(elf.PT_INTERP) { // C code may be there, and moduledata is filled in when the program starts
+		// C code may be there, and moduledata is filled in when the program starts
+		if p.kind == uint32(elf.PT_INTERP) {
 			return 0, false
 		}
 	}

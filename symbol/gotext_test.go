@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Functions of a Go program have their names also where C code lies before them and no symbols are left.
+// Functions of a Go program have their names also where C code lies before them and no symbols are
+// left.
 func TestGoFunctionsBehindC(t *testing.T) {
 	for _, tool := range []string{"gcc", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {

@@ -12,17 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compiler puts the code of small functions into their callers. Where a file has debug information (DWARF 2 to 5) it tells which addresses
-// are of such a function: a tree of inlined calls below each function. It is read in order, for the addresses that are asked for: of each unit of the file
-// what code it has, and of those that have an address the functions, and the calls of those that have it; then the names of what was found.
+// A compiler puts the code of small functions into their callers. Where a file has debug
+// information (DWARF 2 to 5) it tells which addresses are of such a function: a tree of inlined
+// calls below each function. It is read in order, for the addresses that are asked for: of each
+// unit of the file what code it has, and of those that have an address the functions, and the calls
+// of those that have it; then the names of what was found.
 
 // Limits of debug information, against files that have very much of it or are not what they say.
 const (
 	mostUnits  = 1 << 18         // of a file
 	mostInline = 64              // how deep calls are inlined into one another
 	inlineTime = 2 * time.Second // of CPU, what all reading may take
-	// inlinePatience is how often the time is looked at: every so many entries.
-	inlinePatience = 1 << 8
+	// inlineCheckEvery is how many entries are read between two checks of the time.
+	inlineCheckEvery = 1 << 8
 )
 
 // An inlineSearch looks for the inlined calls at some addresses of a file.
@@ -34,9 +36,9 @@ type inlineSearch struct {
 	of    []inlinedAt // by address
 	units []uint64    // where units begin
 
-	levels []inlineLevel
-	room   []int32 // numbers of addresses, for levels
-	seen   int     // entries
+	levels  []inlineLevel
+	numbers []int32 // indexes of addresses, for levels
+	seen    int     // entries
 }
 
 // An inlinedAt is the inlined calls found at an address.
@@ -48,7 +50,7 @@ type inlinedAt struct {
 // An inlineLevel is an entry whose children are being read.
 type inlineLevel struct {
 	addrs []int32 // that it has, by number; nil: it is no function, and functions are looked for
-	from  int     // where those begin in room
+	from  int     // where those begin in numbers
 	calls int     // how many are around them
 }
 
@@ -83,7 +85,7 @@ func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string,
 
 // looked counts an entry and checks from time to time whether the search is over.
 func (in *inlineSearch) looked() {
-	if in.seen++; in.seen%inlinePatience == 0 && in.over() {
+	if in.seen++; in.seen%inlineCheckEvery == 0 && in.over() {
 		in.late = true
 	}
 }
@@ -109,7 +111,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 	d, s := in.d, &in.d.entries
 	shapes := d.shapesOf(u)
 	s.seek(u.first)
-	in.levels, in.room = in.levels[:0], in.room[:0]
+	in.levels, in.numbers = in.levels[:0], in.numbers[:0]
 	past := 0 // how deep within what is passed over
 	var e debugEntry
 	for s.at < u.end && !s.bad && !in.late {
@@ -120,7 +122,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			case past > 0:
 				past--
 			case len(in.levels) > 1:
-				in.room = in.room[:in.levels[len(in.levels)-1].from]
+				in.numbers = in.numbers[:in.levels[len(in.levels)-1].from]
 				in.levels = in.levels[:len(in.levels)-1]
 			default:
 				return
@@ -138,7 +140,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			}
 			continue
 		}
-		within := inlineLevel{from: len(in.room)}
+		within := inlineLevel{from: len(in.numbers)}
 		if len(in.levels) > 0 {
 			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs, in.levels[len(in.levels)-1].calls
 		}
@@ -172,7 +174,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			if len(in.levels) == 0 {
 				return
 			}
-			in.room = in.room[:within.from]
+			in.numbers = in.numbers[:within.from]
 		case enter:
 			in.levels = append(in.levels, within)
 		case e.sibling > s.at && e.sibling < u.end:
@@ -185,7 +187,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 
 // function returns the addresses that are in a function and in no function that begins after it.
 func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
-	from := len(in.room)
+	from := len(in.numbers)
 	in.d.rangesOf(u, e, func(low, high uint64) {
 		if low == 0 {
 			return // the linker left it out
@@ -193,17 +195,17 @@ func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
 		for i := in.first(low); i < len(in.addrs) && in.addrs[i] < high; i++ {
 			if one := &in.of[i]; low > one.low {
 				one.low, one.calls = low, one.calls[:0]
-				in.room = append(in.room, int32(i))
+				in.numbers = append(in.numbers, int32(i))
 			}
 		}
 	})
-	return in.room[from:]
+	return in.numbers[from:]
 }
 
 // call returns the addresses within a function that an inlined call has, and records the call for
 // them.
 func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []int32 {
-	from := len(in.room)
+	from := len(in.numbers)
 	if e.origin == 0 || within.calls >= mostInline {
 		return nil
 	}
@@ -211,11 +213,11 @@ func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []
 		for _, i := range within.addrs {
 			if a := in.addrs[i]; a >= low && a < high && len(in.of[i].calls) == within.calls {
 				in.of[i].calls = append(in.of[i].calls, e.origin)
-				in.room = append(in.room, i)
+				in.numbers = append(in.numbers, i)
 			}
 		}
 	})
-	return in.room[from:]
+	return in.numbers[from:]
 }
 
 // names returns the names of the abstract functions that were found: the demangled linker name,
@@ -232,7 +234,8 @@ func (in *inlineSearch) names() map[uint64]string {
 			}
 		}
 	}
-	for n := 0; n < 8 && len(next) > 0; n++ { // an instance names an abstract one, which may name its declaration
+	// an instance names an abstract one, which may name its declaration
+	for n := 0; n < 8 && len(next) > 0; n++ {
 		now := next
 		next = nil
 		slices.SortFunc(now, func(a, b asked) int {
@@ -335,7 +338,7 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		}
 		r, done, err := ps.debugLater(d, l, o)
 		if errors.Is(err, errMuchDebug) {
-			notes = append(notes, fmt.Sprintf("inlined functions of %s are not told: it has more than %d MB of packed debug information", clean(l.mapping.Path), mostPacked>>20))
+			notes = append(notes, fmt.Sprintf("inlined functions of %s are missing: it has more than %d MB of compressed debug information", clean(l.mapping.Path), mostPacked>>20))
 		}
 		if r {
 			addrs := make([]uint64, len(which))
@@ -362,7 +365,7 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		if len(late) > most {
 			which += fmt.Sprintf(" and %d more files", len(late)-most)
 		}
-		notes = append(notes, fmt.Sprintf("inlined functions of %s are not all told: reading debug information took %v of CPU", which, inlineTime))
+		notes = append(notes, fmt.Sprintf("inlined functions of %s are incomplete: reading debug information took %v of CPU", which, inlineTime))
 	}
 	slices.Sort(notes)
 	return names, notes

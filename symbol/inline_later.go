@@ -2,8 +2,8 @@ package symbol
 
 import "slices"
 
-// Who names addresses for as long as a machine runs is told of inlined functions when there was time to look for them: addresses that Learn was asked for wait here until
-// LearnInlined is called, and what it finds is told with them from then on.
+// A server looks up inlined functions when it has time: addresses of Learn wait here until
+// LearnInlined is called. From then on its results are returned with them.
 
 // mostWished is how many addresses wait, of all files together. Those of further files are
 // requested again later.

@@ -35,7 +35,8 @@ __attribute__((noinline)) long run(std::vector<long> const &v) { Adder a{3}; lon
 int main(int argc, char **) { std::vector<long> v(argc, 2); return ns::run(v) & 1; }
 `
 
-// TestInlineAgrees compares each address of the text of programs that gcc made with what addr2line says of it.
+// TestInlineAgrees compares each address of the text of programs that gcc made with what addr2line
+// says of it.
 func TestInlineAgrees(t *testing.T) {
 	for _, c := range []struct {
 		name, source, compiler, ending string
@@ -83,7 +84,8 @@ func TestInlineAgrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			deep, several := 0, 0
-			for _, block := range strings.Split(string(said), "0x")[1:] { // address, then name and place of each, innermost first
+			// address, then name and place of each, innermost first
+			for _, block := range strings.Split(string(said), "0x")[1:] {
 				lines := strings.Split(strings.TrimSpace(block), "\n")
 				var addr uint64
 				if _, err := fmt.Sscanf(lines[0], "%x", &addr); err != nil {
@@ -120,7 +122,8 @@ func TestInlineAgrees(t *testing.T) {
 	}
 }
 
-// TestInlineOfItself: of this program, which Go made, whose information is packed, the calls within a function are found.
+// TestInlineOfItself: of this program, which Go made, whose information is packed, the calls within
+// a function are found.
 func TestInlineOfItself(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")

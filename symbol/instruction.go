@@ -40,8 +40,8 @@ func returns(text []byte) bool {
 
 // What follows an opcode of amd64.
 const (
-	bad     = 1 << iota // there is no such instruction
-	modRM               // a byte that tells registers or an address, and what belongs to that
+	bad     = 1 << iota // no such instruction
+	modRM               // a byte for registers or an address, and its SIB and displacement
 	imm8                // a byte
 	imm16               // two
 	immZ                // four, with the operand size prefix two

@@ -26,20 +26,24 @@ type Kernel struct {
 	table *Table
 	err   error
 	read  time.Time
-	again time.Duration // how old the symbols must be before they are read again; at least readAgain
+	// how old the symbols must be before they are read again; at least readAgain
+	again time.Duration
 
 	tried      bool // whether single symbols can be asked for
 	names      *bpf.Namer
 	start, end uint64 // of the functions of the kernel itself
-	init, past uint64 // and of those that it began with, from where the idle task of the first CPU was called; 0: not known
+	// and of those that it began with, from where the idle task of the first CPU was called; 0: not
+	// known
+	init, past uint64
 	known      map[uint64]Place
 }
 
 // NewKernel returns a Kernel that has read nothing yet.
 func NewKernel(root kernel.Root) *Kernel { return &Kernel{root: root} }
 
-// readAgain is how old the symbols must be before an address without one makes them be read again: modules and programs may
-// have been loaded since. Each time that it was in vain they must be twice as old, up to readLast: some code never has a name.
+// readAgain is how old the symbols must be before an address without one makes them be read again:
+// modules and programs may have been loaded since. Each time that it was in vain they must be twice
+// as old, up to readLast: some code never has a name.
 const (
 	readAgain = 10 * time.Second
 	readLast  = 10 * time.Minute
@@ -117,11 +121,11 @@ func (k *Kernel) ask(addrs []uint64) {
 			unknown = append(unknown, a)
 		}
 	}
-	told, err := n.Names(unknown)
+	named, err := n.Names(unknown)
 	if err != nil {
-		return // the table tells
+		return // the table answers
 	}
-	for i, t := range told {
+	for i, t := range named {
 		module := t.Module
 		switch {
 		case t.Nothing:
@@ -176,8 +180,8 @@ func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
 			if addr == 0 {
 				return 0, 0, false
 			}
-			if told, err := n.Names([]uint64{addr}); err == nil && told[0].Size > 0 && told[0].Offset == 0 {
-				return addr, told[0].Size, true
+			if named, err := n.Names([]uint64{addr}); err == nil && named[0].Size > 0 && named[0].Offset == 0 {
+				return addr, named[0].Size, true
 			}
 		}
 	}

@@ -106,8 +106,8 @@ func TestHiddenAddresses(t *testing.T) {
 	}
 }
 
-// TestRunningKernel asks for every symbol of the running kernel: each must come back at its own address, under its name or that of another
-// one there.
+// TestRunningKernel asks for every symbol of the running kernel: each must come back at its own
+// address, under its name or that of another one there.
 func TestRunningKernel(t *testing.T) {
 	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
@@ -196,8 +196,8 @@ func FuzzKallsyms(f *testing.F) {
 	})
 }
 
-// BenchmarkKallsyms reads a table of 200,000 symbols, a third of them modules' out of order. What the kernel takes to write it
-// comes on top.
+// BenchmarkKallsyms reads a table of 200,000 symbols, a third of them modules' out of order. What
+// the kernel takes to write it comes on top.
 func BenchmarkKallsyms(b *testing.B) {
 	var text bytes.Buffer
 	for i := range 200000 {
@@ -251,7 +251,8 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 			pcs = append(pcs, s.addr+4)
 		}
 	}
-	if start, _, ok := table.Lookup(vmlinux, "start_kernel"); ok && asked.init > 0 { // called the idle task of the first CPU
+	// called the idle task of the first CPU
+	if start, _, ok := table.Lookup(vmlinux, "start_kernel"); ok && asked.init > 0 {
 		pcs = append(pcs, start+4)
 	}
 	got, want := asked.Stack(pcs), table.Stack(pcs)
@@ -281,7 +282,8 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 	}
 	addr, size, ok := asked.Function("vfs_read")
 	a, s, o := table.Function("vfs_read")
-	if !ok || addr != a || size > s || s-size > 64 || ok != o { // the table passes over what fills up to the next
+	// the table passes over what fills up to the next
+	if !ok || addr != a || size > s || s-size > 64 || ok != o {
 		t.Errorf("vfs_read is at %#x, %d bytes: %v; the table has %#x, %d: %v", addr, size, ok, a, s, o)
 	}
 	if _, _, ok := asked.Function("no_such_function"); ok || asked.table != nil {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// What is kept of processes and files is bounded in sum, since other people's processes decide how many there
-// are, how many mappings each has and how many functions they run. What is dropped is read again when it is
-// asked for; of a process that has ended it can't be, so what was asked for last stays longest.
+// What is kept of processes and files is bounded in sum, since other people's processes decide how
+// many there are, how many mappings each has and how many functions they run. What is dropped is
+// read again when it is asked for; of a process that has ended it can't be, so what was asked for
+// last stays longest.
 
 // limits are the bounds of a Processes.
 type limits struct {
@@ -16,22 +17,23 @@ type limits struct {
 	mappings  int // bytes of the mappings of all of them, but for the newest process
 	symbols   int // bytes of the files' symbols
 	files     int // that are known, also those that can't be read
-	addresses int // whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+	// whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+	addresses int
 
-	idle time.Duration // for how long a process is kept that no address is asked of; 0: as long as there is room
+	idle time.Duration // how long an unused process is kept; 0: until the space is needed
 }
 
 // table: never changed
 var (
 	usualLimits = limits{processes: 4096, mappings: 16 << 20, symbols: 64 << 20, files: 16 << 10}
-	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a build met
-	// 60 processes of 5 kB and 300 new addresses a second.
+	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a
+	// build met 60 processes of 5 kB and 300 new addresses a second.
 	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 32 << 10, idle: time.Minute}
 )
 
 const (
-	// mostMappings is how many mappings of one process are kept, those with the lowest addresses: half of
-	// what the kernel lets a process have (vm.max_map_count).
+	// mostMappings is how many mappings of one process are kept, those with the lowest addresses:
+	// half of what the kernel lets a process have (vm.max_map_count).
 	mostMappings = 1 << 15
 	// mostUnseen is how many processes are counted of those that can't be looked into.
 	mostUnseen = 1 << 12
@@ -72,7 +74,7 @@ func (ps *Processes) makeSpace(bytes int) {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.used, b.used) })
-	// Some more are dropped than need be: the next process does not have all of them put in order again.
+	// Some more are dropped than necessary, so that the next process needs no sort.
 	for _, p := range all {
 		if len(ps.procs) <= ps.limits.processes*7/8 && sum <= ps.limits.mappings*7/8 {
 			break

@@ -36,7 +36,8 @@ func procDir(t *testing.T, processes int, mappings func(pid int) int) string {
 	return dir
 }
 
-// What is kept of all processes stays within the bounds, however many there are and whatever they map; the newest is kept.
+// What is kept of all processes stays within the bounds, however many there are and whatever they
+// map; the newest is kept.
 func TestMappingsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -76,8 +77,8 @@ func TestMappingsAreBounded(t *testing.T) {
 	}
 }
 
-// In a server, a process that nobody asked for within a minute is forgotten when another one comes. A
-// script may ask for its processes when it ends, however long that takes.
+// In a server, a process that nobody asked for within a minute is forgotten when another one comes.
+// A script may ask for its processes when it ends, however long that takes.
 func TestIdleProcessIsForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -117,8 +118,8 @@ func TestManyMappingsAreNoted(t *testing.T) {
 	}
 }
 
-// What was learned since the turn before is known, whatever came before, and no more than the bound besides one turn's is
-// kept.
+// What was learned since the turn before is known, whatever came before, and no more than the bound
+// besides one turn's is kept.
 func TestLearntIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	l := &learnt{most: 100}

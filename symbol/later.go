@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// Who wants the names of what was met when all is over has each file read through once, in the end: the file is held open until then, so that
-// it counts for nothing if it lost its name, or its process ended.
+// Who wants the names of what was met when all is over has each file read through once, in the end:
+// the file is held open until then, so that it counts for nothing if it lost its name, or its
+// process ended.
 
 // A Spot is an address in a file whose symbol is resolved later. The zero Spot is none.
 type Spot struct {
@@ -27,8 +28,8 @@ type laterFile struct {
 // mostHeld is how many files are kept open. Others are opened again by name.
 const mostHeld = 512
 
-// DeferSymbols defers reading the symbols of files to Resolve. Until then places in files have the module
-// alone. It is called before any other method.
+// DeferSymbols defers reading the symbols of files to Resolve. Until then places in files have the
+// module alone. It is called before any other method.
 func (ps *Processes) DeferSymbols() {
 	ps.DisableSymbolCache()
 	ps.mu.Lock()

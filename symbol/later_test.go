@@ -10,7 +10,8 @@ import (
 	"culprit/kernel"
 )
 
-// TestLater: places of a program whose file lost its name, and which has ended when their names are looked for, are those that Stack gives at once.
+// TestLater: places of a program whose file lost its name, and which has ended when their names are
+// looked for, are those that Stack gives at once.
 func TestLater(t *testing.T) {
 	bin := copied(t, "later")
 	c := start(t, exec.Command(bin))

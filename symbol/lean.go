@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks up a few addresses of many files, for as long as a
-// machine runs, has each file read through for just those instead.
+// A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks
+// up a few addresses of many files, for as long as a machine runs, has each file read through for
+// just those instead.
 
 // A learned is the symbol of an address. name "": there is none.
 type learned struct {
@@ -25,8 +26,8 @@ type learned struct {
 	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
 
-// DisableSymbolCache disables the cache of files' symbols: only addresses that were passed to Learn resolve. It
-// is called before any other method.
+// DisableSymbolCache disables the cache of files' symbols: only addresses that were passed to Learn
+// resolve. It is called before any other method.
 func (ps *Processes) DisableSymbolCache() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -173,13 +174,15 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 		each = 24
 	}
 	best := make([]candidate, len(addrs)) // of those with a size
-	open := make([]candidate, len(addrs)) // those without that begin last before an address, and behind the one before it
-	last := make([]uint64, len(addrs))    // where the symbol of any sort begins that does so
+	// those without that begin last before an address, and behind the one before it
+	open := make([]candidate, len(addrs))
+	last := make([]uint64, len(addrs)) // where the symbol of any sort begins that does so
 	for i := range best {
 		best[i].rank, open[i].rank = -1, -1
 	}
 	rank := func(c *candidate) int { return int(symbolRank(c.typ, c.bind, 0, h.text(text, c.name))) }
-	better := func(c, than *candidate) bool { // at one address; the ranks are found out when they are wanted
+	// at one address; the ranks are found out when they are wanted
+	better := func(c, than *candidate) bool {
 		for _, x := range []*candidate{c, than} {
 			if x.rank == 0 {
 				x.rank = 1 + rank(x)

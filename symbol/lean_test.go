@@ -14,7 +14,8 @@ import (
 	"culprit/kernel"
 )
 
-// TestLeanAgrees: a file that is read through for a few addresses gives the names that it gives when all of its symbols are kept, in order.
+// TestLeanAgrees: a file that is read through for a few addresses gives the names that it gives
+// when all of its symbols are kept, in order.
 func TestLeanAgrees(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {

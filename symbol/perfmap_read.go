@@ -16,7 +16,7 @@ const (
 	maxCompiled = 1 << 20  // ranges kept of one process, the latest ones
 	maxJIT      = 256 << 20
 
-	// For a Processes that keeps little; see Lean.
+	// With DisableSymbolCache.
 	maxPerfMapLean  = 16 << 20
 	maxCompiledLean = 1 << 16
 	maxJITLean      = 16 << 20
@@ -34,7 +34,7 @@ type jitMap struct {
 	order   uint64     // of the last line
 	file    fileKey
 	to      int64  // up to where the file was read: behind a newline
-	before  []byte // what stands before to, which tells a file that grew from one written anew
+	before  []byte // bytes before to; they differ when the file was written anew
 	first   []byte // and what the file begins with
 	due     time.Time
 	omitted bool // there was no space for it

@@ -1,7 +1,7 @@
-// Package symbol finds out what addresses are called: of the kernel by /proc/kallsyms, of processes by their maps, the ELF files
-// in them, the vDSO, and the maps that just-in-time compilers write. It reads when it is first asked, keeps what it has read,
-// and gives an address that it cannot name as that address, with a note of why. It walks no stacks and needs no debug
-// packages.
+// Package symbol resolves addresses to names: of the kernel by /proc/kallsyms, of processes by
+// their maps, their ELF files, the vDSO, and the maps of just-in-time compilers. It reads on demand
+// and caches what it has read. An address without a name stays an address, with a note why. It
+// walks no stacks and needs no debug packages.
 package symbol
 
 import (
@@ -12,11 +12,12 @@ import (
 // A Place is what is known of an address.
 type Place struct {
 	Address uint64
-	Module  string // vmlinux, a kernel module, the base name of a program or library, [vdso]; "" is not known
-	Name    string // the function or variable; "" is not known
-	Offset  uint64 // from the start of Name
-	// Base is where the part of the module begins that the address is in: of the kernel and its modules their lowest symbol, of
-	// a file the mapping. 0: not known. All addresses of one part have the same.
+	// vmlinux, a kernel module, the base name of a program or library, [vdso]; "" is not known
+	Module string
+	Name   string // the function or variable; "" is not known
+	Offset uint64 // from the start of Name
+	// Base is the start of the part of the module that contains the address: the lowest symbol of
+	// the kernel or of a module, or the mapping of a file. 0: unknown.
 	Base uint64
 }
 

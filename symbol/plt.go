@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Calls of functions of other files go through stubs: the sections .plt, .plt.sec and .plt.got. A stub has no
-// symbol. Its name is that of the function which is bound to the slot that it jumps by:
+// Calls of functions of other files go through stubs: the sections .plt, .plt.sec and .plt.got. A
+// stub has no symbol. Its name is that of the function which is bound to the slot that it jumps by:
 //
 //	fastf@plt:  endbr64                  in files for CPUs with indirect branch tracking
 //	            jmp *fastf@GOT(%rip)

@@ -27,8 +27,8 @@ int main(int c, char **v) {
 	return getppid() + strlen(v[0]) > 1;
 }`
 
-// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever the linker
-// made of them.
+// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever
+// the linker made of them.
 func TestStubs(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || runtime.GOARCH != "amd64" {
@@ -83,8 +83,8 @@ func TestStubs(t *testing.T) {
 	}
 }
 
-// TestOneNaming: an address has one name, whether the symbols of its file are kept or each is looked for, in all
-// functions, stubs and gaps of files of all sorts.
+// TestOneNaming: an address has one name, whether the symbols of its file are kept or each is
+// looked for, in all functions, stubs and gaps of files of all sorts.
 func TestOneNaming(t *testing.T) {
 	whole, stripped := compiledTwice(t, "-Wl,-z,lazy")
 	for _, name := range []string{whole, stripped, "/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash", os.Args[0], goTool()} {

@@ -35,11 +35,14 @@ type Processes struct {
 	reads   uint64 // of maps
 	bytes   int
 	limits  limits
-	swept   time.Time                       // when processes were last looked through for those to drop
-	texts   map[string]string               // paths of mappings, each once
-	lean    *learnt                         // by their addresses in the file; nil: symbols are kept
-	later   map[*object]*laterFile          // whose symbols are looked for in the end; nil: they are not
-	wished  map[*object]*inlineWish         // of which inlined functions are not known yet; nil: nobody asks for those
+	// when processes were last looked through for those to drop
+	swept time.Time
+	texts map[string]string // paths of mappings, each once
+	lean  *learnt           // by their addresses in the file; nil: symbols are kept
+	// whose symbols are looked for in the end; nil: they are not
+	later map[*object]*laterFile
+	// of which inlined functions are not known yet; nil: nobody asks for those
+	wished  map[*object]*inlineWish
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
@@ -65,7 +68,7 @@ var noFile = fileKey{size: -1}
 // A process is what is known of one process. It stays after the process has ended.
 type process struct {
 	pid     int
-	start   uint64 // when it began, which tells it from another process with its number
+	start   uint64 // when it began; another process with its pid began later
 	maps    []Mapping
 	keys    map[int]fileKey // of the files of mappings, by their index
 	exe     string          // see exeOf
@@ -84,7 +87,9 @@ type process struct {
 }
 
 const (
-	maxMapsAge = time.Second // how long what was read of a process counts before an address that is not in it has it read again
+	// how long what was read of a process counts before an address that is not in it has it read
+	// again
+	maxMapsAge = time.Second
 )
 
 // NewProcesses returns a Processes that has read nothing yet. The caller closes it.
@@ -100,8 +105,8 @@ const outsideMost = 1 << 31
 // processes outside of it, which can't be read. It is called before any other method.
 func (ps *Processes) Inside() { ps.inside = true }
 
-// ReadMappedFiles reads the maps of a process and the symbols of its files, so that its addresses resolve after
-// it has ended. The error is of its maps.
+// ReadMappedFiles reads the maps of a process and the symbols of its files, so that its addresses
+// resolve after it has ended. The error is of its maps.
 func (ps *Processes) ReadMappedFiles(pid int) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -117,9 +122,9 @@ func (ps *Processes) ReadMappedFiles(pid int) error {
 	return nil
 }
 
-// OpenMappedFiles reads the maps of a process and opens the files that it executes, so that its addresses
-// resolve after it has ended. Their symbols are read when they are needed. A later call adds
-// libraries that were loaded since. Close closes the files. The error is of the maps.
+// OpenMappedFiles reads the maps of a process and opens the files that it executes, so that its
+// addresses resolve after it has ended. Their symbols are read when they are needed. A later call
+// adds libraries that were loaded since. Close closes the files. The error is of the maps.
 func (ps *Processes) OpenMappedFiles(pid int) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -27,7 +27,8 @@ func deep() uintptr {
 	return pcs[0]
 }
 
-// TestOwnFunctions: the addresses of this program's own functions have the names that Go's runtime gives them.
+// TestOwnFunctions: the addresses of this program's own functions have the names that Go's runtime
+// gives them.
 func TestOwnFunctions(t *testing.T) {
 	ps := NewProcesses(kernel.Root{})
 	me := filepath.Base(os.Args[0])

@@ -19,7 +19,8 @@ func oneID(t *testing.T) (names []string, files []string) {
 	if err != nil {
 		t.Skip("needs: tool gcc")
 	}
-	names = []string{"payroll_sum_of_victim", "totally_innocent_fnc_"} // of one length, so are the files
+	// of one length, so are the files
+	names = []string{"payroll_sum_of_victim", "totally_innocent_fnc_"}
 	for n, name := range names {
 		dir := t.TempDir()
 		text := fmt.Sprintf(`#include <stdio.h>

@@ -8,7 +8,8 @@ import "encoding/binary"
 type stackState struct {
 	sp int32 // of the stack pointer; 0: not known; noCaller: the function has none
 	fp int32 // of the frame pointer, where it points into this frame; 0: it does not
-	bp int32 // of where the caller's frame pointer is saved; 0: it is in its register; bpLost: not known
+	// of where the caller's frame pointer is saved; 0: it is in its register; bpLost: not known
+	bp int32
 }
 
 const (
@@ -101,7 +102,7 @@ const (
 	flowBranch            // next, or at the target
 	flowJump              // at the target
 	flowCall              // next; a function begins at the target
-	flowIndirect          // at a place that is not told
+	flowIndirect          // at an unknown place
 	flowEnd               // nowhere in the function
 )
 
@@ -109,7 +110,7 @@ const (
 type flow struct {
 	kind   flowKind
 	target int64
-	called bool // flowCall: the target is told
+	called bool // flowCall: the target is known
 }
 
 // Numbers of registers.

@@ -37,15 +37,17 @@ type UnwindRule struct {
 type CFARule uint8
 
 const (
-	CFANone   CFARule = iota // nothing is said of these instructions
-	CFAEnd                   // there is no caller
-	CFASP                    // stack pointer + Offset
-	CFABP                    // frame pointer + Offset
-	CFAPLT                   // stack pointer + Offset, and 8 more in the last bytes of each 16, from byte BPOffset on
-	CFAAtSP                  // what stands at stack pointer + Offset
-	CFAAtBP                  // what stands at frame pointer + Offset
-	CFASignal                // the kernel called a handler: it left all registers at the stack pointer
-	CFAOther                 // said in a way that is not understood
+	CFANone CFARule = iota // nothing is said of these instructions
+	CFAEnd                 // there is no caller
+	CFASP                  // stack pointer + Offset
+	CFABP                  // frame pointer + Offset
+	// stack pointer + Offset, and 8 more in the last bytes of each 16, from byte BPOffset on
+	CFAPLT
+	CFAAtSP // what stands at stack pointer + Offset
+	CFAAtBP // what stands at frame pointer + Offset
+	// the kernel called a handler: it left all registers at the stack pointer
+	CFASignal
+	CFAOther // said in a way that is not understood
 )
 
 // A BPRule is where the caller's frame pointer is.
@@ -58,8 +60,8 @@ const (
 	BPLost                // not known
 )
 
-// Where the registers stand from the stack pointer on when a signal's handler returns: rt_sigframe of the kernel, which begins with a
-// struct ucontext there.
+// Where the registers stand from the stack pointer on when a signal's handler returns: rt_sigframe
+// of the kernel, which begins with a struct ucontext there.
 const (
 	SignalBP = 120
 	SignalSP = 160

@@ -4,9 +4,9 @@ import "encoding/binary"
 
 // Programs of Go keep frame pointers, except in functions without a frame and in the first and last
 // instructions of all others. There the frame pointer is still the caller's, and a walk by it loses
-// the caller. The table of functions (.gopclntab) has how far the stack pointer is from where it was
-// at the call, for each instruction. Rows are made of the instructions that need one; what has the
-// rule of none is walked by frame pointers.
+// the caller. The table of functions (.gopclntab) has how far the stack pointer is from where it
+// was at the call, for each instruction. Rows are made of the instructions that need one; what has
+// the rule of none is walked by frame pointers.
 //
 //	leaf:  XORQ AX, CX      0    the caller's address is at SP
 //	       RET              0
@@ -15,14 +15,16 @@ import "encoding/binary"
 //	       SUBQ $16, SP     8
 //	       CALL leaf       24    by frame pointer
 var (
-	goNoFrame = UnwindRule{CFA: CFASP, Offset: 8}                              // table: never changed
-	goPushed  = UnwindRule{CFA: CFASP, Offset: 16, BP: BPAtCFA, BPOffset: -16} // table: never changed
+	// table: never changed
+	goNoFrame = UnwindRule{CFA: CFASP, Offset: 8}
+	// table: never changed
+	goPushed = UnwindRule{CFA: CFASP, Offset: 16, BP: BPAtCFA, BPOffset: -16}
 )
 
 const (
-	// goStepPages is how many pages of the steps are kept: functions with the same steps share them, so they are read
-	// in no order. A program of 36 MB, of which 12 are the table, takes 37 ms of CPU time with 2 pages, 18 with 16 and
-	// 12 with 32.
+	// goStepPages is how many pages of the steps are kept: functions with the same steps share
+	// them, so they are read in no order. A program of 36 MB, of which 12 are the table, takes 37
+	// ms of CPU time with 2 pages, 18 with 16 and 12 with 32.
 	goStepPages = 32
 	// goSPWrite and goTopFrame are flags of a function (internal/abi, FuncFlag): it changes to
 	// another stack, or has no caller.

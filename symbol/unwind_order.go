@@ -80,7 +80,8 @@ type frameHeader struct {
 // size bytes.
 func readFrameHeader(w *window, addr, frames, size uint64) *frameHeader {
 	b := w.bytes(0, 12)
-	if b == nil || string(b[:4]) != "\x01\x1b\x03\x3b" { // version; from its own place, plain, from the header; of 32 bits each
+	// version; from its own place, plain, from the header; of 32 bits each
+	if b == nil || string(b[:4]) != "\x01\x1b\x03\x3b" {
 		return nil
 	}
 	le := binary.LittleEndian

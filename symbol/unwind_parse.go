@@ -21,7 +21,7 @@ const (
 
 var errUnwind = errors.New("malformed unwind table")
 
-// The registers of x86-64 by the numbers that DWARF gives them (System V ABI, AMD64 supplement).
+// The registers of x86-64 by their numbers in DWARF (System V ABI, AMD64 supplement).
 const (
 	dwarfBP = 6
 	dwarfSP = 7
@@ -107,7 +107,7 @@ type frameReader struct {
 	rules  []UnwindRule
 	number map[UnwindRule]uint16
 	recent [256]recentRule
-	kept   []frameState       // room for those that are remembered
+	kept   []frameState       // buffer of remembered states
 	common map[uint64]*common // by place; nil: can't be read
 }
 
@@ -313,7 +313,8 @@ func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
 		c.b = b
 	}
 	from := c.pointer(u.encoding, f.addr)
-	size := c.pointer(u.encoding&0x0f, f.addr) // a length has the form of a pointer, and nothing to add
+	// a length has the form of a pointer, and nothing to add
+	size := c.pointer(u.encoding&0x0f, f.addr)
 	if u.augmented {
 		n := c.uleb()
 		if n > uint64(c.left()) {

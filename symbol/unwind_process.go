@@ -38,25 +38,25 @@ type unwound struct {
 	table *UnwindTable
 	why   NoTable
 	isGo  bool
-	gaps  []span      // code that the table tells of though the file's own table does not
+	gaps  []span      // code that only our table describes
 	sum   frameDigest // of that code
 }
 
 // Unwinding reads the unwind tables of processes. A file is read once for all processes that map
 // it. It is used by one goroutine.
 type Unwinding struct {
-	ps    *Processes
-	files map[fileKey]*unwound
-	same  map[frameDigest]*unwound // of files with one content, such as those of containers
-	vdso  *unwound
-	load  UnwindLoader
-	room  unwindRoom
+	ps      *Processes
+	files   map[fileKey]*unwound
+	same    map[frameDigest]*unwound // of files with one content, such as those of containers
+	vdso    *unwound
+	load    UnwindLoader
+	buffers unwindBuffers
 }
 
-// unwindRoom is the buffers for sections, which are reused.
-type unwindRoom struct{ frames, header *window }
+// unwindBuffers is the buffers for sections, which are reused.
+type unwindBuffers struct{ frames, header *window }
 
-func newUnwindRoom() unwindRoom { return unwindRoom{newWindow(unwindPages), newWindow(2)} }
+func newUnwindBuffers() unwindBuffers { return unwindBuffers{newWindow(unwindPages), newWindow(2)} }
 
 // NewUnwinding returns an Unwinding that has read nothing yet. It passes the rows of tables to
 // load; nil: it keeps them.
@@ -64,7 +64,7 @@ func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, same: map[frameDigest]*unwound{}, load: load, room: newUnwindRoom()}
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, same: map[frameDigest]*unwound{}, load: load, buffers: newUnwindBuffers()}
 }
 
 // keepRows stores the rows in the table.
@@ -74,7 +74,7 @@ func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) e
 	return read(func(pc uint32, rule UnwindRule) error {
 		n, ok := number[rule]
 		if !ok {
-			n = uint16(len(t.Rules)) // as many as a frameReader gives
+			n = uint16(len(t.Rules)) // as many as a frameReader has
 			number[rule], t.Rules = n, append(t.Rules, rule)
 		}
 		t.Rows = append(t.Rows, UnwindRow{pc, n})
@@ -242,7 +242,7 @@ func (u *Unwinding) unwound(h *header) *unwound {
 			rows++
 			return row(pc, rule)
 		}
-		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.room, row) }
+		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.buffers, row) }
 		if of.isGo && h.unwindable() {
 			return h.withGo(counted, unwind)
 		}
@@ -268,7 +268,7 @@ func (u *Unwinding) unwound(h *header) *unwound {
 // unwind passes on the rows of a file: of .eh_frame, which is found without sections too, else of
 // .debug_frame. Without rows it has neither. The .debug_frame of Go programs lacks frame pointers
 // and is not used.
-func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule) error) error {
+func (h *header) unwind(isGo bool, buffers unwindBuffers, row func(uint32, UnwindRule) error) error {
 	at, ok := h.frameSection(isGo)
 	if !ok {
 		return nil
@@ -279,13 +279,13 @@ func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule)
 	if at.off > h.size || at.size > h.size-at.off {
 		return errUnwind
 	}
-	room.frames.over(h.r, int64(at.off), at.size, nil)
+	buffers.frames.over(h.r, int64(at.off), at.size, nil)
 	var f *frameReader
-	f = newFrameReader(room.frames, at.addr, at.debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+	f = newFrameReader(buffers.frames, at.addr, at.debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
 	if at.debug {
 		return f.read(nil)
 	}
-	return f.read(h.frameHeader(room.header, at.addr, at.size))
+	return f.read(h.frameHeader(buffers.header, at.addr, at.size))
 }
 
 // unwindable reports whether the file is for an architecture whose stacks are walked by tables.

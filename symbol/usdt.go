@@ -15,9 +15,12 @@ type Note struct {
 	Provider, Name string // as they are in the file: __ is -
 	Address        uint64 // of the instruction
 	Semaphore      uint64 // of the 16 bits that say how many watch; 0: there are none
-	Enabled        bool   // not the probe: what asks whether somebody watches, and wants a 1 at the address in its argument
-	Args           string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
-	// Types are those of the arguments as D has them, and Map which of Args each is; nil: the file doesn't tell.
+	// not the probe: what asks whether somebody watches, and wants a 1 at the address in its
+	// argument
+	Enabled bool
+	Args    string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
+	// Types are those of the arguments as D has them, and Map which of Args each is; nil: the file
+	// doesn't tell.
 	Types []string
 	Map   []int
 }
@@ -226,11 +229,13 @@ const (
 
 // An Argument is the location of a probe's argument when it fires.
 type Argument struct {
-	Where    Where
-	Size     int // bytes: 1, 2, 4, 8
-	Signed   bool
-	Number   int64
-	Register string // the whole register: "rax", "x0"; "" none. "pc" stands for where the file is loaded: Number counts from there
+	Where  Where
+	Size   int // bytes: 1, 2, 4, 8
+	Signed bool
+	Number int64
+	// the whole register: "rax", "x0"; "" none. "pc" means the load address, from which Number
+	// counts
+	Register string
 	Shift    int
 	Index    string
 	Scale    int64
@@ -316,7 +321,7 @@ func (a Argument) nowhere(why string) Argument {
 func (a Argument) amd64(s string, symbol func(string) (uint64, bool)) Argument {
 	switch {
 	case s == "":
-		return a.nowhere("it is not told where it is")
+		return a.nowhere("its place is not known")
 	case s[0] == '$':
 		n, relative, ok := sum(s[1:], symbol)
 		if !ok {

@@ -103,7 +103,8 @@ func (w *window) fill(number uint64, b []byte) bool {
 		w.stream, w.next = stream, 0
 	}
 	for ; w.next < number; w.next++ {
-		if _, err := io.ReadFull(w.stream, b[:cap(b)]); err != nil { // a page before the last one is whole
+		// a page before the last one is whole
+		if _, err := io.ReadFull(w.stream, b[:cap(b)]); err != nil {
 			w.stream = nil
 			return false
 		}

@@ -37,21 +37,26 @@ type Connections struct {
 	marks, counts *ebpf.Map
 	counted       []byte // what is in counts, as the kernel has it now
 	out           *ebpf.Map
-	records       []byte // what is in out: the number of records, and from connectionRecord on these
-	progs         []*ebpf.Program
-	link          *Link      // of the program that marks
-	adopt, walk   *link.Iter // iterators
-	buf           []byte     // for what the iterators write: nothing
-	one           Connection
+	// what is in out: the number of records, and from connectionRecord on these
+	records     []byte
+	progs       []*ebpf.Program
+	link        *Link      // of the program that marks
+	adopt, walk *link.Iter // iterators
+	buf         []byte     // for what the iterators write: nothing
+	one         Connection
 }
 
 // A Connection is a socket at that moment.
 type Connection struct {
-	Net      uint64 // inode of its network namespace, as in /proc/PID/ns/net
-	State    uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
-	Requests uint32 // of a listener: connections that are not accepted yet because their handshake goes on (SYN_RECV)
-	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct tcp_info, of which only those members are set that
-	// the program has (walkProgram); timer and expiry are none of them. It is valid during the call. Of a listener nothing but state and ports is set.
+	Net   uint64 // inode of its network namespace, as in /proc/PID/ns/net
+	State uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
+	// of a listener: connections that are not accepted yet because their handshake goes on
+	// (SYN_RECV)
+	Requests uint32
+	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct
+	// tcp_info, of which only those members are set that the program has (walkProgram); timer and
+	// expiry are none of them. It is valid during the call. Of a listener nothing but state and
+	// ports is set.
 	Message []byte
 }
 
@@ -84,7 +89,9 @@ const (
 // What is counted, by place in Connections.counts.
 const (
 	countFailed = iota // sockets that could not be marked
-	countShort         // sockets that were closed, and have waited for the other end's FIN since: the kernel keeps them short, as TIME_WAIT
+	// sockets that were closed, and have waited for the other end's FIN since: the kernel keeps
+	// them short, as TIME_WAIT
+	countShort
 	countKinds
 )
 
@@ -97,7 +104,7 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no connections: %w", measure.ErrUnsupported)
 	}
-	// Users are told as the kernel counts them, not as this user namespace does.
+	// The records have the kernel's own user IDs, not those of a user namespace.
 	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil || strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
 		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w", measure.ErrUnsupported)
 	}
@@ -220,8 +227,8 @@ func (c *Connections) Counted() (failed, short uint64) {
 	return at(countFailed) + c.missed(), at(countShort)
 }
 
-// missed returns how many times the program that marks sockets was not run because it was running on
-// that CPU; 1 where the kernel does not say.
+// missed returns how many times the program that marks sockets was not run because it was running
+// on that CPU; 1 where the kernel does not say.
 func (c *Connections) missed() uint64 {
 	stats, err := c.progs[0].Stats()
 	if err != nil {

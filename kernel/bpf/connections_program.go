@@ -12,18 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectionMembers are where in the kernel's structs stands what the programs of Connections read: bytes.
+// connectionMembers are where in the kernel's structs stands what the programs of Connections read:
+// bytes.
 type connectionMembers struct {
 	family, state, protocol, flags, device, uid, net, inum int16 // of struct sock; net: ns.inum
-	socket, inode, toInode                                 int16 // struct sock: sk_ino; or sk_socket, and from there to i_ino
-	daddr, rcvSaddr, v6daddr, v6rcvSaddr, dport, sport     int16
-	requests                                               int16 // of icsk_accept_queue: qlen
-	chronoType, chronoStart, chronoStat                    int16
-	chronoShift                                            int32
-	fields                                                 []connectionField
-	rcvNxt, copied, writeSeq, sndUna, sndNxt               int16
-	srtt, delivered, interval, mss                         int16
-	hz                                                     int32
+	// struct sock: sk_ino; or sk_socket, and from there to i_ino
+	socket, inode, toInode                             int16
+	daddr, rcvSaddr, v6daddr, v6rcvSaddr, dport, sport int16
+	requests                                           int16 // of icsk_accept_queue: qlen
+	chronoType, chronoStart, chronoStat                int16
+	chronoShift                                        int32
+	fields                                             []connectionField
+	rcvNxt, copied, writeSeq, sndUna, sndNxt           int16
+	srtt, delivered, interval, mss                     int16
+	hz                                                 int32
 }
 
 // connectionField is a member of tcp_sock that goes to tcp_info as it is.
@@ -54,7 +56,8 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 		rcvNxt: of("rcv_nxt"), copied: of("copied_seq"), writeSeq: of("write_seq"), sndUna: of("snd_una"), sndNxt: of("snd_nxt"),
 		srtt: of("srtt_us"), delivered: of("rate_delivered"), interval: of("rate_interval_us"), mss: of("mss_cache"),
 	}
-	// The members of tcp_info that are copies; those that are worked out stand in the program (tcp_get_info in net/ipv4/tcp.c).
+	// The members of tcp_info that are copies; those that are worked out stand in the program
+	// (tcp_get_info in net/ipv4/tcp.c).
 	m.fields = []connectionField{
 		{m.mss, 16, asm.Word}, {of("packets_out"), 24, asm.Word}, {of("snd_cwnd"), 80, asm.Word}, {of("total_retrans"), 100, asm.Word},
 		{inSock("sk_pacing_rate"), 104, asm.DWord}, {of("bytes_acked"), 120, asm.DWord}, {of("bytes_received"), 128, asm.DWord},
@@ -87,7 +90,8 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	return m, nil
 }
 
-// bitsOf gives the byte of a member of so many bits, or of a whole byte, and how far they are from its lowest one; !ok where it lies otherwise.
+// bitsOf gives the byte of a member of so many bits, or of a whole byte, and how far they are from
+// its lowest one; !ok where it lies otherwise.
 func bitsOf(s *btf.Struct, name string, size btf.Bits) (at int16, shift int32, ok bool) {
 	if s == nil || native.Uint16([]byte{1, 0}) != 1 {
 		return 0, 0, false
@@ -169,8 +173,8 @@ func (c *Connections) adoptProgram(m *connectionMembers) asm.Instructions {
 	}
 }
 
-// walkProgram writes a record for the marked socket of each step into c.out, and how many there are into the first of its elements: one more than there is room for
-// says that there are too many.
+// walkProgram writes a record for the marked socket of each step into c.out, and how many there are
+// into the first of its elements: one more than there is room for says that there are too many.
 //
 //	r6 the context, r7 the tcp_sock, r8 the state, r9 the present jiffy
 func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
@@ -190,7 +194,8 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	}
 	p := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord), // struct bpf_iter__bpf_sk_storage_map { meta, map, sk, value }
+		// struct bpf_iter__bpf_sk_storage_map { meta, map, sk, value }
+		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord),
 		asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.FnSkcToTcpSock.Call(),
 		asm.JEq.Imm(asm.R0, 0, "end"),
@@ -216,11 +221,13 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	set := func(to int16, value int32, size asm.Size) {
 		p = append(p, asm.Mov.Imm(asm.R1, value), asm.StoreMem(asm.RFP, to, asm.R1, size))
 	}
-	// less stores the difference of two sequence numbers, or 0 where it is negative and that is asked for.
+	// less stores the difference of two sequence numbers, or 0 where it is negative and that is
+	// asked for.
 	less := func(to, a, b int16, positive bool) {
 		p = append(p, asm.LoadMem(asm.R1, asm.R7, a, asm.Word), asm.LoadMem(asm.R2, asm.R7, b, asm.Word), asm.Sub.Reg32(asm.R1, asm.R2))
 		if positive {
-			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31), asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2)) // all bits, or none
+			// all bits, or none
+			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31), asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2))
 		}
 		p = append(p, asm.StoreMem(asm.RFP, to, asm.R1, asm.Word))
 	}

@@ -58,13 +58,13 @@ func (k HandlerKind) tracepoints() []string {
 
 // Sums of a CPU, each 64 bits, by slot.
 const (
-	slotLost  = iota // times that were left out, since the interrupt's number was beyond all that there were at the start
+	slotLost  = iota // times of interrupts whose numbers are too high
 	slotSoft         // softirqs by number
 	slotKind  = slotSoft + softirqs
 	slotLine  = slotKind + int(HandlerKinds)
 	softirqs  = 16       // NR_SOFTIRQS is 10
-	moreLines = 256      // interrupts that may come up later, beyond the highest number
-	mostLines = 16 << 10 // bounds what is asked of the kernel's memory: 128 kB a CPU
+	moreLines = 256      // interrupts that may appear later
+	mostLines = 16 << 10 // bounds the kernel's memory: 128 kB per CPU
 )
 
 // The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
@@ -73,8 +73,9 @@ const (
 	stateSoft              // when the softirq began; 0 none runs
 	stateStolen            // what interrupts took of it since
 	stateKind              // its number
-	stateMark              // up to when its time is told apart by device: its own clock, stolen time left out
-	stateDevice            // whose packets are worked on since then; 0 nobody's yet
+	// until when its time is divided by device, without the time of interrupts
+	stateMark
+	stateDevice // whose packets are worked on since then; 0 nobody's yet
 	stateSize
 )
 
@@ -95,7 +96,7 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 		h.Close()
 		return nil, Classify(r, err)
 	}
-	// Counting what programs take is another right (CAP_SYS_ADMIN); without it the cost is not known.
+	// Run times of programs require CAP_SYS_ADMIN; without it the cost is unknown.
 	if c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
 		h.counting = c
 	}
@@ -271,7 +272,8 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 		asm.LoadMapPtr(asm.R1, h.sums.FD()),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "end"),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // no other CPU has it, and no interrupt's handler its softirq's
+		// no other CPU has it, and no interrupt's handler its softirq's
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 		asm.Add.Reg(asm.R1, asm.R8),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
@@ -280,9 +282,11 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 
 // A HandlerTime is the CPU time of one kind of handler on a CPU.
 type HandlerTime struct {
-	CPU    int
-	What   HandlerWhat
-	Number int           // of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX ...), or a HandlerKind
+	CPU  int
+	What HandlerWhat
+	// of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX
+	// ...), or a HandlerKind
+	Number int
 	Time   time.Duration // since the Read before
 }
 

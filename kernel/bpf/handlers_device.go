@@ -13,7 +13,8 @@ import (
 const polledEach = 32 // devices that a CPU polls
 
 // deviceMembers are byte offsets: of dev in napi_struct and sk_buff, and of members of net_device.
-type deviceMembers struct{ polled, received, name, net, inum int16 } // napi_struct.dev, sk_buff.dev, and of net_device
+// napi_struct.dev, sk_buff.dev, and of net_device
+type deviceMembers struct{ polled, received, name, net, inum int16 }
 
 // A DeviceTime is the CPU time of a device's packets in softirq NET_RX on a CPU.
 type DeviceTime struct {
@@ -23,8 +24,9 @@ type DeviceTime struct {
 	Time   time.Duration // since the Each before
 }
 
-// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is, and a deviceSum what it had since the last look; who it is
-// stands there since its first packet after that. In the machine's byte order:
+// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is,
+// and a deviceSum what it had since the last look; who it is stands there since its first packet
+// after that. In the machine's byte order:
 //
 //	0        8     16        0      8      24    28   32
 //	| device | cpu |         | time | name | net | 0 |
@@ -68,7 +70,7 @@ type DeviceTimes struct {
 	times *ebpf.Map
 	progs []*ebpf.Program
 	links []*Link
-	keys  []deviceKey // room for a look
+	keys  []deviceKey // buffer of Each
 	sums  []deviceSum
 }
 
@@ -98,8 +100,9 @@ func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
 // during the call may be lost. The error is of reading the map.
 func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	var at ebpf.MapBatchCursor
-	// What is read is taken out: a device that ends leaves nothing, and one that gets another name is known by it from now on.
-	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // there is room for all that may be
+	// What is read is taken out: a device that ends leaves nothing, and one that gets another name
+	// is known by it from now on.
+	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // the buffers fit all entries
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("read times of devices: %w", err)
 	}
@@ -244,7 +247,8 @@ func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, sumAt),
 		asm.LoadMapPtr(asm.R1, times.FD()),
 		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(), // where it is full the time stays with the softirq, and with no device
+		// where it is full the time stays with the softirq, and with no device
+		asm.FnMapUpdateElem.Call(),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
 		asm.Return())
 }

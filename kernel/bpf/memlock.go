@@ -20,7 +20,8 @@ import (
 // before 5.11 charges maps and programs of a user against that limit; later kernels charge the
 // cgroup. errors.Is measure.ErrDenied.
 type MemoryLimit struct {
-	Limit uint64 // bytes that the user may lock, over all of its processes; ulimit -l shows it in KiB
+	// bytes that the user may lock, over all of its processes; ulimit -l shows it in KiB
+	Limit uint64
 	Wants uint64 // bytes that were about to be locked; 0: unknown
 }
 
@@ -68,7 +69,8 @@ func thisMemlock(r kernel.Root) memlock {
 	}
 }
 
-// The kernel gives the charge of a map back in a work queue, some milliseconds after its last descriptor was closed.
+// The kernel releases the charge of a map in a work queue, some milliseconds after its last
+// descriptor was closed.
 const (
 	lockedPause   = 5 * time.Millisecond
 	lockedRetries = 20

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// What is read of the thread that asks is what the kernel tells of it elsewhere, a piece is what its halves are, and where there
-// is nothing that is said.
+// What is read of the thread that asks is what the kernel tells of it elsewhere, a piece is what
+// its halves are, and where there is nothing that is said.
 func TestMemory(t *testing.T) {
 	m, err := NewMemory()
 	if errors.Is(err, measure.ErrDenied) {

@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// The kernel tells the same of an address and of the name that it gave, and nothing of what is not there.
+// An address and its name resolve to each other; unknown ones do not resolve.
 func TestNamer(t *testing.T) {
 	n, err := NewNamer()
 	if errors.Is(err, measure.ErrDenied) {

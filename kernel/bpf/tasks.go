@@ -137,14 +137,21 @@ func (t *Tasks) Each(f func(*Task)) error {
 
 // offsets are the byte offsets of the members of kernel structs that the program reads.
 type offsets struct {
-	pid, tgid, run, wait, count, state, exit, parent, cgroups, mm, thread, signal, proxy int16 // task_struct
+	// task_struct
+	pid, tgid, run, wait, count, state, exit, parent, cgroups, mm, thread, signal, proxy int16
 	stateSize                                                                            asm.Size
-	pids                                                                                 int16   // signal_struct: pids[PIDTYPE_TGID]
-	level, numbers                                                                       int16   // pid
-	upid, nr                                                                             int16   // size of upid, and nr in it
-	net, inode                                                                           int16   // nsproxy: net_ns; net: ns.inum
-	rss                                                                                  []int16 // mm_struct: the counters
-	plain                                                                                bool    // they are 8 bytes each, one behind the other
+	// signal_struct: pids[PIDTYPE_TGID]
+	pids int16
+	// pid
+	level, numbers int16
+	// size of upid, and nr in it
+	upid, nr int16
+	// nsproxy: net_ns; net: ns.inum
+	net, inode int16
+	// mm_struct: the counters
+	rss []int16
+	// they are 8 bytes each, one behind the other
+	plain bool
 }
 
 // taskOffsets finds the offsets in the kernel's types.
@@ -213,15 +220,17 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 	return off
 }
 
-// residents gives the offsets of the counters of pages in mm_struct: four of file, anon, swap, shmem, as struct percpu_counter (since 6.2) or as
-// atomic_long_t, which is plain; none when they are neither.
+// residents gives the offsets of the counters of pages in mm_struct: four of file, anon, swap,
+// shmem, as struct percpu_counter (since 6.2) or as atomic_long_t, which is plain; none when they
+// are neither.
 func (w *structWalk) residents() (all []int16, plain bool) {
 	var mm *btf.Struct
 	if w.spec.TypeByName("mm_struct", &mm) != nil {
 		return nil, false
 	}
 	at, typ, ok := memberOf(mm, "rss_stat")
-	if s, is := btf.UnderlyingType(typ).(*btf.Struct); ok && is { // struct mm_rss_stat { atomic_long_t count[] }
+	// struct mm_rss_stat { atomic_long_t count[] }
+	if s, is := btf.UnderlyingType(typ).(*btf.Struct); ok && is {
 		var in int
 		in, typ, ok = memberOf(s, "count")
 		at += in
@@ -257,7 +266,8 @@ func (w *structWalk) residents() (all []int16, plain bool) {
 	return all, plain
 }
 
-// memberOf gives the offset and type of a member, also where it stands in a struct or union without a name.
+// memberOf gives the offset and type of a member, also where it stands in a struct or union without
+// a name.
 func memberOf(t btf.Type, name string) (at int, typ btf.Type, ok bool) {
 	var members []btf.Member
 	switch s := btf.UnderlyingType(t).(type) {
@@ -282,7 +292,8 @@ func memberOf(t btf.Type, name string) (at int, typ btf.Type, ok bool) {
 	return 0, nil, false
 }
 
-// program writes a record for the task of each step. first: this is the first PID namespace, whose numbers stand in the task itself.
+// program writes a record for the task of each step. first: this is the first PID namespace, whose
+// numbers stand in the task itself.
 //
 //	r6 the context, r7 the task, r8 how far into pid.numbers this namespace's are
 func (o *offsets) program(first bool) asm.Instructions {
@@ -333,7 +344,9 @@ func (o *offsets) program(first bool) asm.Instructions {
 			asm.LoadMem(asm.R2, asm.R7, o.mm, asm.DWord),
 			asm.JEq.Imm(asm.R2, 0, "resident")) // a thread of the kernel, or one that has ended
 		base, at := asm.R2, o.rss
-		if o.plain { // before 6.2 verifiers don't walk into a typedef: they are read to the stack, below the record
+		// before 6.2 verifiers don't walk into a typedef: they are read to the stack, below the
+		// record
+		if o.plain {
 			const below = rec - 32
 			p = append(p,
 				asm.Mov.Reg(asm.R3, asm.R2), asm.Add.Imm(asm.R3, int32(o.rss[0])),
@@ -353,7 +366,8 @@ func (o *offsets) program(first bool) asm.Instructions {
 	}
 	return append(p,
 		asm.StoreMem(asm.RFP, rec+56, asm.R1, asm.DWord).WithSymbol("resident"),
-		asm.LoadMem(asm.R1, asm.R7, o.proxy, asm.DWord), // NULL in one that has ended: what is read by way of it is 0
+		// NULL in one that has ended: what is read by way of it is 0
+		asm.LoadMem(asm.R1, asm.R7, o.proxy, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R1, o.net, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R1, o.inode, asm.Word),
 		asm.StoreMem(asm.RFP, rec+64, asm.R1, asm.DWord),

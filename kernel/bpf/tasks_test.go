@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// openTasks gives the walk, or skips where there is none.
+// openTasks opens Tasks, or skips the test.
 func openTasks(tb testing.TB) *Tasks {
 	tb.Helper()
 	t, err := OpenTasks(kernel.Root{})
@@ -20,7 +20,8 @@ func openTasks(tb testing.TB) *Tasks {
 	return t
 }
 
-// The threads of this process are those that /proc lists, each once, with the numbers of their schedstat.
+// The threads of this process are those that /proc lists, each once, with the numbers of their
+// schedstat.
 func TestTasksOfThisProcess(t *testing.T) {
 	walk := openTasks(t)
 	dir, err := proc.OpenDir("/proc")

@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The names that are read without decoding are those that decoding gives, under the same IDs.
+// Names that are read without decoding equal the decoded ones, under the same IDs.
 func TestTypeNamesAgree(t *testing.T) {
 	if _, err := NewTypes(kernel.Root{}).Kernel(); err != nil {
 		t.Skip("needs: kernel feature BTF")
@@ -72,8 +72,8 @@ func TestTypeNamesOfAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A module's types begin behind the kernel's; here a module whose only type is a typedef of the kernel's int, with a
-	// string of its own and another with the kernel's.
+	// A module's types begin behind the kernel's; here a module whose only type is a typedef of the
+	// kernel's int, with a string of its own and another with the kernel's.
 	put := func(b []byte, words ...uint32) []byte {
 		for _, w := range words {
 			b = native.AppendUint32(b, w)

@@ -24,7 +24,8 @@ type Description struct {
 	Ticks        int          `json:"ticks_per_second"` // USER_HZ
 	Boot         measure.Time `json:"boot"`
 
-	Container     string   `json:"container"`      // "docker", "kubernetes", "gvisor" ...: a hint; "" none seen
+	// "docker", "kubernetes", "gvisor" ...: a hint; "" none seen
+	Container     string   `json:"container"`
 	UserNamespace bool     `json:"user_namespace"` // capabilities hold for part of the machine only
 	PIDNamespace  bool     `json:"pid_namespace"`  // other processes of the machine are not seen
 	Capabilities  []string `json:"capabilities"`   // effective; null: could not tell
@@ -140,7 +141,8 @@ func container(r kernel.Root) string {
 	}
 	for path := range strings.SplitSeq(proc.Line(r, "self/cgroup")+"\n"+proc.Line(r, "1/cgroup"), "\n") {
 		for _, hint := range [...][2]string{{"kubepods", "kubernetes"}, {"docker", "docker"}, {"libpod", "podman"}, {"containerd", "containerd"}, {"lxc", "lxc"}} {
-			// Only as the beginning of a group's name: docker.service is the engine, not a container.
+			// Only as the beginning of a group's name: docker.service is the engine, not a
+			// container.
 			if _, name, ok := strings.Cut(path, "/"+hint[0]); ok && !strings.HasPrefix(name, ".service") {
 				return hint[1]
 			}

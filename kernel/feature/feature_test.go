@@ -57,7 +57,7 @@ func TestHave(t *testing.T) {
 	}
 }
 
-// On whatever kernel this runs, each feature gives one of the four answers and says why.
+// On whatever kernel this runs, each feature has one of the four answers and a reason.
 func TestDescribeThisKernel(t *testing.T) {
 	d := Describe(kernel.Root{})
 	if d.Release == "" || d.OnlineCPUs < 1 || d.PossibleCPUs < d.OnlineCPUs || d.PageBytes < 4096 || len(d.Features) != int(featureCount) {
@@ -76,7 +76,7 @@ func TestDescribeThisKernel(t *testing.T) {
 	if err != nil || !bytes.Contains(b, []byte(`"features":[{"name":"pressure","answer":`)) {
 		t.Errorf("%s, %v", b, err)
 	}
-	// A tree with nothing in it is described too: everything is missing, nothing made up.
+	// A tree with nothing in it is described too: everything is missing.
 	d = Describe(captured(t, nil))
 	if d.Release != "" || d.OnlineCPUs != 0 || d.Capabilities != nil || d.PerfEventParanoid != nil || d.Container != "" || d.UserNamespace || d.PIDNamespace {
 		t.Errorf("nothing there: %+v", d)

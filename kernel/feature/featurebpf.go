@@ -100,7 +100,8 @@ func (f Feature) tryBPF(r kernel.Root) error {
 func (f Feature) tryScript(r kernel.Root) error {
 	switch f {
 	case LongKeys:
-		return tryMap(r, &ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1}) // beyond MAX_BPF_STACK
+		// beyond MAX_BPF_STACK
+		return tryMap(r, &ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1})
 	case CurrentTask:
 		return tryCode(r, ebpf.RawTracepoint, asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word))
 	case AtomicFetch:
@@ -141,8 +142,8 @@ func (f Feature) tryScript(r kernel.Root) error {
 	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
 }
 
-// What is attached to for a moment: a tracepoint and a function that every kernel has, and that fire seldom. A program there
-// does nothing.
+// What is attached to for a moment: a tracepoint and a function that every kernel has, and that
+// fire seldom. A program there does nothing.
 const (
 	quietTracepoint = "sched_process_exec"
 	quietFunction   = "vfs_fallocate"
@@ -203,8 +204,8 @@ func tryMap(r kernel.Root, spec *ebpf.MapSpec) error {
 	return m.Close()
 }
 
-// probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and asks
-// again after any other error.
+// probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and
+// asks again after any other error.
 func probe(r kernel.Root, have func() error) error { return bpf.Classify(r, bpf.Locking(r, have)) }
 
 // enableStats makes the kernel count the run time of BPF programs for a moment.

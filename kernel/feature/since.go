@@ -59,7 +59,8 @@ func Needs() []Need {
 	}
 }
 
-// since returns the version of Linux that brought a feature; 0: all kernels that culprit runs on may have it.
+// since returns the version of Linux that brought a feature; 0: all kernels that culprit runs on
+// may have it.
 func (f Feature) since() (major, minor int) {
 	for _, n := range Needs() {
 		if n.File == "" && n.Feature == f {
@@ -69,7 +70,8 @@ func (f Feature) since() (major, minor int) {
 	return 0, 0
 }
 
-// Since returns "Linux X.Y brought it" for a feature that the running kernel is too old for; "" otherwise.
+// Since returns "Linux X.Y brought it" for a feature that the running kernel is too old for; ""
+// otherwise.
 func (f Feature) Since(r kernel.Root) string {
 	if major, minor := f.since(); major > 0 && r.Before(major, minor) {
 		return fmt.Sprintf("Linux %d.%d brought it", major, minor)
@@ -77,7 +79,8 @@ func (f Feature) Since(r kernel.Root) string {
 	return ""
 }
 
-// FileSince returns "Linux X.Y brought it" for a file below /proc that the running kernel is too old for; "" otherwise.
+// FileSince returns "Linux X.Y brought it" for a file below /proc that the running kernel is too
+// old for; "" otherwise.
 func FileSince(r kernel.Root, file string) string {
 	for _, n := range Needs() {
 		if n.File == file && n.Word == "" && r.Before(n.Major, n.Minor) {
@@ -102,7 +105,8 @@ func (n Need) Have(r kernel.Root) error {
 	return err
 }
 
-// older returns err, or, where the running kernel is older than major.minor, an error that names that version.
+// older returns err, or, where the running kernel is older than major.minor, an error that names
+// that version.
 func older(r kernel.Root, major, minor int, err error) error {
 	if major > 0 && errors.Is(err, measure.ErrUnsupported) && r.Before(major, minor) {
 		return fmt.Errorf("this kernel is Linux %s, and %d.%d brought it: %w", proc.Line(r, "sys/kernel/osrelease"), major, minor, measure.ErrUnsupported)

@@ -11,7 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// A kernel that is older than a part reports the version that brought it; one that is not never does.
+// A kernel that is older than a part reports the version that brought it; one that is not never
+// does.
 func TestSince(t *testing.T) {
 	r := kernel.Root{}
 	for _, n := range Needs() {
@@ -33,7 +34,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Each part is there once, named as its feature, in the order of versions, with what is done without it.
+// Each part is there once, named as its feature, in the order of versions, with what is done
+// without it.
 func TestNeeds(t *testing.T) {
 	order := func(a, b Need) int { return 1000*(a.Major-b.Major) + a.Minor - b.Minor }
 	if !slices.IsSortedFunc(Needs(), order) {
@@ -51,7 +53,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// On a kernel that is said to be old, each part that is missing is reported with the version that brought it.
+// On a kernel that is said to be old, each part that is missing is reported with the version that
+// brought it.
 func TestOlder(t *testing.T) {
 	r := captured(t, map[string]string{"proc/sys/kernel/osrelease": "5.4.0-generic\n", "proc/pressure/cpu": "some avg10=0.00\n"})
 	for _, n := range Needs() {

@@ -28,7 +28,7 @@ func TestGetEach(t *testing.T) {
 			calls[i]++
 			if i%3 == 2 {
 				if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, unix.ENODEV) || payload != nil {
-					t.Errorf("%d of %d: no such link gives %v", i, n, err)
+					t.Errorf("%d of %d: no such link: %v", i, n, err)
 				}
 			} else if err != nil || typ != unix.RTM_NEWLINK || native.Uint32(payload[4:]) != 1 {
 				t.Errorf("%d of %d: message %d, %v", i, n, typ, err)
@@ -88,7 +88,8 @@ func TestGetEachOverrun(t *testing.T) {
 }
 
 func TestGetEachFromASlowKernel(t *testing.T) {
-	// Nothing is there when the send returns: each is asked for again, alone. One is refused, one is answered late.
+	// Nothing is there when the send returns: each is asked for again, alone. One is refused, one
+	// is answered late.
 	status := func(code int32) []byte { return append(native.AppendUint32(nil, uint32(code)), make([]byte, 16)...) }
 	c := fakeKernel(t, [][][]reply{
 		{},

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reply is a message of a made-up kernel; seq 0 stands for the request's own.
+// reply is a message of a fake kernel; seq 0 means the request's own.
 type reply struct {
 	typ, flags uint16
 	seq, port  uint32
 	payload    []byte
 }
 
-// fakeKernel gives a Conn whose other end answers each request with the next list of datagrams, each of some messages.
+// fakeKernel returns a Conn whose other end answers each request with the next list of datagrams,
+// each of some messages.
 func fakeKernel(t *testing.T, answers [][][]reply) *Conn {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

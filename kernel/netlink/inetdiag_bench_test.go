@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkInetDiag dumps loopback TCP connections with tcp_info in a namespace of their own: the part of a look at all
-// connections that no parser can make cheaper. A connection is there twice, once for each end.
+// BenchmarkInetDiag dumps loopback TCP connections with tcp_info in a namespace of their own: the
+// part of a look at all connections that no parser can make cheaper. A connection is there twice,
+// once for each end.
 func BenchmarkInetDiag(b *testing.B) {
 	for _, sockets := range []int{10, 1000, 19000} {
 		b.Run(fmt.Sprint(sockets), func(b *testing.B) {
@@ -85,7 +86,7 @@ func loopbackUp(ns Namespace) error {
 	return c.Do(&q, nil)
 }
 
-// connections makes n TCP connections within the namespace and gives all their ends.
+// connections makes n TCP connections within the namespace and returns both ends of each.
 func connections(ns Namespace, n int) (fds []int, err error) {
 	err = ns.In(func() error {
 		l, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -17,10 +17,11 @@ import (
 
 // What can go wrong with a netlink answer beside the kernel's own errors (Error).
 var (
-	// ErrInterrupted: the table changed while it was dumped (NLM_F_DUMP_INTR): entries may be missing or come twice.
+	// ErrInterrupted: the table changed while it was dumped (NLM_F_DUMP_INTR): entries may be
+	// missing or come twice.
 	ErrInterrupted = errors.New("table changed while it was dumped")
-	// ErrOverrun: messages were lost because the socket's buffer was full (ENOBUFS), or because one was longer than
-	// the receive buffer, which has been made longer for the next time.
+	// ErrOverrun: messages were lost because the socket's buffer was full (ENOBUFS), or because one
+	// was longer than the receive buffer, which has been made longer for the next time.
 	ErrOverrun = errors.New("netlink messages lost")
 
 	errLate      = fmt.Errorf("%w: %w", measure.ErrUnclear, os.ErrDeadlineExceeded)
@@ -29,12 +30,14 @@ var (
 
 // Options for Dial; the zero value is good for dumps of the own namespace.
 type Options struct {
-	// Strict asks the kernel to check requests strictly and to filter dumps by them (NETLINK_GET_STRICT_CHK, since 4.20;
-	// older kernels ignore filters and dump everything: Conn.Strict tells).
+	// Strict asks the kernel to check requests strictly and to filter dumps by them
+	// (NETLINK_GET_STRICT_CHK, since 4.20; older kernels ignore filters and dump everything; see
+	// Conn.Strict).
 	Strict bool
 	// Timeout bounds each Dump, Get, Do and Family; 0 means 5 seconds.
 	Timeout time.Duration
-	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's default (212,992).
+	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's
+	// default (212,992).
 	Receive int
 }
 
@@ -146,7 +149,7 @@ func Dial(protocol int, o Options) (*Conn, error) {
 	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
 }
 
-// Close closes the socket. A second Close does nothing.
+// Close closes the socket. A second Close does nothing. The error is that of close(2).
 func (c *Conn) Close() error {
 	if c == nil || c.fd < 0 {
 		return nil
@@ -171,8 +174,9 @@ func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
 // after the rest of the answer has been dropped. ErrInterrupted is returned after a complete dump
 // that the kernel calls inconsistent; f has got all messages. See DumpRetry.
 func (c *Conn) Dump(q *Request, f func(typ uint16, payload []byte) error) error {
-	// NLM_F_ACK: dumps are not acknowledged (netlink_dump_start gives -EINTR for that), but a handler that takes the
-	// request for a plain one answers with an acknowledgement in place of NLMSG_DONE, so that nobody waits for it.
+	// NLM_F_ACK: dumps are not acknowledged (netlink_dump_start returns -EINTR), but a handler that
+	// takes the request for a plain one answers with an acknowledgement in place of NLMSG_DONE, so
+	// that nobody waits for it.
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_DUMP|unix.NLM_F_ACK, 0, false, f)
 }
 
@@ -225,7 +229,8 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint1
 			offer = c.dumpOffer(datagrams)
 		}
 		b, err := c.receive(limit, offer)
-		if err != nil { // after ErrOverrun the answer's end may be what was lost: nobody waits for it
+		// after ErrOverrun the answer's end may be what was lost: nobody waits for it
+		if err != nil {
 			return c.wrap(q, err)
 		}
 		for len(b) > 0 {

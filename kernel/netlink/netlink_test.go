@@ -135,7 +135,8 @@ func TestNothingHangs(t *testing.T) {
 		t.Errorf("no event: %v", err)
 	}
 	var q Request
-	q.Begin(unix.NLMSG_NOOP, 0) // the kernel answers control messages only with an acknowledgement, which Get doesn't ask for
+	// the kernel answers control messages only with an acknowledgement, which Get doesn't ask for
+	q.Begin(unix.NLMSG_NOOP, 0)
 	if err := c.Get(&q, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a request without an answer: %v", err)
 	}

@@ -20,8 +20,10 @@ const netnsFolder = "/run/netns"
 
 // Namespace is a network namespace. The zero Namespace is the one of this process.
 type Namespace struct {
-	Name  string // "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
-	Inode uint64 // of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
+	// "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
+	Name string
+	// of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
+	Inode uint64
 	path  string // a file to enter it by; "": the tool's own
 }
 
@@ -252,7 +254,8 @@ func onThread(f func() (err error, dirty bool)) error {
 		defer func() { done <- err }()
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			err = onThread(f) // while this goroutine sits on the first thread, another must run on another
+			// while this goroutine sits on the first thread, another must run on another
+			err = onThread(f)
 			runtime.UnlockOSThread()
 			return
 		}
@@ -288,8 +291,8 @@ func OpenNet(r kernel.Root, ns Namespace, name string) (f *proc.File, err error)
 	return f, err
 }
 
-// TryEnter reports whether this process may enter network namespaces: nil, measure.ErrUnsupported or
-// measure.ErrDenied.
+// TryEnter reports whether this process may enter network namespaces: nil, measure.ErrUnsupported
+// or measure.ErrDenied.
 func TryEnter() error {
 	return onThread(func() (error, bool) {
 		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)

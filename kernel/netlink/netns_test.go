@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes a network namespace that lives as long as the test: a thread of this process sits in it, and dies with
-// it. No name is left behind, however the test ends.
+// namespace makes a network namespace that lives as long as the test: a thread of this process sits
+// in it, and dies with it. No name is left behind, however the test ends.
 func namespace(t testing.TB) Namespace {
 	t.Helper()
 	made, end := make(chan error), make(chan struct{})
@@ -29,7 +29,9 @@ func namespace(t testing.TB) Namespace {
 	sit = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == os.Getpid() {
-			go sit() // /proc/self is the first thread's: it must stay at home, and is taken here so that sit runs on another
+			// /proc/self is the first thread's: it must stay at home, and is taken here so that sit
+			// runs on another
+			go sit()
 			<-end
 			runtime.UnlockOSThread()
 			return
@@ -118,7 +120,8 @@ func TestInNamespace(t *testing.T) {
 	}
 }
 
-// Every thread must be back: a thread left inside would make whatever runs on it next measure the wrong namespace.
+// Every thread must be back: a thread left inside would make whatever runs on it next measure the
+// wrong namespace.
 func TestThreadsComeBack(t *testing.T) {
 	ns := namespace(t)
 	var wg sync.WaitGroup
@@ -181,7 +184,7 @@ func TestNetNamespaces(t *testing.T) {
 		}
 		seen[n.Inode] = true
 	}
-	// One who knows which processes to look at is told the same, also when one of them has moved.
+	// NamespacesOf returns the same, also when a process has moved.
 	of := func(first ...ProcessNet) bool {
 		some, err := NamespacesOf(kernel.Root{}, first, 0)
 		if err != nil && !errors.Is(err, measure.ErrDenied) {

@@ -31,7 +31,8 @@ func (q *Request) Begin(typ, flags uint16) {
 	native.PutUint16(q.buf[6:], flags)
 }
 
-// BeginGeneric starts a message to a generic netlink family (see Conn.Family) with its struct genlmsghdr.
+// BeginGeneric starts a message to a generic netlink family (see Conn.Family) with its struct
+// genlmsghdr.
 func (q *Request) BeginGeneric(family Family, command uint8, flags uint16) {
 	q.Begin(family.ID, flags)
 	h := q.Extend(4)

@@ -214,7 +214,7 @@ func TestListPIDsFindsSelf(t *testing.T) {
 	}
 }
 
-// The hot roads must not allocate: a collector calls them thousands of times a second.
+// The hot paths must not allocate: a collector calls them thousands of times a second.
 func TestFileDoesNotAllocate(t *testing.T) {
 	proc, err := OpenProcDir(kernel.Root{}, "")
 	if err != nil {

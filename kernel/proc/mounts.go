@@ -80,10 +80,13 @@ func Mounts(r kernel.Root) ([]Mount, error) {
 
 // Cgroup is a mounted hierarchy of control groups.
 type Cgroup struct {
-	Path        string   `json:"path"` // of its root group, moved below Root.Sys if it is below /sys
-	V2          bool     `json:"v2"`
-	Controllers []string `json:"controllers"` // v1: "cpu", "cpuacct" ...; v2: of cgroup.controllers; none: it only groups
-	Part        string   `json:"part"`        // mounted part: "/" is all of it, or of this cgroup namespace
+	// of its root group, moved below Root.Sys if it is below /sys
+	Path string `json:"path"`
+	V2   bool   `json:"v2"`
+	// v1: "cpu", "cpuacct" ...; v2: of cgroup.controllers; none: it only groups
+	Controllers []string `json:"controllers"`
+	// mounted part: "/" is all of it, or of this cgroup namespace
+	Part string `json:"part"`
 }
 
 // Cgroups lists the mounted hierarchies of control groups, v1 and v2, one for each mount. Many

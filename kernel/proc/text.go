@@ -163,7 +163,7 @@ func (c *Cursor) Clear() { c.err = nil }
 // Rest returns the rest of the text, with all lines.
 func (c *Cursor) Rest() []byte { return c.rest }
 
-// End reports whether the text is at its end.
+// End reports whether no text is left.
 func (c *Cursor) End() bool { return len(c.rest) == 0 }
 
 // More reports whether the line has another word.

@@ -183,7 +183,8 @@ func FuzzParseNumbers(f *testing.F) {
 		}
 		if d, err := ParseDecimal([]byte(s)); err == nil {
 			w, werr := strconv.ParseFloat(s, 64)
-			if werr != nil || math.Abs(w-d) > 1e-14*math.Abs(w)+1e-18 { // digits after the 18th of a fraction are dropped
+			// digits after the 18th of a fraction are dropped
+			if werr != nil || math.Abs(w-d) > 1e-14*math.Abs(w)+1e-18 {
 				t.Fatalf("%q: %v, want %v, %v", s, d, w, werr)
 			}
 		}

@@ -71,7 +71,7 @@ func tracefsErr(err error) error {
 	return fmt.Errorf("open tracefs: %w", err)
 }
 
-// Close closes the file system. A second Close does nothing.
+// Close closes the file system. A second Close does nothing. The error is that of close(2).
 func (t *Tracefs) Close() error {
 	if t == nil {
 		return nil
@@ -289,7 +289,7 @@ func parseFunctions(b []byte) []KernelFunction {
 	list := make([]KernelFunction, 0, bytes.Count(b, []byte{'\n'}))
 	for line := range strings.Lines(asString(b)) {
 		name, module, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
-		// A place without a symbol (a weak function that was not taken) has a made-up name.
+		// A place without a symbol (an overridden weak function) has an artificial name.
 		if name == "" || strings.HasPrefix(name, "__ftrace_invalid_address__") {
 			continue
 		}
