@@ -31,7 +31,8 @@ func TestTicksOfTheWallClock(t *testing.T) {
 		base := measure.Time(1e6 * measure.Second) // the times below are after it
 		wall, early := base+measure.Time(10400*ms), false
 		var got []string
-		p := &Ticks{step: (c.step * ms).AsDuration(), wall: base + measure.Time(11000*ms), now: func() measure.Time { return wall }}
+		p := &Ticks{step: (c.step * ms).AsDuration(), wall: base + measure.Time(11000*ms),
+			now: func() measure.Time { return wall }}
 		acts := strings.Fields(c.acts)
 		set := measure.Time(0)
 		ended := errors.New("ended")

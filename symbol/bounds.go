@@ -45,7 +45,8 @@ func (h *header) nameByBounds(addrs []uint64, into map[uint64]learned) {
 // bounds calls found for each address, which are sorted, in a function that .eh_frame describes,
 // with the start of the function. It reads by pages; a malformed file has fewer functions.
 func (h *header) bounds(addrs []uint64, found func(addr, from uint64)) {
-	if len(addrs) == 0 || !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
+	if len(addrs) == 0 || !h.wide || h.machine != uint16(elf.EM_X86_64) ||
+		runtime.GOARCH != "amd64" {
 		return
 	}
 	off, size, addr := h.frames()
@@ -83,7 +84,8 @@ func (h *header) eachFunction(found func(from, to uint64) bool) {
 func (h *header) frames() (off, size, addr uint64) {
 	for i := range h.secs {
 		s := &h.secs[i]
-		if h.nameOf(s) == ".eh_frame" && s.kind != uint32(elf.SHT_NOBITS) && s.flags&uint64(elf.SHF_COMPRESSED) == 0 {
+		if h.nameOf(s) == ".eh_frame" && s.kind != uint32(elf.SHT_NOBITS) &&
+			s.flags&uint64(elf.SHF_COMPRESSED) == 0 {
 			return s.off, s.size, s.addr
 		}
 	}
@@ -101,7 +103,8 @@ func (f *frameReader) ordered(header *frameHeader) iter.Seq[framePart] {
 }
 
 // inside finds the parts that contain the addresses. Both are sorted.
-func (f *frameReader) inside(parts iter.Seq[framePart], addrs []uint64, found func(addr, from uint64)) {
+func (f *frameReader) inside(parts iter.Seq[framePart], addrs []uint64,
+	found func(addr, from uint64)) {
 	var before framePart
 	begun := false
 	look := func(next uint64) { // the addresses of the part before, below next

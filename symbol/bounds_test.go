@@ -83,7 +83,8 @@ func TestStrippedFunctionsApart(t *testing.T) {
 					}
 				}
 				gap := s.Value + s.Size // padding, or the next function
-				if err := h.learn(nil, []uint64{gap}, into); err != nil || into[gap].name == into[s.Value].name {
+				if err := h.learn(nil, []uint64{gap}, into); err != nil ||
+					into[gap].name == into[s.Value].name {
 					t.Errorf("%x behind %s is in it: %v", gap, s.Name, err)
 				}
 			}
@@ -121,7 +122,8 @@ func TestOpenSymbolEndsAtFunction(t *testing.T) {
 func FuzzBounds(f *testing.F) {
 	b, addr := sectionOf("/lib/x86_64-linux-gnu/libc.so.6", ".eh_frame")
 	f.Add(b[:min(len(b), 4096)], addr, uint32(0x26000))
-	f.Add([]byte{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0}, uint64(0), uint32(1))
+	f.Add([]byte{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0}, uint64(0),
+		uint32(1))
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64, first uint32) {
 		w := newWindow(2)
 		w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)

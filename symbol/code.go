@@ -112,7 +112,8 @@ func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Code{Name: clean(path.Base(m.Path)), Path: m.Path, Wide: h.wide, file: f, head: h, obj: object{buildID: h.buildID(), loads: h.segments()}}
+	c := &Code{Name: clean(path.Base(m.Path)), Path: m.Path, Wide: h.wide, file: f, head: h,
+		obj: object{buildID: h.buildID(), loads: h.segments()}}
 	vaddr, ok := c.obj.vaddr(m.Offset)
 	if !ok {
 		return nil, errNotELF
@@ -124,7 +125,10 @@ func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
 
 // ownRegisters reports whether a file is a Go program that passes arguments in registers.
 func ownRegisters(f *os.File, h *header) bool {
-	if !slices.ContainsFunc(h.secs, func(s section) bool { return h.nameOf(&s) == ".gopclntab" || h.nameOf(&s) == ".data.rel.ro.gopclntab" }) {
+	if !slices.ContainsFunc(h.secs, func(s section) bool {
+		return h.nameOf(&s) == ".gopclntab" ||
+			h.nameOf(&s) == ".data.rel.ro.gopclntab"
+	}) {
 		return false
 	}
 	info, err := buildinfo.Read(f)
@@ -209,11 +213,13 @@ func readFunctions(h *header) ([]Function, error) {
 		}
 		for _, s := range o.syms {
 			name, _, _ := bytes.Cut(o.text[s.name:], []byte{0})
-			out = append(out, Function{Name: string(name), Start: s.addr, Size: s.size, rank: s.rank})
+			out = append(out, Function{Name: string(name), Start: s.addr, Size: s.size,
+				rank: s.rank})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Function) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.rank, b.rank), cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.rank, b.rank),
+			cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 	})
 	return out, nil
 }
@@ -237,7 +243,8 @@ func appendFunctions(out []Function, h *header, table, text []byte) []Function {
 			info, other, shndx = table[12], table[13], le.Uint16(table[14:])
 		}
 		typ := elf.SymType(info & 15)
-		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || shndx == uint16(elf.SHN_UNDEF) || f.Start == 0 || f.Start+f.Size < f.Start || uint64(name) >= uint64(len(text)) {
+		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || shndx == uint16(elf.SHN_UNDEF) ||
+			f.Start == 0 || f.Start+f.Size < f.Start || uint64(name) >= uint64(len(text)) {
 			continue
 		}
 		b, _, _ := bytes.Cut(text[name:], []byte{0})
@@ -270,7 +277,8 @@ func (c *Code) Offset(addr uint64) (offset uint64, ok bool) {
 // it by the file.
 func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 	for _, s := range c.obj.loads {
-		if end := (s.offset + s.filesz + 4095) &^ 4095; addr >= s.vaddr && addr-s.vaddr < s.memsz && addr-s.vaddr+s.offset+2 <= end {
+		if end := (s.offset + s.filesz + 4095) &^ 4095; addr >= s.vaddr && addr-s.vaddr < s.memsz &&
+			addr-s.vaddr+s.offset+2 <= end {
 			return addr - s.vaddr + s.offset, true
 		}
 	}
@@ -280,7 +288,8 @@ func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 // Executable reports whether an address is loaded as executable.
 func (c *Code) Executable(addr uint64) bool {
 	for _, p := range c.head.progs {
-		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr && addr-p.vaddr < p.filesz {
+		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr &&
+			addr-p.vaddr < p.filesz {
 			return true
 		}
 	}

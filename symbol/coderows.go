@@ -50,10 +50,13 @@ const (
 // readCode returns the states of a piece of code that is loaded at an address. Starts are where its
 // functions begin, as far as symbols tell, and labels other places that have a symbol; whole:
 // symbols tell all functions. entry is the address where the program begins.
-func readCode(text []byte, base uint64, starts, labels []uint32, whole bool, entry uint64) *codeReader {
+func readCode(text []byte, base uint64, starts, labels []uint32, whole bool,
+	entry uint64) *codeReader {
 	words := (len(text) + 63) / 64
-	r := &codeReader{text: text, base: base, at: make([]uint16, len(text)), states: make([]stackState, 1, 64), number: map[stackState]uint16{},
-		starts: make(bits, words), fixed: make(bits, words), indirect: make(bits, words), whole: whole}
+	r := &codeReader{text: text, base: base, at: make([]uint16, len(text)),
+		states: make([]stackState, 1, 64), number: map[stackState]uint16{},
+		starts: make(bits, words), fixed: make(bits, words), indirect: make(bits, words),
+		whole: whole}
 	r.numberOf(stackState{bp: bpLost})
 	for _, s := range starts {
 		if int(s) < len(text) {
@@ -99,7 +102,8 @@ func (r *codeReader) sweep() {
 			continue
 		}
 		target := int64(at) + int64(int32(binary.LittleEndian.Uint32(code[n-4:])))
-		if target >= 0 && target < int64(len(r.text)) && ((r.base+uint64(target))%16 == 0 || beginsFunction(r.text[target:])) {
+		if target >= 0 && target < int64(len(r.text)) &&
+			((r.base+uint64(target))%16 == 0 || beginsFunction(r.text[target:])) {
 			r.fixed.add(uint32(target))
 		}
 	}
@@ -197,7 +201,8 @@ func (r *codeReader) instruction(at uint32) {
 	case flowNext:
 		r.mention(code[:n], next)
 	}
-	if (f.kind <= flowBranch || f.kind == flowCall) && next < int64(len(r.text)) && !r.fixed.has(uint32(next)) {
+	if (f.kind <= flowBranch || f.kind == flowCall) && next < int64(len(r.text)) &&
+		!r.fixed.has(uint32(next)) {
 		if f.kind == flowCall && !r.whole {
 			s = r.afterCall(int(next), s)
 		}
@@ -239,7 +244,8 @@ func (r *codeReader) mention(code []byte, next int64) {
 	switch {
 	case o.op == 0x8d && o.modRM&0xc7 == 5:
 		at = next + o.immediate(code, 4)
-	case o.op >= 0xb8 && o.op < 0xc0 && !o.wide() && len(code) >= 5, o.op == 0xc7 && o.register() && len(code) >= 6:
+	case o.op >= 0xb8 && o.op < 0xc0 && !o.wide() && len(code) >= 5, o.op == 0xc7 && o.register() &&
+		len(code) >= 6:
 		at = o.immediate(code, 4) - int64(r.base)
 	}
 	if at >= 0 && at < int64(len(r.text)) && r.at[at] == stateNone {
@@ -250,13 +256,15 @@ func (r *codeReader) mention(code []byte, next int64) {
 // beginsFunction reports whether code begins as only functions do.
 func beginsFunction(code []byte) bool {
 	code, _ = bytes.CutPrefix(code, []byte{0xf3, 0x0f, 0x1e, 0xfa}) // endbr64
-	return bytes.HasPrefix(code, []byte{0x55, 0x48, 0x89, 0xe5}) || bytes.HasPrefix(code, []byte{0x55, 0x48, 0x8b, 0xec})
+	return bytes.HasPrefix(code, []byte{0x55, 0x48, 0x89, 0xe5}) ||
+		bytes.HasPrefix(code, []byte{0x55, 0x48, 0x8b, 0xec})
 }
 
 // savesRegisters reports whether code begins with an instruction that is rare except at the start
 // of a function: endbr64, a push of a callee-saved register, or the allocation of a frame.
 func savesRegisters(code []byte) bool {
-	for _, head := range [...]string{"\xf3\x0f\x1e\xfa", "\x55", "\x53", "\x41\x54", "\x41\x55", "\x41\x56", "\x41\x57", "\x48\x83\xec", "\x48\x81\xec"} {
+	for _, head := range [...]string{"\xf3\x0f\x1e\xfa", "\x55", "\x53", "\x41\x54", "\x41\x55",
+		"\x41\x56", "\x41\x57", "\x48\x83\xec", "\x48\x81\xec"} {
 		if bytes.HasPrefix(code, []byte(head)) {
 			return true
 		}
@@ -311,7 +319,8 @@ func (r *codeReader) fillHoles(sure bool) {
 }
 
 // holeState returns the state of the first instruction of a hole; !ok: unknown.
-func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state uint16) (s stackState, ok bool) {
+func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state uint16) (s stackState,
+	ok bool) {
 	aligned := (r.base+uint64(at))%16 == 0
 	switch {
 	case beginsFunction(r.text[at:]) || aligned && savesRegisters(r.text[at:]):

@@ -43,7 +43,8 @@ type gapRows struct {
 // withGaps passes the rows of a file's unwind table, which read yields in order, to row, and in
 // between rows for code that the table does not describe. It returns the spans of that code. An
 // error of the table ends the table, and what follows is a gap; an error of row is returned.
-func (h *header) withGaps(row func(uint32, UnwindRule) error, read func(func(uint32, UnwindRule) error) error) ([]span, error) {
+func (h *header) withGaps(row func(uint32, UnwindRule) error,
+	read func(func(uint32, UnwindRule) error) error) ([]span, error) {
 	g := &gapRows{h: h, code: h.executed(), left: mostGapCode}
 	var failed error // of row
 	g.row = func(pc uint32, rule UnwindRule) error {
@@ -84,7 +85,8 @@ func (h *header) executed() []span {
 	var out []span
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind == uint32(elf.SHT_PROGBITS) && s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.addr != 0 {
+		if s.kind == uint32(elf.SHT_PROGBITS) && s.flags&uint64(elf.SHF_EXECINSTR) != 0 &&
+			s.addr != 0 {
 			out = append(out, span{s.addr, s.addr + s.size})
 		}
 	}
@@ -148,7 +150,8 @@ func (g *gapRows) piece(s span) error {
 		return out
 	}
 	last := UnwindRule{}
-	err = readCode(text, s.from, local(g.starts), local(g.labels), g.h.full(), g.h.entry).rows(func(at uint32, rule UnwindRule) error {
+	err = readCode(text, s.from, local(g.starts), local(g.labels), g.h.full(),
+		g.h.entry).rows(func(at uint32, rule UnwindRule) error {
 		last = rule
 		return g.row(uint32(s.from)+at, rule)
 	})
@@ -168,7 +171,8 @@ func within(all []uint32, from, to uint64) []uint32 {
 // memory reads the bytes that are loaded at a span.
 func (h *header) memory(s span) ([]byte, error) {
 	for _, p := range h.segments() {
-		if s.from >= p.vaddr && s.from-p.vaddr < p.filesz && s.to-s.from <= p.filesz-(s.from-p.vaddr) {
+		if s.from >= p.vaddr && s.from-p.vaddr < p.filesz &&
+			s.to-s.from <= p.filesz-(s.from-p.vaddr) {
 			return h.read(p.offset+(s.from-p.vaddr), s.to-s.from)
 		}
 	}
@@ -204,14 +208,18 @@ func (g *gapRows) readStarts() {
 	if h.full() {
 		kind = uint32(elf.SHT_SYMTAB)
 	}
-	i := slices.IndexFunc(h.secs, func(s section) bool { return s.kind == kind && s.size > 0 && int(s.link) < len(h.secs) })
+	i := slices.IndexFunc(h.secs, func(s section) bool {
+		return s.kind == kind && s.size > 0 &&
+			int(s.link) < len(h.secs)
+	})
 	if i < 0 || !h.wide {
 		return
 	}
 	table, text := &h.secs[i], &h.secs[h.secs[i].link]
 	const each = 24
 	buf := make([]byte, 1024*each)
-	for off := uint64(0); off < table.size && off < maxTable && len(g.starts)+len(g.labels) < mostCodeStarts; off += uint64(len(buf)) {
+	for off := uint64(0); off < table.size && off < maxTable &&
+		len(g.starts)+len(g.labels) < mostCodeStarts; off += uint64(len(buf)) {
 		b := buf[:min(uint64(len(buf)), table.size-off)]
 		n, err := h.r.ReadAt(b, int64(table.off+off))
 		if n == 0 || err != nil && err != io.EOF {

@@ -241,7 +241,8 @@ func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64)
 		first := len(t.forms)
 		for {
 			attr, form := s.uleb(), s.uleb()
-			one := debugForm{attr: uint16(min(attr, math.MaxUint16)), form: uint16(min(form, math.MaxUint16))}
+			one := debugForm{attr: uint16(min(attr, math.MaxUint16)),
+				form: uint16(min(form, math.MaxUint16))}
 			if form == formImplicit {
 				one.implicit = s.sleb()
 			}
@@ -341,7 +342,8 @@ func (s *debugStream) skipForm(u *debugUnit, form uint16) {
 		case formString:
 			s.skipText()
 		// loclistx
-		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx, formGNUAddr, formGNUStr:
+		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx,
+			formGNUAddr, formGNUStr:
 			s.uleb()
 		case formIndirect:
 			form = uint16(min(s.uleb(), math.MaxUint16))

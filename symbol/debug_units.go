@@ -38,7 +38,9 @@ const mostPacked = 256 << 20
 var errMuchDebug = errors.New("more debug information than is looked at")
 
 func newDebugFile() *debugFile {
-	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4), lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4), ranges: newWindow(4), lists: newWindow(4)}
+	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4),
+		lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4),
+		ranges: newWindow(4), lists: newWindow(4)}
 	d.entries.w = d.info
 	return d
 }
@@ -49,7 +51,8 @@ func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text, ".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
+	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text,
+		".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
 		".debug_addr": d.addrs, ".debug_ranges": d.ranges, ".debug_rnglists": d.lists}
 	for _, w := range of {
 		w.over(r, 0, 0, nil)
@@ -120,7 +123,8 @@ func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 
 // shapesOf returns the abbreviations of a unit.
 func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
-	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide || d.shaped.address != u.address {
+	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide ||
+		d.shaped.address != u.address {
 		d.other.w = d.abbrev
 		d.shapes.read(&d.other, u.abbrev, u, 0)
 		d.shaped = *u
@@ -238,7 +242,8 @@ func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
 		return debugText{w: d.lineText, at: d.value(u, f)}
 	case formStrx, formStrx1, 0x26, formStrx3, formStrx4, formGNUStr:
 		n := d.value(u, f)
-		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok && n < d.textOffsets.size {
+		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok &&
+			n < d.textOffsets.size {
 			return debugText{w: d.text, at: at}
 		}
 		return debugText{}

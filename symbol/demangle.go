@@ -11,11 +11,13 @@ import (
 // differs between machines.
 func Readable(name string) string {
 	name = unversioned(name)
-	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") && !strings.HasPrefix(name, "__Z") {
+	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") &&
+		!strings.HasPrefix(name, "__Z") {
 		return clean(name)
 	}
 	const longest = 12 // as a power of two: names of templates can grow without bounds
-	return clean(demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.MaxLength(longest)))
+	return clean(demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams,
+		demangle.MaxLength(longest)))
 }
 
 // unversioned removes the version that a linker appended to a name: an @ or two, a word in

@@ -142,19 +142,23 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		return nil, err
 	}
-	if string(e[:4]) != elf.ELFMAG || e[5] != byte(elf.ELFDATA2LSB) || e[4] != byte(elf.ELFCLASS64) && e[4] != byte(elf.ELFCLASS32) {
+	if string(e[:4]) != elf.ELFMAG || e[5] != byte(elf.ELFDATA2LSB) ||
+		e[4] != byte(elf.ELFCLASS64) && e[4] != byte(elf.ELFCLASS32) {
 		return nil, errNotELF
 	}
 	le := binary.LittleEndian
-	h := &header{r: r, size: uint64(max(size, 0)), machine: le.Uint16(e[18:]), wide: e[4] == byte(elf.ELFCLASS64)}
+	h := &header{r: r, size: uint64(max(size, 0)), machine: le.Uint16(e[18:]),
+		wide: e[4] == byte(elf.ELFCLASS64)}
 	var phoff, shoff uint64
 	var sizes []byte
 	if h.wide {
-		h.entry, phoff, shoff, sizes = le.Uint64(e[24:]), le.Uint64(e[32:]), le.Uint64(e[40:]), e[54:]
+		h.entry, phoff, shoff, sizes = le.Uint64(e[24:]), le.Uint64(e[32:]), le.Uint64(e[40:]),
+			e[54:]
 	} else {
 		phoff, shoff, sizes = uint64(le.Uint32(e[28:])), uint64(le.Uint32(e[32:])), e[42:]
 	}
-	phsize, phnum, shsize, shnum, names := le.Uint16(sizes), le.Uint16(sizes[2:]), le.Uint16(sizes[4:]), le.Uint16(sizes[6:]), le.Uint16(sizes[8:])
+	phsize, phnum, shsize, shnum, names := le.Uint16(sizes), le.Uint16(sizes[2:]),
+		le.Uint16(sizes[4:]), le.Uint16(sizes[6:]), le.Uint16(sizes[8:])
 	if phnum > maxHeaders || shnum > maxHeaders {
 		return nil, ErrTooLong
 	}
@@ -172,9 +176,12 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		for ; len(b) >= int(phsize); b = b[phsize:] {
 			if h.wide {
-				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:])})
+				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]),
+					le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:])})
 			} else {
-				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[24:]), uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), uint64(le.Uint32(b[16:])), uint64(le.Uint32(b[20:]))})
+				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[24:]),
+					uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), uint64(le.Uint32(b[16:])),
+					uint64(le.Uint32(b[20:]))})
 			}
 		}
 	}
@@ -186,10 +193,13 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		for ; len(b) >= int(shsize); b = b[shsize:] {
 			if h.wide {
-				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[40:]), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint64(b[56:])})
+				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[40:]),
+					le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]),
+					le.Uint64(b[56:])})
 			} else {
 				u := func(i int) uint64 { return uint64(le.Uint32(b[i:])) }
-				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[24:]), u(8), u(12), u(16), u(20), u(36)})
+				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[24:]),
+					u(8), u(12), u(16), u(20), u(36)})
 			}
 		}
 		if int(names) < len(h.secs) {
@@ -241,7 +251,8 @@ func (h *header) buildID() string {
 func noteID(b []byte) string {
 	const gnuBuildID = 3
 	for len(b) >= 12 {
-		name, desc := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+		name, desc := uint64(binary.LittleEndian.Uint32(b)),
+			uint64(binary.LittleEndian.Uint32(b[4:]))
 		kind := binary.LittleEndian.Uint32(b[8:])
 		b = b[12:]
 		step := (name+3)&^3 + (desc+3)&^3
@@ -289,7 +300,8 @@ func (o *object) readSymbols(h *header) error {
 	}
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != kind || s.size == 0 || int(s.link) >= len(h.secs) || s.kind == uint32(elf.SHT_NOBITS) {
+		if s.kind != kind || s.size == 0 || int(s.link) >= len(h.secs) ||
+			s.kind == uint32(elf.SHT_NOBITS) {
 			continue
 		}
 		text, err := h.read(h.secs[s.link].off, h.secs[s.link].size)
@@ -335,7 +347,8 @@ func (o *object) addSymbols(h *header, table []byte) {
 			e.addr, e.size = uint64(le.Uint32(table[4:])), uint64(le.Uint32(table[8:]))
 			info, other, shndx = table[12], table[13], le.Uint16(table[14:])
 		}
-		if shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) || e.addr == 0 || uint64(e.name) >= uint64(len(o.text)) || o.text[e.name] == 0 {
+		if shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) || e.addr == 0 ||
+			uint64(e.name) >= uint64(len(o.text)) || o.text[e.name] == 0 {
 			continue
 		}
 		typ := elf.SymType(info & 15)
@@ -343,7 +356,8 @@ func (o *object) addSymbols(h *header, table []byte) {
 		case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_OBJECT:
 		// assembler's labels; not those that only mark where code and data begin
 		case elf.STT_NOTYPE:
-			if o.text[e.name] == '$' || int(shndx) >= len(h.secs) || h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
+			if o.text[e.name] == '$' || int(shndx) >= len(h.secs) ||
+				h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
 				continue
 			}
 		default:
@@ -370,7 +384,8 @@ func symbolRank(typ elf.SymType, bind elf.SymBind, _ elf.SymVis, name []byte) ui
 		r += 8
 	}
 	under := 0
-	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' || name[under] == '$') {
+	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' ||
+		name[under] == '$') {
 		under++
 	}
 	return r + 7 - uint8(under)
@@ -412,7 +427,8 @@ func (o *object) readGo(h *header) (err error) {
 		if f.Sym == nil || f.Name == "" || f.End <= f.Entry || strings.IndexByte(f.Name, 0) >= 0 {
 			continue
 		}
-		o.syms = append(o.syms, entry{addr: f.Entry, size: f.End - f.Entry, name: uint32(len(o.text)), rank: 64})
+		o.syms = append(o.syms, entry{addr: f.Entry, size: f.End - f.Entry,
+			name: uint32(len(o.text)), rank: 64})
 		o.text = append(append(o.text, f.Name...), 0)
 	}
 	return nil
@@ -425,7 +441,8 @@ func (o *object) order() {
 	})
 	kept := o.syms[:0]
 	for _, s := range o.syms {
-		if n := len(kept); n > 0 && kept[n-1].addr == s.addr && (kept[n-1].size <= s.size || s.size == 0) {
+		if n := len(kept); n > 0 && kept[n-1].addr == s.addr &&
+			(kept[n-1].size <= s.size || s.size == 0) {
 			if s.size == 0 {
 				s.size = kept[n-1].size
 			}

@@ -26,7 +26,8 @@ func openBelow(dir, name string) (*os.File, fileKey, error) {
 		return nil, fileKey{}, err
 	}
 	defer unix.Close(root)
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(root, name, &how)
 	// before 5.6, or hidden by a container's filter
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
@@ -51,7 +52,8 @@ func reopen(fd int) (*os.File, fileKey, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fileKey{}, fs.ErrInvalid
 	}
-	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), owner: st.Uid}
+	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(),
+		owner: st.Uid}
 	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
 	return f, key, err
 }

@@ -36,12 +36,14 @@ func (ps *Processes) Follow(events []bpf.MapEvent) (changed, ended []int) {
 			p := ps.followed(e.PID)
 			p.watched = true
 			p.retire()
-			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0, jitMap{}, frameCheck{}
+			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0,
+				jitMap{}, frameCheck{}
 			ps.renew(p)
 		case bpf.Mapped:
 			p, m := ps.followed(e.PID), mappingOf(e)
 			p.watched = true
-			if i := find(p.maps, m.Start); m.Inode == 0 && i >= 0 && p.maps[i].Inode == 0 && m.End <= p.maps[i].End {
+			if i := find(p.maps, m.Start); m.Inode == 0 && i >= 0 && p.maps[i].Inode == 0 &&
+				m.End <= p.maps[i].End {
 				continue // a compiler that may write where it executes in turns
 			}
 			p.insert(m)
@@ -91,7 +93,8 @@ func (ps *Processes) renew(p *process) {
 // fork returns a process with the mappings of p.
 func (p *process) fork(ps *Processes, pid int) *process {
 	child := *p
-	child.pid, child.inside, child.jit, child.frames, child.checked = pid, 0, jitMap{}, frameCheck{}, time.Now()
+	child.pid, child.inside, child.jit, child.frames, child.checked = pid, 0, jitMap{},
+		frameCheck{}, time.Now()
 	child.start, _, _ = ps.stat(pid)
 	child.keys = make(map[int]fileKey, len(p.keys))
 	for i, key := range p.keys {
@@ -130,7 +133,8 @@ func (p *process) lookup(addr uint64) (*process, int) {
 
 // mappingOf returns the mapping of an event.
 func mappingOf(e *bpf.MapEvent) Mapping {
-	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true, Inode: e.Inode, Path: e.Path}
+	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true,
+		Inode: e.Inode, Path: e.Path}
 	switch {
 	case m.Inode != 0:
 		m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")
@@ -186,7 +190,8 @@ func containsAll(maps, old []Mapping) bool {
 			continue
 		}
 		i := find(maps, o.Start)
-		if i < 0 || o.End > maps[i].End || maps[i].Inode != o.Inode || maps[i].Path != o.Path || maps[i].Offset+o.Start-maps[i].Start != o.Offset {
+		if i < 0 || o.End > maps[i].End || maps[i].Inode != o.Inode || maps[i].Path != o.Path ||
+			maps[i].Offset+o.Start-maps[i].Start != o.Offset {
 			return false
 		}
 	}

@@ -58,7 +58,8 @@ func (m *Mapping) generated() bool {
 	if !m.Exec || strings.HasPrefix(m.Path, "[") {
 		return false
 	}
-	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/")
+	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") ||
+		strings.HasPrefix(m.Path, "/dev/")
 }
 
 // framed reports whether a walk finds the caller of generated code at pc: its function has set its
@@ -71,7 +72,8 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	framed, known := c.framed[addr]
 	if !known && c.read < framesCode {
 		from, known := max(m.Start, addr-min(addr, backFrameCode)), false
-		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr && addr-f.from < mostFrameCode {
+		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr &&
+			addr-f.from < mostFrameCode {
 			from, known = f.from, true
 		}
 		text := ps.memoryOf(p, from, min(m.End, addr+16))
@@ -85,7 +87,8 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 // returnsAt reports whether code continues at an offset with add $N,%rsp; ret. A walk finds the
 // caller there.
 func returnsAt(code []byte, at uint64) bool {
-	return at+5 <= uint64(len(code)) && string(code[at:at+3]) == "\x48\x83\xc4" && code[at+3] < 0x80 && code[at+4] == 0xc3
+	return at+5 <= uint64(len(code)) && string(code[at:at+3]) == "\x48\x83\xc4" &&
+		code[at+3] < 0x80 && code[at+4] == 0xc3
 }
 
 // memoryOf reads the memory of a process; nil: it can't be read.
@@ -108,7 +111,8 @@ func hasFrame(code []byte, at uint64, known bool) bool {
 		return false
 	}
 	if !known {
-		start := max(bytes.LastIndex(code[:at+1], []byte("\x55\x48\x89\xe5")), bytes.LastIndex(code[:at+1], []byte("\x55\x48\x8b\xec")))
+		start := max(bytes.LastIndex(code[:at+1], []byte("\x55\x48\x89\xe5")),
+			bytes.LastIndex(code[:at+1], []byte("\x55\x48\x8b\xec")))
 		if start < 0 {
 			return false
 		}

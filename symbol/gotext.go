@@ -43,7 +43,9 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	piece := make([]byte, pieceOfData+begin)
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 || s.flags&uint64(elf.SHF_ALLOC|elf.SHF_WRITE) != uint64(elf.SHF_ALLOC|elf.SHF_WRITE) || s.size > mostData {
+		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 ||
+			s.flags&uint64(elf.SHF_ALLOC|elf.SHF_WRITE) != uint64(elf.SHF_ALLOC|elf.SHF_WRITE) ||
+			s.size > mostData {
 			continue
 		}
 		for from := uint64(0); from < s.size; from += pieceOfData {
@@ -55,7 +57,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 				if le.Uint64(b[at:]) != table.addr {
 					continue
 				}
-				if start := le.Uint64(b[at+begin:]); inside(start) && le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
+				if start := le.Uint64(b[at+begin:]); inside(start) &&
+					le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
 					return start, true
 				}
 			}

@@ -142,7 +142,8 @@ func (in *inlineSearch) read(u *debugUnit) {
 		}
 		within := inlineLevel{from: len(in.numbers)}
 		if len(in.levels) > 0 {
-			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs, in.levels[len(in.levels)-1].calls
+			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs,
+				in.levels[len(in.levels)-1].calls
 		}
 		e.sibling = 0
 		enter := false
@@ -338,7 +339,9 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		}
 		r, done, err := ps.debugLater(d, l, o)
 		if errors.Is(err, errMuchDebug) {
-			notes = append(notes, fmt.Sprintf("inlined functions of %s are missing: it has more than %d MB of compressed debug information", clean(l.mapping.Path), mostPacked>>20))
+			notes = append(notes,
+				fmt.Sprintf("inlined functions of %s are missing: it has more than %d MB of "+
+					"compressed debug information", clean(l.mapping.Path), mostPacked>>20))
 		}
 		if r {
 			addrs := make([]uint64, len(which))
@@ -365,7 +368,8 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		if len(late) > most {
 			which += fmt.Sprintf(" and %d more files", len(late)-most)
 		}
-		notes = append(notes, fmt.Sprintf("inlined functions of %s are incomplete: reading debug information took %v of CPU", which, inlineTime))
+		notes = append(notes, fmt.Sprintf("inlined functions of %s are incomplete: reading debug "+
+			"information took %v of CPU", which, inlineTime))
 	}
 	slices.Sort(notes)
 	return names, notes
@@ -382,7 +386,8 @@ func threadTime() time.Duration {
 
 // debugLater moves d to the debug information of a file, or of its debug file; false: there is
 // none. done closes what was opened.
-func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(), failed error) {
+func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(),
+	failed error) {
 	var opened []io.Closer
 	done = func() {
 		for _, c := range opened {

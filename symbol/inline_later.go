@@ -64,7 +64,8 @@ func (ps *Processes) LearnInlined(over func() bool) bool {
 		return true // it has another one now
 	}
 	d := newDebugFile()
-	there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.process, mapping: w.mapping}, o)
+	there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.process,
+		mapping: w.mapping}, o)
 	defer done()
 	var names [][]string
 	if there && err == nil {
@@ -92,7 +93,8 @@ func (ps *Processes) mostWishes() (of *object, most *inlineWish, addrs []uint64)
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for o, w := range ps.wished {
-		if most == nil || float64(len(w.addrs))*float64(most.file.size) > float64(len(most.addrs))*float64(w.file.size) {
+		if most == nil || float64(len(w.addrs))*float64(most.file.size) > float64(len(
+			most.addrs))*float64(w.file.size) {
 			of, most = o, w
 		}
 	}
@@ -168,7 +170,8 @@ func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
 		if err != nil {
 			continue
 		}
-		there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.p, mapping: w.p.maps[w.i]}, o)
+		there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.p,
+			mapping: w.p.maps[w.i]}, o)
 		switch {
 		case err == nil && !there:
 			o.noInlined = true

@@ -19,7 +19,8 @@ func instructions(text []byte) (starts []uint64, err error) {
 			n = 0
 		}
 		if n == 0 || n > len(text)-at {
-			return starts, fmt.Errorf("no instruction is known that begins as at +0x%x: %w", at, measure.ErrUnsupported)
+			return starts, fmt.Errorf("no instruction is known that begins as at +0x%x: %w", at,
+				measure.ErrUnsupported)
 		}
 		starts = append(starts, uint64(at))
 		at += n
@@ -162,7 +163,8 @@ prefixes:
 	}
 	for _, part := range []struct {
 		bit, size int
-	}{{imm8, 1}, {imm16, 2}, {imm32, 4}, {immZ, operand(short && !wide, false)}, {immV, operand(short && !wide, wide)}, {address, 8 - 4*bit(small)}} {
+	}{{imm8, 1}, {imm16, 2}, {imm32, 4}, {immZ, operand(short && !wide, false)},
+		{immV, operand(short && !wide, wide)}, {address, 8 - 4*bit(small)}} {
 		if what&part.bit != 0 {
 			at += part.size
 		}
@@ -241,9 +243,11 @@ func oneByte(op byte) int {
 		return address
 	}
 	switch op {
-	case 0x60, 0x61, 0x62, 0x64, 0x65, 0x66, 0x67, 0x82, 0x9a, 0xc4, 0xc5, 0xce, 0xd4, 0xd5, 0xd6, 0xea, 0xf0, 0xf2, 0xf3:
+	case 0x60, 0x61, 0x62, 0x64, 0x65, 0x66, 0x67, 0x82, 0x9a, 0xc4, 0xc5, 0xce, 0xd4, 0xd5, 0xd6,
+		0xea, 0xf0, 0xf2, 0xf3:
 		return bad
-	case 0x63, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x8b, 0x8c, 0x8d, 0x8e, 0x8f, 0xd0, 0xd1, 0xd2, 0xd3, 0xfe, 0xff:
+	case 0x63, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x8b, 0x8c, 0x8d, 0x8e, 0x8f, 0xd0, 0xd1,
+		0xd2, 0xd3, 0xfe, 0xff:
 		return modRM
 	case 0x68, 0xa9:
 		return immZ
@@ -296,7 +300,8 @@ func probeableAMD64(code []byte) error {
 			code = code[1:]
 			continue
 		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
-			return fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a prefix: %w", measure.ErrUnsupported)
+			return fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a "+
+				"prefix: %w", measure.ErrUnsupported)
 		case 0xc4, 0xc5, 0x62:
 			return ErrUnsafe
 		case 0xf4:

@@ -133,7 +133,8 @@ func (k *Kernel) ask(addrs []uint64) {
 			continue
 		case t.Name == "" || padding([]byte(t.Name)):
 			continue
-		case unknown[i] >= k.start && unknown[i] < k.end, unknown[i] >= k.init && unknown[i] < k.past:
+		case unknown[i] >= k.start && unknown[i] < k.end, unknown[i] >= k.init &&
+			unknown[i] < k.past:
 			module = vmlinux
 		case module == "" && strings.HasPrefix(t.Name, "bpf_"):
 			module = "bpf" // as the table has it
@@ -180,7 +181,8 @@ func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
 			if addr == 0 {
 				return 0, 0, false
 			}
-			if named, err := n.Names([]uint64{addr}); err == nil && named[0].Size > 0 && named[0].Offset == 0 {
+			if named, err := n.Names([]uint64{addr}); err == nil && named[0].Size > 0 &&
+				named[0].Offset == 0 {
 				return addr, named[0].Size, true
 			}
 		}
@@ -289,7 +291,8 @@ var errTooMany = errors.New("more symbols than there can be")
 // named padding before functions, and malformed lines. The error is that of r, or of more symbols
 // than any kernel has.
 func ReadKallsyms(r io.Reader) (*Table, error) {
-	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux}, number: map[string]uint16{"": 0, vmlinux: 0}}
+	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux},
+		number: map[string]uint16{"": 0, vmlinux: 0}}
 	buf := make([]byte, 64<<10)
 	have := 0
 	for {
@@ -357,7 +360,8 @@ func (t *Table) line(b []byte) {
 			module = t.numberOf(word[1 : len(word)-1])
 		}
 	}
-	if len(name) == 0 || len(name) >= block/2 || bytes.IndexByte(name, 0) >= 0 || kind|0x20 == 'a' || kind|0x20 == 'u' || padding(name) {
+	if len(name) == 0 || len(name) >= block/2 || bytes.IndexByte(name, 0) >= 0 ||
+		kind|0x20 == 'a' || kind|0x20 == 'u' || padding(name) {
 		return
 	}
 	if n := len(t.text); n == 0 || len(t.text[n-1])+len(name)+1 > block {
@@ -367,12 +371,14 @@ func (t *Table) line(b []byte) {
 		t.text = append(t.text, make([]byte, 0, block))
 	}
 	n := len(t.text) - 1
-	t.syms = append(t.syms, sym{addr: addr, name: uint32(n*block + len(t.text[n])), module: module, rank: rank(kind, name)})
+	t.syms = append(t.syms, sym{addr: addr, name: uint32(n*block + len(t.text[n])), module: module,
+		rank: rank(kind, name)})
 	t.text[n] = append(append(t.text[n], name...), 0)
 }
 
 func padding(name []byte) bool {
-	return len(name) > 6 && name[0] == '_' && name[1] == '_' && (string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
+	return len(name) > 6 && name[0] == '_' && name[1] == '_' &&
+		(string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
 }
 
 // rank orders the names of one address: functions before variables, global before local, few
@@ -392,7 +398,8 @@ func rank(kind byte, name []byte) uint8 {
 		}
 	}
 	under := 0
-	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' || name[under] == '$') {
+	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' ||
+		name[under] == '$') {
 		under++
 	}
 	return r + 7 - uint8(under)
@@ -485,7 +492,8 @@ func (t *Table) find(addr uint64) (Place, bool) {
 	if name == "_end" {
 		return Place{}, false // behind the kernel
 	}
-	return Place{Module: t.module[s.module], Name: clean(name), Offset: offset, Base: t.starts[s.module]}, true
+	return Place{Module: t.module[s.module], Name: clean(name), Offset: offset,
+		Base: t.starts[s.module]}, true
 }
 
 func (t *Table) lookup(module, name string) (addr uint64, in string, ok bool) {
@@ -512,7 +520,8 @@ func (t *Table) lookup(module, name string) (addr uint64, in string, ok bool) {
 	var best *sym
 	for i := range t.syms {
 		s := &t.syms[i]
-		if places[s.name] && (module == "" || t.module[s.module] == module) && (best == nil || s.module < best.module) {
+		if places[s.name] && (module == "" || t.module[s.module] == module) &&
+			(best == nil || s.module < best.module) {
 			best = s
 		}
 	}

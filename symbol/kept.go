@@ -28,7 +28,8 @@ var (
 	usualLimits = limits{processes: 4096, mappings: 16 << 20, symbols: 64 << 20, files: 16 << 10}
 	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a
 	// build met 60 processes of 5 kB and 300 new addresses a second.
-	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 32 << 10, idle: time.Minute}
+	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10,
+		addresses: 32 << 10, idle: time.Minute}
 )
 
 const (

@@ -55,7 +55,8 @@ func (ps *Processes) Reading(pid int) uint64 {
 func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot, [][]string) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	places, spots, inlined := make([]Place, len(pcs)), make([]Spot, len(pcs)), make([][]string, len(pcs))
+	places, spots, inlined := make([]Place, len(pcs)), make([]Spot, len(pcs)),
+		make([][]string, len(pcs))
 	for i, pc := range pcs {
 		near := pc - uint64(min(i, 1))
 		if ps.later == nil {

@@ -36,7 +36,8 @@ func TestLater(t *testing.T) {
 	places, spots, _ := ps.Spots(pid, pcs)
 	for i := range places {
 		if places[i].Name != "" || places[i].Module != want[i].Module {
-			t.Errorf("nothing was resolved, and it is %v, want only the module of %v", places[i], want[i])
+			t.Errorf("nothing was resolved, and it is %v, want only the module of %v", places[i],
+				want[i])
 		}
 	}
 	if err := c.cmd.Process.Kill(); err != nil {
@@ -54,7 +55,8 @@ func TestLater(t *testing.T) {
 	}
 	names, offsets := ps.Resolve(spots)
 	for i := range places {
-		if names[i] != want[i].Name || offsets[i]+uint64(min(i, 1)) != want[i].Offset && names[i] != "" {
+		if names[i] != want[i].Name || offsets[i]+uint64(min(i, 1)) != want[i].Offset &&
+			names[i] != "" {
 			t.Errorf("%s+%#x, want %v", names[i], offsets[i], want[i])
 		}
 	}

@@ -102,7 +102,8 @@ func (ps *Processes) Learn(stacks []Asked) {
 }
 
 // learnFile looks up addresses in a file, or in the file beside it that has its symbols.
-func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64, into map[uint64]learned) error {
+func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64,
+	into map[uint64]learned) error {
 	h, err := readHeader(f, size)
 	if err != nil {
 		return err
@@ -161,7 +162,10 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	if len(addrs) == 0 {
 		return nil
 	}
-	at := slices.IndexFunc(h.secs, func(s section) bool { return s.kind == kind && s.size > 0 && int(s.link) < len(h.secs) })
+	at := slices.IndexFunc(h.secs, func(s section) bool {
+		return s.kind == kind && s.size > 0 &&
+			int(s.link) < len(h.secs)
+	})
 	if at < 0 {
 		return nil
 	}
@@ -180,7 +184,10 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	for i := range best {
 		best[i].rank, open[i].rank = -1, -1
 	}
-	rank := func(c *candidate) int { return int(symbolRank(c.typ, c.bind, 0, h.text(text, c.name))) }
+	rank := func(c *candidate) int {
+		return int(symbolRank(c.typ, c.bind, 0,
+			h.text(text, c.name)))
+	}
 	// at one address; the ranks are found out when they are wanted
 	better := func(c, than *candidate) bool {
 		for _, x := range []*candidate{c, than} {
@@ -211,9 +218,11 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 				}
 				c.size, info, shndx = le.Uint64(b[16:]), b[4], le.Uint16(b[6:])
 			} else {
-				c.addr, c.size, info, shndx = uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), b[12], le.Uint16(b[14:])
+				c.addr, c.size, info, shndx = uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])),
+					b[12], le.Uint16(b[14:])
 			}
-			if c.addr > high || c.addr == 0 || shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) {
+			if c.addr > high || c.addr == 0 || shndx == uint16(elf.SHN_UNDEF) ||
+				shndx == uint16(elf.SHN_ABS) {
 				continue
 			}
 			c.name, c.typ, c.bind = le.Uint32(b), elf.SymType(info&15), elf.SymBind(info>>4)
@@ -238,13 +247,15 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 			}
 			last[i] = max(last[i], c.addr)
 			if c.size == 0 {
-				if o := &open[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+				if o := &open[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr &&
+					better(&c, o) {
 					*o = c
 				}
 				continue
 			}
 			for ; i < len(addrs) && addrs[i]-c.addr < c.size; i++ {
-				if o := &best[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+				if o := &best[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr &&
+					better(&c, o) {
 					*o = c
 				}
 			}
@@ -339,7 +350,8 @@ func (h *header) goTable() *goTable {
 	if !ok {
 		return nil
 	}
-	g := &goTable{h: h, at: table.off, size: table.size, text: start, n: word(0), names: word(3), funcs: word(7)}
+	g := &goTable{h: h, at: table.off, size: table.size, text: start, n: word(0), names: word(3),
+		funcs: word(7)}
 	if g.names > g.size || g.funcs > g.size || g.n > (g.size-g.funcs)/8 {
 		return nil
 	}

@@ -27,7 +27,8 @@ func TestLeanAgrees(t *testing.T) {
 			files = append(files, path)
 		}
 	}
-	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/*/libstdc++.so.6", "/lib/ld-musl-*"} {
+	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6",
+		"/usr/lib/*/libstdc++.so.6", "/lib/ld-musl-*"} {
 		more, _ := filepath.Glob(pattern)
 		files = append(files, more...)
 	}
@@ -95,7 +96,8 @@ func TestLeanAgrees(t *testing.T) {
 			}
 			if ok != (l.name != "") || l.name != name || l.from != from {
 				if wrong++; wrong < 5 {
-					t.Errorf("%s: %#x is %s+%#x, and lean %s+%#x", path, a, name, from, l.name, l.from)
+					t.Errorf("%s: %#x is %s+%#x, and lean %s+%#x", path, a, name, from, l.name,
+						l.from)
 				}
 			}
 		}

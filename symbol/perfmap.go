@@ -107,7 +107,8 @@ func layered(all []compiled) []compiled {
 				continue
 			}
 			to := min(c.end, next)
-			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order, name: c.name})
+			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order,
+				name: c.name})
 			at = to
 		}
 		if i == len(all) {

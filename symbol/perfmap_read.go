@@ -118,7 +118,8 @@ func (j *jitMap) read(f *os.File, key fileKey, most int64, ranges int) {
 	}
 	buf := make([]byte, 0, 64<<10)
 	for from < key.size {
-		n, err := f.ReadAt(buf[len(buf):min(cap(buf), len(buf)+int(min(key.size-from, 1<<20)))], from)
+		n, err := f.ReadAt(buf[len(buf):min(cap(buf), len(buf)+int(min(key.size-from, 1<<20)))],
+			from)
 		buf, from = buf[:len(buf)+n], from+int64(n)
 		rest := buf
 		if skip {

@@ -37,7 +37,8 @@ func (h *header) stubSections() []section {
 	}
 	var out []section
 	for _, s := range h.secs {
-		if s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.kind == uint32(elf.SHT_PROGBITS) && strings.HasPrefix(h.nameOf(&s), ".plt") {
+		if s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.kind == uint32(elf.SHT_PROGBITS) &&
+			strings.HasPrefix(h.nameOf(&s), ".plt") {
 			out = append(out, s)
 		}
 	}
@@ -108,7 +109,8 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 	left, read := h.size, 0 // left as in stubs
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_RELA) || int(s.link) >= len(h.secs) || s.flags&uint64(elf.SHF_ALLOC) == 0 {
+		if s.kind != uint32(elf.SHT_RELA) || int(s.link) >= len(h.secs) ||
+			s.flags&uint64(elf.SHF_ALLOC) == 0 {
 			continue
 		}
 		syms := &h.secs[s.link]
@@ -124,10 +126,13 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 		for ; len(table) >= each; table = table[each:] {
 			info := le.Uint64(table[8:])
 			name, n := "", uint32(info>>32)
-			if kind := elf.R_X86_64(info & 0xffffffff); (kind == elf.R_X86_64_JMP_SLOT || kind == elf.R_X86_64_GLOB_DAT) && n != 0 {
+			if kind := elf.R_X86_64(info & 0xffffffff); (kind == elf.R_X86_64_JMP_SLOT ||
+				kind == elf.R_X86_64_GLOB_DAT) && n != 0 {
 				known := false
-				if name, known = names[n]; !known && len(names) < mostStubs && read < mostStubNames {
-					if b, err := h.read(syms.off+uint64(n)*symSize, 4); err == nil && uint64(n) < syms.size/symSize {
+				if name, known = names[n]; !known && len(names) < mostStubs &&
+					read < mostStubNames {
+					if b, err := h.read(syms.off+uint64(n)*symSize, 4); err == nil &&
+						uint64(n) < syms.size/symSize {
 						name = Readable(string(h.text(text, le.Uint32(b))))
 					}
 					names[n] = name
@@ -149,7 +154,10 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 func (h *header) nameStubs(addrs []uint64, into map[uint64]learned) {
 	sections := h.stubSections()
 	if !slices.ContainsFunc(addrs, func(a uint64) bool {
-		return slices.ContainsFunc(sections, func(s section) bool { return a >= s.addr && a-s.addr < s.size })
+		return slices.ContainsFunc(sections, func(s section) bool {
+			return a >= s.addr &&
+				a-s.addr < s.size
+		})
 	}) {
 		return
 	}

@@ -94,7 +94,8 @@ const (
 
 // NewProcesses returns a Processes that has read nothing yet. The caller closes it.
 func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
+	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{},
+		objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
 
@@ -217,10 +218,12 @@ func (ps *Processes) Notes() []string {
 	defer ps.mu.Unlock()
 	var out []string
 	if n := len(ps.denied); n > 0 {
-		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n), kernel.Refused("read the maps of processes of others", "", unix.CAP_SYS_PTRACE)))
+		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n),
+			kernel.Refused("read the maps of processes of others", "", unix.CAP_SYS_PTRACE)))
 	}
 	if n := len(ps.gone); n > 0 {
-		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
+		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps "+
+			"could be read", several(n)))
 	}
 	if ps.outside {
 		out = append(out, "addresses of processes outside of this PID namespace have no names")
@@ -231,11 +234,14 @@ func (ps *Processes) Notes() []string {
 		cut += b2i(p.cut)
 	}
 	if cut > 0 {
-		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d mappings of a process are kept", several(cut), mostMappings))
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d "+
+			"mappings of a process are kept", several(cut), mostMappings))
 	}
 	if omitted > 0 {
-		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated code "+
-			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them", several(omitted)))
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated "+
+			"code "+
+			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them",
+			several(omitted)))
 	}
 	return out
 }
@@ -627,7 +633,8 @@ func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 	if strings.HasPrefix(m.Path, "/dev/") && !strings.HasPrefix(m.Path, "/dev/shm/") {
 		return nil, fileKey{}, fs.ErrInvalid
 	}
-	if f, key, err := openRegular(ps.in(p.pid, fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
+	if f, key, err := openRegular(ps.in(p.pid,
+		fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
 		return f, key, nil
 	}
 	if m.Deleted {

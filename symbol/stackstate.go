@@ -304,7 +304,8 @@ func (s *stackState) stepTwo(o *operands, code []byte) flow {
 		s.move(-8)
 	case op >= 0x40 && op < 0x50, op == 0xaf, op >= 0xb6 && op < 0xb8, op >= 0xbc && op < 0xc0:
 		s.written(o, true, o.reg())
-	case op == 0xb0, op == 0xb1, op == 0xa4, op == 0xa5, op == 0xac, op == 0xad, op >= 0x90 && op < 0xa0:
+	case op == 0xb0, op == 0xb1, op == 0xa4, op == 0xa5, op == 0xac, op == 0xad, op >= 0x90 &&
+		op < 0xa0:
 		s.written(o, o.register(), o.rm())
 	case op == 0xc0, op == 0xc1:
 		s.written(o, o.register(), o.rm())
@@ -364,7 +365,8 @@ func (s *stackState) stepMove(o *operands, code []byte) {
 	case op == 0x8d:
 		s.stepLea(o, code)
 	case op == 0x89 && o.wide() && !o.register() && o.reg() == regBP:
-		if base, off, ok := o.memory(code); ok && base == regSP && s.bp == 0 && s.sp > 0 && int64(s.sp)-off >= 16 {
+		if base, off, ok := o.memory(code); ok && base == regSP && s.bp == 0 && s.sp > 0 &&
+			int64(s.sp)-off >= 16 {
 			s.bp = int32(int64(s.sp) - off)
 		}
 	case op == 0x8b && o.wide() && !o.register() && o.reg() == regBP:
@@ -421,7 +423,8 @@ func (s *stackState) stepLea(o *operands, code []byte) {
 // stepOther handles an instruction that may write a register; its value is not followed then.
 func (s *stackState) stepOther(o *operands) {
 	switch op := o.op; {
-	case op < 0x38 && op&7 < 2, op == 0x88, op == 0x89, op == 0x80, op == 0xc0, op == 0xc1, op >= 0xd0 && op < 0xd4, op == 0xc6, op == 0xc7, op == 0xfe:
+	case op < 0x38 && op&7 < 2, op == 0x88, op == 0x89, op == 0x80, op == 0xc0, op == 0xc1,
+		op >= 0xd0 && op < 0xd4, op == 0xc6, op == 0xc7, op == 0xfe:
 		s.written(o, o.register(), o.rm())
 	case op < 0x38 && op&7 < 4, op == 0x8a, op == 0x8b, op == 0x63, op == 0x69, op == 0x6b:
 		s.written(o, true, o.reg())

@@ -22,7 +22,8 @@ type UnwindRow struct {
 // An UnwindLoader takes the rows of a table. read passes each row to its argument, in the order of
 // addresses; a rule holds up to the next row. read ends with the first error, which the loader
 // returns unless it has its own.
-type UnwindLoader func(t *UnwindTable, read func(row func(pc uint32, rule UnwindRule) error) error) error
+type UnwindLoader func(t *UnwindTable, read func(row func(pc uint32,
+	rule UnwindRule) error) error) error
 
 // An UnwindRule says where the caller's frame is. The canonical frame address (CFA) is the value of
 // the stack pointer before the call; the return address is 8 bytes below it.
@@ -73,7 +74,8 @@ func (t *UnwindTable) Find(pc uint64) UnwindRule {
 	if t == nil || pc > 1<<32-1 {
 		return UnwindRule{}
 	}
-	i, ok := slices.BinarySearchFunc(t.Rows, uint32(pc), func(r UnwindRow, pc uint32) int { return cmp.Compare(r.PC, pc) })
+	i, ok := slices.BinarySearchFunc(t.Rows, uint32(pc),
+		func(r UnwindRow, pc uint32) int { return cmp.Compare(r.PC, pc) })
 	if !ok {
 		i--
 	}

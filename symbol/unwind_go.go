@@ -52,7 +52,8 @@ func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 		return errUnwind
 	}
 	le := binary.LittleEndian
-	s := goSteps{w: open(goStepPages), pctab: le.Uint64(head[8+8*6:]), last: UnwindRule{CFA: CFAOther}, row: row}
+	s := goSteps{w: open(goStepPages), pctab: le.Uint64(head[8+8*6:]),
+		last: UnwindRule{CFA: CFAOther}, row: row}
 	flagAt := uint64(37) // behind nine words and funcID
 	if le.Uint32(head) == 0xfffffff1 {
 		flagAt += 4 // Go 1.20 added startLine
@@ -149,7 +150,8 @@ func (s *goSteps) function(pcsp, pc, end uint64) error {
 
 // withGo merges the rows of a program's C code, which read passes on in order, with those of its Go
 // code, which is contiguous.
-func (h *header) withGo(row func(uint32, UnwindRule) error, read func(func(uint32, UnwindRule) error) error) error {
+func (h *header) withGo(row func(uint32, UnwindRule) error,
+	read func(func(uint32, UnwindRule) error) error) error {
 	g := h.goTable()
 	if g == nil || g.n == 0 {
 		return read(row)

@@ -58,9 +58,11 @@ func (s *frameState) rule() UnwindRule {
 	switch {
 	case s.pc.how == savedUndefined:
 		return UnwindRule{CFA: CFAEnd}
-	case s.cfa == CFAAtSP && s.off == SignalSP && s.pc == saved{savedAtSP, SignalPC} && s.bp == saved{savedAtSP, SignalBP}:
+	case s.cfa == CFAAtSP && s.off == SignalSP && s.pc == saved{savedAtSP, SignalPC} &&
+		s.bp == saved{savedAtSP, SignalBP}:
 		return UnwindRule{CFA: CFASignal}
-	case s.pc != saved{savedAtCFA, -8} || s.cfa == CFANone || s.cfa == CFAPLT && s.bp.how != savedNot:
+	case s.pc != saved{savedAtCFA, -8} || s.cfa == CFANone || s.cfa == CFAPLT &&
+		s.bp.how != savedNot:
 		return UnwindRule{CFA: CFAOther}
 	}
 	r := UnwindRule{CFA: s.cfa, Offset: s.off}
@@ -115,7 +117,8 @@ type frameReader struct {
 type framePart struct{ from, at uint32 }
 
 func newFrameReader(w *window, addr uint64, debug bool, give func(UnwindRow) error) *frameReader {
-	return &frameReader{w: w, addr: addr, debug: debug, give: give, rules: []UnwindRule{{}}, number: map[UnwindRule]uint16{{}: 0}, common: map[uint64]*common{}}
+	return &frameReader{w: w, addr: addr, debug: debug, give: give, rules: []UnwindRule{{}},
+		number: map[UnwindRule]uint16{{}: 0}, common: map[uint64]*common{}}
 }
 
 // parseUnwind parses the bytes of .eh_frame, loaded at addr, or of .debug_frame. With an error,
@@ -182,7 +185,8 @@ func (f *frameReader) find() (parts []framePart, err error) {
 // cie.
 func (f *frameReader) refers(id uint64, place, width int) (isCommon bool, cie int) {
 	if f.debug {
-		return id == math.MaxUint32 && width == 4 || id == math.MaxUint64, int(min(id, math.MaxInt32))
+		return id == math.MaxUint32 && width == 4 || id == math.MaxUint64,
+			int(min(id, math.MaxInt32))
 	}
 	if id > uint64(place) {
 		return false, -1
@@ -325,7 +329,8 @@ func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
 	if c.bad {
 		return d, false, errUnwind
 	}
-	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 || from+size > math.MaxUint32 {
+	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 ||
+		from+size > math.MaxUint32 {
 		return d, false, nil // of code that the linker left out; or beyond what a row holds
 	}
 	return described{uint32(from), uint32(from + size), c, u}, true, nil
@@ -350,16 +355,17 @@ func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
 		}
 		return len(out) < maxUnwindRows
 	}
-	good := f.run(d.steps, d.of, &state, d.of.start, func(s *frameState, by uint64, absolute bool) bool {
-		if !row(s) {
-			return false
-		}
-		if absolute {
-			by -= min(by, pc)
-		}
-		pc = min(pc+min(by, to-from), to)
-		return true
-	})
+	good := f.run(d.steps, d.of, &state, d.of.start,
+		func(s *frameState, by uint64, absolute bool) bool {
+			if !row(s) {
+				return false
+			}
+			if absolute {
+				by -= min(by, pc)
+			}
+			pc = min(pc+min(by, to-from), to)
+			return true
+		})
 	if !good {
 		state = frameState{}
 	}
@@ -377,7 +383,8 @@ type recentRule struct {
 // ruleOf returns the number of the rule of a state. Functions have few states, and nearly all share
 // them.
 func (f *frameReader) ruleOf(s *frameState) uint16 {
-	h := uint32(s.cfa) ^ uint32(s.off)*0x9e3779b1 ^ uint32(s.bp.off)*0x85ebca6b ^ uint32(s.bp.how)<<5 ^ uint32(s.pc.off)*0xc2b2ae35 ^ uint32(s.plt)<<3
+	h := uint32(s.cfa) ^ uint32(s.off)*0x9e3779b1 ^ uint32(s.bp.off)*0x85ebca6b ^ uint32(
+		s.bp.how)<<5 ^ uint32(s.pc.off)*0xc2b2ae35 ^ uint32(s.plt)<<3
 	r := &f.recent[h>>24]
 	if !r.known || r.of != *s {
 		*r = recentRule{*s, f.rule(s.rule()), true}
@@ -405,7 +412,8 @@ func (f *frameReader) rule(r UnwindRule) uint16 {
 // run interprets DWARF's instructions. step is called before the address moves, with the distance
 // or the target; nil: it must not move. It returns false at an instruction that is not understood
 // or not valid.
-func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState, step func(s *frameState, to uint64, absolute bool) bool) bool {
+func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState,
+	step func(s *frameState, to uint64, absolute bool) bool) bool {
 	f.kept = f.kept[:0]
 	move := func(n uint64) bool {
 		if step == nil || u.code < 0 || n > math.MaxUint32 || uint64(u.code) > math.MaxUint32 {
@@ -415,7 +423,8 @@ func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState
 	}
 	offset := func(factored int64) saved {
 		v := factored * u.data
-		if factored != int64(int32(factored)) || u.data != int64(int32(u.data)) || v != int64(int32(v)) {
+		if factored != int64(int32(factored)) || u.data != int64(int32(u.data)) ||
+			v != int64(int32(v)) {
 			return saved{how: savedOther}
 		}
 		return saved{savedAtCFA, int32(v)}
@@ -442,7 +451,8 @@ func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState
 }
 
 // more interprets the instructions with an opcode of their own (DWARF 5, section 7.24).
-func (f *frameReader) more(op byte, c *cursor, u *common, s *frameState, initial frameState, kept *[]frameState, move func(uint64) bool, offset func(int64) saved,
+func (f *frameReader) more(op byte, c *cursor, u *common, s *frameState, initial frameState,
+	kept *[]frameState, move func(uint64) bool, offset func(int64) saved,
 	step func(*frameState, uint64, bool) bool) bool {
 	signed := func() int64 { return int64(min(c.uleb(), math.MaxInt64)) }
 	switch op {

@@ -64,7 +64,8 @@ func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, same: map[frameDigest]*unwound{}, load: load, buffers: newUnwindBuffers()}
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{},
+		same: map[frameDigest]*unwound{}, load: load, buffers: newUnwindBuffers()}
 }
 
 // keepRows stores the rows in the table.
@@ -109,7 +110,8 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 				}
 				of = u.vdso
 			}
-		case m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/"):
+		case m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") ||
+			strings.HasPrefix(m.Path, "/dev/"):
 			c.Why = Generated
 		default:
 			of = u.file(p, m)
@@ -242,7 +244,10 @@ func (u *Unwinding) unwound(h *header) *unwound {
 			rows++
 			return row(pc, rule)
 		}
-		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.buffers, row) }
+		unwind := func(row func(uint32, UnwindRule) error) error {
+			return h.unwind(of.isGo,
+				u.buffers, row)
+		}
 		if of.isGo && h.unwindable() {
 			return h.withGo(counted, unwind)
 		}
@@ -268,7 +273,8 @@ func (u *Unwinding) unwound(h *header) *unwound {
 // unwind passes on the rows of a file: of .eh_frame, which is found without sections too, else of
 // .debug_frame. Without rows it has neither. The .debug_frame of Go programs lacks frame pointers
 // and is not used.
-func (h *header) unwind(isGo bool, buffers unwindBuffers, row func(uint32, UnwindRule) error) error {
+func (h *header) unwind(isGo bool, buffers unwindBuffers,
+	row func(uint32, UnwindRule) error) error {
 	at, ok := h.frameSection(isGo)
 	if !ok {
 		return nil
@@ -281,7 +287,8 @@ func (h *header) unwind(isGo bool, buffers unwindBuffers, row func(uint32, Unwin
 	}
 	buffers.frames.over(h.r, int64(at.off), at.size, nil)
 	var f *frameReader
-	f = newFrameReader(buffers.frames, at.addr, at.debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+	f = newFrameReader(buffers.frames, at.addr, at.debug,
+		func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
 	if at.debug {
 		return f.read(nil)
 	}
@@ -311,7 +318,8 @@ func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
 		}
 		for i := range h.secs {
 			s := &h.secs[i]
-			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 || s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
+			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 ||
+				s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
 				continue
 			}
 			return frameSection{s.off, s.size, s.addr, debug}, true
@@ -357,7 +365,8 @@ func (h *header) ehFrame() (off, size, addr uint64) {
 		}
 		for _, s := range h.segments() {
 			if addr >= s.vaddr && addr-s.vaddr < s.filesz {
-				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes), addr
+				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes),
+					addr
 			}
 		}
 	}

@@ -86,7 +86,9 @@ func TestUnwindAsBinutils(t *testing.T) {
 		t.Skip("needs: tool readelf")
 	}
 	tried, rows := 0, 0
-	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/bin/bash"} {
+	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2",
+		"/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+		"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/bin/bash"} {
 		b, addr := sectionOf(name, ".eh_frame")
 		if b == nil {
 			continue
@@ -269,7 +271,8 @@ func TestUnwindByHeader(t *testing.T) {
 		t.Skip("needs: kernel feature x86-64")
 	}
 	tried := 0
-	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/bin/bash", "/usr/bin/python3"} {
+	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2",
+		"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/bin/bash", "/usr/bin/python3"} {
 		f, err := os.Open(name)
 		if err != nil {
 			continue
@@ -312,7 +315,8 @@ func TestUnwindByHeader(t *testing.T) {
 			t.Fatalf("%s: its header is not understood", name)
 		}
 		if err := reader.read(head); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %d rows through two pages, %d at once: %v", name, len(got), len(want), err)
+			t.Errorf("%s: %d rows through two pages, %d at once: %v", name, len(got), len(want),
+				err)
 		}
 		if len(w.pages) > 2 {
 			t.Errorf("%d pages are kept", len(w.pages))
@@ -341,7 +345,8 @@ func TestUnwindingExecuted(t *testing.T) {
 		}
 		if c.Table != nil && !c.Pointers {
 			tables++
-		} else if c.Pointers && (c.Table != nil || runtime.GOARCH != "amd64") || c.Why == ByPointer {
+		} else if c.Pointers && (c.Table != nil || runtime.GOARCH != "amd64") ||
+			c.Why == ByPointer {
 			byPointer++
 		}
 	}
@@ -378,7 +383,8 @@ func BenchmarkUnwindTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			rows := 0
-			if err := h.unwind(false, buffers, func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
+			if err := h.unwind(false, buffers,
+				func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(rows), "rows")

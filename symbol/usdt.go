@@ -295,7 +295,8 @@ func parseArgument(text, arch string, symbol func(string) (uint64, bool)) Argume
 			return a.nowhere("its size isn't one of a number")
 		case float:
 			a.Size = n
-			return a.nowhere("it is a floating-point number, whose register the kernel doesn't show")
+			return a.nowhere("it is a floating-point number, whose register the kernel doesn't " +
+				"show")
 		default:
 			a.Size, a.Signed = n, signed
 		}
@@ -575,7 +576,8 @@ func registerARM64(name string) (whole string, size int, ok bool) {
 func (c *Code) Variable(name string) (uint64, bool) {
 	for i := range c.head.secs {
 		s := &c.head.secs[i]
-		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) || int(s.link) >= len(c.head.secs) {
+		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) ||
+			int(s.link) >= len(c.head.secs) {
 			continue
 		}
 		text, err := c.head.read(c.head.secs[s.link].off, c.head.secs[s.link].size)
@@ -589,10 +591,12 @@ func (c *Code) Variable(name string) (uint64, bool) {
 		for each := 24; c.Wide && len(table) >= each; table = table[each:] {
 			at := binary.LittleEndian.Uint32(table)
 			addr := binary.LittleEndian.Uint64(table[8:])
-			if addr == 0 || uint64(at) >= uint64(len(text)) || !bytes.HasPrefix(text[at:], []byte(name)) {
+			if addr == 0 || uint64(at) >= uint64(len(text)) ||
+				!bytes.HasPrefix(text[at:], []byte(name)) {
 				continue
 			}
-			if end := int(at) + len(name); end < len(text) && text[end] == 0 && binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
+			if end := int(at) + len(name); end < len(text) && text[end] == 0 &&
+				binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
 				return addr, true
 			}
 		}

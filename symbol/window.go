@@ -43,7 +43,8 @@ func newWindow(most int) *window { return &window{most: most} }
 
 // over moves the window to another section and keeps its buffers.
 func (w *window) over(r io.ReaderAt, off int64, size uint64, unpack func() (io.Reader, error)) {
-	w.r, w.off, w.size, w.unpack, w.stream, w.next, w.tick, w.hit = r, off, size, unpack, nil, 0, 0, 0
+	w.r, w.off, w.size, w.unpack, w.stream, w.next, w.tick, w.hit = r, off, size, unpack, nil, 0, 0,
+		0
 	for i := range w.pages {
 		w.pages[i].used = 0
 	}

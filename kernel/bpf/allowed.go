@@ -29,15 +29,22 @@ func Classify(r kernel.Root, err error) error {
 		if lookErr == nil && !have.MayBPF() {
 			return have.Refused("use BPF", "root", unix.CAP_BPF, unix.CAP_PERFMON)
 		}
-		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {
+		if _, known := errors.AsType[*ebpf.VerifierError](err); known &&
+			errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
 		}
 		if filtered(r) {
-			return &measure.Denied{Doing: "use BPF", Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from this process (a container's, or SystemCallFilter= of a unit)"}
+			return &measure.Denied{Doing: "use BPF",
+				Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from " +
+					"this process (a container's, or SystemCallFilter= of a unit)"}
 		}
-		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w", measure.ErrUnsupported)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),
-		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound), errors.Is(err, unix.Errno(524)):
+		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w",
+			measure.ErrUnsupported)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),
+		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS),
+		errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound),
+		errors.Is(err, unix.Errno(524)):
 		return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
 	}
 	return err

@@ -105,8 +105,10 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 		return nil, fmt.Errorf("captured files have no connections: %w", measure.ErrUnsupported)
 	}
 	// The records have the kernel's own user IDs, not those of a user namespace.
-	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil || strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
-		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w", measure.ErrUnsupported)
+	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil ||
+		strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
+		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w",
+			measure.ErrUnsupported)
 	}
 	at, err := connectionOffsets(NewTypes(r))
 	if err != nil {
@@ -122,25 +124,33 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 
 func (c *Connections) open(at *connectionMembers) (err error) {
 	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4, ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
+	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4,
+		ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
 		Key: number, Value: number}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ,
+		unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
-	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + maxConnections, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4,
+		ValueSize: connectionRecord, MaxEntries: 1 + maxConnections,
+		Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	size := ((1+maxConnections)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
-	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	size := ((1+maxConnections)*connectionRecord +
+		kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
+	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
 	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
-		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
+		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing,
+			AttachType: how, AttachTo: to, License: "GPL",
 			Instructions: p})
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
@@ -215,7 +225,8 @@ func (c *Connections) Adopt() (net uint64, err error) {
 	if net, err = proc.NamespaceInode("/proc/thread-self/ns/net"); err != nil {
 		return 0, fmt.Errorf("look for connections: %w", err)
 	}
-	return net, readIterator(c.adopt, "look for connections", c.buf, func([]byte) ([]byte, error) { return nil, nil })
+	return net, readIterator(c.adopt, "look for connections", c.buf,
+		func([]byte) ([]byte, error) { return nil, nil })
 }
 
 // Counted returns two counts since the start. failed: sockets that could not be tagged; from the
@@ -223,7 +234,9 @@ func (c *Connections) Adopt() (net uint64, err error) {
 // came; until it comes they have no socket and are in FIN_WAIT2. Where the kernel does not report
 // missed runs of the program, failed is at least 1.
 func (c *Connections) Counted() (failed, short uint64) {
-	at := func(i int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i]))) }
+	at := func(i int) uint64 {
+		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i])))
+	}
 	return at(countFailed) + c.missed(), at(countShort)
 }
 
@@ -244,7 +257,8 @@ func (c *Connections) missed() uint64 {
 func (c *Connections) Each(f func(*Connection) (more bool)) error {
 	number := (*uint64)(unsafe.Pointer(&c.records[0]))
 	atomic.StoreUint64(number, 0)
-	if err := readIterator(c.walk, "walk connections", c.buf, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+	if err := readIterator(c.walk, "walk connections", c.buf,
+		func([]byte) ([]byte, error) { return nil, nil }); err != nil {
 		return err
 	}
 	n := atomic.LoadUint64(number)
@@ -273,7 +287,8 @@ var ErrManyConnections = errors.New("more connections than are walked")
 
 // readIterator reads all that an iterator writes. take gets the bytes so far and returns those to
 // keep for the next call. An error of take ends the reading and is returned.
-func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
+func readIterator(it *link.Iter, doing string, buf []byte,
+	take func([]byte) ([]byte, error)) error {
 	file, err := it.Open()
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, linkErr(err))

@@ -44,24 +44,37 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	tcp := w.named("tcp_sock")
 	of := func(path ...string) int16 { return w.at(tcp, path...) }
 	inConn := func(path ...string) int16 { return of(append([]string{"inet_conn"}, path...)...) }
-	inInet := func(path ...string) int16 { return inConn(append([]string{"icsk_inet"}, path...)...) }
+	inInet := func(path ...string) int16 {
+		return inConn(append([]string{"icsk_inet"}, path...)...)
+	}
 	inSock := func(path ...string) int16 { return inInet(append([]string{"sk"}, path...)...) }
-	common := func(path ...string) int16 { return inSock(append([]string{"__sk_common"}, path...)...) }
+	common := func(path ...string) int16 {
+		return inSock(append([]string{"__sk_common"}, path...)...)
+	}
 	m := &connectionMembers{
-		family: common("skc_family"), state: common("skc_state"), protocol: inSock("sk_protocol"), flags: common("skc_flags"),
-		device: common("skc_bound_dev_if"), uid: inSock("sk_uid"), net: common("skc_net"), inum: w.at(w.named("net"), "ns", "inum"),
-		daddr: common("skc_daddr"), rcvSaddr: common("skc_rcv_saddr"), v6daddr: common("skc_v6_daddr"), v6rcvSaddr: common("skc_v6_rcv_saddr"),
-		dport: common("skc_dport"), sport: inInet("inet_sport"), requests: inConn("icsk_accept_queue", "qlen"),
+		family: common("skc_family"), state: common("skc_state"), protocol: inSock("sk_protocol"),
+		flags:  common("skc_flags"),
+		device: common("skc_bound_dev_if"), uid: inSock("sk_uid"), net: common("skc_net"),
+		inum:  w.at(w.named("net"), "ns", "inum"),
+		daddr: common("skc_daddr"), rcvSaddr: common("skc_rcv_saddr"),
+		v6daddr: common("skc_v6_daddr"), v6rcvSaddr: common("skc_v6_rcv_saddr"),
+		dport: common("skc_dport"), sport: inInet("inet_sport"),
+		requests:    inConn("icsk_accept_queue", "qlen"),
 		chronoStart: of("chrono_start"), chronoStat: of("chrono_stat"),
-		rcvNxt: of("rcv_nxt"), copied: of("copied_seq"), writeSeq: of("write_seq"), sndUna: of("snd_una"), sndNxt: of("snd_nxt"),
-		srtt: of("srtt_us"), delivered: of("rate_delivered"), interval: of("rate_interval_us"), mss: of("mss_cache"),
+		rcvNxt: of("rcv_nxt"), copied: of("copied_seq"), writeSeq: of("write_seq"),
+		sndUna: of("snd_una"), sndNxt: of("snd_nxt"),
+		srtt: of("srtt_us"), delivered: of("rate_delivered"), interval: of("rate_interval_us"),
+		mss: of("mss_cache"),
 	}
 	// The members of tcp_info that are copies; those that are worked out stand in the program
 	// (tcp_get_info in net/ipv4/tcp.c).
 	m.fields = []connectionField{
-		{m.mss, 16, asm.Word}, {of("packets_out"), 24, asm.Word}, {of("snd_cwnd"), 80, asm.Word}, {of("total_retrans"), 100, asm.Word},
-		{inSock("sk_pacing_rate"), 104, asm.DWord}, {of("bytes_acked"), 120, asm.DWord}, {of("bytes_received"), 128, asm.DWord},
-		{of("segs_out"), 136, asm.Word}, {of("segs_in"), 140, asm.Word}, {of("rtt_min"), 148, asm.Word},
+		{m.mss, 16, asm.Word}, {of("packets_out"), 24, asm.Word}, {of("snd_cwnd"), 80, asm.Word},
+		{of("total_retrans"), 100, asm.Word},
+		{inSock("sk_pacing_rate"), 104, asm.DWord}, {of("bytes_acked"), 120, asm.DWord},
+		{of("bytes_received"), 128, asm.DWord},
+		{of("segs_out"), 136, asm.Word}, {of("segs_in"), 140, asm.Word},
+		{of("rtt_min"), 148, asm.Word},
 		{of("bytes_sent"), 200, asm.DWord}, {of("bytes_retrans"), 208, asm.DWord},
 	}
 	m.fields[9].from += 4 // struct minmax { struct minmax_sample { u32 t, v; } s[3]; }
@@ -69,11 +82,13 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 		m.inode = inSock("sk_ino")
 	} else { // SOCK_INODE in include/net/sock.h
 		m.socket = inSock("sk_socket")
-		m.toInode = w.at(w.named("socket_alloc"), "vfs_inode", "i_ino") - w.at(w.named("socket_alloc"), "socket")
+		m.toInode = w.at(w.named("socket_alloc"), "vfs_inode", "i_ino") -
+			w.at(w.named("socket_alloc"), "socket")
 	}
 	var ok bool
 	if m.chronoType, m.chronoShift, ok = bitsOf(tcp, "chrono_type", 2); !ok && w.err == nil {
-		w.err = fmt.Errorf("this kernel's struct tcp_sock has its clock of what limits elsewhere: %w", measure.ErrUnsupported)
+		w.err = fmt.Errorf("this kernel's struct tcp_sock has its clock of what limits "+
+			"elsewhere: %w", measure.ErrUnsupported)
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -104,7 +119,8 @@ func bitsOf(s *btf.Struct, name string, size btf.Bits) (at int16, shift int32, o
 		if n, err := btf.Sizeof(m.Type); bits == 0 && err == nil {
 			bits = btf.Bits(8 * n)
 		}
-		return int16(m.Offset / 8), int32(m.Offset % 8), (bits == size || bits == 8) && m.Offset%8+bits <= 8
+		return int16(m.Offset / 8), int32(m.Offset % 8), (bits == size || bits == 8) &&
+			m.Offset%8+bits <= 8
 	}
 	return 0, 0, false
 }
@@ -216,7 +232,8 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 		p = append(p, asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord))
 	}
 	move := func(to, from int16, size asm.Size) {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, from, size), asm.StoreMem(asm.RFP, to, asm.R1, size))
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, from, size),
+			asm.StoreMem(asm.RFP, to, asm.R1, size))
 	}
 	set := func(to int16, value int32, size asm.Size) {
 		p = append(p, asm.Mov.Imm(asm.R1, value), asm.StoreMem(asm.RFP, to, asm.R1, size))
@@ -224,10 +241,12 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	// less stores the difference of two sequence numbers, or 0 where it is negative and that is
 	// asked for.
 	less := func(to, a, b int16, positive bool) {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, a, asm.Word), asm.LoadMem(asm.R2, asm.R7, b, asm.Word), asm.Sub.Reg32(asm.R1, asm.R2))
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, a, asm.Word),
+			asm.LoadMem(asm.R2, asm.R7, b, asm.Word), asm.Sub.Reg32(asm.R1, asm.R2))
 		if positive {
 			// all bits, or none
-			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31), asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2))
+			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31),
+				asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2))
 		}
 		p = append(p, asm.StoreMem(asm.RFP, to, asm.R1, asm.Word))
 	}
@@ -337,7 +356,8 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 		asm.StoreMem(asm.RFP, key, asm.R1, asm.Word))
 	p = append(p, element()...)
 	for at := int16(rec); at < 0; at += 8 {
-		p = append(p, asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord), asm.StoreMem(asm.R0, at-rec, asm.R1, asm.DWord))
+		p = append(p, asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord),
+			asm.StoreMem(asm.R0, at-rec, asm.R1, asm.DWord))
 	}
 	return append(p,
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),

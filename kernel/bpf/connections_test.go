@@ -51,7 +51,8 @@ func sockets(t *testing.T, ns netlink.Namespace, states uint32) map[uint64][]byt
 }
 
 // walked returns what Each reports of a namespace, by cookie, and the requests of its listeners.
-func walked(t *testing.T, c *Connections, ns netlink.Namespace) (all map[uint64][]byte, listeners int, requests uint32) {
+func walked(t *testing.T, c *Connections, ns netlink.Namespace) (all map[uint64][]byte,
+	listeners int, requests uint32) {
 	t.Helper()
 	all = map[uint64][]byte{}
 	if err := c.Each(func(k *Connection) bool {
@@ -235,7 +236,8 @@ func areInetDiags(t *testing.T) bool {
 			}
 			for at := range infoA {
 				if info[at] < min(infoA[at], infoB[at]) || info[at] > max(infoA[at], infoB[at]) {
-					t.Fatalf("tcp_info at %d: %d by the walk, %d and %d by inet_diag: %x", at, info[at], infoB[at], infoA[at], w)
+					t.Fatalf("tcp_info at %d: %d by the walk, %d and %d by inet_diag: %x", at,
+						info[at], infoB[at], infoA[at], w)
 				}
 			}
 		}
@@ -253,7 +255,8 @@ func areInetDiags(t *testing.T) bool {
 			return true
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d sockets and %d listeners with %d requests by the walk, %d and %d by inet_diag", bad, len(got), listeners, requests, len(before), same)
+			t.Fatalf("%s: %d sockets and %d listeners with %d requests by the walk, %d and %d by "+
+				"inet_diag", bad, len(got), listeners, requests, len(before), same)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -328,7 +331,8 @@ func TestConnectionsWithoutSocket(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d sockets, %d listeners with %d requests, %d left to the kernel of %d that it has", len(got), listeners, requests, short-before, kept)
+			t.Fatalf("%d sockets, %d listeners with %d requests, %d left to the kernel of %d "+
+				"that it has", len(got), listeners, requests, short-before, kept)
 		}
 	}
 }
@@ -359,7 +363,8 @@ func TestConnectionsEnough(t *testing.T) {
 	}
 	for _, most := range []int{1, 3, 150} {
 		n := 0
-		if err := walk.Each(func(*Connection) bool { n++; return n < most }); err != nil || n != most {
+		if err := walk.Each(func(*Connection) bool { n++; return n < most }); err != nil ||
+			n != most {
 			t.Errorf("%d of %d, %v", n, most, err)
 		}
 	}
@@ -432,7 +437,11 @@ func BenchmarkConnections(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n = 0
-		if err := walk.Each(func(k *Connection) bool { n += b2i(k.Net == ns.Inode && k.State == 1); return true }); err != nil {
+		if err := walk.Each(func(k *Connection) bool {
+			n += b2i(k.Net == ns.Inode &&
+				k.State == 1)
+			return true
+		}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -53,7 +53,8 @@ func (k HandlerKind) String() string { return [...]string{"LOC", "RES", "CAL", "
 // tracepoints returns the tracepoints NAME_entry and NAME_exit of a kind, by NAME
 // (arch/x86/include/asm/trace/irq_vectors.h).
 func (k HandlerKind) tracepoints() []string {
-	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"}, {"irq_work"}}[k]
+	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"},
+		{"irq_work"}}[k]
 }
 
 // Sums of a CPU, each 64 bits, by slot.
@@ -104,15 +105,18 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 }
 
 func (h *Handlers) open() (err error) {
-	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: stateSize, MaxEntries: 1}); err != nil {
+	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4,
+		ValueSize: stateSize, MaxEntries: 1}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	size := 8 * h.slots * h.cpus
-	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(size / 8),
+	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: uint32(size / 8),
 		Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1),
+		unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
 	h.last = make([]uint64, size/8)
@@ -136,7 +140,8 @@ func (h *Handlers) open() (err error) {
 	for _, a := range []struct {
 		prog *ebpf.Program
 		to   string
-	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"}, {enterSoft, "softirq_entry"}} {
+	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"},
+		{enterSoft, "softirq_entry"}} {
 		if err := h.attach(a.prog, a.to); err != nil {
 			return err
 		}
@@ -178,7 +183,8 @@ func (h *Handlers) load(name string, p asm.Instructions) (*ebpf.Program, error) 
 
 // loadRaw loads a program of a raw tracepoint.
 func loadRaw(name string, p asm.Instructions) (*ebpf.Program, error) {
-	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint, License: "GPL", Instructions: p})
+	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint,
+		License: "GPL", Instructions: p})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", name, err)
 	}

@@ -51,8 +51,10 @@ func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 	}
 	w := &structWalk{spec: spec}
 	device := w.named("net_device")
-	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"), received: w.at(w.named("sk_buff"), "dev"),
-		name: w.at(device, "name"), net: w.at(device, "nd_net"), inum: w.at(w.named("net"), "ns", "inum")}
+	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"),
+		received: w.at(w.named("sk_buff"), "dev"),
+		name:     w.at(device, "name"), net: w.at(device, "nd_net"),
+		inum: w.at(w.named("net"), "ns", "inum")}
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -75,13 +77,16 @@ type DeviceTimes struct {
 }
 
 func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
-	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
+	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash,
+		KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})),
+		MaxEntries: uint32(len(d.keys))}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	for _, p := range []struct {
 		name, to string
 		program  asm.Instructions
-	}{{"polled", "napi_poll", h.polledProgram(d.times, at)}, {"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
+	}{{"polled", "napi_poll", h.polledProgram(d.times, at)},
+		{"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
 		prog, err := loadRaw(p.name, p.program)
 		if err != nil {
 			return err
@@ -109,7 +114,8 @@ func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	for i := range d.sums[:n] {
 		s := &d.sums[i]
 		name, _, _ := bytes.Cut(s[8:24], []byte{0})
-		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])), time.Duration(native.Uint64(s[:]))})
+		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])),
+			time.Duration(native.Uint64(s[:]))})
 	}
 	return nil
 }

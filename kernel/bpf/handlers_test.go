@@ -183,7 +183,8 @@ func TestHandlersOfUnknownLines(t *testing.T) {
 	}
 	h.Close()
 	h.Close()
-	if _, err := OpenHandlers(kernel.Root{Proc: t.TempDir()}, 1); !errors.Is(err, measure.ErrUnsupported) {
+	if _, err := OpenHandlers(kernel.Root{Proc: t.TempDir()}, 1); !errors.Is(err,
+		measure.ErrUnsupported) {
 		t.Error(fmt.Errorf("captured files: %w", err))
 	}
 }

@@ -108,7 +108,8 @@ func bpf(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
 // such tracepoint. Requires CAP_BPF and CAP_PERFMON.
 func AttachRawTracepoint(prog *ebpf.Program, name string, cookie uint64) (*Link, error) {
 	if cookie == 0 {
-		return attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog}))
+		return attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name,
+			Program: prog}))
 	}
 	// cilium/ebpf v0.22 has no cookie for raw tracepoints.
 	text, err := unix.BytePtrFromString(name)
@@ -164,7 +165,8 @@ func AttachKprobeMulti(prog *ebpf.Program, m MultiProbe) (*Link, error) {
 // AttachTimer attaches a program of type PerfEvent to a timer of one CPU: a perf event on the CPU's
 // clock that fires once per interval of wall time. The caller closes the Link. The error is that of
 // perf_event_open(2). Requires CAP_BPF and CAP_PERFMON, and for a cookie other than 0 Linux 5.15.
-func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span, cookie uint64) (*Link, error) {
+func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span, cookie uint64) (*Link,
+	error) {
 	return attachEvent(prog, timerEvent(interval), int(cpu), cookie)
 }
 
@@ -222,7 +224,8 @@ func timerEvent(interval measure.Span) *unix.PerfEventAttr {
 
 // attachEvent opens a perf event on a CPU and attaches a program to it. Without a cookie it uses
 // the event's own ioctl, which every kernel has and which needs one descriptor.
-func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie uint64) (*Link, error) {
+func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie uint64) (*Link,
+	error) {
 	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, kernel.AsError(err)
@@ -253,7 +256,8 @@ func linkEvent(prog *ebpf.Program, event int, cookie uint64) (*Link, error) {
 	attr := struct {
 		prog, target, kind, flags uint32
 		cookie                    uint64
-	}{prog: uint32(prog.FD()), target: uint32(event), kind: uint32(ebpf.AttachPerfEvent), cookie: cookie}
+	}{prog: uint32(prog.FD()), target: uint32(event), kind: uint32(ebpf.AttachPerfEvent),
+		cookie: cookie}
 	fd, err := bpf(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	runtime.KeepAlive(prog)
 	if err != nil {

@@ -83,9 +83,11 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 		return nil, fmt.Errorf("watch mappings: %w", err)
 	}
 	attr := &unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC, Wakeup: 1,
-		Bits: unix.PerfBitInherit | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
+		Bits: unix.PerfBitInherit | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm |
+			unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitExcludeKernel,
 	}
 	for _, cpu := range cpus {
@@ -96,7 +98,8 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 		}
 		ring := &sideband{fd: fd}
 		w.rings = append(w.rings, ring)
-		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page,
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			w.Close()
 			return nil, fmt.Errorf("map the ring of mappings: %w", kernel.AsError(err))
@@ -145,7 +148,8 @@ func (w *MapWatch) Wait(most time.Duration) bool {
 	for i := range poll {
 		poll[i].Revents = 0
 	}
-	if _, err := unix.Poll(poll, int(most.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll(poll, int(most.Milliseconds())); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return false
 	}
 	for i := range poll[:len(poll)-1] {

@@ -31,9 +31,12 @@ func (e *MemoryLimit) Error() string {
 	if e.Wants > 0 {
 		wants = fmt.Sprintf(", %d KiB are needed", (e.Wants+1023)/1024)
 	}
-	return fmt.Sprintf("the limit of locked memory (ulimit -l, %d KiB%s) is too low for BPF: Linux before 5.11 counts maps and programs against it. "+
-		"Run culprit as root or with CAP_SYS_RESOURCE, which lets it raise the limit, or raise the limit before it starts: ulimit -l unlimited, "+
-		"LimitMEMLOCK=infinity in a systemd unit, --ulimit memlock=-1 for a container", e.Limit/1024, wants)
+	return fmt.Sprintf("the limit of locked memory (ulimit -l, %d KiB%s) is too low for BPF: "+
+		"Linux before 5.11 counts maps and programs against it. "+
+		"Run culprit as root or with CAP_SYS_RESOURCE, which lets it raise the limit, or raise "+
+		"the limit before it starts: ulimit -l unlimited, "+
+		"LimitMEMLOCK=infinity in a systemd unit, --ulimit memlock=-1 for a container",
+		e.Limit/1024, wants)
 }
 
 // Is makes errors.Is(err, measure.ErrDenied) true.
@@ -110,7 +113,8 @@ func (m memlock) raiseMost() bool {
 	if err != nil || soft == unix.RLIM_INFINITY {
 		return false
 	}
-	return m.raise(unix.RLIM_INFINITY, unix.RLIM_INFINITY) == nil || hard > soft && m.raise(hard, hard) == nil
+	return m.raise(unix.RLIM_INFINITY, unix.RLIM_INFINITY) == nil || hard > soft &&
+		m.raise(hard, hard) == nil
 }
 
 func locking(r kernel.Root, f func() error, m memlock) error {

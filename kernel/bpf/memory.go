@@ -22,7 +22,7 @@ type Memory struct {
 
 // The map's value has the request and the answer:
 //
-//	| u64 address | u32 bytes | s32 error, 0 or negative | u64 the calling task | ... memoryPiece bytes |
+//	| u64 address | u32 bytes | s32 error, <= 0 | u64 calling task | ... memoryPiece bytes |
 const (
 	memoryHead  = 24
 	memoryPiece = 64 << 10 // a page more or less costs 100 ns, a run some microseconds
@@ -44,22 +44,24 @@ func NewMemory() (m *Memory, err error) {
 			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Classify(kernel.Root{}, err))
 		}
 	}()
-	if m.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memorySize, MaxEntries: 1}); err != nil {
+	if m.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4,
+		ValueSize: memorySize, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
-	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{
-		asm.LoadMapValue(asm.R6, m.value.FD(), 0),
-		asm.FnGetCurrentTask.Call(),
-		asm.StoreMem(asm.R6, 16, asm.R0, asm.DWord),
-		asm.LoadMapValue(asm.R1, m.value.FD(), memoryHead),
-		asm.LoadMem(asm.R2, asm.R6, 8, asm.Word),
-		asm.JGT.Imm(asm.R2, memoryPiece, "end"),
-		asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
-		asm.FnProbeReadKernel.Call(),
-		asm.StoreMem(asm.R6, 12, asm.R0, asm.Word),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return(),
-	}})
+	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall,
+		Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{
+			asm.LoadMapValue(asm.R6, m.value.FD(), 0),
+			asm.FnGetCurrentTask.Call(),
+			asm.StoreMem(asm.R6, 16, asm.R0, asm.DWord),
+			asm.LoadMapValue(asm.R1, m.value.FD(), memoryHead),
+			asm.LoadMem(asm.R2, asm.R6, 8, asm.Word),
+			asm.JGT.Imm(asm.R2, memoryPiece, "end"),
+			asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
+			asm.FnProbeReadKernel.Call(),
+			asm.StoreMem(asm.R6, 12, asm.R0, asm.Word),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+			asm.Return(),
+		}})
 	return m, err
 }
 

@@ -73,7 +73,8 @@ func connections(ns netlink.Namespace, n int) (fds []int, err error) {
 			return err
 		}
 		defer unix.Close(l)
-		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}); err != nil {
+		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0,
+			1).To4())}); err != nil {
 			return err
 		}
 		if err := unix.Listen(l, 128); err != nil {

@@ -25,7 +25,9 @@ type Namer struct {
 
 // The map's value has the request and the answer:
 //
-//	| u64 address, or what find found | ... namesAtOnce of them | text | ... namesAtOnce of them, namerText bytes each |
+//	| u64 address, also the result of find | ... | text of namerText bytes | ... |
+//
+// with namesAtOnce of each.
 const (
 	namesAtOnce = 32
 	namerText   = 192 // longer names are not returned
@@ -44,11 +46,13 @@ func NewNamer() (n *Namer, err error) {
 			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Classify(kernel.Root{}, err))
 		}
 	}()
-	if n.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerSize, MaxEntries: 1}); err != nil {
+	if n.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4,
+		ValueSize: namerSize, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
 	// The kernel accepts a format only in memory that can no longer change.
-	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
+	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
 		return nil, err
 	}
 	if err = n.fmt.Put(uint32(0), []byte("%pS\x00\x00\x00\x00\x00")); err != nil {
@@ -95,7 +99,8 @@ func NewNamer() (n *Namer, err error) {
 }
 
 func (n *Namer) load(ins asm.Instructions) (*ebpf.Program, error) {
-	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall,
+		Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
 }
 
 // Close unloads the programs. A second Close, or one of nil, does nothing.
@@ -182,8 +187,10 @@ func parseNamed(text []byte) Named {
 		return Named{Nothing: bytes.HasPrefix(text, []byte("0x"))}
 	}
 	offset, size, ok := bytes.Cut(text[plus+1:], []byte("/"))
-	at, length := proc.Scan(bytes.TrimPrefix(offset, []byte("0x"))), proc.Scan(bytes.TrimPrefix(size, []byte("0x")))
-	n := Named{Name: string(text[:plus]), Module: string(bytes.TrimSuffix(module, []byte("]"))), Offset: at.Hex(), Size: length.Hex()}
+	at, length := proc.Scan(bytes.TrimPrefix(offset, []byte("0x"))),
+		proc.Scan(bytes.TrimPrefix(size, []byte("0x")))
+	n := Named{Name: string(text[:plus]), Module: string(bytes.TrimSuffix(module, []byte("]"))),
+		Offset: at.Hex(), Size: length.Hex()}
 	if !ok || at.Err() != nil || length.Err() != nil {
 		return Named{}
 	}

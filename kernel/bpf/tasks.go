@@ -71,7 +71,8 @@ func OpenTasks(r kernel.Root) (*Tasks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", measure.ErrUnclear, err)
 	}
-	spec := &ebpf.ProgramSpec{Name: "culprit_tasks", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
+	spec := &ebpf.ProgramSpec{Name: "culprit_tasks", Type: ebpf.Tracing,
+		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: at.program(space == "pid:[4026531836]")}
 	prog, err := NewProgram(spec)
 	if err != nil {
@@ -101,10 +102,12 @@ func (t *Tasks) try() error {
 	}
 	found := false
 	err = t.Each(func(k *Task) {
-		found = found || k.PID == pid && k.TID == tid && k.Run > 0 && k.Count > 0 && k.Parent != 0 && k.Cgroups != 0 && k.Net == own
+		found = found || k.PID == pid && k.TID == tid && k.Run > 0 && k.Count > 0 &&
+			k.Parent != 0 && k.Cgroups != 0 && k.Net == own
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("the kernel's list of tasks is not as expected: %w", measure.ErrUnsupported)
+		err = fmt.Errorf("the kernel's list of tasks is not as expected: %w",
+			measure.ErrUnsupported)
 	}
 	return err
 }
@@ -162,10 +165,13 @@ func taskOffsets(types *Types) (*offsets, error) {
 	}
 	w := &structWalk{spec: spec}
 	task := w.named("task_struct")
-	o := &offsets{pid: w.at(task, "pid"), tgid: w.at(task, "tgid"), run: w.at(task, "se", "sum_exec_runtime"), wait: w.at(task, "sched_info", "run_delay"),
-		count: w.at(task, "sched_info", "pcount"), exit: w.at(task, "exit_state"), parent: w.at(task, "real_parent"), cgroups: w.at(task, "cgroups"),
-		mm: w.at(task, "mm"), thread: w.at(task, "thread_pid"), signal: w.at(task, "signal"), proxy: w.at(task, "nsproxy"),
-		net: w.at(w.named("nsproxy"), "net_ns"), inode: w.at(w.named("net"), "ns", "inum")}
+	o := &offsets{pid: w.at(task, "pid"), tgid: w.at(task, "tgid"),
+		run: w.at(task, "se", "sum_exec_runtime"), wait: w.at(task, "sched_info", "run_delay"),
+		count: w.at(task, "sched_info", "pcount"), exit: w.at(task, "exit_state"),
+		parent: w.at(task, "real_parent"), cgroups: w.at(task, "cgroups"),
+		mm: w.at(task, "mm"), thread: w.at(task, "thread_pid"), signal: w.at(task, "signal"),
+		proxy: w.at(task, "nsproxy"),
+		net:   w.at(w.named("nsproxy"), "net_ns"), inode: w.at(w.named("net"), "ns", "inum")}
 	o.stateSize = asm.Word
 	if w.has(task, "__state") { // since 5.14
 		o.state = w.at(task, "__state")
@@ -211,7 +217,8 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 		at, typ, ok := memberOf(in, name)
 		if !ok || int(off)+at > 1<<15-1 {
 			if w.err == nil {
-				w.err = fmt.Errorf("this kernel's structs have no %s: %w", name, measure.ErrUnsupported)
+				w.err = fmt.Errorf("this kernel's structs have no %s: %w", name,
+					measure.ErrUnsupported)
 			}
 			return 0
 		}
@@ -305,8 +312,10 @@ func (o *offsets) program(first bool) asm.Instructions {
 	}
 	if first {
 		p = append(p,
-			asm.LoadMem(asm.R1, asm.R7, o.tgid, asm.Word), asm.StoreMem(asm.RFP, rec, asm.R1, asm.Word),
-			asm.LoadMem(asm.R1, asm.R7, o.pid, asm.Word), asm.StoreMem(asm.RFP, rec+4, asm.R1, asm.Word))
+			asm.LoadMem(asm.R1, asm.R7, o.tgid, asm.Word),
+			asm.StoreMem(asm.RFP, rec, asm.R1, asm.Word),
+			asm.LoadMem(asm.R1, asm.R7, o.pid, asm.Word),
+			asm.StoreMem(asm.RFP, rec+4, asm.R1, asm.Word))
 	} else {
 		number := func(at int16) asm.Instructions { // of the struct pid in r3, to the record
 			return asm.Instructions{
@@ -329,8 +338,10 @@ func (o *offsets) program(first bool) asm.Instructions {
 		p = append(p, asm.LoadMem(asm.R3, asm.R7, o.thread, asm.DWord))
 		p = append(p, number(rec+4)...)
 	}
-	for _, c := range [...]struct{ at, from int16 }{{rec + 8, o.run}, {rec + 16, o.wait}, {rec + 24, o.count}, {rec + 40, o.parent}, {rec + 48, o.cgroups}} {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, c.from, asm.DWord), asm.StoreMem(asm.RFP, c.at, asm.R1, asm.DWord))
+	for _, c := range [...]struct{ at, from int16 }{{rec + 8, o.run}, {rec + 16, o.wait},
+		{rec + 24, o.count}, {rec + 40, o.parent}, {rec + 48, o.cgroups}} {
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, c.from, asm.DWord),
+			asm.StoreMem(asm.RFP, c.at, asm.R1, asm.DWord))
 	}
 	p = append(p,
 		asm.LoadMem(asm.R1, asm.R7, o.state, o.stateSize),

@@ -67,14 +67,17 @@ func TestTasksOfThisProcess(t *testing.T) {
 	}
 	parent := seen[self].Parent
 	for tid := range high {
-		if k, ok := seen[tid]; !ok || k.Count < low[tid] || k.Count > high[tid] || k.Parent != parent || k.Resident != seen[self].Resident {
-			t.Errorf("thread %d: %+v, want a count from %d to %d, and the parent and the memory of thread %d: %+v", tid, k, low[tid], high[tid], self, seen[self])
+		if k, ok := seen[tid]; !ok || k.Count < low[tid] || k.Count > high[tid] ||
+			k.Parent != parent || k.Resident != seen[self].Resident {
+			t.Errorf("thread %d: %+v, want a count from %d to %d, and the parent and the memory "+
+				"of thread %d: %+v", tid, k, low[tid], high[tid], self, seen[self])
 		}
 	}
 }
 
 func TestTasksOfCapturedFiles(t *testing.T) {
-	if _, err := OpenTasks(kernel.Root{Proc: t.TempDir()}); !errors.Is(err, measure.ErrUnsupported) {
+	if _, err := OpenTasks(kernel.Root{Proc: t.TempDir()}); !errors.Is(err,
+		measure.ErrUnsupported) {
 		t.Errorf("got %v: the running kernel's tasks are none of captured files'", err)
 	}
 }

@@ -48,7 +48,8 @@ func TestTypeNamesAgree(t *testing.T) {
 			t.Errorf("%d %s: %v, %v", id, name, got, err)
 		}
 	})
-	for _, name := range []string{"vfs_read", "tcp_sendmsg", "no_such_function_at_all", "vfs", "read", ""} {
+	for _, name := range []string{"vfs_read", "tcp_sendmsg", "no_such_function_at_all", "vfs",
+		"read", ""} {
 		var want []btf.TypeID
 		names.Each(KindFunc, func(id btf.TypeID, n string) {
 			if n == name {
@@ -98,7 +99,8 @@ func TestTypeNamesOfAModule(t *testing.T) {
 }
 
 func FuzzTypeNames(f *testing.F) {
-	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "parrot", Size: 8}, &btf.Typedef{Name: "dead", Type: &btf.Void{}}}, nil)
+	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "parrot", Size: 8},
+		&btf.Typedef{Name: "dead", Type: &btf.Void{}}}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -216,7 +216,8 @@ func (f Feature) Have(r kernel.Root) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnclear):
+	case errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied),
+		errors.Is(err, measure.ErrUnclear):
 	default:
 		err = fmt.Errorf("%w: %w", measure.ErrUnclear, err)
 	}
@@ -228,7 +229,8 @@ func (f Feature) try(r kernel.Root) error {
 	case Pressure:
 		_, err := proc.ReadProc(r, "pressure/cpu", nil)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("switched off at boot, psi=1 on the kernel's command line switches it on: %w", measure.ErrUnsupported)
+			return fmt.Errorf("switched off at boot, psi=1 on the kernel's command line switches "+
+				"it on: %w", measure.ErrUnsupported)
 		}
 		return readable(err, "compiled without CONFIG_PSI")
 	case SchedInfo:
@@ -311,17 +313,20 @@ func tryDelayAccounting(r kernel.Root) error {
 	b, err := proc.ReadProc(r, "sys/kernel/task_delayacct", nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		// Before 5.14 there is no switch: compiled in means on, unless switched off at boot.
-		if line, err := proc.ReadProc(r, "cmdline", nil); err == nil && hasWord(line, "nodelayacct") {
+		if line, err := proc.ReadProc(r, "cmdline", nil); err == nil &&
+			hasWord(line, "nodelayacct") {
 			return fmt.Errorf("switched off at boot by nodelayacct: %w", measure.ErrUnsupported)
 		}
-		return fmt.Errorf("no kernel.task_delayacct: either on for good or not compiled in: %w", measure.ErrUnclear)
+		return fmt.Errorf("no kernel.task_delayacct: either on for good or not compiled in: %w",
+			measure.ErrUnclear)
 	}
 	if err != nil {
 		return err
 	}
 	c := proc.Scan(b)
 	if c.Uint() == 0 && c.Err() == nil {
-		return fmt.Errorf("switched off, sysctl kernel.task_delayacct=1 switches it on: %w", measure.ErrUnsupported)
+		return fmt.Errorf("switched off, sysctl kernel.task_delayacct=1 switches it on: %w",
+			measure.ErrUnsupported)
 	}
 	return c.Err()
 }
@@ -352,7 +357,8 @@ func tryOthers(r kernel.Root) error {
 		return err
 	}
 	if len(pids) > 0 && pids[0] != 1 {
-		return &measure.Denied{Doing: "see processes of other users", Needs: "/proc mounted without hidepid"}
+		return &measure.Denied{Doing: "see processes of other users",
+			Needs: "/proc mounted without hidepid"}
 	}
 	me := uint32(os.Geteuid())
 	for _, pid := range pids {
@@ -400,9 +406,11 @@ func tryKallsyms(r kernel.Root) error {
 	or, v := "", sysctl(r, "kernel/kptr_restrict")
 	switch {
 	case v != nil && *v > 1: // then not even who holds the capability may
-		return &measure.Denied{Doing: doing, Needs: fmt.Sprintf("kernel.kptr_restrict below 2 (is %d)", *v)}
+		return &measure.Denied{Doing: doing,
+			Needs: fmt.Sprintf("kernel.kptr_restrict below 2 (is %d)", *v)}
 	case v != nil:
-		or = fmt.Sprintf("kernel.kptr_restrict 0 (is %d) and kernel.perf_event_paranoid below 2", *v)
+		or = fmt.Sprintf("kernel.kptr_restrict 0 (is %d) and kernel.perf_event_paranoid below 2",
+			*v)
 	}
 	have, err := r.Capabilities()
 	if err != nil {
@@ -471,7 +479,8 @@ func tryPerf(r kernel.Root) error {
 	if len(cpus) == 0 {
 		return fmt.Errorf("no CPU is online: %w", measure.ErrUnclear)
 	}
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Bits: unix.PerfBitDisabled}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Bits: unix.PerfBitDisabled}
 	attr.Size = unix.PERF_ATTR_SIZE_VER0
 	fd, err := unix.PerfEventOpen(&attr, -1, int(cpus[0]), -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err == nil {

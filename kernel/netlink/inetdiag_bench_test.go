@@ -16,7 +16,8 @@ func BenchmarkInetDiag(b *testing.B) {
 	for _, sockets := range []int{10, 1000, 19000} {
 		b.Run(fmt.Sprint(sockets), func(b *testing.B) {
 			var limit unix.Rlimit
-			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(sockets)+100 {
+			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil ||
+				limit.Cur < uint64(sockets)+100 {
 				b.Skipf("needs: kernel feature RLIMIT_NOFILE of %d", sockets+100)
 			}
 			ns := namespace(b)
@@ -94,7 +95,8 @@ func connections(ns Namespace, n int) (fds []int, err error) {
 			return err
 		}
 		defer unix.Close(l)
-		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}); err != nil {
+		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0,
+			1).To4())}); err != nil {
 			return err
 		}
 		if err := unix.Listen(l, 128); err != nil {

@@ -118,7 +118,8 @@ func (c *Conn) release(b *[receiveBuffer]byte) {
 func Dial(protocol int, o Options) (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
+		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol),
+			kernel.AsError(err))
 	}
 	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout}
 	if c.timeout <= 0 {
@@ -146,7 +147,8 @@ func Dial(protocol int, o Options) (*Conn, error) {
 		}
 	}
 	unix.Close(fd)
-	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
+	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol),
+		kernel.AsError(err))
 }
 
 // Close closes the socket. A second Close does nothing. The error is that of close(2).
@@ -183,7 +185,8 @@ func (c *Conn) Dump(q *Request, f func(typ uint16, payload []byte) error) error 
 // DumpRetry is Dump, repeated up to tries times in all while the answer is interrupted or overrun.
 // restart is called before each repetition, to drop what was collected. After the last try its
 // error is returned, and what was collected is from that try.
-func (c *Conn) DumpRetry(q *Request, tries int, restart func(), f func(typ uint16, payload []byte) error) error {
+func (c *Conn) DumpRetry(q *Request, tries int, restart func(),
+	f func(typ uint16, payload []byte) error) error {
 	for {
 		err := c.Dump(q, f)
 		if tries--; tries <= 0 || !errors.Is(err, ErrInterrupted) && !errors.Is(err, ErrOverrun) {
@@ -205,12 +208,14 @@ func (c *Conn) Do(q *Request, f func(typ uint16, payload []byte) error) error {
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_ACK, unix.NLM_F_DUMP, false, f)
 }
 
-func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint16, []byte) error) error {
+func (c *Conn) exchange(q *Request, set, clear uint16, single bool,
+	f func(uint16, []byte) error) error {
 	defer c.release(c.borrow())
 	limit := c.limit()
 	if c.unread {
 		if err := c.drain(limit); err != nil {
-			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol), err)
+			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol),
+				err)
 		}
 	}
 	c.nextSeq()
@@ -384,8 +389,10 @@ func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
 // Join subscribes to a multicast group by number (RTNLGRP_LINK, or one of Family.Groups). From then
 // on the Conn is for Receive only. The error is the kernel's.
 func (c *Conn) Join(group uint32) error {
-	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group)); err != nil {
-		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol), kernel.AsError(err))
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP,
+		int(group)); err != nil {
+		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol),
+			kernel.AsError(err))
 	}
 	return nil
 }
@@ -451,7 +458,8 @@ func (e *Error) Error() string {
 	case e.refused():
 		s += kernel.RefusedNote(", needs CAP_NET_ADMIN", "", unix.CAP_NET_ADMIN)
 	case e.absent:
-		s += ": the kernel has no diagnosis of these sockets; modprobe tcp_diag udp_diag loads it where it was built as a module"
+		s += ": the kernel has no diagnosis of these sockets; modprobe tcp_diag udp_diag loads " +
+			"it where it was built as a module"
 	}
 	return s
 }
@@ -486,7 +494,8 @@ func (c *Conn) status(q *Request, h header, payload []byte) error {
 		return nil
 	}
 	e := &Error{Doing: c.doing(q), Errno: unix.Errno(-int64(code)), Offset: -1}
-	e.absent = e.Errno == unix.ENOENT && c.protocol == unix.NETLINK_SOCK_DIAG && native.Uint16(q.buf[6:])&unix.NLM_F_DUMP != 0
+	e.absent = e.Errno == unix.ENOENT && c.protocol == unix.NETLINK_SOCK_DIAG &&
+		native.Uint16(q.buf[6:])&unix.NLM_F_DUMP != 0
 	rest := payload[4:]
 	if h.typ == unix.NLMSG_ERROR && len(rest) >= headerSize {
 		skip := headerSize

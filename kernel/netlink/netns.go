@@ -91,7 +91,10 @@ func FindNamespace(r kernel.Root, name string) (Namespace, error) {
 // The list is valid even with an error, which says what may be missing: measure.Denied when
 // processes can't be read, measure.ErrUnclear when there are more than limit. It reads each process
 // (2 us each), so it is too expensive for every tick.
-func Namespaces(r kernel.Root, limit int) ([]Namespace, error) { return NamespacesOf(r, nil, limit) }
+func Namespaces(r kernel.Root, limit int) ([]Namespace,
+	error) {
+	return NamespacesOf(r, nil, limit)
+}
 
 // NamespacesOf is Namespaces where the caller knows one process of each namespace (by bpf.Tasks),
 // in ascending order. If one of them has ended or has moved, it reads all processes.
@@ -153,13 +156,15 @@ func NamespacesOf(r kernel.Root, first []ProcessNet, limit int) ([]Namespace, er
 			denied++
 		case err == nil:
 			if inode, ok := nsLink(b); ok && !seen[inode] {
-				add(Namespace{fmt.Sprintf("pid:%d", pid), inode, fmt.Sprintf("/proc/%d/ns/net", pid)})
+				add(Namespace{fmt.Sprintf("pid:%d", pid), inode,
+					fmt.Sprintf("/proc/%d/ns/net", pid)})
 			}
 		}
 	}
 	switch {
 	case more > 0:
-		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit, measure.ErrUnclear)
+		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit,
+			measure.ErrUnclear)
 	case denied > 0:
 		who := fmt.Sprintf("%d processes", denied)
 		if denied == 1 {
@@ -227,7 +232,8 @@ func (ns Namespace) enter() error {
 		var st unix.Stat_t
 		if err = unix.Fstat(fd, &st); err == nil {
 			if st.Ino != ns.Inode {
-				return fmt.Errorf("enter network namespace %s: another one is there now: %w", ns.Name, fs.ErrNotExist)
+				return fmt.Errorf("enter network namespace %s: another one is there now: %w",
+					ns.Name, fs.ErrNotExist)
 			}
 			err = unix.Setns(fd, unix.CLONE_NEWNET)
 		}
@@ -303,7 +309,8 @@ func TryEnter() error {
 			return kernel.AsError(err), false
 		}
 		defer unix.Close(home)
-		if err := kernel.AsError(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
+		if err := kernel.AsError(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err,
+			measure.ErrDenied) {
 			return kernel.Refused("enter network namespaces", "", unix.CAP_SYS_ADMIN), false
 		} else if err != nil {
 			return err, false

@@ -61,7 +61,8 @@ func parseMount(line []byte) (m Mount, ok bool) {
 	if parts := strings.Split(strings.TrimPrefix(rest, " "), " "); len(parts) >= 2 {
 		m.Source, m.Super = text([]byte(parts[0])), text([]byte(parts[1]))
 	}
-	if errMajor != nil || errMinor != nil || major > 1<<32-1 || minor > 1<<32-1 || m.Point == "" || m.Type == "" {
+	if errMajor != nil || errMinor != nil || major > 1<<32-1 || minor > 1<<32-1 || m.Point == "" ||
+		m.Type == "" {
 		return Mount{}, false
 	}
 	m.Major, m.Minor = uint32(major), uint32(minor)
@@ -123,5 +124,6 @@ func Cgroups(r kernel.Root) ([]Cgroup, error) {
 
 // v1Controllers are the controllers among the options of a v1 mount
 // (include/linux/cgroup_subsys.h).
-var v1Controllers = [...]string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer", "net_cls", "perf_event", "net_prio",
+var v1Controllers = [...]string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer",
+	"net_cls", "perf_event", "net_prio",
 	"hugetlb", "pids", "rdma", "misc", "debug"}

@@ -40,7 +40,8 @@ func TestSockets(t *testing.T) {
 		return true
 	})
 	if err != nil || times != 2 || !hit || seen < 2 {
-		t.Fatalf("Sockets: %d files, inode %d found %d times, fd %d found: %v, %v", seen, st.Ino, times, file.Fd(), hit, err)
+		t.Fatalf("Sockets: %d files, inode %d found %d times, fd %d found: %v, %v", seen, st.Ino,
+			times, file.Fd(), hit, err)
 	}
 	if inode, err := proc.Socket(pid, int32(file.Fd())); err != nil || inode != st.Ino {
 		t.Errorf("Socket is %d, %v, want %d", inode, err, st.Ino)
@@ -58,7 +59,10 @@ func TestSockets(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { _, _ = proc.OpenFiles(pid) }); n != 0 {
 		t.Errorf("OpenFiles allocates %v times", n)
 	}
-	if n := testing.AllocsPerRun(10, func() { _, _ = proc.Sockets(pid, buf, func(int32, uint64) bool { return true }) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() {
+		_,
+			_ = proc.Sockets(pid, buf, func(int32, uint64) bool { return true })
+	}); n != 0 {
 		t.Errorf("Sockets allocates %v times", n)
 	}
 }
@@ -71,7 +75,8 @@ func TestSocketInode(t *testing.T) {
 			t.Errorf("%q is %d %v, want %d", link, got, ok, want)
 		}
 	}
-	for _, link := range []string{"", "socket:[", "socket:[]", "socket:[12", "socket:12]", "pipe:[12]", "/socket:[1]", "socket:[x]", "socket:[99999999999999999999]"} {
+	for _, link := range []string{"", "socket:[", "socket:[]", "socket:[12", "socket:12]",
+		"pipe:[12]", "/socket:[1]", "socket:[x]", "socket:[99999999999999999999]"} {
 		if got, ok := socketInode([]byte(link)); ok {
 			t.Errorf("%q is %d", link, got)
 		}
