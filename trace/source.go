@@ -95,7 +95,7 @@ func (s *Source) GatherEvery(interval time.Duration) {
 func (s *Source) CollectFrames(places, inline bool) {
 	s.session.frames = newFrames()
 	s.session.frames.places = places
-	s.session.processes.Lean()
+	s.session.processes.DisableSymbolCache()
 	if inline {
 		s.session.processes.Inlining()
 	}
