@@ -26,7 +26,7 @@ func known(base string) string {
 		"the arguments of these probes are for trace to say":                  "proc/tst.sigwait.d sdt/tst.args-3.d sdt/tst.args-4.d usdt/tst.argmap-typed-partial.d usdt/tst.argmap-typed.d usdt/tst.argmap.d",
 		"the members of a stack that a variable has cannot be changed":        "funcs/stack/tst.store.d funcs/ustack/tst.store.d",
 		"nothing is linked here":                                              "options/err.D_ASRELO.kdefs.d",
-		"lang/syntax reports another mistake of the text":                    "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
+		"lang/syntax reports another mistake of the text":                     "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
 		"needs the types of a module that is not loaded":                      "types/tst.nested-unnamed-structs.d",
 	} {
 		if slices.Contains(strings.Fields(list), base) {
