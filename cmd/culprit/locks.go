@@ -14,7 +14,7 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/term"
 )
 
@@ -29,7 +29,7 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 		return nil, nil, err
 	}
 	keepLow()
-	t := trace.LockTable{Profile: trace.Profile{CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups}, Kernel: q.Kernel, User: q.User, Least: q.Least, Unwind: q.Unwind},
+	t := traceprofile.LockTable{Profile: traceprofile.Profile{CPUs: q.CPUs, Who: traceprofile.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups}, Kernel: q.Kernel, User: q.User, Least: q.Least, Unwind: q.Unwind},
 		Processes: q.ByProcess, Stacks: q.Stacks, Dists: q.Dists}
 	source, err := t.Source()
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view"
 )
 
@@ -268,7 +268,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	stop()
 	<-ended
 	lines := map[string][]byte{} // what each tool says of the time in JSON
-	past := dataset.NewPast(set, set.Stats(), over)
+	past := dataset.NewReplay(set, set.Stats(), over)
 
 	for _, tool := range view.Tools() {
 		rows := 0
@@ -348,7 +348,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 }
 
 // watchedWhole gives the one table of a past in a cell over all of it.
-func watchedWhole(t *testing.T, m *dataset.Past, tool *view.Tool) *view.Table {
+func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range tool.Ask(nil) {
@@ -397,5 +397,5 @@ func sentences() (all []string) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return notOf(trace.NewSampler(99), append(all, rules.Queries()...))
+	return notOf(traceprofile.NewSampler(99), append(all, rules.Queries()...))
 }

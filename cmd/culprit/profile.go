@@ -9,6 +9,7 @@ import (
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/term"
 )
 
@@ -23,14 +24,14 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	keepLow()
-	p := trace.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
+	p := traceprofile.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: traceprofile.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
 		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
 	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &term.Profiled{Began: began, Took: got.Took, CPUs: len(q.CPUs), Frames: trace.ProfileFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
+	out := &term.Profiled{Began: began, Took: got.Took, CPUs: len(q.CPUs), Frames: trace.MaxFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
@@ -49,14 +50,14 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 }
 
 // profileOf gives what the tracer calls what the command line asks.
-func profileOf(of term.ProfileOf) trace.ProfileOf {
+func profileOf(of term.ProfileOf) traceprofile.ProfileOf {
 	switch of {
 	case term.OffCPU:
-		return trace.OffCPU
+		return traceprofile.OffCPU
 	case term.RunQueue:
-		return trace.RunQueue
+		return traceprofile.RunQueue
 	case term.Locks:
-		return trace.Locks
+		return traceprofile.Locks
 	}
-	return trace.OnCPU
+	return traceprofile.OnCPU
 }

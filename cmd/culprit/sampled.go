@@ -13,6 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/web"
 )
 
@@ -34,7 +35,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	p := traceprofile.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
@@ -45,7 +46,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	cut := int64(0)
 	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range got.Stacks {
-			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
+			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
 				cut += s.Count
 			}
 			if !yield(profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, Amount: float64(s.Count)}) {
@@ -57,7 +58,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	t.Taken = profile.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
 	t.Notes = got.Notes
 	if cut > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.ProfileFrames))
+		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.MaxFrames))
 	}
 	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {
 		t.Notes = append(t.Notes, fmt.Sprintf("%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
