@@ -16,18 +16,18 @@ import (
 // wakeCompactor wakes the compactor unless it is already going to run.
 func (s *Store) wakeCompactor() {
 	select {
-	case s.wake <- struct{}{}:
+	case s.compactor.wake <- struct{}{}:
 	default:
 	}
 }
 
 func (s *Store) compact() {
-	defer close(s.compactorDone)
+	defer close(s.compactor.done)
 	for {
 		var job func()
 		select {
-		case <-s.wake:
-		case job = <-s.jobs:
+		case <-s.compactor.wake:
+		case job = <-s.compactor.jobs:
 		case <-s.disk.quit:
 			return
 		}
@@ -36,8 +36,8 @@ func (s *Store) compact() {
 			job()
 		}
 		s.mu.Lock()
-		s.finished = s.started
-		s.finishedChanged.Broadcast()
+		s.work.finished = s.work.started
+		s.work.changed.Broadcast()
 		s.mu.Unlock()
 	}
 }
@@ -45,13 +45,13 @@ func (s *Store) compact() {
 // runCompactor does all pending work.
 func (s *Store) runCompactor() {
 	s.mu.Lock()
-	s.started = s.requested
+	s.work.started = s.work.requested
 	s.mu.Unlock()
 	if s.prepareDisk() != nil {
 		return
 	}
-	if s.stale != nil && s.erase(s.stale) == nil {
-		s.stale = nil
+	if s.compactor.stale != nil && s.erase(s.compactor.stale) == nil {
+		s.compactor.stale = nil
 	}
 	for s.disk.writeError() == nil {
 		s.mu.RLock()
@@ -84,16 +84,16 @@ func (s *Store) runCompactor() {
 // packWindow stores a closed window as segments.
 func (s *Store) packWindow(w *window) error {
 	s.disk.settle() // all its frames are written
-	defer s.builder.done()
-	s.builder.beginHour(w.newest)
+	defer s.compactor.builder.done()
+	s.compactor.builder.beginHour(w.newest)
 	var fresh []entry
 	for _, p := range w.order {
 		if len(p.ticks) == 0 {
 			continue
 		}
-		both, err := s.builder.window(p.set, []*block{p.block(w)})
+		both, err := s.compactor.builder.window(p.set, []*block{p.block(w)})
 		if err != nil {
-			s.builder.forget()
+			s.compactor.builder.forget()
 			return err
 		}
 		for _, seg := range both {
@@ -105,13 +105,13 @@ func (s *Store) packWindow(w *window) error {
 		}
 	}
 	if err := s.disk.sync(); err != nil {
-		s.builder.forget()
+		s.compactor.builder.forget()
 		return err
 	}
 	s.mu.Lock()
 	var orphans []entry // of datasets that were dropped meanwhile
 	for _, e := range fresh {
-		if d := s.sets[e.set]; d != nil {
+		if d := s.datasets.byID[e.set]; d != nil {
 			d.insert(e)
 		} else {
 			orphans = append(orphans, e)
@@ -130,15 +130,15 @@ func (s *Store) packWindow(w *window) error {
 }
 
 func (s *Store) segmentID() uint64 {
-	s.lastID++
-	return s.lastID
+	s.compactor.lastID++
+	return s.compactor.lastID
 }
 
 // writeSegments writes segments, all or none.
 func (s *Store) writeSegments(segs []*segment) error {
 	err := s.disk.put(segs)
 	if err != nil {
-		s.builder.forget()
+		s.compactor.builder.forget()
 	}
 	return err
 }

@@ -35,12 +35,12 @@ func (s *Store) unusedShared(old []entry) (keys [][]byte) {
 		}
 	}
 	s.mu.RLock()
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			used(list)
 		}
 	}
-	used(s.undescribed)
+	used(s.datasets.undescribed)
 	s.mu.RUnlock()
 	ids := map[uint64]bool{}
 	for o := range gone {
@@ -50,7 +50,7 @@ func (s *Store) unusedShared(old []entry) (keys [][]byte) {
 		}
 		ids[o.id] = true
 	}
-	s.builder.forgetShared(ids)
+	s.compactor.builder.forgetShared(ids)
 	return keys
 }
 

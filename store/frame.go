@@ -57,7 +57,8 @@ func (f *framer) start(w *window, at measure.Time) {
 // addWord defines a word unless this epoch has done so, and returns its number.
 func (f *framer) addWord(n uint32) uint64 {
 	for int(n) >= len(f.w.definedWords) {
-		f.w.definedWords = append(f.w.definedWords, make([]uint32, int(n)+64-len(f.w.definedWords))...)
+		more := int(n) + 64 - len(f.w.definedWords)
+		f.w.definedWords = append(f.w.definedWords, make([]uint32, more)...)
 	}
 	if f.w.definedWords[n] != f.epoch {
 		f.w.definedWords[n] = f.epoch

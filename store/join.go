@@ -41,7 +41,7 @@ func (s *Store) join() error {
 	var todo []work
 	s.mu.RLock()
 	newest := s.newest
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for resolution, span := range []measure.Span{hour, hour, day} {
 			list := d.index[resolution]
 			for i := 0; i < len(list); {
@@ -73,7 +73,7 @@ func (s *Store) join() error {
 	}
 	s.mu.RUnlock()
 	if len(todo) > 0 {
-		s.builder.beginHour(newest)
+		s.compactor.builder.beginHour(newest)
 	}
 	for _, t := range todo {
 		if err := s.joinParts(t.set, t.old, t.into); err != nil {
@@ -118,11 +118,11 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		s.markDone(d, old)
 		return nil
 	}
-	defer s.builder.done()
+	defer s.compactor.builder.done()
 	var fresh []entry
 	var segs []*segment
 	for _, resolution := range into {
-		seg, err := s.builder.build(d, resolution, blocks)
+		seg, err := s.compactor.builder.build(d, resolution, blocks)
 		if err != nil {
 			return s.keepUnjoined(d, old, err)
 		}
@@ -142,7 +142,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 		return err
 	}
 	if err := s.disk.sync(); err != nil {
-		s.builder.forget()
+		s.compactor.builder.forget()
 		return err
 	}
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *Store) joinOne(d *set, old []entry, blocks []*block, into []uint8) erro
 // keepUnjoined keeps segments as they are because one of them cannot be read. They are not tried
 // again.
 func (s *Store) keepUnjoined(d *set, old []entry, err error) error {
-	s.builder.forget()
+	s.compactor.builder.forget()
 	if s.disk.writeError() != nil {
 		return err
 	}
