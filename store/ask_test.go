@@ -96,14 +96,14 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	s, q, id := busy(t)
 	q.Step = measure.Minute
 	s.mu.Lock()
-	whole := s.sets[id].stack
-	s.sets[id].stack = nil
+	whole := s.datasets.byID[id].stack
+	s.datasets.byID[id].stack = nil
 	s.mu.Unlock()
 	if _, err := s.Ask(context.Background(), q); !errors.As(err, &fault) {
 		t.Errorf("asking: %v, want a fault", err)
 	}
 	s.mu.Lock() // no lock is still held
-	s.sets[id].stack = whole
+	s.datasets.byID[id].stack = whole
 	s.mu.Unlock()
 	if _, err := s.Ask(context.Background(), q); err != nil {
 		t.Errorf("after the fault: %v", err)

@@ -156,7 +156,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(m.HeapAlloc)/1e6, "MB-heap")
 			if bytes, samples := s.diskBytes(); samples > 0 {
 				raw, rolled := 0.0, 0.0
-				for _, d := range s.sets {
+				for _, d := range s.datasets.byID {
 					for r, list := range d.index {
 						for _, e := range list {
 							if r == 0 {

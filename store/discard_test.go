@@ -136,7 +136,7 @@ func TestExpiredSegmentsAreDeleted(t *testing.T) {
 	start := someTime - someTime%measure.Time(hour)
 	end := w.run(t, s, n, start, 9000)
 	s.Settle()
-	d := s.sets[1]
+	d := s.datasets.byID[1]
 	for r, keep := range []measure.Span{20 * measure.Minute, hour, 90 * day} {
 		first := d.index[r][0].over
 		if end.Sub(first.End) > keep {

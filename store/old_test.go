@@ -73,7 +73,7 @@ func TestOldArchivesAreRead(t *testing.T) {
 		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
-		for _, d := range s.sets {
+		for _, d := range s.datasets.byID {
 			for r, list := range d.index {
 				if len(list) == 0 {
 					t.Errorf("%s: of %s there is nothing of resolution %d", name, d.desc.Query, r)
@@ -162,7 +162,7 @@ func oldPairs(tb testing.TB, name string) (out []pair) {
 func wellKept(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			for _, e := range list {
 				if e.clock != 0 {

@@ -88,7 +88,7 @@ func TestEqualKeysAreStoredOnce(t *testing.T) {
 	start := someTime - someTime%measure.Time(hour)
 	end := g.fill(t, s, start, 3000)
 	s.Settle()
-	d := s.sets[1]
+	d := s.datasets.byID[1]
 	rings := func() map[uint64]int {
 		out := map[uint64]int{}
 		for _, e := range d.index[inTicks] {
@@ -132,7 +132,7 @@ func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 	end := w.run(t, s, n, start, 700)
 	s.Settle()
 	spoil := func(kind byte) {
-		for _, d := range s.sets {
+		for _, d := range s.datasets.byID {
 			for _, list := range d.index {
 				for _, e := range list {
 					if err := s.disk.pebble().Set(ownKey(kind, e.clockID()), []byte("rotten"), pebble.NoSync); err != nil {
@@ -148,7 +148,7 @@ func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 	a, err := s.Ask(
 		t.Context(),
 		measure.Query{
-			Stat: s.sets[1].desc.Stat.ID,
+			Stat: s.datasets.byID[1].desc.Stat.ID,
 			By:   []string{"device", "pid"},
 			Step: measure.Second,
 		},
