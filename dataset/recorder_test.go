@@ -15,7 +15,9 @@ import (
 
 // Whatever changes, a dataset that stays misses no tick and gets none twice.
 func TestChangesDoNotAffectOtherDatasets(t *testing.T) {
-	for _, offset := range []time.Duration{0, 300 * time.Millisecond, 960 * time.Millisecond, 999 * time.Millisecond} {
+	for _, offset := range []time.Duration{
+		0, 300 * time.Millisecond, 960 * time.Millisecond, 999 * time.Millisecond,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(offset)
 			src, a := newMeters(), newMemory(nil)
@@ -42,7 +44,9 @@ func TestChangesDoNotAffectOtherDatasets(t *testing.T) {
 				time.Sleep(4 * time.Second)
 				unbroken(t, "m.a", a.stamps(1), measure.Second, 15)
 				before := a.stamps(b)
-				if i := slices.IndexFunc(before, func(at measure.Time) bool { return at.Sub(before[0]) > 6*measure.Second }); i > 0 {
+				if i := slices.IndexFunc(before, func(at measure.Time) bool {
+					return at.Sub(before[0]) > 6*measure.Second
+				}); i > 0 {
 					t.Errorf("m.b was recorded while it was suspended: %v", before[i])
 				}
 				unbroken(t, "m.b", before, measure.Second, 3)
@@ -182,7 +186,10 @@ func TestDelayedSource(t *testing.T) {
 	for _, long := range []time.Duration{400, 600, 990, 1010, 1400, 1600, 2300, 2700, 5583} {
 		long *= time.Millisecond
 		for name, holds := range map[string]map[int]stall{
-			"before": {4: {before: long}}, "after": {4: {after: long}}, "twice": {4: {after: long}, 5: {before: long}}, "again": {4: {before: long}, 6: {after: long}},
+			"before": {4: {before: long}},
+			"after":  {4: {after: long}},
+			"twice":  {4: {after: long}, 5: {before: long}},
+			"again":  {4: {before: long}, 6: {after: long}},
 		} {
 			for which := range 3 {
 				synctest.Test(t, func(t *testing.T) {
@@ -297,15 +304,27 @@ func TestClockSet(t *testing.T) {
 		want string // seconds since 10000
 		says string
 	}{
-		"jitter":         {[]measure.Interval{sec(1.001, 1), sec(2.004, 1.003), sec(3.001, 0.997)}, "1 2 3", ""},
-		"late":           {[]measure.Interval{sec(1, 1), sec(2.7, 1.7), sec(3, 0.3)}, "1 2 3", ""},
-		"missed":         {[]measure.Interval{sec(1, 1), sec(3.2, 2.2), sec(4, 0.8)}, "1 3 4", ""},
-		"set forward":    {[]measure.Interval{sec(1, 1), sec(101.5, 1), sec(102, 0.5)}, "1 101 102", "set forward"},
-		"set back a bit": {[]measure.Interval{sec(1, 1), sec(2, 1), sec(3, 4)}, "1 2 3", "set back"},
-		"set back":       {[]measure.Interval{sec(101, 1), sec(102, 1), sec(3, 1), sec(4, 1)}, "3 4", "set back, discarded"},
-		"set back, much held": {[]measure.Interval{sec(1, 1), sec(4000, 3999), sec(4001, 1), sec(2, 1), sec(3, 1)},
+		"jitter": {[]measure.Interval{
+			sec(1.001, 1), sec(2.004, 1.003), sec(3.001, 0.997),
+		}, "1 2 3", ""},
+		"late":   {[]measure.Interval{sec(1, 1), sec(2.7, 1.7), sec(3, 0.3)}, "1 2 3", ""},
+		"missed": {[]measure.Interval{sec(1, 1), sec(3.2, 2.2), sec(4, 0.8)}, "1 3 4", ""},
+		"set forward": {[]measure.Interval{
+			sec(1, 1), sec(101.5, 1), sec(102, 0.5),
+		}, "1 101 102", "set forward"},
+		"set back a bit": {[]measure.Interval{
+			sec(1, 1), sec(2, 1), sec(3, 4),
+		}, "1 2 3", "set back"},
+		"set back": {[]measure.Interval{
+			sec(101, 1), sec(102, 1), sec(3, 1), sec(4, 1),
+		}, "3 4", "set back, discarded"},
+		"set back, much held": {[]measure.Interval{
+			sec(1, 1), sec(4000, 3999), sec(4001, 1), sec(2, 1), sec(3, 1),
+		},
 			"1 4000 4001 4002 4003", "set back"},
-		"set back by hours, little held": {[]measure.Interval{sec(9001, 1), sec(9002, 1), sec(3, 1), sec(4, 1)}, "3 4", "set back, discarded"},
+		"set back by hours, little held": {[]measure.Interval{
+			sec(9001, 1), sec(9002, 1), sec(3, 1), sec(4, 1),
+		}, "3 4", "set back, discarded"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			src := &clockwork{stats: newMeters().stats[:1], over: c.over}

@@ -181,7 +181,11 @@ func TestEqualAndCoveredQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live(t, newMeters(), newMemory(nil), nil, func(s *Set) {
 			wide := enable(t, s, `m.a by x,y where x != "c"`)
-			for _, same := range []string{`m.a by y,x where x != "c"`, `m.a by x where x != "c"`, `m.a where x != "c" and y = "a"`} {
+			for _, same := range []string{
+				`m.a by y,x where x != "c"`,
+				`m.a by x where x != "c"`,
+				`m.a where x != "c" and y = "a"`,
+			} {
 				if id := enable(t, s, same); id != wide {
 					t.Errorf("%s is dataset %d, want %d", same, id, wide)
 				}
@@ -201,10 +205,15 @@ func TestEqualAndCoveredQueries(t *testing.T) {
 			if _, err := s.Enable("page", measure.Query{Stat: "m.d"}); !errors.As(err, &d) {
 				t.Errorf("unknown statistic: %v", err)
 			}
-			if _, err := s.Enable("page", measure.Query{Stat: "m.a", Step: 1500 * measure.Millisecond}); err == nil {
+			if _, err := s.Enable("page", measure.Query{
+				Stat: "m.a", Step: 1500 * measure.Millisecond,
+			}); err == nil {
 				t.Error("a step of 1.5 s is no whole number of seconds")
 			}
-			for _, err := range []error{s.Suspend("page", 99), s.Resume("page", 99), s.Destroy("page", 99), s.Discard("page", 99, measure.Interval{End: 1})} {
+			for _, err := range []error{
+				s.Suspend("page", 99), s.Resume("page", 99), s.Destroy("page", 99),
+				s.Discard("page", 99, measure.Interval{End: 1}),
+			} {
 				if err == nil || !strings.Contains(err.Error(), "no dataset 99") {
 					t.Errorf("unknown dataset: %v", err)
 				}
@@ -261,7 +270,8 @@ func TestRestart(t *testing.T) {
 			measure.Field{Name: "z", Type: measure.Word},
 		)
 		live(t, src, a, append(defaults, "m.b by z", "m.n"), func(s *Set) {
-			if got := sentences(s); got != `m.b by x,y suspended; m.c by x where y = "b" suspended; m.b by x,y,z recording; m.n recording` {
+			if got := sentences(s); got != `m.b by x,y suspended; `+
+				`m.c by x where y = "b" suspended; m.b by x,y,z recording; m.n recording` {
 				t.Errorf("of a new version: %s", got)
 			}
 			if err := s.Resume("page", extra); !errors.Is(err, measure.ErrUnsupported) {
@@ -288,7 +298,8 @@ func TestRestart(t *testing.T) {
 			for _, c := range changes {
 				got = append(got, fmt.Sprint(c.Actor, " ", c.Action, " ", c.Dataset))
 			}
-			want := "default made 1, default made 2, page made 3, command line suspended 3, page destroyed 1, default made 4, default suspended 2, default made 5"
+			want := "default made 1, default made 2, page made 3, command line suspended 3, " +
+				"page destroyed 1, default made 4, default suspended 2, default made 5"
 			if text := strings.Join(got, ", "); text != want {
 				t.Errorf("changes: %s\nwant     %s", text, want)
 			}

@@ -110,7 +110,8 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	}
 }
 
-// mixedArchive returns an archive of all kinds and folds, with segments, rollups and rows in memory.
+// mixedArchive returns an archive of all kinds and folds, with segments, rollups and rows in
+// memory.
 func mixedArchive(tb testing.TB, ticks int) (*Store, *world, measure.Time) {
 	tb.Helper()
 	w := newWorld(33)
@@ -161,7 +162,9 @@ func TestTopRows(t *testing.T) {
 	s, w, at := mixedArchive(t, 1500)
 	for _, d := range w.sets {
 		for _, by := range [][]string{{"device", "pid"}, {"pid"}, {"device"}} {
-			for _, step := range []measure.Span{measure.Second, 7 * measure.Second, measure.Minute} {
+			for _, step := range []measure.Span{
+				measure.Second, 7 * measure.Second, measure.Minute,
+			} {
 				q := measure.Query{
 					Stat: d.Stat.ID,
 					By:   by,

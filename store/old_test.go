@@ -19,7 +19,7 @@ import (
 var keepAs = flag.String(
 	"store.keepas",
 	"",
-	"a file of testdata in which the archive that this program writes is kept, for later programs to be tested with",
+	"write the archive of this program to this file of testdata, for tests of later programs",
 )
 
 // oldTicks fills an archive so that it has segments of ticks, minutes and hours, joined and not,
@@ -166,7 +166,8 @@ func wellKept(t *testing.T, s *Store) {
 		for _, list := range d.index {
 			for _, e := range list {
 				if e.clock != 0 {
-					want[string(ownKey(kindClock, e.clockID()))], want[string(ownKey(kindKeys, e.keysID()))] = true, true
+					want[string(ownKey(kindClock, e.clockID()))] = true
+					want[string(ownKey(kindKeys, e.keysID()))] = true
 					want[string(ownKey(kindClockAgain, e.clockID()))] = true
 				}
 				for n := range int(e.groups) {

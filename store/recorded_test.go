@@ -12,7 +12,7 @@ import (
 var recorded = flag.String(
 	"store.recorded",
 	"",
-	"an archive that culprit serve has recorded; the benchmark reports what this program makes of it",
+	"a recorded archive, whose segments the benchmark makes again",
 )
 
 // BenchmarkRecorded makes the segments of a recorded archive again, as if all its hours were over.
@@ -45,7 +45,10 @@ func BenchmarkRecorded(b *testing.B) {
 		b.ReportMetric(bytes[r]/values, "B-"+name+"/value")
 	}
 	b.ReportMetric(shares/values, "B-index/value")
-	for kind, name := range map[byte]string{kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys", kindHeader: "headers"} {
+	for kind, name := range map[byte]string{
+		kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys",
+		kindHeader: "headers",
+	} {
 		n := 0
 		for _, v := range dump(b, s, kind) {
 			n += len(v) + 9
@@ -78,7 +81,9 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 	}
 	slices.SortFunc(
 		all,
-		func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) },
+		func(a, b entry) int {
+			return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set))
+		},
 	)
 	err = s.runInCompactor(func() error {
 		for i, e := range all {

@@ -99,7 +99,9 @@ func TestEqualKeysAreStoredOnce(t *testing.T) {
 	if all := rings(); len(all) != 1 {
 		t.Fatal(all)
 	}
-	if err := s.Discard(1, measure.Interval{Start: start, End: start.Add(400 * measure.Second)}); err != nil {
+	if err := s.Discard(1, measure.Interval{
+		Start: start, End: start.Add(400 * measure.Second),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.Settle()
@@ -135,7 +137,8 @@ func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 		for _, d := range s.datasets.byID {
 			for _, list := range d.index {
 				for _, e := range list {
-					if err := s.disk.pebble().Set(ownKey(kind, e.clockID()), []byte("rotten"), pebble.NoSync); err != nil {
+					key := ownKey(kind, e.clockID())
+					if err := s.disk.pebble().Set(key, []byte("corrupt"), pebble.NoSync); err != nil {
 						t.Fatal(err)
 					}
 				}

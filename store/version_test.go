@@ -79,7 +79,9 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 					if !slices.EqualFunc(
 						c,
 						want[i][k],
-						func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) },
+						func(a, b float64) bool {
+							return math.Float64bits(a) == math.Float64bits(b)
+						},
 					) {
 						t.Fatalf(
 							"%s row %d column %d: %v, want %v",
