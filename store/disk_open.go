@@ -96,7 +96,7 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 	if err != nil {
 		held.Close()
 		if damaged(err) {
-			err = fmt.Errorf("it is corrupt: %s", firstLine(err))
+			err = fmt.Errorf("it is damaged: %s", firstLine(err))
 		}
 		return nil, fmt.Errorf("open archive %s: %w", dir, err)
 	}

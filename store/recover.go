@@ -289,7 +289,7 @@ func (s *Store) Problems() []measure.Problem {
 	for _, f := range d.damages {
 		out = append(out, measure.Problem{
 			Key:  "archive: " + f,
-			Text: "the archive is corrupt: " + f,
+			Text: "the archive is damaged: " + f,
 		})
 	}
 	return out
