@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"culprit/collect"
-	"culprit/kernel"
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
@@ -546,7 +545,7 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 		if err == nil {
 			continue
 		}
-		var refused *kernel.NetlinkError
+		var refused *netlink.Error
 		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) &&
 			!errors.Is(err, measure.ErrDenied) {
 			s.requests[which] = make([]netlink.Request, 2)

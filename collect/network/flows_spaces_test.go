@@ -18,7 +18,7 @@ import (
 
 // resident starts a process in a network namespace of its own. Both end with the test, or when it
 // dies, which closes the process's standard input.
-func resident(t *testing.T) (pid int, ns kernel.NetNS) {
+func resident(t *testing.T) (pid int, ns netlink.Namespace) {
 	t.Helper()
 	cmd := exec.Command("cat")
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
