@@ -145,10 +145,8 @@ func (c *Client) unreachable(address string, err error) error {
 
 // greet exchanges greetings and proves the token.
 func (s *Session) greet(ctx context.Context) error {
-	defer context.AfterFunc(
-		ctx,
-		func() { s.conn.SetDeadline(time.Unix(1, 0)) },
-	)() //nolint:errcheck // reading reports a broken connection
+	interrupt := func() { s.conn.SetDeadline(time.Unix(1, 0)) } //nolint:errcheck // as below
+	defer context.AfterFunc(ctx, interrupt)()
 	s.conn.SetDeadline(time.Now().Add(dialWait)) //nolint:errcheck // as above
 	m, err := s.call(&message{Call: &call{Version: Version}})
 	if err == nil && m.Hello == nil {

@@ -151,15 +151,9 @@ func (r *Run) byLink(t *Test, w Way) (Limit, bool) {
 				continue
 			}
 			if best.Kind == "" || wire.Share > best.Share {
-				best = Limit{
-					"link",
-					a.where,
-					a.Device,
-					wire.Share,
-					fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device),
-						a.where, wire.Direction, percent(wire.Share), Bits(wire.Capacity),
-						capacityFrom(wire.From)),
-				}
+				text := fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device), a.where,
+					wire.Direction, percent(wire.Share), Bits(wire.Capacity), capacityFrom(wire.From))
+				best = Limit{"link", a.where, a.Device, wire.Share, text}
 			}
 		}
 	}
@@ -262,26 +256,14 @@ func (r *Run) byWindow(t *Test, w Way) (Limit, bool) {
 	switch {
 	case !(tr.Busy >= halfTime):
 	case tr.Rwnd/tr.Busy >= windowTime && tr.Rwnd >= tr.Sndbuf:
-		return Limit{
-			"window",
-			there,
-			"",
-			tr.Rwnd,
-			fmt.Sprintf(
-				"the receiver's window: the sender waited for it %s of the time; the receiver %s "+
-					"reads too slowly, or its buffer is too small for the path%s",
-				percent(tr.Rwnd), there, windowOf(t),
-			),
-		}, true
+		text := fmt.Sprintf("the receiver's window: the sender waited for it %s of the time; the receiver "+
+			"%s reads too slowly, or its buffer is too small for the path%s",
+			percent(tr.Rwnd), there, windowOf(t))
+		return Limit{"window", there, "", tr.Rwnd, text}, true
 	case tr.Sndbuf/tr.Busy >= windowTime:
-		return Limit{
-			"buffer",
-			here,
-			"",
-			tr.Sndbuf,
-			fmt.Sprintf("the sender's buffer: %s of the time it was full of what is under way%s",
-				percent(tr.Sndbuf), windowOf(t)),
-		}, true
+		text := fmt.Sprintf("the sender's buffer: %s of the time it was full of data under way%s",
+			percent(tr.Sndbuf), windowOf(t))
+		return Limit{"buffer", here, "", tr.Sndbuf, text}, true
 	}
 	return Limit{}, false
 }
@@ -300,16 +282,10 @@ func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
 	}
 	tr := sender.Total.way(w)
 	if share := tr.Retransmits / tr.Segments; share >= minLoss {
-		return Limit{
-			"loss",
-			"",
-			sender.Congestion,
-			share,
-			fmt.Sprintf(
-				"losses on the way: %s of the segments were sent again, and %s holds back for it",
-				percent(share), orWord(printable(sender.Congestion), "the congestion control"),
-			),
-		}, true
+		control := orWord(printable(sender.Congestion), "the congestion control")
+		text := fmt.Sprintf("loss on the path: %s of the segments were sent again, and %s sends less",
+			percent(share), control)
+		return Limit{"loss", "", sender.Congestion, share, text}, true
 	}
 	return Limit{}, false
 }
@@ -373,12 +349,8 @@ func (r *Run) noLimit(t *Test, w Way) Limit {
 	default:
 		if tr := sender.Total.way(w); tr.Busy.Known() {
 			if tr.Busy < halfTime {
-				return Limit{
-					Kind:  "none",
-					Share: unknown(),
-					Text: text + fmt.Sprintf(": the sender had nothing under way %s of the time",
-						percent(1-tr.Busy)),
-				}
+				text += fmt.Sprintf(": the sender had no data under way %s of the time", percent(1-tr.Busy))
+				return Limit{Kind: "none", Share: unknown(), Text: text}
 			}
 			text += fmt.Sprintf(": the sender had data under way %s of the time", percent(tr.Busy))
 			if tr.Rwnd >= minWindowShare {

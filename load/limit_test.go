@@ -50,7 +50,7 @@ func TestLimits(t *testing.T) {
 		kind, where, text string
 	}{
 		"nothing":                     {kind: "none", text: "link eth0 tx 50.0 %, CPUs 25.0 % busy, busiest thread 15.0 %"},
-		"nothing to send":             {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy = 0.2 }, kind: "none", text: "nothing under way 80.0 %"},
+		"nothing to send":             {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy = 0.2 }, kind: "none", text: "no data under way 80.0 %"},
 		"the rate":                    {test: func(t *Test) { t.Rate = 5e8 }, kind: "rate", text: "--rate: 100 %"},
 		"a rate that was not reached": {test: func(t *Test) { t.Rate = 6e8 }, kind: "none", text: "nothing found"},
 		"the sender's link":           {sick: func(r *Run) { r.Here.Wire[0].Share = 0.97 }, kind: "link", where: "here", text: "the link eth0 here: tx carries 97.0 % of 1 Gbit/s, the speed it has negotiated"},
@@ -69,7 +69,7 @@ func TestLimits(t *testing.T) {
 		"a window in part":        {sick: func(r *Run) { r.Here.Total.Traffic[0].Rwnd = 0.3 }, kind: "none", text: "stopped by the receiver's window 30.0 %, by its own buffer 5.0 %; the rest is the path"},
 		"a window while it sent":  {sick: func(r *Run) { r.Here.Total.Traffic[0].Busy, r.Here.Total.Traffic[0].Rwnd = 0.6, 0.3 }, kind: "window", where: "there", text: "30.0 %"},
 		"the sender's buffer":     {sick: func(r *Run) { r.Here.Total.Traffic[0].Sndbuf = 0.6 }, kind: "buffer", where: "here", text: "sender's buffer"},
-		"losses":                  {sick: func(r *Run) { r.Here.Total.Traffic[0].Retransmits = 400 }, kind: "loss", text: "1.0 % of the segments were sent again, and cubic holds back"},
+		"losses":                  {sick: func(r *Run) { r.Here.Total.Traffic[0].Retransmits = 400 }, kind: "loss", text: "1.0 % of the segments were sent again, and cubic sends less"},
 		"another finding":         {sick: func(r *Run) { r.Here.Report = found("net-drops", "medium", "a ring is too small.") }, kind: "finding", where: "here", text: "a ring is too small"},
 		"a remark":                {sick: func(r *Run) { r.Here.Report = found("net-drops", "low", "a ring is small.") }, kind: "none", text: "nothing found"},
 		"a finding of other sort": {sick: func(r *Run) { r.Here.Report = found("mac-shared", "high", "x") }, kind: "none", text: "nothing found"},

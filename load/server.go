@@ -115,13 +115,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // identify reads the first message of a connection and passes it on.
 func (s *Server) identify(ctx context.Context, c *net.TCPConn, known func()) {
-	defer context.AfterFunc(
-		ctx,
-		func() { c.SetDeadline(time.Unix(1, 0)) },
-	)() //nolint:errcheck // the connection is closed then
-	c.SetDeadline(
-		time.Now().Add(s.firstTimeout),
-	) //nolint:errcheck // reading reports a broken connection
+	interrupt := func() { c.SetDeadline(time.Unix(1, 0)) } //nolint:errcheck // as below
+	defer context.AfterFunc(ctx, interrupt)()
+	//nolint:errcheck // reading reports a broken connection
+	c.SetDeadline(time.Now().Add(s.firstTimeout))
 	m, err := readMessage(c, maxFirstMessage)
 	switch {
 	case err != nil:
@@ -166,12 +163,8 @@ func refuse(c net.Conn, code, why string) {
 // serve runs a client's control connection.
 func (s *Server) serve(ctx context.Context, c *net.TCPConn, m *call, known func()) {
 	if m.Version != Version {
-		refuse(
-			c,
-			refusedVersion,
-			fmt.Sprintf("the server speaks version %d of the protocol, the client version %d",
-				Version, m.Version),
-		)
+		const why = "the server speaks version %d of the protocol, the client version %d"
+		refuse(c, refusedVersion, fmt.Sprintf(why, Version, m.Version))
 		return
 	}
 	h := &hello{Version: Version, Nonce: newSecret(), Open: s.Token == ""}
@@ -254,12 +247,8 @@ func (l *listener) next(ctx context.Context, wait time.Duration) (*message, erro
 // run runs one test. It reports false when the connection has ended.
 func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test) bool {
 	if t.For > s.Longest {
-		refuse(
-			c,
-			refusedTest,
-			fmt.Sprintf("a test of %v is longer than the server's limit of %v (--longest)",
-				t.For, s.Longest),
-		)
+		const why = "a test of %v is longer than the server's limit of %v (--longest)"
+		refuse(c, refusedTest, fmt.Sprintf(why, t.For, s.Longest))
 		return false
 	}
 	id := newSecret()
@@ -267,14 +256,8 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 	s.mu.Lock()
 	if s.running >= s.Tests {
 		s.mu.Unlock()
-		refuse(
-			c,
-			refusedBusy,
-			fmt.Sprintf(
-				"the server runs %d tests, its limit (--tests): try again when one has ended",
-				s.Tests,
-			),
-		)
+		const why = "the server runs %d tests, its limit (--tests): try again when one has ended"
+		refuse(c, refusedBusy, fmt.Sprintf(why, s.Tests))
 		return false
 	}
 	s.running++

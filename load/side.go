@@ -262,11 +262,8 @@ func (s *side) measure(ctx context.Context, each func(*Part)) (err error) {
 			break
 		}
 		if err == nil {
-			p.CPU.fill(
-				usage(
-					s.watch.waitForTick(ctx, s.taken, n, min(s.test.Every/2, maxLag).AsDuration()),
-				),
-			)
+			wait := min(s.test.Every/2, maxLag).AsDuration()
+			p.CPU.fill(usage(s.watch.waitForTick(ctx, s.taken, n, wait)))
 			s.taken = n
 		}
 		each(p)
@@ -328,9 +325,8 @@ func (s *side) part(n int) *Part {
 			f.last = now
 		}
 		if infos == s.test.Streams {
-			t.Retransmits, t.Segments, t.RTT, t.Cwnd = Number(sum.retransmits), Number(
-				sum.segments,
-			), Number(sum.rtt)/Number(infos), Number(sum.cwnd)
+			t.Retransmits, t.Segments = Number(sum.retransmits), Number(sum.segments)
+			t.RTT, t.Cwnd = Number(sum.rtt)/Number(infos), Number(sum.cwnd)
 		}
 		if limits == s.test.Streams && over > 0 {
 			of := func(ns float64) Number { return Number(min(ns/over/float64(limits), 1)) }

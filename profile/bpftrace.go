@@ -71,20 +71,12 @@ func (p *bpftraceLines) leftovers() {
 		left = append(left[:8], "and others")
 	}
 	if total > 0 && p.found {
-		p.b.tree.note(
-			plural(total, "entry has no stack and is",
-				"entries have no stacks and are") + " left out: maps " + strings.Join(
-				left,
-				", ",
-			),
-		)
+		count := plural(total, "entry has no stack and is", "entries have no stacks and are")
+		p.b.tree.note(count + " omitted: maps " + strings.Join(left, ", "))
 	}
 	if len(p.maps) > 1 {
-		p.b.tree.note(
-			"maps are added up: @" + clean(
-				shortened(strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @"), 200),
-			),
-		)
+		all := strings.Join(slices.Sorted(maps.Keys(p.maps)), ", @")
+		p.b.tree.note("maps are added up: @" + clean(shortened(all, 200)))
 	}
 }
 

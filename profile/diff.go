@@ -208,9 +208,8 @@ func (d *Diff) Changes() []Change {
 	known := !math.IsNaN(d.samples[0] + d.samples[1])
 	for i := range all {
 		c := &all[i]
-		c.Explains, c.ExplainsBelow = explains(c.SelfAfter-c.SelfBefore, up, down), explains(
-			c.After-c.Before, up, down,
-		)
+		c.Explains = explains(c.SelfAfter-c.SelfBefore, up, down)
+		c.ExplainsBelow = explains(c.After-c.Before, up, down)
 		c.Sigmas, c.SigmasBelow, c.Confidence = math.NaN(), math.NaN(), math.NaN()
 		if known {
 			c.Sigmas, c.SigmasBelow = d.sigmas(c.SelfBefore, c.SelfAfter), d.sigmas(c.Before,
@@ -373,12 +372,8 @@ func WriteChanges(w io.Writer, d *Diff, most int) error {
 	}
 	width := 10
 	write(pad("itself", 2*width) + pad("", width) + pad("with what it calls", 2*width+8) + "\n")
-	write(
-		pad("before", width) + pad("after", width) + pad("explains", width) + pad(
-			"before",
-			width,
-		) + pad("after", width) + pad("explains", width) + pad("sigma", 8) + "  function\n",
-	)
+	half := pad("before", width) + pad("after", width) + pad("explains", width)
+	write(half + half + pad("sigma", 8) + "  function\n")
 	shown := 0
 	for i := range changes {
 		c := &changes[i]
@@ -412,13 +407,8 @@ func WriteChanges(w io.Writer, d *Diff, most int) error {
 		write(plural(left, "more function", "more functions") + "\n")
 	}
 	if noise > 0 {
-		write(
-			plural(
-				noise,
-				"function",
-				"functions",
-			) + " may have changed by chance (under 95% confidence)\n",
-		)
+		count := plural(noise, "function", "functions")
+		write(count + " may have changed by chance (under 95% confidence)\n")
 	}
 	return out.Flush()
 }

@@ -229,9 +229,8 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		return out
 	}
 	functions := newGeckoTable(t.Functions)
-	names, files, lines := functions.column("name"), functions.column(
-		"fileName",
-	), functions.column("lineNumber")
+	names, files := functions.column("name"), functions.column("fileName")
+	lines := functions.column("lineNumber")
 	of := frames.column("func")
 	out := make([]uint32, len(of))
 	for i, v := range of {

@@ -236,11 +236,8 @@ func (p *pmcLines) line(b []byte, n int) error {
 	if depth > 0 {
 		p.path[depth-1].left -= samples
 	}
-	p.path = append(
-		p.path,
-		pmcCall{p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), Code),
-			samples},
-	)
+	function := p.b.Function(replaced(slices.Clone(name), ';', ':'), baseName(file), Code)
+	p.path = append(p.path, pmcCall{function, samples})
 	p.found = true
 	return nil
 }

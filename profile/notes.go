@@ -11,11 +11,8 @@ import (
 func othersNote(event string, others map[string]int) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(others)) {
-		all = append(
-			all,
-			fmt.Sprintf("%s (%s)", clean(shortened(name, 60)),
-				plural(others[name], "sample", "samples")),
-		)
+		count := plural(others[name], "sample", "samples")
+		all = append(all, fmt.Sprintf("%s (%s)", clean(shortened(name, 60)), count))
 	}
 	if len(all) > 8 {
 		all = append(all[:8], "and others")

@@ -401,11 +401,8 @@ func (p *perfLines) end(n int) (*Tree, error) {
 		t.note(othersNote(string(p.event), p.others))
 	}
 	if len(p.kinds) > 1 {
-		t.note(
-			"CPUs of several kinds: samples are added up of " + strings.Join(
-				slices.Sorted(maps.Keys(p.kinds)), " and ",
-			),
-		)
+		kinds := strings.Join(slices.Sorted(maps.Keys(p.kinds)), " and ")
+		t.note("CPUs of several kinds: samples are added up of " + kinds)
 	}
 	if p.found && !p.framed && t.Sum() > 0 {
 		t.note("no sample has a stack: these are counts by process; perf record -g records stacks")

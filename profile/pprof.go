@@ -116,11 +116,8 @@ func describePProf(t *Tree, p *profile.Profile, value int, o Options) {
 		)
 	}
 	if all := labelsOf(p); len(all) > 0 && o.Label == "" {
-		t.note(
-			"samples have the labels " + listed(
-				all,
-			) + ": --label NAME puts the values of one below the root",
-		)
+		t.note("samples have the labels " + listed(all) +
+			": --label NAME puts the values of one below the root")
 	}
 	for _, c := range p.Comments[:min(len(p.Comments), 20)] {
 		t.note(clean(shortened(c, 300)))
@@ -210,12 +207,8 @@ func checkAmounts(p *profile.Profile, value int) error {
 			),
 		}
 	case sums[value] == 0 && len(others) > 0:
-		return &ParseError{
-			What: fmt.Sprintf(
-				"pprof: all amounts of %s are 0: choose another value with --value: %s", name,
-				listed(others),
-			),
-		}
+		const what = "pprof: all amounts of %s are 0: choose another value with --value: %s"
+		return &ParseError{What: fmt.Sprintf(what, name, listed(others))}
 	case sums[value] == 0:
 		return &ParseError{What: fmt.Sprintf("pprof: all amounts of %s are 0", name)}
 	}

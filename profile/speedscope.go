@@ -167,13 +167,8 @@ func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 			if p.End > at && !math.IsInf(p.End, 1) {
 				b.Add(top.Node, p.End-at)
 			}
-			b.tree.note(
-				plural(
-					len(path)-1,
-					"function was",
-					"functions were",
-				) + " still open at the end of a profile: it is taken for theirs",
-			)
+			open := plural(len(path)-1, "function was", "functions were")
+			b.tree.note(open + " still open at the end of a profile and end with it")
 		}
 		return nil
 	}

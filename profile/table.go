@@ -131,13 +131,8 @@ func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string,
 		if l.CPU >= 0 {
 			cpu = strconv.Itoa(l.CPU)
 		}
-		write(
-			pad(amount(l.Count), 9) + pad(percent(l.Count, whole),
-				5) + pad(percent(sum, whole), 5) + pad(
-				cpu,
-				5,
-			) + " " + clean(shortened(l.Caller, maxName)) + "\n",
-		)
+		write(pad(amount(l.Count), 9) + pad(percent(l.Count, whole), 5) + pad(percent(sum, whole), 5) +
+			pad(cpu, 5) + " " + clean(shortened(l.Caller, maxName)) + "\n")
 	}
 	write(strings.Repeat("-", 79) + "\n" + pad(amount(whole), 9) + " " + unit + "\n")
 	return out.Flush()
@@ -188,12 +183,9 @@ func WriteText(w io.Writer, t *Tree) error {
 		if s.depth > 100 {
 			indent = strings.Repeat("  ", 100) + "[" + strconv.Itoa(s.depth) + "] "
 		}
-		write(
-			pad(amount(shown.Total[s.node]), width) + pad(share(shown.Total[s.node], whole),
-				8) + pad(self, 8) + "  " + indent + clean(
-				shortened(f.Name, maxName),
-			),
-		)
+		total := shown.Total[s.node]
+		write(pad(amount(total), width) + pad(share(total, whole), 8) + pad(self, 8) + "  " +
+			indent + clean(shortened(f.Name, maxName)))
 		if f.Module != "" && f.Kind != Process && !strings.Contains(f.Name, "`") &&
 			f.Name != "["+f.Module+"]" {
 			write(" [" + clean(shortened(f.Module, maxName)) + "]")

@@ -243,12 +243,10 @@ func (p *textTree) grow(amount float64) {
 	p.deep++
 	p.frame(p.deep)
 	name := len(p.name(p.deep))
-	p.node = p.insert(
-		p.path(p.deep),
-		textNode{parent: p.node, block: uint32(k), from: uint32(from), name: uint32(name),
-			tail: uint32(len(rest) - name)},
-		amount,
-	)
+	p.node = p.insert(p.path(p.deep), textNode{
+		parent: p.node, block: uint32(k), from: uint32(from),
+		name: uint32(name), tail: uint32(len(rest) - name),
+	}, amount)
 }
 
 // text returns the name of a node's function and its tail.
@@ -275,12 +273,9 @@ func (p *textTree) split(common int) {
 		p.deep++
 		p.frame(p.deep)
 		name := len(p.name(p.deep))
-		p.node = p.insert(
-			p.path(p.deep),
-			textNode{parent: p.node, block: n.block, from: n.from + uint32(at) + 1,
-				name: uint32(name)},
-			0,
-		)
+		p.node = p.insert(p.path(p.deep), textNode{
+			parent: p.node, block: n.block, from: n.from + uint32(at) + 1, name: uint32(name),
+		}, 0)
 		at += 1 + name
 	}
 	if at == len(tail) {
@@ -292,12 +287,10 @@ func (p *textTree) split(common int) {
 		name = name[:i]
 	}
 	path := p.path(p.deep).then(maphash.Bytes(p.seed, name))
-	p.insert(
-		path,
-		textNode{parent: p.node, block: n.block, from: n.from + uint32(at) + 1,
-			name: uint32(len(name)), tail: uint32(len(tail) - at - 1 - len(name))},
-		amount,
-	)
+	p.insert(path, textNode{
+		parent: p.node, block: n.block, from: n.from + uint32(at) + 1,
+		name: uint32(len(name)), tail: uint32(len(tail) - at - 1 - len(name)),
+	}, amount)
 }
 
 // insert adds a node and returns its index.
@@ -361,9 +354,8 @@ func (p *textTree) tree(least float64) *Tree {
 		at, d := place[n.parent], depth[n.parent]
 		name, rest, more := p.text(int32(i))[:n.name], p.tail(int32(i)), true
 		for more {
-			t.Function, t.Parent, t.Self, t.Total = append(t.Function, b.Named(name)), append(
-				t.Parent, at,
-			), append(t.Self, 0), append(t.Total, total[i])
+			t.Function, t.Parent = append(t.Function, b.Named(name)), append(t.Parent, at)
+			t.Self, t.Total = append(t.Self, 0), append(t.Total, total[i])
 			at = int32(len(t.Parent) - 1)
 			d++
 			if more = len(rest) > 0; more {

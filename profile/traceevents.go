@@ -243,13 +243,8 @@ func (t *traceReader) tree() (*Tree, error) {
 		}
 	}
 	if open > 0 {
-		t.b.tree.note(
-			plural(
-				open,
-				"call was",
-				"calls were",
-			) + " still open at the end: the thread's last event is taken for theirs",
-		)
+		calls := plural(open, "call was", "calls were")
+		t.b.tree.note(calls + " still open at the end and end with the thread's last event")
 	}
 	if t.stray > 0 {
 		t.b.tree.note(

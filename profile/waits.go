@@ -36,28 +36,17 @@ func WriteWaits(w io.Writer, lines []WaitLine, note string, most int) error {
 		return amount(float64(int64(nanos/count + 0.5)))
 	}
 	const what = 22
-	write(
-		pad("Count", 9) + " indv cuml" + pad("nsec",
-			12) + " " + "Lock or state" + strings.Repeat(" ",
-			what-len("Lock or state")) + " Caller\n" + strings.Repeat(
-			"-",
-			79,
-		) + "\n",
-	)
+	const head = "Lock or state"
+	write(pad("Count", 9) + " indv cuml" + pad("nsec", 12) + " " + head +
+		strings.Repeat(" ", what-len(head)) + " Caller\n" + strings.Repeat("-", 79) + "\n")
 	for i, l := range lines {
 		if most > 0 && i == most {
 			rest := 0.0
 			for _, l := range lines[i:] {
 				rest += l.Count
 			}
-			write(
-				pad(amount(rest), 9) + pad(percent(whole-sum, whole),
-					5) + " 100%" + pad(mean(whole-sum, rest), 12) + " (" + plural(
-					len(lines)-i,
-					"other",
-					"others",
-				) + ")\n",
-			)
+			write(pad(amount(rest), 9) + pad(percent(whole-sum, whole), 5) + " 100%" +
+				pad(mean(whole-sum, rest), 12) + " (" + plural(len(lines)-i, "other", "others") + ")\n")
 			break
 		}
 		sum += l.Nanos

@@ -1,21 +1,19 @@
 package trace
 
 import (
-	"maps"
-	"slices"
-
-	"culprit/kernel/bpf"
-	"culprit/lang/format"
-
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 
+	"culprit/kernel/bpf"
 	"culprit/lang/check"
+	"culprit/lang/format"
 	"culprit/lang/ir"
 
 	"github.com/cilium/ebpf"
@@ -426,7 +424,7 @@ func (a *Aggregate) row(key []byte) []int64 {
 	row := format.AggregationRow{Data: a.fresh()}
 	kept := slices.Clone(key)
 	for _, f := range a.Of.Key.Fields {
-		row.Key = append(row.Key, a.session.key(kept, f))
+		row.Key = append(row.Key, a.session.Key(kept, f))
 	}
 	a.Rows = append(a.Rows, row)
 	a.rows[string(kept)] = row.Data

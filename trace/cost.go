@@ -2,10 +2,8 @@ package trace
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"culprit/lang/check"
@@ -49,7 +47,7 @@ func (e *ErrBudget) Error() string {
 }
 
 // count switches on the kernel's counting of what programs take, for as long as the session lasts.
-func (s *Session) count() error {
+func (s *Session) CountCosts() error {
 	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
 		return fmt.Errorf("count what the script costs: %w", err)
@@ -75,7 +73,7 @@ func (s *Session) Costs() ([]Cost, error) {
 }
 
 // unbearable is how many times its budget a script may take in a single second where some are borne.
-const unbearable = 10
+const maxBudgetFactor = 10
 
 // afford stops a script that took more than its budget over the last second.
 func (s *Session) afford(over measure.Span) error {
@@ -102,31 +100,13 @@ func (s *Session) afford(over measure.Span) error {
 	s.spent = all
 	share := float64(sum) / float64(over)
 	if s.Budget == 0 || share <= float64(s.Budget) {
-		s.dear = 0
+		s.overBudget = 0
 		return nil
 	}
-	if s.dear++; s.dear <= s.patience && share <= unbearable*float64(s.Budget) {
+	if s.overBudget++; s.overBudget <= s.maxOverBudget && share <= maxBudgetFactor*float64(s.Budget) {
 		return nil
 	}
 	return &ErrBudget{s.Budget, share, dear}
-}
-
-// writeCosts prints what each program took.
-func writeCosts(out io.Writer, all []Cost, over time.Duration) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "RUNS\tNS/RUN\tCPU%\tMISSED\t  PROBE")
-	for _, c := range all {
-		each := "-"
-		if c.Runs > 0 {
-			each = strconv.FormatInt(int64(c.Time)/int64(c.Runs), 10)
-		}
-		name := c.Unit.Probes[0].String()
-		if n := len(c.Unit.Probes); n > 1 {
-			name += fmt.Sprintf(" and %d more", n-1)
-		}
-		fmt.Fprintf(w, "%d\t%s\t%.3f\t%d\t  %s\n", c.Runs, each, 100*float64(c.Time)/float64(over), c.Missed, name)
-	}
-	w.Flush() //nolint:errcheck // standard error
 }
 
 // Spent says that it was the budget, to who knows no scripts.

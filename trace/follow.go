@@ -102,12 +102,18 @@ func (f *follower) close() {
 	f.done.Wait()
 }
 
-// arrived is called when a command stands at its entry point: its libraries are mapped, and nothing of them has run but what makes
-// them ready. What it executes is known when it returns.
-func (s *Session) arrived(u *unwinder) func(pid int) {
+// AtEntryPoint returns a function to call with the ID of a command's process when it stands at its entry
+// point: its libraries are mapped, and none of their code has run but the loader's. The function returns
+// when the session knows the files that the process has mapped. AtEntryPoint returns nil where the
+// session has no use for it.
+func (s *Session) AtEntryPoint() func(pid int) {
+	if !namesUser(s.script.Program.Text) || s.unwinder == nil && s.follower != nil {
+		return nil
+	}
+	u := s.unwinder
 	return func(pid int) {
 		s.follower.catchUp()
-		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
+		s.processes.Meet(pid) //nolint:errcheck // its addresses have no names then, which is reported with them
 		if u != nil {
 			u.renew(pid)
 		}
@@ -124,9 +130,9 @@ func (u *unwinder) changed(pids []int) {
 			return // those that samples are of ask for it
 		}
 		runtime.LockOSThread() // whose time is counted
-		before := spent()
+		before := threadTime()
 		u.renew(pid)
-		before = spent() - before
+		before = threadTime() - before
 		runtime.UnlockOSThread()
 		u.mu.Lock()
 		u.took += before

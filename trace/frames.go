@@ -334,7 +334,7 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 			}
 		}
 	}
-	if len(addresses(pcs)) >= ProfileFrames {
+	if len(addresses(pcs)) >= MaxFrames {
 		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
 	}
 	return f.add(of), true
@@ -360,7 +360,7 @@ func (f *frames) innermost(at int32, most int) int32 {
 	var of []int32
 	for ; at > 0 && most > 0; at = f.links[at].caller {
 		of = append(of, f.links[at].function)
-		if f.funcs[f.links[at].function].symbol != missingFrame {
+		if f.funcs[f.links[at].function].symbol != MissingFrame {
 			most--
 		}
 	}
@@ -370,7 +370,7 @@ func (f *frames) innermost(at int32, most int) int32 {
 // frameOf gives the frame of a stack by its number, 0 for none.
 func (s *Session) frameOf(number uint32) int32 {
 	id, most := s.part(number)
-	at := s.frame(id)
+	at := s.Frame(id)
 	if most < 0 || at == 0 {
 		return at
 	}
@@ -378,7 +378,7 @@ func (s *Session) frameOf(number uint32) int32 {
 }
 
 // frame gives the frame of a stack by its id, 0 for none.
-func (s *Session) frame(id uint32) int32 {
+func (s *Session) Frame(id uint32) int32 {
 	f := s.frames
 	for again := false; ; again = true {
 		if at, ok := f.now[id]; ok || id == 0 {

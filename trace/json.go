@@ -11,23 +11,24 @@ import (
 	"culprit/lang/ir"
 )
 
-// A jsonPrinter writes one JSON object a line: for each record, each row of an aggregation that is printed, each fault, and what
+// A JSONPrinter writes one JSON object per line: for each record, each row of an aggregation that is printed, each fault, and what
 // was dropped. It performs actions as the printer does; what they print is the member "text".
-type jsonPrinter struct {
-	*printer
+type JSONPrinter struct {
+	*Printer
 	lines *bufio.Writer
 	text  bytes.Buffer
 	wall  int64 // ns from the monotonic clock to the wall's
 }
 
-func newJSONPrinter(s *Session, out *bufio.Writer, std Streams) *jsonPrinter {
-	j := &jsonPrinter{lines: out, wall: time.Now().UnixNano() - int64(monotonic())}
-	j.printer = newPrinter(s, bufio.NewWriter(&j.text), std)
+// NewJSONPrinter returns a listener that writes to out what s reports, one JSON object per line.
+func NewJSONPrinter(s *Session, out *bufio.Writer, std Streams) *JSONPrinter {
+	j := &JSONPrinter{lines: out, wall: time.Now().UnixNano() - int64(monotonic())}
+	j.Printer = NewPrinter(s, bufio.NewWriter(&j.text), std)
 	j.style.Quiet, j.headed = true, true
 	return j
 }
 
-func (j *jsonPrinter) line(v any) error {
+func (j *JSONPrinter) line(v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ type jsonRecord struct {
 }
 
 // Record writes what one clause wrote: the values that it traced, and the text that it printed.
-func (j *jsonPrinter) Record(r *Record) error {
+func (j *JSONPrinter) Record(r *Record) error {
 	j.text.Reset()
 	out := jsonRecord{Type: "record", Time: j.at(r.Time), CPU: r.CPU, Thread: r.Thread, Probe: jsonProbe{r.Probe.ID, r.Probe.String()}, Clause: r.Clause.Index + 1}
 	for i, a := range r.Actions {
@@ -86,12 +87,12 @@ func (j *jsonPrinter) Record(r *Record) error {
 			return err
 		}
 	}
-	j.printer.out.Flush() //nolint:errcheck // into memory
+	j.Printer.out.Flush() //nolint:errcheck // into memory
 	out.Text = j.text.String()
 	return j.line(out)
 }
 
-func (j *jsonPrinter) at(ns uint64) time.Time { return time.Unix(0, int64(ns)+j.wall).UTC() }
+func (j *JSONPrinter) at(ns uint64) time.Time { return time.Unix(0, int64(ns)+j.wall).UTC() }
 
 // plain makes a value one of JSON.
 func plain(v format.Value) any {
@@ -139,7 +140,7 @@ type jsonBucket struct {
 	Count    int64  `json:"count"`
 }
 
-func (j *jsonPrinter) rows(g *Aggregate) error {
+func (j *JSONPrinter) rows(g *Aggregate) error {
 	for _, row := range j.style.Sorted(&g.Aggregation) {
 		out := jsonRow{Type: "aggregation", Name: g.Name, Function: g.Func.String(), Key: []any{}}
 		for _, v := range row.Key {
@@ -171,7 +172,7 @@ func (j *jsonPrinter) rows(g *Aggregate) error {
 }
 
 // Fault writes why a clause was abandoned.
-func (j *jsonPrinter) Fault(f *FaultReport) error {
+func (j *JSONPrinter) Fault(f *FaultReport) error {
 	line, column := j.session.place(f.From)
 	return j.line(jsonRecord{
 		Type: "fault", Time: j.at(f.Time), CPU: f.CPU, Probe: jsonProbe{f.Probe.ID, f.Probe.String()}, Clause: f.Clause.Index + 1,
@@ -180,7 +181,7 @@ func (j *jsonPrinter) Fault(f *FaultReport) error {
 }
 
 // Drops writes what was lost.
-func (j *jsonPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
+func (j *JSONPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
 	return j.line(struct {
 		Type   string `json:"type"`
 		Reason string `json:"reason"`
@@ -190,15 +191,15 @@ func (j *jsonPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
 }
 
 // Pause writes what was held back.
-func (j *jsonPrinter) Pause() error {
+func (j *JSONPrinter) Pause() error {
 	if err := j.lines.Flush(); err != nil {
-		return errGone
+		return ErrNoReader
 	}
 	return nil
 }
 
 // End writes the rows of the aggregations that no printa has shown.
-func (j *jsonPrinter) End() error {
+func (j *JSONPrinter) End() error {
 	all, err := j.session.Aggregates(j.session.script.Program.Aggs)
 	if err != nil {
 		return err

@@ -17,10 +17,22 @@ import (
 )
 
 // errGone ends a session whose output nobody reads any more.
-var errGone = errors.New("nobody reads what is printed")
+var ErrNoReader = errors.New("nobody reads what is printed")
 
-// A printer prints what a session tells, as dtrace does.
-type printer struct {
+// Streams are where a request reads from and prints to.
+type Streams struct {
+	In  *os.File
+	Out *os.File // what the script prints
+	Err *os.File
+	// Plain is the standard output, which commands that the script starts have.
+	Plain *os.File
+	Name  string // what the program was called: what it says of itself stands behind it
+	// First runs a function on the first thread of the process, where tid is pid in BEGIN and ticks; nil: any thread does.
+	First func(func())
+}
+
+// A Printer prints what a session tells, as dtrace does.
+type Printer struct {
 	session *Session
 	style   format.Style
 	out     *bufio.Writer
@@ -35,53 +47,25 @@ type printer struct {
 	buf     []byte
 }
 
-func newPrinter(s *Session, out *bufio.Writer, std Streams) *printer {
-	return &printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.has("droptags")}
+// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and Name.
+func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
+	return &Printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.HasOption("droptags")}
 }
 
-// begun says how many probes each program matched, and what could not be attached and why.
-func (p *printer) begun(s source) {
-	if p.session.has("destructive") && !p.style.Quiet {
-		p.say("allowing destructive actions")
-	}
-	if !p.style.Quiet {
-		for _, part := range s.parts {
-			n := 0
-			for _, c := range p.session.script.Program.Clauses {
-				if at := int(c.At.From); at >= part.from && at < part.to && !c.Hidden {
-					n += len(c.Probes)
-				}
-			}
-			what := "description"
-			if part.flag == 's' {
-				what = "script"
-			}
-			word := "probes"
-			if n == 1 {
-				word = "probe"
-			}
-			p.say("%s '%s' matched %d %s", what, part.name, n, word)
-		}
-	}
-	if a := p.session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
-		p.say("%v", a)
-	}
-}
-
-func (p *printer) head() {
+func (p *Printer) head() {
 	if !p.headed {
 		p.headed = true
 		p.write(p.style.Header(p.buf[:0]))
 	}
 }
 
-func (p *printer) write(b []byte) {
+func (p *Printer) write(b []byte) {
 	p.out.Write(b) //nolint:errcheck // told when it is flushed
 	p.buf = b[:0]
 }
 
 // Record prints what one clause wrote.
-func (p *printer) Record(r *Record) error {
+func (p *Printer) Record(r *Record) error {
 	if !slices.ContainsFunc(r.Actions, shows) {
 		for i := range r.Actions {
 			if err := p.action(r, i); err != nil {
@@ -124,7 +108,7 @@ func shows(a ir.RecordAction) bool {
 }
 
 // action performs one action.
-func (p *printer) action(r *Record, i int) error {
+func (p *Printer) action(r *Record, i int) error {
 	action := r.Actions[i].Action.Action
 	values := func() []format.Value {
 		out := make([]format.Value, len(r.Actions[i].Fields))
@@ -173,7 +157,7 @@ func (p *printer) action(r *Record, i int) error {
 	return nil
 }
 
-func (p *printer) printa(action check.Action) error {
+func (p *Printer) printa(action check.Action) error {
 	all, err := p.gathered(action.Aggs)
 	if err != nil {
 		return err
@@ -193,7 +177,7 @@ func (p *printer) printa(action check.Action) error {
 }
 
 // gathered gives aggregations as they are printed.
-func (p *printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
+func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
 	all, err := p.session.Aggregates(of)
 	out := make([]*format.Aggregation, len(all))
 	for i, g := range all {
@@ -203,7 +187,7 @@ func (p *printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, erro
 }
 
 // change performs what changes aggregations. What was added before it is gathered first, so that it is changed too.
-func (p *printer) change(r *Record, i int, action check.Action) error {
+func (p *Printer) change(r *Record, i int, action check.Action) error {
 	all, err := p.session.Aggregates(action.Aggs)
 	if err != nil {
 		return err
@@ -228,7 +212,7 @@ func (p *printer) change(r *Record, i int, action check.Action) error {
 }
 
 // system runs a command; what it prints comes where what was printed before it ends.
-func (p *printer) system(action check.Action, values []format.Value) error {
+func (p *Printer) system(action check.Action, values []format.Value) error {
 	line, err := p.style.Printf(nil, action.Format, values)
 	if err != nil {
 		return err
@@ -251,7 +235,7 @@ func (p *printer) system(action check.Action, values []format.Value) error {
 }
 
 // freopen lets what is printed from now on go into a file; the empty name brings it back.
-func (p *printer) freopen(action check.Action, values []format.Value) error {
+func (p *Printer) freopen(action check.Action, values []format.Value) error {
 	name, err := p.style.Printf(nil, action.Format, values)
 	if err != nil {
 		return err
@@ -276,15 +260,15 @@ func (p *printer) freopen(action check.Action, values []format.Value) error {
 }
 
 // Pause prints what was held back.
-func (p *printer) Pause() error {
+func (p *Printer) Pause() error {
 	if err := p.out.Flush(); err != nil {
-		return errGone
+		return ErrNoReader
 	}
 	return nil
 }
 
 // Fault says why a clause was abandoned, and where in the text.
-func (p *printer) Fault(f *FaultReport) error {
+func (p *Printer) Fault(f *FaultReport) error {
 	if err := p.Pause(); err != nil { // in its place among what was printed
 		return err
 	}
@@ -293,9 +277,9 @@ func (p *printer) Fault(f *FaultReport) error {
 		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
 	}
 	line, column := p.session.place(from)
-	p.say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
+	p.Say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
 	if f.Ends {
-		p.say("the clause was given up before its exit(), and no other probe can fire: the script ends")
+		p.Say("the clause was given up before its exit(), and no other probe can fire: the script ends")
 	}
 	return nil
 }
@@ -312,7 +296,7 @@ func memory(r *Record, i int) []byte {
 }
 
 // say tells of the program's own running, behind its name.
-func (p *printer) say(text string, args ...any) {
+func (p *Printer) Say(text string, args ...any) {
 	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
 }
 
@@ -334,7 +318,7 @@ var dropWords = [ir.DropCount]struct {
 }
 
 // Drops says what was lost.
-func (p *printer) Drops(kind ir.Drop, cpu int, n uint64) error {
+func (p *Printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	w := dropWords[kind]
 	text := strconv.FormatUint(n, 10) + " " + w.what
 	if n != 1 {
@@ -348,12 +332,12 @@ func (p *printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	} else {
 		text += " (" + w.help + ")"
 	}
-	p.say("%s", text)
+	p.Say("%s", text)
 	return nil
 }
 
 // End prints the aggregations that no printa has shown.
-func (p *printer) End() error {
+func (p *Printer) End() error {
 	all, err := p.gathered(p.session.script.Program.Aggs)
 	if err != nil {
 		return err
@@ -363,7 +347,7 @@ func (p *printer) End() error {
 		return err
 	}
 	for _, note := range append(p.session.kernel.Notes(), p.session.processes.Notes()...) {
-		p.say("%s", note)
+		p.Say("%s", note)
 	}
 	if p.file != nil {
 		return p.file.Close()

@@ -11,9 +11,9 @@ import (
 // of addresses each is a number that no address is: the frame of a gen.Stop.
 
 const (
-	// missingFrame stands above a frame whose caller was found by a frame pointer that may be another
+	// MissingFrame stands above a frame whose caller was found by a frame pointer that may be another
 	// function's.
-	missingFrame = "[caller may be missing]"
+	MissingFrame = "[caller may be missing]"
 	// cutFrame stands above the last of ProfileFrames frames.
 	cutFrame = "[stack cut off: more callers may be missing]"
 )
@@ -28,7 +28,7 @@ func isPseudo(pc uint64) bool {
 func pseudoText(pc uint64, module string) string {
 	e, _ := gen.EndingOf(pc)
 	if e.Stop == gen.CallerMissing {
-		return missingFrame
+		return MissingFrame
 	}
 	return stoppedFrame(e.Stop, module)
 }

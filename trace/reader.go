@@ -45,7 +45,7 @@ type losses struct {
 }
 
 // lossOf gives a loss, if there was one.
-func lossOf(reason string, n uint64) []measure.Loss {
+func LossOf(reason string, n uint64) []measure.Loss {
 	if n == 0 {
 		return nil
 	}
@@ -53,21 +53,21 @@ func lossOf(reason string, n uint64) []measure.Loss {
 }
 
 // lostStacks is the reason where the map of stacks was full.
-const lostStacks = "more different stacks than the script has room for"
+const LostStacks = "more different stacks than the script has room for"
 
 // told gives the losses by reason: those of an aggregation with keys, with stacks among them.
 func (l *losses) told(keys, stacks bool) (out []measure.Loss) {
 	if keys {
-		out = lossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
+		out = LossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
 	}
 	if stacks {
-		out = append(out, lossOf(lostStacks, l.dropped[ir.DropStack])...)
+		out = append(out, LossOf(LostStacks, l.dropped[ir.DropStack])...)
 	}
-	out = append(out, lossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
-	out = append(out, lossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
-	out = append(out, lossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
-	out = append(out, lossOf("ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate])...)
-	return append(out, lossOf("clauses that met a fault, and were abandoned", l.faults)...)
+	out = append(out, LossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
+	out = append(out, LossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
+	out = append(out, LossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
+	out = append(out, LossOf("ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate])...)
+	return append(out, LossOf("clauses that met a fault, and were abandoned", l.faults)...)
 }
 
 // mostLabels is how many words a dictionary may have before another is begun.
@@ -127,7 +127,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 				}
 				r.asked[i].tap = r.asked[i].of.tap()
 			}
-			r.begun = s.session.gather() == nil // what was before is not ours
+			r.begun = s.session.Gather() == nil // what was before is not ours
 			r.last = s.session.cut
 			r.take()
 		}
@@ -138,7 +138,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	var failed error
 	switch {
 	case alive:
-		failed = errors.Join(s.session.lost(&telling{session: s.session, to: s.tells}), s.account(), s.session.gather())
+		failed = errors.Join(s.session.lost(&telling{session: s.session, to: s.tells}), s.account(), s.session.Gather())
 		now = s.session.cut
 	case r.begun && !r.drained: // the rest, up to the end
 		r.drained = true
@@ -200,7 +200,7 @@ func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 }
 
 // blindly gives batches that could not look, and say why, at each tick until the context ends.
-func blindly(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
+func RunUnavailable(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
 	for first := true; plan.Wait(); first = false {
 		if first {
@@ -305,7 +305,7 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 		b.Values = append(b.Values, a.of.number(data))
 	}
 	stacks := slices.ContainsFunc(a.of.Of.Key.Fields, func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok })
-	b.Loss = append(lossOf("values below 0 have no place in a distribution", below), lost.told(len(a.of.Of.Key.Fields) > 0, stacks)...)
+	b.Loss = append(LossOf("values below 0 have no place in a distribution", below), lost.told(len(a.of.Of.Key.Fields) > 0, stacks)...)
 	return b
 }
 

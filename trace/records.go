@@ -39,7 +39,7 @@ type Value struct {
 func (r *Record) Value(action, arg int) Value {
 	a := r.Actions[action]
 	if f := a.Fields[arg]; f.Size > 0 {
-		return field(r.raw, f)
+		return FieldOf(r.raw, f)
 	}
 	switch x := a.Action.Args[arg].(type) {
 	case *check.Const:
@@ -52,7 +52,7 @@ func (r *Record) Value(action, arg int) Value {
 }
 
 // field reads one value of a tuple.
-func field(raw []byte, f ir.TupleField) Value {
+func FieldOf(raw []byte, f ir.TupleField) Value {
 	b := raw[f.Offset : f.Offset+f.Size]
 	v := Value{Type: f.Type}
 	switch t := f.Type.(type) {

@@ -18,7 +18,7 @@ import (
 )
 
 // has tells whether an option was set.
-func (s *Session) has(name string) bool {
+func (s *Session) HasOption(name string) bool {
 	value, ok := s.script.Program.Options.All[name]
 	switch strings.ToLower(value) {
 	case "no", "disable", "disabled", "false", "off", "unset":
@@ -38,11 +38,11 @@ func (s *Session) number(name string, otherwise int) int {
 // style gives how the script wants things printed.
 func (s *Session) style() format.Style {
 	st := format.Style{
-		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.has("quiet"), RawBytes: s.has("rawbytes"), FlowIndent: s.has("flowindent"), SortKey: s.has("aggsortkey"), SortRev: s.has("aggsortrev"),
-		SortKeyPos: s.number("aggsortkeypos", 0), SortPos: s.number("aggsortpos", 0), PerCPU: s.has("aggpercpu"), Zoom: s.has("aggzoom"),
-		Hist: s.has("agghist"), Pack: s.has("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
+		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.HasOption("quiet"), RawBytes: s.HasOption("rawbytes"), FlowIndent: s.HasOption("flowindent"), SortKey: s.HasOption("aggsortkey"), SortRev: s.HasOption("aggsortrev"),
+		SortKeyPos: s.number("aggsortkeypos", 0), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
+		Hist: s.HasOption("agghist"), Pack: s.HasOption("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
 	}
-	if s.has("stackindent") {
+	if s.HasOption("stackindent") {
 		st.StackIndent, st.Indented = s.number("stackindent", 0), true
 	}
 	return st
@@ -52,7 +52,7 @@ func (s *Session) style() format.Style {
 func numeric() string { return cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_NUMERIC"), os.Getenv("LANG")) }
 
 // setopt sets an option while the script runs. What can't be is told.
-func (p *printer) setopt(r *Record, action check.Action, values []format.Value) error {
+func (p *Printer) setopt(r *Record, action check.Action, values []format.Value) error {
 	value := cmp.Or(action.Value, "1")
 	if len(values) > 0 {
 		value = values[0].Text
@@ -62,7 +62,7 @@ func (p *printer) setopt(r *Record, action check.Action, values []format.Value) 
 			return err
 		}
 		what := fmt.Sprintf("couldn't set option %q to %q: %s", action.Name, value, problem)
-		p.say("%s\n", format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what))
+		p.Say("%s\n", format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what))
 		return nil
 	}
 	p.session.script.Program.Options.All[strings.ToLower(action.Name)] = value
@@ -71,7 +71,7 @@ func (p *printer) setopt(r *Record, action check.Action, values []format.Value) 
 }
 
 // key makes an element of a key what is printed.
-func (s *Session) key(raw []byte, f ir.TupleField) format.Value { return s.value(field(raw, f)) }
+func (s *Session) Key(raw []byte, f ir.TupleField) format.Value { return s.value(FieldOf(raw, f)) }
 
 // value makes a value of a program what is printed: stacks and addresses get their names.
 func (s *Session) value(v Value) format.Value {
@@ -109,7 +109,7 @@ func (s *Session) symbol(v Value, t check.SymbolType) format.Value {
 	case check.SymbolAddress:
 		name = at.String()
 	}
-	if t.Of == check.User && t.Part != check.SymbolModule && s.has("noresolve") {
+	if t.Of == check.User && t.Part != check.SymbolModule && s.HasOption("noresolve") {
 		name = at.Unresolved()
 	}
 	if t.Of == check.User {
@@ -133,7 +133,7 @@ func (s *Session) same(key []byte, fields []ir.TupleField) {
 		if !ok || t.Part == check.SymbolAddress {
 			continue
 		}
-		at := s.at(field(key, f), t)
+		at := s.at(FieldOf(key, f), t)
 		if t.Part == check.SymbolModule {
 			if at.Base != 0 {
 				binary.NativeEndian.PutUint64(key[f.Offset:], at.Base)
@@ -189,11 +189,11 @@ func (s *Session) stack(id uint32) format.Value {
 	lines := make([]string, len(places))
 	for i, p := range places {
 		lines[i] = p.String()
-		if pid != 0 && s.has("noresolve") && !isPseudo(p.Address) {
+		if pid != 0 && s.HasOption("noresolve") && !isPseudo(p.Address) {
 			lines[i] = p.Unresolved()
 		}
 	}
-	if pid != 0 && s.has("inline") {
+	if pid != 0 && s.HasOption("inline") {
 		lines, pcs = s.inlined(pid, lines, places, pcs)
 	}
 	v := format.StackOf(lines, pcs)
@@ -232,9 +232,9 @@ func (s *Session) findInlined() {
 	}
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
-	before := spent()
-	s.processes.FindInlined(asked, func() bool { return s.inlining+spent()-before > inlineTime })
-	s.inlining += spent() - before
+	before := threadTime()
+	s.processes.FindInlined(asked, func() bool { return s.inlining+threadTime()-before > inlineTime })
+	s.inlining += threadTime() - before
 }
 
 // rawStack takes the addresses of a stack, and of which process they are. why: it has none.
@@ -242,7 +242,7 @@ func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 	raw, ok := s.raw[id]
 	if !ok {
 		s.readStacks()
-		if s.has("inline") {
+		if s.HasOption("inline") {
 			s.findInlined()
 		}
 		raw, ok = s.raw[id]
@@ -295,7 +295,7 @@ func (s *Session) text(at syntax.Span) string { return s.script.Program.Text[at.
 // place gives line and column of a byte of the text, from 1.
 func (s *Session) place(pos int) (line, column int) {
 	if part := s.script.origins.of(pos); part != nil {
-		_, line, column = part.source.Place(pos - part.from)
+		_, line, column = part.Source.Place(pos - part.From)
 		return line, column
 	}
 	before := s.script.Program.Text[:min(pos, len(s.script.Program.Text))]

@@ -22,7 +22,7 @@ type Script struct {
 	File    string // its name, for messages; "": of a command line
 	Mode    syntax.Mode
 	Options check.Options
-	origins origins // of the text
+	Origins Origins // of the text
 }
 
 // A Compiled is a script made ready for the kernel. Nothing of it is in the kernel yet.
@@ -33,7 +33,7 @@ type Compiled struct {
 	helpers []*gen.Code
 	limits  gen.Limits
 	kernel  gen.Kernel
-	origins origins
+	origins Origins
 }
 
 // A Unit is one BPF program, the probes that it serves and the clauses that run there, in the order of the text.
@@ -49,7 +49,7 @@ type Unit struct {
 func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	tree, ds := syntax.Parse(s.Text, s.Mode)
 	if len(ds) > 0 {
-		return nil, s.origins.told(ds, "")
+		return nil, s.Origins.told(ds, "")
 	}
 	var err error
 	if s.Options.Namespace, err = env.PIDNamespace(); err != nil {
@@ -57,12 +57,12 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	}
 	p, ds := check.Check(s.File, s.Text, tree, env, s.Options)
 	if len(ds) > 0 {
-		return nil, s.origins.told(ds, s.File)
+		return nil, s.Origins.told(ds, s.File)
 	}
-	p.Warnings = s.origins.told(p.Warnings, s.File)
+	p.Warnings = s.Origins.told(p.Warnings, s.File)
 	low, ds := ir.Lower(p)
 	if len(ds) > 0 {
-		return nil, s.origins.told(ds, s.File)
+		return nil, s.Origins.told(ds, s.File)
 	}
 	if err := env.CheckProcessIDs(low, s.Options); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{Program: p, IR: low, Units: units(p, returnUsers(low)), limits: l, kernel: k, origins: s.origins}
+	c := &Compiled{Program: p, IR: low, Units: units(p, returnUsers(low)), limits: l, kernel: k, origins: s.Origins}
 	whole := gen.New(low, k)
 	if c.helpers, err = whole.Helpers(); err != nil {
 		return nil, err

@@ -16,14 +16,13 @@ import (
 	"time"
 
 	"culprit/kernel/bpf"
-	"culprit/measure"
-	"culprit/trace/probe"
-
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
+	"culprit/measure"
 	"culprit/symbol"
+	"culprit/trace/probe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -34,48 +33,48 @@ import (
 type Session struct {
 	Budget Budget // the most that it may take; 0: no bound. Count must have been asked for
 
-	script    *Compiled
-	maps      *ebpf.Collection
-	runs      []run // what is run by hand, in the order of the text
-	ring      *ringbuf.Reader
-	aggs      []*Aggregate
-	probes    map[uint32]*check.Probe
-	kernel    *symbol.Kernel
-	processes *symbol.Processes
-	known     []int                   // processes whose addresses are to have names when they have ended
-	unwinder  *unwinder               // nil: user stacks are not walked by tables
-	follower  *follower               // of the script's commands; nil: there are none, or they can't be followed
-	pointers  string                  // why they follow frame pointers although that was not asked for; "": they don't
-	stacks    map[uint32]format.Value // by id, once they were looked up
-	raw       map[uint32][]uint64     // those that were read, and are not
-	inlining  time.Duration           // CPU time of looking for inlined functions
-	frames    *frames                 // of stacks, in place of both; nil: they are told as text
-	batches   batches                 // to read stacks
-	attached  *probe.Attachment
-	detached  bool
-	off       sync.WaitGroup          // until it is
-	helpers   []*bpf.Link             // of programs besides those of the probes
-	late      []record                // drained, and too young to be told yet
-	drops     [ir.DropMissed][]uint64 // by CPU, as last told
-	missed    uint64                  // firings that the kernel left out, as last told
-	tooLate   uint64                  // ticks that were left out since the last report
-	pass      uint64                  // number of the telling of records
-	telling   bool                    // it goes on
-	watching  bool                    // the clauses of attached programs run, or did
-	over      bool                    // no clause runs any more but by hand
-	resting   chan error              // of the programs that still run then; nil: none does
-	counting  io.Closer               // of what programs take; nil: not asked for
-	spent     []Cost                  // at the last look
-	begun     func()                  // called when the clauses run; nil: nothing
-	first     func(func())            // runs what is run by hand
-	second    func() error            // done each second by the goroutine that runs the session; nil: nothing
-	asks      chan func()             // what is to be done between two looks, by the goroutine that runs the session
-	cut       time.Time               // up to when the last gathering went
-	dear      int                     // looks one after the other that found more than the budget
-	patience  int                     // how many of them are borne
-	pieces    pieces                  // of stacks, where keys can't be long
-	long      map[uint32][]byte       // pieces of keys by number, as gen.MapLong had them when it was read last
-	shrunk    int                     // maps have so many times less room than usual; 0, 1: the usual
+	script        *Compiled
+	maps          *ebpf.Collection
+	runs          []run // what is run by hand, in the order of the text
+	ring          *ringbuf.Reader
+	aggs          []*Aggregate
+	probes        map[uint32]*check.Probe
+	kernel        *symbol.Kernel
+	processes     *symbol.Processes
+	known         []int                   // processes whose addresses are to have names when they have ended
+	unwinder      *unwinder               // nil: user stacks are not walked by tables
+	follower      *follower               // of the script's commands; nil: there are none, or they can't be followed
+	pointers      string                  // why they follow frame pointers although that was not asked for; "": they don't
+	stacks        map[uint32]format.Value // by id, once they were looked up
+	raw           map[uint32][]uint64     // those that were read, and are not
+	inlining      time.Duration           // CPU time of looking for inlined functions
+	frames        *frames                 // of stacks, in place of both; nil: they are told as text
+	batches       batches                 // to read stacks
+	attached      *probe.Attachment
+	detached      bool
+	off           sync.WaitGroup          // until it is
+	helpers       []*bpf.Link             // of programs besides those of the probes
+	late          []record                // drained, and too young to be told yet
+	drops         [ir.DropMissed][]uint64 // by CPU, as last told
+	missed        uint64                  // firings that the kernel left out, as last told
+	tooLate       uint64                  // ticks that were left out since the last report
+	pass          uint64                  // number of the telling of records
+	telling       bool                    // it goes on
+	watching      bool                    // the clauses of attached programs run, or did
+	over          bool                    // no clause runs any more but by hand
+	resting       chan error              // of the programs that still run then; nil: none does
+	counting      io.Closer               // of what programs take; nil: not asked for
+	spent         []Cost                  // at the last look
+	OnStart       func()                  // called when the clauses run; nil: nothing
+	RunOn         func(func())            // runs what is run by hand
+	EachSecond    func() error            // done each second by the goroutine that runs the session; nil: nothing
+	asks          chan func()             // what is to be done between two looks, by the goroutine that runs the session
+	cut           time.Time               // up to when the last gathering went
+	overBudget    int                     // looks one after the other that found more than the budget
+	maxOverBudget int                     // how many of them are borne
+	pieces        pieces                  // of stacks, where keys can't be long
+	long          map[uint32][]byte       // pieces of keys by number, as gen.MapLong had them when it was read last
+	shrunk        int                     // maps have so many times less room than usual; 0, 1: the usual
 }
 
 // A run is a program that is run by hand.
@@ -122,7 +121,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	for i, h := range c.helpers {
 		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
 	}
-	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.KernelSymbols(), processes: symbol.NewProcesses(env.Root()), first: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.KernelSymbols(), processes: symbol.NewProcesses(env.Root()), RunOn: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
@@ -177,14 +176,14 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		return nil, err
 	}
 	s.known = env.KnownProcesses()
-	s.meet()
+	s.openMappedFiles()
 	if s.unwinder, err = newUnwinder(env.Root(), s.maps.Maps, func(pid int) {
 		s.processes.Meet(pid) //nolint:errcheck // one that can't be looked into has no names, which is told with them
 	}); err != nil {
 		return nil, err
 	}
 	s.pointers = pointers(c, env, s.unwinder)
-	s.acquaint(s.known)
+	s.PreloadUnwindTables(s.known)
 	if len(env.Started) > 0 && namesUser(c.Program.Text) {
 		s.follower = newFollower(env.Root(), env.Started, s.processes, s.unwinder)
 	}
@@ -195,11 +194,17 @@ func helperName(n int) string { return fmt.Sprint("helper", n) }
 
 func programName(unit int) string { return fmt.Sprint("unit", unit) }
 
+// Program returns the checked script.
+func (s *Session) Program() *check.Program { return s.script.Program }
+
+// Aggregations returns all aggregations of the script. It reads nothing from the kernel.
+func (s *Session) Aggregations() []*Aggregate { return s.aggs }
+
 // Attachment tells what was attached, and what could not be.
 func (s *Session) Attachment() *probe.Attachment { return s.attached }
 
 // acquaint tells the programs how the stacks of processes are walked before there is a sample of them.
-func (s *Session) acquaint(pids []int) {
+func (s *Session) PreloadUnwindTables(pids []int) {
 	if s.unwinder == nil {
 		return
 	}
@@ -229,7 +234,7 @@ func (s *Session) Close() {
 }
 
 // meet looks which files the processes that the script is about execute by now.
-func (s *Session) meet() {
+func (s *Session) openMappedFiles() {
 	s.follower.catchUp()
 	for _, pid := range s.known {
 		s.processes.Meet(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
@@ -269,7 +274,7 @@ func (s *Session) ended() bool {
 // fire runs the clauses of a probe that is run by hand.
 func (s *Session) fire(r *run, args ...uint64) error {
 	var err error
-	s.first(func() { _, err = probe.RunOnce(r.program, args...) })
+	s.RunOn(func() { _, err = probe.RunOnce(r.program, args...) })
 	if err != nil {
 		return fmt.Errorf("run %v: %w", r.probe, err)
 	}
@@ -314,7 +319,7 @@ const (
 func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
 	told := &telling{session: s, to: l, alone: over == nil && !s.attached.HasLinks() && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
 	defer func() { status = told.status }()
-	if s.has("destructive") {
+	if s.HasOption("destructive") {
 		// Before its first program, Go makes a process to see what the kernel can: the script is not to see that one.
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			self.Release() //nolint:errcheck // nothing is held
@@ -328,8 +333,8 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 			return 0, fmt.Errorf("let the clauses run: %w", err)
 		}
 		s.watching = s.attached.HasLinks()
-		if s.begun != nil {
-			s.begun()
+		if s.OnStart != nil {
+			s.OnStart()
 		}
 		var dear *ErrBudget
 		if err := s.wait(ctx, told, over); errors.As(err, &dear) { // what it has gathered is told
@@ -405,9 +410,9 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 			if err := errors.Join(s.lost(told), s.missing(told)); err != nil {
 				return err
 			}
-			s.meet()
-			if s.second != nil {
-				if err := s.second(); err != nil {
+			s.openMappedFiles()
+			if s.EachSecond != nil {
+				if err := s.EachSecond(); err != nil {
 					return err
 				}
 			}

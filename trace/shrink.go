@@ -41,7 +41,7 @@ func (s *Session) Shrunk() string {
 }
 
 // caveats returns sentences on what this kernel keeps from the script: see Shrunk and pointers.
-func (s *Session) caveats() []string {
+func (s *Session) Caveats() []string {
 	var out []string
 	for _, text := range []string{s.Shrunk(), s.pointers} {
 		if text != "" {

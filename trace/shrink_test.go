@@ -9,6 +9,7 @@ import (
 	"culprit/kernel/bpf"
 	"culprit/kernel/feature"
 	"culprit/lang/gen"
+	"culprit/trace/tracetest"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -65,8 +66,8 @@ func TestShrinking(t *testing.T) {
 
 // An error after the maps and programs are in the kernel is returned, and leaves nothing there.
 func TestLoadFailsLate(t *testing.T) {
-	needs(t, feature.RawTracepoints)
-	e := here(t)
+	tracetest.Needs(t, feature.RawTracepoints)
+	e := tracetest.Here(t)
 	c, err := Compile(Script{Text: "BEGIN { @[pid] = count(); }"}, e, gen.Limits{})
 	if err != nil {
 		t.Fatal(err)

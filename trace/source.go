@@ -48,6 +48,72 @@ type Source struct {
 	outside time.Duration // and of the script's programs, in others
 }
 
+// A Definition is a statistic that is read from an aggregation of a script.
+type Definition struct {
+	Stat        measure.Stat
+	Aggregation string                         // its name, without @
+	Value       func(data []int64) float64     // returns a row's value from its data; nil: by its function
+	Words       map[string]func(string) string // by field: returns the word for a value of the script; nil: the value
+	Fixed       map[string]string              // of a field that is no key: the value that all rows have
+}
+
+// HasAggregation reports whether the script adds to an aggregation of this name.
+func (s *Source) HasAggregation(name string) bool {
+	return slices.ContainsFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == name })
+}
+
+// Define replaces the statistics of the script by others. It fails when an aggregation does not exist. Call
+// it before Live.
+func (s *Source) Define(definitions []Definition) error {
+	s.stats, s.aggs, s.reads = nil, nil, nil
+	for _, d := range definitions {
+		i := slices.IndexFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation })
+		if i < 0 {
+			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
+		}
+		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs[i])
+		s.reads = append(s.reads, reads{value: d.Value, words: d.Words, fixed: d.Fixed})
+	}
+	return nil
+}
+
+// GatherEvery makes a running source read its aggregations at least once per interval, so that the kernel's
+// maps need not hold more. Call it before Live.
+func (s *Source) GatherEvery(interval time.Duration) {
+	session := s.session
+	session.EachSecond = func() error {
+		if err := s.tidy(); err != nil || time.Since(session.cut) < interval {
+			return err
+		}
+		return session.Gather()
+	}
+}
+
+// CollectFrames makes the source keep stacks as chains of frames by function, which costs less than text.
+// With places, a frame stands for one place in a function; with inline, LearnInlined finds functions that
+// compilers put into others. Call it before Live.
+func (s *Source) CollectFrames(places, inline bool) {
+	s.session.frames = newFrames()
+	s.session.frames.places = places
+	s.session.processes.Lean()
+	if inline {
+		s.session.processes.Inlining()
+	}
+}
+
+// LearnInlined looks for inlined functions at the places that were sampled, until stop returns true. It
+// reports whether it found any place to look at.
+func (s *Source) LearnInlined(stop func() bool) bool { return s.session.processes.LearnInlined(stop) }
+
+// PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
+func (s *Source) PreloadUnwindTables(pids []int) { s.session.PreloadUnwindTables(pids) }
+
+// NoteSymbols adds notes on missing names and on stacks that were cut to each batch. Call it before Live.
+func (s *Source) NoteSymbols() {
+	session := s.session
+	s.notes = func() []string { return append(session.SymbolNotes(), session.UnwindNotes()...) }
+}
+
 // reads is how a statistic is read of its aggregation.
 type reads struct {
 	value func(data []int64) float64     // of a row; nil: as its function has it
@@ -56,16 +122,17 @@ type reads struct {
 }
 
 // patience is how many seconds one after the other a script that is a source may take more than its budget.
-const patience = 4
+const maxOverBudget = 4
 
 // NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it prints goes to out, which must not fail. Without a
 // budget it takes what it takes. A syntax.Diagnostics tells what is wrong with the text. Who makes it calls Live, or Close.
 func NewSource(name string, script Script, budget Budget, env *probe.Env, out io.Writer) (*Source, error) {
-	return newSource(name, script, budget, gen.Limits{}, env, out)
+	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
-func newSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
-	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, macros()
+// NewLimitedSource is NewSource with limits on the sizes of the script's maps.
+func NewLimitedSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
+	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, ProcessMacros()
 	c, err := Compile(script, env, limits)
 	if err != nil {
 		return nil, err
@@ -81,14 +148,14 @@ func newSource(name string, script Script, budget Budget, limits gen.Limits, env
 		return nil, err
 	}
 	s.session = session
-	session.Budget, session.patience, session.begun = budget, patience, func() { close(s.begun) }
+	session.Budget, session.maxOverBudget, session.OnStart = budget, maxOverBudget, func() { close(s.begun) }
 	if text, ok := c.Program.Options.All["budget"]; ok {
 		if session.Budget, err = ParseBudget(text); err != nil {
 			session.Close()
 			return nil, err
 		}
 	}
-	if err := session.count(); err != nil && session.Budget > 0 {
+	if err := session.CountCosts(); err != nil && session.Budget > 0 {
 		session.Close()
 		return nil, fmt.Errorf("keep the script to its budget: %w", err)
 	}
@@ -102,7 +169,7 @@ func newSource(name string, script Script, budget Budget, limits gen.Limits, env
 			}
 		}
 	}
-	session.second = s.tidy
+	session.EachSecond = s.tidy
 	for i, a := range session.aggs {
 		a.unkept = !printed[c.Program.Aggs[i]]
 	}
@@ -227,13 +294,13 @@ func (s *Source) Attachment() *probe.Attachment { return s.session.Attachment() 
 // Live runs the script until it exits, the context ends, or its budget is spent: then the error is an *ErrBudget. It takes everything out of the kernel. It is called
 // once.
 func (s *Source) Live(ctx context.Context) error {
-	l := &sourceListener{newPrinter(s.session, s.out, Streams{Name: "culprit"}), s}
+	l := &sourceListener{NewPrinter(s.session, s.out, Streams{Name: "culprit"}), s}
 	l.err, s.tells = s.out, l
 	if a := s.session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
-		l.say("%v", a)
+		l.Say("%v", a)
 	}
 	_, err := s.session.Run(ctx, l, nil)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, ErrNoReader) {
 		err = nil
 	}
 	s.out.Flush() //nolint:errcheck // where it goes does not fail
@@ -257,23 +324,23 @@ func (s *Source) Ended() <-chan struct{} { return s.ended }
 
 // sourceListener prints what a script says, and counts what was lost.
 type sourceListener struct {
-	*printer
+	*Printer
 	source *Source
 }
 
 func (l *sourceListener) Fault(f *FaultReport) error {
 	l.source.lose(func(n *losses) { n.faults++ })
-	return l.printer.Fault(f)
+	return l.Printer.Fault(f)
 }
 
 func (l *sourceListener) Drops(kind ir.Drop, cpu int, n uint64) error {
 	l.source.lose(func(all *losses) { all.dropped[kind] += n })
-	return l.printer.Drops(kind, cpu, n)
+	return l.Printer.Drops(kind, cpu, n)
 }
 
 // End reads what is left. Nothing is printed: a source tells it.
 func (l *sourceListener) End() error {
-	return errors.Join(l.source.account(), l.source.session.gather(), l.Pause())
+	return errors.Join(l.source.account(), l.source.session.Gather(), l.Pause())
 }
 
 func (s *Source) lose(change func(*losses)) {
@@ -286,8 +353,8 @@ func (s *Source) lose(change func(*losses)) {
 func (s *Source) Lost() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := append(s.lost.told(true, true), lossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
-	return append(out, lossOf("records that a speculation had no room for: specsize makes some", s.lost.dropped[ir.DropHeld])...)
+	out := append(s.lost.told(true, true), LossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
+	return append(out, LossOf("records that a speculation had no room for: specsize makes some", s.lost.dropped[ir.DropHeld])...)
 }
 
 // Notes say what could not be attached.
@@ -373,11 +440,11 @@ func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 
 // Run implements measure.Source. What has ended gives batches that could not look, and say why.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
-	return s.run(ctx, queries, sink, func() {})
+	return s.RunNotify(ctx, queries, sink, func() {})
 }
 
 // run is Run; begun is called after the first reading, which begins the first batch's interval.
-func (s *Source) run(ctx context.Context, queries []measure.Query, sink measure.Sink, begun func()) error {
+func (s *Source) RunNotify(ctx context.Context, queries []measure.Query, sink measure.Sink, begun func()) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil

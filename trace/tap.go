@@ -54,9 +54,9 @@ func (t *tap) named(key []byte) []string {
 		w := make([]string, 0, len(t.of.Of.Key.Fields))
 		for _, f := range t.of.Of.Key.Fields {
 			if _, stack := f.Type.(check.StackType); stack {
-				w = append(w, strconv.Itoa(int(s.frameOf(uint32(field(key, f).Int)))))
+				w = append(w, strconv.Itoa(int(s.frameOf(uint32(FieldOf(key, f).Int)))))
 			} else {
-				w = append(w, label(f.Type, s.key(key, f)))
+				w = append(w, Label(f.Type, s.Key(key, f)))
 			}
 		}
 		return w
@@ -66,7 +66,7 @@ func (t *tap) named(key []byte) []string {
 	}
 	w := []string{}
 	for _, f := range t.of.Of.Key.Fields {
-		w = append(w, label(f.Type, t.of.session.key(key, f)))
+		w = append(w, Label(f.Type, t.of.session.Key(key, f)))
 	}
 	if len(t.words) >= mostWords {
 		clear(t.words)
@@ -94,7 +94,7 @@ func (a *Aggregate) untap(t *tap) {
 }
 
 // gather takes what was added to all aggregations that somebody reads statistics of, to each up to the same moment.
-func (s *Session) gather() error {
+func (s *Session) Gather() error {
 	var read []*Aggregate
 	for _, a := range s.aggs {
 		if len(a.taps) > 0 || a.counts != nil {
@@ -109,7 +109,7 @@ func (s *Session) gather() error {
 }
 
 // label gives an element of a key as a field has it. A stack is its functions from the outermost to the innermost, parted by semicolons.
-func label(t check.Type, v format.Value) string {
+func Label(t check.Type, v format.Value) string {
 	switch v.Kind {
 	case format.Chars:
 		return strings.ToValidUTF8(v.Text, "\ufffd")

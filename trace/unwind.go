@@ -133,9 +133,9 @@ func (u *unwinder) follow() {
 		u.mu.Unlock()
 		if !over {
 			runtime.LockOSThread() // whose time is counted
-			before := spent()
+			before := threadTime()
 			due = u.look()
-			before = spent() - before
+			before = threadTime() - before
 			runtime.UnlockOSThread()
 			u.mu.Lock()
 			u.took += before
@@ -156,7 +156,7 @@ func (u *unwinder) follow() {
 }
 
 // spent gives the CPU time that the thread at hand has taken.
-func spent() time.Duration {
+func threadTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
 		return 0

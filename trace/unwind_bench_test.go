@@ -13,6 +13,7 @@ import (
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace/probe"
+	"culprit/trace/tracetest"
 )
 
 // BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
@@ -23,7 +24,7 @@ func BenchmarkUnwindTables(b *testing.B) {
 		}
 		b.Skip("needs: kernel feature raw tracepoints")
 	}
-	if tablesMissing(b) {
+	if tracetest.TablesMissing(b) {
 		b.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	for _, command := range [][]string{{"sleep", "600"}, {"node", "-e", "setTimeout(() => {}, 600000)"}} {
@@ -52,7 +53,7 @@ func BenchmarkUnwindTables(b *testing.B) {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				b.StartTimer()
-				s.acquaint([]int{c.Process.Pid})
+				s.PreloadUnwindTables([]int{c.Process.Pid})
 				b.StopTimer()
 				runtime.ReadMemStats(&after)
 				if len(s.unwinder.procs) != 1 {

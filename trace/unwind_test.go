@@ -1,15 +1,10 @@
 package trace
 
 import (
-	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,56 +16,13 @@ import (
 	"culprit/lang/syntax"
 	"culprit/symbol"
 	"culprit/trace/probe"
+	"culprit/trace/tracetest"
 )
-
-// deepCalls spends 70 % of its time in one function and 30 % in another, both called back by the C library's qsort, below functions whose
-// frames are of all sizes.
-const deepCalls = `
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-#define N 1000
-volatile unsigned long sink;
-#define SPIN(name, turns) __attribute__((noinline)) int name(unsigned n) { \
-	unsigned long x = n; for (unsigned i = 0; i < n * turns; i++) x = x * 6364136223846793005UL + 1442695040888963407UL; sink = x; return 0; }
-SPIN(seventy, 7)
-SPIN(thirty, 3)
-__attribute__((noinline)) int compare(const void *a, const void *b) { sink += seventy(50) + thirty(50); return (*(int *)a > *(int *)b) - (*(int *)a < *(int *)b); }
-__attribute__((noinline)) void sorted(int *v) { qsort(v, N, sizeof *v, compare); sink++; }
-#define LEVEL(n, next) __attribute__((noinline)) void level##n(int *v) { char room[40 + n * 16]; memset(room, n, sizeof room); sink += room[n]; next(v); sink += room[3]; }
-LEVEL(1, sorted) LEVEL(2, level1) LEVEL(3, level2) LEVEL(4, level3) LEVEL(5, level4)
-__attribute__((noinline)) int asking(const void *a, const void *b) { sink += getppid(); return 0; }
-__attribute__((noinline)) void handler(int n) { sink += getppid(); }
-__attribute__((noinline)) void tripped(void) { kill(getpid(), SIGUSR1); sink++; }
-int main(int argc, char **argv) {
-	static int v[N];
-	static char other[1 << 16];
-	if (argc > 1 && argv[1][0] == 's') { // signals are handled on a stack of their own
-		stack_t s = {.ss_sp = other, .ss_size = sizeof other};
-		struct sigaction a = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
-		sigaltstack(&s, 0);
-		sigaction(SIGUSR1, &a, 0);
-		for (int i = 0; i < 30000; i++) { tripped(); usleep(10000); }
-	}
-	for (int i = 0; argc > 1 && i < 30000; i++) { qsort(v, 2, sizeof *v, asking); usleep(10000); }
-	for (time_t end = time(0) + 300; time(0) < end;) { for (int i = 0; i < N; i++) v[i] = i * 7919 % N; level5(v); }
-	return 0;
-}`
-
-// tablesMissing reports whether this kernel has no way to walk the stacks of processes by tables.
-func tablesMissing(t testing.TB) bool {
-	t.Helper()
-	e := probe.NewEnv(kernel.Root{})
-	defer e.Close() //nolint:errcheck // only read
-	return e.UnwindTablesMissing() != nil
-}
 
 // TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
 // and names the version; nowhere else.
 func TestFramePointersAreTold(t *testing.T) {
-	needs(t, feature.RawTracepoints)
+	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
 		name, text, unwind string
 		told               bool
@@ -95,9 +47,9 @@ func TestFramePointersAreTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			said := strings.Join(s.caveats(), "")
-			if want := test.told && tablesMissing(t); strings.Contains(said, "frame pointers") != want {
-				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tablesMissing(t))
+			said := strings.Join(s.Caveats(), "")
+			if want := test.told && tracetest.TablesMissing(t); strings.Contains(said, "frame pointers") != want {
+				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tracetest.TablesMissing(t))
 			}
 			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
@@ -106,140 +58,10 @@ func TestFramePointersAreTold(t *testing.T) {
 	}
 }
 
-// deep gives that program without frame pointers.
-func deep(t *testing.T) string {
-	t.Helper()
-	needs(t, feature.RawTracepoints)
-	if runtime.GOARCH != "amd64" {
-		t.Skip("needs: kernel feature x86-64")
-	}
-	if tablesMissing(t) {
-		t.Skip("needs: kernel feature bpf_task_pt_regs")
-	}
-	return compiled(t, deepCalls, "-O2", "-fomit-frame-pointer")
-}
-
-// chain says whether frames, the innermost first, have functions in an order, whatever is between them.
-func chain(frames []string, want ...string) bool {
-	for _, f := range frames {
-		if len(want) > 0 && strings.Contains(f, "`"+want[0]) {
-			want = want[1:]
-		}
-	}
-	return len(want) == 0
-}
-
-// started runs a program until the test is over.
-func started(t *testing.T, path string, args ...string) int {
-	t.Helper()
-	c := exec.Command(path, args...)
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		c.Process.Kill() //nolint:errcheck // it was killed before
-		c.Wait()         //nolint:errcheck // it was killed
-	})
-	return c.Process.Pid
-}
-
-// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C library, and shares are right; also of a
-// program that nothing was known of before its first sample.
-func TestProfileWithoutFramePointers(t *testing.T) {
-	path := deep(t)
-	for _, known := range []bool{true, false} {
-		pid := started(t, path)
-		p := Profile{Hz: 997, User: true}
-		if known {
-			p.Who.PIDs = []int{pid}
-		}
-		var seventy, thirty, whole, before, all int64
-		var odd []string
-		for deadline := time.Now().Add(2 * time.Minute); whole < 300; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d whole stacks of %d; others as %q", whole, all, odd)
-			}
-			ctx, stop := context.WithTimeout(t.Context(), time.Second)
-			got, err := p.Run(ctx)
-			stop()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for s := range got.Stacks {
-				if s.PID != pid || len(s.User) == 0 {
-					continue
-				}
-				if strings.HasPrefix(s.User[len(s.User)-1], "[followed by frame pointers") {
-					before += s.Count
-					continue
-				}
-				all += s.Count
-				if !chain(s.User, "compare", "sorted", "level1", "level2", "level3", "level4", "level5", "main", "__libc_start", "_start") {
-					odd = s.User
-					continue
-				}
-				whole += s.Count
-				switch {
-				case strings.Contains(s.User[0], "`seventy"):
-					seventy += s.Count
-				case strings.Contains(s.User[0], "`thirty"):
-					thirty += s.Count
-				}
-			}
-		}
-		if float64(whole) < 0.98*float64(all) { // the C library is at work by itself at times, and before main
-			t.Errorf("%d of %d stacks are whole; others as %q", whole, all, odd)
-		}
-		if known && before > 0 {
-			t.Errorf("%d samples of a process that was named came before its tables", before)
-		}
-		if share := float64(seventy) / float64(seventy+thirty); share < 0.55 || share > 0.85 { // more than five standard deviations
-			t.Errorf("the function that takes 70%% of the time has %.1f%% of %d samples", 100*share, seventy+thirty)
-		}
-	}
-}
-
-// TestStackWithoutFramePointers: so is ustack() of a script, at a system call and at a function's first instruction; -x unwind=fp says that
-// it shall not be.
-func TestStackWithoutFramePointers(t *testing.T) {
-	path := deep(t)
-	whole := regexp.MustCompile("(?s)work`asking(\\+0x[0-9a-f]+)?\n.*libc.*`qsort.*work`main\\+0x[0-9a-f]+\n.*`__libc_start.*work`_start")
-	for _, text := range []string{`syscall::getppid:entry /pid == $target/ { @[ustack(), ustackdepth] = count(); n++; } syscall::getppid:entry /n == 20/ { exit(0); }`,
-		`pid$target:a.out:asking:entry { @[ustack(), ustackdepth] = count(); n++; } pid$target:a.out:asking:entry /n == 20/ { exit(0); }`} {
-		if strings.HasPrefix(text, "pid") && feature.Uprobe.Have(kernel.Root{}) != nil {
-			continue
-		}
-		r := program("%s", text)
-		r.Processes = []int{started(t, path, "ask")}
-		_, out, errs := traced(t, r, nil)
-		if !whole.MatchString(out) {
-			t.Errorf("%s printed %q and said %q", text, out, errs)
-		}
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if words := strings.Fields(lines[len(lines)-1]); len(words) != 2 || words[0] != strconv.Itoa(len(lines)-1) || words[1] != "20" {
-			t.Errorf("%s: one stack of %d frames, 20 times, is %q", text, len(lines)-1, lines)
-		}
-		r.Options = append(r.Options, "unwind=fp")
-		if _, out, _ := traced(t, r, nil); strings.HasPrefix(text, "syscall") && whole.MatchString(out) {
-			t.Errorf("%s followed frame pointers where there are none: %q", text, out)
-		}
-	}
-}
-
-// TestStackOfSignalHandler: a stack goes on from a signal's handler to what it interrupted.
-func TestStackOfSignalHandler(t *testing.T) {
-	r := program("%s", `syscall::getppid:entry /pid == $target/ { @[ustack()] = count(); n++; } syscall::getppid:entry /n == 20/ { exit(0); }`)
-	r.Processes = []int{started(t, deep(t), "signal")}
-	_, out, errs := traced(t, r, nil)
-	if !regexp.MustCompile("(?s)work`handler\\+0x[0-9a-f]+\n.*`kill.*work`tripped\\+0x[0-9a-f]+\n.*work`main\\+0x[0-9a-f]+\n.*work`_start").MatchString(out) {
-		t.Errorf("printed %q and said %q", out, errs)
-	}
-}
-
 // TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
 func TestWalksAreTaken(t *testing.T) {
-	needs(t, feature.RawTracepoints)
-	if tablesMissing(t) {
+	tracetest.Needs(t, feature.RawTracepoints)
+	if tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	for _, text := range []string{
@@ -395,8 +217,8 @@ func TestStoppedFrames(t *testing.T) {
 // TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
 // looked at again; one that has become another program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
-	needs(t, feature.RawTracepoints)
-	if tablesMissing(t) {
+	tracetest.Needs(t, feature.RawTracepoints)
+	if tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
 	env := probe.NewEnv(kernel.Root{})

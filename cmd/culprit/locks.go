@@ -14,7 +14,7 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/term"
 )
 
@@ -31,10 +31,10 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 		return nil, nil, err
 	}
 	keepLow()
-	t := trace.LockTable{
-		Profile: trace.Profile{
+	t := traceprofile.LockTable{
+		Profile: traceprofile.Profile{
 			CPUs: q.CPUs,
-			Who: trace.Who{
+			Who: traceprofile.Who{
 				PIDs:      q.PIDs,
 				TIDs:      q.TIDs,
 				Processes: q.Processes,

@@ -19,7 +19,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view"
 )
 
@@ -491,5 +491,5 @@ func sentences() (all []string) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return notOf(trace.NewSampler(99), append(all, rules.Queries()...))
+	return notOf(traceprofile.NewSampler(99), append(all, rules.Queries()...))
 }

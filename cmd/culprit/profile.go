@@ -9,6 +9,7 @@ import (
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/term"
 )
 
@@ -25,11 +26,16 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	keepLow()
-	p := trace.Profile{
-		Of:       profileOf(q.Of),
-		Hz:       q.Hz,
-		CPUs:     q.CPUs,
-		Who:      trace.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
+	p := traceprofile.Profile{
+		Of:   profileOf(q.Of),
+		Hz:   q.Hz,
+		CPUs: q.CPUs,
+		Who: traceprofile.Who{
+			PIDs:      q.PIDs,
+			TIDs:      q.TIDs,
+			Processes: q.Processes,
+			Cgroups:   q.Cgroups,
+		},
 		Kernel:   q.Kernel,
 		User:     q.User,
 		ByCPU:    q.ByCPU,
@@ -50,7 +56,7 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		Began:  began,
 		Took:   got.Took,
 		CPUs:   len(q.CPUs),
-		Frames: trace.ProfileFrames,
+		Frames: trace.MaxFrames,
 		Away:   got.Away,
 		Loss:   got.Loss,
 		Notes:  got.Notes,
@@ -88,14 +94,14 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 }
 
 // profileOf gives what the tracer calls what the command line asks.
-func profileOf(of term.ProfileOf) trace.ProfileOf {
+func profileOf(of term.ProfileOf) traceprofile.ProfileOf {
 	switch of {
 	case term.OffCPU:
-		return trace.OffCPU
+		return traceprofile.OffCPU
 	case term.RunQueue:
-		return trace.RunQueue
+		return traceprofile.RunQueue
 	case term.Locks:
-		return trace.Locks
+		return traceprofile.Locks
 	}
-	return trace.OnCPU
+	return traceprofile.OnCPU
 }

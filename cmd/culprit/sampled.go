@@ -13,6 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
+	traceprofile "culprit/trace/profile"
 	"culprit/view/web"
 )
 
@@ -37,7 +38,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := trace.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	p := traceprofile.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
@@ -48,7 +49,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	cut := int64(0)
 	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range got.Stacks {
-			if len(s.Kernel) >= trace.ProfileFrames || len(s.User) >= trace.ProfileFrames {
+			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
 				cut += s.Count
 			}
 			if !yield(
@@ -74,7 +75,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	if cut > 0 {
 		t.Notes = append(
 			t.Notes,
-			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.ProfileFrames),
+			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.MaxFrames),
 		)
 	}
 	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {

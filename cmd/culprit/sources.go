@@ -5,13 +5,14 @@ import (
 	"culprit/collect/all"
 	"culprit/measure"
 	"culprit/trace"
+	"culprit/trace/family"
 )
 
 // sources lists what measures this machine: what the kernel counts by itself, and what programs in
 // the kernel measure for who asks, each of which may take the budget.
 func sources(env collect.Env, budget trace.Budget) []measure.Source {
 	list := []measure.Source{collect.New(env, all.Collectors()...)}
-	for _, f := range trace.Families(budget) {
+	for _, f := range family.Families(budget) {
 		list = append(list, f)
 	}
 	return list

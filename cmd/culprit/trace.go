@@ -11,6 +11,7 @@ import (
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
+	"culprit/trace/command"
 	"culprit/trace/probe"
 	"culprit/view/term"
 )
@@ -25,12 +26,12 @@ func traced(
 	runtime.GOMAXPROCS(
 		runtime.NumCPU(),
 	) // a busy script must be drained while its output is being written
-	r := trace.Request{
+	r := command.Request{
 		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes, List: t.List, Verbose: t.Verbose,
 		CompileOnly: t.CompileOnly, Listing: t.Listing, Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
 	}
 	for _, p := range t.Parts {
-		r.Parts = append(r.Parts, trace.Part(p))
+		r.Parts = append(r.Parts, command.Part(p))
 	}
 	out := terminal.Out
 	if t.Output != "" {

@@ -378,7 +378,7 @@ func hex32(v uint32) string {
 
 // seeds adds messages of the running kernel.
 func seeds(f *testing.F, protocol int, ask func(*netlink.Conn, *netlink.Request) error) {
-	c, err := netlink.Dial(protocol, kernel.NetlinkOptions{})
+	c, err := netlink.Dial(protocol, netlink.Options{})
 	if err != nil {
 		return
 	}

@@ -22,14 +22,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connections tells of every TCP socket what inet_diag does, without its walk over the table of connections: that is one for all network
-// namespaces and as long as the machine's memory makes it - 262,144 buckets on one of 32 GB, a millisecond - however few they are. A program at
-// sock:inet_sock_set_state marks each socket as it begins to connect, is accepted or listens (BPF_MAP_TYPE_SK_STORAGE, which goes with the socket),
-// and a BPF iterator over the marks writes a record for each into a map, all of them in one read: in the next read the kernel counts anew how many it has passed,
-// and where sockets came and went meanwhile it passes others, or tells some twice. It takes Linux 5.12, BTF, CAP_BPF and CAP_PERFMON, and
-// hangs on file descriptors alone.
+// Connections reads what inet_diag reports of every TCP socket, without its walk over the kernel's
+// connection table. That table is shared by all network namespaces and sized by the machine's
+// memory: 262,144 buckets with 32 GB, which take a millisecond however few connections exist.
 //
-// What has no socket is not among them: connections not accepted yet, which are counted, and those in TIME_WAIT.
+// A program at sock:inet_sock_set_state tags each socket that connects, is accepted or listens
+// (BPF_MAP_TYPE_SK_STORAGE, freed with the socket). A BPF iterator over the tags writes a record
+// for each socket into a map, all within one read(2): in a second read the kernel would skip by
+// count, and could miss or repeat sockets.
+//
+// Connections without a socket are missing: those that are not accepted yet, which are counted, and
+// those in TIME_WAIT. It holds file descriptors only, so nothing remains when the process ends.
 type Connections struct {
 	marks, counts *ebpf.Map
 	counted       []byte // what is in counts, as the kernel has it now
@@ -42,7 +45,7 @@ type Connections struct {
 	one           Connection
 }
 
-// A Connection is a socket as the kernel has it at that moment.
+// A Connection is a socket at that moment.
 type Connection struct {
 	Net      uint64 // inode of its network namespace, as in /proc/PID/ns/net
 	State    uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
@@ -52,8 +55,8 @@ type Connection struct {
 	Message []byte
 }
 
-// connectionRoom is how many sockets a walk tells of: 1.3 MB.
-const connectionRoom = 4352
+// maxConnections is how many sockets a walk reports, in 1.3 MB.
+const maxConnections = 4352
 
 // A record is, in the machine's byte order:
 //
@@ -85,8 +88,11 @@ const (
 	countKinds
 )
 
-// OpenConnections loads the programs and begins to mark. Sockets that are there already are taken in by Adopt. The error is measure.ErrUnsupported where
-// the kernel has no such thing, measure.ErrDenied where this user may not. It reads the kernel's types.
+// OpenConnections loads the programs and begins to tag sockets. Adopt tags those that exist
+// already. The caller closes the Connections. It reads the kernel's types.
+//
+// Requires Linux 5.12 with BTF, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported or
+// measure.ErrDenied.
 func OpenConnections(r kernel.Root) (*Connections, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no connections: %w", measure.ErrUnsupported)
@@ -119,10 +125,10 @@ func (c *Connections) open(at *connectionMembers) (err error) {
 	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
-	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + connectionRoom, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + maxConnections, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	size := ((1+connectionRoom)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
+	size := ((1+maxConnections)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
 	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
@@ -166,7 +172,7 @@ func iterator(prog *ebpf.Program, over *ebpf.Map) (*link.Iter, error) {
 	return it, nil
 }
 
-// Close takes the programs and all marks away; a second Close does nothing.
+// Close unloads the programs and removes all tags. A second Close does nothing.
 func (c *Connections) Close() {
 	if c == nil || c.marks == nil {
 		return
@@ -194,8 +200,8 @@ func (c *Connections) Close() {
 	c.marks = nil
 }
 
-// Adopt marks the sockets that there are in the calling thread's network namespace, and gives that one's inode. Until it was called there, those of before are
-// not told.
+// Adopt tags the existing sockets of the calling thread's network namespace, and returns the
+// namespace's inode. Before it, older sockets are not reported. The error is the iterator's.
 func (c *Connections) Adopt() (net uint64, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -205,9 +211,10 @@ func (c *Connections) Adopt() (net uint64, err error) {
 	return net, readIterator(c.adopt, "look for connections", c.buf, func([]byte) ([]byte, error) { return nil, nil })
 }
 
-// Counted gives how many sockets could not be marked since the start - from the first one on something may be missing - and how many were closed and left
-// to the kernel before the other end's FIN had come, which for that long are in no socket and in FIN_WAIT2. Where the kernel does not say what it has
-// missed, one socket is.
+// Counted returns two counts since the start. failed: sockets that could not be tagged; from the
+// first one on, some may be missing. short: sockets that were closed before the other end's FIN
+// came; until it comes they have no socket and are in FIN_WAIT2. Where the kernel does not report
+// missed runs of the program, failed is at least 1.
 func (c *Connections) Counted() (failed, short uint64) {
 	at := func(i int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i]))) }
 	return at(countFailed) + c.missed(), at(countShort)
@@ -223,8 +230,10 @@ func (c *Connections) missed() uint64 {
 	return stats.RecursionMisses
 }
 
-// Each calls f with each socket that is connecting, connected, closing or listening, in all network namespaces, in no order, until f says that it wants
-// no more. One that begins or ends meanwhile may be there or not; the others are there once. ErrManyConnections comes after the last that there was room for.
+// Each calls f with each socket that connects, is connected, closes or listens, in all network
+// namespaces, in no order, until f returns false. A socket that begins or ends meanwhile may be
+// missing; others come once. errors.Is ErrManyConnections: there were more than fit, and f got the
+// first.
 func (c *Connections) Each(f func(*Connection) (more bool)) error {
 	number := (*uint64)(unsafe.Pointer(&c.records[0]))
 	atomic.StoreUint64(number, 0)
@@ -232,7 +241,7 @@ func (c *Connections) Each(f func(*Connection) (more bool)) error {
 		return err
 	}
 	n := atomic.LoadUint64(number)
-	for i := range min(n, connectionRoom) {
+	for i := range min(n, maxConnections) {
 		b := c.records[(1+i)*connectionRecord:][:connectionRecord]
 		k := &c.one
 		k.Net, k.State, k.Requests = uint64(native.Uint32(b)), b[connectionHead+1], 0
@@ -245,17 +254,18 @@ func (c *Connections) Each(f func(*Connection) (more bool)) error {
 			return nil
 		}
 	}
-	if n > connectionRoom {
+	if n > maxConnections {
 		return ErrManyConnections
 	}
 	return nil
 }
 
-// ErrManyConnections: there are more than a walk tells of, so that it is not whole.
+// ErrManyConnections is the error of a walk that left out connections for lack of memory in its
+// map.
 var ErrManyConnections = errors.New("more connections than are walked")
 
-// readIterator reads all that an iterator writes. take is given what has come, and gives what of it is to be given again with what comes next; its error
-// ends the reading, and is given.
+// readIterator reads all that an iterator writes. take gets the bytes so far and returns those to
+// keep for the next call. An error of take ends the reading and is returned.
 func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
 	file, err := it.Open()
 	if err != nil {

@@ -205,7 +205,7 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	p = append(p, element()...)
 	p = append(p,
 		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-		asm.JGT.Imm(asm.R1, connectionRoom, "end"),
+		asm.JGT.Imm(asm.R1, maxConnections, "end"),
 		asm.Mov.Imm(asm.R1, 0))
 	for at := int16(rec); at < 0; at += 8 {
 		p = append(p, asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord))
@@ -326,7 +326,7 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 		asm.Mov.Reg(asm.R1, asm.R8),
 		asm.Add.Imm(asm.R1, 1),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.JGE.Imm(asm.R8, connectionRoom, "end"),
+		asm.JGE.Imm(asm.R8, maxConnections, "end"),
 		asm.StoreMem(asm.RFP, key, asm.R1, asm.Word))
 	p = append(p, element()...)
 	for at := int16(rec); at < 0; at += 8 {

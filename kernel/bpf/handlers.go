@@ -17,12 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handlers measures the time that the handlers of interrupts and softirqs take on each CPU: programs at the tracepoints where they begin and
-// end (irq:irq_handler_*, irq:softirq_*, on x86 irq_vectors:*) add it up. A softirq's time is without that of the interrupts that came meanwhile, so no
-// nanosecond is counted twice. What begins before a reading and ends after it is of the reading after. It takes CAP_BPF and CAP_PERFMON, and hangs on
-// file descriptors alone: nothing stays when they are closed. Devices are told apart since Linux 5.6.
+// Handlers measures the CPU time of interrupt and softirq handlers per CPU. Programs at the
+// tracepoints where handlers begin and end (irq:irq_handler_*, irq:softirq_*, on x86 irq_vectors:*)
+// add it up. A softirq's time excludes interrupts that came meanwhile, so no nanosecond counts
+// twice. A handler that spans a reading is counted in the later one.
 //
-// It costs the programs' time at each interrupt, some 0.1 microseconds at its begin and as much at its end: see Cost.
+// It costs about 0.1 us at the begin of each handler and as much at its end; see Cost. It holds
+// file descriptors only, so nothing remains when the process ends.
 type Handlers struct {
 	state, sums        *ebpf.Map
 	mem                []byte   // what is in sums, as the kernel has it now
@@ -34,7 +35,7 @@ type Handlers struct {
 	counting           interface{ Close() error }
 }
 
-// A HandlerKind is what a handler is for, where the interrupt has no line: by its row of /proc/interrupts.
+// A HandlerKind is the purpose of an interrupt without a line, by its row of /proc/interrupts.
 type HandlerKind int
 
 // The kinds, as x86 has them.
@@ -46,10 +47,11 @@ const (
 	HandlerKinds
 )
 
-// String gives the name of the row.
+// String returns the name of the row.
 func (k HandlerKind) String() string { return [...]string{"LOC", "RES", "CAL", "IWI"}[k] }
 
-// tracepointsOf are where handlers of a kind begin and end: NAME_entry and NAME_exit (arch/x86/include/asm/trace/irq_vectors.h).
+// tracepoints returns the tracepoints NAME_entry and NAME_exit of a kind, by NAME
+// (arch/x86/include/asm/trace/irq_vectors.h).
 func (k HandlerKind) tracepoints() []string {
 	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"}, {"irq_work"}}[k]
 }
@@ -76,8 +78,9 @@ const (
 	stateSize
 )
 
-// OpenHandlers begins to measure. lines is the highest number of an interrupt that there is. The error is measure.ErrUnsupported where the kernel has no such
-// tracepoints, measure.ErrDenied where this user may not.
+// OpenHandlers begins to measure. lines is the highest interrupt number. The caller closes the
+// Handlers. Requires CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported: the kernel lacks
+// the tracepoints; measure.ErrDenied.
 func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no interrupts: %w", measure.ErrUnsupported)
@@ -145,7 +148,8 @@ func (h *Handlers) open() (err error) {
 	return nil
 }
 
-// openKind attaches to handlers without a line; fs.ErrNotExist where this machine has no such tracepoint.
+// openKind attaches to handlers of interrupts without a line. fs.ErrNotExist: this machine has no
+// such tracepoint.
 func (h *Handlers) openKind(k HandlerKind, enter *ebpf.Program) error {
 	leave, err := h.load("leave"+k.String(), h.leaveProgram(slotKind+int(k), 0))
 	if err != nil {
@@ -189,7 +193,7 @@ func (h *Handlers) attach(prog *ebpf.Program, to string) error {
 	return nil
 }
 
-// stateOf puts the address of this CPU's state into r7.
+// stateOf loads the address of this CPU's state into r7.
 func (h *Handlers) stateOf() asm.Instructions {
 	return asm.Instructions{
 		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
@@ -201,7 +205,8 @@ func (h *Handlers) stateOf() asm.Instructions {
 	}
 }
 
-// enterProgram takes down when something begins, of which the tracepoint's first argument is the number.
+// enterProgram stores the time at which a handler begins. The tracepoint's first argument is its
+// number.
 func (h *Handlers) enterProgram(what int16) asm.Instructions {
 	p := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, h.stateOf()...)
 	p = append(p,
@@ -218,7 +223,8 @@ func (h *Handlers) enterProgram(what int16) asm.Instructions {
 	return append(p, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
 }
 
-// leaveProgram adds up the time of what ends, in the slot that follows from the tracepoint's first argument, one of so many; or, where that is 0, in this one.
+// leaveProgram adds the time of a handler that ends to a slot: slot plus the tracepoint's first
+// argument, which is below numbers, or slot itself when numbers is 0.
 //
 //	r6 the slot, of this CPU
 //	r7 its state
@@ -272,7 +278,7 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 		asm.Return())
 }
 
-// A HandlerTime is what the handlers of one thing took on a CPU.
+// A HandlerTime is the CPU time of one kind of handler on a CPU.
 type HandlerTime struct {
 	CPU    int
 	What   HandlerWhat
@@ -280,7 +286,7 @@ type HandlerTime struct {
 	Time   time.Duration // since the Read before
 }
 
-// HandlerWhat says what a handler is of.
+// HandlerWhat is what a HandlerTime is of.
 type HandlerWhat int
 
 // What there is.
@@ -290,14 +296,14 @@ const (
 	HandlerSoftirq
 )
 
-// Has says whether handlers of the kind are measured here.
+// Has reports whether handlers of the kind are measured here.
 func (h *Handlers) Has(k HandlerKind) bool { return h.kinds[k] }
 
 func (h *Handlers) sum(at int) uint64 {
 	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&h.mem[8*at])))
 }
 
-// Read calls f with each time that is longer than it was at the Read before, or, the first time, than 0.
+// Read calls f with each time that has grown since the previous Read, or since the start.
 func (h *Handlers) Read(f func(HandlerTime)) {
 	for at := range h.last {
 		v := h.sum(at)
@@ -321,7 +327,7 @@ func (h *Handlers) Read(f func(HandlerTime)) {
 	}
 }
 
-// Lost gives the time of interrupts whose numbers are beyond all that were expected.
+// Lost returns the time of interrupts whose numbers are above the expected ones.
 func (h *Handlers) Lost() (t time.Duration) {
 	for cpu := range h.cpus {
 		t += time.Duration(h.sum(cpu*h.slots + slotLost))
@@ -329,7 +335,8 @@ func (h *Handlers) Lost() (t time.Duration) {
 	return t
 }
 
-// Cost gives what the programs took since the start, of all CPUs; false where the kernel doesn't tell this user.
+// Cost returns the run time of the programs since the start, on all CPUs; false where the kernel
+// does not report it to this user.
 func (h *Handlers) Cost() (time.Duration, bool) {
 	if h.counting == nil {
 		return 0, false
@@ -337,7 +344,7 @@ func (h *Handlers) Cost() (time.Duration, bool) {
 	return runtimeOf(h.progs), true
 }
 
-// runtimeOf gives what the kernel has counted of programs, as far as it tells.
+// runtimeOf returns the run time of programs, as far as the kernel reports it.
 func runtimeOf(progs []*ebpf.Program) (t time.Duration) {
 	for _, p := range progs {
 		if s, err := p.Stats(); err == nil {
@@ -347,7 +354,7 @@ func runtimeOf(progs []*ebpf.Program) (t time.Duration) {
 	return t
 }
 
-// Close takes the programs away; a second Close does nothing.
+// Close unloads the programs. A second Close does nothing.
 func (h *Handlers) Close() {
 	if h == nil {
 		return
@@ -365,7 +372,7 @@ func (h *Handlers) Close() {
 	*h = Handlers{}
 }
 
-// detach takes programs away from where they are attached, and out of the kernel.
+// detach detaches and unloads programs.
 func detach(links []*Link, progs []*ebpf.Program) {
 	for _, l := range links {
 		l.Close() //nolint:errcheck // nothing more is wanted of it

@@ -12,10 +12,10 @@ import (
 
 const polledEach = 32 // devices that a CPU polls
 
-// deviceMembers are where in the kernel's structs stands what tells whose packet it is: bytes.
+// deviceMembers are byte offsets: of dev in napi_struct and sk_buff, and of members of net_device.
 type deviceMembers struct{ polled, received, name, net, inum int16 } // napi_struct.dev, sk_buff.dev, and of net_device
 
-// A DeviceTime is the time that a device's packets took on a CPU in softirq NET_RX.
+// A DeviceTime is the CPU time of a device's packets in softirq NET_RX on a CPU.
 type DeviceTime struct {
 	Device string
 	Net    uint32 // inode of its network namespace, as in /proc/PID/ns/net
@@ -33,9 +33,15 @@ type (
 	deviceSum [32]byte
 )
 
-// OpenDevices begins to tell the time of NET_RX apart by device: that of a packet is the device's which it came in by (net:netif_receive_skb), from where
-// it is handed up there to where the next one is, or the driver has polled for all that there were (napi:napi_poll); what comes before the first one is that
-// one's. A bridge that a packet goes up through is the device from there on. It reads the kernel's types. May be called once, beside the other methods.
+// OpenDevices begins to divide the time of NET_RX by device. It may be called once. The caller
+// closes the DeviceTimes. It reads the kernel's types.
+//
+// A packet's time belongs to the device by which it came in (net:netif_receive_skb). It lasts from
+// there until the next packet, or until the driver has polled (napi:napi_poll). The time before the
+// first packet belongs to that packet's device. A bridge is the device of the packets that pass it.
+//
+// Requires Linux 5.6 with BTF, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported or
+// measure.ErrDenied.
 func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 	spec, err := types.Kernel()
 	if err != nil {
@@ -57,7 +63,7 @@ func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 	return d, nil
 }
 
-// DeviceTimes are the sums by device of Handlers.
+// DeviceTimes are the times of Handlers by device.
 type DeviceTimes struct {
 	times *ebpf.Map
 	progs []*ebpf.Program
@@ -88,7 +94,8 @@ func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
 	return nil
 }
 
-// Each calls f with each device's time on each CPU since the Each before. What is added in the moment of the look, a stretch of one device, may be lost.
+// Each calls f with each device's time on each CPU since the previous Each. Time that is added
+// during the call may be lost. The error is of reading the map.
 func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	var at ebpf.MapBatchCursor
 	// What is read is taken out: a device that ends leaves nothing, and one that gets another name is known by it from now on.
@@ -104,7 +111,8 @@ func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	return nil
 }
 
-// Cost gives what the programs took since the start, of all CPUs; 0 where the kernel doesn't tell this user. nil has none.
+// Cost returns the run time of the programs since the start, on all CPUs; 0 where the kernel does
+// not report it to this user, and for nil.
 func (d *DeviceTimes) Cost() time.Duration {
 	if d == nil {
 		return 0
@@ -112,7 +120,7 @@ func (d *DeviceTimes) Cost() time.Duration {
 	return runtimeOf(d.progs)
 }
 
-// Close takes the programs away; a second Close does nothing.
+// Close unloads the programs. A second Close does nothing.
 func (d *DeviceTimes) Close() {
 	if d == nil {
 		return
@@ -131,7 +139,7 @@ const (
 	sumNetAt  = sumAt + 24
 )
 
-// readKernel copies so many bytes from what a register points to onto the stack; what can't be read is 0.
+// readKernel copies size bytes from the memory at a register to the stack; unreadable bytes are 0.
 func readKernel(to, size int32, from asm.Register, off int16) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, to),
@@ -141,7 +149,8 @@ func readKernel(to, size int32, from asm.Register, off int16) asm.Instructions {
 	}
 }
 
-// sinceMark puts the time since the mark into r8, and sets the mark; r9 takes the place of the device, which comes into r6.
+// sinceMark computes the time since the mark in r8 and sets the mark. The device of that time is
+// loaded into r6, and r9 is stored in its place.
 func sinceMark() asm.Instructions {
 	return asm.Instructions{
 		asm.FnKtimeGetNs.Call(),
@@ -156,7 +165,8 @@ func sinceMark() asm.Instructions {
 	}
 }
 
-// inNetRX goes to the end unless NET_RX runs on this CPU, which it does not in a thread that polls, nor since before this was attached.
+// inNetRX jumps to the end unless NET_RX runs on this CPU. It does not run in a thread that polls,
+// nor when it began before the programs were attached.
 func inNetRX() asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R7, stateSoft, asm.DWord),
@@ -168,9 +178,10 @@ func inNetRX() asm.Instructions {
 
 const netRXSoftirq = 3 // NET_RX_SOFTIRQ
 
-// receivedProgram sees a packet handed up: what was until now is of the device of the one before. As long as they are of one device there is nothing to do.
+// receivedProgram runs when a packet is passed up. The time until now belongs to the previous
+// packet's device. While the device stays the same there is nothing to do.
 //
-//	r6 the packet, then the device that the time is of
+//	r6 the packet, then the device of the time
 //	r7 the CPU's state
 //	r8 the time
 //	r9 the packet's device
@@ -190,8 +201,9 @@ func (h *Handlers) receivedProgram(times *ebpf.Map, at *deviceMembers) asm.Instr
 	return append(append(p, another...), addTime(times, at)...)
 }
 
-// polledProgram sees that a driver has polled. The device is that of the last packet, or, where there was none - they went another way, as by XDP - the driver's. Its
-// arguments are the napi_struct, the packets and the most that there may be. Registers are as above.
+// polledProgram runs after a driver has polled. The device is that of the last packet, or the
+// driver's where no packet was passed up, as with XDP. Its arguments are the napi_struct, the
+// number of packets and the budget. The registers are those of receivedProgram.
 func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 	p := append(asm.Instructions{asm.LoadMem(asm.R9, asm.R1, 0, asm.DWord)}, h.stateOf()...)
 	p = append(p, inNetRX()...)
@@ -205,7 +217,7 @@ func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instruc
 	return append(p, addTime(times, at)...)
 }
 
-// addTime adds r8 to the sum of the device in r6; it begins at "of", and has the "end".
+// addTime adds r8 to the sum of the device in r6. It begins at "of" and contains "end".
 func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 	p := asm.Instructions{
 		asm.StoreMem(asm.RFP, keyAt, asm.R6, asm.DWord).WithSymbol("of"),

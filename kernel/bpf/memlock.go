@@ -16,10 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A MemoryLimit is the error for a BPF map or program that RLIMIT_MEMLOCK left no memory for. Linux before 5.11 charges maps
-// and programs of a user against that limit; later kernels charge the cgroup.
-//
-// errors.Is(err, measure.ErrDenied) is true.
+// A MemoryLimit is the error of a BPF map or program for which RLIMIT_MEMLOCK left no memory. Linux
+// before 5.11 charges maps and programs of a user against that limit; later kernels charge the
+// cgroup. errors.Is measure.ErrDenied.
 type MemoryLimit struct {
 	Limit uint64 // bytes that the user may lock, over all of its processes; ulimit -l shows it in KiB
 	Wants uint64 // bytes that were about to be locked; 0: unknown
@@ -39,17 +38,19 @@ func (e *MemoryLimit) Error() string {
 // Is makes errors.Is(err, measure.ErrDenied) true.
 func (e *MemoryLimit) Is(target error) bool { return target == measure.ErrDenied }
 
-// RaiseLocked raises RLIMIT_MEMLOCK of the whole process as far as it may - without bound with CAP_SYS_RESOURCE, else to the
-// hard limit - where the kernel charges BPF maps and programs against it (before 5.11). It does nothing on other kernels.
+// RaiseLocked raises RLIMIT_MEMLOCK of this process as far as it may, where the kernel charges BPF
+// against it (before 5.11): to infinity with CAP_SYS_RESOURCE, else to the hard limit. It does
+// nothing on other kernels.
 func RaiseLocked(r kernel.Root) {
 	if m := thisMemlock(r); m.counts() {
 		m.raiseMost()
 	}
 }
 
-// Locking calls f, which makes BPF maps or programs. When f fails with EPERM and this kernel charges them against
-// RLIMIT_MEMLOCK, it does as RaiseLocked and calls f again. f must release what it made before it returns an error. The error
-// is a *MemoryLimit where the limit still stands in the way, and f's own otherwise.
+// Locking calls f, which makes BPF maps or programs. When f fails with EPERM and the kernel charges
+// them against RLIMIT_MEMLOCK, it raises the limit and calls f again. f must release what it made
+// before it returns an error. The error is a *MemoryLimit where the limit is still too low, and
+// that of f otherwise.
 func Locking(r kernel.Root, f func() error) error { return locking(r, f, thisMemlock(r)) }
 
 func thisMemlock(r kernel.Root) memlock {
@@ -73,7 +74,8 @@ const (
 	lockedRetries = 20
 )
 
-// NewMap makes a map; see Root.Locking for the limit of locked memory.
+// NewMap makes a map, under Locking. The caller closes it. The error is that of cilium/ebpf or a
+// *MemoryLimit.
 func NewMap(spec *ebpf.MapSpec) (m *ebpf.Map, err error) {
 	err = Locking(kernel.Root{}, func() (err error) {
 		m, err = ebpf.NewMap(spec)
@@ -82,7 +84,8 @@ func NewMap(spec *ebpf.MapSpec) (m *ebpf.Map, err error) {
 	return m, err
 }
 
-// NewProgram loads a program, and keeps no log of the verifier; see Root.Locking for the limit of locked memory.
+// NewProgram loads a program under Locking, without the verifier's log. The caller closes it. The
+// error is that of cilium/ebpf or a *MemoryLimit.
 func NewProgram(spec *ebpf.ProgramSpec) (p *ebpf.Program, err error) {
 	err = Locking(kernel.Root{}, func() (err error) {
 		p, err = ebpf.NewProgramWithOptions(spec, ebpf.ProgramOptions{LogDisabled: true})
@@ -99,7 +102,7 @@ type memlock struct {
 	pause  func()
 }
 
-// raiseMost raises the limit as far as it may be, and reports whether it is higher now.
+// raiseMost raises the limit as far as allowed, and reports whether it is higher now.
 func (m memlock) raiseMost() bool {
 	soft, hard, err := m.limit()
 	if err != nil || soft == unix.RLIM_INFINITY {
@@ -134,8 +137,8 @@ func locking(r kernel.Root, f func() error, m memlock) error {
 	return &MemoryLimit{Limit: soft}
 }
 
-// lockedCharge is a function of the kernel that only those have that charge BPF against RLIMIT_MEMLOCK: it went with 5.11, and
-// a distribution that backports the change to an older version has it no more either.
+// lockedCharge is a kernel function that exists only where BPF is charged against RLIMIT_MEMLOCK.
+// Linux 5.11 removed it, as did distributions that backported the change.
 const lockedCharge = "__bpf_prog_charge"
 
 // countsLocked reports whether the kernel charges BPF maps and programs against RLIMIT_MEMLOCK.
@@ -151,7 +154,7 @@ func countsLocked(r kernel.Root) bool {
 	return hasSymbol(f, lockedCharge)
 }
 
-// hasSymbol reports whether a list like that of /proc/kallsyms has a function of a name.
+// hasSymbol reports whether a list in the format of /proc/kallsyms has a symbol of that name.
 func hasSymbol(list io.Reader, name string) bool {
 	for lines := bufio.NewScanner(list); lines.Scan(); {
 		if f := bytes.Fields(lines.Bytes()); len(f) > 2 && string(f[2]) == name {

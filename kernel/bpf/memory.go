@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Memory reads the kernel's own memory, by a program that copies a piece of it. It may be used by one goroutine at a time, and
-// holds two file descriptors until it is closed or collected.
+// A Memory reads the kernel's memory by a BPF program that copies a part of it. It is used by one
+// goroutine at a time.
 type Memory struct {
 	room *ebpf.Map     // array of one: see the drawing at memoryRoom
 	read *ebpf.Program // and says which task asks
@@ -29,11 +29,12 @@ const (
 	memoryRoom  = memoryHead + memoryPiece
 )
 
-// ErrNoMemory says that there is nothing at an address that may be read.
+// ErrNoMemory is the error of an address without readable memory.
 var ErrNoMemory = errors.New("nothing that can be read")
 
-// NewMemory loads the program that reads. The error is measure.ErrUnsupported before Linux 5.14, measure.ErrDenied without the
-// right to load such programs.
+// NewMemory loads the program. The caller closes the Memory, which holds two file descriptors.
+// Requires Linux 5.14, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported or
+// measure.ErrDenied.
 func NewMemory() (m *Memory, err error) {
 	m = &Memory{all: make([]byte, memoryRoom)}
 	made := m // returns of an error set m to nil before they come here
@@ -62,7 +63,7 @@ func NewMemory() (m *Memory, err error) {
 	return m, err
 }
 
-// Close gives the program back. It may be called twice, and of nil.
+// Close unloads the program. A second Close, or one of nil, does nothing.
 func (m *Memory) Close() {
 	if m == nil {
 		return
@@ -71,8 +72,8 @@ func (m *Memory) Close() {
 	m.read.Close() //nolint:errcheck // as above
 }
 
-// Read fills b with what is at an address. The error is ErrNoMemory where a byte of it can't be read; b is then as it was, or
-// filled up to some place before it.
+// Read fills b with the memory at addr. errors.Is ErrNoMemory: a byte of it can't be read; b may
+// then be filled in part.
 func (m *Memory) Read(addr uint64, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), memoryPiece)
@@ -85,14 +86,15 @@ func (m *Memory) Read(addr uint64, b []byte) error {
 	return nil
 }
 
-// Word reads a number of eight bytes; see Read.
+// Word reads a number of eight bytes. The error is that of Read.
 func (m *Memory) Word(addr uint64) (uint64, error) {
 	var b [8]byte
 	err := m.Read(addr, b[:])
 	return binary.NativeEndian.Uint64(b[:]), err
 }
 
-// Task gives the address of a task_struct: that of the thread that asks.
+// Task returns the address of the calling thread's task_struct. The error is that of running the
+// program.
 func (m *Memory) Task() (uint64, error) { return m.ask(0, 0) }
 
 func (m *Memory) ask(addr uint64, n int) (task uint64, err error) {

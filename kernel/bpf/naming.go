@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Namer asks the running kernel for single symbols. Its whole table takes some 40 ms to be written out, a question some
-// microseconds. It may be used by one goroutine at a time, and holds three file descriptors until it is closed or collected.
+// A Namer asks the running kernel for single symbols, which takes some microseconds each. The whole
+// table in /proc/kallsyms takes about 40 ms. It is used by one goroutine at a time.
 type Namer struct {
 	words *ebpf.Map // array of one: see the drawing at namerRoom
 	fmt   *ebpf.Map
@@ -32,8 +32,9 @@ const (
 	namerRoom   = namesAtOnce * (8 + namerText)
 )
 
-// NewNamer loads the programs that ask. The error is measure.ErrUnsupported before Linux 5.16, measure.ErrDenied without the right
-// to load programs.
+// NewNamer loads the programs. The caller closes the Namer, which holds four file descriptors.
+// Requires Linux 5.16, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported or
+// measure.ErrDenied.
 func NewNamer() (n *Namer, err error) {
 	n = &Namer{}
 	made := n // returns of an error set n to nil before they come here
@@ -97,7 +98,7 @@ func (n *Namer) load(ins asm.Instructions) (*ebpf.Program, error) {
 	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
 }
 
-// Close gives the programs back. It may be called twice, and of nil.
+// Close unloads the programs. A second Close, or one of nil, does nothing.
 func (n *Namer) Close() {
 	if n == nil {
 		return
@@ -108,7 +109,7 @@ func (n *Namer) Close() {
 	n.find.Close()  //nolint:errcheck // as above
 }
 
-// A Named is a symbol of the kernel, and how far behind its start an address is.
+// A Named is the symbol of the kernel at an address.
 type Named struct {
 	Name    string // "": there is none, or it is longer than is told
 	Module  string // "" of the kernel itself, and of BPF programs
@@ -117,7 +118,7 @@ type Named struct {
 	Nothing bool   // the kernel says that no symbol is there
 }
 
-// Names tells what is at addresses, one answer each.
+// Names returns the symbols at addresses, one for each. The error is that of running the program.
 func (n *Namer) Names(addrs []uint64) ([]Named, error) {
 	out := make([]Named, 0, len(addrs))
 	value := make([]byte, namerRoom)
@@ -139,7 +140,8 @@ func (n *Namer) Names(addrs []uint64) ([]Named, error) {
 	return out, nil
 }
 
-// Address tells where a symbol of the kernel or its modules is; 0: there is none of that name.
+// Address returns the address of a symbol of the kernel or its modules; 0 when there is none.
+// errors.Is measure.ErrUnsupported: the name is too long.
 func (n *Namer) Address(name string) (uint64, error) {
 	if len(name) >= namerText {
 		return 0, fmt.Errorf("symbol of %d letters: %w", len(name), measure.ErrUnsupported)
@@ -165,7 +167,8 @@ func (n *Namer) ask(prog *ebpf.Program, value *[]byte) error {
 	return nil
 }
 
-// parseNamed reads what the kernel prints of an address (lib/vsprintf.c, %pS), up to a 0. Without a symbol that is its digits.
+// parseNamed parses the text that the kernel prints for an address (lib/vsprintf.c, %pS), up to a
+// NUL. Without a symbol it is the address in hexadecimal.
 //
 //	ext4_read+0x1f/0x60 [ext4]
 func parseNamed(text []byte) Named {

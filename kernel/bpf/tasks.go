@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tasks tells of every thread of this PID namespace what shows that it has run, in one question: a BPF iterator (Linux 5.8, in a PID
-// namespace below the first one 5.11) writes a record for each, of which the kernel's lists are all that is walked. 0.3 microseconds a thread,
-// where reading /proc/PID/schedstat of a file kept open takes 2 to 5. It hangs on file descriptors alone.
+// Tasks reads counters of all threads of this PID namespace by a BPF task iterator, which writes a
+// record for each. It takes 0.3 us per thread; reading an open /proc/PID/schedstat takes 2 to 5 us.
+// It holds file descriptors only, so nothing remains when the process ends.
 type Tasks struct {
 	prog *ebpf.Program
 	link *link.Iter
@@ -28,9 +28,10 @@ type Tasks struct {
 	task Task // the one at hand
 }
 
-// A Task is one thread as the kernel counts it at that moment. Run, Wait and Count are what /proc/PID/task/TID/schedstat has. Whoever compares
-// two of one thread knows: while State, Parent, Cgroups and Resident stand still, so do its state, its parent, the control groups that it is in
-// and its resident size in /proc/PID/stat.
+// A Task is one thread at that moment. Run, Wait and Count are those of
+// /proc/PID/task/TID/schedstat. State, Parent, Cgroups and Resident are only for comparison: while
+// they are equal, the state, parent, control groups and resident size in /proc/PID/stat are
+// unchanged.
 type Task struct {
 	PID, TID int32  // in this PID namespace
 	Run      uint64 // nanoseconds on a CPU
@@ -51,8 +52,11 @@ const taskRecord = 72
 
 var _ [taskRecord]byte = [unsafe.Sizeof(Task{})]byte{}
 
-// OpenTasks loads the program and tries it. The error is measure.ErrUnsupported where the kernel has no such thing or no types (BTF),
-// measure.ErrDenied without CAP_BPF and CAP_PERFMON. It reads the kernel's types: 20 ms and, until the garbage is collected, some MB.
+// OpenTasks loads the program and tries it. The caller closes the Tasks. It reads the kernel's
+// types: 20 ms and, until the garbage is collected, some MB.
+//
+// Requires Linux 5.8 with BTF (5.11 in a PID namespace below the first), CAP_BPF and CAP_PERFMON.
+// errors.Is measure.ErrUnsupported or measure.ErrDenied.
 func OpenTasks(r kernel.Root) (*Tasks, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no tasks: %w", measure.ErrUnsupported)
@@ -86,7 +90,7 @@ func OpenTasks(r kernel.Root) (*Tasks, error) {
 	return t, nil
 }
 
-// try looks for this very thread, whose numbers are known.
+// try looks for the calling thread, whose numbers are known.
 func (t *Tasks) try() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -105,10 +109,10 @@ func (t *Tasks) try() error {
 	return err
 }
 
-// Resident says whether Task.Resident tells of resident sizes at all; the kernel may count them in another way.
+// Resident reports whether Task.Resident is set; some kernels count resident pages differently.
 func (t *Tasks) Resident() bool { return t.rss }
 
-// Close takes the program away; a second Close does nothing.
+// Close unloads the program. A second Close does nothing.
 func (t *Tasks) Close() {
 	if t == nil || t.prog == nil {
 		return
@@ -118,8 +122,9 @@ func (t *Tasks) Close() {
 	t.prog = nil
 }
 
-// Each calls f with each thread, those that have ended and were not waited for included, in ascending order of TID. The Task is valid during the
-// call only. A thread that starts or ends meanwhile may be there or not.
+// Each calls f with each thread in ascending order of TID, including zombies. The Task is valid
+// during the call only. A thread that starts or ends meanwhile may be missing. The error is the
+// iterator's.
 func (t *Tasks) Each(f func(*Task)) error {
 	return readIterator(t.link, "walk the kernel's tasks", t.buf, func(b []byte) ([]byte, error) {
 		for ; len(b) >= taskRecord; b = b[taskRecord:] {
@@ -130,7 +135,7 @@ func (t *Tasks) Each(f func(*Task)) error {
 	})
 }
 
-// offsets are where in the kernel's structs stands what the program reads: bytes.
+// offsets are the byte offsets of the members of kernel structs that the program reads.
 type offsets struct {
 	pid, tgid, run, wait, count, state, exit, parent, cgroups, mm, thread, signal, proxy int16 // task_struct
 	stateSize                                                                            asm.Size
@@ -142,7 +147,7 @@ type offsets struct {
 	plain                                                                                bool    // they are 8 bytes each, one behind the other
 }
 
-// taskOffsets asks the kernel's types.
+// taskOffsets finds the offsets in the kernel's types.
 func taskOffsets(types *Types) (*offsets, error) {
 	spec, err := types.Kernel()
 	if err != nil {

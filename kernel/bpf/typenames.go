@@ -23,11 +23,11 @@ const (
 	KindFunc    TypeKind = 12
 )
 
-// ErrTypes says that bytes are not BTF.
+// ErrTypes is the error of bytes that are not BTF.
 var ErrTypes = errors.New("not BTF")
 
-// TypeNames are the names in the BTF of the kernel or of a module, read without decoding a type: to list ten thousands of functions
-// costs some milliseconds so.
+// TypeNames are the names in the BTF of the kernel or of a module. No type is decoded, so listing
+// tens of thousands of functions takes some milliseconds.
 type TypeNames struct {
 	module string
 	raw    []byte     // the types
@@ -38,8 +38,8 @@ type TypeNames struct {
 	strs   uint32     // offset of the first own string
 }
 
-// TypeNames reads the names of the kernel ("" or "vmlinux"), or of a module. It is independent of what Kernel and Module
-// read, and cheaper.
+// TypeNames reads the names of the kernel ("" or "vmlinux") or of a module. It is cheaper than
+// Kernel and Module and shares nothing with them. The errors are those of Kernel.
 func (t *Types) TypeNames(module string) (*TypeNames, error) {
 	if module == "" {
 		module = "vmlinux"
@@ -83,8 +83,8 @@ func (t *Types) typeNames(module string) (*TypeNames, error) {
 	return names, nil
 }
 
-// ParseTypeNames takes the header of BTF apart; base is that of the kernel when b is a module's. It keeps b. The layout
-// (linux/btf.h), in the machine's byte order:
+// ParseTypeNames parses the header of BTF and keeps b. base has the kernel's names when b is of a
+// module. The error is ErrTypes. The layout (linux/btf.h), in the machine's byte order:
 //
 //	0       2         3       4         8          12         16        20
 //	| magic | version | flags | hdr_len | type_off | type_len | str_off | str_len |
@@ -135,7 +135,7 @@ func (n *TypeNames) walk(f func(id uint32, head []byte)) error {
 	return nil
 }
 
-// typeTail is how many bytes follow the head of a type; negative for a kind that there isn't.
+// typeTail returns how many bytes follow the head of a type; negative for an unknown kind.
 func typeTail(kind TypeKind, vlen int) int {
 	switch kind {
 	case 1, 14, 17: // INT, VAR, DECL_TAG
@@ -152,8 +152,8 @@ func typeTail(kind TypeKind, vlen int) int {
 	return -13
 }
 
-// Each calls f with the ID and name of each type of a kind, in the order of the IDs. The name is a part of the file that was read,
-// and is valid for good.
+// Each calls f with the ID and name of each type of a kind, in the order of the IDs. The names stay
+// valid.
 func (n *TypeNames) Each(kind TypeKind, f func(id btf.TypeID, name string)) {
 	_ = n.walk(func(id uint32, head []byte) { // it was whole when it was parsed
 		if TypeKind(native.Uint32(head[4:])>>24&0x1f) != kind {
@@ -165,7 +165,8 @@ func (n *TypeNames) Each(kind TypeKind, f func(id btf.TypeID, name string)) {
 	})
 }
 
-// Find gives the IDs of the types of a kind that have this name: none, one, or several that the kernel knows apart by their source.
+// Find returns the IDs of the types of a kind with this name: none, one, or several that differ in
+// their source.
 func (n *TypeNames) Find(kind TypeKind, name string) []btf.TypeID {
 	offsets := map[uint32]bool{}
 	for on := n; on != nil && name != ""; on = on.base {
@@ -191,7 +192,7 @@ func (n *TypeNames) Find(kind TypeKind, name string) []btf.TypeID {
 	return ids
 }
 
-// name gives the string at an offset; "" when there is none.
+// name returns the string at an offset; "" when there is none.
 func (n *TypeNames) name(off uint32) string {
 	if off < n.strs {
 		return n.base.name(off)

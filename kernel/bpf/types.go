@@ -13,9 +13,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Types are the kernel's own types, as it tells them in /sys/kernel/btf (BTF). Nothing is read before the first question;
-// then the file is mapped and indexed once (about 20 ms and 6 MB), and each type is decoded when it is asked for. It may be used
-// by many goroutines at a time.
+// Types are the kernel's own types (BTF) in /sys/kernel/btf. The file is mapped and indexed at the
+// first call (about 20 ms and 6 MB), and each type is decoded when it is requested. Safe for
+// concurrent use.
 type Types struct {
 	root kernel.Root
 
@@ -25,10 +25,11 @@ type Types struct {
 	names map[string]*TypeNames
 }
 
-// NewTypes gives the kernel's types, unread.
+// NewTypes returns the kernel's types and reads nothing yet.
 func NewTypes(r kernel.Root) *Types { return &Types{root: r, cache: btf.NewCache()} }
 
-// Kernel gives the types of the kernel itself, without its modules. The error is measure.ErrUnsupported for a kernel without BTF.
+// Kernel returns the types of the kernel itself, without modules. errors.Is measure.ErrUnsupported:
+// the kernel has no BTF.
 func (t *Types) Kernel() (*btf.Spec, error) {
 	if t.root.Sys != "" {
 		return t.captured("")
@@ -37,7 +38,8 @@ func (t *Types) Kernel() (*btf.Spec, error) {
 	return spec, typesErr("vmlinux", err)
 }
 
-// Module gives the types of a loaded module, on top of those of the kernel. "vmlinux" is the kernel itself.
+// Module returns the types of a loaded module on top of those of the kernel. "vmlinux" is the
+// kernel itself. The errors are those of Kernel.
 func (t *Types) Module(name string) (*btf.Spec, error) {
 	if name == "" || name == "vmlinux" {
 		return t.Kernel()
@@ -49,7 +51,8 @@ func (t *Types) Module(name string) (*btf.Spec, error) {
 	return spec, typesErr(name, err)
 }
 
-// Modules lists the loaded modules that have types, sorted; vmlinux is not among them.
+// Modules lists the loaded modules that have types, sorted, without vmlinux. The errors are those
+// of Kernel.
 func (t *Types) Modules() ([]string, error) {
 	if t.root.Sys != "" {
 		return nil, nil
@@ -58,14 +61,15 @@ func (t *Types) Modules() ([]string, error) {
 	return names, typesErr("modules", err)
 }
 
-// Cache is what the loader of programs wants to be given, so that it doesn't read the types a second time.
+// Cache returns the cache to pass to the loader of programs, so that it does not read the types
+// again.
 func (t *Types) Cache() *btf.Cache {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.cache
 }
 
-// Release drops what was read; the next question reads it again. Types that were given stay good.
+// Release drops the cache; the next call reads the file again. Types that were returned stay valid.
 func (t *Types) Release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +107,7 @@ func (t *Types) captured(module string) (*btf.Spec, error) {
 	return spec, nil
 }
 
-// typesErr puts what the reader of BTF says into the three answers.
+// typesErr maps an error of package btf to the errors of package measure.
 func typesErr(what string, err error) error {
 	switch {
 	case err == nil:

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Description is what is to be told of a kernel, as JSON too. What could not be found out is "" or null.
+// Description describes a kernel, as JSON too. What could not be found out is "" or null.
 type Description struct {
 	Release      string       `json:"release"` // "6.18.44"
 	Version      string       `json:"version"` // "#1 SMP ..."
@@ -44,7 +44,8 @@ type FeatureState struct {
 	Why    string `json:"why"`    // "" for yes
 }
 
-// Answer gives the word for what Feature.Have said: "yes", "unsupported", "denied" or "unclear".
+// Answer returns the word for the result of Feature.Have: "yes", "unsupported", "denied" or
+// "unclear".
 func Answer(err error) string {
 	switch {
 	case err == nil:
@@ -57,7 +58,8 @@ func Answer(err error) string {
 	return "unclear"
 }
 
-// Describe looks at everything once; a few hundred milliseconds, most of it for what is tried out by attaching BPF.
+// Describe reads and tries everything once. It takes some hundred milliseconds, most of them for
+// features that attach BPF programs.
 func Describe(r kernel.Root) Description {
 	d := Description{
 		Release:           proc.Line(r, "sys/kernel/osrelease"),
@@ -104,7 +106,7 @@ func Describe(r kernel.Root) Description {
 	return d
 }
 
-// marked gives the word in brackets: "none [integrity] confidentiality".
+// marked returns the word in brackets: "none [integrity] confidentiality".
 func marked(s string) string {
 	_, s, _ = strings.Cut(s, "[")
 	s, _, ok := strings.Cut(s, "]")
@@ -114,17 +116,19 @@ func marked(s string) string {
 	return s
 }
 
-// InPIDNamespace says that this process has another number than the kernel itself has for it, and sees other processes of the machine not at all.
+// InPIDNamespace reports whether this process is in a PID namespace below the first. Then pids
+// differ from the kernel's, and other processes of the machine are not visible.
 func InPIDNamespace(r kernel.Root) bool {
 	const first = 0xEFFFFFFC // PROC_PID_INIT_INO, include/linux/proc_ns.h
 	var st unix.Stat_t
 	return !r.Captured() && unix.Stat("/proc/self/ns/pid", &st) == nil && st.Ino != first
 }
 
-// gvisorVersion is what gVisor shows as the kernel's version, always (pkg/sentry/syscalls/linux/linux64.go).
+// gvisorVersion is what gVisor always shows as the kernel's version
+// (pkg/sentry/syscalls/linux/linux64.go).
 const gvisorVersion = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
 
-// container looks for the traces that container engines leave. None is a proof, and none is needed for anything but words.
+// container returns a hint which container engine started this process. It is used in texts only.
 func container(r kernel.Root) string {
 	if proc.Line(r, "sys/kernel/version") == gvisorVersion || strings.Contains(proc.Line(r, "version"), gvisorVersion) {
 		return "gvisor"

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Feature is something that a kernel may have or not, and may allow or not. It is always tried out, never guessed from a
-// version: distributions compile things out, containers forbid them.
+// Feature is something that a kernel may lack or may forbid. It is always tried and never derived
+// from a version: distributions compile features out, and containers forbid them.
 type Feature uint8
 
 // The features that culprit asks about.
@@ -73,7 +73,7 @@ const (
 	featureCount                     // how many there are
 )
 
-// String gives the name that `culprit version --json` shows.
+// String returns the name of the feature, as docs/KERNELS.md has it.
 func (f Feature) String() string {
 	switch f {
 	case Pressure:
@@ -187,10 +187,12 @@ func Features() []Feature {
 	return list
 }
 
-// Have tries the feature out: nil means yes. Otherwise errors.Is says which: measure.ErrUnsupported (not in this kernel, or
-// switched off: the text says how to switch it on), measure.ErrDenied (a measure.Denied names the right that is missing) or
-// measure.ErrUnclear (the attempt itself broke, or a captured tree can't tell). It takes microseconds up to a few
-// milliseconds, of what attaches BPF to functions up to 50, and remembers nothing: a sysctl may change the answer.
+// Have tries the feature; nil means yes. errors.Is measure.ErrUnsupported: the kernel lacks it, or
+// it is switched off and the text says how to switch it on. measure.ErrDenied: a measure.Denied
+// names the missing right. measure.ErrUnclear: the attempt failed, or captured files can't say.
+//
+// It takes microseconds to a few milliseconds, up to 50 ms where it attaches BPF to functions. It
+// caches nothing, since a sysctl may change the answer; only features.Have... of cilium/ebpf do.
 func (f Feature) Have(r kernel.Root) error {
 	err := f.try(r)
 	major, minor := f.since()
@@ -267,7 +269,7 @@ func (f Feature) try(r kernel.Root) error {
 	return f.tryBPF(r)
 }
 
-// readable makes an answer of what reading a file gave: a file that is not there is a kernel without it.
+// readable returns the answer for the error of reading a file: a missing file is a missing feature.
 func readable(err error, why string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", why, measure.ErrUnsupported)
@@ -319,7 +321,7 @@ func hasWord(line []byte, word string) bool {
 	}
 }
 
-// tryOthers looks at the first process of another user.
+// tryOthers reads the first process of another user.
 func tryOthers(r kernel.Root) error {
 	proc, err := proc.OpenProcDir(r, "")
 	if err != nil {
@@ -470,7 +472,7 @@ func tryPerf(r kernel.Root) error {
 	return readable(err, "compiled without CONFIG_PERF_EVENTS")
 }
 
-// sysctl reads a number of /proc/sys; nil when it can't be had.
+// sysctl reads a number of /proc/sys; nil where it can't be read.
 func sysctl(r kernel.Root, name string) *int {
 	b, err := proc.ReadProc(r, "sys/"+name, nil)
 	if err != nil {

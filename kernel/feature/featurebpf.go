@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryBPF loads, attaches or makes the smallest thing that needs the feature, and takes it away again.
+// tryBPF loads, attaches or makes the smallest object that needs the feature, and removes it.
 func (f Feature) tryBPF(r kernel.Root) error {
 	switch f {
 	case RawTracepoints:
@@ -96,7 +96,7 @@ func (f Feature) tryBPF(r kernel.Root) error {
 	return f.tryScript(r)
 }
 
-// tryScript tries what programs of scripts use beyond the ways to attach them.
+// tryScript tries what programs of scripts use apart from attach methods.
 func (f Feature) tryScript(r kernel.Root) error {
 	switch f {
 	case LongKeys:
@@ -148,12 +148,12 @@ const (
 	quietFunction   = "vfs_fallocate"
 )
 
-// idle is a program that does nothing.
+// idle returns a program that does nothing.
 func idle(t ebpf.ProgramType) *ebpf.ProgramSpec {
 	return &ebpf.ProgramSpec{Type: t, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
 }
 
-// loops is a program that calls bpf_loop, with a function that does nothing.
+// loops returns a program that calls bpf_loop with a function that does nothing.
 func loops() *ebpf.ProgramSpec {
 	none := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}
 	spec := idle(ebpf.RawTracepoint)
@@ -207,7 +207,7 @@ func tryMap(r kernel.Root, spec *ebpf.MapSpec) error {
 // again after any other error.
 func probe(r kernel.Root, have func() error) error { return bpf.Classify(r, bpf.Locking(r, have)) }
 
-// enableStats lets the kernel count what BPF programs cost, for as long as the descriptor is open: here for a moment.
+// enableStats makes the kernel count the run time of BPF programs for a moment.
 func enableStats() error {
 	closer, err := ebpf.EnableStats(uint32(unix.BPF_STATS_RUN_TIME))
 	if err != nil {
@@ -216,7 +216,7 @@ func enableStats() error {
 	return closer.Close()
 }
 
-// ownCode gives a place in this program that is executed once, before all else: its first instruction.
+// ownCode returns the file and offset of an instruction that runs only once: this program's first.
 func ownCode() (path string, offset uint64, err error) {
 	path = "/proc/self/exe"
 	f, err := elf.Open(path)

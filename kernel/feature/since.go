@@ -23,8 +23,8 @@ type Need struct {
 	Without      string  // what culprit does on an older kernel
 }
 
-// Needs returns the parts in the order of the versions that brought them. docs/KERNELS.md and the messages about what is
-// missing are made from it.
+// Needs returns the parts in the order of the versions that brought them. docs/KERNELS.md and
+// messages about missing features are made from it.
 func Needs() []Need {
 	return []Need{ // table: one row per part of the kernel
 		{Name: "typed_tracepoints", Feature: TypedTracepoints, Major: 5, Minor: 5, Without: "raw tracepoints"},
@@ -87,7 +87,7 @@ func FileSince(r kernel.Root, file string) string {
 	return ""
 }
 
-// Have tries the part out; see Feature.Have for the errors.
+// Have tries the part. The errors are those of Feature.Have.
 func (n Need) Have(r kernel.Root) error {
 	if n.File == "" {
 		return n.Feature.Have(r)

@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Family is a generic netlink family as this kernel numbers it.
+// Family is a generic netlink family with the numbers that this kernel assigned.
 type Family struct {
 	ID      uint16
 	Version uint8
 	Groups  map[string]uint32 // multicast groups by name, for Conn.Join; not to be changed
 }
 
-// Family looks a generic netlink family up by name ("ethtool", "TASKSTATS"), once: the answer is kept with the Conn. errors.Is
-// measure.ErrUnsupported when this kernel has none of that name (it may load a module to find out).
+// Family looks up a generic netlink family by name ("ethtool", "TASKSTATS") and caches the answer
+// in the Conn. The kernel may load a module for it. errors.Is measure.ErrUnsupported: it has no
+// such family.
 func (c *Conn) Family(name string) (Family, error) {
 	if f, ok := c.families[name]; ok {
 		return f, nil

@@ -38,11 +38,13 @@ type Options struct {
 	Receive int
 }
 
-// Conn is a netlink socket: one request at a time, answers in a receive buffer that is used again, so that a dump of any
-// length allocates nothing. Between requests it holds no buffer: a server has eight of them for each network namespace. It
-// belongs to the network namespace in which it was dialed, for good.
+// Conn is a netlink socket: one request at a time, answers in a reused receive buffer, so a dump of
+// any length allocates nothing. Between requests it holds no buffer, since a server has eight
+// sockets for each network namespace. The socket belongs to the network namespace in which it was
+// opened.
 //
-// Callbacks get a payload (what follows the nlmsghdr) that is valid during the call only, and must not use the Conn.
+// Callbacks receive a payload (the bytes after the nlmsghdr) that is valid during the call only.
+// They must not use the Conn.
 type Conn struct {
 	fd       int
 	protocol int
@@ -64,25 +66,28 @@ type Conn struct {
 	from  unix.RawSockaddrNetlink
 }
 
-// receiveBuffer bounds one datagram. Dumps come in skbs of at most 32 KiB (netlink_dump in net/netlink/af_netlink.c), except
-// where one link is larger (hundreds of virtual functions). Pages never written to cost nothing.
+// receiveBuffer bounds one datagram. Dumps come in skbs of at most 32 KiB (netlink_dump in
+// net/netlink/af_netlink.c), unless one link is longer (hundreds of virtual functions). Pages that
+// are never written to cost nothing.
 const receiveBuffer = 64 << 10
 
-// leastOffer is how much is offered at first. The kernel makes each datagram of a dump in memory as large as the most that was ever offered, up to
-// 32 KiB, so for the few hundred bytes of a small machine a large offer is a seventh of what a dump costs. Where nothing was offered yet it
-// takes a page, less what an skb needs for itself (NLMSG_GOODSIZE), and messages that it knows to be longer get longer datagrams. Dumps of several
-// datagrams make the offer grow.
+// leastOffer is the first length that is offered to the kernel. The kernel allocates each datagram
+// of a dump as long as the longest offer so far, up to 32 KiB; for a small table that is a seventh
+// of the cost of a dump. Before the first offer it allocates a page without the overhead of an skb
+// (NLMSG_GOODSIZE), or more where it knows that the message is longer. Dumps of several datagrams
+// increase the offer.
 const leastOffer = 4 << 10
 
-// maxReceiveBuffer bounds how far it grows.
+// maxReceiveBuffer bounds the growth of a receive buffer.
 const maxReceiveBuffer = 64 << 20
 
-// receiveBuffers holds the receive buffers that no Conn uses at the moment.
+// receiveBuffers are the receive buffers that no Conn uses at the moment.
 //
-// table: scratch memory; nothing is read from a buffer but what the kernel has just written into it
+// table: scratch memory; only what the kernel has just written is read
 var receiveBuffers = &sync.Pool{New: func() any { return new([receiveBuffer]byte) }}
 
-// borrow gives the Conn a receive buffer until giveBack is called with what borrow returns: nil where it has one already.
+// borrow gets a receive buffer for the Conn until release is called with the result; nil when it
+// has one.
 func (c *Conn) borrow() *[receiveBuffer]byte {
 	if c.buf != nil {
 		return nil
@@ -92,8 +97,9 @@ func (c *Conn) borrow() *[receiveBuffer]byte {
 	return b
 }
 
-// giveBack ends what borrow began. A longer buffer that receive has made since stays with the Conn.
-func (c *Conn) giveBack(b *[receiveBuffer]byte) {
+// release puts the buffer of borrow back. A longer buffer that receive has made since stays with
+// the Conn.
+func (c *Conn) release(b *[receiveBuffer]byte) {
 	if b == nil {
 		return
 	}
@@ -103,8 +109,9 @@ func (c *Conn) giveBack(b *[receiveBuffer]byte) {
 	receiveBuffers.Put(b)
 }
 
-// Dial opens a netlink socket: unix.NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_GENERIC, NETLINK_NETFILTER. errors.Is
-// measure.ErrUnsupported when the kernel has no such protocol. Who dials closes.
+// Dial opens a netlink socket: unix.NETLINK_ROUTE, NETLINK_SOCK_DIAG, NETLINK_GENERIC,
+// NETLINK_NETFILTER. The caller closes the Conn. errors.Is measure.ErrUnsupported: the kernel has
+// no such protocol.
 func Dial(protocol int, o Options) (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -139,7 +146,7 @@ func Dial(protocol int, o Options) (*Conn, error) {
 	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
 }
 
-// Close closes the socket; a second Close does nothing.
+// Close closes the socket. A second Close does nothing.
 func (c *Conn) Close() error {
 	if c == nil || c.fd < 0 {
 		return nil
@@ -149,28 +156,29 @@ func (c *Conn) Close() error {
 	return kernel.AsError(err)
 }
 
-// Strict says whether strict checking was asked for and this kernel does it.
+// Strict reports whether strict checking was requested and the kernel does it.
 func (c *Conn) Strict() bool { return c.strict }
 
-// Sequence gives the number of the latest request: how many there were, until it begins anew after four thousand million.
+// Sequence returns the number of the latest request, which counts requests modulo 1<<32.
 func (c *Conn) Sequence() uint32 { return c.seq }
 
-// SetDeadline bounds all that follows by a moment, beside the timeout of each operation; the zero time takes it away. What
-// runs out gives an error that is os.ErrDeadlineExceeded and measure.ErrUnclear; the Conn stays usable.
+// SetDeadline bounds all operations from now on, in addition to the timeout of each; the zero time
+// removes it. After it, the error is os.ErrDeadlineExceeded and measure.ErrUnclear. The Conn stays
+// usable.
 func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
 
-// Dump sends q as a dump and calls f with each message of the answer. An error of f is given back, after the rest of the
-// answer has been read and dropped. ErrInterrupted comes at the end of a whole dump that the kernel calls inconsistent: f
-// has seen all that was sent. See DumpRetry for trying again.
+// Dump sends q as a dump and calls f with each message of the answer. An error of f is returned
+// after the rest of the answer has been dropped. ErrInterrupted is returned after a complete dump
+// that the kernel calls inconsistent; f has got all messages. See DumpRetry.
 func (c *Conn) Dump(q *Request, f func(typ uint16, payload []byte) error) error {
 	// NLM_F_ACK: dumps are not acknowledged (netlink_dump_start gives -EINTR for that), but a handler that takes the
 	// request for a plain one answers with an acknowledgement in place of NLMSG_DONE, so that nobody waits for it.
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_DUMP|unix.NLM_F_ACK, 0, false, f)
 }
 
-// DumpRetry is Dump, again up to tries times in all while the answer is interrupted or overrun; restart is called before
-// each further try, to drop what was collected. If the last try fails as well its error is given: then what was collected is
-// the last try's, and worth a note.
+// DumpRetry is Dump, repeated up to tries times in all while the answer is interrupted or overrun.
+// restart is called before each repetition, to drop what was collected. After the last try its
+// error is returned, and what was collected is from that try.
 func (c *Conn) DumpRetry(q *Request, tries int, restart func(), f func(typ uint16, payload []byte) error) error {
 	for {
 		err := c.Dump(q, f)
@@ -181,19 +189,20 @@ func (c *Conn) DumpRetry(q *Request, tries int, restart func(), f func(typ uint1
 	}
 }
 
-// Get sends q and calls f with the one message that answers it. A Error with ENODEV or ESRCH (errors.Is
-// fs.ErrNotExist) is the usual answer for what has vanished.
+// Get sends q and calls f with the one message that answers it. An Error with ENODEV or ESRCH
+// (errors.Is fs.ErrNotExist) is the usual answer for an object that is gone.
 func (c *Conn) Get(q *Request, f func(typ uint16, payload []byte) error) error {
 	return c.exchange(q, unix.NLM_F_REQUEST, unix.NLM_F_ACK|unix.NLM_F_DUMP, true, f)
 }
 
-// Do sends q and waits for the kernel's acknowledgement; f, which may be nil, is called with each message before it.
+// Do sends q and waits for the kernel's acknowledgement. f is called with each message before it
+// and may be nil. The error is an *Error where the kernel refuses.
 func (c *Conn) Do(q *Request, f func(typ uint16, payload []byte) error) error {
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_ACK, unix.NLM_F_DUMP, false, f)
 }
 
 func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint16, []byte) error) error {
-	defer c.giveBack(c.borrow())
+	defer c.release(c.borrow())
 	limit := c.limit()
 	if c.unread {
 		if err := c.drain(limit); err != nil {
@@ -253,7 +262,8 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint1
 	}
 }
 
-// dumpOffer gives how much is offered for the n-th datagram of a dump, from 1. One, and another for the end, is what a small table takes.
+// dumpOffer returns the length that is offered for the n-th datagram of a dump, from 1. A small
+// table takes one datagram, and another for the end.
 func (c *Conn) dumpOffer(n int) int {
 	if n > 2 {
 		c.offer *= 2
@@ -262,8 +272,9 @@ func (c *Conn) dumpOffer(n int) int {
 	return c.offer
 }
 
-// drain reads away what is left of an answer: the kernel refuses a second dump while one is unread (EBUSY). A dump goes on
-// in the recvmsg that takes its last datagram out of the queue, so an empty queue means that none is running.
+// drain reads and drops the rest of an answer, since the kernel refuses a second dump while one is
+// unread (EBUSY). A dump continues in the recvmsg that removes its last datagram from the queue, so
+// an empty queue means that none is running.
 func (c *Conn) drain(limit time.Time) error {
 	for time.Now().Before(limit) {
 		switch _, e := c.recvmsg(c.dumpOffer(0)); e {
@@ -302,8 +313,9 @@ func (c *Conn) send(b []byte) error {
 	}
 }
 
-// receive gives the next datagram from the kernel, valid until the next call, in the first offer bytes of the buffer. A zero limit takes what
-// is there and never sleeps: poll(2) would wait for a whole millisecond.
+// receive returns the next datagram from the kernel, valid until the next call, in the first offer
+// bytes of the buffer. With a zero limit it returns what is there and never sleeps: poll(2) would
+// wait at least a millisecond.
 func (c *Conn) receive(limit time.Time, offer int) ([]byte, error) {
 	if c.fd < 0 {
 		return nil, fs.ErrClosed
@@ -364,8 +376,8 @@ func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
 	return int(n), e
 }
 
-// Join subscribes to a multicast group by number (RTNLGRP_LINK, or one of Family.Groups). From then on the Conn is for
-// Receive; make another for requests.
+// Join subscribes to a multicast group by number (RTNLGRP_LINK, or one of Family.Groups). From then
+// on the Conn is for Receive only. The error is the kernel's.
 func (c *Conn) Join(group uint32) error {
 	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group)); err != nil {
 		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol), kernel.AsError(err))
@@ -373,8 +385,9 @@ func (c *Conn) Join(group uint32) error {
 	return nil
 }
 
-// Receive waits for events, at most the given time (0: takes what is there and returns), and calls f with each until none
-// is left. ErrOverrun: some were lost and what they would have told must be dumped. No event is no error.
+// Receive waits for events, at most the given time (0: it does not wait), and calls f with each
+// until none is left. No event is no error. errors.Is ErrOverrun: some were lost, and the state
+// must be dumped.
 func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) error) error {
 	var limit time.Time
 	if wait > 0 {
@@ -383,7 +396,7 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 			limit = c.deadline
 		}
 	}
-	defer c.giveBack(c.borrow())
+	defer c.release(c.borrow())
 	var lost error
 	for {
 		b, err := c.receive(limit, len(c.buf))
@@ -412,8 +425,9 @@ func (c *Conn) Receive(wait time.Duration, f func(typ uint16, payload []byte) er
 	}
 }
 
-// Error is the kernel's refusal of a request. errors.Is with measure.ErrDenied (EPERM, EACCES), measure.ErrUnsupported
-// (EOPNOTSUPP; ENOENT for a family or a socket kind that is not there) or fs.ErrNotExist (ENODEV, ESRCH, ENOENT).
+// Error is the kernel's refusal of a request. errors.Is measure.ErrDenied (EPERM, EACCES),
+// measure.ErrUnsupported (EOPNOTSUPP; ENOENT for a family or kind of socket that is missing) or
+// fs.ErrNotExist (ENODEV, ESRCH, ENOENT).
 type Error struct {
 	Doing   string     // "netlink route request 18"
 	Errno   unix.Errno // never 0
@@ -422,7 +436,7 @@ type Error struct {
 	absent  bool       // ENOENT that means: not in this kernel
 }
 
-// Error gives one line with the kernel's own words where it has some.
+// Error returns one line, with the kernel's message where it has one.
 func (e *Error) Error() string {
 	s := e.Doing + ": " + e.Errno.Error()
 	if e.Message != "" {
@@ -444,8 +458,8 @@ func (e *Error) Is(target error) bool {
 
 func (e *Error) refused() bool { return e.Errno == unix.EPERM || e.Errno == unix.EACCES }
 
-// Unwrap gives the unix.Errno and, where it is a refusal of rights, a measure.Denied: the netlink families that refuse do
-// it for want of CAP_NET_ADMIN (netlink_capable, GENL_ADMIN_PERM).
+// Unwrap returns the unix.Errno and, for a refusal of rights, a measure.Denied. The netlink
+// families require CAP_NET_ADMIN (netlink_capable, GENL_ADMIN_PERM).
 func (e *Error) Unwrap() []error {
 	if e.refused() {
 		return []error{e.Errno, kernel.Refused(e.Doing, "", unix.CAP_NET_ADMIN)}
@@ -453,8 +467,8 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Errno}
 }
 
-// status reads NLMSG_DONE (an int, then attributes) or NLMSG_ERROR (an int, the request's header, perhaps the request,
-// then attributes); nil for success.
+// status parses NLMSG_DONE (an int, then attributes) or NLMSG_ERROR (an int, the request's header,
+// sometimes the request, then attributes). nil is success.
 func (c *Conn) status(q *Request, h header, payload []byte) error {
 	if len(payload) < 4 {
 		if h.typ == unix.NLMSG_DONE {

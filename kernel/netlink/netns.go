@@ -15,21 +15,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netnsFolder is where ip-netns(8) keeps namespaces by name: bind mounts of nsfs files.
+// netnsFolder is where ip-netns(8) keeps named namespaces: bind mounts of nsfs files.
 const netnsFolder = "/run/netns"
 
-// Namespace is a network namespace as it was seen. The zero Namespace is the tool's own.
+// Namespace is a network namespace. The zero Namespace is the one of this process.
 type Namespace struct {
 	Name  string // "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
 	Inode uint64 // of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
 	path  string // a file to enter it by; "": the tool's own
 }
 
-// Own says whether this is the namespace that the tool itself runs in: then nothing needs to be entered.
+// Own reports whether this is the namespace of this process, which need not be entered.
 func (ns Namespace) Own() bool { return ns.path == "" }
 
-// OwnNamespace gives the tool's own network namespace. Where the kernel shows none (CONFIG_NET_NS off, a captured tree),
-// Inode is 0.
+// OwnNamespace returns the network namespace of this process. Inode is 0 where the kernel shows
+// none (CONFIG_NET_NS off, captured files).
 func OwnNamespace(r kernel.Root) Namespace {
 	var st unix.Stat_t
 	if r.Captured() || unix.Stat("/proc/self/ns/net", &st) != nil {
@@ -38,8 +38,9 @@ func OwnNamespace(r kernel.Root) Namespace {
 	return Namespace{Inode: st.Ino}
 }
 
-// InHostNamespace says whether the tool runs in the network namespace of process 1 or of kthreadd (process 2, where the kernel's own
-// threads can be seen): the host's, or a container's own. False also when neither may be looked at.
+// InHostNamespace reports whether this process is in the network namespace of process 1, or of
+// kthreadd (process 2) where kernel threads are visible. That is the host's namespace, or a
+// container's. It is false where neither can be read.
 func InHostNamespace(r kernel.Root) bool {
 	own := OwnNamespace(r)
 	if own.Inode == 0 {
@@ -54,8 +55,9 @@ func InHostNamespace(r kernel.Root) bool {
 	return false
 }
 
-// FindNamespace finds a network namespace by the name that Namespace.Name has: "" or a name of /run/netns or "pid:NNN". errors.Is
-// fs.ErrNotExist when there is none; measure.ErrDenied when the process may not be looked at (CAP_SYS_PTRACE).
+// FindNamespace finds a network namespace by Namespace.Name: "", a name in /run/netns, or
+// "pid:NNN". errors.Is fs.ErrNotExist: there is none; measure.ErrDenied: the process can't be read
+// (CAP_SYS_PTRACE).
 func FindNamespace(r kernel.Root, name string) (Namespace, error) {
 	own := OwnNamespace(r)
 	if name == "" {
@@ -81,15 +83,16 @@ func FindNamespace(r kernel.Root, name string) (Namespace, error) {
 	return Namespace{name, inode, path}, nil
 }
 
-// Namespaces lists network namespaces, each once: first the tool's own, then those with a name, then those that
-// processes are in (found by their main threads), ordered by process. At most limit; 0 means 1,024.
+// Namespaces lists network namespaces, each once: the own one, the named ones, then those of
+// processes (by their main threads), ordered by pid. limit bounds the list; 0 means 1,024.
 //
-// The list is good even with an error, which says what may be missing from it: measure.Denied when processes may
-// not be looked at, measure.ErrUnclear when there are more than limit. It looks at every process (2 us each): not for every tick.
+// The list is valid even with an error, which says what may be missing: measure.Denied when
+// processes can't be read, measure.ErrUnclear when there are more than limit. It reads each process
+// (2 us each), so it is too expensive for every tick.
 func Namespaces(r kernel.Root, limit int) ([]Namespace, error) { return NamespacesOf(r, nil, limit) }
 
-// NamespacesOf is Namespaces where it is known (by Tasks) which processes to look at: one of each namespace, in ascending order. When one of
-// them has gone, or has moved to another, all are looked at.
+// NamespacesOf is Namespaces where the caller knows one process of each namespace (by bpf.Tasks),
+// in ascending order. If one of them has ended or has moved, it reads all processes.
 func NamespacesOf(r kernel.Root, first []ProcessNet, limit int) ([]Namespace, error) {
 	if limit <= 0 {
 		limit = 1024
@@ -171,7 +174,7 @@ type ProcessNet struct {
 	Net uint64
 }
 
-// nsLink reads "net:[4026531840]".
+// nsLink parses "net:[4026531840]".
 func nsLink(b []byte) (uint64, bool) {
 	const before = "net:["
 	if len(b) < len(before)+2 || string(b[:len(before)]) != before || b[len(b)-1] != ']' {
@@ -181,16 +184,17 @@ func nsLink(b []byte) (uint64, bool) {
 	return v, err == nil
 }
 
-// In calls f inside the namespace and gives its error: sockets that f makes and files of /proc/thread-self/net that it opens
-// stay in that namespace for good. f runs in a goroutine of its own, on a thread of its own until it returns; it must not start
-// goroutines that should be inside as well. For the tool's own namespace f is simply called.
+// In calls f inside the namespace and returns its error. Sockets that f opens and files of
+// /proc/thread-self/net stay in that namespace. f runs in a goroutine and on a thread of its own;
+// it must not start goroutines that should be inside as well. For the own namespace f is called
+// directly.
 //
-// /proc/net and /proc/self/net are those of the process's first thread, which is never moved: f must say thread-self, and the
-// rest of the tool is never surprised. /sys/class/net shows the namespace in which /sys was mounted, whatever thread looks:
-// f must use netlink and ethtool netlink in place of it.
+// /proc/net and /proc/self/net are those of the process's first thread, which never moves: f must
+// use thread-self. /sys/class/net shows the namespace in which /sys was mounted, whatever thread
+// reads it: f must use netlink and ethtool netlink instead.
 //
-// errors.As measure.Denied without CAP_SYS_ADMIN; errors.Is fs.ErrNotExist when the namespace is gone, or when its
-// name or process belongs to another one by now.
+// errors.As measure.Denied: it requires CAP_SYS_ADMIN. errors.Is fs.ErrNotExist: the namespace is
+// gone, or its name or process belongs to another one now.
 func (ns Namespace) In(f func() error) error {
 	if ns.Own() {
 		return f()
@@ -213,7 +217,7 @@ func (ns Namespace) In(f func() error) error {
 	})
 }
 
-// enter moves the calling thread.
+// enter moves the calling thread into the namespace.
 func (ns Namespace) enter() error {
 	fd, err := unix.Open(ns.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -238,8 +242,9 @@ func (ns Namespace) enter() error {
 	return nil
 }
 
-// onThread runs f on a thread that nothing else runs on meanwhile and that is not the process's first: /proc/self would
-// follow that one. If f leaves the thread dirty it is not used again: a goroutine that ends locked takes its thread with it.
+// onThread runs f on a thread that nothing else uses meanwhile and that is not the process's first,
+// which /proc/self follows. If f reports dirty, the thread ends: it stays locked to a goroutine
+// that ends.
 func onThread(f func() (err error, dirty bool)) error {
 	done := make(chan error, 1)
 	go func() {
@@ -259,7 +264,8 @@ func onThread(f func() (err error, dirty bool)) error {
 	return <-done
 }
 
-// Dial opens a netlink socket inside the namespace; see the function Dial and In for errors.
+// Dial opens a netlink socket inside the namespace. The caller closes it. The errors are those of
+// In and of the function Dial.
 func (ns Namespace) Dial(protocol int, o Options) (c *Conn, err error) {
 	err = ns.In(func() error {
 		c, err = Dial(protocol, o)
@@ -268,8 +274,9 @@ func (ns Namespace) Dial(protocol int, o Options) (c *Conn, err error) {
 	return c, err
 }
 
-// OpenNet opens /proc/net/NAME as the namespace shows it ("snmp", "netstat", "softnet_stat"), to be kept open: the file
-// stays with the namespace, and holds it alive. In a captured tree it is net/NAME below the proc root.
+// OpenNet opens /proc/net/NAME of the namespace ("snmp", "netstat", "softnet_stat"). The caller
+// closes it; until then it keeps the namespace alive. Of captured files it opens net/NAME below the
+// proc root. The errors are those of In and of proc.Open.
 func OpenNet(r kernel.Root, ns Namespace, name string) (f *proc.File, err error) {
 	if r.Captured() {
 		return proc.OpenProc(r, "net/"+name)

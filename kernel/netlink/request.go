@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Request is a netlink message being built in a buffer that is used again. Build it once and send it each second:
-// Dump, Get and Do set the flags and the sequence number on their way. The zero Request must be begun before use.
+// Request is a netlink message that is built in a reused buffer. It can be sent again and again:
+// Dump, Get and Do set the flags and the sequence number. Begin comes before all else.
 //
 //	| nlmsghdr 16: len, type, flags, seq, port | the protocol's own header | attributes |
 type Request struct {
@@ -22,8 +22,8 @@ const (
 	attrTypeMask = ^uint16(unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER) // NLA_TYPE_MASK
 )
 
-// Begin empties the request and starts a message of type typ (RTM_GETLINK, SOCK_DIAG_BY_FAMILY ...). flags are added to those
-// that Dump, Get and Do set themselves; 0 nearly always.
+// Begin empties the request and starts a message of type typ (RTM_GETLINK, SOCK_DIAG_BY_FAMILY
+// ...). flags are added to those of Dump, Get and Do; they are nearly always 0.
 func (q *Request) Begin(typ, flags uint16) {
 	q.buf = append(q.buf[:0], make([]byte, headerSize)...)
 	q.err = nil
@@ -38,8 +38,8 @@ func (q *Request) BeginGeneric(family Family, command uint8, flags uint16) {
 	h[0], h[1] = command, family.Version
 }
 
-// Extend appends n zero bytes (and padding to 4) for the protocol's own header and gives them for filling in; they are valid
-// until the next call.
+// Extend appends n zero bytes, padded to 4, for the protocol's own header, and returns them for the
+// caller to fill in. They are valid until the next call.
 func (q *Request) Extend(n int) []byte {
 	at := len(q.buf)
 	q.buf = append(q.buf, make([]byte, align4(n))...)
@@ -64,7 +64,8 @@ func (q *Request) AttrUint64(typ uint16, v uint64) { native.PutUint64(q.attr(typ
 // AttrString appends an attribute that is a string with the NUL that the kernel expects.
 func (q *Request) AttrString(typ uint16, s string) { copy(q.attr(typ, len(s)+1), s) }
 
-// Nest begins an attribute that holds attributes (typ gets NLA_F_NESTED); give what it returns to EndNest.
+// Nest begins an attribute that contains attributes (typ gets NLA_F_NESTED). The caller passes the
+// result to EndNest.
 func (q *Request) Nest(typ uint16) int {
 	at := len(q.buf)
 	q.attr(typ|unix.NLA_F_NESTED, 0)
@@ -74,7 +75,7 @@ func (q *Request) Nest(typ uint16) int {
 // EndNest ends the attribute begun by Nest.
 func (q *Request) EndNest(at int) { q.setLen(at, len(q.buf)-at) }
 
-// attr appends a header and n zero bytes with padding, and gives the n bytes.
+// attr appends a header and n zero bytes with padding, and returns the n bytes.
 func (q *Request) attr(typ uint16, n int) []byte {
 	at := len(q.buf)
 	b := q.Extend(attrHeader + n)
@@ -91,7 +92,7 @@ func (q *Request) setLen(at, n int) {
 	native.PutUint16(q.buf[at:], uint16(n))
 }
 
-// finish sets what is known only now.
+// finish sets length, flags and sequence number.
 func (q *Request) finish(set, clear uint16, seq uint32) error {
 	switch {
 	case q.err != nil:
@@ -108,24 +109,24 @@ func (q *Request) finish(set, clear uint16, seq uint32) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// Attrs walks netlink attributes without allocating, and never beyond the bytes given:
+// Attrs walks netlink attributes without allocating, and never beyond the bytes passed to it:
 //
-//	for a := kernel.AttrsOf(payload[16:]); a.Next(); {
+//	for a := netlink.AttrsOf(payload[16:]); a.Next(); {
 //		switch a.Type() {
 //		case unix.IFLA_IFNAME:
 //			name = a.Text()
 //		}
 //	}
 //
-// A length that lies ends the walk. Err tells that, and a number of the wrong size; parsers that must not take half an
-// answer for a whole one ask it once at the end.
+// A malformed length ends the walk. Err reports it, and a number of the wrong size; a parser that
+// must not take half an answer for a whole one calls Err at the end.
 type Attrs struct {
 	rest, value []byte
 	typ         uint16
 	bad         bool
 }
 
-// AttrsOf gives a walk over b, which starts with an attribute's header. nil has none.
+// AttrsOf returns a walk over b, which starts with an attribute's header. nil has no attributes.
 func AttrsOf(b []byte) Attrs { return Attrs{rest: b} }
 
 // Next goes to the next attribute; false at the end.
@@ -146,7 +147,7 @@ func (a *Attrs) Next() bool {
 	return true
 }
 
-// Err gives measure.ErrUnclear if anything was malformed so far.
+// Err returns measure.ErrUnclear if anything was malformed so far.
 func (a *Attrs) Err() error {
 	if a.bad {
 		return errMalformed
@@ -154,13 +155,13 @@ func (a *Attrs) Err() error {
 	return nil
 }
 
-// Type gives the attribute's type without the flags for nesting and byte order.
+// Type returns the attribute's type without the flags for nesting and byte order.
 func (a *Attrs) Type() uint16 { return a.typ }
 
-// Value gives the attribute's bytes: a part of what AttrsOf was given.
+// Value returns the attribute's bytes, a part of what AttrsOf got.
 func (a *Attrs) Value() []byte { return a.value }
 
-// Text gives the bytes before the first NUL.
+// Text returns the bytes before the first NUL.
 func (a *Attrs) Text() []byte {
 	for i, c := range a.value {
 		if c == 0 {
@@ -170,10 +171,11 @@ func (a *Attrs) Text() []byte {
 	return a.value
 }
 
-// Nested gives a walk over the attributes inside this one.
+// Nested returns a walk over the attributes inside this one.
 func (a *Attrs) Nested() Attrs { return Attrs{rest: a.value} }
 
-// Uint gives a number of 1, 2, 4 or 8 bytes in the machine's order; any other size gives 0 and sets Err.
+// Uint returns a number of 1, 2, 4 or 8 bytes in the machine's order. For any other size it returns
+// 0 and sets Err.
 func (a *Attrs) Uint() uint64 {
 	switch len(a.value) {
 	case 1:
@@ -203,7 +205,7 @@ func (a *Attrs) Int() int64 {
 	}
 }
 
-// UintBE is Uint in network byte order, as conntrack and addresses have it.
+// UintBE is Uint in network byte order, as in conntrack and addresses.
 func (a *Attrs) UintBE() uint64 {
 	switch len(a.value) {
 	case 1, 2, 4, 8:
@@ -217,7 +219,8 @@ func (a *Attrs) UintBE() uint64 {
 	return 0
 }
 
-// Generic splits the payload of a generic netlink answer into its command and attributes; ok is false when it is too short.
+// Generic splits the payload of a generic netlink answer into command and attributes. ok is false
+// when it is too short.
 func Generic(payload []byte) (command uint8, attrs []byte, ok bool) {
 	if len(payload) < 4 {
 		return 0, nil, false
@@ -225,7 +228,8 @@ func Generic(payload []byte) (command uint8, attrs []byte, ok bool) {
 	return payload[0], payload[4:], true
 }
 
-// message cuts the first netlink message off b. ok is false at the end or when its length lies.
+// message splits the first netlink message from b. ok is false at the end or when its length is
+// malformed.
 func message(b []byte) (h header, payload, rest []byte, ok bool) {
 	if len(b) < headerSize {
 		return header{}, nil, nil, false

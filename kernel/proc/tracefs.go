@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tracefs is the file system in which the kernel lists its trace events and the functions that can be traced. Its files are
-// read and never written: culprit makes no events there, so that nothing can stay behind.
+// Tracefs is the file system in which the kernel lists its trace events and traceable functions.
+// culprit only reads it: an event made there would remain when the process is killed.
 type Tracefs struct{ dir *Dir }
 
-// OpenTracefs finds the trace file system where it is mounted. Where it is not, a right that only root has gives a mount of it
-// that hangs on a file descriptor and stands in no directory: nobody else sees it. The error is measure.ErrUnsupported for a
-// kernel without it, or measure.ErrDenied. Who opens closes.
+// OpenTracefs opens the trace file system where it is mounted. Where it is not, and the process has
+// CAP_SYS_ADMIN, it makes a mount that is attached to no directory and that nobody else sees. The
+// caller closes it. errors.Is measure.ErrUnsupported: the kernel has none; measure.ErrDenied: it
+// may not be read.
 func OpenTracefs(r kernel.Root) (*Tracefs, error) {
 	for _, name := range []string{"kernel/tracing", "kernel/debug/tracing"} {
 		dir, err := OpenDir(r.InSys(name))
@@ -46,7 +47,8 @@ func OpenTracefs(r kernel.Root) (*Tracefs, error) {
 	return &Tracefs{&Dir{fd: fd, path: "tracefs"}}, nil
 }
 
-// mountTracefs makes a mount that is attached nowhere (fsmount(2)); closing the descriptor ends it.
+// mountTracefs makes a mount that is attached to no directory (fsmount(2)). Closing the descriptor
+// ends it.
 func mountTracefs() (int, error) {
 	super, err := unix.Fsopen("tracefs", unix.FSOPEN_CLOEXEC)
 	if errors.Is(err, unix.ENODEV) {
@@ -69,7 +71,7 @@ func tracefsErr(err error) error {
 	return fmt.Errorf("open tracefs: %w", err)
 }
 
-// Close closes it; a second Close does nothing.
+// Close closes the file system. A second Close does nothing.
 func (t *Tracefs) Close() error {
 	if t == nil {
 		return nil
@@ -80,7 +82,8 @@ func (t *Tracefs) Close() error {
 // An Event is a trace event: net:netif_receive_skb.
 type Event struct{ Subsystem, Name string }
 
-// Events lists all trace events, in the kernel's order, those of modules too: some thousands, in 3 ms.
+// Events lists all trace events in the kernel's order, those of modules too: some thousands, in 3
+// ms. The error is of available_events.
 func (t *Tracefs) Events() ([]Event, error) {
 	b, err := t.dir.ReadFile("available_events", nil)
 	if err != nil {
@@ -89,7 +92,7 @@ func (t *Tracefs) Events() ([]Event, error) {
 	return parseEvents(b), nil
 }
 
-// parseEvents reads lines of "subsystem:name". The strings share the bytes, which the caller gives up.
+// parseEvents parses lines of "subsystem:name". The strings share b, which must not change.
 func parseEvents(b []byte) []Event {
 	events := make([]Event, 0, bytes.Count(b, []byte{'\n'}))
 	for line := range strings.Lines(asString(b)) {
@@ -103,10 +106,10 @@ func parseEvents(b []byte) []Event {
 	return events
 }
 
-// asString looks at bytes as a string without a copy; nobody may change them from then on.
+// asString returns b as a string without a copy; b must not change.
 func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// A Format is how a trace event lays its record out.
+// A Format is the layout of a trace event's record.
 type Format struct {
 	Name   string
 	ID     int           // the number that perf_event_open takes
@@ -114,15 +117,16 @@ type Format struct {
 	Fields []FormatField // the event's own
 }
 
-// A FormatField is one field of a record: Size bytes at Offset. Type is C, with the name taken out: "const char *", "char [16]",
-// "__data_loc char[]" (32 bits: length and offset of the data that follows).
+// A FormatField is one field of a record: Size bytes at Offset. Type is the C type without the
+// name: "const char *", "char [16]", "__data_loc char[]" (32 bits: length and offset of the data).
 type FormatField struct {
 	Name, Type   string
 	Offset, Size int
 	Signed       bool
 }
 
-// Format reads the layout of one event.
+// Format reads the layout of one event. errors.Is fs.ErrNotExist: there is no such event;
+// ErrFormat: the file is malformed.
 func (t *Tracefs) Format(subsystem, name string) (*Format, error) {
 	if strings.ContainsRune(subsystem+name, '/') {
 		return nil, fmt.Errorf("format of %s:%s: %w", subsystem, name, fs.ErrNotExist)
@@ -138,10 +142,10 @@ func (t *Tracefs) Format(subsystem, name string) (*Format, error) {
 	return f, nil
 }
 
-// ErrFormat says that the text is not the layout of a trace event.
+// ErrFormat is the error of a text that is not the layout of a trace event.
 var ErrFormat = errors.New("not the format of a trace event")
 
-// ParseFormat reads what tracefs has in events/SUBSYSTEM/NAME/format:
+// ParseFormat parses events/SUBSYSTEM/NAME/format. The error is ErrFormat.
 //
 //	name: netif_receive_skb
 //	ID: 2303
@@ -152,7 +156,7 @@ var ErrFormat = errors.New("not the format of a trace event")
 //
 //	print fmt: "dev=%s ...
 //
-// The blank line parts the fields that all records have from the event's own.
+// A blank line separates the fields of all records from those of this event.
 func ParseFormat(b []byte) (*Format, error) {
 	f := &Format{ID: -1}
 	in, own := false, false
@@ -232,7 +236,8 @@ func parseField(line string) (FormatField, error) {
 	return f, nil
 }
 
-// cutName takes the name out of a C declaration: the last word, before the brackets of an array if it has any.
+// cutName splits a C declaration into its name, which is the last word before the brackets of an
+// array, and its type.
 func cutName(decl string) (name, typ string) {
 	decl = strings.TrimSpace(decl)
 	end := len(decl)
@@ -261,12 +266,12 @@ func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// A KernelFunction is a function of the kernel or of a module by its name. Module is "vmlinux" for the kernel itself.
+// A KernelFunction is a function of the kernel (Module "vmlinux") or of a module.
 type KernelFunction struct{ Module, Name string }
 
-// Functions lists the functions that the function tracer can watch, and so kprobes and fentry too: tens of thousands. Their order is
-// that of their addresses. The error is measure.ErrUnsupported in a kernel without function tracer, measure.ErrDenied where
-// it keeps the list to itself.
+// Functions lists the functions that ftrace, kprobes and fentry can use, in the order of their
+// addresses: tens of thousands. errors.Is measure.ErrUnsupported: the kernel has no function
+// tracer; measure.ErrDenied: the list may not be read.
 func (t *Tracefs) Functions() ([]KernelFunction, error) {
 	b, err := t.dir.ReadFile("available_filter_functions", nil)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,7 +283,8 @@ func (t *Tracefs) Functions() ([]KernelFunction, error) {
 	return parseFunctions(b), nil
 }
 
-// parseFunctions reads lines of "name" and "name [module]". The strings share the bytes, which the caller gives up.
+// parseFunctions parses lines of "name" and "name [module]". The strings share b, which must not
+// change.
 func parseFunctions(b []byte) []KernelFunction {
 	list := make([]KernelFunction, 0, bytes.Count(b, []byte{'\n'}))
 	for line := range strings.Lines(asString(b)) {

@@ -504,6 +504,13 @@ func (b *builder) faultAt(f ir.Fault) {
 	b.jump(b.end)
 }
 
+// faultOf ends the clause with a fault whose address or size is in r.
+func (b *builder) faultOf(f ir.Fault, r ir.Reg) {
+	b.getNumber(asm.R3, r)
+	b.ends.join(b.flow)
+	b.faultAt(f)
+}
+
 // makeFault makes the function that writes ir's fault record: r1 clause and kind, r2 position, r3
 // address, r4 probe.
 func (b *builder) makeFault() {

@@ -122,7 +122,7 @@ func (b *builder) readStack(space check.Space, most int) {
 		kernel, done, known := b.label(), b.label(), b.label()
 		b.mov(asm.R1, asm.R9)
 		b.movImm(asm.R2, int64(most))
-		b.callSub(b.function("walk", b.makeWalk))
+		b.callSub(b.function("walk", userWalk{b}.makeWalk))
 		b.ifImm(asm.JSLT, asm.R0, 0, kernel, asm.R1)
 		b.mov(asm.R1, asm.R0)
 		b.lift(asm.R2, asm.R9, b.lay.stack)

@@ -357,13 +357,9 @@ func (b *builder) copyout(s *ir.Step) {
 	b.ifImm(asm.JNE, asm.R0, 0, bad, asm.R1)
 	b.jump(done)
 	b.bind(read)
-	b.getNumber(asm.R3, s.A)
-	b.ends.join(b.flow)
-	b.faultAt(ir.FaultBadAddr)
+	b.faultOf(ir.FaultBadAddr, s.A)
 	b.bind(bad)
-	b.getNumber(asm.R3, s.B)
-	b.ends.join(b.flow)
-	b.faultAt(ir.FaultBadAddr)
+	b.faultOf(ir.FaultBadAddr, s.B)
 	b.bind(done)
 }
 
@@ -390,8 +386,6 @@ func (b *builder) copyoutstr(s *ir.Step) {
 	b.ifImm(asm.JNE, asm.R0, 0, bad, asm.R1)
 	b.jump(done)
 	b.bind(bad)
-	b.getNumber(asm.R3, s.B)
-	b.ends.join(b.flow)
-	b.faultAt(ir.FaultBadAddr)
+	b.faultOf(ir.FaultBadAddr, s.B)
 	b.bind(done)
 }

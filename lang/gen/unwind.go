@@ -51,25 +51,69 @@ const (
 	walkState  = 168
 )
 
+// A userWalk generates the code that walks user stacks by unwind tables.
+type userWalk struct{ *builder }
+
 // walkFrames is the offset of the frames from the state.
-func (b *builder) walkFrames() int { return b.lay.stack + 8 - b.lay.walk }
+func (b userWalk) walkFrames() int { return b.lay.stack + 8 - b.lay.walk }
 
 // makeWalk makes the function that walks the stack of the process, for at most r2 frames, into the
 // scratch memory at r1. It returns the size of the frames in bytes; -1: use the kernel's own walk;
 // -2: the same, because the process is not known yet.
-func (b *builder) makeWalk() {
-	const (
-		key   = -8
-		state = -16
-	)
-	plain, unknown, adopted, known := b.label(), b.label(), b.label(), b.label()
-	mmAt, _ := b.offset("task_struct", "mm") // the constructor has checked it
+//
+//	long walk(void *scratch, u64 most) {
+//		struct walk *w = scratch + walk;
+//		...                                  // findProcess, readRegisters
+//		bpf_loop(2 * most + 2 * CodeBlocks, frame, &w, 0);
+//		if (w->stop == UNKNOWN && w->n <= 1) // not even the first frame is known:
+//			return -2;                       // the kernel's walk may find more
+//		if ((w->stop || w->doubt) && w->n <= the highest depth)
+//			w->frames[w->n++] = 2 << 62 | w->stop << 56 | w->doubt;
+//		return 8 * w->n;
+//	}
+func (b userWalk) makeWalk() {
+	const state = -16
+	plain, unknown := b.label(), b.label()
 	b.lift(asm.R6, asm.R1, b.lay.walk)
 	b.mov(asm.R7, asm.R2)
+	b.findProcess(plain, unknown)
+	b.readRegisters(plain)
+	b.mov(asm.R1, asm.R7) // each iteration is a frame, or one more block to search
+	b.add(asm.LSh.Imm(asm.R1, 1))
+	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks))
+	b.callbacks++
+	b.functionPtr(asm.R2, b.function("frame", b.makeFrame))
+	b.store(asm.R10, state, asm.R6, 8)
+	b.lift(asm.R3, asm.R10, state)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnLoop)
+	b.appendEnding()
+	b.bind(plain)
+	b.movImm(asm.R0, -1)
+	b.exit()
+}
+
+// findProcess finds the blocks of the current process, whose state is at r6. It leaves the
+// task_struct in r8.
+//
+//	task = bpf_get_current_task_btf();
+//	if (!task->mm) goto plain;               // a kernel thread
+//	w->mm = task->mm; w->pid = pid << 32;
+//	block = lookup(code, {pid, 0});
+//	if (!block || block->mm && block->mm != w->mm) {
+//		if (w->pid) want(w);                 // 0: outside the PID namespace
+//		return -2;
+//	}
+//	if (!block->mm) block->mm = w->mm;
+//	if (block->flags & KERNEL) goto plain;
+func (b userWalk) findProcess(plain, unknown label) {
+	const key = -8
+	adopted, known := b.label(), b.label()
+	mmAt, _ := b.offset("task_struct", "mm") // the constructor has checked it
 	b.call(asm.FnGetCurrentTaskBtf)
 	b.mov(asm.R8, asm.R0)
 	b.load(asm.R9, asm.R8, mmAt, 8, false)
-	b.ifImm(asm.JEq, asm.R9, 0, plain, asm.R1) // a kernel thread
+	b.ifImm(asm.JEq, asm.R9, 0, plain, asm.R1)
 	b.store(asm.R6, walkMM, asm.R9, 8)
 	b.ids()
 	b.add(asm.RSh.Imm(asm.R0, 32))
@@ -84,7 +128,7 @@ func (b *builder) makeWalk() {
 	b.ifReg(asm.JEq, asm.R1, asm.R2, known)
 	b.ifImm(asm.JEq, asm.R1, 0, adopted, asm.R3)
 	b.bind(unknown)
-	outside := b.label() // outside the PID namespace, where user space can't inspect it
+	outside := b.label()
 	b.load(asm.R1, asm.R6, walkPID, 8, false)
 	b.ifImm(asm.JEq, asm.R1, 0, outside, asm.R2)
 	b.mov(asm.R1, asm.R6)
@@ -98,40 +142,46 @@ func (b *builder) makeWalk() {
 	b.load(asm.R1, asm.R0, 8, 8, false)
 	b.add(asm.And.Imm(asm.R1, CodeKernel))
 	b.ifImm(asm.JNE, asm.R1, 0, plain, asm.R2)
-	// The user registers, wherever in the kernel the process is: every entry saves them.
+}
+
+// readRegisters initializes the state at r6 with the user registers of the task r8, which every
+// entry into the kernel saves:
+//
+//	regs = bpf_task_pt_regs(task);
+//	if ((u16)regs->cs != USER64) goto plain; // 32 bits, or a kernel worker with its memory
+//	w->pc = w->look = regs->ip; w->sp = regs->sp; w->bp = regs->bp;
+//	w->n = w->start = w->size = ... = 0;
+//	w->stop = LONG;                          // unless an iteration sets another
+//	w->most = most;
+func (b userWalk) readRegisters(plain label) {
 	b.mov(asm.R1, asm.R8)
 	b.call(asm.FnTaskPtRegs)
 	b.load(asm.R1, asm.R0, 8*17, 2, false) // cs
 	const user64 = 0x33
-	// a 32-bit process, or a kernel worker that uses the process's memory
 	b.ifImm(asm.JNE, asm.R1, user64, plain, asm.R2)
-	b.load(asm.R1, asm.R0, 8*16, 8, false)
+	b.load(asm.R1, asm.R0, 8*16, 8, false) // ip
 	b.store(asm.R6, walkPC, asm.R1, 8)
 	b.store(asm.R6, walkLook, asm.R1, 8)
-	b.load(asm.R1, asm.R0, 8*19, 8, false)
+	b.load(asm.R1, asm.R0, 8*19, 8, false) // sp
 	b.store(asm.R6, walkSP, asm.R1, 8)
-	b.load(asm.R1, asm.R0, 8*4, 8, false)
+	b.load(asm.R1, asm.R0, 8*4, 8, false) // bp
 	b.store(asm.R6, walkBP, asm.R1, 8)
-	for _, at := range [...]int{walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn, walkDoubt} {
+	for _, at := range [...]int{
+		walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn, walkDoubt,
+	} {
 		b.storeImm(asm.R6, at, 0, 8, asm.R1)
 	}
 	b.storeImm(asm.R6, walkStop, int64(StopLong), 8, asm.R1)
 	b.store(asm.R6, walkMost, asm.R7, 8)
-	b.mov(asm.R1, asm.R7) // each iteration is a frame, or one more block to search
-	b.add(asm.LSh.Imm(asm.R1, 1))
-	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks))
-	b.callbacks++
-	b.functionPtr(asm.R2, b.function("frame", b.makeFrame))
-	b.store(asm.R10, state, asm.R6, 8)
-	b.lift(asm.R3, asm.R10, state)
-	b.movImm(asm.R4, 0)
-	b.call(asm.FnLoop)
-	done := b.label()
+}
+
+// appendEnding appends the Ending of the walk at r6, if it has one, and returns the size of the
+// frames, or -2. See makeWalk.
+func (b userWalk) appendEnding() {
+	done, some, none := b.label(), b.label(), b.label()
 	b.load(asm.R0, asm.R6, walkN, 8, false)
 	b.load(asm.R1, asm.R6, walkStop, 8, false)
-	some, none := b.label(), b.label()
 	b.ifImm(asm.JNE, asm.R1, int64(StopUnknown), some, asm.R2)
-	// not even the first frame is known: the kernel's walk may find more
 	b.ifImm(asm.JLE, asm.R0, 1, none, asm.R2)
 	b.bind(some)
 	b.load(asm.R4, asm.R6, walkDoubt, 8, false)
@@ -155,15 +205,20 @@ func (b *builder) makeWalk() {
 	b.bind(none)
 	b.movImm(asm.R0, -2)
 	b.exit()
-	b.bind(plain)
-	b.movImm(asm.R0, -1)
-	b.exit()
 }
 
 // makeWant makes the function that requests tables from user space for the process of the walk at
 // r1, because its mappings are unknown or incomplete. It wakes user space, unless the process is
 // requested already.
-func (b *builder) makeWant() {
+//
+//	long want(struct walk *w) {
+//		u64 *mm = lookup(wanted, &w->pid);
+//		if (mm && *mm == w->mm) return 0;
+//		update(wanted, &w->pid, &w->mm);         // if it is full, the next sample tries again
+//		bpf_ringbuf_output(wake, &w->pid, 8, 0); // if it is full, user space is awake
+//		return 0;
+//	}
+func (b userWalk) makeWant() {
 	requested, fresh := b.label(), b.label()
 	b.load(asm.R0, asm.R1, walkPID, 8, false)
 	b.store(asm.R10, -8, asm.R0, 8)
@@ -181,12 +236,11 @@ func (b *builder) makeWant() {
 	b.lift(asm.R2, asm.R10, -8)
 	b.lift(asm.R3, asm.R10, -16)
 	b.movImm(asm.R4, 0)
-	b.call(asm.FnMapUpdateElem) // if the map is full, the next sample requests it again
+	b.call(asm.FnMapUpdateElem)
 	b.mapPtr(asm.R1, MapWake)
 	b.lift(asm.R2, asm.R10, -8)
 	b.movImm(asm.R3, 8)
 	b.movImm(asm.R4, 0)
-	// if the ring is full, user space has been woken and has not read it yet
 	b.call(asm.FnRingbufOutput)
 	b.bind(requested)
 	b.movImm(asm.R0, 0)
@@ -209,5 +263,6 @@ func WantsUserFrames(p *ir.Program) bool {
 func usesUserFrames(s *ir.Step) bool {
 	return s.Op == ir.OpStack && s.Space == check.User ||
 		s.Op == ir.OpBuiltin &&
-			(s.Which == check.BuiltinUStackDepth || s.Which == check.BuiltinUCaller || s.Which == check.BuiltinUFrame)
+			(s.Which == check.BuiltinUStackDepth || s.Which == check.BuiltinUCaller ||
+				s.Which == check.BuiltinUFrame)
 }

@@ -7,7 +7,7 @@ import (
 // search does a binary search over n sorted entries of size bytes at r0 + at. It leaves in r1 the
 // offset of the last entry whose first width bytes are <= target, or 0 if there is none. It changes
 // r2 and r3. Differences must not overflow.
-func (b *builder) search(n, size, at, width int, target asm.Register) {
+func (b userWalk) search(n, size, at, width int, target asm.Register) {
 	b.movImm(asm.R1, 0)
 	for n > 1 {
 		half := n / 2
@@ -25,22 +25,48 @@ func (b *builder) search(n, size, at, width int, target asm.Register) {
 }
 
 // userWords reads size bytes at the user address in r3 into walkTemp of the state at r6.
-func (b *builder) userWords(size int, failed label) {
+func (b userWalk) userWords(size int, failed label) {
 	b.lift(asm.R1, asm.R6, walkTemp)
 	b.movImm(asm.R2, int64(size))
 	b.call(asm.FnProbeReadUser)
 	b.ifImm(asm.JNE, asm.R0, 0, failed, asm.R1)
 }
 
+// A frameCode is the code of makeFrame while it is generated: the places that its parts jump to.
+type frameCode struct {
+	userWalk
+	inside  label // the mapping of the address is known
+	nowhere label // the address is in no known mapping
+	pointer label // follow the frame pointer
+	signal  label // the frame is that of a signal handler's return
+	cfa     label // r9 is the CFA, r8 the address of the rule
+	same    label // r9 is the CFA, and the frame pointer of the caller is known
+	ret     label // r1 is the return address, found by the table
+	next    label // r1 is the return address
+	ended   label // the stack ends here
+	stop    label // r1 is the Stop
+	memory  label // the stack can't be read
+	other   label // the rule is not supported
+	stuck   label // the caller's frame would not be higher
+}
+
 // makeFrame makes the callback of bpf_loop, which is called for each frame. The address of the
 // state is at r2. It stores the frame and continues at its caller. It returns 1 to end the walk.
-func (b *builder) makeFrame() {
-	const key = -8
-	inside, nowhere, stop, memory, pointer := b.label(), b.label(), b.label(), b.label(), b.label()
-	ended := b.label()
-	because := func(s Stop) {
-		b.movImm(asm.R1, int64(s))
-		b.jump(stop)
+//
+//	int frame(u64 index, struct walk **state) {
+//		struct walk *w = *state;
+//		if (w->look - w->start >= w->size)
+//			find the mapping of w->look, or goto nowhere;
+//		store w->pc as a frame;
+//		if (w->how == TABLE || w->how == MIXED)
+//			find the rule of w->look, apply it, and return 0;
+//		follow the frame pointer and return 0;
+//	}
+func (b userWalk) makeFrame() {
+	l := b.label
+	c := &frameCode{
+		userWalk: b, inside: l(), nowhere: l(), pointer: l(), signal: l(), cfa: l(), same: l(),
+		ret: l(), next: l(), ended: l(), stop: l(), memory: l(), other: l(), stuck: l(),
 	}
 	b.load(asm.R6, asm.R2, 0, 8, false)
 	b.load(asm.R7, asm.R6, walkLook, 8, false)
@@ -48,11 +74,48 @@ func (b *builder) makeFrame() {
 	b.load(asm.R2, asm.R6, walkSize, 8, false)
 	b.mov(asm.R3, asm.R7)
 	b.alu(asm.Sub, asm.R3, asm.R1)
-	b.ifReg(asm.JLT, asm.R3, asm.R2, inside)
+	b.ifReg(asm.JLT, asm.R3, asm.R2, c.inside)
+	c.findMapping()
 
-	// Find the mapping of the address.
+	b.bind(c.inside)
+	b.keepFrame(c.ended)
+	b.load(asm.R8, asm.R6, walkTable, 8, false)
+	b.mov(asm.R1, asm.R8)
+	b.add(asm.RSh.Imm(asm.R1, 32))
+	table := b.label()
+	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
+	b.ifImm(asm.JNE, asm.R1, CodeTable, c.pointer, asm.R2)
+	b.bind(table)
+	b.findRow(c.pointer, c.ended)
+	c.computeCFA()
+	c.unwindByTable()
+	c.unwindSignal()
+
+	b.bind(c.pointer)
+	b.beforeReturn(c.same)
+	b.followPointer(c.ended, c.stop, c.next)
+	c.endWalk()
+}
+
+// findMapping finds the mapping of the address r7, and stores it in the state at r6:
+//
+//	if (look >= 1UL << 57) goto nowhere;
+//	block = lookup(code, {w->pid >> 32, w->block});
+//	if (!block) goto nowhere;
+//	e = the last entry of block with e->start <= look, or the first one;
+//	if (e->how == CHAIN) {
+//		if (w->block >= CodeBlocks) goto nowhere;
+//		w->block++;
+//		return 0;                       // the next iteration searches the next block
+//	}
+//	w->block = 0;
+//	if (look - e->start >= e->end - e->start) goto nowhere;
+//	w->start = e->start; w->size = e->end - e->start; w->bias = e->bias;
+//	w->table = e->table; w->how = e->how;
+func (b *frameCode) findMapping() {
+	const key = -8
 	b.movImm(asm.R1, 1<<57) // highest user address with five levels of page tables
-	b.ifReg(asm.JGE, asm.R7, asm.R1, nowhere)
+	b.ifReg(asm.JGE, asm.R7, asm.R1, b.nowhere)
 	b.load(asm.R1, asm.R6, walkPID, 8, false)
 	b.store(asm.R10, key, asm.R1, 4)
 	b.load(asm.R8, asm.R6, walkBlock, 8, false)
@@ -60,7 +123,7 @@ func (b *builder) makeFrame() {
 	b.mapPtr(asm.R1, MapCode)
 	b.lift(asm.R2, asm.R10, key)
 	b.call(asm.FnMapLookupElem)
-	b.ifImm(asm.JEq, asm.R0, 0, nowhere, asm.R1)
+	b.ifImm(asm.JEq, asm.R0, 0, b.nowhere, asm.R1)
 	b.search(CodeEntries, CodeEntrySize, CodeHead, 8, asm.R7)
 	b.alu(asm.Add, asm.R0, asm.R1)
 	b.load(asm.R4, asm.R0, CodeHead+24, 8, false)
@@ -68,11 +131,11 @@ func (b *builder) makeFrame() {
 	b.add(asm.RSh.Imm(asm.R1, 32))
 	found := b.label()
 	b.ifImm(asm.JNE, asm.R1, CodeChain, found, asm.R2)
-	b.ifImm(asm.JGE, asm.R8, CodeBlocks, nowhere, asm.R2)
+	b.ifImm(asm.JGE, asm.R8, CodeBlocks, b.nowhere, asm.R2)
 	b.add(asm.Add.Imm(asm.R8, 1))
 	b.store(asm.R6, walkBlock, asm.R8, 8)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next iteration searches the next block
+	b.exit()
 	b.bind(found)
 	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R1)
 	b.load(asm.R1, asm.R0, CodeHead, 8, false)
@@ -81,31 +144,33 @@ func (b *builder) makeFrame() {
 	b.alu(asm.Sub, asm.R2, asm.R1)
 	b.mov(asm.R3, asm.R7)
 	b.alu(asm.Sub, asm.R3, asm.R1)
-	b.ifReg(asm.JGE, asm.R3, asm.R2, nowhere)
+	b.ifReg(asm.JGE, asm.R3, asm.R2, b.nowhere)
 	b.store(asm.R6, walkStart, asm.R1, 8)
 	b.store(asm.R6, walkSize, asm.R2, 8)
 	b.store(asm.R6, walkBias, asm.R5, 8)
 	b.store(asm.R6, walkTable, asm.R4, 8)
+}
 
-	b.bind(inside)
-	b.keepFrame(ended)
-	b.load(asm.R8, asm.R6, walkTable, 8, false)
-	b.mov(asm.R1, asm.R8)
-	b.add(asm.RSh.Imm(asm.R1, 32))
-	table := b.label()
-	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
-	b.ifImm(asm.JNE, asm.R1, CodeTable, pointer, asm.R2)
-	b.bind(table)
-
-	// Use the table.
-	b.findRow(pointer, ended)
+// computeCFA computes the CFA in r9 from the rule at r0, which it moves to r8. r7 is its CFA rule.
+//
+//	switch (rule->cfa) {
+//	case END:    goto ended;
+//	case SIGNAL: goto signal;
+//	case SP:     cfa = sp + rule->offset; break;
+//	case BP:     cfa = bp + rule->offset; break;
+//	case PLT:    cfa = sp + rule->offset + ((pc & 15) >= rule->bp_offset ? 8 : 0); break;
+//	case AT_SP:  cfa = *(u64 *)(sp + rule->offset); break;
+//	case AT_BP:  cfa = *(u64 *)(bp + rule->offset); break;
+//	default:     goto other;
+//	}
+func (b *frameCode) computeCFA() {
+	base, plain := b.label(), b.label()
 	b.mov(asm.R8, asm.R0)
 	b.load(asm.R7, asm.R8, 0, 1, false)
-	other, signal, base, plain, there := b.label(), b.label(), b.label(), b.label(), b.label()
-	b.ifImm(asm.JEq, asm.R7, CFAEnd, ended, asm.R1)
-	b.ifImm(asm.JEq, asm.R7, CFASignal, signal, asm.R1)
-	b.ifImm(asm.JLT, asm.R7, CFASP, other, asm.R1)
-	b.ifImm(asm.JGE, asm.R7, CFASignal, other, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFAEnd, b.ended, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFASignal, b.signal, asm.R1)
+	b.ifImm(asm.JLT, asm.R7, CFASP, b.other, asm.R1)
+	b.ifImm(asm.JGE, asm.R7, CFASignal, b.other, asm.R1)
 	b.load(asm.R9, asm.R6, walkBP, 8, false)
 	b.ifImm(asm.JEq, asm.R7, CFABP, base, asm.R1)
 	b.ifImm(asm.JEq, asm.R7, CFAAtBP, base, asm.R1)
@@ -117,103 +182,137 @@ func (b *builder) makeFrame() {
 	b.load(asm.R1, asm.R6, walkPC, 8, false)
 	b.add(asm.And.Imm(asm.R1, 15))
 	b.load(asm.R2, asm.R8, 8, 4, false)
-	b.ifReg(asm.JLT, asm.R1, asm.R2, there)
+	b.ifReg(asm.JLT, asm.R1, asm.R2, b.cfa)
 	b.add(asm.Add.Imm(asm.R9, 8))
-	b.jump(there)
+	b.jump(b.cfa)
 	b.bind(plain)
-	b.ifImm(asm.JLT, asm.R7, CFAAtSP, there, asm.R1)
+	b.ifImm(asm.JLT, asm.R7, CFAAtSP, b.cfa, asm.R1)
 	b.mov(asm.R3, asm.R9)
-	b.userWords(8, memory)
+	b.userWords(8, b.memory)
 	b.load(asm.R9, asm.R6, walkTemp, 8, false)
-	b.bind(there)
-	stuck, same, lost, saved, ret, next := b.label(), b.label(), b.label(), b.label(), b.label(), b.label()
+}
+
+// unwindByTable continues at the caller, given the CFA in r9 and the rule at r8:
+//
+//	if (cfa <= sp) goto stuck;
+//	sp = cfa;
+//	switch (rule->bp) {                  // CFAPLT has no such rule
+//	case SAME:   break;
+//	case AT_CFA: bp = *(u64 *)(cfa + rule->bp_offset); break;
+//	case AT_BP:  bp = *(u64 *)(bp + rule->bp_offset); break;
+//	case LOST:   bp = 1; break;          // an invalid frame pointer
+//	}
+//	ret = *(u64 *)(cfa - 8);
+//	w->by = 0;
+//	next: w->kept = w->block = w->rows = 0;
+//	if (!ret) goto ended;
+//	w->pc = ret; w->look = ret - 1;
+//	return 0;
+func (b *frameCode) unwindByTable() {
+	lost, saved, apart := b.label(), b.label(), b.label()
+	b.bind(b.cfa)
 	b.load(asm.R1, asm.R6, walkSP, 8, false)
-	b.ifReg(asm.JLE, asm.R9, asm.R1, stuck)
+	b.ifReg(asm.JLE, asm.R9, asm.R1, b.stuck)
 	b.store(asm.R6, walkSP, asm.R9, 8)
-	b.ifImm(asm.JEq, asm.R7, CFAPLT, same, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, CFAPLT, b.same, asm.R1)
 	b.load(asm.R7, asm.R8, 1, 1, false)
 	b.load(asm.R3, asm.R8, 8, 4, true)
-	b.ifImm(asm.JEq, asm.R7, BPSame, same, asm.R1)
+	b.ifImm(asm.JEq, asm.R7, BPSame, b.same, asm.R1)
 	b.ifImm(asm.JEq, asm.R7, BPLost, lost, asm.R1)
 	b.load(asm.R1, asm.R6, walkBP, 8, false)
 	b.ifImm(asm.JEq, asm.R7, BPAtBP, saved, asm.R2)
-	apart := b.label()
 	b.ifImm(asm.JNE, asm.R3, -16, apart, asm.R2)
 	b.alu(asm.Add, asm.R3, asm.R9) // most functions save it just below the return address
-	b.userWords(16, memory)
+	b.userWords(16, b.memory)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
 	b.store(asm.R6, walkBP, asm.R1, 8)
 	b.load(asm.R1, asm.R6, walkTemp+8, 8, false)
-	b.jump(ret)
+	b.jump(b.ret)
 	b.bind(apart)
 	b.mov(asm.R1, asm.R9)
 	b.bind(saved)
 	b.alu(asm.Add, asm.R3, asm.R1)
-	b.userWords(8, memory)
+	b.userWords(8, b.memory)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
 	b.store(asm.R6, walkBP, asm.R1, 8)
-	b.jump(same)
+	b.jump(b.same)
 	b.bind(lost)
-	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1) // an invalid frame pointer
-	b.bind(same)
+	b.storeImm(asm.R6, walkBP, 1, 8, asm.R1)
+	b.bind(b.same)
 	b.mov(asm.R3, asm.R9)
 	b.add(asm.Sub.Imm(asm.R3, 8))
-	b.userWords(8, memory)
+	b.userWords(8, b.memory)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
-	b.bind(ret)
+	b.bind(b.ret)
 	b.storeImm(asm.R6, walkBy, 0, 8, asm.R2)
-	b.bind(next)
+	b.bind(b.next)
 	b.storeImm(asm.R6, walkKept, 0, 8, asm.R2)
 	b.storeImm(asm.R6, walkBlock, 0, 8, asm.R2)
 	b.storeImm(asm.R6, walkRows, 0, 8, asm.R2)
-	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, 0, b.ended, asm.R2)
 	b.store(asm.R6, walkPC, asm.R1, 8)
 	b.add(asm.Sub.Imm(asm.R1, 1))
 	b.store(asm.R6, walkLook, asm.R1, 8)
 	b.movImm(asm.R0, 0)
 	b.exit()
+}
 
-	b.bind(signal)
+// unwindSignal continues at the instruction that a signal interrupted:
+//
+//	signal: frame = sp; bp = frame->bp; sp = frame->sp; pc = frame->pc;
+//	if (!pc) goto ended;
+//	w->look = pc;                        // not pc - 1: it does not follow a call
+//	w->by = w->kept = w->block = w->rows = 0;
+//	return 0;
+func (b *frameCode) unwindSignal() {
+	b.bind(b.signal)
 	b.load(asm.R9, asm.R6, walkSP, 8, false)
 	for _, from := range [...][2]int{{signalBP, walkBP}, {signalSP, walkSP}, {signalPC, walkPC}} {
 		b.lift(asm.R3, asm.R9, from[0])
-		b.userWords(8, memory)
+		b.userWords(8, b.memory)
 		b.load(asm.R1, asm.R6, walkTemp, 8, false)
 		b.store(asm.R6, from[1], asm.R1, 8)
 	}
-	b.ifImm(asm.JEq, asm.R1, 0, ended, asm.R2)
-	b.store(asm.R6, walkLook, asm.R1, 8) // the interrupted instruction, not one after a call
+	b.ifImm(asm.JEq, asm.R1, 0, b.ended, asm.R2)
+	b.store(asm.R6, walkLook, asm.R1, 8)
 	for _, at := range [...]int{walkBy, walkKept, walkBlock, walkRows} {
 		b.storeImm(asm.R6, at, 0, 8, asm.R2)
 	}
 	b.movImm(asm.R0, 0)
 	b.exit()
+}
 
-	b.bind(pointer)
-	b.beforeReturn(same)
-	b.followPointer(ended, stop, next)
-
-	// Not in a known mapping. If a frame pointer led here, it is no frame, except for the first
-	// one; if a table led here, it is a frame.
-	b.bind(nowhere)
-	b.afterReturnProbe(next)
+// endWalk generates the ends of the walk. An address in no known mapping is a frame if a table led
+// to it, or if it is the first one; if a frame pointer led to it, it is none.
+//
+//	nowhere: if a return probe replaced the address: goto next with the real one;
+//	want(w);
+//	if (w->by) { w->stop = w->by; return 1; }
+//	store w->pc as a frame;
+//	w->stop = UNKNOWN; return 1;
+//	other: w->stop = OTHER; return 1;    // and so on
+func (b *frameCode) endWalk() {
+	b.bind(b.nowhere)
+	b.afterReturnProbe(b.next)
 	b.mov(asm.R1, asm.R6)
 	b.callSub(b.function("want", b.makeWant))
 	b.load(asm.R1, asm.R6, walkBy, 8, false)
-	b.ifImm(asm.JNE, asm.R1, 0, stop, asm.R2)
-	b.keepFrame(ended)
+	b.ifImm(asm.JNE, asm.R1, 0, b.stop, asm.R2)
+	b.keepFrame(b.ended)
+	because := func(s Stop) {
+		b.movImm(asm.R1, int64(s))
+		b.jump(b.stop)
+	}
 	because(StopUnknown)
-
-	b.bind(other)
+	b.bind(b.other)
 	because(StopOther)
-	b.bind(stuck)
+	b.bind(b.stuck)
 	because(StopStuck)
-	b.bind(memory)
-	b.movImm(asm.R1, int64(StopMemory))
-	b.jump(stop)
-	b.bind(ended)
+	b.bind(b.memory)
+	because(StopMemory)
+	b.bind(b.ended)
 	b.movImm(asm.R1, 0)
-	b.bind(stop)
+	b.bind(b.stop)
 	b.store(asm.R6, walkStop, asm.R1, 8)
 	b.movImm(asm.R0, 1)
 	b.exit()
@@ -221,9 +320,15 @@ func (b *builder) makeFrame() {
 
 // returnOffsets returns the offsets of the members that contain the real return addresses of
 // functions with return probes (include/linux/uprobes.h); nil: unknown.
-func (b *builder) returnOffsets() []int {
+func (b userWalk) returnOffsets() []int {
 	var out []int
-	for _, m := range [...][2]string{{"task_struct", "utask"}, {"uprobe_task", "return_instances"}, {"return_instance", "next"}, {"return_instance", "stack"}, {"return_instance", "orig_ret_vaddr"}} {
+	for _, m := range [...][2]string{
+		{"task_struct", "utask"},
+		{"uprobe_task", "return_instances"},
+		{"return_instance", "next"},
+		{"return_instance", "stack"},
+		{"return_instance", "orig_ret_vaddr"},
+	} {
 		off, err := b.offset(m[0], m[1])
 		if err != nil {
 			return nil
@@ -234,9 +339,15 @@ func (b *builder) returnOffsets() []int {
 }
 
 // afterReturnProbe handles a return address that a return probe has replaced. It jumps to next with
-// the real one in r1. Each iteration checks one return_instance. When there is none it continues
-// here.
-func (b *builder) afterReturnProbe(next label) {
+// the real one in r1. When there is none it continues here.
+//
+//	ri = w->ri ? w->ri->next : current->utask ? current->utask->return_instances : 0;
+//	w->ri = ri;
+//	if (!ri) goto none;
+//	if (ri->stack != sp - 8) return 0;       // the next iteration checks the next one
+//	w->ri = 0; ret = ri->orig_ret_vaddr; goto next;
+//	none:
+func (b userWalk) afterReturnProbe(next label) {
 	const at = -16
 	offs := b.returnOffsets()
 	if offs == nil {
@@ -271,12 +382,18 @@ func (b *builder) afterReturnProbe(next label) {
 	b.jump(next)
 	b.bind(other)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next iteration checks the next one
+	b.exit()
 	b.bind(none)
 }
 
-// keepFrame appends the address of the state at r6 to the frames, unless it is stored already.
-func (b *builder) keepFrame(full label) {
+// keepFrame appends the address of the state at r6 to the frames, unless it is stored already:
+//
+//	if (!w->kept) {
+//		w->kept = 1;
+//		if (w->n >= w->most || w->n > the highest depth) goto full;
+//		w->frames[w->n++] = w->pc;
+//	}
+func (b userWalk) keepFrame(full label) {
 	kept := b.label()
 	b.load(asm.R1, asm.R6, walkKept, 8, false)
 	b.ifImm(asm.JNE, asm.R1, 0, kept, asm.R2)
@@ -298,8 +415,22 @@ func (b *builder) keepFrame(full label) {
 }
 
 // findRow leaves in r0 the address of the rule for the address r7, from the table r8 of the state
-// at r6.
-func (b *builder) findRow(none, ended label) {
+// at r6:
+//
+//	off = look - w->bias;
+//	if (off >= 1UL << 32) goto none;
+//	rows = lookup(rows, {table, off >> RowsPageBits << 4 | w->rows});
+//	if (!rows) goto none;
+//	row = the last row with row->off <= off % RowsPage, or the first one;
+//	if (row->rule == CHAIN) {
+//		if (w->rows >= RowsBlocks - 1) goto none;
+//		w->rows++;
+//		return 0;                            // the next iteration searches the next block
+//	}
+//	if (!row->rule) goto none;
+//	rule = lookup(rules, row->rule);
+//	if (!rule) goto ended;                   // never: the verifier requires the check
+func (b userWalk) findRow(none, ended label) {
 	const key = -8
 	row := b.label()
 	b.store(asm.R10, key, asm.R8, 4)
@@ -327,7 +458,7 @@ func (b *builder) findRow(none, ended label) {
 	b.add(asm.Add.Imm(asm.R8, 1))
 	b.store(asm.R6, walkRows, asm.R8, 8)
 	b.movImm(asm.R0, 0)
-	b.exit() // the next iteration searches the next block
+	b.exit()
 	b.bind(row)
 	b.ifImm(asm.JEq, asm.R1, 0, none, asm.R2)
 	b.store(asm.R10, key, asm.R1, 4)
@@ -339,8 +470,20 @@ func (b *builder) findRow(none, ended label) {
 
 // followPointer continues at the caller by the frame pointer: it leaves the return address in r1.
 // Code of Go and of JIT compilers has frame pointers, on stacks anywhere in memory. In other code a
-// frame pointer far from the stack pointer is invalid.
-func (b *builder) followPointer(ended, stop, next label) {
+// frame pointer more than 16 MiB above the stack pointer is invalid.
+//
+//	why = the Stop for w->how;
+//	if (w->how >= POINTERS) {
+//		if (!bp) goto ended;
+//	} else if (bp - sp >= 16 << 20)
+//		goto nothing;
+//	if (bp & 7) goto nothing;
+//	doubt(w);
+//	w->bp = ((u64 *)bp)[0]; ret = ((u64 *)bp)[1];
+//	w->sp = bp + 16; w->by = why;
+//	goto next;
+//	nothing: stop with why
+func (b userWalk) followPointer(ended, stop, next label) {
 	nothing, near, follow := b.label(), b.label(), b.label()
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.add(asm.RSh.Imm(asm.R8, 32))
@@ -349,7 +492,12 @@ func (b *builder) followPointer(ended, stop, next label) {
 	for _, each := range [...]struct {
 		how  int64
 		stop Stop
-	}{{CodeTable, StopNoRow}, {CodeNoTable, StopNoTable}, {CodeTooLarge, StopTooLarge}, {CodeTooMany, StopTooMany}} {
+	}{
+		{CodeTable, StopNoRow},
+		{CodeNoTable, StopNoTable},
+		{CodeTooLarge, StopTooLarge},
+		{CodeTooMany, StopTooMany},
+	} {
 		b.movImm(asm.R9, int64(each.stop))
 		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)
 	}
@@ -391,7 +539,7 @@ func (b *builder) followPointer(ended, stop, next label) {
 //	ret            c3
 //
 // CPython's trampolines of -X perf contain them. Otherwise it continues here.
-func (b *builder) beforeReturn(found label) {
+func (b userWalk) beforeReturn(found label) {
 	other := b.label()
 	b.load(asm.R1, asm.R6, walkTable, 8, false)
 	b.add(asm.RSh.Imm(asm.R1, 32))
@@ -420,7 +568,7 @@ func (b *builder) beforeReturn(found label) {
 // doubt records that the frame pointer may not belong to the last frame. r8 is how its code is
 // walked. A table without a row for this code does not describe it; without a table nothing shows
 // that the code has frame pointers.
-func (b *builder) doubt() {
+func (b userWalk) doubt() {
 	sure := b.label()
 	b.ifImm(asm.JGE, asm.R8, CodePointers, sure, asm.R1)
 	b.load(asm.R1, asm.R6, walkDoubt, 8, false)

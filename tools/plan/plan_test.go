@@ -72,10 +72,29 @@ var plan = []planned{
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/ir lang/gen",
 		"which probes there are, and attaching to them",
 	},
+	{"trace/tracetest", "measure kernel kernel/* lang/syntax trace/probe", "what tests of trace/* share"},
 	{
 		"trace",
-		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen lang/ir/irtest trace/probe",
-		"programs in the kernel, and draining them",
+		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen " +
+			"trace/probe trace/tracetest",
+		"sessions: scripts in the kernel, and draining them",
+	},
+	{
+		"trace/profile",
+		"measure kernel kernel/* symbol lang/syntax lang/check lang/format lang/ir lang/gen " +
+			"trace trace/probe trace/tracetest",
+		"stacks: samples, waits and locks",
+	},
+	{
+		"trace/family",
+		"measure kernel kernel/* lang/syntax lang/check lang/gen trace trace/probe trace/tracetest",
+		"built-in traced statistics, as D",
+	},
+	{
+		"trace/command",
+		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/check lang/gen " +
+			"trace trace/probe trace/tracetest",
+		"the command line that dtrace understands",
 	},
 	{"store", "measure", "the archive of batches"},
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},

@@ -42,7 +42,7 @@ func tiers() []tier {
 			name: "rooms",
 			args: []string{"-count=1", "-vet=off", "-p=3"},
 			packages: []string{
-				"./trace",
+				"./trace/...",
 				"./cmd/...",
 				"./store",
 				"./view/prom",

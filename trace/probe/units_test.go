@@ -1,9 +1,10 @@
 package probe
 
 import (
+	"testing"
+
 	"culprit/kernel"
 	"culprit/lang/check"
-	"testing"
 )
 
 // Places whose arguments are read alike share a probe number; others have another.

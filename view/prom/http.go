@@ -194,12 +194,10 @@ func (a *API) query(r *http.Request) (answer, *failure) {
 	if err != nil {
 		return answer{}, badParameter("time", err)
 	}
-	return a.run(
-		r,
-		func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
-			return a.engine.NewInstantQuery(ctx, a, o, text, at)
-		},
-	)
+	prepare := func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
+		return a.engine.NewInstantQuery(ctx, a, o, text, at)
+	}
+	return a.run(r, prepare)
 }
 
 func (a *API) queryRange(r *http.Request) (answer, *failure) {
@@ -229,12 +227,10 @@ func (a *API) queryRange(r *http.Request) (answer, *failure) {
 			"Try decreasing the query resolution (?step=XX)"
 		return answer{}, bad(errors.New(text))
 	}
-	return a.run(
-		r,
-		func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
-			return a.engine.NewRangeQuery(ctx, a, o, text, start, end, step)
-		},
-	)
+	prepare := func(ctx context.Context, text string, o promql.QueryOpts) (promql.Query, error) {
+		return a.engine.NewRangeQuery(ctx, a, o, text, start, end, step)
+	}
+	return a.run(r, prepare)
 }
 
 // prepared makes a query of an expression.

@@ -1,0 +1,166 @@
+package command
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"culprit/kernel"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/trace"
+	"culprit/trace/probe"
+)
+
+// Run does what the request asks until it is over or the context ends. The status is that of exit(). A syntax.Diagnostics
+// tells what is wrong with the script.
+func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err error) {
+	s, err := r.text(std.In)
+	if err != nil {
+		return 0, err
+	}
+	if r.headersShown() {
+		for _, h := range s.included {
+			fmt.Fprintf(std.Err, "%s %s\n", strings.Repeat(".", h.Depth), h.Name)
+		}
+	}
+	for _, w := range s.warnings {
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
+	}
+	env := probe.NewEnv(kernel.Root{})
+	defer env.Close()
+	when, err := r.stopAt(s)
+	if err != nil {
+		return 0, err
+	}
+	target, err := r.target(when, std.Plain, std.Err)
+	if err != nil {
+		return 0, err
+	}
+	defer target.close()
+	env.Processes, env.Started = target.all, target.started()
+	options := check.Options{Destructive: r.Destructive, Probes: r.Zero, Args: append([]string{s.name}, r.Args...), Target: int64(target.first), All: r.settings(), Words: trace.ProcessMacros()}
+	if r.List {
+		return 0, r.list(env, s, options, std.Out)
+	}
+	c, err := trace.Compile(trace.Script{Text: s.text, File: s.file, Mode: s.mode, Options: options, Origins: s.origins}, env, gen.Limits{})
+	if err != nil {
+		var ds syntax.Diagnostics
+		if _, tags := options.All["errtags"]; tags && errors.As(err, &ds) {
+			err = tagged(ds)
+		}
+		return 0, err
+	}
+	for _, w := range c.Program.Warnings {
+		if w.Code == check.UnknownOption && std.Name == "dtrace" { // which tells it when it runs
+			continue
+		}
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
+	}
+	out := bufio.NewWriterSize(std.Out, 64<<10)
+	defer func() {
+		if e := out.Flush(); err == nil && e != nil {
+			err = fmt.Errorf("print: %w", e)
+		}
+	}()
+	if r.Listing {
+		c.Disassemble(out)
+	}
+	if r.CompileOnly {
+		return 0, nil
+	}
+	session, err := trace.Load(c, env)
+	if err != nil {
+		return 0, err
+	}
+	defer session.Close()
+	for _, caveat := range session.Caveats() {
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, caveat)
+	}
+	_, cost := c.Program.Options.All["cost"]
+	if budget, ok := c.Program.Options.All["budget"]; ok {
+		if session.Budget, err = trace.ParseBudget(budget); err != nil {
+			return 0, err
+		}
+	}
+	if cost || session.Budget > 0 {
+		if err := session.CountCosts(); err != nil {
+			return 0, err
+		}
+	}
+	p := trace.NewPrinter(session, out, std)
+	reportMatches(p, session, s)
+	var to trace.Listener = p
+	if r.JSON {
+		to = trace.NewJSONPrinter(session, out, std)
+	}
+	began := time.Now()
+	if std.First != nil {
+		session.RunOn = std.First
+	}
+	target.arrived = session.AtEntryPoint()
+	session.OnStart = func() {
+		target.release() // not sooner: what a command does first is seen
+		if r.begun != nil {
+			go r.begun()
+		}
+	}
+	status, err = session.Run(ctx, to, target.ended())
+	if cost {
+		if all, e := session.Costs(); e == nil {
+			writeCosts(std.Err, all, time.Since(began))
+		}
+	}
+	if errors.Is(err, trace.ErrNoReader) {
+		err = nil
+	}
+	return status, err
+}
+
+// tagged gives diagnostics with dtrace's name of each mistake before it, for what reads them.
+func tagged(ds syntax.Diagnostics) syntax.Diagnostics {
+	out := make(syntax.Diagnostics, len(ds))
+	for i, d := range ds {
+		t := *d
+		if t.Tag != "" {
+			t.Message = "[" + t.Tag + "] " + t.Message
+		}
+		out[i] = &t
+	}
+	return out
+}
+
+// reportMatches prints how many probes each program of a request matched, and what could not be attached
+// and why.
+func reportMatches(p *trace.Printer, session *trace.Session, s source) {
+	quiet := session.HasOption("quiet")
+	if session.HasOption("destructive") && !quiet {
+		p.Say("allowing destructive actions")
+	}
+	if !quiet {
+		for _, part := range s.parts {
+			n := 0
+			for _, c := range session.Program().Clauses {
+				if at := int(c.At.From); at >= part.from && at < part.to && !c.Hidden {
+					n += len(c.Probes)
+				}
+			}
+			what := "description"
+			if part.flag == 's' {
+				what = "script"
+			}
+			word := "probes"
+			if n == 1 {
+				word = "probe"
+			}
+			p.Say("%s '%s' matched %d %s", what, part.name, n, word)
+		}
+	}
+	if a := session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
+		p.Say("%v", a)
+	}
+}

@@ -1,0 +1,112 @@
+package family
+
+import (
+	"strconv"
+
+	"culprit/trace/probe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A naming is what numbers of a program are called in statistics. Different numbers have different words.
+type naming struct {
+	say func(number int64) string
+	all func(yield func(number int64, word string) bool) // numbers that have a word
+}
+
+// namingOf gives a naming; nil: there is none of that name.
+func namingOf(name string) *naming {
+	switch name {
+	case "syscall":
+		return &naming{probe.SyscallName, probe.EachSyscall}
+	case "errno":
+		return &naming{errnoName, eachErrno}
+	case "request":
+		return few("read", "write", "flush", "discard", "", "secure-erase", "", "zone-append", "", "write-zeroes") // enum req_op in include/linux/blk_types.h
+	case "exit":
+		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
+	case "signal":
+		return &naming{signalName, eachSignal}
+	}
+	return nil
+}
+
+// few is a naming of the first numbers, from 0 on; "" of one that has no word.
+func few(words ...string) *naming {
+	return &naming{
+		say: func(n int64) string {
+			if n >= 0 && n < int64(len(words)) && words[n] != "" {
+				return words[n]
+			}
+			return strconv.FormatInt(n, 10)
+		},
+		all: func(yield func(int64, string) bool) {
+			for n, w := range words {
+				if w != "" && !yield(int64(n), w) {
+					return
+				}
+			}
+		},
+	}
+}
+
+func signalName(n int64) string {
+	if name := unix.SignalName(unix.Signal(n)); name != "" {
+		return name
+	}
+	if n >= 34 && n <= lastSignal { // as kill -l has it: the C library keeps 32 and 33
+		return "SIGRT" + strconv.FormatInt(n-34, 10)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// lastSignal is _NSIG.
+const lastSignal = 64
+
+func eachSignal(yield func(int64, string) bool) {
+	for n := int64(1); n <= lastSignal; n++ {
+		if !yield(n, signalName(n)) {
+			return
+		}
+	}
+}
+
+// word gives what is said for a number that stands in a key.
+func (n *naming) word(key string) string {
+	number, err := strconv.ParseInt(key, 10, 64)
+	if err != nil {
+		return key
+	}
+	return n.say(number)
+}
+
+// noError is what is said where a system call returned no error.
+const noError = "none"
+
+func errnoName(n int64) string {
+	if n == 0 {
+		return noError
+	}
+	switch n { // a signal interrupts the call: no program sees them (include/linux/errno.h)
+	case 512:
+		return "ERESTARTSYS"
+	case 513:
+		return "ERESTARTNOINTR"
+	case 514:
+		return "ERESTARTNOHAND"
+	case 516:
+		return "ERESTART_RESTARTBLOCK"
+	}
+	if name := unix.ErrnoName(unix.Errno(n)); name != "" {
+		return name
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func eachErrno(yield func(int64, string) bool) {
+	for n := int64(0); n < 4096; n++ { // MAX_ERRNO
+		if !yield(n, errnoName(n)) {
+			return
+		}
+	}
+}

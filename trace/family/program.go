@@ -1,0 +1,411 @@
+package family
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"culprit/lang/syntax"
+	"culprit/measure"
+)
+
+// A familyProgram is what of a family's program some queries need.
+type familyProgram struct {
+	tree  *syntax.Program
+	stats []familyStat
+}
+
+// A familyStat is a statistic as a program measures it.
+type familyStat struct {
+	stat  measure.Stat      // its fields: those that are keys, in their order, and behind them the fixed ones
+	fixed map[string]string // of a field: the only value that rows have, which is no key then
+}
+
+// A familyWant is what is wanted of one aggregation.
+type familyWant struct {
+	stat  *measure.Stat
+	keys  []string          // fields
+	fixed map[string]string // as familyStat has it
+	terms []measure.Term    // those that the kernel can judge
+}
+
+// program makes the program for queries, one a statistic: their aggregations alone, by the fields that they need alone, of the events alone that their
+// terms want as far as the kernel can tell, and of all else in the text what that needs. self is this process where it is left out; 0: nobody is.
+func (f *Family) program(queries []measure.Query, self int) (*familyProgram, error) {
+	tree, ds := syntax.Parse(f.text, syntax.Mode{File: f.file + ".d"})
+	if len(ds) > 0 {
+		return nil, ds
+	}
+	p := &familyProgram{tree: tree}
+	wants := map[string]*familyWant{}
+	for _, q := range queries {
+		st := f.stat(q.Stat)
+		if st == nil {
+			return nil, fmt.Errorf("%s is no statistic of %s.d", q.Stat, f.file)
+		}
+		w := f.want(st, q)
+		wants[aggregationOf(q.Stat)] = w
+		s := familyStat{stat: *st, fixed: w.fixed}
+		s.stat.Fields = nil
+		for _, fixed := range []bool{false, true} { // those that are no keys last
+			for _, field := range st.Fields {
+				if _, is := w.fixed[field.Name]; is == fixed && (is || slices.Contains(w.keys, field.Name)) {
+					s.stat.Fields = append(s.stat.Fields, field)
+				}
+			}
+		}
+		p.stats = append(p.stats, s)
+	}
+	clauses := clausesOf(tree)
+	for _, c := range clauses {
+		if err := f.pick(c, wants); err != nil {
+			return nil, err
+		}
+	}
+	own := f.ofThread(clauses, wants)
+	for _, c := range clauses {
+		f.narrow(c, wants, own)
+	}
+	live := liveParts(clauses)
+	for _, c := range clauses {
+		c.Body.List = slices.DeleteFunc(c.Body.List, func(s syntax.Stmt) bool { return !live[s] })
+	}
+	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
+		c, ok := item.(*syntax.Clause)
+		return ok && len(c.Body.List) == 0
+	})
+	if f.without && self > 0 {
+		for _, c := range clauses {
+			c.Predicate = both(&syntax.Binary{Op: syntax.Ne, X: &syntax.Ident{Name: "pid"}, Y: integer(int64(self))}, c.Predicate)
+		}
+	}
+	return p, nil
+}
+
+func clausesOf(tree *syntax.Program) (out []*syntax.Clause) {
+	for _, item := range tree.Items {
+		if c, ok := item.(*syntax.Clause); ok {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// want says what a query wants of its aggregation.
+func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
+	w := &familyWant{stat: st, fixed: map[string]string{}}
+	need := slices.Clone(q.By)
+	for _, t := range q.Where {
+		need = append(need, t.Field)
+		field, _ := st.Field(t.Field)
+		if f.condition(&syntax.Ident{}, field, t) == nil {
+			continue
+		}
+		w.terms = append(w.terms, t)
+		if t.Op == measure.Equal {
+			w.fixed[t.Field] = t.Values[0]
+		}
+	}
+	for _, field := range st.Fields {
+		if _, is := w.fixed[field.Name]; !is && slices.Contains(need, field.Name) {
+			w.keys = append(w.keys, field.Name)
+		}
+	}
+	return w
+}
+
+// pick takes out of a clause the aggregations that nobody wants. The others must have a key for each field.
+func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
+	var list []syntax.Stmt
+	for _, s := range c.Body.List {
+		a := addition(s)
+		if a == nil {
+			list = append(list, s)
+			continue
+		}
+		w := wants[a.Name]
+		if w == nil {
+			continue
+		}
+		if len(a.Keys) != len(w.stat.Fields) {
+			return fmt.Errorf("statistics of %s.d: @%s has %d keys, %s %d fields", f.file, a.Name, len(a.Keys), w.stat.ID, len(w.stat.Fields))
+		}
+		list = append(list, s)
+	}
+	c.Body.List = list
+	return nil
+}
+
+// ofThread gives the terms about the thread at hand alone, as its process, which hold for all that is wanted: what only a thread's own variables bring from
+// one clause to another need not be kept of other threads.
+func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant) map[string]syntax.Expr {
+	out, count, all := map[string]syntax.Expr{}, map[string]int{}, 0
+	for _, c := range clauses {
+		for _, s := range c.Body.List {
+			a := addition(s)
+			if a == nil {
+				continue
+			}
+			all++
+			w := wants[a.Name]
+			for _, t := range w.terms {
+				field, at := w.stat.Field(t.Field)
+				if id, ok := a.Keys[at].(*syntax.Ident); ok && id.Scope == syntax.ScopeGlobal && slices.Contains(lasting(), id.Name) {
+					x := f.condition(id, field, t)
+					text := syntax.Print(x)
+					out[text] = x
+					count[text]++
+				}
+			}
+		}
+	}
+	for text, n := range count {
+		if n < all {
+			delete(out, text)
+		}
+	}
+	return out
+}
+
+// lasting are what of a thread stays as it is from its begin to its end.
+func lasting() []string { return []string{"pid", "tid"} }
+
+// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions before them: before the clause where all of it is about
+// them, else before each. own are conditions that hold for a thread's own variables too.
+func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr) {
+	alone, inner := true, true // it does nothing that another clause needs; nor that another thread's does
+	adds := 0
+	for _, s := range c.Body.List {
+		if addition(s) != nil {
+			adds++
+			continue
+		}
+		scope, ok := scopeOf(s)
+		alone = alone && ok && scope == syntax.ScopeThis
+		inner = inner && ok && (scope == syntax.ScopeThis || scope == syntax.ScopeSelf)
+	}
+	conditions := map[*syntax.Aggregation]map[string]syntax.Expr{}
+	shared := map[string]int{}
+	for _, s := range c.Body.List {
+		a := addition(s)
+		if a == nil {
+			continue
+		}
+		w := wants[a.Name]
+		conditions[a] = map[string]syntax.Expr{}
+		for _, t := range w.terms {
+			field, at := w.stat.Field(t.Field)
+			x := f.condition(a.Keys[at], field, t)
+			text := syntax.Print(x)
+			if inner && own[text] != nil {
+				continue
+			}
+			conditions[a][text] = x
+			shared[text]++
+		}
+		var keys []syntax.Expr
+		for i, field := range w.stat.Fields {
+			if slices.Contains(w.keys, field.Name) {
+				keys = append(keys, a.Keys[i])
+			}
+		}
+		a.Keys = keys
+	}
+	for i, s := range c.Body.List {
+		a := addition(s)
+		if a == nil {
+			continue
+		}
+		var before syntax.Expr
+		for _, text := range slices.Sorted(maps.Keys(conditions[a])) {
+			switch x := conditions[a][text]; {
+			case !alone || shared[text] < adds || ofClause(x): // the clause finds it out itself
+				before = both(before, x)
+			case shared[text] == adds: // once for all of them
+				c.Predicate, shared[text] = both(c.Predicate, x), adds+1
+			}
+		}
+		if before != nil {
+			c.Body.List[i] = &syntax.If{Cond: before, Then: &syntax.Block{List: []syntax.Stmt{s}}}
+		}
+	}
+	if inner {
+		for _, text := range slices.Backward(slices.Sorted(maps.Keys(own))) {
+			c.Predicate = both(own[text], c.Predicate) // cheap, and first
+		}
+	}
+}
+
+// ofClause says whether an expression looks at variables of the clause.
+func ofClause(x syntax.Expr) (is bool) {
+	syntax.Walk(x, func(n syntax.Node) bool {
+		v, ok := n.(*syntax.Ident)
+		is = is || ok && v.Scope == syntax.ScopeThis
+		return true
+	})
+	return is
+}
+
+// both gives a condition of two that must hold, either of which may be nil.
+func both(x, y syntax.Expr) syntax.Expr {
+	switch {
+	case x == nil:
+		return y
+	case y == nil:
+		return x
+	}
+	if and, ok := y.(*syntax.Binary); ok && and.Op == syntax.LogAnd { // to the left, as it is read
+		return &syntax.Binary{Op: syntax.LogAnd, X: both(x, and.X), Y: and.Y}
+	}
+	return &syntax.Binary{Op: syntax.LogAnd, X: x, Y: y}
+}
+
+// addition gives the aggregation that a statement adds to; nil: to none.
+func addition(s syntax.Stmt) *syntax.Aggregation {
+	if do, ok := s.(*syntax.Do); ok {
+		if set, ok := do.X.(*syntax.Assign); ok {
+			a, _ := set.X.(*syntax.Aggregation)
+			return a
+		}
+	}
+	return nil
+}
+
+// variableOf gives the variable that a statement sets, with those that its place is told by; nil: it is no such statement.
+func variableOf(s syntax.Stmt) (v *syntax.Ident, keys []syntax.Expr) {
+	do, ok := s.(*syntax.Do)
+	if !ok {
+		return nil, nil
+	}
+	set, ok := do.X.(*syntax.Assign)
+	if !ok {
+		return nil, nil
+	}
+	x := set.X
+	if at, ok := x.(*syntax.Index); ok {
+		x, keys = at.X, at.Keys
+	}
+	v, _ = x.(*syntax.Ident)
+	return v, keys
+}
+
+func scopeOf(s syntax.Stmt) (syntax.Scope, bool) {
+	v, _ := variableOf(s)
+	if v == nil {
+		return 0, false
+	}
+	return v.Scope, true
+}
+
+// liveParts finds the statements of clauses that something is left of: those that add to an aggregation, and those that set what one of them, or the
+// predicate before it, looks at. Statements that are neither are taken for some that do something.
+func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
+	type variable struct {
+		scope syntax.Scope
+		name  string
+	}
+	live, read := map[syntax.Stmt]bool{}, map[variable]bool{}
+	look := func(n syntax.Node) bool {
+		if v, ok := n.(*syntax.Ident); ok {
+			read[variable{v.Scope, v.Name}] = true
+		}
+		return true
+	}
+	for again := true; again; {
+		again = false
+		for _, c := range clauses {
+			for _, s := range c.Body.List {
+				v, keys := variableOf(s)
+				if live[s] || v != nil && !read[variable{v.Scope, v.Name}] {
+					continue
+				}
+				live[s], again = true, true
+				syntax.Walk(c.Predicate, look)
+				if v == nil {
+					syntax.Walk(s, look)
+					continue
+				}
+				for _, k := range keys {
+					syntax.Walk(k, look)
+				}
+				syntax.Walk(s.(*syntax.Do).X.(*syntax.Assign).Y, look)
+			}
+		}
+	}
+	return live
+}
+
+// condition gives what must hold of the value of a field for a term, as D has it; nil: that can't be told in the kernel, where values are what words are
+// made of.
+func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) syntax.Expr {
+	var values []syntax.Expr
+	n := f.words[field.Name]
+	switch {
+	case n != nil:
+		if t.Op != measure.Equal && t.Op != measure.NotEqual && t.Op != measure.In && t.Op != measure.Matches {
+			return nil
+		}
+		is := t
+		if t.Op == measure.NotEqual {
+			is.Op = measure.Equal
+		}
+		for number, word := range n.all {
+			if is.Match(word) {
+				values = append(values, integer(number))
+			}
+		}
+	case field.Type == measure.Number:
+		for _, v := range t.Values {
+			number, err := strconv.ParseInt(v, 10, 32)
+			if err != nil || number < 0 || strconv.FormatInt(number, 10) != v {
+				return nil
+			}
+			values = append(values, integer(number))
+		}
+	default:
+		for _, v := range t.Values {
+			if !utf8.ValidString(v) || strings.ContainsAny(v, "\x00\ufffd") || len(v) >= familyString {
+				return nil
+			}
+			values = append(values, &syntax.String{Value: v})
+		}
+	}
+	const most = 16 // comparisons one after the other
+	if len(values) == 0 || len(values) > most {
+		return nil
+	}
+	op, join := syntax.Eq, syntax.LogOr
+	switch t.Op {
+	case measure.Equal, measure.In:
+	case measure.Matches:
+		if n == nil {
+			return nil
+		}
+	case measure.NotEqual:
+		op, join = syntax.Ne, syntax.LogAnd
+	case measure.Less:
+		op = syntax.Lt
+	case measure.LessEqual:
+		op = syntax.Le
+	case measure.Greater:
+		op = syntax.Gt
+	case measure.GreaterEqual:
+		op = syntax.Ge
+	default:
+		return nil
+	}
+	var out syntax.Expr
+	for _, v := range values {
+		var one syntax.Expr = &syntax.Binary{Op: op, X: of, Y: v}
+		if out != nil {
+			one = &syntax.Binary{Op: join, X: out, Y: one}
+		}
+		out = one
+	}
+	return out
+}
+
+func integer(n int64) syntax.Expr { return &syntax.Int{Value: uint64(n)} }

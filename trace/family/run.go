@@ -1,0 +1,294 @@
+package family
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/trace/probe"
+)
+
+// A familyRun is a program of a family that runs, and who reads it.
+type familyRun struct {
+	text    string
+	source  *trace.Source
+	stop    context.CancelFunc
+	readers int
+	ended   time.Time // guarded by Family.mu; zero: it runs
+}
+
+const (
+	// familyString is how many bytes strings of these programs have, with the one that ends them: addresses have 46 at most, names of devices 32, of threads 16.
+	familyString = 48
+	// familyRoom is how many keys of an aggregation there is room for between two looks, on each CPU.
+	familyRoom = 1 << 15
+	// familyGather is how long what was counted stays in the kernel at most.
+	familyGather = 2 * time.Second
+	// familyRest is how long a program rests that took more than its budget.
+	familyRest = 10 * time.Minute
+)
+
+// errRested says that a program that was stopped may be tried again.
+var errRested = errors.New("it has rested")
+
+// enter gives the run of a program, started when nobody reads it yet.
+func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
+	f.start.Lock()
+	defer f.start.Unlock()
+	env := probe.NewEnv(kernel.Root{})
+	defer env.Close() //nolint:errcheck // only read
+	self := 0
+	if !feature.InPIDNamespace(env.Root()) { // where the kernel has another number for this process
+		self = os.Getpid()
+	}
+	p, err := f.program(queries, self)
+	if err != nil {
+		return nil, err
+	}
+	f.spare(p.tree, env)
+	key := p.key()
+	f.mu.Lock()
+	if r := f.running[key]; r != nil && !f.over(r) {
+		defer f.mu.Unlock()
+		r.readers++
+		return r, nil
+	} else if r != nil {
+		f.settle(r)
+	}
+	f.mu.Unlock()
+	source, err := f.load(p, env)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &familyRun{text: key, source: source, stop: stop, readers: 1}
+	go func() {
+		source.Live(ctx) //nolint:errcheck // Why tells it
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		r.ended = time.Now()
+	}()
+	select {
+	case <-source.Begun():
+	case <-source.Ended():
+	}
+	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	time.AfterFunc(time.Second, debug.FreeOSMemory)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.running[key] = r
+	return r, nil
+}
+
+// spare takes out the clauses whose probe this kernel lacks and that may be left out.
+func (f *Family) spare(tree *syntax.Program, env *probe.Env) {
+	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
+		c, ok := item.(*syntax.Clause)
+		if !ok || len(c.Probes) != 1 || !slices.Contains(f.maybe, syntax.Print(c.Probes[0])) {
+			return false
+		}
+		_, err := env.Probes(c.Probes[0])
+		return err != nil
+	})
+}
+
+// key tells a program from others: the same text can stand for different statistics, of which one is fixed.
+func (p *familyProgram) key() string {
+	var b strings.Builder
+	b.WriteString(syntax.Print(p.tree))
+	for _, s := range p.stats {
+		fmt.Fprintf(&b, "%s %q\n", s.stat.ID, s.fixed)
+	}
+	return b.String()
+}
+
+// load brings a program into the kernel. The error is a measure.Denied that names the right that is missing, or wraps measure.ErrUnsupported.
+func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
+	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+		return nil, probe.MissingRight(env.Root(), "use BPF", err)
+	}
+	s, err := trace.NewLimitedSource(f.file, trace.Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
+		Options: check.Options{StrSize: familyString, All: map[string]string{"switchrate": "1s"}}}, f.budget,
+		gen.Limits{Ring: 64 << 10, AggKeys: familyRoom, Dynamic: familyRoom}, env, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range s.Attachment().Skipped {
+		s.Close()
+		return nil, skipped.Err
+	}
+	var definitions []trace.Definition
+	for _, st := range p.stats {
+		words := map[string]func(string) string{}
+		for field, n := range f.words {
+			words[field] = n.word
+		}
+		definitions = append(definitions, trace.Definition{
+			Stat: st.stat, Aggregation: aggregationOf(st.stat.ID), Words: words, Fixed: st.fixed,
+		})
+	}
+	if err := s.Define(definitions); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("statistics of %s.d: %w", f.file, err)
+	}
+	s.GatherEvery(familyGather)
+	return s, nil
+}
+
+// leave stops a run that nobody reads any more.
+func (f *Family) leave(r *familyRun) {
+	f.start.Lock()
+	defer f.start.Unlock()
+	f.mu.Lock()
+	r.readers--
+	over := r.readers == 0
+	f.mu.Unlock()
+	if !over {
+		return
+	}
+	r.stop()
+	<-r.source.Ended()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.settle(r)
+}
+
+// over says whether a run has ended, and has rested. f.mu is held.
+func (f *Family) over(r *familyRun) bool { return !r.ended.IsZero() && time.Since(r.ended) > f.rest }
+
+// settle takes down what a run has cost that has ended. f.mu is held.
+func (f *Family) settle(r *familyRun) {
+	if f.running[r.text] != r {
+		return // it was already
+	}
+	delete(f.running, r.text)
+	for _, st := range r.source.Stats() {
+		f.past[st.ID] += r.source.Cost(st.ID)
+	}
+	f.outside += r.source.ExternalCost()
+}
+
+// Cost implements measure.Meter.
+func (f *Family) Cost(id measure.StatID) measure.Span {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.past[id]
+	for _, r := range f.running {
+		all += r.source.Cost(id)
+	}
+	return all
+}
+
+// Outside implements measure.Outsider.
+func (f *Family) ExternalCost() measure.Span {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.outside
+	for _, r := range f.running {
+		all += r.source.ExternalCost()
+	}
+	return all
+}
+
+// Run implements measure.Source. Where it can't be measured each batch says that it could not look, and why.
+func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	if len(queries) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	for {
+		r, err := f.enter(queries)
+		if err != nil {
+			return trace.RunUnavailable(ctx, f.stats, queries, sink, f.why(err))
+		}
+		err = f.follow(ctx, r, queries, sink)
+		f.leave(r)
+		if !errors.Is(err, errRested) {
+			return err
+		}
+	}
+}
+
+// follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
+func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink) error {
+	cost := r.source.ExternalCost()
+	live := queries[0].Over.Start == 0 // of what is recorded the cost is told beside it
+	return r.source.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
+		f.mu.Lock()
+		again := f.over(r)
+		f.mu.Unlock()
+		if again {
+			return errRested
+		}
+		for _, b := range batches {
+			if b.Over.Span() <= 0 {
+				b.Notes = []string{f.halted(r, b.Notes)}
+			}
+		}
+		now := r.source.ExternalCost()
+		if live && len(batches) > 0 {
+			b := batches[0]
+			if over := b.Over.Span(); over > 0 {
+				if share := float64(now-cost) / float64(over); share > dearFrom {
+					b.Notes = append(b.Notes, "measuring "+f.file+" statistics takes more than "+dearness(share)+" % of one CPU")
+				}
+				cost = now
+			}
+		}
+		return sink.Accept(batches)
+	}))
+}
+
+// halted says in one sentence why a run could not look.
+func (f *Family) halted(r *familyRun, notes []string) string {
+	select {
+	case <-r.source.Ended():
+		var dear *trace.ErrBudget
+		if errors.As(r.source.Why(), &dear) {
+			return fmt.Sprintf("measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes", f.file, 100*dear.Share, 100*float64(dear.Budget), f.rest.Minutes())
+		}
+	default:
+	}
+	return strings.Join(notes, "; ")
+}
+
+// dearFrom is the share of one CPU from which on it is told what measuring takes.
+const dearFrom = 0.01
+
+// dearness tells a share in steps, in per cent.
+func dearness(share float64) string {
+	said := 1
+	for _, step := range []int{5, 20, 50} {
+		if 100*share > float64(step) {
+			said = step
+		}
+	}
+	return strconv.Itoa(said)
+}
+
+// why says in one sentence why a family can't be measured here.
+func (f *Family) why(err error) string {
+	var ds syntax.Diagnostics
+	if errors.As(err, &ds) && len(ds) > 0 { // its place in a text that nobody sees says nothing
+		why := ds[0].Message
+		if ds[0].Code == check.NoProbe {
+			why += ": this kernel has not got it, or not loaded the module that has"
+		}
+		return fmt.Sprintf("%s statistics can't be measured here: %s", f.file, why)
+	}
+	return fmt.Sprintf("%s statistics can't be measured here: %v", f.file, err)
+}

@@ -1,0 +1,46 @@
+package trace
+
+import (
+	"slices"
+
+	"culprit/lang/cpp"
+	"culprit/lang/syntax"
+)
+
+// Origins say where the pieces of a script's text come from, in their order.
+type Origins []Origin
+
+// An Origin is what the preprocessor made of one part.
+type Origin struct {
+	From   int // in the text of the script
+	Source *cpp.Output
+}
+
+// of gives the part that a byte of the text is in; nil: none was preprocessed.
+func (o Origins) of(pos int) *Origin {
+	for i := range slices.Backward(o) {
+		if pos >= o[i].From {
+			return &o[i]
+		}
+	}
+	return nil
+}
+
+// told gives diagnostics about the text at the places that somebody wrote.
+func (o Origins) told(ds syntax.Diagnostics, file string) syntax.Diagnostics {
+	if len(o) == 0 {
+		return ds
+	}
+	out := make(syntax.Diagnostics, len(ds))
+	for i, d := range ds {
+		out[i] = d
+		part := o.of(d.Pos)
+		if part == nil || d.File != file || d.Code == syntax.LongText {
+			continue
+		}
+		in := *d
+		in.Pos -= part.From
+		out[i] = part.Source.Diagnose(&in)
+	}
+	return out
+}

@@ -1,8 +1,0 @@
-//go:build !amd64 && !arm64
-
-package trace
-
-import "culprit/measure"
-
-// programCounter is not there: processes can not be held at a place.
-func programCounter(int, *uint64) (uint64, error) { return 0, measure.ErrUnsupported }
