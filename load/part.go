@@ -11,10 +11,10 @@ import (
 type Part struct {
 	N       int          `json:"n"` // from 1; 0: the whole
 	From    measure.Span `json:"from_ns"`
-	To      measure.Span `json:"to_ns"` // since the begin of traffic at this end
+	To      measure.Span `json:"to_ns"` // since the start of traffic at this end
 	Traffic []Traffic    `json:"traffic"`
 	Times   *Latencies   `json:"times,omitempty"` // of exchanges, at the end that sends requests
-	// Late is the delay of the begin of paced exchanges, without the wait for a response.
+	// Late is the delay of the start of paced exchanges, without the wait for a response.
 	Late   *Latencies `json:"late,omitempty"`
 	Missed uint64     `json:"missed,omitempty"`
 	CPU    Usage      `json:"cpu"`

@@ -283,9 +283,9 @@ func (s *side) threadUse(over float64) (all, most Number) {
 	return all, most
 }
 
-// settle waits until the other side ends traffic, at most most. The end that closes first breaks
-// traffic for the other.
-func (s *side) settle(most time.Duration) {
+// settle waits, at most for limit, until the other side ends traffic. The end that closes first
+// breaks traffic for the other.
+func (s *side) settle(limit time.Duration) {
 	for _, f := range s.flows {
 		f.over.Store(true)
 	}
@@ -296,7 +296,7 @@ func (s *side) settle(most time.Duration) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(most):
+	case <-time.After(limit):
 	}
 }
 

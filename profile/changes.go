@@ -95,9 +95,9 @@ func WriteDiffFolded(w io.Writer, d *Diff) error {
 	return out.Flush()
 }
 
-// WriteChanges writes the functions that explain most of the difference, at most most of them; 0
+// WriteChanges writes the functions that explain most of the difference, at most limit of them; 0
 // means all. The error is the writer's.
-func WriteChanges(w io.Writer, d *Diff, most int) error {
+func WriteChanges(w io.Writer, d *Diff, limit int) error {
 	out := bufio.NewWriter(w)
 	write := func(s string) { out.WriteString(s) } //nolint:errcheck // Flush returns it
 	write(d.NormText + "\n")
@@ -120,7 +120,7 @@ func WriteChanges(w io.Writer, d *Diff, most int) error {
 	shown := 0
 	for i := range changes {
 		c := &changes[i]
-		if c.Noise() || most > 0 && shown == most {
+		if c.Noise() || limit > 0 && shown == limit {
 			break
 		}
 		if c.SelfBefore == c.SelfAfter && c.Before == c.After {
@@ -180,7 +180,7 @@ type jsonChange struct {
 
 // WriteChangesJSON writes one object with the norm and the functions in the order of WriteChanges,
 // then those that may have changed by chance. Unknown values are null. The error is the writer's.
-func WriteChangesJSON(w io.Writer, d *Diff, most int) error {
+func WriteChangesJSON(w io.Writer, d *Diff, limit int) error {
 	known := func(v float64) *float64 {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil
@@ -201,7 +201,7 @@ func WriteChangesJSON(w io.Writer, d *Diff, most int) error {
 		More      int          `json:"more"`
 	}{d.Norm.Per, d.NormText, side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]}, side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]}, []jsonChange{}, 0}
 	for i, c := range d.Changes() {
-		if most > 0 && i >= most {
+		if limit > 0 && i >= limit {
 			out.More++
 			continue
 		}

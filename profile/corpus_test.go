@@ -112,7 +112,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestCorpusComments inserts a comment at the begin, at the end and after each empty line of each
+// TestCorpusComments inserts a comment at the start, at the end and after each empty line of each
 // text of the corpus, and after each line of formats with a stack per line. The stacks must not
 // change.
 func TestCorpusComments(t *testing.T) {

@@ -49,7 +49,7 @@ type Tree struct {
 
 // Taken is when and how a profile was taken. 0 means unknown.
 type Taken struct {
-	At   measure.Time // the begin
+	At   measure.Time // the start
 	Over measure.Span // the length
 	Each measure.Span // between two samples of a CPU; 0 also when amounts are not samples
 }

@@ -118,7 +118,7 @@ func (h *host) ask(
 		return err
 	}
 	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
-	past := dataset.NewPast(
+	past := dataset.NewReplay(
 		h.client,
 		h.client.Stats(),
 		measure.Interval{Start: about.Now.Add(-span), End: about.Now},

@@ -136,7 +136,7 @@ func (s *script) Watch(
 	select {
 	case <-s.source.Ended():
 		if err == nil {
-			err = s.source.Why()
+			err = s.source.Err()
 		}
 	default:
 	}
