@@ -54,7 +54,7 @@ type History struct {
 	mu     sync.Mutex // guards all fields below
 	at     measure.Time
 	newest []byte
-	told   chan struct{} // closed at the next diagnosis
+	next   chan struct{} // closed at the next diagnosis
 	ended  error         // why there will be no further diagnosis
 	cost   measure.Span  // CPU time of a recent diagnosis
 	spent  measure.Span  // CPU time of all of them
@@ -63,7 +63,7 @@ type History struct {
 
 // NewHistory returns the history of a recording. cpu returns the CPU time of the calling thread.
 func NewHistory(r Recording, log Log, rules RuleSet, cpu func() measure.Span) *History {
-	return &History{recording: r, log: log, rules: rules, cpu: cpu, told: make(chan struct{})}
+	return &History{recording: r, log: log, rules: rules, cpu: cpu, next: make(chan struct{})}
 }
 
 // Run diagnoses until the context or the recording ends.
@@ -71,7 +71,7 @@ func (h *History) Run(ctx context.Context) {
 	err := h.run(ctx)
 	h.mu.Lock()
 	h.ended = err
-	close(h.told)
+	close(h.next)
 	h.mu.Unlock()
 }
 
@@ -106,8 +106,8 @@ func (h *History) run(ctx context.Context) error {
 			h.cost = spent
 		}
 		h.cost += (spent - h.cost) / 4
-		close(h.told)
-		h.told = make(chan struct{})
+		close(h.next)
+		h.next = make(chan struct{})
 		h.mu.Unlock()
 	}
 }
@@ -180,7 +180,7 @@ func (h *History) Trouble() string {
 func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time, []byte, error) {
 	for {
 		h.mu.Lock()
-		at, newest, ended, told := h.at, h.newest, h.ended, h.told
+		at, newest, ended, next := h.at, h.newest, h.ended, h.next
 		h.mu.Unlock()
 		if at > after {
 			return at, newest, nil
@@ -191,7 +191,7 @@ func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time,
 		select {
 		case <-ctx.Done():
 			return 0, nil, context.Cause(ctx)
-		case <-told:
+		case <-next:
 		}
 	}
 }

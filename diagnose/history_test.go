@@ -124,7 +124,7 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the newest is of %v, %v", at, err)
 	}
 	if _, _, err := h.Report(t.Context(), at); err == nil {
-		t.Error("a history that has ended gives another report")
+		t.Error("a history that has ended returns another report")
 	}
 }
 

@@ -20,20 +20,20 @@ type Look struct {
 	missing   []Missing
 	unchecked bool
 	// queries that the rule does not declare: an error of the rule, which tests detect
-	stray []string
+	undeclared []string
 }
 
 // Table returns the answer to one of the rule's queries.
-func (l *Look) Table(sentence string) *Table {
+func (l *Look) Table(query string) *Table {
 	for _, list := range [][]string{l.rule.Needs, l.rule.Finds, l.rule.Uses, l.rule.Traced,
 		l.rule.Sampled} {
 		for _, s := range list {
-			if s == sentence {
+			if s == query {
 				return l.tables[s].filled()
 			}
 		}
 	}
-	l.stray = append(l.stray, sentence)
+	l.undeclared = append(l.undeclared, query)
 	return &Table{Why: "the rule does not name it", Seconds: make([]float64, 0)}
 }
 
@@ -75,9 +75,9 @@ func (l *Look) Found(identity string, severity Severity, confidence float64, cul
 
 // AddEvidence adds a line of evidence: the text, the query with its table (for the time range), the
 // value and its unit.
-func (f *Finding) AddEvidence(t *Table, s Period, sentence string, value float64, unit measure.Unit,
+func (f *Finding) AddEvidence(t *Table, s Period, query string, value float64, unit measure.Unit,
 	text string) *Evidence {
-	f.Evidence = append(f.Evidence, Evidence{Text: text, Statistic: sentence, Value: Number(value),
+	f.Evidence = append(f.Evidence, Evidence{Text: text, Statistic: query, Value: Number(value),
 		Unit: string(unit),
 		Over: t.times(s), ComparedWith: Number(measure.NaN)})
 	return &f.Evidence[len(f.Evidence)-1]

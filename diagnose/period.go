@@ -19,13 +19,13 @@ type Period struct {
 // be evaluated; nil: all that were measured.
 func Lasting(t *Table, known func(c int) bool, holds func(c int) bool) (Period, bool) {
 	s := Period{Mask: make([]bool, len(t.Seconds)), first: -1}
-	run, longest, cells, told := 0.0, 0.0, 0, 0
+	run, longest, cells, evaluated := 0.0, 0.0, 0, 0
 	for c, sec := range t.Seconds {
 		if sec <= 0 || known != nil && !known(c) {
 			run = 0
 			continue
 		}
-		told++
+		evaluated++
 		s.Known += sec
 		if !holds(c) {
 			run = 0
@@ -41,7 +41,7 @@ func Lasting(t *Table, known func(c int) bool, holds func(c int) bool) (Period, 
 		}
 		s.end = c
 	}
-	if cells == 0 || told < threshold.LeastCells || s.Held < threshold.LeastSeconds {
+	if cells == 0 || evaluated < threshold.LeastCells || s.Held < threshold.LeastSeconds {
 		return s, false
 	}
 	if t.Step <= measure.Second && cells < threshold.LeastCells {

@@ -123,7 +123,7 @@ type Fix struct {
 // Number is a float64 whose NaN and infinities are null in JSON: unknown is never 0.
 type Number float64
 
-// MarshalJSON returns null for NaN and infinities.
+// MarshalJSON returns null for NaN and infinities. It never returns an error.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
 		return []byte("null"), nil
@@ -131,7 +131,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// UnmarshalJSON reads null as NaN.
+// UnmarshalJSON reads null as NaN. The error is that of text that is no number.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*n = Number(measure.NaN)

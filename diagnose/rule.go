@@ -67,5 +67,5 @@ func Queries(rules []Rule) []string {
 			}
 		}
 	}
-	return append(all, hostSentence)
+	return append(all, hostQuery)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // hostSentence is the query of the host name.
-const hostSentence = "system.info by host"
+const hostQuery = "system.info by host"
 
 // Run runs a set of rules over a time range and returns their report. The reader answers from what
 // was measured already: to measure first, run Queries for as long as over. A step of one second is
@@ -39,7 +39,7 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{},
 		Fine: []Exoneration{}, Doubtful: []Doubt{},
 		Missing: []Missing{}, Notes: notes}
-	if t := tables[hostSentence]; t != nil {
+	if t := tables[hostQuery]; t != nil {
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
 			rep.Start, rep.End = t.start, t.start.Add(t.Step*measure.Span(len(t.Seconds)))
@@ -118,10 +118,10 @@ func restsOn(all []Finding, id measure.StatID) bool {
 // look returns the view of one rule. Required queries without an answer are recorded as missing.
 func look(rule *Rule, tables map[string]*Table) *Look {
 	l := &Look{rule: rule, tables: tables}
-	lack := func(sentence, why string) {
+	lack := func(text, why string) {
 		l.unchecked = true
 		l.missing = append(l.missing,
-			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: sentence, Why: why})
+			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: text, Why: why})
 	}
 	for i, list := range [][]string{rule.Needs, rule.Finds} {
 		for _, s := range list {
@@ -145,15 +145,15 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 
 // ask asks all queries and aligns their answers on one grid. traced are queries whose missing
 // answers are not noted.
-func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool,
+func ask(ctx context.Context, r measure.Reader, queries []string, traced map[string]bool,
 	over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string,
 	err error) {
 	type asked struct {
-		sentence string
-		query    measure.Query
-		answer   *measure.Answer // without its series
-		table    *Table          // on the grid of the answer
-		why      string
+		text   string
+		query  measure.Query
+		answer *measure.Answer // without its series
+		table  *Table          // on the grid of the answer
+		why    string
 	}
 	var all []asked
 	said := map[string]bool{}
@@ -165,13 +165,13 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 			notes = append(notes, s)
 		}
 	}
-	for _, s := range sentences {
+	for _, s := range queries {
 		q, err := measure.ParseQuery(s)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
 		}
 		q.Over, q.Step = over, step
-		one := asked{sentence: s, query: q}
+		one := asked{text: s, query: q}
 		var a *measure.Answer
 		if o, ok := r.(measure.Outliner); ok {
 			if outline, rows, numbers, ok := o.Outline(ctx, q); ok {
@@ -197,9 +197,9 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 &&
 			(one.table == nil || one.table.rows == 0)
-		tell := note
+		add := note
 		if q.Stat == measure.StackSamples {
-			tell = func(n string) { sampled = append(sampled, phrase.Printable(n)) }
+			add = func(n string) { sampled = append(sampled, phrase.Printable(n)) }
 		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
@@ -207,13 +207,13 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 					unread[q.Stat] = phrase.Printable(n)
 					continue
 				}
-				tell(n)
+				add(n)
 			}
 			for _, loss := range a.Loss {
 				if loss.Events > 0 {
-					tell(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
+					add(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
 				} else {
-					tell(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
+					add(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
 				}
 			}
 		}
@@ -270,7 +270,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 			t = one.table.onto(start, step, cells)
 		}
 		t.Why, t.unread = one.why, unread[one.query.Stat]
-		tables[one.sentence] = t
+		tables[one.text] = t
 	}
 	return tables, notes, sampled, nil
 }

@@ -45,20 +45,20 @@ func (f *Finding) score() float64 {
 func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 	var all []*Finding
 	resource := map[string]string{} // of a rule
-	guilty := map[string]bool{}     // resources with a fault, or with a rule that could not check
+	accused := map[string]bool{}    // resources with a fault, or with a rule that could not check
 	because := map[string][]string{}
 	seen := map[string]bool{}
 	for _, l := range looks {
 		resource[l.rule.ID] = l.rule.Resource
 		rep.Missing = append(rep.Missing, l.missing...)
 		if l.unchecked {
-			guilty[l.rule.Resource] = true
+			accused[l.rule.Resource] = true
 		} else {
 			rep.Checked = append(rep.Checked, l.rule.Checks)
 		}
 		// Each rule of a resource must call Fine: silence does not rule it out.
 		if len(l.fine) == 0 && len(l.Findings) == 0 {
-			guilty[l.rule.Resource] = true
+			accused[l.rule.Resource] = true
 		}
 		for _, f := range l.Findings {
 			if len(f.Evidence) == 0 || seen[f.ID] {
@@ -67,7 +67,7 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 			seen[f.ID] = true
 			all = append(all, f)
 			if f.Severity != Low {
-				guilty[l.rule.Resource] = true
+				accused[l.rule.Resource] = true
 			}
 		}
 		for _, e := range l.fine {
@@ -91,19 +91,19 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 		rep.Doubtful = append(rep.Doubtful, d)
 	}
 	all = merge(all)
-	var innocent []string
+	var ruledOut []string
 	for _, l := range looks {
 		r := l.rule.Resource
-		if r == "" || guilty[r] || inDoubt[r] || len(because[r]) == 0 {
+		if r == "" || accused[r] || inDoubt[r] || len(because[r]) == 0 {
 			continue
 		}
-		guilty[r] = true // only once
-		innocent = append(innocent, r)
+		accused[r] = true // only once
+		ruledOut = append(ruledOut, r)
 		rep.Fine = append(rep.Fine, Exoneration{r, strings.Join(because[r], ", ")})
 	}
 	for _, f := range all {
 		f.Exonerated = []string{}
-		for _, r := range innocent {
+		for _, r := range ruledOut {
 			if r != resource[f.Rule] {
 				f.Exonerated = append(f.Exonerated, r)
 			}

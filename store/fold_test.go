@@ -9,20 +9,23 @@ import (
 	"culprit/measure"
 )
 
-// A row that goes to the cells as it is unpacked says what it says when it is laid on ticks before.
-func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
+// A row that is folded while it is unpacked has the same result as one that is expanded to ticks
+// first.
+func TestFoldedRowsEqualExpandedRows(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var c codec
 	pack := packer{codec: &c}
 	rows := map[string]func(before float64) float64{
-		"counts":   func(float64) float64 { return float64(9000 + rnd.IntN(900)) },
-		"bytes":    func(float64) float64 { return float64(rnd.IntN(200)) * 4096 },
-		"walks":    func(b float64) float64 { return b + float64(rnd.IntN(41)-20) },
-		"far":      func(b float64) float64 { return b + float64(rnd.IntN(1<<20)-1<<19) },
-		"rests":    func(b float64) float64 { return b + float64(rnd.IntN(9)/8*rnd.IntN(50)) },
-		"drops":    func(b float64) float64 { return b + float64(rnd.IntN(9)/8*(rnd.IntN(50)-30)) },
-		"zeros":    func(float64) float64 { return float64(rnd.IntN(3) / 2 * rnd.IntN(30)) },
-		"loads":    func(b float64) float64 { return math.Round(b*100+float64(rnd.IntN(9)-4)) / 100 },
+		"counts": func(float64) float64 { return float64(9000 + rnd.IntN(900)) },
+		"bytes":  func(float64) float64 { return float64(rnd.IntN(200)) * 4096 },
+		"walks":  func(b float64) float64 { return b + float64(rnd.IntN(41)-20) },
+		"far":    func(b float64) float64 { return b + float64(rnd.IntN(1<<20)-1<<19) },
+		"rests":  func(b float64) float64 { return b + float64(rnd.IntN(9)/8*rnd.IntN(50)) },
+		"drops":  func(b float64) float64 { return b + float64(rnd.IntN(9)/8*(rnd.IntN(50)-30)) },
+		"zeros":  func(float64) float64 { return float64(rnd.IntN(3) / 2 * rnd.IntN(30)) },
+		"loads": func(b float64) float64 {
+			return math.Round(b*100+float64(rnd.IntN(9)-4)) / 100
+		},
 		"rising":   func(b float64) float64 { return b + float64(rnd.IntN(3)) },
 		"halves":   func(b float64) float64 { return b + float64(rnd.IntN(9)/8)/2 },
 		"same":     func(b float64) float64 { return b },
@@ -41,7 +44,7 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				last = next(last)
 				v[i] = last
 			}
-			if round%4 > 1 { // not always there
+			if round%4 > 1 { // some ticks lack the row
 				for i := 0; i < ticks; {
 					n := 1 + rnd.IntN(40)
 					for ; n > 0 && i < ticks; n-- {
@@ -74,11 +77,17 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 			}
 			pack.packRow(v)
 			g := &group{}
-			if err := g.open(&c, slices.Clone(pack.finish()), func([]rowHead) int { return ticks }); err != nil {
+			long := func([]rowHead) int { return ticks }
+			if err := g.open(&c, slices.Clone(pack.finish()), long); err != nil {
 				t.Fatal(err)
 			}
 			for _, kind := range []measure.Kind{measure.Delta, measure.Level} {
-				ga := &gather{set: &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}}, cells: int(cells), extremes: true, gatherBuffers: &gatherBuffers{}}
+				ga := &gather{
+					set:           &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}},
+					cells:         int(cells),
+					extremes:      true,
+					gatherBuffers: &gatherBuffers{},
+				}
 				var f cellFolder
 				weights := l.weights
 				if kind == measure.Level {
@@ -100,11 +109,34 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				got.addCells(&f)
 				ga.foldRow(&l, want, v)
 				for c := range want.sum {
-					near := math.Abs(got.sum[c]-want.sum[c]) <= 1e-12*float64(want.n[c])*(math.Abs(want.least[c])+math.Abs(want.most[c])) // fractions are added as whole numbers
-					whole := name == "loads" || name == "halves" || name == "random" || name == "steps" || name == "same" || name == "huge"
-					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] || got.least[c] != want.least[c] || got.most[c] != want.most[c] || got.present != want.present {
-						t.Fatalf("%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v", name, kind, c,
-							got.n[c], got.sum[c], got.least[c], got.most[c], want.n[c], want.sum[c], want.least[c], want.most[c])
+					// fractions are added as integers
+					near := math.Abs(
+						got.sum[c]-want.sum[c],
+					) <= 1e-12*float64(
+						want.n[c],
+					)*(math.Abs(want.least[c])+math.Abs(want.most[c]))
+					whole := name == "loads" || name == "halves" || name == "random" ||
+						name == "steps" ||
+						name == "same" ||
+						name == "huge"
+					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] ||
+						got.least[c] != want.least[c] ||
+						got.most[c] != want.most[c] ||
+						got.present != want.present {
+						t.Fatalf(
+							"%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v",
+							name,
+							kind,
+							c,
+							got.n[c],
+							got.sum[c],
+							got.least[c],
+							got.most[c],
+							want.n[c],
+							want.sum[c],
+							want.least[c],
+							want.most[c],
+						)
 					}
 				}
 			}

@@ -2,10 +2,7 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 
 	"culprit/measure"
@@ -59,21 +56,17 @@ func (f *framer) start(w *window, at measure.Time) {
 
 // addWord defines a word unless this epoch has done so, and returns its number.
 func (f *framer) addWord(n uint32) uint64 {
-	for int(n) >= len(f.w.toldWords) {
-		f.w.toldWords = append(f.w.toldWords, make([]uint32, int(n)+64-len(f.w.toldWords))...)
+	for int(n) >= len(f.w.definedWords) {
+		more := int(n) + 64 - len(f.w.definedWords)
+		f.w.definedWords = append(f.w.definedWords, make([]uint32, more)...)
 	}
-	if f.w.toldWords[n] != f.epoch {
-		f.w.toldWords[n] = f.epoch
+	if f.w.definedWords[n] != f.epoch {
+		f.w.definedWords[n] = f.epoch
 		f.newWords = appendUvarint(f.newWords, uint64(n))
 		f.newWords = appendText(f.newWords, f.w.words.texts[n])
 		f.count++
 	}
 	return uint64(n)
-}
-
-func appendText(b []byte, s string) []byte {
-	b = appendUvarint(b, uint64(len(s)))
-	return append(b, s...)
 }
 
 // part ends the current tick of a part and appends it to the frame. It returns an estimate of the
@@ -194,10 +187,10 @@ func (f *framer) part(p *part) (grown int) {
 func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 	c := &p.state[row]
 	c.before = c.now
-	told := c.toldKeyIn == f.epoch
-	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!told)))
-	if !told {
-		c.toldKeyIn = f.epoch
+	defined := c.keyDefinedIn == f.epoch
+	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!defined)))
+	if !defined {
+		c.keyDefinedIn = f.epoch
 		for j, k := range p.rows.key(int(row)) {
 			if p.set.stack[j] {
 				b = f.node(b, p, k)
@@ -214,12 +207,12 @@ func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 
 // node appends a stack: the nodes that this epoch has not defined, outermost first.
 func (f *framer) node(b []byte, p *part, n uint32) []byte {
-	for len(p.toldNodes) < len(p.stacks.nodes) {
-		p.toldNodes = append(p.toldNodes, 0)
+	for len(p.definedNodes) < len(p.stacks.nodes) {
+		p.definedNodes = append(p.definedNodes, 0)
 	}
 	var chain []uint32
-	for at := int32(n); at >= 0 && p.toldNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
-		p.toldNodes[at] = f.epoch
+	for at := int32(n); at >= 0 && p.definedNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
+		p.definedNodes[at] = f.epoch
 		chain = append(chain, uint32(at))
 	}
 	b = appendUvarint(b, uint64(n))
@@ -233,13 +226,6 @@ func (f *framer) node(b []byte, p *part, n uint32) []byte {
 		b = appendUvarint(b, nd.offset)
 	}
 	return b
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (f *framer) losses(b []byte, p *part, t int32) []byte {
@@ -296,395 +282,4 @@ func (f *framer) finish(at measure.Time) []byte {
 		return packed
 	}
 	return b
-}
-
-// wholeDifference returns now-before if both are integers and the sum is exact.
-func wholeDifference(before, now float64) (int64, bool) {
-	const limit = 1 << 53
-	if !(before > -limit && before < limit && now > -limit && now < limit) {
-		return 0, false
-	}
-	a, b := int64(before), int64(now)
-	if float64(a) != before || float64(b) != now || now == 0 && math.Signbit(now) {
-		return 0, false
-	}
-	return b - a, true
-}
-
-// appendValue appends a float64: integers as varints, other numbers as their reversed bits.
-func appendValue(b []byte, v float64) []byte {
-	if d, ok := wholeDifference(0, v); ok && d > -1<<48 && d < 1<<48 {
-		return appendUvarint(b, zigzag(d)<<1)
-	}
-	// Simple fractions have zero low bits.
-	return appendUvarint(append(b, 1), bits.Reverse64(math.Float64bits(v)))
-}
-
-func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
-func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
-
-func appendUvarint(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
-
-var errCorrupt = errors.New("corrupt data")
-
-// reader parses bytes. After the first error all results are zero and err is set.
-type reader struct {
-	b   []byte
-	err error
-}
-
-func (r *reader) fail() {
-	if r.err == nil {
-		r.err = errCorrupt
-	}
-	r.b = nil
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) varint() int64 { return unzigzag(r.uvarint()) }
-
-// near is varint, optimized for numbers of one byte.
-func (r *reader) near() int64 {
-	if len(r.b) > 0 && r.b[0] < 0x80 {
-		v := unzigzag(uint64(r.b[0]))
-		r.b = r.b[1:]
-		return v
-	}
-	return r.varint()
-}
-
-// next returns the first number in b and the rest of b; nil for the rest when there is no number.
-// In long loops it is faster than a reader, which writes to memory at each step.
-func next(b []byte) (uint64, []byte) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint64(b[0]), b[1:]
-	}
-	return nextLong(b)
-}
-
-func nextLong(b []byte) (uint64, []byte) {
-	v, n := binary.Uvarint(b)
-	if n <= 0 {
-		return 0, nil
-	}
-	return v, b[n:]
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-// bytes returns the next n bytes without copying them.
-func (r *reader) bytes(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) text() string { return string(r.bytes(r.uvarint())) }
-
-// count reads a number of items of at least one byte each.
-func (r *reader) count() int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) value() float64 {
-	u := r.uvarint()
-	if u&1 == 0 {
-		return float64(unzigzag(u >> 1))
-	}
-	if u != 1 {
-		r.fail()
-		return 0
-	}
-	v := math.Float64frombits(bits.Reverse64(r.uvarint()))
-	if v != v {
-		return unknown()
-	}
-	return v
-}
-
-// frameHead is the header of a frame.
-type frameHead struct {
-	key    bool
-	window uint64
-	at     measure.Time
-}
-
-func openFrame(c *codec, b []byte) (frameHead, *reader, error) {
-	r := &reader{b: b}
-	version, flags := r.byte(), r.byte()
-	h := frameHead{key: flags&frameKey != 0, window: r.uvarint(), at: measure.Time(r.varint())}
-	if r.err != nil {
-		return h, r, r.err
-	}
-	if version != frameVersion {
-		return h, r, fmt.Errorf("unknown version %d of a frame", version)
-	}
-	if flags&frameCompressed != 0 {
-		plain, err := c.decompress(nil, r.b, maxFrame)
-		if err != nil {
-			return h, r, err
-		}
-		r.b = plain
-	}
-	return h, r, nil
-}
-
-// maxFrame limits the decompressed bytes of a frame.
-const maxFrame = 64 << 20
-
-// unframer replays the frames of one window.
-type unframer struct {
-	w     *window
-	words map[uint64]uint32 // word in the frames -> word in the window
-	parts map[uint32]*unframedPart
-	valid bool   // all frames since the newest key frame were read
-	most  uint32 // the largest dataset ID, unknown datasets included
-}
-
-type unframedPart struct {
-	live   []uint64
-	rows   map[uint64]int // row in the frames -> row in the part
-	before map[uint64]float64
-	broken bool // a tick since the newest key frame could not be read
-	nodes  map[uint64]uint32
-}
-
-// frame adds a frame to the window. After an error the window contains the ticks that could be
-// read.
-func (u *unframer) frame(h frameHead, r *reader, sets map[uint32]*set) error {
-	if h.key {
-		u.words, u.parts, u.valid = map[uint64]uint32{}, map[uint32]*unframedPart{}, true
-	}
-	if !u.valid {
-		return errCorrupt
-	}
-	for range r.count() {
-		n := r.uvarint()
-		u.words[n] = u.w.words.of(r.text())
-	}
-	var broken error
-	for len(r.b) > 0 && r.err == nil {
-		id := r.uvarint()
-		section := &reader{b: r.bytes(r.uvarint())}
-		if r.err == nil {
-			if u.part(h, id, section, sets); section.err != nil {
-				broken = fmt.Errorf("dataset %d: %w", id, section.err)
-			}
-		}
-	}
-	if r.err != nil {
-		u.valid = false
-	}
-	return errors.Join(r.err, broken)
-}
-
-func (u *unframer) part(h frameHead, id uint64, r *reader, sets map[uint32]*set) {
-	d := sets[uint32(id)]
-	if id < math.MaxUint32 {
-		u.most = max(u.most, uint32(id))
-	}
-	if d == nil || id > math.MaxUint32 {
-		return // the dataset was dropped
-	}
-	p := u.w.part(d)
-	up := u.parts[uint32(id)]
-	if up == nil {
-		up = &unframedPart{
-			rows:   map[uint64]int{},
-			before: map[uint64]float64{},
-			nodes:  map[uint64]uint32{},
-		}
-		u.parts[uint32(id)] = up
-	}
-	if h.key {
-		up.broken = false
-	}
-	if n := len(p.ticks); up.broken || n > 0 && p.ticks[n-1].at >= h.at || n >= maxTicks {
-		r.fail()
-		return
-	}
-	defer func() { up.broken = r.err != nil }()
-	p.begin(h.at)
-	t := &p.ticks[len(p.ticks)-1]
-	t.elapsed = measure.Span(r.uvarint())
-	if t.elapsed < 0 {
-		r.fail()
-		t.elapsed = 0
-	}
-	flags := r.byte()
-	partial := flags&partPartial != 0
-	p.failed, p.looked = partial, true
-	for range r.count() {
-		reason := r.text()
-		p.addLoss(measure.Loss{Reason: reason, Events: r.uvarint()})
-	}
-	if flags&partNoted != 0 {
-		p.notesNow = append(p.notesNow, p.notesBefore...)
-	} else {
-		for range r.count() {
-			p.note(r.text())
-		}
-	}
-	dists := d.desc.Stat.Kind == measure.Dists
-	kept := up.live[:0:0]
-	at := 0
-	for r.err == nil {
-		token := r.uvarint()
-		if token == 0 {
-			break
-		}
-		n := token >> 2
-		if n > uint64(len(up.live)-at) {
-			r.fail()
-			break
-		}
-		for _, row := range up.live[at : at+int(n)] {
-			v := up.before[row]
-			switch token & 3 {
-			case tokenGone:
-				continue
-			case tokenAdded:
-				v += float64(r.varint())
-			case tokenNew:
-				if dists {
-					v = p.readDist(r)
-				} else {
-					v = r.value()
-				}
-			}
-			kept = append(kept, row)
-			up.before[row] = v
-			if r.err == nil {
-				p.put(up.rows[row], false, v)
-			}
-		}
-		at += int(n)
-	}
-	if at != len(up.live) && !h.key {
-		r.fail()
-	}
-	width := p.rows.width
-	key := make([]uint32, width)
-	for range r.count() {
-		head := r.uvarint()
-		row := head >> 1
-		if head&1 != 0 {
-			for j := range key {
-				if d.stack[j] {
-					key[j] = u.node(r, up, p)
-				} else {
-					key[j] = u.word(r)
-				}
-			}
-		}
-		var v float64
-		if dists {
-			v = p.readDist(r)
-		} else {
-			v = r.value()
-		}
-		if r.err != nil {
-			break
-		}
-		fresh := false
-		if head&1 != 0 {
-			up.rows[row], fresh = p.rows.row(key)
-			p.extra += 4*width + 104
-		}
-		i, ok := up.rows[row]
-		if !ok {
-			r.fail()
-			break
-		}
-		p.put(i, fresh, v)
-		up.before[row] = v
-		kept = append(kept, row)
-	}
-	up.live = kept
-	p.extra += p.endTick()
-}
-
-// endTick ends the current tick as framer.part does, without a frame.
-func (p *part) endTick() (grown int) {
-	t := int32(len(p.ticks) - 1)
-	p.ticks[t].partial = p.failed && p.looked
-	p.open = false
-	p.endNotes()
-	kept := p.live[:0]
-	for _, row := range p.live {
-		c := &p.state[row]
-		if c.seen != t {
-			grown += p.cols[row].push(t, absent())
-			continue
-		}
-		kept = append(kept, row)
-		grown += p.cols[row].push(t, c.now)
-		c.before = c.now
-	}
-	for _, row := range p.came {
-		c := &p.state[row]
-		grown += p.cols[row].push(t, c.now)
-		c.before = c.now
-		kept = append(kept, row)
-	}
-	p.live = kept
-	return grown
-}
-
-func (u *unframer) word(r *reader) uint32 {
-	n, ok := u.words[r.uvarint()]
-	if !ok {
-		r.fail()
-	}
-	return n
-}
-
-func (u *unframer) node(r *reader, up *unframedPart, p *part) uint32 {
-	n := r.uvarint()
-	for range r.count() {
-		name, parent := r.uvarint(), int32(-1)
-		if from := r.uvarint(); from > 0 {
-			i, ok := up.nodes[from-1]
-			if !ok {
-				r.fail()
-			}
-			parent = int32(i)
-		}
-		symbol, module := u.word(r), u.word(r)
-		offset := r.uvarint()
-		if r.err == nil {
-			up.nodes[name] = p.stacks.of(node{parent, symbol, module, offset})
-		}
-	}
-	i, ok := up.nodes[n]
-	if !ok {
-		r.fail()
-	}
-	return i
 }

@@ -9,11 +9,16 @@ import (
 	"culprit/measure"
 )
 
-var recorded = flag.String("store.recorded", "", "an archive that culprit serve has recorded; what this program makes of it is told")
+var recorded = flag.String(
+	"store.recorded",
+	"",
+	"a recorded archive, whose segments the benchmark makes again",
+)
 
-// BenchmarkRecorded makes the segments of a recorded archive anew, as if all its hours were over, and tells what they take and of what:
-// by a stored value (one that a tick had), and by a value (zeros of sparse rows besides, from the first to the last stored value of a row
-// in five minutes, as a scrape of counters would have had them).
+// BenchmarkRecorded makes the segments of a recorded archive again, as if all its hours were over.
+// It reports their size and its parts: per stored value (one that a tick has), and per value
+// (including the zeros of sparse rows between the first and the last stored value of a row in five
+// minutes, as a scrape of counters would have them).
 func BenchmarkRecorded(b *testing.B) {
 	if *recorded == "" {
 		return
@@ -22,7 +27,7 @@ func BenchmarkRecorded(b *testing.B) {
 	defer s.Close()
 	shares := 0.0
 	var bytes [3]float64
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for r, list := range d.index {
 			for _, e := range list {
 				bytes[r] += float64(e.bytes)
@@ -40,7 +45,10 @@ func BenchmarkRecorded(b *testing.B) {
 		b.ReportMetric(bytes[r]/values, "B-"+name+"/value")
 	}
 	b.ReportMetric(shares/values, "B-index/value")
-	for kind, name := range map[byte]string{kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys", kindHeader: "headers"} {
+	for kind, name := range map[byte]string{
+		kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys",
+		kindHeader: "headers",
+	} {
 		n := 0
 		for _, v := range dump(b, s, kind) {
 			n += len(v) + 9
@@ -49,7 +57,8 @@ func BenchmarkRecorded(b *testing.B) {
 	}
 }
 
-// remade makes the segments of an archive anew, and counts rows of segments, stored values, and those from the first to the last of a row.
+// remade makes the segments of an archive again, and counts rows of segments, stored values, and
+// values from the first to the last of a row.
 func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) {
 	from, err := OpenReadOnly(dir)
 	if err != nil {
@@ -63,20 +72,25 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 	var all []entry
 	ids := map[uint32]uint32{}
 	for _, d := range from.Datasets() {
-		all = append(all, from.sets[d.ID].index[inTicks]...)
+		all = append(all, from.datasets.byID[d.ID].index[inTicks]...)
 		old := d.ID
 		d.ID = 0
 		if ids[old], err = s.Save(d); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) })
+	slices.SortFunc(
+		all,
+		func(a, b entry) int {
+			return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set))
+		},
+	)
 	err = s.runInCompactor(func() error {
 		for i, e := range all {
 			if i == 0 || e.first != all[i-1].first {
-				s.builder.beginHour(e.over.End)
+				s.compactor.builder.beginHour(e.over.End)
 			}
-			d := s.sets[ids[e.set]]
+			d := s.datasets.byID[ids[e.set]]
 			blk, err := e.read(&s.codec, from.disk.fetch, d, nil)
 			if err != nil {
 				return err
@@ -84,7 +98,7 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 			var segs []*segment
 			blocks := []*block{blk}
 			for _, resolution := range []uint8{inTicks, inMinutes} {
-				seg, err := s.builder.build(d, resolution, blocks)
+				seg, err := s.compactor.builder.build(d, resolution, blocks)
 				if err != nil {
 					return err
 				}
@@ -94,7 +108,7 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 				seg.first, seg.last = e.first, e.last
 				segs = append(segs, seg)
 			}
-			s.builder.done()
+			s.compactor.builder.done()
 			if err := s.disk.put(segs); err != nil {
 				return err
 			}

@@ -317,7 +317,7 @@ func (s *Source) Close() { s.session.Close() }
 func (s *Source) Begun() <-chan struct{} { return s.begun }
 
 // Why says why the script has ended, once it has; nil: it exited, or was told to.
-func (s *Source) Why() error { return s.why }
+func (s *Source) Err() error { return s.why }
 
 // Ended is closed when the script has ended.
 func (s *Source) Ended() <-chan struct{} { return s.ended }
@@ -350,7 +350,7 @@ func (s *Source) lose(change func(*losses)) {
 }
 
 // Lost gives what the script lost since it began, by reason.
-func (s *Source) Lost() []measure.Loss {
+func (s *Source) Losses() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := append(s.lost.told(true, true), LossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)

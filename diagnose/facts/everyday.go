@@ -288,7 +288,7 @@ func faultFamily() functionFamily {
 		page_add_new_anon_rmap`}
 }
 
-// pageFamily takes pages for programs and gives them back, one or a few at a time. It lacks what
+// pageFamily allocates and frees pages for programs, one or a few at a time. It lacks what
 // goes to the zone's own lists in bulk, under its lock: free_pcppages_bulk, rmqueue_bulk.
 func pageFamily() functionFamily {
 	return functionFamily{work: "single pages", names: `
@@ -308,7 +308,7 @@ func pageFamily() functionFamily {
 		__lruvec_stat_mod_folio lruvec_stat_mod_folio`}
 }
 
-// slabFamily takes small objects and gives them back.
+// slabFamily allocates and frees small objects.
 func slabFamily() functionFamily {
 	return functionFamily{work: "small objects", names: `
 		___slab_alloc __slab_alloc __slab_free slab_post_alloc_hook slab_pre_alloc_hook
@@ -326,7 +326,7 @@ func slabFamily() functionFamily {
 		__memcg_slab_free_hook __memcg_kmem_charge_page`}
 }
 
-// deviceFamily gives words to devices of a guest. Each is an exit to the hypervisor.
+// deviceFamily writes to devices of a guest. Each write is an exit to the hypervisor.
 func deviceFamily() functionFamily {
 	return functionFamily{work: "device registers", names: `
 		iowrite8 iowrite16 iowrite32 iowrite64 iowrite16be iowrite32be ioread8 ioread16 ioread32

@@ -29,7 +29,7 @@ func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) 
 		at[i] = t.Column(field)
 	}
 	var out []*Flow
-	var room []Flow // allocated in blocks: there may be tens of thousands
+	var block []Flow // allocated in blocks: there may be tens of thousands
 	for _, r := range t.Rows {
 		if r.WordAt(at[8]) != direction {
 			continue
@@ -38,17 +38,17 @@ func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) 
 		if !(rate > 0) {
 			continue
 		}
-		if len(room) == cap(room) {
-			room = make([]Flow, 0, 256)
+		if len(block) == cap(block) {
+			block = make([]Flow, 0, 256)
 		}
 		pid, _ := strconv.Atoi(r.WordAt(at[5]))
-		room = append(room, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]),
+		block = append(block, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]),
 			Localport: r.WordAt(at[2]), Peer: r.WordAt(at[3]), Peerport: r.WordAt(at[4]),
 			Process: r.WordAt(at[6]), Side: r.WordAt(at[7]), PID: pid, Rate: rate, Row: r})
-		if f := &room[len(room)-1]; keep(f) {
+		if f := &block[len(block)-1]; keep(f) {
 			out = append(out, f)
 		} else {
-			room = room[:len(room)-1]
+			block = block[:len(block)-1]
 		}
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Rate > out[j].Rate })

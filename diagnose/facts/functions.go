@@ -112,17 +112,20 @@ func CachePurgers() map[string]Purge {
 
 // Kinds of functions that use much kernel time on healthy machines.
 const (
-	Everyday   = "everyday" // copying, clearing, checksums, kernel entries: as much as programs ask for
+	Everyday   = "everyday" // copying, clearing, checksums, kernel entries
 	Contention = "lock"     // spinning on a lock: see culprit locks
 )
 
 // KindOf returns the kind of a function whose time has no cause by itself; "" for any other.
 func KindOf(function string) string {
-	if strings.Contains(function, "spin_lock_slowpath") || strings.Contains(function, "spin_on_owner") {
+	if strings.Contains(function, "spin_lock_slowpath") ||
+		strings.Contains(function, "spin_on_owner") {
 		return Contention
 	}
 	switch function {
-	case "osq_lock", "queued_write_lock_slowpath", "queued_read_lock_slowpath", "rwsem_optimistic_spin", "_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq", "_raw_spin_lock_bh", "virt_spin_lock":
+	case "osq_lock", "queued_write_lock_slowpath", "queued_read_lock_slowpath",
+		"rwsem_optimistic_spin", "_raw_spin_lock", "_raw_spin_lock_irqsave", "_raw_spin_lock_irq",
+		"_raw_spin_lock_bh", "virt_spin_lock":
 		return Contention
 	}
 	if familyOf(function) != "" {

@@ -51,22 +51,22 @@ func unseenProcesses(l *diagnose.Look) (some bool, why string) {
 func (h HiddenWork) share() float64 { return h.cpus / h.busy }
 
 // Culprit returns the source of the hidden work: the end of a claim, the culprit and its identity.
-func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
+func (h HiddenWork) Culprit() (cause string, culprit diagnose.Culprit, identity string) {
 	if !h.Short {
 		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not " +
 				"visible from here",
 			diagnose.Culprit{Kind: "host", Name: OutOfSight}, ""
 	}
-	who, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes "+
+	cause, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes "+
 		"too short-lived to be seen",
 		diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
 	if h.parent.Rate >= threshold.CPUActor*h.cpus {
-		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " +
+		cause += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " +
 			h.parent.String()
 		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(),
 			identity+":"+h.parent.Identity()
 	}
-	return who, culprit, identity
+	return cause, culprit, identity
 }
 
 // AddEvidence adds the rate of new processes, and the parent of the short-lived ones.

@@ -235,14 +235,14 @@ func (s *Samples) Enough(mask []bool) bool {
 	if s == nil {
 		return false
 	}
-	told, of := 0.0, 0.0
+	sampled, of := 0.0, 0.0
 	for c, sec := range s.Table.Seconds {
 		if mask == nil || mask[c] {
-			told += sec
+			sampled += sec
 			of += max(sec, s.Table.Step.Seconds())
 		}
 	}
-	return told >= threshold.LeastSeconds && told >= threshold.LeastShare*of
+	return sampled >= threshold.LeastSeconds && sampled >= threshold.LeastShare*of
 }
 
 // FunctionTime is the time of a function, in CPUs.

@@ -48,16 +48,16 @@ func deviceIDOf(word string) DeviceID {
 
 // enough reports whether the cells for which has is true are enough of those in mask for a state.
 func (h SoftirqTime) enough(mask []bool, has func(c int) bool) bool {
-	var told, of float64
+	var measured, of float64
 	for c, sec := range h.Table.Seconds {
 		if mask == nil || mask[c] {
 			of += max(sec, h.Table.Step.Seconds())
 			if sec > 0 && has(c) {
-				told += sec
+				measured += sec
 			}
 		}
 	}
-	return h.Table.Have() && told >= threshold.LeastSeconds && told >= threshold.LeastShare*of
+	return h.Table.Have() && measured >= threshold.LeastSeconds && measured >= threshold.LeastShare*of
 }
 
 // rows returns the rows of a CPU.

@@ -124,9 +124,9 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	if len(g.pids) == 1 {
 		fmt.Sscan(facts.Largest(g.pids), &pid) //nolint:errcheck // what is no number is no pid
 	}
-	who, where, identity := phrase.ProcessName(g.process, pid), "", phrase.Clean(g.process)
+	program, where, identity := phrase.ProcessName(g.process, pid), "", phrase.Clean(g.process)
 	if len(g.pids) > 1 {
-		who += " (" + phrase.Plural(len(g.pids), "process", "processes") + ")"
+		program += " (" + phrase.Plural(len(g.pids), "process", "processes") + ")"
 	}
 	if worker, _, ok := strings.Cut(identity, "/"); ok && worker == "kworker" {
 		identity = worker // the kernel changes its numbers
@@ -144,14 +144,14 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 	}
 	f := l.Found(identity+"/"+phrase.Clean(function), severity, 0.9,
 		diagnose.Culprit{Kind: "process", Name: g.process, PID: pid},
-		fmt.Sprintf("%s spends %s of a CPU%s on evicting %s (%s%s), for %s%s.", who,
+		fmt.Sprintf("%s spends %s of a CPU%s on evicting %s (%s%s), for %s%s.", program,
 			phrase.Percent(g.share), where, g.What, phrase.Clean(function), below, s, proportion))
 	f.SetEffect(g.share)
-	sentence := k.Table.QueryOf([]string{"kernel"}, "process", g.process)
+	query := k.Table.QueryOf([]string{"kernel"}, "process", g.process)
 	if pid > 0 {
-		sentence = k.Table.QueryOf([]string{"kernel"}, "pid", facts.PIDWord(pid))
+		query = k.Table.QueryOf([]string{"kernel"}, "pid", facts.PIDWord(pid))
 	}
-	f.AddEvidence(k.Table, s, sentence, g.share, "CPU",
+	f.AddEvidence(k.Table, s, query, g.share, "CPU",
 		fmt.Sprintf("%s and what it calls take %s of a CPU%s (sampled)", phrase.Clean(function),
 			phrase.Percent(g.share), where))
 	pc := l.Table(facts.ProcessCPU)
@@ -193,7 +193,7 @@ func (g *purging) accuse(l *diagnose.Look, k *facts.Samples, s diagnose.Period) 
 
 // sizeProof adds the size of the cache; false when it is unknown or small.
 func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) bool {
-	t, told := l.Table(facts.CacheEntries), false
+	t, found := l.Table(facts.CacheEntries), false
 	caches := []string{g.Cache}
 	if g.Cache == "dentry" {
 		caches = []string{"dentry-negative", "dentry-unused"}
@@ -219,8 +219,8 @@ func (g *purging) sizeProof(l *diagnose.Look, f *diagnose.Finding, s diagnose.Pe
 			}
 			f.AddEvidence(t, s, r.Query(), v, t.Unit,
 				fmt.Sprintf("%s %s, %s at most", phrase.Count(v), text, phrase.Count(r.Max())))
-			told = true
+			found = true
 		}
 	}
-	return told
+	return found
 }

@@ -46,14 +46,14 @@ func cgroupThrottled() diagnose.Rule {
 					limit = "its limit of " + phrase.Digits(quota) + " CPUs"
 				}
 				inside := facts.BusiestIn(l, g, s.Mask)
-				who := ""
+				programs := ""
 				if inside != "" {
-					who = "; in it: " + inside
+					programs = "; in it: " + inside
 				}
 				f := l.Found(facts.CgroupIdentity(g), severity, 0.95,
 					diagnose.Culprit{Kind: "cgroup", Name: g},
 					fmt.Sprintf("Cgroup %s is throttled by %s in %s of its periods for %s%s.",
-						facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, who))
+						facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, programs))
 				f.SetExplains(min(share, 1))
 				f.SetEffect(min(share, 1))
 				f.AddEvidence(t, s, some.Query(), some.Part(s.Mask), t.Unit,

@@ -33,23 +33,23 @@ func cpuOneSaturated() diagnose.Rule {
 				}
 				return
 			}
-			room := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneIdle }
-			hot := hotThreads(l, room)
+			othersIdle := func(c int) bool { return m.Idle(c)*m.CPUs >= threshold.OneIdle }
+			hot := hotThreads(l, othersIdle)
 			// Three compressors are one culprit: the first process of a name represents all.
-			told := map[string]int{}
+			ofName := map[string]int{}
 			for _, h := range hot {
-				told[h.process]++
+				ofName[h.process]++
 			}
 			for _, h := range hot {
-				if n := told[h.process]; n > 0 && len(l.Findings) < 3 {
+				if n := ofName[h.process]; n > 0 && len(l.Findings) < 3 {
 					h.accuse(l, m, n-1)
-					told[h.process] = 0
+					ofName[h.process] = 0
 				}
 			}
 			if len(hot) > 0 {
 				return
 			}
-			if !hotCPU(l, m, room) {
+			if !hotCPU(l, m, othersIdle) {
 				text := busiestTasks(l)
 				if text == "" {
 					l.Unchecked("no process with CPU time was seen")
@@ -73,7 +73,7 @@ type hotThread struct {
 }
 
 // hotThreads returns the threads that saturate a CPU, the busiest first.
-func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
+func hotThreads(l *diagnose.Look, othersIdle func(int) bool) []hotThread {
 	var hot []hotThread
 	pids := map[string]bool{}
 	consider := func(h hotThread, widest float64) bool {
@@ -81,7 +81,7 @@ func hotThreads(l *diagnose.Look, room func(int) bool) []hotThread {
 			return false // interrupt work, which has its own rule; idle work
 		}
 		s, ok := diagnose.Lasting(h.table, nil, func(c int) bool {
-			return h.values[c] >= threshold.OneFull && h.values[c] <= widest && room(c)
+			return h.values[c] >= threshold.OneFull && h.values[c] <= widest && othersIdle(c)
 		})
 		if !ok {
 			return false
@@ -202,11 +202,11 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 		diagnose.Culprit{Kind: "process", Name: h.process, PID: h.pid},
 		fmt.Sprintf("%s saturates a CPU%s: %s of one CPU for %s%s, while %s of %d CPUs idle.", what,
 			like, phrase.Percent(min(use, 1)), s, mode, phrase.Digits(idle*m.CPUs), int(m.CPUs)))
-	sentence := t.QueryOf(nil, "pid", facts.PIDWord(h.pid))
+	query := t.QueryOf(nil, "pid", facts.PIDWord(h.pid))
 	if h.tid > 0 {
-		sentence = t.QueryOf(nil, "pid", facts.PIDWord(h.pid), "tid", facts.PIDWord(h.tid))
+		query = t.QueryOf(nil, "pid", facts.PIDWord(h.pid), "tid", facts.PIDWord(h.tid))
 	}
-	f.AddEvidence(t, s, sentence, use, t.Unit,
+	f.AddEvidence(t, s, query, use, t.Unit,
 		fmt.Sprintf("uses %s of one CPU", phrase.Percent(use))).CompareTo(1, "one CPU")
 	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs,
 		m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs),
@@ -249,11 +249,11 @@ func busiest(m facts.Machine, mask []bool) (string, float64) {
 // hotCPU finds a CPU that several tasks saturate while others idle: they are bound to it, or the
 // scheduler is uneven. Interrupts count too, since tasks cannot use that time. A CPU that
 // interrupts saturate is left to rule cpu-softirq.
-func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
+func hotCPU(l *diagnose.Look, m facts.Machine, othersIdle func(int) bool) bool {
 	work := facts.InterruptWork(m, facts.SoftirqTimeOf(l))
 	for _, cpu := range m.Names {
 		s, ok := diagnose.Lasting(m.Table, m.Known, func(c int) bool {
-			return m.Of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= threshold.OneFull && room(c)
+			return m.Of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= threshold.OneFull && othersIdle(c)
 		})
 		use, irq, idle := m.One(cpu, s.Mask, "usr", "sys", "nice"),
 			m.One(cpu, s.Mask, "soft", "irq"), m.Share(s.Mask, "idle", "iowait")
@@ -266,10 +266,10 @@ func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 			full = fmt.Sprintf("full, %s tasks and %s interrupts,", phrase.Percent(use),
 				phrase.Percent(irq))
 		}
-		who, part := ranOn(l, cpu, s.Mask)
+		program, part := ranOn(l, cpu, s.Mask)
 		most := ""
 		if part >= threshold.OneMost*use {
-			most = fmt.Sprintf("; %s runs there %s of the time", who, phrase.Percent(min(part, 1)))
+			most = fmt.Sprintf("; %s runs there %s of the time", program, phrase.Percent(min(part, 1)))
 		}
 		f := l.Found("cpu"+phrase.Clean(cpu), diagnose.Medium, 0.75,
 			diagnose.Culprit{Kind: "cpu", Name: cpu},
@@ -291,7 +291,7 @@ func hotCPU(l *diagnose.Look, m facts.Machine, room func(int) bool) bool {
 		if part >= 0.1 {
 			samples := l.Table(facts.StackSamples)
 			f.AddEvidence(samples, s, samples.QueryOf([]string{"process"}, "cpu", cpu), part,
-				m.Table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", who,
+				m.Table.Unit, fmt.Sprintf("%s runs there %s of the time (sampled)", program,
 					phrase.Percent(min(part, 1))))
 		}
 		w := l.Table(facts.ProcessWait)

@@ -72,36 +72,36 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	}
 
 	severity, confidence := diagnose.High, 0.95
-	who, culprit, identity, share := "no single program stands out",
+	cause, culprit, identity, share := "no single program stands out",
 		diagnose.Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
 	if len(all) > 0 && all[0].Rate >= 0.05*busy {
-		who += fmt.Sprintf(", %s uses the most, %s", all[0], phrase.Percent(all[0].Rate/busy))
+		cause += fmt.Sprintf(", %s uses the most, %s", all[0], phrase.Percent(all[0].Rate/busy))
 	}
 	switch {
 	case steal >= threshold.CPUSteal && (len(all) == 0 || steal*m.CPUs > all[0].Rate):
 		share = steal * m.CPUs / busy
-		who = "the hypervisor takes " + phrase.Percent(steal) + " of their time for other guests"
+		cause = "the hypervisor takes " + phrase.Percent(steal) + " of their time for other guests"
 		culprit, identity = diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
 	case len(all) > 0 && all[0].Rate/busy >= threshold.CPUActor && all[0].Rate/busy >= hidden:
 		a := all[0]
 		share = a.Rate / busy
-		who, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a,
+		cause, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a,
 			phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
 	case hidden >= threshold.CPUActor:
 		share = hidden
-		who, culprit, identity = unseen.Culprit()
+		cause, culprit, identity = unseen.Culprit()
 	case soft*m.CPUs/busy >= threshold.CPUActor:
 		share = soft * m.CPUs / busy
-		who, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work",
+		cause, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work",
 			diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
 	}
 	claim := fmt.Sprintf("All %d CPUs are busy: %s idle for %s; %s", int(m.CPUs),
-		phrase.Percent(idle), s, who)
+		phrase.Percent(idle), s, cause)
 	switch m.CPUs {
 	case 2:
-		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
+		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
 	case 1:
-		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
+		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
 	}
 	switch {
 	case nice >= threshold.CPUNice:

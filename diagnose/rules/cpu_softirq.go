@@ -101,22 +101,22 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 			what = "network softirq work"
 		}
 	}
-	who := ""
+	cause := ""
 	if device != nil {
-		who = ", served for " + phrase.Clean(device.Word("device"))
+		cause = ", served for " + phrase.Clean(device.Word("device"))
 	}
 	ofDevices := h.Devices(s.Mask, cpu, threshold.SoftirqDevices)
 	switch {
 	case len(ofDevices) > 0 && h.Device(s.Mask, cpu, ofDevices[0]) >= irq/2:
-		who = ", most of it for packets of " + phrase.DeviceName(ofDevices[0].NetNS,
+		cause = ", most of it for packets of " + phrase.DeviceName(ofDevices[0].NetNS,
 			ofDevices[0].Name)
 	case h.Vector(s.Mask, cpu, kind) >= irq/2:
-		who = ", most of it softirq " + phrase.Clean(kind)
+		cause = ", most of it softirq " + phrase.Clean(kind)
 	}
 	f := l.Found("cpu"+phrase.Clean(cpu), diagnose.High, 0.93,
 		diagnose.Culprit{Kind: "cpu", Name: cpu},
 		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s "+
-			"idle%s.", phrase.Clean(cpu), what, phrase.Percent(irq), s, phrase.Percent(rest), who))
+			"idle%s.", phrase.Clean(cpu), what, phrase.Percent(irq), s, phrase.Percent(rest), cause))
 	f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`,
 		cpu), m.One(cpu, s.Mask, "soft", "irq"), m.Table.Unit,
 		fmt.Sprintf("CPU %s in the kernel's accounting: soft %s, irq %s, idle %s",
@@ -211,12 +211,12 @@ func packetsProof(l *diagnose.Look, f *diagnose.Finding, m facts.Machine, cpu st
 				phrase.Count(r.Mean(s.Mask)), phrase.Duration(share/r.Mean(s.Mask)*1e9), of))
 	}
 	for _, x := range []struct {
-		sentence,
+		query,
 		text string
 	}{{facts.SoftnetDrops, "%s packets per second are dropped there: its backlog " +
 		"is full"}, {facts.SoftnetSqueezes, "receiving stopped %s times per second with " +
 		"packets left"}} {
-		t := l.Table(x.sentence)
+		t := l.Table(x.query)
 		if r := t.One("cpu", cpu); r.Mean(s.Mask) > 0.5 {
 			f.AddEvidence(t, s, r.Query(), r.Mean(s.Mask), t.Unit,
 				fmt.Sprintf(x.text, phrase.Count(r.Mean(s.Mask))))

@@ -195,7 +195,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	if d.Shown != "" {
 		identity = d.Shown
 	}
-	culprit, who, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
+	culprit, cause, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
 	all := facts.Programs(io, io.Rows, s.Mask)
 	total := 0.0
 	for _, a := range all {
@@ -203,28 +203,28 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	}
 	switch {
 	case moved > 0 && swapped >= 0.5*moved:
-		culprit, who, share = diagnose.Culprit{Kind: "memory", Name: "swap"},
+		culprit, cause, share = diagnose.Culprit{Kind: "memory", Name: "swap"},
 			"; most of it is swap", min(swapped/moved, 1)
 	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved &&
 		(only || all[0].Rate <= 1.3*moved):
 		a := all[0]
 		share = min(a.Rate/moved, 1)
 		culprit = a.Culprit()
-		who = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
+		cause = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
 	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
-		who = fmt.Sprintf("; %s does the most I/O", all[0])
+		cause = fmt.Sprintf("; %s does the most I/O", all[0])
 	}
 	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.",
 		d.Title,
 		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)),
-		phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
+		phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, cause)
 	severity := diagnose.High
 	if d.Bandwidth {
 		severity = diagnose.Medium
 		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at "+
 			"once, for %s%s.", d.Title, phrase.BytesRate(moved),
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s,
-			who)
+			cause)
 	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
 	f.SetExplains(share)

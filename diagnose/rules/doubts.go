@@ -45,12 +45,12 @@ func (g *gate) pressures() {
 		{"disk", "io", "some", "some task is stalled on I/O", "are stalled on I/O"},
 	} {
 		if v := g.table(facts.Pressure).One("resource", p.of, "scope",
-			p.scope).Mean(nil); v >= threshold.InnocentStall {
+			p.scope).Mean(nil); v >= threshold.DoubtStall {
 			g.add(p.resource, "%s %s of the time (PSI)", p.waits, phrase.Percent(v))
 			continue
 		}
 		for _, r := range g.table(facts.CgroupPressure).Where("resource", p.of, "scope", p.scope) {
-			if v := r.Mean(nil); v >= threshold.InnocentStall {
+			if v := r.Mean(nil); v >= threshold.DoubtStall {
 				g.add(p.resource, "tasks of cgroup %s %s %s of the time (PSI)",
 					phrase.Clean(r.Word("cgroup")), p.wait, phrase.Percent(v))
 				break
@@ -71,7 +71,7 @@ func (g *gate) cpu() {
 	}
 	run := g.table(facts.Runnable)
 	if queue := run.Mean(run.Sum(run.Rows), nil); m.CPUs > 0 &&
-		queue >= threshold.InnocentQueue*m.CPUs {
+		queue >= threshold.DoubtQueue*m.CPUs {
 		g.add("cpu", "%s tasks are runnable for %s", phrase.Digits(queue),
 			phrase.Plural(int(m.CPUs), "CPU", "CPUs"))
 	}
@@ -111,10 +111,10 @@ func (g *gate) memory() {
 
 func (g *gate) disk() {
 	t := g.table(facts.Blocked)
-	if v := t.Mean(t.Sum(t.Rows), nil); v >= threshold.InnocentBlocked {
+	if v := t.Mean(t.Sum(t.Rows), nil); v >= threshold.DoubtBlocked {
 		g.add("disk", "%s tasks wait for I/O at any moment", phrase.Digits(v))
 	} else if v := g.table(facts.ProcessStates).One("state",
-		"D").Part(nil); v >= threshold.InnocentBlocked {
+		"D").Part(nil); v >= threshold.DoubtBlocked {
 		g.add("disk", "%s processes are in uninterruptible sleep (state D) at any moment",
 			phrase.Digits(v))
 	}

@@ -12,9 +12,9 @@ import (
 	"culprit/diagnose"
 )
 
-// TestInnocentWithoutContradiction: for machines with random numbers, no resource is ruled out
+// TestRuledOutWithoutContradiction: for machines with random numbers, no resource is ruled out
 // whose own numbers contradict that, or that was not measured.
-func TestInnocentWithoutContradiction(t *testing.T) {
+func TestRuledOutWithoutContradiction(t *testing.T) {
 	fine, doubtful := map[string]int{}, map[string]int{}
 	quiet := readCanned(t, "testdata/quiet.txt", nil)
 	for seed := range uint64(1500) {

@@ -41,16 +41,16 @@ func forkStorm() diagnose.Rule {
 				severity = diagnose.Low
 			}
 			culprit, identity,
-				who := diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "", ""
+				cause := diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "", ""
 			parent := facts.ParentOfShort(l, s.Mask)
 			if parent.Rate >= 0.5*hidden*busy {
-				culprit, identity, who = parent.Culprit(), parent.Identity(),
+				culprit, identity, cause = parent.Culprit(), parent.Identity(),
 					", most of it children of "+parent.String()
 			}
 			f := l.Found(identity, severity, 0.8, culprit,
 				fmt.Sprintf("%s processes and threads start per second for %s; %s of the busy CPU "+
 					"time is used by short-lived ones%s.", phrase.Count(v), s,
-					phrase.Percent(hidden), who))
+					phrase.Percent(hidden), cause))
 			f.SetExplains(hidden)
 			f.AddEvidence(t, s, facts.Forks, v, t.Unit,
 				fmt.Sprintf("%s starts per second",
@@ -64,7 +64,7 @@ func forkStorm() diagnose.Rule {
 					fmt.Sprintf("short-lived children of %s used %s CPUs", parent,
 						phrase.Digits(parent.Rate)))
 			}
-			if who == "" {
+			if cause == "" {
 				f.AddCaveat(0, "The counters do not show the parent; the verify command does.")
 			}
 			f.Verify = "pidstat -u -T CHILD 1 3; ps -eo ppid= | sort | uniq -c | sort -rn | head -5"

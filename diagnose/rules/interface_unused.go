@@ -25,7 +25,7 @@ func interfaceUnused() diagnose.Rule {
 		Check: func(l *diagnose.Look) {
 			n := facts.NetworkOf(l.Table(facts.DeviceInfo))
 			for _, d := range n.All {
-				if u := suspect(l, n, d); u != nil && u.guilty() {
+				if u := suspect(l, n, d); u != nil && u.isUnused() {
 					u.accuse()
 				}
 			}
@@ -152,7 +152,7 @@ func (u *unused) learn() {
 // guilty decides. Receivers of datagrams or multicast, and ports of a router whose answers leave
 // elsewhere, receive without sending and are in use. So an interface with an address must be seen
 // to drop what it receives.
-func (u *unused) guilty() bool {
+func (u *unused) isUnused() bool {
 	switch {
 	case u.forwards >= 0.5*u.rate:
 		return false

@@ -76,22 +76,22 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 	if share >= threshold.IOStallHigh && moved < threshold.IOMoves {
 		severity = diagnose.High
 	}
-	who := "Tasks are"
+	tasks := "Tasks are"
 	group := stalledGroup(l, s, share)
 	if group != nil {
 		g := group.Word("cgroup")
-		culprit, identity, who = diagnose.Culprit{Kind: "cgroup", Name: g}, facts.CgroupIdentity(g),
+		culprit, identity, tasks = diagnose.Culprit{Kind: "cgroup", Name: g}, facts.CgroupIdentity(g),
 			"Tasks of cgroup "+facts.CgroupName(g)
 		if programs := facts.ProgramNames(io, facts.RowsInCgroup(l, io, g),
 			s.Mask); programs != "" {
-			who += " (" + programs + ")"
+			tasks += " (" + programs + ")"
 		}
-		who += " are"
+		tasks += " are"
 	}
 	f := l.Found(identity, severity, 0.85, culprit, fmt.Sprintf(
 		"%s stalled on I/O %s of the time for %s, and no disk explains it: the busiest, %s, is "+
 			"busy %s of the time.",
-		who, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
+		tasks, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
 	f.SetEffect(share)
 	f.AddEvidence(t, s, some.Query(), share, t.Unit,
 		fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(share)))

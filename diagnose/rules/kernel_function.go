@@ -31,16 +31,16 @@ func kernelFunction() diagnose.Rule {
 				return len(cpus[i]) < len(cpus[j]) || len(cpus[i]) == len(cpus[j]) &&
 					cpus[i] < cpus[j]
 			})
-			told := map[string]bool{}
+			reported := map[string]bool{}
 			for _, cpu := range append([]string{""}, cpus...) { // the whole machine first
 				want := facts.AnyCPU
 				if cpu != "" {
 					want = facts.OnCPU(cpu)
 				}
 				for _, t := range suspects(k, want) {
-					if !told[t.Name] && len(told) < threshold.FunctionMost &&
+					if !reported[t.Name] && len(reported) < threshold.FunctionMost &&
 						accuseFunction(l, k, t, cpu, want) {
-						told[t.Name] = true
+						reported[t.Name] = true
 					}
 				}
 			}
@@ -149,10 +149,10 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		return false
 	}
 	of := "the busy time of the CPUs"
-	sentence := k.Table.QueryOf([]string{"kernel"})
+	query := k.Table.QueryOf([]string{"kernel"})
 	if cpu != "" {
 		of = "CPU " + phrase.Clean(cpu) + "'s busy time"
-		sentence = k.Table.QueryOf([]string{"kernel"}, "cpu", cpu)
+		query = k.Table.QueryOf([]string{"kernel"}, "cpu", cpu)
 	}
 	walked := facts.TableWalkers()[t.Name]
 	severity, confidence := diagnose.Low, 0.5
@@ -173,11 +173,11 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	}
 	f := l.Found(phrase.Clean(t.Name), severity, confidence,
 		diagnose.Culprit{Kind: "function", Name: t.Name}, claim+".")
-	f.AddEvidence(k.Table, s, sentence, took, "CPU",
+	f.AddEvidence(k.Table, s, query, took, "CPU",
 		fmt.Sprintf("%s takes %s of a CPU (sampled)", phrase.Clean(t.Name),
 			phrase.Percent(took))).CompareTo(busy, "busy CPUs")
 	if from := facts.Largest(callers); callers[from] > 0 {
-		f.AddEvidence(k.Table, s, sentence, callers[from], "CPU",
+		f.AddEvidence(k.Table, s, query, callers[from], "CPU",
 			fmt.Sprintf("%s of it is called by %s",
 				phrase.Percent(callers[from]/facts.Total(callers)), phrase.Clean(from)))
 	}
@@ -188,12 +188,12 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	f.SetExplains(share)
 	f.SetEffect(took)
 	pid := 0
-	if who := facts.Largest(payers); payers[who] > 0 && payers[who] >= 0.5*facts.Total(cpus) {
-		process, number, _ := strings.Cut(who, "\x00")
+	if payer := facts.Largest(payers); payers[payer] > 0 && payers[payer] >= 0.5*facts.Total(cpus) {
+		process, number, _ := strings.Cut(payer, "\x00")
 		facts.SubjectFunction(f).Process = process
 		pid, _ = strconv.Atoi(number)
-		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[who],
-			"CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[who]/facts.Total(cpus)),
+		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[payer],
+			"CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[payer]/facts.Total(cpus)),
 				phrase.ProcessName(process, pid)))
 	}
 	if walked == "" && !locks {

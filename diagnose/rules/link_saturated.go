@@ -183,7 +183,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		return series.Clamp(part, 0, 1)
 	}
-	culprit, who, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
+	culprit, cause, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
 		Interface: d.Name}, "", measure.NaN
 	var top *facts.FlowGroup
 	var pairs []facts.FlowGroup
@@ -207,23 +207,23 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		} else {
 			culprit.Local, culprit.Peer = local, peer
 		}
-		who = fmt.Sprintf("%s %s %s of it %s %s", phrase.ProcessName(x.Process, x.PID), verb,
+		cause = fmt.Sprintf("%s %s %s of it %s %s", phrase.ProcessName(x.Process, x.PID), verb,
 			phrase.Percent(explained), way, phrase.Clean(peer))
 		if len(pairs) > 1 && of(pairs[0]) < 0.8*explained {
-			who = fmt.Sprintf("%s %s %s of it, most of that %s %s (%s)",
+			cause = fmt.Sprintf("%s %s %s of it, most of that %s %s (%s)",
 				phrase.ProcessName(x.Process, x.PID), verb, phrase.Percent(explained), way,
 				phrase.Clean(peer), phrase.Percent(of(pairs[0])))
 		}
 	case top != nil && total >= threshold.LinkOwner:
-		who = fmt.Sprintf("no single process fills it; %s %s the most, %s",
+		cause = fmt.Sprintf("no single process fills it; %s %s the most, %s",
 			phrase.ProcessName(top.Flows[0].Process, top.Flows[0].PID), verb,
 			phrase.Percent(explained))
 	default:
-		who = "no TCP connection of this machine explains it"
+		cause = "no TCP connection of this machine explains it"
 		if l.Table(facts.FlowBytes).Have() {
-			who += forwarded(l, f)
+			cause += forwarded(l, f)
 		} else {
-			who = "the sender is unknown"
+			cause = "the sender is unknown"
 		}
 		explained = measure.NaN
 	}
@@ -232,7 +232,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		what = "both directions together, half duplex,"
 	}
 	claim := fmt.Sprintf("%s is full: %s %s for %s; %s.", phrase.DeviceName(d.NetNS, d.Name), what,
-		phrase.OutOf(rate*8, f.lim.Bits), s, who)
+		phrase.OutOf(rate*8, f.lim.Bits), s, cause)
 	confidence := 0.97
 	if !f.lim.Firm() {
 		confidence = 0.7
@@ -241,12 +241,12 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	fd.SetEffect(f.s.Share()) // senders wait while it is full
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
-	sentence := f.wire.Query()
+	query := f.wire.Query()
 	if d.Duplex == "half" {
-		what, sentence, f.also = "both directions:",
+		what, query, f.also = "both directions:",
 			t.QueryOf(nil, "netns", d.NetNS, "device", d.Name), nil
 	}
-	fd.AddEvidence(t, s, sentence, rate*8, measure.BitsPerSec,
+	fd.AddEvidence(t, s, query, rate*8, measure.BitsPerSec,
 		fmt.Sprintf("%s %s on the wire, %s of the %s that %s", what, phrase.BitRate(rate*8),
 			phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits), f.source())).
 		CompareTo(f.lim.Bits, "capacity")
@@ -258,7 +258,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 				o.owner(l, n))).CompareTo(o.lim.Bits, "capacity")
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
-	if strings.Contains(who, "; UDP does") && f.direction == "tx" {
+	if strings.Contains(cause, "; UDP does") && f.direction == "tx" {
 		datagramSender(l, fd, s)
 	}
 	f.proveWaiting(l, fd, flows)

@@ -69,20 +69,20 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 	if waits >= 1 {
 		severity = diagnose.High
 	}
-	culprit, who := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
+	culprit, cause := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
 		Interface: d.Name}, ""
 	x, payload, links := f.inClass(l, n)
 	if x != nil {
 		local, peer := x.Pair()
 		culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS,
 			Interface: d.Name, Local: local, Peer: peer}
-		who = fmt.Sprintf("; %s sends at that rate to %s", phrase.ProcessName(x.Process, x.PID),
+		cause = fmt.Sprintf("; %s sends at that rate to %s", phrase.ProcessName(x.Process, x.PID),
 			phrase.Clean(peer))
 	}
 	fd := l.Found(phrase.Identity(d.NetNS, d.Name)+"/class-"+phrase.Clean(handle), severity, 0.85,
 		culprit,
 		fmt.Sprintf("Class %s of the shaper on %s is full: %s for %s%s.", phrase.Clean(handle),
-			phrase.DeviceName(d.NetNS, d.Name), phrase.OutOf(rate*8, f.lim.Bits), s, who))
+			phrase.DeviceName(d.NetNS, d.Name), phrase.OutOf(rate*8, f.lim.Bits), s, cause))
 	fd.AddEvidence(t, s, f.wire.Query(), rate*8, measure.BitsPerSec,
 		fmt.Sprintf("%s pass it, %s of its ceiling of %s", phrase.BitRate(rate*8),
 			phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits))).
@@ -133,7 +133,7 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 // inClass returns the largest connection of the only program whose connections to one peer carry as
 // much as the class, with their payload and their number; nil when there is no such program, or
 // several.
-func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (who *facts.Flow, payload float64,
+func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (sender *facts.Flow, payload float64,
 	links int) {
 	_, flows := f.carried(l, n)
 	type end struct {
@@ -150,10 +150,10 @@ func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (who *facts.Flow, 
 		if math.Abs(sum-rate) > threshold.ClassLike*rate {
 			continue
 		}
-		if who != nil {
+		if sender != nil {
 			return nil, 0, 0
 		}
-		who, payload, links = g.Flows[0], g.Rate, len(g.Flows)
+		sender, payload, links = g.Flows[0], g.Rate, len(g.Flows)
 	}
-	return who, payload, links
+	return sender, payload, links
 }

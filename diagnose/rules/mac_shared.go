@@ -18,9 +18,9 @@ func macShared() diagnose.Rule {
 		Uses:  []string{facts.DevicePackets, facts.DeviceAddress},
 		Check: func(l *diagnose.Look) {
 			n := facts.NetworkOf(l.Table(facts.DeviceInfo))
-			told := map[string]bool{}
+			reported := map[string]bool{}
 			for i, a := range n.All {
-				if !facts.OwnMAC(a) || told[a.NetNS+"\x00"+a.MAC] {
+				if !facts.OwnMAC(a) || reported[a.NetNS+"\x00"+a.MAC] {
 					continue
 				}
 				var same []*facts.Device
@@ -30,7 +30,7 @@ func macShared() diagnose.Rule {
 					}
 				}
 				if len(same) > 0 {
-					told[a.NetNS+"\x00"+a.MAC] = true
+					reported[a.NetNS+"\x00"+a.MAC] = true
 					accuseMAC(l, a, same)
 				}
 			}

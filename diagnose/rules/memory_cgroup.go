@@ -145,14 +145,14 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 		severity, confidence = diagnose.High, 0.9
 	}
 	claim, inUse, used, limit := g.use()
-	who := ""
+	programs := ""
 	if inside := facts.LargestIn(l, g.name, g.s.Mask); inside != "" {
-		who = "; in it: " + inside
+		programs = "; in it: " + inside
 	}
 	f := l.Found(facts.CgroupIdentity(g.name), severity, confidence,
 		diagnose.Culprit{Kind: "cgroup", Name: g.name},
 		fmt.Sprintf("The memory limit of cgroup %s is too small for its working set: %s, %s%s.",
-			facts.CgroupName(g.name), claim, g.does(events), who))
+			facts.CgroupName(g.name), claim, g.does(events), programs))
 	if used == used {
 		e := f.AddEvidence(m, g.s, g.current.Query(), used, m.Unit, inUse)
 		if limit > 0 {

@@ -117,7 +117,7 @@ func (n machineNumbers) spare(l *diagnose.Look) {
 	}
 	stalled := n.psi.Mean(nil)
 	switch {
-	case stalled >= threshold.InnocentStall && n.share(nil) >= threshold.MemoryPlenty:
+	case stalled >= threshold.DoubtStall && n.share(nil) >= threshold.MemoryPlenty:
 		seen := "no cgroup is visible from here"
 		if l.Table(facts.CgroupMemory).HasNumbers() {
 			seen = "no visible cgroup is known to be at its limit"

@@ -127,7 +127,7 @@ func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 }
 
 func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagnose.Period,
-	v float64, sentence string, t *diagnose.Table) {
+	v float64, query string, t *diagnose.Table) {
 	direction := packets.Word("direction")
 	share := v / (packets.Mean(s.Mask) + v)
 	words := "receives faster than it is read: it loses"
@@ -139,7 +139,7 @@ func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagn
 		fmt.Sprintf("%s %s %s packets/s, %s of all %s, for %s, because its ring is full.",
 			phrase.DeviceName(d.NetNS, d.Name), words, phrase.Count(v), phrase.Percent(share),
 			direction, s))
-	f.AddEvidence(t, s, sentence, v, t.Unit,
+	f.AddEvidence(t, s, query, v, t.Unit,
 		fmt.Sprintf("%s loses %s packets/s", direction, phrase.Count(v)))
 	f.AddEvidence(packets.Table, s, packets.Query(), packets.Mean(s.Mask), packets.Table.Unit,
 		fmt.Sprintf("beside %s packets/s %s", phrase.Count(packets.Mean(s.Mask)), direction))
@@ -292,14 +292,14 @@ func datagramSender(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 			}
 		}
 	}
-	who := facts.Programs(k.Table, rows, s.Mask)
-	if len(who) == 0 || by[who[0].Name] < max(threshold.SenderSeldom, threshold.SenderMostly*all) {
+	programs := facts.Programs(k.Table, rows, s.Mask)
+	if len(programs) == 0 || by[programs[0].Name] < max(threshold.SenderSeldom, threshold.SenderMostly*all) {
 		return
 	}
-	v := by[who[0].Name]
-	f.AddEvidence(k.Table, s, who[0].Query(k.Table, "kernel"), v, "CPU",
+	v := by[programs[0].Name]
+	f.AddEvidence(k.Table, s, programs[0].Query(k.Table, "kernel"), v, "CPU",
 		fmt.Sprintf("%s sends datagrams: %s of a CPU in the kernel, %s of the time of all senders "+
-			"(sampled)", who[0], phrase.Percent(v), phrase.Percent(v/all)))
+			"(sampled)", programs[0], phrase.Percent(v), phrase.Percent(v/all)))
 }
 
 func backlogLoses(l *diagnose.Look) {

@@ -386,7 +386,8 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 			Local: facts.PlainAddress(first.Local), Peer: p.name},
 		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: "+
 			"%s below their median for %s%s.",
-			phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
+			phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest),
+			phrase.BytesRate(normal), phrase.Percent(below), s, why))
 	missing := 0.0
 	for _, o := range append([]*peerOf{p}, rest...) {
 		missing += max(0, normal-series.Or(t.Part(o.series, s.Mask), 0))

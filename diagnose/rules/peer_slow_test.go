@@ -21,11 +21,11 @@ func TestEnoughPeers(t *testing.T) {
 		{"one peer", []string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1"}, "2000",
 			false},
 		{"four", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "fe80::1"}, "2000", true},
-		{"three of which one is told twice",
+		{"three of which one has two addresses",
 			[]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "::ffff:10.0.0.3"}, "2000", false},
-		{"four that move too little", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"},
+		{"four that are too slow", []string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"},
 			"400", false},
-		{"four whose connections move enough together",
+		{"four whose connections are fast enough together",
 			[]string{"10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"}, "600", true},
 	} {
 		c := readCanned(t, "testdata/quiet.txt", nil)

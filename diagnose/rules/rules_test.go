@@ -78,11 +78,11 @@ func TestCases(t *testing.T) {
 			o := &outliner{canned: c}
 			if late, err := diagnose.Run(context.Background(), o, Set(), c.over(),
 				c.step); err != nil || render(late) != render(rep) {
-				t.Errorf("with rows asked for when they are looked at, the report is another: "+
+				t.Errorf("the report differs when rows are fetched on first use: "+
 					"%v\n%s", err, render(late))
 			}
 			if o.outlined == 0 || o.asked >= o.outlined {
-				t.Errorf("of %d tables that were told in outline %d were asked for", o.outlined,
+				t.Errorf("of %d outlined tables %d were fetched", o.outlined,
 					o.asked)
 			}
 			golden(t, strings.TrimSuffix(file, ".txt")+".golden", render(rep))
@@ -209,10 +209,10 @@ func TestTracedIsQuiet(t *testing.T) {
 			t.Errorf("%s: %s", name, e)
 		}
 	}
-	dear := "measuring the time of interrupts takes more than 5 % of one CPU here"
-	rep := run(&cannedStat{notes: []string{dear},
+	expensive := "measuring the time of interrupts takes more than 5 % of one CPU here"
+	rep := run(&cannedStat{notes: []string{expensive},
 		rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
-	if len(rep.Notes) != 1 || rep.Notes[0] != dear {
+	if len(rep.Notes) != 1 || rep.Notes[0] != expensive {
 		t.Errorf("%q", rep.Notes)
 	}
 	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e,
@@ -304,7 +304,7 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 	for _, e := range rep.Fine {
 		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") ||
 			strings.Contains(e.Because, "%!") {
-			t.Errorf("%s is innocent because of %q", e.Resource, e.Because)
+			t.Errorf("%s is ruled out because of %q", e.Resource, e.Because)
 		}
 	}
 }

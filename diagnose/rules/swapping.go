@@ -43,14 +43,14 @@ func swapping() diagnose.Rule {
 			if rate >= threshold.SwapBoth {
 				severity = diagnose.High
 			}
-			culprit, identity, who := diagnose.Culprit{Kind: "memory", Name: "swap"}, "", ""
+			culprit, identity, cause := diagnose.Culprit{Kind: "memory", Name: "swap"}, "", ""
 			share := 0.0
 			// The process that waits: delay accounting measures it in nanoseconds, major faults are
 			// an estimate.
-			for _, sentence := range []string{facts.ProcessDelay, facts.ProcessFaults} {
-				d := l.Table(sentence)
+			for _, query := range []string{facts.ProcessDelay, facts.ProcessFaults} {
+				d := l.Table(query)
 				rows := d.Rows
-				if sentence == facts.ProcessDelay {
+				if query == facts.ProcessDelay {
 					rows = d.Where("reason", "swapin")
 				}
 				if all := facts.Programs(d, rows, s.Mask); len(all) > 0 {
@@ -60,34 +60,34 @@ func swapping() diagnose.Rule {
 					}
 					share = all[0].Rate / total
 					culprit, identity = all[0].Culprit(), all[0].Identity()
-					who = fmt.Sprintf("; %s waits most for it (%s of all)", all[0],
+					cause = fmt.Sprintf("; %s waits most for it (%s of all)", all[0],
 						phrase.Percent(share))
-					f := l.Found(identity, severity, 0.93, culprit, swapClaim(in, out, s, who))
+					f := l.Found(identity, severity, 0.93, culprit, swapClaim(in, out, s, cause))
 					what := fmt.Sprintf("%s takes %s of the faults that read from disk", all[0],
 						phrase.Percent(share))
-					if sentence == facts.ProcessDelay {
+					if query == facts.ProcessDelay {
 						what = fmt.Sprintf("tasks of %s wait for swapped memory %s of the time",
 							all[0], phrase.Percent(all[0].Rate))
 					}
 					swapProof(l, f, t, in, out, s)
-					sent := all[0].Query(d)
-					if sentence == facts.ProcessDelay {
-						sent += ` and reason = "swapin"`
+					evidenceQuery := all[0].Query(d)
+					if query == facts.ProcessDelay {
+						evidenceQuery += ` and reason = "swapin"`
 					}
-					f.AddEvidence(d, s, sent, all[0].Rate, d.Unit, what)
+					f.AddEvidence(d, s, evidenceQuery, all[0].Rate, d.Unit, what)
 					f.SetExplains(share)
 					return
 				}
 			}
-			f := l.Found(identity, severity, 0.9, culprit, swapClaim(in, out, s, who))
+			f := l.Found(identity, severity, 0.9, culprit, swapClaim(in, out, s, cause))
 			swapProof(l, f, t, in, out, s)
 		},
 	}
 }
 
-func swapClaim(in, out *diagnose.Row, s diagnose.Period, who string) string {
+func swapClaim(in, out *diagnose.Row, s diagnose.Period, cause string) string {
 	return fmt.Sprintf("The machine swaps: %s in and %s out for %s%s.",
-		phrase.BytesRate(in.Mean(s.Mask)), phrase.BytesRate(series.Or(out.Mean(s.Mask), 0)), s, who)
+		phrase.BytesRate(in.Mean(s.Mask)), phrase.BytesRate(series.Or(out.Mean(s.Mask), 0)), s, cause)
 }
 
 func swapProof(l *diagnose.Look, f *diagnose.Finding, t *diagnose.Table, in, out *diagnose.Row,

@@ -20,12 +20,12 @@ func tcpListenOverflow() diagnose.Rule {
 			facts.Descriptors, facts.DescriptorLimit},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.ProtocolEvents)
-			told := false
+			counted := false
 			for _, netns := range t.Keys("netns") {
 				over := t.One("netns", netns, "protocol", "TcpExt", "counter", "ListenOverflows")
 				drops := t.One("netns", netns, "protocol", "TcpExt", "counter", "ListenDrops")
 				if over.Mean(nil) == over.Mean(nil) || drops.Mean(nil) == drops.Mean(nil) {
-					told = true
+					counted = true
 				}
 				half := halfOpen(t, netns)
 				if s, ok := diagnose.Lasting(t, diagnose.HasValue(half), func(c int) bool {
@@ -52,7 +52,7 @@ func tcpListenOverflow() diagnose.Rule {
 					accuseListener(l, netns, row, over, drops, s, false)
 				}
 			}
-			if !told {
+			if !counted {
 				l.Unchecked("the counter ListenOverflows is missing")
 			}
 		},
@@ -64,13 +64,13 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	t := l.Table(facts.ProtocolEvents)
 	q, limits := l.Table(facts.ListenQueue), l.Table(facts.ListenLimit)
 	// The listener with a full queue. The kernel allows one connection above the limit.
-	var who *diagnose.Row
+	var listener *diagnose.Row
 	fullest, limit := 0.0, 0.0
 	for _, r := range q.Where("netns", netns) {
 		lim := limits.One("netns", netns, "local", r.Word("local"), "localport",
 			r.Word("localport"), "pid", r.Word("pid")).Max()
 		if most := r.Max(); lim >= 0 && most >= 1 && most >= lim && most/max(lim, 1) > fullest {
-			who, fullest, limit = r, most/max(lim, 1), lim
+			listener, fullest, limit = r, most/max(lim, 1), lim
 		}
 	}
 	rate := row.Part(s.Mask)
@@ -84,14 +84,14 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	culprit, identity := diagnose.Culprit{Kind: "host", Name: "a listener", NetNS: netns},
 		phrase.Identity(netns, "listener")
 	name := "A server" + phrase.NamespaceSuffix(netns)
-	if who != nil {
-		pid, _ := strconv.Atoi(who.Word("pid"))
-		process := who.Word("process")
+	if listener != nil {
+		pid, _ := strconv.Atoi(listener.Word("pid"))
+		process := listener.Word("process")
 		culprit, identity = diagnose.Culprit{Kind: "process", Name: process, PID: pid, NetNS: netns,
-			Local: facts.PlainAddress(who.Word("local")) + ":" + who.Word("localport")},
-			phrase.Identity(netns, process+":"+who.Word("localport"))
+			Local: facts.PlainAddress(listener.Word("local")) + ":" + listener.Word("localport")},
+			phrase.Identity(netns, process+":"+listener.Word("localport"))
 		name = phrase.ProcessName(process, pid) + " on port " +
-			phrase.Clean(who.Word("localport")) + phrase.NamespaceSuffix(netns)
+			phrase.Clean(listener.Word("localport")) + phrase.NamespaceSuffix(netns)
 	}
 	files, most := openFiles(l, culprit.PID)
 	noFile := most > 0 && files.Max() >= most-1
@@ -133,9 +133,9 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 		f.AddCaveat(0, "A server without a free file descriptor (EMFILE) looks the same, and its "+
 			"open ones were not counted: compare them with its limit.")
 	}
-	if who != nil {
-		f.AddEvidence(q, s, who.Query(), who.Max(), q.Unit,
-			fmt.Sprintf("up to %s connections waited; the limit is %s", phrase.Count(who.Max()),
+	if listener != nil {
+		f.AddEvidence(q, s, listener.Query(), listener.Max(), q.Unit,
+			fmt.Sprintf("up to %s connections waited; the limit is %s", phrase.Count(listener.Max()),
 				phrase.Count(limit))).CompareTo(limit, "limit")
 		f.SetExplains(1)
 	} else {

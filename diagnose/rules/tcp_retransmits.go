@@ -19,12 +19,12 @@ func tcpRetransmits() diagnose.Rule {
 			facts.FlowDelivery},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.ProtocolEvents)
-			told, most := false, 0.0
+			counted, most := false, 0.0
 			for _, netns := range t.Keys("netns") {
 				again := t.One("netns", netns, "protocol", "Tcp", "counter", "RetransSegs")
 				out := t.One("netns", netns, "protocol", "Tcp", "counter", "OutSegs")
 				if again.Mean(nil) == again.Mean(nil) && out.Mean(nil) == out.Mean(nil) {
-					told = true
+					counted = true
 					if out.Mean(nil) > 100 {
 						most = max(most, again.Mean(nil)/out.Mean(nil))
 					}
@@ -42,7 +42,7 @@ func tcpRetransmits() diagnose.Rule {
 					accuseLoss(l, netns, again, out, s)
 				}
 			}
-			if !told {
+			if !counted {
 				l.Unchecked("the counters RetransSegs and OutSegs are missing")
 			} else if len(l.Findings) == 0 {
 				l.Fine("%s of the TCP segments retransmitted", phrase.Percent(most))
@@ -82,7 +82,7 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 			best = i
 		}
 	}
-	culprit, identity, who, explained := diagnose.Culprit{Kind: "host", Name: "tcp", NetNS: netns},
+	culprit, identity, cause, explained := diagnose.Culprit{Kind: "host", Name: "tcp", NetNS: netns},
 		phrase.Identity(netns, "tcp"), "", measure.NaN
 	if best >= 0 && peers[best].rate >= threshold.RetransmitPeer*total {
 		p := peers[best]
@@ -90,15 +90,15 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 		culprit = diagnose.Culprit{Kind: "peer", Name: p.name, PID: p.pid, NetNS: netns,
 			Peer: p.name}
 		identity = phrase.Identity(netns, p.name)
-		who = fmt.Sprintf("; %s of them go to %s, from %s", phrase.Percent(p.rate/total),
+		cause = fmt.Sprintf("; %s of them go to %s, from %s", phrase.Percent(p.rate/total),
 			phrase.Clean(p.name), phrase.ProcessName(p.process, p.pid))
 	} else if len(peers) > 1 {
-		who = fmt.Sprintf("; they go to %d peers, none of which has most of them", len(peers))
+		cause = fmt.Sprintf("; they go to %d peers, none of which has most of them", len(peers))
 	}
 	f := l.Found(identity, severity, 0.85, culprit,
 		fmt.Sprintf("%s of the TCP segments%s are retransmitted, %s/s for %s%s.",
 			phrase.Percent(share), phrase.NamespaceSuffix(netns), phrase.Count(again.Mean(s.Mask)),
-			s, who))
+			s, cause))
 	f.SetExplains(explained)
 	f.SetEffect(share)
 	f.AddEvidence(t, s, again.Query(), again.Mean(s.Mask), t.Unit,

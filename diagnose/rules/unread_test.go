@@ -8,9 +8,9 @@ import (
 	"culprit/measure"
 )
 
-// TestUnreadProcessesAreToldOnce: the note about processes that could not be read appears once, and
+// TestUnreadProcessesAreNotedOnce: the note about processes that could not be read appears once, and
 // only when a finding rests on a statistic that lacks them.
-func TestUnreadProcessesAreToldOnce(t *testing.T) {
+func TestUnreadProcessesAreNotedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string
 		want          int

@@ -258,7 +258,7 @@ func (f *Family) halted(r *familyRun, notes []string) string {
 	select {
 	case <-r.source.Ended():
 		var dear *trace.ErrBudget
-		if errors.As(r.source.Why(), &dear) {
+		if errors.As(r.source.Err(), &dear) {
 			return fmt.Sprintf("measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes", f.file, 100*dear.Share, 100*float64(dear.Budget), f.rest.Minutes())
 		}
 	default:
