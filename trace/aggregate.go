@@ -19,26 +19,28 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// An Aggregate is an aggregation as user space has it: everything that was added until the last gathering, less what was
-// cleared and cut away.
+// An Aggregate is an aggregation as user space has it: everything that was added until the last
+// gathering, less what was cleared and cut away.
 type Aggregate struct {
 	format.Aggregation
 	Of *ir.Agg
 
-	rows    map[string][]int64 // by the bytes of the key: the row's Data
-	outer   *ebpf.Map          // array of maps
-	index   uint32             // in it
-	inner   *ebpf.Map          // the one that programs add to now
-	spare   *ebpf.Map          // the one that they will add to next, empty; nil: none was needed yet
+	rows  map[string][]int64 // by the bytes of the key: the row's Data
+	outer *ebpf.Map          // array of maps
+	index uint32             // in it
+	inner *ebpf.Map          // the one that programs add to now
+	// the one that they will add to next, empty; nil: none was needed yet
+	spare   *ebpf.Map
 	spec    *ebpf.MapSpec
 	cpus    int
 	session *Session
-	symbols bool       // the key has addresses that are told by name
+	symbols bool       // the key has addresses that are printed by name
 	pass    uint64     // of the session, when it was gathered last
 	placing chan error // of the first map, which the kernel is still at; nil: it is done
 	taps    []*tap
-	unkept  bool                      // no action of the script looks at the rows: only taps are told
-	counts  func(key []byte, n int64) // of count(): is told what was added for a key, which is its until it returns; nil: nobody is
+	unkept  bool // no action of the script reads the rows: only taps do
+	// of count(): called with what was added for a key, which is valid until it returns; may be nil
+	counts  func(key []byte, n int64)
 	batches batches
 }
 
@@ -57,7 +59,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 	if a.cpus, err = ebpf.PossibleCPU(); err != nil {
 		return nil, fmt.Errorf("count the CPUs: %w", err)
 	}
-	if a.inner, err = a.room(); err != nil {
+	if a.inner, err = a.spareMap(); err != nil {
 		return nil, err
 	}
 	if s.shrunk > 1 { // the limit of locked memory may leave none later
@@ -73,7 +75,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 	return a, nil
 }
 
-// buckets gives the arithmetic of a distribution.
+// buckets returns the arithmetic of a distribution.
 func buckets(a *check.Aggregation) (format.Buckets, error) {
 	var b format.Buckets
 	var wrong *format.StepError
@@ -89,8 +91,9 @@ func buckets(a *check.Aggregation) (format.Buckets, error) {
 	return b, nil
 }
 
-// room gives a map for programs to add to next. Two take turns: to make one takes the kernel some milliseconds.
-func (a *Aggregate) room() (*ebpf.Map, error) {
+// spareMap returns a map for programs to add to next. Two take turns, because the kernel needs some
+// milliseconds to make one.
+func (a *Aggregate) spareMap() (*ebpf.Map, error) {
 	if m := a.spare; m != nil {
 		a.spare = nil
 		return m, nil
@@ -102,8 +105,9 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// put gives programs a map to add to; once it returns, none of them adds to the map before any more: the kernel waits until no
-// program can still hold it, map_update_elem of a map of maps (kernel/bpf/syscall.c).
+// put returns programs a map to add to; once it returns, none of them adds to the map before any
+// more: the kernel waits until no program can still hold it, map_update_elem of a map of maps
+// (kernel/bpf/syscall.c).
 func (a *Aggregate) put(m *ebpf.Map) error {
 	if err := a.outer.Put(a.index, m); err != nil {
 		return fmt.Errorf("change the map of aggregation @%s: %w", a.Name, err)
@@ -111,8 +115,8 @@ func (a *Aggregate) put(m *ebpf.Map) error {
 	return nil
 }
 
-// place gives programs their first map. Nobody has to wait for those that hold the one before it, as the kernel does: there was
-// none.
+// place returns programs their first map. Nobody has to wait for those that hold the one before it,
+// as the kernel does: there was none.
 func (a *Aggregate) place() error {
 	done, first := make(chan error, 1), a.inner
 	a.placing = done
@@ -151,8 +155,9 @@ func (a *Aggregate) close() {
 	}
 }
 
-// collect takes what was added to aggregations since the last time. What programs add meanwhile is in the next. While records are
-// told, an aggregation is gathered once: what comes between printa() and clear() is in the next too.
+// collect takes what was added to aggregations since the last time. What programs add meanwhile is
+// in the next. While records are told, an aggregation is gathered once: what comes between printa()
+// and clear() is in the next too.
 func (s *Session) collect(all ...*Aggregate) error {
 	if s.over {
 		if err := s.rest(); err != nil {
@@ -173,17 +178,18 @@ func (s *Session) collect(all ...*Aggregate) error {
 	var due []*change
 	var failed error
 	for _, a := range all {
-		if s.telling && a.pass == s.pass || slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
+		if s.delivering && a.pass == s.pass || slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
 			continue
 		}
-		fresh, err := a.room()
+		fresh, err := a.spareMap()
 		if err != nil {
 			failed = err
 			break
 		}
 		due = append(due, &change{a: a, old: a.inner, fresh: fresh})
 	}
-	var waiting sync.WaitGroup // each waits some milliseconds, for the same thing: until no program runs that began before
+	// each waits some milliseconds, for the same thing: until no program runs that began before
+	var waiting sync.WaitGroup
 	for i, c := range due {
 		change := func() { c.err = errors.Join(c.a.placed(), c.a.put(c.fresh)) }
 		if i == len(due)-1 {
@@ -205,7 +211,8 @@ func (s *Session) collect(all ...*Aggregate) error {
 	return failed
 }
 
-// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait for the programs that still run.
+// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait
+// for the programs that still run.
 func (s *Session) finish() {
 	s.over = true
 	if len(s.aggs) == 0 {
@@ -258,7 +265,7 @@ func (a *Aggregate) take(m *ebpf.Map) error {
 	return nil
 }
 
-// batches is room to read maps, made once for all whose keys and values have the same sizes.
+// batches is buffers to read maps: one for each pair of key and value sizes.
 type batches map[batchSize]batch
 
 type batchSize struct{ key, value uint32 }
@@ -283,8 +290,9 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 	return one
 }
 
-// each gives every key of an aggregation's map with its values: one, or one a CPU where there are no keys; and removes them, if
-// wanted. Keys and values are the callee's until it returns; it must not use the same room.
+// each returns every key of an aggregation's map with its values: one, or one a CPU where there are
+// no keys; and removes them, if wanted. Keys and values are valid until the callee returns, which
+// must not use the same buffer.
 func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte)) error {
 	stride := int(m.ValueSize()+7) &^ 7
 	if m.Type() == ebpf.Hash {
@@ -400,7 +408,7 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 }
 
-// fresh gives the value of nothing.
+// fresh returns the value of nothing.
 func (a *Aggregate) fresh() []int64 {
 	n := 1
 	switch a.Func {
@@ -416,7 +424,7 @@ func (a *Aggregate) fresh() []int64 {
 	return one.Rows[0].Data
 }
 
-// row gives the value of a key, made if there was none.
+// row returns the value of a key, made if there was none.
 func (a *Aggregate) row(key []byte) []int64 {
 	if data := a.rows[string(key)]; data != nil {
 		return data
@@ -466,7 +474,7 @@ func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 	}
 }
 
-// anything says whether something was ever added to a value.
+// anything reports whether something was ever added to a value.
 func anything(g *ir.Agg, v []byte) bool {
 	switch g.Agg.Func {
 	case check.Count, check.Stddev:

@@ -16,7 +16,7 @@ import (
 	"culprit/lang/ir"
 )
 
-// errGone ends a session whose output nobody reads any more.
+// ErrNoReader ends a session whose output nobody reads any more.
 var ErrNoReader = errors.New("nobody reads what is printed")
 
 // Streams are where a request reads from and prints to.
@@ -27,11 +27,12 @@ type Streams struct {
 	// Plain is the standard output, which commands that the script starts have.
 	Plain *os.File
 	Name  string // what the program was called: what it says of itself stands behind it
-	// First runs a function on the first thread of the process, where tid is pid in BEGIN and ticks; nil: any thread does.
+	// First runs a function on the first thread of the process, where tid is pid in BEGIN and
+	// ticks; nil: any thread does.
 	First func(func())
 }
 
-// A Printer prints what a session tells, as dtrace does.
+// A Printer is a Listener that prints as dtrace does.
 type Printer struct {
 	session *Session
 	style   format.Style
@@ -47,7 +48,8 @@ type Printer struct {
 	buf     []byte
 }
 
-// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and Name.
+// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and
+// Name.
 func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
 	return &Printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.HasOption("droptags")}
 }
@@ -60,7 +62,7 @@ func (p *Printer) head() {
 }
 
 func (p *Printer) write(b []byte) {
-	p.out.Write(b) //nolint:errcheck // told when it is flushed
+	p.out.Write(b) //nolint:errcheck // Flush returns the error
 	p.buf = b[:0]
 }
 
@@ -97,8 +99,8 @@ func (p *Printer) Record(r *Record) error {
 	return nil
 }
 
-// shows says whether a clause with this action is told with a line of its own: those that only give up or release what was
-// recorded speculatively are not.
+// shows reports whether a clause with this action is printed with a line of its own. commit() and
+// discard() are not.
 func shows(a ir.RecordAction) bool {
 	switch a.Action.Action.Kind {
 	case check.Commit, check.Discard:
@@ -176,7 +178,7 @@ func (p *Printer) printa(action check.Action) error {
 	return err
 }
 
-// gathered gives aggregations as they are printed.
+// gathered returns aggregations as they are printed.
 func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
 	all, err := p.session.Aggregates(of)
 	out := make([]*format.Aggregation, len(all))
@@ -186,7 +188,8 @@ func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, erro
 	return out, err
 }
 
-// change performs what changes aggregations. What was added before it is gathered first, so that it is changed too.
+// change performs what changes aggregations. What was added before it is gathered first, so that it
+// is changed too.
 func (p *Printer) change(r *Record, i int, action check.Action) error {
 	all, err := p.session.Aggregates(action.Aggs)
 	if err != nil {
@@ -267,13 +270,14 @@ func (p *Printer) Pause() error {
 	return nil
 }
 
-// Fault says why a clause was abandoned, and where in the text.
+// Fault reports why a clause was abandoned, and where in the text.
 func (p *Printer) Fault(f *FaultReport) error {
 	if err := p.Pause(); err != nil { // in its place among what was printed
 		return err
 	}
 	from, to := f.From, f.To
-	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) { // what a library's text did is the clause's
+	// what a library's text did is the clause's
+	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) {
 		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
 	}
 	line, column := p.session.place(from)
@@ -284,7 +288,8 @@ func (p *Printer) Fault(f *FaultReport) error {
 	return nil
 }
 
-// memory gives the bytes of a tracemem action: of those that were recorded as many as its third argument says, where it is not below 0.
+// memory returns the bytes of a tracemem action: of those that were recorded as many as its third
+// argument says, where it is not below 0.
 func memory(r *Record, i int) []byte {
 	b := r.Value(i, 0).Bytes
 	if len(r.Actions[i].Action.Args) > 1 {
@@ -295,12 +300,12 @@ func memory(r *Record, i int) []byte {
 	return b
 }
 
-// say tells of the program's own running, behind its name.
+// Say prints a message of culprit itself, after the name of the program.
 func (p *Printer) Say(text string, args ...any) {
 	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
 }
 
-// table: dtrace's tag of each kind of drop, its words, whether they tell the CPU, and what helps.
+// table: dtrace's tag of each kind of drop, its words, whether they name the CPU, and what helps.
 var dropWords = [ir.DropCount]struct {
 	tag, what string
 	cpu       bool
@@ -317,7 +322,7 @@ var dropWords = [ir.DropCount]struct {
 	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
 }
 
-// Drops says what was lost.
+// Drops reports what was lost.
 func (p *Printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	w := dropWords[kind]
 	text := strconv.FormatUint(n, 10) + " " + w.what
@@ -342,7 +347,8 @@ func (p *Printer) End() error {
 	if err != nil {
 		return err
 	}
-	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all)) // the line's end is dtrace's, whatever is printed
+	// the line's end is dtrace's, whatever is printed
+	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all))
 	if err := p.Pause(); err != nil {
 		return err
 	}

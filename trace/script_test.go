@@ -11,7 +11,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by that.
+// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by
+// that.
 func TestUnitsOfOneCPU(t *testing.T) {
 	for text, want := range map[string]int{
 		`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); }`:                                     1,
@@ -48,7 +49,8 @@ func TestUnitsOfOneCPU(t *testing.T) {
 	}
 }
 
-// TestUnitsByResult: functions whose results differ in width or sign share no program where a clause reads arg1.
+// TestUnitsByResult: functions whose results differ in width or sign share no program where a
+// clause reads arg1.
 func TestUnitsByResult(t *testing.T) {
 	of := func(size uint32, signed btf.IntEncoding) *check.Probe {
 		return &check.Probe{Site: check.SiteKretprobe, Learn: func() ([]check.Arg, string) {

@@ -15,7 +15,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Maps get smaller until they fit; what never fits names both figures, and other errors end it at once.
+// Maps get smaller until they fit; what never fits names both figures, and other errors end it at
+// once.
 func TestShrinking(t *testing.T) {
 	other := errors.New("another error")
 	for _, tt := range []struct {

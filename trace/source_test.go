@@ -151,7 +151,8 @@ func (g *seen) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Two readers get every call of a known number exactly once each, though the script clears and prints the same aggregation.
+// Two readers get every call of a known number exactly once each, though the script clears and
+// prints the same aggregation.
 func TestSourceCountsEveryCallOnce(t *testing.T) {
 	s, said := sourceOf(t, 0, `syscall::getpgid:entry /pid == %d/ { @calls[execname, probefunc, arg0] = count(); @total = sum(1); }
 		tick-20ms { printa("%%s %%s %%d %%@d\n", @calls); clear(@calls); }`, os.Getpid())
@@ -224,7 +225,8 @@ func TestSourceOfDistributions(t *testing.T) {
 	}
 }
 
-// Who reads nothing loses nothing: keys that nobody wants take no room for long, and what the script costs is known all the same.
+// Who reads nothing loses nothing: keys that nobody wants take no room for long, and what the
+// script costs is known all the same.
 func TestSourceThatNobodyReads(t *testing.T) {
 	s, _ := sourceOf(t, 0, `#pragma D option aggsize=1152
 		syscall::getpgid:entry /pid == %d/ { @[timestamp] = count(); }`, os.Getpid())
@@ -245,7 +247,8 @@ func TestSourceThatNobodyReads(t *testing.T) {
 	}
 }
 
-// What a script gathered until it exited is told; then that it has ended, and nothing is taken for 0.
+// What a script gathered until it exited is told; then that it has ended, and nothing is taken for
+// 0.
 func TestSourceThatEnds(t *testing.T) {
 	s, _ := sourceOf(t, 0, `syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); n++; } syscall::getpgid:entry /n == 10/ { exit(0); }`, os.Getpid())
 	got, end := watch(t, s, "trace.test.count by probefunc")

@@ -39,7 +39,7 @@ func TestTicksFarBehind(t *testing.T) {
 // What was left out is reported once, as missed firings.
 func TestTicksLeftOutAreReported(t *testing.T) {
 	s := &Session{tooLate: 7}
-	told := &telling{session: s, to: &dropsHeard{}}
+	told := &delivery{session: s, to: &dropsHeard{}}
 	for range 2 {
 		if err := s.skipped(told); err != nil {
 			t.Fatal(err)

@@ -9,14 +9,15 @@ import (
 	"culprit/measure"
 )
 
-// meanings finds out what the values of aggregations count, as far as the text says so plainly: differences of clocks are times, what reads and
-// writes transfer is bytes. A statistic of something else has a plain number.
+// meanings finds out what the values of aggregations count, as far as the text says so plainly:
+// differences of clocks are times, what reads and writes transfer is bytes. A statistic of
+// something else has a plain number.
 type meanings struct {
 	given map[*check.Var][]check.Expr // what each variable is given
 	seen  map[*check.Var]bool         // being looked at
 }
 
-// A meaning is what a number stands for.
+// A meaning is what a number measures.
 type meaning struct {
 	unit  measure.Unit // "" not known
 	clock bool         // a moment
@@ -61,7 +62,7 @@ func statements(list []check.Stmt, each func(check.Stmt)) {
 	}
 }
 
-// of gives the unit of what an aggregation is given in a clause.
+// of returns the unit of what an aggregation is given in a clause.
 func (u *meanings) of(p *check.Program, c *check.Clause, x check.Expr) measure.Unit {
 	m := u.meaning(x)
 	if m.unit != "" || m.clock {
@@ -116,7 +117,8 @@ func (u *meanings) meaning(x check.Expr) meaning {
 	return meaning{}
 }
 
-// variable gives what a variable stands for: what all that it is given does. 0 is given to forget.
+// variable returns the meaning of a variable: the common meaning of all values assigned to it. 0 is
+// ignored, because scripts assign it to clear a variable.
 func (u *meanings) variable(v *check.Var) (m meaning) {
 	if u.seen[v] {
 		return m

@@ -16,7 +16,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
+// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it
+// takes, and what it takes there.
 func BenchmarkUnwindTables(b *testing.B) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {

@@ -19,8 +19,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
-// and names the version; nowhere else.
+// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is
+// too old for unwind tables, and names the version; nowhere else.
 func TestFramePointersAreTold(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
@@ -89,7 +89,8 @@ func TestWalksAreTaken(t *testing.T) {
 	}
 }
 
-// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many rows they have.
+// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many
+// rows they have.
 func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
@@ -214,8 +215,9 @@ func TestStoppedFrames(t *testing.T) {
 	}
 }
 
-// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
-// looked at again; one that has become another program by exec() is looked at at once.
+// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so
+// that programs wake nobody for it, until it is looked at again; one that has become another
+// program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -245,11 +247,11 @@ func TestWantedAgain(t *testing.T) {
 			if err := u.wanted.Put(pid, mm); err != nil {
 				t.Fatal(err)
 			}
-			if due := u.look(); due.IsZero() == early || there() != early {
+			if due := u.loadWanted(); due.IsZero() == early || there() != early {
 				t.Errorf("of %d, looked at a moment ago %v: due at %v, still wanted %v", mm, early, due, there())
 			}
 		}
-		for due := u.look(); !due.IsZero(); due = u.look() {
+		for due := u.loadWanted(); !due.IsZero(); due = u.loadWanted() {
 			time.Sleep(time.Until(due))
 		}
 		if there() {

@@ -93,7 +93,8 @@ func TestNameAsAsked(t *testing.T) {
 	}
 }
 
-// Every name that the machine's libc has of a function can be asked for, and is the name of its probe.
+// Every name that the machine's libc has of a function can be asked for, and is the name of its
+// probe.
 func TestNameAsAskedOfLibc(t *testing.T) {
 	pid := running(t, tracetest.CompileC(t, aliased))
 	e := probe.NewEnv(kernel.Root{})
@@ -115,7 +116,8 @@ func TestNameAsAskedOfLibc(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, named := map[uint64]bool{}, map[string]bool{} // those that choose a function when the program starts
+		// those that choose a function when the program starts
+		at, named := map[uint64]bool{}, map[string]bool{}
 		for _, f := range funcs {
 			at[f.Start] = at[f.Start] || f.Indirect
 		}

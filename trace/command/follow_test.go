@@ -14,7 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// plugged loads a library, calls its function, which makes one known system call, and ends. Without an argument it calls libc's.
+// plugged loads a library, calls its function, which makes one known system call, and ends. Without
+// an argument it calls libc's.
 const plugged = `
 #include <dlfcn.h>
 #include <unistd.h>

@@ -8,7 +8,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's output has them.
+// TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's
+// output has them.
 func TestStackInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	whole := regexp.MustCompile("(?s)`spin_\\[i\\]\n +[^ ]*`middle_\\[i\\]\n +[^ ]*`outer\\+0x[0-9a-f]+\n +[^ ]*`main\\+0x")

@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scripts of common practice, as people write them, beside an independent count of the same run: perf stat's, the kernel's own
-// of a process, or what the workload is known to do.
+// Scripts of common practice, as people write them, beside an independent count of the same run:
+// perf stat's, the kernel's own of a process, or what the workload is known to do.
 
-// known is what the programs of this file's workloads are called, by which scripts without a predicate tell them.
+// known is what the programs of this file's workloads are called, by which scripts without a
+// predicate tell them.
 const known = "known-count"
 
-// knownProgram gives a copy of a program under that name.
+// knownProgram returns a copy of a program under that name.
 func knownProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,7 +42,7 @@ func knownProgram(t *testing.T, name string) string {
 	return path
 }
 
-// perfStat gives how often each of perf's events came while a command ran.
+// perfStat returns how often each of perf's events came while a command ran.
 func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "stat")
@@ -65,7 +66,7 @@ func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	return counts
 }
 
-// tableRow gives the number behind a name in a table; 0: it is not there.
+// tableRow returns the number behind a name in a table; 0: it is not there.
 func tableRow(out, name string) int {
 	n := 0
 	if m := regexp.MustCompile(`(?m)^ +` + regexp.QuoteMeta(name) + ` +(\d+)$`).FindStringSubmatch(out); m != nil {
@@ -74,7 +75,7 @@ func tableRow(out, name string) int {
 	return n
 }
 
-// picture gives the counts of the distribution of a key, by the least value of each bucket.
+// picture returns the counts of the distribution of a key, by the least value of each bucket.
 func picture(out, name string) (counts map[int]int, sum int) {
 	counts = map[int]int{}
 	at := regexp.MustCompile(`(?m)^ +` + name + ` *\n.* count *$`).FindStringIndex(out)
@@ -137,7 +138,8 @@ func TestKnownCounts(t *testing.T) {
 		if strings.HasPrefix(text, "proc") {
 			want = strings.Join(work, " ")
 		}
-		if n := strings.Count(out, want) - strings.Count(out, "-- "+want); n != 1 { // perf's own arguments are not meant
+		// perf's own arguments are not meant
+		if n := strings.Count(out, want) - strings.Count(out, "-- "+want); n != 1 {
 			t.Errorf("%s: %d times %q in %q", text, n, want, out)
 		}
 	}
@@ -153,7 +155,8 @@ func TestKnownCounts(t *testing.T) {
 	}
 }
 
-// Samples are at most as many as the time allows, and where no hypervisor holds timers back, as many.
+// Samples are at most as many as the time allows, and where no hypervisor holds timers back, as
+// many.
 func TestKnownTimes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")

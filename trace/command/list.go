@@ -54,7 +54,7 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 			_, err = env.Probes(d) // which says why, and what is near
 		}
 		if err != nil {
-			w.Flush() //nolint:errcheck // the error is told
+			w.Flush() //nolint:errcheck // the error is returned
 			var none *probe.NoProbe
 			if errors.As(err, &none) { // its place in the text is of no use here
 				return errors.New(none.Error())

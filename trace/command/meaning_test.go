@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSessionMeansWhatTheGuideSays: builtin variables, options and actions, where what they mean is easily missed.
+// TestSessionMeansWhatTheGuideSays: builtin variables, options and actions, where what they mean is
+// easily missed.
 func TestSessionMeansWhatTheGuideSays(t *testing.T) {
 	for _, c := range []struct{ text, out, errs string }{
 		// Each probe of each clause has a number of its own.

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much of a process's memory is copied, and where, is as the arguments say from left to right; copyinstr's number counts the byte
-// that ends the string.
+// How much of a process's memory is copied, and where, is as the arguments say from left to right;
+// copyinstr's number counts the byte that ends the string.
 func TestCopiesOfMemory(t *testing.T) {
 	_, out, errs := traced(t, program(`BEGIN { n = 4; none = 0; }
 		syscall::unlinkat:entry /pid == %d/ { printf("[%%s] [%%s] [%%s] [%%s]", copyinstr(arg1, 5), copyinstr(arg1, n), copyinstr(arg1, none), copyinstr(arg1, 0)); }

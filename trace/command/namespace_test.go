@@ -27,7 +27,8 @@ int main(int argc, char **argv) {
 	return sum == 1;
 }`
 
-// inNamespace runs a program of D in PID namespaces within one another, and returns what it printed.
+// inNamespace runs a program of D in PID namespaces within one another, and returns what it
+// printed.
 func inNamespace(t *testing.T, levels int, proc bool, text, command string) (out string, err error) {
 	t.Helper()
 	unshare, lookErr := exec.LookPath("unshare")

@@ -12,7 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that somebody wrote.
+// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that
+// somebody wrote.
 func TestPreprocessed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -44,7 +44,7 @@ func expect(t *testing.T, got, want map[string]int64) {
 	}
 }
 
-// repeated gives how many bytes a connection sent more than once.
+// repeated returns how many bytes a connection sent more than once.
 func repeated(t *testing.T, c net.Conn) (n int64) {
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -62,7 +62,8 @@ func repeated(t *testing.T, c net.Conn) (n int64) {
 	return n
 }
 
-// talk makes a connection of which each end sends something that the other reads. It gives the bytes that were sent again.
+// talk makes a connection of which each end sends something that the other reads. It gives the
+// bytes that were sent again.
 func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	client, err := net.Dial("tcp", address)
 	if err != nil {
@@ -91,7 +92,8 @@ func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	return again
 }
 
-// Connections are told of as often as they were asked for, made and refused, and with as many bytes as went.
+// Connections are told of as often as they were asked for, made and refused, and with as many bytes
+// as went.
 func TestTCPProbes(t *testing.T) {
 	for _, c := range []struct{ name, listen, address string }{
 		{"IPv4", "127.83.12.9:0", "127.83.12.9"},
@@ -162,7 +164,8 @@ func TestTCPProbes(t *testing.T) {
 			}
 			got := answers(t, out)
 			local := int64(there)
-			if c.name != "IPv6" && got["receive by the server"] == 0 { // an address of its own for the client
+			// an address of its own for the client
+			if c.name != "IPv6" && got["receive by the server"] == 0 {
 				local = 0
 			}
 			expect(t, got, map[string]int64{
@@ -232,7 +235,8 @@ func TestUDPAndIPProbes(t *testing.T) {
 	}
 }
 
-// A packet that goes through a device on top of another, or through a bridge, is told of once, at the device that has the address.
+// A packet that goes through a device on top of another, or through a bridge, is told of once, at
+// the device that has the address.
 func TestPacketsCountOnce(t *testing.T) {
 	tool, err := exec.LookPath("ip")
 	if err != nil {
@@ -327,7 +331,8 @@ func TestPacketsCountOnce(t *testing.T) {
 	})
 }
 
-// inside does something with a socket for datagrams of a network namespace, which the thread never leaves: it ends with the goroutine.
+// inside does something with a socket for datagrams of a network namespace, which the thread never
+// leaves: it ends with the goroutine.
 func inside(namespace string, do func(socket int) error) error {
 	runtime.LockOSThread()
 	fd, err := unix.Open("/var/run/netns/"+namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)

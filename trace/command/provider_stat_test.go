@@ -20,7 +20,8 @@ func faults(t *testing.T) (major, all int64) {
 	return u.Majflt, u.Minflt + u.Majflt
 }
 
-// Pages that are touched for the first time are faults, and those that have to be read are major ones: as many as the kernel counts.
+// Pages that are touched for the first time are faults, and those that have to be read are major
+// ones: as many as the kernel counts.
 func TestFaultProbes(t *testing.T) {
 	const pages = 500
 	if _, err := tracetest.Here(t).Probes(tracetest.Probe(t, "vminfo:::as_fault")); err != nil {
@@ -120,14 +121,16 @@ func TestSysinfoProbes(t *testing.T) {
 			t.Errorf("%s: %d, want at least %d", name, got[name], least)
 		}
 	}
-	for _, pair := range [][2]string{{"writes", "writes beside"}, {"read", "read beside"}} { // programs are attached one after the other
+	// programs are attached one after the other
+	for _, pair := range [][2]string{{"writes", "writes beside"}, {"read", "read beside"}} {
 		if d := got[pair[0]] - got[pair[1]]; d < -size || d > size {
 			t.Errorf("%s %d, %s %d", pair[0], got[pair[0]], pair[1], got[pair[1]])
 		}
 	}
 }
 
-// Every wait for a lock that ends well is told of by one of lockstat's probes, with how long it took.
+// Every wait for a lock that ends well is told of by one of lockstat's probes, with how long it
+// took.
 func TestLockProbes(t *testing.T) {
 	e := tracetest.Here(t)
 	if _, err := e.Probes(tracetest.Probe(t, "lockstat:::adaptive-block")); err != nil {
@@ -166,7 +169,8 @@ func TestLockProbes(t *testing.T) {
 	if got["told"] == 0 && got["ended"] > 20 || got["wrong"] != 0 {
 		t.Errorf("%d waits were told of, %d of them wrong", got["told"], got["wrong"])
 	}
-	if d := got["told"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 { // what was waited for while programs came and went
+	// what was waited for while programs came and went
+	if d := got["told"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 {
 		t.Errorf("%d waits were told of, and %d ended", got["told"], got["ended"])
 	}
 	t.Logf("%v", got)

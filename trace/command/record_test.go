@@ -19,10 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait for those of perf's records.
+// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait
+// for those of perf's records.
 const keepsRaw = ` profile:::profile-1 /0/ { }`
 
-// syscallTypes gives the types of the programs that a script's system calls have.
+// syscallTypes returns the types of the programs that a script's system calls have.
 func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType {
 	t.Helper()
 	c, err := trace.Compile(trace.Script{Text: text}, env, gen.Limits{})
@@ -38,8 +39,9 @@ func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType 
 	return types
 }
 
-// Programs that read stacks of the kernel at system calls are attached to perf's records, others are not; and what they tell is the same
-// as at the raw tracepoints, byte by byte, also while another program at the same tracepoint makes the kernel call all of them by a function.
+// Programs that read stacks of the kernel at system calls are attached to perf's records, others
+// are not; and what they tell is the same as at the raw tracepoints, byte by byte, also while
+// another program at the same tracepoint makes the kernel call all of them by a function.
 func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")

@@ -23,7 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traced runs a program until it exits, or until meanwhile is done and a while has passed, and gives what it printed.
+// traced runs a program until it exits, or until meanwhile is done and a while has passed, and
+// gives what it printed.
 func traced(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
 	status, out, errs = tracedWhole(t, r, meanwhile)
@@ -109,7 +110,8 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 	}
 }
 
-// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire; any other script goes on.
+// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire;
+// any other script goes on.
 func TestSessionEndsWithoutExit(t *testing.T) {
 	const ends = "culprit: the clause was given up before its exit(), and no other probe can fire: the script ends\n"
 	for _, c := range []struct {
@@ -134,7 +136,8 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 	}
 }
 
-// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write of no bytes is an empty string.
+// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write
+// of no bytes is an empty string.
 func TestSessionCopiesIn(t *testing.T) {
 	const text = `syscall::connect:entry /pid == %[1]d/ { this->s = (struct sockaddr_in *)copyin(arg1, sizeof (struct sockaddr)); this->family = this->s->sin_family; }
 		syscall::connect:entry /this->family == 2/ { printf("port %%d\n", ntohs(this->s->sin_port)); }
@@ -291,8 +294,8 @@ func TestPartsOfADescription(t *testing.T) {
 	}
 }
 
-// A probe that fires within itself is left out by the kernel, and that is told: here what the clause reads is not there, which is
-// the very thing that the probe is about.
+// A probe that fires within itself is left out by the kernel, and that is told: here what the
+// clause reads is not there, which is the very thing that the probe is about.
 func TestMissedFiringsAreTold(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestStackWithoutFramePointers: so is ustack() of a script, at a system call and at a function's first instruction; -x unwind=fp says that
-// it shall not be.
+// TestStackWithoutFramePointers: so is ustack() of a script, at a system call and at a function's
+// first instruction; -x unwind=fp says that it shall not be.
 func TestStackWithoutFramePointers(t *testing.T) {
 	path := tracetest.CompileDeep(t)
 	whole := regexp.MustCompile("(?s)work`asking(\\+0x[0-9a-f]+)?\n.*libc.*`qsort.*work`main\\+0x[0-9a-f]+\n.*`__libc_start.*work`_start")

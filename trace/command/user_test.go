@@ -91,7 +91,7 @@ func TestUserHelper(t *testing.T) {
 	}
 }
 
-// help gives the command line of this program as a helper.
+// help returns the command line of this program as a helper.
 func help(t *testing.T, what string) string {
 	t.Helper()
 	t.Setenv(helper, what)
@@ -127,7 +127,7 @@ func traceCommand(t *testing.T, command, text string) (out, errs string) {
 	return out, errs
 }
 
-// match says whether a text has what is wanted, blanks aside.
+// match reports whether a text has what is wanted, blanks aside.
 func matches(t *testing.T, got string, want ...string) {
 	t.Helper()
 	flat := strings.Join(strings.Fields(got), " ")
@@ -138,7 +138,8 @@ func matches(t *testing.T, got string, want ...string) {
 	}
 }
 
-// Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions that return.
+// Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions
+// that return.
 func TestPidProviderOfGo(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	out, errs := traceCommand(t, help(t, "add"), `pid$target:a.out:*command.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
@@ -281,7 +282,8 @@ func TestPidProviderErrors(t *testing.T) {
 	}
 }
 
-// notes is a program with probes of its own, as SystemTap's and DTrace's headers make them, with arguments of all forms.
+// notes is a program with probes of its own, as SystemTap's and DTrace's headers make them, with
+// arguments of all forms.
 const notes = `
 #include <stdio.h>
 unsigned short semaphore __attribute__((section(".probes")));
@@ -403,7 +405,8 @@ func TestStackMembers(t *testing.T) {
 	}
 }
 
-// A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none stays none.
+// A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none
+// stays none.
 func TestStackCut(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)

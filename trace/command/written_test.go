@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The scripts of this file are those of engineers' own accounts, exactly as they wrote them but for FN, the function, and for the
-// minutes that they let them run: CULPRIT_AS_WRITTEN=1 leaves those too.
+// The scripts of this file are those of engineers' own accounts, exactly as they wrote them but for
+// FN, the function, and for the minutes that they let them run: CULPRIT_AS_WRITTEN=1 leaves those
+// too.
 
 // asWritten fills in the function, and shortens the time.
 func asWritten(text string) string {
@@ -123,7 +124,7 @@ func TestWrittenProfile(t *testing.T) {
 	t.Error("there are too few samples")
 }
 
-// profiled says whether most of the time that a thread was in the kernel was sampled.
+// profiled reports whether most of the time that a thread was in the kernel was sampled.
 func profiled(t *testing.T) bool {
 	long, most := 300*time.Millisecond, 900*time.Millisecond // of the CPU's time, and of ours
 	if os.Getenv("CULPRIT_AS_WRITTEN") != "" {
@@ -177,12 +178,13 @@ func profiled(t *testing.T) bool {
 		t.Errorf("%d samples in %v and %v that were stolen, want some %.0f:\n%.2000s", sum, ran, stolen, expected, out)
 	}
 	if cpu, _ := os.ReadFile("/proc/cpuinfo"); strings.Contains(string(cpu), "QEMU") {
-		return float64(sum) > expected*0.05 // an emulated machine's timers are late, and what is missed is not made up for
+		// an emulated machine's timers are late, and what is missed is not made up for
+		return float64(sum) > expected*0.05
 	}
 	return float64(sum) > expected*0.8
 }
 
-// onCPU gives how long this thread has run.
+// onCPU returns how long this thread has run.
 func onCPU(t *testing.T) time.Duration {
 	b, err := os.ReadFile("/proc/thread-self/schedstat")
 	if err != nil {
@@ -194,7 +196,8 @@ func onCPU(t *testing.T) time.Duration {
 	return time.Duration(ns)
 }
 
-// stolenOf gives the time that the hypervisor has taken of a CPU, as /proc/stat has it, in hundredths of a second.
+// stolenOf returns the time that the hypervisor has taken of a CPU, as /proc/stat has it, in
+// hundredths of a second.
 func stolenOf(t *testing.T, cpu string) time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -214,7 +217,8 @@ func stolenOf(t *testing.T, cpu string) time.Duration {
 	return 0
 }
 
-// Many functions at once, as others can't: what could not be attached is named, and the rest counts.
+// Many functions at once, as others can't: what could not be attached is named, and the rest
+// counts.
 func TestWrittenMany(t *testing.T) {
 	needsFunctions(t)
 	for _, c := range []struct{ text, function string }{

@@ -88,7 +88,8 @@ func TestSyscallStatistics(t *testing.T) {
 	}
 }
 
-// makeChildren says of its children in turn which they were, and how long each was there; the last is killed.
+// makeChildren says of its children in turn which they were, and how long each was there; the last
+// is killed.
 func makeChildren() {
 	me, err := os.Executable()
 	if err != nil {
@@ -115,7 +116,8 @@ func makeChildren() {
 	fmt.Println()
 }
 
-// Programs that are executed, processes that end, however short they were there, and signals are told each, with whose they are.
+// Programs that are executed, processes that end, however short they were there, and signals are
+// told each, with whose they are.
 func TestProcessStatistics(t *testing.T) {
 	w := startWorker(t, "children")
 	of := fmt.Sprintf(" where parent = %d", w.pid)
@@ -149,7 +151,8 @@ func TestProcessStatistics(t *testing.T) {
 	}
 }
 
-// runWait gives how long the threads of this process have waited for a CPU, by the kernel's own count.
+// runWait returns how long the threads of this process have waited for a CPU, by the kernel's own
+// count.
 func runWait() (all float64) {
 	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
 	for _, f := range files {
@@ -162,7 +165,8 @@ func runWait() (all float64) {
 	return all
 }
 
-// makeCrowd lets four threads want one CPU, and says how long they waited by the kernel's count, and how long this process has since it began.
+// makeCrowd lets four threads want one CPU, and says how long they waited by the kernel's count,
+// and how long this process has since it began.
 func makeCrowd() {
 	before := runWait()
 	var crowd sync.WaitGroup
@@ -208,7 +212,8 @@ func TestRunQueueStatistics(t *testing.T) {
 	for _, v := range got.sums {
 		all += v
 	}
-	// Moving a thread to another CPU ends a wait and begins another for the kernel, whose clocks of two CPUs differ on some machines.
+	// Moving a thread to another CPU ends a wait and begins another for the kernel, whose clocks of
+	// two CPUs differ on some machines.
 	if said < 50e6 || all < 0.9*said || all > 1.1*life+20e6 || math.Abs(dist.Sum-all) > 0.125*all {
 		t.Errorf("%.0f ns by CPU, %.0f by distribution; the kernel says %.0f, in all its life %.0f", all, dist.Sum, said, life)
 	}
@@ -216,7 +221,8 @@ func TestRunQueueStatistics(t *testing.T) {
 
 const diskWrites, diskSize = 50, 32 << 10
 
-// useDisk writes to a file that is there already, past all caches, and says how many bytes the kernel counts.
+// useDisk writes to a file that is there already, past all caches, and says how many bytes the
+// kernel counts.
 func useDisk() {
 	counted := func() (n int64) {
 		b, _ := os.ReadFile("/proc/self/io")
@@ -394,7 +400,8 @@ func TestFamilyBudget(t *testing.T) {
 	}
 }
 
-// askNFS asks a server of NFS version 4 for nothing, so often, over one connection (RFC 5531, 9; RFC 7530, 15.1: program 100003, procedure 0).
+// askNFS asks a server of NFS version 4 for nothing, so often, over one connection (RFC 5531, 9;
+// RFC 7530, 15.1: program 100003, procedure 0).
 func askNFS(address string, times int) error {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -402,11 +409,13 @@ func askNFS(address string, times int) error {
 	}
 	defer c.Close()
 	for xid := range times {
-		call := []uint32{1<<31 | 40, uint32(xid), 0, 2, 100003, 4, 0, 0, 0, 0, 0} // one fragment; call; version of RPC; program, version, procedure; nobody, unverified
+		// one fragment; call; version of RPC; program, version, procedure; nobody, unverified
+		call := []uint32{1<<31 | 40, uint32(xid), 0, 2, 100003, 4, 0, 0, 0, 0, 0}
 		if err := binary.Write(c, binary.BigEndian, call); err != nil {
 			return err
 		}
-		answer := make([]uint32, 7) // fragment, xid, reply, accepted, verifier's kind and length, success
+		// fragment, xid, reply, accepted, verifier's kind and length, success
+		answer := make([]uint32, 7)
 		if err := binary.Read(c, binary.BigEndian, answer); err != nil || answer[1] != uint32(xid) || answer[6] != 0 {
 			return fmt.Errorf("answer %v: %w", answer, err)
 		}
@@ -432,7 +441,8 @@ func TestNFSStatistics(t *testing.T) {
 	}
 }
 
-// Each statistic compiles for this kernel without a warning, as of a variable whose type is not that of what it is given.
+// Each statistic compiles for this kernel without a warning, as of a variable whose type is not
+// that of what it is given.
 func TestFamiliesCompile(t *testing.T) {
 	e := tracetest.Here(t)
 	for _, f := range Families(0) {

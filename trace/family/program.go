@@ -20,7 +20,8 @@ type familyProgram struct {
 
 // A familyStat is a statistic as a program measures it.
 type familyStat struct {
-	stat  measure.Stat      // its fields: those that are keys, in their order, and behind them the fixed ones
+	// its fields: those that are keys, in their order, and behind them the fixed ones
+	stat  measure.Stat
 	fixed map[string]string // of a field: the only value that rows have, which is no key then
 }
 
@@ -32,8 +33,10 @@ type familyWant struct {
 	terms []measure.Term    // those that the kernel can judge
 }
 
-// program makes the program for queries, one a statistic: their aggregations alone, by the fields that they need alone, of the events alone that their
-// terms want as far as the kernel can tell, and of all else in the text what that needs. self is this process where it is left out; 0: nobody is.
+// program makes the program for queries, one a statistic: their aggregations alone, by the fields
+// that they need alone, of the events alone that their terms want as far as the kernel can evaluate
+// them, and of all else in the text what that needs. self is this process where it is left out; 0:
+// nobody is.
 func (f *Family) program(queries []measure.Query, self int) (*familyProgram, error) {
 	tree, ds := syntax.Parse(f.text, syntax.Mode{File: f.file + ".d"})
 	if len(ds) > 0 {
@@ -94,7 +97,7 @@ func clausesOf(tree *syntax.Program) (out []*syntax.Clause) {
 	return out
 }
 
-// want says what a query wants of its aggregation.
+// want reports what a query wants of its aggregation.
 func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	w := &familyWant{stat: st, fixed: map[string]string{}}
 	need := slices.Clone(q.By)
@@ -117,7 +120,8 @@ func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	return w
 }
 
-// pick takes out of a clause the aggregations that nobody wants. The others must have a key for each field.
+// pick takes out of a clause the aggregations that nobody wants. The others must have a key for
+// each field.
 func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	var list []syntax.Stmt
 	for _, s := range c.Body.List {
@@ -139,8 +143,9 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	return nil
 }
 
-// ofThread gives the terms about the thread at hand alone, as its process, which hold for all that is wanted: what only a thread's own variables bring from
-// one clause to another need not be kept of other threads.
+// ofThread returns the terms about the thread at hand alone, as its process, which hold for all
+// that is wanted: what only a thread's own variables bring from one clause to another need not be
+// kept of other threads.
 func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant) map[string]syntax.Expr {
 	out, count, all := map[string]syntax.Expr{}, map[string]int{}, 0
 	for _, c := range clauses {
@@ -173,10 +178,12 @@ func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant
 // lasting are what of a thread stays as it is from its begin to its end.
 func lasting() []string { return []string{"pid", "tid"} }
 
-// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions before them: before the clause where all of it is about
-// them, else before each. own are conditions that hold for a thread's own variables too.
+// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions
+// before them: before the clause where all of it is about them, else before each. own are
+// conditions that hold for a thread's own variables too.
 func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr) {
-	alone, inner := true, true // it does nothing that another clause needs; nor that another thread's does
+	// it does nothing that another clause needs; nor that another thread's does
+	alone, inner := true, true
 	adds := 0
 	for _, s := range c.Body.List {
 		if addition(s) != nil {
@@ -239,7 +246,7 @@ func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[
 	}
 }
 
-// ofClause says whether an expression looks at variables of the clause.
+// ofClause reports whether an expression looks at variables of the clause.
 func ofClause(x syntax.Expr) (is bool) {
 	syntax.Walk(x, func(n syntax.Node) bool {
 		v, ok := n.(*syntax.Ident)
@@ -249,7 +256,7 @@ func ofClause(x syntax.Expr) (is bool) {
 	return is
 }
 
-// both gives a condition of two that must hold, either of which may be nil.
+// both returns a condition of two that must hold, either of which may be nil.
 func both(x, y syntax.Expr) syntax.Expr {
 	switch {
 	case x == nil:
@@ -263,7 +270,7 @@ func both(x, y syntax.Expr) syntax.Expr {
 	return &syntax.Binary{Op: syntax.LogAnd, X: x, Y: y}
 }
 
-// addition gives the aggregation that a statement adds to; nil: to none.
+// addition returns the aggregation that a statement adds to; nil: to none.
 func addition(s syntax.Stmt) *syntax.Aggregation {
 	if do, ok := s.(*syntax.Do); ok {
 		if set, ok := do.X.(*syntax.Assign); ok {
@@ -274,7 +281,8 @@ func addition(s syntax.Stmt) *syntax.Aggregation {
 	return nil
 }
 
-// variableOf gives the variable that a statement sets, with those that its place is told by; nil: it is no such statement.
+// variableOf returns the variable that a statement sets, with the keys of the element; nil: it is
+// no such statement.
 func variableOf(s syntax.Stmt) (v *syntax.Ident, keys []syntax.Expr) {
 	do, ok := s.(*syntax.Do)
 	if !ok {
@@ -300,8 +308,9 @@ func scopeOf(s syntax.Stmt) (syntax.Scope, bool) {
 	return v.Scope, true
 }
 
-// liveParts finds the statements of clauses that something is left of: those that add to an aggregation, and those that set what one of them, or the
-// predicate before it, looks at. Statements that are neither are taken for some that do something.
+// liveParts finds the statements of clauses that something is left of: those that add to an
+// aggregation, and those that set what one of them, or the predicate before it, looks at.
+// Statements that are neither are taken for some that do something.
 func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	type variable struct {
 		scope syntax.Scope
@@ -338,8 +347,8 @@ func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	return live
 }
 
-// condition gives what must hold of the value of a field for a term, as D has it; nil: that can't be told in the kernel, where values are what words are
-// made of.
+// condition returns what must hold of the value of a field for a term, as D has it; nil: the kernel
+// can't evaluate it, where values are what words are made of.
 func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) syntax.Expr {
 	var values []syntax.Expr
 	n := f.words[field.Name]

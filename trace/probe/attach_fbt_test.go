@@ -29,7 +29,8 @@ func peek(t testing.TB, times int) {
 	}
 }
 
-// By each road, the calls that this thread makes of a function are those that are counted, until it is taken off.
+// By each road, the calls that this thread makes of a function are those that are counted, until it
+// is taken off.
 func TestAttachFunction(t *testing.T) {
 	needs(t, feature.Kprobe)
 	for _, test := range []struct {
@@ -79,7 +80,8 @@ func TestAttachFunction(t *testing.T) {
 	}
 }
 
-// Many functions at once: the program finds out by its cookie at which it is, and what can't be had is left out and named.
+// Many functions at once: the program finds out by its cookie at which it is, and what can't be had
+// is left out and named.
 func TestAttachManyFunctions(t *testing.T) {
 	needs(t, feature.Kprobe)
 	for _, road := range []AttachMethod{AttachAny, AttachKprobe} {

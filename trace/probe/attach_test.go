@@ -44,8 +44,8 @@ func (c *counter) value() uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// load loads a program that counts each run in which the conditions hold: instructions that jump to "out" where not. R6 is the
-// context.
+// load loads a program that counts each run in which the conditions hold: instructions that jump to
+// "out" where not. R6 is the context.
 func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruction) *ebpf.Program {
 	c.t.Helper()
 	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
@@ -75,7 +75,8 @@ func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruct
 	return prog
 }
 
-// mine lets only this thread's events pass: its id is in the lower half of bpf_get_current_pid_tgid.
+// mine lets only this thread's events pass: its id is in the lower half of
+// bpf_get_current_pid_tgid.
 func mine() []asm.Instruction {
 	return []asm.Instruction{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -145,8 +146,8 @@ func TestAttachSyscall(t *testing.T) {
 	} {
 		prog := c.load(e, ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, append(mine(), test.conditions...)...)
 		a := attach(t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1})
-		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what the call had returned and so
-		// counts again: then once more.
+		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what
+		// the call had returned and so counts again: then once more.
 		var got uint64
 		for range 10 {
 			before := c.value()
@@ -172,7 +173,8 @@ func TestAttachSyscall(t *testing.T) {
 	}
 }
 
-// A tracepoint, typed for the verifier and not: a thread that yields the CPU to nobody enters the scheduler as often.
+// A tracepoint, typed for the verifier and not: a thread that yields the CPU to nobody enters the
+// scheduler as often.
 func TestAttachTracepoint(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -209,7 +211,8 @@ func TestAttachTracepoint(t *testing.T) {
 	}
 }
 
-// A timer fires on each CPU as often as it should; on one that sleeps it may come late, never more often.
+// A timer fires on each CPU as often as it should; on one that sleeps it may come late, never more
+// often.
 func TestAttachTimer(t *testing.T) {
 	e, c := here(t), newCounter(t)
 	probe := one(t, e, "profile-1000")

@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and to all threads of a process:
-// before 6.10 it was the thread alone whose number was given. Nothing tells directly; cookies of tracepoints came with 6.10.
+// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and
+// to all threads of a process: before 6.10 it was the thread alone whose number was given. Nothing
+// tells directly; cookies of tracepoints came with 6.10.
 func (e *Env) canUserMulti() bool {
 	if e.Method == AttachKprobe {
 		return false
@@ -31,7 +32,8 @@ func (e *Env) canUserMulti() bool {
 	return *e.users.multi
 }
 
-// A group is places of one file in one process, with the numbers of their probes among those that a program serves.
+// A group is places of one file in one process, with the numbers of their probes among those that a
+// program serves.
 type group struct {
 	code  *symbol.Code
 	pid   int
@@ -39,7 +41,8 @@ type group struct {
 	which []int
 }
 
-// attachUser attaches a program to its places in processes: those of a file in one go where the kernel can do that.
+// attachUser attaches a program to its places in processes: those of a file in one go where the
+// kernel can do that.
 func (e *Env) attachUser(a *Attachment, p *Placed) {
 	type key struct {
 		code *symbol.Code
@@ -101,7 +104,7 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 		return nil
 	}
 	if len(s.operands) == 0 {
-		return fmt.Errorf("where the answer goes is not told: %w", measure.ErrUnsupported)
+		return fmt.Errorf("the address of the semaphore is not known: %w", measure.ErrUnsupported)
 	}
 	code, err := gen.Enable(gen.Kernel{Arch: runtime.GOARCH}, s.operands[0])
 	if err != nil {
@@ -121,7 +124,8 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	return nil
 }
 
-// userTogether attaches a program to places of one file in one go; of those that can't be had together each half by itself.
+// userTogether attaches a program to places of one file in one go; of those that can't be had
+// together each half by itself.
 func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 	m := bpf.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
 	for i, s := range g.spots {
@@ -149,12 +153,12 @@ func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 	}
 }
 
-// perPlace says whether an error of attaching may be due to one place, and not to all of it.
+// perPlace reports whether an error of attaching may be due to one place, and not to all of it.
 func perPlace(err error) bool {
 	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
 }
 
-// userErr says what the kernel means by an error of attaching to a place of a process.
+// userErr reports what the kernel means by an error of attaching to a place of a process.
 func userErr(err error) error {
 	switch {
 	case errors.Is(err, measure.ErrDenied), errors.Is(err, symbol.ErrUnsafe):

@@ -18,8 +18,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// IDs of processes are those of the PID namespace that culprit runs in: those that /proc, -p and kill(1) have there. The kernel's
-// own helper for programs has those of the first namespace.
+// IDs of processes are those of the PID namespace that culprit runs in: those that /proc, -p and
+// kill(1) have there. The kernel's own helper for programs has those of the first namespace.
 
 // firstNamespace is the inode of the first PID namespace: PROC_PID_INIT_INO of linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
@@ -32,7 +32,8 @@ type pidSpace struct {
 	proc    error            // why /proc can't be had
 }
 
-// namespace finds out once which PID namespace culprit is in; nil: the first one.
+// PIDNamespace returns the PID namespace of culprit, or nil where it is the first one. It fails
+// never: what could not be found out makes CheckProcessIDs fail.
 func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	s := &e.space
 	if s.asked || !e.root.Real() {
@@ -59,11 +60,12 @@ func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	return s.of, nil
 }
 
-// SetPIDNamespace makes ns the PID namespace that e reports, instead of that of this process. Tests of
-// generated programs call it.
+// SetPIDNamespace makes ns the PID namespace that e reports, instead of that of this process. Tests
+// of generated programs call it.
 func (e *Env) SetPIDNamespace(ns *check.Namespace) { e.space = pidSpace{asked: true, of: ns} }
 
-// namespaceLevel asks the kernel how far below the first namespace that of this thread is: current->thread_pid->level.
+// namespaceLevel asks the kernel how far below the first namespace that of this thread is:
+// current->thread_pid->level.
 func (e *Env) namespaceLevel() (int, error) {
 	pid, err := e.MemberOffset("task_struct", "thread_pid")
 	if err != nil {
@@ -94,7 +96,7 @@ func (e *Env) namespaceLevel() (int, error) {
 	return int(n), err
 }
 
-// numbers refuses a program that deals with IDs of processes where they can't be had.
+// CheckProcessIDs returns an error where a program uses process IDs and they cannot be determined.
 func (e *Env) CheckProcessIDs(p *ir.Program, o check.Options) error {
 	if o.Target == 0 && !usesIDs(p) {
 		return nil
@@ -102,7 +104,7 @@ func (e *Env) CheckProcessIDs(p *ir.Program, o check.Options) error {
 	return errors.Join(e.space.proc, e.space.numbers)
 }
 
-// usesIDs tells whether a program deals with IDs of processes.
+// usesIDs reports whether a program deals with IDs of processes.
 func usesIDs(p *ir.Program) bool {
 	for _, f := range p.Clauses {
 		for _, b := range f.Blocks {
@@ -120,8 +122,9 @@ func usesIDs(p *ir.Program) bool {
 	return gen.WantsUserFrames(p)
 }
 
-// unique returns a program of culprit's own in which threads are told apart, and idle CPUs found, by the numbers of the first
-// namespace, where threads outside of culprit's have the number 0.
+// WithGlobalIDs returns the text of a built-in program in which threads are distinguished, and idle
+// CPUs found, by the IDs of the first PID namespace, where threads outside of culprit's have the
+// number 0.
 func (e *Env) WithGlobalIDs(text string) string {
 	if ns, err := e.PIDNamespace(); err != nil || ns == nil {
 		return text

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// nearEvents names up to three tracepoints that have words in common with the function that a description asks for; "" when none
-// has: what to look at where functions can't be probed.
+// nearEvents names up to three tracepoints that have words in common with the function that a
+// description asks for; "" when none has: what to look at where functions can't be probed.
 func (e *Env) nearEvents(w *want) string {
 	events, err := e.TraceEvents()
 	if err != nil || w.function.any() {
@@ -50,7 +50,8 @@ func words(name string) []string {
 	})
 }
 
-// likeness counts the letters of the words that two names have in common; the first words, which tell the subsystem, twice.
+// likeness counts the letters of the words that two names have in common; the first words, which
+// tell the subsystem, twice.
 func likeness(a, b []string) int {
 	score := 0
 	for i, word := range a {

@@ -7,13 +7,13 @@ import (
 )
 
 func ioProbes() []stableProbe {
-	// Requests, not the bios that they are made of: the end of a bio that is part of one is not traced, and both ends of one
-	// thing must be told.
+	// Requests, not the bios that they are made of: the end of a bio that is part of one is not
+	// traced, and both ends of one thing must be reported.
 	one := func(name, event string) stableProbe {
 		return stableProbe{provider: "io", name: name, places: at(way{event: event, names: []param{{"rq", "request", 0}},
 			args: []check.Arg{made("bufinfo_t", "rq"), made("devinfo_t", "rq"), made("fileinfo_t", "(struct file *)NULL")}})}
 	}
-	const waits = "no tracepoint tells of threads that wait for a device: sched:::sleep with stack() shows where they do"
+	const waits = "no tracepoint reports threads that wait for a device: sched:::sleep with stack() shows where they do"
 	return []stableProbe{
 		one("done", "block_rq_complete"),
 		one("start", "block_rq_issue"),
@@ -22,8 +22,9 @@ func ioProbes() []stableProbe {
 	}
 }
 
-// Locks are told of where somebody has to wait for one, at the beginning and the end. What is known of a wait, by lock and thread:
-// when it began and the kind of the lock, 64 times the one and the other; and since when it sleeps instead of spinning.
+// The kernel reports locks where a thread has to wait for one, at the beginning and the end. What
+// is known of a wait, by lock and thread: when it began and the kind of the lock, 64 times the one
+// and the other; and since when it sleeps instead of spinning.
 const (
 	lockBegin = `uint64_t __lock_began[uintptr_t, uintptr_t];
 uint64_t __lock_slept[uintptr_t, uintptr_t];
@@ -48,7 +49,7 @@ func lockstatProbes() []stableProbe {
 		})}
 	}
 	none := func(name string) stableProbe {
-		return stableProbe{provider: "lockstat", name: name, lacks: "no tracepoint tells of locks that nobody waits for; adaptive-block, adaptive-spin, rw-block, rw-spin and spin-spin tell of waiting"}
+		return stableProbe{provider: "lockstat", name: name, lacks: "no tracepoint reports locks without waiters; adaptive-block, adaptive-spin, rw-block, rw-spin and spin-spin tell of waiting"}
 	}
 	const mutex, rw = "(" + began + " & 40)", "(" + began + " & 6)"
 	reader := value("int", began+" & 2 ? 1 : 0")

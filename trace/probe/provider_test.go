@@ -195,7 +195,8 @@ func TestTracepointArguments(t *testing.T) {
 	}
 }
 
-// Whatever this kernel has: each probe of the list is found again under its full name and its number.
+// Whatever this kernel has: each probe of the list is found again under its full name and its
+// number.
 func TestListedAreFound(t *testing.T) {
 	e := here(t)
 	ids := map[uint32]bool{}

@@ -29,7 +29,8 @@ func standing() []string {
 		"tick-1", "tick-10", "tick-100", "tick-500", "tick-1000", "tick-5000"}
 }
 
-// madeTimers is the number of the first timer that was made by being named; there is room for a thousand.
+// madeTimers is the number of the first timer that was made by being named; there may be a
+// thousand.
 const madeTimers = 1000
 
 func profileProvider() *provider {
@@ -81,14 +82,15 @@ var timerUnits = map[string]int64{
 	"m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9, "d": 86400e9, "day": 86400e9,
 }
 
-// Timers go no faster than the kernel lets them (10 us, kernel/events/core.c: perf_swevent_init_hrtimer), and no slower than
-// what counts its nanoseconds in 63 bits.
+// Timers go no faster than the kernel lets them (10 us, kernel/events/core.c:
+// perf_swevent_init_hrtimer), and no slower than what counts its nanoseconds in 63 bits.
 const (
 	leastInterval = 10_000
 	mostInterval  = 1<<63 - 1
 )
 
-// timer makes the probe profile-N or tick-N, with a unit or, without one, N a second. nil: it isn't a timer's name.
+// timer makes the probe profile-N or tick-N, with a unit or, without one, N a second. nil: it isn't
+// a timer's name.
 func timer(name string) (*found, error) {
 	kind, rest, ok := strings.Cut(name, "-")
 	if !ok || kind != "profile" && kind != "tick" {

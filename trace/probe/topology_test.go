@@ -10,7 +10,8 @@ import (
 
 func TestTopology(t *testing.T) {
 	dir := t.TempDir()
-	for cpu, place := range [][2]string{{"0", "1"}, {"0", "1"}, {"-1", ""}, {"3", "0"}} { // the third does not know its chip, as in some virtual machines
+	// the third does not know its chip, as in some virtual machines
+	for cpu, place := range [][2]string{{"0", "1"}, {"0", "1"}, {"-1", ""}, {"3", "0"}} {
 		path := filepath.Join(dir, fmt.Sprint("cpu", cpu))
 		err := os.MkdirAll(filepath.Join(path, "topology"), 0o755)
 		if err == nil {

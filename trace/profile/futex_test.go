@@ -26,7 +26,8 @@ type futexWaiter struct {
 //go:noinline
 func waitsInVector(until unix.Timespec) unix.Errno {
 	var word uint32
-	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128} // 32 bits, private
+	// 32 bits, private
+	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128}
 	_, _, errno := unix.Syscall6(449, uintptr(unsafe.Pointer(&one)), 1, 0, uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
 	runtime.KeepAlive(&word)
 	return errno
@@ -41,7 +42,8 @@ func waitsAlone(until unix.Timespec) unix.Errno {
 	return errno
 }
 
-// TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2), each for 10 ms.
+// TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2),
+// each for 10 ms.
 func TestLocksInNewerCalls(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20

@@ -12,7 +12,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// sampledInTime takes a profile, and again where it says that a busy machine left it no time to read debug information.
+// sampledInTime takes a profile, and again where it says that a busy machine left it no time to
+// read debug information.
 func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -26,7 +27,8 @@ func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 	}
 }
 
-// TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
+// TestProfileInlined samples a program with debug information: with and without the functions that
+// were inlined.
 func TestProfileInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))

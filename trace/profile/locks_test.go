@@ -17,7 +17,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// contending is a program of four threads that use one pipe, which has one mutex, until its input ends.
+// contending is a program of four threads that use one pipe, which has one mutex, until its input
+// ends.
 const contending = `
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,7 +44,8 @@ type lockSums struct {
 	dist               uint64
 }
 
-// watchLocks measures what a program waits for, until done says that it is enough of what was told by kind and function.
+// watchLocks measures what a program waits for, until done says that it is enough of what was told
+// by kind and function.
 func watchLocks(t *testing.T, table LockTable, function, text string, done func(map[string]lockSums, *bufio.Reader) bool, args ...string) (map[string]lockSums, map[string]uint64) {
 	t.Helper()
 	tracetest.Needs(t, feature.TypedTracepoints)
@@ -115,7 +117,9 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 				sums[kind] = sum
 			}
 		}
-		if !over && done(sums, told) { // maps are read one after the other: what ends meanwhile is in the one now and in the other at the next tick
+		// maps are read one after the other: what ends meanwhile is in the one now and in the other
+		// at the next tick
+		if !over && done(sums, told) {
 			over = true
 			return in.Close()
 		}
@@ -132,7 +136,8 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 	if !errors.Is(err, enough) {
 		t.Fatalf("after %v, lost %v: %v", sums, lost, err)
 	}
-	for kind, sum := range sums { // without room one aggregation may have a row that another has not
+	// without room one aggregation may have a row that another has not
+	for kind, sum := range sums {
 		if len(lost) == 0 && sum.count > 0 && (sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
 			t.Errorf("%s: %+v", kind, sum)
 		}
@@ -140,7 +145,8 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 	return sums, lost
 }
 
-// Of a mutex of a program it tells the waits that the program has itself, in intervals, and no longer than that says.
+// Of a mutex of a program it tells the waits that the program has itself, in intervals, and no
+// longer than that says.
 func TestLockTableOfPrograms(t *testing.T) {
 	var said string
 	ticks := 0
@@ -173,7 +179,7 @@ func TestLockTableOfTheKernel(t *testing.T) {
 
 // What has no room is told to be lost.
 func TestLockTableWithoutRoom(t *testing.T) {
-	_, lost := watchLocks(t, LockTable{Processes: true, Stacks: true, room: 1}, "pipe_", contending, func(sums map[string]lockSums, _ *bufio.Reader) bool {
+	_, lost := watchLocks(t, LockTable{Processes: true, Stacks: true, maxKeys: 1}, "pipe_", contending, func(sums map[string]lockSums, _ *bufio.Reader) bool {
 		return sums["mutex"].count > 200
 	})
 	n := uint64(0)

@@ -15,7 +15,8 @@ import (
 )
 
 // leafCalls spends its time in a leaf, which 70 % of the time is called by one function and 30 % by
-// another one. The leaf is written in C, or by hand: without a frame, and without unwind information.
+// another one. The leaf is written in C, or by hand: without a frame, and without unwind
+// information.
 const leafCalls = `
 #include <time.h>
 volatile unsigned long sink;
@@ -30,8 +31,9 @@ __attribute__((noinline)) unsigned long thirty(unsigned long x) { x = leaf(x, 30
 __attribute__((noinline)) void loop(time_t end) { unsigned long x = 1; while (time(0) < end) for (int i = 0; i < 1000; i++) x = thirty(seventy(x)); sink = x; }
 int main(void) { loop(time(0) + 300); return 0; }`
 
-// TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing, whatever the
-// program lost of what tells of its frames. Where the caller is there, no mark stands in a stack.
+// TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing,
+// whatever the program lost of what tells of its frames. Where the caller is there, no mark stands
+// in a stack.
 func TestProfileMissingCallers(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
@@ -66,7 +68,8 @@ func TestProfileMissingCallers(t *testing.T) {
 			p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string
-			for deadline := time.Now().Add(time.Minute); all < 100 && time.Now().Before(deadline); { // others may have the CPUs
+			// others may have the CPUs
+			for deadline := time.Now().Add(time.Minute); all < 100 && time.Now().Before(deadline); {
 				got, err := p.Run(t.Context())
 				if err != nil {
 					t.Fatal(err)

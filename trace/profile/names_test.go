@@ -49,8 +49,8 @@ func stubProgram(t *testing.T) string {
 	return tracetest.CompileC(t, stubLoop, "-O2", "-L"+dir, "-lfastf", "-Wl,--no-as-needed", "-lfastf", "-Wl,-rpath,"+dir)
 }
 
-// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of generated code, of a
-// stripped file, of stubs, of a program of Go.
+// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of
+// generated code, of a stripped file, of stubs, of a program of Go.
 func TestOneNameInProfileAndStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {

@@ -16,8 +16,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another, the samples say so, within
-// five standard deviations, by the functions' names.
+// TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another,
+// the samples say so, within five standard deviations, by the functions' names.
 func TestProfileShares(t *testing.T) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
@@ -99,7 +99,8 @@ func TestProfileText(t *testing.T) {
 	}
 }
 
-// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer than that.
+// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer
+// than that.
 func TestProfileEnds(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	cpus, err := proc.OnlineCPUs(kernel.Root{})

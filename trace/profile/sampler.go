@@ -31,8 +31,9 @@ const (
 	SampledRate   = measure.StackRate
 )
 
-// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled by a program in D, as a Profile's, and each reader is
-// told the stacks of each of its ticks, named while the processes are there. While nobody does nothing of it is in the kernel.
+// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled
+// by a program in D, as a Profile's, and each reader is sent the stacks of each tick, named while
+// the processes are there. While nobody does nothing of it is in the kernel.
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Sampler struct {
@@ -41,9 +42,10 @@ type Sampler struct {
 
 	start sync.Mutex // one start or stop at a time; taken before mu
 
-	mu      sync.Mutex                      // guards what follows
-	all     sampling                        // all three statistics
-	kernels sampling                        // stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	mu  sync.Mutex // guards what follows
+	all sampling   // all three statistics
+	// stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	kernels sampling
 	past    map[measure.StatID]measure.Span // what sources that have ended have cost
 	outside measure.Span                    // and of it what was no time of this process
 }
@@ -60,7 +62,7 @@ type sampling struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText gives the program. Its first clause is that of a Profile by CPU.
+// samplerText returns the program. Its first clause is that of a Profile by CPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
@@ -94,7 +96,7 @@ func NewSampler(hz int) *Sampler {
 	return s
 }
 
-// kernelsText gives the program for those who want no stacks of programs.
+// kernelsText returns the program for those who want no stacks of programs.
 func kernelsText(hz int) string {
 	return fmt.Sprintf("profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames)
 }
@@ -102,7 +104,7 @@ func kernelsText(hz int) string {
 // Stats implements measure.Source.
 func (s *Sampler) Stats() []measure.Stat { return s.stats }
 
-// enter gives the source of a program, started when nobody reads it yet.
+// enter returns the source of a program, started when nobody reads it yet.
 func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	s.start.Lock()
 	defer s.start.Unlock()
@@ -125,7 +127,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
 	source, err := trace.NewLimitedSource("sampler", trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
-		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
+		// Strings are names of threads, which are shorter; nothing is reported before it is read.
 		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
 	if err != nil {
@@ -145,7 +147,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	}
 	source.CollectFrames(false, true)
 	ctx, stop := context.WithCancel(context.Background())
-	go source.Live(ctx) //nolint:errcheck // Why tells it
+	go source.Live(ctx) //nolint:errcheck // Why returns it
 	select {
 	case <-source.Begun():
 	case <-source.Ended():
@@ -210,7 +212,8 @@ func (s *Sampler) ExternalCost() measure.Span {
 	return all
 }
 
-// Run implements measure.Source. Where nothing can be sampled each batch says that it could not look, and why.
+// Run implements measure.Source. Where nothing can be sampled each batch says that it could not
+// look, and why.
 func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -258,7 +261,8 @@ type due struct {
 
 // dueCPU is a CPU that is sampled.
 type dueCPU struct {
-	lacks   float64 // samples that were due and did not come, and are not told yet; below 0: ahead
+	// samples that were due and did not come, and are not reported yet; below 0: ahead
+	lacks   float64
 	asleep  float64 // of them those that were due while it was idle, as far as that is known
 	due     float64 // in the stretch at hand
 	came    float64
@@ -267,10 +271,11 @@ type dueCPU struct {
 }
 
 const (
-	// jitter is how many samples may lack for no other reason than that a reading comes between them.
+	// jitter is how many samples may lack for no other reason than that a reading comes between
+	// them.
 	jitter = 3
-	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU gives none while it is idle; deafShare is
-	// the share of them that lacks then.
+	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU has
+	// none while it is idle; deafShare is the share of them that lacks then.
 	deafOver  = 490
 	deafShare = 0.2
 )
@@ -281,7 +286,7 @@ const (
 	lostOther  = "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
-// account tells what lacks of a batch in its losses and notes, and gives the rates.
+// account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
 func (d *due) account(b *measure.Batch) *measure.Batch {
 	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) != len(d.list) {
 		d.list = d.list[:0]
@@ -342,12 +347,12 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
 		d.rate.Values = append(d.rate.Values, d.hz)
 	}
-	// What was lost on the way is told already, and came as little.
+	// What was lost on the way is reported already, and is missing too.
 	for _, l := range b.Loss {
 		if l.Reason != trace.LostStacks { // such a sample comes without its stack
-			told := min(float64(l.Events), lost)
-			lost -= told
-			asleep -= min(float64(l.Events)-told, asleep)
+			reported := min(float64(l.Events), lost)
+			lost -= reported
+			asleep -= min(float64(l.Events)-reported, asleep)
 		}
 	}
 	b.Loss = append(b.Loss, trace.LossOf(lostAsleep, uint64(asleep))...)

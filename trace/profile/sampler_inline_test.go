@@ -12,7 +12,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once there was time to look for them.
+// TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once
+// there was time to look for them.
 func TestSamplerInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := strconv.Itoa(tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g")))

@@ -23,8 +23,9 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and another 30 %, while two readers are told
-// of the same samples; and when nobody reads any more, nothing of it is in the kernel.
+// TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and
+// another 30 %, while two readers are told of the same samples; and when nobody reads any more,
+// nothing of it is in the kernel.
 func TestSamplerShares(t *testing.T) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
@@ -107,7 +108,8 @@ func TestSamplerShares(t *testing.T) {
 	if share := u.one / (u.one + u.other); u.one+u.other < 300 || share < 0.53 || share > 0.87 {
 		t.Errorf("the function that takes 70%% of the time has %.1f%% of %.0f samples", 100*share, u.one+u.other)
 	}
-	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 { // the two are cut some milliseconds apart
+	// the two are cut some milliseconds apart
+	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 {
 		t.Errorf("%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy, u.rate)
 	}
 	if s.all.source != nil {
@@ -118,7 +120,8 @@ func TestSamplerShares(t *testing.T) {
 	}
 }
 
-// TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which none come while it is idle is named.
+// TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which
+// none come while it is idle is named.
 func TestDue(t *testing.T) {
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
@@ -139,7 +142,8 @@ func TestDue(t *testing.T) {
 	}
 	d := due{hz: 49}
 	for n := range 40 {
-		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) }) // one late, made up for by the next
+		// one late, made up for by the next
+		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) })
 		if len(b.Loss)+len(b.Notes) > 0 {
 			t.Fatalf("nothing lacks, and it says %v %v", b.Loss, b.Notes)
 		}
@@ -165,7 +169,8 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was lost on the way is not told twice.
+// TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was
+// lost on the way is not told twice.
 func TestDueAsleep(t *testing.T) {
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
@@ -173,7 +178,8 @@ func TestDueAsleep(t *testing.T) {
 	}
 	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
 	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
-	// second is one in which the first CPU gave some samples of a process and some of idleness, and was idle for so many hundredths; the others gave all.
+	// second is one in which the first CPU gave some samples of a process and some of idleness, and
+	// was idle for so many hundredths; the others gave all.
 	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
 		ticks += rested
 		text := fmt.Sprintf("cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n", ticks, cpus[0], ticks)
@@ -229,7 +235,8 @@ func FuzzParseIdle(f *testing.F) {
 	})
 }
 
-// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not looked into; all samples come, those within programs too.
+// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not
+// looked into; all samples come, those within programs too.
 func TestSamplerKernelAlone(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	over := atomic.Bool{}

@@ -8,8 +8,8 @@ import (
 	"culprit/trace"
 )
 
-// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs depends on what was sampled since the
-// one before, and not on all that was seen.
+// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs
+// depends on what was sampled since the one before, and not on all that was seen.
 type samples struct {
 	profile *Profile
 	session *trace.Session
@@ -40,7 +40,8 @@ func newSamples(p *Profile, s *trace.Session) *samples {
 	return out
 }
 
-// add adds what was gathered for a key, which is what keys gave. Once there are too many frames, stacks are left out, and their samples counted.
+// add adds what was gathered for a key, which is what keys gave. Once there are too many frames,
+// stacks are left out, and their samples counted.
 func (s *samples) add(key []byte, n int64) {
 	fields := s.fields
 	next := func() int32 {
@@ -78,7 +79,8 @@ func (s *samples) add(key []byte, n int64) {
 	s.count[k] += n
 }
 
-// all gives all that was sampled, each time that it is asked. Frames are good until the next one is asked for.
+// all returns all that was sampled, each time that it is asked. Frames are good until the next one
+// is asked for.
 func (s *samples) all() iter.Seq[Sampled] {
 	list := s.session.FrameTexts()
 	return func(yield func(Sampled) bool) {

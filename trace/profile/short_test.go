@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// TestProfileOfShortProcesses: functions of processes that ended before the profile was read out have names, as
-// long as a process lives for some hundredths of a second after its first sample.
+// TestProfileOfShortProcesses: functions of processes that ended before the profile was read out
+// have names, as long as a process lives for some hundredths of a second after its first sample.
 func TestProfileOfShortProcesses(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {

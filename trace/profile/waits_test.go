@@ -24,7 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is a program that waits as it is told, when a byte comes, says by itself how long it waited, and stays until its input ends.
+// waiting is a program that waits as it is told, when a byte comes, says by itself how long it
+// waited, and stays until its input ends.
 const waiting = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -135,7 +136,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	return got, a, b
 }
 
-// through says whether a function is in a stack.
+// through reports whether a function is in a stack.
 func through(frames []string, function string) bool {
 	for _, f := range frames {
 		if _, rest, ok := strings.Cut(f, "`"); ok && strings.HasPrefix(rest, function+"+") {
@@ -176,7 +177,7 @@ func TestOffCPUTimes(t *testing.T) {
 	}
 }
 
-// lostTimes gives how many of 20 waits may be missing: those that were lost, and some for switches that a kernel doesn't tell of. Of a
+// lostTimes returns how many of 20 waits may be missing: those that were lost, and some for switches that a kernel doesn't tell of. Of a
 // thousand there were up to four on the machine where these tests were made, for any tool.
 func lostTimes(p *Profiled) (n int64) {
 	n = 3

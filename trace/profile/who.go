@@ -17,10 +17,12 @@ import (
 
 // Who chooses threads: of each list that is not empty one must fit.
 type Who struct {
-	PIDs      []int
-	TIDs      []int
-	Processes []string // names of threads or of the processes that they are of, as the kernel keeps them: 15 bytes
-	Cgroups   []string // with all that is in them: a directory, or a path as /proc/PID/cgroup has it
+	PIDs []int
+	TIDs []int
+	// names of threads or of the processes that they are of, as the kernel keeps them: 15 bytes
+	Processes []string
+	// with all that is in them: a directory, or a path as /proc/PID/cgroup has it
+	Cgroups []string
 }
 
 // A subject is how a text speaks of the thread that is meant.
@@ -35,7 +37,7 @@ var (
 // commMost is how many bytes of a name the kernel keeps.
 const commMost = 15
 
-// anyOf gives a term that holds where what has one of the values; none without values.
+// anyOf returns a term that holds where what has one of the values; none without values.
 func anyOf(what string, values []int) []string {
 	var each []string
 	for _, v := range values {
@@ -51,7 +53,7 @@ func either(each []string) []string {
 	return []string{"(" + strings.Join(each, " || ") + ")"}
 }
 
-// terms gives what must hold of a thread.
+// terms returns what must hold of a thread.
 func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
 	var each []string
@@ -71,7 +73,7 @@ func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	return append(terms, either(each)...), nil
 }
 
-// quoted makes a string of D: what is no plain letter is told by its number.
+// quoted makes a string of D: other characters than plain letters are escaped.
 func quoted(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -84,7 +86,7 @@ func quoted(s string) string {
 	return `"` + b.String() + `"`
 }
 
-// cgroupTerm gives a term that holds of threads in a control group, or in one below it.
+// cgroupTerm returns a term that holds of threads in a control group, or in one below it.
 func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	all, err := proc.Cgroups(env.Root())
 	if err != nil {
@@ -131,8 +133,9 @@ func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	return fmt.Sprintf("(%s->level >= %d && %s == %d)", group, level, id, st.Ino), nil
 }
 
-// findCgroup gives the hierarchy and the directory of a group: of a directory that of the mount that it is in, of a path below a
-// hierarchy's root the first hierarchy that has it, version 2 before version 1.
+// findCgroup returns the hierarchy and the directory of a group: of a directory that of the mount
+// that it is in, of a path below a hierarchy's root the first hierarchy that has it, version 2
+// before version 1.
 func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err error) {
 	path = filepath.Clean(path)
 	for _, c := range all {
@@ -153,7 +156,7 @@ func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err
 	return at, "", fmt.Errorf("no hierarchy of control groups has it: %w", fs.ErrNotExist)
 }
 
-// subsystem gives the number of the first of a hierarchy's controllers.
+// subsystem returns the number of the first of a hierarchy's controllers.
 func subsystem(spec *btf.Spec, controllers []string) (uint64, error) {
 	if len(controllers) == 0 {
 		return 0, fmt.Errorf("its hierarchy has no controller: %w", measure.ErrUnsupported)
