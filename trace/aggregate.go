@@ -44,8 +44,22 @@ type Aggregate struct {
 	batches batches
 }
 
-func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32, s *Session) (*Aggregate, error) {
-	a := &Aggregate{Of: of, batches: batches{}, rows: map[string][]int64{}, outer: outer, index: index, spec: spec.InnerMap, session: s}
+func newAggregate(
+	of *ir.Agg,
+	spec *ebpf.MapSpec,
+	outer *ebpf.Map,
+	index uint32,
+	s *Session,
+) (*Aggregate, error) {
+	a := &Aggregate{
+		Of:      of,
+		batches: batches{},
+		rows:    map[string][]int64{},
+		outer:   outer,
+		index:   index,
+		spec:    spec.InnerMap,
+		session: s,
+	}
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
 		if _, ok := f.Type.(check.SymbolType); ok {
@@ -178,7 +192,8 @@ func (s *Session) collect(all ...*Aggregate) error {
 	var due []*change
 	var failed error
 	for _, a := range all {
-		if s.delivering && a.pass == s.pass || slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
+		if s.delivering && a.pass == s.pass ||
+			slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
 			continue
 		}
 		fresh, err := a.spareMap()
@@ -260,7 +275,11 @@ func (a *Aggregate) take(m *ebpf.Map) error {
 		return fmt.Errorf("read aggregation @%s: %w", a.Name, err)
 	}
 	if lost > 0 {
-		return fmt.Errorf("read aggregation @%s: %d of its keys can't be put together", a.Name, lost)
+		return fmt.Errorf(
+			"read aggregation @%s: %d of its keys can't be put together",
+			a.Name,
+			lost,
+		)
 	}
 	return nil
 }
@@ -283,8 +302,16 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 	one, ok := b[size]
 	if !ok {
 		one.most = min(max(batchBytes/int(size.key), 32), 256)
-		one.keys = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())), one.most, one.most)
-		one.values = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())), one.most*cpus, one.most*cpus)
+		one.keys = reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())),
+			one.most,
+			one.most,
+		)
+		one.values = reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())),
+			one.most*cpus,
+			one.most*cpus,
+		)
 		b[size] = one
 	}
 	return one
@@ -293,7 +320,12 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 // each returns every key of an aggregation's map with its values: one, or one a CPU where there are
 // no keys; and removes them, if wanted. Keys and values are valid until the callee returns, which
 // must not use the same buffer.
-func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte)) error {
+func (b batches) each(
+	m *ebpf.Map,
+	cpus int,
+	remove bool,
+	take func(key []byte, values [][]byte),
+) error {
 	stride := int(m.ValueSize()+7) &^ 7
 	if m.Type() == ebpf.Hash {
 		cpus = 1 // the CPU is in the key
@@ -301,7 +333,11 @@ func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, 
 	values := make([][]byte, cpus)
 	if m.Type() == ebpf.PerCPUArray {
 		key := make([]byte, 4)
-		zero := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())), cpus, cpus)
+		zero := reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
+			cpus,
+			cpus,
+		)
 		for i := range m.MaxEntries() {
 			binary.NativeEndian.PutUint32(key, i)
 			raw, err := lookup(m, key, stride*cpus)
@@ -345,7 +381,9 @@ func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, 
 
 // lookup reads the values of all CPUs of one key as they lie in memory.
 func lookup(m *ebpf.Map, key []byte, size int) ([]byte, error) {
-	per := reflect.New(reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())))
+	per := reflect.New(
+		reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
+	)
 	if err := m.Lookup(key, per.Interface()); err != nil {
 		return nil, err
 	}
@@ -419,7 +457,11 @@ func (a *Aggregate) fresh() []int64 {
 	case format.Quantize, format.Lquantize, format.Llquantize:
 		n = a.Buckets.Len()
 	}
-	one := format.Aggregation{Func: a.Func, Buckets: a.Buckets, Rows: []format.AggregationRow{{Data: make([]int64, n)}}}
+	one := format.Aggregation{
+		Func:    a.Func,
+		Buckets: a.Buckets,
+		Rows:    []format.AggregationRow{{Data: make([]int64, n)}},
+	}
 	one.Clear()
 	return one.Rows[0].Data
 }

@@ -44,7 +44,12 @@ type ErrBudget struct {
 
 // Error reports how much it took, and where most of it.
 func (e *ErrBudget) Error() string {
-	return fmt.Sprintf("stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v", 100*e.Share, 100*float64(e.Budget), e.Most.Probes[0])
+	return fmt.Sprintf(
+		"stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v",
+		100*e.Share,
+		100*float64(e.Budget),
+		e.Most.Probes[0],
+	)
 }
 
 // CountCosts makes the kernel count the run time of BPF programs (kernel.bpf_stats_enabled, Linux
@@ -106,7 +111,8 @@ func (s *Session) afford(over measure.Span) error {
 		s.overBudget = 0
 		return nil
 	}
-	if s.overBudget++; s.overBudget <= s.maxOverBudget && share <= maxBudgetFactor*float64(s.Budget) {
+	if s.overBudget++; s.overBudget <= s.maxOverBudget &&
+		share <= maxBudgetFactor*float64(s.Budget) {
 		return nil
 	}
 	return &ErrBudget{s.Budget, share, costliest}

@@ -84,8 +84,15 @@ const (
 )
 
 func newFrames() *frames {
-	f := &frames{links: []link{{-1, -1}}, at: map[link]int32{}, number: map[routine]int32{}, code: map[int]*code{}, now: map[uint32]int32{}, before: map[uint32]int32{},
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	f := &frames{
+		links:  []link{{-1, -1}},
+		at:     map[link]int32{},
+		number: map[routine]int32{},
+		code:   map[int]*code{},
+		now:    map[uint32]int32{},
+		before: map[uint32]int32{},
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
 	f.all = []measure.Frame{{Parent: -1}}
 	return f
 }
@@ -102,7 +109,10 @@ func (f *frames) add(of []int32) int32 {
 			f.links = append(f.links, l)
 			if !f.later {
 				fn := &f.funcs[l.function]
-				f.all = append(f.all, measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at})
+				f.all = append(
+					f.all,
+					measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at},
+				)
 			}
 		}
 		at = n
@@ -165,7 +175,14 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 	}
 	for i := range f.funcs {
 		if fn := &f.funcs[i]; fn.spot != (symbol.Spot{}) {
-			fn.module, fn.symbol = f.called(symbol.Place{Address: fn.addr, Module: fn.module, Name: names[i], Offset: offsets[i] + fn.past})
+			fn.module, fn.symbol = f.called(
+				symbol.Place{
+					Address: fn.addr,
+					Module:  fn.module,
+					Name:    names[i],
+					Offset:  offsets[i] + fn.past,
+				},
+			)
 			fn.spot = symbol.Spot{}
 		}
 	}
@@ -359,7 +376,11 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 
 // spots returns what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that
 // can't be looked into.
-func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, []symbol.Spot, [][]string) {
+func (s *Session) spots(
+	pid int,
+	pcs []uint64,
+	reading uint64,
+) ([]symbol.Place, []symbol.Spot, [][]string) {
 	switch {
 	case pid == 0:
 		return s.kernel.Stack(pcs), nil, nil
@@ -406,7 +427,9 @@ func (s *Session) Frame(id uint32) int32 {
 			return at
 		}
 		if again {
-			at := f.add([]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)})
+			at := f.add(
+				[]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)},
+			)
 			f.now[id] = at
 			return at
 		}

@@ -61,7 +61,14 @@ type jsonRecord struct {
 // Record writes what one clause wrote: the values that it traced, and the text that it printed.
 func (j *JSONPrinter) Record(r *Record) error {
 	j.text.Reset()
-	out := jsonRecord{Type: "record", Time: j.at(r.Time), CPU: r.CPU, Thread: r.Thread, Probe: jsonProbe{r.Probe.ID, r.Probe.String()}, Clause: r.Clause.Index + 1}
+	out := jsonRecord{
+		Type:   "record",
+		Time:   j.at(r.Time),
+		CPU:    r.CPU,
+		Thread: r.Thread,
+		Probe:  jsonProbe{r.Probe.ID, r.Probe.String()},
+		Clause: r.Clause.Index + 1,
+	}
 	for i, a := range r.Actions {
 		switch a.Action.Action.Kind {
 		case check.Printa:

@@ -42,7 +42,12 @@ func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
 		if m == nil {
 			return
 		}
-		err := s.batches.each(m, 1, remove, func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) })
+		err := s.batches.each(
+			m,
+			1,
+			remove,
+			func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) },
+		)
 		if err != nil {
 			return
 		}

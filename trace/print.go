@@ -51,7 +51,17 @@ type Printer struct {
 // NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and
 // Name.
 func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
-	return &Printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.HasOption("droptags")}
+	return &Printer{
+		session: s,
+		style:   s.style(),
+		out:     out,
+		usual:   out,
+		err:     std.Err,
+		name:    std.Name,
+		plain:   std.Plain,
+		flows:   map[int]*format.Flow{},
+		tags:    s.HasOption("droptags"),
+	}
 }
 
 func (p *Printer) head() {
@@ -85,7 +95,16 @@ func (p *Printer) Record(r *Record) error {
 			f = &format.Flow{}
 			p.flows[r.CPU] = f
 		}
-		b = p.style.FlowProbe(b, f, r.CPU, probe.ID, r.Clause.Index, probe.Provider, probe.Function, probe.Name)
+		b = p.style.FlowProbe(
+			b,
+			f,
+			r.CPU,
+			probe.ID,
+			r.Clause.Index,
+			probe.Provider,
+			probe.Function,
+			probe.Name,
+		)
 	} else {
 		b = p.style.Probe(b, r.CPU, probe.ID, probe.Function, probe.Name)
 	}
@@ -126,7 +145,15 @@ func (p *Printer) action(r *Record, i int) error {
 		p.write(p.style.Trace(p.buf[:0], values()[0]))
 	case check.Print:
 		b := r.Value(i, 0).Bytes
-		p.write(p.style.Print(p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b, min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt))))
+		p.write(
+			p.style.Print(
+				p.buf[:0],
+				uint64(r.Value(i, 1).Int),
+				shape(action.Type),
+				b,
+				min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt)),
+			),
+		)
 	case check.Tracemem:
 		p.write(p.style.Tracemem(p.buf[:0], memory(r, i)))
 	case check.Stack, check.UStack:
@@ -154,7 +181,11 @@ func (p *Printer) action(r *Record, i int) error {
 	case check.Setopt:
 		return p.setopt(r, action, values())
 	default:
-		return fmt.Errorf("this version does not perform action %d at %q", action.Kind, p.session.text(r.Actions[i].Action.Place()))
+		return fmt.Errorf(
+			"this version does not perform action %d at %q",
+			action.Kind,
+			p.session.text(r.Actions[i].Action.Place()),
+		)
 	}
 	return nil
 }
@@ -281,9 +312,18 @@ func (p *Printer) Fault(f *FaultReport) error {
 		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
 	}
 	line, column := p.session.place(from)
-	p.Say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
+	p.Say(
+		"%s at line %d column %d: %s",
+		format.Fault(f.Fault).
+			Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1),
+		line,
+		column,
+		p.session.script.Program.Text[from:to],
+	)
 	if f.Ends {
-		p.Say("the clause was given up before its exit(), and no other probe can fire: the script ends")
+		p.Say(
+			"the clause was given up before its exit(), and no other probe can fire: the script ends",
+		)
 	}
 	return nil
 }
@@ -311,15 +351,55 @@ var dropWords = [ir.DropCount]struct {
 	cpu       bool
 	help      string
 }{
-	ir.DropRecord:  {"PRINCIPAL", "drop", true, "records were written faster than they were read: -x bufsize=64m makes room"},
-	ir.DropAgg:     {"AGGREGATION", "aggregation drop", true, "there are more keys than room: -x aggsize=64m makes some"},
-	ir.DropDynamic: {"DYNAMIC", "dynamic variable drop", false, "there are more elements or threads than room: -x dynvarsize=64m makes some"},
-	ir.DropStack:   {"STKSTROVERFLOW", "stack drop", false, "there are more different stacks than room"},
-	ir.DropSpec:    {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
-	ir.DropHeld:    {"SPEC", "speculative drop", false, "a speculation held more than it has room for: -x specsize=64m makes some"},
-	ir.DropNested:  {"PRINCIPAL", "lost firing", true, "a probe fired within itself, deeper than there is memory for"},
-	ir.DropLate:    {"PRINCIPAL", "missed firing", false, "ticks that were more than 65536 firings late, or late at the end; those that are less late run later"},
-	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
+	ir.DropRecord: {
+		"PRINCIPAL",
+		"drop",
+		true,
+		"records were written faster than they were read: -x bufsize=64m makes room",
+	},
+	ir.DropAgg: {
+		"AGGREGATION",
+		"aggregation drop",
+		true,
+		"there are more keys than room: -x aggsize=64m makes some",
+	},
+	ir.DropDynamic: {
+		"DYNAMIC",
+		"dynamic variable drop",
+		false,
+		"there are more elements or threads than room: -x dynvarsize=64m makes some",
+	},
+	ir.DropStack: {
+		"STKSTROVERFLOW",
+		"stack drop",
+		false,
+		"there are more different stacks than room",
+	},
+	ir.DropSpec: {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
+	ir.DropHeld: {
+		"SPEC",
+		"speculative drop",
+		false,
+		"a speculation held more than it has room for: -x specsize=64m makes some",
+	},
+	ir.DropNested: {
+		"PRINCIPAL",
+		"lost firing",
+		true,
+		"a probe fired within itself, deeper than there is memory for",
+	},
+	ir.DropLate: {
+		"PRINCIPAL",
+		"missed firing",
+		false,
+		"ticks that were more than 65536 firings late, or late at the end; those that are less late run later",
+	},
+	ir.DropMissed: {
+		"PRINCIPAL",
+		"missed firing",
+		false,
+		"the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps",
+	},
 }
 
 // Drops reports what was lost.

@@ -60,15 +60,38 @@ const LostStacks = "more different stacks than the script has room for"
 // of stacks.
 func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
 	if keys {
-		out = LossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
+		out = LossOf(
+			"more keys than the script has room for: aggsize makes some",
+			l.dropped[ir.DropAgg],
+		)
 	}
 	if stacks {
 		out = append(out, LossOf(LostStacks, l.dropped[ir.DropStack])...)
 	}
-	out = append(out, LossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
-	out = append(out, LossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
-	out = append(out, LossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
-	out = append(out, LossOf("ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate])...)
+	out = append(
+		out,
+		LossOf(
+			"more variables than the script has room for: dynvarsize makes some",
+			l.dropped[ir.DropDynamic],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"firings within firings, deeper than there is memory for",
+			l.dropped[ir.DropNested],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"firings that the kernel left out, because the program ran already",
+			l.dropped[ir.DropMissed],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"ticks that could not run in time, more than are made up for",
+			l.dropped[ir.DropLate],
+		)...)
 	return append(out, LossOf("clauses that met a fault, and were abandoned", l.faults)...)
 }
 
@@ -140,7 +163,11 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	var failed error
 	switch {
 	case alive:
-		failed = errors.Join(s.session.lost(&delivery{session: s.session, to: s.listener}), s.account(), s.session.Gather())
+		failed = errors.Join(
+			s.session.lost(&delivery{session: s.session, to: s.listener}),
+			s.account(),
+			s.session.Gather(),
+		)
 		now = s.session.cut
 	case r.begun && !r.drained: // the rest, up to the end
 		r.drained = true
@@ -177,7 +204,8 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if less := s.session.Shrunk(); less != "" {
 			b.Notes = append(b.Notes, less)
 		}
-		if why := s.session.pointers; why != "" && (slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
+		if why := s.session.pointers; why != "" &&
+			(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
 			b.Notes = append(b.Notes, why)
 		}
 	}
@@ -196,14 +224,29 @@ func (s *Source) gone() error {
 // blind returns batches that could not look.
 func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 	for _, a := range r.asked {
-		out = append(out, &measure.Batch{Stat: a.stat.ID, By: a.by, Over: measure.Interval{Start: at, End: at}, Labels: r.words, Notes: []string{why.Error()}})
+		out = append(
+			out,
+			&measure.Batch{
+				Stat:   a.stat.ID,
+				By:     a.by,
+				Over:   measure.Interval{Start: at, End: at},
+				Labels: r.words,
+				Notes:  []string{why.Error()},
+			},
+		)
 	}
 	return out
 }
 
 // RunUnavailable sends a batch without rows and with the note why at each tick until the context
 // ends. It fails when sink does.
-func RunUnavailable(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
+func RunUnavailable(
+	ctx context.Context,
+	stats []measure.Stat,
+	queries []measure.Query,
+	sink measure.Sink,
+	why string,
+) error {
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
 	for first := true; plan.Wait(); first = false {
 		if first {
@@ -212,10 +255,17 @@ func RunUnavailable(ctx context.Context, stats []measure.Stat, queries []measure
 		at := measure.Time(time.Now().UnixNano())
 		var out []*measure.Batch
 		for _, st := range stats {
-			if !slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == st.ID }) {
+			if !slices.ContainsFunc(
+				queries,
+				func(q measure.Query) bool { return q.Stat == st.ID },
+			) {
 				continue
 			}
-			b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: at, End: at}, Notes: []string{why}}
+			b := &measure.Batch{
+				Stat:  st.ID,
+				Over:  measure.Interval{Start: at, End: at},
+				Notes: []string{why},
+			}
 			for _, f := range st.Fields {
 				b.By = append(b.By, f.Name)
 			}
@@ -256,7 +306,12 @@ func (r *reader) losses() losses {
 }
 
 // batch makes the batch of a statistic. Labels are put in when all batches are made.
-func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measure.Interval) *measure.Batch {
+func (r *reader) batch(
+	a *asked,
+	rows map[string]tapped,
+	lost losses,
+	over measure.Interval,
+) *measure.Batch {
 	b := &measure.Batch{Stat: a.stat.ID, By: a.by, Over: over}
 	at := map[string]int{}
 	var values [][]int64
@@ -307,8 +362,13 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 		}
 		b.Values = append(b.Values, a.of.number(data))
 	}
-	stacks := slices.ContainsFunc(a.of.Of.Key.Fields, func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok })
-	b.Loss = append(LossOf("values below 0 have no place in a distribution", below), lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
+	stacks := slices.ContainsFunc(
+		a.of.Of.Key.Fields,
+		func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok },
+	)
+	b.Loss = append(
+		LossOf("values below 0 have no place in a distribution", below),
+		lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
 	return b
 }
 

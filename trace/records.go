@@ -134,7 +134,10 @@ func (t *delivery) deliver(raw []byte) error {
 	n := binary.NativeEndian.Uint32(raw[8:])
 	probe := s.probes[binary.NativeEndian.Uint32(raw[12:])]
 	if probe == nil {
-		return fmt.Errorf("a record is of probe %d, which the script has not", binary.NativeEndian.Uint32(raw[12:]))
+		return fmt.Errorf(
+			"a record is of probe %d, which the script has not",
+			binary.NativeEndian.Uint32(raw[12:]),
+		)
 	}
 	at, cpu := binary.NativeEndian.Uint64(raw), int(binary.NativeEndian.Uint32(raw[16:]))
 	if n == ir.FaultRecord {

@@ -39,7 +39,10 @@ func (s *Session) number(name string, otherwise int) int {
 func (s *Session) style() format.Style {
 	st := format.Style{
 		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.HasOption("quiet"), RawBytes: s.HasOption("rawbytes"), FlowIndent: s.HasOption("flowindent"), SortKey: s.HasOption("aggsortkey"), SortRev: s.HasOption("aggsortrev"),
-		SortKeyPos: s.number("aggsortkeypos", 0), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
+		SortKeyPos: s.number(
+			"aggsortkeypos",
+			0,
+		), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
 		Hist: s.HasOption("agghist"), Pack: s.HasOption("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
 	}
 	if s.HasOption("stackindent") {
@@ -62,7 +65,10 @@ func (p *Printer) setopt(r *Record, action check.Action, values []format.Value) 
 			return err
 		}
 		what := fmt.Sprintf("couldn't set option %q to %q: %s", action.Name, value, problem)
-		p.Say("%s\n", format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what))
+		p.Say(
+			"%s\n",
+			format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what),
+		)
 		return nil
 	}
 	p.session.script.Program.Options.All[strings.ToLower(action.Name)] = value
@@ -205,7 +211,12 @@ func (s *Session) stack(id uint32) format.Value {
 
 // inlined puts the functions that a compiler has put into others into a stack, each before the one
 // that has it.
-func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []uint64) ([]string, []uint64) {
+func (s *Session) inlined(
+	pid int,
+	lines []string,
+	places []symbol.Place,
+	pcs []uint64,
+) ([]string, []uint64) {
 	var all []string
 	var at []uint64
 	within := s.processes.InlinedIn(pid, addresses(pcs))
@@ -215,7 +226,13 @@ func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []
 			names, within = within[0], within[1:]
 		}
 		for _, name := range names {
-			all, at = append(all, symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String()), append(at, pcs[i])
+			all, at = append(
+				all,
+				symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String(),
+			), append(
+				at,
+				pcs[i],
+			)
 		}
 		all, at = append(all, lines[i]), append(at, pcs[i])
 	}
@@ -236,7 +253,10 @@ func (s *Session) findInlined() {
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
 	before := threadTime()
-	s.processes.FindInlined(asked, func() bool { return s.inlining+threadTime()-before > inlineTime })
+	s.processes.FindInlined(
+		asked,
+		func() bool { return s.inlining+threadTime()-before > inlineTime },
+	)
 	s.inlining += threadTime() - before
 }
 

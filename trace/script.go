@@ -78,7 +78,14 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{Program: p, IR: low, Units: units(p, returnUsers(low)), limits: l, kernel: k, origins: s.Origins}
+	c := &Compiled{
+		Program: p,
+		IR:      low,
+		Units:   units(p, returnUsers(low)),
+		limits:  l,
+		kernel:  k,
+		origins: s.Origins,
+	}
 	whole := gen.New(low, k)
 	if c.helpers, err = whole.Helpers(); err != nil {
 		return nil, err
@@ -133,7 +140,13 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 			out = append(out, u)
 			continue
 		}
-		g := group{probe.Site, fmt.Sprint(u.Clauses), fmt.Sprint(probe.Operands), probe.AtEntry, resultOf(u, results)}
+		g := group{
+			probe.Site,
+			fmt.Sprint(u.Clauses),
+			fmt.Sprint(probe.Operands),
+			probe.AtEntry,
+			resultOf(u, results),
+		}
 		if f := first[g]; f != nil {
 			f.Probes = append(f.Probes, probe)
 			continue
@@ -172,7 +185,8 @@ func returnUsers(p *ir.Program) map[int]bool {
 	for i, f := range p.Clauses {
 		for _, b := range f.Blocks {
 			for j := range b.Steps {
-				if s := &b.Steps[j]; s.Op == ir.OpBuiltin && s.Which == check.BuiltinArg && s.N == 1 {
+				if s := &b.Steps[j]; s.Op == ir.OpBuiltin && s.Which == check.BuiltinArg &&
+					s.N == 1 {
 					users[i] = true
 				}
 			}
@@ -260,7 +274,12 @@ func idle(e check.Expr) bool {
 // which of them fired.
 func together(s check.Site) bool {
 	switch s {
-	case check.SiteSyscallEntry, check.SiteSyscallReturn, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
+	case check.SiteSyscallEntry,
+		check.SiteSyscallReturn,
+		check.SiteKprobe,
+		check.SiteKretprobe,
+		check.SiteUprobe,
+		check.SiteUretprobe:
 		return true
 	}
 	return false
@@ -277,7 +296,14 @@ func (c *Compiled) Disassemble(w io.Writer) {
 		if n := len(u.Probes) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
-		fmt.Fprintf(w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type, len(u.Code.Instructions), c.explained(u.Code))
+		fmt.Fprintf(
+			w,
+			"%s: %v, %d instructions\n%v\n",
+			strings.Join(names, ", "),
+			u.Code.Type,
+			len(u.Code.Instructions),
+			c.explained(u.Code),
+		)
 	}
 }
 
@@ -289,7 +315,13 @@ func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	before := ""
 	for i := out.Iterate(); i.Next(); {
 		for len(places) > 0 && places[0].First <= int(i.Offset) {
-			from, to := min(int(places[0].At.From), len(c.Program.Text)), min(int(places[0].At.To), len(c.Program.Text))
+			from, to := min(
+				int(places[0].At.From),
+				len(c.Program.Text),
+			), min(
+				int(places[0].At.To),
+				len(c.Program.Text),
+			)
 			places = places[1:]
 			if from >= to {
 				continue
@@ -318,7 +350,13 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 		}
 		n := check.OptionBytes(value)
 		if n < int64(entry) {
-			return fmt.Errorf("-x %s=%s has no room for one %s: the least is %d", name, value, what, entry)
+			return fmt.Errorf(
+				"-x %s=%s has no room for one %s: the least is %d",
+				name,
+				value,
+				what,
+				entry,
+			)
 		}
 		*set = int(min(n/int64(entry), 1<<26))
 		return nil

@@ -96,13 +96,17 @@ type run struct {
 // locked memory is limited and the limit counts (kernel.MemoryLimit), maps have less room, down to
 // a small part of the usual; Shrunk tells.
 func Load(c *Compiled, env *probe.Env) (*Session, error) {
-	return shrinking(c.limits, func(l gen.Limits) (*Session, error) { return load(c, env, l) }, func() uint64 {
-		object, err := gen.Maps(c.IR, c.kernel, c.limits)
-		if err != nil {
-			return 0
-		}
-		return object.Bytes(c.kernel.CPUs)
-	})
+	return shrinking(
+		c.limits,
+		func(l gen.Limits) (*Session, error) { return load(c, env, l) },
+		func() uint64 {
+			object, err := gen.Maps(c.IR, c.kernel, c.limits)
+			if err != nil {
+				return 0
+			}
+			return object.Bytes(c.kernel.CPUs)
+		},
+	)
 }
 
 // load is Load with limits.
@@ -111,7 +115,10 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if err != nil {
 		return nil, err
 	}
-	spec := &ebpf.CollectionSpec{Maps: maps.Clone(object.Maps), Programs: map[string]*ebpf.ProgramSpec{}}
+	spec := &ebpf.CollectionSpec{
+		Maps:     maps.Clone(object.Maps),
+		Programs: map[string]*ebpf.ProgramSpec{},
+	}
 	for name, m := range spec.Maps {
 		// what is made as a pattern, and thrown away, may be smaller
 		if m.InnerMap != nil && m.InnerMap.Type == ebpf.Hash {
@@ -124,19 +131,44 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		maps.Copy(spec.Maps, u.Code.Maps)
 		// The instructions are given to the kernel under a licence that lets them call what tracing
 		// needs.
-		program := &ebpf.ProgramSpec{Name: "culprit_d", Type: u.Code.Type, AttachType: u.Code.Attach, AttachTo: u.Code.AttachTo, Instructions: u.Code.Instructions, License: "GPL"}
+		program := &ebpf.ProgramSpec{
+			Name:         "culprit_d",
+			Type:         u.Code.Type,
+			AttachType:   u.Code.Attach,
+			AttachTo:     u.Code.AttachTo,
+			Instructions: u.Code.Instructions,
+			License:      "GPL",
+		}
 		env.Fit(program, u.Probes)
 		spec.Programs[programName(i)] = program
 	}
 	for i, h := range c.helpers {
-		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
+		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{
+			Name:         "culprit_help",
+			Type:         h.Type,
+			Instructions: h.Instructions,
+			License:      "GPL",
+		}
 	}
-	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.KernelSymbols(), processes: symbol.NewProcesses(env.Root()), RunOn: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	s = &Session{
+		script:    c,
+		batches:   batches{},
+		probes:    map[uint32]*check.Probe{},
+		kernel:    env.KernelSymbols(),
+		processes: symbol.NewProcesses(env.Root()),
+		RunOn:     func(f func()) { f() },
+		stacks:    map[uint32]format.Value{},
+		asks:      make(chan func()),
+		shrunk:    limits.Shrink,
+	}
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
 	err = bpf.Locking(env.Root(), func() (err error) {
-		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
+		s.maps, err = ebpf.NewCollectionWithOptions(
+			spec,
+			ebpf.CollectionOptions{Cache: env.Types().Cache()},
+		)
 		return err
 	})
 	if err != nil {
@@ -177,7 +209,14 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 			s.probes[p.ID] = p
 		}
 		if u.Probes[0].Site == check.SiteRun {
-			s.runs = append(s.runs, run{probe: u.Probes[0], program: program, every: time.Duration(env.Every(u.Probes[0]))})
+			s.runs = append(
+				s.runs,
+				run{
+					probe:   u.Probes[0],
+					program: program,
+					every:   time.Duration(env.Every(u.Probes[0])),
+				},
+			)
 			continue
 		}
 		placed = append(placed, probe.Placed{Program: program, Probes: u.Probes, CPU: u.CPU})
@@ -273,7 +312,10 @@ func (s *Session) detach() {
 
 // set sets which clauses may run.
 func (s *Session) set(state uint64) error {
-	return s.maps.Maps[gen.MapState].Put(uint32(0), [2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()})
+	return s.maps.Maps[gen.MapState].Put(
+		uint32(0),
+		[2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()},
+	)
 }
 
 // ended reports whether exit() was called.
@@ -330,8 +372,17 @@ const (
 // Run runs the script until it exits, the context ends, or over is closed, and calls the listener.
 // It returns the status of exit(). It fails when a program cannot be run or the kernel's maps
 // cannot be read; the error is an *ErrBudget when the script was over its budget.
-func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
-	d := &delivery{session: s, to: l, alone: over == nil && !s.attached.HasLinks() && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
+func (s *Session) Run(
+	ctx context.Context,
+	l Listener,
+	over <-chan struct{},
+) (status int, failed error) {
+	d := &delivery{
+		session: s,
+		to:      l,
+		alone: over == nil && !s.attached.HasLinks() &&
+			!slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 }),
+	}
 	defer func() { status = d.status }()
 	if s.HasOption("destructive") {
 		// Before its first program, Go makes a process to see what the kernel can: the script is
@@ -546,7 +597,11 @@ func (s *Session) drain(d *delivery, all bool) error {
 func (s *Session) whole(n int) int {
 	type source struct{ cpu, thread, probe uint32 }
 	of := func(r *record) source {
-		return source{r.cpu, binary.NativeEndian.Uint32(r.raw[20:]), binary.NativeEndian.Uint32(r.raw[12:])}
+		return source{
+			r.cpu,
+			binary.NativeEndian.Uint32(r.raw[20:]),
+			binary.NativeEndian.Uint32(r.raw[12:]),
+		}
 	}
 	later := map[source]int{} // the clause of the first record that is too young
 	for i := n; i < len(s.late); i++ {
@@ -601,7 +656,14 @@ func (s *Session) read(all bool) error {
 		if len(r.RawSample) < ir.RecordHeader {
 			return fmt.Errorf("a record of %d bytes is shorter than its head", len(r.RawSample))
 		}
-		s.late = append(s.late, record{binary.NativeEndian.Uint64(r.RawSample), binary.NativeEndian.Uint32(r.RawSample[16:]), slices.Clone(r.RawSample)})
+		s.late = append(
+			s.late,
+			record{
+				binary.NativeEndian.Uint64(r.RawSample),
+				binary.NativeEndian.Uint32(r.RawSample[16:]),
+				slices.Clone(r.RawSample),
+			},
+		)
 	}
 	return nil
 }
@@ -638,10 +700,19 @@ func (c *Compiled) rejected(err error) error {
 		for _, p := range slices.Backward(u.Code.Origins) {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
-				return fmt.Errorf("the kernel's verifier did not take what %q at %v came to: %w", text, u.Probes[0], err)
+				return fmt.Errorf(
+					"the kernel's verifier did not take what %q at %v came to: %w",
+					text,
+					u.Probes[0],
+					err,
+				)
 			}
 		}
-		return fmt.Errorf("the kernel's verifier did not take what the clauses at %v came to: %w", u.Probes[0], err)
+		return fmt.Errorf(
+			"the kernel's verifier did not take what the clauses at %v came to: %w",
+			u.Probes[0],
+			err,
+		)
 	}
 	return fmt.Errorf("the kernel's verifier did not take the script: %w", err)
 }

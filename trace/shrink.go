@@ -19,7 +19,11 @@ const (
 // shrinking calls load with limits that get smaller until it does not fail for want of locked
 // memory. It returns the session, or the error of the last call; a *kernel.MemoryLimit in it has
 // the bytes that were wanted at first, which wants returns.
-func shrinking(l gen.Limits, load func(gen.Limits) (*Session, error), wants func() uint64) (*Session, error) {
+func shrinking(
+	l gen.Limits,
+	load func(gen.Limits) (*Session, error),
+	wants func() uint64,
+) (*Session, error) {
 	for l.Shrink = 1; ; l.Shrink *= shrinkStep {
 		s, err := load(l)
 		limit, ok := errors.AsType[*bpf.MemoryLimit](err)
@@ -39,8 +43,11 @@ func (s *Session) Shrunk() string {
 	if s.shrunk <= 1 {
 		return ""
 	}
-	return fmt.Sprintf("maps have 1/%d of their usual size, for the limit of locked memory (ulimit -l), which counts before Linux 5.11: "+
-		"what does not fit is dropped and counted; ulimit -l unlimited or CAP_SYS_RESOURCE lifts the limit", s.shrunk)
+	return fmt.Sprintf(
+		"maps have 1/%d of their usual size, for the limit of locked memory (ulimit -l), which counts before Linux 5.11: "+
+			"what does not fit is dropped and counted; ulimit -l unlimited or CAP_SYS_RESOURCE lifts the limit",
+		s.shrunk,
+	)
 }
 
 // Caveats returns sentences on what this kernel keeps from the script: see Shrunk and pointers.
@@ -65,5 +72,8 @@ func pointers(c *Compiled, e *probe.Env, u *unwinder) string {
 	if why == nil {
 		return ""
 	}
-	return fmt.Sprintf("user stacks follow frame pointers in place of unwind tables, so callers may be missing in programs that keep none: %v", why)
+	return fmt.Sprintf(
+		"user stacks follow frame pointers in place of unwind tables, so callers may be missing in programs that keep none: %v",
+		why,
+	)
 }

@@ -72,7 +72,10 @@ func (s *Source) HasAggregation(name string) bool {
 func (s *Source) Define(definitions []Definition) error {
 	s.stats, s.aggs, s.reads = nil, nil, nil
 	for _, d := range definitions {
-		i := slices.IndexFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation })
+		i := slices.IndexFunc(
+			s.session.aggs,
+			func(a *Aggregate) bool { return a.Name == d.Aggregation },
+		)
 		if i < 0 {
 			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
 		}
@@ -108,7 +111,9 @@ func (s *Source) CollectFrames(places, inline bool) {
 
 // LearnInlined looks for inlined functions at the places that were sampled, until stop returns
 // true. It reports whether it found any place to look at.
-func (s *Source) LearnInlined(stop func() bool) bool { return s.session.processes.LearnInlined(stop) }
+func (s *Source) LearnInlined(stop func() bool) bool {
+	return s.session.processes.LearnInlined(stop)
+}
 
 // PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
 func (s *Source) PreloadUnwindTables(pids []int) { s.session.PreloadUnwindTables(pids) }
@@ -135,23 +140,52 @@ const maxOverBudget = 4
 // NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it
 // prints goes to out, which must not fail. Without a budget it takes what it takes. It fails with a
 // syntax.Diagnostics when the text is wrong. The caller calls Live, or Close.
-func NewSource(name string, script Script, budget Budget, env *probe.Env, out io.Writer) (*Source, error) {
+func NewSource(
+	name string,
+	script Script,
+	budget Budget,
+	env *probe.Env,
+	out io.Writer,
+) (*Source, error) {
 	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
 // NewLimitedSource is NewSource with limits on the sizes of the script's maps.
-func NewLimitedSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
-	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, ProcessMacros()
+func NewLimitedSource(
+	name string,
+	script Script,
+	budget Budget,
+	limits gen.Limits,
+	env *probe.Env,
+	out io.Writer,
+) (*Source, error) {
+	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{
+		name,
+	}, ProcessMacros()
 	c, err := Compile(script, env, limits)
 	if err != nil {
 		return nil, err
 	}
 	if c.Program.Options.Destructive {
 		at := max(0, strings.Index(script.Text, "destructive"))
-		return nil, syntax.Diagnostics{syntax.Diagnose(script.File, script.Text, syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))}, check.Destructive,
-			"a script that measures must not change the system", "culprit trace -w runs it")}
+		return nil, syntax.Diagnostics{
+			syntax.Diagnose(
+				script.File,
+				script.Text,
+				syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))},
+				check.Destructive,
+				"a script that measures must not change the system",
+				"culprit trace -w runs it",
+			),
+		}
 	}
-	s := &Source{name: name, text: script.Text, out: bufio.NewWriterSize(out, 4<<10), begun: make(chan struct{}), ended: make(chan struct{})}
+	s := &Source{
+		name:  name,
+		text:  script.Text,
+		out:   bufio.NewWriterSize(out, 4<<10),
+		begun: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 	session, err := Load(c, env)
 	if err != nil {
 		return nil, err
@@ -363,8 +397,18 @@ func (s *Source) lose(change func(*losses)) {
 func (s *Source) Lost() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := append(s.lost.list(true, true), LossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
-	return append(out, LossOf("records that a speculation had no room for: specsize makes some", s.lost.dropped[ir.DropHeld])...)
+	out := append(
+		s.lost.list(true, true),
+		LossOf(
+			"records that were written faster than they were read: bufsize makes room",
+			s.lost.dropped[ir.DropRecord],
+		)...)
+	return append(
+		out,
+		LossOf(
+			"records that a speculation had no room for: specsize makes some",
+			s.lost.dropped[ir.DropHeld],
+		)...)
 }
 
 // Notes say what could not be attached.
@@ -459,7 +503,12 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 
 // RunNotify is Run; begun is called after the first reading, which begins the first batch's
 // interval.
-func (s *Source) RunNotify(ctx context.Context, queries []measure.Query, sink measure.Sink, begun func()) error {
+func (s *Source) RunNotify(
+	ctx context.Context,
+	queries []measure.Query,
+	sink measure.Sink,
+	begun func(),
+) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil

@@ -240,7 +240,8 @@ func word(text string) string {
 
 func isName(s string) bool {
 	for i, c := range s {
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') &&
+			(i == 0 || c < '0' || c > '9') {
 			return false
 		}
 	}

@@ -28,11 +28,39 @@ type meaning struct {
 var times = map[int64]measure.Unit{1: measure.Nanoseconds, 1e3: "us", 1e6: "ms", 1e9: "s"}
 
 // table: calls whose return is the number of bytes that were read or written
-var transfers = []string{"read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev", "pwritev2", "recvfrom", "recvmsg", "sendto", "sendmsg",
-	"sendfile", "sendfile64", "splice", "copy_file_range"}
+var transfers = []string{
+	"read",
+	"pread64",
+	"readv",
+	"preadv",
+	"preadv2",
+	"write",
+	"pwrite64",
+	"writev",
+	"pwritev",
+	"pwritev2",
+	"recvfrom",
+	"recvmsg",
+	"sendto",
+	"sendmsg",
+	"sendfile",
+	"sendfile64",
+	"splice",
+	"copy_file_range",
+}
 
 // table: members that have bytes, whatever they are members of
-var byteMembers = []string{"b_bcount", "bytes", "nbytes", "nr_bytes", "bytes_req", "bytes_alloc", "bytes_acked", "skb_len", "data_len"}
+var byteMembers = []string{
+	"b_bcount",
+	"bytes",
+	"nbytes",
+	"nr_bytes",
+	"bytes_req",
+	"bytes_alloc",
+	"bytes_acked",
+	"skb_len",
+	"data_len",
+}
 
 func newMeanings(p *check.Program) *meanings {
 	u := &meanings{given: map[*check.Var][]check.Expr{}, seen: map[*check.Var]bool{}}

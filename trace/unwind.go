@@ -78,7 +78,11 @@ const (
 
 // newUnwinder returns the unwinder of a script, or nil where its programs walk no stacks by tables.
 // It calls openFiles for each process soon after the first sample of it.
-func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int)) (*unwinder, error) {
+func newUnwinder(
+	root kernel.Root,
+	maps map[string]*ebpf.Map,
+	meet func(pid int),
+) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
 	}
@@ -258,7 +262,8 @@ func (u *unwinder) put(pid int, p *walked) {
 	for i := range p.code {
 		c := &p.code[i]
 		how, number := u.how(c)
-		if how != gen.CodePointers && how != gen.CodeGenerated && (how != gen.CodeTable || !c.Kernel) {
+		if how != gen.CodePointers && how != gen.CodeGenerated &&
+			(how != gen.CodeTable || !c.Kernel) {
 			plain = false
 		}
 		entries = append(entries, codeEntry(c.Start, c.End, c.Bias, number, how))
@@ -348,7 +353,10 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 }
 
 // load brings a table into the kernel while it is read.
-func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error) error {
+func (u *unwinder) load(
+	t *symbol.UnwindTable,
+	read func(func(uint32, symbol.UnwindRule) error) error,
+) error {
 	l := &loaded{}
 	const batch = 1024
 	var keys [][2]uint32
@@ -491,10 +499,20 @@ func (u *unwinder) notes() []string {
 	defer u.mu.Unlock()
 	var out []string
 	if u.full {
-		out = append(out, "there was no room for the unwind tables of all programs: stacks through those without go by frame pointers")
+		out = append(
+			out,
+			"there was no room for the unwind tables of all programs: stacks through those without go by frame pointers",
+		)
 	}
 	if u.took >= tellTook {
-		out = append(out, fmt.Sprintf("to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without", u.took.Seconds(), len(u.tables)))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without",
+				u.took.Seconds(),
+				len(u.tables),
+			),
+		)
 	}
 	return out
 }

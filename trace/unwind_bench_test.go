@@ -43,7 +43,15 @@ func BenchmarkUnwindTables(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				env := probe.NewEnv(kernel.Root{})
-				compiled, err := Compile(Script{Text: "profile-1 { @[ustack()] = count(); }", Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+				compiled, err := Compile(
+					Script{
+						Text:    "profile-1 { @[ustack()] = count(); }",
+						Mode:    syntax.Mode{Last: syntax.PartName},
+						Options: check.Options{All: map[string]string{"unwind": "tables"}},
+					},
+					env,
+					gen.Limits{},
+				)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -46,7 +46,9 @@ func knownProgram(t *testing.T, name string) string {
 func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "stat")
-	args := append([]string{"stat", "-x", ",", "-o", file, "-e", strings.Join(events, ","), "--"}, command...)
+	args := append(
+		[]string{"stat", "-x", ",", "-o", file, "-e", strings.Join(events, ","), "--"},
+		command...)
 	if out, err := exec.CommandContext(t.Context(), "perf", args...).CombinedOutput(); err != nil {
 		t.Errorf("perf %v: %v: %s", args, err, out)
 		return nil
@@ -102,7 +104,14 @@ func TestKnownCounts(t *testing.T) {
 	}
 	const reads = 1000
 	dd := knownProgram(t, "dd")
-	work := []string{dd, "if=/dev/zero", "of=/dev/null", "bs=512", "count=" + strconv.Itoa(reads), "status=none"}
+	work := []string{
+		dd,
+		"if=/dev/zero",
+		"of=/dev/null",
+		"bs=512",
+		"count=" + strconv.Itoa(reads),
+		"status=none",
+	}
 	const entries, entered, left, opened = "raw_syscalls:sys_enter", "syscalls:sys_enter_read", "syscalls:sys_exit_read", "syscalls:sys_enter_openat"
 	var counted map[string]int
 	counting := func() {
@@ -117,18 +126,34 @@ func TestKnownCounts(t *testing.T) {
 		t.Errorf("%d system calls, perf counted %d", n, counted[entries])
 	}
 
-	out = knownRun(t, `syscall::read:entry { self->ts = timestamp; } syscall::read:return /self->ts/ { @[execname] = quantize(timestamp - self->ts); self->ts = 0; }`, counting)
+	out = knownRun(
+		t,
+		`syscall::read:entry { self->ts = timestamp; } syscall::read:return /self->ts/ { @[execname] = quantize(timestamp - self->ts); self->ts = 0; }`,
+		counting,
+	)
 	if _, n := picture(out, known); n != counted[left] {
 		t.Errorf("%d reads were timed, perf counted %d:\n%s", n, counted[left], out)
 	}
 
 	out = knownRun(t, `syscall::read:return { @[execname] = quantize(arg0); }`, counting)
-	if sizes, n := picture(out, known); n != counted[left] || sizes[512] < reads || sizes[512] > counted[left] {
-		t.Errorf("%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s", n, sizes[512], counted[left], out)
+	if sizes, n := picture(out, known); n != counted[left] || sizes[512] < reads ||
+		sizes[512] > counted[left] {
+		t.Errorf(
+			"%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s",
+			n,
+			sizes[512],
+			counted[left],
+			out,
+		)
 	}
 
-	out = knownRun(t, `syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`, counting)
-	if n := strings.Count("\n"+out, "\n"+known+" "); n > counted[opened] || !strings.Contains(out, known+" /dev/zero\n") {
+	out = knownRun(
+		t,
+		`syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`,
+		counting,
+	)
+	if n := strings.Count("\n"+out, "\n"+known+" "); n > counted[opened] ||
+		!strings.Contains(out, known+" /dev/zero\n") {
 		t.Errorf("%d files were opened, perf counted %d:\n%s", n, counted[opened], out)
 	}
 
@@ -147,7 +172,12 @@ func TestKnownCounts(t *testing.T) {
 	const calls = 12345
 	out = knownRun(t, `syscall:::entry { @[probefunc] = count(); }`, func() {
 		for range calls {
-			unix.RawSyscall(unix.SYS_SCHED_RR_GET_INTERVAL, 1<<30, 0, 0) //nolint:errcheck // it is made to be counted
+			unix.RawSyscall(
+				unix.SYS_SCHED_RR_GET_INTERVAL,
+				1<<30,
+				0,
+				0,
+			) //nolint:errcheck // it is made to be counted
 		}
 	})
 	if n := tableRow(out, "sched_rr_get_interval"); n != calls {
@@ -165,7 +195,11 @@ func TestKnownTimes(t *testing.T) {
 	sampled := func() string {
 		var took time.Duration
 		out := knownRun(t, `profile-99 /arg1/ { @[execname, ustack()] = count(); }`, func() {
-			c := exec.CommandContext(t.Context(), awk, "BEGIN { for (i = 0; i < 5000000; i++) x += i }")
+			c := exec.CommandContext(
+				t.Context(),
+				awk,
+				"BEGIN { for (i = 0; i < 5000000; i++) x += i }",
+			)
 			if err := c.Run(); err != nil {
 				t.Error(err)
 			}
@@ -192,7 +226,11 @@ func TestKnownTimes(t *testing.T) {
 	}
 
 	began := time.Now()
-	out := knownRun(t, `profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`, func() { time.Sleep(300 * time.Millisecond) })
+	out := knownRun(
+		t,
+		`profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`,
+		func() { time.Sleep(300 * time.Millisecond) },
+	)
 	if _, n := picture(out, "0"); n > int(time.Since(began).Seconds()*101)+2 || n == 0 {
 		t.Errorf("%d samples of CPU 0 in %v:\n%s", n, time.Since(began), out)
 	}
@@ -201,7 +239,11 @@ func TestKnownTimes(t *testing.T) {
 // knownRun runs a script for as long as a workload takes.
 func knownRun(t *testing.T, text string, workload func()) string {
 	t.Helper()
-	_, out, errs := traced(t, Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}}, workload)
+	_, out, errs := traced(
+		t,
+		Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}},
+		workload,
+	)
 	if rest := regexp.MustCompile(`(?m)^culprit: (?:error in .*invalid address.*|addresses of .* have no names: .*)\n`).ReplaceAllString(errs, ""); rest != "" {
 		t.Errorf("%s said %s", text, rest)
 	}

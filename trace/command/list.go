@@ -32,12 +32,16 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 		n := 0
 		var err error
 		for _, part := range []*syntax.Name{&d.Provider, &d.Module, &d.Function, &d.Name} {
-			part.Text = o.Expand(part.Text, part == &d.Function && syntax.OfProcess(d.Provider.Text), func(name string) {
-				err = fmt.Errorf("undefined macro %s", name)
-				if hint := check.MacroHint(name); hint != "" {
-					err = fmt.Errorf("%w (%s)", err, hint)
-				}
-			})
+			part.Text = o.Expand(
+				part.Text,
+				part == &d.Function && syntax.OfProcess(d.Provider.Text),
+				func(name string) {
+					err = fmt.Errorf("undefined macro %s", name)
+					if hint := check.MacroHint(name); hint != "" {
+						err = fmt.Errorf("%w (%s)", err, hint)
+					}
+				},
+			)
 		}
 		if err != nil {
 			return err

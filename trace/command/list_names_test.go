@@ -52,9 +52,13 @@ func TestListedNamesAreReadBack(t *testing.T) {
 			continue
 		}
 		found := []string{}
-		err := e.List(tree.Items[0].(*syntax.Clause).Probes[0], func(l probe.Listed) { found = append(found, l.Function+":"+l.Name) })
+		err := e.List(
+			tree.Items[0].(*syntax.Clause).Probes[0],
+			func(l probe.Listed) { found = append(found, l.Function+":"+l.Name) },
+		)
 		// a file may have several functions of one name
-		if found = slices.Compact(found); err != nil || len(found) != 1 || found[0] != name+":entry" {
+		if found = slices.Compact(found); err != nil || len(found) != 1 ||
+			found[0] != name+":entry" {
 			t.Errorf("%s is %v, %v", text, found, err)
 		}
 	}

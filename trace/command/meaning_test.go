@@ -32,7 +32,8 @@ func TestSessionMeansWhatTheGuideSays(t *testing.T) {
 		got := strings.TrimSuffix(out, "\n")
 		switch {
 		case c.out == "...\n":
-			if !strings.Contains(out, ".a = (int)1,") || !strings.Contains(out, "...\n") || strings.Contains(out, ".b") {
+			if !strings.Contains(out, ".a = (int)1,") || !strings.Contains(out, "...\n") ||
+				strings.Contains(out, ".b") {
 				t.Errorf("%s\nprinted %q", c.text, out)
 			}
 		case got != c.out:

@@ -25,7 +25,13 @@ func TestCopiesOfMemory(t *testing.T) {
 
 // The third argument of tracemem says how many of the bytes are shown.
 func TestTracemem(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { s = "abcdef"; n = 2; tracemem(s, 4); tracemem(s, 4, 0); tracemem(s, 4, n); tracemem(s, 4, -1); tracemem(s, 4, 9); exit(0); }`), nil)
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { s = "abcdef"; n = 2; tracemem(s, 4); tracemem(s, 4, 0); tracemem(s, 4, n); tracemem(s, 4, -1); tracemem(s, 4, 9); exit(0); }`,
+		),
+		nil,
+	)
 	var shown []string
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "0:" {

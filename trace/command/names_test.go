@@ -40,9 +40,17 @@ func TestSessionNamesAddresses(t *testing.T) {
 
 	// A system call of ours: the process's stack has this program's functions, the kernel's has
 	// functions of the kernel.
-	me := regexp.QuoteMeta(symbol.NewProcesses(kernel.Root{}).Place(os.Getpid(), uint64(reflect.ValueOf(caller).Pointer())).String())
+	me := regexp.QuoteMeta(
+		symbol.NewProcesses(kernel.Root{}).
+			Place(os.Getpid(), uint64(reflect.ValueOf(caller).Pointer())).
+			String(),
+	)
 	for stack, want := range map[string]string{"ustack()": `\n {14}` + me + `\+0x[0-9a-f]+\n`, "stack()": "\n {14}vmlinux`[a-z_0-9]+"} {
-		text := fmt.Sprintf(`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`, os.Getpid(), stack)
+		text := fmt.Sprintf(
+			`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`,
+			os.Getpid(),
+			stack,
+		)
 		r := program("%s", text)
 		_, out, errs := traced(t, r, caller)
 		if errs != "" || !regexp.MustCompile(want).MatchString(out) {

@@ -19,7 +19,12 @@ import (
 // preprocessor returns what options ask of C's preprocessor; nil: that it does not run. Their order
 // counts.
 func (r *Request) preprocessor() (*cpp.Config, error) {
-	c := &cpp.Config{Arch: runtime.GOARCH, Now: time.Now(), System: systemHeaders(), Read: readHeader}
+	c := &cpp.Config{
+		Arch:   runtime.GOARCH,
+		Now:    time.Now(),
+		System: systemHeaders(),
+		Read:   readHeader,
+	}
 	on := false
 	for _, o := range r.Options {
 		name, value, _ := strings.Cut(o, "=")
@@ -41,7 +46,11 @@ func (r *Request) preprocessor() (*cpp.Config, error) {
 				return nil, err
 			}
 		case "cpppath":
-			return nil, fmt.Errorf("-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w", value, measure.ErrUnsupported)
+			return nil, fmt.Errorf(
+				"-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w",
+				value,
+				measure.ErrUnsupported,
+			)
 		}
 	}
 	if !on {
@@ -68,7 +77,11 @@ func cppArguments(c *cpp.Config, args string) error {
 			c.Dirs = append(c.Dirs, value)
 		case "-H":
 		default:
-			return fmt.Errorf("-x cppargs: %s: culprit's own C preprocessor knows -D, -U, -I and -H: %w", words[i], measure.ErrUnsupported)
+			return fmt.Errorf(
+				"-x cppargs: %s: culprit's own C preprocessor knows -D, -U, -I and -H: %w",
+				words[i],
+				measure.ErrUnsupported,
+			)
 		}
 	}
 	return nil

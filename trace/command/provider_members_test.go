@@ -76,7 +76,11 @@ func lacking(err error) (lines []int) {
 func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	t.Helper()
 	for len(uses) > 0 {
-		c, err := trace.Compile(trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"}, e, gen.Limits{})
+		c, err := trace.Compile(
+			trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"},
+			e,
+			gen.Limits{},
+		)
 		if lines := lacking(err); len(lines) > 0 {
 			for _, line := range slices.Backward(slices.Compact(lines)) {
 				uses = slices.Delete(uses, line-2, line-1) // the first stands in line 2
@@ -152,10 +156,31 @@ func TestObjectsAreNumbers(t *testing.T) {
 	for _, object := range []string{"args[1]", "args[1]->real_parent", "curthread", "curthread->real_parent", "(args[0] ? args[1] : NULL)", "(args[0] ? NULL : args[1]->mm)"} {
 		var uses strings.Builder
 		for _, op := range []string{"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", "==", "&&"} {
-			fmt.Fprintf(&uses, "trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ", object, op, object, op)
+			fmt.Fprintf(
+				&uses,
+				"trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ",
+				object,
+				op,
+				object,
+				op,
+			)
 		}
-		fmt.Fprintf(&uses, "trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ", object, object, object, object, object)
-		fmt.Fprintf(&uses, "x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ", object, object, object)
+		fmt.Fprintf(
+			&uses,
+			"trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ",
+			object,
+			object,
+			object,
+			object,
+			object,
+		)
+		fmt.Fprintf(
+			&uses,
+			"x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ",
+			object,
+			object,
+			object,
+		)
 		list := strings.Split(strings.TrimSuffix(uses.String(), "; "), "; ")
 		for i := range list {
 			list[i] += ";"

@@ -109,7 +109,9 @@ func TestTCPProbes(t *testing.T) {
 			// Bound, and nobody listens.
 			family, at := unix.AF_INET, unix.Sockaddr(nil)
 			if strings.Contains(c.address, ":") {
-				family, at = unix.AF_INET6, &unix.SockaddrInet6{Addr: netip.MustParseAddr(c.address).As16()}
+				family, at = unix.AF_INET6, &unix.SockaddrInet6{
+					Addr: netip.MustParseAddr(c.address).As16(),
+				}
 			} else {
 				at = &unix.SockaddrInet4{Addr: netip.MustParseAddr(c.address).As4()}
 			}
@@ -185,7 +187,13 @@ func TestTCPProbes(t *testing.T) {
 			})
 			for name, n := range map[string]int64{"send there": there, "send back": back} {
 				if got[name] < connections*n || got[name] > connections*n+again {
-					t.Errorf("%s: %d bytes, want %d and at most %d more", name, got[name], connections*n, again)
+					t.Errorf(
+						"%s: %d bytes, want %d and at most %d more",
+						name,
+						got[name],
+						connections*n,
+						again,
+					)
 				}
 			}
 		})
@@ -230,7 +238,16 @@ func TestUDPAndIPProbes(t *testing.T) {
 			if errs != "" {
 				t.Error(errs)
 			}
-			expect(t, answers(t, out), map[string]int64{"send": datagrams * (size + 8), "receive": datagrams * (size + 8), "ip send": datagrams, "ip receive": datagrams})
+			expect(
+				t,
+				answers(t, out),
+				map[string]int64{
+					"send":       datagrams * (size + 8),
+					"receive":    datagrams * (size + 8),
+					"ip send":    datagrams,
+					"ip receive": datagrams,
+				},
+			)
 		})
 	}
 }

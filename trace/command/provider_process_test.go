@@ -103,7 +103,16 @@ func TestSignalProbes(t *testing.T) {
 	}
 	got := answers(t, out)
 	// kill is no fault
-	expect(t, got, map[string]int64{"discarded": ignored, "handled": handled, "by itself": faults, "faults": 0})
+	expect(
+		t,
+		got,
+		map[string]int64{
+			"discarded": ignored,
+			"handled":   handled,
+			"by itself": faults,
+			"faults":    0,
+		},
+	)
 	// Go's scheduler sends itself such signals too
 	if got["sent"] < sent {
 		t.Errorf("%d signals were told of, and %d sent", got["sent"], sent)
@@ -138,7 +147,12 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 		ready <- unix.Gettid()
 		<-begin
 		for range naps {
-			unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 1e6}, nil) //nolint:errcheck // a shorter nap is one too
+			unix.ClockNanosleep(
+				unix.CLOCK_MONOTONIC,
+				0,
+				&unix.Timespec{Nsec: 1e6},
+				nil,
+			) //nolint:errcheck // a shorter nap is one too
 		}
 		close(done)
 	}()
@@ -181,7 +195,12 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 		say("woken %d times, of %d sleeps", got["woken"], got["sleeps"])
 	}
 	if d := got["sleeps"] + got["preempted"] - got["off"]; d < -2 || d > 2 {
-		say("%d sleeps and %d preemptions, but %d times off the CPU", got["sleeps"], got["preempted"], got["off"])
+		say(
+			"%d sleeps and %d preemptions, but %d times off the CPU",
+			got["sleeps"],
+			got["preempted"],
+			got["off"],
+		)
 	}
 	if got["away"] < naps*int64(time.Millisecond)*9/10 {
 		say("away for %v, want %d naps of 1 ms", time.Duration(got["away"]), naps)

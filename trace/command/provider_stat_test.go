@@ -46,7 +46,13 @@ func TestFaultProbes(t *testing.T) {
 		vminfo:::maj_fault /pid == $pid/ { @["major"] = sum(args[0]); }
 		END { printa("%%s %%@d\n", @); }`), func() {
 		m, a := faults(t)
-		b, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		b, err := unix.Mmap(
+			-1,
+			0,
+			pages*size,
+			unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON,
+		)
 		if err != nil {
 			t.Error(err)
 			return
@@ -56,7 +62,12 @@ func TestFaultProbes(t *testing.T) {
 		for i := 0; i < len(b); i += size {
 			b[i] = 1
 		}
-		unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) //nolint:errcheck // counted by the kernel too
+		unix.Fadvise(
+			int(f.Fd()),
+			0,
+			0,
+			unix.FADV_DONTNEED,
+		) //nolint:errcheck // counted by the kernel too
 		file, err := unix.Mmap(int(f.Fd()), 0, pages*size, unix.PROT_READ, unix.MAP_PRIVATE)
 		if err != nil {
 			t.Error(err)

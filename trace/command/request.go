@@ -84,7 +84,10 @@ func (r *Request) text(in io.Reader) (source, error) {
 			}
 		case 'i':
 			if _, err := strconv.ParseUint(strings.Fields(p.Text + " x")[0], 10, 32); err != nil {
-				return s, fmt.Errorf("-i %q: give the number of a probe; `culprit trace -l` shows them", p.Text)
+				return s, fmt.Errorf(
+					"-i %q: give the number of a probe; `culprit trace -l` shows them",
+					p.Text,
+				)
 			}
 		case 'P':
 			text = part(p.Text, 0)
@@ -107,7 +110,8 @@ func (r *Request) text(in io.Reader) (source, error) {
 			s.warnings = append(s.warnings, made.Warnings...)
 			s.included = append(s.included, made.Included...)
 		}
-		if t := strings.TrimRight(text, " \t\n"); p.Flag != 's' && !strings.HasSuffix(t, "}") && !strings.HasSuffix(t, ";") {
+		if t := strings.TrimRight(text, " \t\n"); p.Flag != 's' && !strings.HasSuffix(t, "}") &&
+			!strings.HasSuffix(t, ";") {
 			text = t + ";" // another program may follow, and a clause without a body must end
 		}
 		s.parts = append(s.parts, sourcePart{p.Flag, partName(p), b.Len(), b.Len() + len(text) + 1})

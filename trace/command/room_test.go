@@ -21,8 +21,19 @@ func TestRoom(t *testing.T) {
 		r := program("%s", c.text)
 		r.Options = append(r.Options, strings.Fields(c.options+" droptags nspec=2")...)
 		status, out, errs := traced(t, r, nil)
-		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(c.out) || !strings.HasPrefix(errs, c.errs) || c.errs == "" && errs != "" {
-			t.Errorf("%s: %s\nstatus %d, printed %q and said %q, want %q and %q", c.options, c.text, status, out, errs, c.out, c.errs)
+		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(c.out) ||
+			!strings.HasPrefix(errs, c.errs) ||
+			c.errs == "" && errs != "" {
+			t.Errorf(
+				"%s: %s\nstatus %d, printed %q and said %q, want %q and %q",
+				c.options,
+				c.text,
+				status,
+				out,
+				errs,
+				c.out,
+				c.errs,
+			)
 		}
 	}
 }
@@ -30,8 +41,16 @@ func TestRoom(t *testing.T) {
 // A distribution to which something was added is shown, also where the weights add up to 0; one
 // that nothing was added to is not.
 func TestWeightsThatCancel(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { @z = lquantize(5, 0, 10, 5, 1); @z = lquantize(5, 0, 10, 5, -1); @n = lquantize(7, 0, 10, 5, 3); exit(0); } BEGIN /pid == 0/ { @never = quantize(1, 2); }`), nil)
-	if n := strings.Count(out, "Distribution"); n != 2 || !strings.Contains(out, "|@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 3 ") || errs != "" {
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { @z = lquantize(5, 0, 10, 5, 1); @z = lquantize(5, 0, 10, 5, -1); @n = lquantize(7, 0, 10, 5, 3); exit(0); } BEGIN /pid == 0/ { @never = quantize(1, 2); }`,
+		),
+		nil,
+	)
+	if n := strings.Count(out, "Distribution"); n != 2 ||
+		!strings.Contains(out, "|@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 3 ") ||
+		errs != "" {
 		t.Errorf("%d distributions in %q, and said %q", n, out, errs)
 	}
 }

@@ -44,11 +44,28 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	}
 	defer target.close()
 	env.Processes, env.Started = target.all, target.started()
-	options := check.Options{Destructive: r.Destructive, Probes: r.Zero, Args: append([]string{s.name}, r.Args...), Target: int64(target.first), All: r.settings(), Words: trace.ProcessMacros()}
+	options := check.Options{
+		Destructive: r.Destructive,
+		Probes:      r.Zero,
+		Args:        append([]string{s.name}, r.Args...),
+		Target:      int64(target.first),
+		All:         r.settings(),
+		Words:       trace.ProcessMacros(),
+	}
 	if r.List {
 		return 0, r.list(env, s, options, std.Out)
 	}
-	c, err := trace.Compile(trace.Script{Text: s.text, File: s.file, Mode: s.mode, Options: options, Origins: s.origins}, env, gen.Limits{})
+	c, err := trace.Compile(
+		trace.Script{
+			Text:    s.text,
+			File:    s.file,
+			Mode:    s.mode,
+			Options: options,
+			Origins: s.origins,
+		},
+		env,
+		gen.Limits{},
+	)
 	if err != nil {
 		var ds syntax.Diagnostics
 		if _, tags := options.All["errtags"]; tags && errors.As(err, &ds) {

@@ -66,7 +66,11 @@ func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, er
 }
 
 // session runs a request with files for its streams, and gives what it printed.
-func session(ctx context.Context, t *testing.T, r Request) (status int, out, errs string, err error) {
+func session(
+	ctx context.Context,
+	t *testing.T,
+	r Request,
+) (status int, out, errs string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string) *os.File {
@@ -105,7 +109,15 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 	} {
 		status, out, errs := traced(t, program("%s", c.text), nil)
 		if status != c.status || out != c.want+"\n" || errs != "" {
-			t.Errorf("%s\nstatus %d, printed %q and %q, want %d and %q", c.text, status, out, errs, c.status, c.want)
+			t.Errorf(
+				"%s\nstatus %d, printed %q and %q, want %d and %q",
+				c.text,
+				status,
+				out,
+				errs,
+				c.status,
+				c.want,
+			)
 		}
 	}
 }
@@ -128,9 +140,22 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := traced(t, program("%s", c.text), nil)
-			errs = strings.TrimPrefix(errs, "culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ")
-			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) || errs != c.errs {
-				t.Errorf("%s\nstatus %d, printed %q and %q, want %d, %q and %q", c.text, status, out, errs, c.status, c.out, c.errs)
+			errs = strings.TrimPrefix(
+				errs,
+				"culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ",
+			)
+			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) ||
+				errs != c.errs {
+				t.Errorf(
+					"%s\nstatus %d, printed %q and %q, want %d, %q and %q",
+					c.text,
+					status,
+					out,
+					errs,
+					c.status,
+					c.out,
+					c.errs,
+				)
 			}
 		})
 	}
@@ -149,12 +174,24 @@ func TestSessionCopiesIn(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer unix.Close(fd)                                                                        //nolint:errcheck // nothing was written
-		unix.Connect(fd, &unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}})              //nolint:errcheck // the call is what is traced
-		syscall.Syscall(unix.SYS_WRITE, ^uintptr(0), uintptr(unsafe.Pointer(&[]byte("abc")[0])), 0) //nolint:errcheck // the same
-		unix.Write(-1, []byte("abc"))                                                               //nolint:errcheck // the same
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+		unix.Connect(
+			fd,
+			&unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}},
+		) //nolint:errcheck // the call is what is traced
+		syscall.Syscall(
+			unix.SYS_WRITE,
+			^uintptr(0),
+			uintptr(unsafe.Pointer(&[]byte("abc")[0])),
+			0,
+		) //nolint:errcheck // the same
+		unix.Write(
+			-1,
+			[]byte("abc"),
+		) //nolint:errcheck // the same
 	})
-	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) || errs != "" {
+	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) ||
+		errs != "" {
 		t.Errorf("printed %q and %q, want %q", out, errs, want)
 	}
 }
@@ -162,12 +199,21 @@ func TestSessionCopiesIn(t *testing.T) {
 // Counts are those of a workload that makes so many system calls, and no others.
 func TestSessionCountsSystemCalls(t *testing.T) {
 	const calls = 12345
-	_, out, errs := traced(t, program(`syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); @sum["arg"] = sum(arg0); }`, os.Getpid()), func() {
-		for range calls {
-			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
-		}
-	})
-	if errs != "" || !regexp.MustCompile(fmt.Sprintf(`(?m)^  getpgid\s+%d$`, calls)).MatchString(out) || !regexp.MustCompile(`(?m)^  arg\s+0$`).MatchString(out) {
+	_, out, errs := traced(
+		t,
+		program(
+			`syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); @sum["arg"] = sum(arg0); }`,
+			os.Getpid(),
+		),
+		func() {
+			for range calls {
+				unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+			}
+		},
+	)
+	if errs != "" ||
+		!regexp.MustCompile(fmt.Sprintf(`(?m)^  getpgid\s+%d$`, calls)).MatchString(out) ||
+		!regexp.MustCompile(`(?m)^  arg\s+0$`).MatchString(out) {
 		t.Errorf("printed %q and %q, want %d calls", out, errs, calls)
 	}
 }
@@ -175,13 +221,17 @@ func TestSessionCountsSystemCalls(t *testing.T) {
 // What is counted while an aggregation is printed and cleared is printed the next time.
 func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 	const calls = 200000
-	_, out, errs := traced(t, program(`syscall::getpgid:entry /pid == %d/ { @ = count(); @calls[probefunc] = count(); }
+	_, out, errs := traced(
+		t,
+		program(`syscall::getpgid:entry /pid == %d/ { @ = count(); @calls[probefunc] = count(); }
 		tick-5ms { printa("%%@d all\n", @); printa("%%@d named\n", @calls); } tick-5ms { clear(@); clear(@calls); }
-		END { printa("%%@d all\n", @); printa("%%@d named\n", @calls); }`, os.Getpid()), func() {
-		for range calls {
-			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
-		}
-	})
+		END { printa("%%@d all\n", @); printa("%%@d named\n", @calls); }`, os.Getpid()),
+		func() {
+			for range calls {
+				unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+			}
+		},
+	)
 	sum := map[string]int{}
 	for line := range strings.Lines(out) {
 		var n int
@@ -191,29 +241,59 @@ func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 		}
 	}
 	if sum["all"] != calls || sum["named"] != calls || errs != "" {
-		t.Errorf("printed %d in all and %d by name, of %d; said %q", sum["all"], sum["named"], calls, errs)
+		t.Errorf(
+			"printed %d in all and %d by name, of %d; said %q",
+			sum["all"],
+			sum["named"],
+			calls,
+			errs,
+		)
 	}
 }
 
 func TestSessionTimesSystemCalls(t *testing.T) {
 	const naps = 20
 	broken := 0 // by a signal of the runtime's: those are shorter
-	_, out, errs := traced(t, program(`syscall::clock_nanosleep:entry /pid == %d/ { self->t = timestamp; }
-		syscall::clock_nanosleep:return /self->t/ { @n = count(); @least = min(timestamp - self->t); self->t = 0; }`, os.Getpid()), func() {
-		for range naps {
-			if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 2e6}, nil) != nil {
-				broken++
+	_, out, errs := traced(
+		t,
+		program(`syscall::clock_nanosleep:entry /pid == %d/ { self->t = timestamp; }
+		syscall::clock_nanosleep:return /self->t/ { @n = count(); @least = min(timestamp - self->t); self->t = 0; }`, os.Getpid()),
+		func() {
+			for range naps {
+				if unix.ClockNanosleep(
+					unix.CLOCK_MONOTONIC,
+					0,
+					&unix.Timespec{Nsec: 2e6},
+					nil,
+				) != nil {
+					broken++
+				}
 			}
-		}
-	})
+		},
+	)
 	var n, least int64
-	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil || n != naps || least < 2e6 && broken == 0 || errs != "" {
-		t.Errorf("printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off", out, errs, naps, broken)
+	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil ||
+		n != naps ||
+		least < 2e6 && broken == 0 ||
+		errs != "" {
+		t.Errorf(
+			"printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off",
+			out,
+			errs,
+			naps,
+			broken,
+		)
 	}
 }
 
 func TestSessionReportsFaults(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { printf("%%d", *(int *)0x10); } ERROR { printf("fault %%d at %%x\n", arg4, arg5); exit(0); }`), nil)
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { printf("%%d", *(int *)0x10); } ERROR { printf("fault %%d at %%x\n", arg4, arg5); exit(0); }`,
+		),
+		nil,
+	)
 	if out != "fault 1 at 10\n\n" || !strings.Contains(errs, "invalid address (0x10)") {
 		t.Errorf("printed %q and %q", out, errs)
 	}
@@ -228,7 +308,9 @@ func TestSessionEndsWithItsCommand(t *testing.T) {
 }
 
 func TestSessionInJSON(t *testing.T) {
-	r := program(`BEGIN { @a["x", 1] = count(); @a["y", 2] = sum0; @q = quantize(5); trace(7); printf("%%s\n", "hi"); exit(0); }`)
+	r := program(
+		`BEGIN { @a["x", 1] = count(); @a["y", 2] = sum0; @q = quantize(5); trace(7); printf("%%s\n", "hi"); exit(0); }`,
+	)
 	r.Parts[0].Text = strings.Replace(r.Parts[0].Text, "sum0", "count()", 1)
 	r.JSON = true
 	_, out, errs := traced(t, r, nil)
@@ -243,8 +325,10 @@ func TestSessionInJSON(t *testing.T) {
 		}
 		got = append(got, m)
 	}
-	if len(got) != 4 || got[0]["type"] != "record" || got[0]["text"] != "7hi\n" || fmt.Sprint(got[0]["values"]) != "[7 hi 0]" ||
-		fmt.Sprintln(got[1]["key"], got[1]["value"], got[1]["function"]) != "[x 1] 1 count\n" || fmt.Sprint(got[3]["buckets"]) != "[map[count:1 max:7 min:4]]" {
+	if len(got) != 4 || got[0]["type"] != "record" || got[0]["text"] != "7hi\n" ||
+		fmt.Sprint(got[0]["values"]) != "[7 hi 0]" ||
+		fmt.Sprintln(got[1]["key"], got[1]["value"], got[1]["function"]) != "[x 1] 1 count\n" ||
+		fmt.Sprint(got[3]["buckets"]) != "[map[count:1 max:7 min:4]]" {
 		t.Errorf("printed %s", out)
 	}
 }
@@ -267,14 +351,16 @@ func TestSessionKeepsItsBudget(t *testing.T) {
 	defer close(stop)
 	_, out, errs, err := session(t.Context(), t, r)
 	var dear *trace.ErrBudget
-	if !errors.As(err, &dear) || !strings.Contains(out, "calls") || !strings.Contains(errs, "NS/RUN") {
+	if !errors.As(err, &dear) || !strings.Contains(out, "calls") ||
+		!strings.Contains(errs, "NS/RUN") {
 		t.Errorf("ended with %v, printed %q and %q", err, out, errs)
 	}
 }
 
 func TestSessionOfACommandThatIsNotThere(t *testing.T) {
 	r := Request{Parts: []Part{{'n', "BEGIN"}}, Commands: []string{"/no/such/command"}}
-	if _, err := r.Run(t.Context(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err == nil || !strings.Contains(err.Error(), "/no/such/command") {
+	if _, err := r.Run(t.Context(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err == nil ||
+		!strings.Contains(err.Error(), "/no/such/command") {
 		t.Errorf("%v", err)
 	}
 }
@@ -303,7 +389,13 @@ func TestMissedFiringsAreTold(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	fresh, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	fresh, err := unix.Mmap(
+		-1,
+		0,
+		os.Getpagesize(),
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +410,8 @@ func TestMissedFiringsAreTold(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if answers(t, out)["fired"] < 1 || !strings.Contains(errs, " missed firing") || !strings.Contains(errs, "invalid address (0x10)") {
+	if answers(t, out)["fired"] < 1 || !strings.Contains(errs, " missed firing") ||
+		!strings.Contains(errs, "invalid address (0x10)") {
 		t.Errorf("%q, %q", out, errs)
 	}
 }
@@ -326,7 +419,9 @@ func TestMissedFiringsAreTold(t *testing.T) {
 // What curcpu tells is where the program runs, also through a variable.
 func TestCurcpu(t *testing.T) {
 	text := `cpuinfo_t *c; BEGIN { c = curcpu; printf("%d %d %d %d", c->cpu_id == cpu, c->cpu_chip == chip, c->cpu_lgrp == lgrp, (int64_t)curcpu != -1); } BEGIN { exit(0); }`
-	if status, out, errs := traced(t, program("%s", text), nil); status != 0 || out != "1 1 1 1\n" || errs != "" {
+	if status, out, errs := traced(t, program("%s", text), nil); status != 0 ||
+		out != "1 1 1 1\n" ||
+		errs != "" {
 		t.Errorf("status %d, printed %q and said %q", status, out, errs)
 	}
 }

@@ -53,7 +53,10 @@ func (r *Request) stopAt(s source) (stopPlace, error) {
 		return stopPostinit, nil
 	case !given:
 		return stopExec, nil
-	case word == string(stopExec), word == string(stopPreinit), word == string(stopPostinit), word == string(stopMain):
+	case word == string(stopExec),
+		word == string(stopPreinit),
+		word == string(stopPostinit),
+		word == string(stopMain):
 		return stopPlace(word), nil
 	default:
 		return "", fmt.Errorf("-x evaltime=%s: it is one of exec, preinit, postinit and main", word)
@@ -120,7 +123,9 @@ func mainOf(pid int) (uint64, error) {
 		c.Close() //nolint:errcheck // it was read from
 	}
 	if found == 0 {
-		return 0, errors.New("its function main has no name in the file: -x evaltime=postinit stops before it")
+		return 0, errors.New(
+			"its function main has no name in the file: -x evaltime=postinit stops before it",
+		)
 	}
 	return found, nil
 }
@@ -147,7 +152,10 @@ func runToMapped(pid int, base uint64) error {
 		c.Close() //nolint:errcheck // it was read from
 	}
 	if tell == 0 || state == 0 {
-		return fmt.Errorf("its dynamic linker doesn't tell debuggers when it has mapped the libraries: %w", measure.ErrUnsupported)
+		return fmt.Errorf(
+			"its dynamic linker doesn't tell debuggers when it has mapped the libraries: %w",
+			measure.ErrUnsupported,
+		)
 	}
 	const calls = 16 // it calls twice
 	for range calls {
@@ -199,7 +207,8 @@ func runToAddress(pid int, addr uint64) error {
 		if err != nil {
 			return err
 		}
-		if status.StopSignal() == unix.SIGTRAP && (at == addr+uint64(len(trap)) && runtime.GOARCH == "amd64" || at == addr) {
+		if status.StopSignal() == unix.SIGTRAP &&
+			(at == addr+uint64(len(trap)) && runtime.GOARCH == "amd64" || at == addr) {
 			break
 		}
 		if signal = int(status.StopSignal()); status.StopSignal() == unix.SIGTRAP {

@@ -76,7 +76,13 @@ func Families(budget trace.Budget) []*Family {
 
 // newFamily reads the head of a text.
 func newFamily(file, text string) (*Family, error) {
-	f := &Family{file: file, rest: familyRest, words: map[string]*naming{}, running: map[string]*familyRun{}, past: map[measure.StatID]measure.Span{}}
+	f := &Family{
+		file:    file,
+		rest:    familyRest,
+		words:   map[string]*naming{},
+		running: map[string]*familyRun{},
+		past:    map[measure.StatID]measure.Span{},
+	}
 	head, body, ok := strings.Cut(strings.TrimPrefix(text, "/*"), "*/")
 	if !ok || !strings.HasPrefix(text, "/*") {
 		return nil, fmt.Errorf("statistics of %s.d: it does not begin with a comment", file)
@@ -85,7 +91,10 @@ func newFamily(file, text string) (*Family, error) {
 	var fields []measure.Field
 	by := map[measure.StatID][]string{}
 	for line := range strings.Lines(head) {
-		what, help, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")), ": ")
+		what, help, _ := strings.Cut(
+			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")),
+			": ",
+		)
 		words := strings.Fields(what)
 		wrong := func() error { return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line)) }
 		switch {
@@ -94,7 +103,14 @@ func newFamily(file, text string) (*Family, error) {
 			if len(words) < 4 || help == "" || len(words) > 4 && words[4] != "by" {
 				return nil, wrong()
 			}
-			st := measure.Stat{ID: measure.StatID(words[1]), Unit: measure.Unit(words[3]), Sparse: true, Traced: true, Help: help, Program: f.text}
+			st := measure.Stat{
+				ID:      measure.StatID(words[1]),
+				Unit:    measure.Unit(words[3]),
+				Sparse:  true,
+				Traced:  true,
+				Help:    help,
+				Program: f.text,
+			}
 			switch words[2] {
 			case measure.Delta.String():
 				st.Kind = measure.Delta
@@ -131,7 +147,12 @@ func newFamily(file, text string) (*Family, error) {
 		for _, name := range by[f.stats[i].ID] {
 			at := slices.IndexFunc(fields, func(d measure.Field) bool { return d.Name == name })
 			if at < 0 {
-				return nil, fmt.Errorf("statistics of %s.d: %s is by %s, which is no field", file, f.stats[i].ID, name)
+				return nil, fmt.Errorf(
+					"statistics of %s.d: %s is by %s, which is no field",
+					file,
+					f.stats[i].ID,
+					name,
+				)
 			}
 			f.stats[i].Fields = append(f.stats[i].Fields, fields[at])
 		}

@@ -52,7 +52,8 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("%s.d has no statistics", f.file)
 		}
 		for _, st := range f.Stats() {
-			if seen[st.ID] || !st.Traced || !st.Sparse || st.Program == "" || len(st.Fields) == 0 || st.Unit == "" {
+			if seen[st.ID] || !st.Traced || !st.Sparse || st.Program == "" || len(st.Fields) == 0 ||
+				st.Unit == "" {
 				t.Errorf("%+v", st)
 			}
 			seen[st.ID] = true
@@ -71,7 +72,8 @@ func TestFamilies(t *testing.T) {
 			if _, ds := syntax.Parse(text, syntax.Mode{}); ds != nil {
 				t.Errorf("%s: %v in\n%s", st.ID, ds, text)
 			}
-			if n := strings.Count(text, "@"); n == 0 || strings.Count(text, "@"+aggregationOf(st.ID)) != n {
+			if n := strings.Count(text, "@"); n == 0 ||
+				strings.Count(text, "@"+aggregationOf(st.ID)) != n {
 				t.Errorf("%s alone is\n%s", st.ID, text)
 			}
 		}
@@ -161,7 +163,12 @@ func parsed(t *testing.T, text string) string {
 
 // watchFamily runs sentences until done says that what was told is enough: sums by sentence and by
 // key, and distributions.
-func watchFamily(t *testing.T, sentences []string, begun func(), done func(*measured) bool) *measured {
+func watchFamily(
+	t *testing.T,
+	sentences []string,
+	begun func(),
+	done func(*measured) bool,
+) *measured {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")

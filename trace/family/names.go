@@ -24,7 +24,18 @@ func namingOf(name string) *naming {
 		return &naming{errnoName, eachErrno}
 	case "request":
 		// enum req_op in include/linux/blk_types.h
-		return few("read", "write", "flush", "discard", "", "secure-erase", "", "zone-append", "", "write-zeroes")
+		return few(
+			"read",
+			"write",
+			"flush",
+			"discard",
+			"",
+			"secure-erase",
+			"",
+			"zone-append",
+			"",
+			"write-zeroes",
+		)
 	case "exit":
 		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
 	case "signal":

@@ -55,7 +55,8 @@ func (f *Family) program(queries []measure.Query, self int) (*familyProgram, err
 		s.stat.Fields = nil
 		for _, fixed := range []bool{false, true} { // those that are no keys last
 			for _, field := range st.Fields {
-				if _, is := w.fixed[field.Name]; is == fixed && (is || slices.Contains(w.keys, field.Name)) {
+				if _, is := w.fixed[field.Name]; is == fixed &&
+					(is || slices.Contains(w.keys, field.Name)) {
 					s.stat.Fields = append(s.stat.Fields, field)
 				}
 			}
@@ -82,7 +83,14 @@ func (f *Family) program(queries []measure.Query, self int) (*familyProgram, err
 	})
 	if f.without && self > 0 {
 		for _, c := range clauses {
-			c.Predicate = both(&syntax.Binary{Op: syntax.Ne, X: &syntax.Ident{Name: "pid"}, Y: integer(int64(self))}, c.Predicate)
+			c.Predicate = both(
+				&syntax.Binary{
+					Op: syntax.Ne,
+					X:  &syntax.Ident{Name: "pid"},
+					Y:  integer(int64(self)),
+				},
+				c.Predicate,
+			)
 		}
 	}
 	return p, nil
@@ -135,7 +143,14 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 			continue
 		}
 		if len(a.Keys) != len(w.stat.Fields) {
-			return fmt.Errorf("statistics of %s.d: @%s has %d keys, %s %d fields", f.file, a.Name, len(a.Keys), w.stat.ID, len(w.stat.Fields))
+			return fmt.Errorf(
+				"statistics of %s.d: @%s has %d keys, %s %d fields",
+				f.file,
+				a.Name,
+				len(a.Keys),
+				w.stat.ID,
+				len(w.stat.Fields),
+			)
 		}
 		list = append(list, s)
 	}
@@ -146,7 +161,10 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 // ofThread returns the terms about the thread at hand alone, as its process, which hold for all
 // that is wanted: what only a thread's own variables bring from one clause to another need not be
 // kept of other threads.
-func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant) map[string]syntax.Expr {
+func (f *Family) ofThread(
+	clauses []*syntax.Clause,
+	wants map[string]*familyWant,
+) map[string]syntax.Expr {
 	out, count, all := map[string]syntax.Expr{}, map[string]int{}, 0
 	for _, c := range clauses {
 		for _, s := range c.Body.List {
@@ -158,7 +176,8 @@ func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant
 			w := wants[a.Name]
 			for _, t := range w.terms {
 				field, at := w.stat.Field(t.Field)
-				if id, ok := a.Keys[at].(*syntax.Ident); ok && id.Scope == syntax.ScopeGlobal && slices.Contains(lasting(), id.Name) {
+				if id, ok := a.Keys[at].(*syntax.Ident); ok && id.Scope == syntax.ScopeGlobal &&
+					slices.Contains(lasting(), id.Name) {
 					x := f.condition(id, field, t)
 					text := syntax.Print(x)
 					out[text] = x
@@ -181,7 +200,11 @@ func lasting() []string { return []string{"pid", "tid"} }
 // narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions
 // before them: before the clause where all of it is about them, else before each. own are
 // conditions that hold for a thread's own variables too.
-func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr) {
+func (f *Family) narrow(
+	c *syntax.Clause,
+	wants map[string]*familyWant,
+	own map[string]syntax.Expr,
+) {
 	// it does nothing that another clause needs; nor that another thread's does
 	alone, inner := true, true
 	adds := 0
@@ -354,7 +377,8 @@ func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) 
 	n := f.words[field.Name]
 	switch {
 	case n != nil:
-		if t.Op != measure.Equal && t.Op != measure.NotEqual && t.Op != measure.In && t.Op != measure.Matches {
+		if t.Op != measure.Equal && t.Op != measure.NotEqual && t.Op != measure.In &&
+			t.Op != measure.Matches {
 			return nil
 		}
 		is := t
@@ -376,7 +400,8 @@ func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) 
 		}
 	default:
 		for _, v := range t.Values {
-			if !utf8.ValidString(v) || strings.ContainsAny(v, "\x00\ufffd") || len(v) >= familyString {
+			if !utf8.ValidString(v) || strings.ContainsAny(v, "\x00\ufffd") ||
+				len(v) >= familyString {
 				return nil
 			}
 			values = append(values, &syntax.String{Value: v})

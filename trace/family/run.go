@@ -123,9 +123,18 @@ func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "use BPF", err)
 	}
-	s, err := trace.NewLimitedSource(f.file, trace.Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
-		Options: check.Options{StrSize: familyString, All: map[string]string{"switchrate": "1s"}}}, f.budget,
-		gen.Limits{Ring: 64 << 10, AggKeys: maxKeys, Dynamic: maxKeys}, env, io.Discard)
+	s, err := trace.NewLimitedSource(
+		f.file,
+		trace.Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
+			Options: check.Options{
+				StrSize: familyString,
+				All:     map[string]string{"switchrate": "1s"},
+			}},
+		f.budget,
+		gen.Limits{Ring: 64 << 10, AggKeys: maxKeys, Dynamic: maxKeys},
+		env,
+		io.Discard,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +179,9 @@ func (f *Family) leave(r *familyRun) {
 }
 
 // over reports whether a run has ended, and has rested. f.mu is held.
-func (f *Family) over(r *familyRun) bool { return !r.ended.IsZero() && time.Since(r.ended) > f.rest }
+func (f *Family) over(r *familyRun) bool {
+	return !r.ended.IsZero() && time.Since(r.ended) > f.rest
+}
 
 // settle adds the cost of a run that has ended to the past cost. f.mu is held.
 func (f *Family) settle(r *familyRun) {
@@ -227,7 +238,12 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 }
 
 // follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
-func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink) error {
+func (f *Family) follow(
+	ctx context.Context,
+	r *familyRun,
+	queries []measure.Query,
+	sink measure.Sink,
+) error {
 	cost := r.source.ExternalCost()
 	live := queries[0].Over.Start == 0 // the cost of recorded statistics is recorded itself
 	return r.source.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
@@ -247,7 +263,10 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {
 				if share := float64(now-cost) / float64(over); share > notedCost {
-					b.Notes = append(b.Notes, "measuring "+f.file+" statistics takes more than "+costBucket(share)+" % of one CPU")
+					b.Notes = append(
+						b.Notes,
+						"measuring "+f.file+" statistics takes more than "+costBucket(share)+" % of one CPU",
+					)
 				}
 				cost = now
 			}
@@ -262,7 +281,13 @@ func (f *Family) halted(r *familyRun, notes []string) string {
 	case <-r.source.Ended():
 		var over *trace.ErrBudget
 		if errors.As(r.source.Why(), &over) {
-			return fmt.Sprintf("measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes", f.file, 100*over.Share, 100*float64(over.Budget), f.rest.Minutes())
+			return fmt.Sprintf(
+				"measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes",
+				f.file,
+				100*over.Share,
+				100*float64(over.Budget),
+				f.rest.Minutes(),
+			)
 		}
 	default:
 	}

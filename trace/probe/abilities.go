@@ -138,7 +138,9 @@ func (e *Env) HasPerfRecords() bool {
 	number, args := gen.RecordedAt()
 	for _, event := range [...]string{"sys_enter", "sys_exit"} {
 		f, err := t.Format("raw_syscalls", event)
-		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number || f.Fields[1].Offset != args || f.Fields[0].Size != 8 {
+		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number ||
+			f.Fields[1].Offset != args ||
+			f.Fields[0].Size != 8 {
 			return false
 		}
 	}

@@ -76,7 +76,10 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 			continue
 		}
 		site := p.Probes[0].Site
-		if slices.ContainsFunc(p.Probes, func(other *check.Probe) bool { return other.Site != site || e.targets[other] == nil }) {
+		if slices.ContainsFunc(
+			p.Probes,
+			func(other *check.Probe) bool { return other.Site != site || e.targets[other] == nil },
+		) {
 			a.Close()
 			return nil, fmt.Errorf("the program for %s serves probes of several kinds", p.Probes[0])
 		}
@@ -94,13 +97,22 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 				return AttachTracepoint(p.Program, e.targets[probe].event, uint64(i))
 			})
 		case check.SitePerfEvent:
-			a.each(p, func(_ int, probe *check.Probe) (*bpf.Link, error) { return a.timer(e, p, probe) })
+			a.each(
+				p,
+				func(_ int, probe *check.Probe) (*bpf.Link, error) { return a.timer(e, p, probe) },
+			)
 		case check.SiteKprobe, check.SiteKretprobe:
 			e.attachFunctions(a, p)
 		case check.SiteUprobe, check.SiteUretprobe:
 			e.attachUser(a, p)
 		default:
-			a.none(p, fmt.Errorf("this version cannot attach to such a probe: %w", measure.ErrUnsupported))
+			a.none(
+				p,
+				fmt.Errorf(
+					"this version cannot attach to such a probe: %w",
+					measure.ErrUnsupported,
+				),
+			)
 		}
 	}
 	return a, nil
@@ -254,7 +266,11 @@ func (a *Attachment) String() string {
 		fmt.Fprintf(&b, "%d of %d attached", a.Attached, a.Wanted)
 	}
 	writeReasons(&b, "skipped because", a.Skipped)
-	writeReasons(&b, "never fire, because their programs check whether they are watched and cannot learn it:", a.Passed)
+	writeReasons(
+		&b,
+		"never fire, because their programs check whether they are watched and cannot learn it:",
+		a.Passed,
+	)
 	return b.String()
 }
 

@@ -51,7 +51,10 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 		a.Attached += len(probes)
 	case len(probes) == 1 || !perFunction(err):
 		for _, probe := range probes {
-			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))})
+			a.Skipped = append(
+				a.Skipped,
+				Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))},
+			)
 		}
 	default:
 		half := len(probes) / 2
@@ -63,7 +66,9 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 // perFunction reports whether an error of attaching may be due to one function, and not to all of
 // it.
 func perFunction(err error) bool {
-	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) &&
+		!errors.Is(err, unix.ENOMEM) &&
+		!errors.Is(err, unix.EMFILE)
 }
 
 // functionErr reports what the kernel means by an error of attaching to a function.
@@ -72,7 +77,10 @@ func functionErr(err error) error {
 	case err == nil, errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnsupported):
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
-		return fmt.Errorf("the kernel has no such function, or one that it doesn't let be probed: %w", err)
+		return fmt.Errorf(
+			"the kernel has no such function, or one that it doesn't let be probed: %w",
+			err,
+		)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("several functions have this name: %w", err)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):

@@ -63,8 +63,10 @@ func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruct
 		asm.Return(),
 	)
 	spec.Instructions, spec.License = code, "GPL"
-	collection, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"count": &spec}},
-		ebpf.CollectionOptions{Cache: e.Types().Cache()})
+	collection, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"count": &spec}},
+		ebpf.CollectionOptions{Cache: e.Types().Cache()},
+	)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -144,8 +146,15 @@ func TestAttachSyscall(t *testing.T) {
 			asm.JNE.Imm(asm.R1, seekTo, "out"),
 		}},
 	} {
-		prog := c.load(e, ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, append(mine(), test.conditions...)...)
-		a := attach(t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1})
+		prog := c.load(
+			e,
+			ebpf.ProgramSpec{Type: ebpf.RawTracepoint},
+			append(mine(), test.conditions...)...)
+		a := attach(
+			t,
+			e,
+			Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1},
+		)
 		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what
 		// the call had returned and so counts again: then once more.
 		var got uint64
@@ -197,8 +206,20 @@ func TestAttachTracepoint(t *testing.T) {
 	} {
 		before := c.value()
 		// Its first argument is the signal: one that nobody minds.
-		signal := append(mine(), asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.JNE.Imm(asm.R1, int32(unix.SIGURG), "out"))
-		a := attach(t, e, Placed{Program: c.load(e, test.spec, signal...), Probes: []*check.Probe{test.probe}, CPU: -1})
+		signal := append(
+			mine(),
+			asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord),
+			asm.JNE.Imm(asm.R1, int32(unix.SIGURG), "out"),
+		)
+		a := attach(
+			t,
+			e,
+			Placed{
+				Program: c.load(e, test.spec, signal...),
+				Probes:  []*check.Probe{test.probe},
+				CPU:     -1,
+			},
+		)
 		for range 50 {
 			if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG); err != nil {
 				t.Fatal(err)
@@ -237,7 +258,11 @@ func TestAttachTimer(t *testing.T) {
 	}
 	a.Close()
 	a, err = e.Attach([]Placed{{Program: prog, Probes: []*check.Probe{probe}, CPU: 99999}})
-	if err != nil || a.Attached != 0 || !strings.Contains(a.String(), "0 of 1 attached; 1 skipped because CPU 99999 is not online: profile:::profile-1000") {
+	if err != nil || a.Attached != 0 ||
+		!strings.Contains(
+			a.String(),
+			"0 of 1 attached; 1 skipped because CPU 99999 is not online: profile:::profile-1000",
+		) {
 		t.Error(a, err)
 	}
 }
@@ -248,7 +273,15 @@ func TestRun(t *testing.T) {
 	prog := c.load(e, ebpf.ProgramSpec{Type: ebpf.RawTracepoint},
 		asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.JNE.Imm(asm.R1, 42, "out"),
 		asm.LoadMem(asm.R1, asm.R6, 72, asm.DWord), asm.JNE.Imm(asm.R1, -7, "out"))
-	a := attach(t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, "BEGIN"), one(t, e, "tick-1s")}, CPU: -1})
+	a := attach(
+		t,
+		e,
+		Placed{
+			Program: prog,
+			Probes:  []*check.Probe{one(t, e, "BEGIN"), one(t, e, "tick-1s")},
+			CPU:     -1,
+		},
+	)
 	if a.String() != "2 attached" {
 		t.Error(a)
 	}

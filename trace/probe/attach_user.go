@@ -26,7 +26,8 @@ func (e *Env) canUserMulti() bool {
 		return false
 	}
 	if e.users.multi == nil {
-		have := feature.UprobeMulti.Have(e.root) == nil && feature.TracepointCookies.Have(e.root) == nil
+		have := feature.UprobeMulti.Have(e.root) == nil &&
+			feature.TracepointCookies.Have(e.root) == nil
 		e.users.multi = &have
 	}
 	return *e.users.multi
@@ -91,7 +92,10 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 	}
 	for i, probe := range p.Probes {
 		if err := failed[i]; err != nil {
-			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))})
+			a.Skipped = append(
+				a.Skipped,
+				Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))},
+			)
 			continue
 		}
 		a.Attached++
@@ -100,7 +104,10 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 
 // enable answers, where a program asks whether one of its probes is watched, that it is.
 func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
-	if slices.ContainsFunc(a.enabled, func(o spot) bool { return o.code == s.code && o.offset == s.offset && o.pid == s.pid }) {
+	if slices.ContainsFunc(
+		a.enabled,
+		func(o spot) bool { return o.code == s.code && o.offset == s.offset && o.pid == s.pid },
+	) {
 		return nil
 	}
 	if len(s.operands) == 0 {
@@ -110,12 +117,25 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	if err != nil {
 		return err
 	}
-	prog, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
+	prog, err := bpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Name:         "culprit_enable",
+			Type:         code.Type,
+			Instructions: code.Instructions,
+			License:      "GPL",
+		},
+	)
 	if err != nil {
-		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
+		return fmt.Errorf(
+			"this kernel lets no program write into a process (bpf_probe_write_user): %w",
+			measure.ErrUnsupported,
+		)
 	}
 	defer prog.Close() // the link keeps it
-	link, err := bpf.AttachUprobe(prog, bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
+	link, err := bpf.AttachUprobe(
+		prog,
+		bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid},
+	)
 	if err != nil {
 		return err
 	}
@@ -127,7 +147,11 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 // userTogether attaches a program to places of one file in one go; of those that can't be had
 // together each half by itself.
 func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
-	m := bpf.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
+	m := bpf.MultiUserProbe{
+		Path:   g.code.Opened(),
+		PID:    g.pid,
+		Return: p.Probes[g.which[0]].Site == check.SiteUretprobe,
+	}
 	for i, s := range g.spots {
 		m.Offsets = append(m.Offsets, s.offset)
 		m.Cookies = append(m.Cookies, uint64(g.which[i]))
@@ -155,7 +179,9 @@ func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 
 // perPlace reports whether an error of attaching may be due to one place, and not to all of it.
 func perPlace(err error) bool {
-	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) &&
+		!errors.Is(err, unix.ENOMEM) &&
+		!errors.Is(err, unix.EMFILE)
 }
 
 // userErr reports what the kernel means by an error of attaching to a place of a process.
@@ -165,7 +191,10 @@ func userErr(err error) error {
 		return err
 	case errors.Is(err, unix.ESRCH):
 		return fmt.Errorf("the process has ended: %w", err)
-	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.Errno(524)), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+	case errors.Is(err, unix.EOPNOTSUPP),
+		errors.Is(err, unix.Errno(524)),
+		errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.EILSEQ):
 		return fmt.Errorf("the kernel doesn't put a breakpoint on the instruction there: %w", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the file is gone: %w", err)

@@ -180,5 +180,8 @@ func (w *want) match(f *found) bool {
 	if w.id != 0 {
 		return w.id == f.ID
 	}
-	return w.name.match(f.Name) && (w.function.match(f.Function) || f.alias != "" && w.function.match(f.alias)) && w.module.match(f.Module) && w.provider.match(f.Provider)
+	return w.name.match(f.Name) &&
+		(w.function.match(f.Function) || f.alias != "" && w.function.match(f.alias)) &&
+		w.module.match(f.Module) &&
+		w.provider.match(f.Provider)
 }

@@ -41,7 +41,10 @@ func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	}
 	s.asked = true
 	if self, err := os.Readlink("/proc/self"); err == nil && self != strconv.Itoa(os.Getpid()) {
-		s.proc = fmt.Errorf("/proc shows another PID namespace than culprit's, so that IDs of processes there are not those here: mount the own one (unshare --mount-proc, mount -t proc proc /proc): %w", measure.ErrUnsupported)
+		s.proc = fmt.Errorf(
+			"/proc shows another PID namespace than culprit's, so that IDs of processes there are not those here: mount the own one (unshare --mount-proc, mount -t proc proc /proc): %w",
+			measure.ErrUnsupported,
+		)
 	}
 	info, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {
@@ -77,14 +80,27 @@ func (e *Env) namespaceLevel() (int, error) {
 	}
 	read := func(offset, size int) asm.Instructions { // from the address in r0 on, into r0
 		return asm.Instructions{
-			asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, int32(offset)), asm.Mov.Reg(asm.R1, asm.R10), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, int32(size)),
-			asm.Mov.Imm(asm.R4, 0), asm.StoreMem(asm.R10, -8, asm.R4, asm.DWord), asm.FnProbeReadKernel.Call(), asm.LoadMem(asm.R0, asm.R10, -8, asm.DWord),
+			asm.Mov.Reg(
+				asm.R3,
+				asm.R0,
+			), asm.Add.Imm(asm.R3, int32(offset)), asm.Mov.Reg(asm.R1, asm.R10), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, int32(size)),
+			asm.Mov.Imm(
+				asm.R4,
+				0,
+			), asm.StoreMem(asm.R10, -8, asm.R4, asm.DWord), asm.FnProbeReadKernel.Call(), asm.LoadMem(asm.R0, asm.R10, -8, asm.DWord),
 		}
 	}
 	code := asm.Instructions{asm.FnGetCurrentTask.Call()}
 	code = append(code, read(pid, 8)...)
 	code = append(code, read(level, 4)...)
-	p, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_level", Type: ebpf.RawTracepoint, License: "GPL", Instructions: append(code, asm.Return())})
+	p, err := bpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Name:         "culprit_level",
+			Type:         ebpf.RawTracepoint,
+			License:      "GPL",
+			Instructions: append(code, asm.Return()),
+		},
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -129,5 +145,6 @@ func (e *Env) WithGlobalIDs(text string) string {
 	if ns, err := e.PIDNamespace(); err != nil || ns == nil {
 		return text
 	}
-	return strings.NewReplacer("[tid]", "[curthread->pid]", "tid != 0", "curthread->pid != 0", "/pid != 0/", "/curthread->pid != 0/").Replace(text)
+	return strings.NewReplacer("[tid]", "[curthread->pid]", "tid != 0", "curthread->pid != 0", "/pid != 0/", "/curthread->pid != 0/").
+		Replace(text)
 }

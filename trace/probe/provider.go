@@ -54,7 +54,16 @@ type Env struct {
 // NewEnv returns what can be traced below root; for what is attached it must be the running
 // kernel's. Who makes it closes it.
 func NewEnv(root kernel.Root) *Env {
-	return &Env{root: root, symbols: symbol.NewKernel(root), types: bpf.NewTypes(root), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
+	return &Env{
+		root:      root,
+		symbols:   symbol.NewKernel(root),
+		types:     bpf.NewTypes(root),
+		providers: providers(),
+		made:      map[uint32]*check.Probe{},
+		targets:   map[*check.Probe]*found{},
+		missing:   map[string]error{},
+		timers:    map[string]uint32{},
+	}
 }
 
 // Close releases the files and kernel types that e uses. Probes that it returned stay valid. It
@@ -141,8 +150,10 @@ type provider struct {
 //	8000001 probes of processes, in the order in which they are met
 func providers() []*provider {
 	return []*provider{
-		dtraceProvider(), profileProvider(), syscallProvider(), stableProvider("io"), stableProvider("proc"), stableProvider("sched"),
-		stableProvider("tcp"), stableProvider("udp"), stableProvider("ip"), stableProvider("lockstat"), stableProvider("vminfo"), stableProvider("sysinfo"),
+		dtraceProvider(), profileProvider(), syscallProvider(),
+		stableProvider("io"), stableProvider("proc"), stableProvider("sched"),
+		stableProvider("tcp"), stableProvider("udp"), stableProvider("ip"),
+		stableProvider("lockstat"), stableProvider("vminfo"), stableProvider("sysinfo"),
 		sdtProvider(), rawtpProvider(), fbtProvider(),
 	}
 }
@@ -206,7 +217,8 @@ func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 // search calls yield with each probe that w fits.
 func (e *Env) search(w *want, yield func(*found)) error {
 	for _, p := range e.providers {
-		if !w.provider.match(p.name) || p.named && w.provider.any() && w.id == 0 || w.id != 0 && (w.id < p.first || w.id > p.last) {
+		if !w.provider.match(p.name) || p.named && w.provider.any() && w.id == 0 ||
+			w.id != 0 && (w.id < p.first || w.id > p.last) {
 			continue
 		}
 		if p.make != nil && w.name.isLit && w.module.any() && w.function.any() {
@@ -330,13 +342,15 @@ func (e *Env) explain(w *want) *NoProbe {
 		e.explainMissing(w, meant[0].name, none)
 		return none
 	}
-	if e.missing["fbt"] != nil && w.provider.match("fbt") && !w.function.any() && (w.name.match("entry") || w.name.match("return")) {
+	if e.missing["fbt"] != nil && w.provider.match("fbt") && !w.function.any() &&
+		(w.name.match("entry") || w.name.match("return")) {
 		e.explainMissing(w, "fbt", none)
 		return none
 	}
 	for _, p := range meant {
 		if p.why != nil && !e.elsewhere(w) && p.why(e, w) != "" {
-			none.Err, none.Message = measure.ErrUnsupported, fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
+			none.Err = measure.ErrUnsupported
+			none.Message = fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
 			return none
 		}
 	}

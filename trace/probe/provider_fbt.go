@@ -94,7 +94,12 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	if names != nil && w.function.isLit && w.id == 0 {
 		if ids := names.Find(bpf.KindFunc, w.function.literal); len(ids) > 0 {
 			if w.module.match("vmlinux") {
-				yieldFunction(proc.KernelFunction{Module: "vmlinux", Name: w.function.literal}, firstFBT+2*uint32(ids[0]), !e.several(w.function.literal), yield)
+				yieldFunction(
+					proc.KernelFunction{Module: "vmlinux", Name: w.function.literal},
+					firstFBT+2*uint32(ids[0]),
+					!e.several(w.function.literal),
+					yield,
+				)
 			}
 			return nil
 		}
@@ -105,7 +110,9 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	}
 	for i := range list {
 		f := &list[i]
-		if w.id != 0 && w.id&^1 != f.id || w.id == 0 && (!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) || !w.module.match(f.Module)) {
+		if w.id != 0 && w.id&^1 != f.id ||
+			w.id == 0 &&
+				(!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) || !w.module.match(f.Module)) {
 			continue
 		}
 		yieldFunction(f.KernelFunction, f.id, false, yield)
@@ -206,7 +213,10 @@ func (e *Env) findKprobeFunctions() error {
 		return nil
 	}
 	if err := feature.Fentry.Have(e.root); err != nil {
-		return fmt.Errorf("functions of this kernel can't be probed: it is compiled without kprobes, and %w", err)
+		return fmt.Errorf(
+			"functions of this kernel can't be probed: it is compiled without kprobes, and %w",
+			err,
+		)
 	}
 	return nil
 }
@@ -230,7 +240,9 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	if !ok {
 		return nil, "the kernel's types have no arguments of " + f.Function
 	}
-	if (f.alone && e.Method == AttachAny || e.Method == AttachFentry) && f.site == check.SiteKprobe && e.canFentry(f, proto) {
+	if (f.alone && e.Method == AttachAny || e.Method == AttachFentry) &&
+		f.site == check.SiteKprobe &&
+		e.canFentry(f, proto) {
 		p.Site = check.SiteFentry
 	}
 	if f.site == check.SiteKretprobe {
@@ -238,13 +250,19 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 		// report.
 		args := []check.Arg{{Name: "offset", C: "long", From: 0}}
 		if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); !void {
-			args = append(args, check.Arg{Name: "return", Type: proto.Return, From: -1, User: ofUser(proto.Return)})
+			args = append(
+				args,
+				check.Arg{Name: "return", Type: proto.Return, From: -1, User: ofUser(proto.Return)},
+			)
 		}
 		return args, ""
 	}
 	args := make([]check.Arg, 0, len(proto.Params))
 	for i, param := range proto.Params {
-		args = append(args, check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)})
+		args = append(
+			args,
+			check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)},
+		)
 	}
 	return args, ""
 }
@@ -264,8 +282,13 @@ func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTo: f.Function, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	}
-	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"try": spec}},
-		ebpf.CollectionOptions{Cache: e.types.Cache(), Programs: ebpf.ProgramOptions{LogDisabled: true}})
+	c, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"try": spec}},
+		ebpf.CollectionOptions{
+			Cache:    e.types.Cache(),
+			Programs: ebpf.ProgramOptions{LogDisabled: true},
+		},
+	)
 	if err != nil {
 		return false
 	}
@@ -293,7 +316,8 @@ func (e *Env) Fit(spec *ebpf.ProgramSpec, probes []*check.Probe) {
 	if spec.AttachTo == "" {
 		spec.AttachTo = e.AttachTo(probes[0])
 	}
-	if site := probes[0].Site; (site == check.SiteUprobe || site == check.SiteUretprobe) && e.canUserMulti() {
+	if site := probes[0].Site; (site == check.SiteUprobe || site == check.SiteUretprobe) &&
+		e.canUserMulti() {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 		return
 	} else if site != check.SiteKprobe && site != check.SiteKretprobe {

@@ -68,12 +68,18 @@ func listTracepoints(e *Env, w *want, provider string, first uint32, yield func(
 	}
 	f := &found{}
 	for i, event := range events {
-		if i >= mostEvents/2 || w.id == 0 && !w.name.match(event.Name) || eventless(event.Subsystem) {
+		if i >= mostEvents/2 || w.id == 0 && !w.name.match(event.Name) ||
+			eventless(event.Subsystem) {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: first + uint32(i), Provider: provider, Module: event.Subsystem, Name: event.Name},
-			site:   check.SiteRawTracepoint, event: event.Name,
+			Listed: Listed{
+				ID:       first + uint32(i),
+				Provider: provider,
+				Module:   event.Subsystem,
+				Name:     event.Name,
+			},
+			site: check.SiteRawTracepoint, event: event.Name,
 		}
 		yield(f)
 	}
@@ -171,12 +177,16 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 		return nil, nil, err
 	}
 	for _, module := range modules {
-		if names, err := e.types.TypeNames(module); err != nil || !slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
+		if names, err := e.types.TypeNames(module); err != nil ||
+			!slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
 			continue
 		}
 		return find(module)
 	}
-	return nil, nil, fmt.Errorf("neither the kernel nor its modules have types for the tracepoint %s", name)
+	return nil, nil, fmt.Errorf(
+		"neither the kernel nor its modules have types for the tracepoint %s",
+		name,
+	)
 }
 
 func namesOf(names *bpf.TypeNames, kind bpf.TypeKind) []string {

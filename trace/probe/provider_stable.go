@@ -78,7 +78,17 @@ func withMembers(t, d string, pairs ...string) check.Arg {
 
 // stableProbes are those that there are, provider by provider. A number comes of the place here.
 func stableProbes() []stableProbe {
-	return slices.Concat(ioProbes(), procProbes(), schedProbes(), tcpProbes(), udpProbes(), ipProbes(), lockstatProbes(), vminfoProbes(), sysinfoProbes())
+	return slices.Concat(
+		ioProbes(),
+		procProbes(),
+		schedProbes(),
+		tcpProbes(),
+		udpProbes(),
+		ipProbes(),
+		lockstatProbes(),
+		vminfoProbes(),
+		sysinfoProbes(),
+	)
 }
 
 // StableNames returns the names of all stable probes, as "provider:::name", also of those that this
@@ -105,7 +115,14 @@ func stableProvider(name string) *provider {
 					continue
 				}
 				for k, ways := range s.places {
-					f := &found{Listed: Listed{ID: firstStable + uint32(i*mostPlaces+k), Provider: name, Module: "vmlinux", Name: s.name}}
+					f := &found{
+						Listed: Listed{
+							ID:       firstStable + uint32(i*mostPlaces+k),
+							Provider: name,
+							Module:   "vmlinux",
+							Name:     s.name,
+						},
+					}
 					for j := range ways {
 						ok, err := e.onWay(f, &ways[j])
 						if err != nil {

@@ -34,7 +34,8 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 	var there map[string]bool
 	f := &found{}
 	for nr, name := range syscallNames {
-		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr {
+		if name == "" || w.id == 0 && !w.function.match(name) ||
+			w.id != 0 && int(w.id-firstSyscall)/2 != nr {
 			continue
 		}
 		if there == nil {
@@ -44,8 +45,14 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
-			site:   check.SiteSyscallEntry, key: uint64(nr),
+			Listed: Listed{
+				ID:       firstSyscall + uint32(2*nr),
+				Provider: "syscall",
+				Module:   "vmlinux",
+				Function: name,
+				Name:     "entry",
+			},
+			site: check.SiteSyscallEntry, key: uint64(nr),
 		}
 		f.compat = e.calls32Bit()[name]
 		yield(f)
@@ -58,12 +65,20 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 	}
 	for nr, name := range narrowSyscalls {
 		nr += check.CompatCalls
-		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr || slices.Contains(syscallNames, name) {
+		if name == "" || w.id == 0 && !w.function.match(name) ||
+			w.id != 0 && int(w.id-firstSyscall)/2 != nr ||
+			slices.Contains(syscallNames, name) {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
-			site:   check.SiteSyscallEntry, key: uint64(nr),
+			Listed: Listed{
+				ID:       firstSyscall + uint32(2*nr),
+				Provider: "syscall",
+				Module:   "vmlinux",
+				Function: name,
+				Name:     "entry",
+			},
+			site: check.SiteSyscallEntry, key: uint64(nr),
 		}
 		yield(f)
 		f.ID++
@@ -171,7 +186,15 @@ func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 		if strings.HasPrefix(field.Type, "__data_loc") {
 			continue
 		}
-		args = append(args, check.Arg{Name: field.Name, C: field.Type, From: len(args), User: strings.HasSuffix(field.Type, "*")})
+		args = append(
+			args,
+			check.Arg{
+				Name: field.Name,
+				C:    field.Type,
+				From: len(args),
+				User: strings.HasSuffix(field.Type, "*"),
+			},
+		)
 	}
 	return args, ""
 }

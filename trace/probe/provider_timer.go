@@ -16,7 +16,12 @@ func dtraceProvider() *provider {
 		name: "dtrace", first: 1, last: 3,
 		list: func(_ *Env, _ *want, yield func(*found)) error {
 			for i, name := range names {
-				yield(&found{Listed: Listed{ID: uint32(i + 1), Provider: "dtrace", Name: name}, site: check.SiteRun})
+				yield(
+					&found{
+						Listed: Listed{ID: uint32(i + 1), Provider: "dtrace", Name: name},
+						site:   check.SiteRun,
+					},
+				)
 			}
 			return nil
 		},
@@ -25,8 +30,21 @@ func dtraceProvider() *provider {
 
 // standing are the timers that are listed though nobody named them: those that dtrace lists.
 func standing() []string {
-	return []string{"profile-97", "profile-199", "profile-499", "profile-997", "profile-1999", "profile-4001", "profile-4999",
-		"tick-1", "tick-10", "tick-100", "tick-500", "tick-1000", "tick-5000"}
+	return []string{
+		"profile-97",
+		"profile-199",
+		"profile-499",
+		"profile-997",
+		"profile-1999",
+		"profile-4001",
+		"profile-4999",
+		"tick-1",
+		"tick-10",
+		"tick-100",
+		"tick-500",
+		"tick-1000",
+		"tick-5000",
+	}
 }
 
 // madeTimers is the number of the first timer that was made by being named; there may be a
@@ -98,7 +116,12 @@ func timer(name string) (*found, error) {
 	}
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	if digits == 0 {
-		return nil, fmt.Errorf("%s: behind the - stands how often: %s-97 or %s-10s", name, kind, kind)
+		return nil, fmt.Errorf(
+			"%s: behind the - stands how often: %s-97 or %s-10s",
+			name,
+			kind,
+			kind,
+		)
 	}
 	n, err := proc.ParseUint([]byte(rest[:digits]))
 	if err != nil || n > mostInterval {
@@ -128,5 +151,9 @@ func timer(name string) (*found, error) {
 	if kind == "profile" {
 		site = check.SitePerfEvent
 	}
-	return &found{Listed: Listed{Provider: "profile", Name: name}, site: site, every: measure.Span(every)}, nil
+	return &found{
+		Listed: Listed{Provider: "profile", Name: name},
+		site:   site,
+		every:  measure.Span(every),
+	}, nil
 }

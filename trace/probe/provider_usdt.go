@@ -72,7 +72,10 @@ func readUSDT(c *symbol.Code) []usdt {
 		if !known {
 			j = len(out)
 			at[key] = j
-			out = append(out, usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases})
+			out = append(
+				out,
+				usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases},
+			)
 		}
 		if n.Enabled {
 			asked[key] = append(asked[key], place)
@@ -123,7 +126,16 @@ func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 	args := n.Arguments(runtime.GOARCH, c.Variable)
 	out := []check.Operand{}
 	for _, a := range args {
-		o := check.Operand{Size: a.Size, Signed: a.Signed, Number: a.Number, Reg: a.Register, Shift: a.Shift, Index: a.Index, Scale: a.Scale, Why: a.Why}
+		o := check.Operand{
+			Size:   a.Size,
+			Signed: a.Signed,
+			Number: a.Number,
+			Reg:    a.Register,
+			Shift:  a.Shift,
+			Index:  a.Index,
+			Scale:  a.Scale,
+			Why:    a.Why,
+		}
 		if o.Reg == "pc" { // of which the instruction's address is known
 			o.Number -= int64(n.Address)
 		}
@@ -188,18 +200,37 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 			if named, ok := w.nameOf(u.aliases); ok {
 				function, fits = named.Name, true
 			}
-			if !w.provider.match(provider) || !fits || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
+			if !w.provider.match(provider) || !fits || !w.name.match(u.name) ||
+				!w.module.match(c.Name) && !moduleFits(&w.module, c) {
 				continue
 			}
 			f := &found{
-				Listed: Listed{ID: e.userID(provider, c.Path, function, u.name), Provider: provider, Module: c.Name, Function: function, Name: u.name},
-				site:   check.SiteUprobe, types: u.types,
+				Listed: Listed{
+					ID:       e.userID(provider, c.Path, function, u.name),
+					Provider: provider,
+					Module:   c.Name,
+					Function: function,
+					Name:     u.name,
+				},
+				site: check.SiteUprobe, types: u.types,
 			}
 			for _, p := range u.places {
-				f.spots = append(f.spots, spot{code: c, pid: pid, offset: p.offset, semaphore: p.semaphore, operands: p.operands})
+				f.spots = append(
+					f.spots,
+					spot{
+						code:      c,
+						pid:       pid,
+						offset:    p.offset,
+						semaphore: p.semaphore,
+						operands:  p.operands,
+					},
+				)
 			}
 			for _, p := range u.asked {
-				f.asked = append(f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands})
+				f.asked = append(
+					f.asked,
+					spot{code: c, pid: pid, offset: p.offset, operands: p.operands},
+				)
 			}
 			yield(f)
 		}
@@ -220,7 +251,10 @@ func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 		} else {
 			c = map[bool]string{true: "int", false: "uint"}[o.Signed] + fmt.Sprint(8*o.Size) + "_t"
 		}
-		args = append(args, check.Arg{C: c, From: i, User: strings.Contains(c, "*") || strings.Contains(c, "[")})
+		args = append(
+			args,
+			check.Arg{C: c, From: i, User: strings.Contains(c, "*") || strings.Contains(c, "[")},
+		)
 	}
 	return args, ""
 }

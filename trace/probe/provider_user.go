@@ -45,7 +45,12 @@ type spot struct {
 
 // userFault is a mistake in a description, with dtrace's name of it.
 func userFault(w *want, tag, hint, format string, args ...any) *NoProbe {
-	return &NoProbe{Description: w.text, Message: fmt.Sprintf(format, args...), Hint: hint, Tag: tag}
+	return &NoProbe{
+		Description: w.text,
+		Message:     fmt.Sprintf(format, args...),
+		Hint:        hint,
+		Tag:         tag,
+	}
 }
 
 // processOf takes the name of a provider and a process apart: pid123, node123; !ok: there is no
@@ -66,7 +71,11 @@ func (e *Env) user(w *want) bool {
 	}
 	if w.provider.isLit {
 		_, _, ok := processOf(w.provider.literal)
-		return ok && !slices.ContainsFunc(e.providers, func(p *provider) bool { return p.name == w.provider.literal })
+		return ok &&
+			!slices.ContainsFunc(
+				e.providers,
+				func(p *provider) bool { return p.name == w.provider.literal },
+			)
 	}
 	return len(e.Processes) > 0
 }
@@ -125,7 +134,13 @@ func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 		return nil, f
 	}
 	if len(c) == 0 {
-		return nil, userFault(w, "D_PROC_GRAB", "", "process %d executes no file: it is a thread of the kernel, or it is ending", pid)
+		return nil, userFault(
+			w,
+			"D_PROC_GRAB",
+			"",
+			"process %d executes no file: it is a thread of the kernel, or it is ending",
+			pid,
+		)
 	}
 	e.users.codes[pid] = c
 	return c, nil
@@ -160,7 +175,8 @@ func moduleFits(g *glob, c *symbol.Code) bool {
 	}
 	if g.isLit {
 		rest, ok := strings.CutPrefix(c.Name, g.literal)
-		return ok && (rest == "" || rest[0] == '.' || strings.HasSuffix(g.literal, ".")) || c.Path == g.literal
+		return ok && (rest == "" || rest[0] == '.' || strings.HasSuffix(g.literal, ".")) ||
+			c.Path == g.literal
 	}
 	return g.match(c.Name)
 }
@@ -208,12 +224,25 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 	n := 0
 	for _, c := range modules {
 		if !c.Wide {
-			trouble = userFault(w, "D_PROC_LIB", "", "%s is of 32 bits, and such programs can't be traced", c.Name)
+			trouble = userFault(
+				w,
+				"D_PROC_LIB",
+				"",
+				"%s is of 32 bits, and such programs can't be traced",
+				c.Name,
+			)
 			continue
 		}
 		funcs, err := c.Functions()
 		if err != nil {
-			trouble = userFault(w, "D_PROC_LIB", "", "the functions of %s can't be read: %v", c.Name, err)
+			trouble = userFault(
+				w,
+				"D_PROC_LIB",
+				"",
+				"the functions of %s can't be read: %v",
+				c.Name,
+				err,
+			)
 			continue
 		}
 		for i := 0; i < len(funcs); {
@@ -227,8 +256,14 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 				continue
 			}
 			if f.Indirect {
-				trouble = userFault(w, "D_PROC_FUNC", "name the one that it chooses, which begins with __"+f.Name+"_ where the file has its name",
-					"%s of %s is not a function: it chooses one when the program starts", f.Name, c.Name)
+				trouble = userFault(
+					w,
+					"D_PROC_FUNC",
+					"name the one that it chooses, which begins with __"+f.Name+"_ where the file has its name",
+					"%s of %s is not a function: it chooses one when the program starts",
+					f.Name,
+					c.Name,
+				)
 				continue
 			}
 			n++
@@ -257,7 +292,10 @@ func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 		if err != nil {
 			continue
 		}
-		if slices.ContainsFunc(funcs, func(f symbol.Function) bool { return f.Name == w.function.plain }) {
+		if slices.ContainsFunc(
+			funcs,
+			func(f symbol.Function) bool { return f.Name == w.function.plain },
+		) {
 			exact := *w
 			exact.function = w.function.asLiteral()
 			return &exact, true
@@ -308,7 +346,13 @@ func pidNamesOf(w *want) (pidNames, error) {
 	}
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
-		return k, userFault(w, "D_PROC_NAME", "entry, return, or an offset into the function in hexadecimal digits", "no function has a probe %s", w.name.literal)
+		return k, userFault(
+			w,
+			"D_PROC_NAME",
+			"entry, return, or an offset into the function in hexadecimal digits",
+			"no function has a probe %s",
+			w.name.literal,
+		)
 	}
 	k.one, k.at = true, at
 	return k, nil
@@ -415,12 +459,26 @@ func (e *Env) noFunction(w *want, pid int, modules []*symbol.Code) error {
 }
 
 // functionProbes returns the probes of one function.
-func (e *Env) functionProbes(w *want, k pidNames, f symbol.Function, at spot, provider string, many bool, yield func(*found)) error {
+func (e *Env) functionProbes(
+	w *want,
+	k pidNames,
+	f symbol.Function,
+	at spot,
+	provider string,
+	many bool,
+	yield func(*found),
+) error {
 	module := at.code.Name
 	one := func(name string, site check.Site, spots []spot) {
 		yield(&found{
-			Listed: Listed{ID: e.userID(provider, at.code.Path, f.Name, name), Provider: provider, Module: module, Function: f.Name, Name: name},
-			site:   site, spots: spots, entry: name == "entry" || name == "0",
+			Listed: Listed{
+				ID:       e.userID(provider, at.code.Path, f.Name, name),
+				Provider: provider,
+				Module:   module,
+				Function: f.Name,
+				Name:     name,
+			},
+			site: site, spots: spots, entry: name == "entry" || name == "0",
 		})
 	}
 	here, ok := at.code.Offset(f.Start)
@@ -456,9 +514,25 @@ func (e *Env) functionProbes(w *want, k pidNames, f symbol.Function, at spot, pr
 			one(w.name.literal, check.SiteUprobe, []spot{s})
 			return nil
 		case k.at >= f.Size:
-			return userFault(w, "D_PROC_OFF", "", "%s is %d bytes long, and has nothing at %x", f.Name, f.Size, k.at)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"%s is %d bytes long, and has nothing at %x",
+				f.Name,
+				f.Size,
+				k.at,
+			)
 		case err != nil:
-			return userFault(w, "D_PROC_OFF", "", "it is not known whether an instruction of %s begins at %x: %v", f.Name, k.at, err)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"it is not known whether an instruction of %s begins at %x: %v",
+				f.Name,
+				k.at,
+				err,
+			)
 		}
 		hint := ""
 		if i, _ := slices.BinarySearch(starts, k.at); i > 0 && i < len(starts) {
@@ -529,13 +603,30 @@ func goResult() []check.Operand {
 
 // addressProbe returns the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the
 // file.
-func (e *Env) addressProbe(w *want, pid int, provider string, codes []*symbol.Code, yield func(*found)) error {
+func (e *Env) addressProbe(
+	w *want,
+	pid int,
+	provider string,
+	codes []*symbol.Code,
+	yield func(*found),
+) error {
 	if !w.name.isLit {
-		return userFault(w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "the function - means an address, which must be given as the name")
+		return userFault(
+			w,
+			"D_PROC_NAME",
+			"pid$target:a.out:-:ADDRESS",
+			"the function - means an address, which must be given as the name",
+		)
 	}
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
-		return userFault(w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "%s is no address", w.name.literal)
+		return userFault(
+			w,
+			"D_PROC_NAME",
+			"pid$target:a.out:-:ADDRESS",
+			"%s is no address",
+			w.name.literal,
+		)
 	}
 	if !w.module.any() && !(w.module.isLit && w.module.literal == "a.out") {
 		return userFault(w, "D_PROC_LIB", "", "the function - is of the module a.out alone")
@@ -554,15 +645,29 @@ func (e *Env) addressProbe(w *want, pid int, provider string, codes []*symbol.Co
 			if err == nil {
 				err = errors.New("its instructions are others")
 			}
-			return userFault(w, "D_PROC_OFF", "", "no instruction of %s is known to begin at %x: %v", f.Name, at, err)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"no instruction of %s is known to begin at %x: %v",
+				f.Name,
+				at,
+				err,
+			)
 		}
 		off, ok := c.Offset(at)
 		if !ok {
 			break
 		}
 		yield(&found{
-			Listed: Listed{ID: e.userID(provider, c.Path, "-", w.name.literal), Provider: provider, Module: c.Name, Function: "-", Name: w.name.literal},
-			site:   check.SiteUprobe, spots: []spot{{code: c, pid: pid, offset: off}},
+			Listed: Listed{
+				ID:       e.userID(provider, c.Path, "-", w.name.literal),
+				Provider: provider,
+				Module:   c.Name,
+				Function: "-",
+				Name:     w.name.literal,
+			},
+			site: check.SiteUprobe, spots: []spot{{code: c, pid: pid, offset: off}},
 		})
 		return nil
 	}
@@ -597,7 +702,11 @@ func (e *Env) explainUser(w *want) *NoProbe {
 	}
 	switch {
 	case len(providers) == 0:
-		none.Message = fmt.Sprintf("there is no provider %s: the files of process %d have no probes of their own (USDT)", w.provider.text, pid)
+		none.Message = fmt.Sprintf(
+			"there is no provider %s: the files of process %d have no probes of their own (USDT)",
+			w.provider.text,
+			pid,
+		)
 	case len(names) == 0:
 		none.Message = fmt.Sprintf("process %d has no provider %s", pid, name)
 		none.Hint = "it has " + strings.Join(providers[:min(8, len(providers))], ", ")

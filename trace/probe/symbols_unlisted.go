@@ -52,7 +52,11 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	}
 	m, err := bpf.NewMemory()
 	if err != nil {
-		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+		return 0, fmt.Errorf(
+			"look for %s, which the kernel's table of symbols has not: %w",
+			name,
+			err,
+		)
 	}
 	defer m.Close()
 	var addr uint64
@@ -62,7 +66,11 @@ func (e *Env) unlisted(name string) (uint64, error) {
 		addr, err = e.banner(m)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+		return 0, fmt.Errorf(
+			"look for %s, which the kernel's table of symbols has not: %w",
+			name,
+			err,
+		)
 	}
 	if e.unnamed == nil {
 		e.unnamed = map[string]uint64{}
@@ -144,7 +152,12 @@ func pointed(spec *btf.Spec, path string) (btf.Type, error) {
 
 // follow goes from a task_struct at an address along members that are pointers. It returns where
 // the last one leads, and its type.
-func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at uint64) (btf.Type, uint64, error) {
+func follow(
+	spec *btf.Spec,
+	path string,
+	word func(uint64) (uint64, error),
+	at uint64,
+) (btf.Type, uint64, error) {
 	task, err := taskStruct(spec)
 	if err != nil {
 		return nil, 0, err
@@ -156,7 +169,12 @@ func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at u
 		}
 		member, off := pointerMember(t, name)
 		if member == nil {
-			return nil, 0, fmt.Errorf("%s has no pointer %s: %w", t.TypeName(), name, measure.ErrUnsupported)
+			return nil, 0, fmt.Errorf(
+				"%s has no pointer %s: %w",
+				t.TypeName(),
+				name,
+				measure.ErrUnsupported,
+			)
 		}
 		if at, err = word(at + uint64(off)); err != nil {
 			return nil, 0, err

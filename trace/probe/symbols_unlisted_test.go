@@ -39,7 +39,12 @@ func TestUnlisted(t *testing.T) {
 		if a, _, ok := e.symbols.Lookup("", name); ok {
 			listed++
 			if a != at[name] {
-				t.Errorf("%s is at %#x, found without the table of symbols at %#x", name, a, at[name])
+				t.Errorf(
+					"%s is at %#x, found without the table of symbols at %#x",
+					name,
+					a,
+					at[name],
+				)
 			}
 		}
 		if again, err := e.unlisted(name); again != at[name] || err != nil {

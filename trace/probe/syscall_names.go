@@ -29,7 +29,8 @@ func EachSyscall(yield func(int64, string) bool) {
 		}
 	}
 	for nr, name := range narrowSyscalls {
-		if name != "" && !slices.Contains(syscallNames[:], name) && !yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
+		if name != "" && !slices.Contains(syscallNames[:], name) &&
+			!yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
 			return
 		}
 	}

@@ -15,7 +15,11 @@ func TestTopology(t *testing.T) {
 		path := filepath.Join(dir, fmt.Sprint("cpu", cpu))
 		err := os.MkdirAll(filepath.Join(path, "topology"), 0o755)
 		if err == nil {
-			err = os.WriteFile(filepath.Join(path, "topology/physical_package_id"), []byte(place[0]+"\n"), 0o644)
+			err = os.WriteFile(
+				filepath.Join(path, "topology/physical_package_id"),
+				[]byte(place[0]+"\n"),
+				0o644,
+			)
 		}
 		if err == nil && place[1] != "" {
 			err = os.Mkdir(filepath.Join(path, "node"+place[1]), 0o755)

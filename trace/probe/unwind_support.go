@@ -13,7 +13,12 @@ import (
 
 // unwindNeeds are what programs need to walk the stacks of processes by tables.
 // table: never changed
-var unwindNeeds = [...]feature.Feature{feature.BPFLoop, feature.CurrentTask, feature.TaskRegisters, feature.HashOnDemand}
+var unwindNeeds = [...]feature.Feature{
+	feature.BPFLoop,
+	feature.CurrentTask,
+	feature.TaskRegisters,
+	feature.HashOnDemand,
+}
 
 // UnwindTablesMissing returns why programs can't walk the stacks of processes by unwind tables, or
 // nil. Where the kernel is too old, the error names the newest version among those that brought

@@ -28,7 +28,15 @@ func waitsInVector(until unix.Timespec) unix.Errno {
 	var word uint32
 	// 32 bits, private
 	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128}
-	_, _, errno := unix.Syscall6(449, uintptr(unsafe.Pointer(&one)), 1, 0, uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
+	_, _, errno := unix.Syscall6(
+		449,
+		uintptr(unsafe.Pointer(&one)),
+		1,
+		0,
+		uintptr(unsafe.Pointer(&until)),
+		unix.CLOCK_MONOTONIC,
+		0,
+	)
 	runtime.KeepAlive(&word)
 	return errno
 }
@@ -38,7 +46,15 @@ func waitsInVector(until unix.Timespec) unix.Errno {
 //go:noinline
 func waitsAlone(until unix.Timespec) unix.Errno {
 	var word uint32
-	_, _, errno := unix.Syscall6(455, uintptr(unsafe.Pointer(&word)), 0, 0xffffffff, 2|128, uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC)
+	_, _, errno := unix.Syscall6(
+		455,
+		uintptr(unsafe.Pointer(&word)),
+		0,
+		0xffffffff,
+		2|128,
+		uintptr(unsafe.Pointer(&until)),
+		unix.CLOCK_MONOTONIC,
+	)
 	return errno
 }
 
@@ -93,8 +109,16 @@ func TestLocksInNewerCalls(t *testing.T) {
 				}
 			}
 			// Who is woken for nothing waits again in the same call.
-			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 || nanos < want*wait.Nanoseconds()*9/10 || nanos > own {
-				t.Errorf("%d waits of %d ns, want %d, which took %d ns by the clock", count, nanos, least, own)
+			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 ||
+				nanos < want*wait.Nanoseconds()*9/10 ||
+				nanos > own {
+				t.Errorf(
+					"%d waits of %d ns, want %d, which took %d ns by the clock",
+					count,
+					nanos,
+					least,
+					own,
+				)
 			}
 		})
 	}

@@ -39,7 +39,12 @@ func TestProfileMissingCallers(t *testing.T) {
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
-	bare := []string{"-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"}
+	bare := []string{
+		"-O2",
+		"-fno-asynchronous-unwind-tables",
+		"-fno-unwind-tables",
+		"-fno-exceptions",
+	}
 	for _, tt := range []struct {
 		name   string
 		flags  []string
@@ -65,7 +70,12 @@ func TestProfileMissingCallers(t *testing.T) {
 				}
 			}
 			pid := tracetest.Start(t, path)
-			p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
+			p := Profile{
+				Hz:   997,
+				User: true,
+				Who:  Who{PIDs: []int{pid}},
+				For:  measure.Span(3 * time.Second),
+			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string
 			// others may have the CPUs
@@ -75,21 +85,26 @@ func TestProfileMissingCallers(t *testing.T) {
 					t.Fatal(err)
 				}
 				for s := range got.Stacks {
-					if len(s.User) == 0 || !strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
+					if len(s.User) == 0 ||
+						!strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
 						continue
 					}
 					all += s.Count
 					main := false
 					if tt.named {
-						main = strings.Contains(s.User[0], "`main") || tracetest.HasChain(s.User, "loop", "main")
+						main = strings.Contains(s.User[0], "`main") ||
+							tracetest.HasChain(s.User, "loop", "main")
 						if strings.Contains(s.User[0], "`leaf") {
-							main = tracetest.HasChain(s.User, "leaf", "seventy", "loop", "main") || tracetest.HasChain(s.User, "leaf", "thirty", "loop", "main")
+							main = tracetest.HasChain(s.User, "leaf", "seventy", "loop", "main") ||
+								tracetest.HasChain(s.User, "leaf", "thirty", "loop", "main")
 						}
 					} else { // leaf, its caller, loop, main
 						main = strings.Contains(strings.Join(s.User, " "), "libc.so.6`__libc_start") && len(s.User) >= 6 || strings.Contains(strings.Join(s.User, " "), "`[libc.so.6") && len(s.User) >= 6
 					}
 					mark := slices.ContainsFunc(s.User, func(f string) bool {
-						return f == trace.MissingFrame || strings.HasPrefix(f, "[unwinding stopped") || strings.HasPrefix(f, "[no unwind table")
+						return f == trace.MissingFrame ||
+							strings.HasPrefix(f, "[unwinding stopped") ||
+							strings.HasPrefix(f, "[no unwind table")
 					})
 					switch {
 					case main && !mark:
@@ -108,7 +123,16 @@ func TestProfileMissingCallers(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q", all, whole, marked, silent, seventy, thirty, odd)
+			t.Logf(
+				"of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q",
+				all,
+				whole,
+				marked,
+				silent,
+				seventy,
+				thirty,
+				odd,
+			)
 			if all < 100 {
 				t.Fatalf("%d samples", all)
 			}
@@ -118,7 +142,8 @@ func TestProfileMissingCallers(t *testing.T) {
 			if !tt.marked && float64(whole) < 0.98*float64(all) {
 				t.Errorf("%d of %d samples are whole; others as %q", whole, all, odd)
 			}
-			if share := float64(seventy) / float64(seventy+thirty); tt.named && (share < 0.5 || share > 0.87) {
+			if share := float64(seventy) / float64(seventy+thirty); tt.named &&
+				(share < 0.5 || share > 0.87) {
 				t.Errorf("the function that takes 70 %% of the time has %.1f %%", 100*share)
 			}
 		})

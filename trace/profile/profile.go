@@ -115,7 +115,11 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	}
 	// Once a second is often enough to look: nothing is reported meanwhile. Strings are names of
 	// threads, which are shorter.
-	options := check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")}, Words: trace.ProcessMacros()}
+	options := check.Options{
+		StrSize: 32,
+		All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
+		Words:   trace.ProcessMacros(),
+	}
 	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
 	// each look leaves the maps empty, so they have to hold what is sampled in some seconds
 	if p.Of == OnCPU {
@@ -126,7 +130,11 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
 		limits.AggKeys = limits.Stacks
 	}
-	c, err := trace.Compile(trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env, limits)
+	c, err := trace.Compile(
+		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options},
+		env,
+		limits,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +246,14 @@ func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) [
 		key = key[1:]
 		return v
 	}
-	one := Sampled{TID: -1, CPU: -1, Process: next().Text, PID: int(next().Num), Count: row.Data[0], Amount: row.Data[len(row.Data)-1]}
+	one := Sampled{
+		TID:     -1,
+		CPU:     -1,
+		Process: next().Text,
+		PID:     int(next().Num),
+		Count:   row.Data[0],
+		Amount:  row.Data[len(row.Data)-1],
+	}
 	if p.ByThread {
 		one.TID = int(next().Num)
 	}

@@ -60,7 +60,11 @@ func TestProfileShares(t *testing.T) {
 		}
 	}
 	if share := float64(one) / float64(one+other); share < 0.53 || share > 0.87 {
-		t.Errorf("the function that takes 70%% of the time has %.1f%% of %d samples", 100*share, one+other)
+		t.Errorf(
+			"the function that takes 70%% of the time has %.1f%% of %d samples",
+			100*share,
+			one+other,
+		)
 	}
 }
 
@@ -108,7 +112,11 @@ func TestProfileEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hz, seconds = 499, 1.5
-	p := Profile{Hz: hz, For: measure.Span(seconds * float64(measure.Second)), looks: func() { time.Sleep(3 * time.Second) }}
+	p := Profile{
+		Hz:    hz,
+		For:   measure.Span(seconds * float64(measure.Second)),
+		looks: func() { time.Sleep(3 * time.Second) },
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +125,8 @@ func TestProfileEnds(t *testing.T) {
 	for s := range got.Stacks {
 		n += s.Count
 	}
-	if most := hz * got.Took.Seconds() * float64(len(cpus)); float64(n) > 1.1*most || got.Took.Seconds() > 2*seconds {
+	if most := hz * got.Took.Seconds() * float64(len(cpus)); float64(n) > 1.1*most ||
+		got.Took.Seconds() > 2*seconds {
 		t.Errorf("%d samples in %.1f s, of %.0f that were due", n, got.Took.Seconds(), most)
 	}
 }

@@ -31,7 +31,12 @@ func (p *Profile) may(env *probe.Env) error {
 	doing := cmp.Or(p.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf("%s: %w; %s", doing, probe.MissingRight(root, "load BPF programs that see stacks", err), probe.WithoutRights(root))
+		return fmt.Errorf(
+			"%s: %w; %s",
+			doing,
+			probe.MissingRight(root, "load BPF programs that see stacks", err),
+			probe.WithoutRights(root),
+		)
 	case errors.Is(err, measure.ErrUnsupported):
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -66,7 +66,12 @@ const slotsOfSecond = 50
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
-	return fmt.Sprintf("%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
+	return fmt.Sprintf(
+		"%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n",
+		clause,
+		hz,
+		1000000000/slotsOfSecond,
+	)
 }
 
 // NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
@@ -75,19 +80,57 @@ func NewSampler(hz int) *Sampler {
 	s := &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}}
 	help := fmt.Sprintf(" (perf_event cpu-clock at %d Hz on each CPU, stacks by BPF)", hz)
 	s.stats = []measure.Stat{
-		{ID: SampledStacks, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples of what CPUs execute, idle ones too: kernel and program stack" + help, Fields: []measure.Field{
-			{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
-			{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
-			{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
-			{Name: "kernel", Type: measure.Stack, Help: "functions of the kernel; empty: the CPU was in the program"},
-			{Name: "user", Type: measure.Stack, Help: "functions of the program; empty: a thread of the kernel"},
-		}},
-		{ID: SampledBusy, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples that found a CPU with a thread to run, by parts of the second" + help, Fields: []measure.Field{
-			{Name: "slot", Type: measure.Number, Help: fmt.Sprintf("which of the %d parts of the wall clock's second, from 0", slotsOfSecond)},
-		}},
-		{ID: SampledRate, Kind: measure.Level, Unit: measure.Hertz, Program: text, Help: "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help, Fields: []measure.Field{
-			{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
-		}},
+		{
+			ID:      SampledStacks,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples of what CPUs execute, idle ones too: kernel and program stack" + help,
+			Fields: []measure.Field{
+				{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
+				{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
+				{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
+				{
+					Name: "kernel",
+					Type: measure.Stack,
+					Help: "functions of the kernel; empty: the CPU was in the program",
+				},
+				{
+					Name: "user",
+					Type: measure.Stack,
+					Help: "functions of the program; empty: a thread of the kernel",
+				},
+			},
+		},
+		{
+			ID:      SampledBusy,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples that found a CPU with a thread to run, by parts of the second" + help,
+			Fields: []measure.Field{
+				{
+					Name: "slot",
+					Type: measure.Number,
+					Help: fmt.Sprintf(
+						"which of the %d parts of the wall clock's second, from 0",
+						slotsOfSecond,
+					),
+				},
+			},
+		},
+		{
+			ID:      SampledRate,
+			Kind:    measure.Level,
+			Unit:    measure.Hertz,
+			Program: text,
+			Help:    "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help,
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
+			},
+		},
 	}
 	s.all = sampling{text: text, stats: s.stats[:2]}
 	alone := s.stats[0]
@@ -98,7 +141,11 @@ func NewSampler(hz int) *Sampler {
 
 // kernelsText returns the program for those who want no stacks of programs.
 func kernelsText(hz int) string {
-	return fmt.Sprintf("profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames)
+	return fmt.Sprintf(
+		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n",
+		hz,
+		trace.MaxFrames,
+	)
 }
 
 // Stats implements measure.Source.
@@ -126,10 +173,16 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := trace.NewLimitedSource("sampler", trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
-		// Strings are names of threads, which are shorter; nothing is reported before it is read.
-		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
-		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
+	source, err := trace.NewLimitedSource(
+		"sampler",
+		trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
+			// Strings are names of threads, which are shorter; nothing is reported before it is read.
+			Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}},
+		0,
+		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		env,
+		io.Discard,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -220,22 +273,41 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 		return nil
 	}
 	// All samples are read, whatever was asked for: those that are due are held against them.
-	asked := []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel"}, Step: queries[0].Step, Over: queries[0].Over}}
+	asked := []measure.Query{
+		{
+			Stat: SampledStacks,
+			By:   []string{"process", "pid", "cpu", "kernel"},
+			Step: queries[0].Step,
+			Over: queries[0].Over,
+		},
+	}
 	program := &s.kernels
-	if slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") }) {
+	if slices.ContainsFunc(
+		queries,
+		func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") },
+	) {
 		program = &s.all
 		asked[0].By = append(asked[0].By, "user")
 	}
 	source, err := s.enter(program)
 	if err != nil {
-		return trace.RunUnavailable(ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error())
+		return trace.RunUnavailable(
+			ctx,
+			s.stats,
+			queries,
+			sink,
+			"no stacks are sampled: "+err.Error(),
+		)
 	}
 	defer s.leave(program)
 	wanted := func(id measure.StatID) bool {
 		return slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == id })
 	}
 	if wanted(SampledBusy) {
-		asked = append(asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step})
+		asked = append(
+			asked,
+			measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
+		)
 	}
 	d := due{hz: float64(s.hz), idle: newIdleness()}
 	return source.RunNotify(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
@@ -305,7 +377,16 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	process, pid, cpu := slices.Index(
+		b.By,
+		"process",
+	), slices.Index(
+		b.By,
+		"pid",
+	), slices.Index(
+		b.By,
+		"cpu",
+	)
 	for i := range b.Rows() {
 		key := b.Key(i)
 		c := d.cpus[b.Labels[key[cpu]]]
@@ -315,7 +396,8 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
 		// Processes outside of this PID namespace have number 0 too.
-		if b.Labels[key[pid]] == "0" && (process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
+		if b.Labels[key[pid]] == "0" &&
+			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
 			c.resting = true
 			c.asleep -= b.Values[i]
 		}
@@ -363,7 +445,10 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		if len(deaf) > most {
 			which = fmt.Sprintf("%d CPUs", len(deaf))
 		}
-		b.Notes = append(b.Notes, "no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack")
+		b.Notes = append(
+			b.Notes,
+			"no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack",
+		)
 	}
 	return &d.rate
 }

@@ -26,7 +26,11 @@ type idleness struct {
 const idleLooks = 10
 
 func newIdleness() idleness {
-	return idleness{path: kernel.Root{}.InProc("stat"), perSec: float64(kernel.TicksPerSecond()), looks: idleLooks}
+	return idleness{
+		path:   kernel.Root{}.InProc("stat"),
+		perSec: float64(kernel.TicksPerSecond()),
+		looks:  idleLooks,
+	}
 }
 
 // look returns the seconds that each CPU was idle since the last look; nil where that is not known.

@@ -34,7 +34,9 @@ func inlining(ctx context.Context, source *trace.Source) {
 		}
 		for ctx.Err() == nil && time.Duration(kernel.ThreadTime())-before < inlineAtFirst+time.Since(began)/inlineShare {
 			until := time.Duration(kernel.ThreadTime()) + inlineLongest
-			if !source.LearnInlined(func() bool { return time.Duration(kernel.ThreadTime()) > until || ctx.Err() != nil }) {
+			if !source.LearnInlined(
+				func() bool { return time.Duration(kernel.ThreadTime()) > until || ctx.Err() != nil },
+			) {
 				break
 			}
 		}

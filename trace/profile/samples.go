@@ -35,7 +35,13 @@ const (
 
 func newSamples(p *Profile, s *trace.Session) *samples {
 	a := s.Aggregations()[0]
-	out := &samples{profile: p, session: s, fields: a.Of.Key.Fields, names: map[string]string{}, count: map[sampleKey]int64{}}
+	out := &samples{
+		profile: p,
+		session: s,
+		fields:  a.Of.Key.Fields,
+		names:   map[string]string{},
+		count:   map[sampleKey]int64{},
+	}
 	a.TakeCounts(out.add)
 	return out
 }
@@ -87,7 +93,18 @@ func (s *samples) all() iter.Seq[Sampled] {
 		var kernel, user []string
 		for k, n := range s.count {
 			kernel, user = list(kernel[:0], k.kernel), list(user[:0], k.user)
-			if !yield(Sampled{Process: k.process, PID: int(k.pid), TID: int(k.tid), CPU: int(k.cpu), Kernel: slices.Clip(kernel), User: slices.Clip(user), Count: n, Amount: n}) {
+			if !yield(
+				Sampled{
+					Process: k.process,
+					PID:     int(k.pid),
+					TID:     int(k.tid),
+					CPU:     int(k.cpu),
+					Kernel:  slices.Clip(kernel),
+					User:    slices.Clip(user),
+					Count:   n,
+					Amount:  n,
+				},
+			) {
 				return
 			}
 		}

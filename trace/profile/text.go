@@ -82,11 +82,16 @@ func (p *Profile) text(env *probe.Env) (string, error) {
 		return env.WithGlobalIDs(p.runQueue(switchState(env), who, woken)), nil
 	case Locks:
 		kernels, users := p.stacks()
-		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexCalls(env), func(kind, wait string) string {
-			return fmt.Sprintf("@kernel[%s] = avg(%s);", p.keys(kind, kernels, users), wait)
-		}, func(kind, wait string) string {
-			return fmt.Sprintf("@user[%s] = avg(%s);", p.keys(kind, "", users), wait)
-		}), nil
+		return p.locks(
+			append(anyOf("cpu", p.CPUs), who...),
+			futexCalls(env),
+			func(kind, wait string) string {
+				return fmt.Sprintf("@kernel[%s] = avg(%s);", p.keys(kind, kernels, users), wait)
+			},
+			func(kind, wait string) string {
+				return fmt.Sprintf("@user[%s] = avg(%s);", p.keys(kind, "", users), wait)
+			},
+		), nil
 	}
 	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
 }
@@ -136,7 +141,12 @@ func (p *Profile) onCPU(terms []string) string {
 	case p.User && !p.Kernel:
 		terms = append(terms, "arg0 == 0")
 	}
-	return fmt.Sprintf("profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...), p.keys("", kernels, users))
+	return fmt.Sprintf(
+		"profile-%d%s { @[%s] = count(); }",
+		p.Hz,
+		predicate(terms...),
+		p.keys("", kernels, users),
+	)
 }
 
 // switchState returns an expression for the state of the thread that leaves its CPU, in
@@ -157,7 +167,8 @@ func switchState(env *probe.Env) string {
 	}
 	var task *btf.Struct
 	// the first is the program's context
-	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 || spec.TypeByName("task_struct", &task) != nil {
+	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 ||
+		spec.TypeByName("task_struct", &task) != nil {
 		return "arg3"
 	}
 	if hasMember(task, "__state") {
@@ -169,7 +180,15 @@ func switchState(env *probe.Env) string {
 // leaving returns an expression for how a thread of that state leaves: TASK_INTERRUPTIBLE 1,
 // TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
 func leaving(state string) string {
-	return fmt.Sprintf("(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)", state, statePreempted, stateSleeping, stateIdle, stateBlocked, stateStopped)
+	return fmt.Sprintf(
+		"(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)",
+		state,
+		statePreempted,
+		stateSleeping,
+		stateIdle,
+		stateBlocked,
+		stateStopped,
+	)
 }
 
 // staying returns a term that holds of threads which will run again: not TASK_DEAD.
@@ -200,8 +219,24 @@ func (p *Profile) offCPU(state string, who []string) string {
 	} else {
 		fmt.Fprintf(&b, "uint64_t off[uint64_t];\n")
 	}
-	fmt.Fprintf(&b, "sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n", off, untoldName, awayName)
-	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { %s = timestamp << %d | %s;", predicate(append(append([]string{"tid != 0", staying(state)}, anyOf("cpu", p.CPUs)...), who...)...), off, stateBits, leaving(state))
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n",
+		off,
+		untoldName,
+		awayName,
+	)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch%s { %s = timestamp << %d | %s;",
+		predicate(
+			append(
+				append([]string{"tid != 0", staying(state)}, anyOf("cpu", p.CPUs)...),
+				who...)...),
+		off,
+		stateBits,
+		leaving(state),
+	)
 	if users != "" {
 		at = "self->at"
 		fmt.Fprintf(&b, " self->at = %s;", users)
@@ -211,7 +246,11 @@ func (p *Profile) offCPU(state string, who []string) string {
 	forget := ""
 	if p.Wakers {
 		const woken = "args[0]->pid"
-		fmt.Fprintf(&b, "sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;", woken)
+		fmt.Fprintf(
+			&b,
+			"sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;",
+			woken,
+		)
 		more, noMore = []string{"wakerPID[tid]", "waker[tid]"}, []string{"wakerPID[tid]", `""`}
 		forget = " wakerPID[tid] = 0; waker[tid] = 0;"
 		each := func(name, take string) {
@@ -228,9 +267,19 @@ func (p *Profile) offCPU(state string, who []string) string {
 	back := func(keys string, terms ...string) {
 		terms = append([]string{off}, terms...)
 		if p.Least > 0 {
-			terms = append(terms, fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least))
+			terms = append(
+				terms,
+				fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least),
+			)
 		}
-		fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n", predicate(terms...), keys, off, stateBits)
+		fmt.Fprintf(
+			&b,
+			"sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n",
+			predicate(terms...),
+			keys,
+			off,
+			stateBits,
+		)
 	}
 	kind := fmt.Sprintf("%s & %d", off, stateMask)
 	if p.Wakers { // a string that nobody wrote can't be read
@@ -239,7 +288,14 @@ func (p *Profile) offCPU(state string, who []string) string {
 	} else {
 		back(p.keys(kind, kernels, at))
 	}
-	fmt.Fprintf(&b, "sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n", off, off, forget, awayName)
+	fmt.Fprintf(
+		&b,
+		"sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n",
+		off,
+		off,
+		forget,
+		awayName,
+	)
 	return b.String()
 }
 
@@ -251,15 +307,44 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	at := ""
 	if users != "" {
 		at = "self->at"
-		fmt.Fprintf(&b, "sdt:sched::sched_switch%s { self->at = %s; }\n", predicate(append([]string{"tid != 0", staying(state)}, who...)...), users)
+		fmt.Fprintf(
+			&b,
+			"sdt:sched::sched_switch%s { self->at = %s; }\n",
+			predicate(append([]string{"tid != 0", staying(state)}, who...)...),
+			users,
+		)
 	}
-	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { queued[tid] = timestamp << %d | %d; }\n", predicate(append([]string{"tid != 0", leaving(state) + fmt.Sprintf(" == %d", statePreempted)}, who...)...), stateBits, statePreempted)
-	fmt.Fprintf(&b, "sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n", predicate(append([]string{"!args[0]->on_cpu"}, woken...)...), stateBits, stateWoken)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch%s { queued[tid] = timestamp << %d | %d; }\n",
+		predicate(
+			append(
+				[]string{"tid != 0", leaving(state) + fmt.Sprintf(" == %d", statePreempted)},
+				who...)...),
+		stateBits,
+		statePreempted,
+	)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n",
+		predicate(append([]string{"!args[0]->on_cpu"}, woken...)...),
+		stateBits,
+		stateWoken,
+	)
 	terms := append([]string{"queued[tid]"}, anyOf("cpu", p.CPUs)...)
 	if p.Least > 0 {
-		terms = append(terms, fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least))
+		terms = append(
+			terms,
+			fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least),
+		)
 	}
-	fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n", predicate(terms...), p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at), stateBits)
+	fmt.Fprintf(
+		&b,
+		"sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n",
+		predicate(terms...),
+		p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at),
+		stateBits,
+	)
 	b.WriteString("sched:::on-cpu /queued[tid]/ { queued[tid] = 0; }\n")
 	return b.String()
 }
@@ -293,7 +378,10 @@ func futexCalls(env *probe.Env) (calls []string) {
 // rwlock begins anew where another one has not ended, but not where something else is waited for at
 // the same address: a semaphore begins with its own spin lock; and one after whose beginning the
 // thread has left its CPU is none.
-func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait string) string) string {
+func (p *Profile) locks(
+	terms, futexes []string,
+	kernels, users func(kind, wait string) string,
+) string {
 	var b strings.Builder
 	least := func(wait string) []string {
 		if p.Least > 0 {
@@ -320,15 +408,38 @@ func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait 
 		if len(terms) > 0 {
 			fmt.Fprintf(&b, "sdt:lock::contention_begin /%s && %s/ "+note, began, ended, began, "0")
 		}
-		fmt.Fprintf(&b, "sdt:lock::contention_begin%s "+note, predicate(append([]string{fmt.Sprintf("(!%s || %s)", began, ended), "!(self->within & 2)"}, terms...)...), began, "timestamp << 14 | "+switches+" | (arg1 & 63)")
-		fmt.Fprintf(&b, "sdt:lock::contention_end%s { self->within |= 2; %s }\n", predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...), kernels("("+began+" & 63)", wait))
-		fmt.Fprintf(&b, "sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n", began, began)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_begin%s "+note,
+			predicate(
+				append(
+					[]string{fmt.Sprintf("(!%s || %s)", began, ended), "!(self->within & 2)"},
+					terms...)...),
+			began,
+			"timestamp << 14 | "+switches+" | (arg1 & 63)",
+		)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_end%s { self->within |= 2; %s }\n",
+			predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...),
+			kernels("("+began+" & 63)", wait),
+		)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n",
+			began,
+			began,
+		)
 	}
 	if p.users() {
 		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may
 		// wait.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
-		fmt.Fprintf(&b, "syscall::futex:entry%s { self->futex = timestamp; }\n", predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...))
+		fmt.Fprintf(
+			&b,
+			"syscall::futex:entry%s { self->futex = timestamp; }\n",
+			predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...),
+		)
 		returns := "syscall::futex:return"
 		if len(futexes) > 0 { // in one clause: one program then sees every system call
 			var entries []string
@@ -336,9 +447,20 @@ func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait 
 				entries = append(entries, "syscall::"+call+":entry")
 				returns += ",syscall::" + call + ":return"
 			}
-			fmt.Fprintf(&b, "%s%s { self->futex = timestamp; }\n", strings.Join(entries, ","), predicate(terms...))
+			fmt.Fprintf(
+				&b,
+				"%s%s { self->futex = timestamp; }\n",
+				strings.Join(entries, ","),
+				predicate(terms...),
+			)
 		}
-		fmt.Fprintf(&b, "%s%s { %s }\n", returns, predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...), users(fmt.Sprint(lockFutex), "timestamp - self->futex"))
+		fmt.Fprintf(
+			&b,
+			"%s%s { %s }\n",
+			returns,
+			predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...),
+			users(fmt.Sprint(lockFutex), "timestamp - self->futex"),
+		)
 		b.WriteString(returns + " /self->futex/ { self->futex = 0; }\n")
 	}
 	return b.String()

@@ -31,7 +31,12 @@ type subject struct{ pid, tid, name, task string }
 // table: made once, never changed
 var (
 	atHand        = subject{"pid", "tid", "execname", "curthread"}
-	firstArgument = subject{"xlate <psinfo_t *> (args[0])->pr_pid", "xlate <lwpsinfo_t *> (args[0])->pr_lwpid", "stringof(args[0]->comm)", "args[0]"}
+	firstArgument = subject{
+		"xlate <psinfo_t *> (args[0])->pr_pid",
+		"xlate <lwpsinfo_t *> (args[0])->pr_lwpid",
+		"stringof(args[0]->comm)",
+		"args[0]",
+	}
 )
 
 // commMost is how many bytes of a name the kernel keeps.
@@ -59,7 +64,16 @@ func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	var each []string
 	for _, name := range w.Processes {
 		name = quoted(name[:min(len(name), commMost)])
-		each = append(each, fmt.Sprintf("%s == %s || stringof(%s->group_leader->comm) == %s", of.name, name, of.task, name))
+		each = append(
+			each,
+			fmt.Sprintf(
+				"%s == %s || stringof(%s->group_leader->comm) == %s",
+				of.name,
+				name,
+				of.task,
+				name,
+			),
+		)
 	}
 	terms = append(terms, either(each)...)
 	each = nil
@@ -139,7 +153,8 @@ func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err error) {
 	path = filepath.Clean(path)
 	for _, c := range all {
-		if (path == c.Path || strings.HasPrefix(path, strings.TrimSuffix(c.Path, "/")+"/")) && len(c.Path) > len(at.Path) {
+		if (path == c.Path || strings.HasPrefix(path, strings.TrimSuffix(c.Path, "/")+"/")) &&
+			len(c.Path) > len(at.Path) {
 			at, dir = c, path
 		}
 	}
@@ -148,7 +163,8 @@ func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err
 	}
 	for _, v2 := range []bool{true, false} {
 		for _, c := range all {
-			if full := filepath.Join(c.Path, path); c.V2 == v2 && (v2 || len(c.Controllers) > 0) && unix.Access(full+"/cgroup.procs", unix.F_OK) == nil {
+			if full := filepath.Join(c.Path, path); c.V2 == v2 && (v2 || len(c.Controllers) > 0) &&
+				unix.Access(full+"/cgroup.procs", unix.F_OK) == nil {
 				return c, full, nil
 			}
 		}
@@ -174,5 +190,8 @@ func subsystem(spec *btf.Spec, controllers []string) (uint64, error) {
 			return v.Value, nil
 		}
 	}
-	return 0, errors.Join(fmt.Errorf("the kernel has no controller %s", name), measure.ErrUnsupported)
+	return 0, errors.Join(
+		fmt.Errorf("the kernel has no controller %s", name),
+		measure.ErrUnsupported,
+	)
 }
