@@ -21,13 +21,9 @@ func (m *meter) add(o *Out, spent measure.Span) {
 	}
 	m.mu.Lock()
 	for _, t := range o.tables {
-		m.cost[t.stat.ID] += float64(
-			spent,
-		)*float64(
+		m.cost[t.stat.ID] += float64(spent)*float64(
 			1+t.batch.Rows(),
-		)/float64(
-			parts,
-		) + float64(
+		)/float64(parts) + float64(
 			t.spent,
 		)
 	}

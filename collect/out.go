@@ -291,13 +291,9 @@ func (t *Table) skips() bool {
 func (t *Table) check(n int) {
 	if n != len(t.batch.By) {
 		panic(
-			"collect: " + string(
-				t.stat.ID,
-			) + " takes " + strconv.Itoa(
+			"collect: " + string(t.stat.ID) + " takes " + strconv.Itoa(
 				len(t.batch.By),
-			) + " labels, got " + strconv.Itoa(
-				n,
-			),
+			) + " labels, got " + strconv.Itoa(n),
 		)
 	}
 }

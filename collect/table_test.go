@@ -109,13 +109,9 @@ func TestLike(t *testing.T) {
 		{ID: "x.other.count", Kind: measure.Level, Unit: measure.Count, Fields: fields[:1]},
 	}
 	o := NewOut(stats, NewDictionary(), false)
-	lead, like, alone, other := o.Table(
-		stats[0].ID,
-	), o.Table(
+	lead, like, alone, other := o.Table(stats[0].ID), o.Table(
 		stats[1].ID,
-	), o.Table(
-		stats[2].ID,
-	), o.Table(
+	), o.Table(stats[2].ID), o.Table(
 		stats[3].ID,
 	)
 	like.Like(lead)

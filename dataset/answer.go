@@ -6,16 +6,18 @@ import (
 	"culprit/measure"
 )
 
-// folder makes the answers to some queries of one source, tick after tick. The answers of a tick share a few slices, made anew for
-// each tick since they are the watcher's to keep. Used by one goroutine.
-type folder struct {
-	reuse bool // nobody keeps an answer beyond the tick: the slices are used again
-	parts []*fold
-	stats []measure.StatID // of the batches of the tick before: as long as they stay, so does who reads which
+// tickFolder makes the answers to the queries of one source, tick after tick. The answers of a tick
+// share a few slices. These are allocated for each tick, because the watcher may keep them. Used by
+// one goroutine.
+type tickFolder struct {
+	reuse bool // no answer is kept beyond its tick: the slices are reused
+	parts []*queryFolder
+	// of the previous tick's batches; while they stay the same, the assignment to queries does too
+	stats []measure.StatID
 	slab
 }
 
-// slab is what the answers of a tick are made of.
+// slab contains the answers of a tick.
 type slab struct {
 	answers []measure.Answer
 	elapsed []measure.Span
@@ -24,45 +26,48 @@ type slab struct {
 	values  []float64
 }
 
-// fold is what one query needs.
-type fold struct {
+// queryFolder makes the answers to one query.
+type queryFolder struct {
 	number  int // of the query
 	query   measure.Query
 	stat    *measure.Stat
-	over    string // a note: rows count some things more than once
+	over    string // a caveat: rows count some things more than once
 	unit    measure.Unit
 	batches []int // those of its statistic
 	plans   []foldPlan
-	plain   bool  // of this tick: one batch, and nothing to fold or filter
+	plain   bool  // of this tick: one batch, nothing to fold or filter
 	table   *rows // for the rows of a query that is not plain
 	counts  []int
 	key     []measure.Label
 	stacks  []bool
-	notes   []string // of the answer of the tick before, used again; only with folder.reuse
+	notes   []string // of the previous tick's answer, reused; only with tickFolder.reuse
 	values  []float64
 	series  []measure.Series
-	laid    laid // by the tick before; only with folder.reuse
+	layout  seriesLayout // of the previous tick; only with tickFolder.reuse
 	folding folding
 }
 
-// folding is where the rows of batches went when they were last folded. Batches of the same shapes go there again.
+// folding records where the rows of batches went when they were last folded. Batches of the same
+// shapes are folded the same way.
 type folding struct {
-	from  []measure.Shape // of the batches; one of 0: not known
-	to    []int32         // of each row, batch after batch: the row of the answer, -1 where it was filtered out
-	shape measure.Shape   // of the answer
+	from []measure.Shape // of the batches; 0: unknown
+	// per row, batch after batch: the row of the answer, -1 when it was filtered out
+	to    []int32
+	shape measure.Shape // of the answer
 }
 
-// laid is where the series of a plain answer lie, and what they point at. Where all of it is as in the tick before, so are they: a series of 56 bytes
-// a row is most of what an answer would write. The zero value: nothing was laid.
-type laid struct {
+// seriesLayout records where the series of a plain answer are and what they point at. If all of it
+// is as in the previous tick, the series need not be written again: at 56 bytes each they are most
+// of an answer.
+type seriesLayout struct {
 	series *measure.Series
 	keys   *measure.Label
 	values *float64
 	n      int
 }
 
-// mostFolded bounds the rows whose ways are kept.
-const mostFolded = 1 << 13
+// maxRemembered limits the rows of a folding.
+const maxRemembered = 1 << 13
 
 type foldPlan struct {
 	by []string // of the batch that the plan is for
@@ -70,20 +75,34 @@ type foldPlan struct {
 	ok bool
 }
 
-func newFolder(c *Catalogue, source int, queries []measure.Query) *folder {
-	f := &folder{}
+func newFolder(c *Catalogue, source int, queries []measure.Query) *tickFolder {
+	f := &tickFolder{}
 	for n, q := range queries {
 		if c.owner[q.Stat] == source {
 			st := c.Stat(q.Stat)
-			f.parts = append(f.parts, &fold{number: n, query: q, stat: st, over: st.Overcounts(q), unit: st.AnswerUnit(), stacks: st.Stacks(q.By), table: newRows(len(q.By)), key: make([]measure.Label, len(q.By))})
+			f.parts = append(f.parts, &queryFolder{
+				number: n,
+				query:  q,
+				stat:   st,
+				over:   st.Overcounts(q),
+				unit:   st.AnswerUnit(),
+				stacks: st.Stacks(q.By),
+				table:  newRows(len(q.By)),
+				key:    make([]measure.Label, len(q.By)),
+			})
 		}
 	}
 	return f
 }
 
-// answers puts the answers of one cell that one reading gives at the places of their queries.
-func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
-	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
+// answers makes the answers of one cell from one reading and stores them by the number of their
+// query.
+func (f *tickFolder) answers(batches []*measure.Batch, all []*measure.Answer) {
+	if !slices.EqualFunc(
+		f.stats,
+		batches,
+		func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
+	) {
 		f.match(batches)
 	}
 	rows, labels := 0, 0
@@ -98,19 +117,26 @@ func (f *folder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !f.reuse {
 		f.slab = slab{}
 	}
-	f.room(len(f.parts), rows, labels)
+	f.reserve(len(f.parts), rows, labels)
 	for i, p := range f.parts {
 		all[p.number] = f.answer(i, p, batches)
 	}
 }
 
-// inTurn gives take the answers one after the other, each good during the call only: the memory of one is enough for all. Where a
-// batch's rows are the answer's as they are, it comes along, and its amounts have yet to become rates.
-func (f *folder) inTurn(batches []*measure.Batch, take func(*measure.Answer, *measure.Batch)) {
-	if !slices.EqualFunc(f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat }) {
+// eachAnswer calls take for each answer, valid during the call only. If the answer's rows are those
+// of a batch, take gets the batch too, and its amounts are not converted to rates yet.
+func (f *tickFolder) eachAnswer(
+	batches []*measure.Batch,
+	take func(*measure.Answer, *measure.Batch),
+) {
+	if !slices.EqualFunc(
+		f.stats,
+		batches,
+		func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
+	) {
 		f.match(batches)
 	}
-	f.room(1, 0, 0)
+	f.reserve(1, 0, 0)
 	for _, p := range f.parts {
 		if p.prepare(batches) {
 			take(f.begin(0, p, batches), batches[p.batches[0]])
@@ -120,20 +146,36 @@ func (f *folder) inTurn(batches []*measure.Batch, take func(*measure.Answer, *me
 	}
 }
 
-// room makes room in the slab. Answers made in it before are void, if it is used again.
-func (f *folder) room(answers, rows, labels int) {
+// reserve allocates the slab. With reuse, earlier answers in it become invalid.
+func (f *tickFolder) reserve(answers, rows, labels int) {
 	s := &f.slab
 	s.answers = slices.Grow(s.answers[:0], answers)[:answers]
 	s.elapsed = slices.Grow(s.elapsed[:0], answers)[:answers]
-	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
+	s.series, s.keys, s.values = slices.Grow(
+		s.series[:0],
+		rows,
+	), slices.Grow(
+		s.keys[:0],
+		labels,
+	), slices.Grow(
+		s.values[:0],
+		rows,
+	)
 }
 
-// begin makes the answer of a part at place i of the slab, but for its rows.
-func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+// begin makes the answer of part p at index i of the slab, without its rows.
+func (f *tickFolder) begin(i int, p *queryFolder, batches []*measure.Batch) *measure.Answer {
 	s := &f.slab
 	a := &s.answers[i]
 	s.elapsed[i] = 0
-	*a = measure.Answer{Query: p.query, Kind: p.stat.Kind, Unit: p.unit, Sparse: p.stat.Sparse, Stacks: p.stacks, Elapsed: s.elapsed[i : i+1 : i+1]}
+	*a = measure.Answer{
+		Query:   p.query,
+		Kind:    p.stat.Kind,
+		Unit:    p.unit,
+		Sparse:  p.stat.Sparse,
+		Stacks:  p.stacks,
+		Elapsed: s.elapsed[i : i+1 : i+1],
+	}
 	if f.reuse {
 		a.Notes = p.notes[:0]
 	}
@@ -144,20 +186,20 @@ func (f *folder) begin(i int, p *fold, batches []*measure.Batch) *measure.Answer
 	return a
 }
 
-// answer makes the answer of a part at place i of the slab.
-func (f *folder) answer(i int, p *fold, batches []*measure.Batch) *measure.Answer {
+// answer makes the answer of part p at index i of the slab.
+func (f *tickFolder) answer(i int, p *queryFolder, batches []*measure.Batch) *measure.Answer {
 	a := f.begin(i, p, batches)
 	if p.plain {
-		p.copied(a, batches[p.batches[0]], &f.slab, f.reuse)
+		p.copyRows(a, batches[p.batches[0]], &f.slab, f.reuse)
 	} else {
-		p.laid = laid{}
-		p.folded(a, batches, f.reuse)
+		p.layout = seriesLayout{}
+		p.foldRows(a, batches, f.reuse)
 	}
 	return a
 }
 
-// match finds which batches each query reads.
-func (f *folder) match(batches []*measure.Batch) {
+// match finds the batches of each query.
+func (f *tickFolder) match(batches []*measure.Batch) {
 	f.stats = f.stats[:0]
 	for _, b := range batches {
 		f.stats = append(f.stats, b.Stat)
@@ -172,8 +214,8 @@ func (f *folder) match(batches []*measure.Batch) {
 	}
 }
 
-// prepare finds the ways from the batches to the query, and says whether the rows can be taken as they are.
-func (f *fold) prepare(batches []*measure.Batch) (plain bool) {
+// prepare plans the folding of the batches and reports whether the rows can be used unchanged.
+func (f *queryFolder) prepare(batches []*measure.Batch) (plain bool) {
 	f.plain = len(f.batches) == 1 && f.stat.Kind != measure.Dists
 	for k, i := range f.batches {
 		p := &f.plans[k]
@@ -186,23 +228,28 @@ func (f *fold) prepare(batches []*measure.Batch) (plain bool) {
 	return f.plain
 }
 
-// head fills in all but the series.
-func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
+// head fills in everything except the series.
+func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 	for k, i := range f.batches {
-		// Several collectors may share a statistic; the interval of one that could not look is empty.
+		// Several collectors may share a statistic; the interval of one that could not look is
+		// empty.
 		b := batches[i]
 		if k == 0 || b.Over.Span() > a.Step {
 			a.Start, a.Step = b.Over.Start, b.Over.Span()
 			a.Elapsed[0] = a.Step
 		}
 		a.Labels = b.Labels
-		if len(b.Frames) > len(a.Frames) { // one forest for all that a reading gives, as the labels
+		// all batches of a reading share their frames, and their labels
+		if len(b.Frames) > len(a.Frames) {
 			a.Frames = slices.Clip(b.Frames)
 		}
 		a.Loss = append(a.Loss, b.Loss...)
 		a.Notes = append(a.Notes, b.Notes...)
 		if !f.plans[k].ok {
-			a.Notes = append(a.Notes, string(f.query.Stat)+" was measured without a field that was asked for")
+			a.Notes = append(
+				a.Notes,
+				string(f.query.Stat)+" was measured without a field of the query",
+			)
 		}
 	}
 	if f.over != "" {
@@ -210,9 +257,10 @@ func (f *fold) head(a *measure.Answer, batches []*measure.Batch) {
 	}
 }
 
-// copied takes the rows of a batch as they are, since keys of a batch are distinct. The slab has room for them. Of a tick that nobody keeps
-// the keys are the batch's own: they stay until the source reads again; and its series may be read only.
-func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
+// copyRows copies the rows of a batch into the slab, which is large enough; keys in a batch are
+// distinct. With reuse the keys are the batch's own, valid until the next reading, and the series
+// must not be modified.
+func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
 	width, first := len(f.query.By), len(s.series)
 	keys := b.Keys
 	if !reuse {
@@ -227,21 +275,25 @@ func (f *fold) copied(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) 
 	a.SetColumn(values, b.Shape)
 	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
-	before := f.laid
-	f.laid = laid{} // where there is no row now, others may lie there
+	before := f.layout
+	f.layout = seriesLayout{} // without a row, another answer may use this part of the slab
 	if reuse && width > 0 && len(values) > 0 {
-		if f.laid = (laid{&a.Series[0], &keys[0], &values[0], len(values)}); f.laid == before {
+		f.layout = seriesLayout{&a.Series[0], &keys[0], &values[0], len(values)}
+		if f.layout == before {
 			return
 		}
 	}
 	for i := range values {
-		a.Series[i] = measure.Series{Key: keys[i*width : (i+1)*width : (i+1)*width], Values: values[i : i+1 : i+1]}
+		a.Series[i] = measure.Series{
+			Key:    keys[i*width : (i+1)*width : (i+1)*width],
+			Values: values[i : i+1 : i+1],
+		}
 	}
 }
 
-// folded filters the rows of the batches and folds those of one key together.
-func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
-	if reuse && f.again(batches) {
+// foldRows filters the rows of the batches and folds those with equal keys.
+func (f *queryFolder) foldRows(a *measure.Answer, batches []*measure.Batch, reuse bool) {
+	if reuse && f.sameRows(batches) {
 		f.refill(a, batches)
 		return
 	}
@@ -262,7 +314,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 			from := b.Key(i)
 			if !p.plain {
 				if !p.wants(from, b.Labels) {
-					if len(g.to) <= mostFolded {
+					if len(g.to) <= maxRemembered {
 						g.to = append(g.to, -1)
 					}
 					continue
@@ -273,7 +325,7 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 				from = f.key
 			}
 			n, fresh := f.table.row(from)
-			if len(g.to) <= mostFolded {
+			if len(g.to) <= maxRemembered {
 				g.to = append(g.to, int32(n))
 			}
 			if f.stat.Kind == measure.Dists {
@@ -304,17 +356,18 @@ func (f *fold) folded(a *measure.Answer, batches []*measure.Batch, reuse bool) {
 	}
 	if reuse {
 		f.values, f.series = values, a.Series
-		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) && len(g.to) <= mostFolded {
+		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) &&
+			len(g.to) <= maxRemembered {
 			g.shape = measure.NewShape()
 		}
 		a.SetColumn(values, g.shape)
 	} else {
-		f.table.keys = nil // they are the answer's now
+		f.table.keys = nil // the answer owns them now
 	}
 }
 
-// again says whether the batches have the rows that were folded last.
-func (f *fold) again(batches []*measure.Batch) bool {
+// sameRows reports whether the batches have the rows that were folded last.
+func (f *queryFolder) sameRows(batches []*measure.Batch) bool {
 	g := &f.folding
 	if g.shape == 0 || len(g.from) != len(f.batches) {
 		return false
@@ -327,8 +380,8 @@ func (f *fold) again(batches []*measure.Batch) bool {
 	return true
 }
 
-// refill is folded for rows that were folded before: their values are new, and nothing else.
-func (f *fold) refill(a *measure.Answer, batches []*measure.Batch) {
+// refill is foldRows for rows that were folded before: only the values change.
+func (f *queryFolder) refill(a *measure.Answer, batches []*measure.Batch) {
 	for i := range f.values {
 		f.values[i], f.counts[i] = measure.NaN, 0
 	}

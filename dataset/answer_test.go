@@ -10,21 +10,37 @@ import (
 	"culprit/measure"
 )
 
-// Answers that a row at a time would give: the plain road, the folding road and the window's must agree with it.
-func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
+// The plain, the folding and the window's answers are equal to answers computed row by row.
+func TestAnswersEqualThoseComputedByRow(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	word := func(n int) string { return fmt.Sprint("w", rnd.IntN(n)) }
 	for range 200 {
 		fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
 		s := &script{stats: []measure.Stat{
-			{ID: "t.sum", Kind: measure.Delta, Unit: measure.Bytes, Sparse: rnd.IntN(2) == 0, Fields: fields},
-			{ID: "t.max", Kind: measure.Level, Fold: measure.Max, Unit: measure.Bytes, Fields: fields},
+			{
+				ID:     "t.sum",
+				Kind:   measure.Delta,
+				Unit:   measure.Bytes,
+				Sparse: rnd.IntN(2) == 0,
+				Fields: fields,
+			},
+			{
+				ID:     "t.max",
+				Kind:   measure.Level,
+				Fold:   measure.Max,
+				Unit:   measure.Bytes,
+				Fields: fields,
+			},
 		}}
 		for range 4 {
 			var rows []row
 			seen := map[string]bool{}
 			for range rnd.IntN(40) {
-				r := row{s.stats[rnd.IntN(2)].ID, []string{word(6), word(6)}, float64(rnd.IntN(100))}
+				r := row{
+					s.stats[rnd.IntN(2)].ID,
+					[]string{word(6), word(6)},
+					float64(rnd.IntN(100)),
+				}
 				if id := fmt.Sprint(r.stat, r.key); !seen[id] {
 					seen[id] = true
 					rows = append(rows, r)
@@ -78,7 +94,14 @@ func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
 			}
 			for id, v := range want {
 				if window[id] != v || live[id] != v {
-					t.Fatalf("%s: %s is %v in the window and %v live, want %v", sentence, id, window[id], live[id], v)
+					t.Fatalf(
+						"%s: %s is %v in the window and %v live, want %v",
+						sentence,
+						id,
+						window[id],
+						live[id],
+						v,
+					)
 				}
 			}
 			for id, v := range live {
@@ -95,8 +118,8 @@ func TestAnswersAgreeWithAWalkOverTheRows(t *testing.T) {
 	}
 }
 
-// Answers that lie where other answers lay in the tick before are their own, also where rows come and go.
-func TestBriefAnswersBesideOneAnother(t *testing.T) {
+// Answers in reused memory don't mix with those of the previous tick, also when rows come and go.
+func TestReusedAnswersDoNotMix(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	by := []string{"a", "b"}
 	s := &script{}
@@ -104,12 +127,31 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 	var batches []*measure.Batch
 	for n := range 4 {
 		id := measure.StatID(fmt.Sprint("t.t", n))
-		s.stats = append(s.stats, measure.Stat{ID: id, Kind: measure.Level, Unit: measure.Bytes, Fields: []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}})
-		batches = append(batches, &measure.Batch{Stat: id, By: by, Over: measure.Interval{Start: 1, End: 2}, Labels: []string{"0", "1", "2", "3"}, Keys: make([]measure.Label, 0, 8), Values: make([]float64, 0, 8)})
+		s.stats = append(s.stats, measure.Stat{
+			ID:   id,
+			Kind: measure.Level,
+			Unit: measure.Bytes,
+			Fields: []measure.Field{
+				{Name: "a", Type: measure.Word},
+				{Name: "b", Type: measure.Word},
+			},
+		})
+		batches = append(batches, &measure.Batch{
+			Stat:   id,
+			By:     by,
+			Over:   measure.Interval{Start: 1, End: 2},
+			Labels: []string{"0", "1", "2", "3"},
+			Keys:   make([]measure.Label, 0, 8),
+			Values: make([]float64, 0, 8),
+		})
 		for _, by := range [][]string{by, by[1:]} {
 			queries = append(queries, measure.Query{Stat: id, By: by})
 		}
-		queries = append(queries, measure.Query{Stat: id, By: by[:1], Where: []measure.Term{{Field: "a", Op: measure.NotEqual, Values: []string{"1"}}}})
+		queries = append(queries, measure.Query{
+			Stat:  id,
+			By:    by[:1],
+			Where: []measure.Term{{Field: "a", Op: measure.NotEqual, Values: []string{"1"}}},
+		})
 	}
 	c := New(s)
 	brief, kept := newFolder(c, 0, queries), newFolder(c, 0, queries)
@@ -122,7 +164,13 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 			if b.Shape == 0 || rnd.IntN(2) == 0 {
 				b.Shape, b.Keys = 0, b.Keys[:0]
 				for k := range measure.Label(rnd.IntN(4)) {
-					b.Keys = append(b.Keys, (k+measure.Label(rnd.IntN(2)))%4, measure.Label(n), 3-k, measure.Label(n))
+					b.Keys = append(
+						b.Keys,
+						(k+measure.Label(rnd.IntN(2)))%4,
+						measure.Label(n),
+						3-k,
+						measure.Label(n),
+					)
 				}
 				if rnd.IntN(4) > 0 {
 					b.Shape = measure.NewShape()
@@ -135,25 +183,49 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 		}
 		given := batches
 		if rnd.IntN(3) == 0 { // of two collectors, so that its rows are folded
-			given = append(batches[:4:4], &measure.Batch{Stat: "t.t1", By: by, Over: batches[1].Over, Labels: batches[1].Labels, Shape: measure.Shape(rnd.IntN(2)) * second,
-				Keys: []measure.Label{2, 2}, Values: []float64{rnd.Float64()}})
+			given = append(batches[:4:4], &measure.Batch{
+				Stat:   "t.t1",
+				By:     by,
+				Over:   batches[1].Over,
+				Labels: batches[1].Labels,
+				Shape:  measure.Shape(rnd.IntN(2)) * second,
+				Keys:   []measure.Label{2, 2},
+				Values: []float64{rnd.Float64()},
+			})
 		}
 		brief.answers(given, got)
 		kept.answers(given, want)
 		for i := range queries {
 			if g, w := values(got[i]), values(want[i]); !maps.Equal(g, w) {
-				t.Fatalf("tick %d, %v: %v where ticks are kept, %v where not", tick, queries[i], w, g)
+				t.Fatalf(
+					"tick %d, %v: %v where ticks are kept, %v where not",
+					tick,
+					queries[i],
+					w,
+					g,
+				)
 			}
 			cells, shape := got[i].Column()
 			keys := ""
 			for k, s := range got[i].Series {
 				if keys += fmt.Sprint(s.Key); shape != 0 && &s.Values[0] != &cells[k] {
-					t.Fatalf("tick %d, %v: the value of series %d lies elsewhere", tick, queries[i], k)
+					t.Fatalf(
+						"tick %d, %v: the value of series %d lies elsewhere",
+						tick,
+						queries[i],
+						k,
+					)
 				}
 			}
 			if shape != 0 && shape == shapes[i] {
 				if laid++; keys != rows[i] {
-					t.Fatalf("tick %d, %v: the rows were %s and are %s, of one shape", tick, queries[i], rows[i], keys)
+					t.Fatalf(
+						"tick %d, %v: the rows were %s and are %s, of one shape",
+						tick,
+						queries[i],
+						rows[i],
+						keys,
+					)
 				}
 			}
 			shapes[i], rows[i] = shape, keys
@@ -164,7 +236,7 @@ func TestBriefAnswersBesideOneAnother(t *testing.T) {
 	}
 }
 
-// values gives the cells of an answer by their number and words.
+// values returns the cells of an answer by number and labels.
 func values(a *measure.Answer) map[string]float64 {
 	out := map[string]float64{}
 	for i, s := range a.Series {
@@ -179,8 +251,8 @@ func values(a *measure.Answer) map[string]float64 {
 	return out
 }
 
-// What nobody keeps is used again: once there is room, an answer costs no allocation.
-func TestBriefAnswersDoNotAllocate(t *testing.T) {
+// Slices that no caller keeps are reused: once they are large enough, an answer allocates nothing.
+func TestReusedAnswersDoNotAllocate(t *testing.T) {
 	c, batch := connections()
 	var queries []measure.Query
 	for _, by := range [][]string{batch.By, batch.By[3:], nil} {
@@ -220,7 +292,11 @@ func connections() (*Catalogue, *measure.Batch) {
 	for _, f := range fields {
 		st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
 	}
-	batch := &measure.Batch{Stat: st.ID, By: fields, Over: measure.Interval{End: measure.Time(measure.Second)}}
+	batch := &measure.Batch{
+		Stat: st.ID,
+		By:   fields,
+		Over: measure.Interval{End: measure.Time(measure.Second)},
+	}
 	for i := range 2000 {
 		for j := range fields {
 			batch.Keys = append(batch.Keys, measure.Label(i>>j))

@@ -10,38 +10,40 @@ import (
 	"culprit/measure"
 )
 
-// byBudget is who suspends what costs too much, and resumes it.
+// byBudget is the actor of changes that enforce the budget.
 const byBudget = "budget"
 
-// What a budget waits for. A mean is looked at over useOver; a group that was suspended is tried again after a rest, which doubles each
-// time that it turns out to cost too much still.
+// A suspended group is resumed after a pause. The pause doubles each time the group exceeds the
+// budget again.
 const (
-	firstRest = 10 * time.Minute
-	mostRest  = 4 * time.Hour
+	firstPause = 10 * time.Minute
+	maxPause   = 4 * time.Hour
 )
 
-// budget is what recording may cost, and what it has suspended for that.
+// budget limits the cost of recording.
 type budget struct {
-	share   float64 // of one CPU; 0: no limit
-	resting map[string]*rest
-	since   time.Time // of the last change: a mean must be of one state
+	share     float64 // of one CPU; 0: no limit
+	suspended map[string]*suspension
+	since     time.Time // of the last change: a mean must cover one state only
 }
 
-// rest is a group of datasets that was suspended.
-type rest struct {
+// suspension is a suspended group of datasets.
+type suspension struct {
 	ids   []uint32
 	until time.Time
-	next  time.Duration // how long the one after it would be
+	next  time.Duration // the pause after the next suspension
 }
 
-// SetBudget bounds what recording may cost: a share of one CPU, mean over a minute; 0 for no bound. Beyond it the group of statistics that costs
-// most - those that are read together, as all of tcp.flow - is suspended, and told so; later it is tried again. To be called before Run.
+// SetBudget limits the cost of recording to a share of one CPU, a mean over a minute; 0: no limit.
+// Above it, the most expensive group of statistics is suspended and reported. A group is read
+// together, as all of tcp.flow. It is resumed later. Call before Run.
 func (s *Set) SetBudget(share float64) { s.budget.share = share }
 
-// Budget gives what SetBudget was given.
+// Budget returns the argument of SetBudget.
 func (s *Set) Budget() float64 { return s.budget.share }
 
-// groupOf gives the object of a statistic: what is read together costs together. What is traced has nothing to do with counters of its object.
+// groupOf returns the group of a statistic: its object. Traced statistics are not read with the
+// counters of their object, so they form another group.
 func groupOf(st *measure.Stat) string {
 	group := string(st.ID)
 	if i := strings.LastIndexByte(group, '.'); i > 0 {
@@ -53,37 +55,38 @@ func groupOf(st *measure.Stat) string {
 	return group
 }
 
-// keepWithin holds the recording to its budget until the context ends.
-func (s *Set) keepWithin(ctx context.Context) {
-	t := time.NewTicker(useEvery)
+// enforceBudget enforces the budget until the context ends.
+func (s *Set) enforceBudget(ctx context.Context) {
+	t := time.NewTicker(usageInterval)
 	defer t.Stop()
-	s.budget.resting, s.budget.since = map[string]*rest{}, time.Now()
+	s.budget.suspended, s.budget.since = map[string]*suspension{}, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			s.spend(time.Now())
+			s.checkBudget(time.Now())
 		}
 	}
 }
 
-// spend looks at what recording costs, and acts.
-func (s *Set) spend(at time.Time) {
+// checkBudget compares the cost of recording with the budget, and suspends or resumes groups.
+func (s *Set) checkBudget(at time.Time) {
 	b := &s.budget
-	for group, r := range b.resting {
+	for group, r := range b.suspended {
 		if r.ids == nil || at.Before(r.until) {
 			continue
 		}
 		for _, id := range r.ids {
-			if err := s.Resume(byBudget, id); err != nil { // destroyed meanwhile, or its statistic is gone
+			// destroyed meanwhile, or its statistic is gone
+			if err := s.Resume(byBudget, id); err != nil {
 				continue
 			}
 		}
 		r.ids, b.since = nil, at
-		s.say("budget "+group, "")
+		s.setProblem("budget "+group, "")
 	}
-	if at.Sub(b.since) < useOver {
+	if at.Sub(b.since) < usagePeriod {
 		return
 	}
 	groups, ids, all := map[string]float64{}, map[string][]uint32{}, 0.0
@@ -96,9 +99,9 @@ func (s *Set) spend(at time.Time) {
 		}
 	}
 	if all <= b.share {
-		for group, r := range b.resting { // tried again, and well
+		for group, r := range b.suspended { // resumed, and within the budget
 			if r.ids == nil {
-				delete(b.resting, group)
+				delete(b.suspended, group)
 			}
 		}
 		return
@@ -109,10 +112,10 @@ func (s *Set) spend(at time.Time) {
 			worst = g
 		}
 	}
-	r := b.resting[worst]
+	r := b.suspended[worst]
 	if r == nil {
-		r = &rest{next: firstRest}
-		b.resting[worst] = r
+		r = &suspension{next: firstPause}
+		b.suspended[worst] = r
 	}
 	r.until, r.ids, b.since = at.Add(r.next), nil, at
 	for _, id := range ids[worst] {
@@ -120,13 +123,23 @@ func (s *Set) spend(at time.Time) {
 			r.ids = append(r.ids, id)
 		}
 	}
-	r.next = min(2*r.next, mostRest)
-	s.say("budget "+worst, fmt.Sprintf("recording took %.1f %% of a CPU, more than the %.3g %% that it may take: %s, which took %.1f %%, is not recorded until %s UTC",
-		all*100, b.share*100, worst, groups[worst]*100, r.until.UTC().Format("15:04:05")))
+	r.next = min(2*r.next, maxPause)
+	s.setProblem(
+		"budget "+worst,
+		fmt.Sprintf(
+			"recording took %.1f %% of a CPU, more than the %.3g %% that it may take: "+
+				"%s, which took %.1f %%, is not recorded until %s UTC",
+			all*100,
+			b.share*100,
+			worst,
+			groups[worst]*100,
+			r.until.UTC().Format("15:04:05"),
+		),
+	)
 }
 
-// endRest resumes what a budget of an earlier run has suspended.
-func (s *Set) endRest() error {
+// resumeSuspended resumes what the budget of an earlier run suspended.
+func (s *Set) resumeSuspended() error {
 	changes, err := s.Changes(context.Background(), measure.Interval{})
 	if err != nil {
 		return err
@@ -138,9 +151,10 @@ func (s *Set) endRest() error {
 		}
 	}
 	for _, d := range slices.Clone(s.Datasets()) {
-		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget && c.Action == "suspended" {
+		if c := last[d.ID]; d.State == measure.Suspended && c.Actor == byBudget &&
+			c.Action == "suspended" {
 			if err := s.Resume(byBudget, d.ID); err != nil {
-				s.say("budget", err.Error())
+				s.setProblem("budget", err.Error())
 			}
 		}
 	}

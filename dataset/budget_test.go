@@ -11,11 +11,17 @@ import (
 	"culprit/measure"
 )
 
-// What costs most rests when the recording takes more than it may, is tried again, and rests longer when that was too early.
+// The most expensive group is suspended when the recording exceeds its budget. It is resumed later,
+// and suspended for longer when it exceeds the budget again.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newMeters()
-		src.stats = []measure.Stat{two("big.one.x", measure.Delta), two("big.one.y", measure.Delta), two("big.one.z", measure.Delta), two("small.x", measure.Delta)}
+		src.stats = []measure.Stat{
+			two("big.one.x", measure.Delta),
+			two("big.one.y", measure.Delta),
+			two("big.one.z", measure.Delta),
+			two("small.x", measure.Delta),
+		}
 		c, a := New(src), newMemory(nil)
 		a.catalogue = c
 		s, err := NewSet(c, a, []string{"big.one.x", "big.one.y", "big.one.z", "small.x"})
@@ -43,7 +49,10 @@ func TestBudget(t *testing.T) {
 			if strings.TrimSpace(got) != want {
 				t.Errorf("at rest:%s, want %s", got, want)
 			}
-			if said := fmt.Sprint(s.Health().Problems); strings.Contains(said, "more than the 2 % that it may take: big.one") != (want != "") {
+			if said := fmt.Sprint(s.Health().Problems); strings.Contains(
+				said,
+				"more than the 2 % that it may take: big.one",
+			) != (want != "") {
 				t.Errorf("said: %s", said)
 			}
 		}
@@ -52,13 +61,13 @@ func TestBudget(t *testing.T) {
 		resting("")
 		spend(10*measure.Millisecond, 2*time.Minute) // 4 %
 		resting(all)
-		spend(10*measure.Millisecond, firstRest-3*time.Minute)
+		spend(10*measure.Millisecond, firstPause-3*time.Minute)
 		resting(all)
-		spend(10*measure.Millisecond, 2*time.Minute) // tried again within
+		spend(10*measure.Millisecond, 2*time.Minute) // includes a resume
 		resting("")
 		spend(10*measure.Millisecond, 2*time.Minute)
 		resting(all)
-		spend(4*measure.Millisecond, 2*firstRest-3*time.Minute)
+		spend(4*measure.Millisecond, 2*firstPause-3*time.Minute)
 		resting(all)
 		spend(4*measure.Millisecond, 7*time.Minute)
 		resting("")
@@ -67,7 +76,7 @@ func TestBudget(t *testing.T) {
 		stop()
 		<-done
 
-		// Another run begins with all of it, but for what somebody else has suspended.
+		// Another run starts with all datasets except those that a user suspended.
 		if err := s.Suspend("page", 4); err != nil {
 			t.Fatal(err)
 		}

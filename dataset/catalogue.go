@@ -10,7 +10,7 @@ import (
 	"culprit/measure"
 )
 
-// Catalogue is all that the given sources can measure. Safe for several goroutines.
+// Catalogue lists what the given sources can measure. Safe for concurrent use.
 type Catalogue struct {
 	sources []measure.Source
 	owner   map[measure.StatID]int // index into sources
@@ -18,11 +18,12 @@ type Catalogue struct {
 	names   []string
 }
 
-// New makes the catalogue. Two sources that offer one statistic are a fault of the program: the first keeps it.
+// New creates a catalogue. If two sources offer one statistic, which is a programming error, the
+// first one owns it.
 func New(sources ...measure.Source) *Catalogue {
 	c := &Catalogue{sources: sources, owner: map[measure.StatID]int{}}
 	for i, s := range sources {
-		if s == nil { // the place of one that is gone: the others keep theirs
+		if s == nil { // a removed source: the others keep their indices
 			continue
 		}
 		for _, st := range s.Stats() {
@@ -39,12 +40,12 @@ func New(sources ...measure.Source) *Catalogue {
 	return c
 }
 
-// plus gives the catalogue with one more source.
+// plus returns the catalogue with one more source.
 func (c *Catalogue) plus(s measure.Source) *Catalogue {
 	return New(append(slices.Clone(c.sources), s)...)
 }
 
-// minus gives the catalogue without a source.
+// minus returns the catalogue without a source.
 func (c *Catalogue) minus(s measure.Source) *Catalogue {
 	rest := slices.Clone(c.sources)
 	for i := range rest {
@@ -55,10 +56,10 @@ func (c *Catalogue) minus(s measure.Source) *Catalogue {
 	return New(rest...)
 }
 
-// Stats lists all statistics, sorted by ID. The slice must not be changed.
+// Stats lists all statistics, sorted by ID. Don't modify the result.
 func (c *Catalogue) Stats() []measure.Stat { return c.stats }
 
-// Stat gives the named statistic, or nil.
+// Stat returns the named statistic, or nil.
 func (c *Catalogue) Stat(id measure.StatID) *measure.Stat {
 	i, ok := slices.BinarySearch(c.names, string(id))
 	if !ok {
@@ -67,7 +68,8 @@ func (c *Catalogue) Stat(id measure.StatID) *measure.Stat {
 	return &c.stats[i]
 }
 
-// Parse reads a sentence and checks it. Every fault is a *measure.Diagnostic with its place in the text.
+// Parse parses a query and checks it. The error is a *measure.Diagnostic with the position in the
+// text.
 func (c *Catalogue) Parse(text string) (measure.Query, error) {
 	q, err := measure.ParseQuery(text)
 	if err != nil {
@@ -76,14 +78,23 @@ func (c *Catalogue) Parse(text string) (measure.Query, error) {
 	return q, c.check(q, text)
 }
 
-// Check says whether the query can be asked: a *measure.Diagnostic on its sentence where not.
+// Check reports whether the query is valid. The error is a *measure.Diagnostic for the query's
+// text.
 func (c *Catalogue) Check(q measure.Query) error { return c.check(q, q.String()) }
 
 func (c *Catalogue) check(q measure.Query, text string) error {
-	from := 0 // where in the text what is looked at stands, or before it: a field may be named by the breakdown and by terms
+	// where the search for a name starts: the breakdown and several terms may have the same field
+	from := 0
 	fault := func(word, code, message, hint string) error {
 		pos := from + wordAt(text[from:], word)
-		return &measure.Diagnostic{Text: text, Pos: pos, Len: len(word), Code: code, Message: message, Hint: hint}
+		return &measure.Diagnostic{
+			Text:    text,
+			Pos:     pos,
+			Len:     len(word),
+			Code:    code,
+			Message: message,
+			Hint:    hint,
+		}
 	}
 	st := c.Stat(q.Stat)
 	if st == nil {
@@ -91,7 +102,12 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 		if near := measure.Nearest(string(q.Stat), c.names); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return fault(string(q.Stat), "unknown-statistic", "there is no statistic "+string(q.Stat), hint)
+		return fault(
+			string(q.Stat),
+			"unknown-statistic",
+			"there is no statistic "+string(q.Stat),
+			hint,
+		)
 	}
 	fields := make([]string, len(st.Fields))
 	for i, f := range st.Fields {
@@ -128,30 +144,47 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 		}
 		f, _ := st.Field(t.Field)
 		if f.Type == measure.Stack {
-			return fault(t.Field, "stack", t.Field+" is a stack and can't be compared", "break down by it: by "+t.Field)
+			return fault(
+				t.Field,
+				"stack",
+				t.Field+" is a stack and can't be compared",
+				"break down by it: by "+t.Field,
+			)
 		}
 		if f.Type != measure.Number && t.Op >= measure.Less && t.Op <= measure.GreaterEqual {
-			return fault(t.Field, "not-a-number", fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op), "use = != ~ !~ or in")
+			return fault(
+				t.Field,
+				"not-a-number",
+				fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op),
+				"use = != ~ !~ or in",
+			)
 		}
 		past(t.Field)
 		if f.Type == measure.Number && t.Op != measure.Matches && t.Op != measure.NotMatches {
 			for _, v := range t.Values {
 				if _, err := strconv.ParseFloat(v, 64); err != nil && v != "" {
-					return fault(v, "not-a-number", t.Field+" is a number, "+strconv.Quote(v)+" is none", "")
+					return fault(
+						v,
+						"not-a-number",
+						t.Field+" is a number, "+strconv.Quote(v)+" is not",
+						"",
+					)
 				}
 			}
 		}
-		for _, v := range t.Values { // one that is written otherwise, with escapes, is not found
+		for _, v := range t.Values { // a value that is written with escapes is not found
 			past(v)
 		}
 	}
 	return nil
 }
 
-// wordAt finds a word of a sentence, as a whole word if it can.
+// wordAt returns the position of a word in a query, of a whole word if possible.
 func wordAt(text, word string) int {
 	inWord := func(i int) bool {
-		return i >= 0 && i < len(text) && (text[i] == '_' || text[i] == '.' || text[i] >= '0' && text[i] <= '9' || text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z')
+		return i >= 0 && i < len(text) &&
+			(text[i] == '_' || text[i] == '.' || text[i] >= '0' && text[i] <= '9' ||
+				text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z')
 	}
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)

@@ -6,7 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// A column gives back what was put into it, bit for bit, in four bytes where that is possible, and shares what stands still.
+// A column returns the bits that were stored, in four bytes where that is possible, and shares
+// unchanged values.
 func TestColumnsLoseNothing(t *testing.T) {
 	for _, c := range []struct {
 		cells []float64
@@ -28,7 +29,8 @@ func TestColumnsLoseNothing(t *testing.T) {
 			}
 		}
 		again := columnOf(c.cells, 5, &got)
-		if again.over != 5 || len(c.cells) > 0 && c.thin && &again.thin[0] != &got.thin[0] || !c.thin && &again.wide[0] != &got.wide[0] {
+		if again.over != 5 || len(c.cells) > 0 && c.thin && &again.narrow[0] != &got.narrow[0] ||
+			!c.thin && &again.wide[0] != &got.wide[0] {
 			t.Errorf("%v: the same once more is kept a second time", c.cells)
 		}
 	}

@@ -12,11 +12,12 @@ import (
 	"culprit/measure"
 )
 
-// script is a source that plays rows it was given, one list a tick, and ends.
+// script is a source that replays rows, one list per tick, and ends.
 type script struct {
 	stats []measure.Stat
 	ticks [][]row
-	blind map[measure.StatID]int // the tick in which a statistic can't be measured: its interval is empty
+	// the tick in which a statistic can't be measured: its interval is empty
+	blind map[measure.StatID]int
 	asked []measure.Query
 }
 
@@ -34,7 +35,10 @@ func (s *script) Run(ctx context.Context, queries []measure.Query, sink measure.
 		start := measure.Time(n) * measure.Time(2*measure.Second)
 		var batches []*measure.Batch
 		for i := range s.stats {
-			b := &measure.Batch{Stat: s.stats[i].ID, Over: measure.Interval{Start: start, End: start.Add(2 * measure.Second)}}
+			b := &measure.Batch{
+				Stat: s.stats[i].ID,
+				Over: measure.Interval{Start: start, End: start.Add(2 * measure.Second)},
+			}
 			if blind, ok := s.blind[b.Stat]; ok && blind == n {
 				b.Over.Start = b.Over.End
 			}
@@ -53,7 +57,7 @@ func (s *script) Run(ctx context.Context, queries []measure.Query, sink measure.
 			}
 			batches = append(batches, b)
 		}
-		// Labels of one dictionary for all rows, as the frame of collect gives them.
+		// One dictionary for all rows, as collect's sources have.
 		for _, b := range batches {
 			index, words := map[string]measure.Label{}, []string(nil)
 			for i, k := range b.Keys {
@@ -75,18 +79,40 @@ func (s *script) Run(ctx context.Context, queries []measure.Query, sink measure.
 }
 
 func network() *script {
-	dev := []measure.Field{{Name: "device", Type: measure.Word}, {Name: "direction", Type: measure.Word}}
+	dev := []measure.Field{
+		{Name: "device", Type: measure.Word},
+		{Name: "direction", Type: measure.Word},
+	}
 	return &script{
 		stats: []measure.Stat{
 			{ID: "net.device.bytes", Kind: measure.Delta, Unit: measure.Bytes, Fields: dev},
-			{ID: "net.device.speed", Kind: measure.Level, Unit: measure.BitsPerSec, Fold: measure.Max, Fields: dev[:1]},
-			{ID: "process.cpu", Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true, Fields: []measure.Field{{Name: "pid", Type: measure.Number}}},
+			{
+				ID:     "net.device.speed",
+				Kind:   measure.Level,
+				Unit:   measure.BitsPerSec,
+				Fold:   measure.Max,
+				Fields: dev[:1],
+			},
+			{
+				ID:     "process.cpu",
+				Kind:   measure.Delta,
+				Unit:   measure.Nanoseconds,
+				Sparse: true,
+				Fields: []measure.Field{{Name: "pid", Type: measure.Number}},
+			},
 		},
 		ticks: [][]row{
-			{{"net.device.bytes", []string{"eth0", "rx"}, 2000}, {"net.device.bytes", []string{"eth0", "tx"}, 400}, {"net.device.bytes", []string{"lo", "rx"}, math.NaN()},
-				{"net.device.speed", []string{"eth0"}, 1e9}},
-			{{"net.device.bytes", []string{"eth0", "rx"}, 4000}, {"net.device.bytes", []string{"lo", "rx"}, 8},
-				{"process.cpu", []string{"7"}, 1e9}},
+			{
+				{"net.device.bytes", []string{"eth0", "rx"}, 2000},
+				{"net.device.bytes", []string{"eth0", "tx"}, 400},
+				{"net.device.bytes", []string{"lo", "rx"}, math.NaN()},
+				{"net.device.speed", []string{"eth0"}, 1e9},
+			},
+			{
+				{"net.device.bytes", []string{"eth0", "rx"}, 4000},
+				{"net.device.bytes", []string{"lo", "rx"}, 8},
+				{"process.cpu", []string{"7"}, 1e9},
+			},
 		},
 	}
 }
@@ -123,9 +149,9 @@ func ask(t *testing.T, c *Catalogue, r measure.Reader, sentence string) *measure
 	return a
 }
 
-// What could not be looked at is unknown, also where a missing row of a sparse statistic would else stand for 0, and it
-// takes nothing from the interval of the others.
-func TestBlindTick(t *testing.T) {
+// Values that could not be measured are unknown, also where a missing row of a sparse statistic
+// would otherwise be 0. They don't change the interval of the others.
+func TestUnmeasuredTick(t *testing.T) {
 	s := network()
 	s.ticks = append(s.ticks, []row{{"process.cpu", []string{"7"}, 1e9}})
 	c, w := record(t, s, "process.cpu by pid")
@@ -133,11 +159,19 @@ func TestBlindTick(t *testing.T) {
 		Series: []measure.Series{{Key: []measure.Label{0}, Values: []float64{0, 0.5, 0.5}}}}); got != want {
 		t.Errorf("seen in all ticks: %s, want %s", got, want)
 	}
-	// The statistic that is blind comes first, so that its interval is the first that the watcher sees.
+	// The unmeasured statistic comes first, so the watcher sees its interval first.
 	s.blind = map[measure.StatID]int{"net.device.bytes": 0, "process.cpu": 0}
-	c, w = record(t, s, "net.device.bytes by device", "net.device.speed by device", "process.cpu by pid")
+	c, w = record(
+		t,
+		s,
+		"net.device.bytes by device",
+		"net.device.speed by device",
+		"process.cpu by pid",
+	)
 	a := ask(t, c, w, "process.cpu by pid")
-	if v := a.Series[0].Values; !math.IsNaN(v[0]) || v[1] != 0.5 || v[2] != 0.5 || a.Elapsed[0] != 0 || a.Elapsed[1] != 2*measure.Second {
+	if v := a.Series[0].Values; !math.IsNaN(v[0]) || v[1] != 0.5 || v[2] != 0.5 ||
+		a.Elapsed[0] != 0 ||
+		a.Elapsed[1] != 2*measure.Second {
 		t.Errorf("blind in the first tick: %v over %v", v, a.Elapsed)
 	}
 	if over := w.Ticks()[0]; over.Span() != 2*measure.Second {
@@ -166,7 +200,13 @@ func show(a *measure.Answer) string {
 
 func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
 	s := network()
-	c, w := record(t, s, "net.device.bytes by device,direction", "net.device.speed by device", "process.cpu by pid")
+	c, w := record(
+		t,
+		s,
+		"net.device.bytes by device,direction",
+		"net.device.speed by device",
+		"process.cpu by pid",
+	)
 	for sentence, want := range map[string]string{
 		`net.device.bytes by device,direction`:                     "eth0 rx 1000 2000; eth0 tx 200 -; lo rx - 4",
 		`net.device.bytes by direction,device`:                     "rx eth0 1000 2000; tx eth0 200 -; rx lo - 4",
@@ -183,7 +223,8 @@ func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
 		}
 	}
 	a := ask(t, c, w, "process.cpu by pid")
-	if a.Unit != measure.Ratio || len(a.Elapsed) != 2 || a.Elapsed[1] != 2*measure.Second || a.Mean(0) != 0.25 {
+	if a.Unit != measure.Ratio || len(a.Elapsed) != 2 || a.Elapsed[1] != 2*measure.Second ||
+		a.Mean(0) != 0.25 {
 		t.Errorf("unit %s elapsed %v mean %g", a.Unit, a.Elapsed, a.Mean(0))
 	}
 	q, _ := c.Parse("process.cpu by pid")
@@ -194,12 +235,18 @@ func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
 	}
 }
 
-// An outline is the answer without its rows, and is given for rows that are answered as they were recorded.
+// An outline is the answer without its rows, for rows that are answered as they were recorded.
 func TestOutline(t *testing.T) {
 	s := network()
 	s.blind = map[measure.StatID]int{"net.device.speed": 0}
 	s.ticks = append(s.ticks, []row{{"net.device.bytes", []string{"br0", "rx"}, math.NaN()}})
-	_, w := record(t, s, "net.device.bytes by device,direction", "net.device.speed by device", "process.cpu by pid")
+	_, w := record(
+		t,
+		s,
+		"net.device.bytes by device,direction",
+		"net.device.speed by device",
+		"process.cpu by pid",
+	)
 	second := measure.Interval{Start: w.Ticks()[1].Start, End: w.Ticks()[1].End}
 	for _, x := range []struct {
 		sentence string
@@ -223,7 +270,14 @@ func TestOutline(t *testing.T) {
 		q.Over = x.over
 		o, rows, numbers, ok := w.Outline(context.Background(), q)
 		if ok != x.ok || ok && (numbers != x.numbers || o.Series != nil) {
-			t.Errorf("%s: %d rows, numbers %v, outline %v, series %v", x.sentence, rows, numbers, ok, o)
+			t.Errorf(
+				"%s: %d rows, numbers %v, outline %v, series %v",
+				x.sentence,
+				rows,
+				numbers,
+				ok,
+				o,
+			)
 		}
 		if !ok {
 			continue
@@ -233,7 +287,13 @@ func TestOutline(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(a.Series) != rows || rows != x.rows {
-			t.Errorf("%s: %d rows in outline, %d in the answer, want %d", x.sentence, rows, len(a.Series), x.rows)
+			t.Errorf(
+				"%s: %d rows in outline, %d in the answer, want %d",
+				x.sentence,
+				rows,
+				len(a.Series),
+				x.rows,
+			)
 		}
 		if a.Series = nil; fmt.Sprint(*a) != fmt.Sprint(*o) {
 			t.Errorf("%s: outline %v, answer %v", x.sentence, *o, *a)
@@ -241,7 +301,7 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-func TestOneSourceQueryForManyAsked(t *testing.T) {
+func TestQueriesShareOneSourceQuery(t *testing.T) {
 	s := network()
 	record(t, s, "net.device.bytes by device", `net.device.bytes where direction = "rx"`)
 	if len(s.asked) != 1 || s.asked[0].String() != "net.device.bytes by device,direction" {
@@ -249,7 +309,7 @@ func TestOneSourceQueryForManyAsked(t *testing.T) {
 	}
 }
 
-func TestNotRecordedIsSaid(t *testing.T) {
+func TestUnrecordedQueries(t *testing.T) {
 	c, w := record(t, network(), "net.device.bytes by device")
 	for _, sentence := range []string{"net.device.speed", "net.device.bytes by direction"} {
 		q, _ := c.Parse(sentence)
@@ -259,7 +319,7 @@ func TestNotRecordedIsSaid(t *testing.T) {
 	}
 }
 
-func TestUnknownNamesGetPlaceAndHint(t *testing.T) {
+func TestUnknownNamesHavePositionAndHint(t *testing.T) {
 	c := New(network())
 	for sentence, want := range map[string]string{
 		"net.device.byte by device":                 "column 1: there is no statistic net.device.byte (did you mean net.device.bytes?)",
@@ -267,7 +327,8 @@ func TestUnknownNamesGetPlaceAndHint(t *testing.T) {
 		"net.device.bytes by device where size = 3": "column 34: net.device.bytes has no field size (it has device, direction)",
 		"net.device.bytes where device > 3":         "column 24: device is a word and can't be compared with >",
 		"process.cpu by pid where pid = nginx":      "column 32: pid is a number",
-		// What the breakdown or a value has, too, is wrong in its term.
+		// An error in a term is marked in the term, also when the breakdown or a value has the same
+		// word.
 		"net.device.bytes by device where device > 3":                                "column 34: device is a word and can't be compared with >",
 		`net.device.bytes by direction where device = "direction" and direction > 3`: "column 62: direction is a word and can't be compared with >",
 		`net.device.bytes where device in ("a\tb", "size", "where") and size = 3`:    "column 64: net.device.bytes has no field size",

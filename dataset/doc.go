@@ -1,7 +1,7 @@
-// Package dataset knows which statistics there are, checks what is asked of them, and turns a query into a running source
-// and its batches into answers. Equal questions share one source.
+// Package dataset lists the available statistics, checks queries, runs a query's source and turns
+// its batches into answers. Equal queries share one source.
 //
-// Set is the datasets of a machine that records: their lives, their ticks and what each costs.
-//
-// It refuses to measure and to keep for long: sources and stores come in as interfaces.
+// Set records the datasets of a machine: it creates and ends them, runs their ticks and accounts
+// their cost. The package reads no counters and writes no files: sources and the archive are
+// interfaces.
 package dataset

@@ -10,7 +10,7 @@ import (
 	"culprit/measure"
 )
 
-// memory is an archive that a test can look into.
+// memory is an archive whose content a test can inspect.
 type memory struct {
 	catalogue *Catalogue
 
@@ -19,7 +19,7 @@ type memory struct {
 	sets   []measure.Dataset
 	ticks  []kept1
 	logs   map[string][]document
-	refuse error // of Append
+	refuse error // returned by Append
 }
 
 type kept1 struct {
@@ -85,14 +85,22 @@ func (m *memory) Append(at measure.Time, ids []uint32, batches []*measure.Batch)
 			return fmt.Errorf("a batch of %s by %v for dataset %d", b.Stat, b.By, ids[i])
 		}
 		c := *b
-		c.Keys, c.Values, c.Notes, c.Loss = slices.Clone(b.Keys), slices.Clone(b.Values), slices.Clone(b.Notes), slices.Clone(b.Loss)
+		c.Keys, c.Values, c.Notes, c.Loss = slices.Clone(
+			b.Keys,
+		), slices.Clone(
+			b.Values,
+		), slices.Clone(
+			b.Notes,
+		), slices.Clone(
+			b.Loss,
+		)
 		k.batches = append(k.batches, &c)
 	}
 	m.ticks = append(m.ticks, k)
 	return nil
 }
 
-// Ask gives one cell a tick, from the first dataset that has the answer.
+// Ask returns one cell per tick, from the first dataset that covers the query.
 func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,11 +125,21 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 				continue
 			}
 			f := newFolder(c, 0, []measure.Query{{Stat: whole.Stat, By: whole.By}})
-			w.add(widest(mine), func(take func(*measure.Answer, *measure.Batch)) { f.inTurn(mine, take) })
+			w.add(
+				widest(mine),
+				func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer(mine, take) },
+			)
 		}
-		return w.Ask(ctx, measure.Query{Stat: q.Stat, By: q.By, Where: slices.DeleteFunc(slices.Clone(q.Where), func(t measure.Term) bool {
-			return within([]measure.Term{t}, whole.Where)
-		})})
+		return w.Ask(
+			ctx,
+			measure.Query{
+				Stat: q.Stat,
+				By:   q.By,
+				Where: slices.DeleteFunc(slices.Clone(q.Where), func(t measure.Term) bool {
+					return containsTerms([]measure.Term{t}, whole.Where)
+				}),
+			},
+		)
 	}
 	return nil, fmt.Errorf("ask %s: nothing has it: %w", q, measure.ErrUnclear)
 }
@@ -178,7 +196,12 @@ func (m *memory) Log(kind string, at measure.Time, text []byte) error {
 	return nil
 }
 
-func (m *memory) Logged(_ context.Context, kind string, over measure.Interval, each func(measure.Time, []byte) error) error {
+func (m *memory) Logged(
+	_ context.Context,
+	kind string,
+	over measure.Interval,
+	each func(measure.Time, []byte) error,
+) error {
 	m.mu.Lock()
 	all := slices.Clone(m.logs[kind])
 	m.mu.Unlock()
@@ -192,9 +215,9 @@ func (m *memory) Logged(_ context.Context, kind string, over measure.Interval, e
 	return nil
 }
 
-func (m *memory) Trouble() []measure.Problem { return nil }
+func (m *memory) Problems() []measure.Problem { return nil }
 
-// stamps gives the times at which a dataset has something.
+// stamps returns the times of a dataset's ticks.
 func (m *memory) stamps(id uint32) []measure.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()

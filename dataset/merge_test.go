@@ -6,7 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// A source is asked for the fields of all queries, also those of their terms, and may leave out only what none of them wants.
+// A source is queried for the fields of all queries, those of their terms included, and may leave
+// out only rows that none of them selects.
 func TestMerge(t *testing.T) {
 	for _, c := range []struct {
 		asked []string
@@ -30,7 +31,15 @@ func TestMerge(t *testing.T) {
 			t.Errorf("%v: asked for %v, want %s", c.asked, asked, c.want)
 		}
 	}
-	a := map[int][]measure.Query{0: {{Stat: "a.b", By: []string{"x"}, Where: []measure.Term{{Field: "x", Op: measure.Equal, Values: []string{"1"}}}}}}
+	a := map[int][]measure.Query{
+		0: {
+			{
+				Stat:  "a.b",
+				By:    []string{"x"},
+				Where: []measure.Term{{Field: "x", Op: measure.Equal, Values: []string{"1"}}},
+			},
+		},
+	}
 	b := map[int][]measure.Query{0: {{Stat: "a.b", By: []string{"x"}}}}
 	if !same(a, a) || same(a, b) || same(b, a) {
 		t.Error("a run that leaves rows out is not the same as one that does not")

@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// slowEnd is a source that has much to let go of: its run ends when the test says so.
+// slowEnd is a source that takes long to release its resources: its run ends when the test says so.
 type slowEnd struct {
 	*script
 	context chan context.Context // of its run
@@ -20,9 +20,13 @@ func (s *slowEnd) Run(ctx context.Context, queries []measure.Query, sink measure
 	return s.script.Run(ctx, queries, sink)
 }
 
-// Who records has the answer with the last tick, and the source ends when the recorder's context does.
-func TestRecordDoesNotWaitForTheEnd(t *testing.T) {
-	s := &slowEnd{script: network(), context: make(chan context.Context, 1), over: make(chan struct{})}
+// Record returns with the last tick, and the source ends when the caller's context does.
+func TestRecordReturnsWithTheLastTick(t *testing.T) {
+	s := &slowEnd{
+		script:  network(),
+		context: make(chan context.Context, 1),
+		over:    make(chan struct{}),
+	}
 	c := New(s)
 	q, err := c.Parse("net.device.bytes by device")
 	if err != nil {
@@ -38,7 +42,7 @@ func TestRecordDoesNotWaitForTheEnd(t *testing.T) {
 		t.Errorf("%d ticks, want %d", got, len(s.ticks))
 	}
 	if (<-s.context).Err() == nil {
-		t.Error("the source is not told that it is over")
+		t.Error("the source was not stopped")
 	}
 	select {
 	case <-s.over:

@@ -15,71 +15,77 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recorder records the datasets of one step. The sources run once for all of them, as a generation; when what is asked of the
-// sources changes, another generation takes over. The new one takes its first reading at a tick that the old one still gives
-// and gives the ticks after it, so that the datasets which stay miss none and double none.
+// recorder records the datasets of one step. The sources run once for all of them, as a generation.
+// When the queries to the sources change, a new generation replaces it. Its first reading is at a
+// tick that the old generation still reports, and it reports the later ticks. So a dataset in both
+// misses no tick and gets none twice.
 type recorder struct {
 	set  *Set
 	step measure.Span
 
-	mu      sync.Mutex // one tick or change at a time; taken after Set.life and before Set.mu. Guards all below.
-	keepers []*keeper
-	now     *generation // gives the ticks; nil: none has begun
-	next    *generation // waits for its turn; nil: none
-	last    measure.Time
-	first   measure.Time // stamp of the first tick of this process
-	ids     []uint32
-	batches []*measure.Batch
-	mine    []*keeper // those of the tick at hand
+	// One tick or change at a time; taken after Set.life and before Set.mu. Guards the fields
+	// below.
+	mu          sync.Mutex
+	folders     []*datasetFolder
+	current     *generation // reports the ticks; nil: none has begun
+	next        *generation // replaces current at its first tick; nil: none
+	last        measure.Time
+	first       measure.Time // planned end of this process's first tick
+	ids         []uint32
+	batches     []*measure.Batch
+	tickFolders []*datasetFolder // those of the current tick
 }
 
 // generation is one run of the sources.
 type generation struct {
-	asked map[int][]measure.Query // source -> one query a statistic
-	from  measure.Time            // of its first reading; it gives the ticks after that
+	asked map[int][]measure.Query // source -> one query per statistic
+	from  measure.Time            // time of its first reading; it reports the later ticks
 	stop  context.CancelFunc
-	stat  measure.StatID // whose interval in the tick before ended at end; "": none yet
-	end   measure.Time
-	parts map[int][]*measure.Batch
-	kept  map[int]measure.Time // source -> stamp of its newest tick
-	whole chan struct{}        // closed when the parts have been kept
+	// the statistic whose interval in the previous tick ended at end; "": none yet
+	stat       measure.StatID
+	end        measure.Time
+	parts      map[int][]*measure.Batch
+	newestTick map[int]measure.Time // source -> planned end of its newest tick
+	complete   chan struct{}        // closed when the parts have been recorded
 }
 
-// errOver ends the run of a source whose generation is over.
-var errOver = errors.New("another run has taken over")
+// errReplaced ends the run of a source whose generation was replaced.
+var errReplaced = errors.New("another run has taken over")
 
-// handOver is the least time that a new generation gets to open its files.
-const handOver = 50 * measure.Millisecond
+// openingTime is the least time that a new generation gets to open its files.
+const openingTime = 50 * measure.Millisecond
 
-// leastFirst is the least that the interval of the very first tick lasts, but for what opening the files takes: counters that go on in hundredths of a second say little of less.
-const leastFirst = 300 * measure.Millisecond
+// minFirstInterval is the shortest first interval, except for the time to open files: counters with
+// a resolution of 10 ms are too coarse for a shorter one.
+const minFirstInterval = 300 * measure.Millisecond
 
-// firstReading gives when the first reading is of a run that takes over from none: soon, for there is nothing to show before the tick after it; at that tick where it
-// is too near.
+// firstReading returns the time of the first reading of a run that replaces none. It is soon,
+// because nothing can be shown before the tick after it, or at the next tick if that is too close.
 func firstReading(at measure.Time, step measure.Span) measure.Time {
-	soon := at.Add(handOver)
-	if tick := floor(soon, step).Add(step); tick.Sub(soon) < leastFirst {
+	soon := at.Add(openingTime)
+	if tick := floor(soon, step).Add(step); tick.Sub(soon) < minFirstInterval {
 		return tick
 	}
 	return soon
 }
 
-// retry is when a run that has ended with an error is begun again.
-const retry = 5 * time.Second
+// retryAfter is the delay before a failed run is started again.
+const retryAfter = 5 * time.Second
 
-// change makes the recorder record these. The context ends all that it starts.
-func (r *recorder) change(ctx context.Context, keepers []*keeper) {
+// change makes the recorder record the datasets of folders. The context ends everything that it
+// starts.
+func (r *recorder) change(ctx context.Context, keepers []*datasetFolder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.keepers = keepers
+	r.folders = keepers
 	r.start(ctx)
 }
 
-// start starts the generation that the keepers need, if it isn't there. r.mu is held.
+// start starts the generation that the folders need, unless it runs. r.mu is held.
 func (r *recorder) start(ctx context.Context) {
-	c := r.set.measures()
+	c := r.set.sourceCatalogue()
 	asked := map[int][]measure.Query{}
-	for _, k := range r.keepers {
+	for _, k := range r.folders {
 		q := k.dataset.Query
 		asked[c.owner[q.Stat]] = merge(asked[c.owner[q.Stat]], q, r.step)
 	}
@@ -87,32 +93,41 @@ func (r *recorder) start(ctx context.Context) {
 		if same(r.next.asked, asked) {
 			return
 		}
-		if r.now != nil && r.last >= r.next.from { // it has taken over, though its first tick is yet to come
-			r.now = r.next
+		// it has replaced current, although its first tick is still to come
+		if r.current != nil && r.last >= r.next.from {
+			r.current = r.next
 		} else {
 			r.next.stop()
 		}
 		r.next = nil
 	}
-	if r.now != nil && same(r.now.asked, asked) || ctx.Err() != nil {
+	if r.current != nil && same(r.current.asked, asked) || ctx.Err() != nil {
 		return
 	}
 	if len(asked) == 0 {
-		if r.now != nil {
-			r.now.stop()
-			r.now = nil
+		if r.current != nil {
+			r.current.stop()
+			r.current = nil
 		}
 		return
 	}
-	// Where none runs the first interval may be shorter than the step, so that there is something to see soon, and a step of an hour begins now.
+	// If none runs, the first interval may be shorter than the step, so that there is something to
+	// show soon. A step of an hour also begins now.
 	from := firstReading(now(), r.step)
-	if r.now != nil {
-		from = floor(now().Add(handOver), r.step).Add(r.step)
+	if r.current != nil {
+		from = floor(now().Add(openingTime), r.step).Add(r.step)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	g := &generation{asked: asked, stop: stop, from: from, parts: map[int][]*measure.Batch{}, kept: map[int]measure.Time{}, whole: make(chan struct{})}
+	g := &generation{
+		asked:      asked,
+		stop:       stop,
+		from:       from,
+		parts:      map[int][]*measure.Batch{},
+		newestTick: map[int]measure.Time{},
+		complete:   make(chan struct{}),
+	}
 	for source := range asked {
-		g.kept[source] = floor(from, r.step)
+		g.newestTick[source] = floor(from, r.step)
 	}
 	r.next = g
 	for source, queries := range asked {
@@ -120,12 +135,18 @@ func (r *recorder) start(ctx context.Context) {
 			queries[i].Over.Start = g.from
 		}
 		r.set.running.Go(func() {
-			err := c.sources[source].Run(ctx, queries, measure.SinkFunc(func(b []*measure.Batch) error { return r.accept(ctx, g, source, b) }))
+			err := c.sources[source].Run(
+				ctx,
+				queries,
+				measure.SinkFunc(
+					func(b []*measure.Batch) error { return r.accept(ctx, g, source, b) },
+				),
+			)
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("the source has ended")
 			}
-			if err != nil && !errors.Is(err, errOver) && ctx.Err() == nil {
-				r.failed(ctx, g, err)
+			if err != nil && !errors.Is(err, errReplaced) && ctx.Err() == nil {
+				r.restartLater(ctx, g, err)
 			}
 		})
 	}
@@ -135,7 +156,8 @@ func same(a, b map[int][]measure.Query) bool {
 	return maps.EqualFunc(a, b, func(a, b []measure.Query) bool {
 		return len(a) == len(b) && !slices.ContainsFunc(a, func(q measure.Query) bool {
 			i := slices.IndexFunc(b, func(p measure.Query) bool { return p.Stat == q.Stat })
-			return i < 0 || !sameSet(q.By, b[i].By) || !within(q.Where, b[i].Where) || !within(b[i].Where, q.Where)
+			return i < 0 || !sameSet(q.By, b[i].By) || !containsTerms(q.Where, b[i].Where) ||
+				!containsTerms(b[i].Where, q.Where)
 		})
 	})
 }
@@ -149,19 +171,19 @@ func floor(t measure.Time, step measure.Span) measure.Time { return t - t%measur
 
 func now() measure.Time { return measure.Time(time.Now().UnixNano()) }
 
-// failed says what went wrong with a run and begins it again after a while.
-func (r *recorder) failed(ctx context.Context, g *generation, err error) {
-	r.set.say("run", fmt.Sprintf("recording at steps of %v stands still: %v", r.step, err))
+// restartLater reports a failed run and starts it again after retryAfter.
+func (r *recorder) restartLater(ctx context.Context, g *generation, err error) {
+	r.set.setProblem("run", fmt.Sprintf("recording at steps of %v has paused: %v", r.step, err))
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(retry):
+	case <-time.After(retryAfter):
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	g.stop()
-	if r.now == g {
-		r.now = nil
+	if r.current == g {
+		r.current = nil
 	}
 	if r.next == g {
 		r.next = nil
@@ -169,18 +191,24 @@ func (r *recorder) failed(ctx context.Context, g *generation, err error) {
 	r.start(r.set.context())
 }
 
-// accept takes what one source gave at a tick.
-func (r *recorder) accept(ctx context.Context, g *generation, source int, batches []*measure.Batch) error {
+// accept records the batches of one source at a tick.
+func (r *recorder) accept(
+	ctx context.Context,
+	g *generation,
+	source int,
+	batches []*measure.Batch,
+) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(g.asked) == 1 || r.missed(g, source, batches) {
-		return r.take(g, map[int][]*measure.Batch{source: batches})
+	if len(g.asked) == 1 || r.isLatePart(g, source, batches) {
+		return r.recordParts(g, map[int][]*measure.Batch{source: batches})
 	}
-	// The others' parts are waited for, and their owners wait for us: nobody overwrites what is not kept yet. Who is late by half
-	// a step is kept by itself, when it comes.
+	// Wait for the parts of the other sources. Their goroutines wait for this one, so no source
+	// overwrites batches that are not recorded yet. A part that is late by half a step is recorded
+	// separately.
 	g.parts[source] = batches
 	if len(g.parts) < len(g.asked) {
-		whole := g.whole
+		whole := g.complete
 		r.mu.Unlock()
 		late := time.NewTimer(max(r.step.AsDuration()/2, 100*time.Millisecond))
 		select {
@@ -190,104 +218,119 @@ func (r *recorder) accept(ctx context.Context, g *generation, source int, batche
 		}
 		late.Stop()
 		r.mu.Lock()
-		if whole != g.whole {
-			return r.handOver(g)
+		if whole != g.complete {
+			return r.endIfReplaced(g)
 		}
 	}
-	r.set.say("silent", r.silent(g))
+	r.set.setProblem("silent", r.silentSource(g))
 	parts := g.parts
 	g.parts = map[int][]*measure.Batch{}
-	close(g.whole)
-	g.whole = make(chan struct{})
-	return r.take(g, parts)
+	close(g.complete)
+	g.complete = make(chan struct{})
+	return r.recordParts(g, parts)
 }
 
-// silent says which source has given nothing for so long that it is no delay; "": none.
-func (r *recorder) silent(g *generation) string {
+// silentSource returns a message about a source that has reported nothing for too long to be late;
+// "": none.
+func (r *recorder) silentSource(g *generation) string {
 	for _, source := range slices.Sorted(maps.Keys(g.asked)) {
-		if _, here := g.parts[source]; !here && r.last.Sub(g.kept[source]) > max(mostSilent, 3*r.step) {
-			return fmt.Sprintf("%s and what is measured with it has given nothing since %v", g.asked[source][0].Stat, g.kept[source])
+		if _, here := g.parts[source]; !here &&
+			r.last.Sub(g.newestTick[source]) > max(maxSilence, 3*r.step) {
+			return fmt.Sprintf(
+				"%s and the statistics measured with it have reported nothing since %v",
+				g.asked[source][0].Stat,
+				g.newestTick[source],
+			)
 		}
 	}
 	return ""
 }
 
-// missed says whether a source's part is of a tick that was kept without it.
-func (r *recorder) missed(g *generation, source int, batches []*measure.Batch) bool {
-	if r.now != g || len(batches) == 0 {
+// isLatePart reports whether a source's part belongs to a tick that was recorded without it.
+func (r *recorder) isLatePart(g *generation, source int, batches []*measure.Batch) bool {
+	if r.current != g || len(batches) == 0 {
 		return false
 	}
 	at := r.last
 	if first := earliest(batches); first.Over.Span() > 0 {
 		at = floor(first.Over.End, r.step)
 	}
-	return g.kept[source] < at && at <= r.last
+	return g.newestTick[source] < at && at <= r.last
 }
 
-// take keeps the parts of a tick. Those that ended in different steps, which a busy machine brings, are ticks of their own.
-func (r *recorder) take(g *generation, parts map[int][]*measure.Batch) error {
+// recordParts records the parts of a tick. Parts that end in different steps, as on a busy machine,
+// are separate ticks.
+func (r *recorder) recordParts(g *generation, parts map[int][]*measure.Batch) error {
 	if g == r.next {
-		if r.now != nil {
-			r.now.stop() // it did not come to its last tick
+		if r.current != nil {
+			r.current.stop() // it did not reach its last tick
 		}
-		r.now, r.next = g, nil
+		r.current, r.next = g, nil
 	}
-	if g != r.now {
-		return errOver
+	if g != r.current {
+		return errReplaced
 	}
 	for len(parts) > 0 {
 		var first *measure.Batch
 		for _, b := range parts {
 			if len(b) > 0 {
-				if e := earliest(b); first == nil || sooner(e, first) {
+				if e := earliest(b); first == nil || endsBefore(e, first) {
 					first = e
 				}
 			}
 		}
 		if first == nil {
-			break // no source of ours gives that
+			break // no source of this recorder reports an empty list
 		}
 		var sources []int
 		var batches []*measure.Batch
 		for _, source := range slices.Sorted(maps.Keys(parts)) {
-			// What could not look has no time of its own.
-			if e := parts[source]; len(e) == 0 || earliest(e).Over.Span() == 0 || floor(earliest(e).Over.End, r.step) == floor(first.Over.End, r.step) {
+			// A batch that could not look has no time of its own.
+			if e := parts[source]; len(e) == 0 || earliest(e).Over.Span() == 0 ||
+				floor(earliest(e).Over.End, r.step) == floor(first.Over.End, r.step) {
 				sources, batches = append(sources, source), append(batches, e...)
 				delete(parts, source)
 			}
 		}
-		r.keep(g, first, sources, batches)
+		r.recordTick(g, first, sources, batches)
 	}
-	return r.handOver(g)
+	return r.endIfReplaced(g)
 }
 
-// handOver ends a generation whose follower has had its first reading.
-func (r *recorder) handOver(g *generation) error {
-	if r.now != g || r.next != nil && r.last >= r.next.from {
+// endIfReplaced ends a generation whose successor has had its first reading.
+func (r *recorder) endIfReplaced(g *generation) error {
+	if r.current != g || r.next != nil && r.last >= r.next.from {
 		g.stop()
-		return errOver
+		return errReplaced
 	}
 	return nil
 }
 
 const (
-	clockJump   = 250 * measure.Millisecond // beyond it the clock was set; adjusting it moves it by at most 1/2,000
-	mostLived   = 3600 * measure.Second     // an hour: how much is given up when a clock goes back, rather than to be ahead of it for good
-	lateFromDiv = 2                         // a tick is late by half a step
-	mostSilent  = 10 * measure.Second       // a source that gives nothing for longer is told as trouble
+	// a larger jump means that the clock was set; slewing changes it by at most 1/2,000
+	clockJump    = 250 * measure.Millisecond
+	maxDiscarded = 3600 * measure.Second // the most data discarded when the clock goes back
+	lateFromDiv  = 2                     // a tick is late by step/lateFromDiv
+	maxSilence   = 10 * measure.Second   // a source that reports nothing for longer is a problem
 )
 
-// keep keeps a tick of some sources. first is of its first reading.
-func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batches []*measure.Batch) {
-	// An interval is as long as the monotonic clock says: where it does not begin at the end of the one before, the wall clock was set.
+// recordTick records a tick of some sources. first is the batch of its first reading.
+func (r *recorder) recordTick(
+	g *generation,
+	first *measure.Batch,
+	sources []int,
+	batches []*measure.Batch,
+) {
+	// The length of an interval comes from the monotonic clock. If it does not begin at the end of
+	// the previous one, the wall clock was set.
 	for _, b := range batches {
 		if b.Stat != g.stat || b.Over.Span() == 0 {
 			continue
 		}
 		if jump := b.Over.Start.Sub(g.end); jump > clockJump {
-			r.set.clock("set forward", measure.Interval{Start: g.end, End: b.Over.Start})
+			r.set.logClockChange("set forward", measure.Interval{Start: g.end, End: b.Over.Start})
 		} else if jump < -clockJump {
-			r.set.clock("set back", measure.Interval{Start: b.Over.Start, End: g.end})
+			r.set.logClockChange("set back", measure.Interval{Start: b.Over.Start, End: g.end})
 		}
 		break
 	}
@@ -297,17 +340,17 @@ func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batc
 	newest := at
 	switch ahead := r.last.Sub(at); {
 	case r.last == 0:
-	case ahead >= 0 && len(g.asked) > 1 && r.missed(g, sources[0], batches):
+	case ahead >= 0 && len(g.asked) > 1 && r.isLatePart(g, sources[0], batches):
 		r.set.late.Add(1)
 		newest = r.last
 	case ahead >= 0:
 		at = r.rewind(at, ahead)
 		newest = at
-		for source := range g.kept {
-			g.kept[source] = at.Add(-r.step)
+		for source := range g.newestTick {
+			g.newestTick[source] = at.Add(-r.step)
 		}
 	case r.first != 0:
-		r.set.say("clock", "")
+		r.set.setProblem("clock", "")
 		r.set.late.Add(uint64(-ahead/r.step - 1))
 		if over.End.Sub(at) > r.step/lateFromDiv {
 			r.set.late.Add(1)
@@ -318,7 +361,7 @@ func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batc
 	}
 	r.last = newest
 	for _, source := range sources {
-		g.kept[source] = at
+		g.newestTick[source] = at
 	}
 
 	runtime.LockOSThread() // its CPU clock is read
@@ -326,57 +369,62 @@ func (r *recorder) keep(g *generation, first *measure.Batch, sources []int, batc
 	before := threadTime()
 	r.ids, r.batches = r.ids[:0], r.batches[:0]
 	rows := 0
-	owner := r.set.measures().owner
-	keepers := r.mine[:0]
-	for _, k := range r.keepers {
+	owner := r.set.sourceCatalogue().owner
+	keepers := r.tickFolders[:0]
+	for _, k := range r.folders {
 		if slices.Contains(sources, owner[k.dataset.Query.Stat]) {
 			keepers = append(keepers, k)
 		}
 	}
-	r.mine = keepers
+	r.tickFolders = keepers
 	for _, k := range keepers {
 		n := len(r.batches)
-		r.batches = k.keep(batches, r.asks(g, k.dataset.Query), r.batches)
+		r.batches = k.batchesFor(batches, r.queriesFields(g, k.dataset.Query), r.batches)
 		for range len(r.batches) - n {
 			r.ids = append(r.ids, k.dataset.ID)
 		}
 		rows += k.rows
 		after := threadTime()
-		k.spent = float64(after - before)
+		k.cpuTime = float64(after - before)
 		before = after
 	}
 	if err := r.set.archive.Append(at, r.ids, r.batches); err != nil {
-		r.set.say("append", fmt.Sprintf("what was measured at %v could not be kept: %v", at, err))
+		r.set.setProblem("append", fmt.Sprintf("the tick of %v could not be recorded: %v", at, err))
 	} else {
-		r.set.say("append", "")
-		r.set.say("run", "")
+		r.set.setProblem("append", "")
+		r.set.setProblem("run", "")
 	}
-	// A dataset without rows costs too.
+	// A dataset without rows has a cost too.
 	spent := float64(threadTime() - before)
 	for _, k := range keepers {
-		k.spent += spent * float64(1+k.rows) / float64(rows+len(keepers))
+		k.cpuTime += spent * float64(1+k.rows) / float64(rows+len(keepers))
 	}
-	r.set.tell(at, keepers)
+	r.set.finishTick(at, keepers)
 }
 
-// asks says whether the generation asks its sources for all that the query needs.
-func (r *recorder) asks(g *generation, q measure.Query) bool {
-	for _, a := range g.asked[r.set.measures().owner[q.Stat]] {
+// queriesFields reports whether the generation queries its sources for everything that q needs.
+func (r *recorder) queriesFields(g *generation, q measure.Query) bool {
+	for _, a := range g.asked[r.set.sourceCatalogue().owner[q.Stat]] {
 		if a.Stat == q.Stat {
-			return within(a.Where, q.Where) && !slices.ContainsFunc(needs(q), func(f string) bool { return !slices.Contains(a.By, f) })
+			return containsTerms(a.Where, q.Where) &&
+				!slices.ContainsFunc(
+					fieldsOf(q),
+					func(f string) bool { return !slices.Contains(a.By, f) },
+				)
 		}
 	}
 	return false
 }
 
-// rewind gives the stamp of a tick whose time is not later than the one before: the clock was set back, by more than the source waits
-// for. What was recorded in the time that comes again is given up, up to an hour of it: its times were wrong, or those from
-// now on are. Else time stamps go on ahead of the clock.
+// rewind returns the planned end of a tick that is not later than the previous one, because the
+// clock was set back by more than the source waits for. The recorded data of the repeated time is
+// discarded, up to an hour of it, because either its times or the new ones are wrong. Otherwise new
+// ticks get times ahead of the clock.
 func (r *recorder) rewind(at measure.Time, ahead measure.Span) measure.Time {
-	if ahead < mostLived || r.first > at && r.last.Sub(r.first) < mostLived {
+	if ahead < maxDiscarded || r.first > at && r.last.Sub(r.first) < maxDiscarded {
 		over := measure.Interval{Start: at.Add(-r.step), End: r.last}
 		ok := true
-		for _, k := range r.keepers {
+		for _, k := range r.folders {
 			ok = ok && r.set.archive.Discard(k.dataset.ID, over) == nil
 		}
 		if ok {
@@ -385,31 +433,38 @@ func (r *recorder) rewind(at measure.Time, ahead measure.Span) measure.Time {
 			return at
 		}
 	}
-	r.set.say("clock", fmt.Sprintf("the clock was set back: what is recorded bears times that are %v ahead of it; discard what lies ahead of the clock and start the server again to have its time",
-		(ahead+r.step).AsDuration().Round(time.Second)))
+	r.set.setProblem(
+		"clock",
+		fmt.Sprintf(
+			"the clock was set back: recorded times are %v ahead of it; "+
+				"to correct this, discard the data ahead of the clock and restart the server",
+			(ahead+r.step).AsDuration().Round(time.Second),
+		),
+	)
 	return r.last.Add(r.step)
 }
 
-// earliest gives the batch of the first reading of a tick that measured anything.
+// earliest returns the batch of the earliest reading of a tick that measured anything.
 func earliest(batches []*measure.Batch) *measure.Batch {
 	first := batches[0]
 	for _, b := range batches[1:] {
-		if b.Over.Span() > 0 && sooner(b, first) {
+		if b.Over.Span() > 0 && endsBefore(b, first) {
 			first = b
 		}
 	}
 	return first
 }
 
-// sooner says whether a tick of a's end comes before one of b's; those that could not look have no time.
-func sooner(a, b *measure.Batch) bool {
+// endsBefore reports whether a's interval ends before b's. A batch that could not look has no time
+// and comes last.
+func endsBefore(a, b *measure.Batch) bool {
 	if (a.Over.Span() > 0) != (b.Over.Span() > 0) {
 		return a.Over.Span() > 0
 	}
 	return a.Over.End < b.Over.End
 }
 
-// threadTime gives the CPU time of the calling thread: clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
+// threadTime returns the CPU time of the calling thread: clock_gettime(2), CLOCK_THREAD_CPUTIME_ID.
 func threadTime() measure.Span {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {

@@ -8,16 +8,16 @@ import (
 	"culprit/measure"
 )
 
-// TestKeptRows: statistics that share their keys number their rows each for itself, in the order in which the rows came, whether they have the
-// rows of the others or not.
+// TestKeptRows: statistics that share their keys number their rows independently, in the order in
+// which the rows came, whether they have the rows of the others or not.
 func TestKeptRows(t *testing.T) {
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		shared := newRows(2)
-		stats := make([]*kept, 3)
+		stats := make([]*recordedStat, 3)
 		numbers := make([]map[[2]measure.Label]int, len(stats))
 		for i := range stats {
-			stats[i], numbers[i] = &kept{keys: shared}, map[[2]measure.Label]int{}
+			stats[i], numbers[i] = &recordedStat{keys: shared}, map[[2]measure.Label]int{}
 		}
 		misses := random.IntN(4) // 0: all have all
 		for range 6 {
@@ -36,7 +36,15 @@ func TestKeptRows(t *testing.T) {
 						numbers[i][key] = want
 					}
 					if got, fresh := k.row(key[:]); got != want || fresh == known {
-						t.Fatalf("seed %d: key %v of statistic %d is row %d (fresh %v), want %d", seed, key, i, got, fresh, want)
+						t.Fatalf(
+							"seed %d: key %v of statistic %d is row %d (fresh %v), want %d",
+							seed,
+							key,
+							i,
+							got,
+							fresh,
+							want,
+						)
 					}
 				}
 			}
@@ -51,7 +59,7 @@ func TestKeptRows(t *testing.T) {
 				}
 			}
 		}
-		if misses == 0 && (stats[2].list != nil || stats[2].len() == 0) {
+		if misses == 0 && (stats[2].rowKeys != nil || stats[2].len() == 0) {
 			t.Fatalf("seed %d: a statistic that has all rows keeps a list of them", seed)
 		}
 	}

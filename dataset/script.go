@@ -13,90 +13,99 @@ import (
 	"culprit/measure"
 )
 
-// Runner is a script that runs. Safe for several goroutines.
+// Runner is a running script. Safe for concurrent use.
 type Runner interface {
 	measure.ExternalMeter
 	measure.Source
-	// Ended is closed when it has ended.
+	// Ended is closed when the script has ended.
 	Ended() <-chan struct{}
-	// Why says why it has ended, once it has; nil where that was its own will.
-	Why() error
-	// Stop ends it, and waits until nothing of it is in the kernel.
+	// Err returns why it ended; nil before that, and when it ended by itself.
+	Err() error
+	// Stop ends the script and waits until the kernel has released its programs.
 	Stop()
-	// Said gives the last of what it printed.
-	Said() string
-	// Lost gives what it lost since it began, by reason.
-	Lost() []measure.Loss
-	// Notes say what of it could not be had, in a sentence each.
+	// Output returns the end of its printed output.
+	Output() string
+	// Losses returns its losses since it started, by reason.
+	Losses() []measure.Loss
+	// Notes returns what could not be attached, and other caveats.
 	Notes() []string
 }
 
-// Starter begins a script, of which ID, Name, Text and Budget are set. errors.As gives the *measure.Diagnostic of what is wrong with the text, each where
-// there are more; another error says why this machine can't run it.
+// Starter starts a script with the given ID, Name, Text and Budget. The error is a
+// *measure.Diagnostic for an invalid text, or several joined, or says why this machine cannot run
+// it.
 type Starter func(measure.Script) (Runner, error)
 
-// Scripts are the D programs that a Set's statistics come from, beside the sources that are always there. They are kept in the archive: those that run when a
-// program ends run in the next. Safe for several goroutines.
+// Scripts are the D programs whose statistics a Set has in addition to those of its fixed sources.
+// The archive stores them: those that run when a program ends are started by the next one. Safe for
+// concurrent use.
 type Scripts struct {
 	set   *Set
 	start Starter
 
-	life turn // one change at a time; taken before Set.life
+	life chanMutex // one change at a time; taken before Set.life
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	all     []*scripted
 	last    uint32
 	closing bool
 }
 
-// turn is a lock that is held for seconds at a time. A mutex would do as well, but for tests in made-up time, which stands still while somebody waits for one.
-type turn chan struct{}
+// chanMutex is a lock that may be held for seconds. Unlike a sync.Mutex it works in tests with a
+// fake clock (testing/synctest), whose time stops while a goroutine waits for a mutex.
+type chanMutex chan struct{}
 
-func (t turn) Lock()   { t <- struct{}{} }
-func (t turn) Unlock() { <-t }
+func (t chanMutex) Lock()   { t <- struct{}{} }
+func (t chanMutex) Unlock() { <-t }
 
 type scripted struct {
 	measure.Script
 	Paused []uint32 // datasets that were suspended with it
-	Again  bool     // it runs, or would if it could: to be started with the next program
+	Again  bool     // it runs, or would if it could: the next program starts it
 
-	runner Runner // the last; nil: none since the start
+	runner Runner // the newest; nil: none since the start
 	began  time.Time
-	spent  []spentAt
+	costs  []costAt
 }
 
-// spentAt is what a script's programs had taken at a moment.
-type spentAt struct {
+// costAt is the cumulative cost of a script's programs at a moment.
+type costAt struct {
 	at  time.Time
 	all measure.Span
 }
 
 const (
-	scriptKind  = "scripts" // of documents in the archive's log: all that there are
-	byScript    = "script"  // who suspends the datasets of a script that has ended
-	mostScripts = 32        // that are kept
-	mostText    = 48 << 10  // bytes of a script
+	scriptKind = "scripts" // kind of the documents in the archive's log; each lists all scripts
+	byScript   = "script"  // actor that suspends the datasets of an ended script
+	maxScripts = 32        // stored scripts
+	maxText    = 48 << 10  // bytes of a script
 )
 
-// NewScripts reads the scripts that the set's archive has. None runs before Begin.
+// NewScripts reads the scripts from the set's archive. None runs before Begin. The error is the
+// archive's.
 func NewScripts(set *Set, start Starter) (*Scripts, error) {
-	s := &Scripts{set: set, start: start, life: make(turn, 1)}
-	err := set.archive.Logged(context.Background(), scriptKind, measure.Interval{}, func(_ measure.Time, b []byte) error {
-		var kept struct {
-			Last    uint32
-			Scripts []*scripted
-		}
-		if err := json.Unmarshal(b, &kept); err != nil {
-			return fmt.Errorf("read the scripts: %w", err)
-		}
-		s.all, s.last = kept.Scripts, kept.Last
-		return nil
-	})
+	s := &Scripts{set: set, start: start, life: make(chanMutex, 1)}
+	err := set.archive.Logged(
+		context.Background(),
+		scriptKind,
+		measure.Interval{},
+		func(_ measure.Time, b []byte) error {
+			var kept struct {
+				Last    uint32
+				Scripts []*scripted
+			}
+			if err := json.Unmarshal(b, &kept); err != nil {
+				return fmt.Errorf("read the scripts: %w", err)
+			}
+			s.all, s.last = kept.Scripts, kept.Last
+			return nil
+		},
+	)
 	return s, err
 }
 
-// keep writes the scripts down. s.life is held.
-func (s *Scripts) keep() {
+// save stores the scripts in the archive. s.life is held.
+func (s *Scripts) save() {
 	s.mu.Lock()
 	b, err := json.Marshal(struct {
 		Last    uint32
@@ -107,11 +116,15 @@ func (s *Scripts) keep() {
 		err = s.set.archive.Log(scriptKind, now(), b)
 	}
 	if err != nil {
-		s.set.say("scripts", fmt.Sprintf("a change of the scripts could not be written down: %v", err))
+		s.set.setProblem(
+			"scripts",
+			fmt.Sprintf("a change of the scripts could not be written down: %v", err),
+		)
 	}
 }
 
-// Begin starts the scripts that ran when the program before ended. What can't be started is told by Set.Health.
+// Begin starts the scripts that ran when the previous program ended. Set.Health reports those that
+// cannot be started.
 func (s *Scripts) Begin() {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -121,13 +134,16 @@ func (s *Scripts) Begin() {
 				s.mu.Lock()
 				k.State, k.Reason = measure.ScriptFailed, err.Error()
 				s.mu.Unlock()
-				s.set.say("script "+k.Name, fmt.Sprintf("the script %s could not be started: %v", k.Name, err))
+				s.set.setProblem(
+					"script "+k.Name,
+					fmt.Sprintf("the script %s could not be started: %v", k.Name, err),
+				)
 			}
 		}
 	}
 }
 
-// Close ends all that run. They stay to be run by the next program.
+// Close ends all running scripts. The next program starts them again.
 func (s *Scripts) Close() {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -153,14 +169,15 @@ func (s *Scripts) run(k *scripted) error {
 		runner.Stop()
 		return errEnded
 	}
-	k.runner, k.State, k.Reason, k.Stats, k.began, k.spent, k.Again = runner, measure.ScriptRunning, "", runner.Stats(), time.Now(), nil, true
+	k.runner, k.State, k.Reason, k.Stats = runner, measure.ScriptRunning, "", runner.Stats()
+	k.began, k.costs, k.Again = time.Now(), nil, true
 	paused := k.Paused
 	k.Paused = nil
 	s.mu.Unlock()
-	s.set.say("script "+k.Name, "")
+	s.set.setProblem("script "+k.Name, "")
 	s.set.AddSource(runner)
 	for _, id := range paused {
-		_ = s.set.Resume(byScript, id) // one that was destroyed meanwhile needs none
+		_ = s.set.Resume(byScript, id) // a dataset that was destroyed meanwhile needs no resume
 	}
 	go s.follow(k, runner)
 	return nil
@@ -175,39 +192,46 @@ func (s *Scripts) follow(k *scripted, runner Runner) {
 	mine := k.runner == runner && k.State == measure.ScriptRunning && !s.closing
 	s.mu.Unlock()
 	if mine {
-		s.over(k, runner)
+		s.handleEnd(k, runner)
 	}
 }
 
-// over sees to what a script leaves that has ended by itself. s.life is held.
-func (s *Scripts) over(k *scripted, runner Runner) {
+// handleEnd suspends the datasets of a script that ended by itself. s.life is held.
+func (s *Scripts) handleEnd(k *scripted, runner Runner) {
 	state, why := measure.ScriptEnded, ""
-	if err := runner.Why(); err != nil {
+	if err := runner.Err(); err != nil {
 		state, why = measure.ScriptFailed, err.Error()
 		var spent interface{ Spent() bool }
 		if errors.As(err, &spent) && spent.Spent() {
 			state = measure.ScriptOverBudget
 		}
-		s.set.say("script "+k.Name, fmt.Sprintf("the script %s is %s: %v", k.Name, state, err))
+		s.set.setProblem(
+			"script "+k.Name,
+			fmt.Sprintf("the script %s is %s: %v", k.Name, state, err),
+		)
 	}
 	s.pause(k, runner, state, why)
 	s.audit(byScript, state.String(), k)
 }
 
-// lastTick is how long the last tick of a script that has ended is waited for.
+// lastTick is how long pause waits for the last tick of an ended script.
 const lastTick = 3 * time.Second
 
-// pause takes the statistics of a script that has ended away and suspends their datasets, once they have what it gave last. s.life is held.
+// pause removes the statistics of an ended script and suspends their datasets after its last tick.
+// s.life is held.
 func (s *Scripts) pause(k *scripted, runner Runner, state measure.ScriptState, why string) {
 	var recorded, paused []uint32
 	for _, d := range s.set.Datasets() {
-		if d.State == measure.Recording && slices.ContainsFunc(runner.Stats(), func(st measure.Stat) bool { return st.ID == d.Query.Stat && st.Program == d.Stat.Program }) {
+		own := slices.ContainsFunc(runner.Stats(), func(st measure.Stat) bool {
+			return st.ID == d.Query.Stat && st.Program == d.Stat.Program
+		})
+		if own && d.State == measure.Recording {
 			recorded = append(recorded, d.ID)
 		}
 	}
 	if len(recorded) > 0 {
 		ctx, stop := context.WithTimeout(context.Background(), lastTick)
-		_, _ = s.set.Tick(ctx, now()) // where none comes there is nothing to wait for
+		_, _ = s.set.Tick(ctx, now()) // without another tick there is nothing to record
 		stop()
 	}
 	for _, id := range recorded {
@@ -219,7 +243,7 @@ func (s *Scripts) pause(k *scripted, runner Runner, state measure.ScriptState, w
 	s.mu.Lock()
 	k.State, k.Reason, k.Paused, k.Again = state, why, paused, false
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 }
 
 func (s *Scripts) audit(who, what string, k *scripted) {
@@ -232,32 +256,32 @@ func (s *Scripts) Scripts() []measure.Script {
 	defer s.mu.Unlock()
 	var out []measure.Script
 	for _, k := range s.all {
-		out = append(out, k.told())
+		out = append(out, k.snapshot())
 	}
 	return out
 }
 
-// told gives a script with what it says now. s.mu is held.
-func (k *scripted) told() measure.Script {
+// snapshot returns a script with its current output, losses and cost. s.mu is held.
+func (k *scripted) snapshot() measure.Script {
 	t := k.Script
 	t.CPU = measure.NaN
 	if k.runner == nil {
 		return t
 	}
-	t.Output, t.Notes, t.Loss = k.runner.Said(), k.runner.Notes(), k.runner.Lost()
+	t.Output, t.Notes, t.Loss = k.runner.Output(), k.runner.Notes(), k.runner.Losses()
 	if k.State != measure.ScriptRunning {
 		return t
 	}
-	at := spentAt{time.Now(), k.runner.ExternalCost()}
-	if n := len(k.spent); n == 0 || at.at.Sub(k.spent[n-1].at) >= time.Second {
-		k.spent = append(k.spent, at)
+	at := costAt{time.Now(), k.runner.ExternalCost()}
+	if n := len(k.costs); n == 0 || at.at.Sub(k.costs[n-1].at) >= time.Second {
+		k.costs = append(k.costs, at)
 	}
-	for len(k.spent) > 2 && at.at.Sub(k.spent[1].at) >= useEvery {
-		k.spent = k.spent[1:]
+	for len(k.costs) > 2 && at.at.Sub(k.costs[1].at) >= usageInterval {
+		k.costs = k.costs[1:]
 	}
-	first := spentAt{k.began, 0}
-	if len(k.spent) > 1 {
-		first = k.spent[0]
+	first := costAt{k.began, 0}
+	if len(k.costs) > 1 {
+		first = k.costs[0]
 	}
 	if d := at.at.Sub(first.at); d >= time.Second {
 		t.CPU = float64(at.all-first.all) / float64(d)
@@ -265,15 +289,27 @@ func (k *scripted) told() measure.Script {
 	return t
 }
 
-// Add begins a script, of which Text is set, and Name and Budget if wanted: without a name it gets one. record: its statistics are recorded from now on, each by all
-// its fields. It gives the script's ID: that of an equal one where there is one. The error is a *measure.Diagnostic for a text that can't be - each, where there are
-// more - or says why the script is refused or can't run here.
+// Add starts a script with the given Text, and Name and Budget if set; an unnamed script gets a
+// name. With record, its statistics are recorded by all their fields. It returns the script's ID,
+// or that of an equal script. The error is a *measure.Diagnostic for an invalid text, or several
+// joined, or says why the script is refused or cannot run here.
 func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, error) {
-	if len(given.Text) > mostText {
-		return 0, fmt.Errorf("a script of %d bytes is too long: at most %d: %w", len(given.Text), mostText, measure.ErrTooLarge)
+	if len(given.Text) > maxText {
+		return 0, fmt.Errorf(
+			"a script of %d bytes is too long: at most %d: %w",
+			len(given.Text),
+			maxText,
+			measure.ErrTooLarge,
+		)
 	}
 	if given.Name != "" && measure.NameOf(given.Name) != given.Name {
-		return 0, &measure.Diagnostic{Text: given.Name, Len: len(given.Name), Code: "bad-name", Message: "a script's name has small letters, digits and _", Hint: measure.NameOf(given.Name)}
+		return 0, &measure.Diagnostic{
+			Text:    given.Name,
+			Len:     len(given.Name),
+			Code:    "bad-name",
+			Message: "a script's name has small letters, digits and _",
+			Hint:    measure.NameOf(given.Name),
+		}
 	}
 	if !(given.Budget >= 0) {
 		return 0, fmt.Errorf("a budget of %v is no share of a CPU", given.Budget)
@@ -287,7 +323,8 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 			}
 		}
 		for _, d := range s.set.Datasets() {
-			if strings.HasPrefix(string(d.Stat.ID), "trace."+name+".") && d.Stat.Program != given.Text {
+			if strings.HasPrefix(string(d.Stat.ID), "trace."+name+".") &&
+				d.Stat.Program != given.Text {
 				return nil, fmt.Sprintf("what dataset %d has recorded", d.ID)
 			}
 		}
@@ -304,31 +341,44 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	like, by := taken(given.Name)
 	if like != nil && like.Text == given.Text && like.Budget == given.Budget {
 		if like.State != measure.ScriptRunning {
-			if err := s.again(who, like); err != nil {
+			if err := s.restart(who, like); err != nil {
 				return 0, err
 			}
 		}
 		return like.ID, s.record(who, like, record)
 	}
 	if by != "" {
-		return 0, fmt.Errorf("the name %s is that of %s, of another text: give another name, or remove that", given.Name, by)
+		return 0, fmt.Errorf(
+			"the name %s is that of %s, of another text: give another name, or remove that",
+			given.Name,
+			by,
+		)
 	}
-	if len(s.all) >= mostScripts {
+	if len(s.all) >= maxScripts {
 		return 0, fmt.Errorf("there are %d scripts already: remove one", len(s.all))
 	}
-	k := &scripted{Script: measure.Script{ID: s.last + 1, Name: given.Name, Text: given.Text, Budget: given.Budget, Creator: who, Created: now()}}
+	k := &scripted{
+		Script: measure.Script{
+			ID:      s.last + 1,
+			Name:    given.Name,
+			Text:    given.Text,
+			Budget:  given.Budget,
+			Creator: who,
+			Created: now(),
+		},
+	}
 	if err := s.run(k); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
 	s.all, s.last = append(s.all, k), k.ID
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 	s.audit(who, "started", k)
 	return k.ID, s.record(who, k, record)
 }
 
-// record makes datasets of a script's statistics. s.life is held.
+// record creates datasets of a script's statistics. s.life is held.
 func (s *Scripts) record(who string, k *scripted, wanted bool) error {
 	if !wanted {
 		return nil
@@ -354,17 +404,18 @@ func (s *Scripts) find(id uint32) (*scripted, error) {
 	return nil, fmt.Errorf("there is no script %d", id)
 }
 
-// again starts one that does not run. s.life is held.
-func (s *Scripts) again(who string, k *scripted) error {
+// restart starts a script that does not run. s.life is held.
+func (s *Scripts) restart(who string, k *scripted) error {
 	if err := s.run(k); err != nil {
 		return err
 	}
-	s.keep()
+	s.save()
 	s.audit(who, "started", k)
 	return nil
 }
 
-// Start begins a script that does not run once more. Its datasets go on.
+// Start starts a script that does not run; its datasets continue. The error means an unknown ID, or
+// a failed start.
 func (s *Scripts) Start(who string, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -372,10 +423,10 @@ func (s *Scripts) Start(who string, id uint32) error {
 	if err != nil || k.State == measure.ScriptRunning {
 		return err
 	}
-	return s.again(who, k)
+	return s.restart(who, k)
 }
 
-// Stop ends a script. What was recorded of it stays.
+// Stop ends a script. Its recorded data stays. The error means an unknown ID.
 func (s *Scripts) Stop(who string, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -387,18 +438,19 @@ func (s *Scripts) Stop(who string, id uint32) error {
 	return nil
 }
 
-// stop ends a script that runs. s.life is held.
+// stop ends a running script. s.life is held.
 func (s *Scripts) stop(who string, k *scripted) {
 	runner := k.runner
 	s.mu.Lock()
-	k.State = measure.ScriptStopped // follow leaves it to us
+	k.State = measure.ScriptStopped // follow ignores it from here on
 	s.mu.Unlock()
 	runner.Stop()
 	s.pause(k, runner, measure.ScriptStopped, "")
 	s.audit(who, "stopped", k)
 }
 
-// Remove ends a script and forgets it. What was recorded of it stays, and says by which text.
+// Remove ends a script and deletes it. Its recorded data stays, with the text of the script. The
+// error means an unknown ID.
 func (s *Scripts) Remove(who string, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -409,11 +461,11 @@ func (s *Scripts) Remove(who string, id uint32) error {
 	if k.State == measure.ScriptRunning {
 		s.stop(who, k)
 	}
-	s.set.say("script "+k.Name, "")
+	s.set.setProblem("script "+k.Name, "")
 	s.mu.Lock()
 	s.all = slices.DeleteFunc(slices.Clone(s.all), func(o *scripted) bool { return o == k })
 	s.mu.Unlock()
-	s.keep()
+	s.save()
 	s.audit(who, "removed", k)
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// runs is a script that runs: it counts as meters do.
+// runs is a running script whose counters are those of meters.
 type runs struct {
 	*meters
 	once  sync.Once
@@ -21,24 +21,30 @@ type runs struct {
 }
 
 func (r *runs) Ended() <-chan struct{}           { return r.ended }
-func (r *runs) Why() error                       { return r.why }
+func (r *runs) Err() error                       { return r.why }
 func (r *runs) Stop()                            { r.once.Do(func() { close(r.ended) }) }
-func (r *runs) Said() string                     { return "said" }
+func (r *runs) Output() string                   { return "said" }
 func (r *runs) Notes() []string                  { return nil }
-func (r *runs) Lost() []measure.Loss             { return nil }
+func (r *runs) Losses() []measure.Loss           { return nil }
 func (r *runs) Cost(measure.StatID) measure.Span { return measure.Second }
 func (r *runs) ExternalCost() measure.Span       { return measure.Second }
 
-// dear is an end for its cost.
-type dear struct{ error }
+// expensive is an end for its cost.
+type expensive struct{ error }
 
-func (dear) Spent() bool { return true }
+func (expensive) Spent() bool { return true }
 
-// program starts scripts, and keeps them for the test to end.
+// program starts scripts and keeps them for the test.
 func program(all map[string]*runs) Starter {
 	return func(k measure.Script) (Runner, error) {
 		if i := strings.Index(k.Text, "wrong"); i >= 0 {
-			return nil, &measure.Diagnostic{Text: k.Text, Pos: i, Len: 5, Code: "unknown-name", Message: "wrong"}
+			return nil, &measure.Diagnostic{
+				Text:    k.Text,
+				Pos:     i,
+				Len:     5,
+				Code:    "unknown-name",
+				Message: "wrong",
+			}
 		}
 		m := newMeters()
 		m.stats = []measure.Stat{two(measure.StatID("trace."+k.Name+".a"), measure.Delta)}
@@ -59,7 +65,7 @@ func scriptsOf(t *testing.T, s *Set, all map[string]*runs) *Scripts {
 	return out
 }
 
-// what gives the states of the scripts and of their datasets.
+// what returns the states of the scripts and of their datasets.
 func what(s *Set, all *Scripts) string {
 	var out []string
 	for _, k := range all.Scripts() {
@@ -73,7 +79,8 @@ func what(s *Set, all *Scripts) string {
 	return strings.Join(out, ", ")
 }
 
-// A script's datasets are recorded as long as it runs, also by the program after this one; others miss nothing for it.
+// A script's datasets are recorded while it runs, also by the next program; other datasets miss
+// nothing.
 func TestScriptsAndTheirDatasets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(nil)
@@ -94,33 +101,40 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Errorf("at first %s", got)
 			}
 			for _, c := range []struct{ name, text, says string }{{"one", "other", "another text"}, {"No", "x", "small letters"}, {"x", "it is wrong", "wrong"}, {"y", strings.Repeat("x", 1<<20), "too long"}} {
-				if _, err := scripts.Add("page", measure.Script{Name: c.name, Text: c.text}, false); err == nil || !strings.Contains(err.Error(), c.says) {
+				if _, err := scripts.Add("page", measure.Script{Name: c.name, Text: c.text}, false); err == nil ||
+					!strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: %v, want %s", c.name, err, c.says)
 				}
 			}
-			if again, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil || again != one {
+			if again, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil ||
+				again != one {
 				t.Errorf("an equal one is %d, %v", again, err)
 			}
-			all["one"].why = dear{errors.New("too dear")}
+			all["one"].why = expensive{errors.New("too expensive")}
 			all["one"].Stop()
 			if err := scripts.Stop("page", two); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one suspended, script2 stopped, 2 suspended, 3 suspended" || fmt.Sprint(s.Health().Problems) != "[the script one is suspended: too dear]" {
+			if got := what(s, scripts); got != "one suspended, script2 stopped, 2 suspended, 3 suspended" ||
+				fmt.Sprint(s.Health().Problems) != "[the script one is suspended: too expensive]" {
 				t.Errorf("then %s, %q", got, s.Health().Problems)
 			}
 			if s.Stats()[3].ID != "trace.one.a" { // of the dataset
 				t.Errorf("what was recorded is forgotten: %+v", s.Stats())
 			}
-			if _, err := s.Enable("page", measure.Query{Stat: "trace.one.a", By: []string{"x"}}); !errors.Is(err, measure.ErrUnsupported) {
+			if _, err := s.Enable("page", measure.Query{Stat: "trace.one.a", By: []string{"x"}}); !errors.Is(
+				err,
+				measure.ErrUnsupported,
+			) {
 				t.Errorf("record of one that does not run: %v", err)
 			}
 			if err := scripts.Start("page", one); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" || len(s.Health().Problems) > 0 {
+			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" ||
+				len(s.Health().Problems) > 0 {
 				t.Errorf("after a start %s, %q", got, s.Health().Problems)
 			}
 			unbroken(t, "the others", a.stamps(1), measure.Second, 18)
@@ -130,7 +144,8 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 		live(t, newMeters(), a, []string{"m.a by x,y"}, func(s *Set) {
 			scripts := scriptsOf(t, s, all)
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" || len(a.stamps(2)) < before+4 {
+			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" ||
+				len(a.stamps(2)) < before+4 {
 				t.Errorf("in the next program %s, %d ticks and %d", got, before, len(a.stamps(2)))
 			}
 			for _, id := range []uint32{1, 2} {
@@ -141,10 +156,12 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 			if got := what(s, scripts); got != "2 suspended, 3 suspended" {
 				t.Errorf("at last %s", got)
 			}
-			if _, err := scripts.Add("page", measure.Script{Name: "one", Text: "other"}, false); err == nil || !strings.Contains(err.Error(), "dataset 2") {
+			if _, err := scripts.Add("page", measure.Script{Name: "one", Text: "other"}, false); err == nil ||
+				!strings.Contains(err.Error(), "dataset 2") {
 				t.Errorf("another by the name of what is recorded: %v", err)
 			}
-			if id, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil || id != 3 {
+			if id, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil ||
+				id != 3 {
 				t.Errorf("the same again: %d, %v", id, err)
 			}
 			if got := what(s, scripts); got != "one running, 2 recording, 3 suspended" {

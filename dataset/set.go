@@ -12,59 +12,75 @@ import (
 	"culprit/measure"
 )
 
-// Set is the datasets of a machine that records: it keeps them running, lets them be made and ended, says what each
-// costs, and answers from what they hold. Safe for several goroutines.
+// Set contains the datasets of a recording machine. It runs them, creates and ends them, accounts
+// their cost, and answers queries from their data. Safe for concurrent use.
 type Set struct {
-	catalogue atomic.Pointer[Catalogue] // what is measured here now
+	catalogue atomic.Pointer[Catalogue] // of the current sources
 	archive   Archive
 	started   measure.Time
 	late      atomic.Uint64  // ticks
 	running   sync.WaitGroup // sources
-	budget    budget         // of the goroutine that keeps within it, once Run is called
+	budget    budget         // used by the goroutine that enforces it, once Run is called
 	meters    []meter        // set before Run
 
-	life sync.Mutex // one change of the datasets at a time; taken before the recorders' and mu
+	// one change of the datasets at a time; taken before the recorders' mutexes and mu
+	life sync.Mutex
 
-	mu        sync.Mutex // guards all below
-	sets      []measure.Dataset
-	readable  *Catalogue // the catalogue's statistics, and those of datasets that the sources know no more
-	keepers   map[uint32]*keeper
-	recorders map[measure.Span]*recorder
-	ctx       context.Context // of Run; nil: not running
-	held      measure.Time    // the newest tick that the archive had before this run
-	newest    measure.Time    // of this run; 0: none yet
-	told      chan struct{}   // closed at the next tick
-	ended     bool
-	troubles  map[string]string               // what is wrong now, by what it is about
-	looks     []look                          // at what recording costs, oldest first
-	recorded  float64                         // nanoseconds of CPU time that all datasets have cost
-	read      map[measure.StatID]measure.Span // what reading had cost at the newest look
-	outside   measure.Span                    // of what that cost, what was no time of this process
-	beyond    map[measure.Source]measure.Span // by source, at the newest look
-	idle      float64                         // nanoseconds that sources have cost whose statistics nobody records
+	mu   sync.Mutex // guards the fields below
+	sets []measure.Dataset
+	// the statistics of catalogue, and those of datasets that no source measures any more
+	readable       *Catalogue
+	folders        map[uint32]*datasetFolder
+	recorders      map[measure.Span]*recorder
+	ctx            context.Context // of Run; nil: not running
+	recordedBefore measure.Time    // the newest tick of an earlier run
+	newest         measure.Time    // of this run; 0: none yet
+	tickRecorded   chan struct{}   // closed at the next tick
+	ended          bool
+	problems       map[string]string // current problems, by subject
+	samples        []usageSample     // of the cost of recording, oldest first
+	recordedCPU    float64           // nanoseconds of CPU time of all datasets
+	// cumulative cost of reading, at the newest account
+	readCost map[measure.StatID]measure.Span
+	// the part of that cost that is not CPU time of this process
+	externalCost     measure.Span
+	externalBySource map[measure.Source]measure.Span // by source, at the newest account
+	// nanoseconds of CPU time of sources whose statistics no dataset records
+	unrecordedCost float64
 }
 
-// NewSet makes the set of the datasets that the archive describes. Of the default sentences, those that no earlier program
-// has made here become datasets: all of them on a new archive; none that somebody has destroyed. Nothing is recorded before Run.
+// NewSet returns the set of the archive's datasets. It creates those default queries that this
+// archive has never had: all of them in a new archive, none that a user destroyed. Nothing is
+// recorded before Run. The error is the archive's, or a *measure.Diagnostic for an invalid default.
 func NewSet(c *Catalogue, a Archive, defaults []string) (*Set, error) {
-	s := &Set{archive: a, started: now(), keepers: map[uint32]*keeper{}, recorders: map[measure.Span]*recorder{},
-		told: make(chan struct{}), troubles: map[string]string{}, read: map[measure.StatID]measure.Span{}, beyond: map[measure.Source]measure.Span{}}
+	s := &Set{
+		archive:   a,
+		started:   now(),
+		folders:   map[uint32]*datasetFolder{},
+		recorders: map[measure.Span]*recorder{},
+		tickRecorded: make(
+			chan struct{},
+		),
+		problems:         map[string]string{},
+		readCost:         map[measure.StatID]measure.Span{},
+		externalBySource: map[measure.Source]measure.Span{},
+	}
 	s.catalogue.Store(c)
 	s.refresh()
 	for _, d := range s.sets {
-		s.held = max(s.held, a.Held(d.ID).Over.End)
+		s.recordedBefore = max(s.recordedBefore, a.Held(d.ID).Over.End)
 	}
-	if err := s.makeDefaults(defaults); err != nil {
+	if err := s.createDefaults(defaults); err != nil {
 		return nil, fmt.Errorf("make the default datasets: %w", err)
 	}
-	if err := s.endRest(); err != nil {
+	if err := s.resumeSuspended(); err != nil {
 		return nil, fmt.Errorf("read the changes of the datasets: %w", err)
 	}
 	return s, nil
 }
 
-// Run records until the context ends, and then waits until the tick under way is kept. It is called once. What goes wrong meanwhile
-// is told by Health.
+// Run records until the context ends, and then waits until the tick in progress is recorded. Call
+// it once. Health reports problems.
 func (s *Set) Run(ctx context.Context) {
 	s.life.Lock()
 	s.mu.Lock()
@@ -74,13 +90,13 @@ func (s *Set) Run(ctx context.Context) {
 	s.apply()
 	s.life.Unlock()
 	if s.budget.share > 0 {
-		s.running.Go(func() { s.keepWithin(ctx) })
+		s.running.Go(func() { s.enforceBudget(ctx) })
 	}
 	<-ctx.Done()
-	s.life.Lock() // a change under way starts its sources before this
+	s.life.Lock() // a change in progress starts its sources before this
 	s.mu.Lock()
 	s.ended = true
-	close(s.told)
+	close(s.tickRecorded)
 	s.mu.Unlock()
 	s.life.Unlock()
 	s.running.Wait()
@@ -92,28 +108,32 @@ func (s *Set) context() context.Context {
 	return s.ctx
 }
 
-// refresh reads the descriptions anew.
+// refresh reads the descriptions again.
 func (s *Set) refresh() {
 	sets := s.archive.Datasets()
-	readable := s.measures().with(sets)
+	readable := s.sourceCatalogue().with(sets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sets, s.readable = sets, readable
-	for id := range s.keepers {
-		if !slices.ContainsFunc(sets, func(d measure.Dataset) bool { return d.ID == id && s.records(d) }) {
-			delete(s.keepers, id)
+	for id := range s.folders {
+		if !slices.ContainsFunc(
+			sets,
+			func(d measure.Dataset) bool { return d.ID == id && s.records(d) },
+		) {
+			delete(s.folders, id)
 		}
 	}
 	for _, d := range sets {
-		if s.records(d) && s.keepers[d.ID] == nil {
-			s.keepers[d.ID] = newKeeper(d)
+		if s.records(d) && s.folders[d.ID] == nil {
+			s.folders[d.ID] = newDatasetFolder(d)
 		}
 	}
 }
 
-// records says whether the dataset is to be recorded and can be.
+// records reports whether the dataset is to be recorded and can be.
 func (s *Set) records(d measure.Dataset) bool {
-	return d.State == measure.Recording && d.Query.Step > 0 && fits(d, s.measures().Stat(d.Query.Stat))
+	return d.State == measure.Recording && d.Query.Step > 0 &&
+		sameMeaning(d, s.sourceCatalogue().Stat(d.Query.Stat))
 }
 
 // apply makes the recorders record what the descriptions say. s.life is held.
@@ -125,18 +145,22 @@ func (s *Set) apply() {
 		s.mu.Unlock()
 		return
 	}
-	work := map[*recorder][]*keeper{}
+	work := map[*recorder][]*datasetFolder{}
 	for _, r := range s.recorders {
 		work[r] = nil
 	}
 	for _, d := range s.sets {
-		k := s.keepers[d.ID]
+		k := s.folders[d.ID]
 		if k == nil {
 			continue
 		}
 		r := s.recorders[d.Query.Step]
 		if r == nil {
-			r = &recorder{set: s, step: d.Query.Step, last: floor(max(s.held, s.newest), d.Query.Step)}
+			r = &recorder{
+				set:  s,
+				step: d.Query.Step,
+				last: floor(max(s.recordedBefore, s.newest), d.Query.Step),
+			}
 			s.recorders[d.Query.Step] = r
 		}
 		work[r] = append(work[r], k)
@@ -147,30 +171,31 @@ func (s *Set) apply() {
 	}
 }
 
-// tell tells those who wait that a tick is there to be asked for, and adds up what it took.
-func (s *Set) tell(at measure.Time, keepers []*keeper) {
+// finishTick notifies waiting readers of a tick and adds up its cost.
+func (s *Set) finishTick(at measure.Time, keepers []*datasetFolder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at > s.newest && !s.ended {
 		s.newest = at
-		close(s.told)
-		s.told = make(chan struct{})
+		close(s.tickRecorded)
+		s.tickRecorded = make(chan struct{})
 	}
 	for _, k := range keepers {
-		k.total.cost += k.spent
-		s.recorded += k.spent
+		k.total.cost += k.cpuTime
+		s.recordedCPU += k.cpuTime
 		k.total.samples += uint64(k.rows)
 	}
 	s.sample()
 }
 
-// Tick waits until a tick later than after is there to be asked for, and gives the newest: its planned end, a multiple of its step.
-// At once when there is one; ticks of an earlier run are none. The error is the context's, or says that the recording has ended. Who is slow misses ticks, and
-// never holds the recording up.
+// Tick waits for a tick later than after and returns the planned end of the newest one, a multiple
+// of its step. It returns at once when there is one; ticks of an earlier run don't count. A slow
+// caller misses ticks and never delays the recording. The error is the context's, or says that the
+// recording has ended.
 func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error) {
 	for {
 		s.mu.Lock()
-		newest, ended, told := s.newest, s.ended, s.told
+		newest, ended, recorded := s.newest, s.ended, s.tickRecorded
 		s.mu.Unlock()
 		if newest > after {
 			return newest, nil
@@ -181,16 +206,17 @@ func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error
 		select {
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
-		case <-told:
+		case <-recorded:
 		}
 	}
 }
 
 var errEnded = errors.New("the recording has ended")
 
-// Ask implements measure.Reader: from what the archive holds.
+// Ask implements measure.Reader with the archive's data. The error is a *measure.Diagnostic for an
+// invalid query, or the archive's.
 func (s *Set) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
-	known := s.words()
+	known := s.readableCatalogue()
 	if err := known.Check(q); err != nil {
 		return nil, err
 	}
@@ -201,25 +227,27 @@ func (s *Set) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error)
 	return a, err
 }
 
-// warn adds a note, once.
+// warn adds a caveat unless the answer has it.
 func warn(a *measure.Answer, note string) {
 	if note != "" && !slices.Contains(a.Notes, note) {
 		a.Notes = append(slices.Clip(a.Notes), note)
 	}
 }
 
-func (s *Set) words() *Catalogue {
+func (s *Set) readableCatalogue() *Catalogue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.readable
 }
 
-// Stats lists what can be asked, sorted: what is measured here, and what was recorded by a program that measured more. The slice must
-// not be changed.
-func (s *Set) Stats() []measure.Stat { return s.words().Stats() }
+// Stats lists the statistics that can be queried, sorted: those of the sources, and those recorded
+// by a program that measured more. Don't modify the result.
+func (s *Set) Stats() []measure.Stat { return s.readableCatalogue().Stats() }
 
-// Parse reads and checks a sentence; a *measure.Diagnostic where it is wrong.
-func (s *Set) Parse(sentence string) (measure.Query, error) { return s.words().Parse(sentence) }
+// Parse parses a query and checks it. The error is a *measure.Diagnostic.
+func (s *Set) Parse(sentence string) (measure.Query, error) {
+	return s.readableCatalogue().Parse(sentence)
+}
 
 // Datasets lists the datasets, by ID.
 func (s *Set) Datasets() []measure.Dataset {
@@ -228,7 +256,7 @@ func (s *Set) Datasets() []measure.Dataset {
 	return slices.Clone(s.sets)
 }
 
-// Held says what there is of a dataset; zero for one that is not known.
+// Held describes what the archive contains of a dataset; zero for an unknown one.
 func (s *Set) Held(id uint32) measure.Stored {
 	if _, err := s.find(id); err != nil {
 		return measure.Stored{}
@@ -236,46 +264,48 @@ func (s *Set) Held(id uint32) measure.Stored {
 	return s.archive.Held(id)
 }
 
-// say sets what is wrong about something; "" when it is well.
-func (s *Set) say(about, what string) {
+// setProblem sets the current problem of a subject; "" when there is none.
+func (s *Set) setProblem(about, what string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if what == "" {
-		delete(s.troubles, about)
+		delete(s.problems, about)
 	} else {
-		s.troubles[about] = what
+		s.problems[about] = what
 	}
 }
 
-// measures gives what is measured here now. It never changes: another takes its place.
-func (s *Set) measures() *Catalogue { return s.catalogue.Load() }
+// sourceCatalogue returns the statistics of the current sources. A catalogue never changes; it is
+// replaced.
+func (s *Set) sourceCatalogue() *Catalogue { return s.catalogue.Load() }
 
-// AddSource adds what a source measures to what can be recorded. Datasets of its statistics go on being recorded.
+// AddSource adds a source. Datasets of its statistics are recorded again.
 func (s *Set) AddSource(source measure.Source) {
 	s.life.Lock()
 	defer s.life.Unlock()
 	s.mu.Lock()
 	for _, st := range source.Stats() {
-		delete(s.read, st.ID)
+		delete(s.readCost, st.ID)
 	}
 	s.mu.Unlock()
-	s.catalogue.Store(s.measures().plus(source))
+	s.catalogue.Store(s.sourceCatalogue().plus(source))
 	s.apply()
 }
 
-// RemoveSource takes away what a source measures. Datasets of its statistics are as those that a program of another version has left.
+// RemoveSource removes a source. Its datasets stay, as if a program without these statistics ran.
 func (s *Set) RemoveSource(source measure.Source) {
 	s.life.Lock()
 	defer s.life.Unlock()
 	s.mu.Lock()
 	s.account()
-	delete(s.beyond, source)
+	delete(s.externalBySource, source)
 	s.mu.Unlock()
-	s.catalogue.Store(s.measures().minus(source))
+	s.catalogue.Store(s.sourceCatalogue().minus(source))
 	s.apply()
 }
 
-// with gives the catalogue with the statistics and fields of datasets that its sources measure no more.
+// with returns the catalogue with the statistics and fields of datasets that no source measures any
+// more.
 func (c *Catalogue) with(sets []measure.Dataset) *Catalogue {
 	all, changed := slices.Clone(c.stats), false
 	for _, d := range sets {
@@ -293,7 +323,10 @@ func (c *Catalogue) with(sets []measure.Dataset) *Catalogue {
 	if !changed {
 		return c
 	}
-	slices.SortFunc(all, func(a, b measure.Stat) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(
+		all,
+		func(a, b measure.Stat) int { return strings.Compare(string(a.ID), string(b.ID)) },
+	)
 	more := &Catalogue{sources: c.sources, owner: c.owner, stats: all}
 	for _, st := range all {
 		more.names = append(more.names, string(st.ID))

@@ -15,8 +15,8 @@ import (
 	"culprit/measure"
 )
 
-// meters is a source that reads as collect does: at Over.Start, then at whole steps, with intervals that touch. Each second adds
-// one to each counter. Used in a bubble of fake time.
+// meters is a source that reads like collect: at Over.Start, then at whole steps, with adjacent
+// intervals. Each second adds one to each counter. Used with fake time (testing/synctest).
 type meters struct {
 	stats []measure.Stat
 	slow  time.Duration
@@ -26,7 +26,7 @@ type meters struct {
 	cost  atomic.Int64
 }
 
-// stall is what a busy machine does to a reading.
+// stall is how a busy machine delays a reading.
 type stall struct{ before, after time.Duration }
 
 func (m *meters) Stats() []measure.Stat { return m.stats }
@@ -75,11 +75,22 @@ func (m *meters) Run(ctx context.Context, queries []measure.Query, sink measure.
 }
 
 func two(id measure.StatID, kind measure.Kind) measure.Stat {
-	return measure.Stat{ID: id, Kind: kind, Unit: measure.Bytes, Fields: []measure.Field{{Name: "x", Type: measure.Word}, {Name: "y", Type: measure.Word}}}
+	return measure.Stat{
+		ID:     id,
+		Kind:   kind,
+		Unit:   measure.Bytes,
+		Fields: []measure.Field{{Name: "x", Type: measure.Word}, {Name: "y", Type: measure.Word}},
+	}
 }
 
 func newMeters() *meters {
-	return &meters{stats: []measure.Stat{two("m.a", measure.Delta), two("m.b", measure.Level), two("m.c", measure.Delta)}}
+	return &meters{
+		stats: []measure.Stat{
+			two("m.a", measure.Delta),
+			two("m.b", measure.Level),
+			two("m.c", measure.Delta),
+		},
+	}
 }
 
 // live runs f with a set that records in fake time.
@@ -115,7 +126,7 @@ func enable(t *testing.T, s *Set, sentence string) uint32 {
 	return id
 }
 
-// unbroken wants stamps one step apart, each a multiple of it.
+// unbroken fails unless the stamps are one step apart, each a multiple of it.
 func unbroken(t *testing.T, what string, stamps []measure.Time, step measure.Span, least int) {
 	t.Helper()
 	if len(stamps) < least {
@@ -131,8 +142,8 @@ func unbroken(t *testing.T, what string, stamps []measure.Time, step measure.Spa
 	}
 }
 
-// Whatever changes, who stays misses no tick and doubles none.
-func TestChangesLeaveTheOthersAlone(t *testing.T) {
+// Whatever changes, a dataset that stays misses no tick and gets none twice.
+func TestChangesDoNotAffectOtherDatasets(t *testing.T) {
 	for _, offset := range []time.Duration{0, 300 * time.Millisecond, 960 * time.Millisecond, 999 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(offset)
@@ -175,7 +186,12 @@ func TestChangesLeaveTheOthersAlone(t *testing.T) {
 							b := k.batches[i]
 							amount, measured = amount+b.Values[0], measured+b.Over.Seconds()
 							if end != 0 && b.Over.Start != end {
-								t.Errorf("the interval at %v begins at %v and not at %v", k.at, b.Over.Start, end)
+								t.Errorf(
+									"the interval at %v begins at %v and not at %v",
+									k.at,
+									b.Over.Start,
+									end,
+								)
 							}
 							end = b.Over.End
 						}
@@ -195,17 +211,23 @@ func TestChangesLeaveTheOthersAlone(t *testing.T) {
 	}
 }
 
-// Who starts a server sees something within a second and a third, whenever in a second that is.
-func TestFirstTickComesSoon(t *testing.T) {
+// The first tick comes within 1.3 s of the start, whenever in a second that is.
+func TestFirstTickIsSoon(t *testing.T) {
 	const second = measure.Time(measure.Second)
 	for ms := measure.Span(0); ms < 1000; ms++ {
 		at := (1000 * second).Add(ms * measure.Millisecond)
 		from := firstReading(at, measure.Second)
 		tick := from - from%second + second
-		if from.Sub(at) < handOver || tick.Sub(from) < leastFirst || tick.Sub(at) > measure.Second+leastFirst+handOver {
-			t.Errorf("from %v on the first reading is at %v and the first tick at %v", at, from, tick)
+		if from.Sub(at) < openingTime || tick.Sub(from) < minFirstInterval ||
+			tick.Sub(at) > measure.Second+minFirstInterval+openingTime {
+			t.Errorf(
+				"from %v on the first reading is at %v and the first tick at %v",
+				at,
+				from,
+				tick,
+			)
 		}
-		if from := firstReading(at, measure.Minute); from != at.Add(handOver) {
+		if from := firstReading(at, measure.Minute); from != at.Add(openingTime) {
 			t.Errorf("from %v on the first reading of a minute is at %v", at, from)
 		}
 	}
@@ -216,7 +238,8 @@ func TestFirstTickComesSoon(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			unbroken(t, "m.a", a.stamps(1), measure.Second, 3)
 			got, err := s.Ask(t.Context(), measure.Query{Stat: "m.a"})
-			if err != nil || len(got.Elapsed) == 0 || got.Elapsed[0] != 820*measure.Millisecond || math.Abs(got.Series[0].Values[0]-10) > 1e-9 {
+			if err != nil || len(got.Elapsed) == 0 || got.Elapsed[0] != 820*measure.Millisecond ||
+				math.Abs(got.Series[0].Values[0]-10) > 1e-9 {
 				t.Errorf("the first tick is %+v, %v; want a rate over 0.82 s", got, err)
 			}
 		})
@@ -233,7 +256,7 @@ func TestPredicateEqualsFilteredWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Step = measure.Second
-			id, err := s.make("page", q) // Enable would say that it is covered
+			id, err := s.create("page", q) // Enable would return the dataset that covers it
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -250,7 +273,9 @@ func TestPredicateEqualsFilteredWhole(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := show(own), show(whole); got != want || len(own.Elapsed) < 3 || !strings.HasPrefix(got, "a ") || !strings.Contains(got, " 3 3;") {
+			if got, want := show(own), show(whole); got != want || len(own.Elapsed) < 3 ||
+				!strings.HasPrefix(got, "a ") ||
+				!strings.Contains(got, " 3 3;") {
 				t.Errorf("recorded with the predicate: %s, filtered from the whole: %s", got, want)
 			}
 		})
@@ -273,7 +298,8 @@ func TestEqualAndCoveredQueries(t *testing.T) {
 			if err := s.Suspend("page", wide); err != nil {
 				t.Fatal(err)
 			}
-			if id := enable(t, s, `m.a by x,y where x != "c"`); id != wide || s.Datasets()[0].State != measure.Recording {
+			if id := enable(t, s, `m.a by x,y where x != "c"`); id != wide ||
+				s.Datasets()[0].State != measure.Recording {
 				t.Errorf("an equal query resumes: %d, %v", id, s.Datasets()[0].State)
 			}
 			var d *measure.Diagnostic
@@ -292,7 +318,7 @@ func TestEqualAndCoveredQueries(t *testing.T) {
 	})
 }
 
-func TestStepsOfTheirOwn(t *testing.T) {
+func TestDifferentSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(nil)
 		live(t, newMeters(), a, []string{"m.a by x,y"}, func(s *Set) {
@@ -309,7 +335,7 @@ func TestStepsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// What was changed stands after a restart, and the defaults are made once.
+// Changes persist over a restart, and defaults are created once.
 func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(nil)
@@ -329,7 +355,7 @@ func TestRestart(t *testing.T) {
 			time.Sleep(3500 * time.Millisecond)
 		})
 		held := len(a.stamps(2))
-		// A second program of the same version; its archive was made by this one.
+		// A second program of the same version, with the first one's archive.
 		live(t, newMeters(), a, defaults, func(s *Set) {
 			if got := sentences(s); got != `m.b by x,y recording; m.c by x where y = "b" suspended` {
 				t.Errorf("after a restart: %s", got)
@@ -339,14 +365,23 @@ func TestRestart(t *testing.T) {
 				t.Errorf("%d ticks after a restart with %d", n, held)
 			}
 			stamps := a.stamps(2)
-			if !slices.IsSorted(stamps) || len(slices.Compact(slices.Clone(stamps))) != len(stamps) {
+			if !slices.IsSorted(stamps) ||
+				len(slices.Compact(slices.Clone(stamps))) != len(stamps) {
 				t.Errorf("stamps %v", stamps)
 			}
 		})
-		// A new version has a further statistic, one sentence with more fields, and no m.c any more.
+		// A new version has a further statistic, one default query with more fields, and no m.c any
+		// more.
 		src := newMeters()
-		src.stats = []measure.Stat{src.stats[0], two("m.b", measure.Level), two("m.n", measure.Level)}
-		src.stats[1].Fields = append(src.stats[1].Fields, measure.Field{Name: "z", Type: measure.Word})
+		src.stats = []measure.Stat{
+			src.stats[0],
+			two("m.b", measure.Level),
+			two("m.n", measure.Level),
+		}
+		src.stats[1].Fields = append(
+			src.stats[1].Fields,
+			measure.Field{Name: "z", Type: measure.Word},
+		)
 		live(t, src, a, append(defaults, "m.b by z", "m.n"), func(s *Set) {
 			if got := sentences(s); got != `m.b by x,y suspended; m.c by x where y = "b" suspended; m.b by x,y,z recording; m.n recording` {
 				t.Errorf("of a new version: %s", got)
@@ -380,7 +415,8 @@ func TestRestart(t *testing.T) {
 				t.Errorf("changes: %s\nwant     %s", text, want)
 			}
 		})
-		// The version before comes back: it does not measure the field, and what has it can be asked.
+		// The previous version returns: it does not measure the field, and the dataset with the
+		// field can be queried.
 		live(t, newMeters(), a, defaults, func(s *Set) {
 			q, err := s.Parse("m.b by z")
 			if err != nil {
@@ -401,7 +437,7 @@ func sentences(s *Set) string {
 	return strings.Join(all, "; ")
 }
 
-// Who is slow misses ticks and holds nothing up; each tick told can be asked for.
+// A slow caller misses ticks and delays nothing; each reported tick can be queried.
 func TestTick(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newMemory(nil)
@@ -420,7 +456,7 @@ func TestTick(t *testing.T) {
 					t.Errorf("tick %v after %v, %v", at, last, err)
 				}
 				if stamps := a.stamps(1); stamps[len(stamps)-1] != at {
-					t.Errorf("told of %v, kept %v", at, stamps)
+					t.Errorf("reported %v, recorded %v", at, stamps)
 				}
 				last = at
 				time.Sleep(3300 * time.Millisecond) // longer than a tick
@@ -433,24 +469,39 @@ func TestTick(t *testing.T) {
 	})
 }
 
-// The parts of what a process takes add up to it, whatever the clocks say.
-func TestSpent(t *testing.T) {
+// The parts of a process's CPU time add up to it, whatever the clocks say.
+func TestCosts(t *testing.T) {
 	s := &Set{meters: []meter{{what: "one"}, {what: "two"}}}
 	at := time.Unix(1000, 0)
-	a := look{at: at, process: 5e9, recorded: 1e9, meters: []measure.Span{1e9, 2e9}, garbage: garbage{1, 10}}
+	a := usageSample{
+		at:       at,
+		process:  5e9,
+		recorded: 1e9,
+		meters:   []measure.Span{1e9, 2e9},
+		garbage:  garbage{1, 10},
+	}
 	for _, c := range []struct {
 		process measure.Span
 		garbage garbage
 		want    string
 	}{
-		{15e9, garbage{2, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, the rest 0.03"},
-		{15e9, garbage{5, 50}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, the rest 0.03"}, // the wall clock of a busy machine
-		{15e9, garbage{9, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.04, the rest 0"},
-		{15e9, garbage{1, 10}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0.04"}, // none was collected
-		{10e9, garbage{2, 20}, "0.05: datasets 0.03, one 0.02, two 0.01, garbage collection 0, the rest 0"},   // a clock that ran ahead
+		{15e9, garbage{2, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, other 0.03"},
+		// the wall clock of a busy machine
+		{15e9, garbage{5, 50}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.01, other 0.03"},
+		{15e9, garbage{9, 20}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0.04, other 0"},
+		// none was collected
+		{15e9, garbage{1, 10}, "0.1: datasets 0.03, one 0.02, two 0.01, garbage collection 0, other 0.04"},
+		// a clock that ran ahead
+		{10e9, garbage{2, 20}, "0.05: datasets 0.03, one 0.02, two 0.01, garbage collection 0, other 0"},
 	} {
-		b := look{at: at.Add(100 * time.Second), process: c.process, recorded: 4e9, meters: []measure.Span{3e9, 3e9}, garbage: c.garbage}
-		whole, parts := s.spent(&a, &b)
+		b := usageSample{
+			at:       at.Add(100 * time.Second),
+			process:  c.process,
+			recorded: 4e9,
+			meters:   []measure.Span{3e9, 3e9},
+			garbage:  c.garbage,
+		}
+		whole, parts := s.costs(&a, &b)
 		got := fmt.Sprintf("%.3g:", whole)
 		for _, p := range parts {
 			what, _, _ := strings.Cut(p.Name, ":")
@@ -477,8 +528,9 @@ func TestUsage(t *testing.T) {
 			if a.Samples != 4 || b.Samples != 1 {
 				t.Errorf("samples a second: %g and %g, want 4 and 1", a.Samples, b.Samples)
 			}
-			// Folding and keeping take real time here, beside which a fake minute is long.
-			if a.CPU < 0.0095 || a.CPU > 0.0115 || b.CPU < 0.0095 || b.CPU > 0.0115 || none.CPU == none.CPU {
+			// Folding and storing take real time, for which a fake minute is long.
+			if a.CPU < 0.0095 || a.CPU > 0.0115 || b.CPU < 0.0095 || b.CPU > 0.0115 ||
+				none.CPU == none.CPU {
 				t.Errorf("CPU %g, %g and %g, want 0.01, 0.01 and NaN", a.CPU, b.CPU, none.CPU)
 			}
 			if h := s.Health(); !(h.CPU >= 0) || h.Started == 0 {
@@ -488,14 +540,15 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// A source that ends with an error is told as trouble and begun again; the archive's refusal too.
-func TestTrouble(t *testing.T) {
+// A source that fails is a problem and is restarted; so is a failing archive.
+func TestProblems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, a := newMeters(), newMemory(nil)
 		src.fails.Store(true)
 		live(t, src, a, []string{"m.a"}, func(s *Set) {
 			time.Sleep(time.Second)
-			if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "the file is gone") {
+			if got := s.Health().Problems; len(got) != 1 ||
+				!strings.Contains(got[0].Text, "the file is gone") {
 				t.Errorf("trouble %q", got)
 			}
 			src.fails.Store(false)
@@ -507,14 +560,15 @@ func TestTrouble(t *testing.T) {
 			a.refuse = errors.New("no space left")
 			a.mu.Unlock()
 			time.Sleep(2 * time.Second)
-			if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "no space left") {
+			if got := s.Health().Problems; len(got) != 1 ||
+				!strings.Contains(got[0].Text, "no space left") {
 				t.Errorf("trouble %q", got)
 			}
 		})
 	})
 }
 
-// One tick of two sources is kept as one.
+// One tick of two sources is recorded as one.
 func TestTwoSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, m := newMeters(), newMeters(), newMemory(nil)
@@ -543,7 +597,7 @@ func TestTwoSources(t *testing.T) {
 	})
 }
 
-// recordTwo records m.a of one source and m.c of another, until stop, which waits for the end.
+// recordTwo records m.a of one source and m.c of another until stop, which waits for the end.
 func recordTwo(t *testing.T, a, b *meters, m *memory) (s *Set, stop func()) {
 	t.Helper()
 	s, err := NewSet(New(a, b), m, []string{"m.a by x,y", "m.c by x,y"})
@@ -556,8 +610,9 @@ func recordTwo(t *testing.T, a, b *meters, m *memory) (s *Set, stop func()) {
 	return s, func() { end(); <-done }
 }
 
-// A source that a busy machine holds up, before it reads or after, costs nobody a tick, itself no amount, and is no clock that is set.
-func TestSourceThatIsHeldUp(t *testing.T) {
+// A source that a busy machine delays, before it reads or after, costs no dataset a tick, loses no
+// amount, and does not count as a clock change.
+func TestDelayedSource(t *testing.T) {
 	for _, long := range []time.Duration{400, 600, 990, 1010, 1400, 1600, 2300, 2700, 5583} {
 		long *= time.Millisecond
 		for name, holds := range map[string]map[int]stall{
@@ -590,16 +645,34 @@ func TestSourceThatIsHeldUp(t *testing.T) {
 									continue
 								}
 								if b.Over.Span() == 0 {
-									t.Errorf("%s: dataset %d has nothing at %v: %v", what, id, k.at, b.Notes)
+									t.Errorf(
+										"%s: dataset %d has nothing at %v: %v",
+										what,
+										id,
+										k.at,
+										b.Notes,
+									)
 									continue
 								}
 								switch {
 								case k.at != floor(b.Over.End, measure.Second):
-									t.Errorf("%s: what ends at %v is the tick of %v", what, b.Over.End, k.at)
-								case at != 0 && k.at <= at, at != 0 && k.at != at.Add(measure.Second) && !held:
+									t.Errorf(
+										"%s: what ends at %v is the tick of %v",
+										what,
+										b.Over.End,
+										k.at,
+									)
+								case at != 0 && k.at <= at,
+									at != 0 && k.at != at.Add(measure.Second) && !held:
 									t.Errorf("%s: %v follows on %v", what, k.at, at)
 								case end != 0 && b.Over.Start != end:
-									t.Errorf("%s: the interval of %v begins at %v and not at %v", what, k.at, b.Over.Start, end)
+									t.Errorf(
+										"%s: the interval of %v begins at %v and not at %v",
+										what,
+										k.at,
+										b.Over.Start,
+										end,
+									)
 								}
 								at, end = k.at, b.Over.End
 								amount, stretch = amount+b.Values[0], stretch+b.Over.Seconds()
@@ -624,15 +697,19 @@ func TestSourceThatIsHeldUp(t *testing.T) {
 	}
 }
 
-// A source that gives nothing any more is told as trouble; the others go on.
-func TestSourceThatIsSilent(t *testing.T) {
+// A source that reports nothing any more is a problem; the others continue.
+func TestSilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, m := newMeters(), newMeters(), newMemory(nil)
 		a.stats, b.stats = a.stats[:1], b.stats[2:]
 		b.holds = map[int]stall{4: {before: 30 * time.Second}}
 		s, stop := recordTwo(t, a, b, m)
 		time.Sleep(20 * time.Second)
-		if got := s.Health().Problems; len(got) != 1 || !strings.Contains(got[0].Text, "m.c and what is measured with it has given nothing since") {
+		if got := s.Health().Problems; len(got) != 1 ||
+			!strings.Contains(
+				got[0].Text,
+				"m.c and the statistics measured with it have reported nothing since",
+			) {
 			t.Errorf("trouble %q", got)
 		}
 		unbroken(t, "m.a", m.stamps(1), measure.Second, 18)
@@ -663,7 +740,7 @@ func (c *clockwork) Run(ctx context.Context, q []measure.Query, sink measure.Sin
 	return nil
 }
 
-func TestClockThatIsSet(t *testing.T) {
+func TestClockSet(t *testing.T) {
 	sec := func(at, long float64) measure.Interval {
 		end := measure.Time((10000 + at) * 1e9)
 		return measure.Interval{Start: end.Add(-measure.Span(long * 1e9)), End: end}
@@ -689,7 +766,10 @@ func TestClockThatIsSet(t *testing.T) {
 			live(t, src, a, []string{"m.a by x,y"}, func(s *Set) {
 				var got []string
 				for _, at := range a.stamps(1) {
-					got = append(got, fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)))
+					got = append(
+						got,
+						fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
+					)
 				}
 				changes, err := s.Changes(t.Context(), measure.Interval{})
 				if err != nil {
@@ -709,22 +789,39 @@ func TestClockThatIsSet(t *testing.T) {
 	}
 }
 
-// Two collectors of one statistic read one after the other: the tick has the interval of the longer, and the rates are those that each measured.
-func TestKeeperBringsAmountsToOneInterval(t *testing.T) {
+// Two collectors of one statistic read one after the other: the tick has the longer interval, and
+// the rates are those that each measured.
+func TestAmountsAreScaledToOneInterval(t *testing.T) {
 	st := network().stats[0]
 	q := measure.Query{Stat: st.ID, By: []string{"device", "direction"}, Step: measure.Second}
-	k := newKeeper(measure.Dataset{ID: 1, Query: q, Stat: st})
+	k := newDatasetFolder(measure.Dataset{ID: 1, Query: q, Stat: st})
 	labels := []string{"eth0", "rx", "eth1"}
 	batches := []*measure.Batch{
-		{Stat: st.ID, By: q.By, Over: measure.Interval{Start: 0, End: 1e9}, Labels: labels, Keys: []measure.Label{0, 1}, Values: []float64{100}},
-		{Stat: st.ID, By: q.By, Over: measure.Interval{Start: 0, End: 2e9}, Labels: labels, Keys: []measure.Label{2, 1}, Values: []float64{100}},
+		{
+			Stat:   st.ID,
+			By:     q.By,
+			Over:   measure.Interval{Start: 0, End: 1e9},
+			Labels: labels,
+			Keys:   []measure.Label{0, 1},
+			Values: []float64{100},
+		},
+		{
+			Stat:   st.ID,
+			By:     q.By,
+			Over:   measure.Interval{Start: 0, End: 2e9},
+			Labels: labels,
+			Keys:   []measure.Label{2, 1},
+			Values: []float64{100},
+		},
 	}
-	got := k.keep(batches, true, nil)
-	if len(got) != 1 || got[0].Over.Span() != 2*measure.Second || !slices.Equal(got[0].Values, []float64{200, 100}) {
+	got := k.batchesFor(batches, true, nil)
+	if len(got) != 1 || got[0].Over.Span() != 2*measure.Second ||
+		!slices.Equal(got[0].Values, []float64{200, 100}) {
 		t.Errorf("%+v", got[0])
 	}
 	batches[1].Over.End = 1e9
-	if got = k.keep(batches, true, nil); len(got) != 2 || got[0] != batches[0] || got[1] != batches[1] {
+	if got = k.batchesFor(batches, true, nil); len(got) != 2 || got[0] != batches[0] ||
+		got[1] != batches[1] {
 		t.Errorf("batches of one interval were changed: %d", len(got))
 	}
 }
@@ -733,7 +830,7 @@ func TestKeeperBringsAmountsToOneInterval(t *testing.T) {
 func TestArchiveAheadOfTheClock(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		at      float64 // of the first tick of the second program, the archive being at 9003
+		at      float64 // of the first tick of the second program; the archive is at 9003
 		want    string
 		trouble string
 	}{
@@ -747,18 +844,27 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 				end := measure.Time((10000 + at) * 1e9)
 				return measure.Interval{Start: end.Add(-measure.Second), End: end}
 			}
-			src, a := &clockwork{stats: newMeters().stats[:1], over: []measure.Interval{sec(9002), sec(9003)}}, newMemory(nil)
+			src, a := &clockwork{
+				stats: newMeters().stats[:1],
+				over:  []measure.Interval{sec(9002), sec(9003)},
+			}, newMemory(
+				nil,
+			)
 			live(t, src, a, []string{"m.a by x,y"}, func(*Set) {})
 			src.over = []measure.Interval{sec(c.at)}
 			live(t, src, a, nil, func(s *Set) {
 				var got []string
 				for _, at := range a.stamps(1) {
-					got = append(got, fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)))
+					got = append(
+						got,
+						fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
+					)
 				}
 				if text := strings.Join(got, " "); text != c.want {
 					t.Errorf("%s: kept %s, want %s", c.name, text, c.want)
 				}
-				if said := fmt.Sprint(s.Health().Problems); (said != "[]") != (c.trouble != "") || !strings.Contains(said, c.trouble) {
+				if said := fmt.Sprint(s.Health().Problems); (said != "[]") != (c.trouble != "") ||
+					!strings.Contains(said, c.trouble) {
 					t.Errorf("%s: trouble %q, want %q", c.name, said, c.trouble)
 				}
 			})

@@ -11,70 +11,78 @@ import (
 )
 
 const (
-	useOver  = time.Minute     // of the means
-	useEvery = 5 * time.Second // how often the sums are looked at
+	usagePeriod   = time.Minute     // of the means
+	usageInterval = 5 * time.Second // interval of samples
 )
 
-// look is the sums at one moment.
-type look struct {
-	at       time.Time
-	process  measure.Span // CPU time of the whole process, and of what it put into the kernel
-	recorded float64      // nanoseconds of it: of all datasets, also those that are gone
-	idle     float64      // and of what runs, and nobody records
-	meters   []measure.Span
-	garbage  garbage
-	sets     map[uint32]sums
+// usageSample contains the cumulative costs at one moment.
+type usageSample struct {
+	at         time.Time
+	process    measure.Span // CPU time of the process, and of its programs in the kernel
+	recorded   float64      // nanoseconds of it: of all datasets, deleted ones included
+	unrecorded float64      // nanoseconds of it: of sources whose statistics no dataset records
+	meters     []measure.Span
+	garbage    garbage
+	sets       map[uint32]totals
 }
 
-// meter is a part of the process that knows what it has taken.
+// meter is a part of the process that knows its cost.
 type meter struct {
 	what  string
 	spent func() measure.Span
 }
 
-// Meter lets Health tell what another part of the process takes: the CPU time so far, from any goroutine. To be called before Run.
+// Meter adds a part of the process to Health. spent returns its cumulative CPU time and must be
+// safe for concurrent use. Call before Run.
 func (s *Set) Meter(what string, spent func() measure.Span) {
 	s.meters = append(s.meters, meter{what, spent})
 }
 
-// sums are what recording a dataset has cost and given so far.
-type sums struct {
-	cost    float64 // nanoseconds of CPU time: reading, folding, keeping
+// totals are the cumulative cost and samples of a dataset.
+type totals struct {
+	cost    float64 // nanoseconds of CPU time: reading, folding, storing
 	samples uint64
 }
 
-// sample looks at the sums when it is time to. s.mu is held.
+// sample adds a usage sample when one is due. s.mu is held.
 func (s *Set) sample() {
 	t := time.Now()
-	if n := len(s.looks); n > 2 && t.Sub(s.looks[n-1].at) < useEvery-useEvery/20 {
+	if n := len(s.samples); n > 2 && t.Sub(s.samples[n-1].at) < usageInterval-usageInterval/20 {
 		return
 	}
 	s.account()
-	l := look{at: t, recorded: s.recorded, idle: s.idle, garbage: readGarbage(), sets: make(map[uint32]sums, len(s.keepers))}
+	l := usageSample{
+		at:         t,
+		recorded:   s.recordedCPU,
+		unrecorded: s.unrecordedCost,
+		garbage:    readGarbage(),
+		sets:       make(map[uint32]totals, len(s.folders)),
+	}
 	for _, m := range s.meters {
 		l.meters = append(l.meters, m.spent())
 	}
-	l.process = processTime() + s.outside
-	for id, k := range s.keepers {
+	l.process = processTime() + s.externalCost
+	for id, k := range s.folders {
 		l.sets[id] = k.total
 	}
-	s.looks = append(s.looks, l)
-	for len(s.looks) > 2 && t.Sub(s.looks[1].at) >= useOver {
-		s.looks = slices.Delete(s.looks, 0, 1)
+	s.samples = append(s.samples, l)
+	for len(s.samples) > 2 && t.Sub(s.samples[1].at) >= usagePeriod {
+		s.samples = slices.Delete(s.samples, 0, 1)
 	}
 }
 
-// account adds up what reading has cost since it was last called: what a statistic has cost is shared by its datasets. s.mu is held.
+// account adds the cost of reading since its last call: the cost of a statistic is divided among
+// its datasets. s.mu is held.
 func (s *Set) account() {
-	c := s.measures()
-	sharers := map[measure.StatID][]*keeper{}
-	for _, k := range s.keepers {
+	c := s.sourceCatalogue()
+	sharers := map[measure.StatID][]*datasetFolder{}
+	for _, k := range s.folders {
 		sharers[k.dataset.Query.Stat] = append(sharers[k.dataset.Query.Stat], k)
 	}
 	cost := func(m measure.Meter, id measure.StatID) float64 {
 		all := m.Cost(id)
-		d := all - s.read[id]
-		s.read[id] = all
+		d := all - s.readCost[id]
+		s.readCost[id] = all
 		return float64(d)
 	}
 	for id, sharing := range sharers {
@@ -86,7 +94,7 @@ func (s *Set) account() {
 		for _, k := range sharing {
 			k.total.cost += d / float64(len(sharing))
 		}
-		s.recorded += d
+		s.recordedCPU += d
 	}
 	for _, source := range c.sources {
 		o, ok := source.(measure.ExternalMeter)
@@ -94,27 +102,28 @@ func (s *Set) account() {
 			continue
 		}
 		out := o.ExternalCost()
-		s.outside += out - s.beyond[source]
-		s.beyond[source] = out
+		s.externalCost += out - s.externalBySource[source]
+		s.externalBySource[source] = out
 		for _, st := range source.Stats() {
 			if sharers[st.ID] == nil {
-				s.idle += cost(o, st.ID)
+				s.unrecordedCost += cost(o, st.ID)
 			}
 		}
 	}
 }
 
-// Usage says what a dataset costs. NaN and 0 for one that is not recorded.
+// Usage returns the cost of a dataset; NaN and 0 for one that is not recorded.
 func (s *Set) Usage(id uint32) measure.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	none := measure.Usage{CPU: measure.NaN}
-	if len(s.looks) < 2 || s.keepers[id] == nil {
+	if len(s.samples) < 2 || s.folders[id] == nil {
 		return none
 	}
-	last := s.looks[len(s.looks)-1]
+	last := s.samples[len(s.samples)-1]
 	first := last
-	for _, l := range slices.Backward(s.looks) { // it may be younger than the oldest look
+	// the dataset may be younger than the oldest sample
+	for _, l := range slices.Backward(s.samples) {
 		if _, ok := l.sets[id]; !ok {
 			break
 		}
@@ -125,69 +134,100 @@ func (s *Set) Usage(id uint32) measure.Usage {
 		return none
 	}
 	a, b := first.sets[id], last.sets[id]
-	return measure.Usage{CPU: (b.cost - a.cost) / 1e9 / seconds, Samples: float64(b.samples-a.samples) / seconds}
+	return measure.Usage{
+		CPU:     (b.cost - a.cost) / 1e9 / seconds,
+		Samples: float64(b.samples-a.samples) / seconds,
+	}
 }
 
-// Health says how the recording does. Memory, Disk and DiskLimit are left zero: who has made the set knows them.
+// Health describes the state of the recording. Memory, Disk and DiskLimit are zero; the owner of
+// the set fills them in.
 func (s *Set) Health() measure.Health {
-	h := measure.Health{Started: s.started, CPU: measure.NaN, CPULimit: s.budget.share, Late: s.late.Load(), Problems: s.archive.Trouble()}
+	h := measure.Health{
+		Started:  s.started,
+		CPU:      measure.NaN,
+		CPULimit: s.budget.share,
+		Late:     s.late.Load(),
+		Problems: s.archive.Problems(),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.looks); n > 1 {
-		h.CPU, h.Costs = s.spent(&s.looks[0], &s.looks[n-1])
+	if n := len(s.samples); n > 1 {
+		h.CPU, h.Costs = s.costs(&s.samples[0], &s.samples[n-1])
 	}
 	h.Problems = slices.Clip(h.Problems)
-	for _, about := range slices.Sorted(maps.Keys(s.troubles)) {
-		h.Problems = append(h.Problems, measure.Problem{Key: "recording: " + about, Text: s.troubles[about]})
+	for _, about := range slices.Sorted(maps.Keys(s.problems)) {
+		h.Problems = append(
+			h.Problems,
+			measure.Problem{Key: "recording: " + about, Text: s.problems[about]},
+		)
 	}
 	return h
 }
 
-// spent says what the process has taken between two looks, and for what.
-func (s *Set) spent(a, b *look) (float64, []measure.CostPart) {
+// costs returns the CPU share of the process between two samples, and its parts.
+func (s *Set) costs(a, b *usageSample) (float64, []measure.CostPart) {
 	over := float64(b.at.Sub(a.at))
 	whole := float64(b.process-a.process) / over
 	parts := []measure.CostPart{{Name: "datasets", CPU: (b.recorded - a.recorded) / over}}
 	for i, m := range s.meters {
-		parts = append(parts, measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over})
+		parts = append(
+			parts,
+			measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over},
+		)
 	}
-	if idle := b.idle - a.idle; idle > 0 {
-		parts = append(parts, measure.CostPart{Name: "scripts that nobody records", CPU: idle / over})
+	if idle := b.unrecorded - a.unrecorded; idle > 0 {
+		parts = append(
+			parts,
+			measure.CostPart{Name: "scripts that no dataset records", CPU: idle / over},
+		)
 	}
 	rest := whole
 	for _, p := range parts {
 		rest -= p.CPU
 	}
-	rest = max(0, rest) // clocks are read one after the other
+	rest = max(0, rest) // clocks are read one after another
 	garbage := 0.0
 	if used := b.garbage.used - a.garbage.used; used > 0 {
 		garbage = min(rest, whole*(b.garbage.collecting-a.garbage.collecting)/used)
 	}
-	return whole, append(parts, measure.CostPart{Name: "garbage collection", CPU: garbage},
-		measure.CostPart{Name: "the rest: Go's runtime as it wakes and sleeps, connections, writing to disk", CPU: rest - garbage})
+	return whole, append(
+		parts,
+		measure.CostPart{Name: "garbage collection", CPU: garbage},
+		measure.CostPart{
+			Name: "other: Go's scheduler, connections, writing to disk",
+			CPU:  rest - garbage,
+		},
+	)
 }
 
-// garbage is what Go's runtime tells of its processors' time so far, in seconds by the wall clock. Where others have the CPU meanwhile that is more than the CPU time, of
-// all that is done alike; so only the share is used.
+// garbage is the time of Go's processors so far, in seconds by the wall clock. On a busy machine it
+// exceeds the CPU time, of all activities alike, so only its ratios are used.
 type garbage struct {
-	collecting float64 // without what those who allocate were made to do: that is in their own
+	// without the assists of allocating goroutines, which count as their own time
+	collecting float64
 	used       float64 // by anything
 }
 
 func readGarbage() (g garbage) {
-	all := []metrics.Sample{{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/pause:cpu-seconds"},
-		{Name: "/cpu/classes/total:cpu-seconds"}, {Name: "/cpu/classes/idle:cpu-seconds"}}
+	all := []metrics.Sample{
+		{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"},
+		{Name: "/cpu/classes/gc/mark/idle:cpu-seconds"},
+		{Name: "/cpu/classes/gc/pause:cpu-seconds"},
+		{Name: "/cpu/classes/total:cpu-seconds"},
+		{Name: "/cpu/classes/idle:cpu-seconds"},
+	}
 	metrics.Read(all)
 	var v [5]float64
 	for i, m := range all {
-		if m.Value.Kind() == metrics.KindFloat64 { // else this Go knows it no more
+		if m.Value.Kind() == metrics.KindFloat64 { // otherwise this version of Go does not have it
 			v[i] = m.Value.Float64()
 		}
 	}
 	return garbage{collecting: v[0] + v[1] + v[2], used: v[3] - v[4]}
 }
 
-// processTime gives the CPU time of this process: getrusage(2).
+// processTime returns the CPU time of this process: getrusage(2).
 func processTime() measure.Span {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

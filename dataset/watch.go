@@ -10,19 +10,34 @@ import (
 	"culprit/measure"
 )
 
-// Watch implements measure.Watcher: each source runs once for all the queries that it owns, with the fields that any of
-// them needs, and every query is folded from the same reading.
-func (c *Catalogue) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+// Watch implements measure.Watcher. Each source runs once for all its queries, with the fields that
+// any of them needs, and all queries are folded from the same reading. The error is a
+// *measure.Diagnostic for an invalid query, the first error of a source, or that of each.
+func (c *Catalogue) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	return c.watch(ctx, queries, false, each)
 }
 
-// WatchBrief is Watch for who keeps nothing: a tick and its answers may only be read, and are overwritten by the next, which then costs no allocation.
-func (c *Catalogue) WatchBrief(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+// WatchBrief is Watch without allocation: a tick and its answers are read-only and valid until each
+// returns. The errors are those of Watch.
+func (c *Catalogue) WatchBrief(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	return c.watch(ctx, queries, true, each)
 }
 
-// watch is Watch. reuse: the tick is not kept, and may be overwritten by the next.
-func (c *Catalogue) watch(ctx context.Context, queries []measure.Query, reuse bool, each func(*measure.Tick) error) error {
+// watch is Watch. With reuse, the next tick overwrites the previous one.
+func (c *Catalogue) watch(
+	ctx context.Context,
+	queries []measure.Query,
+	reuse bool,
+	each func(*measure.Tick) error,
+) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
 	}
@@ -31,7 +46,7 @@ func (c *Catalogue) watch(ctx context.Context, queries []measure.Query, reuse bo
 			return err
 		}
 	}
-	runs := map[int][]measure.Query{} // source -> one query a statistic
+	runs := map[int][]measure.Query{} // source -> one query per statistic
 	for _, q := range queries {
 		runs[c.owner[q.Stat]] = merge(runs[c.owner[q.Stat]], q, queries[0].Step)
 	}
@@ -45,12 +60,18 @@ func (c *Catalogue) watch(ctx context.Context, queries []measure.Query, reuse bo
 	return c.watchMany(ctx, runs, queries, each)
 }
 
-// watchOne is Watch where one source answers all queries: a tick is told from its own goroutine. Most runs are so, and a hand-over
-// would wake a goroutine, and now and then a thread, each interval.
-func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []measure.Query, reuse bool, each func(*measure.Tick) error) error {
+// watchOne is Watch with one source for all queries. It calls each from the source's goroutine:
+// passing ticks to another one would wake a goroutine, and sometimes a thread, each interval.
+func (c *Catalogue) watchOne(
+	ctx context.Context,
+	source int,
+	asked, queries []measure.Query,
+	reuse bool,
+	each func(*measure.Tick) error,
+) error {
 	f := newFolder(c, source, queries)
 	f.reuse = reuse
-	var told error
+	var eachErr error
 	t := &measure.Tick{Answers: make([]*measure.Answer, len(queries))}
 	err := c.sources[source].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		if !reuse {
@@ -58,16 +79,17 @@ func (c *Catalogue) watchOne(ctx context.Context, source int, asked, queries []m
 		}
 		t.Over = widest(batches)
 		f.answers(batches, t.Answers)
-		told = each(t)
-		return told
+		eachErr = each(t)
+		return eachErr
 	}))
-	if told != nil || err == nil {
-		return told
+	if eachErr != nil || err == nil {
+		return eachErr
 	}
 	return fmt.Errorf("watch: %w", err)
 }
 
-// widest gives the interval of a reading. Of equal ends the longest: that of a statistic that was not measured is empty.
+// widest returns the interval of a reading: the latest end, and of equal ends the longest interval.
+// A statistic that was not measured has an empty one.
 func widest(batches []*measure.Batch) (over measure.Interval) {
 	for _, b := range batches {
 		if b.Over.End > over.End || b.Over.End == over.End && b.Over.Start < over.Start {
@@ -77,9 +99,15 @@ func widest(batches []*measure.Batch) (over measure.Interval) {
 	return over
 }
 
-// watchMany is Watch where several sources answer: a tick is told when each of them has given its part. When a source is late by
-// half a step the tick goes out without it, and says so; its part then belongs to the next tick.
-func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query, queries []measure.Query, each func(*measure.Tick) error) error {
+// watchMany is Watch with several sources. A tick is complete when each has reported its part. If a
+// source is late by half a step, the tick is reported without it, with a note, and its part belongs
+// to the next tick.
+func (c *Catalogue) watchMany(
+	ctx context.Context,
+	runs map[int][]measure.Query,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	type part struct {
@@ -93,15 +121,23 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 	for i, asked := range runs {
 		go func() {
 			f := newFolder(c, i, queries)
-			err := c.sources[i].Run(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
-				p := part{source: i, over: widest(batches), answers: make([]*measure.Answer, len(queries))}
-				f.answers(batches, p.answers)
-				select {
-				case parts <- p:
-				case <-ctx.Done():
-				}
-				return nil
-			}))
+			err := c.sources[i].Run(
+				ctx,
+				asked,
+				measure.SinkFunc(func(batches []*measure.Batch) error {
+					p := part{
+						source:  i,
+						over:    widest(batches),
+						answers: make([]*measure.Answer, len(queries)),
+					}
+					f.answers(batches, p.answers)
+					select {
+					case parts <- p:
+					case <-ctx.Done():
+					}
+					return nil
+				}),
+			)
 			select {
 			case parts <- part{source: i, err: err, ended: true}:
 			case <-ctx.Done():
@@ -131,14 +167,25 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 		for n, q := range queries {
 			if t.Answers[n] == nil {
 				st := c.Stat(q.Stat)
-				t.Answers[n] = &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: t.Over.Start, Step: t.Over.Span(),
-					Elapsed: []measure.Span{0}, Notes: []string{string(q.Stat) + " came late and is missing in this interval"}}
+				t.Answers[n] = &measure.Answer{
+					Query: q,
+					Kind:  st.Kind,
+					Unit:  st.AnswerUnit(),
+					Start: t.Over.Start,
+					Step:  t.Over.Span(),
+					Elapsed: []measure.Span{
+						0,
+					},
+					Notes: []string{string(q.Stat) + " came late and is missing in this interval"},
+				}
 			}
 		}
 		return each(t)
 	}
-	patience := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
-	late := time.NewTimer(patience) // runs only while a part waits for others: a timer of its own would wake us once more an interval
+	maxDelay := max(queries[0].Step.AsDuration()/2, 100*time.Millisecond)
+	// runs only while a part waits for others: a periodic timer would wake the process once more
+	// per interval
+	late := time.NewTimer(maxDelay)
 	late.Stop()
 	defer late.Stop()
 	for {
@@ -148,7 +195,7 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				return err
 			}
 			if len(waiting) > 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 		}
 		select {
@@ -159,7 +206,7 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				return err
 			}
 			if len(waiting) > 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 		case p := <-parts:
 			if p.ended {
@@ -172,21 +219,24 @@ func (c *Catalogue) watchMany(ctx context.Context, runs map[int][]measure.Query,
 				continue
 			}
 			if len(waiting) == 0 {
-				late.Reset(patience)
+				late.Reset(maxDelay)
 			}
 			waiting[p.source] = append(waiting[p.source], p)
 		}
 	}
 }
 
-// merge adds what q needs to the queries, one a statistic: the fields of all, and the terms that all have.
+// merge adds what q needs to the queries, one per statistic: the fields of all queries, and the
+// terms that all have in common.
 func merge(asked []measure.Query, q measure.Query, step measure.Span) []measure.Query {
 	at := slices.IndexFunc(asked, func(a measure.Query) bool { return a.Stat == q.Stat })
 	if at < 0 {
 		asked = append(asked, measure.Query{Stat: q.Stat, Where: slices.Clone(q.Where), Step: step})
 		at = len(asked) - 1
 	} else {
-		asked[at].Where = slices.DeleteFunc(asked[at].Where, func(t measure.Term) bool { return !within([]measure.Term{t}, q.Where) })
+		asked[at].Where = slices.DeleteFunc(asked[at].Where, func(t measure.Term) bool {
+			return !containsTerms([]measure.Term{t}, q.Where)
+		})
 	}
 	need := slices.Clone(q.By)
 	for _, t := range q.Where {

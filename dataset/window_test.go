@@ -10,9 +10,19 @@ import (
 	"culprit/measure"
 )
 
-// flowStat is a statistic with rows of two fields, as those of connections have more.
-var flowStat = measure.Stat{ID: "test.flow", Kind: measure.Level, Unit: measure.Count, Sparse: true, Fold: measure.Sum, // table: of rows for tests
-	Fields: []measure.Field{{Name: "peer", Type: measure.Word}, {Name: "process", Type: measure.Word}}}
+// flowStat is a statistic with rows of two fields.
+// table: of rows for tests
+var flowStat = measure.Stat{
+	ID:     "test.flow",
+	Kind:   measure.Level,
+	Unit:   measure.Count,
+	Sparse: true,
+	Fold:   measure.Sum,
+	Fields: []measure.Field{
+		{Name: "peer", Type: measure.Word},
+		{Name: "process", Type: measure.Word},
+	},
+}
 
 // words is the dictionary of a source.
 type words struct {
@@ -31,8 +41,9 @@ func (d *words) label(w string) measure.Label {
 
 func newWords() *words { return &words{index: map[string]measure.Label{}} }
 
-// TestWindowKeepsEveryRow: rows that come, go, change places and come from dictionaries that grow and begin anew, of two sources in turn, are answered as
-// they were given, whether a batch has the shape of the one before or not.
+// TestWindowKeepsEveryRow: rows are answered as they were recorded, whether a batch has the shape
+// of the previous one or not. Rows come, go and change places. Their dictionaries, of two sources
+// in turn, grow and are replaced.
 func TestWindowKeepsEveryRow(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -54,12 +65,15 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 		for tick := range ticks {
 			d := of[0]
 			switch random.IntN(5) {
-			case 0: // others
+			case 0: // other rows
 				order = append(order[:0:0], order[random.IntN(len(order)):]...)
 				for range random.IntN(4) {
 					order = append(order, 100+tick*10+len(order))
 				}
-				random.Shuffle(random.IntN(len(order)+1), func(i, j int) { order[i], order[j] = order[j], order[i] })
+				random.Shuffle(
+					random.IntN(len(order)+1),
+					func(i, j int) { order[i], order[j] = order[j], order[i] },
+				)
 				shape = 0
 			case 1: // another dictionary
 				if random.IntN(2) == 0 {
@@ -75,8 +89,17 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			if shape == 0 && random.IntN(4) > 0 {
 				shape = measure.NewShape()
 			}
-			over := measure.Interval{Start: measure.Time(tick) * measure.Time(measure.Second), End: measure.Time(tick+1) * measure.Time(measure.Second)}
-			batch = measure.Batch{Stat: "test.flow", By: []string{"peer", "process"}, Over: over, Shape: shape, Keys: batch.Keys[:0]}
+			over := measure.Interval{
+				Start: measure.Time(tick) * measure.Time(measure.Second),
+				End:   measure.Time(tick+1) * measure.Time(measure.Second),
+			}
+			batch = measure.Batch{
+				Stat:  "test.flow",
+				By:    []string{"peer", "process"},
+				Over:  over,
+				Shape: shape,
+				Keys:  batch.Keys[:0],
+			}
 			seen := map[int]bool{}
 			for _, n := range order {
 				if seen[n] {
@@ -95,7 +118,10 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			batch.Labels = d.all
 			f := newFolder(c, 0, []measure.Query{q})
 			f.reuse = true
-			w.add(over, func(take func(*measure.Answer, *measure.Batch)) { f.inTurn([]*measure.Batch{&batch}, take) })
+			w.add(
+				over,
+				func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{&batch}, take) },
+			)
 		}
 		a, err := w.Ask(context.Background(), q)
 		if err != nil {
@@ -111,19 +137,36 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			}
 			for tick, v := range s.Values {
 				if v != want[peer][tick] {
-					t.Fatalf("seed %d: %s has %g in tick %d, want %g", seed, peer, v, tick, want[peer][tick])
+					t.Fatalf(
+						"seed %d: %s has %g in tick %d, want %g",
+						seed,
+						peer,
+						v,
+						tick,
+						want[peer][tick],
+					)
 				}
 			}
 		}
 	}
 }
 
-// BenchmarkWindowTick records a tick of 20,000 rows of five fields: the same ones each time, and where one in a hundred goes and another comes.
+// BenchmarkWindowTick records a tick of 20,000 rows of five fields: the same ones each time, and
+// with one in a hundred replaced.
 func BenchmarkWindowTick(b *testing.B) {
 	const rows, width = 20000, 5
-	st := measure.Stat{ID: "test.flow", Kind: measure.Level, Unit: measure.Count, Sparse: true, Fold: measure.Sum}
+	st := measure.Stat{
+		ID:     "test.flow",
+		Kind:   measure.Level,
+		Unit:   measure.Count,
+		Sparse: true,
+		Fold:   measure.Sum,
+	}
 	for i := range width {
-		st.Fields = append(st.Fields, measure.Field{Name: "field" + strconv.Itoa(i), Type: measure.Word})
+		st.Fields = append(
+			st.Fields,
+			measure.Field{Name: "field" + strconv.Itoa(i), Type: measure.Word},
+		)
 	}
 	c := New(&script{stats: []measure.Stat{st}})
 	q, err := c.Parse("test.flow by field0, field1, field2, field3, field4")
@@ -133,7 +176,12 @@ func BenchmarkWindowTick(b *testing.B) {
 	for _, churn := range []bool{false, true} {
 		b.Run(map[bool]string{false: "same", true: "other"}[churn], func(b *testing.B) {
 			d := newWords()
-			batch := &measure.Batch{Stat: st.ID, By: q.By, Over: measure.Interval{End: measure.Time(measure.Second)}, Shape: measure.NewShape()}
+			batch := &measure.Batch{
+				Stat:  st.ID,
+				By:    q.By,
+				Over:  measure.Interval{End: measure.Time(measure.Second)},
+				Shape: measure.NewShape(),
+			}
 			for i := range rows {
 				for f := range width {
 					batch.Keys = append(batch.Keys, d.label(strconv.Itoa(f*100000+i/(1+f*f))))
@@ -146,7 +194,7 @@ func BenchmarkWindowTick(b *testing.B) {
 			w := newWindow(c)
 			n := 0
 			tick := func() {
-				if n++; n%50 == 0 { // as long as most look
+				if n++; n%50 == 0 { // as long as most diagnoses
 					w = newWindow(c)
 				}
 				for i := range batch.Values {
@@ -154,11 +202,16 @@ func BenchmarkWindowTick(b *testing.B) {
 				}
 				if churn {
 					for i := n % 100; i < rows; i += 100 {
-						batch.Keys[i*width] = d.label("n" + strconv.Itoa(i) + "." + strconv.Itoa(n%50))
+						batch.Keys[i*width] = d.label(
+							"n" + strconv.Itoa(i) + "." + strconv.Itoa(n%50),
+						)
 					}
 					batch.Labels, batch.Shape = d.all, measure.NewShape()
 				}
-				w.add(batch.Over, func(take func(*measure.Answer, *measure.Batch)) { f.inTurn([]*measure.Batch{batch}, take) })
+				w.add(
+					batch.Over,
+					func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{batch}, take) },
+				)
 			}
 			tick()
 			b.ReportAllocs()

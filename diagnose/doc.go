@@ -1,9 +1,9 @@
 // Package diagnose finds what limits a machine, and proves it. It is the engine: the rules are in
 // package rules, the constants by which they decide in package threshold.
 //
-// Run asks each query of each rule once, gives each rule a Look at the answers, and then settles the
-// findings: symptoms go below their causes, resources without a fault are ruled out with their
-// numbers, and the rest is ranked. A finding names the culprit and its effect, and has evidence with
+// Run asks each query of each rule once, passes each rule a Look at the answers, and then settles
+// the findings: symptoms go below their causes, resources without a fault are ruled out with their
+// numbers, and the rest is ranked. A finding names the culprit and its effect. It has evidence with
 // the query of each number, caveats, a command to verify it, and a fix with its undo.
 //
 // Queries that could not be answered are listed as missing: silence always means "checked, and

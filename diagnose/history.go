@@ -11,55 +11,59 @@ import (
 	"culprit/measure"
 )
 
-// HistoryOver is the time that each diagnosis of a History is of: as long as `culprit` alone looks. The first comes no sooner.
+// HistoryOver is the time range of each diagnosis of a History, the same as that of `culprit`. The
+// first diagnosis comes after it.
 const HistoryOver = 10 * measure.Second
 
 // How often a running recording is diagnosed.
 const (
 	historyEvery = 10 * measure.Second // the least time between two
-	historyShare = 1000                // a diagnosis may take a thousandth of a CPU: where one takes longer than 10 ms they come more seldom
-	historyAgain = measure.Minute      // findings that last are written down this often
+	// a diagnosis may use a thousandth of a CPU: above 10 ms they are less frequent
+	historyShare = 1000
+	historyAgain = measure.Minute // lasting findings are logged this often
 )
 
 // historyKind is the kind of the documents in the log.
 const historyKind = "diagnosis"
 
-// Recording is what is diagnosed again and again: a reader, and when there is something new to read.
+// Recording is the source of repeated diagnoses: a reader, and its ticks.
 type Recording interface {
 	measure.Reader
-	// Tick waits for a tick later than after and gives its time; see dataset.Set.
+	// Tick waits for a tick later than after and returns its time; see dataset.Set.
 	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
 }
 
-// Log keeps documents by kind and time; see dataset.Archive.
+// Log stores documents by kind and time; see dataset.Archive.
 type Log interface {
-	// Log keeps a document.
+	// Log stores a document.
 	Log(kind string, at measure.Time, document []byte) error
-	// Logged tells those of a time, oldest first, until each gives an error, which it returns.
-	Logged(ctx context.Context, kind string, over measure.Interval, each func(at measure.Time, document []byte) error) error
+	// Logged calls each for the documents of a time range, oldest first. It stops at the first
+	// error of each and returns it.
+	Logged(ctx context.Context, kind string, over measure.Interval,
+		each func(at measure.Time, document []byte) error) error
 }
 
-// History diagnoses a recording as it goes on, and writes down what was found when it changes and each minute while it lasts. Safe for
-// several goroutines.
+// History diagnoses a recording while it runs. It logs the findings when they change, and once per
+// minute while they last. Safe for several goroutines.
 type History struct {
 	recording Recording
 	log       Log
 	rules     RuleSet
 	cpu       func() measure.Span
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards all fields below
 	at     measure.Time
 	newest []byte
-	told   chan struct{} // closed at the next diagnosis
-	ended  error         // why there will be none
-	cost   measure.Span  // CPU time of a diagnosis, lately
-	spent  measure.Span  // of all of them
-	fault  error         // why the newest could not be written down
+	next   chan struct{} // closed at the next diagnosis
+	ended  error         // why there will be no further diagnosis
+	cost   measure.Span  // CPU time of a recent diagnosis
+	spent  measure.Span  // CPU time of all of them
+	fault  error         // why the newest could not be logged
 }
 
-// NewHistory makes the history of a recording. cpu gives the CPU time of the calling thread.
+// NewHistory returns the history of a recording. cpu returns the CPU time of the calling thread.
 func NewHistory(r Recording, log Log, rules RuleSet, cpu func() measure.Span) *History {
-	return &History{recording: r, log: log, rules: rules, cpu: cpu, told: make(chan struct{})}
+	return &History{recording: r, log: log, rules: rules, cpu: cpu, next: make(chan struct{})}
 }
 
 // Run diagnoses until the context or the recording ends.
@@ -67,7 +71,7 @@ func (h *History) Run(ctx context.Context) {
 	err := h.run(ctx)
 	h.mu.Lock()
 	h.ended = err
-	close(h.told)
+	close(h.next)
 	h.mu.Unlock()
 }
 
@@ -76,10 +80,10 @@ func (h *History) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var logged []string // what was found when it was written down last
+	var logged []string // the findings that were logged last
 	var when measure.Time
 	for {
-		// What was recorded before this run is another's: the first diagnosis has ten seconds of its own.
+		// The first diagnosis covers ten seconds of this run: earlier ticks belong to another run.
 		if at, err = h.recording.Tick(ctx, at.Add(h.every()-1)); err != nil {
 			return err
 		}
@@ -89,7 +93,8 @@ func (h *History) run(ctx context.Context) error {
 		}
 		found := found(report)
 		var fault error
-		if when == 0 || !slices.Equal(found, logged) || len(found) > 0 && at.Sub(when) >= historyAgain {
+		if when == 0 || !slices.Equal(found, logged) || len(found) > 0 &&
+			at.Sub(when) >= historyAgain {
 			if fault = h.log.Log(historyKind, at, document); fault == nil {
 				logged, when = found, at
 			}
@@ -101,18 +106,21 @@ func (h *History) run(ctx context.Context) error {
 			h.cost = spent
 		}
 		h.cost += (spent - h.cost) / 4
-		close(h.told)
-		h.told = make(chan struct{})
+		close(h.next)
+		h.next = make(chan struct{})
 		h.mu.Unlock()
 	}
 }
 
-// look diagnoses the time up to a tick, and says what that took.
-func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, measure.Span, error) {
+// look diagnoses the time range that ends at a tick. It returns the report, its JSON and the CPU
+// time that the diagnosis used.
+func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, measure.Span,
+	error) {
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := h.cpu()
-	report, err := Run(ctx, h.recording, h.rules, measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
+	report, err := Run(ctx, h.recording, h.rules,
+		measure.Interval{Start: at.Add(-HistoryOver), End: at}, measure.Second)
 	if err != nil {
 		return nil, nil, 0, err
 	}
@@ -123,7 +131,8 @@ func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, m
 	return report, document, h.cpu() - before, nil
 }
 
-// found gives what is found as words that stay the same while it does.
+// found returns the findings as sorted words: ID and severity. They stay equal while the findings
+// last.
 func found(r *Report) []string {
 	all := make([]string, len(r.Findings))
 	for i, f := range r.Findings {
@@ -133,28 +142,29 @@ func found(r *Report) []string {
 	return all
 }
 
-// every gives the time between two diagnoses: whole seconds.
+// every returns the time between two diagnoses, in whole seconds.
 func (h *History) every() measure.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return max(historyEvery, (h.cost*historyShare+measure.Second-1)/measure.Second*measure.Second)
 }
 
-// Cost gives the CPU time that a diagnosis takes, lately; 0 before the first.
+// Cost returns the CPU time of a recent diagnosis, smoothed; 0 before the first.
 func (h *History) Cost() measure.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.cost
 }
 
-// Spent gives the CPU time that all diagnoses have taken so far.
+// Spent returns the CPU time of all diagnoses so far.
 func (h *History) Spent() measure.Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.spent
 }
 
-// Trouble says why the newest diagnosis could not be written down; "" when it could, or need not.
+// Trouble returns the reason why the newest diagnosis could not be logged; "" when it was, or need
+// not be.
 func (h *History) Trouble() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,12 +174,13 @@ func (h *History) Trouble() string {
 	return "the newest diagnosis could not be recorded: " + h.fault.Error()
 }
 
-// Report waits for a diagnosis later than after, and gives the newest: its time and the JSON of its Report, not to be changed. At once
-// when there is one. The error is the context's, or says that there will be none.
+// Report waits for a diagnosis later than after, and returns the time of the newest and the JSON of
+// its Report, which must not be changed. It returns at once when there is one. The error is that of
+// the context, or reports that the recording has ended.
 func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time, []byte, error) {
 	for {
 		h.mu.Lock()
-		at, newest, ended, told := h.at, h.newest, h.ended, h.told
+		at, newest, ended, next := h.at, h.newest, h.ended, h.next
 		h.mu.Unlock()
 		if at > after {
 			return at, newest, nil
@@ -180,13 +191,14 @@ func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time,
 		select {
 		case <-ctx.Done():
 			return 0, nil, context.Cause(ctx)
-		case <-told:
+		case <-next:
 		}
 	}
 }
 
-// Reports tells the diagnoses of a time that were written down, oldest first, until each gives an error, which it returns. The document is
-// not kept.
-func (h *History) Reports(ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error) error {
+// Reports calls each for the logged diagnoses of a time range, oldest first. It stops at the first
+// error of each and returns it. The document is valid during the call only.
+func (h *History) Reports(ctx context.Context, over measure.Interval,
+	each func(at measure.Time, document []byte) error) error {
 	return h.log.Logged(ctx, historyKind, over, each)
 }

@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// recording ticks each second as fast as it is asked, and has swapping that begins and ends.
+// recording ticks each second, as fast as it is called, and has swap traffic for a while.
 type recording struct {
 	last  measure.Time
 	until measure.Time
@@ -32,13 +32,14 @@ func (r *recording) Tick(ctx context.Context, after measure.Time) (measure.Time,
 	return r.last, nil
 }
 
-// Ask knows swap traffic alone: the rule of that needs no other number.
+// Ask answers for swap traffic alone: the rule needs no other number.
 func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	if n := len(r.asked); n == 0 || r.asked[n-1] != q.Over {
 		r.asked = append(r.asked, q.Over)
 	}
 	cells := int(q.Over.Span() / q.Step)
-	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start, Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
+	a := &measure.Answer{Query: q, Kind: measure.Delta, Unit: "event/s", Start: q.Over.Start,
+		Step: q.Step, Elapsed: slices.Repeat([]measure.Span{q.Step}, cells)}
 	if q.String() != swapQuery {
 		return nil, measure.ErrUnsupported
 	}
@@ -48,7 +49,8 @@ func (r *recording) Ask(_ context.Context, q measure.Query) (*measure.Answer, er
 	}
 	a.Labels, a.Unit = []string{"in", "out"}, "B/s"
 	for i := range 2 {
-		a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: slices.Repeat([]float64{v}, cells)})
+		a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)},
+			Values: slices.Repeat([]float64{v}, cells)})
 	}
 	return a, nil
 }
@@ -73,7 +75,8 @@ func (l *memoryLog) Log(kind string, at measure.Time, doc []byte) error {
 	return nil
 }
 
-func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each func(measure.Time, []byte) error) error {
+func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval,
+	each func(measure.Time, []byte) error) error {
 	for i := range l.at {
 		if err := each(l.at[i], l.docs[i]); err != nil {
 			return err
@@ -82,14 +85,17 @@ func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval, each
 	return nil
 }
 
-// What is found is written down when it begins, each minute while it lasts, and when it ends; what is well once.
+// TestHistory: findings are logged when they begin, each minute while they last, and when they end;
+// no findings once.
 func TestHistory(t *testing.T) {
 	const start = 1000
 	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
-	r := &recording{until: sec(start + 400), sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
+	r := &recording{until: sec(start + 400),
+		sick: func(at measure.Time) bool { return at > sec(start+100) && at <= sec(start+260) }}
 	l := &memoryLog{}
 	used := measure.Span(0)
-	h := NewHistory(r, l, swapRule(), func() measure.Span { used += measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(),
+		func() measure.Span { used += measure.Millisecond; return used })
 	h.Run(t.Context())
 	var got []int
 	var findings []int
@@ -118,16 +124,18 @@ func TestHistory(t *testing.T) {
 		t.Errorf("the newest is of %v, %v", at, err)
 	}
 	if _, _, err := h.Report(t.Context(), at); err == nil {
-		t.Error("a history that has ended gives another report")
+		t.Error("a history that has ended returns another report")
 	}
 }
 
-// A diagnosis that is dear comes more seldom, and a log that refuses is told.
+// TestHistoryIsCheap: an expensive diagnosis is less frequent, and a full log is reported.
 func TestHistoryIsCheap(t *testing.T) {
-	r := &recording{until: measure.Time(2000 * measure.Second), sick: func(measure.Time) bool { return false }}
+	r := &recording{until: measure.Time(2000 * measure.Second),
+		sick: func(measure.Time) bool { return false }}
 	l := &memoryLog{full: errors.New("no space left")}
 	used := measure.Span(0)
-	h := NewHistory(r, l, swapRule(), func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h := NewHistory(r, l, swapRule(),
+		func() measure.Span { used += 45 * measure.Millisecond; return used })
 	h.Run(t.Context())
 	if h.Cost() != 45*measure.Millisecond {
 		t.Errorf("a diagnosis costs %v", h.Cost())
@@ -146,12 +154,13 @@ const swapQuery = `memory.swap by direction`
 
 // swapRule finds any swap traffic that lasts.
 func swapRule() RuleSet {
-	return RuleSet{Rules: []Rule{{ID: "swap", Checks: "swap", Needs: []string{swapQuery}, Check: func(l *Look) {
-		t := l.Table(swapQuery)
-		in := t.One("direction", "in")
-		if s, ok := Lasting(t, HasValue(in), func(c int) bool { return in.At(c) > 0 }); ok {
-			f := l.Found("", Medium, 1, Culprit{Kind: "memory", Name: "swap"}, "It swaps.")
-			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, "swapped in")
-		}
-	}}}}
+	return RuleSet{Rules: []Rule{{ID: "swap", Checks: "swap", Needs: []string{swapQuery},
+		Check: func(l *Look) {
+			t := l.Table(swapQuery)
+			in := t.One("direction", "in")
+			if s, ok := Lasting(t, HasValue(in), func(c int) bool { return in.At(c) > 0 }); ok {
+				f := l.Found("", Medium, 1, Culprit{Kind: "memory", Name: "swap"}, "It swaps.")
+				f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit, "swapped in")
+			}
+		}}}}
 }

@@ -7,74 +7,80 @@ import (
 	"culprit/measure"
 )
 
-// Report is the outcome of a diagnosis. Its JSON is the shape that programs rely on.
+// Report is the result of a diagnosis. Programs rely on the shape of its JSON.
 type Report struct {
 	Start    measure.Time  `json:"start"`
 	End      measure.Time  `json:"end"`
-	Host     string        `json:"host"`     // "" when it could not be told
-	Findings []Finding     `json:"findings"` // best first; empty: nothing is wrong among what was checked
-	Checked  []string      `json:"checked"`  // what was looked at with all its numbers there: "cpu", "disk" ...
-	Fine     []Exoneration `json:"fine"`     // what was found innocent, with the numbers
-	Doubtful []Doubt       `json:"doubtful"` // resources that no finding accuses and that their own numbers keep from being ruled out
+	Host     string        `json:"host"`     // "" when unknown
+	Findings []Finding     `json:"findings"` // best first; empty: no fault in what was checked
+	Checked  []string      `json:"checked"`  // what was checked completely: "cpu", "disk" ...
+	Fine     []Exoneration `json:"fine"`     // resources that are ruled out, with their numbers
+	Doubtful []Doubt       `json:"doubtful"` // neither accused nor ruled out
 	Missing  []Missing     `json:"missing"`  // what could not be checked, and why
-	Notes    []string      `json:"notes"`    // what may mislead: notes and losses of the answers, once each
+	Notes    []string      `json:"notes"`    // caveats: notes and losses of the answers, once each
 }
 
-// Finding is one accusation with its proof.
+// Finding is one fault with its culprit and evidence.
 type Finding struct {
-	ID         string     `json:"id"`         // rule and identity of the culprit, the same every time: link-saturated/eth0
-	Rule       string     `json:"rule"`       // Rule.ID
-	Severity   Severity   `json:"severity"`   // high: it holds the machine back now
-	Confidence Number     `json:"confidence"` // 0..1
-	Culprit    Culprit    `json:"culprit"`    //
-	Claim      string     `json:"claim"`      // one sentence
-	Explains   Number     `json:"explains"`   // 0..1, share of the symptom that the culprit is; null when it can't be told
-	Effect     Number     `json:"effect"`     // 0..1, share of time that it takes from tasks, or of what is asked for; null when it can't be told
-	Evidence   []Evidence `json:"evidence"`   // at least one, the strongest first
-	Symptoms   []Symptom  `json:"symptoms"`   // what other rules found and this finding explains
-	Exonerated []string   `json:"exonerated"` // resources that were checked and are innocent: "cpu", "disk"; numbers in Report.Fine
-	Against    []string   `json:"against"`    // what speaks against it, a sentence each
-	Verify     string     `json:"verify"`     // a shell command that anyone can run to see it
-	Fix        *Fix       `json:"fix"`        // null when there is none to type
+	// stable: rule and identity of the culprit, link-saturated/eth0
+	ID         string   `json:"id"`
+	Rule       string   `json:"rule"`       // Rule.ID
+	Severity   Severity `json:"severity"`   // high: it limits the machine now
+	Confidence Number   `json:"confidence"` // 0..1
+	Culprit    Culprit  `json:"culprit"`    //
+	Claim      string   `json:"claim"`      // one sentence
+	Explains   Number   `json:"explains"`   // 0..1, share of the symptom; null when unknown
+	// 0..1, share of time taken from tasks, or of demand; null when unknown
+	Effect   Number     `json:"effect"`
+	Evidence []Evidence `json:"evidence"` // at least one, the strongest first
+	Symptoms []Symptom  `json:"symptoms"` // findings of other rules that this one explains
+	// resources that are ruled out: "cpu", "disk"; numbers in Report.Fine
+	Exonerated []string `json:"exonerated"`
+	Against    []string `json:"against"` // caveats
+	Verify     string   `json:"verify"`  // a shell command that shows the fault
+	Fix        *Fix     `json:"fix"`     // null when there is no command for it
 
-	covers []cover // whose findings are symptoms of this one
-	// subject is what the rule found, in a type of its own, for rules whose findings explain this one.
+	covers []cover // rules whose findings are symptoms of this one
+	// Subject is what the rule found, in a type of that rule: other rules read it to decide whether
+	// their finding explains this one. nil for most rules.
 	Subject any
 }
 
-// Severity is how bad a finding is.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities. High: it holds the machine or an application back now. Medium: something is degraded. Low: a remark.
+// The severities. High: it limits the machine or an application now. Medium: it degrades something.
+// Low: a remark.
 const (
 	High   Severity = "high"
 	Medium Severity = "medium"
 	Low    Severity = "low"
 )
 
-// Culprit is who did it.
+// Culprit is the cause that a finding names.
 type Culprit struct {
-	Kind      string `json:"kind"` // process interface peer cpu disk table cgroup host memory function
+	// process interface peer cpu disk table cgroup host memory function
+	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	PID       int    `json:"pid,omitempty"` // of a process; 0 = none, or not one only
+	PID       int    `json:"pid,omitempty"` // of a process; 0: none, or several
 	NetNS     string `json:"netns,omitempty"`
-	Interface string `json:"interface,omitempty"` // through which
-	Local     string `json:"local,omitempty"`     // host pair, when there is one
+	Interface string `json:"interface,omitempty"` // the interface in use
+	Local     string `json:"local,omitempty"`     // pair of hosts, if any
 	Peer      string `json:"peer,omitempty"`
 }
 
-// Evidence is one link of the chain: a number, the sentence that asks for it, and what it means.
+// Evidence is a number that supports a finding, with its query and its meaning.
 type Evidence struct {
-	Text         string  `json:"text"`      // the line for people, with the number in it
-	Statistic    string  `json:"statistic"` // a sentence that gives the number
-	Value        Number  `json:"value"`     // mean over Over unless Text says otherwise
+	Text         string  `json:"text"`      // a line of text that contains the number
+	Statistic    string  `json:"statistic"` // a query that returns the number
+	Value        Number  `json:"value"`     // mean over Over unless Text states otherwise
 	Unit         string  `json:"unit"`      //
 	Over         [2]Time `json:"over"`
-	ComparedWith Number  `json:"compared_with"` // in the same unit; null = nothing
+	ComparedWith Number  `json:"compared_with"` // in the same unit; null: nothing
 	ComparedAs   string  `json:"compared_as,omitempty"`
 }
 
-// Time is measure.Time; here for short.
+// Time is measure.Time.
 type Time = measure.Time
 
 // Symptom is a finding that another finding explains.
@@ -84,21 +90,22 @@ type Symptom struct {
 	Claim string `json:"claim"`
 }
 
-// Exoneration says that a resource is innocent, and the numbers that show it.
+// Exoneration is a resource that is ruled out, with the numbers that show it.
 type Exoneration struct {
 	Resource string `json:"resource"` // cpu memory disk network ...
 	Because  string `json:"because"`  // "93 % idle, 0.4 of 2 CPUs wanted"
 }
 
-// Missing says what could not be checked.
+// Missing is something that could not be checked.
 type Missing struct {
-	Rule      string `json:"rule"`
-	Checks    string `json:"checks"`    // what was not checked, Rule.Checks
-	Statistic string `json:"statistic"` // the sentence without an answer; "" when something else is missing
+	Rule   string `json:"rule"`
+	Checks string `json:"checks"` // what was not checked, Rule.Checks
+	// the query without an answer; "" when something else is missing
+	Statistic string `json:"statistic"`
 	Why       string `json:"why"`
 }
 
-// String gives the line for people: "disk is not checked: disk.busy by device is missing (denied ...)".
+// String returns a line of text: "disk: not checked, disk.busy by device is missing: denied ...".
 func (m Missing) String() string {
 	if m.Statistic == "" {
 		return m.Checks + ": " + m.Why
@@ -106,17 +113,17 @@ func (m Missing) String() string {
 	return m.Checks + ": not checked, " + m.Statistic + " is missing: " + m.Why
 }
 
-// Fix is what to do about it.
+// Fix is a change that removes the fault.
 type Fix struct {
 	Command string `json:"command"`
-	Undo    string `json:"undo"` // a command that restores the state before; "" when nothing needs undoing
-	Risk    string `json:"risk"` // low, medium or high, then why
+	Undo    string `json:"undo"` // restores the previous state; "" when nothing needs undoing
+	Risk    string `json:"risk"` // low, medium or high, and the reason
 }
 
 // Number is a float64 whose NaN and infinities are null in JSON: unknown is never 0.
 type Number float64
 
-// MarshalJSON gives null for what is no number.
+// MarshalJSON returns null for NaN and infinities. It never returns an error.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
 		return []byte("null"), nil
@@ -124,7 +131,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// UnmarshalJSON reads null as NaN.
+// UnmarshalJSON reads null as NaN. The error is that of text that is no number.
 func (n *Number) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*n = Number(measure.NaN)
@@ -133,11 +140,11 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
-// Known says whether n is a number.
+// Known reports whether n is a number.
 func (n Number) Known() bool { return n == n }
 
-// Doubt is a resource that no finding accuses and that can't be ruled out either.
+// Doubt is a resource that no finding accuses, and that cannot be ruled out either.
 type Doubt struct {
 	Resource string `json:"resource"` // cpu memory disk network
-	Because  string `json:"because"`  // the number that speaks against it
+	Because  string `json:"because"`  // the number that speaks against ruling it out
 }

@@ -2,8 +2,8 @@ package diagnose
 
 import "culprit/measure"
 
-// Mean gives the mean of the values that are there, each cell weighted by its measured time, over the cells that mask
-// allows (nil: all). NaN when there is none.
+// Mean returns the mean of the known values over the cells in mask (nil: all), weighted by measured
+// time; NaN when none is known.
 func (t *Table) Mean(values []float64, mask []bool) float64 {
 	var sum, weight float64
 	for c, v := range values {
@@ -18,8 +18,9 @@ func (t *Table) Mean(values []float64, mask []bool) float64 {
 	return sum / weight
 }
 
-// Part gives the mean over the whole measured time of the masked cells, where a value that isn't there counts as zero: for
-// amounts of things that came or went, as a process that lived for one cell of ten. NaN when the row has no value at all.
+// Part returns the mean over the measured time of the cells in mask, with unknown values as zero.
+// It is for amounts of things that come and go: a process that lived for one cell of ten. NaN when
+// no value is known.
 func (t *Table) Part(values []float64, mask []bool) float64 {
 	var sum, weight float64
 	any := false
@@ -39,7 +40,7 @@ func (t *Table) Part(values []float64, mask []bool) float64 {
 	return sum / weight
 }
 
-// Mean gives the row's mean over the masked cells (nil: all).
+// Mean returns the mean of the row over the cells in mask (nil: all).
 func (r *Row) Mean(mask []bool) float64 {
 	if r == nil {
 		return measure.NaN
@@ -47,7 +48,7 @@ func (r *Row) Mean(mask []bool) float64 {
 	return r.Table.Mean(r.Values, mask)
 }
 
-// Part gives Mean with absent cells as zero; see Table.part.
+// Part returns the mean with unknown values as zero; see Table.Part.
 func (r *Row) Part(mask []bool) float64 {
 	if r == nil {
 		return measure.NaN
@@ -55,7 +56,7 @@ func (r *Row) Part(mask []bool) float64 {
 	return r.Table.Part(r.Values, mask)
 }
 
-// Last gives the latest value, NaN when there is none.
+// Last returns the latest value, NaN when none is known.
 func (r *Row) Last() float64 {
 	if r != nil {
 		for c := len(r.Values) - 1; c >= 0; c-- {
@@ -67,7 +68,7 @@ func (r *Row) Last() float64 {
 	return measure.NaN
 }
 
-// Max gives the largest value, NaN when there is none.
+// Max returns the largest value, NaN when none is known.
 func (r *Row) Max() float64 {
 	m := measure.NaN
 	if r != nil {

@@ -12,13 +12,17 @@ import (
 	"culprit/measure"
 )
 
-// hostSentence gives the host's name.
-const hostSentence = "system.info by host"
+// hostSentence is the query of the host name.
+const hostQuery = "system.info by host"
 
-// Run asks what the rules of a set need over the given time and gives what they found. The reader must answer from what was
-// measured already; to measure first, run Sentences for as long as over. A step of one second is best. A zero over
-// means all that the reader has. The error is the context's: a rule that could not ask is a Missing in the report.
-func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interval, step measure.Span) (*Report, error) {
+// Run runs a set of rules over a time range and returns their report. The reader answers from what
+// was measured already: to measure first, run Queries for as long as over. A step of one second is
+// best. A zero over is all that the reader has.
+//
+// The error is that of the context, or a query of a rule that cannot be parsed. A query without an
+// answer is a Missing in the report.
+func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interval,
+	step measure.Span) (*Report, error) {
 	rules := set.Rules
 	traced := map[string]bool{}
 	for _, rule := range rules {
@@ -32,9 +36,10 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{}, Fine: []Exoneration{}, Doubtful: []Doubt{},
+	rep := &Report{Start: over.Start, End: over.End, Findings: []Finding{}, Checked: []string{},
+		Fine: []Exoneration{}, Doubtful: []Doubt{},
 		Missing: []Missing{}, Notes: notes}
-	if t := tables[hostSentence]; t != nil {
+	if t := tables[hostQuery]; t != nil {
 		t.filled()
 		if rep.Start == 0 && rep.End == 0 {
 			rep.Start, rep.End = t.start, t.start.Add(t.Step*measure.Span(len(t.Seconds)))
@@ -64,7 +69,7 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 	settle(rep, set, looks, byQuery)
 	rep.Notes = append(rep.Notes, unreadNotes(rep, tables)...)
 	if restsOn(rep.Findings, measure.StackSamples) {
-		for _, n := range sampled { // they matter only to a reader of shares of samples
+		for _, n := range sampled { // they concern shares of samples only
 			if !slices.Contains(rep.Notes, n) {
 				rep.Notes = append(rep.Notes, n)
 			}
@@ -73,8 +78,9 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 	return rep, nil
 }
 
-// longest gives for how long the statistic was measured that was so for the longest. Those of a look are read one after the other, and
-// the grid is of the last of them: where the first reading takes seconds, because everybody waits for a CPU, the others began before it.
+// longest returns the longest measured time of any statistic. Statistics are read one after the
+// other. On a machine that waits for CPUs the first reading takes seconds, and the others began
+// before the last.
 func longest(tables map[string]*Table) measure.Span {
 	most := 0.0
 	for _, t := range tables {
@@ -87,11 +93,12 @@ func longest(tables map[string]*Table) measure.Span {
 	return measure.Span(most * float64(measure.Second))
 }
 
-// unreadNotes returns the notes about processes that may not be looked into, each once, and only where
-// a finding rests on a statistic that has one.
+// unreadNotes returns the notes about processes that could not be read, each once, and only where a
+// finding rests on a statistic that has one.
 func unreadNotes(rep *Report, tables map[string]*Table) (notes []string) {
 	for _, t := range tables {
-		if t.unread != "" && !slices.Contains(notes, t.unread) && restsOn(rep.Findings, t.Query.Stat) {
+		if t.unread != "" && !slices.Contains(notes, t.unread) &&
+			restsOn(rep.Findings, t.Query.Stat) {
 			notes = append(notes, t.unread)
 		}
 	}
@@ -99,7 +106,7 @@ func unreadNotes(rep *Report, tables map[string]*Table) (notes []string) {
 	return notes
 }
 
-// restsOn says whether evidence of any finding is of a statistic.
+// restsOn reports whether any finding has evidence from a statistic.
 func restsOn(all []Finding, id measure.StatID) bool {
 	return slices.ContainsFunc(all, func(f Finding) bool {
 		return slices.ContainsFunc(f.Evidence, func(e Evidence) bool {
@@ -108,12 +115,13 @@ func restsOn(all []Finding, id measure.StatID) bool {
 	})
 }
 
-// look makes the view of one rule; what it needs and is not there is missing already.
+// look returns the view of one rule. Required queries without an answer are recorded as missing.
 func look(rule *Rule, tables map[string]*Table) *Look {
 	l := &Look{rule: rule, tables: tables}
-	lack := func(sentence, why string) {
+	lack := func(text, why string) {
 		l.unchecked = true
-		l.missing = append(l.missing, Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: sentence, Why: why})
+		l.missing = append(l.missing,
+			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: text, Why: why})
 	}
 	for i, list := range [][]string{rule.Needs, rule.Finds} {
 		for _, s := range list {
@@ -123,7 +131,8 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			case !t.Have():
 				lack(s, t.Why)
 			case measured < threshold.LeastCells:
-				lack(s, fmt.Sprintf("it was measured %s; a rule needs %d measurements", phrase.Plural(measured, "time", "times"), threshold.LeastCells))
+				lack(s, fmt.Sprintf("it was measured %s; a rule needs %d measurements",
+					phrase.Plural(measured, "time", "times"), threshold.LeastCells))
 			case i == 0 && t.rows == 0:
 				lack(s, "this kernel does not count it, or it cannot be read from here")
 			case i == 0 && !t.numeric, t.rows > 0 && !t.numeric:
@@ -134,32 +143,35 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 	return l
 }
 
-// ask gets the answers to all sentences and lays them on one grid. Why one that is traced could not be had is no note.
-func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[string]bool, over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string, err error) {
+// ask asks all queries and aligns their answers on one grid. traced are queries whose missing
+// answers are not noted.
+func ask(ctx context.Context, r measure.Reader, queries []string, traced map[string]bool,
+	over measure.Interval, step measure.Span) (tables map[string]*Table, notes, sampled []string,
+	err error) {
 	type asked struct {
-		sentence string
-		query    measure.Query
-		answer   *measure.Answer // without its series
-		table    *Table          // on the grid of the answer
-		why      string
+		text   string
+		query  measure.Query
+		answer *measure.Answer // without its series
+		table  *Table          // on the grid of the answer
+		why    string
 	}
 	var all []asked
 	said := map[string]bool{}
 	notes = []string{}
-	unread := map[measure.StatID]string{} // notes about processes that may not be looked into
+	unread := map[measure.StatID]string{} // notes about processes that could not be read
 	note := func(s string) {
 		if s = phrase.Printable(s); !said[s] {
 			said[s] = true
 			notes = append(notes, s)
 		}
 	}
-	for _, s := range sentences {
+	for _, s := range queries {
 		q, err := measure.ParseQuery(s)
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("read the sentence of a rule: %w", err)
 		}
 		q.Over, q.Step = over, step
-		one := asked{sentence: s, query: q}
+		one := asked{text: s, query: q}
 		var a *measure.Answer
 		if o, ok := r.(measure.Outliner); ok {
 			if outline, rows, numbers, ok := o.Outline(ctx, q); ok {
@@ -183,10 +195,11 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		case a == nil || len(a.Elapsed) == 0:
 			one.answer, one.why = nil, "nothing was measured"
 		}
-		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 && (one.table == nil || one.table.rows == 0)
-		tell := note
+		quiet := (traced[s] || q.Stat == measure.StackSamples) && a != nil && len(a.Series) == 0 &&
+			(one.table == nil || one.table.rows == 0)
+		add := note
 		if q.Stat == measure.StackSamples {
-			tell = func(n string) { sampled = append(sampled, phrase.Printable(n)) }
+			add = func(n string) { sampled = append(sampled, phrase.Printable(n)) }
 		}
 		if a != nil && err == nil && !quiet {
 			for _, n := range a.Notes {
@@ -194,25 +207,27 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 					unread[q.Stat] = phrase.Printable(n)
 					continue
 				}
-				tell(n)
+				add(n)
 			}
 			for _, loss := range a.Loss {
 				if loss.Events > 0 {
-					tell(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
+					add(fmt.Sprintf("%s: %d lost: %s", q.Stat, loss.Events, loss.Reason))
 				} else {
-					tell(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
+					add(fmt.Sprintf("%s: something was lost: %s", q.Stat, loss.Reason))
 				}
 			}
 		}
 		if one.answer != nil && one.table == nil {
-			// At once: a series takes twice the memory of a row, and there are hundreds of thousands on a large machine.
+			// Convert at once: a series uses twice the memory of a row, and large machines have
+			// hundreds of thousands.
 			one.table = tabulate(one.answer, q)
 			one.answer.Series = nil
 		}
 		all = append(all, one)
 	}
-	// A source that can't have a statistic says so by an interval in which nothing was measured; its notes say why. A statistic that
-	// was measured and has no rows is empty, whatever its notes say. A note that stands with rows elsewhere is about something else.
+	// A source without a statistic returns cells in which nothing was measured, and notes with the
+	// reason. A measured statistic without rows is empty, whatever its notes state. A note that is
+	// also on an answer with rows is about something else.
 	general := map[string]bool{}
 	for _, one := range all {
 		if one.answer != nil && one.table.rows > 0 {
@@ -233,7 +248,7 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 		}
 		all[i].why = phrase.Printable(strings.Join(why, "; "))
 	}
-	// The grid: from the earliest start to the latest end of all answers of the wanted step.
+	// The grid spans from the earliest start to the latest end of all answers with this step.
 	var start, end measure.Time
 	for _, one := range all {
 		if a := one.answer; a != nil && a.Step > 0 && (step == 0 || a.Step == step) {
@@ -255,22 +270,22 @@ func ask(ctx context.Context, r measure.Reader, sentences []string, traced map[s
 			t = one.table.onto(start, step, cells)
 		}
 		t.Why, t.unread = one.why, unread[one.query.Stat]
-		tables[one.sentence] = t
+		tables[one.text] = t
 	}
 	return tables, notes, sampled, nil
 }
 
-// mostCells bounds the memory of a look: a week of seconds. A longer time wants a longer step.
+// mostCells bounds the memory of a diagnosis: a week of seconds. A longer time needs a longer step.
 const mostCells = 7 * 24 * 3600
 
-// because gives the reason of a refused question in a few words.
+// because returns the reason of a refused query in a few words.
 func because(err error) string {
 	var d *measure.Diagnostic
 	switch {
 	case errors.As(err, &d):
 		return "not known here: " + phrase.Printable(d.Message)
 	case errors.Is(err, measure.ErrUnsupported) && errors.Unwrap(err) == nil:
-		return "unsupported by this kernel" // the bare sentinel says no more
+		return "unsupported by this kernel" // the bare sentinel contains no more
 	}
 	return phrase.Printable(err.Error())
 }

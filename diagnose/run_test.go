@@ -6,7 +6,7 @@ import (
 	"culprit/measure"
 )
 
-// A look is as long as what was measured for the longest: the claims speak of that.
+// TestLongest: the length of a diagnosis is the longest measured time, which claims state.
 func TestLongest(t *testing.T) {
 	tables := map[string]*Table{
 		"process.cpu": {Seconds: []float64{1.4, 1.4, 1.4}},

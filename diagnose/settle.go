@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// cover says which other findings are symptoms of the one that has it.
+// cover selects findings that are symptoms of another one.
 type cover struct {
 	rule string
 	when func(*Finding) bool // nil: always
 }
 
-// Cover adds to f what it explains.
+// Cover marks the findings of a rule as symptoms of f, if when returns true for them; nil: always.
 func (f *Finding) Cover(rule string, when func(*Finding) bool) {
 	f.covers = append(f.covers, cover{rule, when})
 }
 
-// Weight of a severity in the ranking: one trouble that holds the machine back outweighs two that merely degrade it, and
-// no number of remarks outweighs a trouble. 0 for what is no severity.
+// Weight returns the weight of a severity in the ranking. One high outweighs two mediums, and any
+// number of lows. 0 for an unknown severity.
 func (s Severity) Weight() float64 {
 	switch s {
 	case High:
@@ -30,8 +30,8 @@ func (s Severity) Weight() float64 {
 	return 0
 }
 
-// score ranks a finding: severity x confidence x (half + half its effect), the share of time that it
-// takes from tasks. An unknown effect counts as a quarter. Even a small one keeps half of the weight.
+// score ranks a finding: severity x confidence x (half + half its effect). An unknown effect counts
+// as a quarter.
 func (f *Finding) score() float64 {
 	effect := 0.25
 	if f.Effect.Known() {
@@ -40,33 +40,34 @@ func (f *Finding) score() float64 {
 	return f.Severity.Weight() * float64(f.Confidence) * (0.5 + 0.5*effect)
 }
 
-// settle puts symptoms below their causes, exonerates the innocent, ranks, and fills the report.
+// settle puts symptoms below their causes, rules resources out, ranks the findings, and fills the
+// report.
 func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 	var all []*Finding
 	resource := map[string]string{} // of a rule
-	guilty := map[string]bool{}     // resources with a trouble, or with a rule that could not look
+	accused := map[string]bool{}    // resources with a fault, or with a rule that could not check
 	because := map[string][]string{}
 	seen := map[string]bool{}
 	for _, l := range looks {
 		resource[l.rule.ID] = l.rule.Resource
 		rep.Missing = append(rep.Missing, l.missing...)
 		if l.unchecked {
-			guilty[l.rule.Resource] = true
+			accused[l.rule.Resource] = true
 		} else {
 			rep.Checked = append(rep.Checked, l.rule.Checks)
 		}
-		// Each rule of a resource must say that it is fine: silence is no innocence.
+		// Each rule of a resource must call Fine: silence does not rule it out.
 		if len(l.fine) == 0 && len(l.Findings) == 0 {
-			guilty[l.rule.Resource] = true
+			accused[l.rule.Resource] = true
 		}
 		for _, f := range l.Findings {
 			if len(f.Evidence) == 0 || seen[f.ID] {
-				continue // an accusation without proof is none; of two with one identity the first, stronger one stays
+				continue // no evidence; or a repeated identity: the first, stronger one stays
 			}
 			seen[f.ID] = true
 			all = append(all, f)
 			if f.Severity != Low {
-				guilty[l.rule.Resource] = true
+				accused[l.rule.Resource] = true
 			}
 		}
 		for _, e := range l.fine {
@@ -90,19 +91,19 @@ func settle(rep *Report, set RuleSet, looks []*Look, tables Tables) {
 		rep.Doubtful = append(rep.Doubtful, d)
 	}
 	all = merge(all)
-	var innocent []string
+	var ruledOut []string
 	for _, l := range looks {
 		r := l.rule.Resource
-		if r == "" || guilty[r] || inDoubt[r] || len(because[r]) == 0 {
+		if r == "" || accused[r] || inDoubt[r] || len(because[r]) == 0 {
 			continue
 		}
-		guilty[r] = true // said once
-		innocent = append(innocent, r)
+		accused[r] = true // only once
+		ruledOut = append(ruledOut, r)
 		rep.Fine = append(rep.Fine, Exoneration{r, strings.Join(because[r], ", ")})
 	}
 	for _, f := range all {
 		f.Exonerated = []string{}
-		for _, r := range innocent {
+		for _, r := range ruledOut {
 			if r != resource[f.Rule] {
 				f.Exonerated = append(f.Exonerated, r)
 			}
@@ -127,8 +128,8 @@ func rank(all []*Finding) {
 	})
 }
 
-// merge takes the findings that others cover out of the list and writes them down with their cause. What a covered one
-// covers goes to the same cause. In a circle the better ranked one is the cause.
+// merge moves covered findings from the list to the symptoms of their cause. What a covered one
+// covers goes to the same cause. In a cycle the better ranked one is the cause.
 func merge(all []*Finding) []*Finding {
 	gone := map[*Finding]bool{}
 	for _, cause := range all {
@@ -157,9 +158,10 @@ func merge(all []*Finding) []*Finding {
 	return out
 }
 
-// doubtful returns the resources that are in doubt, each once with what its rules say, or else with
-// what the gate says, and no finding explains.
-func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doubt, names map[string]bool) {
+// doubtful returns the doubts that no finding explains, one per resource, with the text of its
+// rules or else of the gate. names has all resources in doubt.
+func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doubt,
+	names map[string]bool) {
 	names = map[string]bool{}
 	for _, d := range gate {
 		names[d.Resource] = true
@@ -193,7 +195,7 @@ func doubtful(rules, gate []Doubt, findings []*Finding, set RuleSet) (all []Doub
 	return all, names
 }
 
-// explains reports whether a finding is the cause of what is held against a resource.
+// explains reports whether a finding is the cause of a doubt about a resource.
 func (s RuleSet) explains(f *Finding, resource string) bool {
 	if s.Explains == nil {
 		return s.Resource(f.Rule) == resource

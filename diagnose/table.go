@@ -8,41 +8,43 @@ import (
 	"culprit/measure"
 )
 
-// Table is the answer to one sentence on the common grid of a diagnosis: every table of a Look has the same cells. Values
-// that can't be - infinite, negative where nothing is negative - have become NaN. A Table is never nil, is read only, and belongs
-// to one goroutine.
+// Table is the answer to one query on the common grid of a diagnosis: all tables of a Look have the
+// same cells. Impossible values (infinite, or negative where none can be) are NaN. A Table is never
+// nil, is read-only, and belongs to one goroutine.
 type Table struct {
 	Query   measure.Query
 	Unit    measure.Unit // of the values: of the rate, for a Delta
-	Seconds []float64    // truly measured in each cell; 0 = nothing
+	Seconds []float64    // measured time in each cell; 0: nothing
 	Rows    []*Row
 	index   map[string]*Row              // by all words
 	by      map[string]map[string][]*Row // by some fields, then by their words
-	Why     string                       // why it could not be had; "" = it was
-	labels  []string                     // of the answer: the words of the rows' keys
-	Frames  []measure.Frame              // of the answer: of keys that are stacks
-	isStack []bool                       // of the sentence's fields; nil: none
-	Cached  any                          // what a rule made of the table
-	unread  string                       // the note about processes that may not be looked into; "" none
+	Why     string                       // why it is missing; "" when it is not
+	labels  []string                     // of the answer: words of the keys
+	Frames  []measure.Frame              // of the answer: keys that are stacks
+	isStack []bool                       // by field of the query; nil: none
+	Cached  any                          // what a rule computed from the table
+	unread  string                       // the note about processes that could not be read; "" none
 	start   measure.Time
 	Step    measure.Span
 
-	// The rows are asked for when somebody looks: most tables of connections nobody looks at.
-	rows    int                             // how many there are
+	// Rows are fetched on first use: rules do not read most tables of connections.
+	rows    int                             // number of rows
 	numeric bool                            // any cell of any row has a value
-	fill    func() (*measure.Answer, error) // nil: they are there
+	fill    func() (*measure.Answer, error) // nil: rows are present
 	own     []float64                       // Seconds on the grid of the answer
 	lay     func([]float64, float64) []float64
 }
 
-// Row is one row of a table. The nil Row has no words and no values, so that a row that isn't there reads as unknown.
+// Row is one row of a table. The nil Row has no words and no values: a missing row reads as
+// unknown.
 type Row struct {
-	Values []float64 // one a cell; NaN = not measured
+	Values []float64 // one per cell; NaN: not measured
 	Table  *Table
-	key    []measure.Label // into table.labels, in the order of the sentence's fields
+	key    []measure.Label // into Table.labels, in the order of the query's fields
 }
 
-// WordAt gives the i-th word, "" when there is none: an answer from afar must not hurt.
+// WordAt returns the i-th word, "" when there is none: an answer of another program may be
+// malformed.
 func (r *Row) WordAt(i int) string {
 	if i < 0 || i >= len(r.key) {
 		return ""
@@ -56,10 +58,12 @@ func (r *Row) WordAt(i int) string {
 	return r.Table.labels[r.key[i]]
 }
 
-// Stack gives the frame of a field that is a stack, an index into the table's frames; false where it is none.
+// Stack returns the frame of a stack field, an index into Table.Frames; false when the field is no
+// stack.
 func (r *Row) Stack(field string) (measure.Label, bool) {
 	i := r.Table.Column(field)
-	if i < 0 || i >= len(r.key) || i >= len(r.Table.isStack) || !r.Table.isStack[i] || int(r.key[i]) >= len(r.Table.Frames) {
+	if i < 0 || i >= len(r.key) || i >= len(r.Table.isStack) || !r.Table.isStack[i] ||
+		int(r.key[i]) >= len(r.Table.Frames) {
 		return 0, false
 	}
 	return r.key[i], true
@@ -74,10 +78,10 @@ func (r *Row) Words() []string {
 	return out
 }
 
-// Have says whether the table was measured. One without rows was, when there was nothing to see.
+// Have reports whether the table was measured. A measured table may have no rows.
 func (t *Table) Have() bool { return t.Why == "" }
 
-// measured returns in how many cells anything was measured.
+// measured returns the number of cells in which anything was measured.
 func (t *Table) measured() int {
 	n := 0
 	for _, sec := range t.Seconds {
@@ -88,7 +92,8 @@ func (t *Table) measured() int {
 	return n
 }
 
-// Column gives the index of a field in the rows' words, -1 when the sentence isn't broken down by it.
+// Column returns the index of a field in the words of the rows, -1 when the query is not broken
+// down by it.
 func (t *Table) Column(field string) int {
 	for i, f := range t.Query.By {
 		if f == field {
@@ -98,7 +103,8 @@ func (t *Table) Column(field string) int {
 	return -1
 }
 
-// Where gives the rows that have the given words: field, word, field, word ... The slice must not be changed.
+// Where returns the rows with the given words: field, word, field, word ... The caller must not
+// change the slice.
 func (t *Table) Where(terms ...string) []*Row {
 	if len(terms) < 2 {
 		return t.Rows
@@ -119,8 +125,8 @@ func (t *Table) Where(terms ...string) []*Row {
 	return index[words.String()]
 }
 
-// sorted makes an index over the fields of terms. Rules ask for each device or process in turn: without one a machine with a
-// thousand devices would be a million comparisons a rule.
+// sorted returns an index over the fields of terms. Rules look up each device or process in turn:
+// without an index a thousand devices need a million comparisons per rule.
 func (t *Table) sorted(terms []string) map[string][]*Row {
 	index := make(map[string][]*Row, len(t.Rows))
 	columns := make([]int, 0, len(terms)/2)
@@ -139,7 +145,7 @@ func (t *Table) sorted(terms []string) map[string][]*Row {
 	return index
 }
 
-// One gives the first row that has the given words, nil when there is none.
+// One returns the first row with the given words, nil when there is none.
 func (t *Table) One(terms ...string) *Row {
 	if rows := t.Where(terms...); len(rows) > 0 {
 		return rows[0]
@@ -147,7 +153,8 @@ func (t *Table) One(terms ...string) *Row {
 	return nil
 }
 
-// Exact gives the row with exactly these words, in the order of the sentence's fields; nil when there is none.
+// Exact returns the row with exactly these words, in the order of the fields of the query; nil when
+// there is none.
 func (t *Table) Exact(words []string) *Row {
 	if t.index == nil {
 		t.index = make(map[string]*Row, len(t.Rows))
@@ -158,7 +165,7 @@ func (t *Table) Exact(words []string) *Row {
 	return t.index[strings.Join(words, "\x00")]
 }
 
-// Word gives the row's word of a field, "" when it has none.
+// Word returns the word of a field, "" when the row has none.
 func (r *Row) Word(field string) string {
 	if r == nil {
 		return ""
@@ -166,7 +173,7 @@ func (r *Row) Word(field string) string {
 	return r.WordAt(r.Table.Column(field))
 }
 
-// At gives the value in cell c, NaN when there is none.
+// At returns the value in cell c, NaN when there is none.
 func (r *Row) At(c int) float64 {
 	if r == nil || c < 0 || c >= len(r.Values) {
 		return measure.NaN
@@ -174,7 +181,7 @@ func (r *Row) At(c int) float64 {
 	return r.Values[c]
 }
 
-// Query gives a sentence that asks for this row alone.
+// Query returns a query for this row alone.
 func (r *Row) Query() string {
 	if r == nil {
 		return ""
@@ -186,7 +193,8 @@ func (t *Table) asking(words []string) string {
 	q := measure.Query{Stat: t.Query.Stat, Where: append([]measure.Term(nil), t.Query.Where...)}
 	for i, f := range t.Query.By {
 		if i < len(words) && !(words[i] == "" && f == "netns") && !fixed(t.Query.Where, f) {
-			q.Where = append(q.Where, measure.Term{Field: f, Op: measure.Equal, Values: []string{words[i]}})
+			q.Where = append(q.Where,
+				measure.Term{Field: f, Op: measure.Equal, Values: []string{words[i]}})
 		}
 	}
 	return q.String()
@@ -201,19 +209,21 @@ func fixed(where []measure.Term, field string) bool {
 	return false
 }
 
-// QueryOf gives the sentence of the table's statistic broken down by the given fields, where the given words hold:
-// Asking("process", "pid", "12") with a by of one field. Terms on netns "" are left out.
+// QueryOf returns a query of the table's statistic by the given fields, where the given words hold:
+// QueryOf([]string{"mode"}, "pid", "12"). Terms for the netns "" are left out.
 func (t *Table) QueryOf(by []string, terms ...string) string {
-	q := measure.Query{Stat: t.Query.Stat, By: by, Where: append([]measure.Term(nil), t.Query.Where...)}
+	q := measure.Query{Stat: t.Query.Stat, By: by,
+		Where: append([]measure.Term(nil), t.Query.Where...)}
 	for i := 0; i+1 < len(terms); i += 2 {
 		if !(terms[i] == "netns" && terms[i+1] == "") && !fixed(t.Query.Where, terms[i]) {
-			q.Where = append(q.Where, measure.Term{Field: terms[i], Op: measure.Equal, Values: []string{terms[i+1]}})
+			q.Where = append(q.Where,
+				measure.Term{Field: terms[i], Op: measure.Equal, Values: []string{terms[i+1]}})
 		}
 	}
 	return q.String()
 }
 
-// Sum adds rows cell by cell: NaN where none of them has a value.
+// Sum adds rows cell by cell: NaN where none has a value.
 func (t *Table) Sum(rows []*Row) []float64 {
 	out := make([]float64, len(t.Seconds))
 	for c := range out {
@@ -230,7 +240,7 @@ func (t *Table) Sum(rows []*Row) []float64 {
 	return out
 }
 
-// Keys gives the distinct words of a field, in the order of the rows.
+// Keys returns the distinct words of a field, in the order of the rows.
 func (t *Table) Keys(field string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -243,10 +253,11 @@ func (t *Table) Keys(field string) []string {
 	return out
 }
 
-// outlined makes a table of an answer, on the answer's own grid, without its rows.
+// outlined returns a table of an answer on the grid of the answer, without rows.
 func outlined(a *measure.Answer, q measure.Query) *Table {
 	cells := len(a.Elapsed)
-	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start, Step: a.Step}
+	t := &Table{Query: q, Unit: a.Unit, Seconds: make([]float64, cells), start: a.Start,
+		Step: a.Step}
 	for c, e := range a.Elapsed {
 		if e > 0 {
 			t.Seconds[c] = e.Seconds()
@@ -258,7 +269,7 @@ func outlined(a *measure.Answer, q measure.Query) *Table {
 	return t
 }
 
-// tabulate makes a table of an answer, on the answer's own grid.
+// tabulate returns a table of an answer on the grid of the answer.
 func tabulate(a *measure.Answer, q measure.Query) *Table {
 	t := outlined(a, q)
 	t.take(a)
@@ -266,13 +277,13 @@ func tabulate(a *measure.Answer, q measure.Query) *Table {
 	return t
 }
 
-// take puts the rows of an answer into the table. The answer's keys and values become the table's. What does not
-// fit the answer's own description - too few words, a label that isn't there - is dropped: an answer from afar must not hurt.
+// take moves the rows of an answer into the table. Malformed rows (too few words, an unknown label)
+// are dropped: the answer may be of another program.
 func (t *Table) take(a *measure.Answer) {
 	by, cells := t.Query.By, len(t.Seconds)
 	signed := t.Query.Stat == "cache.growth"
 	t.labels, t.Frames, t.isStack = a.Labels, a.Frames, a.Stacks
-	rows := make([]Row, 0, len(a.Series)) // never grows: t.Rows points into it
+	rows := make([]Row, 0, len(a.Series)) // must not grow: t.Rows points into it
 	t.Rows = make([]*Row, 0, len(a.Series))
 	for _, s := range a.Series {
 		if len(s.Key) < len(by) {
@@ -293,7 +304,8 @@ func (t *Table) take(a *measure.Answer) {
 	}
 }
 
-// onto lays the table on a grid of cells cells from start; one of another step is not moved. Mostly it lies there already.
+// onto moves the table to a grid of cells cells from start. A table with another step is not moved.
+// Usually it is there already.
 func (t *Table) onto(start measure.Time, step measure.Span, cells int) *Table {
 	shift := 0
 	if t.Step > 0 && t.Step == step {
@@ -325,7 +337,7 @@ func (t *Table) layRows() {
 	}
 }
 
-// filled gives the table with its rows.
+// filled returns the table with its rows.
 func (t *Table) filled() *Table {
 	if t.fill == nil {
 		return t
@@ -344,7 +356,7 @@ func (t *Table) filled() *Table {
 	return t
 }
 
-// HasNumbers says whether any cell of any row has a value.
+// HasNumbers reports whether any cell of any row has a value.
 func (t *Table) HasNumbers() bool {
 	for _, r := range t.Rows {
 		for _, v := range r.Values {

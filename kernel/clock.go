@@ -49,7 +49,8 @@ func ProcessTime() measure.Span { return measure.Span(readClock(unix.CLOCK_PROCE
 func readClock(id int32) int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(id, &ts); err != nil {
-		panic("clock_gettime: " + err.Error()) // all of them exist since 2.6.39 and the pointer is good
+		// all of them exist since 2.6.39 and the pointer is good
+		panic("clock_gettime: " + err.Error())
 	}
 	return ts.Nano()
 }

@@ -17,8 +17,10 @@ func TestInstantSince(t *testing.T) {
 		want           measure.Interval
 	}{
 		{"steady", Instant{1000, 50}, Instant{1010, 60}, measure.Interval{Start: 1000, End: 1010}},
-		{"clock set forward", Instant{1000, 50}, Instant{5010, 60}, measure.Interval{Start: 5000, End: 5010}},
-		{"clock set back", Instant{1000, 50}, Instant{310, 60}, measure.Interval{Start: 300, End: 310}},
+		{"clock set forward", Instant{1000, 50}, Instant{5010, 60},
+			measure.Interval{Start: 5000, End: 5010}},
+		{"clock set back", Instant{1000, 50}, Instant{310, 60},
+			measure.Interval{Start: 300, End: 310}},
 	}
 	for _, test := range tests {
 		if got := test.later.Since(test.earlier); got != test.want || got.Span() != 10 {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Before reports whether the kernel's release is older than major.minor; false where the release can't be read.
+// Before reports whether the kernel's release is older than major.minor; false where the release
+// can't be read.
 func (r Root) Before(major, minor int) bool {
 	var a, b int
 	if _, err := fmt.Sscanf(r.Release(), "%d.%d", &a, &b); err != nil {

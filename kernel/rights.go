@@ -92,7 +92,8 @@ type refusedThoughHeld struct{ doing, held string }
 
 // Error returns one line that asks for no right.
 func (r *refusedThoughHeld) Error() string {
-	return r.doing + ": refused though " + r.held + " is held: a security module, a filter of system calls or a user namespace forbids it"
+	return r.doing + ": refused though " + r.held +
+		" is held: a security module, a filter of system calls or a user namespace forbids it"
 }
 
 // Is makes errors.Is(err, measure.ErrDenied) true.

@@ -38,7 +38,8 @@ func TestRefused(t *testing.T) {
 				if tt.asksFor == "" {
 					want = "do it: refused though " + name + " is held"
 				}
-				if !strings.HasPrefix(err.Error(), want) || tt.asksFor == "" && strings.Contains(err.Error(), "needs") {
+				if !strings.HasPrefix(err.Error(), want) || tt.asksFor == "" &&
+					strings.Contains(err.Error(), "needs") {
 					t.Errorf("%q, want %q", err, want)
 				}
 				note := refusedNote(tt.have, "lacking "+tt.asksFor, "it", tt.wants)

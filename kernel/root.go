@@ -1,7 +1,7 @@
 package kernel
 
-// Root is where the proc and sys file systems are. Tests put a directory of captured files there. An
-// empty field means /proc or /sys; the zero Root is the running kernel.
+// Root is where the proc and sys file systems are. Tests put a directory of captured files there.
+// An empty field means /proc or /sys; the zero Root is the running kernel.
 type Root struct {
 	Proc, Sys string
 }

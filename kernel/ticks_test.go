@@ -10,7 +10,8 @@ import (
 	"culprit/measure"
 )
 
-// A run by the wall clock reads at whole steps of it, whatever the reading takes and the clock does.
+// A run by the wall clock reads at whole steps of it, whatever the reading takes and the clock
+// does.
 func TestTicksOfTheWallClock(t *testing.T) {
 	const ms = measure.Millisecond
 	for _, c := range []struct {
@@ -30,7 +31,8 @@ func TestTicksOfTheWallClock(t *testing.T) {
 		base := measure.Time(1e6 * measure.Second) // the times below are after it
 		wall, early := base+measure.Time(10400*ms), false
 		var got []string
-		p := &Ticks{step: (c.step * ms).AsDuration(), wall: base + measure.Time(11000*ms), now: func() measure.Time { return wall }}
+		p := &Ticks{step: (c.step * ms).AsDuration(), wall: base + measure.Time(11000*ms),
+			now: func() measure.Time { return wall }}
 		acts := strings.Fields(c.acts)
 		set := measure.Time(0)
 		ended := errors.New("ended")
@@ -72,7 +74,8 @@ func TestTicksOfTheWallClock(t *testing.T) {
 	}
 }
 
-// A run that counts from its start reads so much before the whole steps as its first reading took, but no more than a 20th of a step.
+// A run that counts from its start reads so much before the whole steps as its first reading took,
+// but no more than a 20th of a step.
 func TestTicksLead(t *testing.T) {
 	const step = 400 * time.Millisecond
 	for _, took := range []time.Duration{0, 3 * time.Millisecond, time.Second} {

@@ -29,7 +29,7 @@ type flow struct {
 	_      [64]byte
 
 	times *counter // of exchanges, at the end that sends requests
-	late  *counter // of paced exchanges: the delay of each begin that this program caused
+	late  *counter // of paced exchanges: the delay of each start that this program caused
 	err   error    // why it ended early; valid after the thread ended
 
 	last tcpInfo // at the reading before
@@ -47,7 +47,7 @@ func (f *flow) prepare() {
 	f.tid.Store(int64(tid))
 }
 
-// run serves the flow until end is called or the connection breaks. began is the begin of traffic.
+// run serves the flow until end is called or the connection breaks. began is the start of traffic.
 func (f *flow) run(t *Test, began time.Time) {
 	var err error
 	switch {

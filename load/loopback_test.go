@@ -243,9 +243,9 @@ func asking(t *testing.T, test Test, until uint64) (asks, answers *flow, took ti
 	return asks, answers, took
 }
 
-// TestExchangesAreCountedAlike checks that both ends count the same exchanges, except one in
+// TestBothEndsCountExchanges checks that both ends count the same exchanges, except one in
 // progress. Each has a latency, and their sum is at most the time of the run.
-func TestExchangesAreCountedAlike(t *testing.T) {
+func TestBothEndsCountExchanges(t *testing.T) {
 	asks, answers, took := asking(t,
 		Test{Kind: Exchange, Way: Up, Streams: 1, Ask: 7, Answer: 20000}, 500)
 	n, m := asks.done.Load(), answers.done.Load()
@@ -274,9 +274,9 @@ func TestPacedExchanges(t *testing.T) {
 	}
 }
 
-// TestPaceCountsFromWhenItWasDue checks that a pause of 100 ms at the other end is in the latencies
+// TestPacedLatencyIncludesDelay checks that a pause of 100 ms at the other end is in the latencies
 // of all exchanges due in it.
-func TestPaceCountsFromWhenItWasDue(t *testing.T) {
+func TestPacedLatencyIncludesDelay(t *testing.T) {
 	a, b := pair(t)
 	test := short(Exchange, Up)
 	test.Pace, test.Streams, test.Ask, test.Answer = 1000, 1, 1, 1

@@ -171,10 +171,10 @@ func (w *machineWatch) add(t *measure.Tick, device string) {
 	w.more = make(chan struct{})
 }
 
-// waitForTick waits for tick n, counted from 1, for at most most. It returns the ticks after from
+// waitForTick waits for tick n, counted from 1, for at most limit. It returns the ticks after from
 // up to n; nil when n did not come.
-func (w *machineWatch) waitForTick(ctx context.Context, from, n int, most time.Duration) []seen {
-	late := time.NewTimer(most)
+func (w *machineWatch) waitForTick(ctx context.Context, from, n int, limit time.Duration) []seen {
+	late := time.NewTimer(limit)
 	defer late.Stop()
 	for {
 		w.mu.Lock()

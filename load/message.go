@@ -111,18 +111,18 @@ func (m *message) kind() (string, error) {
 	return set, nil
 }
 
-// readMessage reads one message of at most most bytes. Memory is allocated as data arrive. The
+// readMessage reads one message of at most limit bytes. Memory is allocated as data arrive. The
 // error is io.EOF when the connection ended between messages, and errNotProtocol when the data are
 // not a message.
-func readMessage(r io.Reader, most int) (*message, error) {
+func readMessage(r io.Reader, limit int) (*message, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, err
 	}
 	n := int64(binary.BigEndian.Uint32(head[:]))
-	if n == 0 || n > int64(most) {
+	if n == 0 || n > int64(limit) {
 		return nil, fmt.Errorf("%w: one of %d bytes, at most %d are allowed here", errNotProtocol,
-			n, most)
+			n, limit)
 	}
 	var b bytes.Buffer
 	if got, err := io.CopyN(&b, r, n); err != nil {

@@ -43,9 +43,9 @@ func TestMessagesComeBack(t *testing.T) {
 	}
 }
 
-// TestMessagesThatAreNone checks that invalid messages are refused, and that an announced length
+// TestInvalidMessages checks that invalid messages are refused, and that an announced length
 // takes no memory without data.
-func TestMessagesThatAreNone(t *testing.T) {
+func TestInvalidMessages(t *testing.T) {
 	frame := func(text string) []byte {
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	}

@@ -49,7 +49,7 @@ type ExternalMeter interface {
 // Reader answers queries from recorded data. Safe for concurrent use.
 type Reader interface {
 	// Ask returns the answer over q.Over in cells of q.Step. The error is a *Diagnostic for an
-	// unknown statistic or field; otherwise errors.Is ErrUnsupported, ErrDenied or ErrUnclear tells
+	// unknown statistic or field; otherwise errors.Is ErrUnsupported, ErrDenied or ErrUnclear says
 	// why nothing could be measured. If nothing has been measured yet, the answer has no series and
 	// the error is nil. The caller may keep and modify the answer except its Labels.
 	Ask(ctx context.Context, q Query) (*Answer, error)

@@ -7,7 +7,7 @@ import (
 
 // Formats that are not read are recognised too, so that the error can name them and say what to do.
 
-// A magic is the begin of a format that is not read.
+// A magic is the start of a format that is not read.
 type magic struct {
 	at    int64 // byte of the input
 	begin string

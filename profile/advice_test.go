@@ -54,9 +54,9 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestCommentsDecideNothing inserts comments before texts of all kinds, shorter and longer than
+// TestCommentsAreIgnored inserts comments before texts of all kinds, shorter and longer than
 // detectBytes.
-func TestCommentsDecideNothing(t *testing.T) {
+func TestCommentsAreIgnored(t *testing.T) {
 	texts := map[string]string{"folded": "a;b 3\n", "perf": perfText, "DTrace": dtraceText,
 		"bpftrace": bpftraceText, "gdb": gdbText, "jstack": jstackText}
 	for name, in := range texts {

@@ -36,8 +36,8 @@ func unpacked(t *testing.T, b []byte) []byte {
 	return out
 }
 
-// TestThereAndBack checks that profiles written for other tools are read back unchanged.
-func TestThereAndBack(t *testing.T) {
+// TestRoundTrip checks that profiles written for other tools are read back unchanged.
+func TestRoundTrip(t *testing.T) {
 	for _, text := range []string{"a;b;c 3\na;b 2\nd 7\n", "x;x;x 1\nx;y;x 5\n", "\"q\" <b>;é 1\n"} {
 		tree := profileOf(t, text)
 		var proto, scope bytes.Buffer

@@ -47,8 +47,8 @@ func AppendColumns(b []byte, t *Tree) ([]byte, error) { return appendColumns(b, 
 // error is that of AppendColumns.
 func AppendDiffColumns(b []byte, d *Diff) ([]byte, error) { return appendColumns(b, d.Tree, d, 0) }
 
-// appendColumns appends a tree; a comparison when d is not nil; the overview of a tree of of nodes
-// when of is not 0. An overview is already in order.
+// appendColumns appends a tree; a comparison when d is not nil; when of is not 0, an overview of a
+// tree with that many nodes. An overview is already in order.
 func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	order, place := t.walk(of > 0)
 	used := make([]uint32,

@@ -17,63 +17,53 @@ var corpus = map[string]struct {
 	stacks string // folded; "": not compared
 	advice string
 }{
-	"perf-header.txt": {
-		130,
-		"app;main;spin 130\n",
-		"",
-	}, "perf-pid-tid.txt.gz": {100, "app;main;spin 100\n", ""}, "perf-task-events.txt": {100, "app;main;spin 100\n", ""},
-	"perf-no-dso.txt": {
-		100,
-		"app;main;spin 100\n",
-		"",
-	}, "perf-sched.txt": {1, "app;schedule;__schedule 1\n", ""}, "perf-utf16.txt": {100, "app;main;spin 100\n", ""},
-	"simpleperf.txt": {
-		1000,
-		"Worker;main;Lock::unlock 1000\n",
-		"",
-	}, "folded.txt": {10, "main;a 3\nmain;b 7\n", ""}, "folded-floats.txt": {0.13, "main;a 0.13\n", ""},
-	"austin.txt": {
-		1000,
-		"",
-		"",
-	}, "dtrace.txt": {3, "unix`b;unix`a 3\n", ""}, "bcc-profile.txt": {10, "app;main;other 3\napp;main;work 7\n", ""},
-	"bpftrace.txt": {
-		4,
-		"g;f 4\n",
-		"",
-	}, "pmcstat.txt": {10, "main;other 3\nmain;work 7\n", ""}, "goroutines.txt": {2, "main.main 1\nmain.w 1\n", ""},
-	"speedscope-sampled.json": {
-		0.38,
-		"a 0.25\na;b 0.13\n",
-		"",
-	}, "speedscope-incomplete.json": {10, "a 10\n", ""}, "chrome-trace.json": {5000, "a 5000\n", ""},
-	"hermes.json": {
-		2,
-		"main 2\n",
-		"",
-	}, "gecko.json.gz": {2, "main 2\n", ""}, "old.cpuprofile": {4, "a 4\n", ""}, "v8.heapprofile": {64, "a 64\n", ""},
-	"stackprof.json":        {2, "m 2\n", ""},
-	"firefox-devtools.json": {3, "main 1\nmain;work 2\n", ""},
-	"gecko-3.json":          {3, "Content;paint 2\nGeckoMain;main 1\n", ""},
-	"hermes-threads.json":   {4, "js;root;f 3\nthread 7/2;root 1\n", ""},
-	"chrome-strings.json":   {4500, "a 4500\n", ""},
-	"chrome-threads.json":   {40000, "[no stack] 10000\na 30000\n", ""},
-	"chrome-parents.json":   {35000, "a 20000\na;b 15000\n", ""},
-	"cut.cpuprofile":        {30000, "[unknown] 10000\na 20000\n", ""},
-	"archive.tar.gz":        {advice: "tar -xf"},
-
-	"callgrind.out": {
-		advice: "a file of callgrind",
-	}, "instruments.txt": {advice: "xctrace export"}, "dhat.json": {advice: "DHAT"}, "haskell.json": {advice: "GHC"},
-	"safari.json": {
-		advice: "Safari",
-	}, "v8-preprocessed.json": {advice: "--cpu-prof"}, "v8.log": {advice: "--cpu-prof"}, "papyrus.log": {advice: "Papyrus"},
-	"art.trace": {
-		advice: "Android",
-	}, "legacy-cpu.gperf": {advice: "google-pprof --proto"}, "legacy-heap.gperf": {advice: "pprof -proto"}, "legacy-contention.gperf": {advice: "pprof -proto"},
-	"perf.data": {
-		advice: "perf script -i",
-	}, "recording.jfr": {advice: "jfrconv"}, "profile.zst": {advice: "zstd -dc"}, "mpstat.txt": {advice: "culprit flame reads stacks"},
+	"perf-header.txt":            {130, "app;main;spin 130\n", ""},
+	"perf-pid-tid.txt.gz":        {100, "app;main;spin 100\n", ""},
+	"perf-task-events.txt":       {100, "app;main;spin 100\n", ""},
+	"perf-no-dso.txt":            {100, "app;main;spin 100\n", ""},
+	"perf-sched.txt":             {1, "app;schedule;__schedule 1\n", ""},
+	"perf-utf16.txt":             {100, "app;main;spin 100\n", ""},
+	"simpleperf.txt":             {1000, "Worker;main;Lock::unlock 1000\n", ""},
+	"folded.txt":                 {10, "main;a 3\nmain;b 7\n", ""},
+	"folded-floats.txt":          {0.13, "main;a 0.13\n", ""},
+	"austin.txt":                 {1000, "", ""},
+	"dtrace.txt":                 {3, "unix`b;unix`a 3\n", ""},
+	"bcc-profile.txt":            {10, "app;main;other 3\napp;main;work 7\n", ""},
+	"bpftrace.txt":               {4, "g;f 4\n", ""},
+	"pmcstat.txt":                {10, "main;other 3\nmain;work 7\n", ""},
+	"goroutines.txt":             {2, "main.main 1\nmain.w 1\n", ""},
+	"speedscope-sampled.json":    {0.38, "a 0.25\na;b 0.13\n", ""},
+	"speedscope-incomplete.json": {10, "a 10\n", ""},
+	"chrome-trace.json":          {5000, "a 5000\n", ""},
+	"hermes.json":                {2, "main 2\n", ""},
+	"gecko.json.gz":              {2, "main 2\n", ""},
+	"old.cpuprofile":             {4, "a 4\n", ""},
+	"v8.heapprofile":             {64, "a 64\n", ""},
+	"stackprof.json":             {2, "m 2\n", ""},
+	"firefox-devtools.json":      {3, "main 1\nmain;work 2\n", ""},
+	"gecko-3.json":               {3, "Content;paint 2\nGeckoMain;main 1\n", ""},
+	"hermes-threads.json":        {4, "js;root;f 3\nthread 7/2;root 1\n", ""},
+	"chrome-strings.json":        {4500, "a 4500\n", ""},
+	"chrome-threads.json":        {40000, "[no stack] 10000\na 30000\n", ""},
+	"chrome-parents.json":        {35000, "a 20000\na;b 15000\n", ""},
+	"cut.cpuprofile":             {30000, "[unknown] 10000\na 20000\n", ""},
+	"archive.tar.gz":             {advice: "tar -xf"},
+	"callgrind.out":              {advice: "a file of callgrind"},
+	"instruments.txt":            {advice: "xctrace export"},
+	"dhat.json":                  {advice: "DHAT"},
+	"haskell.json":               {advice: "GHC"},
+	"safari.json":                {advice: "Safari"},
+	"v8-preprocessed.json":       {advice: "--cpu-prof"},
+	"v8.log":                     {advice: "--cpu-prof"},
+	"papyrus.log":                {advice: "Papyrus"},
+	"art.trace":                  {advice: "Android"},
+	"legacy-cpu.gperf":           {advice: "google-pprof --proto"},
+	"legacy-heap.gperf":          {advice: "pprof -proto"},
+	"legacy-contention.gperf":    {advice: "pprof -proto"},
+	"perf.data":                  {advice: "perf script -i"},
+	"recording.jfr":              {advice: "jfrconv"},
+	"profile.zst":                {advice: "zstd -dc"},
+	"mpstat.txt":                 {advice: "culprit flame reads stacks"},
 }
 
 func TestCorpus(t *testing.T) {
@@ -112,7 +102,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestCorpusComments inserts a comment at the begin, at the end and after each empty line of each
+// TestCorpusComments inserts a comment at the start, at the end and after each empty line of each
 // text of the corpus, and after each line of formats with a stack per line. The stacks must not
 // change.
 func TestCorpusComments(t *testing.T) {

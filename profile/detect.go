@@ -2,8 +2,8 @@ package profile
 
 import "bytes"
 
-// DetectFormat returns the format of an input by its begin; "" when it is not a known one. whole
-// means that head is the whole input.
+// DetectFormat returns the format of an input by its first bytes; "" when it is not a known one.
+// whole means that head is the whole input.
 func DetectFormat(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {

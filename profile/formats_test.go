@@ -101,9 +101,9 @@ func TestPerfTellsOfOtherEvents(t *testing.T) {
 	}
 }
 
-// TestTableAddsUp checks that the lines of a table add up to the whole, including stacks without
+// TestTableSum checks that the lines of a table add up to the whole, including stacks without
 // frames.
-func TestTableAddsUp(t *testing.T) {
+func TestTableSum(t *testing.T) {
 	tree, err := Read(strings.NewReader(perfText), "", Options{})
 	if err != nil {
 		t.Fatal(err)

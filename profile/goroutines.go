@@ -166,7 +166,7 @@ func (g *goroutineLines) end(lines int) (*Tree, error) {
 //	70.00%  [7]        work @ /boot/kernel/kernel
 //	 100.0%  [7]         main
 //
-// The depth is the number of blanks at the begin of a line. A function's own samples are those that
+// The depth is the number of blanks at the start of a line. A function's own samples are those that
 // its callers don't have.
 type pmcLines struct {
 	b      *Builder

@@ -32,40 +32,20 @@ const (
 //
 // table: input and result
 var jsonCorpus = []struct{ name, in, out string }{
-	{
-		"Firefox, processed",
-		geckoProcessed,
-		"main 1\nmain;work 2\n",
-	}, {"Firefox, shared tables", geckoShared, "A;main 2\nA;main;work 5\nB;main;work 1\n"},
-	{
-		"Firefox, raw",
-		geckoRaw,
-		"main 1\nmain;work (a.js:3) 2\n",
-	}, {"Chrome, whole calls", chromeX, "main 30000\nmain;a 30000\nmain;b 40000\n"},
-	{
-		"Chrome, begins and ends",
-		chromeB,
-		"main 70000\nmain;a 30000\n",
-	}, {"Chrome, no end of the list", strings.TrimSuffix(chromeB, "]") + ",", "main 70000\nmain;a 30000\n"},
-	{"Chrome, open calls",
-		`[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`,
-		"main 10000\nmain;a 10000\nmain;a;b 80000\n"},
-	{"Chrome, threads",
-		`[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`,
-		"thread 1/1;m 1000\nthread 1/2;m 2000\n"},
-	{"Hermes",
-		`{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`,
-		"main 1\nmain;work 1\n"},
-	{
-		"DevTools",
-		devTools,
-		"main 100000\nmain;work 200000\n",
-	}, {"Pyroscope", pyroscopeJSON, "idle 2\nmain 1\nmain;work 7\n"},
-	{
-		"d3",
-		d3JSON,
-		"main 3\nmain;work 7\n",
-	}, {"stackprof", stackProfJSON, "Object#main 1\nObject#main;Object#work 2\n"}, {"V8's heap", v8HeapJSON, "alloc 4096\nalloc;inner 16\n"},
+	{"Firefox, processed", geckoProcessed, "main 1\nmain;work 2\n"},
+	{"Firefox, shared tables", geckoShared, "A;main 2\nA;main;work 5\nB;main;work 1\n"},
+	{"Firefox, raw", geckoRaw, "main 1\nmain;work (a.js:3) 2\n"},
+	{"Chrome, whole calls", chromeX, "main 30000\nmain;a 30000\nmain;b 40000\n"},
+	{"Chrome, begins and ends", chromeB, "main 70000\nmain;a 30000\n"},
+	{"Chrome, no end of the list", strings.TrimSuffix(chromeB, "]") + ",", "main 70000\nmain;a 30000\n"},
+	{"Chrome, open calls", `[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`, "main 10000\nmain;a 10000\nmain;a;b 80000\n"},
+	{"Chrome, threads", `[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`, "thread 1/1;m 1000\nthread 1/2;m 2000\n"},
+	{"Hermes", `{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`, "main 1\nmain;work 1\n"},
+	{"DevTools", devTools, "main 100000\nmain;work 200000\n"},
+	{"Pyroscope", pyroscopeJSON, "idle 2\nmain 1\nmain;work 7\n"},
+	{"d3", d3JSON, "main 3\nmain;work 7\n"},
+	{"stackprof", stackProfJSON, "Object#main 1\nObject#main;Object#work 2\n"},
+	{"V8's heap", v8HeapJSON, "alloc 4096\nalloc;inner 16\n"},
 }
 
 func TestJSONFormats(t *testing.T) {

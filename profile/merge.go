@@ -49,7 +49,7 @@ func Merge(all ...*Tree) (*Tree, error) {
 	return t, nil
 }
 
-// taken returns the earliest begin of several profiles and the sum of their lengths.
+// taken returns the earliest start of several profiles and the sum of their lengths.
 func taken(all []*Tree) Taken {
 	out := all[0].Taken
 	for _, t := range all[1:] {

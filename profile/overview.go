@@ -35,7 +35,7 @@ func (t *Tree) overviewThreshold() float64 {
 	}
 }
 
-// overview returns the nodes with a total of at least least, sorted by name. Each run of adjacent
+// overview returns the nodes with a total of least or more, sorted by name. Each run of adjacent
 // other nodes is one node of function 0. The second result lists the nodes of t that each node
 // represents.
 func (t *Tree) overview(least float64) (*Tree, [][]int32) {

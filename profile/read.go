@@ -204,7 +204,7 @@ func isText(f Format) bool {
 	return f == Folded || f == FoldedTwice || f == DTrace
 }
 
-// withoutComments drops all comments and empty lines at the begin of an input, so that the first
+// withoutComments drops all comments and empty lines at the start of an input, so that the first
 // data show the format. It returns the buffer, the bytes in it, the number of dropped lines and
 // whether the input has ended.
 func withoutComments(r io.Reader, buf []byte, n int, whole bool) ([]byte, int, int, bool, error) {

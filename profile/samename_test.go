@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestDiffOfNamesThatAreNumberedAnew compares a function under its names in two runs or builds:
+// TestDiffIgnoresNumbering compares a function under its names in two runs or builds:
 // nothing changed.
-func TestDiffOfNamesThatAreNumberedAnew(t *testing.T) {
+func TestDiffIgnoresNumbering(t *testing.T) {
 	for _, c := range []struct{ before, after, same string }{
 		{"Split$$Lambda$1/0x00007f72ec000a08.applyAsLong", "Split$$Lambda$14/0x00007fb1c4000a30.applyAsLong", "Split$$Lambda.applyAsLong"},
 		{"Split$$Lambda/0x00007f72ec000a08.run", "Split$$Lambda$9.run", "Split$$Lambda.run"},

@@ -220,7 +220,7 @@ func compareFunctions(all []Function, a, b uint32) int {
 		cmp.Compare(f.Kind, g.Kind), cmp.Compare(a, b))
 }
 
-// commonFrames returns the number of frames that two stacks share at the begin.
+// commonFrames returns the number of frames that two stacks share, outermost first.
 func commonFrames(a, b []uint32) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

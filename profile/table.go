@@ -69,9 +69,9 @@ func (t *Tree) outermost(each func(node int)) {
 }
 
 // WriteTable writes a profile by function in the form of lockstat: own amount, share, cumulative
-// share, CPU ("-": unknown), function. It writes at most most functions; 0 means all. The error is
+// share, CPU ("-": unknown), function. It writes at most limit functions; 0 means all. The error is
 // the writer's.
-func WriteTable(w io.Writer, t *Tree, most int) error {
+func WriteTable(w io.Writer, t *Tree, limit int) error {
 	lines := make([]TableLine, 0, 64)
 	for _, r := range t.Rows() {
 		switch {
@@ -85,7 +85,7 @@ func WriteTable(w io.Writer, t *Tree, most int) error {
 	if t.Self[0] > 0 {
 		lines = append(lines, TableLine{Count: t.Self[0], CPU: -1, Caller: noStack})
 	}
-	return WriteTableLines(w, lines, t.Sum(), t.Unit, most)
+	return WriteTableLines(w, lines, t.Sum(), t.Unit, limit)
 }
 
 // Qualified returns the function's name after its module, as DTrace prints it: module`name.
@@ -103,9 +103,9 @@ type TableLine struct {
 	Caller string
 }
 
-// WriteTableLines writes the first most lines (0: all), highest count first, and the sum of the
+// WriteTableLines writes the first limit lines (0: all), highest count first, and the sum of the
 // others. The error is the writer's.
-func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string, most int) error {
+func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string, limit int) error {
 	slices.SortStableFunc(lines, func(a, b TableLine) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Caller, b.Caller),
 			cmp.Compare(a.CPU, b.CPU))
@@ -115,7 +115,7 @@ func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string,
 	write(pad("Count", 9) + " indv cuml  CPU Caller\n" + strings.Repeat("-", 79) + "\n")
 	sum := 0.0
 	for i, l := range lines {
-		if most > 0 && i == most {
+		if limit > 0 && i == limit {
 			rest := 0.0
 			for _, l := range lines[i:] {
 				rest += l.Count

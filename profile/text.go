@@ -12,12 +12,12 @@ import (
 // maxName is the number of bytes of a name in a picture. Names can have ten thousand.
 const maxName = 1000
 
-// shortened cuts a name to at most most bytes, between characters, and appends its length.
-func shortened(name string, most int) string {
-	if len(name) <= most {
+// shortened cuts a name to at most limit bytes, between characters, and appends its length.
+func shortened(name string, limit int) string {
+	if len(name) <= limit {
 		return name
 	}
-	cut := most
+	cut := limit
 	for cut > 0 && !utf8.RuneStart(name[cut]) {
 		cut--
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Trace events are written by Chrome, Perfetto, py-spy and others. An event is the begin of a call
+// Trace events are written by Chrome, Perfetto, py-spy and others. An event is the start of a call
 // (B), its end (E), or both (X). A trace of DevTools can also contain a V8 profile in pieces
 // (ProfileChunk), which is read instead.
 //
@@ -29,7 +29,7 @@ type traceEvent struct {
 	Args     json.RawMessage `json:"args"`
 }
 
-// A traceSpan is the begin and end of a call.
+// A traceSpan is the start and end of a call.
 type traceSpan struct {
 	from, to float64
 	name     uint32
@@ -52,7 +52,7 @@ type traceReader struct {
 	threads  map[string]*traceThread
 	order    []string
 	chunks   map[string]*v8Profile
-	stray    int // number of ends without a begin
+	stray    int // number of ends without a start
 	cut      bool
 	profiles []string
 	samples  []traceSample
@@ -249,7 +249,7 @@ func (t *traceReader) tree() (*Tree, error) {
 	if t.stray > 0 {
 		t.b.tree.note(
 			plural(t.stray, "end of a call is",
-				"ends of calls are") + " left out, whose begin is not there",
+				"ends of calls are") + " omitted: their starts are missing",
 		)
 	}
 	if t.cut && busy > 0 && open == 0 {

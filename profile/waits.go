@@ -17,8 +17,8 @@ type WaitLine struct {
 
 // WriteWaits writes lines in the form of lockstat's contention table: Count, share of the time,
 // cumulative share, mean in ns, lock or resource, caller. Lines are sorted by time. It writes the
-// first most lines (0: all) and the sum of the others. The error is the writer's.
-func WriteWaits(w io.Writer, lines []WaitLine, note string, most int) error {
+// first limit lines (0: all) and the sum of the others. The error is the writer's.
+func WriteWaits(w io.Writer, lines []WaitLine, note string, limit int) error {
 	slices.SortStableFunc(lines, func(a, b WaitLine) int {
 		return cmp.Or(cmp.Compare(b.Nanos, a.Nanos), cmp.Compare(b.Count, a.Count),
 			cmp.Compare(a.Caller, b.Caller), cmp.Compare(a.What, b.What))
@@ -40,7 +40,7 @@ func WriteWaits(w io.Writer, lines []WaitLine, note string, most int) error {
 	write(pad("Count", 9) + " indv cuml" + pad("nsec", 12) + " " + head +
 		strings.Repeat(" ", what-len(head)) + " Caller\n" + strings.Repeat("-", 79) + "\n")
 	for i, l := range lines {
-		if most > 0 && i == most {
+		if limit > 0 && i == limit {
 			rest := 0.0
 			for _, l := range lines[i:] {
 				rest += l.Count

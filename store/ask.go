@@ -39,9 +39,9 @@ func (s *Store) Ask(ctx context.Context, q measure.Query) (*measure.Answer, erro
 }
 
 func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, err error) {
-	room, _ := s.buffers.Get().(*gatherBuffers)
-	if room == nil {
-		room = &gatherBuffers{}
+	buffers, _ := s.buffers.Get().(*gatherBuffers)
+	if buffers == nil {
+		buffers = &gatherBuffers{}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,16 +49,16 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 			a, err = nil, measure.Recovered("answering a query", p)
 			return
 		}
-		room.release()
-		s.buffers.Put(room)
+		buffers.release()
+		s.buffers.Put(buffers)
 	}()
 	limit := s.limits.values
 	if q.Top > 0 {
 		limit = s.limits.beforeTop
 	}
-	g, err := s.gatherRows(ctx, q, limit, room, nil)
+	g, err := s.gatherRows(ctx, q, limit, buffers, nil)
 	if q.Top > 0 && errors.Is(err, errTooLarge) {
-		g, err = s.gatherLargest(ctx, q, room)
+		g, err = s.gatherLargest(ctx, q, buffers)
 	}
 	if errors.Is(err, errTooLarge) && !errors.Is(err, measure.ErrTooLarge) {
 		err = fmt.Errorf("%w: %w", err, measure.ErrTooLarge)
@@ -75,10 +75,10 @@ func (s *Store) gatherRows(
 	ctx context.Context,
 	q measure.Query,
 	limit int,
-	room *gatherBuffers,
+	buffers *gatherBuffers,
 	pick *ranking,
 ) (*gather, error) {
-	j, err := s.prepare(q, limit, room, pick)
+	j, err := s.prepare(q, limit, buffers, pick)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +104,12 @@ type job struct {
 func (s *Store) prepare(
 	q measure.Query,
 	limit int,
-	room *gatherBuffers,
+	buffers *gatherBuffers,
 	pick *ranking,
 ) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	g, over, err := s.newGather(q, limit, room)
+	g, over, err := s.newGather(q, limit, buffers)
 	if err == nil && pick != nil {
 		err = g.useRanking(pick)
 	}
@@ -148,7 +148,7 @@ func (j *job) close() {
 // read gathers the segments. When it returns or panics, the goroutines that it started have ended.
 func (j *job) read(ctx context.Context) (err error) {
 	s, g := j.store, j.gather
-	get := func(key, room []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, room) }
+	get := func(key, buffers []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, buffers) }
 	if len(j.needed) >= minSeekSegments {
 		j.seeker = &seeker{disk: s.disk, from: j.snapshot, at: map[byte]*pebble.Iterator{}}
 		get = j.seeker.get
@@ -268,7 +268,7 @@ func readInBackground(
 func (s *Store) newGather(
 	q measure.Query,
 	limit int,
-	room *gatherBuffers,
+	buffers *gatherBuffers,
 ) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
@@ -301,20 +301,17 @@ func (s *Store) newGather(
 		(step%coarse != 0 || floor(over.Start, coarse) != over.Start) {
 		step = (max(step, coarse) + coarse - 1) / coarse * coarse
 		over.Start = floor(over.Start, coarse)
-		notes = append(
-			notes,
-			fmt.Sprintf(
-				"what is older is kept in steps of %s only: the step of the answer is %s",
-				coarse,
-				step,
-			),
-		)
+		notes = append(notes, fmt.Sprintf(
+			"what is older is kept in steps of %s only: the step of the answer is %s",
+			coarse,
+			step,
+		))
 	}
 	cells := (int64(over.Span()) + int64(step) - 1) / int64(step)
 	if cells > maxValues {
 		return nil, over, fmt.Errorf("%d cells: %w: %w", cells, errTooLarge, measure.ErrTooLarge)
 	}
-	g := newGather(q, d, over.Start, step, int(cells), limit, room)
+	g := newGather(q, d, over.Start, step, int(cells), limit, buffers)
 	g.notes, g.floors = notes, floors
 	return g, over, nil
 }

@@ -14,7 +14,7 @@ import (
 	"culprit/measure"
 )
 
-// busy returns a store with segments on the disk and many more rows in memory.
+// busy returns a store with segments on disk and many more rows in memory.
 func busy(tb testing.TB) (*Store, measure.Query, uint32) {
 	tb.Helper()
 	s, err := Open(tb.TempDir(), Options{})
@@ -31,7 +31,11 @@ func busy(tb testing.TB) (*Store, measure.Query, uint32) {
 	at, next := someTime, 0
 	tick := func(rows int) {
 		at = at.Add(measure.Second)
-		b := &measure.Batch{Stat: q.Stat, By: q.By, Over: measure.Interval{Start: at.Add(-measure.Second), End: at}}
+		b := &measure.Batch{
+			Stat: q.Stat,
+			By:   q.By,
+			Over: measure.Interval{Start: at.Add(-measure.Second), End: at},
+		}
 		for j := range rows {
 			next++
 			b.Labels = append(b.Labels, strconv.Itoa(next))
@@ -54,7 +58,7 @@ func busy(tb testing.TB) (*Store, measure.Query, uint32) {
 	return s, q, id
 }
 
-// A query whose rows in memory alone are too many is refused before a segment is read.
+// A query with too many rows in memory is refused before a segment is read.
 func TestTooLargeInMemoryWithSegments(t *testing.T) {
 	s, q, _ := busy(t)
 	for range 5 {
@@ -64,7 +68,7 @@ func TestTooLargeInMemoryWithSegments(t *testing.T) {
 	}
 }
 
-// A panic of a reader's or an adder's goroutine, or of the asking one, is an error of the query.
+// A panic in a goroutine that reads or folds, or in the caller's, is an error of the query.
 func TestPanicsOfReadersAreErrors(t *testing.T) {
 	var fault *measure.Fault
 	next, stop := readInBackground(3, func(i int, _ *block) (*block, error) {
@@ -82,8 +86,8 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	stop()
 	g := &gather{gatherBuffers: &gatherBuffers{}}
 	join := g.foldInBackground()
-	for range 2 * chunks { // more than are on their way: none may be stuck
-		g.submit(g.chunk(nil)) // a chunk without a lap panics
+	for range 2 * chunks { // more than are in transit: none may block
+		g.submit(g.chunk(nil)) // a chunk without a block panics
 	}
 	g.drain()
 	if err := join(); !errors.As(err, &fault) {
@@ -98,7 +102,7 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	if _, err := s.Ask(context.Background(), q); !errors.As(err, &fault) {
 		t.Errorf("asking: %v, want a fault", err)
 	}
-	s.mu.Lock() // no lock is left behind
+	s.mu.Lock() // no lock is still held
 	s.sets[id].stack = whole
 	s.mu.Unlock()
 	if _, err := s.Ask(context.Background(), q); err != nil {
@@ -106,8 +110,8 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	}
 }
 
-// told returns an archive of all kinds and folds, with segments, rollups and rows in memory.
-func told(tb testing.TB, ticks int) (*Store, *world, measure.Time) {
+// mixedArchive returns an archive of all kinds and folds, with segments, rollups and rows in memory.
+func mixedArchive(tb testing.TB, ticks int) (*Store, *world, measure.Time) {
 	tb.Helper()
 	w := newWorld(33)
 	s, err := Open(tb.TempDir(), Options{})
@@ -134,7 +138,7 @@ func told(tb testing.TB, ticks int) (*Store, *world, measure.Time) {
 	return s, w, at
 }
 
-// keyOf returns the words of a row.
+// keyOf returns the labels of a row.
 func keyOf(a *measure.Answer, i int) string {
 	var all []string
 	for k := range a.Query.By {
@@ -143,21 +147,27 @@ func keyOf(a *measure.Answer, i int) string {
 	return strings.Join(all, " ")
 }
 
-// sameColumn says whether two columns are the same but for rounding.
+// sameColumn reports whether two columns are equal except for rounding.
 func sameColumn(a, b []float64) bool {
 	return slices.EqualFunc(a, b, func(x, y float64) bool {
-		return math.IsNaN(x) && math.IsNaN(y) || math.Abs(x-y) <= 1e-9*max(1, math.Abs(x), math.Abs(y))
+		return math.IsNaN(x) && math.IsNaN(y) ||
+			math.Abs(x-y) <= 1e-9*max(1, math.Abs(x), math.Abs(y))
 	})
 }
 
-// The largest rows of an answer that is too large as a whole are those of the whole answer, and with the rest they add up
-// to it.
-func TestLargestRowsAreThoseOfTheWhole(t *testing.T) {
-	s, w, at := told(t, 1500)
+// The largest rows of an answer that is too large are those of the whole answer, and together with
+// the rest they add up to it.
+func TestTopRows(t *testing.T) {
+	s, w, at := mixedArchive(t, 1500)
 	for _, d := range w.sets {
 		for _, by := range [][]string{{"device", "pid"}, {"pid"}, {"device"}} {
 			for _, step := range []measure.Span{measure.Second, 7 * measure.Second, measure.Minute} {
-				q := measure.Query{Stat: d.Stat.ID, By: by, Step: step, Over: measure.Interval{Start: someTime, End: at}}
+				q := measure.Query{
+					Stat: d.Stat.ID,
+					By:   by,
+					Step: step,
+					Over: measure.Interval{Start: someTime, End: at},
+				}
 				s.limits = limits{maxValuesBeforeTop, maxValues}
 				whole, err := s.Ask(context.Background(), q)
 				if err != nil {
@@ -169,7 +179,10 @@ func TestLargestRowsAreThoseOfTheWhole(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Run(fmt.Sprintf("%s by %v step %s", d.Stat.ID, by, step), func(t *testing.T) { compareLargest(t, whole, largest) })
+				t.Run(
+					fmt.Sprintf("%s by %v step %s", d.Stat.ID, by, step),
+					func(t *testing.T) { compareLargest(t, whole, largest) },
+				)
 			}
 		}
 	}
@@ -178,11 +191,20 @@ func TestLargestRowsAreThoseOfTheWhole(t *testing.T) {
 func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	n := min(3, len(whole.Series))
 	if len(largest.Series) != n || len(largest.Series)+largest.Rest.Rows != len(whole.Series) {
-		t.Fatalf("%d rows and %d more, want %d of %d", len(largest.Series), largest.Rest.Rows, n, len(whole.Series))
+		t.Fatalf(
+			"%d rows and %d more, want %d of %d",
+			len(largest.Series),
+			largest.Rest.Rows,
+			n,
+			len(whole.Series),
+		)
 	}
-	if more := len(whole.Series) > n; more != slices.ContainsFunc(largest.Notes, func(s string) bool {
-		return strings.HasPrefix(s, fmt.Sprintf("3 of %s rows", thousands(len(whole.Series))))
-	}) {
+	if more := len(whole.Series) > n; more != slices.ContainsFunc(
+		largest.Notes,
+		func(s string) bool {
+			return strings.HasPrefix(s, fmt.Sprintf("3 of %s rows", thousands(len(whole.Series))))
+		},
+	) {
 		t.Errorf("notes: %q", largest.Notes)
 	}
 	at := map[string]int{}
@@ -191,7 +213,8 @@ func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	}
 	for i := range largest.Series {
 		o, found := at[keyOf(largest, i)]
-		if !found || !sameColumn(largest.Series[i].Values, whole.Series[o].Values) || !sameColumn(largest.Series[i].Max(), whole.Series[o].Max()) {
+		if !found || !sameColumn(largest.Series[i].Values, whole.Series[o].Values) ||
+			!sameColumn(largest.Series[i].Max(), whole.Series[o].Max()) {
 			t.Errorf("%s: not the row of the whole answer", keyOf(largest, i))
 		}
 		delete(at, keyOf(largest, i))
@@ -199,7 +222,7 @@ func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	if largest.Rest.Values == nil || whole.Kind != measure.Delta {
 		return
 	}
-	// Of amounts: nothing is lost, and no other row has more in all.
+	// Of amounts: nothing is lost, and no other row has a larger total.
 	amount := func(v []float64) (sum float64) {
 		for c, x := range v {
 			if x == x {
@@ -216,7 +239,8 @@ func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	for i := range largest.Series {
 		least = min(least, amount(largest.Series[i].Values))
 	}
-	// In longer cells each row stands for its own unknown ticks, and the rest, as any sum, for those of all its rows.
+	// In longer cells each row counts its own unknown ticks, and the rest, like any sum, those of
+	// all its rows.
 	tolerance := 0.05
 	if whole.Step == measure.Second {
 		tolerance = 1e-9
@@ -229,16 +253,27 @@ func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	}
 }
 
-// Any query under any limit is answered or refused as too large, and takes no more memory than its limit is worth.
+// Any query under any limit is answered or refused as too large, and takes memory in proportion to
+// the limit.
 func FuzzAskLimits(f *testing.F) {
-	s, w, at := told(f, 900)
+	s, w, at := mixedArchive(f, 900)
 	f.Add(uint8(0), uint16(1), uint16(900), uint16(1), uint8(3), uint32(1), uint32(1000))
 	f.Add(uint8(1), uint16(0), uint16(0), uint16(60), uint8(0), uint32(0), uint32(0))
 	f.Add(uint8(3), uint16(300), uint16(800), uint16(7), uint8(200), uint32(100), uint32(70000))
 	f.Fuzz(func(t *testing.T, n uint8, from, to, step uint16, top uint8, whole, values uint32) {
 		s.limits = limits{int(whole % maxValuesBeforeTop), int(values % maxValuesBeforeTop)}
-		q := measure.Query{Stat: w.sets[int(n)%len(w.sets)].Stat.ID, By: []string{"device", "pid"}[int(n>>4)%2:], Step: measure.Span(step) * measure.Second,
-			Top: int(top), Over: measure.Interval{Start: someTime.Add(measure.Span(from) * measure.Second), End: someTime.Add(measure.Span(to) * measure.Second)}}
+		q := measure.Query{
+			Stat: w.sets[int(n)%len(w.sets)].Stat.ID,
+			By:   []string{"device", "pid"}[int(n>>4)%2:],
+			Step: measure.Span(step) * measure.Second,
+			Top: int(
+				top,
+			),
+			Over: measure.Interval{
+				Start: someTime.Add(measure.Span(from) * measure.Second),
+				End:   someTime.Add(measure.Span(to) * measure.Second),
+			},
+		}
 		if from == 0 && to == 0 {
 			q.Over.End = at
 		}
@@ -246,7 +281,9 @@ func FuzzAskLimits(f *testing.F) {
 		runtime.ReadMemStats(&before)
 		a, err := s.Ask(context.Background(), q)
 		runtime.ReadMemStats(&after)
-		if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20+64*uint64(s.limits.beforeTop+s.limits.values) {
+		if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20+64*uint64(
+			s.limits.beforeTop+s.limits.values,
+		) {
 			t.Errorf("%d bytes were allocated", grown)
 		}
 		if err != nil && !errors.Is(err, measure.ErrTooLarge) {

@@ -17,8 +17,9 @@ import (
 
 var benchHours = flag.Int("store.hours", 1, "hours of data that the benchmarks of questions make")
 
-// generator makes batches of a machine: series of a statistic each, by device. steady is the share of values that are those of the
-// second before; churn is how many series go and come each second.
+// generator makes batches of a machine: series of one statistic each, by device. steady is the
+// share of values that equal those of the previous second; churn is how many series are replaced
+// each second.
 type generator struct {
 	r      *rand.Rand
 	steady float64
@@ -29,16 +30,30 @@ type generator struct {
 	next   int
 }
 
-// newGenerator saves its datasets of so many rows each in the store.
+// newGenerator saves its datasets, with that many rows each, in the store.
 func newGenerator(tb testing.TB, s *Store, sets, rows int, steady, churn float64) *generator {
 	tb.Helper()
 	g := &generator{r: rand.New(rand.NewPCG(5, 6)), steady: steady, churn: churn}
 	for i := range sets {
-		st := measure.Stat{ID: measure.StatID(fmt.Sprintf("bench.set%d.bytes", i)), Kind: measure.Delta, Unit: measure.Bytes, Fields: []measure.Field{{Name: "device"}, {Name: "direction"}}}
+		st := measure.Stat{
+			ID:     measure.StatID(fmt.Sprintf("bench.set%d.bytes", i)),
+			Kind:   measure.Delta,
+			Unit:   measure.Bytes,
+			Fields: []measure.Field{{Name: "device"}, {Name: "direction"}},
+		}
 		if i%3 == 2 {
 			st.Kind = measure.Level
 		}
-		id, err := s.Save(measure.Dataset{Stat: st, Query: measure.Query{Stat: st.ID, By: []string{"device", "direction"}, Step: measure.Second}})
+		id, err := s.Save(
+			measure.Dataset{
+				Stat: st,
+				Query: measure.Query{
+					Stat: st.ID,
+					By:   []string{"device", "direction"},
+					Step: measure.Second,
+				},
+			},
+		)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -61,7 +76,7 @@ func (g *generator) label() measure.Label {
 	return measure.Label(len(g.labels) - 1)
 }
 
-// tick makes the next batches. They are overwritten by the next.
+// tick makes the next batches, which are valid until the next call.
 func (g *generator) tick(at measure.Time) ([]uint32, []*measure.Batch) {
 	elapsed := measure.Second + measure.Span(g.r.NormFloat64()*2e5)
 	for i, b := range g.out {
@@ -70,9 +85,11 @@ func (g *generator) tick(at measure.Time) ([]uint32, []*measure.Batch) {
 			if g.steady > 0 && g.r.Float64() < g.steady {
 				continue
 			}
-			scale := float64(int(1) << (j % 14)) // most numbers of a machine are small, some are large
+			// most numbers of a machine are small, some are large
+			scale := float64(int(1) << (j % 14))
 			if i%3 == 2 {
-				b.Values[j] = math.Round(b.Values[j] + g.r.NormFloat64()*scale) // a level wanders
+				// a level changes by small steps
+				b.Values[j] = math.Round(b.Values[j] + g.r.NormFloat64()*scale)
 			} else {
 				b.Values[j] = math.Round(math.Abs(scale*10 + g.r.NormFloat64()*scale))
 			}
@@ -159,7 +176,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkAsk asks over hours of rows, to 1,500 columns.
+// BenchmarkAsk queries hours of rows, up to 1,500 columns.
 func BenchmarkAsk(b *testing.B) {
 	for _, rows := range []int{100, 1000} {
 		dir := b.TempDir()
@@ -204,7 +221,8 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// BenchmarkAskNow asks for what was recorded a moment ago, as a diagnosis does (ten seconds) and the page (one), of 100 datasets of 40 rows each.
+// BenchmarkAskNow queries data recorded a moment ago, as a diagnosis (ten seconds) and the page
+// (one second) do, of 100 datasets of 40 rows each.
 func BenchmarkAskNow(b *testing.B) {
 	s, err := Open(b.TempDir(), Options{})
 	if err != nil {
@@ -215,10 +233,18 @@ func BenchmarkAskNow(b *testing.B) {
 	end := g.fill(b, s, someTime-someTime%measure.Time(hour), 150)
 	for _, seconds := range []int{1, 10} {
 		b.Run(fmt.Sprint(seconds), func(b *testing.B) {
-			over := measure.Interval{Start: end.Add(measure.Span(-seconds) * measure.Second), End: end}
+			over := measure.Interval{
+				Start: end.Add(measure.Span(-seconds) * measure.Second),
+				End:   end,
+			}
 			b.ReportAllocs()
 			for i := range b.N {
-				q := measure.Query{Stat: g.out[i%100].Stat, By: []string{"device", "direction"}, Step: measure.Second, Over: over}
+				q := measure.Query{
+					Stat: g.out[i%100].Stat,
+					By:   []string{"device", "direction"},
+					Step: measure.Second,
+					Over: over,
+				}
 				if a, err := s.Ask(b.Context(), q); err != nil || len(a.Series) != 40 {
 					b.Fatal(a, err)
 				}
@@ -227,7 +253,8 @@ func BenchmarkAskNow(b *testing.B) {
 	}
 }
 
-// BenchmarkReopen opens an archive with hours of 5,000 series in 50 datasets, the newest minutes as frames.
+// BenchmarkReopen opens an archive with hours of 5,000 series in 50 datasets, and frames of the
+// newest minutes.
 func BenchmarkReopen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := Open(dir, Options{})
@@ -254,7 +281,8 @@ func BenchmarkReopen(b *testing.B) {
 	}
 }
 
-// BenchmarkReplay asks for one second after the other, each by itself, of a dataset of 500 rows, of which ten come and go each second.
+// BenchmarkReplay queries one second after another, each separately, of a dataset of 500 rows, ten
+// of which are replaced each second.
 func BenchmarkReplay(b *testing.B) {
 	s, err := Open(b.TempDir(), Options{})
 	if err != nil {
@@ -266,7 +294,11 @@ func BenchmarkReplay(b *testing.B) {
 	end := g.fill(b, s, start, 900)
 	s.Settle()
 	at := start
-	q := measure.Query{Stat: "bench.set0.bytes", By: []string{"device", "direction"}, Step: measure.Second}
+	q := measure.Query{
+		Stat: "bench.set0.bytes",
+		By:   []string{"device", "direction"},
+		Step: measure.Second,
+	}
 	b.ResetTimer()
 	for range b.N {
 		q.Over = measure.Interval{Start: at, End: at.Add(measure.Second)}

@@ -68,9 +68,9 @@ func (r *gatherBuffers) release() {
 	clear(r.texts)
 }
 
-// zeroed returns n zeros, in room if that is large enough.
-func zeroed[T any](room *[]T, n int) []T {
-	*room = slices.Grow((*room)[:0], n)[:n]
-	clear(*room)
-	return *room
+// zeroed returns n zeros, in buf if that is large enough.
+func zeroed[T any](buf *[]T, n int) []T {
+	*buf = slices.Grow((*buf)[:0], n)[:n]
+	clear(*buf)
+	return *buf
 }

@@ -8,8 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// A segment is kept unpacked from the third question within a while on, and is dropped when nobody asks.
-func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
+// A segment is cached at its third query within a while, and evicted when no query uses it.
+func TestCacheKeepsRepeatedQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c cache
 		defer c.close()
@@ -27,7 +27,7 @@ func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
 		}
 		c.mu.Unlock()
 		c.mu.Lock()
-		c.queries++ // a question
+		c.queries++ // a query
 		c.kept[7].usedAt = c.queries
 		c.mu.Unlock()
 		time.Sleep(cacheIdle + time.Second)
@@ -43,14 +43,17 @@ func TestCacheKeepsWhatIsAskedAgain(t *testing.T) {
 	})
 }
 
-// A question that is asked once, as by a diagnosis, has nothing kept.
-func TestCacheKeepsNothingOfOneQuestion(t *testing.T) {
+// A single query, as by a diagnosis, causes no caching.
+func TestCacheIgnoresSingleQueries(t *testing.T) {
 	s, n, w := filled(t, t.TempDir(), Options{}, 12)
 	defer s.Close()
 	w.run(t, s, n, someTime, 700)
 	s.Settle()
 	for id, d := range n.sets {
-		over := measure.Interval{Start: someTime.Add(10 * measure.Second), End: someTime.Add(20 * measure.Second)}
+		over := measure.Interval{
+			Start: someTime.Add(10 * measure.Second),
+			End:   someTime.Add(20 * measure.Second),
+		}
 		if err := compare(s, n, id, measure.Query{Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: over}); err != nil {
 			t.Fatal(err)
 		}

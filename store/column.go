@@ -357,19 +357,19 @@ func (g *packer) stream(b, plain []byte) []byte {
 	return append(b, plain...)
 }
 
-// readStream returns the bytes of a stream. It decompresses into room if that is large enough.
-func readStream(c *codec, r *reader, room *[]byte) []byte {
+// readStream returns the bytes of a stream. It decompresses into buf if that is large enough.
+func readStream(c *codec, r *reader, buf *[]byte) []byte {
 	n := r.uvarint()
 	b := r.bytes(n >> 1)
 	if n&1 == 0 || r.err != nil {
 		return b
 	}
-	plain, err := c.decompress(*room, b, maxGroup)
+	plain, err := c.decompress(*buf, b, maxGroup)
 	if err != nil {
 		r.fail()
 		return nil
 	}
-	*room = plain
+	*buf = plain
 	return plain
 }
 

@@ -56,7 +56,7 @@ func randomColumn(r *rand.Rand, n int) []float64 {
 	return out
 }
 
-func TestColumnsComeBackBitForBit(t *testing.T) {
+func TestColumnsAreLossless(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var c codec
 	g := &packer{codec: &c}
@@ -80,7 +80,15 @@ func TestColumnsComeBackBitForBit(t *testing.T) {
 				t.Fatalf("row %d: %v", i, err)
 			}
 			if at := sameBits(want[i], out); at >= 0 {
-				t.Fatalf("row %d tick %d of %d: %v, want %v (mode %d)", i, at, n, out[at], want[i][at], back.heads[i].flags)
+				t.Fatalf(
+					"row %d tick %d of %d: %v, want %v (mode %d)",
+					i,
+					at,
+					n,
+					out[at],
+					want[i][at],
+					back.heads[i].flags,
+				)
 			}
 		}
 	}
@@ -109,14 +117,18 @@ func FuzzGroup(f *testing.F) {
 	})
 }
 
-// A column that is packed from its runs has the bytes of one that is packed tick by tick.
+// A column packed from its runs has the same bytes as one packed tick by tick.
 func TestRunsArePackedAsTheirTicks(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(8, 9))
 	var c codec
 	one, other := packer{codec: &c}, packer{codec: &c}
 	packed := 0
 	for range 500 {
-		ticks, by, many := 1+rnd.IntN(400), []float64{1, 4096, 0.01, rnd.Float64()}[rnd.IntN(4)], 1+rnd.IntN(100)
+		ticks, by, many := 1+rnd.IntN(
+			400,
+		), []float64{1, 4096, 0.01, rnd.Float64()}[rnd.IntN(4)], 1+rnd.IntN(
+			100,
+		)
 		var col runs
 		dense := make([]float64, ticks)
 		for i := range dense {

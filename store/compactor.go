@@ -496,21 +496,21 @@ func (s *Store) markDone(d *set, old []entry) {
 func (d *disk) get(key []byte) ([]byte, error) { return d.fetch(key, nil) }
 
 // fetch is a getter.
-func (d *disk) fetch(key, room []byte) ([]byte, error) { return d.getFrom(d.pebble(), key, room) }
+func (d *disk) fetch(key, buf []byte) ([]byte, error) { return d.getFrom(d.pebble(), key, buf) }
 
 // maxDamagedKeys limits the keys remembered as corrupt.
 const maxDamagedKeys = 10_000
 
 // getFrom reads a value. A corrupt one is read only once: Pebble searches for the wrong bit by
 // trying each, for up to seconds.
-func (d *disk) getFrom(from pebble.Reader, key, room []byte) ([]byte, error) {
+func (d *disk) getFrom(from pebble.Reader, key, buf []byte) ([]byte, error) {
 	d.mu.Lock()
 	err := d.damagedKeys[string(key)]
 	d.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	v, err := read(from, key, room)
+	v, err := read(from, key, buf)
 	if err != nil && pebble.IsCorruptionError(err) {
 		err = errors.New(firstLine(err))
 		d.mu.Lock()
@@ -522,7 +522,7 @@ func (d *disk) getFrom(from pebble.Reader, key, room []byte) ([]byte, error) {
 	return v, err
 }
 
-func read(from pebble.Reader, key, room []byte) ([]byte, error) {
+func read(from pebble.Reader, key, buf []byte) ([]byte, error) {
 	v, closer, err := from.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil, nil
@@ -531,13 +531,13 @@ func read(from pebble.Reader, key, room []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	return copied(room, v), nil
+	return copied(buf, v), nil
 }
 
-// copied returns a copy of v, in room if that is large enough. It is never nil.
-func copied(room, v []byte) []byte {
-	if cap(room) < len(v) || room == nil {
-		room = make([]byte, 0, len(v)+len(v)/8)
+// copied returns a copy of v, in buf if that is large enough. It is never nil.
+func copied(buf, v []byte) []byte {
+	if cap(buf) < len(v) || buf == nil {
+		buf = make([]byte, 0, len(v)+len(v)/8)
 	}
-	return append(room[:0], v...)
+	return append(buf[:0], v...)
 }

@@ -28,12 +28,18 @@ import (
 
 var kills = flag.Int("store.kills", 25, "how often the archive's process is killed")
 
-// upTo gives the model without the ticks after a time.
+// upTo returns the model without the ticks after a time.
 func (n *naive) upTo(at measure.Time) *naive {
-	return &naive{sets: n.sets, ticks: slices.DeleteFunc(slices.Clone(n.ticks), func(t naiveTick) bool { return t.at > at })}
+	return &naive{
+		sets: n.sets,
+		ticks: slices.DeleteFunc(
+			slices.Clone(n.ticks),
+			func(t naiveTick) bool { return t.at > at },
+		),
+	}
 }
 
-// newest gives the newest tick that a store holds.
+// newest returns the newest tick of a store.
 func newest(s *Store) (at measure.Time) {
 	for _, d := range s.Datasets() {
 		at = max(at, s.Held(d.ID).Over.End)
@@ -41,7 +47,7 @@ func newest(s *Store) (at measure.Time) {
 	return at
 }
 
-// sample asks a few things about the time around at.
+// sample makes a few queries around a time.
 func sample(t *testing.T, s *Store, n *naive, at measure.Time) {
 	t.Helper()
 	for id, d := range n.sets {
@@ -57,7 +63,8 @@ func sample(t *testing.T, s *Store, n *naive, at measure.Time) {
 	}
 }
 
-// After a power cut there is all up to the last two seconds, and no more and no less than a beginning of what was appended.
+// After a power failure the archive has a prefix of the appended ticks and lacks at most two
+// seconds.
 func TestPowerCuts(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -82,7 +89,7 @@ func TestPowerCuts(t *testing.T) {
 			if s, err = Open("archive", o); err != nil {
 				t.Fatal(err)
 			}
-			if trouble := s.Trouble(); trouble != nil {
+			if trouble := s.Problems(); trouble != nil {
 				t.Fatal(trouble)
 			}
 			has, ticks := newest(s), 0
@@ -103,10 +110,10 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// faulty is a file system whose writes begin to fail after some.
+// faulty is a file system whose writes fail after a number of them.
 type faulty struct {
 	vfs.FS
-	left   atomic.Int64 // writes until the fault; negative: failing
+	left   atomic.Int64 // writes until the failure; negative: failing
 	broken atomic.Bool
 	full   atomic.Bool
 	seen   atomic.Int64
@@ -187,8 +194,9 @@ func (f *faultyFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// Whichever write fails: appending goes on, what was appended is answered, and when the disk is well again all goes there.
-func TestEachWriteMayFail(t *testing.T) {
+// Whichever write fails, appending continues, the appended ticks are answered, and everything is
+// written when the disk works again.
+func TestFailingWrites(t *testing.T) {
 	for round := range 25 {
 		r := rand.New(rand.NewPCG(uint64(round), 2))
 		disk := &faulty{FS: vfs.NewMem()}
@@ -204,28 +212,34 @@ func TestEachWriteMayFail(t *testing.T) {
 			s.Settle()
 		}
 		sample(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1]}, ticks: n.ticks}, at)
-		if disk.left.Load() < 0 && s.disk.missesFrames() && len(s.Trouble()) == 0 {
+		if disk.left.Load() < 0 && s.disk.missesFrames() && len(s.Problems()) == 0 {
 			t.Fatal("nothing is said of the fault")
 		}
 		disk.broken.Store(false)
 		at = w.run(t, s, n, at, 1+r.IntN(400))
 		s.Settle()
 		s.Settle()
-		if trouble := s.Trouble(); len(trouble) > 0 {
+		if trouble := s.Problems(); len(trouble) > 0 {
 			t.Fatal(trouble)
 		}
 		sample(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1]}, ticks: n.ticks}, at)
-		_ = s.Close() // Pebble may still tell of a fault that is over
+		_ = s.Close() // Pebble may still report a fault that is over
 		s, err := Open("archive", o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		compareAll(t, s, &naive{sets: map[uint32]measure.Dataset{1: n.sets[1], 2: n.sets[2]}, ticks: n.ticks}, w.r, measure.Interval{Start: someTime, End: at})
+		compareAll(
+			t,
+			s,
+			&naive{sets: map[uint32]measure.Dataset{1: n.sets[1], 2: n.sets[2]}, ticks: n.ticks},
+			w.r,
+			measure.Interval{Start: someTime, End: at},
+		)
 		s.Close()
 	}
 }
 
-func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
+func TestFullDisk(t *testing.T) {
 	disk := &faulty{FS: vfs.NewMem()}
 	o := Options{fs: disk, retryAfter: 1}
 	s, n, w := filled(t, "archive", o, 77)
@@ -234,15 +248,17 @@ func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	disk.full.Store(true)
 	at = w.run(t, s, n, at, 700)
 	s.Settle()
-	if trouble := s.Trouble(); len(trouble) != 1 || !strings.Contains(trouble[0].Text, "full") {
+	if trouble := s.Problems(); len(trouble) != 1 || !strings.Contains(trouble[0].Text, "full") {
 		t.Fatal(trouble)
 	}
 	compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})
 	disk.full.Store(false)
 	at = w.run(t, s, n, at, 3)
 	s.Settle()
-	s.Settle() // a write that failed while it was full may show now only, and the files are opened anew then
-	if trouble := s.Trouble(); len(trouble) > 0 {
+	// a write that failed on the full disk may be reported only now, and the files are reopened
+	// then
+	s.Settle()
+	if trouble := s.Problems(); len(trouble) > 0 {
 		t.Fatal(trouble)
 	}
 	s.Close()
@@ -254,7 +270,8 @@ func TestAFullDiskLosesNothingThatMemoryHolds(t *testing.T) {
 	s.Close()
 }
 
-// A burst of keys, and a disk that takes nothing for long: memory stays bounded and the loss is told.
+// With many new keys and a disk that accepts nothing for long, memory stays bounded and the loss is
+// reported.
 func TestMemoryIsBounded(t *testing.T) {
 	for _, keepOld := range []bool{false, true} {
 		disk := &faulty{FS: vfs.NewMem()}
@@ -263,7 +280,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		st := measure.Stat{ID: "a.b", Kind: measure.Level, Fields: []measure.Field{{Name: "x"}}}
-		id, err := s.Save(measure.Dataset{Stat: st, Query: measure.Query{Stat: st.ID, By: []string{"x"}, Step: measure.Second}})
+		id, err := s.Save(
+			measure.Dataset{
+				Stat:  st,
+				Query: measure.Query{Stat: st.ID, By: []string{"x"}, Step: measure.Second},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +293,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		next := 0
 		for i := range measure.Time(300) {
 			at := someTime + i*1e9
-			b := &measure.Batch{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: at - 1e9, End: at}}
+			b := &measure.Batch{
+				Stat: st.ID,
+				By:   []string{"x"},
+				Over: measure.Interval{Start: at - 1e9, End: at},
+			}
 			for j := range 5000 {
 				next++
 				b.Labels = append(b.Labels, strconv.Itoa(next))
@@ -290,7 +316,14 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		disk.full.Store(false)
 		s.Settle()
-		b := &measure.Batch{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: someTime + 300e9, End: someTime + 301e9}, Labels: []string{"1"}, Keys: []measure.Label{0}, Values: []float64{1}}
+		b := &measure.Batch{
+			Stat:   st.ID,
+			By:     []string{"x"},
+			Over:   measure.Interval{Start: someTime + 300e9, End: someTime + 301e9},
+			Labels: []string{"1"},
+			Keys:   []measure.Label{0},
+			Values: []float64{1},
+		}
 		if err := s.Append(someTime+301e9, []uint32{id}, []*measure.Batch{b}); err != nil {
 			t.Fatal(err)
 		}
@@ -324,7 +357,8 @@ func TestMain(m *testing.M) {
 
 const victimSeed = 99
 
-// victim appends the ticks of a world after those that the archive has, until it is killed. It says which are written.
+// victim appends the ticks of a world to those of the archive until it is killed. It prints which
+// are written.
 func victim(dir string) {
 	var clock atomic.Int64
 	s, err := Open(dir, Options{clock: func() time.Time { return time.Unix(clock.Load(), 0) }})
@@ -364,7 +398,7 @@ func victim(dir string) {
 	}
 }
 
-// Whatever was written is there after kill -9, at whatever moment, and the archive goes on from there.
+// After kill -9 at any moment the written ticks are in the archive, and it can be appended to.
 func TestKills(t *testing.T) {
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(8, 8))
@@ -408,7 +442,7 @@ func TestKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		has := newest(s)
-		if has < written-2e9 { // what is not written to outlast a power cut waits a moment in this process; that is so once a second
+		if has < written-2e9 { // unsynced writes wait in the process for up to a second
 			t.Fatalf("round %d: %s was written, %s is there", round, written, has)
 		}
 		for at < has {
@@ -416,7 +450,7 @@ func TestKills(t *testing.T) {
 			ids, batches := w.batches(at)
 			n.append(at, ids, batches)
 		}
-		if trouble := s.Trouble(); trouble != nil {
+		if trouble := s.Problems(); trouble != nil {
 			t.Fatal(trouble)
 		}
 		if n = n.upTo(has); round%5 == 0 || round == *kills-1 {
@@ -428,8 +462,9 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// Only one process has an archive; another is told which. What is left when that one is gone can be read without writing.
-func TestReadingOnly(t *testing.T) {
+// Only one process can record in an archive; another one gets an error that names it. Afterwards
+// the archive can be read without write permission.
+func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := OpenReadOnly(filepath.Join(dir, "none")); err == nil {
 		t.Fatal("there is no archive")
@@ -448,7 +483,8 @@ func TestReadingOnly(t *testing.T) {
 		lines.Scan()
 	}
 	for _, open := range []func() (*Store, error){func() (*Store, error) { return OpenReadOnly(dir) }, func() (*Store, error) { return Open(dir, Options{}) }} {
-		if _, err := open(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d ", cmd.Process.Pid)) {
+		if _, err := open(); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("process %d ", cmd.Process.Pid)) {
 			t.Error(err)
 		}
 	}
@@ -479,8 +515,8 @@ func TestReadingOnly(t *testing.T) {
 	}
 }
 
-// Bytes that rot are told, and what can't be read is not answered wrongly.
-func TestRottenBytes(t *testing.T) {
+// Corrupt bytes are reported, and nothing corrupt is answered as data.
+func TestCorruptBytes(t *testing.T) {
 	for round := range 5 {
 		r := rand.New(rand.NewPCG(uint64(round), 3))
 		dir := t.TempDir()
@@ -512,11 +548,14 @@ func TestRottenBytes(t *testing.T) {
 		}
 		s, err := Open(dir, Options{})
 		if err != nil {
-			t.Logf("round %d: %v", round, err) // what Pebble itself keeps of its tables
+			t.Logf("round %d: %v", round, err) // Pebble's own metadata of its tables
 			continue
 		}
 		for _, d := range s.Datasets() {
-			a, err := s.Ask(context.Background(), measure.Query{Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second})
+			a, err := s.Ask(
+				context.Background(),
+				measure.Query{Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second},
+			)
 			if err != nil {
 				continue
 			}
@@ -525,7 +564,14 @@ func TestRottenBytes(t *testing.T) {
 				row := want[a.Label(i, 0)+"\x00"+a.Label(i, 1)]
 				for c, v := range series.Values {
 					if v == v && !alike(v, row[c].value) {
-						t.Fatalf("round %d: cell %d of %s is %v, want %v", round, c, a.Label(i, 1), v, row[c].value)
+						t.Fatalf(
+							"round %d: cell %d of %s is %v, want %v",
+							round,
+							c,
+							a.Label(i, 1),
+							v,
+							row[c].value,
+						)
 					}
 				}
 			}

@@ -7,13 +7,15 @@ import (
 	"testing"
 )
 
-// TestRinger: the keyring of one block is that which ringOf makes, also with the memory of blocks before.
-func TestRinger(t *testing.T) {
+// TestKeySorter: sortKeys and mergeKeys return the same key table for one block, also when the
+// buffers are reused.
+func TestKeySorter(t *testing.T) {
 	var r keySorter
 	rnd := rand.New(rand.NewPCG(1, 2))
 	texts := make([]string, 0, 400)
 	for i := range cap(texts) {
-		texts = append(texts, fmt.Sprint([]string{"", "eth", "10.0.0."}[i%3], rnd.IntN(150))) // some are there twice
+		// some texts occur twice
+		texts = append(texts, fmt.Sprint([]string{"", "eth", "10.0.0."}[i%3], rnd.IntN(150)))
 	}
 	for range 200 {
 		width := rnd.IntN(5)
@@ -33,7 +35,13 @@ func TestRinger(t *testing.T) {
 			t.Fatalf("%d rows of %d words: another keyring", b.rows, width)
 		}
 		if len(from)+len(wantFrom) > 0 && !reflect.DeepEqual(from, wantFrom) {
-			t.Fatalf("%d rows of %d words: rows come from %v, want %v", b.rows, width, from, wantFrom)
+			t.Fatalf(
+				"%d rows of %d words: rows come from %v, want %v",
+				b.rows,
+				width,
+				from,
+				wantFrom,
+			)
 		}
 		if rnd.IntN(10) == 0 {
 			r.forget()

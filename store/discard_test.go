@@ -9,7 +9,7 @@ import (
 	"culprit/measure"
 )
 
-func TestWhatIsDiscardedIsAGapAndTheRestStays(t *testing.T) {
+func TestDiscard(t *testing.T) {
 	dir := t.TempDir()
 	s, n, w := filled(t, dir, Options{}, 11)
 	w.sets = w.sets[:2]
@@ -24,24 +24,39 @@ func TestWhatIsDiscardedIsAGapAndTheRestStays(t *testing.T) {
 		if err := s.Discard(1, over); err != nil {
 			t.Fatal(err)
 		}
-		n.ticks = slices.DeleteFunc(n.ticks, func(k naiveTick) bool { return k.id == 1 && k.at > over.Start && k.at <= over.End })
+		n.ticks = slices.DeleteFunc(
+			n.ticks,
+			func(k naiveTick) bool { return k.id == 1 && k.at > over.Start && k.at <= over.End },
+		)
 	}
 	for _, step := range []measure.Span{measure.Second, 10 * measure.Second} {
 		if err := compare(s, n, 1, measure.Query{Stat: n.sets[1].Stat.ID, By: []string{"device", "pid"}, Step: step}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A rollup has lost each minute that was touched, and no other; an hour is made of the minutes that are left.
+	// A rollup loses each minute that the time touches and no other; an hour is computed from the
+	// remaining minutes.
 	whole := &naive{sets: n.sets}
 	for _, k := range n.ticks {
 		m := slotOf(k.at, measure.Minute) - slotOf(start+1, measure.Minute)
-		last := slotOf(end.Add(-20*measure.Second), measure.Minute) - slotOf(start+1, measure.Minute)
+		last := slotOf(
+			end.Add(-20*measure.Second),
+			measure.Minute,
+		) - slotOf(
+			start+1,
+			measure.Minute,
+		)
 		if k.id != 1 || m != 1 && m != 59 && m != 60 && m != 61 && m < last {
 			whole.ticks = append(whole.ticks, k)
 		}
 	}
 	for _, step := range []measure.Span{measure.Minute, 5 * measure.Minute, hour} {
-		q := measure.Query{Stat: n.sets[1].Stat.ID, By: []string{"device", "pid"}, Step: step, Over: measure.Interval{Start: start, End: start.Add(2 * hour)}}
+		q := measure.Query{
+			Stat: n.sets[1].Stat.ID,
+			By:   []string{"device", "pid"},
+			Step: step,
+			Over: measure.Interval{Start: start, End: start.Add(2 * hour)},
+		}
 		if err := compare(s, whole, 1, q); err != nil {
 			t.Fatal(err)
 		}
@@ -56,12 +71,18 @@ func TestWhatIsDiscardedIsAGapAndTheRestStays(t *testing.T) {
 	if err := compare(s, n, 1, measure.Query{Stat: n.sets[1].Stat.ID, Step: measure.Second}); err != nil {
 		t.Fatal(err)
 	}
-	compareAll(t, s, &naive{sets: map[uint32]measure.Dataset{2: n.sets[2]}, ticks: n.ticks}, w.r, measure.Interval{Start: start, End: at})
+	compareAll(
+		t,
+		s,
+		&naive{sets: map[uint32]measure.Dataset{2: n.sets[2]}, ticks: n.ticks},
+		w.r,
+		measure.Interval{Start: start, End: at},
+	)
 	s.Settle()
 	wellKept(t, s)
 }
 
-func TestADroppedDatasetIsGoneAndItsNumberToo(t *testing.T) {
+func TestDrop(t *testing.T) {
 	dir := t.TempDir()
 	s, n, w := filled(t, dir, Options{}, 12)
 	at := w.run(t, s, n, someTime, 400)
@@ -71,12 +92,18 @@ func TestADroppedDatasetIsGoneAndItsNumberToo(t *testing.T) {
 	delete(n.sets, 4)
 	d4 := w.sets[3]
 	w.sets = w.sets[:3]
-	at = w.run(t, s, n, at, 20) // the frames of the window still speak of it
+	at = w.run(t, s, n, at, 20) // the frames of the window still contain it
 	for range 2 {
-		if _, err := s.Ask(context.Background(), measure.Query{Stat: d4.Stat.ID}); !errors.Is(err, measure.ErrUnclear) {
+		if _, err := s.Ask(context.Background(), measure.Query{Stat: d4.Stat.ID}); !errors.Is(
+			err,
+			measure.ErrUnclear,
+		) {
 			t.Fatal(err)
 		}
-		if err := s.Append(at.Add(measure.Second), []uint32{4}, []*measure.Batch{{}}); !errors.Is(err, measure.ErrUnclear) {
+		if err := s.Append(at.Add(measure.Second), []uint32{4}, []*measure.Batch{{}}); !errors.Is(
+			err,
+			measure.ErrUnclear,
+		) {
 			t.Fatal(err)
 		}
 		compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})
@@ -98,8 +125,13 @@ func TestADroppedDatasetIsGoneAndItsNumberToo(t *testing.T) {
 	s.Close()
 }
 
-func TestOldAndSurplusGo(t *testing.T) {
-	s, n, w := filled(t, t.TempDir(), Options{KeepTicks: 20 * measure.Minute, KeepMinutes: hour}, 13)
+func TestExpiredSegmentsAreDeleted(t *testing.T) {
+	s, n, w := filled(
+		t,
+		t.TempDir(),
+		Options{KeepTicks: 20 * measure.Minute, KeepMinutes: hour},
+		13,
+	)
 	defer s.Close()
 	start := someTime - someTime%measure.Time(hour)
 	end := w.run(t, s, n, start, 9000)
@@ -111,15 +143,30 @@ func TestOldAndSurplusGo(t *testing.T) {
 			t.Errorf("resolution %d begins %s ago", r, end.Sub(first.End))
 		}
 	}
-	// Older than ticks, only minutes are left; older than these only hours: the step of the answer says so.
-	a, err := s.Ask(context.Background(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: measure.Interval{Start: end.Add(-50 * measure.Minute), End: end}})
+	// Only minutes are older than ticks, and only hours are older than minutes: the step of the
+	// answer shows that.
+	a, err := s.Ask(
+		context.Background(),
+		measure.Query{
+			Stat: d.desc.Stat.ID,
+			By:   []string{"device", "pid"},
+			Step: measure.Second,
+			Over: measure.Interval{Start: end.Add(-50 * measure.Minute), End: end},
+		},
+	)
 	if err != nil || a.Step != measure.Minute || len(a.Notes) == 0 {
 		t.Fatal(err, a.Step, a.Notes)
 	}
-	if a, err = s.Ask(context.Background(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: measure.Interval{Start: start, End: end}}); err != nil || a.Step != hour {
+	if a, err = s.Ask(context.Background(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: measure.Interval{Start: start, End: end}}); err != nil ||
+		a.Step != hour {
 		t.Fatal(err, a.Step)
 	}
-	q := measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: hour, Over: measure.Interval{Start: start, End: start.Add(2 * hour)}}
+	q := measure.Query{
+		Stat: d.desc.Stat.ID,
+		By:   []string{"device", "pid"},
+		Step: hour,
+		Over: measure.Interval{Start: start, End: start.Add(2 * hour)},
+	}
 	if err := compare(s, n, 1, q); err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +179,9 @@ func TestOldAndSurplusGo(t *testing.T) {
 	wellKept(t, s)
 }
 
-// Documents go when they are older than all else, and the oldest when there are too many of a kind; the newest of a kind stays.
-func TestOldAndSurplusDocumentsGo(t *testing.T) {
+// Documents older than everything else are deleted, and the oldest of a kind with too many; the
+// newest of a kind stays.
+func TestExpiredDocumentsAreDeleted(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{KeepTicks: hour, KeepMinutes: hour, KeepHours: 2 * hour, Size: 1 << 20}
 	s, n, w := filled(t, dir, o, 4)
@@ -146,10 +194,15 @@ func TestOldAndSurplusDocumentsGo(t *testing.T) {
 	}
 	count := func(kind string) (times []measure.Time, bytes int) {
 		t.Helper()
-		err := s.Logged(context.Background(), kind, measure.Interval{}, func(at measure.Time, d []byte) error {
-			times, bytes = append(times, at), bytes+len(d)
-			return nil
-		})
+		err := s.Logged(
+			context.Background(),
+			kind,
+			measure.Interval{},
+			func(at measure.Time, d []byte) error {
+				times, bytes = append(times, at), bytes+len(d)
+				return nil
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,9 +225,15 @@ func TestOldAndSurplusDocumentsGo(t *testing.T) {
 	}
 	times, bytes := count("many")
 	if bytes > limit || bytes < limit/2 || times[len(times)-1] != someTime.Add(499*measure.Second) {
-		t.Errorf("many: %d documents of %d bytes, up to %s; the limit is %d", len(times), bytes, times[len(times)-1], limit)
+		t.Errorf(
+			"many: %d documents of %d bytes, up to %s; the limit is %d",
+			len(times),
+			bytes,
+			times[len(times)-1],
+			limit,
+		)
 	}
-	// The next ones make it look again without an hour's having passed.
+	// New documents cause a check before an hour has passed.
 	for i := range measure.Span(40) {
 		log("many", someTime.Add((500+i)*measure.Second), 1000)
 	}
@@ -182,7 +241,7 @@ func TestOldAndSurplusDocumentsGo(t *testing.T) {
 	if _, bytes := count("many"); bytes > limit {
 		t.Errorf("%d bytes, the limit is %d", bytes, limit)
 	}
-	// A clock that leaps is not believed for an hour, documents of before included.
+	// A clock that jumps ahead is distrusted for an hour, for older documents too.
 	at := w.run(t, s, n, someTime.Add(30*day), 2)
 	s.Settle()
 	if times, _ := count("few"); len(times) != 2 {

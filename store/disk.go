@@ -267,10 +267,8 @@ func (d *disk) reopen() error {
 	now, dead := d.options.clock(), d.failure
 	wait := now.Sub(d.reopenedAt) < d.reopenPause
 	if !wait {
-		d.reopenedAt, d.reopenPause = now, min(
-			max(2*d.reopenPause, d.options.retryAfter),
-			10*time.Minute,
-		)
+		d.reopenedAt = now
+		d.reopenPause = min(max(2*d.reopenPause, d.options.retryAfter), maxReopenPause)
 	}
 	d.mu.Unlock()
 	if wait {
@@ -287,6 +285,9 @@ func (d *disk) reopen() error {
 	}
 	return err
 }
+
+// maxReopenPause limits the pause between attempts to reopen Pebble.
+const maxReopenPause = 10 * time.Minute
 
 // probe writes a file as Pebble does.
 func (d *disk) probe() error {
@@ -309,7 +310,7 @@ func (d *disk) pebble() *pebble.DB {
 // errGaveUp means that Pebble gave up, which it does when a write fails half-way.
 var errGaveUp = errors.New("the archive's files could not be written")
 
-// guard runs f and returns errGaveUp if Pebble gives up meanwhile, instead of ending the program.
+// guard runs f and returns errGaveUp if Pebble fails meanwhile, instead of ending the program.
 func (d *disk) guard(f func() error) error {
 	d.mu.Lock()
 	g := d.now
@@ -392,7 +393,7 @@ func (*quietLogger) Infof(string, ...any) {}
 // Errorf does nothing.
 func (*quietLogger) Errorf(string, ...any) {}
 
-// Fatalf is called by Pebble when it gives up. It must not return, and it does not end the program.
+// Fatalf is called by Pebble when it fails. It must not return, and it does not end the program.
 func (s *quietLogger) Fatalf(format string, args ...any) {
 	s.g.giveUp(fmt.Errorf("%w: "+format, append([]any{errGaveUp}, args...)...))
 	runtime.Goexit()

@@ -9,8 +9,9 @@ import (
 	"culprit/measure"
 )
 
-// A row that goes to the cells as it is unpacked says what it says when it is laid on ticks before.
-func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
+// A row that is folded while it is unpacked has the same result as one that is expanded to ticks
+// first.
+func TestFoldedRowsEqualExpandedRows(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	var c codec
 	pack := packer{codec: &c}
@@ -41,7 +42,7 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				last = next(last)
 				v[i] = last
 			}
-			if round%4 > 1 { // not always there
+			if round%4 > 1 { // some ticks lack the row
 				for i := 0; i < ticks; {
 					n := 1 + rnd.IntN(40)
 					for ; n > 0 && i < ticks; n-- {
@@ -78,7 +79,12 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, kind := range []measure.Kind{measure.Delta, measure.Level} {
-				ga := &gather{set: &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}}, cells: int(cells), extremes: true, gatherBuffers: &gatherBuffers{}}
+				ga := &gather{
+					set:           &set{desc: measure.Dataset{Stat: measure.Stat{Kind: kind}}},
+					cells:         int(cells),
+					extremes:      true,
+					gatherBuffers: &gatherBuffers{},
+				}
 				var f cellFolder
 				weights := l.weights
 				if kind == measure.Level {
@@ -100,11 +106,34 @@ func TestFoldedRowsAreThoseLaidOnTicks(t *testing.T) {
 				got.addCells(&f)
 				ga.foldRow(&l, want, v)
 				for c := range want.sum {
-					near := math.Abs(got.sum[c]-want.sum[c]) <= 1e-12*float64(want.n[c])*(math.Abs(want.least[c])+math.Abs(want.most[c])) // fractions are added as whole numbers
-					whole := name == "loads" || name == "halves" || name == "random" || name == "steps" || name == "same" || name == "huge"
-					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] || got.least[c] != want.least[c] || got.most[c] != want.most[c] || got.present != want.present {
-						t.Fatalf("%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v", name, kind, c,
-							got.n[c], got.sum[c], got.least[c], got.most[c], want.n[c], want.sum[c], want.least[c], want.most[c])
+					// fractions are added as integers
+					near := math.Abs(
+						got.sum[c]-want.sum[c],
+					) <= 1e-12*float64(
+						want.n[c],
+					)*(math.Abs(want.least[c])+math.Abs(want.most[c]))
+					whole := name == "loads" || name == "halves" || name == "random" ||
+						name == "steps" ||
+						name == "same" ||
+						name == "huge"
+					if got.n[c] != want.n[c] || !near || !whole && got.sum[c] != want.sum[c] ||
+						got.least[c] != want.least[c] ||
+						got.most[c] != want.most[c] ||
+						got.present != want.present {
+						t.Fatalf(
+							"%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v",
+							name,
+							kind,
+							c,
+							got.n[c],
+							got.sum[c],
+							got.least[c],
+							got.most[c],
+							want.n[c],
+							want.sum[c],
+							want.least[c],
+							want.most[c],
+						)
 					}
 				}
 			}

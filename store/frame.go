@@ -59,11 +59,11 @@ func (f *framer) start(w *window, at measure.Time) {
 
 // addWord defines a word unless this epoch has done so, and returns its number.
 func (f *framer) addWord(n uint32) uint64 {
-	for int(n) >= len(f.w.toldWords) {
-		f.w.toldWords = append(f.w.toldWords, make([]uint32, int(n)+64-len(f.w.toldWords))...)
+	for int(n) >= len(f.w.definedWords) {
+		f.w.definedWords = append(f.w.definedWords, make([]uint32, int(n)+64-len(f.w.definedWords))...)
 	}
-	if f.w.toldWords[n] != f.epoch {
-		f.w.toldWords[n] = f.epoch
+	if f.w.definedWords[n] != f.epoch {
+		f.w.definedWords[n] = f.epoch
 		f.newWords = appendUvarint(f.newWords, uint64(n))
 		f.newWords = appendText(f.newWords, f.w.words.texts[n])
 		f.count++
@@ -194,10 +194,10 @@ func (f *framer) part(p *part) (grown int) {
 func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 	c := &p.state[row]
 	c.before = c.now
-	told := c.toldKeyIn == f.epoch
-	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!told)))
-	if !told {
-		c.toldKeyIn = f.epoch
+	defined := c.keyDefinedIn == f.epoch
+	b = appendUvarint(b, uint64(row)<<1|uint64(b2i(!defined)))
+	if !defined {
+		c.keyDefinedIn = f.epoch
 		for j, k := range p.rows.key(int(row)) {
 			if p.set.stack[j] {
 				b = f.node(b, p, k)
@@ -214,12 +214,12 @@ func (f *framer) came(b []byte, p *part, row uint32, dists bool) []byte {
 
 // node appends a stack: the nodes that this epoch has not defined, outermost first.
 func (f *framer) node(b []byte, p *part, n uint32) []byte {
-	for len(p.toldNodes) < len(p.stacks.nodes) {
-		p.toldNodes = append(p.toldNodes, 0)
+	for len(p.definedNodes) < len(p.stacks.nodes) {
+		p.definedNodes = append(p.definedNodes, 0)
 	}
 	var chain []uint32
-	for at := int32(n); at >= 0 && p.toldNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
-		p.toldNodes[at] = f.epoch
+	for at := int32(n); at >= 0 && p.definedNodes[at] != f.epoch; at = p.stacks.nodes[at].parent {
+		p.definedNodes[at] = f.epoch
 		chain = append(chain, uint32(at))
 	}
 	b = appendUvarint(b, uint64(n))

@@ -6,7 +6,7 @@ import (
 	"culprit/measure"
 )
 
-// dump gives the values of a store's keys that begin with a kind.
+// dump returns the values of a store's keys of a kind.
 func dump(tb testing.TB, s *Store, kind byte) (out [][]byte) {
 	tb.Helper()
 	err := s.disk.scan(prefix(kind), func(_, value []byte) error {
@@ -42,7 +42,7 @@ func someStore(f *testing.F, ticks int) *Store {
 	return s
 }
 
-// A frame that anybody could have written gives ticks or an error, and takes no more memory than it is worth.
+// Any bytes as a frame are ticks or an error, and take memory in proportion to their length.
 func FuzzFrames(f *testing.F) {
 	s := someStore(f, 30)
 	frames := dump(f, s, kindFrame)
@@ -75,7 +75,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Headers of the versions that have ticks and keys in them.
+// Headers of the versions that contain ticks and keys.
 func FuzzHeader(f *testing.F) {
 	for _, e := range oldPairs(f, "testdata/archive-1.gz") {
 		if e.key[0] == kindHeader {
@@ -102,7 +102,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// Ticks and keys that anybody could have written, which segments have in common.
+// Any bytes as shared ticks and keys.
 func FuzzOwn(f *testing.F) {
 	s := someStore(f, 700)
 	for _, kind := range []byte{kindClock, kindKeys} {
@@ -155,7 +155,7 @@ func FuzzDist(f *testing.F) {
 	})
 }
 
-// A group of a rollup that anybody could have written gives rows or an error.
+// Any bytes as a group of a rollup are rows or an error.
 func FuzzRolls(f *testing.F) {
 	s := someStore(f, 700)
 	for _, d := range s.sets {

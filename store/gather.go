@@ -158,7 +158,7 @@ func newGather(
 	d *set,
 	start measure.Time,
 	step measure.Span,
-	cells, room int,
+	cells, values int,
 	from *gatherBuffers,
 ) *gather {
 	g := &gather{
@@ -168,13 +168,10 @@ func newGather(
 		start:         start,
 		step:          step,
 		cells:         cells,
-		valuesLeft:    room,
-		elapsed: make(
-			[]measure.Span,
-			cells,
-		),
-		ticks:        make([]uint32, cells),
-		partialTicks: make([]unknownTime, cells),
+		valuesLeft:    values,
+		elapsed:       make([]measure.Span, cells),
+		ticks:         make([]uint32, cells),
+		partialTicks:  make([]unknownTime, cells),
 	}
 	g.rows = table{width: len(q.By), keys: from.keys[:0], slots: from.slots[:0]}
 	g.words.at = from.texts
@@ -575,15 +572,12 @@ func (g *gather) answer() *measure.Answer {
 		Notes:   g.notes,
 	}
 	for _, n := range g.stacks.nodes {
-		a.Frames = append(
-			a.Frames,
-			measure.Frame{
-				Symbol: g.words.texts[n.symbol],
-				Module: g.words.texts[n.module],
-				Offset: n.offset,
-				Parent: n.parent,
-			},
-		)
+		a.Frames = append(a.Frames, measure.Frame{
+			Symbol: g.words.texts[n.symbol],
+			Module: g.words.texts[n.module],
+			Offset: n.offset,
+			Parent: n.parent,
+		})
 	}
 	a.Series = make([]measure.Series, 0, len(g.series))
 	keys := make([]measure.Label, len(g.rows.keys))

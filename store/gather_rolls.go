@@ -98,29 +98,14 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 		is[rollSum][c] = mean * max(n, m)
 		switch fold {
 		case measure.Max:
-			is[rollLeast][c], is[rollMost][c] = max(
-				is[rollLeast][c],
-				least,
-			), max(
-				is[rollMost][c],
-				most,
-			)
+			is[rollLeast][c] = max(is[rollLeast][c], least)
+			is[rollMost][c] = max(is[rollMost][c], most)
 		case measure.Min:
-			is[rollLeast][c], is[rollMost][c] = min(
-				is[rollLeast][c],
-				least,
-			), min(
-				is[rollMost][c],
-				most,
-			)
+			is[rollLeast][c] = min(is[rollLeast][c], least)
+			is[rollMost][c] = min(is[rollMost][c], most)
 		default:
-			is[rollLeast][c], is[rollMost][c] = min(
-				is[rollLeast][c],
-				least,
-			), max(
-				is[rollMost][c],
-				most,
-			)
+			is[rollLeast][c] = min(is[rollLeast][c], least)
+			is[rollMost][c] = max(is[rollMost][c], most)
 		}
 	}
 }

@@ -37,9 +37,9 @@ func (p *ranking) seriesOf(row int) int {
 func (s *Store) gatherLargest(
 	ctx context.Context,
 	q measure.Query,
-	room *gatherBuffers,
+	buffers *gatherBuffers,
 ) (*gather, error) {
-	room.release()
+	buffers.release()
 	s.mu.RLock()
 	grid, over, err := s.newGather(q, s.limits.values, &gatherBuffers{})
 	s.mu.RUnlock()
@@ -48,7 +48,7 @@ func (s *Store) gatherLargest(
 	}
 	whole := q
 	whole.Over, whole.Step = over, grid.step*measure.Span(max(1, grid.cells))
-	ranked, err := s.gatherRows(ctx, whole, s.limits.values, room, nil)
+	ranked, err := s.gatherRows(ctx, whole, s.limits.values, buffers, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -12,23 +12,35 @@ import (
 	"culprit/measure"
 )
 
-// shortLived makes batches whose rows live for one tick, as threads of a build do: each has a process of its own. With stacks its
-// last field is a stack.
+// shortLived makes batches whose rows exist for one tick, like the threads of a build: each has a
+// process of its own. With stacks its last field is a stack.
 type shortLived struct {
 	id     uint32
 	batch  measure.Batch
 	stacks bool
-	long   int // bytes that the name of a command has besides
+	long   int // additional bytes of a command's name
 	next   int
 }
 
 func newShortLived(tb testing.TB, s *Store, n int, stacks bool) *shortLived {
 	tb.Helper()
-	fields := []measure.Field{{Name: "pid"}, {Name: "tid"}, {Name: "command"}, {Name: "user"}, {Name: "cgroup"}, {Name: "mode"}}
+	fields := []measure.Field{
+		{Name: "pid"},
+		{Name: "tid"},
+		{Name: "command"},
+		{Name: "user"},
+		{Name: "cgroup"},
+		{Name: "mode"},
+	}
 	if stacks {
 		fields[5] = measure.Field{Name: "stack", Type: measure.Stack}
 	}
-	st := measure.Stat{ID: measure.StatID(fmt.Sprintf("bench.short%d", n)), Kind: measure.Delta, Unit: measure.Nanoseconds, Fields: fields}
+	st := measure.Stat{
+		ID:     measure.StatID(fmt.Sprintf("bench.short%d", n)),
+		Kind:   measure.Delta,
+		Unit:   measure.Nanoseconds,
+		Fields: fields,
+	}
 	g := &shortLived{stacks: stacks}
 	q := measure.Query{Stat: st.ID, Step: 10 * measure.Second}
 	for _, f := range fields {
@@ -42,7 +54,7 @@ func newShortLived(tb testing.TB, s *Store, n int, stacks bool) *shortLived {
 	return g
 }
 
-// tick makes a batch with so many rows, none of which was there before.
+// tick makes a batch of new rows.
 func (g *shortLived) tick(at measure.Time, rows int) *measure.Batch {
 	b := &g.batch
 	b.Over = measure.Interval{Start: at.Add(-10 * measure.Second), End: at}
@@ -51,7 +63,13 @@ func (g *shortLived) tick(at measure.Time, rows int) *measure.Batch {
 		b.Labels = append(b.Labels, text)
 		return measure.Label(len(b.Labels) - 1)
 	}
-	user, group, mode := label("1000"), label("/user.slice/user-1000.slice/session-1.scope"), label("user")
+	user, group, mode := label(
+		"1000",
+	), label(
+		"/user.slice/user-1000.slice/session-1.scope",
+	), label(
+		"user",
+	)
 	command := func() measure.Label {
 		name := fmt.Sprintf("program%d", g.next%200)
 		if g.long > 0 {
@@ -69,7 +87,11 @@ func (g *shortLived) tick(at measure.Time, rows int) *measure.Batch {
 				if depth == 0 {
 					parent = -1
 				}
-				b.Frames = append(b.Frames, measure.Frame{Parent: parent, Symbol: fmt.Sprintf("function_%d_%d", depth, g.next%(1<<depth)), Module: "program"})
+				b.Frames = append(b.Frames, measure.Frame{
+					Parent: parent,
+					Symbol: fmt.Sprintf("function_%d_%d", depth, g.next%(1<<depth)),
+					Module: "program",
+				})
 			}
 			last = measure.Label(len(b.Frames) - 1)
 		}
@@ -79,7 +101,8 @@ func (g *shortLived) tick(at measure.Time, rows int) *measure.Batch {
 	return b
 }
 
-// anHour appends an hour, of which so many rows come each 10 s. last appends the tick with which the hour is joined, and waits.
+// anHour appends an hour with that many new rows each 10 s. last appends the tick that causes the
+// hour to be joined, and waits.
 func anHour(tb testing.TB, s *Store, sets []*shortLived, rows int) (last func()) {
 	tb.Helper()
 	start := measure.Time(int64(someTime) / int64(hour) * int64(hour))
@@ -105,12 +128,12 @@ func anHour(tb testing.TB, s *Store, sets []*shortLived, rows int) (last func())
 		}
 	}
 	return func() {
-		tick(at, 1) // with it the hour has been over for as long as a window
+		tick(at, 1) // one window after the end of the hour
 		s.Settle()
 	}
 }
 
-// liveHeap calls f and returns by how many bytes the heap that is alive was larger meanwhile, at most.
+// liveHeap calls f and returns the largest growth of the live heap meanwhile.
 func liveHeap(f func()) uint64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(5))
 	read := func() uint64 {
@@ -138,14 +161,15 @@ func liveHeap(f func()) uint64 {
 	return most - min(most, before)
 }
 
-// What is joined at once is bounded in bytes, whatever an hour's rows are made of, and all rows are there after it.
+// The data joined at a time is bounded in bytes, whatever the rows of an hour are, and no row is
+// lost.
 func TestJoinIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		rows   int
 		stacks bool
 		long   int
-		parts  int // at least; 0: the hour fits in one
+		parts  int // at least; 0: the hour fits into one
 	}{
 		{"few rows", 2, false, 0, 0},
 		{"many rows", 100, false, 0, 2},
@@ -198,11 +222,12 @@ func TestJoinIsBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkJoinHour joins what an hour of a machine that builds has left, and reports what memory that takes.
+// BenchmarkJoinHour joins an hour of a machine that builds software, and reports the memory that it
+// takes.
 func BenchmarkJoinHour(b *testing.B) {
 	for _, bb := range []struct {
 		name   string
-		rows   int // that come each 10 s
+		rows   int // new ones each 10 s
 		stacks bool
 	}{{"threads", 100, false}, {"stacks", 100, true}} {
 		b.Run(bb.name, func(b *testing.B) {

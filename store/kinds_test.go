@@ -18,18 +18,38 @@ func chain(frames []measure.Frame, l measure.Label) string {
 	return strings.Join(names, "<")
 }
 
-// Stacks and distributions come back from frames, segments and rollups as they went in.
+// Frames, segments and rollups return the stacks and distributions that were appended.
 func TestStacksAndDistributions(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile := measure.Stat{ID: "cpu.stack", Kind: measure.Delta, Unit: measure.Events, Sparse: true, Fields: []measure.Field{{Name: "process"}, {Name: "stack", Type: measure.Stack}}}
-	latency := measure.Stat{ID: "disk.latency", Kind: measure.Dists, Unit: measure.Nanoseconds, Fields: []measure.Field{{Name: "device"}}}
+	profile := measure.Stat{
+		ID:     "cpu.stack",
+		Kind:   measure.Delta,
+		Unit:   measure.Events,
+		Sparse: true,
+		Fields: []measure.Field{{Name: "process"}, {Name: "stack", Type: measure.Stack}},
+	}
+	latency := measure.Stat{
+		ID:     "disk.latency",
+		Kind:   measure.Dists,
+		Unit:   measure.Nanoseconds,
+		Fields: []measure.Field{{Name: "device"}},
+	}
 	var ids []uint32
 	for _, st := range []measure.Stat{profile, latency} {
-		id, err := s.Save(measure.Dataset{Stat: st, Query: measure.Query{Stat: st.ID, By: []string{st.Fields[0].Name, st.Fields[len(st.Fields)-1].Name}[:len(st.Fields)], Step: measure.Second}})
+		id, err := s.Save(
+			measure.Dataset{
+				Stat: st,
+				Query: measure.Query{
+					Stat: st.ID,
+					By:   []string{st.Fields[0].Name, st.Fields[len(st.Fields)-1].Name}[:len(st.Fields)],
+					Step: measure.Second,
+				},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,12 +64,20 @@ func TestStacksAndDistributions(t *testing.T) {
 	for range 4500 {
 		at += 1e9
 		over := measure.Interval{Start: at - 1e9, End: at}
-		p := &measure.Batch{Stat: profile.ID, By: []string{"process", "stack"}, Over: over, Labels: []string{"nginx"}}
+		p := &measure.Batch{
+			Stat:   profile.ID,
+			By:     []string{"process", "stack"},
+			Over:   over,
+			Labels: []string{"nginx"},
+		}
 		seen := map[string]bool{}
 		for range r.IntN(3) {
 			parent := int32(-1)
 			for _, name := range []string{"main", string(rune('a' + r.IntN(3))), string(rune('x' + r.IntN(3)))} {
-				p.Frames = append(p.Frames, measure.Frame{Symbol: name, Module: "nginx", Parent: parent})
+				p.Frames = append(
+					p.Frames,
+					measure.Frame{Symbol: name, Module: "nginx", Parent: parent},
+				)
 				parent = int32(len(p.Frames) - 1)
 			}
 			if c := chain(p.Frames, measure.Label(parent)); !seen[c] {
@@ -63,7 +91,14 @@ func TestStacksAndDistributions(t *testing.T) {
 			d.Add(uint64(r.ExpFloat64()*1e6), 1)
 		}
 		all.Merge(d)
-		l := &measure.Batch{Stat: latency.ID, By: []string{"device"}, Over: over, Labels: []string{"sda"}, Keys: []measure.Label{0}, Dists: []measure.Dist{d}}
+		l := &measure.Batch{
+			Stat:   latency.ID,
+			By:     []string{"device"},
+			Over:   over,
+			Labels: []string{"sda"},
+			Keys:   []measure.Label{0},
+			Dists:  []measure.Dist{d},
+		}
 		if err := s.Append(at, ids, []*measure.Batch{p, l}); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +107,10 @@ func TestStacksAndDistributions(t *testing.T) {
 		t.Helper()
 		for _, step := range []measure.Span{measure.Second, measure.Minute, hour} {
 			over := measure.Interval{Start: start, End: at}
-			a, err := s.Ask(t.Context(), measure.Query{Stat: profile.ID, By: []string{"stack"}, Over: over, Step: step})
+			a, err := s.Ask(
+				t.Context(),
+				measure.Query{Stat: profile.ID, By: []string{"stack"}, Over: over, Step: step},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -87,15 +125,24 @@ func TestStacksAndDistributions(t *testing.T) {
 					t.Fatalf("step %s: %s has %v, want %v", step, c, got[c], n)
 				}
 			}
-			if a, err = s.Ask(t.Context(), measure.Query{Stat: latency.ID, By: []string{"device"}, Over: over, Step: step}); err != nil || len(a.Series) != 1 {
+			if a, err = s.Ask(t.Context(), measure.Query{Stat: latency.ID, By: []string{"device"}, Over: over, Step: step}); err != nil ||
+				len(a.Series) != 1 {
 				t.Fatal(err)
 			}
 			sum := measure.Dist{Base: 3}
 			for _, d := range a.Series[0].Dists() {
 				sum.Merge(d)
 			}
-			if !alike(sum.Sum, all.Sum) || sum.First != all.First || !slices.Equal(sum.Counts, all.Counts) {
-				t.Fatalf("step %s: %d values of sum %v, want %d of %v", step, sum.Count(), sum.Sum, all.Count(), all.Sum)
+			if !alike(sum.Sum, all.Sum) || sum.First != all.First ||
+				!slices.Equal(sum.Counts, all.Counts) {
+				t.Fatalf(
+					"step %s: %d values of sum %v, want %d of %v",
+					step,
+					sum.Count(),
+					sum.Sum,
+					all.Count(),
+					all.Sum,
+				)
 			}
 		}
 	}
@@ -110,7 +157,8 @@ func TestStacksAndDistributions(t *testing.T) {
 	s.Close()
 }
 
-// Rows of stacks, folded to fewer fields: the sums of what came, from memory, from segments, from rollups, whatever becomes of the frames between batches.
+// Rows of stacks, folded to fewer fields, have the sums of the appended values, from memory,
+// segments and rollups, whatever happens to the frames between batches.
 func TestStacksFolded(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
@@ -118,7 +166,16 @@ func TestStacksFolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := newProfiler(300)
-	id, err := s.Save(measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: measure.Second}})
+	id, err := s.Save(
+		measure.Dataset{
+			Stat: g.stat,
+			Query: measure.Query{
+				Stat: g.stat.ID,
+				By:   []string{"process", "pid", "cpu", "kernel", "user"},
+				Step: measure.Second,
+			},
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,13 +186,13 @@ func TestStacksFolded(t *testing.T) {
 		half                  int
 	}
 	want := map[cell]float64{}
-	const from, to = 900, 925 // a short stretch, whose segment is unpacked to be asked about others
+	const from, to = 900, 925 // a short range, whose segment is unpacked for later queries
 	short := map[cell]float64{}
 	whole := map[measure.Label]string{}
 	for n := range 4000 {
 		at += 1e9
 		b := g.tick(at, 30, 4)
-		if n%500 == 499 { // another forest, in which all has other numbers
+		if n%500 == 499 { // another forest, with other numbers for all nodes
 			var turned []measure.Frame
 			place := make([]int32, len(b.Frames))
 			turned = append(turned, measure.Frame{Symbol: "new", Parent: -1})
@@ -185,8 +242,18 @@ func TestStacksFolded(t *testing.T) {
 	defer s.Close()
 	s.Settle()
 	for range 2 {
-		a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Step: (to - from) * measure.Second,
-			Over: measure.Interval{Start: start.Add(from * measure.Second), End: start.Add(to * measure.Second)}})
+		a, err := s.Ask(
+			t.Context(),
+			measure.Query{
+				Stat: g.stat.ID,
+				By:   []string{"process", "kernel", "user"},
+				Step: (to - from) * measure.Second,
+				Over: measure.Interval{
+					Start: start.Add(from * measure.Second),
+					End:   start.Add(to * measure.Second),
+				},
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +269,15 @@ func TestStacksFolded(t *testing.T) {
 	}
 	for _, over := range []measure.Interval{{Start: start, End: at}, {Start: start.Add(2000 * measure.Second), End: at}} {
 		step := 2000 * measure.Second
-		a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Over: over, Step: step})
+		a, err := s.Ask(
+			t.Context(),
+			measure.Query{
+				Stat: g.stat.ID,
+				By:   []string{"process", "kernel", "user"},
+				Over: over,
+				Step: step,
+			},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,8 +305,16 @@ func TestStacksFolded(t *testing.T) {
 			t.Errorf("%d rows, want %d", len(got), some)
 		}
 	}
-	// By the minute, from rollups: as many as all.
-	a, err := s.Ask(t.Context(), measure.Query{Stat: g.stat.ID, By: []string{"cpu"}, Over: measure.Interval{Start: start, End: start.Add(hour)}, Step: 10 * measure.Minute})
+	// By the minute, from rollups: the same total.
+	a, err := s.Ask(
+		t.Context(),
+		measure.Query{
+			Stat: g.stat.ID,
+			By:   []string{"cpu"},
+			Over: measure.Interval{Start: start, End: start.Add(hour)},
+			Step: 10 * measure.Minute,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,8 +329,9 @@ func TestStacksFolded(t *testing.T) {
 	}
 }
 
-// Samples by stack are the same, however they are asked for: short and long stretches, again and again, of windows, segments and rollups.
-func TestStacksAskedInEveryWay(t *testing.T) {
+// Samples by stack are equal however they are queried: short and long ranges, repeatedly, of
+// windows, segments and rollups.
+func TestStackAnswersAgree(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
 	if err != nil {
@@ -256,7 +340,10 @@ func TestStacksAskedInEveryWay(t *testing.T) {
 	defer func() { s.Close() }()
 	g := newProfiler(60)
 	fields := []string{"process", "pid", "cpu", "kernel", "user"}
-	d := measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: fields, Step: measure.Second}}
+	d := measure.Dataset{
+		Stat:  g.stat,
+		Query: measure.Query{Stat: g.stat.ID, By: fields, Step: measure.Second},
+	}
 	if d.ID, err = s.Save(d); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +379,10 @@ func TestStacksAskedInEveryWay(t *testing.T) {
 	}
 	s.Settle()
 	for range 250 {
-		q := measure.Query{Stat: d.Stat.ID, Step: []measure.Span{1, 1, 5, 10, 60, 120, 600}[r.IntN(7)] * measure.Second}
+		q := measure.Query{
+			Stat: d.Stat.ID,
+			Step: []measure.Span{1, 1, 5, 10, 60, 120, 600}[r.IntN(7)] * measure.Second,
+		}
 		for _, f := range fields {
 			if r.IntN(2) == 0 {
 				q.By = append(q.By, f)
@@ -306,7 +396,9 @@ func TestStacksAskedInEveryWay(t *testing.T) {
 		if r.IntN(2) == 0 {
 			q.Over.Start = floor(q.Over.Start, q.Step)
 		}
-		q.Over.End = q.Over.Start.Add(measure.Span([]int{1, 10, 30, 100, 1000}[r.IntN(5)]) * measure.Second)
+		q.Over.End = q.Over.Start.Add(
+			measure.Span([]int{1, 10, 30, 100, 1000}[r.IntN(5)]) * measure.Second,
+		)
 		if err := compare(s, n, d.ID, q); err != nil {
 			t.Fatalf("over %s..%s: %v", q.Over.Start, q.Over.End, err)
 		}

@@ -7,8 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// All batches of a source share what is known of its labels, whichever length its dictionary had when each was made.
-func TestDictionariesShareTheirWords(t *testing.T) {
+// All batches of a source share the words of its labels, whatever length the dictionary had when
+// each was made.
+func TestDictionariesShareWords(t *testing.T) {
 	w := newWindow(1, 0)
 	in := &input{}
 	ask := func(labels []string) *labelWords {
@@ -42,7 +43,7 @@ func TestDictionariesShareTheirWords(t *testing.T) {
 	if ask(other) == first || ask(labels) != first {
 		t.Error("dictionaries of two sources are taken for one")
 	}
-	other = []string{"another", "word"} // made anew
+	other = []string{"another", "word"} // a new dictionary
 	ask(other)
 	for i := range 100 {
 		ask([]string{fmt.Sprint("of tick ", i), "word0"})
@@ -50,7 +51,11 @@ func TestDictionariesShareTheirWords(t *testing.T) {
 		ask(labels)
 	}
 	if len(w.labels) > maxLabelWords || ask(labels) != first {
-		t.Errorf("%d dictionaries are known, the one in use among them: %t", len(w.labels), ask(labels) == first)
+		t.Errorf(
+			"%d dictionaries are known, the one in use among them: %t",
+			len(w.labels),
+			ask(labels) == first,
+		)
 	}
 	reused := []string{"one", "two"}
 	ask(reused)

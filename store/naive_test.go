@@ -13,7 +13,8 @@ import (
 	"culprit/measure"
 )
 
-// naive is an archive that a reader believes at sight: it keeps all that it is told and works each answer out anew.
+// naive is an archive that is obviously correct: it keeps every appended batch and computes each
+// answer from them.
 type naive struct {
 	sets  map[uint32]measure.Dataset
 	ticks []naiveTick
@@ -61,8 +62,15 @@ func (n *naive) append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 
 type naiveCell struct{ value, least, most float64 }
 
-// ask gives the cells of each series by its key, and the measured time of each cell.
-func (n *naive) ask(id uint32, q measure.Query, start measure.Time, step measure.Span, cells int, end measure.Time) (map[string][]naiveCell, []measure.Span) {
+// ask returns the cells of each series by its key, and the measured time of each cell.
+func (n *naive) ask(
+	id uint32,
+	q measure.Query,
+	start measure.Time,
+	step measure.Span,
+	cells int,
+	end measure.Time,
+) (map[string][]naiveCell, []measure.Span) {
 	d := n.sets[id]
 	elapsed := make([]measure.Span, cells)
 	type perTick struct {
@@ -149,12 +157,12 @@ func alike(a, b float64) bool {
 	return a == b || a != a && b != b || math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b))
 }
 
-// near is for extremes, which rollups round outward.
+// near compares extremes, which rollups round outward.
 func near(a, b float64) bool {
 	return alike(a, b) || math.Abs(a-b) <= 5e-5*math.Abs(b)
 }
 
-// compare asks the store and the model the same, and tells the first difference.
+// compare makes the same query to the store and the model, and reports the first difference.
 func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 	a, err := s.Ask(context.Background(), q)
 	if err != nil {
@@ -173,7 +181,16 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 	if !slices.Equal(elapsed, a.Elapsed) {
 		for c := range min(len(elapsed), len(a.Elapsed)) {
 			if a.Elapsed[c] != elapsed[c] {
-				return fmt.Errorf("%s step %s: elapsed %v, want %v in cell %d of %d, which ends %s", q, q.Step, a.Elapsed[c], elapsed[c], c, len(elapsed), a.Start.Add(a.Step*measure.Span(c+1)))
+				return fmt.Errorf(
+					"%s step %s: elapsed %v, want %v in cell %d of %d, which ends %s",
+					q,
+					q.Step,
+					a.Elapsed[c],
+					elapsed[c],
+					c,
+					len(elapsed),
+					a.Start.Add(a.Step*measure.Span(c+1)),
+				)
 			}
 		}
 		return fmt.Errorf("%s step %s: %d cells, want %d", q, q.Step, len(a.Elapsed), len(elapsed))
@@ -195,10 +212,29 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 		}
 		for c := range row {
 			if !alike(series.Values[c], row[c].value) {
-				return fmt.Errorf("%s step %s: %q cell %d is %v, want %v", q, q.Step, key, c, series.Values[c], row[c].value)
+				return fmt.Errorf(
+					"%s step %s: %q cell %d is %v, want %v",
+					q,
+					q.Step,
+					key,
+					c,
+					series.Values[c],
+					row[c].value,
+				)
 			}
-			if series.Min() != nil && (!near(series.Min()[c], row[c].least) || !near(series.Max()[c], row[c].most)) {
-				return fmt.Errorf("%s step %s: %q cell %d spans %v..%v, want %v..%v", q, q.Step, key, c, series.Min()[c], series.Max()[c], row[c].least, row[c].most)
+			if series.Min() != nil &&
+				(!near(series.Min()[c], row[c].least) || !near(series.Max()[c], row[c].most)) {
+				return fmt.Errorf(
+					"%s step %s: %q cell %d spans %v..%v, want %v..%v",
+					q,
+					q.Step,
+					key,
+					c,
+					series.Min()[c],
+					series.Max()[c],
+					row[c].least,
+					row[c].most,
+				)
 			}
 		}
 	}
@@ -210,7 +246,7 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 	return nil
 }
 
-// world makes ticks of a machine on which things come and go.
+// world makes ticks of a machine whose objects come and go.
 type world struct {
 	r      *rand.Rand
 	sets   []measure.Dataset
@@ -229,13 +265,29 @@ type worldRow struct {
 func newWorld(seed uint64) *world {
 	w := &world{r: rand.New(rand.NewPCG(seed, 7)), index: map[string]measure.Label{}}
 	for i, kind := range []measure.Kind{measure.Delta, measure.Level, measure.Delta, measure.Level} {
-		st := measure.Stat{ID: measure.StatID(fmt.Sprintf("test.thing.number%d", i)), Kind: kind, Unit: measure.Bytes, Sparse: i >= 2,
+		st := measure.Stat{
+			ID:     measure.StatID(fmt.Sprintf("test.thing.number%d", i)),
+			Kind:   kind,
+			Unit:   measure.Bytes,
+			Sparse: i >= 2,
 			Fold:   []measure.Fold{measure.Sum, measure.Max, measure.Sum, measure.Mean}[i],
-			Fields: []measure.Field{{Name: "device", Type: measure.Word}, {Name: "pid", Type: measure.Number}}}
+			Fields: []measure.Field{
+				{Name: "device", Type: measure.Word},
+				{Name: "pid", Type: measure.Number},
+			},
+		}
 		if i == 2 {
 			st.Unit = measure.Nanoseconds
 		}
-		w.sets = append(w.sets, measure.Dataset{Stat: st, Query: measure.Query{Stat: st.ID, By: []string{"device", "pid"}, Step: measure.Second}, State: measure.Recording})
+		w.sets = append(w.sets, measure.Dataset{
+			Stat: st,
+			Query: measure.Query{
+				Stat: st.ID,
+				By:   []string{"device", "pid"},
+				Step: measure.Second,
+			},
+			State: measure.Recording,
+		})
 		w.rows = append(w.rows, nil)
 	}
 	return w
@@ -259,7 +311,14 @@ func (w *world) batches(at measure.Time) (ids []uint32, out []*measure.Batch) {
 	for i, d := range w.sets {
 		for len(w.rows[i]) < 8 || w.r.IntN(25) == 0 {
 			w.next++
-			w.rows[i] = append(w.rows[i], worldRow{[]string{fmt.Sprintf("eth%d", w.r.IntN(3)), fmt.Sprint(w.next)}, float64(w.r.IntN(1000)), w.r.IntN(5)})
+			w.rows[i] = append(
+				w.rows[i],
+				worldRow{
+					[]string{fmt.Sprintf("eth%d", w.r.IntN(3)), fmt.Sprint(w.next)},
+					float64(w.r.IntN(1000)),
+					w.r.IntN(5),
+				},
+			)
 		}
 		if len(w.rows[i]) > 8 && w.r.IntN(20) == 0 {
 			w.rows[i] = slices.Delete(w.rows[i], 3, 4)
@@ -270,7 +329,11 @@ func (w *world) batches(at measure.Time) (ids []uint32, out []*measure.Batch) {
 		}
 		halves := 1 + w.r.IntN(2)
 		for h := range halves {
-			b := &measure.Batch{Stat: d.Stat.ID, By: []string{"device", "pid"}, Over: measure.Interval{Start: at.Add(-elapsed), End: at}}
+			b := &measure.Batch{
+				Stat: d.Stat.ID,
+				By:   []string{"device", "pid"},
+				Over: measure.Interval{Start: at.Add(-elapsed), End: at},
+			}
 			if w.r.IntN(30) == 0 {
 				b.Over.Start = b.Over.End
 				ids, out = append(ids, d.ID), append(out, b)
@@ -312,7 +375,7 @@ func (w *world) batches(at measure.Time) (ids []uint32, out []*measure.Batch) {
 	return ids, out
 }
 
-// filled makes a store and a model of it with n ticks from start on.
+// filled returns a store and its model with n ticks from start on.
 func filled(t *testing.T, dir string, o Options, seed uint64) (*Store, *naive, *world) {
 	t.Helper()
 	s, err := Open(dir, o)
@@ -347,18 +410,25 @@ func (w *world) run(t *testing.T, s *Store, n *naive, from measure.Time, ticks i
 	return from
 }
 
-// compareAll asks many things of each dataset.
+// compareAll makes many queries of each dataset.
 func compareAll(t *testing.T, s *Store, n *naive, r *rand.Rand, over measure.Interval) {
 	t.Helper()
 	for id, d := range n.sets {
 		for range 3 {
-			q := measure.Query{Stat: d.Stat.ID, By: [][]string{{"device", "pid"}, {"pid", "device"}, {"device"}, {"pid"}, nil}[r.IntN(5)]}
+			q := measure.Query{
+				Stat: d.Stat.ID,
+				By:   [][]string{{"device", "pid"}, {"pid", "device"}, {"device"}, {"pid"}, nil}[r.IntN(5)],
+			}
 			if r.IntN(3) == 0 {
-				q.Where = []measure.Term{{Field: "device", Op: measure.Equal, Values: []string{"eth1"}}}
+				q.Where = []measure.Term{
+					{Field: "device", Op: measure.Equal, Values: []string{"eth1"}},
+				}
 			}
 			q.Step = []measure.Span{0, 1, 5, 7, 60, 120, 600}[r.IntN(7)] * measure.Second
 			if r.IntN(8) > 0 && over.Span() > 0 {
-				q.Over.Start = over.Start.Add(measure.Span(r.Int64N(int64(over.Span())/1e9)) * measure.Second)
+				q.Over.Start = over.Start.Add(
+					measure.Span(r.Int64N(int64(over.Span())/1e9)) * measure.Second,
+				)
 				if r.IntN(2) == 0 && q.Step > 0 {
 					q.Over.Start = floor(q.Over.Start, q.Step)
 				}

@@ -7,24 +7,52 @@ import (
 	"culprit/measure"
 )
 
-// A note belongs to the ticks that bore it, also to those that could not look, and also when the frames are read back.
+// A note belongs to the ticks that have it, also to those that could not look, and also after the
+// frames are replayed.
 func TestNotesStayInTheirTicks(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	st := measure.Stat{ID: "a.b", Kind: measure.Level, Unit: measure.Count, Fields: []measure.Field{{Name: "x", Type: measure.Word}}}
-	id, err := s.Save(measure.Dataset{Query: measure.Query{Stat: st.ID, By: []string{"x"}, Step: measure.Second}, Stat: st, State: measure.Recording})
+	st := measure.Stat{
+		ID:     "a.b",
+		Kind:   measure.Level,
+		Unit:   measure.Count,
+		Fields: []measure.Field{{Name: "x", Type: measure.Word}},
+	}
+	id, err := s.Save(
+		measure.Dataset{
+			Query: measure.Query{Stat: st.ID, By: []string{"x"}, Step: measure.Second},
+			Stat:  st,
+			State: measure.Recording,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const first = 1_000_000_000
-	notes := [][]string{nil, {"one"}, {"one"}, {"two", "one"}, {"two", "one"}, {}, {"one"}, {"blind"}}
+	notes := [][]string{
+		nil,
+		{"one"},
+		{"one"},
+		{"two", "one"},
+		{"two", "one"},
+		{},
+		{"one"},
+		{"blind"},
+	}
 	for i, n := range slices.Concat(notes, make([][]string, 80), notes) { // beyond a key frame
 		at := measure.Time(first+i) * 1e9
-		b := &measure.Batch{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: at - 1e9, End: at}, Labels: []string{"y"}, Keys: []measure.Label{0},
-			Values: []float64{float64(i)}, Notes: n}
+		b := &measure.Batch{
+			Stat:   st.ID,
+			By:     []string{"x"},
+			Over:   measure.Interval{Start: at - 1e9, End: at},
+			Labels: []string{"y"},
+			Keys:   []measure.Label{0},
+			Values: []float64{float64(i)},
+			Notes:  n,
+		}
 		if slices.Contains(n, "blind") {
 			b.Over.Start, b.Keys, b.Values = at, nil, nil
 		}
@@ -37,14 +65,25 @@ func TestNotesStayInTheirTicks(t *testing.T) {
 		for _, from := range []int{0, 88} {
 			for i, want := range notes {
 				at := measure.Time(first+from+i) * 1e9
-				a, err := s.Ask(t.Context(), measure.Query{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: at - 1e9, End: at}, Step: measure.Second})
+				a, err := s.Ask(
+					t.Context(),
+					measure.Query{
+						Stat: st.ID,
+						By:   []string{"x"},
+						Over: measure.Interval{Start: at - 1e9, End: at},
+						Step: measure.Second,
+					},
+				)
 				if err != nil || !slices.Equal(sorted(a.Notes), sorted(want)) {
 					t.Errorf("tick %d: notes %q, %v, want %q", from+i, a.Notes, err, want)
 				}
 			}
 		}
 		over := measure.Interval{Start: first*1e9 + 2e9, End: first*1e9 + 6e9}
-		a, err := s.Ask(t.Context(), measure.Query{Stat: st.ID, By: []string{"x"}, Over: over, Step: measure.Second})
+		a, err := s.Ask(
+			t.Context(),
+			measure.Query{Stat: st.ID, By: []string{"x"}, Over: over, Step: measure.Second},
+		)
 		if want := []string{"one", "two"}; err != nil || !slices.Equal(sorted(a.Notes), want) {
 			t.Errorf("four ticks: notes %q, %v, want %q", a.Notes, err, want)
 		}
@@ -69,21 +108,39 @@ func TestNotesStayInTheirTicks(t *testing.T) {
 
 func sorted(texts []string) []string { return slices.Sorted(slices.Values(texts)) }
 
-// A batch that was filtered and folded before has all of its rows wanted, though it lacks the field that they were filtered by: nothing is missing.
+// All rows of a batch that was filtered and folded before are recorded, although it lacks the field
+// of the filter.
 func TestFilteredBefore(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	st := measure.Stat{ID: "a.b", Kind: measure.Level, Unit: measure.Count, Fields: []measure.Field{{Name: "x", Type: measure.Word}, {Name: "y", Type: measure.Word}}}
-	q := measure.Query{Stat: st.ID, By: []string{"x"}, Where: []measure.Term{{Field: "y", Op: measure.Equal, Values: []string{"z"}}}, Step: measure.Second}
+	st := measure.Stat{
+		ID:     "a.b",
+		Kind:   measure.Level,
+		Unit:   measure.Count,
+		Fields: []measure.Field{{Name: "x", Type: measure.Word}, {Name: "y", Type: measure.Word}},
+	}
+	q := measure.Query{
+		Stat:  st.ID,
+		By:    []string{"x"},
+		Where: []measure.Term{{Field: "y", Op: measure.Equal, Values: []string{"z"}}},
+		Step:  measure.Second,
+	}
 	id, err := s.Save(measure.Dataset{Query: q, Stat: st, State: measure.Recording})
 	if err != nil {
 		t.Fatal(err)
 	}
 	const at = 1_000_000_000 * 1e9
-	b := &measure.Batch{Stat: st.ID, By: []string{"x"}, Over: measure.Interval{Start: at - 1e9, End: at}, Labels: []string{"w"}, Keys: []measure.Label{0}, Values: []float64{7}}
+	b := &measure.Batch{
+		Stat:   st.ID,
+		By:     []string{"x"},
+		Over:   measure.Interval{Start: at - 1e9, End: at},
+		Labels: []string{"w"},
+		Keys:   []measure.Label{0},
+		Values: []float64{7},
+	}
 	if err := s.Append(at, []uint32{id}, []*measure.Batch{b}); err != nil {
 		t.Fatal(err)
 	}

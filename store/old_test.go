@@ -16,19 +16,31 @@ import (
 	"culprit/measure"
 )
 
-var keepAs = flag.String("store.keepas", "", "a file of testdata in which the archive that this program writes is kept, for later programs to be tested with")
+var keepAs = flag.String(
+	"store.keepas",
+	"",
+	"a file of testdata in which the archive that this program writes is kept, for later programs to be tested with",
+)
 
-// oldTicks fills an archive so that it has segments of ticks, of minutes and of hours, joined and not, and frames.
+// oldTicks fills an archive so that it has segments of ticks, minutes and hours, joined and not,
+// and frames.
 func oldTicks(t *testing.T, dir string) (*Store, *naive, measure.Interval) {
 	s, n, w := filled(t, dir, Options{}, 31)
-	start := someTime - someTime%measure.Time(hour) + measure.Time(hour) - measure.Time(420*measure.Second)
+	start := someTime - someTime%measure.Time(
+		hour,
+	) + measure.Time(
+		hour,
+	) - measure.Time(
+		420*measure.Second,
+	)
 	at := w.run(t, s, n, start, 760)
 	s.Settle()
 	return s, n, measure.Interval{Start: start, End: w.run(t, s, n, at, 30)}
 }
 
-// What older programs have written says what it said then. A file of testdata is the keys and values of an archive, each after its
-// length, compressed; the program that wrote it made the same ticks.
+// Archives of older programs return the data that these recorded. A file of testdata contains the
+// keys and values of an archive, each after its length, compressed; the program that wrote it
+// recorded the same ticks.
 func TestOldArchivesAreRead(t *testing.T) {
 	now, n, over := oldTicks(t, t.TempDir())
 	now.Close()
@@ -58,7 +70,7 @@ func TestOldArchivesAreRead(t *testing.T) {
 		for range 30 {
 			compareAll(t, s, n, rnd, over)
 		}
-		if bad := s.Trouble(); bad != nil {
+		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
 		for _, d := range s.sets {
@@ -68,12 +80,20 @@ func TestOldArchivesAreRead(t *testing.T) {
 				}
 			}
 		}
-		// It goes on in the same archive.
+		// Recording continues in the same archive.
 		more := &naive{sets: n.sets, ticks: slices.Clone(n.ticks)}
 		later := over.End - over.End%measure.Time(hour) + measure.Time(hour)
 		for range 70 {
 			later = later.Add(10 * measure.Second)
-			ids, batches := []uint32{1}, []*measure.Batch{{Stat: "test.thing.number0", By: []string{"device", "pid"}, Over: measure.Interval{Start: later.Add(-measure.Second), End: later}}}
+			ids, batches := []uint32{
+				1,
+			}, []*measure.Batch{
+				{
+					Stat: "test.thing.number0",
+					By:   []string{"device", "pid"},
+					Over: measure.Interval{Start: later.Add(-measure.Second), End: later},
+				},
+			}
 			more.append(later, ids, batches)
 			if err := s.Append(later, ids, batches); err != nil {
 				t.Fatal(err)
@@ -83,14 +103,14 @@ func TestOldArchivesAreRead(t *testing.T) {
 		for range 10 {
 			compareAll(t, s, more, rnd, over)
 		}
-		if bad := s.Trouble(); bad != nil {
+		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
 		s.Close()
 	}
 }
 
-// keep writes the archive of oldTicks into a file.
+// keep writes the archive of oldTicks to a file.
 func keep(t *testing.T, name string) {
 	s, _, _ := oldTicks(t, t.TempDir())
 	defer s.Close()
@@ -115,7 +135,7 @@ func keep(t *testing.T, name string) {
 	}
 }
 
-// oldPairs gives what keep wrote.
+// oldPairs returns what keep wrote.
 func oldPairs(tb testing.TB, name string) (out []pair) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -138,7 +158,7 @@ func oldPairs(tb testing.TB, name string) (out []pair) {
 	return out
 }
 
-// wellKept says when the ticks, keys and groups on disk are not just those that segments have.
+// wellKept fails when the ticks, keys and groups on disk are not exactly those that segments use.
 func wellKept(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}

@@ -9,8 +9,8 @@ import (
 	"culprit/measure"
 )
 
-// What one source gives late is a tick of its datasets alone: at the time of the others' tick or one before, some seconds after those. Nothing is lost
-// with it, in memory, when the process has ended without a word, and in segments.
+// A late batch of one source is a tick of its datasets only: at the time of the others' tick or an
+// earlier one, some seconds later. Nothing is lost, in memory, after a kill, and in segments.
 func TestTicksInParts(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -40,7 +40,8 @@ func TestTicksInParts(t *testing.T) {
 			now := part{at: at}
 			late := part{at: at}
 			if holding == 0 && r.IntN(12) == 0 {
-				holding, last = 1+r.IntN(3), uint32(1+r.IntN(3)) // which of them are late, and for how many ticks
+				// which of them are late, and for how many ticks
+				holding, last = 1+r.IntN(3), uint32(1+r.IntN(3))
 			}
 			for i, id := range ids {
 				to := &now
@@ -75,7 +76,7 @@ func TestTicksInParts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if trouble := s.Trouble(); trouble != nil {
+			if trouble := s.Problems(); trouble != nil {
 				t.Fatalf("seed %d: %v", seed, trouble)
 			}
 			compareAll(t, s, n, w.r, over)

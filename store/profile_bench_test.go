@@ -10,7 +10,8 @@ import (
 	"culprit/measure"
 )
 
-// profiler makes batches of samples: stacks of a made-up graph of calls, most of them of few, as those of a machine are.
+// profiler makes batches of samples: stacks of a random call graph, most of them of few functions,
+// like those of a machine.
 type profiler struct {
 	r      *rand.Rand
 	stat   measure.Stat
@@ -23,9 +24,27 @@ type profiler struct {
 }
 
 func newProfiler(stacks int) *profiler {
-	g := &profiler{r: rand.New(rand.NewPCG(7, 8)), at: map[[5]measure.Label]int{}, frames: []measure.Frame{{Parent: -1}}}
-	g.stat = measure.Stat{ID: measure.StackSamples, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Fields: []measure.Field{{Name: "process", Type: measure.Word}, {Name: "pid", Type: measure.Number},
-		{Name: "cpu", Type: measure.Number}, {Name: "kernel", Type: measure.Stack}, {Name: "user", Type: measure.Stack}}}
+	g := &profiler{
+		r:      rand.New(rand.NewPCG(7, 8)),
+		at:     map[[5]measure.Label]int{},
+		frames: []measure.Frame{{Parent: -1}},
+	}
+	g.stat = measure.Stat{
+		ID:     measure.StackSamples,
+		Kind:   measure.Delta,
+		Unit:   measure.Samples,
+		Sparse: true,
+		Fields: []measure.Field{
+			{Name: "process", Type: measure.Word},
+			{Name: "pid", Type: measure.Number},
+			{
+				Name: "cpu",
+				Type: measure.Number,
+			},
+			{Name: "kernel", Type: measure.Stack},
+			{Name: "user", Type: measure.Stack},
+		},
+	}
 	for i := range 100 {
 		g.labels = append(g.labels, fmt.Sprintf("process%d", i/2), fmt.Sprint(1000+17*i))
 	}
@@ -45,7 +64,11 @@ func newProfiler(stacks int) *profiler {
 			if !ok {
 				n = int32(len(g.frames))
 				known[call{parent, function}] = n
-				g.frames = append(g.frames, measure.Frame{Symbol: fmt.Sprintf("function_number_%d", function), Module: fmt.Sprintf("module%d", function%30), Parent: parent})
+				g.frames = append(g.frames, measure.Frame{
+					Symbol: fmt.Sprintf("function_number_%d", function),
+					Module: fmt.Sprintf("module%d", function%30),
+					Parent: parent,
+				})
 			}
 			parent = n
 			if function = function*3 + 1 + int(g.r.ExpFloat64()*0.4); function > 3000 {
@@ -57,10 +80,18 @@ func newProfiler(stacks int) *profiler {
 	return g
 }
 
-// tick gives so many samples. They are overwritten by the next.
+// tick returns a batch of samples, valid until the next call.
 func (g *profiler) tick(at measure.Time, samples, cpus int) *measure.Batch {
 	b := &g.batch
-	*b = measure.Batch{Stat: g.stat.ID, By: []string{"process", "pid", "cpu", "kernel", "user"}, Over: measure.Interval{Start: at - 1e9, End: at}, Labels: g.labels, Frames: g.frames, Keys: b.Keys[:0], Values: b.Values[:0]}
+	*b = measure.Batch{
+		Stat:   g.stat.ID,
+		By:     []string{"process", "pid", "cpu", "kernel", "user"},
+		Over:   measure.Interval{Start: at - 1e9, End: at},
+		Labels: g.labels,
+		Frames: g.frames,
+		Keys:   b.Keys[:0],
+		Values: b.Values[:0],
+	}
 	clear(g.at)
 	for range samples {
 		user, kernel := g.zipf.Uint64(), measure.Label(0)
@@ -68,7 +99,13 @@ func (g *profiler) tick(at measure.Time, samples, cpus int) *measure.Batch {
 		if user%3 == 0 {
 			kernel = g.stacks[user/3]
 		}
-		key := [5]measure.Label{measure.Label(2 * process), measure.Label(2*process + 1), measure.Label(200 + g.r.IntN(cpus)), kernel, g.stacks[user]}
+		key := [5]measure.Label{
+			measure.Label(2 * process),
+			measure.Label(2*process + 1),
+			measure.Label(200 + g.r.IntN(cpus)),
+			kernel,
+			g.stacks[user],
+		}
 		i, ok := g.at[key]
 		if !ok {
 			i = len(b.Values)
@@ -84,13 +121,23 @@ func (g *profiler) tick(at measure.Time, samples, cpus int) *measure.Batch {
 func BenchmarkProfileKeep(b *testing.B) {
 	for _, n := range []int{98, 480} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s, err := Open(b.TempDir(), Options{Memory: 256 << 20}) // an hour is appended faster than it is written
+			// an hour is appended faster than it is written
+			s, err := Open(b.TempDir(), Options{Memory: 256 << 20})
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer s.Close()
 			g := newProfiler(20000)
-			id, err := s.Save(measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: measure.Second}})
+			id, err := s.Save(
+				measure.Dataset{
+					Stat: g.stat,
+					Query: measure.Query{
+						Stat: g.stat.ID,
+						By:   []string{"process", "pid", "cpu", "kernel", "user"},
+						Step: measure.Second,
+					},
+				},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -110,15 +157,25 @@ func BenchmarkProfileKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkProfileHour asks for the profile of an hour of 480 samples a second.
+// BenchmarkProfileHour queries the profile of an hour of 480 samples per second.
 func BenchmarkProfileHour(b *testing.B) {
 	for _, stacks := range []int{3000, 20000} {
-		s, err := Open(b.TempDir(), Options{Memory: 256 << 20}) // an hour is appended faster than it is written
+		// an hour is appended faster than it is written
+		s, err := Open(b.TempDir(), Options{Memory: 256 << 20})
 		if err != nil {
 			b.Fatal(err)
 		}
 		g := newProfiler(stacks)
-		id, err := s.Save(measure.Dataset{Stat: g.stat, Query: measure.Query{Stat: g.stat.ID, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: measure.Second}})
+		id, err := s.Save(
+			measure.Dataset{
+				Stat: g.stat,
+				Query: measure.Query{
+					Stat: g.stat.ID,
+					By:   []string{"process", "pid", "cpu", "kernel", "user"},
+					Step: measure.Second,
+				},
+			},
+		)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -132,7 +189,14 @@ func BenchmarkProfileHour(b *testing.B) {
 		}
 		h := s.Held(id)
 		for name, off := range map[string]measure.Span{"minutes": 0, "seconds": 17 * measure.Second} {
-			hourOf(b, fmt.Sprint(stacks, " stacks, from ", name), s, g, measure.Interval{Start: start.Add(off), End: at}, h.Disk)
+			hourOf(
+				b,
+				fmt.Sprint(stacks, " stacks, from ", name),
+				s,
+				g,
+				measure.Interval{Start: start.Add(off), End: at},
+				h.Disk,
+			)
 		}
 		s.Close()
 	}
@@ -143,7 +207,15 @@ func hourOf(b *testing.B, name string, s *Store, g *profiler, over measure.Inter
 		before := cpuTime()
 		defer func() { b.ReportMetric(float64((cpuTime()-before).Milliseconds())/float64(b.N), "cpu-ms/op") }()
 		for b.Loop() {
-			a, err := s.Ask(b.Context(), measure.Query{Stat: g.stat.ID, By: []string{"process", "kernel", "user"}, Over: over, Step: over.Span()})
+			a, err := s.Ask(
+				b.Context(),
+				measure.Query{
+					Stat: g.stat.ID,
+					By:   []string{"process", "kernel", "user"},
+					Over: over,
+					Step: over.Span(),
+				},
+			)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -161,7 +233,8 @@ func hourOf(b *testing.B, name string, s *Store, g *profiler, over measure.Inter
 	})
 }
 
-// cpuTime gives what this process has taken: on a machine that others use too, the wall clock tells of them.
+// cpuTime returns the CPU time of this process, which other processes on the machine affect less
+// than the wall clock.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

@@ -9,11 +9,16 @@ import (
 	"culprit/measure"
 )
 
-var recorded = flag.String("store.recorded", "", "an archive that culprit serve has recorded; what this program makes of it is told")
+var recorded = flag.String(
+	"store.recorded",
+	"",
+	"an archive that culprit serve has recorded; the benchmark reports what this program makes of it",
+)
 
-// BenchmarkRecorded makes the segments of a recorded archive anew, as if all its hours were over, and tells what they take and of what:
-// by a stored value (one that a tick had), and by a value (zeros of sparse rows besides, from the first to the last stored value of a row
-// in five minutes, as a scrape of counters would have had them).
+// BenchmarkRecorded makes the segments of a recorded archive again, as if all its hours were over.
+// It reports their size and its parts: per stored value (one that a tick has), and per value
+// (including the zeros of sparse rows between the first and the last stored value of a row in five
+// minutes, as a scrape of counters would have them).
 func BenchmarkRecorded(b *testing.B) {
 	if *recorded == "" {
 		return
@@ -49,7 +54,8 @@ func BenchmarkRecorded(b *testing.B) {
 	}
 }
 
-// remade makes the segments of an archive anew, and counts rows of segments, stored values, and those from the first to the last of a row.
+// remade makes the segments of an archive again, and counts rows of segments, stored values, and
+// values from the first to the last of a row.
 func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) {
 	from, err := OpenReadOnly(dir)
 	if err != nil {
@@ -70,7 +76,10 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 			tb.Fatal(err)
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) })
+	slices.SortFunc(
+		all,
+		func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) },
+	)
 	err = s.runInCompactor(func() error {
 		for i, e := range all {
 			if i == 0 || e.first != all[i-1].first {

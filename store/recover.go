@@ -274,26 +274,23 @@ func (s *Store) eraseUnindexed() error {
 	return s.erase(strays)
 }
 
-// Trouble returns the current problems.
-func (s *Store) Trouble() []measure.Problem {
+// Problems returns the current problems.
+func (s *Store) Problems() []measure.Problem {
 	d := s.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []measure.Problem
 	if d.failure != nil {
-		out = append(
-			out,
-			measure.Problem{
-				Key:  "archive: disk",
-				Text: "new data stays in memory for now: " + d.failure.Error(),
-			},
-		)
+		out = append(out, measure.Problem{
+			Key:  "archive: disk",
+			Text: "new data stays in memory for now: " + d.failure.Error(),
+		})
 	}
 	for _, f := range d.damages {
-		out = append(
-			out,
-			measure.Problem{Key: "archive: " + f, Text: "the archive is corrupt: " + f},
-		)
+		out = append(out, measure.Problem{
+			Key:  "archive: " + f,
+			Text: "the archive is corrupt: " + f,
+		})
 	}
 	return out
 }

@@ -10,14 +10,23 @@ import (
 	"culprit/measure"
 )
 
-// What is kept of the extremes bounds them, closely, and stays when it is kept again.
+// The stored extremes are close bounds, and don't change when they are stored again.
 func TestExtremesAreBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	parts := 0
 	for range 200_000 {
-		k := rollKind{rate: r.IntN(4) > 0, zero: r.IntN(2) == 0, unit: []float64{1, 10, 1e9}[r.IntN(3)]}
+		k := rollKind{
+			rate: r.IntN(4) > 0,
+			zero: r.IntN(2) == 0,
+			unit: []float64{1, 10, 1e9}[r.IntN(3)],
+		}
 		n := 1 + r.IntN(4)*r.IntN(100)
-		e := extremes{n: float64(n), zeros: k.zero && r.IntN(2) == 0, least: math.Inf(1), most: math.Inf(-1)}
+		e := extremes{
+			n:     float64(n),
+			zeros: k.zero && r.IntN(2) == 0,
+			least: math.Inf(1),
+			most:  math.Inf(-1),
+		}
 		for range n {
 			v := float64(r.IntN(1 << r.IntN(40)))
 			switch r.IntN(30) {
@@ -38,19 +47,28 @@ func TestExtremesAreBounds(t *testing.T) {
 		kept := e
 		kept.pack(k)
 		parts += b2i(!isAbsent(kept.mostPart))
-		told := kept
-		told.unpack(k)
-		if !(told.least <= e.least && told.most >= e.most) && !(n == 1 && alike(told.least, e.least) && alike(told.most, e.most)) {
-			t.Fatalf("%+v is told as %v to %v", e, told.least, told.most)
+		got := kept
+		got.unpack(k)
+		if !(got.least <= e.least && got.most >= e.most) &&
+			!(n == 1 && alike(got.least, e.least) && alike(got.most, e.most)) {
+			t.Fatalf("%+v unpacks as %v to %v", e, got.least, got.most)
 		}
-		if math.Abs(told.least-e.least) > math.Abs(e.least)/43000 || math.Abs(told.most-e.most) > math.Abs(e.most)/43000 {
-			t.Fatalf("%+v is told as %v to %v, which is far", e, told.least, told.most)
+		if math.Abs(got.least-e.least) > math.Abs(e.least)/43000 ||
+			math.Abs(got.most-e.most) > math.Abs(e.most)/43000 {
+			t.Fatalf("%+v unpacks as %v to %v, which is far", e, got.least, got.most)
 		}
-		again := extremes{sum: e.sum, n: e.n, zeros: e.zeros, least: told.least, most: told.most}
+		again := extremes{sum: e.sum, n: e.n, zeros: e.zeros, least: got.least, most: got.most}
 		again.pack(k)
 		again.unpack(k)
-		if again.least != told.least || again.most != told.most {
-			t.Fatalf("%+v: %v to %v, kept again %v to %v", e, told.least, told.most, again.least, again.most)
+		if again.least != got.least || again.most != got.most {
+			t.Fatalf(
+				"%+v: %v to %v, kept again %v to %v",
+				e,
+				got.least,
+				got.most,
+				again.least,
+				again.most,
+			)
 		}
 	}
 	if parts < 1000 {
@@ -58,8 +76,9 @@ func TestExtremesAreBounds(t *testing.T) {
 	}
 }
 
-// Rows that stay have one keyring an hour, which outlives the first segment that has it.
-func TestKeysThatStayAreKeptOnce(t *testing.T) {
+// Rows that don't change have one key table per hour, which remains after the first segment that
+// uses it is deleted.
+func TestEqualKeysAreStoredOnce(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,17 +107,25 @@ func TestKeysThatStayAreKeptOnce(t *testing.T) {
 	end = g.fill(t, s, end, 1200)
 	s.Settle()
 	wellKept(t, s)
-	if all := rings(); len(all) != 4 { // before, what is left of the one that was cut, the rest of the hour, the next hour
+	// before it, the rest of the segment that was cut, the rest of the hour, the next hour
+	if all := rings(); len(all) != 4 {
 		t.Fatal(all)
 	}
-	a, err := s.Ask(t.Context(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "direction"}, Step: measure.Second})
+	a, err := s.Ask(
+		t.Context(),
+		measure.Query{
+			Stat: d.desc.Stat.ID,
+			By:   []string{"device", "direction"},
+			Step: measure.Second,
+		},
+	)
 	if err != nil || len(a.Series) != 400 || a.Over().End != end || len(a.Loss) != 0 {
 		t.Fatal(err, len(a.Series), a.Over(), a.Loss)
 	}
 }
 
-// Of ticks that are damaged there is another copy; without either the segment is a gap that says so.
-func TestTicksThatRotAreThereAgain(t *testing.T) {
+// Corrupt ticks are read from their copy; without either the segment is a gap with a loss.
+func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 	s, n, w := filled(t, t.TempDir(), Options{}, 5)
 	defer s.Close()
 	start := someTime - someTime%measure.Time(hour)
@@ -118,7 +145,14 @@ func TestTicksThatRotAreThereAgain(t *testing.T) {
 	spoil(kindClock)
 	compareAll(t, s, n, w.r, measure.Interval{Start: start, End: end})
 	spoil(kindClockAgain)
-	a, err := s.Ask(t.Context(), measure.Query{Stat: s.sets[1].desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second})
+	a, err := s.Ask(
+		t.Context(),
+		measure.Query{
+			Stat: s.sets[1].desc.Stat.ID,
+			By:   []string{"device", "pid"},
+			Step: measure.Second,
+		},
+	)
 	if err != nil || len(a.Loss) == 0 {
 		t.Fatal(err, a.Loss)
 	}

@@ -20,10 +20,10 @@ type seeker struct {
 // minSeekSegments is how many segments a query must need to use a seeker.
 const minSeekSegments = 8
 
-func (s *seeker) get(key, room []byte) ([]byte, error) {
-	value, found, ok := s.lockedSeek(key, room)
+func (s *seeker) get(key, buf []byte) ([]byte, error) {
+	value, found, ok := s.lockedSeek(key, buf)
 	if !ok {
-		return s.disk.getFrom(s.from, key, room) // to return which value is corrupt
+		return s.disk.getFrom(s.from, key, buf) // to return which value is corrupt
 	}
 	if !found {
 		return nil, nil
@@ -31,14 +31,14 @@ func (s *seeker) get(key, room []byte) ([]byte, error) {
 	return value, nil
 }
 
-func (s *seeker) lockedSeek(key, room []byte) (value []byte, found, ok bool) {
+func (s *seeker) lockedSeek(key, buf []byte) (value []byte, found, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seek(key, room)
+	return s.seek(key, buf)
 }
 
 // seek looks for a key; ok is false when that failed. mu is held.
-func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
+func (s *seeker) seek(key, buf []byte) (value []byte, found, ok bool) {
 	it := s.at[key[0]]
 	if it == nil {
 		var err error
@@ -51,7 +51,7 @@ func (s *seeker) seek(key, room []byte) (value []byte, found, ok bool) {
 	if it.SeekGE(key) && bytes.Equal(it.Key(), key) {
 		v, err := it.ValueAndErr()
 		if err == nil {
-			return copied(room, v), true, true
+			return copied(buf, v), true, true
 		}
 	} else if it.Error() == nil {
 		return nil, false, true

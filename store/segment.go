@@ -285,14 +285,14 @@ func readGroups(r *reader, all int) []int {
 }
 
 // openOwn decompresses ticks or keys that are a separate value. head is what precedes them.
-func openOwn(c *codec, value, head []byte, limit uint64, room []byte) (*reader, error) {
+func openOwn(c *codec, value, head []byte, limit uint64, buf []byte) (*reader, error) {
 	if len(value) < len(head) || !bytes.Equal(value[1:len(head)], head[1:]) {
 		return nil, errCorrupt
 	}
 	if value[0] != head[0] {
 		return nil, fmt.Errorf("unknown version %d of ticks or keys", value[0])
 	}
-	plain, err := c.decompress(room, value[len(head):], limit)
+	plain, err := c.decompress(buf, value[len(head):], limit)
 	return &reader{b: plain}, err
 }
 
@@ -389,14 +389,14 @@ func keysHead() []byte                  { return []byte{ownVersion} }
 // maxPreloaded is the most groups of a segment that preload unpacks.
 const maxPreloaded = 4
 
-// getter reads the value of a key; nil when there is none. It uses the caller's room if that is
+// getter reads the value of a key; nil when there is none. It uses the caller's buf if that is
 // large enough.
-type getter func(key, room []byte) ([]byte, error)
+type getter func(key, buf []byte) ([]byte, error)
 
 var errMissing = errors.New("missing")
 
-func must(get getter, key, room []byte) ([]byte, error) {
-	v, err := get(key, room)
+func must(get getter, key, buf []byte) ([]byte, error) {
+	v, err := get(key, buf)
 	if err == nil && v == nil {
 		err = errMissing
 	}
@@ -418,8 +418,8 @@ func (e *entry) read(c *codec, get getter, d *set, last *block) (*block, error) 
 	if e.resolution != inTicks {
 		ticks, per = len(b.cells), rollColumns
 	}
-	fetch := func(n int, room []byte) ([]byte, error) {
-		return must(get, e.groupKey(n), room)
+	fetch := func(n int, buf []byte) ([]byte, error) {
+		return must(get, e.groupKey(n), buf)
 	}
 	if d.desc.Stat.Kind == measure.Dists {
 		b.readDists(c, starts, ticks, fetch)
@@ -567,7 +567,7 @@ func (b *block) readDists(
 	c *codec,
 	starts []int,
 	ticks int,
-	fetch func(n int, room []byte) ([]byte, error),
+	fetch func(n int, buf []byte) ([]byte, error),
 ) {
 	at, rows, broken := -1, [][]distEntry(nil), error(nil)
 	open := func(n int) ([][]distEntry, error) {

@@ -11,8 +11,9 @@ import (
 	"culprit/measure"
 )
 
-// While a dataset has far more rows than memory has room for, one of a single row keeps each of its values, whatever the disk does.
-func TestManyRowsDoNotPushOutFew(t *testing.T) {
+// While a dataset has far more rows than fit into memory, one with a single row loses no value,
+// whatever the disk does.
+func TestManyRowsDoNotEvictFew(t *testing.T) {
 	for name, c := range map[string]struct{ full, keepOld bool }{
 		"slow disk":                {},
 		"full disk":                {full: true},
@@ -21,7 +22,10 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const memory, ticks, burst = 1 << 20, 1500, 200
 			disk := &faulty{FS: vfs.NewMem()}
-			s, err := Open("archive", Options{fs: disk, Rows: 1000, Memory: memory, KeepOld: c.keepOld})
+			s, err := Open(
+				"archive",
+				Options{fs: disk, Rows: 1000, Memory: memory, KeepOld: c.keepOld},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -31,7 +35,12 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 				for _, f := range by {
 					st.Fields = append(st.Fields, measure.Field{Name: f})
 				}
-				id, err := s.Save(measure.Dataset{Stat: st, Query: measure.Query{Stat: stat, By: by, Step: measure.Second}})
+				id, err := s.Save(
+					measure.Dataset{
+						Stat:  st,
+						Query: measure.Query{Stat: stat, By: by, Step: measure.Second},
+					},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -61,8 +70,17 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 				flood := &measure.Batch{Stat: "many.rows", By: []string{"name"}, Over: over}
 				for j := range burst {
 					next++
-					flood.Labels = append(flood.Labels, "a long name of a thing "+strconv.Itoa(next))
-					flood.Keys, flood.Values = append(flood.Keys, measure.Label(j)), append(flood.Values, 1)
+					flood.Labels = append(
+						flood.Labels,
+						"a long name of a thing "+strconv.Itoa(next),
+					)
+					flood.Keys, flood.Values = append(
+						flood.Keys,
+						measure.Label(j),
+					), append(
+						flood.Values,
+						1,
+					)
 				}
 				one := &measure.Batch{Stat: "one.row", Over: over, Values: []float64{float64(i)}}
 				if err := s.Append(at, []uint32{many, few}, []*measure.Batch{flood, one}); err != nil {
@@ -79,7 +97,10 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 			check := func() {
 				t.Helper()
 				over := measure.Interval{Start: someTime, End: someTime.Add(ticks * measure.Second)}
-				a, err := s.Ask(context.Background(), measure.Query{Stat: "one.row", Step: measure.Second, Over: over})
+				a, err := s.Ask(
+					context.Background(),
+					measure.Query{Stat: "one.row", Step: measure.Second, Over: over},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -99,13 +120,16 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 				free()
 			}
 			s.Settle()
-			// What was owed is told with the next tick.
+			// A pending loss is reported with the next tick.
 			end := someTime.Add((ticks + 1) * measure.Second)
 			if err := s.Append(end, []uint32{many}, []*measure.Batch{{Stat: "many.rows", By: []string{"name"}, Over: measure.Interval{Start: end - 1e9, End: end}}}); err != nil {
 				t.Fatal(err)
 			}
 			check()
-			a, err := s.Ask(context.Background(), measure.Query{Stat: "many.rows", Step: measure.Minute})
+			a, err := s.Ask(
+				context.Background(),
+				measure.Query{Stat: "many.rows", Step: measure.Minute},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,12 +138,12 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 				lost += l.Events
 			}
 			held := s.Held(many)
-			var told uint64
+			var reported uint64
 			for _, l := range held.Loss {
-				told += l.Events
+				reported += l.Events
 			}
-			if told == 0 && !c.full || told > lost || len(s.Held(few).Loss) > 0 {
-				t.Errorf("the dataset tells %d as lost, its answer %d", told, lost)
+			if reported == 0 && !c.full || reported > lost || len(s.Held(few).Loss) > 0 {
+				t.Errorf("the dataset reports %d as lost, its answer %d", reported, lost)
 			}
 			kept := held.Samples
 			for _, w := range s.windows() {
@@ -134,8 +158,9 @@ func TestManyRowsDoNotPushOutFew(t *testing.T) {
 	}
 }
 
-// What is held begins and ends with ticks, not with the minutes and hours that they fell in.
-func TestHeldIsFromTheFirstTickToTheLast(t *testing.T) {
+// The time of a dataset begins and ends with ticks, not with the minutes and hours that contain
+// them.
+func TestHeldTime(t *testing.T) {
 	dir := t.TempDir()
 	s, n, w := filled(t, dir, Options{}, 3)
 	start := floor(someTime, hour).Add(37*measure.Minute + 17*measure.Second)
@@ -153,7 +178,14 @@ func TestHeldIsFromTheFirstTickToTheLast(t *testing.T) {
 		for id := range n.sets {
 			want := measure.Interval{Start: first[id].Add(-measure.Second), End: last[id]}
 			if got := s.Held(id).Over; got != want {
-				t.Errorf("dataset %d: %s to %s, want %s to %s", id, got.Start, got.End, want.Start, want.End)
+				t.Errorf(
+					"dataset %d: %s to %s, want %s to %s",
+					id,
+					got.Start,
+					got.End,
+					want.Start,
+					want.End,
+				)
 			}
 		}
 	}
@@ -164,7 +196,7 @@ func TestHeldIsFromTheFirstTickToTheLast(t *testing.T) {
 	s.Settle()
 	check()
 	s.Close()
-	// Where ticks have gone, what rollups hold counts from the start of their cells.
+	// Where ticks have expired, it begins with the first cell of the rollups.
 	var err error
 	if s, err = Open(dir, Options{KeepTicks: 10 * measure.Minute}); err != nil {
 		t.Fatal(err)

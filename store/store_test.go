@@ -10,7 +10,7 @@ import (
 
 const someTime = measure.Time(1_700_000_000e9)
 
-func TestAnswersAreThoseOfANaiveModel(t *testing.T) {
+func TestAnswersEqualTheNaiveModel(t *testing.T) {
 	for seed := range uint64(2) {
 		s, n, w := filled(t, t.TempDir(), Options{}, seed)
 		at := someTime
@@ -27,7 +27,7 @@ func TestAnswersAreThoseOfANaiveModel(t *testing.T) {
 	}
 }
 
-func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
+func TestReopen(t *testing.T) {
 	dir := t.TempDir()
 	s, n, w := filled(t, dir, Options{}, 9)
 	at := someTime
@@ -40,7 +40,7 @@ func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
 		if s, err = Open(dir, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if trouble := s.Trouble(); trouble != nil {
+		if trouble := s.Problems(); trouble != nil {
 			t.Fatal(trouble)
 		}
 		compareAll(t, s, n, w.r, measure.Interval{Start: someTime, End: at})
@@ -52,17 +52,22 @@ func TestWhatWasAppendedIsThereAfterReopening(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	err := s.Logged(context.Background(), "change", measure.Interval{}, func(_ measure.Time, d []byte) error {
-		got += string(d)
-		return nil
-	})
+	err := s.Logged(
+		context.Background(),
+		"change",
+		measure.Interval{},
+		func(_ measure.Time, d []byte) error {
+			got += string(d)
+			return nil
+		},
+	)
 	if err != nil || got != "ba" {
 		t.Fatal(got, err)
 	}
 	s.Close()
 }
 
-// An answer that would fill the memory is refused as too large, which is another thing than not recorded.
+// An answer that exceeds memory is refused as too large, which differs from "not recorded".
 func TestTooLargeIsNotUnclear(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{})
 	if err != nil {
@@ -74,12 +79,14 @@ func TestTooLargeIsNotUnclear(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Over = measure.Interval{Start: someTime, End: someTime.Add((maxValues + 1) * measure.Second)}
-	if _, err := s.Ask(context.Background(), q); !errors.Is(err, measure.ErrTooLarge) || errors.Is(err, measure.ErrUnclear) {
+	if _, err := s.Ask(context.Background(), q); !errors.Is(err, measure.ErrTooLarge) ||
+		errors.Is(err, measure.ErrUnclear) {
 		t.Errorf("%v", err)
 	}
 }
 
-// A clock that is set back or leaps ahead loses nothing: ticks of one time share their cell, and the leap is a gap.
+// A clock that is set back or jumps ahead loses nothing: ticks of one time share their cell, and
+// the jump is a gap.
 func TestTheClockIsSet(t *testing.T) {
 	dir := t.TempDir()
 	s, n, w := filled(t, dir, Options{}, 31)
@@ -91,7 +98,10 @@ func TestTheClockIsSet(t *testing.T) {
 		for id, d := range n.sets {
 			for _, step := range []measure.Span{measure.Second, measure.Minute} {
 				q := measure.Query{Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: step}
-				q.Over = measure.Interval{Start: floor(someTime, measure.Minute).Add(-5 * measure.Minute), End: floor(someTime, measure.Minute).Add(40 * measure.Minute)}
+				q.Over = measure.Interval{
+					Start: floor(someTime, measure.Minute).Add(-5 * measure.Minute),
+					End:   floor(someTime, measure.Minute).Add(40 * measure.Minute),
+				}
 				if err := compare(s, n, id, q); err != nil {
 					t.Fatal(err)
 				}
@@ -119,8 +129,8 @@ func TestTheClockIsSet(t *testing.T) {
 	s.Close()
 }
 
-// What was is told again tick by tick, each in a question of its own: from segments that are kept unpacked, and from memory.
-func TestEachSecondIsThatOfANaiveModel(t *testing.T) {
+// A replay reads each tick with a separate query: from cached segments, and from memory.
+func TestEachSecondEqualsTheNaiveModel(t *testing.T) {
 	s, n, w := filled(t, t.TempDir(), Options{}, 12)
 	end := w.run(t, s, n, someTime, 700)
 	s.Settle()
@@ -145,7 +155,11 @@ func TestEachSecondIsThatOfANaiveModel(t *testing.T) {
 	s.cache.evictIdle()
 	s.cache.evictIdle()
 	if len(s.cache.kept) != 0 || s.cache.bytes != 0 {
-		t.Fatalf("%d segments of %d bytes stay though nobody asks", len(s.cache.kept), s.cache.bytes)
+		t.Fatalf(
+			"%d segments of %d bytes stay though nobody asks",
+			len(s.cache.kept),
+			s.cache.bytes,
+		)
 	}
 	s.Close()
 }

@@ -8,7 +8,7 @@ import (
 	"culprit/measure"
 )
 
-// Rollups of version 1, as programs have written them, say what those of now say.
+// Rollups of version 1 have the same values as those of the current version.
 func TestRollupsOfVersionOneAreRead(t *testing.T) {
 	s, n, w := filled(t, t.TempDir(), Options{}, 21)
 	w.run(t, s, n, someTime, 4200)
@@ -43,7 +43,8 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 						old[k] = slices.Clone(c)
 					}
 					want = append(want, old)
-					r.spare(d.desc.Stat.Kind == measure.Level, false, now.cells) // of version 1 no rate is told by its least
+					// in version 1 no rate was omitted for its least
+					r.spare(d.desc.Stat.Kind == measure.Level, false, now.cells)
 					for _, c := range r.columns {
 						pack.packRow(c)
 					}
@@ -75,8 +76,19 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 					t.Fatal(err)
 				}
 				for k, c := range r.columns {
-					if !slices.EqualFunc(c, want[i][k], func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }) {
-						t.Fatalf("%s row %d column %d: %v, want %v", d.desc.Query, i, k, c, want[i][k])
+					if !slices.EqualFunc(
+						c,
+						want[i][k],
+						func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) },
+					) {
+						t.Fatalf(
+							"%s row %d column %d: %v, want %v",
+							d.desc.Query,
+							i,
+							k,
+							c,
+							want[i][k],
+						)
 					}
 					compared += len(c)
 				}
@@ -93,8 +105,8 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 	}
 }
 
-// spare does what programs that wrote version 2 did: it leaves out what can be told from the rest: a most that is the least, or of a rate of one tick the float32 after it, and a least that
-// is the mean of a state.
+// spare does what programs that wrote version 2 did. It leaves out a most that equals the least, or
+// for the rate of one tick the float32 after it, and a least that is the mean of a state.
 func (r *rolled) spare(level, rate bool, cells []cellInfo) {
 	for c, sum := range r.columns[rollSum] {
 		if sum != sum {

@@ -53,7 +53,7 @@ type window struct {
 	order            []*part
 	epoch            uint32       // number of key frames
 	keyFrameAt       measure.Time // tick of the newest key frame
-	toldWords        []uint32     // per word: the epoch in which a frame last defined it
+	definedWords     []uint32     // per word: the epoch in which a frame last defined it
 	sizeWithManyRows int          // its size after the newest tick with very many new rows
 	rowsLeftOut      bool         // the newest tick left out rows because memory was short
 }
@@ -80,7 +80,7 @@ type part struct {
 	notesNow       []uint16 // notes of the current tick
 	notesBefore    []uint16 // notes of the previous tick
 	stacks         trie
-	toldNodes      []uint32 // per node: the epoch in which a frame last defined it
+	definedNodes   []uint32 // per node: the epoch in which a frame last defined it
 	epoch          uint32   // in which a frame last contained all its rows
 	extra          int      // bytes of rows and columns, approximately
 	rowsOverLimit  uint64   // rows that the current tick left out: more than a dataset may have
@@ -109,10 +109,10 @@ type runs struct {
 // state is the state of a row while ticks arrive. The value of a distribution is its position in
 // the blob.
 type state struct {
-	now       float64 // of tick seen
-	before    float64 // of the previous frame
-	seen      int32   // the newest tick that had the row; -1 none
-	toldKeyIn uint32  // the epoch in which a frame last contained its key
+	now          float64 // of tick seen
+	before       float64 // of the previous frame
+	seen         int32   // the newest tick that had the row; -1 none
+	keyDefinedIn uint32  // the epoch in which a frame last contained its key
 }
 
 // maxTicks is the most ticks of a window: they are numbered in 16 bits.
@@ -327,7 +327,7 @@ func (c *runs) push(t int32, v float64) int {
 // windowTicks is how many ticks of one second a window has.
 const windowTicks = int(windowSpan / measure.Second)
 
-// grow allocates room for size values and returns the bytes that it took.
+// grow allocates space for size values and returns the bytes that it took.
 func (c *runs) grow(size int) int {
 	grown := (size - cap(c.values)) * 10
 	values, starts := make([]float64, len(c.values), size), make([]uint16, len(c.values), size)
@@ -366,9 +366,9 @@ func (c *runs) alive(from, to int) bool {
 	return false
 }
 
-// add adds the rows of a batch to the current tick. room limits the rows of the dataset in the
+// add adds the rows of a batch to the current tick. limit bounds the rows of the dataset in the
 // tick, most those in the window.
-func (w *window) add(p *part, b *measure.Batch, room, most int) {
+func (w *window) add(p *part, b *measure.Batch, limit, most int) {
 	if p.nextInput == len(p.inputs) {
 		p.inputs = append(p.inputs, &input{})
 	}
@@ -390,7 +390,7 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 	in.plan(p.set, b)
 	in.words = w.wordsOf(b.Labels)
 	dists := p.set.desc.Stat.Kind == measure.Dists
-	if !dists && in.sameKeys(b) && p.seen+len(in.rows) <= room {
+	if !dists && in.sameKeys(b) && p.seen+len(in.rows) <= limit {
 		for i, v := range b.Values {
 			if v != v {
 				v = unknown()
@@ -405,7 +405,7 @@ func (w *window) add(p *part, b *measure.Batch, room, most int) {
 		if len(in.terms) > 0 && !in.wants(from, b.Labels) {
 			continue
 		}
-		row, fresh := in.row(w, p, b, i, from, room, most)
+		row, fresh := in.row(w, p, b, i, from, limit, most)
 		if row < 0 {
 			continue
 		}
@@ -504,9 +504,8 @@ func (in *input) plan(d *set, b *measure.Batch) {
 	if in.planned && slices.Equal(in.by, b.By) {
 		return
 	}
-	in.planned, in.by, in.columns, in.terms, in.at, in.missing = true, slices.Clone(
-		b.By,
-	), nil, nil, nil, ""
+	in.planned, in.by, in.missing = true, slices.Clone(b.By), ""
+	in.columns, in.terms, in.at = nil, nil, nil
 	in.keys, in.rows = in.keys[:0], in.rows[:0]
 	for _, f := range d.desc.Query.By {
 		c := slices.Index(b.By, f)
@@ -550,13 +549,13 @@ func (in *input) row(
 	b *measure.Batch,
 	i int,
 	from []measure.Label,
-	room, most int,
+	limit, most int,
 ) (int, bool) {
 	width := len(from)
 	if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
 		in.next++
 		row := int(in.rows[n])
-		if p.seen >= room && p.state[row].seen != int32(len(p.ticks)-1) {
+		if p.seen >= limit && p.state[row].seen != int32(len(p.ticks)-1) {
 			p.rowsOverLimit++
 			return -1, false
 		}
@@ -564,7 +563,7 @@ func (in *input) row(
 		return row, false
 	}
 	row, known := -1, true
-	grow := p.seen < room && p.rows.n < most // otherwise the words of a refused row would stay
+	grow := p.seen < limit && p.rows.n < most // otherwise the words of a refused row would stay
 	for j, c := range in.columns {
 		ok := true
 		switch {
@@ -580,7 +579,7 @@ func (in *input) row(
 	if known {
 		row = p.rows.find(in.key)
 	}
-	if p.seen >= room && (row < 0 || p.state[row].seen != int32(len(p.ticks)-1)) {
+	if p.seen >= limit && (row < 0 || p.state[row].seen != int32(len(p.ticks)-1)) {
 		p.rowsOverLimit++
 		return -1, false
 	}

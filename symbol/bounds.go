@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// A stripped file has no names, but .eh_frame still has where each of its functions begins and ends. Its
-// functions are told apart by that.
+// A stripped file has no names, but .eh_frame still has where each of its functions begins and
+// ends. Its functions are told apart by that.
 
-// boundary is the name of a function by the address in its file where it begins. It stands for
-// [module+0x1240] until the module is known; see named.
+// boundary is the name of a function without a symbol, by the address in its file where it begins.
+// named makes [module+0x1240] of it when the module is known.
 func boundary(from uint64) string { return "+0x" + strconv.FormatUint(from, 16) }
 
-// named returns a name that boundary made with its module: [module+0x1240]. Others are returned as they are.
+// named completes a name of boundary with its module: [module+0x1240]. It returns other names as
+// they are.
 func named(name, module string) string {
 	if strings.HasPrefix(name, "+0x") {
 		return "[" + module + name + "]"
@@ -25,8 +26,8 @@ func named(name, module string) string {
 	return name
 }
 
-// nameByBounds names those of the addresses, which are in order, that have no name yet, or only that of a symbol
-// without a size that begins before their function, by the function that holds them. No function: no change.
+// nameByBounds names those of the addresses, which are sorted, that have no name, or the name of a
+// symbol without a size that begins before their function, by the function that contains them.
 func (h *header) nameByBounds(addrs []uint64, into map[uint64]learned) {
 	var rest []uint64
 	for _, a := range addrs {
@@ -41,10 +42,11 @@ func (h *header) nameByBounds(addrs []uint64, into map[uint64]learned) {
 	})
 }
 
-// bounds calls found for each of the addresses, which are in order, that lies in a function which .eh_frame
-// describes, with where that function begins. It reads by pages; a file with mistakes has fewer functions.
+// bounds calls found for each address, which are sorted, in a function that .eh_frame describes,
+// with the start of the function. It reads by pages; a malformed file has fewer functions.
 func (h *header) bounds(addrs []uint64, found func(addr, from uint64)) {
-	if len(addrs) == 0 || !h.wide || h.machine != uint16(elf.EM_X86_64) || runtime.GOARCH != "amd64" {
+	if len(addrs) == 0 || !h.wide || h.machine != uint16(elf.EM_X86_64) ||
+		runtime.GOARCH != "amd64" {
 		return
 	}
 	off, size, addr := h.frames()
@@ -57,8 +59,8 @@ func (h *header) bounds(addrs []uint64, found func(addr, from uint64)) {
 	f.inside(f.ordered(h.frameHeader(newWindow(2), addr, size)), addrs, found)
 }
 
-// eachFunction calls found with where each function that .eh_frame describes begins and ends, until it returns
-// false.
+// eachFunction calls found with the start and end of each function that .eh_frame describes, until
+// found returns false.
 func (h *header) eachFunction(found func(from, to uint64) bool) {
 	if !h.unwindable() {
 		return
@@ -77,12 +79,13 @@ func (h *header) eachFunction(found func(from, to uint64) bool) {
 	}
 }
 
-// frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded at; size
-// 0: there is none.
+// frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded
+// at; size 0: there is none.
 func (h *header) frames() (off, size, addr uint64) {
 	for i := range h.secs {
 		s := &h.secs[i]
-		if h.nameOf(s) == ".eh_frame" && s.kind != uint32(elf.SHT_NOBITS) && s.flags&uint64(elf.SHF_COMPRESSED) == 0 {
+		if h.nameOf(s) == ".eh_frame" && s.kind != uint32(elf.SHT_NOBITS) &&
+			s.flags&uint64(elf.SHF_COMPRESSED) == 0 {
 			return s.off, s.size, s.addr
 		}
 	}
@@ -99,8 +102,9 @@ func (f *frameReader) ordered(header *frameHeader) iter.Seq[framePart] {
 	return slices.Values(all)
 }
 
-// inside finds the parts that hold the addresses. Both come in order.
-func (f *frameReader) inside(parts iter.Seq[framePart], addrs []uint64, found func(addr, from uint64)) {
+// inside finds the parts that contain the addresses. Both are sorted.
+func (f *frameReader) inside(parts iter.Seq[framePart], addrs []uint64,
+	found func(addr, from uint64)) {
 	var before framePart
 	begun := false
 	look := func(next uint64) { // the addresses of the part before, below next

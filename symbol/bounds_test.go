@@ -49,8 +49,9 @@ func compiledTwice(t *testing.T, flags ...string) (whole, stripped string) {
 	return whole, stripped
 }
 
-// TestStrippedFunctionsApart: each instruction of a stripped program's functions is named by where its
-// function begins, with and without the linker's index of .eh_frame, and in a program at a fixed address.
+// TestStrippedFunctionsApart: each instruction of a stripped program's functions is named by where
+// its function begins, with and without the linker's index of .eh_frame, and in a program at a
+// fixed address.
 func TestStrippedFunctionsApart(t *testing.T) {
 	for _, flags := range [][]string{{}, {"-Wl,--no-eh-frame-hdr"}, {"-no-pie"}, {"-static"}} {
 		t.Run(fmt.Sprint(flags), func(t *testing.T) {
@@ -82,7 +83,8 @@ func TestStrippedFunctionsApart(t *testing.T) {
 					}
 				}
 				gap := s.Value + s.Size // padding, or the next function
-				if err := h.learn(nil, []uint64{gap}, into); err != nil || into[gap].name == into[s.Value].name {
+				if err := h.learn(nil, []uint64{gap}, into); err != nil ||
+					into[gap].name == into[s.Value].name {
 					t.Errorf("%x behind %s is in it: %v", gap, s.Name, err)
 				}
 			}
@@ -93,8 +95,8 @@ func TestStrippedFunctionsApart(t *testing.T) {
 	}
 }
 
-// TestOpenSymbolEndsAtFunction: a symbol without a size, as _init, has not the instructions of the next
-// function, as of the procedure linkage table.
+// TestOpenSymbolEndsAtFunction: a symbol without a size, as _init, has not the instructions of the
+// next function, as of the procedure linkage table.
 func TestOpenSymbolEndsAtFunction(t *testing.T) {
 	whole, _ := compiledTwice(t, "-Wl,-z,lazy", "-fcf-protection=none")
 	f, err := elf.Open(whole)
@@ -115,11 +117,13 @@ func TestOpenSymbolEndsAtFunction(t *testing.T) {
 	}
 }
 
-// FuzzBounds: of no section does the search fail, name an address by a function behind it, or take much memory.
+// FuzzBounds: of no section does the search fail, name an address by a function behind it, or take
+// much memory.
 func FuzzBounds(f *testing.F) {
 	b, addr := sectionOf("/lib/x86_64-linux-gnu/libc.so.6", ".eh_frame")
 	f.Add(b[:min(len(b), 4096)], addr, uint32(0x26000))
-	f.Add([]byte{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0}, uint64(0), uint32(1))
+	f.Add([]byte{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0}, uint64(0),
+		uint32(1))
 	f.Fuzz(func(t *testing.T, b []byte, addr uint64, first uint32) {
 		w := newWindow(2)
 		w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)

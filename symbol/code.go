@@ -22,14 +22,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Code is a file that a process executes: the program itself or a library. Its addresses are those that the file has for itself,
-// unless told otherwise. It holds the file open: whoever asked for it closes it.
+// A Code is an open file that a process executes: the program or a library. Addresses are those of
+// the file, unless a comment says otherwise. The caller closes it.
 type Code struct {
 	Name string // its base name
 	Path string // as the process calls it
 	Main bool   // it is the program itself
-	Bias uint64 // what the process's addresses are above the file's own
-	Go   bool   // made by Go's compiler from 1.17 on, whose functions take their arguments in registers of their own choice
+	Bias uint64 // process's addresses minus the file's own
+	Go   bool   // by Go's compiler since 1.17: arguments are in other registers than in C
 	Wide bool   // of 64 bits
 
 	file  *os.File
@@ -42,16 +42,18 @@ type Code struct {
 	beside bool // the names come from a file beside it
 }
 
-// A Function is one that a file has code of.
+// A Function is a function with code in a file.
 type Function struct {
 	Name     string
 	Start    uint64
-	Size     uint64 // bytes; 0: not told
-	Indirect bool   // not the function: what chooses at run time which one it is to be
+	Size     uint64 // bytes; 0: unknown
+	Indirect bool   // it chooses the function at run time (STT_GNU_IFUNC)
 	rank     uint8
 }
 
-// Code opens the files that a process executes, the program itself first, the others in the order of their addresses.
+// Code opens the files that a process executes, the program first, the others by address. The
+// caller closes each. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
+// may not be read.
 func (ps *Processes) Code(pid int) ([]*Code, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -94,7 +96,7 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 	return out, nil
 }
 
-// unseen says why a process's maps could not be read.
+// unseen returns the error of maps that could not be read.
 func (ps *Processes) unseen(pid int, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -110,7 +112,8 @@ func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Code{Name: clean(path.Base(m.Path)), Path: m.Path, Wide: h.wide, file: f, head: h, obj: object{buildID: h.buildID(), loads: h.segments()}}
+	c := &Code{Name: clean(path.Base(m.Path)), Path: m.Path, Wide: h.wide, file: f, head: h,
+		obj: object{buildID: h.buildID(), loads: h.segments()}}
 	vaddr, ok := c.obj.vaddr(m.Offset)
 	if !ok {
 		return nil, errNotELF
@@ -120,9 +123,12 @@ func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
 	return c, nil
 }
 
-// ownRegisters tells whether a file is a program of Go that passes arguments in registers.
+// ownRegisters reports whether a file is a Go program that passes arguments in registers.
 func ownRegisters(f *os.File, h *header) bool {
-	if !slices.ContainsFunc(h.secs, func(s section) bool { return h.nameOf(&s) == ".gopclntab" || h.nameOf(&s) == ".data.rel.ro.gopclntab" }) {
+	if !slices.ContainsFunc(h.secs, func(s section) bool {
+		return h.nameOf(&s) == ".gopclntab" ||
+			h.nameOf(&s) == ".data.rel.ro.gopclntab"
+	}) {
 		return false
 	}
 	info, err := buildinfo.Read(f)
@@ -136,7 +142,8 @@ func ownRegisters(f *os.File, h *header) bool {
 	return c.Err() == nil && n >= 17 || strings.HasPrefix(info.GoVersion, "devel")
 }
 
-// debugOf opens what a distribution keeps beside a file that has no symbols of its own functions.
+// debugOf opens the debug file that a distribution keeps for a file without symbols of its own
+// functions.
 func (ps *Processes) debugOf(p *process, c *Code) (*os.File, int64) {
 	if c.head.full() {
 		return nil, 0
@@ -144,7 +151,7 @@ func (ps *Processes) debugOf(p *process, c *Code) (*os.File, int64) {
 	return ps.openDebug(p, c.obj.buildID)
 }
 
-// own takes the functions of a file beside this one, when it belongs to it.
+// own reads the functions from a debug file if it belongs to this file.
 func (c *Code) own(d *os.File, size int64) {
 	defer d.Close()
 	h, err := readHeader(d, size)
@@ -155,18 +162,19 @@ func (c *Code) own(d *os.File, size int64) {
 	c.read, c.beside = true, true
 }
 
-// Close closes the file.
+// Close closes the file. The error is that of close(2).
 func (c *Code) Close() error { return c.file.Close() }
 
-// Opened gives a name by which the kernel finds the file, whatever namespace it is in and whether it has another name or none,
-// as long as the Code is open.
+// Opened returns a path by which the kernel finds the file while the Code is open, in any namespace
+// and also after the file was deleted.
 func (c *Code) Opened() string { return fmt.Sprintf("/proc/self/fd/%d", c.file.Fd()) }
 
-// Stripped tells that the file has the names of those of its functions alone that others call.
+// Stripped reports whether the file has only the names of functions that other files call.
 func (c *Code) Stripped() bool { return !c.head.full() && !c.Go && !c.beside }
 
-// Functions gives the functions that the file has names of, by their places; of several names of one the best last. Of a file that
-// is stripped they are those that others may call.
+// Functions returns the functions with names, sorted by address; of several names for one address
+// the best is last. A stripped file has only those that others may call. The error is of the file's
+// format.
 func (c *Code) Functions() ([]Function, error) {
 	if !c.read {
 		c.funcs, c.err = readFunctions(c.head)
@@ -175,7 +183,7 @@ func (c *Code) Functions() ([]Function, error) {
 	return c.funcs, c.err
 }
 
-// readFunctions reads them out of .symtab, else .dynsym, else what Go's runtime has.
+// readFunctions reads functions from .symtab, else .dynsym, else the table of Go's runtime.
 func readFunctions(h *header) ([]Function, error) {
 	kind := uint32(elf.SHT_DYNSYM)
 	if h.full() {
@@ -205,11 +213,13 @@ func readFunctions(h *header) ([]Function, error) {
 		}
 		for _, s := range o.syms {
 			name, _, _ := bytes.Cut(o.text[s.name:], []byte{0})
-			out = append(out, Function{Name: string(name), Start: s.addr, Size: s.size, rank: s.rank})
+			out = append(out, Function{Name: string(name), Start: s.addr, Size: s.size,
+				rank: s.rank})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Function) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.rank, b.rank), cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.rank, b.rank),
+			cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 	})
 	return out, nil
 }
@@ -233,7 +243,8 @@ func appendFunctions(out []Function, h *header, table, text []byte) []Function {
 			info, other, shndx = table[12], table[13], le.Uint16(table[14:])
 		}
 		typ := elf.SymType(info & 15)
-		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || shndx == uint16(elf.SHN_UNDEF) || f.Start == 0 || f.Start+f.Size < f.Start || uint64(name) >= uint64(len(text)) {
+		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || shndx == uint16(elf.SHN_UNDEF) ||
+			f.Start == 0 || f.Start+f.Size < f.Start || uint64(name) >= uint64(len(text)) {
 			continue
 		}
 		b, _, _ := bytes.Cut(text[name:], []byte{0})
@@ -250,7 +261,8 @@ func appendFunctions(out []Function, h *header, table, text []byte) []Function {
 	return out
 }
 
-// Offset gives where in the file something of an address is; !ok: it is not in the file, or not loaded from it.
+// Offset returns the offset in the file of an address; !ok: it is not in the file, or not loaded
+// from it.
 func (c *Code) Offset(addr uint64) (offset uint64, ok bool) {
 	for _, s := range c.obj.loads {
 		if addr >= s.vaddr && addr-s.vaddr < s.filesz {
@@ -260,32 +272,35 @@ func (c *Code) Offset(addr uint64) (offset uint64, ok bool) {
 	return 0, false
 }
 
-// Counter gives where in the file a counter is that the process may write: also one that the file has no bytes of, as long as it
-// is in the last page that is mapped from there. !ok: the kernel can't find it by the file.
+// Counter returns the offset in the file of a counter that the process may write. It may be in
+// .bss, as long as it is in the last page that is mapped from the file. !ok: the kernel can't find
+// it by the file.
 func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 	for _, s := range c.obj.loads {
-		if end := (s.offset + s.filesz + 4095) &^ 4095; addr >= s.vaddr && addr-s.vaddr < s.memsz && addr-s.vaddr+s.offset+2 <= end {
+		if end := (s.offset + s.filesz + 4095) &^ 4095; addr >= s.vaddr && addr-s.vaddr < s.memsz &&
+			addr-s.vaddr+s.offset+2 <= end {
 			return addr - s.vaddr + s.offset, true
 		}
 	}
 	return 0, false
 }
 
-// Executable tells whether what is at an address is loaded to be executed.
+// Executable reports whether an address is loaded as executable.
 func (c *Code) Executable(addr uint64) bool {
 	for _, p := range c.head.progs {
-		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr && addr-p.vaddr < p.filesz {
+		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr &&
+			addr-p.vaddr < p.filesz {
 			return true
 		}
 	}
 	return false
 }
 
-// maxCode is the longest function that is looked at instruction by instruction.
+// maxCode is the longest function whose instructions are decoded.
 const maxCode = 1 << 20
 
-// Instructions gives where the instructions of a function begin, from its start. It goes as far as it understands them: an error
-// says that the rest is not known.
+// Instructions returns the offsets of a function's instructions from its start. With an error,
+// measure.ErrUnsupported, they end at an unknown instruction.
 func (c *Code) Instructions(f Function) (starts []uint64, err error) {
 	if !c.Wide {
 		return nil, fmt.Errorf("%s is a program of 32 bits: %w", c.Name, measure.ErrUnsupported)
@@ -301,7 +316,8 @@ func (c *Code) Instructions(f Function) (starts []uint64, err error) {
 	return instructions(text)
 }
 
-// Returns gives which of the instructions of a function return from it, from its start.
+// Returns returns the offsets of the instructions that return from a function. The error is that of
+// Instructions.
 func (c *Code) Returns(f Function) ([]uint64, error) {
 	starts, err := c.Instructions(f)
 	if err != nil {
@@ -321,13 +337,15 @@ func (c *Code) Returns(f Function) ([]uint64, error) {
 	return out, nil
 }
 
-// ErrUnsafe says that the kernel must not be asked for a probe on an instruction.
+// ErrUnsafe is the error of an instruction on which the kernel must not put a probe.
 var ErrUnsafe = errors.New("the kernel would take its instruction for another one")
 
-// ErrNever says that no process does an instruction and goes on: it stands where nothing comes by.
+// ErrNever is the error of an instruction after which no process goes on, so that a probe never
+// fires.
 var ErrNever = errors.New("no process goes on after its instruction")
 
-// Probeable says why the instruction at an offset in the file can't have a probe, as far as it is known before the kernel is asked.
+// Probeable returns why the instruction at an offset in the file can't have a probe, as far as that
+// is known without the kernel: ErrUnsafe, ErrNever or measure.ErrUnsupported; nil otherwise.
 func (c *Code) Probeable(offset uint64) error {
 	if runtime.GOARCH != "amd64" {
 		return nil

@@ -6,9 +6,9 @@ import (
 )
 
 // Code without an unwind table is read instruction by instruction: from where each of its functions
-// begins, along its jumps, with what each instruction does to the stack pointer and the frame pointer.
-// A place that two ways lead to has what both have in common. So the work is a few steps for each byte,
-// whatever the code is.
+// begins, along its jumps, with what each instruction does to the stack pointer and the frame
+// pointer. A place that two ways lead to has what both have in common. So the work is a few steps
+// for each byte, whatever the code is.
 //
 //	leaf:  lea 1(%rdi),%eax    caller at SP
 //	       ret                 the same
@@ -18,7 +18,7 @@ import (
 //	       pop %rbp            caller at BP+8
 //	       ret                 caller at SP
 
-// A codeReader works out the states of the instructions of a piece of code.
+// A codeReader computes the stack states of the instructions of a piece of code.
 type codeReader struct {
 	text     []byte
 	at       []uint16 // of each byte: the number of its state; stateNone, or stateInner
@@ -26,13 +26,13 @@ type codeReader struct {
 	number   map[stackState]uint16
 	todo     []uint32
 	starts   bits
-	fixed    bits     // of starts, those that symbols or calls tell: no way leads on into them
-	indirect bits     // jumps whose target is not told: through a table, or to another function
+	fixed    bits     // starts known by symbols or calls: no code falls through into them
+	indirect bits     // jumps to an unknown target: through a table, or to another function
 	called   []uint32 // targets of calls
 	named    []uint32 // addresses that the code mentions: functions that are called by a pointer
 	base     uint64   // address of the text
-	whole    bool     // symbols tell all functions
-	steps    int      // instructions that were followed, each as often as its state was another one
+	whole    bool     // symbols name all functions
+	steps    int      // instructions that were followed, again after each change of state
 }
 
 // bits is a set of offsets.
@@ -48,12 +48,15 @@ const (
 )
 
 // readCode returns the states of a piece of code that is loaded at an address. Starts are where its
-// functions begin, as far as symbols tell, and labels other places that have a symbol; whole: symbols
-// tell all functions. entry is the address where the program begins.
-func readCode(text []byte, base uint64, starts, labels []uint32, whole bool, entry uint64) *codeReader {
+// functions begin, as far as symbols tell, and labels other places that have a symbol; whole:
+// symbols tell all functions. entry is the address where the program begins.
+func readCode(text []byte, base uint64, starts, labels []uint32, whole bool,
+	entry uint64) *codeReader {
 	words := (len(text) + 63) / 64
-	r := &codeReader{text: text, base: base, at: make([]uint16, len(text)), states: make([]stackState, 1, 64), number: map[stackState]uint16{},
-		starts: make(bits, words), fixed: make(bits, words), indirect: make(bits, words), whole: whole}
+	r := &codeReader{text: text, base: base, at: make([]uint16, len(text)),
+		states: make([]stackState, 1, 64), number: map[stackState]uint16{},
+		starts: make(bits, words), fixed: make(bits, words), indirect: make(bits, words),
+		whole: whole}
 	r.numberOf(stackState{bp: bpLost})
 	for _, s := range starts {
 		if int(s) < len(text) {
@@ -85,7 +88,7 @@ func readCode(text []byte, base uint64, starts, labels []uint32, whole bool, ent
 	return r
 }
 
-// sweep reads the instructions one behind the other, to find which functions are called.
+// sweep decodes the instructions in order, to find which functions are called.
 func (r *codeReader) sweep() {
 	for at := 0; at < len(r.text); {
 		code := r.text[at:min(len(r.text), at+15)]
@@ -99,7 +102,8 @@ func (r *codeReader) sweep() {
 			continue
 		}
 		target := int64(at) + int64(int32(binary.LittleEndian.Uint32(code[n-4:])))
-		if target >= 0 && target < int64(len(r.text)) && ((r.base+uint64(target))%16 == 0 || beginsFunction(r.text[target:])) {
+		if target >= 0 && target < int64(len(r.text)) &&
+			((r.base+uint64(target))%16 == 0 || beginsFunction(r.text[target:])) {
 			r.fixed.add(uint32(target))
 		}
 	}
@@ -118,7 +122,7 @@ func (r *codeReader) numberOf(s stackState) uint16 {
 	return n
 }
 
-// begin takes a function to begin at a place that nothing leads to yet.
+// begin starts a function at a place that nothing reaches yet.
 func (r *codeReader) begin(at uint32) {
 	if int(at) >= len(r.at) || r.at[at] != stateNone {
 		return
@@ -127,7 +131,7 @@ func (r *codeReader) begin(at uint32) {
 	r.reach(at, atEntry)
 }
 
-// reach notes that a way leads to a place with a state.
+// reach records that a place is reached with a state.
 func (r *codeReader) reach(at uint32, s stackState) {
 	switch old := r.at[at]; old {
 	case stateInner: // of an instruction that was taken to begin elsewhere
@@ -135,7 +139,7 @@ func (r *codeReader) reach(at uint32, s stackState) {
 	case stateNone:
 		r.at[at] = r.numberOf(s)
 	default:
-		n := r.numberOf(r.states[old].meet(s))
+		n := r.numberOf(r.states[old].merge(s))
 		if n == old {
 			return
 		}
@@ -144,7 +148,7 @@ func (r *codeReader) reach(at uint32, s stackState) {
 	r.todo = append(r.todo, at)
 }
 
-// follow goes all ways that are known, and into the functions that are called.
+// follow follows all known paths, also into the functions that are called.
 func (r *codeReader) follow() {
 	for {
 		for len(r.todo) > 0 {
@@ -161,7 +165,7 @@ func (r *codeReader) follow() {
 	}
 }
 
-// instruction goes on from a place.
+// instruction decodes the instruction at a place and follows its successors.
 func (r *codeReader) instruction(at uint32) {
 	r.steps++
 	code := r.text[at:min(len(r.text), int(at)+15)]
@@ -197,7 +201,8 @@ func (r *codeReader) instruction(at uint32) {
 	case flowNext:
 		r.mention(code[:n], next)
 	}
-	if (f.kind <= flowBranch || f.kind == flowCall) && next < int64(len(r.text)) && !r.fixed.has(uint32(next)) {
+	if (f.kind <= flowBranch || f.kind == flowCall) && next < int64(len(r.text)) &&
+		!r.fixed.has(uint32(next)) {
 		if f.kind == flowCall && !r.whole {
 			s = r.afterCall(int(next), s)
 		}
@@ -205,8 +210,8 @@ func (r *codeReader) instruction(at uint32) {
 	}
 }
 
-// afterCall returns the state behind a call, where symbols do not tell all functions: if the call does
-// not return, another function may begin there.
+// afterCall returns the state behind a call, where symbols do not tell all functions: if the call
+// does not return, another function may begin there.
 func (r *codeReader) afterCall(at int, s stackState) stackState {
 	to := at
 	for to < len(r.text) {
@@ -229,7 +234,7 @@ func (r *codeReader) afterCall(at int, s stackState) stackState {
 	return s
 }
 
-// mention notes an address that an instruction mentions: lea X(%rip),%reg or mov $X,%reg.
+// mention records an address that an instruction contains: lea X(%rip),%reg or mov $X,%reg.
 func (r *codeReader) mention(code []byte, next int64) {
 	o, ok := operandsOf(code, len(code))
 	if !ok || o.two || len(r.named) >= len(r.text)/4 {
@@ -239,7 +244,8 @@ func (r *codeReader) mention(code []byte, next int64) {
 	switch {
 	case o.op == 0x8d && o.modRM&0xc7 == 5:
 		at = next + o.immediate(code, 4)
-	case o.op >= 0xb8 && o.op < 0xc0 && !o.wide() && len(code) >= 5, o.op == 0xc7 && o.register() && len(code) >= 6:
+	case o.op >= 0xb8 && o.op < 0xc0 && !o.wide() && len(code) >= 5, o.op == 0xc7 && o.register() &&
+		len(code) >= 6:
 		at = o.immediate(code, 4) - int64(r.base)
 	}
 	if at >= 0 && at < int64(len(r.text)) && r.at[at] == stateNone {
@@ -247,16 +253,18 @@ func (r *codeReader) mention(code []byte, next int64) {
 	}
 }
 
-// beginsFunction reports whether code begins as compilers begin functions alone.
+// beginsFunction reports whether code begins as only functions do.
 func beginsFunction(code []byte) bool {
 	code, _ = bytes.CutPrefix(code, []byte{0xf3, 0x0f, 0x1e, 0xfa}) // endbr64
-	return bytes.HasPrefix(code, []byte{0x55, 0x48, 0x89, 0xe5}) || bytes.HasPrefix(code, []byte{0x55, 0x48, 0x8b, 0xec})
+	return bytes.HasPrefix(code, []byte{0x55, 0x48, 0x89, 0xe5}) ||
+		bytes.HasPrefix(code, []byte{0x55, 0x48, 0x8b, 0xec})
 }
 
-// savesRegisters reports whether code begins with an instruction that functions rarely have but at their
-// start: endbr64, a push of a register that the caller owns, or room for a frame.
+// savesRegisters reports whether code begins with an instruction that is rare except at the start
+// of a function: endbr64, a push of a callee-saved register, or the allocation of a frame.
 func savesRegisters(code []byte) bool {
-	for _, head := range [...]string{"\xf3\x0f\x1e\xfa", "\x55", "\x53", "\x41\x54", "\x41\x55", "\x41\x56", "\x41\x57", "\x48\x83\xec", "\x48\x81\xec"} {
+	for _, head := range [...]string{"\xf3\x0f\x1e\xfa", "\x55", "\x53", "\x41\x54", "\x41\x55",
+		"\x41\x56", "\x41\x57", "\x48\x83\xec", "\x48\x81\xec"} {
 		if bytes.HasPrefix(code, []byte(head)) {
 			return true
 		}
@@ -264,11 +272,12 @@ func savesRegisters(code []byte) bool {
 	return false
 }
 
-// fillHoles takes what nothing leads to for functions that are called by pointers alone, or for the
-// targets of jumps through tables, which have the state of the jump. What can't be told apart has no
-// state. Sure: only what begins as functions do.
+// fillHoles interprets code that nothing reaches: functions that are called by pointers only, or
+// targets of jumps through tables, which have the state of the jump. Ambiguous code has no state.
+// sure: only what begins as functions do.
 func (r *codeReader) fillHoles(sure bool) {
-	jumps, state := 0, uint16(0) // of the function at hand: its jumps without a target, and their state
+	// of the function at hand: its jumps without a target, and their state
+	jumps, state := 0, uint16(0)
 	padded := false
 	for at := 0; at < len(r.text); at++ {
 		i := uint32(at)
@@ -309,8 +318,9 @@ func (r *codeReader) fillHoles(sure bool) {
 	}
 }
 
-// holeState returns the state of the first instruction of a hole; !ok: it is not known.
-func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state uint16) (s stackState, ok bool) {
+// holeState returns the state of the first instruction of a hole; !ok: unknown.
+func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state uint16) (s stackState,
+	ok bool) {
 	aligned := (r.base+uint64(at))%16 == 0
 	switch {
 	case beginsFunction(r.text[at:]) || aligned && savesRegisters(r.text[at:]):
@@ -326,8 +336,8 @@ func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state ui
 	return s, s == atEntry || r.whole
 }
 
-// passOver returns where the instructions from a place on end with one that goes on elsewhere, or reach
-// what is known.
+// passOver returns the end of a sequence of instructions: one that does not continue, or code with
+// a known state.
 func (r *codeReader) passOver(at int) int {
 	for at < len(r.text) && r.at[at] == stateNone {
 		code := r.text[at:min(len(r.text), at+15)]
@@ -363,7 +373,7 @@ func paddingAt(code []byte) int {
 	return 0
 }
 
-// rows calls row for each place where another rule begins; the zero rule: not known.
+// rows calls row at each place where the rule changes. The zero rule: unknown.
 func (r *codeReader) rows(row func(at uint32, rule UnwindRule) error) error {
 	last, begun := UnwindRule{}, false
 	for at, n := range r.at {

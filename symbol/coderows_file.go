@@ -15,8 +15,8 @@ const (
 	// codePiece is how much code is read at a time, and mostGapCode how much of one file.
 	codePiece   = 1 << 20
 	mostGapCode = 16 << 20
-	// leastGap is the size of a gap that is read although no symbol lies in it. Smaller ones are the
-	// padding between functions.
+	// leastGap is the size of a gap that is read although no symbol lies in it. Smaller ones are
+	// the padding between functions.
 	leastGap = 32
 	// mostStartNames is how many bytes of names are read, where a bad file has them all long.
 	mostStartNames = 256 << 20
@@ -24,10 +24,10 @@ const (
 	mostGaps = 1 << 16
 )
 
-// A span is a stretch of addresses of a file.
+// A span is a range of addresses of a file.
 type span struct{ from, to uint64 }
 
-// gapRows adds rows for the code that an unwind table does not describe to those of the table.
+// gapRows adds rows for code that an unwind table does not describe.
 type gapRows struct {
 	h      *header
 	row    func(uint32, UnwindRule) error
@@ -40,10 +40,11 @@ type gapRows struct {
 	left   uint64 // bytes that may still be read
 }
 
-// withGaps passes the rows of a file's unwind table, which come from read in order, to row, and between
-// them rows for the code that the table does not describe. It returns which code that was. An error of
-// the table that is no error of row ends the table: what is behind it is a gap.
-func (h *header) withGaps(row func(uint32, UnwindRule) error, read func(func(uint32, UnwindRule) error) error) ([]span, error) {
+// withGaps passes the rows of a file's unwind table, which read yields in order, to row, and in
+// between rows for code that the table does not describe. It returns the spans of that code. An
+// error of the table ends the table, and what follows is a gap; an error of row is returned.
+func (h *header) withGaps(row func(uint32, UnwindRule) error,
+	read func(func(uint32, UnwindRule) error) error) ([]span, error) {
 	g := &gapRows{h: h, code: h.executed(), left: mostGapCode}
 	var failed error // of row
 	g.row = func(pc uint32, rule UnwindRule) error {
@@ -78,13 +79,14 @@ func (h *header) withGaps(row func(uint32, UnwindRule) error, read func(func(uin
 	return g.read, err
 }
 
-// executed returns what the file executes, in order: its sections of code, or its segments where it has
-// no sections.
+// executed returns the executable spans of the file, in order: its code sections, or its segments
+// when it has no sections.
 func (h *header) executed() []span {
 	var out []span
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind == uint32(elf.SHT_PROGBITS) && s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.addr != 0 {
+		if s.kind == uint32(elf.SHT_PROGBITS) && s.flags&uint64(elf.SHF_EXECINSTR) != 0 &&
+			s.addr != 0 {
 			out = append(out, span{s.addr, s.addr + s.size})
 		}
 	}
@@ -134,7 +136,7 @@ func (g *gapRows) fill(gap span) error {
 	return nil
 }
 
-// piece adds rows for a piece of a gap.
+// piece adds rows for a part of a gap.
 func (g *gapRows) piece(s span) error {
 	text, err := g.h.memory(s)
 	if err != nil {
@@ -148,7 +150,8 @@ func (g *gapRows) piece(s span) error {
 		return out
 	}
 	last := UnwindRule{}
-	err = readCode(text, s.from, local(g.starts), local(g.labels), g.h.full(), g.h.entry).rows(func(at uint32, rule UnwindRule) error {
+	err = readCode(text, s.from, local(g.starts), local(g.labels), g.h.full(),
+		g.h.entry).rows(func(at uint32, rule UnwindRule) error {
 		last = rule
 		return g.row(uint32(s.from)+at, rule)
 	})
@@ -158,24 +161,25 @@ func (g *gapRows) piece(s span) error {
 	return err
 }
 
-// within returns those of some addresses, which are in order, that lie in a span.
+// within returns the addresses in a span. all is sorted.
 func within(all []uint32, from, to uint64) []uint32 {
 	i, _ := slices.BinarySearch(all, uint32(from))
 	j, _ := slices.BinarySearch(all, uint32(to))
 	return all[i:j]
 }
 
-// memory reads what is loaded at some addresses.
+// memory reads the bytes that are loaded at a span.
 func (h *header) memory(s span) ([]byte, error) {
 	for _, p := range h.segments() {
-		if s.from >= p.vaddr && s.from-p.vaddr < p.filesz && s.to-s.from <= p.filesz-(s.from-p.vaddr) {
+		if s.from >= p.vaddr && s.from-p.vaddr < p.filesz &&
+			s.to-s.from <= p.filesz-(s.from-p.vaddr) {
 			return h.read(p.offset+(s.from-p.vaddr), s.to-s.from)
 		}
 	}
 	return nil, errUnwind
 }
 
-// digest returns the digest of the code at some addresses; !ok: it can't be read.
+// digest returns the digest of the code in spans; !ok: it can't be read.
 func (h *header) digest(spans []span) (d frameDigest, ok bool) {
 	sum := sha256.New()
 	for _, s := range spans {
@@ -192,8 +196,8 @@ func (h *header) digest(spans []span) (d frameDigest, ok bool) {
 	return d, true
 }
 
-// readStarts reads where functions of the file begin by its symbols, once. Parts of functions that
-// compilers put elsewhere (.cold) are none.
+// readStarts reads the starts of the file's functions from its symbols, once, without the parts
+// that compilers move elsewhere (.cold).
 func (g *gapRows) readStarts() {
 	if g.asked {
 		return
@@ -204,14 +208,18 @@ func (g *gapRows) readStarts() {
 	if h.full() {
 		kind = uint32(elf.SHT_SYMTAB)
 	}
-	i := slices.IndexFunc(h.secs, func(s section) bool { return s.kind == kind && s.size > 0 && int(s.link) < len(h.secs) })
+	i := slices.IndexFunc(h.secs, func(s section) bool {
+		return s.kind == kind && s.size > 0 &&
+			int(s.link) < len(h.secs)
+	})
 	if i < 0 || !h.wide {
 		return
 	}
 	table, text := &h.secs[i], &h.secs[h.secs[i].link]
 	const each = 24
 	buf := make([]byte, 1024*each)
-	for off := uint64(0); off < table.size && off < maxTable && len(g.starts)+len(g.labels) < mostCodeStarts; off += uint64(len(buf)) {
+	for off := uint64(0); off < table.size && off < maxTable &&
+		len(g.starts)+len(g.labels) < mostCodeStarts; off += uint64(len(buf)) {
 		b := buf[:min(uint64(len(buf)), table.size-off)]
 		n, err := h.r.ReadAt(b, int64(table.off+off))
 		if n == 0 || err != nil && err != io.EOF {
@@ -227,7 +235,7 @@ func (g *gapRows) readStarts() {
 	}
 }
 
-// start notes a symbol, if it is one of code. text is the section of names.
+// start records a symbol if it is one of code. text is the section of names.
 func (g *gapRows) start(b []byte, text *section) {
 	le := binary.LittleEndian
 	addr, shndx := le.Uint64(b[8:]), le.Uint16(b[6:])

@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// What is read of DWARF (versions 2 to 5): tags, attributes and forms by their numbers (DWARF 5, section 7.5).
+// What is read of DWARF (versions 2 to 5): tags, attributes and forms by their numbers (DWARF 5,
+// section 7.5).
 const (
 	tagClass       = 0x02
 	tagBlock       = 0x0b
@@ -64,7 +65,8 @@ const (
 	formFlagPresent = 0x19
 )
 
-// A debugStream reads a section from a place on. Beyond its end there is 0, and it is bad. Another stream over the same window makes it useless.
+// A debugStream reads a section from an offset. Beyond its end it reads 0 and sets bad. It must not
+// be used after another stream has read from the same window.
 type debugStream struct {
 	w    *window
 	b    []byte // from at on
@@ -73,15 +75,15 @@ type debugStream struct {
 	edge [2 * streamAhead]byte // what stands where two pages meet
 }
 
-// streamAhead is how many bytes a number may have.
+// streamAhead is the longest number in bytes.
 const streamAhead = 16
 
-// seek goes to a place.
+// seek goes to an offset.
 func (s *debugStream) seek(at uint64) {
 	s.at, s.bad, s.b = at, false, nil
 }
 
-// ahead has the bytes of a number there, fewer at the section's end.
+// ahead returns the bytes of a number, fewer at the section's end.
 func (s *debugStream) ahead() []byte {
 	if len(s.b) >= streamAhead {
 		return s.b
@@ -119,7 +121,7 @@ func (s *debugStream) skip(n uint64) {
 	s.b, s.at = nil, s.at+n
 }
 
-// fixed reads a number of so many bytes, 8 at most.
+// fixed reads a number of n bytes, at most 8.
 func (s *debugStream) fixed(n int) (v uint64) {
 	b := s.ahead()
 	if n > len(b) {
@@ -160,7 +162,7 @@ func (s *debugStream) uleb() (v uint64) {
 	}
 }
 
-// text reads up to a 0; skipText goes behind it.
+// text reads up to a NUL; skipText skips it.
 func (s *debugStream) text() string {
 	out, ok := s.w.text(s.at)
 	if !ok {
@@ -188,13 +190,13 @@ func (s *debugStream) skipText() {
 	}
 }
 
-// A debugForm is an attribute as an abbreviation has it.
+// A debugForm is an attribute of an abbreviation.
 type debugForm struct {
 	attr, form uint16
 	implicit   int64
 }
 
-// A debugShape is what an abbreviation says: what an entry is, and which attributes it has.
+// A debugShape is an abbreviation: the kind of an entry and its attributes.
 type debugShape struct {
 	tag      uint32
 	children bool
@@ -202,7 +204,7 @@ type debugShape struct {
 	forms    []debugForm
 }
 
-// debugShapes is the abbreviations of a unit by their numbers.
+// debugShapes are the abbreviations of a unit, by number.
 type debugShapes struct {
 	low   []debugShape // from 1 on
 	high  map[uint64]debugShape
@@ -224,8 +226,8 @@ func (t *debugShapes) of(code uint64) *debugShape {
 	return nil
 }
 
-// read reads the abbreviations at a place of .debug_abbrev, up to the one with the number last; 0: all of them. The sizes of addresses and offsets
-// are the unit's. What was read before is gone.
+// read reads the abbreviations at an offset of .debug_abbrev, up to the number last; 0: all. The
+// sizes of addresses and offsets are the unit's. It replaces those read before.
 func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64) *debugShapes {
 	t.low, t.forms = t.low[:0], t.forms[:0]
 	clear(t.high)
@@ -239,7 +241,8 @@ func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64)
 		first := len(t.forms)
 		for {
 			attr, form := s.uleb(), s.uleb()
-			one := debugForm{attr: uint16(min(attr, math.MaxUint16)), form: uint16(min(form, math.MaxUint16))}
+			one := debugForm{attr: uint16(min(attr, math.MaxUint16)),
+				form: uint16(min(form, math.MaxUint16))}
 			if form == formImplicit {
 				one.implicit = s.sleb()
 			}
@@ -288,7 +291,8 @@ func (s *debugStream) sleb() (v int64) {
 	}
 }
 
-// fixedSize gives how many bytes a form takes; !ok: that depends on what stands there, or it is not known.
+// fixedSize returns how many bytes a form takes; !ok: that depends on its content, or the form is
+// unknown.
 func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 	switch form {
 	case formAddr:
@@ -305,7 +309,8 @@ func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 		return 8, true
 	case 0x1e: // data16
 		return 16, true
-	case formStrp, formLineStrp, formSecOffset, 0x1d, 0x1f20, 0x1f21: // strp_sup, GNU_ref_alt, GNU_strp_alt
+	// strp_sup, GNU_ref_alt, GNU_strp_alt
+	case formStrp, formLineStrp, formSecOffset, 0x1d, 0x1f20, 0x1f21:
 		return int(u.wide), true
 	case formRefAddr:
 		if u.version <= 2 {
@@ -318,7 +323,7 @@ func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 	return 0, false
 }
 
-// skipForm goes past an attribute.
+// skipForm skips an attribute.
 func (s *debugStream) skipForm(u *debugUnit, form uint16) {
 	for range 4 { // an indirect one may name another
 		if n, ok := u.fixedSize(form); ok {
@@ -336,7 +341,9 @@ func (s *debugStream) skipForm(u *debugUnit, form uint16) {
 			s.skip(s.fixed(1))
 		case formString:
 			s.skipText()
-		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx, formGNUAddr, formGNUStr: // loclistx
+		// loclistx
+		case formSdata, formUdata, formRefUleb, formStrx, formAddrx, 0x22, formRnglistx,
+			formGNUAddr, formGNUStr:
 			s.uleb()
 		case formIndirect:
 			form = uint16(min(s.uleb(), math.MaxUint16))

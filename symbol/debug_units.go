@@ -6,7 +6,8 @@ import (
 	"io"
 )
 
-// A debugFile is the debug information of one file, read by pages: some hundreds of kilobytes of it are in memory at once, however large it is.
+// A debugFile reads the debug information of one file by pages: some hundreds of kilobytes are in
+// memory at once, whatever its size.
 type debugFile struct {
 	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window
 
@@ -19,34 +20,39 @@ type debugFile struct {
 	root    debugEntry
 }
 
-// A debugUnit is a unit of a file: what its head says, and its first entry.
+// A debugUnit is the head of a unit and its first entry.
 type debugUnit struct {
-	at, first, end      uint64 // in .debug_info: where it begins, its first entry, and where the next one begins
-	abbrev              uint64
-	version             int
-	wide, address       int    // bytes of offsets, of addresses
-	low                 uint64 // what addresses in ranges count from
-	texts, addrs, lists uint64 // where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
+	// in .debug_info: where it begins, its first entry, and where the next one begins
+	at, first, end uint64
+	abbrev         uint64
+	version        int
+	wide, address  int    // bytes of offsets, of addresses
+	low            uint64 // what addresses in ranges count from
+	// where its part of .debug_str_offsets, .debug_addr, .debug_rnglists begins
+	texts, addrs, lists uint64
 }
 
-// mostPacked is how many bytes of a section are unpacked.
+// mostPacked is how many bytes of a section are decompressed.
 const mostPacked = 256 << 20
 
 var errMuchDebug = errors.New("more debug information than is looked at")
 
 func newDebugFile() *debugFile {
-	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4), lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4), ranges: newWindow(4), lists: newWindow(4)}
+	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4),
+		lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4),
+		ranges: newWindow(4), lists: newWindow(4)}
 	d.entries.w = d.info
 	return d
 }
 
-// over turns it to a file; false: it has no debug information.
+// over moves the debugFile to another file; false: it has no debug information.
 func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return false, err
 	}
-	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text, ".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
+	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text,
+		".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
 		".debug_addr": d.addrs, ".debug_ranges": d.ranges, ".debug_rnglists": d.lists}
 	for _, w := range of {
 		w.over(r, 0, 0, nil)
@@ -67,8 +73,8 @@ func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 	return d.info.size > 0 && d.abbrev.size > 0, nil
 }
 
-// unit reads the head of the unit that begins at a place (DWARF 5, section 7.5.1), and its first entry; e is nil where it is not understood. !ok: no
-// unit begins there.
+// unit reads the head of the unit at an offset (DWARF 5, section 7.5.1) and its first entry; e is
+// nil when that is not understood. !ok: no unit begins there.
 func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 	s := &d.entries
 	s.seek(at)
@@ -115,9 +121,10 @@ func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 	return u, e, true
 }
 
-// shapesOf gives the abbreviations of a unit.
+// shapesOf returns the abbreviations of a unit.
 func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
-	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide || d.shaped.address != u.address {
+	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide ||
+		d.shaped.address != u.address {
 		d.other.w = d.abbrev
 		d.shapes.read(&d.other, u.abbrev, u, 0)
 		d.shaped = *u
@@ -125,7 +132,7 @@ func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
 	return &d.shapes
 }
 
-// A debugEntry is what is read of an entry.
+// A debugEntry is the attributes that are read of an entry.
 type debugEntry struct {
 	tag               uint32
 	low, high, ranges uint64 // as they stand there
@@ -137,7 +144,7 @@ type debugEntry struct {
 	bases             [3]uint64 // of .debug_str_offsets, .debug_addr, .debug_rnglists
 }
 
-// A debugText is a text, or where it stands.
+// A debugText is a text, or its position.
 type debugText struct {
 	w    *window // nil: text has it
 	at   uint64
@@ -146,7 +153,8 @@ type debugText struct {
 
 func (t *debugText) there() bool { return t.w != nil || t.text != "" }
 
-// entry reads the attributes of the entry at hand, behind its number. Names are read if they are wanted. false: it is not understood.
+// entry reads the attributes of the current entry, after its number. Names are read if names is
+// set. false: the entry is not understood.
 func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names bool) bool {
 	s := &d.entries
 	*e = debugEntry{tag: shape.tag}
@@ -182,7 +190,7 @@ func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names 
 	return !s.bad
 }
 
-// skipEntry goes past the attributes of the entry at hand.
+// skipEntry skips the attributes of the current entry.
 func (d *debugFile) skipEntry(u *debugUnit, shape *debugShape) {
 	if shape.fixed >= 0 {
 		d.entries.skip(uint64(shape.fixed))
@@ -211,7 +219,7 @@ func (d *debugFile) value(u *debugUnit, f *debugForm) uint64 {
 	return 0
 }
 
-// reference reads an attribute that names another entry; 0: of another file.
+// reference reads an attribute that refers to another entry; 0: it is in another file.
 func (d *debugFile) reference(u *debugUnit, f *debugForm) uint64 {
 	switch f.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUleb:
@@ -234,7 +242,8 @@ func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
 		return debugText{w: d.lineText, at: d.value(u, f)}
 	case formStrx, formStrx1, 0x26, formStrx3, formStrx4, formGNUStr:
 		n := d.value(u, f)
-		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok && n < d.textOffsets.size {
+		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok &&
+			n < d.textOffsets.size {
 			return debugText{w: d.text, at: at}
 		}
 		return debugText{}
@@ -243,7 +252,7 @@ func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
 	return debugText{}
 }
 
-// addressOf gives the address that stands in an attribute, or that it names by its number.
+// addressOf returns the address in an attribute, or the one whose index it contains.
 func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool) {
 	switch form {
 	case formAddr:
@@ -257,10 +266,10 @@ func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool
 	return 0, false
 }
 
-// mostRanges is how many stretches an entry may have.
+// mostRanges is how many ranges an entry may have.
 const mostRanges = 1 << 14
 
-// rangesOf gives the stretches of code that an entry is of.
+// rangesOf passes the address ranges of an entry to give.
 func (d *debugFile) rangesOf(u *debugUnit, e *debugEntry, give func(low, high uint64)) {
 	switch {
 	case e.rangesForm != 0 && u.version >= 5:

@@ -6,20 +6,23 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Readable gives a symbol's name as its programmers wrote it: names of C++ and Rust without their encoding, their parameters
-// left out, everything else as it is. The version of a library's symbol, as of memcpy@@GLIBC_2.14, is no
-// part of the name: it differs from machine to machine.
+// Readable returns a symbol's name as in its source: names of C++ and Rust are demangled, without
+// parameters. The version of a library's symbol, as of memcpy@@GLIBC_2.14, is removed, since it
+// differs between machines.
 func Readable(name string) string {
 	name = unversioned(name)
-	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") && !strings.HasPrefix(name, "__Z") {
+	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") &&
+		!strings.HasPrefix(name, "__Z") {
 		return clean(name)
 	}
 	const longest = 12 // as a power of two: names of templates can grow without bounds
-	return clean(demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams, demangle.MaxLength(longest)))
+	return clean(demangle.Filter(name, demangle.NoParams, demangle.NoEnclosingParams,
+		demangle.MaxLength(longest)))
 }
 
-// unversioned returns a name without the version that a linker put behind it: an @ or two, and a word in
-// capitals, an underscore and digits or PRIVATE. An @ of other sorts, as of names of Swift or Objective-C, stays.
+// unversioned removes the version that a linker appended to a name: an @ or two, a word in
+// capitals, an underscore, and digits or PRIVATE. Any other @ stays, as in names of Swift or
+// Objective-C.
 func unversioned(name string) string {
 	i := strings.LastIndexByte(name, '@')
 	if i <= 0 {

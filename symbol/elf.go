@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// An object is what is known of one ELF file: which part of it is loaded where, and its symbols.
+// An object is the symbols of one ELF file, and which part of it is loaded where.
 type object struct {
 	buildID string // in hexadecimal; "" when it has none
 	loads   []segment
@@ -22,7 +22,7 @@ type object struct {
 	text    []byte  // names, each with a 0 behind it
 	names   map[uint32]string
 
-	noInlined bool // it is known that nothing tells of inlined functions
+	noInlined bool // it has no information on inlined functions
 }
 
 // A segment is a part of the file that is loaded.
@@ -48,10 +48,10 @@ var (
 	ErrTooLong = errors.New("table longer than it can be")
 )
 
-// size gives how many bytes an object takes, near enough.
+// size estimates the bytes that an object takes.
 func (o *object) size() int { return 24*cap(o.syms) + cap(o.text) + 1024 }
 
-// vaddr gives the address that the file itself has for what is at an offset in it; !ok: nothing there is loaded.
+// vaddr returns the file's own address for an offset in it; !ok: nothing there is loaded.
 func (o *object) vaddr(offset uint64) (uint64, bool) {
 	for _, s := range o.loads {
 		if offset >= s.offset && offset-s.offset < max(s.filesz, 1) {
@@ -67,7 +67,7 @@ func (o *object) vaddr(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// find gives the symbol that an address, as the file counts, lies in. Of several that do it is the one that begins last.
+// find returns the symbol of an address of the file. Of several it is the one that begins last.
 func (o *object) find(addr uint64) (name string, offset uint64, ok bool) {
 	const inner = 32 // how many symbols within another one are looked past
 	i := sort.Search(len(o.syms), func(i int) bool { return o.syms[i].addr > addr }) - 1
@@ -80,7 +80,7 @@ func (o *object) find(addr uint64) (name string, offset uint64, ok bool) {
 	return "", 0, false
 }
 
-// name gives a name as people wrote it: that of C++ and Rust made readable, which is kept.
+// name returns a name, demangled for C++ and Rust. Demangled names are cached.
 func (o *object) name(at uint32) string {
 	if s, ok := o.names[at]; ok {
 		return s
@@ -97,7 +97,7 @@ func (o *object) name(at uint32) string {
 	return s
 }
 
-// A header is what the parts of an ELF file have in common, whether it is of 32 or 64 bits.
+// A header is the parts of an ELF header that 32-bit and 64-bit files share.
 type header struct {
 	r       io.ReaderAt
 	size    uint64 // bytes of the file
@@ -132,7 +132,8 @@ func (h *header) read(off, n uint64) ([]byte, error) {
 	return out, nil
 }
 
-// readHeader reads the headers of an ELF file of this machine's byte order, which has size bytes.
+// readHeader reads the headers of an ELF file of this machine's byte order. size is the file's
+// size.
 func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	var e [64]byte
 	if n, err := r.ReadAt(e[:], 0); n < 52 {
@@ -141,19 +142,23 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		return nil, err
 	}
-	if string(e[:4]) != elf.ELFMAG || e[5] != byte(elf.ELFDATA2LSB) || e[4] != byte(elf.ELFCLASS64) && e[4] != byte(elf.ELFCLASS32) {
+	if string(e[:4]) != elf.ELFMAG || e[5] != byte(elf.ELFDATA2LSB) ||
+		e[4] != byte(elf.ELFCLASS64) && e[4] != byte(elf.ELFCLASS32) {
 		return nil, errNotELF
 	}
 	le := binary.LittleEndian
-	h := &header{r: r, size: uint64(max(size, 0)), machine: le.Uint16(e[18:]), wide: e[4] == byte(elf.ELFCLASS64)}
+	h := &header{r: r, size: uint64(max(size, 0)), machine: le.Uint16(e[18:]),
+		wide: e[4] == byte(elf.ELFCLASS64)}
 	var phoff, shoff uint64
 	var sizes []byte
 	if h.wide {
-		h.entry, phoff, shoff, sizes = le.Uint64(e[24:]), le.Uint64(e[32:]), le.Uint64(e[40:]), e[54:]
+		h.entry, phoff, shoff, sizes = le.Uint64(e[24:]), le.Uint64(e[32:]), le.Uint64(e[40:]),
+			e[54:]
 	} else {
 		phoff, shoff, sizes = uint64(le.Uint32(e[28:])), uint64(le.Uint32(e[32:])), e[42:]
 	}
-	phsize, phnum, shsize, shnum, names := le.Uint16(sizes), le.Uint16(sizes[2:]), le.Uint16(sizes[4:]), le.Uint16(sizes[6:]), le.Uint16(sizes[8:])
+	phsize, phnum, shsize, shnum, names := le.Uint16(sizes), le.Uint16(sizes[2:]),
+		le.Uint16(sizes[4:]), le.Uint16(sizes[6:]), le.Uint16(sizes[8:])
 	if phnum > maxHeaders || shnum > maxHeaders {
 		return nil, ErrTooLong
 	}
@@ -171,9 +176,12 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		for ; len(b) >= int(phsize); b = b[phsize:] {
 			if h.wide {
-				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:])})
+				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]),
+					le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:])})
 			} else {
-				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[24:]), uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), uint64(le.Uint32(b[16:])), uint64(le.Uint32(b[20:]))})
+				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[24:]),
+					uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), uint64(le.Uint32(b[16:])),
+					uint64(le.Uint32(b[20:]))})
 			}
 		}
 	}
@@ -185,10 +193,13 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		}
 		for ; len(b) >= int(shsize); b = b[shsize:] {
 			if h.wide {
-				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[40:]), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint64(b[56:])})
+				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[40:]),
+					le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]),
+					le.Uint64(b[56:])})
 			} else {
 				u := func(i int) uint64 { return uint64(le.Uint32(b[i:])) }
-				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[24:]), u(8), u(12), u(16), u(20), u(36)})
+				h.secs = append(h.secs, section{le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[24:]),
+					u(8), u(12), u(16), u(20), u(36)})
 			}
 		}
 		if int(names) < len(h.secs) {
@@ -209,7 +220,7 @@ func (h *header) nameOf(s *section) string {
 	return string(b)
 }
 
-// buildID gives the note that the linker put into the file to tell it from all others.
+// buildID returns the build ID that the linker wrote into the file.
 func (h *header) buildID() string {
 	for i, p := range h.progs {
 		if p.kind != uint32(elf.PT_NOTE) || p.filesz > maxNotes || i > 64 {
@@ -240,7 +251,8 @@ func (h *header) buildID() string {
 func noteID(b []byte) string {
 	const gnuBuildID = 3
 	for len(b) >= 12 {
-		name, desc := uint64(binary.LittleEndian.Uint32(b)), uint64(binary.LittleEndian.Uint32(b[4:]))
+		name, desc := uint64(binary.LittleEndian.Uint32(b)),
+			uint64(binary.LittleEndian.Uint32(b[4:]))
 		kind := binary.LittleEndian.Uint32(b[8:])
 		b = b[12:]
 		step := (name+3)&^3 + (desc+3)&^3
@@ -268,7 +280,8 @@ func (h *header) segments() []segment {
 	return out
 }
 
-// full tells whether the file has the symbols of its own functions too, and not only those that others link to.
+// full reports whether the file has the symbols of its own functions, and not only those that
+// others link to.
 func (h *header) full() bool {
 	for _, s := range h.secs {
 		if s.kind == uint32(elf.SHT_SYMTAB) && s.size > 0 {
@@ -278,7 +291,8 @@ func (h *header) full() bool {
 	return false
 }
 
-// readSymbols puts the symbols of a file into an object: those of .symtab, else of .dynsym, else those that Go's runtime keeps.
+// readSymbols reads the symbols of a file: of .symtab, else of .dynsym, else of the table of Go's
+// runtime.
 func (o *object) readSymbols(h *header) error {
 	kind := uint32(elf.SHT_DYNSYM)
 	if h.full() {
@@ -286,7 +300,8 @@ func (o *object) readSymbols(h *header) error {
 	}
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != kind || s.size == 0 || int(s.link) >= len(h.secs) || s.kind == uint32(elf.SHT_NOBITS) {
+		if s.kind != kind || s.size == 0 || int(s.link) >= len(h.secs) ||
+			s.kind == uint32(elf.SHT_NOBITS) {
 			continue
 		}
 		text, err := h.read(h.secs[s.link].off, h.secs[s.link].size)
@@ -332,14 +347,17 @@ func (o *object) addSymbols(h *header, table []byte) {
 			e.addr, e.size = uint64(le.Uint32(table[4:])), uint64(le.Uint32(table[8:]))
 			info, other, shndx = table[12], table[13], le.Uint16(table[14:])
 		}
-		if shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) || e.addr == 0 || uint64(e.name) >= uint64(len(o.text)) || o.text[e.name] == 0 {
+		if shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) || e.addr == 0 ||
+			uint64(e.name) >= uint64(len(o.text)) || o.text[e.name] == 0 {
 			continue
 		}
 		typ := elf.SymType(info & 15)
 		switch typ {
 		case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_OBJECT:
-		case elf.STT_NOTYPE: // assembler's labels; not those that only mark where code and data begin
-			if o.text[e.name] == '$' || int(shndx) >= len(h.secs) || h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
+		// assembler's labels; not those that only mark where code and data begin
+		case elf.STT_NOTYPE:
+			if o.text[e.name] == '$' || int(shndx) >= len(h.secs) ||
+				h.secs[shndx].flags&uint64(elf.SHF_EXECINSTR) == 0 {
 				continue
 			}
 		default:
@@ -353,7 +371,7 @@ func (o *object) addSymbols(h *header, table []byte) {
 	}
 }
 
-// symbolRank tells how good a name is for an address that has several, as rank does for the kernel's.
+// symbolRank orders the names of one address, as rank does for the kernel.
 func symbolRank(typ elf.SymType, bind elf.SymBind, _ elf.SymVis, name []byte) uint8 {
 	r := uint8(0)
 	if typ == elf.STT_FUNC || typ == elf.STT_GNU_IFUNC {
@@ -366,13 +384,14 @@ func symbolRank(typ elf.SymType, bind elf.SymBind, _ elf.SymVis, name []byte) ui
 		r += 8
 	}
 	under := 0
-	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' || name[under] == '$') {
+	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' ||
+		name[under] == '$') {
 		under++
 	}
 	return r + 7 - uint8(under)
 }
 
-// readGo takes the functions' names from the table that every program of Go carries for its own stack traces.
+// readGo reads functions from the table that every Go program has for its own stack traces.
 func (o *object) readGo(h *header) (err error) {
 	var table, text *section
 	for i := range h.secs {
@@ -408,20 +427,22 @@ func (o *object) readGo(h *header) (err error) {
 		if f.Sym == nil || f.Name == "" || f.End <= f.Entry || strings.IndexByte(f.Name, 0) >= 0 {
 			continue
 		}
-		o.syms = append(o.syms, entry{addr: f.Entry, size: f.End - f.Entry, name: uint32(len(o.text)), rank: 64})
+		o.syms = append(o.syms, entry{addr: f.Entry, size: f.End - f.Entry,
+			name: uint32(len(o.text)), rank: 64})
 		o.text = append(append(o.text, f.Name...), 0)
 	}
 	return nil
 }
 
-// order sorts the symbols, of several for one address the best last, and leaves out those that could never be found.
+// order sorts the symbols, of one address the best last, and drops those that find can't return.
 func (o *object) order() {
 	slices.SortStableFunc(o.syms, func(a, b entry) int {
 		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.rank, b.rank))
 	})
 	kept := o.syms[:0]
 	for _, s := range o.syms {
-		if n := len(kept); n > 0 && kept[n-1].addr == s.addr && (kept[n-1].size <= s.size || s.size == 0) {
+		if n := len(kept); n > 0 && kept[n-1].addr == s.addr &&
+			(kept[n-1].size <= s.size || s.size == 0) {
 			if s.size == 0 {
 				s.size = kept[n-1].size
 			}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openRegular opens a file by a path of ours, which may end in a link of /proc. Only what is a regular file is opened at all:
-// to open a device does something to it.
+// openRegular opens a file by a path of our own, which may end in a link of /proc. It opens regular
+// files only: opening a device has effects.
 func openRegular(path string) (*os.File, fileKey, error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -19,16 +19,18 @@ func openRegular(path string) (*os.File, fileKey, error) {
 	return reopen(fd)
 }
 
-// openBelow opens a file as a process sees it whose root is dir: no link leads out of there.
+// openBelow opens a file as a process with the root dir sees it. No link leads out of dir.
 func openBelow(dir, name string) (*os.File, fileKey, error) {
 	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fileKey{}, err
 	}
 	defer unix.Close(root)
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	fd, err := unix.Openat2(root, name, &how)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // before 5.6, or hidden by a container's filter
+	// before 5.6, or hidden by a container's filter
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		if len(name) > 0 && name[0] == '/' {
 			name = name[1:]
 		}
@@ -40,7 +42,7 @@ func openBelow(dir, name string) (*os.File, fileKey, error) {
 	return reopen(fd)
 }
 
-// reopen makes a file to read from of one that was only looked up; it closes fd.
+// reopen opens for reading a file that was only looked up, and closes fd.
 func reopen(fd int) (*os.File, fileKey, error) {
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -50,12 +52,14 @@ func reopen(fd int) (*os.File, fileKey, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, fileKey{}, fs.ErrInvalid
 	}
-	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(), owner: st.Uid}
+	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(),
+		owner: st.Uid}
 	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
 	return f, key, err
 }
 
-// ownedBy tells whether a file belongs to who a process runs as, or to root: what others wrote is not believed.
+// ownedBy reports whether a file belongs to the user of a process or to root. Files of others are
+// not trusted.
 func ownedBy(f *os.File, proc string) bool {
 	var file, process unix.Stat_t
 	if unix.Fstat(int(f.Fd()), &file) != nil || unix.Stat(proc, &process) != nil {

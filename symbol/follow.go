@@ -8,13 +8,14 @@ import (
 	"culprit/kernel/bpf"
 )
 
-// What processes map is read from /proc now and then. Of those that are watched by a bpf.MapWatch each mapping is known from
-// its first instruction on, also when it was gone before anybody looked.
+// What processes map is read from /proc now and then. Of those that are watched by a bpf.MapWatch
+// each mapping is known from its first instruction on, also when it was gone before anybody looked.
 
-// mostFormer is how many layouts of a process are kept beside the one at hand.
+// mostFormer is how many former layouts of a process are kept.
 const mostFormer = 8
 
-// Follow takes in what a MapWatch has read. It returns the processes whose mappings changed, each once, and those that ended.
+// Follow applies the events of a bpf.MapWatch. It returns the processes whose mappings changed,
+// each once, and those that ended.
 func (ps *Processes) Follow(events []bpf.MapEvent) (changed, ended []int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -35,12 +36,14 @@ func (ps *Processes) Follow(events []bpf.MapEvent) (changed, ended []int) {
 			p := ps.followed(e.PID)
 			p.watched = true
 			p.retire()
-			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0, jitMap{}, frameCheck{}
+			p.maps, p.keys, p.exe, p.inside, p.jit, p.frames = nil, map[int]fileKey{}, "", 0,
+				jitMap{}, frameCheck{}
 			ps.renew(p)
 		case bpf.Mapped:
 			p, m := ps.followed(e.PID), mappingOf(e)
 			p.watched = true
-			if i := find(p.maps, m.Start); m.Inode == 0 && i >= 0 && p.maps[i].Inode == 0 && m.End <= p.maps[i].End {
+			if i := find(p.maps, m.Start); m.Inode == 0 && i >= 0 && p.maps[i].Inode == 0 &&
+				m.End <= p.maps[i].End {
 				continue // a compiler that may write where it executes in turns
 			}
 			p.insert(m)
@@ -61,7 +64,7 @@ func (ps *Processes) Follow(events []bpf.MapEvent) (changed, ended []int) {
 	return changed, ended
 }
 
-// followed returns what is known of a process whose mappings are reported one by one.
+// followed returns a process whose mappings are reported one by one.
 func (ps *Processes) followed(pid int) *process {
 	if p := ps.procs[pid]; p != nil {
 		return p
@@ -72,7 +75,7 @@ func (ps *Processes) followed(pid int) *process {
 	return p
 }
 
-// put remembers a process.
+// put stores a process.
 func (ps *Processes) put(p *process) {
 	delete(ps.procs, p.pid)
 	ps.makeSpace(p.cost())
@@ -81,16 +84,17 @@ func (ps *Processes) put(p *process) {
 	ps.procs[p.pid] = p
 }
 
-// renew gives the mappings of a process a number of their own.
+// renew assigns a new number to the mappings of a process.
 func (ps *Processes) renew(p *process) {
 	ps.reads++
 	p.reading = ps.reads
 }
 
-// fork returns a process that has what p has.
+// fork returns a process with the mappings of p.
 func (p *process) fork(ps *Processes, pid int) *process {
 	child := *p
-	child.pid, child.inside, child.jit, child.frames, child.checked = pid, 0, jitMap{}, frameCheck{}, time.Now()
+	child.pid, child.inside, child.jit, child.frames, child.checked = pid, 0, jitMap{},
+		frameCheck{}, time.Now()
 	child.start, _, _ = ps.stat(pid)
 	child.keys = make(map[int]fileKey, len(p.keys))
 	for i, key := range p.keys {
@@ -101,7 +105,7 @@ func (p *process) fork(ps *Processes, pid int) *process {
 	return &child
 }
 
-// retire keeps the layout at hand as a former one.
+// retire makes the current layout a former one.
 func (p *process) retire() {
 	if len(p.maps) == 0 {
 		return
@@ -114,7 +118,7 @@ func (p *process) retire() {
 	}
 }
 
-// lookup returns the mapping of an address: the one at hand, else the last one that was there; -1: none is known.
+// lookup returns the mapping of an address: the current one, else the last former one; -1: none.
 func (p *process) lookup(addr uint64) (*process, int) {
 	if i := find(p.maps, addr); i >= 0 {
 		return p, i
@@ -127,9 +131,10 @@ func (p *process) lookup(addr uint64) (*process, int) {
 	return p, -1
 }
 
-// mappingOf returns the mapping that an event reports.
+// mappingOf returns the mapping of an event.
 func mappingOf(e *bpf.MapEvent) Mapping {
-	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true, Inode: e.Inode, Path: e.Path}
+	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true,
+		Inode: e.Inode, Path: e.Path}
 	switch {
 	case m.Inode != 0:
 		m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")
@@ -139,7 +144,7 @@ func mappingOf(e *bpf.MapEvent) Mapping {
 	return m
 }
 
-// insert puts a mapping among those of a process, in place of what was there.
+// insert adds a mapping to a process and removes what it overlaps.
 func (p *process) insert(m Mapping) {
 	maps := make([]Mapping, 0, len(p.maps)+2)
 	keys := make(map[int]fileKey, len(p.keys))
@@ -178,14 +183,15 @@ func (p *process) insert(m Mapping) {
 	p.maps, p.keys = maps, keys
 }
 
-// containsAll tells whether all code of some mappings is at the same place of the same files among others.
+// containsAll reports whether maps contain all code of old, at the same place of the same files.
 func containsAll(maps, old []Mapping) bool {
 	for _, o := range old {
 		if !o.Exec || o.Inode == 0 {
 			continue
 		}
 		i := find(maps, o.Start)
-		if i < 0 || o.End > maps[i].End || maps[i].Inode != o.Inode || maps[i].Path != o.Path || maps[i].Offset+o.Start-maps[i].Start != o.Offset {
+		if i < 0 || o.End > maps[i].End || maps[i].Inode != o.Inode || maps[i].Path != o.Path ||
+			maps[i].Offset+o.Start-maps[i].Start != o.Offset {
 			return false
 		}
 	}

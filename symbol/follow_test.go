@@ -19,7 +19,9 @@ func TestInsertIsMmap(t *testing.T) {
 		for n := range 20 {
 			from := r.IntN(pages)
 			to := from + 1 + r.IntN(pages-from)
-			m := Mapping{Start: uint64(from) << 12, End: uint64(to) << 12, Offset: uint64(r.IntN(50)) << 12, Exec: true, Inode: uint64(n + 1), Path: fmt.Sprint("/", n)}
+			m := Mapping{Start: uint64(from) << 12, End: uint64(to) << 12,
+				Offset: uint64(r.IntN(50)) << 12, Exec: true, Inode: uint64(n + 1),
+				Path: fmt.Sprint("/", n)}
 			p.insert(m)
 			i := find(p.maps, m.Start)
 			p.keys[i] = fileKey{ino: m.Inode}
@@ -48,18 +50,21 @@ func TestInsertIsMmap(t *testing.T) {
 	}
 }
 
-// What a process had mapped before another program took its place has names still; a child has what its parent had.
+// What a process had mapped before another program took its place has names still; a child has what
+// its parent had.
 func TestFollow(t *testing.T) {
 	const pid, child = 1 << 28, 1<<28 + 1 // no process has such a number
 	ps := NewProcesses(kernel.Root{})
 	mapped := func(pid int, start uint64, path string) bpf.MapEvent {
-		return bpf.MapEvent{Kind: bpf.Mapped, PID: pid, Start: start, Length: 0x1000, Inode: 5, Path: path}
+		return bpf.MapEvent{Kind: bpf.Mapped, PID: pid, Start: start, Length: 0x1000, Inode: 5,
+			Path: path}
 	}
 	changed, ended := ps.Follow([]bpf.MapEvent{
 		mapped(pid, 0x10000, "/bin/old"), mapped(pid, 0x70000, "/lib/shared.so (deleted)"),
 		{Kind: bpf.Forked, PID: child, Parent: pid},
 		{Kind: bpf.Executed, PID: pid}, mapped(pid, 0x10000, "/bin/new"),
-		mapped(child, 0x10000, "/lib/over.so"), {Kind: bpf.Mapped, PID: child, Start: 0x50000, Length: 0x1000, Path: "//anon"},
+		mapped(child, 0x10000, "/lib/over.so"),
+		{Kind: bpf.Mapped, PID: child, Start: 0x50000, Length: 0x1000, Path: "//anon"},
 		{Kind: bpf.Ended, PID: pid},
 	})
 	if fmt.Sprint(changed, ended) != fmt.Sprint([]int{child}, []int{pid}) {
@@ -70,7 +75,8 @@ func TestFollow(t *testing.T) {
 		addr uint64
 		want string
 	}{
-		{pid, 0x10010, "new"}, {pid, 0x70010, "shared.so"}, {child, 0x10010, "over.so"}, {child, 0x70010, "shared.so"}, {child, 0x50010, ""}, {pid, 0x90000, ""},
+		{pid, 0x10010, "new"}, {pid, 0x70010, "shared.so"}, {child, 0x10010, "over.so"},
+		{child, 0x70010, "shared.so"}, {child, 0x50010, ""}, {pid, 0x90000, ""},
 	} {
 		if got := ps.Place(tt.pid, tt.addr); got.Module != tt.want {
 			t.Errorf("%x of %d is in %q, want %q", tt.addr, tt.pid, got.Module, tt.want)

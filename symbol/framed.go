@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame pointer. Whether
-// it has one at a place is found out by reading the code in the memory of the process.
+// Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame
+// pointer. Whether it has one at a place is found out by reading the code in the memory of the
+// process.
 
 const (
 	// mostFrameCode is how much code before a place is read.
@@ -28,8 +29,8 @@ type frameCheck struct {
 	read   int // bytes of code
 }
 
-// Unframed reports for each address of a stack whether it lies in generated code that has no frame pointer of
-// its own there, or is not known to have one: a walk by frame pointers misses its caller. nil: none does.
+// Unframed reports for each address of a stack whether it is in generated code without a known
+// frame pointer of its own. A walk by frame pointers misses the caller there. nil: none is.
 func (ps *Processes) Unframed(pid int, pcs []uint64) []bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -52,16 +53,17 @@ func (ps *Processes) Unframed(pid int, pcs []uint64) []bool {
 	return out
 }
 
-// generated reports whether a mapping holds code that comes from no file of code.
+// generated reports whether a mapping contains code that comes from no file of code.
 func (m *Mapping) generated() bool {
 	if !m.Exec || strings.HasPrefix(m.Path, "[") {
 		return false
 	}
-	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/")
+	return m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") ||
+		strings.HasPrefix(m.Path, "/dev/")
 }
 
-// framed reports whether the caller of generated code is found, as it is at pc: its function has set its frame
-// pointer there, or returns next. addr is pc, or lies in the call before it.
+// framed reports whether a walk finds the caller of generated code at pc: its function has set its
+// frame pointer there, or returns next. addr is pc, or an address within the call before it.
 func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	c := &p.frames
 	if c.framed == nil || time.Since(c.since) > framesKept {
@@ -69,21 +71,24 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	}
 	framed, known := c.framed[addr]
 	if !known && c.read < framesCode {
-		from, told := max(m.Start, addr-min(addr, backFrameCode)), false
-		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr && addr-f.from < mostFrameCode {
-			from, told = f.from, true
+		from, known := max(m.Start, addr-min(addr, backFrameCode)), false
+		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr &&
+			addr-f.from < mostFrameCode {
+			from, known = f.from, true
 		}
 		text := ps.memoryOf(p, from, min(m.End, addr+16))
 		c.read += len(text)
-		framed = hasFrame(text, addr-from, told) || returnsAt(text, pc-from)
+		framed = hasFrame(text, addr-from, known) || returnsAt(text, pc-from)
 		c.framed[addr] = framed
 	}
 	return framed
 }
 
-// returnsAt reports whether code goes on at an offset with add $N,%rsp; ret. A walk knows the caller there.
+// returnsAt reports whether code continues at an offset with add $N,%rsp; ret. A walk finds the
+// caller there.
 func returnsAt(code []byte, at uint64) bool {
-	return at+5 <= uint64(len(code)) && string(code[at:at+3]) == "\x48\x83\xc4" && code[at+3] < 0x80 && code[at+4] == 0xc3
+	return at+5 <= uint64(len(code)) && string(code[at:at+3]) == "\x48\x83\xc4" &&
+		code[at+3] < 0x80 && code[at+4] == 0xc3
 }
 
 // memoryOf reads the memory of a process; nil: it can't be read.
@@ -98,15 +103,16 @@ func (ps *Processes) memoryOf(p *process, from, to uint64) []byte {
 	return b[:n]
 }
 
-// hasFrame reports whether the function that an offset of code lies in has set its frame pointer there. Told: the
-// code begins with the function; else the function is taken to begin where code before the offset does so as
-// compilers begin functions.
-func hasFrame(code []byte, at uint64, told bool) bool {
+// hasFrame reports whether the function at an offset of code has set its frame pointer there.
+// known: code begins with the function. Otherwise the function begins at the last place before the
+// offset where code begins as functions of compilers do.
+func hasFrame(code []byte, at uint64, known bool) bool {
 	if at >= uint64(len(code)) {
 		return false
 	}
-	if !told {
-		start := max(bytes.LastIndex(code[:at+1], []byte("\x55\x48\x89\xe5")), bytes.LastIndex(code[:at+1], []byte("\x55\x48\x8b\xec")))
+	if !known {
+		start := max(bytes.LastIndex(code[:at+1], []byte("\x55\x48\x89\xe5")),
+			bytes.LastIndex(code[:at+1], []byte("\x55\x48\x8b\xec")))
 		if start < 0 {
 			return false
 		}
@@ -120,7 +126,7 @@ func hasFrame(code []byte, at uint64, told bool) bool {
 	case stateInner:
 		return false
 	case stateNone: // nothing in the function leads there: an exit, a handler
-		return told && beginsFunction(code)
+		return known && beginsFunction(code)
 	default:
 		return r.states[n].fp > 0
 	}

@@ -5,14 +5,15 @@ import (
 	"encoding/binary"
 )
 
-// mostData is how much of a program's data is looked through for where its table of functions says that they begin.
+// mostData is how much of a program's data is searched for the start of its functions.
 const mostData = 64 << 20
 
 // pieceOfData is how much of it is in memory at a time.
 const pieceOfData = 64 << 10
 
-// goText finds where the functions of a program of Go begin: what the offsets in its table of functions count from. It is where .text begins unless C code
-// was linked in, which may lie before. false: it can't be known, and every name would be that of a neighbour.
+// goText finds the address from which the offsets in the function table of a Go program count. It
+// is the start of .text unless C code was linked in before. false: unknown, and all names would be
+// wrong.
 func (h *header) goText(table, text *section) (uint64, bool) {
 	le := binary.LittleEndian
 	inside := func(a uint64) bool { return a >= text.addr && a-text.addr < text.size }
@@ -23,7 +24,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	if _, err := h.r.ReadAt(head[:], int64(table.off)); err != nil {
 		return 0, false
 	}
-	if start := le.Uint64(head[24:]); inside(start) { // textStart of runtime.pcHeader, until Go 1.26
+	// textStart of runtime.pcHeader, until Go 1.26
+	if start := le.Uint64(head[24:]); inside(start) {
 		return start, true
 	}
 	funcs := le.Uint64(head[64:])
@@ -31,8 +33,8 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	if _, err := h.r.ReadAt(first[:], int64(table.off+funcs)); err != nil {
 		return 0, false
 	}
-	// runtime.moduledata begins with the address of the table; behind six slices and a word stand the addresses of the first function, behind the last one,
-	// and of where they begin.
+	// runtime.moduledata begins with the address of the table; behind six slices and a word stand
+	// the addresses of the first function, behind the last one, and of where they begin.
 	const (
 		lowest = 8 + 6*24 + 8
 		begin  = lowest + 16
@@ -41,7 +43,9 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 	piece := make([]byte, pieceOfData+begin)
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 || s.flags&uint64(elf.SHF_ALLOC|elf.SHF_WRITE) != uint64(elf.SHF_ALLOC|elf.SHF_WRITE) || s.size > mostData {
+		if s.kind != uint32(elf.SHT_PROGBITS) || s.flags&uint64(elf.SHF_EXECINSTR) != 0 ||
+			s.flags&uint64(elf.SHF_ALLOC|elf.SHF_WRITE) != uint64(elf.SHF_ALLOC|elf.SHF_WRITE) ||
+			s.size > mostData {
 			continue
 		}
 		for from := uint64(0); from < s.size; from += pieceOfData {
@@ -53,14 +57,16 @@ func (h *header) goText(table, text *section) (uint64, bool) {
 				if le.Uint64(b[at:]) != table.addr {
 					continue
 				}
-				if start := le.Uint64(b[at+begin:]); inside(start) && le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
+				if start := le.Uint64(b[at+begin:]); inside(start) &&
+					le.Uint64(b[at+lowest:]) == start+uint64(le.Uint32(first[:])) {
 					return start, true
 				}
 			}
 		}
 	}
 	for _, p := range h.progs {
-		if p.kind == uint32(elf.PT_INTERP) { // C code may be there, and moduledata is filled in when the program starts
+		// C code may be there, and moduledata is filled in when the program starts
+		if p.kind == uint32(elf.PT_INTERP) {
 			return 0, false
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Functions of a Go program have their names also where C code lies before them and no symbols are left.
+// Functions of a Go program have their names also where C code lies before them and no symbols are
+// left.
 func TestGoFunctionsBehindC(t *testing.T) {
 	for _, tool := range []string{"gcc", "go"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -18,8 +19,9 @@ func TestGoFunctionsBehindC(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go.mod":  "module behind\n\ngo 1.24\n",
-		"main.go": "package main\n\n// int one(void) { return 1; }\nimport \"C\"\n\nfunc main() { println(C.one()) }\n",
+		"go.mod": "module behind\n\ngo 1.24\n",
+		"main.go": "package main\n\n// int one(void) { return 1; }\nimport \"C\"\n\nfunc main() " +
+			"{ println(C.one()) }\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -57,11 +59,14 @@ func TestGoFunctionsBehindC(t *testing.T) {
 	}
 	g, n := h.goTable(), 0
 	for _, s := range symbols {
-		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || !strings.HasPrefix(s.Name, "main.") && !strings.HasPrefix(s.Name, "runtime.") || strings.HasPrefix(s.Name, "runtime.e") && s.Size == 0 {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || !strings.HasPrefix(s.Name, "main.") &&
+			!strings.HasPrefix(s.Name, "runtime.") || strings.HasPrefix(s.Name, "runtime.e") &&
+			s.Size == 0 {
 			continue
 		}
 		if l, ok := g.find(s.Value); ok && s.Size > 0 {
-			if n++; l.name != s.Name && strings.TrimSuffix(s.Name, ".abi0") != l.name || l.from != 0 {
+			if n++; l.name != s.Name && strings.TrimSuffix(s.Name, ".abi0") != l.name ||
+				l.from != 0 {
 				t.Errorf("%s is called %s+%#x", s.Name, l.name, l.from)
 			}
 		}

@@ -12,20 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compiler puts the code of small functions into their callers. Where a file has debug information (DWARF 2 to 5) it tells which addresses
-// are of such a function: a tree of inlined calls below each function. It is read in order, for the addresses that are asked for: of each unit of the file
-// what code it has, and of those that have an address the functions, and the calls of those that have it; then the names of what was found.
+// A compiler puts the code of small functions into their callers. Where a file has debug
+// information (DWARF 2 to 5) it tells which addresses are of such a function: a tree of inlined
+// calls below each function. It is read in order, for the addresses that are asked for: of each
+// unit of the file what code it has, and of those that have an address the functions, and the calls
+// of those that have it; then the names of what was found.
 
 // Limits of debug information, against files that have very much of it or are not what they say.
 const (
 	mostUnits  = 1 << 18         // of a file
 	mostInline = 64              // how deep calls are inlined into one another
 	inlineTime = 2 * time.Second // of CPU, what all reading may take
-	// inlinePatience is how often the time is looked at: every so many entries.
-	inlinePatience = 1 << 8
+	// inlineCheckEvery is how many entries are read between two checks of the time.
+	inlineCheckEvery = 1 << 8
 )
 
-// An inlineSearch looks for the inlined calls of a file at some addresses.
+// An inlineSearch looks for the inlined calls at some addresses of a file.
 type inlineSearch struct {
 	d     *debugFile
 	over  func() bool // no time is left
@@ -34,12 +36,12 @@ type inlineSearch struct {
 	of    []inlinedAt // by address
 	units []uint64    // where units begin
 
-	levels []inlineLevel
-	room   []int32 // numbers of addresses, for levels
-	seen   int     // entries
+	levels  []inlineLevel
+	numbers []int32 // indexes of addresses, for levels
+	seen    int     // entries
 }
 
-// An inlinedAt is what was found at an address.
+// An inlinedAt is the inlined calls found at an address.
 type inlinedAt struct {
 	low   uint64   // where the code of the function begins that has it
 	calls []uint64 // the abstract functions, the outermost first
@@ -48,12 +50,13 @@ type inlinedAt struct {
 // An inlineLevel is an entry whose children are being read.
 type inlineLevel struct {
 	addrs []int32 // that it has, by number; nil: it is no function, and functions are looked for
-	from  int     // where those begin in room
+	from  int     // where those begin in numbers
 	calls int     // how many are around them
 }
 
-// inlined gives for each of some addresses of a file, in order, the names of the functions whose code is there because it was put there, the innermost first; none: the code is the
-// function's own, or it is not known. late: over was true before all was read; what was found until then has its names.
+// inlined returns for each address, which are sorted, the names of the functions inlined there,
+// innermost first; none: the code is the function's own, or it is unknown. late: over returned true
+// before all was read; what was found until then has its names.
 func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string, late bool) {
 	in := &inlineSearch{d: d, over: over, addrs: addrs, of: make([]inlinedAt, len(addrs))}
 	for at := uint64(0); at < d.info.size && len(in.units) < mostUnits && !in.late; {
@@ -80,20 +83,20 @@ func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string,
 	return names, in.late
 }
 
-// looked counts an entry, and sees now and then whether there is time for more.
+// looked counts an entry and checks from time to time whether the search is over.
 func (in *inlineSearch) looked() {
-	if in.seen++; in.seen%inlinePatience == 0 && in.over() {
+	if in.seen++; in.seen%inlineCheckEvery == 0 && in.over() {
 		in.late = true
 	}
 }
 
-// first gives the number of the first address that is not below one.
+// first returns the index of the first address that is not below low.
 func (in *inlineSearch) first(low uint64) int {
 	i, _ := slices.BinarySearch(in.addrs, low)
 	return i
 }
 
-// wanted tells whether a unit has one of the addresses.
+// wanted reports whether a unit has one of the addresses.
 func (in *inlineSearch) wanted(u *debugUnit, e *debugEntry) (yes bool) {
 	in.d.rangesOf(u, e, func(low, high uint64) {
 		if i := in.first(low); i < len(in.addrs) && in.addrs[i] < high {
@@ -108,7 +111,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 	d, s := in.d, &in.d.entries
 	shapes := d.shapesOf(u)
 	s.seek(u.first)
-	in.levels, in.room = in.levels[:0], in.room[:0]
+	in.levels, in.numbers = in.levels[:0], in.numbers[:0]
 	past := 0 // how deep within what is passed over
 	var e debugEntry
 	for s.at < u.end && !s.bad && !in.late {
@@ -119,7 +122,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			case past > 0:
 				past--
 			case len(in.levels) > 1:
-				in.room = in.room[:in.levels[len(in.levels)-1].from]
+				in.numbers = in.numbers[:in.levels[len(in.levels)-1].from]
 				in.levels = in.levels[:len(in.levels)-1]
 			default:
 				return
@@ -137,9 +140,10 @@ func (in *inlineSearch) read(u *debugUnit) {
 			}
 			continue
 		}
-		within := inlineLevel{from: len(in.room)}
+		within := inlineLevel{from: len(in.numbers)}
 		if len(in.levels) > 0 {
-			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs, in.levels[len(in.levels)-1].calls
+			within.addrs, within.calls = in.levels[len(in.levels)-1].addrs,
+				in.levels[len(in.levels)-1].calls
 		}
 		e.sibling = 0
 		enter := false
@@ -171,7 +175,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			if len(in.levels) == 0 {
 				return
 			}
-			in.room = in.room[:within.from]
+			in.numbers = in.numbers[:within.from]
 		case enter:
 			in.levels = append(in.levels, within)
 		case e.sibling > s.at && e.sibling < u.end:
@@ -182,9 +186,9 @@ func (in *inlineSearch) read(u *debugUnit) {
 	}
 }
 
-// function gives which addresses a function has that no other one has that begins behind it.
+// function returns the addresses that are in a function and in no function that begins after it.
 func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
-	from := len(in.room)
+	from := len(in.numbers)
 	in.d.rangesOf(u, e, func(low, high uint64) {
 		if low == 0 {
 			return // the linker left it out
@@ -192,16 +196,17 @@ func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
 		for i := in.first(low); i < len(in.addrs) && in.addrs[i] < high; i++ {
 			if one := &in.of[i]; low > one.low {
 				one.low, one.calls = low, one.calls[:0]
-				in.room = append(in.room, int32(i))
+				in.numbers = append(in.numbers, int32(i))
 			}
 		}
 	})
-	return in.room[from:]
+	return in.numbers[from:]
 }
 
-// call gives which of the addresses within a function an inlined call has, and keeps it with them.
+// call returns the addresses within a function that an inlined call has, and records the call for
+// them.
 func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []int32 {
-	from := len(in.room)
+	from := len(in.numbers)
 	if e.origin == 0 || within.calls >= mostInline {
 		return nil
 	}
@@ -209,14 +214,15 @@ func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []
 		for _, i := range within.addrs {
 			if a := in.addrs[i]; a >= low && a < high && len(in.of[i].calls) == within.calls {
 				in.of[i].calls = append(in.of[i].calls, e.origin)
-				in.room = append(in.room, i)
+				in.numbers = append(in.numbers, i)
 			}
 		}
 	})
-	return in.room[from:]
+	return in.numbers[from:]
 }
 
-// names gives the names of the abstract functions that were found: as the linker would have them, made readable, else as they are written.
+// names returns the names of the abstract functions that were found: the demangled linker name,
+// else the name in the source.
 func (in *inlineSearch) names() map[uint64]string {
 	type asked struct{ at, origin uint64 }
 	var next []asked
@@ -229,7 +235,8 @@ func (in *inlineSearch) names() map[uint64]string {
 			}
 		}
 	}
-	for n := 0; n < 8 && len(next) > 0; n++ { // an instance names an abstract one, which may name its declaration
+	// an instance names an abstract one, which may name its declaration
+	for n := 0; n < 8 && len(next) > 0; n++ {
 		now := next
 		next = nil
 		slices.SortFunc(now, func(a, b asked) int {
@@ -302,8 +309,9 @@ func (in *inlineSearch) names() map[uint64]string {
 	return out
 }
 
-// Inlined gives for each spot which functions the compiler put there, innermost first, without the one that has them; and what may mislead. It reads each
-// file's debug information in turn, as Resolve its symbols, and for so long in all that nobody waits for it much.
+// Inlined returns for each spot the functions that are inlined there, innermost first, without the
+// one that contains them, and caveats. It reads the debug information of each file once, within a
+// limit of time.
 func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -331,7 +339,9 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		}
 		r, done, err := ps.debugLater(d, l, o)
 		if errors.Is(err, errMuchDebug) {
-			notes = append(notes, fmt.Sprintf("inlined functions of %s are not told: it has more than %d MB of packed debug information", clean(l.mapping.Path), mostPacked>>20))
+			notes = append(notes,
+				fmt.Sprintf("inlined functions of %s are missing: it has more than %d MB of "+
+					"compressed debug information", clean(l.mapping.Path), mostPacked>>20))
 		}
 		if r {
 			addrs := make([]uint64, len(which))
@@ -358,13 +368,14 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 		if len(late) > most {
 			which += fmt.Sprintf(" and %d more files", len(late)-most)
 		}
-		notes = append(notes, fmt.Sprintf("inlined functions of %s are not all told: reading debug information took %v of CPU", which, inlineTime))
+		notes = append(notes, fmt.Sprintf("inlined functions of %s are incomplete: reading debug "+
+			"information took %v of CPU", which, inlineTime))
 	}
 	slices.Sort(notes)
 	return names, notes
 }
 
-// threadTime gives the CPU time of the thread at hand.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -373,8 +384,10 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// debugLater turns d to the debug information of a file, or of what a distribution keeps beside it; false: there is none. Done closes what was opened.
-func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(), failed error) {
+// debugLater moves d to the debug information of a file, or of its debug file; false: there is
+// none. done closes what was opened.
+func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(),
+	failed error) {
 	var opened []io.Closer
 	done = func() {
 		for _, c := range opened {

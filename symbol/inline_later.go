@@ -2,13 +2,14 @@ package symbol
 
 import "slices"
 
-// Who names addresses for as long as a machine runs is told of inlined functions when there was time to look for them: addresses that Learn was asked for wait here until
-// LearnInlined is called, and what it finds is told with them from then on.
+// A server looks up inlined functions when it has time: addresses of Learn wait here until
+// LearnInlined is called. From then on its results are returned with them.
 
-// mostWished is how many addresses wait, of all files together. Those of a file that is met when there are so many are asked for again some time.
+// mostWished is how many addresses wait, of all files together. Those of further files are
+// requested again later.
 const mostWished = 1 << 14
 
-// An inlineWish is addresses of a file of which it is not known what was inlined there.
+// An inlineWish is addresses of a file whose inlined functions are not known yet.
 type inlineWish struct {
 	process *process // as it was
 	mapping Mapping
@@ -16,14 +17,15 @@ type inlineWish struct {
 	addrs   map[uint64]bool
 }
 
-// Inlining has inlined functions be told too. To be called behind Lean, before all else.
+// Inlining enables the lookup of inlined functions. It is called after DisableSymbolCache, before
+// any other method.
 func (ps *Processes) Inlining() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.wished = map[*object]*inlineWish{}
 }
 
-// wish remembers addresses that inlined functions are to be looked for.
+// wish records addresses whose inlined functions are to be looked up.
 func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {
 	if ps.wished == nil || o.noInlined {
 		return
@@ -46,7 +48,8 @@ func (ps *Processes) wish(o *object, p *process, mapping int, addrs []uint64) {
 	}
 }
 
-// LearnInlined reads the debug information of one file that has addresses which wait, the most for its size; false: none waits. What over leaves no time for is given up.
+// LearnInlined reads the debug information of the waiting file with the most addresses for its
+// size; false: none waits. Addresses that are not found before over returns true are dropped.
 func (ps *Processes) LearnInlined(over func() bool) bool {
 	o, w, addrs := ps.mostWishes()
 	if w == nil {
@@ -61,7 +64,8 @@ func (ps *Processes) LearnInlined(over func() bool) bool {
 		return true // it has another one now
 	}
 	d := newDebugFile()
-	there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.process, mapping: w.mapping}, o)
+	there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.process,
+		mapping: w.mapping}, o)
 	defer done()
 	var names [][]string
 	if there && err == nil {
@@ -83,12 +87,14 @@ func (ps *Processes) LearnInlined(over func() bool) bool {
 	return true
 }
 
-// mostWishes takes the file with the most addresses that wait for its size: small files take little time.
+// mostWishes removes and returns the file with the most waiting addresses for its size: small files
+// take little time.
 func (ps *Processes) mostWishes() (of *object, most *inlineWish, addrs []uint64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	for o, w := range ps.wished {
-		if most == nil || float64(len(w.addrs))*float64(most.file.size) > float64(len(most.addrs))*float64(w.file.size) {
+		if most == nil || float64(len(w.addrs))*float64(most.file.size) > float64(len(
+			most.addrs))*float64(w.file.size) {
 			of, most = o, w
 		}
 	}
@@ -104,15 +110,16 @@ func (ps *Processes) mostWishes() (of *object, most *inlineWish, addrs []uint64)
 	return of, most, addrs
 }
 
-// Inlinings gives a number that is another one when there is more to tell of addresses that were asked for before.
+// Inlinings returns a number that changes when more is known of addresses that were looked up
+// before.
 func (ps *Processes) Inlinings() uint64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.inlinings
 }
 
-// FindInlined looks for the inlined functions at the addresses of some stacks, which InlinedIn tells then; those that it was asked for before are known. It reads the debug
-// information of each file at once, until over.
+// FindInlined looks up the inlined functions at the addresses of some stacks, for InlinedIn. It
+// reads the debug information of each file once, until over returns true.
 func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -163,7 +170,8 @@ func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
 		if err != nil {
 			continue
 		}
-		there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.p, mapping: w.p.maps[w.i]}, o)
+		there, done, err := ps.debugLater(d, &laterFile{file: f, process: w.p,
+			mapping: w.p.maps[w.i]}, o)
 		switch {
 		case err == nil && !there:
 			o.noInlined = true
@@ -179,7 +187,8 @@ func (ps *Processes) FindInlined(stacks []Asked, over func() bool) {
 	}
 }
 
-// InlinedIn gives for each address of a stack which functions were put there, innermost first, as far as FindInlined has found them.
+// InlinedIn returns for each address of a stack the functions inlined there, innermost first, as
+// far as FindInlined has found them.
 func (ps *Processes) InlinedIn(pid int, pcs []uint64) [][]string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

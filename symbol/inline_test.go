@@ -35,7 +35,8 @@ __attribute__((noinline)) long run(std::vector<long> const &v) { Adder a{3}; lon
 int main(int argc, char **) { std::vector<long> v(argc, 2); return ns::run(v) & 1; }
 `
 
-// TestInlineAgrees compares each address of the text of programs that gcc made with what addr2line says of it.
+// TestInlineAgrees compares each address of the text of programs that gcc made with what addr2line
+// says of it.
 func TestInlineAgrees(t *testing.T) {
 	for _, c := range []struct {
 		name, source, compiler, ending string
@@ -48,7 +49,8 @@ func TestInlineAgrees(t *testing.T) {
 		{"C++", inlinedCPP, "g++", "cc", nil},
 		{"C++ packed", inlinedCPP, "g++", "cc", []string{"-gz"}},
 		{"C++ linked as a whole", inlinedCPP, "g++", "cc", []string{"-flto"}},
-		{"C++ without what nobody calls", inlinedCPP, "g++", "cc", []string{"-ffunction-sections", "-Wl,--gc-sections", "-no-pie"}},
+		{"C++ without what nobody calls", inlinedCPP, "g++", "cc",
+			[]string{"-ffunction-sections", "-Wl,--gc-sections", "-no-pie"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, tool := range []string{c.compiler, "addr2line"} {
@@ -61,7 +63,9 @@ func TestInlineAgrees(t *testing.T) {
 			if err := os.WriteFile(source, []byte(c.source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := exec.Command(c.compiler, append(c.flags, "-g", "-O2", "-o", program, source)...).CombinedOutput(); err != nil {
+			if out, err := exec.Command(c.compiler,
+				append(c.flags, "-g", "-O2", "-o", program,
+					source)...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 			f, d, e := debugOf(t, program)
@@ -83,7 +87,8 @@ func TestInlineAgrees(t *testing.T) {
 				t.Fatal(err)
 			}
 			deep, several := 0, 0
-			for _, block := range strings.Split(string(said), "0x")[1:] { // address, then name and place of each, innermost first
+			// address, then name and place of each, innermost first
+			for _, block := range strings.Split(string(said), "0x")[1:] {
 				lines := strings.Split(strings.TrimSpace(block), "\n")
 				var addr uint64
 				if _, err := fmt.Sscanf(lines[0], "%x", &addr); err != nil {
@@ -102,9 +107,11 @@ func TestInlineAgrees(t *testing.T) {
 				deep = max(deep, len(want))
 			}
 			if several < 20 || deep < 2 {
-				t.Errorf("%d addresses of inlined functions, %d deep at most: the program tests nothing", several, deep)
+				t.Errorf("%d addresses of inlined functions, %d deep at most: the program tests "+
+					"nothing", several, deep)
 			}
-			for _, w := range []*window{d.info, d.abbrev, d.text, d.lineText, d.textOffsets, d.addrs, d.ranges, d.lists} {
+			for _, w := range []*window{d.info, d.abbrev, d.text, d.lineText, d.textOffsets,
+				d.addrs, d.ranges, d.lists} {
 				if len(w.pages) > w.most {
 					t.Errorf("%d pages are kept", len(w.pages))
 				}
@@ -120,7 +127,8 @@ func TestInlineAgrees(t *testing.T) {
 	}
 }
 
-// TestInlineOfItself: of this program, which Go made, whose information is packed, the calls within a function are found.
+// TestInlineOfItself: of this program, which Go made, whose information is packed, the calls within
+// a function are found.
 func TestInlineOfItself(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "main.go")
@@ -186,7 +194,10 @@ func FuzzInline(f *testing.F) {
 		}
 		looks := 0
 		var names [][]string
-		heapBound(t, len(b), func() { names, _ = d.inlined([]uint64{addr}, func() bool { looks++; return looks > 100 }) })
+		heapBound(t, len(b), func() {
+			names, _ = d.inlined([]uint64{addr},
+				func() bool { looks++; return looks > 100 })
+		})
 		if len(names[0]) > mostInline {
 			t.Error("deeper than it may be")
 		}

@@ -8,7 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// instructions gives where in a piece of machine code of this machine its instructions begin.
+// instructions returns where the instructions in a piece of machine code begin, for this
+// architecture. With an error, measure.ErrUnsupported, they end at an unknown one.
 func instructions(text []byte) (starts []uint64, err error) {
 	for at := 0; at < len(text); {
 		n := 4
@@ -18,7 +19,8 @@ func instructions(text []byte) (starts []uint64, err error) {
 			n = 0
 		}
 		if n == 0 || n > len(text)-at {
-			return starts, fmt.Errorf("no instruction is known that begins as at +0x%x: %w", at, measure.ErrUnsupported)
+			return starts, fmt.Errorf("no instruction is known that begins as at +0x%x: %w", at,
+				measure.ErrUnsupported)
 		}
 		starts = append(starts, uint64(at))
 		at += n
@@ -26,7 +28,7 @@ func instructions(text []byte) (starts []uint64, err error) {
 	return starts, nil
 }
 
-// returns tells whether an instruction is one that returns from a function.
+// returns reports whether an instruction returns from a function.
 func returns(text []byte) bool {
 	if runtime.GOARCH == "arm64" {
 		return len(text) >= 4 && binary.LittleEndian.Uint32(text)&^0x3e0 == 0xd65f0000
@@ -39,8 +41,8 @@ func returns(text []byte) bool {
 
 // What follows an opcode of amd64.
 const (
-	bad     = 1 << iota // there is no such instruction
-	modRM               // a byte that tells registers or an address, and what belongs to that
+	bad     = 1 << iota // no such instruction
+	modRM               // a byte for registers or an address, and its SIB and displacement
 	imm8                // a byte
 	imm16               // two
 	immZ                // four, with the operand size prefix two
@@ -50,8 +52,8 @@ const (
 	group3              // imm8 or immZ for the first two of the group
 )
 
-// lengthAMD64 gives how long the instruction is that code begins with, in 64-bit mode; 0: none is known that does.
-// Intel's manual, volume 2, appendix A has the tables.
+// lengthAMD64 returns the length of the instruction at the start of code in 64-bit mode; 0:
+// unknown. The tables are in Intel's manual, volume 2, appendix A.
 func lengthAMD64(code []byte) int {
 	at := 0
 	short, small, wide := false, false, false // prefixes: of the operand, of the address, REX.W
@@ -161,7 +163,8 @@ prefixes:
 	}
 	for _, part := range []struct {
 		bit, size int
-	}{{imm8, 1}, {imm16, 2}, {imm32, 4}, {immZ, operand(short && !wide, false)}, {immV, operand(short && !wide, wide)}, {address, 8 - 4*bit(small)}} {
+	}{{imm8, 1}, {imm16, 2}, {imm32, 4}, {immZ, operand(short && !wide, false)},
+		{immV, operand(short && !wide, wide)}, {address, 8 - 4*bit(small)}} {
 		if what&part.bit != 0 {
 			at += part.size
 		}
@@ -189,7 +192,7 @@ func operand(short, wide bool) int {
 	return 4
 }
 
-// vector tells what follows an opcode of AVX.
+// vector returns what follows an opcode of AVX.
 func vector(table int, op byte) int {
 	switch table {
 	case 1:
@@ -240,9 +243,11 @@ func oneByte(op byte) int {
 		return address
 	}
 	switch op {
-	case 0x60, 0x61, 0x62, 0x64, 0x65, 0x66, 0x67, 0x82, 0x9a, 0xc4, 0xc5, 0xce, 0xd4, 0xd5, 0xd6, 0xea, 0xf0, 0xf2, 0xf3:
+	case 0x60, 0x61, 0x62, 0x64, 0x65, 0x66, 0x67, 0x82, 0x9a, 0xc4, 0xc5, 0xce, 0xd4, 0xd5, 0xd6,
+		0xea, 0xf0, 0xf2, 0xf3:
 		return bad
-	case 0x63, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x8b, 0x8c, 0x8d, 0x8e, 0x8f, 0xd0, 0xd1, 0xd2, 0xd3, 0xfe, 0xff:
+	case 0x63, 0x84, 0x85, 0x86, 0x87, 0x88, 0x89, 0x8a, 0x8b, 0x8c, 0x8d, 0x8e, 0x8f, 0xd0, 0xd1,
+		0xd2, 0xd3, 0xfe, 0xff:
 		return modRM
 	case 0x68, 0xa9:
 		return immZ
@@ -284,9 +289,10 @@ func twoBytes(op byte) int {
 	return modRM
 }
 
-// probeableAMD64 says why an instruction can't have a probe. Kernels up to 6.18 at least look at the opcode alone of those that
-// begin with VEX or EVEX (AVX and later), as if it were one of the first table: 62 e2 7d 28 7a c6, which fills a register, is done
-// as 7a, a jump. They refuse those that lock the bus, and those with a segment.
+// probeableAMD64 returns why an instruction can't have a probe; nil otherwise. For instructions
+// with VEX or EVEX, kernels up to at least 6.18 take the opcode as one of the first table: 62 e2 7d
+// 28 7a c6, which fills a register, is executed as 7a, a jump. Kernels refuse the lock prefix and
+// segment prefixes.
 func probeableAMD64(code []byte) error {
 	for len(code) > 0 {
 		switch code[0] {
@@ -294,7 +300,8 @@ func probeableAMD64(code []byte) error {
 			code = code[1:]
 			continue
 		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
-			return fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a prefix: %w", measure.ErrUnsupported)
+			return fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a "+
+				"prefix: %w", measure.ErrUnsupported)
 		case 0xc4, 0xc5, 0x62:
 			return ErrUnsafe
 		case 0xf4:

@@ -17,8 +17,8 @@ import (
 	"culprit/kernel/feature"
 )
 
-// A Kernel knows the kernel's symbols: those of /proc/kallsyms, read when the first address is asked for that the kernel does not
-// tell by itself. It may be used from several goroutines.
+// A Kernel resolves addresses of the kernel. It asks the kernel for single symbols, and reads
+// /proc/kallsyms when that does not answer. Safe for concurrent use.
 type Kernel struct {
 	root kernel.Root
 
@@ -26,20 +26,24 @@ type Kernel struct {
 	table *Table
 	err   error
 	read  time.Time
-	again time.Duration // how old the symbols must be before they are read again; at least readAgain
+	// how old the symbols must be before they are read again; at least readAgain
+	again time.Duration
 
 	tried      bool // whether single symbols can be asked for
 	names      *bpf.Namer
 	start, end uint64 // of the functions of the kernel itself
-	init, past uint64 // and of those that it began with, from where the idle task of the first CPU was called; 0: not known
+	// and of those that it began with, from where the idle task of the first CPU was called; 0: not
+	// known
+	init, past uint64
 	known      map[uint64]Place
 }
 
-// NewKernel makes a Kernel that has read nothing yet.
+// NewKernel returns a Kernel that has read nothing yet.
 func NewKernel(root kernel.Root) *Kernel { return &Kernel{root: root} }
 
-// readAgain is how old the symbols must be before an address without one makes them be read again: modules and programs may
-// have been loaded since. Each time that it was in vain they must be twice as old, up to readLast: some code never has a name.
+// readAgain is how old the symbols must be before an address without one makes them be read again:
+// modules and programs may have been loaded since. Each time that it was in vain they must be twice
+// as old, up to readLast: some code never has a name.
 const (
 	readAgain = 10 * time.Second
 	readLast  = 10 * time.Minute
@@ -64,15 +68,16 @@ func (k *Kernel) open() (*Table, error) {
 	return t, err
 }
 
-// Place gives what is at an address of the kernel. Without a symbol for it, the place has the address alone.
+// Place resolves an address of the kernel. Without a symbol the place has the address alone.
 func (k *Kernel) Place(addr uint64) Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.at(addr, addr)
 }
 
-// Stack gives the places of a stack, innermost first. All but the first are where a call returns to, so what is called is
-// looked for one byte before: a call that never returns may be the last of its function.
+// Stack resolves a stack, innermost first. All frames but the first are return addresses, so the
+// symbol is looked up one byte before: a call that never returns may be the last instruction of its
+// function.
 func (k *Kernel) Stack(pcs []uint64) []Place {
 	out := make([]Place, len(pcs))
 	k.mu.Lock()
@@ -97,11 +102,11 @@ func (k *Kernel) Stack(pcs []uint64) []Place {
 	return out
 }
 
-// mostKnown is how many places are kept; when there are more, they are asked for again.
+// mostKnown is how many places are cached. When there are more, the cache is emptied.
 const mostKnown = 1 << 16
 
-// ask has the kernel tell what is at addresses, as long as its table was not read. What it doesn't tell is not known after it.
-// Base stays unknown: that takes the table.
+// ask asks the kernel for the symbols of addresses while the table has not been read. Base stays
+// unknown, since it requires the table.
 func (k *Kernel) ask(addrs []uint64) {
 	n := k.namer()
 	if n == nil || k.table != nil {
@@ -116,11 +121,11 @@ func (k *Kernel) ask(addrs []uint64) {
 			unknown = append(unknown, a)
 		}
 	}
-	told, err := n.Names(unknown)
+	named, err := n.Names(unknown)
 	if err != nil {
-		return // the table tells
+		return // the table answers
 	}
-	for i, t := range told {
+	for i, t := range named {
 		module := t.Module
 		switch {
 		case t.Nothing:
@@ -128,7 +133,8 @@ func (k *Kernel) ask(addrs []uint64) {
 			continue
 		case t.Name == "" || padding([]byte(t.Name)):
 			continue
-		case unknown[i] >= k.start && unknown[i] < k.end, unknown[i] >= k.init && unknown[i] < k.past:
+		case unknown[i] >= k.start && unknown[i] < k.end, unknown[i] >= k.init &&
+			unknown[i] < k.past:
 			module = vmlinux
 		case module == "" && strings.HasPrefix(t.Name, "bpf_"):
 			module = "bpf" // as the table has it
@@ -139,7 +145,7 @@ func (k *Kernel) ask(addrs []uint64) {
 	}
 }
 
-// namer gives what asks for single symbols, or nil: the running kernel's alone can be asked for.
+// namer returns what asks for single symbols; nil for captured files and where it is not supported.
 func (k *Kernel) namer() *bpf.Namer {
 	if k.tried || k.root != (kernel.Root{}) {
 		return k.names
@@ -165,7 +171,8 @@ func (k *Kernel) namer() *bpf.Namer {
 	return n
 }
 
-// Function tells where a function of the kernel begins, and how many bytes it is from the next; !ok: there is none of that name.
+// Function returns the address of a kernel function and the distance to the next symbol; !ok: there
+// is none of that name.
 func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -174,8 +181,9 @@ func (k *Kernel) Function(name string) (addr, size uint64, ok bool) {
 			if addr == 0 {
 				return 0, 0, false
 			}
-			if told, err := n.Names([]uint64{addr}); err == nil && told[0].Size > 0 && told[0].Offset == 0 {
-				return addr, told[0].Size, true
+			if named, err := n.Names([]uint64{addr}); err == nil && named[0].Size > 0 &&
+				named[0].Offset == 0 {
+				return addr, named[0].Size, true
 			}
 		}
 	}
@@ -211,8 +219,8 @@ func (k *Kernel) at(addr, near uint64) Place {
 	return p
 }
 
-// Lookup gives the address of a function or variable of the kernel; module "" is any, the kernel itself first. It gives the
-// module in which the name was found.
+// Lookup returns the address of a kernel function or variable and its module. module "" is any, the
+// kernel itself first.
 func (k *Kernel) Lookup(module, name string) (addr uint64, in string, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -222,15 +230,16 @@ func (k *Kernel) Lookup(module, name string) (addr uint64, in string, ok bool) {
 	return k.table.lookup(module, name)
 }
 
-// Err tells why no symbols are known: measure.ErrDenied where the kernel hides its addresses, measure.ErrUnsupported where it
-// has no table. nil before the first question, and where symbols were read.
+// Err returns why no symbols are known: measure.ErrDenied where the kernel hides its addresses,
+// measure.ErrUnsupported where it has no table. It is nil before the first lookup, and when symbols
+// were read.
 func (k *Kernel) Err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
 }
 
-// Notes gives what may mislead in the places that were given: one sentence, or none.
+// Notes returns the caveats of the places returned so far: one sentence or none.
 func (k *Kernel) Notes() []string {
 	if err := k.Err(); err != nil {
 		return []string{"addresses of the kernel have no names: " + err.Error()}
@@ -238,7 +247,7 @@ func (k *Kernel) Notes() []string {
 	return nil
 }
 
-// A Table is the symbols of the kernel, in the order of their addresses.
+// A Table is the kernel's symbols, sorted by address.
 type Table struct {
 	syms   []sym
 	text   [][]byte // the names, each with a 0 behind it, in blocks
@@ -257,30 +266,33 @@ type sym struct {
 	rank   uint8 // which of several names for an address to prefer
 }
 
-// block is how many bytes of names are kept together: a power of two, so that a name's place is a number of 32 bits.
+// block is how many bytes of names are stored together: a power of two, so that a name's position
+// is a number of 32 bits.
 const block = 1 << 16
 
-// Len gives how many symbols there are.
+// Len returns the number of symbols.
 func (t *Table) Len() int { return len(t.syms) }
 
-// Size gives how many bytes the table takes, near enough.
+// Size estimates the bytes that the table takes.
 func (t *Table) Size() int { return 16*cap(t.syms) + block*len(t.text) }
 
-// maxSymbols is how many symbols a table may have: what fits into the numbers of sorting.
+// maxSymbols bounds the symbols of a table: their indexes must fit the sort keys.
 const maxSymbols = 1 << 24
 
-// errTooMany is more symbols than any kernel has.
+// errTooMany is the error of more symbols than any kernel has.
 var errTooMany = errors.New("more symbols than there can be")
 
-// ReadKallsyms reads the format of /proc/kallsyms:
+// ReadKallsyms parses /proc/kallsyms:
 //
 //	ffffffff81000000 T _text
 //	ffffffffc0201000 t ext4_read	[ext4]
 //
-// Left out are symbols without an address (hidden ones), per-CPU offsets (type A), and the padding that the compiler names
-// before functions. Lines of another form are passed over.
+// It leaves out symbols without an address (hidden ones), per-CPU offsets (type A), the compiler's
+// named padding before functions, and malformed lines. The error is that of r, or of more symbols
+// than any kernel has.
 func ReadKallsyms(r io.Reader) (*Table, error) {
-	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux}, number: map[string]uint16{"": 0, vmlinux: 0}}
+	t := &Table{syms: make([]sym, 0, 80_000), module: []string{vmlinux},
+		number: map[string]uint16{"": 0, vmlinux: 0}}
 	buf := make([]byte, 64<<10)
 	have := 0
 	for {
@@ -348,7 +360,8 @@ func (t *Table) line(b []byte) {
 			module = t.numberOf(word[1 : len(word)-1])
 		}
 	}
-	if len(name) == 0 || len(name) >= block/2 || bytes.IndexByte(name, 0) >= 0 || kind|0x20 == 'a' || kind|0x20 == 'u' || padding(name) {
+	if len(name) == 0 || len(name) >= block/2 || bytes.IndexByte(name, 0) >= 0 ||
+		kind|0x20 == 'a' || kind|0x20 == 'u' || padding(name) {
 		return
 	}
 	if n := len(t.text); n == 0 || len(t.text[n-1])+len(name)+1 > block {
@@ -358,16 +371,18 @@ func (t *Table) line(b []byte) {
 		t.text = append(t.text, make([]byte, 0, block))
 	}
 	n := len(t.text) - 1
-	t.syms = append(t.syms, sym{addr: addr, name: uint32(n*block + len(t.text[n])), module: module, rank: rank(kind, name)})
+	t.syms = append(t.syms, sym{addr: addr, name: uint32(n*block + len(t.text[n])), module: module,
+		rank: rank(kind, name)})
 	t.text[n] = append(append(t.text[n], name...), 0)
 }
 
 func padding(name []byte) bool {
-	return len(name) > 6 && name[0] == '_' && name[1] == '_' && (string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
+	return len(name) > 6 && name[0] == '_' && name[1] == '_' &&
+		(string(name[2:6]) == "pfx_" || string(name[2:6]) == "cfi_")
 }
 
-// rank tells how good a name is for an address that has several: a function before a variable, one that all can see before
-// others, few underscores before many.
+// rank orders the names of one address: functions before variables, global before local, few
+// underscores before many.
 func rank(kind byte, name []byte) uint8 {
 	r := uint8(0)
 	switch kind {
@@ -383,7 +398,8 @@ func rank(kind byte, name []byte) uint8 {
 		}
 	}
 	under := 0
-	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' || name[under] == '$') {
+	for under < len(name) && under < 7 && (name[under] == '_' || name[under] == '.' ||
+		name[under] == '$') {
 		under++
 	}
 	return r + 7 - uint8(under)
@@ -411,8 +427,8 @@ func (t *Table) numberOfOther(module []byte) uint16 {
 	return n
 }
 
-// sort puts the symbols into the order of their addresses, of one address the best name last. The kernel's own come in that
-// order, those of modules don't.
+// sort sorts the symbols by address; of one address the best name is last. The kernel's own symbols
+// are sorted already, those of modules are not.
 func (t *Table) sort() {
 	s := t.syms
 	from := 1
@@ -457,11 +473,11 @@ func (t *Table) name(s *sym) string {
 	return string(text[:bytes.IndexByte(text, 0)])
 }
 
-// lastReach is how far behind the last symbol of a module an address may lie and still count to it: no symbol tells where it
-// ends.
+// lastReach is how far after the last symbol of a module an address still belongs to it, since no
+// symbol marks its end.
 const lastReach = 64 << 10
 
-// find gives the symbol that begins at an address or is the nearest before it; !ok: there is none.
+// find returns the symbol at an address or the nearest before it; !ok: there is none.
 func (t *Table) find(addr uint64) (Place, bool) {
 	i := sort.Search(len(t.syms), func(i int) bool { return t.syms[i].addr > addr }) - 1
 	if i < 0 {
@@ -476,7 +492,8 @@ func (t *Table) find(addr uint64) (Place, bool) {
 	if name == "_end" {
 		return Place{}, false // behind the kernel
 	}
-	return Place{Module: t.module[s.module], Name: clean(name), Offset: offset, Base: t.starts[s.module]}, true
+	return Place{Module: t.module[s.module], Name: clean(name), Offset: offset,
+		Base: t.starts[s.module]}, true
 }
 
 func (t *Table) lookup(module, name string) (addr uint64, in string, ok bool) {
@@ -503,7 +520,8 @@ func (t *Table) lookup(module, name string) (addr uint64, in string, ok bool) {
 	var best *sym
 	for i := range t.syms {
 		s := &t.syms[i]
-		if places[s.name] && (module == "" || t.module[s.module] == module) && (best == nil || s.module < best.module) {
+		if places[s.name] && (module == "" || t.module[s.module] == module) &&
+			(best == nil || s.module < best.module) {
 			best = s
 		}
 	}

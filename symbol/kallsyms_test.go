@@ -56,14 +56,16 @@ func TestKallsyms(t *testing.T) {
 		{0xffffffffc02007ff, "ext4`first+0x7ff", "ext4`first", "ext4"},
 		{0xffffffffc0201010, "ext4`second+0x10", "ext4`second", "ext4"},
 		{0xffffffffc0250000, "0xffffffffc0250000", "0xffffffffc0250000", "0xffffffffc0250000"},
-		{0xffffffffc0400010, "bpf`bpf_prog_0123456789abcdef_f+0x10", "bpf`bpf_prog_0123456789abcdef_f", "bpf"},
+		{0xffffffffc0400010, "bpf`bpf_prog_0123456789abcdef_f+0x10",
+			"bpf`bpf_prog_0123456789abcdef_f", "bpf"},
 		{0x1234, "0x1234", "0x1234", "0x1234"},
 		{0, "0x0", "0x0", "0x0"},
 		{1<<64 - 1, "0xffffffffffffffff", "0xffffffffffffffff", "0xffffffffffffffff"},
 	} {
 		p := k.Place(c.addr)
 		if p.String() != c.text || p.Symbol() != c.symbol || p.ModuleName() != c.module {
-			t.Errorf("%x: %q %q %q, want %q %q %q", c.addr, p, p.Symbol(), p.ModuleName(), c.text, c.symbol, c.module)
+			t.Errorf("%x: %q %q %q, want %q %q %q", c.addr, p, p.Symbol(), p.ModuleName(), c.text,
+				c.symbol, c.module)
 		}
 	}
 	stack := k.Stack([]uint64{0xffffffff81000110, 0xffffffff81000200, 0xffffffff81000205})
@@ -94,7 +96,8 @@ func TestKallsyms(t *testing.T) {
 // A kernel that hides its addresses gives addresses and says why.
 func TestHiddenAddresses(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(dir+"/kallsyms", []byte("0000000000000000 T _text\n0000000000000000 T b\n"), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/kallsyms",
+		[]byte("0000000000000000 T _text\n0000000000000000 T b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	k := NewKernel(kernel.Root{Proc: dir})
@@ -106,8 +109,8 @@ func TestHiddenAddresses(t *testing.T) {
 	}
 }
 
-// TestRunningKernel asks for every symbol of the running kernel: each must come back at its own address, under its name or that of another
-// one there.
+// TestRunningKernel asks for every symbol of the running kernel: each must come back at its own
+// address, under its name or that of another one there.
 func TestRunningKernel(t *testing.T) {
 	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
@@ -130,7 +133,8 @@ func TestRunningKernel(t *testing.T) {
 		if module == "" {
 			module = vmlinux
 		}
-		if addr == 0 || strings.EqualFold(kind, "a") || strings.HasPrefix(name, "__pfx_") || strings.HasPrefix(name, "__cfi_") {
+		if addr == 0 || strings.EqualFold(kind, "a") || strings.HasPrefix(name, "__pfx_") ||
+			strings.HasPrefix(name, "__cfi_") {
 			continue
 		}
 		lines++
@@ -154,8 +158,10 @@ func TestRunningKernel(t *testing.T) {
 
 func TestBare(t *testing.T) {
 	for name, want := range map[string]string{
-		"f": "f", "f.isra.0": "f", "f.constprop.0.isra.12": "f", "f.part.3.cold": "f", "f.cold": "f", "f.llvm.1234567": "f", "f.0": "f.0", "a.b": "a.b",
-		"runtime.main": "runtime.main", ".f": ".f", ".cold": ".cold", "main.f.func1": "main.f.func1", "": "",
+		"f": "f", "f.isra.0": "f", "f.constprop.0.isra.12": "f", "f.part.3.cold": "f",
+		"f.cold": "f", "f.llvm.1234567": "f", "f.0": "f.0", "a.b": "a.b",
+		"runtime.main": "runtime.main", ".f": ".f", ".cold": ".cold",
+		"main.f.func1": "main.f.func1", "": "",
 	} {
 		if got := Bare(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -196,15 +202,17 @@ func FuzzKallsyms(f *testing.F) {
 	})
 }
 
-// BenchmarkKallsyms reads a table of 200,000 symbols, a third of them modules' out of order. What the kernel takes to write it
-// comes on top.
+// BenchmarkKallsyms reads a table of 200,000 symbols, a third of them modules' out of order. What
+// the kernel takes to write it comes on top.
 func BenchmarkKallsyms(b *testing.B) {
 	var text bytes.Buffer
 	for i := range 200000 {
 		if i < 130000 {
-			fmt.Fprintf(&text, "%x t some_function_name_%d\n", uint64(0xffffffff81000000+uint64(i)*64), i)
+			fmt.Fprintf(&text, "%x t some_function_name_%d\n",
+				uint64(0xffffffff81000000+uint64(i)*64), i)
 		} else {
-			fmt.Fprintf(&text, "%x t some_function_name_%d\t[module_%d]\n", 0xffffffffc0000000+uint64(i/1000*65536+i*7919%65536), i, i/1000)
+			fmt.Fprintf(&text, "%x t some_function_name_%d\t[module_%d]\n",
+				0xffffffffc0000000+uint64(i/1000*65536+i*7919%65536), i, i/1000)
 		}
 	}
 	b.SetBytes(int64(text.Len()))
@@ -247,11 +255,13 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 	var pcs []uint64
 	for i := 0; i+1 < len(table.table.syms); i += 97 {
 		s := table.table.syms[i]
-		if (s.addr >= asked.start && s.addr < asked.end || s.addr >= asked.init && s.addr < asked.past) && table.table.syms[i+1].addr > s.addr+4 {
+		if (s.addr >= asked.start && s.addr < asked.end || s.addr >= asked.init &&
+			s.addr < asked.past) && table.table.syms[i+1].addr > s.addr+4 {
 			pcs = append(pcs, s.addr+4)
 		}
 	}
-	if start, _, ok := table.Lookup(vmlinux, "start_kernel"); ok && asked.init > 0 { // called the idle task of the first CPU
+	// called the idle task of the first CPU
+	if start, _, ok := table.Lookup(vmlinux, "start_kernel"); ok && asked.init > 0 {
 		pcs = append(pcs, start+4)
 	}
 	got, want := asked.Stack(pcs), table.Stack(pcs)
@@ -268,11 +278,13 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 		other++
 	}
 	if asked.table != nil || len(pcs) < 100 || other > len(pcs)/20 {
-		t.Errorf("of %d functions %d have another name; the table was read: %v", len(pcs), other, asked.table != nil)
+		t.Errorf("of %d functions %d have another name; the table was read: %v", len(pcs), other,
+			asked.table != nil)
 	}
 	nowhere := []uint64{pcs[0], 0xffff_ffff_ffff_e000, 0x1234}
 	for i, p := range asked.Stack(nowhere) {
-		if p.Address != nowhere[i] || i > 0 && p != (Place{Address: nowhere[i]}) || i == 0 && p.Name == "" {
+		if p.Address != nowhere[i] || i > 0 && p != (Place{Address: nowhere[i]}) || i == 0 &&
+			p.Name == "" {
 			t.Errorf("%#x, where nothing is: %+v", nowhere[i], p)
 		}
 	}
@@ -281,8 +293,10 @@ func TestKernelTellsWhatItsTableHas(t *testing.T) {
 	}
 	addr, size, ok := asked.Function("vfs_read")
 	a, s, o := table.Function("vfs_read")
-	if !ok || addr != a || size > s || s-size > 64 || ok != o { // the table passes over what fills up to the next
-		t.Errorf("vfs_read is at %#x, %d bytes: %v; the table has %#x, %d: %v", addr, size, ok, a, s, o)
+	// the table passes over what fills up to the next
+	if !ok || addr != a || size > s || s-size > 64 || ok != o {
+		t.Errorf("vfs_read is at %#x, %d bytes: %v; the table has %#x, %d: %v", addr, size, ok, a,
+			s, o)
 	}
 	if _, _, ok := asked.Function("no_such_function"); ok || asked.table != nil {
 		t.Error("no_such_function is there, or the table was read")

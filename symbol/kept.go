@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// What is kept of processes and files is bounded in sum, since other people's processes decide how many there
-// are, how many mappings each has and how many functions they run. What is dropped is read again when it is
-// asked for; of a process that has ended it can't be, so what was asked for last stays longest.
+// What is kept of processes and files is bounded in sum, since other people's processes decide how
+// many there are, how many mappings each has and how many functions they run. What is dropped is
+// read again when it is asked for; of a process that has ended it can't be, so what was asked for
+// last stays longest.
 
 // limits are the bounds of a Processes.
 type limits struct {
@@ -16,22 +17,24 @@ type limits struct {
 	mappings  int // bytes of the mappings of all of them, but for the newest process
 	symbols   int // bytes of the files' symbols
 	files     int // that are known, also those that can't be read
-	addresses int // whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+	// whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+	addresses int
 
-	idle time.Duration // for how long a process is kept that no address is asked of; 0: as long as there is room
+	idle time.Duration // how long an unused process is kept; 0: until the space is needed
 }
 
 // table: never changed
 var (
 	usualLimits = limits{processes: 4096, mappings: 16 << 20, symbols: 64 << 20, files: 16 << 10}
-	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a build met
-	// 60 processes of 5 kB and 300 new addresses a second.
-	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10, addresses: 32 << 10, idle: time.Minute}
+	// leanLimits are those of a server. A server that samples 2 CPUs 49 times a second beside a
+	// build met 60 processes of 5 kB and 300 new addresses a second.
+	leanLimits = limits{processes: 512, mappings: 2 << 20, symbols: 1 << 20, files: 1 << 10,
+		addresses: 32 << 10, idle: time.Minute}
 )
 
 const (
-	// mostMappings is how many mappings of one process are kept, those with the lowest addresses: half of
-	// what the kernel lets a process have (vm.max_map_count).
+	// mostMappings is how many mappings of one process are kept, those with the lowest addresses:
+	// half of what the kernel lets a process have (vm.max_map_count).
 	mostMappings = 1 << 15
 	// mostUnseen is how many processes are counted of those that can't be looked into.
 	mostUnseen = 1 << 12
@@ -39,7 +42,7 @@ const (
 	mostTexts = 1 << 12
 )
 
-// cost returns how many bytes the mappings of a process take, near enough.
+// cost estimates the bytes that the mappings of a process take.
 func (p *process) cost() int {
 	bytes := 512 + 56*cap(p.maps) + 50*len(p.keys)
 	for _, old := range p.former {
@@ -48,8 +51,8 @@ func (p *process) cost() int {
 	return bytes
 }
 
-// makeSpace drops processes so that another one with so many bytes of mappings may come: those that nobody
-// asked for within limits.idle, and of the others those that were not asked for longest.
+// makeSpace drops processes until another one with that many bytes of mappings fits: those not used
+// within limits.idle, then the least recently used.
 func (ps *Processes) makeSpace(bytes int) {
 	now := time.Now()
 	if idle := ps.limits.idle; idle > 0 && now.Sub(ps.swept) > idle/4 {
@@ -72,7 +75,7 @@ func (ps *Processes) makeSpace(bytes int) {
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b *process) int { return cmp.Compare(a.used, b.used) })
-	// Some more are dropped than need be: the next process does not have all of them put in order again.
+	// Some more are dropped than necessary, so that the next process needs no sort.
 	for _, p := range all {
 		if len(ps.procs) <= ps.limits.processes*7/8 && sum <= ps.limits.mappings*7/8 {
 			break
@@ -82,7 +85,7 @@ func (ps *Processes) makeSpace(bytes int) {
 	}
 }
 
-// shared returns a text with the same bytes that other mappings have too.
+// shared returns b as a string that all mappings with the same text share.
 func (ps *Processes) shared(b []byte) string {
 	if t, ok := ps.texts[string(b)]; ok {
 		return t
@@ -95,16 +98,16 @@ func (ps *Processes) shared(b []byte) string {
 	return t
 }
 
-// learnt is the symbols of addresses, by files. It keeps two generations: what is asked for goes to the new one, and turn
-// drops the old one when the new one has half of what may be kept. So what is asked for again and again stays, and nothing
-// is dropped from one turn to the next.
+// learnt caches symbols of addresses by file, in two generations. A lookup moves an entry to the
+// new one. turn drops the old one when the new one has half of the limit. So an entry in use stays,
+// and none is dropped between two turns.
 type learnt struct {
 	now, old map[*object]map[uint64]learned
 	n        int // addresses in now
 	most     int // addresses in both
 }
 
-// get returns what is known of an address.
+// get returns the symbol of an address.
 func (l *learnt) get(o *object, addr uint64) (learned, bool) {
 	if one, ok := l.now[o][addr]; ok {
 		return one, true
@@ -123,7 +126,7 @@ func (l *learnt) turn() {
 	}
 }
 
-// put keeps what is known of an address.
+// put stores the symbol of an address.
 func (l *learnt) put(o *object, addr uint64, one learned) {
 	if l.now == nil {
 		l.now = map[*object]map[uint64]learned{}
@@ -139,14 +142,14 @@ func (l *learnt) put(o *object, addr uint64, one learned) {
 	of[addr] = one
 }
 
-// drop forgets a file.
+// drop deletes the entries of a file.
 func (l *learnt) drop(o *object) {
 	l.n -= len(l.now[o])
 	delete(l.now, o)
 	delete(l.old, o)
 }
 
-// len returns how many addresses are kept.
+// len returns the number of addresses.
 func (l *learnt) len() (n int) {
 	for _, g := range []map[*object]map[uint64]learned{l.now, l.old} {
 		for _, of := range g {

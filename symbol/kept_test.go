@@ -24,9 +24,11 @@ func procDir(t *testing.T, processes int, mappings func(pid int) int) string {
 		var maps strings.Builder
 		for i := range mappings(pid) {
 			at := 0x400000 + 0x1000*i
-			fmt.Fprintf(&maps, "%x-%x r-xp 00000000 fd:01 %d /nowhere/of-%d/lib%d.so\n", at, at+0x1000, pid*1_000_000+i, pid%7, i)
+			fmt.Fprintf(&maps, "%x-%x r-xp 00000000 fd:01 %d /nowhere/of-%d/lib%d.so\n", at,
+				at+0x1000, pid*1_000_000+i, pid%7, i)
 		}
-		stat := fmt.Sprintf("%d (a) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %d 100\n", pid, 1000+pid)
+		stat := fmt.Sprintf("%d (a) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %d 100\n", pid,
+			1000+pid)
 		for name, text := range map[string]string{"stat": stat, "maps": maps.String()} {
 			if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -36,7 +38,8 @@ func procDir(t *testing.T, processes int, mappings func(pid int) int) string {
 	return dir
 }
 
-// What is kept of all processes stays within the bounds, however many there are and whatever they map; the newest is kept.
+// What is kept of all processes stays within the bounds, however many there are and whatever they
+// map; the newest is kept.
 func TestMappingsAreBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -46,13 +49,14 @@ func TestMappingsAreBounded(t *testing.T) {
 	}{
 		{"many small processes", 700, func(int) int { return 3 }, true},
 		{"processes with many mappings", 60, func(pid int) int { return 1000 + pid }, true},
-		{"one large process among small ones", 60, func(pid int) int { return 20 + b2i(pid == 30)*30_000 }, true},
+		{"one large process among small ones", 60,
+			func(pid int) int { return 20 + b2i(pid == 30)*30_000 }, true},
 		{"symbols are kept too", 40, func(int) int { return 9000 }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ps := NewProcesses(kernel.Root{Proc: procDir(t, tt.processes, tt.mappings)})
 			if tt.lean {
-				ps.Lean()
+				ps.DisableSymbolCache()
 			}
 			for pid := 1; pid <= tt.processes; pid++ {
 				ps.Place(pid, 0x400010)
@@ -63,7 +67,8 @@ func TestMappingsAreBounded(t *testing.T) {
 					}
 				}
 				if len(ps.procs) > ps.limits.processes || sum > max(ps.limits.mappings, newest) {
-					t.Fatalf("after process %d, %d processes of %d bytes are kept, of at most %d of %d", pid, len(ps.procs), sum, ps.limits.processes, ps.limits.mappings)
+					t.Fatalf("after process %d, %d processes of %d bytes are kept, of at most %d "+
+						"of %d", pid, len(ps.procs), sum, ps.limits.processes, ps.limits.mappings)
 				}
 				if ps.procs[pid] == nil {
 					t.Fatalf("process %d, the newest, is not kept", pid)
@@ -76,8 +81,8 @@ func TestMappingsAreBounded(t *testing.T) {
 	}
 }
 
-// In a server, a process that nobody asked for within a minute is forgotten when another one comes. A
-// script may ask for its processes when it ends, however long that takes.
+// In a server, a process that nobody asked for within a minute is forgotten when another one comes.
+// A script may ask for its processes when it ends, however long that takes.
 func TestIdleProcessIsForgotten(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -107,18 +112,20 @@ func TestManyMappingsAreNoted(t *testing.T) {
 		noted    bool
 	}{{"as many as are kept", mostMappings, false}, {"one more", mostMappings + 1, true}} {
 		t.Run(tt.name, func(t *testing.T) {
-			ps := NewProcesses(kernel.Root{Proc: procDir(t, 1, func(int) int { return tt.mappings })})
+			ps := NewProcesses(kernel.Root{Proc: procDir(t, 1,
+				func(int) int { return tt.mappings })})
 			ps.Place(1, 0x400010)
 			notes := strings.Join(ps.Notes(), "\n")
-			if len(ps.procs[1].maps) != mostMappings || strings.Contains(notes, "32768 mappings") != tt.noted {
+			if len(ps.procs[1].maps) != mostMappings ||
+				strings.Contains(notes, "32768 mappings") != tt.noted {
 				t.Errorf("%d mappings, notes %q", len(ps.procs[1].maps), notes)
 			}
 		})
 	}
 }
 
-// What was learned since the turn before is known, whatever came before, and no more than the bound besides one turn's is
-// kept.
+// What was learned since the turn before is known, whatever came before, and no more than the bound
+// besides one turn's is kept.
 func TestLearntIsBounded(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	l := &learnt{most: 100}

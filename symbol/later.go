@@ -6,17 +6,18 @@ import (
 	"slices"
 )
 
-// Who wants the names of what was met when all is over has each file read through once, in the end: the file is held open until then, so that
-// it counts for nothing if it lost its name, or its process ended.
+// Who wants the names of what was met when all is over has each file read through once, in the end:
+// the file is held open until then, so that it counts for nothing if it lost its name, or its
+// process ended.
 
-// A Spot is an address in a file of which the symbol is not known yet. The zero one is none.
+// A Spot is an address in a file whose symbol is resolved later. The zero Spot is none.
 type Spot struct {
 	file   *object
 	addr   uint64
 	beyond bool // the file's own bytes
 }
 
-// A laterFile is a file whose symbols are looked for later.
+// A laterFile is a file whose symbols are resolved later.
 type laterFile struct {
 	file, debug     *os.File // nil: not held; debug is what a distribution keeps beside it
 	size, debugSize int64
@@ -24,19 +25,20 @@ type laterFile struct {
 	mapping         Mapping
 }
 
-// mostHeld is how many files are held open. More are opened again by their names.
+// mostHeld is how many files are kept open. Others are opened again by name.
 const mostHeld = 512
 
-// Later has the symbols of files not be read before Resolve: places in files have the module alone. To be called before all else.
-func (ps *Processes) Later() {
-	ps.Lean()
+// DeferSymbols defers reading the symbols of files to Resolve. Until then places in files have the
+// module alone. It is called before any other method.
+func (ps *Processes) DeferSymbols() {
+	ps.DisableSymbolCache()
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.later = map[*object]*laterFile{}
 }
 
-// Reading gives a number that is another one when the maps of a process were read anew, so that what was found out of its addresses may not hold any
-// more; 0: it can't be looked into.
+// Reading returns a number that changes when the maps of a process are read again, which
+// invalidates results for its addresses; 0: its maps can't be read.
 func (ps *Processes) Reading(pid int) uint64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -47,12 +49,14 @@ func (ps *Processes) Reading(pid int) uint64 {
 	return p.reading
 }
 
-// Spots gives the places of a stack as Stack does, for each whose name Resolve may tell the spot, and of the others which functions were put there, innermost first, as far
-// as LearnInlined has found them.
+// Spots resolves a stack as Stack does. For each place whose name Resolve may find it returns a
+// Spot; for the others the functions inlined there, innermost first, as far as LearnInlined has
+// found them.
 func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot, [][]string) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	places, spots, inlined := make([]Place, len(pcs)), make([]Spot, len(pcs)), make([][]string, len(pcs))
+	places, spots, inlined := make([]Place, len(pcs)), make([]Spot, len(pcs)),
+		make([][]string, len(pcs))
 	for i, pc := range pcs {
 		near := pc - uint64(min(i, 1))
 		if ps.later == nil {
@@ -66,7 +70,7 @@ func (ps *Processes) Spots(pid int, pcs []uint64) ([]Place, []Spot, [][]string) 
 	return places, spots, inlined
 }
 
-// hold keeps a file until Resolve, if there is something to be read of it then; false: it is not kept.
+// hold keeps a file for Resolve if it may have symbols; false: it is not kept.
 func (ps *Processes) hold(o *object, f *os.File, size int64, p *process, m *Mapping) bool {
 	if ps.later == nil || o == nil || ps.later[o] != nil {
 		return false
@@ -92,7 +96,8 @@ func (l *laterFile) close() {
 	l.file, l.debug = nil, nil
 }
 
-// Resolve gives the names of spots, and how far from where the symbol begins they are; "" where there is none. Each file is read through once.
+// Resolve returns the names of spots, "" without one, and their offsets from the start of the
+// symbol. Each file is read once.
 func (ps *Processes) Resolve(spots []Spot) (names []string, offsets []uint64) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

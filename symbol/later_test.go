@@ -10,7 +10,8 @@ import (
 	"culprit/kernel"
 )
 
-// TestLater: places of a program whose file lost its name, and which has ended when their names are looked for, are those that Stack gives at once.
+// TestLater: places of a program whose file lost its name, and which has ended when their names are
+// looked for, are those that Stack gives at once.
 func TestLater(t *testing.T) {
 	bin := copied(t, "later")
 	c := start(t, exec.Command(bin))
@@ -30,12 +31,13 @@ func TestLater(t *testing.T) {
 		t.Fatalf("nothing has a name: %v", want)
 	}
 	ps := NewProcesses(kernel.Root{})
-	ps.Later()
+	ps.DeferSymbols()
 	reading := ps.Reading(pid)
 	places, spots, _ := ps.Spots(pid, pcs)
 	for i := range places {
 		if places[i].Name != "" || places[i].Module != want[i].Module {
-			t.Errorf("nothing was resolved, and it is %v, want only the module of %v", places[i], want[i])
+			t.Errorf("nothing was resolved, and it is %v, want only the module of %v", places[i],
+				want[i])
 		}
 	}
 	if err := c.cmd.Process.Kill(); err != nil {
@@ -53,7 +55,8 @@ func TestLater(t *testing.T) {
 	}
 	names, offsets := ps.Resolve(spots)
 	for i := range places {
-		if names[i] != want[i].Name || offsets[i]+uint64(min(i, 1)) != want[i].Offset && names[i] != "" {
+		if names[i] != want[i].Name || offsets[i]+uint64(min(i, 1)) != want[i].Offset &&
+			names[i] != "" {
 			t.Errorf("%s+%#x, want %v", names[i], offsets[i], want[i])
 		}
 	}

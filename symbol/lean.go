@@ -13,10 +13,11 @@ import (
 	"strings"
 )
 
-// A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks up a few addresses of many files, for as long as a
-// machine runs, has each file read through for just those instead.
+// A file's symbols take tens of milliseconds to be put in order and megabytes to be kept. Who looks
+// up a few addresses of many files, for as long as a machine runs, has each file read through for
+// just those instead.
 
-// A learned is the symbol that an address lies in. name "": it is known that there is none.
+// A learned is the symbol of an address. name "": there is none.
 type learned struct {
 	name string
 	from uint64 // how far the address is from where the symbol begins
@@ -25,22 +26,23 @@ type learned struct {
 	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
 }
 
-// Lean has the symbols of files not be kept: Learn looks for those of addresses, and other addresses in files have no names. To be called before
-// all else.
-func (ps *Processes) Lean() {
+// DisableSymbolCache disables the cache of files' symbols: only addresses that were passed to Learn
+// resolve. It is called before any other method.
+func (ps *Processes) DisableSymbolCache() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.limits = leanLimits
 	ps.lean = &learnt{most: ps.limits.addresses}
 }
 
-// An Asked is addresses of a process as a stack has them, innermost first.
+// An Asked is a list of addresses of a process as a stack has them, innermost first.
 type Asked struct {
 	PID int
 	PCs []uint64
 }
 
-// Learn finds the symbols of the addresses of some stacks, each file being read through once. Of a Processes that is not Lean it does nothing.
+// Learn finds the symbols of the addresses of some stacks and reads each file once. Without
+// DisableSymbolCache it does nothing.
 func (ps *Processes) Learn(stacks []Asked) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -99,8 +101,9 @@ func (ps *Processes) Learn(stacks []Asked) {
 	}
 }
 
-// learnFile looks addresses up in a file, or in that which has its symbols.
-func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64, into map[uint64]learned) error {
+// learnFile looks up addresses in a file, or in the file beside it that has its symbols.
+func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64,
+	into map[uint64]learned) error {
 	h, err := readHeader(f, size)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint6
 	return h.learn(d, addrs, into)
 }
 
-// learn looks addresses up in a file, or in that which has its symbols: d, nil if there is none.
+// learn looks up addresses in a file, or in d, which has its symbols; nil: there is none.
 func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error {
 	err := h.learnNames(d, addrs, into)
 	h.nameStubs(addrs, into)
@@ -123,7 +126,7 @@ func (h *header) learn(d *header, addrs []uint64, into map[uint64]learned) error
 	return err
 }
 
-// learnNames looks addresses up in the symbols of a file.
+// learnNames looks up addresses in the symbols of a file.
 func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) error {
 	switch {
 	case h.full():
@@ -143,7 +146,7 @@ func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) 
 	return h.scan(uint32(elf.SHT_DYNSYM), rest, into)
 }
 
-// A candidate is the best symbol so far for an address.
+// A candidate is the best symbol found so far for an address.
 type candidate struct {
 	addr, size uint64
 	name       uint32
@@ -153,13 +156,16 @@ type candidate struct {
 	bind       elf.SymBind
 }
 
-// scan reads a table of symbols through for the addresses, which are in order. What it finds is what object.find would in the table as object.order
-// has it.
+// scan reads a table of symbols for the addresses, which are sorted. It finds what object.find
+// would find in a table sorted by object.order.
 func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) error {
 	if len(addrs) == 0 {
 		return nil
 	}
-	at := slices.IndexFunc(h.secs, func(s section) bool { return s.kind == kind && s.size > 0 && int(s.link) < len(h.secs) })
+	at := slices.IndexFunc(h.secs, func(s section) bool {
+		return s.kind == kind && s.size > 0 &&
+			int(s.link) < len(h.secs)
+	})
 	if at < 0 {
 		return nil
 	}
@@ -172,13 +178,18 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 		each = 24
 	}
 	best := make([]candidate, len(addrs)) // of those with a size
-	open := make([]candidate, len(addrs)) // those without that begin last before an address, and behind the one before it
-	last := make([]uint64, len(addrs))    // where the symbol of any sort begins that does so
+	// those without that begin last before an address, and behind the one before it
+	open := make([]candidate, len(addrs))
+	last := make([]uint64, len(addrs)) // where the symbol of any sort begins that does so
 	for i := range best {
 		best[i].rank, open[i].rank = -1, -1
 	}
-	rank := func(c *candidate) int { return int(symbolRank(c.typ, c.bind, 0, h.text(text, c.name))) }
-	better := func(c, than *candidate) bool { // at one address; the ranks are found out when they are wanted
+	rank := func(c *candidate) int {
+		return int(symbolRank(c.typ, c.bind, 0,
+			h.text(text, c.name)))
+	}
+	// at one address; the ranks are found out when they are wanted
+	better := func(c, than *candidate) bool {
 		for _, x := range []*candidate{c, than} {
 			if x.rank == 0 {
 				x.rank = 1 + rank(x)
@@ -207,9 +218,11 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 				}
 				c.size, info, shndx = le.Uint64(b[16:]), b[4], le.Uint16(b[6:])
 			} else {
-				c.addr, c.size, info, shndx = uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), b[12], le.Uint16(b[14:])
+				c.addr, c.size, info, shndx = uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])),
+					b[12], le.Uint16(b[14:])
 			}
-			if c.addr > high || c.addr == 0 || shndx == uint16(elf.SHN_UNDEF) || shndx == uint16(elf.SHN_ABS) {
+			if c.addr > high || c.addr == 0 || shndx == uint16(elf.SHN_UNDEF) ||
+				shndx == uint16(elf.SHN_ABS) {
 				continue
 			}
 			c.name, c.typ, c.bind = le.Uint32(b), elf.SymType(info&15), elf.SymBind(info>>4)
@@ -234,13 +247,15 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 			}
 			last[i] = max(last[i], c.addr)
 			if c.size == 0 {
-				if o := &open[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+				if o := &open[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr &&
+					better(&c, o) {
 					*o = c
 				}
 				continue
 			}
 			for ; i < len(addrs) && addrs[i]-c.addr < c.size; i++ {
-				if o := &best[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr && better(&c, o) {
+				if o := &best[i]; o.rank < 0 || c.addr > o.addr || c.addr == o.addr &&
+					better(&c, o) {
 					*o = c
 				}
 			}
@@ -275,7 +290,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	return nil
 }
 
-// text gives a name out of a table of names; nil where there is none.
+// text returns a name from a table of names; nil when there is none.
 func (h *header) text(s *section, at uint32) []byte {
 	var out []byte
 	for len(out) < 1<<16 {
@@ -296,7 +311,8 @@ func (h *header) text(s *section, at uint32) []byte {
 	return out
 }
 
-// A goTable is the table of functions that programs of Go 1.18 and later carry (runtime/symtab.go, pcHeader), where it lies in the file.
+// A goTable is the function table of programs of Go 1.18 and later (runtime/symtab.go, pcHeader),
+// read from the file.
 type goTable struct {
 	h     *header
 	at    uint64 // of the table in the file
@@ -307,7 +323,7 @@ type goTable struct {
 	funcs uint64 // and of the functions
 }
 
-// goTable finds the table; nil where there is none of a known version.
+// goTable finds the table; nil when there is none of a known version.
 func (h *header) goTable() *goTable {
 	var table, text *section
 	for i := range h.secs {
@@ -334,7 +350,8 @@ func (h *header) goTable() *goTable {
 	if !ok {
 		return nil
 	}
-	g := &goTable{h: h, at: table.off, size: table.size, text: start, n: word(0), names: word(3), funcs: word(7)}
+	g := &goTable{h: h, at: table.off, size: table.size, text: start, n: word(0), names: word(3),
+		funcs: word(7)}
 	if g.names > g.size || g.funcs > g.size || g.n > (g.size-g.funcs)/8 {
 		return nil
 	}
@@ -355,7 +372,7 @@ func (g *goTable) read(off uint64) (a, b uint32, err error) {
 	return binary.LittleEndian.Uint32(raw[:]), binary.LittleEndian.Uint32(raw[4:]), nil
 }
 
-// find gives the function that an address lies in.
+// find returns the function of an address.
 func (g *goTable) find(addr uint64) (learned, bool) {
 	if g == nil || addr < g.text || g.n == 0 {
 		return learned{}, false

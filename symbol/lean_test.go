@@ -14,7 +14,8 @@ import (
 	"culprit/kernel"
 )
 
-// TestLeanAgrees: a file that is read through for a few addresses gives the names that it gives when all of its symbols are kept, in order.
+// TestLeanAgrees: a file that is read through for a few addresses gives the names that it gives
+// when all of its symbols are kept, in order.
 func TestLeanAgrees(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
@@ -26,7 +27,8 @@ func TestLeanAgrees(t *testing.T) {
 			files = append(files, path)
 		}
 	}
-	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6", "/usr/lib/*/libstdc++.so.6", "/lib/ld-musl-*"} {
+	for _, pattern := range []string{"/lib/*/libc.so.6", "/lib64/libc.so.6",
+		"/usr/lib/*/libstdc++.so.6", "/lib/ld-musl-*"} {
 		more, _ := filepath.Glob(pattern)
 		files = append(files, more...)
 	}
@@ -94,7 +96,8 @@ func TestLeanAgrees(t *testing.T) {
 			}
 			if ok != (l.name != "") || l.name != name || l.from != from {
 				if wrong++; wrong < 5 {
-					t.Errorf("%s: %#x is %s+%#x, and lean %s+%#x", path, a, name, from, l.name, l.from)
+					t.Errorf("%s: %#x is %s+%#x, and lean %s+%#x", path, a, name, from, l.name,
+						l.from)
 				}
 			}
 		}
@@ -105,7 +108,7 @@ func TestLeanAgrees(t *testing.T) {
 // TestLeanProcess: places of this very program, learned and then asked for.
 func TestLeanProcess(t *testing.T) {
 	full, lean := NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{})
-	lean.Lean()
+	lean.DisableSymbolCache()
 	var pcs []uint64
 	for _, s := range []any{TestLeanProcess, NewProcesses, readHeader} {
 		pcs = append(pcs, uint64(reflect.ValueOf(s).Pointer())+9)

@@ -9,7 +9,7 @@ import (
 	"culprit/kernel/proc"
 )
 
-// A Mapping is a stretch of a process's memory, as /proc/PID/maps tells it.
+// A Mapping is a range of a process's memory, as in /proc/PID/maps.
 type Mapping struct {
 	Start, End uint64
 	Offset     uint64 // of Start in the file
@@ -19,11 +19,11 @@ type Mapping struct {
 	Deleted    bool   // the file has no name any more
 }
 
-// ParseMaps reads the format of /proc/PID/maps, in which blanks before the path are padding, and a newline in it is \012:
+// ParseMaps parses /proc/PID/maps. Blanks before the path are padding, and a newline in it is \012:
 //
 //	55d0c8a00000-55d0c8a4e000 r-xp 00002000 fd:01 131 /usr/bin/bash
 //
-// bad counts lines of another form, which are left out. Mappings are in the order of their addresses.
+// Malformed lines are left out and counted in bad. The mappings are sorted by address.
 func ParseMaps(b []byte) (maps []Mapping, bad int) {
 	return parseMaps(b, func(b []byte) string { return string(b) })
 }
@@ -57,7 +57,8 @@ func parseMaps(b []byte, text func([]byte) string) (maps []Mapping, bad int) {
 
 func byStart(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }
 
-// A mappedFile is the words of a line that name its file. A file's mappings follow one another, and share its path.
+// A mappedFile is the words of a line that name its file. A file's mappings follow one another and
+// share its path.
 type mappedFile struct {
 	path    []byte // as it stands in the line
 	pathOf  string // of the mapping
@@ -110,7 +111,7 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	return m, true
 }
 
-// find gives the index of the mapping that holds an address, or -1.
+// find returns the index of the mapping of an address, or -1.
 func find(maps []Mapping, addr uint64) int {
 	i := sort.Search(len(maps), func(i int) bool { return maps[i].Start > addr }) - 1
 	if i < 0 || addr >= maps[i].End {

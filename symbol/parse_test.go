@@ -61,9 +61,13 @@ func TestReadableWithoutVersion(t *testing.T) {
 
 func TestReadable(t *testing.T) {
 	for name, want := range map[string]string{
-		"malloc": "malloc", "_start": "_start", "_ZN2ns3boxIiE3getEi": "ns::box<int>::get", "_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector<int, std::allocator<int> >::push_back",
-		"_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE": "core::fmt::Formatter::write_str", "_RNvC6_123foo3bar": "123foo::bar",
-		"_ZN": "_ZN", "_Zrubbish": "_Zrubbish", "runtime.gcBgMarkWorker.func1": "runtime.gcBgMarkWorker.func1", "a\x1bb": "a?b",
+		"malloc": "malloc", "_start": "_start", "_ZN2ns3boxIiE3getEi": "ns::box<int>::get",
+		"_ZNSt6vectorIiSaIiEE9push_backERKi": "std::vector<int, std::allocator<int> " +
+			">::push_back",
+		"_ZN4core3fmt9Formatter9write_str17h0123456789abcdefE": "core::fmt::Formatter::write_str",
+		"_RNvC6_123foo3bar": "123foo::bar",
+		"_ZN":               "_ZN", "_Zrubbish": "_Zrubbish",
+		"runtime.gcBgMarkWorker.func1": "runtime.gcBgMarkWorker.func1", "a\x1bb": "a?b",
 	} {
 		if got := Readable(name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -74,7 +78,8 @@ func TestReadable(t *testing.T) {
 func FuzzMaps(f *testing.F) {
 	f.Add([]byte(maps))
 	// The same words, one file with a name and one without a number.
-	f.Add([]byte("1-2 r-xp 0 fd:01 9 /a (deleted)\n2-3 r-xp 0 fd:01 0 /a (deleted)\n3-4 r-xp 0 00:00 0\n4-5 r-xp 0 00:00 0 /a\n5-6 r-xp 0 fd:01 9 /a\n"))
+	f.Add([]byte("1-2 r-xp 0 fd:01 9 /a (deleted)\n2-3 r-xp 0 fd:01 0 /a (deleted)\n3-4 r-xp 0 " +
+		"00:00 0\n4-5 r-xp 0 00:00 0 /a\n5-6 r-xp 0 fd:01 9 /a\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		all, bad := ParseMaps(text)
 		// What a line says does not depend on the ones before.

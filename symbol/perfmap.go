@@ -11,8 +11,8 @@ import (
 	"culprit/kernel/proc"
 )
 
-// A compiled is a range of addresses that holds code of a just-in-time compiler: all or a part of
-// a function, of which later code may have replaced the rest.
+// A compiled is a range of addresses with code of a just-in-time compiler: a function, or the part
+// of it that later code has not replaced.
 type compiled struct {
 	start, end uint64 // the addresses
 	from       uint64 // where the function begins, at most start
@@ -46,9 +46,9 @@ func parseCompiled(line []byte) (c compiled, ok bool) {
 // maxCompiledName is how many bytes of a function's name are kept.
 const maxCompiledName = 1 << 10
 
-// addLines appends the functions of the lines of b, which are later than all before, and returns
-// what follows the last newline. Lines of another form are left out. Of more than twice most
-// functions the oldest are dropped.
+// addLines appends the functions in the lines of b, which are later than all before, and returns
+// what follows the last newline. Malformed lines are left out. With more than twice most functions
+// the oldest are dropped.
 func addLines(all []compiled, b []byte, order *uint64, most int) ([]compiled, []byte) {
 	for {
 		end := bytes.IndexByte(b, '\n')
@@ -67,7 +67,7 @@ func addLines(all []compiled, b []byte, order *uint64, most int) ([]compiled, []
 	}
 }
 
-// newest returns the ranges with the greatest order, at most so many.
+// newest returns at most most ranges, those with the highest order.
 func newest(all []compiled, most int) []compiled {
 	if len(all) <= most {
 		return all
@@ -107,7 +107,8 @@ func layered(all []compiled) []compiled {
 				continue
 			}
 			to := min(c.end, next)
-			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order, name: c.name})
+			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order,
+				name: c.name})
 			at = to
 		}
 		if i == len(all) {

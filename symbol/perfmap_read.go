@@ -16,7 +16,7 @@ const (
 	maxCompiled = 1 << 20  // ranges kept of one process, the latest ones
 	maxJIT      = 256 << 20
 
-	// For a Processes that keeps little; see Lean.
+	// With DisableSymbolCache.
 	maxPerfMapLean  = 16 << 20
 	maxCompiledLean = 1 << 16
 	maxJITLean      = 16 << 20
@@ -27,14 +27,14 @@ const (
 	jitShare = 20
 )
 
-// A jitMap is what was read of the file of a process.
+// A jitMap is the content of the file of a process.
 type jitMap struct {
 	code    []compiled // layered
 	size    int        // bytes that code takes, about
 	order   uint64     // of the last line
 	file    fileKey
 	to      int64  // up to where the file was read: behind a newline
-	before  []byte // what stands before to, which tells a file that grew from one written anew
+	before  []byte // bytes before to; they differ when the file was written anew
 	first   []byte // and what the file begins with
 	due     time.Time
 	omitted bool // there was no space for it
@@ -43,8 +43,8 @@ type jitMap struct {
 // jitCheck is how many bytes of a file's beginning and end are compared.
 const jitCheck = 256
 
-// inCompiled returns the code of a just-in-time compiler that an address is in. The file is read
-// again when it has changed: what it had is then out of date.
+// inCompiled returns the just-in-time code at an address. It reads the file again when it has
+// changed.
 func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
 	if now := time.Now(); !now.Before(p.jit.due) {
 		p.jit.due = now.Add(jitEach)
@@ -55,8 +55,8 @@ func (ps *Processes) inCompiled(p *process, addr uint64) (compiled, bool) {
 	return findCompiled(p.jit.code, addr)
 }
 
-// readJIT reads what is new in the file of a process; false: there is nothing new. A file that is
-// gone, or that another user wrote, changes nothing.
+// readJIT reads what is new in the file of a process; false: nothing is new. A file that is gone,
+// or that another user wrote, changes nothing.
 func (ps *Processes) readJIT(p *process) bool {
 	name := fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p))
 	f, key, err := openBelow(ps.in(p.pid, "root"), name)
@@ -84,8 +84,8 @@ func (ps *Processes) readJIT(p *process) bool {
 	return true
 }
 
-// jitBytes returns what the maps of all processes but one take. Where that is much, maps that were
-// not asked for lately are dropped.
+// jitBytes returns what the maps of all processes but one take. Above the limit it drops the least
+// recently used.
 func (ps *Processes) jitBytes(but *process) int {
 	const recent = time.Minute
 	all := 0
@@ -102,8 +102,8 @@ func (ps *Processes) jitBytes(but *process) int {
 	return all
 }
 
-// read reads what was appended to the file since it was read last, or all of a file that was
-// written anew: of that the last most bytes. What could be read before an error counts.
+// read reads what was appended to the file since the last read, or the last most bytes of a file
+// that was written anew. What was read before an error counts.
 func (j *jitMap) read(f *os.File, key fileKey, most int64, ranges int) {
 	if !j.grew(f, key) {
 		*j = jitMap{due: j.due}
@@ -118,7 +118,8 @@ func (j *jitMap) read(f *os.File, key fileKey, most int64, ranges int) {
 	}
 	buf := make([]byte, 0, 64<<10)
 	for from < key.size {
-		n, err := f.ReadAt(buf[len(buf):min(cap(buf), len(buf)+int(min(key.size-from, 1<<20)))], from)
+		n, err := f.ReadAt(buf[len(buf):min(cap(buf), len(buf)+int(min(key.size-from, 1<<20)))],
+			from)
 		buf, from = buf[:len(buf)+n], from+int64(n)
 		rest := buf
 		if skip {
@@ -147,7 +148,7 @@ func (j *jitMap) read(f *os.File, key fileKey, most int64, ranges int) {
 	j.before = readUpTo(f, back, int(j.to-back))
 }
 
-// grew reports whether the file is the one that was read, with more behind it.
+// grew reports whether the file is the one that was read, with more at its end.
 func (j *jitMap) grew(f *os.File, key fileKey) bool {
 	if j.omitted || j.to == 0 || key.dev != j.file.dev || key.ino != j.file.ino || key.size < j.to {
 		return false
@@ -156,14 +157,14 @@ func (j *jitMap) grew(f *os.File, key fileKey) bool {
 		bytes.Equal(j.before, readUpTo(f, j.to-int64(len(j.before)), len(j.before)))
 }
 
-// readUpTo returns at most n bytes of a file from a place on.
+// readUpTo returns at most n bytes of a file from an offset.
 func readUpTo(f *os.File, at int64, n int) []byte {
 	b := make([]byte, n)
 	n, _ = f.ReadAt(b, at)
 	return b[:n]
 }
 
-// keep drops all but the latest ranges, at most so many, and counts what is left.
+// keep drops all but the latest most ranges, and sums the size of the rest.
 func (j *jitMap) keep(most int) {
 	if len(j.code) > most {
 		j.code = append([]compiled(nil), newest(j.code, most)...)

@@ -78,7 +78,8 @@ func TestMapGrows(t *testing.T) {
 		}
 	}
 	for n := range 200 {
-		fmt.Fprintf(&text, "%x %x f%d %s\n", r.IntN(1000), 1+r.IntN(100), n, strings.Repeat("x", r.IntN(900)))
+		fmt.Fprintf(&text, "%x %x f%d %s\n", r.IntN(1000), 1+r.IntN(100), n,
+			strings.Repeat("x", r.IntN(900)))
 		cut := text.Bytes()[:text.Len()-r.IntN(20)]
 		if err := os.WriteFile(name, cut, 0o600); err != nil {
 			t.Fatal(err)
@@ -141,7 +142,7 @@ func TestManyLargeMaps(t *testing.T) {
 		fmt.Fprintf(&text, "%x 10 n%048d\n", 0x10000+n*16, n)
 	}
 	ps := NewProcesses(kernel.Root{Proc: dir})
-	ps.Lean()
+	ps.DisableSymbolCache()
 	heap := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats
@@ -155,7 +156,8 @@ func TestManyLargeMaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, text := range map[string]string{
-			"stat":                                   fmt.Sprintf("%d (a) S 1 7 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 100 100\n", pid),
+			"stat": fmt.Sprintf("%d (a) S 1 7 7 0 -1 0 1 2 3 4 "+
+				"5 6 7 8 20 0 1 0 100 100\n", pid),
 			"maps":                                   "10000-90000000 rwxp 00000000 00:00 0 \n",
 			"status":                                 fmt.Sprintf("NSpid:\t%d\n", pid),
 			fmt.Sprintf("root/tmp/perf-%d.map", pid): text.String(),
@@ -172,7 +174,8 @@ func TestManyLargeMaps(t *testing.T) {
 	if grown := int64(heap()) - int64(before); grown > 2*maxJITLean {
 		t.Errorf("%d MB are kept", grown>>20)
 	}
-	if notes := ps.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "maps of generated code") {
+	if notes := ps.Notes(); len(notes) != 1 ||
+		!strings.Contains(notes[0], "maps of generated code") {
 		t.Errorf("notes: %q", notes)
 	}
 	runtime.KeepAlive(ps)
@@ -216,7 +219,8 @@ func TestRenamedCode(t *testing.T) {
 
 // FuzzPerfMap: any text is ranges in order, none of which overlap, and each is found.
 func FuzzPerfMap(f *testing.F) {
-	f.Add([]byte("7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12\n0x7f2c5c0a1000 0x10 b\n"), uint64(0x7f2c5c0a1004))
+	f.Add([]byte("7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12\n0x7f2c5c0a1000 0x10 b\n"),
+		uint64(0x7f2c5c0a1004))
 	f.Add([]byte("100 100 a\n120 20 b\nfffffffffffffffe 1 c\n"), uint64(0x150))
 	f.Fuzz(func(t *testing.T, text []byte, addr uint64) {
 		all := parsed(text, 16)
@@ -224,7 +228,8 @@ func FuzzPerfMap(f *testing.F) {
 			t.Fatalf("%d ranges", len(all))
 		}
 		for i, c := range all {
-			if c.end <= c.start || c.from > c.start || c.name == "" || i > 0 && c.start < all[i-1].end {
+			if c.end <= c.start || c.from > c.start || c.name == "" || i > 0 &&
+				c.start < all[i-1].end {
 				t.Fatalf("%+v", all)
 			}
 			if got, ok := findCompiled(all, c.start); !ok || got != c {

@@ -1,7 +1,7 @@
-// Package symbol finds out what addresses are called: of the kernel by /proc/kallsyms, of processes by their maps, the ELF files
-// in them, the vDSO, and the maps that just-in-time compilers write. It reads when it is first asked, keeps what it has read,
-// and gives an address that it cannot name as that address, with a note of why. It walks no stacks and needs no debug
-// packages.
+// Package symbol resolves addresses to names: of the kernel by /proc/kallsyms, of processes by
+// their maps, their ELF files, the vDSO, and the maps of just-in-time compilers. It reads on demand
+// and caches what it has read. An address without a name stays an address, with a note why. It
+// walks no stacks and needs no debug packages.
 package symbol
 
 import (
@@ -12,15 +12,17 @@ import (
 // A Place is what is known of an address.
 type Place struct {
 	Address uint64
-	Module  string // vmlinux, a kernel module, the base name of a program or library, [vdso]; "" is not known
-	Name    string // the function or variable; "" is not known
-	Offset  uint64 // from the start of Name
-	// Base is where the part of the module begins that the address is in: of the kernel and its modules their lowest symbol, of
-	// a file the mapping. 0: not known. All addresses of one part have the same.
+	// vmlinux, a kernel module, the base name of a program or library, [vdso]; "" is not known
+	Module string
+	Name   string // the function or variable; "" is not known
+	Offset uint64 // from the start of Name
+	// Base is the start of the part of the module that contains the address: the lowest symbol of
+	// the kernel or of a module, or the mapping of a file. 0: unknown.
 	Base uint64
 }
 
-// String gives the place as DTrace prints it in stacks: module`name+0x1f, module`name, module`0x7f12, 0x7f12.
+// String returns the place as DTrace prints it in stacks: module`name+0x1f, module`name,
+// module`0x7f12, 0x7f12.
 func (p Place) String() string {
 	if p.Name == "" || p.Offset == 0 {
 		return p.Symbol()
@@ -28,7 +30,7 @@ func (p Place) String() string {
 	return p.Symbol() + "+0x" + strconv.FormatUint(p.Offset, 16)
 }
 
-// Symbol gives the place as DTrace's sym() prints it: as String, without the offset.
+// Symbol returns the place as DTrace's sym() prints it: String without the offset.
 func (p Place) Symbol() string {
 	name := p.Name
 	if name == "" {
@@ -40,8 +42,8 @@ func (p Place) Symbol() string {
 	return p.Module + "`" + name
 }
 
-// Unresolved gives the place as DTrace prints it with the option noresolve: the file, and how far behind the start of its mapping
-// the address is. It is for programs whose symbols are worked out later.
+// Unresolved returns the place as DTrace prints it with the option noresolve: the file, and the
+// offset from the start of its mapping. It is for programs whose symbols are resolved later.
 func (p Place) Unresolved() string {
 	if p.Module == "" || p.Base == 0 || p.Address < p.Base {
 		return "0x" + strconv.FormatUint(p.Address, 16)
@@ -49,7 +51,7 @@ func (p Place) Unresolved() string {
 	return p.Module + ":0x" + strconv.FormatUint(p.Address-p.Base, 16)
 }
 
-// ModuleName gives the place as DTrace's mod() prints it: the module, or the address where it is not known.
+// ModuleName returns the place as DTrace's mod() prints it: the module, or the address without one.
 func (p Place) ModuleName() string {
 	if p.Module == "" {
 		return "0x" + strconv.FormatUint(p.Address, 16)
@@ -57,8 +59,8 @@ func (p Place) ModuleName() string {
 	return p.Module
 }
 
-// Plain gives the place as most tools of Linux print it: name+0x1f [module], without the module where it is the kernel
-// itself.
+// Plain returns the place as most tools of Linux print it: name+0x1f [module], without the module
+// for the kernel itself.
 func (p Place) Plain() string {
 	s := p.Name
 	switch {
@@ -73,11 +75,12 @@ func (p Place) Plain() string {
 	return s
 }
 
-// vmlinux is the module of what is compiled into the kernel.
+// vmlinux is the module name of the kernel itself.
 const vmlinux = "vmlinux"
 
-// Bare gives a function's name without what compilers add to the parts and copies that they make of it: .isra.0, .part.1,
-// .constprop.0, .cold, .llvm.123, .lto_priv.0. The start of a part is not the start of the function, though.
+// Bare returns a function's name without the suffixes of compilers for parts and copies: .isra.0,
+// .part.1, .constprop.0, .cold, .llvm.123, .lto_priv.0. A part does not start where the function
+// starts.
 func Bare(name string) string {
 	for {
 		i := strings.LastIndexByte(name, '.')
@@ -108,7 +111,7 @@ func clone(s string) bool {
 	return false
 }
 
-// clean gives text from a file of somebody else without characters that do something to a terminal.
+// clean removes control characters, which could affect a terminal, from the text of a file.
 func clean(s string) string {
 	ok := true
 	for i := range len(s) {

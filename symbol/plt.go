@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Calls of functions of other files go through stubs: the sections .plt, .plt.sec and .plt.got. A stub has no
-// symbol. Its name is that of the function which is bound to the slot that it jumps by:
+// Calls of functions of other files go through stubs: the sections .plt, .plt.sec and .plt.got. A
+// stub has no symbol. Its name is that of the function which is bound to the slot that it jumps by:
 //
 //	fastf@plt:  endbr64                  in files for CPUs with indirect branch tracking
 //	            jmp *fastf@GOT(%rip)
@@ -24,27 +24,28 @@ const (
 	mostStubNames = 8 << 20
 )
 
-// A stub is a stretch of code that jumps to a function of another file.
+// A stub is code that jumps to a function of another file (PLT).
 type stub struct {
 	from, to uint64
 	name     string // fastf@plt
 }
 
-// stubSections returns the sections that hold stubs.
+// stubSections returns the sections with stubs.
 func (h *header) stubSections() []section {
 	if !h.wide || h.machine != uint16(elf.EM_X86_64) {
 		return nil
 	}
 	var out []section
 	for _, s := range h.secs {
-		if s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.kind == uint32(elf.SHT_PROGBITS) && strings.HasPrefix(h.nameOf(&s), ".plt") {
+		if s.flags&uint64(elf.SHF_EXECINSTR) != 0 && s.kind == uint32(elf.SHT_PROGBITS) &&
+			strings.HasPrefix(h.nameOf(&s), ".plt") {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// stubs returns the stubs of the file that have a name, by their addresses.
+// stubs returns the stubs with a name, sorted by address.
 func (h *header) stubs() []stub {
 	sections := h.stubSections()
 	if len(sections) == 0 {
@@ -76,8 +77,8 @@ func (h *header) stubs() []stub {
 
 const endbr64 = "\xf3\x0f\x1e\xfa"
 
-// stubName returns the name of the function that a stub at an address jumps to; "": not known. Slots has names by
-// the addresses of slots, lazy those of the relocations that a stub names by number.
+// stubName returns the function that a stub jumps to; "": unknown. slots has names by the addresses
+// of slots, lazy has the names of relocations to which a stub refers by number.
 func stubName(code []byte, addr uint64, slots map[uint64]string, lazy []string) string {
 	at := 0
 	if bytes.HasPrefix(code, []byte(endbr64)) {
@@ -98,8 +99,8 @@ func stubName(code []byte, addr uint64, slots map[uint64]string, lazy []string) 
 	return ""
 }
 
-// stubSlots returns the names of functions by the addresses of the slots that the dynamic linker fills in with
-// theirs, and those of .rela.plt in its order.
+// stubSlots returns the names of functions by the addresses of the slots that the dynamic linker
+// fills in, and those of .rela.plt in its order.
 func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 	slots = map[uint64]string{}
 	le := binary.LittleEndian
@@ -108,7 +109,8 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 	left, read := h.size, 0 // left as in stubs
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_RELA) || int(s.link) >= len(h.secs) || s.flags&uint64(elf.SHF_ALLOC) == 0 {
+		if s.kind != uint32(elf.SHT_RELA) || int(s.link) >= len(h.secs) ||
+			s.flags&uint64(elf.SHF_ALLOC) == 0 {
 			continue
 		}
 		syms := &h.secs[s.link]
@@ -124,10 +126,13 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 		for ; len(table) >= each; table = table[each:] {
 			info := le.Uint64(table[8:])
 			name, n := "", uint32(info>>32)
-			if kind := elf.R_X86_64(info & 0xffffffff); (kind == elf.R_X86_64_JMP_SLOT || kind == elf.R_X86_64_GLOB_DAT) && n != 0 {
+			if kind := elf.R_X86_64(info & 0xffffffff); (kind == elf.R_X86_64_JMP_SLOT ||
+				kind == elf.R_X86_64_GLOB_DAT) && n != 0 {
 				known := false
-				if name, known = names[n]; !known && len(names) < mostStubs && read < mostStubNames {
-					if b, err := h.read(syms.off+uint64(n)*symSize, 4); err == nil && uint64(n) < syms.size/symSize {
+				if name, known = names[n]; !known && len(names) < mostStubs &&
+					read < mostStubNames {
+					if b, err := h.read(syms.off+uint64(n)*symSize, 4); err == nil &&
+						uint64(n) < syms.size/symSize {
 						name = Readable(string(h.text(text, le.Uint32(b))))
 					}
 					names[n] = name
@@ -145,11 +150,14 @@ func (h *header) stubSlots() (slots map[uint64]string, lazy []string) {
 	return slots, lazy
 }
 
-// nameStubs names those of the addresses, which are in order, that lie in stubs.
+// nameStubs resolves those addresses, which are sorted, that are in stubs.
 func (h *header) nameStubs(addrs []uint64, into map[uint64]learned) {
 	sections := h.stubSections()
 	if !slices.ContainsFunc(addrs, func(a uint64) bool {
-		return slices.ContainsFunc(sections, func(s section) bool { return a >= s.addr && a-s.addr < s.size })
+		return slices.ContainsFunc(sections, func(s section) bool {
+			return a >= s.addr &&
+				a-s.addr < s.size
+		})
 	}) {
 		return
 	}
@@ -166,8 +174,8 @@ func (h *header) nameStubs(addrs []uint64, into map[uint64]learned) {
 	}
 }
 
-// addUnnamed adds to the symbols of an object those of stubs, and of functions that have bounds alone, so that
-// find names an address as learn does.
+// addUnnamed adds stubs, and functions without a name, to the symbols of an object, so that find
+// returns the same as learn.
 func (o *object) addUnnamed(h *header) {
 	add := func(name string, from, size uint64) {
 		o.syms = append(o.syms, entry{addr: from, size: size, name: uint32(len(o.text)), rank: 1})
@@ -192,7 +200,7 @@ func (o *object) addUnnamed(h *header) {
 	o.order()
 }
 
-// holds reports whether a symbol with a size has an address, or one without begins there.
+// holds reports whether an address is in a symbol with a size, or at the start of one without.
 func (o *object) holds(addr uint64) bool {
 	const inner = 32 // as find
 	i := sort.Search(len(o.syms), func(i int) bool { return o.syms[i].addr > addr }) - 1

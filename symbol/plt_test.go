@@ -27,8 +27,8 @@ int main(int c, char **v) {
 	return getppid() + strlen(v[0]) > 1;
 }`
 
-// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever the linker
-// made of them.
+// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever
+// the linker made of them.
 func TestStubs(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || runtime.GOARCH != "amd64" {
@@ -42,11 +42,13 @@ func TestStubs(t *testing.T) {
 	if err := os.WriteFile(source, []byte(stubCalls), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, flags := range []string{"-Wl,-z,lazy -fcf-protection=none", "-Wl,-z,now -fcf-protection=none", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
+	for _, flags := range []string{"-Wl,-z,lazy -fcf-protection=none",
+		"-Wl,-z,now -fcf-protection=none", "-fcf-protection=full -Wl,-z,ibtplt -Wl,-z,lazy",
 		"-no-pie", "-O2 -s", "-O0 -fplt -Wl,-z,now", "-m32"} {
 		t.Run(flags, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "stubs")
-			if b, err := exec.Command(gcc, append([]string{"-o", out, source}, strings.Fields(flags)...)...).CombinedOutput(); err != nil {
+			if b, err := exec.Command(gcc, append([]string{"-o", out, source},
+				strings.Fields(flags)...)...).CombinedOutput(); err != nil {
 				if flags != "-m32" {
 					t.Fatalf("%v: %s", err, b)
 				}
@@ -71,7 +73,8 @@ func TestStubs(t *testing.T) {
 				}
 				for _, off := range []uint64{0, 4} {
 					into := map[uint64]learned{}
-					if err := h.learn(nil, []uint64{at + off}, into); err != nil || into[at+off].name != name+"@plt" || into[at+off].from != off {
+					if err := h.learn(nil, []uint64{at + off}, into); err != nil ||
+						into[at+off].name != name+"@plt" || into[at+off].from != off {
 						t.Errorf("%x+%d: %+v, want %s@plt: %v", at, off, into[at+off], name, err)
 					}
 				}
@@ -83,11 +86,12 @@ func TestStubs(t *testing.T) {
 	}
 }
 
-// TestOneNaming: an address has one name, whether the symbols of its file are kept or each is looked for, in all
-// functions, stubs and gaps of files of all sorts.
+// TestOneNaming: an address has one name, whether the symbols of its file are kept or each is
+// looked for, in all functions, stubs and gaps of files of all sorts.
 func TestOneNaming(t *testing.T) {
 	whole, stripped := compiledTwice(t, "-Wl,-z,lazy")
-	for _, name := range []string{whole, stripped, "/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash", os.Args[0], goTool()} {
+	for _, name := range []string{whole, stripped, "/lib/x86_64-linux-gnu/libc.so.6", "/bin/bash",
+		os.Args[0], goTool()} {
 		f, err := elf.Open(name)
 		if err != nil {
 			continue
@@ -116,7 +120,8 @@ func TestOneNaming(t *testing.T) {
 			kept, off, _ := o.find(a)
 			if l := into[a]; kept != l.name || kept != "" && off != l.from {
 				if wrong++; wrong < 5 {
-					t.Errorf("%s: %x is %s+%#x where symbols are kept, else %s+%#x", name, a, kept, off, l.name, l.from)
+					t.Errorf("%s: %x is %s+%#x where symbols are kept, else %s+%#x", name, a, kept,
+						off, l.name, l.from)
 				}
 			}
 		}
@@ -139,7 +144,9 @@ func goTool() string {
 func FuzzStubs(f *testing.F) {
 	for _, name := range []string{"/bin/true", "/bin/bash"} {
 		if b, _ := sectionOf(name, ".rela.plt"); b != nil {
-			f.Add(b[:min(len(b), 1024)], []byte("\xff\x25\x10\x00\x00\x00\x68\x00\x00\x00\x00\xe9\x00\x00\x00\x00"), uint16(3))
+			f.Add(b[:min(len(b), 1024)],
+				[]byte("\xff\x25\x10\x00\x00\x00\x68\x00\x00\x00\x00\xe9\x00\x00\x00\x00"),
+				uint16(3))
 		}
 	}
 	f.Add([]byte{}, []byte(endbr64+"\xf2\xff\x25\x10\x00\x00\x00\x0f\x1f\x44"), uint16(4000))
@@ -147,11 +154,15 @@ func FuzzStubs(f *testing.F) {
 		names := []byte("\x00.plt\x00.rela.plt\x00")
 		file := slices.Concat(names, relocs, code)
 		at := uint64(len(names))
-		h := &header{r: bytes.NewReader(file), size: uint64(len(file)), wide: true, machine: uint16(elf.EM_X86_64), section: names}
+		h := &header{r: bytes.NewReader(file), size: uint64(len(file)), wide: true,
+			machine: uint16(elf.EM_X86_64), section: names}
 		for range int(n)%2000 + 1 { // as many of each, in one place
 			h.secs = append(h.secs,
-				section{name: 1, kind: uint32(elf.SHT_PROGBITS), flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), addr: at, off: at + uint64(len(relocs)), size: uint64(len(code))},
-				section{name: 6, kind: uint32(elf.SHT_RELA), flags: uint64(elf.SHF_ALLOC), off: at, size: uint64(len(relocs)), link: 0})
+				section{name: 1, kind: uint32(elf.SHT_PROGBITS),
+					flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), addr: at, off: at +
+						uint64(len(relocs)), size: uint64(len(code))},
+				section{name: 6, kind: uint32(elf.SHT_RELA), flags: uint64(elf.SHF_ALLOC), off: at,
+					size: uint64(len(relocs)), link: 0})
 		}
 		heapBound(t, len(file), func() {
 			for _, s := range h.stubs() {

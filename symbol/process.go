@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Processes knows the symbols of processes. What it has read of a file it keeps for all processes that
-// map this file, under whatever name. Two files share nothing, whatever build id they have: the author
-// of a file chooses it, so it may be that of another program. It may be used from several goroutines.
+// Processes resolves addresses of processes. The symbols of a file are cached for all processes
+// that map it, under any name. Files with the same build id share nothing, since the author of a
+// file chooses it. Safe for concurrent use.
 type Processes struct {
 	root kernel.Root
 
@@ -35,11 +35,14 @@ type Processes struct {
 	reads   uint64 // of maps
 	bytes   int
 	limits  limits
-	swept   time.Time                       // when processes were last looked through for those to drop
-	texts   map[string]string               // paths of mappings, each once
-	lean    *learnt                         // by their addresses in the file; nil: symbols are kept
-	later   map[*object]*laterFile          // whose symbols are looked for in the end; nil: they are not
-	wished  map[*object]*inlineWish         // of which inlined functions are not known yet; nil: nobody asks for those
+	// when processes were last looked through for those to drop
+	swept time.Time
+	texts map[string]string // paths of mappings, each once
+	lean  *learnt           // by their addresses in the file; nil: symbols are kept
+	// whose symbols are looked for in the end; nil: they are not
+	later map[*object]*laterFile
+	// of which inlined functions are not known yet; nil: nobody asks for those
+	wished  map[*object]*inlineWish
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
@@ -50,23 +53,22 @@ type Processes struct {
 	gone      map[int]bool
 }
 
-// A fileKey tells files apart, and a file from what it was before it was written anew or had another
-// owner.
+// A fileKey identifies a file and its version: it differs after a write or a change of owner.
 type fileKey struct {
 	dev, ino    uint64
 	size, mtime int64
 	owner       uint32
 }
 
-// noFile is the key of a mapping whose file could not be opened: it is not tried again.
+// noFile is the key of a mapping whose file could not be opened. It is not tried again.
 //
 // table: no file has this size
 var noFile = fileKey{size: -1}
 
-// A process is what is known of one process, also when it has ended.
+// A process is what is known of one process. It stays after the process has ended.
 type process struct {
 	pid     int
-	start   uint64 // when it began, which tells it from another process with its number
+	start   uint64 // when it began; another process with its pid began later
 	maps    []Mapping
 	keys    map[int]fileKey // of the files of mappings, by their index
 	exe     string          // see exeOf
@@ -85,24 +87,28 @@ type process struct {
 }
 
 const (
-	patience = time.Second // how long what was read of a process counts before an address that is not in it has it read again
+	// how long what was read of a process counts before an address that is not in it has it read
+	// again
+	maxMapsAge = time.Second
 )
 
-// NewProcesses makes a Processes that has read nothing yet.
+// NewProcesses returns a Processes that has read nothing yet. The caller closes it.
 func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{}, objects: map[fileKey]*object{}, used: map[*object]uint64{},
+	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{},
+		objects: map[fileKey]*object{}, used: map[*object]uint64{},
 		denied: map[int]bool{}, gone: map[int]bool{}}
 }
 
-// outsideMost is a number that no process has.
+// outsideMost is above every pid.
 const outsideMost = 1 << 31
 
-// Inside tells that numbers of processes are those of a PID namespace: 0, and what is above every number, are processes outside
-// of it, which can't be looked into. To be called before all else.
+// Inside declares that pids are those of a PID namespace. Then 0 and pids above the maximum are
+// processes outside of it, which can't be read. It is called before any other method.
 func (ps *Processes) Inside() { ps.inside = true }
 
-// See reads the maps of a process and the symbols of what it runs, so that its addresses have names when it has ended.
-func (ps *Processes) See(pid int) error {
+// ReadMappedFiles reads the maps of a process and the symbols of its files, so that its addresses
+// resolve after it has ended. The error is of its maps.
+func (ps *Processes) ReadMappedFiles(pid int) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p, err := ps.process(pid)
@@ -117,9 +123,10 @@ func (ps *Processes) See(pid int) error {
 	return nil
 }
 
-// Meet reads the maps of a process and opens the files that it executes, so that its addresses have names when it has ended. What
-// symbols they have is read when it is asked for. It may be called again, for libraries that came since. Close ends it.
-func (ps *Processes) Meet(pid int) error {
+// OpenMappedFiles reads the maps of a process and opens the files that it executes, so that its
+// addresses resolve after it has ended. Their symbols are read when they are needed. A later call
+// adds libraries that were loaded since. Close closes the files. The error is of the maps.
+func (ps *Processes) OpenMappedFiles(pid int) error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.procs[pid]
@@ -135,14 +142,14 @@ func (ps *Processes) Meet(pid int) error {
 	return nil
 }
 
-// holdFiles opens the files that a process executes and that are not read yet.
+// holdFiles opens the files that a process executes and that were not read yet.
 func (ps *Processes) holdFiles(p *process) {
 	for i := range p.maps {
 		ps.holdFile(p, i)
 	}
 }
 
-// holdFile opens the file of one mapping, if the process executes it and it is not read yet.
+// holdFile opens the file of one mapping if the process executes it and it was not read yet.
 func (ps *Processes) holdFile(p *process, i int) {
 	const most = 256
 	m := &p.maps[i]
@@ -165,7 +172,7 @@ func (ps *Processes) holdFile(p *process, i int) {
 	ps.held[key] = f
 }
 
-// Close closes the files that are open.
+// Close closes the open files. The error is always nil.
 func (ps *Processes) Close() error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -180,21 +187,21 @@ func (ps *Processes) Close() error {
 	return nil
 }
 
-// Forget drops what is kept of a process; the symbols of its files stay for others.
+// Forget drops a process. The symbols of its files stay for others.
 func (ps *Processes) Forget(pid int) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	delete(ps.procs, pid)
 }
 
-// Place gives what is at an address of a process. Where nothing is known of it, the place has the address alone.
+// Place resolves an address of a process. Without a symbol the place has the address alone.
 func (ps *Processes) Place(pid int, addr uint64) Place {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	return ps.at(pid, addr, addr)
 }
 
-// Stack gives the places of a stack, innermost first; see Kernel.Stack for those behind the first.
+// Stack resolves a stack, innermost first; see Kernel.Stack for the frames after the first.
 func (ps *Processes) Stack(pid int, pcs []uint64) []Place {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -205,16 +212,18 @@ func (ps *Processes) Stack(pid int, pcs []uint64) []Place {
 	return out
 }
 
-// Notes gives what may mislead in the places that were given: processes that could not be looked into.
+// Notes returns caveats of the places returned so far: processes that could not be read.
 func (ps *Processes) Notes() []string {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	var out []string
 	if n := len(ps.denied); n > 0 {
-		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n), kernel.Refused("read the maps of processes of others", "", unix.CAP_SYS_PTRACE)))
+		out = append(out, fmt.Sprintf("addresses of %s have no names: %v", several(n),
+			kernel.Refused("read the maps of processes of others", "", unix.CAP_SYS_PTRACE)))
 	}
 	if n := len(ps.gone); n > 0 {
-		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps could be read", several(n)))
+		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps "+
+			"could be read", several(n)))
 	}
 	if ps.outside {
 		out = append(out, "addresses of processes outside of this PID namespace have no names")
@@ -225,11 +234,14 @@ func (ps *Processes) Notes() []string {
 		cut += b2i(p.cut)
 	}
 	if cut > 0 {
-		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d mappings of a process are kept", several(cut), mostMappings))
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d "+
+			"mappings of a process are kept", several(cut), mostMappings))
 	}
 	if omitted > 0 {
-		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated code "+
-			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them", several(omitted)))
+		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated "+
+			"code "+
+			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them",
+			several(omitted)))
 	}
 	return out
 }
@@ -269,7 +281,8 @@ func (ps *Processes) at(pid int, addr, near uint64) Place {
 	return place
 }
 
-// within gives the place at an address, and which functions were put there, innermost first, as far as LearnInlined has found them.
+// within returns the place of an address, and the functions that are inlined there, innermost
+// first, as far as LearnInlined has found them.
 func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []string) {
 	place, spot := ps.spot(pid, addr, near)
 	if spot.file == nil {
@@ -293,14 +306,15 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 	return place, inlined
 }
 
-// spot gives what is known of an address without asking the symbols of its file, and where in which file it is; no file: nothing more can be known.
+// spot resolves an address without the symbols of its file, and returns where in which file it is.
+// Without a file nothing more can be found out.
 func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 	bare := Place{Address: addr}
 	p, err := ps.process(pid)
 	if err != nil {
 		return bare, Spot{}
 	}
-	if i := find(p.maps, near); i < 0 && time.Since(p.read) > patience {
+	if i := find(p.maps, near); i < 0 && time.Since(p.read) > maxMapsAge {
 		ps.again(p) // what can't be read again stays as it was
 	}
 	p, i := p.lookup(near)
@@ -346,7 +360,8 @@ func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) 
 	return place, Spot{file: o, addr: vaddr}
 }
 
-// process gives what is known of a process; it reads its maps at the first time, and when another process has its number.
+// process returns a process. It reads the maps at the first call, and when another process has its
+// pid.
 func (ps *Processes) process(pid int) (*process, error) {
 	if ps.inside && (pid <= 0 || pid >= outsideMost) {
 		ps.outside = true
@@ -355,7 +370,7 @@ func (ps *Processes) process(pid int) (*process, error) {
 	ps.tick++
 	p := ps.procs[pid]
 	if p != nil {
-		if time.Since(p.checked) > patience {
+		if time.Since(p.checked) > maxMapsAge {
 			p.checked = time.Now()
 			if start, _, err := ps.stat(pid); err == nil && start != p.start {
 				p = nil
@@ -379,7 +394,7 @@ func (ps *Processes) in(pid int, name string) string {
 	return ps.root.InProc(strconv.Itoa(pid) + "/" + name)
 }
 
-// stat gives when a process began, in clock ticks.
+// stat returns when a process began, in clock ticks.
 func (ps *Processes) stat(pid int) (start uint64, ended bool, err error) {
 	b, err := proc.ReadFile(ps.in(pid, "stat"), nil)
 	if err != nil {
@@ -388,7 +403,8 @@ func (ps *Processes) stat(pid int) (start uint64, ended bool, err error) {
 	return parseStart(b), false, nil
 }
 
-// parseStart takes the 22nd field out of /proc/PID/stat; the second one may hold blanks and parentheses.
+// parseStart parses the 22nd field of /proc/PID/stat. The second one may contain blanks and
+// parentheses.
 func parseStart(b []byte) uint64 {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
@@ -444,7 +460,7 @@ func (ps *Processes) readMaps(p *process) error {
 	return nil
 }
 
-// exeOf gives the name of the file that a process executes. Few ask.
+// exeOf returns the base name of the file that a process executes. It is read on demand.
 func (ps *Processes) exeOf(p *process) string {
 	if p.exe == "" {
 		p.exe, _ = os.Readlink(ps.in(p.pid, "exe"))
@@ -453,7 +469,7 @@ func (ps *Processes) exeOf(p *process) string {
 	return p.exe
 }
 
-// insideOf gives a process's number within its own namespace. Few ask.
+// insideOf returns the pid of a process in its own namespace. It is read on demand.
 func (ps *Processes) insideOf(p *process) int {
 	if p.inside == 0 {
 		p.inside = p.pid
@@ -464,7 +480,7 @@ func (ps *Processes) insideOf(p *process) int {
 	return p.inside
 }
 
-// parseInside takes the innermost number of NSpid out of /proc/PID/status.
+// parseInside parses the innermost number of NSpid in /proc/PID/status.
 func parseInside(b []byte, pid int) int {
 	for line := range bytes.Lines(b) {
 		rest, ok := bytes.CutPrefix(line, []byte("NSpid:"))
@@ -481,7 +497,7 @@ func parseInside(b []byte, pid int) int {
 	return pid
 }
 
-// again reads the maps once more; false: the process has ended, and what is known of it stays.
+// again reads the maps once more. It returns false when the process has ended; its mappings stay.
 func (ps *Processes) again(p *process) bool {
 	p.read = time.Now()
 	if start, _, err := ps.stat(p.pid); err != nil || start != p.start {
@@ -490,7 +506,8 @@ func (ps *Processes) again(p *process) bool {
 	return ps.readMaps(p) == nil
 }
 
-// object gives the symbols of the file of a mapping, read when they are not there yet; nil: there are none to be had.
+// object returns the symbols of the file of a mapping, and reads them if needed; nil: they can't be
+// read.
 func (ps *Processes) object(p *process, i int) *object {
 	key, known := p.keys[i]
 	if known {
@@ -577,7 +594,8 @@ func (ps *Processes) openDebug(p *process, id string) (*os.File, int64) {
 	return nil, 0
 }
 
-// shrink drops symbols that nobody asked for lately, but never those of one file, when there are more than should be kept.
+// shrink drops the least recently used symbols when there are too many, but never those of one
+// file.
 func (ps *Processes) shrink(but *object) {
 	if ps.bytes <= ps.limits.symbols && len(ps.objects) <= ps.limits.files {
 		return
@@ -609,13 +627,14 @@ func (ps *Processes) shrink(but *object) {
 	}
 }
 
-// open opens the file of a mapping: by the mapping itself, which also leads to files without a name, else by its name below
-// the root of the process, else by its name here when it is the same file.
+// open opens the file of a mapping: through the mapping itself, which also leads to deleted files;
+// else by its name below the root of the process; else by its name here if it is the same file.
 func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 	if strings.HasPrefix(m.Path, "/dev/") && !strings.HasPrefix(m.Path, "/dev/shm/") {
 		return nil, fileKey{}, fs.ErrInvalid
 	}
-	if f, key, err := openRegular(ps.in(p.pid, fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
+	if f, key, err := openRegular(ps.in(p.pid,
+		fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
 		return f, key, nil
 	}
 	if m.Deleted {

@@ -27,11 +27,13 @@ func deep() uintptr {
 	return pcs[0]
 }
 
-// TestOwnFunctions: the addresses of this program's own functions have the names that Go's runtime gives them.
+// TestOwnFunctions: the addresses of this program's own functions have the names that Go's runtime
+// gives them.
 func TestOwnFunctions(t *testing.T) {
 	ps := NewProcesses(kernel.Root{})
 	me := filepath.Base(os.Args[0])
-	for _, f := range []any{deep, TestOwnFunctions, NewProcesses, (*Processes).Place, fmt.Sprintf, strings.Repeat, runtime.GC} {
+	for _, f := range []any{deep, TestOwnFunctions, NewProcesses, (*Processes).Place, fmt.Sprintf,
+		strings.Repeat, runtime.GC} {
 		pc := reflect.ValueOf(f).Pointer()
 		want := runtime.FuncForPC(pc).Name()
 		p := ps.Place(os.Getpid(), uint64(pc))
@@ -134,7 +136,8 @@ const cplusplus = `
 #include <cstdio>
 #include <string>
 #include <dlfcn.h>
-namespace ns { template <class T> struct box { T x; __attribute__((noinline)) T get(int n) { return x + n; } };
+namespace ns { template <class T> struct box { T x; __attribute__((noinline)) T get(
+	int n) { return x + n; } };
 __attribute__((noinline)) int twice(const std::string &s) { return 2 * s.size(); } }
 static __attribute__((noinline)) int hidden(int n) { return n * 3; }
 int table[16] = {1};
@@ -152,7 +155,8 @@ int main() {
 	std::printf("%lx !malloc\n", (unsigned long)dlsym(RTLD_DEFAULT, "malloc"));
 	std::printf("ready\n");
 	std::fflush(stdout);
-	return std::getchar() + ns::box<int>{1}.get(1) + ns::twice("x") + hidden(1) + plain(1) + table[3] + zeroes[1];
+	return std::getchar() + ns::box<int>{1}.get(1) + ns::twice("x") + hidden(1) + plain(1) +
+		table[3] + zeroes[1];
 }
 `
 
@@ -339,7 +343,8 @@ import ("fmt"; "os"; "reflect")
 //go:noinline
 func deep() int { return 7 }
 func main() {
-	fmt.Printf("%x main.deep\n%x fmt.Printf\nready\n", reflect.ValueOf(deep).Pointer(), reflect.ValueOf(fmt.Printf).Pointer())
+	fmt.Printf("%x main.deep\n%x fmt.Printf\nready\n", reflect.ValueOf(deep).Pointer(),
+		reflect.ValueOf(fmt.Printf).Pointer())
 	os.Stdin.Read(make([]byte, 1)); deep()
 }`
 	if err := os.WriteFile(filepath.Join(dir, "x.go"), []byte(text), 0o600); err != nil {

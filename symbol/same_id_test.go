@@ -19,7 +19,8 @@ func oneID(t *testing.T) (names []string, files []string) {
 	if err != nil {
 		t.Skip("needs: tool gcc")
 	}
-	names = []string{"payroll_sum_of_victim", "totally_innocent_fnc_"} // of one length, so are the files
+	// of one length, so are the files
+	names = []string{"payroll_sum_of_victim", "totally_innocent_fnc_"}
 	for n, name := range names {
 		dir := t.TempDir()
 		text := fmt.Sprintf(`#include <stdio.h>
@@ -31,7 +32,8 @@ func oneID(t *testing.T) (names []string, files []string) {
 			t.Fatal(err)
 		}
 		bin := filepath.Join(dir, "program")
-		cmd := exec.Command(gcc, "-O1", "-fomit-frame-pointer", "-Wl,--build-id=0x1122334455667788112233445566778811223344",
+		cmd := exec.Command(gcc, "-O1", "-fomit-frame-pointer",
+			"-Wl,--build-id=0x1122334455667788112233445566778811223344",
 			"-o", bin, filepath.Join(dir, "x.c"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -46,9 +48,10 @@ func oneID(t *testing.T) (names []string, files []string) {
 func TestOneBuildID(t *testing.T) {
 	names, files := oneID(t)
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
-		whole, lean, later := NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{})
-		lean.Lean()
-		later.Later()
+		whole, lean, later := NewProcesses(kernel.Root{}), NewProcesses(kernel.Root{}),
+			NewProcesses(kernel.Root{})
+		lean.DisableSymbolCache()
+		later.DeferSymbols()
 		for _, n := range order {
 			c := start(t, exec.Command(files[n]))
 			pid, pcs := c.cmd.Process.Pid, []uint64{c.names[names[n]]}

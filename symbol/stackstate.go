@@ -2,13 +2,14 @@ package symbol
 
 import "encoding/binary"
 
-// A stackState is where the frame of a function is when one of its instructions begins, as far as the
-// instructions before it tell. Distances are in bytes from the canonical frame address (CFA) downwards:
-// after `push %rbp; mov %rsp,%rbp` sp, fp and bp are 16.
+// A stackState is where the frame of a function is at one of its instructions, as far as the
+// instructions before it show. Distances are in bytes from the canonical frame address (CFA)
+// downwards: after `push %rbp; mov %rsp,%rbp` sp, fp and bp are 16.
 type stackState struct {
 	sp int32 // of the stack pointer; 0: not known; noCaller: the function has none
 	fp int32 // of the frame pointer, where it points into this frame; 0: it does not
-	bp int32 // of where the caller's frame pointer is saved; 0: it is in its register; bpLost: not known
+	// of where the caller's frame pointer is saved; 0: it is in its register; bpLost: not known
+	bp int32
 }
 
 const (
@@ -18,12 +19,12 @@ const (
 	mostFrame = 1 << 24
 )
 
-// atEntry is the state at the first instruction of a function: the place to return to is on the stack.
+// atEntry is the state at the first instruction of a function: the return address is on the stack.
 //
 // table: never changed
 var atEntry = stackState{sp: 8}
 
-// rule returns how the caller is found; the zero rule: it is not known.
+// rule returns how to find the caller; the zero rule: unknown.
 func (s stackState) rule() UnwindRule {
 	r := UnwindRule{}
 	switch {
@@ -50,8 +51,8 @@ func (s stackState) rule() UnwindRule {
 // table: never changed
 var atProgram = stackState{sp: noCaller, bp: bpLost}
 
-// meet returns what two states have in common.
-func (s stackState) meet(o stackState) stackState {
+// merge returns what two states have in common.
+func (s stackState) merge(o stackState) stackState {
 	if s.sp != o.sp {
 		s.sp = 0
 	}
@@ -75,7 +76,7 @@ func (s *stackState) move(n int64) {
 	s.sp = int32(n)
 }
 
-// setBP is for an instruction that writes the frame pointer: fp is its new distance, 0: not known.
+// setBP applies a write to the frame pointer. fp is its new distance; 0: unknown.
 func (s *stackState) setBP(fp int32) {
 	s.fp = fp
 	if s.bp == 0 {
@@ -83,7 +84,7 @@ func (s *stackState) setBP(fp int32) {
 	}
 }
 
-// loadBP is for an instruction that reads the frame pointer from a distance below the CFA.
+// loadBP applies a load of the frame pointer from a distance below the CFA.
 func (s *stackState) loadBP(from int32) {
 	s.fp = 0
 	if from != 0 && from == s.bp {
@@ -93,7 +94,7 @@ func (s *stackState) loadBP(from int32) {
 	}
 }
 
-// A flowKind is where the processor goes on after an instruction.
+// A flowKind is where the processor continues after an instruction.
 type flowKind uint8
 
 const (
@@ -101,15 +102,15 @@ const (
 	flowBranch            // next, or at the target
 	flowJump              // at the target
 	flowCall              // next; a function begins at the target
-	flowIndirect          // at a place that is not told
+	flowIndirect          // at an unknown place
 	flowEnd               // nowhere in the function
 )
 
-// A flow is where the processor goes on, and with which target from the instruction's own end.
+// A flow is where the processor continues, with the target relative to the end of the instruction.
 type flow struct {
 	kind   flowKind
 	target int64
-	called bool // flowCall: the target is told
+	called bool // flowCall: the target is known
 }
 
 // Numbers of registers.
@@ -118,7 +119,7 @@ const (
 	regBP = 5
 )
 
-// An operands is what an instruction of x86-64 begins with: prefixes, opcode, and the byte of registers.
+// operands are the first bytes of an instruction of x86-64: prefixes, opcode and ModRM.
 type operands struct {
 	rex    byte
 	op     byte // of the second table where two
@@ -128,8 +129,8 @@ type operands struct {
 	length int
 }
 
-// operandsOf splits an instruction that has length bytes; !ok: of a table that nothing here changes the
-// stack by, as of AVX.
+// operandsOf splits an instruction of length bytes; !ok: its opcode table has no instruction that
+// changes the stack, as that of AVX.
 func operandsOf(code []byte, length int) (o operands, ok bool) {
 	o.length = length
 	i := 0
@@ -180,7 +181,7 @@ func (o *operands) register() bool { return o.modRM >= 0xc0 }
 func (o *operands) reg() int { return int(o.modRM>>3&7) | int(o.rex&4)<<1 }
 func (o *operands) rm() int  { return int(o.modRM&7) | int(o.rex&1)<<3 }
 
-// memory returns the register that an address counts from, and the distance; !ok: another sort of address.
+// memory returns the base register and distance of an address; !ok: another kind of address.
 func (o *operands) memory(code []byte) (base int, off int64, ok bool) {
 	at := o.at + 1
 	base = o.rm()
@@ -206,7 +207,7 @@ func (o *operands) memory(code []byte) (base int, off int64, ok bool) {
 	return 0, 0, false
 }
 
-// immediate returns the number of size bytes that the instruction ends with.
+// immediate returns the number of size bytes at the end of the instruction.
 func (o *operands) immediate(code []byte, size int) int64 {
 	b := code[o.length-size : o.length]
 	if size == 1 {
@@ -215,7 +216,7 @@ func (o *operands) immediate(code []byte, size int) int64 {
 	return int64(int32(binary.LittleEndian.Uint32(b)))
 }
 
-// step applies the instruction that code begins with, which has n bytes.
+// step applies the instruction at the start of code, which has n bytes.
 func (s *stackState) step(code []byte, n int) flow {
 	before := s.sp
 	f := s.apply(code, n)
@@ -303,7 +304,8 @@ func (s *stackState) stepTwo(o *operands, code []byte) flow {
 		s.move(-8)
 	case op >= 0x40 && op < 0x50, op == 0xaf, op >= 0xb6 && op < 0xb8, op >= 0xbc && op < 0xc0:
 		s.written(o, true, o.reg())
-	case op == 0xb0, op == 0xb1, op == 0xa4, op == 0xa5, op == 0xac, op == 0xad, op >= 0x90 && op < 0xa0:
+	case op == 0xb0, op == 0xb1, op == 0xa4, op == 0xa5, op == 0xac, op == 0xad, op >= 0x90 &&
+		op < 0xa0:
 		s.written(o, o.register(), o.rm())
 	case op == 0xc0, op == 0xc1:
 		s.written(o, o.register(), o.rm())
@@ -329,7 +331,8 @@ func (s *stackState) stepFF(o *operands) flow {
 	return flow{}
 }
 
-// written is for an instruction that writes a register in a way that is not followed, if it does.
+// written handles an instruction that writes a register in a way that is not followed, if does is
+// set.
 func (s *stackState) written(o *operands, does bool, register int) {
 	switch {
 	case !does:
@@ -362,7 +365,8 @@ func (s *stackState) stepMove(o *operands, code []byte) {
 	case op == 0x8d:
 		s.stepLea(o, code)
 	case op == 0x89 && o.wide() && !o.register() && o.reg() == regBP:
-		if base, off, ok := o.memory(code); ok && base == regSP && s.bp == 0 && s.sp > 0 && int64(s.sp)-off >= 16 {
+		if base, off, ok := o.memory(code); ok && base == regSP && s.bp == 0 && s.sp > 0 &&
+			int64(s.sp)-off >= 16 {
 			s.bp = int32(int64(s.sp) - off)
 		}
 	case op == 0x8b && o.wide() && !o.register() && o.reg() == regBP:
@@ -416,10 +420,11 @@ func (s *stackState) stepLea(o *operands, code []byte) {
 	}
 }
 
-// stepOther applies an instruction that may write a register, and is not followed then.
+// stepOther handles an instruction that may write a register; its value is not followed then.
 func (s *stackState) stepOther(o *operands) {
 	switch op := o.op; {
-	case op < 0x38 && op&7 < 2, op == 0x88, op == 0x89, op == 0x80, op == 0xc0, op == 0xc1, op >= 0xd0 && op < 0xd4, op == 0xc6, op == 0xc7, op == 0xfe:
+	case op < 0x38 && op&7 < 2, op == 0x88, op == 0x89, op == 0x80, op == 0xc0, op == 0xc1,
+		op >= 0xd0 && op < 0xd4, op == 0xc6, op == 0xc7, op == 0xfe:
 		s.written(o, o.register(), o.rm())
 	case op < 0x38 && op&7 < 4, op == 0x8a, op == 0x8b, op == 0x63, op == 0x69, op == 0x6b:
 		s.written(o, true, o.reg())

@@ -12,7 +12,8 @@ const (
 	opLit31  = opLit0 + 31
 )
 
-// cfaFrom takes the CFA from an expression: what stands where a register points to, or how the linker describes its PLT.
+// cfaFrom sets the CFA from an expression: memory at a register, or the linker's description of the
+// PLT.
 func (s *frameState) cfaFrom(e cursor) {
 	s.cfa, s.off = CFAOther, 0
 	op := e.byte()
@@ -35,7 +36,7 @@ func (s *frameState) cfaFrom(e cursor) {
 	}
 }
 
-// savedFrom takes the place of a register from an expression.
+// savedFrom returns the location of a register from an expression.
 func savedFrom(e cursor) saved {
 	op := e.byte()
 	off := e.sleb()
@@ -51,7 +52,7 @@ func savedFrom(e cursor) saved {
 	return saved{how: savedOther}
 }
 
-// A cursor reads from a place of bytes up to an end. Beyond it there is 0, and it is bad.
+// A cursor reads bytes up to an end. Beyond it, it reads 0 and sets bad.
 type cursor struct {
 	b       []byte
 	at, end int
@@ -121,7 +122,7 @@ func (c *cursor) sleb() (v int64) {
 	}
 }
 
-// text reads up to a 0.
+// text reads up to a NUL.
 func (c *cursor) text() string {
 	from := c.at
 	for c.byte() != 0 {
@@ -132,7 +133,7 @@ func (c *cursor) text() string {
 	return string(c.b[from : c.at-1])
 }
 
-// block reads bytes with their number before them.
+// block reads a length and that many bytes.
 func (c *cursor) block() cursor {
 	n := c.uleb()
 	if c.bad || n > uint64(c.left()) {
@@ -144,7 +145,8 @@ func (c *cursor) block() cursor {
 	return out
 }
 
-// pointer reads a pointer in one of the encodings of the Linux Standard Base (DW_EH_PE), in a section that is loaded at an address.
+// pointer reads a pointer in one of the encodings of the Linux Standard Base (DW_EH_PE), in a
+// section that is loaded at an address.
 func (c *cursor) pointer(encoding byte, section uint64) (v uint64) {
 	place := section + uint64(c.from+c.at)
 	if encoding == 0xff { // omitted

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A frameDigest is the digest of all that the unwind table of a file is made of.
+// A frameDigest is the digest of all that determines the unwind table of a file.
 type frameDigest [sha256.Size]byte
 
 // frameDigest returns the digest of a file's unwind information and program headers: files with one

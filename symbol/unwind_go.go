@@ -4,9 +4,9 @@ import "encoding/binary"
 
 // Programs of Go keep frame pointers, except in functions without a frame and in the first and last
 // instructions of all others. There the frame pointer is still the caller's, and a walk by it loses
-// the caller. The table of functions (.gopclntab) has how far the stack pointer is from where it was
-// at the call, for each instruction. Rows are made of the instructions that need one; what has the
-// rule of none is walked by frame pointers.
+// the caller. The table of functions (.gopclntab) has how far the stack pointer is from where it
+// was at the call, for each instruction. Rows are made of the instructions that need one; what has
+// the rule of none is walked by frame pointers.
 //
 //	leaf:  XORQ AX, CX      0    the caller's address is at SP
 //	       RET              0
@@ -15,21 +15,23 @@ import "encoding/binary"
 //	       SUBQ $16, SP     8
 //	       CALL leaf       24    by frame pointer
 var (
-	goNoFrame = UnwindRule{CFA: CFASP, Offset: 8}                              // table: never changed
-	goPushed  = UnwindRule{CFA: CFASP, Offset: 16, BP: BPAtCFA, BPOffset: -16} // table: never changed
+	// table: never changed
+	goNoFrame = UnwindRule{CFA: CFASP, Offset: 8}
+	// table: never changed
+	goPushed = UnwindRule{CFA: CFASP, Offset: 16, BP: BPAtCFA, BPOffset: -16}
 )
 
 const (
-	// goStepPages is how many pages of the steps are kept: functions with the same steps share them, so they are read
-	// in no order. A program of 36 MB, of which 12 are the table, takes 37 ms of CPU time with 2 pages, 18 with 16 and
-	// 12 with 32.
+	// goStepPages is how many pages of the steps are kept: functions with the same steps share
+	// them, so they are read in no order. A program of 36 MB, of which 12 are the table, takes 37
+	// ms of CPU time with 2 pages, 18 with 16 and 12 with 32.
 	goStepPages = 32
 	// goSPWrite and goTopFrame are flags of a function (internal/abi, FuncFlag): it changes to
 	// another stack, or has no caller.
 	goTopFrame, goSPWrite = 1, 2
 )
 
-// goRows returns the rows of a program of Go by its table of functions, in order; none: it has no such table
+// goRows passes on the rows of a Go program by its function table, in order; none: it has no table
 // of a known version. The table, which has megabytes, is read by pages.
 func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 	g := h.goTable()
@@ -50,7 +52,8 @@ func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 		return errUnwind
 	}
 	le := binary.LittleEndian
-	s := goSteps{w: open(goStepPages), pctab: le.Uint64(head[8+8*6:]), last: UnwindRule{CFA: CFAOther}, row: row}
+	s := goSteps{w: open(goStepPages), pctab: le.Uint64(head[8+8*6:]),
+		last: UnwindRule{CFA: CFAOther}, row: row}
 	flagAt := uint64(37) // behind nine words and funcID
 	if le.Uint32(head) == 0xfffffff1 {
 		flagAt += 4 // Go 1.20 added startLine
@@ -85,8 +88,8 @@ func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 	return s.put(end, UnwindRule{})
 }
 
-// goSteps makes rows of the steps of functions, which are pairs of how the distance of the stack pointer changes and for
-// how many bytes it holds then.
+// goSteps makes rows of the steps of functions: pairs of a change of the stack pointer's distance
+// and the number of bytes for which it holds.
 type goSteps struct {
 	w     *window
 	pctab uint64 // where the steps of all functions begin
@@ -94,7 +97,7 @@ type goSteps struct {
 	row   func(uint32, UnwindRule) error
 }
 
-// put gives a row, unless it is as the one before.
+// put passes on a row unless it is equal to the one before.
 func (s *goSteps) put(pc uint64, rule UnwindRule) error {
 	if rule == s.last || pc > 1<<32-1 {
 		return nil
@@ -112,7 +115,7 @@ func (s *goSteps) number(at uint64) (v uint64, n int) {
 	return v, max(n, 0)
 }
 
-// function gives the rows of a function whose steps begin at pcsp; 0: it has none.
+// function passes on the rows of a function whose steps begin at pcsp; 0: it has none.
 func (s *goSteps) function(pcsp, pc, end uint64) error {
 	if pcsp == 0 {
 		return s.put(pc, UnwindRule{})
@@ -145,9 +148,10 @@ func (s *goSteps) function(pcsp, pc, end uint64) error {
 	return nil
 }
 
-// withGo merges the rows of a program's C code, which come from read in order, with those of its
-// code of Go, which lies in one piece.
-func (h *header) withGo(row func(uint32, UnwindRule) error, read func(func(uint32, UnwindRule) error) error) error {
+// withGo merges the rows of a program's C code, which read passes on in order, with those of its Go
+// code, which is contiguous.
+func (h *header) withGo(row func(uint32, UnwindRule) error,
+	read func(func(uint32, UnwindRule) error) error) error {
 	g := h.goTable()
 	if g == nil || g.n == 0 {
 		return read(row)

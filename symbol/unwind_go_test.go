@@ -61,7 +61,8 @@ func TestGoRows(t *testing.T) {
 	checked := 0
 	for _, s := range functions.syms {
 		name := functions.name(s.name)
-		if s.size < 8 || s.addr < text.Addr || s.addr+s.size > text.Addr+text.Size || strings.HasPrefix(name, "runtime.") {
+		if s.size < 8 || s.addr < text.Addr || s.addr+s.size > text.Addr+text.Size ||
+			strings.HasPrefix(name, "runtime.") {
 			continue
 		}
 		if name == "time.now" { // it changes to another stack
@@ -104,13 +105,14 @@ func FuzzGoFunction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, table []byte, size uint64) {
 		start, last := uint64(1000), uint64(0)
 		end := start + size%(1<<20)
-		s := goSteps{w: newWindow(2), last: UnwindRule{CFA: CFAOther}, row: func(pc uint32, _ UnwindRule) error {
-			if uint64(pc) < start || uint64(pc) >= end || uint64(pc) <= last {
-				t.Fatalf("row at %d of %d to %d, behind %d", pc, start, end, last)
-			}
-			last = uint64(pc)
-			return nil
-		}}
+		s := goSteps{w: newWindow(2), last: UnwindRule{CFA: CFAOther},
+			row: func(pc uint32, _ UnwindRule) error {
+				if uint64(pc) < start || uint64(pc) >= end || uint64(pc) <= last {
+					t.Fatalf("row at %d of %d to %d, behind %d", pc, start, end, last)
+				}
+				last = uint64(pc)
+				return nil
+			}}
 		file := append([]byte{0}, table...) // steps at 0 are none
 		s.w.over(bytes.NewReader(file), 0, uint64(len(file)), nil)
 		if err := s.function(1, start, end); err != nil {

@@ -6,8 +6,9 @@ import (
 	"math"
 )
 
-// order gives the rows of parts, which come in the order of their addresses, with the end of each part where no other begins. Of two rows for one address
-// the later one counts, and one that says the same as the one before it is left out.
+// order passes on the rows of parts, which come in the order of their addresses, and the end of
+// each part where no other begins. Of two rows for one address the later one counts. A row that is
+// equal to the one before is left out.
 func (f *frameReader) order(parts iter.Seq[framePart]) error {
 	var last UnwindRow // not given yet, if there is one
 	pending, given, rule := false, 0, uint16(0)
@@ -74,11 +75,13 @@ type frameHeader struct {
 	parts iter.Seq[framePart]
 }
 
-// readFrameHeader reads the head of .eh_frame_hdr, which is loaded at an address, as all linkers write it (Linux Standard Base, .eh_frame_hdr); nil: it
-// is written otherwise, or not of the section that is loaded at frames and has so many bytes.
+// readFrameHeader reads the head of .eh_frame_hdr, loaded at addr, in the form that all linkers
+// write (Linux Standard Base); nil: it has another form, or is not of the section at frames with
+// size bytes.
 func readFrameHeader(w *window, addr, frames, size uint64) *frameHeader {
 	b := w.bytes(0, 12)
-	if b == nil || string(b[:4]) != "\x01\x1b\x03\x3b" { // version; from its own place, plain, from the header; of 32 bits each
+	// version; from its own place, plain, from the header; of 32 bits each
+	if b == nil || string(b[:4]) != "\x01\x1b\x03\x3b" {
 		return nil
 	}
 	le := binary.LittleEndian

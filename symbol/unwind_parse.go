@@ -21,14 +21,14 @@ const (
 
 var errUnwind = errors.New("malformed unwind table")
 
-// The registers of x86-64 by the numbers that DWARF gives them (System V ABI, AMD64 supplement).
+// The registers of x86-64 by their numbers in DWARF (System V ABI, AMD64 supplement).
 const (
 	dwarfBP = 6
 	dwarfSP = 7
 	dwarfPC = 16
 )
 
-// A saved says where a register of the caller is: one of DWARF's register rules.
+// A saved is where a register of the caller is: one of DWARF's register rules.
 type saved struct {
 	how savedHow
 	off int32
@@ -45,7 +45,7 @@ const (
 	savedOther
 )
 
-// A frameState is what DWARF's instructions work on, as far as it is kept.
+// A frameState is the state of DWARF's instructions, as far as it is needed.
 type frameState struct {
 	cfa    CFARule
 	off    int32
@@ -53,14 +53,16 @@ type frameState struct {
 	bp, pc saved
 }
 
-// rule gives what a state comes to.
+// rule returns the rule of a state.
 func (s *frameState) rule() UnwindRule {
 	switch {
 	case s.pc.how == savedUndefined:
 		return UnwindRule{CFA: CFAEnd}
-	case s.cfa == CFAAtSP && s.off == SignalSP && s.pc == saved{savedAtSP, SignalPC} && s.bp == saved{savedAtSP, SignalBP}:
+	case s.cfa == CFAAtSP && s.off == SignalSP && s.pc == saved{savedAtSP, SignalPC} &&
+		s.bp == saved{savedAtSP, SignalBP}:
 		return UnwindRule{CFA: CFASignal}
-	case s.pc != saved{savedAtCFA, -8} || s.cfa == CFANone || s.cfa == CFAPLT && s.bp.how != savedNot:
+	case s.pc != saved{savedAtCFA, -8} || s.cfa == CFANone || s.cfa == CFAPLT &&
+		s.bp.how != savedNot:
 		return UnwindRule{CFA: CFAOther}
 	}
 	r := UnwindRule{CFA: s.cfa, Offset: s.off}
@@ -82,7 +84,7 @@ func (s *frameState) rule() UnwindRule {
 	return r
 }
 
-// A common is a CIE: what several functions have in common.
+// A common is a CIE: what several functions share.
 type common struct {
 	code, data int64 // factors
 	encoding   byte  // of pointers
@@ -90,14 +92,15 @@ type common struct {
 	start      frameState
 }
 
-// A described is an FDE: how one stretch of code is walked through. Its instructions are good until another one is read.
+// A described is an FDE: how to unwind one range of code. Its instructions are valid until another
+// one is read.
 type described struct {
 	from, to uint32
 	steps    cursor
 	of       *common
 }
 
-// A frameReader gives the rows of a section, which it reads by pages.
+// A frameReader reads a section by pages and passes on its rows.
 type frameReader struct {
 	w      *window
 	addr   uint64 // where the section is loaded
@@ -106,19 +109,20 @@ type frameReader struct {
 	rules  []UnwindRule
 	number map[UnwindRule]uint16
 	recent [256]recentRule
-	kept   []frameState       // room for those that are remembered
+	kept   []frameState       // buffer of remembered states
 	common map[uint64]*common // by place; nil: can't be read
 }
 
-// A framePart is an FDE that was found: where its code begins, and where it stands in the section.
+// A framePart is an FDE: the start of its code, and its offset in the section.
 type framePart struct{ from, at uint32 }
 
 func newFrameReader(w *window, addr uint64, debug bool, give func(UnwindRow) error) *frameReader {
-	return &frameReader{w: w, addr: addr, debug: debug, give: give, rules: []UnwindRule{{}}, number: map[UnwindRule]uint16{{}: 0}, common: map[uint64]*common{}}
+	return &frameReader{w: w, addr: addr, debug: debug, give: give, rules: []UnwindRule{{}},
+		number: map[UnwindRule]uint16{{}: 0}, common: map[uint64]*common{}}
 }
 
-// parseUnwind reads the bytes of .eh_frame, which is loaded at an address, or of .debug_frame. With an error, what came before the
-// mistake counts.
+// parseUnwind parses the bytes of .eh_frame, loaded at addr, or of .debug_frame. With an error,
+// what came before it counts.
 func parseUnwind(b []byte, addr uint64, debug bool) (*UnwindTable, error) {
 	w := newWindow(unwindPages)
 	w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)
@@ -132,8 +136,9 @@ func parseUnwind(b []byte, addr uint64, debug bool) (*UnwindTable, error) {
 	return t, err
 }
 
-// read gives the rows of all that the section describes, in the order of addresses. Header is .eh_frame_hdr, which tells that order; nil: it is found out by
-// reading twice. With an error, what came before the mistake counts, but of ErrTooLong.
+// read passes on the rows of the section in the order of addresses. header is .eh_frame_hdr, which
+// has that order; nil: the section is read twice. With an error other than ErrTooLong, what came
+// before it counts.
 func (f *frameReader) read(header *frameHeader) error {
 	if header != nil {
 		return f.order(header.parts)
@@ -146,7 +151,7 @@ func (f *frameReader) read(header *frameHeader) error {
 	return err
 }
 
-// find finds what the section describes, in its order.
+// find finds the FDEs of the section, in its order.
 func (f *frameReader) find() (parts []framePart, err error) {
 	for at := uint64(0); at+4 <= f.w.size; {
 		c, next, ok := f.entry(at)
@@ -176,10 +181,12 @@ func (f *frameReader) find() (parts []framePart, err error) {
 	return parts, nil
 }
 
-// refers tells what the word behind the length of an entry says: it is a CIE, or where its CIE begins.
+// refers interprets the word after the length of an entry: the entry is a CIE, or its CIE is at
+// cie.
 func (f *frameReader) refers(id uint64, place, width int) (isCommon bool, cie int) {
 	if f.debug {
-		return id == math.MaxUint32 && width == 4 || id == math.MaxUint64, int(min(id, math.MaxInt32))
+		return id == math.MaxUint32 && width == 4 || id == math.MaxUint64,
+			int(min(id, math.MaxInt32))
 	}
 	if id > uint64(place) {
 		return false, -1
@@ -187,7 +194,8 @@ func (f *frameReader) refers(id uint64, place, width int) (isCommon bool, cie in
 	return id == 0, place - int(id)
 }
 
-// entry gives the entry that begins at an offset, behind its length, and where the next one begins. It is good until another one is asked for.
+// entry returns the entry at an offset, after its length, and where the next one begins. It is
+// valid until the next call.
 func (f *frameReader) entry(at uint64) (c cursor, next uint64, ok bool) {
 	b := f.w.bytes(at, 4)
 	if b == nil {
@@ -209,7 +217,8 @@ func (f *frameReader) entry(at uint64) (c cursor, next uint64, ok bool) {
 	return cursor{b: b, from: int(at + head), end: len(b), width: width}, at + head + n, true
 }
 
-// cie reads the CIE at an offset; nil: it says what is not understood. What was read before is not good any more if fresh.
+// cie reads the CIE at an offset; nil: it is not understood. With fresh, what was read before is no
+// longer valid.
 func (f *frameReader) cie(at int) (u *common, fresh bool) {
 	if u, ok := f.common[uint64(at)]; ok {
 		return u, false
@@ -288,7 +297,7 @@ func (f *frameReader) readCommon(at uint64) *common {
 	return u
 }
 
-// describe reads an FDE; !ok: the entry is none, or nothing is said in it that is of use.
+// describe reads an FDE; !ok: the entry is none, or is of no use.
 func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
 	place := c.from
 	id := c.fixed(c.width)
@@ -308,7 +317,8 @@ func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
 		c.b = b
 	}
 	from := c.pointer(u.encoding, f.addr)
-	size := c.pointer(u.encoding&0x0f, f.addr) // a length has the form of a pointer, and nothing to add
+	// a length has the form of a pointer, and nothing to add
+	size := c.pointer(u.encoding&0x0f, f.addr)
 	if u.augmented {
 		n := c.uleb()
 		if n > uint64(c.left()) {
@@ -319,13 +329,14 @@ func (f *frameReader) describe(c cursor) (d described, ok bool, err error) {
 	if c.bad {
 		return d, false, errUnwind
 	}
-	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 || from+size > math.MaxUint32 {
+	if from == 0 || size == 0 || from > math.MaxUint32 || size > math.MaxUint32 ||
+		from+size > math.MaxUint32 {
 		return d, false, nil // of code that the linker left out; or beyond what a row holds
 	}
 	return described{uint32(from), uint32(from + size), c, u}, true, nil
 }
 
-// rows gives the rows of a stretch of code behind some others.
+// rows appends the rows of a range of code to out.
 func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
 	state := d.of.start
 	pc, from, to := uint64(d.from), uint64(d.from), uint64(d.to)
@@ -344,16 +355,17 @@ func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
 		}
 		return len(out) < maxUnwindRows
 	}
-	good := f.run(d.steps, d.of, &state, d.of.start, func(s *frameState, by uint64, absolute bool) bool {
-		if !row(s) {
-			return false
-		}
-		if absolute {
-			by -= min(by, pc)
-		}
-		pc = min(pc+min(by, to-from), to)
-		return true
-	})
+	good := f.run(d.steps, d.of, &state, d.of.start,
+		func(s *frameState, by uint64, absolute bool) bool {
+			if !row(s) {
+				return false
+			}
+			if absolute {
+				by -= min(by, pc)
+			}
+			pc = min(pc+min(by, to-from), to)
+			return true
+		})
 	if !good {
 		state = frameState{}
 	}
@@ -361,16 +373,18 @@ func (f *frameReader) rows(out []UnwindRow, d *described) []UnwindRow {
 	return out
 }
 
-// A recentRule is a state, and the number of its rule.
+// A recentRule is a state and the number of its rule.
 type recentRule struct {
 	of     frameState
 	number uint16
 	known  bool
 }
 
-// ruleOf gives the number of the rule that a state comes to. Functions have few states, and nearly all the same ones.
+// ruleOf returns the number of the rule of a state. Functions have few states, and nearly all share
+// them.
 func (f *frameReader) ruleOf(s *frameState) uint16 {
-	h := uint32(s.cfa) ^ uint32(s.off)*0x9e3779b1 ^ uint32(s.bp.off)*0x85ebca6b ^ uint32(s.bp.how)<<5 ^ uint32(s.pc.off)*0xc2b2ae35 ^ uint32(s.plt)<<3
+	h := uint32(s.cfa) ^ uint32(s.off)*0x9e3779b1 ^ uint32(s.bp.off)*0x85ebca6b ^ uint32(
+		s.bp.how)<<5 ^ uint32(s.pc.off)*0xc2b2ae35 ^ uint32(s.plt)<<3
 	r := &f.recent[h>>24]
 	if !r.known || r.of != *s {
 		*r = recentRule{*s, f.rule(s.rule()), true}
@@ -378,7 +392,7 @@ func (f *frameReader) ruleOf(s *frameState) uint16 {
 	return r.number
 }
 
-// rule gives the number of a rule.
+// rule returns the number of a rule.
 func (f *frameReader) rule(r UnwindRule) uint16 {
 	n, ok := f.number[r]
 	if !ok {
@@ -395,9 +409,11 @@ func (f *frameReader) rule(r UnwindRule) uint16 {
 	return n
 }
 
-// run runs DWARF's instructions on a state. Step is called before the address moves, by how much or where to; nil: it may not. It is
-// false where an instruction is not understood, or makes no sense.
-func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState, step func(s *frameState, to uint64, absolute bool) bool) bool {
+// run interprets DWARF's instructions. step is called before the address moves, with the distance
+// or the target; nil: it must not move. It returns false at an instruction that is not understood
+// or not valid.
+func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState,
+	step func(s *frameState, to uint64, absolute bool) bool) bool {
 	f.kept = f.kept[:0]
 	move := func(n uint64) bool {
 		if step == nil || u.code < 0 || n > math.MaxUint32 || uint64(u.code) > math.MaxUint32 {
@@ -407,7 +423,8 @@ func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState
 	}
 	offset := func(factored int64) saved {
 		v := factored * u.data
-		if factored != int64(int32(factored)) || u.data != int64(int32(u.data)) || v != int64(int32(v)) {
+		if factored != int64(int32(factored)) || u.data != int64(int32(u.data)) ||
+			v != int64(int32(v)) {
 			return saved{how: savedOther}
 		}
 		return saved{savedAtCFA, int32(v)}
@@ -433,8 +450,9 @@ func (f *frameReader) run(c cursor, u *common, s *frameState, initial frameState
 	return !c.bad
 }
 
-// more runs the instructions that have an opcode of their own (DWARF 5, section 7.24).
-func (f *frameReader) more(op byte, c *cursor, u *common, s *frameState, initial frameState, kept *[]frameState, move func(uint64) bool, offset func(int64) saved,
+// more interprets the instructions with an opcode of their own (DWARF 5, section 7.24).
+func (f *frameReader) more(op byte, c *cursor, u *common, s *frameState, initial frameState,
+	kept *[]frameState, move func(uint64) bool, offset func(int64) saved,
 	step func(*frameState, uint64, bool) bool) bool {
 	signed := func() int64 { return int64(min(c.uleb(), math.MaxInt64)) }
 	switch op {
@@ -511,7 +529,7 @@ func (f *frameReader) more(op byte, c *cursor, u *common, s *frameState, initial
 	return true
 }
 
-// scaled is a product, or what fits nowhere.
+// scaled returns a product; an overflow returns a number that fits nowhere.
 func scaled(a, b int64) int64 {
 	if a != int64(int32(a)) || b != int64(int32(b)) {
 		return math.MaxInt64
@@ -538,7 +556,7 @@ func (s *frameState) set(register uint64, to saved) {
 	}
 }
 
-// base makes the CFA a register and an offset.
+// base sets the CFA to a register and an offset.
 func (s *frameState) base(register uint64, off int64) {
 	switch register {
 	case dwarfSP:
@@ -551,7 +569,7 @@ func (s *frameState) base(register uint64, off int64) {
 	s.move(off)
 }
 
-// move gives the CFA another offset.
+// move sets the offset of the CFA.
 func (s *frameState) move(off int64) {
 	if off != int64(int32(off)) {
 		s.cfa, off = CFAOther, 0

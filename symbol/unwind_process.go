@@ -12,7 +12,7 @@ import (
 	"culprit/kernel/proc"
 )
 
-// An Executed is a stretch of a process's memory that it executes.
+// An Executed is an executable range of a process's memory.
 type Executed struct {
 	Start, End uint64
 	Bias       uint64       // an address less this is the file's own
@@ -22,7 +22,7 @@ type Executed struct {
 	Kernel     bool         // the code is the kernel's, mapped into every process: the vDSO
 }
 
-// A NoTable says why there is no table.
+// NoTable is the reason why there is no table.
 type NoTable uint8
 
 const (
@@ -32,48 +32,50 @@ const (
 	TooLarge                 // the file has more rows than are read
 )
 
-// An unwound is what was read of a file to unwind through it.
+// An unwound is what was read of a file for unwinding.
 type unwound struct {
 	code  []segment // that is executed
 	table *UnwindTable
 	why   NoTable
 	isGo  bool
-	gaps  []span      // code that the table tells of though the file's own table does not
+	gaps  []span      // code that only our table describes
 	sum   frameDigest // of that code
 }
 
-// Unwinding knows how to walk up the stacks of processes. What it has read of a file counts for all processes that have it. It is used
-// by one goroutine.
+// Unwinding reads the unwind tables of processes. A file is read once for all processes that map
+// it. It is used by one goroutine.
 type Unwinding struct {
-	ps    *Processes
-	files map[fileKey]*unwound
-	same  map[frameDigest]*unwound // of files with one content, such as those of containers
-	vdso  *unwound
-	load  UnwindLoader
-	room  unwindRoom
+	ps      *Processes
+	files   map[fileKey]*unwound
+	same    map[frameDigest]*unwound // of files with one content, such as those of containers
+	vdso    *unwound
+	load    UnwindLoader
+	buffers unwindBuffers
 }
 
-// unwindRoom is where sections are read into, one after the other.
-type unwindRoom struct{ frames, header *window }
+// unwindBuffers is the buffers for sections, which are reused.
+type unwindBuffers struct{ frames, header *window }
 
-func newUnwindRoom() unwindRoom { return unwindRoom{newWindow(unwindPages), newWindow(2)} }
+func newUnwindBuffers() unwindBuffers { return unwindBuffers{newWindow(unwindPages), newWindow(2)} }
 
-// NewUnwinding makes one that has read nothing yet. It gives the rows of tables to the loader as it reads them; nil: it keeps them.
+// NewUnwinding returns an Unwinding that has read nothing yet. It passes the rows of tables to
+// load; nil: it keeps them.
 func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{}, same: map[frameDigest]*unwound{}, load: load, room: newUnwindRoom()}
+	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{},
+		same: map[frameDigest]*unwound{}, load: load, buffers: newUnwindBuffers()}
 }
 
-// keepRows keeps the rows of a table in it.
+// keepRows stores the rows in the table.
 func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) error {
 	number := map[UnwindRule]uint16{{}: 0}
 	t.Rules = []UnwindRule{{}}
 	return read(func(pc uint32, rule UnwindRule) error {
 		n, ok := number[rule]
 		if !ok {
-			n = uint16(len(t.Rules)) // as many as a frameReader gives
+			n = uint16(len(t.Rules)) // as many as a frameReader has
 			number[rule], t.Rules = n, append(t.Rules, rule)
 		}
 		t.Rows = append(t.Rows, UnwindRow{pc, n})
@@ -81,7 +83,9 @@ func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) e
 	})
 }
 
-// Executed reads what a process executes now, in the order of addresses. Tables of files that were not seen before are read too.
+// Executed returns the executable ranges of a process in the order of addresses, and reads the
+// tables of new files. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
+// may not be read.
 func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()
@@ -106,7 +110,8 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 				}
 				of = u.vdso
 			}
-		case m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") || strings.HasPrefix(m.Path, "/dev/"):
+		case m.Inode == 0 || strings.HasPrefix(m.Path, "/memfd:") ||
+			strings.HasPrefix(m.Path, "/dev/"):
 			c.Why = Generated
 		default:
 			of = u.file(p, m)
@@ -124,7 +129,7 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 	return out, nil
 }
 
-// Drop forgets a table: it is read again when it is asked for.
+// Drop deletes a table. It is read again when it is needed.
 func (u *Unwinding) Drop(t *UnwindTable) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()
@@ -143,7 +148,7 @@ func (u *Unwinding) Drop(t *UnwindTable) {
 	}
 }
 
-// file gives what there is of the file of a mapping.
+// file returns what is known of the file of a mapping.
 func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	f, key, err := u.ps.open(p, m)
 	if err != nil {
@@ -170,12 +175,12 @@ func (u *Unwinding) file(p *process, m *Mapping) *unwound {
 	return of
 }
 
-// mostUnwindFiles is how many files and contents are known that need no memory of the kernel's: a machine that builds makes
-// new files without end.
+// mostUnwindFiles is how many files without a loaded table are kept: builds make new files without
+// end.
 const mostUnwindFiles = 4096
 
-// forgetFiles makes space for another file. Files without a table are read again when they are met again, and those whose
-// contents are known have their table again.
+// forgetFiles makes space for another file. Files without a table are read again when they appear
+// again; those with known content get their table back.
 func (u *Unwinding) forgetFiles() {
 	if len(u.same) >= mostUnwindFiles {
 		for d, of := range u.same {
@@ -198,13 +203,14 @@ func (u *Unwinding) forgetFiles() {
 	}
 }
 
-// hasCode reports whether a file has the code that the table was made of.
+// hasCode reports whether a file has the code of which the table was made.
 func (of *unwound) hasCode(h *header) bool {
 	sum, ok := h.digest(of.gaps)
 	return ok && sum == of.sum
 }
 
-// bias gives what is between the addresses of a mapping and the file's own; !ok: the file has no code there.
+// bias returns the difference between the addresses of a mapping and the file's own; !ok: the file
+// has no code there.
 func (of *unwound) bias(m *Mapping) (bias uint64, ok bool) {
 	for _, s := range of.code {
 		if m.Offset >= s.offset&^4095 && m.Offset < s.offset+s.filesz { // a mapping is whole pages
@@ -214,7 +220,7 @@ func (of *unwound) bias(m *Mapping) (bias uint64, ok bool) {
 	return 0, false
 }
 
-// inMemory reads a file that is in memory.
+// inMemory reads a file from memory.
 func (u *Unwinding) inMemory(b []byte) *unwound {
 	h, err := readHeader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -223,7 +229,7 @@ func (u *Unwinding) inMemory(b []byte) *unwound {
 	return u.unwound(h)
 }
 
-// unwound reads what a file executes, and gives its rows to the loader.
+// unwound reads the executable parts of a file and passes the rows to the loader.
 func (u *Unwinding) unwound(h *header) *unwound {
 	of := &unwound{}
 	for _, p := range h.progs {
@@ -238,7 +244,10 @@ func (u *Unwinding) unwound(h *header) *unwound {
 			rows++
 			return row(pc, rule)
 		}
-		unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(of.isGo, u.room, row) }
+		unwind := func(row func(uint32, UnwindRule) error) error {
+			return h.unwind(of.isGo,
+				u.buffers, row)
+		}
 		if of.isGo && h.unwindable() {
 			return h.withGo(counted, unwind)
 		}
@@ -261,9 +270,11 @@ func (u *Unwinding) unwound(h *header) *unwound {
 	return of
 }
 
-// unwind gives the rows of a file: of .eh_frame, found also where the file has lost its sections, else of .debug_frame. No rows: it has neither.
-// The .debug_frame of a program of Go does not tell of frame pointers, and is of no use.
-func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule) error) error {
+// unwind passes on the rows of a file: of .eh_frame, which is found without sections too, else of
+// .debug_frame. Without rows it has neither. The .debug_frame of Go programs lacks frame pointers
+// and is not used.
+func (h *header) unwind(isGo bool, buffers unwindBuffers,
+	row func(uint32, UnwindRule) error) error {
 	at, ok := h.frameSection(isGo)
 	if !ok {
 		return nil
@@ -274,16 +285,17 @@ func (h *header) unwind(isGo bool, room unwindRoom, row func(uint32, UnwindRule)
 	if at.off > h.size || at.size > h.size-at.off {
 		return errUnwind
 	}
-	room.frames.over(h.r, int64(at.off), at.size, nil)
+	buffers.frames.over(h.r, int64(at.off), at.size, nil)
 	var f *frameReader
-	f = newFrameReader(room.frames, at.addr, at.debug, func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+	f = newFrameReader(buffers.frames, at.addr, at.debug,
+		func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
 	if at.debug {
 		return f.read(nil)
 	}
-	return f.read(h.frameHeader(room.header, at.addr, at.size))
+	return f.read(h.frameHeader(buffers.header, at.addr, at.size))
 }
 
-// unwindable reports whether the file is of the machine whose stacks are walked by tables.
+// unwindable reports whether the file is for an architecture whose stacks are walked by tables.
 func (h *header) unwindable() bool {
 	return h.wide && h.machine == uint16(elf.EM_X86_64) && runtime.GOARCH == "amd64"
 }
@@ -306,7 +318,8 @@ func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
 		}
 		for i := range h.secs {
 			s := &h.secs[i]
-			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 || s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
+			if h.nameOf(s) != name || s.kind == uint32(elf.SHT_NOBITS) || s.size == 0 ||
+				s.flags&uint64(elf.SHF_COMPRESSED) != 0 {
 				continue
 			}
 			return frameSection{s.off, s.size, s.addr, debug}, true
@@ -320,7 +333,7 @@ func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
 	return at, false
 }
 
-// frameHeader reads the header of .eh_frame that is loaded with it; nil: there is none, or none of this section.
+// frameHeader reads .eh_frame_hdr; nil: there is none, or none of this section.
 func (h *header) frameHeader(w *window, frames, size uint64) *frameHeader {
 	for _, p := range h.progs {
 		if p.kind == ptFrameHeader && p.off <= h.size && p.filesz <= h.size-p.off {
@@ -334,8 +347,8 @@ func (h *header) frameHeader(w *window, frames, size uint64) *frameHeader {
 // ptFrameHeader is PT_GNU_EH_FRAME.
 const ptFrameHeader = 0x6474e550
 
-// ehFrame finds where .eh_frame lies by the header that is loaded with it (Linux Standard Base, .eh_frame_hdr). It goes up to its terminator, or to the
-// end of the segment.
+// ehFrame finds .eh_frame by .eh_frame_hdr (Linux Standard Base). It ends at its terminator, or at
+// the end of the segment.
 func (h *header) ehFrame() (off, size, addr uint64) {
 	for _, p := range h.progs {
 		if p.kind != ptFrameHeader || p.filesz < 8 {
@@ -352,14 +365,16 @@ func (h *header) ehFrame() (off, size, addr uint64) {
 		}
 		for _, s := range h.segments() {
 			if addr >= s.vaddr && addr-s.vaddr < s.filesz {
-				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes), addr
+				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes),
+					addr
 			}
 		}
 	}
 	return 0, 0, 0
 }
 
-// memoryOfVDSO reads the vDSO out of our own memory: all programs of one size have the same. nil: it can't be read.
+// memoryOfVDSO reads the vDSO from our own memory: it is the same for all programs of one word
+// size. nil: it can't be read.
 func memoryOfVDSO() []byte {
 	b, err := proc.ReadFile("/proc/self/maps", nil)
 	if err != nil {

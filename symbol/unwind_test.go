@@ -76,7 +76,8 @@ func sectionOf(file, name string) ([]byte, uint64) {
 	return nil, 0
 }
 
-// TestUnwindAsBinutils: the rules of the programs and libraries here are those that binutils makes of them, at each row of theirs.
+// TestUnwindAsBinutils: the rules of the programs and libraries here are those that binutils makes
+// of them, at each row of theirs.
 func TestUnwindAsBinutils(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
@@ -85,7 +86,9 @@ func TestUnwindAsBinutils(t *testing.T) {
 		t.Skip("needs: tool readelf")
 	}
 	tried, rows := 0, 0
-	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/bin/bash"} {
+	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2",
+		"/lib/x86_64-linux-gnu/libm.so.6", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+		"/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/bin/bash"} {
 		b, addr := sectionOf(name, ".eh_frame")
 		if b == nil {
 			continue
@@ -221,7 +224,8 @@ func agrees(r UnwindRule, of map[string]string) bool {
 	}
 }
 
-// TestUnwindWithoutSections: the table of a file that has lost its sections is found by its header, and is the same.
+// TestUnwindWithoutSections: the table of a file that has lost its sections is found by its header,
+// and is the same.
 func TestUnwindWithoutSections(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
@@ -244,7 +248,7 @@ func TestUnwindWithoutSections(t *testing.T) {
 // rowsOf gives the rows of a file with their rules.
 func rowsOf(t *testing.T, h *header) (rows []ruled) {
 	t.Helper()
-	err := h.unwind(false, newUnwindRoom(), func(pc uint32, rule UnwindRule) error {
+	err := h.unwind(false, newUnwindBuffers(), func(pc uint32, rule UnwindRule) error {
 		rows = append(rows, ruled{pc, rule})
 		return nil
 	})
@@ -259,14 +263,16 @@ type ruled struct {
 	rule UnwindRule
 }
 
-// TestUnwindByHeader: the rows of a section that is read in the order that its header tells are those of one that is read twice, also when little of it is
-// in memory at once; those of which a header tells nothing are left out.
+// TestUnwindByHeader: the rows of a section that is read in the order that its header tells are
+// those of one that is read twice, also when little of it is in memory at once; those of which a
+// header tells nothing are left out.
 func TestUnwindByHeader(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
 	tried := 0
-	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/bin/bash", "/usr/bin/python3"} {
+	for _, name := range []string{"/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2",
+		"/usr/lib/x86_64-linux-gnu/libstdc++.so.6", "/bin/bash", "/usr/bin/python3"} {
 		f, err := os.Open(name)
 		if err != nil {
 			continue
@@ -309,7 +315,8 @@ func TestUnwindByHeader(t *testing.T) {
 			t.Fatalf("%s: its header is not understood", name)
 		}
 		if err := reader.read(head); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: %d rows through two pages, %d at once: %v", name, len(got), len(want), err)
+			t.Errorf("%s: %d rows through two pages, %d at once: %v", name, len(got), len(want),
+				err)
 		}
 		if len(w.pages) > 2 {
 			t.Errorf("%d pages are kept", len(w.pages))
@@ -323,8 +330,8 @@ func TestUnwindByHeader(t *testing.T) {
 	}
 }
 
-// TestUnwindingExecuted: what this process executes is known: a program of Go, which has frame pointers and a table of where they
-// don't hold, and the vDSO, which has a table.
+// TestUnwindingExecuted: what this process executes is known: a program of Go, which has frame
+// pointers and a table of where they don't hold, and the vDSO, which has a table.
 func TestUnwindingExecuted(t *testing.T) {
 	u := NewUnwinding(kernel.Root{}, nil)
 	all, err := u.Executed(os.Getpid())
@@ -338,7 +345,8 @@ func TestUnwindingExecuted(t *testing.T) {
 		}
 		if c.Table != nil && !c.Pointers {
 			tables++
-		} else if c.Pointers && (c.Table != nil || runtime.GOARCH != "amd64") || c.Why == ByPointer {
+		} else if c.Pointers && (c.Table != nil || runtime.GOARCH != "amd64") ||
+			c.Why == ByPointer {
 			byPointer++
 		}
 	}
@@ -367,7 +375,7 @@ func BenchmarkUnwindTable(b *testing.B) {
 	}
 	b.SetBytes(int64(len(text)))
 	b.Run("header", func(b *testing.B) {
-		room := newUnwindRoom()
+		buffers := newUnwindBuffers()
 		b.ReportAllocs()
 		for b.Loop() {
 			h, err := readHeader(f, st.Size())
@@ -375,7 +383,8 @@ func BenchmarkUnwindTable(b *testing.B) {
 				b.Fatal(err)
 			}
 			rows := 0
-			if err := h.unwind(false, room, func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
+			if err := h.unwind(false, buffers,
+				func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(rows), "rows")

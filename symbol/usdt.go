@@ -9,14 +9,18 @@ import (
 	"strings"
 )
 
-// A Note tells of one place where a program has a probe of its own (USDT): SystemTap's .note.stapsdt, or DTrace's .note.usdt.
+// A Note is one place of a static probe in a program (USDT): SystemTap's .note.stapsdt or DTrace's
+// .note.usdt.
 type Note struct {
 	Provider, Name string // as they are in the file: __ is -
 	Address        uint64 // of the instruction
 	Semaphore      uint64 // of the 16 bits that say how many watch; 0: there are none
-	Enabled        bool   // not the probe: what asks whether somebody watches, and wants a 1 at the address in its argument
-	Args           string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
-	// Types are those of the arguments as D has them, and Map which of Args each is; nil: the file doesn't tell.
+	// not the probe: what asks whether somebody watches, and wants a 1 at the address in its
+	// argument
+	Enabled bool
+	Args    string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
+	// Types are those of the arguments as D has them, and Map which of Args each is; nil: the file
+	// doesn't tell.
 	Types []string
 	Map   []int
 }
@@ -29,7 +33,8 @@ const (
 	typeEnabled   = 2
 )
 
-// Notes gives the probes that a file has of its own, in the order of its notes.
+// Notes returns the static probes of a file in the order of its notes. The error is of the file's
+// format.
 func (c *Code) Notes() ([]Note, error) { return readNotes(c.head) }
 
 func readNotes(h *header) ([]Note, error) {
@@ -81,7 +86,7 @@ func readNotes(h *header) ([]Note, error) {
 	return out, nil
 }
 
-// eachNote takes a section of notes apart.
+// eachNote calls each with every note of a section.
 func eachNote(b []byte, each func(owner string, kind uint32, desc []byte)) {
 	for len(b) >= 12 {
 		le := binary.LittleEndian
@@ -97,7 +102,7 @@ func eachNote(b []byte, each func(owner string, kind uint32, desc []byte)) {
 	}
 }
 
-// texts takes n strings, each with its 0, from the front.
+// texts reads n strings that end with NUL.
 func texts(b []byte, n int) (out []string, rest []byte, ok bool) {
 	for range n {
 		text, after, found := bytes.Cut(b, []byte{0})
@@ -110,8 +115,8 @@ func texts(b []byte, n int) (out []string, rest []byte, ok bool) {
 	return out, b, true
 }
 
-// parseStapsdt reads a note of SystemTap: three addresses, provider, name, arguments. The second address is where the section
-// .stapsdt.base was when the note was made: what moved the program since moved that too.
+// parseStapsdt parses a note of SystemTap: three addresses, provider, name, arguments. The second
+// address is that of section .stapsdt.base at link time; a later move of the program moves both.
 func parseStapsdt(b []byte, wide bool, base uint64) (n Note, ok bool) {
 	word := 4
 	if wide {
@@ -141,8 +146,8 @@ func parseStapsdt(b []byte, wide bool, base uint64) (n Note, ok bool) {
 	return n, true
 }
 
-// parseUSDT reads a note of DTrace: the address, that of the function's name, provider, name, a byte that counts the arguments,
-// and these.
+// parseUSDT parses a note of DTrace: the address, that of the function's name, provider, name, a
+// byte with the number of arguments, and the arguments.
 func parseUSDT(b []byte, enabled bool) (n Note, ok bool) {
 	if len(b) < 16 {
 		return n, false
@@ -161,15 +166,16 @@ func parseUSDT(b []byte, enabled bool) (n Note, ok bool) {
 	return n, true
 }
 
-// A typedProbe is what DTrace knows of the arguments of a probe.
+// A typedProbe is the types that DTrace knows of a probe's arguments.
 type typedProbe struct {
 	types []string
 	from  []int
 }
 
-// parseProvider reads DTrace's description of a provider: its name, five stabilities of four bytes, how many probes; of each, from
-// a multiple of four on, name, a byte that counts the arguments of the code and their types, a byte that counts those of D, and of
-// these each type and a byte: of the code's the one that it is.
+// parseProvider parses DTrace's description of a provider: its name, five stabilities of four
+// bytes, the number of probes. Each probe, aligned to four, has a name, a byte with the number of
+// arguments of the code and their types, a byte with the number of those of D, and for each of
+// these its type and the index of the code's argument.
 func parseProvider(b []byte, into map[[2]string]typedProbe) {
 	name, _, ok := texts(b, 1)
 	if !ok {
@@ -221,13 +227,15 @@ const (
 	AtAddress               // Number is it, above where the file is loaded
 )
 
-// An Argument is where one argument of a probe is when it fires.
+// An Argument is the location of a probe's argument when it fires.
 type Argument struct {
-	Where    Where
-	Size     int // bytes: 1, 2, 4, 8
-	Signed   bool
-	Number   int64
-	Register string // the whole register: "rax", "x0"; "" none. "pc" stands for where the file is loaded: Number counts from there
+	Where  Where
+	Size   int // bytes: 1, 2, 4, 8
+	Signed bool
+	Number int64
+	// the whole register: "rax", "x0"; "" none. "pc" means the load address, from which Number
+	// counts
+	Register string
 	Shift    int
 	Index    string
 	Scale    int64
@@ -235,8 +243,9 @@ type Argument struct {
 	Text     string
 }
 
-// Arguments reads the arguments of a note as the compiler for a machine (GOARCH) writes them. symbol gives the address of a
-// variable of the file. An argument that is not understood is Nowhere.
+// Arguments parses the arguments of a note as the compiler for a machine (GOARCH) writes them.
+// symbol returns the address of a variable of the file. An argument that is not understood is
+// Nowhere.
 func (n *Note) Arguments(arch string, symbol func(string) (uint64, bool)) []Argument {
 	var out []Argument
 	for _, text := range splitArguments(n.Args) {
@@ -248,7 +257,7 @@ func (n *Note) Arguments(arch string, symbol func(string) (uint64, bool)) []Argu
 	return out
 }
 
-// splitArguments splits at blanks that are not within brackets.
+// splitArguments splits at blanks outside of brackets.
 func splitArguments(s string) []string {
 	var out []string
 	depth, from := 0, 0
@@ -286,7 +295,8 @@ func parseArgument(text, arch string, symbol func(string) (uint64, bool)) Argume
 			return a.nowhere("its size isn't one of a number")
 		case float:
 			a.Size = n
-			return a.nowhere("it is a floating-point number, whose register the kernel doesn't show")
+			return a.nowhere("it is a floating-point number, whose register the kernel doesn't " +
+				"show")
 		default:
 			a.Size, a.Signed = n, signed
 		}
@@ -308,11 +318,11 @@ func (a Argument) nowhere(why string) Argument {
 	return a
 }
 
-// amd64 reads an operand as the assembler of AT&T has it.
+// amd64 parses an operand in AT&T syntax.
 func (a Argument) amd64(s string, symbol func(string) (uint64, bool)) Argument {
 	switch {
 	case s == "":
-		return a.nowhere("it is not told where it is")
+		return a.nowhere("its place is not known")
 	case s[0] == '$':
 		n, relative, ok := sum(s[1:], symbol)
 		if !ok {
@@ -385,7 +395,7 @@ func (a Argument) amd64(s string, symbol func(string) (uint64, bool)) Argument {
 	return a
 }
 
-// sum adds numbers and at most one variable up: "-8", "0x10", "counter+4", "4+counter". "" is 0.
+// sum adds numbers and at most one variable: "-8", "0x10", "counter+4", "4+counter". "" is 0.
 func sum(s string, symbol func(string) (uint64, bool)) (n int64, relative, ok bool) {
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
 		sign := int64(1)
@@ -425,7 +435,8 @@ func sum(s string, symbol func(string) (uint64, bool)) (n int64, relative, ok bo
 	return n, relative, true
 }
 
-// registerAMD64 gives the register of 64 bits that a register is part of, its bytes, and from which bit on it lies there.
+// registerAMD64 returns the 64-bit register of which a register is a part, the part's bytes, and
+// its lowest bit.
 func registerAMD64(name string) (whole string, size, shift int, ok bool) {
 	for _, r := range []string{"a", "b", "c", "d"} {
 		switch name {
@@ -475,7 +486,7 @@ func registerAMD64(name string) (whole string, size, shift int, ok bool) {
 	return "", 0, 0, false
 }
 
-// arm64 reads an operand as the assembler of arm64 has it.
+// arm64 parses an operand in the syntax of arm64.
 func (a Argument) arm64(s string) Argument {
 	if n, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 0, 64); err == nil {
 		a.Where, a.Number = InConstant, n
@@ -532,7 +543,8 @@ func (a Argument) arm64(s string) Argument {
 	return a
 }
 
-// registerARM64 gives the register of 64 bits that a register is or is half of, and its bytes; zr is always 0.
+// registerARM64 returns the 64-bit register that a register is or is half of, and its bytes. zr is
+// always 0.
 func registerARM64(name string) (whole string, size int, ok bool) {
 	switch name {
 	case "sp":
@@ -560,11 +572,12 @@ func registerARM64(name string) (whole string, size int, ok bool) {
 	return fmt.Sprintf("x%d", n), size, true
 }
 
-// Variable gives where a variable of the file is.
+// Variable returns the address of a variable of the file.
 func (c *Code) Variable(name string) (uint64, bool) {
 	for i := range c.head.secs {
 		s := &c.head.secs[i]
-		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) || int(s.link) >= len(c.head.secs) {
+		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) ||
+			int(s.link) >= len(c.head.secs) {
 			continue
 		}
 		text, err := c.head.read(c.head.secs[s.link].off, c.head.secs[s.link].size)
@@ -578,10 +591,12 @@ func (c *Code) Variable(name string) (uint64, bool) {
 		for each := 24; c.Wide && len(table) >= each; table = table[each:] {
 			at := binary.LittleEndian.Uint32(table)
 			addr := binary.LittleEndian.Uint64(table[8:])
-			if addr == 0 || uint64(at) >= uint64(len(text)) || !bytes.HasPrefix(text[at:], []byte(name)) {
+			if addr == 0 || uint64(at) >= uint64(len(text)) ||
+				!bytes.HasPrefix(text[at:], []byte(name)) {
 				continue
 			}
-			if end := int(at) + len(name); end < len(text) && text[end] == 0 && binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
+			if end := int(at) + len(name); end < len(text) && text[end] == 0 &&
+				binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
 				return addr, true
 			}
 		}

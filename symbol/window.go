@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// A window reads a section of a file by pages, and has the newest of them in memory: what a section takes does not depend on how large it is. It reads
-// best what is asked for in order; of a section that is packed, going back means to unpack it anew. It is used by one goroutine.
+// A window reads a section of a file by pages and keeps the newest in memory, so its memory does
+// not depend on the section's size. It is fastest in ascending order: going back in a compressed
+// section decompresses it again. It is used by one goroutine.
 type window struct {
 	r      io.ReaderAt               // of what lies in the file as it is
 	off    int64                     // where it begins there
@@ -37,18 +38,20 @@ const (
 	windowMost = 1 << 20
 )
 
-// newWindow makes one that reads nothing yet, and keeps so many pages.
+// newWindow returns a window that keeps most pages and reads nothing yet.
 func newWindow(most int) *window { return &window{most: most} }
 
-// over turns the window to another section; room that it has stays.
+// over moves the window to another section and keeps its buffers.
 func (w *window) over(r io.ReaderAt, off int64, size uint64, unpack func() (io.Reader, error)) {
-	w.r, w.off, w.size, w.unpack, w.stream, w.next, w.tick, w.hit = r, off, size, unpack, nil, 0, 0, 0
+	w.r, w.off, w.size, w.unpack, w.stream, w.next, w.tick, w.hit = r, off, size, unpack, nil, 0, 0,
+		0
 	for i := range w.pages {
 		w.pages[i].used = 0
 	}
 }
 
-// page gives a page, shorter at the section's end; nil: it can't be read. It is good until others were asked for.
+// page returns a page, shorter at the section's end; nil: it can't be read. It is valid until the
+// next pages are read.
 func (w *window) page(number uint64) []byte {
 	w.tick++
 	if w.hit < len(w.pages) {
@@ -101,7 +104,8 @@ func (w *window) fill(number uint64, b []byte) bool {
 		w.stream, w.next = stream, 0
 	}
 	for ; w.next < number; w.next++ {
-		if _, err := io.ReadFull(w.stream, b[:cap(b)]); err != nil { // a page before the last one is whole
+		// a page before the last one is whole
+		if _, err := io.ReadFull(w.stream, b[:cap(b)]); err != nil {
 			w.stream = nil
 			return false
 		}
@@ -114,7 +118,8 @@ func (w *window) fill(number uint64, b []byte) bool {
 	return true
 }
 
-// bytes gives bytes of the section, windowMost at most; nil: it has not so many there, or they can't be read. They are good until others are asked for.
+// bytes returns at most windowMost bytes of the section; nil: they can't be read. They are valid
+// until the next call.
 func (w *window) bytes(at, n uint64) []byte {
 	if at > w.size || n > w.size-at || n > windowMost {
 		return nil
@@ -142,7 +147,7 @@ func (w *window) bytes(at, n uint64) []byte {
 	return w.joined
 }
 
-// text gives what stands up to a 0; false: there is none within a reasonable length.
+// text returns the text up to a NUL; false: there is none within a reasonable length.
 func (w *window) text(at uint64) (string, bool) {
 	const most = 64 << 10
 	var out []byte
@@ -161,7 +166,7 @@ func (w *window) text(at uint64) (string, bool) {
 	return "", false
 }
 
-// number gives a number of 4 or 8 bytes; false: it is not there.
+// number returns a number of 4 or 8 bytes; false: it can't be read.
 func (w *window) number(at uint64, bytes int) (uint64, bool) {
 	b := w.bytes(at, uint64(bytes))
 	switch {

@@ -114,7 +114,7 @@ func (s *Session) AtEntryPoint() func(pid int) {
 	u := s.unwinder
 	return func(pid int) {
 		s.follower.catchUp()
-		s.processes.Meet(pid) //nolint:errcheck // its addresses have no names then, which is reported with them
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // its addresses have no names then, which is reported with them
 		if u != nil {
 			u.renew(pid)
 		}

@@ -227,7 +227,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	s.known = env.KnownProcesses()
 	s.openMappedFiles()
 	if s.unwinder, err = newUnwinder(env.Root(), s.maps.Maps, func(pid int) {
-		s.processes.Meet(pid) //nolint:errcheck // one that can't be looked into has no names, which is reported
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // one that can't be looked into has no names, which is reported
 	}); err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (s *Session) Close() {
 func (s *Session) openMappedFiles() {
 	s.follower.catchUp()
 	for _, pid := range s.known {
-		s.processes.Meet(pid) //nolint:errcheck // one that can't be read has no names, which is reported
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // one that can't be read has no names, which is reported
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Source) GatherEvery(interval time.Duration) {
 func (s *Source) CollectFrames(places, inline bool) {
 	s.session.frames = newFrames()
 	s.session.frames.places = places
-	s.session.processes.Lean()
+	s.session.processes.DisableSymbolCache()
 	if inline {
 		s.session.processes.Inlining()
 	}
@@ -360,8 +360,8 @@ func (s *Source) Close() { s.session.Close() }
 // Begun is closed when the clauses run.
 func (s *Source) Begun() <-chan struct{} { return s.begun }
 
-// Why returns the error that ended the script, once it has ended; nil: it exited, or was stopped.
-func (s *Source) Why() error { return s.why }
+// Err returns the error that ended the script, once it has ended; nil: it exited, or was stopped.
+func (s *Source) Err() error { return s.why }
 
 // Ended is closed when the script has ended.
 func (s *Source) Ended() <-chan struct{} { return s.ended }
@@ -393,8 +393,8 @@ func (s *Source) lose(change func(*losses)) {
 	change(&s.lost)
 }
 
-// Lost returns what the script lost since it began, by reason.
-func (s *Source) Lost() []measure.Loss {
+// Losses returns what the script lost since it began, by reason.
+func (s *Source) Losses() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := append(

@@ -262,7 +262,7 @@ func TestSourceThatNobodyReads(t *testing.T) {
 			}
 		}
 	}
-	if l := s.Lost(); len(l) > 0 {
+	if l := s.Losses(); len(l) > 0 {
 		t.Errorf("lost %v", l)
 	}
 }

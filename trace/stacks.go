@@ -29,7 +29,7 @@ func (s *Session) ReleaseBuffers() {
 func (s *Session) CollectFrames(places, kept bool) {
 	s.frames = newFrames()
 	s.frames.later, s.frames.places, s.frames.kept = true, places, kept
-	s.processes.Later()
+	s.processes.DeferSymbols()
 }
 
 // ResolveFrames looks up the names of functions, with inline also of those that compilers put into

@@ -110,7 +110,7 @@ func (h *host) ask(ctx context.Context, sentences []string, span measure.Span, o
 		return err
 	}
 	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
-	past := dataset.NewPast(h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now})
+	past := dataset.NewReplay(h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now})
 	var queries []measure.Query
 	for _, s := range sentences {
 		q, err := past.Parse(s)

@@ -268,7 +268,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	stop()
 	<-ended
 	lines := map[string][]byte{} // what each tool says of the time in JSON
-	past := dataset.NewPast(set, set.Stats(), over)
+	past := dataset.NewReplay(set, set.Stats(), over)
 
 	for _, tool := range view.Tools() {
 		rows := 0
@@ -348,7 +348,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 }
 
 // watchedWhole gives the one table of a past in a cell over all of it.
-func watchedWhole(t *testing.T, m *dataset.Past, tool *view.Tool) *view.Table {
+func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range tool.Ask(nil) {

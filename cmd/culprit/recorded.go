@@ -157,7 +157,7 @@ func (a *atServer) Trouble() []string {
 }
 
 func (a *atServer) Replay(over measure.Interval, netns string) term.Machine {
-	return dataset.NewPast(a.client, a.client.Stats(), over, named(netns)...)
+	return dataset.NewReplay(a.client, a.client.Stats(), over, named(netns)...)
 }
 
 func (a *atServer) Close() error {
@@ -199,7 +199,7 @@ func (a *atRest) Remark() string {
 }
 
 func (a *atRest) Trouble() (all []string) {
-	for _, t := range a.store.Trouble() {
+	for _, t := range a.store.Problems() {
 		all = append(all, t.Text)
 	}
 	return all
@@ -217,7 +217,7 @@ func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
 			stats = append(stats, st)
 		}
 	}
-	return dataset.NewPast(a.store, stats, over, named(netns)...)
+	return dataset.NewReplay(a.store, stats, over, named(netns)...)
 }
 
 func (a *atRest) Close() error { return a.store.Close() }

@@ -64,7 +64,7 @@ func (r *runner) Stop() {
 }
 
 // Said gives the last of what it printed.
-func (r *runner) Said() string { return r.said.String() }
+func (r *runner) Output() string { return r.said.String() }
 
 // tail keeps the last of what is written to it.
 type tail struct {

@@ -105,7 +105,7 @@ func (s *script) Watch(ctx context.Context, queries []measure.Query, each func(*
 	select {
 	case <-s.source.Ended():
 		if err == nil {
-			err = s.source.Why()
+			err = s.source.Err()
 		}
 	default:
 	}

@@ -18,9 +18,9 @@ func statFile(ctxt int, cpus ...string) string {
 		cpus,
 		"\n",
 	) + fmt.Sprintf(
-		"\nintr 818950 0 0 1\nctxt %d\nbtime 1795252139\nprocesses 7\nprocs_running "+
-			"3\nprocs_blocked 2\nsoftirq 3 1 2\n",
-		ctxt,
+		"\nintr %d 0 0 1\nctxt %d\nbtime 1795252139\nprocesses %d\n"+
+			"procs_running 3\nprocs_blocked 5\nsoftirq 3 1 2\n",
+		818950+3*ctxt, ctxt, 7+ctxt/10,
 	)
 }
 
@@ -42,8 +42,11 @@ func TestCPUModes(t *testing.T) {
 		want map[string]float64 // milliseconds; "*" for all others
 		note string
 	}{
-		"guest is taken out of usr and nice": {"cpu0 1060 210 305 10010 505 13 22 35 120 55",
-			map[string]float64{"usr": 400, "guest": 200, "nice": 50, "guest_nice": 50, "sys": 50, "idle": 100, "iowait": 50, "irq": 30, "soft": 20, "steal": 50}, ""},
+		"guest is taken out of usr and nice": {"cpu0 1043 224 310 10012 505 13 22 31 113 57",
+			map[string]float64{
+				"usr": 300, "nice": 170, "sys": 100, "idle": 120, "iowait": 50,
+				"irq": 30, "soft": 20, "steal": 10, "guest": 130, "guest_nice": 70,
+			}, ""},
 		"iowait turns into idle when the sleeper wakes elsewhere": {"cpu0 1000 200 300 10500 " +
 			"100 10 20 30 100 50",
 			map[string]float64{"idle": 1000}, ""},
@@ -68,17 +71,13 @@ func TestCPUModes(t *testing.T) {
 			m.Put(map[string]string{"proc/stat": statFile(150, c.now)})
 			rows := m.Read(false)
 			collecttest.Expect(t, rows, "cpu.time", modesOf("0", c.want))
-			collecttest.Expect(
-				t,
-				rows,
-				"sched",
-				map[string]float64{
-					"sched.switches": 50,
-					"sched.forks":    0,
-					"sched.runnable": 2,
-					"sched.blocked":  2,
-				},
-			)
+			collecttest.Expect(t, rows, "s", map[string]float64{
+				"sched.switches":    50,
+				"sched.forks":       5,
+				"sched.runnable":    2,
+				"sched.blocked":     5,
+				"system.interrupts": 150,
+			})
 			if (c.note == "") != (m.Notes() == "") || !strings.Contains(m.Notes(), c.note) {
 				t.Errorf("notes %q", m.Notes())
 			}

@@ -87,9 +87,7 @@ func describeMachine(root kernel.Root) []string {
 	}
 	model := text(proc.ReadSys(root, "firmware/devicetree/base/model", nil))
 	if model == "" {
-		vendor, product := text(
-			proc.ReadSys(root, "class/dmi/id/sys_vendor", nil),
-		), text(
+		vendor, product := text(proc.ReadSys(root, "class/dmi/id/sys_vendor", nil)), text(
 			proc.ReadSys(root, "class/dmi/id/product_name", nil),
 		)
 		model = strings.TrimSpace(vendor + " " + strings.TrimPrefix(product, vendor+" "))

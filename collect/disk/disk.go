@@ -214,22 +214,10 @@ func (r *diskReading) Read(out *collect.Out) error {
 	if err != nil {
 		return err
 	}
-	operations, merges, sizes := out.Table(
-		"disk.operations",
-	), out.Table(
-		"disk.merges",
-	), out.Table(
-		"disk.bytes",
-	)
-	wait, busy, queue, inflight := out.Table(
-		"disk.wait",
-	), out.Table(
-		"disk.busy",
-	), out.Table(
-		"disk.queue",
-	), out.Table(
-		"disk.inflight",
-	)
+	operations, merges := out.Table("disk.operations"), out.Table("disk.merges")
+	sizes, wait := out.Table("disk.bytes"), out.Table("disk.wait")
+	busy, queue := out.Table("disk.busy"), out.Table("disk.queue")
+	inflight := out.Table("disk.inflight")
 	words := r.words.Of(out, r.directions)
 	r.round++
 	r.order = r.order[:0]

@@ -16,144 +16,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Each column grows by another prime, so that a swap of two columns shows.
 func TestDisks(t *testing.T) {
-	line := func(name string, n ...uint64) string {
-		s := " 254       0 " + name
-		for _, v := range n {
-			s += fmt.Sprint(" ", v)
-		}
-		return s + "\n"
-	}
-	m := collecttest.NewMachine(
-		t,
-		Disks{},
-		map[string]string{
-			"proc/diskstats": line(
-				"vda",
-				100,
-				10,
-				1000,
-				50,
-				200,
-				20,
-				2000,
-				4294967290,
-				3,
-				500,
-				600,
-				5,
-				0,
-				10,
-				1,
-				7,
-				8,
-			),
-		},
+	const (
+		vdaBefore = " 254 0 vda 100 10 1000 50 200 20 2000 4294967290 3 500 600 5 4 10 1 7 8\n"
+		// The write wait wraps at 2^32. Inflight is below zero.
+		vdaAfter = " 254 0 vda 111 12 1101 63 219 23 2037 11 4294967295 699 1099 12 9 33 30 38 49\n"
+		vdb      = " 254 0 vdb 1 0 8 1 0 0 0 0 0 1 1\n"
 	)
-	collecttest.Expect(t, m.Read(true), "disk.inflight", map[string]float64{"disk.inflight|vda": 3})
-	m.Put(
-		map[string]string{
-			"proc/diskstats": line(
-				"vda",
-				110,
-				11,
-				1100,
-				60,
-				220,
-				20,
-				2010,
-				4,
-				4294967295,
-				700,
-				1100,
-				5,
-				0,
-				10,
-				1,
-				9,
-				12,
-			) +
-				"   7 0 loop0 1 2 3 4 5 6 7 8 0 10 11\n" + "broken line\n 8 1 sdz 1 2\n",
-		},
-	)
-	want := map[string]float64{
-		"disk.operations|vda|read": 10, "disk.operations|vda|write": 20, "disk.operations|vda|discard": 0, "disk.operations|vda|flush": 2,
-		"disk.merges|vda|read": 1, "disk.merges|vda|write": 0, "disk.merges|vda|discard": 0,
-		"disk.bytes|vda|read": 100 * 512, "disk.bytes|vda|write": 10 * 512, "disk.bytes|vda|discard": 0,
-		"disk.wait|vda|read": 10e6, "disk.wait|vda|write": 10e6, "disk.wait|vda|discard": 0, "disk.wait|vda|flush": 4e6,
-		"disk.busy|vda": 200e6, "disk.queue|vda": 500e6, "disk.inflight|vda": 0,
-		// came meanwhile: nothing to compare with yet
-		"disk.inflight|loop0": 0,
-		// its line is too short for anything else
-		"disk.info|vda|disk|||": 1, "disk.info|loop0|virtual|||": 1, "disk.info|sdz|disk|||": 1,
+	m := collecttest.NewMachine(t, Disks{}, map[string]string{"proc/diskstats": vdaBefore})
+	read := func(text string) map[string]float64 {
+		m.Put(map[string]string{"proc/diskstats": text})
+		return m.Read(false)
 	}
-	collecttest.Expect(t, m.Read(false), "", want)
+	first := map[string]float64{"disk.inflight|vda": 3}
+	collecttest.Expect(t, m.Read(true), "disk.inflight", first)
+	rows := read(vdaAfter + "   7 0 loop0 1 2 3 4 5 6 7 8 0 10 11\n" + "broken line\n 8 1 sdz 1 2\n")
+	collecttest.Expect(t, rows, "", map[string]float64{
+		"disk.operations|vda|read":    11,
+		"disk.operations|vda|write":   19,
+		"disk.operations|vda|discard": 7,
+		"disk.operations|vda|flush":   31,
+		"disk.merges|vda|read":        2,
+		"disk.merges|vda|write":       3,
+		"disk.merges|vda|discard":     5,
+		"disk.bytes|vda|read":         101 * 512,
+		"disk.bytes|vda|write":        37 * 512,
+		"disk.bytes|vda|discard":      23 * 512,
+		"disk.wait|vda|read":          13e6,
+		"disk.wait|vda|write":         17e6,
+		"disk.wait|vda|discard":       29e6,
+		"disk.wait|vda|flush":         41e6,
+		"disk.busy|vda":               199e6,
+		"disk.queue|vda":              499e6,
+		"disk.inflight|vda":           0,
+		"disk.inflight|loop0":         0, // came meanwhile: nothing to compare with yet
+		"disk.info|vda|disk|||":       1,
+		"disk.info|loop0|virtual|||":  1,
+		"disk.info|sdz|disk|||":       1, // its line is too short for anything else
+	})
 	// The next interval of the new device; a kernel with 11 columns has no discards.
-	m.Put(
-		map[string]string{
-			"proc/diskstats": line(
-				"vda",
-				110,
-				11,
-				1100,
-				60,
-				220,
-				20,
-				2010,
-				4,
-				0,
-				700,
-				1100,
-				5,
-				0,
-				10,
-				1,
-				9,
-				12,
-			) + "   7 0 loop0 2 2 5 4 5 6 7 8 0 10 11\n",
-		},
-	)
-	rows := m.Read(false)
-	collecttest.Expect(
-		t,
-		rows,
-		"disk.operations|loop0",
-		map[string]float64{"disk.operations|loop0|read": 1, "disk.operations|loop0|write": 0},
-	)
-	collecttest.Expect(
-		t,
-		rows,
-		"disk.bytes|loop0",
-		map[string]float64{"disk.bytes|loop0|read": 1024, "disk.bytes|loop0|write": 0},
-	)
+	rows = read(vdaAfter + "   7 0 loop0 2 2 5 4 5 6 7 8 0 10 11\n")
+	collecttest.Expect(t, rows, "disk.operations|loop0", map[string]float64{
+		"disk.operations|loop0|read": 1, "disk.operations|loop0|write": 0,
+	})
+	collecttest.Expect(t, rows, "disk.bytes|loop0", map[string]float64{
+		"disk.bytes|loop0|read": 1024, "disk.bytes|loop0|write": 0,
+	})
 	// Another disk with the same number has nothing to compare with; and one counter was reset.
-	m.Put(
-		map[string]string{
-			"proc/diskstats": line(
-				"vdb",
-				1,
-				0,
-				8,
-				1,
-				0,
-				0,
-				0,
-				0,
-				0,
-				1,
-				1,
-			) + "   7 0 loop0 0 2 5 4 5 6 7 8 0 10 11\n",
-		},
-	)
-	collecttest.Expect(
-		t,
-		m.Read(false),
-		"disk.operations",
-		map[string]float64{
-			"disk.operations|loop0|read":  measure.NaN,
-			"disk.operations|loop0|write": 0,
-		},
-	)
+	rows = read(vdb + "   7 0 loop0 0 2 5 4 5 6 7 8 0 10 11\n")
+	collecttest.Expect(t, rows, "disk.operations", map[string]float64{
+		"disk.operations|loop0|read": measure.NaN, "disk.operations|loop0|write": 0,
+	})
 	if !strings.Contains(m.Notes(), "backwards") {
 		t.Errorf("notes %q", m.Notes())
 	}

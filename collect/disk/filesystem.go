@@ -271,14 +271,10 @@ func putUse(
 	unit float64,
 	total, free, available uint64,
 ) {
-	whole, used, left := float64(
-		total,
-	), measure.Difference(
+	whole, used, left := float64(total), measure.Difference(
 		float64(total),
 		float64(free),
-	), float64(
-		available,
-	)
+	), float64(available)
 	if measure.Difference(whole, left) != measure.Difference(whole, left) {
 		left = measure.NaN
 	}

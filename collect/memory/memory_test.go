@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -11,85 +12,101 @@ import (
 	"culprit/measure"
 )
 
+// Each line has another number, so that a swap of two kinds shows.
 func TestMemory(t *testing.T) {
-	m := collecttest.NewMachine(
-		t,
-		Memory{},
-		map[string]string{"proc/meminfo": `MemTotal:       24684092 kB
-MemFree:        23365796 kB
-SReclaimable:     302612 kB
-Unheard:              12 kB
-HugePages_Total:       3
-HugePages_Free:        1
-Hugepagesize:       2048 kB
-`},
-	)
+	var text strings.Builder
 	want := map[string]float64{
-		"memory.size|total":            24684092 * 1024,
-		"memory.size|free":             23365796 * 1024,
-		"memory.size|slab_reclaimable": 302612 * 1024,
-		"memory.size|hugepages_total":  6 << 20,
-		"memory.size|hugepages_free":   2 << 20,
-		"memory.size|hugepage":         2 << 20,
+		"memory.size|hugepages_total": 14 << 20,
+		"memory.size|hugepages_free":  6 << 20,
+		"memory.size|hugepage":        2 << 20,
 	}
+	for i, line := range strings.Split(`MemTotal total
+MemFree free
+MemAvailable available
+Buffers buffers
+Cached cached
+SwapCached swap_cached
+Active active
+Inactive inactive
+SwapTotal swap_total
+SwapFree swap_free
+Dirty dirty
+Writeback writeback
+AnonPages anon
+Shmem shmem
+SReclaimable slab_reclaimable
+SUnreclaim slab_unreclaimable
+KernelStack kernel_stack
+PageTables page_tables
+CommitLimit commit_limit
+Committed_AS committed
+Unheard -`, "\n") {
+		name, kind, _ := strings.Cut(line, " ")
+		size := 24684092 - 1009*i
+		fmt.Fprintf(&text, "%s: %d kB\n", name, size)
+		if kind != "-" {
+			want["memory.size|"+kind] = float64(size) * 1024
+		}
+	}
+	text.WriteString("HugePages_Total: 7\nHugePages_Free: 3\nHugepagesize: 2048 kB\n")
+	m := collecttest.NewMachine(t, Memory{}, map[string]string{"proc/meminfo": text.String()})
 	collecttest.Expect(t, m.Read(true), "", want)
 	collecttest.Expect(t, m.Read(false), "", want)
 }
 
+// Each counter grows by another prime, so that a swap of two counters shows.
 func TestVmstat(t *testing.T) {
-	page := float64(os.Getpagesize())
-	first := `nr_free_pages 915316
-workingset_refault_anon 0
-workingset_refault_file 100
-pgpgin 1000
-pgpgout 2000
-pswpin 1
-pswpout 2
-allocstall_dma 1
-allocstall_normal 10
-pgfault 5000
-pgmajfault 50
-pgsteal_kswapd 0
-pgsteal_direct 7
-pgscan_kswapd 10
-pgscan_direct 20
-oom_kill 0
-compact_stall 4
+	const format = `nr_free_pages 915316
+workingset_refault_anon %d
+workingset_refault_file %d
+pgpgin %d
+pgpgout %d
+pswpin %d
+pswpout %d
+allocstall_dma %d
+allocstall_normal %d
+pgfault %d
+pgmajfault %d
+pgsteal_kswapd %d
+pgsteal_direct %d
+pgscan_kswapd %d
+pgscan_direct %d
+oom_kill %d
+compact_stall %d
 `
-	m := collecttest.NewMachine(t, Vmstat{}, map[string]string{"proc/vmstat": first})
+	growth := []int{2, 3, 5, 7, 11, 13, 17, 19, 101, 29, 31, 37, 41, 43, 47, 53}
+	var before, after []any
+	for i, g := range growth {
+		before, after = append(before, 1000*i), append(after, 1000*i+g)
+	}
+	put := func(m *collecttest.Machine, values []any) {
+		m.Put(map[string]string{"proc/vmstat": fmt.Sprintf(format, values...)})
+	}
+	m := collecttest.EmptyMachine(t)
+	put(m, before)
+	m.Open(Vmstat{})
 	collecttest.Expect(t, m.Read(true), "", nil)
-	m.Put(
-		map[string]string{"proc/vmstat": strings.NewReplacer(
-			"pgpgin 1000",
-			"pgpgin 1100",
-			"pswpout 2",
-			"pswpout 5",
-			"stall_dma 1",
-			"stall_dma 3",
-			"stall_normal 10",
-			"stall_normal 11",
-			"pgfault 5000",
-			"pgfault 5030",
-			"pgmajfault 50",
-			"pgmajfault 60",
-			"refault_file 100",
-			"refault_file 103",
-			"pgscan_direct 20",
-			"pgscan_direct 30",
-			"pgsteal_direct 7",
-			"pgsteal_direct 8",
-			"oom_kill 0",
-			"oom_kill 1",
-		).Replace(first)},
-	)
+	put(m, after)
+	page := float64(os.Getpagesize())
 	collecttest.Expect(t, m.Read(false), "", map[string]float64{
-		"memory.paging|in": 100 * 1024, "memory.paging|out": 0, "memory.swap|in": 0, "memory.swap|out": 3 * page,
-		"memory.faults|minor": 20, "memory.faults|major": 10, "memory.stalls": 3, "memory.oom": 1, "memory.compaction": 0,
-		"memory.scan|kswapd": 0, "memory.scan|direct": 10 * page, "memory.reclaim|kswapd": 0, "memory.reclaim|direct": page,
-		"memory.refaults|anon": 0, "memory.refaults|file": 3 * page,
+		"memory.refaults|anon":  2 * page,
+		"memory.refaults|file":  3 * page,
+		"memory.paging|in":      5 * 1024,
+		"memory.paging|out":     7 * 1024,
+		"memory.swap|in":        11 * page,
+		"memory.swap|out":       13 * page,
+		"memory.stalls":         17 + 19,
+		"memory.faults|minor":   101 - 29,
+		"memory.faults|major":   29,
+		"memory.reclaim|kswapd": 31 * page,
+		"memory.reclaim|direct": 37 * page,
+		"memory.scan|kswapd":    41 * page,
+		"memory.scan|direct":    43 * page,
+		"memory.oom":            47,
+		"memory.compaction":     53,
 	})
 	// A major fault between the reading of its two counters.
-	m.Put(map[string]string{"proc/vmstat": "pgfault 5030\npgmajfault 61\npgpgin 5\n"})
+	m.Put(map[string]string{"proc/vmstat": "pgfault 8101\npgmajfault 9030\npgpgin 5\n"})
 	rows := m.Read(false)
 	collecttest.Expect(
 		t,
@@ -106,7 +123,7 @@ compact_stall 4
 }
 
 // A container may hide a file behind an empty one. The reason must be noted.
-func TestEmptyMemoryFilesAreToldOf(t *testing.T) {
+func TestEmptyMemoryFilesAreNoted(t *testing.T) {
 	for name, c := range map[string]collect.Collector{"proc/meminfo": Memory{}, "proc/vmstat": Vmstat{}} {
 		m := collecttest.NewMachine(t, c, map[string]string{name: ""})
 		m.Start(true)

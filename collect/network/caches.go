@@ -227,13 +227,9 @@ func (n *netCaches) Close() { n.spaces.Shut() }
 
 // Read implements Reading.
 func (n *netCaches) Read(o *collect.Out) error {
-	entries, buckets, limit, growth := o.Table(
-		"cache.entries",
-	), o.Table(
+	entries, buckets, limit, growth := o.Table("cache.entries"), o.Table(
 		"cache.buckets",
-	), o.Table(
-		"cache.limit",
-	), o.Table(
+	), o.Table("cache.limit"), o.Table(
 		"cache.growth",
 	)
 	refused, collected := o.Table("cache.refusals"), o.Table("cache.collections")

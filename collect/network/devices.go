@@ -822,16 +822,12 @@ func (d *devices) describe(o *collect.Out, l *link) {
 		o.Label(l.kindWord()),
 		o.Label(e.driver),
 		o.Label(l.mac),
-		o.Label(
-			admin,
-		),
+		o.Label(admin),
 		o.Label(operWord(l.operstate)),
 		o.Label(e.duplexWord()),
 		o.Label(e.autonegWord()),
 		o.Number(int64(l.mtu)),
-		o.Label(
-			d.nameOf(l.master),
-		),
+		o.Label(d.nameOf(l.master)),
 		o.Label(d.lowerName(l)),
 		o.Number(int64(l.rxQueues)),
 		o.Number(int64(l.txQueues)),

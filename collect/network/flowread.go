@@ -325,9 +325,7 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	// belongs to no current interval. A kernel that closes many sockets announces ends up to 10 s
 	// late.
 	if i < 0 &&
-		time.Duration(
-			k.info.quiet(),
-		)*time.Millisecond > min(
+		time.Duration(k.info.quiet())*time.Millisecond > min(
 			r.before.Sub(r.began),
 			2*r.elapsed+closedLate,
 		) {

@@ -219,9 +219,8 @@ type flowCounts struct {
 // late. It is assumed, which may count one byte too few.
 func (i tcpInfo) counts(state byte) flowCounts {
 	c := flowCounts{
-		tx: i.u64(
-			120,
-		), rx: i.u64(128), segsOut: i.segsOut(), segsIn: i.segsIn(), resent: i.u32(100),
+		tx: i.u64(120), rx: i.u64(128),
+		segsOut: i.segsOut(), segsIn: i.segsIn(), resent: i.u32(100),
 		busy: i.u64(168), rwnd: i.u64(176), sndbuf: i.u64(184),
 	}
 	if len(i) >= infoWhole {

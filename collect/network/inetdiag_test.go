@@ -252,3 +252,38 @@ func FuzzParseOwner(f *testing.F) {
 		parseTCPSockets(b, "TCP:", "tw")
 	})
 }
+
+// Each field has its offset as its value, so that a wrong offset shows.
+func TestTCPInfoOffsets(t *testing.T) {
+	info := make(tcpInfo, infoWhole)
+	for at := 0; at+4 <= len(info); at += 4 {
+		native.PutUint32(info[at:], uint32(at))
+	}
+	for _, at := range []int{104, 120, 128, 160, 168, 176, 184, 200, 208} {
+		native.PutUint64(info[at:], uint64(at))
+	}
+	got := info.counts(tcpEstablished)
+	want := flowCounts{
+		tx: 120, rx: 128, segsOut: 136, segsIn: 140, resent: 100,
+		busy: 168, rwnd: 176, sndbuf: 184,
+	}
+	if got != want {
+		t.Errorf("counts %+v, want %+v", got, want)
+	}
+	var v flowValues
+	v.read(info)
+	for name, c := range map[string][2]uint64{
+		"rtt":      {uint64(v.rtt), 68},
+		"minrtt":   {uint64(v.minrtt), 148},
+		"cwnd":     {uint64(v.cwnd), 80},
+		"mss":      {uint64(v.mss), 16},
+		"unacked":  {uint64(v.unacked), 24},
+		"unsent":   {uint64(v.unsent), 144},
+		"delivery": {v.delivery, 160},
+		"pacing":   {v.pacing, 104},
+	} {
+		if c[0] != c[1] {
+			t.Errorf("%s is read at %d, want %d", name, c[0], c[1])
+		}
+	}
+}

@@ -94,13 +94,8 @@ func parseQdisc(payload []byte, q *qdisc) error {
 				case s.Type() == tcaStatsPackets && len(v) == 8:
 					q.now.packets = native.Uint64(v)
 				case s.Type() == tcaStatsQueue && len(v) >= 20:
-					q.now.queue, q.now.backlog, q.now.drops = native.Uint32(
-						v,
-					), native.Uint32(
-						v[4:],
-					), native.Uint32(
-						v[8:],
-					)
+					q.now.queue, q.now.backlog = native.Uint32(v), native.Uint32(v[4:])
+					q.now.drops = native.Uint32(v[8:])
 					q.now.requeues, q.now.overlimit = native.Uint32(v[12:]), native.Uint32(v[16:])
 				}
 			}
@@ -468,9 +463,7 @@ func qdiscTablesOf(o *collect.Out) qdiscTables {
 		o.Table("net.qdisc.packets"),
 		o.Table("net.qdisc.drops"),
 		o.Table("net.qdisc.overlimits"),
-		o.Table(
-			"net.qdisc.requeues",
-		),
+		o.Table("net.qdisc.requeues"),
 		o.Table("net.qdisc.backlog"),
 		o.Table("net.qdisc.queue"),
 		o.Table("net.qdisc.rate"),

@@ -129,20 +129,9 @@ func (r *softnetReading) Read(out *collect.Out) error {
 	if err != nil {
 		return err
 	}
-	packets, drops, squeezes := out.Table(
-		"softnet.packets",
-	), out.Table(
-		"softnet.drops",
-	), out.Table(
-		"softnet.squeezes",
-	)
-	rps, flowlimit, backlog := out.Table(
-		"softnet.rps",
-	), out.Table(
-		"softnet.flowlimit",
-	), out.Table(
-		"softnet.backlog",
-	)
+	packets, drops := out.Table("softnet.packets"), out.Table("softnet.drops")
+	squeezes, rps := out.Table("softnet.squeezes"), out.Table("softnet.rps")
+	flowlimit, backlog := out.Table("softnet.flowlimit"), out.Table("softnet.backlog")
 	r.online = r.online[:0]
 	lines := 0
 	for i := 0; len(b) > 0; i++ {

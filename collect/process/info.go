@@ -72,13 +72,9 @@ func (r *processReading) readInfo(p *process) {
 func (i *processInfo) put(out *collect.Out, t *processTables, p *process) {
 	if i.epoch != out.Epoch+1 {
 		i.epoch = out.Epoch + 1
-		i.userL, i.cgroupL, i.commandL = out.Label(
-			i.user,
-		), out.Label(
+		i.userL, i.cgroupL, i.commandL = out.Label(i.user), out.Label(
 			i.cgroup,
-		), out.Label(
-			i.command,
-		)
+		), out.Label(i.command)
 		i.state, i.parent = 0, -1
 	}
 	if i.parent != p.stat.parent {

@@ -7,11 +7,11 @@ import (
 	"culprit/diagnose/phrase"
 )
 
-// VisibleRoot is the path of the topmost control group that can be seen: the machine's own, or inside
-// a cgroup namespace that of the container. Only the latter has limits and events of its own.
+// VisibleRoot is the path of the topmost visible control group: that of the machine, or in a cgroup
+// namespace that of the container. Only the latter has limits and events.
 const VisibleRoot = "/"
 
-// CgroupName returns how a finding names a control group.
+// CgroupName returns the name of a control group in a finding.
 func CgroupName(g string) string {
 	if g == VisibleRoot {
 		return "/ (the container's own, seen from inside)"
@@ -19,7 +19,8 @@ func CgroupName(g string) string {
 	return phrase.Clean(g)
 }
 
-// CgroupIdentity returns a control group's part of a finding's id; "" for the visible root.
+// CgroupIdentity returns the part of a control group in the ID of a finding; "" for the visible
+// root.
 func CgroupIdentity(g string) string { return strings.TrimPrefix(phrase.Clean(g), "/") }
 
 // Below reports whether control group g is o or lies in it.
@@ -33,9 +34,12 @@ func memberOf(word, g string) bool {
 	return word != "" && Below(word, g) || cgroupListed(word, g)
 }
 
-// cgroupListed says whether a process's cgroup word, which under cgroup v1 may list one path for each controller, has g.
+// cgroupListed reports whether a process with this word in the field cgroup is in group g under
+// cgroup v1, where the word may list one path per controller.
 func cgroupListed(word, g string) bool {
-	for _, w := range strings.FieldsFunc(word, func(r rune) bool { return r == ',' || r == ' ' || r == ';' }) {
+	for _, w := range strings.FieldsFunc(word, func(r rune) bool {
+		return r == ',' || r == ' ' || r == ';'
+	}) {
 		if i := strings.IndexByte(w, '/'); i >= 0 && Below(w[i:], g) {
 			return true
 		}
@@ -43,8 +47,8 @@ func cgroupListed(word, g string) bool {
 	return false
 }
 
-// RowsInCgroup returns the rows of a table with the field pid whose processes are in a control group or
-// below it.
+// RowsInCgroup returns the rows of a table with the field pid whose processes are in a control
+// group or below it.
 func RowsInCgroup(l *diagnose.Look, t *diagnose.Table, g string) []*diagnose.Row {
 	in := map[string]bool{}
 	for _, r := range l.Table(ProcessInfo).Rows {
@@ -61,8 +65,8 @@ func RowsInCgroup(l *diagnose.Look, t *diagnose.Table, g string) []*diagnose.Row
 	return rows
 }
 
-// ProgramNames names up to three programs of rows with the fields pid and process, largest first; ""
-// when there is none.
+// ProgramNames returns up to three programs of rows with the fields pid and process, largest first;
+// "" when there is none.
 func ProgramNames(t *diagnose.Table, rows []*diagnose.Row, mask []bool) string {
 	var names []string
 	for i, a := range Programs(t, rows, mask) {
@@ -73,15 +77,15 @@ func ProgramNames(t *diagnose.Table, rows []*diagnose.Row, mask []bool) string {
 	return phrase.List(names)
 }
 
-// LargestIn names up to three programs of a control group, those with most memory first; "" when
+// LargestIn returns up to three programs of a control group, those with most memory first; "" when
 // none is known.
 func LargestIn(l *diagnose.Look, g string, mask []bool) string {
 	rss := l.Table(ProcessRSS)
 	return ProgramNames(rss, RowsInCgroup(l, rss, g), mask)
 }
 
-// BusiestIn names up to three programs of a control group, those with most CPU time first; "" when none
-// is known.
+// BusiestIn returns up to three programs of a control group, those with most CPU time first; ""
+// when none is known.
 func BusiestIn(l *diagnose.Look, g string, mask []bool) string {
 	cpu := l.Table(ProcessCPU)
 	if names := ProgramNames(cpu, RowsInCgroup(l, cpu, g), mask); names != "" {
@@ -90,8 +94,11 @@ func BusiestIn(l *diagnose.Look, g string, mask []bool) string {
 	return LargestIn(l, g, mask)
 }
 
-// TableName says which table it is: "tcp-established in namespace box".
-func TableName(r *diagnose.Row) string { return phrase.DeviceName(r.Word("netns"), r.Word("cache")) }
+// TableName returns the name of a kernel table: "tcp-established in namespace box".
+func TableName(r *diagnose.Row) string {
+	return phrase.DeviceName(r.Word("netns"),
+		r.Word("cache"))
+}
 
 // CgroupDepth returns the number of levels of a control group below the visible root.
 func CgroupDepth(name string) int {

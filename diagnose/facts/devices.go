@@ -8,24 +8,24 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// DeviceID names a device within the machine.
+// DeviceID identifies a network device within the machine.
 type DeviceID struct{ NetNS, Name string }
 
-// Device is what is known of one network device.
+// Device is one network device, as net.device.info describes it.
 type Device struct {
 	DeviceID
 	Kind, driver, MAC, admin, State, Duplex, Autoneg, Master, lower, flags string
 	mtu                                                                    float64
 }
 
-// Network is the devices of all namespaces in sight and how they stand on each other.
+// Network is the devices of all visible namespaces, and how they are stacked.
 type Network struct {
 	All   []*Device
 	byKey map[DeviceID]*Device
 }
 
-// NetworkOf reads the rows of net.device.info. A device whose description changed within the range has several rows; the
-// one that holds latest counts.
+// NetworkOf reads the rows of net.device.info. A device whose description changed has several rows;
+// the latest one counts.
 func NetworkOf(t *diagnose.Table) Network {
 	n := Network{byKey: map[DeviceID]*Device{}}
 	latest := map[DeviceID]int{}
@@ -48,13 +48,15 @@ func NetworkOf(t *diagnose.Table) Network {
 			n.All = append(n.All, d)
 		}
 		mtu, _ := strconv.ParseFloat(r.Word("mtu"), 64)
-		*d = Device{DeviceID: p, Kind: r.Word("kind"), driver: r.Word("driver"), MAC: strings.ToLower(r.Word("mac")), admin: r.Word("admin"), State: r.Word("state"),
-			Duplex: r.Word("duplex"), Autoneg: r.Word("autoneg"), Master: r.Word("master"), lower: r.Word("lower"), flags: r.Word("flags"), mtu: mtu}
+		*d = Device{DeviceID: p, Kind: r.Word("kind"), driver: r.Word("driver"),
+			MAC: strings.ToLower(r.Word("mac")), admin: r.Word("admin"), State: r.Word("state"),
+			Duplex: r.Word("duplex"), Autoneg: r.Word("autoneg"), Master: r.Word("master"),
+			lower: r.Word("lower"), flags: r.Word("flags"), mtu: mtu}
 	}
 	return n
 }
 
-// Get gives the device, or one of which only the name is known.
+// Get returns a device; an unknown one has only its name.
 func (n Network) Get(p DeviceID) *Device {
 	if d := n.byKey[p]; d != nil {
 		return d
@@ -62,16 +64,17 @@ func (n Network) Get(p DeviceID) *Device {
 	return &Device{DeviceID: p}
 }
 
-// Loopback says whether the device is the loopback of its namespace.
+// Loopback reports whether the device is the loopback of its namespace.
 func (d *Device) Loopback() bool {
-	return d.Kind == "loopback" || d.Name == "lo" || strings.Contains(d.flags, "loopback") || strings.Contains(d.flags, "LOOPBACK")
+	return d.Kind == "loopback" || d.Name == "lo" || strings.Contains(d.flags, "loopback") ||
+		strings.Contains(d.flags, "LOOPBACK")
 }
 
-// Down says whether the device is switched off by its owner.
+// Down reports whether the device is set down.
 func (d *Device) Down() bool { return d.admin == "down" }
 
-// LowerDevice lists the device under this one in the same namespace, for kinds that hand their frames to another device. The
-// "lower" of a veth is its peer, which is another device and not one below.
+// LowerDevice returns the name of the device below this one in the same namespace, "" when there is
+// none. The field "lower" of a veth is its peer, which is not below it.
 func (d *Device) LowerDevice() string {
 	switch d.Kind {
 	case "vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "dsa", "vrf", "macsec", "ipoib":
@@ -82,7 +85,8 @@ func (d *Device) LowerDevice() string {
 	return ""
 }
 
-// VethPeer gives the other end of a veth, wherever it is in sight; ok is false when it is not known or the device is none.
+// VethPeer returns the other end of a veth; ok is false when it is unknown, or the device is no
+// veth.
 func (d *Device) VethPeer() (p DeviceID, ok bool) {
 	if d.Kind != "veth" || d.lower == "" {
 		return DeviceID{}, false
@@ -94,8 +98,8 @@ func (d *Device) VethPeer() (p DeviceID, ok bool) {
 	return DeviceID{netns, name}, true
 }
 
-// related says whether two devices of one namespace are parts of one stack: one is master of the other, stands on it, or
-// both have the same master or stand on the same device, at any depth.
+// related reports whether two devices of one namespace belong to one stack: one is master of the
+// other or above it, or both share a master or a lower device, at any depth.
 func (n Network) related(a, b *Device) bool {
 	if a.NetNS != b.NetNS {
 		return false
@@ -130,7 +134,8 @@ func (n Network) neighbours(d *Device) []string {
 	return out
 }
 
-// Over lists the devices through which the device's frames reach sockets: itself, its masters, and what stands on any.
+// Over returns the devices through which the frames of a device reach sockets: itself, its masters,
+// and the devices above any of them.
 func (n Network) Over(d *Device) []*Device {
 	out := []*Device{d}
 	seen := map[string]bool{d.Name: true}
@@ -153,7 +158,7 @@ func (n Network) Over(d *Device) []*Device {
 	return out
 }
 
-// Addresses gives, for each namespace and address, the devices that have it.
+// Addresses returns the devices that have an address, by namespace and address.
 func Addresses(t *diagnose.Table) map[DeviceID][]string {
 	out := map[DeviceID][]string{}
 	for _, r := range t.Rows {
@@ -165,9 +170,10 @@ func Addresses(t *diagnose.Table) map[DeviceID][]string {
 	return out
 }
 
-// PlainAddress gives the form in which addresses are compared: IPv4 within IPv6 is IPv4, no zone, no prefix length.
+// PlainAddress returns an address in the form for comparisons: IPv4-mapped IPv6 as IPv4, without
+// zone and prefix length.
 func PlainAddress(a string) string {
-	if strings.Trim(a, "0123456789.") == "" { // most are IPv4 as it stands
+	if strings.Trim(a, "0123456789.") == "" { // most are plain IPv4
 		return a
 	}
 	a = strings.ToLower(strings.Trim(a, "[]"))
@@ -179,23 +185,24 @@ func PlainAddress(a string) string {
 	return a
 }
 
-// Capacity says what is known of how fast a device can go in one direction.
+// Capacity is the capacity of a device in one direction.
 type Capacity struct {
-	Bits float64 // bit/s; 0 = not known
-	From string  // "its qdisc lets", "negotiated" ...: where it comes from
-	Why  string  // when it is not known or is not to be believed: why
+	Bits float64 // bit/s; 0: unknown
+	From string  // the source of the number: "its shaper lets", "negotiated" ...
+	Why  string  // why it is unknown or no limit
 }
 
-// Speeds that drivers report without meaning them: the driver has nothing to negotiate and answers a constant.
+// Speeds that drivers report as constants, without a real limit.
 const (
 	vethSpeed = 10e9 // drivers/net/veth.c veth_get_link_ksettings: SPEED_10000
-	tunSpeed  = 10e6 // drivers/net/tun.c: SPEED_10 until someone sets it (tun_set_link_ksettings)
+	tunSpeed  = 10e6 // drivers/net/tun.c: SPEED_10 until it is set (tun_set_link_ksettings)
 )
 
-// believed lists the kinds of devices whose own speed is a real limit when ethtool reports it: cards, and what adds cards
-// up or passes their speed through. A bridge's speed is that of its fastest port and limits nothing.
+// capacity returns what a reported speed means. The speed of a bridge, a veth or a tunnel is a
+// constant of the driver and no limit.
 //
-// set says that somebody has given the device modes, which a tap doesn't have by itself: then its 10 Mbit/s are meant.
+// set reports that the device was given modes. A tap has none by itself: with modes its 10 Mbit/s
+// are a real limit.
 func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	switch {
 	case d.Loopback():
@@ -208,7 +215,8 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 		return Capacity{Why: "its speed is unknown"}
 	}
 	switch d.Kind {
-	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard", "netkit", "nlmon", "vcan":
+	case "veth", "bridge", "dummy", "ifb", "vxlan", "geneve", "gre", "ipip", "sit", "wireguard",
+		"netkit", "nlmon", "vcan":
 		return Capacity{Why: "the speed of a " + d.Kind + " is no limit, and it has no shaper"}
 	case "tun", "tap":
 		if bits == tunSpeed && !set {
@@ -220,25 +228,28 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	case "veth", "dummy", "bridge":
 		return Capacity{Why: "the speed of a " + d.driver + " is no limit, and it has no shaper"}
 	case "virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc", "gve", "ena":
-		// The hypervisor answers with the speed of a card that the guest's frames may never see.
+		// The hypervisor reports the speed of a card that the frames of the guest may never use.
 		return Capacity{Bits: bits, From: "the virtual card reports"}
 	}
 	return Capacity{Bits: bits, From: "negotiated"}
 }
 
-// Firm says whether the limit is one that holds, and not a virtual card's word.
+// Firm reports whether the limit is real, and not the report of a virtual card.
 func (l Capacity) Firm() bool { return l.Bits > 0 && l.From != "the virtual card reports" }
 
-// SimilarRate says whether two rates are those of devices on one hub.
-func SimilarRate(a, b float64) bool { return a < threshold.UnusedTwin*b && b < threshold.UnusedTwin*a }
+// SimilarRate reports whether two rates may be those of devices on one hub.
+func SimilarRate(a, b float64) bool {
+	return a < threshold.UnusedTwin*b &&
+		b < threshold.UnusedTwin*a
+}
 
-// SharedMAC says whether two devices have one MAC without being parts of one stack.
+// SharedMAC reports whether two devices have the same MAC and do not belong to one stack.
 func SharedMAC(n Network, a, b *Device) bool {
 	return realMAC(a.MAC) && a.MAC == b.MAC && !b.Loopback() && !n.related(a, b)
 }
 
-// realMAC says whether a hardware address is one by which frames are told apart. Calico gives all its veths ee:..., Xen its
-// virtual interfaces fe:ff:...: each of these has one partner only and is routed.
+// realMAC reports whether a hardware address distinguishes devices. Calico sets all its veths to
+// ee:..., Xen its virtual interfaces to fe:ff:...: each of these has one partner and is routed.
 func realMAC(mac string) bool {
 	switch mac {
 	case "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "ee:ee:ee:ee:ee:ee", "fe:ff:ff:ff:ff:ff":
@@ -247,11 +258,13 @@ func realMAC(mac string) bool {
 	return len(mac) >= 17
 }
 
-// OwnMAC says whether a device is of a kind that speaks with a hardware address of its own. Devices that are down don't
-// speak; those below a master speak with the master's; a SLIP or tunnel has none; ipvlan shares its parent's by design.
+// OwnMAC reports whether a device sends frames with its own hardware address. Devices that are down
+// do not; those below a master send with the address of the master; SLIP and tunnels have none;
+// ipvlan shares that of its parent by design.
 func OwnMAC(d *Device) bool {
 	switch d.Kind {
-	case "ethernet", "veth", "tap", "macvlan", "vlan", "wireless", "bond", "bridge", "team", "macvtap", "vxlan":
+	case "ethernet", "veth", "tap", "macvlan", "vlan", "wireless", "bond", "bridge", "team",
+		"macvtap", "vxlan":
 		return !d.Down() && realMAC(d.MAC) && d.Master == ""
 	}
 	return false

@@ -10,7 +10,8 @@ import (
 	"culprit/measure"
 )
 
-// Hangs returns when a device had requests under way and completed none, if that lasted.
+// Hangs returns the period in which a device had requests in flight and completed none, and whether
+// it lasted long enough.
 func Hangs(l *diagnose.Look, device string) (diagnose.Period, bool) {
 	ops := l.Table(DiskOps)
 	under := l.Table(DiskInflight).One("device", device)
@@ -18,12 +19,14 @@ func Hangs(l *diagnose.Look, device string) (diagnose.Period, bool) {
 		return diagnose.Period{}, false
 	}
 	done := ops.Sum(ops.Where("device", device))
-	s, ok := diagnose.Lasting(under.Table, func(c int) bool { return under.At(c) == under.At(c) && done[c] == done[c] },
+	s, ok := diagnose.Lasting(under.Table, func(c int) bool {
+		return under.At(c) == under.At(c) && done[c] == done[c]
+	},
 		func(c int) bool { return under.At(c) >= 1 && done[c] == 0 })
 	return s, ok && s.Held >= threshold.HangLeast
 }
 
-// Disk is a disk under suspicion.
+// Disk is a block device with the rows of its statistics.
 type Disk struct {
 	Name, Kind  string
 	Rotating    bool
@@ -31,20 +34,24 @@ type Disk struct {
 	Wait, Ops   []*diagnose.Row
 	bytes       []*diagnose.Row
 	Stall       *diagnose.Row
-	Bandwidth   bool // it serves its requests quickly, and they are large
+	Bandwidth   bool // it serves requests quickly, and they are large
 	Period      diagnose.Period
-	Title       string // how claims name it
-	Shown       string // the device that a finding is about, if that is another
+	Title       string // its name in claims
+	Shown       string // the device that the finding is about, if it is another
 }
 
 // DiskOf returns a block device with its rows; busy is its row of disk.busy.
 func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
-	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name), Wait: l.Table(DiskWait).Where("device", name),
-		Ops: l.Table(DiskOps).Where("device", name), bytes: l.Table(DiskBytes).Where("device", name), Stall: l.Table(Pressure).One("resource", "io", "scope", "some"),
+	return &Disk{Name: name, Kind: kind, Busy: busy, Queue: l.Table(DiskQueue).One("device", name),
+		Wait:     l.Table(DiskWait).Where("device", name),
+		Ops:      l.Table(DiskOps).Where("device", name),
+		bytes:    l.Table(DiskBytes).Where("device", name),
+		Stall:    l.Table(Pressure).One("resource", "io", "scope", "some"),
 		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
 }
 
-// RequestTime gives the time a request took, ns, over the masked cells; NaN when none was done, or waits are not known. A discard or flush counts too.
+// RequestTime returns the mean time of a request in ns over the cells in mask, discards and flushes
+// included. NaN when no request completed, or waits are unknown.
 func (d *Disk) RequestTime(mask []bool, directions ...string) float64 {
 	var wait, ops float64
 	sum := func(rows []*diagnose.Row) float64 {
@@ -58,13 +65,15 @@ func (d *Disk) RequestTime(mask []bool, directions ...string) float64 {
 		return v
 	}
 	wait, ops = sum(d.Wait), sum(d.Ops)
-	if ops == 0 || !slices.ContainsFunc(d.Wait, func(r *diagnose.Row) bool { return r.Mean(mask) >= 0 }) {
-		return measure.NaN // waits that are not known are no waits of 0
+	if ops == 0 || !slices.ContainsFunc(d.Wait, func(r *diagnose.Row) bool {
+		return r.Mean(mask) >= 0
+	}) {
+		return measure.NaN // unknown waits are not 0
 	}
-	return wait / ops * 1e9 // wait is a ratio: seconds a second
+	return wait / ops * 1e9 // wait is a ratio: seconds per second
 }
 
-// Moved gives the bytes a second that the disk reads and writes.
+// Moved returns the bytes per second that the disk reads and writes.
 func (d *Disk) Moved() float64 {
 	if len(d.bytes) == 0 {
 		return 0
@@ -81,8 +90,8 @@ func (d *Disk) TimeByDirection(mask []bool) string {
 	return ", reads " + phrase.Duration(r) + ", writes " + phrase.Duration(w)
 }
 
-// Uncounted reports whether a device counts no time for the requests that it serves, as md does before
-// Linux 5.10 and a multipath disk on some kernels.
+// Uncounted reports whether a device does not count the time of the requests that it serves: md
+// before Linux 5.10, and multipath disks on some kernels.
 func Uncounted(l *diagnose.Look, device string) bool {
 	busy, bytes := l.Table(DiskBusy).One("device", device).Mean(nil), l.Table(DiskBytes)
 	return !(busy > 0) && SumRows(bytes, bytes.Where("device", device), nil) > 0

@@ -8,17 +8,18 @@ import (
 	"culprit/diagnose"
 )
 
-// DiskTree is which block device lies on which: a multipath disk on its paths, an array (md) on its
-// disks, a mapping (dm: LVM, LUKS, multipath) on what it maps. Partitions stand for their disk.
+// DiskTree is the stack of block devices: a multipath disk is on its paths, an array (md) on its
+// disks, a mapping (dm: LVM, LUKS, multipath) on what it maps. Partitions represent their disk.
 type DiskTree struct {
 	Kinds map[string]string   // by device: disk partition virtual path
-	lower map[string][]string // what a device lies on directly
-	Head  map[string]string   // of a path: the disk that it is a path to
+	lower map[string][]string // what a device is on directly
+	Head  map[string]string   // of a path: its multipath disk
 }
 
 // DiskTreeOf reads the rows of disk.info.
 func DiskTreeOf(info *diagnose.Table) DiskTree {
-	t := DiskTree{Kinds: map[string]string{}, lower: map[string][]string{}, Head: map[string]string{}}
+	t := DiskTree{Kinds: map[string]string{}, lower: map[string][]string{},
+		Head: map[string]string{}}
 	disk := map[string]string{} // of a partition
 	for _, r := range info.Rows {
 		name, parent := r.Word("device"), r.Word("parent")
@@ -50,7 +51,7 @@ func DiskTreeOf(info *diagnose.Table) DiskTree {
 	return t
 }
 
-// On reports whether a device lies on another, at any depth.
+// On reports whether a device is on another, at any depth.
 func (t DiskTree) On(upper, lower string) bool {
 	seen := map[string]bool{upper: true}
 	for next := t.lower[upper]; len(next) > 0; {
@@ -69,7 +70,7 @@ func (t DiskTree) On(upper, lower string) bool {
 	return false
 }
 
-// above returns every device that lies on the named one.
+// above returns every device that is on the named one.
 func (t DiskTree) above(name string) (all []string) {
 	for upper := range t.lower {
 		if t.On(upper, name) {
@@ -80,21 +81,23 @@ func (t DiskTree) above(name string) (all []string) {
 	return all
 }
 
-// DiskGroup is full devices that are one trouble: they lie on one another, or one device lies on all
-// of them that does not count its own work.
+// DiskGroup is full devices that are one fault: they are on one another, or all below one device
+// that does not count its own work.
 type DiskGroup struct {
 	Members []*Disk
 	Joined  string // that device; "" none
 }
 
-// Groups parts full devices into troubles. silent reports that a device does not count its own work.
+// Groups divides full devices into faults. silent reports that a device does not count its own
+// work.
 func (t DiskTree) Groups(full []*Disk, silent func(device string) bool) (all []DiskGroup) {
 	joins := func(a, b *Disk) (string, bool) {
 		if t.On(a.Name, b.Name) || t.On(b.Name, a.Name) {
 			return "", true
 		}
 		for _, upper := range t.above(a.Name) {
-			if t.On(upper, b.Name) && (silent(upper) || t.Head[a.Name] == upper && t.Head[b.Name] == upper) {
+			if t.On(upper, b.Name) &&
+				(silent(upper) || t.Head[a.Name] == upper && t.Head[b.Name] == upper) {
 				return upper, true
 			}
 		}
@@ -119,8 +122,8 @@ func (t DiskTree) Groups(full []*Disk, silent func(device string) bool) (all []D
 	return all
 }
 
-// Representative returns the member that a finding names: the one device at the bottom; of several the lowest
-// that lies on all of them; else the one with the longest queue.
+// Representative returns the member that a finding names: the only device at the bottom; else the
+// lowest device that is on all of those; else the one with the longest queue.
 func (g DiskGroup) Representative(t DiskTree) *Disk {
 	var bottom []*Disk
 	for _, d := range g.Members {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestGroupsPartFullDisks: each full disk is in one group, whatever lies on what.
+// TestGroupsPartFullDisks: each full disk is in exactly one group, whatever is on what.
 func TestGroupsPartFullDisks(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -129,11 +129,13 @@ func checksumFamily() functionFamily {
 		csum_partial do_csum __pi_do_csum csum_partial_ext csum_ipv6_magic ip_compute_csum
 		ip_fast_csum __skb_checksum skb_checksum skb_checksum_help __skb_checksum_complete
 		csum_block_add_ext warn_crc32c_csum_update crc_t10dif_update crc_t10dif_generic
-		crc_t10dif_arch crc_t10dif_pcl crc_pcl crc_itu_t crc_ccitt crc16 crc64_be crc64_rocksoft_update
+		crc_t10dif_arch crc_t10dif_pcl crc_pcl crc_itu_t crc_ccitt crc16 crc64_be
+		crc64_rocksoft_update
 		__crc32c_le __crc32c_le_shift libcrc32c crypto_shash_update xor_blocks
 		siphash_1u64 siphash_2u64 siphash_3u64 siphash_4u64 siphash_1u32 siphash_3u32
 		__siphash_aligned __siphash_unaligned __hsiphash_aligned __hsiphash_unaligned`,
-		namespaces: []string{"crc32_", "crc32c_", "crc64_nvme_", "xxh32", "xxh64", "raid6_", "xor_avx",
+		namespaces: []string{"crc32_", "crc32c_", "crc64_nvme_", "xxh32", "xxh64", "raid6_",
+			"xor_avx",
 			"xor_sse_", "xor_arm64_", "xor_8regs_", "xor_32regs_"}}
 }
 
@@ -142,7 +144,8 @@ func cipherFamily() functionFamily {
 	return functionFamily{work: "encryption", names: `
 		curve25519_generic curve25519_ever64 ghash_update ghash_setkey
 		clmul_ghash_mul clmul_ghash_update gf128mul_4k_lle gf128mul_lle`,
-		namespaces: []string{"sha1_transform", "sha1_block", "sha1_ni_", "sha1_ce_", "__sha1_transform",
+		namespaces: []string{"sha1_transform", "sha1_block", "sha1_ni_", "sha1_ce_",
+			"__sha1_transform",
 			"sha256_transform", "sha256_block", "sha256_ni_", "sha256_ce_", "__sha256_block",
 			"sha512_transform", "sha512_block", "sha512_ce_", "__sha512_block", "blake2s_compress",
 			"blake2b_compress", "md5_transform", "aes_encrypt", "aes_decrypt", "_aesni_", "aesni_",
@@ -156,7 +159,8 @@ func compressionFamily() functionFamily {
 	return functionFamily{work: "compression", names: `
 		inflate_fast inflate_table zlib_inflate zlib_deflate zlib_adler32 deflate_fast deflate_slow
 		deflate_stored longest_match fill_window compress_block`,
-		namespaces: []string{"LZ4_", "lz4_compress", "lz4_decompress", "lzo1x_", "lzorle1x_", "ZSTD_",
+		namespaces: []string{"LZ4_", "lz4_compress", "lz4_decompress", "lzo1x_", "lzorle1x_",
+			"ZSTD_",
 			"HUF_", "FSE_", "HIST_count", "zstd_compress", "zstd_decompress", "zlib_tr_"}}
 }
 
@@ -250,7 +254,7 @@ func switchFamily() functionFamily {
 		update_curr update_rq_clock update_load_avg update_min_vruntime update_se`}
 }
 
-// wakeupFamily wakes tasks and sets the timers with which they sleep. On a guest, who wakes a task on
+// wakeupFamily wakes tasks and sets the timers with which they sleep. On a guest, a wake-up on
 // another CPU waits for the hypervisor. It lacks what runs timers: hrtimer_interrupt and
 // __hrtimer_run_queues.
 func wakeupFamily() functionFamily {
@@ -284,7 +288,7 @@ func faultFamily() functionFamily {
 		page_add_new_anon_rmap`}
 }
 
-// pageFamily takes pages for programs and gives them back, one or a few at a time. It lacks what
+// pageFamily allocates and frees pages for programs, one or a few at a time. It lacks what
 // goes to the zone's own lists in bulk, under its lock: free_pcppages_bulk, rmqueue_bulk.
 func pageFamily() functionFamily {
 	return functionFamily{work: "single pages", names: `
@@ -304,7 +308,7 @@ func pageFamily() functionFamily {
 		__lruvec_stat_mod_folio lruvec_stat_mod_folio`}
 }
 
-// slabFamily takes small objects and gives them back.
+// slabFamily allocates and frees small objects.
 func slabFamily() functionFamily {
 	return functionFamily{work: "small objects", names: `
 		___slab_alloc __slab_alloc __slab_free slab_post_alloc_hook slab_pre_alloc_hook
@@ -322,7 +326,7 @@ func slabFamily() functionFamily {
 		__memcg_slab_free_hook __memcg_kmem_charge_page`}
 }
 
-// deviceFamily gives words to devices of a guest. Each is an exit to the hypervisor.
+// deviceFamily writes to devices of a guest. Each write is an exit to the hypervisor.
 func deviceFamily() functionFamily {
 	return functionFamily{work: "device registers", names: `
 		iowrite8 iowrite16 iowrite32 iowrite64 iowrite16be iowrite32be ioread8 ioread16 ioread32
@@ -335,8 +339,7 @@ func deviceFamily() functionFamily {
 		virtqueue_enable_cb_prepare`}
 }
 
-// bpfFamily is programs of BPF, which somebody has put there: culprit datasets and bpftool show what
-// they cost.
+// bpfFamily is BPF programs and their helpers: culprit datasets and bpftool show their cost.
 func bpfFamily() functionFamily {
 	return functionFamily{work: "BPF programs", names: `
 		__bpf_prog_enter __bpf_prog_exit __bpf_prog_enter_recur __bpf_prog_exit_recur

@@ -8,25 +8,28 @@ import (
 	"culprit/measure"
 )
 
-// Flow is one TCP connection of this machine, with what is known of it over the masked cells.
+// Flow is one TCP connection of this machine, with its rate over the cells in mask.
 type Flow struct {
 	NetNS, Local, Localport, Peer, Peerport, Process, Side string
 	PID                                                    int
-	Rate                                                   float64 // B/s of payload in the direction asked for
-	Row                                                    *diagnose.Row
+	// B/s of payload in the requested direction
+	Rate float64
+	Row  *diagnose.Row
 }
 
-// Pair gives "10.0.0.1 -> 10.0.0.2" as the payload goes.
+// Pair returns the addresses of both ends in the plain form.
 func (f *Flow) Pair() (local, peer string) { return PlainAddress(f.Local), PlainAddress(f.Peer) }
 
-// FlowsOf gives the flows of tcp.flow.bytes in one direction that keep accepts, the greatest first.
+// FlowsOf returns the flows of tcp.flow.bytes in one direction that keep accepts, the fastest
+// first.
 func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) bool) []*Flow {
 	var at [9]int
-	for i, field := range [...]string{"netns", "local", "localport", "peer", "peerport", "pid", "process", "side", "direction"} {
+	for i, field := range [...]string{"netns", "local", "localport", "peer", "peerport", "pid",
+		"process", "side", "direction"} {
 		at[i] = t.Column(field)
 	}
 	var out []*Flow
-	var room []Flow // of so many at once: there may be tens of thousands
+	var block []Flow // allocated in blocks: there may be tens of thousands
 	for _, r := range t.Rows {
 		if r.WordAt(at[8]) != direction {
 			continue
@@ -35,37 +38,39 @@ func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) 
 		if !(rate > 0) {
 			continue
 		}
-		if len(room) == cap(room) {
-			room = make([]Flow, 0, 256)
+		if len(block) == cap(block) {
+			block = make([]Flow, 0, 256)
 		}
 		pid, _ := strconv.Atoi(r.WordAt(at[5]))
-		room = append(room, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]), Localport: r.WordAt(at[2]), Peer: r.WordAt(at[3]), Peerport: r.WordAt(at[4]),
+		block = append(block, Flow{NetNS: r.WordAt(at[0]), Local: r.WordAt(at[1]),
+			Localport: r.WordAt(at[2]), Peer: r.WordAt(at[3]), Peerport: r.WordAt(at[4]),
 			Process: r.WordAt(at[6]), Side: r.WordAt(at[7]), PID: pid, Rate: rate, Row: r})
-		if f := &room[len(room)-1]; keep(f) {
+		if f := &block[len(block)-1]; keep(f) {
 			out = append(out, f)
 		} else {
-			room = room[:len(room)-1]
+			block = block[:len(block)-1]
 		}
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Rate > out[j].Rate })
 	return out
 }
 
-// RowIn gives the row of another tcp.flow table for the same connection; more are the words of the fields which that table
-// has after those of a connection.
+// RowIn returns the row of the same connection in another tcp.flow table. more are the words of the
+// fields that follow those of a connection.
 func (f *Flow) RowIn(t *diagnose.Table, more ...string) *diagnose.Row {
 	r := f.Row
-	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"), r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
+	words := []string{r.Word("netns"), r.Word("local"), r.Word("localport"), r.Word("peer"),
+		r.Word("peerport"), r.Word("pid"), r.Word("process"), r.Word("side")}
 	return t.Exact(append(words, more...))
 }
 
-// FlowGroup adds up flows that have something in common.
+// FlowGroup is the sum of flows with a common property.
 type FlowGroup struct {
 	Rate  float64
 	Flows []*Flow
 }
 
-// GroupFlows gives the flows by their keys, the greatest group first.
+// GroupFlows returns the flows grouped by key, the fastest group first.
 func GroupFlows[K comparable](flows []*Flow, key func(*Flow) K) []FlowGroup {
 	at := map[K]int{}
 	var out []FlowGroup
@@ -84,15 +89,15 @@ func GroupFlows[K comparable](flows []*Flow, key func(*Flow) K) []FlowGroup {
 	return out
 }
 
-// What TCP payload costs on an Ethernet, a segment: preamble 8, header 14, FCS 4, gap 12, IPv4 20, TCP 20 and time
-// stamps 12. IPv6 adds 20.
+// Overhead of a segment on Ethernet in bytes: preamble 8, header 14, FCS 4, gap 12, IPv4 20, TCP 20
+// and time stamps 12. IPv6 adds 20.
 const segmentCost, segmentCost6 = 90, 110
 
-// usualMSS is the payload of a full segment on an MTU of 1,500 with time stamps.
+// usualMSS is the payload of a full segment with an MTU of 1,500 and time stamps.
 const usualMSS = 1448
 
-// WireRate estimates what a flow's payload takes on the wire, from its segment size. B/s. Small segments take more than
-// this says: it is a lower bound.
+// WireRate estimates the rate of a flow on the wire in B/s, from its segment size. It is a lower
+// bound: small segments have more overhead.
 func (f *Flow) WireRate(mss *diagnose.Table) float64 {
 	m := f.RowIn(mss).Max()
 	if !(m >= 48) {
@@ -108,7 +113,7 @@ func (f *Flow) WireRate(mss *diagnose.Table) float64 {
 	return f.Rate * (m + cost) / m
 }
 
-// SumRows adds rows of connections up, NaN where nothing is known.
+// SumRows returns the sum of rows of connections, NaN when nothing is known.
 func SumRows(t *diagnose.Table, rows []*diagnose.Row, mask []bool) float64 {
 	if len(rows) == 0 {
 		return measure.NaN

@@ -9,22 +9,23 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// OutOfSight is the culprit where hidden work is that of processes that live on, unseen.
+// OutOfSight is the culprit when hidden work is that of long-lived processes that are not visible.
 const OutOfSight = "processes that are not visible"
 
-// HiddenWork is CPU time that none of the processes seen has used, nor interrupts, nor other guests.
+// HiddenWork is CPU time that no visible process, no interrupt and no other guest has used.
 type HiddenWork struct {
-	cpus   float64 // that it takes
-	busy   float64 // CPUs that are busy in all
-	forks  float64 // processes and threads started a second; NaN not known
-	parent Program // whose children, which were not seen themselves, used most; its rate is 0 where nobody waited for any
-	Short  bool    // it is short-lived processes; else processes that are not visible
-	unseen bool    // some processes of the machine can't be seen (process.visibility)
-	why    string  // the reason of process.visibility: hidepid, pid namespace, unreadable; "" not known
+	cpus   float64 // hidden work
+	busy   float64 // CPUs that are busy in total
+	forks  float64 // processes and threads started per second; NaN unknown
+	parent Program // the parent of most short-lived children; rate 0 when there is none
+	Short  bool    // short-lived processes; else processes that are not visible
+	unseen bool    // some processes of the machine are not visible (process.visibility)
+	// the reason in process.visibility: hidepid, pid namespace, unreadable; "" unknown
+	why string
 }
 
-// HiddenWorkOf finds out what hidden CPU time is. Processes may be out of sight for longer than a moment:
-// those of other users where /proc is mounted with hidepid, and inside a container those of all others.
+// HiddenWorkOf finds the source of hidden CPU time. Long-lived processes may be invisible: those of
+// other users where /proc is mounted with hidepid, and in a container all others of the machine.
 func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) HiddenWork {
 	fork, children := l.Table(Forks), l.Table(ProcessShort)
 	h := HiddenWork{cpus: cpus, busy: busy, parent: ParentOfShort(l, s.Mask)}
@@ -35,8 +36,8 @@ func HiddenWorkOf(l *diagnose.Look, s diagnose.Period, cpus, busy float64) Hidde
 	return h
 }
 
-// unseenProcesses reports whether some processes of the machine can't be seen, and the reason that process.visibility gives. Where
-// the statistic is missing nothing says that any can't.
+// unseenProcesses reports whether some processes of the machine are not visible, and the reason in
+// process.visibility. Without the statistic it reports false.
 func unseenProcesses(l *diagnose.Look) (some bool, why string) {
 	for _, r := range l.Table(ProcessSight).Where("visible", "some") {
 		if r.Max() > 0 {
@@ -46,30 +47,36 @@ func unseenProcesses(l *diagnose.Look) (some bool, why string) {
 	return false, ""
 }
 
-// share returns the part of the busy time that is hidden.
+// share returns the hidden part of the busy time.
 func (h HiddenWork) share() float64 { return h.cpus / h.busy }
 
-// Culprit returns whose work it is, as the end of a claim, the culprit and its identity.
-func (h HiddenWork) Culprit() (who string, culprit diagnose.Culprit, identity string) {
+// Culprit returns the source of the hidden work: the end of a claim, the culprit and its identity.
+func (h HiddenWork) Culprit() (cause string, culprit diagnose.Culprit, identity string) {
 	if !h.Short {
-		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not visible from here",
+		return phrase.Percent(h.share()) + " of the busy time is used by processes that are not " +
+				"visible from here",
 			diagnose.Culprit{Kind: "host", Name: OutOfSight}, ""
 	}
-	who, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes too short-lived to be seen",
+	cause, culprit, identity = phrase.Percent(h.share())+" of the busy time is used by processes "+
+		"too short-lived to be seen",
 		diagnose.Culprit{Kind: "process", Name: "short-lived processes"}, "short-lived"
 	if h.parent.Rate >= threshold.CPUActor*h.cpus {
-		who += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " + h.parent.String()
-		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(), identity+":"+h.parent.Identity()
+		cause += ", " + phrase.Percent(min(h.parent.Rate/h.busy, h.share())) + " to children of " +
+			h.parent.String()
+		culprit.Name, culprit.PID, identity = h.parent.Name, h.parent.PID(),
+			identity+":"+h.parent.Identity()
 	}
-	return who, culprit, identity
+	return cause, culprit, identity
 }
 
-// AddEvidence adds how many processes start, and whose children they are.
+// AddEvidence adds the rate of new processes, and the parent of the short-lived ones.
 func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 	fork := l.Table(Forks)
 	if h.Short && h.parent.Rate > 0 {
 		short := l.Table(ProcessShort)
-		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit, fmt.Sprintf("short-lived children of %s used %s CPUs", h.parent, phrase.Digits(h.parent.Rate)))
+		f.AddEvidence(short, s, h.parent.Query(short), h.parent.Rate, short.Unit,
+			fmt.Sprintf("short-lived children of %s used %s CPUs", h.parent,
+				phrase.Digits(h.parent.Rate)))
 	}
 	if h.forks != h.forks {
 		return
@@ -84,16 +91,20 @@ func (h HiddenWork) AddEvidence(l *diagnose.Look, f *diagnose.Finding, s diagnos
 	f.AddEvidence(fork, s, Forks, h.forks, fork.Unit, text)
 }
 
-// AddCaveats adds what processes that are not visible may be.
+// AddCaveats adds what invisible processes may be.
 func (h HiddenWork) AddCaveats(f *diagnose.Finding) {
 	switch h.why {
 	case "hidepid":
-		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Run culprit as root to see them.")
+		f.AddCaveat(0, "/proc is mounted with hidepid: they are processes of other users. Run "+
+			"culprit as root to see them.")
 	case "pid namespace":
-		f.AddCaveat(0, "/proc is that of a pid namespace, as in a container: they are processes outside of it. Run culprit on the host to see them.")
+		f.AddCaveat(0, "/proc is that of a pid namespace, as in a container: they are processes "+
+			"outside of it. Run culprit on the host to see them.")
 	case "unreadable":
-		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Run culprit as root to see them.")
+		f.AddCaveat(0, "Some processes in /proc may not be read: they are among them. Run culprit "+
+			"as root to see them.")
 	default:
-		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc is mounted with hidepid: run culprit on the host, as root, to see them.")
+		f.AddCaveat(0, "They may be processes of other containers, or of other users where /proc "+
+			"is mounted with hidepid: run culprit on the host, as root, to see them.")
 	}
 }

@@ -5,12 +5,14 @@ import (
 	"culprit/diagnose/series"
 )
 
-// Headers of the segments of a super-frame that the device counts once: 6 % of full segments of 1,448 B; and preamble, gap
-// and FCS of each frame it counts, in bytes. What a line carries can't be more.
+// The most that a line carries per byte and per frame that the device counts. The headers of the
+// segments of a super-frame, which the device counts once, are 6 % of segments of 1,448 B.
+// Preamble, gap and FCS are bytes per frame.
 const lineSlack, lineFrame = 1.25, 24.0
 
-// OnLine gives the row of what the device carries on its line. The estimate of net.device.wire may count what the driver was
-// given and threw away; where it contradicts the device's own count of bytes and packets, those count.
+// OnLine returns the row of what the device carries on its line. The estimate in net.device.wire
+// may include packets that the driver received and dropped. Where it contradicts the bytes and
+// packets of the device, those count.
 func OnLine(l *diagnose.Look, d *Device, direction string) *diagnose.Row {
 	wire := l.Table(DeviceWire).One("netns", d.NetNS, "device", d.Name, "direction", direction)
 	b := l.Table(DeviceBytes).One("netns", d.NetNS, "device", d.Name, "direction", direction)
@@ -27,7 +29,8 @@ func OnLine(l *diagnose.Look, d *Device, direction string) *diagnose.Row {
 	return out
 }
 
-// BothWays adds the other direction to a row of a half-duplex device, whose line carries one at a time.
+// BothWays adds the other direction to a row of a half-duplex device, whose line carries one
+// direction at a time.
 func BothWays(l *diagnose.Look, d *Device, direction string, row *diagnose.Row) *diagnose.Row {
 	if d.Duplex != "half" || row == nil {
 		return row
@@ -40,13 +43,17 @@ func BothWays(l *diagnose.Look, d *Device, direction string, row *diagnose.Row) 
 	return out
 }
 
-// LimitOf gives the tightest limit of a device's direction that is to be believed, else why there is none.
+// LimitOf returns the lowest real limit of a device in one direction, else the reason why there is
+// none.
 func LimitOf(l *diagnose.Look, d *Device, direction string) Capacity {
 	lim := Capacity{Why: "its speed is unknown"}
-	set := l.Table(DeviceModes).One("netns", d.NetNS, "device", d.Name, "list", "supported").Max() > 0
-	for _, r := range l.Table(DeviceCapacity).Where("netns", d.NetNS, "device", d.Name, "direction", direction) {
+	set := l.Table(DeviceModes).One("netns", d.NetNS, "device", d.Name, "list",
+		"supported").Max() > 0
+	for _, r := range l.Table(DeviceCapacity).Where("netns", d.NetNS, "device", d.Name, "direction",
+		direction) {
 		one := d.capacity(r.Last(), r.Word("from"), set)
-		if one.Bits > 0 && (lim.Bits == 0 || one.Bits < lim.Bits) || lim.Bits == 0 && one.Why != "" && r.Word("from") != "unknown" {
+		if one.Bits > 0 && (lim.Bits == 0 || one.Bits < lim.Bits) || lim.Bits == 0 &&
+			one.Why != "" && r.Word("from") != "unknown" {
 			lim = one
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"culprit/measure"
 )
 
-// Machine is the CPUs' time in a form that rules can reckon with. Shares are of one CPU's time, 0..1.
+// Machine is the CPU time by CPU and mode. Shares are of the time of one CPU, 0..1.
 type Machine struct {
 	Table *diagnose.Table
 	Names []string // of the CPUs
-	CPUs  float64  // how many of them
+	CPUs  float64  // number of CPUs
 	modes map[string]map[string]*diagnose.Row
 }
 
@@ -28,11 +28,11 @@ func MachineOf(t *diagnose.Table) Machine {
 	return m
 }
 
-// plausible: the modes of a CPU sum to its wall time; what is far from that is no account of a CPU. Ticks of 10 ms against
-// a cell of a second, and virtual machines that were stopped, stray by some percent.
+// plausible reports whether the modes of a CPU sum to about its wall time. Ticks of 10 ms in a cell
+// of a second, and paused virtual machines, deviate by some percent.
 func plausible(total float64) bool { return total > 0.5 && total < 1.5 }
 
-// Of gives the share of a CPU's accounted time that it spent in the given modes in cell c; NaN when it can't be told.
+// Of returns the share of the time of a CPU in the given modes in cell c; NaN when unknown.
 func (m Machine) Of(cpu string, c int, modes ...string) float64 {
 	total, part := 0.0, 0.0
 	for mode, r := range m.modes[cpu] {
@@ -53,10 +53,10 @@ func (m Machine) Of(cpu string, c int, modes ...string) float64 {
 	return part / total
 }
 
-// Idle gives the mean share that the CPUs had nothing to do in cell c; waiting for a disk is nothing to do.
+// Idle returns the mean idle share of the CPUs in cell c, including waits for disks.
 func (m Machine) Idle(c int) float64 { return m.Each(c, "idle", "iowait") }
 
-// Each gives the mean over the CPUs of the share in the given modes in cell c.
+// Each returns the mean over the CPUs of the share in the given modes in cell c.
 func (m Machine) Each(c int, modes ...string) float64 {
 	sum, n := 0.0, 0.0
 	for _, cpu := range m.Names {
@@ -70,7 +70,7 @@ func (m Machine) Each(c int, modes ...string) float64 {
 	return sum / n
 }
 
-// Known says whether cell c can be told for all CPUs.
+// Known reports whether cell c is known for all CPUs.
 func (m Machine) Known(c int) bool {
 	for _, cpu := range m.Names {
 		if v := m.Of(cpu, c, "idle"); v != v {
@@ -80,7 +80,7 @@ func (m Machine) Known(c int) bool {
 	return len(m.Names) > 0
 }
 
-// Share gives the mean share of all CPUs' time in the given modes over the masked cells (nil: all).
+// Share returns the mean share of all CPUs in the given modes over the cells in mask (nil: all).
 func (m Machine) Share(mask []bool, modes ...string) float64 {
 	v := make([]float64, len(m.Table.Seconds))
 	for c := range v {
@@ -89,7 +89,7 @@ func (m Machine) Share(mask []bool, modes ...string) float64 {
 	return m.Table.Mean(v, mask)
 }
 
-// One gives the mean share of one CPU's time in the given modes over the masked cells.
+// One returns the mean share of one CPU in the given modes over the cells in mask.
 func (m Machine) One(cpu string, mask []bool, modes ...string) float64 {
 	v := make([]float64, len(m.Table.Seconds))
 	for c := range v {

@@ -12,25 +12,26 @@ import (
 	"culprit/measure"
 )
 
-// Program is a group of processes of one name, the unit in which people think of load: eight workers are one culprit.
+// Program is the group of processes with one name: eight workers are one culprit.
 type Program struct {
 	Name   string
 	pids   []int   // most active first
-	Rate   float64 // of all of them
-	First  float64 // of the most active one
+	Rate   float64 // of all processes
+	First  float64 // of the most active process
 	Rows   []*diagnose.Row
 	Series []float64
 }
 
-// String gives "iperf3[123]", or "nginx (8 processes, mainly 123)".
+// String returns "iperf3[123]", or "nginx (8 processes, mainly 123)".
 func (a Program) String() string {
 	if len(a.pids) > 1 {
-		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") + ", mainly " + strconv.Itoa(a.pids[0]) + ")"
+		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") +
+			", mainly " + strconv.Itoa(a.pids[0]) + ")"
 	}
 	return phrase.ProcessName(a.Name, a.PID())
 }
 
-// PID returns the process with most activity; 0 where none is known.
+// PID returns the most active process; 0 when none is known.
 func (a Program) PID() int {
 	if len(a.pids) == 0 {
 		return 0
@@ -43,12 +44,13 @@ func (a Program) Culprit() diagnose.Culprit {
 	return diagnose.Culprit{Kind: "process", Name: a.Name, PID: a.PID()}
 }
 
-// Identity gives the actor's part of a finding's id: the name, since pids change with each start.
+// Identity returns the part of the program in the ID of a finding: the name, since pids change with
+// each start.
 func (a Program) Identity() string { return phrase.Clean(a.Name) }
 
-// Programs groups rows with fields pid and process by name, the most active group first. Rates are parts of the whole masked
-// time: a process that ran in one cell of ten counts a tenth. A process with less than a hundredth of its group is
-// not counted in.
+// Programs groups rows with the fields pid and process by name, the most active group first. Rates
+// are means over all cells in mask: a process that ran in one cell of ten counts a tenth. A process
+// with less than a hundredth of its group is left out of pids.
 func Programs(t *diagnose.Table, rows []*diagnose.Row, mask []bool) []Program {
 	type one struct {
 		pid  int
@@ -105,7 +107,7 @@ func Programs(t *diagnose.Table, rows []*diagnose.Row, mask []bool) []Program {
 	return out
 }
 
-// Query gives a sentence for the actor's numbers: of the one process, or of all of its name.
+// Query returns a query for the program: of its only process, or of all processes with its name.
 func (a Program) Query(t *diagnose.Table, by ...string) string {
 	if len(a.pids) == 1 {
 		return t.QueryOf(by, "pid", strconv.Itoa(a.pids[0]))
@@ -113,7 +115,8 @@ func (a Program) Query(t *diagnose.Table, by ...string) string {
 	return t.QueryOf(by, "process", a.Name)
 }
 
-// OtherPrograms names up to n actors after the first with their share of total: "rsync[7] 20 %, cc1 (3 processes ...) 9 %".
+// OtherPrograms returns up to n programs after the first with their shares of total: "rsync[7] 20
+// %, cc1 (3 processes ...) 9 %".
 func OtherPrograms(all []Program, total float64, n int) string {
 	var s []string
 	for i, a := range all {
@@ -125,7 +128,8 @@ func OtherPrograms(all []Program, total float64, n int) string {
 	return strings.Join(s, ", ")
 }
 
-// ParentOfShort gives who waited for the children with most CPU time that lived too shortly to be seen; rate 0 when nobody did.
+// ParentOfShort returns the parent of the short-lived children that used most CPU time; its rate is
+// 0 when there is none.
 func ParentOfShort(l *diagnose.Look, mask []bool) Program {
 	t := l.Table(ProcessShort)
 	if all := Programs(t, t.Rows, mask); len(all) > 0 {
@@ -134,7 +138,7 @@ func ParentOfShort(l *diagnose.Look, mask []bool) Program {
 	return Program{}
 }
 
-// ModeOf says in which mode an actor spends its CPU time.
+// ModeOf describes the mode in which a program uses CPU time.
 func ModeOf(a Program, mask []bool) string {
 	switch k := KernelShare(a, mask); {
 	case k != k:
@@ -148,7 +152,7 @@ func ModeOf(a Program, mask []bool) string {
 	}
 }
 
-// KernelShare gives the part of an actor's CPU time that is in the kernel, NaN when it has none.
+// KernelShare returns the share of a program's CPU time in the kernel, NaN when it has none.
 func KernelShare(a Program, mask []bool) float64 {
 	sys, all := 0.0, 0.0
 	for _, r := range a.Rows {
@@ -164,7 +168,7 @@ func KernelShare(a Program, mask []bool) float64 {
 	return sys / all
 }
 
-// PIDWord is a pid as the statistics have it.
+// PIDWord returns a pid as a word of a statistic; "" for 0.
 func PIDWord(pid int) string {
 	if pid <= 0 {
 		return ""

@@ -1,6 +1,6 @@
 package facts
 
-// The sentences that several rules ask. Rules share them to the letter, so that each is measured and asked once.
+// The queries of the rules. Rules share them literally, so that each is measured and asked once.
 const (
 	CPUTime        = `cpu.time by cpu,mode`
 	Runnable       = `sched.runnable`

@@ -11,23 +11,25 @@ import (
 	"culprit/measure"
 )
 
-// Samples is what CPUs were sampled to execute (stackSamples). Shares are of one CPU's time: samples over those that were due (stackRate), so that
-// what a CPU did while none came is in no share. Functions are the kernel's, without what compilers add to their names.
+// Samples is the sampled execution of the CPUs (StackSamples). Shares are of the time of one CPU:
+// samples divided by those that were due (StackRate). Time without samples is in no share. Function
+// names are without the suffixes of compilers.
 type Samples struct {
 	Table *diagnose.Table
-	Hz    map[string]float64 // samples due each second, by CPU
+	Hz    map[string]float64 // samples due per second, by CPU
 	Rows  []*Sample
 }
 
-// Sample is samples of one stack of one process on one CPU.
+// Sample is the samples of one stack of one process on one CPU.
 type Sample struct {
 	*diagnose.Row
 	Process, PID, CPU string
 	Entry             Entry
-	Path              []string // functions, innermost first, up to where the CPU came into the kernel; none: it was in the program
+	Path              []string // functions, innermost first, up to the entry; none: in the program
 }
 
-// Entry is how a CPU came into the kernel, as the innermost such frame tells. Softirqs and interrupts stand on the stack of whatever task they found.
+// Entry is how a CPU entered the kernel, by the innermost such frame. Softirqs and interrupts run
+// on the stack of the interrupted task.
 type Entry struct {
 	Kind EntryKind
 	Name string // of a system call or a softirq; "" not known
@@ -46,7 +48,7 @@ const (
 	InThread                     // a thread of the kernel
 )
 
-// String gives "in system call rmdir".
+// String returns "in system call rmdir".
 func (c Entry) String() string {
 	named := func(of, alone string) string {
 		if c.Name == "" {
@@ -69,7 +71,7 @@ func (c Entry) String() string {
 	return "in the program"
 }
 
-// SamplesOf gives what was sampled, nil when nothing was.
+// SamplesOf returns the samples, nil when there are none.
 func SamplesOf(l *diagnose.Look) *Samples {
 	t := l.Table(StackSamples)
 	if s, ok := t.Cached.(*Samples); ok {
@@ -97,9 +99,10 @@ func SamplesOf(l *diagnose.Look) *Samples {
 			like.Entry, like.Path = walked(t.Frames, at)
 			known[at] = like
 		}
-		one := &Sample{Row: r, Process: r.Word("process"), PID: r.Word("pid"), CPU: r.Word("cpu"), Entry: like.Entry, Path: like.Path}
+		one := &Sample{Row: r, Process: r.Word("process"), PID: r.Word("pid"), CPU: r.Word("cpu"),
+			Entry: like.Entry, Path: like.Path}
 		if one.PID == "0" && one.Entry.Kind != InSoftirq && one.Entry.Kind != InInterrupt {
-			continue // the idle task: nothing to do
+			continue // the idle task
 		}
 		s.Rows = append(s.Rows, one)
 	}
@@ -107,7 +110,8 @@ func SamplesOf(l *diagnose.Look) *Samples {
 	return s
 }
 
-// walked gives how a CPU came into the kernel, and the functions from the innermost on that it has called since.
+// walked returns how a CPU entered the kernel, and the functions that it has called since,
+// innermost first.
 func walked(frames []measure.Frame, at measure.Label) (in Entry, path []string) {
 	thread := false
 	i := int64(at)
@@ -136,19 +140,24 @@ func walked(frames []measure.Frame, at measure.Label) (in Entry, path []string) 
 	case thread:
 		return Entry{Kind: InThread}, path
 	}
-	return Entry{Kind: InCall}, path // entry code, and calls whose own function was made one with it
+	return Entry{Kind: InCall}, path // entry code, and inlined system calls
 }
 
-// entered says whether the function is where a CPU comes into the kernel. callee is what it called.
+// entered reports whether a function is an entry into the kernel. callee is the function that it
+// called.
 func entered(name, callee string) (Entry, bool) {
 	switch name {
 	case "handle_softirqs", "__do_softirq", "__softirqentry_text_start":
 		return Entry{InSoftirq, softirqNames()[callee]}, true
-	case "exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort", "el0_da", "el0_ia", "el1_abort":
+	case "exc_page_fault", "asm_exc_page_fault", "do_user_addr_fault", "do_mem_abort", "el0_da",
+		"el0_ia", "el1_abort":
 		return Entry{Kind: InFault}, true
-	case "common_interrupt", "asm_common_interrupt", "do_IRQ", "smp_apic_timer_interrupt", "el1_interrupt", "el0_interrupt", "gic_handle_irq", "handle_irq_event", "__irq_exit_rcu", "irq_exit_rcu", "irq_exit":
+	case "common_interrupt", "asm_common_interrupt", "do_IRQ", "smp_apic_timer_interrupt",
+		"el1_interrupt", "el0_interrupt", "gic_handle_irq", "handle_irq_event", "__irq_exit_rcu",
+		"irq_exit_rcu", "irq_exit":
 		return Entry{Kind: InInterrupt}, true
-	case "do_syscall_64", "do_fast_syscall_32", "do_int80_emulation", "el0_svc_common", "invoke_syscall", "x64_sys_call":
+	case "do_syscall_64", "do_fast_syscall_32", "do_int80_emulation", "el0_svc_common",
+		"invoke_syscall", "x64_sys_call":
 		return Entry{InCall, calledBy(callee)}, true
 	}
 	for _, prefix := range []string{"sysvec_", "__sysvec_", "asm_sysvec_"} {
@@ -156,7 +165,8 @@ func entered(name, callee string) (Entry, bool) {
 			return Entry{Kind: InInterrupt}, true
 		}
 	}
-	for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_", "__arm64_compat_sys_", "__s390x_sys_", "__riscv_sys_"} {
+	for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_",
+		"__ia32_compat_sys_", "__arm64_compat_sys_", "__s390x_sys_", "__riscv_sys_"} {
 		if call, ok := strings.CutPrefix(name, prefix); ok {
 			return Entry{InCall, strings.TrimPrefix(call, "new")}, true
 		}
@@ -164,7 +174,8 @@ func entered(name, callee string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// calledBy gives the system call whose own function is not on the stack, since it jumped to the one that does the work: ksys_read, do_rmdir. "" not known.
+// calledBy returns the system call of a worker function. The function of the call itself is not on
+// the stack when it jumped to the worker: ksys_read, do_rmdir. "" unknown.
 func calledBy(worker string) string {
 	for _, prefix := range []string{"__do_sys_", "__se_sys_", "ksys_", "do_sys_", "__sys_", "do_"} {
 		if call, ok := strings.CutPrefix(worker, prefix); ok {
@@ -174,15 +185,21 @@ func calledBy(worker string) string {
 	return ""
 }
 
-// softirqNames gives the softirqs by the functions that do them.
+// softirqNames returns the softirq of each function that runs one.
 func softirqNames() map[string]string {
 	return map[string]string{
-		"net_rx_action": "NET_RX", "net_tx_action": "NET_TX", "run_timer_softirq": "TIMER", "tasklet_action": "TASKLET", "tasklet_hi_action": "HI", "workqueue_softirq_action": "TASKLET",
-		"blk_done_softirq": "BLOCK", "irq_poll_softirq": "IRQ_POLL", "run_rebalance_domains": "SCHED", "sched_balance_softirq": "SCHED", "hrtimer_run_softirq": "HRTIMER", "rcu_core_si": "RCU", "rcu_process_callbacks": "RCU",
+		"net_rx_action": "NET_RX", "net_tx_action": "NET_TX", "run_timer_softirq": "TIMER",
+		"tasklet_action": "TASKLET", "tasklet_hi_action": "HI",
+		"workqueue_softirq_action": "TASKLET",
+		"blk_done_softirq":         "BLOCK", "irq_poll_softirq": "IRQ_POLL",
+		"run_rebalance_domains": "SCHED", "sched_balance_softirq": "SCHED",
+		"hrtimer_run_softirq": "HRTIMER", "rcu_core_si": "RCU",
+		"rcu_process_callbacks": "RCU",
 	}
 }
 
-// bare gives a function's name without what compilers add to parts and copies of it: foo.isra.0, foo.constprop.0.cold.
+// bare returns the name of a function without the suffixes of compilers: foo.isra.0,
+// foo.constprop.0.cold.
 func bare(name string) string {
 	if i := strings.IndexByte(name, '.'); i > 0 {
 		return name[:i]
@@ -190,18 +207,20 @@ func bare(name string) string {
 	return name
 }
 
-// Share gives what a row takes of its CPU in the masked cells; 0 where it was not seen.
+// Share returns the share of its CPU that a row takes over the cells in mask; 0 when it was not
+// seen.
 func (s *Samples) Share(r *Sample, mask []bool) float64 { return s.CellShare(r, r.Part(mask)) }
 
-// CellShare gives samples a second as a share of the row's CPU. More than a CPU has are none.
+// CellShare returns samples per second as a share of the CPU of the row; 0 for more than a CPU can
+// have.
 func (s *Samples) CellShare(r *Sample, samples float64) float64 {
-	if v := samples / s.Hz[r.CPU]; v > 0 && v < 1.5 { // as machine.plausible: a reading that comes late has more than a second's
+	if v := samples / s.Hz[r.CPU]; v > 0 && v < 1.5 { // see plausible: a late reading has more
 		return v
 	}
 	return 0
 }
 
-// Sum gives what the wanted rows take together, in CPUs.
+// Sum returns the sum of the wanted rows, in CPUs.
 func (s *Samples) Sum(mask []bool, want func(*Sample) bool) (all float64) {
 	for _, r := range s.Rows {
 		if want(r) {
@@ -211,22 +230,22 @@ func (s *Samples) Sum(mask []bool, want func(*Sample) bool) (all float64) {
 	return all
 }
 
-// Enough says whether the masked time was sampled for as long as a state lasts.
+// Enough reports whether the cells in mask were sampled for as long as a state lasts.
 func (s *Samples) Enough(mask []bool) bool {
 	if s == nil {
 		return false
 	}
-	told, of := 0.0, 0.0
+	sampled, of := 0.0, 0.0
 	for c, sec := range s.Table.Seconds {
 		if mask == nil || mask[c] {
-			told += sec
+			sampled += sec
 			of += max(sec, s.Table.Step.Seconds())
 		}
 	}
-	return told >= threshold.LeastSeconds && told >= threshold.LeastShare*of
+	return sampled >= threshold.LeastSeconds && sampled >= threshold.LeastShare*of
 }
 
-// FunctionTime is what a function takes, in CPUs.
+// FunctionTime is the time of a function, in CPUs.
 type FunctionTime struct {
 	Name      string
 	Self      float64
@@ -234,7 +253,7 @@ type FunctionTime struct {
 	Entries   map[Entry]float64 // of self
 }
 
-// MainEntry gives the way in by which most of it is taken.
+// MainEntry returns the entry by which most of the time is spent.
 func (t *FunctionTime) MainEntry() Entry {
 	var all []Entry
 	for c := range t.Entries {
@@ -252,7 +271,8 @@ func (t *FunctionTime) MainEntry() Entry {
 	return all[0]
 }
 
-// Functions gives what functions of the kernel take in the wanted rows, those that take most by themselves first.
+// Functions returns the kernel functions of the wanted rows, those with most time of their own
+// first.
 func (s *Samples) Functions(mask []bool, want func(*Sample) bool) []*FunctionTime {
 	by := map[string]*FunctionTime{}
 	var all []*FunctionTime
@@ -277,7 +297,7 @@ func (s *Samples) Functions(mask []bool, want func(*Sample) bool) []*FunctionTim
 		self.Self += v
 		self.Entries[r.Entry] += v
 		for i, name := range r.Path {
-			if !before(r.Path, i) { // a function that calls itself counts once
+			if !before(r.Path, i) { // a recursive function counts once
 				of(name).inclusive += v
 			}
 		}
@@ -291,7 +311,7 @@ func (s *Samples) Functions(mask []bool, want func(*Sample) bool) []*FunctionTim
 	return all
 }
 
-// before says whether the function at i is in the path nearer to the innermost.
+// before reports whether the function at i also occurs nearer to the innermost one.
 func before(path []string, i int) bool {
 	for _, name := range path[:i] {
 		if name == path[i] {
@@ -301,8 +321,9 @@ func before(path []string, i int) bool {
 	return false
 }
 
-// OwnFunction gives the function that a sample is of. The clock that samples is held up while interrupts are off: then it finds the function that lets
-// them on again, and what took the time is who called that.
+// OwnFunction returns the function that a sample is counted for. The sampling clock is delayed
+// while interrupts are off. It then samples the function that enables them, but the time was spent
+// by its caller.
 func OwnFunction(path []string) string {
 	for _, name := range path {
 		if !latch(name) {
@@ -314,20 +335,23 @@ func OwnFunction(path []string) string {
 
 func latch(name string) bool {
 	switch name {
-	case "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore", "_raw_write_unlock_irqrestore", "__raw_spin_unlock_irqrestore", "__raw_spin_unlock_irq",
-		"raw_spin_rq_unlock_irq", "arch_local_irq_restore", "arch_local_irq_enable", "native_irq_enable", "pv_native_irq_enable":
+	case "_raw_spin_unlock_irqrestore", "_raw_spin_unlock_irq", "_raw_read_unlock_irqrestore",
+		"_raw_write_unlock_irqrestore", "__raw_spin_unlock_irqrestore", "__raw_spin_unlock_irq",
+		"raw_spin_rq_unlock_irq", "arch_local_irq_restore", "arch_local_irq_enable",
+		"native_irq_enable", "pv_native_irq_enable":
 		return true
 	}
 	return false
 }
 
-// AnyCPU wants all rows.
+// AnyCPU accepts all rows.
 func AnyCPU(*Sample) bool { return true }
 
-// OnCPU wants those of a CPU.
+// OnCPU accepts the rows of a CPU.
 func OnCPU(cpu string) func(*Sample) bool { return func(r *Sample) bool { return r.CPU == cpu } }
 
-// OfProgram wants what a group of processes does itself: not the softirqs and interrupts that found them.
+// OfProgram accepts the work of a program itself, without the softirqs and interrupts that ran on
+// its stack.
 func (s *Samples) OfProgram(a Program) func(*Sample) bool {
 	pids := map[string]bool{}
 	for _, pid := range a.pids {
@@ -338,8 +362,11 @@ func (s *Samples) OfProgram(a Program) func(*Sample) bool {
 	}
 }
 
-// AddFunctions adds the functions of the kernel that take most of the wanted rows. whole is the CPU time that they are held against, of is what that is: "CPU 0's time".
-func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want func(*Sample) bool, whole float64, of string, sentence string) (named []string) {
+// AddFunctions adds evidence for the kernel functions with most time in the wanted rows. whole is
+// the CPU time to compare with, and of its name: "CPU 0's time". It returns the functions that it
+// named.
+func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want func(*Sample) bool,
+	whole float64, of string, sentence string) (named []string) {
 	if !s.Enough(sp.Mask) || !(whole > 0) {
 		return nil
 	}
@@ -348,15 +375,17 @@ func (s *Samples) AddFunctions(f *diagnose.Finding, sp diagnose.Period, want fun
 			break
 		}
 		if t.Self > 1.5*whole {
-			continue // the other number knows nothing of it
+			continue // the other number does not include it
 		}
 		named = append(named, t.Name)
-		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU", fmt.Sprintf("%s takes %s of %s, %s%s (sampled)", phrase.Clean(t.Name), phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
+		f.AddEvidence(s.Table, sp, sentence, t.Self, "CPU",
+			fmt.Sprintf("%s takes %s of %s, %s%s (sampled)", phrase.Clean(t.Name),
+				phrase.Percent(t.Self/whole), of, t.MainEntry(), walksTable(t.Name)))
 	}
 	return named
 }
 
-// ProfileCommand gives the command that shows the functions of the kernel on a CPU, "" all CPUs.
+// ProfileCommand returns the command that shows the kernel functions on a CPU, "" all CPUs.
 func ProfileCommand(cpu string) string {
 	if cpu == "" {
 		return "culprit profile --kernel --for 10s --table"

@@ -6,13 +6,14 @@ import (
 	"culprit/diagnose"
 )
 
-// FunctionSubject is where the function of a finding runs, for findings that tell of it themselves.
+// FunctionSubject is the subject of a finding about a kernel function: where the function runs.
 type FunctionSubject struct {
-	Name, CPU, Process string // cpu "": on several; process "": of softirqs, interrupts, or of many
+	// CPU "": several; Process "": softirqs, interrupts, or many processes
+	Name, CPU, Process string
 	Entry              Entry
 }
 
-// SubjectFunction returns the function that a finding is about; an empty one where it is about none.
+// SubjectFunction returns the function that a finding is about; an empty one when it is about none.
 func SubjectFunction(f *diagnose.Finding) *FunctionSubject {
 	if on, ok := f.Subject.(*FunctionSubject); ok {
 		return on
@@ -20,26 +21,30 @@ func SubjectFunction(f *diagnose.Finding) *FunctionSubject {
 	return &FunctionSubject{}
 }
 
-// CoverFunction adds the function that the accused process asks the kernel for: the finding names it itself.
+// CoverFunction covers findings about functions that the accused process calls: f names them
+// itself.
 func CoverFunction(f *diagnose.Finding) {
 	f.Cover("kernel-function", func(o *diagnose.Finding) bool {
 		return SubjectFunction(o).Process == f.Culprit.Name && f.Culprit.Kind == "process"
 	})
 }
 
-// AddKernelFunctions adds the functions of the kernel that an accused group of processes spends its CPU time in.
-func AddKernelFunctions(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, all []Program, culprit diagnose.Culprit) bool {
+// AddKernelFunctions adds the kernel functions in which an accused program spends its CPU time. It
+// reports whether there was one.
+func AddKernelFunctions(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, all []Program,
+	culprit diagnose.Culprit) bool {
 	k := SamplesOf(l)
 	for _, a := range all {
 		if culprit.Kind == "process" && a.Name == culprit.Name && a.PID() == culprit.PID {
 			t := l.Table(StackSamples)
-			return len(k.AddFunctions(f, s, k.OfProgram(a), a.Rate, "its CPU time", a.Query(t, "kernel"))) > 0
+			return len(k.AddFunctions(f, s, k.OfProgram(a), a.Rate, "its CPU time",
+				a.Query(t, "kernel"))) > 0
 		}
 	}
 	return false
 }
 
-// Largest gives the word with the largest number, of equal ones the first.
+// Largest returns the word with the largest number, the first of equal ones.
 func Largest(of map[string]float64) string {
 	var all []string
 	for w := range of {
@@ -57,7 +62,7 @@ func Largest(of map[string]float64) string {
 	return all[0]
 }
 
-// Total adds up.
+// Total returns the sum of all numbers.
 func Total(of map[string]float64) (sum float64) {
 	for _, v := range of {
 		sum += v

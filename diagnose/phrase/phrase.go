@@ -8,9 +8,7 @@ import (
 	"unicode"
 )
 
-// Numbers and names as the sentences of findings have them. Three digits tell as much as the measurement knows.
-
-// Digits gives v with three significant digits and no exponent: 0.0123 1.23 12.3 123 1234.
+// Digits returns v with three significant digits and no exponent: 0.0123 1.23 12.3 123 1234.
 func Digits(v float64) string {
 	if v != v || math.IsInf(v, 0) {
 		return "?"
@@ -36,7 +34,7 @@ func Digits(v float64) string {
 	return s
 }
 
-// Count gives a whole number with commas: 84,914. Below ten it keeps a digit after the point.
+// Count returns a whole number with commas: 84,914. Below ten it has one digit after the point.
 func Count(v float64) string {
 	if v != v || math.IsInf(v, 0) || math.Abs(v) > 1e18 {
 		return "?"
@@ -63,12 +61,12 @@ func scaled(v, base float64, units ...string) string {
 	return Digits(v) + " " + units[i]
 }
 
-// BitRate gives bits a second: 11.7 Mbit/s.
+// BitRate returns bits per second: 11.7 Mbit/s.
 func BitRate(v float64) string {
 	return scaled(v, 1000, "bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s")
 }
 
-// LinkRate gives a nominal speed as people say it: 100 Mbit/s, 1000 Mbit/s, 10 Gbit/s.
+// LinkRate returns a nominal speed: 100 Mbit/s, 1000 Mbit/s, 10 Gbit/s.
 func LinkRate(v float64) string {
 	if v >= 999.5e6 && v < 2000e6 {
 		return Digits(v/1e6) + " Mbit/s"
@@ -76,26 +74,30 @@ func LinkRate(v float64) string {
 	return BitRate(v)
 }
 
-// OutOf gives a rate beside its limit in the limit's unit: 943 of 1000 Mbit/s.
+// OutOf returns a rate and its limit in the unit of the limit: 943 of 1000 Mbit/s.
 func OutOf(v, limit float64) string {
 	l := LinkRate(limit)
 	n, unit, _ := strings.Cut(l, " ")
-	scale := map[string]float64{"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Tbit/s": 1e12}[unit]
+	scale := map[string]float64{"bit/s": 1, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9,
+		"Tbit/s": 1e12}[unit]
 	return Digits(v/scale) + " of " + n + " " + unit
 }
 
-// BytesRate gives bytes a second, decimal: 52.5 MB/s.
+// BytesRate returns bytes per second, decimal: 52.5 MB/s.
 func BytesRate(v float64) string { return scaled(v, 1000, "B/s", "kB/s", "MB/s", "GB/s") }
 
-// Bytes gives an amount on its way, decimal: 390 kB, and no parts of a byte.
-func Bytes(v float64) string { return scaled(wholeBytes(v, 1000), 1000, "B", "kB", "MB", "GB", "TB") }
+// Bytes returns an amount of data, decimal: 390 kB; whole bytes below 1 kB.
+func Bytes(v float64) string {
+	return scaled(wholeBytes(v, 1000), 1000, "B", "kB", "MB", "GB",
+		"TB")
+}
 
-// Memory gives an amount of memory, binary as memory is made: 3.7 GiB.
+// Memory returns an amount of memory, binary: 3.7 GiB.
 func Memory(v float64) string {
 	return scaled(wholeBytes(v, 1024), 1024, "B", "KiB", "MiB", "GiB", "TiB")
 }
 
-// wholeBytes rounds a mean that is told in bytes.
+// wholeBytes rounds a mean that is printed in bytes.
 func wholeBytes(v, base float64) float64 {
 	if v < base {
 		return math.Round(v)
@@ -103,12 +105,12 @@ func wholeBytes(v, base float64) float64 {
 	return v
 }
 
-// Duration gives nanoseconds: 7.8 ms.
+// Duration returns a time in nanoseconds as text: 7.8 ms.
 func Duration(ns float64) string {
 	return scaled(ns, 1000, "ns", "us", "ms", "s")
 }
 
-// Percent gives a ratio as percent: 0.3 %, 43 %, 99.7 %, 100 %.
+// Percent returns a ratio in percent: 0.3 %, 43 %, 99.7 %, 100 %.
 func Percent(r float64) string {
 	p := r * 100
 	switch {
@@ -122,7 +124,7 @@ func Percent(r float64) string {
 	return strconv.FormatFloat(p, 'f', 0, 64) + " %"
 }
 
-// Seconds gives a time in seconds as a plain number: 10, 4.5.
+// Seconds returns a time in seconds as a plain number: 10, 4.5.
 func Seconds(s float64) string {
 	if r := math.Round(s); math.Abs(s-r) < 0.15 || s >= 20 {
 		return strconv.FormatFloat(r, 'f', 0, 64)
@@ -130,7 +132,7 @@ func Seconds(s float64) string {
 	return strconv.FormatFloat(s, 'f', 1, 64)
 }
 
-// Plural gives "1 process", "3 processes".
+// Plural returns "1 process", "3 processes".
 func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -138,7 +140,7 @@ func Plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// List gives "a", "a and b", "a, b and c".
+// List returns "a", "a and b", "a, b and c".
 func List(words []string) string {
 	switch len(words) {
 	case 0:
@@ -149,7 +151,7 @@ func List(words []string) string {
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
-// Clean makes a name from the machine fit for a sentence: a process may call itself anything, escape codes too.
+// Clean makes a name of the machine printable and at most 120 characters long.
 func Clean(name string) string {
 	name = Printable(name)
 	if len([]rune(name)) > 120 {
@@ -158,7 +160,7 @@ func Clean(name string) string {
 	return name
 }
 
-// Printable takes out of a text what could disturb a terminal.
+// Printable replaces characters that could disturb a terminal.
 func Printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -173,7 +175,8 @@ func Shell(name string) string {
 	name = Clean(name)
 	ok := name != "" && name[0] != '-'
 	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:@%+=,-", c) >= 0) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+			strings.IndexByte("_./:@%+=,-", c) >= 0) {
 			ok = false
 		}
 	}
@@ -183,7 +186,8 @@ func Shell(name string) string {
 	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
-// ProcessName gives "iperf3[123]"; without a pid the name alone, without either "an unknown process".
+// ProcessName returns "iperf3[123]"; without a pid the name alone, without either "an unknown
+// process".
 func ProcessName(process string, pid int) string {
 	p := Clean(process)
 	if p == "" {
@@ -195,7 +199,7 @@ func ProcessName(process string, pid int) string {
 	return p
 }
 
-// InNamespace gives a command that runs inside a network namespace; "" is the tool's own.
+// InNamespace returns a command that runs inside a network namespace; "" is that of culprit.
 func InNamespace(netns, command string) string {
 	if netns == "" {
 		return command
@@ -206,7 +210,7 @@ func InNamespace(netns, command string) string {
 	return "ip netns exec " + Shell(netns) + " " + command
 }
 
-// DeviceName gives "eth0", or "eth0 in namespace box".
+// DeviceName returns "eth0", or "eth0 in namespace box".
 func DeviceName(netns, device string) string {
 	if netns == "" {
 		return Clean(device)
@@ -214,7 +218,7 @@ func DeviceName(netns, device string) string {
 	return Clean(device) + " in namespace " + Clean(netns)
 }
 
-// Identity gives the identity of a thing of a namespace for finding ids: eth0, or box:eth0.
+// Identity returns the identity of a thing in a namespace for finding IDs: eth0, or box:eth0.
 func Identity(netns, name string) string {
 	if netns == "" {
 		return Clean(name)
@@ -222,7 +226,7 @@ func Identity(netns, name string) string {
 	return Clean(netns) + ":" + Clean(name)
 }
 
-// NamespaceSuffix gives " in namespace box", or nothing for the tool's own.
+// NamespaceSuffix returns " in namespace box", or "" for the namespace of culprit.
 func NamespaceSuffix(netns string) string {
 	if netns == "" {
 		return ""

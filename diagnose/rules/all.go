@@ -7,7 +7,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// All gives every rule. The order is that of the list of what was checked.
+// All returns every rule, in the order of Report.Checked.
 func All() []diagnose.Rule {
 	return []diagnose.Rule{
 		cpuSaturated(),
@@ -36,7 +36,7 @@ func All() []diagnose.Rule {
 	}
 }
 
-// Set returns all rules, with what is said across them.
+// Set returns all rules with the checks across them.
 func Set() diagnose.RuleSet {
 	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explained, Notes: notesOfCost}
 }
@@ -48,10 +48,12 @@ func Queries() []string { return diagnose.Queries(All()) }
 // resourceOf returns the resource of a rule.
 func resourceOf(rule string) string { return diagnose.RuleSet{Rules: All()}.Resource(rule) }
 
-// notesOfCost returns a note on what the measuring took, where it is much: it is within what was measured.
+// notesOfCost returns a note on the CPU time that the measuring took, when it is much: it is part
+// of what was measured.
 func notesOfCost(tables diagnose.Tables) []string {
 	if v := tables(facts.SoftirqTimeCost).One().Mean(nil); v >= threshold.CostNoted {
-		return []string{"measuring softirq time took " + phrase.Percent(v) + " of a CPU, most of it inside the measured time"}
+		return []string{"measuring softirq time took " + phrase.Percent(v) +
+			" of a CPU, most of it inside the measured time"}
 	}
 	return nil
 }

@@ -18,22 +18,25 @@ import (
 //
 //	# anything                      a comment
 //	from FILE                       start with all that FILE has (path beside this file)
-//	cells N | step 1s               the grid; 10 cells of a second unless said
-//	expect ID [severity]            a finding that must be there; all that are there must be expected
+//	cells N | step 1s               the grid; 10 cells of a second by default
+//	expect ID [severity]            a finding that must be there; there must be no other
 //	expect nothing                  no finding at all
-//	unchecked RULE                  the rule must say that it could not look
-//	fine RESOURCE                   the resource must be among the innocent
-//	doubtful RESOURCE               the resource must be among those that can't be ruled out
-//	STATISTIC                       rows of it follow; they replace what was there
-//	STATISTIC +                     rows of it follow; they are added, or replace the rows of the same words
-//	STATISTIC ! reason              can't be had
-//	STATISTIC ? note                not measured, with the reason, as of a counter that the kernel lacks
+//	unchecked RULE                  the rule must report that it could not check
+//	fine RESOURCE                   the resource must be ruled out
+//	doubtful RESOURCE               the resource must be in doubt
+//	STATISTIC                       its rows follow; they replace earlier ones
+//	STATISTIC +                     its rows follow; they are added, or replace those with the
+//	                                same words
+//	STATISTIC ! reason              refused, with the reason
+//	STATISTIC ? note                not measured, with the reason
 //	STATISTIC none                  measured, no rows
 //	STATISTIC never                 not measured yet
-//	  word word ... | values        a row: the statistic's fields in their order; "" is the empty word; a stack is its functions, callers first, parted by semicolons
+//	  word word ... | values        a row: the words of the statistic's fields in their order; ""
+//	                                is the empty word; a stack is its functions, callers first,
+//	                                separated by semicolons
 //
-// Values are as an answer has them (rates of deltas), one a cell: a number, "-" for not measured, x*n for n times x,
-// a..b*n for n values from a to b. The last one goes on to the end.
+// Values are rates of deltas, or levels, one per cell: a number, "-" for not measured, x*n for n
+// times x, a..b*n for n values from a to b. The last one is repeated to the end.
 type canned struct {
 	cells    int
 	step     measure.Span
@@ -66,7 +69,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 		t.Fatal(err)
 	}
 	kinds := map[string]measure.Kind{"Delta": measure.Delta, "Level": measure.Level}
-	folds := map[string]measure.Fold{"Sum": measure.Sum, "Max": measure.Max, "Mean": measure.Mean, "Min": measure.Min}
+	folds := map[string]measure.Fold{"Sum": measure.Sum, "Max": measure.Max, "Mean": measure.Mean,
+		"Min": measure.Min}
 	out := map[string]measure.Stat{}
 	for n, line := range strings.Split(string(b), "\n") {
 		f := strings.Fields(line)
@@ -80,7 +84,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 		if !ok {
 			t.Fatalf("statistics.txt:%d: fold %s", n+1, f[3])
 		}
-		s := measure.Stat{ID: measure.StatID(f[0]), Kind: kinds[f[1]], Unit: measure.Unit(f[2]), Fold: fold}
+		s := measure.Stat{ID: measure.StatID(f[0]), Kind: kinds[f[1]], Unit: measure.Unit(f[2]),
+			Fold: fold}
 		for _, name := range strings.Split(strings.Trim(f[4], "[]"), ",") {
 			if name != "" {
 				f := measure.Field{Name: name, Type: measure.Word}
@@ -98,7 +103,8 @@ func contract(t testing.TB) map[string]measure.Stat {
 func readCanned(t testing.TB, file string, c *canned) *canned {
 	t.Helper()
 	if c == nil {
-		c = &canned{cells: 10, step: measure.Second, stats: map[string]*cannedStat{}, expect: map[string]string{}, contract: contract(t)}
+		c = &canned{cells: 10, step: measure.Second, stats: map[string]*cannedStat{},
+			expect: map[string]string{}, contract: contract(t)}
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -148,7 +154,8 @@ func readLines(t testing.TB, file string, all []string, c *canned) *canned {
 		switch words[0] {
 		case "from":
 			readCanned(t, filepath.Join(filepath.Dir(file), rest[0]), c)
-			c.expect, c.nothing, c.silent, c.fine, c.doubtful = map[string]string{}, false, nil, nil, nil
+			c.expect, c.nothing, c.silent, c.fine, c.doubtful = map[string]string{}, false, nil,
+				nil, nil
 		case "cells":
 			c.cells, err = strconv.Atoi(rest[0])
 			if err != nil {
@@ -202,7 +209,7 @@ func readLines(t testing.TB, file string, all []string, c *canned) *canned {
 	return c
 }
 
-// quotedFields cuts a line at white space; "..." is one word.
+// quotedFields splits a line at white space; "..." is one word.
 func quotedFields(line string) []string {
 	var out []string
 	for {
@@ -267,26 +274,29 @@ func cannedNumber(w string) (float64, error) {
 	return strconv.ParseFloat(w, 64)
 }
 
-// cannedStart is when every canned range begins.
+// cannedStart is the begin of every canned time range.
 const cannedStart = measure.Time(1767323045 * 1e9) // 2026-01-02T03:04:05Z
 
-// Ask folds and filters the canned rows as the dataset does.
+// Ask folds and filters the canned rows like the dataset.
 func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) {
 	st, ok := c.contract[string(q.Stat)]
 	if !ok {
-		return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-statistic", Message: "unknown statistic " + string(q.Stat)}
+		return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-statistic",
+			Message: "unknown statistic " + string(q.Stat)}
 	}
 	var by []int
 	for _, f := range q.By {
 		_, i := st.Field(f)
 		if i < 0 {
-			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field", Message: string(q.Stat) + " has no field " + f}
+			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field",
+				Message: string(q.Stat) + " has no field " + f}
 		}
 		by = append(by, i)
 	}
 	for _, w := range q.Where {
 		if _, i := st.Field(w.Field); i < 0 {
-			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field", Message: string(q.Stat) + " has no field " + w.Field}
+			return nil, &measure.Diagnostic{Text: q.String(), Code: "unknown-field",
+				Message: string(q.Stat) + " has no field " + w.Field}
 		}
 	}
 	s := c.stats[string(q.Stat)]
@@ -296,7 +306,8 @@ func (c *canned) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 	if s.err != "" {
 		return nil, fmt.Errorf("%w: %s", measure.ErrDenied, s.err)
 	}
-	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart, Step: c.step, Notes: s.notes, Stacks: st.Stacks(q.By)}
+	a := &measure.Answer{Query: q, Kind: st.Kind, Unit: st.AnswerUnit(), Start: cannedStart,
+		Step: c.step, Notes: s.notes, Stacks: st.Stacks(q.By)}
 	if a.Stacks != nil {
 		a.Frames = []measure.Frame{{Parent: -1}} // the empty stack
 	}
@@ -376,7 +387,7 @@ rows:
 	return a, nil
 }
 
-// grown gives the frame of a stack, with new ones where the answer has not got them.
+// grown returns the frame of a stack, and adds missing frames to the answer.
 func grown(a *measure.Answer, stack string) measure.Label {
 	at := -1
 	if stack == "" {
@@ -393,5 +404,6 @@ func grown(a *measure.Answer, stack string) measure.Label {
 }
 
 func (c *canned) over() measure.Interval {
-	return measure.Interval{Start: cannedStart, End: cannedStart.Add(c.step * measure.Span(c.cells))}
+	return measure.Interval{Start: cannedStart,
+		End: cannedStart.Add(c.step * measure.Span(c.cells))}
 }

@@ -10,22 +10,25 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// cgroupThrottled finds cgroups that their own CPU limit holds back.
+// cgroupThrottled finds cgroups that are limited by their CPU quota.
 func cgroupThrottled() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cgroup-throttled", Checks: "cpu limits of cgroups",
 		Finds: []string{facts.CgroupPeriods, facts.CgroupThrottledTime},
-		Uses:  []string{facts.CgroupQuota, facts.CgroupCPU, facts.ProcessInfo, facts.ProcessCPU, facts.ProcessRSS},
+		Uses: []string{facts.CgroupQuota, facts.CgroupCPU, facts.ProcessInfo, facts.ProcessCPU,
+			facts.ProcessRSS},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.CgroupPeriods)
 			throttled := l.Table(facts.CgroupThrottledTime)
 			for _, g := range t.Keys("cgroup") {
-				all, some := t.One("cgroup", g, "kind", "total"), t.One("cgroup", g, "kind", "throttled")
+				all, some := t.One("cgroup", g, "kind", "total"),
+					t.One("cgroup", g, "kind", "throttled")
 				if g == "" || all == nil || some == nil {
 					continue
 				}
 				s, ok := diagnose.Lasting(t, diagnose.HasValue(all), func(c int) bool {
-					return all.At(c) >= 1 && some.At(c) >= threshold.ThrottledSome*all.At(c) && some.At(c) <= 1.5*all.At(c)
+					return all.At(c) >= 1 && some.At(c) >= threshold.ThrottledSome*all.At(c) &&
+						some.At(c) <= 1.5*all.At(c)
 				})
 				lost := throttled.One("cgroup", g).Part(s.Mask)
 				if !ok || !(lost >= threshold.ThrottledTime) {
@@ -36,61 +39,84 @@ func cgroupThrottled() diagnose.Rule {
 				if share >= threshold.ThrottledHalf {
 					severity = diagnose.High
 				}
-				quota, used := l.Table(facts.CgroupQuota).One("cgroup", g).Mean(s.Mask), l.Table(facts.CgroupCPU).One("cgroup", g).Part(s.Mask)
+				quota, used := l.Table(facts.CgroupQuota).One("cgroup", g).Mean(s.Mask),
+					l.Table(facts.CgroupCPU).One("cgroup", g).Part(s.Mask)
 				limit := "its CPU limit"
 				if quota == quota {
 					limit = "its limit of " + phrase.Digits(quota) + " CPUs"
 				}
 				inside := facts.BusiestIn(l, g, s.Mask)
-				who := ""
+				programs := ""
 				if inside != "" {
-					who = "; in it: " + inside
+					programs = "; in it: " + inside
 				}
-				f := l.Found(facts.CgroupIdentity(g), severity, 0.95, diagnose.Culprit{Kind: "cgroup", Name: g},
-					fmt.Sprintf("Cgroup %s is throttled by %s in %s of its periods for %s%s.", facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, who))
+				f := l.Found(facts.CgroupIdentity(g), severity, 0.95,
+					diagnose.Culprit{Kind: "cgroup", Name: g},
+					fmt.Sprintf("Cgroup %s is throttled by %s in %s of its periods for %s%s.",
+						facts.CgroupName(g), limit, phrase.Percent(min(share, 1)), s, programs))
 				f.SetExplains(min(share, 1))
 				f.SetEffect(min(share, 1))
-				f.AddEvidence(t, s, some.Query(), some.Part(s.Mask), t.Unit, fmt.Sprintf("throttled in %s of %s periods per second", phrase.Count(some.Part(s.Mask)), phrase.Count(all.Part(s.Mask)))).CompareTo(all.Part(s.Mask), "periods")
-				f.AddEvidence(throttled, s, throttled.QueryOf(nil, "cgroup", g), lost, throttled.Unit, fmt.Sprintf("its tasks were stopped for %s s per second, summed over CPUs", phrase.Digits(lost)))
+				f.AddEvidence(t, s, some.Query(), some.Part(s.Mask), t.Unit,
+					fmt.Sprintf("throttled in %s of %s periods per second",
+						phrase.Count(some.Part(s.Mask)),
+						phrase.Count(all.Part(s.Mask)))).CompareTo(all.Part(s.Mask), "periods")
+				f.AddEvidence(throttled, s, throttled.QueryOf(nil, "cgroup", g), lost,
+					throttled.Unit, fmt.Sprintf("its tasks were stopped for %s s per second, "+
+						"summed over CPUs", phrase.Digits(lost)))
 				if quota == quota {
 					q := l.Table(facts.CgroupQuota)
-					f.AddEvidence(q, s, q.QueryOf(nil, "cgroup", g), quota, q.Unit, fmt.Sprintf("its limit is %s CPUs", phrase.Digits(quota)))
+					f.AddEvidence(q, s, q.QueryOf(nil, "cgroup", g), quota, q.Unit,
+						fmt.Sprintf("its limit is %s CPUs", phrase.Digits(quota)))
 				}
 				if used == used {
 					c := l.Table(facts.CgroupCPU)
-					f.AddEvidence(c, s, c.QueryOf(nil, "cgroup", g), used, c.Unit, fmt.Sprintf("it used %s CPUs", phrase.Digits(used))).CompareTo(quota, "limit")
-				} else if pc, rows := l.Table(facts.ProcessCPU), facts.RowsInCgroup(l, l.Table(facts.ProcessCPU), g); len(rows) > 0 {
-					// Under cgroup v1 time is counted in another hierarchy than it is limited in.
+					f.AddEvidence(c, s, c.QueryOf(nil, "cgroup", g), used, c.Unit,
+						fmt.Sprintf("it used %s CPUs", phrase.Digits(used))).CompareTo(quota,
+						"limit")
+				} else if pc, rows := l.Table(facts.ProcessCPU),
+					facts.RowsInCgroup(l, l.Table(facts.ProcessCPU), g); len(rows) > 0 {
+					// Under cgroup v1 CPU time is counted in another hierarchy than it is limited
+					// in.
 					if all := facts.Programs(pc, rows, s.Mask); len(all) > 0 {
-						f.AddEvidence(pc, s, all[0].Query(pc), all[0].Rate, pc.Unit, fmt.Sprintf("%s in it used %s CPUs", all[0], phrase.Digits(all[0].Rate))).CompareTo(quota, "limit")
+						f.AddEvidence(pc, s, all[0].Query(pc), all[0].Rate, pc.Unit,
+							fmt.Sprintf("%s in it used %s CPUs", all[0],
+								phrase.Digits(all[0].Rate))).CompareTo(quota, "limit")
 					}
 				}
 				dir := phrase.Shell(g)
-				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat /sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
+				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat "+
+					"/sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
 				f.Fix = moreQuota(g, quota)
 				if g == facts.VisibleRoot {
-					f.AddCaveat(0, "The limit was set outside of this container: only the host can raise it.")
+					f.AddCaveat(0, "The limit was set outside of this container: only the host "+
+						"can raise it.")
 				}
 			}
 		},
 	}
 }
 
-// moreQuota doubles a cgroup's CPU limit, in the way of whoever manages it. nil when the limit isn't known, or is set outside the
-// cgroup namespace.
+// moreQuota doubles the CPU limit of a cgroup, with the tool that manages it. nil when the limit is
+// unknown, or set outside the cgroup namespace.
 func moreQuota(g string, quota float64) *diagnose.Fix {
 	if !(quota > 0) || quota > 10000 || g == facts.VisibleRoot {
 		return nil
 	}
 	risk := "medium: it takes CPU time from others on this machine"
 	base := g[strings.LastIndexByte(g, '/')+1:]
-	if strings.HasSuffix(base, ".service") || strings.HasSuffix(base, ".slice") || strings.HasSuffix(base, ".scope") {
-		return &diagnose.Fix{Command: fmt.Sprintf("systemctl set-property --runtime %s CPUQuota=%d%%", phrase.Shell(base), int(quota*200+0.5)),
-			Undo: fmt.Sprintf("systemctl set-property --runtime %s CPUQuota=%d%%", phrase.Shell(base), int(quota*100+0.5)), Risk: risk}
+	if strings.HasSuffix(base, ".service") || strings.HasSuffix(base, ".slice") ||
+		strings.HasSuffix(base, ".scope") {
+		return &diagnose.Fix{Command: fmt.Sprintf("systemctl set-property --runtime %s "+
+			"CPUQuota=%d%%", phrase.Shell(base), int(quota*200+0.5)),
+			Undo: fmt.Sprintf("systemctl set-property --runtime %s CPUQuota=%d%%",
+				phrase.Shell(base), int(quota*100+0.5)), Risk: risk}
 	}
 	set := func(q float64) string {
 		us := int(q*100000 + 0.5)
-		return fmt.Sprintf("if [ -e /sys/fs/cgroup%[1]s/cpu.max ]; then echo '%[2]d 100000' > /sys/fs/cgroup%[1]s/cpu.max; else echo %[2]d > /sys/fs/cgroup/cpu%[1]s/cpu.cfs_quota_us; fi", phrase.Shell(g), us)
+		return fmt.Sprintf("if [ -e /sys/fs/cgroup%[1]s/cpu.max ]; then echo '%[2]d 100000' > "+
+			"/sys/fs/cgroup%[1]s/cpu.max; else echo %[2]d > "+
+			"/sys/fs/cgroup/cpu%[1]s/cpu.cfs_quota_us; fi", phrase.Shell(g), us)
 	}
-	return &diagnose.Fix{Command: set(2 * quota), Undo: set(quota), Risk: risk + "; assumes a period of 100 ms; a container manager may reset it"}
+	return &diagnose.Fix{Command: set(2 * quota), Undo: set(quota),
+		Risk: risk + "; assumes a period of 100 ms; a container manager may reset it"}
 }

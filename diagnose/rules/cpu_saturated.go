@@ -12,19 +12,23 @@ import (
 	"culprit/measure"
 )
 
-// cpuSaturated finds that all CPUs together are the limit, by whom and in which mode.
+// cpuSaturated finds that all CPUs together are the limit, with the culprit and the mode.
 func cpuSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "cpu-saturated", Checks: "cpu", Resource: "cpu",
 		Needs: []string{facts.CPUTime, facts.Runnable},
 		Finds: []string{facts.ProcessCPU},
-		Uses:  []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight, facts.Forks}, Sampled: []string{facts.StackSamples, facts.StackRate},
+		Uses: []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight,
+			facts.Forks},
+		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))
 			t := m.Table
 			run := l.Table(facts.Runnable)
 			wanted := t.Mean(run.Sum(run.Rows), nil)
-			s, ok := diagnose.Lasting(t, m.Known, func(c int) bool { return m.Idle(c) < threshold.CPUNearlyIdle })
+			s, ok := diagnose.Lasting(t, m.Known, func(c int) bool {
+				return m.Idle(c) < threshold.CPUNearlyIdle
+			})
 			if s.Known < threshold.LeastSeconds {
 				l.Unchecked("the modes of the CPUs do not add up to their time")
 				return
@@ -35,7 +39,9 @@ func cpuSaturated() diagnose.Rule {
 			waits := psi.Mean(s.Mask)
 			queued := queue >= threshold.CPUQueue*m.CPUs || waits >= threshold.CPUPressure
 			if !ok || !queued && idle >= threshold.CPUNoIdle {
-				l.Fine("%s of %s idle, %s runnable", phrase.Percent(m.Share(nil, "idle", "iowait")), phrase.Plural(int(m.CPUs), "CPU", "CPUs"), phrase.Plural(int(series.Or(wanted, 0)+0.5), "task", "tasks"))
+				l.Fine("%s of %s idle, %s runnable", phrase.Percent(m.Share(nil, "idle", "iowait")),
+					phrase.Plural(int(m.CPUs), "CPU", "CPUs"),
+					phrase.Plural(int(series.Or(wanted, 0)+0.5), "task", "tasks"))
 				return
 			}
 			accuseCPUs(l, m, s, idle, queue, queued)
@@ -43,7 +49,8 @@ func cpuSaturated() diagnose.Rule {
 	}
 }
 
-func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queue float64, queued bool) {
+func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queue float64,
+	queued bool) {
 	t, pc := m.Table, l.Table(facts.ProcessCPU)
 	busy := m.CPUs * (1 - idle)
 	all := facts.Programs(pc, pc.Rows, s.Mask)
@@ -53,46 +60,52 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	for _, a := range all {
 		seen += a.Rate
 	}
-	hidden := 1 - (seen+m.CPUs*(steal+soft))/busy // of the busy time: neither processes, nor interrupts, nor the hypervisor
+	hidden := 1 - (seen+m.CPUs*(steal+soft))/busy // in no process, interrupt or other guest
 	unseen := facts.HiddenWorkOf(l, s, hidden*busy, busy)
-	perhaps := false // the most active program may be niced, which is not proven
+	perhaps := false // the program may be niced, which is not proven
 	if len(all) > 0 {
 		a := all[0]
 		proven, low := niced(a, m, all, s.Mask), m.CPUs*m.Share(s.Mask, "nice", "guest_nice")
 		nice = max(nice, proven/busy)
-		perhaps = proven < threshold.CPUNice*a.Rate && low >= 0.5*a.Rate*(1-facts.KernelShare(a, s.Mask)) && low > 0
+		perhaps = proven < threshold.CPUNice*a.Rate &&
+			low >= 0.5*a.Rate*(1-facts.KernelShare(a, s.Mask)) && low > 0
 	}
 
 	severity, confidence := diagnose.High, 0.95
-	who, culprit, identity, share := "no single program stands out", diagnose.Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
+	cause, culprit, identity, share := "no single program stands out",
+		diagnose.Culprit{Kind: "cpu", Name: "all"}, "", measure.NaN
 	if len(all) > 0 && all[0].Rate >= 0.05*busy {
-		who += fmt.Sprintf(", %s uses the most, %s", all[0], phrase.Percent(all[0].Rate/busy))
+		cause += fmt.Sprintf(", %s uses the most, %s", all[0], phrase.Percent(all[0].Rate/busy))
 	}
 	switch {
 	case steal >= threshold.CPUSteal && (len(all) == 0 || steal*m.CPUs > all[0].Rate):
 		share = steal * m.CPUs / busy
-		who, culprit, identity = "the hypervisor takes "+phrase.Percent(steal)+" of their time for other guests", diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
+		cause = "the hypervisor takes " + phrase.Percent(steal) + " of their time for other guests"
+		culprit, identity = diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
 	case len(all) > 0 && all[0].Rate/busy >= threshold.CPUActor && all[0].Rate/busy >= hidden:
 		a := all[0]
 		share = a.Rate / busy
-		who, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a, phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
+		cause, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a,
+			phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
 	case hidden >= threshold.CPUActor:
 		share = hidden
-		who, culprit, identity = unseen.Culprit()
+		cause, culprit, identity = unseen.Culprit()
 	case soft*m.CPUs/busy >= threshold.CPUActor:
 		share = soft * m.CPUs / busy
-		who, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work", diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
+		cause, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work",
+			diagnose.Culprit{Kind: "cpu", Name: "interrupts"}, "interrupts"
 	}
-	claim := fmt.Sprintf("All %d CPUs are busy: %s idle for %s; %s", int(m.CPUs), phrase.Percent(idle), s, who)
+	claim := fmt.Sprintf("All %d CPUs are busy: %s idle for %s; %s", int(m.CPUs),
+		phrase.Percent(idle), s, cause)
 	switch m.CPUs {
 	case 2:
-		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
+		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
 	case 1:
-		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, who)
+		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
 	}
 	switch {
 	case nice >= threshold.CPUNice:
-		// All of it runs at low priority by its owner's wish: whoever needs a CPU gets it.
+		// All of it is low-priority work by the choice of its owner: any other task gets a CPU.
 		severity, confidence = diagnose.Low, 0.9
 	case nice >= threshold.CPUSomeNice:
 		severity = diagnose.Medium
@@ -100,20 +113,32 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		severity, confidence = diagnose.Medium, 0.8
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim+".")
-	f.AddEvidence(t, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, t.Unit, fmt.Sprintf("idle %s of %d CPUs: usr %s, sys %s, nice %s, soft+irq %s, steal %s, iowait %s", phrase.Percent(idle), int(m.CPUs),
-		phrase.Percent(m.Share(s.Mask, "usr")), phrase.Percent(m.Share(s.Mask, "sys")), phrase.Percent(m.Share(s.Mask, "nice")), phrase.Percent(soft), phrase.Percent(steal), phrase.Percent(m.Share(s.Mask, "iowait")))).
+	f.AddEvidence(t, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, t.Unit,
+		fmt.Sprintf("idle %s of %d CPUs: usr %s, sys %s, nice %s, soft+irq %s, steal %s, iowait %s",
+			phrase.Percent(idle), int(m.CPUs),
+			phrase.Percent(m.Share(s.Mask, "usr")), phrase.Percent(m.Share(s.Mask, "sys")),
+			phrase.Percent(m.Share(s.Mask, "nice")), phrase.Percent(soft), phrase.Percent(steal),
+			phrase.Percent(m.Share(s.Mask, "iowait")))).
 		CompareTo(m.CPUs, "CPUs")
 	run := l.Table(facts.Runnable)
-	f.AddEvidence(run, s, facts.Runnable, queue, run.Unit, fmt.Sprintf("%s tasks are runnable for %d CPUs", phrase.Digits(queue), int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
+	f.AddEvidence(run, s, facts.Runnable, queue, run.Unit,
+		fmt.Sprintf("%s tasks are runnable for %d CPUs", phrase.Digits(queue),
+			int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
 	if len(all) > 0 && all[0].Rate >= 0.1*busy {
 		a := all[0]
-		f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit, fmt.Sprintf("%s uses %s CPUs, %s", a, phrase.Digits(a.Rate), facts.ModeOf(a, s.Mask))).CompareTo(busy, "busy CPUs")
+		f.AddEvidence(pc, s, a.Query(pc), a.Rate, pc.Unit,
+			fmt.Sprintf("%s uses %s CPUs, %s", a, phrase.Digits(a.Rate),
+				facts.ModeOf(a, s.Mask))).CompareTo(busy, "busy CPUs")
 		if more := facts.OtherPrograms(all, busy, 3); more != "" {
-			f.AddEvidence(pc, s, `process.cpu by process`, seen-a.Rate, pc.Unit, "all others use "+phrase.Digits(seen-a.Rate)+" CPUs; the largest: "+more)
+			f.AddEvidence(pc, s, `process.cpu by process`, seen-a.Rate, pc.Unit,
+				"all others use "+phrase.Digits(seen-a.Rate)+" CPUs; the largest: "+more)
 		}
 	}
-	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope", "some"); psi != nil && psi.Mean(s.Mask) == psi.Mean(s.Mask) {
-		f.AddEvidence(l.Table(facts.Pressure), s, psi.Query(), psi.Mean(s.Mask), l.Table(facts.Pressure).Unit, fmt.Sprintf("some task waits for a CPU %s of the time (PSI)", phrase.Percent(psi.Mean(s.Mask))))
+	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope", "some"); psi != nil &&
+		psi.Mean(s.Mask) == psi.Mean(s.Mask) {
+		f.AddEvidence(l.Table(facts.Pressure), s, psi.Query(), psi.Mean(s.Mask),
+			l.Table(facts.Pressure).Unit, fmt.Sprintf("some task waits for a CPU %s of the time "+
+				"(PSI)", phrase.Percent(psi.Mean(s.Mask))))
 	}
 	if w := l.Table(facts.ProcessWait); w.HasNumbers() {
 		waiting := facts.Programs(w, w.Rows, s.Mask)
@@ -122,7 +147,9 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 			total += a.Rate
 		}
 		if len(waiting) > 0 && total >= 0.1 {
-			f.AddEvidence(w, s, `process.runwait by process`, total, w.Unit, fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them from %s", phrase.Digits(total), waiting[0]))
+			f.AddEvidence(w, s, `process.runwait by process`, total, w.Unit,
+				fmt.Sprintf("%s tasks wait for a CPU at any moment, most of them from %s",
+					phrase.Digits(total), waiting[0]))
 		}
 	}
 	if hidden >= threshold.CPUActor {
@@ -130,18 +157,24 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	}
 	named := facts.AddKernelFunctions(l, f, s, all, culprit)
 	f.SetExplains(share)
-	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope", "some").Mean(s.Mask); psi == psi {
+	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope",
+		"some").Mean(s.Mask); psi == psi {
 		f.SetEffect(psi)
 	}
 	if !queued {
-		f.AddCaveat(0, "There are no more runnable tasks than CPUs (%d): no task is seen to wait.", int(m.CPUs))
+		f.AddCaveat(0, "There are no more runnable tasks than CPUs (%d): no task is seen to wait.",
+			int(m.CPUs))
 	}
 	if nice >= threshold.CPUSomeNice {
-		f.AddCaveat(0, "%s of the busy time is low-priority work (nice), which yields to any other.", phrase.Percent(nice))
+		f.AddCaveat(0,
+			"%s of the busy time is low-priority work (nice), which yields to any other.",
+			phrase.Percent(nice))
 	}
-	perhaps = perhaps && culprit.PID > 0 && culprit.PID == all[0].PID() && nice < threshold.CPUSomeNice
+	perhaps = perhaps && culprit.PID > 0 && culprit.PID == all[0].PID() &&
+		nice < threshold.CPUSomeNice
 	if perhaps {
-		f.AddCaveat(0.1, "%s of the busy time is low-priority work (nice). If it is that of %s, other tasks do not wait for it.", phrase.Percent(nice), phrase.Clean(culprit.Name))
+		f.AddCaveat(0.1, "%s of the busy time is low-priority work (nice). If it is that of %s, "+
+			"other tasks do not wait for it.", phrase.Percent(nice), phrase.Clean(culprit.Name))
 	}
 	if culprit.Name == "culprit" {
 		f.AddCaveat(0, "This is culprit itself, or another run of it: the machine is large.")
@@ -149,7 +182,8 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	if culprit.Name == facts.OutOfSight {
 		unseen.AddCaveats(f)
 	} else if hidden >= 0.15 && !strings.HasPrefix(identity, "short-lived") {
-		f.AddCaveat(0.1, "%s of the busy time belongs to no visible process.", phrase.Percent(hidden))
+		f.AddCaveat(0.1, "%s of the busy time belongs to no visible process.",
+			phrase.Percent(hidden))
 	}
 	f.Verify = "mpstat -P ALL 1 3; pidstat -u 1 3"
 	if named {
@@ -158,22 +192,31 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	if perhaps {
 		f.Verify += fmt.Sprintf("; ps -o ni,pid,comm -p %d", culprit.PID)
 	}
-	// What is of low priority already gives way no more for being told to.
-	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share && !perhaps {
-		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("renice -n 10 -p %d", culprit.PID), Undo: fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
-			Risk: "low: it yields to others and takes longer itself; if it had a nice value of its own, restore that"}
+	// Work that has low priority already gains nothing from renice.
+	if culprit.PID > 0 && !strings.HasPrefix(identity, "short-lived") && nice < 0.8*share &&
+		!perhaps {
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("renice -n 10 -p %d", culprit.PID),
+			Undo: fmt.Sprintf("renice -n 0 -p %d", culprit.PID),
+			Risk: "low: it yields to others and takes longer itself; if it had a nice value of " +
+				"its own, restore that"}
 	}
 	facts.CoverFunction(f)
-	f.Cover("fork-storm", func(*diagnose.Finding) bool { return strings.HasPrefix(identity, "short-lived") })
+	f.Cover("fork-storm", func(*diagnose.Finding) bool {
+		return strings.HasPrefix(identity, "short-lived")
+	})
 }
 
-// niced gives the CPUs' worth of an actor's time that is proven to be work of low priority, 0 where nothing is. The mode nice
-// has such work only while it is in user mode: what it does in the kernel is in sys, as everybody's. But where an actor has more
-// user time than there is of usual priority, the rest of it is niced, and so is that share of what it does in the kernel. Modes are
-// what ticks see, and tasks that wake with the ticks are seen too often: where processes have more user time than the modes have,
-// all of it is taken to be missing in equal parts.
+// niced returns the CPU time of a program that is proven to be low-priority work, in CPUs; 0 when
+// none is. The mode nice counts it in user mode only: its kernel time is in sys, like that of any
+// task. But when a program has more user time than there is of usual priority, the rest is niced,
+// and so is the same share of its kernel time.
+//
+// Modes are sampled by ticks, which see tasks that wake with the ticks too often. When processes
+// have more user time than the modes, all processes are assumed to lack equal parts.
 func niced(a facts.Program, m facts.Machine, all []facts.Program, mask []bool) float64 {
-	of := func(a facts.Program) float64 { return a.Rate * series.Or(1-facts.KernelShare(a, mask), 0) }
+	of := func(a facts.Program) float64 {
+		return a.Rate * series.Or(1-facts.KernelShare(a, mask), 0)
+	}
 	users := 0.0
 	for _, o := range all {
 		users += of(o)

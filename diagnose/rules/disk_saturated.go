@@ -13,19 +13,23 @@ import (
 	"culprit/measure"
 )
 
-// diskSaturated finds disks that have more to do than they can, and for whom.
+// diskSaturated finds disks with more requests than they can serve, and the program that causes
+// them.
 func diskSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "disk-saturated", Checks: "disk", Resource: "disk",
 		Needs: []string{},
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
-		Uses:  []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay, facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
+		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
+			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
-			// In containers /proc/diskstats may be empty while programs use the host's disks.
-			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 && moved > 0 {
-				l.Unchecked("no disk is visible, but programs read and write %s", phrase.BytesRate(moved))
+			// In containers /proc/diskstats may be empty while programs use the disks of the host.
+			if moved := series.Or(facts.SumRows(io, io.Rows, nil), 0); len(busy.Rows) == 0 &&
+				moved > 0 {
+				l.Unchecked("no disk is visible, but programs read and write %s",
+					phrase.BytesRate(moved))
 				return
 			}
 			tree := facts.DiskTreeOf(l.Table(facts.DiskInfo))
@@ -38,13 +42,17 @@ func diskSaturated() diagnose.Rule {
 				l.Unchecked("the utilization of the disks is unknown")
 				return
 			}
-			groups := tree.Groups(full, func(device string) bool { return facts.Uncounted(l, device) })
-			// Where a real disk is full, a device of memory or of a file that is full too is not the limit.
+			groups := tree.Groups(full, func(device string) bool {
+				return facts.Uncounted(l, device)
+			})
+			// When a real disk is full, a full device of memory or of a file is not the limit.
 			real := slices.DeleteFunc(slices.Clone(groups), func(g facts.DiskGroup) bool {
-				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool { return d.Kind != "virtual" })
+				return !slices.ContainsFunc(g.Members, func(d *facts.Disk) bool {
+					return d.Kind != "virtual"
+				})
 			})
 			if len(real) == 0 {
-				real = groups // only a mapper or a RAID shows it: better it than nothing
+				real = groups // only a mapper or a RAID shows it: better than nothing
 			}
 			for _, g := range real {
 				accuseDisks(l, g, tree, len(real) == 1)
@@ -56,16 +64,16 @@ func diskSaturated() diagnose.Rule {
 	}
 }
 
-// busiestDisk is the disk that is busy for most of the time. What is made of others counts where
-// nothing else is seen.
+// busiestDisk is the disk with most busy time. Virtual devices count only when no other disk is
+// seen.
 type busiestDisk struct {
 	disk    *facts.Disk
 	busy    float64
-	made    bool // of other devices, of a file or of memory
-	unknown int  // disks of which it is not known how busy they are
+	made    bool // from other devices, a file or memory
+	unknown int  // number of disks whose utilization is unknown
 }
 
-// consider takes a disk into account.
+// consider includes a disk.
 func (b *busiestDisk) consider(d *facts.Disk) {
 	busy := d.Busy.Mean(nil)
 	if busy != busy {
@@ -78,17 +86,18 @@ func (b *busiestDisk) consider(d *facts.Disk) {
 	}
 }
 
-// text returns the numbers of the busiest disk, as evidence that it is well.
+// text returns the numbers of the busiest disk, which show that it is not full.
 func (b *busiestDisk) text() string {
-	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name), phrase.Percent(min(b.busy, 1)))
+	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name),
+		phrase.Percent(min(b.busy, 1)))
 	if w := b.disk.RequestTime(nil); w == w {
 		text += ", " + phrase.Duration(w) + " per request"
 	}
 	return text
 }
 
-// examineDisks returns the devices that are saturated, and the busiest disk of all. Partitions are left
-// out, their disk is in the list; and so are loop devices, whose file's disk is.
+// examineDisks returns the saturated devices, and the busiest disk of all. Partitions and loop
+// devices are left out: their disk is in the list.
 func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, most busiestDisk) {
 	for _, r := range l.Table(facts.DiskBusy).Rows {
 		name := r.Word("device")
@@ -107,7 +116,7 @@ func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, mo
 	return full, most
 }
 
-// accuseDisks tells of one full disk, whatever devices show it.
+// accuseDisks reports one full disk, whichever devices show it.
 func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only bool) {
 	d := g.Representative(tree)
 	d.Title = phrase.Clean(d.Name)
@@ -133,13 +142,15 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 		}
 		busy := min(o.Busy.Mean(d.Period.Mask), 1)
 		if busy == busy {
-			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit, fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way, phrase.Percent(busy)))
+			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit,
+				fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way,
+					phrase.Percent(busy)))
 		}
 	}
 }
 
-// saturated decides, and fills in since when. Busy with a queue in most cells, and either requests take long or tasks
-// are seen to stand still for it.
+// saturated reports whether a disk is saturated, and sets its period: busy with a queue in most
+// cells, and either requests take long or tasks stall on it.
 func saturated(d *facts.Disk) bool {
 	var ok bool
 	d.Period, ok = diagnose.Lasting(d.Busy.Table, diagnose.HasValue(d.Busy), func(c int) bool {
@@ -161,17 +172,21 @@ func saturated(d *facts.Disk) bool {
 	}
 	w, stalls := d.RequestTime(d.Period.Mask), d.Stall.Mean(d.Period.Mask) >= threshold.DiskStall
 	queue := d.Queue.Mean(d.Period.Mask)
-	if w >= slow || !d.Rotating && w >= threshold.DiskStallSlow && (stalls || queue >= threshold.DiskQueueDeep) {
+	if w >= slow || !d.Rotating && w >= threshold.DiskStallSlow &&
+		(stalls || queue >= threshold.DiskQueueDeep) {
 		return true
 	}
-	d.Bandwidth = !d.Rotating && (stalls && queue >= threshold.DiskLargeQueue || queue >= threshold.DiskLargeDeep) && d.Moved() >= threshold.DiskLarge*ops && ops > 0
+	d.Bandwidth = !d.Rotating &&
+		(stalls && queue >= threshold.DiskLargeQueue || queue >= threshold.DiskLargeDeep) &&
+		d.Moved() >= threshold.DiskLarge*ops && ops > 0
 	return d.Bandwidth
 }
 
 func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	s, t := d.Period, d.Busy.Table
 	bytesT, io := l.Table(facts.DiskBytes), l.Table(facts.ProcessIO)
-	read, write := bytesT.One("device", d.Name, "direction", "read").Mean(s.Mask), bytesT.One("device", d.Name, "direction", "write").Mean(s.Mask)
+	read, write := bytesT.One("device", d.Name, "direction", "read").Mean(s.Mask),
+		bytesT.One("device", d.Name, "direction", "write").Mean(s.Mask)
 	moved := series.Or(read, 0) + series.Or(write, 0)
 	swap := l.Table(facts.MemorySwap)
 	swapped := series.Or(facts.SumRows(swap, swap.Rows, s.Mask), 0)
@@ -180,7 +195,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	if d.Shown != "" {
 		identity = d.Shown
 	}
-	culprit, who, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
+	culprit, cause, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
 	all := facts.Programs(io, io.Rows, s.Mask)
 	total := 0.0
 	for _, a := range all {
@@ -188,63 +203,85 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	}
 	switch {
 	case moved > 0 && swapped >= 0.5*moved:
-		culprit, who, share = diagnose.Culprit{Kind: "memory", Name: "swap"}, "; most of it is swap", min(swapped/moved, 1)
-	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved && (only || all[0].Rate <= 1.3*moved):
+		culprit, cause, share = diagnose.Culprit{Kind: "memory", Name: "swap"},
+			"; most of it is swap", min(swapped/moved, 1)
+	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved &&
+		(only || all[0].Rate <= 1.3*moved):
 		a := all[0]
 		share = min(a.Rate/moved, 1)
 		culprit = a.Culprit()
-		who = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
+		cause = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
 	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
-		who = fmt.Sprintf("; %s does the most I/O", all[0])
+		cause = fmt.Sprintf("; %s does the most I/O", all[0])
 	}
-	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.", d.Title,
-		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, who)
+	claim := fmt.Sprintf("%s is saturated: %s busy with %s requests waiting, %s each, for %s%s.",
+		d.Title,
+		phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)),
+		phrase.Duration(series.Or(d.RequestTime(s.Mask), 0)), s, cause)
 	severity := diagnose.High
 	if d.Bandwidth {
 		severity = diagnose.Medium
-		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at once, for %s%s.", d.Title, phrase.BytesRate(moved),
-			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s, who)
+		claim = fmt.Sprintf("%s is at its full bandwidth: %s, %s busy with %s large requests at "+
+			"once, for %s%s.", d.Title, phrase.BytesRate(moved),
+			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s,
+			cause)
 	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
 	f.SetExplains(share)
-	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit, fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name), phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
+	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
+		fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name),
+			phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
 	q := d.Queue.Table
-	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit, fmt.Sprintf("%s requests in it or queued, on average", phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "threshold")
+	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit,
+		fmt.Sprintf("%s requests in it or queued, on average",
+			phrase.Digits(d.Queue.Mean(s.Mask)))).CompareTo(threshold.DiskQueueLong, "threshold")
 	if w := d.RequestTime(s.Mask); w == w {
 		wt := d.Wait[0].Table
-		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask), wt.Unit, fmt.Sprintf("a request takes %s%s: per second, requests wait %s s in total and %s complete", phrase.Duration(w), d.TimeByDirection(s.Mask),
-			phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)), phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
+		f.AddEvidence(wt, s, wt.QueryOf(nil, "device", d.Name), facts.SumRows(wt, d.Wait, s.Mask),
+			wt.Unit, fmt.Sprintf("a request takes %s%s: per second, requests wait %s s in total "+
+				"and %s complete", phrase.Duration(w), d.TimeByDirection(s.Mask),
+				phrase.Digits(facts.SumRows(wt, d.Wait, s.Mask)),
+				phrase.Count(facts.SumRows(d.Ops[0].Table, d.Ops, s.Mask))))
 	}
 	if moved > 0 {
-		f.AddEvidence(bytesT, s, bytesT.QueryOf(nil, "device", d.Name), moved, bytesT.Unit, fmt.Sprintf("%s read, %s written", phrase.BytesRate(series.Or(read, 0)), phrase.BytesRate(series.Or(write, 0))))
+		f.AddEvidence(bytesT, s, bytesT.QueryOf(nil, "device", d.Name), moved, bytesT.Unit,
+			fmt.Sprintf("%s read, %s written", phrase.BytesRate(series.Or(read, 0)),
+				phrase.BytesRate(series.Or(write, 0))))
 	}
 	if len(all) > 0 && total > 0 {
 		a := all[0]
-		f.AddEvidence(io, s, a.Query(io), a.Rate, io.Unit, fmt.Sprintf("%s: %s, %s", a, phrase.BytesRate(a.Rate), wayOf(a, s.Mask))).CompareTo(moved, "what the disk moved")
+		f.AddEvidence(io, s, a.Query(io), a.Rate, io.Unit,
+			fmt.Sprintf("%s: %s, %s", a, phrase.BytesRate(a.Rate),
+				wayOf(a, s.Mask))).CompareTo(moved, "what the disk moved")
 		if more := facts.OtherPrograms(all, total, 3); more != "" {
 			f.AddEvidence(io, s, `process.io by process`, total-a.Rate, io.Unit, "then "+more)
 		}
 	}
 	if v := d.Stall.Mean(s.Mask); v == v {
 		f.SetEffect(v)
-		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(v)))
+		f.AddEvidence(d.Stall.Table, s, d.Stall.Query(), v, d.Stall.Table.Unit,
+			fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(v)))
 	}
 	if !io.Have() {
 		f.AddCaveat(0.05, "The processes that read and write are unknown: %s.", io.Why)
 	} else if moved > 0 && total < 0.5*moved && culprit.Name != "swap" {
-		f.AddCaveat(0.05, "Processes account for %s of the disk's traffic; the rest is metadata or was written back later by the kernel.", phrase.Percent(total/moved))
+		f.AddCaveat(0.05, "Processes account for %s of the disk's traffic; the rest is metadata "+
+			"or was written back later by the kernel.", phrase.Percent(total/moved))
 	}
 	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
-		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not notice.", phrase.Duration(w))
+		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not "+
+			"notice.", phrase.Duration(w))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	if culprit.Kind == "process" && culprit.PID > 0 {
-		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID), Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID), Risk: "low: it yields to others; effective with the bfq scheduler only"}
+		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID),
+			Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID),
+			Risk: "low: it yields to others; effective with the bfq scheduler only"}
 	}
 	return f
 }
 
-// wayOf says whether an actor reads or writes.
+// wayOf describes whether a program reads or writes.
 func wayOf(a facts.Program, mask []bool) string {
 	write, all := 0.0, 0.0
 	for _, r := range a.Rows {

@@ -10,15 +10,16 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// gate holds the numbers of resources against their innocence. It knows the tables of all rules, which
-// may be fewer than all sentences.
+// gate collects numbers that keep resources from being ruled out. The tables may be those of some
+// rules only.
 type gate struct {
 	table  diagnose.Tables
 	doubts []diagnose.Doubt
 }
 
-// doubtsOf returns what speaks against ruling a resource out: its pressure, and numbers that contradict
-// that nothing is wrong. Rules decide by states that last; this looks at the whole time.
+// doubtsOf returns what speaks against ruling a resource out: its pressure, and numbers that
+// contradict the absence of a fault. Rules decide by states that last; this considers the whole
+// time range.
 func doubtsOf(tables diagnose.Tables) []diagnose.Doubt {
 	g := &gate{table: tables}
 	g.pressures()
@@ -30,24 +31,28 @@ func doubtsOf(tables diagnose.Tables) []diagnose.Doubt {
 }
 
 func (g *gate) add(resource, format string, args ...any) {
-	g.doubts = append(g.doubts, diagnose.Doubt{Resource: resource, Because: fmt.Sprintf(format, args...)})
+	g.doubts = append(g.doubts,
+		diagnose.Doubt{Resource: resource, Because: fmt.Sprintf(format, args...)})
 }
 
-// pressures holds the waiting of the machine's tasks, and of each control group's, against the resource that they wait for.
+// pressures considers the stall times of the machine, and of each control group.
 func (g *gate) pressures() {
 	for _, p := range []struct{ resource, of, scope, waits, wait string }{
 		{"cpu", "cpu", "some", "some task waits for a CPU", "wait for a CPU"},
-		{"cpu", "irq", "full", "interrupts delay tasks", "are delayed by interrupts"}, // it has no line some
+		// it has no "some"
+		{"cpu", "irq", "full", "interrupts delay tasks", "are delayed by interrupts"},
 		{"memory", "memory", "some", "some task is stalled on memory", "are stalled on memory"},
 		{"disk", "io", "some", "some task is stalled on I/O", "are stalled on I/O"},
 	} {
-		if v := g.table(facts.Pressure).One("resource", p.of, "scope", p.scope).Mean(nil); v >= threshold.InnocentStall {
+		if v := g.table(facts.Pressure).One("resource", p.of, "scope",
+			p.scope).Mean(nil); v >= threshold.DoubtStall {
 			g.add(p.resource, "%s %s of the time (PSI)", p.waits, phrase.Percent(v))
 			continue
 		}
 		for _, r := range g.table(facts.CgroupPressure).Where("resource", p.of, "scope", p.scope) {
-			if v := r.Mean(nil); v >= threshold.InnocentStall {
-				g.add(p.resource, "tasks of cgroup %s %s %s of the time (PSI)", phrase.Clean(r.Word("cgroup")), p.wait, phrase.Percent(v))
+			if v := r.Mean(nil); v >= threshold.DoubtStall {
+				g.add(p.resource, "tasks of cgroup %s %s %s of the time (PSI)",
+					phrase.Clean(r.Word("cgroup")), p.wait, phrase.Percent(v))
 				break
 			}
 		}
@@ -57,14 +62,18 @@ func (g *gate) pressures() {
 func (g *gate) cpu() {
 	m := facts.MachineOf(g.table(facts.CPUTime))
 	if idle := m.Share(nil, "idle", "iowait"); idle < threshold.CPUNoIdle {
-		g.add("cpu", "%s of %s idle", phrase.Percent(idle), phrase.Plural(int(m.CPUs), "CPU is", "CPUs is"))
+		g.add("cpu", "%s of %s idle", phrase.Percent(idle),
+			phrase.Plural(int(m.CPUs), "CPU is", "CPUs is"))
 	}
 	if steal := m.Share(nil, "steal"); steal >= threshold.CPUSteal {
-		g.add("cpu", "the hypervisor takes %s of the CPU time for other guests", phrase.Percent(steal))
+		g.add("cpu", "the hypervisor takes %s of the CPU time for other guests",
+			phrase.Percent(steal))
 	}
 	run := g.table(facts.Runnable)
-	if queue := run.Mean(run.Sum(run.Rows), nil); m.CPUs > 0 && queue >= threshold.InnocentQueue*m.CPUs {
-		g.add("cpu", "%s tasks are runnable for %s", phrase.Digits(queue), phrase.Plural(int(m.CPUs), "CPU", "CPUs"))
+	if queue := run.Mean(run.Sum(run.Rows), nil); m.CPUs > 0 &&
+		queue >= threshold.DoubtQueue*m.CPUs {
+		g.add("cpu", "%s tasks are runnable for %s", phrase.Digits(queue),
+			phrase.Plural(int(m.CPUs), "CPU", "CPUs"))
 	}
 }
 
@@ -75,38 +84,48 @@ func (g *gate) memory() {
 	events := g.table(facts.CgroupEvents)
 	for _, r := range events.Where("event", "oom_kill") {
 		if r.Part(nil) > 0 {
-			g.add("memory", "processes of cgroup %s were killed to free memory", phrase.Clean(r.Word("cgroup")))
+			g.add("memory", "processes of cgroup %s were killed to free memory",
+				phrase.Clean(r.Word("cgroup")))
 			break
 		}
 	}
 	psi := g.table(facts.Pressure).One("resource", "memory", "scope", "some").Mean(nil)
-	if in := g.table(facts.MemorySwap).One("direction", "in").Mean(nil); in >= threshold.SwapIn && psi >= threshold.MemoryStall {
-		g.add("memory", "%s are swapped in, and some task is stalled on memory %s of the time (PSI)", phrase.BytesRate(in), phrase.Percent(psi))
+	if in := g.table(facts.MemorySwap).One("direction", "in").Mean(nil); in >= threshold.SwapIn &&
+		psi >= threshold.MemoryStall {
+		g.add("memory",
+			"%s are swapped in, and some task is stalled on memory %s of the time (PSI)",
+			phrase.BytesRate(in), phrase.Percent(psi))
 	}
 	size, again := g.table(facts.MemorySize), g.table(facts.MemoryRefault)
 	share := size.One("kind", "available").Mean(nil) / size.One("kind", "total").Mean(nil)
-	if v := again.Mean(again.Sum(again.Rows), nil); share < threshold.MemoryLow && v >= threshold.MemoryRefaults {
-		g.add("memory", "%s are read again soon after eviction, with %s of memory available", phrase.BytesRate(v), phrase.Percent(share))
+	if v := again.Mean(again.Sum(again.Rows), nil); share < threshold.MemoryLow &&
+		v >= threshold.MemoryRefaults {
+		g.add("memory", "%s are read again soon after eviction, with %s of memory available",
+			phrase.BytesRate(v), phrase.Percent(share))
 	}
 	if share < threshold.MemoryLow && psi >= threshold.MemoryStall {
-		g.add("memory", "%s of memory is available, and some task is stalled on it %s of the time (PSI)", phrase.Percent(share), phrase.Percent(psi))
+		g.add("memory", "%s of memory is available, and some task is stalled on it %s of the time "+
+			"(PSI)", phrase.Percent(share), phrase.Percent(psi))
 	}
 }
 
 func (g *gate) disk() {
 	t := g.table(facts.Blocked)
-	if v := t.Mean(t.Sum(t.Rows), nil); v >= threshold.InnocentBlocked {
+	if v := t.Mean(t.Sum(t.Rows), nil); v >= threshold.DoubtBlocked {
 		g.add("disk", "%s tasks wait for I/O at any moment", phrase.Digits(v))
-	} else if v := g.table(facts.ProcessStates).One("state", "D").Part(nil); v >= threshold.InnocentBlocked {
-		g.add("disk", "%s processes are in uninterruptible sleep (state D) at any moment", phrase.Digits(v))
+	} else if v := g.table(facts.ProcessStates).One("state",
+		"D").Part(nil); v >= threshold.DoubtBlocked {
+		g.add("disk", "%s processes are in uninterruptible sleep (state D) at any moment",
+			phrase.Digits(v))
 	}
 	g.queues()
 	g.hanging()
 }
 
-// queues holds against the disks what they are busy with, however it is spread over the time.
+// queues considers busy disks with slow requests, however they are spread over the time.
 func (g *gate) queues() {
-	busy, queue, waits, ops := g.table(facts.DiskBusy), g.table(facts.DiskQueue), g.table(facts.DiskWait), g.table(facts.DiskOps)
+	busy, queue, waits, ops := g.table(facts.DiskBusy), g.table(facts.DiskQueue),
+		g.table(facts.DiskWait), g.table(facts.DiskOps)
 	for _, r := range busy.Rows {
 		device := r.Word("device")
 		length := queue.One("device", device).Mean(nil)
@@ -115,9 +134,12 @@ func (g *gate) queues() {
 		switch {
 		case !(r.Mean(nil) >= threshold.DiskBusyShare && length >= threshold.DiskQueueLong):
 		case done == 0:
-			g.add("disk", "%s is busy %s of the time with %s requests, and completes none", phrase.Clean(device), phrase.Percent(min(r.Mean(nil), 1)), phrase.Digits(length))
+			g.add("disk", "%s is busy %s of the time with %s requests, and completes none",
+				phrase.Clean(device), phrase.Percent(min(r.Mean(nil), 1)), phrase.Digits(length))
 		case each >= threshold.DiskSlowRotating:
-			g.add("disk", "%s is busy %s of the time with %s requests, and each takes %s", phrase.Clean(device), phrase.Percent(min(r.Mean(nil), 1)), phrase.Digits(length), phrase.Duration(each))
+			g.add("disk", "%s is busy %s of the time with %s requests, and each takes %s",
+				phrase.Clean(device), phrase.Percent(min(r.Mean(nil), 1)), phrase.Digits(length),
+				phrase.Duration(each))
 		}
 	}
 }
@@ -130,25 +152,29 @@ func (g *gate) network() {
 			return t.One("netns", netns, "protocol", protocol, "counter", counter).Mean(nil)
 		}
 		again, out := of("Tcp", "RetransSegs"), of("Tcp", "OutSegs")
-		if share := again / (again + out); again >= threshold.RetransmitRate && share >= threshold.RetransmitShare {
-			g.add("network", "%s of the TCP segments%s are retransmitted", phrase.Percent(share), phrase.NamespaceSuffix(netns))
+		if share := again / (again + out); again >= threshold.RetransmitRate &&
+			share >= threshold.RetransmitShare {
+			g.add("network", "%s of the TCP segments%s are retransmitted", phrase.Percent(share),
+				phrase.NamespaceSuffix(netns))
 		}
 		if v := of("TcpExt", "ListenOverflows"); v >= threshold.ListenLost {
-			g.add("network", "%s connection attempts per second%s find a listen queue full", phrase.Count(v), phrase.NamespaceSuffix(netns))
+			g.add("network", "%s connection attempts per second%s find a listen queue full",
+				phrase.Count(v), phrase.NamespaceSuffix(netns))
 		}
 		for _, p := range []string{"Udp", "Udp6"} {
 			lost, in := of(p, "RcvbufErrors"), of(p, "InDatagrams")
 			if share := lost / (lost + in); lost >= 1 && share >= threshold.UDPShare {
-				g.add("network", "%s of the datagrams%s find a full socket buffer", phrase.Percent(share), phrase.NamespaceSuffix(netns))
+				g.add("network", "%s of the datagrams%s find a full socket buffer",
+					phrase.Percent(share), phrase.NamespaceSuffix(netns))
 			}
 		}
 	}
 }
 
-// drops holds what interfaces lose against what they carry. Frames of protocols that nobody speaks are
-// no loss.
+// drops considers packets that interfaces lose. Frames of protocols without a listener are no loss.
 func (g *gate) drops() {
-	drops, packets, harmless := g.table(facts.DeviceDrops), g.table(facts.DevicePackets), g.table(facts.DeviceNoHandler)
+	drops, packets, harmless := g.table(facts.DeviceDrops), g.table(facts.DevicePackets),
+		g.table(facts.DeviceNoHandler)
 	for _, r := range drops.Rows {
 		netns, device, direction := r.Word("netns"), r.Word("device"), r.Word("direction")
 		lost := r.Mean(nil)
@@ -161,12 +187,13 @@ func (g *gate) drops() {
 			rate, share = threshold.DropsPlainRate, threshold.DropsPlainShare
 		}
 		if lost >= rate && lost >= share*(series.Or(carried, 0)+lost) {
-			g.add("network", "%s drops %s packets/s (%s)", phrase.DeviceName(netns, device), phrase.Count(lost), direction)
+			g.add("network", "%s drops %s packets/s (%s)", phrase.DeviceName(netns, device),
+				phrase.Count(lost), direction)
 		}
 	}
 }
 
-// hanging holds against the disks that one has requests under way and completes none.
+// hanging considers disks with requests in flight that complete none.
 func (g *gate) hanging() {
 	under, ops := g.table(facts.DiskInflight), g.table(facts.DiskOps)
 	kinds := facts.DiskTreeOf(g.table(facts.DiskInfo)).Kinds
@@ -182,24 +209,27 @@ func (g *gate) hanging() {
 			}
 		}
 		if held >= threshold.HangLeast {
-			g.add("disk", "%s has requests in flight for %s s and completes none", phrase.Clean(r.Word("device")), phrase.Digits(held))
+			g.add("disk", "%s has requests in flight for %s s and completes none",
+				phrase.Clean(r.Word("device")), phrase.Digits(held))
 			return
 		}
 	}
 }
 
-// explained reports whether a finding is the cause of waiting for a resource, or of what else speaks
-// against it.
+// explained reports whether a finding is the cause of a doubt about a resource.
 func explained(f *diagnose.Finding, resource string) bool {
 	switch {
-	case f.Severity == diagnose.Low && f.Rule != "cpu-saturated": // a remark; of busy CPUs that nobody waits for it says all
+	// a remark; for cpu-saturated it means that no task waits
+	case f.Severity == diagnose.Low && f.Rule != "cpu-saturated":
 		return false
 	case resourceOf(f.Rule) == resource:
 		return true
 	case resource == "cpu":
-		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" || f.Rule == "kernel-function" || f.Rule == "table-long"
+		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" ||
+			f.Rule == "kernel-function" || f.Rule == "table-long"
 	case resource == "disk":
-		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == ioStalledID || f.Rule == diskHangsID
+		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == ioStalledID ||
+			f.Rule == diskHangsID
 	case resource == "network":
 		return f.Rule == "tcp-listen-overflow"
 	}

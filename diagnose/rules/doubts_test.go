@@ -12,9 +12,9 @@ import (
 	"culprit/diagnose"
 )
 
-// TestInnocentWithoutContradiction: of machines with any numbers at all, no resource is ruled out
-// whose own numbers say otherwise, or that nothing was measured of.
-func TestInnocentWithoutContradiction(t *testing.T) {
+// TestRuledOutWithoutContradiction: for machines with random numbers, no resource is ruled out
+// whose own numbers contradict that, or that was not measured.
+func TestRuledOutWithoutContradiction(t *testing.T) {
 	fine, doubtful := map[string]int{}, map[string]int{}
 	quiet := readCanned(t, "testdata/quiet.txt", nil)
 	for seed := range uint64(1500) {
@@ -45,12 +45,13 @@ func TestInnocentWithoutContradiction(t *testing.T) {
 	}
 	for _, resource := range []string{"cpu", "memory", "disk", "network"} {
 		if fine[resource] < 50 || doubtful[resource] < 20 {
-			t.Errorf("%s: ruled out %d times, in doubt %d times: the machines are too much alike", resource, fine[resource], doubtful[resource])
+			t.Errorf("%s: ruled out %d times, in doubt %d times: the machines are too much alike",
+				resource, fine[resource], doubtful[resource])
 		}
 	}
 }
 
-// randomMachine is the quiet machine with some of its numbers replaced, or taken away.
+// randomMachine returns the quiet machine with some of its numbers replaced or removed.
 func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	c := *quiet
 	c.stats = map[string]*cannedStat{}
@@ -107,7 +108,8 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	put("net.protocol.events", func() float64 { return rate(400) }, "", "Tcp", "RetransSegs")
 	put("net.protocol.events", func() float64 { return rate(3) }, "", "TcpExt", "ListenOverflows")
 	put("net.protocol.events", func() float64 { return rate(20) }, "", "Udp", "RcvbufErrors")
-	for _, id := range []string{"cpu.time", "sched.runnable", "process.cpu", "memory.size", "memory.scan", "memory.swap", "memory.refaults",
+	for _, id := range []string{"cpu.time", "sched.runnable", "process.cpu", "memory.size",
+		"memory.scan", "memory.swap", "memory.refaults",
 		"pressure.time", "disk.busy", "disk.queue", "net.device.drops", "net.protocol.events"} {
 		switch r.IntN(40) {
 		case 0:
@@ -123,7 +125,7 @@ func randomMachine(quiet *canned, r *rand.Rand) *canned {
 	return &c
 }
 
-// randomCells makes values that are constant, come in bursts, or differ from cell to cell.
+// randomCells returns values that are constant, come in bursts, or differ from cell to cell.
 func randomCells(r *rand.Rand, cells int, value func() float64) (words []string) {
 	a, b, kind, from := value(), value(), r.IntN(3), r.IntN(cells)
 	for c := range cells {
@@ -139,7 +141,7 @@ func randomCells(r *rand.Rand, cells int, value func() float64) (words []string)
 	return words
 }
 
-// randomCPUs gives the CPUs modes that sum to their time.
+// randomCPUs sets modes of the CPUs that sum to their time.
 func randomCPUs(c *canned, r *rand.Rand) {
 	s := &cannedStat{}
 	for cpu := range 4 {
@@ -181,7 +183,7 @@ func meanOf(c *canned, id string, words ...string) float64 {
 	return math.NaN()
 }
 
-// secondsAbove returns for how many cells a canned row is at least least.
+// secondsAbove returns the number of cells in which a canned row is at least least.
 func secondsAbove(c *canned, least float64, id string, words ...string) (n int) {
 	for _, row := range c.stats[id].rows {
 		if strings.Join(row.words, "\x00") != strings.Join(words, "\x00") {
@@ -200,8 +202,8 @@ func secondsAbove(c *canned, least float64, id string, words ...string) (n int) 
 	return n
 }
 
-// contradictions says what of a machine's numbers speaks against a resource. It is written from the
-// raw rows and with numbers of its own, so that a slip in a rule or in the gate shows.
+// contradictions returns the numbers of a machine that speak against ruling out a resource. It
+// reads the raw rows and has its own constants, so that an error in a rule or in the doubts shows.
 func contradictions(c *canned, resource string) (all []string) {
 	is := func(wrong bool, text string) {
 		if wrong {
@@ -212,10 +214,13 @@ func contradictions(c *canned, resource string) (all []string) {
 		is(math.IsNaN(meanOf(c, id, words...)), id+" was not measured")
 	}
 	psi := func(of string) float64 { return meanOf(c, "pressure.time", of, "some") }
-	for of, name := range map[string]string{"cpu": "cpu", "memory": "memory", "io": "disk", "irq": "cpu"} {
+	for of, name := range map[string]string{"cpu": "cpu", "memory": "memory", "io": "disk",
+		"irq": "cpu"} {
 		scope := map[bool]string{true: "full", false: "some"}[of == "irq"]
-		is(name == resource && meanOf(c, "pressure.time", of, scope) >= 0.2, "the machine's tasks wait for "+of)
-		is(name == resource && meanOf(c, "cgroup.pressure.time", "/app", of, scope) >= 0.2, "tasks of a cgroup wait for "+of)
+		is(name == resource && meanOf(c, "pressure.time", of, scope) >= 0.2,
+			"the machine's tasks wait for "+of)
+		is(name == resource && meanOf(c, "cgroup.pressure.time", "/app", of, scope) >= 0.2,
+			"tasks of a cgroup wait for "+of)
 	}
 	switch resource {
 	case "cpu":
@@ -235,29 +240,39 @@ func contradictions(c *canned, resource string) (all []string) {
 		missing("memory.scan", "direct")
 		missing("memory.swap", "in")
 		is(meanOf(c, "memory.oom") > 0, "the kernel killed for it")
-		is(meanOf(c, "cgroup.memory.events", "/app", "oom_kill") > 0, "the kernel killed for it in a cgroup")
+		is(meanOf(c, "cgroup.memory.events", "/app", "oom_kill") > 0,
+			"the kernel killed for it in a cgroup")
 		low := meanOf(c, "memory.size", "available") < 1.66e9
 		is(low && psi("memory") >= 0.05, "little is available and tasks wait")
-		is(low && meanOf(c, "memory.refaults", "file") >= 10e6, "little is available and pages are read again")
-		is(meanOf(c, "memory.swap", "in") >= 1e6 && psi("memory") >= 0.05, "swap is read and tasks wait")
+		is(low && meanOf(c, "memory.refaults", "file") >= 10e6,
+			"little is available and pages are read again")
+		is(meanOf(c, "memory.swap", "in") >= 1e6 && psi("memory") >= 0.05,
+			"swap is read and tasks wait")
 	case "disk":
 		missing("disk.busy", "nvme0n1")
-		done := meanOf(c, "disk.operations", "nvme0n1", "read") + meanOf(c, "disk.operations", "nvme0n1", "write")
-		is(secondsAbove(c, 1, "disk.inflight", "nvme0n1") >= 5 && done == 0, "a disk has requests under way and completes none")
+		done := meanOf(c, "disk.operations", "nvme0n1", "read") + meanOf(c, "disk.operations",
+			"nvme0n1", "write")
+		is(secondsAbove(c, 1, "disk.inflight", "nvme0n1") >= 5 && done == 0,
+			"a disk has requests under way and completes none")
 		is(meanOf(c, "sched.blocked") >= 4, "four tasks are blocked")
 		is(meanOf(c, "process.count", "D") >= 4, "four processes are in state D")
 		each := meanOf(c, "disk.wait", "nvme0n1", "write") / 25
-		is(meanOf(c, "disk.busy", "nvme0n1") >= 0.9 && meanOf(c, "disk.queue", "nvme0n1") >= 2 && each >= 0.1,
+		is(meanOf(c, "disk.busy", "nvme0n1") >= 0.9 && meanOf(c, "disk.queue", "nvme0n1") >= 2 &&
+			each >= 0.1,
 			"the disk is always busy, with a queue, and a write takes 100 ms")
 	case "network":
 		missing("net.device.drops", "", "eth0", "rx")
 		missing("net.protocol.events", "", "Tcp", "RetransSegs")
 		again := meanOf(c, "net.protocol.events", "", "Tcp", "RetransSegs")
 		is(again >= 10 && again >= 0.02*1650, "segments are sent again")
-		is(meanOf(c, "net.protocol.events", "", "TcpExt", "ListenOverflows") >= 0.5, "connections find a full queue")
-		is(meanOf(c, "net.protocol.events", "", "Udp", "RcvbufErrors") >= 1, "datagrams find a full socket")
-		is(meanOf(c, "net.device.drops", "", "eth0", "tx") >= 5, "the interface loses what it sends")
-		is(meanOf(c, "net.device.drops", "", "eth0", "rx") >= 60, "the interface loses what it receives")
+		is(meanOf(c, "net.protocol.events", "", "TcpExt", "ListenOverflows") >= 0.5,
+			"connections find a full queue")
+		is(meanOf(c, "net.protocol.events", "", "Udp", "RcvbufErrors") >= 1,
+			"datagrams find a full socket")
+		is(meanOf(c, "net.device.drops", "", "eth0", "tx") >= 5,
+			"the interface loses what it sends")
+		is(meanOf(c, "net.device.drops", "", "eth0", "rx") >= 60,
+			"the interface loses what it receives")
 	}
 	return all
 }

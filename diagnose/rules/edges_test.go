@@ -191,8 +191,8 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestThresholdsAreBetweenTheirEdges: each value lies between its two sides, within 12 %, so that a
-// threshold that is raised by that much lies on the other side of one of them.
+// TestThresholdsAreBetweenTheirEdges: each value is between its two sides, and the upper one is
+// within 12 %. A threshold that is raised by that much is above both.
 func TestThresholdsAreBetweenTheirEdges(t *testing.T) {
 	for _, x := range threshold.All() {
 		if x.Untested != "" {

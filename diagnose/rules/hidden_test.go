@@ -11,8 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// TestHiddenWork: CPU time that no process seen has used is that of short-lived ones only where enough
-// of them start and all would be seen, or where their parents account for it.
+// TestHiddenWork: hidden CPU time belongs to short-lived processes only when enough of them start
+// and all would be visible, or when their parents account for it.
 func TestHiddenWork(t *testing.T) {
 	for _, tt := range []struct {
 		name, forks, children string
@@ -28,9 +28,11 @@ func TestHiddenWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := readCanned(t, "testdata/cpu-saturated/fires-short-lived.txt", nil)
 			c.stats["sched.forks"] = &cannedStat{rows: []cannedRow{{nil, []string{tt.forks}}}}
-			c.stats["process.short"] = &cannedStat{rows: []cannedRow{{[]string{"4711", "bash"}, []string{tt.children}}}}
+			c.stats["process.short"] = &cannedStat{rows: []cannedRow{{[]string{"4711", "bash"},
+				[]string{tt.children}}}}
 			if tt.partial {
-				c.stats["process.visibility"] = &cannedStat{rows: []cannedRow{{[]string{"some", "hidepid"}, []string{"1"}}}}
+				c.stats["process.visibility"] = &cannedStat{rows: []cannedRow{{[]string{"some",
+					"hidepid"}, []string{"1"}}}}
 			}
 			rep, err := diagnose.Run(context.Background(), c, Set(), c.over(), c.step)
 			if err != nil || len(rep.Findings) != 1 {
@@ -43,21 +45,23 @@ func TestHiddenWork(t *testing.T) {
 	}
 }
 
-// TestWordingDecidesNothing: what a diagnosis finds, checks and rules out does not depend on what the notes of the answers say, only
-// nor on whether there are any.
+// TestWordingDecidesNothing: the findings, the checks and the resources ruled out do not depend on
+// the text of notes, only on whether there are any.
 func TestWordingDecidesNothing(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil || len(files) < 50 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
-	words := []string{"x", "not all processes of this machine can be seen: /proc is mounted with hidepid", measure.UnreadProcesses(),
+	words := []string{"x", "not all processes of this machine can be seen: /proc is mounted with " +
+		"hidepid", measure.UnreadProcesses(),
 		"this kernel does not count it", "/proc could not be read"}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
 			var first string
 			for i, note := range words {
 				c := readCanned(t, file, nil)
-				for id, s := range c.stats { // one in three has a note that depends on i, and so has each that had one
+				// one in three has a note that depends on i, and so has each that had one
+				for id, s := range c.stats {
 					other := *s
 					if len(s.notes) > 0 || len(id)%3 == i%3 {
 						other.notes = []string{note + " (" + id + ")"}
@@ -72,14 +76,15 @@ func TestWordingDecidesNothing(t *testing.T) {
 				if i == 0 {
 					first = got
 				} else if got != first {
-					t.Errorf("with the note %q:\n%s\nwith the note %q:\n%s", words[0], first, note, got)
+					t.Errorf("with the note %q:\n%s\nwith the note %q:\n%s", words[0], first, note,
+						got)
 				}
 			}
 		})
 	}
 }
 
-// decisions is all of a report but its words about what is missing.
+// decisions returns a report without the texts about missing things.
 func decisions(rep *diagnose.Report) string {
 	text := ""
 	for _, f := range rep.Findings {

@@ -11,16 +11,17 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// ioStalledID is the id of the rule io-stalled.
+// ioStalledID is the ID of rule io-stalled.
 const ioStalledID = "io-stalled"
 
-// ioStalled finds tasks that wait for I/O though no disk has much to do: for a limit of their cgroup
-// (io.max), a network file system without a server, a frozen file system.
+// ioStalled finds tasks that wait for I/O although no disk has much to do: because of a limit of
+// their cgroup (io.max), a network file system without a server, or a frozen file system.
 func ioStalled() diagnose.Rule {
 	return diagnose.Rule{
 		ID: ioStalledID, Checks: "waiting for i/o",
 		Needs: []string{facts.Pressure, facts.DiskBusy},
-		Uses:  []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO, facts.ProcessIO, facts.ProcessInfo},
+		Uses: []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO,
+			facts.ProcessIO, facts.ProcessInfo},
 		Check: func(l *diagnose.Look) {
 			t, disks := l.Table(facts.Pressure), l.Table(facts.DiskBusy)
 			some := t.One("resource", "io", "scope", "some")
@@ -42,15 +43,17 @@ func ioStalled() diagnose.Rule {
 	}
 }
 
-// stalledGroup returns the innermost control group that makes the machine wait for I/O; nil when none
-// is known to.
+// stalledGroup returns the innermost control group that causes the stalls of the machine; nil when
+// none is known.
 func stalledGroup(l *diagnose.Look, s diagnose.Period, machine float64) *diagnose.Row {
-	rows := append([]*diagnose.Row(nil), l.Table(facts.CgroupPressure).Where("resource", "io", "scope", "some")...)
+	rows := append([]*diagnose.Row(nil), l.Table(facts.CgroupPressure).Where("resource", "io",
+		"scope", "some")...)
 	sort.SliceStable(rows, func(i, j int) bool {
 		return facts.CgroupDepth(rows[i].Word("cgroup")) > facts.CgroupDepth(rows[j].Word("cgroup"))
 	})
 	for _, r := range rows {
-		if g := r.Word("cgroup"); g != "" && g != facts.VisibleRoot && r.Mean(s.Mask) >= threshold.IOCgroup*machine {
+		if g := r.Word("cgroup"); g != "" && g != facts.VisibleRoot &&
+			r.Mean(s.Mask) >= threshold.IOCgroup*machine {
 			return r
 		}
 	}
@@ -66,55 +69,72 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 			busiest, name = series.Or(v, 0), r.Word("device")
 		}
 	}
-	severity, culprit, identity := diagnose.Medium, diagnose.Culprit{Kind: "host", Name: "waiting for no disk"}, ""
+	severity, culprit, identity := diagnose.Medium,
+		diagnose.Culprit{Kind: "host", Name: "waiting for no disk"}, ""
 	io := l.Table(facts.ProcessIO)
 	moved := series.Or(facts.SumRows(io, io.Rows, s.Mask), 0)
 	if share >= threshold.IOStallHigh && moved < threshold.IOMoves {
 		severity = diagnose.High
 	}
-	who := "Tasks are"
+	tasks := "Tasks are"
 	group := stalledGroup(l, s, share)
 	if group != nil {
 		g := group.Word("cgroup")
-		culprit, identity, who = diagnose.Culprit{Kind: "cgroup", Name: g}, facts.CgroupIdentity(g), "Tasks of cgroup "+facts.CgroupName(g)
-		if programs := facts.ProgramNames(io, facts.RowsInCgroup(l, io, g), s.Mask); programs != "" {
-			who += " (" + programs + ")"
+		culprit, identity, tasks = diagnose.Culprit{Kind: "cgroup", Name: g}, facts.CgroupIdentity(g),
+			"Tasks of cgroup "+facts.CgroupName(g)
+		if programs := facts.ProgramNames(io, facts.RowsInCgroup(l, io, g),
+			s.Mask); programs != "" {
+			tasks += " (" + programs + ")"
 		}
-		who += " are"
+		tasks += " are"
 	}
 	f := l.Found(identity, severity, 0.85, culprit, fmt.Sprintf(
-		"%s stalled on I/O %s of the time for %s, and no disk explains it: the busiest, %s, is busy %s of the time.",
-		who, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
+		"%s stalled on I/O %s of the time for %s, and no disk explains it: the busiest, %s, is "+
+			"busy %s of the time.",
+		tasks, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
 	f.SetEffect(share)
-	f.AddEvidence(t, s, some.Query(), share, t.Unit, fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(share)))
+	f.AddEvidence(t, s, some.Query(), share, t.Unit,
+		fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(share)))
 	if busy := disks.One("device", name); busy.Mean(s.Mask) == busy.Mean(s.Mask) {
-		f.AddEvidence(disks, s, busy.Query(), busiest, disks.Unit, fmt.Sprintf("%s, the busiest disk, is busy %s of the time", phrase.Clean(name), phrase.Percent(min(busiest, 1))))
+		f.AddEvidence(disks, s, busy.Query(), busiest, disks.Unit,
+			fmt.Sprintf("%s, the busiest disk, is busy %s of the time", phrase.Clean(name),
+				phrase.Percent(min(busiest, 1))))
 	}
 	if b := l.Table(facts.Blocked); b.Mean(b.Sum(b.Rows), s.Mask) >= 0.5 {
 		v := b.Mean(b.Sum(b.Rows), s.Mask)
-		f.AddEvidence(b, s, facts.Blocked, v, b.Unit, fmt.Sprintf("%s tasks wait for I/O at any moment", phrase.Digits(v)))
+		f.AddEvidence(b, s, facts.Blocked, v, b.Unit,
+			fmt.Sprintf("%s tasks wait for I/O at any moment", phrase.Digits(v)))
 	}
 	if group != nil {
 		proveStallOfGroup(f, l, group, s)
 	}
 	if moved >= threshold.IOMoves {
-		f.AddCaveat(0.2, "Programs read and write %s meanwhile: they may wait for a network file system that is at its limit.", phrase.BytesRate(moved))
+		f.AddCaveat(0.2, "Programs read and write %s meanwhile: they may wait for a network file "+
+			"system that is at its limit.", phrase.BytesRate(moved))
 	}
-	f.Verify = "ps -eo state,wchan:32,pid,comm | grep ^D; cat /proc/pressure/io; grep nfs /proc/mounts"
+	f.Verify = "ps -eo state,wchan:32,pid,comm | grep ^D; cat /proc/pressure/io; grep nfs " +
+		"/proc/mounts"
 	if group != nil {
-		f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%[1]s/io.max /sys/fs/cgroup%[1]s/io.pressure; ps -eo state,wchan:32,pid,comm | grep ^D", phrase.Shell(group.Word("cgroup")))
+		f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%[1]s/io.max /sys/fs/cgroup%[1]s/io.pressure; "+
+			"ps -eo state,wchan:32,pid,comm | grep ^D", phrase.Shell(group.Word("cgroup")))
 	}
 }
 
-// proveStallOfGroup adds what the control group waits for and moves.
-func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Row, s diagnose.Period) {
+// proveStallOfGroup adds the stalls and the traffic of the control group.
+func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Row,
+	s diagnose.Period) {
 	g, v := group.Word("cgroup"), group.Mean(s.Mask)
-	f.AddEvidence(group.Table, s, group.Query(), v, group.Table.Unit, fmt.Sprintf("tasks of cgroup %s are stalled on I/O %s of the time (PSI)", phrase.Clean(g), phrase.Percent(v)))
+	f.AddEvidence(group.Table, s, group.Query(), v, group.Table.Unit,
+		fmt.Sprintf("tasks of cgroup %s are stalled on I/O %s of the time (PSI)", phrase.Clean(g),
+			phrase.Percent(v)))
 	t := l.Table(facts.CgroupIO)
 	for _, r := range t.Where("cgroup", g) {
 		if rate := r.Part(s.Mask); rate > 0 {
-			f.AddEvidence(t, s, r.Query(), rate, t.Unit, fmt.Sprintf("it moves %s (%s %s)", phrase.BytesRate(rate), phrase.Clean(r.Word("device")), phrase.Clean(r.Word("direction"))))
+			f.AddEvidence(t, s, r.Query(), rate, t.Unit,
+				fmt.Sprintf("it moves %s (%s %s)", phrase.BytesRate(rate),
+					phrase.Clean(r.Word("device")), phrase.Clean(r.Word("direction"))))
 		}
 	}
-	f.AddCaveat(0, "The counters do not show whether io.max or io.latency limits the cgroup, or its storage is slow.")
+	f.AddCaveat(0, "The counters do not show whether io.max or io.latency limits the cgroup, or "+
+		"its storage is slow.")
 }

@@ -12,7 +12,7 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// kernelFunction finds single functions of the kernel that take a large part of the busy time.
+// kernelFunction finds single kernel functions that take a large share of the busy time.
 func kernelFunction() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "kernel-function", Checks: "functions of the kernel",
@@ -28,17 +28,19 @@ func kernelFunction() diagnose.Rule {
 				cpus = append(cpus, cpu)
 			}
 			sort.Slice(cpus, func(i, j int) bool {
-				return len(cpus[i]) < len(cpus[j]) || len(cpus[i]) == len(cpus[j]) && cpus[i] < cpus[j]
+				return len(cpus[i]) < len(cpus[j]) || len(cpus[i]) == len(cpus[j]) &&
+					cpus[i] < cpus[j]
 			})
-			told := map[string]bool{}
-			for _, cpu := range append([]string{""}, cpus...) { // the machine first
+			reported := map[string]bool{}
+			for _, cpu := range append([]string{""}, cpus...) { // the whole machine first
 				want := facts.AnyCPU
 				if cpu != "" {
 					want = facts.OnCPU(cpu)
 				}
 				for _, t := range suspects(k, want) {
-					if !told[t.Name] && len(told) < threshold.FunctionMost && accuseFunction(l, k, t, cpu, want) {
-						told[t.Name] = true
+					if !reported[t.Name] && len(reported) < threshold.FunctionMost &&
+						accuseFunction(l, k, t, cpu, want) {
+						reported[t.Name] = true
 					}
 				}
 			}
@@ -46,7 +48,8 @@ func kernelFunction() diagnose.Rule {
 	}
 }
 
-// suspects gives the functions that take much of what the wanted rows do: those for which one turns round for locks as one, by the name of the one most met.
+// suspects returns the functions that take much time in the wanted rows. Functions that spin on
+// locks count as one, with the name of the most frequent one.
 func suspects(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.FunctionTime) {
 	busy := k.Sum(nil, want)
 	if busy < threshold.FunctionBusy {
@@ -80,7 +83,7 @@ func suspects(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.Fun
 	return much
 }
 
-// functionThreshold gives the share from where on a function is told.
+// functionThreshold returns the share from which a function is reported.
 func functionThreshold(name string) float64 {
 	if facts.TableWalkers()[name] != "" || facts.KindOf(name) == facts.Contention {
 		return threshold.FunctionShare
@@ -88,7 +91,8 @@ func functionThreshold(name string) float64 {
 	return threshold.FunctionMuch
 }
 
-func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, cpu string, want func(*facts.Sample) bool) bool {
+func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, cpu string,
+	want func(*facts.Sample) bool) bool {
 	locks := facts.KindOf(t.Name) == facts.Contention
 	is := func(r *facts.Sample) bool {
 		if len(r.Path) == 0 || !want(r) {
@@ -117,7 +121,8 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		cpus[r.CPU] += v
 		for i, name := range r.Path {
 			if name == facts.OwnFunction(r.Path) {
-				for i++; i < len(r.Path) && locks && facts.KindOf(r.Path[i]) != ""; i++ { // who wants the lock, and not how it is taken
+				// the caller that needs the lock, and not how it is taken
+				for i++; i < len(r.Path) && locks && facts.KindOf(r.Path[i]) != ""; i++ {
 				}
 				if i < len(r.Path) {
 					callers[r.Path[i]] += v
@@ -129,7 +134,9 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 			payers[r.Process+"\x00"+r.PID] += v
 		}
 	}
-	s, ok := diagnose.Lasting(k.Table, nil, func(c int) bool { return self[c] >= functionThreshold(t.Name)/2*all[c] && self[c] > 0 })
+	s, ok := diagnose.Lasting(k.Table, nil, func(c int) bool {
+		return self[c] >= functionThreshold(t.Name)/2*all[c] && self[c] > 0
+	})
 	if !ok {
 		return false
 	}
@@ -142,10 +149,10 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		return false
 	}
 	of := "the busy time of the CPUs"
-	sentence := k.Table.QueryOf([]string{"kernel"})
+	query := k.Table.QueryOf([]string{"kernel"})
 	if cpu != "" {
 		of = "CPU " + phrase.Clean(cpu) + "'s busy time"
-		sentence = k.Table.QueryOf([]string{"kernel"}, "cpu", cpu)
+		query = k.Table.QueryOf([]string{"kernel"}, "cpu", cpu)
 	}
 	walked := facts.TableWalkers()[t.Name]
 	severity, confidence := diagnose.Low, 0.5
@@ -155,17 +162,24 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	case share >= threshold.FunctionNearly:
 		severity, confidence = diagnose.Medium, 0.6
 	}
-	claim := fmt.Sprintf("The kernel function %s takes %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
+	claim := fmt.Sprintf("The kernel function %s takes %s of %s, for %s, %s", phrase.Clean(t.Name),
+		phrase.Percent(share), of, s, t.MainEntry())
 	if locks {
-		claim = fmt.Sprintf("CPUs spin on kernel locks (%s) %s of %s, for %s, %s", phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
+		claim = fmt.Sprintf("CPUs spin on kernel locks (%s) %s of %s, for %s, %s",
+			phrase.Clean(t.Name), phrase.Percent(share), of, s, t.MainEntry())
 	}
 	if walked != "" {
 		claim += ": it searches the table " + walked
 	}
-	f := l.Found(phrase.Clean(t.Name), severity, confidence, diagnose.Culprit{Kind: "function", Name: t.Name}, claim+".")
-	f.AddEvidence(k.Table, s, sentence, took, "CPU", fmt.Sprintf("%s takes %s of a CPU (sampled)", phrase.Clean(t.Name), phrase.Percent(took))).CompareTo(busy, "busy CPUs")
+	f := l.Found(phrase.Clean(t.Name), severity, confidence,
+		diagnose.Culprit{Kind: "function", Name: t.Name}, claim+".")
+	f.AddEvidence(k.Table, s, query, took, "CPU",
+		fmt.Sprintf("%s takes %s of a CPU (sampled)", phrase.Clean(t.Name),
+			phrase.Percent(took))).CompareTo(busy, "busy CPUs")
 	if from := facts.Largest(callers); callers[from] > 0 {
-		f.AddEvidence(k.Table, s, sentence, callers[from], "CPU", fmt.Sprintf("%s of it is called by %s", phrase.Percent(callers[from]/facts.Total(callers)), phrase.Clean(from)))
+		f.AddEvidence(k.Table, s, query, callers[from], "CPU",
+			fmt.Sprintf("%s of it is called by %s",
+				phrase.Percent(callers[from]/facts.Total(callers)), phrase.Clean(from)))
 	}
 	f.Subject = &facts.FunctionSubject{Name: t.Name, Entry: t.MainEntry()}
 	if one := facts.Largest(cpus); cpus[one] >= 0.9*facts.Total(cpus) {
@@ -174,14 +188,17 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 	f.SetExplains(share)
 	f.SetEffect(took)
 	pid := 0
-	if who := facts.Largest(payers); payers[who] > 0 && payers[who] >= 0.5*facts.Total(cpus) {
-		process, number, _ := strings.Cut(who, "\x00")
+	if payer := facts.Largest(payers); payers[payer] > 0 && payers[payer] >= 0.5*facts.Total(cpus) {
+		process, number, _ := strings.Cut(payer, "\x00")
 		facts.SubjectFunction(f).Process = process
 		pid, _ = strconv.Atoi(number)
-		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[who], "CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[who]/facts.Total(cpus)), phrase.ProcessName(process, pid)))
+		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[payer],
+			"CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[payer]/facts.Total(cpus)),
+				phrase.ProcessName(process, pid)))
 	}
 	if walked == "" && !locks {
-		f.AddCaveat(0, "The usual cost of this function is unknown: a program may need exactly that.")
+		f.AddCaveat(0, "The usual cost of this function is unknown: a program may need exactly "+
+			"that.")
 	}
 	if locks {
 		f.Verify = "culprit locks 1 5; culprit profile --locks --kernel --for 10s"

@@ -12,12 +12,16 @@ import (
 	"culprit/measure"
 )
 
-// linkSaturated finds interfaces at the limit of their line or shaper, and who fills them with what.
+// linkSaturated finds interfaces at the limit of their line or shaper, and the process that fills
+// them.
 func linkSaturated() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "link-saturated", Checks: "network", Resource: "network",
 		Needs: []string{facts.DeviceWire, facts.DeviceInfo},
-		Uses: []string{facts.DeviceCapacity, facts.DeviceModes, facts.FlowBytes, facts.DeviceAddress, facts.FlowLimited, facts.FlowUnsent, facts.FlowMSS, facts.FlowRTT, facts.FlowMinRTT, facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate, facts.QdiscBytes, facts.DeviceBytes, facts.DevicePackets,
+		Uses: []string{facts.DeviceCapacity, facts.DeviceModes, facts.FlowBytes,
+			facts.DeviceAddress, facts.FlowLimited, facts.FlowUnsent, facts.FlowMSS, facts.FlowRTT,
+			facts.FlowMinRTT, facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
+			facts.QdiscBytes, facts.DeviceBytes, facts.DevicePackets,
 			facts.ProtocolEvents},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
@@ -39,20 +43,29 @@ func linkSaturated() diagnose.Rule {
 					lim := facts.LimitOf(l, d, direction)
 					if lim.Bits == 0 {
 						if rate := wire.Mean(nil) * 8; rate >= threshold.LinkWorthwhile {
-							unknown.add(lim.Why, rate, fmt.Sprintf("%s %s %s", phrase.DeviceName(d.NetNS, d.Name), direction, phrase.BitRate(rate)))
+							unknown.add(lim.Why, rate,
+								fmt.Sprintf("%s %s %s", phrase.DeviceName(d.NetNS, d.Name),
+									direction, phrase.BitRate(rate)))
 						}
 						continue
 					}
 					use := wire.Mean(nil) * 8 / lim.Bits
 					if use > best || best != best {
-						best, bestName = use, fmt.Sprintf("%s at %s of %s", phrase.DeviceName(d.NetNS, d.Name), phrase.Percent(use), phrase.LinkRate(lim.Bits))
+						best, bestName = use,
+							fmt.Sprintf("%s at %s of %s", phrase.DeviceName(d.NetNS, d.Name),
+								phrase.Percent(use), phrase.LinkRate(lim.Bits))
 					}
-					s, ok := diagnose.Lasting(wire.Table, diagnose.HasValue(wire), func(c int) bool { return wire.At(c)*8 >= threshold.LinkFull*lim.Bits })
+					s, ok := diagnose.Lasting(wire.Table, diagnose.HasValue(wire),
+						func(c int) bool {
+							return wire.At(c)*8 >= threshold.LinkFull*lim.Bits
+						})
 					if !ok {
 						continue
 					}
 					if rate := wire.Mean(s.Mask) * 8; rate > threshold.LinkBeyond*lim.Bits {
-						unknown.add("it carries more than its reported speed", rate, fmt.Sprintf("%s %s %s, reported %s", phrase.DeviceName(d.NetNS, d.Name), direction, phrase.BitRate(rate), phrase.LinkRate(lim.Bits)))
+						unknown.add("it carries more than its reported speed", rate,
+							fmt.Sprintf("%s %s %s, reported %s", phrase.DeviceName(d.NetNS, d.Name),
+								direction, phrase.BitRate(rate), phrase.LinkRate(lim.Bits)))
 						continue
 					}
 					one := &fullLink{d: d, direction: direction, wire: wire, lim: lim, s: s}
@@ -73,7 +86,7 @@ func linkSaturated() diagnose.Rule {
 				}
 			}
 			fullClasses(l, n, full)
-			unknown.tell(l)
+			unknown.report(l)
 			if best != best && len(unknown) > 0 {
 				l.MarkUnchecked()
 			}
@@ -88,7 +101,7 @@ func linkSaturated() diagnose.Rule {
 	}
 }
 
-// unknownLimits gathers the links that carry something and whose capacity is not known, by the reason.
+// unknownLimits are links with traffic and unknown capacity, by the reason.
 type unknownLimits []unknownLimit
 
 type unknownLimit struct {
@@ -111,12 +124,13 @@ func (u *unknownLimits) add(why string, rate float64, words string) {
 	*u = append(*u, unknownLimit{why, rate, words, 1})
 }
 
-// tell says it: a machine of containers has hundreds of such links, so one line a reason.
-func (u unknownLimits) tell(l *diagnose.Look) {
+// report records one line per reason: a machine with containers has hundreds of such links.
+func (u unknownLimits) report(l *diagnose.Look) {
 	for _, one := range u {
 		words := one.words
 		if one.n > 1 {
-			words = fmt.Sprintf("%s, the busiest: %s", phrase.Plural(one.n, "direction of links", "directions of links"), words)
+			words = fmt.Sprintf("%s, the busiest: %s",
+				phrase.Plural(one.n, "direction of links", "directions of links"), words)
 		}
 		l.Skipped("capacity unknown of %s (%s)", words, one.why)
 	}
@@ -129,16 +143,18 @@ type fullLink struct {
 	wire      *diagnose.Row
 	lim       facts.Capacity
 	s         diagnose.Period
-	also      *fullLink // the other direction, when that is full too
+	also      *fullLink // the other direction, if it is full too
 }
 
 func (f *fullLink) use() float64 { return f.wire.Mean(f.s.Mask) * 8 / f.lim.Bits }
 
-// carriedByOther says whether another full device is the same frames seen a second time: what stands on a full device is
-// full because of it, and a member of a full bond is full with its master.
+// carriedByOther reports whether another full device carries the same frames: a device above a full
+// one is full because of it, and a member of a full bond is full with its master.
 func carriedByOther(n facts.Network, f *fullLink, full []*fullLink) bool {
 	for _, o := range full {
-		if o != f && o.d.NetNS == f.d.NetNS && o.direction == f.direction && (f.d.LowerDevice() == o.d.Name || f.d.Master == o.d.Name) && f.lim.From != "its shaper lets" {
+		if o != f && o.d.NetNS == f.d.NetNS && o.direction == f.direction &&
+			(f.d.LowerDevice() == o.d.Name || f.d.Master == o.d.Name) &&
+			f.lim.From != "its shaper lets" {
 			return true
 		}
 	}
@@ -153,7 +169,9 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		name string
 		pid  int
 	}
-	byProcess := facts.GroupFlows(flows, func(x *facts.Flow) program { return program{x.Process, x.PID} })
+	byProcess := facts.GroupFlows(flows, func(x *facts.Flow) program {
+		return program{x.Process, x.PID}
+	})
 	total := 0.0
 	for _, x := range flows {
 		total += share(x)
@@ -165,12 +183,14 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		return series.Clamp(part, 0, 1)
 	}
-	culprit, who, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name}, "", measure.NaN
+	culprit, cause, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
+		Interface: d.Name}, "", measure.NaN
 	var top *facts.FlowGroup
 	var pairs []facts.FlowGroup
 	if len(byProcess) > 0 {
 		top = &byProcess[0]
-		pairs = facts.GroupFlows(top.Flows, func(x *facts.Flow) [2]string { a, b := x.Pair(); return [2]string{a, b} })
+		pairs = facts.GroupFlows(top.Flows,
+			func(x *facts.Flow) [2]string { a, b := x.Pair(); return [2]string{a, b} })
 		explained = of(*top)
 	}
 	verb, way := "sends", "to"
@@ -182,22 +202,28 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		x := top.Flows[0]
 		local, peer := pairs[0].Flows[0].Pair()
 		if x.Process != "" {
-			culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS, Interface: d.Name, Local: local, Peer: peer}
+			culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS,
+				Interface: d.Name, Local: local, Peer: peer}
 		} else {
 			culprit.Local, culprit.Peer = local, peer
 		}
-		who = fmt.Sprintf("%s %s %s of it %s %s", phrase.ProcessName(x.Process, x.PID), verb, phrase.Percent(explained), way, phrase.Clean(peer))
+		cause = fmt.Sprintf("%s %s %s of it %s %s", phrase.ProcessName(x.Process, x.PID), verb,
+			phrase.Percent(explained), way, phrase.Clean(peer))
 		if len(pairs) > 1 && of(pairs[0]) < 0.8*explained {
-			who = fmt.Sprintf("%s %s %s of it, most of that %s %s (%s)", phrase.ProcessName(x.Process, x.PID), verb, phrase.Percent(explained), way, phrase.Clean(peer), phrase.Percent(of(pairs[0])))
+			cause = fmt.Sprintf("%s %s %s of it, most of that %s %s (%s)",
+				phrase.ProcessName(x.Process, x.PID), verb, phrase.Percent(explained), way,
+				phrase.Clean(peer), phrase.Percent(of(pairs[0])))
 		}
 	case top != nil && total >= threshold.LinkOwner:
-		who = fmt.Sprintf("no single process fills it; %s %s the most, %s", phrase.ProcessName(top.Flows[0].Process, top.Flows[0].PID), verb, phrase.Percent(explained))
+		cause = fmt.Sprintf("no single process fills it; %s %s the most, %s",
+			phrase.ProcessName(top.Flows[0].Process, top.Flows[0].PID), verb,
+			phrase.Percent(explained))
 	default:
-		who = "no TCP connection of this machine explains it"
+		cause = "no TCP connection of this machine explains it"
 		if l.Table(facts.FlowBytes).Have() {
-			who += forwarded(l, f)
+			cause += forwarded(l, f)
 		} else {
-			who = "the sender is unknown"
+			cause = "the sender is unknown"
 		}
 		explained = measure.NaN
 	}
@@ -205,39 +231,47 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	if d.Duplex == "half" {
 		what = "both directions together, half duplex,"
 	}
-	claim := fmt.Sprintf("%s is full: %s %s for %s; %s.", phrase.DeviceName(d.NetNS, d.Name), what, phrase.OutOf(rate*8, f.lim.Bits), s, who)
+	claim := fmt.Sprintf("%s is full: %s %s for %s; %s.", phrase.DeviceName(d.NetNS, d.Name), what,
+		phrase.OutOf(rate*8, f.lim.Bits), s, cause)
 	confidence := 0.97
 	if !f.lim.Firm() {
 		confidence = 0.7
 	}
 	fd := l.Found(phrase.Identity(d.NetNS, d.Name), diagnose.High, confidence, culprit, claim)
-	fd.SetEffect(f.s.Share()) // whoever sends waits while it is full
+	fd.SetEffect(f.s.Share()) // senders wait while it is full
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
-	sentence := f.wire.Query()
+	query := f.wire.Query()
 	if d.Duplex == "half" {
-		what, sentence, f.also = "both directions:", t.QueryOf(nil, "netns", d.NetNS, "device", d.Name), nil
+		what, query, f.also = "both directions:",
+			t.QueryOf(nil, "netns", d.NetNS, "device", d.Name), nil
 	}
-	fd.AddEvidence(t, s, sentence, rate*8, measure.BitsPerSec, fmt.Sprintf("%s %s on the wire, %s of the %s that %s", what, phrase.BitRate(rate*8), phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits), f.source())).
+	fd.AddEvidence(t, s, query, rate*8, measure.BitsPerSec,
+		fmt.Sprintf("%s %s on the wire, %s of the %s that %s", what, phrase.BitRate(rate*8),
+			phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits), f.source())).
 		CompareTo(f.lim.Bits, "capacity")
 	if f.also != nil {
 		o := f.also
 		r := o.wire.Mean(o.s.Mask) * 8
-		fd.AddEvidence(t, o.s, o.wire.Query(), r, measure.BitsPerSec, fmt.Sprintf("%s is full too: %s%s", o.direction, phrase.OutOf(r, o.lim.Bits), o.owner(l, n))).CompareTo(o.lim.Bits, "capacity")
+		fd.AddEvidence(t, o.s, o.wire.Query(), r, measure.BitsPerSec,
+			fmt.Sprintf("%s is full too: %s%s", o.direction, phrase.OutOf(r, o.lim.Bits),
+				o.owner(l, n))).CompareTo(o.lim.Bits, "capacity")
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
-	if strings.Contains(who, "; UDP does") && f.direction == "tx" {
+	if strings.Contains(cause, "; UDP does") && f.direction == "tx" {
 		datagramSender(l, fd, s)
 	}
 	f.proveWaiting(l, fd, flows)
 	if f.lim.From == "the virtual card reports" {
-		fd.AddCaveat(0, "The speed is reported by a virtual card; the card of the host may be faster or slower.")
+		fd.AddCaveat(0, "The speed is reported by a virtual card; the card of the host may be "+
+			"faster or slower.")
 	}
 	f.advise(fd, culprit)
 	f.coverSymptoms(fd, flows)
 }
 
-// owner says in a word who carries most of a direction that is full too; "" when nobody does, or it can't be told.
+// owner returns the process with most of the traffic in its direction, as a phrase; "" when there
+// is none.
 func (f *fullLink) owner(l *diagnose.Look, n facts.Network) string {
 	share, flows := f.carried(l, n)
 	type program struct {
@@ -259,7 +293,9 @@ func (f *fullLink) owner(l *diagnose.Look, n facts.Network) string {
 	if f.direction == "rx" {
 		verb = "receives"
 	}
-	return fmt.Sprintf("; %s %s %s of it", phrase.ProcessName(all[0].Flows[0].Process, all[0].Flows[0].PID), verb, phrase.Percent(min(part, 1)))
+	return fmt.Sprintf("; %s %s %s of it",
+		phrase.ProcessName(all[0].Flows[0].Process, all[0].Flows[0].PID), verb,
+		phrase.Percent(min(part, 1)))
 }
 
 func (f *fullLink) source() string {
@@ -274,39 +310,43 @@ func (f *fullLink) source() string {
 	return f.lim.From
 }
 
-// carried gives the flows that go through the link, with a function that gives each one's share of the wire.
-func (f *fullLink) carried(l *diagnose.Look, n facts.Network) (func(*facts.Flow) float64, []*facts.Flow) {
+// carried returns the flows through the link, and a function that returns the share of each on the
+// wire.
+func (f *fullLink) carried(l *diagnose.Look, n facts.Network) (func(*facts.Flow) float64,
+	[]*facts.Flow) {
 	own := map[string]bool{}
 	for _, d := range n.Over(f.d) {
 		own[d.Name] = true
 	}
 	where := facts.Addresses(l.Table(facts.DeviceAddress))
-	flows := facts.FlowsOf(l.Table(facts.FlowBytes), f.direction, f.s.Mask, func(x *facts.Flow) bool {
-		if x.NetNS != f.d.NetNS {
-			return false
-		}
-		local, peer := x.Pair()
-		if len(where[facts.DeviceID{NetNS: x.NetNS, Name: peer}]) > 0 {
-			return false // both ends are here: it goes over loopback whatever its addresses are
-		}
-		for _, dev := range where[facts.DeviceID{NetNS: x.NetNS, Name: local}] {
-			if own[dev] {
-				return true
+	flows := facts.FlowsOf(l.Table(facts.FlowBytes), f.direction, f.s.Mask,
+		func(x *facts.Flow) bool {
+			if x.NetNS != f.d.NetNS {
+				return false
 			}
-		}
-		return false
-	})
+			local, peer := x.Pair()
+			if len(where[facts.DeviceID{NetNS: x.NetNS, Name: peer}]) > 0 {
+				return false // both ends are here: it goes over loopback
+			}
+			for _, dev := range where[facts.DeviceID{NetNS: x.NetNS, Name: local}] {
+				if own[dev] {
+					return true
+				}
+			}
+			return false
+		})
 	rate := f.wire.Mean(f.s.Mask)
 	mss := l.Table(facts.FlowMSS)
 	sum := 0.0
 	for _, x := range flows {
 		sum += x.WireRate(mss)
 	}
-	rate = max(rate, sum) // an estimate of headers must not make more than all of it
+	rate = max(rate, sum) // the estimate of headers must not exceed the total
 	return func(x *facts.Flow) float64 { return x.WireRate(mss) / rate }, flows
 }
 
-func (f *fullLink) proveFlows(l *diagnose.Look, fd *diagnose.Finding, byProcess, pairs []facts.FlowGroup, of func(facts.FlowGroup) float64, total float64) {
+func (f *fullLink) proveFlows(l *diagnose.Look, fd *diagnose.Finding, byProcess,
+	pairs []facts.FlowGroup, of func(facts.FlowGroup) float64, total float64) {
 	t := l.Table(facts.FlowBytes)
 	if len(byProcess) == 0 {
 		return
@@ -316,24 +356,35 @@ func (f *fullLink) proveFlows(l *diagnose.Look, fd *diagnose.Finding, byProcess,
 			break
 		}
 		x := g.Flows[0]
-		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", x.NetNS, "pid", facts.PIDWord(x.PID), "direction", f.direction), g.Rate*8, measure.BitsPerSec,
-			fmt.Sprintf("%s: %s of payload, %s of the traffic, %s", phrase.ProcessName(x.Process, x.PID), phrase.BitRate(g.Rate*8), phrase.Percent(of(g)), phrase.Plural(len(g.Flows), "connection", "connections")))
+		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", x.NetNS, "pid", facts.PIDWord(x.PID),
+			"direction", f.direction), g.Rate*8, measure.BitsPerSec,
+			fmt.Sprintf("%s: %s of payload, %s of the traffic, %s",
+				phrase.ProcessName(x.Process, x.PID), phrase.BitRate(g.Rate*8),
+				phrase.Percent(of(g)),
+				phrase.Plural(len(g.Flows), "connection", "connections")))
 	}
 	if local, peer := pairs[0].Flows[0].Pair(); of(pairs[0]) >= 0.03 {
-		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", f.d.NetNS, "local", pairs[0].Flows[0].Local, "peer", pairs[0].Flows[0].Peer, "direction", f.direction), pairs[0].Rate*8, measure.BitsPerSec,
-			fmt.Sprintf("between %s and %s: %s of payload", phrase.Clean(local), phrase.Clean(peer), phrase.BitRate(pairs[0].Rate*8)))
+		fd.AddEvidence(t, f.s, t.QueryOf(nil, "netns", f.d.NetNS, "local", pairs[0].Flows[0].Local,
+			"peer", pairs[0].Flows[0].Peer, "direction", f.direction), pairs[0].Rate*8,
+			measure.BitsPerSec,
+			fmt.Sprintf("between %s and %s: %s of payload", phrase.Clean(local), phrase.Clean(peer),
+				phrase.BitRate(pairs[0].Rate*8)))
 	}
 	if rest := 1 - total; rest >= threshold.LinkResidual {
-		fd.AddCaveat(0, "%s of the traffic belongs to no TCP connection of this machine: other protocols, forwarded packets, headers of small packets.", phrase.Percent(rest))
+		fd.AddCaveat(0, "%s of the traffic belongs to no TCP connection of this machine: other "+
+			"protocols, forwarded packets, headers of small packets.", phrase.Percent(rest))
 	}
 }
 
-// proveWaiting shows that more wants to go than can: unsent bytes, a queue before the device, senders that were busy.
+// proveWaiting adds evidence for more demand than capacity: unsent bytes, a queue before the
+// device, busy senders.
 func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []*facts.Flow) {
 	if q := l.Table(facts.QdiscBacklog); q.Have() && f.direction == "tx" {
 		if rows := q.Where("netns", f.d.NetNS, "device", f.d.Name); len(rows) > 0 {
 			if b := q.Mean(q.Sum(rows), f.s.Mask); b >= 1 {
-				fd.AddEvidence(q, f.s, q.QueryOf(nil, "netns", f.d.NetNS, "device", f.d.Name), b, measure.Bytes, fmt.Sprintf("%s queued before %s", phrase.Bytes(b), phrase.Clean(f.d.Name)))
+				fd.AddEvidence(q, f.s, q.QueryOf(nil, "netns", f.d.NetNS, "device", f.d.Name), b,
+					measure.Bytes,
+					fmt.Sprintf("%s queued before %s", phrase.Bytes(b), phrase.Clean(f.d.Name)))
 			}
 		}
 	}
@@ -342,37 +393,53 @@ func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []
 	}
 	big := flows[0]
 	if u := big.RowIn(l.Table(facts.FlowUnsent)); u != nil && u.Mean(f.s.Mask) > 0 {
-		fd.AddEvidence(u.Table, f.s, u.Query(), u.Mean(f.s.Mask), measure.Bytes, fmt.Sprintf("%s unsent in the socket of the largest connection", phrase.Bytes(u.Mean(f.s.Mask))))
+		fd.AddEvidence(u.Table, f.s, u.Query(), u.Mean(f.s.Mask), measure.Bytes,
+			fmt.Sprintf("%s unsent in the socket of the largest connection",
+				phrase.Bytes(u.Mean(f.s.Mask))))
 	}
 	limited := l.Table(facts.FlowLimited)
 	busy := big.RowIn(limited, "busy").Mean(f.s.Mask)
-	rwnd, sndbuf := series.Or(big.RowIn(limited, "rwnd").Mean(f.s.Mask), 0), series.Or(big.RowIn(limited, "sndbuf").Mean(f.s.Mask), 0)
+	rwnd, sndbuf := series.Or(big.RowIn(limited, "rwnd").Mean(f.s.Mask), 0),
+		series.Or(big.RowIn(limited, "sndbuf").Mean(f.s.Mask), 0)
 	if busy == busy {
 		r := big.RowIn(limited, "busy")
-		fd.AddEvidence(limited, f.s, r.Query(), busy, limited.Unit, fmt.Sprintf("the largest connection had data in flight %s of the time; limited by the receive window %s, by its send buffer %s",
-			phrase.Percent(min(busy, 1)), phrase.Percent(min(rwnd, 1)), phrase.Percent(min(sndbuf, 1))))
+		fd.AddEvidence(limited, f.s, r.Query(), busy, limited.Unit,
+			fmt.Sprintf("the largest connection had data in flight %s of the time; limited by the "+
+				"receive window %s, by its send buffer %s",
+				phrase.Percent(min(busy, 1)), phrase.Percent(min(rwnd, 1)),
+				phrase.Percent(min(sndbuf, 1))))
 	}
 	if rwnd >= 0.5 {
-		fd.AddCaveat(0.1, "The largest connection is limited by the receive window %s of the time: the receiver is no faster than the link.", phrase.Percent(min(rwnd, 1)))
+		fd.AddCaveat(0.1, "The largest connection is limited by the receive window %s of the "+
+			"time: the receiver is no faster than the link.", phrase.Percent(min(rwnd, 1)))
 	}
 	if sndbuf >= 0.5 {
-		fd.AddCaveat(0.1, "The largest connection is limited by its send buffer %s of the time.", phrase.Percent(min(sndbuf, 1)))
+		fd.AddCaveat(0.1, "The largest connection is limited by its send buffer %s of the time.",
+			phrase.Percent(min(sndbuf, 1)))
 	}
-	if rtt, least := big.RowIn(l.Table(facts.FlowRTT)), big.RowIn(l.Table(facts.FlowMinRTT)); rtt != nil && least != nil && rtt.Mean(f.s.Mask) > 2*least.Mean(f.s.Mask) && least.Mean(f.s.Mask) > 0 {
-		fd.AddEvidence(rtt.Table, f.s, rtt.Query(), rtt.Mean(f.s.Mask), measure.Nanoseconds, fmt.Sprintf("round trip %s, lowest %s: the difference is queueing",
-			phrase.Duration(rtt.Mean(f.s.Mask)), phrase.Duration(least.Mean(f.s.Mask)))).CompareTo(least.Mean(f.s.Mask), "least round trip")
+	if rtt, least := big.RowIn(l.Table(facts.FlowRTT)),
+		big.RowIn(l.Table(facts.FlowMinRTT)); rtt != nil && least != nil &&
+		rtt.Mean(f.s.Mask) > 2*least.Mean(f.s.Mask) && least.Mean(f.s.Mask) > 0 {
+		fd.AddEvidence(rtt.Table, f.s, rtt.Query(), rtt.Mean(f.s.Mask), measure.Nanoseconds,
+			fmt.Sprintf("round trip %s, lowest %s: the difference is queueing",
+				phrase.Duration(rtt.Mean(f.s.Mask)),
+				phrase.Duration(least.Mean(f.s.Mask)))).CompareTo(least.Mean(f.s.Mask),
+			"least round trip")
 	}
 }
 
-// forwarded says what else fills a link that no TCP connection of the machine explains.
+// forwarded returns what else fills a link, as a phrase, when no TCP connection of the machine
+// explains it.
 func forwarded(l *diagnose.Look, f *fullLink) string {
 	p := l.Table(facts.ProtocolEvents)
-	packets := l.Table(facts.DevicePackets).One("netns", f.d.NetNS, "device", f.d.Name, "direction", f.direction).Mean(f.s.Mask)
+	packets := l.Table(facts.DevicePackets).One("netns", f.d.NetNS, "device", f.d.Name, "direction",
+		f.direction).Mean(f.s.Mask)
 	udp := map[string]string{"tx": "OutDatagrams", "rx": "InDatagrams"}[f.direction]
 	sum := func(counter string, protocols ...string) float64 {
 		v := 0.0
 		for _, proto := range protocols {
-			v += series.Or(p.One("netns", f.d.NetNS, "protocol", proto, "counter", counter).Mean(f.s.Mask), 0)
+			v += series.Or(p.One("netns", f.d.NetNS, "protocol", proto, "counter",
+				counter).Mean(f.s.Mask), 0)
 		}
 		return v
 	}
@@ -384,7 +451,8 @@ func forwarded(l *diagnose.Look, f *fullLink) string {
 	case fwd >= 0.5*packets:
 		return fmt.Sprintf("; %s packets/s are forwarded through the machine", phrase.Count(fwd))
 	case f.d.Master != "":
-		return "; it is a port of " + phrase.Clean(f.d.Master) + " and forwards the traffic of others"
+		return "; it is a port of " + phrase.Clean(f.d.Master) +
+			" and forwards the traffic of others"
 	}
 	return ""
 }
@@ -402,11 +470,14 @@ func (f *fullLink) advise(fd *diagnose.Finding, c diagnose.Culprit) {
 	}
 	fd.Verify = strings.Join(verify, "; ")
 	if f.direction != "tx" || f.lim.From == "its shaper lets" {
-		return // what the others send can't be ordered here, and the shaper is somebody's wish
+		return // remote senders cannot be controlled here, and a shaper is intended
 	}
 	if c.Kind == "process" {
-		fd.Fix = &diagnose.Fix{Command: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc replace dev %s root fq", dev)), Undo: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc del dev %s root", dev)),
-			Risk: "low: connections take turns, so the others wait less; the link stays full. It replaces a root qdisc that was set up by hand"}
+		fd.Fix = &diagnose.Fix{Command: phrase.InNamespace(ns,
+			fmt.Sprintf("tc qdisc replace dev %s root fq", dev)),
+			Undo: phrase.InNamespace(ns, fmt.Sprintf("tc qdisc del dev %s root", dev)),
+			Risk: "low: connections take turns, so the others wait less; the link stays full. It " +
+				"replaces a root qdisc that was set up by hand"}
 	}
 }
 
@@ -420,25 +491,32 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 	fd.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == ns && (o.Culprit.Peer == "" || peers[o.Culprit.Peer])
 	})
-	// Both ends of a cable within this machine are full together: the sender is the cause.
+	// Both ends of a cable inside this machine are full together: the sender is the cause.
 	if f.direction == "tx" && fd.Culprit.Peer != "" {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
-			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer && strings.Contains(o.Claim, " rx ")
+			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer &&
+				strings.Contains(o.Claim, " rx ")
 		})
 	}
-	// So are the two ends of a veth; whoever knows a process tells more, and the sender's end is where the queue is. What fills
-	// the same direction at the far end goes the other way: another trouble.
+	// So are the two ends of a veth. A finding with a process covers one without; else the end of
+	// the sender, which has the queue, covers the other. Traffic in the same direction at the far
+	// end is another fault.
 	if far, ok := f.d.VethPeer(); ok {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
-			return o.Culprit.NetNS == far.NetNS && o.Culprit.Interface == far.Name && o.Subject != fullDirection(f.direction) && (fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" || fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
+			return o.Culprit.NetNS == far.NetNS && o.Culprit.Interface == far.Name &&
+				o.Subject != fullDirection(f.direction) &&
+				(fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" ||
+					fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
 		})
 		if f.direction == "rx" {
 			fd.Cover("net-drops", func(o *diagnose.Finding) bool {
-				return o.Culprit.NetNS == far.NetNS && o.Culprit.Name == far.Name && o.Severity != diagnose.High
+				return o.Culprit.NetNS == far.NetNS && o.Culprit.Name == far.Name &&
+					o.Severity != diagnose.High
 			})
 		}
 	}
-	// A queue that is full drops here and there: that is how TCP learns the speed. Losing a good part is its own trouble.
+	// A full queue drops some packets: TCP learns the speed that way. Many drops are a fault of
+	// their own.
 	fd.Cover("net-drops", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == ns && o.Culprit.Name == dev && o.Severity != diagnose.High
 	})

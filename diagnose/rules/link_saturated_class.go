@@ -12,8 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// fullClasses finds classes of HTB shapers at their ceiling: those in them get no more, however much of the link is free. full is
-// the links that are.
+// fullClasses finds classes of HTB shapers at their ceiling: their traffic gets no more, even on an
+// idle link. full are the full links.
 func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 	rates, through := l.Table(facts.QdiscRate), l.Table(facts.QdiscBytes)
 	if classes := rates.Where("kind", "htb"); len(classes) > 0 && !through.Have() {
@@ -31,21 +31,27 @@ func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 		if r.Word("kind") != "htb" || !ok || minor == "" || !(ceil > 0) || d.Loopback() {
 			continue
 		}
-		if lim := facts.LimitOf(l, d, "tx"); lim.Bits > 0 && ceil >= threshold.ClassOfLink*lim.Bits {
+		if lim := facts.LimitOf(l, d, "tx"); lim.Bits > 0 &&
+			ceil >= threshold.ClassOfLink*lim.Bits {
 			continue
 		}
 		b := through.Exact(r.Words())
 		if b == nil {
 			continue
 		}
-		s, ok := diagnose.Lasting(through, diagnose.HasValue(b), func(c int) bool { return b.At(c)*8 >= threshold.LinkFull*ceil })
+		s, ok := diagnose.Lasting(through, diagnose.HasValue(b), func(c int) bool {
+			return b.At(c)*8 >= threshold.LinkFull*ceil
+		})
 		if !ok || b.Mean(s.Mask)*8 > threshold.LinkBeyond*ceil {
 			continue
 		}
-		found = append(found, class{&fullLink{d: d, direction: "tx", wire: b, lim: facts.Capacity{Bits: ceil, From: "its shaper lets"}, s: s}, r.Word("handle"), r.Word("parent")})
+		found = append(found,
+			class{&fullLink{d: d, direction: "tx", wire: b,
+				lim: facts.Capacity{Bits: ceil, From: "its shaper lets"}, s: s}, r.Word("handle"),
+				r.Word("parent")})
 	}
 	for _, c := range found {
-		inner := false // one within it is full: that one is nearer to who is in it
+		inner := false // a class below it is full: it is nearer to the traffic
 		for _, o := range found {
 			inner = inner || o.f.d == c.f.d && o.parent == c.handle
 		}
@@ -59,62 +65,84 @@ func (f *fullLink) accuseClass(l *diagnose.Look, n facts.Network, handle string,
 	d, s, t := f.d, f.s, f.wire.Table
 	rate := f.wire.Mean(s.Mask)
 	waits := l.Table(facts.QdiscBacklog).Exact(f.wire.Words()).Mean(s.Mask)
-	severity := diagnose.Medium // it is somebody's wish that it gets no more
+	severity := diagnose.Medium // the limit is intended
 	if waits >= 1 {
 		severity = diagnose.High
 	}
-	culprit, who := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS, Interface: d.Name}, ""
+	culprit, cause := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
+		Interface: d.Name}, ""
 	x, payload, links := f.inClass(l, n)
 	if x != nil {
 		local, peer := x.Pair()
-		culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS, Interface: d.Name, Local: local, Peer: peer}
-		who = fmt.Sprintf("; %s sends at that rate to %s", phrase.ProcessName(x.Process, x.PID), phrase.Clean(peer))
+		culprit = diagnose.Culprit{Kind: "process", Name: x.Process, PID: x.PID, NetNS: d.NetNS,
+			Interface: d.Name, Local: local, Peer: peer}
+		cause = fmt.Sprintf("; %s sends at that rate to %s", phrase.ProcessName(x.Process, x.PID),
+			phrase.Clean(peer))
 	}
-	fd := l.Found(phrase.Identity(d.NetNS, d.Name)+"/class-"+phrase.Clean(handle), severity, 0.85, culprit,
-		fmt.Sprintf("Class %s of the shaper on %s is full: %s for %s%s.", phrase.Clean(handle), phrase.DeviceName(d.NetNS, d.Name), phrase.OutOf(rate*8, f.lim.Bits), s, who))
-	fd.AddEvidence(t, s, f.wire.Query(), rate*8, measure.BitsPerSec, fmt.Sprintf("%s pass it, %s of its ceiling of %s", phrase.BitRate(rate*8), phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits))).
+	fd := l.Found(phrase.Identity(d.NetNS, d.Name)+"/class-"+phrase.Clean(handle), severity, 0.85,
+		culprit,
+		fmt.Sprintf("Class %s of the shaper on %s is full: %s for %s%s.", phrase.Clean(handle),
+			phrase.DeviceName(d.NetNS, d.Name), phrase.OutOf(rate*8, f.lim.Bits), s, cause))
+	fd.AddEvidence(t, s, f.wire.Query(), rate*8, measure.BitsPerSec,
+		fmt.Sprintf("%s pass it, %s of its ceiling of %s", phrase.BitRate(rate*8),
+			phrase.Percent(rate*8/f.lim.Bits), phrase.LinkRate(f.lim.Bits))).
 		CompareTo(f.lim.Bits, "ceiling")
 	if waits >= 1 {
 		q := l.Table(facts.QdiscBacklog)
-		fd.AddEvidence(q, s, q.QueryOf(nil, "netns", d.NetNS, "device", d.Name, "handle", handle), waits, measure.Bytes, phrase.Bytes(waits)+" queued in it")
+		fd.AddEvidence(q, s, q.QueryOf(nil, "netns", d.NetNS, "device", d.Name, "handle", handle),
+			waits, measure.Bytes, phrase.Bytes(waits)+" queued in it")
 	}
 	if x != nil {
 		flows := l.Table(facts.FlowBytes)
-		fd.AddEvidence(flows, s, flows.QueryOf(nil, "netns", d.NetNS, "pid", facts.PIDWord(x.PID), "direction", "tx"), payload*8, measure.BitsPerSec,
-			fmt.Sprintf("%s: %s of payload, %s", phrase.ProcessName(x.Process, x.PID), phrase.BitRate(payload*8), phrase.Plural(links, "connection", "connections")))
-		fd.AddCaveat(0, "The counters do not list the connections of a class: these match its rate.")
+		fd.AddEvidence(flows, s, flows.QueryOf(nil, "netns", d.NetNS, "pid", facts.PIDWord(x.PID),
+			"direction", "tx"), payload*8, measure.BitsPerSec,
+			fmt.Sprintf("%s: %s of payload, %s", phrase.ProcessName(x.Process, x.PID),
+				phrase.BitRate(payload*8), phrase.Plural(links, "connection", "connections")))
+		fd.AddCaveat(0,
+			"The counters do not list the connections of a class: these match its rate.")
 	} else {
-		fd.AddCaveat(0, "The counters do not list the connections of a class: see the filters of the shaper.")
+		fd.AddCaveat(0, "The counters do not list the connections of a class: see the filters of "+
+			"the shaper.")
 	}
 	whole := false
 	for _, o := range full {
 		whole = whole || o.d == d
 	}
 	if w := facts.OnLine(l, d, "tx"); !whole && w.Mean(s.Mask) > rate {
-		fd.AddEvidence(w.Table, s, w.Query(), w.Mean(s.Mask)*8, measure.BitsPerSec, fmt.Sprintf("%s in total on %s, which is not full", phrase.BitRate(w.Mean(s.Mask)*8), phrase.Clean(d.Name)))
+		fd.AddEvidence(w.Table, s, w.Query(), w.Mean(s.Mask)*8, measure.BitsPerSec,
+			fmt.Sprintf("%s in total on %s, which is not full", phrase.BitRate(w.Mean(s.Mask)*8),
+				phrase.Clean(d.Name)))
 	}
 	dev := phrase.Shell(d.Name)
-	fd.Verify = phrase.InNamespace(d.NetNS, "tc -s class show dev "+dev) + "; " + phrase.InNamespace(d.NetNS, "tc filter show dev "+dev)
+	fd.Verify = phrase.InNamespace(d.NetNS, "tc -s class show dev "+dev) + "; " +
+		phrase.InNamespace(d.NetNS, "tc filter show dev "+dev)
 	if x != nil {
 		fd.Verify += "; " + phrase.InNamespace(d.NetNS, "ss -tinp dst "+phrase.Shell(culprit.Peer))
-		fd.Cover("tcp-retransmits", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == d.NetNS && o.Culprit.Peer == culprit.Peer })
-		fd.Cover("peer-slow", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == d.NetNS && o.Culprit.Name == culprit.Peer })
+		fd.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
+			return o.Culprit.NetNS == d.NetNS && o.Culprit.Peer == culprit.Peer
+		})
+		fd.Cover("peer-slow", func(o *diagnose.Finding) bool {
+			return o.Culprit.NetNS == d.NetNS && o.Culprit.Name == culprit.Peer
+		})
 	}
 	fd.Cover("net-drops", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == d.NetNS && o.Culprit.Name == d.Name && o.Severity != diagnose.High
 	})
 }
 
-// inClass gives the connection with most payload of the only program whose connections to one peer carry as much as the class, with
-// their payload and how many they are; nil when none does, or several do.
-func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (who *facts.Flow, payload float64, links int) {
+// inClass returns the largest connection of the only program whose connections to one peer carry as
+// much as the class, with their payload and their number; nil when there is no such program, or
+// several.
+func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (sender *facts.Flow, payload float64,
+	links int) {
 	_, flows := f.carried(l, n)
 	type end struct {
 		name, peer string
 		pid        int
 	}
 	mss, rate := l.Table(facts.FlowMSS), f.wire.Mean(f.s.Mask)
-	for _, g := range facts.GroupFlows(flows, func(x *facts.Flow) end { _, peer := x.Pair(); return end{x.Process, peer, x.PID} }) {
+	for _, g := range facts.GroupFlows(flows,
+		func(x *facts.Flow) end { _, peer := x.Pair(); return end{x.Process, peer, x.PID} }) {
 		sum := 0.0
 		for _, x := range g.Flows {
 			sum += x.WireRate(mss)
@@ -122,10 +150,10 @@ func (f *fullLink) inClass(l *diagnose.Look, n facts.Network) (who *facts.Flow, 
 		if math.Abs(sum-rate) > threshold.ClassLike*rate {
 			continue
 		}
-		if who != nil {
+		if sender != nil {
 			return nil, 0, 0
 		}
-		who, payload, links = g.Flows[0], g.Rate, len(g.Flows)
+		sender, payload, links = g.Flows[0], g.Rate, len(g.Flows)
 	}
-	return who, payload, links
+	return sender, payload, links
 }

@@ -10,27 +10,30 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// tightCgroup is a control group whose own limit is too small for what is in use within.
+// tightCgroup is a control group whose own limit is too small for its working set.
 type tightCgroup struct {
 	name                 string
 	current, limit, high *diagnose.Row
 	hits, throttles      *diagnose.Row // events max and high
 	kills                *diagnose.Row
 	s                    diagnose.Period
-	killed               bool          // the kernel killed processes for its limit
-	full                 bool          // allocations go on to reach its limit, memory.max
-	slowed               bool          // allocations go on to exceed memory.high, which makes tasks reclaim and sleep
-	stall                *diagnose.Row // PSI of the group, or of the machine where the group's is not known
-	stalled, refaults    float64
+	killed               bool // the kernel killed processes for its limit
+	full                 bool // allocations keep reaching its limit, memory.max
+	// allocations keep exceeding memory.high, so tasks reclaim and sleep
+	slowed            bool
+	stall             *diagnose.Row // PSI of the group, or of the machine when that is unknown
+	stalled, refaults float64
 }
 
-// cgroupsMemory accuses control groups whose own limit is too small: it is reached again and again,
-// and tasks stand still or the machine reads again what it just dropped; or processes were killed. It
-// returns the groups accused, the innermost of each branch.
+// cgroupsMemory reports control groups whose own limit is too small: it is reached repeatedly, and
+// tasks stall or evicted pages are read again; or processes were killed. It returns these groups,
+// the innermost of each branch.
 func cgroupsMemory(l *diagnose.Look) (accused []tightCgroup) {
 	names := l.Table(facts.CgroupMemory).Keys("cgroup")
-	// Events are counted for the groups above as well, so the innermost comes first.
-	sort.SliceStable(names, func(i, j int) bool { return facts.CgroupDepth(names[i]) > facts.CgroupDepth(names[j]) })
+	// Events count for the groups above as well: the innermost group comes first.
+	sort.SliceStable(names, func(i, j int) bool {
+		return facts.CgroupDepth(names[i]) > facts.CgroupDepth(names[j])
+	})
 	for _, name := range names {
 		if name == "" {
 			continue
@@ -49,64 +52,72 @@ func cgroupsMemory(l *diagnose.Look) (accused []tightCgroup) {
 	return accused
 }
 
-// tightCgroupOf reads the numbers of a control group and reports whether they accuse it.
+// tightCgroupOf reads the numbers of a control group, and reports whether its limit is too small.
 func tightCgroupOf(l *diagnose.Look, name string) (tightCgroup, bool) {
 	m, events := l.Table(facts.CgroupMemory), l.Table(facts.CgroupEvents)
 	event := func(word string) *diagnose.Row { return events.One("cgroup", name, "event", word) }
 	level := func(kind string) *diagnose.Row { return m.One("cgroup", name, "kind", kind) }
-	g := tightCgroup{name: name, current: level("current"), limit: level("limit"), high: level("high"),
+	g := tightCgroup{name: name, current: level("current"), limit: level("limit"),
+		high: level("high"),
 		hits: event("max"), throttles: event("high"), kills: event("oom_kill")}
 	var lasts bool
 	g.s, lasts = diagnose.Lasting(m, diagnose.HasValue(g.current), func(c int) bool {
-		return g.current.At(c) >= threshold.CgroupFull*g.limit.At(c) && g.hits.At(c) >= threshold.CgroupHits
+		return g.current.At(c) >= threshold.CgroupFull*g.limit.At(c) &&
+			g.hits.At(c) >= threshold.CgroupHits
 	})
 	g.full = lasts && g.limit.Mean(nil) > 0
-	if slow, ok := diagnose.Lasting(events, diagnose.HasValue(g.throttles), func(c int) bool { return g.throttles.At(c) >= threshold.CgroupHits }); ok && !g.full {
+	if slow, ok := diagnose.Lasting(events, diagnose.HasValue(g.throttles), func(c int) bool {
+		return g.throttles.At(c) >= threshold.CgroupHits
+	}); ok && !g.full {
 		g.s, g.slowed = slow, true
 	}
 	g.killed = g.kills.Part(nil) > 0 && g.limit.Mean(nil) > 0 && g.reachedItsLimit(event("oom"))
 	if g.killed && !g.full && !g.slowed {
 		g.s = diagnose.WholePeriod(m)
 	}
-	again, psi := l.Table(facts.MemoryRefault), l.Table(facts.CgroupPressure).One("cgroup", name, "resource", "memory", "scope", "some")
+	again, psi := l.Table(facts.MemoryRefault),
+		l.Table(facts.CgroupPressure).One("cgroup", name, "resource", "memory", "scope", "some")
 	g.stall, g.stalled = psi, psi.Mean(g.s.Mask)
 	if g.stalled != g.stalled {
 		g.stall = l.Table(facts.Pressure).One("resource", "memory", "scope", "some")
 		g.stalled = g.stall.Mean(g.s.Mask)
 	}
 	g.refaults = again.Mean(again.Sum(again.Rows), g.s.Mask)
-	// A group that writes or reads a big file through the page cache lives at its limit in good health:
-	// pages are dropped and never wanted again. Harm shows in stalls or in pages that come back.
+	// A group that writes or reads a big file through the page cache is at its limit and healthy:
+	// its pages are evicted and not needed again. Harm shows in stalls or refaults.
 	harmed := g.stalled >= threshold.MemoryStall || g.full && g.refaults >= threshold.MemoryRefaults
 	return g, g.killed || (g.full || g.slowed) && harmed
 }
 
-// reachedItsLimit reports whether kills in the group are for its own limit. The kernel counts those
-// for want of memory of the machine, or for the limit of a group above, as well.
+// reachedItsLimit reports whether kills in the group are for its own limit. The kernel also counts
+// kills for the whole machine, or for the limit of a group above.
 func (g *tightCgroup) reachedItsLimit(ooms *diagnose.Row) bool {
 	if g.hits == nil && ooms == nil {
-		return true // it is not counted
+		return true // not counted
 	}
 	return g.hits.Part(nil) > 0 || ooms.Part(nil) > 0
 }
 
-// does says what the limit does to the group, as the middle of a claim.
+// does describes the effect of the limit, as the middle of a claim.
 func (g *tightCgroup) does(events *diagnose.Table) string {
 	switch {
 	case g.killed:
 		if n := g.kills.Part(nil) * diagnose.WholePeriod(events).Known; n >= 0.5 {
-			return fmt.Sprintf("the kernel killed %s in it", phrase.Plural(int(n+0.5), "process", "processes"))
+			return fmt.Sprintf("the kernel killed %s in it",
+				phrase.Plural(int(n+0.5), "process", "processes"))
 		}
 		return "the kernel killed processes in it"
 	case g.slowed:
-		return fmt.Sprintf("%s allocations per second exceed memory.high for %s, so its tasks must reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
+		return fmt.Sprintf("%s allocations per second exceed memory.high for %s, so its tasks "+
+			"must reclaim memory and sleep", phrase.Count(g.throttles.Mean(g.s.Mask)), g.s)
 	}
-	return fmt.Sprintf("%s allocations per second hit the limit for %s", phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
+	return fmt.Sprintf("%s allocations per second hit the limit for %s",
+		phrase.Count(g.hits.Mean(g.s.Mask)), g.s)
 }
 
-// use returns how much of which limit the group uses: for the claim and for the evidence, the number
-// and the limit. A process that is killed gives its memory back at once: then the mean of what was
-// seen each second may be next to nothing.
+// use returns how much of which limit the group uses: for the claim, for the evidence, as a number,
+// and the limit. A killed process frees its memory at once: the mean of the readings may be close
+// to 0.
 func (g *tightCgroup) use() (claim, evidence string, used, limit float64) {
 	used, limit = g.current.Mean(g.s.Mask), g.limit.Mean(g.s.Mask)
 	word := "limit"
@@ -119,24 +130,29 @@ func (g *tightCgroup) use() (claim, evidence string, used, limit float64) {
 	case g.killed && !(used >= threshold.CgroupFull*limit):
 		used = g.current.Max()
 		return "its limit is " + phrase.Memory(limit),
-			fmt.Sprintf("up to %s of %s in use at a reading; a killed process frees its memory", phrase.Memory(used), phrase.Memory(limit)), used, limit
+			fmt.Sprintf("up to %s of %s in use at a reading; a killed process frees its memory",
+				phrase.Memory(used), phrase.Memory(limit)), used, limit
 	}
-	return phrase.Memory(used) + " of its " + phrase.Memory(limit) + " " + word, fmt.Sprintf("%s of %s in use", phrase.Memory(used), phrase.Memory(limit)), used, limit
+	return phrase.Memory(used) + " of its " + phrase.Memory(limit) + " " + word,
+		fmt.Sprintf("%s of %s in use", phrase.Memory(used), phrase.Memory(limit)), used, limit
 }
 
 func (g *tightCgroup) accuse(l *diagnose.Look) {
 	m, events := l.Table(facts.CgroupMemory), l.Table(facts.CgroupEvents)
 	severity, confidence := diagnose.Medium, 0.85
-	if g.stalled >= threshold.MemoryStallHigh || g.killed || g.refaults >= 5*threshold.MemoryRefaults {
+	if g.stalled >= threshold.MemoryStallHigh || g.killed ||
+		g.refaults >= 5*threshold.MemoryRefaults {
 		severity, confidence = diagnose.High, 0.9
 	}
 	claim, inUse, used, limit := g.use()
-	who := ""
+	programs := ""
 	if inside := facts.LargestIn(l, g.name, g.s.Mask); inside != "" {
-		who = "; in it: " + inside
+		programs = "; in it: " + inside
 	}
-	f := l.Found(facts.CgroupIdentity(g.name), severity, confidence, diagnose.Culprit{Kind: "cgroup", Name: g.name},
-		fmt.Sprintf("The memory limit of cgroup %s is too small for its working set: %s, %s%s.", facts.CgroupName(g.name), claim, g.does(events), who))
+	f := l.Found(facts.CgroupIdentity(g.name), severity, confidence,
+		diagnose.Culprit{Kind: "cgroup", Name: g.name},
+		fmt.Sprintf("The memory limit of cgroup %s is too small for its working set: %s, %s%s.",
+			facts.CgroupName(g.name), claim, g.does(events), programs))
 	if used == used {
 		e := f.AddEvidence(m, g.s, g.current.Query(), used, m.Unit, inUse)
 		if limit > 0 {
@@ -144,31 +160,41 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 		}
 	}
 	g.proofs(l, f)
-	f.Verify = fmt.Sprintf("cd /sys/fs/cgroup && cat ./memory%s/memory.failcnt .%s/memory.events 2>/dev/null", phrase.Shell(g.name), phrase.Shell(g.name))
+	f.Verify = fmt.Sprintf("cd /sys/fs/cgroup && cat ./memory%s/memory.failcnt .%s/memory.events "+
+		"2>/dev/null", phrase.Shell(g.name), phrase.Shell(g.name))
 	if g.name == facts.VisibleRoot {
 		f.AddCaveat(0, "The limit was set outside of this container: only the host can raise it.")
 	}
-	f.Cover("disk-saturated", func(o *diagnose.Finding) bool { return rereads(l, o, g.refaults, g.s.Mask) })
+	f.Cover("disk-saturated", func(o *diagnose.Finding) bool {
+		return rereads(l, o, g.refaults, g.s.Mask)
+	})
 	f.Cover("swapping", nil)
 }
 
-// proofs adds the events, the stalls and what is read again.
+// proofs adds the events, the stalls and the refaults.
 func (g *tightCgroup) proofs(l *diagnose.Look, f *diagnose.Finding) {
 	events, again := l.Table(facts.CgroupEvents), l.Table(facts.MemoryRefault)
 	if v := g.throttles.Part(g.s.Mask); g.slowed {
-		f.AddEvidence(events, g.s, g.throttles.Query(), v, events.Unit, fmt.Sprintf("memory.high was exceeded %s times per second", phrase.Count(v)))
+		f.AddEvidence(events, g.s, g.throttles.Query(), v, events.Unit,
+			fmt.Sprintf("memory.high was exceeded %s times per second", phrase.Count(v)))
 	}
 	if v := g.hits.Part(g.s.Mask); v > 0 {
-		f.AddEvidence(events, g.s, g.hits.Query(), v, events.Unit, fmt.Sprintf("the limit was hit %s times per second", phrase.Count(v)))
+		f.AddEvidence(events, g.s, g.hits.Query(), v, events.Unit,
+			fmt.Sprintf("the limit was hit %s times per second", phrase.Count(v)))
 	}
 	if g.killed {
-		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit, "processes in it were killed to free memory")
+		f.AddEvidence(events, g.s, g.kills.Query(), g.kills.Part(nil), events.Unit,
+			"processes in it were killed to free memory")
 	}
 	if g.stalled == g.stalled {
-		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit, fmt.Sprintf("tasks are stalled on memory %s of the time (PSI)", phrase.Percent(g.stalled)))
+		f.AddEvidence(g.stall.Table, g.s, g.stall.Query(), g.stalled, g.stall.Table.Unit,
+			fmt.Sprintf("tasks are stalled on memory %s of the time (PSI)",
+				phrase.Percent(g.stalled)))
 		f.SetEffect(g.stalled)
 	}
 	if g.refaults >= threshold.MemoryRefaults {
-		f.AddEvidence(again, g.s, `memory.refaults`, g.refaults, again.Unit, fmt.Sprintf("the machine reads %s again soon after eviction", phrase.BytesRate(g.refaults)))
+		f.AddEvidence(again, g.s, `memory.refaults`, g.refaults, again.Unit,
+			fmt.Sprintf("the machine reads %s again soon after eviction",
+				phrase.BytesRate(g.refaults)))
 	}
 }

@@ -11,12 +11,15 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// memoryPressure finds that memory, of the machine or of one cgroup, is too small for what is in use.
+// memoryPressure finds that the memory of the machine, or the limit of a cgroup, is too small for
+// the working set.
 func memoryPressure() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "memory-pressure", Checks: "memory", Resource: "memory",
 		Needs: []string{facts.MemorySize, facts.MemoryScan},
-		Uses: []string{facts.MemoryStalls, facts.MemoryRefault, facts.MemoryFaults, facts.MemoryOOM, facts.MemorySwap, facts.Pressure, facts.ProcessRSS, facts.ProcessFaults, facts.ProcessInfo,
+		Uses: []string{facts.MemoryStalls, facts.MemoryRefault, facts.MemoryFaults, facts.MemoryOOM,
+			facts.MemorySwap, facts.Pressure, facts.ProcessRSS, facts.ProcessFaults,
+			facts.ProcessInfo,
 			facts.CgroupMemory, facts.CgroupEvents, facts.CgroupPressure, facts.DiskBytes},
 		Check: func(l *diagnose.Look) {
 			machineMemory(l, cgroupsMemory(l))
@@ -24,8 +27,8 @@ func memoryPressure() diagnose.Rule {
 	}
 }
 
-// machineNumbers are the machine's memory and the signs that it is short. Rows are nil, and series
-// without numbers, where a kernel does not tell.
+// machineNumbers are the memory of the machine and the signs that it is short. Rows are nil, and
+// series empty, where a kernel has none.
 type machineNumbers struct {
 	size                 *diagnose.Table
 	total, avail         *diagnose.Row
@@ -33,30 +36,34 @@ type machineNumbers struct {
 	stalls, again        []float64 // allocations that waited; pages read again
 	stallsOf, refaultsOf *diagnose.Table
 	killsOf              *diagnose.Table
-	kills                float64 // a second, less those for the limit of a cgroup
+	kills                float64 // per second, without those for the limit of a cgroup
 }
 
 func machineNumbersOf(l *diagnose.Look, accused []tightCgroup) machineNumbers {
-	n := machineNumbers{size: l.Table(facts.MemorySize), stallsOf: l.Table(facts.MemoryStalls), refaultsOf: l.Table(facts.MemoryRefault), killsOf: l.Table(facts.MemoryOOM)}
+	n := machineNumbers{size: l.Table(facts.MemorySize), stallsOf: l.Table(facts.MemoryStalls),
+		refaultsOf: l.Table(facts.MemoryRefault), killsOf: l.Table(facts.MemoryOOM)}
 	n.total, n.avail = n.size.One("kind", "total"), n.size.One("kind", "available")
 	n.psi = l.Table(facts.Pressure).One("resource", "memory", "scope", "some")
-	n.direct, n.major = l.Table(facts.MemoryScan).One("by", "direct"), l.Table(facts.MemoryFaults).One("type", "major")
+	n.direct, n.major = l.Table(facts.MemoryScan).One("by", "direct"),
+		l.Table(facts.MemoryFaults).One("type", "major")
 	n.stalls, n.again = n.stallsOf.Sum(n.stallsOf.Rows), n.refaultsOf.Sum(n.refaultsOf.Rows)
 	n.kills = series.Or(n.killsOf.Mean(n.killsOf.Sum(n.killsOf.Rows), nil), 0)
 	for _, g := range accused {
 		if g.killed {
-			n.kills = 0 // told of the cgroup
+			n.kills = 0 // reported for the cgroup
 		}
 	}
 	return n
 }
 
-// pinches reports whether somebody feels that memory is short in cell c. The pressure says it where
-// the kernel tells it: what reserved huge pages leave may be little, and a program that starts reads
-// itself in.
+// pinches reports whether tasks are slowed by lack of memory in cell c. Pressure decides where the
+// kernel has it: little may be left beside reserved huge pages, and a program that starts reads its
+// pages.
 func (n machineNumbers) pinches(c int) bool {
 	psi := n.psi.At(c)
-	looks := n.direct.At(c) >= threshold.MemoryDirect || series.AtOrZero(n.stalls, c) >= threshold.MemoryStallsRate || series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
+	looks := n.direct.At(c) >= threshold.MemoryDirect ||
+		series.AtOrZero(n.stalls, c) >= threshold.MemoryStallsRate ||
+		series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
 	if psi == psi {
 		return psi >= threshold.MemoryStall || psi >= threshold.MemoryFelt && looks
 	}
@@ -64,22 +71,28 @@ func (n machineNumbers) pinches(c int) bool {
 }
 
 // share returns how much of the memory is available, 0..1.
-func (n machineNumbers) share(mask []bool) float64 { return n.avail.Mean(mask) / n.total.Mean(mask) }
+func (n machineNumbers) share(mask []bool) float64 {
+	return n.avail.Mean(mask) / n.total.Mean(mask)
+}
 
-// machineMemory accuses the machine of having too little memory, or says why it does not. accused are
-// the control groups that are short by their own limit.
+// machineMemory reports that the machine lacks memory, or why it does not. accused are the control
+// groups at their own limit.
 func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 	n := machineNumbersOf(l, accused)
 	if !(n.total.Mean(nil) > 0) || !(n.avail.Mean(nil) <= n.total.Mean(nil)) {
 		l.Unchecked("the available memory is unknown")
 		return
 	}
-	s, short := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool { return n.avail.At(c) < threshold.MemoryLow*n.total.At(c) && n.pinches(c) })
-	// The kernel's estimate of what is available counts file pages that are in constant use: stalls and refaults together
-	// mean something also above memoryLow. With plenty available it is the limit of a cgroup that makes them.
+	s, short := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool {
+		return n.avail.At(c) < threshold.MemoryLow*n.total.At(c) && n.pinches(c)
+	})
+	// The kernel's estimate of available memory includes file pages in constant use: stalls with
+	// refaults count above MemoryLow too. With plenty available they are caused by the limit of a
+	// cgroup.
 	if !short {
 		stalled, ok := diagnose.Lasting(n.size, diagnose.HasValue(n.avail), func(c int) bool {
-			return n.psi.At(c) >= threshold.MemoryStallHigh && series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
+			return n.psi.At(c) >= threshold.MemoryStallHigh &&
+				series.AtOrZero(n.again, c) >= threshold.MemoryRefaults
 		})
 		if ok && n.share(stalled.Mask) < threshold.MemoryPlenty && len(accused) == 0 {
 			s, short = stalled, true
@@ -95,20 +108,22 @@ func machineMemory(l *diagnose.Look, accused []tightCgroup) {
 	}
 }
 
-// spare says that memory is not short, with the numbers; or what keeps them from saying that.
+// spare records that memory is not short, with the numbers, or what keeps it from being ruled out.
 func (n machineNumbers) spare(l *diagnose.Look) {
-	text := fmt.Sprintf("%s of %s available", phrase.Percent(n.share(nil)), phrase.Memory(n.total.Mean(nil)))
+	text := fmt.Sprintf("%s of %s available", phrase.Percent(n.share(nil)),
+		phrase.Memory(n.total.Mean(nil)))
 	if own := ownLimit(l); own != "" {
 		text += ", " + own
 	}
 	stalled := n.psi.Mean(nil)
 	switch {
-	case stalled >= threshold.InnocentStall && n.share(nil) >= threshold.MemoryPlenty:
+	case stalled >= threshold.DoubtStall && n.share(nil) >= threshold.MemoryPlenty:
 		seen := "no cgroup is visible from here"
 		if l.Table(facts.CgroupMemory).HasNumbers() {
 			seen = "no visible cgroup is known to be at its limit"
 		}
-		l.Doubtful("some task is stalled on memory %s of the time (PSI) while %s: the limit of a cgroup does that, and %s", phrase.Percent(stalled), text, seen)
+		l.Doubtful("some task is stalled on memory %s of the time (PSI) while %s: the limit of a "+
+			"cgroup does that, and %s", phrase.Percent(stalled), text, seen)
 	case stalled == stalled:
 		l.Fine("%s, stalled on memory %s of the time", text, phrase.Percent(stalled))
 	case n.share(nil) < threshold.MemoryLow && !n.refaultsOf.HasNumbers():
@@ -118,14 +133,17 @@ func (n machineNumbers) spare(l *diagnose.Look) {
 	}
 }
 
-// ownLimit says how much of the limit of the visible root is in use; "" on a machine without one.
+// ownLimit returns how much of the limit of the visible root is in use, as a phrase; "" on a
+// machine without one.
 func ownLimit(l *diagnose.Look) string {
 	m := l.Table(facts.CgroupMemory)
-	used, limit := m.One("cgroup", facts.VisibleRoot, "kind", "current").Mean(nil), m.One("cgroup", facts.VisibleRoot, "kind", "limit").Mean(nil)
+	used, limit := m.One("cgroup", facts.VisibleRoot, "kind", "current").Mean(nil),
+		m.One("cgroup", facts.VisibleRoot, "kind", "limit").Mean(nil)
 	if !(limit > 0) || used != used {
 		return ""
 	}
-	return fmt.Sprintf("%s of this container's limit of %s in use", phrase.Memory(used), phrase.Memory(limit))
+	return fmt.Sprintf("%s of this container's limit of %s in use", phrase.Memory(used),
+		phrase.Memory(limit))
 }
 
 // holder is the program with most memory.
@@ -137,21 +155,26 @@ type holder struct {
 	text     string
 }
 
-// holderOf finds who holds the memory. Huge pages that are reserved belong to nobody's resident memory.
+// holderOf returns the program with most memory. Reserved huge pages are in no process's resident
+// memory.
 func (n machineNumbers) holderOf(l *diagnose.Look, s diagnose.Period) holder {
 	rss := l.Table(facts.ProcessRSS)
-	h := holder{culprit: diagnose.Culprit{Kind: "memory", Name: "memory"}, text: "no single program stands out", all: facts.Programs(rss, rss.Rows, s.Mask)}
+	h := holder{culprit: diagnose.Culprit{Kind: "memory", Name: "memory"},
+		text: "no single program stands out", all: facts.Programs(rss, rss.Rows, s.Mask)}
 	total := n.total.Mean(s.Mask)
 	if len(h.all) > 0 {
 		first := h.all[0]
 		h.share = first.Rate / total
-		h.text = fmt.Sprintf("the largest program, %s, holds %s of it", first, phrase.Percent(h.share))
+		h.text = fmt.Sprintf("the largest program, %s, holds %s of it", first,
+			phrase.Percent(h.share))
 		if h.share >= 0.2 {
 			h.culprit, h.identity = first.Culprit(), first.Identity()
-			h.text = fmt.Sprintf("%s holds %s of it, %s", first, phrase.Memory(first.Rate), phrase.Percent(h.share))
+			h.text = fmt.Sprintf("%s holds %s of it, %s", first, phrase.Memory(first.Rate),
+				phrase.Percent(h.share))
 		}
 	}
-	if huge := n.size.One("kind", "hugepages_total").Mean(s.Mask) / total; huge >= threshold.MemoryPlenty {
+	if huge := n.size.One("kind",
+		"hugepages_total").Mean(s.Mask) / total; huge >= threshold.MemoryPlenty {
 		h.text += fmt.Sprintf("; %s is reserved for huge pages", phrase.Percent(huge))
 	}
 	return h
@@ -162,22 +185,27 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	h := n.holderOf(l, s)
 	severity, confidence := diagnose.Medium, 0.85
 	stalled, swap := n.psi.Mean(s.Mask), l.Table(facts.MemorySwap)
-	if stalled >= threshold.MemoryStallHigh || n.kills > 0 || facts.SumRows(swap, swap.Rows, s.Mask) >= threshold.SwapBoth {
+	if stalled >= threshold.MemoryStallHigh || n.kills > 0 || facts.SumRows(swap, swap.Rows,
+		s.Mask) >= threshold.SwapBoth {
 		severity, confidence = diagnose.High, 0.95
 	}
-	claim := fmt.Sprintf("Memory is short: only %s of %s available for %s; %s.", phrase.Percent(share), phrase.Memory(total), s, h.text)
+	claim := fmt.Sprintf("Memory is short: only %s of %s available for %s; %s.",
+		phrase.Percent(share), phrase.Memory(total), s, h.text)
 	if n.kills > 0 {
 		claim = fmt.Sprintf("Memory ran out: the kernel killed %s, with %s of %s available; %s.",
-			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share), phrase.Memory(total), h.text)
+			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share),
+			phrase.Memory(total), h.text)
 	}
 	f := l.Found(h.identity, severity, confidence, h.culprit, claim)
 	f.SetExplains(h.share)
 	n.proofs(l, f, s)
 	if n.kills > 0 {
 		if share > 2*threshold.MemoryLow {
-			f.AddCaveat(0.2, "%s of memory is available: the kill came at a peak between two readings, or at the limit of a cgroup or of a memory node.", phrase.Percent(share))
+			f.AddCaveat(0.2, "%s of memory is available: the kill came at a peak between two "+
+				"readings, or at the limit of a cgroup or of a memory node.", phrase.Percent(share))
 		}
-		f.AddEvidence(n.killsOf, s, facts.MemoryOOM, n.kills, n.killsOf.Unit, "the kernel killed processes to free memory")
+		f.AddEvidence(n.killsOf, s, facts.MemoryOOM, n.kills, n.killsOf.Unit,
+			"the kernel killed processes to free memory")
 	}
 	h.proofs(l, f, s, total)
 	refaults := n.refaultsOf.Mean(n.again, s.Mask)
@@ -188,30 +216,41 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	})
 }
 
-// proofs adds the machine's numbers.
+// proofs adds the numbers of the machine.
 func (n machineNumbers) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period) {
 	avail, total := n.avail.Mean(s.Mask), n.total.Mean(s.Mask)
-	f.AddEvidence(n.size, s, n.avail.Query(), avail, n.size.Unit, fmt.Sprintf("%s available of %s", phrase.Memory(avail), phrase.Memory(total))).CompareTo(total, "all memory")
-	if huge := n.size.One("kind", "hugepages_total"); huge.Mean(s.Mask) >= threshold.MemoryPlenty*total {
-		f.AddEvidence(n.size, s, huge.Query(), huge.Mean(s.Mask), n.size.Unit, fmt.Sprintf("%s reserved for huge pages", phrase.Memory(huge.Mean(s.Mask)))).CompareTo(total, "all memory")
+	f.AddEvidence(n.size, s, n.avail.Query(), avail, n.size.Unit,
+		fmt.Sprintf("%s available of %s", phrase.Memory(avail),
+			phrase.Memory(total))).CompareTo(total, "all memory")
+	if huge := n.size.One("kind",
+		"hugepages_total"); huge.Mean(s.Mask) >= threshold.MemoryPlenty*total {
+		f.AddEvidence(n.size, s, huge.Query(), huge.Mean(s.Mask), n.size.Unit,
+			fmt.Sprintf("%s reserved for huge pages",
+				phrase.Memory(huge.Mean(s.Mask)))).CompareTo(total, "all memory")
 	}
 	if v := n.psi.Mean(s.Mask); v == v {
-		f.AddEvidence(n.psi.Table, s, n.psi.Query(), v, n.psi.Table.Unit, fmt.Sprintf("some task is stalled on memory %s of the time (PSI)", phrase.Percent(v)))
+		f.AddEvidence(n.psi.Table, s, n.psi.Query(), v, n.psi.Table.Unit,
+			fmt.Sprintf("some task is stalled on memory %s of the time (PSI)", phrase.Percent(v)))
 		f.SetEffect(v)
 	} else {
 		f.AddCaveat(0.1, "Memory stalls are unknown: this kernel reports no pressure (PSI).")
 	}
 	if v := n.direct.Mean(s.Mask); v >= threshold.MemoryDirect {
-		f.AddEvidence(n.direct.Table, s, n.direct.Query(), v, n.direct.Table.Unit, fmt.Sprintf("tasks reclaim memory themselves (direct reclaim), %s scanned", phrase.BytesRate(v)))
+		f.AddEvidence(n.direct.Table, s, n.direct.Query(), v, n.direct.Table.Unit,
+			fmt.Sprintf("tasks reclaim memory themselves (direct reclaim), %s scanned",
+				phrase.BytesRate(v)))
 	}
 	if v := n.stallsOf.Mean(n.stalls, s.Mask); v >= threshold.MemoryStallsRate {
-		f.AddEvidence(n.stallsOf, s, facts.MemoryStalls, v, n.stallsOf.Unit, fmt.Sprintf("%s allocations per second had to wait", phrase.Count(v)))
+		f.AddEvidence(n.stallsOf, s, facts.MemoryStalls, v, n.stallsOf.Unit,
+			fmt.Sprintf("%s allocations per second had to wait", phrase.Count(v)))
 	}
 	if v := n.refaultsOf.Mean(n.again, s.Mask); v >= threshold.MemoryRefaults/10 {
-		f.AddEvidence(n.refaultsOf, s, `memory.refaults`, v, n.refaultsOf.Unit, fmt.Sprintf("%s are read again soon after eviction", phrase.BytesRate(v)))
+		f.AddEvidence(n.refaultsOf, s, `memory.refaults`, v, n.refaultsOf.Unit,
+			fmt.Sprintf("%s are read again soon after eviction", phrase.BytesRate(v)))
 	}
 	if v := n.major.Mean(s.Mask); v >= threshold.MemoryMajor/10 {
-		f.AddEvidence(n.major.Table, s, n.major.Query(), v, n.major.Table.Unit, fmt.Sprintf("%s faults per second read from disk", phrase.Count(v)))
+		f.AddEvidence(n.major.Table, s, n.major.Query(), v, n.major.Table.Unit,
+			fmt.Sprintf("%s faults per second read from disk", phrase.Count(v)))
 	}
 }
 
@@ -221,17 +260,20 @@ func (h holder) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period,
 		return
 	}
 	rss, a := l.Table(facts.ProcessRSS), h.all[0]
-	f.AddEvidence(rss, s, a.Query(rss), a.Rate, rss.Unit, fmt.Sprintf("%s holds %s resident", a, phrase.Memory(a.Rate))).CompareTo(total, "all memory")
+	f.AddEvidence(rss, s, a.Query(rss), a.Rate, rss.Unit,
+		fmt.Sprintf("%s holds %s resident", a, phrase.Memory(a.Rate))).CompareTo(total,
+		"all memory")
 	if more := facts.OtherPrograms(h.all, total, 3); more != "" {
 		f.AddEvidence(rss, s, `process.rss by process`, h.all[1].Rate, rss.Unit, "then "+more)
 	}
 	if g := growth(rss, a.Series); g > 0.02*total/s.Known && g > 1e6 {
-		f.AddEvidence(rss, s, a.Query(rss), g, "B/s", fmt.Sprintf("it grows by %s", phrase.BytesRate(g)))
+		f.AddEvidence(rss, s, a.Query(rss), g, "B/s",
+			fmt.Sprintf("it grows by %s", phrase.BytesRate(g)))
 	}
 }
 
-// rereads says whether a disk is busy because of pages that were thrown out and come back: most of what it does is reading,
-// and half of that is such pages.
+// rereads reports whether a disk is busy with refaults: most of its work is reading, and half of
+// that is pages evicted before.
 func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []bool) bool {
 	name := strings.TrimPrefix(disk.ID, "disk-saturated/")
 	t := l.Table(facts.DiskBytes)
@@ -240,7 +282,7 @@ func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []
 	return refaults >= threshold.MemoryRefaults && read >= 0.5*all && refaults >= 0.5*read
 }
 
-// growth gives by how much a level grows a second when it grows in nearly every cell, else 0.
+// growth returns the growth of a level per second when it grows in nearly every cell, else 0.
 func growth(t *diagnose.Table, v []float64) float64 {
 	first, last, up, steps, prev := -1, -1, 0, 0, 0.0
 	for c, x := range v {

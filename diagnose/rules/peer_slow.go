@@ -13,12 +13,13 @@ import (
 	"culprit/measure"
 )
 
-// peerSlow finds one peer among the equals of a service whose own path holds it back.
+// peerSlow finds one peer among the equals of a service that its own path limits.
 func peerSlow() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "peer-slow", Checks: "peers of a service",
 		Finds: []string{facts.FlowBytes, facts.FlowUnsent},
-		Uses:  []string{facts.FlowUnacked, facts.FlowMSS, facts.FlowDelivery, facts.FlowRTT, facts.FlowMinRTT, facts.FlowRetransmits, facts.FlowLimited},
+		Uses: []string{facts.FlowUnacked, facts.FlowMSS, facts.FlowDelivery, facts.FlowRTT,
+			facts.FlowMinRTT, facts.FlowRetransmits, facts.FlowLimited},
 		Check: func(l *diagnose.Look) {
 			for _, direction := range []string{"tx", "rx"} {
 				for _, g := range services(l, direction) {
@@ -29,13 +30,15 @@ func peerSlow() diagnose.Rule {
 	}
 }
 
-// services groups the connections whose peers want the same: those of one port, and of one program where its ports have too
-// few peers each (a server for each client, as iperf3 has).
+// services groups connections whose peers want the same: those of one port, and those of one
+// program when its ports have too few peers each (iperf3 has one server per client).
 func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 	if !enoughPeers(l.Table(facts.FlowBytes), direction) {
 		return nil
 	}
-	all := facts.FlowsOf(l.Table(facts.FlowBytes), direction, nil, func(f *facts.Flow) bool { return f.Rate > 0 })
+	all := facts.FlowsOf(l.Table(facts.FlowBytes), direction, nil, func(f *facts.Flow) bool {
+		return f.Rate > 0
+	})
 	type service struct {
 		netns, port string
 		client      bool
@@ -59,14 +62,18 @@ func services(l *diagnose.Look, direction string) []facts.FlowGroup {
 			}
 		}
 	}
-	return append(out, facts.GroupFlows(few, func(f *facts.Flow) [2]string { return [2]string{f.NetNS, f.Process} })...)
+	return append(out, facts.GroupFlows(few, func(f *facts.Flow) [2]string {
+		return [2]string{f.NetNS, f.Process}
+	})...)
 }
 
-// enoughPeers says whether so many peers are at work, of all services together, that one of them could be the odd one. Most machines with very many connections
-// have them with few: proxies, databases, themselves.
+// enoughPeers reports whether enough peers are active, over all services, for one to be the odd
+// one. Most machines with very many connections have them with few peers: proxies, databases,
+// themselves.
 func enoughPeers(t *diagnose.Table, direction string) bool {
 	peer, way := t.Column("peer"), t.Column("direction")
-	rates, merged := map[string]float64{}, map[string]float64{} // by the word as it stands, and by the address that it means
+	// by the word, and by the address that it means
+	rates, merged := map[string]float64{}, map[string]float64{}
 	for _, r := range t.Rows {
 		if rate := r.Part(nil); rate > 0 && r.WordAt(way) == direction {
 			rates[r.WordAt(peer)] += rate
@@ -76,7 +83,8 @@ func enoughPeers(t *diagnose.Table, direction string) bool {
 	for word, rate := range rates {
 		address := facts.PlainAddress(word)
 		was := merged[address]
-		if merged[address] = was + rate; was < threshold.PeerActive && was+rate >= threshold.PeerActive {
+		if merged[address] = was + rate; was < threshold.PeerActive &&
+			was+rate >= threshold.PeerActive {
 			active++
 		}
 	}
@@ -92,13 +100,13 @@ func peerName(f *facts.Flow) string {
 type peerOf struct {
 	name    string
 	flows   []*facts.Flow
-	series  []float64 // B/s of payload to it, or from it
+	series  []float64 // B/s of payload to it or from it
 	rate    float64
-	waiting []float64 // bytes that wait for it, see waitingFor; nil until asked for, by waits
-	ends    float64   // bit/s, see delivery; 0 until asked for
+	waiting []float64 // bytes queued for it, see waitingFor; nil before waits is called
+	ends    float64   // bit/s, see delivery; 0 before delivery is called
 }
 
-// waits gives the bytes that wait for the peer in each cell.
+// waits returns the bytes that are queued for the peer in each cell.
 func (p *peerOf) waits(l *diagnose.Look) []float64 {
 	if p.waiting == nil {
 		p.waiting = make([]float64, len(p.series))
@@ -111,7 +119,8 @@ func (p *peerOf) waits(l *diagnose.Look) []float64 {
 	return p.waiting
 }
 
-// delivery gives what the peer's path was seen to deliver, bit/s: the fastest of its connections. NaN when it is not told.
+// delivery returns the delivery rate of the peer's path, bit/s: that of its fastest connection. NaN
+// when unknown.
 func (p *peerOf) delivery(l *diagnose.Look) float64 {
 	if p.ends == 0 {
 		p.ends = measure.NaN
@@ -145,7 +154,7 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 		return
 	}
 	sort.SliceStable(peers, func(i, j int) bool { return peers[i].rate < peers[j].rate })
-	// Half of them can be the odd ones at most: the others' median must still be what is normal.
+	// At most half of the peers can be slow: the median of the others must be the normal rate.
 	normal := peers[len(peers)/2].rate
 	type suspect struct {
 		at     int
@@ -167,7 +176,9 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 		}
 		suspects = append(suspects, suspect{i, weight})
 	}
-	sort.SliceStable(suspects, func(i, j int) bool { return suspects[i].weight > suspects[j].weight })
+	sort.SliceStable(suspects, func(i, j int) bool {
+		return suspects[i].weight > suspects[j].weight
+	})
 	for _, x := range suspects[:min(len(suspects), threshold.PeerSuspects)] {
 		rest := append(append([]*peerOf(nil), peers[:x.at]...), peers[x.at+1:]...)
 		if direction == "tx" {
@@ -178,9 +189,10 @@ func checkService(l *diagnose.Look, g facts.FlowGroup, direction string) {
 	}
 }
 
-// waitingFor gives the bytes that wait for a connection's peer in each cell: those that the socket has not sent, and those sent
-// that stand in a queue on the way. The latter are what is not acknowledged beyond what a path without queues would hold:
-// twice the rate times the least round trip that was seen.
+// waitingFor returns the bytes that are queued for the peer of a connection in each cell: unsent
+// bytes in the socket, and sent bytes in queues on the path. The latter are the unacknowledged
+// bytes above what a path without queues holds, which is twice the rate times the lowest round
+// trip.
 func waitingFor(l *diagnose.Look, f *facts.Flow) []float64 {
 	unsent, unacked := f.RowIn(l.Table(facts.FlowUnsent)), f.RowIn(l.Table(facts.FlowUnacked))
 	mss, least := f.RowIn(l.Table(facts.FlowMSS)), f.RowIn(l.Table(facts.FlowMinRTT)).Mean(nil)
@@ -202,22 +214,26 @@ func column(peers []*peerOf, of func(*peerOf) float64) []float64 {
 	return v
 }
 
-// stepPinned gives the speed of Ethernet, bit/s, at whose payload the peer's rate sits without moving; 0 when it does not.
+// stepPinned returns the speed of Ethernet, bit/s, at whose payload the peer's rate stays constant;
+// 0 when there is none.
 func stepPinned(p *peerOf) float64 {
 	mine := series.Median(p.series)
 	for _, v := range []float64{10e6, 100e6, 1e9, 2.5e9, 10e9} {
-		if mine*8 >= threshold.PinLow*v && mine*8 <= threshold.PinHigh*v && series.Spread(p.series) <= threshold.PinSpread*mine {
+		if mine*8 >= threshold.PinLow*v && mine*8 <= threshold.PinHigh*v &&
+			series.Spread(p.series) <= threshold.PinSpread*mine {
 			return v
 		}
 	}
 	return 0
 }
 
-// checkSender finds a peer that sends to us through a line that is full elsewhere.
+// checkSender finds a peer that sends to this machine through a line that is full elsewhere.
 func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	mine, step := series.Median(p.series), stepPinned(p)
-	normal := series.Median(column(rest, func(o *peerOf) float64 { return series.Median(o.series) }))
+	normal := series.Median(column(rest, func(o *peerOf) float64 {
+		return series.Median(o.series)
+	}))
 	if !(mine < threshold.PeerHalf*normal) {
 		return
 	}
@@ -225,23 +241,38 @@ func checkSender(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf)
 		v := series.AtOrZero(p.series, c) * 8
 		return v >= threshold.PinLow*step && v <= threshold.PinHigh*step
 	})
-	others := column(rest, func(o *peerOf) float64 { return series.Or(t.Part(o.series, s.Mask), 0) })
-	if z := series.Deviations(mine, others, threshold.PeerFloor); !ok || s.Share() < threshold.PinShare || !(z <= -threshold.PeerAway) {
+	others := column(rest, func(o *peerOf) float64 {
+		return series.Or(t.Part(o.series, s.Mask), 0)
+	})
+	if z := series.Deviations(mine, others, threshold.PeerFloor); !ok ||
+		s.Share() < threshold.PinShare || !(z <= -threshold.PeerAway) {
 		return
 	}
 	first := p.flows[0]
-	f := l.Found(phrase.Identity(first.NetNS, p.name), diagnose.Medium, 0.75, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s sends %s to %s while its %d equals send %s: %s below their median for %s, and constantly at the payload of a %s link.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g),
-			len(rest), phrase.BytesRate(normal), phrase.Percent(1-mine/normal), s, phrase.LinkRate(step)))
+	f := l.Found(phrase.Identity(first.NetNS, p.name), diagnose.Medium, 0.75,
+		diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS,
+			Local: facts.PlainAddress(first.Local), Peer: p.name},
+		fmt.Sprintf("%s sends %s to %s while its %d equals send %s: %s below their median for %s, "+
+			"and constantly at the payload of a %s link.", phrase.Clean(p.name),
+			phrase.BytesRate(mine), serviceOf(g),
+			len(rest), phrase.BytesRate(normal), phrase.Percent(1-mine/normal), s,
+			phrase.LinkRate(step)))
 	f.SetExplains(1)
-	f.AddEvidence(t, s, t.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer, "direction", "rx"), mine, t.Unit,
-		fmt.Sprintf("%s sends %s, %s of payload, and varies by %s", phrase.Clean(p.name), phrase.BytesRate(mine), phrase.BitRate(mine*8), phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal, "median of the others")
-	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, "netns", first.NetNS, "direction", "rx"), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest), phrase.BytesRate(normal)))
+	f.AddEvidence(t, s, t.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer, "direction", "rx"),
+		mine, t.Unit,
+		fmt.Sprintf("%s sends %s, %s of payload, and varies by %s", phrase.Clean(p.name),
+			phrase.BytesRate(mine), phrase.BitRate(mine*8),
+			phrase.Percent(series.Spread(p.series)/mine))).CompareTo(normal,
+		"median of the others")
+	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, "netns", first.NetNS, "direction", "rx"),
+		normal, t.Unit, fmt.Sprintf("the median of the %d others is %s", len(rest),
+			phrase.BytesRate(normal)))
 	f.AddCaveat(0, "The queue of the sender is not visible from here: it may have no more to send.")
 	f.Verify = phrase.InNamespace(first.NetNS, "ss -tin dst "+phrase.Shell(p.name))
 }
 
-// serviceOf names what the flows have in common: "nginx (port 443)", "port 2049", "iperf3", "this machine on port 22".
+// serviceOf returns what the flows have in common: "nginx (port 443)", "port 2049", "iperf3", "this
+// machine on port 22".
 func serviceOf(g facts.FlowGroup) string {
 	first, ports, names := g.Flows[0], map[string]bool{}, map[string]bool{}
 	for _, f := range g.Flows {
@@ -263,15 +294,18 @@ func serviceOf(g facts.FlowGroup) string {
 	return phrase.Clean(first.Process) + " (port " + phrase.Clean(first.Localport) + ")"
 }
 
-// checkPeer finds the peer if it is held back by its own path.
+// checkPeer reports the peer if its own path limits it.
 func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	t := l.Table(facts.FlowBytes)
 	middle := func(c int) float64 {
-		return series.Median(column(rest, func(o *peerOf) float64 { return series.AtOrZero(o.series, c) }))
+		return series.Median(column(rest, func(o *peerOf) float64 {
+			return series.AtOrZero(o.series, c)
+		}))
 	}
 	s, ok := diagnose.Lasting(t, nil, func(c int) bool {
 		m := middle(c)
-		return m > 0 && series.AtOrZero(p.series, c) < threshold.PeerNear*m && p.waits(l)[c] >= threshold.PeerBacklog
+		return m > 0 && series.AtOrZero(p.series, c) < threshold.PeerNear*m &&
+			p.waits(l)[c] >= threshold.PeerBacklog
 	})
 	if !ok {
 		return
@@ -291,13 +325,17 @@ func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	z = min(series.Or(z, 0), series.Or(zlog, 0))
 
 	waits := series.Or(t.Part(p.waits(l), s.Mask), 0)
-	waitsOthers := series.Or(series.Median(column(rest, func(o *peerOf) float64 { return series.Or(t.Part(o.waits(l), s.Mask), 0) })), 0)
+	waitsOthers := series.Or(series.Median(column(rest, func(o *peerOf) float64 {
+		return series.Or(t.Part(o.waits(l), s.Mask), 0)
+	})), 0)
 	fast := series.Median(column(rest, func(o *peerOf) float64 { return o.delivery(l) }))
-	alone, slower := waitsOthers <= threshold.PeerBacklogOthers*waits, p.delivery(l) > 0 && fast >= threshold.PeerFaster*p.delivery(l)
+	alone, slower := waitsOthers <= threshold.PeerBacklogOthers*waits,
+		p.delivery(l) > 0 && fast >= threshold.PeerFaster*p.delivery(l)
 	step := stepOf(p.delivery(l), mine*8, fast)
 	far := mine < threshold.PeerHalf*normal
 	switch {
-	case far && (alone || slower) && (z <= -threshold.PeerAway || step > 0 && z <= -threshold.PeerAwayStep):
+	case far && (alone || slower) &&
+		(z <= -threshold.PeerAway || step > 0 && z <= -threshold.PeerAwayStep):
 	case !far && alone && slower && step > 0 && z <= -threshold.PeerAway:
 	default:
 		return
@@ -305,26 +343,29 @@ func checkPeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf) {
 	accusePeer(l, g, p, rest, s, mine, normal, z, waits, waitsOthers, fast, step)
 }
 
-// stepOf gives the speed of Ethernet at which a path is seen to end, bit/s; 0 when it ends between steps or the others'
-// paths end at the same.
+// stepOf returns the speed of Ethernet at which a path ends, bit/s; 0 when it ends between two
+// speeds, or the paths of the others end at the same.
 func stepOf(delivery, goodput, others float64) float64 {
 	if !(delivery > 0) {
 		delivery = goodput
 	}
 	for _, step := range []float64{10e6, 100e6, 1e9, 2.5e9, 5e9, 10e9, 25e9, 40e9, 100e9} {
-		// What the kernel last measured of a path may be of a burst, and stand for seconds: a little above the step what arrives is the witness.
+		// The last measurement of the kernel may be of a burst, and stay for seconds. Slightly
+		// above the step the received rate decides.
 		seen := delivery
 		if seen > threshold.StepHigh*step && seen <= threshold.StepBurst*step {
 			seen = goodput
 		}
-		if seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step && !(others <= 1.25*step) {
+		if seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step &&
+			!(others <= 1.25*step) {
 			return step
 		}
 	}
 	return 0
 }
 
-func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, s diagnose.Period, mine, normal, z, waits, waitsOthers, fast, step float64) {
+func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, s diagnose.Period,
+	mine, normal, z, waits, waitsOthers, fast, step float64) {
 	t, first := l.Table(facts.FlowBytes), p.flows[0]
 	below := 1 - mine/normal
 	severity, confidence, why := diagnose.Medium, 0.85, "; its path delivers no more"
@@ -337,10 +378,16 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		if !(seen >= threshold.StepLow*step && seen <= threshold.StepHigh*step) {
 			seen = mine * 8
 		}
-		why = fmt.Sprintf("; its path delivers %s, the payload of a %s link", phrase.BitRate(seen), phrase.LinkRate(step))
+		why = fmt.Sprintf("; its path delivers %s, the payload of a %s link", phrase.BitRate(seen),
+			phrase.LinkRate(step))
 	}
-	f := l.Found(phrase.Identity(first.NetNS, p.name), severity, confidence, diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS, Local: facts.PlainAddress(first.Local), Peer: p.name},
-		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: %s below their median for %s%s.", phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest), phrase.BytesRate(normal), phrase.Percent(below), s, why))
+	f := l.Found(phrase.Identity(first.NetNS, p.name), severity, confidence,
+		diagnose.Culprit{Kind: "peer", Name: p.name, PID: first.PID, NetNS: first.NetNS,
+			Local: facts.PlainAddress(first.Local), Peer: p.name},
+		fmt.Sprintf("%s gets %s from %s while its %d equals get %s: "+
+			"%s below their median for %s%s.",
+			phrase.Clean(p.name), phrase.BytesRate(mine), serviceOf(g), len(rest),
+			phrase.BytesRate(normal), phrase.Percent(below), s, why))
 	missing := 0.0
 	for _, o := range append([]*peerOf{p}, rest...) {
 		missing += max(0, normal-series.Or(t.Part(o.series, s.Mask), 0))
@@ -353,8 +400,12 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	case rest[0].flows[0].Localport != first.Localport:
 		ports = []string{"netns", first.NetNS, "process", first.Process, "direction", "tx"}
 	}
-	f.AddEvidence(t, s, t.QueryOf(nil, append(ports, "peer", first.Peer)...), mine, t.Unit, fmt.Sprintf("%s gets %s", phrase.Clean(p.name), phrase.BytesRate(mine))).CompareTo(normal, "median of the others")
-	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit, fmt.Sprintf("the median of the %d others is %s; the peer is %s robust deviations below", len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
+	f.AddEvidence(t, s, t.QueryOf(nil, append(ports, "peer", first.Peer)...), mine, t.Unit,
+		fmt.Sprintf("%s gets %s", phrase.Clean(p.name), phrase.BytesRate(mine))).CompareTo(normal,
+		"median of the others")
+	f.AddEvidence(t, s, t.QueryOf([]string{"peer"}, ports...), normal, t.Unit,
+		fmt.Sprintf("the median of the %d others is %s; the peer is %s robust deviations below",
+			len(rest), phrase.BytesRate(normal), phrase.Digits(min(-z, 999))))
 	proveWaitingFor(l, f, p, s, waits, waitsOthers)
 	if p.delivery(l) > 0 {
 		d := l.Table(facts.FlowDelivery)
@@ -362,7 +413,8 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 		if fast > 0 {
 			text += ", the others " + phrase.BitRate(fast)
 		}
-		e := f.AddEvidence(d, s, d.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), p.delivery(l), d.Unit, text)
+		e := f.AddEvidence(d, s, d.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer),
+			p.delivery(l), d.Unit, text)
 		if fast > 0 {
 			e.CompareTo(fast, "median of the others")
 		}
@@ -370,45 +422,57 @@ func accusePeer(l *diagnose.Look, g facts.FlowGroup, p *peerOf, rest []*peerOf, 
 	if rtt := first.RowIn(l.Table(facts.FlowRTT)); rtt.Mean(s.Mask) > 0 {
 		text := "round trip " + phrase.Duration(rtt.Mean(s.Mask))
 		e := f.AddEvidence(rtt.Table, s, rtt.Query(), rtt.Mean(s.Mask), rtt.Table.Unit, text)
-		if v := series.Median(column(rest, func(o *peerOf) float64 { return o.flows[0].RowIn(l.Table(facts.FlowRTT)).Mean(s.Mask) })); v > 0 {
+		if v := series.Median(column(rest, func(o *peerOf) float64 {
+			return o.flows[0].RowIn(l.Table(facts.FlowRTT)).Mean(s.Mask)
+		})); v > 0 {
 			e.Text += ", the others " + phrase.Duration(v)
 			e.CompareTo(v, "median of the others")
 		}
 	}
 	rwnd := series.Or(first.RowIn(l.Table(facts.FlowLimited), "rwnd").Mean(s.Mask), 0)
 	if rwnd >= 0.5 {
-		f.AddCaveat(0.2, "The receive window limits it %s of the time: the peer reads slowly, rather than its link.", phrase.Percent(min(rwnd, 1)))
+		f.AddCaveat(0.2, "The receive window limits it %s of the time: the peer reads slowly, "+
+			"rather than its link.", phrase.Percent(min(rwnd, 1)))
 	}
 	if step == 0 {
-		f.AddCaveat(0.1, "The rate of its path is no speed of Ethernet: loss, a shaper or a long path are as likely as a slow link.")
+		f.AddCaveat(0.1, "The rate of its path is no speed of Ethernet: loss, a shaper or a long "+
+			"path are as likely as a slow link.")
 	}
 	f.Verify = phrase.InNamespace(first.NetNS, fmt.Sprintf("ss -tin dst %s", phrase.Shell(p.name)))
-	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool { return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name })
-	// Where the peer's end is in sight too, its full link is the same trouble seen from there; and so is the port of a switch on the way to it, which
-	// carries what the peer gets and headers, of connections that are none of its own.
+	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
+		return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == p.name
+	})
+	// When the other end is visible too, its full link is the same fault seen from there. So is the
+	// port of a switch on the path, which carries the peer's data and headers, of connections that
+	// are not its own.
 	f.Cover("link-saturated", func(o *diagnose.Finding) bool {
 		if o.Culprit.NetNS == first.NetNS || step == 0 {
 			return false
 		}
 		if o.Culprit.Peer == "" {
 			carried := float64(o.Evidence[0].Value)
-			return o.Evidence[0].Unit == string(measure.BitsPerSec) && carried >= mine*8 && carried <= threshold.PeerHeaders*mine*8
+			return o.Evidence[0].Unit == string(measure.BitsPerSec) && carried >= mine*8 &&
+				carried <= threshold.PeerHeaders*mine*8
 		}
 		return o.Culprit.Local == p.name && o.Culprit.Peer == facts.PlainAddress(first.Local)
 	})
 }
 
-// proveWaitingFor shows that the peer asks for more than it gets.
-func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits, waitsOthers float64) {
+// proveWaitingFor adds the evidence that the peer asks for more than it gets.
+func proveWaitingFor(l *diagnose.Look, f *diagnose.Finding, p *peerOf, s diagnose.Period, waits,
+	waitsOthers float64) {
 	first := p.flows[0]
-	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s", phrase.Bytes(waits), phrase.Bytes(waitsOthers))
+	text := fmt.Sprintf("%s queued for it: it asks for more than it gets; for the others %s",
+		phrase.Bytes(waits), phrase.Bytes(waitsOthers))
 	u := l.Table(facts.FlowUnsent)
 	unsent := 0.0
 	for _, x := range p.flows {
 		unsent += series.Or(x.RowIn(u).Part(s.Mask), 0)
 	}
-	e := f.AddEvidence(u, s, u.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), unsent, u.Unit, text)
+	e := f.AddEvidence(u, s, u.QueryOf(nil, "netns", first.NetNS, "peer", first.Peer), unsent,
+		u.Unit, text)
 	if unsent < 0.9*waits {
-		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the path)", phrase.Bytes(unsent))
+		e.Text += fmt.Sprintf(" (%s of it unsent in the socket, the rest in queues on the path)",
+			phrase.Bytes(unsent))
 	}
 }

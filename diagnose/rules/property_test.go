@@ -15,20 +15,25 @@ import (
 	"culprit/measure"
 )
 
-// answers makes a Reader of a function.
+// answers is a Reader from a function.
 type answers func(q measure.Query) (*measure.Answer, error)
 
 func (f answers) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) { return f(q) }
 
-// made gives an answer with so many cells and series, whose labels are words and whose values come from value.
-func made(q measure.Query, cells, series int, words []string, r *rand.Rand, value func() float64) *measure.Answer {
-	a := &measure.Answer{Query: q, Start: cannedStart, Step: measure.Second, Labels: words, Unit: "1"}
+// made returns an answer with the given numbers of cells and series. Labels are from words, values
+// from value.
+func made(q measure.Query, cells, series int, words []string, r *rand.Rand,
+	value func() float64) *measure.Answer {
+	a := &measure.Answer{Query: q, Start: cannedStart, Step: measure.Second, Labels: words,
+		Unit: "1"}
 	if q.Stat == measure.StackSamples {
 		a.Stacks = make([]bool, len(q.By))
 		a.Stacks[slices.Index(q.By, "kernel")] = true
 		a.Frames = []measure.Frame{{Parent: -1}}
-		for n := range len(words) { // as many as words, so that some labels are too large where there are fewer
-			a.Frames = append(a.Frames, measure.Frame{Symbol: someFunctions[r.IntN(len(someFunctions))], Parent: int32(r.IntN(n+3) - 1)})
+		for n := range len(words) { // as many as words: some labels are out of range
+			a.Frames = append(a.Frames,
+				measure.Frame{Symbol: someFunctions[r.IntN(len(someFunctions))],
+					Parent: int32(r.IntN(n+3) - 1)})
 		}
 		a.Frames = a.Frames[:1+r.IntN(len(a.Frames))]
 	}
@@ -48,29 +53,51 @@ func made(q measure.Query, cells, series int, words []string, r *rand.Rand, valu
 	return a
 }
 
-// someWords are labels that make rules take their branches, and some that no machine should have.
-var someWords = []string{"", "0", "1", "2", "eth0", "eth1", "lo", "tx", "rx", "idle", "usr", "sys", "soft", "iowait", "ethernet", "veth", "tap", "ethtool", "qdisc",
-	"total", "available", "throttled", "nvme0n1", "disk", "read", "write", "in", "out", "10.0.0.1", "10.0.0.2", "server", "client", "some", "cpu", "memory", "io", "Tcp", "TcpExt",
-	"RetransSegs", "OutSegs", "ListenOverflows", "ListenDrops", "conntrack", "tcp-established", "supported", "partner", "up", "02:00:00:00:00:01", "busy", "rwnd", "/app",
+// someWords are labels that reach the branches of rules, and some that no machine should have.
+var someWords = []string{"", "0", "1", "2", "eth0", "eth1", "lo", "tx", "rx", "idle", "usr", "sys",
+	"soft", "iowait", "ethernet", "veth", "tap", "ethtool", "qdisc",
+	"total", "available", "throttled", "nvme0n1", "disk", "read", "write", "in", "out", "10.0.0.1",
+	"10.0.0.2", "server", "client", "some", "cpu", "memory", "io", "Tcp", "TcpExt",
+	"RetransSegs", "OutSegs", "ListenOverflows", "ListenDrops", "conntrack", "tcp-established",
+	"supported", "partner", "up", "02:00:00:00:00:01", "busy", "rwnd", "/app",
 	"current", "limit", "max", "$(reboot)\x1b[31m", "a'b;c\nd", "\xff\xfe"}
 
-// someFunctions are what rules know, and what no kernel has. Callers may go in circles.
-var someFunctions = []string{"handle_softirqs", "net_rx_action", "__inet_lookup_established", "do_syscall_64", "__x64_sys_rmdir", "shrink_dcache_parent", "shrink_dentry_list.isra.0", "kthread", "gc_worker",
-	"asm_sysvec_apic_timer_interrupt", "native_queued_spin_lock_slowpath", "_raw_spin_unlock_irqrestore", "rep_movs_alternative", "", "bpf_prog_1", "a function\x1b[31m", "\xff"}
+// someFunctions are functions that rules know, and some that no kernel has. Callers may be cyclic.
+var someFunctions = []string{"handle_softirqs", "net_rx_action", "__inet_lookup_established",
+	"do_syscall_64", "__x64_sys_rmdir", "shrink_dcache_parent", "shrink_dentry_list.isra.0",
+	"kthread", "gc_worker",
+	"asm_sysvec_apic_timer_interrupt", "native_queued_spin_lock_slowpath",
+	"_raw_spin_unlock_irqrestore", "rep_movs_alternative", "", "bpf_prog_1",
+	"a function\x1b[31m", "\xff"}
 
-// TestNothingAccusesNobody: answers without numbers, with one cell, with none, and refused ones accuse nobody and pass
-// nothing as checked in silence.
+// TestNothingAccusesNobody: answers without numbers, with one cell, without cells, and refused ones
+// accuse nobody, and nothing counts as checked in silence.
 func TestNothingAccusesNobody(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	number := func() float64 { return math.Exp(r.NormFloat64() * 10) }
 	nan := func() float64 { return math.NaN() }
 	for name, reader := range map[string]answers{
-		"not a number": func(q measure.Query) (*measure.Answer, error) { return made(q, 10, 8, someWords, r, nan), nil },
-		"one cell":     func(q measure.Query) (*measure.Answer, error) { return made(q, 1, 20, someWords, r, number), nil },
-		"two cells":    func(q measure.Query) (*measure.Answer, error) { return made(q, 2, 20, someWords, r, number), nil },
-		"no cell":      func(q measure.Query) (*measure.Answer, error) { return made(q, 0, 3, someWords, r, number), nil },
-		"nothing":      func(q measure.Query) (*measure.Answer, error) { return &measure.Answer{Query: q}, nil },
-		"nil":          func(q measure.Query) (*measure.Answer, error) { return nil, nil },
+		"not a number": func(q measure.Query) (*measure.Answer,
+			error) {
+			return made(q, 10, 8, someWords, r, nan), nil
+		},
+		"one cell": func(q measure.Query) (*measure.Answer,
+			error) {
+			return made(q, 1, 20, someWords, r, number), nil
+		},
+		"two cells": func(q measure.Query) (*measure.Answer,
+			error) {
+			return made(q, 2, 20, someWords, r, number), nil
+		},
+		"no cell": func(q measure.Query) (*measure.Answer,
+			error) {
+			return made(q, 0, 3, someWords, r, number), nil
+		},
+		"nothing": func(q measure.Query) (*measure.Answer,
+			error) {
+			return &measure.Answer{Query: q}, nil
+		},
+		"nil": func(q measure.Query) (*measure.Answer, error) { return nil, nil },
 		"unmeasured": func(q measure.Query) (*measure.Answer, error) {
 			a := made(q, 10, 8, someWords, r, number)
 			clear(a.Elapsed)
@@ -91,7 +118,9 @@ func TestNothingAccusesNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 20 {
-				rep, err := diagnose.Run(context.Background(), reader, Set(), measure.Interval{Start: cannedStart, End: cannedStart.Add(10 * measure.Second)}, measure.Second)
+				rep, err := diagnose.Run(context.Background(), reader, Set(),
+					measure.Interval{Start: cannedStart, End: cannedStart.Add(10 * measure.Second)},
+					measure.Second)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +138,7 @@ func TestNothingAccusesNobody(t *testing.T) {
 	}
 }
 
-// TestRandomAnswersAreHarmless: whatever the numbers, a report is well-formed and the rules don't panic.
+// TestRandomAnswersAreHarmless: whatever the numbers, a report is well-formed, and no rule panics.
 func TestRandomAnswersAreHarmless(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -147,7 +176,9 @@ func TestRandomAnswersAreHarmless(t *testing.T) {
 			}
 			return a, nil
 		})
-		rep, err := diagnose.Run(context.Background(), reader, Set(), measure.Interval{Start: cannedStart, End: cannedStart.Add(15 * measure.Second)}, measure.Second)
+		rep, err := diagnose.Run(context.Background(), reader, Set(),
+			measure.Interval{Start: cannedStart, End: cannedStart.Add(15 * measure.Second)},
+			measure.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +189,8 @@ func TestRandomAnswersAreHarmless(t *testing.T) {
 	}
 }
 
-// TestJSON: the report's JSON has the promised names, null for the unknown, and reads back.
+// TestJSON: the JSON of a report has the documented names, null for unknown values, and can be read
+// back.
 func TestJSON(t *testing.T) {
 	c := readCanned(t, "testdata/link-saturated/fires.txt", nil)
 	rep, err := diagnose.Run(context.Background(), c, Set(), c.over(), c.step)
@@ -179,7 +211,8 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	f := m["findings"].([]any)[0].(map[string]any)
-	for _, k := range []string{"id", "rule", "severity", "confidence", "culprit", "claim", "explains", "evidence", "exonerated", "against", "verify", "fix"} {
+	for _, k := range []string{"id", "rule", "severity", "confidence", "culprit", "claim",
+		"explains", "evidence", "exonerated", "against", "verify", "fix"} {
 		if _, ok := f[k]; !ok {
 			t.Errorf("no findings.%s", k)
 		}
@@ -190,7 +223,8 @@ func TestJSON(t *testing.T) {
 			t.Errorf("no evidence.%s", k)
 		}
 	}
-	if over, ok := e["over"].([]any); !ok || len(over) != 2 || over[0] != "2026-01-02T03:04:05.000000000Z" {
+	if over, ok := e["over"].([]any); !ok || len(over) != 2 ||
+		over[0] != "2026-01-02T03:04:05.000000000Z" {
 		t.Errorf("over %v", e["over"])
 	}
 	var back diagnose.Report
@@ -202,17 +236,19 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestCancelled: a cancelled look is no report.
+// TestCancelled: a cancelled diagnosis has no report.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := diagnose.Run(ctx, answers(func(q measure.Query) (*measure.Answer, error) { return nil, ctx.Err() }), Set(), measure.Interval{}, measure.Second); err != context.Canceled {
+	if _, err := diagnose.Run(ctx,
+		answers(func(q measure.Query) (*measure.Answer, error) { return nil, ctx.Err() }), Set(),
+		measure.Interval{}, measure.Second); err != context.Canceled {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestNeighbourEdges: a table of neighbours is judged by what it refuses and by how often it is looked through, just below and just
-// above each threshold, however full it is.
+// TestNeighbourEdges: a neighbour table is judged by its refusals and its collections, just below
+// and just above each threshold, however full it is.
 func TestNeighbourEdges(t *testing.T) {
 	for _, tt := range []struct {
 		name               string
@@ -229,8 +265,11 @@ func TestNeighbourEdges(t *testing.T) {
 			for _, entries := range []string{"300", "984", "1023", "1024"} {
 				t.Run(tt.name+" "+cache+" "+entries, func(t *testing.T) {
 					c := readCanned(t, "testdata/quiet.txt", nil)
-					row := func(v string) cannedRow { return cannedRow{[]string{"", cache}, []string{v}} }
-					for id, v := range map[string]string{"cache.entries": entries, "cache.limit": "1024", "cache.collections": fmt.Sprint(tt.collected),
+					row := func(v string) cannedRow {
+						return cannedRow{[]string{"", cache}, []string{v}}
+					}
+					for id, v := range map[string]string{"cache.entries": entries,
+						"cache.limit": "1024", "cache.collections": fmt.Sprint(tt.collected),
 						"cache.refusals": fmt.Sprint(tt.refused)} {
 						s := &cannedStat{rows: []cannedRow{row(v)}}
 						c.stats[id] = s

@@ -17,8 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write the .golden files")
 
-// TestCases runs all rules over each canned machine. The findings must be exactly the expected ones - a machine that is
-// sick in one way must not be accused in another - and their sentences those of the .golden file.
+// TestCases runs all rules over each canned machine. The findings must be exactly the expected
+// ones: a machine with one fault must not be accused of another. Their texts must be those of the
+// .golden file.
 func TestCases(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*/*.txt")
 	if len(files) < 3 {
@@ -75,18 +76,21 @@ func TestCases(t *testing.T) {
 			}
 			wellFormed(t, rep)
 			o := &outliner{canned: c}
-			if late, err := diagnose.Run(context.Background(), o, Set(), c.over(), c.step); err != nil || render(late) != render(rep) {
-				t.Errorf("with rows asked for when they are looked at, the report is another: %v\n%s", err, render(late))
+			if late, err := diagnose.Run(context.Background(), o, Set(), c.over(),
+				c.step); err != nil || render(late) != render(rep) {
+				t.Errorf("the report differs when rows are fetched on first use: "+
+					"%v\n%s", err, render(late))
 			}
 			if o.outlined == 0 || o.asked >= o.outlined {
-				t.Errorf("of %d tables that were told in outline %d were asked for", o.outlined, o.asked)
+				t.Errorf("of %d outlined tables %d were fetched", o.outlined,
+					o.asked)
 			}
 			golden(t, strings.TrimSuffix(file, ".txt")+".golden", render(rep))
 		})
 	}
 }
 
-// outliner is a canned machine that tells answers in outline first.
+// outliner is a canned machine that answers with outlines first.
 type outliner struct {
 	*canned
 	outlined, asked int
@@ -97,7 +101,8 @@ func (o *outliner) Ask(ctx context.Context, q measure.Query) (*measure.Answer, e
 	return o.canned.Ask(ctx, q)
 }
 
-func (o *outliner) Outline(ctx context.Context, q measure.Query) (a *measure.Answer, rows int, numbers, ok bool) {
+func (o *outliner) Outline(ctx context.Context, q measure.Query) (a *measure.Answer, rows int,
+	numbers, ok bool) {
 	a, err := o.canned.Ask(ctx, q)
 	if err != nil || a == nil {
 		return nil, 0, false, false
@@ -129,7 +134,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// TestEveryRuleHasItsCases: a firing, a silent and a missing-data case for each.
+// TestEveryRuleHasItsCases: each rule has a firing, a silent and a missing-data case.
 func TestEveryRuleHasItsCases(t *testing.T) {
 	for _, r := range All() {
 		for _, kind := range []string{"fires", "silent", "missing"} {
@@ -154,7 +159,8 @@ func TestEveryRuleHasItsCases(t *testing.T) {
 	}
 }
 
-// TestSentences: every sentence is one, asks for fields that the statistic has, and is named by the rule that asks it.
+// TestSentences: every query of a rule parses, has fields of its statistic, and is declared by the
+// rule that asks it.
 func TestSentences(t *testing.T) {
 	stats := contract(t)
 	for _, s := range diagnose.Queries(All()) {
@@ -179,7 +185,8 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// TestTracedIsQuiet: why times could not be measured is said nowhere, and what may mislead about those that were is.
+// TestTracedIsQuiet: the reason why traced times are missing is not reported; caveats about
+// measured ones are.
 func TestTracedIsQuiet(t *testing.T) {
 	run := func(softirqs *cannedStat) *diagnose.Report {
 		c := readCanned(t, "testdata/interface-unused/fires-measured.txt", nil)
@@ -190,26 +197,31 @@ func TestTracedIsQuiet(t *testing.T) {
 		}
 		return rep
 	}
-	for name, s := range map[string]*cannedStat{"noted": {notes: []string{"use BPF: needs root"}}, "refused": {err: "needs root"}, "never": nil} {
+	for name, s := range map[string]*cannedStat{"noted": {notes: []string{"use BPF: needs root"}},
+		"refused": {err: "needs root"}, "never": nil} {
 		rep := run(s)
 		if len(rep.Notes) > 0 || len(rep.Missing) > 0 || len(rep.Findings) != 1 {
-			t.Errorf("%s: %q, missing %v, %d findings", name, rep.Notes, rep.Missing, len(rep.Findings))
+			t.Errorf("%s: %q, missing %v, %d findings", name, rep.Notes, rep.Missing,
+				len(rep.Findings))
 		}
-		if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "about 2 % of a CPU (estimated)") {
+		if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e,
+			"about 2 % of a CPU (estimated)") {
 			t.Errorf("%s: %s", name, e)
 		}
 	}
-	dear := "measuring the time of interrupts takes more than 5 % of one CPU here"
-	rep := run(&cannedStat{notes: []string{dear}, rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
-	if len(rep.Notes) != 1 || rep.Notes[0] != dear {
+	expensive := "measuring the time of interrupts takes more than 5 % of one CPU here"
+	rep := run(&cannedStat{notes: []string{expensive},
+		rows: []cannedRow{{[]string{"1", "NET_RX", "qfe0"}, []string{"0.1"}}}})
+	if len(rep.Notes) != 1 || rep.Notes[0] != expensive {
 		t.Errorf("%q", rep.Notes)
 	}
-	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e, "10 % of a CPU, 11.6 us each (measured)") {
+	if e := evidenceAbout(rep.Findings[0], "of a CPU"); !strings.Contains(e,
+		"10 % of a CPU, 11.6 us each (measured)") {
 		t.Error(e)
 	}
 }
 
-// evidenceAbout gives the evidence that has the words in it.
+// evidenceAbout returns the evidence that contains words.
 func evidenceAbout(f diagnose.Finding, words string) string {
 	for _, e := range f.Evidence {
 		if strings.Contains(e.Text, words) {
@@ -237,7 +249,7 @@ func asksWhatIs(stats map[string]measure.Stat, q measure.Query) error {
 	return nil
 }
 
-// wellFormed checks what every report must be, whatever was measured.
+// wellFormed checks the invariants of every report.
 func wellFormed(t *testing.T, rep *diagnose.Report) {
 	t.Helper()
 	stats := contract(t)
@@ -247,10 +259,12 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 			t.Errorf("id %s of %s", f.ID, f.Rule)
 		}
 		ids[f.ID] = true
-		if !(f.Confidence >= 0 && f.Confidence <= 1) || f.Explains.Known() && !(f.Explains >= 0 && f.Explains <= 1) {
+		if !(f.Confidence >= 0 && f.Confidence <= 1) || f.Explains.Known() &&
+			!(f.Explains >= 0 && f.Explains <= 1) {
 			t.Errorf("%s: confidence %v explains %v", f.ID, f.Confidence, f.Explains)
 		}
-		if f.Severity.Weight() == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" || f.Verify == "" || len(f.Evidence) == 0 {
+		if f.Severity.Weight() == 0 || f.Culprit.Kind == "" || f.Culprit.Name == "" ||
+			f.Verify == "" || len(f.Evidence) == 0 {
 			t.Errorf("%s is not complete: %+v", f.ID, f)
 		}
 		texts := append([]string{f.Claim, f.Verify}, f.Against...)
@@ -265,12 +279,15 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 			} else if err := asksWhatIs(stats, q); err != nil {
 				t.Errorf("%s: evidence %q: %v", f.ID, e.Statistic, err)
 			}
-			if !e.Value.Known() || e.Unit == "" || e.Over[0] < rep.Start || e.Over[1] > rep.End || e.Over[0] >= e.Over[1] {
+			if !e.Value.Known() || e.Unit == "" || e.Over[0] < rep.Start || e.Over[1] > rep.End ||
+				e.Over[0] >= e.Over[1] {
 				t.Errorf("%s: evidence %+v", f.ID, e)
 			}
 		}
 		for _, s := range texts {
-			if strings.Contains(s, "NaN") || strings.Contains(s, "?") && !strings.Contains(s, "$?") || strings.Contains(s, "Inf") || strings.Contains(s, "%!") || strings.Contains(s, "  ") {
+			if strings.Contains(s, "NaN") || strings.Contains(s, "?") &&
+				!strings.Contains(s, "$?") || strings.Contains(s, "Inf") ||
+				strings.Contains(s, "%!") || strings.Contains(s, "  ") {
 				t.Errorf("%s says %q", f.ID, s)
 			}
 		}
@@ -279,18 +296,20 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 		}
 	}
 	for _, d := range rep.Doubtful {
-		if d.Because == "" || strings.Contains(d.Because, "?") || strings.Contains(d.Because, "NaN") || strings.Contains(d.Because, "%!") {
+		if d.Because == "" || strings.Contains(d.Because, "?") ||
+			strings.Contains(d.Because, "NaN") || strings.Contains(d.Because, "%!") {
 			t.Errorf("%s is in doubt because of %q", d.Resource, d.Because)
 		}
 	}
 	for _, e := range rep.Fine {
-		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") || strings.Contains(e.Because, "%!") {
-			t.Errorf("%s is innocent because of %q", e.Resource, e.Because)
+		if strings.Contains(e.Because, "?") || strings.Contains(e.Because, "NaN") ||
+			strings.Contains(e.Because, "%!") {
+			t.Errorf("%s is ruled out because of %q", e.Resource, e.Because)
 		}
 	}
 }
 
-// render writes a report as the .golden files have it.
+// render returns a report in the format of the .golden files.
 func render(rep *diagnose.Report) string {
 	var b strings.Builder
 	for _, f := range rep.Findings {
@@ -303,7 +322,8 @@ func render(rep *diagnose.Report) string {
 		}
 		fmt.Fprintf(&b, "\n  %s\n  culprit %+v\n", f.Claim, f.Culprit)
 		for _, e := range f.Evidence {
-			fmt.Fprintf(&b, "  - %s\n      %s = %.6g %s", e.Text, e.Statistic, float64(e.Value), e.Unit)
+			fmt.Fprintf(&b, "  - %s\n      %s = %.6g %s", e.Text, e.Statistic, float64(e.Value),
+				e.Unit)
 			if e.ComparedWith.Known() {
 				fmt.Fprintf(&b, ", %s %.6g", e.ComparedAs, float64(e.ComparedWith))
 			}
@@ -315,9 +335,11 @@ func render(rep *diagnose.Report) string {
 		for _, s := range f.Against {
 			fmt.Fprintf(&b, "  against: %s\n", s)
 		}
-		fmt.Fprintf(&b, "  exonerated: %s\n  verify: %s\n", strings.Join(f.Exonerated, " "), f.Verify)
+		fmt.Fprintf(&b, "  exonerated: %s\n  verify: %s\n", strings.Join(f.Exonerated, " "),
+			f.Verify)
 		if f.Fix != nil {
-			fmt.Fprintf(&b, "  fix: %s\n  undo: %s\n  risk: %s\n", f.Fix.Command, f.Fix.Undo, f.Fix.Risk)
+			fmt.Fprintf(&b, "  fix: %s\n  undo: %s\n  risk: %s\n", f.Fix.Command, f.Fix.Undo,
+				f.Fix.Risk)
 		}
 	}
 	for _, e := range rep.Fine {

@@ -8,13 +8,14 @@ import (
 	"culprit/measure"
 )
 
-// TestUnreadProcessesAreToldOnce: that some processes may not be looked into is told once, and only
-// where a finding rests on a statistic that they are missing from.
-func TestUnreadProcessesAreToldOnce(t *testing.T) {
+// TestUnreadProcessesAreNotedOnce: the note about processes that could not be read appears once, and
+// only when a finding rests on a statistic that lacks them.
+func TestUnreadProcessesAreNotedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string
 		want          int
-	}{{"nothing is found", "testdata/quiet.txt", 0}, {"a link is full", "testdata/table-full/fires.txt", 0},
+	}{{"nothing is found", "testdata/quiet.txt", 0},
+		{"a link is full", "testdata/table-full/fires.txt", 0},
 		{"a disk is full", "testdata/disk-saturated/fires.txt", 1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := readCanned(t, tt.machine, nil)

@@ -7,10 +7,11 @@ import (
 	"culprit/measure"
 )
 
-// mad68 makes a median absolute deviation comparable with a standard deviation, for values spread normally.
+// mad68 scales a median absolute deviation to a standard deviation, for normally distributed
+// values.
 const mad68 = 1.4826
 
-// Median gives the median of the values that are numbers, NaN when there is none.
+// Median returns the median of the known values, NaN when there is none.
 func Median(values []float64) float64 {
 	var v []float64
 	for _, x := range values {
@@ -28,8 +29,8 @@ func Median(values []float64) float64 {
 	return v[len(v)/2]
 }
 
-// Spread gives the median absolute deviation from the median, scaled to be comparable with a standard deviation; NaN
-// when there is no value.
+// Spread returns the median absolute deviation from the median, scaled to a standard deviation; NaN
+// when no value is known.
 func Spread(values []float64) float64 {
 	m := Median(values)
 	d := make([]float64, 0, len(values))
@@ -39,8 +40,9 @@ func Spread(values []float64) float64 {
 	return mad68 * Median(d)
 }
 
-// Deviations gives how many robust standard deviations x lies from the others' median (negative: below). floor, a share of the
-// median, is the least spread assumed: equals are never perfectly equal, and without it any difference would be infinite.
+// Deviations returns how many robust standard deviations x is above the median of the others
+// (negative: below). floor, a share of the median, is the least spread assumed: without it any
+// difference from equal values would be infinite.
 func Deviations(x float64, others []float64, floor float64) float64 {
 	m := Median(others)
 	s := math.Max(Spread(others), floor*math.Abs(m))
@@ -50,8 +52,8 @@ func Deviations(x float64, others []float64, floor float64) float64 {
 	return (x - m) / s
 }
 
-// Correlation gives Pearson's coefficient of the cells in which both have values; NaN with fewer than three, or when one
-// of them does not vary.
+// Correlation returns Pearson's coefficient over the cells in which both have values; NaN with
+// fewer than three, or when one does not vary.
 func Correlation(a, b []float64) float64 {
 	var n, sa, sb float64
 	for c := 0; c < len(a) && c < len(b); c++ {
@@ -76,7 +78,7 @@ func Correlation(a, b []float64) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// Or gives v, or other when v is not known.
+// Or returns v, or other when v is NaN.
 func Or(v, other float64) float64 {
 	if v == v {
 		return v
@@ -84,7 +86,7 @@ func Or(v, other float64) float64 {
 	return other
 }
 
-// Clamp keeps v within lo and hi; NaN stays NaN.
+// Clamp limits v to lo and hi; NaN stays NaN.
 func Clamp(v, lo, hi float64) float64 {
 	if v < lo {
 		return lo
@@ -95,7 +97,7 @@ func Clamp(v, lo, hi float64) float64 {
 	return v
 }
 
-// AtOrZero gives a value of a series, 0 where there is none: for signs that only count when they are there.
+// AtOrZero returns a value of a series, 0 when unknown: for signs that count only when present.
 func AtOrZero(v []float64, c int) float64 {
 	if c < len(v) && v[c] == v[c] {
 		return v[c]

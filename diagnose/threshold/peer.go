@@ -26,7 +26,7 @@ const (
 func peers() []Threshold {
 	return []Threshold{
 		edge("PeerLeast", PeerLeast, "peers", 3, 4,
-			"among fewer the odd one cannot be told"),
+			"the odd one among fewer cannot be identified"),
 		edge("PeerHalf", PeerHalf, "share of the median", 0.485, 0.51,
 			"a peer below half of the median is held back by something the others do not "+
 				"have"),

@@ -28,19 +28,19 @@ func state() []Threshold {
 
 // Thresholds of what keeps a resource from being ruled out: see doubts.
 const (
-	InnocentStall   = 0.20
-	InnocentQueue   = 2.0
-	InnocentBlocked = 4.0
+	DoubtStall   = 0.20
+	DoubtQueue   = 2.0
+	DoubtBlocked = 4.0
 )
 
 func doubts() []Threshold {
 	return []Threshold{
-		edge("InnocentStall", InnocentStall, "share of the time", 0.195, 0.206,
+		edge("DoubtStall", DoubtStall, "share of the time", 0.195, 0.206,
 			"some task waits for the resource (PSI): its users would not believe that it is"+
 				" fine"),
-		edge("InnocentQueue", InnocentQueue, "runnable tasks per CPU", 1.95, 2.06,
+		edge("DoubtQueue", DoubtQueue, "runnable tasks per CPU", 1.95, 2.06,
 			"on average"),
-		edge("InnocentBlocked", InnocentBlocked, "tasks", 3.9, 4.15,
+		edge("DoubtBlocked", DoubtBlocked, "tasks", 3.9, 4.15,
 			"that wait for I/O at any moment, or processes in uninterruptible sleep"),
 	}
 }

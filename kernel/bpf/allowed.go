@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Classify turns what the kernel said of something of BPF into the three answers. EPERM for one who has the rights means that this
-// kernel forbids it to everybody; "invalid" and "too big" are what a kernel says that has never heard of it.
+// Classify turns what the kernel said of something of BPF into the three answers. EPERM for one who
+// has the rights means that this kernel forbids it to everybody; "invalid" and "too big" are what a
+// kernel says that has never heard of it.
 func Classify(r kernel.Root, err error) error {
 	if limit, ok := errors.AsType[*MemoryLimit](err); ok {
 		return limit
@@ -28,21 +29,28 @@ func Classify(r kernel.Root, err error) error {
 		if lookErr == nil && !have.MayBPF() {
 			return have.Refused("use BPF", "root", unix.CAP_BPF, unix.CAP_PERFMON)
 		}
-		if _, known := errors.AsType[*ebpf.VerifierError](err); known && errors.Is(err, unix.EACCES) {
+		if _, known := errors.AsType[*ebpf.VerifierError](err); known &&
+			errors.Is(err, unix.EACCES) {
 			return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
 		}
 		if filtered(r) {
-			return &measure.Denied{Doing: "use BPF", Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from this process (a container's, or SystemCallFilter= of a unit)"}
+			return &measure.Denied{Doing: "use BPF",
+				Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from " +
+					"this process (a container's, or SystemCallFilter= of a unit)"}
 		}
-		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w", measure.ErrUnsupported)
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL), errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),
-		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS), errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound), errors.Is(err, unix.Errno(524)):
+		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w",
+			measure.ErrUnsupported)
+	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),
+		errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS),
+		errors.Is(err, fs.ErrNotExist), errors.Is(err, btf.ErrNotFound),
+		errors.Is(err, unix.Errno(524)):
 		return fmt.Errorf("%s: %w", unwrapped(err), measure.ErrUnsupported)
 	}
 	return err
 }
 
-// unwrapped gives what the kernel said, without what a library put before it.
+// unwrapped returns the errno in err, without the text of libraries, or err.
 func unwrapped(err error) error {
 	if e, ok := errors.AsType[unix.Errno](err); ok {
 		return e
@@ -50,8 +58,10 @@ func unwrapped(err error) error {
 	return err
 }
 
-// filtered says whether a filter of system calls (seccomp(2), as systemd's SystemCallFilter= and containers set one) keeps this thread from bpf(2) or
-// perf_event_open(2). To who has the rights the kernel itself says of a call that makes no sense that it is invalid, and never that it is not permitted.
+// filtered says whether a filter of system calls (seccomp(2), as systemd's SystemCallFilter= and
+// containers set one) keeps this thread from bpf(2) or perf_event_open(2). To who has the rights
+// the kernel itself says of a call that makes no sense that it is invalid, and never that it is not
+// permitted.
 func filtered(r kernel.Root) bool {
 	b, err := proc.ReadProc(r, "thread-self/status", nil)
 	if err != nil {

@@ -37,21 +37,26 @@ type Connections struct {
 	marks, counts *ebpf.Map
 	counted       []byte // what is in counts, as the kernel has it now
 	out           *ebpf.Map
-	records       []byte // what is in out: the number of records, and from connectionRecord on these
-	progs         []*ebpf.Program
-	link          *Link      // of the program that marks
-	adopt, walk   *link.Iter // iterators
-	buf           []byte     // for what the iterators write: nothing
-	one           Connection
+	// what is in out: the number of records, and from connectionRecord on these
+	records     []byte
+	progs       []*ebpf.Program
+	link        *Link      // of the program that marks
+	adopt, walk *link.Iter // iterators
+	buf         []byte     // for what the iterators write: nothing
+	one         Connection
 }
 
 // A Connection is a socket at that moment.
 type Connection struct {
-	Net      uint64 // inode of its network namespace, as in /proc/PID/ns/net
-	State    uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
-	Requests uint32 // of a listener: connections that are not accepted yet because their handshake goes on (SYN_RECV)
-	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct tcp_info, of which only those members are set that
-	// the program has (walkProgram); timer and expiry are none of them. It is valid during the call. Of a listener nothing but state and ports is set.
+	Net   uint64 // inode of its network namespace, as in /proc/PID/ns/net
+	State uint8  // TCP_ESTABLISHED ... of include/net/tcp_states.h
+	// of a listener: connections that are not accepted yet because their handshake goes on
+	// (SYN_RECV)
+	Requests uint32
+	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct
+	// tcp_info, of which only those members are set that the program has (walkProgram); timer and
+	// expiry are none of them. It is valid during the call. Of a listener nothing but state and
+	// ports is set.
 	Message []byte
 }
 
@@ -84,7 +89,9 @@ const (
 // What is counted, by place in Connections.counts.
 const (
 	countFailed = iota // sockets that could not be marked
-	countShort         // sockets that were closed, and have waited for the other end's FIN since: the kernel keeps them short, as TIME_WAIT
+	// sockets that were closed, and have waited for the other end's FIN since: the kernel keeps
+	// them short, as TIME_WAIT
+	countShort
 	countKinds
 )
 
@@ -97,9 +104,11 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 	if !r.Real() {
 		return nil, fmt.Errorf("captured files have no connections: %w", measure.ErrUnsupported)
 	}
-	// Users are told as the kernel counts them, not as this user namespace does.
-	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil || strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
-		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w", measure.ErrUnsupported)
+	// The records have the kernel's own user IDs, not those of a user namespace.
+	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil ||
+		strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
+		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w",
+			measure.ErrUnsupported)
 	}
 	at, err := connectionOffsets(NewTypes(r))
 	if err != nil {
@@ -115,25 +124,33 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 
 func (c *Connections) open(at *connectionMembers) (err error) {
 	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4, ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
+	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4,
+		ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
 		Key: number, Value: number}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ,
+		unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
-	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4, ValueSize: connectionRecord, MaxEntries: 1 + maxConnections, Flags: unix.BPF_F_MMAPABLE}); err != nil {
+	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4,
+		ValueSize: connectionRecord, MaxEntries: 1 + maxConnections,
+		Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	size := ((1+maxConnections)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
-	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+	size := ((1+maxConnections)*connectionRecord +
+		kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
+	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
 	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
-		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing, AttachType: how, AttachTo: to, License: "GPL",
+		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing,
+			AttachType: how, AttachTo: to, License: "GPL",
 			Instructions: p})
 		if err != nil {
 			return nil, fmt.Errorf("load %s: %w", name, err)
@@ -208,7 +225,8 @@ func (c *Connections) Adopt() (net uint64, err error) {
 	if net, err = proc.NamespaceInode("/proc/thread-self/ns/net"); err != nil {
 		return 0, fmt.Errorf("look for connections: %w", err)
 	}
-	return net, readIterator(c.adopt, "look for connections", c.buf, func([]byte) ([]byte, error) { return nil, nil })
+	return net, readIterator(c.adopt, "look for connections", c.buf,
+		func([]byte) ([]byte, error) { return nil, nil })
 }
 
 // Counted returns two counts since the start. failed: sockets that could not be tagged; from the
@@ -216,12 +234,14 @@ func (c *Connections) Adopt() (net uint64, err error) {
 // came; until it comes they have no socket and are in FIN_WAIT2. Where the kernel does not report
 // missed runs of the program, failed is at least 1.
 func (c *Connections) Counted() (failed, short uint64) {
-	at := func(i int) uint64 { return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i]))) }
+	at := func(i int) uint64 {
+		return atomic.LoadUint64((*uint64)(unsafe.Pointer(&c.counted[8*i])))
+	}
 	return at(countFailed) + c.missed(), at(countShort)
 }
 
-// missed returns how many times the program that marks sockets was not run because it was running on
-// that CPU; 1 where the kernel does not say.
+// missed returns how many times the program that marks sockets was not run because it was running
+// on that CPU; 1 where the kernel does not say.
 func (c *Connections) missed() uint64 {
 	stats, err := c.progs[0].Stats()
 	if err != nil {
@@ -237,7 +257,8 @@ func (c *Connections) missed() uint64 {
 func (c *Connections) Each(f func(*Connection) (more bool)) error {
 	number := (*uint64)(unsafe.Pointer(&c.records[0]))
 	atomic.StoreUint64(number, 0)
-	if err := readIterator(c.walk, "walk connections", c.buf, func([]byte) ([]byte, error) { return nil, nil }); err != nil {
+	if err := readIterator(c.walk, "walk connections", c.buf,
+		func([]byte) ([]byte, error) { return nil, nil }); err != nil {
 		return err
 	}
 	n := atomic.LoadUint64(number)
@@ -266,7 +287,8 @@ var ErrManyConnections = errors.New("more connections than are walked")
 
 // readIterator reads all that an iterator writes. take gets the bytes so far and returns those to
 // keep for the next call. An error of take ends the reading and is returned.
-func readIterator(it *link.Iter, doing string, buf []byte, take func([]byte) ([]byte, error)) error {
+func readIterator(it *link.Iter, doing string, buf []byte,
+	take func([]byte) ([]byte, error)) error {
 	file, err := it.Open()
 	if err != nil {
 		return fmt.Errorf("%s: %w", doing, linkErr(err))

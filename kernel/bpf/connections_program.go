@@ -12,18 +12,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// connectionMembers are where in the kernel's structs stands what the programs of Connections read: bytes.
+// connectionMembers are where in the kernel's structs stands what the programs of Connections read:
+// bytes.
 type connectionMembers struct {
 	family, state, protocol, flags, device, uid, net, inum int16 // of struct sock; net: ns.inum
-	socket, inode, toInode                                 int16 // struct sock: sk_ino; or sk_socket, and from there to i_ino
-	daddr, rcvSaddr, v6daddr, v6rcvSaddr, dport, sport     int16
-	requests                                               int16 // of icsk_accept_queue: qlen
-	chronoType, chronoStart, chronoStat                    int16
-	chronoShift                                            int32
-	fields                                                 []connectionField
-	rcvNxt, copied, writeSeq, sndUna, sndNxt               int16
-	srtt, delivered, interval, mss                         int16
-	hz                                                     int32
+	// struct sock: sk_ino; or sk_socket, and from there to i_ino
+	socket, inode, toInode                             int16
+	daddr, rcvSaddr, v6daddr, v6rcvSaddr, dport, sport int16
+	requests                                           int16 // of icsk_accept_queue: qlen
+	chronoType, chronoStart, chronoStat                int16
+	chronoShift                                        int32
+	fields                                             []connectionField
+	rcvNxt, copied, writeSeq, sndUna, sndNxt           int16
+	srtt, delivered, interval, mss                     int16
+	hz                                                 int32
 }
 
 // connectionField is a member of tcp_sock that goes to tcp_info as it is.
@@ -42,23 +44,37 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	tcp := w.named("tcp_sock")
 	of := func(path ...string) int16 { return w.at(tcp, path...) }
 	inConn := func(path ...string) int16 { return of(append([]string{"inet_conn"}, path...)...) }
-	inInet := func(path ...string) int16 { return inConn(append([]string{"icsk_inet"}, path...)...) }
-	inSock := func(path ...string) int16 { return inInet(append([]string{"sk"}, path...)...) }
-	common := func(path ...string) int16 { return inSock(append([]string{"__sk_common"}, path...)...) }
-	m := &connectionMembers{
-		family: common("skc_family"), state: common("skc_state"), protocol: inSock("sk_protocol"), flags: common("skc_flags"),
-		device: common("skc_bound_dev_if"), uid: inSock("sk_uid"), net: common("skc_net"), inum: w.at(w.named("net"), "ns", "inum"),
-		daddr: common("skc_daddr"), rcvSaddr: common("skc_rcv_saddr"), v6daddr: common("skc_v6_daddr"), v6rcvSaddr: common("skc_v6_rcv_saddr"),
-		dport: common("skc_dport"), sport: inInet("inet_sport"), requests: inConn("icsk_accept_queue", "qlen"),
-		chronoStart: of("chrono_start"), chronoStat: of("chrono_stat"),
-		rcvNxt: of("rcv_nxt"), copied: of("copied_seq"), writeSeq: of("write_seq"), sndUna: of("snd_una"), sndNxt: of("snd_nxt"),
-		srtt: of("srtt_us"), delivered: of("rate_delivered"), interval: of("rate_interval_us"), mss: of("mss_cache"),
+	inInet := func(path ...string) int16 {
+		return inConn(append([]string{"icsk_inet"}, path...)...)
 	}
-	// The members of tcp_info that are copies; those that are worked out stand in the program (tcp_get_info in net/ipv4/tcp.c).
+	inSock := func(path ...string) int16 { return inInet(append([]string{"sk"}, path...)...) }
+	common := func(path ...string) int16 {
+		return inSock(append([]string{"__sk_common"}, path...)...)
+	}
+	m := &connectionMembers{
+		family: common("skc_family"), state: common("skc_state"), protocol: inSock("sk_protocol"),
+		flags:  common("skc_flags"),
+		device: common("skc_bound_dev_if"), uid: inSock("sk_uid"), net: common("skc_net"),
+		inum:  w.at(w.named("net"), "ns", "inum"),
+		daddr: common("skc_daddr"), rcvSaddr: common("skc_rcv_saddr"),
+		v6daddr: common("skc_v6_daddr"), v6rcvSaddr: common("skc_v6_rcv_saddr"),
+		dport: common("skc_dport"), sport: inInet("inet_sport"),
+		requests:    inConn("icsk_accept_queue", "qlen"),
+		chronoStart: of("chrono_start"), chronoStat: of("chrono_stat"),
+		rcvNxt: of("rcv_nxt"), copied: of("copied_seq"), writeSeq: of("write_seq"),
+		sndUna: of("snd_una"), sndNxt: of("snd_nxt"),
+		srtt: of("srtt_us"), delivered: of("rate_delivered"), interval: of("rate_interval_us"),
+		mss: of("mss_cache"),
+	}
+	// The members of tcp_info that are copies; those that are worked out stand in the program
+	// (tcp_get_info in net/ipv4/tcp.c).
 	m.fields = []connectionField{
-		{m.mss, 16, asm.Word}, {of("packets_out"), 24, asm.Word}, {of("snd_cwnd"), 80, asm.Word}, {of("total_retrans"), 100, asm.Word},
-		{inSock("sk_pacing_rate"), 104, asm.DWord}, {of("bytes_acked"), 120, asm.DWord}, {of("bytes_received"), 128, asm.DWord},
-		{of("segs_out"), 136, asm.Word}, {of("segs_in"), 140, asm.Word}, {of("rtt_min"), 148, asm.Word},
+		{m.mss, 16, asm.Word}, {of("packets_out"), 24, asm.Word}, {of("snd_cwnd"), 80, asm.Word},
+		{of("total_retrans"), 100, asm.Word},
+		{inSock("sk_pacing_rate"), 104, asm.DWord}, {of("bytes_acked"), 120, asm.DWord},
+		{of("bytes_received"), 128, asm.DWord},
+		{of("segs_out"), 136, asm.Word}, {of("segs_in"), 140, asm.Word},
+		{of("rtt_min"), 148, asm.Word},
 		{of("bytes_sent"), 200, asm.DWord}, {of("bytes_retrans"), 208, asm.DWord},
 	}
 	m.fields[9].from += 4 // struct minmax { struct minmax_sample { u32 t, v; } s[3]; }
@@ -66,11 +82,13 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 		m.inode = inSock("sk_ino")
 	} else { // SOCK_INODE in include/net/sock.h
 		m.socket = inSock("sk_socket")
-		m.toInode = w.at(w.named("socket_alloc"), "vfs_inode", "i_ino") - w.at(w.named("socket_alloc"), "socket")
+		m.toInode = w.at(w.named("socket_alloc"), "vfs_inode", "i_ino") -
+			w.at(w.named("socket_alloc"), "socket")
 	}
 	var ok bool
 	if m.chronoType, m.chronoShift, ok = bitsOf(tcp, "chrono_type", 2); !ok && w.err == nil {
-		w.err = fmt.Errorf("this kernel's struct tcp_sock has its clock of what limits elsewhere: %w", measure.ErrUnsupported)
+		w.err = fmt.Errorf("this kernel's struct tcp_sock has its clock of what limits "+
+			"elsewhere: %w", measure.ErrUnsupported)
 	}
 	if w.err != nil {
 		return nil, w.err
@@ -87,7 +105,8 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	return m, nil
 }
 
-// bitsOf gives the byte of a member of so many bits, or of a whole byte, and how far they are from its lowest one; !ok where it lies otherwise.
+// bitsOf gives the byte of a member of so many bits, or of a whole byte, and how far they are from
+// its lowest one; !ok where it lies otherwise.
 func bitsOf(s *btf.Struct, name string, size btf.Bits) (at int16, shift int32, ok bool) {
 	if s == nil || native.Uint16([]byte{1, 0}) != 1 {
 		return 0, 0, false
@@ -100,7 +119,8 @@ func bitsOf(s *btf.Struct, name string, size btf.Bits) (at int16, shift int32, o
 		if n, err := btf.Sizeof(m.Type); bits == 0 && err == nil {
 			bits = btf.Bits(8 * n)
 		}
-		return int16(m.Offset / 8), int32(m.Offset % 8), (bits == size || bits == 8) && m.Offset%8+bits <= 8
+		return int16(m.Offset / 8), int32(m.Offset % 8), (bits == size || bits == 8) &&
+			m.Offset%8+bits <= 8
 	}
 	return 0, 0, false
 }
@@ -169,8 +189,8 @@ func (c *Connections) adoptProgram(m *connectionMembers) asm.Instructions {
 	}
 }
 
-// walkProgram writes a record for the marked socket of each step into c.out, and how many there are into the first of its elements: one more than there is room for
-// says that there are too many.
+// walkProgram writes a record for the marked socket of each step into c.out, and how many there are
+// into the first of its elements: one more than there is room for says that there are too many.
 //
 //	r6 the context, r7 the tcp_sock, r8 the state, r9 the present jiffy
 func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
@@ -190,7 +210,8 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 	}
 	p := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
-		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord), // struct bpf_iter__bpf_sk_storage_map { meta, map, sk, value }
+		// struct bpf_iter__bpf_sk_storage_map { meta, map, sk, value }
+		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord),
 		asm.JEq.Imm(asm.R1, 0, "end"),
 		asm.FnSkcToTcpSock.Call(),
 		asm.JEq.Imm(asm.R0, 0, "end"),
@@ -211,16 +232,21 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 		p = append(p, asm.StoreMem(asm.RFP, at, asm.R1, asm.DWord))
 	}
 	move := func(to, from int16, size asm.Size) {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, from, size), asm.StoreMem(asm.RFP, to, asm.R1, size))
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, from, size),
+			asm.StoreMem(asm.RFP, to, asm.R1, size))
 	}
 	set := func(to int16, value int32, size asm.Size) {
 		p = append(p, asm.Mov.Imm(asm.R1, value), asm.StoreMem(asm.RFP, to, asm.R1, size))
 	}
-	// less stores the difference of two sequence numbers, or 0 where it is negative and that is asked for.
+	// less stores the difference of two sequence numbers, or 0 where it is negative and that is
+	// asked for.
 	less := func(to, a, b int16, positive bool) {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, a, asm.Word), asm.LoadMem(asm.R2, asm.R7, b, asm.Word), asm.Sub.Reg32(asm.R1, asm.R2))
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, a, asm.Word),
+			asm.LoadMem(asm.R2, asm.R7, b, asm.Word), asm.Sub.Reg32(asm.R1, asm.R2))
 		if positive {
-			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31), asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2)) // all bits, or none
+			// all bits, or none
+			p = append(p, asm.Mov.Reg(asm.R2, asm.R1), asm.RSh.Imm(asm.R2, 31),
+				asm.Sub.Imm(asm.R2, 1), asm.And.Reg(asm.R1, asm.R2))
 		}
 		p = append(p, asm.StoreMem(asm.RFP, to, asm.R1, asm.Word))
 	}
@@ -330,7 +356,8 @@ func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {
 		asm.StoreMem(asm.RFP, key, asm.R1, asm.Word))
 	p = append(p, element()...)
 	for at := int16(rec); at < 0; at += 8 {
-		p = append(p, asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord), asm.StoreMem(asm.R0, at-rec, asm.R1, asm.DWord))
+		p = append(p, asm.LoadMem(asm.R1, asm.RFP, at, asm.DWord),
+			asm.StoreMem(asm.R0, at-rec, asm.R1, asm.DWord))
 	}
 	return append(p,
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),

@@ -25,7 +25,7 @@ func openConnections(tb testing.TB) *Connections {
 	return c
 }
 
-// sockets gives what inet_diag says of a namespace, by cookie.
+// sockets returns what inet_diag reports of a namespace, by cookie.
 func sockets(t *testing.T, ns netlink.Namespace, states uint32) map[uint64][]byte {
 	t.Helper()
 	c, err := ns.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{})
@@ -50,8 +50,9 @@ func sockets(t *testing.T, ns netlink.Namespace, states uint32) map[uint64][]byt
 	return all
 }
 
-// walked gives what the walk says of a namespace, by cookie, and how many requests its listeners have.
-func walked(t *testing.T, c *Connections, ns netlink.Namespace) (all map[uint64][]byte, listeners int, requests uint32) {
+// walked returns what Each reports of a namespace, by cookie, and the requests of its listeners.
+func walked(t *testing.T, c *Connections, ns netlink.Namespace) (all map[uint64][]byte,
+	listeners int, requests uint32) {
 	t.Helper()
 	all = map[uint64][]byte{}
 	if err := c.Each(func(k *Connection) bool {
@@ -74,8 +75,9 @@ func walked(t *testing.T, c *Connections, ns netlink.Namespace) (all map[uint64]
 	return all, listeners, requests
 }
 
-// told is what of a message of inet_diag the walk tells too: the header but for timer and expiry, and members of tcp_info.
-func told(t *testing.T, b []byte) (head []byte, info map[int]uint64) {
+// common returns the part of a message of inet_diag that Each reports too: the header without timer
+// and expiry, and members of tcp_info.
+func common(t *testing.T, b []byte) (head []byte, info map[int]uint64) {
 	t.Helper()
 	head = slices.Clone(b[:72])
 	head[2], head[3] = 0, 0
@@ -110,10 +112,12 @@ func loopbackSpace(t *testing.T) netlink.Namespace {
 	return ns
 }
 
-// What the walk tells of each socket is what inet_diag tells: of one family and the other, of those that were there before, that were taken out of
-// the listener's queue and that were not, that wait for the other end, that nobody has any more, and in another namespace.
+// What the walk tells of each socket is what inet_diag tells: of one family and the other, of those
+// that were there before, that were taken out of the listener's queue and that were not, that wait
+// for the other end, that nobody has any more, and in another namespace.
 func TestConnectionsAreInetDiags(t *testing.T) {
-	// Sockets of the whole machine are marked, and one is missed where an interrupt that is about another comes meanwhile, which is counted.
+	// Sockets of the whole machine are marked, and one is missed where an interrupt that is about
+	// another comes meanwhile, which is counted.
 	for range 3 {
 		if areInetDiags(t) {
 			return
@@ -177,7 +181,8 @@ func areInetDiags(t *testing.T) bool {
 		move(b, a, 1_000_000)
 		a, b, _ = pair("tcp6", "[::1]:0", "::1")
 		move(a, b, 30)
-		a, _, _ = pair("tcp4", "127.0.0.1:0", "127.0.0.1") // CLOSE_WAIT and FIN_WAIT2, which somebody has
+		// CLOSE_WAIT and FIN_WAIT2, which somebody has
+		a, _, _ = pair("tcp4", "127.0.0.1:0", "127.0.0.1")
 		if err := a.CloseWrite(); err != nil {
 			return err
 		}
@@ -185,8 +190,9 @@ func areInetDiags(t *testing.T) bool {
 		if err := errors.Join(a.SetReadBuffer(64<<10), b.SetWriteBuffer(64<<10)); err != nil {
 			return err
 		}
-		much := make([]byte, 16<<20)                               // which alone takes an emulated machine longer
-		b.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // the write tells
+		// which alone takes an emulated machine longer
+		much := make([]byte, 16<<20)
+		b.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // the write reports it
 		if _, err := b.Write(much); err == nil {
 			t.Error("16 MB went nowhere")
 		}
@@ -203,23 +209,24 @@ func areInetDiags(t *testing.T) bool {
 	const states = 1<<12 - 2 - 1<<tcpListen - 1<<tcpClose - 1<<tcpTimeWait
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		// What goes on meanwhile - a window's probe, a clock - must have stood still to be compared.
+		// What goes on meanwhile - a window's probe, a clock - must have stood still to be
+		// compared.
 		before := sockets(t, ns, states)
 		got, listeners, requests := walked(t, walk, ns)
 		after := sockets(t, ns, states)
 		bad, same := "", 0
 		for cookie, b := range before {
-			headB, infoB := told(t, b)
+			headB, infoB := common(t, b)
 			if after[cookie] == nil {
 				continue
 			}
-			headA, infoA := told(t, after[cookie])
+			headA, infoA := common(t, after[cookie])
 			w := got[cookie]
 			if w == nil {
 				bad = fmt.Sprintf("a socket is not there: %x", b[:72])
 				continue
 			}
-			head, info := told(t, w)
+			head, info := common(t, w)
 			if !bytes.Equal(headA, headB) {
 				continue
 			}
@@ -229,7 +236,8 @@ func areInetDiags(t *testing.T) bool {
 			}
 			for at := range infoA {
 				if info[at] < min(infoA[at], infoB[at]) || info[at] > max(infoA[at], infoB[at]) {
-					t.Fatalf("tcp_info at %d: %d by the walk, %d and %d by inet_diag: %x", at, info[at], infoB[at], infoA[at], w)
+					t.Fatalf("tcp_info at %d: %d by the walk, %d and %d by inet_diag: %x", at,
+						info[at], infoB[at], infoA[at], w)
 				}
 			}
 		}
@@ -247,13 +255,15 @@ func areInetDiags(t *testing.T) bool {
 			return true
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: %d sockets and %d listeners with %d requests by the walk, %d and %d by inet_diag", bad, len(got), listeners, requests, len(before), same)
+			t.Fatalf("%s: %d sockets and %d listeners with %d requests by the walk, %d and %d by "+
+				"inet_diag", bad, len(got), listeners, requests, len(before), same)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// What is in no socket is counted: requests whose handshake goes on, and connections that wait for the other end's FIN in the kernel alone.
+// What is in no socket is counted: requests whose handshake goes on, and connections that wait for
+// the other end's FIN in the kernel alone.
 func TestConnectionsWithoutSocket(t *testing.T) {
 	walk := openConnections(t)
 	ns := loopbackSpace(t)
@@ -313,7 +323,7 @@ func TestConnectionsWithoutSocket(t *testing.T) {
 		// Of two ends that were closed the others are in CLOSE_WAIT; three have one end so far.
 		kept := 0
 		for _, b := range sockets(t, ns, 1<<tcpFinWait2) {
-			if _, info := told(t, b); len(info) == 0 {
+			if _, info := common(t, b); len(info) == 0 {
 				kept++
 			}
 		}
@@ -321,7 +331,8 @@ func TestConnectionsWithoutSocket(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d sockets, %d listeners with %d requests, %d left to the kernel of %d that it has", len(got), listeners, requests, short-before, kept)
+			t.Fatalf("%d sockets, %d listeners with %d requests, %d left to the kernel of %d "+
+				"that it has", len(got), listeners, requests, short-before, kept)
 		}
 	}
 }
@@ -352,7 +363,8 @@ func TestConnectionsEnough(t *testing.T) {
 	}
 	for _, most := range []int{1, 3, 150} {
 		n := 0
-		if err := walk.Each(func(*Connection) bool { n++; return n < most }); err != nil || n != most {
+		if err := walk.Each(func(*Connection) bool { n++; return n < most }); err != nil ||
+			n != most {
 			t.Errorf("%d of %d, %v", n, most, err)
 		}
 	}
@@ -362,7 +374,7 @@ func TestConnectionsEnough(t *testing.T) {
 	}
 }
 
-// Who stays is told once in each walk, however many come and go meanwhile.
+// A socket that stays is reported once by each walk, however many come and go meanwhile.
 func TestConnectionsBesideOthers(t *testing.T) {
 	walk := openConnections(t)
 	ns, other := namespace(t), namespace(t)
@@ -374,7 +386,7 @@ func TestConnectionsBesideOthers(t *testing.T) {
 			unix.Close(fd)
 		}
 	}
-	fds, err := connections(ns, 300) // six times as many ends as the kernel tells of in one read
+	fds, err := connections(ns, 300) // six times as many as fit one read
 	defer func() { closeAll(fds) }()
 	if err != nil {
 		t.Fatal(err)
@@ -425,7 +437,11 @@ func BenchmarkConnections(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n = 0
-		if err := walk.Each(func(k *Connection) bool { n += b2i(k.Net == ns.Inode && k.State == 1); return true }); err != nil {
+		if err := walk.Each(func(k *Connection) bool {
+			n += b2i(k.Net == ns.Inode &&
+				k.State == 1)
+			return true
+		}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -53,18 +53,19 @@ func (k HandlerKind) String() string { return [...]string{"LOC", "RES", "CAL", "
 // tracepoints returns the tracepoints NAME_entry and NAME_exit of a kind, by NAME
 // (arch/x86/include/asm/trace/irq_vectors.h).
 func (k HandlerKind) tracepoints() []string {
-	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"}, {"irq_work"}}[k]
+	return [...][]string{{"local_timer"}, {"reschedule"}, {"call_function", "call_function_single"},
+		{"irq_work"}}[k]
 }
 
 // Sums of a CPU, each 64 bits, by slot.
 const (
-	slotLost  = iota // times that were left out, since the interrupt's number was beyond all that there were at the start
+	slotLost  = iota // times of interrupts whose numbers are too high
 	slotSoft         // softirqs by number
 	slotKind  = slotSoft + softirqs
 	slotLine  = slotKind + int(HandlerKinds)
 	softirqs  = 16       // NR_SOFTIRQS is 10
-	moreLines = 256      // interrupts that may come up later, beyond the highest number
-	mostLines = 16 << 10 // bounds what is asked of the kernel's memory: 128 kB a CPU
+	moreLines = 256      // interrupts that may appear later
+	mostLines = 16 << 10 // bounds the kernel's memory: 128 kB per CPU
 )
 
 // The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
@@ -73,8 +74,9 @@ const (
 	stateSoft              // when the softirq began; 0 none runs
 	stateStolen            // what interrupts took of it since
 	stateKind              // its number
-	stateMark              // up to when its time is told apart by device: its own clock, stolen time left out
-	stateDevice            // whose packets are worked on since then; 0 nobody's yet
+	// until when its time is divided by device, without the time of interrupts
+	stateMark
+	stateDevice // whose packets are worked on since then; 0 nobody's yet
 	stateSize
 )
 
@@ -95,7 +97,7 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 		h.Close()
 		return nil, Classify(r, err)
 	}
-	// Counting what programs take is another right (CAP_SYS_ADMIN); without it the cost is not known.
+	// Run times of programs require CAP_SYS_ADMIN; without it the cost is unknown.
 	if c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME); err == nil {
 		h.counting = c
 	}
@@ -103,15 +105,18 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 }
 
 func (h *Handlers) open() (err error) {
-	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4, ValueSize: stateSize, MaxEntries: 1}); err != nil {
+	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4,
+		ValueSize: stateSize, MaxEntries: 1}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	size := 8 * h.slots * h.cpus
-	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: uint32(size / 8),
+	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: uint32(size / 8),
 		Flags: unix.BPF_F_MMAPABLE}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
-	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1), unix.PROT_READ, unix.MAP_SHARED); err != nil {
+	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1),
+		unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
 	}
 	h.last = make([]uint64, size/8)
@@ -135,7 +140,8 @@ func (h *Handlers) open() (err error) {
 	for _, a := range []struct {
 		prog *ebpf.Program
 		to   string
-	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"}, {enterSoft, "softirq_entry"}} {
+	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"},
+		{enterSoft, "softirq_entry"}} {
 		if err := h.attach(a.prog, a.to); err != nil {
 			return err
 		}
@@ -177,7 +183,8 @@ func (h *Handlers) load(name string, p asm.Instructions) (*ebpf.Program, error) 
 
 // loadRaw loads a program of a raw tracepoint.
 func loadRaw(name string, p asm.Instructions) (*ebpf.Program, error) {
-	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint, License: "GPL", Instructions: p})
+	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint,
+		License: "GPL", Instructions: p})
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", name, err)
 	}
@@ -271,7 +278,8 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 		asm.LoadMapPtr(asm.R1, h.sums.FD()),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "end"),
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord), // no other CPU has it, and no interrupt's handler its softirq's
+		// no other CPU has it, and no interrupt's handler its softirq's
+		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 		asm.Add.Reg(asm.R1, asm.R8),
 		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
@@ -280,9 +288,11 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 
 // A HandlerTime is the CPU time of one kind of handler on a CPU.
 type HandlerTime struct {
-	CPU    int
-	What   HandlerWhat
-	Number int           // of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX ...), or a HandlerKind
+	CPU  int
+	What HandlerWhat
+	// of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX
+	// ...), or a HandlerKind
+	Number int
 	Time   time.Duration // since the Read before
 }
 

@@ -13,7 +13,8 @@ import (
 const polledEach = 32 // devices that a CPU polls
 
 // deviceMembers are byte offsets: of dev in napi_struct and sk_buff, and of members of net_device.
-type deviceMembers struct{ polled, received, name, net, inum int16 } // napi_struct.dev, sk_buff.dev, and of net_device
+// napi_struct.dev, sk_buff.dev, and of net_device
+type deviceMembers struct{ polled, received, name, net, inum int16 }
 
 // A DeviceTime is the CPU time of a device's packets in softirq NET_RX on a CPU.
 type DeviceTime struct {
@@ -23,8 +24,9 @@ type DeviceTime struct {
 	Time   time.Duration // since the Each before
 }
 
-// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is, and a deviceSum what it had since the last look; who it is
-// stands there since its first packet after that. In the machine's byte order:
+// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is,
+// and a deviceSum what it had since the last look; who it is stands there since its first packet
+// after that. In the machine's byte order:
 //
 //	0        8     16        0      8      24    28   32
 //	| device | cpu |         | time | name | net | 0 |
@@ -49,8 +51,10 @@ func (h *Handlers) OpenDevices(types *Types) (*DeviceTimes, error) {
 	}
 	w := &structWalk{spec: spec}
 	device := w.named("net_device")
-	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"), received: w.at(w.named("sk_buff"), "dev"),
-		name: w.at(device, "name"), net: w.at(device, "nd_net"), inum: w.at(w.named("net"), "ns", "inum")}
+	at := &deviceMembers{polled: w.at(w.named("napi_struct"), "dev"),
+		received: w.at(w.named("sk_buff"), "dev"),
+		name:     w.at(device, "name"), net: w.at(device, "nd_net"),
+		inum: w.at(w.named("net"), "ns", "inum")}
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -68,18 +72,21 @@ type DeviceTimes struct {
 	times *ebpf.Map
 	progs []*ebpf.Program
 	links []*Link
-	keys  []deviceKey // room for a look
+	keys  []deviceKey // buffer of Each
 	sums  []deviceSum
 }
 
 func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
-	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash, KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})), MaxEntries: uint32(len(d.keys))}); err != nil {
+	if d.times, err = NewMap(&ebpf.MapSpec{Name: "culprit_devices", Type: ebpf.Hash,
+		KeySize: uint32(len(deviceKey{})), ValueSize: uint32(len(deviceSum{})),
+		MaxEntries: uint32(len(d.keys))}); err != nil {
 		return fmt.Errorf("make a map: %w", err)
 	}
 	for _, p := range []struct {
 		name, to string
 		program  asm.Instructions
-	}{{"polled", "napi_poll", h.polledProgram(d.times, at)}, {"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
+	}{{"polled", "napi_poll", h.polledProgram(d.times, at)},
+		{"received", "netif_receive_skb", h.receivedProgram(d.times, at)}} {
 		prog, err := loadRaw(p.name, p.program)
 		if err != nil {
 			return err
@@ -98,15 +105,17 @@ func (d *DeviceTimes) open(h *Handlers, at *deviceMembers) (err error) {
 // during the call may be lost. The error is of reading the map.
 func (d *DeviceTimes) Each(f func(DeviceTime)) error {
 	var at ebpf.MapBatchCursor
-	// What is read is taken out: a device that ends leaves nothing, and one that gets another name is known by it from now on.
-	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // there is room for all that may be
+	// What is read is taken out: a device that ends leaves nothing, and one that gets another name
+	// is known by it from now on.
+	n, err := d.times.BatchLookupAndDelete(&at, d.keys, d.sums, nil) // the buffers fit all entries
 	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
 		return fmt.Errorf("read times of devices: %w", err)
 	}
 	for i := range d.sums[:n] {
 		s := &d.sums[i]
 		name, _, _ := bytes.Cut(s[8:24], []byte{0})
-		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])), time.Duration(native.Uint64(s[:]))})
+		f(DeviceTime{string(name), native.Uint32(s[24:]), int(native.Uint64(d.keys[i][8:])),
+			time.Duration(native.Uint64(s[:]))})
 	}
 	return nil
 }
@@ -244,7 +253,8 @@ func addTime(times *ebpf.Map, at *deviceMembers) asm.Instructions {
 		asm.Mov.Reg(asm.R3, asm.RFP), asm.Add.Imm(asm.R3, sumAt),
 		asm.LoadMapPtr(asm.R1, times.FD()),
 		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(), // where it is full the time stays with the softirq, and with no device
+		// where it is full the time stays with the softirq, and with no device
+		asm.FnMapUpdateElem.Call(),
 		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
 		asm.Return())
 }

@@ -38,7 +38,7 @@ func openHandlers(tb testing.TB, lines int) *Handlers {
 	return h
 }
 
-// softirqs gives how often the softirq ran on the CPU, from /proc/softirqs.
+// softirqs returns how often the softirq ran on the CPU, from /proc/softirqs.
 func softirqsRun(t *testing.T, name string, cpu int) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/softirqs")
@@ -55,7 +55,8 @@ func softirqsRun(t *testing.T, name string, cpu int) (n int) {
 	return n
 }
 
-// Datagrams over loopback are received in softirqs that run within the system call that sends: their time is of this thread, and less than all that it took.
+// Datagrams over loopback are received in softirqs that run within the system call that sends:
+// their time is of this thread, and less than all that it took.
 func TestHandlersOfSoftirqs(t *testing.T) {
 	h := openHandlers(t, 64)
 	to, err := net.ListenPacket("udp4", "127.0.0.1:0")
@@ -108,7 +109,8 @@ func TestHandlersOfSoftirqs(t *testing.T) {
 	if ran < datagrams {
 		t.Skip("needs: kernel feature softirqs that run at once:", ran, "ran")
 	}
-	if taken < time.Duration(ran)*100*time.Nanosecond || taken > wall { // others may have used the CPU meanwhile
+	// others may have used the CPU meanwhile
+	if taken < time.Duration(ran)*100*time.Nanosecond || taken > wall {
 		t.Errorf("%v in %d softirqs of a thread that took %v", taken, ran, time.Duration(spent))
 	}
 	if loopback < taken/20 || loopback > taken { // others may have packets on this CPU too
@@ -168,7 +170,7 @@ func TestHandlersOfTimers(t *testing.T) {
 	}
 }
 
-// The numbers of lines that come up later have room; beyond that is told.
+// Interrupts with later numbers are counted, those above the limit as lost.
 func TestHandlersOfUnknownLines(t *testing.T) {
 	h := openHandlers(t, 0)
 	h.Read(func(k HandlerTime) {
@@ -181,7 +183,8 @@ func TestHandlersOfUnknownLines(t *testing.T) {
 	}
 	h.Close()
 	h.Close()
-	if _, err := OpenHandlers(kernel.Root{Proc: t.TempDir()}, 1); !errors.Is(err, measure.ErrUnsupported) {
+	if _, err := OpenHandlers(kernel.Root{Proc: t.TempDir()}, 1); !errors.Is(err,
+		measure.ErrUnsupported) {
 		t.Error(fmt.Errorf("captured files: %w", err))
 	}
 }

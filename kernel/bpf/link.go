@@ -23,7 +23,7 @@ type Link struct {
 	link link.Link // nil: none
 }
 
-// Close detaches the program. A second Close does nothing.
+// Close detaches the program. A second Close does nothing. The error is that of close(2).
 func (l *Link) Close() error {
 	switch {
 	case l == nil:
@@ -104,11 +104,12 @@ func bpf(cmd int, attr unsafe.Pointer, size uintptr) (int, error) {
 // The caller closes the Link.
 //
 // cookie is what bpf_get_attach_cookie returns to the program. Other than 0 it requires Linux 6.10,
-// and measure.ErrUnsupported or EINVAL is returned before. errors.Is fs.ErrNotExist: there is no such
-// tracepoint. Requires CAP_BPF and CAP_PERFMON.
+// and measure.ErrUnsupported or EINVAL is returned before. errors.Is fs.ErrNotExist: there is no
+// such tracepoint. Requires CAP_BPF and CAP_PERFMON.
 func AttachRawTracepoint(prog *ebpf.Program, name string, cookie uint64) (*Link, error) {
 	if cookie == 0 {
-		return attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: prog}))
+		return attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name,
+			Program: prog}))
 	}
 	// cilium/ebpf v0.22 has no cookie for raw tracepoints.
 	text, err := unix.BytePtrFromString(name)
@@ -131,8 +132,9 @@ func AttachRawTracepoint(prog *ebpf.Program, name string, cookie uint64) (*Link,
 	return attached(link.NewFromFD(fd))
 }
 
-// AttachTracing attaches a program of type Tracing to what it was loaded for: the entry or return of a
-// function (fentry, fexit) or a tracepoint with typed arguments (tp_btf). The caller closes the Link.
+// AttachTracing attaches a program of type Tracing to what it was loaded for: the entry or return
+// of a function (fentry, fexit) or a tracepoint with typed arguments (tp_btf). The caller closes
+// the Link.
 //
 // Requires Linux 5.5 with BTF, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported: the
 // architecture has no trampolines.
@@ -161,19 +163,21 @@ func AttachKprobeMulti(prog *ebpf.Program, m MultiProbe) (*Link, error) {
 }
 
 // AttachTimer attaches a program of type PerfEvent to a timer of one CPU: a perf event on the CPU's
-// clock that fires once per interval of wall time. The caller closes the Link. Requires CAP_BPF and
-// CAP_PERFMON, and for a cookie other than 0 Linux 5.15.
-func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span, cookie uint64) (*Link, error) {
+// clock that fires once per interval of wall time. The caller closes the Link. The error is that of
+// perf_event_open(2). Requires CAP_BPF and CAP_PERFMON, and for a cookie other than 0 Linux 5.15.
+func AttachTimer(prog *ebpf.Program, cpu int32, interval measure.Span, cookie uint64) (*Link,
+	error) {
 	return attachEvent(prog, timerEvent(interval), int(cpu), cookie)
 }
 
 // AttachTraceEvent attaches a program of type TracePoint to the records that perf makes of a trace
-// event, on all CPUs; id is the event's Format.ID. The caller closes the Link. Requires CAP_BPF and
-// CAP_PERFMON.
+// event, on all CPUs; id is the event's Format.ID. The caller closes the Link. The error is that of
+// perf_event_open(2) or NewMap. Requires CAP_BPF and CAP_PERFMON.
 //
 // close(2) of such an event waits 30 to 90 ms until no CPU uses it. So the event is put into a map,
-// and the map's descriptor is the only one kept: the kernel releases the entries of a closed map later
-// (perf_event_fd_array_release in kernel/bpf/arraymap.c), and the program is called until then.
+// and the map's descriptor is the only one kept: the kernel releases the entries of a closed map
+// later (perf_event_fd_array_release in kernel/bpf/arraymap.c), and the program is called until
+// then.
 func AttachTraceEvent(prog *ebpf.Program, id int) (*Link, error) {
 	attr := &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_TRACEPOINT, Config: uint64(id),
@@ -202,7 +206,8 @@ func AttachTraceEvent(prog *ebpf.Program, id int) (*Link, error) {
 }
 
 // AttachCounter attaches a program of type PerfEvent to every occurrence of a software event
-// (PERF_COUNT_SW_...) on one CPU. The caller closes the Link. Requires CAP_BPF and CAP_PERFMON.
+// (PERF_COUNT_SW_...) on one CPU. The caller closes the Link. The error is that of
+// perf_event_open(2). Requires CAP_BPF and CAP_PERFMON.
 func AttachCounter(prog *ebpf.Program, cpu int32, event uint64) (*Link, error) {
 	attr := timerEvent(1)
 	attr.Config = event
@@ -217,9 +222,10 @@ func timerEvent(interval measure.Span) *unix.PerfEventAttr {
 	}
 }
 
-// attachEvent opens a perf event on a CPU and attaches a program to it. Without a cookie it uses the
-// event's own ioctl, which every kernel has and which needs one descriptor.
-func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie uint64) (*Link, error) {
+// attachEvent opens a perf event on a CPU and attaches a program to it. Without a cookie it uses
+// the event's own ioctl, which every kernel has and which needs one descriptor.
+func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie uint64) (*Link,
+	error) {
 	fd, err := unix.PerfEventOpen(attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err != nil {
 		return nil, kernel.AsError(err)
@@ -245,11 +251,13 @@ func attachEvent(prog *ebpf.Program, attr *unix.PerfEventAttr, cpu int, cookie u
 // linkEvent attaches a program to a perf event by a bpf_link, which can carry a cookie. It requires
 // Linux 5.15.
 func linkEvent(prog *ebpf.Program, event int, cookie uint64) (*Link, error) {
-	// The part of union bpf_attr for BPF_LINK_CREATE. cilium/ebpf creates such links for its own events.
+	// The part of union bpf_attr for BPF_LINK_CREATE. cilium/ebpf creates such links for its own
+	// events.
 	attr := struct {
 		prog, target, kind, flags uint32
 		cookie                    uint64
-	}{prog: uint32(prog.FD()), target: uint32(event), kind: uint32(ebpf.AttachPerfEvent), cookie: cookie}
+	}{prog: uint32(prog.FD()), target: uint32(event), kind: uint32(ebpf.AttachPerfEvent),
+		cookie: cookie}
 	fd, err := bpf(unix.BPF_LINK_CREATE, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 	runtime.KeepAlive(prog)
 	if err != nil {
@@ -269,8 +277,8 @@ type FunctionProbe struct {
 // all CPUs; AttachKprobeMulti is faster. The caller closes the Link.
 //
 // errors.Is fs.ErrNotExist: there is no such function. EINVAL: the kernel does not allow a probe
-// there. errors.Is measure.ErrUnsupported: the kernel was compiled without kprobes. Requires CAP_BPF
-// and CAP_PERFMON.
+// there. errors.Is measure.ErrUnsupported: the kernel was compiled without kprobes. Requires
+// CAP_BPF and CAP_PERFMON.
 //
 // It is not link.Kprobe, which refuses module:name, retries with another name (__x64_sys_...) and
 // may create an event in tracefs, where it remains when the process is killed.
@@ -317,8 +325,8 @@ type UserProbe struct {
 
 // AttachUprobe attaches a program to one place of user space. The caller closes the Link.
 //
-// errors.Is fs.ErrNotExist: there is no such file. EINVAL, EILSEQ and EOPNOTSUPP: the kernel puts no
-// breakpoint on the instruction there. Requires CAP_BPF and CAP_PERFMON.
+// errors.Is fs.ErrNotExist: there is no such file. EINVAL, EILSEQ and EOPNOTSUPP: the kernel puts
+// no breakpoint on the instruction there. Requires CAP_BPF and CAP_PERFMON.
 func AttachUprobe(prog *ebpf.Program, p UserProbe) (*Link, error) {
 	file, err := link.OpenExecutable(p.Path)
 	if err != nil {

@@ -19,9 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A MapWatch reports what the processes of a tree map to execute it: that of a process and of all threads and processes that
-// it starts from then on. It is perf's side-band: the kernel writes a record before the first instruction there is executed.
-// Close ends it. Several goroutines may use it.
+// A MapWatch reports what the processes of a tree map to execute it: that of a process and of all
+// threads and processes that it starts from then on. It is perf's side-band: the kernel writes a
+// record before the first instruction there is executed. Close ends it. Several goroutines may use
+// it.
 type MapWatch struct {
 	polling sync.RWMutex // held by Wait, so that Close closes no file that it waits for
 	mu      sync.Mutex
@@ -38,7 +39,8 @@ type sideband struct {
 	memory []byte
 }
 
-// A MapEvent is one record. IDs are those of the PID namespace of the process that made the MapWatch.
+// A MapEvent is one record. IDs are those of the PID namespace of the process that made the
+// MapWatch.
 type MapEvent struct {
 	Kind        MapEventKind
 	Time        uint64 // ns of CLOCK_MONOTONIC
@@ -55,7 +57,7 @@ type MapEventKind uint8
 // The kinds of events.
 const (
 	Mapped   MapEventKind = iota // memory can be executed
-	Executed                     // another program took the place of the process's: all that it had mapped is gone
+	Executed                     // the process executes another program: all its mappings are gone
 	Forked                       // a process has a copy of its parent's memory
 	Ended                        // the last thread of a process ended
 	MapsLost                     // records were lost, of any process
@@ -69,8 +71,8 @@ const (
 	miscExec = 1 << 13 // PERF_RECORD_MISC_COMM_EXEC
 )
 
-// WatchMaps watches a process that has one thread, and all that it starts. It needs what every profile needs: CAP_PERFMON, or
-// the right to trace the process.
+// WatchMaps watches a process that has one thread, and all that it starts. It needs what every
+// profile needs: CAP_PERFMON, or the right to trace the process.
 func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 	cpus, err := proc.OnlineCPUs(r)
 	if err != nil {
@@ -81,9 +83,11 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 		return nil, fmt.Errorf("watch mappings: %w", err)
 	}
 	attr := &unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC, Wakeup: 1,
-		Bits: unix.PerfBitInherit | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
+		Bits: unix.PerfBitInherit | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm |
+			unix.PerfBitCommExec | unix.PerfBitTask |
 			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitExcludeKernel,
 	}
 	for _, cpu := range cpus {
@@ -94,7 +98,8 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 		}
 		ring := &sideband{fd: fd}
 		w.rings = append(w.rings, ring)
-		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page,
+			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			w.Close()
 			return nil, fmt.Errorf("map the ring of mappings: %w", kernel.AsError(err))
@@ -128,7 +133,8 @@ func (w *MapWatch) Close() error {
 	return nil
 }
 
-// Wait waits until there is something to be read, but not longer than a while; false: it was closed.
+// Wait waits until there is something to be read, but not longer than a while; false: it was
+// closed.
 func (w *MapWatch) Wait(most time.Duration) bool {
 	w.polling.RLock()
 	defer w.polling.RUnlock()
@@ -142,11 +148,13 @@ func (w *MapWatch) Wait(most time.Duration) bool {
 	for i := range poll {
 		poll[i].Revents = 0
 	}
-	if _, err := unix.Poll(poll, int(most.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll(poll, int(most.Milliseconds())); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return false
 	}
 	for i := range poll[:len(poll)-1] {
-		if poll[i].Revents&unix.POLLHUP != 0 { // all that was watched has ended: what comes is a Close
+		// all that was watched has ended: what comes is a Close
+		if poll[i].Revents&unix.POLLHUP != 0 {
 			poll[i].Fd = -1
 			w.mu.Lock()
 			if i < len(w.poll) {
@@ -182,7 +190,8 @@ func (r *sideband) read(page int) (out []MapEvent) {
 	var record []byte
 	for tail+8 <= head {
 		at := tail % size
-		length := uint64(binary.NativeEndian.Uint16(data[at+6:])) // records begin at a multiple of 8
+		// records begin at a multiple of 8
+		length := uint64(binary.NativeEndian.Uint16(data[at+6:]))
 		if length < 8 || tail+length > head {
 			tail = head
 			out = append(out, MapEvent{Kind: MapsLost})
@@ -199,8 +208,8 @@ func (r *sideband) read(page int) (out []MapEvent) {
 	return out
 }
 
-// parseMapEvent reads one record; !ok: it says nothing of mappings. Each ends with its time (PERF_SAMPLE_TIME of
-// sample_id_all). The words behind the head of eight bytes are
+// parseMapEvent reads one record; !ok: it says nothing of mappings. Each ends with its time
+// (PERF_SAMPLE_TIME of sample_id_all). The words behind the head of eight bytes are
 //
 //	MMAP2 (10)  u32 pid tid, u64 addr len pgoff, u32 maj min, u64 ino generation, u32 prot flags, path
 //	COMM (3)    u32 pid tid, name
@@ -209,7 +218,8 @@ func (r *sideband) read(page int) (out []MapEvent) {
 func parseMapEvent(b []byte) (e MapEvent, ok bool) {
 	const (
 		lost, comm, exit, fork, mmap2 = 2, 3, 4, 7, 10
-		build                         = 1 << 14 // PERF_RECORD_MISC_MMAP_BUILD_ID, which is not asked for
+		// PERF_RECORD_MISC_MMAP_BUILD_ID, which is not asked for
+		build = 1 << 14
 	)
 	kind, misc := binary.NativeEndian.Uint32(b), binary.NativeEndian.Uint16(b[4:])
 	if len(b) < 24 {

@@ -37,7 +37,10 @@ func TestWatchMaps(t *testing.T) {
 	}
 	var all []MapEvent
 	over := func() bool {
-		return slices.ContainsFunc(all, func(e MapEvent) bool { return e.Kind == Ended && e.PID == c.Process.Pid })
+		return slices.ContainsFunc(all, func(e MapEvent) bool {
+			return e.Kind == Ended &&
+				e.PID == c.Process.Pid
+		})
 	}
 	for end := time.Now().Add(20 * time.Second); !over() && time.Now().Before(end); {
 		w.Wait(100 * time.Millisecond)
@@ -72,7 +75,9 @@ func TestWatchMaps(t *testing.T) {
 		}
 	}
 	at := 0
-	for _, want := range []string{"child begins", "child executes", "child maps true", "child maps libc", "child ends", "command executes", "command maps sleep", "command maps libc", "command ends"} {
+	for _, want := range []string{"child begins", "child executes", "child maps true",
+		"child maps libc", "child ends", "command executes", "command maps sleep",
+		"command maps libc", "command ends"} {
 		i := slices.Index(got[at:], want)
 		if i < 0 {
 			t.Fatalf("%q is not reported, or in another order: %q", want, got)
@@ -134,22 +139,31 @@ func TestParseMapEvent(t *testing.T) {
 		binary.NativeEndian.PutUint16(b[6:], uint16(len(b)))
 		return b
 	}
-	mmap := record(10, 2, uint32(5), uint32(6), 0x7000, 0x1000, 0x3000, uint32(8), uint32(1), 42, 0, uint32(5), uint32(2), "/lib/x.so\x00\x00\x00\x00\x00\x00\x00", 99)
+	mmap := record(10, 2, uint32(5), uint32(6), 0x7000, 0x1000, 0x3000, uint32(8), uint32(1), 42, 0,
+		uint32(5), uint32(2), "/lib/x.so\x00\x00\x00\x00\x00\x00\x00", 99)
 	for _, tt := range []struct {
 		name   string
 		record []byte
 		want   MapEvent
 		ok     bool
 	}{
-		{"a file is mapped", mmap, MapEvent{Kind: Mapped, Time: 99, PID: 5, Start: 0x7000, Length: 0x1000, Offset: 0x3000, Inode: 42, Path: "/lib/x.so"}, true},
-		{"a program begins", record(3, miscExec, uint32(5), uint32(6), "x\x00\x00\x00\x00\x00\x00\x00", 99), MapEvent{Kind: Executed, Time: 99, PID: 5}, true},
-		{"a name changes", record(3, 0, uint32(5), uint32(6), "x\x00\x00\x00\x00\x00\x00\x00", 99), MapEvent{}, false},
-		{"a process begins", record(7, 0, uint32(5), uint32(4), uint32(5), uint32(3), 1, 99), MapEvent{Kind: Forked, Time: 99, PID: 5, Parent: 4}, true},
-		{"a thread begins", record(7, 0, uint32(4), uint32(4), uint32(5), uint32(4), 1, 99), MapEvent{}, false},
-		{"a process ends", record(4, 0, uint32(5), uint32(4), uint32(5), uint32(4), 1, 99), MapEvent{Kind: Ended, Time: 99, PID: 5}, true},
-		{"a thread ends", record(4, 0, uint32(5), uint32(5), uint32(6), uint32(5), 1, 99), MapEvent{}, false},
+		{"a file is mapped", mmap, MapEvent{Kind: Mapped, Time: 99, PID: 5, Start: 0x7000,
+			Length: 0x1000, Offset: 0x3000, Inode: 42, Path: "/lib/x.so"}, true},
+		{"a program begins", record(3, miscExec, uint32(5), uint32(6),
+			"x\x00\x00\x00\x00\x00\x00\x00", 99), MapEvent{Kind: Executed, Time: 99, PID: 5}, true},
+		{"a name changes", record(3, 0, uint32(5), uint32(6), "x\x00\x00\x00\x00\x00\x00\x00", 99),
+			MapEvent{}, false},
+		{"a process begins", record(7, 0, uint32(5), uint32(4), uint32(5), uint32(3), 1, 99),
+			MapEvent{Kind: Forked, Time: 99, PID: 5, Parent: 4}, true},
+		{"a thread begins", record(7, 0, uint32(4), uint32(4), uint32(5), uint32(4), 1, 99),
+			MapEvent{}, false},
+		{"a process ends", record(4, 0, uint32(5), uint32(4), uint32(5), uint32(4), 1, 99),
+			MapEvent{Kind: Ended, Time: 99, PID: 5}, true},
+		{"a thread ends", record(4, 0, uint32(5), uint32(5), uint32(6), uint32(5), 1, 99),
+			MapEvent{}, false},
 		{"records are lost", record(2, 0, 7, 3, 99), MapEvent{Kind: MapsLost, Time: 99}, true},
-		{"outside of the namespace", record(4, 0, uint32(0), uint32(0), uint32(0), uint32(0), 1, 99), MapEvent{}, false},
+		{"outside of the namespace", record(4, 0, uint32(0), uint32(0), uint32(0), uint32(0), 1,
+			99), MapEvent{}, false},
 		{"another kind", record(9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), MapEvent{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

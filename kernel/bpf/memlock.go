@@ -20,7 +20,8 @@ import (
 // before 5.11 charges maps and programs of a user against that limit; later kernels charge the
 // cgroup. errors.Is measure.ErrDenied.
 type MemoryLimit struct {
-	Limit uint64 // bytes that the user may lock, over all of its processes; ulimit -l shows it in KiB
+	// bytes that the user may lock, over all of its processes; ulimit -l shows it in KiB
+	Limit uint64
 	Wants uint64 // bytes that were about to be locked; 0: unknown
 }
 
@@ -30,9 +31,12 @@ func (e *MemoryLimit) Error() string {
 	if e.Wants > 0 {
 		wants = fmt.Sprintf(", %d KiB are needed", (e.Wants+1023)/1024)
 	}
-	return fmt.Sprintf("the limit of locked memory (ulimit -l, %d KiB%s) is too low for BPF: Linux before 5.11 counts maps and programs against it. "+
-		"Run culprit as root or with CAP_SYS_RESOURCE, which lets it raise the limit, or raise the limit before it starts: ulimit -l unlimited, "+
-		"LimitMEMLOCK=infinity in a systemd unit, --ulimit memlock=-1 for a container", e.Limit/1024, wants)
+	return fmt.Sprintf("the limit of locked memory (ulimit -l, %d KiB%s) is too low for BPF: "+
+		"Linux before 5.11 counts maps and programs against it. "+
+		"Run culprit as root or with CAP_SYS_RESOURCE, which lets it raise the limit, or raise "+
+		"the limit before it starts: ulimit -l unlimited, "+
+		"LimitMEMLOCK=infinity in a systemd unit, --ulimit memlock=-1 for a container",
+		e.Limit/1024, wants)
 }
 
 // Is makes errors.Is(err, measure.ErrDenied) true.
@@ -68,7 +72,8 @@ func thisMemlock(r kernel.Root) memlock {
 	}
 }
 
-// The kernel gives the charge of a map back in a work queue, some milliseconds after its last descriptor was closed.
+// The kernel releases the charge of a map in a work queue, some milliseconds after its last
+// descriptor was closed.
 const (
 	lockedPause   = 5 * time.Millisecond
 	lockedRetries = 20
@@ -108,7 +113,8 @@ func (m memlock) raiseMost() bool {
 	if err != nil || soft == unix.RLIM_INFINITY {
 		return false
 	}
-	return m.raise(unix.RLIM_INFINITY, unix.RLIM_INFINITY) == nil || hard > soft && m.raise(hard, hard) == nil
+	return m.raise(unix.RLIM_INFINITY, unix.RLIM_INFINITY) == nil || hard > soft &&
+		m.raise(hard, hard) == nil
 }
 
 func locking(r kernel.Root, f func() error, m memlock) error {

@@ -53,25 +53,37 @@ func TestLocking(t *testing.T) {
 		raised     int
 		afterwards uint64
 	}{
-		{name: "fits", limit: fakeLimit{soft: 64, hard: 64, counts: true}, rights: allRights, needs: 64, afterwards: 64},
-		{name: "raised without bound", limit: fakeLimit{soft: 64, hard: 64, counts: true, mayRaise: true}, rights: allRights, needs: 65, raised: 1, afterwards: unlimited},
-		{name: "raised to the hard limit", limit: fakeLimit{soft: 64, hard: 128, counts: true}, rights: allRights, needs: 128, raised: 1, afterwards: 128},
-		{name: "hard limit too low", limit: fakeLimit{soft: 64, hard: 128, counts: true}, rights: allRights, needs: 129, raised: 1, want: 128, fails: true, afterwards: 128},
-		{name: "may not be raised", limit: fakeLimit{soft: 64, hard: 64, counts: true}, rights: allRights, needs: 65, want: 64, fails: true, afterwards: 64},
-		{name: "the right is missing", limit: fakeLimit{soft: 64, hard: 64, counts: true}, rights: noRights, fails: true, afterwards: 64},
-		{name: "forbidden without a limit", limit: fakeLimit{soft: unlimited, hard: unlimited, counts: true}, rights: allRights, fails: true, afterwards: unlimited},
-		{name: "forbidden, raised in vain", limit: fakeLimit{soft: 64, hard: 64, counts: true, mayRaise: true}, rights: allRights, fails: true, raised: 1, afterwards: unlimited},
-		{name: "does not count", limit: fakeLimit{soft: 64, hard: 64, mayRaise: true}, rights: allRights, fails: true, afterwards: 64},
-		{name: "another error", limit: fakeLimit{soft: 64, hard: 64, counts: true, mayRaise: true}, rights: allRights, needs: 65, refused: unix.EINVAL, fails: true, afterwards: 64},
+		{name: "fits", limit: fakeLimit{soft: 64, hard: 64, counts: true}, rights: allRights,
+			needs: 64, afterwards: 64},
+		{name: "raised without bound", limit: fakeLimit{soft: 64, hard: 64, counts: true,
+			mayRaise: true}, rights: allRights, needs: 65, raised: 1, afterwards: unlimited},
+		{name: "raised to the hard limit", limit: fakeLimit{soft: 64, hard: 128, counts: true},
+			rights: allRights, needs: 128, raised: 1, afterwards: 128},
+		{name: "hard limit too low", limit: fakeLimit{soft: 64, hard: 128, counts: true},
+			rights: allRights, needs: 129, raised: 1, want: 128, fails: true, afterwards: 128},
+		{name: "may not be raised", limit: fakeLimit{soft: 64, hard: 64, counts: true},
+			rights: allRights, needs: 65, want: 64, fails: true, afterwards: 64},
+		{name: "the right is missing", limit: fakeLimit{soft: 64, hard: 64, counts: true},
+			rights: noRights, fails: true, afterwards: 64},
+		{name: "forbidden without a limit", limit: fakeLimit{soft: unlimited, hard: unlimited,
+			counts: true}, rights: allRights, fails: true, afterwards: unlimited},
+		{name: "forbidden, raised in vain", limit: fakeLimit{soft: 64, hard: 64, counts: true,
+			mayRaise: true}, rights: allRights, fails: true, raised: 1, afterwards: unlimited},
+		{name: "does not count", limit: fakeLimit{soft: 64, hard: 64, mayRaise: true},
+			rights: allRights, fails: true, afterwards: 64},
+		{name: "another error", limit: fakeLimit{soft: 64, hard: 64, counts: true, mayRaise: true},
+			rights: allRights, needs: 65, refused: unix.EINVAL, fails: true, afterwards: 64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := captured(t, map[string]string{"proc/thread-self/status": "CapEff:\t" + tt.rights + "\nSeccomp:\t0\n"})
+			r := captured(t, map[string]string{"proc/thread-self/status": "CapEff:\t" + tt.rights +
+				"\nSeccomp:\t0\n"})
 			if tt.refused == nil {
 				tt.refused = unix.EPERM
 			}
 			err := locking(r, func() error {
 				if tt.needs == 0 || tt.limit.soft < tt.needs {
-					return fmt.Errorf("map create: %w (MEMLOCK may be too low, consider rlimit.RemoveMemlock)", tt.refused)
+					return fmt.Errorf("map create: %w (MEMLOCK may be too low, consider "+
+						"rlimit.RemoveMemlock)", tt.refused)
 				}
 				return nil
 			}, tt.limit.memlock())
@@ -83,7 +95,8 @@ func TestLocking(t *testing.T) {
 				t.Errorf("error %v, want the limit %d named", err, tt.want)
 			}
 			if tt.limit.raised != tt.raised || tt.limit.soft != tt.afterwards {
-				t.Errorf("raised %d times to %d, want %d times to %d", tt.limit.raised, tt.limit.soft, tt.raised, tt.afterwards)
+				t.Errorf("raised %d times to %d, want %d times to %d", tt.limit.raised,
+					tt.limit.soft, tt.raised, tt.afterwards)
 			}
 		})
 	}
@@ -106,7 +119,8 @@ func TestLockingWaits(t *testing.T) {
 
 func TestMemoryLimitError(t *testing.T) {
 	err := error(&MemoryLimit{Limit: 65536, Wants: 5 << 20})
-	for _, want := range []string{"64 KiB", "5120 KiB", "5.11", "ulimit -l", "LimitMEMLOCK=infinity", "CAP_SYS_RESOURCE", "memlock=-1"} {
+	for _, want := range []string{"64 KiB", "5120 KiB", "5.11", "ulimit -l",
+		"LimitMEMLOCK=infinity", "CAP_SYS_RESOURCE", "memlock=-1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}
@@ -123,13 +137,15 @@ func TestCountsLocked(t *testing.T) {
 		want                   bool
 	}{
 		{"before 5.11", "5.10.0-46-cloud-amd64\n", charged, true},
-		{"before 5.11, charged to the cgroup by a backport", "4.18.0-553.el8_10.x86_64\n", "0000000000000000 T other\n0000000000000000 t __bpf_prog_charge_not\n", false},
+		{"before 5.11, charged to the cgroup by a backport", "4.18.0-553.el8_10.x86_64\n",
+			"0000000000000000 T other\n0000000000000000 t __bpf_prog_charge_not\n", false},
 		{"5.11", "5.11.0\n", charged, false},
 		{"6.1", "6.1.0-56-amd64\n", charged, false},
 		{"release that can't be read", "", charged, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := captured(t, map[string]string{"proc/sys/kernel/osrelease": tt.release, "proc/kallsyms": tt.symbols})
+			r := captured(t, map[string]string{"proc/sys/kernel/osrelease": tt.release,
+				"proc/kallsyms": tt.symbols})
 			if got := countsLocked(r); got != tt.want {
 				t.Errorf("%v, want %v", got, tt.want)
 			}

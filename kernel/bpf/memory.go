@@ -15,18 +15,18 @@ import (
 // A Memory reads the kernel's memory by a BPF program that copies a part of it. It is used by one
 // goroutine at a time.
 type Memory struct {
-	room *ebpf.Map     // array of one: see the drawing at memoryRoom
-	read *ebpf.Program // and says which task asks
-	all  []byte        // the map's value
+	value *ebpf.Map     // array of one element, drawn at memoryHead
+	read  *ebpf.Program // also returns the calling task
+	all   []byte        // the map's value
 }
 
-// What is asked and answered lies in one value of a map:
+// The map's value has the request and the answer:
 //
-//	| u64 address | u32 bytes | s32 error, 0 or negative | u64 the task that asks | ... memoryPiece bytes |
+//	| u64 address | u32 bytes | s32 error, <= 0 | u64 calling task | ... memoryPiece bytes |
 const (
 	memoryHead  = 24
 	memoryPiece = 64 << 10 // a page more or less costs 100 ns, a run some microseconds
-	memoryRoom  = memoryHead + memoryPiece
+	memorySize  = memoryHead + memoryPiece
 )
 
 // ErrNoMemory is the error of an address without readable memory.
@@ -36,7 +36,7 @@ var ErrNoMemory = errors.New("nothing that can be read")
 // Requires Linux 5.14, CAP_BPF and CAP_PERFMON. errors.Is measure.ErrUnsupported or
 // measure.ErrDenied.
 func NewMemory() (m *Memory, err error) {
-	m = &Memory{all: make([]byte, memoryRoom)}
+	m = &Memory{all: make([]byte, memorySize)}
 	made := m // returns of an error set m to nil before they come here
 	defer func() {
 		if err != nil {
@@ -44,22 +44,24 @@ func NewMemory() (m *Memory, err error) {
 			m, err = nil, fmt.Errorf("read the kernel's memory: %w", Classify(kernel.Root{}, err))
 		}
 	}()
-	if m.room, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4, ValueSize: memoryRoom, MaxEntries: 1}); err != nil {
+	if m.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_memory", Type: ebpf.Array, KeySize: 4,
+		ValueSize: memorySize, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
-	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{
-		asm.LoadMapValue(asm.R6, m.room.FD(), 0),
-		asm.FnGetCurrentTask.Call(),
-		asm.StoreMem(asm.R6, 16, asm.R0, asm.DWord),
-		asm.LoadMapValue(asm.R1, m.room.FD(), memoryHead),
-		asm.LoadMem(asm.R2, asm.R6, 8, asm.Word),
-		asm.JGT.Imm(asm.R2, memoryPiece, "end"),
-		asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
-		asm.FnProbeReadKernel.Call(),
-		asm.StoreMem(asm.R6, 12, asm.R0, asm.Word),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return(),
-	}})
+	m.read, err = ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_memory", Type: ebpf.Syscall,
+		Flags: unix.BPF_F_SLEEPABLE, License: "GPL", Instructions: asm.Instructions{
+			asm.LoadMapValue(asm.R6, m.value.FD(), 0),
+			asm.FnGetCurrentTask.Call(),
+			asm.StoreMem(asm.R6, 16, asm.R0, asm.DWord),
+			asm.LoadMapValue(asm.R1, m.value.FD(), memoryHead),
+			asm.LoadMem(asm.R2, asm.R6, 8, asm.Word),
+			asm.JGT.Imm(asm.R2, memoryPiece, "end"),
+			asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
+			asm.FnProbeReadKernel.Call(),
+			asm.StoreMem(asm.R6, 12, asm.R0, asm.Word),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+			asm.Return(),
+		}})
 	return m, err
 }
 
@@ -68,8 +70,8 @@ func (m *Memory) Close() {
 	if m == nil {
 		return
 	}
-	m.room.Close() //nolint:errcheck // nothing of it is wanted any more
-	m.read.Close() //nolint:errcheck // as above
+	m.value.Close() //nolint:errcheck // it is of no more use
+	m.read.Close()  //nolint:errcheck // as above
 }
 
 // Read fills b with the memory at addr. errors.Is ErrNoMemory: a byte of it can't be read; b may
@@ -102,13 +104,13 @@ func (m *Memory) ask(addr uint64, n int) (task uint64, err error) {
 	clear(head)
 	binary.NativeEndian.PutUint64(head, addr)
 	binary.NativeEndian.PutUint32(head[8:], uint32(n))
-	if err := m.room.Put(uint32(0), m.all); err != nil {
+	if err := m.value.Put(uint32(0), m.all); err != nil {
 		return 0, fmt.Errorf("read the kernel's memory: %w", err)
 	}
 	if _, err := m.read.Run(&ebpf.RunOptions{}); err != nil {
 		return 0, fmt.Errorf("read the kernel's memory: %w", err)
 	}
-	if err := m.room.Lookup(uint32(0), &m.all); err != nil {
+	if err := m.value.Lookup(uint32(0), &m.all); err != nil {
 		return 0, fmt.Errorf("read the kernel's memory: %w", err)
 	}
 	if n > 0 && binary.NativeEndian.Uint32(m.all[12:]) != 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// What is read of the thread that asks is what the kernel tells of it elsewhere, a piece is what its halves are, and where there
-// is nothing that is said.
+// What is read of the thread that asks is what the kernel tells of it elsewhere, a piece is what
+// its halves are, and where there is nothing that is said.
 func TestMemory(t *testing.T) {
 	m, err := NewMemory()
 	if errors.Is(err, measure.ErrDenied) {
@@ -64,7 +64,8 @@ func TestMemory(t *testing.T) {
 		t.Fatalf("vfs_read is at %#x: %v", text, err)
 	}
 	whole, halves := make([]byte, 3*memoryPiece), make([]byte, 3*memoryPiece)
-	for _, err := range []error{m.Read(text, whole), m.Read(text, halves[:memoryPiece+7]), m.Read(text+memoryPiece+7, halves[memoryPiece+7:])} {
+	for _, err := range []error{m.Read(text, whole), m.Read(text, halves[:memoryPiece+7]),
+		m.Read(text+memoryPiece+7, halves[memoryPiece+7:])} {
 		if err != nil {
 			t.Fatal(err)
 		}

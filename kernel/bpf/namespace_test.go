@@ -14,8 +14,8 @@ import (
 	"culprit/kernel/netlink"
 )
 
-// namespace makes a network namespace that lives as long as the test: a thread of this process sits in it, and dies with
-// it. No name is left behind, however the test ends.
+// namespace makes a network namespace that lives as long as the test: a thread of this process sits
+// in it, and dies with it. No name is left behind, however the test ends.
 func namespace(t testing.TB) netlink.Namespace {
 	t.Helper()
 	made, end := make(chan error), make(chan struct{})
@@ -24,7 +24,9 @@ func namespace(t testing.TB) netlink.Namespace {
 	sit = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == os.Getpid() {
-			go sit() // /proc/self is the first thread's: it must stay at home, and is taken here so that sit runs on another
+			// /proc/self is the first thread's: it must stay at home, and is taken here so that sit
+			// runs on another
+			go sit()
 			<-end
 			runtime.UnlockOSThread()
 			return
@@ -63,7 +65,7 @@ func loopbackUp(ns netlink.Namespace) error {
 	return c.Do(&q, nil)
 }
 
-// connections makes n TCP connections within the namespace and gives all their ends.
+// connections makes n TCP connections within the namespace and returns both ends of each.
 func connections(ns netlink.Namespace, n int) (fds []int, err error) {
 	err = ns.In(func() error {
 		l, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -71,7 +73,8 @@ func connections(ns netlink.Namespace, n int) (fds []int, err error) {
 			return err
 		}
 		defer unix.Close(l)
-		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}); err != nil {
+		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0,
+			1).To4())}); err != nil {
 			return err
 		}
 		if err := unix.Listen(l, 128); err != nil {

@@ -17,19 +17,21 @@ import (
 // A Namer asks the running kernel for single symbols, which takes some microseconds each. The whole
 // table in /proc/kallsyms takes about 40 ms. It is used by one goroutine at a time.
 type Namer struct {
-	words *ebpf.Map // array of one: see the drawing at namerRoom
+	value *ebpf.Map // array of one element, drawn at namesAtOnce
 	fmt   *ebpf.Map
 	names *ebpf.Program // of addresses
 	find  *ebpf.Program // the address of a name
 }
 
-// What is asked and answered lies in one value of a map:
+// The map's value has the request and the answer:
 //
-//	| u64 address, or what find found | ... namesAtOnce of them | text | ... namesAtOnce of them, namerText bytes each |
+//	| u64 address, also the result of find | ... | text of namerText bytes | ... |
+//
+// with namesAtOnce of each.
 const (
 	namesAtOnce = 32
-	namerText   = 192 // a name that is longer is not told
-	namerRoom   = namesAtOnce * (8 + namerText)
+	namerText   = 192 // longer names are not returned
+	namerSize   = namesAtOnce * (8 + namerText)
 )
 
 // NewNamer loads the programs. The caller closes the Namer, which holds four file descriptors.
@@ -44,11 +46,13 @@ func NewNamer() (n *Namer, err error) {
 			n, err = nil, fmt.Errorf("ask the kernel for symbols: %w", Classify(kernel.Root{}, err))
 		}
 	}()
-	if n.words, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4, ValueSize: namerRoom, MaxEntries: 1}); err != nil {
+	if n.value, err = NewMap(&ebpf.MapSpec{Name: "culprit_names", Type: ebpf.Array, KeySize: 4,
+		ValueSize: namerSize, MaxEntries: 1}); err != nil {
 		return nil, err
 	}
-	// The kernel takes a format only from memory that nobody can change any more.
-	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
+	// The kernel accepts a format only in memory that can no longer change.
+	if n.fmt, err = NewMap(&ebpf.MapSpec{Name: "culprit_fmt", Type: ebpf.Array, KeySize: 4,
+		ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_RDONLY_PROG}); err != nil {
 		return nil, err
 	}
 	if err = n.fmt.Put(uint32(0), []byte("%pS\x00\x00\x00\x00\x00")); err != nil {
@@ -58,8 +62,8 @@ func NewNamer() (n *Namer, err error) {
 		return nil, err
 	}
 	if n.names, err = n.load(asm.Instructions{
-		asm.LoadMapValue(asm.R6, n.words.FD(), 0),
-		asm.LoadMapValue(asm.R7, n.words.FD(), 8*namesAtOnce),
+		asm.LoadMapValue(asm.R6, n.value.FD(), 0),
+		asm.LoadMapValue(asm.R7, n.value.FD(), 8*namesAtOnce),
 		asm.Mov.Imm(asm.R8, 0),
 		asm.Mov.Reg(asm.R1, asm.R7).WithSymbol("next"),
 		asm.Mov.Imm(asm.R2, namerText),
@@ -77,7 +81,7 @@ func NewNamer() (n *Namer, err error) {
 		return nil, err
 	}
 	n.find, err = n.load(asm.Instructions{
-		asm.LoadMapValue(asm.R1, n.words.FD(), 8*namesAtOnce),
+		asm.LoadMapValue(asm.R1, n.value.FD(), 8*namesAtOnce),
 		asm.Mov.Imm(asm.R2, namerText),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.Mov.Reg(asm.R4, asm.R10),
@@ -86,7 +90,7 @@ func NewNamer() (n *Namer, err error) {
 		asm.Mov.Imm(asm.R2, 0),
 		asm.JNE.Imm(asm.R0, 0, "none"),
 		asm.LoadMem(asm.R2, asm.R10, -8, asm.DWord),
-		asm.LoadMapValue(asm.R1, n.words.FD(), 0).WithSymbol("none"),
+		asm.LoadMapValue(asm.R1, n.value.FD(), 0).WithSymbol("none"),
 		asm.StoreMem(asm.R1, 0, asm.R2, asm.DWord),
 		asm.Mov.Imm(asm.R0, 0),
 		asm.Return(),
@@ -95,7 +99,8 @@ func NewNamer() (n *Namer, err error) {
 }
 
 func (n *Namer) load(ins asm.Instructions) (*ebpf.Program, error) {
-	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall, Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
+	return ebpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_names", Type: ebpf.Syscall,
+		Flags: unix.BPF_F_SLEEPABLE, Instructions: ins, License: "GPL"})
 }
 
 // Close unloads the programs. A second Close, or one of nil, does nothing.
@@ -103,7 +108,7 @@ func (n *Namer) Close() {
 	if n == nil {
 		return
 	}
-	n.words.Close() //nolint:errcheck // nothing of it is wanted any more
+	n.value.Close() //nolint:errcheck // it is of no more use
 	n.fmt.Close()   //nolint:errcheck // as above
 	n.names.Close() //nolint:errcheck // as above
 	n.find.Close()  //nolint:errcheck // as above
@@ -111,7 +116,7 @@ func (n *Namer) Close() {
 
 // A Named is the symbol of the kernel at an address.
 type Named struct {
-	Name    string // "": there is none, or it is longer than is told
+	Name    string // "": there is none, or it is too long
 	Module  string // "" of the kernel itself, and of BPF programs
 	Offset  uint64
 	Size    uint64 // from its start to that of the next
@@ -121,7 +126,7 @@ type Named struct {
 // Names returns the symbols at addresses, one for each. The error is that of running the program.
 func (n *Namer) Names(addrs []uint64) ([]Named, error) {
 	out := make([]Named, 0, len(addrs))
-	value := make([]byte, namerRoom)
+	value := make([]byte, namerSize)
 	for len(addrs) > 0 {
 		now := addrs[:min(namesAtOnce, len(addrs))]
 		addrs = addrs[len(now):]
@@ -146,7 +151,7 @@ func (n *Namer) Address(name string) (uint64, error) {
 	if len(name) >= namerText {
 		return 0, fmt.Errorf("symbol of %d letters: %w", len(name), measure.ErrUnsupported)
 	}
-	value := make([]byte, namerRoom)
+	value := make([]byte, namerSize)
 	copy(value[8*namesAtOnce:], name)
 	if err := n.ask(n.find, &value); err != nil {
 		return 0, err
@@ -155,13 +160,13 @@ func (n *Namer) Address(name string) (uint64, error) {
 }
 
 func (n *Namer) ask(prog *ebpf.Program, value *[]byte) error {
-	if err := n.words.Put(uint32(0), *value); err != nil {
+	if err := n.value.Put(uint32(0), *value); err != nil {
 		return fmt.Errorf("ask the kernel for symbols: %w", err)
 	}
 	if _, err := prog.Run(&ebpf.RunOptions{}); err != nil {
 		return fmt.Errorf("ask the kernel for symbols: %w", err)
 	}
-	if err := n.words.Lookup(uint32(0), value); err != nil {
+	if err := n.value.Lookup(uint32(0), value); err != nil {
 		return fmt.Errorf("ask the kernel for symbols: %w", err)
 	}
 	return nil
@@ -182,8 +187,10 @@ func parseNamed(text []byte) Named {
 		return Named{Nothing: bytes.HasPrefix(text, []byte("0x"))}
 	}
 	offset, size, ok := bytes.Cut(text[plus+1:], []byte("/"))
-	at, length := proc.Scan(bytes.TrimPrefix(offset, []byte("0x"))), proc.Scan(bytes.TrimPrefix(size, []byte("0x")))
-	n := Named{Name: string(text[:plus]), Module: string(bytes.TrimSuffix(module, []byte("]"))), Offset: at.Hex(), Size: length.Hex()}
+	at, length := proc.Scan(bytes.TrimPrefix(offset, []byte("0x"))),
+		proc.Scan(bytes.TrimPrefix(size, []byte("0x")))
+	n := Named{Name: string(text[:plus]), Module: string(bytes.TrimSuffix(module, []byte("]"))),
+		Offset: at.Hex(), Size: length.Hex()}
 	if !ok || at.Err() != nil || length.Err() != nil {
 		return Named{}
 	}

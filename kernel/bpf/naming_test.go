@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// The kernel tells the same of an address and of the name that it gave, and nothing of what is not there.
+// An address and its name resolve to each other; unknown ones do not resolve.
 func TestNamer(t *testing.T) {
 	n, err := NewNamer()
 	if errors.Is(err, measure.ErrDenied) {
@@ -21,7 +21,8 @@ func TestNamer(t *testing.T) {
 	}
 	defer n.Close()
 	var addrs []uint64
-	names := []string{"vfs_read", "schedule", "do_exit", "kmem_cache_alloc_noprof", "no_such_function"}
+	names := []string{"vfs_read", "schedule", "do_exit", "kmem_cache_alloc_noprof",
+		"no_such_function"}
 	for range 10 { // more than are asked for at once
 		for _, name := range names {
 			a, err := n.Address(name)
@@ -49,7 +50,8 @@ func TestNamer(t *testing.T) {
 			}
 			continue
 		}
-		if back, err := n.Address(g.Name); err != nil || back != a-g.Offset || g.Offset != uint64(i%2)*5 || g.Size <= g.Offset || g.Module != "" {
+		if back, err := n.Address(g.Name); err != nil || back != a-g.Offset ||
+			g.Offset != uint64(i%2)*5 || g.Size <= g.Offset || g.Module != "" {
 			t.Errorf("%#x is %+v, and that is at %#x: %v", a, g, back, err)
 		}
 	}

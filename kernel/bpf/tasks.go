@@ -71,7 +71,8 @@ func OpenTasks(r kernel.Root) (*Tasks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", measure.ErrUnclear, err)
 	}
-	spec := &ebpf.ProgramSpec{Name: "culprit_tasks", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
+	spec := &ebpf.ProgramSpec{Name: "culprit_tasks", Type: ebpf.Tracing,
+		AttachType: ebpf.AttachTraceIter, AttachTo: "task", License: "GPL",
 		Instructions: at.program(space == "pid:[4026531836]")}
 	prog, err := NewProgram(spec)
 	if err != nil {
@@ -101,10 +102,12 @@ func (t *Tasks) try() error {
 	}
 	found := false
 	err = t.Each(func(k *Task) {
-		found = found || k.PID == pid && k.TID == tid && k.Run > 0 && k.Count > 0 && k.Parent != 0 && k.Cgroups != 0 && k.Net == own
+		found = found || k.PID == pid && k.TID == tid && k.Run > 0 && k.Count > 0 &&
+			k.Parent != 0 && k.Cgroups != 0 && k.Net == own
 	})
 	if err == nil && !found {
-		err = fmt.Errorf("the kernel's list of tasks is not as expected: %w", measure.ErrUnsupported)
+		err = fmt.Errorf("the kernel's list of tasks is not as expected: %w",
+			measure.ErrUnsupported)
 	}
 	return err
 }
@@ -137,14 +140,21 @@ func (t *Tasks) Each(f func(*Task)) error {
 
 // offsets are the byte offsets of the members of kernel structs that the program reads.
 type offsets struct {
-	pid, tgid, run, wait, count, state, exit, parent, cgroups, mm, thread, signal, proxy int16 // task_struct
+	// task_struct
+	pid, tgid, run, wait, count, state, exit, parent, cgroups, mm, thread, signal, proxy int16
 	stateSize                                                                            asm.Size
-	pids                                                                                 int16   // signal_struct: pids[PIDTYPE_TGID]
-	level, numbers                                                                       int16   // pid
-	upid, nr                                                                             int16   // size of upid, and nr in it
-	net, inode                                                                           int16   // nsproxy: net_ns; net: ns.inum
-	rss                                                                                  []int16 // mm_struct: the counters
-	plain                                                                                bool    // they are 8 bytes each, one behind the other
+	// signal_struct: pids[PIDTYPE_TGID]
+	pids int16
+	// pid
+	level, numbers int16
+	// size of upid, and nr in it
+	upid, nr int16
+	// nsproxy: net_ns; net: ns.inum
+	net, inode int16
+	// mm_struct: the counters
+	rss []int16
+	// they are 8 bytes each, one behind the other
+	plain bool
 }
 
 // taskOffsets finds the offsets in the kernel's types.
@@ -155,10 +165,13 @@ func taskOffsets(types *Types) (*offsets, error) {
 	}
 	w := &structWalk{spec: spec}
 	task := w.named("task_struct")
-	o := &offsets{pid: w.at(task, "pid"), tgid: w.at(task, "tgid"), run: w.at(task, "se", "sum_exec_runtime"), wait: w.at(task, "sched_info", "run_delay"),
-		count: w.at(task, "sched_info", "pcount"), exit: w.at(task, "exit_state"), parent: w.at(task, "real_parent"), cgroups: w.at(task, "cgroups"),
-		mm: w.at(task, "mm"), thread: w.at(task, "thread_pid"), signal: w.at(task, "signal"), proxy: w.at(task, "nsproxy"),
-		net: w.at(w.named("nsproxy"), "net_ns"), inode: w.at(w.named("net"), "ns", "inum")}
+	o := &offsets{pid: w.at(task, "pid"), tgid: w.at(task, "tgid"),
+		run: w.at(task, "se", "sum_exec_runtime"), wait: w.at(task, "sched_info", "run_delay"),
+		count: w.at(task, "sched_info", "pcount"), exit: w.at(task, "exit_state"),
+		parent: w.at(task, "real_parent"), cgroups: w.at(task, "cgroups"),
+		mm: w.at(task, "mm"), thread: w.at(task, "thread_pid"), signal: w.at(task, "signal"),
+		proxy: w.at(task, "nsproxy"),
+		net:   w.at(w.named("nsproxy"), "net_ns"), inode: w.at(w.named("net"), "ns", "inum")}
 	o.stateSize = asm.Word
 	if w.has(task, "__state") { // since 5.14
 		o.state = w.at(task, "__state")
@@ -204,7 +217,8 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 		at, typ, ok := memberOf(in, name)
 		if !ok || int(off)+at > 1<<15-1 {
 			if w.err == nil {
-				w.err = fmt.Errorf("this kernel's structs have no %s: %w", name, measure.ErrUnsupported)
+				w.err = fmt.Errorf("this kernel's structs have no %s: %w", name,
+					measure.ErrUnsupported)
 			}
 			return 0
 		}
@@ -213,15 +227,17 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 	return off
 }
 
-// residents gives the offsets of the counters of pages in mm_struct: four of file, anon, swap, shmem, as struct percpu_counter (since 6.2) or as
-// atomic_long_t, which is plain; none when they are neither.
+// residents gives the offsets of the counters of pages in mm_struct: four of file, anon, swap,
+// shmem, as struct percpu_counter (since 6.2) or as atomic_long_t, which is plain; none when they
+// are neither.
 func (w *structWalk) residents() (all []int16, plain bool) {
 	var mm *btf.Struct
 	if w.spec.TypeByName("mm_struct", &mm) != nil {
 		return nil, false
 	}
 	at, typ, ok := memberOf(mm, "rss_stat")
-	if s, is := btf.UnderlyingType(typ).(*btf.Struct); ok && is { // struct mm_rss_stat { atomic_long_t count[] }
+	// struct mm_rss_stat { atomic_long_t count[] }
+	if s, is := btf.UnderlyingType(typ).(*btf.Struct); ok && is {
 		var in int
 		in, typ, ok = memberOf(s, "count")
 		at += in
@@ -257,7 +273,8 @@ func (w *structWalk) residents() (all []int16, plain bool) {
 	return all, plain
 }
 
-// memberOf gives the offset and type of a member, also where it stands in a struct or union without a name.
+// memberOf gives the offset and type of a member, also where it stands in a struct or union without
+// a name.
 func memberOf(t btf.Type, name string) (at int, typ btf.Type, ok bool) {
 	var members []btf.Member
 	switch s := btf.UnderlyingType(t).(type) {
@@ -282,7 +299,8 @@ func memberOf(t btf.Type, name string) (at int, typ btf.Type, ok bool) {
 	return 0, nil, false
 }
 
-// program writes a record for the task of each step. first: this is the first PID namespace, whose numbers stand in the task itself.
+// program writes a record for the task of each step. first: this is the first PID namespace, whose
+// numbers stand in the task itself.
 //
 //	r6 the context, r7 the task, r8 how far into pid.numbers this namespace's are
 func (o *offsets) program(first bool) asm.Instructions {
@@ -294,8 +312,10 @@ func (o *offsets) program(first bool) asm.Instructions {
 	}
 	if first {
 		p = append(p,
-			asm.LoadMem(asm.R1, asm.R7, o.tgid, asm.Word), asm.StoreMem(asm.RFP, rec, asm.R1, asm.Word),
-			asm.LoadMem(asm.R1, asm.R7, o.pid, asm.Word), asm.StoreMem(asm.RFP, rec+4, asm.R1, asm.Word))
+			asm.LoadMem(asm.R1, asm.R7, o.tgid, asm.Word),
+			asm.StoreMem(asm.RFP, rec, asm.R1, asm.Word),
+			asm.LoadMem(asm.R1, asm.R7, o.pid, asm.Word),
+			asm.StoreMem(asm.RFP, rec+4, asm.R1, asm.Word))
 	} else {
 		number := func(at int16) asm.Instructions { // of the struct pid in r3, to the record
 			return asm.Instructions{
@@ -318,8 +338,10 @@ func (o *offsets) program(first bool) asm.Instructions {
 		p = append(p, asm.LoadMem(asm.R3, asm.R7, o.thread, asm.DWord))
 		p = append(p, number(rec+4)...)
 	}
-	for _, c := range [...]struct{ at, from int16 }{{rec + 8, o.run}, {rec + 16, o.wait}, {rec + 24, o.count}, {rec + 40, o.parent}, {rec + 48, o.cgroups}} {
-		p = append(p, asm.LoadMem(asm.R1, asm.R7, c.from, asm.DWord), asm.StoreMem(asm.RFP, c.at, asm.R1, asm.DWord))
+	for _, c := range [...]struct{ at, from int16 }{{rec + 8, o.run}, {rec + 16, o.wait},
+		{rec + 24, o.count}, {rec + 40, o.parent}, {rec + 48, o.cgroups}} {
+		p = append(p, asm.LoadMem(asm.R1, asm.R7, c.from, asm.DWord),
+			asm.StoreMem(asm.RFP, c.at, asm.R1, asm.DWord))
 	}
 	p = append(p,
 		asm.LoadMem(asm.R1, asm.R7, o.state, o.stateSize),
@@ -333,7 +355,9 @@ func (o *offsets) program(first bool) asm.Instructions {
 			asm.LoadMem(asm.R2, asm.R7, o.mm, asm.DWord),
 			asm.JEq.Imm(asm.R2, 0, "resident")) // a thread of the kernel, or one that has ended
 		base, at := asm.R2, o.rss
-		if o.plain { // before 6.2 verifiers don't walk into a typedef: they are read to the stack, below the record
+		// before 6.2 verifiers don't walk into a typedef: they are read to the stack, below the
+		// record
+		if o.plain {
 			const below = rec - 32
 			p = append(p,
 				asm.Mov.Reg(asm.R3, asm.R2), asm.Add.Imm(asm.R3, int32(o.rss[0])),
@@ -353,7 +377,8 @@ func (o *offsets) program(first bool) asm.Instructions {
 	}
 	return append(p,
 		asm.StoreMem(asm.RFP, rec+56, asm.R1, asm.DWord).WithSymbol("resident"),
-		asm.LoadMem(asm.R1, asm.R7, o.proxy, asm.DWord), // NULL in one that has ended: what is read by way of it is 0
+		// NULL in one that has ended: what is read by way of it is 0
+		asm.LoadMem(asm.R1, asm.R7, o.proxy, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R1, o.net, asm.DWord),
 		asm.LoadMem(asm.R1, asm.R1, o.inode, asm.Word),
 		asm.StoreMem(asm.RFP, rec+64, asm.R1, asm.DWord),

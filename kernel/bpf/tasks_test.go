@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// openTasks gives the walk, or skips where there is none.
+// openTasks opens Tasks, or skips the test.
 func openTasks(tb testing.TB) *Tasks {
 	tb.Helper()
 	t, err := OpenTasks(kernel.Root{})
@@ -20,7 +20,8 @@ func openTasks(tb testing.TB) *Tasks {
 	return t
 }
 
-// The threads of this process are those that /proc lists, each once, with the numbers of their schedstat.
+// The threads of this process are those that /proc lists, each once, with the numbers of their
+// schedstat.
 func TestTasksOfThisProcess(t *testing.T) {
 	walk := openTasks(t)
 	dir, err := proc.OpenDir("/proc")
@@ -66,14 +67,17 @@ func TestTasksOfThisProcess(t *testing.T) {
 	}
 	parent := seen[self].Parent
 	for tid := range high {
-		if k, ok := seen[tid]; !ok || k.Count < low[tid] || k.Count > high[tid] || k.Parent != parent || k.Resident != seen[self].Resident {
-			t.Errorf("thread %d: %+v, want a count from %d to %d, and the parent and the memory of thread %d: %+v", tid, k, low[tid], high[tid], self, seen[self])
+		if k, ok := seen[tid]; !ok || k.Count < low[tid] || k.Count > high[tid] ||
+			k.Parent != parent || k.Resident != seen[self].Resident {
+			t.Errorf("thread %d: %+v, want a count from %d to %d, and the parent and the memory "+
+				"of thread %d: %+v", tid, k, low[tid], high[tid], self, seen[self])
 		}
 	}
 }
 
 func TestTasksOfCapturedFiles(t *testing.T) {
-	if _, err := OpenTasks(kernel.Root{Proc: t.TempDir()}); !errors.Is(err, measure.ErrUnsupported) {
+	if _, err := OpenTasks(kernel.Root{Proc: t.TempDir()}); !errors.Is(err,
+		measure.ErrUnsupported) {
 		t.Errorf("got %v: the running kernel's tasks are none of captured files'", err)
 	}
 }

@@ -67,7 +67,8 @@ func (t *Types) typeNames(module string) (*TypeNames, error) {
 	if st, err := os.Stat(t.root.InSys("kernel/btf/" + module)); err == nil {
 		size = min(st.Size(), proc.MaxFile)
 	}
-	b, err := proc.ReadSys(t.root, "kernel/btf/"+module, make([]byte, 0, size+1)) // one more, where the end is seen
+	// one more, where the end is seen
+	b, err := proc.ReadSys(t.root, "kernel/btf/"+module, make([]byte, 0, size+1))
 	if err != nil {
 		return nil, typesErr(module, err)
 	}
@@ -140,7 +141,8 @@ func typeTail(kind TypeKind, vlen int) int {
 	switch kind {
 	case 1, 14, 17: // INT, VAR, DECL_TAG
 		return 4
-	case 2, 7, 8, 9, 10, 11, 12, 16, 18: // PTR, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FLOAT, TYPE_TAG
+	// PTR, FWD, TYPEDEF, VOLATILE, CONST, RESTRICT, FUNC, FLOAT, TYPE_TAG
+	case 2, 7, 8, 9, 10, 11, 12, 16, 18:
 		return 0
 	case 3: // ARRAY
 		return 12

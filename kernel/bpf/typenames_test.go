@@ -11,7 +11,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The names that are read without decoding are those that decoding gives, under the same IDs.
+// Names that are read without decoding equal the decoded ones, under the same IDs.
 func TestTypeNamesAgree(t *testing.T) {
 	if _, err := NewTypes(kernel.Root{}).Kernel(); err != nil {
 		t.Skip("needs: kernel feature BTF")
@@ -48,7 +48,8 @@ func TestTypeNamesAgree(t *testing.T) {
 			t.Errorf("%d %s: %v, %v", id, name, got, err)
 		}
 	})
-	for _, name := range []string{"vfs_read", "tcp_sendmsg", "no_such_function_at_all", "vfs", "read", ""} {
+	for _, name := range []string{"vfs_read", "tcp_sendmsg", "no_such_function_at_all", "vfs",
+		"read", ""} {
 		var want []btf.TypeID
 		names.Each(KindFunc, func(id btf.TypeID, n string) {
 			if n == name {
@@ -72,8 +73,8 @@ func TestTypeNamesOfAModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A module's types begin behind the kernel's; here a module whose only type is a typedef of the kernel's int, with a
-	// string of its own and another with the kernel's.
+	// A module's types begin behind the kernel's; here a module whose only type is a typedef of the
+	// kernel's int, with a string of its own and another with the kernel's.
 	put := func(b []byte, words ...uint32) []byte {
 		for _, w := range words {
 			b = native.AppendUint32(b, w)
@@ -98,7 +99,8 @@ func TestTypeNamesOfAModule(t *testing.T) {
 }
 
 func FuzzTypeNames(f *testing.F) {
-	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "parrot", Size: 8}, &btf.Typedef{Name: "dead", Type: &btf.Void{}}}, nil)
+	b, err := btf.NewBuilder([]btf.Type{&btf.Int{Name: "parrot", Size: 8},
+		&btf.Typedef{Name: "dead", Type: &btf.Void{}}}, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

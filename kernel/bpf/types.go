@@ -113,11 +113,13 @@ func typesErr(what string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, btf.ErrNotSupported):
-		return fmt.Errorf("types of %s: compiled without CONFIG_DEBUG_INFO_BTF: %w", what, measure.ErrUnsupported)
+		return fmt.Errorf("types of %s: compiled without CONFIG_DEBUG_INFO_BTF: %w", what,
+			measure.ErrUnsupported)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("types of %s: not in /sys/kernel/btf: %w", what, measure.ErrUnsupported)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("types of %s: %w", what, &measure.Denied{Doing: "read /sys/kernel/btf/" + what, Needs: "read permission"})
+		return fmt.Errorf("types of %s: %w", what,
+			&measure.Denied{Doing: "read /sys/kernel/btf/" + what, Needs: "read permission"})
 	}
 	return fmt.Errorf("types of %s: %w: %w", what, measure.ErrUnclear, err)
 }

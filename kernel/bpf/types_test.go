@@ -69,7 +69,9 @@ func TestTypesOfACapturedKernel(t *testing.T) {
 	if _, err := (NewTypes(captured(t, nil))).Kernel(); !errors.Is(err, measure.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := (NewTypes(captured(t, map[string]string{"sys/kernel/btf/vmlinux": string(bytes.Repeat([]byte{7}, 99))}))).Kernel(); !errors.Is(err, measure.ErrUnclear) {
+	if _, err := (NewTypes(captured(t,
+		map[string]string{"sys/kernel/btf/vmlinux": string(bytes.Repeat([]byte{7},
+			99))}))).Kernel(); !errors.Is(err, measure.ErrUnclear) {
 		t.Error(err)
 	}
 }

@@ -24,7 +24,8 @@ type Description struct {
 	Ticks        int          `json:"ticks_per_second"` // USER_HZ
 	Boot         measure.Time `json:"boot"`
 
-	Container     string   `json:"container"`      // "docker", "kubernetes", "gvisor" ...: a hint; "" none seen
+	// "docker", "kubernetes", "gvisor" ...: a hint; "" none seen
+	Container     string   `json:"container"`
 	UserNamespace bool     `json:"user_namespace"` // capabilities hold for part of the machine only
 	PIDNamespace  bool     `json:"pid_namespace"`  // other processes of the machine are not seen
 	Capabilities  []string `json:"capabilities"`   // effective; null: could not tell
@@ -130,7 +131,8 @@ const gvisorVersion = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
 
 // container returns a hint which container engine started this process. It is used in texts only.
 func container(r kernel.Root) string {
-	if proc.Line(r, "sys/kernel/version") == gvisorVersion || strings.Contains(proc.Line(r, "version"), gvisorVersion) {
+	if proc.Line(r, "sys/kernel/version") == gvisorVersion ||
+		strings.Contains(proc.Line(r, "version"), gvisorVersion) {
 		return "gvisor"
 	}
 	if !r.Captured() {
@@ -138,16 +140,21 @@ func container(r kernel.Root) string {
 			return strings.TrimSpace(string(b))
 		}
 	}
-	for path := range strings.SplitSeq(proc.Line(r, "self/cgroup")+"\n"+proc.Line(r, "1/cgroup"), "\n") {
-		for _, hint := range [...][2]string{{"kubepods", "kubernetes"}, {"docker", "docker"}, {"libpod", "podman"}, {"containerd", "containerd"}, {"lxc", "lxc"}} {
-			// Only as the beginning of a group's name: docker.service is the engine, not a container.
-			if _, name, ok := strings.Cut(path, "/"+hint[0]); ok && !strings.HasPrefix(name, ".service") {
+	for path := range strings.SplitSeq(proc.Line(r, "self/cgroup")+"\n"+proc.Line(r, "1/cgroup"),
+		"\n") {
+		for _, hint := range [...][2]string{{"kubepods", "kubernetes"}, {"docker", "docker"},
+			{"libpod", "podman"}, {"containerd", "containerd"}, {"lxc", "lxc"}} {
+			// Only as the beginning of a group's name: docker.service is the engine, not a
+			// container.
+			if _, name, ok := strings.Cut(path, "/"+hint[0]); ok &&
+				!strings.HasPrefix(name, ".service") {
 				return hint[1]
 			}
 		}
 	}
 	if !r.Captured() {
-		for _, mark := range [...][2]string{{"/.dockerenv", "docker"}, {"/run/.containerenv", "podman"}} {
+		for _, mark := range [...][2]string{{"/.dockerenv", "docker"},
+			{"/run/.containerenv", "podman"}} {
 			if unix.Access(mark[0], unix.F_OK) == nil {
 				return mark[1]
 			}

@@ -1,3 +1,3 @@
-// Package feature answers whether this kernel has something and allows it. It tries each feature and
-// derives none from a version.
+// Package feature answers whether this kernel has something and allows it. It tries each feature
+// and derives none from a version.
 package feature

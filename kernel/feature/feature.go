@@ -21,56 +21,72 @@ type Feature uint8
 
 // The features that culprit asks about.
 const (
-	Pressure          Feature = iota // pressure stall information, /proc/pressure
-	SchedInfo                        // time that each task waited for a CPU, /proc/PID/schedstat
-	Schedstat                        // scheduler statistics per CPU, /proc/schedstat
-	Taskstats                        // task accounting over generic netlink
-	DelayAccounting                  // waits for disk, swap and reclaim in taskstats; switched on by kernel.task_delayacct
-	TaskIO                           // bytes read and written per process, /proc/PID/io
-	OtherUsersTasks                  // I/O and open files of other users' processes
-	InetDiag                         // TCP connections with tcp_info over netlink
-	EthtoolNetlink                   // link modes, rings and driver statistics over generic netlink (5.6)
-	EnterNamespaces                  // look into other network namespaces
-	Conntrack                        // connection tracking: the size of its table
-	Slabs                            // sizes of kernel caches, /proc/slabinfo
-	PerfEvents                       // perf events of all tasks on a CPU: profiles of the whole machine
-	KernelAddresses                  // addresses in /proc/kallsyms: names in kernel stacks
-	BTF                              // the kernel's own types, /sys/kernel/btf/vmlinux (existence only)
-	CgroupV1                         // control groups v1 with at least one controller
-	CgroupV2                         // control groups v2 mounted
-	RawTracepoints                   // BPF programs at tracepoints
-	TypedTracepoints                 // the same, with arguments that the verifier knows by BTF (tp_btf)
-	TracepointCookies                // one program at several tracepoints can tell them apart (6.10)
-	PerfPrograms                     // BPF programs on perf events: timers of each CPU
-	EventCookies                     // one program on several perf events, kprobes among them, can tell them apart (5.15)
-	Kprobe                           // BPF programs at the entry of functions of the kernel
-	Kretprobe                        // at their return
-	KprobeMulti                      // at many functions in one go
-	KprobeSession                    // the same, one program at entry and return (6.10)
-	Fentry                           // at the entry of a function, with arguments that the verifier knows
-	Fexit                            // at its return, with arguments and result
-	Uprobe                           // at places of programs and libraries
-	UprobeMulti                      // at many of them in one go (6.6)
-	ProgramRun                       // programs of tracepoints run by hand (5.10)
-	RingBuffer                       // records out of programs, in order (5.8)
-	TaskStorage                      // memory of programs that hangs on threads (5.11; in programs of tracepoints)
-	MapInMap                         // maps that hold maps
-	BPFLoop                          // loops of a length that isn't known before (5.17)
-	BPFStacks                        // stacks of the kernel and of processes, taken by programs (4.18)
-	BPFStatistics                    // what BPF programs cost (5.8)
-	LongKeys                         // keys of hash maps that are longer than 512 bytes (5.11)
-	CurrentTask                      // the current thread with the type that the verifier knows (5.11)
-	AtomicFetch                      // atomic operations that return the old value (5.12)
-	SyscallPrograms                  // programs that user space calls and that read the kernel's memory (5.14)
-	TaskRegisters                    // registers of a thread at its entry into the kernel (5.15)
-	SymbolLookup                     // addresses of single symbols of the kernel (5.16)
-	LockContention                   // tracepoints of threads that wait for locks of the kernel (5.19)
-	HashOnDemand                     // hash maps that allocate elements on demand, in programs of perf events (6.1)
-	OpenFiles                        // the number of a process's open files as the size of /proc/PID/fd (6.2)
-	TaskWalk                         // the threads of all processes by one BPF iterator (5.8)
-	ModuleTypes                      // types of loaded modules, /sys/kernel/btf (5.11)
-	SocketWalk                       // TCP connections by a BPF iterator over sockets that were marked (5.12)
-	featureCount                     // how many there are
+	Pressure  Feature = iota // pressure stall information, /proc/pressure
+	SchedInfo                // time that each task waited for a CPU, /proc/PID/schedstat
+	Schedstat                // scheduler statistics per CPU, /proc/schedstat
+	Taskstats                // task accounting over generic netlink
+	// waits for disk, swap and reclaim in taskstats; switched on by kernel.task_delayacct
+	DelayAccounting
+	TaskIO          // bytes read and written per process, /proc/PID/io
+	OtherUsersTasks // I/O and open files of other users' processes
+	InetDiag        // TCP connections with tcp_info over netlink
+	// link modes, rings and driver statistics over generic netlink (5.6)
+	EthtoolNetlink
+	EnterNamespaces // look into other network namespaces
+	Conntrack       // connection tracking: the size of its table
+	Slabs           // sizes of kernel caches, /proc/slabinfo
+	// perf events of all tasks on a CPU: profiles of the whole machine
+	PerfEvents
+	KernelAddresses // addresses in /proc/kallsyms: names in kernel stacks
+	// the kernel's own types, /sys/kernel/btf/vmlinux (existence only)
+	BTF
+	CgroupV1       // control groups v1 with at least one controller
+	CgroupV2       // control groups v2 mounted
+	RawTracepoints // BPF programs at tracepoints
+	// the same, with arguments that the verifier knows by BTF (tp_btf)
+	TypedTracepoints
+	// one program at several tracepoints can tell them apart (6.10)
+	TracepointCookies
+	PerfPrograms // BPF programs on perf events: timers of each CPU
+	// one program on several perf events, kprobes among them, can tell them apart (5.15)
+	EventCookies
+	Kprobe        // BPF programs at the entry of functions of the kernel
+	Kretprobe     // at their return
+	KprobeMulti   // at many functions in one go
+	KprobeSession // the same, one program at entry and return (6.10)
+	// at the entry of a function, with arguments that the verifier knows
+	Fentry
+	Fexit       // at its return, with arguments and result
+	Uprobe      // at places of programs and libraries
+	UprobeMulti // at many of them in one go (6.6)
+	ProgramRun  // programs of tracepoints run by hand (5.10)
+	RingBuffer  // records out of programs, in order (5.8)
+	// memory of programs that hangs on threads (5.11; in programs of tracepoints)
+	TaskStorage
+	MapInMap // maps that hold maps
+	BPFLoop  // loops of a length that isn't known before (5.17)
+	// stacks of the kernel and of processes, taken by programs (4.18)
+	BPFStacks
+	BPFStatistics // what BPF programs cost (5.8)
+	LongKeys      // keys of hash maps that are longer than 512 bytes (5.11)
+	// the current thread with the type that the verifier knows (5.11)
+	CurrentTask
+	AtomicFetch // atomic operations that return the old value (5.12)
+	// programs that user space calls and that read the kernel's memory (5.14)
+	SyscallPrograms
+	TaskRegisters // registers of a thread at its entry into the kernel (5.15)
+	SymbolLookup  // addresses of single symbols of the kernel (5.16)
+	// tracepoints of threads that wait for locks of the kernel (5.19)
+	LockContention
+	// hash maps that allocate elements on demand, in programs of perf events (6.1)
+	HashOnDemand
+	// the number of a process's open files as the size of /proc/PID/fd (6.2)
+	OpenFiles
+	TaskWalk    // the threads of all processes by one BPF iterator (5.8)
+	ModuleTypes // types of loaded modules, /sys/kernel/btf (5.11)
+	// TCP connections by a BPF iterator over sockets that were marked (5.12)
+	SocketWalk
+	featureCount // how many there are
 )
 
 // String returns the name of the feature, as docs/KERNELS.md has it.
@@ -200,7 +216,8 @@ func (f Feature) Have(r kernel.Root) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnclear):
+	case errors.Is(err, measure.ErrUnsupported), errors.Is(err, measure.ErrDenied),
+		errors.Is(err, measure.ErrUnclear):
 	default:
 		err = fmt.Errorf("%w: %w", measure.ErrUnclear, err)
 	}
@@ -212,7 +229,8 @@ func (f Feature) try(r kernel.Root) error {
 	case Pressure:
 		_, err := proc.ReadProc(r, "pressure/cpu", nil)
 		if errors.Is(err, unix.EOPNOTSUPP) {
-			return fmt.Errorf("switched off at boot, psi=1 on the kernel's command line switches it on: %w", measure.ErrUnsupported)
+			return fmt.Errorf("switched off at boot, psi=1 on the kernel's command line switches "+
+				"it on: %w", measure.ErrUnsupported)
 		}
 		return readable(err, "compiled without CONFIG_PSI")
 	case SchedInfo:
@@ -294,18 +312,21 @@ func trySchedInfo(r kernel.Root) error {
 func tryDelayAccounting(r kernel.Root) error {
 	b, err := proc.ReadProc(r, "sys/kernel/task_delayacct", nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Before 5.14 there is no switch: compiled in means on, unless told otherwise at boot.
-		if line, err := proc.ReadProc(r, "cmdline", nil); err == nil && hasWord(line, "nodelayacct") {
+		// Before 5.14 there is no switch: compiled in means on, unless switched off at boot.
+		if line, err := proc.ReadProc(r, "cmdline", nil); err == nil &&
+			hasWord(line, "nodelayacct") {
 			return fmt.Errorf("switched off at boot by nodelayacct: %w", measure.ErrUnsupported)
 		}
-		return fmt.Errorf("no kernel.task_delayacct: either on for good or not compiled in: %w", measure.ErrUnclear)
+		return fmt.Errorf("no kernel.task_delayacct: either on for good or not compiled in: %w",
+			measure.ErrUnclear)
 	}
 	if err != nil {
 		return err
 	}
 	c := proc.Scan(b)
 	if c.Uint() == 0 && c.Err() == nil {
-		return fmt.Errorf("switched off, sysctl kernel.task_delayacct=1 switches it on: %w", measure.ErrUnsupported)
+		return fmt.Errorf("switched off, sysctl kernel.task_delayacct=1 switches it on: %w",
+			measure.ErrUnsupported)
 	}
 	return c.Err()
 }
@@ -336,7 +357,8 @@ func tryOthers(r kernel.Root) error {
 		return err
 	}
 	if len(pids) > 0 && pids[0] != 1 {
-		return &measure.Denied{Doing: "see processes of other users", Needs: "/proc mounted without hidepid"}
+		return &measure.Denied{Doing: "see processes of other users",
+			Needs: "/proc mounted without hidepid"}
 	}
 	me := uint32(os.Geteuid())
 	for _, pid := range pids {
@@ -351,7 +373,8 @@ func tryOthers(r kernel.Root) error {
 			return kernel.Unreadable(fmt.Sprintf("read io of process %d", pid))
 		}
 	}
-	// Nobody else is here: what would be asked is whether the capability is there (ptrace_may_access).
+	// Nobody else is here: what would be asked is whether the capability is there
+	// (ptrace_may_access).
 	if c, err := r.Capabilities(); err != nil {
 		return err
 	} else if !c.Has(unix.CAP_SYS_PTRACE) {
@@ -383,9 +406,11 @@ func tryKallsyms(r kernel.Root) error {
 	or, v := "", sysctl(r, "kernel/kptr_restrict")
 	switch {
 	case v != nil && *v > 1: // then not even who holds the capability may
-		return &measure.Denied{Doing: doing, Needs: fmt.Sprintf("kernel.kptr_restrict below 2 (is %d)", *v)}
+		return &measure.Denied{Doing: doing,
+			Needs: fmt.Sprintf("kernel.kptr_restrict below 2 (is %d)", *v)}
 	case v != nil:
-		or = fmt.Sprintf("kernel.kptr_restrict 0 (is %d) and kernel.perf_event_paranoid below 2", *v)
+		or = fmt.Sprintf("kernel.kptr_restrict 0 (is %d) and kernel.perf_event_paranoid below 2",
+			*v)
 	}
 	have, err := r.Capabilities()
 	if err != nil {
@@ -454,7 +479,8 @@ func tryPerf(r kernel.Root) error {
 	if len(cpus) == 0 {
 		return fmt.Errorf("no CPU is online: %w", measure.ErrUnclear)
 	}
-	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Bits: unix.PerfBitDisabled}
+	attr := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,
+		Bits: unix.PerfBitDisabled}
 	attr.Size = unix.PERF_ATTR_SIZE_VER0
 	fd, err := unix.PerfEventOpen(&attr, -1, int(cpus[0]), -1, unix.PERF_FLAG_FD_CLOEXEC)
 	if err == nil {

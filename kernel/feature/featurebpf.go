@@ -45,7 +45,8 @@ func (f Feature) tryBPF(r kernel.Root) error {
 		})
 	case Kprobe, Kretprobe:
 		return tryProgram(r, idle(ebpf.Kprobe), func(p *ebpf.Program) (*bpf.Link, error) {
-			return bpf.AttachKprobe(r, p, bpf.FunctionProbe{Function: quietFunction, Return: f == Kretprobe})
+			return bpf.AttachKprobe(r, p, bpf.FunctionProbe{Function: quietFunction,
+				Return: f == Kretprobe})
 		})
 	case KprobeMulti:
 		return probe(r, features.HaveBPFLinkKprobeMulti)
@@ -100,18 +101,23 @@ func (f Feature) tryBPF(r kernel.Root) error {
 func (f Feature) tryScript(r kernel.Root) error {
 	switch f {
 	case LongKeys:
-		return tryMap(r, &ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1}) // beyond MAX_BPF_STACK
+		// beyond MAX_BPF_STACK
+		return tryMap(r, &ebpf.MapSpec{Type: ebpf.Hash, KeySize: 520, ValueSize: 8, MaxEntries: 1})
 	case CurrentTask:
-		return tryCode(r, ebpf.RawTracepoint, asm.FnGetCurrentTaskBtf.Call(), asm.LoadMem(asm.R0, asm.R0, 16, asm.Word))
+		return tryCode(r, ebpf.RawTracepoint, asm.FnGetCurrentTaskBtf.Call(),
+			asm.LoadMem(asm.R0, asm.R0, 16, asm.Word))
 	case AtomicFetch:
 		add := asm.FetchAdd.Mem(asm.R10, asm.R1, asm.DWord, -8)
 		add.Constant = int64(asm.FetchAdd >> 8) // which cilium/ebpf v0.22 leaves out
-		return tryCode(r, ebpf.RawTracepoint, asm.Mov.Imm(asm.R1, 1), asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add)
+		return tryCode(r, ebpf.RawTracepoint, asm.Mov.Imm(asm.R1, 1),
+			asm.StoreMem(asm.R10, -8, asm.R1, asm.DWord), add)
 	case TaskRegisters:
-		return tryCode(r, ebpf.PerfEvent, asm.FnGetCurrentTaskBtf.Call(), asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
+		return tryCode(r, ebpf.PerfEvent, asm.FnGetCurrentTaskBtf.Call(),
+			asm.Mov.Reg(asm.R1, asm.R0), asm.FnTaskPtRegs.Call(),
 			asm.LoadMem(asm.R0, asm.R0, 8*16, asm.DWord))
 	case HashOnDemand:
-		m, err := bpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1, Flags: unix.BPF_F_NO_PREALLOC})
+		m, err := bpf.NewMap(&ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: 1,
+			Flags: unix.BPF_F_NO_PREALLOC})
 		if err != nil {
 			return bpf.Classify(r, err)
 		}
@@ -141,8 +147,8 @@ func (f Feature) tryScript(r kernel.Root) error {
 	return fmt.Errorf("no such feature: %w", measure.ErrUnclear)
 }
 
-// What is attached to for a moment: a tracepoint and a function that every kernel has, and that fire seldom. A program there
-// does nothing.
+// What is attached to for a moment: a tracepoint and a function that every kernel has, and that
+// fire seldom. A program there does nothing.
 const (
 	quietTracepoint = "sched_process_exec"
 	quietFunction   = "vfs_fallocate"
@@ -150,7 +156,8 @@ const (
 
 // idle returns a program that does nothing.
 func idle(t ebpf.ProgramType) *ebpf.ProgramSpec {
-	return &ebpf.ProgramSpec{Type: t, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
+	return &ebpf.ProgramSpec{Type: t, License: "GPL",
+		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
 }
 
 // loops returns a program that calls bpf_loop with a function that does nothing.
@@ -158,21 +165,25 @@ func loops() *ebpf.ProgramSpec {
 	none := &btf.FuncProto{Return: &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}}
 	spec := idle(ebpf.RawTracepoint)
 	spec.Instructions = asm.Instructions{
-		btf.WithFuncMetadata(asm.Mov.Imm(asm.R1, 1).WithSymbol("main"), &btf.Func{Name: "main", Type: none, Linkage: btf.GlobalFunc}),
-		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R2, Src: asm.PseudoFunc, Constant: -1}.WithReference("body"),
+		btf.WithFuncMetadata(asm.Mov.Imm(asm.R1, 1).WithSymbol("main"),
+			&btf.Func{Name: "main", Type: none, Linkage: btf.GlobalFunc}),
+		asm.Instruction{OpCode: asm.LoadImmOp(asm.DWord), Dst: asm.R2, Src: asm.PseudoFunc,
+			Constant: -1}.WithReference("body"),
 		asm.Mov.Imm(asm.R3, 0),
 		asm.Mov.Imm(asm.R4, 0),
 		asm.FnLoop.Call(),
 		asm.Mov.Imm(asm.R0, 0),
 		asm.Return(),
-		btf.WithFuncMetadata(asm.Mov.Imm(asm.R0, 0).WithSymbol("body"), &btf.Func{Name: "body", Type: none, Linkage: btf.StaticFunc}),
+		btf.WithFuncMetadata(asm.Mov.Imm(asm.R0, 0).WithSymbol("body"),
+			&btf.Func{Name: "body", Type: none, Linkage: btf.StaticFunc}),
 		asm.Return(),
 	}
 	return spec
 }
 
 // tryProgram loads a program, and attaches it unless attach is nil.
-func tryProgram(r kernel.Root, spec *ebpf.ProgramSpec, attach func(*ebpf.Program) (*bpf.Link, error)) error {
+func tryProgram(r kernel.Root, spec *ebpf.ProgramSpec,
+	attach func(*ebpf.Program) (*bpf.Link, error)) error {
 	prog, err := bpf.NewProgram(spec)
 	if err != nil {
 		return bpf.Classify(r, fmt.Errorf("load: %w", err))
@@ -203,8 +214,8 @@ func tryMap(r kernel.Root, spec *ebpf.MapSpec) error {
 	return m.Close()
 }
 
-// probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and asks
-// again after any other error.
+// probe asks cilium/ebpf's features for one. It remembers that a feature is there or is not, and
+// asks again after any other error.
 func probe(r kernel.Root, have func() error) error { return bpf.Classify(r, bpf.Locking(r, have)) }
 
 // enableStats makes the kernel count the run time of BPF programs for a moment.
@@ -225,7 +236,8 @@ func ownCode() (path string, offset uint64, err error) {
 	}
 	defer f.Close()
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr <= f.Entry && f.Entry < p.Vaddr+p.Filesz {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr <= f.Entry &&
+			f.Entry < p.Vaddr+p.Filesz {
 			return path, f.Entry - p.Vaddr + p.Off, nil
 		}
 	}

@@ -23,7 +23,8 @@ const window = 32
 // order: with the message, or with the kernel's refusal, a bare kernel.Errno (errors.Is
 // fs.ErrNotExist: the process has ended). An error of answer ends GetEach and is returned. Timeout
 // and deadline apply to each window of requests.
-func (c *Conn) GetEach(n int, build func(i int, q *Request), answer func(i int, typ uint16, payload []byte, err error) error) error {
+func (c *Conn) GetEach(n int, build func(i int, q *Request),
+	answer func(i int, typ uint16, payload []byte, err error) error) error {
 	for at := 0; at < n; at += window {
 		if err := c.getSome(at, min(window, n-at), build, answer); err != nil {
 			return err
@@ -33,11 +34,13 @@ func (c *Conn) GetEach(n int, build func(i int, q *Request), answer func(i int, 
 }
 
 // getSome does the requests at..at+size-1.
-func (c *Conn) getSome(at, size int, build func(int, *Request), answer func(int, uint16, []byte, error) error) error {
+func (c *Conn) getSome(at, size int, build func(int, *Request),
+	answer func(int, uint16, []byte, error) error) error {
 	defer c.release(c.borrow())
 	if c.unread {
 		if err := c.drain(c.limit()); err != nil {
-			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol), err)
+			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol),
+				err)
 		}
 	}
 	if c.seq > 1<<32-1-window {
@@ -103,7 +106,10 @@ func (c *Conn) getSome(at, size int, build func(int, *Request), answer func(int,
 			continue
 		}
 		build(at+i, q)
-		err := c.Get(q, func(typ uint16, payload []byte) error { return answer(at+i, typ, payload, nil) })
+		err := c.Get(q, func(typ uint16, payload []byte) error {
+			return answer(at+i, typ, payload,
+				nil)
+		})
 		var refused *Error
 		if errors.As(err, &refused) {
 			err = answer(at+i, 0, nil, err)

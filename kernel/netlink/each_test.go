@@ -27,8 +27,9 @@ func TestGetEach(t *testing.T) {
 		}, func(i int, typ uint16, payload []byte, err error) error {
 			calls[i]++
 			if i%3 == 2 {
-				if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, unix.ENODEV) || payload != nil {
-					t.Errorf("%d of %d: no such link gives %v", i, n, err)
+				if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, unix.ENODEV) ||
+					payload != nil {
+					t.Errorf("%d of %d: no such link: %v", i, n, err)
 				}
 			} else if err != nil || typ != unix.RTM_NEWLINK || native.Uint32(payload[4:]) != 1 {
 				t.Errorf("%d of %d: message %d, %v", i, n, typ, err)
@@ -49,16 +50,26 @@ func TestGetEach(t *testing.T) {
 		q.Begin(unix.RTM_GETLINK, 0)
 		native.PutUint32(q.Extend(unix.SizeofIfInfomsg)[4:], 1)
 	}
-	if err := c.GetEach(100, ask, func(int, uint16, []byte, error) error { return stop }); !errors.Is(err, stop) {
+	if err := c.GetEach(100, ask, func(int, uint16, []byte,
+		error) error {
+		return stop
+	}); !errors.Is(err, stop) {
 		t.Errorf("error of answer: %v", err)
 	}
 	links := 0
 	var q Request
-	if err := c.Dump(dumpLinks(&q), func(_ uint16, payload []byte) error { links++; return nil }); err != nil || links == 0 {
+	if err := c.Dump(dumpLinks(&q), func(_ uint16,
+		payload []byte) error {
+		links++
+		return nil
+	}); err != nil || links == 0 {
 		t.Errorf("a dump after it: %d, %v", links, err)
 	}
 	if n := testing.AllocsPerRun(10, func() {
-		if err := c.GetEach(window, ask, func(int, uint16, []byte, error) error { return nil }); err != nil {
+		if err := c.GetEach(window, ask, func(int, uint16, []byte,
+			error) error {
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -88,21 +99,26 @@ func TestGetEachOverrun(t *testing.T) {
 }
 
 func TestGetEachFromASlowKernel(t *testing.T) {
-	// Nothing is there when the send returns: each is asked for again, alone. One is refused, one is answered late.
-	status := func(code int32) []byte { return append(native.AppendUint32(nil, uint32(code)), make([]byte, 16)...) }
+	// Nothing is there when the send returns: each is asked for again, alone. One is refused, one
+	// is answered late.
+	status := func(code int32) []byte {
+		return append(native.AppendUint32(nil, uint32(code)),
+			make([]byte, 16)...)
+	}
 	c := fakeKernel(t, [][][]reply{
 		{},
 		{{{typ: 20, port: 77, payload: []byte("abcd")}}},
 		{{{typ: unix.NLMSG_ERROR, port: 77, payload: status(-int32(unix.ESRCH))}}},
 	})
 	var said []string
-	err := c.GetEach(2, func(_ int, q *Request) { q.Begin(18, 0) }, func(_ int, _ uint16, payload []byte, err error) error {
-		if err != nil {
-			payload = []byte(err.Error())
-		}
-		said = append(said, string(payload))
-		return nil
-	})
+	err := c.GetEach(2, func(_ int, q *Request) { q.Begin(18, 0) },
+		func(_ int, _ uint16, payload []byte, err error) error {
+			if err != nil {
+				payload = []byte(err.Error())
+			}
+			said = append(said, string(payload))
+			return nil
+		})
 	if err != nil || strings.Join(said, ", ") != "abcd, netlink route request 18: no such process" {
 		t.Errorf("%q, %v", said, err)
 	}
@@ -135,7 +151,10 @@ func BenchmarkTaskstats(b *testing.B) {
 		b.ReportAllocs()
 		const n = 500
 		for b.Loop() {
-			if err := c.GetEach(n, build, func(_ int, _ uint16, _ []byte, err error) error { return err }); err != nil {
+			if err := c.GetEach(n, build, func(_ int, _ uint16, _ []byte,
+				err error) error {
+				return err
+			}); err != nil {
 				b.Fatal(err)
 			}
 		}

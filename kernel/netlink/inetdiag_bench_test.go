@@ -9,13 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BenchmarkInetDiag dumps loopback TCP connections with tcp_info in a namespace of their own: the part of a look at all
-// connections that no parser can make cheaper. A connection is there twice, once for each end.
+// BenchmarkInetDiag dumps loopback TCP connections with tcp_info in a namespace of their own: the
+// part of a look at all connections that no parser can make cheaper. A connection is there twice,
+// once for each end.
 func BenchmarkInetDiag(b *testing.B) {
 	for _, sockets := range []int{10, 1000, 19000} {
 		b.Run(fmt.Sprint(sockets), func(b *testing.B) {
 			var limit unix.Rlimit
-			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < uint64(sockets)+100 {
+			if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil ||
+				limit.Cur < uint64(sockets)+100 {
 				b.Skipf("needs: kernel feature RLIMIT_NOFILE of %d", sockets+100)
 			}
 			ns := namespace(b)
@@ -85,7 +87,7 @@ func loopbackUp(ns Namespace) error {
 	return c.Do(&q, nil)
 }
 
-// connections makes n TCP connections within the namespace and gives all their ends.
+// connections makes n TCP connections within the namespace and returns both ends of each.
 func connections(ns Namespace, n int) (fds []int, err error) {
 	err = ns.In(func() error {
 		l, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -93,7 +95,8 @@ func connections(ns Namespace, n int) (fds []int, err error) {
 			return err
 		}
 		defer unix.Close(l)
-		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0, 1).To4())}); err != nil {
+		if err := unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte(net.IPv4(127, 0, 0,
+			1).To4())}); err != nil {
 			return err
 		}
 		if err := unix.Listen(l, 128); err != nil {

@@ -17,10 +17,11 @@ import (
 
 // What can go wrong with a netlink answer beside the kernel's own errors (Error).
 var (
-	// ErrInterrupted: the table changed while it was dumped (NLM_F_DUMP_INTR): entries may be missing or come twice.
+	// ErrInterrupted: the table changed while it was dumped (NLM_F_DUMP_INTR): entries may be
+	// missing or come twice.
 	ErrInterrupted = errors.New("table changed while it was dumped")
-	// ErrOverrun: messages were lost because the socket's buffer was full (ENOBUFS), or because one was longer than
-	// the receive buffer, which has been made longer for the next time.
+	// ErrOverrun: messages were lost because the socket's buffer was full (ENOBUFS), or because one
+	// was longer than the receive buffer, which has been made longer for the next time.
 	ErrOverrun = errors.New("netlink messages lost")
 
 	errLate      = fmt.Errorf("%w: %w", measure.ErrUnclear, os.ErrDeadlineExceeded)
@@ -29,12 +30,14 @@ var (
 
 // Options for Dial; the zero value is good for dumps of the own namespace.
 type Options struct {
-	// Strict asks the kernel to check requests strictly and to filter dumps by them (NETLINK_GET_STRICT_CHK, since 4.20;
-	// older kernels ignore filters and dump everything: Conn.Strict tells).
+	// Strict asks the kernel to check requests strictly and to filter dumps by them
+	// (NETLINK_GET_STRICT_CHK, since 4.20; older kernels ignore filters and dump everything; see
+	// Conn.Strict).
 	Strict bool
 	// Timeout bounds each Dump, Get, Do and Family; 0 means 5 seconds.
 	Timeout time.Duration
-	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's default (212,992).
+	// Receive is the size of the socket's queue in bytes, for those who Join; 0 leaves the kernel's
+	// default (212,992).
 	Receive int
 }
 
@@ -115,7 +118,8 @@ func (c *Conn) release(b *[receiveBuffer]byte) {
 func Dial(protocol int, o Options) (*Conn, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
+		return nil, fmt.Errorf("open netlink socket %s: %w", protocolName(protocol),
+			kernel.AsError(err))
 	}
 	c := &Conn{fd: fd, protocol: protocol, timeout: o.Timeout}
 	if c.timeout <= 0 {
@@ -143,10 +147,11 @@ func Dial(protocol int, o Options) (*Conn, error) {
 		}
 	}
 	unix.Close(fd)
-	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol), kernel.AsError(err))
+	return nil, fmt.Errorf("bind netlink socket %s: %w", protocolName(protocol),
+		kernel.AsError(err))
 }
 
-// Close closes the socket. A second Close does nothing.
+// Close closes the socket. A second Close does nothing. The error is that of close(2).
 func (c *Conn) Close() error {
 	if c == nil || c.fd < 0 {
 		return nil
@@ -171,15 +176,17 @@ func (c *Conn) SetDeadline(t time.Time) { c.deadline = t }
 // after the rest of the answer has been dropped. ErrInterrupted is returned after a complete dump
 // that the kernel calls inconsistent; f has got all messages. See DumpRetry.
 func (c *Conn) Dump(q *Request, f func(typ uint16, payload []byte) error) error {
-	// NLM_F_ACK: dumps are not acknowledged (netlink_dump_start gives -EINTR for that), but a handler that takes the
-	// request for a plain one answers with an acknowledgement in place of NLMSG_DONE, so that nobody waits for it.
+	// NLM_F_ACK: dumps are not acknowledged (netlink_dump_start returns -EINTR), but a handler that
+	// takes the request for a plain one answers with an acknowledgement in place of NLMSG_DONE, so
+	// that nobody waits for it.
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_DUMP|unix.NLM_F_ACK, 0, false, f)
 }
 
 // DumpRetry is Dump, repeated up to tries times in all while the answer is interrupted or overrun.
 // restart is called before each repetition, to drop what was collected. After the last try its
 // error is returned, and what was collected is from that try.
-func (c *Conn) DumpRetry(q *Request, tries int, restart func(), f func(typ uint16, payload []byte) error) error {
+func (c *Conn) DumpRetry(q *Request, tries int, restart func(),
+	f func(typ uint16, payload []byte) error) error {
 	for {
 		err := c.Dump(q, f)
 		if tries--; tries <= 0 || !errors.Is(err, ErrInterrupted) && !errors.Is(err, ErrOverrun) {
@@ -201,12 +208,14 @@ func (c *Conn) Do(q *Request, f func(typ uint16, payload []byte) error) error {
 	return c.exchange(q, unix.NLM_F_REQUEST|unix.NLM_F_ACK, unix.NLM_F_DUMP, false, f)
 }
 
-func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint16, []byte) error) error {
+func (c *Conn) exchange(q *Request, set, clear uint16, single bool,
+	f func(uint16, []byte) error) error {
 	defer c.release(c.borrow())
 	limit := c.limit()
 	if c.unread {
 		if err := c.drain(limit); err != nil {
-			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol), err)
+			return fmt.Errorf("netlink %s: drop an unfinished answer: %w", protocolName(c.protocol),
+				err)
 		}
 	}
 	c.nextSeq()
@@ -225,7 +234,8 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool, f func(uint1
 			offer = c.dumpOffer(datagrams)
 		}
 		b, err := c.receive(limit, offer)
-		if err != nil { // after ErrOverrun the answer's end may be what was lost: nobody waits for it
+		// after ErrOverrun the answer's end may be what was lost: nobody waits for it
+		if err != nil {
 			return c.wrap(q, err)
 		}
 		for len(b) > 0 {
@@ -379,8 +389,10 @@ func (c *Conn) recvmsg(offer int) (int, unix.Errno) {
 // Join subscribes to a multicast group by number (RTNLGRP_LINK, or one of Family.Groups). From then
 // on the Conn is for Receive only. The error is the kernel's.
 func (c *Conn) Join(group uint32) error {
-	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, int(group)); err != nil {
-		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol), kernel.AsError(err))
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP,
+		int(group)); err != nil {
+		return fmt.Errorf("join netlink group %d of %s: %w", group, protocolName(c.protocol),
+			kernel.AsError(err))
 	}
 	return nil
 }
@@ -446,7 +458,8 @@ func (e *Error) Error() string {
 	case e.refused():
 		s += kernel.RefusedNote(", needs CAP_NET_ADMIN", "", unix.CAP_NET_ADMIN)
 	case e.absent:
-		s += ": the kernel has no diagnosis of these sockets; modprobe tcp_diag udp_diag loads it where it was built as a module"
+		s += ": the kernel has no diagnosis of these sockets; modprobe tcp_diag udp_diag loads " +
+			"it where it was built as a module"
 	}
 	return s
 }
@@ -481,7 +494,8 @@ func (c *Conn) status(q *Request, h header, payload []byte) error {
 		return nil
 	}
 	e := &Error{Doing: c.doing(q), Errno: unix.Errno(-int64(code)), Offset: -1}
-	e.absent = e.Errno == unix.ENOENT && c.protocol == unix.NETLINK_SOCK_DIAG && native.Uint16(q.buf[6:])&unix.NLM_F_DUMP != 0
+	e.absent = e.Errno == unix.ENOENT && c.protocol == unix.NETLINK_SOCK_DIAG &&
+		native.Uint16(q.buf[6:])&unix.NLM_F_DUMP != 0
 	rest := payload[4:]
 	if h.typ == unix.NLMSG_ERROR && len(rest) >= headerSize {
 		skip := headerSize

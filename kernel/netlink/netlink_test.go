@@ -85,7 +85,8 @@ func TestGetOneLink(t *testing.T) {
 	}
 	_, err := get(1 << 30)
 	var refused *Error
-	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &refused) || refused.Errno != unix.ENODEV {
+	if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &refused) ||
+		refused.Errno != unix.ENODEV {
 		t.Errorf("no such link: %v", err)
 	}
 	if name, err := get(1); err != nil || name != "lo" {
@@ -98,10 +99,15 @@ func TestCallbackErrorEndsDump(t *testing.T) {
 	var q Request
 	calls := 0
 	stop := errors.New("stop")
-	if err := c.Dump(dumpLinks(&q), func(uint16, []byte) error { calls++; return stop }); !errors.Is(err, stop) || calls != 1 {
+	if err := c.Dump(dumpLinks(&q), func(uint16,
+		[]byte) error {
+		calls++
+		return stop
+	}); !errors.Is(err, stop) || calls != 1 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
-	if err := c.Dump(&q, func(uint16, []byte) error { calls++; return nil }); err != nil || calls < 2 {
+	if err := c.Dump(&q, func(uint16, []byte) error { calls++; return nil }); err != nil ||
+		calls < 2 {
 		t.Errorf("dump after a stopped one: %d calls, %v", calls, err)
 	}
 }
@@ -112,7 +118,11 @@ func TestUnfinishedDumpIsDropped(t *testing.T) {
 	var q Request
 	dumpLinks(&q)
 	c.SetDeadline(time.Unix(1, 0))
-	err := c.Dump(&q, func(uint16, []byte) error { t.Error("called after the deadline"); return nil })
+	err := c.Dump(&q, func(uint16,
+		[]byte) error {
+		t.Error("called after the deadline")
+		return nil
+	})
 	if !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, measure.ErrUnclear) {
 		t.Fatalf("deadline in the past: %v", err)
 	}
@@ -135,7 +145,8 @@ func TestNothingHangs(t *testing.T) {
 		t.Errorf("no event: %v", err)
 	}
 	var q Request
-	q.Begin(unix.NLMSG_NOOP, 0) // the kernel answers control messages only with an acknowledgement, which Get doesn't ask for
+	// the kernel answers control messages only with an acknowledgement, which Get doesn't ask for
+	q.Begin(unix.NLMSG_NOOP, 0)
 	if err := c.Get(&q, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a request without an answer: %v", err)
 	}
@@ -150,7 +161,8 @@ func TestTruncatedMessageGrowsBuffer(t *testing.T) {
 	}
 	c.buf = make([]byte, 64)
 	restarts, links := 0, 0
-	err := c.DumpRetry(&q, 9, func() { restarts++; links = 0 }, func(uint16, []byte) error { links++; return nil })
+	err := c.DumpRetry(&q, 9, func() { restarts++; links = 0 },
+		func(uint16, []byte) error { links++; return nil })
 	if err != nil || restarts == 0 || links == 0 {
 		t.Errorf("%d restarts, %d links, %v", restarts, links, err)
 	}
@@ -192,7 +204,8 @@ func TestNetlinkError(t *testing.T) {
 	e := &Error{Doing: "netlink generic request 20", Errno: unix.EPERM, Message: "no", Offset: -1}
 	want := "netlink generic request 20: operation not permitted (no), needs CAP_NET_ADMIN"
 	if kernel.Holds(unix.CAP_NET_ADMIN) { // then it must not ask for it
-		want = "netlink generic request 20: operation not permitted (no): refused though CAP_NET_ADMIN is held"
+		want = "netlink generic request 20: operation not permitted (no): refused though " +
+			"CAP_NET_ADMIN is held"
 	}
 	if !errors.Is(e, measure.ErrDenied) || !strings.HasPrefix(e.Error(), want) {
 		t.Errorf("%v, want a denial %q", e, want)
@@ -230,16 +243,22 @@ func TestStatus(t *testing.T) {
 		{"acknowledged", header{typ: unix.NLMSG_ERROR}, le(0), 0, "", 0},
 		{"done", header{typ: unix.NLMSG_DONE}, le(0), 0, "", 0},
 		{"done, no status", header{typ: unix.NLMSG_DONE}, nil, 0, "", 0},
-		{"done, refused, words", header{typ: unix.NLMSG_DONE, flags: unix.NLM_F_ACK_TLVS}, append(le(einval), words...), unix.EINVAL, "bad", 20},
-		{"capped, words", header{typ: unix.NLMSG_ERROR, flags: unix.NLM_F_CAPPED | unix.NLM_F_ACK_TLVS},
+		{"done, refused, words", header{typ: unix.NLMSG_DONE, flags: unix.NLM_F_ACK_TLVS},
+			append(le(einval), words...), unix.EINVAL, "bad", 20},
+		{"capped, words", header{typ: unix.NLMSG_ERROR,
+			flags: unix.NLM_F_CAPPED | unix.NLM_F_ACK_TLVS},
 			append(append(le(einval), request[:16]...), words...), unix.EINVAL, "bad", 20},
-		{"not capped, words", header{typ: unix.NLMSG_ERROR, flags: unix.NLM_F_ACK_TLVS}, append(append(le(einval), request...), words...), unix.EINVAL, "bad", 20},
-		{"length lies", header{typ: unix.NLMSG_ERROR, flags: unix.NLM_F_ACK_TLVS}, le(einval, 0xffffffff, 0, 0, 0), unix.EINVAL, "", -1},
+		{"not capped, words", header{typ: unix.NLMSG_ERROR, flags: unix.NLM_F_ACK_TLVS},
+			append(append(le(einval), request...), words...), unix.EINVAL, "bad", 20},
+		{"length lies", header{typ: unix.NLMSG_ERROR, flags: unix.NLM_F_ACK_TLVS},
+			le(einval, 0xffffffff, 0, 0, 0), unix.EINVAL, "", -1},
 	}
 	for _, test := range tests {
 		err := c.status(&q, test.h, test.payload)
 		var refused *Error
-		if errors.As(err, &refused) != (test.errno != 0) || refused != nil && (refused.Errno != test.errno || refused.Message != test.message || refused.Offset != test.offset) {
+		if errors.As(err, &refused) != (test.errno != 0) || refused != nil &&
+			(refused.Errno != test.errno || refused.Message != test.message ||
+				refused.Offset != test.offset) {
 			t.Errorf("%s: %+v", test.name, err)
 		}
 	}
@@ -252,11 +271,13 @@ func TestStatus(t *testing.T) {
 		modules bool
 	}{{"sockets", diag, true}, {"links", c, false}} {
 		err := test.c.status(&q, header{typ: unix.NLMSG_DONE}, le(enoent))
-		if got := strings.Contains(err.Error(), "modprobe tcp_diag"); got != test.modules || errors.Is(err, measure.ErrUnsupported) != test.modules {
+		if got := strings.Contains(err.Error(), "modprobe tcp_diag"); got != test.modules ||
+			errors.Is(err, measure.ErrUnsupported) != test.modules {
 			t.Errorf("%s that are not there: %v", test.name, err)
 		}
 	}
-	if err := c.status(&q, header{typ: unix.NLMSG_ERROR}, nil); !errors.Is(err, measure.ErrUnclear) {
+	if err := c.status(&q, header{typ: unix.NLMSG_ERROR}, nil); !errors.Is(err,
+		measure.ErrUnclear) {
 		t.Errorf("an error without a number: %v", err)
 	}
 }
@@ -298,7 +319,8 @@ func TestRequestAndAttrs(t *testing.T) {
 					t.Errorf("%q", in.Value())
 				}
 			case 6:
-				if !bytes.Equal(in.Value(), []byte{1, 2, 3}) || in.UintBE() != 0 || in.Err() == nil {
+				if !bytes.Equal(in.Value(), []byte{1, 2, 3}) || in.UintBE() != 0 ||
+					in.Err() == nil {
 					t.Errorf("%q: three bytes taken for a number", in.Value())
 				}
 			default:
@@ -319,7 +341,8 @@ func TestRequestAndAttrs(t *testing.T) {
 	if err := q.finish(0, 0, 1); !errors.Is(err, unix.EMSGSIZE) {
 		t.Errorf("an attribute too long for its length: %v", err)
 	}
-	for in, want := range map[string]int64{"\xff": -1, "\xfe\xff\xff\xff": -2, "\x01\x00\x00\x00\x00\x00\x00\x00": 1} {
+	for in, want := range map[string]int64{"\xff": -1, "\xfe\xff\xff\xff": -2,
+		"\x01\x00\x00\x00\x00\x00\x00\x00": 1} {
 		q.Begin(0, 0)
 		q.Attr(1, []byte(in))
 		a := AttrsOf(q.buf[headerSize:])
@@ -385,7 +408,11 @@ func TestConnsWithinCallbacks(t *testing.T) {
 	err := outer.Dump(dumpLinks(&asked), func(_ uint16, payload []byte) error {
 		calls++
 		before := bytes.Clone(payload)
-		err := inner.Dump(dumpLinks(&again), func(_ uint16, other []byte) error { clear(other); return nil })
+		err := inner.Dump(dumpLinks(&again), func(_ uint16,
+			other []byte) error {
+			clear(other)
+			return nil
+		})
 		if !bytes.Equal(payload, before) {
 			t.Errorf("message %d was overwritten", calls)
 		}

@@ -20,8 +20,10 @@ const netnsFolder = "/run/netns"
 
 // Namespace is a network namespace. The zero Namespace is the one of this process.
 type Namespace struct {
-	Name  string // "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
-	Inode uint64 // of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
+	// "": the tool's own; "NAME" of /run/netns/NAME; else "pid:NNN", the lowest process seen in it
+	Name string
+	// of its nsfs file, the identity that `ip netns identify` and lsns(8) show; 0: not known
+	Inode uint64
 	path  string // a file to enter it by; "": the tool's own
 }
 
@@ -89,7 +91,10 @@ func FindNamespace(r kernel.Root, name string) (Namespace, error) {
 // The list is valid even with an error, which says what may be missing: measure.Denied when
 // processes can't be read, measure.ErrUnclear when there are more than limit. It reads each process
 // (2 us each), so it is too expensive for every tick.
-func Namespaces(r kernel.Root, limit int) ([]Namespace, error) { return NamespacesOf(r, nil, limit) }
+func Namespaces(r kernel.Root, limit int) ([]Namespace,
+	error) {
+	return NamespacesOf(r, nil, limit)
+}
 
 // NamespacesOf is Namespaces where the caller knows one process of each namespace (by bpf.Tasks),
 // in ascending order. If one of them has ended or has moved, it reads all processes.
@@ -151,13 +156,15 @@ func NamespacesOf(r kernel.Root, first []ProcessNet, limit int) ([]Namespace, er
 			denied++
 		case err == nil:
 			if inode, ok := nsLink(b); ok && !seen[inode] {
-				add(Namespace{fmt.Sprintf("pid:%d", pid), inode, fmt.Sprintf("/proc/%d/ns/net", pid)})
+				add(Namespace{fmt.Sprintf("pid:%d", pid), inode,
+					fmt.Sprintf("/proc/%d/ns/net", pid)})
 			}
 		}
 	}
 	switch {
 	case more > 0:
-		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit, measure.ErrUnclear)
+		return list, fmt.Errorf("list network namespaces: %d more than %d: %w", more, limit,
+			measure.ErrUnclear)
 	case denied > 0:
 		who := fmt.Sprintf("%d processes", denied)
 		if denied == 1 {
@@ -225,7 +232,8 @@ func (ns Namespace) enter() error {
 		var st unix.Stat_t
 		if err = unix.Fstat(fd, &st); err == nil {
 			if st.Ino != ns.Inode {
-				return fmt.Errorf("enter network namespace %s: another one is there now: %w", ns.Name, fs.ErrNotExist)
+				return fmt.Errorf("enter network namespace %s: another one is there now: %w",
+					ns.Name, fs.ErrNotExist)
 			}
 			err = unix.Setns(fd, unix.CLONE_NEWNET)
 		}
@@ -252,7 +260,8 @@ func onThread(f func() (err error, dirty bool)) error {
 		defer func() { done <- err }()
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			err = onThread(f) // while this goroutine sits on the first thread, another must run on another
+			// while this goroutine sits on the first thread, another must run on another
+			err = onThread(f)
 			runtime.UnlockOSThread()
 			return
 		}
@@ -288,8 +297,8 @@ func OpenNet(r kernel.Root, ns Namespace, name string) (f *proc.File, err error)
 	return f, err
 }
 
-// TryEnter reports whether this process may enter network namespaces: nil, measure.ErrUnsupported or
-// measure.ErrDenied.
+// TryEnter reports whether this process may enter network namespaces: nil, measure.ErrUnsupported
+// or measure.ErrDenied.
 func TryEnter() error {
 	return onThread(func() (error, bool) {
 		home, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -300,7 +309,8 @@ func TryEnter() error {
 			return kernel.AsError(err), false
 		}
 		defer unix.Close(home)
-		if err := kernel.AsError(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err, measure.ErrDenied) {
+		if err := kernel.AsError(unix.Setns(home, unix.CLONE_NEWNET)); errors.Is(err,
+			measure.ErrDenied) {
 			return kernel.Refused("enter network namespaces", "", unix.CAP_SYS_ADMIN), false
 		} else if err != nil {
 			return err, false

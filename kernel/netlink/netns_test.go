@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes a network namespace that lives as long as the test: a thread of this process sits in it, and dies with
-// it. No name is left behind, however the test ends.
+// namespace makes a network namespace that lives as long as the test: a thread of this process sits
+// in it, and dies with it. No name is left behind, however the test ends.
 func namespace(t testing.TB) Namespace {
 	t.Helper()
 	made, end := make(chan error), make(chan struct{})
@@ -29,7 +29,9 @@ func namespace(t testing.TB) Namespace {
 	sit = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if unix.Gettid() == os.Getpid() {
-			go sit() // /proc/self is the first thread's: it must stay at home, and is taken here so that sit runs on another
+			// /proc/self is the first thread's: it must stay at home, and is taken here so that sit
+			// runs on another
+			go sit()
 			<-end
 			runtime.UnlockOSThread()
 			return
@@ -88,7 +90,8 @@ func TestInNamespace(t *testing.T) {
 	if lines := bytes.Count(inside, []byte("\n")) - 2; lines != links(t, c) {
 		t.Errorf("/proc/net/dev has %d lines, netlink %d links", lines, links(t, c))
 	}
-	if !slices.ContainsFunc(bytes.Split(inside, []byte("\n")), func(l []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(l), []byte("lo: ")) }) {
+	if !slices.ContainsFunc(bytes.Split(inside, []byte("\n")),
+		func(l []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(l), []byte("lo: ")) }) {
 		t.Errorf("no lo in %s", inside)
 	}
 
@@ -108,17 +111,22 @@ func TestInNamespace(t *testing.T) {
 	if err := ns.In(func() error { runtime.Goexit(); return nil }); err == nil {
 		t.Error("an f that never returned succeeded")
 	}
-	if err := (Namespace{}).In(func() error { return unix.Stat("/proc/thread-self/ns/net", &was) }); err != nil || was.Ino == ns.Inode {
+	if err := (Namespace{}).In(func() error {
+		return unix.Stat("/proc/thread-self/ns/net",
+			&was)
+	}); err != nil || was.Ino == ns.Inode {
 		t.Errorf("own: %v", err)
 	}
 	other := ns
 	other.Inode++
-	if err := other.In(func() error { t.Error("ran"); return nil }); !errors.Is(err, fs.ErrNotExist) {
+	if err := other.In(func() error { t.Error("ran"); return nil }); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("another namespace under the same name: %v", err)
 	}
 }
 
-// Every thread must be back: a thread left inside would make whatever runs on it next measure the wrong namespace.
+// Every thread must be back: a thread left inside would make whatever runs on it next measure the
+// wrong namespace.
 func TestThreadsComeBack(t *testing.T) {
 	ns := namespace(t)
 	var wg sync.WaitGroup
@@ -171,7 +179,8 @@ func TestNetNamespaces(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	name := fmt.Sprintf("pid:%d", cmd.Process.Pid)
-	if !slices.Contains(list, Namespace{name, ns.Inode, fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)}) {
+	if !slices.Contains(list, Namespace{name, ns.Inode,
+		fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid)}) {
 		t.Errorf("%s is not in %+v", name, list)
 	}
 	seen := map[uint64]bool{}
@@ -181,23 +190,30 @@ func TestNetNamespaces(t *testing.T) {
 		}
 		seen[n.Inode] = true
 	}
-	// One who knows which processes to look at is told the same, also when one of them has moved.
+	// NamespacesOf returns the same, also when a process has moved.
 	of := func(first ...ProcessNet) bool {
 		some, err := NamespacesOf(kernel.Root{}, first, 0)
 		if err != nil && !errors.Is(err, measure.ErrDenied) {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(some, func(n Namespace) bool { return n.Name == name && n.Inode == ns.Inode })
+		return slices.ContainsFunc(some, func(n Namespace) bool {
+			return n.Name == name &&
+				n.Inode == ns.Inode
+		})
 	}
-	self, child := ProcessNet{PID: int32(os.Getpid()), Net: list[0].Inode}, ProcessNet{PID: int32(cmd.Process.Pid), Net: ns.Inode}
+	self, child := ProcessNet{PID: int32(os.Getpid()), Net: list[0].Inode},
+		ProcessNet{PID: int32(cmd.Process.Pid), Net: ns.Inode}
 	if !of(self, child) || !of(self, ProcessNet{PID: child.PID, Net: self.Net}) || of(self) {
-		t.Errorf("by two processes %v, by two of which one has moved %v, by one that is elsewhere %v", of(self, child), of(self, ProcessNet{PID: child.PID, Net: self.Net}), of(self))
+		t.Errorf("by two processes %v, by two of which one has moved %v, by one that is "+
+			"elsewhere %v", of(self, child), of(self, ProcessNet{PID: child.PID, Net: self.Net}),
+			of(self))
 	}
 	found, err := FindNamespace(kernel.Root{}, name)
 	if err != nil || found.Inode != ns.Inode || found.Own() {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if one, err := Namespaces(kernel.Root{}, 1); len(one) != 1 || !errors.Is(err, measure.ErrUnclear) {
+	if one, err := Namespaces(kernel.Root{}, 1); len(one) != 1 ||
+		!errors.Is(err, measure.ErrUnclear) {
 		t.Errorf("at most one: %v, %v", one, err)
 	}
 }
@@ -207,7 +223,8 @@ func TestFindNetNS(t *testing.T) {
 	if ns, err := FindNamespace(kernel.Root{}, ""); err != nil || ns != own {
 		t.Errorf("%+v, %v", ns, err)
 	}
-	if ns, err := FindNamespace(kernel.Root{}, fmt.Sprintf("pid:%d", os.Getpid())); err != nil || !ns.Own() || ns.Inode != own.Inode {
+	if ns, err := FindNamespace(kernel.Root{}, fmt.Sprintf("pid:%d", os.Getpid())); err != nil ||
+		!ns.Own() || ns.Inode != own.Inode {
 		t.Errorf("by our own process: %+v, %v", ns, err)
 	}
 	for _, name := range []string{"no such", "../../etc", "..", ".", "pid:0"} {

@@ -31,7 +31,8 @@ func (q *Request) Begin(typ, flags uint16) {
 	native.PutUint16(q.buf[6:], flags)
 }
 
-// BeginGeneric starts a message to a generic netlink family (see Conn.Family) with its struct genlmsghdr.
+// BeginGeneric starts a message to a generic netlink family (see Conn.Family) with its struct
+// genlmsghdr.
 func (q *Request) BeginGeneric(family Family, command uint8, flags uint16) {
 	q.Begin(family.ID, flags)
 	h := q.Extend(4)
@@ -238,7 +239,8 @@ func message(b []byte) (h header, payload, rest []byte, ok bool) {
 	if n < headerSize || n > uint64(len(b)) {
 		return header{}, nil, nil, false
 	}
-	h = header{native.Uint16(b[4:]), native.Uint16(b[6:]), native.Uint32(b[8:]), native.Uint32(b[12:])}
+	h = header{native.Uint16(b[4:]), native.Uint16(b[6:]), native.Uint32(b[8:]),
+		native.Uint32(b[12:])}
 	return h, b[headerSize:n:n], b[min((n+3)&^3, uint64(len(b))):], true
 }
 

@@ -10,14 +10,17 @@ import (
 
 func TestParseCPUList(t *testing.T) {
 	for in, want := range map[string][]int32{
-		"0\n": {0}, "0-3,7\n": {0, 1, 2, 3, 7}, "": nil, "\n": nil, "5,9-10": {5, 9, 10}, "0-7:2/4": {0, 1, 4, 5}, "0-3 ": {0, 1, 2, 3},
+		"0\n": {0}, "0-3,7\n": {0, 1, 2, 3, 7}, "": nil, "\n": nil, "5,9-10": {5, 9, 10},
+		"0-7:2/4": {0, 1, 4, 5}, "0-3 ": {0, 1, 2, 3},
 	} {
 		if got, err := ParseCPUList([]byte(in), nil); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"x", "0-", "3-1", ",", "1,", "0 1", "0-99999999999999999999", "4294967296", "0-7:2", "0-7:2/0", "0-7:5/4", "-1"} {
-		if got, err := ParseCPUList([]byte(in), []int32{42}); err == nil || !slices.Equal(got, []int32{42}) {
+	for _, in := range []string{"x", "0-", "3-1", ",", "1,", "0 1", "0-99999999999999999999",
+		"4294967296", "0-7:2", "0-7:2/0", "0-7:5/4", "-1"} {
+		if got, err := ParseCPUList([]byte(in), []int32{42}); err == nil ||
+			!slices.Equal(got, []int32{42}) {
 			t.Errorf("%q: %v, %v; want an error", in, got, err)
 		}
 	}
@@ -28,14 +31,16 @@ func TestParseCPUList(t *testing.T) {
 
 func TestParseCPUMask(t *testing.T) {
 	for in, want := range map[string][]int32{
-		"3\n": {0, 1}, "00000000,0000000f\n": {0, 1, 2, 3}, "80000001,00000000": {32, 63}, "0": nil, "F": {0, 1, 2, 3},
+		"3\n": {0, 1}, "00000000,0000000f\n": {0, 1, 2, 3}, "80000001,00000000": {32, 63}, "0": nil,
+		"F": {0, 1, 2, 3},
 	} {
 		if got, err := ParseCPUMask([]byte(in), nil); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
 		}
 	}
 	for _, in := range []string{"", "\n", "g", ",1", "1,", "100000000", "0x1"} {
-		if got, err := ParseCPUMask([]byte(in), []int32{42}); err == nil || !slices.Equal(got, []int32{42}) {
+		if got, err := ParseCPUMask([]byte(in), []int32{42}); err == nil ||
+			!slices.Equal(got, []int32{42}) {
 			t.Errorf("%q: %v, %v; want an error", in, got, err)
 		}
 	}
@@ -52,7 +57,8 @@ func TestCPUs(t *testing.T) {
 	}
 	present, err := PresentCPUs(kernel.Root{})
 	if err != nil || len(online) > len(present) || len(present) > len(possible) {
-		t.Errorf("%d online, %d present, %d possible, %v", len(online), len(present), len(possible), err)
+		t.Errorf("%d online, %d present, %d possible, %v", len(online), len(present), len(possible),
+			err)
 	}
 	if n := UsableCPUs(); n < 1 || n > len(online) {
 		t.Errorf("%d usable", n)

@@ -99,10 +99,10 @@ func (f *File) ReadOne() ([]byte, error) {
 // With an error it returns the buffer, emptied.
 func (f *File) ReadInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, false) }
 
-// ReadOneInto is ReadOne into a shared buffer; see ReadInto.
+// ReadOneInto is ReadOne into a shared buffer. Buffer and error are those of ReadInto.
 func (f *File) ReadOneInto(buf []byte) ([]byte, error) { return readAll(f.fd, buf, true) }
 
-// Close closes the file. A second Close does nothing.
+// Close closes the file. A second Close does nothing. The error is that of close(2).
 func (f *File) Close() error {
 	if f == nil || f.fd < 0 {
 		return nil
@@ -145,7 +145,7 @@ func OpenDir(path string) (*Dir, error) {
 // Path returns the name under which the directory was opened.
 func (d *Dir) Path() string { return d.path }
 
-// Close closes the directory. A second Close does nothing.
+// Close closes the directory. A second Close does nothing. The error is that of close(2).
 func (d *Dir) Close() error {
 	if d == nil || d.fd < 0 {
 		return nil

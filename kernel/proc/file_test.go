@@ -26,10 +26,12 @@ func TestFileGrowsAndShrinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, size := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 10 * firstBuffer, 100003, 7, 0} {
+	for _, size := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1,
+		10 * firstBuffer, 100003, 7, 0} {
 		want := bytes.Repeat([]byte("x1 "), size/3+1)[:size]
 		write(t, path, string(want))
-		for name, read := range map[string]func() ([]byte, error){"Read": f.Read, "ReadOne": f.ReadOne} {
+		for name, read := range map[string]func() ([]byte, error){"Read": f.Read,
+			"ReadOne": f.ReadOne} {
 			got, err := read()
 			if err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s of %d bytes: %d bytes, %v", name, size, len(got), err)
@@ -97,7 +99,8 @@ func TestFileOfEndedProcess(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if b, err = f.ReadOneInto(b); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, unix.ESRCH) || len(b) != 0 || cap(b) == 0 {
+	if b, err = f.ReadOneInto(b); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, unix.ESRCH) ||
+		len(b) != 0 || cap(b) == 0 {
 		t.Errorf("kept open: %q, %v; want ErrNotExist, ESRCH and an empty buffer", b, err)
 	}
 	if _, err = proc.ReadPID(pid, "stat", b); !errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +185,11 @@ func TestRoot(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	names := map[string]bool{}
-	if err := d.Names(func(name []byte, isDir bool) bool { names[string(name)] = isDir; return true }); err != nil {
+	if err := d.Names(func(name []byte,
+		isDir bool) bool {
+		names[string(name)] = isDir
+		return true
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if len(names) != 5 || names["loadavg"] || !names["12"] {
@@ -214,7 +221,7 @@ func TestListPIDsFindsSelf(t *testing.T) {
 	}
 }
 
-// The hot roads must not allocate: a collector calls them thousands of times a second.
+// The hot paths must not allocate: a collector calls them thousands of times a second.
 func TestFileDoesNotAllocate(t *testing.T) {
 	proc, err := OpenProcDir(kernel.Root{}, "")
 	if err != nil {
@@ -260,7 +267,8 @@ func FuzzDirents(f *testing.F) {
 }
 
 func BenchmarkFile(b *testing.B) {
-	for _, name := range []string{"/proc/stat", "/proc/loadavg", "/proc/vmstat", "/proc/self/stat", "/sys/class/net/lo/mtu", "/proc/net/dev"} {
+	for _, name := range []string{"/proc/stat", "/proc/loadavg", "/proc/vmstat", "/proc/self/stat",
+		"/sys/class/net/lo/mtu", "/proc/net/dev"} {
 		f, err := Open(name)
 		if err != nil {
 			b.Log(err)

@@ -61,7 +61,8 @@ func parseMount(line []byte) (m Mount, ok bool) {
 	if parts := strings.Split(strings.TrimPrefix(rest, " "), " "); len(parts) >= 2 {
 		m.Source, m.Super = text([]byte(parts[0])), text([]byte(parts[1]))
 	}
-	if errMajor != nil || errMinor != nil || major > 1<<32-1 || minor > 1<<32-1 || m.Point == "" || m.Type == "" {
+	if errMajor != nil || errMinor != nil || major > 1<<32-1 || minor > 1<<32-1 || m.Point == "" ||
+		m.Type == "" {
 		return Mount{}, false
 	}
 	m.Major, m.Minor = uint32(major), uint32(minor)
@@ -80,10 +81,13 @@ func Mounts(r kernel.Root) ([]Mount, error) {
 
 // Cgroup is a mounted hierarchy of control groups.
 type Cgroup struct {
-	Path        string   `json:"path"` // of its root group, moved below Root.Sys if it is below /sys
-	V2          bool     `json:"v2"`
-	Controllers []string `json:"controllers"` // v1: "cpu", "cpuacct" ...; v2: of cgroup.controllers; none: it only groups
-	Part        string   `json:"part"`        // mounted part: "/" is all of it, or of this cgroup namespace
+	// of its root group, moved below Root.Sys if it is below /sys
+	Path string `json:"path"`
+	V2   bool   `json:"v2"`
+	// v1: "cpu", "cpuacct" ...; v2: of cgroup.controllers; none: it only groups
+	Controllers []string `json:"controllers"`
+	// mounted part: "/" is all of it, or of this cgroup namespace
+	Part string `json:"part"`
 }
 
 // Cgroups lists the mounted hierarchies of control groups, v1 and v2, one for each mount. Many
@@ -120,5 +124,6 @@ func Cgroups(r kernel.Root) ([]Cgroup, error) {
 
 // v1Controllers are the controllers among the options of a v1 mount
 // (include/linux/cgroup_subsys.h).
-var v1Controllers = [...]string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer", "net_cls", "perf_event", "net_prio",
+var v1Controllers = [...]string{"cpuset", "cpu", "cpuacct", "blkio", "memory", "devices", "freezer",
+	"net_cls", "perf_event", "net_prio",
 	"hugetlb", "pids", "rdma", "misc", "debug"}

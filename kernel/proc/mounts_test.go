@@ -28,7 +28,8 @@ broken
 
 func TestCgroups(t *testing.T) {
 	r := captured(t, map[string]string{
-		"proc/self/mountinfo": "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n" +
+		"proc/self/mountinfo": "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup " +
+			"rw,cpu,cpuacct\n" +
 			"40 31 0:37 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n" +
 			"41 31 0:38 /slice /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n" +
 			"27 1 254:0 / / rw - ext4 /dev/vda rw\n",
@@ -38,19 +39,22 @@ func TestCgroups(t *testing.T) {
 	if err != nil || len(got) != 3 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if g := got[0]; g.V2 || g.Path != r.Sys+"/fs/cgroup/cpu,cpuacct" || !slices.Equal(g.Controllers, []string{"cpu", "cpuacct"}) {
+	if g := got[0]; g.V2 || g.Path != r.Sys+"/fs/cgroup/cpu,cpuacct" ||
+		!slices.Equal(g.Controllers, []string{"cpu", "cpuacct"}) {
 		t.Errorf("%+v", g)
 	}
 	if g := got[1]; len(g.Controllers) != 0 {
 		t.Errorf("%+v", g)
 	}
-	if g := got[2]; !g.V2 || g.Part != "/slice" || !slices.Equal(g.Controllers, []string{"memory", "pids"}) {
+	if g := got[2]; !g.V2 || g.Part != "/slice" ||
+		!slices.Equal(g.Controllers, []string{"memory", "pids"}) {
 		t.Errorf("%+v", g)
 	}
 }
 
 func FuzzParseMounts(f *testing.F) {
-	f.Add([]byte("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n"))
+	f.Add([]byte("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root " +
+		"rw,errors=continue\n"))
 	f.Add([]byte("40 35 0:9 / /none rw -  \n- - - - - - -"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		mounts, bad := ParseMounts(b)

@@ -21,7 +21,8 @@ const socketLink = "socket:["
 // errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: other users' processes
 // require CAP_DAC_READ_SEARCH for the directory and CAP_SYS_PTRACE for its links
 // (proc_fd_permission and proc_fd_link in fs/proc).
-func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool) (seen int, err error) {
+func (d *Dir) Sockets(pid int32, buf []byte, f func(fd int32, inode uint64) bool) (seen int,
+	err error) {
 	var p [pathBuffer]byte
 	dir, err := openAt(d.fd, appendPID(p[:0], pid, "fd"), unix.O_DIRECTORY)
 	if err != nil {
@@ -83,7 +84,8 @@ func (d *Dir) OpenFiles(pid int32) (int, error) {
 	var p [64]byte
 	path := append(appendPID(p[:0], pid, "fd"), 0)
 	var st unix.Statx_t
-	_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])), 0, unix.STATX_SIZE, uintptr(unsafe.Pointer(&st)), 0)
+	_, _, e := unix.Syscall6(unix.SYS_STATX, uintptr(d.fd), uintptr(unsafe.Pointer(&path[0])), 0,
+		unix.STATX_SIZE, uintptr(unsafe.Pointer(&st)), 0)
 	if e != 0 {
 		return 0, kernel.Errno(e)
 	}
@@ -92,7 +94,8 @@ func (d *Dir) OpenFiles(pid int32) (int, error) {
 
 // socketInode parses "socket:[12345]".
 func socketInode(link []byte) (uint64, bool) {
-	if len(link) < len(socketLink)+2 || string(link[:len(socketLink)]) != socketLink || link[len(link)-1] != ']' {
+	if len(link) < len(socketLink)+2 || string(link[:len(socketLink)]) != socketLink ||
+		link[len(link)-1] != ']' {
 		return 0, false
 	}
 	inode, err := ParseUint(link[len(socketLink) : len(link)-1])

@@ -106,7 +106,8 @@ func ParseDecimal(b []byte) (float64, error) {
 	return v, nil
 }
 
-var pow10 = [19]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
+var pow10 = [19]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13,
+	1e14, 1e15, 1e16, 1e17, 1e18}
 
 // digits parses leading decimal digits: their value, their number, and whether they overflow 64
 // bits (then v has no meaning).
@@ -163,7 +164,7 @@ func (c *Cursor) Clear() { c.err = nil }
 // Rest returns the rest of the text, with all lines.
 func (c *Cursor) Rest() []byte { return c.rest }
 
-// End reports whether the text is at its end.
+// End reports whether no text is left.
 func (c *Cursor) End() bool { return len(c.rest) == 0 }
 
 // More reports whether the line has another word.

@@ -16,8 +16,10 @@ func TestParseNumbers(t *testing.T) {
 		err error
 	}{
 		"0": {0, nil}, "42": {42, nil}, "18446744073709551615": {math.MaxUint64, nil},
-		"18446744073709551616": {math.MaxUint64, ErrRange}, "99999999999999999999999": {math.MaxUint64, ErrRange},
-		"": {0, ErrSyntax}, "-1": {0, ErrSyntax}, "1 ": {0, ErrSyntax}, "x": {0, ErrSyntax}, "00012": {12, nil},
+		"18446744073709551616":    {math.MaxUint64, ErrRange},
+		"99999999999999999999999": {math.MaxUint64, ErrRange},
+		"":                        {0, ErrSyntax}, "-1": {0, ErrSyntax}, "1 ": {0, ErrSyntax}, "x": {0, ErrSyntax},
+		"00012": {12, nil},
 	} {
 		if v, err := ParseUint([]byte(in)); v != want.v || !errors.Is(err, want.err) {
 			t.Errorf("ParseUint(%q) = %d, %v", in, v, err)
@@ -27,8 +29,10 @@ func TestParseNumbers(t *testing.T) {
 		v   int64
 		err error
 	}{
-		"-1": {-1, nil}, "9223372036854775807": {math.MaxInt64, nil}, "9223372036854775808": {math.MaxInt64, ErrRange},
-		"-9223372036854775808": {math.MinInt64, nil}, "-9223372036854775809": {math.MinInt64, ErrRange}, "-": {0, ErrSyntax},
+		"-1": {-1, nil}, "9223372036854775807": {math.MaxInt64, nil},
+		"9223372036854775808":  {math.MaxInt64, ErrRange},
+		"-9223372036854775808": {math.MinInt64, nil},
+		"-9223372036854775809": {math.MinInt64, ErrRange}, "-": {0, ErrSyntax},
 		"-99999999999999999999999": {math.MinInt64, ErrRange},
 	} {
 		if v, err := ParseInt([]byte(in)); v != want.v || !errors.Is(err, want.err) {
@@ -39,16 +43,21 @@ func TestParseNumbers(t *testing.T) {
 		v   uint64
 		err error
 	}{
-		"ff": {255, nil}, "0xDeadBeef": {0xdeadbeef, nil}, "ffffffffffffffff": {math.MaxUint64, nil},
-		"10000000000000000": {math.MaxUint64, ErrRange}, "0x": {0, ErrSyntax}, "g": {0, ErrSyntax}, "": {0, ErrSyntax},
+		"ff": {255, nil}, "0xDeadBeef": {0xdeadbeef, nil},
+		"ffffffffffffffff":  {math.MaxUint64, nil},
+		"10000000000000000": {math.MaxUint64, ErrRange}, "0x": {0, ErrSyntax}, "g": {0, ErrSyntax},
+		"": {0, ErrSyntax},
 	} {
 		if v, err := ParseHex([]byte(in)); v != want.v || !errors.Is(err, want.err) {
 			t.Errorf("ParseHex(%q) = %d, %v", in, v, err)
 		}
 	}
-	for in, want := range map[string]float64{"0.52": 0.52, "12": 12, "-3.25": -3.25, "0.1234567890123456789012": 0.1234567890123456789012,
-		"": math.NaN(), ".5": math.NaN(), "1.": math.NaN(), "1.x": math.NaN(), "1e5": math.NaN(), "1.1234567890123456789x": math.NaN()} {
-		if v, err := ParseDecimal([]byte(in)); v != want && !(math.IsNaN(v) && math.IsNaN(want)) || math.IsNaN(want) != (err != nil) {
+	for in, want := range map[string]float64{"0.52": 0.52, "12": 12, "-3.25": -3.25,
+		"0.1234567890123456789012": 0.1234567890123456789012,
+		"":                         math.NaN(), ".5": math.NaN(), "1.": math.NaN(), "1.x": math.NaN(), "1e5": math.NaN(),
+		"1.1234567890123456789x": math.NaN()} {
+		if v, err := ParseDecimal([]byte(in)); v != want && !(math.IsNaN(v) && math.IsNaN(want)) ||
+			math.IsNaN(want) != (err != nil) {
 			t.Errorf("ParseDecimal(%q) = %v, %v", in, v, err)
 		}
 	}
@@ -109,7 +118,8 @@ func TestCursor(t *testing.T) {
 }
 
 func TestAppendUnescaped(t *testing.T) {
-	for in, want := range map[string]string{`/a\040b`: "/a b", `\134`: `\`, `\9`: `\9`, `\04`: `\04`, `a\`: `a\`, `\400`: `\400`} {
+	for in, want := range map[string]string{`/a\040b`: "/a b", `\134`: `\`, `\9`: `\9`,
+		`\04`: `\04`, `a\`: `a\`, `\400`: `\400`} {
 		if got := AppendUnescaped(nil, []byte(in)); string(got) != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
@@ -168,7 +178,8 @@ func FuzzCursor(f *testing.F) {
 }
 
 func FuzzParseNumbers(f *testing.F) {
-	for _, s := range []string{"0", "18446744073709551616", "-9223372036854775808", "1.5", "0x1f", "00000000000000000000001"} {
+	for _, s := range []string{"0", "18446744073709551616", "-9223372036854775808", "1.5", "0x1f",
+		"00000000000000000000001"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -183,7 +194,8 @@ func FuzzParseNumbers(f *testing.F) {
 		}
 		if d, err := ParseDecimal([]byte(s)); err == nil {
 			w, werr := strconv.ParseFloat(s, 64)
-			if werr != nil || math.Abs(w-d) > 1e-14*math.Abs(w)+1e-18 { // digits after the 18th of a fraction are dropped
+			// digits after the 18th of a fraction are dropped
+			if werr != nil || math.Abs(w-d) > 1e-14*math.Abs(w)+1e-18 {
 				t.Fatalf("%q: %v, want %v, %v", s, d, w, werr)
 			}
 		}
@@ -194,7 +206,9 @@ func FuzzParseNumbers(f *testing.F) {
 }
 
 func BenchmarkCursor(b *testing.B) {
-	text := []byte("1234 (some name) S 1 1234 1234 0 -1 4194560 12345 678901 2 3 456 789 1011 1213 20 0 1 0 123456 12345678 1234 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0\n")
+	text := []byte("1234 (some name) S 1 1234 1234 0 -1 4194560 12345 678901 2 3 456 789 1011 " +
+		"1213 20 0 1 0 123456 12345678 1234 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 1 " +
+		"0 0 0 0 0 0 0 0 0 0 0 0 0\n")
 	b.ReportAllocs()
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {

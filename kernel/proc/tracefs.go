@@ -32,7 +32,8 @@ func OpenTracefs(r kernel.Root) (*Tracefs, error) {
 			return nil, tracefsErr(err)
 		}
 		var st unix.Statfs_t
-		if r.Captured() || r.Sys != "" || unix.Fstatfs(dir.fd, &st) == nil && st.Type == unix.TRACEFS_MAGIC {
+		if r.Captured() || r.Sys != "" || unix.Fstatfs(dir.fd, &st) == nil &&
+			st.Type == unix.TRACEFS_MAGIC {
 			return &Tracefs{dir}, nil
 		}
 		dir.Close() // the place for it, with nothing mounted there
@@ -60,18 +61,20 @@ func mountTracefs() (int, error) {
 	if err := unix.FsconfigCreate(super); err != nil {
 		return -1, kernel.AsError(err)
 	}
-	fd, err := unix.Fsmount(super, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	fd, err := unix.Fsmount(super, unix.FSMOUNT_CLOEXEC,
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
 	return fd, kernel.AsError(err)
 }
 
 func tracefsErr(err error) error {
 	if errors.Is(err, measure.ErrDenied) {
-		return &measure.Denied{Doing: "read the kernel's list of trace events", Needs: "root, or tracefs mounted and readable"}
+		return &measure.Denied{Doing: "read the kernel's list of trace events",
+			Needs: "root, or tracefs mounted and readable"}
 	}
 	return fmt.Errorf("open tracefs: %w", err)
 }
 
-// Close closes the file system. A second Close does nothing.
+// Close closes the file system. A second Close does nothing. The error is that of close(2).
 func (t *Tracefs) Close() error {
 	if t == nil {
 		return nil
@@ -242,7 +245,8 @@ func cutName(decl string) (name, typ string) {
 	decl = strings.TrimSpace(decl)
 	end := len(decl)
 	if decl[max(0, end-1):] == "]" {
-		if i := strings.LastIndexByte(decl, '['); i >= 0 && isWordByte(lastByte(strings.TrimSpace(decl[:i]))) {
+		if i := strings.LastIndexByte(decl, '['); i >= 0 &&
+			isWordByte(lastByte(strings.TrimSpace(decl[:i]))) {
 			end = i
 		}
 	}
@@ -275,7 +279,8 @@ type KernelFunction struct{ Module, Name string }
 func (t *Tracefs) Functions() ([]KernelFunction, error) {
 	b, err := t.dir.ReadFile("available_filter_functions", nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read available_filter_functions: compiled without CONFIG_DYNAMIC_FTRACE: %w", measure.ErrUnsupported)
+		return nil, fmt.Errorf("read available_filter_functions: compiled without "+
+			"CONFIG_DYNAMIC_FTRACE: %w", measure.ErrUnsupported)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read available_filter_functions: %w", err)
@@ -289,7 +294,7 @@ func parseFunctions(b []byte) []KernelFunction {
 	list := make([]KernelFunction, 0, bytes.Count(b, []byte{'\n'}))
 	for line := range strings.Lines(asString(b)) {
 		name, module, ok := strings.Cut(strings.TrimRight(line, "\n"), " ")
-		// A place without a symbol (a weak function that was not taken) has a made-up name.
+		// A place without a symbol (an overridden weak function) has an artificial name.
 		if name == "" || strings.HasPrefix(name, "__ftrace_invalid_address__") {
 			continue
 		}

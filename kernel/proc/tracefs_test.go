@@ -33,7 +33,8 @@ func TestParseFormat(t *testing.T) {
 	}
 	want := &Format{
 		Name: "sys_enter_openat", ID: 782,
-		Common: []FormatField{{"common_type", "unsigned short", 0, 2, false}, {"common_pid", "int", 4, 4, true}},
+		Common: []FormatField{{"common_type", "unsigned short", 0, 2, false},
+			{"common_pid", "int", 4, 4, true}},
 		Fields: []FormatField{
 			{"__syscall_nr", "int", 8, 4, true},
 			{"filename", "const char *", 24, 8, false},
@@ -79,11 +80,14 @@ func FuzzParseFormat(f *testing.F) {
 
 func TestParseTraceLists(t *testing.T) {
 	events := parseEvents([]byte("net:netif_rx\n\nbad\n:x\ny:\nxfs:xfs_read more\nsched:last"))
-	if want := []Event{{"net", "netif_rx"}, {"xfs", "xfs_read"}, {"sched", "last"}}; !reflect.DeepEqual(events, want) {
+	if want := []Event{{"net", "netif_rx"}, {"xfs", "xfs_read"},
+		{"sched", "last"}}; !reflect.DeepEqual(events, want) {
 		t.Error(events)
 	}
-	functions := parseFunctions([]byte("vfs_read\n__ftrace_invalid_address___88\nnfsd_open [nfsd]\n\nodd []\nlast"))
-	want := []KernelFunction{{"vmlinux", "vfs_read"}, {"nfsd", "nfsd_open"}, {"vmlinux", "odd"}, {"vmlinux", "last"}}
+	functions := parseFunctions([]byte("vfs_read\n__ftrace_invalid_address___88\nnfsd_open " +
+		"[nfsd]\n\nodd []\nlast"))
+	want := []KernelFunction{{"vmlinux", "vfs_read"}, {"nfsd", "nfsd_open"}, {"vmlinux", "odd"},
+		{"vmlinux", "last"}}
 	if !reflect.DeepEqual(functions, want) {
 		t.Error(functions)
 	}

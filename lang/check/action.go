@@ -111,7 +111,9 @@ func (c *checker) action(e *syntax.Call, at syntax.Span) bool {
 		return true
 	}
 	if rule.destructive && !c.o.Destructive {
-		c.fail(e.At(), Destructive, "D_DESTRUCTIVE", "%s() is destructive, and destructive actions are not enabled", e.Func.Text).Hint = "enable them with -w or #pragma D option destructive"
+		d := c.fail(e.At(), Destructive, "D_DESTRUCTIVE",
+			"%s() is destructive, and destructive actions are not enabled", e.Func.Text)
+		d.Hint = "enable them with -w or #pragma D option destructive"
 	}
 	return true
 }
@@ -209,7 +211,9 @@ func (c *checker) trace(e *syntax.Call, at syntax.Span) {
 		return
 	}
 	if c.aggregationArg(e.Args[0]) != nil {
-		c.fail(e.Args[0].At(), AggregationValue, "D_TRACE_DYN", "trace() can't print an aggregation").Hint = "printa(...)"
+		d := c.fail(e.Args[0].At(), AggregationValue, "D_TRACE_DYN",
+			"trace() can't print an aggregation")
+		d.Hint = "printa(...)"
 		return
 	}
 	v := c.lasting(e.Args[0].At(), c.exprAny(e.Args[0]))
@@ -251,7 +255,9 @@ func (c *checker) printf(e *syntax.Call, at syntax.Span, kind ActionKind) {
 	ok := f != nil
 	for _, a := range e.Args[1:] {
 		if g := c.aggregationArg(a); g != nil {
-			c.fail(a.At(), AggregationValue, "D_PRINTF_ARG_TYPE", "%s() can't print an aggregation", name).Hint = "printa(...)"
+			d := c.fail(a.At(), AggregationValue, "D_PRINTF_ARG_TYPE",
+				"%s() can't print an aggregation", name)
+			d.Hint = "printa(...)"
 			ok = false
 			continue
 		}
@@ -311,7 +317,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 	name := e.Func.Text
 	var out []Expr
 	next := 0
-	take := func(conv *format.Conversion, number int, what string, fits func(value) Expr, tag string) bool {
+	take := func(conv *format.Conversion, number int, what string, fits func(value) Expr,
+		tag string) bool {
 		if next >= len(vs) {
 			missing := "D_PRINTF_ARG_PROTO"
 			if tag == "D_PRINTF_DYN_TYPE" {

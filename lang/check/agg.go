@@ -30,7 +30,9 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 	defer func() { c.spoilt[a.Name] = c.spoilt[a.Name] || c.aggs[a.Name] == nil }()
 	call, ok := e.Y.(*syntax.Call)
 	if !ok {
-		c.fail(e.Y.At(), AggFuncWanted, "D_AGG_FUNC", "only an aggregating function can be assigned to an aggregation").Hint = "@" + a.Name + " = count()"
+		d := c.fail(e.Y.At(), AggFuncWanted, "D_AGG_FUNC",
+			"only an aggregating function can be assigned to an aggregation")
+		d.Hint = "@" + a.Name + " = count()"
 		return
 	}
 	fn, ok := aggFuncs[call.Func.Text]
@@ -123,7 +125,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		c.aggs[a.Name] = agg
 		c.prog.Aggs = append(c.prog.Aggs, agg)
 	} else if agg.Func != fn.which {
-		c.fail(e.At(), AggRedefined, "D_AGG_REDEF", "%s is used with another aggregating function before", aggName(a.Name))
+		c.fail(e.At(), AggRedefined, "D_AGG_REDEF",
+			"%s is used with another aggregating function before", aggName(a.Name))
 		return
 	} else if !c.sameSteps(call, agg, steps) {
 		return
@@ -237,7 +240,11 @@ func (c *checker) stepConstant(e syntax.Expr, tag, what string) (int64, bool) {
 func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	ok = true
 	out[2] = 1
-	for i, w := range []struct{ what, typ, val string }{{"the base of lquantize()", "D_LQUANT_BASETYPE", "D_LQUANT_BASEVAL"}, {"the limit of lquantize()", "D_LQUANT_LIMTYPE", "D_LQUANT_LIMVAL"}, {"the step of lquantize()", "D_LQUANT_STEPTYPE", "D_LQUANT_STEPVAL"}} {
+	for i, w := range []struct{ what, typ, val string }{
+		{"the base of lquantize()", "D_LQUANT_BASETYPE", "D_LQUANT_BASEVAL"},
+		{"the limit of lquantize()", "D_LQUANT_LIMTYPE", "D_LQUANT_LIMVAL"},
+		{"the step of lquantize()", "D_LQUANT_STEPTYPE", "D_LQUANT_STEPVAL"},
+	} {
 		if i+1 >= len(e.Args) {
 			break
 		}
@@ -312,8 +319,12 @@ func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 // llquantize returns factor, low, high and steps.
 func (c *checker) llquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	ok = true
-	for i, w := range []struct{ what, typ, val string }{{"the factor of llquantize()", "D_LLQUANT_FACTORTYPE", "D_LLQUANT_FACTORVAL"}, {"the low magnitude of llquantize()", "D_LLQUANT_LMAGTYPE", "D_LLQUANT_LMAGVAL"},
-		{"the high magnitude of llquantize()", "D_LLQUANT_HMAGTYPE", "D_LLQUANT_HMAGVAL"}, {"the steps of llquantize()", "D_LLQUANT_STEPTYPE", "D_LLQUANT_STEPVAL"}} {
+	for i, w := range []struct{ what, typ, val string }{
+		{"the factor of llquantize()", "D_LLQUANT_FACTORTYPE", "D_LLQUANT_FACTORVAL"},
+		{"the low magnitude of llquantize()", "D_LLQUANT_LMAGTYPE", "D_LLQUANT_LMAGVAL"},
+		{"the high magnitude of llquantize()", "D_LLQUANT_HMAGTYPE", "D_LLQUANT_HMAGVAL"},
+		{"the steps of llquantize()", "D_LLQUANT_STEPTYPE", "D_LLQUANT_STEPVAL"},
+	} {
 		n, good := c.stepConstant(e.Args[i+1], w.typ, w.what)
 		if good && (n < 0 || n > 1<<16-1 || i == 0 && n < 2 || i == 3 && n < 1) {
 			tag := w.val

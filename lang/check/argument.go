@@ -104,8 +104,11 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		}
 		if first == nil {
 			first, from, ft = a, p, at
-		} else if !Same(ft, at) || first.From != a.From || first.User != a.User || first.Xlate != a.Xlate {
-			c.fail(e.At(), ArgsDiffer, "D_ARGS_MULTI", "args[%d] has type %s at %s, and %s at %s", n, ft, from, at, p).Hint = "write one clause for each"
+		} else if !Same(ft, at) || first.From != a.From || first.User != a.User ||
+			first.Xlate != a.Xlate {
+			d := c.fail(e.At(), ArgsDiffer, "D_ARGS_MULTI",
+				"args[%d] has type %s at %s, and %s at %s", n, ft, from, at, p)
+			d.Hint = "write one clause for each"
 			return value{}
 		}
 	}
@@ -147,7 +150,8 @@ func (c *checker) argType(at syntax.Span, a *Arg, p *Probe) Type {
 	} else {
 		parsed, ds := syntax.Parse("typedef "+declare(a.C)+";", syntax.Mode{})
 		if ds != nil {
-			c.fail(at, ArgsIndex, "D_ARGS_TYPE", "can't parse the type %s of an argument of %s", a.C, p)
+			c.fail(at, ArgsIndex, "D_ARGS_TYPE", "can't parse the type %s of an argument of %s",
+				a.C, p)
 			return nil
 		}
 		d, ok := parsed.Items[0].(*syntax.Declaration)

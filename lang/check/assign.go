@@ -232,7 +232,9 @@ func (c *checker) giveType(e syntax.Expr, id *ident, y *value) bool {
 // unassigned reports that a variable has no value to add to.
 func (c *checker) unassigned(e *syntax.Ident) {
 	c.home(e.Scope)[e.Name] = &ident{kind: identVar, name: e.Name, home: homeOf(e.Scope), bad: true}
-	c.fail(e.At(), NotAssigned, "D_VAR_UNDEF", "%s is not declared or assigned before its use", scopeName(homeOf(e.Scope), e.Name)).Hint = "assign to it before, or declare it"
+	d := c.fail(e.At(), NotAssigned, "D_VAR_UNDEF", "%s is not declared or assigned before its use",
+		scopeName(homeOf(e.Scope), e.Name))
+	d.Hint = "assign to it before, or declare it"
 }
 
 // space sets the space of a declared pointer to that of its first value.
@@ -283,7 +285,9 @@ func (c *checker) assign(e *syntax.Assign) value {
 	if made != nil {
 		y.t = made.t
 		if _, ok := made.t.(*Struct); !ok {
-			c.fail(e.Y.At(), NotStorable, "D_OP_DYN", "a variable can't contain a pointer to a translated struct").Hint = "assign its members"
+			d := c.fail(e.Y.At(), NotStorable, "D_OP_DYN",
+				"a variable can't contain a pointer to a translated struct")
+			d.Hint = "assign its members"
 			return value{}
 		}
 	}
@@ -382,7 +386,8 @@ func (c *checker) step(e *syntax.Step) value {
 			return value{}
 		}
 	default:
-		c.fail(e.At(), NotInteger, "D_OP_SCALAR", "++ and -- require a number or a pointer, not %s", x.t)
+		c.fail(e.At(), NotInteger, "D_OP_SCALAR", "++ and -- require a number or a pointer, not %s",
+			x.t)
 		return value{}
 	}
 	if e.Op == syntax.Sub {

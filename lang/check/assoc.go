@@ -42,7 +42,9 @@ func (c *checker) assocRef(name *syntax.Ident, e *syntax.Index, make bool) (valu
 			return value{}, true
 		}
 		if name.Scope == syntax.ScopeThis {
-			c.fail(e.At(), ThisArray, "D_ARR_LOCAL", "this->%s can't be an associative array", name.Name).Hint = "use self->" + name.Name + " or a global one"
+			d := c.fail(e.At(), ThisArray, "D_ARR_LOCAL", "this->%s can't be an associative array",
+				name.Name)
+			d.Hint = "use self->" + name.Name + " or a global one"
 			c.thiss[name.Name] = &ident{name: name.Name, home: This, bad: true}
 			return value{}, true
 		}

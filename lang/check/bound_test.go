@@ -67,7 +67,8 @@ func TestNothingIsLeftOut(t *testing.T) {
 	if p != nil || len(ds) != 1 || ds[0].Code != check.ArgsIndex {
 		t.Errorf("%v", ds)
 	}
-	if _, ds := compile("nosuch:::probe { self->a = arg0; } BEGIN /self->a/ { exit(1); }", check.Options{Probes: true}, &env{}); ds != nil {
+	if _, ds := compile("nosuch:::probe { self->a = arg0; } BEGIN /self->a/ { exit(1); }",
+		check.Options{Probes: true}, &env{}); ds != nil {
 		t.Errorf("%v", ds)
 	}
 }

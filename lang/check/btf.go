@@ -239,7 +239,8 @@ func (ts *types) convert(t btf.Type) Type {
 		if k := ts.kernelStruct(t.Name, t.Kind == btf.FwdUnion); k != nil {
 			return k
 		}
-		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true, Fields: func() []StructMember { return nil }}
+		return &Struct{Name: t.Name, Union: t.Kind == btf.FwdUnion, Only: true,
+			Fields: func() []StructMember { return nil }}
 	case *btf.Typedef:
 		k := ts.from(t.Type)
 		if i, ok := k.(*Int); ok && i.Enum == nil && i.Name != "_Bool" {

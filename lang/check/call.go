@@ -148,7 +148,8 @@ func (c *checker) call(e *syntax.Call) value {
 		return nothing(e.At())
 	}
 	if _, ok := aggFuncs[name]; ok {
-		c.fail(e.At(), AggFuncPlace, "D_CG_EXPR", "%s() without an aggregation", name).Hint = "@ = " + name + "(...)"
+		d := c.fail(e.At(), AggFuncPlace, "D_CG_EXPR", "%s() without an aggregation", name)
+		d.Hint = "@ = " + name + "(...)"
 		return value{}
 	}
 	c.noFunction(e)
@@ -187,7 +188,9 @@ func (c *checker) scratch(e *syntax.Call, which Subroutine, args []Expr) {
 		limit = MostScratch
 	}
 	if k, ok := args[at].(*Const); ok && uint64(k.Value) > uint64(limit) {
-		c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE", "%s() of %d bytes exceeds the limit of %d", e.Func.Text, k.Value, limit).Hint = "set the option: -x scratchsize=BYTES"
+		d := c.fail(e.Args[at].At(), ScratchSize, "D_ALLOCA_SIZE",
+			"%s() of %d bytes exceeds the limit of %d", e.Func.Text, k.Value, limit)
+		d.Hint = "set the option: -x scratchsize=BYTES"
 	}
 }
 
@@ -219,7 +222,9 @@ func (c *checker) arguments(e *syntax.Call, params, proto string) ([]Expr, bool)
 	for i, v := range vs {
 		x := c.parameter(params[i], v)
 		if x == nil {
-			c.fail(e.Args[i].At(), ArgumentType, "D_PROTO_ARG", "argument %d of %s() can't be %s", i+1, e.Func.Text, v.t).Hint = proto
+			d := c.fail(e.Args[i].At(), ArgumentType, "D_PROTO_ARG",
+				"argument %d of %s() can't be %s", i+1, e.Func.Text, v.t)
+			d.Hint = proto
 			ok = false
 		}
 		out = append(out, x)
@@ -376,7 +381,8 @@ func (c *checker) frames(e *syntax.Call) (int, bool) {
 						tag = "D_USTACK_STRSIZE"
 					}
 				}
-				c.fail(a.At(), StackFrames, tag, "the number of frames of %s() must be a constant above 0", e.Func.Text)
+				c.fail(a.At(), StackFrames, tag,
+					"the number of frames of %s() must be a constant above 0", e.Func.Text)
 			}
 			return 0, false
 		}

@@ -105,7 +105,8 @@ func (c *checker) fail(
 	d := syntax.Diagnose(c.file, c.text, at, code, fmt.Sprintf(format, args...), "")
 	d.Tag = tag
 	if len(c.diags) == most {
-		d.Code, d.Tag, d.Message, d.Hint = syntax.TooMany, "", "too many errors; the rest of the text is not checked", "correct the errors above first"
+		d.Code, d.Tag, d.Message, d.Hint = syntax.TooMany, "",
+			"too many errors; the rest of the text is not checked", "correct the errors above first"
 	}
 	if len(c.diags) > most ||
 		slices.ContainsFunc(
@@ -267,7 +268,10 @@ func (c *checker) ahead(e syntax.Expr) bool {
 			target = n.X
 		case *syntax.Ident:
 			key := scopeName(homeOf(n.Scope), n.Name)
-			if n.Scope != syntax.ScopeKernel && !made[key] && c.lookup(n) == nil && (n.Scope != syntax.ScopeGlobal || c.funcs[n.Name] == nil && builtins[n.Name].name == "" && libraryIdent(n.Name) == nil) {
+			if n.Scope != syntax.ScopeKernel && !made[key] && c.lookup(n) == nil &&
+				(n.Scope != syntax.ScopeGlobal ||
+					c.funcs[n.Name] == nil && builtins[n.Name].name == "" &&
+						libraryIdent(n.Name) == nil) {
 				out = true
 			}
 		}
@@ -311,7 +315,8 @@ func (c *checker) predicateOf(s *syntax.Clause) {
 // probes returns the probes that a description matches.
 func (c *checker) probes(p *syntax.Probe) []*Probe {
 	named, before := *p, len(c.diags)
-	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function, &named.Name} {
+	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function,
+		&named.Name} {
 		part.Text = c.macrosIn(
 			part.Text,
 			p.At(),
@@ -405,7 +410,9 @@ func (c *checker) do(s *syntax.Do) {
 		if c.aggs[x.Name] != nil || x.Keys != nil {
 			tag = "D_AGG_NULL"
 		}
-		c.fail(x.At(), BareAggregation, tag, "an aggregation without an assignment has no effect").Hint = "@" + x.Name + " = count()"
+		d := c.fail(x.At(), BareAggregation, tag,
+			"an aggregation without an assignment has no effect")
+		d.Hint = "@" + x.Name + " = count()"
 		return
 	case *syntax.Cond:
 		if isAction(x.Then) || isAction(x.Else) { // one of the two runs
@@ -422,7 +429,8 @@ func (c *checker) do(s *syntax.Do) {
 			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: alone(x.Y)})
 			return
 		case x.Op == syntax.LogOr && isAction(x.Y): // runs if x.X is false
-			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: &syntax.Block{Span: x.X.At()}, Else: alone(x.Y)})
+			c.ifElse(&syntax.If{Span: s.Span, Cond: x.X, Then: &syntax.Block{Span: x.X.At()},
+				Else: alone(x.Y)})
 			return
 		}
 	}
@@ -448,7 +456,8 @@ func isAction(e syntax.Expr) bool {
 	case *syntax.Cond:
 		return isAction(e.Then) || isAction(e.Else)
 	case *syntax.Binary:
-		return e.Op == syntax.Comma && isAction(e.X) || (e.Op == syntax.Comma || e.Op == syntax.LogAnd || e.Op == syntax.LogOr) && isAction(e.Y)
+		return e.Op == syntax.Comma && isAction(e.X) ||
+			(e.Op == syntax.Comma || e.Op == syntax.LogAnd || e.Op == syntax.LogOr) && isAction(e.Y)
 	}
 	return false
 }
@@ -516,7 +525,8 @@ func (o Options) Expand(text string, symbol bool, missing func(name string)) str
 			i++
 		}
 		start := i
-		for i < len(text) && (text[i] == '_' || text[i] >= '0' && text[i] <= '9' || text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z' && text[start] > '9') {
+		for i < len(text) && (text[i] == '_' || text[i] >= '0' && text[i] <= '9' ||
+			text[i]|0x20 >= 'a' && text[i]|0x20 <= 'z' && text[start] > '9') {
 			i++
 		}
 		value, ok := o.Macro(text[start:i])

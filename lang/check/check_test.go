@@ -88,7 +88,10 @@ func machine() []*check.Probe {
 	add("dtrace", "", "", "BEGIN", check.SiteRun)
 	add("dtrace", "", "", "END", check.SiteRun)
 	add("dtrace", "", "", "ERROR", check.SiteRun)
-	arg := func(i int, c string) check.Arg { return check.Arg{C: c, From: i, User: strings.Contains(c, "*")} }
+	arg := func(i int, c string) check.Arg {
+		return check.Arg{C: c, From: i,
+			User: strings.Contains(c, "*")}
+	}
 	for _, c := range []struct {
 		name string
 		args []check.Arg

@@ -46,7 +46,8 @@ func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
 			t: tInt,
 		}
 	case pok && bok, qok && aok:
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t).Hint = "cast the pointer: (uintptr_t)"
+		d := c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t)
+		d.Hint = "cast the pointer: (uintptr_t)"
 		return value{}
 	}
 	c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t)
@@ -128,7 +129,8 @@ func (c *checker) cond(e *syntax.Cond) value {
 		return value{}
 	}
 	if x.act || y.act {
-		c.fail(e.At(), ActionValue, "D_OP_ACT", "an action in ?:").Hint = "use if and else, or a clause with a predicate"
+		d := c.fail(e.At(), ActionValue, "D_OP_ACT", "an action in ?:")
+		d.Hint = "use if and else, or a clause with a predicate"
 		return value{}
 	}
 	t, a, b := c.either(x, y)

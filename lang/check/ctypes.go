@@ -169,7 +169,8 @@ func same(a, b Type, depth int) bool {
 		return ok && a.Len == b.Len && same(a.Elem, b.Elem, depth+1)
 	case *Struct:
 		b, ok := b.(*Struct)
-		return ok && a.Name != "" && a.Name == b.Name && a.Union == b.Union && (a.Bytes == b.Bytes || a.Only || b.Only)
+		return ok && a.Name != "" && a.Name == b.Name && a.Union == b.Union &&
+			(a.Bytes == b.Bytes || a.Only || b.Only)
 	case *Func:
 		b, ok := b.(*Func)
 		if !ok || len(a.Params) != len(b.Params) || !same(a.Result, b.Result, depth+1) {

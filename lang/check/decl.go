@@ -35,7 +35,8 @@ func (ts *types) written(t syntax.Type) Type {
 	case *syntax.Func:
 		return ts.function(t)
 	case *syntax.Assoc:
-		c.fail(t.At(), AssocPlace, "D_DECL_PROTO_TYPE", "an associative array can't be part of another type")
+		c.fail(t.At(), AssocPlace, "D_DECL_PROTO_TYPE",
+			"an associative array can't be part of another type")
 	}
 	return nil
 }
@@ -55,7 +56,8 @@ func (ts *types) array(t *syntax.Array) Type {
 		return nil
 	case *Array:
 		if e.Len < 0 {
-			c.fail(t.At(), BadArray, "D_DECL_ARRSUB", "the inner length of an array of arrays is missing")
+			c.fail(t.At(), BadArray, "D_DECL_ARRSUB",
+				"the inner length of an array of arrays is missing")
 			return nil
 		}
 	}
@@ -307,7 +309,8 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 				for _, in := range inner.Fields() {
 					in.Offset += bits / 8
 					if seen[in.Name] {
-						c.fail(f.At(), Redeclared, "D_UNKNOWN", "%s has duplicate member %s", k, in.Name)
+						c.fail(f.At(), Redeclared, "D_UNKNOWN", "%s has duplicate member %s", k,
+							in.Name)
 					}
 					seen[in.Name] = true
 					fields = append(fields, in)
@@ -358,7 +361,8 @@ func (c *checker) complete(at syntax.Span, t Type, name string) bool {
 		return false
 	case *Struct:
 		if t.Only {
-			c.fail(at, Incomplete, "D_DECL_INCOMPLETE", "%s is not defined, so %s can't be of that type", t, name)
+			c.fail(at, Incomplete, "D_DECL_INCOMPLETE",
+				"%s is not defined, so %s can't be of that type", t, name)
 			return false
 		}
 	case *Func:
@@ -513,7 +517,9 @@ func (c *checker) variable(s syntax.Storage, v *syntax.Var) {
 	written := v.Type
 	if a, ok := written.(*syntax.Assoc); ok {
 		if id.home == This {
-			c.fail(v.At(), ThisArray, "D_DECL_LOCASSC", "this->%s can't be an associative array", name).Hint = "use self->" + name + " or a global one"
+			d := c.fail(v.At(), ThisArray, "D_DECL_LOCASSC",
+				"this->%s can't be an associative array", name)
+			d.Hint = "use self->" + name + " or a global one"
 			id.bad = true
 		}
 		id.keys = []Type{}

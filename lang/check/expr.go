@@ -92,7 +92,9 @@ func (c *checker) expression(e syntax.Expr) value {
 	case *syntax.Ident:
 		return c.identifier(e)
 	case *syntax.Aggregation:
-		c.fail(e.At(), AggregationValue, "D_OP_INCOMPAT", "an aggregation can't be used as a value").Hint = "print it with printa()"
+		d := c.fail(e.At(), AggregationValue, "D_OP_INCOMPAT",
+			"an aggregation can't be used as a value")
+		d.Hint = "print it with printa()"
 		return value{}
 	case *syntax.Index:
 		return c.index(e)
@@ -146,7 +148,9 @@ func (c *checker) intConstant(e *syntax.Int) value {
 	case e.Unsigned || !decimal:
 		t = tUlong
 	default:
-		c.fail(e.At(), syntax.BigInt, "D_INT_OFLOW", "the number %d does not fit in a signed type", e.Value).Hint = "append u"
+		d := c.fail(e.At(), syntax.BigInt, "D_INT_OFLOW",
+			"the number %d does not fit in a signed type", e.Value)
+		d.Hint = "append u"
 		return value{}
 	}
 	return number(e.At(), t, int64(e.Value))

@@ -260,7 +260,7 @@ func TestErr(t *testing.T) {
 			continue
 		}
 		if string(ds[0].Code) != code {
-			t.Errorf("%s: gives %s", name, ds[0].Code)
+			t.Errorf("%s: got %s", name, ds[0].Code)
 		}
 		var got [][2]int
 		out := ""
@@ -323,7 +323,7 @@ func TestExamplesOfCodes(t *testing.T) {
 			continue
 		}
 		if len(ds) != 1 || string(ds[0].Code) != code {
-			t.Errorf("%s: its example gives something else: %s", code, example)
+			t.Errorf("%s: its example has another result: %s", code, example)
 			for _, d := range ds {
 				t.Errorf("  %s\n%s", d.Code, d.Marked())
 			}

@@ -48,7 +48,8 @@ func TestLibraries(t *testing.T) {
 					members[m.Name.Text] = true
 				}
 				for m := range members {
-					line := fmt.Sprintf("BEGIN { trace(xlate <%s *> ((%s)arg0)->%s); }", declared, syntax.Print(item.Input), m)
+					line := fmt.Sprintf("BEGIN { trace(xlate <%s *> ((%s)arg0)->%s); }", declared,
+						syntax.Print(item.Input), m)
 					p, ds := compile(line, check.Options{}, &env{spec: spec})
 					if ds != nil {
 						t.Errorf("%s\n%s", line, ds.Marked())

@@ -25,12 +25,14 @@ func TestNamespaceWithin(t *testing.T) {
 	for i := range was {
 		member, _, _ := strings.Cut(strings.TrimSpace(was[i]), " ")
 		number := strings.Contains(was[i], " = ") &&
-			(strings.Contains(was[i], "tgid") || strings.Contains(was[i], "T->pid") || strings.Contains(was[i], "numbers"))
+			(strings.Contains(was[i], "tgid") || strings.Contains(was[i], "T->pid") ||
+				strings.Contains(was[i], "numbers"))
 		if changed := was[i] != is[i]; changed != number {
 			t.Errorf("%s: changed is %v, want %v: %s", member, changed, number, is[i])
 		}
 		if number &&
-			(!strings.Contains(is[i], "numbers[2].nr") || !strings.Contains(is[i], "!= 4026532001")) {
+			(!strings.Contains(is[i], "numbers[2].nr") ||
+				!strings.Contains(is[i], "!= 4026532001")) {
 			t.Errorf("%s: %s", member, is[i])
 		}
 	}

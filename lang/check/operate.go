@@ -190,7 +190,8 @@ func (c *checker) offset(at syntax.Span, op syntax.Op, x, n value, size int64) v
 func (c *checker) elemSize(at syntax.Span, p *Pointer) int64 {
 	switch t := p.Elem.(type) {
 	case VoidType:
-		c.fail(at, Incompatible, "D_OP_INCOMPAT", "arithmetic on a void *").Hint = "cast it: (char *)"
+		d := c.fail(at, Incompatible, "D_OP_INCOMPAT", "arithmetic on a void *")
+		d.Hint = "cast it: (char *)"
 		return 0
 	case *Func:
 		c.fail(at, Incompatible, "D_OP_INCOMPAT", "arithmetic on the address of a function")
@@ -199,7 +200,8 @@ func (c *checker) elemSize(at syntax.Span, p *Pointer) int64 {
 		return 1
 	case *Struct:
 		if t.Only {
-			c.fail(at, Incomplete, "D_OP_INCOMPLETE", "arithmetic on a pointer to %s, whose size is unknown", t)
+			c.fail(at, Incomplete, "D_OP_INCOMPLETE",
+				"arithmetic on a pointer to %s, whose size is unknown", t)
 			return 0
 		}
 	}

@@ -147,7 +147,9 @@ func (c *checker) option(at syntax.Span, name, value string, inText bool) {
 		return
 	}
 	if inText && rule.outside {
-		c.fail(at, OptionValue, "D_PRAGMA_OPTSET", "the option %s can't be set in a program", name).Hint = "set it with -x " + name + "=..."
+		d := c.fail(at, OptionValue, "D_PRAGMA_OPTSET", "the option %s can't be set in a program",
+			name)
+		d.Hint = "set it with -x " + name + "=..."
 		return
 	}
 	n, want, ok := optionValue(rule.kind, value)
@@ -290,7 +292,9 @@ func optionValue(kind optionKind, value string) (n int64, want string, ok bool) 
 			}
 			return 0, "a rate such as 10hz or a time such as 5s", false
 		}
-		span, known := map[string]int64{"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9, "d": 86400e9, "day": 86400e9}[unit]
+		span, known := map[string]int64{"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6,
+			"msec": 1e6, "s": 1e9, "sec": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9,
+			"d": 86400e9, "day": 86400e9}[unit]
 		return n * span, "a rate such as 10hz or a time such as 5s", err == nil && known &&
 			n >= 0 &&
 			n <= math.MaxInt64/span

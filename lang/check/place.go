@@ -51,7 +51,8 @@ func (c *checker) deref(e *syntax.Unary) value {
 func (c *checker) through(at syntax.Span, v value, p *Pointer) value {
 	switch t := p.Elem.(type) {
 	case VoidType:
-		c.fail(at, NotPointer, "D_DEREF_VOID", "can't dereference a void *").Hint = "cast it: *(int *)"
+		d := c.fail(at, NotPointer, "D_DEREF_VOID", "can't dereference a void *")
+		d.Hint = "cast it: *(int *)"
 		return value{}
 	case *Func:
 		c.fail(at, NotPointer, "D_DEREF_FUNC", "can't dereference a function pointer")
@@ -178,12 +179,14 @@ func (c *checker) fieldOf(at syntax.Span, v value, f StructMember) value {
 		}
 	case *Binary:
 		if k, ok := x.Y.(*Const); ok && x.Op == syntax.Add && f.Offset != 0 {
-			addr = &Binary{typed{at, p}, syntax.Add, x.X, &Const{typed{at, tLong}, k.Value + f.Offset}}
+			addr = &Binary{typed{at, p}, syntax.Add, x.X,
+				&Const{typed{at, tLong}, k.Value + f.Offset}}
 		}
 	case *Convert:
 		if b, ok := x.X.(*Binary); ok && b.Op == syntax.Add && f.Offset != 0 {
 			if k, ok := b.Y.(*Const); ok {
-				addr = &Binary{typed{at, p}, syntax.Add, b.X, &Const{typed{at, tLong}, k.Value + f.Offset}}
+				addr = &Binary{typed{at, p}, syntax.Add, b.X,
+					&Const{typed{at, tLong}, k.Value + f.Offset}}
 			}
 		}
 	}
@@ -288,7 +291,8 @@ func (c *checker) index(e *syntax.Index) value {
 		return value{}
 	}
 	if isVoid(p.Elem) {
-		c.fail(e.At(), NotPointer, "D_DEREF_VOID", "can't dereference a void *").Hint = "cast it: ((int *)x)[0]"
+		d := c.fail(e.At(), NotPointer, "D_DEREF_VOID", "can't dereference a void *")
+		d.Hint = "cast it: ((int *)x)[0]"
 		return value{}
 	}
 	size := c.elemSize(e.At(), p)
@@ -338,7 +342,8 @@ func (c *checker) sizeOf(e *syntax.SizeOf) value {
 			return value{}
 		}
 		if k.Only {
-			c.fail(e.At(), NoSize, "D_SIZEOF_TYPE", "the size of %s is unknown", t).Near = c.types.nearType(k.Name)
+			d := c.fail(e.At(), NoSize, "D_SIZEOF_TYPE", "the size of %s is unknown", t)
+			d.Near = c.types.nearType(k.Name)
 			return value{}
 		}
 		n = k.Size()
@@ -431,7 +436,8 @@ func (c *checker) cast(e *syntax.Cast) value {
 	switch to := t.(type) {
 	case *Int:
 		if v.isString() { // its address
-			return value{x: convert(&Convert{typed{e.At(), &Pointer{Elem: tChar, Space: Own}}, v.x}, to), t: to}
+			return value{x: convert(&Convert{typed{e.At(), &Pointer{Elem: tChar, Space: Own}}, v.x},
+				to), t: to}
 		}
 		d := v.decay()
 		if !d.scalar() {
@@ -457,7 +463,8 @@ func (c *checker) cast(e *syntax.Cast) value {
 		return value{x: convert(d.x, p), t: p}
 	case StringType:
 		if p, ok := v.t.(*Pointer); ok && !v.text() {
-			return value{x: &StringOf{typed{e.At(), tString}, convert(v.x, &Pointer{Elem: tChar, Space: p.Space}), 0}, t: tString}
+			return value{x: &StringOf{typed{e.At(), tString},
+				convert(v.x, &Pointer{Elem: tChar, Space: p.Space}), 0}, t: tString}
 		}
 		if !v.text() {
 			return wrong()

@@ -164,7 +164,8 @@ func DumpExpr(x Expr) string {
 		return strconv.Quote(x.Value)
 	case *Builtin:
 		s := x.Which.String()
-		if x.Which == BuiltinArg || x.Which == BuiltinURegs || x.Which == BuiltinFrame || x.Which == BuiltinUFrame {
+		if x.Which == BuiltinArg || x.Which == BuiltinURegs || x.Which == BuiltinFrame ||
+			x.Which == BuiltinUFrame {
 			s += strconv.Itoa(x.N)
 		}
 		if _, ok := x.T.(*Pointer); ok {
@@ -180,7 +181,8 @@ func DumpExpr(x Expr) string {
 	case *Unary:
 		return x.Op.String() + paren(x.X)
 	case *Binary:
-		return "(" + DumpExpr(x.X) + " " + x.Op.String() + suffix(x.X.Type()) + " " + DumpExpr(x.Y) + ")"
+		return "(" + DumpExpr(x.X) + " " + x.Op.String() + suffix(x.X.Type()) + " " +
+			DumpExpr(x.Y) + ")"
 	case *Cond:
 		return "(" + DumpExpr(x.If) + " ? " + DumpExpr(x.Then) + " : " + DumpExpr(x.Else) + ")"
 	case *Convert:
@@ -244,19 +246,24 @@ func (s Space) String() string { return [...]string{"kernel", "user", "typed", "
 
 // String returns the name of the function.
 func (f AggFunc) String() string {
-	return [...]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize", "llquantize"}[f]
+	return [...]string{"count", "sum", "min", "max", "avg", "stddev", "quantize", "lquantize",
+		"llquantize"}[f]
 }
 
 // String returns the name of the action.
 func (k ActionKind) String() string {
-	return [...]string{"trace", "printf", "printa", "stack", "ustack", "exit", "clear", "trunc", "normalize", "denormalize", "tracemem", "print", "symbol", "system",
-		"freopen", "setopt", "ftruncate", "speculate", "commit", "discard", "raise", "stop", "chill", "panic", "copyout", "copyoutstr", "default"}[k]
+	return [...]string{"trace", "printf", "printa", "stack", "ustack", "exit", "clear", "trunc",
+		"normalize", "denormalize", "tracemem", "print", "symbol", "system",
+		"freopen", "setopt", "ftruncate", "speculate", "commit", "discard", "raise", "stop",
+		"chill", "panic", "copyout", "copyoutstr", "default"}[k]
 }
 
 // String returns the name of the variable in D.
 func (b BuiltinVar) String() string {
-	return [...]string{"arg", "caller", "cpu", "curthread", "epid", "errno", "execname", "gid", "id", "ipl", "pid", "ppid", "probefunc", "probemod", "probename", "probeprov",
-		"stackdepth", "tid", "timestamp", "ucaller", "uid", "uregs", "ustackdepth", "vtimestamp", "walltimestamp", "return", "execargs", "sitearg", "frame", "uframe"}[b]
+	return [...]string{"arg", "caller", "cpu", "curthread", "epid", "errno", "execname", "gid",
+		"id", "ipl", "pid", "ppid", "probefunc", "probemod", "probename", "probeprov",
+		"stackdepth", "tid", "timestamp", "ucaller", "uid", "uregs", "ustackdepth", "vtimestamp",
+		"walltimestamp", "return", "execargs", "sitearg", "frame", "uframe"}[b]
 }
 
 // String returns the name of the subroutine in D.

@@ -176,7 +176,10 @@ type Arg struct {
 }
 
 // String returns provider:module:function:name.
-func (p *Probe) String() string { return p.Provider + ":" + p.Module + ":" + p.Function + ":" + p.Name }
+func (p *Probe) String() string {
+	return p.Provider + ":" + p.Module + ":" + p.Function + ":" +
+		p.Name
+}
 
 // Options are the options of a program, from flags and pragmas. Numbers have dtrace's units: bytes,
 // frames, nanoseconds. Check validates names and values; options that only trace needs are in All.

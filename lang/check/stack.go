@@ -84,10 +84,12 @@ func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 	of, ok := v.x.(*StackOf)
 	switch {
 	case e.Arrow:
-		c.fail(e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s", t).Hint = "use . instead of ->"
+		d := c.fail(e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s", t)
+		d.Hint = "use . instead of ->"
 		return value{}
 	case !ok: // a variable contains only the stack's number
-		c.fail(e.At(), NotYet, "", "members of a stack in a variable are not supported").Hint = "read them where the stack is recorded: " + t.String() + "()." + e.Name.Text
+		d := c.fail(e.At(), NotYet, "", "members of a stack in a variable are not supported")
+		d.Hint = "read them where the stack is recorded: " + t.String() + "()." + e.Name.Text
 		return value{}
 	}
 	user := t.Of == User

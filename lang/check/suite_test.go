@@ -26,7 +26,7 @@ func known(base string) string {
 		"the arguments of these probes are for trace to say":                  "proc/tst.sigwait.d sdt/tst.args-3.d sdt/tst.args-4.d usdt/tst.argmap-typed-partial.d usdt/tst.argmap-typed.d usdt/tst.argmap.d",
 		"the members of a stack that a variable has cannot be changed":        "funcs/stack/tst.store.d funcs/ustack/tst.store.d",
 		"nothing is linked here":                                              "options/err.D_ASRELO.kdefs.d",
-		"lang/syntax tells of another mistake of the text":                    "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
+		"lang/syntax reports another mistake of the text":                     "struct/err.D_DECL_INCOMPLETE.order2.d translators/err.D_DECL_TYPERED.BadTransDecl.d",
 		"needs the types of a module that is not loaded":                      "types/tst.nested-unnamed-structs.d",
 	} {
 		if slices.Contains(strings.Fields(list), base) {
@@ -66,7 +66,9 @@ func (e *suiteEnv) Symbol(module, name string) (uint64, btf.Type, error) {
 		"major_names":  &btf.Array{Type: &btf.Pointer{Target: &btf.Void{}}, Nelems: 255},
 		"crashing_cpu": &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed},
 	}
-	for symbol, tag := range map[string]string{"init_task": "task_struct", "cgrp_dfl_root": "cgroup_root", "tasklist_lock": "rwlock_t", "bpf_verifier_lock": "mutex", "ext4_dir_operations": "file_operations", "isofs_dir_operations": "file_operations"} {
+	for symbol, tag := range map[string]string{"init_task": "task_struct",
+		"cgrp_dfl_root": "cgroup_root", "tasklist_lock": "rwlock_t", "bpf_verifier_lock": "mutex",
+		"ext4_dir_operations": "file_operations", "isofs_dir_operations": "file_operations"} {
 		if list, err := e.spec.AnyTypesByName(tag); symbol == name && err == nil && len(list) > 0 {
 			known[symbol] = list[0]
 		}
@@ -124,7 +126,8 @@ func suiteProbes(d *syntax.Probe, spec *btf.Spec) ([]*check.Probe, error) {
 		}
 	}
 	if m := timer.FindStringSubmatch(name); m != nil &&
-		!(m[2] == "1" && strings.HasPrefix(m[3], "ns") || m[2] == "1" && strings.HasPrefix(m[3], "us")) &&
+		!(m[2] == "1" && strings.HasPrefix(m[3], "ns") ||
+			m[2] == "1" && strings.HasPrefix(m[3], "us")) &&
 		fits(provider, "profile") &&
 		module == "" &&
 		function == "" &&
@@ -500,7 +503,8 @@ func TestPeerSuite(t *testing.T) {
 					complaint = "passes, but for " + tag
 				} else if !strings.HasPrefix(tag, "D_") {
 					complaint = ""
-				} else if !slices.ContainsFunc(ds, func(d *syntax.Diagnostic) bool { return d.Tag == tag }) {
+				} else if !slices.ContainsFunc(ds,
+					func(d *syntax.Diagnostic) bool { return d.Tag == tag }) {
 					complaint = "reported as " + ds[0].Tag + "\n" + ds.Marked()
 				}
 			}
@@ -520,7 +524,7 @@ func TestPeerSuite(t *testing.T) {
 		t.Errorf("%d programs: %v", all[0], err)
 	}
 	t.Logf(
-		"first providers: %d of %d; others: %d of %d; %d are not for this room",
+		"first providers: %d of %d; others: %d of %d; %d are out of scope",
 		good[0],
 		all[0],
 		good[1],

@@ -51,12 +51,12 @@ func (c *checker) lasting(at syntax.Span, v value) value {
 		c.thiss[name] = id
 	}
 	ref := &VarRef{typed{at, p}, c.variableOf(id), nil}
-	room := &Call{
+	memory := &Call{
 		typed{at, &Pointer{Elem: tVoid, Space: Own}},
 		SubAlloca,
 		[]Expr{&Const{typed{at, tLong}, s.Size()}},
 	}
-	var out Expr = &Assign{typed{at, p}, syntax.Set, ref, &Convert{typed{at, p}, room}}
+	var out Expr = &Assign{typed{at, p}, syntax.Set, ref, &Convert{typed{at, p}, memory}}
 	for _, f := range s.Fields() {
 		m := v.xl.by.members[f.Name]
 		if m == nil {

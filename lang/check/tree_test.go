@@ -56,7 +56,8 @@ func checkTree(t testing.TB, p *check.Program) {
 			a, aok := x.X.Type().(*check.Int)
 			b, bok := x.Y.Type().(*check.Int)
 			switch {
-			case x.Op == syntax.Comma || x.Op == syntax.LogAnd || x.Op == syntax.LogOr || x.Op == syntax.LogXor:
+			case x.Op == syntax.Comma || x.Op == syntax.LogAnd || x.Op == syntax.LogOr ||
+				x.Op == syntax.LogXor:
 			case aok && bok:
 				if a.Bytes != 8 || b.Bytes != 8 || a.Signed != b.Signed {
 					wrong(x, "has operands that are not alike: "+a.Name+", "+b.Name)

@@ -159,10 +159,13 @@ func (c *checker) translated(e *syntax.Member, v value) value {
 	_, pointer := xl.t.(*Pointer)
 	switch {
 	case e.Arrow && !pointer:
-		c.fail(e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s", xl.t).Hint = "use . instead of ->"
+		d := c.fail(e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s",
+			xl.t)
+		d.Hint = "use . instead of ->"
 		return value{}
 	case !e.Arrow && pointer:
-		c.fail(e.At(), NotStruct, "D_OP_SOU", "%s has no members", xl.t).Hint = "use -> instead of ."
+		d := c.fail(e.At(), NotStruct, "D_OP_SOU", "%s has no members", xl.t)
+		d.Hint = "use -> instead of ."
 		return value{}
 	}
 	f, ok := c.field(e.Name, xl.by.out, "D_TYPE_MEMBER")

@@ -80,8 +80,8 @@ const (
 	// Example: #warning old
 	WarningDirective syntax.Code = "warning-directive"
 
-	// TooLarge is text that grows beyond the limits: macros that expand to each other, files that include
-	// themselves.
+	// TooLarge is text that grows beyond the limits: macros that expand to each other, files that
+	// include themselves.
 	//
 	// Example: #include "self"
 	TooLarge syntax.Code = "too-large"

@@ -351,9 +351,11 @@ func (e *evaluator) number(t token) value {
 	suffix := text[len(digits):]
 	n, err := strconv.ParseUint(digits, 0, 64)
 	switch {
-	case strings.ContainsAny(digits, ".") || err != nil && !strings.HasPrefix(digits, "0x") && strings.ContainsAny(digits, "ep"):
+	case strings.ContainsAny(digits, ".") ||
+		err != nil && !strings.HasPrefix(digits, "0x") && strings.ContainsAny(digits, "ep"):
 		e.fail(t, "floating-point number in a preprocessor expression")
-	case err != nil || strings.ContainsAny(digits, "_o") || strings.Count(suffix, "u") > 1 || strings.Count(suffix, "l") > 2 || strings.Contains(suffix, "lul"):
+	case err != nil || strings.ContainsAny(digits, "_o") || strings.Count(suffix, "u") > 1 ||
+		strings.Count(suffix, "l") > 2 || strings.Contains(suffix, "lul"):
 		e.fail(t, shown(t.text)+" is not a valid 64-bit number")
 	}
 	return value{n, strings.Contains(suffix, "u") || n > 1<<63-1}

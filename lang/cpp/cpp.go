@@ -103,7 +103,10 @@ func (p *run) report(at place, code syntax.Code, message, hint string) {
 	if p.stopped ||
 		slices.ContainsFunc(
 			p.faults,
-			func(d *syntax.Diagnostic) bool { return d.Code == code && d.Pos == at.from && d.File == at.file.name },
+			func(d *syntax.Diagnostic) bool {
+				return d.Code == code && d.Pos == at.from &&
+					d.File == at.file.name
+			},
 		) {
 		return
 	}

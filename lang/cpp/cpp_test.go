@@ -108,7 +108,8 @@ func TestConditions(t *testing.T) {
 		"1 + 2 * 3 == 7": true, "(1 + 2) * 3 == 9": true, "8 >> 1 << 1 == 8": true, "5 & 3 | 8 ^ 8": true, "~0 == -1": true, "1 ? 0 ? 1 : 2 : 3": true, "0x8000000000000000 / -1 == 0": true,
 		"(-0x7fffffffffffffff - 1) / -1 < 0": true, "1 << 64": false, "-8 >> 100 == -1": true, "1 == 1 != 0": true, "DEFD": true, "10UL == 10": true,
 	} {
-		text := "#define ONE 1\n#define TWO(x) (x * 2)\n#define DEFD defined ONE\n#if " + expression + "\nyes\n#else\nno\n#endif\n"
+		text := "#define ONE 1\n#define TWO(x) (x * 2)\n#define DEFD defined ONE\n#if " +
+			expression + "\nyes\n#else\nno\n#endif\n"
 		s, ds := cpp.Run("", text, config())
 		if len(ds) > 0 {
 			t.Errorf("%s:\n%s", expression, ds.Marked())
@@ -148,7 +149,8 @@ func TestCommandLine(t *testing.T) {
 		s, ds := cpp.Run("", c.in, config(strings.Fields(c.flags)...))
 		if len(ds) > 0 {
 			t.Errorf("%s: %v", c.flags, ds)
-		} else if got := strings.Join(strings.Fields(s.Text), " "); got != c.want || len(s.Warnings) > 0 {
+		} else if got := strings.Join(strings.Fields(s.Text), " "); got != c.want ||
+			len(s.Warnings) > 0 {
 			t.Errorf("%s: gave %s, want %s; %v", c.flags, got, c.want, s.Warnings)
 		}
 	}
@@ -158,7 +160,8 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("%q: %v", flag, ds)
 		}
 	}
-	for standard, want := range map[byte]string{0: "1 linux", 'a': "1 linux", 'c': "1 linux", 's': "__STDC__ 1", 't': "1 1"} {
+	for standard, want := range map[byte]string{0: "1 linux", 'a': "1 linux", 'c': "1 linux",
+		's': "__STDC__ 1", 't': "1 1"} {
 		c := config()
 		c.Standard = standard
 		if s, ds := cpp.Run("", "__STDC__ linux", c); ds != nil ||
@@ -205,7 +208,8 @@ func TestPlaces(t *testing.T) {
 		)
 		d.Tag, d.Near = "D_TAG", "near"
 		got := s.Diagnose(d)
-		if place := fmt.Sprintf("%s:%d:%d %s", got.File, got.Line, got.Column, got.Source[got.Column-1:got.Column-1+got.Len]); place != c.want ||
+		if place := fmt.Sprintf("%s:%d:%d %s", got.File, got.Line, got.Column,
+			got.Source[got.Column-1:got.Column-1+got.Len]); place != c.want ||
 			got.Hint != c.hint {
 			t.Errorf(
 				"%s: %s is reported at %q with %q, want %q with %q",
@@ -273,7 +277,9 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", name, ds)
 		}
 	}
-	for name, text := range map[string]string{"brackets": "#if " + strings.Repeat("(", 10000), "signs": "#if " + strings.Repeat("-", 10000) + "1\n#endif", "choices": "#if " + strings.Repeat("1?", 10000) + "\n#endif"} {
+	for name, text := range map[string]string{"brackets": "#if " + strings.Repeat("(", 10000),
+		"signs": "#if " + strings.Repeat("-", 10000) + "1\n#endif", "choices": "#if " +
+			strings.Repeat("1?", 10000) + "\n#endif"} {
 		if _, ds := cpp.Run("", text, config()); len(ds) == 0 {
 			t.Errorf("%s: nothing is wrong", name)
 		}
@@ -312,7 +318,7 @@ func TestExamplesOfCodes(t *testing.T) {
 			ds = s.Warnings
 		}
 		if len(ds) != 1 || string(ds[0].Code) != code {
-			t.Errorf("%s: its example gives %v", code, ds)
+			t.Errorf("%s: its example returns %v", code, ds)
 		}
 	}
 }
@@ -374,8 +380,10 @@ func FuzzPreprocess(f *testing.F) {
 	for _, seed := range []string{
 		"#define x 3\n#define f(a) f(x * (a))\n#define g f\n#define t(a) a\nf(y+1) + f(f(z)) % t(t(g)(0) + t)(1);",
 		"#define e(f, ...) g(f, ##__VA_ARGS__)\ne(1) e(1,2)\n#define c(a,b) a##b\nc(,) c(a,b) c(@,x)\n#define s(x) #x\ns(\"a\\\"\" '\\n' \\)",
-		"#if (2 || 1/0) && -1 < 0u\n#elif 'a' == 97 ? 0x7f : 07\n#else\n#endif\n#ifdef A\n#endif", "#include \"a.h\"\n#include <nested.h>\nA\n#line 3 \"x\"\n__LINE__ __FILE__",
-		"a\\\nb \\ \n#pragma D option quiet\n_Pragma(\"x\") // c\n/* d */ $1 @a `b 'c", "#define f(x) x f\nf(1)(2)(3) f\n(4",
+		"#if (2 || 1/0) && -1 < 0u\n#elif 'a' == 97 ? 0x7f : 07\n#else\n#endif\n#ifdef A\n#endif",
+		"#include \"a.h\"\n#include <nested.h>\nA\n#line 3 \"x\"\n__LINE__ __FILE__",
+		"a\\\nb \\ \n#pragma D option quiet\n_Pragma(\"x\") // c\n/* d */ $1 @a `b 'c",
+		"#define f(x) x f\nf(1)(2)(3) f\n(4",
 	} {
 		f.Add(seed)
 	}

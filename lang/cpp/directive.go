@@ -184,7 +184,8 @@ func (p *run) define(in *input, directive token) {
 				p.report(t.at, BadPaste, "## needs a token on both sides", "")
 				return
 			}
-		case t.kind == tMark && t.text == "#" && m.call && (i+1 == len(body) || !slices.Contains(m.params, body[i+1].text)):
+		case t.kind == tMark && t.text == "#" && m.call &&
+			(i+1 == len(body) || !slices.Contains(m.params, body[i+1].text)):
 			p.report(
 				t.at,
 				BadStringify,

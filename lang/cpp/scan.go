@@ -162,7 +162,8 @@ func scan(s string) (kind, int) {
 		for end < len(s) {
 			switch c := s[end]; {
 			case letter(c) && c != '$', digit(c), c == '.' && !strings.HasPrefix(s[end:], ".."):
-			case (c == '+' || c == '-') && (s[end-1]|0x20 == 'e' || s[end-1]|0x20 == 'p') && !strings.HasPrefix(s, "0x"):
+			case (c == '+' || c == '-') && (s[end-1]|0x20 == 'e' || s[end-1]|0x20 == 'p') &&
+				!strings.HasPrefix(s, "0x"):
 			default:
 				return tNumber, end
 			}

@@ -11,14 +11,16 @@ import (
 
 func buckets(t testing.TB) map[string]Buckets {
 	out := map[string]Buckets{"quantize": QuantizeBuckets()}
-	for _, c := range [][3]int64{{0, 100, 10}, {-10, 10, 1}, {0, 2, 1}, {-100, 1000, 7}, {math.MinInt32, 2147000000, 65535}, {9, 12, 3}} {
+	for _, c := range [][3]int64{{0, 100, 10}, {-10, 10, 1}, {0, 2, 1}, {-100, 1000, 7},
+		{math.MinInt32, 2147000000, 65535}, {9, 12, 3}} {
 		b, err := LquantizeBuckets(c[0], c[1], c[2])
 		if err != nil {
 			t.Fatal(c, err)
 		}
 		out[fmt.Sprint("lquantize", c)] = b
 	}
-	for _, c := range [][4]int64{{10, 0, 6, 10}, {10, 0, 6, 20}, {10, 2, 4, 5}, {10, 1, 18, 100}, {2, 0, 62, 2}, {16, 0, 3, 1}, {10, 0, 2, 100}, {5, 3, 6, 25}, {65535, 0, 1, 65535}} {
+	for _, c := range [][4]int64{{10, 0, 6, 10}, {10, 0, 6, 20}, {10, 2, 4, 5}, {10, 1, 18, 100},
+		{2, 0, 62, 2}, {16, 0, 3, 1}, {10, 0, 2, 100}, {5, 3, 6, 25}, {65535, 0, 1, 65535}} {
 		b, err := LlquantizeBuckets(c[0], c[1], c[2], c[3])
 		if err != nil {
 			t.Fatal(c, err)
@@ -269,7 +271,8 @@ func TestTables(t *testing.T) {
 		{
 			Key:  key(str("bash"), i32(2)),
 			Data: []int64{10},
-		}, {Key: key(str("cat"), i32(1)), Data: []int64{2}}, {Key: key(str("awk"), i32(3)), Data: []int64{10}}}}
+		}, {Key: key(str("cat"), i32(1)), Data: []int64{2}},
+		{Key: key(str("awk"), i32(3)), Data: []int64{10}}}}
 	got := string((&Style{}).Table(nil, count))
 	want := `
   cat                                                       1                2
@@ -346,7 +349,8 @@ func TestTables(t *testing.T) {
 		},
 	}
 	got = string((&Style{}).Aggregations(nil, []*Aggregation{keys}))
-	if want := " 255 65535       -1               -1  vmlinux`f" + strings.Repeat(" ", 41+52) + "                3\n"; got != want {
+	if want := " 255 65535       -1               -1  vmlinux`f" + strings.Repeat(" ", 41+52) +
+		"                3\n"; got != want {
 		t.Errorf("keys: got %q, want %q", got, want)
 	}
 	stack := &Aggregation{
@@ -384,7 +388,8 @@ func TestTruncateAndClear(t *testing.T) {
 	for _, c := range []struct {
 		n    int64
 		want string
-	}{{2, "0=5 2=9 "}, {3, "3=3 0=5 2=9 "}, {-3, "4=1 1=3 3=3 "}, {0, ""}, {99, "4=1 1=3 3=3 0=5 2=9 "}, {math.MinInt64, "4=1 1=3 3=3 0=5 2=9 "}} {
+	}{{2, "0=5 2=9 "}, {3, "3=3 0=5 2=9 "}, {-3, "4=1 1=3 3=3 "}, {0, ""},
+		{99, "4=1 1=3 3=3 0=5 2=9 "}, {math.MinInt64, "4=1 1=3 3=3 0=5 2=9 "}} {
 		a := make()
 		a.Truncate(c.n)
 		if got, err := (&Style{}).Printa(nil, f, a); err != nil || string(got) != c.want {
@@ -485,7 +490,10 @@ func TestPrint(t *testing.T) {
 		0,
 	}
 	pad := strings.Repeat(" ", 44)
-	lines := func(s ...string) string { return "0x1000 = *\n" + pad + strings.Join(s, "\n"+pad) + "\n" }
+	lines := func(s ...string) string {
+		return "0x1000 = *\n" + pad + strings.Join(s, "\n"+pad) +
+			"\n"
+	}
 	got := string((&Style{}).Print(nil, 0x1000, outer, data, 99))
 	want := lines(
 		"(struct s) {",
@@ -542,7 +550,8 @@ func FuzzAggregation(f *testing.F) {
 		uint16(0xffff),
 	)
 	f.Fuzz(
-		func(t *testing.T, function uint8, p, q, r, steps int64, data []byte, normal uint64, options uint16) {
+		func(t *testing.T, function uint8, p, q, r, steps int64, data []byte, normal uint64,
+			options uint16) {
 			a := &Aggregation{Func: Function(function % 9), Normal: normal}
 			var err *StepError
 			switch a.Func {

@@ -10,7 +10,8 @@ func TestParse(t *testing.T) {
 	if len(f.Conversions) != 6 || f.Tail != " tail" {
 		t.Fatalf("%d conversions, tail %q", len(f.Conversions), f.Tail)
 	}
-	d, s, p, u, lld, x := f.Conversions[0], f.Conversions[1], f.Conversions[2], f.Conversions[3], f.Conversions[4], f.Conversions[5]
+	d, s, p, u, lld, x := f.Conversions[0], f.Conversions[1], f.Conversions[2], f.Conversions[3],
+		f.Conversions[4], f.Conversions[5]
 	if d.Before != "a " || d.At != 2 || d.Len != 4 || !d.Left || d.Width != 5 || d.Want != Integer {
 		t.Errorf("%%-5d: %+v", d)
 	}

@@ -21,7 +21,8 @@ func (s *Style) Printa(dst []byte, f *Format, all ...*Aggregation) ([]byte, erro
 	var err error
 	if len(all) == 1 {
 		for _, r := range s.sorted(all[0]) {
-			if dst, err = s.print(dst, f, &arguments{values: r.Key}, all, [][]int64{r.Data}); err != nil {
+			if dst, err = s.print(dst, f, &arguments{values: r.Key}, all,
+				[][]int64{r.Data}); err != nil {
 				return dst, err
 			}
 			all[0].Printed = true

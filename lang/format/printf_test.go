@@ -82,7 +82,8 @@ func TestAddresses(t *testing.T) {
 	if fmt.Sprint(kernel, user) != "[1 6] [3 8]" {
 		t.Errorf("%v %v", kernel, user)
 	}
-	for locale, want := range map[string]string{"": "", "C": "", "POSIX": "", "C.UTF-8": "", "en_US.UTF-8": ",", "de_DE": ".", "fr_FR.UTF-8": "\u202f", "xx_YY": ""} {
+	for locale, want := range map[string]string{"": "", "C": "", "POSIX": "", "C.UTF-8": "",
+		"en_US.UTF-8": ",", "de_DE": ".", "fr_FR.UTF-8": "\u202f", "xx_YY": ""} {
 		if got := Thousands(locale); got != want {
 			t.Errorf("%s: %q, want %q", locale, got, want)
 		}
@@ -183,7 +184,8 @@ func TestLines(t *testing.T) {
 		out = append(s.FlowProbe(out, &f, 0, p.id, p.clause, p.provider, p.function, p.name), '\n')
 	}
 	want = "CPU FUNCTION                                 \n"
-	for _, text := range []string{" => read", "   -> vfs_read", "    | vfs_read:entry", "    | x:probe", "   <- vfs_read", " <= read"} {
+	for _, text := range []string{" => read", "   -> vfs_read", "    | vfs_read:entry",
+		"    | x:probe", "   <- vfs_read", " <= read"} {
 		want += fmt.Sprintf("  0 %-41s \n", text)
 	}
 	if string(out) != want {
@@ -212,7 +214,8 @@ func TestMessages(t *testing.T) {
 // FuzzPrintf checks that any format is parsed or refused at a position within it, and that a parsed
 // one prints or returns an error, whatever its arguments are.
 func FuzzPrintf(f *testing.F) {
-	for _, s := range []string{"%d %s\n", "%-10.5lld|%@u%%", "%*.*s %k %a %Y %T", "%'+ #0-?wc", "%3$d", "%é", "%hhhhhhhhhhd", "%.%", "%0.0.0"} {
+	for _, s := range []string{"%d %s\n", "%-10.5lld|%@u%%", "%*.*s %k %a %Y %T", "%'+ #0-?wc",
+		"%3$d", "%é", "%hhhhhhhhhhd", "%.%", "%0.0.0"} {
 		f.Add(s, int64(12), "text\x00more")
 	}
 	f.Fuzz(func(t *testing.T, text string, n int64, s string) {

@@ -238,8 +238,8 @@ func (s *Style) bytes(dst []byte, v Value, width int, bare bool) []byte {
 	return field{width: width, left: true}.pad(append(dst, "  "...), text)
 }
 
-// asciiText reports whether bytes look like text: isprint or isspace in the C locale, bell or
-// backspace.
+// asciiText reports whether bytes look like text: isprint or isspace in the C locale, \a or
+// \b.
 func asciiText(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' || c > '~') && (c < '\a' || c > '\r') {

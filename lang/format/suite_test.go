@@ -27,7 +27,8 @@ func TestSuite(t *testing.T) {
 		dir = below // named by the directory that contains runtest.sh
 	}
 	var files []string
-	for _, sub := range []string{"aggs", "multiaggs", "printa", "printf", "trace", "actions/trace", "actions/print*", "tracemem", "operators"} {
+	for _, sub := range []string{"aggs", "multiaggs", "printa", "printf", "trace", "actions/trace",
+		"actions/print*", "tracemem", "operators"} {
 		found, err := filepath.Glob(filepath.Join(dir, "test", "unittest", sub, "tst.*.d"))
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +66,8 @@ func TestSuite(t *testing.T) {
 		expected, _, _ := strings.Cut(string(want), "-- @@stderr --")
 		got = regexp.MustCompile("0x[0-9a-f]+").ReplaceAllString(got, "{ptr}")
 		if !alike(got, expected) &&
-			(strings.Contains(string(text), "@@nosort") || !alike(inOrder(got), inOrder(expected))) {
+			(strings.Contains(string(text), "@@nosort") ||
+				!alike(inOrder(got), inOrder(expected))) {
 			t.Errorf("%s: got\n%s\nwant\n%s", strings.TrimPrefix(file, dir), got, expected)
 		}
 	}
@@ -398,7 +400,8 @@ var weightAt = map[string]int{"quantize": 1, "lquantize": 4, "llquantize": 5}
 
 func (m *machine) shape(to *syntax.Aggregation, c *syntax.Call) {
 	a := m.agg(to.Name)
-	function, ok := map[string]Function{"count": Count, "sum": Sum, "min": Min, "max": Max, "avg": Avg, "stddev": Stddev,
+	function, ok := map[string]Function{"count": Count, "sum": Sum, "min": Min, "max": Max,
+		"avg": Avg, "stddev": Stddev,
 		"quantize": Quantize, "lquantize": Lquantize, "llquantize": Llquantize}[c.Func.Text]
 	if !ok {
 		panic(unable(c.Func.Text))
@@ -531,7 +534,9 @@ func (m *machine) eval(x syntax.Expr) Value {
 		switch x.Name {
 		case "pid":
 			return IntOf(1234, 4, true)
-		case "timestamp", "walltimestamp", "vtimestamp", "execname", "probefunc", "probename", "arg0", "arg1", "tid", "id", "cpu", "caller", "curthread", "uid", "NULL", "ppid", "probeprov", "probemod", "errno", "curpsinfo", "epid", "stackdepth":
+		case "timestamp", "walltimestamp", "vtimestamp", "execname", "probefunc", "probename",
+			"arg0", "arg1", "tid", "id", "cpu", "caller", "curthread", "uid", "NULL", "ppid",
+			"probeprov", "probemod", "errno", "curpsinfo", "epid", "stackdepth":
 			panic(unable("variable " + x.Name))
 		}
 		in, name := m.slot(x)

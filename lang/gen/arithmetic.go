@@ -150,5 +150,6 @@ func jumpOp(c ir.Cond, signed bool) asm.JumpOp {
 }
 
 func negate(c ir.Cond) ir.Cond {
-	return [...]ir.Cond{ir.Eq: ir.Ne, ir.Ne: ir.Eq, ir.Lt: ir.Ge, ir.Le: ir.Gt, ir.Gt: ir.Le, ir.Ge: ir.Lt}[c]
+	return [...]ir.Cond{ir.Eq: ir.Ne, ir.Ne: ir.Eq, ir.Lt: ir.Ge, ir.Le: ir.Gt, ir.Gt: ir.Le,
+		ir.Ge: ir.Lt}[c]
 }

@@ -20,7 +20,8 @@ import (
 // features and for one with few. Failures must be one of two kinds of errors; the running kernel,
 // if accessible, must accept the programs generated for it.
 func FuzzGenerate(f *testing.F) {
-	for _, pattern := range []string{"testdata/*.d", "../ir/testdata/*.d", "../check/testdata/ok/*.d"} {
+	for _, pattern := range []string{"testdata/*.d", "../ir/testdata/*.d",
+		"../check/testdata/ok/*.d"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			f.Fatal(err)
@@ -67,7 +68,9 @@ func FuzzGenerate(f *testing.F) {
 			if _, err := New(p, k).Helpers(); !checkError(t, err) {
 				continue
 			}
-			for _, site := range []check.Site{check.SiteRun, check.SiteRawTracepoint, check.SiteSyscallEntry, check.SiteSyscallReturn, check.SitePerfEvent, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe} {
+			for _, site := range []check.Site{check.SiteRun, check.SiteRawTracepoint,
+				check.SiteSyscallEntry, check.SiteSyscallReturn, check.SitePerfEvent,
+				check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe} {
 				c, err := Assemble(
 					p,
 					k,

@@ -68,7 +68,8 @@ func TestArithmetic(t *testing.T) {
 		)
 	}
 	for _, signed := range []bool{false, true} {
-		for c := range []func(int) bool{ir.Eq: nil, ir.Ne: nil, ir.Lt: nil, ir.Le: nil, ir.Gt: nil, ir.Ge: nil} {
+		for c := range []func(int) bool{ir.Eq: nil, ir.Ne: nil, ir.Lt: nil, ir.Le: nil, ir.Gt: nil,
+			ir.Ge: nil} {
 			less := func(a, b uint64) bool { return a < b }
 			if signed {
 				less = func(a, b uint64) bool { return int64(a) < int64(b) }
@@ -97,7 +98,10 @@ func TestArithmetic(t *testing.T) {
 			want(
 				h.value(
 					ir.OpSet,
-					func(s *ir.Step) { s.A, s.B, s.Cond, s.Signed = a, h.arg(1), ir.Cond(c), signed },
+					func(s *ir.Step) {
+						s.A, s.B, s.Cond, s.Signed = a, h.arg(1), ir.Cond(c),
+							signed
+					},
 				),
 				holds,
 			)
@@ -251,7 +255,8 @@ func TestRecord(t *testing.T) {
 		if cpu := binary.NativeEndian.Uint32(b[16:]); int(cpu) >= r.k.CPUs {
 			t.Errorf("on CPU %d of %d", cpu, r.k.CPUs)
 		}
-		if _, err := os.Stat("/proc/self/task/" + itoa(binary.NativeEndian.Uint32(b[20:]))); err != nil {
+		if _, err := os.Stat("/proc/self/task/" +
+			itoa(binary.NativeEndian.Uint32(b[20:]))); err != nil {
 			t.Errorf("of a thread that is not ours: %v", err)
 		}
 	}
@@ -358,7 +363,8 @@ func TestAggregations(t *testing.T) {
 			h.aggregation(
 				check.Count,
 				keyed,
-			), h.aggregation(check.Sum, keyed), h.aggregation(check.Min, keyed), h.aggregation(check.Max, keyed),
+			), h.aggregation(check.Sum, keyed), h.aggregation(check.Min, keyed),
+			h.aggregation(check.Max, keyed),
 			h.aggregation(check.Avg, keyed), h.aggregation(check.Stddev, keyed),
 		}
 		for _, n := range funcs {

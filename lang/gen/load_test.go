@@ -142,7 +142,8 @@ func (r *running) program(probes []*check.Probe, clauses ...int) *ebpf.Program {
 		},
 	)
 	if r.feature != "" && err != nil &&
-		(errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) || strings.Contains(err.Error(), "cannot use helper")) {
+		(errors.Is(err, os.ErrPermission) || errors.Is(err, ebpf.ErrNotSupported) ||
+			strings.Contains(err.Error(), "cannot use helper")) {
 		r.t.Skipf("needs: kernel feature %s: %v", r.feature, err)
 	}
 	if err != nil {

@@ -32,9 +32,9 @@ const nestingMost = 8
 
 // layout is the placement of gen's own data in ir's maps.
 //
-//	scratch of one firing: | u64: taken | u64: index of the area | u64: numbers used | ir's Scratch
-//	                       | spilled registers | u64 | text | stack | walk | key to cut | padding
-//	literals:              | ir's Literals | zeroes |
+//	scratch of a firing: | u64: taken | u64: index of the area | u64: numbers used | ir's Scratch
+//	                     | spilled registers | u64 | text | stack | walk | key to cut | padding |
+//	literals:            | ir's Literals | zeroes |
 type layout struct {
 	spill, words, text, stack, walk, long, scratch int   // offsets in scratch, and its size
 	frames                                         int   // highest depth of any stack
@@ -295,7 +295,8 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		if k.TaskStorage {
 			add(MapSelf, taskStorage(size))
 		} else {
-			add(MapSelf, hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: size, MaxEntries: uint32(lim.Dynamic)}))
+			add(MapSelf, hash(ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: size,
+				MaxEntries: uint32(lim.Dynamic)}))
 		}
 	}
 	if l.needs.scratch {

@@ -41,7 +41,9 @@ func TestEnable(t *testing.T) {
 // TestEnableNowhere checks that an unavailable operand, or one in an unknown register, makes no
 // program.
 func TestEnableNowhere(t *testing.T) {
-	for _, op := range []check.Operand{{}, {Kind: check.OperandReg, Size: 8, Reg: "zz"}, {Kind: check.OperandReg, Size: 4, Reg: "rax"}, {Kind: check.OperandMemory, Size: 8, Reg: "rax"}} {
+	for _, op := range []check.Operand{{}, {Kind: check.OperandReg, Size: 8, Reg: "zz"},
+		{Kind: check.OperandReg, Size: 4, Reg: "rax"},
+		{Kind: check.OperandMemory, Size: 8, Reg: "rax"}} {
 		if _, err := Enable(Kernel{}, op); !errors.Is(err, measure.ErrUnsupported) {
 			t.Errorf("%+v: %v", op, err)
 		}

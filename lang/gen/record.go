@@ -43,7 +43,8 @@ func (b *builder) wantsRecord() bool {
 func usesKernelFrames(s *ir.Step) bool {
 	return s.Op == ir.OpStack && s.Space == check.Kernel ||
 		s.Op == ir.OpBuiltin &&
-			(s.Which == check.BuiltinStackDepth || s.Which == check.BuiltinCaller || s.Which == check.BuiltinFrame)
+			(s.Which == check.BuiltinStackDepth || s.Which == check.BuiltinCaller ||
+				s.Which == check.BuiltinFrame)
 }
 
 // hasCompatStatus reports whether the thread's status shows a 32-bit system call.

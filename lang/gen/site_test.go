@@ -93,7 +93,10 @@ func testSyscalls(t *testing.T, typed bool, site check.Site) {
 	count := h.aggregation(check.Count, 40)
 	h.ours()
 	key := h.scratch(40)
-	at := func(off int) ir.Mem { return ir.Mem{Base: ir.InScratch, Off: key.Off + off, Reg: ir.None} }
+	at := func(off int) ir.Mem {
+		return ir.Mem{Base: ir.InScratch, Off: key.Off + off,
+			Reg: ir.None}
+	}
 	h.do(
 		ir.OpBuiltinStr,
 		func(s *ir.Step) { s.Which, s.Mem, s.Size = check.BuiltinProbeFunc, key, 16 },
@@ -184,7 +187,10 @@ func TestStack(t *testing.T) {
 	count := h.aggregation(check.Count, 32)
 	h.ours()
 	key := h.scratch(32)
-	at := func(off int) ir.Mem { return ir.Mem{Base: ir.InScratch, Off: key.Off + off, Reg: ir.None} }
+	at := func(off int) ir.Mem {
+		return ir.Mem{Base: ir.InScratch, Off: key.Off + off,
+			Reg: ir.None}
+	}
 	stack := func(space check.Space, frames, off int) {
 		r := h.value(ir.OpStack, func(s *ir.Step) { s.Space, s.N = space, frames })
 		h.store(at(off), r, 4)
@@ -369,7 +375,10 @@ func TestProfile(t *testing.T) {
 	seen := h.global()
 	h.store(seen, place, 8)
 	n := []ir.Mem{h.global(), h.global(), h.global()}
-	add := func(m ir.Mem, r ir.Reg) { h.store(m, h.two(ir.OpAdd, h.load(m, 8, false), r, false), 8) }
+	add := func(m ir.Mem, r ir.Reg) {
+		h.store(m, h.two(ir.OpAdd, h.load(m, 8, false), r, false),
+			8)
+	}
 	add(n[0], both)
 	add(n[1], other)
 	add(n[2], h.two(ir.OpAnd, both, other, false))

@@ -240,7 +240,8 @@ var sizeCases = []struct {
 func TestSizes(t *testing.T) {
 	needRoot(t)
 	for _, c := range sizeCases {
-		for _, n := range []int64{0, 1, 7, 8, 9, c.most - 1, c.most, c.most + 1, -1, math.MaxInt64} {
+		for _, n := range []int64{0, 1, 7, 8, 9, c.most - 1, c.most, c.most + 1, -1,
+			math.MaxInt64} {
 			if n > 0 && n < c.most+1 && n > c.most {
 				continue
 			}

@@ -145,7 +145,7 @@ func (b *builder) readStack(space check.Space, most int) {
 	b.kernelStack(space)
 }
 
-// flagNotYet tells the functions below that tables might find more than the kernel's walk.
+// flagNotYet is for the functions below: tables might find more than the kernel's walk.
 const flagNotYet = 1 << 16
 
 // fewFrames is the number of kernel frames to read first; if the stack is deeper, all are read. The

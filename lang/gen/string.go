@@ -9,7 +9,8 @@ import (
 
 // The work area of string subroutines in scratch memory, at layout.text. S is StrSize.
 //
-//	| result: S | string to search in, zero-filled: 2 S | masks of the needle, or marks: 2 S | words |
+//	| result: S | string to search in, zero-filled: 2 S | masks of the needle, or marks: 2 S |
+//	| words |
 //
 // Loops keep their results in the words, not in registers: at the end of a loop the verifier then
 // sees one state, not one for each iteration.

@@ -116,7 +116,8 @@ func (b *builder) progeny(s *ir.Step) error {
 // thread, or if they can't be read now, it leaves the name.
 func (b *builder) execargs() error {
 	var offs [3]int
-	for i, m := range [...][2]string{{"task_struct", "mm"}, {"mm_struct", "arg_start"}, {"mm_struct", "arg_end"}} {
+	for i, m := range [...][2]string{{"task_struct", "mm"}, {"mm_struct", "arg_start"},
+		{"mm_struct", "arg_end"}} {
 		off, err := b.offset(m[0], m[1])
 		if err != nil {
 			return err

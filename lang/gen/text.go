@@ -329,7 +329,8 @@ func (b *builder) makeCleanpath() {
 		b.alu(asm.Add, asm.R1, asm.R6)
 	}
 	b.each(func(next label, outs []label) {
-		first, write, name, up, slash, plain := b.label(), b.label(), b.label(), b.label(), b.label(), b.label()
+		first, write, name, up, slash, plain := b.label(), b.label(), b.label(), b.label(),
+			b.label(), b.label()
 		full = outs[1]
 		b.getWord(asm.R2, from)
 		b.ifReg(asm.JLT, asm.R8, asm.R2, next)

@@ -60,7 +60,8 @@ func TestTwinsOfLongKeys(t *testing.T) {
 	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU()}
 	short := kernelHere()
 	short.LongKeys = false
-	for name, k := range map[string]Kernel{"old": old, "new but for long keys": short, "new": kernelHere()} {
+	for name, k := range map[string]Kernel{"old": old, "new but for long keys": short,
+		"new": kernelHere()} {
 		t.Run(name, func(t *testing.T) { twins(t, text, k, 256) })
 	}
 }

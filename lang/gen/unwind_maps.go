@@ -27,8 +27,8 @@ import "github.com/cilium/ebpf"
 //
 // MapRules is an array of rules:
 //
-//	| u8 CFA rule | u8 frame pointer rule | u16 0 | i32 CFA offset | i32 offset of the frame pointer |
-//	| u32 0 |
+//	| u8 CFA rule | u8 frame pointer rule | u16 0 | i32 CFA offset |
+//	| i32 offset of the frame pointer | u32 0 |
 const (
 	CodeEntries   = 29
 	CodeHead      = 16

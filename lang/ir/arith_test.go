@@ -178,7 +178,9 @@ func TestOperators(t *testing.T) {
 						if (i+j)%4 != 0 {
 							continue // a part of the constants is enough
 						}
-						for _, e := range []*check.Binary{bin(op, num(int64(va), typ), ref(y), rt), bin(op, ref(x), num(int64(vb), typ), rt), bin(op, num(int64(va), typ), num(int64(vb), typ), rt)} {
+						for _, e := range []*check.Binary{bin(op, num(int64(va), typ), ref(y), rt),
+							bin(op, ref(x), num(int64(vb), typ), rt),
+							bin(op, num(int64(va), typ), num(int64(vb), typ), rt)} {
 							p := lower(
 								t,
 								program(

@@ -118,7 +118,8 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 		}
 		stored(func() num {
 			s := blank(OpRead)
-			s.A, s.Imm, s.Space, s.Size, s.Signed, s.At = at, off, check.Own, size, signed, x.Place()
+			s.A, s.Imm, s.Space, s.Size, s.Signed, s.At = at, off, check.Own, size, signed,
+				x.Place()
 			return num{reg: c.out(s), size: size, signed: signed}
 		}, func(n num) {
 			s := blank(OpPoke)

@@ -29,7 +29,8 @@ func BenchmarkLower(b *testing.B) {
 	for i := range 10000 {
 		fmt.Fprintf(&statements, "v%d = x + %d; ", i%2000, i)
 	}
-	for name, text := range map[string]string{"timing": short, "clauses": "long x; " + clauses.String(), "statements": "long x; BEGIN { " + statements.String() + "}"} {
+	for name, text := range map[string]string{"timing": short, "clauses": "long x; " +
+		clauses.String(), "statements": "long x; BEGIN { " + statements.String() + "}"} {
 		tree, wrong := syntax.Parse(text, syntax.Mode{})
 		if wrong != nil {
 			b.Fatal(wrong)

@@ -70,7 +70,8 @@ func isLogic(e check.Expr) bool {
 	case *check.Unary:
 		return e.Op == syntax.Not
 	case *check.Binary:
-		return e.Op >= syntax.LogOr && e.Op <= syntax.LogAnd || e.Op >= syntax.Eq && e.Op <= syntax.Ge
+		return e.Op >= syntax.LogOr && e.Op <= syntax.LogAnd ||
+			e.Op >= syntax.Eq && e.Op <= syntax.Ge
 	}
 	return false
 }
@@ -144,7 +145,8 @@ func (c *clause) branch(e check.Expr, yes, no *block) {
 			have := c.block()
 			c.branchOn(num{reg: p, size: 8}, Ne, number0, false, have, no, e.Place())
 			c.place(have)
-			c.branchOn(c.loadMem(Mem{Base: InValue, Reg: p}, size, signed), Ne, number0, false, yes, no, e.Place())
+			c.branchOn(c.loadMem(Mem{Base: InValue, Reg: p}, size, signed), Ne, number0, false, yes,
+				no, e.Place())
 			return
 		}
 	case *check.Convert:

@@ -17,8 +17,8 @@ import "culprit/lang/check"
 //	substr             Mem = From from A on (negative: from the end), B bytes of it (None: all;
 //	                   negative: without that many at the end). Positions before the string count
 //	                   for B, and are empty
-//	index, rindex      Dst = position of From2 in From, the first, the last; -1: none; A (None: the
-//	                   whole string): not before A, not after A
+//	index, rindex      Dst = position of From2 in From, the first, the last; -1: none; A (None:
+//	                   the whole string): not before A, not after A
 //	strchr, strrchr    Mem = From from the first, the last character A on; Dst = 1; not found: Mem
 //	                   is zeroes, Dst = 0
 //	strstr             the same with the string From2

@@ -340,7 +340,8 @@ func (c *clause) compute(op syntax.Op, x, y num, t check.Type, at syntax.Span) n
 			for result.size < 8 && y.imm>>(8*result.size) != 0 {
 				result.size *= 2
 			}
-		case (op == syntax.Or || op == syntax.Xor || op == syntax.And) && !y.known() && x.signed == y.signed:
+		case (op == syntax.Or || op == syntax.Xor || op == syntax.And) && !y.known() &&
+			x.signed == y.signed:
 			result.size, result.signed = max(x.size, y.size), x.signed
 		}
 	case syntax.Sub:

@@ -66,7 +66,7 @@ type AssocArray struct {
 // are compared, so gaps are zero, and so are the bytes after a string's end.
 //
 //	| u64 or i64: 8 | u32: 4 | u16: 2 | u8: 1 | stack: 4 | bytes: their length, aligned to 8
-//	| string: the longest possible one, rounded up to a multiple of 8, at most StrSize, aligned to 8
+//	| string: the longest possible, rounded up to a multiple of 8, at most StrSize, aligned to 8
 //	| symbol: u64 address; of a process: u64 address, u32 process, u32 0
 //
 // A tuple of self-> arrays begins with Thread: the thread's id (u32) and a zero u32. The idle

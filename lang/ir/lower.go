@@ -102,7 +102,8 @@ func (l *lowerer) layout() {
 		for len(p.Places) <= v.ID {
 			p.Places = append(p.Places, VarStorage{Table: -1})
 		}
-		most, what := [...]int{check.Global: maxGlobals, check.Self: maxSelf, check.This: maxScratch}[v.Home], "variable"
+		most, what := [...]int{check.Global: maxGlobals, check.Self: maxSelf,
+			check.This: maxScratch}[v.Home], "variable"
 		if len(v.Keys) > 0 {
 			most, what = maxValue, "element"
 		}
@@ -281,7 +282,8 @@ func (l *lowerer) finish() {
 	for _, m := range []struct {
 		size, most int
 		whose      string
-	}{{p.Globals, maxGlobals, "the variables"}, {p.Self, maxSelf, "the variables of a thread"}, {p.Scratch, maxScratch, "a firing"}} {
+	}{{p.Globals, maxGlobals, "the variables"}, {p.Self, maxSelf, "the variables of a thread"},
+		{p.Scratch, maxScratch, "a firing"}} {
 		if m.size > m.most && len(l.wrong) == 0 {
 			l.complain(
 				syntax.Span{},

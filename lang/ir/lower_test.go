@@ -60,7 +60,8 @@ func TestKeysAndRecords(t *testing.T) {
 		}},
 	))
 	got := p.String()
-	for _, want := range []string{"(string 16@0) 16, value 8", "printf(string 16@24, constant, int 4@40)", "(string 16@0, int 4@16) 24"} {
+	for _, want := range []string{"(string 16@0) 16, value 8",
+		"printf(string 16@24, constant, int 4@40)", "(string 16@0, int 4@16) 24"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -107,7 +108,8 @@ func TestScratchSize(t *testing.T) {
 	for _, c := range []struct {
 		size string
 		most int
-	}{{"", 256}, {"9", 9}, {"100", 100}, {"0x20", 32}, {"1k", 1024}, {"8k", 8192}, {"15360", 15360}} {
+	}{{"", 256}, {"9", 9}, {"100", 100}, {"0x20", 32}, {"1k", 1024}, {"8k", 8192},
+		{"15360", 15360}} {
 		for _, n := range []int{c.most, c.most + 1} {
 			all := map[string]string{}
 			if c.size != "" {

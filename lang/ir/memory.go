@@ -233,7 +233,8 @@ func (c *clause) split(e check.Expr) (at Reg, off int64, safe bool) {
 				continue
 			}
 		case *check.Binary:
-			if n, ok := constant(x.Y); ok && (x.Op == syntax.Add || x.Op == syntax.Sub) && !ofText(x.X) {
+			if n, ok := constant(x.Y); ok && (x.Op == syntax.Add || x.Op == syntax.Sub) &&
+				!ofText(x.X) {
 				if x.Op == syntax.Sub {
 					n = -n
 				}
@@ -327,12 +328,12 @@ func (c *clause) fresh(e check.Expr, size int) (m Mem, ok bool) {
 			if x.Func != check.SubCopyin && x.Func != check.SubAlloca || !c.use.fixed {
 				return m, false
 			}
-			room, is := constant(x.Args[len(x.Args)-1])
-			if !is || off < 0 || room < int64(size)+off || room > int64(c.allocaMost) {
+			allocated, is := constant(x.Args[len(x.Args)-1])
+			if !is || off < 0 || allocated < int64(size)+off || allocated > int64(c.allocaMost) {
 				return m, false
 			}
 			c.call(x) // whose arguments may allocate, too
-			start := c.given - round(int(room), 8)
+			start := c.given - round(int(allocated), 8)
 			if start < 0 { // memory was exhausted, and the clause has ended
 				start = 0
 			}

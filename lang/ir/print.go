@@ -96,7 +96,8 @@ func text0(b []byte) string {
 }
 
 func varName(v *check.Var) string {
-	return [...]string{check.Global: "", check.Self: "self->", check.This: "this->"}[v.Home] + v.Name
+	return [...]string{check.Global: "", check.Self: "self->", check.This: "this->"}[v.Home] +
+		v.Name
 }
 
 // String returns the fields of a tuple: "(int 4@0, string 16@8) 24".
@@ -136,7 +137,8 @@ func (m Mem) String() string {
 	}
 	return fmt.Sprintf(
 		"%s[%d]",
-		[...]string{InScratch: "scratch", InGlobals: "globals", InSelf: "self", InLiteral: "literal"}[m.Base],
+		[...]string{InScratch: "scratch", InGlobals: "globals", InSelf: "self",
+			InLiteral: "literal"}[m.Base],
 		m.Off,
 	)
 }
@@ -408,9 +410,10 @@ func builtinName(which check.BuiltinVar, n int) string {
 	w := name([]string{
 		check.BuiltinArg: "arg", check.BuiltinCaller: "caller", check.BuiltinCPU: "cpu",
 		check.BuiltinCurthread: "curthread",
-		check.BuiltinEPID:      "epid", check.BuiltinErrno: "errno", check.BuiltinExecname: "execname",
-		check.BuiltinGID: "gid",
-		check.BuiltinID:  "id", check.BuiltinIPL: "ipl", check.BuiltinPID: "pid",
+		check.BuiltinEPID:      "epid", check.BuiltinErrno: "errno",
+		check.BuiltinExecname: "execname",
+		check.BuiltinGID:      "gid",
+		check.BuiltinID:       "id", check.BuiltinIPL: "ipl", check.BuiltinPID: "pid",
 		check.BuiltinPPID:      "ppid",
 		check.BuiltinProbeFunc: "probefunc", check.BuiltinProbeMod: "probemod",
 		check.BuiltinProbeName: "probename",
@@ -421,7 +424,8 @@ func builtinName(which check.BuiltinVar, n int) string {
 		check.BuiltinURegs:       "uregs",
 		check.BuiltinUStackDepth: "ustackdepth", check.BuiltinVTimestamp: "vtimestamp",
 		check.BuiltinWallTimestamp: "walltimestamp",
-		check.BuiltinReturn:        "return", check.BuiltinSite: "site", check.BuiltinExecargs: "execargs",
+		check.BuiltinReturn:        "return", check.BuiltinSite: "site",
+		check.BuiltinExecargs: "execargs",
 	}, int(which))
 	if which == check.BuiltinArg || which == check.BuiltinSite || which == check.BuiltinURegs ||
 		which == check.BuiltinFrame ||
@@ -438,7 +442,8 @@ func subName(s check.Subroutine) string {
 	return name([]string{
 		check.SubAlloca: "alloca", check.SubBasename: "basename", check.SubBcopy: "bcopy",
 		check.SubCleanpath: "cleanpath",
-		check.SubCopyin:    "copyin", check.SubCopyinstr: "copyinstr", check.SubCopyinto: "copyinto",
+		check.SubCopyin:    "copyin", check.SubCopyinstr: "copyinstr",
+		check.SubCopyinto:    "copyinto",
 		check.SubDDIPathname: "ddi_pathname",
 		check.SubDirname:     "dirname", check.SubGetf: "getf", check.SubGetmajor: "getmajor",
 		check.SubGetminor: "getminor",

@@ -271,17 +271,17 @@ func (c *clause) copyCall(from, to Reg, size num, sp check.Space, at syntax.Span
 // guard faults if an address is in the memory of alloca and the size bytes from it (n: or as many
 // as in this register) are not allocated in this firing. 0 bytes are valid everywhere.
 func (c *clause) guard(address Reg, off int64, n Reg, size int64, at syntax.Span) {
-	room := c.p.Alloca
-	if room.Size == 0 {
+	memory := c.p.Alloca
+	if memory.Size == 0 {
 		return
 	}
 	address = c.sum(address, off).reg
 	d := num{
-		reg:  c.two(OpSub, address, num{reg: c.addressOf(scratch(room.Off - beside))}, false),
+		reg:  c.two(OpSub, address, num{reg: c.addressOf(scratch(memory.Off - beside))}, false),
 		size: 8,
 	}
 	inside, fine := c.block(), c.block()
-	c.branchOn(d, Lt, known(int64(beside+room.Size)), false, inside, fine, at)
+	c.branchOn(d, Lt, known(int64(beside+memory.Size)), false, inside, fine, at)
 	c.place(inside)
 	if n != None {
 		some := c.block()

@@ -35,7 +35,8 @@ func TestSuite(t *testing.T) {
 		filepath.Join(dir, "test", "unittest"),
 		func(path string, e os.DirEntry, err error) error {
 			if base := filepath.Base(path); err == nil && strings.HasSuffix(base, ".d") &&
-				(strings.HasPrefix(base, "tst.") || strings.HasPrefix(base, "err.") && !strings.HasPrefix(base, "err.D_")) {
+				(strings.HasPrefix(base, "tst.") ||
+					strings.HasPrefix(base, "err.") && !strings.HasPrefix(base, "err.D_")) {
 				files = append(files, path)
 			}
 			return err
@@ -96,7 +97,8 @@ func TestSuite(t *testing.T) {
 // trial runs one program and compares it with the suite's expectation; why is the reason when that
 // is not possible.
 func trial(t *testing.T, name, text string, types *btf.Spec) (why string) {
-	for _, mark := range []string{"@@runtest-opts", "@@xfail", "@@skip", "@@trigger", "#include", "#ifdef"} {
+	for _, mark := range []string{"@@runtest-opts", "@@xfail", "@@skip", "@@trigger", "#include",
+		"#ifdef"} {
 		if strings.Contains(text, mark) {
 			return mark
 		}
@@ -209,7 +211,8 @@ func period(name string) uint64 {
 		return 0
 	}
 	n, _ := strconv.ParseUint(m[1], 10, 64)
-	each := map[string]uint64{"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9, "m": 60e9, "min": 60e9}[m[2]]
+	each := map[string]uint64{"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6,
+		"s": 1e9, "sec": 1e9, "m": 60e9, "min": 60e9}[m[2]]
 	if each == 0 {
 		return 1e9 / max(1, n)
 	}
@@ -232,7 +235,11 @@ func newRuntime(p *ir.Program) *runtime {
 	r := &runtime{p: p, m: irtest.New(p), style: format.Style{NoColumns: true, Zone: time.UTC}}
 	all := p.Source.Options.All
 	number := func(name string) int { n, _ := strconv.Atoi(all[name]); return n }
-	on := func(name string) bool { v, ok := all[name]; return ok && v != "0" && v != "unset" && v != "disable" }
+	on := func(name string) bool {
+		v, ok := all[name]
+		return ok && v != "0" && v != "unset" &&
+			v != "disable"
+	}
 	r.style.Quiet = p.Source.Options.Quiet || on("quiet")
 	r.style.SortKey, r.style.SortRev, r.style.RawBytes = on(
 		"aggsortkey",
@@ -369,7 +376,8 @@ func (r *runtime) action(a ir.RecordAction, b []byte) {
 			case *check.Const:
 				args = append(args, sized(e.Value, f.Type))
 			case *check.Text:
-				args = append(args, format.TextOf(e.Value[:min(len(e.Value), r.p.StrMost)], r.p.StrMost+1))
+				args = append(args, format.TextOf(e.Value[:min(len(e.Value), r.p.StrMost)],
+					r.p.StrMost+1))
 			}
 			continue
 		}

@@ -129,11 +129,11 @@ func (f *Func) sweep() {
 		b.Steps = b.Steps[first:]
 		all += len(b.Steps)
 	}
-	room := make([]Step, 0, all)
+	memory := make([]Step, 0, all)
 	for _, b := range f.Blocks {
-		at := len(room)
-		room = append(room, b.Steps...)
-		b.Steps = room[at:len(room):len(room)]
+		at := len(memory)
+		memory = append(memory, b.Steps...)
+		b.Steps = memory[at:len(memory):len(memory)]
 	}
 }
 

@@ -89,7 +89,8 @@ func (f *Func) verify(p *Program) error {
 		for j, s := range b.Steps {
 			last := j == len(b.Steps)-1
 			err := s.verify(p, f, now)
-			if ends := s.Op == OpJump || s.Op == OpBranch || s.Op == OpFault || s.Op == OpEnd; err == nil &&
+			if ends := s.Op == OpJump || s.Op == OpBranch || s.Op == OpFault ||
+				s.Op == OpEnd; err == nil &&
 				ends != last {
 				err = fmt.Errorf("at the wrong end of the block")
 			}
@@ -252,19 +253,19 @@ func (s *Step) hasResult() bool {
 
 // within returns an error if size bytes at m are out of bounds.
 func (p *Program) within(m Mem, size int, write bool, now facts) error {
-	room := 0
+	limit := 0
 	switch m.Base {
 	case InScratch:
-		room = p.Scratch
+		limit = p.Scratch
 	case InGlobals:
-		room = p.Globals
+		limit = p.Globals
 	case InSelf:
-		room = p.Self
+		limit = p.Self
 	case InLiteral:
 		if write {
 			return fmt.Errorf("writes to a literal")
 		}
-		room = len(p.Literals)
+		limit = len(p.Literals)
 	case InValue:
 		n, ok := now.tables[m.Reg]
 		if !ok {
@@ -273,10 +274,10 @@ func (p *Program) within(m Mem, size int, write bool, now facts) error {
 		if !now.there[m.Reg] {
 			return fmt.Errorf("%v may be no element", m.Reg)
 		}
-		room = p.Tables[n].Value
+		limit = p.Tables[n].Value
 	}
-	if m.Off < 0 || m.Off+size > room {
-		return fmt.Errorf("%v and %d bytes, of %d", m, size, room)
+	if m.Off < 0 || m.Off+size > limit {
+		return fmt.Errorf("%v and %d bytes, of %d", m, size, limit)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func TestVerify(t *testing.T) {
 		{"is empty", func(p *ir.Program) { p.Clauses[0].Blocks[1].Steps = nil }},
 		{"no blocks", func(p *ir.Program) { p.Clauses[0].Blocks = nil }},
 		{"is unreachable", func(p *ir.Program) {
-			p.Clauses[0].Blocks = append(p.Clauses[0].Blocks, p.Clauses[0].Blocks[len(p.Clauses[0].Blocks)-1])
+			p.Clauses[0].Blocks = append(p.Clauses[0].Blocks,
+				p.Clauses[0].Blocks[len(p.Clauses[0].Blocks)-1])
 		}},
 		{"wrong end", func(p *ir.Program) {
 			b := p.Clauses[0].Blocks[0]

@@ -333,7 +333,8 @@ const (
 	// Example: BEGIN { trace(offsetof(struct s)); }
 	BadOffsetOf Code = "bad-offsetof"
 
-	// ProviderDefinition is a provider with its probes, as a program declares them for itself. Such probes can't be traced.
+	// ProviderDefinition is a provider with its probes, as a program declares them for itself. Such
+	// probes can't be traced.
 	//
 	// Example: provider web { probe request(string); };
 	ProviderDefinition Code = "provider-definition"

@@ -61,7 +61,8 @@ func (p *parser) directive(off, end int) {
 			"unknown directive #"+shown(w.Text),
 			"a comment is /* ... */ or // ..., or # and a space",
 		)
-		if near := measure.Nearest(w.Text, []string{"pragma", "include", "define", "ident", "line", "error"}); near != "" {
+		if near := measure.Nearest(w.Text,
+			[]string{"pragma", "include", "define", "ident", "line", "error"}); near != "" {
 			d.Near = "#" + near
 		}
 	}
@@ -87,7 +88,8 @@ func (p *parser) words(off, end int) []Name {
 			continue
 		}
 		from, quoted := off, false
-		for off < end && (quoted || classes[p.text[off]]&cSpace == 0) && !strings.HasPrefix(p.text[off:end], "/*") {
+		for off < end && (quoted || classes[p.text[off]]&cSpace == 0) &&
+			!strings.HasPrefix(p.text[off:end], "/*") {
 			if p.text[off] == '"' {
 				quoted = !quoted
 			}
@@ -201,7 +203,9 @@ func (p *parser) pragma(at Span, words []Name) {
 			return
 		}
 		if kind.Text == "attributes" && strings.Count(words[0].Text, "/") != 2 {
-			p.report(MalformedPragma, int(words[0].From), int(words[0].To), "attributes must be three words separated by slashes", "Stable/Stable/Common").Tag = "D_PRAGMA_INVAL"
+			d := p.report(MalformedPragma, int(words[0].From), int(words[0].To),
+				"attributes must be three words separated by slashes", "Stable/Stable/Common")
+			d.Tag = "D_PRAGMA_INVAL"
 			return
 		}
 		pragma.Words = words

@@ -77,7 +77,8 @@ func checkSpans(t *testing.T, name, text string, prog *syntax.Program) {
 			}
 			syntax.Walk(n, func(below syntax.Node) bool {
 				if b := below.At(); b.From < at.From || b.To > at.To {
-					t.Fatalf("%s: a %T at %v reaches beyond its %T at %v: %q", name, below, b, n, at, text[at.From:at.To])
+					t.Fatalf("%s: a %T at %v reaches beyond its %T at %v: %q", name, below, b, n,
+						at, text[at.From:at.To])
 				}
 				return below == n // each is checked against its parent
 			})
@@ -136,18 +137,20 @@ func TestErr(t *testing.T) {
 			first = ds[len(ds)-1]
 		}
 		if string(first.Code) != code {
-			t.Errorf("%s: gives %s", name, first.Code)
+			t.Errorf("%s: got %s", name, first.Code)
 		}
 		var got [][2]int
 		for _, d := range ds {
 			got = append(got, [2]int{d.Pos, d.Pos + d.Len})
 		}
 		if len(got) != len(want) {
-			t.Errorf("%s: %d mistakes reported, %d marked\n%s", name, len(got), len(want), ds.Marked())
+			t.Errorf("%s: %d mistakes reported, %d marked\n%s", name, len(got), len(want),
+				ds.Marked())
 		} else {
 			for i := range got {
 				if got[i] != want[i] {
-					t.Errorf("%s: fault %d is at %v, marked at %v\n%s", name, i, got[i], want[i], ds[i].Marked())
+					t.Errorf("%s: fault %d is at %v, marked at %v\n%s", name, i, got[i], want[i],
+						ds[i].Marked())
 				}
 			}
 		}

@@ -179,7 +179,8 @@ func (p *parser) report(code Code, from, to int, message, hint string) *Diagnost
 		}
 	}
 	if len(p.diags) == maxDiagnostics {
-		code, message, hint = TooMany, "too many errors; the rest of the text is not checked", "correct the errors above first"
+		code, message, hint = TooMany, "too many errors; the rest of the text is not checked",
+			"correct the errors above first"
 		p.stopped = true
 		p.failed = true
 		p.tok.kind = tEOF

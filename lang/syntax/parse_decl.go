@@ -112,7 +112,8 @@ func (p *parser) declared(from int32) Item {
 		switch d.Base.(type) {
 		case *Struct, *Enum:
 		default:
-			p.fail(ExpectedName, "missing name in a declaration", "int name;").Tag = "D_DECL_USELESS"
+			d := p.fail(ExpectedName, "missing name in a declaration", "int name;")
+			d.Tag = "D_DECL_USELESS"
 		}
 	}
 	p.semi("declarations end with ;")

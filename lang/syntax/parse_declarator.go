@@ -70,7 +70,8 @@ func (p *parser) marks(named naming) (Name, []Type) {
 		}
 	}
 	switch {
-	case named != nameNone && p.tok.kind == tWord && wordKind(p.str()) == wName && strings.IndexByte(p.str(), '`') < 0:
+	case named != nameNone && p.tok.kind == tWord && wordKind(p.str()) == wName &&
+		strings.IndexByte(p.str(), '`') < 0:
 		name = Name{Span{p.tok.from, p.tok.to}, p.str()}
 		p.next()
 	case p.tok.kind == tWord && named == nameMust && wordKind(p.str()) != wName:
@@ -134,7 +135,9 @@ func (p *parser) brackets() Type {
 		a := &Assoc{}
 		more := false
 		if a.Keys, more = p.params(); more {
-			p.failAt(EmptyKeys, p.last-3, p.last, "an associative array needs a fixed list of keys", "int name[string, int];").Tag = "D_DECL_PROTO_VARARGS"
+			d := p.failAt(EmptyKeys, p.last-3, p.last,
+				"an associative array needs a fixed list of keys", "int name[string, int];")
+			d.Tag = "D_DECL_PROTO_VARARGS"
 		}
 		p.close(tRBrack, open)
 		a.Span = p.span(open.from)

@@ -381,7 +381,9 @@ func (p *parser) postfix() Expr {
 		switch p.tok.kind {
 		case tLBrack:
 			if _, agg := x.(*Aggregation); agg {
-				p.fail(AggregationOp, "an aggregation can have only one list of keys", "@[first, second]").Tag = "D_AGG_MDIM"
+				d := p.fail(AggregationOp, "an aggregation can have only one list of keys",
+					"@[first, second]")
+				d.Tag = "D_AGG_MDIM"
 				return x
 			}
 			h := p.height

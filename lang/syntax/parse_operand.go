@@ -299,7 +299,8 @@ func (p *parser) meant(at Span, value string, quoted bool) Expr {
 		return &String{at, value}
 	case isName(value) && wordKind(value) == wName:
 		return ident(at, value)
-	case len(value)-len(digits) <= 1 && digits != "" && classes[digits[0]]&cDigit != 0 && isWord(digits):
+	case len(value)-len(digits) <= 1 && digits != "" && classes[digits[0]]&cDigit != 0 &&
+		isWord(digits):
 		inner := &parser{text: digits}
 		n := inner.integer(Span{0, int32(len(digits))})
 		if len(inner.diags) > 0 {

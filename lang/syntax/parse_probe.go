@@ -155,10 +155,12 @@ func (p *parser) symbolText(off, from int, colons []int) int {
 	case '/': // or a predicate begins
 		last := p.text[colons[len(colons)-1]+1 : off]
 		if len(colons) >= 3 &&
-			(!strings.HasPrefix(p.text[from:], "pid") || last == "entry" || last == "return" || strings.Trim(last, "0123456789abcdef*?") == "") {
+			(!strings.HasPrefix(p.text[from:], "pid") || last == "entry" || last == "return" ||
+				strings.Trim(last, "0123456789abcdef*?") == "") {
 			return off
 		}
-		for end := off + 1; end < len(p.text) && classes[p.text[end]]&cSpace == 0 && p.text[end] != '{'; end++ {
+		for end := off + 1; end < len(p.text) && classes[p.text[end]]&cSpace == 0 &&
+			p.text[end] != '{'; end++ {
 			switch c := p.text[end]; c {
 			case ':':
 				return off + 1

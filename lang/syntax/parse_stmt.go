@@ -239,7 +239,8 @@ func (p *parser) noSuchStatement(word, hint string) bool {
 		}
 		return true
 	}
-	for p.tok.kind != tSemi && p.tok.kind != tRBrace && p.tok.kind != tLBrace && p.tok.kind != tEOF {
+	for p.tok.kind != tSemi && p.tok.kind != tRBrace && p.tok.kind != tLBrace &&
+		p.tok.kind != tEOF {
 		p.scan()
 	}
 	p.last = int(p.tok.from)

@@ -284,7 +284,9 @@ func (p *parser) badWords(from int32, t Type, w basicWords) {
 	if p.is("struct") || p.is("union") || p.is("enum") {
 		to = int(p.tok.to)
 		if t != nil && p.text[p.last-1] == '}' {
-			p.failAt(UnendedDeclaration, p.last, p.last, "expected a semicolon", "declarations end with ;").Tag = "D_DECL_COMBO"
+			d := p.failAt(UnendedDeclaration, p.last, p.last, "expected a semicolon",
+				"declarations end with ;")
+			d.Tag = "D_DECL_COMBO"
 			return
 		}
 	}
@@ -367,7 +369,8 @@ func (p *parser) tag(what string) (module string, tag Name) {
 		module, tag = id.Module, Name{id.Span, id.Name}
 		p.next()
 	} else if p.tok.kind != tLBrace {
-		p.fail(ExpectedTag, "expected the tag of the "+what+", found "+p.what(), what+" tag, or "+what+" { ... }")
+		p.fail(ExpectedTag, "expected the tag of the "+what+", found "+p.what(),
+			what+" tag, or "+what+" { ... }")
 	}
 	return module, tag
 }
@@ -441,7 +444,8 @@ func (p *parser) fields() []*StructMember {
 			)
 			p.fault = int(p.tok.to)
 		} else if !p.failed {
-			p.report(UnendedDeclaration, p.last, p.last, "expected a semicolon", "members end with ;")
+			p.report(UnendedDeclaration, p.last, p.last, "expected a semicolon",
+				"members end with ;")
 			return out
 		}
 	}
@@ -468,7 +472,8 @@ func (p *parser) enumType() Type {
 			if p.tok.kind == tEOF {
 				p.failAt(UnclosedBrace, int(open.from), int(open.to), "unclosed {", "")
 			} else {
-				p.fail(ExpectedName, "expected the name of a value, found "+p.what(), "enum tag { name, name = 3 }")
+				p.fail(ExpectedName, "expected the name of a value, found "+p.what(),
+					"enum tag { name, name = 3 }")
 			}
 			break
 		}

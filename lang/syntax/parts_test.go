@@ -50,7 +50,8 @@ func TestShape(t *testing.T) {
 			t.Errorf("%s stands at %v", c.text, at)
 		}
 	}
-	if x := mustExpr(t, "sizeof (kind)", syntax.Mode{Types: func(string) bool { return true }}).(*syntax.SizeOf); x.Type == nil ||
+	if x := mustExpr(t, "sizeof (kind)",
+		syntax.Mode{Types: func(string) bool { return true }}).(*syntax.SizeOf); x.Type == nil ||
 		x.X != nil {
 		t.Errorf("sizeof of a known type: %+v", x)
 	}
@@ -64,7 +65,8 @@ func TestShape(t *testing.T) {
 }
 
 func TestValues(t *testing.T) {
-	for text, want := range map[string]uint64{"0": 0, "017": 15, "0xfF": 255, "18446744073709551615": 1<<64 - 1, "01777777777777777777777": 1<<64 - 1, "42ull": 42} {
+	for text, want := range map[string]uint64{"0": 0, "017": 15, "0xfF": 255,
+		"18446744073709551615": 1<<64 - 1, "01777777777777777777777": 1<<64 - 1, "42ull": 42} {
 		if got := mustExpr(t, text, syntax.Mode{}).(*syntax.Int); got.Value != want {
 			t.Errorf("%s is %d", text, got.Value)
 		}
@@ -158,7 +160,8 @@ func TestProbes(t *testing.T) {
 			continue
 		}
 		p := list[0]
-		if got := [4]string{p.Provider.Text, p.Module.Text, p.Function.Text, p.Name.Text}; got != c.want {
+		if got := [4]string{p.Provider.Text, p.Module.Text, p.Function.Text,
+			p.Name.Text}; got != c.want {
 			t.Errorf("%s: %q", c.text, got)
 		}
 	}
@@ -250,10 +253,12 @@ func TestDiagnostics(t *testing.T) {
 	if !errors.As(err, &one) || one != ds[0] {
 		t.Error("errors.As finds no diagnostic")
 	}
-	if got, want := err.Error(), "a.d:3:6: unexpected character ü\na.d:4:6: expected a value before ;"; got != want {
+	if got, want := err.Error(),
+		"a.d:3:6: unexpected character ü\na.d:4:6: expected a value before ;"; got != want {
 		t.Errorf("%s", got)
 	}
-	if m := ds[1].Measure(); *m != (measure.Diagnostic{Text: "\ty = ;", Pos: 5, Len: 1, Code: "expected-expression", Message: "expected a value before ;"}) {
+	if m := ds[1].Measure(); *m != (measure.Diagnostic{Text: "\ty = ;", Pos: 5, Len: 1,
+		Code: "expected-expression", Message: "expected a value before ;"}) {
 		t.Errorf("%+v", m)
 	}
 }
@@ -288,7 +293,8 @@ func TestHostile(t *testing.T) {
 		"while(", "BEGIN{while(a){}}", "BEGIN{x y\n", "}", "a{a:b{", ";", "{;", "a b ", "\x00",
 		"\xff", "xlate<", "offsetof(", "1+", "1 1 ", "BEGIN {x=1\n", "a /b / ",
 	} {
-		for _, before := range []string{"", "BEGIN { ", "BEGIN { x = ", "BEGIN /", "int ", "struct s { "} {
+		for _, before := range []string{"", "BEGIN { ", "BEGIN { x = ", "BEGIN /", "int ",
+			"struct s { "} {
 			text := before + strings.Repeat(piece, n/len(piece))
 			prog, ds := syntax.Parse(text, syntax.Mode{})
 			if (prog == nil) == (len(ds) == 0) || len(ds) > 21 {

@@ -47,7 +47,8 @@ func readBack(t *testing.T, name string) {
 		return
 	}
 	part := ProbePart(name)
-	for _, rest := range []string{"{ x = 1; }", "/x ? 1 : 2/{ x = 1; }", " /x/ { x = 1; }", ", BEGIN { x = 1; }", ";", " { x[1] = 2; }"} {
+	for _, rest := range []string{"{ x = 1; }", "/x ? 1 : 2/{ x = 1; }", " /x/ { x = 1; }",
+		", BEGIN { x = 1; }", ";", " { x[1] = 2; }"} {
 		text := "pid$target:a.out:" + part + ":entry" + rest
 		tree, wrong := Parse(
 			text,

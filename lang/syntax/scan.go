@@ -405,7 +405,8 @@ func (p *parser) quoted(off int, value bool) (end int, s string, escaped bool) {
 					"write a line's end within a string as \\n",
 				)
 			} else {
-				p.report(UnclosedChar, off, i, "unclosed character constant", "write text in \"...\"")
+				p.report(UnclosedChar, off, i, "unclosed character constant",
+					"write text in \"...\"")
 			}
 			return -1, "", false
 		default:
@@ -468,7 +469,8 @@ func (p *parser) unescape(off, end int) string {
 			if n == i+1 {
 				p.report(BadEscape, start, n, "missing hexadecimal digits after \\x", "\\x1b")
 			} else if v > 255 {
-				p.report(BadEscape, start, n, shorten(p.text[start:n])+" does not fit in a byte", "the largest is \\xff; all hexadecimal digits after \\x belong to it")
+				p.report(BadEscape, start, n, shorten(p.text[start:n])+" does not fit in a byte",
+					"the largest is \\xff; all hexadecimal digits after \\x belong to it")
 			}
 			out = append(out, byte(v))
 			i = n - 1

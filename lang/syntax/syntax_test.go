@@ -88,7 +88,7 @@ func TestExamplesOfCodes(t *testing.T) {
 			ds = ds[len(ds)-1:]
 		}
 		if len(ds) != 1 || string(ds[0].Code) != code {
-			t.Errorf("%s: its example gives something else: %s", code, example)
+			t.Errorf("%s: its example returns something else: %s", code, example)
 			for _, d := range ds {
 				t.Errorf("  %s\n%s", d.Code, d.Marked())
 			}

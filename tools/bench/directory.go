@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// makeDirectory makes a directory for a world, which is gone after done is called and also when this process is killed: another
-// process waits for that.
+// makeDirectory makes a directory for a world, which is gone after done is called and also when
+// this process is killed: another process waits for that.
 func makeDirectory() (dir string, done func(), err error) {
 	if dir, err = os.MkdirTemp("", "culprit-bench-"); err != nil {
 		return "", nil, err
@@ -31,7 +31,8 @@ func makeDirectory() (dir string, done func(), err error) {
 	}, nil
 }
 
-// removeLater removes a directory when standard input ends. Who writes there may end a little later.
+// removeLater removes a directory when standard input ends. Who writes there may end a little
+// later.
 func removeLater(dir string) error {
 	_, _ = io.Copy(io.Discard, os.Stdin) // a read that fails is an end too
 	var err error

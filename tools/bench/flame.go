@@ -24,13 +24,27 @@ type profile struct {
 
 func profiles() []profile {
 	return []profile{
-		{What: "perf script, 100 MB", Name: "perf.txt", Perf: true, Write: func(w *bufio.Writer) { writePerf(w, 100<<20) }},
-		{What: "folded, a million distinct stacks", Name: "million.folded", Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) }},
-		{What: "folded, 20,000 stacks of 1,000 frames", Name: "deep.folded", Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) }},
+		{
+			What:  "perf script, 100 MB",
+			Name:  "perf.txt",
+			Perf:  true,
+			Write: func(w *bufio.Writer) { writePerf(w, 100<<20) },
+		},
+		{
+			What:  "folded, a million distinct stacks",
+			Name:  "million.folded",
+			Write: func(w *bufio.Writer) { writeFolded(w, 1_000_000, 24) },
+		},
+		{
+			What:  "folded, 20,000 stacks of 1,000 frames",
+			Name:  "deep.folded",
+			Write: func(w *bufio.Writer) { writeFolded(w, 20_000, 1000) },
+		},
 	}
 }
 
-// A walk makes stacks as programs have them: few functions at the root, more the deeper, and some of them seldom.
+// A walk makes stacks as programs have them: few functions at the root, more the deeper, and some
+// of them seldom.
 type walk struct {
 	r     *rand.Rand
 	names []string
@@ -38,9 +52,28 @@ type walk struct {
 
 func newWalk() *walk {
 	w := &walk{r: rand.New(rand.NewPCG(1, 2))}
-	parts := []string{"tcp", "skb", "rcv", "queue", "alloc", "page", "lock", "inode", "ext4", "vfs", "read", "write", "poll", "sched", "timer", "irq"}
+	parts := []string{
+		"tcp",
+		"skb",
+		"rcv",
+		"queue",
+		"alloc",
+		"page",
+		"lock",
+		"inode",
+		"ext4",
+		"vfs",
+		"read",
+		"write",
+		"poll",
+		"sched",
+		"timer",
+		"irq",
+	}
 	for i := range 4000 {
-		name := parts[w.r.IntN(len(parts))] + "_" + parts[w.r.IntN(len(parts))] + "_" + strconv.Itoa(i)
+		name := parts[w.r.IntN(len(parts))] + "_" + parts[w.r.IntN(len(parts))] + "_" + strconv.Itoa(
+			i,
+		)
 		if i%3 == 0 {
 			name = "ns::" + name + "::run(std::vector<int> const&)"
 		}
@@ -49,7 +82,8 @@ func newWalk() *walk {
 	return w
 }
 
-// next gives the function called by the one at a depth: of a few that each caller has, the first most often.
+// next returns the function called by the one at a depth: of a few that each caller has, the first
+// most often.
 func (w *walk) next(caller, depth int) int {
 	choice := 0
 	for choice < 6 && w.r.IntN(5) == 0 {
@@ -58,7 +92,8 @@ func (w *walk) next(caller, depth int) int {
 	return (caller*31 + depth*7 + choice*613 + 1) % len(w.names)
 }
 
-// writePerf writes perf script output of so many bytes: 5,000 stacks that come again, at addresses of their own.
+// writePerf writes perf script output of so many bytes: 5,000 stacks that come again, at addresses
+// of their own.
 func writePerf(out *bufio.Writer, size int) {
 	w := newWalk()
 	var stacks [][]byte
@@ -71,7 +106,17 @@ func writePerf(out *bufio.Writer, size int) {
 			if d > 10 {
 				at, file = 0xfffffff80000000+f*4096, "[kernel.kallsyms]"
 			}
-			lines = append(lines, fmt.Appendf(nil, "\t%16x %s+0x%x (%s)\n", at+w.r.IntN(8)*16, w.names[f], w.r.IntN(8)*16, file))
+			lines = append(
+				lines,
+				fmt.Appendf(
+					nil,
+					"\t%16x %s+0x%x (%s)\n",
+					at+w.r.IntN(8)*16,
+					w.names[f],
+					w.r.IntN(8)*16,
+					file,
+				),
+			)
 		}
 		var b []byte
 		for i := range lines {
@@ -82,8 +127,16 @@ func writePerf(out *bufio.Writer, size int) {
 	commands := []string{"nginx", "postgres", "node", "ksoftirqd/0", "prometheus"}
 	for n, i := 0, 0; n < size; i++ {
 		k := w.r.IntN(w.r.IntN(len(stacks)) + 1) // some come more often
-		m, _ := fmt.Fprintf(out, "%s %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n", commands[k%len(commands)], 1000+k%len(commands), i%8, 1000+i/100, i%100*10000)
-		out.Write(stacks[k]) //nolint:errcheck // told when it is flushed
+		m, _ := fmt.Fprintf(
+			out,
+			"%s %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n",
+			commands[k%len(commands)],
+			1000+k%len(commands),
+			i%8,
+			1000+i/100,
+			i%100*10000,
+		)
+		out.Write(stacks[k]) //nolint:errcheck // reported by Flush
 		n += m + len(stacks[k])
 	}
 }
@@ -92,7 +145,7 @@ func writePerf(out *bufio.Writer, size int) {
 func writeFolded(out *bufio.Writer, stacks, depth int) {
 	w := newWalk()
 	for i := range stacks {
-		out.WriteString("program") //nolint:errcheck // told when it is flushed
+		out.WriteString("program") //nolint:errcheck // reported by Flush
 		f := 0
 		for d := range depth/2 + w.r.IntN(depth/2) {
 			f = w.next(f, d)
@@ -105,11 +158,15 @@ func writeFolded(out *bufio.Writer, stacks, depth int) {
 
 // A drawing is what a tool took for a picture.
 type drawing struct {
-	Took     time.Duration // of a CPU, by the program and the kernel for it: on a busy machine the clock tells of others
-	Resident int64         // bytes, most of the processes that ran, as seen every 2 ms: what the kernel tells at the end is at least this program's own
+	// Of a CPU, by the program and the kernel for it: on a busy machine the clock includes others.
+	Took time.Duration
+	// Bytes, most of the processes that ran, as seen every 2 ms: what the kernel reports at the end
+	// is at least this program's own.
+	Resident int64
 }
 
-// draw runs programs that read one another's output, one after the other by files, and adds up what they took.
+// draw runs programs that read one another's output, one after the other by files, and adds up what
+// they took.
 func draw(dir string, lines ...[]string) (d drawing, err error) {
 	in := ""
 	for i, line := range lines {
@@ -148,7 +205,8 @@ func draw(dir string, lines ...[]string) (d drawing, err error) {
 	return d, nil
 }
 
-// mostResident looks at a process until it has ended, and gives the most that it ever had, in bytes.
+// mostResident looks at a process until it has ended, and returns the most that it ever had, in
+// bytes.
 func mostResident(pid int, ended <-chan struct{}) (most int64) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -168,7 +226,8 @@ func mostResident(pid int, ended <-chan struct{}) (most int64) {
 	}
 }
 
-// inferno gives the directory of inferno's programs: of PATH, or built by cargo below the user's cache; "" there is none.
+// inferno returns the directory of inferno's programs: of PATH, or built by cargo below the user's
+// cache; "" there is none.
 func inferno() string {
 	if path, err := exec.LookPath("inferno-collapse-perf"); err == nil {
 		return filepath.Dir(path)
@@ -187,8 +246,8 @@ func inferno() string {
 	return filepath.Join(root, "bin")
 }
 
-// flameGraph gives the directory of FlameGraph's scripts: where CULPRIT_FLAMEGRAPH says, or cloned below the user's cache; "" there
-// is none.
+// flameGraph returns the directory of FlameGraph's scripts: where CULPRIT_FLAMEGRAPH says, or
+// cloned below the user's cache; "" there is none.
 func flameGraph() string {
 	if _, err := exec.LookPath("perl"); err != nil {
 		return ""
@@ -210,7 +269,8 @@ func flameGraph() string {
 	return dir
 }
 
-// compareFlames prints how culprit flame, inferno and FlameGraph's scripts compare: from the file to the SVG, one thread each, in turn.
+// compareFlames prints how culprit flame, inferno and FlameGraph's scripts compare: from the file
+// to the SVG, one thread each, in turn.
 func compareFlames(culprit string, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "culprit-flame")
 	if err != nil {
@@ -219,21 +279,38 @@ func compareFlames(culprit string, out io.Writer) error {
 	defer os.RemoveAll(dir)
 	rust, perl := inferno(), flameGraph()
 	if rust == "" {
-		fmt.Fprintln(out, "skipped the comparison with inferno: it is not installed, and cargo could not")
+		fmt.Fprintln(
+			out,
+			"skipped the comparison with inferno: it is not installed, and cargo could not",
+		)
 	}
 	if perl == "" {
-		fmt.Fprintln(out, "skipped the comparison with FlameGraph: no perl, or its scripts could not be had")
+		fmt.Fprintln(
+			out,
+			"skipped the comparison with FlameGraph: no perl, or its scripts could not be had",
+		)
 	}
-	fmt.Fprintf(out, "\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.")
+	fmt.Fprintf(
+		out,
+		"\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.",
+	)
 	bare := filepath.Join(dir, "one.folded")
 	if err := os.WriteFile(bare, []byte("main 1\n"), 0o600); err != nil {
 		return err
 	}
 	if d, err := draw(dir, []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}); err == nil {
-		fmt.Fprintf(out, " A single stack takes culprit %s s and %.1f MB.", seconds(d.Took), float64(d.Resident)/(1<<20))
+		fmt.Fprintf(
+			out,
+			" A single stack takes culprit %s s and %.1f MB.",
+			seconds(d.Took),
+			float64(d.Resident)/(1<<20),
+		)
 	}
 	fmt.Fprint(out, "\n\n")
-	fmt.Fprint(out, "| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(
+		out,
+		"| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+	)
 	for _, p := range profiles() {
 		path := filepath.Join(dir, p.Name)
 		f, err := os.Create(path)
@@ -252,17 +329,27 @@ func compareFlames(culprit string, out io.Writer) error {
 		if err := f.Close(); err != nil {
 			return err
 		}
-		sides := [][][]string{{{culprit, "flame", path, "-o", filepath.Join(dir, "ours.svg")}}, nil, nil}
+		sides := [][][]string{
+			{{culprit, "flame", path, "-o", filepath.Join(dir, "ours.svg")}},
+			nil,
+			nil,
+		}
 		if rust != "" {
 			sides[1] = [][]string{{filepath.Join(rust, "inferno-flamegraph"), path}}
 			if p.Perf {
-				sides[1] = [][]string{{filepath.Join(rust, "inferno-collapse-perf"), "--nthreads", "1", path}, {filepath.Join(rust, "inferno-flamegraph")}}
+				sides[1] = [][]string{
+					{filepath.Join(rust, "inferno-collapse-perf"), "--nthreads", "1", path},
+					{filepath.Join(rust, "inferno-flamegraph")},
+				}
 			}
 		}
 		if perl != "" {
 			sides[2] = [][]string{{"perl", filepath.Join(perl, "flamegraph.pl"), path}}
 			if p.Perf {
-				sides[2] = [][]string{{"perl", filepath.Join(perl, "stackcollapse-perf.pl"), path}, {"perl", filepath.Join(perl, "flamegraph.pl")}}
+				sides[2] = [][]string{
+					{"perl", filepath.Join(perl, "stackcollapse-perf.pl"), path},
+					{"perl", filepath.Join(perl, "flamegraph.pl")},
+				}
 			}
 		}
 		best := make([]drawing, len(sides))
@@ -287,7 +374,11 @@ func compareFlames(culprit string, out io.Writer) error {
 				cells = append(cells, "-", "-")
 				continue
 			}
-			cells = append(cells, seconds(b.Took), strconv.FormatFloat(b.Took.Seconds()/best[0].Took.Seconds(), 'f', 1, 64))
+			cells = append(
+				cells,
+				seconds(b.Took),
+				strconv.FormatFloat(b.Took.Seconds()/best[0].Took.Seconds(), 'f', 1, 64),
+			)
 		}
 		for _, b := range best {
 			if b.Resident == 0 {

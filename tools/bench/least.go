@@ -8,13 +8,18 @@ import (
 	"unsafe"
 )
 
-// least is the least that a Go program can do for a table of network devices: each second it is woken by a timer of the kernel's,
-// asks for the 64-bit counters by netlink, and writes a line. It knows no names, no rates and no errors. What it costs no table
-// of culprit's can go below.
+// least is the least that a Go program can do for a table of network devices: each second it is
+// woken by a timer of the kernel's, asks for the 64-bit counters by netlink, and writes a line. It
+// knows no names, no rates and no errors. What it costs no table of culprit's can go below.
 func least() error {
 	runtime.GOMAXPROCS(1)
 	const clockMonotonic, nonBlock, closeOnExec = 1, syscall.O_NONBLOCK, syscall.O_CLOEXEC
-	fd, _, e := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockMonotonic, nonBlock|closeOnExec, 0)
+	fd, _, e := syscall.RawSyscall(
+		syscall.SYS_TIMERFD_CREATE,
+		clockMonotonic,
+		nonBlock|closeOnExec,
+		0,
+	)
 	if e != 0 {
 		return os.NewSyscallError("timerfd_create", e)
 	}
@@ -27,14 +32,19 @@ func least() error {
 	if _, _, e := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); e != 0 {
 		return os.NewSyscallError("timerfd_settime", e)
 	}
-	ask, err := syscall.Socket(syscall.AF_NETLINK, syscall.SOCK_RAW|closeOnExec, syscall.NETLINK_ROUTE)
+	ask, err := syscall.Socket(
+		syscall.AF_NETLINK,
+		syscall.SOCK_RAW|closeOnExec,
+		syscall.NETLINK_ROUTE,
+	)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
 	}
 	if err := syscall.Bind(ask, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
-	const getStats, link64, headers = 94, 1, 16 + 12 // RTM_GETSTATS, IFLA_STATS_LINK_64, nlmsghdr and if_stats_msg
+	// RTM_GETSTATS, IFLA_STATS_LINK_64, nlmsghdr and if_stats_msg.
+	const getStats, link64, headers = 94, 1, 16 + 12
 	var request [headers]byte
 	*(*uint32)(unsafe.Pointer(&request[0])) = headers
 	*(*uint16)(unsafe.Pointer(&request[4])) = getStats
@@ -43,7 +53,12 @@ func least() error {
 	answer, line := make([]byte, 64<<10), make([]byte, 0, 4096)
 	var ended [8]byte
 	woken := func(fd uintptr) bool {
-		n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&ended)), uintptr(len(ended)))
+		n, _, e := syscall.RawSyscall(
+			syscall.SYS_READ,
+			fd,
+			uintptr(unsafe.Pointer(&ended)),
+			uintptr(len(ended)),
+		)
 		return e == 0 && n > 0
 	}
 	for {
@@ -53,12 +68,18 @@ func least() error {
 		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(ask), uintptr(unsafe.Pointer(&request)), headers); e != 0 {
 			return os.NewSyscallError("write", e)
 		}
-		n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(ask), uintptr(unsafe.Pointer(&answer[0])), uintptr(len(answer)))
+		n, _, e := syscall.RawSyscall(
+			syscall.SYS_READ,
+			uintptr(ask),
+			uintptr(unsafe.Pointer(&answer[0])),
+			uintptr(len(answer)),
+		)
 		if e != 0 {
 			return os.NewSyscallError("read", e)
 		}
 		line = line[:0]
-		for b := answer[:n]; len(b) > headers+4+24; { // each: the headers, an attribute, rx_packets, tx_packets, rx_bytes ...
+		// Each: the headers, an attribute, rx_packets, tx_packets, rx_bytes ...
+		for b := answer[:n]; len(b) > headers+4+24; {
 			line = strconv.AppendUint(line, *(*uint64)(unsafe.Pointer(&b[headers+4+16])), 10)
 			line = append(line, ' ')
 			b = b[min(len(b), int(*(*uint32)(unsafe.Pointer(&b[0]))+3)&^3):]

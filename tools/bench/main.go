@@ -1,9 +1,10 @@
-// Command bench measures what the built culprit costs, beside the classic tools at the same work, and prints the tables of
-// docs/PERFORMANCE.md. It looks into no room: it starts programs and reads what the kernel says they used.
+// Command bench measures what the built culprit costs, beside the classic tools at the same work,
+// and prints the tables of docs/PERFORMANCE.md. It imports no package of culprit: it starts
+// programs and reads what the kernel says they used.
 //
-// Each world - so many processes, so many TCP connections - is a child in namespaces of its own (processes, mounts,
-// network), so that the numbers of processes and connections are exact, and so that all of it is gone when the child
-// is, however this program ends. Making them takes root.
+// Each world - so many processes, so many TCP connections - is a child in namespaces of its own
+// (processes, mounts, network), so that the numbers of processes and connections are exact, and so
+// that all of it is gone when the child is, however this program ends. Making them takes root.
 package main
 
 import (
@@ -35,7 +36,7 @@ type world struct {
 	Resident    int  // goal of the server's resident memory, MB; 0: none
 }
 
-// settings are what the children of this program are told.
+// settings are passed to the children of this program.
 type settings struct {
 	World      world
 	Dir        string // for what the world writes
@@ -43,23 +44,51 @@ type settings struct {
 	Everything string // the test binary of cmd/culprit
 	Windows    int
 	Window     time.Duration
-	Beside     []string      // other builds of the server that run in the same world, to compare
-	Soak       time.Duration // of the server: how long it runs, looked at every five minutes; 0: three minutes
+	Beside     []string // other builds of the server that run in the same world, to compare
+	// Of the server: how long it runs, looked at every five minutes; 0: three minutes.
+	Soak time.Duration
 }
 
 func main() {
 	var s settings
 	flag.StringVar(&s.Culprit, "culprit", "bin/culprit", "the built program")
-	flag.StringVar(&s.Everything, "everything", "", "the test binary of cmd/culprit, which holds BenchmarkEverything")
-	flag.IntVar(&s.Windows, "windows", 3, "how many stretches are measured; the table has their median")
+	flag.StringVar(
+		&s.Everything,
+		"everything",
+		"",
+		"the test binary of cmd/culprit, which holds BenchmarkEverything",
+	)
+	flag.IntVar(
+		&s.Windows,
+		"windows",
+		3,
+		"how many stretches are measured; the table has their median",
+	)
 	flag.DurationVar(&s.Window, "window", 3*time.Second, "length of a stretch")
-	flag.DurationVar(&s.Soak, "soak", 0, "let the server run so long in its worlds, and see whether its memory stays flat")
-	flag.Func("beside", "another build, whose server runs beside the first one's in the same world; may be given several times", func(path string) error {
-		s.Beside = append(s.Beside, path)
-		return nil
-	})
-	only := flag.String("world", "", "only the world of this name, or the worlds whose names have this text")
-	asked := flag.String("question", "", "of the world tracing, only the questions whose names have this text")
+	flag.DurationVar(
+		&s.Soak,
+		"soak",
+		0,
+		"let the server run so long in its worlds, and see whether its memory stays flat",
+	)
+	flag.Func(
+		"beside",
+		"another build, whose server runs beside the first one's in the same world; may be given several times",
+		func(path string) error {
+			s.Beside = append(s.Beside, path)
+			return nil
+		},
+	)
+	only := flag.String(
+		"world",
+		"",
+		"only the world of this name, or the worlds whose names have this text",
+	)
+	asked := flag.String(
+		"question",
+		"",
+		"of the world tracing, only the questions whose names have this text",
+	)
 	flag.Parse()
 
 	var err error
@@ -134,8 +163,8 @@ func measureAll(s settings, only, question string) error {
 	return nil
 }
 
-// enter starts a world, waits for what it measured, and ends it. The kernel kills every process of a process namespace
-// with its first one, and that one with us.
+// enter starts a world, waits for what it measured, and ends it. The kernel kills every process of
+// a process namespace with its first one, and that one with us.
 func enter(s settings) (result, error) {
 	runtime.LockOSThread() // the death signal is of the thread that started the child
 	defer runtime.UnlockOSThread()
@@ -151,7 +180,10 @@ func enter(s settings) (result, error) {
 	}
 	cmd := exec.Command("/proc/self/exe", "live")
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(in)), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
+		Pdeathsig:  syscall.SIGKILL,
+	}
 	out, err := cmd.Output()
 	var r result
 	if err == nil {

@@ -21,9 +21,11 @@ type cost struct {
 	CPU      time.Duration // of an interval, user and system, of all its threads and children
 	Syscalls float64       // of an interval
 	Resident int64         // most bytes at once, shared pages of its program included
-	First    time.Duration // of a run of one interval: from the start until culprit's first line is out, or until another tool has ended, less the interval
-	Numbers  float64       // that it tells in an interval
-	Failed   string        // why there is nothing
+	// Of a run of one interval: from the start until culprit's first line is out, or until another
+	// tool has ended, less the interval.
+	First   time.Duration
+	Numbers float64 // that it prints per interval
+	Failed  string  // why there is nothing
 }
 
 // result is what was measured in one world.
@@ -43,7 +45,8 @@ type running struct {
 	at     []time.Duration // CPU time so far at each mark
 }
 
-// measure runs all tools of the world beside each other, spread over the second so that they seldom meet.
+// measure runs all tools of the world beside each other, spread over the second so that they seldom
+// meet.
 func (s *settings) measure() (result, error) {
 	r := result{World: s.World, Costs: make([]cost, len(s.World.Tools))}
 	var all []*running
@@ -59,7 +62,8 @@ func (s *settings) measure() (result, error) {
 		all = append(all, run)
 		time.Sleep(time.Second / time.Duration(len(s.World.Tools)+1))
 	}
-	// What starts is not what runs: the first readings, and programs that learn their sizes, are left out.
+	// What starts is not what runs: the first readings, and programs that learn their sizes, are
+	// left out.
 	time.Sleep(3 * time.Second)
 	for n := range s.Windows + 1 {
 		if n > 0 {
@@ -165,16 +169,20 @@ func terminal() (ours, theirs *os.File, err error) {
 	}
 	var number, unlocked int32
 	size := [4]uint16{60, 200}
-	err = errors.Join(ioctl(syscall.TIOCGPTN, unsafe.Pointer(&number)), ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlocked)),
-		ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&size)))
+	err = errors.Join(
+		ioctl(syscall.TIOCGPTN, unsafe.Pointer(&number)),
+		ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlocked)),
+		ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&size)),
+	)
 	if err == nil {
 		theirs, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|syscall.O_NOCTTY, 0)
 	}
 	return ours, theirs, err
 }
 
-// cpu gives the CPU time so far of the process and all below it: /proc/PID/schedstat of each thread, in nanoseconds (sched_stat
-// in Documentation/scheduler). None of these tools ends a thread or a child while it works.
+// cpu returns the CPU time so far of the process and all below it: /proc/PID/schedstat of each
+// thread, in nanoseconds (sched_stat in Documentation/scheduler). None of these tools ends a thread
+// or a child while it works.
 func (run *running) cpu() time.Duration {
 	if run.loop != nil {
 		return 0
@@ -231,10 +239,10 @@ func (run *running) end() {
 	}
 }
 
-// resident gives the most bytes that were resident at once.
+// resident returns the most bytes that were resident at once.
 func resident(pid int) int64 { return memory(pid, "VmHWM") }
 
-// memory gives a line of /proc/PID/status in bytes: proc_pid_status(5).
+// memory returns a line of /proc/PID/status in bytes: proc_pid_status(5).
 func memory(pid int, line string) int64 {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for l := range strings.Lines(string(status)) {
@@ -246,9 +254,10 @@ func memory(pid int, line string) int64 {
 	return 0
 }
 
-// syscalls counts with perf over some seconds, and gives a second's; 0 where perf can't.
+// syscalls counts with perf over some seconds, and returns a second's; 0 where perf can't.
 func syscalls(pid int) float64 {
-	out, err := exec.Command("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", strconv.Itoa(pid), "--", "sleep", "4").CombinedOutput()
+	out, err := exec.Command("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", strconv.Itoa(pid), "--", "sleep", "4").
+		CombinedOutput()
 	if err != nil {
 		return 0
 	}
@@ -261,8 +270,9 @@ func syscalls(pid int) float64 {
 	return 0
 }
 
-// first runs the tool for one interval some times and gives the median of what it took beyond. One that takes long runs
-// once, and the most that it had resident is taken as well: what it does in the end is not in the stretches.
+// first runs the tool for one interval some times and returns the median of what it took beyond.
+// One that takes long runs once, and the most that it had resident is taken as well: what it does
+// in the end is not in the stretches.
 func (s *settings) first(c *cost) {
 	var each []time.Duration
 	runs := 5

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameNamespaces makes n network namespaces with names, as `ip netns add` does, and raises the loopback of each. Their
-// names are in the world's own /run/netns, so they end with it.
+// nameNamespaces makes n network namespaces with names, as `ip netns add` does, and raises the
+// loopback of each. Their names are in the world's own /run/netns, so they end with it.
 func nameNamespaces(n int) error {
 	const dir = "/run/netns"
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -26,7 +26,8 @@ func nameNamespaces(n int) error {
 	return nil
 }
 
-// nameNamespace makes one. Its thread is in that namespace then, so it ends with the goroutine, which must not unlock it.
+// nameNamespace makes one. Its thread is in that namespace then, so it ends with the goroutine,
+// which must not unlock it.
 func nameNamespace(name string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// A tool's work is told in numbers: those of an interval that it prints. What names a row - a CPU, a process, an interrupt - is none, nor is the time, nor are the
-// averages at the end. An unknown one, "-", is: it was looked for. Of what prints nothing there is another count: all statistics tell theirs, and what sadc
-// writes are the numbers that sar -A shows of it.
+// A tool's work is counted in numbers: those that it prints per interval. What names a row - a CPU,
+// a process, an interrupt - is none, nor is the time, nor are the averages at the end. An unknown
+// one, "-", is: it was looked for. Of what prints nothing there is another count: all statistics
+// tell theirs, and what sadc writes are the numbers that sar -A shows of it.
 
 var (
 	printed = regexp.MustCompile(`^-?\d+(\.\d+)?[KMGTPE%]?$|^-$`)
@@ -17,9 +18,20 @@ var (
 )
 
 // table: names says which heads are those of a row's name.
-var names = map[string]bool{"CPU": true, "IRQ": true, "INTR": true, "PID": true, "TGID": true, "TID": true, "UID": true, "BUS": true, "idvendor": true, "idprod": true}
+var names = map[string]bool{
+	"CPU":      true,
+	"IRQ":      true,
+	"INTR":     true,
+	"PID":      true,
+	"TGID":     true,
+	"TID":      true,
+	"UID":      true,
+	"BUS":      true,
+	"idvendor": true,
+	"idprod":   true,
+}
 
-// numbers counts what the tool tells in one interval; 0 where it can't be counted.
+// numbers counts what the tool prints in one interval; 0 where it can't be counted.
 func (s *settings) numbers(t tool) float64 {
 	args, reports := t.First, max(t.Reports, 1)
 	switch {

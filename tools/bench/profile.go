@@ -26,7 +26,8 @@ type sampling struct {
 	Said     string        // how many samples, of how many stacks
 }
 
-// compareProfile prints what sampling costs while two processes keep two CPUs busy, each in 32,768 different stacks in turn.
+// compareProfile prints what sampling costs while two processes keep two CPUs busy, each in 32,768
+// different stacks in turn.
 func compareProfile(culprit string, out io.Writer) error {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(out, "skipped the cost of profiles: it needs root")
@@ -49,8 +50,14 @@ func compareProfile(culprit string, out io.Writer) error {
 		return err
 	}
 	defer counting.Close()
-	fmt.Fprint(out, "\n### Profiles\n\nWhile two processes keep two CPUs busy; CPU time over the stretch that is sampled, and in all from start to end.\n\n")
-	fmt.Fprint(out, "| culprit profile | seconds | process, % of a CPU | programs, % | together, % | goal, % | start and end, ms | resident, MB | samples |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	fmt.Fprint(
+		out,
+		"\n### Profiles\n\nWhile two processes keep two CPUs busy; CPU time over the stretch that is sampled, and in all from start to end.\n\n",
+	)
+	fmt.Fprint(
+		out,
+		"| culprit profile | seconds | process, % of a CPU | programs, % | together, % | goal, % | start and end, ms | resident, MB | samples |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
+	)
 	for _, s := range []sampling{
 		{What: "--hz 49", Args: []string{"--hz", "49", "--for", "24"}, Goal: "0.25"},
 		{What: "--hz 99", Args: []string{"--hz", "99", "--for", "24"}, Goal: "0.5"},
@@ -61,13 +68,25 @@ func compareProfile(culprit string, out io.Writer) error {
 			return fmt.Errorf("profile %s: %w", s.What, err)
 		}
 		share := func(d time.Duration) float64 { return 100 * d.Seconds() / s.Seconds }
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.What, number(s.Seconds, 0), number(share(s.Process), 2), number(share(s.Programs), 2), number(share(s.Process+s.Programs), 2), s.Goal,
-			number(ms(s.Whole-s.Process), 0), number(float64(s.Resident)/1e6, 1), s.Said)
+		fmt.Fprintf(
+			out,
+			"| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			s.What,
+			number(s.Seconds, 0),
+			number(share(s.Process), 2),
+			number(share(s.Programs), 2),
+			number(share(s.Process+s.Programs), 2),
+			s.Goal,
+			number(ms(s.Whole-s.Process), 0),
+			number(float64(s.Resident)/1e6, 1),
+			s.Said,
+		)
 	}
 	return nil
 }
 
-// run profiles once. The stretch begins when a second was sampled, and ends a second before the end.
+// run profiles once. The stretch begins when a second was sampled, and ends a second before the
+// end.
 func (s *sampling) run(culprit string) error {
 	file, err := os.CreateTemp("", "culprit-bench-*.folded")
 	if err != nil {
@@ -135,7 +154,11 @@ func (s *sampling) run(culprit string) error {
 		}
 		sum += n
 	}
-	s.Said = fmt.Sprintf("%s in %s stacks", number(sum, 0), number(float64(strings.Count(string(b), "\n")), 0))
+	s.Said = fmt.Sprintf(
+		"%s in %s stacks",
+		number(sum, 0),
+		number(float64(strings.Count(string(b), "\n")), 0),
+	)
 	for line := range strings.Lines(said.String()) { // what other programs made it do besides
 		if _, took, ok := strings.Cut(line, "met while it sampled took "); ok {
 			s.Said += "; unwind tables " + strings.TrimSpace(took)
@@ -144,8 +167,8 @@ func (s *sampling) run(culprit string) error {
 	return nil
 }
 
-// left and right call each other by the bits of which, lowest first: each number of depth bits is a stack of its own. They give a number
-// that the spinning comes to, so that nothing is left out.
+// left and right call each other by the bits of which, lowest first: each number of depth bits is a
+// stack of its own. They give a number that the spinning comes to, so that nothing is left out.
 //
 //go:noinline
 func left(which, depth int) uint64 {

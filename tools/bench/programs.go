@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// brief are programs that run for 2 to 10 ms of CPU time, as most of those that a build starts: each has mappings and
-// functions of its own, and hardly any lives until the next reading.
+// brief are programs that run for 2 to 10 ms of CPU time, as most of those that a build starts:
+// each has mappings and functions of its own, and hardly any lives until the next reading.
 //
 // table: constant
 var brief = [][]string{
@@ -23,8 +23,8 @@ var brief = [][]string{
 	{"bash", "-c", "for i in {1..3000}; do :; done"},
 }
 
-// startPrograms starts the given number of programs per second, evenly spaced, until this process ends.
-// A program that runs longer than the space between two starts does not delay the next one.
+// startPrograms starts the given number of programs per second, evenly spaced, until this process
+// ends. A program that runs longer than the space between two starts does not delay the next one.
 func startPrograms(each string) error {
 	n, err := strconv.Atoi(each)
 	if err != nil || n < 1 {

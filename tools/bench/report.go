@@ -14,12 +14,22 @@ func report(out io.Writer, all []result) {
 	goals(out, all)
 	for _, r := range all {
 		w := r.World
-		fmt.Fprintf(out, "\n### %s\n\n%d processes, %d connections, %d network devices.\n\n", strings.ToUpper(w.Name[:1])+w.Name[1:], w.Processes, w.Connections, w.Devices+1)
+		fmt.Fprintf(
+			out,
+			"\n### %s\n\n%d processes, %d connections, %d network devices.\n\n",
+			strings.ToUpper(w.Name[:1])+w.Name[1:],
+			w.Processes,
+			w.Connections,
+			w.Devices+1,
+		)
 		if w.Serve {
 			serverTable(out, r.Server)
 			continue
 		}
-		fmt.Fprint(out, "| work | tool | CPU ms an interval | numbers | us a number | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n")
+		fmt.Fprint(
+			out,
+			"| work | tool | CPU ms an interval | numbers | us a number | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n",
+		)
 		for i, c := range r.Costs {
 			group := c.Tool.Group
 			if i > 0 && r.Costs[i-1].Tool.Group == group {
@@ -29,28 +39,59 @@ func report(out io.Writer, all []result) {
 				fmt.Fprintf(out, "| %s | %s | %s | | | | | |\n", group, c.Tool.name(), c.Failed)
 				continue
 			}
-			fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", group, c.Tool.name(), number(ms(c.CPU), 2), number(c.Numbers, 0), number(c.each(), 1),
-				number(c.Syscalls, 0), number(float64(c.Resident)/1e6, 1), number(ms(c.First), 0))
+			fmt.Fprintf(
+				out,
+				"| %s | %s | %s | %s | %s | %s | %s | %s |\n",
+				group,
+				c.Tool.name(),
+				number(ms(c.CPU), 2),
+				number(c.Numbers, 0),
+				number(c.each(), 1),
+				number(c.Syscalls, 0),
+				number(float64(c.Resident)/1e6, 1),
+				number(ms(c.First), 0),
+			)
 		}
 	}
 }
 
 // serverTable prints what the server used, stage by stage.
 func serverTable(out io.Writer, stages []stage) {
-	fmt.Fprint(out, "| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | most before it MB | archive MB |\n"+
-		"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(
+		out,
+		"| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | most before it MB | archive MB |\n"+
+			"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+	)
 	for _, g := range stages {
 		who := "the page is open"
 		if g.After <= 30*time.Second {
 			who = "nobody"
 		}
 		mb := func(n int64) string { return number(float64(n)/1e6, 1) }
-		fmt.Fprintf(out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", filepath.Base(g.Program), g.After, who, number(g.Values, 0),
-			number(100*g.CPU, 2), number(100*g.GC, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Heap), mb(g.Goal), mb(g.Disk))
+		fmt.Fprintf(
+			out,
+			"| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			filepath.Base(g.Program),
+			g.After,
+			who,
+			number(g.Values, 0),
+			number(
+				100*g.CPU,
+				2,
+			),
+			number(100*g.GC, 2),
+			mb(g.Resident),
+			mb(g.Anon),
+			mb(g.Peak),
+			mb(g.Heap),
+			mb(g.Goal),
+			mb(g.Disk),
+		)
 	}
 }
 
-// lastOf returns the last stage of the first program: the others run beside it, to be compared with.
+// lastOf returns the last stage of the first program: the others run beside it, to be compared
+// with.
 func lastOf(stages []stage) stage {
 	end := stages[0]
 	for _, g := range stages {
@@ -61,8 +102,8 @@ func lastOf(stages []stage) stage {
 	return end
 }
 
-// growth is the slope in megabytes an hour of the straight line through what memory of its own the server had at the end of
-// each stage after the first ten minutes; 0 with fewer than three of them.
+// growth is the slope in megabytes an hour of the straight line through what memory of its own the
+// server had at the end of each stage after the first ten minutes; 0 with fewer than three of them.
 func growth(stages []stage) float64 {
 	var n, x, y, xx, xy float64
 	for _, g := range stages {
@@ -76,13 +117,15 @@ func growth(stages []stage) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// goals prints the goals and what was measured of them; a goal whose world was not made is left out.
+// goals prints the goals and what was measured of them; a goal whose world was not made is left
+// out.
 func goals(out io.Writer, all []result) {
 	find := func(world, tool string) *cost {
 		for i := range all {
 			for k := range all[i].Costs {
 				c := &all[i].Costs[k]
-				if all[i].World.Name == world && strings.Trim(c.Tool.name(), "*") == tool && c.Failed == "" {
+				if all[i].World.Name == world && strings.Trim(c.Tool.name(), "*") == tool &&
+					c.Failed == "" {
 					return c
 				}
 			}
@@ -93,7 +136,15 @@ func goals(out io.Writer, all []result) {
 	fmt.Fprint(out, "| what | goal | measured |\n|---|--:|--:|\n")
 	row := func(what, goal string, measured float64, decimals int, unit string) {
 		if measured > 0 {
-			fmt.Fprintf(out, "| %s | %s %s | %s %s |\n", what, goal, unit, number(measured, decimals), unit)
+			fmt.Fprintf(
+				out,
+				"| %s | %s %s | %s %s |\n",
+				what,
+				goal,
+				unit,
+				number(measured, decimals),
+				unit,
+			)
 		}
 	}
 	share := func(world, tool string) float64 {
@@ -125,14 +176,36 @@ func goals(out io.Writer, all []result) {
 	for _, r := range all {
 		if r.World.Resident > 0 && len(r.Server) > 0 {
 			end := lastOf(r.Server)
-			row(fmt.Sprintf("%s: resident after %v", r.World.Name, end.After), strconv.Itoa(r.World.Resident), float64(end.Resident)/1e6, 0, "MB")
+			row(
+				fmt.Sprintf("%s: resident after %v", r.World.Name, end.After),
+				strconv.Itoa(r.World.Resident),
+				float64(end.Resident)/1e6,
+				0,
+				"MB",
+			)
 		}
 		if r.World.Name == "server" && len(r.Server) > 0 {
 			end := lastOf(r.Server)
-			row("the server with one viewer, "+number(end.Values, 0)+" values a second", "1", 100*end.CPU, 2, "% of one CPU")
-			row(fmt.Sprintf("the same, resident after %v", end.After), "80", float64(end.Resident)/1e6, 0, "MB")
+			row(
+				"the server with one viewer, "+number(end.Values, 0)+" values a second",
+				"1",
+				100*end.CPU,
+				2,
+				"% of one CPU",
+			)
+			row(
+				fmt.Sprintf("the same, resident after %v", end.After),
+				"80",
+				float64(end.Resident)/1e6,
+				0,
+				"MB",
+			)
 			if len(r.Server) > 4 {
-				fmt.Fprintf(out, "| the same, growth of its own memory | 0 MB an hour | %s MB an hour |\n", number(growth(r.Server), 2))
+				fmt.Fprintf(
+					out,
+					"| the same, growth of its own memory | 0 MB an hour | %s MB an hour |\n",
+					number(growth(r.Server), 2),
+				)
 			}
 		}
 	}
@@ -159,7 +232,7 @@ func goals(out io.Writer, all []result) {
 	units(out, find)
 }
 
-// each gives the microseconds that a number took; 0 where they were not counted.
+// each returns the microseconds that a number took; 0 where they were not counted.
 func (c *cost) each() float64 {
 	if c.Numbers == 0 {
 		return 0
@@ -167,13 +240,21 @@ func (c *cost) each() float64 {
 	return 1000 * ms(c.CPU) / c.Numbers
 }
 
-// units prints what a unit of work costs beside the classic tool: a number told, or one more device, process or connection.
+// units prints what a unit of work costs beside the classic tool: a printed number, or one more
+// device, process or connection.
 func units(out io.Writer, find func(world, tool string) *cost) {
 	const system, devices = "system", "100 devices"
 	fmt.Fprint(out, "\n| a unit of work, us | culprit | classic tool | |\n|---|--:|--:|---|\n")
 	row := func(what string, ours, theirs float64, against string) {
 		if ours > 0 && theirs > 0 {
-			fmt.Fprintf(out, "| %s | %s | %s | %s |\n", what, number(ours, 2), number(theirs, 2), against)
+			fmt.Fprintf(
+				out,
+				"| %s | %s | %s | %s |\n",
+				what,
+				number(ours, 2),
+				number(theirs, 2),
+				against,
+			)
 		}
 	}
 	each := func(world, tool string) float64 {
@@ -191,9 +272,14 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 		{"10 connections", "culprit tcp 1", "sar -n TCP,ETCP,IP,SOCK 1"}, {"10 connections", "culprit tcp -w 1", "sar -n TCP,ETCP,IP,SOCK 1"},
 		{system, "all statistics but processes' and connections'", "sadc -S ALL 1"}, {system, "all statistics but processes' and connections'", "sar -A 1"},
 	} {
-		row(fmt.Sprintf("a number, world %s: %s", p.world, p.ours), each(p.world, p.ours), each(p.world, p.theirs), p.theirs)
+		row(
+			fmt.Sprintf("a number, world %s: %s", p.world, p.ours),
+			each(p.world, p.ours),
+			each(p.world, p.theirs),
+			p.theirs,
+		)
 	}
-	// more gives what one more unit costs: what n of them take beyond what few do.
+	// more returns what one more unit costs: what n of them take beyond what few do.
 	more := func(few, many, tool string, n float64) float64 {
 		a, b := find(few, tool), find(many, tool)
 		if a == nil || b == nil {
@@ -201,12 +287,27 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 		}
 		return 1000 * (ms(b.CPU) - ms(a.CPU)) / n
 	}
-	row("a device: nic", more(system, devices, "culprit nic 1", 100), more(system, devices, "nicstat 1", 100), "nicstat 1")
-	row("a process: ps", more("10 processes", "500 processes", "culprit ps 1", 490), more("10 processes", "500 processes", "pidstat -u -r -d -w -v 1", 490), "pidstat -u -r -d -w -v 1")
-	row("a connection: flows", more("10 connections", "20,000 connections", "culprit flows 1", 19990), more("10 connections", "20,000 connections", "ss -tinp, once a second", 19990), "ss -tinp")
+	row(
+		"a device: nic",
+		more(system, devices, "culprit nic 1", 100),
+		more(system, devices, "nicstat 1", 100),
+		"nicstat 1",
+	)
+	row(
+		"a process: ps",
+		more("10 processes", "500 processes", "culprit ps 1", 490),
+		more("10 processes", "500 processes", "pidstat -u -r -d -w -v 1", 490),
+		"pidstat -u -r -d -w -v 1",
+	)
+	row(
+		"a connection: flows",
+		more("10 connections", "20,000 connections", "culprit flows 1", 19990),
+		more("10 connections", "20,000 connections", "ss -tinp, once a second", 19990),
+		"ss -tinp",
+	)
 }
 
-// name gives what a reader would type; ours are bold.
+// name returns what a reader would type; ours are bold.
 func (t *tool) name() string {
 	line := strings.Join(append([]string{filepath.Base(t.Args[0])}, t.Args[1:]...), " ")
 	switch {

@@ -63,8 +63,9 @@ type serving struct {
 	last    time.Time
 }
 
-// serve runs the server with all its datasets for three minutes, or for the length of the soak. After half a minute
-// somebody opens the page, and leaves it open. Where another build is to be compared, it runs in the same world at the same time.
+// serve runs the server with all its datasets for three minutes, or for the length of the soak.
+// After half a minute somebody opens the page, and leaves it open. Where another build is to be
+// compared, it runs in the same world at the same time.
 func (s *settings) serve() (r result, err error) {
 	r.World = s.World
 	var all []*serving
@@ -142,7 +143,7 @@ func (v *serving) get(path string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// recorded gives how many values a second all datasets take, and the bytes of the archive.
+// recorded returns how many values a second all datasets take, and the bytes of the archive.
 func (v *serving) recorded() (values float64, disk int64, err error) {
 	read := func(path string, to any) error {
 		body, err := v.get(path)
@@ -169,8 +170,8 @@ func (v *serving) recorded() (values float64, disk int64, err error) {
 	return values, health.Disk, read("api/health", &health)
 }
 
-// look does what the page does: it asks for the last ten minutes of each of its sentences, follows all of them live, and looks now and then at
-// the server's health and at the newest diagnosis.
+// look does what the page does: it asks for the last ten minutes of each of its sentences, follows
+// all of them live, and looks now and then at the server's health and at the newest diagnosis.
 func (v *serving) look() error {
 	read := func(path string) error {
 		body, err := v.get(path)

@@ -8,26 +8,31 @@ import (
 	"testing"
 )
 
-// The viewer of the benchmark asks what the page asks, no more and no less.
+// TestPageAsks: the viewer of the benchmark sends the queries of the page.
 func TestPageAsks(t *testing.T) {
 	text, err := os.ReadFile("../../ui/data/use.ts")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "export const asks = {")
+	code := regexp.MustCompile(`(?m)^\s*//.*\n`).ReplaceAllString(string(text), "")
+	_, rest, found := strings.Cut(code, "export const asks = {")
 	list, _, ended := strings.Cut(rest, "} as const;")
 	if !found || !ended {
-		t.Fatal("ui/data/use.ts has no list of sentences where it was")
+		t.Fatal("ui/data/use.ts has no list of queries")
 	}
 	var asked []string
 	for _, m := range regexp.MustCompile(`\w+: "([^"]*)",`).FindAllStringSubmatch(list, -1) {
 		asked = append(asked, m[1])
 	}
 	if lines := strings.Count(strings.TrimSpace(list), "\n") + 1; lines != len(asked) {
-		t.Fatalf("%d sentences in %d lines of ui/data/use.ts", len(asked), lines)
+		t.Fatalf("%d queries in %d lines of ui/data/use.ts", len(asked), lines)
 	}
 	if !slices.Equal(asked, pageAsks) {
-		t.Errorf("the page asks\n%s\nthe benchmark\n%s", strings.Join(asked, "\n"), strings.Join(pageAsks, "\n"))
+		t.Errorf(
+			"the page asks\n%s\nthe benchmark\n%s",
+			strings.Join(asked, "\n"),
+			strings.Join(pageAsks, "\n"),
+		)
 	}
 }
 
@@ -70,7 +75,12 @@ func TestDirectoryIsRemoved(t *testing.T) {
 
 // Goals are of the program that is measured, and not of one that runs beside it.
 func TestLastOf(t *testing.T) {
-	stages := []stage{{Program: "new", Resident: 1}, {Program: "old", Resident: 2}, {Program: "new", Resident: 3}, {Program: "old", Resident: 4}}
+	stages := []stage{
+		{Program: "new", Resident: 1},
+		{Program: "old", Resident: 2},
+		{Program: "new", Resident: 3},
+		{Program: "old", Resident: 4},
+	}
 	if got := lastOf(stages); got.Resident != 3 {
 		t.Errorf("%+v", got)
 	}

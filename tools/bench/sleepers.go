@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startSleepers starts a process that has n children, which sleep. They are its forks and run no program of their own: a
-// program each would take a minute to start 10,000 of them.
+// startSleepers starts a process that has n children, which sleep. They are its forks and run no
+// program of their own: a program each would take a minute to start 10,000 of them.
 func startSleepers(n int) error {
 	cmd := exec.Command("/proc/self/exe", "sleep", strconv.Itoa(n))
 	cmd.Stderr = os.Stderr
@@ -77,8 +77,8 @@ func forkSleeper(name *threadName) error {
 	return nil
 }
 
-// forkAndPause is a fork whose child never returns. The child has one thread and a copy of the Go runtime that no longer
-// works, so it makes system calls only and grows no stack.
+// forkAndPause is a fork whose child never returns. The child has one thread and a copy of the Go
+// runtime that no longer works, so it makes system calls only and grows no stack.
 //
 //go:nosplit
 //go:norace

@@ -55,8 +55,19 @@ func processQuestions() []question {
 		Event: true, Workload: "calls", MustEvent: 100000, Watch: self + " work nothing",
 	}}
 	if libc := library(); libc != "" {
-		list = append(list, question{What: "malloc's sizes", Culprit: `pid$target:libc:malloc:entry { @ = quantize(arg0); }`, Bpftrace: `uprobe:` + libc + `:malloc { @ = hist(arg0); }`},
-			question{What: "the C library's functions that begin with mb", Culprit: `pid$target:libc:mb*:entry { @[probefunc] = count(); }`, Bpftrace: `uprobe:` + libc + `:mb* { @[func] = count(); }`})
+		list = append(
+			list,
+			question{
+				What:     "malloc's sizes",
+				Culprit:  `pid$target:libc:malloc:entry { @ = quantize(arg0); }`,
+				Bpftrace: `uprobe:` + libc + `:malloc { @ = hist(arg0); }`,
+			},
+			question{
+				What:     "the C library's functions that begin with mb",
+				Culprit:  `pid$target:libc:mb*:entry { @[probefunc] = count(); }`,
+				Bpftrace: `uprobe:` + libc + `:mb* { @[func] = count(); }`,
+			},
+		)
 	}
 	return list
 }
@@ -65,12 +76,30 @@ func processQuestions() []question {
 func questions() []question {
 	return append([]question{
 		{What: "BEGIN { exit(0) }", Culprit: `BEGIN { exit(0); }`, Bpftrace: `BEGIN { exit(); }`},
-		{What: "system calls by execname", Culprit: `syscall:::entry { @[execname] = count(); }`, Bpftrace: `tracepoint:raw_syscalls:sys_enter { @[comm] = count(); }`,
-			Event: true, Workload: "reads", MustEvent: 100000},
-		{What: "profile-97 of kernel stacks", Culprit: `profile-97 { @[stack()] = count(); }`, Bpftrace: `profile:hz:97 { @[kstack] = count(); }`,
-			Event: true, Workload: "spin", MustEvent: 100},
-		{What: "stacks at every read", Culprit: `syscall::read:entry { @[stack()] = count(); }`, Bpftrace: `tracepoint:syscalls:sys_enter_read { @[kstack] = count(); }`,
-			Event: true, Workload: "reads", MustEvent: 100000},
+		{
+			What:      "system calls by execname",
+			Culprit:   `syscall:::entry { @[execname] = count(); }`,
+			Bpftrace:  `tracepoint:raw_syscalls:sys_enter { @[comm] = count(); }`,
+			Event:     true,
+			Workload:  "reads",
+			MustEvent: 100000,
+		},
+		{
+			What:      "profile-97 of kernel stacks",
+			Culprit:   `profile-97 { @[stack()] = count(); }`,
+			Bpftrace:  `profile:hz:97 { @[kstack] = count(); }`,
+			Event:     true,
+			Workload:  "spin",
+			MustEvent: 100,
+		},
+		{
+			What:      "stacks at every read",
+			Culprit:   `syscall::read:entry { @[stack()] = count(); }`,
+			Bpftrace:  `tracepoint:syscalls:sys_enter_read { @[kstack] = count(); }`,
+			Event:     true,
+			Workload:  "reads",
+			MustEvent: 100000,
+		},
 		{What: "quantize of the time of reads",
 			Culprit:  `syscall::read:entry { self->t = timestamp; } syscall::read:return /self->t/ { @ = quantize(timestamp - self->t); self->t = 0; }`,
 			Bpftrace: `tracepoint:syscalls:sys_enter_read { @t[tid] = nsecs; } tracepoint:syscalls:sys_exit_read /@t[tid]/ { @ = hist(nsecs - @t[tid]); delete(@t[tid]); }`,
@@ -85,7 +114,8 @@ type asking struct {
 	Event    float64       // ns a run, as the kernel counts
 }
 
-// compareTracing prints how culprit trace and bpftrace compare, both in turn, several times, at the questions that have a text in their names.
+// compareTracing prints how culprit trace and bpftrace compare, both in turn, several times, at the
+// questions that have a text in their names.
 func compareTracing(culprit, only string, out io.Writer) error {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(out, "skipped the comparison with bpftrace: it needs root")
@@ -95,8 +125,14 @@ func compareTracing(culprit, only string, out io.Writer) error {
 		fmt.Fprintln(out, "skipped the comparison with bpftrace: it is not installed")
 		return nil
 	}
-	fmt.Fprint(out, "\n### Tracing\n\nFrom start to end of a program that watches `/bin/true`; medians of five.\n\n")
-	fmt.Fprint(out, "| question | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns an event | bpftrace ns an event | culprit ns a turn | bpftrace ns a turn |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(
+		out,
+		"\n### Tracing\n\nFrom start to end of a program that watches `/bin/true`; medians of five.\n\n",
+	)
+	fmt.Fprint(
+		out,
+		"| question | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns an event | bpftrace ns an event | culprit ns a turn | bpftrace ns a turn |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+	)
 	for _, q := range questions() {
 		if !strings.Contains(q.What, only) {
 			continue
@@ -131,7 +167,8 @@ func compareTracing(culprit, only string, out io.Writer) error {
 			for i := range all {
 				slices.Sort(all[i])
 				slices.Sort(loops[i])
-				events[i], turns[i] = all[i][len(all[i])/2], loops[i][0] // of a turn the least: all that the machine does beside is in it
+				// Of a turn the least: all that the machine does beside is in it.
+				events[i], turns[i] = all[i][len(all[i])/2], loops[i][0]
 			}
 		}
 		mid := func(all []asking) (time.Duration, int64) {
@@ -144,8 +181,19 @@ func compareTracing(culprit, only string, out io.Writer) error {
 		}
 		at, am := mid(a)
 		bt, bm := mid(b)
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", q.What, number(ms(at), 0), number(ms(bt), 0), number(float64(am)/1e6, 1), number(float64(bm)/1e6, 1),
-			number(events[0], 0), number(events[1], 0), number(turns[0], 0), number(turns[1], 0))
+		fmt.Fprintf(
+			out,
+			"| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			q.What,
+			number(ms(at), 0),
+			number(ms(bt), 0),
+			number(float64(am)/1e6, 1),
+			number(float64(bm)/1e6, 1),
+			number(events[0], 0),
+			number(events[1], 0),
+			number(turns[0], 0),
+			number(turns[1], 0),
+		)
 	}
 	return nil
 }
@@ -166,8 +214,9 @@ func ask(line []string) (asking, error) {
 	return asking{Start: time.Since(start), Resident: use.Maxrss * 1024}, nil
 }
 
-// eventCost gives what an event costs a tool while its workload runs, by the kernel's own count of what the programs took that
-// the tool holds; and what a turn of the workload took, all in, by its own CPU time: 0 where it is none that counts turns.
+// eventCost returns what an event costs a tool while its workload runs, by the kernel's own count
+// of what the programs took that the tool holds; and what a turn of the workload took, all in, by
+// its own CPU time: 0 where it is none that counts turns.
 func eventCost(line func(string) []string, q question) (event, turn float64, err error) {
 	counting, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME, for as long as this is open
 	if err != nil {
@@ -181,13 +230,13 @@ func eventCost(line func(string) []string, q question) (event, turn float64, err
 	words := line(self + " work " + q.Workload)
 	c := exec.Command(words[0], words[1:]...)
 	c.Stdout = io.Discard
-	told, err := os.CreateTemp("", "culprit-bench-turn-")
+	turns, err := os.CreateTemp("", "culprit-bench-turn-")
 	if err != nil {
 		return 0, 0, err
 	}
-	defer os.Remove(told.Name())
-	defer told.Close()
-	c.Env = append(os.Environ(), turnFile+"="+told.Name())
+	defer os.Remove(turns.Name())
+	defer turns.Close()
+	c.Env = append(os.Environ(), turnFile+"="+turns.Name())
 	if err := c.Start(); err != nil {
 		return 0, 0, err
 	}
@@ -207,7 +256,7 @@ func eventCost(line func(string) []string, q question) (event, turn float64, err
 	if runs < q.MustEvent {
 		return 0, 0, fmt.Errorf("%v: only %d events", words, runs)
 	}
-	if text, err := io.ReadAll(told); err == nil && len(text) > 0 {
+	if text, err := io.ReadAll(turns); err == nil && len(text) > 0 {
 		if turn, err = strconv.ParseFloat(string(text), 64); err != nil {
 			return 0, 0, err
 		}
@@ -221,7 +270,7 @@ const turnFile = "CULPRIT_BENCH_TURN"
 // turns is how many turns a workload makes that counts them.
 const turns = 400000
 
-// timed runs a workload's turns, and tells what one took.
+// timed runs a workload's turns, and returns the time of one.
 func timed(loop func() error) error {
 	cpu := func() int64 {
 		var t unix.Timespec
@@ -287,7 +336,8 @@ func work(kind string) error {
 	return nil
 }
 
-// programsOf gives how often the BPF programs that a process holds ran, and for how long, ns: other processes' run beside them.
+// programsOf returns how often the BPF programs that a process holds ran, and for how long, ns:
+// other processes' run beside them.
 func programsOf(pid int) (runs, took uint64) {
 	seen := map[int]bool{}
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -319,7 +369,8 @@ func programsOf(pid int) (runs, took uint64) {
 	return runs, took
 }
 
-// programs gives how often the BPF programs that are not among others ran, and for how long, and which there are.
+// programs returns how often the BPF programs that are not among others ran, and for how long, and
+// which there are.
 func programs(others map[ebpf.ProgramID]bool) (runs, took uint64, all map[ebpf.ProgramID]bool) {
 	all = map[ebpf.ProgramID]bool{}
 	for id, err := ebpf.ProgramGetNextID(0); err == nil; id, err = ebpf.ProgramGetNextID(id) {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// live makes the world that standard input describes, measures, and prints the result. It is process 1 of its namespace.
+// live makes the world that standard input describes, measures, and prints the result. It is
+// process 1 of its namespace.
 func live() error {
 	if os.Getpid() != 1 {
 		return errors.New("this is for worlds only: see enter")
@@ -56,7 +57,8 @@ func build(w world) error {
 		if out, err := exec.Command("ip", "link", "add", fmt.Sprint("a", i), "type", "veth", "peer", "name", fmt.Sprint("b", i)).CombinedOutput(); err != nil {
 			return fmt.Errorf("add a pair of network devices: %w: %s", err, out)
 		}
-		for _, end := range []string{"a", "b"}[:2*min(1, len(w.Tools))] { // so that there is something to show of each: nobody shows a device that moved nothing
+		// So that there is something to show of each: nobody shows a device that moved nothing.
+		for _, end := range []string{"a", "b"}[:2*min(1, len(w.Tools))] {
 			if out, err := exec.Command("ip", "link", "set", fmt.Sprint(end, i), "up").CombinedOutput(); err != nil {
 				return fmt.Errorf("raise a network device: %w: %s", err, out)
 			}
@@ -68,7 +70,12 @@ func build(w world) error {
 	holders := 0
 	for left := w.Connections / 2; left > 0; left -= holdMost {
 		holders++
-		cmd := exec.Command("/proc/self/exe", "hold", strconv.Itoa(min(left, holdMost)), strconv.Itoa(w.Still))
+		cmd := exec.Command(
+			"/proc/self/exe",
+			"hold",
+			strconv.Itoa(min(left, holdMost)),
+			strconv.Itoa(w.Still),
+		)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -94,7 +101,8 @@ func build(w world) error {
 	return nil
 }
 
-// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in so many each second.
+// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in
+// so many each second.
 func hold(pairs, still string) error {
 	n, err := strconv.Atoi(pairs)
 	if err != nil {

@@ -280,7 +280,7 @@ func (f *Family) halted(r *familyRun, notes []string) string {
 	select {
 	case <-r.source.Ended():
 		var over *trace.ErrBudget
-		if errors.As(r.source.Why(), &over) {
+		if errors.As(r.source.Err(), &over) {
 			return fmt.Sprintf(
 				"measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes",
 				f.file,

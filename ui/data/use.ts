@@ -4,7 +4,7 @@
 import { type Answer, type Column, idOf, type Loss } from "./columns";
 import { humane } from "./units";
 
-/** The sentences that a USE table is made of. */
+/** The queries of a USE table. */
 export const asks = {
   cpu: "cpu.time by mode",
   cpus: "cpu.time by cpu where mode != idle and mode != iowait",

@@ -41,7 +41,7 @@ type metric struct {
 	by     []string
 	where  [][]measure.Term // one query each; a row that two of them return is the same row
 	step   measure.Span     // the finest recorded
-	oldest measure.Time     // the begin of the recording; 0: unknown
+	oldest measure.Time     // the start of the recording; 0: unknown
 }
 
 // metrics returns the metrics of the datasets, sorted by name.

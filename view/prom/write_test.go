@@ -131,9 +131,9 @@ func grown(samples []prompb.Sample) (sum float64) {
 	return sum
 }
 
-// TestWrittenIsAllThatWasRecorded checks that counters increase by exactly what was counted, over
+// TestWriterSendsEverything checks that counters increase by exactly what was counted, over
 // gaps, rows that appear and disappear, and midnight; and that gauges have each sample.
-func TestWrittenIsAllThatWasRecorded(t *testing.T) {
+func TestWriterSendsEverything(t *testing.T) {
 	m := world(t)
 	from, end := midnight.Add(-1200*measure.Second), midnight.Add(1140*measure.Second)
 	for _, step := range []measure.Span{measure.Second, 15 * measure.Second} {

@@ -6,36 +6,45 @@ import (
 	"culprit/measure"
 )
 
-// keeper makes of a tick's batches what one dataset keeps: the same amounts and states, folded to its breakdown and filtered by its
-// predicate. Used by one goroutine at a time.
-type keeper struct {
+// datasetFolder folds a tick's batches to the breakdown of one dataset and filters them by its
+// predicate. Amounts stay amounts. Used by one goroutine at a time.
+type datasetFolder struct {
 	dataset measure.Dataset
-	plans   []foldPlan // one a batch of the statistic
+	plans   []foldPlan // one per batch of the statistic
 	mine    []*measure.Batch
 
-	table  *rows
-	keys   []measure.Label
-	key    []measure.Label
-	values []float64
-	counts []int
-	dists  []measure.Dist
-	losses []measure.Loss
-	notes  []string
-	folded measure.Batch
-	blind  measure.Batch
+	table      *rows
+	keys       []measure.Label
+	key        []measure.Label
+	values     []float64
+	counts     []int
+	dists      []measure.Dist
+	losses     []measure.Loss
+	notes      []string
+	folded     measure.Batch
+	unmeasured measure.Batch
 
-	rows  int     // in the newest tick
-	spent float64 // nanoseconds of CPU time in the newest tick: of folding and keeping
-	total sums    // of all ticks; guarded by Set.mu
+	rows    int     // in the newest tick
+	cpuTime float64 // nanoseconds of CPU time in the newest tick, for folding and storing
+	total   totals  // of all ticks; guarded by Set.mu
 }
 
-func newKeeper(d measure.Dataset) *keeper {
-	return &keeper{dataset: d, table: newRows(len(d.Query.By)), key: make([]measure.Label, len(d.Query.By))}
+func newDatasetFolder(d measure.Dataset) *datasetFolder {
+	return &datasetFolder{
+		dataset: d,
+		table:   newRows(len(d.Query.By)),
+		key:     make([]measure.Label, len(d.Query.By)),
+	}
 }
 
-// keep adds what the dataset keeps of the tick to the list: batches as they came where nothing is to be folded, else one of the
-// keeper's own, overwritten by the next call. When the batches lack what was asked for, one that says "could not look".
-func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch) []*measure.Batch {
+// batchesFor appends the dataset's batches of the tick to to. Batches that need no folding are
+// appended as they are; otherwise one batch is, which the next call overwrites. If the batches lack
+// a queried field, it appends a batch that means "could not look".
+func (k *datasetFolder) batchesFor(
+	batches []*measure.Batch,
+	asked bool,
+	to []*measure.Batch,
+) []*measure.Batch {
 	k.mine = k.mine[:0]
 	plain, usable, span := true, true, measure.Span(0)
 	for _, b := range batches {
@@ -53,7 +62,7 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 			p.plan, p.ok = planFor(k.dataset.Query, b.By)
 		}
 		plain, usable = plain && p.ok && p.plain, usable && p.ok
-		// Amounts of several collectors have intervals of their own, and a tick has one.
+		// Amounts of several collectors have different intervals, and a tick has one.
 		if here := b.Over.Span(); k.dataset.Stat.Kind == measure.Delta && here > 0 {
 			plain = plain && (span == 0 || span == here)
 			span = here
@@ -62,7 +71,7 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 	k.rows = 0
 	usable = usable && len(k.mine) > 0
 	switch {
-	case !usable && !asked: // it joins with the next run of the source
+	case !usable && !asked: // the dataset joins at the next run of the source
 	case !usable:
 		var end measure.Time
 		for _, b := range batches {
@@ -72,9 +81,13 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 		if len(k.mine) > 0 {
 			why = "was measured without a field that is recorded"
 		}
-		k.blind = measure.Batch{Stat: k.dataset.Query.Stat, By: k.dataset.Query.By, Over: measure.Interval{Start: end, End: end},
-			Notes: []string{string(k.dataset.Query.Stat) + " " + why}}
-		return append(to, &k.blind)
+		k.unmeasured = measure.Batch{
+			Stat:  k.dataset.Query.Stat,
+			By:    k.dataset.Query.By,
+			Over:  measure.Interval{Start: end, End: end},
+			Notes: []string{string(k.dataset.Query.Stat) + " " + why},
+		}
+		return append(to, &k.unmeasured)
 	case plain:
 		for _, b := range k.mine {
 			k.rows += b.Rows()
@@ -87,21 +100,22 @@ func (k *keeper) keep(batches []*measure.Batch, asked bool, to []*measure.Batch)
 	return to
 }
 
-// fold makes one batch of all that could look. Their intervals differ by what reading the others took, so amounts are brought
-// to the longest: then rates add up.
-func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
+// fold makes one batch from all that could look. Their intervals differ by the time of reading, so
+// amounts are scaled to the longest one: then rates add up.
+func (k *datasetFolder) fold(to []*measure.Batch) []*measure.Batch {
 	st := &k.dataset.Stat
 	out := &k.folded
 	*out = measure.Batch{Stat: st.ID, By: k.dataset.Query.By}
 	k.table.clear()
 	k.table.keys = k.keys[:0]
-	k.values, k.counts, k.dists, k.losses, k.notes = k.values[:0], k.counts[:0], k.dists[:0], k.losses[:0], k.notes[:0]
+	k.values, k.counts, k.dists = k.values[:0], k.counts[:0], k.dists[:0]
+	k.losses, k.notes = k.losses[:0], k.notes[:0]
 	blind := false
 	for i, b := range k.mine {
 		if i == 0 || b.Over.Span() > out.Over.Span() {
 			out.Over = b.Over
 		}
-		if len(b.Labels) >= len(out.Labels) { // one dictionary for all that a reading gives
+		if len(b.Labels) >= len(out.Labels) { // all batches of a reading share a dictionary
 			out.Labels = b.Labels
 		}
 		if len(b.Frames) > len(out.Frames) {
@@ -142,19 +156,27 @@ func (k *keeper) fold(to []*measure.Batch) []*measure.Batch {
 	out.Keys, out.Values, out.Dists, out.Loss, out.Notes = k.keys, k.values, k.dists, k.losses, k.notes
 	to = append(to, out)
 	if blind && out.Over.Span() > 0 {
-		// A part could not look: what is absent is unknown and not 0.
-		k.blind = measure.Batch{Stat: st.ID, By: out.By, Over: measure.Interval{Start: out.Over.End, End: out.Over.End}}
-		to = append(to, &k.blind)
+		// A part could not look: an absent row is unknown and not 0.
+		k.unmeasured = measure.Batch{
+			Stat: st.ID,
+			By:   out.By,
+			Over: measure.Interval{Start: out.Over.End, End: out.Over.End},
+		}
+		to = append(to, &k.unmeasured)
 	}
 	return to
 }
 
-// fits says whether a source's statistic still is what the dataset was made of: numbers of another meaning must not join its own.
-func fits(d measure.Dataset, now *measure.Stat) bool {
-	if now == nil || now.Kind != d.Stat.Kind || now.Unit != d.Stat.Unit || now.Fold != d.Stat.Fold || now.Sparse != d.Stat.Sparse || now.Program != d.Stat.Program {
+// sameMeaning reports whether a source's statistic still has the meaning of the dataset's. Numbers
+// of another meaning must not be added to it.
+func sameMeaning(d measure.Dataset, now *measure.Stat) bool {
+	if now == nil || now.Kind != d.Stat.Kind || now.Unit != d.Stat.Unit ||
+		now.Fold != d.Stat.Fold ||
+		now.Sparse != d.Stat.Sparse ||
+		now.Program != d.Stat.Program {
 		return false
 	}
-	for _, name := range needs(d.Query) {
+	for _, name := range fieldsOf(d.Query) {
 		was, _ := d.Stat.Field(name)
 		if is, i := now.Field(name); i < 0 || is.Type != was.Type {
 			return false
@@ -163,8 +185,8 @@ func fits(d measure.Dataset, now *measure.Stat) bool {
 	return true
 }
 
-// needs gives the fields that a query needs, each once.
-func needs(q measure.Query) []string {
+// fieldsOf returns the distinct fields that a query needs.
+func fieldsOf(q measure.Query) []string {
 	all := slices.Clone(q.By)
 	for _, t := range q.Where {
 		if !slices.Contains(all, t.Field) {

@@ -4,8 +4,8 @@ import (
 	"culprit/measure"
 )
 
-// rows is a table of keyed rows. Keys are kept one after the other, and found by hashing: slots is a power of two long and at
-// least half empty, and a slot holds 1 + the number of a row, or 0.
+// rows is a table of keyed rows. Keys are adjacent in memory and found by hashing. slots has a
+// power of two elements and is at least half empty; a slot contains 1 + the number of a row, or 0.
 type rows struct {
 	width int // labels in a key
 	n     int
@@ -17,9 +17,13 @@ func newRows(width int) *rows { return &rows{width: width} }
 
 func (r *rows) len() int { return r.n }
 
-func (r *rows) key(i int) []measure.Label { return r.keys[i*r.width : (i+1)*r.width : (i+1)*r.width] }
+func (r *rows) key(
+	i int,
+) []measure.Label {
+	return r.keys[i*r.width : (i+1)*r.width : (i+1)*r.width]
+}
 
-// clear forgets all rows. Keys that were given away must have been taken out of r.keys before.
+// clear removes all rows. Keys that are used elsewhere must have been removed from r.keys before.
 func (r *rows) clear() {
 	r.n, r.keys = 0, r.keys[:0]
 	clear(r.slots)
@@ -33,7 +37,7 @@ func (r *rows) slot(key []measure.Label) uint64 {
 	return h ^ h>>32 // FNV mixes upwards only
 }
 
-// row gives the row of a key, and whether it has just been made.
+// row returns the row of a key, and whether it was added.
 func (r *rows) row(key []measure.Label) (int, bool) {
 	if 2*(r.n+1) > len(r.slots) {
 		r.slots = make([]int32, max(16, 2*len(r.slots)))
@@ -67,15 +71,15 @@ func equal(a, b []measure.Label) bool {
 	return true
 }
 
-// plan is how the rows of a table with the fields have become those of a query.
+// plan describes how the rows of a table become those of a query.
 type plan struct {
-	columns []int // of the table, for each field of the query
+	columns []int // per field of the query: its column in the table
 	terms   []measure.Term
 	at      []int // column of each term
 	plain   bool  // nothing to fold and nothing to filter
 }
 
-// planFor gives ok false when the table lacks a field that the query needs.
+// planFor returns the plan for a query; ok is false when the table lacks a field of it.
 func planFor(q measure.Query, have []string) (p plan, ok bool) {
 	find := func(name string) int {
 		for i, h := range have {
