@@ -7,7 +7,8 @@ import (
 	"culprit/measure"
 )
 
-// Frame is what a tool makes one table of: the answers to its sentences for one interval, or their means over several.
+// Frame is what a tool makes one table of: the answers to its sentences for one interval, or their
+// means over several.
 type Frame struct {
 	Over    measure.Interval
 	Answers []*measure.Answer
@@ -28,7 +29,8 @@ func (f *Frame) Of(id measure.StatID) *measure.Answer {
 // notAsked has no series and covers no time. table: nobody changes an answer.
 var notAsked = &measure.Answer{Elapsed: []measure.Span{0}}
 
-// One gives the only value of a statistic without breakdown, or of the first row whose field has the word; NaN when there is none.
+// One gives the only value of a statistic without breakdown, or of the first row whose field has
+// the word; NaN when there is none.
 func (f *Frame) One(id measure.StatID, where ...string) float64 {
 	a := f.Of(id)
 	wanted := newFilter(a, where)
@@ -52,7 +54,8 @@ func (f *Frame) Losses() []measure.Loss {
 	return out
 }
 
-// Notes gives the notes of all the answers, each once; but not those of statistics that wide says need a wider terminal than width.
+// Notes gives the notes of all the answers, each once; but not those of statistics that wide says
+// need a wider terminal than width.
 func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 	var out []string
 	for _, a := range f.Answers {

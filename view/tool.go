@@ -7,8 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A tool that is listed in
-// Tools has a command, a help text, a man page, completion, JSON, CSV and history.
+// Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A
+// tool that is listed in Tools has a command, a help text, a man page, completion, JSON, CSV and
+// history.
 type Tool struct {
 	Name     string
 	Short    string // one line, lower case, no full stop
@@ -27,8 +28,8 @@ type Tool struct {
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
 }
 
-// Shown gives the sentences of Ask that a terminal of the width needs: what no column shows is not measured. Programs, and who
-// sorts by a column, ask all.
+// Shown gives the sentences of Ask that a terminal of the width needs: what no column shows is not
+// measured. Programs, and who sorts by a column, ask all.
 func (t *Tool) Shown(o Options, width int) []string {
 	return slices.DeleteFunc(t.Ask(o), func(sentence string) bool {
 		id, _, _ := strings.Cut(sentence, " ")
@@ -70,7 +71,8 @@ type Flag struct {
 	Help   string
 }
 
-// Unknown gives the first of the wanted names that neither is one of the known nor, as a pattern, matches one; "" when all do.
+// Unknown gives the first of the wanted names that neither is one of the known nor, as a pattern,
+// matches one; "" when all do.
 func Unknown(wanted, known []string) string {
 	for _, w := range wanted {
 		found := false
