@@ -49,16 +49,21 @@ func TestAnswersEqualThoseComputedByRow(t *testing.T) {
 			s.ticks = append(s.ticks, rows)
 		}
 		c, w := record(t, s, "t.sum by a,b", "t.max by a,b")
-		for _, sentence := range []string{"t.sum by a,b", "t.sum by b,a", "t.sum by b", `t.sum by a where b = "w1"`, "t.max by a,b", "t.max by b", "t.max"} {
+		for _, sentence := range []string{
+			"t.sum by a,b", "t.sum by b,a", "t.sum by b", `t.sum by a where b = "w1"`,
+			"t.max by a,b", "t.max by b", "t.max",
+		} {
 			q, err := c.Parse(sentence)
 			if err != nil {
 				t.Fatal(err)
 			}
 			q.Step = measure.Second
-			watched := func(watch func(context.Context, []measure.Query, func(*measure.Tick) error) error) map[string]float64 {
+			type watch func(context.Context, []measure.Query, func(*measure.Tick) error) error
+			watched := func(watch watch) map[string]float64 {
 				live, tick := map[string]float64{}, 0
 				done := fmt.Errorf("done")
-				if err := watch(context.Background(), []measure.Query{q}, func(t *measure.Tick) error {
+				queries := []measure.Query{q}
+				if err := watch(context.Background(), queries, func(t *measure.Tick) error {
 					for k, v := range values(t.Answers[0]) {
 						live[fmt.Sprint(tick, k[1:])] = v
 					}

@@ -116,7 +116,9 @@ func TestStacksBesideCounters(t *testing.T) {
 		{Symbol: "a", Parent: -1},
 		{Symbol: "c", Parent: 2},
 	}
-	sample := func(from, to float64, frames []measure.Frame, values map[measure.Label]float64) *measure.Batch {
+	sample := func(
+		from, to float64, frames []measure.Frame, values map[measure.Label]float64,
+	) *measure.Batch {
 		b := &measure.Batch{
 			Stat:   "cpu.stack.samples",
 			By:     []string{"process", "kernel"},

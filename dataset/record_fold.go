@@ -153,7 +153,8 @@ func (k *datasetFolder) fold(to []*measure.Batch) []*measure.Batch {
 		}
 	}
 	k.keys = k.table.keys
-	out.Keys, out.Values, out.Dists, out.Loss, out.Notes = k.keys, k.values, k.dists, k.losses, k.notes
+	out.Keys, out.Values, out.Dists = k.keys, k.values, k.dists
+	out.Loss, out.Notes = k.losses, k.notes
 	to = append(to, out)
 	if blind && out.Over.Span() > 0 {
 		// A part could not look: an absent row is unknown and not 0.

@@ -107,23 +107,47 @@ func TestReplayTicksAndGaps(t *testing.T) {
 		held *held
 		want []string
 	}{
-		{"each second", measure.Interval{Start: 100e9, End: 102e9}, measure.Second, &held{}, []string{"101+1.001s eth0=101", "102+1.001s eth0=102"}},
-		{"a gap is one tick without measured time", over, measure.Second, &held{gaps: []measure.Time{102e9, 103e9, 104e9}},
-			[]string{"101+1.001s eth0=101", "104+3s (nothing was recorded)", "105+1.001s eth0=105", "106+1.001s eth0=106"}},
+		{"each second", measure.Interval{
+			Start: 100e9, End: 102e9,
+		}, measure.Second, &held{}, []string{"101+1.001s eth0=101", "102+1.001s eth0=102"}},
+		{"a gap is one tick without measured time", over, measure.Second, &held{
+			gaps: []measure.Time{102e9, 103e9, 104e9},
+		},
+			[]string{
+				"101+1.001s eth0=101", "104+3s (nothing was recorded)", "105+1.001s eth0=105",
+				"106+1.001s eth0=106",
+			}},
 		{"a gap at the end", over, 2 * measure.Second, &held{gaps: []measure.Time{105e9, 106e9}},
-			[]string{"102+2.002s eth0=102", "104+2.002s eth0=104", "106+2s (nothing was recorded)"}},
-		{"nothing at all", over, 0, &held{gaps: []measure.Time{101e9, 102e9, 103e9, 104e9, 105e9, 106e9}}, []string{"106+6s (nothing was recorded)"}},
+			[]string{
+				"102+2.002s eth0=102", "104+2.002s eth0=104", "106+2s (nothing was recorded)",
+			}},
+		{"nothing at all", over, 0, &held{
+			gaps: []measure.Time{101e9, 102e9, 103e9, 104e9, 105e9, 106e9},
+		}, []string{"106+6s (nothing was recorded)"}},
 		{"a part lacks", over, 3 * measure.Second, &held{gaps: []measure.Time{102e9}},
 			[]string{"103+2.002s eth0=103 (of the 3 s to " + localTime(103e9) + " only 2 s are recorded)", "106+3.003s eth0=106"}},
-		{"the last cell is shorter", over, 4 * measure.Second, &held{}, []string{"104+4.004s eth0=104", "106+2.002s eth0=106"}},
+		{"the last cell is shorter", over, 4 * measure.Second, &held{}, []string{
+			"104+4.004s eth0=104", "106+2.002s eth0=106",
+		}},
 		{"the whole time", over, 0, &held{}, []string{"106+6.006s eth0=106"}},
 		{"no longer than the time", over, measure.Minute, &held{}, []string{"106+6.006s eth0=106"}},
 		{"a step that ends there", measure.Interval{End: 106e9}, 2 * measure.Second, &held{}, []string{"106+2.002s eth0=106"}},
-		{"old data is reported by the minute", measure.Interval{Start: 59e9, End: 182e9}, measure.Second, &held{old: 130e9},
-			[]string{"60+1m0.06s eth0=60", "120+1m0.06s eth0=120", "180+1m0.06s eth0=180", "181+1.001s eth0=181", "182+1.001s eth0=182"}},
-		{"the whole time, part of it old", measure.Interval{Start: 100e9, End: 160e9}, 0, &held{old: 130e9}, []string{"180+2m0.12s eth0=180"}},
-		{"a note stays in its second", measure.Interval{Start: 100e9, End: 103e9}, measure.Second, &held{notes: map[measure.Time]string{102e9: "careful"}},
-			[]string{"101+1.001s eth0=101", "102+1.001s eth0=102 (careful)", "103+1.001s eth0=103"}},
+		{"old data is reported by the minute", measure.Interval{
+			Start: 59e9, End: 182e9,
+		}, measure.Second, &held{old: 130e9},
+			[]string{
+				"60+1m0.06s eth0=60", "120+1m0.06s eth0=120", "180+1m0.06s eth0=180",
+				"181+1.001s eth0=181", "182+1.001s eth0=182",
+			}},
+		{"the whole time, part of it old", measure.Interval{
+			Start: 100e9, End: 160e9,
+		}, 0, &held{old: 130e9}, []string{"180+2m0.12s eth0=180"}},
+		{"a note stays in its second", measure.Interval{
+			Start: 100e9, End: 103e9,
+		}, measure.Second, &held{notes: map[measure.Time]string{102e9: "careful"}},
+			[]string{
+				"101+1.001s eth0=101", "102+1.001s eth0=102 (careful)", "103+1.001s eth0=103",
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := replay(t, NewReplay(c.held, stats, c.over), c.step, bytes); !slices.Equal(
@@ -144,7 +168,9 @@ func TestReplayOfUnrecordedQueries(t *testing.T) {
 		measure.Second:     {"101+1.001s eth0=101 eth0=101", "102+1.001s eth0=102 (net.device.speed was not recorded in all of the time that is shown)"},
 		2 * measure.Second: {"102+2.002s eth0=102 eth0=101 (net.device.speed was not recorded in all of the time that is shown)"},
 	} {
-		if got := replay(t, NewReplay(h, network().stats, measure.Interval{Start: 100e9, End: 102e9}), step, "net.device.bytes by device", "net.device.speed by device"); !slices.Equal(
+		if got := replay(t, NewReplay(h, network().stats, measure.Interval{
+			Start: 100e9, End: 102e9,
+		}), step, "net.device.bytes by device", "net.device.speed by device"); !slices.Equal(
 			got,
 			want,
 		) {
@@ -194,7 +220,10 @@ func TestReplayFilters(t *testing.T) {
 	if len(h.asked) != 2 {
 		t.Fatalf("asked %v", h.asked)
 	}
-	for i, want := range []string{`net.device.bytes by device where direction = "rx" and device = "eth0"`, "process.cpu by pid"} {
+	for i, want := range []string{
+		`net.device.bytes by device where direction = "rx" and device = "eth0"`,
+		"process.cpu by pid",
+	} {
 		if got := h.asked[i].String(); got != want {
 			t.Errorf("asked %s, want %s", got, want)
 		}
@@ -206,7 +235,9 @@ func TestReplayFilters(t *testing.T) {
 func TestReplayReader(t *testing.T) {
 	h := &held{}
 	q := measure.Query{Stat: "net.device.bytes", By: []string{"device"}, Step: 2 * measure.Second}
-	for name, over := range map[string]measure.Interval{"between": {Start: 100e9, End: 104e9}, "to an end": {End: 104e9}} {
+	for name, over := range map[string]measure.Interval{
+		"between": {Start: 100e9, End: 104e9}, "to an end": {End: 104e9},
+	} {
 		r, err := NewReplay(
 			h,
 			network().stats,

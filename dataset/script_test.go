@@ -97,16 +97,26 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 running, 2 recording, 3 recording" {
+			want := "one running, script2 running, 2 recording, 3 recording"
+			if got := what(s, scripts); got != want {
 				t.Errorf("at first %s", got)
 			}
-			for _, c := range []struct{ name, text, says string }{{"one", "other", "another text"}, {"No", "x", "small letters"}, {"x", "it is wrong", "wrong"}, {"y", strings.Repeat("x", 1<<20), "too long"}} {
-				if _, err := scripts.Add("page", measure.Script{Name: c.name, Text: c.text}, false); err == nil ||
+			for _, c := range []struct{ name, text, says string }{
+				{"one", "other", "another text"},
+				{"No", "x", "small letters"},
+				{"x", "it is wrong", "wrong"},
+				{"y", strings.Repeat("x", 1<<20), "too long"},
+			} {
+				if _, err := scripts.Add("page", measure.Script{
+					Name: c.name, Text: c.text,
+				}, false); err == nil ||
 					!strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: %v, want %s", c.name, err, c.says)
 				}
 			}
-			if again, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil ||
+			if again, err := scripts.Add("page", measure.Script{
+				Name: "one", Text: "text",
+			}, true); err != nil ||
 				again != one {
 				t.Errorf("an equal one is %d, %v", again, err)
 			}
@@ -116,14 +126,17 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one suspended, script2 stopped, 2 suspended, 3 suspended" ||
+			want = "one suspended, script2 stopped, 2 suspended, 3 suspended"
+			if got := what(s, scripts); got != want ||
 				fmt.Sprint(s.Health().Problems) != "[the script one is suspended: too expensive]" {
 				t.Errorf("then %s, %q", got, s.Health().Problems)
 			}
 			if s.Stats()[3].ID != "trace.one.a" { // of the dataset
 				t.Errorf("what was recorded is forgotten: %+v", s.Stats())
 			}
-			if _, err := s.Enable("page", measure.Query{Stat: "trace.one.a", By: []string{"x"}}); !errors.Is(
+			if _, err := s.Enable("page", measure.Query{
+				Stat: "trace.one.a", By: []string{"x"},
+			}); !errors.Is(
 				err,
 				measure.ErrUnsupported,
 			) {
@@ -133,7 +146,8 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 				t.Error(err)
 			}
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" ||
+			want = "one running, script2 stopped, 2 recording, 3 suspended"
+			if got := what(s, scripts); got != want ||
 				len(s.Health().Problems) > 0 {
 				t.Errorf("after a start %s, %q", got, s.Health().Problems)
 			}
@@ -144,7 +158,8 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 		live(t, newMeters(), a, []string{"m.a by x,y"}, func(s *Set) {
 			scripts := scriptsOf(t, s, all)
 			time.Sleep(5 * time.Second)
-			if got := what(s, scripts); got != "one running, script2 stopped, 2 recording, 3 suspended" ||
+			want := "one running, script2 stopped, 2 recording, 3 suspended"
+			if got := what(s, scripts); got != want ||
 				len(a.stamps(2)) < before+4 {
 				t.Errorf("in the next program %s, %d ticks and %d", got, before, len(a.stamps(2)))
 			}
@@ -156,15 +171,20 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 			if got := what(s, scripts); got != "2 suspended, 3 suspended" {
 				t.Errorf("at last %s", got)
 			}
-			if _, err := scripts.Add("page", measure.Script{Name: "one", Text: "other"}, false); err == nil ||
+			if _, err := scripts.Add("page", measure.Script{
+				Name: "one", Text: "other",
+			}, false); err == nil ||
 				!strings.Contains(err.Error(), "dataset 2") {
 				t.Errorf("another by the name of what is recorded: %v", err)
 			}
-			if id, err := scripts.Add("page", measure.Script{Name: "one", Text: "text"}, true); err != nil ||
+			if id, err := scripts.Add("page", measure.Script{
+				Name: "one", Text: "text",
+			}, true); err != nil ||
 				id != 3 {
 				t.Errorf("the same again: %d, %v", id, err)
 			}
-			if got := what(s, scripts); got != "one running, 2 recording, 3 suspended" {
+			want = "one running, 2 recording, 3 suspended"
+			if got := what(s, scripts); got != want {
 				t.Errorf("the same again: %s", got)
 			}
 			scripts.Close()

@@ -38,15 +38,18 @@ type Set struct {
 	tickRecorded   chan struct{}   // closed at the next tick
 	ended          bool
 	problems       map[string]string // current problems, by subject
-	samples        []usageSample     // of the cost of recording, oldest first
-	recordedCPU    float64           // nanoseconds of CPU time of all datasets
-	// cumulative cost of reading, at the newest account
-	readCost map[measure.StatID]measure.Span
-	// the part of that cost that is not CPU time of this process
-	externalCost     measure.Span
-	externalBySource map[measure.Source]measure.Span // by source, at the newest account
-	// nanoseconds of CPU time of sources whose statistics no dataset records
-	unrecordedCost float64
+	accounting     accounting
+}
+
+// accounting contains the cumulative costs of a Set. CPU time is in nanoseconds.
+type accounting struct {
+	samples  []usageSample                   // oldest first
+	recorded float64                         // of all datasets
+	reading  map[measure.StatID]measure.Span // of reading, when account last ran
+	// The part of the cost of reading that is not CPU time of this process.
+	external         measure.Span
+	externalBySource map[measure.Source]measure.Span // when account last ran
+	unrecorded       float64                         // of statistics that no dataset records
 }
 
 // NewSet returns the set of the archive's datasets. It creates those default queries that this
@@ -54,16 +57,16 @@ type Set struct {
 // recorded before Run. The error is the archive's, or a *measure.Diagnostic for an invalid default.
 func NewSet(c *Catalogue, a Archive, defaults []string) (*Set, error) {
 	s := &Set{
-		archive:   a,
-		started:   now(),
-		folders:   map[uint32]*datasetFolder{},
-		recorders: map[measure.Span]*recorder{},
-		tickRecorded: make(
-			chan struct{},
-		),
-		problems:         map[string]string{},
-		readCost:         map[measure.StatID]measure.Span{},
-		externalBySource: map[measure.Source]measure.Span{},
+		archive:      a,
+		started:      now(),
+		folders:      map[uint32]*datasetFolder{},
+		recorders:    map[measure.Span]*recorder{},
+		tickRecorded: make(chan struct{}),
+		problems:     map[string]string{},
+		accounting: accounting{
+			reading:          map[measure.StatID]measure.Span{},
+			externalBySource: map[measure.Source]measure.Span{},
+		},
 	}
 	s.catalogue.Store(c)
 	s.refresh()
@@ -182,7 +185,7 @@ func (s *Set) finishTick(at measure.Time, keepers []*datasetFolder) {
 	}
 	for _, k := range keepers {
 		k.total.cost += k.cpuTime
-		s.recordedCPU += k.cpuTime
+		s.accounting.recorded += k.cpuTime
 		k.total.samples += uint64(k.rows)
 	}
 	s.sample()
@@ -285,7 +288,7 @@ func (s *Set) AddSource(source measure.Source) {
 	defer s.life.Unlock()
 	s.mu.Lock()
 	for _, st := range source.Stats() {
-		delete(s.readCost, st.ID)
+		delete(s.accounting.reading, st.ID)
 	}
 	s.mu.Unlock()
 	s.catalogue.Store(s.sourceCatalogue().plus(source))
@@ -298,7 +301,7 @@ func (s *Set) RemoveSource(source measure.Source) {
 	defer s.life.Unlock()
 	s.mu.Lock()
 	s.account()
-	delete(s.externalBySource, source)
+	delete(s.accounting.externalBySource, source)
 	s.mu.Unlock()
 	s.catalogue.Store(s.sourceCatalogue().minus(source))
 	s.apply()

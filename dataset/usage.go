@@ -47,27 +47,29 @@ type totals struct {
 // sample adds a usage sample when one is due. s.mu is held.
 func (s *Set) sample() {
 	t := time.Now()
-	if n := len(s.samples); n > 2 && t.Sub(s.samples[n-1].at) < usageInterval-usageInterval/20 {
+	// Ticks are a little early or late: a sample is due at 95 % of the interval.
+	const due = usageInterval - usageInterval/20
+	if n := len(s.accounting.samples); n > 2 && t.Sub(s.accounting.samples[n-1].at) < due {
 		return
 	}
 	s.account()
 	l := usageSample{
 		at:         t,
-		recorded:   s.recordedCPU,
-		unrecorded: s.unrecordedCost,
+		recorded:   s.accounting.recorded,
+		unrecorded: s.accounting.unrecorded,
 		garbage:    readGarbage(),
 		sets:       make(map[uint32]totals, len(s.folders)),
 	}
 	for _, m := range s.meters {
 		l.meters = append(l.meters, m.spent())
 	}
-	l.process = processTime() + s.externalCost
+	l.process = processTime() + s.accounting.external
 	for id, k := range s.folders {
 		l.sets[id] = k.total
 	}
-	s.samples = append(s.samples, l)
-	for len(s.samples) > 2 && t.Sub(s.samples[1].at) >= usagePeriod {
-		s.samples = slices.Delete(s.samples, 0, 1)
+	s.accounting.samples = append(s.accounting.samples, l)
+	for len(s.accounting.samples) > 2 && t.Sub(s.accounting.samples[1].at) >= usagePeriod {
+		s.accounting.samples = slices.Delete(s.accounting.samples, 0, 1)
 	}
 }
 
@@ -81,8 +83,8 @@ func (s *Set) account() {
 	}
 	cost := func(m measure.Meter, id measure.StatID) float64 {
 		all := m.Cost(id)
-		d := all - s.readCost[id]
-		s.readCost[id] = all
+		d := all - s.accounting.reading[id]
+		s.accounting.reading[id] = all
 		return float64(d)
 	}
 	for id, sharing := range sharers {
@@ -94,7 +96,7 @@ func (s *Set) account() {
 		for _, k := range sharing {
 			k.total.cost += d / float64(len(sharing))
 		}
-		s.recordedCPU += d
+		s.accounting.recorded += d
 	}
 	for _, source := range c.sources {
 		o, ok := source.(measure.ExternalMeter)
@@ -102,11 +104,11 @@ func (s *Set) account() {
 			continue
 		}
 		out := o.ExternalCost()
-		s.externalCost += out - s.externalBySource[source]
-		s.externalBySource[source] = out
+		s.accounting.external += out - s.accounting.externalBySource[source]
+		s.accounting.externalBySource[source] = out
 		for _, st := range source.Stats() {
 			if sharers[st.ID] == nil {
-				s.unrecordedCost += cost(o, st.ID)
+				s.accounting.unrecorded += cost(o, st.ID)
 			}
 		}
 	}
@@ -117,13 +119,13 @@ func (s *Set) Usage(id uint32) measure.Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	none := measure.Usage{CPU: measure.NaN}
-	if len(s.samples) < 2 || s.folders[id] == nil {
+	if len(s.accounting.samples) < 2 || s.folders[id] == nil {
 		return none
 	}
-	last := s.samples[len(s.samples)-1]
+	last := s.accounting.samples[len(s.accounting.samples)-1]
 	first := last
 	// the dataset may be younger than the oldest sample
-	for _, l := range slices.Backward(s.samples) {
+	for _, l := range slices.Backward(s.accounting.samples) {
 		if _, ok := l.sets[id]; !ok {
 			break
 		}
@@ -152,8 +154,8 @@ func (s *Set) Health() measure.Health {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.samples); n > 1 {
-		h.CPU, h.Costs = s.costs(&s.samples[0], &s.samples[n-1])
+	if n := len(s.accounting.samples); n > 1 {
+		h.CPU, h.Costs = s.costs(&s.accounting.samples[0], &s.accounting.samples[n-1])
 	}
 	h.Problems = slices.Clip(h.Problems)
 	for _, about := range slices.Sorted(maps.Keys(s.problems)) {

@@ -120,7 +120,9 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			f.reuse = true
 			w.add(
 				over,
-				func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{&batch}, take) },
+				func(take func(*measure.Answer, *measure.Batch)) {
+					f.eachAnswer([]*measure.Batch{&batch}, take)
+				},
 			)
 		}
 		a, err := w.Ask(context.Background(), q)
@@ -210,7 +212,9 @@ func BenchmarkWindowTick(b *testing.B) {
 				}
 				w.add(
 					batch.Over,
-					func(take func(*measure.Answer, *measure.Batch)) { f.eachAnswer([]*measure.Batch{batch}, take) },
+					func(take func(*measure.Answer, *measure.Batch)) {
+						f.eachAnswer([]*measure.Batch{batch}, take)
+					},
 				)
 			}
 			tick()

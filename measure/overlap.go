@@ -26,5 +26,6 @@ func (st *Stat) Overcounts(q Query) string {
 		return ""
 	}
 	return string(q.Stat) + " overlaps by " + strings.Join(over, " and ") +
-		": this sum counts some of it more than once. Ask by " + strings.Join(over, ",") + ", or for one"
+		": this sum counts some of it more than once. Ask by " +
+		strings.Join(over, ",") + ", or for one"
 }

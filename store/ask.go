@@ -148,7 +148,7 @@ func (j *job) close() {
 // read gathers the segments. When it returns or panics, the goroutines that it started have ended.
 func (j *job) read(ctx context.Context) (err error) {
 	s, g := j.store, j.gather
-	get := func(key, buffers []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, buffers) }
+	get := func(key, buf []byte) ([]byte, error) { return s.disk.getFrom(j.snapshot, key, buf) }
 	if len(j.needed) >= minSeekSegments {
 		j.seeker = &seeker{disk: s.disk, from: j.snapshot, at: map[byte]*pebble.Iterator{}}
 		get = j.seeker.get
@@ -391,7 +391,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 	var best *set
 	var bestSpan measure.Span
 	var others []string
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		if d.desc.Query.Stat != q.Stat {
 			continue
 		}
@@ -447,7 +447,7 @@ func addLoss(all []measure.Loss, l measure.Loss) []measure.Loss {
 func (s *Store) Held(id uint32) measure.Stored {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	d := s.sets[id]
+	d := s.datasets.byID[id]
 	if d == nil {
 		return measure.Stored{}
 	}

@@ -96,21 +96,22 @@ func TestPanicsOfReadersAreErrors(t *testing.T) {
 	s, q, id := busy(t)
 	q.Step = measure.Minute
 	s.mu.Lock()
-	whole := s.sets[id].stack
-	s.sets[id].stack = nil
+	whole := s.datasets.byID[id].stack
+	s.datasets.byID[id].stack = nil
 	s.mu.Unlock()
 	if _, err := s.Ask(context.Background(), q); !errors.As(err, &fault) {
 		t.Errorf("asking: %v, want a fault", err)
 	}
 	s.mu.Lock() // no lock is still held
-	s.sets[id].stack = whole
+	s.datasets.byID[id].stack = whole
 	s.mu.Unlock()
 	if _, err := s.Ask(context.Background(), q); err != nil {
 		t.Errorf("after the fault: %v", err)
 	}
 }
 
-// mixedArchive returns an archive of all kinds and folds, with segments, rollups and rows in memory.
+// mixedArchive returns an archive of all kinds and folds, with segments, rollups and rows in
+// memory.
 func mixedArchive(tb testing.TB, ticks int) (*Store, *world, measure.Time) {
 	tb.Helper()
 	w := newWorld(33)
@@ -161,7 +162,9 @@ func TestTopRows(t *testing.T) {
 	s, w, at := mixedArchive(t, 1500)
 	for _, d := range w.sets {
 		for _, by := range [][]string{{"device", "pid"}, {"pid"}, {"device"}} {
-			for _, step := range []measure.Span{measure.Second, 7 * measure.Second, measure.Minute} {
+			for _, step := range []measure.Span{
+				measure.Second, 7 * measure.Second, measure.Minute,
+			} {
 				q := measure.Query{
 					Stat: d.Stat.ID,
 					By:   by,

@@ -156,7 +156,7 @@ func BenchmarkAppend(b *testing.B) {
 			b.ReportMetric(float64(m.HeapAlloc)/1e6, "MB-heap")
 			if bytes, samples := s.diskBytes(); samples > 0 {
 				raw, rolled := 0.0, 0.0
-				for _, d := range s.sets {
+				for _, d := range s.datasets.byID {
 					for r, list := range d.index {
 						for _, e := range list {
 							if r == 0 {
@@ -195,10 +195,14 @@ func BenchmarkAsk(b *testing.B) {
 		s.Settle()
 		step := measure.Span(*benchHours) * hour / 1440
 		for name, q := range map[string]measure.Query{
-			"plain":  {By: []string{"device", "direction"}, Step: step},
-			"ticks":  {By: []string{"device", "direction"}, Step: step, Over: measure.Interval{Start: start.Add(7 * measure.Second)}},
+			"plain": {By: []string{"device", "direction"}, Step: step},
+			"ticks": {By: []string{"device", "direction"}, Step: step, Over: measure.Interval{
+				Start: start.Add(7 * measure.Second),
+			}},
 			"folded": {By: []string{"direction"}, Step: step},
-			"one":    {By: []string{"device", "direction"}, Step: step, Where: []measure.Term{{Field: "device", Op: measure.Equal, Values: []string{"device7"}}}},
+			"one": {By: []string{"device", "direction"}, Step: step, Where: []measure.Term{
+				{Field: "device", Op: measure.Equal, Values: []string{"device7"}},
+			}},
 		} {
 			q.Stat = "bench.set0.bytes"
 			b.Run(fmt.Sprintf("%s/%d", name, rows), func(b *testing.B) {

@@ -54,7 +54,9 @@ func TestCacheIgnoresSingleQueries(t *testing.T) {
 			Start: someTime.Add(10 * measure.Second),
 			End:   someTime.Add(20 * measure.Second),
 		}
-		if err := compare(s, n, id, measure.Query{Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: over}); err != nil {
+		if err := compare(s, n, id, measure.Query{
+			Stat: d.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: over,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

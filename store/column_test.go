@@ -35,7 +35,10 @@ func randomColumn(r *rand.Rand, n int) []float64 {
 		case 4:
 			v = float64(r.IntN(1000)) / 100
 		case 5:
-			v = []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 1 << 53, -1 << 60, math.SmallestNonzeroFloat64, math.MaxFloat64}[r.IntN(8)]
+			v = []float64{
+				0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), 1 << 53, -1 << 60,
+				math.SmallestNonzeroFloat64, math.MaxFloat64,
+			}[r.IntN(8)]
 		case 6:
 			v = float64(r.Int64() - 1<<62)
 		case 7:

@@ -52,8 +52,12 @@ func sample(t *testing.T, s *Store, n *naive, at measure.Time) {
 	t.Helper()
 	for id, d := range n.sets {
 		for _, q := range []measure.Query{
-			{By: []string{"device", "pid"}, Over: measure.Interval{Start: at.Add(-200 * measure.Second), End: at}, Step: measure.Second},
-			{By: []string{"device", "pid"}, Over: measure.Interval{Start: floor(at, measure.Minute).Add(-40 * measure.Minute), End: at}, Step: measure.Minute},
+			{By: []string{"device", "pid"}, Over: measure.Interval{
+				Start: at.Add(-200 * measure.Second), End: at,
+			}, Step: measure.Second},
+			{By: []string{"device", "pid"}, Over: measure.Interval{
+				Start: floor(at, measure.Minute).Add(-40 * measure.Minute), End: at,
+			}, Step: measure.Minute},
 		} {
 			q.Stat = d.Stat.ID
 			if err := compare(s, n, id, q); err != nil {
@@ -482,7 +486,10 @@ func TestReadOnly(t *testing.T) {
 	for range 60 {
 		lines.Scan()
 	}
-	for _, open := range []func() (*Store, error){func() (*Store, error) { return OpenReadOnly(dir) }, func() (*Store, error) { return Open(dir, Options{}) }} {
+	for _, open := range []func() (*Store, error){
+		func() (*Store, error) { return OpenReadOnly(dir) },
+		func() (*Store, error) { return Open(dir, Options{}) },
+	} {
 		if _, err := open(); err == nil ||
 			!strings.Contains(err.Error(), fmt.Sprintf("process %d ", cmd.Process.Pid)) {
 			t.Error(err)
@@ -508,7 +515,10 @@ func TestReadOnly(t *testing.T) {
 	}
 	sample(t, s, n, has)
 	ids, batches := w.batches(has + 1e9)
-	for _, err := range []error{s.Append(has+1e9, ids, batches), s.Drop(1), s.Discard(1, measure.Interval{End: has}), s.Log("change", has, nil)} {
+	for _, err := range []error{
+		s.Append(has+1e9, ids, batches), s.Drop(1), s.Discard(1, measure.Interval{End: has}),
+		s.Log("change", has, nil),
+	} {
 		if !errors.Is(err, errReadOnly) {
 			t.Error(err)
 		}

@@ -16,7 +16,7 @@ import (
 // have expired. It returns an error for an unknown dataset and when the disk cannot be written.
 func (s *Store) Discard(id uint32, over measure.Interval) error {
 	s.mu.Lock()
-	d := s.sets[id]
+	d := s.datasets.byID[id]
 	if d == nil || s.closed {
 		s.mu.Unlock()
 		return fmt.Errorf("discard of dataset %d: there is none: %w", id, measure.ErrUnclear)
@@ -47,28 +47,28 @@ func (s *Store) runInCompactor(f func() error) error {
 		done <- err
 	}
 	select {
-	case s.jobs <- job:
+	case s.compactor.jobs <- job:
 	case <-s.disk.quit:
 		return errClosed
 	}
 	select {
 	case err := <-done:
 		return err
-	case <-s.compactorDone:
+	case <-s.compactor.done:
 		return errClosed
 	}
 }
 
 // discard is Discard, run by the compactor.
 func (s *Store) discard(d *set, over measure.Interval) error {
-	defer s.builder.done()
-	s.builder.forget()
-	defer s.builder.forget() // what was built may not have been written
+	defer s.compactor.builder.done()
+	s.compactor.builder.forget()
+	defer s.compactor.builder.forget() // what was built may not have been written
 	touches := func(e entry) bool { return e.over.Start < over.End && e.over.End > over.Start }
 	var old, fresh []entry
 	var segs []*segment
 	put := func(resolution uint8, of entry, blocks []*block) error {
-		seg, err := s.builder.build(d, resolution, blocks)
+		seg, err := s.compactor.builder.build(d, resolution, blocks)
 		if seg == nil || err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (b *block) filter(wanted func(at measure.Time) bool) *block {
 // unknown dataset and when the disk cannot be written.
 func (s *Store) Drop(id uint32) error {
 	s.mu.Lock()
-	d := s.sets[id]
+	d := s.datasets.byID[id]
 	if d == nil || s.closed {
 		s.mu.Unlock()
 		return fmt.Errorf("drop dataset %d: there is none: %w", id, measure.ErrUnclear)
@@ -228,12 +228,12 @@ func (s *Store) Drop(id uint32) error {
 			s.window.order = slices.DeleteFunc(s.window.order, func(o *part) bool { return o == p })
 		}
 	}
-	delete(s.sets, id)
-	s.ofStat[d.desc.Query.Stat] = slices.DeleteFunc(
-		s.ofStat[d.desc.Query.Stat],
+	delete(s.datasets.byID, id)
+	s.datasets.byStat[d.desc.Query.Stat] = slices.DeleteFunc(
+		s.datasets.byStat[d.desc.Query.Stat],
 		func(o *set) bool { return o == d },
 	)
-	next := s.nextDataset
+	next := s.datasets.next
 	s.mu.Unlock()
 	err := s.runInCompactor(func() error {
 		value := binary.BigEndian.AppendUint32(nil, next)

@@ -30,7 +30,9 @@ func TestDiscard(t *testing.T) {
 		)
 	}
 	for _, step := range []measure.Span{measure.Second, 10 * measure.Second} {
-		if err := compare(s, n, 1, measure.Query{Stat: n.sets[1].Stat.ID, By: []string{"device", "pid"}, Step: step}); err != nil {
+		if err := compare(s, n, 1, measure.Query{
+			Stat: n.sets[1].Stat.ID, By: []string{"device", "pid"}, Step: step,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -68,7 +70,9 @@ func TestDiscard(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if err := compare(s, n, 1, measure.Query{Stat: n.sets[1].Stat.ID, Step: measure.Second}); err != nil {
+	if err := compare(s, n, 1, measure.Query{
+		Stat: n.sets[1].Stat.ID, Step: measure.Second,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	compareAll(
@@ -136,7 +140,7 @@ func TestExpiredSegmentsAreDeleted(t *testing.T) {
 	start := someTime - someTime%measure.Time(hour)
 	end := w.run(t, s, n, start, 9000)
 	s.Settle()
-	d := s.sets[1]
+	d := s.datasets.byID[1]
 	for r, keep := range []measure.Span{20 * measure.Minute, hour, 90 * day} {
 		first := d.index[r][0].over
 		if end.Sub(first.End) > keep {
@@ -157,7 +161,10 @@ func TestExpiredSegmentsAreDeleted(t *testing.T) {
 	if err != nil || a.Step != measure.Minute || len(a.Notes) == 0 {
 		t.Fatal(err, a.Step, a.Notes)
 	}
-	if a, err = s.Ask(context.Background(), measure.Query{Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second, Over: measure.Interval{Start: start, End: end}}); err != nil ||
+	if a, err = s.Ask(context.Background(), measure.Query{
+		Stat: d.desc.Stat.ID, By: []string{"device", "pid"}, Step: measure.Second,
+		Over: measure.Interval{Start: start, End: end},
+	}); err != nil ||
 		a.Step != hour {
 		t.Fatal(err, a.Step)
 	}

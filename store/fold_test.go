@@ -16,14 +16,16 @@ func TestFoldedRowsEqualExpandedRows(t *testing.T) {
 	var c codec
 	pack := packer{codec: &c}
 	rows := map[string]func(before float64) float64{
-		"counts":   func(float64) float64 { return float64(9000 + rnd.IntN(900)) },
-		"bytes":    func(float64) float64 { return float64(rnd.IntN(200)) * 4096 },
-		"walks":    func(b float64) float64 { return b + float64(rnd.IntN(41)-20) },
-		"far":      func(b float64) float64 { return b + float64(rnd.IntN(1<<20)-1<<19) },
-		"rests":    func(b float64) float64 { return b + float64(rnd.IntN(9)/8*rnd.IntN(50)) },
-		"drops":    func(b float64) float64 { return b + float64(rnd.IntN(9)/8*(rnd.IntN(50)-30)) },
-		"zeros":    func(float64) float64 { return float64(rnd.IntN(3) / 2 * rnd.IntN(30)) },
-		"loads":    func(b float64) float64 { return math.Round(b*100+float64(rnd.IntN(9)-4)) / 100 },
+		"counts": func(float64) float64 { return float64(9000 + rnd.IntN(900)) },
+		"bytes":  func(float64) float64 { return float64(rnd.IntN(200)) * 4096 },
+		"walks":  func(b float64) float64 { return b + float64(rnd.IntN(41)-20) },
+		"far":    func(b float64) float64 { return b + float64(rnd.IntN(1<<20)-1<<19) },
+		"rests":  func(b float64) float64 { return b + float64(rnd.IntN(9)/8*rnd.IntN(50)) },
+		"drops":  func(b float64) float64 { return b + float64(rnd.IntN(9)/8*(rnd.IntN(50)-30)) },
+		"zeros":  func(float64) float64 { return float64(rnd.IntN(3) / 2 * rnd.IntN(30)) },
+		"loads": func(b float64) float64 {
+			return math.Round(b*100+float64(rnd.IntN(9)-4)) / 100
+		},
 		"rising":   func(b float64) float64 { return b + float64(rnd.IntN(3)) },
 		"halves":   func(b float64) float64 { return b + float64(rnd.IntN(9)/8)/2 },
 		"same":     func(b float64) float64 { return b },
@@ -75,7 +77,8 @@ func TestFoldedRowsEqualExpandedRows(t *testing.T) {
 			}
 			pack.packRow(v)
 			g := &group{}
-			if err := g.open(&c, slices.Clone(pack.finish()), func([]rowHead) int { return ticks }); err != nil {
+			long := func([]rowHead) int { return ticks }
+			if err := g.open(&c, slices.Clone(pack.finish()), long); err != nil {
 				t.Fatal(err)
 			}
 			for _, kind := range []measure.Kind{measure.Delta, measure.Level} {

@@ -46,7 +46,7 @@ func someStore(f *testing.F, ticks int) *Store {
 func FuzzFrames(f *testing.F) {
 	s := someStore(f, 30)
 	frames := dump(f, s, kindFrame)
-	sets := s.sets
+	sets := s.datasets.byID
 	s.Close()
 	for i := range frames[1:] {
 		f.Add(frames[0], frames[i+1])
@@ -158,7 +158,7 @@ func FuzzDist(f *testing.F) {
 // Any bytes as a group of a rollup are rows or an error.
 func FuzzRolls(f *testing.F) {
 	s := someStore(f, 700)
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, e := range d.index[inMinutes] {
 			for n := range int(e.groups) {
 				if v, err := s.disk.get(e.groupKey(n)); err == nil {

@@ -18,17 +18,17 @@ func (s *Store) load() error {
 			var d measure.Dataset
 			if err := json.Unmarshal(value, &d); err != nil {
 				s.disk.noteDamage(fmt.Sprintf("dataset %x: %v", key[1:], err))
-			} else if s.sets[d.ID] == nil {
+			} else if s.datasets.byID[d.ID] == nil {
 				s.register(newSet(d))
-				s.nextDataset = max(s.nextDataset, d.ID+1)
+				s.datasets.next = max(s.datasets.next, d.ID+1)
 			}
 		})
-		if whole && len(s.sets) > 0 {
+		if whole && len(s.datasets.byID) > 0 {
 			break
 		}
 	}
 	if next, err := s.disk.get(metaKey("next")); err == nil && len(next) == 4 {
-		s.nextDataset = max(s.nextDataset, binary.BigEndian.Uint32(next))
+		s.datasets.next = max(s.datasets.next, binary.BigEndian.Uint32(next))
 	}
 	s.loadIndex()
 	return s.loadFrames()
@@ -61,12 +61,12 @@ func (s *Store) loadFrames() error {
 		s.newest = h.at
 		if !u.valid && !h.key {
 			for id := range u.w.parts {
-				s.addPendingLoss(s.sets[id], "not on disk when the program ended", 0)
+				s.addPendingLoss(s.datasets.byID[id], "not on disk when the program ended", 0)
 			}
 			return nil
 		}
-		err = u.frame(h, r, s.sets)
-		s.nextDataset = max(s.nextDataset, u.most+1) // as for segments
+		err = u.frame(h, r, s.datasets.byID)
+		s.datasets.next = max(s.datasets.next, u.most+1) // as for segments
 		if err != nil {
 			s.disk.noteDamage(fmt.Sprintf("frame %d of %s: %v", seq, h.at, err))
 		}
@@ -121,30 +121,30 @@ func (s *Store) loadIndex() {
 			}
 			known[e.id] = true
 			// also for a dataset whose description is corrupt: its ID is not used again
-			s.nextDataset = max(s.nextDataset, e.set+1)
-			s.lastID = max(s.lastID, e.id)
+			s.datasets.next = max(s.datasets.next, e.set+1)
+			s.compactor.lastID = max(s.compactor.lastID, e.id)
 			s.nextFrame = max(s.nextFrame, e.last+1)
-			if d := s.sets[e.set]; d != nil {
+			if d := s.datasets.byID[e.set]; d != nil {
 				d.index[e.resolution] = append(d.index[e.resolution], e)
 				s.newest = max(s.newest, e.over.End)
 			} else if whole := len(s.disk.damages) == 0; whole {
-				s.stale = append(s.stale, e)
+				s.compactor.stale = append(s.compactor.stale, e)
 			} else {
-				s.undescribed = append(s.undescribed, e)
+				s.datasets.undescribed = append(s.datasets.undescribed, e)
 			}
 		})
 		if whole {
 			break
 		}
 	}
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for resolution := range d.index {
 			slices.SortFunc(d.index[resolution], func(a, b entry) int {
 				return cmp.Or(cmp.Compare(a.over.Start, b.over.Start), cmp.Compare(a.id, b.id))
 			})
 			if old := superseded(d.index[resolution]); old != nil {
 				d.remove(old)
-				s.stale = append(s.stale, old...)
+				s.compactor.stale = append(s.compactor.stale, old...)
 			}
 		}
 	}

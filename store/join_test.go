@@ -185,7 +185,7 @@ func TestJoinIsBounded(t *testing.T) {
 			g := newShortLived(t, s, 0, tt.stacks)
 			g.long = tt.long
 			anHour(t, s, []*shortLived{g}, tt.rows)()
-			d, ends, rows := s.sets[g.id], measure.Time(0), uint32(0)
+			d, ends, rows := s.datasets.byID[g.id], measure.Time(0), uint32(0)
 			joined := 0
 			for _, e := range d.index[inMinutes] {
 				if !e.done {
@@ -249,7 +249,7 @@ func BenchmarkJoinHour(b *testing.B) {
 					b.StopTimer()
 				}))
 				joined := 0
-				for _, d := range s.sets {
+				for _, d := range s.datasets.byID {
 					for _, e := range d.index[inMinutes] {
 						joined += b2i(e.joins)
 					}

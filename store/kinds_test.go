@@ -45,7 +45,9 @@ func TestStacksAndDistributions(t *testing.T) {
 				Stat: st,
 				Query: measure.Query{
 					Stat: st.ID,
-					By:   []string{st.Fields[0].Name, st.Fields[len(st.Fields)-1].Name}[:len(st.Fields)],
+					By: []string{
+						st.Fields[0].Name, st.Fields[len(st.Fields)-1].Name,
+					}[:len(st.Fields)],
 					Step: measure.Second,
 				},
 			},
@@ -73,7 +75,9 @@ func TestStacksAndDistributions(t *testing.T) {
 		seen := map[string]bool{}
 		for range r.IntN(3) {
 			parent := int32(-1)
-			for _, name := range []string{"main", string(rune('a' + r.IntN(3))), string(rune('x' + r.IntN(3)))} {
+			for _, name := range []string{
+				"main", string(rune('a' + r.IntN(3))), string(rune('x' + r.IntN(3))),
+			} {
 				p.Frames = append(
 					p.Frames,
 					measure.Frame{Symbol: name, Module: "nginx", Parent: parent},
@@ -125,7 +129,9 @@ func TestStacksAndDistributions(t *testing.T) {
 					t.Fatalf("step %s: %s has %v, want %v", step, c, got[c], n)
 				}
 			}
-			if a, err = s.Ask(t.Context(), measure.Query{Stat: latency.ID, By: []string{"device"}, Over: over, Step: step}); err != nil ||
+			if a, err = s.Ask(t.Context(), measure.Query{
+				Stat: latency.ID, By: []string{"device"}, Over: over, Step: step,
+			}); err != nil ||
 				len(a.Series) != 1 {
 				t.Fatal(err)
 			}
@@ -267,7 +273,9 @@ func TestStacksFolded(t *testing.T) {
 			t.Errorf("%d rows in the stretch, want %d", len(a.Series), len(short))
 		}
 	}
-	for _, over := range []measure.Interval{{Start: start, End: at}, {Start: start.Add(2000 * measure.Second), End: at}} {
+	for _, over := range []measure.Interval{
+		{Start: start, End: at}, {Start: start.Add(2000 * measure.Second), End: at},
+	} {
 		step := 2000 * measure.Second
 		a, err := s.Ask(
 			t.Context(),
@@ -288,7 +296,10 @@ func TestStacksFolded(t *testing.T) {
 			}
 			for c, v := range r.Values {
 				if v > 0 {
-					got[cell{a.Label(i, 0), a.Label(i, 1), a.Label(i, 2), c + int(over.Start.Sub(start)/step)}] += v * a.Elapsed[c].Seconds()
+					got[cell{
+						a.Label(i, 0), a.Label(i, 1), a.Label(i, 2),
+						c + int(over.Start.Sub(start)/step),
+					}] += v * a.Elapsed[c].Seconds()
 				}
 			}
 		}

@@ -264,7 +264,9 @@ type worldRow struct {
 
 func newWorld(seed uint64) *world {
 	w := &world{r: rand.New(rand.NewPCG(seed, 7)), index: map[string]measure.Label{}}
-	for i, kind := range []measure.Kind{measure.Delta, measure.Level, measure.Delta, measure.Level} {
+	for i, kind := range []measure.Kind{
+		measure.Delta, measure.Level, measure.Delta, measure.Level,
+	} {
 		st := measure.Stat{
 			ID:     measure.StatID(fmt.Sprintf("test.thing.number%d", i)),
 			Kind:   kind,
@@ -417,7 +419,9 @@ func compareAll(t *testing.T, s *Store, n *naive, r *rand.Rand, over measure.Int
 		for range 3 {
 			q := measure.Query{
 				Stat: d.Stat.ID,
-				By:   [][]string{{"device", "pid"}, {"pid", "device"}, {"device"}, {"pid"}, nil}[r.IntN(5)],
+				By: [][]string{
+					{"device", "pid"}, {"pid", "device"}, {"device"}, {"pid"}, nil,
+				}[r.IntN(5)],
 			}
 			if r.IntN(3) == 0 {
 				q.Where = []measure.Term{

@@ -19,7 +19,7 @@ import (
 var keepAs = flag.String(
 	"store.keepas",
 	"",
-	"a file of testdata in which the archive that this program writes is kept, for later programs to be tested with",
+	"write the archive of this program to this file of testdata, for tests of later programs",
 )
 
 // oldTicks fills an archive so that it has segments of ticks, minutes and hours, joined and not,
@@ -73,7 +73,7 @@ func TestOldArchivesAreRead(t *testing.T) {
 		if bad := s.Problems(); bad != nil {
 			t.Error(name, bad)
 		}
-		for _, d := range s.sets {
+		for _, d := range s.datasets.byID {
 			for r, list := range d.index {
 				if len(list) == 0 {
 					t.Errorf("%s: of %s there is nothing of resolution %d", name, d.desc.Query, r)
@@ -162,11 +162,12 @@ func oldPairs(tb testing.TB, name string) (out []pair) {
 func wellKept(t *testing.T, s *Store) {
 	t.Helper()
 	want := map[string]bool{}
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			for _, e := range list {
 				if e.clock != 0 {
-					want[string(ownKey(kindClock, e.clockID()))], want[string(ownKey(kindKeys, e.keysID()))] = true, true
+					want[string(ownKey(kindClock, e.clockID()))] = true
+					want[string(ownKey(kindKeys, e.keysID()))] = true
 					want[string(ownKey(kindClockAgain, e.clockID()))] = true
 				}
 				for n := range int(e.groups) {

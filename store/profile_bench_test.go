@@ -183,12 +183,15 @@ func BenchmarkProfileHour(b *testing.B) {
 		at := start
 		for range 3600 {
 			at += 1e9
-			if err := s.Append(at, []uint32{id}, []*measure.Batch{g.tick(at, 480, 10)}); err != nil {
+			batch := g.tick(at, 480, 10)
+			if err := s.Append(at, []uint32{id}, []*measure.Batch{batch}); err != nil {
 				b.Fatal(err)
 			}
 		}
 		h := s.Held(id)
-		for name, off := range map[string]measure.Span{"minutes": 0, "seconds": 17 * measure.Second} {
+		for name, off := range map[string]measure.Span{
+			"minutes": 0, "seconds": 17 * measure.Second,
+		} {
 			hourOf(
 				b,
 				fmt.Sprint(stacks, " stacks, from ", name),
@@ -205,7 +208,9 @@ func BenchmarkProfileHour(b *testing.B) {
 func hourOf(b *testing.B, name string, s *Store, g *profiler, over measure.Interval, disk int64) {
 	b.Run(name, func(b *testing.B) {
 		before := cpuTime()
-		defer func() { b.ReportMetric(float64((cpuTime()-before).Milliseconds())/float64(b.N), "cpu-ms/op") }()
+		defer func() {
+			b.ReportMetric(float64((cpuTime()-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+		}()
 		for b.Loop() {
 			a, err := s.Ask(
 				b.Context(),

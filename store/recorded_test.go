@@ -12,7 +12,7 @@ import (
 var recorded = flag.String(
 	"store.recorded",
 	"",
-	"an archive that culprit serve has recorded; the benchmark reports what this program makes of it",
+	"a recorded archive, whose segments the benchmark makes again",
 )
 
 // BenchmarkRecorded makes the segments of a recorded archive again, as if all its hours were over.
@@ -27,7 +27,7 @@ func BenchmarkRecorded(b *testing.B) {
 	defer s.Close()
 	shares := 0.0
 	var bytes [3]float64
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for r, list := range d.index {
 			for _, e := range list {
 				bytes[r] += float64(e.bytes)
@@ -45,7 +45,10 @@ func BenchmarkRecorded(b *testing.B) {
 		b.ReportMetric(bytes[r]/values, "B-"+name+"/value")
 	}
 	b.ReportMetric(shares/values, "B-index/value")
-	for kind, name := range map[byte]string{kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys", kindHeader: "headers"} {
+	for kind, name := range map[byte]string{
+		kindClock: "clocks", kindClockAgain: "clocks-again", kindKeys: "keys",
+		kindHeader: "headers",
+	} {
 		n := 0
 		for _, v := range dump(b, s, kind) {
 			n += len(v) + 9
@@ -69,7 +72,7 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 	var all []entry
 	ids := map[uint32]uint32{}
 	for _, d := range from.Datasets() {
-		all = append(all, from.sets[d.ID].index[inTicks]...)
+		all = append(all, from.datasets.byID[d.ID].index[inTicks]...)
 		old := d.ID
 		d.ID = 0
 		if ids[old], err = s.Save(d); err != nil {
@@ -78,14 +81,16 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 	}
 	slices.SortFunc(
 		all,
-		func(a, b entry) int { return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set)) },
+		func(a, b entry) int {
+			return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(a.set, b.set))
+		},
 	)
 	err = s.runInCompactor(func() error {
 		for i, e := range all {
 			if i == 0 || e.first != all[i-1].first {
-				s.builder.beginHour(e.over.End)
+				s.compactor.builder.beginHour(e.over.End)
 			}
-			d := s.sets[ids[e.set]]
+			d := s.datasets.byID[ids[e.set]]
 			blk, err := e.read(&s.codec, from.disk.fetch, d, nil)
 			if err != nil {
 				return err
@@ -93,7 +98,7 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 			var segs []*segment
 			blocks := []*block{blk}
 			for _, resolution := range []uint8{inTicks, inMinutes} {
-				seg, err := s.builder.build(d, resolution, blocks)
+				seg, err := s.compactor.builder.build(d, resolution, blocks)
 				if err != nil {
 					return err
 				}
@@ -103,7 +108,7 @@ func remade(tb testing.TB, dir string) (s *Store, rows, stored, values float64) 
 				seg.first, seg.last = e.first, e.last
 				segs = append(segs, seg)
 			}
-			s.builder.done()
+			s.compactor.builder.done()
 			if err := s.disk.put(segs); err != nil {
 				return err
 			}

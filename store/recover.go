@@ -37,7 +37,7 @@ const (
 	rowBytes = 256
 )
 
-func (s *Store) share() int { return s.options.Memory / 2 / max(1, len(s.sets)) }
+func (s *Store) share() int { return s.options.Memory / 2 / max(1, len(s.datasets.byID)) }
 
 // memoryOf returns the bytes that a dataset takes in all windows.
 func (s *Store) memoryOf(id uint32) (bytes int) {
@@ -61,7 +61,7 @@ func (s *Store) leftOut(ids []uint32, batches []*measure.Batch) []bool {
 	for i, id := range ids {
 		if left[i] = s.memoryOf(id) >= s.share(); left[i] {
 			s.addPendingLoss(
-				s.sets[id],
+				s.datasets.byID[id],
 				"left out while the disk took nothing and memory was full",
 				uint64(batches[i].Rows()),
 			)
@@ -231,7 +231,7 @@ func (s *Store) freeDiskSpace(full error) error {
 	var total int64
 	s.mu.RLock()
 	total = s.documents
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			for _, e := range list {
 				total += int64(e.bytes) + entryOverhead
@@ -253,7 +253,7 @@ func (s *Store) freeDiskSpace(full error) error {
 func (s *Store) eraseUnindexed() error {
 	known := map[uint64]bool{}
 	s.mu.RLock()
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			for _, e := range list {
 				known[e.id] = true
@@ -289,7 +289,7 @@ func (s *Store) Problems() []measure.Problem {
 	for _, f := range d.damages {
 		out = append(out, measure.Problem{
 			Key:  "archive: " + f,
-			Text: "the archive is corrupt: " + f,
+			Text: "the archive is damaged: " + f,
 		})
 	}
 	return out

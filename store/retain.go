@@ -16,7 +16,7 @@ func (s *Store) retainTo(size int64) error {
 	keep := []measure.Span{s.options.KeepTicks, s.options.KeepMinutes, s.options.KeepHours}
 	s.mu.Lock()
 	total := s.documents
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, list := range d.index {
 			for i := range list {
 				total += int64(list[i].bytes) + entryOverhead
@@ -25,7 +25,7 @@ func (s *Store) retainTo(size int64) error {
 	}
 	var old, all []entry
 	large := total > size
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for resolution := range d.index {
 			for i := range d.index[resolution] {
 				e := d.index[resolution][i]
@@ -50,8 +50,9 @@ func (s *Store) retainTo(size int64) error {
 			old = append(old, e)
 		}
 	}
-	for _, d := range s.sets {
-		mine := slices.DeleteFunc(slices.Clone(old), func(e entry) bool { return e.set != d.desc.ID })
+	for _, d := range s.datasets.byID {
+		others := func(e entry) bool { return e.set != d.desc.ID }
+		mine := slices.DeleteFunc(slices.Clone(old), others)
 		if len(mine) > 0 {
 			d.remove(mine)
 		}
@@ -74,8 +75,9 @@ func (s *Store) retainLog() error {
 	s.mu.RUnlock()
 	limit := s.options.Size / logShare
 	s.disk.mu.Lock()
+	last := s.compactor.logCheckedAt
 	due := newest != 0 &&
-		(s.logCheckedAt == 0 || newest.Sub(s.logCheckedAt) >= hour || s.disk.logBytes >= limit/16)
+		(last == 0 || newest.Sub(last) >= hour || s.disk.logBytes >= limit/16)
 	if due {
 		// documents that arrive from here on may be counted twice, but none is missed
 		s.disk.logBytes = 0
@@ -85,7 +87,7 @@ func (s *Store) retainLog() error {
 		return nil
 	}
 	s.disk.settle()
-	s.logCheckedAt = newest
+	s.compactor.logCheckedAt = newest
 	type kind struct {
 		head, last []byte
 		bytes      int64

@@ -88,7 +88,7 @@ func TestEqualKeysAreStoredOnce(t *testing.T) {
 	start := someTime - someTime%measure.Time(hour)
 	end := g.fill(t, s, start, 3000)
 	s.Settle()
-	d := s.sets[1]
+	d := s.datasets.byID[1]
 	rings := func() map[uint64]int {
 		out := map[uint64]int{}
 		for _, e := range d.index[inTicks] {
@@ -99,7 +99,9 @@ func TestEqualKeysAreStoredOnce(t *testing.T) {
 	if all := rings(); len(all) != 1 {
 		t.Fatal(all)
 	}
-	if err := s.Discard(1, measure.Interval{Start: start, End: start.Add(400 * measure.Second)}); err != nil {
+	if err := s.Discard(1, measure.Interval{
+		Start: start, End: start.Add(400 * measure.Second),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.Settle()
@@ -132,10 +134,11 @@ func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 	end := w.run(t, s, n, start, 700)
 	s.Settle()
 	spoil := func(kind byte) {
-		for _, d := range s.sets {
+		for _, d := range s.datasets.byID {
 			for _, list := range d.index {
 				for _, e := range list {
-					if err := s.disk.pebble().Set(ownKey(kind, e.clockID()), []byte("rotten"), pebble.NoSync); err != nil {
+					key := ownKey(kind, e.clockID())
+					if err := s.disk.pebble().Set(key, []byte("corrupt"), pebble.NoSync); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -148,7 +151,7 @@ func TestCorruptTicksAreReadFromTheirCopy(t *testing.T) {
 	a, err := s.Ask(
 		t.Context(),
 		measure.Query{
-			Stat: s.sets[1].desc.Stat.ID,
+			Stat: s.datasets.byID[1].desc.Stat.ID,
 			By:   []string{"device", "pid"},
 			Step: measure.Second,
 		},

@@ -83,7 +83,8 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 					)
 				}
 				one := &measure.Batch{Stat: "one.row", Over: over, Values: []float64{float64(i)}}
-				if err := s.Append(at, []uint32{many, few}, []*measure.Batch{flood, one}); err != nil {
+				batches := []*measure.Batch{flood, one}
+				if err := s.Append(at, []uint32{many, few}, batches); err != nil {
 					t.Fatal(err)
 				}
 				size := 0
@@ -122,7 +123,12 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 			s.Settle()
 			// A pending loss is reported with the next tick.
 			end := someTime.Add((ticks + 1) * measure.Second)
-			if err := s.Append(end, []uint32{many}, []*measure.Batch{{Stat: "many.rows", By: []string{"name"}, Over: measure.Interval{Start: end - 1e9, End: end}}}); err != nil {
+			empty := &measure.Batch{
+				Stat: "many.rows",
+				By:   []string{"name"},
+				Over: measure.Interval{Start: end - 1e9, End: end},
+			}
+			if err := s.Append(end, []uint32{many}, []*measure.Batch{empty}); err != nil {
 				t.Fatal(err)
 			}
 			check()

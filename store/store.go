@@ -13,54 +13,9 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"culprit/measure"
 )
-
-// Options configure an archive. The zero value suits a server.
-type Options struct {
-	KeepTicks   measure.Span // how long ticks are stored; 0: 7 days
-	KeepMinutes measure.Span // how long rollups of a minute are stored; 0: 14 days
-	KeepHours   measure.Span // how long rollups of an hour are stored; 0: 90 days
-	Size        int64        // limit of bytes on disk, the oldest data is deleted first; 0: 2 GB
-	// limit of rows of a dataset in one tick, the excess is a Loss; 0: 20,000
-	Rows   int
-	Memory int // limit of bytes of the newest ticks in memory; 0: 32 MB
-	// when the disk is full, keep old data and drop new; otherwise delete the oldest
-	KeepOld bool
-
-	fs    vfs.FS           // nil: the operating system's
-	clock func() time.Time // nil: time.Now
-
-	retryAfter time.Duration // least delay before Pebble is reopened after a failure; 0: 5 seconds
-}
-
-func (o Options) filled() Options {
-	fill(&o.KeepTicks, 7*24*60*measure.Minute)
-	fill(&o.KeepMinutes, 14*24*60*measure.Minute)
-	fill(&o.KeepHours, 90*24*60*measure.Minute)
-	fill(&o.Size, 2<<30)
-	fill(&o.Rows, 20000)
-	fill(&o.Memory, 32<<20)
-	fill(&o.retryAfter, 5*time.Second)
-	if o.fs == nil {
-		o.fs = vfs.Default
-	}
-	if o.clock == nil {
-		o.clock = time.Now
-	}
-	return o
-}
-
-func fill[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
-}
 
 // Store is an open archive. Safe for concurrent use.
 type Store struct {
@@ -73,31 +28,45 @@ type Store struct {
 	limits  limits
 
 	mu            sync.RWMutex // guards the fields below; locked before disk.mu
-	sets          map[uint32]*set
-	ofStat        map[measure.StatID][]*set // sets by statistic
-	nextDataset   uint32                    // the ID of the next dataset
+	datasets      datasets
 	window        *window
 	closedWindows []*window // closed, and not yet stored as segments
 	nextFrame     uint64    // sequence number
 	framer        framer
 	closed        bool
-	newest        measure.Time // newest tick
+	newest        measure.Time // tick
 	// Until newest passes this time, a jump of the clock is distrusted and nothing is deleted for
 	// its age.
 	distrustClockUntil measure.Time
-	requested          uint64 // how often work was requested from the compactor
-	finished           uint64 // the value of requested whose work is complete
-	started            uint64
-	finishedChanged    *sync.Cond // of mu: finished has changed
-	documents          int64      // bytes of documents, at the last count
-	// segments of datasets whose description is corrupt; they are kept
-	undescribed []entry
+	work               work
+	documents          int64 // bytes of documents, at the last count
 
-	wake          chan struct{}
-	jobs          chan func()   // run by the compactor after all closed windows are on disk
-	compactorDone chan struct{} // closed when the compactor has returned
+	compactor compactor // not guarded by mu
+}
 
-	// The fields below belong to the compactor.
+// datasets are the datasets of an archive.
+type datasets struct {
+	byID        map[uint32]*set
+	byStat      map[measure.StatID][]*set
+	next        uint32  // the ID of the next dataset
+	undescribed []entry // segments of datasets whose description is corrupt; they are kept
+}
+
+// work counts the requests to the compactor. All work is complete when finished == requested.
+type work struct {
+	requested uint64
+	started   uint64     // the value of requested when the compactor last started
+	finished  uint64     // the value of requested whose work is complete
+	changed   *sync.Cond // of Store.mu: finished has changed
+}
+
+// compactor contains the channels and the state of the compactor goroutine.
+type compactor struct {
+	wake chan struct{}
+	jobs chan func()   // run after all closed windows are on disk
+	done chan struct{} // closed when the goroutine has returned
+
+	// Used by the goroutine only.
 	builder      builder
 	logCheckedAt measure.Time // when retainLog last counted, by the newest tick
 	lastID       uint64       // newest segment ID
@@ -157,31 +126,29 @@ func OpenReadOnly(dir string) (*Store, error) {
 }
 
 func open(dir string, o Options, readOnly bool) (*Store, error) {
-	s := &Store{
-		limits:        limits{maxValuesBeforeTop, maxValues},
-		options:       o.filled(),
-		dir:           dir,
-		sets:          map[uint32]*set{},
-		ofStat:        map[measure.StatID][]*set{},
-		nextDataset:   1,
-		wake:          make(chan struct{}, 1),
-		jobs:          make(chan func()),
-		compactorDone: make(chan struct{}),
+	s := &Store{limits: limits{maxValuesBeforeTop, maxValues}, options: o.filled(), dir: dir}
+	s.datasets = datasets{
+		byID:   map[uint32]*set{},
+		byStat: map[measure.StatID][]*set{},
+		next:   1,
 	}
-	s.finishedChanged = sync.NewCond(&s.mu)
+	s.compactor.wake = make(chan struct{}, 1)
+	s.compactor.jobs, s.compactor.done = make(chan func()), make(chan struct{})
+	s.work.changed = sync.NewCond(&s.mu)
 	d, err := openDisk(dir, s.options, readOnly)
 	if err != nil {
 		return nil, err
 	}
 	s.disk = d
-	s.framer.codec, s.builder.codec, s.builder.nextID = &s.codec, &s.codec, s.segmentID
+	s.framer.codec = &s.codec
+	s.compactor.builder.codec, s.compactor.builder.nextID = &s.codec, s.segmentID
 	if err := s.load(); err != nil {
-		close(s.compactorDone)
-		d.close(s.compactorDone)
+		close(s.compactor.done)
+		d.close(s.compactor.done)
 		return nil, err
 	}
 	if readOnly {
-		close(s.compactorDone)
+		close(s.compactor.done)
 	} else {
 		go s.compact()
 		s.requestWork()
@@ -191,7 +158,7 @@ func open(dir string, o Options, readOnly bool) (*Store, error) {
 
 // requestWork wakes the compactor and counts the request. mu may be held.
 func (s *Store) requestWork() {
-	s.requested++
+	s.work.requested++
 	s.wakeCompactor()
 }
 
@@ -204,8 +171,8 @@ func (s *Store) Settle() {
 		return
 	}
 	s.requestWork()
-	for want := s.requested; s.finished < want; {
-		s.finishedChanged.Wait()
+	for want := s.work.requested; s.work.finished < want; {
+		s.work.changed.Wait()
 	}
 }
 
@@ -239,7 +206,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.cache.close()
-	return s.disk.close(s.compactorDone)
+	return s.disk.close(s.compactor.done)
 }
 
 var errClosed = errors.New("the archive is closed")
@@ -249,7 +216,7 @@ func (s *Store) Datasets() []measure.Dataset {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var out []measure.Dataset
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		out = append(out, d.desc)
 	}
 	slices.SortFunc(out, func(a, b measure.Dataset) int { return int(a.ID) - int(b.ID) })
@@ -271,7 +238,7 @@ func (s *Store) Save(d measure.Dataset) (uint32, error) {
 	if s.closed {
 		return 0, errClosed
 	}
-	old := s.sets[d.ID]
+	old := s.datasets.byID[d.ID]
 	if old == nil {
 		return 0, fmt.Errorf("save dataset %d: there is none: %w", d.ID, measure.ErrUnclear)
 	}
@@ -302,26 +269,26 @@ func (s *Store) Add(all []measure.Dataset) ([]uint32, error) {
 	all = slices.Clone(all)
 	for i := range all {
 		d := &all[i]
-		d.ID, d.Query.Over = s.nextDataset+uint32(i), measure.Interval{}
+		d.ID, d.Query.Over = s.datasets.next+uint32(i), measure.Interval{}
 		if pairs, err = descriptionPairs(pairs, *d); err != nil {
 			return nil, fmt.Errorf("save dataset %d: %w", d.ID, err)
 		}
 		ids[i] = d.ID
 	}
 	if err := s.disk.save(pairs); err != nil {
-		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.nextDataset, err)
+		return nil, fmt.Errorf("save %d datasets from %d on: %w", len(all), s.datasets.next, err)
 	}
 	for _, d := range all {
 		s.register(newSet(d))
 	}
-	s.nextDataset += uint32(len(all))
+	s.datasets.next += uint32(len(all))
 	return ids, nil
 }
 
 // register adds a dataset to the maps. mu is held.
 func (s *Store) register(d *set) {
-	s.sets[d.desc.ID] = d
-	s.ofStat[d.desc.Query.Stat] = append(s.ofStat[d.desc.Query.Stat], d)
+	s.datasets.byID[d.desc.ID] = d
+	s.datasets.byStat[d.desc.Query.Stat] = append(s.datasets.byStat[d.desc.Query.Stat], d)
 }
 
 // descriptionPairs appends the two copies of a dataset's description.
@@ -353,7 +320,7 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 		return fmt.Errorf("append: %d datasets and %d batches", len(ids), len(batches))
 	}
 	for _, id := range ids {
-		if s.sets[id] == nil {
+		if s.datasets.byID[id] == nil {
 			return fmt.Errorf("append to dataset %d: there is none: %w", id, measure.ErrUnclear)
 		}
 	}
@@ -374,7 +341,7 @@ func (s *Store) Append(at measure.Time, ids []uint32, batches []*measure.Batch) 
 		if full && left[i] {
 			continue
 		}
-		p := w.part(s.sets[id])
+		p := w.part(s.datasets.byID[id])
 		if !p.open {
 			p.begin(at)
 			for _, l := range p.set.pendingLoss {

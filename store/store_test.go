@@ -75,7 +75,10 @@ func TestTooLargeIsNotUnclear(t *testing.T) {
 	}
 	defer s.Close()
 	q := measure.Query{Stat: "memory.free", Step: measure.Second}
-	if _, err := s.Save(measure.Dataset{Query: q, Stat: measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: measure.Bytes}, State: measure.Recording}); err != nil {
+	if _, err := s.Save(measure.Dataset{
+		Query: q, Stat: measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: measure.Bytes},
+		State: measure.Recording,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	q.Over = measure.Interval{Start: someTime, End: someTime.Add((maxValues + 1) * measure.Second)}
@@ -106,12 +109,17 @@ func TestTheClockIsSet(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := compare(s, n, id, measure.Query{Stat: d.Stat.ID, By: []string{"device"}, Step: measure.Minute}); err != nil {
+			if err := compare(s, n, id, measure.Query{
+				Stat: d.Stat.ID, By: []string{"device"}, Step: measure.Minute,
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for i, leap := range []measure.Span{0, -50 * measure.Second, -7 * measure.Minute, 20 * measure.Minute, -1 * measure.Second, -3 * measure.Second, 25 * hour, -25 * hour, 0} {
+	for i, leap := range []measure.Span{
+		0, -50 * measure.Second, -7 * measure.Minute, 20 * measure.Minute, -1 * measure.Second,
+		-3 * measure.Second, 25 * hour, -25 * hour, 0,
+	} {
 		at = w.run(t, s, n, at.Add(leap), 150)
 		if i%2 == 1 {
 			s.Settle()
@@ -143,7 +151,9 @@ func TestEachSecondEqualsTheNaiveModel(t *testing.T) {
 		}
 		for id, d := range n.sets {
 			for _, by := range [][]string{{"device", "pid"}, {"device"}} {
-				if err := compare(s, n, id, measure.Query{Stat: d.Stat.ID, By: by, Step: measure.Second, Over: over}); err != nil {
+				if err := compare(s, n, id, measure.Query{
+					Stat: d.Stat.ID, By: by, Step: measure.Second, Over: over,
+				}); err != nil {
 					t.Fatal(err)
 				}
 			}

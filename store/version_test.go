@@ -15,7 +15,7 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 	s.Settle()
 	defer s.Close()
 	compared, single := 0, 0
-	for _, d := range s.sets {
+	for _, d := range s.datasets.byID {
 		for _, e := range append(slices.Clone(d.index[inMinutes]), d.index[inHours]...) {
 			now, err := e.read(&s.codec, s.disk.fetch, d, nil)
 			if err != nil {
@@ -79,7 +79,9 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 					if !slices.EqualFunc(
 						c,
 						want[i][k],
-						func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) },
+						func(a, b float64) bool {
+							return math.Float64bits(a) == math.Float64bits(b)
+						},
 					) {
 						t.Fatalf(
 							"%s row %d column %d: %v, want %v",

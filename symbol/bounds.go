@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// A stripped file has no names, but .eh_frame still has where each of its functions begins and
-// ends. Its functions are told apart by that.
+// A stripped file has no names, but .eh_frame still has the start and end of each function, which
+// identify it.
 
 // boundary is the name of a function without a symbol, by the address in its file where it begins.
 // named makes [module+0x1240] of it when the module is known.

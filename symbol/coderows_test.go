@@ -68,7 +68,7 @@ func TestCodeAsUnwindTables(t *testing.T) {
 	}
 }
 
-// compareWithTable counts the instructions of a file by what its code tells of them.
+// compareWithTable counts the instructions of a file by what its code shows of them.
 func compareWithTable(t *testing.T, h *header, table *UnwindTable, symbols bool) (none, same,
 	wrong int) {
 	t.Helper()
@@ -107,7 +107,7 @@ func compareWithTable(t *testing.T, h *header, table *UnwindTable, symbols bool)
 				none++
 				continue
 			}
-			// Where both ways lead to the caller, a compiler tells one of them.
+			// Where both rules find the caller, a compiler writes one of them.
 			st := r.states[n]
 			if want.CFA == CFASP && st.sp == want.Offset || want.CFA == CFABP &&
 				st.fp == want.Offset || want.CFA == CFABP && got.CFA == CFASP ||
@@ -145,9 +145,9 @@ func TestStackStates(t *testing.T) {
 			[]UnwindRule{sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
 		{"frame after endbr64, leave", "\xf3\x0f\x1e\xfa\x55\x48\x8b\xec\x48\x83\xec\x20\xc9\xc3",
 			[]UnwindRule{sp(8), sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
-		{"pushes and room", "\x41\x57\x53\x48\x83\xec\x18\x48\x83\xc4\x18\x5b\x41\x5f\xc3",
+		{"pushes and a frame", "\x41\x57\x53\x48\x83\xec\x18\x48\x83\xc4\x18\x5b\x41\x5f\xc3",
 			[]UnwindRule{sp(8), sp(16), sp(24), sp(48), sp(24), sp(16), sp(8)}},
-		{"large room", "\x48\x81\xec\x00\x10\x00\x00\x48\x81\xc4\x00\x10\x00\x00\xc3",
+		{"large frame", "\x48\x81\xec\x00\x10\x00\x00\x48\x81\xc4\x00\x10\x00\x00\xc3",
 			[]UnwindRule{sp(8), sp(8 + 4096), sp(8)}},
 		{"aligned stack with a frame", "\x55\x48\x89\xe5\x48\x83\xe4\xe0\x90\xc9\xc3",
 			[]UnwindRule{sp(8), saved(sp(16), 16), frame, frame, frame, sp(8)}},

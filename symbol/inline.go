@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A compiler puts the code of small functions into their callers. Where a file has debug
-// information (DWARF 2 to 5) it tells which addresses are of such a function: a tree of inlined
-// calls below each function. It is read in order, for the addresses that are asked for: of each
-// unit of the file what code it has, and of those that have an address the functions, and the calls
-// of those that have it; then the names of what was found.
+// A compiler puts the code of small functions into their callers. Debug information (DWARF 2 to 5)
+// has a tree of these inlined calls below each function, with their addresses. It is read in order,
+// for the requested addresses only: the code ranges of each unit; in units with an address the
+// functions; in functions with an address the calls; then the names of what was found.
 
 // Limits of debug information, against files that have very much of it or are not what they say.
 const (

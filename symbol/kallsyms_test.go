@@ -69,13 +69,16 @@ func TestKallsyms(t *testing.T) {
 		}
 	}
 	stack := k.Stack([]uint64{0xffffffff81000110, 0xffffffff81000200, 0xffffffff81000205})
-	if got := fmt.Sprint(stack); got != "[vmlinux`do_one vmlinux`do_one+0xf0 vmlinux`do_two.isra.0+0x5]" {
+	if got := fmt.Sprint(stack); got != "[vmlinux`do_one vmlinux`do_one+0xf0 "+
+		"vmlinux`do_two.isra.0+0x5]" {
 		t.Errorf("stack: %s", got)
 	}
-	if got := k.Place(0xffffffffc0201010).Plain() + ", " + k.Place(0xffffffff81000304).Plain(); got != "second+0x10 [ext4], max_pfn+0x4" {
+	if got := k.Place(0xffffffffc0201010).Plain() + ", " +
+		k.Place(0xffffffff81000304).Plain(); got != "second+0x10 [ext4], max_pfn+0x4" {
 		t.Errorf("plain: %s", got)
 	}
-	if got := k.Place(0xffffffffc0201010).Unresolved() + " " + k.Place(0x10).Unresolved(); got != "ext4:0x1010 0x10" {
+	if got := k.Place(0xffffffffc0201010).Unresolved() + " " +
+		k.Place(0x10).Unresolved(); got != "ext4:0x1010 0x10" {
 		t.Errorf("unresolved: %s", got)
 	}
 	if err := k.Err(); err != nil {
@@ -85,15 +88,18 @@ func TestKallsyms(t *testing.T) {
 		module, name string
 		addr         uint64
 		in           string
-	}{{"", "max_pfn", 0xffffffff81000300, "vmlinux"}, {"", "shared", 0xffffffffc0200800, "ext4"}, {"xfs", "shared", 0xffffffffc0300000, "xfs"},
-		{"ext4", "max_pfn", 0, ""}, {"", "pfn", 0, ""}, {"", "", 0, ""}, {"vmlinux", "_stext", 0xffffffff81000000, "vmlinux"}} {
-		if addr, in, ok := k.Lookup(c.module, c.name); addr != c.addr || in != c.in || ok != (c.addr != 0) {
+	}{{"", "max_pfn", 0xffffffff81000300, "vmlinux"}, {"", "shared", 0xffffffffc0200800, "ext4"},
+		{"xfs", "shared", 0xffffffffc0300000, "xfs"},
+		{"ext4", "max_pfn", 0, ""}, {"", "pfn", 0, ""}, {"", "", 0, ""},
+		{"vmlinux", "_stext", 0xffffffff81000000, "vmlinux"}} {
+		if addr, in, ok := k.Lookup(c.module, c.name); addr != c.addr || in != c.in ||
+			ok != (c.addr != 0) {
 			t.Errorf("%s`%s: %x %q %v", c.module, c.name, addr, in, ok)
 		}
 	}
 }
 
-// A kernel that hides its addresses gives addresses and says why.
+// With hidden addresses, places are addresses, and a note says why.
 func TestHiddenAddresses(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/kallsyms",
@@ -243,8 +249,8 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// What the kernel tells of single addresses is what its table has for them.
-func TestKernelTellsWhatItsTableHas(t *testing.T) {
+// Single lookups agree with the kernel's table.
+func TestLookupsAgreeWithTable(t *testing.T) {
 	asked, table := NewKernel(kernel.Root{}), NewKernel(kernel.Root{})
 	if table.load(); len(table.table.syms) == 0 {
 		t.Skip("needs: root")

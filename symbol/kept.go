@@ -13,11 +13,11 @@ import (
 
 // limits are the bounds of a Processes.
 type limits struct {
-	processes int // that are known
-	mappings  int // bytes of the mappings of all of them, but for the newest process
+	processes int // known processes
+	mappings  int // bytes of the mappings of all but the newest process
 	symbols   int // bytes of the files' symbols
-	files     int // that are known, also those that can't be read
-	// whose symbols are kept, of all files together, and besides those of one Learn; see learnt
+	files     int // known files, also unreadable ones
+	// cached addresses of all files, without those of one Learn; see learnt
 	addresses int
 
 	idle time.Duration // how long an unused process is kept; 0: until the space is needed
@@ -34,11 +34,11 @@ var (
 
 const (
 	// mostMappings is how many mappings of one process are kept, those with the lowest addresses:
-	// half of what the kernel lets a process have (vm.max_map_count).
+	// half of what the kernel allows (vm.max_map_count).
 	mostMappings = 1 << 15
-	// mostUnseen is how many processes are counted of those that can't be looked into.
+	// mostUnseen is how many processes that can't be read are counted.
 	mostUnseen = 1 << 12
-	// mostTexts is how many paths of mappings are shared before they are collected anew.
+	// mostTexts is how many paths of mappings are shared before the set is rebuilt.
 	mostTexts = 1 << 12
 )
 

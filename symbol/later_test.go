@@ -10,8 +10,7 @@ import (
 	"culprit/kernel"
 )
 
-// TestLater: places of a program whose file lost its name, and which has ended when their names are
-// looked for, are those that Stack gives at once.
+// TestLater: deferred names of a deleted program that has ended equal those of Stack.
 func TestLater(t *testing.T) {
 	bin := copied(t, "later")
 	c := start(t, exec.Command(bin))

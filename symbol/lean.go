@@ -20,10 +20,10 @@ import (
 // A learned is the symbol of an address. name "": there is none.
 type learned struct {
 	name string
-	from uint64 // how far the address is from where the symbol begins
+	from uint64 // distance of the address from the symbol's start
 	open bool   // the symbol has no size: it may have ended before the address
 
-	inlined []string // functions that were put there, innermost first; nil: none, or not known yet
+	inlined []string // functions inlined there, innermost first; nil: none, or not known yet
 }
 
 // DisableSymbolCache disables the cache of files' symbols: only addresses that were passed to Learn
@@ -58,7 +58,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 	wishes := map[*object]*wish{}
 	for _, s := range stacks {
 		for n, pc := range s.PCs {
-			near := pc - uint64(min(n, 1)) // as Stack has it
+			near := pc - uint64(min(n, 1)) // as in Stack
 			p, err := ps.process(s.PID)
 			if err != nil {
 				break
@@ -92,7 +92,7 @@ func (ps *Processes) Learn(stacks []Asked) {
 		into := make(map[uint64]learned, len(w.addrs))
 		ps.wish(o, w.p, w.i, w.addrs)
 		if f, key, err := ps.open(w.p, &w.p.maps[w.i]); err == nil {
-			_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // what could be read counts
+			_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // with an error the rest counts
 			f.Close()
 		}
 		for _, a := range w.addrs {
@@ -178,9 +178,9 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 		each = 24
 	}
 	best := make([]candidate, len(addrs)) // of those with a size
-	// those without that begin last before an address, and behind the one before it
+	// of those without a size: the last one before an address and after the previous address
 	open := make([]candidate, len(addrs))
-	last := make([]uint64, len(addrs)) // where the symbol of any sort begins that does so
+	last := make([]uint64, len(addrs)) // start of the last symbol of any kind before it
 	for i := range best {
 		best[i].rank, open[i].rank = -1, -1
 	}
@@ -188,7 +188,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 		return int(symbolRank(c.typ, c.bind, 0,
 			h.text(text, c.name)))
 	}
-	// at one address; the ranks are found out when they are wanted
+	// of two at one address; ranks are computed on demand
 	better := func(c, than *candidate) bool {
 		for _, x := range []*candidate{c, than} {
 			if x.rank == 0 {
@@ -263,7 +263,7 @@ func (h *header) scan(kind uint32, addrs []uint64, into map[uint64]learned) erro
 	}
 	names := map[uint32]string{}
 	for i, a := range addrs {
-		if i > 0 { // what begins before the address before begins before this one too
+		if i > 0 { // what begins before the previous address also begins before this one
 			if last[i] == 0 {
 				last[i] = last[i-1]
 			}
@@ -317,10 +317,10 @@ type goTable struct {
 	h     *header
 	at    uint64 // of the table in the file
 	size  uint64
-	text  uint64 // what offsets of functions count from
+	text  uint64 // base of the functions' offsets
 	n     uint64 // functions
-	names uint64 // offsets from the table's start: of names
-	funcs uint64 // and of the functions
+	names uint64 // offset of the names from the table's start
+	funcs uint64 // offset of the functions
 }
 
 // goTable finds the table; nil when there is none of a known version.
@@ -386,8 +386,8 @@ func (g *goTable) find(addr uint64) (learned, bool) {
 			return 0
 		}
 		return 1
-	}) // the first function behind it
-	end, _, err := g.read(g.funcs + 8*uint64(i)) // behind the last function stands its end
+	}) // the first function after it
+	end, _, err := g.read(g.funcs + 8*uint64(i)) // the entry after the last function is its end
 	if i == 0 || failed != nil || err != nil || off >= uint64(end) {
 		return learned{}, false
 	}

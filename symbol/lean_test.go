@@ -14,8 +14,7 @@ import (
 	"culprit/kernel"
 )
 
-// TestLeanAgrees: a file that is read through for a few addresses gives the names that it gives
-// when all of its symbols are kept, in order.
+// TestLeanAgrees: a scan of a file for a few addresses finds the same names as the sorted symbols.
 func TestLeanAgrees(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {

@@ -27,8 +27,8 @@ int main(int c, char **v) {
 	return getppid() + strlen(v[0]) > 1;
 }`
 
-// TestStubs: stubs of the procedure linkage table have the names that binutils gives them, whatever
-// the linker made of them.
+// TestStubs: stubs of the procedure linkage table have the names that binutils prints, for
+// each form of the linker.
 func TestStubs(t *testing.T) {
 	gcc, err := exec.LookPath("gcc")
 	if err != nil || runtime.GOARCH != "amd64" {

@@ -28,27 +28,27 @@ type Processes struct {
 	mu      sync.Mutex
 	procs   map[int]*process
 	objects map[fileKey]*object // nil: cannot be read
-	used    map[*object]uint64  // when each was asked last
+	used    map[*object]uint64  // when each was used last
 	vdso    *object
 	held    map[fileKey]*os.File // open until their symbols are read
 	tick    uint64
 	reads   uint64 // of maps
 	bytes   int
 	limits  limits
-	// when processes were last looked through for those to drop
+	// when unused processes were dropped last
 	swept time.Time
 	texts map[string]string // paths of mappings, each once
-	lean  *learnt           // by their addresses in the file; nil: symbols are kept
-	// whose symbols are looked for in the end; nil: they are not
+	lean  *learnt           // by address in the file; nil: symbols are cached
+	// files for Resolve; nil: symbols are not deferred
 	later map[*object]*laterFile
-	// of which inlined functions are not known yet; nil: nobody asks for those
+	// addresses whose inlined functions are not known yet; nil: Inlining was not called
 	wished  map[*object]*inlineWish
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
-	inlinings uint64 // how often something was found of those
-	inside    bool   // numbers of processes are those of a PID namespace
-	outside   bool   // somebody asked for a process that is outside of it
+	inlinings uint64 // see Inlinings
+	inside    bool   // pids are those of a PID namespace
+	outside   bool   // a process outside of it was looked up
 	denied    map[int]bool
 	gone      map[int]bool
 }
@@ -70,9 +70,9 @@ type process struct {
 	pid     int
 	start   uint64 // when it began; another process with its pid began later
 	maps    []Mapping
-	keys    map[int]fileKey // of the files of mappings, by their index
+	keys    map[int]fileKey // of the files of mappings, by index
 	exe     string          // see exeOf
-	inside  int             // its number within its own namespace; see insideOf
+	inside  int             // pid in its own namespace; see insideOf
 	cut     bool            // it has more mappings than are kept
 	read    time.Time
 	reading uint64 // number of the reading of its maps, over all processes
@@ -83,12 +83,12 @@ type process struct {
 	frames frameCheck
 
 	watched bool       // Follow reports its mappings
-	former  []*process // of one that is watched: what it had mapped before, the oldest first
+	former  []*process // former mappings of a watched one, oldest first
 }
 
 const (
-	// how long what was read of a process counts before an address that is not in it has it read
-	// again
+	// maxMapsAge is how old the maps of a process must be before an unknown address has them read
+	// again.
 	maxMapsAge = time.Second
 )
 
@@ -315,7 +315,7 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 		return bare, Spot{}
 	}
 	if i := find(p.maps, near); i < 0 && time.Since(p.read) > maxMapsAge {
-		ps.again(p) // what can't be read again stays as it was
+		ps.again(p) // with an error the maps stay
 	}
 	p, i := p.lookup(near)
 	if i < 0 {
@@ -328,7 +328,7 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 	case m.Inode != 0 && !strings.HasPrefix(m.Path, "/memfd:"):
 		return ps.inFile(p, i, addr, near)
 	case m.Path == "" && i > 0 && p.maps[i-1].Inode != 0 && p.maps[i-1].End == m.Start && !m.Exec:
-		// What a file asks for beyond its own bytes, its .bss, comes right behind it.
+		// The .bss of a file is mapped directly after the file's bytes.
 		place, spot := ps.inFile(p, i-1, addr, near)
 		if spot.beyond = true; spot.file == nil {
 			return bare, Spot{}
@@ -349,7 +349,7 @@ func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) 
 		return place, Spot{}
 	}
 	vaddr, ok := o.vaddr(near - m.Start + m.Offset)
-	if !ok && near >= m.End { // .bss: as far behind the mapping's start as its address says
+	if !ok && near >= m.End { // .bss: by its distance from the mapping's start
 		if vaddr, ok = o.vaddr(m.Offset); ok {
 			vaddr += near - m.Start
 		}
@@ -382,7 +382,7 @@ func (ps *Processes) process(pid int) (*process, error) {
 		if p, err = ps.readProcess(pid); err != nil {
 			return nil, err
 		}
-		delete(ps.procs, pid) // that of before
+		delete(ps.procs, pid) // the former process with this pid
 		ps.makeSpace(p.cost())
 		ps.procs[pid] = p
 	}
@@ -449,7 +449,7 @@ func (ps *Processes) readMaps(p *process) error {
 	b, cut := firstLines(b, mostMappings)
 	maps, _ := parseMaps(b, ps.shared)
 	if len(maps) == 0 && len(p.maps) > 0 {
-		return fs.ErrNotExist // it is ending
+		return fs.ErrNotExist // the process is ending
 	}
 	if p.watched && !containsAll(maps, p.maps) {
 		p.retire()
@@ -566,7 +566,7 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 		return o
 	}
 	if !h.full() {
-		// Its own symbols may have been put into a file beside it.
+		// Its symbols may be in a debug file.
 		if d, size := ps.openDebug(p, id); d != nil {
 			if dh, err := readHeader(d, size); err == nil && dh.full() && dh.buildID() == id {
 				_ = o.readSymbols(dh)
@@ -575,7 +575,7 @@ func (ps *Processes) load(f *os.File, size int64, p *process) *object {
 		}
 	}
 	if len(o.syms) == 0 {
-		_ = o.readSymbols(h) // what could be read counts
+		_ = o.readSymbols(h) // with an error the rest counts
 	}
 	o.addUnnamed(h)
 	return o
@@ -660,7 +660,7 @@ func (ps *Processes) inVDSO(m *Mapping, addr, near uint64) Place {
 		ps.vdso = readVDSO()
 	}
 	if m.End <= 1<<32 {
-		return place // of a program of 32 bits: another one than ours
+		return place // a 32-bit program has another vDSO
 	}
 	if name, from, ok := ps.vdso.find(near - m.Start + m.Offset); ok {
 		place.Name, place.Offset = name, from+(addr-near)

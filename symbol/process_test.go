@@ -27,8 +27,8 @@ func deep() uintptr {
 	return pcs[0]
 }
 
-// TestOwnFunctions: the addresses of this program's own functions have the names that Go's runtime
-// gives them.
+// TestOwnFunctions: the addresses of this program's own functions have the names of Go's
+// runtime.
 func TestOwnFunctions(t *testing.T) {
 	ps := NewProcesses(kernel.Root{})
 	me := filepath.Base(os.Args[0])
@@ -40,12 +40,14 @@ func TestOwnFunctions(t *testing.T) {
 		if p.Name != want || p.Offset != 0 || p.Module != me {
 			t.Errorf("%x: %v, want %s`%s", pc, p, me, want)
 		}
-		if p := ps.Place(os.Getpid(), uint64(pc)+1); p.Name != want || p.Offset != 1 || !strings.HasSuffix(p.String(), "+0x1") {
+		if p := ps.Place(os.Getpid(), uint64(pc)+1); p.Name != want || p.Offset != 1 ||
+			!strings.HasSuffix(p.String(), "+0x1") {
 			t.Errorf("%x: %v", pc+1, p)
 		}
 	}
 	pc := deep()
-	if p := ps.Stack(os.Getpid(), []uint64{uint64(pc), uint64(pc)}); !strings.HasSuffix(p[1].Name, ".deep") || p[0].String() != p[1].String() {
+	if p := ps.Stack(os.Getpid(), []uint64{uint64(pc), uint64(pc)}); !strings.HasSuffix(p[1].Name,
+		".deep") || p[0].String() != p[1].String() {
 		t.Errorf("stack: %v", p)
 	}
 	for _, addr := range []uint64{0, 1, 1 << 62, 1<<64 - 1} {
@@ -168,7 +170,7 @@ var plainly struct {
 	text []byte
 }
 
-// copied gives a file of that program.
+// copied returns a copy of that program's file.
 func copied(t *testing.T, name string) string {
 	t.Helper()
 	plainly.once.Do(func() {
@@ -200,7 +202,8 @@ func build(t *testing.T, name string, flags ...string) string {
 		t.Fatal(err)
 	}
 	bin := filepath.Join(dir, name)
-	cmd := exec.Command(compiler, append([]string{"-O1", "-rdynamic", "-o", bin, filepath.Join(dir, "x.cc")}, flags...)...)
+	cmd := exec.Command(compiler, append([]string{"-O1", "-rdynamic", "-o", bin,
+		filepath.Join(dir, "x.cc")}, flags...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -230,8 +233,9 @@ func (c child) check(t *testing.T, ps *Processes, module string, hidden bool) {
 	}
 }
 
-// TestCPlusPlus: functions, variables, and those of a library, in programs that are loaded anywhere and in such that are loaded
-// where they say, with their own symbols and with those alone that others link to.
+// TestCPlusPlus: functions, variables, and those of a library, in programs that are loaded anywhere
+// and in such that are loaded where they say, with their own symbols and with those alone that
+// others link to.
 func TestCPlusPlus(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -251,7 +255,8 @@ func TestCPlusPlus(t *testing.T) {
 	}
 }
 
-// TestDeletedAndEnded: a program whose file is gone, and after that one that is gone itself, keep their names.
+// TestDeletedAndEnded: a program whose file is gone, and after that one that is gone itself, keep
+// their names.
 func TestDeletedAndEnded(t *testing.T) {
 	bin := copied(t, "gone")
 	c := start(t, exec.Command(bin))
@@ -273,8 +278,8 @@ func TestDeletedAndEnded(t *testing.T) {
 	}
 }
 
-// TestSharedFiles: the symbols of a file are read once, under whatever name, and again when its owner
-// changed. A copy is another file: it shares nothing.
+// TestSharedFiles: the symbols of a file are read once, under whatever name, and again when its
+// owner changed. A copy is another file: it shares nothing.
 func TestSharedFiles(t *testing.T) {
 	bin := copied(t, "one")
 	ps := NewProcesses(kernel.Root{})
@@ -358,9 +363,11 @@ func main() {
 	start(t, exec.Command(bin)).check(t, NewProcesses(kernel.Root{}), "stripped", true)
 }
 
-// TestCompiled: code that a just-in-time compiler made has the names that it wrote down, also those it wrote later.
+// TestCompiled: code that a just-in-time compiler made has the names that it wrote down, also those
+// it wrote later.
 func TestCompiled(t *testing.T) {
-	code, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_EXEC, syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS)
+	code, err := syscall.Mmap(-1, 0, 8192, syscall.PROT_READ|syscall.PROT_EXEC,
+		syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,14 +384,18 @@ func TestCompiled(t *testing.T) {
 	if p := ps.Place(os.Getpid(), at); p.String() != fmt.Sprintf("%#x", at) {
 		t.Errorf("nothing written: %v", p)
 	}
-	write(fmt.Sprintf("%x 100 first\n%x 10 render /app/page.js:12\n%x 100 unfinis", at, at+0x100, at+0x200))
+	write(fmt.Sprintf("%x 100 first\n%x 10 render /app/page.js:12\n%x 100 unfinis", at, at+0x100,
+		at+0x200))
 	ps.procs[os.Getpid()].jit.due = time.Time{}
-	for add, want := range map[uint64]string{0: "first", 0xff: "first+0xff", 0x105: "render /app/page.js:12+0x5", 0x110: fmt.Sprintf("%#x", at+0x110), 0x200: fmt.Sprintf("%#x", at+0x200)} {
+	for add, want := range map[uint64]string{0: "first", 0xff: "first+0xff",
+		0x105: "render /app/page.js:12+0x5", 0x110: fmt.Sprintf("%#x", at+0x110),
+		0x200: fmt.Sprintf("%#x", at+0x200)} {
 		if p := ps.Place(os.Getpid(), at+add); p.String() != want {
 			t.Errorf("%x: %v, want %s", add, p, want)
 		}
 	}
-	write(fmt.Sprintf("%x 100 first\n%x 10 render\n%x 100 later\x1b[31m\n%x 8 again\n", at, at+0x100, at+0x200, at))
+	write(fmt.Sprintf("%x 100 first\n%x 10 render\n%x 100 later\x1b[31m\n%x 8 again\n", at,
+		at+0x100, at+0x200, at))
 	ps.procs[os.Getpid()].jit.due = time.Time{}
 	if p := ps.Place(os.Getpid(), at+0x203); p.String() != "later?[31m+0x3" {
 		t.Errorf("%v", p)
@@ -403,8 +414,10 @@ func TestNumberAgain(t *testing.T) {
 	}
 	put := func(start int, file string) {
 		for name, text := range map[string]string{
-			"stat": fmt.Sprintf("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %d 100\n", start),
-			"maps": "400000-401000 r-xp 00000000 fd:01 12345678 /nowhere/" + file + "\n", "status": "NSpid:\t7\t3\n"} {
+			"stat": fmt.Sprintf("7 (a) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 %d 100\n",
+				start),
+			"maps":   "400000-401000 r-xp 00000000 fd:01 12345678 /nowhere/" + file + "\n",
+			"status": "NSpid:\t7\t3\n"} {
 			if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -442,7 +455,8 @@ func TestShrink(t *testing.T) {
 			t.Fatalf("%d bytes", ps.bytes)
 		}
 	}
-	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil || len(ps.objects) != len(ps.used) {
+	if ps.objects[fileKey{ino: 9}] == nil || ps.objects[fileKey{ino: 0}] != nil ||
+		len(ps.objects) != len(ps.used) {
 		t.Errorf("%d objects, %d used", len(ps.objects), len(ps.used))
 	}
 }

@@ -177,7 +177,7 @@ func compareWithReadelf(t *testing.T, name string, table *UnwindTable) (rows int
 		t.Logf("readelf: %v", err) // it complains of parts that it does not know, and goes on
 	}
 	if rows == 0 {
-		t.Errorf("%s: readelf tells of no rows", name)
+		t.Errorf("%s: readelf prints no rows", name)
 	}
 	return rows
 }
@@ -245,7 +245,7 @@ func TestUnwindWithoutSections(t *testing.T) {
 	}
 }
 
-// rowsOf gives the rows of a file with their rules.
+// rowsOf returns the rows of a file with their rules.
 func rowsOf(t *testing.T, h *header) (rows []ruled) {
 	t.Helper()
 	err := h.unwind(false, newUnwindBuffers(), func(pc uint32, rule UnwindRule) error {
@@ -263,9 +263,8 @@ type ruled struct {
 	rule UnwindRule
 }
 
-// TestUnwindByHeader: the rows of a section that is read in the order that its header tells are
-// those of one that is read twice, also when little of it is in memory at once; those of which a
-// header tells nothing are left out.
+// TestUnwindByHeader: a section that is read in the order of its header has the same rows as one that
+// is read twice, also with few pages in memory. Rows that a header does not list are left out.
 func TestUnwindByHeader(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")

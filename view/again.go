@@ -6,8 +6,10 @@ import (
 	"culprit/measure"
 )
 
-// Mostly a table has the rows of the table before, and each of them the place that it had. A Pivot that is used again knows what was put into it then, call
-// after call. As long as each answer has the shape that it had, its values go where they went; from the first on that has not, all is found out anew.
+// Mostly a table has the rows of the table before, and each of them the place that it had. A Pivot
+// that is used again knows what was put into it then, call after call. As long as each answer has
+// the shape that it had, its values go where they went; from the first on that has not, all is
+// found out anew.
 
 // call is an Add, an AddTwo or a Join, and where the series of its answer went.
 type call struct {
@@ -34,7 +36,13 @@ const (
 )
 
 // again gives the call of the table before, or nil and one to fill in.
-func (p *Pivot) again(kind byte, a *measure.Answer, shape measure.Shape, field string, words []string) (same, fresh *call) {
+func (p *Pivot) again(
+	kind byte,
+	a *measure.Answer,
+	shape measure.Shape,
+	field string,
+	words []string,
+) (same, fresh *call) {
 	n := p.made
 	p.made++
 	if len(a.Series) == 0 { // also of what was not asked
@@ -43,7 +51,9 @@ func (p *Pivot) again(kind byte, a *measure.Answer, shape measure.Shape, field s
 	if p.steady {
 		if n < len(p.calls) {
 			c := &p.calls[n]
-			if c.kind == kind && c.shape == shape && c.lone && c.stat == a.Query.Stat && c.field == field && slices.Equal(c.words, words) {
+			if c.kind == kind && c.shape == shape && c.lone && c.stat == a.Query.Stat &&
+				c.field == field &&
+				slices.Equal(c.words, words) {
 				return c, nil
 			}
 		}
@@ -55,8 +65,16 @@ func (p *Pivot) again(kind byte, a *measure.Answer, shape measure.Shape, field s
 		p.calls = append(p.calls, call{})
 	}
 	c := &p.calls[n]
-	*c = call{kind: kind, stat: a.Query.Stat, shape: shape, field: field, words: append(c.words[:0], words...), before: p.keys.n, to: c.to[:0],
-		lone: shape != 0 && len(a.Series) <= mostAgain}
+	*c = call{
+		kind:   kind,
+		stat:   a.Query.Stat,
+		shape:  shape,
+		field:  field,
+		words:  append(c.words[:0], words...),
+		before: p.keys.n,
+		to:     c.to[:0],
+		lone:   shape != 0 && len(a.Series) <= mostAgain,
+	}
 	return nil, c
 }
 
@@ -85,7 +103,8 @@ func (p *Pivot) cut(n int) {
 	}
 }
 
-// settle is called before the rows are looked at: there are none that calls would make which were not made this time.
+// settle is called before the rows are looked at: there are none that calls would make which were
+// not made this time.
 func (p *Pivot) settle() {
 	if p.steady && p.made < len(p.calls) {
 		p.unsteady(p.made)
@@ -123,7 +142,8 @@ func (p *Pivot) done(c *call) {
 	}
 }
 
-// columnAgain begins a column of the table before, and gives its number: its values will be put where they were.
+// columnAgain begins a column of the table before, and gives its number: its values will be put
+// where they were.
 func (p *Pivot) columnAgain(a *measure.Answer) int {
 	at := len(p.columns)
 	p.columns = p.columns[:at+1]

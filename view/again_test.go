@@ -8,24 +8,39 @@ import (
 	"culprit/measure"
 )
 
-// Tables made in one Room of answers that keep their shapes, or don't, are those that are made anew of the same answers; and so are the means.
+// Tables made in one Room of answers that keep their shapes, or don't, are those that are made anew
+// of the same answers; and so are the means.
 func TestSameShapesGoWhereTheyWent(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	labels := []string{"", "rx", "tx", "eth2", "eth10", "a", "b"}
 	room := &Frame{Room: &Room{}}
 	answers := make([]*measure.Answer, 3)
 	rows := func(n int) *measure.Answer {
-		a := &measure.Answer{Query: measure.Query{Stat: measure.StatID(fmt.Sprint("t.t", n)), By: []string{"x", "y", "dir"}}, Elapsed: []measure.Span{measure.Second}, Labels: labels, Sparse: rnd.IntN(4) == 0}
+		a := &measure.Answer{
+			Query: measure.Query{
+				Stat: measure.StatID(fmt.Sprint("t.t", n)),
+				By:   []string{"x", "y", "dir"},
+			},
+			Elapsed: []measure.Span{measure.Second},
+			Labels:  labels,
+			Sparse:  rnd.IntN(4) == 0,
+		}
 		for x := range measure.Label(2) {
 			for y := range measure.Label(2) {
 				for d := range measure.Label(2) {
 					if rnd.IntN(3) > 0 {
-						a.Series = append(a.Series, measure.Series{Key: []measure.Label{3 + x, 5 + y, 1 + d}})
+						a.Series = append(
+							a.Series,
+							measure.Series{Key: []measure.Label{3 + x, 5 + y, 1 + d}},
+						)
 					}
 				}
 			}
 		}
-		rnd.Shuffle(len(a.Series), func(i, j int) { a.Series[i], a.Series[j] = a.Series[j], a.Series[i] })
+		rnd.Shuffle(
+			len(a.Series),
+			func(i, j int) { a.Series[i], a.Series[j] = a.Series[j], a.Series[i] },
+		)
 		return a
 	}
 	var laid, plain Mean
@@ -62,7 +77,13 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 		if rnd.IntN(10) == 0 {
 			calls = rnd.IntN(32)
 		}
-		once, sort, words := rnd.IntN(20) == 0, rnd.IntN(3) > 0, rnd.IntN(3) > 0 // once: looked at between two calls
+		once, sort, words := rnd.IntN(
+			20,
+		) == 0, rnd.IntN(
+			3,
+		) > 0, rnd.IntN(
+			3,
+		) > 0 // once: looked at between two calls
 		var got [2]string
 		for i, p := range []*Pivot{room.pivot("x", "y"), NewPivot("x", "y")} {
 			var columns []int
@@ -77,7 +98,11 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 				got[i] += fmt.Sprintln(p.Len(), "rows")
 			}
 			if calls&4 == 0 {
-				columns = append(columns, p.Add(&measure.Answer{Query: measure.Query{Stat: "t.none"}}), p.Add(f.Answers[2], "dir", "tx"))
+				columns = append(
+					columns,
+					p.Add(&measure.Answer{Query: measure.Query{Stat: "t.none"}}),
+					p.Add(f.Answers[2], "dir", "tx"),
+				)
 			}
 			p.Join("two", f.Answers[2], "dir", "rx")
 			if calls&8 == 0 {
@@ -117,7 +142,13 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 	a, b := laid.Frame(), plain.Frame()
 	for i := range a.Answers {
 		for k := range b.Answers[i].Series {
-			if x, y := a.Answers[i].Series[k], b.Answers[i].Series[k]; fmt.Sprint(x.Key, x.Values) != fmt.Sprint(y.Key, y.Values) {
+			if x, y := a.Answers[i].Series[k], b.Answers[i].Series[k]; fmt.Sprint(
+				x.Key,
+				x.Values,
+			) != fmt.Sprint(
+				y.Key,
+				y.Values,
+			) {
 				t.Errorf("answer %d, series %d: mean %v of laid answers, %v of others", i, k, x, y)
 			}
 		}

@@ -9,16 +9,25 @@ func Caches() *Tool {
 chain, where the number of buckets is known: above about 8 each look-up walks a list. growth is the
 change of entries per second; limit is where the kernel begins to refuse or evict entries. --slabs
 adds the kernel's slab caches, largest first, which needs root on most machines.`,
-		Examples: []Example{{"culprit caches", "now"}, {"culprit caches 10", "growth, every ten seconds"}, {"culprit caches --slabs --sort bytes", "the largest users of kernel memory"}},
-		Flags:    []Flag{{Name: "slabs", Letter: "s", Help: "also slab caches"}},
-		Once:     true,
+		Examples: []Example{
+			{"culprit caches", "now"},
+			{"culprit caches 10", "growth, every ten seconds"},
+			{"culprit caches --slabs --sort bytes", "the largest users of kernel memory"},
+		},
+		Flags: []Flag{{Name: "slabs", Letter: "s", Help: "also slab caches"}},
+		Once:  true,
 		Ask: func(o Options) []string {
 			where := ` where cache !~ "slab:*"`
 			if o.Has("slabs") {
 				where = ""
 			}
-			return []string{"cache.entries by netns,cache" + where, "cache.buckets by netns,cache", "cache.bytes by netns,cache" + where,
-				"cache.growth by netns,cache" + where, "cache.limit by netns,cache"}
+			return []string{
+				"cache.entries by netns,cache" + where,
+				"cache.buckets by netns,cache",
+				"cache.bytes by netns,cache" + where,
+				"cache.growth by netns,cache" + where,
+				"cache.limit by netns,cache",
+			}
 		},
 		Table: func(o Options, f *Frame) *Table {
 			t := &Table{View: "caches", Columns: []Column{
@@ -26,14 +35,32 @@ adds the kernel's slab caches, largest first, which needs root on most machines.
 				{Name: "cache", Head: "Cache", Width: 22, Left: true, Help: "cache or table"},
 				{Name: "entries", Head: "entries", Width: 10, Help: "number of entries"},
 				{Name: "buckets", Head: "buckets", Width: 9, Help: "hash buckets"},
-				{Name: "entries_per_bucket", Head: "ent/bkt", Decimals: 2, Width: 8, Help: "mean chain length"},
+				{
+					Name:     "entries_per_bucket",
+					Head:     "ent/bkt",
+					Decimals: 2,
+					Width:    8,
+					Help:     "mean chain length",
+				},
 				{Name: "bytes", Head: "bytes", Show: Humane, Width: 7, Help: "memory"},
-				{Name: "growth_per_s", Head: "growth/s", Decimals: 1, Width: 9, Help: "change of entries per second"},
+				{
+					Name:     "growth_per_s",
+					Head:     "growth/s",
+					Decimals: 1,
+					Width:    9,
+					Help:     "change of entries per second",
+				},
 				{Name: "limit", Head: "limit", Width: 9, Help: "maximum number of entries"},
 			}}
 			p := NewPivot("netns", "cache")
 			entries, bytes := p.Add(f.Of("cache.entries")), p.Add(f.Of("cache.bytes"))
-			buckets, growth, limit := p.Add(f.Of("cache.buckets")), p.Add(f.Of("cache.growth")), p.Add(f.Of("cache.limit"))
+			buckets, growth, limit := p.Add(
+				f.Of("cache.buckets"),
+			), p.Add(
+				f.Of("cache.growth"),
+			), p.Add(
+				f.Of("cache.limit"),
+			)
 			p.Sort()
 			if o.Has("slabs") {
 				p.SortBy(func(r int) float64 { return p.At(r, bytes) }, 0)
@@ -43,8 +70,25 @@ adds the kernel's slab caches, largest first, which needs root on most machines.
 				if ns := p.Key(r, "netns"); ns != "" {
 					label = ns + "/" + p.Key(r, "cache")
 				}
-				t.Rows = append(t.Rows, Row{Key: p.ID(r), Label: label, Cells: []Cell{T(p.Key(r, "netns")), T(p.Key(r, "cache")), N(p.At(r, entries)), N(p.At(r, buckets)),
-					N(p.At(r, entries) / p.At(r, buckets)), N(p.At(r, bytes)), N(p.At(r, growth)), N(p.At(r, limit))}})
+				t.Rows = append(
+					t.Rows,
+					Row{
+						Key:   p.ID(r),
+						Label: label,
+						Cells: []Cell{
+							T(p.Key(r, "netns")),
+							T(p.Key(r, "cache")),
+							N(p.At(r, entries)),
+							N(p.At(r, buckets)),
+							N(
+								p.At(r, entries) / p.At(r, buckets),
+							),
+							N(p.At(r, bytes)),
+							N(p.At(r, growth)),
+							N(p.At(r, limit)),
+						},
+					},
+				)
 			}
 			return t
 		},

@@ -2,8 +2,8 @@ package view
 
 import "strings"
 
-// CommaList joins the parts of a list that was split at a comma written as \, : a process may have a comma in its name.
-// [`a\` "b" "c"] is ["a,b" "c"].
+// CommaList joins the parts of a list that was split at a comma written as \, : a process may have
+// a comma in its name. [`a\` "b" "c"] is ["a,b" "c"].
 func CommaList(parts []string) []string {
 	var list []string
 	open := false

@@ -6,7 +6,19 @@ import (
 
 // cpuModes are the modes of cpu.time in mpstat's order.
 func cpuModes() []string {
-	return []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle", "unaccounted"}
+	return []string{
+		"usr",
+		"nice",
+		"sys",
+		"iowait",
+		"irq",
+		"soft",
+		"steal",
+		"guest",
+		"guest_nice",
+		"idle",
+		"unaccounted",
+	}
 }
 
 // CPU is mpstat -P ALL.
@@ -24,22 +36,40 @@ such a CPU idle.
 the whole machine only.`,
 		Examples: []Example{
 			{"culprit cpu 1", "each CPU, every second"},
-			{"culprit cpu -x 5 3", "three times five seconds, with interrupts, softirqs and context switches"},
+			{
+				"culprit cpu -x 5 3",
+				"three times five seconds, with interrupts, softirqs and context switches",
+			},
 			{"culprit cpu --json 1 | jq '.rows[] | select(.idle < 0.1) | .cpu'", "busy CPUs"},
 		},
-		Flags: []Flag{{Name: "extended", Letter: "x", Help: "add interrupts, softirqs and context switches"},
-			{Name: "summary", Letter: "s", Help: "only the line of all CPUs"}},
-		Ask: func(Options) []string {
-			return []string{"cpu.time by cpu,mode", "cpu.interrupts by cpu", "softirq.count by cpu", "sched.switches"}
+		Flags: []Flag{
+			{Name: "extended", Letter: "x", Help: "add interrupts, softirqs and context switches"},
+			{Name: "summary", Letter: "s", Help: "only the line of all CPUs"},
 		},
-		Behind: map[measure.StatID]string{"cpu.interrupts": "extended", "softirq.count": "extended", "sched.switches": "extended"},
-		Table:  cpuTable,
+		Ask: func(Options) []string {
+			return []string{
+				"cpu.time by cpu,mode",
+				"cpu.interrupts by cpu",
+				"softirq.count by cpu",
+				"sched.switches",
+			}
+		},
+		Behind: map[measure.StatID]string{
+			"cpu.interrupts": "extended",
+			"softirq.count":  "extended",
+			"sched.switches": "extended",
+		},
+		Table: cpuTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			if r.Total {
 				return &Drill{Tool: "ps", Title: "processes"}
 			}
 			cpu := t.Text(r, "cpu")
-			return &Drill{Tool: "irq", Title: "interrupts of CPU " + cpu, Sort: "cpu" + cpu + "_per_s"}
+			return &Drill{
+				Tool:  "irq",
+				Title: "interrupts of CPU " + cpu,
+				Sort:  "cpu" + cpu + "_per_s",
+			}
 		},
 	}
 }
@@ -56,13 +86,26 @@ func cpuColumns() []Column {
 		if mode == "guest_nice" || mode == "unaccounted" {
 			from = 90
 		}
-		columns = append(columns, Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
-			Help: "share of the CPU's time in mode " + mode})
+		columns = append(
+			columns,
+			Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
+				Help: "share of the CPU's time in mode " + mode},
+		)
 	}
 	extended := []Column{
-		{Name: "interrupts_per_s", Head: "intr/s", Width: 7, Help: "interrupts per second: all lines of /proc/interrupts except TLB, which CAL includes"},
+		{
+			Name:  "interrupts_per_s",
+			Head:  "intr/s",
+			Width: 7,
+			Help:  "interrupts per second: all lines of /proc/interrupts except TLB, which CAL includes",
+		},
 		{Name: "softirqs_per_s", Head: "soft/s", Width: 7, Help: "softirqs raised per second"},
-		{Name: "switches_per_s", Head: "csw/s", Width: 7, Help: "context switches per second; only for all CPUs together"},
+		{
+			Name:  "switches_per_s",
+			Head:  "csw/s",
+			Width: 7,
+			Help:  "context switches per second; only for all CPUs together",
+		},
 	}
 	return append(columns, extended...)
 }
@@ -113,7 +156,10 @@ func cpuTable(o Options, f *Frame) *Table {
 			total[k] = sum(total[k], values[k])
 		}
 		sums[0], sums[1] = sum(sums[0], p.At(r, interrupts)), sum(sums[1], p.At(r, softirqs))
-		t.Rows = append(t.Rows, f.cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN))
+		t.Rows = append(
+			t.Rows,
+			f.cpuRow(p.Key(r, "cpu"), values, p.At(r, interrupts), p.At(r, softirqs), measure.NaN),
+		)
 	}
 	t.Rows[0] = f.cpuRow("all", total, sums[0], sums[1], f.One("sched.switches"))
 	t.Rows[0].Total = true
@@ -123,7 +169,8 @@ func cpuTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock differ by up to one tick.
+// cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock
+// differ by up to one tick.
 func (f *Frame) cpuRow(name string, modes []float64, rest ...float64) Row {
 	whole := sum(modes...)
 	if whole <= 0 {

@@ -8,19 +8,31 @@ import (
 	"culprit/diagnose"
 )
 
-// Diagnosis gives a report as text for people, lines at most width wide where words allow; colour marks severities.
+// Diagnosis gives a report as text for people, lines at most width wide where words allow; colour
+// marks severities.
 func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
 	host := Clean(r.Host)
 	if host == "" {
 		host = "this machine"
 	}
-	d.paragraph("", fmt.Sprintf("culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
-		r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05")))
+	d.paragraph(
+		"",
+		fmt.Sprintf(
+			"culprit looked at %s for %.0f s, %s to %s.",
+			host,
+			r.End.Sub(r.Start).Seconds(),
+			r.Start.AsTime().Local().Format("15:04:05"),
+			r.End.AsTime().Local().Format("15:04:05"),
+		),
+	)
 	d.line("")
 	if len(r.Findings) == 0 {
 		if len(r.Checked) == 0 {
-			d.paragraph("", "Not diagnosed: nothing could be checked. See below for what is missing.")
+			d.paragraph(
+				"",
+				"Not diagnosed: nothing could be checked. See below for what is missing.",
+			)
 		} else {
 			verdict := "Nothing is wrong here"
 			if len(r.Doubtful) > 0 {
@@ -36,7 +48,10 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		sentences = d.finding(i+1, &f) || sentences
 	}
 	if sentences {
-		d.paragraph("", "The line below each piece of evidence is a query: culprit stat 'QUERY' 1 shows the number live.")
+		d.paragraph(
+			"",
+			"The line below each piece of evidence is a query: culprit stat 'QUERY' 1 shows the number live.",
+		)
 		d.line("")
 	}
 	if len(r.Fine) > 0 {
@@ -84,7 +99,8 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
 }
 
-// notChecked gives a line for each thing that was not checked and each reason, however many statistics are missing for it.
+// notChecked gives a line for each thing that was not checked and each reason, however many
+// statistics are missing for it.
 func notChecked(missing []diagnose.Missing) []string {
 	var lines []string
 	seen := map[[2]string]int{}
@@ -110,7 +126,11 @@ type diagnosis struct {
 func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 	severity := strings.ToUpper(string(f.Severity))
 	if d.colour {
-		colours := map[diagnose.Severity]string{diagnose.High: "31;1", diagnose.Medium: "33;1", diagnose.Low: "36;1"}
+		colours := map[diagnose.Severity]string{
+			diagnose.High:   "31;1",
+			diagnose.Medium: "33;1",
+			diagnose.Low:    "36;1",
+		}
 		severity = "\x1b[" + colours[f.Severity] + "m" + severity + "\x1b[0m"
 	}
 	d.hang("", fmt.Sprintf("%d. %s", n, severity), d.bold(Clean(f.Claim)))
@@ -164,7 +184,8 @@ func (d *diagnosis) style(code, s string) string {
 
 func (d *diagnosis) paragraph(indent, text string) { d.hang(indent, "", text) }
 
-// hang writes a lead and a text beside it, wrapped between words, later lines as far in as the text began.
+// hang writes a lead and a text beside it, wrapped between words, later lines as far in as the text
+// began.
 func (d *diagnosis) hang(indent, lead, text string) {
 	first := indent
 	if lead != "" {

@@ -17,16 +17,39 @@ from its limit: look at await and aqu-sz.
 			{"culprit disk 1", "every second"},
 			{"culprit disk -p -w 5 3", "with partitions and all columns"},
 		},
-		Flags: []Flag{{Name: "partitions", Letter: "p", Help: "also partitions"}, {Name: "device", Letter: "d", Value: "NAME", Many: true, Names: "disk.info by device", Help: "only these devices (comma list with * and ?)"},
-			{Name: "idle", Letter: "z", Help: "hide idle devices"}},
+		Flags: []Flag{
+			{Name: "partitions", Letter: "p", Help: "also partitions"},
+			{
+				Name:   "device",
+				Letter: "d",
+				Value:  "NAME",
+				Many:   true,
+				Names:  "disk.info by device",
+				Help:   "only these devices (comma list with * and ?)",
+			},
+			{Name: "idle", Letter: "z", Help: "hide idle devices"},
+		},
 		Ask: func(Options) []string {
-			return []string{"disk.operations by device,direction", "disk.bytes by device,direction", "disk.merges by device,direction", "disk.wait by device,direction",
-				"disk.busy by device", "disk.queue by device", "disk.errors by device", "disk.inflight by device", "disk.info by device,kind,parent"}
+			return []string{
+				"disk.operations by device,direction",
+				"disk.bytes by device,direction",
+				"disk.merges by device,direction",
+				"disk.wait by device,direction",
+				"disk.busy by device",
+				"disk.queue by device",
+				"disk.errors by device",
+				"disk.inflight by device",
+				"disk.info by device,kind,parent",
+			}
 		},
 		Wide:  map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150, "disk.inflight": 190},
 		Table: diskTable,
 		Drill: func(*Table, *Row) *Drill {
-			return &Drill{Tool: "ps", Title: "processes by bytes written to storage", Sort: "written_bytes_per_s"}
+			return &Drill{
+				Tool:  "ps",
+				Title: "processes by bytes written to storage",
+				Sort:  "written_bytes_per_s",
+			}
 		},
 	}
 }
@@ -37,27 +60,181 @@ func diskColumns() []Column {
 		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 6, Help: "reads finished"},
 		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 6, Help: "writes finished"},
 		{Name: "read_bytes_per_s", Head: "rkB/s", Show: KiB, Decimals: 2, Width: 8, Help: "read"},
-		{Name: "written_bytes_per_s", Head: "wkB/s", Show: KiB, Decimals: 2, Width: 8, Help: "written"},
-		{Name: "read_await_ns", Head: "r_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a read, ms"},
-		{Name: "write_await_ns", Head: "w_await", Show: Millis, Decimals: 2, Width: 7, Help: "mean time of a write, ms"},
-		{Name: "queue", Head: "aqu-sz", Decimals: 2, Width: 6, Help: "mean number of requests in the queue or at the device"},
-		{Name: "util", Head: "%util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the time with at least one request"},
-		{Name: "read_avg_bytes", Head: "rareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a read, KiB"},
-		{Name: "write_avg_bytes", Head: "wareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 100, Help: "mean size of a write, KiB"},
-		{Name: "read_merges_per_s", Head: "rrqm/s", Decimals: 2, Width: 7, From: 120, Help: "reads merged with an earlier one"},
-		{Name: "write_merges_per_s", Head: "wrqm/s", Decimals: 2, Width: 7, From: 120, Help: "writes merged with an earlier one"},
-		{Name: "discards_per_s", Head: "d/s", Decimals: 2, Width: 6, From: 140, Help: "discards finished"},
-		{Name: "flushes_per_s", Head: "f/s", Decimals: 2, Width: 6, From: 140, Help: "flushes finished"},
-		{Name: "flush_await_ns", Head: "f_await", Show: Millis, Decimals: 2, Width: 7, From: 140, Help: "mean time of a flush, ms"},
-		{Name: "errors_per_s", Head: "err/s", Decimals: 2, Width: 5, From: 150, Help: "requests that failed, where the driver counts them"},
-		{Name: "read_merge_ratio", Head: "%rrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested reads that were merged"},
-		{Name: "write_merge_ratio", Head: "%wrqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested writes that were merged"},
-		{Name: "discarded_bytes_per_s", Head: "dkB/s", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "discarded"},
-		{Name: "discard_merges_per_s", Head: "drqm/s", Decimals: 2, Width: 6, From: 190, Help: "discards merged with an earlier one"},
-		{Name: "discard_merge_ratio", Head: "%drqm", Show: Percent, Decimals: 2, Width: 6, From: 190, Help: "share of requested discards that were merged"},
-		{Name: "discard_await_ns", Head: "d_await", Show: Millis, Decimals: 2, Width: 7, From: 190, Help: "mean time of a discard, ms"},
-		{Name: "discard_avg_bytes", Head: "dareq-sz", Show: KiB, Decimals: 2, Width: 8, From: 190, Help: "mean size of a discard, KiB"},
-		{Name: "inflight", Head: "now", Width: 4, From: 190, Help: "requests under way at the end of the interval"},
+		{
+			Name:     "written_bytes_per_s",
+			Head:     "wkB/s",
+			Show:     KiB,
+			Decimals: 2,
+			Width:    8,
+			Help:     "written",
+		},
+		{
+			Name:     "read_await_ns",
+			Head:     "r_await",
+			Show:     Millis,
+			Decimals: 2,
+			Width:    7,
+			Help:     "mean time of a read, ms",
+		},
+		{
+			Name:     "write_await_ns",
+			Head:     "w_await",
+			Show:     Millis,
+			Decimals: 2,
+			Width:    7,
+			Help:     "mean time of a write, ms",
+		},
+		{
+			Name:     "queue",
+			Head:     "aqu-sz",
+			Decimals: 2,
+			Width:    6,
+			Help:     "mean number of requests in the queue or at the device",
+		},
+		{
+			Name:     "util",
+			Head:     "%util",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			Help:     "share of the time with at least one request",
+		},
+		{
+			Name:     "read_avg_bytes",
+			Head:     "rareq-sz",
+			Show:     KiB,
+			Decimals: 2,
+			Width:    8,
+			From:     100,
+			Help:     "mean size of a read, KiB",
+		},
+		{
+			Name:     "write_avg_bytes",
+			Head:     "wareq-sz",
+			Show:     KiB,
+			Decimals: 2,
+			Width:    8,
+			From:     100,
+			Help:     "mean size of a write, KiB",
+		},
+		{
+			Name:     "read_merges_per_s",
+			Head:     "rrqm/s",
+			Decimals: 2,
+			Width:    7,
+			From:     120,
+			Help:     "reads merged with an earlier one",
+		},
+		{
+			Name:     "write_merges_per_s",
+			Head:     "wrqm/s",
+			Decimals: 2,
+			Width:    7,
+			From:     120,
+			Help:     "writes merged with an earlier one",
+		},
+		{
+			Name:     "discards_per_s",
+			Head:     "d/s",
+			Decimals: 2,
+			Width:    6,
+			From:     140,
+			Help:     "discards finished",
+		},
+		{
+			Name:     "flushes_per_s",
+			Head:     "f/s",
+			Decimals: 2,
+			Width:    6,
+			From:     140,
+			Help:     "flushes finished",
+		},
+		{
+			Name:     "flush_await_ns",
+			Head:     "f_await",
+			Show:     Millis,
+			Decimals: 2,
+			Width:    7,
+			From:     140,
+			Help:     "mean time of a flush, ms",
+		},
+		{
+			Name:     "errors_per_s",
+			Head:     "err/s",
+			Decimals: 2,
+			Width:    5,
+			From:     150,
+			Help:     "requests that failed, where the driver counts them",
+		},
+		{
+			Name:     "read_merge_ratio",
+			Head:     "%rrqm",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			From:     190,
+			Help:     "share of requested reads that were merged",
+		},
+		{
+			Name:     "write_merge_ratio",
+			Head:     "%wrqm",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			From:     190,
+			Help:     "share of requested writes that were merged",
+		},
+		{
+			Name:     "discarded_bytes_per_s",
+			Head:     "dkB/s",
+			Show:     KiB,
+			Decimals: 2,
+			Width:    8,
+			From:     190,
+			Help:     "discarded",
+		},
+		{
+			Name:     "discard_merges_per_s",
+			Head:     "drqm/s",
+			Decimals: 2,
+			Width:    6,
+			From:     190,
+			Help:     "discards merged with an earlier one",
+		},
+		{
+			Name:     "discard_merge_ratio",
+			Head:     "%drqm",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			From:     190,
+			Help:     "share of requested discards that were merged",
+		},
+		{
+			Name:     "discard_await_ns",
+			Head:     "d_await",
+			Show:     Millis,
+			Decimals: 2,
+			Width:    7,
+			From:     190,
+			Help:     "mean time of a discard, ms",
+		},
+		{
+			Name:     "discard_avg_bytes",
+			Head:     "dareq-sz",
+			Show:     KiB,
+			Decimals: 2,
+			Width:    8,
+			From:     190,
+			Help:     "mean size of a discard, KiB",
+		},
+		{
+			Name:  "inflight",
+			Head:  "now",
+			Width: 4,
+			From:  190,
+			Help:  "requests under way at the end of the interval",
+		},
 	}
 }
 
@@ -75,7 +252,15 @@ func diskTable(o Options, f *Frame) *Table {
 	bytes := directed("disk.bytes", "read", "write", "discard")
 	merges := directed("disk.merges", "read", "write", "discard")
 	wait := directed("disk.wait", "read", "write", "discard", "flush")
-	busy, queue, errors, inflight := p.Add(f.Of("disk.busy")), p.Add(f.Of("disk.queue")), p.Add(f.Of("disk.errors")), p.Add(f.Of("disk.inflight"))
+	busy, queue, errors, inflight := p.Add(
+		f.Of("disk.busy"),
+	), p.Add(
+		f.Of("disk.queue"),
+	), p.Add(
+		f.Of("disk.errors"),
+	), p.Add(
+		f.Of("disk.inflight"),
+	)
 	p.Join("info", f.Of("disk.info"))
 	p.Sort()
 	for r := range p.Len() {
@@ -107,10 +292,42 @@ func diskTable(o Options, f *Frame) *Table {
 			return p.At(r, merges[k]) / asked
 		}
 		util := p.At(r, busy)
-		t.Rows = append(t.Rows, Row{Key: device, Cells: f.cells(T(device), N(p.At(r, ops[0])), N(p.At(r, ops[1])), N(p.At(r, bytes[0])), N(p.At(r, bytes[1])),
-			N(await(0)), N(await(1)), N(p.At(r, queue)), N(min(util, 1)), N(average(p.At(r, bytes[0]), p.At(r, ops[0]))), N(average(p.At(r, bytes[1]), p.At(r, ops[1]))),
-			N(p.At(r, merges[0])), N(p.At(r, merges[1])), N(p.At(r, ops[2])), N(p.At(r, ops[3])), N(await(3)), N(p.At(r, errors)),
-			N(merged(0)), N(merged(1)), N(p.At(r, bytes[2])), N(p.At(r, merges[2])), N(merged(2)), N(await(2)), N(average(p.At(r, bytes[2]), p.At(r, ops[2]))), N(p.At(r, inflight)))})
+		t.Rows = append(
+			t.Rows,
+			Row{Key: device, Cells: f.cells(
+				T(device),
+				N(p.At(r, ops[0])),
+				N(p.At(r, ops[1])),
+				N(p.At(r, bytes[0])),
+				N(p.At(r, bytes[1])),
+				N(
+					await(0),
+				),
+				N(await(1)),
+				N(p.At(r, queue)),
+				N(min(util, 1)),
+				N(average(p.At(r, bytes[0]), p.At(r, ops[0]))),
+				N(average(p.At(r, bytes[1]), p.At(r, ops[1]))),
+				N(
+					p.At(r, merges[0]),
+				),
+				N(p.At(r, merges[1])),
+				N(p.At(r, ops[2])),
+				N(p.At(r, ops[3])),
+				N(await(3)),
+				N(p.At(r, errors)),
+				N(
+					merged(0),
+				),
+				N(merged(1)),
+				N(p.At(r, bytes[2])),
+				N(p.At(r, merges[2])),
+				N(merged(2)),
+				N(await(2)),
+				N(average(p.At(r, bytes[2]), p.At(r, ops[2]))),
+				N(p.At(r, inflight)),
+			)},
+		)
 	}
 	return t
 }

@@ -6,16 +6,18 @@ import (
 	"strings"
 )
 
-// AppendMetric appends the head of a metric in Prometheus's text format 0.0.4: its help and type ("gauge", "counter"). The
-// samples of the metric follow it, by AppendSample. name must be a valid name of a metric.
+// AppendMetric appends the head of a metric in Prometheus's text format 0.0.4: its help and type
+// ("gauge", "counter"). The samples of the metric follow it, by AppendSample. name must be a valid
+// name of a metric.
 func AppendMetric(b []byte, name, kind, help string) []byte {
 	help = strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(strings.ToValidUTF8(help, "\uFFFD"))
 	b = append(b, "# HELP "+name+" "+help+"\n"...)
 	return append(b, "# TYPE "+name+" "+kind+"\n"...)
 }
 
-// AppendSample appends a line of a metric. labels are as AppendLabel writes them, "" for none. A value that is not a number is
-// "NaN", an infinite one "+Inf" or "-Inf", as the format has them; others have all their digits.
+// AppendSample appends a line of a metric. labels are as AppendLabel writes them, "" for none. A
+// value that is not a number is "NaN", an infinite one "+Inf" or "-Inf", as the format has them;
+// others have all their digits.
 func AppendSample(b []byte, name, labels string, v float64) []byte {
 	b = append(b, name...)
 	if labels != "" {
@@ -35,11 +37,15 @@ func AppendSample(b []byte, name, labels string, v float64) []byte {
 
 // AppendMetricComment appends a line that says something and is no sample.
 func AppendMetricComment(b []byte, text string) []byte {
-	return append(b, "# "+strings.NewReplacer("\n", " ", "\r", " ").Replace(strings.ToValidUTF8(text, "\uFFFD"))+"\n"...)
+	return append(
+		b,
+		"# "+strings.NewReplacer("\n", " ", "\r", " ").
+			Replace(strings.ToValidUTF8(text, "\uFFFD"))+
+			"\n"...)
 }
 
-// AppendLabel appends a label to a list of labels: field="text", after a comma where the list has some. Bytes of text that are
-// no UTF-8 are replaced. name must be a valid name of a label.
+// AppendLabel appends a label to a list of labels: field="text", after a comma where the list has
+// some. Bytes of text that are no UTF-8 are replaced. name must be a valid name of a label.
 func AppendLabel(b []byte, name, text string) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')

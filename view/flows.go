@@ -6,7 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// flowFields are the fields that tell one TCP connection from another, in the order of the statistics.
+// flowFields are the fields that tell one TCP connection from another, in the order of the
+// statistics.
 const flowFields = "netns,local,localport,peer,peerport,pid,process,side"
 
 // Flows is iftop and nethogs.
@@ -28,34 +29,74 @@ one interval may be acknowledged in the next. If connections exceed the interfac
 that explains, the residual is 0; if by more, it is unknown, and a note says so.`,
 		Examples: []Example{
 			{"culprit flows 1", "the busiest connections"},
-			{"culprit flows --by process 1", "by process (nethogs), with the residual of the interfaces"},
+			{
+				"culprit flows --by process 1",
+				"by process (nethogs), with the residual of the interfaces",
+			},
 			{"culprit flows --by client -n 0 10 6", "all clients, averaged over ten seconds"},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only connections from the addresses of these interfaces (comma list with * and ?); connections within this host belong to lo"},
-			{Name: "pid", Letter: "p", Value: "PID", Many: true, Names: "process.state by pid", Help: "only connections of these processes (comma list)"},
-			{Name: "peer", Value: "ADDRESS", Many: true, Help: "only connections with these hosts (comma list with * and ?)"},
+			{
+				Name:   "interface",
+				Letter: "i",
+				Value:  "NAME",
+				Many:   true,
+				Names:  "net.device.info by device",
+				Help:   "only connections from the addresses of these interfaces (comma list with * and ?); connections within this host belong to lo",
+			},
+			{
+				Name:   "pid",
+				Letter: "p",
+				Value:  "PID",
+				Many:   true,
+				Names:  "process.state by pid",
+				Help:   "only connections of these processes (comma list)",
+			},
+			{
+				Name:  "peer",
+				Value: "ADDRESS",
+				Many:  true,
+				Help:  "only connections with these hosts (comma list with * and ?)",
+			},
 			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add up connections by"},
 		},
 		Most: 20,
 		Ask: func(o Options) []string {
 			fields := flowFields
-			if by := o.Text("by"); by != "" && by != "process" && by != "connection" && !o.Has("pid") {
+			if by := o.Text("by"); by != "" && by != "process" && by != "connection" &&
+				!o.Has("pid") {
 				fields = "netns,local,localport,peer,peerport,side" // owners cost a walk through /proc
 			}
-			return []string{"tcp.flow.bytes by " + fields + ",direction", "tcp.flow.retransmits by " + fields, "tcp.flow.rtt by " + fields,
-				"tcp.flow.delivery by " + fields, "net.device.bytes by netns,device,direction", "net.device.info by netns,device,kind,lower", "net.device.address by netns,device,address"}
+			return []string{
+				"tcp.flow.bytes by " + fields + ",direction",
+				"tcp.flow.retransmits by " + fields,
+				"tcp.flow.rtt by " + fields,
+				"tcp.flow.delivery by " + fields,
+				"net.device.bytes by netns,device,direction",
+				"net.device.info by netns,device,kind,lower",
+				"net.device.address by netns,device,address",
+			}
 		},
 		Table: flowsTable,
-		Sums:  []measure.StatID{"net.device.bytes"}, // beside connections, which count by all the time: else a device that came had moved what no connection accounts for
+		Sums: []measure.StatID{
+			"net.device.bytes",
+		}, // beside connections, which count by all the time: else a device that came had moved what no connection accounts for
 		Drill: func(t *Table, r *Row) *Drill {
 			switch pid, peer := t.Text(r, "pid"), t.Text(r, "peer"); {
 			case t.Text(r, "local_port") != "" || r.Total:
 				return nil
 			case pid != "":
-				return &Drill{Tool: "flows", Options: Options{"pid": {pid}}, Title: "connections of " + t.Text(r, "process") + " (" + pid + ")"}
+				return &Drill{
+					Tool:    "flows",
+					Options: Options{"pid": {pid}},
+					Title:   "connections of " + t.Text(r, "process") + " (" + pid + ")",
+				}
 			case peer != "":
-				return &Drill{Tool: "flows", Options: Options{"peer": {peer}}, Title: "connections with " + peer}
+				return &Drill{
+					Tool:    "flows",
+					Options: Options{"peer": {peer}},
+					Title:   "connections with " + peer,
+				}
 			}
 			return nil
 		},
@@ -91,21 +132,95 @@ func flowsTable(o Options, f *Frame) *Table {
 	t.Columns = []Column{
 		{Name: "residual", Help: "true in the row of traffic that no connection accounts for"},
 		{Name: "netns", Help: "network namespace"},
-		{Name: "process", Head: head(has("process"), "Process"), Width: 12, Left: true, Cut: true, Help: "owner of the socket"},
+		{
+			Name:  "process",
+			Head:  head(has("process"), "Process"),
+			Width: 12,
+			Left:  true,
+			Cut:   true,
+			Help:  "owner of the socket",
+		},
 		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
-		{Name: "local", Head: head(has("local"), "Local"), Width: 14, Left: true, From: localFrom, Help: "local address"},
+		{
+			Name:  "local",
+			Head:  head(has("local"), "Local"),
+			Width: 14,
+			Left:  true,
+			From:  localFrom,
+			Help:  "local address",
+		},
 		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "local port"},
-		{Name: "peer", Head: head(has("peer"), "Peer"), Width: 14, Left: true, Help: "remote address"},
+		{
+			Name:  "peer",
+			Head:  head(has("peer"), "Peer"),
+			Width: 14,
+			Left:  true,
+			Help:  "remote address",
+		},
 		{Name: "peer_port", Head: head(whole, "rport"), Width: 5, Help: "remote port"},
-		{Name: "port", Head: head(has("port"), "Port"), Width: 6, Help: "port of the service: the listener's"},
+		{
+			Name:  "port",
+			Head:  head(has("port"), "Port"),
+			Width: 6,
+			Help:  "port of the service: the listener's",
+		},
 		{Name: "protocol", Help: "tcp"},
-		{Name: "rx_bytes_per_s", Head: "rx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload received"},
-		{Name: "tx_bytes_per_s", Head: "tx Mb/s", Show: MbitOfB, Decimals: 2, Width: 8, Help: "payload sent and acknowledged"},
-		{Name: "rtt_ns", Head: "RTT ms", Show: Millis, Decimals: 3, Width: 7, From: 100, Help: "smoothed round trip time"},
-		{Name: "retransmits_per_s", Head: "retr/s", Decimals: 1, Width: 6, From: 100, Help: "segments sent again"},
-		{Name: "delivery_bits_per_s", Head: "deliv Mb/s", Show: Mbit, Decimals: 1, Width: 10, From: 120, Help: "the kernel's estimate of the path's delivery rate"},
-		{Name: "share", Head: "%Link", Show: Percent, Decimals: 1, Width: 5, Help: "share of the traffic of the interfaces"},
-		{Name: "connections", Head: head(!whole, "conn"), Width: 5, Help: "connections that moved bytes"},
+		{
+			Name:     "rx_bytes_per_s",
+			Head:     "rx Mb/s",
+			Show:     MbitOfB,
+			Decimals: 2,
+			Width:    8,
+			Help:     "payload received",
+		},
+		{
+			Name:     "tx_bytes_per_s",
+			Head:     "tx Mb/s",
+			Show:     MbitOfB,
+			Decimals: 2,
+			Width:    8,
+			Help:     "payload sent and acknowledged",
+		},
+		{
+			Name:     "rtt_ns",
+			Head:     "RTT ms",
+			Show:     Millis,
+			Decimals: 3,
+			Width:    7,
+			From:     100,
+			Help:     "smoothed round trip time",
+		},
+		{
+			Name:     "retransmits_per_s",
+			Head:     "retr/s",
+			Decimals: 1,
+			Width:    6,
+			From:     100,
+			Help:     "segments sent again",
+		},
+		{
+			Name:     "delivery_bits_per_s",
+			Head:     "deliv Mb/s",
+			Show:     Mbit,
+			Decimals: 1,
+			Width:    10,
+			From:     120,
+			Help:     "the kernel's estimate of the path's delivery rate",
+		},
+		{
+			Name:     "share",
+			Head:     "%Link",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    5,
+			Help:     "share of the traffic of the interfaces",
+		},
+		{
+			Name:  "connections",
+			Head:  head(!whole, "conn"),
+			Width: 5,
+			Help:  "connections that moved bytes",
+		},
 	}
 
 	take := func(id measure.StatID) *measure.Answer {
@@ -154,9 +269,34 @@ func flowsTable(o Options, f *Frame) *Table {
 		if f.First > 0 && len(t.Rows) > f.First {
 			continue // it counts above
 		}
-		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{B(false), space(r), cell(r, "process"), number(r, "pid"), cell(r, "local"), number(r, "localport"),
-			cell(r, "peer"), number(r, "peerport"), number(r, "port"), T("tcp"), N(p.At(r, rx)), N(p.At(r, tx)), N(rtt(r)), N(p.At(r, retransmits)), N(delivery(r)),
-			N(sum(p.At(r, rx), p.At(r, tx)) / (rxAll + txAll)), N(float64(counts(r)))}})
+		t.Rows = append(
+			t.Rows,
+			Row{
+				Key: p.ID(r),
+				Cells: []Cell{
+					B(false),
+					space(r),
+					cell(r, "process"),
+					number(r, "pid"),
+					cell(r, "local"),
+					number(r, "localport"),
+					cell(
+						r,
+						"peer",
+					),
+					number(r, "peerport"),
+					number(r, "port"),
+					T("tcp"),
+					N(p.At(r, rx)),
+					N(p.At(r, tx)),
+					N(rtt(r)),
+					N(p.At(r, retransmits)),
+					N(delivery(r)),
+					N(sum(p.At(r, rx), p.At(r, tx)) / (rxAll + txAll)),
+					N(float64(counts(r))),
+				},
+			},
+		)
 	}
 	if len(o["pid"]) == 0 && len(o["peer"]) == 0 {
 		over := bytes.Elapsed[0]
@@ -172,9 +312,10 @@ type residual struct {
 	over    bool    // the parts exceed the whole by more: the value is unknown
 }
 
-// residualOf returns what interfaces moved that no connection accounts for, in bytes per second over a time. Bytes count on an
-// interface as they pass and for a connection as they are acknowledged, so that connections may have those of a moment before. Up to
-// what passes in that moment, a 20th of the time and ackLag, they exceed the interfaces without contradiction.
+// residualOf returns what interfaces moved that no connection accounts for, in bytes per second
+// over a time. Bytes count on an interface as they pass and for a connection as they are
+// acknowledged, so that connections may have those of a moment before. Up to what passes in that
+// moment, a 20th of the time and ackLag, they exceed the interfaces without contradiction.
 func residualOf(whole, parts float64, over measure.Span) residual {
 	const ackLag = 50 * measure.Millisecond
 	left := whole - parts
@@ -187,8 +328,8 @@ func residualOf(whole, parts float64, over measure.Span) residual {
 	return residual{value: measure.NaN, over: true}
 }
 
-// addResidual adds the row of what no connection accounts for, with notes where it is not the plain difference. all is what the
-// interfaces moved both ways.
+// addResidual adds the row of what no connection accounts for, with notes where it is not the plain
+// difference. all is what the interfaces moved both ways.
 func (t *Table) addResidual(rx, tx residual, all float64) {
 	cells := make([]Cell, len(t.Columns))
 	for i := range cells {
@@ -199,16 +340,24 @@ func (t *Table) addResidual(rx, tx residual, all float64) {
 	cells[t.Column("share")] = N((rx.value + tx.value) / all)
 	t.Rows = append(t.Rows, Row{Key: "residual", Total: true, Cells: cells, Label: "(residual)"})
 	if rx.clamped || tx.clamped {
-		t.Notes = append(t.Notes, "residual 0: connections moved slightly more than the interfaces counted, since bytes are acknowledged shortly after they pass")
+		t.Notes = append(
+			t.Notes,
+			"residual 0: connections moved slightly more than the interfaces counted, since bytes are acknowledged shortly after they pass",
+		)
 	}
 	if rx.over || tx.over {
-		t.Notes = append(t.Notes, "residual unknown: connections moved more than the interfaces counted, and late acknowledgements do not explain it")
+		t.Notes = append(
+			t.Notes,
+			"residual unknown: connections moved more than the interfaces counted, and late acknowledgements do not explain it",
+		)
 	}
 }
 
-// linkBytes gives the bytes per second that the interfaces which hold addresses received and sent: those that this host's own connections
-// can use, each packet counted once and not again in the bridge port or VLAN parent below. Where that has addresses as well, what the
-// devices on top of it moved is within its own; more than its own it is where macvlans talk with each other, past the device below.
+// linkBytes gives the bytes per second that the interfaces which hold addresses received and sent:
+// those that this host's own connections can use, each packet counted once and not again in the
+// bridge port or VLAN parent below. Where that has addresses as well, what the devices on top of it
+// moved is within its own; more than its own it is where macvlans talk with each other, past the
+// device below.
 func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	type device struct{ netns, name string }
 	moved := map[device][2]float64{}
@@ -239,11 +388,13 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	onTop, stands := map[device][]device{}, map[device]bool{} // the devices on top of one; whether one stands on another
 	for i := range info.Series {
 		kind, lower := info.LabelOf(i, "kind"), info.LabelOf(i, "lower")
-		if lower == "" || kind == "veth" || kind == "netkit" || kind == "vxcan" { // of these it is the other end
+		if lower == "" || kind == "veth" || kind == "netkit" ||
+			kind == "vxcan" { // of these it is the other end
 			continue
 		}
 		under := device{info.LabelOf(i, "netns"), lower}
-		if at := strings.LastIndexByte(lower, '@'); !devices[under] && at >= 0 { // in another namespace
+		if at := strings.LastIndexByte(lower, '@'); !devices[under] &&
+			at >= 0 { // in another namespace
 			under = device{lower[at+1:], lower[:at]}
 		}
 		if upper := (device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")}); devices[under] {
@@ -290,13 +441,18 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 		here[at] = here[at] || anyMatch(o["interface"], addresses.LabelOf(i, "device"))
 	}
 	for i := range info.Series {
-		if info.LabelOf(i, "kind") == "loopback" && anyMatch(o["interface"], info.LabelOf(i, "device")) {
+		if info.LabelOf(i, "kind") == "loopback" &&
+			anyMatch(o["interface"], info.LabelOf(i, "device")) {
 			loops[info.LabelOf(i, "netns")] = true
 		}
 	}
 	wanted := func(i int) bool {
 		netns, peer := a.LabelOf(i, "netns"), a.LabelOf(i, "peer")
-		if _, own := here[netns+" "+peer]; own || strings.HasPrefix(peer, "127.") { // both ends are here: it goes over the loopback, whose addresses it has or not
+		if _, own := here[netns+" "+peer]; own ||
+			strings.HasPrefix(
+				peer,
+				"127.",
+			) { // both ends are here: it goes over the loopback, whose addresses it has or not
 			return loops[netns]
 		}
 		return here[netns+" "+a.LabelOf(i, "local")]
@@ -306,7 +462,11 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	b.SetColumn(nil, 0)
 	for i, s := range a.Series {
 		if len(o["interface"]) > 0 && !wanted(i) ||
-			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.LabelOf(i, "pid")) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
+			len(o["pid"]) > 0 &&
+				!anyMatch(
+					o["pid"],
+					a.LabelOf(i, "pid"),
+				) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
 			continue
 		}
 		b.Series = append(b.Series, s)
@@ -314,7 +474,8 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	return &b
 }
 
-// withPort adds the field "port" to an answer about flows: the listener's port, local for a server, the peer's for a client.
+// withPort adds the field "port" to an answer about flows: the listener's port, local for a server,
+// the peer's for a client.
 func withPort(a *measure.Answer) *measure.Answer {
 	side, local, peer := a.FieldIndex("side"), a.FieldIndex("localport"), a.FieldIndex("peerport")
 	if side < 0 || local < 0 || peer < 0 {

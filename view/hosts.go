@@ -14,7 +14,7 @@ import (
 	"culprit/measure"
 )
 
-// Host is what was heard of a machine in an interval.
+// Host holds the reply of one machine for an interval.
 type Host struct {
 	Address string
 	Name    string       // what it calls itself; "" as long as it was not heard of
@@ -27,7 +27,8 @@ type Host struct {
 	Unknown   string             // why there is no diagnosis; "" when there is one
 }
 
-// hostLabels gives what hosts are called: their names, with the address of the server where several have one name, or alone where none is known.
+// hostLabels gives what hosts are called: their names, with the address of the server where several
+// have one name, or alone where none is known.
 func hostLabels(all []Host) []string {
 	times := map[string]int{}
 	for _, h := range all {
@@ -54,14 +55,15 @@ func hostLabels(all []Host) []string {
 // HostSentences are what a host is asked.
 func HostSentences() []string { return Use().Ask(nil) }
 
-// Notable says how a host is far from its equals.
+// Notable says how a host differs from the others.
 type Notable struct {
 	Host  int    // index
 	Text  string // "sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.6 MB/s"
 	Apart float64
 }
 
-// When one host counts as far from the others: as a peer of a service does (docs/DIAGNOSIS.md, peer-slow).
+// When one host counts as far from the others: as a peer of a service does (docs/DIAGNOSIS.md,
+// peer-slow).
 const (
 	hostsLeast   = 4    // with fewer there is no telling which one is the odd one
 	hostsApart   = 6.0  // robust standard deviations from the median of the others
@@ -70,7 +72,8 @@ const (
 	hostsNotable = 2    // remarks a host
 )
 
-// compared is what hosts are compared by: a value of each, and how it is said. Differences below least mean nothing.
+// compared is what hosts are compared by: a value of each, and how it is said. Differences below
+// least mean nothing.
 type compared struct {
 	least float64
 	verb  string
@@ -80,10 +83,20 @@ type compared struct {
 
 func comparisons() []compared {
 	share := func(column, verb string, least float64) compared {
-		return compared{least, verb, func(h *Host) float64 { return h.cell(column) }, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }}
+		return compared{
+			least,
+			verb,
+			func(h *Host) float64 { return h.cell(column) },
+			func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
+		}
 	}
 	bytes := func(direction, verb string) compared {
-		return compared{1e6, verb, func(h *Host) float64 { return h.busiest(direction) }, func(v float64) string { return threeDigits(v/1e6) + " MB/s" }}
+		return compared{
+			1e6,
+			verb,
+			func(h *Host) float64 { return h.busiest(direction) },
+			func(v float64) string { return threeDigits(v/1e6) + " MB/s" },
+		}
 	}
 	return []compared{
 		bytes("tx", "its busiest interface sends"),
@@ -117,7 +130,8 @@ func (h *Host) cell(name string) float64 {
 	return measure.NaN
 }
 
-// busiest gives the bytes a second of the device that carries most in a direction, loopback aside; NaN when there is none.
+// busiest gives the bytes a second of the device that carries most in a direction, loopback aside;
+// NaN when there is none.
 func (h *Host) busiest(direction string) float64 {
 	if h.Frame == nil {
 		return measure.NaN
@@ -127,14 +141,16 @@ func (h *Host) busiest(direction string) float64 {
 	nets.Join("info", h.Frame.Of("net.device.info"))
 	most := measure.NaN
 	for r := range nets.Len() {
-		if v := nets.At(r, c); nets.Word(r, "info", "kind") != "loopback" && !(v <= most) && v == v {
+		if v := nets.At(r, c); nets.Word(r, "info", "kind") != "loopback" && !(v <= most) &&
+			v == v {
 			most = v
 		}
 	}
 	return most
 }
 
-// Notables says which hosts are far from the others, farthest first, the same host at most twice.
+// Notables returns how hosts differ from the others, largest difference first, at most two per
+// host.
 func Notables(all []Host) []Notable {
 	var out []Notable
 	for _, c := range comparisons() {
@@ -153,13 +169,18 @@ func Notables(all []Host) []Notable {
 				continue
 			}
 			m := median(others)
-			// Also by their logarithms: hosts of all kinds differ by factors, and then nobody stands out.
+			// Also by their logarithms: hosts of all kinds differ by factors, and then nobody
+			// stands out.
 			logs := make([]float64, len(others))
 			for j, o := range others {
 				logs[j] = math.Log(max(o, c.least/10))
 			}
-			apart := min(deviations(v, others, max(hostsFloor*math.Abs(m), c.least/hostsApart)), deviations(math.Log(max(v, c.least/10)), logs, hostsFloor))
-			if math.Abs(v-m) < c.least || apart < hostsApart || v < hostsFactor*m && v > m/hostsFactor {
+			apart := min(
+				deviations(v, others, max(hostsFloor*math.Abs(m), c.least/hostsApart)),
+				deviations(math.Log(max(v, c.least/10)), logs, hostsFloor),
+			)
+			if math.Abs(v-m) < c.least || apart < hostsApart ||
+				v < hostsFactor*m && v > m/hostsFactor {
 				continue
 			}
 			how := fmt.Sprintf("%.0f %% less than", 100*(1-v/m))
@@ -169,7 +190,21 @@ func Notables(all []Host) []Notable {
 			case v > m:
 				how = threeDigits(v/m) + " times"
 			}
-			out = append(out, Notable{i, fmt.Sprintf("%s %s, %s the median of the %d others, %s", c.verb, c.say(v), how, len(others), c.say(m)), apart})
+			out = append(
+				out,
+				Notable{
+					i,
+					fmt.Sprintf(
+						"%s %s, %s the median of the %d others, %s",
+						c.verb,
+						c.say(v),
+						how,
+						len(others),
+						c.say(m),
+					),
+					apart,
+				},
+			)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Notable) int { return cmp.Compare(b.Apart, a.Apart) })
@@ -180,7 +215,8 @@ func Notables(all []Host) []Notable {
 	})
 }
 
-// deviations gives how many robust standard deviations v lies from the median of the others, which are taken to be least at least.
+// deviations gives how many robust standard deviations v lies from the median of the others, which
+// are taken to be least at least.
 func deviations(v float64, others []float64, least float64) float64 {
 	m := median(others)
 	away := make([]float64, len(others))
@@ -198,13 +234,21 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// clockAhead and clockBehind are from where on a host's time is worth a remark. What it recorded is some seconds old.
+// clockAhead and clockBehind are from where on a host's time is worth a remark. What it recorded is
+// some seconds old.
 const clockAhead, clockBehind = 2 * measure.Second, 10 * measure.Second
 
-// Hosts makes the table of machines, a row each as the tool use has it. Below a row stands what is wrong there, at most width wide.
+// Hosts returns the table of machines, one row each with the columns of the tool use. The lines
+// below a row, at most width wide, report its findings and differences.
 func Hosts(all []Host, width int) *Table {
 	t := &Table{View: "hosts", Columns: []Column{
-		{Name: "host", Head: "Host", Left: true, Width: 12, Help: "name of the machine, as its server reports it"},
+		{
+			Name:  "host",
+			Head:  "Host",
+			Left:  true,
+			Width: 12,
+			Help:  "name of the machine, as its server reports it",
+		},
 		{Name: "address", Help: "of its server"},
 	}}
 	first := len(t.Columns)
@@ -216,8 +260,16 @@ func Hosts(all []Host, width int) *Table {
 		t.Columns = append(t.Columns, c)
 	}
 	behind := len(t.Columns)
-	t.Columns = append(t.Columns, Column{Name: "finding", Help: "first finding of its newest diagnosis"}, Column{Name: "findings", Help: "number of findings"},
-		Column{Name: "apart", Help: "how it differs from the other hosts"}, Column{Name: "silent", Help: "why it did not answer"})
+	t.Columns = append(
+		t.Columns,
+		Column{Name: "finding", Help: "first finding of its newest diagnosis"},
+		Column{Name: "findings", Help: "number of findings"},
+		Column{
+			Name: "apart",
+			Help: "how it differs from the other hosts",
+		},
+		Column{Name: "silent", Help: "why it did not answer"},
+	)
 	apart := make([][]string, len(all))
 	for _, n := range Notables(all) {
 		apart[n.Host] = append(apart[n.Host], n.Text)

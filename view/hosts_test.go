@@ -9,13 +9,37 @@ import (
 	"culprit/measure"
 )
 
-// hostOf makes a host with one interface that sends so many bytes a second, and so much of its CPUs used.
+// hostOf makes a host with one interface that sends so many bytes a second, and so much of its CPUs
+// used.
 func hostOf(t *testing.T, name string, tx, cpu float64) Host {
 	t.Helper()
 	return Host{Name: name, Address: "https://" + name + ":7410/", Frame: frame(
-		canned(t, "cpu.time by cpu,mode", measure.Delta, false, fmt.Sprintf("0 usr %g", cpu), fmt.Sprintf("0 idle %g", 1-cpu)),
-		canned(t, "net.device.info by netns,device,kind,duplex", measure.Level, false, "'' eth0 ethernet full 1", "'' lo loopback '' 1"),
-		canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, fmt.Sprintf("'' eth0 tx %g", tx), "'' eth0 rx 1000", "'' lo tx 9e9"))}
+		canned(
+			t,
+			"cpu.time by cpu,mode",
+			measure.Delta,
+			false,
+			fmt.Sprintf("0 usr %g", cpu),
+			fmt.Sprintf("0 idle %g", 1-cpu),
+		),
+		canned(
+			t,
+			"net.device.info by netns,device,kind,duplex",
+			measure.Level,
+			false,
+			"'' eth0 ethernet full 1",
+			"'' lo loopback '' 1",
+		),
+		canned(
+			t,
+			"net.device.bytes by netns,device,direction",
+			measure.Delta,
+			false,
+			fmt.Sprintf("'' eth0 tx %g", tx),
+			"'' eth0 rx 1000",
+			"'' lo tx 9e9",
+		),
+	)}
 }
 
 // notables gives what is said of which host.
@@ -27,7 +51,8 @@ func notables(all []Host) string {
 	return b.String()
 }
 
-// TestNotables: one of ten that is far from the others is named; noise, few hosts, and hosts of all kinds are nothing.
+// TestNotables: one of ten that is far from the others is named; noise, few hosts, and hosts of all
+// kinds are nothing.
 func TestNotables(t *testing.T) {
 	ten := func(third float64, others ...float64) (all []Host) {
 		for i := range 10 {
@@ -42,8 +67,16 @@ func TestNotables(t *testing.T) {
 		}
 		return all
 	}
-	expect(t, notables(ten(11.7e6)), "h2 its busiest interface sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.5 MB/s\n")
-	expect(t, notables(ten(200e6)), "h2 its busiest interface sends 200 MB/s, 3.81 times the median of the 9 others, 52.5 MB/s\n")
+	expect(
+		t,
+		notables(ten(11.7e6)),
+		"h2 its busiest interface sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.5 MB/s\n",
+	)
+	expect(
+		t,
+		notables(ten(200e6)),
+		"h2 its busiest interface sends 200 MB/s, 3.81 times the median of the 9 others, 52.5 MB/s\n",
+	)
 	for what, all := range map[string][]Host{
 		"equal":           ten(52e6),
 		"near":            ten(40e6),
@@ -57,10 +90,15 @@ func TestNotables(t *testing.T) {
 	}
 	busy := ten(52e6)
 	busy[7] = hostOf(t, "h7", 52e6, 0.99)
-	expect(t, notables(busy), "h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n")
+	expect(
+		t,
+		notables(busy),
+		"h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n",
+	)
 	silent := ten(11.7e6)
 	silent[4].Frame = nil
-	if got := notables(silent); !strings.HasPrefix(got, "h2 ") || !strings.Contains(got, "8 others") {
+	if got := notables(silent); !strings.HasPrefix(got, "h2 ") ||
+		!strings.Contains(got, "8 others") {
 		t.Errorf("with one that is silent: %s", got)
 	}
 }
@@ -69,14 +107,24 @@ func TestNotables(t *testing.T) {
 func TestHosts(t *testing.T) {
 	a, b := hostOf(t, "web", 1e6, 0.5), hostOf(t, "web", 2e6, 0.25)
 	a.Address, b.Ahead = "https://10.0.0.1:7410/", 3*measure.Second
-	a.Findings = []diagnose.Finding{{Severity: diagnose.High, Claim: "eth0 is full: it sends more than a line of this width holds."}, {Severity: diagnose.Low}}
+	a.Findings = []diagnose.Finding{
+		{
+			Severity: diagnose.High,
+			Claim:    "eth0 is full: it sends more than a line of this width holds.",
+		},
+		{Severity: diagnose.Low},
+	}
 	b.Unknown = "it has made no diagnosis yet"
 	gone := Host{Address: "https://c:7410/", Why: "connection refused"}
 	tab := Hosts([]Host{a, b, gone}, 40)
 	expect(t, tab.Title, "2 of 3 hosts reported")
-	expect(t, text(tab, "host", "address", "cpu_util", "findings"), `web at 10.0.0.1:7410 https://10.0.0.1:7410/ 50 2
+	expect(
+		t,
+		text(tab, "host", "address", "cpu_util", "findings"),
+		`web at 10.0.0.1:7410 https://10.0.0.1:7410/ 50 2
 web at web:7410 https://web:7410/ 25 -
-c:7410 https://c:7410/ - -`)
+c:7410 https://c:7410/ - -`,
+	)
 	expect(t, tab.Rows[0].Below, `    HIGH eth0 is full: it sends more
       than a line of this width holds.
       (and 1 more)

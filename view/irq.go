@@ -27,14 +27,28 @@ current CPU, handlers.`,
 			{"culprit irq 1", "which interrupts each CPU handles, every second"},
 			{"culprit irq --map", "interrupt lines, their CPUs and handlers"},
 		},
-		Flags: []Flag{{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"}, {Name: "all", Letter: "a", Help: "also lines without interrupts"}},
+		Flags: []Flag{
+			{Name: "map", Letter: "m", Help: "show lines, affinity and handlers"},
+			{Name: "all", Letter: "a", Help: "also lines without interrupts"},
+		},
 		Ask: func(o Options) []string {
 			if o.Has("map") {
-				return []string{"irq.affinity by irq,device,type,affinity,effective", "irq.count by irq"}
+				return []string{
+					"irq.affinity by irq,device,type,affinity,effective",
+					"irq.count by irq",
+				}
 			}
-			asked := []string{"irq.count by irq,cpu,device,type", "softirq.count by cpu,vector", "irq.time by irq,cpu,device,type", "softirq.time by cpu,vector,device"}
+			asked := []string{
+				"irq.count by irq,cpu,device,type",
+				"softirq.count by cpu,vector",
+				"irq.time by irq,cpu,device,type",
+				"softirq.time by cpu,vector,device",
+			}
 			if o.Has("all") {
-				asked = append(asked, "irq.affinity by irq,device,type") // counts are of lines that moved
+				asked = append(
+					asked,
+					"irq.affinity by irq,device,type",
+				) // counts are of lines that moved
 			}
 			return asked
 		},
@@ -45,11 +59,21 @@ current CPU, handlers.`,
 func irqColumns() []Column {
 	return []Column{
 		{Name: "irq", Head: "IRQ", Width: 7, Left: true, Help: "line, or the kind of softirq"},
-		{Name: "kind", Help: "hard; soft; part: the time of a softirq for one device, which the softirq's row includes"},
+		{
+			Name: "kind",
+			Help: "hard; soft; part: the time of a softirq for one device, which the softirq's row includes",
+		},
 		{Name: "device", Head: "Device", Width: 18, Left: true, Help: "handlers"},
 		{Name: "type", Help: "controller and trigger"},
 		{Name: "count_per_s", Head: "count/s", Decimals: 0, Width: 8, Help: "all CPUs"},
-		{Name: "time_ratio", Head: "%tim", Show: Percent, Decimals: 2, Width: 6, Help: "time of its handlers on all CPUs, as a share of one CPU"},
+		{
+			Name:     "time_ratio",
+			Head:     "%tim",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			Help:     "time of its handlers on all CPUs, as a share of one CPU",
+		},
 	}
 }
 
@@ -74,17 +98,43 @@ func irqTable(o Options, f *Frame) *Table {
 		return 1
 	})
 	for n, c := range cpus {
-		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_per_s", Head: "cpu" + c, Decimals: 0, Width: 7, From: 57 + 8*(n+1), Help: "on CPU " + c})
+		t.Columns = append(
+			t.Columns,
+			Column{
+				Name:     "cpu" + c + "_per_s",
+				Head:     "cpu" + c,
+				Decimals: 0,
+				Width:    7,
+				From:     57 + 8*(n+1),
+				Help:     "on CPU " + c,
+			},
+		)
 	}
 	for _, c := range cpus {
-		t.Columns = append(t.Columns, Column{Name: "cpu" + c + "_time_ratio", Head: "%cpu" + c, Show: Percent, Decimals: 2, Width: 6, From: 57 + 15*len(cpus), Help: "time of its handlers on CPU " + c + ", as a share of it"})
+		t.Columns = append(
+			t.Columns,
+			Column{
+				Name:     "cpu" + c + "_time_ratio",
+				Head:     "%cpu" + c,
+				Show:     Percent,
+				Decimals: 2,
+				Width:    6,
+				From:     57 + 15*len(cpus),
+				Help:     "time of its handlers on CPU " + c + ", as a share of it",
+			},
+		)
 	}
 	hardTime, softTime := f.Of("irq.time"), f.Of("softirq.time")
 	p := f.pivot("irq", "device", "type", "vector")
 	type columns struct{ hard, soft, hardTime, softTime int }
 	cols := make([]columns, len(cpus))
 	for n, c := range cpus {
-		cols[n] = columns{p.Add(hard, "cpu", c), p.Add(soft, "cpu", c), p.Add(hardTime, "cpu", c), p.Add(softTime, "cpu", c)}
+		cols[n] = columns{
+			p.Add(hard, "cpu", c),
+			p.Add(soft, "cpu", c),
+			p.Add(hardTime, "cpu", c),
+			p.Add(softTime, "cpu", c),
+		}
 	}
 	if o.Has("all") {
 		p.Add(f.Of("irq.affinity"))
@@ -103,7 +153,16 @@ func irqTable(o Options, f *Frame) *Table {
 	}
 	var cells []Cell
 	for r := range p.Len() {
-		name, device, kind, vector := p.Key(r, "irq"), p.Key(r, "device"), "hard", p.Key(r, "vector")
+		name, device, kind, vector := p.Key(
+			r,
+			"irq",
+		), p.Key(
+			r,
+			"device",
+		), "hard", p.Key(
+			r,
+			"vector",
+		)
 		switch {
 		case vector != "" && device != "":
 			name, kind = vector, "part"
@@ -145,21 +204,24 @@ func irqTable(o Options, f *Frame) *Table {
 		cells[4], cells[5] = N(count), N(taken)
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: f.cells(cells...)})
 	}
-	slices.SortStableFunc(t.Rows, func(a, b Row) int { // lines with numbers, then the CPUs' own, then softirqs, each with its parts
-		rank := func(r Row) int {
-			if r.Cells[1].Text != "hard" {
-				return 2
+	slices.SortStableFunc(
+		t.Rows,
+		func(a, b Row) int { // lines with numbers, then the CPUs' own, then softirqs, each with its parts
+			rank := func(r Row) int {
+				if r.Cells[1].Text != "hard" {
+					return 2
+				}
+				if !isNumber(r.Cells[0].Text) {
+					return 1
+				}
+				return 0
 			}
-			if !isNumber(r.Cells[0].Text) {
-				return 1
+			if d := rank(a) - rank(b); d != 0 || rank(a) < 2 {
+				return d
 			}
-			return 0
-		}
-		if d := rank(a) - rank(b); d != 0 || rank(a) < 2 {
-			return d
-		}
-		return strings.Compare(a.Cells[0].Text, b.Cells[0].Text)
-	})
+			return strings.Compare(a.Cells[0].Text, b.Cells[0].Text)
+		},
+	)
 	return t
 }
 
@@ -197,7 +259,20 @@ func irqMap(f *Frame) *Table {
 			continue
 		}
 		w := func(field string) Cell { return TOrNull(p.Word(r, "map", field)) }
-		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: []Cell{T(p.Key(r, "irq")), w("type"), w("affinity"), w("effective"), N(p.At(r, count)), w("device")}})
+		t.Rows = append(
+			t.Rows,
+			Row{
+				Key: p.ID(r),
+				Cells: []Cell{
+					T(p.Key(r, "irq")),
+					w("type"),
+					w("affinity"),
+					w("effective"),
+					N(p.At(r, count)),
+					w("device"),
+				},
+			},
+		)
 	}
 	return t
 }

@@ -11,7 +11,8 @@ import (
 //
 //	{"view":"nic","start":"...","seconds":1.0003,"rows":[{...}],"loss":[],"notes":[]}
 //
-// Unknown is null. Rows have the columns that have a name, in their order, and "remark" where the row has one.
+// Unknown is null. Rows have the columns that have a name, in their order, and "remark" where the
+// row has one.
 func AppendJSON(b []byte, t *Table) []byte {
 	b = append(b, `{"view":`...)
 	b = AppendString(b, t.View)
@@ -78,14 +79,16 @@ func AppendCell(b []byte, v Cell) []byte {
 // AppendString appends a text as a JSON string; what is no UTF-8 in it becomes U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
-		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' ||
+			c == '&' {
 			return AppendValue(b, strings.ToValidUTF8(s, "\uFFFD"))
 		}
 	}
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// AppendValue appends a value that always marshals: one of texts, whole numbers, losses and lists of them.
+// AppendValue appends a value that always marshals: one of texts, whole numbers, losses and lists
+// of them.
 func AppendValue(b []byte, v any) []byte {
 	j, err := json.Marshal(v)
 	if err != nil {
@@ -94,7 +97,8 @@ func AppendValue(b []byte, v any) []byte {
 	return append(b, j...)
 }
 
-// AppendNumber appends a number with nine digits, whole ones to 10^15 exactly; null for what is none.
+// AppendNumber appends a number with nine digits, whole ones to 10^15 exactly; null for what is
+// none.
 func AppendNumber(b []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return append(b, "null"...)

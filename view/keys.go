@@ -2,7 +2,8 @@ package view
 
 import "culprit/measure"
 
-// words gives each word a number, so that rows are told apart by numbers and not by joined texts. The zero value is ready.
+// words gives each word a number, so that rows are told apart by numbers and not by joined texts.
+// The zero value is ready.
 type words struct {
 	index map[string]measure.Label
 	texts []string
@@ -17,9 +18,10 @@ type sameWord struct {
 	turn uint32        // when its text was last looked at; 0 it never was
 }
 
-// of gives the number of a label of the dictionary. Answers of one source share a dictionary that only grows (but for rare
-// times when another takes its place), so in the same memory a label stays the same word. In other memory the number found before is nearly always right,
-// and a comparison of two equal strings shows it.
+// of gives the number of a label of the dictionary. Answers of one source share a dictionary that
+// only grows (but for rare times when another takes its place), so in the same memory a label stays
+// the same word. In other memory the number found before is nearly always right, and a comparison
+// of two equal strings shows it.
 func (w *words) of(labels []string, l measure.Label) measure.Label {
 	w.seen(labels)
 	if int(l) < len(w.same) && w.same[l].turn == w.turn {
@@ -28,7 +30,8 @@ func (w *words) of(labels []string, l measure.Label) measure.Label {
 	return w.look(labels, l)
 }
 
-// seen says whether the dictionary lies where the one before lay, so that its labels are the same words.
+// seen says whether the dictionary lies where the one before lay, so that its labels are the same
+// words.
 func (w *words) seen(labels []string) bool {
 	if len(labels) == 0 || &labels[0] == w.first {
 		return len(labels) > 0
@@ -67,7 +70,8 @@ func (w *words) word(text string) measure.Label {
 	return n
 }
 
-// text gives the text that b spells; what has been asked before is not made again, unless there are many words.
+// text gives the text that b spells; what has been asked before is not made again, unless there are
+// many words.
 func (w *words) text(b []byte) string {
 	if n, ok := w.index[string(b)]; ok {
 		return w.texts[n]
@@ -78,7 +82,8 @@ func (w *words) text(b []byte) string {
 	return w.texts[w.word(string(b))]
 }
 
-// keys numbers distinct tuples of words from 0. slots is a power of two long and at least half empty; a slot holds 1 + a number, or 0.
+// keys numbers distinct tuples of words from 0. slots is a power of two long and at least half
+// empty; a slot holds 1 + a number, or 0.
 type keys struct {
 	width int
 	n     int
@@ -87,7 +92,11 @@ type keys struct {
 	last  int // found last: rows mostly come in the order in which they came before
 }
 
-func (k *keys) key(i int) []measure.Label { return k.flat[i*k.width : (i+1)*k.width : (i+1)*k.width] }
+func (k *keys) key(
+	i int,
+) []measure.Label {
+	return k.flat[i*k.width : (i+1)*k.width : (i+1)*k.width]
+}
 
 func (k *keys) same(i int, key []measure.Label) bool {
 	for j, l := range k.flat[i*k.width : (i+1)*k.width] {

@@ -9,18 +9,44 @@ import (
 // The busiest disk is a real one; what is made of disks counts only where there is nothing else.
 func TestUseNamesARealDisk(t *testing.T) {
 	at := func(busy ...string) *Frame {
-		return frame(canned(t, "disk.info by device,kind", measure.Level, false, "loop0 virtual 1", "zram0 virtual 1", "vda disk 1", "vda1 partition 1"),
+		return frame(
+			canned(
+				t,
+				"disk.info by device,kind",
+				measure.Level,
+				false,
+				"loop0 virtual 1",
+				"zram0 virtual 1",
+				"vda disk 1",
+				"vda1 partition 1",
+			),
 			canned(t, "disk.busy by device", measure.Delta, false, busy...),
-			canned(t, "memory.size by kind", measure.Level, false, "total 1000", "available 1004"))
+			canned(t, "memory.size by kind", measure.Level, false, "total 1000", "available 1004"),
+		)
 	}
-	expect(t, text(Use().Table(Options{}, at("loop0 0.86", "vda 0.25", "vda1 0.93")), "disk_util", "memory_util"), "25 0")
-	expect(t, text(Use().Table(Options{}, at("loop0 0.5", "zram0 0.75")), "disk_util", "memory_util"), "75 0")
+	expect(
+		t,
+		text(
+			Use().Table(Options{}, at("loop0 0.86", "vda 0.25", "vda1 0.93")),
+			"disk_util",
+			"memory_util",
+		),
+		"25 0",
+	)
+	expect(
+		t,
+		text(Use().Table(Options{}, at("loop0 0.5", "zram0 0.75")), "disk_util", "memory_util"),
+		"75 0",
+	)
 }
 
 // Swap in use is never less than none.
 func TestSwapInUse(t *testing.T) {
 	at := func(total, free string) string {
-		return text(Mem().Table(Options{}, frame(canned(t, "memory.size by kind", measure.Level, false, "swap_total "+total, "swap_free "+free))), "swap_used_bytes")
+		return text(
+			Mem().Table(Options{}, frame(canned(t, "memory.size by kind", measure.Level, false, "swap_total "+total, "swap_free "+free))),
+			"swap_used_bytes",
+		)
 	}
 	expect(t, at("1048576", "1024000"), "24")
 	expect(t, at("1048576", "1050000"), "0")

@@ -18,18 +18,41 @@ the card supports if the partner's modes are unknown. A remark behind the row na
 problem: a link below its best mode, half duplex, two unrelated interfaces with one MAC address, an
 interface without a use that receives traffic.
 Supported, advertised and partner modes, flags, queues and rings are in --json and --wide.`,
-		Examples: []Example{{"culprit link", "all interfaces, now"}, {"culprit link --netns all", "the interfaces of every network namespace"}, {"culprit link -w -i eth0", "all about one interface"}},
-		Flags:    []Flag{{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list with * and ?)"}},
-		Once:     true,
+		Examples: []Example{
+			{"culprit link", "all interfaces, now"},
+			{"culprit link --netns all", "the interfaces of every network namespace"},
+			{"culprit link -w -i eth0", "all about one interface"},
+		},
+		Flags: []Flag{
+			{
+				Name:   "interface",
+				Letter: "i",
+				Value:  "NAME",
+				Many:   true,
+				Names:  "net.device.info by device",
+				Help:   "only these interfaces (comma list with * and ?)",
+			},
+		},
+		Once: true,
 		Ask: func(Options) []string {
-			return []string{"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
-				"net.device.speed by netns,device", "net.device.modes by netns,device,list,mode", "net.device.address by netns,device,family,address,prefix,scope",
-				"net.device.packets by netns,device,direction", "net.device.uses by netns,device,use", "net.ring.size by netns,device,ring,bound"}
+			return []string{
+				"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
+				"net.device.speed by netns,device",
+				"net.device.modes by netns,device,list,mode",
+				"net.device.address by netns,device,family,address,prefix,scope",
+				"net.device.packets by netns,device,direction",
+				"net.device.uses by netns,device,use",
+				"net.ring.size by netns,device,ring,bound",
+			}
 		},
 		Table: linkTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			device := t.Text(r, "device")
-			return &Drill{Tool: "nic", Options: Options{"interface": {device}}, Title: "traffic of " + device}
+			return &Drill{
+				Tool:    "nic",
+				Options: Options{"interface": {device}},
+				Title:   "traffic of " + device,
+			}
 		},
 	}
 }
@@ -38,37 +61,138 @@ func linkTable(o Options, f *Frame) *Table {
 	t := &Table{View: "link", Columns: []Column{
 		{Name: "netns", Help: "network namespace"},
 		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "interface"},
-		{Name: "kind", Head: "Kind", Width: 8, Left: true, Help: "loopback, ethernet, veth, bridge ..."},
+		{
+			Name:  "kind",
+			Head:  "Kind",
+			Width: 8,
+			Left:  true,
+			Help:  "loopback, ethernet, veth, bridge ...",
+		},
 		{Name: "admin", Help: "administrative state"},
-		{Name: "state", Head: "State", Width: 9, Left: true, Help: "administrative state / operstate"},
+		{
+			Name:  "state",
+			Head:  "State",
+			Width: 9,
+			Left:  true,
+			Help:  "administrative state / operstate",
+		},
 		{Name: "speed_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, Help: "negotiated speed"},
-		{Name: "best_bits_per_s", Head: "best", Show: Mbit, Width: 6, Help: "fastest mode that both ends support"},
+		{
+			Name:  "best_bits_per_s",
+			Head:  "best",
+			Show:  Mbit,
+			Width: 6,
+			Help:  "fastest mode that both ends support",
+		},
 		{Name: "duplex", Head: "Dup", Width: 4, Left: true, Help: "full or half"},
 		{Name: "autonegotiation", Head: "Auto", Width: 4, Left: true, Help: "on or off"},
 		{Name: "mtu_bytes", Head: "MTU", Width: 5, Help: "largest payload of a frame"},
 		{Name: "mac", Head: "MAC", Width: 17, Left: true, Help: "hardware address"},
-		{Name: "addresses", Head: "Addresses", Width: 18, Left: true, From: 100, Help: "with prefix length"},
+		{
+			Name:  "addresses",
+			Head:  "Addresses",
+			Width: 18,
+			Left:  true,
+			From:  100,
+			Help:  "with prefix length",
+		},
 		{Name: "driver", Head: "Driver", Width: 10, Left: true, From: 110, Help: "kernel driver"},
-		{Name: "master", Head: "Master", Width: 8, Left: true, From: 120, Help: "bridge or bond that it belongs to"},
-		{Name: "lower", Head: "Lower", Width: 8, Left: true, From: 120, Help: "device below (VLAN, macvlan), or peer"},
-		{Name: "rx_packets_per_s", Head: "rPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets received"},
-		{Name: "tx_packets_per_s", Head: "wPk/s", Decimals: 0, Width: 7, From: 130, Help: "packets sent"},
+		{
+			Name:  "master",
+			Head:  "Master",
+			Width: 8,
+			Left:  true,
+			From:  120,
+			Help:  "bridge or bond that it belongs to",
+		},
+		{
+			Name:  "lower",
+			Head:  "Lower",
+			Width: 8,
+			Left:  true,
+			From:  120,
+			Help:  "device below (VLAN, macvlan), or peer",
+		},
+		{
+			Name:     "rx_packets_per_s",
+			Head:     "rPk/s",
+			Decimals: 0,
+			Width:    7,
+			From:     130,
+			Help:     "packets received",
+		},
+		{
+			Name:     "tx_packets_per_s",
+			Head:     "wPk/s",
+			Decimals: 0,
+			Width:    7,
+			From:     130,
+			Help:     "packets sent",
+		},
 		{Name: "rx_queues", Head: "rxq", Width: 3, From: 150, Help: "receive queues"},
 		{Name: "tx_queues", Head: "txq", Width: 3, From: 150, Help: "transmit queues"},
 		{Name: "rx_ring", Head: "rxring", Width: 6, From: 160, Help: "receive ring, now"},
 		{Name: "tx_ring", Head: "txring", Width: 6, From: 160, Help: "transmit ring, now"},
-		{Name: "uses", Head: "Uses", Width: 16, Left: true, From: 170, Help: "reasons for the device to receive packets"},
+		{
+			Name:  "uses",
+			Head:  "Uses",
+			Width: 16,
+			Left:  true,
+			From:  170,
+			Help:  "reasons for the device to receive packets",
+		},
 		{Name: "flags", Head: "Flags", Width: 10, Left: true, From: 200, Help: "interface flags"},
-		{Name: "modes_supported", Head: "supported", Left: true, Width: 10, From: 240, Help: "modes that the card supports"},
-		{Name: "modes_advertised", Head: "advertised", Left: true, Width: 10, From: 240, Help: "modes that it advertises"},
-		{Name: "modes_partner", Head: "partner", Left: true, Width: 10, From: 240, Help: "modes that the other end advertises"},
+		{
+			Name:  "modes_supported",
+			Head:  "supported",
+			Left:  true,
+			Width: 10,
+			From:  240,
+			Help:  "modes that the card supports",
+		},
+		{
+			Name:  "modes_advertised",
+			Head:  "advertised",
+			Left:  true,
+			Width: 10,
+			From:  240,
+			Help:  "modes that it advertises",
+		},
+		{
+			Name:  "modes_partner",
+			Head:  "partner",
+			Left:  true,
+			Width: 10,
+			From:  240,
+			Help:  "modes that the other end advertises",
+		},
 	}}
 	p := f.pivot("netns", "device")
 	info := f.Of("net.device.info")
 	there := p.Add(info)
 	speed := p.Add(f.Of("net.device.speed"))
-	rx, tx := p.Add(f.Of("net.device.packets"), "direction", "rx"), p.Add(f.Of("net.device.packets"), "direction", "tx")
-	rxRing, txRing := p.Add(f.Of("net.ring.size"), "ring", "rx", "bound", "current"), p.Add(f.Of("net.ring.size"), "ring", "tx", "bound", "current")
+	rx, tx := p.Add(
+		f.Of("net.device.packets"),
+		"direction",
+		"rx",
+	), p.Add(
+		f.Of("net.device.packets"),
+		"direction",
+		"tx",
+	)
+	rxRing, txRing := p.Add(
+		f.Of("net.ring.size"),
+		"ring",
+		"rx",
+		"bound",
+		"current",
+	), p.Add(
+		f.Of("net.ring.size"),
+		"ring",
+		"tx",
+		"bound",
+		"current",
+	)
 	p.Join("info", info)
 	p.Sort()
 	addresses := gather(f.Of("net.device.address"), func(a *measure.Answer, i int) string {
@@ -107,10 +231,44 @@ func linkTable(o Options, f *Frame) *Table {
 		if b, ok := best[id]; ok {
 			top = b
 		}
-		row := Row{Key: id, Label: label, Cells: []Cell{T(p.Key(r, "netns")), T(device), T(w("kind")), T(w("admin")), T(w("admin") + "/" + w("state")),
-			N(p.At(r, speed)), N(top), TOrNull(w("duplex")), TOrNull(w("autoneg")), I(w("mtu")), TOrNull(w("mac")), TOrNull(addresses[id]), TOrNull(w("driver")),
-			TOrNull(w("master")), TOrNull(w("lower")), N(p.At(r, rx)), N(p.At(r, tx)), I(w("rxqueues")), I(w("txqueues")), N(p.At(r, rxRing)), N(p.At(r, txRing)),
-			TOrNull(uses[id]), TOrNull(w("flags")), TOrNull(modes["supported"][id]), TOrNull(modes["advertised"][id]), TOrNull(modes["partner"][id])}}
+		row := Row{
+			Key:   id,
+			Label: label,
+			Cells: []Cell{
+				T(p.Key(r, "netns")),
+				T(device),
+				T(w("kind")),
+				T(w("admin")),
+				T(w("admin") + "/" + w("state")),
+				N(
+					p.At(r, speed),
+				),
+				N(top),
+				TOrNull(w("duplex")),
+				TOrNull(w("autoneg")),
+				I(w("mtu")),
+				TOrNull(w("mac")),
+				TOrNull(addresses[id]),
+				TOrNull(w("driver")),
+				TOrNull(
+					w("master"),
+				),
+				TOrNull(w("lower")),
+				N(p.At(r, rx)),
+				N(p.At(r, tx)),
+				I(w("rxqueues")),
+				I(w("txqueues")),
+				N(p.At(r, rxRing)),
+				N(p.At(r, txRing)),
+				TOrNull(
+					uses[id],
+				),
+				TOrNull(w("flags")),
+				TOrNull(modes["supported"][id]),
+				TOrNull(modes["advertised"][id]),
+				TOrNull(modes["partner"][id]),
+			},
+		}
 		var marks []string
 		if s := p.At(r, speed); s < top {
 			marks = append(marks, "below its best mode")
@@ -147,8 +305,8 @@ func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[st
 	return out
 }
 
-// bestModes gives by namespace and device the fastest mode that this end supports and, where the partner's modes are known, that the
-// partner offers too.
+// bestModes gives by namespace and device the fastest mode that this end supports and, where the
+// partner's modes are known, that the partner offers too.
 func bestModes(a *measure.Answer) map[string]float64 {
 	partner := map[string]map[string]bool{}
 	for i := range a.Series {
@@ -163,7 +321,8 @@ func bestModes(a *measure.Answer) map[string]float64 {
 	best := map[string]float64{}
 	for i, s := range a.Series {
 		id := a.LabelOf(i, "netns") + " " + a.LabelOf(i, "device")
-		if a.LabelOf(i, "list") != "supported" || partner[id] != nil && !partner[id][a.LabelOf(i, "mode")] {
+		if a.LabelOf(i, "list") != "supported" ||
+			partner[id] != nil && !partner[id][a.LabelOf(i, "mode")] {
 			continue
 		}
 		if v := s.Values[0]; v > best[id] {
@@ -173,8 +332,9 @@ func bestModes(a *measure.Answer) map[string]float64 {
 	return best
 }
 
-// sharedMAC names another interface of the namespace that has the same MAC and no reason to: not its master or lower device, and not a
-// member of the same master (the members of a bond share one).
+// sharedMAC names another interface of the namespace that has the same MAC and no reason to: not
+// its master or lower device, and not a member of the same master (the members of a bond share
+// one).
 func sharedMAC(p *Pivot, r int) string {
 	mac := p.Word(r, "info", "mac")
 	if mac == "" || mac == "00:00:00:00:00:00" {
@@ -186,8 +346,10 @@ func sharedMAC(p *Pivot, r int) string {
 		}
 		a, b := p.Key(r, "device"), p.Key(o, "device")
 		word := func(row int, field string) string { return p.Word(row, "info", field) }
-		related := word(r, "master") == b || word(o, "master") == a || word(r, "lower") == b || word(o, "lower") == a ||
-			word(r, "master") != "" && word(r, "master") == word(o, "master") || word(r, "lower") != "" && word(r, "lower") == word(o, "lower") && word(r, "kind") != "veth"
+		related := word(r, "master") == b || word(o, "master") == a || word(r, "lower") == b ||
+			word(o, "lower") == a ||
+			word(r, "master") != "" && word(r, "master") == word(o, "master") ||
+			word(r, "lower") != "" && word(r, "lower") == word(o, "lower") && word(r, "kind") != "veth"
 		if !related {
 			return b
 		}
@@ -195,7 +357,8 @@ func sharedMAC(p *Pivot, r int) string {
 	return ""
 }
 
-// unusedReceiver says so when an interface receives and nothing uses it. It is a mark to look at; the diagnosis weighs it.
+// unusedReceiver says so when an interface receives and nothing uses it. It is a mark to look at;
+// the diagnosis weighs it.
 func unusedReceiver(info func(string) string, uses string, rx, tx float64) string {
 	if info("kind") == "loopback" || !(rx > 100) || !(tx <= rx/1000) {
 		return ""

@@ -8,7 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// LoadUnits gives the letters that say in which unit throughput is shown, as netperf and iperf3 have them.
+// LoadUnits gives the letters that say in which unit throughput is shown, as netperf and iperf3
+// have them.
 func LoadUnits() []string { return []string{"k", "m", "g", "t"} }
 
 // loadUnit is how a letter shows bits a second: the head of the column and the way.
@@ -35,7 +36,8 @@ func LoadUnitFor(bits float64) string {
 	return "k"
 }
 
-// LoadInterval gives the table of one interval of a load test: a row for each direction. letter is one of LoadUnits.
+// LoadInterval gives the table of one interval of a load test: a row for each direction. letter is
+// one of LoadUnits.
 func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 	if t.Kind == load.Exchange {
 		return exchangeInterval(i)
@@ -44,12 +46,37 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 	out := &Table{View: "load.stream", Over: i.Over, Columns: []Column{
 		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
 		{Name: "way", Help: "up: from the client to the server; down"},
-		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
-		{Name: "bits_per_s", Head: head, Show: show, Decimals: 3, Width: 8, Help: "payload bits that the receiver got, per second"},
+		{
+			Name:     "end_s",
+			Head:     "Time",
+			Decimals: 2,
+			Width:    6,
+			Help:     "end of the interval, seconds since the run's traffic began",
+		},
+		{
+			Name:     "bits_per_s",
+			Head:     head,
+			Show:     show,
+			Decimals: 3,
+			Width:    8,
+			Help:     "payload bits that the receiver got, per second",
+		},
 		{Name: "sent_bits_per_s", Help: "bits that the sender passed to its kernel"},
 		{Name: "retransmits", Head: "Retr", Width: 6, Help: "segments sent again"},
-		{Name: "rtt_ns", Head: "RTT", Show: Brief, Width: 7, Help: "smoothed round trip of the sender's TCP, mean of the connections"},
-		{Name: "cwnd_bytes", Head: "Cwnd", Show: Humane, Width: 6, Help: "congestion windows, all connections together"},
+		{
+			Name:  "rtt_ns",
+			Head:  "RTT",
+			Show:  Brief,
+			Width: 7,
+			Help:  "smoothed round trip of the sender's TCP, mean of the connections",
+		},
+		{
+			Name:  "cwnd_bytes",
+			Head:  "Cwnd",
+			Show:  Humane,
+			Width: 6,
+			Help:  "congestion windows, all connections together",
+		},
 	}}
 	if t.Way == load.Both {
 		out.Columns[1].Head, out.Columns[1].Width, out.Columns[1].Left = "Way", 4, true
@@ -65,9 +92,34 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 		}
 		sent, retransmits, rtt, cwnd := measure.NaN, measure.NaN, measure.NaN, measure.NaN
 		if s := i.Sender(w); s != nil {
-			sent, retransmits, rtt, cwnd = float64(s.Bytes)*8/from.Seconds(), float64(s.Retransmits), float64(s.RTT), float64(s.Cwnd)
+			sent, retransmits, rtt, cwnd = float64(
+				s.Bytes,
+			)*8/from.Seconds(), float64(
+				s.Retransmits,
+			), float64(
+				s.RTT,
+			), float64(
+				s.Cwnd,
+			)
 		}
-		out.Rows = append(out.Rows, Row{Key: string(w), Cells: append([]Cell{N(float64(i.Run)), T(string(w)), N(i.Here.To.Seconds()), N(float64(i.Throughput(w))), N(sent), N(retransmits), N(rtt), N(cwnd)}, loadCPUCells(i)...)})
+		out.Rows = append(
+			out.Rows,
+			Row{
+				Key: string(w),
+				Cells: append(
+					[]Cell{
+						N(float64(i.Run)),
+						T(string(w)),
+						N(i.Here.To.Seconds()),
+						N(float64(i.Throughput(w))),
+						N(sent),
+						N(retransmits),
+						N(rtt),
+						N(cwnd),
+					},
+					loadCPUCells(i)...),
+			},
+		)
 	}
 	return out
 }
@@ -75,10 +127,40 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 // loadCPUColumns are those of both ends' CPUs.
 func loadCPUColumns() []Column {
 	return []Column{
-		{Name: "cpu_here", Head: "CPU%here", Show: Percent, Decimals: 1, Width: 8, Help: "busy share of this machine's CPUs, by all programs"},
-		{Name: "cpu_there", Head: "CPU%there", Show: Percent, Decimals: 1, Width: 9, Help: "busy share of the server's CPUs, by all programs"},
-		{Name: "traffic_cpus_here", Head: "Thr%here", Show: Percent, Decimals: 1, Width: 8, From: 100, Help: "CPU time of the traffic threads here; 100 % is one CPU"},
-		{Name: "traffic_cpus_there", Head: "Thr%there", Show: Percent, Decimals: 1, Width: 9, From: 100, Help: "CPU time of the traffic threads at the server"},
+		{
+			Name:     "cpu_here",
+			Head:     "CPU%here",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    8,
+			Help:     "busy share of this machine's CPUs, by all programs",
+		},
+		{
+			Name:     "cpu_there",
+			Head:     "CPU%there",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    9,
+			Help:     "busy share of the server's CPUs, by all programs",
+		},
+		{
+			Name:     "traffic_cpus_here",
+			Head:     "Thr%here",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    8,
+			From:     100,
+			Help:     "CPU time of the traffic threads here; 100 % is one CPU",
+		},
+		{
+			Name:     "traffic_cpus_there",
+			Head:     "Thr%there",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    9,
+			From:     100,
+			Help:     "CPU time of the traffic threads at the server",
+		},
 	}
 }
 
@@ -101,13 +183,39 @@ func loadCPUCells(i *load.Interval) []Cell {
 func exchangeInterval(i *load.Interval) *Table {
 	out := &Table{View: "load.rr", Over: i.Over, Columns: []Column{
 		{Name: "run", Head: "Run", Width: 3, Help: "number of the run, from 1"},
-		{Name: "end_s", Head: "Time", Decimals: 2, Width: 6, Help: "end of the interval, seconds since the run's traffic began"},
-		{Name: "transactions_per_s", Head: "Trans/s", Decimals: 1, Width: 9, Help: "transactions that ended"},
+		{
+			Name:     "end_s",
+			Head:     "Time",
+			Decimals: 2,
+			Width:    6,
+			Help:     "end of the interval, seconds since the run's traffic began",
+		},
+		{
+			Name:     "transactions_per_s",
+			Head:     "Trans/s",
+			Decimals: 1,
+			Width:    9,
+			Help:     "transactions that ended",
+		},
 		{Name: "mean_ns", Head: "Mean", Show: Brief, Width: 6, Help: "mean time of a transaction"},
 		{Name: "p50_ns", Head: "p50", Show: Brief, Width: 6, Help: "half of them took less"},
-		{Name: "p90_ns", Head: "p90", Show: Brief, Width: 6, From: 100, Help: "nine tenths took less"},
+		{
+			Name:  "p90_ns",
+			Head:  "p90",
+			Show:  Brief,
+			Width: 6,
+			From:  100,
+			Help:  "nine tenths took less",
+		},
 		{Name: "p99_ns", Head: "p99", Show: Brief, Width: 6, Help: "99 % took less"},
-		{Name: "p99_9_ns", Head: "p99.9", Show: Brief, Width: 6, From: 100, Help: "99.9 % took less"},
+		{
+			Name:  "p99_9_ns",
+			Head:  "p99.9",
+			Show:  Brief,
+			Width: 6,
+			From:  100,
+			Help:  "99.9 % took less",
+		},
 		{Name: "max_ns", Head: "Max", Show: Brief, Width: 6, Help: "longest time, within 0.8 %"},
 		{Name: "retransmits", Head: "Retr", Width: 5, Help: "segments sent again, of this end"},
 		{Name: "rtt_ns", Help: "smoothed round trip of this end's TCP, mean of the connections"},
@@ -126,7 +234,9 @@ func exchangeInterval(i *load.Interval) *Table {
 	for _, v := range []load.Number{p.Mean, p.P50, p.P90, p.P99, p.P999, p.Most} {
 		cells = append(cells, N(float64(v)))
 	}
-	out.Rows = []Row{{Key: "rr", Cells: append(append(cells, N(retransmits), N(rtt)), loadCPUCells(i)...)}}
+	out.Rows = []Row{
+		{Key: "rr", Cells: append(append(cells, N(retransmits), N(rtt)), loadCPUCells(i)...)},
+	}
 	return out
 }
 
@@ -135,7 +245,17 @@ func LoadRun(t *load.Test, r *load.Run) string {
 	var parts []string
 	if t.Kind == load.Exchange {
 		if p := r.Here.Total.Times.Percentiles(); p != nil {
-			parts = append(parts, fmt.Sprintf("%.1f transactions/s, mean %s, p50 %s, p99 %s, max %s", float64(r.Here.Total.Exchanges()), span(p.Mean), span(p.P50), span(p.P99), span(p.Most)))
+			parts = append(
+				parts,
+				fmt.Sprintf(
+					"%.1f transactions/s, mean %s, p50 %s, p99 %s, max %s",
+					float64(r.Here.Total.Exchanges()),
+					span(p.Mean),
+					span(p.P50),
+					span(p.P99),
+					span(p.Most),
+				),
+			)
 		} else {
 			parts = append(parts, "no transaction ended")
 		}
@@ -149,7 +269,12 @@ func LoadRun(t *load.Test, r *load.Run) string {
 			}
 		}
 	}
-	line := fmt.Sprintf("run %d: %s in %.2f s", r.N, strings.Join(parts, ", "), r.Here.Total.Seconds())
+	line := fmt.Sprintf(
+		"run %d: %s in %.2f s",
+		r.N,
+		strings.Join(parts, ", "),
+		r.Here.Total.Seconds(),
+	)
 	if r.Early != "" {
 		line += "; it ended early: " + r.Early
 	}
@@ -173,9 +298,21 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 			lead = string(s.Way) + ": "
 		}
 		if s.Throughput != nil {
-			d.paragraph("", d.bold(lead+load.Bits(s.Throughput.Mean))+spreadWords(s.Throughput, func(n load.Number) string { return load.Bits(n) }))
+			d.paragraph(
+				"",
+				d.bold(
+					lead+load.Bits(s.Throughput.Mean),
+				)+spreadWords(
+					s.Throughput,
+					func(n load.Number) string { return load.Bits(n) },
+				),
+			)
 			if s.Retransmits.Known() {
-				line := fmt.Sprintf("%.0f of %.0f segments sent again", float64(s.Retransmits), float64(s.Segments))
+				line := fmt.Sprintf(
+					"%.0f of %.0f segments sent again",
+					float64(s.Retransmits),
+					float64(s.Segments),
+				)
 				if s.RTT.Known() {
 					line += ", round trip " + span(s.RTT) + " while it went"
 				}
@@ -183,16 +320,50 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 			}
 		}
 		if s.Transactions != nil {
-			d.paragraph("", d.bold(fmt.Sprintf("%.1f transactions/s", float64(s.Transactions.Mean)))+spreadWords(s.Transactions, func(n load.Number) string { return fmt.Sprintf("%.1f", float64(n)) }))
+			d.paragraph(
+				"",
+				d.bold(
+					fmt.Sprintf("%.1f transactions/s", float64(s.Transactions.Mean)),
+				)+spreadWords(
+					s.Transactions,
+					func(n load.Number) string { return fmt.Sprintf("%.1f", float64(n)) },
+				),
+			)
 			d.paragraph("", d.bold("latency "+span(s.Latency.Mean))+spreadWords(s.Latency, span))
 			if p := s.Times; p != nil {
-				d.paragraph("", fmt.Sprintf("of %d transactions: min %s, p50 %s, p90 %s, p99 %s, p99.9 %s, max %s", p.Count, span(p.Least), span(p.P50), span(p.P90), span(p.P99), span(p.P999), span(p.Most)))
+				d.paragraph(
+					"",
+					fmt.Sprintf(
+						"of %d transactions: min %s, p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
+						p.Count,
+						span(p.Least),
+						span(p.P50),
+						span(p.P90),
+						span(p.P99),
+						span(p.P999),
+						span(p.Most),
+					),
+				)
 			}
 			if p := s.Late; p != nil {
-				d.paragraph("", fmt.Sprintf("measured from the due time of each, so that a stall counts in all that it delayed; this program itself began p50 %s, p99 %s, max %s late", span(p.P50), span(p.P99), span(p.Most)))
+				d.paragraph(
+					"",
+					fmt.Sprintf(
+						"measured from the due time of each, so that a stall counts in all that it delayed; this program itself began p50 %s, p99 %s, max %s late",
+						span(p.P50),
+						span(p.P99),
+						span(p.Most),
+					),
+				)
 			}
 			if s.Missed > 0 {
-				d.paragraph("", fmt.Sprintf("%d transactions were due and had not ended at the end: the latencies do not include them", s.Missed))
+				d.paragraph(
+					"",
+					fmt.Sprintf(
+						"%d transactions were due and had not ended at the end: the latencies do not include them",
+						s.Missed,
+					),
+				)
 			}
 		}
 	}
@@ -213,7 +384,10 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 		d.paragraph("", lead+" "+Clean(f.Claim))
 	}
 	if r.Shared {
-		d.paragraph("", "Both ends are on one machine: each counts all CPUs and all traffic of that machine.")
+		d.paragraph(
+			"",
+			"Both ends are on one machine: each counts all CPUs and all traffic of that machine.",
+		)
 	}
 	for _, n := range r.Notes {
 		d.paragraph("", "note: "+Clean(n))
@@ -227,9 +401,21 @@ func spreadWords(s *load.Spread, text func(load.Number) string) string {
 	case s.Runs < 2:
 		return " (one run)"
 	case !s.Low.Known():
-		return fmt.Sprintf(" mean of %d runs, standard deviation %s (%.2g %%)", s.Runs, text(s.SD), float64(100*s.SD/s.Mean))
+		return fmt.Sprintf(
+			" mean of %d runs, standard deviation %s (%.2g %%)",
+			s.Runs,
+			text(s.SD),
+			float64(100*s.SD/s.Mean),
+		)
 	}
-	return fmt.Sprintf(" mean of %d runs, standard deviation %s (%.2g %%), 95 %% interval %s to %s", s.Runs, text(s.SD), float64(100*s.SD/s.Mean), text(s.Low), text(s.High))
+	return fmt.Sprintf(
+		" mean of %d runs, standard deviation %s (%.2g %%), 95 %% interval %s to %s",
+		s.Runs,
+		text(s.SD),
+		float64(100*s.SD/s.Mean),
+		text(s.Low),
+		text(s.High),
+	)
 }
 
 // loadCosts writes both ends beside each other.
@@ -244,7 +430,9 @@ func loadCosts(d *diagnosis, r *load.Result) {
 		}
 		return fmt.Sprintf(format, float64(v)*scale)
 	}
-	d.line(fmt.Sprintf("%-22s %-26s %s", "", d.bold("here")+strings.Repeat(" ", 22), d.bold("there")))
+	d.line(
+		fmt.Sprintf("%-22s %-26s %s", "", d.bold("here")+strings.Repeat(" ", 22), d.bold("there")),
+	)
 	row("machine", func(c *load.Cost) string { return orDash(Clean(c.Host)) })
 	row("CPUs busy", func(c *load.Cost) string {
 		return number(c.Machine, "%.2f", 1) + " of " + number(c.CPUs, "%.0f", 1)
@@ -275,9 +463,18 @@ func loadCosts(d *diagnosis, r *load.Result) {
 	for n, c := range ends {
 		where := []string{"here", "there"}[n]
 		for _, what := range []string{"all", "cpu", "wire", "diagnosis"} {
-			if why := c.Unknown[what]; why != "" && !said[what+why] && !(what == "diagnosis" && !r.Test.Look) {
+			if why := c.Unknown[what]; why != "" && !said[what+why] &&
+				!(what == "diagnosis" && !r.Test.Look) {
 				said[what+why] = true
-				d.paragraph("", fmt.Sprintf("not known %s: %s: %s", where, map[string]string{"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis"}[what], Clean(why)))
+				d.paragraph(
+					"",
+					fmt.Sprintf(
+						"not known %s: %s: %s",
+						where,
+						map[string]string{"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis"}[what],
+						Clean(why),
+					),
+				)
 			}
 		}
 	}
@@ -317,7 +514,11 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 			name += " up"
 		}
 		d.hang("", d.bold(name+":"), loadVerdict(&r))
-		d.hang("  ", "", fmt.Sprintf("%s and %s%s", text(r.First.Mean), text(r.Second.Mean), runsOf(&r)))
+		d.hang(
+			"  ",
+			"",
+			fmt.Sprintf("%s and %s%s", text(r.First.Mean), text(r.Second.Mean), runsOf(&r)),
+		)
 	}
 	for _, t := range c.Times {
 		if t.First == nil || t.Second == nil {
@@ -364,13 +565,31 @@ func loadVerdict(r *load.Compared) string {
 	case !r.Low.Known():
 		return fmt.Sprintf("%s by %.1f %%; one run may be chance", by, size)
 	case !r.Sure:
-		return fmt.Sprintf("no significant difference in %s: %+.1f %%, 95 %% interval %+.1f to %+.1f %%", manyRuns(min(r.First.Runs, r.Second.Runs)), change, float64(r.Low-1)*100, float64(r.High-1)*100)
+		return fmt.Sprintf(
+			"no significant difference in %s: %+.1f %%, 95 %% interval %+.1f to %+.1f %%",
+			manyRuns(min(r.First.Runs, r.Second.Runs)),
+			change,
+			float64(r.Low-1)*100,
+			float64(r.High-1)*100,
+		)
 	}
 	return fmt.Sprintf("%s by %.1f %% +- %.1f %%", by, size, float64(r.High-r.Low)*50)
 }
 
 func manyRuns(n int) string {
-	words := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"}
+	words := []string{
+		"no",
+		"one",
+		"two",
+		"three",
+		"four",
+		"five",
+		"six",
+		"seven",
+		"eight",
+		"nine",
+		"ten",
+	}
 	switch {
 	case n == 1:
 		return "one run"

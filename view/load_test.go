@@ -12,23 +12,71 @@ import (
 // loadPart is what an end measured, of one way.
 func loadPart(n int, sends bool, bytes uint64) *load.Part {
 	none := load.Number(measure.NaN)
-	t := load.Traffic{Way: load.Up, Sends: sends, Bytes: bytes, Retransmits: none, Segments: none, RTT: none, LeastRTT: none, Cwnd: none, Busy: none, Rwnd: none, Sndbuf: none}
+	t := load.Traffic{
+		Way:         load.Up,
+		Sends:       sends,
+		Bytes:       bytes,
+		Retransmits: none,
+		Segments:    none,
+		RTT:         none,
+		LeastRTT:    none,
+		Cwnd:        none,
+		Busy:        none,
+		Rwnd:        none,
+		Sndbuf:      none,
+	}
 	if sends {
 		t.Retransmits, t.Segments, t.RTT, t.Cwnd, t.Busy, t.Rwnd, t.Sndbuf = 3, 1000, 1.25e6, 1<<20, 1, 0, 0
 	}
-	return &load.Part{N: n, From: measure.Span(n-1) * measure.Second, To: measure.Span(n) * measure.Second, Traffic: []load.Traffic{t},
-		CPU: load.Usage{Machine: 0.5, Of: 2, Process: 0.25, Traffic: 0.2, Thread: 0.2, Share: 0.3}}
+	return &load.Part{
+		N:       n,
+		From:    measure.Span(n-1) * measure.Second,
+		To:      measure.Span(n) * measure.Second,
+		Traffic: []load.Traffic{t},
+		CPU: load.Usage{
+			Machine: 0.5,
+			Of:      2,
+			Process: 0.25,
+			Traffic: 0.2,
+			Thread:  0.2,
+			Share:   0.3,
+		},
+	}
 }
 
 func loadRuns(rates ...uint64) (load.Test, []*load.Run) {
-	test := load.Test{Kind: load.Stream, Way: load.Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 131072}
+	test := load.Test{
+		Kind:    load.Stream,
+		Way:     load.Up,
+		Streams: 1,
+		For:     measure.Second,
+		Every:   measure.Second,
+		Size:    131072,
+	}
 	var runs []*load.Run
 	for n, bytes := range rates {
 		here, there := loadPart(1, true, bytes+500), loadPart(1, false, bytes)
 		i := &load.Interval{Run: n + 1, N: 1, Here: here, There: there}
 		runs = append(runs, &load.Run{N: n + 1, Intervals: []*load.Interval{i},
-			Here:  &load.End{Host: "alpha", Total: *here, Device: "eth0", Wire: []load.Wire{{Direction: "tx", Rate: 999e6, Capacity: 1e9, From: "qdisc", Share: 0.999}, {Direction: "rx", Rate: 1e6, Capacity: load.Number(measure.NaN), Share: load.Number(measure.NaN)}}},
-			There: &load.End{Host: "be\x1bta", Total: *there, Unknown: map[string]string{"wire": "no route"}}})
+			Here: &load.End{
+				Host:   "alpha",
+				Total:  *here,
+				Device: "eth0",
+				Wire: []load.Wire{
+					{Direction: "tx", Rate: 999e6, Capacity: 1e9, From: "qdisc", Share: 0.999},
+					{
+						Direction: "rx",
+						Rate:      1e6,
+						Capacity:  load.Number(measure.NaN),
+						Share:     load.Number(measure.NaN),
+					},
+				},
+			},
+			There: &load.End{
+				Host:    "be\x1bta",
+				Total:   *there,
+				Unknown: map[string]string{"wire": "no route"},
+			}})
 	}
 	return test, runs
 }
@@ -49,7 +97,8 @@ func TestLoadInterval(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
 	}
-	if c := table.Columns[table.Column("bits_per_s")]; c.Head != "Mbit/s" || c.Format(table.Rows[0].Cells[table.Column("bits_per_s")]) != "956.000" {
+	if c := table.Columns[table.Column("bits_per_s")]; c.Head != "Mbit/s" ||
+		c.Format(table.Rows[0].Cells[table.Column("bits_per_s")]) != "956.000" {
 		t.Errorf("-f m shows %s", c.Format(table.Rows[0].Cells[table.Column("bits_per_s")]))
 	}
 	// The server's word did not come: what it alone knows is unknown, not 0.
@@ -57,7 +106,8 @@ func TestLoadInterval(t *testing.T) {
 	if err := json.Unmarshal(AppendJSON(nil, LoadInterval(&test, runs[0].Intervals[0], "g")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if row = got.Rows[0]; row["bits_per_s"] != nil || row["cpu_there"] != nil || row["retransmits"] != 3. {
+	if row = got.Rows[0]; row["bits_per_s"] != nil || row["cpu_there"] != nil ||
+		row["retransmits"] != 3. {
 		t.Errorf("without the server's word: %v", row)
 	}
 }
@@ -106,7 +156,11 @@ func TestLoadComparison(t *testing.T) {
 		"itself": {runs, "throughput up: no significant difference in three runs: +0.0 %, 95 % interval -0.2 to"},
 		"one":    {one, "throughput up: faster by 9.1 %; one run may be chance"},
 	} {
-		d, err := load.Compare([2]string{"a.json", "b.json"}, a, load.Summarise(test, "s", "v", c.b))
+		d, err := load.Compare(
+			[2]string{"a.json", "b.json"},
+			a,
+			load.Summarise(test, "s", "v", c.b),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +168,16 @@ func TestLoadComparison(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	slower, err := load.Compare([2]string{"a.json", "b.json"}, load.Summarise(test, "s", "v", faster), a)
-	if err != nil || !strings.Contains(LoadComparison(slower, 100, false), "throughput up: slower by 8.4 % +- 0.") {
+	slower, err := load.Compare(
+		[2]string{"a.json", "b.json"},
+		load.Summarise(test, "s", "v", faster),
+		a,
+	)
+	if err != nil ||
+		!strings.Contains(
+			LoadComparison(slower, 100, false),
+			"throughput up: slower by 8.4 % +- 0.",
+		) {
 		t.Errorf("%v %+v", err, slower)
 	}
 }

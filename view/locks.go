@@ -25,7 +25,8 @@ func LocksBy() []string { return []string{LocksByCaller, LocksByKind, LocksByPro
 // MostLockFrames is how many frames of a stack may be asked for: there are no more.
 const MostLockFrames = 127
 
-// Locks is lockstat. Its options are by, a list of LocksBy; stacks, a number of frames; hist; coalesce; kernel; user. It is no tool of Tools: what it asks is measured for it alone.
+// Locks is lockstat. Its options are by, a list of LocksBy; stacks, a number of frames; hist;
+// coalesce; kernel; user. It is no tool of Tools: what it asks is measured for it alone.
 func Locks() *Tool {
 	return &Tool{
 		Name:  "locks",
@@ -51,8 +52,14 @@ It needs root, or CAP_BPF and CAP_PERFMON, and CAP_SYS_PTRACE to name functions 
 users.`,
 		Examples: []Example{
 			{"culprit locks 1", "waits for locks, every second"},
-			{"culprit locks --kernel -s 5 10 1", "ten seconds of the kernel's own locks, with five callers each"},
-			{"culprit locks --user --process mysqld --hist 5", "where its threads wait, with the distribution of the times"},
+			{
+				"culprit locks --kernel -s 5 10 1",
+				"ten seconds of the kernel's own locks, with five callers each",
+			},
+			{
+				"culprit locks --user --process mysqld --hist 5",
+				"where its threads wait, with the distribution of the times",
+			},
 			{"culprit locks --by process 1", "which processes wait"},
 			{"culprit locks --min 1ms --json 1", "waits of a millisecond or longer, as JSON"},
 		},
@@ -84,7 +91,11 @@ func locksFamilies(o Options) []string {
 func LocksStacks(o Options) bool { return o.Has("stacks") || lockRows(o, LocksByCaller) }
 
 // LocksProcesses says whether it is to be known who waits.
-func LocksProcesses(o Options) bool { return lockRows(o, LocksByProcess) || lockRows(o, LocksByPID) }
+func LocksProcesses(
+	o Options,
+) bool {
+	return lockRows(o, LocksByProcess) || lockRows(o, LocksByPID)
+}
 
 // lockRows says whether rows are told apart by a field.
 func lockRows(o Options, by string) bool {
@@ -124,30 +135,72 @@ func locksColumns(o Options) []Column {
 	columns := []Column{
 		{Name: "count", Head: "Count", Width: 7, Help: "waits that ended"},
 		{Name: "count_per_s", Help: "waits that ended, per second"},
-		{Name: "indv_ratio", Head: "indv", Show: Percent, Decimals: 1, Width: 5, Help: "share of all waited time"},
-		{Name: "cuml_ratio", Head: "cuml", Show: Percent, Decimals: 1, Width: 5, Help: "share of this row and those above it"},
+		{
+			Name:     "indv_ratio",
+			Head:     "indv",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    5,
+			Help:     "share of all waited time",
+		},
+		{
+			Name:     "cuml_ratio",
+			Head:     "cuml",
+			Show:     Percent,
+			Decimals: 1,
+			Width:    5,
+			Help:     "share of this row and those above it",
+		},
 		{Name: "wait_ns", Head: "wait", Show: Brief, Width: 6, Help: "total time of the waits"},
 		{Name: "mean_ns", Head: "mean", Show: Brief, Width: 6, Help: "mean time of a wait"},
 		{Name: "max_ns", Head: "max", Show: Brief, Width: 6, Help: "the longest wait"},
 	}
 	if lockRows(o, LocksByKind) {
-		columns = append(columns, Column{Name: "kind", Help: "kind of lock"}, Column{Head: "Lock", Width: 13, Left: true, Help: "the same, shortened"})
+		columns = append(
+			columns,
+			Column{Name: "kind", Help: "kind of lock"},
+			Column{Head: "Lock", Width: 13, Left: true, Help: "the same, shortened"},
+		)
 	}
 	if lockRows(o, LocksByProcess) {
-		columns = append(columns, Column{Name: "process", Head: "Process", Width: 15, Left: true, Help: "name of the thread that waited"})
+		columns = append(
+			columns,
+			Column{
+				Name:  "process",
+				Head:  "Process",
+				Width: 15,
+				Left:  true,
+				Help:  "name of the thread that waited",
+			},
+		)
 	}
 	if lockRows(o, LocksByPID) {
 		columns = append(columns, Column{Name: "pid", Head: "PID", Width: 7, Help: "process"})
 	}
 	if lockRows(o, LocksByCaller) {
-		columns = append(columns, Column{Name: "caller", Help: "innermost function outside locks: module, function, offset"},
-			Column{Head: "Caller", Width: 12, Left: true, Cut: true, Help: "the same; without a module: of the kernel"})
+		columns = append(
+			columns,
+			Column{
+				Name: "caller",
+				Help: "innermost function outside locks: module, function, offset",
+			},
+			Column{
+				Head:  "Caller",
+				Width: 12,
+				Left:  true,
+				Cut:   true,
+				Help:  "the same; without a module: of the kernel",
+			},
+		)
 	}
 	if o.Has("stacks") {
 		columns = append(columns, Column{Name: "stack", Help: "functions from the caller outwards"})
 	}
 	if o.Has("hist") {
-		columns = append(columns, Column{Name: "hist", Help: "waits from from_ns up to twice that time"})
+		columns = append(
+			columns,
+			Column{Name: "hist", Help: "waits from from_ns up to twice that time"},
+		)
 	}
 	return columns
 }
@@ -190,7 +243,10 @@ func locksTable(o Options, f *Frame) *Table {
 						}
 					}
 				}
-				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" + strings.Join(r.stack, ";")
+				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" + strings.Join(
+					r.stack,
+					";",
+				)
 				row := rows[id]
 				if row == nil {
 					row = &r
@@ -215,7 +271,10 @@ func locksTable(o Options, f *Frame) *Table {
 		case a.count != b.count:
 			return int(math.Copysign(1, b.count-a.count))
 		}
-		return strings.Compare(a.kind+a.caller+a.process+a.pid+strings.Join(a.stack, ";"), b.kind+b.caller+b.process+b.pid+strings.Join(b.stack, ";"))
+		return strings.Compare(
+			a.kind+a.caller+a.process+a.pid+strings.Join(a.stack, ";"),
+			b.kind+b.caller+b.process+b.pid+strings.Join(b.stack, ";"),
+		)
 	})
 	t.Title = "not measured"
 	if over > 0 {
@@ -223,7 +282,15 @@ func locksTable(o Options, f *Frame) *Table {
 		if count == 1 {
 			waits = "wait"
 		}
-		t.Title = fmt.Sprintf("%.0f %s in %.1f s (%.*f/s), %s waited", count, waits, over.Seconds(), decimalsOf(count/over.Seconds()), count/over.Seconds(), briefTime(nanos))
+		t.Title = fmt.Sprintf(
+			"%.0f %s in %.1f s (%.*f/s), %s waited",
+			count,
+			waits,
+			over.Seconds(),
+			decimalsOf(count/over.Seconds()),
+			count/over.Seconds(),
+			briefTime(nanos),
+		)
 	}
 	so := 0.0
 	for _, r := range all {
@@ -262,7 +329,8 @@ func (r *lockRow) add(what string, s *measure.Series, over measure.Span) {
 	}
 }
 
-// row makes the row of a table; of is the time of all rows, so far that of this one and those before it.
+// row makes the row of a table; of is the time of all rows, so far that of this one and those
+// before it.
 func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 	share := func(v float64) Cell {
 		if of == 0 {
@@ -270,12 +338,27 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 		}
 		return N(v / of)
 	}
-	if r.most > r.nanos || r.most < math.Floor(r.nanos/r.count) { // the longest wait is in the time of the interval beside this one: it ended while the kernel's maps were changed, one after the other
+	if r.most > r.nanos ||
+		r.most < math.Floor(
+			r.nanos/r.count,
+		) { // the longest wait is in the time of the interval beside this one: it ended while the kernel's maps were changed, one after the other
 		r.most = measure.NaN
 	}
-	cells := []Cell{N(r.count), N(r.count / over.Seconds()), share(r.nanos), share(so), N(r.nanos), N(r.nanos / r.count), N(r.most)}
+	cells := []Cell{
+		N(r.count),
+		N(r.count / over.Seconds()),
+		share(r.nanos),
+		share(so),
+		N(r.nanos),
+		N(r.nanos / r.count),
+		N(r.most),
+	}
 	if lockRows(o, LocksByKind) {
-		cells = append(cells, T(r.kind), T(strings.NewReplacer("semaphore, to", "sem,", "lock, to", "lock,").Replace(r.kind)))
+		cells = append(
+			cells,
+			T(r.kind),
+			T(strings.NewReplacer("semaphore, to", "sem,", "lock, to", "lock,").Replace(r.kind)),
+		)
 	}
 	if lockRows(o, LocksByProcess) {
 		cells = append(cells, T(r.process))
@@ -297,15 +380,26 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 		buckets := []bucket{}
 		for i, n := range r.dist.Counts {
 			if n > 0 {
-				buckets = append(buckets, bucket{measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), n})
+				buckets = append(
+					buckets,
+					bucket{measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), n},
+				)
 			}
 		}
 		cells = append(cells, J(buckets))
 	}
-	return Row{Key: strings.Join([]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")}, "\x00"), Cells: cells, Below: r.below(o)}
+	return Row{
+		Key: strings.Join(
+			[]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")},
+			"\x00",
+		),
+		Cells: cells,
+		Below: r.below(o),
+	}
 }
 
-// below gives what stands below a row: the distribution and the stack, beside each other as lockstat has them.
+// below gives what stands below a row: the distribution and the stack, beside each other as
+// lockstat has them.
 func (r *lockRow) below(o Options) string {
 	var left, right []string
 	if o.Has("hist") {
@@ -313,7 +407,15 @@ func (r *lockRow) below(o Options) string {
 		if len(r.dist.Counts) > 0 {
 			for i, n := range r.dist.Counts {
 				bar := strings.Repeat("@", int(math.Round(30*float64(n)/float64(r.dist.Count()))))
-				left = append(left, fmt.Sprintf("%10d |%-30s%-8d", measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), bar, n))
+				left = append(
+					left,
+					fmt.Sprintf(
+						"%10d |%-30s%-8d",
+						measure.BucketStart(r.dist.Base, r.dist.First+int32(i)),
+						bar,
+						n,
+					),
+				)
 			}
 		}
 	}
@@ -343,7 +445,8 @@ func (r *lockRow) below(o Options) string {
 	return b.String()
 }
 
-// kernelFrame gives a frame as a terminal has it: what is of the kernel itself stands without its module.
+// kernelFrame gives a frame as a terminal has it: what is of the kernel itself stands without its
+// module.
 func kernelFrame(frame string) string { return strings.TrimPrefix(frame, "vmlinux`") }
 
 // innermostFirst takes a folded stack apart.
@@ -367,23 +470,27 @@ func withoutOffsets(frames []string) []string {
 	return out
 }
 
-// FrameParts takes a frame apart as DTrace prints it, module`function+0x1f; of an address there is the function alone.
+// FrameParts takes a frame apart as DTrace prints it, module`function+0x1f; of an address there is
+// the function alone.
 func FrameParts(line string) (module, name, offset string) {
 	if m, rest, ok := strings.Cut(line, "`"); ok {
 		module, line = m, rest
 	}
-	if i := strings.LastIndex(line, "+0x"); i > 0 && !strings.HasSuffix(line, "]") { // not of [program+0x1240]
+	if i := strings.LastIndex(line, "+0x"); i > 0 &&
+		!strings.HasSuffix(line, "]") { // not of [program+0x1240]
 		line, offset = line[:i], line[i:]
 	}
 	return module, line, offset
 }
 
-// WaitsIn gives which frame of a stack, innermost first, tells what a thread waits for: the first that is no part of the scheduler, of a lock or, in a program, of the C library's way to
-// one; -1 where all are, and of none.
+// WaitsIn gives which frame of a stack, innermost first, tells what a thread waits for: the first
+// that is no part of the scheduler, of a lock or, in a program, of the C library's way to one; -1
+// where all are, and of none.
 func WaitsIn(frames []string, user bool) int {
 	for i, line := range frames {
 		module, name, _ := FrameParts(line)
-		if user && module == "" && strings.HasPrefix(name, "[") && strings.Contains(name, ": ") { // says why there are no more
+		if user && module == "" && strings.HasPrefix(name, "[") &&
+			strings.Contains(name, ": ") { // says why there are no more
 			continue
 		}
 		if user && !waitsByLibrary(module, name) || !user && !waitsByItself(name) {
@@ -397,10 +504,14 @@ func WaitsIn(frames []string, user bool) int {
 func waitsByLibrary(module, name string) bool {
 	bare := strings.TrimLeft(name, "_") // of a program that has the library within it too
 	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "libpthread") || strings.HasPrefix(module, "ld-") ||
-		strings.HasPrefix(name, "runtime.futex") || strings.HasPrefix(name, "runtime.note") || strings.HasPrefix(bare, "lll_lock") || strings.HasPrefix(bare, "pthread_")
+		strings.HasPrefix(name, "runtime.futex") ||
+		strings.HasPrefix(name, "runtime.note") ||
+		strings.HasPrefix(bare, "lll_lock") ||
+		strings.HasPrefix(bare, "pthread_")
 }
 
-// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those of locks.
+// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those
+// of locks.
 func waitsByItself(name string) bool {
 	name = strings.TrimLeft(name, "_")
 	for _, prefix := range []string{"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read", "down_write", "down_interruptible", "down_killable", "down_timeout",
@@ -413,7 +524,8 @@ func waitsByItself(name string) bool {
 	return name == "down"
 }
 
-// J makes a cell of a list: its JSON, which no terminal shows. What it is of always marshals: texts and whole numbers.
+// J makes a cell of a list: its JSON, which no terminal shows. What it is of always marshals: texts
+// and whole numbers.
 func J(v any) Cell {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"culprit/measure"
 )
 
-// waited makes the answers of two locks: a mutex that is waited for in two places of a function, and a futex.
+// waited makes the answers of two locks: a mutex that is waited for in two places of a function,
+// and a futex.
 func waited(t *testing.T) *Frame {
 	t.Helper()
 	const pipe = "vmlinux`sys_write+0x9;vmlinux`pipe_write+0x43;vmlinux`__mutex_lock.constprop.0+0x12"
@@ -24,9 +25,30 @@ func waited(t *testing.T) *Frame {
 		return a
 	}
 	f := frame(
-		canned(t, "lock.wait.count by kind,stack", measure.Delta, true, "mutex "+pipe+" 3", "mutex "+other+" 1"),
-		canned(t, "lock.wait.time by kind,stack", measure.Delta, true, "mutex "+pipe+" 0.000003", "mutex "+other+" 0.000001"),
-		canned(t, "lock.wait.max by kind,stack", measure.Level, false, "mutex "+pipe+" 1500", "mutex "+other+" 1000"),
+		canned(
+			t,
+			"lock.wait.count by kind,stack",
+			measure.Delta,
+			true,
+			"mutex "+pipe+" 3",
+			"mutex "+other+" 1",
+		),
+		canned(
+			t,
+			"lock.wait.time by kind,stack",
+			measure.Delta,
+			true,
+			"mutex "+pipe+" 0.000003",
+			"mutex "+other+" 0.000001",
+		),
+		canned(
+			t,
+			"lock.wait.max by kind,stack",
+			measure.Level,
+			false,
+			"mutex "+pipe+" 1500",
+			"mutex "+other+" 1000",
+		),
 		dist("lock.wait.dist by kind,stack", "mutex "+pipe, 500, 1000, 1500),
 		canned(t, "futex.wait.count by kind,stack", measure.Delta, true, "futex "+user+" 2"),
 		canned(t, "futex.wait.time by kind,stack", measure.Delta, true, "futex "+user+" 0.000016"),
@@ -50,7 +72,17 @@ func TestLocksTable(t *testing.T) {
 		{"of programs", Options{"user": {""}}, `2 100 100 16.0us 8.00us 9.00us futex prog` + "`" + `holdIt+0x38`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := text(locksTable(c.o, waited(t)), "count", "indv_ratio", "cuml_ratio", "wait_ns", "mean_ns", "max_ns", "kind", "Caller")
+			got := text(
+				locksTable(c.o, waited(t)),
+				"count",
+				"indv_ratio",
+				"cuml_ratio",
+				"wait_ns",
+				"mean_ns",
+				"max_ns",
+				"kind",
+				"Caller",
+			)
 			if strings.TrimSpace(got) != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
@@ -86,11 +118,22 @@ func TestLocksUnknown(t *testing.T) {
 		t.Error(got)
 	}
 	none := canned(t, "lock.wait.count by kind,stack", measure.Delta, true)
-	if tab := locksTable(Options{}, frame(none)); tab.Title != "0 waits in 1.0 s (0/s), 0ns waited" || len(tab.Rows) != 0 {
+	if tab := locksTable(Options{}, frame(none)); tab.Title != "0 waits in 1.0 s (0/s), 0ns waited" ||
+		len(tab.Rows) != 0 {
 		t.Errorf("%q, %v", tab.Title, tab.Rows)
 	}
-	odd := frame(canned(t, "lock.wait.count by kind,stack", measure.Delta, true, "mutex '' 2"), canned(t, "lock.wait.time by kind,stack", measure.Delta, true, "mutex '' 0.000002"),
-		canned(t, "lock.wait.max by kind,stack", measure.Level, false, "mutex '' 5000", "mutex f 7"))
+	odd := frame(
+		canned(t, "lock.wait.count by kind,stack", measure.Delta, true, "mutex '' 2"),
+		canned(t, "lock.wait.time by kind,stack", measure.Delta, true, "mutex '' 0.000002"),
+		canned(
+			t,
+			"lock.wait.max by kind,stack",
+			measure.Level,
+			false,
+			"mutex '' 5000",
+			"mutex f 7",
+		),
+	)
 	if got := strings.TrimSpace(text(locksTable(Options{}, odd), "count", "wait_ns", "max_ns", "Caller")); got != "2 2.00us - [no frames]" {
 		t.Error(got)
 	}
@@ -103,8 +146,17 @@ func TestLocksMean(t *testing.T) {
 	second.Answers[2].Series[0].Values[0] = 1700
 	m.Add(first)
 	m.Add(second)
-	got := text(locksTable(Options{"kernel": {""}}, m.Frame()), "count", "count_per_s", "wait_ns", "max_ns", "Caller")
-	if want := "6 3 6.00us 1.70us pipe_write+0x43\n2 1 2.00us 1.00us pipe_write+0x77"; strings.TrimSpace(got) != want {
+	got := text(
+		locksTable(Options{"kernel": {""}}, m.Frame()),
+		"count",
+		"count_per_s",
+		"wait_ns",
+		"max_ns",
+		"Caller",
+	)
+	if want := "6 3 6.00us 1.70us pipe_write+0x43\n2 1 2.00us 1.00us pipe_write+0x77"; strings.TrimSpace(
+		got,
+	) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

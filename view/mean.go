@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Mean gathers frames and gives their average: what a tool prints when it is interrupted. Rates are weighted by the
-// measured time, so the mean is the amount over the whole time divided by that time.
+// Mean averages frames, for the last line of a tool. Rates are weighted by the measured time: the
+// mean is the amount over the whole time divided by that time.
 type Mean struct {
 	first, last measure.Interval
 	n           int
@@ -28,7 +28,8 @@ type meanAnswer struct {
 	peak    bool // of each row the greatest value counts
 	summed  bool // rows are added up
 
-	// Of the first rows of the answer before, which mostly come again in the same order: their keys and which rows they were, and when its dictionary came.
+	// Of the first rows of the answer before, which mostly come again in the same order: their keys
+	// and which rows they were, and when its dictionary came.
 	known []measure.Label
 	at    []int32
 	turn  uint32
@@ -37,19 +38,27 @@ type meanAnswer struct {
 
 type meanRow struct{ sum, weight float64 }
 
-// mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come and go for days must not fill the
-// memory for the sake of a last line. Rows beyond it are left out, and the frame's notes say so.
+// mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come
+// and go for days must not fill the memory for the sake of a last line. Rows beyond it are left
+// out, and the frame's notes say so.
 const mostMeans = 1 << 16
 
 // mostKnown bounds how many rows of an answer are found again by their place.
 const mostKnown = 1 << 10
 
-// Add takes a frame.
+// Add adds a frame.
 func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {
 		m.first = f.Over
 		for _, a := range f.Answers {
-			m.answers = append(m.answers, &meanAnswer{keys: keys{width: len(a.Query.By)}, peak: slices.Contains(m.Peaks, a.Query.Stat), summed: slices.Contains(m.Sums, a.Query.Stat)})
+			m.answers = append(
+				m.answers,
+				&meanAnswer{
+					keys:   keys{width: len(a.Query.By)},
+					peak:   slices.Contains(m.Peaks, a.Query.Stat),
+					summed: slices.Contains(m.Sums, a.Query.Stat),
+				},
+			)
 		}
 	}
 	m.last = f.Over
@@ -118,7 +127,8 @@ func (k *meanAnswer) add(values []float64, elapsed float64) {
 	}
 }
 
-// again gives the number of a row that stands where it stood in the answer before, -1 when another does.
+// again gives the number of a row that stands where it stood in the answer before, -1 when another
+// does.
 func (k *meanAnswer) again(i int, key []measure.Label) int {
 	if i < len(k.at) && slices.Equal(k.known[i*len(key):(i+1)*len(key)], key) {
 		return int(k.at[i])
@@ -159,11 +169,11 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 	return n
 }
 
-// Len gives the number of frames taken.
+// Len returns the number of frames.
 func (m *Mean) Len() int { return m.n }
 
-// Frame gives the mean of all frames. A row of a sparse statistic, or of one whose rows are added up, counts as 0 where
-// it was absent; of another only the time counts in which it was there.
+// Frame returns the mean of all frames. A row of a sparse statistic, or of one whose rows are added
+// up, counts as 0 while it was absent; another row is averaged over the time in which it was there.
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {

@@ -20,14 +20,36 @@ information, and the uses of memory (sar -r ALL, in KiB), which overlap and do n
 			{"culprit mem -w 5", "with reclaim, pressure and the uses of memory"},
 		},
 		Ask: func(Options) []string {
-			return []string{"sched.runnable", "sched.blocked", "memory.size by kind", "memory.swap by direction", "memory.paging by direction",
-				"memory.scan", "memory.reclaim", "memory.stalls", "memory.faults by type", "system.interrupts", "sched.switches", "cpu.time by mode",
-				"pressure.time by resource,scope", "memory.oom"}
+			return []string{
+				"sched.runnable",
+				"sched.blocked",
+				"memory.size by kind",
+				"memory.swap by direction",
+				"memory.paging by direction",
+				"memory.scan",
+				"memory.reclaim",
+				"memory.stalls",
+				"memory.faults by type",
+				"system.interrupts",
+				"sched.switches",
+				"cpu.time by mode",
+				"pressure.time by resource,scope",
+				"memory.oom",
+			}
 		},
-		Wide:  map[measure.StatID]int{"pressure.time": 130, "memory.reclaim": 130, "memory.stalls": 130},
+		Wide: map[measure.StatID]int{
+			"pressure.time":  130,
+			"memory.reclaim": 130,
+			"memory.stalls":  130,
+		},
 		Table: memTable,
 		Drill: func(*Table, *Row) *Drill {
-			return &Drill{Tool: "ps", Options: Options{"all": {""}}, Title: "processes by resident memory", Sort: "rss_bytes"}
+			return &Drill{
+				Tool:    "ps",
+				Options: Options{"all": {""}},
+				Title:   "processes by resident memory",
+				Sort:    "rss_bytes",
+			}
 		},
 	}
 }
@@ -48,28 +70,64 @@ func memTable(_ Options, f *Frame) *Table {
 		return Column{Name: name, Head: head, Width: width, From: from, Help: help}
 	}
 	add(f.One("sched.runnable"), n("runnable", "r", 2, 0, "tasks running or waiting for a CPU"))
-	add(f.One("sched.blocked"), n("blocked", "b", 2, 0, "tasks in uninterruptible sleep, mostly waiting for a disk"))
-	add(measure.Difference(size("swap_total"), size("swap_free")), k("swap_used_bytes", "swpd", 7, 90, "swap in use"))
+	add(
+		f.One("sched.blocked"),
+		n("blocked", "b", 2, 0, "tasks in uninterruptible sleep, mostly waiting for a disk"),
+	)
+	add(
+		measure.Difference(size("swap_total"), size("swap_free")),
+		k("swap_used_bytes", "swpd", 7, 90, "swap in use"),
+	)
 	add(size("free"), k("free_bytes", "free", 8, 0, "unused memory"))
 	add(size("buffers"), k("buffers_bytes", "buff", 6, 90, "buffers of block devices"))
-	add(sum(size("cached"), size("slab_reclaimable")), k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"))
-	add(size("available"), k("available_bytes", "avail", 8, 100, "memory that programs can get without swapping"))
-	add(f.One("memory.swap", "direction", "in"), k("swap_in_bytes_per_s", "si", 3, 0, "read from swap"))
-	add(f.One("memory.swap", "direction", "out"), k("swap_out_bytes_per_s", "so", 3, 0, "written to swap"))
-	add(f.One("memory.paging", "direction", "in"), k("read_bytes_per_s", "bi", 6, 110, "read from block devices"))
-	add(f.One("memory.paging", "direction", "out"), k("written_bytes_per_s", "bo", 6, 110, "written to block devices"))
+	add(
+		sum(size("cached"), size("slab_reclaimable")),
+		k("cache_bytes", "cache", 8, 0, "page cache and reclaimable slabs"),
+	)
+	add(
+		size("available"),
+		k("available_bytes", "avail", 8, 100, "memory that programs can get without swapping"),
+	)
+	add(
+		f.One("memory.swap", "direction", "in"),
+		k("swap_in_bytes_per_s", "si", 3, 0, "read from swap"),
+	)
+	add(
+		f.One("memory.swap", "direction", "out"),
+		k("swap_out_bytes_per_s", "so", 3, 0, "written to swap"),
+	)
+	add(
+		f.One("memory.paging", "direction", "in"),
+		k("read_bytes_per_s", "bi", 6, 110, "read from block devices"),
+	)
+	add(
+		f.One("memory.paging", "direction", "out"),
+		k("written_bytes_per_s", "bo", 6, 110, "written to block devices"),
+	)
 	add(f.One("memory.scan"), k("scan_bytes_per_s", "sr", 3, 0, "memory scanned for reclaim"))
 	add(f.One("memory.reclaim"), k("reclaim_bytes_per_s", "reclm", 5, 130, "memory reclaimed"))
-	add(f.One("memory.stalls"), n("stalls_per_s", "stall", 5, 130, "times that a task reclaimed memory itself"))
-	add(f.One("memory.faults", "type", "minor"), n("minor_faults_per_s", "minf", 5, 0, "page faults served from memory"))
-	add(f.One("memory.faults", "type", "major"), n("major_faults_per_s", "majf", 4, 0, "page faults that read a disk"))
+	add(
+		f.One("memory.stalls"),
+		n("stalls_per_s", "stall", 5, 130, "times that a task reclaimed memory itself"),
+	)
+	add(
+		f.One("memory.faults", "type", "minor"),
+		n("minor_faults_per_s", "minf", 5, 0, "page faults served from memory"),
+	)
+	add(
+		f.One("memory.faults", "type", "major"),
+		n("major_faults_per_s", "majf", 4, 0, "page faults that read a disk"),
+	)
 	add(f.One("system.interrupts"), n("interrupts_per_s", "in", 5, 0, "interrupts"))
 	add(f.One("sched.switches"), n("switches_per_s", "cs", 5, 0, "context switches"))
 	usage := cpuShares(f.Of("cpu.time"))
 	p := func(name, head, help string) Column {
 		return Column{Name: name, Head: head, Show: Percent, Width: 2, Help: help}
 	}
-	add(usage("usr")+usage("nice")+usage("guest")+usage("guest_nice"), p("user", "us", "user time, all CPUs"))
+	add(
+		usage("usr")+usage("nice")+usage("guest")+usage("guest_nice"),
+		p("user", "us", "user time, all CPUs"),
+	)
 	add(usage("sys")+usage("irq")+usage("soft"), p("system", "sy", "kernel time, all CPUs"))
 	id := p("idle", "id", "idle time")
 	id.Width = 3
@@ -97,7 +155,11 @@ func memTable(_ Options, f *Frame) *Table {
 	} {
 		add(size(c.kind), k(c.name, c.head, 7, 240, c.help))
 	}
-	promised := p("committed_ratio", "%com", "memory promised to programs, as a share of memory and swap")
+	promised := p(
+		"committed_ratio",
+		"%com",
+		"memory promised to programs, as a share of memory and swap",
+	)
 	promised.Width, promised.From = 4, 240
 	add(size("committed")/(size("total")+size("swap_total")), promised)
 	t.Rows = append(t.Rows, Row{Cells: f.cells(cells...)})
@@ -118,7 +180,8 @@ func cpuShares(time *measure.Answer) func(mode string) float64 {
 		}
 		var sum float64
 		for i := range time.Series {
-			if v := time.Series[i].Values[0]; column >= 0 && v == v && time.Label(i, column) == mode {
+			if v := time.Series[i].Values[0]; column >= 0 && v == v &&
+				time.Label(i, column) == mode {
 				sum += v
 			}
 		}

@@ -7,8 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// MetricName gives the name that Prometheus knows a statistic by, and the word of its base unit: culprit_subsystem_object_quantity and
-// the word, unless the name ends in it. Things that are counted have no word: their unit is what the name says.
+// MetricName gives the name that Prometheus knows a statistic by, and the word of its base unit:
+// culprit_subsystem_object_quantity and the word, unless the name ends in it. Things that are
+// counted have no word: their unit is what the name says.
 func MetricName(st *measure.Stat) (name, word string) {
 	word = unitWord(st.Unit)
 	name = "culprit_" + metricPart(string(st.ID))
@@ -35,8 +36,8 @@ func unitWord(u measure.Unit) string {
 	return metricPart(strings.ReplaceAll(string(u), "/", "_per_"))
 }
 
-// metricPart writes an identifier with the letters of a metric's name: a dot becomes _, a _ two, anything else three and its
-// number in hexadecimal.
+// metricPart writes an identifier with the letters of a metric's name: a dot becomes _, a _ two,
+// anything else three and its number in hexadecimal.
 func metricPart(id string) string {
 	var b strings.Builder
 	for _, c := range []byte(id) {

@@ -25,10 +25,20 @@ shows each of them (nicstat -x).`,
 			{"culprit nic 1", "every interface, every second"},
 			{"culprit nic -i eth0 5 3", "one interface, three times five seconds"},
 			{"culprit nic --netns all 1", "the interfaces of every network namespace"},
-			{"culprit nic --from -10m --to -5m 60", "a line per minute, as culprit serve recorded them"},
+			{
+				"culprit nic --from -10m --to -5m 60",
+				"a line per minute, as culprit serve recorded them",
+			},
 		},
 		Flags: []Flag{
-			{Name: "interface", Letter: "i", Value: "NAME", Many: true, Names: "net.device.info by device", Help: "only these interfaces (comma list with * and ?)"},
+			{
+				Name:   "interface",
+				Letter: "i",
+				Value:  "NAME",
+				Many:   true,
+				Names:  "net.device.info by device",
+				Help:   "only these interfaces (comma list with * and ?)",
+			},
 			{Name: "idle", Letter: "z", Help: "hide interfaces without traffic"},
 		},
 		Ask: func(Options) []string {
@@ -40,18 +50,29 @@ shows each of them (nicstat -x).`,
 				"net.qdisc.queue by netns,device" + wholeQueue, "net.device.collisions by netns,device", "net.device.multicast by netns,device",
 			}
 		},
-		Wide: map[measure.StatID]int{"net.device.wire": 90, "net.device.errors": 100, "net.qdisc.requeues": 180, "net.qdisc.queue": 180,
-			"net.device.collisions": 200, "net.device.multicast": 200},
+		Wide: map[measure.StatID]int{
+			"net.device.wire":       90,
+			"net.device.errors":     100,
+			"net.qdisc.requeues":    180,
+			"net.qdisc.queue":       180,
+			"net.device.collisions": 200,
+			"net.device.multicast":  200,
+		},
 		Table: nicTable,
 		Drill: func(t *Table, r *Row) *Drill {
 			device := t.Text(r, "device")
-			return &Drill{Tool: "flows", Options: Options{"interface": {device}}, Title: "connections on " + device}
+			return &Drill{
+				Tool:    "flows",
+				Options: Options{"interface": {device}},
+				Title:   "connections on " + device,
+			}
 		},
 	}
 }
 
-// wholeQueue takes of queueing disciplines the one at the root. A classful one counts what those below it count too, and what its classes do: their sum would have
-// a packet that an HTB with a pfifo drops three times.
+// wholeQueue takes of queueing disciplines the one at the root. A classful one counts what those
+// below it count too, and what its classes do: their sum would have a packet that an HTB with a
+// pfifo drops three times.
 const wholeQueue = ` where parent = "root"`
 
 func nicColumns() []Column {
@@ -62,24 +83,147 @@ func nicColumns() []Column {
 		{Name: "tx_bytes_per_s", Head: "wKB/s", Show: KiB, Decimals: 2, Width: 8, Help: "sent"},
 		{Name: "rx_packets_per_s", Head: "rPk/s", Decimals: 1, Width: 7, Help: "packets received"},
 		{Name: "tx_packets_per_s", Head: "wPk/s", Decimals: 1, Width: 7, Help: "packets sent"},
-		{Name: "rx_avg_bytes", Head: "rAvs", Decimals: 1, Width: 7, Help: "mean size of a received packet"},
-		{Name: "tx_avg_bytes", Head: "wAvs", Decimals: 1, Width: 7, Help: "mean size of a sent packet"},
-		{Name: "util", Head: "%Util", Show: Percent, Decimals: 2, Width: 6, Help: "share of the capacity, by counted bytes"},
-		{Name: "saturation_per_s", Head: "Sat", Decimals: 2, Width: 5, Help: "drops, fifo overruns, full queues"},
-		{Name: "wire_util", Head: "%Wire", Show: Percent, Decimals: 2, Width: 6, From: 90, Help: "share of the capacity, by estimated bytes on the wire"},
-		{Name: "errors_per_s", Head: "Err/s", Decimals: 2, Width: 6, From: 100, Help: "receive and transmit errors"},
-		{Name: "capacity_bits_per_s", Head: "Mbit/s", Show: Mbit, Width: 7, From: 110, Help: "capacity that %Util refers to"},
-		{Name: "capacity_from", Head: "from", Width: 7, From: 120, Left: true, Help: "ethtool (negotiated), qdisc (shaped), unknown"},
-		{Name: "rx_errors_per_s", Head: "rErr/s", Decimals: 2, Width: 6, From: 150, Help: "receive errors"},
-		{Name: "tx_errors_per_s", Head: "wErr/s", Decimals: 2, Width: 6, From: 150, Help: "transmit errors"},
-		{Name: "rx_drops_per_s", Head: "rDrop/s", Decimals: 2, Width: 7, From: 160, Help: "received and dropped, or missed because a buffer was full"},
-		{Name: "tx_drops_per_s", Head: "wDrop/s", Decimals: 2, Width: 7, From: 160, Help: "dropped by the driver before sending"},
-		{Name: "fifo_per_s", Head: "Fifo/s", Decimals: 2, Width: 6, From: 180, Help: "fifo overruns, both directions"},
-		{Name: "queue_drops_per_s", Head: "QDrop/s", Decimals: 2, Width: 7, From: 180, Help: "dropped by the queueing discipline"},
-		{Name: "requeues_per_s", Head: "Requ/s", Decimals: 2, Width: 6, From: 180, Help: "put back into the queue because the device was busy (nicstat's Defer)"},
-		{Name: "queue_packets", Head: "Queue", Width: 5, From: 180, Help: "packets in the queueing discipline at the end of the interval"},
-		{Name: "collisions_per_s", Head: "Coll/s", Decimals: 2, Width: 6, From: 200, Help: "collisions"},
-		{Name: "multicast_per_s", Head: "Mcast/s", Decimals: 2, Width: 7, From: 200, Help: "multicast packets received"},
+		{
+			Name:     "rx_avg_bytes",
+			Head:     "rAvs",
+			Decimals: 1,
+			Width:    7,
+			Help:     "mean size of a received packet",
+		},
+		{
+			Name:     "tx_avg_bytes",
+			Head:     "wAvs",
+			Decimals: 1,
+			Width:    7,
+			Help:     "mean size of a sent packet",
+		},
+		{
+			Name:     "util",
+			Head:     "%Util",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			Help:     "share of the capacity, by counted bytes",
+		},
+		{
+			Name:     "saturation_per_s",
+			Head:     "Sat",
+			Decimals: 2,
+			Width:    5,
+			Help:     "drops, fifo overruns, full queues",
+		},
+		{
+			Name:     "wire_util",
+			Head:     "%Wire",
+			Show:     Percent,
+			Decimals: 2,
+			Width:    6,
+			From:     90,
+			Help:     "share of the capacity, by estimated bytes on the wire",
+		},
+		{
+			Name:     "errors_per_s",
+			Head:     "Err/s",
+			Decimals: 2,
+			Width:    6,
+			From:     100,
+			Help:     "receive and transmit errors",
+		},
+		{
+			Name:  "capacity_bits_per_s",
+			Head:  "Mbit/s",
+			Show:  Mbit,
+			Width: 7,
+			From:  110,
+			Help:  "capacity that %Util refers to",
+		},
+		{
+			Name:  "capacity_from",
+			Head:  "from",
+			Width: 7,
+			From:  120,
+			Left:  true,
+			Help:  "ethtool (negotiated), qdisc (shaped), unknown",
+		},
+		{
+			Name:     "rx_errors_per_s",
+			Head:     "rErr/s",
+			Decimals: 2,
+			Width:    6,
+			From:     150,
+			Help:     "receive errors",
+		},
+		{
+			Name:     "tx_errors_per_s",
+			Head:     "wErr/s",
+			Decimals: 2,
+			Width:    6,
+			From:     150,
+			Help:     "transmit errors",
+		},
+		{
+			Name:     "rx_drops_per_s",
+			Head:     "rDrop/s",
+			Decimals: 2,
+			Width:    7,
+			From:     160,
+			Help:     "received and dropped, or missed because a buffer was full",
+		},
+		{
+			Name:     "tx_drops_per_s",
+			Head:     "wDrop/s",
+			Decimals: 2,
+			Width:    7,
+			From:     160,
+			Help:     "dropped by the driver before sending",
+		},
+		{
+			Name:     "fifo_per_s",
+			Head:     "Fifo/s",
+			Decimals: 2,
+			Width:    6,
+			From:     180,
+			Help:     "fifo overruns, both directions",
+		},
+		{
+			Name:     "queue_drops_per_s",
+			Head:     "QDrop/s",
+			Decimals: 2,
+			Width:    7,
+			From:     180,
+			Help:     "dropped by the queueing discipline",
+		},
+		{
+			Name:     "requeues_per_s",
+			Head:     "Requ/s",
+			Decimals: 2,
+			Width:    6,
+			From:     180,
+			Help:     "put back into the queue because the device was busy (nicstat's Defer)",
+		},
+		{
+			Name:  "queue_packets",
+			Head:  "Queue",
+			Width: 5,
+			From:  180,
+			Help:  "packets in the queueing discipline at the end of the interval",
+		},
+		{
+			Name:     "collisions_per_s",
+			Head:     "Coll/s",
+			Decimals: 2,
+			Width:    6,
+			From:     200,
+			Help:     "collisions",
+		},
+		{
+			Name:     "multicast_per_s",
+			Head:     "Mcast/s",
+			Decimals: 2,
+			Width:    7,
+			From:     200,
+			Help:     "multicast packets received",
+		},
 	}
 }
 
@@ -95,12 +239,28 @@ func nicTable(o Options, f *Frame) *Table {
 	rxd, txd := both("net.device.drops")
 	fifo, queue := p.Add(f.Of("net.device.fifo")), p.Add(f.Of("net.qdisc.drops"))
 	requeues, waiting := p.Add(f.Of("net.qdisc.requeues")), p.Add(f.Of("net.qdisc.queue"))
-	collisions, multicast := p.Add(f.Of("net.device.collisions")), p.Add(f.Of("net.device.multicast"))
+	collisions, multicast := p.Add(
+		f.Of("net.device.collisions"),
+	), p.Add(
+		f.Of("net.device.multicast"),
+	)
 	p.Join("info", f.Of("net.device.info"))
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
 	p.Sort()
-	admin, duplex, rxFrom, txFrom := p.Words("info", "admin"), p.Words("info", "duplex"), p.Words("rx", "from"), p.Words("tx", "from")
+	admin, duplex, rxFrom, txFrom := p.Words(
+		"info",
+		"admin",
+	), p.Words(
+		"info",
+		"duplex",
+	), p.Words(
+		"rx",
+		"from",
+	), p.Words(
+		"tx",
+		"from",
+	)
 	only, moving := o["interface"], o.Has("idle")
 	for r := range p.Len() {
 		device := p.Key(r, "device")
@@ -109,11 +269,20 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		rx, tx, rxPackets, txPackets := p.At(r, rxb), p.At(r, txb), p.At(r, rxp), p.At(r, txp)
 		moved := rxPackets > 0 || txPackets > 0
-		if !moved && (moving || p.WordAt(r, admin) == "down" && len(only) == 0) { // who names one wants to see it
+		if !moved &&
+			(moving || p.WordAt(r, admin) == "down" && len(only) == 0) { // who names one wants to see it
 			continue
 		}
 		half := p.WordAt(r, duplex) == "half"
-		util, capacity, from := share(rx, tx, p.At(r, rxc), p.At(r, txc), half, p.WordAt(r, rxFrom), p.WordAt(r, txFrom))
+		util, capacity, from := share(
+			rx,
+			tx,
+			p.At(r, rxc),
+			p.At(r, txc),
+			half,
+			p.WordAt(r, rxFrom),
+			p.WordAt(r, txFrom),
+		)
 		wire, _, _ := share(p.At(r, rxw), p.At(r, txw), p.At(r, rxc), p.At(r, txc), half, "", "")
 		ns, name := p.Key(r, "netns"), device
 		if ns != "" {
@@ -121,7 +290,19 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		c := f.row(len(t.Columns))
 		c[0], c[1] = T(ns), T(device)
-		rxDrops, txDrops, overruns, queueDrops := p.At(r, rxd), p.At(r, txd), p.At(r, fifo), p.At(r, queue)
+		rxDrops, txDrops, overruns, queueDrops := p.At(
+			r,
+			rxd,
+		), p.At(
+			r,
+			txd,
+		), p.At(
+			r,
+			fifo,
+		), p.At(
+			r,
+			queue,
+		)
 		rxErrors, txErrors := p.At(r, rxe), p.At(r, txe)
 		for k, v := range [...]float64{rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
 			sum(rxDrops, txDrops, overruns, queueDrops), wire, sum(rxErrors, txErrors), capacity} {
@@ -136,8 +317,13 @@ func nicTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// share gives the utilisation of the busier direction, its capacity in bit/s, and where that is known from. bytes per second in.
-func share(rx, tx, rxCapacity, txCapacity float64, half bool, rxFrom, txFrom string) (util, capacity float64, from string) {
+// share gives the utilisation of the busier direction, its capacity in bit/s, and where that is
+// known from. bytes per second in.
+func share(
+	rx, tx, rxCapacity, txCapacity float64,
+	half bool,
+	rxFrom, txFrom string,
+) (util, capacity float64, from string) {
 	if half {
 		rx, tx = rx+tx, rx+tx
 	}

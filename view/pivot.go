@@ -38,7 +38,8 @@ type Pivot struct {
 	worded int // of texts that are in use
 }
 
-// sorting is what Sort did for the table before: which rows, of which keys, came from which order to which.
+// sorting is what Sort did for the table before: which rows, of which keys, came from which order
+// to which.
 type sorting struct {
 	keys     []measure.Label
 	from, to []int
@@ -64,7 +65,8 @@ type join struct {
 	series []int32 // row -> 1 + number of the series, 0 none; rows that came later are not in it
 }
 
-// absent marks a cell that nothing was put into, which NaN is not: a NaN of its own, never computed with.
+// absent marks a cell that nothing was put into, which NaN is not: a NaN of its own, never computed
+// with.
 const absent = 0x7ff8_0000_0ab5_e270
 
 // NewPivot starts a pivot by the fields. A field that an answer lacks is "" there.
@@ -72,7 +74,8 @@ func NewPivot(by ...string) *Pivot {
 	return &Pivot{by: by, keys: keys{width: len(by)}, key: make([]measure.Label, len(by))}
 }
 
-// columnsOf finds the pivot's fields in an answer, -1 where it lacks one. It holds until the next call.
+// columnsOf finds the pivot's fields in an answer, -1 where it lacks one. It holds until the next
+// call.
 func (p *Pivot) columnsOf(a *measure.Answer) []int {
 	p.at = p.at[:0]
 	for _, f := range p.by {
@@ -101,8 +104,9 @@ func (p *Pivot) row(key []measure.Label) int {
 	return n
 }
 
-// Add makes a column of the answer's series that have the words (pairs of field and word); several series of one row add up. It
-// gives the column's number. A row that the answer has no series for is NaN there, or 0 for a sparse statistic that was measured.
+// Add makes a column of the answer's series that have the words (pairs of field and word); several
+// series of one row add up. It gives the column's number. A row that the answer has no series for
+// is NaN there, or 0 for a sparse statistic that was measured.
 func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 	values, shape := a.Column()
 	same, c := p.again(isAdd, a, shape, "", where)
@@ -130,7 +134,8 @@ func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 	return at
 }
 
-// AddTwo is Add twice in one go: for the series whose field has the one word, and for those that have the other.
+// AddTwo is Add twice in one go: for the series whose field has the one word, and for those that
+// have the other.
 func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second int) {
 	values, shape := a.Column()
 	words := [...]string{one, two}
@@ -149,7 +154,15 @@ func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second
 		}
 		return first, second
 	}
-	ones, twos, columns := newFilter(a, []string{field, one}), newFilter(a, []string{field, two}), p.columnsOf(a)
+	ones, twos, columns := newFilter(
+		a,
+		[]string{field, one},
+	), newFilter(
+		a,
+		[]string{field, two},
+	), p.columnsOf(
+		a,
+	)
 	first, second = p.column(a), p.column(a)
 	for i := range a.Series {
 		at := second
@@ -199,7 +212,8 @@ func (p *Pivot) put(column, n int, v float64) {
 	p.columns[column] = values
 }
 
-// Join keeps the answer's series beside each row of the same key that there is already, for Word to read.
+// Join keeps the answer's series beside each row of the same key that there is already, for Word to
+// read.
 func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
 	_, shape := a.Column()
 	same, c := p.again(isJoin, a, shape, name, where)
@@ -275,7 +289,12 @@ func (p *Pivot) ID(row int) string {
 }
 
 // Word gives a field of the series that Join kept under the name, "" when there is none.
-func (p *Pivot) Word(row int, name, field string) string { return p.wordOf(p.order[row], name, field) }
+func (p *Pivot) Word(
+	row int,
+	name, field string,
+) string {
+	return p.wordOf(p.order[row], name, field)
+}
 
 // wordOf is Word of a row by its number.
 func (p *Pivot) wordOf(n int, name, field string) string {
@@ -287,7 +306,8 @@ func (p *Pivot) wordOf(n int, name, field string) string {
 	return ""
 }
 
-// Sort orders the rows by their keys, numbers within words by value: eth2 before eth10. Of the same rows as in the table before it knows the order.
+// Sort orders the rows by their keys, numbers within words by value: eth2 before eth10. Of the same
+// rows as in the table before it knows the order.
 func (p *Pivot) Sort() {
 	p.settle()
 	if p.steady && p.before.known {
@@ -296,7 +316,11 @@ func (p *Pivot) Sort() {
 	}
 	p.before.known = true
 	if !slices.Equal(p.order, p.before.from) || !slices.Equal(p.keys.flat, p.before.keys) {
-		p.before.from, p.before.keys = append(p.before.from[:0], p.order...), append(p.before.keys[:0], p.keys.flat...)
+		p.before.from, p.before.keys = append(
+			p.before.from[:0],
+			p.order...), append(
+			p.before.keys[:0],
+			p.keys.flat...)
 		slices.SortStableFunc(p.order, p.compare)
 		p.before.to = append(p.before.to[:0], p.order...)
 		return
@@ -322,9 +346,10 @@ func (p *Pivot) compare(i, j int) int {
 	return 0
 }
 
-// SortBy orders the rows by a value, largest first, unknown last. Equal ones that are not 0, as the two ends of a connection on one
-// machine, go by key, so that the order is the same whoever measured; those of 0, thousands on a quiet machine, stay as they come. Where first is
-// not 0, only so many rows get their places, and the others stand behind them as they stood.
+// SortBy orders the rows by a value, largest first, unknown last. Equal ones that are not 0, as the
+// two ends of a connection on one machine, go by key, so that the order is the same whoever
+// measured; those of 0, thousands on a quiet machine, stay as they come. Where first is not 0, only
+// so many rows get their places, and the others stand behind them as they stood.
 func (p *Pivot) SortBy(value func(row int) float64, first int) {
 	p.settle()
 	pairs := slices.Grow(p.pairs[:0], len(p.order))[:len(p.order)]
@@ -355,12 +380,16 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 		if len(best) == first && order(x, best[first-1]) >= 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(best, x, func(b, x pair) int { // behind those that are equal
-			if order(b, x) <= 0 {
-				return -1
-			}
-			return 1
-		})
+		at, _ := slices.BinarySearchFunc(
+			best,
+			x,
+			func(b, x pair) int { // behind those that are equal
+				if order(b, x) <= 0 {
+					return -1
+				}
+				return 1
+			},
+		)
 		if best = slices.Insert(best, at, x); len(best) > first {
 			best = best[:first]
 		}
@@ -380,8 +409,8 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 	}
 }
 
-// Folded gives an answer's values by the rows that there are: of several series of one row the mean or the largest. NaN: it has none. What it gives
-// is good as long as the pivot.
+// Folded gives an answer's values by the rows that there are: of several series of one row the mean
+// or the largest. NaN: it has none. What it gives is good as long as the pivot.
 func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float64 {
 	p.settle()
 	columns := p.columnsOf(a)
@@ -412,8 +441,8 @@ func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float
 	return func(row int) float64 { return values[p.order[row]] }
 }
 
-// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes up first. What it gives is good until the next
-// call, and as long as the pivot.
+// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes
+// up first. What it gives is good until the next call, and as long as the pivot.
 func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int {
 	p.settle()
 	columns, seen := p.columnsOf(a), &p.tuples
@@ -422,7 +451,10 @@ func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int 
 	for _, f := range fields {
 		at = append(at, a.FieldIndex(f))
 	}
-	counts, tuple := slices.Grow(p.counts[:0], p.keys.n)[:p.keys.n], make([]measure.Label, len(fields))
+	counts, tuple := slices.Grow(p.counts[:0], p.keys.n)[:p.keys.n], make(
+		[]measure.Label,
+		len(fields),
+	)
 	clear(counts)
 	p.counts = counts
 	for i, s := range a.Series {

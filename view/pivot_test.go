@@ -13,7 +13,12 @@ import (
 
 // randomAnswer gives an answer by some of the fields, with a dictionary of its own or of others.
 func randomAnswer(rnd *rand.Rand, labels []string, by ...string) *measure.Answer {
-	a := &measure.Answer{Query: measure.Query{By: by}, Sparse: rnd.IntN(2) == 0, Elapsed: []measure.Span{measure.Second}, Labels: labels}
+	a := &measure.Answer{
+		Query:   measure.Query{By: by},
+		Sparse:  rnd.IntN(2) == 0,
+		Elapsed: []measure.Span{measure.Second},
+		Labels:  labels,
+	}
 	for range rnd.IntN(60) {
 		s := measure.Series{Values: []float64{float64(rnd.IntN(9))}}
 		if rnd.IntN(8) == 0 {
@@ -108,7 +113,8 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 				if weight[id] > 0 {
 					v = sum[id] / weight[id]
 				}
-				if got := a.Series[i].Values[0]; weight[id] > 0 && math.Abs(got-v) > 1e-9 && !a.Sparse {
+				if got := a.Series[i].Values[0]; weight[id] > 0 && math.Abs(got-v) > 1e-9 &&
+					!a.Sparse {
 					t.Fatalf("mean of %q: %v, want %v", id, got, v)
 				}
 			}
@@ -116,8 +122,8 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 	}
 }
 
-// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one gives, whatever the dictionary and the rows. So does a
-// mean, which gives what a map gives.
+// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one
+// gives, whatever the dictionary and the rows. So does a mean, which gives what a map gives.
 func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	room := &Frame{Room: &Room{}}
@@ -173,7 +179,8 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 	of := mean.Frame().Answers[0]
 	for i := range of.Series {
 		id := of.Label(i, 0) + " " + of.Label(i, 1)
-		if got, want := of.Series[i].Values[0], sums[id]/times[id]; times[id] > 0 && math.Abs(got-want) > 1e-9 {
+		if got, want := of.Series[i].Values[0], sums[id]/times[id]; times[id] > 0 &&
+			math.Abs(got-want) > 1e-9 {
 			t.Errorf("mean of %q: %v, want %v", id, got, want)
 		}
 		delete(times, id)
@@ -192,9 +199,17 @@ func BenchmarkPivot(b *testing.B) {
 	}
 	labels = append(labels, "", "rx", "tx")
 	for range 8 {
-		a := &measure.Answer{Query: measure.Query{By: []string{"netns", "device", "direction"}}, Elapsed: []measure.Span{measure.Second}, Labels: labels}
+		a := &measure.Answer{
+			Query:   measure.Query{By: []string{"netns", "device", "direction"}},
+			Elapsed: []measure.Span{measure.Second},
+			Labels:  labels,
+		}
 		for i := range measure.Label(100) {
-			a.Series = append(a.Series, measure.Series{Key: []measure.Label{100, i, 101}, Values: []float64{1}}, measure.Series{Key: []measure.Label{100, i, 102}, Values: []float64{2}})
+			a.Series = append(
+				a.Series,
+				measure.Series{Key: []measure.Label{100, i, 101}, Values: []float64{1}},
+				measure.Series{Key: []measure.Label{100, i, 102}, Values: []float64{2}},
+			)
 		}
 		f.Answers = append(f.Answers, a)
 	}
@@ -211,13 +226,21 @@ func BenchmarkPivot(b *testing.B) {
 	}
 }
 
-// Two ends of a connection have the same value: their order is not that in which they were measured.
+// Two ends of a connection have the same value: their order is not that in which they were
+// measured.
 func TestSortByBreaksTiesByKey(t *testing.T) {
 	for _, ports := range [][]string{{"443", "9", "80", "7"}, {"9", "443", "80", "7"}} {
-		a := &measure.Answer{Query: measure.Query{By: []string{"port"}}, Elapsed: []measure.Span{measure.Second}, Labels: ports}
+		a := &measure.Answer{
+			Query:   measure.Query{By: []string{"port"}},
+			Elapsed: []measure.Span{measure.Second},
+			Labels:  ports,
+		}
 		for i, port := range ports {
 			v := map[string]float64{"443": 5, "9": 5, "80": 7, "7": 0}[port]
-			a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i)}, Values: []float64{v}})
+			a.Series = append(
+				a.Series,
+				measure.Series{Key: []measure.Label{measure.Label(i)}, Values: []float64{v}},
+			)
 		}
 		p := NewPivot("port")
 		c := p.Add(a)
@@ -232,12 +255,16 @@ func TestSortByBreaksTiesByKey(t *testing.T) {
 	}
 }
 
-// The first rows are those that come first when all get their places, and the others are there still, once each.
+// The first rows are those that come first when all get their places, and the others are there
+// still, once each.
 func TestFirstRowsAreTheFirstOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
 		labels := []string{""}
-		a := &measure.Answer{Query: measure.Query{By: []string{"x"}}, Elapsed: []measure.Span{measure.Second}}
+		a := &measure.Answer{
+			Query:   measure.Query{By: []string{"x"}},
+			Elapsed: []measure.Span{measure.Second},
+		}
 		n := 1 + rnd.IntN(40)
 		for i := range n {
 			labels = append(labels, fmt.Sprint("eth", rnd.IntN(1000), "-", i))
@@ -245,7 +272,10 @@ func TestFirstRowsAreTheFirstOfAll(t *testing.T) {
 			if rnd.IntN(8) == 0 {
 				v = measure.NaN
 			}
-			a.Series = append(a.Series, measure.Series{Key: []measure.Label{measure.Label(i + 1)}, Values: []float64{v}})
+			a.Series = append(
+				a.Series,
+				measure.Series{Key: []measure.Label{measure.Label(i + 1)}, Values: []float64{v}},
+			)
 		}
 		a.Labels = labels
 		ids := func(first int) (all []string) {

@@ -30,7 +30,8 @@ func TestResidualIsZeroWithinTheErrorAndUnknownBeyond(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := residualOf(tt.whole, tt.parts, tt.over)
-			same := got.value == tt.want.value || got.value != got.value && tt.want.value != tt.want.value
+			same := got.value == tt.want.value ||
+				got.value != got.value && tt.want.value != tt.want.value
 			if !same || got.clamped != tt.want.clamped || got.over != tt.want.over {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
@@ -38,8 +39,8 @@ func TestResidualIsZeroWithinTheErrorAndUnknownBeyond(t *testing.T) {
 	}
 }
 
-// No row of a tool that stands for what is left of a whole is below zero, whatever the counters are, and what is no plain difference
-// has a note.
+// No row of a tool that stands for what is left of a whole is below zero, whatever the counters
+// are, and what is no plain difference has a note.
 func TestNoResidualBelowZero(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {
@@ -52,7 +53,17 @@ func TestNoResidualBelowZero(t *testing.T) {
 		var flows, devices []string
 		for c := range r.IntN(5) {
 			for _, d := range []string{"rx", "tx"} {
-				flows = append(flows, fmt.Sprintf("'' 10.0.0.1 %d 10.0.0.2 80 %d p%d client %s %s", 1000+c, c, c, d, amount()))
+				flows = append(
+					flows,
+					fmt.Sprintf(
+						"'' 10.0.0.1 %d 10.0.0.2 80 %d p%d client %s %s",
+						1000+c,
+						c,
+						c,
+						d,
+						amount(),
+					),
+				)
 			}
 		}
 		for _, d := range []string{"rx", "tx"} {
@@ -60,15 +71,41 @@ func TestNoResidualBelowZero(t *testing.T) {
 		}
 		f := frame(
 			canned(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true, flows...),
-			canned(t, "net.device.bytes by netns,device,direction", measure.Delta, false, devices...),
-			canned(t, "net.device.info by netns,device,kind", measure.Level, false, "'' eth0 ethernet 1"),
-			canned(t, "net.device.address by netns,device,address", measure.Level, false, "'' eth0 10.0.0.1 1"))
+			canned(
+				t,
+				"net.device.bytes by netns,device,direction",
+				measure.Delta,
+				false,
+				devices...),
+			canned(
+				t,
+				"net.device.info by netns,device,kind",
+				measure.Level,
+				false,
+				"'' eth0 ethernet 1",
+			),
+			canned(
+				t,
+				"net.device.address by netns,device,address",
+				measure.Level,
+				false,
+				"'' eth0 10.0.0.1 1",
+			),
+		)
 		for _, by := range []string{"", "process", "peer", "port"} {
 			tab := Flows().Table(Options{"by": {by}}, f)
 			for _, row := range tab.Rows {
 				for i, c := range row.Cells {
 					if row.Total && c.Num < 0 {
-						t.Errorf("frame %d by %q: %s is %v, of %q and %q", n, by, tab.Columns[i].Name, c.Num, devices, flows)
+						t.Errorf(
+							"frame %d by %q: %s is %v, of %q and %q",
+							n,
+							by,
+							tab.Columns[i].Name,
+							c.Num,
+							devices,
+							flows,
+						)
 					}
 				}
 			}
@@ -82,8 +119,16 @@ func TestNoResidualBelowZero(t *testing.T) {
 						parts += a.Series[i].Values[0]
 					}
 				}
-				if told := strings.Contains(strings.Join(tab.Notes, "\n"), "residual"); parts > whole && !told {
-					t.Errorf("frame %d by %q: %v of %v is %v without a note", n, by, parts, whole, last.Cells)
+				if told := strings.Contains(strings.Join(tab.Notes, "\n"), "residual"); parts > whole &&
+					!told {
+					t.Errorf(
+						"frame %d by %q: %v of %v is %v without a note",
+						n,
+						by,
+						parts,
+						whole,
+						last.Cells,
+					)
 				}
 			}
 		}

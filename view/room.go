@@ -6,8 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Room is what tables are made in, to be used again for the next: a table made in it lasts until then. Without one each table
-// has its own. Used by one goroutine.
+// Room is what tables are made in, to be used again for the next: a table made in it lasts until
+// then. Without one each table has its own. Used by one goroutine.
 type Room struct {
 	made   string // the table that the first columns of table are of, which nobody changes
 	own    int    // columns of it
@@ -17,7 +17,8 @@ type Room struct {
 	places map[[3]string]int // statistic, namespace and name of a counter: the series that had it
 }
 
-// mostWords bounds what a Room remembers of words, which come and go with processes and connections.
+// mostWords bounds what a Room remembers of words, which come and go with processes and
+// connections.
 const mostWords = 1 << 14
 
 // pivot starts the frame's pivot; see NewPivot. The frame has one at a time.
@@ -40,7 +41,8 @@ func (f *Frame) table(name string, columns func() []Column) *Table {
 		r.made, r.table.Columns = name, columns()
 		r.own = len(r.table.Columns)
 	}
-	// What was appended to the columns of the table before has room of its own, behind those that stay.
+	// What was appended to the columns of the table before has room of its own, behind those that
+	// stay.
 	r.table = Table{View: name, Columns: r.table.Columns[:r.own], Rows: r.table.Rows[:0]}
 	r.cells = r.cells[:0]
 	return &r.table

@@ -14,7 +14,10 @@ import (
 // A table made in a Room that held another before is the one that a fresh one gives.
 func TestRoomLeavesNothingBehind(t *testing.T) {
 	answer := func(id string, by []string, rows map[string]float64) *measure.Answer {
-		a := &measure.Answer{Query: measure.Query{Stat: measure.StatID(id), By: by}, Elapsed: []measure.Span{measure.Second}}
+		a := &measure.Answer{
+			Query:   measure.Query{Stat: measure.StatID(id), By: by},
+			Elapsed: []measure.Span{measure.Second},
+		}
 		label := func(w string) measure.Label {
 			a.Labels = append(a.Labels, w)
 			return measure.Label(len(a.Labels) - 1)
@@ -29,12 +32,28 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 		return a
 	}
 	cpu := func(n string, usr float64) []*measure.Answer {
-		return []*measure.Answer{answer("cpu.time", []string{"cpu", "mode"}, map[string]float64{n + " usr": usr, n + " idle": 1 - usr}),
-			answer("cpu.interrupts", []string{"cpu"}, map[string]float64{n: 7})}
+		return []*measure.Answer{
+			answer(
+				"cpu.time",
+				[]string{"cpu", "mode"},
+				map[string]float64{n + " usr": usr, n + " idle": 1 - usr},
+			),
+			answer("cpu.interrupts", []string{"cpu"}, map[string]float64{n: 7}),
+		}
 	}
 	nic := func(device string, v float64) []*measure.Answer {
-		return []*measure.Answer{answer("net.device.bytes", []string{"device", "direction"}, map[string]float64{device + " rx": v, device + " tx": 2 * v, "lo rx": 1}),
-			answer("net.device.info", []string{"device", "admin", "duplex"}, map[string]float64{device + " up full": 1})}
+		return []*measure.Answer{
+			answer(
+				"net.device.bytes",
+				[]string{"device", "direction"},
+				map[string]float64{device + " rx": v, device + " tx": 2 * v, "lo rx": 1},
+			),
+			answer(
+				"net.device.info",
+				[]string{"device", "admin", "duplex"},
+				map[string]float64{device + " up full": 1},
+			),
+		}
 	}
 	room := &Room{}
 	for n, step := range []struct {
@@ -49,7 +68,9 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 	} {
 		got := step.tool.Table(step.o, &Frame{Answers: step.answers, Room: room})
 		want := step.tool.Table(step.o, &Frame{Answers: step.answers})
-		if !reflect.DeepEqual(got.Columns, want.Columns) || fmt.Sprint(got.Rows) != fmt.Sprint(want.Rows) || !reflect.DeepEqual(got.Notes, want.Notes) {
+		if !reflect.DeepEqual(got.Columns, want.Columns) ||
+			fmt.Sprint(got.Rows) != fmt.Sprint(want.Rows) ||
+			!reflect.DeepEqual(got.Notes, want.Notes) {
 			t.Errorf("%d: %s differs:\n%v\n%v", n, step.tool.Name, got, want)
 		}
 	}

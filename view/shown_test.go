@@ -7,10 +7,24 @@ import (
 	"culprit/measure"
 )
 
-// What Tool.Shown leaves out is in no column that a terminal of the width shows: with it and without, the table looks the same.
+// What Tool.Shown leaves out is in no column that a terminal of the width shows: with it and
+// without, the table looks the same.
 func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
-	words := map[string][]string{"direction": {"rx", "tx", "read", "write", "in", "out"}, "mode": cpuModes(), "cpu": {"0", "1"}, "admin": {"up"}, "kind": {"disk"},
-		"type": {"minor", "major"}, "scope": {"some"}, "resource": {"memory"}, "from": {"ethtool"}, "duplex": {"full"}}
+	words := map[string][]string{
+		"direction": {"rx", "tx", "read", "write", "in", "out"},
+		"mode":      cpuModes(),
+		"cpu":       {"0", "1"},
+		"admin":     {"up"},
+		"kind":      {"disk"},
+		"type": {
+			"minor",
+			"major",
+		},
+		"scope":    {"some"},
+		"resource": {"memory"},
+		"from":     {"ethtool"},
+		"duplex":   {"full"},
+	}
 	answers := func(sentences []string) (all []*measure.Answer) {
 		for _, s := range sentences {
 			q, err := measure.ParseQuery(s)
@@ -28,13 +42,22 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 				for _, w := range choice {
 					a.Labels = append(a.Labels, w)
 					for _, row := range rows {
-						longer = append(longer, append(append([]measure.Label(nil), row...), measure.Label(len(a.Labels)-1)))
+						longer = append(
+							longer,
+							append(
+								append([]measure.Label(nil), row...),
+								measure.Label(len(a.Labels)-1),
+							),
+						)
 					}
 				}
 				rows = longer
 			}
 			for i, row := range rows {
-				a.Series = append(a.Series, measure.Series{Key: row, Values: []float64{float64(1 + i + len(s))}})
+				a.Series = append(
+					a.Series,
+					measure.Series{Key: row, Values: []float64{float64(1 + i + len(s))}},
+				)
 			}
 			all = append(all, a)
 		}
@@ -49,9 +72,21 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 				if len(shown) == len(whole) {
 					continue
 				}
-				want, got := tool.Table(o, &Frame{Answers: answers(whole)}), tool.Table(o, &Frame{Answers: answers(shown)})
+				want, got := tool.Table(
+					o,
+					&Frame{Answers: answers(whole)},
+				), tool.Table(
+					o,
+					&Frame{Answers: answers(shown)},
+				)
 				if len(got.Rows) != len(want.Rows) || len(want.Rows) == 0 {
-					t.Errorf("%s, %d wide: %d rows, want %d, more than none", tool.Name, width, len(got.Rows), len(want.Rows))
+					t.Errorf(
+						"%s, %d wide: %d rows, want %d, more than none",
+						tool.Name,
+						width,
+						len(got.Rows),
+						len(want.Rows),
+					)
 					continue
 				}
 				for i, c := range want.Columns {
@@ -60,7 +95,15 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 					}
 					for r := range want.Rows {
 						if g, w := c.Format(got.Rows[r].Cells[i]), c.Format(want.Rows[r].Cells[i]); g != w {
-							t.Errorf("%s, %d wide: %s of row %d is %s, want %s", tool.Name, width, c.Head, r, g, w)
+							t.Errorf(
+								"%s, %d wide: %s of row %d is %s, want %s",
+								tool.Name,
+								width,
+								c.Head,
+								r,
+								g,
+								w,
+							)
 						}
 					}
 				}

@@ -4,7 +4,7 @@ import (
 	"culprit/measure"
 )
 
-// Stat makes the tool that shows one sentence as it is: a column for each field, then the value.
+// Stat returns the tool that shows one query: a column for each field, then the value.
 func Stat(q measure.Query, st *measure.Stat) *Tool {
 	unit := st.AnswerUnit()
 	return &Tool{
@@ -19,7 +19,16 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 			for _, by := range q.By {
 				t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
 			}
-			t.Columns = append(t.Columns, Column{Name: "value", Head: string(unit), Decimals: decimals(unit), Width: 14, Help: st.Help})
+			t.Columns = append(
+				t.Columns,
+				Column{
+					Name:     "value",
+					Head:     string(unit),
+					Decimals: decimals(unit),
+					Width:    14,
+					Help:     st.Help,
+				},
+			)
 			a := f.Answers[0]
 			p := NewPivot(q.By...)
 			col := p.Add(a)
@@ -41,7 +50,8 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 	}
 }
 
-// looked says whether an answer without rows says by them that there is nothing: where it could not be measured, its notes say why.
+// looked says whether an answer without rows says by them that there is nothing: where it could not
+// be measured, its notes say why.
 func looked(a *measure.Answer) bool {
 	return len(a.Notes) == 0 || len(a.Elapsed) == 0 || a.Elapsed[0] > 0
 }
@@ -56,18 +66,44 @@ func decimals(u measure.Unit) int {
 	return 2
 }
 
-// distTable shows distributions: how many values a row has, their mean, and below what half, nine of ten and 99 of a hundred of them lie.
+// distTable shows distributions: how many values a row has, their mean, and below what half, nine
+// of ten and 99 of a hundred of them lie.
 func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 	t := &Table{View: "stat"}
 	for _, by := range q.By {
 		t.Columns = append(t.Columns, Column{Name: by, Head: by, Width: 10, Left: true})
 	}
 	unit, shown := string(st.Unit), decimals(st.Unit)
-	t.Columns = append(t.Columns, Column{Name: "values", Head: "values", Width: 8, Help: "number of values"},
+	t.Columns = append(
+		t.Columns,
+		Column{Name: "values", Head: "values", Width: 8, Help: "number of values"},
 		Column{Name: "mean", Head: "mean " + unit, Decimals: shown, Width: 10, Help: st.Help},
-		Column{Name: "p50", Head: "p50", Decimals: shown, Width: 10, From: 1, Help: "half of the values are below it, within the width of a bucket"},
-		Column{Name: "p90", Head: "p90", Decimals: shown, Width: 10, From: 100, Help: "like p50"}, Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "like p50"},
-		Column{Name: "max", Head: "max", Decimals: shown, Width: 10, From: 1, Help: "upper end of the highest bucket"})
+		Column{
+			Name:     "p50",
+			Head:     "p50",
+			Decimals: shown,
+			Width:    10,
+			From:     1,
+			Help:     "half of the values are below it, within the width of a bucket",
+		},
+		Column{
+			Name:     "p90",
+			Head:     "p90",
+			Decimals: shown,
+			Width:    10,
+			From:     100,
+			Help:     "like p50",
+		},
+		Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "like p50"},
+		Column{
+			Name:     "max",
+			Head:     "max",
+			Decimals: shown,
+			Width:    10,
+			From:     1,
+			Help:     "upper end of the highest bucket",
+		},
+	)
 	p := NewPivot(q.By...)
 	dists := map[int]*measure.Dist{}
 	columns := p.columnsOf(a)
@@ -90,7 +126,15 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		for _, by := range q.By {
 			row.Cells = append(row.Cells, T(p.Key(r, by)))
 		}
-		row.Cells = append(row.Cells, N(float64(d.Count())), N(d.Mean()), N(d.Quantile(0.5)), N(d.Quantile(0.9)), N(d.Quantile(0.99)), N(d.Quantile(1)))
+		row.Cells = append(
+			row.Cells,
+			N(float64(d.Count())),
+			N(d.Mean()),
+			N(d.Quantile(0.5)),
+			N(d.Quantile(0.9)),
+			N(d.Quantile(0.99)),
+			N(d.Quantile(1)),
+		)
 		t.Rows = append(t.Rows, row)
 	}
 	if len(t.Rows) == 0 && looked(a) {

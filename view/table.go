@@ -88,7 +88,22 @@ const (
 
 // String gives the word of the way: plain, percent, kib ...
 func (s Show) String() string {
-	words := [...]string{"plain", "percent", "kib", "mib", "mbit", "mbit_of_b", "millis", "micros", "humane", "millisec", "brief", "kbit", "gbit", "tbit"}
+	words := [...]string{
+		"plain",
+		"percent",
+		"kib",
+		"mib",
+		"mbit",
+		"mbit_of_b",
+		"millis",
+		"micros",
+		"humane",
+		"millisec",
+		"brief",
+		"kbit",
+		"gbit",
+		"tbit",
+	}
 	if int(s) < len(words) {
 		return words[s]
 	}
@@ -137,7 +152,8 @@ type Column struct {
 	Help     string
 }
 
-// Unit gives the unit of the column's numbers, which its name ends in; "" for texts, identities and plain numbers.
+// Unit gives the unit of the column's numbers, which its name ends in; "" for texts, identities and
+// plain numbers.
 func (c Column) Unit() measure.Unit {
 	if c.Show == Percent || c.Show == Millisec {
 		return measure.Ratio
@@ -227,19 +243,23 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 	case Brief:
 		return append(b, briefTime(v.Num)...)
 	}
-	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 && c.Decimals <= 2 { // most cells of a quiet machine
+	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 &&
+		c.Decimals <= 2 { // most cells of a quiet machine
 		return append(b, "0.00"[:[...]int{1, 3, 4}[c.Decimals]]...)
 	}
 	return strconv.AppendFloat(b, c.Show.Scaled(v.Num), 'f', c.Decimals, 64)
 }
 
-// Clean makes a text of the kernel's or of a user's safe for a terminal: control characters and broken UTF-8 become '?'.
+// Clean makes a text of the kernel's or of a user's safe for a terminal: control characters and
+// broken UTF-8 become '?'.
 func Clean(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] >= 0x7f {
 			out := make([]rune, 0, len(s))
 			for _, r := range s {
-				if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+				if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' ||
+					r >= 0x202a && r <= 0x202e ||
+					r >= 0x2066 && r <= 0x2069 {
 					r = '?'
 				}
 				out = append(out, r)
@@ -268,7 +288,8 @@ func briefTime(nanos float64) string {
 	return strconv.FormatFloat(nanos, 'f', d, 64) + units[i]
 }
 
-// HumaneBytes gives a number of bytes with a binary prefix in at most five characters: 512, 1.5K, 23.4M, 117G.
+// HumaneBytes gives a number of bytes with a binary prefix in at most five characters: 512, 1.5K,
+// 23.4M, 117G.
 func HumaneBytes(v float64) string {
 	sign := ""
 	if v < 0 {

@@ -24,10 +24,17 @@ TCP,ETCP,IP,SOCK). -a lists every counter of the kernel that changed, by name, l
 			{"culprit tcp -u 1", "UDP datagrams and their errors"},
 			{"culprit tcp -a 5 1", "every protocol counter that changed in five seconds"},
 		},
-		Flags: []Flag{{Name: "udp", Letter: "u", Help: "UDP instead of TCP"}, {Name: "all", Letter: "a", Help: "every counter that changed (nstat)"}},
+		Flags: []Flag{
+			{Name: "udp", Letter: "u", Help: "UDP instead of TCP"},
+			{Name: "all", Letter: "a", Help: "every counter that changed (nstat)"},
+		},
 		Ask: func(Options) []string {
-			return []string{"net.protocol.events by netns,protocol,counter", "net.protocol.level by netns,protocol,counter", "net.sockets by netns,protocol,state",
-				"net.sockets.memory by netns,protocol"}
+			return []string{
+				"net.protocol.events by netns,protocol,counter",
+				"net.protocol.level by netns,protocol,counter",
+				"net.sockets by netns,protocol,state",
+				"net.sockets.memory by netns,protocol",
+			}
 		},
 		Wide:  map[measure.StatID]int{"net.sockets": 240, "net.sockets.memory": 240},
 		Table: tcpTable,
@@ -41,7 +48,10 @@ func tcpTable(o Options, f *Frame) *Table {
 		return counterTable(events)
 	}
 	t := f.table("tcp", func() []Column { return nil })
-	t.Columns = append(t.Columns, Column{Name: "netns", Help: "network namespace, empty for the tool's own"})
+	t.Columns = append(
+		t.Columns,
+		Column{Name: "netns", Help: "network namespace, empty for the tool's own"},
+	)
 	namespaces, levels := namespacesOf(events), f.Of("net.protocol.level")
 	if len(namespaces) > 1 {
 		t.Columns[0].Head, t.Columns[0].Left = "netns", true
@@ -51,26 +61,85 @@ func tcpTable(o Options, f *Frame) *Table {
 		value func(get func(string) float64) float64
 	}
 	c := func(name, head string, width, from int, help string, names ...string) col {
-		return col{Column{Name: name, Head: head, Width: width, Decimals: 2, From: from, Help: help}, func(get func(string) float64) float64 {
-			sum := measure.NaN
-			for _, n := range names {
-				if v := get(n); v == v {
-					sum = known(sum) + v
+		return col{
+			Column{Name: name, Head: head, Width: width, Decimals: 2, From: from, Help: help},
+			func(get func(string) float64) float64 {
+				sum := measure.NaN
+				for _, n := range names {
+					if v := get(n); v == v {
+						sum = known(sum) + v
+					}
 				}
-			}
-			return sum
-		}}
+				return sum
+			},
+		}
 	}
 	var cols []col
 	if o.Has("udp") {
 		cols = []col{
-			c("in_datagrams_per_s", "InDG", 9, 0, "datagrams received", "Udp.InDatagrams", "Udp6.InDatagrams"),
-			c("out_datagrams_per_s", "OutDG", 9, 0, "datagrams sent", "Udp.OutDatagrams", "Udp6.OutDatagrams"),
-			c("in_errors_per_s", "InErr", 8, 0, "datagrams that could not be delivered", "Udp.InErrors", "Udp6.InErrors"),
-			c("receive_buffer_errors_per_s", "RcvBuf", 8, 0, "dropped: the socket's receive buffer was full", "Udp.RcvbufErrors", "Udp6.RcvbufErrors"),
-			c("send_buffer_errors_per_s", "SndBuf", 8, 0, "not sent: the send buffer was full", "Udp.SndbufErrors", "Udp6.SndbufErrors"),
-			c("no_port_per_s", "NoPort", 8, 0, "for a port without a listener", "Udp.NoPorts", "Udp6.NoPorts"),
-			c("checksum_errors_per_s", "CsumErr", 8, 0, "wrong checksum", "Udp.InCsumErrors", "Udp6.InCsumErrors"),
+			c(
+				"in_datagrams_per_s",
+				"InDG",
+				9,
+				0,
+				"datagrams received",
+				"Udp.InDatagrams",
+				"Udp6.InDatagrams",
+			),
+			c(
+				"out_datagrams_per_s",
+				"OutDG",
+				9,
+				0,
+				"datagrams sent",
+				"Udp.OutDatagrams",
+				"Udp6.OutDatagrams",
+			),
+			c(
+				"in_errors_per_s",
+				"InErr",
+				8,
+				0,
+				"datagrams that could not be delivered",
+				"Udp.InErrors",
+				"Udp6.InErrors",
+			),
+			c(
+				"receive_buffer_errors_per_s",
+				"RcvBuf",
+				8,
+				0,
+				"dropped: the socket's receive buffer was full",
+				"Udp.RcvbufErrors",
+				"Udp6.RcvbufErrors",
+			),
+			c(
+				"send_buffer_errors_per_s",
+				"SndBuf",
+				8,
+				0,
+				"not sent: the send buffer was full",
+				"Udp.SndbufErrors",
+				"Udp6.SndbufErrors",
+			),
+			c(
+				"no_port_per_s",
+				"NoPort",
+				8,
+				0,
+				"for a port without a listener",
+				"Udp.NoPorts",
+				"Udp6.NoPorts",
+			),
+			c(
+				"checksum_errors_per_s",
+				"CsumErr",
+				8,
+				0,
+				"wrong checksum",
+				"Udp.InCsumErrors",
+				"Udp6.InCsumErrors",
+			),
 		}
 	} else {
 		kb := c("rx_bytes_per_s", "rKB/s", 8, 0, "IP bytes received", "IpExt.InOctets", "Ip6.InOctets")
@@ -115,11 +184,42 @@ func tcpTable(o Options, f *Frame) *Table {
 		t.Columns = append(t.Columns, k.Column)
 	}
 	if !o.Has("udp") {
-		t.Columns = append(t.Columns, Column{Name: "established", Head: "Estab", Width: 6, From: 130, Help: "connections now"})
-		t.Columns = append(t.Columns, Column{Name: "sockets", Head: "InUse", Width: 6, From: 240, Help: "TCP sockets in use"},
-			Column{Name: "time_wait", Head: "TW", Width: 6, From: 240, Help: "connections in TIME_WAIT"},
-			Column{Name: "orphans", Head: "Orphan", Width: 6, From: 240, Help: "connections without a process, of the whole machine"},
-			Column{Name: "socket_bytes", Head: "SockKB", Show: KiB, Width: 8, From: 240, Help: "buffers of all TCP sockets of the machine"})
+		t.Columns = append(
+			t.Columns,
+			Column{
+				Name:  "established",
+				Head:  "Estab",
+				Width: 6,
+				From:  130,
+				Help:  "connections now",
+			},
+		)
+		t.Columns = append(
+			t.Columns,
+			Column{Name: "sockets", Head: "InUse", Width: 6, From: 240, Help: "TCP sockets in use"},
+			Column{
+				Name:  "time_wait",
+				Head:  "TW",
+				Width: 6,
+				From:  240,
+				Help:  "connections in TIME_WAIT",
+			},
+			Column{
+				Name:  "orphans",
+				Head:  "Orphan",
+				Width: 6,
+				From:  240,
+				Help:  "connections without a process, of the whole machine",
+			},
+			Column{
+				Name:  "socket_bytes",
+				Head:  "SockKB",
+				Show:  KiB,
+				Width: 8,
+				From:  240,
+				Help:  "buffers of all TCP sockets of the machine",
+			},
+		)
 	}
 	for _, ns := range namespaces {
 		var room [40]Cell
@@ -130,8 +230,25 @@ func tcpTable(o Options, f *Frame) *Table {
 		}
 		if !o.Has("udp") {
 			sockets := func(id measure.StatID, where ...string) Cell { return N(f.One(id, append(where, "netns", ns)...)) }
-			cells = append(cells, N(f.counter(levels, ns, "Tcp.CurrEstab")), N(sum(f.One("net.sockets", "protocol", "TCP", "state", "inuse", "netns", ns), f.One("net.sockets", "protocol", "TCP6", "state", "inuse", "netns", ns))),
-				sockets("net.sockets", "protocol", "TCP", "state", "tw"), sockets("net.sockets", "protocol", "TCP", "state", "orphan"), sockets("net.sockets.memory", "protocol", "TCP"))
+			cells = append(
+				cells,
+				N(f.counter(levels, ns, "Tcp.CurrEstab")),
+				N(
+					sum(
+						f.One("net.sockets", "protocol", "TCP", "state", "inuse", "netns", ns),
+						f.One("net.sockets", "protocol", "TCP6", "state", "inuse", "netns", ns),
+					),
+				),
+				sockets(
+					"net.sockets",
+					"protocol",
+					"TCP",
+					"state",
+					"tw",
+				),
+				sockets("net.sockets", "protocol", "TCP", "state", "orphan"),
+				sockets("net.sockets.memory", "protocol", "TCP"),
+			)
 		}
 		t.Rows = append(t.Rows, Row{Key: ns, Cells: f.cells(cells...)})
 	}
@@ -150,13 +267,21 @@ func namespacesOf(a *measure.Answer) []string {
 	return namespaces
 }
 
-// counter gives the value of protocol.counter of a namespace; NaN when there is none. There are hundreds, in the same order
-// each time, so it is looked for first where it was.
+// counter gives the value of protocol.counter of a namespace; NaN when there is none. There are
+// hundreds, in the same order each time, so it is looked for first where it was.
 func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 	protocol, word, _ := strings.Cut(name, ".")
-	inNS, inProtocol, inWord := a.FieldIndex("netns"), a.FieldIndex("protocol"), a.FieldIndex("counter")
+	inNS, inProtocol, inWord := a.FieldIndex(
+		"netns",
+	), a.FieldIndex(
+		"protocol",
+	), a.FieldIndex(
+		"counter",
+	)
 	is := func(i int) bool {
-		return (inNS < 0 && ns == "" || inNS >= 0 && a.Label(i, inNS) == ns) && a.Label(i, inWord) == word && a.Label(i, inProtocol) == protocol
+		return (inNS < 0 && ns == "" || inNS >= 0 && a.Label(i, inNS) == ns) &&
+			a.Label(i, inWord) == word &&
+			a.Label(i, inProtocol) == protocol
 	}
 	if len(a.Series) == 0 || inProtocol < 0 || inWord < 0 {
 		return measure.NaN
@@ -182,8 +307,20 @@ func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 }
 
 func counterTable(a *measure.Answer) *Table {
-	t := &Table{View: "tcp", Columns: []Column{{Name: "netns", Help: "network namespace"}, {Name: "counter", Head: "Counter", Width: 32, Left: true, Help: "protocol and the kernel's name"},
-		{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events per second"}}}
+	t := &Table{
+		View: "tcp",
+		Columns: []Column{
+			{Name: "netns", Help: "network namespace"},
+			{
+				Name:  "counter",
+				Head:  "Counter",
+				Width: 32,
+				Left:  true,
+				Help:  "protocol and the kernel's name",
+			},
+			{Name: "per_s", Head: "per second", Decimals: 2, Width: 14, Help: "events per second"},
+		},
+	}
 	for i, s := range a.Series {
 		if s.Values[0] == 0 {
 			continue
@@ -194,7 +331,10 @@ func counterTable(a *measure.Answer) *Table {
 		if ns != "" {
 			label = ns + "/" + name
 		}
-		t.Rows = append(t.Rows, Row{Key: ns + " " + name, Label: label, Cells: []Cell{T(ns), T(name), N(s.Values[0])}})
+		t.Rows = append(
+			t.Rows,
+			Row{Key: ns + " " + name, Label: label, Cells: []Cell{T(ns), T(name), N(s.Values[0])}},
+		)
 	}
 	slices.SortFunc(t.Rows, func(a, b Row) int { return strings.Compare(a.Key, b.Key) })
 	return t

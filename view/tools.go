@@ -2,5 +2,17 @@ package view
 
 // Tools lists all tools, in the order of the help.
 func Tools() []*Tool {
-	return []*Tool{Use(), CPU(), IRQ(), Mem(), Disk(), NIC(), TCP(), Flows(), Link(), PS(), Caches()}
+	return []*Tool{
+		Use(),
+		CPU(),
+		IRQ(),
+		Mem(),
+		Disk(),
+		NIC(),
+		TCP(),
+		Flows(),
+		Link(),
+		PS(),
+		Caches(),
+	}
 }

@@ -6,7 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Use is sysperfstat: utilisation, saturation and errors of every resource in one line.
+// Use returns the tool use, like sysperfstat: utilisation, saturation and errors of every resource
+// in one line.
 func Use() *Tool {
 	return &Tool{
 		Name:  "use",
@@ -21,15 +22,41 @@ drops, fifo overruns and full queues per second.
 Err: errors of interfaces and disks and out-of-memory kills per second. load is the kernel's
 1-minute average. Where the kernel has pressure information, the last columns are the shares of time
 in which some task waited for CPU, memory, I/O.`,
-		Examples: []Example{{"culprit use 1", "every second"}, {"culprit use -w 10 6", "a minute, with names"}},
+		Examples: []Example{
+			{"culprit use 1", "every second"},
+			{"culprit use -w 10 6", "a minute, with names"},
+		},
 		Ask: func(Options) []string {
-			return []string{"cpu.time by cpu,mode", "memory.size by kind", "disk.busy by device", "disk.queue by device", "disk.info by device,kind",
-				"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
-				"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device" + wholeQueue, "net.device.errors by netns,device", "disk.errors by device", "memory.oom", "memory.scan",
-				"memory.swap by direction", "sched.runnable", "sched.load by window", "pressure.time by resource,scope"}
+			return []string{
+				"cpu.time by cpu,mode",
+				"memory.size by kind",
+				"disk.busy by device",
+				"disk.queue by device",
+				"disk.info by device,kind",
+				"net.device.bytes by netns,device,direction",
+				"net.device.capacity by netns,device,direction",
+				"net.device.info by netns,device,kind,duplex",
+				"net.device.drops by netns,device",
+				"net.device.fifo by netns,device",
+				"net.qdisc.drops by netns,device" + wholeQueue,
+				"net.device.errors by netns,device",
+				"disk.errors by device",
+				"memory.oom",
+				"memory.scan",
+				"memory.swap by direction",
+				"sched.runnable",
+				"sched.load by window",
+				"pressure.time by resource,scope",
+			}
 		},
 		Table: useTable,
-		Sums:  []measure.StatID{"net.device.drops", "net.device.fifo", "net.device.errors", "net.qdisc.drops", "disk.errors"},
+		Sums: []measure.StatID{
+			"net.device.drops",
+			"net.device.fifo",
+			"net.device.errors",
+			"net.qdisc.drops",
+			"disk.errors",
+		},
 		Drill: func(t *Table, r *Row) *Drill {
 			busiest, most := "ps", measure.NaN // unknown is less than any; of equals the first
 			for _, of := range [...]struct{ column, tool string }{
@@ -55,22 +82,46 @@ func useTable(_ Options, f *Frame) *Table {
 		return Column{Name: name, Head: head, Show: Percent, Decimals: 1, Width: 5, Help: help}
 	}
 	usage := cpuShares(f.Of("cpu.time"))
-	add(N(measure.Difference(1, usage("idle"), usage("iowait"))), percent("cpu_util", "%CPU", "all CPUs, not idle"))
+	add(
+		N(measure.Difference(1, usage("idle"), usage("iowait"))),
+		percent("cpu_util", "%CPU", "all CPUs, not idle"),
+	)
 	total := f.One("memory.size", "kind", "total")
-	add(N(measure.Difference(total, f.One("memory.size", "kind", "available"))/total), percent("memory_util", "%Mem", "memory not available to programs"))
+	add(
+		N(measure.Difference(total, f.One("memory.size", "kind", "available"))/total),
+		percent("memory_util", "%Mem", "memory not available to programs"),
+	)
 
 	disks := NewPivot("device")
 	busy, queue := disks.Add(f.Of("disk.busy")), disks.Add(f.Of("disk.queue"))
 	failed := disks.Add(f.Of("disk.errors"))
 	disks.Join("info", f.Of("disk.info"))
-	real, made := busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}, busiest{busy: measure.NaN, waiting: measure.NaN, failed: measure.NaN}
+	real, made := busiest{
+		busy:    measure.NaN,
+		waiting: measure.NaN,
+		failed:  measure.NaN,
+	}, busiest{
+		busy:    measure.NaN,
+		waiting: measure.NaN,
+		failed:  measure.NaN,
+	}
 	for r := range disks.Len() {
 		switch disks.Word(r, "info", "kind") {
 		case "partition":
 		case "virtual":
-			made.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
+			made.take(
+				disks.Key(r, "device"),
+				disks.At(r, busy),
+				disks.At(r, queue),
+				disks.At(r, failed),
+			)
 		default:
-			real.take(disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed))
+			real.take(
+				disks.Key(r, "device"),
+				disks.At(r, busy),
+				disks.At(r, queue),
+				disks.At(r, failed),
+			)
 		}
 	}
 	// What is made of disks counts what they do, and is all there is where they count nothing.
@@ -87,9 +138,29 @@ func useTable(_ Options, f *Frame) *Table {
 	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
-	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
-	rxc, txc := nets.Add(f.Of("net.device.capacity"), "direction", "rx"), nets.Add(f.Of("net.device.capacity"), "direction", "tx")
-	unfit := []int{nets.Add(f.Of("net.device.drops")), nets.Add(f.Of("net.device.fifo")), nets.Add(f.Of("net.qdisc.drops"))}
+	rxb, txb := nets.Add(
+		f.Of("net.device.bytes"),
+		"direction",
+		"rx",
+	), nets.Add(
+		f.Of("net.device.bytes"),
+		"direction",
+		"tx",
+	)
+	rxc, txc := nets.Add(
+		f.Of("net.device.capacity"),
+		"direction",
+		"rx",
+	), nets.Add(
+		f.Of("net.device.capacity"),
+		"direction",
+		"tx",
+	)
+	unfit := []int{
+		nets.Add(f.Of("net.device.drops")),
+		nets.Add(f.Of("net.device.fifo")),
+		nets.Add(f.Of("net.qdisc.drops")),
+	}
 	wrong := nets.Add(f.Of("net.device.errors"))
 	nets.Join("info", f.Of("net.device.info"))
 	net, netName, lost, errors := measure.NaN, "", measure.NaN, measure.NaN
@@ -103,7 +174,15 @@ func useTable(_ Options, f *Frame) *Table {
 		if nets.Word(r, "info", "kind") == "loopback" {
 			continue
 		}
-		u, _, _ := share(nets.At(r, rxb), nets.At(r, txb), nets.At(r, rxc), nets.At(r, txc), nets.Word(r, "info", "duplex") == "half", "", "")
+		u, _, _ := share(
+			nets.At(r, rxb),
+			nets.At(r, txb),
+			nets.At(r, rxc),
+			nets.At(r, txc),
+			nets.Word(r, "info", "duplex") == "half",
+			"",
+			"",
+		)
 		if !(u <= net) && u == u {
 			net, netName = u, nets.Key(r, "device")
 		}
@@ -111,22 +190,58 @@ func useTable(_ Options, f *Frame) *Table {
 	add(N(net), percent("network_util", "%Net", "busiest interface of known capacity"))
 
 	number := func(name, head string, show Show, decimals, width int, help string) Column {
-		return Column{Name: name, Head: head, Show: show, Decimals: decimals, Width: width, Help: help}
+		return Column{
+			Name:     name,
+			Head:     head,
+			Show:     show,
+			Decimals: decimals,
+			Width:    width,
+			Help:     help,
+		}
 	}
 	cpus := map[string]bool{}
 	time := f.Of("cpu.time")
 	for i := range time.Series {
 		cpus[time.LabelOf(i, "cpu")] = true
 	}
-	add(N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))), number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"))
-	add(N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))), number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"))
-	add(N(waiting), number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"))
-	add(N(lost), number("network_saturation_per_s", "net", Plain, 1, 6, "drops, overruns, full queues per second"))
-	add(N(sum(errors, failures, f.One("memory.oom"))), number("errors_per_s", "Err", Plain, 1, 5, "errors per second"))
-	add(N(f.One("sched.load", "window", "1m")), number("load_1m", "load", Plain, 2, 6, "load average of one minute"))
+	add(
+		N(math.Max(0, f.One("sched.runnable")-float64(len(cpus)))),
+		number("cpu_saturation", "cpu", Plain, 1, 5, "runnable tasks beyond the CPUs"),
+	)
+	add(
+		N(sum(f.One("memory.scan"), f.One("memory.swap", "direction", "out"))),
+		number("memory_saturation_bytes_per_s", "mem", MiB, 1, 5, "MiB/s scanned and swapped out"),
+	)
+	add(
+		N(waiting),
+		number("disk_saturation", "disk", Plain, 1, 5, "mean queue of the busiest disk"),
+	)
+	add(
+		N(lost),
+		number(
+			"network_saturation_per_s",
+			"net",
+			Plain,
+			1,
+			6,
+			"drops, overruns, full queues per second",
+		),
+	)
+	add(
+		N(sum(errors, failures, f.One("memory.oom"))),
+		number("errors_per_s", "Err", Plain, 1, 5, "errors per second"),
+	)
+	add(
+		N(f.One("sched.load", "window", "1m")),
+		number("load_1m", "load", Plain, 2, 6, "load average of one minute"),
+	)
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")
-		c := percent("pressure_"+resource, "p"+resource[:min(3, len(resource))], "share of the time in which some task waited for "+resource)
+		c := percent(
+			"pressure_"+resource,
+			"p"+resource[:min(3, len(resource))],
+			"share of the time in which some task waited for "+resource,
+		)
 		c.From = 90
 		if v != v {
 			c.From = 130
@@ -142,7 +257,8 @@ func useTable(_ Options, f *Frame) *Table {
 	return t
 }
 
-// busiest is the most of each of several devices, NaN where none is known, and the sum of their errors.
+// busiest is the most of each of several devices, NaN where none is known, and the sum of their
+// errors.
 type busiest struct {
 	busy, waiting, failed float64
 	name                  string // of the one with most of busy

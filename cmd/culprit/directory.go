@@ -9,8 +9,9 @@ import (
 // rootsDirectory is where root records.
 const rootsDirectory = "/var/lib/culprit"
 
-// directory gives where this user records, as an absolute path: as was asked for, or $CULPRIT_DIR, or for root /var/lib/culprit, for others
-// culprit below $XDG_STATE_HOME or ~/.local/state. It need not be there. In it are archive/, token and culprit.sock.
+// directory gives where this user records, as an absolute path: as was asked for, or $CULPRIT_DIR,
+// or for root /var/lib/culprit, for others culprit below $XDG_STATE_HOME or ~/.local/state. It need
+// not be there. In it are archive/, token and culprit.sock.
 func directory(asked string, uid int, env func(string) string) (string, error) {
 	home := env("XDG_STATE_HOME")
 	if !filepath.IsAbs(home) { // the XDG specification has relative ones ignored
@@ -28,7 +29,9 @@ func directory(asked string, uid int, env func(string) string) (string, error) {
 	case home != "":
 		asked = filepath.Join(home, "culprit")
 	default:
-		return "", fmt.Errorf("where to record is not known: HOME is not set; give --dir or CULPRIT_DIR")
+		return "", fmt.Errorf(
+			"where to record is not known: HOME is not set; give --dir or CULPRIT_DIR",
+		)
 	}
 	dir, err := filepath.Abs(asked)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// door is where a server is reached: an address with a token, and a socket for who is the same user.
+// door is where a server is reached: an address with a token, and a socket for who is the same
+// user.
 type door struct {
 	address string // for people: a URL
 	site    *web.Server
@@ -62,7 +63,11 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 	if err != nil {
 		host = "localhost"
 	}
-	d.site = web.New(m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()}, token)
+	d.site = web.New(
+		m,
+		web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
+		token,
+	)
 	d.site.Tokens = &web.Tokens{Path: passesOf(dir)}
 	api := prom.New(m, m.Datasets, version)
 	d.site.Prometheus, d.site.Export = api, api.NewScraper()
@@ -73,7 +78,14 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 		for _, name := range certificate.Leaf.DNSNames {
 			d.site.Hosts = append(d.site.Hosts, strings.ToLower(name))
 		}
-		d.tcp = tls.NewListener(d.tcp, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12})
+		d.tcp = tls.NewListener(
+			d.tcp,
+			&tls.Config{
+				Certificates: []tls.Certificate{certificate},
+				NextProtos:   []string{"h2", "http/1.1"},
+				MinVersion:   tls.VersionTLS12,
+			},
+		)
 	}
 	d.public, d.private = d.site.HTTP(false), d.site.HTTP(true)
 

@@ -19,20 +19,37 @@ import (
 )
 
 var (
-	everyStep    = flag.Duration("step", 100*time.Millisecond, "interval of BenchmarkEverything; what a tool pays is seen at 1s, with caches gone cold")
-	everyLong    = flag.Bool("long", false, "BenchmarkEverything reads as who goes on for hours does, `culprit serve`: walks by programs in the kernel in place of dumps, where they may be")
-	everyWithout = flag.String("without", "", "prefixes of statistics that BenchmarkEverything leaves out, with commas between")
+	everyStep = flag.Duration(
+		"step",
+		100*time.Millisecond,
+		"interval of BenchmarkEverything; what a tool pays is seen at 1s, with caches gone cold",
+	)
+	everyLong = flag.Bool(
+		"long",
+		false,
+		"BenchmarkEverything reads as who goes on for hours does, `culprit serve`: walks by programs in the kernel in place of dumps, where they may be",
+	)
+	everyWithout = flag.String(
+		"without",
+		"",
+		"prefixes of statistics that BenchmarkEverything leaves out, with commas between",
+	)
 )
 
-// BenchmarkEverything watches every statistic of every collector by all its fields, not what programs in the kernel measure or sample, through the catalogue: what is left of a
-// tool's work when nothing is shown. An operation is an interval. tools/bench runs it in worlds of many processes and
-// connections, beside the classic tools.
+// BenchmarkEverything watches every statistic of every collector by all its fields, not what
+// programs in the kernel measure or sample, through the catalogue: what is left of a tool's work
+// when nothing is shown. An operation is an interval. tools/bench runs it in worlds of many
+// processes and connections, beside the classic tools.
 func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tune(nil)
 	keepLow()
-	c := machine{Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{}, Long: *everyLong}, 0)...), brief: true, begin: new(sync.Once)}
+	c := machine{
+		Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{}, Long: *everyLong}, 0)...),
+		brief:     true,
+		begin:     new(sync.Once),
+	}
 	var queries []measure.Query
 	for _, st := range c.Stats() {
 		if without(st.ID) || st.Traced || strings.HasPrefix(string(st.ID), "cpu.stack.") {

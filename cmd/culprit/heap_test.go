@@ -20,7 +20,9 @@ func TestGrowth(t *testing.T) {
 
 // What the heap had for a moment is given back, at most once within heapAgain.
 func TestReleaseHeap(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would return free memory by itself
+	defer debug.SetGCPercent(
+		debug.SetGCPercent(-1),
+	) // a collection would return free memory by itself
 	free := func() uint64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
 		metrics.Read(s)

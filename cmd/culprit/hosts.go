@@ -16,7 +16,8 @@ import (
 	"culprit/view/web/client"
 )
 
-// hostTime is how long a host may take to answer all that it is asked in a look; hostsAtOnce how many are asked at the same time.
+// hostTime is how long a host may take to answer all that it is asked in a look; hostsAtOnce how
+// many are asked at the same time.
 const (
 	hostTime    = 5 * time.Second
 	hostsAtOnce = 64
@@ -31,7 +32,9 @@ func hosts(addresses []string) (term.Hosts, error) {
 	for _, a := range addresses {
 		u, err := url.Parse(a)
 		if err != nil {
-			return nil, errors.New("connect to a server: its address can't be read") // the error has the token
+			return nil, errors.New(
+				"connect to a server: its address can't be read",
+			) // the error has the token
 		}
 		given := os.Getenv("CULPRIT_TOKEN")
 		h := &host{address: a, token: tokenFor(u, given)}
@@ -97,7 +100,12 @@ func (h *host) look(ctx context.Context, sentences []string, span measure.Span) 
 }
 
 // ask fills in what a host tells.
-func (h *host) ask(ctx context.Context, sentences []string, span measure.Span, out *view.Host) error {
+func (h *host) ask(
+	ctx context.Context,
+	sentences []string,
+	span measure.Span,
+	out *view.Host,
+) error {
 	if h.client == nil {
 		c, err := client.DialURL(ctx, h.address, h.token)
 		if err != nil {
@@ -110,7 +118,11 @@ func (h *host) ask(ctx context.Context, sentences []string, span measure.Span, o
 		return err
 	}
 	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
-	past := dataset.NewReplay(h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now})
+	past := dataset.NewReplay(
+		h.client,
+		h.client.Stats(),
+		measure.Interval{Start: about.Now.Add(-span), End: about.Now},
+	)
 	var queries []measure.Query
 	for _, s := range sentences {
 		q, err := past.Parse(s)

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// TestTokenFor: a token comes from the address, else from those that are given for a host, else from the one for all.
+// TestTokenFor: a token comes from the address, else from those that are given for a host, else
+// from the one for all.
 func TestTokenFor(t *testing.T) {
 	for _, c := range [][3]string{
 		{"https://a:7410/?token=own", "a=other,all", "own"},
@@ -37,7 +38,8 @@ func TestTokenFor(t *testing.T) {
 	}
 }
 
-// manyHostsTold: each host has a row of what it recorded, and who does not answer has one with the reason.
+// manyHostsTold: each host has a row of what it recorded, and who does not answer has one with the
+// reason.
 func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 	t.Helper()
 	t.Setenv("CULPRIT_TOKEN", tokens)
@@ -60,7 +62,8 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 		if err := json.Unmarshal(out, &told); err != nil || len(told.Rows) != 3 {
 			t.Fatalf("%s: %v", out, err)
 		}
-		if r := told.Rows[0]; r.Address != nobody || r.CPU != nil || !strings.Contains(r.Silent, "connection refused") {
+		if r := told.Rows[0]; r.Address != nobody || r.CPU != nil ||
+			!strings.Contains(r.Silent, "connection refused") {
 			t.Fatalf("who is not there: %+v", r)
 		}
 		for i, want := range []string{seldom, often} {
@@ -85,29 +88,47 @@ func manyHostsTold(t *testing.T, tokens, seldom, often string) {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "wrong"), []byte("\nb\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if status, _, errs := call(t, append([]string{"hosts"}, args...)...); status != 2 || !strings.Contains(string(errs), text) {
+		if status, _, errs := call(t, append([]string{"hosts"}, args...)...); status != 2 ||
+			!strings.Contains(string(errs), text) {
 			t.Errorf("%v: status %d, %s", args, status, errs)
 		}
 	}
-	if status, _, errs := call(t, "hosts", nobody); status != 1 || !strings.Contains(string(errs), "no host answered") {
+	if status, _, errs := call(t, "hosts", nobody); status != 1 ||
+		!strings.Contains(string(errs), "no host answered") {
 		t.Errorf("nobody there: status %d, %s", status, errs)
 	}
 }
 
-// TestHostsCompared: what one server has sampled is compared with another one's, over the network with their tokens, and with a file that was made there. Servers that sample
-// at different rates tell of the same machine the same.
+// TestHostsCompared: what one server has sampled is compared with another one's, over the network
+// with their tokens, and with a file that was made there. Servers that sample at different rates
+// tell of the same machine the same.
 func TestHostsCompared(t *testing.T) {
 	needsTracing(t)
 	var written atomic.Int64 // requests of remote write; what is in them view/prom tests
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 100 && r.URL.Path == "/api/v1/write" && r.Header.Get("Authorization") == "Bearer its" {
+		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 100 &&
+			r.URL.Path == "/api/v1/write" &&
+			r.Header.Get("Authorization") == "Bearer its" {
 			written.Add(1)
 		}
 	}))
 	defer receiver.Close()
 	address := func(hz int) (bare, token string) {
-		c := start(t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--dir", t.TempDir(), "--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz),
-			"--remote-write", receiver.URL+"/api/v1/write", "--remote-write-each", "5s")
+		c := start(
+			t,
+			[]string{"CULPRIT_REMOTE_WRITE_TOKEN=its"},
+			"serve",
+			"--dir",
+			t.TempDir(),
+			"--listen",
+			"127.0.0.1:0",
+			"--profile",
+			strconv.Itoa(hz),
+			"--remote-write",
+			receiver.URL+"/api/v1/write",
+			"--remote-write-each",
+			"5s",
+		)
 		bare, token, ok := strings.Cut(c.says(t, "?token=", time.Minute), "?token=")
 		if !ok {
 			t.Fatal("it has no token")
@@ -139,7 +160,9 @@ func TestHostsCompared(t *testing.T) {
 	}
 	ask := func(tokens string, args ...string) (out, errs string, failed error) {
 		var said strings.Builder
-		c := exec.Command(self, append([]string{"profile", "--pid", strconv.Itoa(os.Getpid())}, args...)...)
+		c := exec.Command(
+			self,
+			append([]string{"profile", "--pid", strconv.Itoa(os.Getpid())}, args...)...)
 		c.Env = append(os.Environ(), asProgram+"=1", "CULPRIT_TOKEN="+tokens)
 		c.Stderr = &said
 		b, err := c.Output()
@@ -169,7 +192,18 @@ func TestHostsCompared(t *testing.T) {
 		return got, 0, fmt.Errorf("%s is not in %s", function, out)
 	}
 	eventually(t, "the same of both", 2*time.Minute, func() error {
-		out, errs, err := ask(tokens, "--server", often, "--diff", seldom, "--from", "-15s", "--json", "-n", "0")
+		out, errs, err := ask(
+			tokens,
+			"--server",
+			often,
+			"--diff",
+			seldom,
+			"--from",
+			"-15s",
+			"--json",
+			"-n",
+			"0",
+		)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
 		}
@@ -205,7 +239,20 @@ func TestHostsCompared(t *testing.T) {
 	began := time.Now()
 	eventually(t, "what is not done any more", 2*time.Minute, func() error {
 		seconds := max(2, int(time.Since(began).Seconds()))
-		out, errs, err := ask(oftenToken, "--server", often, "--at", "now", "--for", strconv.Itoa(min(seconds, 8)), "--diff", file, "--json", "-n", "0")
+		out, errs, err := ask(
+			oftenToken,
+			"--server",
+			often,
+			"--at",
+			"now",
+			"--for",
+			strconv.Itoa(min(seconds, 8)),
+			"--diff",
+			file,
+			"--json",
+			"-n",
+			"0",
+		)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
 		}
@@ -213,11 +260,17 @@ func TestHostsCompared(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if got.Per != "sample" || !strings.Contains(errs, "shares are compared") || !strings.Contains(errs, "is compared as it is") {
+		if got.Per != "sample" || !strings.Contains(errs, "shares are compared") ||
+			!strings.Contains(errs, "is compared as it is") {
 			t.Fatalf("normalised per %s: %s", got.Per, errs)
 		}
 		if _, more, err := change(out, "burnThirty"); err != nil || more < 1.5 || ratio > 0.3 {
-			return fmt.Errorf("%.2f times as much of what is not done any more, %.2f of the other: %w", ratio, more, err)
+			return fmt.Errorf(
+				"%.2f times as much of what is not done any more, %.2f of the other: %w",
+				ratio,
+				more,
+				err,
+			)
 		}
 		return nil
 	})

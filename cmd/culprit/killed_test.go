@@ -54,8 +54,8 @@ func started(t *testing.T, args ...string) *exec.Cmd {
 func TestPastOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
 	s := started(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-	// Its first second may be one that not every statistic has, and a busy machine may miss others: two are wanted that it has both of, written by the time of
-	// the answer to all.
+	// Its first second may be one that not every statistic has, and a busy machine may miss others:
+	// two are wanted that it has both of, written by the time of the answer to all.
 	var asked measure.Interval
 	eventually(t, "four seconds are recorded", time.Minute, func() error {
 		c, err := dial(dir)
@@ -64,7 +64,10 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		}
 		defer c.Close()
 		held := (&atServer{c}).Held()
-		asked = measure.Interval{Start: held.End.Add(-3 * measure.Second), End: held.End.Add(-measure.Second)}
+		asked = measure.Interval{
+			Start: held.End.Add(-3 * measure.Second),
+			End:   held.End.Add(-measure.Second),
+		}
 		got, err := cells(c, "cpu.time by mode", asked)
 		if err == nil && (held.Span() < 4*measure.Second || len(got) != 2) {
 			err = fmt.Errorf("of %v there are %d seconds", held, len(got))
@@ -76,11 +79,24 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		t.Helper()
 		all := map[string][]byte{}
 		for _, tool := range view.Tools() {
-			status, out, errs := call(t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1")
-			if n := bytes.Count(out, []byte("\n")); status != 0 || n != 2 || bytes.Contains(out, []byte("nothing was recorded")) {
+			status, out, errs := call(
+				t,
+				tool.Name,
+				"--json",
+				"--dir",
+				dir,
+				"--from",
+				from,
+				"--to",
+				to,
+				"1",
+			)
+			if n := bytes.Count(out, []byte("\n")); status != 0 || n != 2 ||
+				bytes.Contains(out, []byte("nothing was recorded")) {
 				t.Errorf("culprit %s: status %d, %d lines: %s%s", tool.Name, status, n, errs, out)
 			}
-			if remark == "" && bytes.Contains(errs, []byte("no server")) || !strings.Contains(string(errs), remark) {
+			if remark == "" && bytes.Contains(errs, []byte("no server")) ||
+				!strings.Contains(string(errs), remark) {
 				t.Errorf("culprit %s says %q, want %q", tool.Name, errs, remark)
 			}
 			all[tool.Name] = out
@@ -88,10 +104,12 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		return all
 	}
 	running := ask("")
-	if status, out, errs := call(t, "datasets", "list", "net.device.bytes", "--dir", dir); status != 0 || !bytes.Contains(out, []byte("net.device.bytes by netns,device,direction")) {
+	if status, out, errs := call(t, "datasets", "list", "net.device.bytes", "--dir", dir); status != 0 ||
+		!bytes.Contains(out, []byte("net.device.bytes by netns,device,direction")) {
 		t.Errorf("datasets: status %d, %s%s", status, out, errs)
 	}
-	if status, _, errs := call(t, "nic", "--dir", dir, "--from", from, "--to", to, "--netns", "no-such"); status != 2 || !strings.Contains(string(errs), "there was no network namespace no-such then") {
+	if status, _, errs := call(t, "nic", "--dir", dir, "--from", from, "--to", to, "--netns", "no-such"); status != 2 ||
+		!strings.Contains(string(errs), "there was no network namespace no-such then") {
 		t.Errorf("an unknown namespace: status %d, %s", status, errs)
 	}
 
@@ -104,7 +122,8 @@ func TestPastOutlivesTheServer(t *testing.T) {
 			t.Errorf("culprit %s of the server:\n%s\nof its archive:\n%s", name, running[name], out)
 		}
 	}
-	if status, _, errs := call(t, "datasets", "--dir", dir); status != 1 || !strings.Contains(string(errs), "no server runs in "+dir) {
+	if status, _, errs := call(t, "datasets", "--dir", dir); status != 1 ||
+		!strings.Contains(string(errs), "no server runs in "+dir) {
 		t.Errorf("datasets: status %d, %s", status, errs)
 	}
 }

@@ -26,7 +26,11 @@ func call(t *testing.T, args ...string) (status int, out, errs []byte) {
 		defer f.Close()
 		files[i] = f
 	}
-	status = term.Run(t.Context(), program(term.Terminal{Out: files[0], Err: files[1], Width: 80}), args)
+	status = term.Run(
+		t.Context(),
+		program(term.Terminal{Out: files[0], Err: files[1], Width: 80}),
+		args,
+	)
 	var texts [2][]byte
 	for i, f := range files {
 		b, err := os.ReadFile(f.Name())
@@ -75,7 +79,10 @@ func TestToolsLive(t *testing.T) {
 				if err := json.Unmarshal(line, &got); err != nil {
 					t.Fatalf("%v in %s", err, line)
 				}
-				if got.View != tool.Name || got.Start.IsZero() || got.Seconds <= 0 || got.Rows == nil || got.Loss == nil || got.Notes == nil {
+				if got.View != tool.Name || got.Start.IsZero() || got.Seconds <= 0 ||
+					got.Rows == nil ||
+					got.Loss == nil ||
+					got.Notes == nil {
 					t.Errorf("the frame is not whole: %s", line)
 				}
 				for _, row := range got.Rows {
@@ -96,7 +103,9 @@ func TestToolsLive(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("--csv: status %d: %s", status, errs)
 			}
-			records, err := csv.NewReader(bytes.NewReader(out)).ReadAll() // wants as many fields in each
+			records, err := csv.NewReader(bytes.NewReader(out)).
+				ReadAll()
+				// wants as many fields in each
 			if err != nil || len(records) == 0 {
 				t.Errorf("--csv: %d records, %v", len(records), err)
 			}

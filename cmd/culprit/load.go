@@ -37,10 +37,12 @@ func catalogueOf(netns string) *dataset.Catalogue {
 	return dataset.New(collect.New(collect.Env{Netns: netns}, all.Collectors()...))
 }
 
-// diagnoseWhile looks at the machine until the context ends. What programs in the kernel would measure for it is left out: they run at each packet, and it is the
-// packets' cost that is measured.
+// diagnoseWhile looks at the machine until the context ends. What programs in the kernel would
+// measure for it is left out: they run at each packet, and it is the packets' cost that is
+// measured.
 //
-// Up to five minutes are looked at by seconds, a longer time in longer intervals: each is kept whole.
+// Up to five minutes are looked at by seconds, a longer time in longer intervals: each is kept
+// whole.
 func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, error) {
 	c := catalogueOf(diagnoseNetns())
 	traced := map[measure.StatID]bool{}
@@ -60,7 +62,13 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 	if err != nil {
 		return nil, err
 	}
-	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0)
+	report, err := diagnose.Run(
+		context.WithoutCancel(ctx),
+		reader,
+		rules.Set(),
+		measure.Interval{},
+		0,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +78,8 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 // mostLooks is how many intervals a diagnosis is made of.
 const mostLooks = 300
 
-// routeDevice asks the kernel through which device packets from one address to the other leave (RTM_GETROUTE, rtnetlink(7)).
+// routeDevice asks the kernel through which device packets from one address to the other leave
+// (RTM_GETROUTE, rtnetlink(7)).
 func routeDevice(local, peer netip.Addr) (string, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{})
 	if err != nil {
@@ -79,7 +88,9 @@ func routeDevice(local, peer netip.Addr) (string, error) {
 	defer conn.Close()
 	var q netlink.Request
 	q.Begin(unix.RTM_GETROUTE, 0)
-	h := q.Extend(unix.SizeofRtMsg) // struct rtmsg: u8 family, destination's and source's prefix lengths ...
+	h := q.Extend(
+		unix.SizeofRtMsg,
+	) // struct rtmsg: u8 family, destination's and source's prefix lengths ...
 	bits := peer.BitLen()
 	h[0], h[1], h[2] = unix.AF_INET, byte(bits), byte(bits)
 	if peer.Is6() {

@@ -29,7 +29,8 @@ func TestLoadMachine(t *testing.T) {
 			t.Errorf("packets to %s leave through %q, %v", address, device, err)
 		}
 	}
-	if device, err := m.Device(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1%lo")); device != "lo" || err != nil {
+	if device, err := m.Device(netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("fe80::1%lo")); device != "lo" ||
+		err != nil {
 		t.Errorf("packets to a link-local address leave through %q, %v", device, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -39,7 +40,8 @@ func TestLoadMachine(t *testing.T) {
 		Findings []any
 		Missing  []any
 	}
-	if err != nil || json.Unmarshal(report, &read) != nil || read.Findings == nil || len(read.Missing) == 0 {
+	if err != nil || json.Unmarshal(report, &read) != nil || read.Findings == nil ||
+		len(read.Missing) == 0 {
 		t.Errorf("a look of 0.3 s, in which no state can be told, gives %s, %v", report, err)
 	}
 }

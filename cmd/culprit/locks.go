@@ -20,7 +20,9 @@ import (
 
 // locked measures the waits for locks.
 func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
-	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // one may wait for the kernel while the other reads
+	runtime.GOMAXPROCS(
+		min(2, runtime.NumCPU()),
+	) // one may wait for the kernel while the other reads
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, nil, err
@@ -29,8 +31,24 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 		return nil, nil, err
 	}
 	keepLow()
-	t := traceprofile.LockTable{Profile: traceprofile.Profile{CPUs: q.CPUs, Who: traceprofile.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups}, Kernel: q.Kernel, User: q.User, Least: q.Least, Unwind: q.Unwind},
-		Processes: q.ByProcess, Stacks: q.Stacks, Dists: q.Dists}
+	t := traceprofile.LockTable{
+		Profile: traceprofile.Profile{
+			CPUs: q.CPUs,
+			Who: traceprofile.Who{
+				PIDs:      q.PIDs,
+				TIDs:      q.TIDs,
+				Processes: q.Processes,
+				Cgroups:   q.Cgroups,
+			},
+			Kernel: q.Kernel,
+			User:   q.User,
+			Least:  q.Least,
+			Unwind: q.Unwind,
+		},
+		Processes: q.ByProcess,
+		Stacks:    q.Stacks,
+		Dists:     q.Dists,
+	}
 	source, err := t.Source()
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +56,9 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
 	ctx, cancel := context.WithCancel(ctx)
-	m := &locking{script: script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}}
+	m := &locking{
+		script: script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx},
+	}
 	return m, func() {
 		cancel()
 		m.end()
@@ -49,19 +69,26 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 func areOnline(cpus []int, online []int32) error {
 	for _, cpu := range cpus {
 		if !slices.Contains(online, int32(cpu)) {
-			return fmt.Errorf("sample CPU %d: it is not online; these are: %s: %w", cpu, strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported)
+			return fmt.Errorf(
+				"sample CPU %d: it is not online; these are: %s: %w",
+				cpu,
+				strings.Trim(fmt.Sprint(online), "[]"),
+				measure.ErrUnsupported,
+			)
 		}
 	}
 	return nil
 }
 
-// locking is the statistics of locks. What is told of all of them alike is told once, and what they cost is said where it is much.
+// locking is the statistics of locks. What is told of all of them alike is told once, and what they
+// cost is said where it is much.
 type locking struct {
 	script
 	cost measure.Span // of its programs, up to the tick before
 }
 
-// lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set here.
+// lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set
+// here.
 func lockLoss(reason string) string {
 	what, _, _ := strings.Cut(reason, " than the script has room for")
 	switch what {
@@ -78,7 +105,11 @@ func lockLoss(reason string) string {
 // dearLocks is the share of one CPU from which on it is told what measuring takes.
 const dearLocks = 0.01
 
-func (l *locking) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (l *locking) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	return l.script.Watch(ctx, queries, func(t *measure.Tick) error {
 		for i, a := range t.Answers {
 			if i > 0 { // one program measures them all
@@ -92,7 +123,13 @@ func (l *locking) Watch(ctx context.Context, queries []measure.Query, each func(
 		if over := t.Over.Span(); over > 0 && len(t.Answers) > 0 {
 			if share := float64(cost-l.cost) / float64(over); share > dearLocks {
 				a := t.Answers[0]
-				a.Notes = append(a.Notes, fmt.Sprintf("measuring the waits took more than %s %% of one CPU; --kernel, --user, --pid, --process and --min 20us make it cheaper", dearness(share)))
+				a.Notes = append(
+					a.Notes,
+					fmt.Sprintf(
+						"measuring the waits took more than %s %% of one CPU; --kernel, --user, --pid, --process and --min 20us make it cheaper",
+						dearness(share),
+					),
+				)
 			}
 		}
 		l.cost = cost

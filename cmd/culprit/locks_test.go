@@ -13,7 +13,9 @@ func TestLockLoss(t *testing.T) {
 		"more different stacks than the script has room for":                 "no room for another stack",
 		"firings that the kernel left out, because the program ran already":  "firings that the kernel left out",
 	} {
-		if got := lockLoss(reason); !strings.HasPrefix(got, want) || strings.Contains(got, "size") || strings.Contains(got, "script") {
+		if got := lockLoss(reason); !strings.HasPrefix(got, want) ||
+			strings.Contains(got, "size") ||
+			strings.Contains(got, "script") {
 			t.Errorf("%s: %s", reason, got)
 		}
 	}

@@ -1,4 +1,5 @@
-// Command culprit finds what holds a Linux machine back, and proves it. This file wires the rooms together and decides nothing.
+// Command culprit finds what holds a Linux machine back, and proves it. This file wires the rooms
+// together and decides nothing.
 package main
 
 import (
@@ -60,7 +61,8 @@ func main() {
 // parent's SIGTERM. A signal after this time ends the process at once.
 const sameRequest = time.Second
 
-// A firstThread takes what is to be run on the first thread of the process, which does nothing else.
+// A firstThread takes what is to be run on the first thread of the process, which does nothing
+// else.
 type firstThread chan func()
 
 func (t firstThread) do(f func()) {
@@ -74,17 +76,35 @@ func (t firstThread) do(f func()) {
 
 // program is all rooms behind one command line.
 func program(t term.Terminal) term.Program {
-	return term.Program{Version: version, Open: open, Recorded: recorded, Server: server, Hosts: hosts, Tokens: tokens, Serve: serve, Trace: anywhere, Profile: profiled, Locks: locked, LoadMachine: loadMachine, Script: scripted, Reading: reading, Terminal: t, DiagnoseNetns: diagnoseNetns()}
+	return term.Program{
+		Version:       version,
+		Open:          open,
+		Recorded:      recorded,
+		Server:        server,
+		Hosts:         hosts,
+		Tokens:        tokens,
+		Serve:         serve,
+		Trace:         anywhere,
+		Profile:       profiled,
+		Locks:         locked,
+		LoadMachine:   loadMachine,
+		Script:        scripted,
+		Reading:       reading,
+		Terminal:      t,
+		DiagnoseNetns: diagnoseNetns(),
+	}
 }
 
-// tune fits the Go runtime to a tool that wakes once a second, works for a millisecond and sleeps. What the user sets in GOMAXPROCS
-// and GOGC stands.
+// tune fits the Go runtime to a tool that wakes once a second, works for a millisecond and sleeps.
+// What the user sets in GOMAXPROCS and GOGC stands.
 //
-// With more than one processor the runtime wakes further threads at each tick, in case there is work for them: half of what
-// an interval then costs, and on a busy machine time taken from others. Whoever works on several sets it back.
+// With more than one processor the runtime wakes further threads at each tick, in case there is
+// work for them: half of what an interval then costs, and on a busy machine time taken from others.
+// Whoever works on several sets it back.
 //
-// The heap may grow by half until it is collected, not to the double. With 20,000 connections that keeps 9 MB of 35
-// and costs no CPU time that could be measured, since a collection takes 2 ms and most of an interval is spent in the kernel.
+// The heap may grow by half until it is collected, not to the double. With 20,000 connections that
+// keeps 9 MB of 35 and costs no CPU time that could be measured, since a collection takes 2 ms and
+// most of an interval is spent in the kernel.
 //
 // args is the command line: for flame the first collection is put off.
 func tune(args []string) {
@@ -93,7 +113,9 @@ func tune(args []string) {
 	}
 	if os.Getenv("GOGC") == "" {
 		if len(args) > 0 && args[0] == "flame" {
-			debug.SetGCPercent(firstGrowth) // as reading does, but before the start's own tables make a collection
+			debug.SetGCPercent(
+				firstGrowth,
+			) // as reading does, but before the start's own tables make a collection
 			return
 		}
 		debug.SetGCPercent(heapGrowth)
@@ -103,8 +125,8 @@ func tune(args []string) {
 // heapGrowth is by how much of itself the heap grows between collections, in percent.
 const heapGrowth = 50
 
-// keepLow lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6 MB, and costs a collection every few seconds, since an
-// interval leaves little garbage.
+// keepLow lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6
+// MB, and costs a collection every few seconds, since an interval leaves little garbage.
 func keepLow() {
 	followHeap(func(live uint64) int {
 		if live > largeHeap {
@@ -114,7 +136,8 @@ func keepLow() {
 	})
 }
 
-// keepLowNow does so at once after a first reading. What follows the heap looks after a collection, in a goroutine that waits for its turn as long as the first
+// keepLowNow does so at once after a first reading. What follows the heap looks after a collection,
+// in a goroutine that waits for its turn as long as the first
 // table is made.
 func keepLowNow() {
 	if os.Getenv("GOGC") != "" {
@@ -123,12 +146,14 @@ func keepLowNow() {
 	var held [1]metrics.Sample
 	held[0].Name = "/memory/classes/heap/objects:bytes"
 	metrics.Read(held[:])
-	if held[0].Value.Kind() == metrics.KindUint64 && held[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
+	if held[0].Value.Kind() == metrics.KindUint64 &&
+		held[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
 		debug.SetGCPercent(lowGrowth)
 	}
 }
 
-// followHeap has the heap grow by so many percent as is said of what is alive, in bytes. It looks after each collection. What the user sets in GOGC stands.
+// followHeap has the heap grow by so many percent as is said of what is alive, in bytes. It looks
+// after each collection. What the user sets in GOGC stands.
 func followHeap(percent func(live uint64) int) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -155,13 +180,15 @@ const (
 	lowGrowth  = 20       // percent
 	readGrowth = 12       // percent
 
-	// The first collection comes when 5.6 MB were allocated, 1.4 of them by the start: it alone brings 1.4 MB along, of the runtime's functions, tables and queues, which a
-	// profile with few stacks never needs.
+	// The first collection comes when 5.6 MB were allocated, 1.4 of them by the start: it alone
+	// brings 1.4 MB along, of the runtime's functions, tables and queues, which a profile with few
+	// stacks never needs.
 	firstGrowth = 200
 )
 
 // reading fits the process to a command that reads files and no counters of the machine. While the
-// heap is small, a collection takes a millisecond and starts whenever the heap has grown by an eighth.
+// heap is small, a collection takes a millisecond and starts whenever the heap has grown by an
+// eighth.
 func reading() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -187,7 +214,8 @@ func open(l term.Look) (term.Machine, error) {
 	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
 }
 
-// lookHz is how many samples of each CPU are due in a second while somebody looks: a finding needs some tens in ten seconds. On machines with many CPUs half as many.
+// lookHz is how many samples of each CPU are due in a second while somebody looks: a finding needs
+// some tens in ten seconds. On machines with many CPUs half as many.
 func lookHz() int {
 	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) > manyCPUs {
 		return 49
@@ -212,7 +240,11 @@ func (m machine) begun() {
 	}
 }
 
-func (m machine) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (m machine) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	if m.brief {
 		return m.WatchBrief(ctx, queries, func(t *measure.Tick) error {
 			m.begun()
@@ -222,7 +254,12 @@ func (m machine) Watch(ctx context.Context, queries []measure.Query, each func(*
 	return m.Catalogue.Watch(ctx, queries, each)
 }
 
-func (m machine) Record(ctx context.Context, queries []measure.Query, n int, progress func(int)) (measure.Reader, error) {
+func (m machine) Record(
+	ctx context.Context,
+	queries []measure.Query,
+	n int,
+	progress func(int),
+) (measure.Reader, error) {
 	return m.Catalogue.Record(ctx, queries, n, func(tick int) {
 		if progress != nil {
 			progress(tick)
@@ -231,7 +268,8 @@ func (m machine) Record(ctx context.Context, queries []measure.Query, n int, pro
 	})
 }
 
-// diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another one means that one.
+// diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another
+// one means that one.
 func diagnoseNetns() string {
 	if netlink.InHostNamespace(kernel.Root{}) {
 		return "all"

@@ -13,8 +13,8 @@ import (
 	traceprofile "culprit/trace/profile"
 )
 
-// Each dataset that is recorded opens in the page with 10,000 rows in it: the 200 largest at 10 minutes, an hour and a
-// week, in as many columns as the page asks for.
+// Each dataset that is recorded opens in the page with 10,000 rows in it: the 200 largest at 10
+// minutes, an hour and a week, in as many columns as the page asks for.
 func TestEachDatasetOpensWithManyRows(t *testing.T) {
 	all, sentences := sources(collect.Env{}, 0), defaults()
 	sampler := traceprofile.NewSampler(99)
@@ -60,10 +60,15 @@ func TestEachDatasetOpensWithManyRows(t *testing.T) {
 				t.Errorf("%s: %v", q, err)
 				continue
 			}
-			if n := len(a.Series) + a.Rest.Rows; n != ticks*fresh || len(a.Series) != 200 && a.Rest.Rows > 0 {
+			if n := len(a.Series) + a.Rest.Rows; n != ticks*fresh ||
+				len(a.Series) != 200 && a.Rest.Rows > 0 {
 				t.Errorf("%s, %v: %d rows and %d more", q, w.span, len(a.Series), a.Rest.Rows)
 			}
-			if a.Rest.Rows > 0 && !slices.ContainsFunc(a.Notes, func(n string) bool { return n == "200 of 10,000 rows: the largest in the whole time" }) {
+			if a.Rest.Rows > 0 &&
+				!slices.ContainsFunc(
+					a.Notes,
+					func(n string) bool { return n == "200 of 10,000 rows: the largest in the whole time" },
+				) {
 				t.Errorf("%s: notes %q", q, a.Notes)
 			}
 		}

@@ -39,7 +39,8 @@ func (s static) Report(ctx context.Context, _ measure.Time) (measure.Time, []byt
 }
 
 // TestPageCatalogue holds the copy of the catalogue that the page is tested with to what the server
-// sends, but for the help of statistics. Beside each statistic stands whether its rows add up, as AddsUp answers it.
+// sends, but for the help of statistics. Beside each statistic stands whether its rows add up, as
+// AddsUp answers it.
 func TestPageCatalogue(t *testing.T) {
 	stats := catalogue().Stats()
 	const token = "0123456789abcdef0123456789abcdef"
@@ -50,14 +51,20 @@ func TestPageCatalogue(t *testing.T) {
 	w := httptest.NewRecorder()
 	s.HTTP(false).Handler.ServeHTTP(w, r)
 	var sent struct{ Stats []map[string]json.RawMessage }
-	if err := json.Unmarshal(w.Body.Bytes(), &sent); err != nil || w.Code != 200 || len(sent.Stats) != len(stats) {
+	if err := json.Unmarshal(w.Body.Bytes(), &sent); err != nil || w.Code != 200 ||
+		len(sent.Stats) != len(stats) {
 		t.Fatalf("status %d, %d of %d statistics: %v", w.Code, len(sent.Stats), len(stats), err)
 	}
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i := range stats {
-		delete(sent.Stats[i], "help") // decides nothing; a field's help tells fields of one name apart
-		line, err := json.Marshal(map[string]any{"stat": sent.Stats[i], "adds": addUp(t, &stats[i])})
+		delete(
+			sent.Stats[i],
+			"help",
+		) // decides nothing; a field's help tells fields of one name apart
+		line, err := json.Marshal(
+			map[string]any{"stat": sent.Stats[i], "adds": addUp(t, &stats[i])},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,12 +79,16 @@ func TestPageCatalogue(t *testing.T) {
 		return
 	}
 	if old, err := os.ReadFile(pageCatalogue); err != nil || !bytes.Equal(old, b.Bytes()) {
-		t.Errorf("%s is not what the server sends (%v): go test ./cmd/culprit -run PageCatalogue -update", pageCatalogue, err)
+		t.Errorf(
+			"%s is not what the server sends (%v): go test ./cmd/culprit -run PageCatalogue -update",
+			pageCatalogue,
+			err,
+		)
 	}
 }
 
-// addUp returns for some terms whether the rows of st add up: a letter for each field that they can be
-// broken down by and one for all fields, "1" where they do.
+// addUp returns for some terms whether the rows of st add up: a letter for each field that they can
+// be broken down by and one for all fields, "1" where they do.
 func addUp(t *testing.T, st *measure.Stat) map[string]string {
 	t.Helper()
 	if len(st.Fields) == 0 {
@@ -88,7 +99,13 @@ func addUp(t *testing.T, st *measure.Stat) map[string]string {
 	for _, f := range st.Fields {
 		all = append(all, f.Name)
 		if f.Overlaps {
-			terms = append(terms, f.Name+` = "1"`, f.Name+` in ("1")`, f.Name+` in ("1", "2")`, f.Name+` != "1"`)
+			terms = append(
+				terms,
+				f.Name+` = "1"`,
+				f.Name+` in ("1")`,
+				f.Name+` in ("1", "2")`,
+				f.Name+` != "1"`,
+			)
 		}
 	}
 	terms = append(terms, strings.Join(all, ` = "1" and `)+` = "1"`)

@@ -23,8 +23,8 @@ import (
 	"culprit/view"
 )
 
-// What a tool shows of a second that has passed is what it showed when the second passed: both are made here of the same readings
-// of this machine, once as they came and once out of an archive.
+// What a tool shows of a second that has passed is what it showed when the second passed: both are
+// made here of the same readings of this machine, once as they came and once out of an archive.
 
 // played is a source that tells again what was measured, and is then silent.
 type played struct {
@@ -56,7 +56,8 @@ func (p *played) spread(base measure.Time) {
 		for _, b := range batches {
 			// On a busy machine a reading may last longer than the second that it is of.
 			late := min(b.Over.End.Sub(first), measure.Second/2)
-			by := base.Add(measure.Span(i+1)*measure.Second + measure.Millisecond + late).Sub(b.Over.End)
+			by := base.Add(measure.Span(i+1)*measure.Second + measure.Millisecond + late).
+				Sub(b.Over.End)
 			b.Over.Start, b.Over.End = b.Over.Start.Add(by), b.Over.End.Add(by)
 		}
 	}
@@ -101,15 +102,35 @@ func measured(t *testing.T, source measure.Source, sentences []string, n int) *p
 	defer busy.Process.Kill()
 	enough := errors.New("enough")
 	err := source.Run(t.Context(), queries, measure.SinkFunc(func(batches []*measure.Batch) error {
-		// After a tick that came late the next comes soon. Of an interval so short the past says that it is not the second that it stands for.
-		if slices.ContainsFunc(batches, func(b *measure.Batch) bool { return b.Over.Span() > 0 && b.Over.Span() < 150*measure.Millisecond }) {
+		// After a tick that came late the next comes soon. Of an interval so short the past says
+		// that it is not the second that it stands for.
+		if slices.ContainsFunc(
+			batches,
+			func(b *measure.Batch) bool { return b.Over.Span() > 0 && b.Over.Span() < 150*measure.Millisecond },
+		) {
 			return nil
 		}
 		var kept []*measure.Batch
 		for _, b := range batches {
 			c := *b
-			c.By, c.Labels, c.Frames, c.Keys = slices.Clone(b.By), slices.Clone(b.Labels), slices.Clone(b.Frames), slices.Clone(b.Keys)
-			c.Values, c.Dists, c.Loss, c.Notes = slices.Clone(b.Values), slices.Clone(b.Dists), slices.Clone(b.Loss), slices.Clone(b.Notes)
+			c.By, c.Labels, c.Frames, c.Keys = slices.Clone(
+				b.By,
+			), slices.Clone(
+				b.Labels,
+			), slices.Clone(
+				b.Frames,
+			), slices.Clone(
+				b.Keys,
+			)
+			c.Values, c.Dists, c.Loss, c.Notes = slices.Clone(
+				b.Values,
+			), slices.Clone(
+				b.Dists,
+			), slices.Clone(
+				b.Loss,
+			), slices.Clone(
+				b.Notes,
+			)
 			kept = append(kept, &c)
 		}
 		if len(p.ticks) == 1 {
@@ -128,7 +149,8 @@ func measured(t *testing.T, source measure.Source, sentences []string, n int) *p
 	return p
 }
 
-// optionsOf gives the ways to call a tool: plainly, and with each of its flags that need no name of this machine.
+// optionsOf gives the ways to call a tool: plainly, and with each of its flags that need no name of
+// this machine.
 func optionsOf(tool *view.Tool) []view.Options {
 	all := []view.Options{{}}
 	for _, f := range tool.Flags {
@@ -145,7 +167,13 @@ func optionsOf(tool *view.Tool) []view.Options {
 }
 
 // watched gives the table of each tick of a machine.
-func watched(t *testing.T, m measure.Watcher, parse func(string) (measure.Query, error), tool *view.Tool, o view.Options) (tables []*view.Table, frames view.Mean) {
+func watched(
+	t *testing.T,
+	m measure.Watcher,
+	parse func(string) (measure.Query, error),
+	tool *view.Tool,
+	o view.Options,
+) (tables []*view.Table, frames view.Mean) {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range tool.Ask(o) {
@@ -156,7 +184,9 @@ func watched(t *testing.T, m measure.Watcher, parse func(string) (measure.Query,
 		q.Step = measure.Second
 		queries = append(queries, q)
 	}
-	ctx, stop := context.WithCancel(t.Context()) // the live one would wait for a tick that does not come
+	ctx, stop := context.WithCancel(
+		t.Context(),
+	) // the live one would wait for a tick that does not come
 	defer stop()
 	last := 0
 	err := m.Watch(ctx, queries, func(tk *measure.Tick) error {
@@ -165,8 +195,11 @@ func watched(t *testing.T, m measure.Watcher, parse func(string) (measure.Query,
 			stop()
 		}
 		tab := tool.Table(o, f)
-		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes(nil, math.MaxInt)...)
-		// The collectors of one reading follow one another by microseconds. The live tick is that of the last one, that of the past the longest.
+		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
+			tab.Notes,
+			f.Notes(nil, math.MaxInt)...)
+		// The collectors of one reading follow one another by microseconds. The live tick is that
+		// of the last one, that of the past the longest.
 		var longest measure.Span
 		for _, a := range tk.Answers {
 			longest = max(longest, a.Elapsed[0])
@@ -182,11 +215,18 @@ func watched(t *testing.T, m measure.Watcher, parse func(string) (measure.Query,
 	return tables, frames
 }
 
-// differences compares two tables of one interval, row by row. Numbers may differ where sums were made in another order: by their last digits.
+// differences compares two tables of one interval, row by row. Numbers may differ where sums were
+// made in another order: by their last digits.
 func differences(live, past *view.Table) (out []string) {
 	differ := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if live.View != past.View || len(live.Columns) != len(past.Columns) {
-		differ("%s of %d columns, %s of %d", live.View, len(live.Columns), past.View, len(past.Columns))
+		differ(
+			"%s of %d columns, %s of %d",
+			live.View,
+			len(live.Columns),
+			past.View,
+			len(past.Columns),
+		)
 		return out
 	}
 	if live.Over.Span() != past.Over.Span() {
@@ -211,14 +251,24 @@ func differences(live, past *view.Table) (out []string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a)) {
 		x, y := a[key], b[key]
-		if x.Label != y.Label || x.Mark != y.Mark || x.Total != y.Total || len(x.Cells) != len(y.Cells) {
+		if x.Label != y.Label || x.Mark != y.Mark || x.Total != y.Total ||
+			len(x.Cells) != len(y.Cells) {
 			differ("row %q: %+v\n  then %+v", key, x, y)
 			continue
 		}
 		for i := range x.Cells {
 			v, w := x.Cells[i], y.Cells[i]
-			if near := math.Abs(v.Num-w.Num) <= 1e-9*math.Abs(v.Num); v.Kind != w.Kind || v.Text != w.Text || !near && (v.Num == v.Num || w.Num == w.Num) {
-				differ("row %q, %s%s: %v, then %v", key, live.Columns[i].Name, live.Columns[i].Head, v, w)
+			if near := math.Abs(v.Num-w.Num) <= 1e-9*math.Abs(v.Num); v.Kind != w.Kind ||
+				v.Text != w.Text ||
+				!near && (v.Num == v.Num || w.Num == w.Num) {
+				differ(
+					"row %q, %s%s: %v, then %v",
+					key,
+					live.Columns[i].Name,
+					live.Columns[i].Head,
+					v,
+					w,
+				)
 			}
 		}
 	}
@@ -277,7 +327,13 @@ func TestPastIsWhatWasLive(t *testing.T) {
 			now, _ := watched(t, live, live.Parse, tool, o)
 			then, _ := watched(t, past, past.Parse, tool, o)
 			if len(now) != ticks || len(then) != ticks {
-				t.Fatalf("%s: %d tables live, %d of the past, want %d", name, len(now), len(then), ticks)
+				t.Fatalf(
+					"%s: %d tables live, %d of the past, want %d",
+					name,
+					len(now),
+					len(then),
+					ticks,
+				)
 			}
 			for i := range now {
 				rows += len(now[i].Rows)
@@ -301,21 +357,32 @@ func TestPastIsWhatWasLive(t *testing.T) {
 		}
 	}
 
-	// A longer cell is the amount over all its ticks by all their time: what the live tool prints as its average.
+	// A longer cell is the amount over all its ticks by all their time: what the live tool prints
+	// as its average.
 	tool := view.NIC()
 	each, frames := watched(t, live, live.Parse, tool, nil)
 	mean := frames.Frame()
 	wanted := tool.Table(nil, mean)
 	whole := watchedWhole(t, past, tool)
-	// A device that comes or goes meanwhile, as those of other tests do, has in the average the rate of the time in which it was there.
+	// A device that comes or goes meanwhile, as those of other tests do, has in the average the
+	// rate of the time in which it was there.
 	came := func(r view.Row) bool {
 		return slices.ContainsFunc(each, func(tab *view.Table) bool {
-			return !slices.ContainsFunc(tab.Rows, func(o view.Row) bool { return o.Key == r.Key && o.Total == r.Total })
+			return !slices.ContainsFunc(
+				tab.Rows,
+				func(o view.Row) bool { return o.Key == r.Key && o.Total == r.Total },
+			)
 		})
 	}
 	if slices.ContainsFunc(whole.Rows, came) {
 		off := func(r view.Row) bool { return r.Total || came(r) }
-		wanted.Rows, whole.Rows = slices.DeleteFunc(wanted.Rows, off), slices.DeleteFunc(whole.Rows, off)
+		wanted.Rows, whole.Rows = slices.DeleteFunc(
+			wanted.Rows,
+			off,
+		), slices.DeleteFunc(
+			whole.Rows,
+			off,
+		)
 	}
 	wanted.Over, wanted.Notes = whole.Over, whole.Notes // the mean's goes from the first start to the last end, and notes are said once
 	if d := differences(wanted, whole); len(d) > 0 {
@@ -328,21 +395,45 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 	from, to := over.Start.AsTime().Format(time.RFC3339), over.End.AsTime().Format(time.RFC3339)
 	for _, tool := range view.Tools() {
-		status, out, errs := call(t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1")
+		status, out, errs := call(
+			t,
+			tool.Name,
+			"--json",
+			"--dir",
+			dir,
+			"--from",
+			from,
+			"--to",
+			to,
+			"1",
+		)
 		if status != 0 || !bytes.Equal(out, lines[tool.Name]) {
-			t.Errorf("culprit %s --from: status %d, %s\n%s\nwant\n%s", tool.Name, status, errs, out, lines[tool.Name])
+			t.Errorf(
+				"culprit %s --from: status %d, %s\n%s\nwant\n%s",
+				tool.Name,
+				status,
+				errs,
+				out,
+				lines[tool.Name],
+			)
 		}
 		if !strings.Contains(string(errs), "no server runs: this is what was recorded in "+dir) {
 			t.Errorf("culprit %s says not where its numbers are from: %s", tool.Name, errs)
 		}
 	}
-	if status, out, errs := call(t, "diagnose", "--json", "--dir", dir, "--from", from, "--to", to); status != 0 || !bytes.Contains(out, []byte(`"checked":["`)) {
+	if status, out, errs := call(t, "diagnose", "--json", "--dir", dir, "--from", from, "--to", to); status != 0 ||
+		!bytes.Contains(out, []byte(`"checked":["`)) {
 		t.Errorf("diagnose: status %d, %s%s", status, out, errs)
 	}
-	if status, _, errs := call(t, "nic", "--dir", dir, "--at", "-1m"); status != 2 || !strings.Contains(string(errs), "held is "+over.Start.AsTime().Local().Format(time.DateTime)) {
+	if status, _, errs := call(t, "nic", "--dir", dir, "--at", "-1m"); status != 2 ||
+		!strings.Contains(
+			string(errs),
+			"held is "+over.Start.AsTime().Local().Format(time.DateTime),
+		) {
 		t.Errorf("a time that is not held: status %d, %s", status, errs)
 	}
-	if status, _, errs := call(t, "nic", "--dir", t.TempDir(), "--at", "-1m"); status != 1 || !strings.Contains(string(errs), "start `culprit serve`") {
+	if status, _, errs := call(t, "nic", "--dir", t.TempDir(), "--at", "-1m"); status != 1 ||
+		!strings.Contains(string(errs), "start `culprit serve`") {
 		t.Errorf("an empty directory: status %d, %s", status, errs)
 	}
 }
@@ -362,7 +453,9 @@ func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table 
 	err := m.Watch(t.Context(), queries, func(tk *measure.Tick) error {
 		f := &view.Frame{Over: tk.Over, Answers: tk.Answers}
 		tab := tool.Table(nil, f)
-		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes(nil, math.MaxInt)...)
+		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
+			tab.Notes,
+			f.Notes(nil, math.MaxInt)...)
 		tables = append(tables, tab)
 		return nil
 	})
@@ -372,7 +465,8 @@ func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table 
 	return tables[0]
 }
 
-// Without --netns a tool shows its own namespace, of a record of all: what is recorded by default has the field to tell them apart.
+// Without --netns a tool shows its own namespace, of a record of all: what is recorded by default
+// has the field to tell them apart.
 func TestRecordedByNamespace(t *testing.T) {
 	c := catalogue()
 	fields := map[measure.StatID][]string{}

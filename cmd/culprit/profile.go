@@ -15,7 +15,9 @@ import (
 
 // profiled samples stacks.
 func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
-	runtime.GOMAXPROCS(min(2, runtime.NumCPU())) // one may wait for the kernel while the other reads
+	runtime.GOMAXPROCS(
+		min(2, runtime.NumCPU()),
+	) // one may wait for the kernel while the other reads
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
@@ -24,22 +26,64 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	keepLow()
-	p := traceprofile.Profile{Of: profileOf(q.Of), Hz: q.Hz, CPUs: q.CPUs, Who: traceprofile.Who{PIDs: q.PIDs, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups},
-		Kernel: q.Kernel, User: q.User, ByCPU: q.ByCPU, ByThread: q.ByThread, Offsets: q.ByCPU, Wakers: q.Wakers, Least: q.Least, Unwind: q.Unwind, Inline: q.Inline, For: measure.Span(q.For)}
+	p := traceprofile.Profile{
+		Of:   profileOf(q.Of),
+		Hz:   q.Hz,
+		CPUs: q.CPUs,
+		Who: traceprofile.Who{
+			PIDs:      q.PIDs,
+			TIDs:      q.TIDs,
+			Processes: q.Processes,
+			Cgroups:   q.Cgroups,
+		},
+		Kernel:   q.Kernel,
+		User:     q.User,
+		ByCPU:    q.ByCPU,
+		ByThread: q.ByThread,
+		Offsets:  q.ByCPU,
+		Wakers:   q.Wakers,
+		Least:    q.Least,
+		Unwind:   q.Unwind,
+		Inline:   q.Inline,
+		For:      measure.Span(q.For),
+	}
 	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &term.Profiled{Began: began, Took: got.Took, CPUs: len(q.CPUs), Frames: trace.MaxFrames, Away: got.Away, Loss: got.Loss, Notes: got.Notes}
+	out := &term.Profiled{
+		Began:  began,
+		Took:   got.Took,
+		CPUs:   len(q.CPUs),
+		Frames: trace.MaxFrames,
+		Away:   got.Away,
+		Loss:   got.Loss,
+		Notes:  got.Notes,
+	}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
 	out.Stacks = func(yield func(term.ProfiledStack) bool) {
 		for s := range got.Stacks {
-			one := term.ProfiledStack{Process: s.Process, PID: s.PID, TID: s.TID, CPU: s.CPU, State: s.State, Kernel: s.Kernel, User: s.User, Count: s.Count, Amount: s.Amount}
+			one := term.ProfiledStack{
+				Process: s.Process,
+				PID:     s.PID,
+				TID:     s.TID,
+				CPU:     s.CPU,
+				State:   s.State,
+				Kernel:  s.Kernel,
+				User:    s.User,
+				Count:   s.Count,
+				Amount:  s.Amount,
+			}
 			if s.Waker != nil {
-				one.Waker = &term.ProfiledWaker{Process: s.Waker.Process, PID: s.Waker.PID, Kernel: s.Waker.Kernel, User: s.Waker.User}
+				one.Waker = &term.ProfiledWaker{
+					Process: s.Waker.Process,
+					PID:     s.Waker.PID,
+					Kernel:  s.Waker.Kernel,
+					User:    s.Waker.User,
+				}
 			}
 			if !yield(one) {
 				return

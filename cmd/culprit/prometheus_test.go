@@ -15,7 +15,8 @@ import (
 	"culprit/view/prom"
 )
 
-// TestPromQLOnAnArchive asks in PromQL what three hours of an archive on disk hold, of which the older is kept in minutes only.
+// TestPromQLOnAnArchive asks in PromQL what three hours of an archive on disk hold, of which the
+// older is kept in minutes only.
 func TestPromQLOnAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	a, err := store.Open(dir, store.Options{KeepTicks: 60 * measure.Minute})
@@ -37,7 +38,9 @@ func TestPromQLOnAnArchive(t *testing.T) {
 		for _, f := range q.By {
 			st.Fields = append(st.Fields, measure.Field{Name: f, Type: measure.Word})
 		}
-		id, err := a.Save(measure.Dataset{Query: q, Stat: st, State: measure.Recording, Created: measure.Time(1)})
+		id, err := a.Save(
+			measure.Dataset{Query: q, Stat: st, State: measure.Recording, Created: measure.Time(1)},
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,21 +53,43 @@ func TestPromQLOnAnArchive(t *testing.T) {
 	for s := 1; s <= 3*3600; s++ {
 		at := start.Add(measure.Span(s) * measure.Second)
 		over := measure.Interval{Start: at.Add(-measure.Second), End: at}
-		device := &measure.Batch{Stat: "net.device.bytes", By: []string{"device"}, Over: over, Labels: []string{"eth0", "lo"}, Keys: []measure.Label{0, 1}, Values: []float64{1000, 7}}
-		window := &measure.Batch{Stat: "sched.load", By: []string{"window"}, Over: over, Labels: []string{"1m"}, Keys: []measure.Label{0}, Values: []float64{float64(s % 60)}}
+		device := &measure.Batch{
+			Stat:   "net.device.bytes",
+			By:     []string{"device"},
+			Over:   over,
+			Labels: []string{"eth0", "lo"},
+			Keys:   []measure.Label{0, 1},
+			Values: []float64{1000, 7},
+		}
+		window := &measure.Batch{
+			Stat:   "sched.load",
+			By:     []string{"window"},
+			Over:   over,
+			Labels: []string{"1m"},
+			Keys:   []measure.Label{0},
+			Values: []float64{float64(s % 60)},
+		}
 		if err := a.Append(at, []uint32{bytes, load}, []*measure.Batch{device, window}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // as it was appended, and as it is read from disk
-		q := measure.Query{Stat: "sched.load", By: []string{"window"}, Over: measure.Interval{Start: start, End: start.Add(10 * measure.Minute)}, Step: measure.Second}
+		q := measure.Query{
+			Stat: "sched.load",
+			By:   []string{"window"},
+			Over: measure.Interval{Start: start, End: start.Add(10 * measure.Minute)},
+			Step: measure.Second,
+		}
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the archive clears up in its own time
 			old, err := a.Ask(t.Context(), q)
 			if err == nil && old.Step == measure.Minute {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("the oldest is not kept in minutes alone: the test would show little (%v)", err)
+				t.Fatalf(
+					"the oldest is not kept in minutes alone: the test would show little (%v)",
+					err,
+				)
 			}
 		}
 		api := prom.New(a, a.Datasets, "test")
@@ -82,7 +107,12 @@ func TestPromQLOnAnArchive(t *testing.T) {
 			{`max_over_time(culprit_sched_load[10m])`, 170 * measure.Minute, 59, 0},
 			{`count_over_time(culprit_sched_load[1m])`, 170 * measure.Minute, 60, 0},
 		} {
-			form := url.Values{"query": {c.query}, "start": {moment(start.Add(c.from))}, "end": {moment(end)}, "step": {"60"}}
+			form := url.Values{
+				"query": {c.query},
+				"start": {moment(start.Add(c.from))},
+				"end":   {moment(end)},
+				"step":  {"60"},
+			}
 			w := httptest.NewRecorder()
 			api.ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/query_range?"+form.Encode(), nil))
 			var out struct {
@@ -90,7 +120,8 @@ func TestPromQLOnAnArchive(t *testing.T) {
 					Result []struct{ Values [][2]any }
 				}
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || len(out.Data.Result) != 1 {
+			if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil ||
+				len(out.Data.Result) != 1 {
 				t.Errorf("%s: %v %.500s", c.query, err, w.Body)
 				continue
 			}
@@ -99,7 +130,8 @@ func TestPromQLOnAnArchive(t *testing.T) {
 				t.Errorf("%s: %d values, want %d", c.query, len(values), want)
 			}
 			for _, v := range values {
-				if f, err := strconv.ParseFloat(fmt.Sprint(v[1]), 64); err != nil || math.Abs(f-c.want) > c.off*c.want {
+				if f, err := strconv.ParseFloat(fmt.Sprint(v[1]), 64); err != nil ||
+					math.Abs(f-c.want) > c.off*c.want {
 					t.Errorf("%s at %v: %v, want %v", c.query, v[0], v[1], c.want)
 					break
 				}

@@ -39,7 +39,10 @@ func dial(dir string) (*client.Client, error) {
 	case errors.Is(err, syscall.ECONNREFUSED): // the socket of one that has gone
 		return nil, fmt.Errorf("no server runs in %s: %w", dir, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &measure.Denied{Doing: "look into " + dir, Needs: "to be root or the user that records there"}
+		return nil, &measure.Denied{
+			Doing: "look into " + dir,
+			Needs: "to be root or the user that records there",
+		}
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fmt.Errorf("look into %s: %w", dir, syscall.ENOTDIR)
 	case errors.Is(err, fs.ErrNotExist):
@@ -58,7 +61,8 @@ func elsewhere(dir string) string {
 	return ""
 }
 
-// recorded opens what was recorded in a directory: at the server that runs there, else in the archive that it has left; or at the server of an address.
+// recorded opens what was recorded in a directory: at the server that runs there, else in the
+// archive that it has left; or at the server of an address.
 func recorded(asked string) (term.Recorded, error) {
 	if strings.Contains(asked, "://") {
 		return elsewhereRecorded(asked)
@@ -77,9 +81,16 @@ func recorded(asked string) (term.Recorded, error) {
 	s, err := store.OpenReadOnly(archiveOf(dir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("nothing was recorded in %s%s: start `culprit serve`", dir, elsewhere(dir))
+		return nil, fmt.Errorf(
+			"nothing was recorded in %s%s: start `culprit serve`",
+			dir,
+			elsewhere(dir),
+		)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &measure.Denied{Doing: "look into " + dir, Needs: "to be root or the user that recorded there"}
+		return nil, &measure.Denied{
+			Doing: "look into " + dir,
+			Needs: "to be root or the user that recorded there",
+		}
 	case err != nil:
 		return nil, err
 	}
@@ -90,7 +101,9 @@ func recorded(asked string) (term.Recorded, error) {
 func elsewhereRecorded(address string) (term.Recorded, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("connect to the server: its address can't be read") // the error has the token
+		return nil, errors.New(
+			"connect to the server: its address can't be read",
+		) // the error has the token
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
@@ -101,8 +114,8 @@ func elsewhereRecorded(address string) (term.Recorded, error) {
 	return &atServer{c}, nil
 }
 
-// tokenFor gives the token for a server: that of its address; else one that is given for its host, as host=token with commas between several, else one that is given for all. "": there
-// is none.
+// tokenFor gives the token for a server: that of its address; else one that is given for its host,
+// as host=token with commas between several, else one that is given for all. "": there is none.
 func tokenFor(u *url.URL, given string) string {
 	if own := u.Query().Get("token"); own != "" {
 		return own
@@ -195,7 +208,12 @@ func (a *atRest) Remark() string {
 		return ""
 	}
 	age := max(0, time.Since(end.AsTime())).Round(time.Second)
-	return fmt.Sprintf("no server runs: this is what was recorded in %s up to %s, %v ago", a.dir, end.AsTime().Local().Format("2006-01-02 15:04:05"), age)
+	return fmt.Sprintf(
+		"no server runs: this is what was recorded in %s up to %s, %v ago",
+		a.dir,
+		end.AsTime().Local().Format("2006-01-02 15:04:05"),
+		age,
+	)
 }
 
 func (a *atRest) Trouble() (all []string) {

@@ -32,11 +32,27 @@ var hostileTexts = []string{
 	strings.Repeat("x", 5000), strings.Repeat("(", 3000),
 }
 
-// hostileBodies returns bodies that are no request: cut off, of a wrong type, too large, or of values out of range.
+// hostileBodies returns bodies that are no request: cut off, of a wrong type, too large, or of
+// values out of range.
 func hostileBodies(t *testing.T) [][]byte {
 	t.Helper()
-	out := [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("1"), []byte(`"x"`), []byte("{} {}"), []byte("\xff\xfe\x00"), []byte(`{"nothing":1}`),
-		bytes.Repeat([]byte("["), 60<<10), bytes.Repeat([]byte("x"), 80<<10), []byte(`{"sentence":"` + strings.Repeat("x", 70<<10) + `"}`)}
+	out := [][]byte{
+		nil,
+		[]byte("{"),
+		[]byte("null"),
+		[]byte("[]"),
+		[]byte("1"),
+		[]byte(`"x"`),
+		[]byte("{} {}"),
+		[]byte("\xff\xfe\x00"),
+		[]byte(`{"nothing":1}`),
+		bytes.Repeat(
+			[]byte("["),
+			60<<10,
+		),
+		bytes.Repeat([]byte("x"), 80<<10),
+		[]byte(`{"sentence":"` + strings.Repeat("x", 70<<10) + `"}`),
+	}
 	for _, field := range []string{"sentence", "step_ms", "from_ms", "to_ms", "seconds", "hz", "cpus", "only", "name", "text", "budget", "record"} {
 		for _, value := range []string{"null", "-1", "0", "1e300", "1e999", "NaN", "true", `""`, `"x"`, `"\u0000\ud800"`, "[]", "[-1]", "{}", `"` + strings.Repeat("y", 5000) + `"`} {
 			out = append(out, []byte(`{"`+field+`":`+value+`}`))
@@ -51,8 +67,22 @@ func hostileBodies(t *testing.T) [][]byte {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return append(out, packed.Bytes()[:packed.Len()/2], []byte("\x1f\x8b"), []byte("a;b NaN\n"), []byte("a;b -1\n"), []byte("a;b 1e999\n"), bytes.Repeat([]byte("\n"), 1<<20),
-		bytes.Repeat([]byte(";"), 1<<20), []byte("\x0a\xff\xff\xff\xff\x0f"), []byte("PERFILE2"), []byte(`{"$schema":"https://www.speedscope.app/file-format-schema.json"`))
+	return append(
+		out,
+		packed.Bytes()[:packed.Len()/2],
+		[]byte("\x1f\x8b"),
+		[]byte("a;b NaN\n"),
+		[]byte("a;b -1\n"),
+		[]byte("a;b 1e999\n"),
+		bytes.Repeat([]byte("\n"), 1<<20),
+		bytes.Repeat(
+			[]byte(";"),
+			1<<20,
+		),
+		[]byte("\x0a\xff\xff\xff\xff\x0f"),
+		[]byte("PERFILE2"),
+		[]byte(`{"$schema":"https://www.speedscope.app/file-format-schema.json"`),
+	)
 }
 
 // guarded is a server that is asked badly.
@@ -63,7 +93,8 @@ type guarded struct {
 	asked       int
 }
 
-// do sends a request, and wants an answer that is no fault of culprit: of a refusal a message, and what to do.
+// do sends a request, and wants an answer that is no fault of culprit: of a refusal a message, and
+// what to do.
 func (g *guarded) do(method, path string, body []byte, kind string) (status int, answer []byte) {
 	g.t.Helper()
 	g.asked++
@@ -83,7 +114,8 @@ func (g *guarded) do(method, path string, body []byte, kind string) (status int,
 		return 0, nil
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusOK && strings.Contains(res.Header.Get("Content-Type"), "event-stream") {
+	if res.StatusCode == http.StatusOK &&
+		strings.Contains(res.Header.Get("Content-Type"), "event-stream") {
 		return res.StatusCode, nil // it has no end
 	}
 	answer, err = io.ReadAll(res.Body)
@@ -93,7 +125,8 @@ func (g *guarded) do(method, path string, body []byte, kind string) (status int,
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		g.t.Errorf("%s: %v after %d bytes", what, err, len(answer))
 	}
-	if res.StatusCode >= 500 && res.StatusCode != http.StatusNotImplemented && res.StatusCode != http.StatusServiceUnavailable {
+	if res.StatusCode >= 500 && res.StatusCode != http.StatusNotImplemented &&
+		res.StatusCode != http.StatusServiceUnavailable {
 		g.t.Errorf("%s: %s %.500s", what, res.Status, answer)
 	}
 	if res.StatusCode >= 400 {
@@ -103,7 +136,9 @@ func (g *guarded) do(method, path string, body []byte, kind string) (status int,
 }
 
 // values are what differs between two refusals of one kind.
-var values = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|[0-9][0-9.e+]*|x{9,}|y{9,}`) // table: compiled once
+var values = regexp.MustCompile(
+	`"(?:[^"\\]|\\.)*"|[0-9][0-9.e+]*|x{9,}|y{9,}`,
+) // table: compiled once
 
 // advises wants a refusal to say what was found, and keeps it for tellsWhatToDo.
 func (g *guarded) advises(what string, answer []byte) {
@@ -133,11 +168,21 @@ func (g *guarded) advises(what string, answer []byte) {
 	}
 }
 
-// TestHostileRequests sends what no client means to each path of the server, and wants it to live, to say what is wrong, and to record
-// all the while.
+// TestHostileRequests sends what no client means to each path of the server, and wants it to live,
+// to say what is wrong, and to record all the while.
 func TestHostileRequests(t *testing.T) {
 	dir := t.TempDir()
-	c := start(t, []string{"JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "off")
+	c := start(
+		t,
+		[]string{"JOURNAL_STREAM="},
+		"serve",
+		"--dir",
+		dir,
+		"--listen",
+		"127.0.0.1:0",
+		"--profile",
+		"off",
+	)
 	base, token, ok := strings.Cut(c.says(t, "http://127.0.0.1:", 30*time.Second), "?token=")
 	if !ok {
 		t.Fatal("the address has no token")
@@ -238,19 +283,54 @@ func (g *guarded) hostilePath(path string, methods []string) {
 	}
 	for _, action := range []string{"suspend", "resume", "discard", "destroy", "start", "stop", "remove"} {
 		for _, id := range []string{"0", "-1", "4294967295", "99999999999999999999", "NaN", "ü"} {
-			g.do("POST", filled(strings.ReplaceAll(path, "{action}", action), id), []byte("{}"), "application/json")
+			g.do(
+				"POST",
+				filled(strings.ReplaceAll(path, "{action}", action), id),
+				[]byte("{}"),
+				"application/json",
+			)
 		}
 	}
 }
 
-// parameterNames are those that some path of culprit's own API knows, prometheusNames those of Prometheus's. A path of culprit refuses
-// names that it does not know, Prometheus ignores them.
+// parameterNames are those that some path of culprit's own API knows, prometheusNames those of
+// Prometheus's. A path of culprit refuses names that it does not know, Prometheus ignores them.
 //
 // table: names
 var (
-	parameterNames = []string{"q", "from", "to", "step", "columns", "top", "name", "statistic", "text", "id", "before", "after", "a", "b", "norm", "by", "nothing", "\xff"}
+	parameterNames = []string{
+		"q",
+		"from",
+		"to",
+		"step",
+		"columns",
+		"top",
+		"name",
+		"statistic",
+		"text",
+		"id",
+		"before",
+		"after",
+		"a",
+		"b",
+		"norm",
+		"by",
+		"nothing",
+		"\xff",
+	}
 
-	prometheusNames = []string{"query", "start", "end", "step", "time", "timeout", "limit", "match[]", "metric", "nothing"}
+	prometheusNames = []string{
+		"query",
+		"start",
+		"end",
+		"step",
+		"time",
+		"timeout",
+		"limit",
+		"match[]",
+		"metric",
+		"nothing",
+	}
 )
 
 func (g *guarded) hostileGets(path string) {
@@ -266,11 +346,16 @@ func (g *guarded) hostileGets(path string) {
 		for _, text := range hostileTexts {
 			v := url.Values{name: {text}}
 			for more, good := range map[string]string{"q": "cpu.time by mode", "query": "culprit_cpu_time_seconds_total", "start": "1", "end": "2", "step": "1", "match[]": "up"} {
-				if more != name && (strings.HasPrefix(path, "/api/v1/") == (more != "q")) && more != "step" || more == "step" && strings.Contains(path, "range") && name != "step" {
+				if more != name && (strings.HasPrefix(path, "/api/v1/") == (more != "q")) &&
+					more != "step" ||
+					more == "step" && strings.Contains(path, "range") && name != "step" {
 					v.Set(more, good)
 				}
 			}
-			if _, said := g.do("GET", at+"?"+v.Encode(), nil, ""); bytes.Contains(said, []byte("there is no parameter")) {
+			if _, said := g.do("GET", at+"?"+v.Encode(), nil, ""); bytes.Contains(
+				said,
+				[]byte("there is no parameter"),
+			) {
 				break // one refusal is as the other
 			}
 		}
@@ -289,7 +374,8 @@ func (g *guarded) hostilePosts(path string, bodies [][]byte) {
 		case path == "/api/profiles":
 			kind = "application/octet-stream"
 		}
-		if inner, ok := bytes.CutSuffix(b, []byte("}")); ok && strings.HasSuffix(path, "/take") && !bytes.Contains(b, []byte("seconds")) {
+		if inner, ok := bytes.CutSuffix(b, []byte("}")); ok && strings.HasSuffix(path, "/take") &&
+			!bytes.Contains(b, []byte("seconds")) {
 			b = append(slices.Clone(inner), `,"seconds":0.1}`...) // else it takes ten
 		}
 		g.do("POST", at, b, kind)
@@ -307,7 +393,14 @@ func (g *guarded) cutOff(path string) {
 			g.t.Errorf("%s: %v", path, err)
 			return
 		}
-		_, err = fmt.Fprintf(c, "POST /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Culprit: 1\r\nContent-Type: application/json\r\n%s\r\n\r\n5\r\n{\"se", path, host, g.token, head)
+		_, err = fmt.Fprintf(
+			c,
+			"POST /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Culprit: 1\r\nContent-Type: application/json\r\n%s\r\n\r\n5\r\n{\"se",
+			path,
+			host,
+			g.token,
+			head,
+		)
 		if err := errors.Join(err, c.Close()); err != nil {
 			g.t.Errorf("%s: %v", path, err)
 		}
@@ -330,8 +423,10 @@ func (g *guarded) others(path string, methods []string) {
 // tellsWhatToDo wants each kind of refusal without a hint to say in its message what is right.
 func (g *guarded) tellsWhatToDo() {
 	g.t.Helper()
-	right := regexp.MustCompile(`at most|from .* to |is no |is not |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|can add|no probe matches|there is nothing at|` +
-		`zero byte|out of range$|URL escape`)
+	right := regexp.MustCompile(
+		`at most|from .* to |is no |is not |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|can add|no probe matches|there is nothing at|` +
+			`zero byte|out of range$|URL escape`,
+	)
 	for message, what := range g.refusals {
 		if !right.MatchString(message) {
 			g.t.Errorf("a refusal does not say what to do: %s (%.300s)", message, what)

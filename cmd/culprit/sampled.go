@@ -25,7 +25,10 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	}
 	for _, cpu := range q.CPUs {
 		if !slices.Contains(online, int32(cpu)) {
-			return nil, &measure.Diagnostic{Code: "unknown", Message: fmt.Sprintf("CPU %d is not online", cpu)}
+			return nil, &measure.Diagnostic{
+				Code:    "unknown",
+				Message: fmt.Sprintf("CPU %d is not online", cpu),
+			}
 		}
 	}
 	cpus := len(q.CPUs)
@@ -49,20 +52,38 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
 				cut += s.Count
 			}
-			if !yield(profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, Amount: float64(s.Count)}) {
+			if !yield(
+				profile.Sampled{
+					Process: s.Process,
+					User:    s.User,
+					Kernel:  s.Kernel,
+					Count:   s.Count,
+					Amount:  float64(s.Count),
+				},
+			) {
 				return
 			}
 		}
 	})
 	t.Seconds = got.Took.Seconds() * float64(cpus)
-	t.Taken = profile.Taken{At: began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
+	t.Taken = profile.Taken{
+		At:   began,
+		Over: got.Took,
+		Each: measure.Second / measure.Span(max(1, q.Hz)),
+	}
 	t.Notes = got.Notes
 	if cut > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.MaxFrames))
+		t.Notes = append(
+			t.Notes,
+			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.MaxFrames),
+		)
 	}
 	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
-			"without ticks, a virtual machine does not run, or sampling costs too much", t.Sum(), due))
+		t.Notes = append(
+			t.Notes,
+			fmt.Sprintf("%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
+				"without ticks, a virtual machine does not run, or sampling costs too much", t.Sum(), due),
+		)
 	}
 	for _, l := range got.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))

@@ -50,21 +50,34 @@ func samplersOf(t *testing.T, pid int) (n int) {
 		t.Fatalf("the files of process %d: %v", pid, err)
 	}
 	for _, name := range infos {
-		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), "prog_type:") && strings.Contains(string(b), "prog_type:\t7\n") { // BPF_PROG_TYPE_PERF_EVENT
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), "prog_type:") &&
+			strings.Contains(string(b), "prog_type:\t7\n") { // BPF_PROG_TYPE_PERF_EVENT
 			n++
 		}
 	}
 	return n
 }
 
-// shares asks the command line for what was sampled of this process, and gives the samples of both functions.
+// shares asks the command line for what was sampled of this process, and gives the samples of both
+// functions.
 func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(self, "profile", "--dir", dir, "--from", "-5m", "--pid", strconv.Itoa(os.Getpid()), "--format", "folded")
+	c := exec.Command(
+		self,
+		"profile",
+		"--dir",
+		dir,
+		"--from",
+		"-5m",
+		"--pid",
+		strconv.Itoa(os.Getpid()),
+		"--format",
+		"folded",
+	)
 	c.Env = append(os.Environ(), asProgram+"=1")
 	b, _ := c.CombinedOutput() // that there is nothing yet is an error too
 	for line := range strings.Lines(string(b)) {
@@ -85,7 +98,8 @@ func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
 	return seventy, thirty, string(b)
 }
 
-// TestSampledPast: what a server samples is there with the right shares, also when it was killed, and by the next server; what nobody records is not sampled.
+// TestSampledPast: what a server samples is there with the right shares, also when it was killed,
+// and by the next server; what nobody records is not sampled.
 func TestSampledPast(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
@@ -110,7 +124,12 @@ func TestSampledPast(t *testing.T) {
 			return nil
 		})
 		if share := float64(one) / float64(one+other); share < 0.55 || share > 0.85 {
-			t.Errorf("%s, what takes 70 %% of the time has %.1f %% of %d samples", when, 100*share, one+other)
+			t.Errorf(
+				"%s, what takes 70 %% of the time has %.1f %% of %d samples",
+				when,
+				100*share,
+				one+other,
+			)
 		}
 		return one + other
 	}

@@ -20,7 +20,13 @@ func startScript(k measure.Script) (dataset.Runner, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	said := &tail{}
-	source, err := trace.NewSource(k.Name, trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}}, trace.Budget(k.Budget), env, said)
+	source, err := trace.NewSource(
+		k.Name,
+		trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}},
+		trace.Budget(k.Budget),
+		env,
+		said,
+	)
 	if err != nil {
 		return nil, diagnosed(k.Text, err)
 	}
@@ -35,7 +41,8 @@ func startScript(k measure.Script) (dataset.Runner, error) {
 	return &runner{source, stop, said}, nil
 }
 
-// diagnosed makes what is wrong with a script what the other rooms show, each with its place in the whole text.
+// diagnosed makes what is wrong with a script what the other rooms show, each with its place in the
+// whole text.
 func diagnosed(text string, err error) error {
 	var all syntax.Diagnostics
 	if !errors.As(err, &all) {

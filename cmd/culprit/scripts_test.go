@@ -55,11 +55,22 @@ type toldScript struct {
 // api asks the server of a directory by its socket.
 func api(t *testing.T, dir, method, path, body string) (status int, told toldScript) {
 	t.Helper()
-	h := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", socketOf(dir))
-	}}, Timeout: 30 * time.Second}
-	r, err := http.NewRequestWithContext(t.Context(), method, "http://culprit/api/"+path, strings.NewReader(body))
+	h := http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, "unix", socketOf(dir))
+			},
+		},
+		Timeout: 30 * time.Second,
+	}
+	r, err := http.NewRequestWithContext(
+		t.Context(),
+		method,
+		"http://culprit/api/"+path,
+		strings.NewReader(body),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +138,8 @@ func total(t *testing.T, dir, sentence string) float64 {
 	return sum
 }
 
-// programsOf lists the programs in the kernel that a process holds: proc(5), fdinfo of bpf programs.
+// programsOf lists the programs in the kernel that a process holds: proc(5), fdinfo of bpf
+// programs.
 func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -146,8 +158,9 @@ func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	return all
 }
 
-// A script of a server: what is wrong is told with its place; what it counts is in the archive, exactly; it begins again with the server; once it is stopped what was
-// recorded can still be read; killed, it leaves nothing in the kernel.
+// A script of a server: what is wrong is told with its place; what it counts is in the archive,
+// exactly; it begins again with the server; once it is stopped what was recorded can still be read;
+// killed, it leaves nothing in the kernel.
 func TestScriptsOfAServer(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
@@ -162,23 +175,32 @@ func TestScriptsOfAServer(t *testing.T) {
 		`{"text":"BEGIN { @ = count(); }","name":"No name"}`:                   "bad-name",
 		`{"text":"BEGIN { @ = count(); }","name":"x","budget":-1}`:             "bad-request",
 	} {
-		if status, got := api(t, dir, "POST", "scripts", body); status != 400 || !strings.Contains(got.Error.Code+" "+got.Error.Hint, want) {
+		if status, got := api(t, dir, "POST", "scripts", body); status != 400 ||
+			!strings.Contains(got.Error.Code+" "+got.Error.Hint, want) {
 			t.Errorf("%s: status %d, %+v", body, status, got.Error)
 		}
 	}
-	text := fmt.Sprintf(`syscall::getpgid:entry /pid == %d/ { @calls[probefunc] = count(); @[execname] = quantize(arg0); } BEGIN { printf("it begins\n"); }`, os.Getpid())
-	body, err := json.Marshal(map[string]any{"text": text, "name": "mine", "record": true, "budget": 0.5})
+	text := fmt.Sprintf(
+		`syscall::getpgid:entry /pid == %d/ { @calls[probefunc] = count(); @[execname] = quantize(arg0); } BEGIN { printf("it begins\n"); }`,
+		os.Getpid(),
+	)
+	body, err := json.Marshal(
+		map[string]any{"text": text, "name": "mine", "record": true, "budget": 0.5},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	status, mine := api(t, dir, "POST", "scripts", string(body))
-	if status != 200 || mine.State != "running" || len(mine.Stats) != 2 || mine.Stats[0].ID != "trace.mine.calls" {
+	if status != 200 || mine.State != "running" || len(mine.Stats) != 2 ||
+		mine.Stats[0].ID != "trace.mine.calls" {
 		t.Fatalf("status %d: %+v", status, mine)
 	}
-	if status, same := api(t, dir, "POST", "scripts", string(body)); status != 200 || same.ID != mine.ID {
+	if status, same := api(t, dir, "POST", "scripts", string(body)); status != 200 ||
+		same.ID != mine.ID {
 		t.Errorf("the same again: status %d, %d and %d", status, same.ID, mine.ID)
 	}
-	if status, other := api(t, dir, "POST", "scripts", `{"text":"BEGIN { @ = count(); }","name":"mine"}`); status != 409 || !strings.Contains(other.Error.Message, "mine") {
+	if status, other := api(t, dir, "POST", "scripts", `{"text":"BEGIN { @ = count(); }","name":"mine"}`); status != 409 ||
+		!strings.Contains(other.Error.Message, "mine") {
 		t.Errorf("another by its name: status %d, %+v", status, other.Error)
 	}
 	ticked := func(since measure.Time) { // so that what follows is in its datasets whole
@@ -189,7 +211,11 @@ func TestScriptsOfAServer(t *testing.T) {
 				return err
 			}
 			defer client.Close()
-			got, err := cells(client, "trace.mine.calls", measure.Interval{Start: since, End: measure.Time(time.Now().UnixNano())})
+			got, err := cells(
+				client,
+				"trace.mine.calls",
+				measure.Interval{Start: since, End: measure.Time(time.Now().UnixNano())},
+			)
 			if err == nil && len(got) == 0 {
 				err = errors.New("no second of it")
 			}
@@ -205,11 +231,14 @@ func TestScriptsOfAServer(t *testing.T) {
 		}
 		return nil
 	})
-	if _, all := api(t, dir, "GET", "scripts", ""); len(all.Scripts) != 1 || !strings.Contains(all.Scripts[0].Output, "it begins") || all.Scripts[0].CPU == nil {
+	if _, all := api(t, dir, "GET", "scripts", ""); len(all.Scripts) != 1 ||
+		!strings.Contains(all.Scripts[0].Output, "it begins") ||
+		all.Scripts[0].CPU == nil {
 		t.Errorf("the scripts are %+v", all.Scripts)
 	}
 
-	// Killed: nothing stays in the kernel. The last two seconds may be lost, so there are three more.
+	// Killed: nothing stays in the kernel. The last two seconds may be lost, so there are three
+	// more.
 	counted := measure.Time(time.Now().UnixNano())
 	eventually(t, "three seconds are recorded after the calls", 20*time.Second, func() error {
 		client, err := dial(dir)
@@ -251,7 +280,8 @@ func TestScriptsOfAServer(t *testing.T) {
 	}
 	ticked(measure.Time(time.Now().UnixNano()))
 	calls(second)
-	if status, mine = api(t, dir, "POST", fmt.Sprintf("scripts/%d/stop", mine.ID), "{}"); status != 200 || mine.State != "stopped" {
+	if status, mine = api(t, dir, "POST", fmt.Sprintf("scripts/%d/stop", mine.ID), "{}"); status != 200 ||
+		mine.State != "stopped" {
 		t.Fatalf("stop: status %d, %+v", status, mine)
 	}
 	if n := total(t, dir, "trace.mine.calls"); n < before+second-0.5 || n > before+second+0.5 {
@@ -265,7 +295,16 @@ func TestScriptsOfAServer(t *testing.T) {
 	}
 	calls(100) // nobody counts them
 	at := time.Now().Add(-time.Minute).Format(time.RFC3339)
-	status, out, errs := call(t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json")
+	status, out, errs := call(
+		t,
+		"stat",
+		"trace.mine.calls by probefunc",
+		"--dir",
+		dir,
+		"--from",
+		at,
+		"--json",
+	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
 		t.Errorf("culprit stat of what was recorded: status %d, %s%s", status, out, errs)
 	}
@@ -291,7 +330,16 @@ func TestScriptsOfAServer(t *testing.T) {
 	if status := s.end(t, 20*time.Second); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	status, out, errs = call(t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json")
+	status, out, errs = call(
+		t,
+		"stat",
+		"trace.mine.calls by probefunc",
+		"--dir",
+		dir,
+		"--from",
+		at,
+		"--json",
+	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
 		t.Errorf("culprit stat of what the server has left: status %d, %s%s", status, out, errs)
 	}

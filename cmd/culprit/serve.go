@@ -45,11 +45,17 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return unusable(err)
 	}
 	defer func() {
-		slow := after(time.Second, func() { tell.Say("culprit: writing what is not on disk yet ...") })
+		slow := after(
+			time.Second,
+			func() { tell.Say("culprit: writing what is not on disk yet ...") },
+		)
 		err = errors.Join(err, archive.Close())
 		slow()
 	}()
-	all, sentences := sources(collect.Env{Netns: diagnoseNetns(), Long: true, Programs: !o.Commands}, trace.Budget(o.Budget)), defaults()
+	all, sentences := sources(
+		collect.Env{Netns: diagnoseNetns(), Long: true, Programs: !o.Commands},
+		trace.Budget(o.Budget),
+	), defaults()
 	sampler := traceprofile.NewSampler(o.Profile)
 	if o.Profile > 0 {
 		all = append(all, sampler)
@@ -64,7 +70,12 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		return err
 	}
 	set.SetBudget(o.Budget)
-	m := &served{Set: set, History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime), dir: dir, size: o.Size}
+	m := &served{
+		Set:     set,
+		History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
+		dir:     dir,
+		size:    o.Size,
+	}
 	door, err := openDoor(dir, o, m)
 	if err != nil {
 		return err
@@ -113,7 +124,9 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
 	tell.Say("culprit records in " + dir + " and shows it at\n\n    " + door.address + "\n")
 	if o.For > 0 && o.For <= time.Duration(diagnose.HistoryOver) {
-		tell.Say(fmt.Sprintf("It ends after the first diagnosis, which is of %v.", diagnose.HistoryOver))
+		tell.Say(
+			fmt.Sprintf("It ends after the first diagnosis, which is of %v.", diagnose.HistoryOver),
+		)
 	}
 	running.Wait()
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
@@ -128,7 +141,8 @@ func writer(o term.Serving, m *served) (*prom.Writer, error) {
 	if err != nil {
 		host = "localhost"
 	}
-	w, err := prom.New(m, m.Datasets, version).NewWriter(o.WriteTo, os.Getenv("CULPRIT_REMOTE_WRITE_TOKEN"), o.WriteEach, host)
+	w, err := prom.New(m, m.Datasets, version).
+		NewWriter(o.WriteTo, os.Getenv("CULPRIT_REMOTE_WRITE_TOKEN"), o.WriteEach, host)
 	if err == nil {
 		w.CPU, w.Ticks = kernel.ThreadTime, m.Tick
 	}
@@ -137,13 +151,15 @@ func writer(o term.Serving, m *served) (*prom.Writer, error) {
 
 // The most that a server takes of a machine, unless the user has set GOMAXPROCS or GOMEMLIMIT.
 const (
-	// serverCPUs is while somebody asks for the past: a long question must not hold up a reading. At rest it is one: a second one that the runtime wakes
-	// in case there is work for it takes 7 % of what the server costs.
+	// serverCPUs is while somebody asks for the past: a long question must not hold up a reading.
+	// At rest it is one: a second one that the runtime wakes in case there is work for it takes 7 %
+	// of what the server costs.
 	serverCPUs = 2
 	// serverRest is how long after a question the server is at rest.
 	serverRest = 10 * time.Second
-	// serverMemory is from where on the heap is collected more eagerly than by its growth: far above what a server usually has, and as much as
-	// the systemd unit allows. A bound near to what is alive (that and half of it and 24 MB) took 3 % off the peak.
+	// serverMemory is from where on the heap is collected more eagerly than by its growth: far
+	// above what a server usually has, and as much as the systemd unit allows. A bound near to what
+	// is alive (that and half of it and 24 MB) took 3 % off the peak.
 	serverMemory = 400 << 20
 )
 
@@ -188,10 +204,11 @@ func (p *processors) rest() {
 	runtime.GOMAXPROCS(1)
 }
 
-// heap lets the heap of a server grow between collections by serverGrowth, but by no less than serverShare of what is alive
-// and no more than to the double. A diagnosis makes 5 MB that nobody needs after it, and each ten seconds there is one: the heap
-// of a small machine would be collected for it alone, and again for what each second makes. One collection takes 4 ms there. On a
-// large machine what may grow is most of what could be spared: with 65 MB alive, half of it was 33.
+// heap lets the heap of a server grow between collections by serverGrowth, but by no less than
+// serverShare of what is alive and no more than to the double. A diagnosis makes 5 MB that nobody
+// needs after it, and each ten seconds there is one: the heap of a small machine would be collected
+// for it alone, and again for what each second makes. One collection takes 4 ms there. On a large
+// machine what may grow is most of what could be spared: with 65 MB alive, half of it was 33.
 type heap struct {
 	live     [1]metrics.Sample
 	percent  int
@@ -199,11 +216,12 @@ type heap struct {
 	released time.Time // when memory was last given back
 }
 
-// serverGrowth is the least that the heap of a server grows between collections: an eighth of what a server may take.
+// serverGrowth is the least that the heap of a server grows between collections: an eighth of what
+// a server may take.
 const serverGrowth = 10 << 20
 
-// serverShare is by how much of itself the heap of a server grows at least, in percent: below it collections of a large heap cost
-// more than the memory is worth.
+// serverShare is by how much of itself the heap of a server grows at least, in percent: below it
+// collections of a large heap cost more than the memory is worth.
 const serverShare = 25
 
 // fit fits the growth to what is alive.
@@ -223,9 +241,9 @@ func (h *heap) fit() {
 	}
 }
 
-// The heap grows for a moment when recorded segments are joined. The runtime returns free memory to the
-// system within minutes, except a tenth. The server returns it at once if heapSpare bytes or more are
-// free, at most once per heapAgain, since each time costs a garbage collection.
+// The heap grows for a moment when recorded segments are joined. The runtime returns free memory to
+// the system within minutes, except a tenth. The server returns it at once if heapSpare bytes or
+// more are free, at most once per heapAgain, since each time costs a garbage collection.
 const (
 	heapSpare = 8 << 20
 	heapAgain = time.Minute
@@ -235,7 +253,8 @@ const (
 func (h *heap) release() {
 	h.free[0].Name = "/memory/classes/heap/free:bytes"
 	metrics.Read(h.free[:])
-	if v := h.free[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() >= heapSpare && time.Since(h.released) >= heapAgain {
+	if v := h.free[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() >= heapSpare &&
+		time.Since(h.released) >= heapAgain {
 		debug.FreeOSMemory()
 		h.released = time.Now()
 	}
@@ -256,16 +275,24 @@ func unusable(err error) error {
 	return err
 }
 
-// How long a start waits for an archive that another process has open, and how often it looks: who reads it is done in a moment, and so is a
-// server that ends. One that runs is not waited for.
+// How long a start waits for an archive that another process has open, and how often it looks: who
+// reads it is done in a moment, and so is a server that ends. One that runs is not waited for.
 const (
 	waitForArchive = 10 * time.Second
 	lookForArchive = 50 * time.Millisecond
 )
 
 // openArchive opens the archive in a directory, which only one process may have open.
-func openArchive(ctx context.Context, dir string, o term.Serving, tell *term.Teller) (*store.Store, error) {
-	defer after(time.Second, func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") })()
+func openArchive(
+	ctx context.Context,
+	dir string,
+	o term.Serving,
+	tell *term.Teller,
+) (*store.Store, error) {
+	defer after(
+		time.Second,
+		func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") },
+	)()
 	until, said := time.Now().Add(waitForArchive), false
 	for {
 		s, err := store.Open(archiveOf(dir), store.Options{
@@ -311,7 +338,11 @@ func defaults() []string {
 func notOf(source measure.Source, sentences []string) []string {
 	return slices.DeleteFunc(sentences, func(text string) bool {
 		q, err := measure.ParseQuery(text)
-		return err == nil && slices.ContainsFunc(source.Stats(), func(st measure.Stat) bool { return st.ID == q.Stat })
+		return err == nil &&
+			slices.ContainsFunc(
+				source.Stats(),
+				func(st measure.Stat) bool { return st.ID == q.Stat },
+			)
 	})
 }
 
@@ -377,14 +408,17 @@ func (m *served) bytes() int64 {
 	}
 	m.disk, m.looked = 0, time.Now()
 	// Files come and go meanwhile: those that are gone are passed over.
-	_ = filepath.WalkDir(filepath.Join(m.dir, "archive"), func(_ string, e os.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			if info, err := e.Info(); err == nil {
-				m.disk += info.Size()
+	_ = filepath.WalkDir(
+		filepath.Join(m.dir, "archive"),
+		func(_ string, e os.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() {
+				if info, err := e.Info(); err == nil {
+					m.disk += info.Size()
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		},
+	)
 	return m.disk
 }
 
@@ -407,7 +441,12 @@ func (m *served) first(ctx context.Context, tell *term.Teller, ends time.Time) {
 	case ends.IsZero():
 		tell.Say("culprit goes on recording; Ctrl-C ends it.")
 	case left > 0:
-		tell.Say(fmt.Sprintf("culprit goes on recording for %v; Ctrl-C ends it.", max(left.Round(time.Second), time.Second)))
+		tell.Say(
+			fmt.Sprintf(
+				"culprit goes on recording for %v; Ctrl-C ends it.",
+				max(left.Round(time.Second), time.Second),
+			),
+		)
 	}
 }
 

@@ -41,7 +41,11 @@ func start(t *testing.T, env []string, args ...string) *culprit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &culprit{Cmd: exec.Command(self, args...), lines: make(chan string, 1000), ended: make(chan error, 1)}
+	c := &culprit{
+		Cmd:   exec.Command(self, args...),
+		lines: make(chan string, 1000),
+		ended: make(chan error, 1),
+	}
 	c.Env = append(append(os.Environ(), asProgram+"=1"), env...)
 	pipe, err := c.StdoutPipe()
 	if err != nil {
@@ -114,8 +118,13 @@ func eventually(t *testing.T, what string, within time.Duration, so func() error
 	}
 }
 
-// cells asks a reader for what it has of a sentence by one field or none: the values of each second, by the second's end.
-func cells(r measure.Reader, sentence string, over measure.Interval) (map[measure.Time][]string, error) {
+// cells asks a reader for what it has of a sentence by one field or none: the values of each
+// second, by the second's end.
+func cells(
+	r measure.Reader,
+	sentence string,
+	over measure.Interval,
+) (map[measure.Time][]string, error) {
 	q, err := measure.ParseQuery(sentence)
 	if err != nil {
 		return nil, err
@@ -146,7 +155,8 @@ func cells(r measure.Reader, sentence string, over measure.Interval) (map[measur
 	return all, nil
 }
 
-// A server that is killed has lost nothing but the last two seconds, again and again; what it told stays so.
+// A server that is killed has lost nothing but the last two seconds, again and again; what it told
+// stays so.
 func TestKilledServerKeeps(t *testing.T) {
 	dir := t.TempDir()
 	const sentence = "softirq.count by vector"
@@ -199,7 +209,11 @@ func TestKilledServerKeeps(t *testing.T) {
 					delete(told[s], at) // it may be lost
 					continue
 				}
-				got, err := cells(archive, s, measure.Interval{Start: at.Add(-measure.Second), End: at})
+				got, err := cells(
+					archive,
+					s,
+					measure.Interval{Start: at.Add(-measure.Second), End: at},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -220,7 +234,8 @@ func TestKilledServerKeeps(t *testing.T) {
 // countOf gives how many default datasets a statistic has.
 func countOf(t *testing.T, id measure.StatID) (n int) {
 	t.Helper()
-	queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults())) // what it samples is a dataset a statistic, below
+	queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
+	// what it samples is a dataset a statistic, below
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +247,8 @@ func countOf(t *testing.T, id measure.StatID) (n int) {
 	return n
 }
 
-// From the first line to the last: what a server says, to people, to systemd and to a second server.
+// From the first line to the last: what a server says, to people, to systemd and to a second
+// server.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "notify")
@@ -267,7 +283,15 @@ func TestServe(t *testing.T) {
 		}
 	}
 
-	c := start(t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	c := start(
+		t,
+		[]string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="},
+		"serve",
+		"--dir",
+		dir,
+		"--listen",
+		"127.0.0.1:0",
+	)
 	address := c.says(t, "http://127.0.0.1:", 20*time.Second)
 	base, token, ok := strings.Cut(address, "?token=")
 	if !ok || len(token) < 32 {
@@ -334,7 +358,11 @@ func TestServe(t *testing.T) {
 			}
 			defer client.Close()
 			end := measure.Time(time.Now().Unix()+1) * measure.Time(measure.Second)
-			got, err := cells(client, sentence, measure.Interval{Start: end.Add(-measure.Minute), End: end})
+			got, err := cells(
+				client,
+				sentence,
+				measure.Interval{Start: end.Add(-measure.Minute), End: end},
+			)
 			if err != nil {
 				return err
 			}
@@ -350,7 +378,13 @@ func TestServe(t *testing.T) {
 			all := slices.Sorted(maps.Keys(got))
 			for i, at := range all {
 				if i > 0 && at.Sub(all[i-1]) != measure.Second {
-					t.Logf("%s: %v follows on %v, %d late ticks are told", sentence, at, all[i-1], told.Late)
+					t.Logf(
+						"%s: %v follows on %v, %d late ticks are told",
+						sentence,
+						at,
+						all[i-1],
+						told.Late,
+					)
 					if told.Late == 0 {
 						t.Error("a second is missing, and nobody says so")
 					}
@@ -374,7 +408,15 @@ func TestServe(t *testing.T) {
 	if status := other.end(t, 10*time.Second); status != 1 {
 		t.Errorf("a second server on the directory: status %d", status)
 	}
-	other = start(t, nil, "serve", "--dir", t.TempDir(), "--listen", strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"))
+	other = start(
+		t,
+		nil,
+		"serve",
+		"--dir",
+		t.TempDir(),
+		"--listen",
+		strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"),
+	)
 	other.says(t, "--listen", 10*time.Second)
 	if status := other.end(t, 10*time.Second); status != 1 {
 		t.Errorf("a second server on the port: status %d", status)
@@ -383,7 +425,8 @@ func TestServe(t *testing.T) {
 	c.says(t, "culprit looked at", 40*time.Second)
 	c.says(t, "goes on recording", 10*time.Second)
 	recorded("cpu.time by mode", 8)
-	// Each statistic of a tool or rule is there, and what they cost together is what the process tells of them.
+	// Each statistic of a tool or rule is there, and what they cost together is what the process
+	// tells of them.
 	eventually(t, "costs add up", 30*time.Second, func() error {
 		var d struct {
 			Datasets []struct {
@@ -416,17 +459,32 @@ func TestServe(t *testing.T) {
 			}
 			samples += s.Samples
 		}
-		queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults())) // what it samples is a dataset a statistic, below
+		queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
+		// what it samples is a dataset a statistic, below
 		if err != nil {
 			return err
 		}
 		want := len(queries) + len(traceprofile.NewSampler(49).Stats())
 		if len(d.Datasets) != want || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
-			return fmt.Errorf("%d datasets, want %d; %g samples a second, %d bytes, trouble %q", len(d.Datasets), want, samples, h.RSS, h.Trouble)
+			return fmt.Errorf(
+				"%d datasets, want %d; %g samples a second, %d bytes, trouble %q",
+				len(d.Datasets),
+				want,
+				samples,
+				h.RSS,
+				h.Trouble,
+			)
 		}
-		// What is asked here costs too, and may be most of it; the datasets' part is told by itself.
-		if h.CPU == nil || len(h.Spent) != 5 || sum <= 0 || sum > 1.02**h.CPU || math.Abs(sum-h.Spent[0].CPU) > 0.05*sum {
-			return fmt.Errorf("the datasets take %g of a CPU, the process %s, of which %v", sum, number(h.CPU), h.Spent)
+		// What is asked here costs too, and may be most of it; the datasets' part is told by
+		// itself.
+		if h.CPU == nil || len(h.Spent) != 5 || sum <= 0 || sum > 1.02**h.CPU ||
+			math.Abs(sum-h.Spent[0].CPU) > 0.05*sum {
+			return fmt.Errorf(
+				"the datasets take %g of a CPU, the process %s, of which %v",
+				sum,
+				number(h.CPU),
+				h.Spent,
+			)
 		}
 		parts := 0.0
 		for _, p := range h.Spent {
@@ -436,7 +494,13 @@ func TestServe(t *testing.T) {
 			return fmt.Errorf("the process takes %g of a CPU, its parts %v", *h.CPU, h.Spent)
 		}
 		t.Logf("parts %v", h.Spent)
-		t.Logf("datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB", sum, *h.CPU, samples, h.RSS>>20)
+		t.Logf(
+			"datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB",
+			sum,
+			*h.CPU,
+			samples,
+			h.RSS>>20,
+		)
 		return nil
 	})
 
@@ -451,7 +515,8 @@ func TestServe(t *testing.T) {
 		t.Error("the socket stays behind")
 	}
 
-	// The same token, and an end by itself: however short the time is, not before the first diagnosis was told.
+	// The same token, and an end by itself: however short the time is, not before the first
+	// diagnosis was told.
 	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
 	if again := c.says(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
 		t.Errorf("another token: %s", again)
@@ -463,12 +528,16 @@ func TestServe(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if slices.ContainsFunc(c.out, func(line string) bool { return strings.Contains(line, "goes on recording") }) {
+	if slices.ContainsFunc(
+		c.out,
+		func(line string) bool { return strings.Contains(line, "goes on recording") },
+	) {
 		t.Error("it ends, and says that it goes on")
 	}
 }
 
-// A server is started while somebody reads what an earlier one has recorded: it says so, waits, and records.
+// A server is started while somebody reads what an earlier one has recorded: it says so, waits, and
+// records.
 func TestServeWaitsForReader(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(archiveOf(dir), store.Options{})

@@ -14,7 +14,14 @@ func TestSignalsOfOneRequestEndWithTheResult(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
 	}
-	c := started(t, "trace", "-qn", `BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`, "-x", "switchrate=10ms")
+	c := started(
+		t,
+		"trace",
+		"-qn",
+		`BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`,
+		"-x",
+		"switchrate=10ms",
+	)
 	printed := func() []byte {
 		b, err := os.ReadFile(c.Stdout.(*os.File).Name())
 		if err != nil {
@@ -36,7 +43,8 @@ func TestSignalsOfOneRequestEndWithTheResult(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	err := c.Wait()
-	if out := printed(); !bytes.Contains(out, []byte("ended")) || !bytes.Contains(out, []byte(" 1\n")) {
+	if out := printed(); !bytes.Contains(out, []byte("ended")) ||
+		!bytes.Contains(out, []byte(" 1\n")) {
 		t.Errorf("signals within a second: %v, printed %q", err, out)
 	}
 }

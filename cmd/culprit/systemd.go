@@ -10,12 +10,13 @@ import (
 	"culprit/measure"
 )
 
-// stuck is how long no tick may come before systemd is no longer told that all is well: longer than any reading takes and any clock that
-// was set back is waited for.
+// stuck is how long no tick may come before systemd is no longer told that all is well: longer than
+// any reading takes and any clock that was set back is waited for.
 const stuck = time.Minute
 
-// notifySystemd tells systemd, where it has started us and wants to know, that we are ready, each half of its watchdog's time that
-// we record, and at the end of the context that we stop: sd_notify(3).
+// notifySystemd tells systemd, where it has started us and wants to know, that we are ready, each
+// half of its watchdog's time that we record, and at the end of the context that we stop:
+// sd_notify(3).
 func notifySystemd(ctx context.Context, env func(string) string, m interface {
 	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
 }) {

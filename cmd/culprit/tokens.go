@@ -30,7 +30,10 @@ func (l letIn) List() ([]term.Token, error) {
 	all, err := web.ReadTokens(passesOf(l.dir))
 	var out []term.Token
 	for _, p := range all {
-		out = append(out, term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends})
+		out = append(
+			out,
+			term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends},
+		)
 	}
 	return out, unusable(err)
 }
@@ -44,7 +47,10 @@ func (l letIn) Add(t term.Token) (string, error) {
 	if err := l.recorded(); err != nil {
 		return "", err
 	}
-	secret, err := web.AddToken(passesOf(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until})
+	secret, err := web.AddToken(
+		passesOf(l.dir),
+		web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
+	)
 	return secret, unusable(err)
 }
 
@@ -59,7 +65,11 @@ func (l letIn) Remove(name string) error {
 // recorded says what is wrong where no server has ever recorded: a token there would let nobody in.
 func (l letIn) recorded() error {
 	if _, err := os.Stat(archiveOf(l.dir)); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("nothing was recorded in %s%s: start `culprit serve`", l.dir, elsewhere(l.dir))
+		return fmt.Errorf(
+			"nothing was recorded in %s%s: start `culprit serve`",
+			l.dir,
+			elsewhere(l.dir),
+		)
 	}
 	return nil
 }

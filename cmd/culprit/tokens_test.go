@@ -10,7 +10,8 @@ import (
 	"culprit/view/term"
 )
 
-// TestTokens: tokens are made, listed and taken back by their names; what can't be is said with what can.
+// TestTokens: tokens are made, listed and taken back by their names; what can't be is said with
+// what can.
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	run := func(want int, args ...string) (out, errs string) {
@@ -35,7 +36,10 @@ func TestTokens(t *testing.T) {
 	if len(token) != 48 || !strings.Contains(out, "lets ann view:") {
 		t.Errorf("add: %s", out)
 	}
-	if out, _ := run(0, "add", "oncall", "--may", "trace", "--for", "7d"); !strings.Contains(out, "lets oncall trace until 2") {
+	if out, _ := run(0, "add", "oncall", "--may", "trace", "--for", "7d"); !strings.Contains(
+		out,
+		"lets oncall trace until 2",
+	) {
 		t.Errorf("add: %s", out)
 	}
 	for errs, args := range map[string][]string{
@@ -63,7 +67,8 @@ func TestTokens(t *testing.T) {
 	}
 	out, _ = run(0)
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ann") || !strings.Contains(lines[1], "view") ||
-		!strings.Contains(lines[1], "for ever") || !strings.Contains(lines[2], "trace") || strings.Contains(out, token) {
+		!strings.Contains(lines[1], "for ever") || !strings.Contains(lines[2], "trace") ||
+		strings.Contains(out, token) {
 		t.Errorf("list: %s", out)
 	}
 	if out, _ := run(0, "remove", "ann", "oncall"); out != "removed ann\nremoved oncall\n" {
@@ -71,11 +76,17 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// letInAs: a running server knows a new token at once, lets its owner do what it may, and not once it was taken back.
+// letInAs: a running server knows a new token at once, lets its owner do what it may, and not once
+// it was taken back.
 func letInAs(t *testing.T, dir, base string) {
 	t.Helper()
 	ask := func(token, method, path string) int {
-		r, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader("{}"))
+		r, err := http.NewRequestWithContext(
+			t.Context(),
+			method,
+			base+path,
+			strings.NewReader("{}"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,10 +14,15 @@ import (
 	"culprit/view/term"
 )
 
-var toolStep = flag.Duration("toolstep", 10*time.Millisecond, "interval of BenchmarkTool; at 1s the caches are as cold as in earnest")
+var toolStep = flag.Duration(
+	"toolstep",
+	10*time.Millisecond,
+	"interval of BenchmarkTool; at 1s the caches are as cold as in earnest",
+)
 
-// BenchmarkTool runs each tool as the command line does, its table thrown away. An operation is an interval, start and end are in
-// it: many of them tell what an interval costs, and with -cpuprofile where.
+// BenchmarkTool runs each tool as the command line does, its table thrown away. An operation is an
+// interval, start and end are in it: many of them tell what an interval costs, and with -cpuprofile
+// where.
 func BenchmarkTool(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -32,7 +37,11 @@ func BenchmarkTool(b *testing.B) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			used := -cpuTime(b)
-			args := []string{t.Name, strconv.FormatFloat(toolStep.Seconds(), 'f', -1, 64), strconv.Itoa(b.N)}
+			args := []string{
+				t.Name,
+				strconv.FormatFloat(toolStep.Seconds(), 'f', -1, 64),
+				strconv.Itoa(b.N),
+			}
 			if status := term.Run(context.Background(), term.Program{Open: open, Terminal: term.Terminal{Out: null, Err: null, Width: 120}}, args); status != 0 {
 				b.Fatalf("exit status %d", status)
 			}

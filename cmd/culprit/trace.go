@@ -17,8 +17,15 @@ import (
 )
 
 // traced runs a program in D.
-func traced(ctx context.Context, t term.Tracing, terminal term.Terminal, first func(func())) (int, error) {
-	runtime.GOMAXPROCS(runtime.NumCPU()) // a busy script must be drained while its output is being written
+func traced(
+	ctx context.Context,
+	t term.Tracing,
+	terminal term.Terminal,
+	first func(func()),
+) (int, error) {
+	runtime.GOMAXPROCS(
+		runtime.NumCPU(),
+	) // a busy script must be drained while its output is being written
 	r := command.Request{
 		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes, List: t.List, Verbose: t.Verbose,
 		CompileOnly: t.CompileOnly, Listing: t.Listing, Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
@@ -35,7 +42,17 @@ func traced(ctx context.Context, t term.Tracing, terminal term.Terminal, first f
 		defer f.Close()
 		out = f
 	}
-	return r.Run(ctx, trace.Streams{In: os.Stdin, Out: out, Err: terminal.Err, Plain: terminal.Out, Name: programName(), First: first})
+	return r.Run(
+		ctx,
+		trace.Streams{
+			In:    os.Stdin,
+			Out:   out,
+			Err:   terminal.Err,
+			Plain: terminal.Out,
+			Name:  programName(),
+			First: first,
+		},
+	)
 }
 
 // anywhere runs a program in D on any thread.
@@ -47,10 +64,20 @@ func anywhere(ctx context.Context, t term.Tracing, terminal term.Terminal) (int,
 func programName() string { return filepath.Base(os.Args[0]) }
 
 // scripted lets a program in D measure.
-func scripted(ctx context.Context, name, file, text string, says *os.File) (term.Machine, func(), error) {
+func scripted(
+	ctx context.Context,
+	name, file, text string,
+	says *os.File,
+) (term.Machine, func(), error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	source, err := trace.NewSource(name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0, env, says)
+	source, err := trace.NewSource(
+		name,
+		trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}},
+		0,
+		env,
+		says,
+	)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -80,7 +107,11 @@ type script struct {
 }
 
 // Watch lets the script begin, and ends when that does.
-func (s *script) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (s *script) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	if !s.running {
 		s.running = true
 		go s.source.Live(s.ctx) //nolint:errcheck // Why tells it

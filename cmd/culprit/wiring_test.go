@@ -16,8 +16,8 @@ import (
 	"culprit/view"
 )
 
-// The rooms know of one another only by sentences. Here, where all of them meet, each sentence of each rule and tool must
-// be one that the catalogue understands.
+// The rooms know of one another only by sentences. Here, where all of them meet, each sentence of
+// each rule and tool must be one that the catalogue understands.
 
 func catalogue() *dataset.Catalogue {
 	return dataset.New(append(sources(collect.Env{}, 0), traceprofile.NewSampler(lookHz()))...)
@@ -32,7 +32,8 @@ func TestSentencesOfRules(t *testing.T) {
 	}
 }
 
-// What programs in the kernel measure is asked by rules as such, and nothing else is: a rule must do without it.
+// What programs in the kernel measure is asked by rules as such, and nothing else is: a rule must
+// do without it.
 func TestRulesKnowWhatIsTraced(t *testing.T) {
 	c := catalogue()
 	traced := 0
@@ -44,7 +45,8 @@ func TestRulesKnowWhatIsTraced(t *testing.T) {
 			}
 		}
 		for _, s := range r.Sampled {
-			if q, err := c.Parse(s); err != nil || q.Stat != measure.StackSamples && q.Stat != measure.StackRate {
+			if q, err := c.Parse(s); err != nil ||
+				q.Stat != measure.StackSamples && q.Stat != measure.StackRate {
 				t.Errorf("%s: %s is not of samples, or no sentence: %v", r.ID, s, err)
 			}
 		}
@@ -73,16 +75,26 @@ func TestSentencesOfTools(t *testing.T) {
 	}
 }
 
-// The canned machines of the rules' tests hold statistics in the shape of testdata/statistics.txt: "id kind unit fold
-// [fields]". If a collector's shape were another, the rules would be tested against a kernel that does not exist.
+// The canned machines of the rules' tests hold statistics in the shape of testdata/statistics.txt:
+// "id kind unit fold [fields]". If a collector's shape were another, the rules would be tested
+// against a kernel that does not exist.
 func TestCannedStatisticsAreReal(t *testing.T) {
 	text, err := os.ReadFile("../../diagnose/rules/testdata/statistics.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := catalogue()
-	kinds := map[measure.Kind]string{measure.Delta: "Delta", measure.Level: "Level", measure.Dists: "Dist"}
-	folds := map[measure.Fold]string{measure.Sum: "Sum", measure.Max: "Max", measure.Mean: "Mean", measure.Min: "Min"}
+	kinds := map[measure.Kind]string{
+		measure.Delta: "Delta",
+		measure.Level: "Level",
+		measure.Dists: "Dist",
+	}
+	folds := map[measure.Fold]string{
+		measure.Sum:  "Sum",
+		measure.Max:  "Max",
+		measure.Mean: "Mean",
+		measure.Min:  "Min",
+	}
 	lines := 0
 	for line := range strings.Lines(string(text)) {
 		f := strings.Fields(line)
@@ -99,7 +111,14 @@ func TestCannedStatisticsAreReal(t *testing.T) {
 		for _, field := range st.Fields {
 			fields = append(fields, field.Name)
 		}
-		want := fmt.Sprintf("%s %s %s %s [%s]", st.ID, kinds[st.Kind], st.Unit, folds[st.Fold], strings.Join(fields, ","))
+		want := fmt.Sprintf(
+			"%s %s %s %s [%s]",
+			st.ID,
+			kinds[st.Kind],
+			st.Unit,
+			folds[st.Fold],
+			strings.Join(fields, ","),
+		)
 		if got := strings.Join(f, " "); got != want {
 			t.Errorf("canned:   %s\nmeasured: %s", got, want)
 		}

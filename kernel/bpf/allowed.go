@@ -14,9 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Classify turns what the kernel said of something of BPF into the three answers. EPERM for one who
-// has the rights means that this kernel forbids it to everybody; "invalid" and "too big" are what a
-// kernel says that has never heard of it.
+// Classify returns err, which the kernel returned for something of BPF, as measure.ErrDenied,
+// measure.ErrUnsupported or measure.ErrUnclear, nil for nil, and other errors as they are.
+//
+// EPERM is ErrDenied where the process lacks the capabilities. Where it has them, this kernel forbids
+// the operation to everybody, which is ErrUnsupported. EINVAL and E2BIG are what a kernel returns for
+// an operation that it does not know.
 func Classify(r kernel.Root, err error) error {
 	if limit, ok := errors.AsType[*MemoryLimit](err); ok {
 		return limit
@@ -38,7 +41,7 @@ func Classify(r kernel.Root, err error) error {
 				Needs: "bpf(2) and perf_event_open(2), which a filter of system calls keeps from " +
 					"this process (a container's, or SystemCallFilter= of a unit)"}
 		}
-		return fmt.Errorf("forbidden by this kernel, also to who has the right: %w",
+		return fmt.Errorf("forbidden by this kernel even with the capabilities: %w",
 			measure.ErrUnsupported)
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EINVAL),
 		errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOENT), errors.Is(err, unix.ESRCH),

@@ -35,14 +35,14 @@ import (
 // those in TIME_WAIT. It holds file descriptors only, so nothing remains when the process ends.
 type Connections struct {
 	marks, counts *ebpf.Map
-	counted       []byte // what is in counts, as the kernel has it now
+	counted       []byte // counts, mapped: changed by the kernel
 	out           *ebpf.Map
-	// what is in out: the number of records, and from connectionRecord on these
+	// out, mapped: the number of records, then from connectionRecord on the records
 	records     []byte
 	progs       []*ebpf.Program
-	link        *Link      // of the program that marks
+	link        *Link      // of the program that tags
 	adopt, walk *link.Iter // iterators
-	buf         []byte     // for what the iterators write: nothing
+	buf         []byte     // of reads: the iterators write nothing
 	one         Connection
 }
 
@@ -88,7 +88,7 @@ const (
 
 // What is counted, by place in Connections.counts.
 const (
-	countFailed = iota // sockets that could not be marked
+	countFailed = iota // sockets that could not be tagged
 	// sockets that were closed, and have waited for the other end's FIN since: the kernel keeps
 	// them short, as TIME_WAIT
 	countShort
@@ -107,7 +107,7 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 	// The records have the kernel's own user IDs, not those of a user namespace.
 	if b, err := os.ReadFile("/proc/self/uid_map"); err != nil ||
 		strings.Join(strings.Fields(string(b)), " ") != "0 0 4294967295" {
-		return nil, fmt.Errorf("connections are asked for in the first user namespace alone: %w",
+		return nil, fmt.Errorf("connections can be iterated in the first user namespace only: %w",
 			measure.ErrUnsupported)
 	}
 	at, err := connectionOffsets(NewTypes(r))

@@ -87,7 +87,7 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	}
 	var ok bool
 	if m.chronoType, m.chronoShift, ok = bitsOf(tcp, "chrono_type", 2); !ok && w.err == nil {
-		w.err = fmt.Errorf("this kernel's struct tcp_sock has its clock of what limits "+
+		w.err = fmt.Errorf("this kernel's struct tcp_sock has its limit times "+
 			"elsewhere: %w", measure.ErrUnsupported)
 	}
 	if w.err != nil {
@@ -105,8 +105,8 @@ func connectionOffsets(types *Types) (*connectionMembers, error) {
 	return m, nil
 }
 
-// bitsOf gives the byte of a member of so many bits, or of a whole byte, and how far they are from
-// its lowest one; !ok where it lies otherwise.
+// bitsOf returns the byte of a member that has size bits or a whole byte, and how far its bits are
+// from the lowest one; !ok: the member has another layout.
 func bitsOf(s *btf.Struct, name string, size btf.Bits) (at int16, shift int32, ok bool) {
 	if s == nil || native.Uint16([]byte{1, 0}) != 1 {
 		return 0, 0, false
@@ -189,8 +189,8 @@ func (c *Connections) adoptProgram(m *connectionMembers) asm.Instructions {
 	}
 }
 
-// walkProgram writes a record for the marked socket of each step into c.out, and how many there are
-// into the first of its elements: one more than there is room for says that there are too many.
+// walkProgram writes a record for each tagged socket into c.out, and their number into its first
+// element. A number above maxConnections means that there were too many.
 //
 //	r6 the context, r7 the tcp_sock, r8 the state, r9 the present jiffy
 func (c *Connections) walkProgram(m *connectionMembers) asm.Instructions {

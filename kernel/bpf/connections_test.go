@@ -112,9 +112,8 @@ func loopbackSpace(t *testing.T) netlink.Namespace {
 	return ns
 }
 
-// What the walk tells of each socket is what inet_diag tells: of one family and the other, of those
-// that were there before, that were taken out of the listener's queue and that were not, that wait
-// for the other end, that nobody has any more, and in another namespace.
+// Each reports the same as inet_diag: for both families, for sockets older than the programs, accepted
+// or not, waiting for the other end, without an owner, and in another namespace.
 func TestConnectionsAreInetDiags(t *testing.T) {
 	// Sockets of the whole machine are marked, and one is missed where an interrupt that is about
 	// another comes meanwhile, which is counted.
@@ -192,7 +191,8 @@ func areInetDiags(t *testing.T) bool {
 		}
 		// which alone takes an emulated machine longer
 		much := make([]byte, 16<<20)
-		b.SetWriteDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // the write reports it
+		deadline := time.Now().Add(200 * time.Millisecond)
+		b.SetWriteDeadline(deadline) //nolint:errcheck // the write reports it
 		if _, err := b.Write(much); err == nil {
 			t.Error("16 MB went nowhere")
 		}

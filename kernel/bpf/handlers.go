@@ -26,12 +26,12 @@ import (
 // file descriptors only, so nothing remains when the process ends.
 type Handlers struct {
 	state, sums        *ebpf.Map
-	mem                []byte   // what is in sums, as the kernel has it now
-	last               []uint64 // as it was at the last Read
-	cpus, slots, lines int      // possible CPUs; sums of each, of which so many are of lines
+	mem                []byte   // sums, mapped: changed by the kernel
+	last               []uint64 // mem at the previous Read
+	cpus, slots, lines int      // possible CPUs; slots of each, and how many of them are lines
 	progs              []*ebpf.Program
 	links              []*Link
-	kinds              [HandlerKinds]bool // those that are attached
+	kinds              [HandlerKinds]bool // attached kinds
 	counting           interface{ Close() error }
 }
 
@@ -70,13 +70,13 @@ const (
 
 // The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
 const (
-	stateHard   = 8 * iota // when the handler of an interrupt began; 0 none runs
-	stateSoft              // when the softirq began; 0 none runs
-	stateStolen            // what interrupts took of it since
+	stateHard   = 8 * iota // when the handler of an interrupt began; 0: none runs
+	stateSoft              // when the softirq began; 0: none runs
+	stateStolen            // time of interrupts since then
 	stateKind              // its number
 	// until when its time is divided by device, without the time of interrupts
 	stateMark
-	stateDevice // whose packets are worked on since then; 0 nobody's yet
+	stateDevice // device of the packets since then; 0: none yet
 	stateSize
 )
 
@@ -92,7 +92,7 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 		return nil, err
 	}
 	h := &Handlers{cpus: int(cpus[len(cpus)-1]) + 1, lines: min(lines+1+moreLines, mostLines)}
-	h.slots = (slotLine + h.lines + 7) &^ 7 // CPUs share no line of the cache
+	h.slots = (slotLine + h.lines + 7) &^ 7 // CPUs share no cache line
 	if err := h.open(); err != nil {
 		h.Close()
 		return nil, Classify(r, err)
@@ -136,7 +136,7 @@ func (h *Handlers) open() (err error) {
 	if err != nil {
 		return err
 	}
-	// An end without a begin counts nothing, so ends come first.
+	// An end without a begin counts nothing, so programs at ends are attached first.
 	for _, a := range []struct {
 		prog *ebpf.Program
 		to   string
@@ -253,7 +253,7 @@ func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
 	}
 	p = append(append(p, h.stateOf()...),
 		asm.LoadMem(asm.R8, asm.R7, began, asm.DWord),
-		asm.JEq.Imm(asm.R8, 0, "end"), // it began before this was attached
+		asm.JEq.Imm(asm.R8, 0, "end"), // it began before the attachment
 		asm.FnKtimeGetNs.Call(),
 		asm.Sub.Reg(asm.R0, asm.R8),
 		asm.Mov.Reg(asm.R8, asm.R0),
@@ -293,7 +293,7 @@ type HandlerTime struct {
 	// of the line or softirq (enum in include/linux/interrupt.h: 0 HI, 1 TIMER, 2 NET_TX, 3 NET_RX
 	// ...), or a HandlerKind
 	Number int
-	Time   time.Duration // since the Read before
+	Time   time.Duration // since the previous Read
 }
 
 // HandlerWhat is what a HandlerTime is of.
@@ -385,7 +385,7 @@ func (h *Handlers) Close() {
 // detach detaches and unloads programs.
 func detach(links []*Link, progs []*ebpf.Program) {
 	for _, l := range links {
-		l.Close() //nolint:errcheck // nothing more is wanted of it
+		l.Close() //nolint:errcheck // it is of no more use
 	}
 	for _, p := range progs {
 		p.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-const polledEach = 32 // devices that a CPU polls
+const polledEach = 32 // devices per CPU
 
 // deviceMembers are byte offsets: of dev in napi_struct and sk_buff, and of members of net_device.
 // napi_struct.dev, sk_buff.dev, and of net_device
@@ -21,12 +21,12 @@ type DeviceTime struct {
 	Device string
 	Net    uint32 // inode of its network namespace, as in /proc/PID/ns/net
 	CPU    int
-	Time   time.Duration // since the Each before
+	Time   time.Duration // since the previous Each
 }
 
-// A deviceKey tells a device on a CPU from others as long as it lives, by where its net_device is,
-// and a deviceSum what it had since the last look; who it is stands there since its first packet
-// after that. In the machine's byte order:
+// A deviceKey identifies a device on a CPU by the address of its net_device. A deviceSum is its time
+// since the last reading, with its name and namespace from its first packet since then. In the
+// machine's byte order:
 //
 //	0        8     16        0      8      24    28   32
 //	| device | cpu |         | time | name | net | 0 |
@@ -203,7 +203,7 @@ func (h *Handlers) receivedProgram(times *ebpf.Map, at *deviceMembers) asm.Instr
 		asm.LoadMem(asm.R1, asm.R7, stateDevice, asm.DWord),
 		asm.JEq.Reg(asm.R1, asm.R9, "end"),
 		asm.JNE.Imm(asm.R1, 0, "another"),
-		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord), // the first one
+		asm.StoreMem(asm.R7, stateDevice, asm.R9, asm.DWord), // the first packet
 		asm.Ja.Label("end"))
 	another := sinceMark()
 	another[0] = another[0].WithSymbol("another")
@@ -222,7 +222,7 @@ func (h *Handlers) polledProgram(times *ebpf.Map, at *deviceMembers) asm.Instruc
 	p = append(p,
 		asm.JNE.Imm(asm.R6, 0, "of"),
 		asm.LoadMem(asm.R6, asm.RFP, scratchAt, asm.DWord),
-		asm.JEq.Imm(asm.R6, 0, "end")) // the queue of a CPU, which was empty
+		asm.JEq.Imm(asm.R6, 0, "end")) // the backlog queue of a CPU, which was empty
 	return append(p, addTime(times, at)...)
 }
 

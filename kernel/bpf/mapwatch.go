@@ -71,8 +71,9 @@ const (
 	miscExec = 1 << 13 // PERF_RECORD_MISC_COMM_EXEC
 )
 
-// WatchMaps watches a process that has one thread, and all that it starts. It needs what every
-// profile needs: CAP_PERFMON, or the right to trace the process.
+// WatchMaps watches the mappings of a process that has one thread, and of all that it starts. The
+// caller closes the MapWatch. The error is that of perf_event_open(2). Requires CAP_PERFMON, or the
+// right to trace the process.
 func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 	cpus, err := proc.OnlineCPUs(r)
 	if err != nil {
@@ -110,7 +111,7 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 	return w, nil
 }
 
-// Close ends it, and a Wait with it. It may be called twice.
+// Close ends the watch and a Wait. A second Close does nothing. The error is always nil.
 func (w *MapWatch) Close() error {
 	w.mu.Lock()
 	if w.stops != nil {
@@ -211,7 +212,7 @@ func (r *sideband) read(page int) (out []MapEvent) {
 // parseMapEvent reads one record; !ok: it says nothing of mappings. Each ends with its time
 // (PERF_SAMPLE_TIME of sample_id_all). The words behind the head of eight bytes are
 //
-//	MMAP2 (10)  u32 pid tid, u64 addr len pgoff, u32 maj min, u64 ino generation, u32 prot flags, path
+//	MMAP2 (10)  u32 pid tid, u64 addr len pgoff, u32 maj min, u64 ino gen, u32 prot flags, path
 //	COMM (3)    u32 pid tid, name
 //	FORK (7), EXIT (4)  u32 pid ppid tid ptid, u64 time
 //	LOST (2)    u64 id lost

@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// What is read of the thread that asks is what the kernel tells of it elsewhere, a piece is what
-// its halves are, and where there is nothing that is said.
+// The memory of the calling thread's task_struct agrees with /proc, a long read with two short ones,
+// and an unmapped address returns ErrNoMemory.
 func TestMemory(t *testing.T) {
 	m, err := NewMemory()
 	if errors.Is(err, measure.ErrDenied) {

@@ -25,7 +25,7 @@ type Tasks struct {
 	link *link.Iter
 	rss  bool
 	buf  []byte
-	task Task // the one at hand
+	task Task // the argument of Each's callback
 }
 
 // A Task is one thread at that moment. Run, Wait and Count are those of
@@ -37,9 +37,9 @@ type Task struct {
 	Run      uint64 // nanoseconds on a CPU
 	Wait     uint64 // nanoseconds ready and waiting for a CPU
 	Count    uint64 // times put on a CPU
-	State    uint64 // what the kernel has for its state; not the letter
-	Parent   uint64 // which its parent is; not the number
-	Cgroups  uint64 // which set of control groups it is in
+	State    uint64 // the kernel's state; not the letter
+	Parent   uint64 // address of its parent; not the pid
+	Cgroups  uint64 // address of its set of control groups
 	Resident uint64 // changes with each counter of resident pages; not their number
 	Net      uint64 // inode of its network namespace, as in /proc/PID/ns/net; 0: it has ended
 }
@@ -210,7 +210,7 @@ func (w *structWalk) has(s *btf.Struct, member string) bool {
 	return ok
 }
 
-// at gives the offset of a member, or of a member of it.
+// at returns the offset of a member, or of a member within it.
 func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 	var in btf.Type = s
 	for _, name := range path {
@@ -227,9 +227,8 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 	return off
 }
 
-// residents gives the offsets of the counters of pages in mm_struct: four of file, anon, swap,
-// shmem, as struct percpu_counter (since 6.2) or as atomic_long_t, which is plain; none when they
-// are neither.
+// residents returns the offsets of the page counters in mm_struct: of file, anon, swap and shmem. They
+// are struct percpu_counter (since 6.2) or atomic_long_t (plain); none if they are neither.
 func (w *structWalk) residents() (all []int16, plain bool) {
 	var mm *btf.Struct
 	if w.spec.TypeByName("mm_struct", &mm) != nil {
@@ -273,8 +272,7 @@ func (w *structWalk) residents() (all []int16, plain bool) {
 	return all, plain
 }
 
-// memberOf gives the offset and type of a member, also where it stands in a struct or union without
-// a name.
+// memberOf returns the offset and type of a member, also of one in an unnamed struct or union.
 func memberOf(t btf.Type, name string) (at int, typ btf.Type, ok bool) {
 	var members []btf.Member
 	switch s := btf.UnderlyingType(t).(type) {

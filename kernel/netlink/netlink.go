@@ -54,7 +54,7 @@ type Conn struct {
 	port     uint32
 	seq      uint32
 	strict   bool
-	unread   bool // an answer was not read to its end
+	unread   bool // the last answer was not read to its end
 	timeout  time.Duration
 	deadline time.Time
 	families map[string]Family
@@ -229,12 +229,12 @@ func (c *Conn) exchange(q *Request, set, clear uint16, single bool,
 	var fault error
 	interrupted := false
 	for datagrams := 1; ; datagrams++ {
-		offer := len(c.buf) // answers that are no dumps come in datagrams of their own size
+		offer := len(c.buf) // other answers are datagrams of their own size
 		if set&unix.NLM_F_DUMP == unix.NLM_F_DUMP {
 			offer = c.dumpOffer(datagrams)
 		}
 		b, err := c.receive(limit, offer)
-		// after ErrOverrun the answer's end may be what was lost: nobody waits for it
+		// after ErrOverrun the end of the answer may be lost
 		if err != nil {
 			return c.wrap(q, err)
 		}
@@ -341,7 +341,7 @@ func (c *Conn) receive(limit time.Time, offer int) ([]byte, error) {
 		switch e {
 		case 0:
 			if c.from.Pid != 0 {
-				continue // another process may send to this port; only the kernel's word counts
+				continue // from another process, which may send to this port
 			}
 			if n > offer {
 				if n > maxReceiveBuffer {

@@ -97,7 +97,8 @@ func Namespaces(r kernel.Root, limit int) ([]Namespace,
 }
 
 // NamespacesOf is Namespaces where the caller knows one process of each namespace (by bpf.Tasks),
-// in ascending order. If one of them has ended or has moved, it reads all processes.
+// in ascending order. If one of them has ended or has moved, it reads all processes. The error is
+// that of Namespaces.
 func NamespacesOf(r kernel.Root, first []ProcessNet, limit int) ([]Namespace, error) {
 	if limit <= 0 {
 		limit = 1024

@@ -188,7 +188,7 @@ func (d *Dir) ReadPID(pid int32, name string, buf []byte) ([]byte, error) {
 }
 
 // ReadPIDOne is ReadPID for a file of one record (see File.ReadOne): stat, status, io, schedstat,
-// statm, cgroup, comm.
+// statm, cgroup, comm. The error is that of ReadPID.
 func (d *Dir) ReadPIDOne(pid int32, name string, buf []byte) ([]byte, error) {
 	var p [pathBuffer]byte
 	return readAt(d.fd, appendPID(p[:0], pid, name), buf, true)

@@ -43,8 +43,8 @@ type Program struct {
 	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none
 }
 
-// Run runs one command line and gives its exit status: 0 done, 1 could not, 2 wrong usage. Ends when the context does, after
-// printing averages.
+// Run runs one command line and gives its exit status: 0 done, 1 could not, 2 wrong usage. Ends
+// when the context does, after printing averages.
 func Run(ctx context.Context, p Program, args []string) int {
 	root := p.root()
 	root.SetArgs(args)
@@ -84,16 +84,24 @@ func (p Program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "culprit",
 		Short: "find what limits a Linux machine, and prove it",
-		Long: reflow(`Without a command culprit watches everything for ten seconds and reports what limits this
+		Long: reflow(
+			`Without a command culprit watches everything for ten seconds and reports what limits this
 machine, with the evidence. The other commands show one resource each, with the columns of the
-classic tools.`, helpWidth),
+classic tools.`,
+			helpWidth,
+		),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       p.Version,
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{nearFlag(c, err)} })
+	root.SetFlagErrorFunc(
+		func(c *cobra.Command, err error) error { return usageError{nearFlag(c, err)} },
+	)
 	const whole, tools = "whole", "tools"
-	root.AddGroup(&cobra.Group{ID: whole, Title: "The whole machine:"}, &cobra.Group{ID: tools, Title: "One resource:"})
+	root.AddGroup(
+		&cobra.Group{ID: whole, Title: "The whole machine:"},
+		&cobra.Group{ID: tools, Title: "One resource:"},
+	)
 	group := func(id string, commands ...*cobra.Command) {
 		for _, c := range commands {
 			c.GroupID = id
@@ -126,7 +134,11 @@ classic tools.`, helpWidth),
 			for _, c := range root.Commands() {
 				names = append(names, c.Name())
 			}
-			return usagef("there is no command %q%s (`culprit -h` shows all)", args[0], didYouMean(args[0], names))
+			return usagef(
+				"there is no command %q%s (`culprit -h` shows all)",
+				args[0],
+				didYouMean(args[0], names),
+			)
 		}
 		return alone.run(c.Context(), p, c)
 	}
@@ -173,7 +185,8 @@ func (m *common) shown(f *pflag.FlagSet) {
 	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, whatever the width of the terminal")
 }
 
-// open gives the machine to look at, now or in the past, with the plan made fit for it. The caller calls done when there is no error.
+// open gives the machine to look at, now or in the past, with the plan made fit for it. The caller
+// calls done when there is no error.
 func (m *common) open(p Program, args []string) (machine Machine, done func(), err error) {
 	if !m.past.given() {
 		if err := m.past.placed("--from or --at"); err != nil {
@@ -274,7 +287,13 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		for _, fl := range t.Flags {
 			for _, v := range o[fl.Name] {
 				if len(fl.Values) > 0 && !slices.Contains(fl.Values, v) {
-					return usagef("--%s %q is none of %s%s", fl.Name, v, strings.Join(fl.Values, ", "), didYouMean(v, fl.Values))
+					return usagef(
+						"--%s %q is none of %s%s",
+						fl.Name,
+						v,
+						strings.Join(fl.Values, ", "),
+						didYouMean(v, fl.Values),
+					)
 				}
 			}
 		}
@@ -290,7 +309,8 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 
 const helpWidth = 96 // of help texts: readable on a wide terminal, unbroken on most
 
-// reflow breaks the paragraphs of a text (parted by empty lines) anew, at most width wide where words allow.
+// reflow breaks the paragraphs of a text (parted by empty lines) anew, at most width wide where
+// words allow.
 func reflow(text string, width int) string {
 	var out []string
 	for _, paragraph := range strings.Split(text, "\n\n") {
@@ -339,15 +359,25 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 
 `+intervals, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit stat 'net.device.bytes by device,direction' 1", Means: "bytes per second of each interface"},
-			{Line: `culprit stat 'process.cpu by process where mode = "sys"' 5 3`, Means: "which processes spend time in the kernel"},
+			{
+				Line:  "culprit stat 'net.device.bytes by device,direction' 1",
+				Means: "bytes per second of each interface",
+			},
+			{
+				Line:  `culprit stat 'process.cpu by process where mode = "sys"' 5 3`,
+				Means: "which processes spend time in the kernel",
+			},
 			{Line: "culprit stat --list tcp", Means: "the statistics that have tcp in their name"},
-			{Line: `culprit stat --script 'syscall::read:return /arg0 > 0/ { @bytes[execname] = sum(arg0); }' 1`, Means: "bytes per second that each program reads"},
+			{
+				Line:  `culprit stat --script 'syscall::read:return /arg0 > 0/ { @bytes[execname] = sum(arg0); }' 1`,
+				Means: "bytes per second that each program reads",
+			},
 		}),
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
-	c.Flags().StringVar(&script, "script", "", "a D program or its file; its aggregations are the statistics")
+	c.Flags().
+		StringVar(&script, "script", "", "a D program or its file; its aggregations are the statistics")
 	m.flags(c.Flags())
 	m.past.complete(c)
 	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -394,24 +424,38 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 				return show(c.Context(), machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
 			}
 		}
-		return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
+		return fmt.Errorf(
+			"statistic %s: %w",
+			q.Stat,
+			measure.ErrUnsupported,
+		) // Parse knows no other
 	}
 	return c
 }
 
-// namesNetns says whether a sentence chooses network namespaces itself, as those of a diagnosis do: it means to see them.
+// namesNetns says whether a sentence chooses network namespaces itself, as those of a diagnosis do:
+// it means to see them.
 func namesNetns(sentence string) bool {
 	q, err := measure.ParseQuery(sentence)
-	return err == nil && slices.ContainsFunc(q.Where, func(t measure.Term) bool { return t.Field == "netns" })
+	return err == nil &&
+		slices.ContainsFunc(q.Where, func(t measure.Term) bool { return t.Field == "netns" })
 }
 
 // script shows a statistic of a program in D.
-func (p Program) script(ctx context.Context, m *common, script string, list bool, args []string) error {
+func (p Program) script(
+	ctx context.Context,
+	m *common,
+	script string,
+	list bool,
+	args []string,
+) error {
 	if p.Script == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
 	if m.past.given() || m.past.dir != "" || m.past.server != "" {
-		return usagef("--script measures now; without it stat shows what a server recorded of a script")
+		return usagef(
+			"--script measures now; without it stat shows what a server recorded of a script",
+		)
 	}
 	sentence := ""
 	if len(args) > 0 {
@@ -457,7 +501,8 @@ func (p Program) script(ctx context.Context, m *common, script string, list bool
 	return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
 }
 
-// scriptOf gives the text that --script means: what has a body is one, else it names a file. The name is the file's.
+// scriptOf gives the text that --script means: what has a body is one, else it names a file. The
+// name is the file's.
 func scriptOf(given string) (name, file, text string, err error) {
 	if strings.Contains(given, "{") {
 		return "script", "", given, nil
@@ -510,14 +555,26 @@ func (p Program) list(stats []measure.Stat, words []string) error {
 // version makes the command that says what this is.
 func (p Program) version() *cobra.Command {
 	var asJSON bool
-	c := &cobra.Command{Use: "version", Short: "version of culprit and of what it was built with", Args: cobra.NoArgs,
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "version of culprit and of what it was built with",
+		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !asJSON {
-				_, err := fmt.Fprintf(p.Terminal.Out, "culprit %s %s/%s %s\n", p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
+				_, err := fmt.Fprintf(
+					p.Terminal.Out,
+					"culprit %s %s/%s %s\n",
+					p.Version,
+					runtime.GOOS,
+					runtime.GOARCH,
+					runtime.Version(),
+				)
 				return err
 			}
-			return json.NewEncoder(p.Terminal.Out).Encode(map[string]string{"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH, "go": runtime.Version()})
-		}}
+			return json.NewEncoder(p.Terminal.Out).
+				Encode(map[string]string{"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH, "go": runtime.Version()})
+		},
+	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
 	return c
 }

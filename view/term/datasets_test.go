@@ -39,13 +39,26 @@ func (r *records) Enable(_ context.Context, sentence string, step measure.Span) 
 		return 0, err
 	}
 	q.Step = step
-	r.kept = append(r.kept, Kept{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}})
+	r.kept = append(
+		r.kept,
+		Kept{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}},
+	)
 	return 9, r.note("enable %s %v", q, step)
 }
 
 func (r *records) Changes(_ context.Context, over measure.Interval) ([]measure.Change, error) {
-	return []measure.Change{{At: 1e18, Actor: "page", Action: "suspended", Dataset: 2, Query: "cpu.time by mode"},
-		{At: 1e18, Actor: "clock", Action: "set back", Over: measure.Interval{Start: 9e17, End: 1e18}}}, r.note("changes %v", over.Start == 0)
+	return []measure.Change{
+			{At: 1e18, Actor: "page", Action: "suspended", Dataset: 2, Query: "cpu.time by mode"},
+			{
+				At:     1e18,
+				Actor:  "clock",
+				Action: "set back",
+				Over:   measure.Interval{Start: 9e17, End: 1e18},
+			},
+		}, r.note(
+			"changes %v",
+			over.Start == 0,
+		)
 }
 
 func (r *records) call(t *testing.T, line string) (status int, out, errs string) {
@@ -98,11 +111,34 @@ func twoDatasets() *records {
 	}
 	st := measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds}
 	return &records{kept: []Kept{
-		{Dataset: measure.Dataset{ID: 2, Query: q("cpu.time by mode"), Stat: st, Created: 1e18, State: measure.Suspended, Creator: "default"},
-			Usage: measure.Usage{CPU: measure.NaN}},
-		{Dataset: measure.Dataset{ID: 3, Query: q("process.cpu by pid"), Stat: st, Created: 1e18, State: measure.Recording, Creator: "page"},
-			Held:  measure.Stored{Over: measure.Interval{Start: 1e18, End: 2e18}, Disk: 3 << 20, Rows: 812, Loss: []measure.Loss{{Reason: "a damaged part", Events: 5}}},
-			Usage: measure.Usage{CPU: 0.0123, Samples: 812}},
+		{
+			Dataset: measure.Dataset{
+				ID:      2,
+				Query:   q("cpu.time by mode"),
+				Stat:    st,
+				Created: 1e18,
+				State:   measure.Suspended,
+				Creator: "default",
+			},
+			Usage: measure.Usage{CPU: measure.NaN},
+		},
+		{
+			Dataset: measure.Dataset{
+				ID:      3,
+				Query:   q("process.cpu by pid"),
+				Stat:    st,
+				Created: 1e18,
+				State:   measure.Recording,
+				Creator: "page",
+			},
+			Held: measure.Stored{
+				Over: measure.Interval{Start: 1e18, End: 2e18},
+				Disk: 3 << 20,
+				Rows: 812,
+				Loss: []measure.Loss{{Reason: "a damaged part", Events: 5}},
+			},
+			Usage: measure.Usage{CPU: 0.0123, Samples: 812},
+		},
 	}}
 }
 
@@ -114,10 +150,14 @@ func TestDatasetsAreListed(t *testing.T) {
 			t.Errorf("status %d, no %q in\n%s", status, want, out)
 		}
 	}
-	if status != 0 || strings.Count(out, "\n") != 4 || !strings.Contains(errs, "lost: 5: dataset 3: a damaged part") {
+	if status != 0 || strings.Count(out, "\n") != 4 ||
+		!strings.Contains(errs, "lost: 5: dataset 3: a damaged part") {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
-	if _, out, _ = twoDatasets().call(t, "datasets -w"); !strings.Contains(out, " default "+moment(1e18)) {
+	if _, out, _ = twoDatasets().call(t, "datasets -w"); !strings.Contains(
+		out,
+		" default "+moment(1e18),
+	) {
 		t.Errorf("-w: %s", out)
 	}
 	_, out, _ = twoDatasets().call(t, "datasets list proc --json")
@@ -132,7 +172,8 @@ func TestDatasetsAreListed(t *testing.T) {
 		}
 	}
 	_, out, _ = twoDatasets().call(t, "datasets changes")
-	if !strings.Contains(out, "page         suspended     2") || !strings.Contains(out, "clock        set back      - "+moment(9e17)) {
+	if !strings.Contains(out, "page         suspended     2") ||
+		!strings.Contains(out, "clock        set back      - "+moment(9e17)) {
 		t.Errorf("changes:\n%s", out)
 	}
 }
@@ -157,7 +198,9 @@ func TestDatasetsAreChanged(t *testing.T) {
 		"datasets changes --from -1h":              "changes false",
 	} {
 		r := twoDatasets()
-		if status, out, errs := r.call(t, line); status != 0 || strings.Join(r.done, "; ") != want || out == "" {
+		if status, out, errs := r.call(t, line); status != 0 ||
+			strings.Join(r.done, "; ") != want ||
+			out == "" {
 			t.Errorf("%s: status %d, did %q, want %q: %s%s", line, status, r.done, want, out, errs)
 		}
 	}
@@ -175,11 +218,14 @@ func TestDatasetsAreChanged(t *testing.T) {
 		"datasets changes --to -5m": "--to needs --from",
 	} {
 		r := twoDatasets()
-		if status, _, errs := r.call(t, line); status != exitUsage || !strings.Contains(errs, want) || len(r.done) > 0 {
+		if status, _, errs := r.call(t, line); status != exitUsage ||
+			!strings.Contains(errs, want) ||
+			len(r.done) > 0 {
 			t.Errorf("%s: status %d, %q, want %q; did %q", line, status, errs, want, r.done)
 		}
 	}
-	if status, _, errs := twoDatasets().call(t, "datasets --dir /none"); status != exitFailed || !strings.Contains(errs, "no server runs in /none") {
+	if status, _, errs := twoDatasets().call(t, "datasets --dir /none"); status != exitFailed ||
+		!strings.Contains(errs, "no server runs in /none") {
 		t.Errorf("status %d, %s", status, errs)
 	}
 }

@@ -35,20 +35,32 @@ func (p Program) diagnose() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diagnose",
 		Short: "watch everything for ten seconds and report what limits this machine",
-		Long: reflow(`Watches every resource for ten seconds and prints ranked findings. A finding names the culprit
+		Long: reflow(
+			`Watches every resource for ten seconds and prints ranked findings. A finding names the culprit
 and its effect, and lists the evidence with a query for each number, what is ruled out, caveats, a
 command to check it, and a fix with its undo. "Nothing is wrong here" with the list of checks is an
 answer, and so is "not checked" with what is missing.
 It changes nothing and needs no root; it reports what root would add. In the host's own network
 namespace, and with the rights for it, it watches all namespaces; in another one, that one only.
 
-With --from and --to, or --at, it diagnoses what culprit serve recorded then.`, helpWidth),
+With --from and --to, or --at, it diagnoses what culprit serve recorded then.`,
+			helpWidth,
+		),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
-			{Line: "culprit diagnose --for 30s", Means: "watch longer: steadier numbers, rarer problems"},
-			{Line: "culprit diagnose --json --exit-code", Means: "for programs: JSON, exit status 3 when there are findings"},
-			{Line: "culprit diagnose --from 14:00 --to 14:10", Means: "what limited the machine then, as culprit serve recorded it"},
+			{
+				Line:  "culprit diagnose --for 30s",
+				Means: "watch longer: steadier numbers, rarer problems",
+			},
+			{
+				Line:  "culprit diagnose --json --exit-code",
+				Means: "for programs: JSON, exit status 3 when there are findings",
+			},
+			{
+				Line:  "culprit diagnose --from 14:00 --to 14:10",
+				Means: "what limited the machine then, as culprit serve recorded it",
+			},
 		}),
 	}
 	d.flags(c)
@@ -59,7 +71,12 @@ With --from and --to, or --at, it diagnoses what culprit serve recorded then.`, 
 func (d *diagnosis) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&d.span, "for", "10s", "how long to watch: 3s to 1h; above 5m in intervals longer than a second")
+	f.StringVar(
+		&d.span,
+		"for",
+		"10s",
+		"how long to watch: 3s to 1h; above 5m in intervals longer than a second",
+	)
 	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
@@ -67,9 +84,9 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	d.past.complete(c)
 }
 
-// diagnosisStep gives the interval of a diagnosis of that length. A second is best: a state that lasts seconds is seen as one. A long
-// look takes longer intervals, since each is kept whole: with thousands of busy connections an hour of seconds would be a
-// gigabyte.
+// diagnosisStep gives the interval of a diagnosis of that length. A second is best: a state that
+// lasts seconds is seen as one. A long look takes longer intervals, since each is kept whole: with
+// thousands of busy connections an hour of seconds would be a gigabyte.
 func diagnosisStep(span time.Duration) measure.Span {
 	return measure.Second * measure.Span(1+(span-1)/mostIntervals/time.Second)
 }
@@ -103,7 +120,12 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	progress := func(int) {}
 	if p.Terminal.ErrTTY {
 		progress = func(n int) {
-			fmt.Fprintf(p.Terminal.Err, "\rlooking at everything: %d of %d s ", n*int(step/measure.Second), ticks*int(step/measure.Second))
+			fmt.Fprintf(
+				p.Terminal.Err,
+				"\rlooking at everything: %d of %d s ",
+				n*int(step/measure.Second),
+				ticks*int(step/measure.Second),
+			)
 		}
 		progress(0)
 	}
@@ -115,7 +137,13 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 		return err
 	}
 	// A look that was interrupted is still told: with what was seen until then.
-	report, err := diagnose.Run(context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0)
+	report, err := diagnose.Run(
+		context.WithoutCancel(ctx),
+		reader,
+		rules.Set(),
+		measure.Interval{},
+		0,
+	)
 	if err != nil {
 		return err
 	}
@@ -136,7 +164,13 @@ func asked(machine Machine, step measure.Span) (queries []measure.Query) {
 }
 
 // review judges a time that has passed.
-func (d *diagnosis) review(ctx context.Context, p Program, c *cobra.Command, look Look, span measure.Span) error {
+func (d *diagnosis) review(
+	ctx context.Context,
+	p Program,
+	c *cobra.Command,
+	look Look,
+	span measure.Span,
+) error {
 	if d.past.at == "" && c.Flags().Changed("for") {
 		return usagef("--for and --from exclude each other: the time is that from --from to --to")
 	}

@@ -30,9 +30,20 @@ type pictured struct {
 
 func (o *pictured) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&o.output, "output", "o", "", "write to this file, in the format of its name's end: "+strings.Join(endings(), " "))
+	f.StringVarP(
+		&o.output,
+		"output",
+		"o",
+		"",
+		"write to this file, in the format of its name's end: "+strings.Join(endings(), " "),
+	)
 	f.StringVar(&o.format, "format", "", "the format, if the name of the file does not show it")
-	f.BoolVar(&o.table, "table", false, "a table of functions as lockstat's: Count indv cuml CPU Caller")
+	f.BoolVar(
+		&o.table,
+		"table",
+		false,
+		"a table of functions as lockstat's: Count indv cuml CPU Caller",
+	)
 	f.IntVarP(&o.rows, "rows", "n", 40, "table: N rows, 0 for all")
 	f.StringVar(&o.title, "title", "", "title of a picture")
 	f.IntVar(&o.width, "width", 1200, "width of an SVG, in pixels")
@@ -55,13 +66,27 @@ func formats() []written {
 	return []written{
 		{"svg", profile.WriteSVG, profile.WriteDiffSVG, profile.Picture.Least},
 		{"html", profile.WriteHTML, profile.WriteDiffHTML, nil},
-		{"folded", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteFolded(w, t) },
-			func(w io.Writer, d *profile.Diff, _ profile.Picture) error { return profile.WriteDiffFolded(w, d) }, nil},
-		{"pb.gz", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WritePProf(w, t) }, nil, nil},
+		{
+			"folded",
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteFolded(w, t) },
+			func(w io.Writer, d *profile.Diff, _ profile.Picture) error { return profile.WriteDiffFolded(w, d) },
+			nil,
+		},
+		{
+			"pb.gz",
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WritePProf(w, t) },
+			nil,
+			nil,
+		},
 		{"json", func(w io.Writer, t *profile.Tree, p profile.Picture) error {
 			return profile.WriteSpeedscope(w, t, p.Note)
 		}, nil, nil},
-		{"txt", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteText(w, t) }, nil, nil},
+		{
+			"txt",
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteText(w, t) },
+			nil,
+			nil,
+		},
 	}
 }
 
@@ -82,7 +107,12 @@ func (o *pictured) chosen() (written, error) {
 		if o.format != "" {
 			return written{}, usagef("--table and --format exclude each other")
 		}
-		return written{"table", func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteTable(w, t, o.rows) }, nil, nil}, nil
+		return written{
+			"table",
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteTable(w, t, o.rows) },
+			nil,
+			nil,
+		}, nil
 	}
 	want := o.format
 	if want == "" {
@@ -96,9 +126,18 @@ func (o *pictured) chosen() (written, error) {
 		}
 	}
 	if o.format != "" {
-		return written{}, usagef("--format %s is none of %s%s", o.format, strings.Join(endings(), " "), didYouMean(o.format, endings()))
+		return written{}, usagef(
+			"--format %s is none of %s%s",
+			o.format,
+			strings.Join(endings(), " "),
+			didYouMean(o.format, endings()),
+		)
 	}
-	return written{}, usagef("-o %s: the format follows from the end of the name, which is none of .%s; or use --format", o.output, strings.Join(endings(), " ."))
+	return written{}, usagef(
+		"-o %s: the format follows from the end of the name, which is none of .%s; or use --format",
+		o.output,
+		strings.Join(endings(), " ."),
+	)
 }
 
 func (o *pictured) picture(note string) profile.Picture {
@@ -114,8 +153,8 @@ func (o *pictured) put(t Terminal, p *profile.Tree, note string) error {
 	return into(t, o.output, func(w io.Writer) error { return f.write(w, p, o.picture(note)) })
 }
 
-// into writes a file, or for "" and - standard output. What could not be written whole is not left behind, and a file that was there
-// stays until then.
+// into writes a file, or for "" and - standard output. What could not be written whole is not left
+// behind, and a file that was there stays until then.
 func into(t Terminal, name string, write func(io.Writer) error) (failed error) {
 	if name == "" || name == "-" {
 		b := bufio.NewWriterSize(t.Out, 64<<10)
@@ -183,7 +222,11 @@ func (d *differing) norm() (profile.Norm, error) {
 			return n, usagef("--per work needs --work BEFORE,AFTER")
 		}
 	default:
-		return n, usagef("--per %q is none of sample, cpu-second, work%s", n.Per, didYouMean(n.Per, []string{"sample", "cpu-second", "work"}))
+		return n, usagef(
+			"--per %q is none of sample, cpu-second, work%s",
+			n.Per,
+			didYouMean(n.Per, []string{"sample", "cpu-second", "work"}),
+		)
 	}
 	if text != "" {
 		before, after, ok := strings.Cut(text, ",")
@@ -204,7 +247,8 @@ func (p Program) flame() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "flame [flags] [FILE]...",
 		Short: "flame graphs of profiles in any common format, and comparison of two",
-		Long: reflow(`Reads profiles, stacks with an amount each, and writes them as a picture, a page, a table, or in
+		Long: reflow(
+			`Reads profiles, stacks with an amount each, and writes them as a picture, a page, a table, or in
 another format. It reads what DTrace prints of stack() and ustack(), perf script, folded stacks,
 pprof (also -raw), speedscope, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack,
 Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call
@@ -214,32 +258,88 @@ Without a file, or for -, it reads standard input. Without -o it prints a call t
 With --diff it compares two files, or one file of folded stacks with two amounts. It ranks functions
 by their share of the difference, alone and with the functions that they call; with -o it draws a
 picture, red for more and blue for less. Both profiles are 100 % unless --cpu-seconds or --work say
-what to divide by. Changes that may be chance, with so few samples, are listed last and counted.`, helpWidth),
+what to divide by. Changes that may be chance, with so few samples, are listed last and counted.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
 			{Line: "perf script | culprit flame -o out.svg", Means: "an SVG for any browser"},
 			{Line: "culprit flame out.stacks -o out.html", Means: "a page with zoom and search"},
-			{Line: "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg", Means: "only stacks with tcp_"},
+			{
+				Line:  "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg",
+				Means: "only stacks with tcp_",
+			},
 			{Line: "culprit flame cpu.pb.gz --table", Means: "functions, as lockstat prints them"},
-			{Line: "culprit flame --diff fast.folded slow.folded -o diff.svg", Means: "what takes more time in the second"},
-			{Line: "culprit flame --diff a.txt b.txt --work 120000,80000", Means: "the same, per served request"},
+			{
+				Line:  "culprit flame --diff fast.folded slow.folded -o diff.svg",
+				Means: "what takes more time in the second",
+			},
+			{
+				Line:  "culprit flame --diff a.txt b.txt --work 120000,80000",
+				Means: "the same, per served request",
+			},
 		}),
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	o.flags(c)
-	f.BoolVar(&d.on, "diff", false, "compare two files, BEFORE and AFTER, or the two amounts of one")
-	f.StringVar(&d.per, "per", "", "--diff: what the amounts are divided by: sample, cpu-second, work (default: sample)")
-	f.StringVar(&d.cpuSeconds, "cpu-seconds", "", "--diff: BEFORE,AFTER, the CPU-seconds that the profiles cover")
-	f.StringVar(&d.work, "work", "", "--diff: BEFORE,AFTER, the work done during each, such as requests")
+	f.BoolVar(
+		&d.on,
+		"diff",
+		false,
+		"compare two files, BEFORE and AFTER, or the two amounts of one",
+	)
+	f.StringVar(
+		&d.per,
+		"per",
+		"",
+		"--diff: what the amounts are divided by: sample, cpu-second, work (default: sample)",
+	)
+	f.StringVar(
+		&d.cpuSeconds,
+		"cpu-seconds",
+		"",
+		"--diff: BEFORE,AFTER, the CPU-seconds that the profiles cover",
+	)
+	f.StringVar(
+		&d.work,
+		"work",
+		"",
+		"--diff: BEFORE,AFTER, the work done during each, such as requests",
+	)
 	f.BoolVar(&d.json, "json", false, "--diff: the ranked functions as JSON")
-	f.StringVar(&read.Event, "event", "", "perf script: the samples of this event (default: the first event)")
+	f.StringVar(
+		&read.Event,
+		"event",
+		"",
+		"perf script: the samples of this event (default: the first event)",
+	)
 	f.StringVar(&read.Value, "value", "", "pprof and GHC: which of the amounts")
-	f.StringVar(&read.Label, "label", "", "pprof: group by this label below the root, such as thread")
+	f.StringVar(
+		&read.Label,
+		"label",
+		"",
+		"pprof: group by this label below the root, such as thread",
+	)
 	f.BoolVar(&read.PID, "pids", false, "perf script: one root per process ID")
 	f.BoolVar(&read.TID, "tids", false, "perf script: one root per thread ID")
-	f.BoolVar(&read.Addresses, "addresses", false, "perf script: show functions without a name by address")
-	f.BoolVar(&read.Marks, "marks", false, "perf script: append _[k] to kernel functions and _[j] to JIT-compiled ones")
-	f.BoolVar(&read.Offsets, "offsets", false, "DTrace and bpftrace: one frame per call site, not per function")
+	f.BoolVar(
+		&read.Addresses,
+		"addresses",
+		false,
+		"perf script: show functions without a name by address",
+	)
+	f.BoolVar(
+		&read.Marks,
+		"marks",
+		false,
+		"perf script: append _[k] to kernel functions and _[j] to JIT-compiled ones",
+	)
+	f.BoolVar(
+		&read.Offsets,
+		"offsets",
+		false,
+		"DTrace and bpftrace: one frame per call site, not per function",
+	)
 	for _, flag := range []string{"per"} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"sample", "cpu-second", "work"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag was made some lines above
@@ -256,7 +356,8 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 					return usagef("--%s needs --diff", flag)
 				}
 			}
-			if format.least != nil && len(args) < 2 { // of several, what is little in each may be much in all
+			if format.least != nil &&
+				len(args) < 2 { // of several, what is little in each may be much in all
 				read.Least = format.least(o.picture(""))
 			}
 			t, err := p.profiles(args, read)
@@ -270,7 +371,10 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		case err != nil:
 			return err
 		case len(args) != 2 && (len(args) != 1 || args[0] == "-"):
-			return usagef("--diff compares two files, BEFORE and AFTER, or the two amounts of one; there are %d", len(args))
+			return usagef(
+				"--diff compares two files, BEFORE and AFTER, or the two amounts of one; there are %d",
+				len(args),
+			)
 		case len(args) == 2 && args[0] == "-" && args[1] == "-":
 			return usagef("standard input is one profile: --diff needs two")
 		case o.output != "" && (format.differ == nil || o.output == "-"):
@@ -283,7 +387,8 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	return c
 }
 
-// profiles reads files, or standard input when there are none, and adds them up. What may mislead is told.
+// profiles reads files, or standard input when there are none, and adds them up. What may mislead
+// is told.
 func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -305,7 +410,14 @@ func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, err
 	return profile.Merge(all...)
 }
 
-func (p Program) diff(names []string, read profile.Options, n profile.Norm, o pictured, format written, asJSON bool) error {
+func (p Program) diff(
+	names []string,
+	read profile.Options,
+	n profile.Norm,
+	o pictured,
+	format written,
+	asJSON bool,
+) error {
 	of := names
 	if len(names) == 1 { // of folded stacks with two amounts
 		of, read.Amount = []string{names[0], names[0]}, 1

@@ -18,15 +18,16 @@ import (
 
 // Hosts is the servers of several machines.
 type Hosts interface {
-	// Look asks all of them at once about the last span, by their own clocks, and gives one for each, in the order of their addresses: also those that did not
-	// answer, or not in time.
+	// Look asks all of them at once about the last span, by their own clocks, and gives one for
+	// each, in the order of their addresses: also those that did not answer, or not in time.
 	Look(ctx context.Context, sentences []string, span measure.Span) []view.Host
 	// Close lets go of them.
 	Close()
 }
 
 const (
-	// hostsLook is how much of the past a look shows that was told no interval: as much as a diagnosis.
+	// hostsLook is how much of the past a look shows that was told no interval: as much as a
+	// diagnosis.
 	hostsLook = 10 * measure.Second
 	// mostHosts are asked at once.
 	mostHosts = 1000
@@ -41,7 +42,8 @@ func (p Program) hosts() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
 		Short: "many machines, one row each: utilisation, findings, and which differ from the others",
-		Long: reflow(`Asks the servers of many machines what they recorded in the last ten seconds, or in each
+		Long: reflow(
+			`Asks the servers of many machines what they recorded in the last ten seconds, or in each
 interval, and shows a row per machine with the columns of "culprit use". The addresses are those that
 "culprit serve" prints. Below a row are the first finding of the newest diagnosis and how the machine
 differs from the others: with four hosts or more, those that send, receive or use less than half or
@@ -49,18 +51,31 @@ more than twice of the median of the others, by six robust standard deviations. 
 answer has a row with the reason.
 
 The token is part of the address (?token=) or in $CULPRIT_TOKEN, which other users can't see: one for
-all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one per line.`, helpWidth),
+all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one per line.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
-			{Line: "culprit hosts https://a:7410 https://b:7410", Means: "the last ten seconds of two machines"},
+			{
+				Line:  "culprit hosts https://a:7410 https://b:7410",
+				Means: "the last ten seconds of two machines",
+			},
 			{Line: "culprit hosts --file cluster 10", Means: "those in a file, every ten seconds"},
-			{Line: "culprit hosts --file cluster --sort network_util", Means: "the busiest network first"},
+			{
+				Line:  "culprit hosts --file cluster --sort network_util",
+				Means: "the busiest network first",
+			},
 			{Line: "culprit hosts --file cluster --json 60 | jq .rows[].finding", Means: "as JSON"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&file, "file", "", "read addresses from this file, one per line; - is standard input")
+	f.StringVar(
+		&file,
+		"file",
+		"",
+		"read addresses from this file, one per line; - is standard input",
+	)
 	m.shown(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		i := slices.IndexFunc(args, func(a string) bool { return !strings.Contains(a, "://") })
@@ -70,7 +85,10 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		addresses := slices.Clone(args[:i])
 		if err := m.times(args[i:]); err != nil {
 			if i < len(args) && !isNumber(args[i]) {
-				return usagef("%q is neither an address (https://host:7410/) nor an interval", args[i])
+				return usagef(
+					"%q is neither an address (https://host:7410/) nor an interval",
+					args[i],
+				)
 			}
 			return err
 		}
@@ -86,7 +104,9 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		}
 		switch {
 		case len(addresses) == 0:
-			return usagef("hosts takes the addresses of servers, as culprit serve prints them, or --file")
+			return usagef(
+				"hosts takes the addresses of servers, as culprit serve prints them, or --file",
+			)
 		case len(addresses) > mostHosts:
 			return usagef("%d addresses are more than %d", len(addresses), mostHosts)
 		}
@@ -136,7 +156,12 @@ func readAddresses(name string) ([]string, error) {
 			continue
 		}
 		if !isServer(line) {
-			return nil, usagef("%s, line %d: %q is not the address of a server (https://host:7410/)", name, n, bare(line))
+			return nil, usagef(
+				"%s, line %d: %q is not the address of a server (https://host:7410/)",
+				name,
+				n,
+				bare(line),
+			)
 		}
 		all = append(all, line)
 	}
@@ -149,7 +174,8 @@ func readAddresses(name string) ([]string, error) {
 	return all, nil
 }
 
-// showHosts shows a table at the end of each interval until the count is reached or the context ends. The first is of the interval before now.
+// showHosts shows a table at the end of each interval until the count is reached or the context
+// ends. The first is of the interval before now.
 func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
 	out, width := p.printer(t, false)
 	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}

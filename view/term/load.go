@@ -30,15 +30,27 @@ func (p Program) load() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "load",
 		Short: "throughput and latency between two machines (netperf, iperf3)",
-		Long: reflow(`One machine runs culprit load serve; another one sends it a stream of bytes, or requests that it
+		Long: reflow(
+			`One machine runs culprit load serve; another one sends it a stream of bytes, or requests that it
 answers one after the other. The output has each interval, each run and the mean of all runs, with
 the CPU time that the traffic cost at both ends, the share of the link that it used, and what limited
-it.`, helpWidth),
+it.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
-			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "on one machine; it prints a token"},
-			{Line: "CULPRIT_LOAD_TOKEN=... culprit load stream 10.0.0.2", Means: "on the other one: throughput"},
+			{
+				Line:  "culprit load serve --listen 10.0.0.2:" + load.Port,
+				Means: "on one machine; it prints a token",
+			},
+			{
+				Line:  "CULPRIT_LOAD_TOKEN=... culprit load stream 10.0.0.2",
+				Means: "on the other one: throughput",
+			},
 			{Line: "CULPRIT_LOAD_TOKEN=... culprit load rr 10.0.0.2", Means: "latency"},
-			{Line: "culprit load compare before.json after.json", Means: "compare two results of -o"},
+			{
+				Line:  "culprit load compare before.json after.json",
+				Means: "compare two results of -o",
+			},
 		}),
 		Args: cobra.ArbitraryArgs,
 	}
@@ -48,9 +60,16 @@ it.`, helpWidth),
 			names = append(names, sub.Name())
 		}
 		if len(args) == 0 {
-			return usagef("give a command: culprit load %s (`culprit load -h` lists them)", strings.Join(names, ", "))
+			return usagef(
+				"give a command: culprit load %s (`culprit load -h` lists them)",
+				strings.Join(names, ", "),
+			)
 		}
-		return usagef("culprit load has no command %q%s (`culprit load -h` lists them)", args[0], didYouMean(args[0], names))
+		return usagef(
+			"culprit load has no command %q%s (`culprit load -h` lists them)",
+			args[0],
+			didYouMean(args[0], names),
+		)
 	}
 	c.AddCommand(p.loadServe(), p.loadStream(), p.loadExchange(), p.loadCompare())
 	return c
@@ -62,15 +81,24 @@ func (p Program) loadServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "answer the tests of other machines",
-		Long: reflow(`Listens, by default on the loopback address, and prints the token that a client needs. The
+		Long: reflow(
+			`Listens, by default on the loopback address, and prints the token that a client needs. The
 token is new at each start unless `+loadToken+` has one. It sends traffic only to clients that know
 the token, and only over connections that the client opened. A test ends when its client is gone.
-Traffic is not encrypted; the token is never sent.`, helpWidth),
+Traffic is not encrypted; the token is never sent.`,
+			helpWidth,
+		),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit load serve", Means: "for tests within this machine"},
-			{Line: "culprit load serve --listen 10.0.0.2:" + load.Port, Means: "for clients of another machine"},
-			{Line: "culprit load serve --listen :" + load.Port + " --open", Means: "for all clients, without a token: in a trusted network"},
+			{
+				Line:  "culprit load serve --listen 10.0.0.2:" + load.Port,
+				Means: "for clients of another machine",
+			},
+			{
+				Line:  "culprit load serve --listen :" + load.Port + " --open",
+				Means: "for all clients, without a token: in a trusted network",
+			},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -82,7 +110,11 @@ Traffic is not encrypted; the token is never sent.`, helpWidth),
 	f.StringVar(&longest, "longest", longest, "longest test")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if host, port, err := net.SplitHostPort(listen); err != nil || port == "" {
-			return usagef("--listen %q: give an address and a port, such as 10.0.0.2:%s", listen, load.Port)
+			return usagef(
+				"--listen %q: give an address and a port, such as 10.0.0.2:%s",
+				listen,
+				load.Port,
+			)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			return usagef("--listen %q: %q is not a port", listen, port)
 		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
@@ -151,12 +183,37 @@ func (q *loading) flags(c *cobra.Command) {
 
 func (q *loading) more(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&q.window, "window", "", "socket buffers of both ends, such as 512KiB (default: the kernel's choice)")
-	f.StringVar(&q.test.Congestion, "congestion", "", "congestion control of the senders: cubic, bbr, reno")
+	f.StringVar(
+		&q.window,
+		"window",
+		"",
+		"socket buffers of both ends, such as 512KiB (default: the kernel's choice)",
+	)
+	f.StringVar(
+		&q.test.Congestion,
+		"congestion",
+		"",
+		"congestion control of the senders: cubic, bbr, reno",
+	)
 	f.StringVar(&q.bind, "bind", "", "local address")
-	f.StringVar(&q.client.Token, "token", "", "the server's token; "+loadToken+" is safer, since other users see command lines")
-	f.BoolVar(&q.test.Look, "diagnosis", true, "diagnose both machines meanwhile, to find the limit")
-	f.BoolVar(&q.json, "json", false, "one JSON object per interval and one of the result, one per line")
+	f.StringVar(
+		&q.client.Token,
+		"token",
+		"",
+		"the server's token; "+loadToken+" is safer, since other users see command lines",
+	)
+	f.BoolVar(
+		&q.test.Look,
+		"diagnosis",
+		true,
+		"diagnose both machines meanwhile, to find the limit",
+	)
+	f.BoolVar(
+		&q.json,
+		"json",
+		false,
+		"one JSON object per interval and one of the result, one per line",
+	)
 	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a header line")
 	f.StringVarP(&q.out, "out", "o", "", "write the result to this file, for culprit load compare")
 	if err := c.RegisterFlagCompletionFunc("congestion", cobra.FixedCompletions([]string{"cubic", "bbr", "reno", "dctcp"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -173,10 +230,22 @@ func (p Program) loadStream() *cobra.Command {
 		Short: "throughput of TCP (netperf TCP_STREAM, iperf3)",
 		Long:  reflow(streamHelp, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit load stream 10.0.0.2", Means: "three runs of ten seconds, from here to there"},
-			{Line: "culprit load stream 10.0.0.2 --reverse --for 20s -P 4", Means: "in the other direction, over four connections"},
-			{Line: "culprit load stream 10.0.0.2 --rate 100Mbit/s --runs 1", Means: "at most 100 Mbit/s"},
-			{Line: "culprit load stream 10.0.0.2 -o before.json", Means: "write the result, to compare it later"},
+			{
+				Line:  "culprit load stream 10.0.0.2",
+				Means: "three runs of ten seconds, from here to there",
+			},
+			{
+				Line:  "culprit load stream 10.0.0.2 --reverse --for 20s -P 4",
+				Means: "in the other direction, over four connections",
+			},
+			{
+				Line:  "culprit load stream 10.0.0.2 --rate 100Mbit/s --runs 1",
+				Means: "at most 100 Mbit/s",
+			},
+			{
+				Line:  "culprit load stream 10.0.0.2 -o before.json",
+				Means: "write the result, to compare it later",
+			},
 		}),
 	}
 	f := c.Flags()
@@ -187,8 +256,19 @@ func (p Program) loadStream() *cobra.Command {
 	f.StringVar(&q.size, "size", "128KiB", "bytes per write")
 	f.StringVar(&q.rate, "rate", "", "limit per direction, of all connections together: 100Mbit/s")
 	f.BoolVar(&q.test.NoDelay, "nodelay", false, "send small writes at once (TCP_NODELAY)")
-	f.BoolVar(&q.test.Copy, "copy", false, "copy received bytes to the program (default: the kernel discards them)")
-	f.StringVarP(&q.unit, "format", "f", "", "unit of throughput: k, m, g, t bits per second (default: by the first interval)")
+	f.BoolVar(
+		&q.test.Copy,
+		"copy",
+		false,
+		"copy received bytes to the program (default: the kernel discards them)",
+	)
+	f.StringVarP(
+		&q.unit,
+		"format",
+		"f",
+		"",
+		"unit of throughput: k, m, g, t bits per second (default: by the first interval)",
+	)
 	q.more(c)
 	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(view.LoadUnits(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was made a few lines above
@@ -211,7 +291,12 @@ func (p Program) loadStream() *cobra.Command {
 			}
 		}
 		if q.unit != "" && !slices.Contains(view.LoadUnits(), q.unit) {
-			return usagef("-f %q is none of %s%s", q.unit, strings.Join(view.LoadUnits(), ", "), didYouMean(q.unit, view.LoadUnits()))
+			return usagef(
+				"-f %q is none of %s%s",
+				q.unit,
+				strings.Join(view.LoadUnits(), ", "),
+				didYouMean(q.unit, view.LoadUnits()),
+			)
 		}
 		return q.run(c.Context(), p, args)
 	}
@@ -236,16 +321,30 @@ func (p Program) loadExchange() *cobra.Command {
 		Short: "latency: requests and responses over TCP (netperf TCP_RR)",
 		Long:  reflow(exchangeHelp, helpWidth),
 		Example: examples([]view.Example{
-			{Line: "culprit load rr 10.0.0.2", Means: "one byte there, one byte back, one after the other"},
-			{Line: "culprit load rr 10.0.0.2 --size 100,16KiB -P 8", Means: "eight connections, requests of 100 B, responses of 16 KiB"},
-			{Line: "culprit load rr 10.0.0.2 --rate 1000/s", Means: "a thousand per second, each timed from its due time"},
+			{
+				Line:  "culprit load rr 10.0.0.2",
+				Means: "one byte there, one byte back, one after the other",
+			},
+			{
+				Line:  "culprit load rr 10.0.0.2 --size 100,16KiB -P 8",
+				Means: "eight connections, requests of 100 B, responses of 16 KiB",
+			},
+			{
+				Line:  "culprit load rr 10.0.0.2 --rate 1000/s",
+				Means: "a thousand per second, each timed from its due time",
+			},
 		}),
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	q.flags(c)
 	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of a response")
-	f.StringVar(&q.rate, "rate", "", "transactions begun per second, of all connections together: 1000/s (default: the next begins after the response)")
+	f.StringVar(
+		&q.rate,
+		"rate",
+		"",
+		"transactions begun per second, of all connections together: 1000/s (default: the next begins after the response)",
+	)
 	q.more(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		ask, answer, two := strings.Cut(q.size, ",")
@@ -284,7 +383,10 @@ without --rate it counts in one (coordinated omission).
 func (q *loading) run(ctx context.Context, p Program, args []string) (err error) {
 	switch {
 	case len(args) == 0:
-		return usagef("give a host that runs culprit load serve: culprit load %s HOST[:PORT]", q.test.Kind)
+		return usagef(
+			"give a host that runs culprit load serve: culprit load %s HOST[:PORT]",
+			q.test.Kind,
+		)
 	case len(args) > 1:
 		return usagef("unexpected %q after the host", args[1])
 	case q.json && q.csv:
@@ -408,7 +510,13 @@ func loadTitle(t *load.Test, server string, runs int) string {
 	}
 	text := fmt.Sprintf("%s of %v, %s", count(runs, "run"), t.For, count(t.Streams, "connection"))
 	if t.Kind == load.Exchange {
-		text = fmt.Sprintf("requests of %d B and responses of %d B with %s: %s", t.Ask, t.Answer, server, text)
+		text = fmt.Sprintf(
+			"requests of %d B and responses of %d B with %s: %s",
+			t.Ask,
+			t.Answer,
+			server,
+			text,
+		)
 		if t.Pace > 0 {
 			text += fmt.Sprintf(", %g begun per second", t.Pace)
 		}
@@ -473,7 +581,9 @@ func parseSpan(flag, text string) (measure.Span, error) {
 	return measure.Span(d), nil
 }
 
-var bitsForm = regexp.MustCompile(`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?/s|bits?|bps)?$`) // table: made once, never changed
+var bitsForm = regexp.MustCompile(
+	`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?/s|bits?|bps)?$`,
+) // table: made once, never changed
 
 // parseBits reads "100Mbit/s", "1G", "500 kbit/s": bits a second.
 func parseBits(flag, text string) (float64, error) {

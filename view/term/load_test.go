@@ -24,7 +24,10 @@ func loadRun(t *testing.T, args ...string) (status int, out, said string) {
 		return f
 	}
 	o, e := open("out"), open("err")
-	p := Program{LoadMachine: func() load.Machine { return load.Machine{} }, Terminal: Terminal{Out: o, Err: e, Width: 80}}
+	p := Program{
+		LoadMachine: func() load.Machine { return load.Machine{} },
+		Terminal:    Terminal{Out: o, Err: e, Width: 80},
+	}
 	status = Run(t.Context(), p, append([]string{"load"}, args...))
 	read := func(f *os.File) string {
 		b, err := os.ReadFile(f.Name())
@@ -37,7 +40,8 @@ func loadRun(t *testing.T, args ...string) (status int, out, said string) {
 	return status, read(o), read(e)
 }
 
-// TestLoadMistakes: what is wrong on the command line is said before anything is connected to, with status 2.
+// TestLoadMistakes: what is wrong on the command line is said before anything is connected to, with
+// status 2.
 func TestLoadMistakes(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                                    "give a command",
@@ -101,7 +105,8 @@ func TestLoadFailures(t *testing.T) {
 		{"compare " + bad + " " + bad, "not a result of culprit load"},
 		{"compare /nowhere/a /nowhere/b", "no such file"},
 	} {
-		if status, _, said := loadRun(t, strings.Fields(c.line)...); status != exitFailed || !strings.Contains(said, c.want) {
+		if status, _, said := loadRun(t, strings.Fields(c.line)...); status != exitFailed ||
+			!strings.Contains(said, c.want) {
 			t.Errorf("%q: status %d, %q", c.line, status, said)
 		}
 	}
@@ -118,9 +123,24 @@ func TestLoadTold(t *testing.T) {
 	go func() { done <- s.Serve(t.Context(), l) }()
 	t.Cleanup(func() { l.Close() })
 	kept := filepath.Join(t.TempDir(), "kept.json")
-	args := []string{"stream", l.Addr().String(), "--for", "200ms", "--every", "100ms", "--runs", "2", "-o", kept, "--diagnosis=false"}
+	args := []string{
+		"stream",
+		l.Addr().String(),
+		"--for",
+		"200ms",
+		"--every",
+		"100ms",
+		"--runs",
+		"2",
+		"-o",
+		kept,
+		"--diagnosis=false",
+	}
 	status, out, said := loadRun(t, args...)
-	if status != 0 || said != "" || !strings.Contains(out, "run 1: ") || !strings.Contains(out, "mean of 2 runs") || !strings.Contains(out, "limited by: ") || strings.Count(out, "\n  2   0.") != 2 {
+	if status != 0 || said != "" || !strings.Contains(out, "run 1: ") ||
+		!strings.Contains(out, "mean of 2 runs") ||
+		!strings.Contains(out, "limited by: ") ||
+		strings.Count(out, "\n  2   0.") != 2 {
 		t.Errorf("status %d, %s\n%s", status, said, out)
 	}
 	for line := range strings.Lines(out) {
@@ -140,17 +160,21 @@ func TestLoadTold(t *testing.T) {
 			Rate struct{ Mean float64 } `json:"bits_per_s"`
 		}
 	}
-	if err := json.Unmarshal([]byte(lines[4]), &last); err != nil || last.View != "load.result" || len(last.Runs) != 2 || !(last.Summary[0].Rate.Mean > 1e6) {
+	if err := json.Unmarshal([]byte(lines[4]), &last); err != nil || last.View != "load.result" ||
+		len(last.Runs) != 2 ||
+		!(last.Summary[0].Rate.Mean > 1e6) {
 		t.Errorf("%v: %s", err, lines[4])
 	}
 	if b, err := os.ReadFile(kept); err != nil || string(b) != lines[4]+"\n" {
 		t.Errorf("what is kept is not what is printed: %v", err)
 	}
 	_, out, _ = loadRun(t, append(args, "--csv")...)
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 || !strings.HasPrefix(lines[0], "time,seconds,run,way,end_s,bits_per_s,") {
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 ||
+		!strings.HasPrefix(lines[0], "time,seconds,run,way,end_s,bits_per_s,") {
 		t.Errorf("CSV: %s", out)
 	}
-	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 || !strings.Contains(out, "no significant difference in two runs: +0.0 %") {
+	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 ||
+		!strings.Contains(out, "no significant difference in two runs: +0.0 %") {
 		t.Errorf("status %d: %s%s", status, said, out)
 	}
 }

@@ -15,12 +15,18 @@ func (p Program) loadCompare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare FIRST.json SECOND.json",
 		Short: "the difference of two results, and whether it may be chance",
-		Long: reflow(`Compares two results of -o: the ratio of the means with its 95 % interval, for independent runs
+		Long: reflow(
+			`Compares two results of -o: the ratio of the means with its 95 % interval, for independent runs
 (Welch, of the logarithms), percentiles of latency side by side, and the CPU time per GB or per
 transaction. If the interval includes "no difference", the difference is not significant, and it says
-so.`, helpWidth),
+so.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
-			{Line: "culprit load compare 1g.json 10g.json", Means: "the second relative to the first"},
+			{
+				Line:  "culprit load compare 1g.json 10g.json",
+				Means: "the second relative to the first",
+			},
 			{Line: "culprit load compare before.json after.json --json", Means: "as JSON"},
 		}),
 		Args: cobra.ArbitraryArgs,
@@ -48,7 +54,10 @@ so.`, helpWidth),
 		case asJSON:
 			return writeJSON(p.Terminal.Out, comparison)
 		}
-		_, err = fmt.Fprint(p.Terminal.Out, view.LoadComparison(comparison, p.Terminal.Width, p.Terminal.Colour))
+		_, err = fmt.Fprint(
+			p.Terminal.Out,
+			view.LoadComparison(comparison, p.Terminal.Width, p.Terminal.Colour),
+		)
 		return err
 	}
 	return c

@@ -29,7 +29,8 @@ type Locking struct {
 	Dists     bool // and distributions of the times
 }
 
-// Locker gives a machine whose statistics are the waits for locks, measured from when it is watched until done is called.
+// Locker gives a machine whose statistics are the waits for locks, measured from when it is watched
+// until done is called.
 type Locker func(context.Context, Locking) (m Machine, done func(), err error)
 
 func (p Program) locks() *cobra.Command {
@@ -50,17 +51,38 @@ func (p Program) locks() *cobra.Command {
 	f.SortFlags = false
 	f.BoolVar(&q.Kernel, "kernel", false, "only locks of the kernel")
 	f.BoolVar(&q.User, "user", false, "only futexes of programs")
-	f.StringSliceVar(&by, "by", []string{view.LocksByKind, view.LocksByCaller}, "one row per combination of: caller, kind, process, pid")
-	f.StringVarP(&frames, "stacks", "s", "", "one row per N frames of the stack, from the caller outwards, and show them")
+	f.StringSliceVar(
+		&by,
+		"by",
+		[]string{view.LocksByKind, view.LocksByCaller},
+		"one row per combination of: caller, kind, process, pid",
+	)
+	f.StringVarP(
+		&frames,
+		"stacks",
+		"s",
+		"",
+		"one row per N frames of the stack, from the caller outwards, and show them",
+	)
 	f.BoolVar(&hist, "hist", false, "show the distribution of times below each row")
 	f.BoolVarP(&coalesce, "coalesce", "k", false, "one row per function, not per call site")
 	f.StringVar(&least, "min", "0", "leave out shorter waits: 1ms, 20us")
 	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
 	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
 	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
-	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup")
+	f.StringSliceVar(
+		&q.Cgroups,
+		"cgroup",
+		nil,
+		"only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup",
+	)
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only waits that began on these CPUs")
-	f.StringVar(&q.Unwind, "unwind", "auto", "how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables")
+	f.StringVar(
+		&q.Unwind,
+		"unwind",
+		"auto",
+		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
+	)
 	m.shown(f)
 	m.past.flags(f, true)
 	for _, name := range []string{"from", "to", "at", "dir", "server"} { // who knows the other tools is told that it was not recorded
@@ -119,11 +141,17 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	f := c.Flags()
 	switch {
 	case w.given() || w.dir != "" || w.server != "":
-		return usagef("waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now; culprit profile --at shows recorded CPU samples")
+		return usagef(
+			"waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now; culprit profile --at shows recorded CPU samples",
+		)
 	case q.Kernel && q.User:
 		return usagef("--kernel and --user exclude each other; without them it is both")
 	case !slices.Contains(lockUnwinds(), q.Unwind):
-		return usagef("--unwind is auto, fp or tables, not %q%s", q.Unwind, didYouMean(q.Unwind, lockUnwinds()))
+		return usagef(
+			"--unwind is auto, fp or tables, not %q%s",
+			q.Unwind,
+			didYouMean(q.Unwind, lockUnwinds()),
+		)
 	case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
 		return usagef("--pid, --thread and --cpu take numbers from 0 on")
 	case f.Changed("process") && len(q.Processes) == 0 || f.Changed("cgroup") && len(q.Cgroups) == 0 || slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
@@ -133,12 +161,21 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	}
 	for _, by := range o["by"] {
 		if !slices.Contains(view.LocksBy(), by) {
-			return usagef("--by %q is none of caller, kind, process, pid%s", by, didYouMean(by, view.LocksBy()))
+			return usagef(
+				"--by %q is none of caller, kind, process, pid%s",
+				by,
+				didYouMean(by, view.LocksBy()),
+			)
 		}
 	}
 	if o.Has("stacks") {
-		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 || n > view.MostLockFrames {
-			return usagef("--stacks %q is not a number of frames from 1 to %d", o.Text("stacks"), view.MostLockFrames)
+		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 ||
+			n > view.MostLockFrames {
+			return usagef(
+				"--stacks %q is not a number of frames from 1 to %d",
+				o.Text("stacks"),
+				view.MostLockFrames,
+			)
 		}
 	}
 	return nil

@@ -15,19 +15,42 @@ import (
 // locksMachine tells one wait of 2 ms a second in a pipe.
 type locksMachine struct{ machine }
 
-func (m *locksMachine) Watch(_ context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (m *locksMachine) Watch(
+	_ context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	for n := range m.ticks {
 		start := measure.Time(n+1) * 1e9
 		tick := &measure.Tick{Over: measure.Interval{Start: start, End: start + 1e9}}
 		for _, q := range queries {
-			a := &measure.Answer{Query: q, Kind: measure.Delta, Sparse: true, Start: start, Step: measure.Second, Elapsed: []measure.Span{measure.Second},
-				Labels: []string{"mutex", "cat"}, Stacks: make([]bool, len(q.By)), Frames: []measure.Frame{{Symbol: "ksys_write+0x1", Module: "vmlinux", Parent: -1}, {Symbol: "pipe_write+0x43", Module: "vmlinux", Parent: 0}, {Symbol: "mutex_lock+0x1", Module: "vmlinux", Parent: 1}}}
+			a := &measure.Answer{
+				Query:   q,
+				Kind:    measure.Delta,
+				Sparse:  true,
+				Start:   start,
+				Step:    measure.Second,
+				Elapsed: []measure.Span{measure.Second},
+				Labels: []string{
+					"mutex",
+					"cat",
+				},
+				Stacks: make([]bool, len(q.By)),
+				Frames: []measure.Frame{
+					{Symbol: "ksys_write+0x1", Module: "vmlinux", Parent: -1},
+					{Symbol: "pipe_write+0x43", Module: "vmlinux", Parent: 0},
+					{Symbol: "mutex_lock+0x1", Module: "vmlinux", Parent: 1},
+				},
+			}
 			value, there := map[measure.StatID]float64{"lock.wait.count": 1, "lock.wait.time": 0.002, "lock.wait.max": 2e6}[q.Stat]
 			if there {
 				s := measure.Series{Values: []float64{value}}
 				for i, by := range q.By {
 					a.Stacks[i] = by == "stack"
-					s.Key = append(s.Key, map[string]measure.Label{"kind": 0, "process": 1, "pid": 1, "stack": 2}[by])
+					s.Key = append(
+						s.Key,
+						map[string]measure.Label{"kind": 0, "process": 1, "pid": 1, "stack": 2}[by],
+					)
 				}
 				a.Series = []measure.Series{s}
 			}
@@ -68,7 +91,8 @@ func TestLocksShown(t *testing.T) {
 `
 	want := fmt.Sprintf("  1 wait in 1.0 s (1.0/s), 2.00ms waited\n"+table, 1, "2.00ms")
 	all := fmt.Sprintf("In all  2 waits in 2.0 s (1.0/s), 4.00ms waited\n"+table, 2, "4.00ms")
-	if status != 0 || strings.Count(out, want) != 2 || !strings.HasSuffix(out, "\n\n"+all) || errs != "lost: 3: no room\nlost since: 3: no room\n" {
+	if status != 0 || strings.Count(out, want) != 2 || !strings.HasSuffix(out, "\n\n"+all) ||
+		errs != "lost: 3: no room\nlost since: 3: no room\n" {
 		t.Errorf("status %d\n%s%s\nwant\n%s%s", status, out, errs, want, all)
 	}
 	for line := range strings.Lines(out) {
@@ -93,10 +117,17 @@ func TestLocksOfPrograms(t *testing.T) {
 		Loss []measure.Loss
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.View != "locks" || len(got.Rows) != 1 || got.Rows[0].Wait != 2e6 || got.Rows[0].Caller != "vmlinux`pipe_write+0x43" ||
-		!reflect.DeepEqual(got.Rows[0].Stack, []string{"vmlinux`pipe_write+0x43"}) || got.Rows[0].Kind != "mutex" || got.Rows[0].CumlRate != 1 || len(got.Loss) != 1 {
+		!reflect.DeepEqual(got.Rows[0].Stack, []string{"vmlinux`pipe_write+0x43"}) ||
+		got.Rows[0].Kind != "mutex" ||
+		got.Rows[0].CumlRate != 1 ||
+		len(got.Loss) != 1 {
 		t.Errorf("status %d, %v: %s", status, err, out)
 	}
-	if _, _, out, _ = locksRun(t, "--csv", "--by", "process", "1", "1"); !strings.HasPrefix(out, "time,seconds,count,count_per_s,indv_ratio,cuml_ratio,wait_ns,mean_ns,max_ns,process\n") || !strings.HasSuffix(out, ",1,1,1,1,2000000,2000000,2000000,cat\n") {
+	if _, _, out, _ = locksRun(t, "--csv", "--by", "process", "1", "1"); !strings.HasPrefix(
+		out,
+		"time,seconds,count,count_per_s,indv_ratio,cuml_ratio,wait_ns,mean_ns,max_ns,process\n",
+	) ||
+		!strings.HasSuffix(out, ",1,1,1,1,2000000,2000000,2000000,cat\n") {
 		t.Error(out)
 	}
 }
@@ -138,7 +169,8 @@ func TestLocksRefused(t *testing.T) {
 		"--stack 3":            "did you mean --stacks?",
 	} {
 		asked, status, out, errs := locksRun(t, strings.Fields(line)...)
-		if status != exitUsage || !strings.Contains(errs, want) || out != "" || asked != nil && !strings.Contains(line, "--sort") {
+		if status != exitUsage || !strings.Contains(errs, want) || out != "" ||
+			asked != nil && !strings.Contains(line, "--sort") {
 			t.Errorf("%s: status %d, asked %v: %s%s", line, status, asked, out, errs)
 		}
 	}

@@ -17,8 +17,14 @@ type Machine interface {
 	Stats() []measure.Stat
 	// Parse reads and checks a sentence; a *measure.Diagnostic where it is wrong.
 	Parse(sentence string) (measure.Query, error)
-	// Record watches the queries for n ticks and gives what it saw as a reader, also when the context ended before.
-	Record(ctx context.Context, queries []measure.Query, n int, progress func(tick int)) (measure.Reader, error)
+	// Record watches the queries for n ticks and gives what it saw as a reader, also when the
+	// context ended before.
+	Record(
+		ctx context.Context,
+		queries []measure.Query,
+		n int,
+		progress func(tick int),
+	) (measure.Reader, error)
 }
 
 // Look says how to look at the machine.

@@ -39,7 +39,8 @@ func (p Program) man() *cobra.Command {
 	return c
 }
 
-// manPages writes the pages of a command and of all below it into a directory, and says how many they are.
+// manPages writes the pages of a command and of all below it into a directory, and says how many
+// they are.
 func (p Program) manPages(c *cobra.Command, directory string) (n int, err error) {
 	page, err := p.manPage(c)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Recorded is what was recorded of this machine, at a running server or in the archive of one that has ended.
+// Recorded is what was recorded of this machine, at a running server or in the archive of one that
+// has ended.
 type Recorded interface {
 	// Held gives the time that something is held of; zero when nothing is.
 	Held() measure.Interval
@@ -49,8 +50,18 @@ func (w *past) flags(f *pflag.FlagSet, ranges bool) {
 	} else {
 		f.StringVar(&w.at, "at", "", "show what was recorded in the interval that ended at this time: "+momentForm)
 	}
-	f.StringVar(&w.dir, "dir", "", "directory of the recording (default: $CULPRIT_DIR, or that of culprit serve)")
-	f.StringVar(&w.server, "server", "", "show the recording of the server at this address, such as https://host:7410/; its token is in the address or in $CULPRIT_TOKEN")
+	f.StringVar(
+		&w.dir,
+		"dir",
+		"",
+		"directory of the recording (default: $CULPRIT_DIR, or that of culprit serve)",
+	)
+	f.StringVar(
+		&w.server,
+		"server",
+		"",
+		"show the recording of the server at this address, such as https://host:7410/; its token is in the address or in $CULPRIT_TOKEN",
+	)
 }
 
 // where gives where the past is, and refuses two places.
@@ -61,7 +72,10 @@ func (w *past) where() (string, error) {
 	case w.dir != "":
 		return "", usagef("--dir and --server exclude each other")
 	case !isServer(w.server):
-		return "", usagef("--server %q is not the address of a server (https://host:7410/)", bare(w.server))
+		return "", usagef(
+			"--server %q is not the address of a server (https://host:7410/)",
+			bare(w.server),
+		)
 	}
 	return w.server, nil
 }
@@ -92,7 +106,10 @@ func (w *past) placed(times string) error {
 
 // complete makes the shell offer times and directories for the flags.
 func (w *past) complete(c *cobra.Command) {
-	times := cobra.FixedCompletions([]string{"now", "-1m", "-5m", "-1h", "-1d"}, cobra.ShellCompDirectiveNoFileComp)
+	times := cobra.FixedCompletions(
+		[]string{"now", "-1m", "-5m", "-1h", "-1d"},
+		cobra.ShellCompDirectiveNoFileComp,
+	)
 	for _, name := range []string{"from", "to", "at"} {
 		if c.Flags().Lookup(name) == nil {
 			continue
@@ -135,7 +152,9 @@ func (w *past) span(now time.Time) (span, error) {
 	var err error
 	switch {
 	case w.at != "" && (w.from != "" || w.to != ""):
-		return s, usagef("--at and --from or --to exclude each other: --at is one interval, --from and --to are the ends of a time")
+		return s, usagef(
+			"--at and --from or --to exclude each other: --at is one interval, --from and --to are the ends of a time",
+		)
 	case w.at != "":
 		s.over.End, err = read("at", w.at)
 		s.newest = strings.TrimSpace(w.at) == "now"
@@ -155,16 +174,29 @@ func (w *past) span(now time.Time) (span, error) {
 	}
 	switch {
 	case s.over.Start > s.over.End:
-		return s, usagef("--from %s is after --to %s: %s and %s", w.from, w.to, moment(s.over.Start), moment(s.over.End))
+		return s, usagef(
+			"--from %s is after --to %s: %s and %s",
+			w.from,
+			w.to,
+			moment(s.over.Start),
+			moment(s.over.End),
+		)
 	case s.over.Start == s.over.End:
-		return s, usagef("no time lies between --from %s and --to %s; --at shows the interval that ended then", w.from, w.to)
+		return s, usagef(
+			"no time lies between --from %s and --to %s; --at shows the interval that ended then",
+			w.from,
+			w.to,
+		)
 	}
 	return s, nil
 }
 
-var agoForm = regexp.MustCompile(`^-(?:(\d{1,5})d)?((?:\d+(?:\.\d+)?(?:h|m|s|ms))*)$`) // table: made once, never changed
+var agoForm = regexp.MustCompile(
+	`^-(?:(\d{1,5})d)?((?:\d+(?:\.\d+)?(?:h|m|s|ms))*)$`,
+) // table: made once, never changed
 
-// parseMoment reads a time that has passed. said tells how a time without a day was read when that is not today.
+// parseMoment reads a time that has passed. said tells how a time without a day was read when that
+// is not today.
 func parseMoment(text string, now time.Time) (t time.Time, said string, err error) {
 	const hint = "write 14:03:22, '2026-11-21 14:03:22', 2026-11-21T14:03:22Z, -5m, -90s, -2d or now"
 	text = strings.TrimSpace(text)
@@ -201,7 +233,16 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 		}
 		local := now.Local()
 		on := func(days int) time.Time {
-			return time.Date(local.Year(), local.Month(), local.Day()-days, clock.Hour(), clock.Minute(), clock.Second(), 0, time.Local)
+			return time.Date(
+				local.Year(),
+				local.Month(),
+				local.Day()-days,
+				clock.Hour(),
+				clock.Minute(),
+				clock.Second(),
+				0,
+				time.Local,
+			)
 		}
 		if t = on(0); !t.After(now) {
 			return t, "", nil
@@ -221,7 +262,10 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 	case t.Year() < 1970 || t.Unix() < 0:
 		return t, "", fmt.Errorf("that is before 1970")
 	case t.After(now):
-		return t, "", fmt.Errorf("that is in the future: it is %s now", now.Local().Format("2006-01-02 15:04:05"))
+		return t, "", fmt.Errorf(
+			"that is in the future: it is %s now",
+			now.Local().Format("2006-01-02 15:04:05"),
+		)
 	}
 	return t, "", nil
 }
@@ -244,7 +288,11 @@ func (s *span) within(held measure.Interval, remark string, now time.Time) error
 	switch {
 	case s.over.Start == 0 && s.over.End > held.End:
 		if remark != "" {
-			return usagef("nothing was recorded at %s: no server runs; %s", moment(s.over.End), holds)
+			return usagef(
+				"nothing was recorded at %s: no server runs; %s",
+				moment(s.over.End),
+				holds,
+			)
 		}
 		return usagef("nothing was recorded at %s; %s", moment(s.over.End), holds)
 	case s.over.Start >= held.End:
@@ -272,7 +320,8 @@ type replay struct {
 
 func (r *replay) close() { _ = r.recorded.Close() } // it was only read
 
-// replay opens what was recorded, and gives the machine of the time that the flags name; --at is the end of so much of it. The caller closes it.
+// replay opens what was recorded, and gives the machine of the time that the flags name; --at is
+// the end of so much of it. The caller closes it.
 func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
 	now := time.Now()
 	if look.SinceBoot {
@@ -303,7 +352,8 @@ func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
 	if s.over.Start == 0 {
 		s.over.Start = s.over.End.Add(-at)
 	}
-	if end := s.over.End.AsTime().Local(); len(s.said) == 0 && end.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
+	if end := s.over.End.AsTime().Local(); len(s.said) == 0 &&
+		end.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
 		s.said = append(s.said, "this is of "+moment(s.over.End))
 	}
 	if w.server != "" {
@@ -355,10 +405,18 @@ func checkNetns(r Recorded, over measure.Interval, name string) error {
 		return err // in a gap nothing is known of it
 	}
 	if len(names) == 0 {
-		return usagef("there was no network namespace %s then: the server recorded only its own", name)
+		return usagef(
+			"there was no network namespace %s then: the server recorded only its own",
+			name,
+		)
 	}
 	slices.Sort(names)
-	return usagef("there was no network namespace %s then; there were %s%s", name, strings.Join(names, " "), didYouMean(name, append(names, "all")))
+	return usagef(
+		"there was no network namespace %s then; there were %s%s",
+		name,
+		strings.Join(names, " "),
+		didYouMean(name, append(names, "all")),
+	)
 }
 
 // tell says each sentence on its own line.

@@ -46,7 +46,10 @@ func TestMomentsAreRead(t *testing.T) {
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
-		if yesterday := text == "14:30:01" || text == "23:59"; yesterday != strings.HasPrefix(said, "yesterday, 2026-11-20 ") {
+		if yesterday := text == "14:30:01" || text == "23:59"; yesterday != strings.HasPrefix(
+			said,
+			"yesterday, 2026-11-20 ",
+		) {
 			t.Errorf("%q: said %q", text, said)
 		}
 	}
@@ -56,7 +59,8 @@ func TestMomentsAreRead(t *testing.T) {
 		"1969-12-31": "before 1970", "-99999d": "before 1970", "-999999h": "before 1970", "-9999999h": "not a time", "0001-01-01T00:00:00Z": "before 1970",
 		"-99999999999999999999h": "not a time",
 	} {
-		if got, _, err := parseMoment(text, now); err == nil || !strings.Contains(err.Error(), want) {
+		if got, _, err := parseMoment(text, now); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
 		}
 	}
@@ -81,7 +85,8 @@ func FuzzMoment(f *testing.F) {
 	})
 }
 
-// tape is what was recorded: the ticks of machine, one a second, from held's start to its end, but in a gap.
+// tape is what was recorded: the ticks of machine, one a second, from held's start to its end, but
+// in a gap.
 type tape struct {
 	held   measure.Interval
 	remark string
@@ -101,7 +106,13 @@ func (r *tape) Close() error           { r.closed++; return nil }
 
 func (r *tape) Replay(over measure.Interval, netns string) Machine {
 	r.over, r.netns = over, netns
-	return &playing{machine{stats: []measure.Stat{{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds}}}, r, over}
+	return &playing{
+		machine{
+			stats: []measure.Stat{{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds}},
+		},
+		r,
+		over,
+	}
 }
 
 type playing struct {
@@ -110,7 +121,11 @@ type playing struct {
 	over measure.Interval
 }
 
-func (p *playing) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (p *playing) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	step := queries[0].Step
 	if step <= 0 || step > p.over.Span() {
 		step = p.over.Span()
@@ -119,16 +134,28 @@ func (p *playing) Watch(ctx context.Context, queries []measure.Query, each func(
 		cell := measure.Interval{Start: at, End: at.Add(step)}
 		tick := &measure.Tick{Over: cell}
 		for _, q := range queries {
-			a := &measure.Answer{Query: q, Kind: measure.Delta, Start: at, Step: step, Elapsed: []measure.Span{step}}
+			a := &measure.Answer{
+				Query:   q,
+				Kind:    measure.Delta,
+				Start:   at,
+				Step:    step,
+				Elapsed: []measure.Span{step},
+			}
 			switch {
 			case cell.Start >= p.tape.gap.Start && cell.End <= p.tape.gap.End:
 				a.Elapsed[0], a.Notes = 0, []string{"nothing was recorded then"}
 			case q.Stat == "cpu.time":
 				a.Labels = []string{"0", "idle", "usr"}
-				a.Series = []measure.Series{{Key: []measure.Label{0, 1}, Values: []float64{0.75}}, {Key: []measure.Label{0, 2}, Values: []float64{0.25}}}
+				a.Series = []measure.Series{
+					{Key: []measure.Label{0, 1}, Values: []float64{0.75}},
+					{Key: []measure.Label{0, 2}, Values: []float64{0.25}},
+				}
 			case q.String() == "net.device.info by netns":
 				a.Labels = []string{"", "blue"}
-				a.Series = []measure.Series{{Key: []measure.Label{0}, Values: []float64{1}}, {Key: []measure.Label{1}, Values: []float64{1}}}
+				a.Series = []measure.Series{
+					{Key: []measure.Label{0}, Values: []float64{1}},
+					{Key: []measure.Label{1}, Values: []float64{1}},
+				}
 			case q.String() == "net.device.info by device":
 				a.Labels = []string{"eth0"}
 				a.Series = []measure.Series{{Key: []measure.Label{0}, Values: []float64{1}}}
@@ -154,12 +181,17 @@ func rewind(t *testing.T, r *tape, args ...string) (status int, out, errs string
 		files[i] = f
 	}
 	open := func(Look) (Machine, error) { return nil, errors.New("this machine was looked at") }
-	p := Program{Version: "v1", Open: open, Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}, Recorded: func(dir string) (Recorded, error) {
-		if dir == "/nowhere" {
-			return nil, errors.New("nothing was recorded in /nowhere")
-		}
-		return r, r.fails
-	}}
+	p := Program{
+		Version:  "v1",
+		Open:     open,
+		Terminal: Terminal{Out: files[0], Err: files[1], Width: 80},
+		Recorded: func(dir string) (Recorded, error) {
+			if dir == "/nowhere" {
+				return nil, errors.New("nothing was recorded in /nowhere")
+			}
+			return r, r.fails
+		},
+	}
 	status = Run(context.Background(), p, args)
 	var texts [2]string
 	for i, f := range files {
@@ -202,8 +234,22 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 	} {
 		r := anHour()
 		status, out, errs := rewind(t, r, append(strings.Fields(c.line), "--json")...)
-		if late := r.over.End.Sub(r.held.End.Add(-c.end)); status != 0 || strings.Count(out, "\n") != c.tables || r.over.Span() != c.over || late < 0 || late > 3*measure.Second || r.closed != 1 {
-			t.Errorf("%s: status %d, %s before the newest %v, closed %d times\n%s%s", c.line, status, r.over.Span(), r.held.End.Sub(r.over.End), r.closed, out, errs)
+		if late := r.over.End.Sub(r.held.End.Add(-c.end)); status != 0 ||
+			strings.Count(out, "\n") != c.tables ||
+			r.over.Span() != c.over ||
+			late < 0 ||
+			late > 3*measure.Second ||
+			r.closed != 1 {
+			t.Errorf(
+				"%s: status %d, %s before the newest %v, closed %d times\n%s%s",
+				c.line,
+				status,
+				r.over.Span(),
+				r.held.End.Sub(r.over.End),
+				r.closed,
+				out,
+				errs,
+			)
 		}
 	}
 	_, out, _ := rewind(t, anHour(), "cpu", "--from", "-10m", "--to", "-5m", "60")
@@ -215,7 +261,8 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 	if r.netns != "blue" {
 		t.Errorf("--netns blue came as %q", r.netns)
 	}
-	// The evidence of a diagnosis names the namespace in its sentence; whoever copies it has no more to say.
+	// The evidence of a diagnosis names the namespace in its sentence; whoever copies it has no
+	// more to say.
 	for sentence, want := range map[string]string{
 		`net.device.wire where device = "eth0" and netns = "blue"`: "all",
 		`net.device.wire by netns where device = "netns"`:          "",
@@ -229,7 +276,11 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 		t.Errorf("--netns blue of a sentence with a term came as %q", r.netns)
 	}
 	r.remark, r.broken = "no server runs: this is its archive", []string{"a part is damaged"}
-	if _, _, errs := rewind(t, r, "cpu", "--at", "-5m"); !strings.Contains(errs, "note: no server runs") || !strings.Contains(errs, "note: a part is damaged") {
+	if _, _, errs := rewind(t, r, "cpu", "--at", "-5m"); !strings.Contains(
+		errs,
+		"note: no server runs",
+	) ||
+		!strings.Contains(errs, "note: a part is damaged") {
 		t.Errorf("where it comes from is not said: %q", errs)
 	}
 }
@@ -238,7 +289,8 @@ func TestGapsAreSaidAndNotShown(t *testing.T) {
 	r := anHour()
 	r.gap = measure.Interval{Start: r.held.End - 3600e9, End: r.held.End - 390e9} // until 6:30 ago
 	status, out, errs := rewind(t, r, "cpu", "--from", "-10m", "--to", "-5m", "100")
-	if status != 0 || strings.Count(out, "0     25.00") != 1 || strings.Count(errs, "nothing was recorded then") != 1 {
+	if status != 0 || strings.Count(out, "0     25.00") != 1 ||
+		strings.Count(errs, "nothing was recorded then") != 1 {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 	status, out, _ = rewind(t, r, "cpu", "--from", "-10m", "--to", "-5m", "100", "--json")
@@ -247,7 +299,10 @@ func TestGapsAreSaidAndNotShown(t *testing.T) {
 		Notes []string
 	}
 	line, _, _ := strings.Cut(out, "\n")
-	if err := json.Unmarshal([]byte(line), &first); err != nil || status != 0 || first.Rows == nil || len(first.Rows) > 0 || len(first.Notes) != 1 {
+	if err := json.Unmarshal([]byte(line), &first); err != nil || status != 0 ||
+		first.Rows == nil ||
+		len(first.Rows) > 0 ||
+		len(first.Notes) != 1 {
 		t.Errorf("status %d, %v, %s", status, err, line)
 	}
 	for _, format := range []string{"", "--csv"} {
@@ -256,7 +311,8 @@ func TestGapsAreSaidAndNotShown(t *testing.T) {
 			args = append(args, format)
 		}
 		status, out, errs = rewind(t, r, args...)
-		if status != exitFailed || out != "" || !strings.Contains(errs, "nothing was recorded then") {
+		if status != exitFailed || out != "" ||
+			!strings.Contains(errs, "nothing was recorded then") {
 			t.Errorf("nothing but a gap%s: status %d, %q, %q", format, status, out, errs)
 		}
 	}
@@ -298,7 +354,8 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		"cpu --at now":   "no server runs; held is " + moment(1e9) + " to " + moment(1000e9),
 		"cpu --from -5m": "nothing was recorded since",
 	} {
-		if status, _, errs := rewind(t, old, strings.Fields(line)...); status != exitUsage || !strings.Contains(errs, want) {
+		if status, _, errs := rewind(t, old, strings.Fields(line)...); status != exitUsage ||
+			!strings.Contains(errs, want) {
 			t.Errorf("%s: status %d, %q, want %q", line, status, errs, want)
 		}
 	}
@@ -310,7 +367,8 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		{&tape{broken: []string{"a part is damaged", "another"}}, "cpu --at -5m", "nothing is recorded yet: a new server needs a few seconds; a part is damaged (and 1 more)"},
 		{anHour(), "cpu --at -5m --dir /nowhere", "nothing was recorded in /nowhere"},
 	} {
-		if status, _, errs := rewind(t, c.tape, strings.Fields(c.line)...); status != exitFailed || !strings.Contains(errs, c.want) {
+		if status, _, errs := rewind(t, c.tape, strings.Fields(c.line)...); status != exitFailed ||
+			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d, %q, want %q", c.line, status, errs, c.want)
 		}
 	}
@@ -321,7 +379,12 @@ func TestTopOfThePast(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(100, 20)
 	r := anHour()
-	v := &terminalView{step: measure.Second, end: r.held.End, held: r.Held, replay: func(over measure.Interval) Machine { return r.Replay(over, "") }}
+	v := &terminalView{
+		step:   measure.Second,
+		end:    r.held.End,
+		held:   r.Held,
+		replay: func(over measure.Interval) Machine { return r.Replay(over, "") },
+	}
 	v.machine = v.replay(measure.Interval{Start: v.end - 1e9, End: v.end})
 	done := make(chan error, 1)
 	go func() { done <- runTop(t.Context(), v, s) }()

@@ -44,7 +44,8 @@ func (s *screen) table(t *view.Table) error {
 	return s.print(t, appendClock(room[:0], t.Over.End.AsTime()))
 }
 
-// appendClock appends the local time of day as 15:04:05. AppendFormat would read a layout each time.
+// appendClock appends the local time of day as 15:04:05. AppendFormat would read a layout each
+// time.
 func appendClock(b []byte, t time.Time) []byte {
 	h, m, s := t.Local().Clock()
 	for i, v := range [...]int{h, m, s} {
@@ -96,13 +97,16 @@ func (s *screen) print(t *view.Table, when []byte) error {
 			if c.Cut && k == len(s.shown)-1 {
 				s.texts = cut(s.texts, from, max(len(c.Head), s.room(k)))
 			}
-			// A name of a terminal's line that is full gives way: a line that is too long breaks all below it.
+			// A name of a terminal's line that is full gives way: a line that is too long breaks
+			// all below it.
 			if last := k == len(s.shown)-1; c.Cut && !last && s.lines > 0 {
 				s.texts = cut(s.texts, from, s.widths[k]+max(0, s.room(len(s.shown))+1))
 			}
 			s.ends = append(s.ends, len(s.texts))
-			// Names may widen their column, numbers may not: one large number must not shift all later lines.
-			if n := utf8.RuneCount(s.texts[from:]); n > s.widths[k] && (c.Left || row.Cells[i].Kind == view.IsText) {
+			// Names may widen their column, numbers may not: one large number must not shift all
+			// later lines.
+			if n := utf8.RuneCount(s.texts[from:]); n > s.widths[k] &&
+				(c.Left || row.Cells[i].Kind == view.IsText) {
 				if last := k == len(s.shown)-1; !last {
 					s.widths[k] = min(n, max(40, s.width/3))
 					s.since = 0
@@ -142,7 +146,11 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		s.since++
 		for line := range strings.Lines(t.Rows[r].Below) {
 			start := len(s.page)
-			s.page = cut(append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width)
+			s.page = cut(
+				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...),
+				start,
+				s.width,
+			)
 			s.page = append(s.page, '\n')
 			s.since++
 		}
@@ -151,7 +159,8 @@ func (s *screen) print(t *view.Table, when []byte) error {
 	return err
 }
 
-// choose takes the columns that a line has room for: those that are always there, and of the others as many as fit beside them.
+// choose takes the columns that a line has room for: those that are always there, and of the others
+// as many as fit beside them.
 func (s *screen) choose(t *view.Table) {
 	width := func(c *view.Column) int { return max(c.Width, len(c.Head)) + 1 }
 	room := s.width + 1 // no blank stands before the first
@@ -176,7 +185,8 @@ func (s *screen) choose(t *view.Table) {
 	}
 }
 
-// room gives how much of a line is left for its last column; with the number of all columns, how much beyond the blank behind the last.
+// room gives how much of a line is left for its last column; with the number of all columns, how
+// much beyond the blank behind the last.
 func (s *screen) room(last int) int {
 	room := s.width
 	if s.time {
@@ -309,7 +319,8 @@ func (p *comma) table(t *view.Table) error {
 
 func (p *comma) mean(*view.Table) error { return nil }
 
-// asides prints notes and losses on stderr: each note once, each kind of loss when it first comes, and its sum at the end.
+// asides prints notes and losses on stderr: each note once, each kind of loss when it first comes,
+// and its sum at the end.
 type asides struct {
 	out  io.Writer
 	said map[string]bool
@@ -352,8 +363,8 @@ func number(events uint64) string {
 	return fmt.Sprintf("%d: ", events)
 }
 
-// sorted orders the rows by a column, largest number or first text first, or in reverse; unknown ones come last either way, and total
-// rows stay where they are.
+// sorted orders the rows by a column, largest number or first text first, or in reverse; unknown
+// ones come last either way, and total rows stay where they are.
 func sorted(t *view.Table, column int, reverse bool) {
 	var at []int
 	var rows []view.Row

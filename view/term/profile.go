@@ -17,7 +17,8 @@ import (
 // A ProfileOf is what a profile is of.
 type ProfileOf uint8
 
-// What a profile can be of. Amounts of the first are samples, those of the others ns that threads waited.
+// What a profile can be of. Amounts of the first are samples, those of the others ns that threads
+// waited.
 const (
 	OnCPU    ProfileOf = iota // what CPUs execute
 	OffCPU                    // being off the CPU, from leaving it until running again
@@ -25,7 +26,8 @@ const (
 	Locks                     // waiting for locks
 )
 
-// Profiling is what `culprit profile` was asked: of what, which CPUs and threads are looked at, how often and for how long.
+// Profiling is what `culprit profile` was asked: of what, which CPUs and threads are looked at, how
+// often and for how long.
 type Profiling struct {
 	Of        ProfileOf
 	Hz        int
@@ -57,7 +59,8 @@ type Profiled struct {
 	Notes  []string
 }
 
-// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost first. They are good until the next stack is asked for.
+// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost
+// first. They are good until the next stack is asked for.
 type ProfiledStack struct {
 	Process       string
 	PID, TID, CPU int    // TID, CPU -1: not told
@@ -93,7 +96,8 @@ func (p Program) profile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "profile [flags]",
 		Short: "stacks of what the CPUs execute, or of what threads wait for",
-		Long: reflow(`Samples what each CPU executes, counts the stacks in the kernel, and writes them like culprit
+		Long: reflow(
+			`Samples what each CPU executes, counts the stacks in the kernel, and writes them like culprit
 flame: a picture, a page, a table, or a format of other tools. The default rate is 99 per second,
 which is in step with no timer of a program. Ctrl-C ends it early and writes the samples so far.
 Samples of idle CPUs are left out and counted in a note.
@@ -110,19 +114,48 @@ the time of waits for locks of the kernel, and of programs in futex(2). A wait i
 ends: a wait that began before the profile or ends after it is in no stack.
 
 It needs root, or CAP_BPF and CAP_PERFMON; and CAP_SYS_PTRACE to name functions in processes of other
-users and to walk their stacks by the unwind tables of their files, which needs no frame pointers.`, helpWidth),
+users and to walk their stacks by the unwind tables of their files, which needs no frame pointers.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
-			{Line: "culprit profile --for 30s -o out.html", Means: "a page of the whole machine, to zoom and search"},
-			{Line: "culprit profile --cpu 23 --kernel --hz 997 --for 60s -o out.svg", Means: "what one CPU does in the kernel"},
+			{
+				Line:  "culprit profile --for 30s -o out.html",
+				Means: "a page of the whole machine, to zoom and search",
+			},
+			{
+				Line:  "culprit profile --cpu 23 --kernel --hz 997 --for 60s -o out.svg",
+				Means: "what one CPU does in the kernel",
+			},
 			{Line: "culprit profile --pid 1234 --user", Means: "a process, as a call tree"},
-			{Line: "culprit profile --table", Means: "Count indv cuml CPU Caller, like lockstat -I"},
-			{Line: "culprit profile --at 14:03:22 --for 30s -o then.html", Means: "the half minute before that time, as a server recorded it"},
-			{Line: "culprit profile --at now --for 1m --diff -1h", Means: "the last minute compared with one an hour ago"},
-			{Line: "culprit profile --at now --for 1m --server https://slow:7410/ --diff https://fast:7410/", Means: "one machine compared with another one"},
-			{Line: "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg", Means: "its waits of a millisecond or longer"},
-			{Line: "culprit profile --off-cpu --wakers --pid 1234", Means: "also the threads that wake it"},
+			{
+				Line:  "culprit profile --table",
+				Means: "Count indv cuml CPU Caller, like lockstat -I",
+			},
+			{
+				Line:  "culprit profile --at 14:03:22 --for 30s -o then.html",
+				Means: "the half minute before that time, as a server recorded it",
+			},
+			{
+				Line:  "culprit profile --at now --for 1m --diff -1h",
+				Means: "the last minute compared with one an hour ago",
+			},
+			{
+				Line:  "culprit profile --at now --for 1m --server https://slow:7410/ --diff https://fast:7410/",
+				Means: "one machine compared with another one",
+			},
+			{
+				Line:  "culprit profile --off-cpu --process postgres --min 1ms -o wait.svg",
+				Means: "its waits of a millisecond or longer",
+			},
+			{
+				Line:  "culprit profile --off-cpu --wakers --pid 1234",
+				Means: "also the threads that wake it",
+			},
 			{Line: "culprit profile --run-queue --tids", Means: "which threads wait for a CPU"},
-			{Line: "culprit profile --locks --table", Means: "Count indv cuml nsec Lock Caller, like lockstat"},
+			{
+				Line:  "culprit profile --locks --table",
+				Means: "Count indv cuml nsec Lock Caller, like lockstat",
+			},
 		}),
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -135,16 +168,46 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	f.BoolVar(&q.Wakers, "wakers", false, "--off-cpu: also the thread that woke it, with its stack")
 	f.BoolVar(&runQueue, "run-queue", false, "time waiting for a CPU, in ns")
 	f.BoolVar(&locks, "locks", false, "time waiting for locks, in ns")
-	f.StringVar(&least, "min", "0", "--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us")
+	f.StringVar(
+		&least,
+		"min",
+		"0",
+		"--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us",
+	)
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only these CPUs")
 	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
 	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
 	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
-	f.StringSliceVar(&q.Cgroups, "cgroup", nil, "only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup")
-	f.BoolVar(&q.Kernel, "kernel", false, "only samples in the kernel; for waits, only kernel stacks and locks")
-	f.BoolVar(&q.User, "user", false, "only samples in programs; for waits, only user stacks and locks")
-	f.StringVar(&q.Unwind, "unwind", "auto", "how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables")
-	f.BoolVar(&q.Inline, "inline", true, "show inlined functions as frames, name_[i], where a program has debug information")
+	f.StringSliceVar(
+		&q.Cgroups,
+		"cgroup",
+		nil,
+		"only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup",
+	)
+	f.BoolVar(
+		&q.Kernel,
+		"kernel",
+		false,
+		"only samples in the kernel; for waits, only kernel stacks and locks",
+	)
+	f.BoolVar(
+		&q.User,
+		"user",
+		false,
+		"only samples in programs; for waits, only user stacks and locks",
+	)
+	f.StringVar(
+		&q.Unwind,
+		"unwind",
+		"auto",
+		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
+	)
+	f.BoolVar(
+		&q.Inline,
+		"inline",
+		true,
+		"show inlined functions as frames, name_[i], where a program has debug information",
+	)
 	f.BoolVar(&idle, "idle", false, "also idle CPUs; --off-cpu: also idle kernel threads")
 	f.BoolVar(&pids, "pids", false, "one root per process ID")
 	f.BoolVar(&q.ByThread, "tids", false, "one root per thread ID")

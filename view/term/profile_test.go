@@ -33,15 +33,54 @@ func sampledBy(t *testing.T, asked *Profiling) (Program, func() (out, errs strin
 		}
 		return string(b)
 	}
-	p := Program{Terminal: Terminal{Out: out, Err: errs, Width: 80}, Profile: func(_ context.Context, q Profiling) (*Profiled, error) {
-		*asked = q
-		return &Profiled{CPUs: 2, Frames: 127, Took: 10 * measure.Second, Loss: []measure.Loss{{Reason: "no room", Events: 3}}, Stacks: slices.Values([]ProfiledStack{
-			{Process: "swapper/0", CPU: 0, Kernel: []string{"vmlinux`pv_native_safe_halt+0xb", "vmlinux`default_idle"}, Count: 900, Amount: 900},
-			{Process: "swapper/0", CPU: 1, Kernel: []string{"vmlinux`net_rx_action+0x1", "vmlinux`do_idle"}, Count: 20, Amount: 20},
-			{Process: "prog", PID: 7, CPU: 1, Kernel: []string{"ext4`ext4_write+0x2f"}, User: []string{"libc.so.6`write+0xd", "prog`main+0x2"}, Count: 60, Amount: 60},
-			{Process: "prog", PID: 7, CPU: 1, User: []string{"prog`main+0x8"}, Count: 20, Amount: 20},
-		})}, nil
-	}}
+	p := Program{
+		Terminal: Terminal{Out: out, Err: errs, Width: 80},
+		Profile: func(_ context.Context, q Profiling) (*Profiled, error) {
+			*asked = q
+			return &Profiled{
+				CPUs:   2,
+				Frames: 127,
+				Took:   10 * measure.Second,
+				Loss:   []measure.Loss{{Reason: "no room", Events: 3}},
+				Stacks: slices.Values([]ProfiledStack{
+					{
+						Process: "swapper/0",
+						CPU:     0,
+						Kernel: []string{
+							"vmlinux`pv_native_safe_halt+0xb",
+							"vmlinux`default_idle",
+						},
+						Count:  900,
+						Amount: 900,
+					},
+					{
+						Process: "swapper/0",
+						CPU:     1,
+						Kernel:  []string{"vmlinux`net_rx_action+0x1", "vmlinux`do_idle"},
+						Count:   20,
+						Amount:  20,
+					},
+					{
+						Process: "prog",
+						PID:     7,
+						CPU:     1,
+						Kernel:  []string{"ext4`ext4_write+0x2f"},
+						User:    []string{"libc.so.6`write+0xd", "prog`main+0x2"},
+						Count:   60,
+						Amount:  60,
+					},
+					{
+						Process: "prog",
+						PID:     7,
+						CPU:     1,
+						User:    []string{"prog`main+0x8"},
+						Count:   20,
+						Amount:  20,
+					},
+				}),
+			}, nil
+		},
+	}
 	return p, func() (string, string) { return read(out), read(errs) }
 }
 
@@ -73,7 +112,13 @@ func TestProfileKeepsNotes(t *testing.T) {
 		sample := p.Profile
 		p.Profile = func(ctx context.Context, q Profiling) (*Profiled, error) {
 			got, err := sample(ctx, q)
-			short := ProfiledStack{Process: "short", PID: 8, User: []string{"0x7f1234"}, Count: 25, Amount: 25}
+			short := ProfiledStack{
+				Process: "short",
+				PID:     8,
+				User:    []string{"0x7f1234"},
+				Count:   25,
+				Amount:  25,
+			}
 			got.Stacks = slices.Values(append(slices.Collect(got.Stacks), short))
 			return got, err
 		}
@@ -111,7 +156,9 @@ func TestProfileRefuses(t *testing.T) {
 		{"--unwind", "dwarf"}, {"--at", "now", "--unwind", "fp"}, {"--at", "now", "--off-cpu"}, {"--from", "-5m", "--locks"}, {"--at", "now", "--tids"}, {"--at", "now", "--cgroup", "/x"}, {"--at", "now", "--hz", "9"}} {
 		var q Profiling
 		p, read := sampledBy(t, &q)
-		if status := Run(t.Context(), p, append([]string{"profile"}, args...)); status != exitUsage && args[0] != "word" || status == 0 {
+		if status := Run(t.Context(), p, append([]string{"profile"}, args...)); status != exitUsage &&
+			args[0] != "word" ||
+			status == 0 {
 			t.Errorf("%v: status %d", args, status)
 			t.Log(read())
 		}
@@ -168,7 +215,8 @@ func TestFlameCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || got.Functions[0].Function != "f" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if picture, err := os.ReadFile(svg); err != nil || !strings.Contains(string(picture), "</svg>") {
+	if picture, err := os.ReadFile(svg); err != nil ||
+		!strings.Contains(string(picture), "</svg>") {
 		t.Errorf("%v: no picture", err)
 	}
 }

@@ -33,7 +33,11 @@ func (p Program) tell(notes []string, lost []measure.Loss) []string {
 func (p Program) noted(t *profile.Tree, notes []string, what string) {
 	t.Notes = notes
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
-		text := fmt.Sprintf("%.1f %% of the %s are in functions without a name, shown as [unknown] or as [file]", 100*n/all, what)
+		text := fmt.Sprintf(
+			"%.1f %% of the %s are in functions without a name, shown as [unknown] or as [file]",
+			100*n/all,
+			what,
+		)
 		t.Notes = append(t.Notes, p.tell([]string{text}, nil)...)
 	}
 }
@@ -61,17 +65,42 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		stacks = without(stacks, ProfiledStack.resting)
 	}
 	left := sum(stacks)
-	note := fmt.Sprintf("%d samples in %.1f s, %d per second on each of %d CPUs", all, got.Took.Seconds(), q.Hz, got.CPUs)
+	note := fmt.Sprintf(
+		"%d samples in %.1f s, %d per second on each of %d CPUs",
+		all,
+		got.Took.Seconds(),
+		q.Hz,
+		got.CPUs,
+	)
 	notes := slices.Clone(got.Notes)
 	if resting > 0 && !idle {
-		notes = append(notes, fmt.Sprintf("%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%d of %d samples are of idle CPUs and left out; --idle shows them",
+				resting,
+				all,
+			),
+		)
 	}
 	if cut > 0 {
-		notes = append(notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames))
+		notes = append(
+			notes,
+			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames),
+		)
 	}
 	// With nothing left out there is a sample for each tick of each CPU.
-	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User && float64(all) < 0.9*due && due > 20 {
-		notes = append(notes, fmt.Sprintf("%d of %.0f expected samples: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling costs too much", all, due))
+	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User &&
+		float64(all) < 0.9*due &&
+		due > 20 {
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%d of %.0f expected samples: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling costs too much",
+				all,
+				due,
+			),
+		)
 	}
 	notes = p.tell(notes, got.Loss)
 	if left == 0 {
@@ -79,12 +108,22 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	}
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {
-			return profile.WriteTableLines(w, tableLines(stacks), float64(left), "samples: "+note, o.rows)
+			return profile.WriteTableLines(
+				w,
+				tableLines(stacks),
+				float64(left),
+				"samples: "+note,
+				o.rows,
+			)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
-	t.Taken = profile.Taken{At: got.Began, Over: got.Took, Each: measure.Second / measure.Span(max(1, q.Hz))}
+	t.Taken = profile.Taken{
+		At:   got.Began,
+		Over: got.Took,
+		Each: measure.Second / measure.Span(max(1, q.Hz)),
+	}
 	p.noted(t, notes, "samples")
 	return o.put(p.Terminal, t, note)
 }
@@ -107,16 +146,38 @@ func sum(stacks iter.Seq[ProfiledStack]) (n int64) {
 	return n
 }
 
-// resting says whether a stack is of a CPU that has nothing to do: the idle task's, in a function that waits for work. What interrupts
-// do meanwhile is no rest.
+// resting says whether a stack is of a CPU that has nothing to do: the idle task's, in a function
+// that waits for work. What interrupts do meanwhile is no rest.
 func (s ProfiledStack) resting() bool {
 	if s.PID != 0 || len(s.Kernel) == 0 {
 		return false
 	}
 	switch _, name, _ := view.FrameParts(s.Kernel[0]); name {
-	case "default_idle", "default_idle_call", "native_safe_halt", "pv_native_safe_halt", "arch_cpu_idle", "mwait_idle", "mwait_idle_with_hints", "intel_idle",
-		"intel_idle_irq", "intel_idle_ibrs", "acpi_idle_enter", "acpi_idle_do_entry", "acpi_safe_halt", "io_idle", "poll_idle", "cpu_idle_poll", "cpuidle_enter_state",
-		"cpuidle_enter", "do_idle", "tdx_safe_halt", "xen_safe_halt", "amd_e400_idle", "cpu_do_idle", "psci_enter_idle_state", "haltpoll_enter_idle":
+	case "default_idle",
+		"default_idle_call",
+		"native_safe_halt",
+		"pv_native_safe_halt",
+		"arch_cpu_idle",
+		"mwait_idle",
+		"mwait_idle_with_hints",
+		"intel_idle",
+		"intel_idle_irq",
+		"intel_idle_ibrs",
+		"acpi_idle_enter",
+		"acpi_idle_do_entry",
+		"acpi_safe_halt",
+		"io_idle",
+		"poll_idle",
+		"cpu_idle_poll",
+		"cpuidle_enter_state",
+		"cpuidle_enter",
+		"do_idle",
+		"tdx_safe_halt",
+		"xen_safe_halt",
+		"amd_e400_idle",
+		"cpu_do_idle",
+		"psci_enter_idle_state",
+		"haltpoll_enter_idle":
 		return true
 	}
 	return false
@@ -126,7 +187,14 @@ func (s ProfiledStack) resting() bool {
 func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {
-			one := profile.Sampled{Process: s.Process, User: s.User, Kernel: s.Kernel, State: s.State, Count: s.Count, Amount: float64(s.Amount)}
+			one := profile.Sampled{
+				Process: s.Process,
+				User:    s.User,
+				Kernel:  s.Kernel,
+				State:   s.State,
+				Count:   s.Count,
+				Amount:  float64(s.Amount),
+			}
 			switch {
 			case tids && s.TID >= 0:
 				one.Process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)

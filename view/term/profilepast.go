@@ -29,9 +29,24 @@ func (w *profiledPast) flags(c *cobra.Command) {
 	w.past.flags(f, true)
 	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
 	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
-	f.StringVar(&w.diff, "diff", "", "compare recorded samples with a time of the same length that ended then (with --from: began then), with the same time at another server (its address), or with a profile in a file")
-	f.StringVar(&w.per, "per", "", "--diff: what the amounts are divided by: sample, cpu-second, work (default: cpu-second; sample for a file without CPU-seconds)")
-	f.StringVar(&w.work, "work", "", "--diff: BEFORE,AFTER, the work done during each; BEFORE is the one compared with")
+	f.StringVar(
+		&w.diff,
+		"diff",
+		"",
+		"compare recorded samples with a time of the same length that ended then (with --from: began then), with the same time at another server (its address), or with a profile in a file",
+	)
+	f.StringVar(
+		&w.per,
+		"per",
+		"",
+		"--diff: what the amounts are divided by: sample, cpu-second, work (default: cpu-second; sample for a file without CPU-seconds)",
+	)
+	f.StringVar(
+		&w.work,
+		"work",
+		"",
+		"--diff: BEFORE,AFTER, the work done during each; BEFORE is the one compared with",
+	)
 	f.BoolVar(&w.json, "json", false, "--diff: the ranked functions as JSON")
 	w.complete(c)
 }
@@ -41,7 +56,9 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	f := c.Flags()
 	if !w.given() {
 		if w.diff != "" || w.per != "" || w.work != "" || w.json {
-			return usagef("--diff, --per, --work and --json need recorded samples: give --at, or --from and --to")
+			return usagef(
+				"--diff, --per, --work and --json need recorded samples: give --at, or --from and --to",
+			)
 		}
 		return w.placed("--at, or --from and --to,")
 	}
@@ -57,7 +74,9 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	case f.Changed("for") && w.at == "":
 		return usagef("--for needs --at: with --from the time ends at --to")
 	case len(q.TIDs)+len(q.Cgroups) > 0 || q.ByThread:
-		return usagef("--thread, --tids and --cgroup: threads and control groups are not recorded; --pid and --process are")
+		return usagef(
+			"--thread, --tids and --cgroup: threads and control groups are not recorded; --pid and --process are",
+		)
 	case w.at != "" && q.For < time.Second:
 		return usagef("--for %v: recorded samples need a whole number of seconds", q.For)
 	case w.diff == "":
@@ -88,8 +107,14 @@ func (w *profiledPast) norm() (profile.Norm, error) {
 	return d.norm()
 }
 
-// against gives what a profile is compared with, what it is called, and how often it was sampled; 0: not known.
-func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, part profile.Part) (t *profile.Tree, called string, hz float64, err error) {
+// against gives what a profile is compared with, what it is called, and how often it was sampled;
+// 0: not known.
+func (p Program) against(
+	ctx context.Context,
+	w *profiledPast,
+	of *aRecorded,
+	part profile.Part,
+) (t *profile.Tree, called string, hz float64, err error) {
 	other, span := past{dir: w.dir, server: w.server}, of.over.Span()
 	switch _, _, notTime := parseMoment(w.diff, time.Now()); {
 	case isServer(w.diff):
@@ -106,10 +131,20 @@ func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, pa
 		other.at = w.diff
 	default:
 		if _, err := os.Stat(w.diff); err != nil {
-			return nil, "", 0, usagef("--diff %q is not a time, the address of a server or a file: %w", w.diff, notTime)
+			return nil, "", 0, usagef(
+				"--diff %q is not a time, the address of a server or a file: %w",
+				w.diff,
+				notTime,
+			)
 		}
-		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User || part.Numbers {
-			p.tell([]string{w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone"}, nil)
+		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User ||
+			part.Numbers {
+			p.tell(
+				[]string{
+					w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone",
+				},
+				nil,
+			)
 		}
 		t, err := p.profiles([]string{w.diff}, profile.Options{})
 		return t, w.diff, 0, err
@@ -122,8 +157,22 @@ func (p Program) against(ctx context.Context, w *profiledPast, of *aRecorded, pa
 }
 
 // profilePast writes a profile of what was recorded, or what differs between two.
-func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool) error {
-	part := profile.Part{CPUs: q.CPUs, PIDs: q.PIDs, Processes: q.Processes, Kernel: q.Kernel, User: q.User, Idle: idle, Numbers: pids}
+func (p Program) profilePast(
+	ctx context.Context,
+	w *profiledPast,
+	q *Profiling,
+	o pictured,
+	idle, pids bool,
+) error {
+	part := profile.Part{
+		CPUs:      q.CPUs,
+		PIDs:      q.PIDs,
+		Processes: q.Processes,
+		Kernel:    q.Kernel,
+		User:      q.User,
+		Idle:      idle,
+		Numbers:   pids,
+	}
 	after, err := p.recordedProfile(ctx, &w.past, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
@@ -138,7 +187,13 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 				sum += l.Count
 			}
 			return into(p.Terminal, o.output, func(out io.Writer) error {
-				return profile.WriteTableLines(out, after.lines, sum, "samples: "+after.note, o.rows)
+				return profile.WriteTableLines(
+					out,
+					after.lines,
+					sum,
+					"samples: "+after.note,
+					o.rows,
+				)
 			})
 		}
 		return o.put(p.Terminal, after.Tree, after.note)
@@ -154,7 +209,12 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 	if n.Per == "cpu-second" {
 		if n.Before, n.After = before.Seconds, after.Tree.Seconds; n.Before == 0 && w.per == "" {
 			n = profile.Norm{Per: "sample"}
-			p.tell([]string{called + " does not tell how many CPU-seconds it is of: shares are compared"}, nil)
+			p.tell(
+				[]string{
+					called + " does not tell how many CPU-seconds it is of: shares are compared",
+				},
+				nil,
+			)
 		}
 	}
 	rate := 1.0 // how much more often after was sampled
@@ -172,7 +232,12 @@ func (p Program) profilePast(ctx context.Context, w *profiledPast, q *Profiling,
 		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
 	}
 	if rate > 1.01 || rate < 0.99 {
-		d.NormText += fmt.Sprintf(" Before was sampled %.0f times per second, after %.0f: the amounts of after are scaled to %.0f.", hz, hz*rate, hz)
+		d.NormText += fmt.Sprintf(
+			" Before was sampled %.0f times per second, after %.0f: the amounts of after are scaled to %.0f.",
+			hz,
+			hz*rate,
+			hz,
+		)
 	}
 	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
 	format, err := o.chosen()
@@ -210,14 +275,26 @@ func (a *aRecorded) hz() float64 {
 	return a.Expected / a.Tree.Seconds
 }
 
-// recordedProfile makes a profile of the time that the flags name; --at is the end of so much of it. What may mislead is told.
-func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, part profile.Part, table bool) (*aRecorded, error) {
+// recordedProfile makes a profile of the time that the flags name; --at is the end of so much of
+// it. What may mislead is told.
+func (p Program) recordedProfile(
+	ctx context.Context,
+	w *past,
+	at measure.Span,
+	part profile.Part,
+	table bool,
+) (*aRecorded, error) {
 	r, err := p.replay(w, Look{Netns: "all"}, at)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	reader, err := r.Record(ctx, []measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}}, 1, nil)
+	reader, err := r.Record(
+		ctx,
+		[]measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}},
+		1,
+		nil,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +309,13 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 			return nil, err
 		}
 	}
-	out.note = fmt.Sprintf("%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs, moments(r.over))
+	out.note = fmt.Sprintf(
+		"%.0f samples in %.0f s of %d CPUs, %s",
+		got.Samples,
+		got.Took.Seconds(),
+		got.CPUs,
+		moments(r.over),
+	)
 	notes := slices.Clone(got.Tree.Notes)
 	for _, s := range r.said {
 		if !slices.Contains(notes, s) {
@@ -240,13 +323,39 @@ func (p Program) recordedProfile(ctx context.Context, w *past, at measure.Span, 
 		}
 	}
 	if got.Idle > 0 && !part.Idle {
-		notes = append(notes, fmt.Sprintf("%.0f of %.0f samples are of idle CPUs and left out; --idle shows them", got.Idle, got.Samples))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%.0f of %.0f samples are of idle CPUs and left out; --idle shows them",
+				got.Idle,
+				got.Samples,
+			),
+		)
 	}
-	if lacks := r.over.Span() - got.Took; lacks >= measure.Second && !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "recorded") }) {
-		notes = append(notes, fmt.Sprintf("of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds()))
+	if lacks := r.over.Span() - got.Took; lacks >= measure.Second &&
+		!slices.ContainsFunc(
+			notes,
+			func(n string) bool { return strings.Contains(n, "recorded") },
+		) {
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"of the %.0f s only %.0f are recorded",
+				r.over.Seconds(),
+				got.Took.Seconds(),
+			),
+		)
 	}
-	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Expected && got.Expected > 20 {
-		notes = append(notes, fmt.Sprintf("%.0f of %.0f expected samples: shares are of those", got.Samples, got.Expected))
+	if whole := len(part.PIDs)+len(part.Processes) == 0; whole && got.Samples < 0.9*got.Expected &&
+		got.Expected > 20 {
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%.0f of %.0f expected samples: shares are of those",
+				got.Samples,
+				got.Expected,
+			),
+		)
 	}
 	p.noted(got.Tree, p.tell(notes, got.Loss), "samples")
 	return out, nil

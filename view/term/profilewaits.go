@@ -35,18 +35,39 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 		}
 	}
 	what := map[ProfileOf]string{OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks"}[q.Of]
-	note := fmt.Sprintf("%d times %s, %.3f s in total, in %.1f s", count, what, time.Duration(nanos).Seconds(), got.Took.Seconds())
+	note := fmt.Sprintf(
+		"%d times %s, %.3f s in total, in %.1f s",
+		count,
+		what,
+		time.Duration(nanos).Seconds(),
+		got.Took.Seconds(),
+	)
 	if q.Least > 0 {
 		note += fmt.Sprintf("; shorter than %v is left out", time.Duration(q.Least))
 	}
 	if resting > 0 && !idle {
-		notes = append(notes, fmt.Sprintf("%.3f s of idle kernel threads are left out; --idle shows them", time.Duration(resting).Seconds()))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%.3f s of idle kernel threads are left out; --idle shows them",
+				time.Duration(resting).Seconds(),
+			),
+		)
 	}
 	if cut > 0 {
-		notes = append(notes, fmt.Sprintf("the stacks of %d waits are cut at %d frames", cut, got.Frames))
+		notes = append(
+			notes,
+			fmt.Sprintf("the stacks of %d waits are cut at %d frames", cut, got.Frames),
+		)
 	}
 	if got.Away > 0 {
-		notes = append(notes, fmt.Sprintf("%d threads left a CPU and did not return: that time is in no stack, nor is that of threads that never ran", got.Away))
+		notes = append(
+			notes,
+			fmt.Sprintf(
+				"%d threads left a CPU and did not return: that time is in no stack, nor is that of threads that never ran",
+				got.Away,
+			),
+		)
 	}
 	notes = p.tell(notes, got.Loss)
 	if count == 0 {
@@ -63,14 +84,19 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	return o.put(p.Terminal, t, note)
 }
 
-// folded gives a waker whose stack begins where it was interrupted, if it was: the interrupt is who woke, whoever was on the CPU.
+// folded gives a waker whose stack begins where it was interrupted, if it was: the interrupt is who
+// woke, whoever was on the CPU.
 func (w *ProfiledWaker) folded() *ProfiledWaker {
 	if w == nil {
 		return nil
 	}
 	for i, line := range w.Kernel {
 		switch _, name, _ := view.FrameParts(line); {
-		case strings.HasPrefix(name, "asm_sysvec_"), name == "asm_common_interrupt", name == "el1h_64_irq", name == "el0t_64_irq", name == "ret_to_user_from_irq":
+		case strings.HasPrefix(name, "asm_sysvec_"),
+			name == "asm_common_interrupt",
+			name == "el1h_64_irq",
+			name == "el0t_64_irq",
+			name == "ret_to_user_from_irq":
 			return &ProfiledWaker{Process: "[interrupt]", PID: -1, Kernel: w.Kernel[:i+1]}
 		}
 	}
@@ -98,8 +124,8 @@ func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 	return lines
 }
 
-// waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of the scheduler, of a lock or of the
-// C library's way to one.
+// waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of
+// the scheduler, of a lock or of the C library's way to one.
 func (s ProfiledStack) waitsIn() string {
 	if at := view.WaitsIn(s.Kernel, false); at >= 0 {
 		return s.Kernel[at]

@@ -15,14 +15,72 @@ func waitedBy(t *testing.T, asked *Profiling) (Program, func() (out, errs string
 	p, read := sampledBy(t, asked)
 	p.Profile = func(_ context.Context, q Profiling) (*Profiled, error) {
 		*asked = q
-		return &Profiled{CPUs: 2, Frames: 127, Took: 10 * measure.Second, Away: 5, Loss: []measure.Loss{{Reason: "no room", Events: 3}}, Stacks: slices.Values([]ProfiledStack{
-			{Process: "kworker/0:1", PID: 9, TID: 9, CPU: -1, State: "idle", Kernel: []string{"vmlinux`worker_thread+0x98"}, Count: 3, Amount: 900_000_000},
-			{Process: "prog", PID: 7, TID: 8, CPU: -1, State: "sleeping", Kernel: []string{"vmlinux`schedule_timeout+0x2", "vmlinux`pipe_read+0x2f"}, User: []string{"prog`awaits+0xd", "prog`main+0x2"}, Count: 10, Amount: 60_000_000,
-				Waker: &ProfiledWaker{Process: "other", PID: 6, Kernel: []string{"vmlinux`try_to_wake_up+0x1", "vmlinux`pipe_write+0x4"}, User: []string{"other`gives+0x3"}}},
-			{Process: "prog", PID: 7, TID: 7, CPU: -1, State: "sleeping", Kernel: []string{"vmlinux`do_nanosleep+0x2f"}, Count: 1, Amount: 30_000_000,
-				Waker: &ProfiledWaker{Process: "innocent", PID: 5, Kernel: []string{"vmlinux`hrtimer_wakeup+0x1", "vmlinux`asm_sysvec_apic_timer_interrupt+0x1a", "vmlinux`do_sys_poll+0x1"}, User: []string{"innocent`main+0x3"}}},
-			{Process: "prog", PID: 7, TID: 7, CPU: -1, State: "futex", User: []string{"libc.so.6`__lll_lock_wait+0x1", "prog`wants+0xd"}, Count: 4, Amount: 10_000_000},
-		})}, nil
+		return &Profiled{
+			CPUs:   2,
+			Frames: 127,
+			Took:   10 * measure.Second,
+			Away:   5,
+			Loss:   []measure.Loss{{Reason: "no room", Events: 3}},
+			Stacks: slices.Values([]ProfiledStack{
+				{
+					Process: "kworker/0:1",
+					PID:     9,
+					TID:     9,
+					CPU:     -1,
+					State:   "idle",
+					Kernel:  []string{"vmlinux`worker_thread+0x98"},
+					Count:   3,
+					Amount:  900_000_000,
+				},
+				{
+					Process: "prog",
+					PID:     7,
+					TID:     8,
+					CPU:     -1,
+					State:   "sleeping",
+					Kernel:  []string{"vmlinux`schedule_timeout+0x2", "vmlinux`pipe_read+0x2f"},
+					User:    []string{"prog`awaits+0xd", "prog`main+0x2"},
+					Count:   10,
+					Amount:  60_000_000,
+					Waker: &ProfiledWaker{
+						Process: "other",
+						PID:     6,
+						Kernel:  []string{"vmlinux`try_to_wake_up+0x1", "vmlinux`pipe_write+0x4"},
+						User:    []string{"other`gives+0x3"},
+					},
+				},
+				{
+					Process: "prog",
+					PID:     7,
+					TID:     7,
+					CPU:     -1,
+					State:   "sleeping",
+					Kernel:  []string{"vmlinux`do_nanosleep+0x2f"},
+					Count:   1,
+					Amount:  30_000_000,
+					Waker: &ProfiledWaker{
+						Process: "innocent",
+						PID:     5,
+						Kernel: []string{
+							"vmlinux`hrtimer_wakeup+0x1",
+							"vmlinux`asm_sysvec_apic_timer_interrupt+0x1a",
+							"vmlinux`do_sys_poll+0x1",
+						},
+						User: []string{"innocent`main+0x3"},
+					},
+				},
+				{
+					Process: "prog",
+					PID:     7,
+					TID:     7,
+					CPU:     -1,
+					State:   "futex",
+					User:    []string{"libc.so.6`__lll_lock_wait+0x1", "prog`wants+0xd"},
+					Count:   4,
+					Amount:  10_000_000,
+				},
+			}),
+		}, nil
 	}
 	return p, read
 }
@@ -45,7 +103,11 @@ func TestWaitsWritten(t *testing.T) {
 			t.Errorf("%q is not said: %s", want, errs)
 		}
 	}
-	if q.Of != OffCPU || !q.Wakers || q.Least != 20*measure.Microsecond || len(q.Processes) != 2 || len(q.Cgroups) != 1 || len(q.TIDs) != 2 || !q.ByThread || q.ByCPU {
+	if q.Of != OffCPU || !q.Wakers || q.Least != 20*measure.Microsecond || len(q.Processes) != 2 ||
+		len(q.Cgroups) != 1 ||
+		len(q.TIDs) != 2 ||
+		!q.ByThread ||
+		q.ByCPU {
 		t.Errorf("asked %+v", q)
 	}
 }

@@ -25,7 +25,15 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	c.InitDefaultHelpFlag()
 	name := manName(c)
 	var b roff
-	b.macro(`.TH "` + b.quoted(strings.ToUpper(name)) + `" "1" "` + when.Format("Jan 2006") + `" "` + b.quoted("culprit "+p.Version) + `" "culprit"`)
+	b.macro(
+		`.TH "` + b.quoted(
+			strings.ToUpper(name),
+		) + `" "1" "` + when.Format(
+			"Jan 2006",
+		) + `" "` + b.quoted(
+			"culprit "+p.Version,
+		) + `" "culprit"`,
+	)
 	b.macro(".nh") // no hyphenation, which .TH brings along
 	b.macro(".SH NAME")
 	b.line(name + " - " + c.Short)

@@ -15,7 +15,8 @@ func TestRoffEscapes(t *testing.T) {
 	}
 }
 
-// TestManualPages looks whether each command has a page that tells of each of its flags, and whether each page that one refers to is there.
+// TestManualPages looks whether each command has a page that tells of each of its flags, and
+// whether each page that one refers to is there.
 func TestManualPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir := t.TempDir()
@@ -32,7 +33,14 @@ func TestManualPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		text, name := string(page), strings.TrimSuffix(filepath.Base(file), ".1")
-		if !strings.Contains(text, `.TH "`+strings.ReplaceAll(strings.ToUpper(name), "-", `\-`)+`" "1" "Nov 2023" "culprit 1.2" "culprit"`) {
+		if !strings.Contains(
+			text,
+			`.TH "`+strings.ReplaceAll(
+				strings.ToUpper(name),
+				"-",
+				`\-`,
+			)+`" "1" "Nov 2023" "culprit 1.2" "culprit"`,
+		) {
 			t.Errorf("%s has no head: %.200s", name, text)
 		}
 		for _, section := range []string{"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS"} {
@@ -42,7 +50,11 @@ func TestManualPages(t *testing.T) {
 		}
 		_, also, _ := strings.Cut(text, ".SH SEE ALSO\n")
 		for other := range strings.SplitSeq(strings.TrimSpace(also), ", ") {
-			other = strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(other, `\fB`), `(1)\fP`), `\-`, "-")
+			other = strings.ReplaceAll(
+				strings.TrimSuffix(strings.TrimPrefix(other, `\fB`), `(1)\fP`),
+				`\-`,
+				"-",
+			)
 			if _, err := os.Stat(filepath.Join(dir, other+".1")); err != nil {
 				t.Errorf("%s refers to %q, which is not there", name, other)
 			}
@@ -53,7 +65,10 @@ func TestManualPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{".TP\n\\fB\\-o\\fP, \\fB\\-\\-output\\fP=\"\"\nwrite to this file", ".TP\n\\fB\\-\\-width\\fP=1200\nwidth of an SVG, in pixels\n", ".EX\nperf script | culprit flame", `\fBculprit(1)\fP`} {
-		if want = strings.ReplaceAll(want, ".EX\nperf", ".EX\n  perf"); !strings.Contains(string(flame), want) {
+		if want = strings.ReplaceAll(want, ".EX\nperf", ".EX\n  perf"); !strings.Contains(
+			string(flame),
+			want,
+		) {
 			t.Errorf("culprit-flame.1 has no %q in\n%s", want, flame)
 		}
 	}

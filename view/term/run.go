@@ -42,7 +42,8 @@ type plan struct {
 	past    bool
 }
 
-// parseInterval reads "1", "0.5" or "250ms": the seconds between two lines. At least 10 ms, at most a day.
+// parseInterval reads "1", "0.5" or "250ms": the seconds between two lines. At least 10 ms, at most
+// a day.
 func parseInterval(text string) (measure.Span, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	span := measure.Span(seconds * 1e9)
@@ -81,7 +82,8 @@ func parseTimes(args []string, p *plan) error {
 	return nil
 }
 
-// printer gives what prints tables in the form that was asked for, and how wide they may be: as wide as they are in JSON and CSV.
+// printer gives what prints tables in the form that was asked for, and how wide they may be: as
+// wide as they are in JSON and CSV.
 func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
 	to := newBrisk(t.Out)
 	switch p.format {
@@ -97,8 +99,16 @@ func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
 	return &screen{out: to, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
 }
 
-// show runs a tool until its count is reached or the context ends; then it prints the average of what was shown.
-func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan) error {
+// show runs a tool until its count is reached or the context ends; then it prints the average of
+// what was shown.
+func show(
+	ctx context.Context,
+	m Machine,
+	t Terminal,
+	tool *view.Tool,
+	o view.Options,
+	p plan,
+) error {
 	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
 		return err
 	}
@@ -127,7 +137,9 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 			f.First = max(0, most)
 		}
 		tab := tool.Table(o, f)
-		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(tab.Notes, f.Notes(tool.Wide, width)...)
+		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
+			tab.Notes,
+			f.Notes(tool.Wide, width)...)
 		if p.sortBy != "" {
 			i := tab.Column(p.sortBy)
 			if i < 0 {
@@ -147,7 +159,12 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		}
 		f.Over, f.Answers = tick.Over, tick.Answers
 		if p.past && isGap(tick) {
-			tab := &view.Table{View: tool.Name, Over: f.Over, Loss: f.Losses(), Notes: f.Notes(nil, math.MaxInt)}
+			tab := &view.Table{
+				View:  tool.Name,
+				Over:  f.Over,
+				Loss:  f.Losses(),
+				Notes: f.Notes(nil, math.MaxInt),
+			}
 			gaps = append(gaps, tab.Notes...)
 			if p.format == "json" {
 				return out.table(tab)
@@ -165,7 +182,8 @@ func show(ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Op
 		if err := out.table(tab); err != nil {
 			return err
 		}
-		if p.count != 1 && p.format == "" { // one interval is its own average, and JSON and CSV have none
+		if p.count != 1 &&
+			p.format == "" { // one interval is its own average, and JSON and CSV have none
 			mean.Add(f)
 		}
 		if n++; p.count > 0 && n >= p.count {
@@ -215,7 +233,8 @@ func limit(t *view.Table, most int) {
 	}
 }
 
-// checkNames says which name that a flag was given is not of this machine. It looks for an instant before the tool begins, or at all of the past.
+// checkNames says which name that a flag was given is not of this machine. It looks for an instant
+// before the tool begins, or at all of the past.
 func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options, past bool) error {
 	for _, fl := range tool.Flags {
 		if fl.Names == "" || !o.Has(fl.Name) {
@@ -244,9 +263,19 @@ func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options,
 		}
 		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {
 			if past {
-				return usagef("--%s: there was no %s then%s", fl.Name, strconv.Quote(name), didYouMean(name, known))
+				return usagef(
+					"--%s: there was no %s then%s",
+					fl.Name,
+					strconv.Quote(name),
+					didYouMean(name, known),
+				)
 			}
-			return usagef("--%s: there is no %s here%s", fl.Name, strconv.Quote(name), didYouMean(name, known))
+			return usagef(
+				"--%s: there is no %s here%s",
+				fl.Name,
+				strconv.Quote(name),
+				didYouMean(name, known),
+			)
 		}
 	}
 	return nil

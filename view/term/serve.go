@@ -52,11 +52,14 @@ func (w *Teller) Say(text string) {
 func (w *Teller) Diagnosis(r *diagnose.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fmt.Fprint(w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n") //nolint:errcheck // as above
+	fmt.Fprint(
+		w.t.Out,
+		"\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
+	) //nolint:errcheck // as above
 }
 
-// Trouble prints what is wrong now: each trouble as it begins, and when it is over. What only changes its text, such as a count,
-// is not printed again.
+// Trouble prints what is wrong now: each trouble as it begins, and when it is over. What only
+// changes its text, such as a count, is not printed again.
 func (w *Teller) Trouble(all []measure.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,37 +92,91 @@ func (p Program) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and serve it as a page",
-		Long: reflow(`Records all statistics of the tools and the diagnosis, each second, and serves the page on the
+		Long: reflow(
+			`Records all statistics of the tools and the diagnosis, each second, and serves the page on the
 loopback address. It prints an address with a token that admits a browser; the token is made at the
 first start and stays in the file token of the directory. The tools show what was recorded with
 --from, --to and --at. Every ten seconds it diagnoses the last ten seconds and keeps the findings.
 
 It needs no root; root sees more. Recording uses about 1 % of one CPU. Above --budget, the most
-expensive part is suspended for ten minutes or longer, and named.`, helpWidth),
+expensive part is suspended for ten minutes or longer, and named.`,
+			helpWidth,
+		),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
 			{Line: "culprit serve", Means: "record, and serve the page on " + listenUsually},
-			{Line: "culprit serve --keep 1s=2d,1m=30d,1h=365d --size 10GB", Means: "keep seconds for two days, minutes for a month, hours for a year"},
-			{Line: "culprit serve --listen 10.0.0.5:7410 --tls-cert cert.pem --tls-key key.pem", Means: "for other machines too, with TLS"},
+			{
+				Line:  "culprit serve --keep 1s=2d,1m=30d,1h=365d --size 10GB",
+				Means: "keep seconds for two days, minutes for a month, hours for a year",
+			},
+			{
+				Line:  "culprit serve --listen 10.0.0.5:7410 --tls-cert cert.pem --tls-key key.pem",
+				Means: "for other machines too, with TLS",
+			},
 			{Line: "culprit serve --for 30s", Means: "end after half a minute"},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.StringVar(&s.Listen, "listen", listenUsually, "address and port; one that other machines can reach needs TLS")
-	f.StringVar(&s.Dir, "dir", "", "directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, else culprit in $XDG_STATE_HOME or ~/.local/state)")
+	f.StringVar(
+		&s.Listen,
+		"listen",
+		listenUsually,
+		"address and port; one that other machines can reach needs TLS",
+	)
+	f.StringVar(
+		&s.Dir,
+		"dir",
+		"",
+		"directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, else culprit in $XDG_STATE_HOME or ~/.local/state)",
+	)
 	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep seconds, minutes and hours")
 	f.StringVar(&size, "size", "2GB", "limit on disk; the oldest data is deleted first")
-	f.StringVar(&s.DiskFull, "disk-full", "oldest", "what to drop if the disk is full: oldest, newest")
-	f.StringVar(&budget, "budget", "10%", "limit of one CPU for recording; above it the most expensive part is suspended; 0: no limit")
-	f.StringVar(&profile, "profile", "49", "stack samples per second and CPU, recorded too; off for none")
-	f.BoolVar(&s.Commands, "command-lines", false, "record whole command lines, which may contain passwords (default: the program only)")
-	f.StringVar(&s.WriteTo, "remote-write", "", "send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set")
-	f.StringVar(&each, "remote-write-each", "15s", "time between the sent samples: 1s, 5s, 15s, 60s")
+	f.StringVar(
+		&s.DiskFull,
+		"disk-full",
+		"oldest",
+		"what to drop if the disk is full: oldest, newest",
+	)
+	f.StringVar(
+		&budget,
+		"budget",
+		"10%",
+		"limit of one CPU for recording; above it the most expensive part is suspended; 0: no limit",
+	)
+	f.StringVar(
+		&profile,
+		"profile",
+		"49",
+		"stack samples per second and CPU, recorded too; off for none",
+	)
+	f.BoolVar(
+		&s.Commands,
+		"command-lines",
+		false,
+		"record whole command lines, which may contain passwords (default: the program only)",
+	)
+	f.StringVar(
+		&s.WriteTo,
+		"remote-write",
+		"",
+		"send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set",
+	)
+	f.StringVar(
+		&each,
+		"remote-write-each",
+		"15s",
+		"time between the sent samples: 1s, 5s, 15s, 60s",
+	)
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate and its chain")
 	f.StringVar(&s.Key, "tls-key", "", "file of the private key")
-	f.StringVar(&length, "for", "", "end after this time, such as 30s or 2h, but not before the first diagnosis")
+	f.StringVar(
+		&length,
+		"for",
+		"",
+		"end after this time, such as 30s or 2h, but not before the first diagnosis",
+	)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if s.Keep, err = parseKeep(keep); err != nil {
 			return err
@@ -136,11 +193,14 @@ expensive part is suspended for ten minutes or longer, and named.`, helpWidth),
 		if s.WriteEach, err = parseInterval(each); err != nil {
 			return usagef("--remote-write-each %q: give a time such as 15s", each)
 		}
-		if s.WriteEach < measure.Second || s.WriteEach%measure.Second != 0 || measure.Minute%s.WriteEach != 0 {
+		if s.WriteEach < measure.Second || s.WriteEach%measure.Second != 0 ||
+			measure.Minute%s.WriteEach != 0 {
 			return usagef("--remote-write-each %s: it must divide a minute: 1s, 5s, 15s, 60s", each)
 		}
 		if s.WriteTo != "" && !isServer(s.WriteTo) {
-			return usagef("--remote-write: give the address of a receiver, such as https://host/api/v1/write") // it may have a password
+			return usagef(
+				"--remote-write: give the address of a receiver, such as https://host/api/v1/write",
+			) // it may have a password
 		}
 		if length != "" {
 			if s.For, err = time.ParseDuration(length); err != nil || s.For < time.Second {
@@ -148,13 +208,22 @@ expensive part is suspended for ten minutes or longer, and named.`, helpWidth),
 			}
 		}
 		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
-			return usagef("--listen %q: give an address and a port, such as %s", s.Listen, listenUsually)
+			return usagef(
+				"--listen %q: give an address and a port, such as %s",
+				s.Listen,
+				listenUsually,
+			)
 		}
 		if (s.Cert == "") != (s.Key == "") {
 			return usagef("--tls-cert and --tls-key belong together")
 		}
 		if full := []string{"oldest", "newest"}; !slices.Contains(full, s.DiskFull) {
-			return usagef("--disk-full %q is none of %s%s", s.DiskFull, strings.Join(full, ", "), didYouMean(s.DiskFull, full))
+			return usagef(
+				"--disk-full %q is none of %s%s",
+				s.DiskFull,
+				strings.Join(full, ", "),
+				didYouMean(s.DiskFull, full),
+			)
 		}
 		if p.Serve == nil {
 			return fmt.Errorf("this program records nothing: %w", measure.ErrUnsupported)
@@ -165,16 +234,34 @@ expensive part is suspended for ten minutes or longer, and named.`, helpWidth),
 }
 
 var (
-	keepForm = regexp.MustCompile(`^(1s|1m|1h)=([0-9]+(?:\.[0-9]+)?)(s|m|h|d|w|y)$`)                       // table: made once, never changed
-	sizeForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kKMGT]?)(i?)[bB]?$`)                          // table: made once, never changed
-	daysOf   = map[string]float64{"s": 1. / 86400, "m": 1. / 1440, "h": 1. / 24, "d": 1, "w": 7, "y": 365} // table: units of time
+	keepForm = regexp.MustCompile(
+		`^(1s|1m|1h)=([0-9]+(?:\.[0-9]+)?)(s|m|h|d|w|y)$`,
+	) // table: made once, never changed
+	sizeForm = regexp.MustCompile(
+		`^([0-9]+(?:\.[0-9]+)?) ?([kKMGT]?)(i?)[bB]?$`,
+	) // table: made once, never changed
+	daysOf = map[string]float64{
+		"s": 1. / 86400,
+		"m": 1. / 1440,
+		"h": 1. / 24,
+		"d": 1,
+		"w": 7,
+		"y": 365,
+	} // table: units of time
 )
 
 // parseShare reads "1%" or "0.5 %": a share of one CPU.
 func parseShare(text string) (float64, error) {
-	n, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
-	if err != nil || !(n >= 0) || n > 100 || n > 0 && n < 0.01 || n > 0 && !strings.Contains(text, "%") {
-		return 0, usagef("--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no limit", text)
+	n, err := strconv.ParseFloat(
+		strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")),
+		64,
+	)
+	if err != nil || !(n >= 0) || n > 100 || n > 0 && n < 0.01 ||
+		n > 0 && !strings.Contains(text, "%") {
+		return 0, usagef(
+			"--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no limit",
+			text,
+		)
 	}
 	return n / 100, nil
 }
@@ -189,7 +276,11 @@ func parseRate(text string) (int, error) {
 	}
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "Hz"))
 	if err != nil || n < 1 || n > mostAlways {
-		return 0, usagef("--profile %q: give samples per second, from 1 to %d, or off", text, mostAlways)
+		return 0, usagef(
+			"--profile %q: give samples per second, from 1 to %d, or off",
+			text,
+			mostAlways,
+		)
 	}
 	return n, nil
 }
@@ -199,7 +290,10 @@ func parseKeep(text string) (keep [3]measure.Span, err error) {
 	for _, part := range strings.Split(text, ",") {
 		m := keepForm.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
-			return keep, usagef("--keep %q: give the times to keep seconds, minutes and hours, such as 1s=7d,1m=14d,1h=90d", text)
+			return keep, usagef(
+				"--keep %q: give the times to keep seconds, minutes and hours, such as 1s=7d,1m=14d,1h=90d",
+				text,
+			)
 		}
 		n, err := strconv.ParseFloat(m[2], 64)
 		days := n * daysOf[m[3]]

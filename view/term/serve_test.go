@@ -12,7 +12,11 @@ import (
 )
 
 // runServe runs a command line of a program whose server is f, and gives what it said.
-func runServe(t *testing.T, f func(context.Context, Serving, *Teller) error, args ...string) (status int, out, errs string) {
+func runServe(
+	t *testing.T,
+	f func(context.Context, Serving, *Teller) error,
+	args ...string,
+) (status int, out, errs string) {
 	t.Helper()
 	return runProgram(t, Program{Serve: f}, append([]string{"serve"}, args...))
 }
@@ -43,7 +47,15 @@ func runProgram(t *testing.T, p Program, args []string) (status int, out, errs s
 
 func TestServeFlags(t *testing.T) {
 	day := 24 * 60 * measure.Minute
-	usual := Serving{Listen: "127.0.0.1:7410", Keep: [3]measure.Span{7 * day, 14 * day, 90 * day}, Size: 2e9, DiskFull: "oldest", Budget: 0.1, WriteEach: 15 * measure.Second, Profile: 49}
+	usual := Serving{
+		Listen:    "127.0.0.1:7410",
+		Keep:      [3]measure.Span{7 * day, 14 * day, 90 * day},
+		Size:      2e9,
+		DiskFull:  "oldest",
+		Budget:    0.1,
+		WriteEach: 15 * measure.Second,
+		Profile:   49,
+	}
 	for line, change := range map[string]func(*Serving){
 		"":                           func(*Serving) {},
 		"--keep 1h=1y":               func(s *Serving) { s.Keep = [3]measure.Span{2: 365 * day} },
@@ -65,7 +77,10 @@ func TestServeFlags(t *testing.T) {
 		want := usual
 		change(&want)
 		var got Serving
-		status, _, errs := runServe(t, func(_ context.Context, s Serving, _ *Teller) error { got = s; return nil }, strings.Fields(line)...)
+		status, _, errs := runServe(
+			t,
+			func(_ context.Context, s Serving, _ *Teller) error { got = s; return nil },
+			strings.Fields(line)...)
 		if status != 0 || got != want {
 			t.Errorf("serve %s: status %d, %+v, want %+v; %s", line, status, got, want, errs)
 		}
@@ -91,7 +106,10 @@ func TestServeFlags(t *testing.T) {
 		"--remote-write-each x": "such as 15s",
 		"now":                   "unknown command",
 	} {
-		status, out, errs := runServe(t, func(context.Context, Serving, *Teller) error { return nil }, strings.Fields(line)...)
+		status, out, errs := runServe(
+			t,
+			func(context.Context, Serving, *Teller) error { return nil },
+			strings.Fields(line)...)
 		if status == 0 || out != "" || !strings.Contains(errs, says) {
 			t.Errorf("serve %s: status %d, says %q, want %q", line, status, errs, says)
 		}
@@ -111,7 +129,8 @@ func TestTellerSaysTroublesOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if want := "culprit: the disk is full\nculprit: a?[31mb for 1 s\nculprit: over: the disk is full\nculprit: over: a?[31mb for 1 s\n"; errs != want || out != "here\n" {
+	if want := "culprit: the disk is full\nculprit: a?[31mb for 1 s\nculprit: over: the disk is full\nculprit: over: a?[31mb for 1 s\n"; errs != want ||
+		out != "here\n" {
 		t.Errorf("said %q and %q, want %q", out, errs, want)
 	}
 }

@@ -20,17 +20,57 @@ import (
 )
 
 func sample() *view.Table {
-	return &view.Table{View: "nic", Over: measure.Interval{Start: 1767323045000000006, End: 1767323046000300006},
+	return &view.Table{
+		View: "nic",
+		Over: measure.Interval{Start: 1767323045000000006, End: 1767323046000300006},
 		Columns: []view.Column{
-			{Name: "device", Head: "Int", Width: 5, Left: true, Help: "x"}, {Name: "rx_bytes_per_s", Head: "rKB/s", Show: view.KiB, Decimals: 2, Width: 8, Help: "x"},
-			{Name: "util", Head: "%Util", Show: view.Percent, Decimals: 1, Width: 5, Help: "x"}, {Name: "up", Help: "x"}, {Head: "wide", From: 120, Width: 4},
+			{
+				Name:  "device",
+				Head:  "Int",
+				Width: 5,
+				Left:  true,
+				Help:  "x",
+			}, {Name: "rx_bytes_per_s", Head: "rKB/s", Show: view.KiB, Decimals: 2, Width: 8, Help: "x"},
+			{
+				Name:     "util",
+				Head:     "%Util",
+				Show:     view.Percent,
+				Decimals: 1,
+				Width:    5,
+				Help:     "x",
+			}, {Name: "up", Help: "x"}, {Head: "wide", From: 120, Width: 4},
 		},
 		Rows: []view.Row{
-			{Key: "b", Cells: []view.Cell{view.T("eth\"1"), view.N(1536.5), view.N(0.5), view.B(true), view.N(1)}, Mark: "odd"},
-			{Key: "a", Cells: []view.Cell{view.T("eth10"), view.N(math.NaN()), view.N(math.Inf(1)), {Kind: view.IsNull}, view.N(2)}},
-			{Key: "t", Total: true, Cells: []view.Cell{view.T("all"), view.N(9), view.N(0), view.B(false), view.N(3)}},
+			{
+				Key: "b",
+				Cells: []view.Cell{
+					view.T("eth\"1"),
+					view.N(1536.5),
+					view.N(0.5),
+					view.B(true),
+					view.N(1),
+				},
+				Mark: "odd",
+			},
+			{
+				Key: "a",
+				Cells: []view.Cell{
+					view.T("eth10"),
+					view.N(math.NaN()),
+					view.N(math.Inf(1)),
+					{Kind: view.IsNull},
+					view.N(2),
+				},
+			},
+			{
+				Key:   "t",
+				Total: true,
+				Cells: []view.Cell{view.T("all"), view.N(9), view.N(0), view.B(false), view.N(3)},
+			},
 		},
-		Loss: []measure.Loss{{Reason: "full", Events: 2}}, Notes: []string{"careful"}}
+		Loss:  []measure.Loss{{Reason: "full", Events: 2}},
+		Notes: []string{"careful"},
+	}
 }
 
 func TestJSONIsOneObjectALine(t *testing.T) {
@@ -44,7 +84,10 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 	if !json.Valid([]byte(got)) {
 		t.Error("not JSON")
 	}
-	if got := string(view.AppendJSON(nil, &view.Table{View: "x"})); !strings.HasSuffix(got, `"rows":[],"loss":[],"notes":[]}`) {
+	if got := string(view.AppendJSON(nil, &view.Table{View: "x"})); !strings.HasSuffix(
+		got,
+		`"rows":[],"loss":[],"notes":[]}`,
+	) {
 		t.Errorf("empty: %s", got)
 	}
 }
@@ -90,7 +133,8 @@ func TestSortKeepsTotalsAndPutsUnknownLast(t *testing.T) {
 	tab := sample()
 	sorted(tab, 1, false)
 	limit(tab, 1)
-	if len(tab.Rows) != 2 || tab.Rows[0].Key != "b" || tab.Rows[1].Key != "t" || len(tab.Notes) != 2 {
+	if len(tab.Rows) != 2 || tab.Rows[0].Key != "b" || tab.Rows[1].Key != "t" ||
+		len(tab.Notes) != 2 {
 		t.Errorf("%+v", tab.Rows)
 	}
 }
@@ -106,7 +150,10 @@ func TestReverseSortPutsUnknownLast(t *testing.T) {
 	} {
 		tab := &view.Table{Columns: []view.Column{{Name: "x"}}}
 		for i, cell := range c.cells {
-			tab.Rows = append(tab.Rows, view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}})
+			tab.Rows = append(
+				tab.Rows,
+				view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}},
+			)
 		}
 		sorted(tab, 0, true)
 		got := ""
@@ -132,20 +179,39 @@ func (m *machine) Stats() []measure.Stat { return m.stats }
 func (m *machine) Parse(s string) (measure.Query, error) {
 	q, err := measure.ParseQuery(s)
 	if err == nil && strings.HasPrefix(s, "wrong") {
-		err = &measure.Diagnostic{Text: s, Pos: 0, Len: 5, Message: "there is no statistic wrong", Hint: cmp.Or(m.hint, "did you mean right?")}
+		err = &measure.Diagnostic{
+			Text:    s,
+			Pos:     0,
+			Len:     5,
+			Message: "there is no statistic wrong",
+			Hint:    cmp.Or(m.hint, "did you mean right?"),
+		}
 	}
 	return q, err
 }
 
-func (m *machine) Watch(_ context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (m *machine) Watch(
+	_ context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	for n := range m.ticks {
 		start := measure.Time(n+1) * 1e9
 		tick := &measure.Tick{Over: measure.Interval{Start: start, End: start + 1e9}}
 		for _, q := range queries {
-			a := &measure.Answer{Query: q, Kind: measure.Delta, Start: start, Step: measure.Second, Elapsed: []measure.Span{measure.Second}}
+			a := &measure.Answer{
+				Query:   q,
+				Kind:    measure.Delta,
+				Start:   start,
+				Step:    measure.Second,
+				Elapsed: []measure.Span{measure.Second},
+			}
 			if q.Stat == "cpu.time" {
 				a.Labels = []string{"0", "idle", "usr"}
-				a.Series = []measure.Series{{Key: []measure.Label{0, 1}, Values: []float64{1}}, {Key: []measure.Label{0, 2}, Values: []float64{float64(n)}}}
+				a.Series = []measure.Series{
+					{Key: []measure.Label{0, 1}, Values: []float64{1}},
+					{Key: []measure.Label{0, 2}, Values: []float64{float64(n)}},
+				}
 			}
 			if q.String() == "net.device.info by device" || q.String() == "disk.info by device" {
 				a.Labels = []string{"eth0"}
@@ -179,7 +245,11 @@ func run(t *testing.T, m *machine, args ...string) (status int, out, err string)
 		defer f.Close()
 		files[i] = f
 	}
-	p := Program{Version: "v1", Open: func(Look) (Machine, error) { return m, nil }, Terminal: Terminal{Out: files[0], Err: files[1], Width: 80}}
+	p := Program{
+		Version:  "v1",
+		Open:     func(Look) (Machine, error) { return m, nil },
+		Terminal: Terminal{Out: files[0], Err: files[1], Width: 80},
+	}
 	status = Run(context.Background(), p, args)
 	texts := [2]string{}
 	for i, f := range files {
@@ -233,10 +303,15 @@ func TestWrongUsageExits2AndSaysWhatIsNear(t *testing.T) {
 	}
 }
 
-// Anybody may give a namespace or a process a name with escape sequences: a hint that has it commands no terminal.
+// Anybody may give a namespace or a process a name with escape sequences: a hint that has it
+// commands no terminal.
 func TestHintsHaveNoControlCharacters(t *testing.T) {
 	status, _, errs := run(t, &machine{hint: "did you mean a\x1b[31mb\u202e?"}, "stat", "wrong")
-	if status != 2 || !strings.Contains(errs, "\n  ^^^^^\nthere is no statistic wrong\nhint: did you mean a?[31mb??\n") {
+	if status != 2 ||
+		!strings.Contains(
+			errs,
+			"\n  ^^^^^\nthere is no statistic wrong\nhint: did you mean a?[31mb??\n",
+		) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
 }
@@ -276,7 +351,8 @@ func FuzzInterval(f *testing.F) {
 
 func TestDiagnosisStep(t *testing.T) {
 	for span, want := range map[time.Duration]measure.Span{3 * time.Second: 1, 10 * time.Second: 1, 5 * time.Minute: 1, 301 * time.Second: 2, 10 * time.Minute: 2, time.Hour: 12} {
-		if got := diagnosisStep(span); got != want*measure.Second || span/got.AsDuration() > mostIntervals {
+		if got := diagnosisStep(span); got != want*measure.Second ||
+			span/got.AsDuration() > mostIntervals {
 			t.Errorf("%v is looked at in intervals of %v, want %d s", span, got.AsDuration(), want)
 		}
 	}
@@ -291,7 +367,8 @@ func TestAppendClock(t *testing.T) {
 	}
 }
 
-// At any width from 80 on a line of a tool's own columns is no longer than the terminal; names of what there is may widen it.
+// At any width from 80 on a line of a tool's own columns is no longer than the terminal; names of
+// what there is may widen it.
 func TestLinesFitTheTerminal(t *testing.T) {
 	for _, tool := range view.Tools() {
 		if tool.Name == "link" || tool.Name == "stat" { // facts, as long as they are
@@ -304,7 +381,10 @@ func TestLinesFitTheTerminal(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				f.Answers = append(f.Answers, &measure.Answer{Query: q, Elapsed: []measure.Span{measure.Second}})
+				f.Answers = append(
+					f.Answers,
+					&measure.Answer{Query: q, Elapsed: []measure.Span{measure.Second}},
+				)
 			}
 			tab := tool.Table(o, f)
 			for width := 80; width < 300; width++ {
@@ -322,10 +402,26 @@ func TestLinesFitTheTerminal(t *testing.T) {
 	}
 }
 
-// A number that is too long for its column loses decimals before it moves the line, and a command line ends where the terminal does.
+// A number that is too long for its column loses decimals before it moves the line, and a command
+// line ends where the terminal does.
 func TestCellsFit(t *testing.T) {
-	tab := &view.Table{Columns: []view.Column{{Name: "a", Head: "a", Decimals: 2, Width: 7}, {Name: "b", Head: "b", Decimals: 2, Width: 4}, {Name: "c", Head: "c", Left: true, Cut: true, Width: 4}},
-		Rows: []view.Row{{Cells: []view.Cell{view.N(12345.678), view.N(1234567), view.T("one argument after another, é")}}, {Cells: []view.Cell{view.N(1.5), view.N(9.996), view.T("two")}}}}
+	tab := &view.Table{
+		Columns: []view.Column{
+			{Name: "a", Head: "a", Decimals: 2, Width: 7},
+			{Name: "b", Head: "b", Decimals: 2, Width: 4},
+			{Name: "c", Head: "c", Left: true, Cut: true, Width: 4},
+		},
+		Rows: []view.Row{
+			{
+				Cells: []view.Cell{
+					view.N(12345.678),
+					view.N(1234567),
+					view.T("one argument after another, é"),
+				},
+			},
+			{Cells: []view.Cell{view.N(1.5), view.N(9.996), view.T("two")}},
+		},
+	}
 	s := &screen{out: io.Discard, width: 30}
 	if err := s.table(tab); err != nil {
 		t.Fatal(err)
@@ -334,9 +430,15 @@ func TestCellsFit(t *testing.T) {
 	if got := string(s.page); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// Of a terminal's line that is full a name gives way, of a pipe's it does not: grep may look for it.
-	named := &view.Table{Columns: []view.Column{{Name: "a", Head: "a", Left: true, Cut: true, Width: 6}, {Name: "b", Head: "b", Width: 4}},
-		Rows: []view.Row{{Cells: []view.Cell{view.T("systemd-journal"), view.N(1)}}}}
+	// Of a terminal's line that is full a name gives way, of a pipe's it does not: grep may look
+	// for it.
+	named := &view.Table{
+		Columns: []view.Column{
+			{Name: "a", Head: "a", Left: true, Cut: true, Width: 6},
+			{Name: "b", Head: "b", Width: 4},
+		},
+		Rows: []view.Row{{Cells: []view.Cell{view.T("systemd-journal"), view.N(1)}}},
+	}
 	for _, c := range []struct {
 		width, lines int
 		want         string

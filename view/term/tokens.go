@@ -17,7 +17,8 @@ import (
 type Tokens interface {
 	// List gives all, oldest first.
 	List() ([]Token, error)
-	// Add makes one and gives what is to be shown at the door, which is kept nowhere. An error when its name or role can't be, or there is one of the name.
+	// Add makes one and gives what is to be shown at the door, which is kept nowhere. An error when
+	// its name or role can't be, or there is one of the name.
 	Add(t Token) (secret string, err error)
 	// Remove takes one back.
 	Remove(name string) error
@@ -52,33 +53,54 @@ func (p Program) tokens() *cobra.Command {
 			return err
 		}
 		if len(all) == 0 {
-			_, err = fmt.Fprintln(p.Terminal.Out, "There is none but the server's own, in the file token of its directory, which may do everything.")
+			_, err = fmt.Fprintln(
+				p.Terminal.Out,
+				"There is none but the server's own, in the file token of its directory, which may do everything.",
+			)
 			return err
 		}
-		return (&screen{out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour}).table(tokenTable(all, time.Now()))
+		return (&screen{out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour}).table(
+			tokenTable(all, time.Now()),
+		)
 	})
 	c := &cobra.Command{
 		Use:   "tokens",
 		Short: "access to culprit serve: tokens and their roles",
-		Long: reflow(`The address that culprit serve prints grants every role. For other users make tokens of their own
+		Long: reflow(
+			`The address that culprit serve prints grants every role. For other users make tokens of their own
 with one role each: view, to see what is recorded; record, also to change what is recorded; trace,
 also to run D programs and to sample the CPUs. The audit log has the name of the token: "culprit
 datasets changes". A token is shown once; the server's directory holds only its hash. A token that is
-removed or expired is refused at once, also in open pages.`, helpWidth),
+removed or expired is refused at once, also in open pages.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
 			{Line: "culprit tokens", Means: "all tokens"},
 			{Line: "culprit tokens add ann", Means: "a token for ann, to view"},
-			{Line: "culprit tokens add oncall --may trace --for 12h", Means: "every role, for twelve hours"},
+			{
+				Line:  "culprit tokens add oncall --may trace --for 12h",
+				Means: "every role, for twelve hours",
+			},
 			{Line: "culprit tokens remove ann", Means: "remove it"},
 		}),
 		Args: cobra.ArbitraryArgs,
 		RunE: listOr(list),
 	}
-	c.PersistentFlags().StringVar(&dir, "dir", "", "directory of the server (default: $CULPRIT_DIR, or that of culprit serve)")
-	add := &cobra.Command{Use: "add NAME", Short: "make a token and show it", Args: exactly(1, "a name"), ValidArgsFunction: cobra.NoFileCompletions,
+	c.PersistentFlags().
+		StringVar(&dir, "dir", "", "directory of the server (default: $CULPRIT_DIR, or that of culprit serve)")
+	add := &cobra.Command{
+		Use:               "add NAME",
+		Short:             "make a token and show it",
+		Args:              exactly(1, "a name"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(t Tokens, args []string) error {
 			if !slices.Contains(mayDo, may) {
-				return usagef("--may %q is none of %s%s", may, strings.Join(mayDo, ", "), didYouMean(may, mayDo))
+				return usagef(
+					"--may %q is none of %s%s",
+					may,
+					strings.Join(mayDo, ", "),
+					didYouMean(may, mayDo),
+				)
 			}
 			now := time.Now()
 			one := Token{Name: args[0], May: may, Made: measure.Time(now.UnixNano())}
@@ -97,13 +119,29 @@ removed or expired is refused at once, also in open pages.`, helpWidth),
 			if one.Until != 0 {
 				until = " until " + moment(one.Until)
 			}
-			_, err = fmt.Fprintf(p.Terminal.Out, "%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n", secret, view.Clean(one.Name), one.May, until)
+			_, err = fmt.Fprintf(
+				p.Terminal.Out,
+				"%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n",
+				secret,
+				view.Clean(one.Name),
+				one.May,
+				until,
+			)
 			return err
-		})}
-	add.Flags().StringVar(&may, "may", "view", "role: "+strings.Join(mayDo, ", ")+"; each includes those before it")
-	add.Flags().StringVar(&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)")
-	_ = add.RegisterFlagCompletionFunc("may", cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp)) // it has the flag
-	remove := &cobra.Command{Use: "remove NAME...", Short: "remove tokens", ValidArgsFunction: cobra.NoFileCompletions,
+		}),
+	}
+	add.Flags().
+		StringVar(&may, "may", "view", "role: "+strings.Join(mayDo, ", ")+"; each includes those before it")
+	add.Flags().
+		StringVar(&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)")
+	_ = add.RegisterFlagCompletionFunc(
+		"may",
+		cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp),
+	) // it has the flag
+	remove := &cobra.Command{
+		Use:               "remove NAME...",
+		Short:             "remove tokens",
+		ValidArgsFunction: cobra.NoFileCompletions,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("remove takes the names of tokens; `culprit tokens` lists them")
@@ -120,8 +158,19 @@ removed or expired is refused at once, also in open pages.`, helpWidth),
 				}
 			}
 			return nil
-		})}
-	c.AddCommand(&cobra.Command{Use: "list", Short: "all tokens", Args: exactly(0, "no arguments"), RunE: list, ValidArgsFunction: cobra.NoFileCompletions}, add, remove)
+		}),
+	}
+	c.AddCommand(
+		&cobra.Command{
+			Use:               "list",
+			Short:             "all tokens",
+			Args:              exactly(0, "no arguments"),
+			RunE:              list,
+			ValidArgsFunction: cobra.NoFileCompletions,
+		},
+		add,
+		remove,
+	)
 	return c
 }
 
@@ -152,7 +201,18 @@ func tokenTable(all []Token, now time.Time) *view.Table {
 		case one.Until != 0:
 			until = moment(one.Until)
 		}
-		t.Rows = append(t.Rows, view.Row{Key: one.Name, Cells: []view.Cell{view.T(one.Name), view.T(one.May), view.T(moment(one.Made)), view.T(until)}})
+		t.Rows = append(
+			t.Rows,
+			view.Row{
+				Key: one.Name,
+				Cells: []view.Cell{
+					view.T(one.Name),
+					view.T(one.May),
+					view.T(moment(one.Made)),
+					view.T(until),
+				},
+			},
+		)
 	}
 	return t
 }

@@ -20,12 +20,23 @@ func (p Program) top() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top [interval]",
 		Short: "all tools on one screen: sort, filter, and Enter to open a row",
-		Long: reflow(`Shows one tool at a time below a line that summarizes the machine. Tab and digits choose the tool,
+		Long: reflow(
+			`Shows one tool at a time below a line that summarizes the machine. Tab and digits choose the tool,
 arrows a row and the sort column. Enter opens a row: the threads of a process and then its
 connections, the connections of an interface, the interrupts of a CPU. Escape goes back. / filters,
-space pauses, + and - change the interval, ? lists all keys, q ends.`, helpWidth),
-		Example: examples([]view.Example{{Line: "culprit top", Means: "processes, every second"}, {Line: "culprit top 5", Means: "every five seconds"},
-			{Line: "culprit top --at 14:03:22", Means: "that second, as culprit serve recorded it; < and > go through time"}}),
+space pauses, + and - change the interval, ? lists all keys, q ends.`,
+			helpWidth,
+		),
+		Example: examples(
+			[]view.Example{
+				{Line: "culprit top", Means: "processes, every second"},
+				{Line: "culprit top 5", Means: "every five seconds"},
+				{
+					Line:  "culprit top --at 14:03:22",
+					Means: "that second, as culprit serve recorded it; < and > go through time",
+				},
+			},
+		),
 		Args: cobra.MaximumNArgs(1),
 	}
 	c.Flags().StringVar(&look.Netns, "netns", "", "network namespace: a name, or all")
@@ -77,7 +88,18 @@ type tab struct {
 }
 
 func tabs() []tab {
-	return []tab{{"ps", nil}, {"flows", view.Options{"by": {"process"}}}, {"nic", nil}, {"disk", nil}, {"cpu", nil}, {"irq", nil}, {"mem", nil}, {"tcp", nil}, {"link", nil}, {"caches", nil}}
+	return []tab{
+		{"ps", nil},
+		{"flows", view.Options{"by": {"process"}}},
+		{"nic", nil},
+		{"disk", nil},
+		{"cpu", nil},
+		{"irq", nil},
+		{"mem", nil},
+		{"tcp", nil},
+		{"link", nil},
+		{"caches", nil},
+	}
 }
 
 // level is one question on the way down.
@@ -186,7 +208,8 @@ func (v *terminalView) restart() {
 
 func (v *terminalView) now() *level { return &v.stack[len(v.stack)-1] }
 
-// watch starts measuring for the question on top of the stack, and for the line that sums up the machine.
+// watch starts measuring for the question on top of the stack, and for the line that sums up the
+// machine.
 func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
 	if v.stop != nil {
 		v.stop()
@@ -237,7 +260,10 @@ func (v *terminalView) take(t ticked) {
 	width, _ := v.screen.Size()
 	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes(l.tool.Wide, width)...)
 	for _, loss := range f.Losses() {
-		v.table.Notes = append(v.table.Notes, fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason))
+		v.table.Notes = append(
+			v.table.Notes,
+			fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason),
+		)
 	}
 	v.summary = view.Use().Table(nil, &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[n:]})
 }
@@ -358,7 +384,16 @@ func (v *terminalView) rune(r rune) (end bool) {
 	case r == 'r':
 		l.reverse = !l.reverse
 	case r == '+' || r == '-':
-		steps := []measure.Span{measure.Second / 4, measure.Second / 2, measure.Second, 2 * measure.Second, 5 * measure.Second, 10 * measure.Second, 30 * measure.Second, measure.Minute}
+		steps := []measure.Span{
+			measure.Second / 4,
+			measure.Second / 2,
+			measure.Second,
+			2 * measure.Second,
+			5 * measure.Second,
+			10 * measure.Second,
+			30 * measure.Second,
+			measure.Minute,
+		}
 		i, _ := slices.BinarySearch(steps, v.step)
 		i += map[rune]int{'+': 1, '-': -1}[r]
 		v.step = steps[min(max(i, 0), len(steps)-1)]
@@ -425,5 +460,13 @@ func (v *terminalView) drill() {
 	if d == nil {
 		return
 	}
-	v.push(level{tool: toolNamed(d.Tool), options: d.Options, title: d.Title, filter: d.Filter, sort: d.Sort})
+	v.push(
+		level{
+			tool:    toolNamed(d.Tool),
+			options: d.Options,
+			title:   d.Title,
+			filter:  d.Filter,
+			sort:    d.Sort,
+		},
+	)
 }

@@ -16,17 +16,31 @@ import (
 // busy is a machine with two processes, and a thread, that ticks as fast as it is looked at.
 type busy struct{ machine }
 
-func (b *busy) Watch(ctx context.Context, queries []measure.Query, each func(*measure.Tick) error) error {
+func (b *busy) Watch(
+	ctx context.Context,
+	queries []measure.Query,
+	each func(*measure.Tick) error,
+) error {
 	rows := map[measure.StatID][][]string{
-		"process.cpu":   {{"1", "init", "usr"}, {"812", "nginx", "usr"}},
-		"thread.cpu":    {{"812", "nginx", "812", "nginx", "usr"}, {"812", "nginx", "813", "worker", "usr"}},
+		"process.cpu": {{"1", "init", "usr"}, {"812", "nginx", "usr"}},
+		"thread.cpu": {
+			{"812", "nginx", "812", "nginx", "usr"},
+			{"812", "nginx", "813", "worker", "usr"},
+		},
 		"cache.entries": {{"", "dentry"}},
 	}
 	for n := 1; ctx.Err() == nil; n++ {
 		start := measure.Time(n) * 1e9
 		tick := &measure.Tick{Over: measure.Interval{Start: start, End: start + 1e9}}
 		for _, q := range queries {
-			a := &measure.Answer{Query: q, Kind: measure.Delta, Sparse: true, Start: start, Step: measure.Second, Elapsed: []measure.Span{measure.Second}}
+			a := &measure.Answer{
+				Query:   q,
+				Kind:    measure.Delta,
+				Sparse:  true,
+				Start:   start,
+				Step:    measure.Second,
+				Elapsed: []measure.Span{measure.Second},
+			}
 			for i, words := range rows[q.Stat] {
 				s := measure.Series{Values: []float64{float64(i+1) / 10}}
 				for _, w := range words {
@@ -131,11 +145,14 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	}
 }
 
-// A name that is longer than its column takes no digits from the numbers behind it: it is cut itself, and a number that has no room is not drawn.
+// A name that is longer than its column takes no digits from the numbers behind it: it is cut
+// itself, and a number that has no room is not drawn.
 func TestTopCutsNoNumbers(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(80, 20)
-	table := &view.Table{Columns: []view.Column{{Head: "PID", Width: 7}, {Head: "Process", Width: 12, Left: true}}}
+	table := &view.Table{
+		Columns: []view.Column{{Head: "PID", Width: 7}, {Head: "Process", Width: 12, Left: true}},
+	}
 	row := view.Row{Cells: []view.Cell{view.I("7"), view.T("kworker/u9:5-events_unbound_and_more")}}
 	for range 6 {
 		table.Columns = append(table.Columns, view.Column{Head: "kB/s", Width: 8})

@@ -101,7 +101,10 @@ func (v *terminalView) draw() {
 }
 
 // drawTable draws the table in the lines from top to before bottom.
-func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Style) int, top, bottom, width int) {
+func (v *terminalView) drawTable(
+	put func(x, y int, text string, style tcell.Style) int,
+	top, bottom, width int,
+) {
 	plain := tcell.StyleDefault
 	columns, rows, l := v.columns(width), v.rows(), v.now()
 	widths, words := make([]int, len(columns)), make([]bool, len(columns))
@@ -144,13 +147,17 @@ func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Sty
 		}
 		return x
 	}
-	line(top, func(k int) string { return v.table.Columns[columns[k]].Head }, func(k int) tcell.Style {
-		c := v.table.Columns[columns[k]]
-		if l.sort != "" && (c.Name == l.sort || c.Head == l.sort) {
-			return plain.Bold(true).Reverse(true)
-		}
-		return plain.Bold(true).Underline(true)
-	})
+	line(
+		top,
+		func(k int) string { return v.table.Columns[columns[k]].Head },
+		func(k int) tcell.Style {
+			c := v.table.Columns[columns[k]]
+			if l.sort != "" && (c.Name == l.sort || c.Head == l.sort) {
+				return plain.Bold(true).Reverse(true)
+			}
+			return plain.Bold(true).Underline(true)
+		},
+	)
 	v.page = max(1, bottom-top-1)
 	at := v.cursor(rows)
 	if at < v.scroll {
@@ -166,7 +173,11 @@ func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Sty
 		if r == at {
 			style = style.Reverse(true)
 		}
-		x := line(top+1+y, func(k int) string { return texts[r][k] }, func(int) tcell.Style { return style })
+		x := line(
+			top+1+y,
+			func(k int) string { return texts[r][k] },
+			func(int) tcell.Style { return style },
+		)
 		if rows[r].Mark != "" {
 			put(x, top+1+y, "<- "+view.Clean(rows[r].Mark), plain.Bold(true))
 		}
@@ -176,7 +187,8 @@ func (v *terminalView) drawTable(put func(x, y int, text string, style tcell.Sty
 	}
 }
 
-// shortName is how short a name may become for want of room: what the kernel keeps of a command has 15 bytes.
+// shortName is how short a name may become for want of room: what the kernel keeps of a command has
+// 15 bytes.
 const shortName = 15
 
 // narrow takes from columns that long names have widened what the table is wider than the screen.
@@ -187,7 +199,10 @@ func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
 	}
 	for k, i := range columns {
 		if c := &v.table.Columns[i]; words[k] && over > 0 {
-			less := min(over, max(0, widths[k]-max(c.Width, utf8.RuneCountInString(c.Head), shortName)))
+			less := min(
+				over,
+				max(0, widths[k]-max(c.Width, utf8.RuneCountInString(c.Head), shortName)),
+			)
 			widths[k], over = widths[k]-less, over-less
 		}
 	}

@@ -64,7 +64,8 @@ func (p *traceParts) Set(text string) error {
 	return nil
 }
 
-// traceOptions keeps options in the order in which flags gave them. A flag that stands for an option has its name.
+// traceOptions keeps options in the order in which flags gave them. A flag that stands for an
+// option has its name.
 type traceOptions struct {
 	to     *[]string
 	option string // "": the flag is -x, and the value is all
@@ -108,7 +109,11 @@ const ownProbes = "the macros of <sys/sdt.h> (SystemTap's, package systemtap-sdt
 // table: never changed
 var refusals = []struct{ flag, short, why string }{
 	{"link", "G", "no object with probes is made of a program: " + ownProbes},
-	{"anonymous", "A", "nothing is traced before a system is up: begin with the system's own services, as a unit that runs culprit trace"},
+	{
+		"anonymous",
+		"A",
+		"nothing is traced before a system is up: begin with the system's own services, as a unit that runs culprit trace",
+	},
 	{"claim", "a", "there is no anonymous tracing whose state could be claimed"},
 }
 
@@ -119,23 +124,46 @@ func (p Program) trace() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "trace [flags] [-n PROGRAM | -s FILE] [argument]...",
 		Short: "trace the running kernel and programs, in D",
-		Long: reflow(`Compiles a program in D, the language of DTrace, loads it into the running kernel, and prints its
+		Long: reflow(
+			`Compiles a program in D, the language of DTrace, loads it into the running kernel, and prints its
 output until it calls exit(), the commands of -c end, or Ctrl-C. Flags are those of dtrace.
 Aggregations are printed at the end. Nothing stays in the kernel afterwards.
 
-It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
+It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
+			helpWidth,
+		),
 		Example: examples([]view.Example{
-			{Line: `culprit trace -n 'syscall:::entry { @[execname] = count(); }'`, Means: "system calls by program, until Ctrl-C"},
-			{Line: `culprit trace -n 'profile-99 /arg0/ { @[stack()] = count(); } tick-10s { exit(0); }'`, Means: "where the kernel spends its time"},
-			{Line: `culprit trace -n 'syscall::read:return { @[execname] = quantize(arg0); }'`, Means: "sizes of reads as a distribution"},
-			{Line: `culprit trace -l -n 'syscall::open*:entry'`, Means: "matching probes; with -v also their arguments"},
-			{Line: `culprit trace -s script.d -c 'make -j4'`, Means: "a script, while a command runs"},
+			{
+				Line:  `culprit trace -n 'syscall:::entry { @[execname] = count(); }'`,
+				Means: "system calls by program, until Ctrl-C",
+			},
+			{
+				Line:  `culprit trace -n 'profile-99 /arg0/ { @[stack()] = count(); } tick-10s { exit(0); }'`,
+				Means: "where the kernel spends its time",
+			},
+			{
+				Line:  `culprit trace -n 'syscall::read:return { @[execname] = quantize(arg0); }'`,
+				Means: "sizes of reads as a distribution",
+			},
+			{
+				Line:  `culprit trace -l -n 'syscall::open*:entry'`,
+				Means: "matching probes; with -v also their arguments",
+			},
+			{
+				Line:  `culprit trace -s script.d -c 'make -j4'`,
+				Means: "a script, while a command runs",
+			},
 		}),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
-	f.VarP(&traceParts{&t.Parts, 'n'}, "name", "n", "a program or a probe description; may be repeated, like -s, -P, -m, -f and -i")
+	f.VarP(
+		&traceParts{&t.Parts, 'n'},
+		"name",
+		"n",
+		"a program or a probe description; may be repeated, like -s, -P, -m, -f and -i",
+	)
 	f.VarP(&traceParts{&t.Parts, 's'}, "script", "s", "a file with a program; - is standard input")
 	f.BoolVarP(&t.List, "list", "l", false, "list the matching probes and trace nothing")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print only what the program prints")
@@ -145,25 +173,78 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 			v.NoOptDefVal = "1"
 		}
 	}
-	option("option", "x", "", "an option, NAME or NAME=VALUE: stackframes=100, aggsortkey, strsize=1k, quiet ...", false)
+	option(
+		"option",
+		"x",
+		"",
+		"an option, NAME or NAME=VALUE: stackframes=100, aggsortkey, strsize=1k, quiet ...",
+		false,
+	)
 	f.StringVarP(&t.Output, "output", "o", "", "append the output to this file")
-	f.StringArrayVarP(&t.Commands, "command", "c", nil, "start this command, with its process ID in $target, and end with it")
-	f.IntSliceVarP(&t.Processes, "pid", "p", nil, "end when this process ends; its ID is in $target")
-	f.BoolVarP(&t.Destructive, "destructive", "w", false, "let the program change the system: system(), raise(), copyout() ...")
+	f.StringArrayVarP(
+		&t.Commands,
+		"command",
+		"c",
+		nil,
+		"start this command, with its process ID in $target, and end with it",
+	)
+	f.IntSliceVarP(
+		&t.Processes,
+		"pid",
+		"p",
+		nil,
+		"end when this process ends; its ID is in $target",
+	)
+	f.BoolVarP(
+		&t.Destructive,
+		"destructive",
+		"w",
+		false,
+		"let the program change the system: system(), raise(), copyout() ...",
+	)
 	f.BoolVarP(&t.Zero, "zero", "Z", false, "allow descriptions that match no probe")
-	f.BoolVarP(&t.CompileOnly, "exit", "e", false, "compile the program and load nothing into the kernel")
-	f.BoolVarP(&t.Listing, "instructions", "S", false, "print the instructions of the compiled program")
-	f.BoolVarP(&t.Verbose, "verbose", "v", false, "print more: arguments of probes, the compiled program")
+	f.BoolVarP(
+		&t.CompileOnly,
+		"exit",
+		"e",
+		false,
+		"compile the program and load nothing into the kernel",
+	)
+	f.BoolVarP(
+		&t.Listing,
+		"instructions",
+		"S",
+		false,
+		"print the instructions of the compiled program",
+	)
+	f.BoolVarP(
+		&t.Verbose,
+		"verbose",
+		"v",
+		false,
+		"print more: arguments of probes, the compiled program",
+	)
 	f.BoolVarP(&indent, "flowindent", "F", false, "indent by entry and return of functions")
 	f.StringVarP(&buffer, "bufsize", "b", "", "size of the buffer of records: 4m")
 	f.VarP(&traceParts{&t.Parts, 'P'}, "provider", "P", "all probes of a provider")
 	f.VarP(&traceParts{&t.Parts, 'm'}, "module", "m", "all probes of a module, or provider:module")
-	f.VarP(&traceParts{&t.Parts, 'f'}, "function", "f", "all probes of a function, or provider:module:function")
+	f.VarP(
+		&traceParts{&t.Parts, 'f'},
+		"function",
+		"f",
+		"all probes of a function, or provider:module:function",
+	)
 	f.VarP(&traceParts{&t.Parts, 'i'}, "id", "i", "a probe by its number in the list")
 	option("preprocess", "C", "cpp", "run C's preprocessor over the program", true)
 	option("define", "D", "define", "of -C: a macro, NAME or NAME=VALUE", false)
 	option("undef", "U", "undef", "of -C: no macro of this name", false)
-	option("include", "I", "incdir", "of -C: a directory to look in for files that are included", false)
+	option(
+		"include",
+		"I",
+		"incdir",
+		"of -C: a directory to look in for files that are included",
+		false,
+	)
 	option("headers", "H", "cpphdrs", "of -C: tell which files are included", true)
 	option("stdc", "X", "stdc", "of -C: how closely to C's standard: a, c, s or t", false)
 	f.Bool("help", false, "this text, like -h alone")
@@ -175,7 +256,12 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 		f.Lookup(r.flag).Hidden = true
 	}
 	version := f.BoolP("language", "V", false, "print the version of D")
-	f.BoolVar(&t.JSON, "json", false, "one JSON object per line, for each record and each row of an aggregation")
+	f.BoolVar(
+		&t.JSON,
+		"json",
+		false,
+		"one JSON object per line, for each record and each row of an aggregation",
+	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.Args = args
 		if *header && len(t.Parts) == 0 && len(args) == 0 {
@@ -205,17 +291,27 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`, helpWidth),
 			return nil
 		}
 		if *version {
-			fmt.Fprintf(p.Terminal.Out, "culprit %s: D, as the DTrace guide has it, on Linux\n", p.Version)
+			fmt.Fprintf(
+				p.Terminal.Out,
+				"culprit %s: D, as the DTrace guide has it, on Linux\n",
+				p.Version,
+			)
 			return nil
 		}
-		if x := f.Lookup("stdc"); x.Changed && !slices.ContainsFunc([]string{"a", "c", "s", "t"}, func(m string) bool { return slices.Contains(t.Options, "stdc="+m) }) {
+		if x := f.Lookup("stdc"); x.Changed &&
+			!slices.ContainsFunc(
+				[]string{"a", "c", "s", "t"},
+				func(m string) bool { return slices.Contains(t.Options, "stdc="+m) },
+			) {
 			return usagef("-X takes one of a, c, s, t")
 		}
 		if len(t.Parts) == 0 && !t.List {
 			if len(args) > 0 {
 				return usagef("%q: give a program with -n, or its file with -s", args[0])
 			}
-			return usagef("give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; -l lists probes")
+			return usagef(
+				"give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; -l lists probes",
+			)
 		}
 		if p.Trace == nil {
 			return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
@@ -242,9 +338,10 @@ func complained(t Terminal, err error) bool {
 	return true
 }
 
-// Scripter lets a program in D measure: its aggregations are statistics of the machine that it gives. The program begins with the first Watch and ends with
-// it; a Watch ends when the program does, and says why if that was not its own will. What it prints goes to says. name stands in the statistics, file before
-// places in the text ("" for one of a command line). The caller calls done.
+// Scripter lets a program in D measure: its aggregations are statistics of the machine that it
+// gives. The program begins with the first Watch and ends with it; a Watch ends when the program
+// does, and says why if that was not its own will. What it prints goes to says. name stands in the
+// statistics, file before places in the text ("" for one of a command line). The caller calls done.
 type Scripter func(ctx context.Context, name, file, text string, says *os.File) (m Machine, done func(), err error)
 
 // Tracer runs a program in D; the status is what its exit() said.

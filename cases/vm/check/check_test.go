@@ -21,7 +21,7 @@ func TestCells(t *testing.T) {
 		{"too old, in other words", "echo 'culprit: nic: the tracepoints came with 5.19; x' >&2; exit 1", "from 5.19", ""},
 		{"fails without a version", "echo 'culprit: nic: no' >&2; exit 1", "yes", "culprit: nic: no"},
 		{"lacks a part", "echo '" + rows + "'; echo '" + rows + "'; echo 'no unwind tables: Linux 6.1 brought it' >&2", "yes; unwind tables from 6.1", ""},
-		{"forbidden", "echo '" + rows + "'; echo '" + rows + "'; echo 'ring_buffer: forbidden by this kernel, also to who has the right' >&2", "yes", "forbidden by this kernel"},
+		{"forbidden", "echo '" + rows + "'; echo '" + rows + "'; echo 'ring_buffer: forbidden by this kernel even with the capabilities' >&2", "yes", "forbidden by this kernel"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "culprit")
