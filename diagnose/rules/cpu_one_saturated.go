@@ -211,7 +211,7 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	f.AddEvidence(m.Table, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs,
 		m.Table.Unit, fmt.Sprintf("%s of %d CPUs are idle", phrase.Digits(idle*m.CPUs),
 			int(m.CPUs))).CompareTo(m.CPUs, "CPUs")
-	if cpu, share := busiest(m, s.Mask); share >= 0.85 {
+	if cpu, share := busiestCPU(m, s.Mask); share >= 0.85 {
 		f.AddEvidence(m.Table, s,
 			fmt.Sprintf(`cpu.time where cpu = %q and mode in ("idle", "iowait")`, cpu), 1-share,
 			m.Table.Unit,
@@ -235,8 +235,8 @@ func (h hotThread) accuse(l *diagnose.Look, m facts.Machine, more int) {
 	}
 }
 
-// busiest returns the CPU with the least idle time and its busy share.
-func busiest(m facts.Machine, mask []bool) (string, float64) {
+// busiestCPU returns the CPU with the least idle time and its busy share.
+func busiestCPU(m facts.Machine, mask []bool) (string, float64) {
 	name, most := "", -1.0
 	for _, cpu := range m.Names {
 		if b := 1 - m.One(cpu, mask, "idle", "iowait"); b > most {

@@ -9,15 +9,12 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// diskHangsID is the ID of rule disk-hangs.
-const diskHangsID = "disk-hangs"
-
 // diskHangs finds disks that have requests in flight and complete none. Such a disk is busy all the
 // time, and not saturated. Before Linux 5.12 it counts as idle, since busy time was counted at the
 // end of a request.
 func diskHangs() diagnose.Rule {
 	return diagnose.Rule{
-		ID: diskHangsID, Checks: "hanging disks",
+		ID: "disk-hangs", Checks: "hanging disks",
 		Finds: []string{facts.DiskInflight, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskBusy, facts.DiskQueue, facts.DiskWait,
 			facts.DiskBytes, facts.Pressure, facts.Blocked},
@@ -78,5 +75,5 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 		"for some seconds.")
 	f.Verify = fmt.Sprintf("cat /sys/block/%s/inflight; dmesg | tail -20; ps -eo "+
 		"state,wchan:32,pid,comm | grep ^D", phrase.Shell(d.Name))
-	f.Cover(ioStalledID, nil)
+	f.Cover("io-stalled", nil)
 }

@@ -216,8 +216,8 @@ func (g *gate) hanging() {
 	}
 }
 
-// explained reports whether a finding is the cause of a doubt about a resource.
-func explained(f *diagnose.Finding, resource string) bool {
+// explainsDoubt reports whether a finding is the cause of a doubt about a resource.
+func explainsDoubt(f *diagnose.Finding, resource string) bool {
 	switch {
 	// a remark; for cpu-saturated it means that no task waits
 	case f.Severity == diagnose.Low && f.Rule != "cpu-saturated":
@@ -228,8 +228,8 @@ func explained(f *diagnose.Finding, resource string) bool {
 		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" ||
 			f.Rule == "kernel-function" || f.Rule == "table-long"
 	case resource == "disk":
-		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == ioStalledID ||
-			f.Rule == diskHangsID
+		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
+			f.Rule == "disk-hangs"
 	case resource == "network":
 		return f.Rule == "tcp-listen-overflow"
 	}

@@ -25,7 +25,7 @@ func interfaceUnused() diagnose.Rule {
 		Check: func(l *diagnose.Look) {
 			n := facts.NetworkOf(l.Table(facts.DeviceInfo))
 			for _, d := range n.All {
-				if u := suspect(l, n, d); u != nil && u.isUnused() {
+				if u := unusedSuspect(l, n, d); u != nil && u.isUnused() {
 					u.accuse()
 				}
 			}
@@ -54,9 +54,9 @@ type unused struct {
 	forwards float64       // packets/s that the namespace forwards
 }
 
-// suspect returns an interface that receives, sends nothing for as long as a state lasts, and has
+// unusedSuspect returns an interface that receives, sends nothing for as long as a state lasts, and has
 // no known user; else nil.
-func suspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
+func unusedSuspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
 	switch d.Kind {
 	case "ethernet", "veth", "tap", "wireless", "macvtap", "":
 	default:

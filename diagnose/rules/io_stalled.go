@@ -11,14 +11,11 @@ import (
 	"culprit/diagnose/threshold"
 )
 
-// ioStalledID is the ID of rule io-stalled.
-const ioStalledID = "io-stalled"
-
 // ioStalled finds tasks that wait for I/O although no disk has much to do: because of a limit of
 // their cgroup (io.max), a network file system without a server, or a frozen file system.
 func ioStalled() diagnose.Rule {
 	return diagnose.Rule{
-		ID: ioStalledID, Checks: "waiting for i/o",
+		ID: "io-stalled", Checks: "waiting for i/o",
 		Needs: []string{facts.Pressure, facts.DiskBusy},
 		Uses: []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO,
 			facts.ProcessIO, facts.ProcessInfo},

@@ -37,7 +37,7 @@ func kernelFunction() diagnose.Rule {
 				if cpu != "" {
 					want = facts.OnCPU(cpu)
 				}
-				for _, t := range suspects(k, want) {
+				for _, t := range suspectFunctions(k, want) {
 					if !reported[t.Name] && len(reported) < threshold.FunctionMost &&
 						accuseFunction(l, k, t, cpu, want) {
 						reported[t.Name] = true
@@ -48,9 +48,9 @@ func kernelFunction() diagnose.Rule {
 	}
 }
 
-// suspects returns the functions that take much time in the wanted rows. Functions that spin on
+// suspectFunctions returns the functions that take much time in the wanted rows. Functions that spin on
 // locks count as one, with the name of the most frequent one.
-func suspects(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.FunctionTime) {
+func suspectFunctions(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.FunctionTime) {
 	busy := k.Sum(nil, want)
 	if busy < threshold.FunctionBusy {
 		return nil

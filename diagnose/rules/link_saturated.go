@@ -259,7 +259,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
 	if strings.Contains(cause, "; UDP does") && f.direction == "tx" {
-		datagramSender(l, fd, s)
+		facts.AddDatagramSender(l, fd, s)
 	}
 	f.proveWaiting(l, fd, flows)
 	if f.lim.From == "the virtual card reports" {

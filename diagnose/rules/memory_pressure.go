@@ -266,7 +266,7 @@ func (h holder) proofs(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period,
 	if more := facts.OtherPrograms(h.all, total, 3); more != "" {
 		f.AddEvidence(rss, s, `process.rss by process`, h.all[1].Rate, rss.Unit, "then "+more)
 	}
-	if g := growth(rss, a.Series); g > 0.02*total/s.Known && g > 1e6 {
+	if g := growthOf(rss, a.Series); g > 0.02*total/s.Known && g > 1e6 {
 		f.AddEvidence(rss, s, a.Query(rss), g, "B/s",
 			fmt.Sprintf("it grows by %s", phrase.BytesRate(g)))
 	}
@@ -282,8 +282,8 @@ func rereads(l *diagnose.Look, disk *diagnose.Finding, refaults float64, mask []
 	return refaults >= threshold.MemoryRefaults && read >= 0.5*all && refaults >= 0.5*read
 }
 
-// growth returns the growth of a level per second when it grows in nearly every cell, else 0.
-func growth(t *diagnose.Table, v []float64) float64 {
+// growthOf returns the growth of a level per second when it grows in nearly every cell, else 0.
+func growthOf(t *diagnose.Table, v []float64) float64 {
 	first, last, up, steps, prev := -1, -1, 0, 0, 0.0
 	for c, x := range v {
 		if x != x || t.Seconds[c] <= 0 {
