@@ -70,9 +70,8 @@ func TestInvalidMessages(t *testing.T) {
 	if _, err := readMessage(bytes.NewReader(nil), maxFirstMessage); !errors.Is(err, io.EOF) {
 		t.Errorf("the end: %v", err)
 	}
-	if _, err := readMessage(bytes.NewReader([]byte{0, 0, 1, 0, '{'}), maxFirstMessage); !errors.Is(
-		err, io.ErrUnexpectedEOF,
-	) {
+	cut := bytes.NewReader([]byte{0, 0, 1, 0, '{'})
+	if _, err := readMessage(cut, maxFirstMessage); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("an end in the middle: %v", err)
 	}
 	if n := testing.AllocsPerRun(1, func() {

@@ -131,17 +131,12 @@ func WriteChanges(w io.Writer, d *Diff, limit int) error {
 		if !math.IsNaN(c.Sigmas) {
 			by = strconv.FormatFloat(cmp.Or(c.Sigmas, c.SigmasBelow), 'f', 1, 64)
 		}
-		write(
-			pad(d.amount(c.SelfBefore), width) + pad(d.amount(c.SelfAfter),
-				width) + pad(signedPercent(c.Explains), width) +
-				pad(d.amount(c.Before), width) + pad(
-				d.amount(c.After),
-				width,
-			) + pad(signedPercent(c.ExplainsBelow), width) + pad(by, 8) +
-				"  " + clean(
-				shortened(c.Function.Qualified(), maxName),
-			) + "\n",
-		)
+		self := pad(d.amount(c.SelfBefore), width) + pad(d.amount(c.SelfAfter), width) +
+			pad(signedPercent(c.Explains), width)
+		below := pad(d.amount(c.Before), width) + pad(d.amount(c.After), width) +
+			pad(signedPercent(c.ExplainsBelow), width)
+		name := clean(shortened(c.Function.Qualified(), maxName))
+		write(self + below + pad(by, 8) + "  " + name + "\n")
 	}
 	if shown == 0 {
 		write("No function changed significantly.\n")
@@ -199,7 +194,11 @@ func WriteChangesJSON(w io.Writer, d *Diff, limit int) error {
 		After     side         `json:"after"`
 		Functions []jsonChange `json:"functions"`
 		More      int          `json:"more"`
-	}{d.Norm.Per, d.NormText, side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]}, side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]}, []jsonChange{}, 0}
+	}{
+		Per: d.Norm.Per, NormText: d.NormText, Functions: []jsonChange{},
+		Before: side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]},
+		After:  side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]},
+	}
 	for i, c := range d.Changes() {
 		if limit > 0 && i >= limit {
 			out.More++

@@ -50,17 +50,10 @@ func WriteWaits(w io.Writer, lines []WaitLine, note string, limit int) error {
 			break
 		}
 		sum += l.Nanos
-		write(
-			pad(amount(l.Count), 9) + pad(percent(l.Nanos, whole),
-				5) + pad(percent(sum, whole), 5) + pad(
-				mean(l.Nanos, l.Count),
-				12,
-			) +
-				" " + l.What + strings.Repeat(
-				" ",
-				max(0, what-len(l.What)),
-			) + " " + clean(shortened(l.Caller, maxName)) + "\n",
-		)
+		numbers := pad(amount(l.Count), 9) + pad(percent(l.Nanos, whole), 5) +
+			pad(percent(sum, whole), 5) + pad(mean(l.Nanos, l.Count), 12)
+		blank := strings.Repeat(" ", max(0, what-len(l.What)))
+		write(numbers + " " + l.What + blank + " " + clean(shortened(l.Caller, maxName)) + "\n")
 	}
 	write(strings.Repeat("-", 79) + "\n" + pad(amount(count), 9) + " " + note + "\n")
 	return out.Flush()

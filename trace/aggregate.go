@@ -19,31 +19,47 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// An Aggregate is an aggregation as user space has it: everything that was added until the last gathering, less what was
-// cleared and cut away.
+// An Aggregate is an aggregation as user space has it: everything that was added until the last
+// gathering, less what was cleared and cut away.
 type Aggregate struct {
 	format.Aggregation
 	Of *ir.Agg
 
-	rows    map[string][]int64 // by the bytes of the key: the row's Data
-	outer   *ebpf.Map          // array of maps
-	index   uint32             // in it
-	inner   *ebpf.Map          // the one that programs add to now
-	spare   *ebpf.Map          // the one that they will add to next, empty; nil: none was needed yet
+	rows  map[string][]int64 // by the bytes of the key: the row's Data
+	outer *ebpf.Map          // array of maps
+	index uint32             // in it
+	inner *ebpf.Map          // the one that programs add to now
+	// the one that they will add to next, empty; nil: none was needed yet
+	spare   *ebpf.Map
 	spec    *ebpf.MapSpec
 	cpus    int
 	session *Session
-	symbols bool       // the key has addresses that are told by name
+	symbols bool       // the key has addresses that are printed by name
 	pass    uint64     // of the session, when it was gathered last
 	placing chan error // of the first map, which the kernel is still at; nil: it is done
 	taps    []*tap
-	unkept  bool                      // no action of the script looks at the rows: only taps are told
-	counts  func(key []byte, n int64) // of count(): is told what was added for a key, which is its until it returns; nil: nobody is
+	unkept  bool // no action of the script reads the rows: only taps do
+	// of count(): called with what was added for a key, which is valid until it returns; may be nil
+	counts  func(key []byte, n int64)
 	batches batches
 }
 
-func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32, s *Session) (*Aggregate, error) {
-	a := &Aggregate{Of: of, batches: batches{}, rows: map[string][]int64{}, outer: outer, index: index, spec: spec.InnerMap, session: s}
+func newAggregate(
+	of *ir.Agg,
+	spec *ebpf.MapSpec,
+	outer *ebpf.Map,
+	index uint32,
+	s *Session,
+) (*Aggregate, error) {
+	a := &Aggregate{
+		Of:      of,
+		batches: batches{},
+		rows:    map[string][]int64{},
+		outer:   outer,
+		index:   index,
+		spec:    spec.InnerMap,
+		session: s,
+	}
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
 		if _, ok := f.Type.(check.SymbolType); ok {
@@ -57,7 +73,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 	if a.cpus, err = ebpf.PossibleCPU(); err != nil {
 		return nil, fmt.Errorf("count the CPUs: %w", err)
 	}
-	if a.inner, err = a.room(); err != nil {
+	if a.inner, err = a.spareMap(); err != nil {
 		return nil, err
 	}
 	if s.shrunk > 1 { // the limit of locked memory may leave none later
@@ -73,7 +89,7 @@ func newAggregate(of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32,
 	return a, nil
 }
 
-// buckets gives the arithmetic of a distribution.
+// buckets returns the arithmetic of a distribution.
 func buckets(a *check.Aggregation) (format.Buckets, error) {
 	var b format.Buckets
 	var wrong *format.StepError
@@ -89,8 +105,9 @@ func buckets(a *check.Aggregation) (format.Buckets, error) {
 	return b, nil
 }
 
-// room gives a map for programs to add to next. Two take turns: to make one takes the kernel some milliseconds.
-func (a *Aggregate) room() (*ebpf.Map, error) {
+// spareMap returns a map for programs to add to next. Two take turns, because the kernel needs some
+// milliseconds to make one.
+func (a *Aggregate) spareMap() (*ebpf.Map, error) {
 	if m := a.spare; m != nil {
 		a.spare = nil
 		return m, nil
@@ -102,8 +119,9 @@ func (a *Aggregate) room() (*ebpf.Map, error) {
 	return m, nil
 }
 
-// put gives programs a map to add to; once it returns, none of them adds to the map before any more: the kernel waits until no
-// program can still hold it, map_update_elem of a map of maps (kernel/bpf/syscall.c).
+// put returns programs a map to add to; once it returns, none of them adds to the map before any
+// more: the kernel waits until no program can still hold it, map_update_elem of a map of maps
+// (kernel/bpf/syscall.c).
 func (a *Aggregate) put(m *ebpf.Map) error {
 	if err := a.outer.Put(a.index, m); err != nil {
 		return fmt.Errorf("change the map of aggregation @%s: %w", a.Name, err)
@@ -111,8 +129,8 @@ func (a *Aggregate) put(m *ebpf.Map) error {
 	return nil
 }
 
-// place gives programs their first map. Nobody has to wait for those that hold the one before it, as the kernel does: there was
-// none.
+// place returns programs their first map. Nobody has to wait for those that hold the one before it,
+// as the kernel does: there was none.
 func (a *Aggregate) place() error {
 	done, first := make(chan error, 1), a.inner
 	a.placing = done
@@ -151,8 +169,9 @@ func (a *Aggregate) close() {
 	}
 }
 
-// collect takes what was added to aggregations since the last time. What programs add meanwhile is in the next. While records are
-// told, an aggregation is gathered once: what comes between printa() and clear() is in the next too.
+// collect takes what was added to aggregations since the last time. What programs add meanwhile is
+// in the next. While records are told, an aggregation is gathered once: what comes between printa()
+// and clear() is in the next too.
 func (s *Session) collect(all ...*Aggregate) error {
 	if s.over {
 		if err := s.rest(); err != nil {
@@ -173,17 +192,19 @@ func (s *Session) collect(all ...*Aggregate) error {
 	var due []*change
 	var failed error
 	for _, a := range all {
-		if s.telling && a.pass == s.pass || slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
+		if s.delivering && a.pass == s.pass ||
+			slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
 			continue
 		}
-		fresh, err := a.room()
+		fresh, err := a.spareMap()
 		if err != nil {
 			failed = err
 			break
 		}
 		due = append(due, &change{a: a, old: a.inner, fresh: fresh})
 	}
-	var waiting sync.WaitGroup // each waits some milliseconds, for the same thing: until no program runs that began before
+	// each waits some milliseconds, for the same thing: until no program runs that began before
+	var waiting sync.WaitGroup
 	for i, c := range due {
 		change := func() { c.err = errors.Join(c.a.placed(), c.a.put(c.fresh)) }
 		if i == len(due)-1 {
@@ -205,7 +226,8 @@ func (s *Session) collect(all ...*Aggregate) error {
 	return failed
 }
 
-// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait for the programs that still run.
+// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait
+// for the programs that still run.
 func (s *Session) finish() {
 	s.over = true
 	if len(s.aggs) == 0 {
@@ -253,12 +275,16 @@ func (a *Aggregate) take(m *ebpf.Map) error {
 		return fmt.Errorf("read aggregation @%s: %w", a.Name, err)
 	}
 	if lost > 0 {
-		return fmt.Errorf("read aggregation @%s: %d of its keys can't be put together", a.Name, lost)
+		return fmt.Errorf(
+			"read aggregation @%s: %d of its keys can't be put together",
+			a.Name,
+			lost,
+		)
 	}
 	return nil
 }
 
-// batches is room to read maps, made once for all whose keys and values have the same sizes.
+// batches is buffers to read maps: one for each pair of key and value sizes.
 type batches map[batchSize]batch
 
 type batchSize struct{ key, value uint32 }
@@ -276,16 +302,30 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 	one, ok := b[size]
 	if !ok {
 		one.most = min(max(batchBytes/int(size.key), 32), 256)
-		one.keys = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())), one.most, one.most)
-		one.values = reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())), one.most*cpus, one.most*cpus)
+		one.keys = reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())),
+			one.most,
+			one.most,
+		)
+		one.values = reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())),
+			one.most*cpus,
+			one.most*cpus,
+		)
 		b[size] = one
 	}
 	return one
 }
 
-// each gives every key of an aggregation's map with its values: one, or one a CPU where there are no keys; and removes them, if
-// wanted. Keys and values are the callee's until it returns; it must not use the same room.
-func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte)) error {
+// each returns every key of an aggregation's map with its values: one, or one a CPU where there are
+// no keys; and removes them, if wanted. Keys and values are valid until the callee returns, which
+// must not use the same buffer.
+func (b batches) each(
+	m *ebpf.Map,
+	cpus int,
+	remove bool,
+	take func(key []byte, values [][]byte),
+) error {
 	stride := int(m.ValueSize()+7) &^ 7
 	if m.Type() == ebpf.Hash {
 		cpus = 1 // the CPU is in the key
@@ -293,7 +333,11 @@ func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, 
 	values := make([][]byte, cpus)
 	if m.Type() == ebpf.PerCPUArray {
 		key := make([]byte, 4)
-		zero := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())), cpus, cpus)
+		zero := reflect.MakeSlice(
+			reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
+			cpus,
+			cpus,
+		)
 		for i := range m.MaxEntries() {
 			binary.NativeEndian.PutUint32(key, i)
 			raw, err := lookup(m, key, stride*cpus)
@@ -337,7 +381,9 @@ func (b batches) each(m *ebpf.Map, cpus int, remove bool, take func(key []byte, 
 
 // lookup reads the values of all CPUs of one key as they lie in memory.
 func lookup(m *ebpf.Map, key []byte, size int) ([]byte, error) {
-	per := reflect.New(reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())))
+	per := reflect.New(
+		reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
+	)
 	if err := m.Lookup(key, per.Interface()); err != nil {
 		return nil, err
 	}
@@ -400,7 +446,7 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 }
 
-// fresh gives the value of nothing.
+// fresh returns the value of nothing.
 func (a *Aggregate) fresh() []int64 {
 	n := 1
 	switch a.Func {
@@ -411,12 +457,16 @@ func (a *Aggregate) fresh() []int64 {
 	case format.Quantize, format.Lquantize, format.Llquantize:
 		n = a.Buckets.Len()
 	}
-	one := format.Aggregation{Func: a.Func, Buckets: a.Buckets, Rows: []format.AggregationRow{{Data: make([]int64, n)}}}
+	one := format.Aggregation{
+		Func:    a.Func,
+		Buckets: a.Buckets,
+		Rows:    []format.AggregationRow{{Data: make([]int64, n)}},
+	}
 	one.Clear()
 	return one.Rows[0].Data
 }
 
-// row gives the value of a key, made if there was none.
+// row returns the value of a key, made if there was none.
 func (a *Aggregate) row(key []byte) []int64 {
 	if data := a.rows[string(key)]; data != nil {
 		return data
@@ -466,7 +516,7 @@ func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 	}
 }
 
-// anything says whether something was ever added to a value.
+// anything reports whether something was ever added to a value.
 func anything(g *ir.Agg, v []byte) bool {
 	switch g.Agg.Func {
 	case check.Count, check.Stddev:

@@ -11,7 +11,8 @@ import (
 	"culprit/trace/probe"
 )
 
-// BenchmarkCompileLong makes instructions of a script of ten thousand lines, which is at all system calls: a program for each.
+// BenchmarkCompileLong makes instructions of a script of ten thousand lines, which is at all system
+// calls: a program for each.
 func BenchmarkCompileLong(b *testing.B) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()

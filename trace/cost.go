@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Cost is what one program of a script took, as the kernel counts it (kernel.bpf_stats_enabled). Programs that are run by
-// hand - BEGIN, END, ticks - are not counted by it.
+// A Cost is what one program of a script took, as the kernel counts it (kernel.bpf_stats_enabled).
+// Programs that are run by hand - BEGIN, END, ticks - are not counted by it.
 type Cost struct {
-	Unit   *Unit
-	Runs   uint64
-	Time   time.Duration // of all CPUs together
-	Missed uint64        // firings that the kernel left out, because the program was running on that CPU already
+	Unit *Unit
+	Runs uint64
+	Time time.Duration // of all CPUs together
+	// firings that the kernel left out, because the program was running on that CPU already
+	Missed uint64
 }
 
 // A Budget is the most that a script may take of one CPU; 0: no bound.
@@ -38,15 +39,21 @@ func ParseBudget(text string) (Budget, error) {
 type ErrBudget struct {
 	Budget Budget
 	Share  float64 // of one CPU, over the last second
-	Dear   *Unit   // what takes most
+	Most   *Unit   // what takes most
 }
 
-// Error says how much it took, and where most of it.
+// Error reports how much it took, and where most of it.
 func (e *ErrBudget) Error() string {
-	return fmt.Sprintf("stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v", 100*e.Share, 100*float64(e.Budget), e.Dear.Probes[0])
+	return fmt.Sprintf(
+		"stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v",
+		100*e.Share,
+		100*float64(e.Budget),
+		e.Most.Probes[0],
+	)
 }
 
-// count switches on the kernel's counting of what programs take, for as long as the session lasts.
+// CountCosts makes the kernel count the run time of BPF programs (kernel.bpf_stats_enabled, Linux
+// 5.8) until the session ends. It fails without CAP_SYS_ADMIN.
 func (s *Session) CountCosts() error {
 	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
@@ -56,7 +63,8 @@ func (s *Session) CountCosts() error {
 	return nil
 }
 
-// Costs gives what each program took so far.
+// Costs returns the run time of each program since it was loaded. It fails when the kernel refuses
+// to report it.
 func (s *Session) Costs() ([]Cost, error) {
 	var all []Cost
 	for i, u := range s.script.Units {
@@ -72,10 +80,10 @@ func (s *Session) Costs() ([]Cost, error) {
 	return all, nil
 }
 
-// unbearable is how many times its budget a script may take in a single second where some are borne.
+// maxBudgetFactor is how many times its budget a script may use in a single second.
 const maxBudgetFactor = 10
 
-// afford stops a script that took more than its budget over the last second.
+// afford returns an *ErrBudget when the script was over its budget for longer than it may be.
 func (s *Session) afford(over measure.Span) error {
 	if s.counting == nil {
 		return nil
@@ -85,7 +93,7 @@ func (s *Session) afford(over measure.Span) error {
 		return err
 	}
 	var sum time.Duration
-	var dear *Unit
+	var costliest *Unit
 	var most time.Duration
 	for i, c := range all {
 		took := c.Time
@@ -94,7 +102,7 @@ func (s *Session) afford(over measure.Span) error {
 		}
 		sum += took
 		if took >= most {
-			most, dear = took, c.Unit
+			most, costliest = took, c.Unit
 		}
 	}
 	s.spent = all
@@ -103,10 +111,11 @@ func (s *Session) afford(over measure.Span) error {
 		s.overBudget = 0
 		return nil
 	}
-	if s.overBudget++; s.overBudget <= s.maxOverBudget && share <= maxBudgetFactor*float64(s.Budget) {
+	if s.overBudget++; s.overBudget <= s.maxOverBudget &&
+		share <= maxBudgetFactor*float64(s.Budget) {
 		return nil
 	}
-	return &ErrBudget{s.Budget, share, dear}
+	return &ErrBudget{s.Budget, share, costliest}
 }
 
 // Spent says that it was the budget, to who knows no scripts.

@@ -1,5 +1,5 @@
-// Package trace puts programs into the running kernel, drains them and takes them out again. It knows which probes there are
-// (providers), attaches to them by whichever road this kernel has, and tells what could not be had and why. It doesn't compile:
-// package lang turns D into instructions, and never touches the kernel. Everything that it makes in the kernel hangs on file
-// descriptors of this process, so that nothing stays attached when the process ends, however it ends.
+// Package trace runs D scripts in the kernel: it loads their programs, attaches them, drains their
+// records and reads their aggregations. It doesn't compile: packages below lang turn D into
+// instructions, and never touch the kernel. Everything that it makes in the kernel hangs on file
+// descriptors of this process, so nothing stays attached when the process ends, however it ends.
 package trace

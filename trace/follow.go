@@ -11,8 +11,8 @@ import (
 	"culprit/symbol"
 )
 
-// A follower knows what the commands of a script execute, and the processes that they start, from the first instruction to the
-// last: the kernel records each mapping. A nil one knows nothing.
+// A follower knows what the commands of a script execute, and the processes that they start, from
+// the first instruction to the last: the kernel records each mapping. A nil one knows nothing.
 type follower struct {
 	processes *symbol.Processes
 	unwinder  *unwinder
@@ -20,7 +20,7 @@ type follower struct {
 	done      sync.WaitGroup
 
 	mu             sync.Mutex // guards reading, so that events come in their order
-	changed, ended []int      // processes that the unwinder is not told of yet
+	changed, ended []int      // processes whose changes the unwinder has not seen
 }
 
 // followEach is how long a follower rests between two looks.
@@ -31,7 +31,7 @@ func userWords() []string {
 	return []string{"ustack", "jstack", "usym", "ufunc", "umod", "uaddr", "ucaller", "%A", "%a"}
 }
 
-// namesUser tells whether a script may print names of addresses of processes.
+// namesUser reports whether a script may print names of addresses of processes.
 func namesUser(text string) bool {
 	for _, word := range userWords() {
 		if strings.Contains(text, word) {
@@ -41,7 +41,8 @@ func namesUser(text string) bool {
 	return false
 }
 
-// newFollower follows the processes of commands, which have not run yet; nil: the kernel lets none be followed.
+// newFollower follows the processes of commands, which have not run yet; nil: the kernel lets none
+// be followed.
 func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder) *follower {
 	f := &follower{processes: ps, unwinder: u}
 	for _, pid := range pids {
@@ -56,7 +57,7 @@ func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder
 		f.done.Go(func() {
 			for w.Wait(time.Second) {
 				f.catchUp()
-				f.tell()
+				f.notifyUnwinder()
 				time.Sleep(followEach)
 			}
 		})
@@ -79,8 +80,8 @@ func (f *follower) catchUp() {
 	}
 }
 
-// tell tells the unwinder of processes whose mappings changed.
-func (f *follower) tell() {
+// notifyUnwinder passes processes whose mappings changed to the unwinder.
+func (f *follower) notifyUnwinder() {
 	if f.unwinder == nil {
 		return
 	}
@@ -88,7 +89,7 @@ func (f *follower) tell() {
 	changed, ended := f.changed, f.ended
 	f.changed, f.ended = nil, nil
 	f.mu.Unlock()
-	f.unwinder.changed(changed)
+	f.unwinder.filesChanged(changed)
 	f.unwinder.ended(ended)
 }
 
@@ -102,10 +103,10 @@ func (f *follower) close() {
 	f.done.Wait()
 }
 
-// AtEntryPoint returns a function to call with the ID of a command's process when it stands at its entry
-// point: its libraries are mapped, and none of their code has run but the loader's. The function returns
-// when the session knows the files that the process has mapped. AtEntryPoint returns nil where the
-// session has no use for it.
+// AtEntryPoint returns a function to call with the ID of a command's process when it stands at its
+// entry point: its libraries are mapped, and none of their code has run but the loader's. The
+// function returns when the session knows the files that the process has mapped. AtEntryPoint
+// returns nil where the session has no use for it.
 func (s *Session) AtEntryPoint() func(pid int) {
 	if !namesUser(s.script.Program.Text) || s.unwinder == nil && s.follower != nil {
 		return nil
@@ -120,8 +121,9 @@ func (s *Session) AtEntryPoint() func(pid int) {
 	}
 }
 
-// changed tells the kernel of processes that map other files than before, unless reading tables has taken too much time.
-func (u *unwinder) changed(pids []int) {
+// filesChanged reloads the tables of processes that map other files than before, unless reading
+// tables has used its share of time.
+func (u *unwinder) filesChanged(pids []int) {
 	for _, pid := range pids {
 		u.mu.Lock()
 		over := u.took >= atFirst+time.Since(u.began)/share
@@ -140,17 +142,17 @@ func (u *unwinder) changed(pids []int) {
 	}
 }
 
-// renew tells the kernel what a process executes now, however lately it was looked at.
+// renew reloads the tables of a process, however recently they were loaded.
 func (u *unwinder) renew(pid int) {
 	u.mu.Lock()
 	if p := u.procs[pid]; p != nil {
 		p.wait, p.code = 0, nil
 	}
 	u.mu.Unlock()
-	u.tell(pid, 0)
+	u.loadProcess(pid, 0)
 }
 
-// ended forgets processes.
+// ended removes processes that have ended.
 func (u *unwinder) ended(pids []int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

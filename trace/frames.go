@@ -9,31 +9,38 @@ import (
 	"culprit/symbol"
 )
 
-// frames is stacks as chains of frames, by function: of a function's places one frame is made. What was looked up is remembered by the
-// addresses, so that a stack that comes again costs a look into a map, and another one of the same functions one for each of its frames.
+// frames is stacks as chains of frames, by function: of a function's places one frame is made. What
+// was looked up is remembered by the addresses, so that a stack that comes again costs a look into
+// a map, and another one of the same functions one for each of its frames.
 type frames struct {
-	links   []link // callers first; it only grows. The first is the empty stack
-	at      map[link]int32
-	funcs   []routine
-	inlined [][]string // of funcs, once they were resolved: the functions within them, innermost first; nil: none
+	links []link // callers first; it only grows. The first is the empty stack
+	at    map[link]int32
+	funcs []routine
+	// of funcs, once they were resolved: the functions within them, innermost first; nil: none
+	inlined [][]string
 	number  map[routine]int32
-	all     []measure.Frame // of links, for those who are told while it goes on
-	later   bool            // nobody is: all has nothing, and functions of files have their names when resolve was called
-	kept    bool            // stacks stay in the kernel until the end, and values that are stacks are numbers of frames
-	places  bool            // a frame is made of each place in a function, with its offset in the symbol
-	groups  [][]int32       // functions of one address, innermost first: those that were inlined, and the one that has them
-	known   uint64          // of what was inlined; see symbol.Processes.Inlinings
-	code    map[int]*code   // by process; that of the kernel is 0
-	coded   int             // addresses in code, of all
-	passing bool            // the last chain has frames whose names may be others the next time
-	pcs     []uint64        // room for a stack
-	of      []int32         // and for its functions
+	all     []measure.Frame // of links, for readers of a running source
+	// nobody is: all has nothing, and functions of files have their names when resolve was called
+	later bool
+	// stacks stay in the kernel until the end, and values that are stacks are numbers of frames
+	kept bool
+	// a frame is made of each place in a function, with its offset in the symbol
+	places bool
+	// functions of one address, innermost first: those that were inlined, and the one that has them
+	groups  [][]int32
+	known   uint64        // of what was inlined; see symbol.Processes.Inlinings
+	code    map[int]*code // by process; that of the kernel is 0
+	coded   int           // addresses in code, of all
+	passing bool          // the last chain has frames whose names may be others the next time
+	pcs     []uint64      // buffer for a stack
+	of      []int32       // buffer for its functions
 	seeds   [2]maphash.Seed
 	kernel  lookedUp
 	user    lookedUp
 	now     map[uint32]int32 // of the stacks that the kernel gave last, by their ids
-	before  map[uint32]int32 // and of those before: a program that ran while they were read may have used their ids
-	turned  bool             // they were exchanged for this gathering
+	// and of those before: a program that ran while they were read may have used their ids
+	before map[uint32]int32
+	turned bool // they were exchanged for this gathering
 }
 
 // A link is a frame: which function, and the frame of its caller.
@@ -43,14 +50,16 @@ type link struct{ caller, function int32 }
 type routine struct {
 	symbol, module string
 	spot           symbol.Spot
-	addr           uint64 // of a spot, where places are told apart
+	addr           uint64 // of a spot, where each place has its own frame
 	past           uint64 // and how far behind it that is
 }
 
 // code is which functions addresses of a process are in.
 type code struct {
-	reading uint64           // of the process's maps
-	at      map[uint64]int32 // by the address twice, and 1 if the place told is behind it; below 0: the group of that number, from -1 on
+	reading uint64 // of the process's maps
+	// by the address twice, plus 1 if it is a return address; below 0: the group of that number,
+	// from -1 on
+	at map[uint64]int32
 }
 
 // lookedUp is the frames of stacks by their addresses.
@@ -60,26 +69,35 @@ type lookedUp struct {
 }
 
 const (
-	// mostFrames is how many frames there may be before others are begun. Beside builds, which always bring new ones, frames and
-	// functions took 15 MB after six minutes with a bound of 1 << 17.
+	// mostFrames is how many frames there may be before others are begun. Beside builds, which
+	// always bring new ones, frames and functions took 15 MB after six minutes with a bound of 1 <<
+	// 17.
 	mostFrames = 1 << 15
 	// mostKnown is how many stacks are remembered by their addresses.
 	mostKnown = 1 << 14
 	// mostCoded is how many addresses of all processes are remembered with their functions.
 	mostCoded = 1 << 15
-	// What was looked up is forgotten in time: a process may have replaced its program, or a module have come where another was.
+	// What was looked up is forgotten in time: a process may have replaced its program, or a module
+	// have come where another was.
 	kernelKnown = 10 * time.Minute
 	userKnown   = time.Minute
 )
 
 func newFrames() *frames {
-	f := &frames{links: []link{{-1, -1}}, at: map[link]int32{}, number: map[routine]int32{}, code: map[int]*code{}, now: map[uint32]int32{}, before: map[uint32]int32{},
-		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
+	f := &frames{
+		links:  []link{{-1, -1}},
+		at:     map[link]int32{},
+		number: map[routine]int32{},
+		code:   map[int]*code{},
+		now:    map[uint32]int32{},
+		before: map[uint32]int32{},
+		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+	}
 	f.all = []measure.Frame{{Parent: -1}}
 	return f
 }
 
-// add gives the frame of a stack of functions, innermost first.
+// add returns the frame of a stack of functions, innermost first.
 func (f *frames) add(of []int32) int32 {
 	at := int32(-1)
 	for i := len(of) - 1; i >= 0; i-- {
@@ -91,7 +109,10 @@ func (f *frames) add(of []int32) int32 {
 			f.links = append(f.links, l)
 			if !f.later {
 				fn := &f.funcs[l.function]
-				f.all = append(f.all, measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at})
+				f.all = append(
+					f.all,
+					measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at},
+				)
 			}
 		}
 		at = n
@@ -99,7 +120,7 @@ func (f *frames) add(of []int32) int32 {
 	return max(at, 0)
 }
 
-// function gives the number of the function that a place is in.
+// function returns the number of the function that a place is in.
 func (f *frames) function(p symbol.Place, spot symbol.Spot, past uint64) int32 {
 	var fn routine
 	switch {
@@ -113,7 +134,7 @@ func (f *frames) function(p symbol.Place, spot symbol.Spot, past uint64) int32 {
 	return f.routine(fn)
 }
 
-// routine gives the number of a function.
+// routine returns the number of a function.
 func (f *frames) routine(fn routine) int32 {
 	n, ok := f.number[fn]
 	if !ok {
@@ -124,7 +145,7 @@ func (f *frames) routine(fn routine) int32 {
 	return n
 }
 
-// called gives what a frame is called.
+// called returns what a frame is called.
 func (f *frames) called(p symbol.Place) (module, name string) {
 	switch {
 	case f.places:
@@ -132,7 +153,7 @@ func (f *frames) called(p symbol.Place) (module, name string) {
 		return module, p.String()
 	case p.Name != "":
 		return p.Module, p.Name
-	case p.Module != "": // a function without a name is told by its file, all of them as one
+	case p.Module != "": // functions without a name share a frame per file
 		return p.Module, "[" + p.Module + "]"
 	}
 	return "", "[unknown]"
@@ -141,7 +162,8 @@ func (f *frames) called(p symbol.Place) (module, name string) {
 // inlinedMark stands behind the names of inlined functions, as in FlameGraph's stacks.
 const inlinedMark = "_[i]"
 
-// resolve gives functions of files their names, and if inline those that were put into them; it tells what may mislead of that.
+// resolve looks up the names of functions in files, with inline also of inlined functions. It
+// returns caveats on inlined functions.
 func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 	var spots []symbol.Spot
 	for i := range f.funcs {
@@ -153,14 +175,22 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 	}
 	for i := range f.funcs {
 		if fn := &f.funcs[i]; fn.spot != (symbol.Spot{}) {
-			fn.module, fn.symbol = f.called(symbol.Place{Address: fn.addr, Module: fn.module, Name: names[i], Offset: offsets[i] + fn.past})
+			fn.module, fn.symbol = f.called(
+				symbol.Place{
+					Address: fn.addr,
+					Module:  fn.module,
+					Name:    names[i],
+					Offset:  offsets[i] + fn.past,
+				},
+			)
 			fn.spot = symbol.Spot{}
 		}
 	}
 	return notes
 }
 
-// texts gives a function that appends the texts of a stack's frames, innermost first, once they were resolved.
+// texts returns a function that appends the names of a stack's frames, innermost first. Call it
+// after resolve.
 func (f *frames) texts() func(out []string, at int32) []string {
 	text := make([]string, len(f.funcs)) // of those that were asked for
 	return func(out []string, at int32) []string {
@@ -188,13 +218,14 @@ func (f *frames) texts() func(out []string, at int32) []string {
 	}
 }
 
-// rested lets go of all that new stacks are looked up by: there are none any more.
+// rested releases what new stacks are looked up by.
 func (f *frames) rested() {
 	f.at, f.number, f.code, f.now, f.before = nil, nil, nil, nil, nil
 	f.kernel, f.user = lookedUp{}, lookedUp{}
 }
 
-// look takes the addresses out of a key of a map of stacks, and gives its frame if they were looked up before.
+// look parses a key of a map of stacks, and returns its frame if the same addresses were looked up
+// before.
 func (f *frames) look(key []byte) (pid int, at int32, known bool, hashed [2]uint64) {
 	pid = int(binary.NativeEndian.Uint64(key))
 	l, lasts := f.lookedUp(pid)
@@ -219,7 +250,7 @@ func (f *frames) look(key []byte) (pid int, at int32, known bool, hashed [2]uint
 	return pid, 0, false, hashed
 }
 
-// lookedUp gives where stacks of a process are remembered, or of the kernel, and for how long.
+// lookedUp returns where stacks of a process are remembered, or of the kernel, and for how long.
 func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 	if pid == 0 {
 		return &f.kernel, kernelKnown
@@ -227,7 +258,8 @@ func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 	return &f.user, userKnown
 }
 
-// codeOf gives what is known of a process whose maps were read for the time that is told.
+// codeOf returns the looked-up addresses of a process. reading is the number of the last reading of
+// its maps.
 func (f *frames) codeOf(pid int, reading uint64) *code {
 	if f.coded > mostCoded {
 		f.uncode()
@@ -246,7 +278,7 @@ func (f *frames) uncode() {
 	f.coded, f.groups = 0, nil
 }
 
-// relearn forgets what was told of addresses when more is known of what was inlined there.
+// relearn drops looked-up addresses when more inlined functions are known.
 func (f *frames) relearn(known uint64) {
 	if known != f.known {
 		f.known, f.user = known, lookedUp{}
@@ -254,7 +286,8 @@ func (f *frames) relearn(known uint64) {
 	}
 }
 
-// group gives the number in code of a place whose function is known, and what was put into it there.
+// group returns the number in code of a place whose function is known, and what was put into it
+// there.
 func (f *frames) group(module string, inlined []string, function int32) int32 {
 	if len(inlined) == 0 {
 		return function
@@ -275,7 +308,7 @@ func (f *frames) expand(of []int32, number int32) []int32 {
 	return append(of, f.groups[-number-1]...)
 }
 
-// chain gives the frame of a stack. Known: only if all of it was looked up before; else false.
+// chain returns the frame of a stack. Known: only if all of it was looked up before; else false.
 func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	f := s.frames
 	reading := uint64(0)
@@ -326,7 +359,8 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 			if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
 				f.passing = true
 			}
-			if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) { // others may have a name next time
+			// others may have a name next time
+			if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) {
 				if _, there := c.at[key(i)]; !there {
 					f.coded++
 				}
@@ -340,8 +374,13 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	return f.add(of), true
 }
 
-// spots gives what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that can't be looked into.
-func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, []symbol.Spot, [][]string) {
+// spots returns what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that
+// can't be looked into.
+func (s *Session) spots(
+	pid int,
+	pcs []uint64,
+	reading uint64,
+) ([]symbol.Place, []symbol.Spot, [][]string) {
 	switch {
 	case pid == 0:
 		return s.kernel.Stack(pcs), nil, nil
@@ -355,7 +394,7 @@ func (s *Session) spots(pid int, pcs []uint64, reading uint64) ([]symbol.Place, 
 	return s.processes.Spots(pid, pcs)
 }
 
-// innermost gives the frame of a stack that has the innermost frames of another one alone.
+// innermost returns the frame of a stack that has the innermost frames of another one alone.
 func (f *frames) innermost(at int32, most int) int32 {
 	var of []int32
 	for ; at > 0 && most > 0; at = f.links[at].caller {
@@ -367,7 +406,7 @@ func (f *frames) innermost(at int32, most int) int32 {
 	return f.add(of)
 }
 
-// frameOf gives the frame of a stack by its number, 0 for none.
+// frameOf returns the frame of a stack by its number, 0 for none.
 func (s *Session) frameOf(number uint32) int32 {
 	id, most := s.part(number)
 	at := s.Frame(id)
@@ -377,7 +416,7 @@ func (s *Session) frameOf(number uint32) int32 {
 	return s.frames.innermost(at, most)
 }
 
-// frame gives the frame of a stack by its id, 0 for none.
+// Frame returns the frame of a stack by its id, 0 for none.
 func (s *Session) Frame(id uint32) int32 {
 	f := s.frames
 	for again := false; ; again = true {
@@ -388,7 +427,9 @@ func (s *Session) Frame(id uint32) int32 {
 			return at
 		}
 		if again {
-			at := f.add([]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)})
+			at := f.add(
+				[]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)},
+			)
 			f.now[id] = at
 			return at
 		}
@@ -396,7 +437,8 @@ func (s *Session) Frame(id uint32) int32 {
 	}
 }
 
-// keptFrame gives the frame of a stack by its id, 0 for none, where stacks stay in the kernel until the end.
+// keptFrame returns the frame of a stack by its id, 0 for none, where stacks stay in the kernel
+// until the end.
 func (s *Session) keptFrame(id uint32) int32 {
 	f := s.frames
 	at, ok := f.now[id]
@@ -421,7 +463,7 @@ type unnamed struct {
 	pcs []uint64
 }
 
-// takeStacks moves the stacks that were seen until now out of the kernel, so that there is room for others.
+// takeStacks moves all stacks out of the kernel, which makes space for others.
 func (s *Session) takeStacks() {
 	f := s.frames
 	if !f.turned {
@@ -471,8 +513,8 @@ func (s *Session) takeStacks() {
 	}
 }
 
-// places gives what is at the addresses of a stack; pid 0 is the kernel. A pseudo frame has a place whose name
-// is its text.
+// places returns what is at the addresses of a stack; pid 0 is the kernel. A pseudo frame has a
+// place whose name is its text.
 func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
 	if pid == 0 {
 		return s.kernel.Stack(pcs)
@@ -491,7 +533,7 @@ func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
 	return out
 }
 
-// trimFrames begins other frames where there are very many, unless somebody is still to be told of those.
+// trimFrames starts with empty frames where there are too many, unless a reader still needs them.
 func (s *Session) trimFrames() {
 	if s.frames == nil || len(s.frames.links) < mostFrames {
 		return

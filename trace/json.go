@@ -11,8 +11,9 @@ import (
 	"culprit/lang/ir"
 )
 
-// A JSONPrinter writes one JSON object per line: for each record, each row of an aggregation that is printed, each fault, and what
-// was dropped. It performs actions as the printer does; what they print is the member "text".
+// A JSONPrinter writes one JSON object per line: for each record, each row of an aggregation that
+// is printed, each fault, and what was dropped. It performs actions as the printer does; what they
+// print is the member "text".
 type JSONPrinter struct {
 	*Printer
 	lines *bufio.Writer
@@ -33,7 +34,7 @@ func (j *JSONPrinter) line(v any) error {
 	if err != nil {
 		return err
 	}
-	j.lines.Write(append(b, '\n')) //nolint:errcheck // told when it is flushed
+	j.lines.Write(append(b, '\n')) //nolint:errcheck // Flush returns the error
 	return nil
 }
 
@@ -60,7 +61,14 @@ type jsonRecord struct {
 // Record writes what one clause wrote: the values that it traced, and the text that it printed.
 func (j *JSONPrinter) Record(r *Record) error {
 	j.text.Reset()
-	out := jsonRecord{Type: "record", Time: j.at(r.Time), CPU: r.CPU, Thread: r.Thread, Probe: jsonProbe{r.Probe.ID, r.Probe.String()}, Clause: r.Clause.Index + 1}
+	out := jsonRecord{
+		Type:   "record",
+		Time:   j.at(r.Time),
+		CPU:    r.CPU,
+		Thread: r.Thread,
+		Probe:  jsonProbe{r.Probe.ID, r.Probe.String()},
+		Clause: r.Clause.Index + 1,
+	}
 	for i, a := range r.Actions {
 		switch a.Action.Action.Kind {
 		case check.Printa:

@@ -16,7 +16,7 @@ type Origin struct {
 	Source *cpp.Output
 }
 
-// of gives the part that a byte of the text is in; nil: none was preprocessed.
+// of returns the part that a byte of the text is in; nil: none was preprocessed.
 func (o Origins) of(pos int) *Origin {
 	for i := range slices.Backward(o) {
 		if pos >= o[i].From {
@@ -26,8 +26,8 @@ func (o Origins) of(pos int) *Origin {
 	return nil
 }
 
-// told gives diagnostics about the text at the places that somebody wrote.
-func (o Origins) told(ds syntax.Diagnostics, file string) syntax.Diagnostics {
+// locate returns diagnostics about the text at the places in the user's files.
+func (o Origins) locate(ds syntax.Diagnostics, file string) syntax.Diagnostics {
 	if len(o) == 0 {
 		return ds
 	}

@@ -10,12 +10,14 @@ import (
 
 // pieces are stacks whose keys were too long for the kernel, and came in pieces (gen.PieceOf).
 type pieces struct {
-	now    map[uint32][]byte // keys of the pieces of the last reading, by number
-	before map[uint32][]byte // and of the one before: a program that ran while they were removed may have used their numbers
+	now map[uint32][]byte // keys of the pieces of the last reading, by number
+	// and of the one before: a program that ran while they were removed may have used their numbers
+	before map[uint32][]byte
 }
 
-// eachStack calls take with the key of each stack in the kernel, as gen.MapStacks describes it, whole, and its number; and removes
-// them if wanted. The key is take's until it returns. What could not be read is missing: its number is told to be lost.
+// eachStack calls take with the key of each stack in the kernel, as gen.MapStacks describes it,
+// whole, and its number; and removes them if wanted. The key is take's until it returns. What could
+// not be read is missing: its number is reported as lost.
 func (s *Session) eachStack(remove bool, take func(key []byte, id uint32)) {
 	if !s.script.kernel.InPieces() {
 		s.eachPiece(remove, take)
@@ -40,14 +42,20 @@ func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
 		if m == nil {
 			return
 		}
-		err := s.batches.each(m, 1, remove, func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) })
+		err := s.batches.each(
+			m,
+			1,
+			remove,
+			func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) },
+		)
 		if err != nil {
 			return
 		}
 	}
 }
 
-// join returns the whole key of a stack of which key is the last piece; nil: a piece of it is missing.
+// join returns the whole key of a stack of which key is the last piece; nil: a piece of it is
+// missing.
 func (p *pieces) join(key []byte) []byte {
 	before := gen.PieceOf(binary.NativeEndian.Uint64(key))
 	if before == 0 {
@@ -66,7 +74,8 @@ func (p *pieces) join(key []byte) []byte {
 	return slices.Concat(first, key[8:])
 }
 
-// keyPiece returns a piece of keys that are cut (gen.KeyCut), behind the number of the piece before it; nil: there is none of this number.
+// keyPiece returns a piece of keys that are cut (gen.KeyCut), behind the number of the piece before
+// it; nil: there is none of this number.
 func (s *Session) keyPiece(number uint32) []byte {
 	if one := s.long[number]; one != nil {
 		return one

@@ -16,7 +16,7 @@ import (
 	"culprit/lang/ir"
 )
 
-// errGone ends a session whose output nobody reads any more.
+// ErrNoReader ends a session whose output nobody reads any more.
 var ErrNoReader = errors.New("nobody reads what is printed")
 
 // Streams are where a request reads from and prints to.
@@ -27,11 +27,12 @@ type Streams struct {
 	// Plain is the standard output, which commands that the script starts have.
 	Plain *os.File
 	Name  string // what the program was called: what it says of itself stands behind it
-	// First runs a function on the first thread of the process, where tid is pid in BEGIN and ticks; nil: any thread does.
+	// First runs a function on the first thread of the process, where tid is pid in BEGIN and
+	// ticks; nil: any thread does.
 	First func(func())
 }
 
-// A Printer prints what a session tells, as dtrace does.
+// A Printer is a Listener that prints as dtrace does.
 type Printer struct {
 	session *Session
 	style   format.Style
@@ -47,9 +48,20 @@ type Printer struct {
 	buf     []byte
 }
 
-// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and Name.
+// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and
+// Name.
 func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
-	return &Printer{session: s, style: s.style(), out: out, usual: out, err: std.Err, name: std.Name, plain: std.Plain, flows: map[int]*format.Flow{}, tags: s.HasOption("droptags")}
+	return &Printer{
+		session: s,
+		style:   s.style(),
+		out:     out,
+		usual:   out,
+		err:     std.Err,
+		name:    std.Name,
+		plain:   std.Plain,
+		flows:   map[int]*format.Flow{},
+		tags:    s.HasOption("droptags"),
+	}
 }
 
 func (p *Printer) head() {
@@ -60,7 +72,7 @@ func (p *Printer) head() {
 }
 
 func (p *Printer) write(b []byte) {
-	p.out.Write(b) //nolint:errcheck // told when it is flushed
+	p.out.Write(b) //nolint:errcheck // Flush returns the error
 	p.buf = b[:0]
 }
 
@@ -83,7 +95,16 @@ func (p *Printer) Record(r *Record) error {
 			f = &format.Flow{}
 			p.flows[r.CPU] = f
 		}
-		b = p.style.FlowProbe(b, f, r.CPU, probe.ID, r.Clause.Index, probe.Provider, probe.Function, probe.Name)
+		b = p.style.FlowProbe(
+			b,
+			f,
+			r.CPU,
+			probe.ID,
+			r.Clause.Index,
+			probe.Provider,
+			probe.Function,
+			probe.Name,
+		)
 	} else {
 		b = p.style.Probe(b, r.CPU, probe.ID, probe.Function, probe.Name)
 	}
@@ -97,8 +118,8 @@ func (p *Printer) Record(r *Record) error {
 	return nil
 }
 
-// shows says whether a clause with this action is told with a line of its own: those that only give up or release what was
-// recorded speculatively are not.
+// shows reports whether a clause with this action is printed with a line of its own. commit() and
+// discard() are not.
 func shows(a ir.RecordAction) bool {
 	switch a.Action.Action.Kind {
 	case check.Commit, check.Discard:
@@ -124,7 +145,15 @@ func (p *Printer) action(r *Record, i int) error {
 		p.write(p.style.Trace(p.buf[:0], values()[0]))
 	case check.Print:
 		b := r.Value(i, 0).Bytes
-		p.write(p.style.Print(p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b, min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt))))
+		p.write(
+			p.style.Print(
+				p.buf[:0],
+				uint64(r.Value(i, 1).Int),
+				shape(action.Type),
+				b,
+				min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt)),
+			),
+		)
 	case check.Tracemem:
 		p.write(p.style.Tracemem(p.buf[:0], memory(r, i)))
 	case check.Stack, check.UStack:
@@ -152,7 +181,11 @@ func (p *Printer) action(r *Record, i int) error {
 	case check.Setopt:
 		return p.setopt(r, action, values())
 	default:
-		return fmt.Errorf("this version does not perform action %d at %q", action.Kind, p.session.text(r.Actions[i].Action.Place()))
+		return fmt.Errorf(
+			"this version does not perform action %d at %q",
+			action.Kind,
+			p.session.text(r.Actions[i].Action.Place()),
+		)
 	}
 	return nil
 }
@@ -176,7 +209,7 @@ func (p *Printer) printa(action check.Action) error {
 	return err
 }
 
-// gathered gives aggregations as they are printed.
+// gathered returns aggregations as they are printed.
 func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
 	all, err := p.session.Aggregates(of)
 	out := make([]*format.Aggregation, len(all))
@@ -186,7 +219,8 @@ func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, erro
 	return out, err
 }
 
-// change performs what changes aggregations. What was added before it is gathered first, so that it is changed too.
+// change performs what changes aggregations. What was added before it is gathered first, so that it
+// is changed too.
 func (p *Printer) change(r *Record, i int, action check.Action) error {
 	all, err := p.session.Aggregates(action.Aggs)
 	if err != nil {
@@ -267,24 +301,35 @@ func (p *Printer) Pause() error {
 	return nil
 }
 
-// Fault says why a clause was abandoned, and where in the text.
+// Fault reports why a clause was abandoned, and where in the text.
 func (p *Printer) Fault(f *FaultReport) error {
 	if err := p.Pause(); err != nil { // in its place among what was printed
 		return err
 	}
 	from, to := f.From, f.To
-	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) { // what a library's text did is the clause's
+	// what a library's text did is the clause's
+	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) {
 		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
 	}
 	line, column := p.session.place(from)
-	p.Say("%s at line %d column %d: %s", format.Fault(f.Fault).Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1), line, column, p.session.script.Program.Text[from:to])
+	p.Say(
+		"%s at line %d column %d: %s",
+		format.Fault(f.Fault).
+			Message(f.Clause.NumberAt(f.Probe), f.Probe.ID, f.Probe.String(), f.Address, -1),
+		line,
+		column,
+		p.session.script.Program.Text[from:to],
+	)
 	if f.Ends {
-		p.Say("the clause was given up before its exit(), and no other probe can fire: the script ends")
+		p.Say(
+			"the clause was given up before its exit(), and no other probe can fire: the script ends",
+		)
 	}
 	return nil
 }
 
-// memory gives the bytes of a tracemem action: of those that were recorded as many as its third argument says, where it is not below 0.
+// memory returns the bytes of a tracemem action: of those that were recorded as many as its third
+// argument says, where it is not below 0.
 func memory(r *Record, i int) []byte {
 	b := r.Value(i, 0).Bytes
 	if len(r.Actions[i].Action.Args) > 1 {
@@ -295,29 +340,69 @@ func memory(r *Record, i int) []byte {
 	return b
 }
 
-// say tells of the program's own running, behind its name.
+// Say prints a message of culprit itself, after the name of the program.
 func (p *Printer) Say(text string, args ...any) {
 	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
 }
 
-// table: dtrace's tag of each kind of drop, its words, whether they tell the CPU, and what helps.
+// table: dtrace's tag of each kind of drop, its words, whether they name the CPU, and what helps.
 var dropWords = [ir.DropCount]struct {
 	tag, what string
 	cpu       bool
 	help      string
 }{
-	ir.DropRecord:  {"PRINCIPAL", "drop", true, "records were written faster than they were read: -x bufsize=64m makes room"},
-	ir.DropAgg:     {"AGGREGATION", "aggregation drop", true, "there are more keys than room: -x aggsize=64m makes some"},
-	ir.DropDynamic: {"DYNAMIC", "dynamic variable drop", false, "there are more elements or threads than room: -x dynvarsize=64m makes some"},
-	ir.DropStack:   {"STKSTROVERFLOW", "stack drop", false, "there are more different stacks than room"},
-	ir.DropSpec:    {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
-	ir.DropHeld:    {"SPEC", "speculative drop", false, "a speculation held more than it has room for: -x specsize=64m makes some"},
-	ir.DropNested:  {"PRINCIPAL", "lost firing", true, "a probe fired within itself, deeper than there is memory for"},
-	ir.DropLate:    {"PRINCIPAL", "missed firing", false, "ticks that were more than 65536 firings late, or late at the end; those that are less late run later"},
-	ir.DropMissed:  {"PRINCIPAL", "missed firing", false, "the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps"},
+	ir.DropRecord: {
+		"PRINCIPAL",
+		"drop",
+		true,
+		"records were written faster than they were read: -x bufsize=64m makes room",
+	},
+	ir.DropAgg: {
+		"AGGREGATION",
+		"aggregation drop",
+		true,
+		"there are more keys than room: -x aggsize=64m makes some",
+	},
+	ir.DropDynamic: {
+		"DYNAMIC",
+		"dynamic variable drop",
+		false,
+		"there are more elements or threads than room: -x dynvarsize=64m makes some",
+	},
+	ir.DropStack: {
+		"STKSTROVERFLOW",
+		"stack drop",
+		false,
+		"there are more different stacks than room",
+	},
+	ir.DropSpec: {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
+	ir.DropHeld: {
+		"SPEC",
+		"speculative drop",
+		false,
+		"a speculation held more than it has room for: -x specsize=64m makes some",
+	},
+	ir.DropNested: {
+		"PRINCIPAL",
+		"lost firing",
+		true,
+		"a probe fired within itself, deeper than there is memory for",
+	},
+	ir.DropLate: {
+		"PRINCIPAL",
+		"missed firing",
+		false,
+		"ticks that were more than 65536 firings late, or late at the end; those that are less late run later",
+	},
+	ir.DropMissed: {
+		"PRINCIPAL",
+		"missed firing",
+		false,
+		"the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps",
+	},
 }
 
-// Drops says what was lost.
+// Drops reports what was lost.
 func (p *Printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	w := dropWords[kind]
 	text := strconv.FormatUint(n, 10) + " " + w.what
@@ -342,7 +427,8 @@ func (p *Printer) End() error {
 	if err != nil {
 		return err
 	}
-	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all)) // the line's end is dtrace's, whatever is printed
+	// the line's end is dtrace's, whatever is printed
+	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all))
 	if err := p.Pause(); err != nil {
 		return err
 	}

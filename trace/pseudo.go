@@ -7,12 +7,12 @@ import (
 	"culprit/symbol"
 )
 
-// A stack of a process has pseudo frames: texts in place of functions, where callers may be missing. In a list
-// of addresses each is a number that no address is: the frame of a gen.Stop.
+// A stack of a process has pseudo frames: texts in place of functions, where callers may be
+// missing. In a list of addresses each is a number that no address is: the frame of a gen.Stop.
 
 const (
-	// MissingFrame stands above a frame whose caller was found by a frame pointer that may be another
-	// function's.
+	// MissingFrame stands above a frame whose caller was found by a frame pointer that may be
+	// another function's.
 	MissingFrame = "[caller may be missing]"
 	// cutFrame stands above the last of ProfileFrames frames.
 	cutFrame = "[stack cut off: more callers may be missing]"

@@ -15,15 +15,16 @@ import (
 	"culprit/measure"
 )
 
-// A reader is one run of a Source: what it was asked, and what has been added since its last reading.
+// A reader is one run of a Source: what it was asked, and what has been added since its last
+// reading.
 type reader struct {
 	source  *Source
 	asked   []asked
 	began   bool      // the first reading was taken
 	begun   bool      // and went well
 	last    time.Time // of the reading before, by the monotonic clock
-	drained bool      // what was left at the script's end was told
-	lost    losses    // as last told
+	drained bool      // what was left at the script's end was delivered
+	lost    losses    // as last reported
 	index   map[string]measure.Label
 	words   []string
 }
@@ -44,7 +45,7 @@ type losses struct {
 	faults  uint64
 }
 
-// lossOf gives a loss, if there was one.
+// LossOf returns a loss, if there was one.
 func LossOf(reason string, n uint64) []measure.Loss {
 	if n == 0 {
 		return nil
@@ -52,21 +53,45 @@ func LossOf(reason string, n uint64) []measure.Loss {
 	return []measure.Loss{{Reason: reason, Events: n}}
 }
 
-// lostStacks is the reason where the map of stacks was full.
+// LostStacks is the reason where the map of stacks was full.
 const LostStacks = "more different stacks than the script has room for"
 
-// told gives the losses by reason: those of an aggregation with keys, with stacks among them.
-func (l *losses) told(keys, stacks bool) (out []measure.Loss) {
+// list returns the losses by reason: with keys, those of aggregations with keys; with stacks, those
+// of stacks.
+func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
 	if keys {
-		out = LossOf("more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg])
+		out = LossOf(
+			"more keys than the script has room for: aggsize makes some",
+			l.dropped[ir.DropAgg],
+		)
 	}
 	if stacks {
 		out = append(out, LossOf(LostStacks, l.dropped[ir.DropStack])...)
 	}
-	out = append(out, LossOf("more variables than the script has room for: dynvarsize makes some", l.dropped[ir.DropDynamic])...)
-	out = append(out, LossOf("firings within firings, deeper than there is memory for", l.dropped[ir.DropNested])...)
-	out = append(out, LossOf("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])...)
-	out = append(out, LossOf("ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate])...)
+	out = append(
+		out,
+		LossOf(
+			"more variables than the script has room for: dynvarsize makes some",
+			l.dropped[ir.DropDynamic],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"firings within firings, deeper than there is memory for",
+			l.dropped[ir.DropNested],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"firings that the kernel left out, because the program ran already",
+			l.dropped[ir.DropMissed],
+		)...)
+	out = append(
+		out,
+		LossOf(
+			"ticks that could not run in time, more than are made up for",
+			l.dropped[ir.DropLate],
+		)...)
 	return append(out, LossOf("clauses that met a fault, and were abandoned", l.faults)...)
 }
 
@@ -109,7 +134,7 @@ func (r *reader) close() {
 	}
 }
 
-// same gives the first statistic that is made of the same aggregation: they have one tap.
+// same returns the first statistic that is made of the same aggregation: they have one tap.
 func (r *reader) same(i int) int {
 	return slices.IndexFunc(r.asked, func(a asked) bool { return a.of == r.asked[i].of })
 }
@@ -138,7 +163,11 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	var failed error
 	switch {
 	case alive:
-		failed = errors.Join(s.session.lost(&telling{session: s.session, to: s.tells}), s.account(), s.session.Gather())
+		failed = errors.Join(
+			s.session.lost(&delivery{session: s.session, to: s.listener}),
+			s.account(),
+			s.session.Gather(),
+		)
 		now = s.session.cut
 	case r.begun && !r.drained: // the rest, up to the end
 		r.drained = true
@@ -175,7 +204,8 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if less := s.session.Shrunk(); less != "" {
 			b.Notes = append(b.Notes, less)
 		}
-		if why := s.session.pointers; why != "" && (slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
+		if why := s.session.pointers; why != "" &&
+			(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
 			b.Notes = append(b.Notes, why)
 		}
 	}
@@ -191,16 +221,32 @@ func (s *Source) gone() error {
 	return fmt.Errorf("the script %s has ended", s.name)
 }
 
-// blind gives batches that could not look.
+// blind returns batches that could not look.
 func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 	for _, a := range r.asked {
-		out = append(out, &measure.Batch{Stat: a.stat.ID, By: a.by, Over: measure.Interval{Start: at, End: at}, Labels: r.words, Notes: []string{why.Error()}})
+		out = append(
+			out,
+			&measure.Batch{
+				Stat:   a.stat.ID,
+				By:     a.by,
+				Over:   measure.Interval{Start: at, End: at},
+				Labels: r.words,
+				Notes:  []string{why.Error()},
+			},
+		)
 	}
 	return out
 }
 
-// blindly gives batches that could not look, and say why, at each tick until the context ends.
-func RunUnavailable(ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink, why string) error {
+// RunUnavailable sends a batch without rows and with the note why at each tick until the context
+// ends. It fails when sink does.
+func RunUnavailable(
+	ctx context.Context,
+	stats []measure.Stat,
+	queries []measure.Query,
+	sink measure.Sink,
+	why string,
+) error {
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
 	for first := true; plan.Wait(); first = false {
 		if first {
@@ -209,10 +255,17 @@ func RunUnavailable(ctx context.Context, stats []measure.Stat, queries []measure
 		at := measure.Time(time.Now().UnixNano())
 		var out []*measure.Batch
 		for _, st := range stats {
-			if !slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == st.ID }) {
+			if !slices.ContainsFunc(
+				queries,
+				func(q measure.Query) bool { return q.Stat == st.ID },
+			) {
 				continue
 			}
-			b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: at, End: at}, Notes: []string{why}}
+			b := &measure.Batch{
+				Stat:  st.ID,
+				Over:  measure.Interval{Start: at, End: at},
+				Notes: []string{why},
+			}
 			for _, f := range st.Fields {
 				b.By = append(b.By, f.Name)
 			}
@@ -239,7 +292,7 @@ func (r *reader) take() []map[string]tapped {
 	return out
 }
 
-// losses gives what was lost since it was last called.
+// losses returns what was lost since it was last called.
 func (r *reader) losses() losses {
 	r.source.mu.Lock()
 	now := r.source.lost
@@ -253,7 +306,12 @@ func (r *reader) losses() losses {
 }
 
 // batch makes the batch of a statistic. Labels are put in when all batches are made.
-func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measure.Interval) *measure.Batch {
+func (r *reader) batch(
+	a *asked,
+	rows map[string]tapped,
+	lost losses,
+	over measure.Interval,
+) *measure.Batch {
 	b := &measure.Batch{Stat: a.stat.ID, By: a.by, Over: over}
 	at := map[string]int{}
 	var values [][]int64
@@ -304,8 +362,13 @@ func (r *reader) batch(a *asked, rows map[string]tapped, lost losses, over measu
 		}
 		b.Values = append(b.Values, a.of.number(data))
 	}
-	stacks := slices.ContainsFunc(a.of.Of.Key.Fields, func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok })
-	b.Loss = append(LossOf("values below 0 have no place in a distribution", below), lost.told(len(a.of.Of.Key.Fields) > 0, stacks)...)
+	stacks := slices.ContainsFunc(
+		a.of.Of.Key.Fields,
+		func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok },
+	)
+	b.Loss = append(
+		LossOf("values below 0 have no place in a distribution", below),
+		lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
 	return b
 }
 

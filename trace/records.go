@@ -27,7 +27,8 @@ type Record struct {
 	most    int // bytes of a string
 }
 
-// A Value is one value that a program gave: an integer, or the bytes of a string or of something that is kept as it is.
+// A Value is one value that a program gave: an integer, or the bytes of a string or of something
+// that is kept as it is.
 type Value struct {
 	Type  check.Type
 	Int   int64 // of an integer or address, extended by its sign; the id of a stack
@@ -35,7 +36,8 @@ type Value struct {
 	Pid   uint32 // of an address of a process: whose
 }
 
-// Value gives the value of argument arg of an action. Constants are not in the record: they come from the text.
+// Value returns the value of argument arg of an action. Constants are not in the record: they come
+// from the text.
 func (r *Record) Value(action, arg int) Value {
 	a := r.Actions[action]
 	if f := a.Fields[arg]; f.Size > 0 {
@@ -51,7 +53,7 @@ func (r *Record) Value(action, arg int) Value {
 	}
 }
 
-// field reads one value of a tuple.
+// FieldOf reads one value of a tuple.
 func FieldOf(raw []byte, f ir.TupleField) Value {
 	b := raw[f.Offset : f.Offset+f.Size]
 	v := Value{Type: f.Type}
@@ -101,7 +103,7 @@ func number(b []byte, signed bool) int64 {
 	return int64(binary.NativeEndian.Uint64(b))
 }
 
-// A FaultReport tells why a clause was abandoned.
+// A FaultReport describes why a clause ended early.
 type FaultReport struct {
 	Time    uint64
 	CPU     int
@@ -111,25 +113,31 @@ type FaultReport struct {
 	To      int
 	Fault   ir.Fault
 	Address uint64
-	Ends    bool // the script ends, as the clause was given up before its exit() and no other probe can fire
+	// the script ends, as the clause was given up before its exit() and no other probe can fire
+	Ends bool
 }
 
-// telling takes records apart on their way to a listener, and remembers the status of exit().
-type telling struct {
+// A delivery decodes records for a listener, and keeps the status of exit().
+type delivery struct {
 	session *Session
 	to      Listener
 	status  int
 	held    *speculations // nil: nothing speculated yet
 	alone   bool          // only BEGIN, END and ERROR have clauses, and no process is waited for
-	over    bool          // an ERROR clause exited: what the others did behind the fault is not told, as if they had not run
+	// an ERROR clause exited: what other clauses did after the fault is not reported, as if they
+	// had not run
+	over bool
 }
 
-func (t *telling) tell(raw []byte) error {
+func (t *delivery) deliver(raw []byte) error {
 	s := t.session
 	n := binary.NativeEndian.Uint32(raw[8:])
 	probe := s.probes[binary.NativeEndian.Uint32(raw[12:])]
 	if probe == nil {
-		return fmt.Errorf("a record is of probe %d, which the script has not", binary.NativeEndian.Uint32(raw[12:]))
+		return fmt.Errorf(
+			"a record is of probe %d, which the script has not",
+			binary.NativeEndian.Uint32(raw[12:]),
+		)
 	}
 	at, cpu := binary.NativeEndian.Uint64(raw), int(binary.NativeEndian.Uint32(raw[16:]))
 	if n == ir.FaultRecord {
@@ -182,7 +190,7 @@ func (t *telling) tell(raw []byte) error {
 			t.over = t.over || isError(probe)
 		}
 	}
-	return t.record(r)
+	return t.deliverRecord(r)
 }
 
 // exits reports whether one of the statements is an exit().
@@ -200,8 +208,8 @@ func exits(list []check.Stmt) bool {
 
 func isError(p *check.Probe) bool { return p.Provider == "dtrace" && p.Name == "ERROR" }
 
-// errors tells what ERROR clauses have just recorded, before what came behind the fault.
-func (t *telling) errors() error {
+// errors reports what ERROR clauses have just recorded, before what came behind the fault.
+func (t *delivery) errors() error {
 	s := t.session
 	if err := s.read(false); err != nil {
 		return err
@@ -216,14 +224,14 @@ func (t *telling) errors() error {
 		return true
 	})
 	for _, r := range now {
-		if err := t.tell(r.raw); err != nil {
+		if err := t.deliver(r.raw); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// monotonic gives the time of the clock that records have.
+// monotonic returns the time of the clock that records have.
 func monotonic() uint64 {
 	var t unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) //nolint:errcheck // this clock is always there

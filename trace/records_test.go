@@ -16,7 +16,11 @@ import (
 
 // The records of one firing are told together: none of them before the youngest may be.
 func TestFiringsAreToldWhole(t *testing.T) {
-	s := &Session{script: &Compiled{IR: &ir.Program{Records: []ir.Record{{Clause: 0}, {Clause: 1}, {Clause: 2}}}}}
+	s := &Session{
+		script: &Compiled{
+			IR: &ir.Program{Records: []ir.Record{{Clause: 0}, {Clause: 1}, {Clause: 2}}},
+		},
+	}
 	for _, c := range []struct {
 		name    string
 		records [][4]uint32 // CPU, thread, probe, kind
@@ -57,7 +61,11 @@ func TestRecordsLeaveNothing(t *testing.T) {
 	if !env.HasPerfRecords() {
 		t.Skip("needs: kernel feature trace events of raw_syscalls")
 	}
-	c, err := Compile(Script{Text: `syscall::getpgid:entry { @[stack()] = count(); }`}, env, gen.Limits{})
+	c, err := Compile(
+		Script{Text: `syscall::getpgid:entry { @[stack()] = count(); }`},
+		env,
+		gen.Limits{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"culprit/symbol"
 )
 
-// has tells whether an option was set.
+// HasOption reports whether an option was set.
 func (s *Session) HasOption(name string) bool {
 	value, ok := s.script.Program.Options.All[name]
 	switch strings.ToLower(value) {
@@ -27,7 +27,7 @@ func (s *Session) HasOption(name string) bool {
 	return ok
 }
 
-// number gives an option's number, or what stands for it.
+// number returns an option's number, or otherwise where it has none.
 func (s *Session) number(name string, otherwise int) int {
 	if n, err := strconv.Atoi(s.script.Program.Options.All[name]); err == nil {
 		return n
@@ -35,11 +35,14 @@ func (s *Session) number(name string, otherwise int) int {
 	return otherwise
 }
 
-// style gives how the script wants things printed.
+// style returns how the script wants things printed.
 func (s *Session) style() format.Style {
 	st := format.Style{
 		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.HasOption("quiet"), RawBytes: s.HasOption("rawbytes"), FlowIndent: s.HasOption("flowindent"), SortKey: s.HasOption("aggsortkey"), SortRev: s.HasOption("aggsortrev"),
-		SortKeyPos: s.number("aggsortkeypos", 0), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
+		SortKeyPos: s.number(
+			"aggsortkeypos",
+			0,
+		), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
 		Hist: s.HasOption("agghist"), Pack: s.HasOption("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
 	}
 	if s.HasOption("stackindent") {
@@ -48,10 +51,10 @@ func (s *Session) style() format.Style {
 	return st
 }
 
-// numeric gives the locale in which numbers are written.
+// numeric returns the locale in which numbers are written.
 func numeric() string { return cmp.Or(os.Getenv("LC_ALL"), os.Getenv("LC_NUMERIC"), os.Getenv("LANG")) }
 
-// setopt sets an option while the script runs. What can't be is told.
+// setopt sets an option while the script runs, and prints an error where it can't be set.
 func (p *Printer) setopt(r *Record, action check.Action, values []format.Value) error {
 	value := cmp.Or(action.Value, "1")
 	if len(values) > 0 {
@@ -62,7 +65,10 @@ func (p *Printer) setopt(r *Record, action check.Action, values []format.Value) 
 			return err
 		}
 		what := fmt.Sprintf("couldn't set option %q to %q: %s", action.Name, value, problem)
-		p.Say("%s\n", format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what))
+		p.Say(
+			"%s\n",
+			format.LibraryMessage(r.Clause.NumberAt(r.Probe), r.Probe.ID, r.Probe.String(), what),
+		)
 		return nil
 	}
 	p.session.script.Program.Options.All[strings.ToLower(action.Name)] = value
@@ -70,7 +76,7 @@ func (p *Printer) setopt(r *Record, action check.Action, values []format.Value) 
 	return nil
 }
 
-// key makes an element of a key what is printed.
+// Key makes an element of a key what is printed.
 func (s *Session) Key(raw []byte, f ir.TupleField) format.Value { return s.value(FieldOf(raw, f)) }
 
 // value makes a value of a program what is printed: stacks and addresses get their names.
@@ -99,7 +105,8 @@ func (s *Session) value(v Value) format.Value {
 	return format.IntOf(v.Int, 8, true)
 }
 
-// symbol gives an address its name, as sym(), func(), mod() or their twins of user space print it.
+// symbol returns an address its name, as sym(), func(), mod() or their twins of user space print
+// it.
 func (s *Session) symbol(v Value, t check.SymbolType) format.Value {
 	at := s.at(v, t)
 	name := at.Symbol()
@@ -118,7 +125,7 @@ func (s *Session) symbol(v Value, t check.SymbolType) format.Value {
 	return format.PlaceOf(name, at.Address)
 }
 
-// at gives what is at the address of a value.
+// at returns what is at the address of a value.
 func (s *Session) at(v Value, t check.SymbolType) symbol.Place {
 	if t.Of == check.User {
 		return s.processes.Place(int(v.Pid), uint64(v.Int))
@@ -126,7 +133,8 @@ func (s *Session) at(v Value, t check.SymbolType) symbol.Place {
 	return s.kernel.Place(uint64(v.Int))
 }
 
-// same makes the addresses in a key alike that are printed alike: those of one function for func(), of one module for mod().
+// same makes the addresses in a key alike that are printed alike: those of one function for func(),
+// of one module for mod().
 func (s *Session) same(key []byte, fields []ir.TupleField) {
 	for _, f := range fields {
 		t, ok := f.Type.(check.SymbolType)
@@ -144,7 +152,7 @@ func (s *Session) same(key []byte, fields []ir.TupleField) {
 	}
 }
 
-// named gives the values that %a and %A print the names of what is there; pid 0 is the target's.
+// named returns the values that %a and %A print the names of what is there; pid 0 is the target's.
 func (s *Session) named(f *format.Format, values []format.Value, pid int) {
 	if f == nil {
 		return
@@ -173,7 +181,7 @@ func (s *Session) part(number uint32) (id uint32, most int) {
 	return check.CutStack(number)
 }
 
-// stack gives the frames of a stack by its id.
+// stack returns the frames of a stack by its id.
 func (s *Session) stack(id uint32) format.Value {
 	if id == 0 {
 		return format.StackOf(nil, nil)
@@ -201,8 +209,14 @@ func (s *Session) stack(id uint32) format.Value {
 	return v
 }
 
-// inlined puts the functions that a compiler has put into others into a stack, each before the one that has it.
-func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []uint64) ([]string, []uint64) {
+// inlined puts the functions that a compiler has put into others into a stack, each before the one
+// that has it.
+func (s *Session) inlined(
+	pid int,
+	lines []string,
+	places []symbol.Place,
+	pcs []uint64,
+) ([]string, []uint64) {
 	var all []string
 	var at []uint64
 	within := s.processes.InlinedIn(pid, addresses(pcs))
@@ -212,7 +226,13 @@ func (s *Session) inlined(pid int, lines []string, places []symbol.Place, pcs []
 			names, within = within[0], within[1:]
 		}
 		for _, name := range names {
-			all, at = append(all, symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String()), append(at, pcs[i])
+			all, at = append(
+				all,
+				symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String(),
+			), append(
+				at,
+				pcs[i],
+			)
 		}
 		all, at = append(all, lines[i]), append(at, pcs[i])
 	}
@@ -233,7 +253,10 @@ func (s *Session) findInlined() {
 	runtime.LockOSThread() // whose time is counted
 	defer runtime.UnlockOSThread()
 	before := threadTime()
-	s.processes.FindInlined(asked, func() bool { return s.inlining+threadTime()-before > inlineTime })
+	s.processes.FindInlined(
+		asked,
+		func() bool { return s.inlining+threadTime()-before > inlineTime },
+	)
 	s.inlining += threadTime() - before
 }
 
@@ -260,8 +283,9 @@ func (s *Session) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 	return int(raw[0]), s.marked(int(raw[0]), raw[1:]), ""
 }
 
-// readStacks reads the stacks that were seen until now, but those that were looked up: the process, then addresses. nil: this number
-// was given twice, which only happens when the numbers of a kernel ran out.
+// readStacks reads the stacks that were seen until now, but those that were looked up: the process,
+// then addresses. nil: this number was given twice, which only happens when the numbers of a kernel
+// ran out.
 func (s *Session) readStacks() {
 	s.raw = map[uint32][]uint64{}
 	s.eachStack(false, func(key []byte, id uint32) {
@@ -289,10 +313,10 @@ func (s *Session) readStacks() {
 	})
 }
 
-// text gives a piece of the script.
+// text returns a piece of the script.
 func (s *Session) text(at syntax.Span) string { return s.script.Program.Text[at.From:at.To] }
 
-// place gives line and column of a byte of the text, from 1.
+// place returns line and column of a byte of the text, from 1.
 func (s *Session) place(pos int) (line, column int) {
 	if part := s.script.origins.of(pos); part != nil {
 		_, line, column = part.Source.Place(pos - part.From)

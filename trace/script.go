@@ -16,7 +16,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// A Script is a D program as somebody gives it, with what belongs to it.
+// A Script is the text of a D program, with its file name, mode and options.
 type Script struct {
 	Text    string
 	File    string // its name, for messages; "": of a command line
@@ -36,20 +36,23 @@ type Compiled struct {
 	origins Origins
 }
 
-// A Unit is one BPF program, the probes that it serves and the clauses that run there, in the order of the text.
+// A Unit is one BPF program, the probes that it serves and the clauses that run there, in the order
+// of the text.
 type Unit struct {
 	Probes  []*check.Probe
 	Clauses []int
-	CPU     int // the only one on which a clause runs, as their predicates say; -1: there is none such. Of profile alone
-	Code    *gen.Code
+	// the only one on which a clause runs, as their predicates say; -1: there is none such. Of
+	// profile alone
+	CPU  int
+	Code *gen.Code
 }
 
-// Compile makes a script ready. A syntax.Diagnostics tells what is wrong with the text; any other error what is wrong with
-// this kernel.
+// Compile makes a script ready. The error is a syntax.Diagnostics when the text is wrong; any other
+// error describes this kernel.
 func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	tree, ds := syntax.Parse(s.Text, s.Mode)
 	if len(ds) > 0 {
-		return nil, s.Origins.told(ds, "")
+		return nil, s.Origins.locate(ds, "")
 	}
 	var err error
 	if s.Options.Namespace, err = env.PIDNamespace(); err != nil {
@@ -57,12 +60,12 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	}
 	p, ds := check.Check(s.File, s.Text, tree, env, s.Options)
 	if len(ds) > 0 {
-		return nil, s.Origins.told(ds, s.File)
+		return nil, s.Origins.locate(ds, s.File)
 	}
-	p.Warnings = s.Origins.told(p.Warnings, s.File)
+	p.Warnings = s.Origins.locate(p.Warnings, s.File)
 	low, ds := ir.Lower(p)
 	if len(ds) > 0 {
-		return nil, s.Origins.told(ds, s.File)
+		return nil, s.Origins.locate(ds, s.File)
 	}
 	if err := env.CheckProcessIDs(low, s.Options); err != nil {
 		return nil, err
@@ -75,7 +78,14 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Compiled{Program: p, IR: low, Units: units(p, returnUsers(low)), limits: l, kernel: k, origins: s.Origins}
+	c := &Compiled{
+		Program: p,
+		IR:      low,
+		Units:   units(p, returnUsers(low)),
+		limits:  l,
+		kernel:  k,
+		origins: s.Origins,
+	}
 	whole := gen.New(low, k)
 	if c.helpers, err = whole.Helpers(); err != nil {
 		return nil, err
@@ -88,9 +98,10 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	return c, nil
 }
 
-// units puts the probes together that one program can serve: those of one site at which the same clauses run. What is run
-// by hand, and what has no key to tell probes apart by, has a program for each probe.
-// Of the clauses in results, which read arg1, probes of functions whose results differ in width are in programs of their own.
+// units puts the probes together that one program can serve: those of one site at which the same
+// clauses run. What is run by hand, and what has no key to distinguish probes by, has a program for
+// each probe. Of the clauses in results, which read arg1, probes of functions whose results differ
+// in width are in programs of their own.
 func units(p *check.Program, results map[int]bool) []*Unit {
 	at := map[*check.Probe]*Unit{}
 	var all []*Unit
@@ -129,7 +140,13 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 			out = append(out, u)
 			continue
 		}
-		g := group{probe.Site, fmt.Sprint(u.Clauses), fmt.Sprint(probe.Operands), probe.AtEntry, resultOf(u, results)}
+		g := group{
+			probe.Site,
+			fmt.Sprint(u.Clauses),
+			fmt.Sprint(probe.Operands),
+			probe.AtEntry,
+			resultOf(u, results),
+		}
 		if f := first[g]; f != nil {
 			f.Probes = append(f.Probes, probe)
 			continue
@@ -140,13 +157,15 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 	return slices.Clip(out)
 }
 
-// A result is how wide an integer a function returns; see check.Probe.Result. The zero value: nothing depends on it.
+// A result is how wide an integer a function returns; see check.Probe.Result. The zero value:
+// nothing depends on it.
 type result struct {
 	size   int
 	signed bool
 }
 
-// resultOf returns the result of a unit's first probe if one of its clauses reads it. The probe learns its types then.
+// resultOf returns the result of a unit's first probe if one of its clauses reads it. The probe
+// learns its types then.
 func resultOf(u *Unit, results map[int]bool) result {
 	probe := u.Probes[0]
 	if probe.Site != check.SiteKretprobe && probe.Site != check.SiteUretprobe {
@@ -166,7 +185,8 @@ func returnUsers(p *ir.Program) map[int]bool {
 	for i, f := range p.Clauses {
 		for _, b := range f.Blocks {
 			for j := range b.Steps {
-				if s := &b.Steps[j]; s.Op == ir.OpBuiltin && s.Which == check.BuiltinArg && s.N == 1 {
+				if s := &b.Steps[j]; s.Op == ir.OpBuiltin && s.Which == check.BuiltinArg &&
+					s.N == 1 {
 					users[i] = true
 				}
 			}
@@ -175,7 +195,8 @@ func returnUsers(p *ir.Program) map[int]bool {
 	return users
 }
 
-// onlyCPU gives the CPU that all clauses ask for in their predicates, so that they need not run on others; -1: there is none such.
+// onlyCPU returns the CPU that all clauses ask for in their predicates, so that they need not run
+// on others; -1: there is none such.
 func onlyCPU(p *check.Program, clauses []int) int {
 	all := -1
 	for i, n := range clauses {
@@ -188,8 +209,8 @@ func onlyCPU(p *check.Program, clauses []int) int {
 	return all
 }
 
-// asksCPU gives the CPU on which alone a predicate can be true. What it evaluates before it asks must have no effect: on other CPUs
-// it is not evaluated at all.
+// asksCPU returns the CPU on which alone a predicate can be true. What it evaluates before it asks
+// must have no effect: on other CPUs it is not evaluated at all.
 func asksCPU(e check.Expr) (cpu int, ok bool) {
 	b, ok := e.(*check.Binary)
 	if !ok {
@@ -249,16 +270,23 @@ func idle(e check.Expr) bool {
 	return false
 }
 
-// together says whether one program can serve several probes of a site: the kernel tells it at which of them it is.
+// together reports whether one program can serve several probes of a site: the program can find out
+// which of them fired.
 func together(s check.Site) bool {
 	switch s {
-	case check.SiteSyscallEntry, check.SiteSyscallReturn, check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
+	case check.SiteSyscallEntry,
+		check.SiteSyscallReturn,
+		check.SiteKprobe,
+		check.SiteKretprobe,
+		check.SiteUprobe,
+		check.SiteUretprobe:
 		return true
 	}
 	return false
 }
 
-// Disassemble writes the instructions of each program, with the pieces of the text that they come from.
+// Disassemble writes the instructions of each program, with the pieces of the text that they come
+// from.
 func (c *Compiled) Disassemble(w io.Writer) {
 	for _, u := range c.Units {
 		names := make([]string, 0, 3)
@@ -268,18 +296,32 @@ func (c *Compiled) Disassemble(w io.Writer) {
 		if n := len(u.Probes) - len(names); n > 0 {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
-		fmt.Fprintf(w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type, len(u.Code.Instructions), c.explained(u.Code))
+		fmt.Fprintf(
+			w,
+			"%s: %v, %d instructions\n%v\n",
+			strings.Join(names, ", "),
+			u.Code.Type,
+			len(u.Code.Instructions),
+			c.explained(u.Code),
+		)
 	}
 }
 
-// explained gives the instructions of a program, each piece of the text as a comment before those that come from it.
+// explained returns the instructions of a program, each piece of the text as a comment before those
+// that come from it.
 func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	out := slices.Clone(code.Instructions)
 	places := code.Origins
 	before := ""
 	for i := out.Iterate(); i.Next(); {
 		for len(places) > 0 && places[0].First <= int(i.Offset) {
-			from, to := min(int(places[0].At.From), len(c.Program.Text)), min(int(places[0].At.To), len(c.Program.Text))
+			from, to := min(
+				int(places[0].At.From),
+				len(c.Program.Text),
+			), min(
+				int(places[0].At.To),
+				len(c.Program.Text),
+			)
 			places = places[1:]
 			if from >= to {
 				continue
@@ -297,8 +339,9 @@ func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	return out
 }
 
-// limits gives the room that options ask for, in dtrace's own units: a row of an aggregation takes its key and its value and 8
-// bytes, an element of an array 4, and a string in a key the bytes of the longest one. Room for no element at all is a mistake.
+// limits returns the sizes that options ask for, in dtrace's own units: a row of an aggregation
+// takes its key and its value and 8 bytes, an element of an array 4, and a string in a key the
+// bytes of the longest one. Room for no element at all is a mistake.
 func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits, error) {
 	room := func(name, what string, entry int, set *int) error {
 		value, given := options[name]
@@ -307,7 +350,13 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 		}
 		n := check.OptionBytes(value)
 		if n < int64(entry) {
-			return fmt.Errorf("-x %s=%s has no room for one %s: the least is %d", name, value, what, entry)
+			return fmt.Errorf(
+				"-x %s=%s has no room for one %s: the least is %d",
+				name,
+				value,
+				what,
+				entry,
+			)
 		}
 		*set = int(min(n/int64(entry), 1<<26))
 		return nil
@@ -320,20 +369,20 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 	}
 	entry := 0
 	for _, a := range p.Aggs {
-		entry = max(entry, keyRoom(p, a.Key)+a.Value+8)
+		entry = max(entry, keySize(p, a.Key)+a.Value+8)
 	}
 	if err := room("aggsize", "aggregation", entry, &l.AggKeys); err != nil {
 		return l, err
 	}
 	entry = 0
 	for _, t := range p.Tables {
-		entry = max(entry, keyRoom(p, t.Key)+t.Value+4)
+		entry = max(entry, keySize(p, t.Key)+t.Value+4)
 	}
 	return l, room("dynvarsize", "element of an associative array", entry, &l.Dynamic)
 }
 
-// keyRoom is how many bytes a key is said to take.
-func keyRoom(p *ir.Program, t ir.Tuple) int {
+// keySize is how many bytes a key is said to take.
+func keySize(p *ir.Program, t ir.Tuple) int {
 	n := t.Size
 	for _, f := range t.Fields {
 		if _, ok := f.Type.(check.StringType); ok {

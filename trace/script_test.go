@@ -11,7 +11,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by that.
+// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by
+// that.
 func TestUnitsOfOneCPU(t *testing.T) {
 	for text, want := range map[string]int{
 		`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); }`:                                     1,
@@ -48,14 +49,31 @@ func TestUnitsOfOneCPU(t *testing.T) {
 	}
 }
 
-// TestUnitsByResult: functions whose results differ in width or sign share no program where a clause reads arg1.
+// TestUnitsByResult: functions whose results differ in width or sign share no program where a
+// clause reads arg1.
 func TestUnitsByResult(t *testing.T) {
 	of := func(size uint32, signed btf.IntEncoding) *check.Probe {
 		return &check.Probe{Site: check.SiteKretprobe, Learn: func() ([]check.Arg, string) {
-			return []check.Arg{{C: "long"}, {Type: &btf.Int{Size: size, Encoding: signed}, From: -1}}, ""
+			return []check.Arg{
+				{C: "long"},
+				{Type: &btf.Int{Size: size, Encoding: signed}, From: -1},
+			}, ""
 		}}
 	}
-	p := &check.Program{Clauses: []*check.Clause{{Probes: []*check.Probe{of(4, btf.Signed), of(4, btf.Signed), of(4, 0), of(1, 0), of(8, 0), of(8, btf.Signed)}}}}
+	p := &check.Program{
+		Clauses: []*check.Clause{
+			{
+				Probes: []*check.Probe{
+					of(4, btf.Signed),
+					of(4, btf.Signed),
+					of(4, 0),
+					of(1, 0),
+					of(8, 0),
+					of(8, btf.Signed),
+				},
+			},
+		},
+	}
 	if n := len(units(p, nil)); n != 1 {
 		t.Errorf("%d units without arg1, want 1", n)
 	}
@@ -66,11 +84,18 @@ func TestUnitsByResult(t *testing.T) {
 
 // Probes whose arguments are read alike are one unit; others are another.
 func TestUnitsOfPlaces(t *testing.T) {
-	a, b := []check.Operand{{Kind: check.OperandNumber, Number: 1}}, []check.Operand{{Kind: check.OperandNumber, Number: 2}}
+	a, b := []check.Operand{
+		{Kind: check.OperandNumber, Number: 1},
+	}, []check.Operand{
+		{Kind: check.OperandNumber, Number: 2},
+	}
 	p := &check.Probe{ID: 1, Site: check.SiteUprobe, Operands: a}
 	p.Also = []*check.Probe{{ID: 1, Site: check.SiteUprobe, Operands: b}}
 	other := &check.Probe{ID: 2, Site: check.SiteUprobe, Operands: a}
-	got := units(&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}}, nil)
+	got := units(
+		&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}},
+		nil,
+	)
 	if len(got) != 2 || len(got[0].Probes) != 2 || len(got[1].Probes) != 1 {
 		t.Errorf("%+v", got)
 	}

@@ -28,53 +28,60 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// A Session is a script in the kernel: its maps and programs, and what they are attached to. All of it hangs on file
-// descriptors of this process. It is used by one goroutine.
+// A Session is a script in the kernel: its maps and programs, and what they are attached to. All of
+// it hangs on file descriptors of this process. It is used by one goroutine.
 type Session struct {
 	Budget Budget // the most that it may take; 0: no bound. Count must have been asked for
 
-	script        *Compiled
-	maps          *ebpf.Collection
-	runs          []run // what is run by hand, in the order of the text
-	ring          *ringbuf.Reader
-	aggs          []*Aggregate
-	probes        map[uint32]*check.Probe
-	kernel        *symbol.Kernel
-	processes     *symbol.Processes
-	known         []int                   // processes whose addresses are to have names when they have ended
-	unwinder      *unwinder               // nil: user stacks are not walked by tables
-	follower      *follower               // of the script's commands; nil: there are none, or they can't be followed
-	pointers      string                  // why they follow frame pointers although that was not asked for; "": they don't
-	stacks        map[uint32]format.Value // by id, once they were looked up
-	raw           map[uint32][]uint64     // those that were read, and are not
-	inlining      time.Duration           // CPU time of looking for inlined functions
-	frames        *frames                 // of stacks, in place of both; nil: they are told as text
-	batches       batches                 // to read stacks
-	attached      *probe.Attachment
-	detached      bool
-	off           sync.WaitGroup          // until it is
-	helpers       []*bpf.Link             // of programs besides those of the probes
-	late          []record                // drained, and too young to be told yet
-	drops         [ir.DropMissed][]uint64 // by CPU, as last told
-	missed        uint64                  // firings that the kernel left out, as last told
-	tooLate       uint64                  // ticks that were left out since the last report
-	pass          uint64                  // number of the telling of records
-	telling       bool                    // it goes on
-	watching      bool                    // the clauses of attached programs run, or did
-	over          bool                    // no clause runs any more but by hand
-	resting       chan error              // of the programs that still run then; nil: none does
-	counting      io.Closer               // of what programs take; nil: not asked for
-	spent         []Cost                  // at the last look
-	OnStart       func()                  // called when the clauses run; nil: nothing
-	RunOn         func(func())            // runs what is run by hand
-	EachSecond    func() error            // done each second by the goroutine that runs the session; nil: nothing
-	asks          chan func()             // what is to be done between two looks, by the goroutine that runs the session
-	cut           time.Time               // up to when the last gathering went
-	overBudget    int                     // looks one after the other that found more than the budget
-	maxOverBudget int                     // how many of them are borne
-	pieces        pieces                  // of stacks, where keys can't be long
-	long          map[uint32][]byte       // pieces of keys by number, as gen.MapLong had them when it was read last
-	shrunk        int                     // maps have so many times less room than usual; 0, 1: the usual
+	script    *Compiled
+	maps      *ebpf.Collection
+	runs      []run // what is run by hand, in the order of the text
+	ring      *ringbuf.Reader
+	aggs      []*Aggregate
+	probes    map[uint32]*check.Probe
+	kernel    *symbol.Kernel
+	processes *symbol.Processes
+	// processes whose addresses are to have names when they have ended
+	known    []int
+	unwinder *unwinder // nil: user stacks are not walked by tables
+	// of the script's commands; nil: there are none, or they can't be followed
+	follower   *follower
+	pointers   string                  // why they follow frame pointers although that was not asked for; "": they don't
+	stacks     map[uint32]format.Value // by id, once they were looked up
+	raw        map[uint32][]uint64     // those that were read, and are not
+	inlining   time.Duration           // CPU time of looking for inlined functions
+	frames     *frames                 // of stacks, in place of both; nil: stacks are text
+	batches    batches                 // to read stacks
+	attached   *probe.Attachment
+	detached   bool
+	off        sync.WaitGroup          // until it is
+	helpers    []*bpf.Link             // of programs besides those of the probes
+	late       []record                // drained, and too young to be delivered
+	drops      [ir.DropMissed][]uint64 // by CPU, as last reported
+	missed     uint64                  // firings that the kernel left out, as last reported
+	tooLate    uint64                  // ticks that were left out since the last report
+	pass       uint64                  // number of the last delivery of records
+	delivering bool                    // it goes on
+	watching   bool                    // the clauses of attached programs run, or did
+	over       bool                    // no clause runs any more but by hand
+	resting    chan error              // of the programs that still run then; nil: none does
+	counting   io.Closer               // of what programs take; nil: not asked for
+	spent      []Cost                  // at the last look
+	OnStart    func()                  // called when the clauses run; nil: nothing
+	RunOn      func(func())            // runs what is run by hand
+	// done each second by the goroutine that runs the session; nil: nothing
+	EachSecond func() error
+	// what is to be done between two looks, by the goroutine that runs the session
+	asks chan func()
+	cut  time.Time // up to when the last gathering went
+	// looks one after the other that found more than the budget
+	overBudget    int
+	maxOverBudget int    // how many of them are borne
+	pieces        pieces // of stacks, where keys can't be long
+	// pieces of keys by number, as gen.MapLong had them when it was read last
+	long map[uint32][]byte
+	// how many times smaller maps are than usual; 0, 1: the usual size
+	shrunk int
 }
 
 // A run is a program that is run by hand.
@@ -85,16 +92,21 @@ type run struct {
 	next    time.Time
 }
 
-// Load brings a script into the kernel: nothing runs yet. The caller closes the session. Where locked memory is limited and the
-// limit counts (kernel.MemoryLimit), maps have less room, down to a small part of the usual; Shrunk tells.
+// Load brings a script into the kernel: nothing runs yet. The caller closes the session. Where
+// locked memory is limited and the limit counts (kernel.MemoryLimit), maps have less room, down to
+// a small part of the usual; Shrunk tells.
 func Load(c *Compiled, env *probe.Env) (*Session, error) {
-	return shrinking(c.limits, func(l gen.Limits) (*Session, error) { return load(c, env, l) }, func() uint64 {
-		object, err := gen.Maps(c.IR, c.kernel, c.limits)
-		if err != nil {
-			return 0
-		}
-		return object.Bytes(c.kernel.CPUs)
-	})
+	return shrinking(
+		c.limits,
+		func(l gen.Limits) (*Session, error) { return load(c, env, l) },
+		func() uint64 {
+			object, err := gen.Maps(c.IR, c.kernel, c.limits)
+			if err != nil {
+				return 0
+			}
+			return object.Bytes(c.kernel.CPUs)
+		},
+	)
 }
 
 // load is Load with limits.
@@ -103,9 +115,13 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if err != nil {
 		return nil, err
 	}
-	spec := &ebpf.CollectionSpec{Maps: maps.Clone(object.Maps), Programs: map[string]*ebpf.ProgramSpec{}}
+	spec := &ebpf.CollectionSpec{
+		Maps:     maps.Clone(object.Maps),
+		Programs: map[string]*ebpf.ProgramSpec{},
+	}
 	for name, m := range spec.Maps {
-		if m.InnerMap != nil && m.InnerMap.Type == ebpf.Hash { // what is made as a pattern, and thrown away, may be smaller
+		// what is made as a pattern, and thrown away, may be smaller
+		if m.InnerMap != nil && m.InnerMap.Type == ebpf.Hash {
 			m, small := *m, *m.InnerMap
 			m.InnerMap, small.MaxEntries = &small, 1
 			spec.Maps[name] = &m
@@ -113,20 +129,46 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	}
 	for i, u := range c.Units {
 		maps.Copy(spec.Maps, u.Code.Maps)
-		// The instructions are given to the kernel under a licence that lets them call what tracing needs.
-		program := &ebpf.ProgramSpec{Name: "culprit_d", Type: u.Code.Type, AttachType: u.Code.Attach, AttachTo: u.Code.AttachTo, Instructions: u.Code.Instructions, License: "GPL"}
+		// The instructions are given to the kernel under a licence that lets them call what tracing
+		// needs.
+		program := &ebpf.ProgramSpec{
+			Name:         "culprit_d",
+			Type:         u.Code.Type,
+			AttachType:   u.Code.Attach,
+			AttachTo:     u.Code.AttachTo,
+			Instructions: u.Code.Instructions,
+			License:      "GPL",
+		}
 		env.Fit(program, u.Probes)
 		spec.Programs[programName(i)] = program
 	}
 	for i, h := range c.helpers {
-		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{Name: "culprit_help", Type: h.Type, Instructions: h.Instructions, License: "GPL"}
+		spec.Programs[helperName(i)] = &ebpf.ProgramSpec{
+			Name:         "culprit_help",
+			Type:         h.Type,
+			Instructions: h.Instructions,
+			License:      "GPL",
+		}
 	}
-	s = &Session{script: c, batches: batches{}, probes: map[uint32]*check.Probe{}, kernel: env.KernelSymbols(), processes: symbol.NewProcesses(env.Root()), RunOn: func(f func()) { f() }, stacks: map[uint32]format.Value{}, asks: make(chan func()), shrunk: limits.Shrink}
+	s = &Session{
+		script:    c,
+		batches:   batches{},
+		probes:    map[uint32]*check.Probe{},
+		kernel:    env.KernelSymbols(),
+		processes: symbol.NewProcesses(env.Root()),
+		RunOn:     func(f func()) { f() },
+		stacks:    map[uint32]format.Value{},
+		asks:      make(chan func()),
+		shrunk:    limits.Shrink,
+	}
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
 	}
 	err = bpf.Locking(env.Root(), func() (err error) {
-		s.maps, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: env.Types().Cache()})
+		s.maps, err = ebpf.NewCollectionWithOptions(
+			spec,
+			ebpf.CollectionOptions{Cache: env.Types().Cache()},
+		)
 		return err
 	})
 	if err != nil {
@@ -167,7 +209,14 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 			s.probes[p.ID] = p
 		}
 		if u.Probes[0].Site == check.SiteRun {
-			s.runs = append(s.runs, run{probe: u.Probes[0], program: program, every: time.Duration(env.Every(u.Probes[0]))})
+			s.runs = append(
+				s.runs,
+				run{
+					probe:   u.Probes[0],
+					program: program,
+					every:   time.Duration(env.Every(u.Probes[0])),
+				},
+			)
 			continue
 		}
 		placed = append(placed, probe.Placed{Program: program, Probes: u.Probes, CPU: u.CPU})
@@ -178,7 +227,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	s.known = env.KnownProcesses()
 	s.openMappedFiles()
 	if s.unwinder, err = newUnwinder(env.Root(), s.maps.Maps, func(pid int) {
-		s.processes.OpenMappedFiles(pid) //nolint:errcheck // one that can't be looked into has no names, which is told with them
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // one that can't be looked into has no names, which is reported
 	}); err != nil {
 		return nil, err
 	}
@@ -200,16 +249,16 @@ func (s *Session) Program() *check.Program { return s.script.Program }
 // Aggregations returns all aggregations of the script. It reads nothing from the kernel.
 func (s *Session) Aggregations() []*Aggregate { return s.aggs }
 
-// Attachment tells what was attached, and what could not be.
+// Attachment returns what was attached, and what could not be.
 func (s *Session) Attachment() *probe.Attachment { return s.attached }
 
-// acquaint tells the programs how the stacks of processes are walked before there is a sample of them.
+// PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
 func (s *Session) PreloadUnwindTables(pids []int) {
 	if s.unwinder == nil {
 		return
 	}
 	for _, pid := range pids {
-		s.unwinder.tell(pid, 0)
+		s.unwinder.loadProcess(pid, 0)
 	}
 }
 
@@ -233,15 +282,16 @@ func (s *Session) Close() {
 	s.processes.Close() //nolint:errcheck // its files were read from
 }
 
-// meet looks which files the processes that the script is about execute by now.
+// openMappedFiles opens the files that the processes of the script have mapped since the last call.
 func (s *Session) openMappedFiles() {
 	s.follower.catchUp()
 	for _, pid := range s.known {
-		s.processes.OpenMappedFiles(pid) //nolint:errcheck // addresses of one that can't be looked into have no names, which is told with them
+		s.processes.OpenMappedFiles(pid) //nolint:errcheck // one that can't be read has no names, which is reported
 	}
 }
 
-// detach begins to take all programs off: where they are in processes that takes the kernel 20 to 40 ms, in which there is other work to do.
+// detach begins to take all programs off: where they are in processes that takes the kernel 20 to
+// 40 ms, in which there is other work to do.
 func (s *Session) detach() {
 	if s.counting != nil {
 		s.counting.Close() //nolint:errcheck // the kernel stops counting when the process ends
@@ -260,12 +310,15 @@ func (s *Session) detach() {
 	})
 }
 
-// set tells the programs which clauses may run.
+// set sets which clauses may run.
 func (s *Session) set(state uint64) error {
-	return s.maps.Maps[gen.MapState].Put(uint32(0), [2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()})
+	return s.maps.Maps[gen.MapState].Put(
+		uint32(0),
+		[2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()},
+	)
 }
 
-// ended says whether exit() was called.
+// ended reports whether exit() was called.
 func (s *Session) ended() bool {
 	var state [2]uint64
 	return s.maps.Maps[gen.MapState].Lookup(uint32(0), &state) == nil && state[0] == gen.Draining
@@ -281,7 +334,7 @@ func (s *Session) fire(r *run, args ...uint64) error {
 	return nil
 }
 
-// ownPlace gives a place in this program.
+// ownPlace returns an address in this program.
 func ownPlace() uint64 { return uint64(reflect.ValueOf(monotonic).Pointer()) }
 
 // special fires BEGIN, END or ERROR, if the script has it.
@@ -294,17 +347,19 @@ func (s *Session) special(name string, args ...uint64) error {
 	return nil
 }
 
-// A Listener is told what a session sees, in the order in which it happened. An error ends the session.
+// A Listener receives what a session sees, in the order in which it happened. An error that a
+// method returns ends the session.
 type Listener interface {
-	// Record tells what one clause wrote. What it holds is the listener's until it returns.
+	// Record receives what one execution of a clause wrote. The record is valid until Record
+	// returns.
 	Record(*Record) error
-	// Fault tells that a clause was abandoned.
+	// Fault receives the fault that ended a clause early.
 	Fault(*FaultReport) error
-	// Drops tells what was lost on a CPU since it was last told.
+	// Drops receives how many events of a kind were lost on a CPU since the last call.
 	Drops(kind ir.Drop, cpu int, n uint64) error
-	// Pause tells that there is no more for now.
+	// Pause is called when all that was read is delivered.
 	Pause() error
-	// End gives what is left in the aggregations, as Aggregates does, when all is over.
+	// End is called once, after the last record. Aggregates returns what is left then.
 	End() error
 }
 
@@ -314,13 +369,24 @@ const (
 	statusEach = time.Second
 )
 
-// Run lets the script run until it exits, the context ends, or over is closed, and tells the listener all of it. It gives the
-// status of exit().
-func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (status int, failed error) {
-	told := &telling{session: s, to: l, alone: over == nil && !s.attached.HasLinks() && !slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 })}
-	defer func() { status = told.status }()
+// Run runs the script until it exits, the context ends, or over is closed, and calls the listener.
+// It returns the status of exit(). It fails when a program cannot be run or the kernel's maps
+// cannot be read; the error is an *ErrBudget when the script was over its budget.
+func (s *Session) Run(
+	ctx context.Context,
+	l Listener,
+	over <-chan struct{},
+) (status int, failed error) {
+	d := &delivery{
+		session: s,
+		to:      l,
+		alone: over == nil && !s.attached.HasLinks() &&
+			!slices.ContainsFunc(s.runs, func(r run) bool { return r.every > 0 }),
+	}
+	defer func() { status = d.status }()
 	if s.HasOption("destructive") {
-		// Before its first program, Go makes a process to see what the kernel can: the script is not to see that one.
+		// Before its first program, Go makes a process to see what the kernel can: the script is
+		// not to see that one.
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			self.Release() //nolint:errcheck // nothing is held
 		}
@@ -336,14 +402,14 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 		if s.OnStart != nil {
 			s.OnStart()
 		}
-		var dear *ErrBudget
-		if err := s.wait(ctx, told, over); errors.As(err, &dear) { // what it has gathered is told
-			defer func() { failed = errors.Join(failed, dear) }()
+		var budget *ErrBudget
+		if err := s.wait(ctx, d, over); errors.As(err, &budget) { // its data is still reported
+			defer func() { failed = errors.Join(failed, budget) }()
 		} else if err != nil {
 			return 0, err
 		}
 	}
-	if err := s.missing(told); err != nil {
+	if err := s.missing(d); err != nil {
 		return 0, err
 	}
 	if err := s.set(gen.Draining); err != nil { // first: it is a while until all are off
@@ -354,25 +420,27 @@ func (s *Session) Run(ctx context.Context, l Listener, over <-chan struct{}) (st
 	if s.ring != nil {
 		s.off.Wait() // what runs still may write
 	}
-	if err := s.drain(told, true); err != nil { // so that what END does comes after all that was before it
+	// so that what END does comes after all that was before it
+	if err := s.drain(d, true); err != nil {
 		return 0, err
 	}
 	if err := s.special("END"); err != nil {
 		return 0, err
 	}
-	if err := s.drain(told, true); err != nil {
+	if err := s.drain(d, true); err != nil {
 		return 0, err
 	}
-	if err := s.lost(told); err != nil {
+	if err := s.lost(d); err != nil {
 		return 0, err
 	}
 	return 0, l.End()
 }
 
 // wait runs the ticks and drains until the end.
-func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{}) error {
+func (s *Session) wait(ctx context.Context, d *delivery, over <-chan struct{}) error {
 	now := time.Now()
-	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"])) // longer than a second would only lose more
+	// longer than a second would only lose more
+	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"]))
 	each = min(max(cmp.Or(each, drainEach), time.Millisecond), time.Second)
 	drain, status := now.Add(each), now.Add(statusEach)
 	s.startTicks(now)
@@ -386,9 +454,9 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
-			return s.endTicks(told)
+			return s.endTicks(d)
 		case <-over:
-			return s.endTicks(told)
+			return s.endTicks(d)
 		case f := <-s.asks:
 			f()
 		case <-timer.C:
@@ -398,16 +466,16 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 		case err != nil:
 			return err
 		case fired > 0:
-			drain = now // what a tick says is told at once
+			drain = now // what a tick prints is printed at once
 		}
 		if !drain.After(now) {
-			if err := s.drain(told, false); err != nil {
+			if err := s.drain(d, false); err != nil {
 				return err
 			}
 			drain = now.Add(each)
 		}
 		if !status.After(now) {
-			if err := errors.Join(s.lost(told), s.missing(told)); err != nil {
+			if err := errors.Join(s.lost(d), s.missing(d)); err != nil {
 				return err
 			}
 			s.openMappedFiles()
@@ -425,9 +493,10 @@ func (s *Session) wait(ctx context.Context, told *telling, over <-chan struct{})
 	return nil
 }
 
-// missing tells what the kernel left out since the last time, and which ticks were. It knows as long as programs are attached.
-func (s *Session) missing(told *telling) error {
-	if err := s.skipped(told); err != nil {
+// missing reports the firings and ticks that were left out since the last call. The counts can be
+// read as long as programs are attached.
+func (s *Session) missing(d *delivery) error {
+	if err := s.skipped(d); err != nil {
 		return err
 	}
 	m := s.attached.Missed()
@@ -437,12 +506,12 @@ func (s *Session) missing(told *telling) error {
 	}
 	n := sum - s.missed
 	s.missed = sum
-	return told.to.Drops(ir.DropMissed, 0, n)
+	return d.to.Drops(ir.DropMissed, 0, n)
 }
 
-// lost tells what was dropped since the last time.
-func (s *Session) lost(told *telling) error {
-	if err := told.held.lost(told.to); err != nil {
+// lost reports what was dropped since the last call.
+func (s *Session) lost(d *delivery) error {
+	if err := d.held.lost(d.to); err != nil {
 		return err
 	}
 	m := s.maps.Maps[gen.MapDrops]
@@ -460,7 +529,7 @@ func (s *Session) lost(told *telling) error {
 		for cpu, sum := range each {
 			if n := sum - s.drops[kind][cpu]; n > 0 {
 				s.drops[kind][cpu] = sum
-				if err := told.to.Drops(kind, cpu, n); err != nil {
+				if err := d.to.Drops(kind, cpu, n); err != nil {
 					return err
 				}
 			}
@@ -476,12 +545,13 @@ type record struct {
 	raw  []byte
 }
 
-// settle is how long a record may take from its time stamp to the ring: younger ones wait for the next look, so that those of
-// other CPUs are told before them.
+// settle is how long a record may take from its time stamp to the ring: younger ones wait for the
+// next look, so that those of other CPUs are delivered before them.
 const settle = 2 * time.Millisecond
 
-// drain reads the ring and tells what is in it, by time and CPU. All: nothing fires any more, and nothing waits.
-func (s *Session) drain(told *telling, all bool) error {
+// drain reads the ring and delivers the records by time and CPU. With all, no clause runs any more
+// and no record waits for older ones.
+func (s *Session) drain(d *delivery, all bool) error {
 	if s.ring == nil {
 		return nil
 	}
@@ -509,25 +579,29 @@ func (s *Session) drain(told *telling, all bool) error {
 		})
 		n = s.whole(n)
 	}
-	ready := slices.Clone(s.late[:n]) // telling of a fault may read on
+	ready := slices.Clone(s.late[:n]) // an ERROR clause may make drain read on
 	s.late = slices.Delete(s.late, 0, n)
 	s.pass++
-	s.telling = true
-	defer func() { s.telling = false }()
+	s.delivering = true
+	defer func() { s.delivering = false }()
 	for _, r := range ready {
-		if err := told.tell(r.raw); err != nil {
+		if err := d.deliver(r.raw); err != nil {
 			return err
 		}
 	}
-	return told.to.Pause()
+	return d.to.Pause()
 }
 
-// whole gives how many of the first n late records can be told so that no firing is told in parts: what is added to an aggregation
-// between printa() and clear() of one firing is kept by both being told at once.
+// whole returns how many of the first n late records can be delivered so that no firing is
+// delivered in parts. printa() and clear() of one firing then see the same values.
 func (s *Session) whole(n int) int {
 	type source struct{ cpu, thread, probe uint32 }
 	of := func(r *record) source {
-		return source{r.cpu, binary.NativeEndian.Uint32(r.raw[20:]), binary.NativeEndian.Uint32(r.raw[12:])}
+		return source{
+			r.cpu,
+			binary.NativeEndian.Uint32(r.raw[20:]),
+			binary.NativeEndian.Uint32(r.raw[12:]),
+		}
 	}
 	later := map[source]int{} // the clause of the first record that is too young
 	for i := n; i < len(s.late); i++ {
@@ -551,7 +625,8 @@ func (s *Session) whole(n int) int {
 	return n
 }
 
-// clause gives the number of the clause that wrote a record; 0 where the record is of no kind that there is.
+// clause returns the number of the clause that wrote a record; 0 where the record is of no kind
+// that there is.
 func (s *Session) clause(raw []byte) int {
 	switch n := binary.NativeEndian.Uint32(raw[8:]); {
 	case n == ir.FaultRecord && len(raw) >= 28:
@@ -562,10 +637,12 @@ func (s *Session) clause(raw []byte) int {
 	return 0
 }
 
-// atOnce is how many records one look takes at most: a script that writes without end must not keep what runs it from all else.
+// atOnce is how many records one look takes at most: a script that writes without end must not keep
+// what runs it from all else.
 const atOnce = 1 << 16
 
-// read takes what is in the ring, without waiting. All: also beyond atOnce, when nothing writes any more.
+// read takes what is in the ring, without waiting. All: also beyond atOnce, when nothing writes any
+// more.
 func (s *Session) read(all bool) error {
 	s.ring.SetDeadline(time.Unix(0, 0)) // what is there, and no waiting
 	var r ringbuf.Record
@@ -579,12 +656,20 @@ func (s *Session) read(all bool) error {
 		if len(r.RawSample) < ir.RecordHeader {
 			return fmt.Errorf("a record of %d bytes is shorter than its head", len(r.RawSample))
 		}
-		s.late = append(s.late, record{binary.NativeEndian.Uint64(r.RawSample), binary.NativeEndian.Uint32(r.RawSample[16:]), slices.Clone(r.RawSample)})
+		s.late = append(
+			s.late,
+			record{
+				binary.NativeEndian.Uint64(r.RawSample),
+				binary.NativeEndian.Uint32(r.RawSample[16:]),
+				slices.Clone(r.RawSample),
+			},
+		)
 	}
 	return nil
 }
 
-// Aggregates gives aggregations with all that was added until now; while records are told, until they began to be.
+// Aggregates reads aggregations and returns them with all that was added until now, or until the
+// current delivery of records began. It fails when a map cannot be read.
 func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	all := make([]*Aggregate, len(of))
 	for i, a := range of {
@@ -594,7 +679,8 @@ func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	return all, s.collect(all...)
 }
 
-// rejected makes the verifier's words those of the script: the line of D that made the instruction which it did not take.
+// rejected makes the verifier's words those of the script: the line of D that made the instruction
+// which it did not take.
 func (c *Compiled) rejected(err error) error {
 	var v *ebpf.VerifierError
 	if !errors.As(err, &v) {
@@ -614,10 +700,19 @@ func (c *Compiled) rejected(err error) error {
 		for _, p := range slices.Backward(u.Code.Origins) {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
-				return fmt.Errorf("the kernel's verifier did not take what %q at %v came to: %w", text, u.Probes[0], err)
+				return fmt.Errorf(
+					"the kernel's verifier did not take what %q at %v came to: %w",
+					text,
+					u.Probes[0],
+					err,
+				)
 			}
 		}
-		return fmt.Errorf("the kernel's verifier did not take what the clauses at %v came to: %w", u.Probes[0], err)
+		return fmt.Errorf(
+			"the kernel's verifier did not take what the clauses at %v came to: %w",
+			u.Probes[0],
+			err,
+		)
 	}
 	return fmt.Errorf("the kernel's verifier did not take the script: %w", err)
 }

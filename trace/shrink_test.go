@@ -15,7 +15,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Maps get smaller until they fit; what never fits names both figures, and other errors end it at once.
+// Maps get smaller until they fit; what never fits names both figures, and other errors end it at
+// once.
 func TestShrinking(t *testing.T) {
 	other := errors.New("another error")
 	for _, tt := range []struct {
@@ -40,7 +41,10 @@ func TestShrinking(t *testing.T) {
 					return nil, tt.fails
 				}
 				if tt.fits == 0 || l.Shrink < tt.fits {
-					return nil, fmt.Errorf("bring the script into the kernel: %w", &bpf.MemoryLimit{Limit: 64 << 10})
+					return nil, fmt.Errorf(
+						"bring the script into the kernel: %w",
+						&bpf.MemoryLimit{Limit: 64 << 10},
+					)
 				}
 				return &Session{shrunk: l.Shrink}, nil
 			}, func() uint64 { return 5 << 20 })
@@ -51,13 +55,15 @@ func TestShrinking(t *testing.T) {
 				if err != nil || s.shrunk != tt.shrunk {
 					t.Fatalf("shrunk %v, error %v, want %d", s, err, tt.shrunk)
 				}
-				if said := s.Shrunk(); (said != "") != (tt.shrunk > 1) || tt.shrunk > 1 && !strings.Contains(said, fmt.Sprintf("1/%d ", tt.shrunk)) {
+				if said := s.Shrunk(); (said != "") != (tt.shrunk > 1) ||
+					tt.shrunk > 1 && !strings.Contains(said, fmt.Sprintf("1/%d ", tt.shrunk)) {
 					t.Errorf("said %q", said)
 				}
 				return
 			}
 			limit, ok := errors.AsType[*bpf.MemoryLimit](err)
-			if ok != (tt.fails == nil) || ok && (limit.Wants != 5<<20 || limit.Limit != 64<<10) || !ok && !errors.Is(err, other) {
+			if ok != (tt.fails == nil) || ok && (limit.Wants != 5<<20 || limit.Limit != 64<<10) ||
+				!ok && !errors.Is(err, other) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -74,7 +80,8 @@ func TestLoadFailsLate(t *testing.T) {
 	}
 	c.helpers = append(c.helpers, &gen.Code{Type: ebpf.RawTracepoint, AttachTo: "no_such_event",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}})
-	if s, err := Load(c, e); err == nil || s != nil || !strings.Contains(err.Error(), "no_such_event") {
+	if s, err := Load(c, e); err == nil || s != nil ||
+		!strings.Contains(err.Error(), "no_such_event") {
 		t.Errorf("a session %v, %v", s, err)
 	}
 }

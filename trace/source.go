@@ -22,24 +22,26 @@ import (
 	"culprit/trace/probe"
 )
 
-// A Source is a script whose aggregations are statistics: trace.NAME.AGGREGATION by the keys of the aggregation. It runs from Live until it ends by itself, its
-// context ends or its budget is spent, whoever reads it; what was before somebody read is in no batch. Each reader is told what was added from tick to
-// tick, whatever the script prints, clears or cuts away.
+// A Source is a script whose aggregations are statistics: trace.NAME.AGGREGATION by the keys of the
+// aggregation. It runs from Live until it ends by itself, its context ends or its budget is spent,
+// whoever reads it; what was before somebody read is in no batch. Each reader receives what was
+// added from tick to tick, whatever the script prints, clears or cuts away.
 //
 // It is a measure.Source, a measure.Meter and a measure.Outsider. Safe for several goroutines.
 type Source struct {
-	name    string
-	text    string
-	session *Session
-	stats   []measure.Stat
-	aggs    []*Aggregate // of the statistics
-	reads   []reads      // how they are read, where that is not as any script's; nil: they all are
-	notes   func() []string
-	out     *bufio.Writer
-	tells   *sourceListener
-	begun   chan struct{} // closed when the clauses run
-	ended   chan struct{} // closed when it has ended
-	why     error         // why it ended; nil: it exited, or was told to. Set before ended is closed
+	name     string
+	text     string
+	session  *Session
+	stats    []measure.Stat
+	aggs     []*Aggregate // of the statistics
+	reads    []reads      // how they are read, where that is not as any script's; nil: they all are
+	notes    func() []string
+	out      *bufio.Writer
+	listener *sourceListener
+	begun    chan struct{} // closed when the clauses run
+	ended    chan struct{} // closed when it has ended
+	// why it ended; nil: it exited, or was stopped. Set before ended is closed
+	why error
 
 	mu      sync.Mutex    // guards lost, inside, outside
 	lost    losses        // since the start
@@ -51,10 +53,13 @@ type Source struct {
 // A Definition is a statistic that is read from an aggregation of a script.
 type Definition struct {
 	Stat        measure.Stat
-	Aggregation string                         // its name, without @
-	Value       func(data []int64) float64     // returns a row's value from its data; nil: by its function
-	Words       map[string]func(string) string // by field: returns the word for a value of the script; nil: the value
-	Fixed       map[string]string              // of a field that is no key: the value that all rows have
+	Aggregation string // its name, without @
+	// returns a row's value from its data; nil: by its function
+	Value func(data []int64) float64
+	// by field: returns the word for a value of the script; nil: the value
+	Words map[string]func(string) string
+	// of a field that is no key: the value that all rows have
+	Fixed map[string]string
 }
 
 // HasAggregation reports whether the script adds to an aggregation of this name.
@@ -62,12 +67,15 @@ func (s *Source) HasAggregation(name string) bool {
 	return slices.ContainsFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == name })
 }
 
-// Define replaces the statistics of the script by others. It fails when an aggregation does not exist. Call
-// it before Live.
+// Define replaces the statistics of the script by others. It fails when an aggregation does not
+// exist. Call it before Live.
 func (s *Source) Define(definitions []Definition) error {
 	s.stats, s.aggs, s.reads = nil, nil, nil
 	for _, d := range definitions {
-		i := slices.IndexFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation })
+		i := slices.IndexFunc(
+			s.session.aggs,
+			func(a *Aggregate) bool { return a.Name == d.Aggregation },
+		)
 		if i < 0 {
 			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
 		}
@@ -77,8 +85,8 @@ func (s *Source) Define(definitions []Definition) error {
 	return nil
 }
 
-// GatherEvery makes a running source read its aggregations at least once per interval, so that the kernel's
-// maps need not hold more. Call it before Live.
+// GatherEvery makes a running source read its aggregations at least once per interval, so that the
+// kernel's maps need not hold more. Call it before Live.
 func (s *Source) GatherEvery(interval time.Duration) {
 	session := s.session
 	session.EachSecond = func() error {
@@ -89,9 +97,9 @@ func (s *Source) GatherEvery(interval time.Duration) {
 	}
 }
 
-// CollectFrames makes the source keep stacks as chains of frames by function, which costs less than text.
-// With places, a frame stands for one place in a function; with inline, LearnInlined finds functions that
-// compilers put into others. Call it before Live.
+// CollectFrames makes the source keep stacks as chains of frames by function, which costs less than
+// text. With places, a frame stands for one place in a function; with inline, LearnInlined finds
+// functions that compilers put into others. Call it before Live.
 func (s *Source) CollectFrames(places, inline bool) {
 	s.session.frames = newFrames()
 	s.session.frames.places = places
@@ -101,14 +109,17 @@ func (s *Source) CollectFrames(places, inline bool) {
 	}
 }
 
-// LearnInlined looks for inlined functions at the places that were sampled, until stop returns true. It
-// reports whether it found any place to look at.
-func (s *Source) LearnInlined(stop func() bool) bool { return s.session.processes.LearnInlined(stop) }
+// LearnInlined looks for inlined functions at the places that were sampled, until stop returns
+// true. It reports whether it found any place to look at.
+func (s *Source) LearnInlined(stop func() bool) bool {
+	return s.session.processes.LearnInlined(stop)
+}
 
 // PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
 func (s *Source) PreloadUnwindTables(pids []int) { s.session.PreloadUnwindTables(pids) }
 
-// NoteSymbols adds notes on missing names and on stacks that were cut to each batch. Call it before Live.
+// NoteSymbols adds notes on missing names and on stacks that were cut to each batch. Call it before
+// Live.
 func (s *Source) NoteSymbols() {
 	session := s.session
 	s.notes = func() []string { return append(session.SymbolNotes(), session.UnwindNotes()...) }
@@ -116,33 +127,65 @@ func (s *Source) NoteSymbols() {
 
 // reads is how a statistic is read of its aggregation.
 type reads struct {
-	value func(data []int64) float64     // of a row; nil: as its function has it
-	words map[string]func(string) string // of a field: what is said for what the program has; absent: that
-	fixed map[string]string              // of a field that is no key: the only value that rows have
+	value func(data []int64) float64 // of a row; nil: as its function has it
+	// of a field: what is said for what the program has; absent: that
+	words map[string]func(string) string
+	fixed map[string]string // of a field that is no key: the only value that rows have
 }
 
-// patience is how many seconds one after the other a script that is a source may take more than its budget.
+// maxOverBudget is how many seconds one after the other a script that is a source may take more
+// than its budget.
 const maxOverBudget = 4
 
-// NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it prints goes to out, which must not fail. Without a
-// budget it takes what it takes. A syntax.Diagnostics tells what is wrong with the text. Who makes it calls Live, or Close.
-func NewSource(name string, script Script, budget Budget, env *probe.Env, out io.Writer) (*Source, error) {
+// NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it
+// prints goes to out, which must not fail. Without a budget it takes what it takes. It fails with a
+// syntax.Diagnostics when the text is wrong. The caller calls Live, or Close.
+func NewSource(
+	name string,
+	script Script,
+	budget Budget,
+	env *probe.Env,
+	out io.Writer,
+) (*Source, error) {
 	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
 // NewLimitedSource is NewSource with limits on the sizes of the script's maps.
-func NewLimitedSource(name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer) (*Source, error) {
-	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{name}, ProcessMacros()
+func NewLimitedSource(
+	name string,
+	script Script,
+	budget Budget,
+	limits gen.Limits,
+	env *probe.Env,
+	out io.Writer,
+) (*Source, error) {
+	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{
+		name,
+	}, ProcessMacros()
 	c, err := Compile(script, env, limits)
 	if err != nil {
 		return nil, err
 	}
 	if c.Program.Options.Destructive {
 		at := max(0, strings.Index(script.Text, "destructive"))
-		return nil, syntax.Diagnostics{syntax.Diagnose(script.File, script.Text, syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))}, check.Destructive,
-			"a script that measures must not change the system", "culprit trace -w runs it")}
+		return nil, syntax.Diagnostics{
+			syntax.Diagnose(
+				script.File,
+				script.Text,
+				syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))},
+				check.Destructive,
+				"a script that measures must not change the system",
+				"culprit trace -w runs it",
+			),
+		}
 	}
-	s := &Source{name: name, text: script.Text, out: bufio.NewWriterSize(out, 4<<10), begun: make(chan struct{}), ended: make(chan struct{})}
+	s := &Source{
+		name:  name,
+		text:  script.Text,
+		out:   bufio.NewWriterSize(out, 4<<10),
+		begun: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 	session, err := Load(c, env)
 	if err != nil {
 		return nil, err
@@ -263,7 +306,8 @@ func uses(p *check.Program, a *check.Aggregation) (out []use) {
 	return out
 }
 
-// key gives the name of a field and what it is, by the first expression for it that is no constant.
+// key returns the name of a field and what it is, by the first expression for it that is no
+// constant.
 func key(text string, used []use, k int) (name, help string) {
 	for _, u := range used {
 		x := u.add.Keys[k]
@@ -288,14 +332,14 @@ func constant(x check.Expr) bool {
 // Stats lists the statistics, in the order in which the script names its aggregations.
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
-// Attachment tells what was attached, and what could not be.
+// Attachment reports what was attached, and what could not be.
 func (s *Source) Attachment() *probe.Attachment { return s.session.Attachment() }
 
-// Live runs the script until it exits, the context ends, or its budget is spent: then the error is an *ErrBudget. It takes everything out of the kernel. It is called
-// once.
+// Live runs the script until it exits, the context ends, or its budget is spent: then the error is
+// an *ErrBudget. It takes everything out of the kernel. It is called once.
 func (s *Source) Live(ctx context.Context) error {
 	l := &sourceListener{NewPrinter(s.session, s.out, Streams{Name: "culprit"}), s}
-	l.err, s.tells = s.out, l
+	l.err, s.listener = s.out, l
 	if a := s.session.Attachment(); len(a.Skipped)+len(a.Passed) > 0 {
 		l.Say("%v", a)
 	}
@@ -310,13 +354,13 @@ func (s *Source) Live(ctx context.Context) error {
 	return err
 }
 
-// Close gives back a source whose Live was never called.
+// Close releases a source whose Live was never called.
 func (s *Source) Close() { s.session.Close() }
 
 // Begun is closed when the clauses run.
 func (s *Source) Begun() <-chan struct{} { return s.begun }
 
-// Why says why the script has ended, once it has; nil: it exited, or was told to.
+// Err returns the error that ended the script, once it has ended; nil: it exited, or was stopped.
 func (s *Source) Err() error { return s.why }
 
 // Ended is closed when the script has ended.
@@ -338,7 +382,7 @@ func (l *sourceListener) Drops(kind ir.Drop, cpu int, n uint64) error {
 	return l.Printer.Drops(kind, cpu, n)
 }
 
-// End reads what is left. Nothing is printed: a source tells it.
+// End reads what is left. It prints nothing.
 func (l *sourceListener) End() error {
 	return errors.Join(l.source.account(), l.source.session.Gather(), l.Pause())
 }
@@ -349,12 +393,22 @@ func (s *Source) lose(change func(*losses)) {
 	change(&s.lost)
 }
 
-// Lost gives what the script lost since it began, by reason.
+// Losses returns what the script lost since it began, by reason.
 func (s *Source) Losses() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := append(s.lost.told(true, true), LossOf("records that were written faster than they were read: bufsize makes room", s.lost.dropped[ir.DropRecord])...)
-	return append(out, LossOf("records that a speculation had no room for: specsize makes some", s.lost.dropped[ir.DropHeld])...)
+	out := append(
+		s.lost.list(true, true),
+		LossOf(
+			"records that were written faster than they were read: bufsize makes room",
+			s.lost.dropped[ir.DropRecord],
+		)...)
+	return append(
+		out,
+		LossOf(
+			"records that a speculation had no room for: specsize makes some",
+			s.lost.dropped[ir.DropHeld],
+		)...)
 }
 
 // Notes say what could not be attached.
@@ -365,7 +419,8 @@ func (s *Source) Notes() []string {
 	return nil
 }
 
-// tidy reads what the script costs, and throws away what nobody wants: else the room for keys would be full of it.
+// tidy reads the cost of the script, and drops rows of aggregations without a reader, which would
+// fill their maps.
 func (s *Source) tidy() error {
 	var idle []*Aggregate
 	for _, a := range s.session.aggs {
@@ -395,7 +450,8 @@ func (s *Source) account() error {
 	return nil
 }
 
-// Cost gives what a statistic has cost: of what reading the script has taken in this process and its programs in others, as many parts as there are statistics.
+// Cost returns what a statistic has cost: of what reading the script has taken in this process and
+// its programs in others, as many parts as there are statistics.
 func (s *Source) Cost(id measure.StatID) measure.Span {
 	if !slices.ContainsFunc(s.stats, func(st measure.Stat) bool { return st.ID == id }) {
 		return 0
@@ -405,14 +461,15 @@ func (s *Source) Cost(id measure.StatID) measure.Span {
 	return (s.inside + measure.Span(s.outside)) / measure.Span(len(s.stats))
 }
 
-// Outside gives the CPU time that the script's programs have taken, in whatever process they ran.
+// Outside returns the CPU time that the script's programs have taken, in whatever process they ran.
 func (s *Source) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return measure.Span(s.outside)
 }
 
-// do lets f be done by the goroutine that runs the session, or here when the session has ended. False: the context ended before.
+// do lets f be done by the goroutine that runs the session, or here when the session has ended.
+// False: the context ended before.
 func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 	done := make(chan struct{})
 	select {
@@ -438,13 +495,20 @@ func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 	return true
 }
 
-// Run implements measure.Source. What has ended gives batches that could not look, and say why.
+// Run implements measure.Source. After the script has ended, batches are empty with a note that
+// says why. It fails when sink does, or when the step of a query is not positive.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	return s.RunNotify(ctx, queries, sink, func() {})
 }
 
-// run is Run; begun is called after the first reading, which begins the first batch's interval.
-func (s *Source) RunNotify(ctx context.Context, queries []measure.Query, sink measure.Sink, begun func()) error {
+// RunNotify is Run; begun is called after the first reading, which begins the first batch's
+// interval.
+func (s *Source) RunNotify(
+	ctx context.Context,
+	queries []measure.Query,
+	sink measure.Sink,
+	begun func(),
+) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil

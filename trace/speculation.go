@@ -12,24 +12,27 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// speculations holds back what clauses recorded behind speculate(), until it is committed or discarded.
+// speculations holds back what clauses recorded behind speculate(), until it is committed or
+// discarded.
 type speculations struct {
 	used *ebpf.Memory // of gen.MapSpec: a u64 each, 0: free
 	held map[int64][]*Record
-	size map[int64]int // of what is held for each, as dtrace counts it: a string has the bytes of the longest one
-	most int           // bytes that each may have
-	full uint64        // records that had no room, and were not told of
+	// of what is held for each, as dtrace counts it: a string has the bytes of the longest one
+	size map[int64]int
+	most int    // bytes that each may have
+	full uint64 // records that did not fit, and were not reported
 }
 
-// speculationRoom is how many bytes a speculation may hold, if -x specsize does not say it.
-const speculationRoom = 64 << 20
+// maxSpeculationBytes is how many bytes a speculation may hold, if -x specsize does not say it.
+const maxSpeculationBytes = 64 << 20
 
-// slot gives where the state of a speculation is; !ok: there is none of that number.
+// slot returns where the state of a speculation is; !ok: there is none of that number.
 func (s *speculations) slot(n int64) (off int64, ok bool) {
 	return (n - 1) * 8, s.used != nil && n >= 1 && n <= int64(s.used.Size())/8
 }
 
-// inUse says whether a speculation was given out and is not over: what comes for another is dropped, as dtrace does it.
+// inUse reports whether a speculation was given out and is not over: what comes for another is
+// dropped, as dtrace does it.
 func (s *speculations) inUse(n int64) bool {
 	var b [8]byte
 	off, ok := s.slot(n)
@@ -40,7 +43,7 @@ func (s *speculations) inUse(n int64) bool {
 	return err == nil && binary.NativeEndian.Uint64(b[:]) != 0
 }
 
-// hold keeps a record until its speculation is over, if there is room.
+// hold keeps a record until its speculation is over, if it fits.
 func (s *speculations) hold(n int64, r *Record) {
 	size := ir.RecordHeader
 	for _, a := range r.Actions {
@@ -62,7 +65,7 @@ func (s *speculations) hold(n int64, r *Record) {
 	s.held[n] = append(s.held[n], &kept)
 }
 
-// lost tells of records that had no room.
+// lost reports records that did not fit.
 func (s *speculations) lost(to Listener) error {
 	if s == nil || s.full == 0 {
 		return nil
@@ -72,19 +75,23 @@ func (s *speculations) lost(to Listener) error {
 	return to.Drops(ir.DropHeld, 0, n)
 }
 
-// end gives what was held back for a speculation, whose number can be given out again.
+// end returns what was held back for a speculation, whose number can be given out again.
 func (s *speculations) end(n int64) []*Record {
 	list := s.held[n]
 	delete(s.held, n)
 	delete(s.size, n)
 	if off, ok := s.slot(n); ok {
-		s.used.WriteAt(make([]byte, 8), off) //nolint:errcheck // it is writable, and the place is in it
+		s.used.WriteAt(
+			make([]byte, 8),
+			off,
+		) //nolint:errcheck // it is writable, and the place is in it
 	}
 	return list
 }
 
-// record tells of a record, unless its clause speculates: then it is held back until another commits it.
-func (t *telling) record(r *Record) error {
+// deliverRecord delivers a record, unless its clause speculates: then it is kept until another
+// clause commits it.
+func (t *delivery) deliverRecord(r *Record) error {
 	for i, a := range r.Actions {
 		kind := a.Action.Action.Kind
 		switch kind {
@@ -114,15 +121,16 @@ func (t *telling) record(r *Record) error {
 	return t.to.Record(r)
 }
 
-// speculations gives what is held back.
-func (t *telling) speculations() (*speculations, error) {
+// speculations returns what is held back.
+func (t *delivery) speculations() (*speculations, error) {
 	if t.held == nil {
-		most := speculationRoom
+		most := maxSpeculationBytes
 		if n := check.OptionBytes(t.session.script.Program.Options.All["specsize"]); n > 0 {
 			most = int(min(n, 1<<32))
 		}
 		t.held = &speculations{held: map[int64][]*Record{}, size: map[int64]int{}, most: most}
-		if m := t.session.maps.Maps[gen.MapSpec]; m != nil { // nil: there is speculate(1) and no speculation()
+		// nil: there is speculate(1) and no speculation()
+		if m := t.session.maps.Maps[gen.MapSpec]; m != nil {
 			used, err := m.Memory()
 			if err != nil {
 				return nil, fmt.Errorf("look at the speculations: %w", err)

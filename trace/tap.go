@@ -15,8 +15,9 @@ import (
 	"culprit/measure"
 )
 
-// A tap is told all that is added to an aggregation, and keeps it until it is taken: each who reads a statistic has one, so that none takes
-// what another wants, and what the script clears or cuts away is in its numbers all the same.
+// A tap receives all that is added to an aggregation, and keeps it until it is taken. Each reader
+// of a statistic has one, so that none takes what another wants, and what the script clears or cuts
+// away is in its numbers all the same.
 type tap struct {
 	of    *Aggregate
 	rows  map[string]tapped // by the bytes of the key
@@ -25,11 +26,14 @@ type tap struct {
 
 // tapped is what was added for one key.
 type tapped struct {
-	words []string // a text for each element of the key; where the session has frames, of a stack the number of its frame
-	data  []int64  // as a format.Row has it
+	// a text for each element of the key; where the session has frames, of a stack the number of
+	// its frame
+	words []string
+	data  []int64 // as a format.Row has it
 }
 
-// mostWords is how many keys a tap remembers the words of: finding out what a stack is called costs more than all else.
+// mostWords is how many keys a tap remembers the words of: finding out what a stack is called costs
+// more than all else.
 const mostWords = 1 << 14
 
 func (t *tap) add(key []byte, values [][]byte, bucket int) {
@@ -48,7 +52,7 @@ func (t *tap) add(key []byte, values [][]byte, bucket int) {
 	}
 }
 
-// named gives the words of a key.
+// named returns the words of a key.
 func (t *tap) named(key []byte) []string {
 	if s := t.of.session; s.frames != nil { // ids of stacks don't come again
 		w := make([]string, 0, len(t.of.Of.Key.Fields))
@@ -75,7 +79,7 @@ func (t *tap) named(key []byte) []string {
 	return w
 }
 
-// take gives what was added since it was last called.
+// take returns what was added since it was last called.
 func (t *tap) take() map[string]tapped {
 	rows := t.rows
 	t.rows = make(map[string]tapped, len(rows))
@@ -93,7 +97,8 @@ func (a *Aggregate) untap(t *tap) {
 	a.taps = slices.DeleteFunc(a.taps, func(o *tap) bool { return o == t })
 }
 
-// gather takes what was added to all aggregations that somebody reads statistics of, to each up to the same moment.
+// Gather reads all aggregations that have readers, up to one moment. It fails when a map cannot be
+// read.
 func (s *Session) Gather() error {
 	var read []*Aggregate
 	for _, a := range s.aggs {
@@ -108,7 +113,8 @@ func (s *Session) Gather() error {
 	return s.collect(read...)
 }
 
-// label gives an element of a key as a field has it. A stack is its functions from the outermost to the innermost, parted by semicolons.
+// Label returns an element of a key as a field has it. A stack is its functions from the outermost
+// to the innermost, parted by semicolons.
 func Label(t check.Type, v format.Value) string {
 	switch v.Kind {
 	case format.Chars:
@@ -150,7 +156,7 @@ func (a *Aggregate) join(to, from []int64) {
 	}
 }
 
-// number gives a value that is one number.
+// number returns a value that is one number.
 func (a *Aggregate) number(data []int64) float64 {
 	n := float64(data[0])
 	switch a.Func {
@@ -164,23 +170,28 @@ func (a *Aggregate) number(data []int64) float64 {
 	return n
 }
 
-// The finest buckets that a distribution may have: those of quantize() are powers of two, those of the others are laid into buckets of 1.6 %.
+// The finest buckets that a distribution may have: those of quantize() are powers of two, those of
+// the others are laid into buckets of 1.6 %.
 const finest = 6
 
-// fineness gives the base of the measure.Dist whose buckets an aggregation's are, or for those that have none of theirs the finest.
+// fineness returns the base of the measure.Dist whose buckets an aggregation's are, or for those
+// that have none of theirs the finest.
 func (a *Aggregate) fineness() uint8 {
 	g := a.Of.Agg
 	switch {
 	case a.Func == format.Quantize:
 		return 0
 	case a.Func == format.Llquantize && g.Steps[0] == 2 && g.Steps[3] >= 2 && g.Steps[3] <= 2<<finest && g.Steps[3]&(g.Steps[3]-1) == 0:
-		return uint8(bits.TrailingZeros64(uint64(g.Steps[3])) - 1) // of 8 steps up to each power of two, four are beyond the power before it
+		// of 8 steps up to each power of two, four are beyond the power before it
+		return uint8(bits.TrailingZeros64(uint64(g.Steps[3])) - 1)
 	}
 	return finest
 }
 
-// distribution gives a value that is one. Quantize's buckets are those of a measure.Dist, and so are those of llquantize with factor 2 and steps that are a power of it; of the others
-// each counts at its middle. The sum is that of the middles too: the kernel keeps none. below is how many values were below 0, which have no place in it.
+// distribution returns a value that is one. Quantize's buckets are those of a measure.Dist, and so
+// are those of llquantize with factor 2 and steps that are a power of it; of the others each counts
+// at its middle. The sum is that of the middles too: the kernel keeps none. below is how many
+// values were below 0, which have no place in it.
 func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
 	d.Base = a.fineness()
 	for i, n := range data {
@@ -210,7 +221,8 @@ func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
 
 // word makes of an expression a word that can be the name of a field.
 func word(text string) string {
-	if i := strings.LastIndexAny(text, ">."); i >= 0 && i+1 < len(text) && isName(text[i+1:]) { // a member goes by its own name
+	// a member goes by its own name
+	if i := strings.LastIndexAny(text, ">."); i >= 0 && i+1 < len(text) && isName(text[i+1:]) {
 		text = text[i+1:]
 	}
 	out := measure.NameOf(text)
@@ -228,14 +240,15 @@ func word(text string) string {
 
 func isName(s string) bool {
 	for i, c := range s {
-		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (i == 0 || c < '0' || c > '9') {
+		if c != '_' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') &&
+			(i == 0 || c < '0' || c > '9') {
 			return false
 		}
 	}
 	return s != ""
 }
 
-// distinct gives a name that is not among the others.
+// distinct returns a name that is not among the others.
 func distinct(name string, others []string) string {
 	out := name
 	for n := 2; slices.Contains(others, out); n++ {

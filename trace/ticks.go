@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	// mostBehind is how many firings of one timer are made up for. A process that stood still for an hour
-	// would otherwise run nothing but its ticks.
+	// mostBehind is how many firings of one timer are caught up. A process that was paused for an
+	// hour would otherwise run nothing but its ticks.
 	mostBehind = 1 << 16
-	// ticksAtOnce is how many firings run before records are read again, so that they find room.
+	// ticksAtOnce is how many firings run before records are read again, so that the buffer does
+	// not overflow.
 	ticksAtOnce = 256
 	// lastTicks is how long what is due at the end may take.
 	lastTicks = 200 * time.Millisecond
@@ -23,7 +24,8 @@ func (s *Session) startTicks(now time.Time) {
 	}
 }
 
-// nextTick returns the timer that is due first, of several the first one in the text; nil: there is none.
+// nextTick returns the timer that is due first, of several the first one in the text; nil: there is
+// none.
 func (s *Session) nextTick() *run {
 	var first *run
 	for i := range s.runs {
@@ -34,9 +36,9 @@ func (s *Session) nextTick() *run {
 	return first
 }
 
-// ticks fires the timers that are due, in the order of their times. What could not run in time is made up for: a timer that
-// is three intervals late fires three times. Firings beyond mostBehind are left out and counted. It returns how many it
-// fired, ticksAtOnce at most.
+// ticks fires the timers that are due, in the order of their times. What could not run in time is
+// run later: a timer that is three intervals late fires three times. Firings beyond mostBehind are
+// left out and counted. It returns how many it fired, ticksAtOnce at most.
 func (s *Session) ticks(now time.Time) (fired int, err error) {
 	for i := range s.runs {
 		if r := &s.runs[i]; r.every > 0 {
@@ -69,8 +71,9 @@ func (r *run) skip(s *Session, now time.Time, most int64) {
 	}
 }
 
-// endTicks fires what is due when the script ends from outside. What takes too long is left out and counted.
-func (s *Session) endTicks(told *telling) error {
+// endTicks fires what is due when the script ends from outside. What takes too long is left out and
+// counted.
+func (s *Session) endTicks(d *delivery) error {
 	now := time.Now()
 	until := now.Add(lastTicks)
 	for !s.ended() && time.Now().Before(until) {
@@ -81,7 +84,7 @@ func (s *Session) endTicks(told *telling) error {
 		if fired == 0 {
 			return nil
 		}
-		if err := s.drain(told, false); err != nil {
+		if err := s.drain(d, false); err != nil {
 			return err
 		}
 	}
@@ -97,11 +100,11 @@ func (s *Session) endTicks(told *telling) error {
 }
 
 // skipped reports the firings that were left out since the last time.
-func (s *Session) skipped(told *telling) error {
+func (s *Session) skipped(d *delivery) error {
 	n := s.tooLate
 	s.tooLate = 0
 	if n == 0 {
 		return nil
 	}
-	return told.to.Drops(ir.DropLate, 0, n)
+	return d.to.Drops(ir.DropLate, 0, n)
 }

@@ -30,7 +30,13 @@ func TestTicksFarBehind(t *testing.T) {
 			r := &run{every: tt.every, next: now.Add(-tt.late)}
 			r.skip(s, now, mostBehind)
 			if s.tooLate != tt.left || now.Sub(r.next) != tt.dueAfter {
-				t.Errorf("%d were left out and the next one is due %v ago, want %d and %v", s.tooLate, now.Sub(r.next), tt.left, tt.dueAfter)
+				t.Errorf(
+					"%d were left out and the next one is due %v ago, want %d and %v",
+					s.tooLate,
+					now.Sub(r.next),
+					tt.left,
+					tt.dueAfter,
+				)
 			}
 		})
 	}
@@ -39,7 +45,7 @@ func TestTicksFarBehind(t *testing.T) {
 // What was left out is reported once, as missed firings.
 func TestTicksLeftOutAreReported(t *testing.T) {
 	s := &Session{tooLate: 7}
-	told := &telling{session: s, to: &dropsHeard{}}
+	told := &delivery{session: s, to: &dropsHeard{}}
 	for range 2 {
 		if err := s.skipped(told); err != nil {
 			t.Fatal(err)

@@ -9,14 +9,15 @@ import (
 	"culprit/measure"
 )
 
-// meanings finds out what the values of aggregations count, as far as the text says so plainly: differences of clocks are times, what reads and
-// writes transfer is bytes. A statistic of something else has a plain number.
+// meanings finds out what the values of aggregations count, as far as the text says so plainly:
+// differences of clocks are times, what reads and writes transfer is bytes. A statistic of
+// something else has a plain number.
 type meanings struct {
 	given map[*check.Var][]check.Expr // what each variable is given
 	seen  map[*check.Var]bool         // being looked at
 }
 
-// A meaning is what a number stands for.
+// A meaning is what a number measures.
 type meaning struct {
 	unit  measure.Unit // "" not known
 	clock bool         // a moment
@@ -27,11 +28,39 @@ type meaning struct {
 var times = map[int64]measure.Unit{1: measure.Nanoseconds, 1e3: "us", 1e6: "ms", 1e9: "s"}
 
 // table: calls whose return is the number of bytes that were read or written
-var transfers = []string{"read", "pread64", "readv", "preadv", "preadv2", "write", "pwrite64", "writev", "pwritev", "pwritev2", "recvfrom", "recvmsg", "sendto", "sendmsg",
-	"sendfile", "sendfile64", "splice", "copy_file_range"}
+var transfers = []string{
+	"read",
+	"pread64",
+	"readv",
+	"preadv",
+	"preadv2",
+	"write",
+	"pwrite64",
+	"writev",
+	"pwritev",
+	"pwritev2",
+	"recvfrom",
+	"recvmsg",
+	"sendto",
+	"sendmsg",
+	"sendfile",
+	"sendfile64",
+	"splice",
+	"copy_file_range",
+}
 
 // table: members that have bytes, whatever they are members of
-var byteMembers = []string{"b_bcount", "bytes", "nbytes", "nr_bytes", "bytes_req", "bytes_alloc", "bytes_acked", "skb_len", "data_len"}
+var byteMembers = []string{
+	"b_bcount",
+	"bytes",
+	"nbytes",
+	"nr_bytes",
+	"bytes_req",
+	"bytes_alloc",
+	"bytes_acked",
+	"skb_len",
+	"data_len",
+}
 
 func newMeanings(p *check.Program) *meanings {
 	u := &meanings{given: map[*check.Var][]check.Expr{}, seen: map[*check.Var]bool{}}
@@ -61,7 +90,7 @@ func statements(list []check.Stmt, each func(check.Stmt)) {
 	}
 }
 
-// of gives the unit of what an aggregation is given in a clause.
+// of returns the unit of what an aggregation is given in a clause.
 func (u *meanings) of(p *check.Program, c *check.Clause, x check.Expr) measure.Unit {
 	m := u.meaning(x)
 	if m.unit != "" || m.clock {
@@ -116,7 +145,8 @@ func (u *meanings) meaning(x check.Expr) meaning {
 	return meaning{}
 }
 
-// variable gives what a variable stands for: what all that it is given does. 0 is given to forget.
+// variable returns the meaning of a variable: the common meaning of all values assigned to it. 0 is
+// ignored, because scripts assign it to clear a variable.
 func (u *meanings) variable(v *check.Var) (m meaning) {
 	if u.seen[v] {
 		return m

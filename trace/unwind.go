@@ -19,14 +19,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An unwinder tells the programs of a script how the stacks of processes are walked: of each process that a sample was of, what it
-// executes, and the tables of those files. What it gives them lies in maps; see gen.MapCode.
+// An unwinder loads into the kernel what the programs of a script need to walk stacks of processes.
+// For each process with a sample it loads the executable mappings, and the unwind tables of their
+// files. The maps are described at gen.MapCode.
 type unwinder struct {
 	code, rows, rules, wanted *ebpf.Map
-	wake                      *ringbuf.Reader // has something when there is a wanted process that it was not told of
-	most                      int             // blocks of rows that there is room for
-	meet                      func(pid int)   // reads what a process has mapped, so that its addresses have names when it has ended
-	met                       map[int]uint64  // the mm of those for which meet was called
+	// has a record when a program wants a process that is not loaded
+	wake *ringbuf.Reader
+	most int // blocks of rows that fit
+	// opens the files that a process has mapped, so that its addresses have names when it has ended
+	openFiles func(pid int)
+	opened    map[int]uint64 // the mm of processes for which openFiles was called
 
 	mu     sync.Mutex // guards what follows
 	known  *symbol.Unwinding
@@ -35,7 +38,7 @@ type unwinder struct {
 	last   uint32 // number of a table
 	blocks int    // of rows
 	procs  map[int]*walked
-	full   bool // a table had no room
+	full   bool // a table did not fit
 	began  time.Time
 	took   time.Duration // CPU time of reading tables while samples were taken
 
@@ -44,42 +47,49 @@ type unwinder struct {
 
 // A loaded is a table that is in the kernel.
 type loaded struct {
-	number uint32   // 0: it had no room
+	number uint32   // 0: it did not fit
 	pages  []uint32 // the second half of the keys of its rows
 }
 
-// A walked is a process of which the kernel was told.
+// A walked is a process that is loaded.
 type walked struct {
 	mm     uint64
 	blocks int
 	code   []symbol.Executed
 	at     time.Time
-	wait   time.Duration // before it is looked at again: longer each time that nothing new was found
+	// before it is looked at again: longer each time that nothing new was found
+	wait time.Duration
 }
 
 const (
-	wantedEach  = 25 * time.Millisecond  // how long it rests when it has looked for processes that nothing is known of
+	// how long it rests when it has looked for processes that nothing is known of
+	wantedEach  = 25 * time.Millisecond
 	wantedLate  = 200 * time.Millisecond // and when that has taken too much time
 	sweepEach   = 5 * time.Second        // how often it looks for those that have ended
 	leastWait   = 25 * time.Millisecond
 	longestWait = 30 * time.Second
-	// Reading tables takes time, and who starts one large program after the other must not take it all.
+	// Reading tables takes time, and who starts one large program after the other must not take it
+	// all.
 	atFirst = 2 * time.Second
 	share   = 20 // and a twentieth of the time that passes
 	// tellTook is how much of it is worth a note.
 	tellTook = 100 * time.Millisecond
 )
 
-// newUnwinder makes the unwinder of a script; nil: its maps have nothing to tell.
-// It calls meet for each process soon after the first sample of it.
-func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int)) (*unwinder, error) {
+// newUnwinder returns the unwinder of a script, or nil where its programs walk no stacks by tables.
+// It calls openFiles for each process soon after the first sample of it.
+func newUnwinder(
+	root kernel.Root,
+	maps map[string]*ebpf.Map,
+	meet func(pid int),
+) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
 	}
 	u := &unwinder{
 		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
 		rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
-		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}), meet: meet, met: map[int]uint64{},
+		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}), openFiles: meet, opened: map[int]uint64{},
 	}
 	u.known = symbol.NewUnwinding(root, u.load)
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
@@ -87,7 +97,7 @@ func newUnwinder(root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int)
 		return nil, fmt.Errorf("wait for processes whose stacks are walked: %w", err)
 	}
 	u.wake = wake
-	// Number 0 is none, and the next one what a rule becomes for which there is no room.
+	// Number 0 is none, and number 1 is used for rules that do not fit.
 	u.rule[symbol.UnwindRule{}] = 0
 	if _, err := u.number(symbol.UnwindRule{CFA: symbol.CFAOther}); err != nil {
 		wake.Close() //nolint:errcheck // nothing was read
@@ -107,8 +117,9 @@ func (u *unwinder) close() {
 	<-u.stopped
 }
 
-// follow tells of processes that samples were of and of which nothing is known, until it is closed. Programs wake it; who comes while a table is
-// read, or when there is no room to say so, is found in the end.
+// follow loads processes that have samples and are not loaded, until the unwinder is closed.
+// Programs wake it. Processes that come while a table is read, or while the wake buffer is full,
+// are found later.
 func (u *unwinder) follow() {
 	defer close(u.stopped)
 	defer u.wake.Close() //nolint:errcheck // nothing was written
@@ -124,17 +135,18 @@ func (u *unwinder) follow() {
 		if err := u.wake.ReadInto(&told); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return // it was flushed
 		}
-		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil { // all are looked for at once
+		// all are looked for at once
+		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil {
 		}
 		pause := wantedEach
-		u.meetWanted()
+		u.openWanted()
 		u.mu.Lock()
 		over := u.took >= atFirst+time.Since(u.began)/share
 		u.mu.Unlock()
 		if !over {
 			runtime.LockOSThread() // whose time is counted
 			before := threadTime()
-			due = u.look()
+			due = u.loadWanted()
 			before = threadTime() - before
 			runtime.UnlockOSThread()
 			u.mu.Lock()
@@ -155,7 +167,7 @@ func (u *unwinder) follow() {
 	}
 }
 
-// spent gives the CPU time that the thread at hand has taken.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -164,22 +176,23 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// meetWanted calls meet for the processes that programs asked for, before their tables are read: that may take
-// long, or not be due, and a short process is gone then.
-func (u *unwinder) meetWanted() {
+// openWanted opens the files of the processes that programs asked for, before their tables are
+// read: that may take long, and a short process has ended by then.
+func (u *unwinder) openWanted() {
 	var pid, mm uint64
 	all := u.wanted.Iterate()
 	for n := 0; n < gen.WantedMost && all.Next(&pid, &mm); n++ {
-		if before, ok := u.met[int(pid)]; !ok || before != mm {
-			u.met[int(pid)] = mm
-			u.meet(int(pid))
+		if before, ok := u.opened[int(pid)]; !ok || before != mm {
+			u.opened[int(pid)] = mm
+			u.openFiles(int(pid))
 		}
 	}
 }
 
-// look tells the kernel of the processes that programs asked for. It gives when those are due that were looked at a moment ago, zero if there are none:
-// as long as they are among those that are wanted, programs wake nobody for them.
-func (u *unwinder) look() (due time.Time) {
+// loadWanted loads the processes that programs asked for. It returns when processes that were
+// loaded a moment ago are due again, or zero. Programs don't wake the unwinder for these as long as
+// they are wanted.
+func (u *unwinder) loadWanted() (due time.Time) {
 	var all []uint64
 	var pid uint64
 	for err := u.wanted.NextKey(nil, &pid); err == nil && len(all) < gen.WantedMost; err = u.wanted.NextKey(pid, &pid) {
@@ -191,7 +204,7 @@ func (u *unwinder) look() (due time.Time) {
 		if u.wanted.Lookup(pid, &mm) != nil {
 			continue
 		}
-		if again := u.tell(int(pid), mm); !again.IsZero() && early < gen.WantedMost/2 {
+		if again := u.loadProcess(int(pid), mm); !again.IsZero() && early < gen.WantedMost/2 {
 			if early++; due.IsZero() || again.Before(due) {
 				due = again
 			}
@@ -202,9 +215,11 @@ func (u *unwinder) look() (due time.Time) {
 	return due
 }
 
-// tell puts what a process executes into the kernel. mm is what tells it from what the process was before exec(); 0: not known. A
-// process that can't be looked into goes on without. One that was looked at a moment ago is due again at the time that it gives; zero: it was looked at.
-func (u *unwinder) tell(pid int, mm uint64) (due time.Time) {
+// loadProcess loads the executable mappings of a process and their tables. mm identifies the
+// address space, which exec() replaces; 0: not known. A process that can't be read is walked
+// without tables. For a process that was loaded a moment ago it returns when it is due again, else
+// zero.
+func (u *unwinder) loadProcess(pid int, mm uint64) (due time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.procs[pid]
@@ -247,7 +262,8 @@ func (u *unwinder) put(pid int, p *walked) {
 	for i := range p.code {
 		c := &p.code[i]
 		how, number := u.how(c)
-		if how != gen.CodePointers && how != gen.CodeGenerated && (how != gen.CodeTable || !c.Kernel) {
+		if how != gen.CodePointers && how != gen.CodeGenerated &&
+			(how != gen.CodeTable || !c.Kernel) {
 			plain = false
 		}
 		entries = append(entries, codeEntry(c.Start, c.End, c.Bias, number, how))
@@ -313,7 +329,8 @@ func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]by
 	return out
 }
 
-// how tells how a stack goes on in a stretch of memory, and the number of the table if by one, which is brought into the kernel.
+// how reports how a stack goes on in a stretch of memory, and the number of the table if by one,
+// which is brought into the kernel.
 func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	switch {
 	case c.Table != nil:
@@ -336,7 +353,10 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 }
 
 // load brings a table into the kernel while it is read.
-func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error) error {
+func (u *unwinder) load(
+	t *symbol.UnwindTable,
+	read func(func(uint32, symbol.UnwindRule) error) error,
+) error {
 	l := &loaded{}
 	const batch = 1024
 	var keys [][2]uint32
@@ -346,10 +366,10 @@ func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.Unw
 			return nil
 		}
 		if u.blocks+len(l.pages)+len(keys) > u.most {
-			return errNoRoom
+			return errTablesFull
 		}
 		if _, err := u.rows.BatchUpdate(keys, blocks, nil); err != nil {
-			return errors.Join(errNoRoom, err)
+			return errors.Join(errTablesFull, err)
 		}
 		for _, k := range keys {
 			l.pages = append(l.pages, k[1])
@@ -371,14 +391,15 @@ func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.Unw
 		if rule != last {
 			n, err := u.number(rule)
 			if err != nil {
-				return errors.Join(errNoRoom, err)
+				return errors.Join(errTablesFull, err)
 			}
 			last, lastNumber = rule, n
 		}
 		return pages.add(pc, lastNumber)
 	})
 	err := reading
-	if err == nil || !errors.Is(err, errNoRoom) && !errors.Is(err, symbol.ErrTooLong) { // of one with a mistake what came before counts
+	// of one with a mistake what came before counts
+	if err == nil || !errors.Is(err, errTablesFull) && !errors.Is(err, symbol.ErrTooLong) {
 		if err = pages.end(); err == nil {
 			err = flush()
 		}
@@ -391,7 +412,7 @@ func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.Unw
 		for _, k := range keys {
 			_ = u.rows.Delete(k) // it may not be there
 		}
-		l.pages, u.full = nil, u.full || errors.Is(err, errNoRoom)
+		l.pages, u.full = nil, u.full || errors.Is(err, errTablesFull)
 		return err
 	}
 	u.last, l.number = number, number
@@ -399,9 +420,9 @@ func (u *unwinder) load(t *symbol.UnwindTable, read func(func(uint32, symbol.Unw
 	return reading
 }
 
-var errNoRoom = errors.New("no room for another table to unwind by")
+var errTablesFull = errors.New("no room for another table to unwind by")
 
-// number gives a rule its number.
+// number returns a rule its number.
 func (u *unwinder) number(r symbol.UnwindRule) (uint16, error) {
 	if n, ok := u.rule[r]; ok {
 		return n, nil
@@ -436,9 +457,9 @@ func (u *unwinder) sweep() {
 			delete(u.procs, pid)
 		}
 	}
-	for pid := range u.met {
+	for pid := range u.opened {
 		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
-			delete(u.met, pid)
+			delete(u.opened, pid)
 		}
 	}
 }
@@ -469,7 +490,7 @@ func (u *unwinder) trim() {
 	}
 }
 
-// notes gives what may mislead in the stacks.
+// notes returns what may mislead in the stacks.
 func (u *unwinder) notes() []string {
 	if u == nil {
 		return nil
@@ -478,15 +499,25 @@ func (u *unwinder) notes() []string {
 	defer u.mu.Unlock()
 	var out []string
 	if u.full {
-		out = append(out, "there was no room for the unwind tables of all programs: stacks through those without go by frame pointers")
+		out = append(
+			out,
+			"there was no room for the unwind tables of all programs: stacks through those without go by frame pointers",
+		)
 	}
 	if u.took >= tellTook {
-		out = append(out, fmt.Sprintf("to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without", u.took.Seconds(), len(u.tables)))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without",
+				u.took.Seconds(),
+				len(u.tables),
+			),
+		)
 	}
 	return out
 }
 
-// stopped gives the text of the frame that says why a stack ends, behind a frame in a module.
+// stopped returns the text of the frame that says why a stack ends, behind a frame in a module.
 func stoppedFrame(s gen.Stop, module string) string {
 	if module == "" {
 		module = "unknown"

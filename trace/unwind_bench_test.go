@@ -16,7 +16,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it takes, and what it takes there.
+// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it
+// takes, and what it takes there.
 func BenchmarkUnwindTables(b *testing.B) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
@@ -42,7 +43,15 @@ func BenchmarkUnwindTables(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				env := probe.NewEnv(kernel.Root{})
-				compiled, err := Compile(Script{Text: "profile-1 { @[ustack()] = count(); }", Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+				compiled, err := Compile(
+					Script{
+						Text:    "profile-1 { @[ustack()] = count(); }",
+						Mode:    syntax.Mode{Last: syntax.PartName},
+						Options: check.Options{All: map[string]string{"unwind": "tables"}},
+					},
+					env,
+					gen.Limits{},
+				)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -7,15 +7,15 @@ import (
 	"culprit/lang/gen"
 )
 
-// rowPages lays the rows of a table out in the blocks of MapRows, and gives each with the second half of its key. The block is give's until it returns; an error of
-// give ends it.
+// rowPages lays the rows of a table out in the blocks of MapRows, and calls give with each block
+// and the second half of its key. The block is valid until give returns; an error of give ends it.
 type rowPages struct {
 	give   func(page uint32, block *[gen.RowsBlock]byte) error
 	begun  bool
 	number uint32     // of the page at hand
 	rule   uint16     // of the row that was added last
 	page   []rowEntry // of the page at hand
-	some   []rowEntry // room for those of a block
+	some   []rowEntry // buffer for those of a block
 	block  [gen.RowsBlock]byte
 }
 
@@ -39,7 +39,7 @@ func (p *rowPages) add(pc uint32, rule uint16) error {
 	return nil
 }
 
-// end gives the last page.
+// end returns the last page.
 func (p *rowPages) end() error {
 	if !p.begun {
 		return nil
@@ -47,7 +47,8 @@ func (p *rowPages) end() error {
 	return p.put(p.number, p.page)
 }
 
-// upTo gives the page at hand, and those within one function behind it, before the one with a number.
+// upTo returns the page at hand, and those within one function behind it, before the one with a
+// number.
 func (p *rowPages) upTo(number uint32) error {
 	if !p.begun {
 		return nil
@@ -66,7 +67,7 @@ func (p *rowPages) upTo(number uint32) error {
 	return nil
 }
 
-// put gives the blocks of a page.
+// put returns the blocks of a page.
 func (p *rowPages) put(number uint32, page []rowEntry) error {
 	if len(page) == 1 && page[0].rule == 0 {
 		return nil // nothing is said of the whole page

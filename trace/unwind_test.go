@@ -19,8 +19,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is too old for unwind tables,
-// and names the version; nowhere else.
+// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is
+// too old for unwind tables, and names the version; nowhere else.
 func TestFramePointersAreTold(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
@@ -48,10 +48,18 @@ func TestFramePointersAreTold(t *testing.T) {
 			}
 			defer s.Close()
 			said := strings.Join(s.Caveats(), "")
-			if want := test.told && tracetest.TablesMissing(t); strings.Contains(said, "frame pointers") != want {
-				t.Errorf("said %q, on a kernel where tables are missing: %v", said, tracetest.TablesMissing(t))
+			if want := test.told && tracetest.TablesMissing(t); strings.Contains(
+				said,
+				"frame pointers",
+			) != want {
+				t.Errorf(
+					"said %q, on a kernel where tables are missing: %v",
+					said,
+					tracetest.TablesMissing(t),
+				)
 			}
-			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" && !strings.Contains(said, "6.1 brought it") {
+			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" &&
+				!strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
 			}
 		})
@@ -73,7 +81,15 @@ func TestWalksAreTaken(t *testing.T) {
 		`io:::start { @[ustack()] = count(); }`,
 	} {
 		env := probe.NewEnv(kernel.Root{})
-		c, err := Compile(Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+		c, err := Compile(
+			Script{
+				Text:    text,
+				Mode:    syntax.Mode{Last: syntax.PartName},
+				Options: check.Options{All: map[string]string{"unwind": "tables"}},
+			},
+			env,
+			gen.Limits{},
+		)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -89,7 +105,8 @@ func TestWalksAreTaken(t *testing.T) {
 	}
 }
 
-// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many rows they have.
+// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many
+// rows they have.
 func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
@@ -162,7 +179,10 @@ func TestCodeBlocks(t *testing.T) {
 	for _, n := range []int{0, 1, gen.CodeEntries, gen.CodeEntries + 1, 200, 10000} {
 		var entries [][gen.CodeEntrySize]byte
 		for i := range n {
-			entries = append(entries, codeEntry(uint64(100*i), uint64(100*i+50), 0, uint32(i), gen.CodeTable))
+			entries = append(
+				entries,
+				codeEntry(uint64(100*i), uint64(100*i+50), 0, uint32(i), gen.CodeTable),
+			)
 		}
 		blocks := codeBlocks(entries, 7, n == 1)
 		if len(blocks) > gen.CodeBlocks || len(blocks) == 0 {
@@ -177,8 +197,14 @@ func TestCodeBlocks(t *testing.T) {
 				start, how := binary.NativeEndian.Uint64(b[at:]), binary.NativeEndian.Uint32(b[at+28:])
 				switch {
 				case how == gen.CodeChain:
-					if at+gen.CodeEntrySize != len(b) || i+1 == len(blocks) || start != binary.NativeEndian.Uint64(blocks[i+1][gen.CodeHead:]) {
-						t.Fatalf("a way to the next block at %d of block %d of %d", at, i, len(blocks))
+					if at+gen.CodeEntrySize != len(b) || i+1 == len(blocks) ||
+						start != binary.NativeEndian.Uint64(blocks[i+1][gen.CodeHead:]) {
+						t.Fatalf(
+							"a way to the next block at %d of block %d of %d",
+							at,
+							i,
+							len(blocks),
+						)
 					}
 				case start != gen.CodeUnused:
 					starts = append(starts, start)
@@ -214,8 +240,9 @@ func TestStoppedFrames(t *testing.T) {
 	}
 }
 
-// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so that programs wake nobody for it, until it is
-// looked at again; one that has become another program by exec() is looked at at once.
+// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so
+// that programs wake nobody for it, until it is looked at again; one that has become another
+// program by exec() is looked at at once.
 func TestWantedAgain(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -223,7 +250,15 @@ func TestWantedAgain(t *testing.T) {
 	}
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	c, err := Compile(Script{Text: `profile-97 /pid == -1/ { @[ustack()] = count(); }`, Mode: syntax.Mode{Last: syntax.PartName}, Options: check.Options{All: map[string]string{"unwind": "tables"}}}, env, gen.Limits{})
+	c, err := Compile(
+		Script{
+			Text:    `profile-97 /pid == -1/ { @[ustack()] = count(); }`,
+			Mode:    syntax.Mode{Last: syntax.PartName},
+			Options: check.Options{All: map[string]string{"unwind": "tables"}},
+		},
+		env,
+		gen.Limits{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,11 +280,17 @@ func TestWantedAgain(t *testing.T) {
 			if err := u.wanted.Put(pid, mm); err != nil {
 				t.Fatal(err)
 			}
-			if due := u.look(); due.IsZero() == early || there() != early {
-				t.Errorf("of %d, looked at a moment ago %v: due at %v, still wanted %v", mm, early, due, there())
+			if due := u.loadWanted(); due.IsZero() == early || there() != early {
+				t.Errorf(
+					"of %d, looked at a moment ago %v: due at %v, still wanted %v",
+					mm,
+					early,
+					due,
+					there(),
+				)
 			}
 		}
-		for due := u.look(); !due.IsZero(); due = u.look() {
+		for due := u.loadWanted(); !due.IsZero(); due = u.loadWanted() {
 			time.Sleep(time.Until(due))
 		}
 		if there() {

@@ -1,6 +1,4 @@
-// Package view turns answers into what people look at: tables now, charts, heat maps and flame
-// graphs later. It is pure: the same answers give the same picture, live or from the archive,
-// whoever shows it.
-//
-// It refuses to measure, to fetch and to print: the rooms below it (term, web) do the showing.
+// Package view makes tables and texts of answers and findings. It is pure: the same answers make the
+// same table, live or from the archive. It measures, fetches and prints nothing; view/term and
+// view/web do.
 package view

@@ -7,8 +7,8 @@ import (
 	"culprit/measure"
 )
 
-// Frame is what a tool makes one table of: the answers to its sentences for one interval, or their
-// means over several.
+// Frame holds the answers to the queries of a tool for one interval, or their means over several. A
+// tool makes one table of it.
 type Frame struct {
 	Over    measure.Interval
 	Answers []*measure.Answer
@@ -16,7 +16,7 @@ type Frame struct {
 	First   int   // more rows than the first so many, and one, are not looked at, of a table that is left in the order that it has; 0: all are
 }
 
-// Of gives the answer of a statistic; one without series when it was not asked.
+// Of returns the answer of a statistic; one without series if it was not asked.
 func (f *Frame) Of(id measure.StatID) *measure.Answer {
 	for _, a := range f.Answers {
 		if a.Query.Stat == id {
@@ -29,8 +29,8 @@ func (f *Frame) Of(id measure.StatID) *measure.Answer {
 // notAsked has no series and covers no time. table: nobody changes an answer.
 var notAsked = &measure.Answer{Elapsed: []measure.Span{0}}
 
-// One gives the only value of a statistic without breakdown, or of the first row whose field has
-// the word; NaN when there is none.
+// One returns the value of the first row whose fields have the given values, which are pairs of
+// field and value. Without a row it is 0 for a sparse statistic that was measured, else NaN.
 func (f *Frame) One(id measure.StatID, where ...string) float64 {
 	a := f.Of(id)
 	wanted := newFilter(a, where)
@@ -45,7 +45,7 @@ func (f *Frame) One(id measure.StatID, where ...string) float64 {
 	return measure.NaN
 }
 
-// Losses gives all losses of the answers.
+// Losses returns the losses of all answers.
 func (f *Frame) Losses() []measure.Loss {
 	var out []measure.Loss
 	for _, a := range f.Answers {
@@ -54,8 +54,8 @@ func (f *Frame) Losses() []measure.Loss {
 	return out
 }
 
-// Notes gives the notes of all the answers, each once; but not those of statistics that wide says
-// need a wider terminal than width.
+// Notes returns the notes of all answers, each once, except those of statistics whose column needs
+// a terminal wider than width.
 func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 	var out []string
 	for _, a := range f.Answers {
@@ -71,7 +71,7 @@ func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 	return out
 }
 
-// filter is a list of fields and words, made ready for the rows of one answer.
+// filter selects the rows of one answer by the values of at most four fields.
 type filter struct {
 	a       *measure.Answer
 	n       int
@@ -81,7 +81,7 @@ type filter struct {
 	miss    [4]measure.Label // 1 + one that had it not
 }
 
-// newFilter takes pairs of field and word, at most four.
+// newFilter makes a filter of at most four pairs of field and value.
 func newFilter(a *measure.Answer, where []string) filter {
 	f := filter{a: a, n: len(where) / 2}
 	for k := range f.n {
@@ -90,7 +90,7 @@ func newFilter(a *measure.Answer, where []string) filter {
 	return f
 }
 
-// has says whether series i has all the words.
+// has reports whether series i has all values.
 func (f *filter) has(i int) bool {
 	for k := range f.n {
 		c := f.columns[k]
@@ -114,7 +114,8 @@ func (f *filter) has(i int) bool {
 	return true
 }
 
-// Natural orders texts with their runs of digits compared as numbers.
+// Natural reports whether a sorts before b. Runs of digits are compared as numbers: eth2 before
+// eth10.
 func Natural(a, b string) bool {
 	for a != "" && b != "" {
 		na, nb := digits(a), digits(b)

@@ -14,7 +14,7 @@ import (
 	"culprit/measure"
 )
 
-// Host is what was heard of a machine in an interval.
+// Host holds the reply of one machine for an interval.
 type Host struct {
 	Address string
 	Name    string       // what it calls itself; "" as long as it was not heard of
@@ -55,7 +55,7 @@ func hostLabels(all []Host) []string {
 // HostSentences are what a host is asked.
 func HostSentences() []string { return Use().Ask(nil) }
 
-// Notable says how a host is far from its equals.
+// Notable says how a host differs from the others.
 type Notable struct {
 	Host  int    // index
 	Text  string // "sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.6 MB/s"
@@ -149,7 +149,8 @@ func (h *Host) busiest(direction string) float64 {
 	return most
 }
 
-// Notables says which hosts are far from the others, farthest first, the same host at most twice.
+// Notables returns how hosts differ from the others, largest difference first, at most two per
+// host.
 func Notables(all []Host) []Notable {
 	var out []Notable
 	for _, c := range comparisons() {
@@ -237,8 +238,8 @@ func median(v []float64) float64 {
 // some seconds old.
 const clockAhead, clockBehind = 2 * measure.Second, 10 * measure.Second
 
-// Hosts makes the table of machines, a row each as the tool use has it. Below a row stands what is
-// wrong there, at most width wide.
+// Hosts returns the table of machines, one row each with the columns of the tool use. The lines
+// below a row, at most width wide, report its findings and differences.
 func Hosts(all []Host, width int) *Table {
 	t := &Table{View: "hosts", Columns: []Column{
 		{

@@ -6,9 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Mean gathers frames and gives their average: what a tool prints when it is interrupted. Rates are
-// weighted by the measured time, so the mean is the amount over the whole time divided by that
-// time.
+// Mean averages frames, for the last line of a tool. Rates are weighted by the measured time: the
+// mean is the amount over the whole time divided by that time.
 type Mean struct {
 	first, last measure.Interval
 	n           int
@@ -47,7 +46,7 @@ const mostMeans = 1 << 16
 // mostKnown bounds how many rows of an answer are found again by their place.
 const mostKnown = 1 << 10
 
-// Add takes a frame.
+// Add adds a frame.
 func (m *Mean) Add(f *Frame) {
 	if m.n == 0 {
 		m.first = f.Over
@@ -170,11 +169,11 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 	return n
 }
 
-// Len gives the number of frames taken.
+// Len returns the number of frames.
 func (m *Mean) Len() int { return m.n }
 
-// Frame gives the mean of all frames. A row of a sparse statistic, or of one whose rows are added
-// up, counts as 0 where it was absent; of another only the time counts in which it was there.
+// Frame returns the mean of all frames. A row of a sparse statistic, or of one whose rows are added
+// up, counts as 0 while it was absent; another row is averaged over the time in which it was there.
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {

@@ -4,7 +4,7 @@ import (
 	"culprit/measure"
 )
 
-// Stat makes the tool that shows one sentence as it is: a column for each field, then the value.
+// Stat returns the tool that shows one query: a column for each field, then the value.
 func Stat(q measure.Query, st *measure.Stat) *Tool {
 	unit := st.AnswerUnit()
 	return &Tool{

@@ -28,8 +28,8 @@ type Tool struct {
 	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
 }
 
-// Shown gives the sentences of Ask that a terminal of the width needs: what no column shows is not
-// measured. Programs, and who sorts by a column, ask all.
+// Shown returns the queries of Ask that a terminal of the given width needs: statistics without a
+// visible column are not measured.
 func (t *Tool) Shown(o Options, width int) []string {
 	return slices.DeleteFunc(t.Ask(o), func(sentence string) bool {
 		id, _, _ := strings.Cut(sentence, " ")
@@ -47,7 +47,7 @@ type Drill struct {
 	Sort    string // column; "" = the tool's own order
 }
 
-// Text gives the row's cell of the named column as text, "" when there is none.
+// Text returns the row's cell of a column as text; "" if there is none.
 func (t *Table) Text(r *Row, name string) string {
 	if i := t.Column(name); i >= 0 && i < len(r.Cells) && r.Cells[i].Kind != IsNull {
 		c := t.Columns[i]
@@ -71,8 +71,8 @@ type Flag struct {
 	Help   string
 }
 
-// Unknown gives the first of the wanted names that neither is one of the known nor, as a pattern,
-// matches one; "" when all do.
+// Unknown returns the first of the wanted names that is not known and, as a pattern, matches no
+// known name; "" if there is none.
 func Unknown(wanted, known []string) string {
 	for _, w := range wanted {
 		found := false
@@ -89,10 +89,10 @@ func Unknown(wanted, known []string) string {
 // Options is what the user gave: flag -> values. A flag without value has one empty value.
 type Options map[string][]string
 
-// Has says whether the flag was given.
+// Has reports whether the flag was given.
 func (o Options) Has(flag string) bool { return len(o[flag]) > 0 }
 
-// Text gives the flag's (first) value, "" when it was not given.
+// Text returns the first value of a flag; "" if it was not given.
 func (o Options) Text(flag string) string {
 	if len(o[flag]) == 0 {
 		return ""

@@ -6,7 +6,8 @@ import (
 	"culprit/measure"
 )
 
-// Use is sysperfstat: utilisation, saturation and errors of every resource in one line.
+// Use returns the tool use, like sysperfstat: utilisation, saturation and errors of every resource
+// in one line.
 func Use() *Tool {
 	return &Tool{
 		Name:  "use",

@@ -62,7 +62,13 @@ func listedNames(t *testing.T, e *probe.Env, pid int, module, function string) [
 	t.Helper()
 	var out []string
 	part := func(s string) syntax.Name { return syntax.Name{Text: s} }
-	d := &syntax.Probe{Parts: 4, Provider: part("pid" + strconv.Itoa(pid)), Module: part(module), Function: part(function), Name: part("entry")}
+	d := &syntax.Probe{
+		Parts:    4,
+		Provider: part("pid" + strconv.Itoa(pid)),
+		Module:   part(module),
+		Function: part(function),
+		Name:     part("entry"),
+	}
 	if err := e.List(d, func(l probe.Listed) { out = append(out, l.Function) }); err != nil {
 		t.Errorf("%s:%s: %v", module, function, err)
 	}
@@ -85,7 +91,10 @@ func TestNameAsAsked(t *testing.T) {
 				{"*work", "work"}, {"_*work", "_IO_work"}, {"__*work", "__libc_work"}, {"*_work", "_IO_work"}, {"wor?", "work"},
 				{"__only", "__only"}, {"___only", "___only"}, {"*_only", "__only"}, {"[_]__only", "___only"}, {"_outer", "_outer"},
 			} {
-				if got := listedNames(t, e, pid, "a.out", tt.ask); !slices.Equal(got, []string{tt.want}) {
+				if got := listedNames(t, e, pid, "a.out", tt.ask); !slices.Equal(
+					got,
+					[]string{tt.want},
+				) {
 					t.Errorf("%s is called %v, want %s", tt.ask, got, tt.want)
 				}
 			}
@@ -93,7 +102,8 @@ func TestNameAsAsked(t *testing.T) {
 	}
 }
 
-// Every name that the machine's libc has of a function can be asked for, and is the name of its probe.
+// Every name that the machine's libc has of a function can be asked for, and is the name of its
+// probe.
 func TestNameAsAskedOfLibc(t *testing.T) {
 	pid := running(t, tracetest.CompileC(t, aliased))
 	e := probe.NewEnv(kernel.Root{})
@@ -115,7 +125,8 @@ func TestNameAsAskedOfLibc(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, named := map[uint64]bool{}, map[string]bool{} // those that choose a function when the program starts
+		// those that choose a function when the program starts
+		at, named := map[uint64]bool{}, map[string]bool{}
 		for _, f := range funcs {
 			at[f.Start] = at[f.Start] || f.Indirect
 		}
@@ -176,7 +187,11 @@ func TestFunctionsOfOneName(t *testing.T) {
 		int main(void) { long s = 0; for (int i = 0; i < 100; i++) { s += one(i); if (i % 2) s += two(i); } return s == 1; }`, filepath.Join(dir, "one.c"), filepath.Join(dir, "two.c"))
 	for _, tt := range []struct{ name, description string }{{"literal", "helper:entry"}, {"pattern", "help*:entry"}, {"return", "helper:return"}, {"offset", "helper:0"}, {"both", "helper:entry,pid$target:a.out:one:entry"}} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, _ := traceCommand(t, work, "pid$target:a.out:"+tt.description+` /probefunc == "helper"/ { @ = count(); }`)
+			out, _ := traceCommand(
+				t,
+				work,
+				"pid$target:a.out:"+tt.description+` /probefunc == "helper"/ { @ = count(); }`,
+			)
 			if strings.TrimSpace(out) != "150" {
 				t.Errorf("it fired %s times, want 150", strings.TrimSpace(out))
 			}
@@ -190,7 +205,26 @@ func TestUSDTNameAsAsked(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
-	work := tracetest.CompileC(t, strings.Replace(notes, "int main(", `extern __typeof(work) _IO_work __attribute__((alias("work"))); int main(`, 1))
-	out, _ := traceCommand(t, work, `app$target::work:guarded,app$target::_IO_work:guarded,app$target::_*:mem,app$target:::twice { @[probefunc, probename] = count(); }`)
-	matches(t, out, `(^| )work guarded 100`, `_IO_work guarded 100`, `_IO_work mem 100`, `(^| )work twice 200`)
+	work := tracetest.CompileC(
+		t,
+		strings.Replace(
+			notes,
+			"int main(",
+			`extern __typeof(work) _IO_work __attribute__((alias("work"))); int main(`,
+			1,
+		),
+	)
+	out, _ := traceCommand(
+		t,
+		work,
+		`app$target::work:guarded,app$target::_IO_work:guarded,app$target::_*:mem,app$target:::twice { @[probefunc, probename] = count(); }`,
+	)
+	matches(
+		t,
+		out,
+		`(^| )work guarded 100`,
+		`_IO_work guarded 100`,
+		`_IO_work mem 100`,
+		`(^| )work twice 200`,
+	)
 }

@@ -23,7 +23,15 @@ func writeCosts(out io.Writer, all []trace.Cost, over time.Duration) {
 		if n := len(c.Unit.Probes); n > 1 {
 			name += fmt.Sprintf(" and %d more", n-1)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%.3f\t%d\t  %s\n", c.Runs, each, 100*float64(c.Time)/float64(over), c.Missed, name)
+		fmt.Fprintf(
+			w,
+			"%d\t%s\t%.3f\t%d\t  %s\n",
+			c.Runs,
+			each,
+			100*float64(c.Time)/float64(over),
+			c.Missed,
+			name,
+		)
 	}
 	w.Flush() //nolint:errcheck // standard error
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// cType gives a type as C writes it.
+// cType returns a type as C writes it.
 func cType(t btf.Type) string {
 	switch t := t.(type) {
 	case *btf.Pointer:

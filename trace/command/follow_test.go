@@ -14,7 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// plugged loads a library, calls its function, which makes one known system call, and ends. Without an argument it calls libc's.
+// plugged loads a library, calls its function, which makes one known system call, and ends. Without
+// an argument it calls libc's.
 const plugged = `
 #include <dlfcn.h>
 #include <unistd.h>
@@ -62,7 +63,11 @@ func TestCommandHasNames(t *testing.T) {
 		{"script", script, []string{"work`(ask|main)\\+", "work`plug(_inner)?\\+"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, errs := traceCommand(t, tt.command, `syscall:::entry /progenyof($target)/ { @[ustack()] = count(); @m[umod(uregs[R_PC])] = count(); }`)
+			out, errs := traceCommand(
+				t,
+				tt.command,
+				`syscall:::entry /progenyof($target)/ { @[ustack()] = count(); @m[umod(uregs[R_PC])] = count(); }`,
+			)
 			for _, want := range tt.want {
 				if !regexp.MustCompile(want).MatchString(out) {
 					t.Errorf("no %s in the stacks: %s%s", want, out, errs)
@@ -97,7 +102,11 @@ func TestCommandSharesAreTrue(t *testing.T) {
 	work := tracetest.CompileC(t, spinning)
 	for _, seconds := range []string{"0.05", "0.3", "1"} {
 		t.Run(seconds, func(t *testing.T) {
-			out, errs := traceCommand(t, work+" "+seconds, `profile-997 /pid == $target && arg1/ { @[umod(arg1)] = count(); @s[ustack()] = count(); }`)
+			out, errs := traceCommand(
+				t,
+				work+" "+seconds,
+				`profile-997 /pid == $target && arg1/ { @[umod(arg1)] = count(); @s[ustack()] = count(); }`,
+			)
 			count := func(name string) (n int) {
 				for _, m := range regexp.MustCompile(`(?m)^  +`+name+` +(\d+)$`).FindAllStringSubmatch(out, -1) {
 					k, _ := strconv.Atoi(m[1])
@@ -127,7 +136,14 @@ func TestStopOnlyForStacks(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, action, want string }{{"count", "count()", "0"}, {"words", `sum(1)`, "0"}} {
 		t.Run(tt.name, func(t *testing.T) {
-			out, _ := traceCommand(t, "true", fmt.Sprintf(`proc:::signal-send /args[1]->pr_pid == $target && args[2] == 5/ { @ = %s; n++; } END { printf("%%d", n); }`, tt.action))
+			out, _ := traceCommand(
+				t,
+				"true",
+				fmt.Sprintf(
+					`proc:::signal-send /args[1]->pr_pid == $target && args[2] == 5/ { @ = %s; n++; } END { printf("%%d", n); }`,
+					tt.action,
+				),
+			)
 			if strings.TrimSpace(out) != tt.want {
 				t.Errorf("%q traps", out)
 			}

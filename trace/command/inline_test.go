@@ -8,12 +8,20 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's output has them.
+// TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's
+// output has them.
 func TestStackInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
-	whole := regexp.MustCompile("(?s)`spin_\\[i\\]\n +[^ ]*`middle_\\[i\\]\n +[^ ]*`outer\\+0x[0-9a-f]+\n +[^ ]*`main\\+0x")
-	r := program("%s", `profile-199 /pid == $target/ { @[ustack()] = count(); n++; } profile-199 /n >= 20/ { exit(0); }`)
-	r.Processes = []int{tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))}
+	whole := regexp.MustCompile(
+		"(?s)`spin_\\[i\\]\n +[^ ]*`middle_\\[i\\]\n +[^ ]*`outer\\+0x[0-9a-f]+\n +[^ ]*`main\\+0x",
+	)
+	r := program(
+		"%s",
+		`profile-199 /pid == $target/ { @[ustack()] = count(); n++; } profile-199 /n >= 20/ { exit(0); }`,
+	)
+	r.Processes = []int{
+		tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g")),
+	}
 	for _, inline := range []bool{false, true} {
 		if inline {
 			r.Options = append(r.Options, "inline")

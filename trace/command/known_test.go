@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Scripts of common practice, as people write them, beside an independent count of the same run: perf stat's, the kernel's own
-// of a process, or what the workload is known to do.
+// Scripts of common practice, as people write them, beside an independent count of the same run:
+// perf stat's, the kernel's own of a process, or what the workload is known to do.
 
-// known is what the programs of this file's workloads are called, by which scripts without a predicate tell them.
+// known is what the programs of this file's workloads are called, by which scripts without a
+// predicate tell them.
 const known = "known-count"
 
-// knownProgram gives a copy of a program under that name.
+// knownProgram returns a copy of a program under that name.
 func knownProgram(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,11 +42,13 @@ func knownProgram(t *testing.T, name string) string {
 	return path
 }
 
-// perfStat gives how often each of perf's events came while a command ran.
+// perfStat returns how often each of perf's events came while a command ran.
 func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "stat")
-	args := append([]string{"stat", "-x", ",", "-o", file, "-e", strings.Join(events, ","), "--"}, command...)
+	args := append(
+		[]string{"stat", "-x", ",", "-o", file, "-e", strings.Join(events, ","), "--"},
+		command...)
 	if out, err := exec.CommandContext(t.Context(), "perf", args...).CombinedOutput(); err != nil {
 		t.Errorf("perf %v: %v: %s", args, err, out)
 		return nil
@@ -65,7 +68,7 @@ func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	return counts
 }
 
-// tableRow gives the number behind a name in a table; 0: it is not there.
+// tableRow returns the number behind a name in a table; 0: it is not there.
 func tableRow(out, name string) int {
 	n := 0
 	if m := regexp.MustCompile(`(?m)^ +` + regexp.QuoteMeta(name) + ` +(\d+)$`).FindStringSubmatch(out); m != nil {
@@ -74,7 +77,7 @@ func tableRow(out, name string) int {
 	return n
 }
 
-// picture gives the counts of the distribution of a key, by the least value of each bucket.
+// picture returns the counts of the distribution of a key, by the least value of each bucket.
 func picture(out, name string) (counts map[int]int, sum int) {
 	counts = map[int]int{}
 	at := regexp.MustCompile(`(?m)^ +` + name + ` *\n.* count *$`).FindStringIndex(out)
@@ -101,7 +104,14 @@ func TestKnownCounts(t *testing.T) {
 	}
 	const reads = 1000
 	dd := knownProgram(t, "dd")
-	work := []string{dd, "if=/dev/zero", "of=/dev/null", "bs=512", "count=" + strconv.Itoa(reads), "status=none"}
+	work := []string{
+		dd,
+		"if=/dev/zero",
+		"of=/dev/null",
+		"bs=512",
+		"count=" + strconv.Itoa(reads),
+		"status=none",
+	}
 	const entries, entered, left, opened = "raw_syscalls:sys_enter", "syscalls:sys_enter_read", "syscalls:sys_exit_read", "syscalls:sys_enter_openat"
 	var counted map[string]int
 	counting := func() {
@@ -116,18 +126,34 @@ func TestKnownCounts(t *testing.T) {
 		t.Errorf("%d system calls, perf counted %d", n, counted[entries])
 	}
 
-	out = knownRun(t, `syscall::read:entry { self->ts = timestamp; } syscall::read:return /self->ts/ { @[execname] = quantize(timestamp - self->ts); self->ts = 0; }`, counting)
+	out = knownRun(
+		t,
+		`syscall::read:entry { self->ts = timestamp; } syscall::read:return /self->ts/ { @[execname] = quantize(timestamp - self->ts); self->ts = 0; }`,
+		counting,
+	)
 	if _, n := picture(out, known); n != counted[left] {
 		t.Errorf("%d reads were timed, perf counted %d:\n%s", n, counted[left], out)
 	}
 
 	out = knownRun(t, `syscall::read:return { @[execname] = quantize(arg0); }`, counting)
-	if sizes, n := picture(out, known); n != counted[left] || sizes[512] < reads || sizes[512] > counted[left] {
-		t.Errorf("%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s", n, sizes[512], counted[left], out)
+	if sizes, n := picture(out, known); n != counted[left] || sizes[512] < reads ||
+		sizes[512] > counted[left] {
+		t.Errorf(
+			"%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s",
+			n,
+			sizes[512],
+			counted[left],
+			out,
+		)
 	}
 
-	out = knownRun(t, `syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`, counting)
-	if n := strings.Count("\n"+out, "\n"+known+" "); n > counted[opened] || !strings.Contains(out, known+" /dev/zero\n") {
+	out = knownRun(
+		t,
+		`syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`,
+		counting,
+	)
+	if n := strings.Count("\n"+out, "\n"+known+" "); n > counted[opened] ||
+		!strings.Contains(out, known+" /dev/zero\n") {
 		t.Errorf("%d files were opened, perf counted %d:\n%s", n, counted[opened], out)
 	}
 
@@ -137,7 +163,8 @@ func TestKnownCounts(t *testing.T) {
 		if strings.HasPrefix(text, "proc") {
 			want = strings.Join(work, " ")
 		}
-		if n := strings.Count(out, want) - strings.Count(out, "-- "+want); n != 1 { // perf's own arguments are not meant
+		// perf's own arguments are not meant
+		if n := strings.Count(out, want) - strings.Count(out, "-- "+want); n != 1 {
 			t.Errorf("%s: %d times %q in %q", text, n, want, out)
 		}
 	}
@@ -145,7 +172,12 @@ func TestKnownCounts(t *testing.T) {
 	const calls = 12345
 	out = knownRun(t, `syscall:::entry { @[probefunc] = count(); }`, func() {
 		for range calls {
-			unix.RawSyscall(unix.SYS_SCHED_RR_GET_INTERVAL, 1<<30, 0, 0) //nolint:errcheck // it is made to be counted
+			unix.RawSyscall(
+				unix.SYS_SCHED_RR_GET_INTERVAL,
+				1<<30,
+				0,
+				0,
+			) //nolint:errcheck // it is made to be counted
 		}
 	})
 	if n := tableRow(out, "sched_rr_get_interval"); n != calls {
@@ -153,7 +185,8 @@ func TestKnownCounts(t *testing.T) {
 	}
 }
 
-// Samples are at most as many as the time allows, and where no hypervisor holds timers back, as many.
+// Samples are at most as many as the time allows, and where no hypervisor holds timers back, as
+// many.
 func TestKnownTimes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
@@ -162,7 +195,11 @@ func TestKnownTimes(t *testing.T) {
 	sampled := func() string {
 		var took time.Duration
 		out := knownRun(t, `profile-99 /arg1/ { @[execname, ustack()] = count(); }`, func() {
-			c := exec.CommandContext(t.Context(), awk, "BEGIN { for (i = 0; i < 5000000; i++) x += i }")
+			c := exec.CommandContext(
+				t.Context(),
+				awk,
+				"BEGIN { for (i = 0; i < 5000000; i++) x += i }",
+			)
 			if err := c.Run(); err != nil {
 				t.Error(err)
 			}
@@ -189,7 +226,11 @@ func TestKnownTimes(t *testing.T) {
 	}
 
 	began := time.Now()
-	out := knownRun(t, `profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`, func() { time.Sleep(300 * time.Millisecond) })
+	out := knownRun(
+		t,
+		`profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`,
+		func() { time.Sleep(300 * time.Millisecond) },
+	)
 	if _, n := picture(out, "0"); n > int(time.Since(began).Seconds()*101)+2 || n == 0 {
 		t.Errorf("%d samples of CPU 0 in %v:\n%s", n, time.Since(began), out)
 	}
@@ -198,7 +239,11 @@ func TestKnownTimes(t *testing.T) {
 // knownRun runs a script for as long as a workload takes.
 func knownRun(t *testing.T, text string, workload func()) string {
 	t.Helper()
-	_, out, errs := traced(t, Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}}, workload)
+	_, out, errs := traced(
+		t,
+		Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}},
+		workload,
+	)
 	if rest := regexp.MustCompile(`(?m)^culprit: (?:error in .*invalid address.*|addresses of .* have no names: .*)\n`).ReplaceAllString(errs, ""); rest != "" {
 		t.Errorf("%s said %s", text, rest)
 	}

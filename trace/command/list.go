@@ -32,12 +32,16 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 		n := 0
 		var err error
 		for _, part := range []*syntax.Name{&d.Provider, &d.Module, &d.Function, &d.Name} {
-			part.Text = o.Expand(part.Text, part == &d.Function && syntax.OfProcess(d.Provider.Text), func(name string) {
-				err = fmt.Errorf("undefined macro %s", name)
-				if hint := check.MacroHint(name); hint != "" {
-					err = fmt.Errorf("%w (%s)", err, hint)
-				}
-			})
+			part.Text = o.Expand(
+				part.Text,
+				part == &d.Function && syntax.OfProcess(d.Provider.Text),
+				func(name string) {
+					err = fmt.Errorf("undefined macro %s", name)
+					if hint := check.MacroHint(name); hint != "" {
+						err = fmt.Errorf("%w (%s)", err, hint)
+					}
+				},
+			)
 		}
 		if err != nil {
 			return err
@@ -54,7 +58,7 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 			_, err = env.Probes(d) // which says why, and what is near
 		}
 		if err != nil {
-			w.Flush() //nolint:errcheck // the error is told
+			w.Flush() //nolint:errcheck // the error is returned
 			var none *probe.NoProbe
 			if errors.As(err, &none) { // its place in the text is of no use here
 				return errors.New(none.Error())

@@ -14,8 +14,9 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// Every function of this program that -l prints is that one function when it is asked for as it was printed: methods with
-// pointers, instances for types with spaces and braces, paths with slashes and colons.
+// Every function of this program that -l prints is that one function when it is asked for as it was
+// printed: methods with pointers, instances for types with spaces and braces, paths with slashes
+// and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := probe.NewEnv(kernel.Root{})
@@ -51,8 +52,13 @@ func TestListedNamesAreReadBack(t *testing.T) {
 			continue
 		}
 		found := []string{}
-		err := e.List(tree.Items[0].(*syntax.Clause).Probes[0], func(l probe.Listed) { found = append(found, l.Function+":"+l.Name) })
-		if found = slices.Compact(found); err != nil || len(found) != 1 || found[0] != name+":entry" { // a file may have several functions of one name
+		err := e.List(
+			tree.Items[0].(*syntax.Clause).Probes[0],
+			func(l probe.Listed) { found = append(found, l.Function+":"+l.Name) },
+		)
+		// a file may have several functions of one name
+		if found = slices.Compact(found); err != nil || len(found) != 1 ||
+			found[0] != name+":entry" {
 			t.Errorf("%s is %v, %v", text, found, err)
 		}
 	}

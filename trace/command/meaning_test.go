@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestSessionMeansWhatTheGuideSays: builtin variables, options and actions, where what they mean is easily missed.
+// TestSessionMeansWhatTheGuideSays: builtin variables, options and actions, where what they mean is
+// easily missed.
 func TestSessionMeansWhatTheGuideSays(t *testing.T) {
 	for _, c := range []struct{ text, out, errs string }{
 		// Each probe of each clause has a number of its own.
@@ -31,7 +32,8 @@ func TestSessionMeansWhatTheGuideSays(t *testing.T) {
 		got := strings.TrimSuffix(out, "\n")
 		switch {
 		case c.out == "...\n":
-			if !strings.Contains(out, ".a = (int)1,") || !strings.Contains(out, "...\n") || strings.Contains(out, ".b") {
+			if !strings.Contains(out, ".a = (int)1,") || !strings.Contains(out, "...\n") ||
+				strings.Contains(out, ".b") {
 				t.Errorf("%s\nprinted %q", c.text, out)
 			}
 		case got != c.out:

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much of a process's memory is copied, and where, is as the arguments say from left to right; copyinstr's number counts the byte
-// that ends the string.
+// How much of a process's memory is copied, and where, is as the arguments say from left to right;
+// copyinstr's number counts the byte that ends the string.
 func TestCopiesOfMemory(t *testing.T) {
 	_, out, errs := traced(t, program(`BEGIN { n = 4; none = 0; }
 		syscall::unlinkat:entry /pid == %d/ { printf("[%%s] [%%s] [%%s] [%%s]", copyinstr(arg1, 5), copyinstr(arg1, n), copyinstr(arg1, none), copyinstr(arg1, 0)); }
@@ -25,7 +25,13 @@ func TestCopiesOfMemory(t *testing.T) {
 
 // The third argument of tracemem says how many of the bytes are shown.
 func TestTracemem(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { s = "abcdef"; n = 2; tracemem(s, 4); tracemem(s, 4, 0); tracemem(s, 4, n); tracemem(s, 4, -1); tracemem(s, 4, 9); exit(0); }`), nil)
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { s = "abcdef"; n = 2; tracemem(s, 4); tracemem(s, 4, 0); tracemem(s, 4, n); tracemem(s, 4, -1); tracemem(s, 4, 9); exit(0); }`,
+		),
+		nil,
+	)
 	var shown []string
 	for line := range strings.Lines(out) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "0:" {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSessionNamesAddresses: what sym, mod, stack, ustack, %a and %A print are the names that /proc/kallsyms and the program
-// itself have for the addresses.
+// TestSessionNamesAddresses: what sym, mod, stack, ustack, %a and %A print are the names that
+// /proc/kallsyms and the program itself have for the addresses.
 func TestSessionNamesAddresses(t *testing.T) {
 	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
@@ -38,10 +38,19 @@ func TestSessionNamesAddresses(t *testing.T) {
 		t.Errorf("printed %q and %q, want %q", out, errs, want)
 	}
 
-	// A system call of ours: the process's stack has this program's functions, the kernel's has functions of the kernel.
-	me := regexp.QuoteMeta(symbol.NewProcesses(kernel.Root{}).Place(os.Getpid(), uint64(reflect.ValueOf(caller).Pointer())).String())
+	// A system call of ours: the process's stack has this program's functions, the kernel's has
+	// functions of the kernel.
+	me := regexp.QuoteMeta(
+		symbol.NewProcesses(kernel.Root{}).
+			Place(os.Getpid(), uint64(reflect.ValueOf(caller).Pointer())).
+			String(),
+	)
 	for stack, want := range map[string]string{"ustack()": `\n {14}` + me + `\+0x[0-9a-f]+\n`, "stack()": "\n {14}vmlinux`[a-z_0-9]+"} {
-		text := fmt.Sprintf(`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`, os.Getpid(), stack)
+		text := fmt.Sprintf(
+			`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`,
+			os.Getpid(),
+			stack,
+		)
 		r := program("%s", text)
 		_, out, errs := traced(t, r, caller)
 		if errs != "" || !regexp.MustCompile(want).MatchString(out) {

@@ -27,8 +27,14 @@ int main(int argc, char **argv) {
 	return sum == 1;
 }`
 
-// inNamespace runs a program of D in PID namespaces within one another, and returns what it printed.
-func inNamespace(t *testing.T, levels int, proc bool, text, command string) (out string, err error) {
+// inNamespace runs a program of D in PID namespaces within one another, and returns what it
+// printed.
+func inNamespace(
+	t *testing.T,
+	levels int,
+	proc bool,
+	text, command string,
+) (out string, err error) {
 	t.Helper()
 	unshare, lookErr := exec.LookPath("unshare")
 	if lookErr != nil {
@@ -97,7 +103,8 @@ func TestPIDNamespace(t *testing.T) {
 				}
 				out, err := inNamespace(t, levels, true, tt.text, tt.command)
 				out = strings.TrimSuffix(strings.TrimSpace(out), "PASS")
-				if flat := strings.Join(strings.Fields(missedLine.ReplaceAllString(out, "")), " "); err != nil || !regexp.MustCompile(tt.want).MatchString(flat) {
+				if flat := strings.Join(strings.Fields(missedLine.ReplaceAllString(out, "")), " "); err != nil ||
+					!regexp.MustCompile(tt.want).MatchString(flat) {
 					t.Errorf("printed %q (%v), want %s", flat, err, tt.want)
 				}
 			})
@@ -116,7 +123,10 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 		{"count", `BEGIN { printf("fine"); exit(0); }`, "", "fine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if out, _ := inNamespace(t, 1, false, tt.text, tt.command); !strings.Contains(out, tt.want) {
+			if out, _ := inNamespace(t, 1, false, tt.text, tt.command); !strings.Contains(
+				out,
+				tt.want,
+			) {
 				t.Errorf("printed %q, want %q in it", out, tt.want)
 			}
 		})

@@ -14,7 +14,8 @@ import (
 	"culprit/trace/probe"
 )
 
-// narrowProgram makes a 32-bit program that calls getpriority(0, 0x12345) so often, then mmap2() with nothing, then exit(3).
+// narrowProgram makes a 32-bit program that calls getpriority(0, 0x12345) so often, then mmap2()
+// with nothing, then exit(3).
 func narrowProgram(times int) []byte {
 	code := []byte{0xbe} // mov esi, times
 	code = binary.LittleEndian.AppendUint32(code, uint32(times))
@@ -25,7 +26,8 @@ func narrowProgram(times int) []byte {
 		0xcd, 0x80, // int 0x80
 		0x4e,       // dec esi
 		0x75, 0xec, // jnz to the first mov eax
-		0xb8, 192, 0, 0, 0, 0x31, 0xdb, 0x31, 0xc9, 0xcd, 0x80, // mov eax, 192; ebx = ecx = 0; int 0x80
+		// mov eax, 192; ebx = ecx = 0; int 0x80
+		0xb8, 192, 0, 0, 0, 0x31, 0xdb, 0x31, 0xc9, 0xcd, 0x80,
 		0xb8, 1, 0, 0, 0, 0xbb, 3, 0, 0, 0, 0xcd, 0x80) // mov eax, 1; mov ebx, 3; int 0x80
 	const head, base = 52 + 32, 0x08048000
 	le := binary.LittleEndian
@@ -33,21 +35,23 @@ func narrowProgram(times int) []byte {
 	for _, half := range []uint16{2, 3} { // EXEC, 386
 		b = le.AppendUint16(b, half)
 	}
-	for _, word := range []uint32{1, base + head, 52, 0, 0} { // version, entry, program headers, section headers, flags
+	// version, entry, program headers, section headers, flags
+	for _, word := range []uint32{1, base + head, 52, 0, 0} {
 		b = le.AppendUint32(b, word)
 	}
 	for _, half := range []uint16{52, 32, 1, 0, 0, 0} {
 		b = le.AppendUint16(b, half)
 	}
 	size := uint32(head + len(code))
-	for _, word := range []uint32{1, 0, base, base, size, size, 5, 0x1000} { // LOAD, readable and executable
+	// LOAD, readable and executable
+	for _, word := range []uint32{1, 0, base, base, size, size, 5, 0x1000} {
 		b = le.AppendUint32(b, word)
 	}
 	return append(b, code...)
 }
 
-// TestSessionKnows32BitProcesses: their system calls fire the probes of their names, with their arguments, and not those that have
-// the same numbers for 64-bit processes.
+// TestSessionKnows32BitProcesses: their system calls fire the probes of their names, with their
+// arguments, and not those that have the same numbers for 64-bit processes.
 func TestSessionKnows32BitProcesses(t *testing.T) {
 	const calls = 100
 	if runtime.GOARCH != "amd64" {

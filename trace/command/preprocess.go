@@ -16,9 +16,15 @@ import (
 	"culprit/measure"
 )
 
-// preprocessor gives what options ask of C's preprocessor; nil: that it does not run. Their order counts.
+// preprocessor returns what options ask of C's preprocessor; nil: that it does not run. Their order
+// counts.
 func (r *Request) preprocessor() (*cpp.Config, error) {
-	c := &cpp.Config{Arch: runtime.GOARCH, Now: time.Now(), System: systemHeaders(), Read: readHeader}
+	c := &cpp.Config{
+		Arch:   runtime.GOARCH,
+		Now:    time.Now(),
+		System: systemHeaders(),
+		Read:   readHeader,
+	}
 	on := false
 	for _, o := range r.Options {
 		name, value, _ := strings.Cut(o, "=")
@@ -40,7 +46,11 @@ func (r *Request) preprocessor() (*cpp.Config, error) {
 				return nil, err
 			}
 		case "cpppath":
-			return nil, fmt.Errorf("-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w", value, measure.ErrUnsupported)
+			return nil, fmt.Errorf(
+				"-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w",
+				value,
+				measure.ErrUnsupported,
+			)
 		}
 	}
 	if !on {
@@ -49,7 +59,7 @@ func (r *Request) preprocessor() (*cpp.Config, error) {
 	return c, nil
 }
 
-// cppArguments reads what -x cppargs gives on: -D, -U and -I. That of -H is seen to by headersShown.
+// cppArguments parses the value of -x cppargs: -D, -U and -I. headersShown handles -H.
 func cppArguments(c *cpp.Config, args string) error {
 	words := strings.Fields(args)
 	for i := 0; i < len(words); i++ {
@@ -67,13 +77,17 @@ func cppArguments(c *cpp.Config, args string) error {
 			c.Dirs = append(c.Dirs, value)
 		case "-H":
 		default:
-			return fmt.Errorf("-x cppargs: %s: culprit's own C preprocessor knows -D, -U, -I and -H: %w", words[i], measure.ErrUnsupported)
+			return fmt.Errorf(
+				"-x cppargs: %s: culprit's own C preprocessor knows -D, -U, -I and -H: %w",
+				words[i],
+				measure.ErrUnsupported,
+			)
 		}
 	}
 	return nil
 }
 
-// headersShown says whether the files that are included are to be told: -H, -x cpphdrs.
+// headersShown reports whether the names of included files are printed: -H, -x cpphdrs.
 func (r *Request) headersShown() bool {
 	on := false
 	for _, o := range r.Options {
@@ -88,7 +102,8 @@ func (r *Request) headersShown() bool {
 	return on
 }
 
-// systemHeaders gives the directories in which a C compiler of this machine looks for <files>, and its own first.
+// systemHeaders returns the directories in which a C compiler of this machine looks for <files>,
+// and its own first.
 func systemHeaders() []string {
 	own, _ := filepath.Glob("/usr/lib/gcc/*-linux-gnu/*/include")
 	slices.Sort(own)

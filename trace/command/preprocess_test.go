@@ -12,7 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that somebody wrote.
+// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that
+// somebody wrote.
 func TestPreprocessed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -27,17 +28,39 @@ func TestPreprocessed(t *testing.T) {
 	}
 	write("inc/size.h", "#define SIZE 40\ntypedef int size_h;\n")
 	write("inc/odd.h", "\ninline int odd = nosuch;\n")
-	script := write("a.d", "#!/usr/sbin/dtrace -Cs\n#include \"inc/size.h\"\n#include <size.h>\n#define SHOW(x) printf(\"%s %d|\", #x, x)\n#pragma D option quiet\n"+
-		"#ifdef WITH\nBEGIN { SHOW(SIZE + WITH); }\n#endif\nBEGIN { printf(\"%d %s|\", __LINE__, NAME); exit(0); }\n")
-	r := Request{Parts: []Part{{'n', "#define SIZE 3\nBEGIN { trace(SIZE); }"}, {'s', script}}, Options: []string{"cpp", "define=WITH=2", "define=NAME=\"n\"", "undef=nosuch", "incdir=" + dir + "/inc", "cpphdrs", "quiet"}}
+	script := write(
+		"a.d",
+		"#!/usr/sbin/dtrace -Cs\n#include \"inc/size.h\"\n#include <size.h>\n#define SHOW(x) printf(\"%s %d|\", #x, x)\n#pragma D option quiet\n"+
+			"#ifdef WITH\nBEGIN { SHOW(SIZE + WITH); }\n#endif\nBEGIN { printf(\"%d %s|\", __LINE__, NAME); exit(0); }\n",
+	)
+	r := Request{
+		Parts: []Part{{'n', "#define SIZE 3\nBEGIN { trace(SIZE); }"}, {'s', script}},
+		Options: []string{
+			"cpp",
+			"define=WITH=2",
+			"define=NAME=\"n\"",
+			"undef=nosuch",
+			"incdir=" + dir + "/inc",
+			"cpphdrs",
+			"quiet",
+		},
+	}
 	_, out, errs := traced(t, r, nil)
-	if strings.TrimSpace(out) != `3SIZE + WITH 42|9 n|` || errs != ". "+dir+"/inc/size.h\n. "+dir+"/inc/size.h\n" {
+	if strings.TrimSpace(out) != `3SIZE + WITH 42|9 n|` ||
+		errs != ". "+dir+"/inc/size.h\n. "+dir+"/inc/size.h\n" {
 		t.Errorf("printed %q and %q", out, errs)
 	}
 
 	// What goes wrong later is told at the line that was written, not at that which came out.
-	fault := write("fault.d", "#include \"inc/size.h\"\n#define DEREF(p) *(int *)(p)\n\nBEGIN {\n\tx = DEREF(0);\n}\nERROR { exit(0); }\n")
-	_, _, errs = traced(t, Request{Parts: []Part{{'s', fault}}, Options: []string{"cpp", "quiet"}}, nil)
+	fault := write(
+		"fault.d",
+		"#include \"inc/size.h\"\n#define DEREF(p) *(int *)(p)\n\nBEGIN {\n\tx = DEREF(0);\n}\nERROR { exit(0); }\n",
+	)
+	_, _, errs = traced(
+		t,
+		Request{Parts: []Part{{'s', fault}}, Options: []string{"cpp", "quiet"}},
+		nil,
+	)
 	if !strings.Contains(errs, "at line 5 column 6: ") {
 		t.Errorf("a fault is told as %q", errs)
 	}
@@ -50,18 +73,31 @@ func TestPreprocessed(t *testing.T) {
 		{"missing.d", "\n#include <no/such.h>\n", "missing.d:2:1: file no/such.h not found"},
 		{"device.d", "#include \"/dev/zero\"\n", "device.d:1:1: /dev/zero can't be read: it is no plain file"},
 	} {
-		_, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'s', write(c.name, c.text)}}, Options: []string{"cpp"}})
+		_, _, _, err := session(
+			t.Context(),
+			t,
+			Request{Parts: []Part{{'s', write(c.name, c.text)}}, Options: []string{"cpp"}},
+		)
 		var ds syntax.Diagnostics
 		if !errors.As(err, &ds) || !strings.HasPrefix(ds[0].Error(), dir+"/"+c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	for _, option := range []string{"cpppath=/bin/cat", "cppargs=-dM"} {
-		if _, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'n', "BEGIN { exit(0); }"}}, Options: []string{option}}); !errors.Is(err, measure.ErrUnsupported) {
+		if _, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'n', "BEGIN { exit(0); }"}}, Options: []string{option}}); !errors.Is(
+			err,
+			measure.ErrUnsupported,
+		) {
 			t.Errorf("-x %s: %v", option, err)
 		}
 	}
-	r = Request{Parts: []Part{{'n', "#if defined A && B == 2 && !defined C\nBEGIN { exit(0); }\n#endif"}}, Options: []string{"cppargs=-DA -D B=2 -H -UC", "cpp=on"}, CompileOnly: true}
+	r = Request{
+		Parts: []Part{
+			{'n', "#if defined A && B == 2 && !defined C\nBEGIN { exit(0); }\n#endif"},
+		},
+		Options:     []string{"cppargs=-DA -D B=2 -H -UC", "cpp=on"},
+		CompileOnly: true,
+	}
 	if _, _, _, err := session(context.Background(), t, r); err != nil {
 		t.Error(err)
 	}

@@ -37,7 +37,8 @@ func translated(t *testing.T) map[string][]string {
 	return all
 }
 
-// loads reports why the kernel refuses a script; nil where it loads, or where the compiler says that a translator lacks the member.
+// loads reports why the kernel refuses a script; nil where it loads, or where the compiler says
+// that a translator lacks the member.
 func loads(e *probe.Env, text string) error {
 	c, err := trace.Compile(trace.Script{Text: text}, e, gen.Limits{})
 	if len(lacking(err)) > 0 {
@@ -54,7 +55,8 @@ func loads(e *probe.Env, text string) error {
 	return nil
 }
 
-// lacking returns the lines of a script that name members which a translator does not give, where nothing else is wrong with it.
+// lacking returns the lines of a script that name members which a translator does not give, where
+// nothing else is wrong with it.
 func lacking(err error) (lines []int) {
 	var ds syntax.Diagnostics
 	if !errors.As(err, &ds) {
@@ -69,12 +71,16 @@ func lacking(err error) (lines []int) {
 	return lines
 }
 
-// loadAll loads a probe with all uses in one script, one per line, which takes an emulated machine a tenth of the time. Where
-// that is refused it loads each use by itself.
+// loadAll loads a probe with all uses in one script, one per line, which takes an emulated machine
+// a tenth of the time. Where that is refused it loads each use by itself.
 func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	t.Helper()
 	for len(uses) > 0 {
-		c, err := trace.Compile(trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"}, e, gen.Limits{})
+		c, err := trace.Compile(
+			trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"},
+			e,
+			gen.Limits{},
+		)
 		if lines := lacking(err); len(lines) > 0 {
 			for _, line := range slices.Backward(slices.Compact(lines)) {
 				uses = slices.Delete(uses, line-2, line-1) // the first stands in line 2
@@ -120,7 +126,8 @@ func TestMembersLoad(t *testing.T) {
 				each = append(each, fmt.Sprintf("trace(args[%d]->%s);", i, m))
 			}
 			for _, use := range each {
-				// Probes that share a tracepoint, the text of an argument and what is told of it share the result.
+				// Probes that share a tracepoint, the text of an argument and what is told of it
+				// share the result.
 				key := fmt.Sprint(list[0].Meaning.Event, list[0].Site, a.D, a.With, use)
 				if !loaded[key] {
 					loaded[key] = true
@@ -136,8 +143,8 @@ func TestMembersLoad(t *testing.T) {
 	}
 }
 
-// TestObjectsAreNumbers: the verifier takes each operator on addresses of objects that it tracks: arguments that may be NULL,
-// members of them, and the current thread.
+// TestObjectsAreNumbers: the verifier takes each operator on addresses of objects that it tracks:
+// arguments that may be NULL, members of them, and the current thread.
 func TestObjectsAreNumbers(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
@@ -149,10 +156,31 @@ func TestObjectsAreNumbers(t *testing.T) {
 	for _, object := range []string{"args[1]", "args[1]->real_parent", "curthread", "curthread->real_parent", "(args[0] ? args[1] : NULL)", "(args[0] ? NULL : args[1]->mm)"} {
 		var uses strings.Builder
 		for _, op := range []string{"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", "==", "&&"} {
-			fmt.Fprintf(&uses, "trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ", object, op, object, op)
+			fmt.Fprintf(
+				&uses,
+				"trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ",
+				object,
+				op,
+				object,
+				op,
+			)
 		}
-		fmt.Fprintf(&uses, "trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ", object, object, object, object, object)
-		fmt.Fprintf(&uses, "x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ", object, object, object)
+		fmt.Fprintf(
+			&uses,
+			"trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ",
+			object,
+			object,
+			object,
+			object,
+			object,
+		)
+		fmt.Fprintf(
+			&uses,
+			"x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ",
+			object,
+			object,
+			object,
+		)
 		list := strings.Split(strings.TrimSuffix(uses.String(), "; "), "; ")
 		for i := range list {
 			list[i] += ";"
@@ -175,9 +203,10 @@ func TestRenamedMembers(t *testing.T) {
 	}
 }
 
-// TestMissingProbesNameVersions: why a stable probe is missing is told with the version of Linux that brought its tracepoint,
-// where the tests of newer kernels know one. The tests of emulated kernels read what is logged: a probe that a newer kernel
-// has and that is missing here has to name a version.
+// TestMissingProbesNameVersions: why a stable probe is missing is told with the version of Linux
+// that brought its tracepoint, where the tests of newer kernels know one. The tests of emulated
+// kernels read what is logged: a probe that a newer kernel has and that is missing here has to name
+// a version.
 func TestMissingProbesNameVersions(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)
@@ -194,7 +223,8 @@ func TestMissingProbesNameVersions(t *testing.T) {
 		case len(list) == 0:
 			t.Logf("probe\t%s\tmissing", name)
 		default:
-			t.Logf("probe\t%s\tyes %d", name, len(list)) // it may have several places, and a kernel only some
+			// it may have several places, and a kernel only some
+			t.Logf("probe\t%s\tyes %d", name, len(list))
 		}
 	}
 }

@@ -44,7 +44,7 @@ func expect(t *testing.T, got, want map[string]int64) {
 	}
 }
 
-// repeated gives how many bytes a connection sent more than once.
+// repeated returns how many bytes a connection sent more than once.
 func repeated(t *testing.T, c net.Conn) (n int64) {
 	raw, err := c.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -62,7 +62,8 @@ func repeated(t *testing.T, c net.Conn) (n int64) {
 	return n
 }
 
-// talk makes a connection of which each end sends something that the other reads. It gives the bytes that were sent again.
+// talk makes a connection of which each end sends something that the other reads. It gives the
+// bytes that were sent again.
 func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	client, err := net.Dial("tcp", address)
 	if err != nil {
@@ -91,7 +92,8 @@ func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	return again
 }
 
-// Connections are told of as often as they were asked for, made and refused, and with as many bytes as went.
+// Connections are told of as often as they were asked for, made and refused, and with as many bytes
+// as went.
 func TestTCPProbes(t *testing.T) {
 	for _, c := range []struct{ name, listen, address string }{
 		{"IPv4", "127.83.12.9:0", "127.83.12.9"},
@@ -107,7 +109,9 @@ func TestTCPProbes(t *testing.T) {
 			// Bound, and nobody listens.
 			family, at := unix.AF_INET, unix.Sockaddr(nil)
 			if strings.Contains(c.address, ":") {
-				family, at = unix.AF_INET6, &unix.SockaddrInet6{Addr: netip.MustParseAddr(c.address).As16()}
+				family, at = unix.AF_INET6, &unix.SockaddrInet6{
+					Addr: netip.MustParseAddr(c.address).As16(),
+				}
 			} else {
 				at = &unix.SockaddrInet4{Addr: netip.MustParseAddr(c.address).As4()}
 			}
@@ -162,7 +166,8 @@ func TestTCPProbes(t *testing.T) {
 			}
 			got := answers(t, out)
 			local := int64(there)
-			if c.name != "IPv6" && got["receive by the server"] == 0 { // an address of its own for the client
+			// an address of its own for the client
+			if c.name != "IPv6" && got["receive by the server"] == 0 {
 				local = 0
 			}
 			expect(t, got, map[string]int64{
@@ -182,7 +187,13 @@ func TestTCPProbes(t *testing.T) {
 			})
 			for name, n := range map[string]int64{"send there": there, "send back": back} {
 				if got[name] < connections*n || got[name] > connections*n+again {
-					t.Errorf("%s: %d bytes, want %d and at most %d more", name, got[name], connections*n, again)
+					t.Errorf(
+						"%s: %d bytes, want %d and at most %d more",
+						name,
+						got[name],
+						connections*n,
+						again,
+					)
 				}
 			}
 		})
@@ -227,12 +238,22 @@ func TestUDPAndIPProbes(t *testing.T) {
 			if errs != "" {
 				t.Error(errs)
 			}
-			expect(t, answers(t, out), map[string]int64{"send": datagrams * (size + 8), "receive": datagrams * (size + 8), "ip send": datagrams, "ip receive": datagrams})
+			expect(
+				t,
+				answers(t, out),
+				map[string]int64{
+					"send":       datagrams * (size + 8),
+					"receive":    datagrams * (size + 8),
+					"ip send":    datagrams,
+					"ip receive": datagrams,
+				},
+			)
 		})
 	}
 }
 
-// A packet that goes through a device on top of another, or through a bridge, is told of once, at the device that has the address.
+// A packet that goes through a device on top of another, or through a bridge, is told of once, at
+// the device that has the address.
 func TestPacketsCountOnce(t *testing.T) {
 	tool, err := exec.LookPath("ip")
 	if err != nil {
@@ -327,7 +348,8 @@ func TestPacketsCountOnce(t *testing.T) {
 	})
 }
 
-// inside does something with a socket for datagrams of a network namespace, which the thread never leaves: it ends with the goroutine.
+// inside does something with a socket for datagrams of a network namespace, which the thread never
+// leaves: it ends with the goroutine.
 func inside(namespace string, do func(socket int) error) error {
 	runtime.LockOSThread()
 	fd, err := unix.Open("/var/run/netns/"+namespace, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -67,7 +67,8 @@ func TestProcessProbes(t *testing.T) {
 		"create": all, "start": all, "another": 0, "lwp-start": all, "exec": all, "success": all, "exit": all - kills, "killed": kills, "kill sent": kills,
 		"failure": missing,
 	})
-	if d := got["thread"] - got["thread begun"]; d < -2 || d > 2 { // one may come to be while programs are taken off
+	// one may come to be while programs are taken off
+	if d := got["thread"] - got["thread begun"]; d < -2 || d > 2 {
 		t.Errorf("%d threads were made, and %d began", got["thread"], got["thread begun"])
 	}
 	if got["thread"] == 0 {
@@ -75,7 +76,8 @@ func TestProcessProbes(t *testing.T) {
 	}
 }
 
-// Signals are told of where they are sent, thrown away, handled and waited for, and the faults that the processor reports.
+// Signals are told of where they are sent, thrown away, handled and waited for, and the faults that
+// the processor reports.
 func TestSignalProbes(t *testing.T) {
 	const sent, ignored, handled, faults = 30, 5, 6, 2
 	_, out, errs := traced(t, program(`
@@ -100,16 +102,28 @@ func TestSignalProbes(t *testing.T) {
 		t.Error(errs)
 	}
 	got := answers(t, out)
-	expect(t, got, map[string]int64{"discarded": ignored, "handled": handled, "by itself": faults, "faults": 0}) // kill is no fault
-	if got["sent"] < sent {                                                                                      // Go's scheduler sends itself such signals too
+	// kill is no fault
+	expect(
+		t,
+		got,
+		map[string]int64{
+			"discarded": ignored,
+			"handled":   handled,
+			"by itself": faults,
+			"faults":    0,
+		},
+	)
+	// Go's scheduler sends itself such signals too
+	if got["sent"] < sent {
 		t.Errorf("%d signals were told of, and %d sent", got["sent"], sent)
 	}
 }
 
 // sched:::on-cpu is about the thread that comes: all that is known of a thread is of that one.
 //
-// Some kernels run no program while certain threads run, and count no miss: where an agent watches a machine from within, as process 1
-// of a small virtual machine does. So a count may be short, and is taken again.
+// Some kernels run no program while certain threads run, and count no miss: where an agent watches
+// a machine from within, as process 1 of a small virtual machine does. So a count may be short, and
+// is taken again.
 func TestSchedulerProbes(t *testing.T) {
 	var wrong []string
 	for range 6 {
@@ -121,7 +135,7 @@ func TestSchedulerProbes(t *testing.T) {
 	t.Error("not once what it should be: ", strings.Join(wrong, "; "))
 }
 
-// schedulerProbes gives what is not as it should be.
+// schedulerProbes returns what is not as it should be.
 func schedulerProbes(t *testing.T) (wrong []string) {
 	const naps = 40
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -133,7 +147,12 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 		ready <- unix.Gettid()
 		<-begin
 		for range naps {
-			unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 1e6}, nil) //nolint:errcheck // a shorter nap is one too
+			unix.ClockNanosleep(
+				unix.CLOCK_MONOTONIC,
+				0,
+				&unix.Timespec{Nsec: 1e6},
+				nil,
+			) //nolint:errcheck // a shorter nap is one too
 		}
 		close(done)
 	}()
@@ -165,7 +184,8 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 	if n := got["sleeps"]; n < naps {
 		say("%d sleeps, want at least %d", n, naps)
 	}
-	// Programs are attached one after the other, and it is taken off while the thread may be anywhere.
+	// Programs are attached one after the other, and it is taken off while the thread may be
+	// anywhere.
 	for _, pair := range [][2]string{{"on", "off"}, {"announced", "off"}, {"enqueued", "dequeued"}} {
 		if d := got[pair[0]] - got[pair[1]]; d < -2 || d > 2 {
 			say("%s %d, %s %d", pair[0], got[pair[0]], pair[1], got[pair[1]])
@@ -175,7 +195,12 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 		say("woken %d times, of %d sleeps", got["woken"], got["sleeps"])
 	}
 	if d := got["sleeps"] + got["preempted"] - got["off"]; d < -2 || d > 2 {
-		say("%d sleeps and %d preemptions, but %d times off the CPU", got["sleeps"], got["preempted"], got["off"])
+		say(
+			"%d sleeps and %d preemptions, but %d times off the CPU",
+			got["sleeps"],
+			got["preempted"],
+			got["off"],
+		)
 	}
 	if got["away"] < naps*int64(time.Millisecond)*9/10 {
 		say("away for %v, want %d naps of 1 ms", time.Duration(got["away"]), naps)

@@ -20,7 +20,8 @@ func faults(t *testing.T) (major, all int64) {
 	return u.Majflt, u.Minflt + u.Majflt
 }
 
-// Pages that are touched for the first time are faults, and those that have to be read are major ones: as many as the kernel counts.
+// Pages that are touched for the first time are faults, and those that have to be read are major
+// ones: as many as the kernel counts.
 func TestFaultProbes(t *testing.T) {
 	const pages = 500
 	if _, err := tracetest.Here(t).Probes(tracetest.Probe(t, "vminfo:::as_fault")); err != nil {
@@ -45,7 +46,13 @@ func TestFaultProbes(t *testing.T) {
 		vminfo:::maj_fault /pid == $pid/ { @["major"] = sum(args[0]); }
 		END { printa("%%s %%@d\n", @); }`), func() {
 		m, a := faults(t)
-		b, err := unix.Mmap(-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		b, err := unix.Mmap(
+			-1,
+			0,
+			pages*size,
+			unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_PRIVATE|unix.MAP_ANON,
+		)
 		if err != nil {
 			t.Error(err)
 			return
@@ -55,7 +62,12 @@ func TestFaultProbes(t *testing.T) {
 		for i := 0; i < len(b); i += size {
 			b[i] = 1
 		}
-		unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) //nolint:errcheck // counted by the kernel too
+		unix.Fadvise(
+			int(f.Fd()),
+			0,
+			0,
+			unix.FADV_DONTNEED,
+		) //nolint:errcheck // counted by the kernel too
 		file, err := unix.Mmap(int(f.Fd()), 0, pages*size, unix.PROT_READ, unix.MAP_PRIVATE)
 		if err != nil {
 			t.Error(err)
@@ -120,14 +132,16 @@ func TestSysinfoProbes(t *testing.T) {
 			t.Errorf("%s: %d, want at least %d", name, got[name], least)
 		}
 	}
-	for _, pair := range [][2]string{{"writes", "writes beside"}, {"read", "read beside"}} { // programs are attached one after the other
+	// programs are attached one after the other
+	for _, pair := range [][2]string{{"writes", "writes beside"}, {"read", "read beside"}} {
 		if d := got[pair[0]] - got[pair[1]]; d < -size || d > size {
 			t.Errorf("%s %d, %s %d", pair[0], got[pair[0]], pair[1], got[pair[1]])
 		}
 	}
 }
 
-// Every wait for a lock that ends well is told of by one of lockstat's probes, with how long it took.
+// Every wait for a lock that ends well is told of by one of lockstat's probes, with how long it
+// took.
 func TestLockProbes(t *testing.T) {
 	e := tracetest.Here(t)
 	if _, err := e.Probes(tracetest.Probe(t, "lockstat:::adaptive-block")); err != nil {
@@ -166,7 +180,8 @@ func TestLockProbes(t *testing.T) {
 	if got["told"] == 0 && got["ended"] > 20 || got["wrong"] != 0 {
 		t.Errorf("%d waits were told of, %d of them wrong", got["told"], got["wrong"])
 	}
-	if d := got["told"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 { // what was waited for while programs came and went
+	// what was waited for while programs came and went
+	if d := got["told"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 {
 		t.Errorf("%d waits were told of, and %d ended", got["told"], got["ended"])
 	}
 	t.Logf("%v", got)

@@ -19,10 +19,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait for those of perf's records.
+// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait
+// for those of perf's records.
 const keepsRaw = ` profile:::profile-1 /0/ { }`
 
-// syscallTypes gives the types of the programs that a script's system calls have.
+// syscallTypes returns the types of the programs that a script's system calls have.
 func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType {
 	t.Helper()
 	c, err := trace.Compile(trace.Script{Text: text}, env, gen.Limits{})
@@ -38,8 +39,9 @@ func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType 
 	return types
 }
 
-// Programs that read stacks of the kernel at system calls are attached to perf's records, others are not; and what they tell is the same
-// as at the raw tracepoints, byte by byte, also while another program at the same tracepoint makes the kernel call all of them by a function.
+// Programs that read stacks of the kernel at system calls are attached to perf's records, others
+// are not; and what they tell is the same as at the raw tracepoints, byte by byte, also while
+// another program at the same tracepoint makes the kernel call all of them by a function.
 func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
@@ -47,18 +49,24 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	const plain = `syscall::getpgid:entry /arg0 == 0x7fffff/ { @ = count(); }`
-	probe := fmt.Sprintf(`syscall::getpgid:entry /pid == %d && arg0 == 0x7fffff/ { @[probefunc, arg0, stackdepth, stack(), stack(2)] = count(); }
-		syscall::getpgid:return /pid == %d && errno == 3/ { @r[probefunc, (int)arg0, (int)arg1, errno, stackdepth, stack()] = count(); }`, os.Getpid(), os.Getpid())
+	probe := fmt.Sprintf(
+		`syscall::getpgid:entry /pid == %d && arg0 == 0x7fffff/ { @[probefunc, arg0, stackdepth, stack(), stack(2)] = count(); }
+		syscall::getpgid:return /pid == %d && errno == 3/ { @r[probefunc, (int)arg0, (int)arg1, errno, stackdepth, stack()] = count(); }`,
+		os.Getpid(),
+		os.Getpid(),
+	)
 	if types := syscallTypes(t, env, plain); types[0] == ebpf.TracePoint {
 		t.Errorf("%s: programs of types %v", plain, types)
 	}
-	if types := syscallTypes(t, env, probe+keepsRaw); types[0] == ebpf.TracePoint || types[1] == ebpf.TracePoint {
+	if types := syscallTypes(t, env, probe+keepsRaw); types[0] == ebpf.TracePoint ||
+		types[1] == ebpf.TracePoint {
 		t.Errorf("beside a timer: programs of types %v", types)
 	}
 	if !env.HasPerfRecords() {
 		t.Skip("needs: kernel feature trace events of raw_syscalls")
 	}
-	if types := syscallTypes(t, env, probe); len(types) != 2 || types[0] != ebpf.TracePoint || types[1] != ebpf.TracePoint {
+	if types := syscallTypes(t, env, probe); len(types) != 2 || types[0] != ebpf.TracePoint ||
+		types[1] != ebpf.TracePoint {
 		t.Errorf("%s: programs of types %v", probe, types)
 	}
 	const calls = 5000
@@ -81,7 +89,10 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 		t.Errorf("by records:\n%s\nat the raw tracepoints:\n%s", got, raw)
 	}
 	both := told(probe, func() { // another program comes to the raw tracepoints while it runs
-		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(out, fmt.Sprint(calls)) {
+		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
+			out,
+			fmt.Sprint(calls),
+		) {
 			t.Errorf("the other one printed %q", out)
 		}
 	})
@@ -96,7 +107,8 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, raw)
 		}
 	}
-	if strings.Contains(raw, "perf_") || strings.Contains(raw, "bpf_") || strings.Contains(raw, "__traceiter") {
+	if strings.Contains(raw, "perf_") || strings.Contains(raw, "bpf_") ||
+		strings.Contains(raw, "__traceiter") {
 		t.Errorf("what watches is in the stacks:\n%s", raw)
 	}
 }
@@ -121,7 +133,11 @@ func TestRecordsOf32BitProcesses(t *testing.T) {
 	text := `syscall::getpriority:entry, syscall::mmap2:entry, syscall::write:entry /execname == "narrow" && stackdepth > 0/ { @[probefunc, arg0, arg1] = count(); }
 		syscall::mmap2:return, syscall::getpriority:return /execname == "narrow" && stackdepth > 0/ { @r[probefunc, errno] = count(); }
 		END { printa("%s %d %x %@d|", @); printa("%s %d %@d|", @r); }`
-	want := fmt.Sprintf("mmap2 0 0 1|getpriority 0 12345 %d|mmap2 22 1|getpriority 3 %d|", calls, calls)
+	want := fmt.Sprintf(
+		"mmap2 0 0 1|getpriority 0 12345 %d|mmap2 22 1|getpriority 3 %d|",
+		calls,
+		calls,
+	)
 	_, out, errs := traced(t, program("%s", text), run)
 	if strings.TrimSpace(out) != want || errs != "" {
 		t.Errorf("printed %q and %q, want %q", out, errs, want)

@@ -12,7 +12,7 @@ import (
 	"culprit/trace"
 )
 
-// A Request is a script as a command line gives it.
+// A Request is what a command line asks for.
 type Request struct {
 	Parts       []Part
 	Args        []string // $1, $2 ...
@@ -32,7 +32,8 @@ type Request struct {
 
 // A Part is one program of a request.
 type Part struct {
-	Flag byte // n: a program; s: the file of one; P, m, f, i: the start of one, in dtrace's short form
+	// n: a program; s: the file of one; P, m, f, i: the start of one, in dtrace's short form
+	Flag byte
 	Text string
 }
 
@@ -73,7 +74,8 @@ func (r *Request) text(in io.Reader) (source, error) {
 				return s, err
 			}
 			text = string(script)
-			if strings.HasPrefix(text, "#!") { // the line that starts us when the script is run by itself
+			// the line that starts us when the script is run by itself
+			if strings.HasPrefix(text, "#!") {
 				text = "//" + text[2:]
 			}
 			s.name = p.Text
@@ -82,7 +84,10 @@ func (r *Request) text(in io.Reader) (source, error) {
 			}
 		case 'i':
 			if _, err := strconv.ParseUint(strings.Fields(p.Text + " x")[0], 10, 32); err != nil {
-				return s, fmt.Errorf("-i %q: give the number of a probe; `culprit trace -l` shows them", p.Text)
+				return s, fmt.Errorf(
+					"-i %q: give the number of a probe; `culprit trace -l` shows them",
+					p.Text,
+				)
 			}
 		case 'P':
 			text = part(p.Text, 0)
@@ -105,7 +110,8 @@ func (r *Request) text(in io.Reader) (source, error) {
 			s.warnings = append(s.warnings, made.Warnings...)
 			s.included = append(s.included, made.Included...)
 		}
-		if t := strings.TrimRight(text, " \t\n"); p.Flag != 's' && !strings.HasSuffix(t, "}") && !strings.HasSuffix(t, ";") {
+		if t := strings.TrimRight(text, " \t\n"); p.Flag != 's' && !strings.HasSuffix(t, "}") &&
+			!strings.HasSuffix(t, ";") {
 			text = t + ";" // another program may follow, and a clause without a body must end
 		}
 		s.parts = append(s.parts, sourcePart{p.Flag, partName(p), b.Len(), b.Len() + len(text) + 1})
@@ -115,7 +121,7 @@ func (r *Request) text(in io.Reader) (source, error) {
 	return s, nil
 }
 
-// partName gives what a program is called: the name of its file, or its first description.
+// partName returns what a program is called: the name of its file, or its first description.
 func partName(p Part) string {
 	if p.Flag == 's' {
 		return p.Text
@@ -126,8 +132,8 @@ func partName(p Part) string {
 	return p.Text
 }
 
-// part makes a four-part description of one that ends with its provider, module or function: "vfs_read /pid/ { ... }" of -f
-// is ":::" less what it has.
+// part makes a four-part description of one that ends with its provider, module or function:
+// "vfs_read /pid/ { ... }" of -f is ":::" less what it has.
 func part(text string, last int) string {
 	head, rest := text, ""
 	if i := strings.IndexAny(text, "/{"); i >= 0 {
@@ -138,7 +144,8 @@ func part(text string, last int) string {
 	return strings.Repeat(":", max(0, last-have)) + head + strings.Repeat(":", 3-last) + rest
 }
 
-// scriptMost is the longest file that is read: what the parser takes, and a byte more, which it then refuses.
+// scriptMost is the longest file that is read: what the parser takes, and a byte more, which it
+// then refuses.
 const scriptMost = syntax.MaxText + 1
 
 func readScript(name string, in io.Reader) ([]byte, error) {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Options that give room count as dtrace does: a string has the bytes of the longest one. What had no room is told.
+// Options that give room count as dtrace does: a string has the bytes of the longest one. What had
+// no room is told.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct{ options, text, out, errs string }{
 		{"strsize=512 aggsize=1024", `BEGIN { @["a"] = count(); @["b"] = count(); @["c"] = count(); } BEGIN { exit(0); }`, "\n\n  a                                                                 1\n", "culprit: [DTRACEDROP_AGGREGATION] 2 aggregation drops on CPU "},
@@ -14,21 +15,42 @@ func TestRoom(t *testing.T) {
 		{"specsize=1200 strsize=512", `BEGIN { s = speculation(); } BEGIN { speculate(s); trace("a"); } BEGIN { speculate(s); trace("b"); } BEGIN { speculate(s); trace("c"); } BEGIN { commit(s); } BEGIN { exit(0); }`,
 			"ab\n", "culprit: [DTRACEDROP_SPEC] 1 speculative drop\n"},
 		{"specsize=600 strsize=512", `BEGIN { s = speculation(); } BEGIN { speculate(s); trace("a"); } BEGIN { commit(s); } BEGIN { s = speculation(); } BEGIN { speculate(s); trace("b"); } BEGIN { commit(s); } BEGIN { exit(0); }`,
-			"ab\n", ""}, // room is given back; it is two speculations where the first is over in time
+			// room is given back; it is two speculations where the first is over in time
+			"ab\n", ""},
 	} {
 		r := program("%s", c.text)
 		r.Options = append(r.Options, strings.Fields(c.options+" droptags nspec=2")...)
 		status, out, errs := traced(t, r, nil)
-		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(c.out) || !strings.HasPrefix(errs, c.errs) || c.errs == "" && errs != "" {
-			t.Errorf("%s: %s\nstatus %d, printed %q and said %q, want %q and %q", c.options, c.text, status, out, errs, c.out, c.errs)
+		if status != 0 || strings.TrimSpace(out) != strings.TrimSpace(c.out) ||
+			!strings.HasPrefix(errs, c.errs) ||
+			c.errs == "" && errs != "" {
+			t.Errorf(
+				"%s: %s\nstatus %d, printed %q and said %q, want %q and %q",
+				c.options,
+				c.text,
+				status,
+				out,
+				errs,
+				c.out,
+				c.errs,
+			)
 		}
 	}
 }
 
-// A distribution to which something was added is shown, also where the weights add up to 0; one that nothing was added to is not.
+// A distribution to which something was added is shown, also where the weights add up to 0; one
+// that nothing was added to is not.
 func TestWeightsThatCancel(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { @z = lquantize(5, 0, 10, 5, 1); @z = lquantize(5, 0, 10, 5, -1); @n = lquantize(7, 0, 10, 5, 3); exit(0); } BEGIN /pid == 0/ { @never = quantize(1, 2); }`), nil)
-	if n := strings.Count(out, "Distribution"); n != 2 || !strings.Contains(out, "|@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 3 ") || errs != "" {
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { @z = lquantize(5, 0, 10, 5, 1); @z = lquantize(5, 0, 10, 5, -1); @n = lquantize(7, 0, 10, 5, 3); exit(0); } BEGIN /pid == 0/ { @never = quantize(1, 2); }`,
+		),
+		nil,
+	)
+	if n := strings.Count(out, "Distribution"); n != 2 ||
+		!strings.Contains(out, "|@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@ 3 ") ||
+		errs != "" {
 		t.Errorf("%d distributions in %q, and said %q", n, out, errs)
 	}
 }

@@ -16,8 +16,9 @@ import (
 	"culprit/trace/probe"
 )
 
-// Run does what the request asks until it is over or the context ends. The status is that of exit(). A syntax.Diagnostics
-// tells what is wrong with the script.
+// Run does what the request asks until it is done or the context ends. It returns the status of
+// exit(). It fails with a syntax.Diagnostics when the script is wrong, or when a process, a file or
+// the kernel does not let it run.
 func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err error) {
 	s, err := r.text(std.In)
 	if err != nil {
@@ -43,11 +44,28 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	}
 	defer target.close()
 	env.Processes, env.Started = target.all, target.started()
-	options := check.Options{Destructive: r.Destructive, Probes: r.Zero, Args: append([]string{s.name}, r.Args...), Target: int64(target.first), All: r.settings(), Words: trace.ProcessMacros()}
+	options := check.Options{
+		Destructive: r.Destructive,
+		Probes:      r.Zero,
+		Args:        append([]string{s.name}, r.Args...),
+		Target:      int64(target.first),
+		All:         r.settings(),
+		Words:       trace.ProcessMacros(),
+	}
 	if r.List {
 		return 0, r.list(env, s, options, std.Out)
 	}
-	c, err := trace.Compile(trace.Script{Text: s.text, File: s.file, Mode: s.mode, Options: options, Origins: s.origins}, env, gen.Limits{})
+	c, err := trace.Compile(
+		trace.Script{
+			Text:    s.text,
+			File:    s.file,
+			Mode:    s.mode,
+			Options: options,
+			Origins: s.origins,
+		},
+		env,
+		gen.Limits{},
+	)
 	if err != nil {
 		var ds syntax.Diagnostics
 		if _, tags := options.All["errtags"]; tags && errors.As(err, &ds) {
@@ -56,7 +74,8 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 		return 0, err
 	}
 	for _, w := range c.Program.Warnings {
-		if w.Code == check.UnknownOption && std.Name == "dtrace" { // which tells it when it runs
+		// which warns when the script runs
+		if w.Code == check.UnknownOption && std.Name == "dtrace" {
 			continue
 		}
 		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
@@ -121,7 +140,7 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	return status, err
 }
 
-// tagged gives diagnostics with dtrace's name of each mistake before it, for what reads them.
+// tagged returns diagnostics with dtrace's name of each mistake before it, for what reads them.
 func tagged(ds syntax.Diagnostics) syntax.Diagnostics {
 	out := make(syntax.Diagnostics, len(ds))
 	for i, d := range ds {
@@ -134,8 +153,8 @@ func tagged(ds syntax.Diagnostics) syntax.Diagnostics {
 	return out
 }
 
-// reportMatches prints how many probes each program of a request matched, and what could not be attached
-// and why.
+// reportMatches prints how many probes each program of a request matched, and what could not be
+// attached and why.
 func reportMatches(p *trace.Printer, session *trace.Session, s source) {
 	quiet := session.HasOption("quiet")
 	if session.HasOption("destructive") && !quiet {

@@ -23,7 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traced runs a program until it exits, or until meanwhile is done and a while has passed, and gives what it printed.
+// traced runs a program until it exits, or until meanwhile is done and a while has passed, and
+// gives what it printed.
 func traced(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
 	status, out, errs = tracedWhole(t, r, meanwhile)
@@ -65,7 +66,11 @@ func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, er
 }
 
 // session runs a request with files for its streams, and gives what it printed.
-func session(ctx context.Context, t *testing.T, r Request) (status int, out, errs string, err error) {
+func session(
+	ctx context.Context,
+	t *testing.T,
+	r Request,
+) (status int, out, errs string, err error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := func(name string) *os.File {
@@ -104,12 +109,21 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 	} {
 		status, out, errs := traced(t, program("%s", c.text), nil)
 		if status != c.status || out != c.want+"\n" || errs != "" {
-			t.Errorf("%s\nstatus %d, printed %q and %q, want %d and %q", c.text, status, out, errs, c.status, c.want)
+			t.Errorf(
+				"%s\nstatus %d, printed %q and %q, want %d and %q",
+				c.text,
+				status,
+				out,
+				errs,
+				c.status,
+				c.want,
+			)
 		}
 	}
 }
 
-// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire; any other script goes on.
+// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire;
+// any other script goes on.
 func TestSessionEndsWithoutExit(t *testing.T) {
 	const ends = "culprit: the clause was given up before its exit(), and no other probe can fire: the script ends\n"
 	for _, c := range []struct {
@@ -126,15 +140,29 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := traced(t, program("%s", c.text), nil)
-			errs = strings.TrimPrefix(errs, "culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ")
-			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) || errs != c.errs {
-				t.Errorf("%s\nstatus %d, printed %q and %q, want %d, %q and %q", c.text, status, out, errs, c.status, c.out, c.errs)
+			errs = strings.TrimPrefix(
+				errs,
+				"culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ",
+			)
+			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) ||
+				errs != c.errs {
+				t.Errorf(
+					"%s\nstatus %d, printed %q and %q, want %d, %q and %q",
+					c.text,
+					status,
+					out,
+					errs,
+					c.status,
+					c.out,
+					c.errs,
+				)
 			}
 		})
 	}
 }
 
-// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write of no bytes is an empty string.
+// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write
+// of no bytes is an empty string.
 func TestSessionCopiesIn(t *testing.T) {
 	const text = `syscall::connect:entry /pid == %[1]d/ { this->s = (struct sockaddr_in *)copyin(arg1, sizeof (struct sockaddr)); this->family = this->s->sin_family; }
 		syscall::connect:entry /this->family == 2/ { printf("port %%d\n", ntohs(this->s->sin_port)); }
@@ -146,12 +174,24 @@ func TestSessionCopiesIn(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer unix.Close(fd)                                                                        //nolint:errcheck // nothing was written
-		unix.Connect(fd, &unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}})              //nolint:errcheck // the call is what is traced
-		syscall.Syscall(unix.SYS_WRITE, ^uintptr(0), uintptr(unsafe.Pointer(&[]byte("abc")[0])), 0) //nolint:errcheck // the same
-		unix.Write(-1, []byte("abc"))                                                               //nolint:errcheck // the same
+		defer unix.Close(fd) //nolint:errcheck // nothing was written
+		unix.Connect(
+			fd,
+			&unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}},
+		) //nolint:errcheck // the call is what is traced
+		syscall.Syscall(
+			unix.SYS_WRITE,
+			^uintptr(0),
+			uintptr(unsafe.Pointer(&[]byte("abc")[0])),
+			0,
+		) //nolint:errcheck // the same
+		unix.Write(
+			-1,
+			[]byte("abc"),
+		) //nolint:errcheck // the same
 	})
-	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) || errs != "" {
+	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) ||
+		errs != "" {
 		t.Errorf("printed %q and %q, want %q", out, errs, want)
 	}
 }
@@ -159,12 +199,21 @@ func TestSessionCopiesIn(t *testing.T) {
 // Counts are those of a workload that makes so many system calls, and no others.
 func TestSessionCountsSystemCalls(t *testing.T) {
 	const calls = 12345
-	_, out, errs := traced(t, program(`syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); @sum["arg"] = sum(arg0); }`, os.Getpid()), func() {
-		for range calls {
-			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
-		}
-	})
-	if errs != "" || !regexp.MustCompile(fmt.Sprintf(`(?m)^  getpgid\s+%d$`, calls)).MatchString(out) || !regexp.MustCompile(`(?m)^  arg\s+0$`).MatchString(out) {
+	_, out, errs := traced(
+		t,
+		program(
+			`syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); @sum["arg"] = sum(arg0); }`,
+			os.Getpid(),
+		),
+		func() {
+			for range calls {
+				unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+			}
+		},
+	)
+	if errs != "" ||
+		!regexp.MustCompile(fmt.Sprintf(`(?m)^  getpgid\s+%d$`, calls)).MatchString(out) ||
+		!regexp.MustCompile(`(?m)^  arg\s+0$`).MatchString(out) {
 		t.Errorf("printed %q and %q, want %d calls", out, errs, calls)
 	}
 }
@@ -172,13 +221,17 @@ func TestSessionCountsSystemCalls(t *testing.T) {
 // What is counted while an aggregation is printed and cleared is printed the next time.
 func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 	const calls = 200000
-	_, out, errs := traced(t, program(`syscall::getpgid:entry /pid == %d/ { @ = count(); @calls[probefunc] = count(); }
+	_, out, errs := traced(
+		t,
+		program(`syscall::getpgid:entry /pid == %d/ { @ = count(); @calls[probefunc] = count(); }
 		tick-5ms { printa("%%@d all\n", @); printa("%%@d named\n", @calls); } tick-5ms { clear(@); clear(@calls); }
-		END { printa("%%@d all\n", @); printa("%%@d named\n", @calls); }`, os.Getpid()), func() {
-		for range calls {
-			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
-		}
-	})
+		END { printa("%%@d all\n", @); printa("%%@d named\n", @calls); }`, os.Getpid()),
+		func() {
+			for range calls {
+				unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+			}
+		},
+	)
 	sum := map[string]int{}
 	for line := range strings.Lines(out) {
 		var n int
@@ -188,29 +241,59 @@ func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 		}
 	}
 	if sum["all"] != calls || sum["named"] != calls || errs != "" {
-		t.Errorf("printed %d in all and %d by name, of %d; said %q", sum["all"], sum["named"], calls, errs)
+		t.Errorf(
+			"printed %d in all and %d by name, of %d; said %q",
+			sum["all"],
+			sum["named"],
+			calls,
+			errs,
+		)
 	}
 }
 
 func TestSessionTimesSystemCalls(t *testing.T) {
 	const naps = 20
 	broken := 0 // by a signal of the runtime's: those are shorter
-	_, out, errs := traced(t, program(`syscall::clock_nanosleep:entry /pid == %d/ { self->t = timestamp; }
-		syscall::clock_nanosleep:return /self->t/ { @n = count(); @least = min(timestamp - self->t); self->t = 0; }`, os.Getpid()), func() {
-		for range naps {
-			if unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 2e6}, nil) != nil {
-				broken++
+	_, out, errs := traced(
+		t,
+		program(`syscall::clock_nanosleep:entry /pid == %d/ { self->t = timestamp; }
+		syscall::clock_nanosleep:return /self->t/ { @n = count(); @least = min(timestamp - self->t); self->t = 0; }`, os.Getpid()),
+		func() {
+			for range naps {
+				if unix.ClockNanosleep(
+					unix.CLOCK_MONOTONIC,
+					0,
+					&unix.Timespec{Nsec: 2e6},
+					nil,
+				) != nil {
+					broken++
+				}
 			}
-		}
-	})
+		},
+	)
 	var n, least int64
-	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil || n != naps || least < 2e6 && broken == 0 || errs != "" {
-		t.Errorf("printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off", out, errs, naps, broken)
+	if _, err := fmt.Sscan(strings.Join(strings.Fields(out), " "), &n, &least); err != nil ||
+		n != naps ||
+		least < 2e6 && broken == 0 ||
+		errs != "" {
+		t.Errorf(
+			"printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off",
+			out,
+			errs,
+			naps,
+			broken,
+		)
 	}
 }
 
 func TestSessionReportsFaults(t *testing.T) {
-	_, out, errs := traced(t, program(`BEGIN { printf("%%d", *(int *)0x10); } ERROR { printf("fault %%d at %%x\n", arg4, arg5); exit(0); }`), nil)
+	_, out, errs := traced(
+		t,
+		program(
+			`BEGIN { printf("%%d", *(int *)0x10); } ERROR { printf("fault %%d at %%x\n", arg4, arg5); exit(0); }`,
+		),
+		nil,
+	)
 	if out != "fault 1 at 10\n\n" || !strings.Contains(errs, "invalid address (0x10)") {
 		t.Errorf("printed %q and %q", out, errs)
 	}
@@ -225,7 +308,9 @@ func TestSessionEndsWithItsCommand(t *testing.T) {
 }
 
 func TestSessionInJSON(t *testing.T) {
-	r := program(`BEGIN { @a["x", 1] = count(); @a["y", 2] = sum0; @q = quantize(5); trace(7); printf("%%s\n", "hi"); exit(0); }`)
+	r := program(
+		`BEGIN { @a["x", 1] = count(); @a["y", 2] = sum0; @q = quantize(5); trace(7); printf("%%s\n", "hi"); exit(0); }`,
+	)
 	r.Parts[0].Text = strings.Replace(r.Parts[0].Text, "sum0", "count()", 1)
 	r.JSON = true
 	_, out, errs := traced(t, r, nil)
@@ -240,8 +325,10 @@ func TestSessionInJSON(t *testing.T) {
 		}
 		got = append(got, m)
 	}
-	if len(got) != 4 || got[0]["type"] != "record" || got[0]["text"] != "7hi\n" || fmt.Sprint(got[0]["values"]) != "[7 hi 0]" ||
-		fmt.Sprintln(got[1]["key"], got[1]["value"], got[1]["function"]) != "[x 1] 1 count\n" || fmt.Sprint(got[3]["buckets"]) != "[map[count:1 max:7 min:4]]" {
+	if len(got) != 4 || got[0]["type"] != "record" || got[0]["text"] != "7hi\n" ||
+		fmt.Sprint(got[0]["values"]) != "[7 hi 0]" ||
+		fmt.Sprintln(got[1]["key"], got[1]["value"], got[1]["function"]) != "[x 1] 1 count\n" ||
+		fmt.Sprint(got[3]["buckets"]) != "[map[count:1 max:7 min:4]]" {
 		t.Errorf("printed %s", out)
 	}
 }
@@ -264,14 +351,16 @@ func TestSessionKeepsItsBudget(t *testing.T) {
 	defer close(stop)
 	_, out, errs, err := session(t.Context(), t, r)
 	var dear *trace.ErrBudget
-	if !errors.As(err, &dear) || !strings.Contains(out, "calls") || !strings.Contains(errs, "NS/RUN") {
+	if !errors.As(err, &dear) || !strings.Contains(out, "calls") ||
+		!strings.Contains(errs, "NS/RUN") {
 		t.Errorf("ended with %v, printed %q and %q", err, out, errs)
 	}
 }
 
 func TestSessionOfACommandThatIsNotThere(t *testing.T) {
 	r := Request{Parts: []Part{{'n', "BEGIN"}}, Commands: []string{"/no/such/command"}}
-	if _, err := r.Run(t.Context(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err == nil || !strings.Contains(err.Error(), "/no/such/command") {
+	if _, err := r.Run(t.Context(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err == nil ||
+		!strings.Contains(err.Error(), "/no/such/command") {
 		t.Errorf("%v", err)
 	}
 }
@@ -291,8 +380,8 @@ func TestPartsOfADescription(t *testing.T) {
 	}
 }
 
-// A probe that fires within itself is left out by the kernel, and that is told: here what the clause reads is not there, which is
-// the very thing that the probe is about.
+// A probe that fires within itself is left out by the kernel, and that is told: here what the
+// clause reads is not there, which is the very thing that the probe is about.
 func TestMissedFiringsAreTold(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -300,7 +389,13 @@ func TestMissedFiringsAreTold(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	fresh, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	fresh, err := unix.Mmap(
+		-1,
+		0,
+		os.Getpagesize(),
+		unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANON,
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +410,8 @@ func TestMissedFiringsAreTold(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if answers(t, out)["fired"] < 1 || !strings.Contains(errs, " missed firing") || !strings.Contains(errs, "invalid address (0x10)") {
+	if answers(t, out)["fired"] < 1 || !strings.Contains(errs, " missed firing") ||
+		!strings.Contains(errs, "invalid address (0x10)") {
 		t.Errorf("%q, %q", out, errs)
 	}
 }
@@ -323,7 +419,9 @@ func TestMissedFiringsAreTold(t *testing.T) {
 // What curcpu tells is where the program runs, also through a variable.
 func TestCurcpu(t *testing.T) {
 	text := `cpuinfo_t *c; BEGIN { c = curcpu; printf("%d %d %d %d", c->cpu_id == cpu, c->cpu_chip == chip, c->cpu_lgrp == lgrp, (int64_t)curcpu != -1); } BEGIN { exit(0); }`
-	if status, out, errs := traced(t, program("%s", text), nil); status != 0 || out != "1 1 1 1\n" || errs != "" {
+	if status, out, errs := traced(t, program("%s", text), nil); status != 0 ||
+		out != "1 1 1 1\n" ||
+		errs != "" {
 		t.Errorf("status %d, printed %q and said %q", status, out, errs)
 	}
 }

@@ -37,7 +37,9 @@ func splitCommand(line string) ([]string, error) {
 		}
 	}
 	if quote != 0 {
-		return nil, errors.New("-c: the quote " + string(quote) + " has no end: close it, or write \\" + string(quote))
+		return nil, errors.New(
+			"-c: the quote " + string(quote) + " has no end: close it, or write \\" + string(quote),
+		)
 	}
 	if in {
 		words = append(words, word.String())

@@ -21,16 +21,17 @@ type stopPlace string
 
 // The places, in the order in which a program comes by.
 const (
-	stopExec     stopPlace = "exec"     // before its first instruction: no library is there yet
-	stopPreinit  stopPlace = "preinit"  // its libraries are mapped, and nothing of them has run
-	stopPostinit stopPlace = "postinit" // at its own entry point: its libraries have been made ready
-	stopMain     stopPlace = "main"     // at its function main
+	stopExec    stopPlace = "exec"    // before its first instruction: no library is there yet
+	stopPreinit stopPlace = "preinit" // its libraries are mapped, and nothing of them has run
+	// at its own entry point: its libraries have been made ready
+	stopPostinit stopPlace = "postinit"
+	stopMain     stopPlace = "main" // at its function main
 )
 
-// stopAt gives where commands are to be held. What is about processes' own probes needs their libraries; all else is to see what
-// a command does first.
+// stopAt returns where commands are to be held. What is about processes' own probes needs their
+// libraries; all else is to see what a command does first.
 func (r *Request) stopAt(s source) (stopPlace, error) {
-	tree, _ := syntax.Parse(s.text, s.mode) // what is wrong with it is told by who compiles it
+	tree, _ := syntax.Parse(s.text, s.mode) // Compile returns the errors
 	settings := r.settings()
 	own := false
 	if tree != nil {
@@ -52,7 +53,10 @@ func (r *Request) stopAt(s source) (stopPlace, error) {
 		return stopPostinit, nil
 	case !given:
 		return stopExec, nil
-	case word == string(stopExec), word == string(stopPreinit), word == string(stopPostinit), word == string(stopMain):
+	case word == string(stopExec),
+		word == string(stopPreinit),
+		word == string(stopPostinit),
+		word == string(stopMain):
 		return stopPlace(word), nil
 	default:
 		return "", fmt.Errorf("-x evaltime=%s: it is one of exec, preinit, postinit and main", word)
@@ -65,7 +69,8 @@ const (
 	auxEntry = 9 // the program's entry point
 )
 
-// runTo lets a process that has just been executed, and that this thread traces, run up to a place and stop there.
+// runTo lets a process that has just been executed, and that this thread traces, run up to a place
+// and stop there.
 func runTo(pid int, when stopPlace) error {
 	aux, err := auxiliary(pid)
 	if err != nil {
@@ -99,7 +104,7 @@ func auxiliary(pid int) (map[uint64]uint64, error) {
 	return out, nil
 }
 
-// mainOf gives where the function main of a process is.
+// mainOf returns where the function main of a process is.
 func mainOf(pid int) (uint64, error) {
 	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
 	if err != nil {
@@ -108,7 +113,7 @@ func mainOf(pid int) (uint64, error) {
 	found := uint64(0)
 	for _, c := range codes {
 		if c.Main {
-			funcs, _ := c.Functions() // none: told below
+			funcs, _ := c.Functions() // none: reported below
 			for _, f := range funcs {
 				if f.Name == "main" || f.Name == "main.main" && found == 0 {
 					found = f.Start + c.Bias
@@ -118,13 +123,16 @@ func mainOf(pid int) (uint64, error) {
 		c.Close() //nolint:errcheck // it was read from
 	}
 	if found == 0 {
-		return 0, errors.New("its function main has no name in the file: -x evaltime=postinit stops before it")
+		return 0, errors.New(
+			"its function main has no name in the file: -x evaltime=postinit stops before it",
+		)
 	}
 	return found, nil
 }
 
-// runToMapped runs to where the dynamic linker has mapped all libraries: it calls a function that does nothing, for debuggers,
-// before and after it changes the list of them, and says in a variable which it is.
+// runToMapped runs to where the dynamic linker has mapped all libraries: it calls a function that
+// does nothing, for debuggers, before and after it changes the list of them, and says in a variable
+// which it is.
 func runToMapped(pid int, base uint64) error {
 	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
 	if err != nil {
@@ -144,14 +152,18 @@ func runToMapped(pid int, base uint64) error {
 		c.Close() //nolint:errcheck // it was read from
 	}
 	if tell == 0 || state == 0 {
-		return fmt.Errorf("its dynamic linker doesn't tell debuggers when it has mapped the libraries: %w", measure.ErrUnsupported)
+		return fmt.Errorf(
+			"its dynamic linker doesn't tell debuggers when it has mapped the libraries: %w",
+			measure.ErrUnsupported,
+		)
 	}
 	const calls = 16 // it calls twice
 	for range calls {
 		if err := runToAddress(pid, tell); err != nil {
 			return err
 		}
-		var word [8]byte // struct r_debug: int version; struct link_map *map; address of the function; enum state
+		// struct r_debug: int version; struct link_map *map; address of the function; enum state
+		var word [8]byte
 		if _, err := unix.PtracePeekData(pid, uintptr(state+24), word[:]); err != nil {
 			return fmt.Errorf("look at the state of its dynamic linker: %w", err)
 		}
@@ -195,7 +207,8 @@ func runToAddress(pid int, addr uint64) error {
 		if err != nil {
 			return err
 		}
-		if status.StopSignal() == unix.SIGTRAP && (at == addr+uint64(len(trap)) && runtime.GOARCH == "amd64" || at == addr) {
+		if status.StopSignal() == unix.SIGTRAP &&
+			(at == addr+uint64(len(trap)) && runtime.GOARCH == "amd64" || at == addr) {
 			break
 		}
 		if signal = int(status.StopSignal()); status.StopSignal() == unix.SIGTRAP {

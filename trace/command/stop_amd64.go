@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programCounter gives the program counter of a process that is stopped, and sets it unless set is nil.
+// programCounter returns the program counter of a process that is stopped, and sets it unless set
+// is nil.
 func programCounter(pid int, set *uint64) (uint64, error) {
 	var regs unix.PtraceRegs
 	if err := unix.PtraceGetRegs(pid, &regs); err != nil {

@@ -9,7 +9,8 @@ import (
 // registerSet is the kernel's NT_PRSTATUS.
 const registerSet = 1
 
-// programCounter gives the program counter of a process that is stopped, and sets it unless set is nil.
+// programCounter returns the program counter of a process that is stopped, and sets it unless set
+// is nil.
 func programCounter(pid int, set *uint64) (uint64, error) {
 	var regs unix.PtraceRegsArm64
 	if err := unix.PtraceGetRegSetArm64(pid, registerSet, &regs); err != nil {

@@ -21,8 +21,8 @@ type targets struct {
 	wait  sync.WaitGroup
 	noted int           // processes to wait for
 	mine  []*os.Process // that were started here
-	// arrived is called in a goroutine of its own when a command that stood before its first instruction stands at its entry
-	// point; nil: it does not stop there. Set it before release.
+	// arrived is called in a goroutine of its own when a command that stood before its first
+	// instruction stands at its entry point; nil: it does not stop there. Set it before release.
 	arrived func(pid int)
 }
 
@@ -57,7 +57,8 @@ func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
 	return t, nil
 }
 
-// ended returns a channel that is closed when all processes have ended; nil: there are none to wait for.
+// ended returns a channel that is closed when all processes have ended; nil: there are none to wait
+// for.
 func (t *targets) ended() <-chan struct{} {
 	if t.first == 0 {
 		return nil
@@ -88,7 +89,10 @@ func (t *targets) watch(pid int) error {
 		defer t.wait.Done()
 		defer unix.Close(fd)
 		for {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Hour.Milliseconds()))
+			n, err := unix.Poll(
+				[]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+				int(time.Hour.Milliseconds()),
+			)
 			if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 				return
 			}
@@ -123,7 +127,8 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 			started <- fmt.Errorf("start %s: it did not stop at its first instruction (%v)", words[0], err)
 			return
 		}
-		// Should we be killed while it stands, it is not to stand for ever, nor to run into a breakpoint of ours.
+		// Should we be killed while it stands, it is not to stand for ever, nor to run into a
+		// breakpoint of ours.
 		err := unix.PtraceSetOptions(c.Process.Pid, unix.PTRACE_O_EXITKILL)
 		if err == nil && when != stopExec {
 			err = runTo(c.Process.Pid, when)

@@ -32,7 +32,8 @@ func TestTicksAreMadeUpFor(t *testing.T) {
 		want int
 	}{{"1 ms", 2000}, {"10 ms", 200}, {"97", 194}, {"100 us", 20000}} {
 		m := regexp.MustCompile(`(?m)^\s+` + tt.name + `\s+(\d+)$`).FindStringSubmatch(out)
-		if n, err := strconv.Atoi(append(m, "", "")[1]); err != nil || n < tt.want-1 || n > tt.want+1 {
+		if n, err := strconv.Atoi(append(m, "", "")[1]); err != nil || n < tt.want-1 ||
+			n > tt.want+1 {
 			t.Errorf("tick-%s fired %d times, want %d: %q %q", tt.name, n, tt.want, out, errs)
 		}
 	}
@@ -68,6 +69,9 @@ func TestTicksOfAStoppedProcess(t *testing.T) {
 		}
 	}
 	if n != 2000 {
-		t.Errorf("tick-1ms fired %d times in two seconds, one of which the process stood still; want 2000", n)
+		t.Errorf(
+			"tick-1ms fired %d times in two seconds, one of which the process stood still; want 2000",
+			n,
+		)
 	}
 }

@@ -91,7 +91,7 @@ func TestUserHelper(t *testing.T) {
 	}
 }
 
-// help gives the command line of this program as a helper.
+// help returns the command line of this program as a helper.
 func help(t *testing.T, what string) string {
 	t.Helper()
 	t.Setenv(helper, what)
@@ -127,7 +127,7 @@ func traceCommand(t *testing.T, command, text string) (out, errs string) {
 	return out, errs
 }
 
-// match says whether a text has what is wanted, blanks aside.
+// match reports whether a text has what is wanted, blanks aside.
 func matches(t *testing.T, got string, want ...string) {
 	t.Helper()
 	flat := strings.Join(strings.Fields(got), " ")
@@ -138,11 +138,16 @@ func matches(t *testing.T, got string, want ...string) {
 	}
 }
 
-// Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions that return.
+// Functions of Go: calls, arguments in the registers that Go chooses, results at the instructions
+// that return.
 func TestPidProviderOfGo(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
-	out, errs := traceCommand(t, help(t, "add"), `pid$target:a.out:*command.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
-		pid$target:a.out:*command.added:return { @c["return"] = count(); @["sum"] = sum(arg1); }`)
+	out, errs := traceCommand(
+		t,
+		help(t, "add"),
+		`pid$target:a.out:*command.added:entry { @c["entry"] = count(); @["a"] = sum(arg0); @["b"] = sum(arg1); }
+		pid$target:a.out:*command.added:return { @c["return"] = count(); @["sum"] = sum(arg1); }`,
+	)
 	matches(t, out, `entry 1000`, `return 1000`, `a 499500`, `b 999000`, `sum 1498500`)
 	if errs != "" {
 		t.Error(errs)
@@ -158,9 +163,22 @@ func TestPidProvider(t *testing.T) {
 		pid$target:libc:malloc:entry /arg0 >= 100000/ { @["malloc", 0, 0] = count(); }
 		pid$target:a.out:outer:0 { @["zero", 0, 0] = count(); }
 		pid$target:a.out:[go]*:entry { @p[probeprov == "pid$target" ? "wrong" : probemod, probefunc, probename] = count(); }`)
-	matches(t, out, `go 7 -8 1000`, `arg0 499500`, `arg1 519500|arg1 520500`, `outer 0 0 1000`, `malloc 0 0 1000`, `zero 0 0 1000`, "work`go work`outer\\+0x[0-9a-f]+ work`main\\+0x[0-9a-f]+ ",
-		"work`go work 1000", `work go entry 1000`, `work outer entry 1000`)
-	if !strings.HasPrefix(errs, "520500\n") && !strings.Contains(errs, "\n520500") && !strings.HasPrefix(errs, strconv.Itoa(499500+1000*(2+3+4+5+6+7-8+1))) {
+	matches(
+		t,
+		out,
+		`go 7 -8 1000`,
+		`arg0 499500`,
+		`arg1 519500|arg1 520500`,
+		`outer 0 0 1000`,
+		`malloc 0 0 1000`,
+		`zero 0 0 1000`,
+		"work`go work`outer\\+0x[0-9a-f]+ work`main\\+0x[0-9a-f]+ ",
+		"work`go work 1000",
+		`work go entry 1000`,
+		`work outer entry 1000`,
+	)
+	if !strings.HasPrefix(errs, "520500\n") && !strings.Contains(errs, "\n520500") &&
+		!strings.HasPrefix(errs, strconv.Itoa(499500+1000*(2+3+4+5+6+7-8+1))) {
 		t.Errorf("the program said %q", errs)
 	}
 }
@@ -180,15 +198,22 @@ func TestPidProviderOneByOne(t *testing.T) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
 	env.Method = probe.AttachKprobe
-	text := fmt.Sprintf(`pid%[1]d:a.out:go:entry { n++; @s = sum(arg6); } pid%[1]d:a.out:outer:return { @m = sum(arg1 > 0); } pid%[1]d:a.out:go:entry /n == 3000/ { exit(0); }
-		pid%[1]d:a.out:[go]*:entry { @[probefunc] = count(); }`, c.Process.Pid)
+	text := fmt.Sprintf(
+		`pid%[1]d:a.out:go:entry { n++; @s = sum(arg6); } pid%[1]d:a.out:outer:return { @m = sum(arg1 > 0); } pid%[1]d:a.out:go:entry /n == 3000/ { exit(0); }
+		pid%[1]d:a.out:[go]*:entry { @[probefunc] = count(); }`,
+		c.Process.Pid,
+	)
 	var script *trace.Compiled
 	var err error
 	eventually(t, "the program can't be traced", func() bool {
 		if err != nil {
 			t.Log(err)
 		}
-		script, err = trace.Compile(trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}}, env, gen.Limits{})
+		script, err = trace.Compile(
+			trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}},
+			env,
+			gen.Limits{},
+		)
 		return err == nil
 	})
 	s, err := trace.Load(script, env)
@@ -234,7 +259,9 @@ func TestEvaltime(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)
 	for _, when := range []string{"preinit", "postinit", "main"} {
-		r := program(`pid$target:libc:malloc:entry /arg0 >= 100000/ { @ = count(); } pid$target:a.out:main:entry { @m = count(); }`)
+		r := program(
+			`pid$target:libc:malloc:entry /arg0 >= 100000/ { @ = count(); } pid$target:a.out:main:entry { @m = count(); }`,
+		)
 		r.Commands, r.Options = []string{work}, append(r.Options, "evaltime="+when)
 		_, out, errs := traced(t, r, nil)
 		if matches(t, out, `^1000 1$`); t.Failed() {
@@ -243,11 +270,13 @@ func TestEvaltime(t *testing.T) {
 	}
 	r := program(`pid$target:libc:malloc:entry { @ = count(); }`)
 	r.Commands, r.Options = []string{work}, append(r.Options, "evaltime=exec")
-	if _, _, _, err := session(t.Context(), t, r); err == nil || !strings.Contains(err.Error(), "executes no libc") {
+	if _, _, _, err := session(t.Context(), t, r); err == nil ||
+		!strings.Contains(err.Error(), "executes no libc") {
 		t.Errorf("%v, want that there is no libc yet", err)
 	}
 	r.Options = []string{"evaltime=never"}
-	if _, _, _, err := session(t.Context(), t, r); err == nil || !strings.Contains(err.Error(), "evaltime") {
+	if _, _, _, err := session(t.Context(), t, r); err == nil ||
+		!strings.Contains(err.Error(), "evaltime") {
 		t.Errorf("%v", err)
 	}
 }
@@ -275,13 +304,15 @@ func TestPidProviderErrors(t *testing.T) {
 		if c.probe == "pid$target:a.out:outer:2" && err == nil {
 			continue // an instruction may begin there
 		}
-		if err == nil || !strings.Contains(err.Error(), "["+c.tag+"]") || !strings.Contains(err.Error(), c.says) {
+		if err == nil || !strings.Contains(err.Error(), "["+c.tag+"]") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %s and %q", c.probe, err, c.tag, c.says)
 		}
 	}
 }
 
-// notes is a program with probes of its own, as SystemTap's and DTrace's headers make them, with arguments of all forms.
+// notes is a program with probes of its own, as SystemTap's and DTrace's headers make them, with
+// arguments of all forms.
 const notes = `
 #include <stdio.h>
 unsigned short semaphore __attribute__((section(".probes")));
@@ -318,23 +349,48 @@ func TestUSDT(t *testing.T) {
 		app$target:::mem { @["counter"] = sum(arg0); @["through"] = sum(*(long *)copyin(arg1, 8)); @["b"] = sum(arg2); }
 		app$target::work:guarded { @c["guarded"] = count(); @m[probemod, probefunc, probename] = count(); @u[ustack(1)] = count(); }
 		app$target:::twice { @c["twice"] = count(); @["both"] = sum(arg0); }`)
-	matches(t, out, `n -50`, `odd 50`, `even 50`, `c 2500`, `constant -500`, `byte -50`, `counter 7700`, `through 7700`, `b 200`, `guarded 100`, `work work guarded 100`, "work`work\\+0x[0-9a-f]+ 100",
-		`twice 200`, `both 99950`)
+	matches(
+		t,
+		out,
+		`n -50`,
+		`odd 50`,
+		`even 50`,
+		`c 2500`,
+		`constant -500`,
+		`byte -50`,
+		`counter 7700`,
+		`through 7700`,
+		`b 200`,
+		`guarded 100`,
+		`work work guarded 100`,
+		"work`work\\+0x[0-9a-f]+ 100",
+		`twice 200`,
+		`both 99950`,
+	)
 	if errs != "" {
 		t.Errorf("%.500s", errs)
 	}
 	// What is in a register that the kernel doesn't show is an error, not a number.
 	r := program(`app$target:::mem { @ = sum(arg3); }`)
 	r.Commands = []string{work}
-	if _, _, _, err := session(t.Context(), t, r); err == nil || !strings.Contains(err.Error(), "floating-point") {
+	if _, _, _, err := session(t.Context(), t, r); err == nil ||
+		!strings.Contains(err.Error(), "floating-point") {
 		t.Errorf("%v", err)
 	}
-	r = Request{Parts: []Part{{'P', "app$target"}}, List: true, Verbose: true, Commands: []string{work}}
-	if _, out, _, err := session(t.Context(), t, r); err != nil || !strings.Contains(out, "work-start") || !strings.Contains(out, "args[4]: int8_t") {
+	r = Request{
+		Parts:    []Part{{'P', "app$target"}},
+		List:     true,
+		Verbose:  true,
+		Commands: []string{work},
+	}
+	if _, out, _, err := session(t.Context(), t, r); err != nil ||
+		!strings.Contains(out, "work-start") ||
+		!strings.Contains(out, "args[4]: int8_t") {
 		t.Errorf("%v %s", err, out)
 	}
 	r = Request{Parts: []Part{{'P', "pid*"}}, List: true, Commands: []string{work}}
-	if _, out, _, err := session(t.Context(), t, r); err != nil || !regexp.MustCompile(`pid\d+ +work +work +entry\n`).MatchString(out) {
+	if _, out, _, err := session(t.Context(), t, r); err != nil ||
+		!regexp.MustCompile(`pid\d+ +work +work +entry\n`).MatchString(out) {
 		t.Errorf("%v %s", err, out)
 	}
 }
@@ -383,7 +439,11 @@ func TestStackAtEntry(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	for _, flags := range [][]string{{"-fcf-protection=none"}, {"-fcf-protection=full"}, {"-fomit-frame-pointer"}} {
 		work := tracetest.CompileC(t, calls, flags...)
-		out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { @[ustack(2), usym(ucaller)] = count(); }`)
+		out, errs := traceCommand(
+			t,
+			work,
+			`pid$target:a.out:go:entry { @[ustack(2), usym(ucaller)] = count(); }`,
+		)
 		matches(t, out, "work`go work`outer\\+0x[0-9a-f]+ work`outer 1000")
 		if t.Failed() {
 			t.Fatal(flags, errs)
@@ -395,21 +455,37 @@ func TestStackAtEntry(t *testing.T) {
 func TestStackMembers(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)
-	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { @[ufunc(ustack(3).addrs[0]), ufunc(ustack(3).addrs[1]), ustack(2).depth, ustack(2, 42).strsz,
-		ustack(2).is_user, ustack(2).pid - $target, ustack(3).addrs[1] == ucaller, stack(2).pid, stack(2).is_user, (stack(2).depth == 0) == (stack(2).addrs[0] == 0)] = count(); }`)
+	out, errs := traceCommand(
+		t,
+		work,
+		`pid$target:a.out:go:entry { @[ufunc(ustack(3).addrs[0]), ufunc(ustack(3).addrs[1]), ustack(2).depth, ustack(2, 42).strsz,
+		ustack(2).is_user, ustack(2).pid - $target, ustack(3).addrs[1] == ucaller, stack(2).pid, stack(2).is_user, (stack(2).depth == 0) == (stack(2).addrs[0] == 0)] = count(); }`,
+	)
 	matches(t, out, "work`go work`outer 2 42 1 0 1 0 0 1 1000")
 	if t.Failed() {
 		t.Fatal(errs)
 	}
 }
 
-// A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none stays none.
+// A stack that a variable holds is cut to a depth, and gets back what was cut off; one that is none
+// stays none.
 func TestStackCut(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)
-	out, errs := traceCommand(t, work, `pid$target:a.out:go:entry { v = ustack(2); @["whole", v] = count(); v.depth = 1; @["cut", v] = count();
-		self->s = v; self->s.depth = 500; @["again", self->s] = count(); v = 0; v.depth = 1; @["none", v] = count(); }`)
-	matches(t, out, "again work`go work`outer\\+0x[0-9a-f]+ 1000", "whole work`go work`outer\\+0x[0-9a-f]+ 1000", "cut work`go 1000", "none 1000")
+	out, errs := traceCommand(
+		t,
+		work,
+		`pid$target:a.out:go:entry { v = ustack(2); @["whole", v] = count(); v.depth = 1; @["cut", v] = count();
+		self->s = v; self->s.depth = 500; @["again", self->s] = count(); v = 0; v.depth = 1; @["none", v] = count(); }`,
+	)
+	matches(
+		t,
+		out,
+		"again work`go work`outer\\+0x[0-9a-f]+ 1000",
+		"whole work`go work`outer\\+0x[0-9a-f]+ 1000",
+		"cut work`go 1000",
+		"none 1000",
+	)
 	if t.Failed() {
 		t.Fatal(errs)
 	}
@@ -480,7 +556,8 @@ func TestKilledWhileACommandIsHeld(t *testing.T) {
 	c.Process.Kill() //nolint:errcheck // told below
 	eventually(t, "the command is there still", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		return errors.Is(err, os.ErrNotExist) || strings.Contains(string(b), ") Z ") || !strings.Contains(string(b), "(sleep)")
+		return errors.Is(err, os.ErrNotExist) || strings.Contains(string(b), ") Z ") ||
+			!strings.Contains(string(b), "(sleep)")
 	})
 }
 
@@ -555,7 +632,9 @@ func TestPidProviderOfADeletedProgram(t *testing.T) {
 	if err := os.Remove(work); err != nil {
 		t.Fatal(err)
 	}
-	r := program(`pid$target:a.out:outer:entry { n++; } pid$target:a.out:outer:entry /n == 5000/ { exit(0); } END { printf("%%d", n); }`)
+	r := program(
+		`pid$target:a.out:outer:entry { n++; } pid$target:a.out:outer:entry /n == 5000/ { exit(0); } END { printf("%%d", n); }`,
+	)
 	r.Processes = []int{victim.Process.Pid}
 	_, out, errs := traced(t, r, nil)
 	if n, err := strconv.Atoi(strings.TrimSpace(out)); err != nil || n < 5000 || errs != "" {

@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// prints says, for each worked example of docs/D.md in its order, what must be in its output; "": it may print nothing here.
+// prints says, for each worked example of docs/D.md in its order, what must be in its output; "":
+// it may print nothing here.
 //
 // table: made once, never changed
 var prints = []string{
@@ -130,14 +131,16 @@ func busy(ctx context.Context, dir string) {
 			client.Close()
 		}
 		unix.Getppid()
-		for start := time.Now(); time.Since(start) < time.Millisecond; { // some time in the program, and some in the kernel
+		// some time in the program, and some in the kernel
+		for start := time.Now(); time.Since(start) < time.Millisecond; {
 			unix.Getpid()
 			unix.Stat(name, &unix.Stat_t{}) //nolint:errcheck // as above
 		}
 		if i%10 == 0 {
 			exec.CommandContext(ctx, "/bin/true").Run() //nolint:errcheck // as above
 		}
-		time.Sleep(4 * time.Millisecond) // an emulated machine has few CPUs, and the examples need them
+		// an emulated machine has few CPUs, and the examples need them
+		time.Sleep(4 * time.Millisecond)
 	}
 }
 
@@ -164,9 +167,11 @@ func TestWorkedExamples(t *testing.T) {
 	})
 }
 
-// worked runs an example until it has printed what it must, longer each time: most have within a moment, and some do once a second.
+// worked runs an example until it has printed what it must, longer each time: most have within a
+// moment, and some do once a second.
 func worked(t *testing.T, text string, want *regexp.Regexp) {
-	if strings.HasPrefix(text, "fbt:") && feature.Kprobe.Have(kernel.Root{}) != nil && feature.Fentry.Have(kernel.Root{}) != nil {
+	if strings.HasPrefix(text, "fbt:") && feature.Kprobe.Have(kernel.Root{}) != nil &&
+		feature.Fentry.Have(kernel.Root{}) != nil {
 		t.Skip("needs: kernel feature kprobes or fentry")
 	}
 	if strings.HasPrefix(text, "pid") && feature.Uprobe.Have(kernel.Root{}) != nil {
@@ -187,22 +192,32 @@ func worked(t *testing.T, text string, want *regexp.Regexp) {
 		var err error
 		_, out, errs, err = session(ctx, t, r)
 		cancel()
-		if err != nil && strings.Contains(err.Error(), " no libc ") && strings.Contains(text, "$target:libc:") {
+		if err != nil && strings.Contains(err.Error(), " no libc ") &&
+			strings.Contains(text, "$target:libc:") {
 			t.Skip("needs: tool cat that is not static")
 		}
-		if old := feature.LockContention.Since(kernel.Root{}); err != nil && old != "" && strings.HasPrefix(text, "lockstat:") && strings.Contains(err.Error(), old) {
+		if old := feature.LockContention.Since(kernel.Root{}); err != nil && old != "" &&
+			strings.HasPrefix(text, "lockstat:") &&
+			strings.Contains(err.Error(), old) {
 			return // it is told which version brought it
 		}
 		if err != nil {
 			t.Fatalf("%s\n%v", text, err)
 		}
 		if want.MatchString(out) {
-			// A process may end before its maps can be read: then it is said that its addresses have no names.
-			errs = regexp.MustCompile(`(?m)^culprit: addresses of .* have no names: ended before the maps could be read\n`).ReplaceAllString(errs, "")
-			errs = regexp.MustCompile(`(?m)^culprit: warning: user stacks follow frame pointers.*\n`).ReplaceAllString(errs, "") // TestFramePointersAreTold
-			errs = missedLine.ReplaceAllString(errs, "")                                                                         // programs of other tests run on these CPUs too
-			// What a process has named and not touched yet is not in memory, and can't be read where nothing may wait for the disk.
-			if untouched := strings.Contains(text, "copyinstr") && strings.Count(errs, "\n") == strings.Count(errs, "invalid address"); errs != "" && !untouched {
+			// A process may end before its maps can be read: then it is said that its addresses
+			// have no names.
+			errs = regexp.MustCompile(`(?m)^culprit: addresses of .* have no names: ended before the maps could be read\n`).
+				ReplaceAllString(errs, "")
+			// TestFramePointersAreTold
+			errs = regexp.MustCompile(`(?m)^culprit: warning: user stacks follow frame pointers.*\n`).
+				ReplaceAllString(errs, "")
+			// programs of other tests run on these CPUs too
+			errs = missedLine.ReplaceAllString(errs, "")
+			// What a process has named and not touched yet is not in memory, and can't be read
+			// where nothing may wait for the disk.
+			if untouched := strings.Contains(text, "copyinstr") && strings.Count(errs, "\n") == strings.Count(errs, "invalid address"); errs != "" &&
+				!untouched {
 				t.Errorf("%s\nsaid %s", text, errs)
 			}
 			return

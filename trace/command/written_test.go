@@ -18,8 +18,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The scripts of this file are those of engineers' own accounts, exactly as they wrote them but for FN, the function, and for the
-// minutes that they let them run: CULPRIT_AS_WRITTEN=1 leaves those too.
+// The scripts of this file are those of engineers' own accounts, exactly as they wrote them but for
+// FN, the function, and for the minutes that they let them run: CULPRIT_AS_WRITTEN=1 leaves those
+// too.
 
 // asWritten fills in the function, and shortens the time.
 func asWritten(text string) string {
@@ -56,7 +57,15 @@ func needsFunctions(t *testing.T) {
 func TestWrittenLatency(t *testing.T) {
 	needsFunctions(t)
 	const calls = 1000
-	_, out, errs := traced(t, script(asWritten(`fbt::FN:entry { self->t = timestamp; } fbt::FN:return /self->t/ { @["latency"] = quantize((timestamp-self->t)/1000); self->t = 0; }`)), func() { call(calls) })
+	_, out, errs := traced(
+		t,
+		script(
+			asWritten(
+				`fbt::FN:entry { self->t = timestamp; } fbt::FN:return /self->t/ { @["latency"] = quantize((timestamp-self->t)/1000); self->t = 0; }`,
+			),
+		),
+		func() { call(calls) },
+	)
 	sum := 0
 	for _, m := range regexp.MustCompile(`(?m)^ +\d+ \|@* +(\d+) *$`).FindAllStringSubmatch(out, -1) {
 		n, _ := strconv.Atoi(m[1])
@@ -70,7 +79,11 @@ func TestWrittenLatency(t *testing.T) {
 func TestWrittenStacks(t *testing.T) {
 	needsFunctions(t)
 	const calls = 1000
-	_, out, errs := traced(t, script(asWritten(`FN:entry{@[stack()]=count();}`)), func() { call(calls) })
+	_, out, errs := traced(
+		t,
+		script(asWritten(`FN:entry{@[stack()]=count();}`)),
+		func() { call(calls) },
+	)
 	sum := 0
 	for _, m := range regexp.MustCompile("(?m)^ +vmlinux`"+watched+`(?:\+0x[0-9a-f]+)?\n(?: +vmlinux.*\n)+ +(\d+)$`).FindAllStringSubmatch(out, -1) {
 		n, _ := strconv.Atoi(m[1])
@@ -83,7 +96,9 @@ func TestWrittenStacks(t *testing.T) {
 
 func TestWrittenAverage(t *testing.T) {
 	needsFunctions(t)
-	text := asWritten(`FN:entry{self->t=timestamp;} FN:return/self->t/{@=avg(timestamp-self->t);} tick-30s{printa("average: %@d nsn",@);trunc(@);}`)
+	text := asWritten(
+		`FN:entry{self->t=timestamp;} FN:return/self->t/{@=avg(timestamp-self->t);} tick-30s{printa("average: %@d nsn",@);trunc(@);}`,
+	)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	r := script(text)
@@ -123,7 +138,7 @@ func TestWrittenProfile(t *testing.T) {
 	t.Error("there are too few samples")
 }
 
-// profiled says whether most of the time that a thread was in the kernel was sampled.
+// profiled reports whether most of the time that a thread was in the kernel was sampled.
 func profiled(t *testing.T) bool {
 	long, most := 300*time.Millisecond, 900*time.Millisecond // of the CPU's time, and of ours
 	if os.Getenv("CULPRIT_AS_WRITTEN") != "" {
@@ -131,7 +146,9 @@ func profiled(t *testing.T) bool {
 	}
 	var ran, stolen time.Duration // that the thread was on its CPU, and that the hypervisor took of it: no time of the thread's, but samples' time goes on
 	worked := make(chan bool)
-	r := script(asWritten(`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); } tick-60s { exit(0); }`))
+	r := script(
+		asWritten(`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); } tick-60s { exit(0); }`),
+	)
 	r.begun = func() {
 		defer close(worked)
 		runtime.LockOSThread() // and it ends with the goroutine
@@ -153,7 +170,12 @@ func profiled(t *testing.T) bool {
 		for start := time.Now(); ran < long && time.Since(start) < most; ran = onCPU(t) - before {
 			for range 50 {
 				// Not unix.Read, behind which the race detector would be for most of the time.
-				unix.Syscall(unix.SYS_READ, zero.Fd(), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf))) //nolint:errcheck // it is made to be seen
+				unix.Syscall(
+					unix.SYS_READ,
+					zero.Fd(),
+					uintptr(unsafe.Pointer(&buf[0])),
+					uintptr(len(buf)),
+				) //nolint:errcheck // it is made to be seen
 			}
 		}
 	}
@@ -166,7 +188,8 @@ func profiled(t *testing.T) bool {
 	}
 	sum := 0
 	for _, m := range regexp.MustCompile("(?m)^((?: +\\S*`.*\n)+) +(\\d+)$").FindAllStringSubmatch(out, -1) {
-		if n, _ := strconv.Atoi(m[2]); strings.Contains(m[1], "read_zero") || strings.Contains(m[1], "read_iter_zero") {
+		if n, _ := strconv.Atoi(m[2]); strings.Contains(m[1], "read_zero") ||
+			strings.Contains(m[1], "read_iter_zero") {
 			sum += n
 		}
 	}
@@ -174,15 +197,23 @@ func profiled(t *testing.T) bool {
 	limit := (ran+stolen).Seconds()*997*1.02 + 2
 	t.Logf("%d samples in %v and %v that were stolen, at most %.0f", sum, ran, stolen, limit)
 	if float64(sum) > limit {
-		t.Errorf("%d samples in %v and %v that were stolen, want some %.0f:\n%.2000s", sum, ran, stolen, expected, out)
+		t.Errorf(
+			"%d samples in %v and %v that were stolen, want some %.0f:\n%.2000s",
+			sum,
+			ran,
+			stolen,
+			expected,
+			out,
+		)
 	}
 	if cpu, _ := os.ReadFile("/proc/cpuinfo"); strings.Contains(string(cpu), "QEMU") {
-		return float64(sum) > expected*0.05 // an emulated machine's timers are late, and what is missed is not made up for
+		// an emulated machine's timers are late, and what is missed is not made up for
+		return float64(sum) > expected*0.05
 	}
 	return float64(sum) > expected*0.8
 }
 
-// onCPU gives how long this thread has run.
+// onCPU returns how long this thread has run.
 func onCPU(t *testing.T) time.Duration {
 	b, err := os.ReadFile("/proc/thread-self/schedstat")
 	if err != nil {
@@ -194,7 +225,8 @@ func onCPU(t *testing.T) time.Duration {
 	return time.Duration(ns)
 }
 
-// stolenOf gives the time that the hypervisor has taken of a CPU, as /proc/stat has it, in hundredths of a second.
+// stolenOf returns the time that the hypervisor has taken of a CPU, as /proc/stat has it, in
+// hundredths of a second.
 func stolenOf(t *testing.T, cpu string) time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -214,7 +246,8 @@ func stolenOf(t *testing.T, cpu string) time.Duration {
 	return 0
 }
 
-// Many functions at once, as others can't: what could not be attached is named, and the rest counts.
+// Many functions at once, as others can't: what could not be attached is named, and the rest
+// counts.
 func TestWrittenMany(t *testing.T) {
 	needsFunctions(t)
 	for _, c := range []struct{ text, function string }{
@@ -222,7 +255,9 @@ func TestWrittenMany(t *testing.T) {
 		{`fbt::vfs_*:entry /pid == $pid && tid == $1/ { @[probefunc] = count(); }`, "vfs_fsync_range"},
 	} {
 		if feature.KprobeMulti.Have(kernel.Root{}) != nil && os.Getenv("CULPRIT_AS_WRITTEN") == "" {
-			t.Skip("needs: kernel feature kprobe.multi (one by one an emulated machine takes a minute)")
+			t.Skip(
+				"needs: kernel feature kprobe.multi (one by one an emulated machine takes a minute)",
+			)
 		}
 		const calls = 100
 		ready, begin, done := make(chan int), make(chan bool), make(chan bool)
@@ -247,10 +282,13 @@ func TestWrittenMany(t *testing.T) {
 		}
 		_, out, errs := traced(t, r, func() { close(begin); <-done })
 		t.Logf("%s said %q", c.text, errs)
-		if errs != "" && !regexp.MustCompile(`^culprit: \d+ of \d+ attached; \d+ skipped because [^\n]+: fbt:\S+[^\n]*\n$`).MatchString(errs) {
+		if errs != "" &&
+			!regexp.MustCompile(`^culprit: \d+ of \d+ attached; \d+ skipped because [^\n]+: fbt:\S+[^\n]*\n$`).
+				MatchString(errs) {
 			t.Errorf("%s said %q", c.text, errs)
 		}
-		if m := regexp.MustCompile(`(?m)^ +` + c.function + ` +(\d+)$`).FindStringSubmatch(out); c.function != "" && (m == nil || m[1] != strconv.Itoa(calls)) {
+		if m := regexp.MustCompile(`(?m)^ +` + c.function + ` +(\d+)$`).FindStringSubmatch(out); c.function != "" &&
+			(m == nil || m[1] != strconv.Itoa(calls)) {
 			t.Errorf("%s printed %s, want %d of %s", c.text, out, calls, c.function)
 		}
 	}

@@ -14,20 +14,23 @@ import (
 	"culprit/trace"
 )
 
-// familyTexts are the built-in statistics that are traced, a file for those that one program measures.
+// familyTexts are the built-in statistics that are traced, a file for those that one program
+// measures.
 //
 //go:embed statistics/*.d
 var familyTexts embed.FS
 
-// A Family is statistics that are measured by one program in D, a file of statistics/, whose head - its first comment - says what they are:
+// A Family is statistics that are measured by one program in D, a file of statistics/, whose head -
+// its first comment - says what they are:
 //
 //	statistic ID KIND UNIT by FIELD FIELD ...: HELP    of the aggregation that is called as ID, with _ for each dot, and has these keys in this order
 //	field NAME TYPE [of WORDS]: HELP                   KIND and TYPE are those of measure; WORDS names a table of namings
 //	without culprit                                    what this process does itself is in none of them
 //	optional PROBE                                     clauses of this probe are left out where this kernel has not got it
 //
-// While nobody reads it, it is text: nothing is compiled, and nothing of it is in the kernel. A run has its own program, with what it was asked for and
-// no more (see program), and equal runs share one.
+// While nobody reads it, it is text: nothing is compiled, and nothing of it is in the kernel. A run
+// has its own program, with what it was asked for and no more (see program), and equal runs share
+// one.
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Family struct {
@@ -48,7 +51,8 @@ type Family struct {
 	outside measure.Span                    // and of it what was no time of this process
 }
 
-// Families lists the built-in statistics that are traced. A program of theirs that takes more than the budget for some seconds rests; 0: no bound.
+// Families lists the built-in statistics that are traced. A program of theirs that takes more than
+// the budget for some seconds rests; 0: no bound.
 func Families(budget trace.Budget) []*Family {
 	names, err := fs.Glob(familyTexts, "statistics/*.d")
 	if err != nil {
@@ -72,7 +76,13 @@ func Families(budget trace.Budget) []*Family {
 
 // newFamily reads the head of a text.
 func newFamily(file, text string) (*Family, error) {
-	f := &Family{file: file, rest: familyRest, words: map[string]*naming{}, running: map[string]*familyRun{}, past: map[measure.StatID]measure.Span{}}
+	f := &Family{
+		file:    file,
+		rest:    familyRest,
+		words:   map[string]*naming{},
+		running: map[string]*familyRun{},
+		past:    map[measure.StatID]measure.Span{},
+	}
 	head, body, ok := strings.Cut(strings.TrimPrefix(text, "/*"), "*/")
 	if !ok || !strings.HasPrefix(text, "/*") {
 		return nil, fmt.Errorf("statistics of %s.d: it does not begin with a comment", file)
@@ -81,7 +91,10 @@ func newFamily(file, text string) (*Family, error) {
 	var fields []measure.Field
 	by := map[measure.StatID][]string{}
 	for line := range strings.Lines(head) {
-		what, help, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")), ": ")
+		what, help, _ := strings.Cut(
+			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")),
+			": ",
+		)
 		words := strings.Fields(what)
 		wrong := func() error { return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line)) }
 		switch {
@@ -90,7 +103,14 @@ func newFamily(file, text string) (*Family, error) {
 			if len(words) < 4 || help == "" || len(words) > 4 && words[4] != "by" {
 				return nil, wrong()
 			}
-			st := measure.Stat{ID: measure.StatID(words[1]), Unit: measure.Unit(words[3]), Sparse: true, Traced: true, Help: help, Program: f.text}
+			st := measure.Stat{
+				ID:      measure.StatID(words[1]),
+				Unit:    measure.Unit(words[3]),
+				Sparse:  true,
+				Traced:  true,
+				Help:    help,
+				Program: f.text,
+			}
 			switch words[2] {
 			case measure.Delta.String():
 				st.Kind = measure.Delta
@@ -127,7 +147,12 @@ func newFamily(file, text string) (*Family, error) {
 		for _, name := range by[f.stats[i].ID] {
 			at := slices.IndexFunc(fields, func(d measure.Field) bool { return d.Name == name })
 			if at < 0 {
-				return nil, fmt.Errorf("statistics of %s.d: %s is by %s, which is no field", file, f.stats[i].ID, name)
+				return nil, fmt.Errorf(
+					"statistics of %s.d: %s is by %s, which is no field",
+					file,
+					f.stats[i].ID,
+					name,
+				)
 			}
 			f.stats[i].Fields = append(f.stats[i].Fields, fields[at])
 		}
@@ -138,7 +163,7 @@ func newFamily(file, text string) (*Family, error) {
 // Stats implements measure.Source.
 func (f *Family) Stats() []measure.Stat { return f.stats }
 
-// stat gives a statistic of the family; nil: it has no such.
+// stat returns a statistic of the family; nil: it has no such.
 func (f *Family) stat(id measure.StatID) *measure.Stat {
 	if i := slices.IndexFunc(f.stats, func(st measure.Stat) bool { return st.ID == id }); i >= 0 {
 		return &f.stats[i]
@@ -146,5 +171,5 @@ func (f *Family) stat(id measure.StatID) *measure.Stat {
 	return nil
 }
 
-// aggregationOf gives the name of the aggregation of a statistic.
+// aggregationOf returns the name of the aggregation of a statistic.
 func aggregationOf(id measure.StatID) string { return strings.ReplaceAll(string(id), ".", "_") }

@@ -21,7 +21,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// familyOf gives the family that has a statistic.
+// familyOf returns the family that has a statistic.
 func familyOf(t *testing.T, id measure.StatID) *Family {
 	t.Helper()
 	for _, f := range Families(0) {
@@ -43,7 +43,8 @@ func queryOf(t *testing.T, sentence string) measure.Query {
 	return q
 }
 
-// Each head is whole, and each statistic alone has a program that parses, which the whole file's text has too.
+// Each head is whole, and each statistic alone has a program that parses, which the whole file's
+// text has too.
 func TestFamilies(t *testing.T) {
 	seen := map[measure.StatID]bool{}
 	for _, f := range Families(0) {
@@ -51,7 +52,8 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("%s.d has no statistics", f.file)
 		}
 		for _, st := range f.Stats() {
-			if seen[st.ID] || !st.Traced || !st.Sparse || st.Program == "" || len(st.Fields) == 0 || st.Unit == "" {
+			if seen[st.ID] || !st.Traced || !st.Sparse || st.Program == "" || len(st.Fields) == 0 ||
+				st.Unit == "" {
 				t.Errorf("%+v", st)
 			}
 			seen[st.ID] = true
@@ -70,7 +72,8 @@ func TestFamilies(t *testing.T) {
 			if _, ds := syntax.Parse(text, syntax.Mode{}); ds != nil {
 				t.Errorf("%s: %v in\n%s", st.ID, ds, text)
 			}
-			if n := strings.Count(text, "@"); n == 0 || strings.Count(text, "@"+aggregationOf(st.ID)) != n {
+			if n := strings.Count(text, "@"); n == 0 ||
+				strings.Count(text, "@"+aggregationOf(st.ID)) != n {
 				t.Errorf("%s alone is\n%s", st.ID, text)
 			}
 		}
@@ -89,7 +92,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A program has what its queries need and nothing else: this is what of two made-up statistics is left.
+// A program has what its queries need and nothing else: this is what of two made-up statistics is
+// left.
 func TestFamilyProgram(t *testing.T) {
 	f, err := newFamily("made", `/*
  * statistic a.count delta event by name pid error: how many
@@ -147,7 +151,7 @@ y:::end /pid != 7 && pid == 5 && sizes[arg0] && execname != "y"/ { @a_time[execn
 	}
 }
 
-// parsed gives a text as it is printed, with single blanks.
+// parsed returns a text as it is printed, with single blanks.
 func parsed(t *testing.T, text string) string {
 	t.Helper()
 	tree, ds := syntax.Parse(text, syntax.Mode{})
@@ -157,8 +161,14 @@ func parsed(t *testing.T, text string) string {
 	return strings.Join(strings.Fields(syntax.Print(tree)), " ")
 }
 
-// watchFamily runs sentences until done says that what was told is enough: sums by sentence and by key, and distributions.
-func watchFamily(t *testing.T, sentences []string, begun func(), done func(*measured) bool) *measured {
+// watchFamily runs sentences until done says that what was told is enough: sums by sentence and by
+// key, and distributions.
+func watchFamily(
+	t *testing.T,
+	sentences []string,
+	begun func(),
+	done func(*measured) bool,
+) *measured {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
@@ -228,7 +238,8 @@ type measured struct {
 	dists map[string]measure.Dist
 }
 
-// A worker is this program run once more, as another process: what a family leaves out is not in it. It begins when it is told, by begin, and ends with the test.
+// A worker is this program run once more, as another process: what a family leaves out is not in
+// it. It begins when it is told, by begin, and ends with the test.
 type worker struct {
 	pid   int
 	name  string // of its threads
@@ -245,7 +256,8 @@ func startWorker(t *testing.T, what string) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second) // who waits for what it says gets an end, then
+	// who waits for what it says gets an end, then
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 	t.Cleanup(stop)
 	c := exec.CommandContext(ctx, me, "-test.run", "^TestWorker$")
 	c.Env, c.Stderr = append(os.Environ(), workFor+"="+what), os.Stderr
@@ -268,7 +280,7 @@ func (w *worker) begin(t *testing.T) {
 	}
 }
 
-// said gives the numbers that it prints when it is done.
+// said returns the numbers that it prints when it is done.
 func (w *worker) said(t *testing.T, numbers ...any) {
 	t.Helper()
 	line, err := w.lines.ReadString('\n')

@@ -34,12 +34,20 @@ import (
 
 // workers are what workers do, and print.
 func workers() map[string]func() {
-	return map[string]func(){"syscalls": makeSyscalls, "children": makeChildren, "moment": func() { time.Sleep(20 * time.Millisecond) }, "crowd": makeCrowd, "disk": useDisk, "connections": makeConnections, "forever": func() {
-		for {
-			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
-			time.Sleep(100 * time.Microsecond)
-		}
-	}}
+	return map[string]func(){
+		"syscalls":    makeSyscalls,
+		"children":    makeChildren,
+		"moment":      func() { time.Sleep(20 * time.Millisecond) },
+		"crowd":       makeCrowd,
+		"disk":        useDisk,
+		"connections": makeConnections,
+		"forever": func() {
+			for {
+				unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+				time.Sleep(100 * time.Microsecond)
+			}
+		},
+	}
 }
 
 const madeSyscalls = 3000
@@ -67,11 +75,27 @@ func makeSyscalls() {
 func TestSyscallStatistics(t *testing.T) {
 	w := startWorker(t, "syscalls")
 	of := fmt.Sprintf(" where pid = %d", w.pid)
-	latency, time := fmt.Sprintf("syscall.latency syscall=clock_nanosleep process=%s pid=%d", w.name, w.pid), fmt.Sprintf("syscall.time syscall=clock_nanosleep pid=%d", w.pid)
-	got := watchFamily(t, []string{"syscall.count by syscall,error" + of, "syscall.time by syscall" + of, "syscall.latency by syscall,process" + of}, func() { w.begin(t) }, func(m *measured) bool {
-		d := m.dists[latency]
-		return d.Count() >= 20 && m.sums[time] >= 100e6
-	})
+	latency, time := fmt.Sprintf(
+		"syscall.latency syscall=clock_nanosleep process=%s pid=%d",
+		w.name,
+		w.pid,
+	), fmt.Sprintf(
+		"syscall.time syscall=clock_nanosleep pid=%d",
+		w.pid,
+	)
+	got := watchFamily(
+		t,
+		[]string{
+			"syscall.count by syscall,error" + of,
+			"syscall.time by syscall" + of,
+			"syscall.latency by syscall,process" + of,
+		},
+		func() { w.begin(t) },
+		func(m *measured) bool {
+			d := m.dists[latency]
+			return d.Count() >= 20 && m.sums[time] >= 100e6
+		},
+	)
 	var slept, shorter float64
 	w.said(t, &slept, &shorter)
 	for what, n := range map[string]float64{"getpgid error=none": madeSyscalls, "getpgid error=ESRCH": madeSyscalls, "flock error=EBADF": madeSyscalls, "flock error=none": 0} {
@@ -80,15 +104,23 @@ func TestSyscallStatistics(t *testing.T) {
 		}
 	}
 	sleeps := got.dists[latency]
-	if sleeps.Base != 2 || sleeps.Quantile((shorter+0.5)/float64(sleeps.Count())) < 4e6 || math.Abs(sleeps.Sum-got.sums[time]) > 0.125*got.sums[time] {
-		t.Errorf("%d sleeps of 5 ms, %.0f of them cut short, of %.0f ns together: %+v", sleeps.Count(), shorter, got.sums[time], sleeps)
+	if sleeps.Base != 2 || sleeps.Quantile((shorter+0.5)/float64(sleeps.Count())) < 4e6 ||
+		math.Abs(sleeps.Sum-got.sums[time]) > 0.125*got.sums[time] {
+		t.Errorf(
+			"%d sleeps of 5 ms, %.0f of them cut short, of %.0f ns together: %+v",
+			sleeps.Count(),
+			shorter,
+			got.sums[time],
+			sleeps,
+		)
 	}
 	if sum := got.sums[time]; sum < 100e6 || sum > 1.1*slept {
 		t.Errorf("slept %.0f ns, by itself %.0f", sum, slept)
 	}
 }
 
-// makeChildren says of its children in turn which they were, and how long each was there; the last is killed.
+// makeChildren says of its children in turn which they were, and how long each was there; the last
+// is killed.
 func makeChildren() {
 	me, err := os.Executable()
 	if err != nil {
@@ -106,7 +138,10 @@ func makeChildren() {
 			return
 		}
 		if n == 3 {
-			unix.Kill(c.Process.Pid, unix.SIGKILL) //nolint:errcheck // it is missing in what is said, then
+			unix.Kill(
+				c.Process.Pid,
+				unix.SIGKILL,
+			) //nolint:errcheck // it is missing in what is said, then
 		}
 		c.Wait() //nolint:errcheck // it may be killed
 		fmt.Print(c.Process.Pid, " ", time.Since(began).Nanoseconds(), " ")
@@ -115,7 +150,8 @@ func makeChildren() {
 	fmt.Println()
 }
 
-// Programs that are executed, processes that end, however short they were there, and signals are told each, with whose they are.
+// Programs that are executed, processes that end, however short they were there, and signals are
+// told each, with whose they are.
 func TestProcessStatistics(t *testing.T) {
 	w := startWorker(t, "children")
 	of := fmt.Sprintf(" where parent = %d", w.pid)
@@ -123,24 +159,48 @@ func TestProcessStatistics(t *testing.T) {
 	var lived [4]float64
 	said := false
 	key := func(format string, args ...any) string { return fmt.Sprintf(format, args...) }
-	got := watchFamily(t, []string{"process.exec.count by process,pid,parentprocess" + of, "process.exit.count by pid,reason", "process.lifetime by pid", `process.signal.count by pid,sender where signal = SIGKILL`}, func() { w.begin(t) }, func(m *measured) bool {
-		if !said {
-			w.said(t, &pids[0], &lived[0], &pids[1], &lived[1], &pids[2], &lived[2], &pids[3], &lived[3])
-			said = true
-			return false // the next tick has the last of them
-		}
-		return m.sums[key("process.exit.count pid=%d reason=killed", pids[3])] > 0
-	})
+	got := watchFamily(
+		t,
+		[]string{
+			"process.exec.count by process,pid,parentprocess" + of,
+			"process.exit.count by pid,reason",
+			"process.lifetime by pid",
+			`process.signal.count by pid,sender where signal = SIGKILL`,
+		},
+		func() { w.begin(t) },
+		func(m *measured) bool {
+			if !said {
+				w.said(
+					t,
+					&pids[0],
+					&lived[0],
+					&pids[1],
+					&lived[1],
+					&pids[2],
+					&lived[2],
+					&pids[3],
+					&lived[3],
+				)
+				said = true
+				return false // the next tick has the last of them
+			}
+			return m.sums[key("process.exit.count pid=%d reason=killed", pids[3])] > 0
+		},
+	)
 	for i, pid := range pids {
 		reason := "exited"
 		if i == 3 {
 			reason = "killed"
 		}
 		life := got.dists[key("process.lifetime pid=%d", pid)]
-		if n := got.sums[key("process.exit.count pid=%d reason=%s", pid, reason)]; n != 1 || life.Count() != 1 || life.Quantile(0) > lived[i] || i < 3 && life.Quantile(1) < 20e6 {
+		if n := got.sums[key("process.exit.count pid=%d reason=%s", pid, reason)]; n != 1 ||
+			life.Count() != 1 ||
+			life.Quantile(0) > lived[i] ||
+			i < 3 && life.Quantile(1) < 20e6 {
 			t.Errorf("child %d: ended %.0f times, lived %+v of %.0f ns", i, n, life, lived[i])
 		}
-		if n := got.sums[key("process.exec.count process=%s pid=%d parentprocess=%s parent=%d", w.name, pid, w.name, w.pid)]; i < 3 && n != 1 {
+		if n := got.sums[key("process.exec.count process=%s pid=%d parentprocess=%s parent=%d", w.name, pid, w.name, w.pid)]; i < 3 &&
+			n != 1 {
 			t.Errorf("child %d executed %.0f programs", i, n)
 		}
 	}
@@ -149,7 +209,8 @@ func TestProcessStatistics(t *testing.T) {
 	}
 }
 
-// runWait gives how long the threads of this process have waited for a CPU, by the kernel's own count.
+// runWait returns how long the threads of this process have waited for a CPU, by the kernel's own
+// count.
 func runWait() (all float64) {
 	files, _ := filepath.Glob("/proc/self/task/*/schedstat")
 	for _, f := range files {
@@ -162,7 +223,8 @@ func runWait() (all float64) {
 	return all
 }
 
-// makeCrowd lets four threads want one CPU, and says how long they waited by the kernel's count, and how long this process has since it began.
+// makeCrowd lets four threads want one CPU, and says how long they waited by the kernel's count,
+// and how long this process has since it began.
 func makeCrowd() {
 	before := runWait()
 	var crowd sync.WaitGroup
@@ -197,26 +259,39 @@ func TestRunQueueStatistics(t *testing.T) {
 	w := startWorker(t, "crowd")
 	var said, life float64
 	of := fmt.Sprintf(" where pid = %d", w.pid)
-	got := watchFamily(t, []string{"runqueue.latency by process" + of, "runqueue.time by cpu" + of}, func() { w.begin(t) }, func(m *measured) bool {
-		if said == 0 {
-			w.said(t, &said, &life)
-			return false
-		}
-		return true
-	})
+	got := watchFamily(
+		t,
+		[]string{"runqueue.latency by process" + of, "runqueue.time by cpu" + of},
+		func() { w.begin(t) },
+		func(m *measured) bool {
+			if said == 0 {
+				w.said(t, &said, &life)
+				return false
+			}
+			return true
+		},
+	)
 	all, dist := 0.0, got.dists[fmt.Sprintf("runqueue.latency process=%s pid=%d", w.name, w.pid)]
 	for _, v := range got.sums {
 		all += v
 	}
-	// Moving a thread to another CPU ends a wait and begins another for the kernel, whose clocks of two CPUs differ on some machines.
+	// Moving a thread to another CPU ends a wait and begins another for the kernel, whose clocks of
+	// two CPUs differ on some machines.
 	if said < 50e6 || all < 0.9*said || all > 1.1*life+20e6 || math.Abs(dist.Sum-all) > 0.125*all {
-		t.Errorf("%.0f ns by CPU, %.0f by distribution; the kernel says %.0f, in all its life %.0f", all, dist.Sum, said, life)
+		t.Errorf(
+			"%.0f ns by CPU, %.0f by distribution; the kernel says %.0f, in all its life %.0f",
+			all,
+			dist.Sum,
+			said,
+			life,
+		)
 	}
 }
 
 const diskWrites, diskSize = 50, 32 << 10
 
-// useDisk writes to a file that is there already, past all caches, and says how many bytes the kernel counts.
+// useDisk writes to a file that is there already, past all caches, and says how many bytes the
+// kernel counts.
 func useDisk() {
 	counted := func() (n int64) {
 		b, _ := os.ReadFile("/proc/self/io")
@@ -261,22 +336,31 @@ func TestDiskStatistics(t *testing.T) {
 	var said float64
 	of := fmt.Sprintf(" where pid = %d and direction = write", w.pid)
 	count, sum, dist := 0.0, 0.0, measure.Dist{}
-	watchFamily(t, []string{"disk.latency by device,process" + of, "disk.io.count" + of, "disk.io.bytes" + of}, func() { w.begin(t) }, func(m *measured) bool {
-		if said == 0 {
-			w.said(t, &said)
-			return false
-		}
-		ends := fmt.Sprintf("pid=%d direction=write", w.pid)
-		for k, d := range m.dists {
-			if strings.HasPrefix(k, "disk.latency device=") && strings.HasSuffix(k, "process="+w.name+" "+ends) {
-				dist = d
+	watchFamily(
+		t,
+		[]string{"disk.latency by device,process" + of, "disk.io.count" + of, "disk.io.bytes" + of},
+		func() { w.begin(t) },
+		func(m *measured) bool {
+			if said == 0 {
+				w.said(t, &said)
+				return false
 			}
-		}
-		count, sum = m.sums["disk.io.count "+ends], m.sums["disk.io.bytes "+ends]
-		return true
-	})
+			ends := fmt.Sprintf("pid=%d direction=write", w.pid)
+			for k, d := range m.dists {
+				if strings.HasPrefix(k, "disk.latency device=") &&
+					strings.HasSuffix(k, "process="+w.name+" "+ends) {
+					dist = d
+				}
+			}
+			count, sum = m.sums["disk.io.count "+ends], m.sums["disk.io.bytes "+ends]
+			return true
+		},
+	)
 	// The kernel counts pages that are made dirty meanwhile, as of what is known of the file.
-	if sum != diskWrites*diskSize || said < sum || said > sum+16*4096 || count < diskWrites || float64(dist.Count()) != count || dist.Quantile(0) < 100 || dist.Quantile(1) > float64(time.Minute) {
+	if sum != diskWrites*diskSize || said < sum || said > sum+16*4096 || count < diskWrites ||
+		float64(dist.Count()) != count ||
+		dist.Quantile(0) < 100 ||
+		dist.Quantile(1) > float64(time.Minute) {
 		t.Errorf("%.0f bytes in %.0f requests, the kernel says %.0f; %+v", sum, count, said, dist)
 	}
 }
@@ -322,14 +406,23 @@ func TestTCPStatistics(t *testing.T) {
 	w := startWorker(t, "connections")
 	var said float64
 	of := fmt.Sprintf(" where pid = %d", w.pid)
-	got := watchFamily(t, []string{"tcp.connect.latency by peer,process" + of + " and error = none", "tcp.connect.count by peer,peerport,error" + of, fmt.Sprintf("tcp.accept.count by peer where localport = %d", at), "tcp.retransmit.count by peer,peerport,localport"},
-		func() { w.begin(t) }, func(m *measured) bool {
+	got := watchFamily(
+		t,
+		[]string{
+			"tcp.connect.latency by peer,process" + of + " and error = none",
+			"tcp.connect.count by peer,peerport,error" + of,
+			fmt.Sprintf("tcp.accept.count by peer where localport = %d", at),
+			"tcp.retransmit.count by peer,peerport,localport",
+		},
+		func() { w.begin(t) },
+		func(m *measured) bool {
 			if said == 0 {
 				w.said(t, &said)
 				return false
 			}
 			return true
-		})
+		},
+	)
 	dist := got.dists[fmt.Sprintf("tcp.connect.latency peer=127.83.77.2 process=%s pid=%d error=none", w.name, w.pid)]
 	if dist.Count() != madeConnections || dist.Sum*0.875 > said || dist.Sum <= 0 {
 		t.Errorf("%d connections %+v, which took %.0f ns", dist.Count(), dist, said)
@@ -347,20 +440,29 @@ func TestTCPStatistics(t *testing.T) {
 
 // What a kernel can't measure is said with the reason, at each tick, and nothing is measured then.
 func TestFamilyThatCannotBe(t *testing.T) {
-	f, err := newFamily("made", "/*\n * statistic made.up.count delta event by what: nothing\n * field what number: nothing\n */\nsdt:made::up { @made_up_count[arg0] = count(); }\n")
+	f, err := newFamily(
+		"made",
+		"/*\n * statistic made.up.count delta event by what: nothing\n * field what number: nothing\n */\nsdt:made::up { @made_up_count[arg0] = count(); }\n",
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	enough, ticks := errors.New("enough"), 0
-	err = f.Run(t.Context(), []measure.Query{queryOf(t, "made.up.count by what")}, measure.SinkFunc(func(all []*measure.Batch) error {
-		if b := all[0]; len(all) != 1 || b.Over.Span() != 0 || b.Rows() > 0 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "made statistics can't be measured here") {
-			return fmt.Errorf("%+v", all)
-		}
-		if ticks++; ticks == 2 {
-			return enough
-		}
-		return nil
-	}))
+	err = f.Run(
+		t.Context(),
+		[]measure.Query{queryOf(t, "made.up.count by what")},
+		measure.SinkFunc(func(all []*measure.Batch) error {
+			if b := all[0]; len(all) != 1 || b.Over.Span() != 0 || b.Rows() > 0 ||
+				len(b.Notes) != 1 ||
+				!strings.Contains(b.Notes[0], "made statistics can't be measured here") {
+				return fmt.Errorf("%+v", all)
+			}
+			if ticks++; ticks == 2 {
+				return enough
+			}
+			return nil
+		}),
+	)
 	if !errors.Is(err, enough) {
 		t.Error(err)
 	}
@@ -378,23 +480,28 @@ func TestFamilyBudget(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	enough, rested := errors.New("enough"), false
-	err := f.Run(ctx, []measure.Query{queryOf(t, fmt.Sprintf("syscall.count where pid = %d", w.pid))}, measure.SinkFunc(func(all []*measure.Batch) error {
-		switch b := all[0]; {
-		case b.Over.Span() == 0 && (len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "syscall statistics") || !strings.Contains(b.Notes[0], "rest")):
-			return fmt.Errorf("%v", b.Notes)
-		case b.Over.Span() == 0:
-			rested = true
-		case rested && b.Rows() > 0:
-			return enough
-		}
-		return nil
-	}))
+	err := f.Run(
+		ctx,
+		[]measure.Query{queryOf(t, fmt.Sprintf("syscall.count where pid = %d", w.pid))},
+		measure.SinkFunc(func(all []*measure.Batch) error {
+			switch b := all[0]; {
+			case b.Over.Span() == 0 && (len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "syscall statistics") || !strings.Contains(b.Notes[0], "rest")):
+				return fmt.Errorf("%v", b.Notes)
+			case b.Over.Span() == 0:
+				rested = true
+			case rested && b.Rows() > 0:
+				return enough
+			}
+			return nil
+		}),
+	)
 	if !errors.Is(err, enough) {
 		t.Error(err)
 	}
 }
 
-// askNFS asks a server of NFS version 4 for nothing, so often, over one connection (RFC 5531, 9; RFC 7530, 15.1: program 100003, procedure 0).
+// askNFS asks a server of NFS version 4 for nothing, so often, over one connection (RFC 5531, 9;
+// RFC 7530, 15.1: program 100003, procedure 0).
 func askNFS(address string, times int) error {
 	c, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {
@@ -402,12 +509,16 @@ func askNFS(address string, times int) error {
 	}
 	defer c.Close()
 	for xid := range times {
-		call := []uint32{1<<31 | 40, uint32(xid), 0, 2, 100003, 4, 0, 0, 0, 0, 0} // one fragment; call; version of RPC; program, version, procedure; nobody, unverified
+		// one fragment; call; version of RPC; program, version, procedure; nobody, unverified
+		call := []uint32{1<<31 | 40, uint32(xid), 0, 2, 100003, 4, 0, 0, 0, 0, 0}
 		if err := binary.Write(c, binary.BigEndian, call); err != nil {
 			return err
 		}
-		answer := make([]uint32, 7) // fragment, xid, reply, accepted, verifier's kind and length, success
-		if err := binary.Read(c, binary.BigEndian, answer); err != nil || answer[1] != uint32(xid) || answer[6] != 0 {
+		// fragment, xid, reply, accepted, verifier's kind and length, success
+		answer := make([]uint32, 7)
+		if err := binary.Read(c, binary.BigEndian, answer); err != nil ||
+			answer[1] != uint32(xid) ||
+			answer[6] != 0 {
 			return fmt.Errorf("answer %v: %w", answer, err)
 		}
 	}
@@ -420,19 +531,28 @@ func TestNFSStatistics(t *testing.T) {
 	if err := askNFS(server, 1); err != nil {
 		t.Skip("needs: kernel feature nfsd (a server that runs)")
 	}
-	got := watchFamily(t, []string{"nfs.server.count by client,operation,version", "nfs.server.latency by client"}, func() {
-		if err := askNFS(server, times); err != nil {
-			t.Error(err)
-		}
-	}, func(m *measured) bool {
-		return m.sums["nfs.server.count client=127.0.0.1 operation=NULL version=4"] >= times
-	})
-	if d := got.dists["nfs.server.latency client=127.0.0.1"]; got.sums["nfs.server.count client=127.0.0.1 operation=NULL version=4"] != times || d.Count() != times || d.Quantile(0) < 100 || d.Quantile(1) > 10e9 {
+	got := watchFamily(
+		t,
+		[]string{"nfs.server.count by client,operation,version", "nfs.server.latency by client"},
+		func() {
+			if err := askNFS(server, times); err != nil {
+				t.Error(err)
+			}
+		},
+		func(m *measured) bool {
+			return m.sums["nfs.server.count client=127.0.0.1 operation=NULL version=4"] >= times
+		},
+	)
+	if d := got.dists["nfs.server.latency client=127.0.0.1"]; got.sums["nfs.server.count client=127.0.0.1 operation=NULL version=4"] != times ||
+		d.Count() != times ||
+		d.Quantile(0) < 100 ||
+		d.Quantile(1) > 10e9 {
 		t.Errorf("%v, %+v", got.sums, d)
 	}
 }
 
-// Each statistic compiles for this kernel without a warning, as of a variable whose type is not that of what it is given.
+// Each statistic compiles for this kernel without a warning, as of a variable whose type is not
+// that of what it is given.
 func TestFamiliesCompile(t *testing.T) {
 	e := tracetest.Here(t)
 	for _, f := range Families(0) {
@@ -446,7 +566,14 @@ func TestFamiliesCompile(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.spare(p.tree, e)
-			c, err := trace.Compile(trace.Script{Text: syntax.Print(p.tree), Options: check.Options{StrSize: familyString}}, e, gen.Limits{})
+			c, err := trace.Compile(
+				trace.Script{
+					Text:    syntax.Print(p.tree),
+					Options: check.Options{StrSize: familyString},
+				},
+				e,
+				gen.Limits{},
+			)
 			if f.file == "nfs" && err != nil { // a module that few have
 				continue
 			}

@@ -8,13 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A naming is what numbers of a program are called in statistics. Different numbers have different words.
+// A naming is what numbers of a program are called in statistics. Different numbers have different
+// words.
 type naming struct {
 	say func(number int64) string
 	all func(yield func(number int64, word string) bool) // numbers that have a word
 }
 
-// namingOf gives a naming; nil: there is none of that name.
+// namingOf returns a naming; nil: there is none of that name.
 func namingOf(name string) *naming {
 	switch name {
 	case "syscall":
@@ -22,7 +23,19 @@ func namingOf(name string) *naming {
 	case "errno":
 		return &naming{errnoName, eachErrno}
 	case "request":
-		return few("read", "write", "flush", "discard", "", "secure-erase", "", "zone-append", "", "write-zeroes") // enum req_op in include/linux/blk_types.h
+		// enum req_op in include/linux/blk_types.h
+		return few(
+			"read",
+			"write",
+			"flush",
+			"discard",
+			"",
+			"secure-erase",
+			"",
+			"zone-append",
+			"",
+			"write-zeroes",
+		)
 	case "exit":
 		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
 	case "signal":
@@ -71,7 +84,7 @@ func eachSignal(yield func(int64, string) bool) {
 	}
 }
 
-// word gives what is said for a number that stands in a key.
+// word returns what is said for a number that stands in a key.
 func (n *naming) word(key string) string {
 	number, err := strconv.ParseInt(key, 10, 64)
 	if err != nil {

@@ -20,7 +20,8 @@ type familyProgram struct {
 
 // A familyStat is a statistic as a program measures it.
 type familyStat struct {
-	stat  measure.Stat      // its fields: those that are keys, in their order, and behind them the fixed ones
+	// its fields: those that are keys, in their order, and behind them the fixed ones
+	stat  measure.Stat
 	fixed map[string]string // of a field: the only value that rows have, which is no key then
 }
 
@@ -32,8 +33,10 @@ type familyWant struct {
 	terms []measure.Term    // those that the kernel can judge
 }
 
-// program makes the program for queries, one a statistic: their aggregations alone, by the fields that they need alone, of the events alone that their
-// terms want as far as the kernel can tell, and of all else in the text what that needs. self is this process where it is left out; 0: nobody is.
+// program makes the program for queries, one a statistic: their aggregations alone, by the fields
+// that they need alone, of the events alone that their terms want as far as the kernel can evaluate
+// them, and of all else in the text what that needs. self is this process where it is left out; 0:
+// nobody is.
 func (f *Family) program(queries []measure.Query, self int) (*familyProgram, error) {
 	tree, ds := syntax.Parse(f.text, syntax.Mode{File: f.file + ".d"})
 	if len(ds) > 0 {
@@ -52,7 +55,8 @@ func (f *Family) program(queries []measure.Query, self int) (*familyProgram, err
 		s.stat.Fields = nil
 		for _, fixed := range []bool{false, true} { // those that are no keys last
 			for _, field := range st.Fields {
-				if _, is := w.fixed[field.Name]; is == fixed && (is || slices.Contains(w.keys, field.Name)) {
+				if _, is := w.fixed[field.Name]; is == fixed &&
+					(is || slices.Contains(w.keys, field.Name)) {
 					s.stat.Fields = append(s.stat.Fields, field)
 				}
 			}
@@ -79,7 +83,14 @@ func (f *Family) program(queries []measure.Query, self int) (*familyProgram, err
 	})
 	if f.without && self > 0 {
 		for _, c := range clauses {
-			c.Predicate = both(&syntax.Binary{Op: syntax.Ne, X: &syntax.Ident{Name: "pid"}, Y: integer(int64(self))}, c.Predicate)
+			c.Predicate = both(
+				&syntax.Binary{
+					Op: syntax.Ne,
+					X:  &syntax.Ident{Name: "pid"},
+					Y:  integer(int64(self)),
+				},
+				c.Predicate,
+			)
 		}
 	}
 	return p, nil
@@ -94,7 +105,7 @@ func clausesOf(tree *syntax.Program) (out []*syntax.Clause) {
 	return out
 }
 
-// want says what a query wants of its aggregation.
+// want reports what a query wants of its aggregation.
 func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	w := &familyWant{stat: st, fixed: map[string]string{}}
 	need := slices.Clone(q.By)
@@ -117,7 +128,8 @@ func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	return w
 }
 
-// pick takes out of a clause the aggregations that nobody wants. The others must have a key for each field.
+// pick takes out of a clause the aggregations that nobody wants. The others must have a key for
+// each field.
 func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	var list []syntax.Stmt
 	for _, s := range c.Body.List {
@@ -131,7 +143,14 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 			continue
 		}
 		if len(a.Keys) != len(w.stat.Fields) {
-			return fmt.Errorf("statistics of %s.d: @%s has %d keys, %s %d fields", f.file, a.Name, len(a.Keys), w.stat.ID, len(w.stat.Fields))
+			return fmt.Errorf(
+				"statistics of %s.d: @%s has %d keys, %s %d fields",
+				f.file,
+				a.Name,
+				len(a.Keys),
+				w.stat.ID,
+				len(w.stat.Fields),
+			)
 		}
 		list = append(list, s)
 	}
@@ -139,9 +158,13 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	return nil
 }
 
-// ofThread gives the terms about the thread at hand alone, as its process, which hold for all that is wanted: what only a thread's own variables bring from
-// one clause to another need not be kept of other threads.
-func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant) map[string]syntax.Expr {
+// ofThread returns the terms about the thread at hand alone, as its process, which hold for all
+// that is wanted: what only a thread's own variables bring from one clause to another need not be
+// kept of other threads.
+func (f *Family) ofThread(
+	clauses []*syntax.Clause,
+	wants map[string]*familyWant,
+) map[string]syntax.Expr {
 	out, count, all := map[string]syntax.Expr{}, map[string]int{}, 0
 	for _, c := range clauses {
 		for _, s := range c.Body.List {
@@ -153,7 +176,8 @@ func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant
 			w := wants[a.Name]
 			for _, t := range w.terms {
 				field, at := w.stat.Field(t.Field)
-				if id, ok := a.Keys[at].(*syntax.Ident); ok && id.Scope == syntax.ScopeGlobal && slices.Contains(lasting(), id.Name) {
+				if id, ok := a.Keys[at].(*syntax.Ident); ok && id.Scope == syntax.ScopeGlobal &&
+					slices.Contains(lasting(), id.Name) {
 					x := f.condition(id, field, t)
 					text := syntax.Print(x)
 					out[text] = x
@@ -173,10 +197,16 @@ func (f *Family) ofThread(clauses []*syntax.Clause, wants map[string]*familyWant
 // lasting are what of a thread stays as it is from its begin to its end.
 func lasting() []string { return []string{"pid", "tid"} }
 
-// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions before them: before the clause where all of it is about
-// them, else before each. own are conditions that hold for a thread's own variables too.
-func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr) {
-	alone, inner := true, true // it does nothing that another clause needs; nor that another thread's does
+// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions
+// before them: before the clause where all of it is about them, else before each. own are
+// conditions that hold for a thread's own variables too.
+func (f *Family) narrow(
+	c *syntax.Clause,
+	wants map[string]*familyWant,
+	own map[string]syntax.Expr,
+) {
+	// it does nothing that another clause needs; nor that another thread's does
+	alone, inner := true, true
 	adds := 0
 	for _, s := range c.Body.List {
 		if addition(s) != nil {
@@ -239,7 +269,7 @@ func (f *Family) narrow(c *syntax.Clause, wants map[string]*familyWant, own map[
 	}
 }
 
-// ofClause says whether an expression looks at variables of the clause.
+// ofClause reports whether an expression looks at variables of the clause.
 func ofClause(x syntax.Expr) (is bool) {
 	syntax.Walk(x, func(n syntax.Node) bool {
 		v, ok := n.(*syntax.Ident)
@@ -249,7 +279,7 @@ func ofClause(x syntax.Expr) (is bool) {
 	return is
 }
 
-// both gives a condition of two that must hold, either of which may be nil.
+// both returns a condition of two that must hold, either of which may be nil.
 func both(x, y syntax.Expr) syntax.Expr {
 	switch {
 	case x == nil:
@@ -263,7 +293,7 @@ func both(x, y syntax.Expr) syntax.Expr {
 	return &syntax.Binary{Op: syntax.LogAnd, X: x, Y: y}
 }
 
-// addition gives the aggregation that a statement adds to; nil: to none.
+// addition returns the aggregation that a statement adds to; nil: to none.
 func addition(s syntax.Stmt) *syntax.Aggregation {
 	if do, ok := s.(*syntax.Do); ok {
 		if set, ok := do.X.(*syntax.Assign); ok {
@@ -274,7 +304,8 @@ func addition(s syntax.Stmt) *syntax.Aggregation {
 	return nil
 }
 
-// variableOf gives the variable that a statement sets, with those that its place is told by; nil: it is no such statement.
+// variableOf returns the variable that a statement sets, with the keys of the element; nil: it is
+// no such statement.
 func variableOf(s syntax.Stmt) (v *syntax.Ident, keys []syntax.Expr) {
 	do, ok := s.(*syntax.Do)
 	if !ok {
@@ -300,8 +331,9 @@ func scopeOf(s syntax.Stmt) (syntax.Scope, bool) {
 	return v.Scope, true
 }
 
-// liveParts finds the statements of clauses that something is left of: those that add to an aggregation, and those that set what one of them, or the
-// predicate before it, looks at. Statements that are neither are taken for some that do something.
+// liveParts finds the statements of clauses that something is left of: those that add to an
+// aggregation, and those that set what one of them, or the predicate before it, looks at.
+// Statements that are neither are taken for some that do something.
 func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	type variable struct {
 		scope syntax.Scope
@@ -338,14 +370,15 @@ func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	return live
 }
 
-// condition gives what must hold of the value of a field for a term, as D has it; nil: that can't be told in the kernel, where values are what words are
-// made of.
+// condition returns what must hold of the value of a field for a term, as D has it; nil: the kernel
+// can't evaluate it, where values are what words are made of.
 func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) syntax.Expr {
 	var values []syntax.Expr
 	n := f.words[field.Name]
 	switch {
 	case n != nil:
-		if t.Op != measure.Equal && t.Op != measure.NotEqual && t.Op != measure.In && t.Op != measure.Matches {
+		if t.Op != measure.Equal && t.Op != measure.NotEqual && t.Op != measure.In &&
+			t.Op != measure.Matches {
 			return nil
 		}
 		is := t
@@ -367,7 +400,8 @@ func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) 
 		}
 	default:
 		for _, v := range t.Values {
-			if !utf8.ValidString(v) || strings.ContainsAny(v, "\x00\ufffd") || len(v) >= familyString {
+			if !utf8.ValidString(v) || strings.ContainsAny(v, "\x00\ufffd") ||
+				len(v) >= familyString {
 				return nil
 			}
 			values = append(values, &syntax.String{Value: v})

@@ -32,10 +32,11 @@ type familyRun struct {
 }
 
 const (
-	// familyString is how many bytes strings of these programs have, with the one that ends them: addresses have 46 at most, names of devices 32, of threads 16.
+	// familyString is how many bytes strings of these programs have, with the one that ends them:
+	// addresses have 46 at most, names of devices 32, of threads 16.
 	familyString = 48
-	// familyRoom is how many keys of an aggregation there is room for between two looks, on each CPU.
-	familyRoom = 1 << 15
+	// maxKeys is how many keys of an aggregation fit between two readings, on each CPU.
+	maxKeys = 1 << 15
 	// familyGather is how long what was counted stays in the kernel at most.
 	familyGather = 2 * time.Second
 	// familyRest is how long a program rests that took more than its budget.
@@ -45,7 +46,7 @@ const (
 // errRested says that a program that was stopped may be tried again.
 var errRested = errors.New("it has rested")
 
-// enter gives the run of a program, started when nobody reads it yet.
+// enter returns the run of a program, started when nobody reads it yet.
 func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	f.start.Lock()
 	defer f.start.Unlock()
@@ -77,7 +78,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &familyRun{text: key, source: source, stop: stop, readers: 1}
 	go func() {
-		source.Live(ctx) //nolint:errcheck // Why tells it
+		source.Live(ctx) //nolint:errcheck // Why returns it
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		r.ended = time.Now()
@@ -106,7 +107,7 @@ func (f *Family) spare(tree *syntax.Program, env *probe.Env) {
 	})
 }
 
-// key tells a program from others: the same text can stand for different statistics, of which one is fixed.
+// key identifies a program: the same text can measure different statistics, of which one is fixed.
 func (p *familyProgram) key() string {
 	var b strings.Builder
 	b.WriteString(syntax.Print(p.tree))
@@ -116,14 +117,24 @@ func (p *familyProgram) key() string {
 	return b.String()
 }
 
-// load brings a program into the kernel. The error is a measure.Denied that names the right that is missing, or wraps measure.ErrUnsupported.
+// load brings a program into the kernel. The error is a measure.Denied that names the right that is
+// missing, or wraps measure.ErrUnsupported.
 func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "use BPF", err)
 	}
-	s, err := trace.NewLimitedSource(f.file, trace.Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
-		Options: check.Options{StrSize: familyString, All: map[string]string{"switchrate": "1s"}}}, f.budget,
-		gen.Limits{Ring: 64 << 10, AggKeys: familyRoom, Dynamic: familyRoom}, env, io.Discard)
+	s, err := trace.NewLimitedSource(
+		f.file,
+		trace.Script{Text: syntax.Print(p.tree), Mode: syntax.Mode{Last: syntax.PartName},
+			Options: check.Options{
+				StrSize: familyString,
+				All:     map[string]string{"switchrate": "1s"},
+			}},
+		f.budget,
+		gen.Limits{Ring: 64 << 10, AggKeys: maxKeys, Dynamic: maxKeys},
+		env,
+		io.Discard,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -167,10 +178,12 @@ func (f *Family) leave(r *familyRun) {
 	f.settle(r)
 }
 
-// over says whether a run has ended, and has rested. f.mu is held.
-func (f *Family) over(r *familyRun) bool { return !r.ended.IsZero() && time.Since(r.ended) > f.rest }
+// over reports whether a run has ended, and has rested. f.mu is held.
+func (f *Family) over(r *familyRun) bool {
+	return !r.ended.IsZero() && time.Since(r.ended) > f.rest
+}
 
-// settle takes down what a run has cost that has ended. f.mu is held.
+// settle adds the cost of a run that has ended to the past cost. f.mu is held.
 func (f *Family) settle(r *familyRun) {
 	if f.running[r.text] != r {
 		return // it was already
@@ -204,7 +217,8 @@ func (f *Family) ExternalCost() measure.Span {
 	return all
 }
 
-// Run implements measure.Source. Where it can't be measured each batch says that it could not look, and why.
+// Run implements measure.Source. Where it can't be measured each batch says that it could not look,
+// and why.
 func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -224,9 +238,14 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 }
 
 // follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
-func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink) error {
+func (f *Family) follow(
+	ctx context.Context,
+	r *familyRun,
+	queries []measure.Query,
+	sink measure.Sink,
+) error {
 	cost := r.source.ExternalCost()
-	live := queries[0].Over.Start == 0 // of what is recorded the cost is told beside it
+	live := queries[0].Over.Start == 0 // the cost of recorded statistics is recorded itself
 	return r.source.Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
 		f.mu.Lock()
 		again := f.over(r)
@@ -243,8 +262,11 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 		if live && len(batches) > 0 {
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {
-				if share := float64(now-cost) / float64(over); share > dearFrom {
-					b.Notes = append(b.Notes, "measuring "+f.file+" statistics takes more than "+dearness(share)+" % of one CPU")
+				if share := float64(now-cost) / float64(over); share > notedCost {
+					b.Notes = append(
+						b.Notes,
+						"measuring "+f.file+" statistics takes more than "+costBucket(share)+" % of one CPU",
+					)
 				}
 				cost = now
 			}
@@ -253,37 +275,43 @@ func (f *Family) follow(ctx context.Context, r *familyRun, queries []measure.Que
 	}))
 }
 
-// halted says in one sentence why a run could not look.
+// halted returns a note on why a run measured nothing, or "".
 func (f *Family) halted(r *familyRun, notes []string) string {
 	select {
 	case <-r.source.Ended():
-		var dear *trace.ErrBudget
-		if errors.As(r.source.Err(), &dear) {
-			return fmt.Sprintf("measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes", f.file, 100*dear.Share, 100*float64(dear.Budget), f.rest.Minutes())
+		var over *trace.ErrBudget
+		if errors.As(r.source.Err(), &over) {
+			return fmt.Sprintf(
+				"measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes",
+				f.file,
+				100*over.Share,
+				100*float64(over.Budget),
+				f.rest.Minutes(),
+			)
 		}
 	default:
 	}
 	return strings.Join(notes, "; ")
 }
 
-// dearFrom is the share of one CPU from which on it is told what measuring takes.
-const dearFrom = 0.01
+// notedCost is the share of one CPU from which on a note reports the cost of measuring.
+const notedCost = 0.01
 
-// dearness tells a share in steps, in per cent.
-func dearness(share float64) string {
-	said := 1
+// costBucket rounds a CPU share to 1, 5, 20 or 50 %, so the note changes rarely.
+func costBucket(share float64) string {
+	bucket := 1
 	for _, step := range []int{5, 20, 50} {
 		if 100*share > float64(step) {
-			said = step
+			bucket = step
 		}
 	}
-	return strconv.Itoa(said)
+	return strconv.Itoa(bucket)
 }
 
-// why says in one sentence why a family can't be measured here.
+// why returns a note on why a family can't be measured here.
 func (f *Family) why(err error) string {
 	var ds syntax.Diagnostics
-	if errors.As(err, &ds) && len(ds) > 0 { // its place in a text that nobody sees says nothing
+	if errors.As(err, &ds) && len(ds) > 0 { // its position is in a text that users don't see
 		why := ds[0].Message
 		if ds[0].Code == check.NoProbe {
 			why += ": this kernel has not got it, or not loaded the module that has"

@@ -16,8 +16,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// abilities finds out, by trying, what of the kernel a program can use. Only that is tried which the program could use: each
-// trial takes the time of loading a program.
+// KernelFeatures finds out, by trying, what of the kernel a program can use. Only that is tried
+// which the program could use: each trial takes the time of loading a program.
 func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	k := gen.Kernel{Arch: runtime.GOARCH, Offset: e.MemberOffset, Symbol: e.function}
 	var err error
@@ -55,7 +55,8 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 					k.TaskBTF, asked = feature.CurrentTask.Have(e.root) == nil, true
 				}
 			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
-				k.Cookies = feature.EventCookies.Have(e.root) == nil // older than kprobe.multi and uprobe.multi, which have them too
+				// older than kprobe.multi and uprobe.multi, which have them too
+				k.Cookies = feature.EventCookies.Have(e.root) == nil
 				return k, nil
 			}
 		}
@@ -63,7 +64,7 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	return k, nil
 }
 
-// function tells where a function of the kernel itself lies, and how long it is.
+// function reports where a function of the kernel itself lies, and how long it is.
 func (e *Env) function(name string) (address, size uint64, err error) {
 	address, size, ok := e.symbols.Function(name)
 	if !ok {
@@ -94,7 +95,7 @@ func memberOf(t btf.Type, name string) (off int, ok bool) {
 	return 0, false
 }
 
-// offset tells where a member of a struct of the kernel lies, in bytes.
+// MemberOffset reports where a member of a struct of the kernel lies, in bytes.
 func (e *Env) MemberOffset(typ, member string) (int, error) {
 	spec, err := e.BTF()
 	if err != nil {
@@ -113,8 +114,9 @@ func (e *Env) MemberOffset(typ, member string) (int, error) {
 	return 0, fmt.Errorf("struct %s has no member %s: %w", typ, member, measure.ErrUnsupported)
 }
 
-// records tells whether programs for system calls may be attached to perf's records of raw_syscalls. The kernel runs no other program of
-// perf's, a timer's or a kprobe's, within one that hangs there, so a script that has some of both keeps to the raw tracepoints.
+// records reports whether programs for system calls may be attached to perf's records of
+// raw_syscalls. The kernel runs no other program of perf's, a timer's or a kprobe's, within one
+// that hangs there, so a script that has some of both keeps to the raw tracepoints.
 func (e *Env) records(p *ir.Program) bool {
 	for _, c := range p.Source.Clauses {
 		for _, probe := range c.Probes {
@@ -127,7 +129,7 @@ func (e *Env) records(p *ir.Program) bool {
 	return e.HasPerfRecords()
 }
 
-// perfRecords tells whether perf's records of raw_syscalls are what lang/gen takes them for.
+// HasPerfRecords reports whether perf's records of raw_syscalls are what lang/gen takes them for.
 func (e *Env) HasPerfRecords() bool {
 	t, err := e.openTracefs()
 	if err != nil {
@@ -136,7 +138,9 @@ func (e *Env) HasPerfRecords() bool {
 	number, args := gen.RecordedAt()
 	for _, event := range [...]string{"sys_enter", "sys_exit"} {
 		f, err := t.Format("raw_syscalls", event)
-		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number || f.Fields[1].Offset != args || f.Fields[0].Size != 8 {
+		if err != nil || len(f.Fields) != 2 || f.Fields[0].Offset != number ||
+			f.Fields[1].Offset != args ||
+			f.Fields[0].Size != 8 {
 			return false
 		}
 	}

@@ -15,8 +15,9 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Placed is a loaded program and the probes that it serves: more than one where the program finds out by itself at which it
-// is: the number of a system call, or a cookie, which is the probe's place in Probes.
+// A Placed is a loaded program and the probes that it serves: more than one where the program finds
+// out by itself at which it is: the number of a system call, or a cookie, which is the probe's
+// place in Probes.
 type Placed struct {
 	Program *ebpf.Program
 	Probes  []*check.Probe
@@ -28,14 +29,16 @@ type Attachment struct {
 	Wanted   int       // probes
 	Attached int       // of them
 	Skipped  []Skipped // the others, with the reason
-	// Passed are attached, but their programs ask first whether somebody watches, and could not be told so: they go past them.
+	// Passed are attached, but their programs ask first whether somebody watches, and can't learn
+	// it: they skip them.
 	Passed []Skipped
 
 	links   []attached
-	enabled []spot // where processes that ask whether their probes are watched are told so
+	enabled []spot // where processes read whether their probes are watched
 }
 
-// A Skipped is a probe that could not be attached. errors.Is says of Err whether the kernel can't or may not.
+// A Skipped is a probe that could not be attached. errors.Is says of Err whether the kernel can't
+// or may not.
 type Skipped struct {
 	Probe *check.Probe
 	Err   error
@@ -46,8 +49,8 @@ type attached struct {
 	placed *Placed
 }
 
-// AttachTo gives what the kernel must be told when the program for a probe is loaded: the tracepoint or function that its
-// arguments are typed by; "" when nothing.
+// AttachTo returns the target that the program for a probe must be loaded for: the tracepoint or
+// function that its arguments are typed by; "" when nothing.
 func (e *Env) AttachTo(p *check.Probe) string {
 	f := e.targets[p]
 	switch {
@@ -61,8 +64,9 @@ func (e *Env) AttachTo(p *check.Probe) string {
 	return ""
 }
 
-// Attach attaches programs to their probes, in the order that they are given. What can't be attached is in Skipped, and what can
-// be stays; an error means that nothing is attached. Probes that are run by hand (BEGIN, tick) are attached by that alone.
+// Attach attaches programs to their probes, in the order that they are given. What can't be
+// attached is in Skipped, and what can be stays; an error means that nothing is attached. Probes
+// that are run by hand (BEGIN, tick) are attached by that alone.
 func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 	a := &Attachment{}
 	for i := range programs {
@@ -72,7 +76,10 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 			continue
 		}
 		site := p.Probes[0].Site
-		if slices.ContainsFunc(p.Probes, func(other *check.Probe) bool { return other.Site != site || e.targets[other] == nil }) {
+		if slices.ContainsFunc(
+			p.Probes,
+			func(other *check.Probe) bool { return other.Site != site || e.targets[other] == nil },
+		) {
 			a.Close()
 			return nil, fmt.Errorf("the program for %s serves probes of several kinds", p.Probes[0])
 		}
@@ -90,19 +97,29 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 				return AttachTracepoint(p.Program, e.targets[probe].event, uint64(i))
 			})
 		case check.SitePerfEvent:
-			a.each(p, func(_ int, probe *check.Probe) (*bpf.Link, error) { return a.timer(e, p, probe) })
+			a.each(
+				p,
+				func(_ int, probe *check.Probe) (*bpf.Link, error) { return a.timer(e, p, probe) },
+			)
 		case check.SiteKprobe, check.SiteKretprobe:
 			e.attachFunctions(a, p)
 		case check.SiteUprobe, check.SiteUretprobe:
 			e.attachUser(a, p)
 		default:
-			a.none(p, fmt.Errorf("no road to such a probe yet: %w", measure.ErrUnsupported))
+			a.none(
+				p,
+				fmt.Errorf(
+					"this version cannot attach to such a probe: %w",
+					measure.ErrUnsupported,
+				),
+			)
 		}
 	}
 	return a, nil
 }
 
-// attachSyscalls attaches a program to the entry or return of all system calls, by the road that it was made for.
+// attachSyscalls attaches a program to the entry or return of all system calls, by the method that
+// it was made for.
 func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*bpf.Link, error) {
 	if prog.Type() != ebpf.TracePoint {
 		return AttachTracepoint(prog, name, 0)
@@ -118,7 +135,9 @@ func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*bpf.Link, error)
 	return bpf.AttachTraceEvent(prog, format.ID)
 }
 
-// attachTracepoint attaches a program to a tracepoint, by its name unless the program was loaded for it.
+// AttachTracepoint attaches a program to a tracepoint, by its name unless the program was loaded
+// for it. The caller closes the link. It needs Linux 4.17 and CAP_BPF with CAP_PERFMON, or
+// CAP_SYS_ADMIN, and fails where there is no such tracepoint.
 func AttachTracepoint(prog *ebpf.Program, name string, cookie uint64) (*bpf.Link, error) {
 	if prog.Type() == ebpf.Tracing {
 		return bpf.AttachTracing(prog)
@@ -137,8 +156,8 @@ func (a *Attachment) all(p *Placed, attach func() (*bpf.Link, error)) {
 	a.Attached += len(p.Probes)
 }
 
-// each attaches a program at each of its probes, which it can tell apart by the cookie: their place among them. A nil link:
-// attach has kept what it made.
+// each attaches a program at each of its probes, which it distinguishes by the cookie: the index of
+// the probe. A nil link: attach has kept what it made.
 func (a *Attachment) each(p *Placed, attach func(int, *check.Probe) (*bpf.Link, error)) {
 	for i, probe := range p.Probes {
 		link, err := attach(i, probe)
@@ -159,8 +178,8 @@ func (a *Attachment) none(p *Placed, err error) {
 	}
 }
 
-// timer attaches a program to a timer of each CPU that is online, or of the one that its predicate asks for. A CPU that comes later
-// has none.
+// timer attaches a program to a timer of each CPU that is online, or of the one that its predicate
+// asks for. A CPU that comes later has none.
 func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, error) {
 	cpus, err := proc.OnlineCPUs(e.root)
 	if err != nil {
@@ -193,12 +212,12 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, er
 	return nil, nil
 }
 
-// HasLinks reports whether the kernel runs programs of the attachment: those of BEGIN and ticks are run
-// by hand.
+// HasLinks reports whether the kernel runs programs of the attachment: those of BEGIN and ticks are
+// run by hand.
 func (a *Attachment) HasLinks() bool { return len(a.links) > 0 }
 
-// Close takes all programs off. It may be called twice. A program for the trace events of system calls may still be called for some
-// tens of milliseconds, in which its clauses do nothing.
+// Close takes all programs off. It may be called twice. A program for the trace events of system
+// calls may still be called for some tens of milliseconds, in which its clauses do nothing.
 func (a *Attachment) Close() error {
 	if a == nil {
 		return nil
@@ -215,8 +234,10 @@ func (a *Attachment) Close() error {
 
 // Missed is how many times a program didn't run though it should have.
 type Missed struct {
-	Nested  uint64 // it was running already on that CPU, and a program doesn't interrupt itself
-	Returns uint64 // more calls waited for their return than there is room for, or a probe was active within a probe
+	Nested uint64 // it was running already on that CPU, and a program doesn't interrupt itself
+	// more calls waited for their return than the kernel has slots for, or a probe was active
+	// within a probe
+	Returns uint64
 }
 
 // Missed asks the kernel what has been missed since the start.
@@ -235,7 +256,8 @@ func (a *Attachment) Missed() Missed {
 	return m
 }
 
-// String says how many probes are attached, and why others aren't, the same reason once: "419 of 421 attached; 2 skipped because ...".
+// String reports how many probes are attached, and why others aren't, the same reason once: "419 of
+// 421 attached; 2 skipped because ...".
 func (a *Attachment) String() string {
 	var b strings.Builder
 	if len(a.Skipped) == 0 {
@@ -244,7 +266,11 @@ func (a *Attachment) String() string {
 		fmt.Fprintf(&b, "%d of %d attached", a.Attached, a.Wanted)
 	}
 	writeReasons(&b, "skipped because", a.Skipped)
-	writeReasons(&b, "never come by, as their programs ask whether they are watched and can't be told that they are:", a.Passed)
+	writeReasons(
+		&b,
+		"never fire, because their programs check whether they are watched and cannot learn it:",
+		a.Passed,
+	)
 	return b.String()
 }
 
@@ -276,10 +302,13 @@ func writeReasons(b *strings.Builder, what string, list []Skipped) {
 	}
 }
 
-// Run runs the program of a probe that nobody attaches (BEGIN, END, ERROR, tick) once, on the CPU that this thread is on, with
-// the arguments that D knows as arg0 ... arg9. It is for programs of type raw tracepoint. It gives what the program returned.
+// RunOnce runs the program of a probe that is never attached (BEGIN, END, ERROR, tick) once, on the
+// CPU that this thread is on, with the arguments that D knows as arg0 ... arg9. It is for programs
+// of type raw tracepoint. It returns the result of the program, and fails where the kernel refuses
+// BPF_PROG_RUN.
 func RunOnce(prog *ebpf.Program, args ...uint64) (uint32, error) {
-	// BPF_PROG_RUN takes at most MAX_BPF_FUNC_ARGS words, and as many as the program was found to read at least.
+	// BPF_PROG_RUN takes at most MAX_BPF_FUNC_ARGS words, and as many as the program was found to
+	// read at least.
 	var context [12 * 8]byte
 	for i, arg := range args {
 		if i < 12 {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attachFunctions attaches a program to functions of the kernel by the road that Fit told the loader of.
+// attachFunctions attaches a program to functions of the kernel by the method that Fit chose.
 func (e *Env) attachFunctions(a *Attachment, p *Placed) {
 	if e.targets[p.Probes[0]].method == AttachMulti {
 		cookies := make([]uint64, len(p.Probes))
@@ -34,8 +34,9 @@ func (e *Env) attachFunctions(a *Attachment, p *Placed) {
 	})
 }
 
-// together attaches a program to many functions in one go. The kernel takes all of them or none and doesn't tell which was the
-// trouble: then each half is tried, down to those that can't be had.
+// together attaches a program to many functions in one go. The kernel takes all of them or none and
+// does not report which one was the trouble: then each half is tried, down to those that can't be
+// had.
 func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64) {
 	names := make([]string, len(probes))
 	for i, probe := range probes {
@@ -50,7 +51,10 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 		a.Attached += len(probes)
 	case len(probes) == 1 || !perFunction(err):
 		for _, probe := range probes {
-			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))})
+			a.Skipped = append(
+				a.Skipped,
+				Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))},
+			)
 		}
 	default:
 		half := len(probes) / 2
@@ -59,18 +63,24 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 	}
 }
 
-// perFunction says whether an error of attaching may be due to one function, and not to all of it.
+// perFunction reports whether an error of attaching may be due to one function, and not to all of
+// it.
 func perFunction(err error) bool {
-	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) &&
+		!errors.Is(err, unix.ENOMEM) &&
+		!errors.Is(err, unix.EMFILE)
 }
 
-// functionErr says what the kernel means by an error of attaching to a function.
+// functionErr reports what the kernel means by an error of attaching to a function.
 func functionErr(err error) error {
 	switch {
 	case err == nil, errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnsupported):
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
-		return fmt.Errorf("the kernel has no such function, or one that it doesn't let be probed: %w", err)
+		return fmt.Errorf(
+			"the kernel has no such function, or one that it doesn't let be probed: %w",
+			err,
+		)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("several functions have this name: %w", err)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):

@@ -29,7 +29,8 @@ func peek(t testing.TB, times int) {
 	}
 }
 
-// By each road, the calls that this thread makes of a function are those that are counted, until it is taken off.
+// By each road, the calls that this thread makes of a function are those that are counted, until it
+// is taken off.
 func TestAttachFunction(t *testing.T) {
 	needs(t, feature.Kprobe)
 	for _, test := range []struct {
@@ -49,7 +50,8 @@ func TestAttachFunction(t *testing.T) {
 			e.Method = test.road
 			probe := one(t, e, "fbt::vfs_read:"+test.name)
 			if test.road == AttachFentry {
-				if args, why := probe.Arguments(); len(args) != 4 || args[2].Name != "count" || probe.Site != check.SiteFentry {
+				if args, why := probe.Arguments(); len(args) != 4 || args[2].Name != "count" ||
+					probe.Site != check.SiteFentry {
 					t.Fatal(args, why, probe.Site)
 				}
 			}
@@ -58,7 +60,11 @@ func TestAttachFunction(t *testing.T) {
 				spec = ebpf.ProgramSpec{Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry}
 			}
 			e.Fit(&spec, []*check.Probe{probe})
-			a := attach(t, e, Placed{Program: c.load(e, spec, mine()...), Probes: []*check.Probe{probe}, CPU: -1})
+			a := attach(
+				t,
+				e,
+				Placed{Program: c.load(e, spec, mine()...), Probes: []*check.Probe{probe}, CPU: -1},
+			)
 			before := c.value()
 			peek(t, 100)
 			if got := c.value() - before; got != 100 {
@@ -79,7 +85,8 @@ func TestAttachFunction(t *testing.T) {
 	}
 }
 
-// Many functions at once: the program finds out by its cookie at which it is, and what can't be had is left out and named.
+// Many functions at once: the program finds out by its cookie at which it is, and what can't be had
+// is left out and named.
 func TestAttachManyFunctions(t *testing.T) {
 	needs(t, feature.Kprobe)
 	for _, road := range []AttachMethod{AttachAny, AttachKprobe} {
@@ -101,17 +108,29 @@ func TestAttachManyFunctions(t *testing.T) {
 			// One that there isn't, as if it had gone with its module.
 			gone := *probes[0]
 			gone.Function = "vfs_lost_in_space"
-			e.targets[&gone] = &found{Listed: Listed{ID: 1 << 31, Function: gone.Function}, site: gone.Site}
+			e.targets[&gone] = &found{
+				Listed: Listed{ID: 1 << 31, Function: gone.Function},
+				site:   gone.Site,
+			}
 			all := append(probes[:len(probes):len(probes)], &gone)
 			spec := ebpf.ProgramSpec{Type: ebpf.Kprobe}
 			e.Fit(&spec, all)
-			prog := c.load(e, spec, append(mine(), asm.Mov.Reg(asm.R1, asm.R6), asm.FnGetAttachCookie.Call(), asm.JNE.Imm(asm.R0, int32(which), "out"))...)
+			prog := c.load(
+				e,
+				spec,
+				append(
+					mine(),
+					asm.Mov.Reg(asm.R1, asm.R6),
+					asm.FnGetAttachCookie.Call(),
+					asm.JNE.Imm(asm.R0, int32(which), "out"),
+				)...)
 			a, err := e.Attach([]Placed{{Program: prog, Probes: all, CPU: -1}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer a.Close()
-			if len(a.Skipped) != 1 || a.Skipped[0].Probe != &gone || a.Attached != len(probes) || !strings.Contains(a.String(), "1 skipped because the kernel has no such function") {
+			if len(a.Skipped) != 1 || a.Skipped[0].Probe != &gone || a.Attached != len(probes) ||
+				!strings.Contains(a.String(), "1 skipped because the kernel has no such function") {
 				t.Error(a)
 			}
 			before := c.value() // attaching reads files too

@@ -44,8 +44,8 @@ func (c *counter) value() uint64 {
 	return binary.NativeEndian.Uint64(b[:])
 }
 
-// load loads a program that counts each run in which the conditions hold: instructions that jump to "out" where not. R6 is the
-// context.
+// load loads a program that counts each run in which the conditions hold: instructions that jump to
+// "out" where not. R6 is the context.
 func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruction) *ebpf.Program {
 	c.t.Helper()
 	code := asm.Instructions{asm.Mov.Reg(asm.R6, asm.R1)}
@@ -63,8 +63,10 @@ func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruct
 		asm.Return(),
 	)
 	spec.Instructions, spec.License = code, "GPL"
-	collection, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"count": &spec}},
-		ebpf.CollectionOptions{Cache: e.Types().Cache()})
+	collection, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"count": &spec}},
+		ebpf.CollectionOptions{Cache: e.Types().Cache()},
+	)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func (c *counter) load(e *Env, spec ebpf.ProgramSpec, conditions ...asm.Instruct
 	return prog
 }
 
-// mine lets only this thread's events pass: its id is in the lower half of bpf_get_current_pid_tgid.
+// mine lets only this thread's events pass: its id is in the lower half of
+// bpf_get_current_pid_tgid.
 func mine() []asm.Instruction {
 	return []asm.Instruction{
 		asm.FnGetCurrentPidTgid.Call(),
@@ -143,10 +146,17 @@ func TestAttachSyscall(t *testing.T) {
 			asm.JNE.Imm(asm.R1, seekTo, "out"),
 		}},
 	} {
-		prog := c.load(e, ebpf.ProgramSpec{Type: ebpf.RawTracepoint}, append(mine(), test.conditions...)...)
-		a := attach(t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1})
-		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what the call had returned and so
-		// counts again: then once more.
+		prog := c.load(
+			e,
+			ebpf.ProgramSpec{Type: ebpf.RawTracepoint},
+			append(mine(), test.conditions...)...)
+		a := attach(
+			t,
+			e,
+			Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1},
+		)
+		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what
+		// the call had returned and so counts again: then once more.
 		var got uint64
 		for range 10 {
 			before := c.value()
@@ -172,7 +182,8 @@ func TestAttachSyscall(t *testing.T) {
 	}
 }
 
-// A tracepoint, typed for the verifier and not: a thread that yields the CPU to nobody enters the scheduler as often.
+// A tracepoint, typed for the verifier and not: a thread that yields the CPU to nobody enters the
+// scheduler as often.
 func TestAttachTracepoint(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -195,8 +206,20 @@ func TestAttachTracepoint(t *testing.T) {
 	} {
 		before := c.value()
 		// Its first argument is the signal: one that nobody minds.
-		signal := append(mine(), asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.JNE.Imm(asm.R1, int32(unix.SIGURG), "out"))
-		a := attach(t, e, Placed{Program: c.load(e, test.spec, signal...), Probes: []*check.Probe{test.probe}, CPU: -1})
+		signal := append(
+			mine(),
+			asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord),
+			asm.JNE.Imm(asm.R1, int32(unix.SIGURG), "out"),
+		)
+		a := attach(
+			t,
+			e,
+			Placed{
+				Program: c.load(e, test.spec, signal...),
+				Probes:  []*check.Probe{test.probe},
+				CPU:     -1,
+			},
+		)
 		for range 50 {
 			if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGURG); err != nil {
 				t.Fatal(err)
@@ -209,7 +232,8 @@ func TestAttachTracepoint(t *testing.T) {
 	}
 }
 
-// A timer fires on each CPU as often as it should; on one that sleeps it may come late, never more often.
+// A timer fires on each CPU as often as it should; on one that sleeps it may come late, never more
+// often.
 func TestAttachTimer(t *testing.T) {
 	e, c := here(t), newCounter(t)
 	probe := one(t, e, "profile-1000")
@@ -234,7 +258,11 @@ func TestAttachTimer(t *testing.T) {
 	}
 	a.Close()
 	a, err = e.Attach([]Placed{{Program: prog, Probes: []*check.Probe{probe}, CPU: 99999}})
-	if err != nil || a.Attached != 0 || !strings.Contains(a.String(), "0 of 1 attached; 1 skipped because CPU 99999 is not online: profile:::profile-1000") {
+	if err != nil || a.Attached != 0 ||
+		!strings.Contains(
+			a.String(),
+			"0 of 1 attached; 1 skipped because CPU 99999 is not online: profile:::profile-1000",
+		) {
 		t.Error(a, err)
 	}
 }
@@ -245,7 +273,15 @@ func TestRun(t *testing.T) {
 	prog := c.load(e, ebpf.ProgramSpec{Type: ebpf.RawTracepoint},
 		asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord), asm.JNE.Imm(asm.R1, 42, "out"),
 		asm.LoadMem(asm.R1, asm.R6, 72, asm.DWord), asm.JNE.Imm(asm.R1, -7, "out"))
-	a := attach(t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, "BEGIN"), one(t, e, "tick-1s")}, CPU: -1})
+	a := attach(
+		t,
+		e,
+		Placed{
+			Program: prog,
+			Probes:  []*check.Probe{one(t, e, "BEGIN"), one(t, e, "tick-1s")},
+			CPU:     -1,
+		},
+	)
 	if a.String() != "2 attached" {
 		t.Error(a)
 	}

@@ -18,20 +18,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and to all threads of a process:
-// before 6.10 it was the thread alone whose number was given. Nothing tells directly; cookies of tracepoints came with 6.10.
+// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and
+// to all threads of a process: before 6.10 it was the thread alone whose number was given. Nothing
+// tells directly; cookies of tracepoints came with 6.10.
 func (e *Env) canUserMulti() bool {
 	if e.Method == AttachKprobe {
 		return false
 	}
 	if e.users.multi == nil {
-		have := feature.UprobeMulti.Have(e.root) == nil && feature.TracepointCookies.Have(e.root) == nil
+		have := feature.UprobeMulti.Have(e.root) == nil &&
+			feature.TracepointCookies.Have(e.root) == nil
 		e.users.multi = &have
 	}
 	return *e.users.multi
 }
 
-// A group is places of one file in one process, with the numbers of their probes among those that a program serves.
+// A group is places of one file in one process, with the numbers of their probes among those that a
+// program serves.
 type group struct {
 	code  *symbol.Code
 	pid   int
@@ -39,7 +42,8 @@ type group struct {
 	which []int
 }
 
-// attachUser attaches a program to its places in processes: those of a file in one go where the kernel can do that.
+// attachUser attaches a program to its places in processes: those of a file in one go where the
+// kernel can do that.
 func (e *Env) attachUser(a *Attachment, p *Placed) {
 	type key struct {
 		code *symbol.Code
@@ -88,7 +92,10 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 	}
 	for i, probe := range p.Probes {
 		if err := failed[i]; err != nil {
-			a.Skipped = append(a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))})
+			a.Skipped = append(
+				a.Skipped,
+				Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))},
+			)
 			continue
 		}
 		a.Attached++
@@ -97,22 +104,38 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 
 // enable answers, where a program asks whether one of its probes is watched, that it is.
 func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
-	if slices.ContainsFunc(a.enabled, func(o spot) bool { return o.code == s.code && o.offset == s.offset && o.pid == s.pid }) {
+	if slices.ContainsFunc(
+		a.enabled,
+		func(o spot) bool { return o.code == s.code && o.offset == s.offset && o.pid == s.pid },
+	) {
 		return nil
 	}
 	if len(s.operands) == 0 {
-		return fmt.Errorf("where the answer goes is not told: %w", measure.ErrUnsupported)
+		return fmt.Errorf("the address of the semaphore is not known: %w", measure.ErrUnsupported)
 	}
 	code, err := gen.Enable(gen.Kernel{Arch: runtime.GOARCH}, s.operands[0])
 	if err != nil {
 		return err
 	}
-	prog, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_enable", Type: code.Type, Instructions: code.Instructions, License: "GPL"})
+	prog, err := bpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Name:         "culprit_enable",
+			Type:         code.Type,
+			Instructions: code.Instructions,
+			License:      "GPL",
+		},
+	)
 	if err != nil {
-		return fmt.Errorf("this kernel lets no program write into a process (bpf_probe_write_user): %w", measure.ErrUnsupported)
+		return fmt.Errorf(
+			"this kernel lets no program write into a process (bpf_probe_write_user): %w",
+			measure.ErrUnsupported,
+		)
 	}
 	defer prog.Close() // the link keeps it
-	link, err := bpf.AttachUprobe(prog, bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid})
+	link, err := bpf.AttachUprobe(
+		prog,
+		bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid},
+	)
 	if err != nil {
 		return err
 	}
@@ -121,9 +144,14 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	return nil
 }
 
-// userTogether attaches a program to places of one file in one go; of those that can't be had together each half by itself.
+// userTogether attaches a program to places of one file in one go; of those that can't be had
+// together each half by itself.
 func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
-	m := bpf.MultiUserProbe{Path: g.code.Opened(), PID: g.pid, Return: p.Probes[g.which[0]].Site == check.SiteUretprobe}
+	m := bpf.MultiUserProbe{
+		Path:   g.code.Opened(),
+		PID:    g.pid,
+		Return: p.Probes[g.which[0]].Site == check.SiteUretprobe,
+	}
 	for i, s := range g.spots {
 		m.Offsets = append(m.Offsets, s.offset)
 		m.Cookies = append(m.Cookies, uint64(g.which[i]))
@@ -149,19 +177,24 @@ func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 	}
 }
 
-// perPlace says whether an error of attaching may be due to one place, and not to all of it.
+// perPlace reports whether an error of attaching may be due to one place, and not to all of it.
 func perPlace(err error) bool {
-	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.EMFILE)
+	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) &&
+		!errors.Is(err, unix.ENOMEM) &&
+		!errors.Is(err, unix.EMFILE)
 }
 
-// userErr says what the kernel means by an error of attaching to a place of a process.
+// userErr reports what the kernel means by an error of attaching to a place of a process.
 func userErr(err error) error {
 	switch {
 	case errors.Is(err, measure.ErrDenied), errors.Is(err, symbol.ErrUnsafe):
 		return err
 	case errors.Is(err, unix.ESRCH):
 		return fmt.Errorf("the process has ended: %w", err)
-	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.Errno(524)), errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
+	case errors.Is(err, unix.EOPNOTSUPP),
+		errors.Is(err, unix.Errno(524)),
+		errors.Is(err, unix.EINVAL),
+		errors.Is(err, unix.EILSEQ):
 		return fmt.Errorf("the kernel doesn't put a breakpoint on the instruction there: %w", err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the file is gone: %w", err)

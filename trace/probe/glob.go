@@ -7,14 +7,15 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A glob is one part of a probe description: of *, ?, [a-z], [!a-z] and \ before a character that means itself. "" matches
-// anything.
+// A glob is one part of a probe description: of *, ?, [a-z], [!a-z] and \ before a character that
+// means itself. "" matches anything.
 type glob struct {
 	text    string // as it was written
 	literal string // without \, where isLit
 	isLit   bool
-	plain   string // without \: a name that is written so is meant too, as main.(*conn).Read or main.f[...]
-	prefix  string // what every match begins with
+	// without \: a name that is written so is meant too, as main.(*conn).Read or main.f[...]
+	plain  string
+	prefix string // what every match begins with
 }
 
 // newGlob takes a part of a description, which the parser of D found whole: each [ has its ].
@@ -54,7 +55,7 @@ func unescaped(text string) string {
 	return out.String()
 }
 
-// asLiteral returns a glob that stands for the one name that is written as g is.
+// asLiteral returns a glob that matches the one name that is written as g is.
 func (g *glob) asLiteral() glob {
 	return glob{text: g.text, plain: g.plain, literal: g.plain, isLit: true, prefix: g.plain}
 }
@@ -62,7 +63,7 @@ func (g *glob) asLiteral() glob {
 // any says that everything matches.
 func (g *glob) any() bool { return g.text == "" || g.text == "*" }
 
-// match says whether a name is one that the glob stands for.
+// match reports whether a name is one that the glob matches.
 func (g *glob) match(s string) bool {
 	switch {
 	case g.isLit:
@@ -75,8 +76,8 @@ func (g *glob) match(s string) bool {
 	return matchGlob(g.text, s)
 }
 
-// matchGlob goes on from the last * that it met when what follows doesn't fit: linear in practice, and at worst the product
-// of the lengths.
+// matchGlob goes on from the last * that it met when what follows doesn't fit: linear in practice,
+// and at worst the product of the lengths.
 func matchGlob(pattern, s string) bool {
 	p, i := 0, 0
 	star, mark := -1, 0
@@ -105,7 +106,8 @@ func matchGlob(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// matchOne says whether the first element of the pattern, which isn't *, stands for c, and how long it is.
+// matchOne reports whether the first element of the pattern, which isn't *, matches c, and how long
+// it is.
 func matchOne(pattern string, c byte) (bool, int) {
 	switch pattern[0] {
 	case '?':
@@ -121,7 +123,8 @@ func matchOne(pattern string, c byte) (bool, int) {
 	return pattern[0] == c, 1
 }
 
-// matchClass is matchOne for [a-z], [!a-z] and []]: a ] that comes first means itself. Without an end, [ means itself.
+// matchClass is matchOne for [a-z], [!a-z] and []]: a ] that comes first means itself. Without an
+// end, [ means itself.
 func matchClass(pattern string, c byte) (bool, int) {
 	i := 1
 	not := i < len(pattern) && pattern[i] == '!'
@@ -156,8 +159,9 @@ func matchClass(pattern string, c byte) (bool, int) {
 // A want is a probe description with its globs taken apart.
 type want struct {
 	provider, module, function, name glob
-	id                               uint32 // the probe that was named by its number; 0: by its parts
-	text                             string // as it was written
+	// the probe that was named by its number; 0: by its parts
+	id   uint32
+	text string // as it was written
 }
 
 func newWant(d *syntax.Probe) *want {
@@ -171,10 +175,13 @@ func newWant(d *syntax.Probe) *want {
 	}
 }
 
-// match says whether a probe is one of those wanted.
+// match reports whether a probe is one of those wanted.
 func (w *want) match(f *found) bool {
 	if w.id != 0 {
 		return w.id == f.ID
 	}
-	return w.name.match(f.Name) && (w.function.match(f.Function) || f.alias != "" && w.function.match(f.alias)) && w.module.match(f.Module) && w.provider.match(f.Provider)
+	return w.name.match(f.Name) &&
+		(w.function.match(f.Function) || f.alias != "" && w.function.match(f.alias)) &&
+		w.module.match(f.Module) &&
+		w.provider.match(f.Provider)
 }

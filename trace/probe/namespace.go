@@ -18,8 +18,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// IDs of processes are those of the PID namespace that culprit runs in: those that /proc, -p and kill(1) have there. The kernel's
-// own helper for programs has those of the first namespace.
+// IDs of processes are those of the PID namespace that culprit runs in: those that /proc, -p and
+// kill(1) have there. The kernel's own helper for programs has those of the first namespace.
 
 // firstNamespace is the inode of the first PID namespace: PROC_PID_INIT_INO of linux/proc_ns.h.
 const firstNamespace = 0xEFFFFFFC
@@ -32,7 +32,8 @@ type pidSpace struct {
 	proc    error            // why /proc can't be had
 }
 
-// namespace finds out once which PID namespace culprit is in; nil: the first one.
+// PIDNamespace returns the PID namespace of culprit, or nil where it is the first one. It fails
+// never: what could not be found out makes CheckProcessIDs fail.
 func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	s := &e.space
 	if s.asked || !e.root.Real() {
@@ -40,7 +41,10 @@ func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	}
 	s.asked = true
 	if self, err := os.Readlink("/proc/self"); err == nil && self != strconv.Itoa(os.Getpid()) {
-		s.proc = fmt.Errorf("/proc shows another PID namespace than culprit's, so that IDs of processes there are not those here: mount the own one (unshare --mount-proc, mount -t proc proc /proc): %w", measure.ErrUnsupported)
+		s.proc = fmt.Errorf(
+			"/proc shows another PID namespace than culprit's, so that IDs of processes there are not those here: mount the own one (unshare --mount-proc, mount -t proc proc /proc): %w",
+			measure.ErrUnsupported,
+		)
 	}
 	info, err := os.Stat("/proc/self/ns/pid")
 	if err != nil {
@@ -59,11 +63,12 @@ func (e *Env) PIDNamespace() (*check.Namespace, error) {
 	return s.of, nil
 }
 
-// SetPIDNamespace makes ns the PID namespace that e reports, instead of that of this process. Tests of
-// generated programs call it.
+// SetPIDNamespace makes ns the PID namespace that e reports, instead of that of this process. Tests
+// of generated programs call it.
 func (e *Env) SetPIDNamespace(ns *check.Namespace) { e.space = pidSpace{asked: true, of: ns} }
 
-// namespaceLevel asks the kernel how far below the first namespace that of this thread is: current->thread_pid->level.
+// namespaceLevel asks the kernel how far below the first namespace that of this thread is:
+// current->thread_pid->level.
 func (e *Env) namespaceLevel() (int, error) {
 	pid, err := e.MemberOffset("task_struct", "thread_pid")
 	if err != nil {
@@ -75,14 +80,27 @@ func (e *Env) namespaceLevel() (int, error) {
 	}
 	read := func(offset, size int) asm.Instructions { // from the address in r0 on, into r0
 		return asm.Instructions{
-			asm.Mov.Reg(asm.R3, asm.R0), asm.Add.Imm(asm.R3, int32(offset)), asm.Mov.Reg(asm.R1, asm.R10), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, int32(size)),
-			asm.Mov.Imm(asm.R4, 0), asm.StoreMem(asm.R10, -8, asm.R4, asm.DWord), asm.FnProbeReadKernel.Call(), asm.LoadMem(asm.R0, asm.R10, -8, asm.DWord),
+			asm.Mov.Reg(
+				asm.R3,
+				asm.R0,
+			), asm.Add.Imm(asm.R3, int32(offset)), asm.Mov.Reg(asm.R1, asm.R10), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, int32(size)),
+			asm.Mov.Imm(
+				asm.R4,
+				0,
+			), asm.StoreMem(asm.R10, -8, asm.R4, asm.DWord), asm.FnProbeReadKernel.Call(), asm.LoadMem(asm.R0, asm.R10, -8, asm.DWord),
 		}
 	}
 	code := asm.Instructions{asm.FnGetCurrentTask.Call()}
 	code = append(code, read(pid, 8)...)
 	code = append(code, read(level, 4)...)
-	p, err := bpf.NewProgram(&ebpf.ProgramSpec{Name: "culprit_level", Type: ebpf.RawTracepoint, License: "GPL", Instructions: append(code, asm.Return())})
+	p, err := bpf.NewProgram(
+		&ebpf.ProgramSpec{
+			Name:         "culprit_level",
+			Type:         ebpf.RawTracepoint,
+			License:      "GPL",
+			Instructions: append(code, asm.Return()),
+		},
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +112,7 @@ func (e *Env) namespaceLevel() (int, error) {
 	return int(n), err
 }
 
-// numbers refuses a program that deals with IDs of processes where they can't be had.
+// CheckProcessIDs returns an error where a program uses process IDs and they cannot be determined.
 func (e *Env) CheckProcessIDs(p *ir.Program, o check.Options) error {
 	if o.Target == 0 && !usesIDs(p) {
 		return nil
@@ -102,7 +120,7 @@ func (e *Env) CheckProcessIDs(p *ir.Program, o check.Options) error {
 	return errors.Join(e.space.proc, e.space.numbers)
 }
 
-// usesIDs tells whether a program deals with IDs of processes.
+// usesIDs reports whether a program deals with IDs of processes.
 func usesIDs(p *ir.Program) bool {
 	for _, f := range p.Clauses {
 		for _, b := range f.Blocks {
@@ -120,11 +138,13 @@ func usesIDs(p *ir.Program) bool {
 	return gen.WantsUserFrames(p)
 }
 
-// unique returns a program of culprit's own in which threads are told apart, and idle CPUs found, by the numbers of the first
-// namespace, where threads outside of culprit's have the number 0.
+// WithGlobalIDs returns the text of a built-in program in which threads are distinguished, and idle
+// CPUs found, by the IDs of the first PID namespace, where threads outside of culprit's have the
+// number 0.
 func (e *Env) WithGlobalIDs(text string) string {
 	if ns, err := e.PIDNamespace(); err != nil || ns == nil {
 		return text
 	}
-	return strings.NewReplacer("[tid]", "[curthread->pid]", "tid != 0", "curthread->pid != 0", "/pid != 0/", "/curthread->pid != 0/").Replace(text)
+	return strings.NewReplacer("[tid]", "[curthread->pid]", "tid != 0", "curthread->pid != 0", "/pid != 0/", "/curthread->pid != 0/").
+		Replace(text)
 }

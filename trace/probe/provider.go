@@ -17,43 +17,57 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An Env is what can be traced on this machine, and what D programs are checked against: a check.Env. It reads nothing before it
-// is asked: syscall::read:entry needs no list of functions. One goroutine at a time may use it, but for Types.
+// An Env knows what can be traced on this machine. D programs are checked against it: it is a
+// check.Env. It reads nothing before it is needed: syscall::read:entry needs no list of functions.
+// Only Types may be called by several goroutines at once.
 type Env struct {
-	// Road is how functions of the kernel are probed; RoadAny lets the kernel decide. Set it before probes are asked for.
+	// Method is how functions of the kernel are probed; AttachAny chooses by what the kernel has.
+	// Set it before the first call of Probes.
 	Method AttachMethod
-	// Processes are those that a description means whose provider doesn't tell the process: pid*, of -p and -c.
+	// Processes are those that a description means whose provider names no process: pid*, of -p and
+	// -c.
 	Processes []int
 	// Started are those of Processes that stand before their first instruction.
 	Started []int
 
 	users     userEnv
 	providers []*provider
-	narrowed  map[string]uint64 // what system calls of 32-bit processes are known by; nil: not asked yet
-	calls     map[string]bool   // syscallEvents
-	unnamed   map[string]uint64 // where variables lie that the table of symbols has not
-	root      kernel.Root
-	symbols   *symbol.Kernel
-	types     *bpf.Types
-	tracefs   *proc.Tracefs
-	events    []proc.Event            // nil: not read yet
-	noTrace   error                   // why events can't be read
-	made      map[uint32]*check.Probe // by ID
-	targets   map[*check.Probe]*found
-	fbt       functions
-	space     pidSpace          // what IDs of processes are
-	multi     *bool             // whether kprobe.multi is there; nil: not asked yet
-	missing   map[string]error  // providers that could not be listed
-	timers    map[string]uint32 // those made by being named, and their numbers
+	// what system calls of 32-bit processes are known by; nil: not asked yet
+	narrowed map[string]uint64
+	calls    map[string]bool   // syscallEvents
+	unnamed  map[string]uint64 // where variables lie that the table of symbols has not
+	root     kernel.Root
+	symbols  *symbol.Kernel
+	types    *bpf.Types
+	tracefs  *proc.Tracefs
+	events   []proc.Event            // nil: not read yet
+	noTrace  error                   // why events can't be read
+	made     map[uint32]*check.Probe // by ID
+	targets  map[*check.Probe]*found
+	fbt      functions
+	space    pidSpace          // what IDs of processes are
+	multi    *bool             // whether kprobe.multi is there; nil: not asked yet
+	missing  map[string]error  // providers that could not be listed
+	timers   map[string]uint32 // those made by being named, and their numbers
 }
 
-// NewEnv gives what can be traced below root; for what is attached it must be the running kernel's. Who makes it closes it.
+// NewEnv returns what can be traced below root; for what is attached it must be the running
+// kernel's. Who makes it closes it.
 func NewEnv(root kernel.Root) *Env {
-	return &Env{root: root, symbols: symbol.NewKernel(root), types: bpf.NewTypes(root), providers: providers(), made: map[uint32]*check.Probe{}, targets: map[*check.Probe]*found{}, missing: map[string]error{}, timers: map[string]uint32{}}
+	return &Env{
+		root:      root,
+		symbols:   symbol.NewKernel(root),
+		types:     bpf.NewTypes(root),
+		providers: providers(),
+		made:      map[uint32]*check.Probe{},
+		targets:   map[*check.Probe]*found{},
+		missing:   map[string]error{},
+		timers:    map[string]uint32{},
+	}
 }
 
-// Close gives back what the lists were read with, and the kernel's types: a program that runs keeps its probes, and they the Env.
-// Probes that it gave stay good.
+// Close releases the files and kernel types that e uses. Probes that it returned stay valid. It
+// fails when a file cannot be closed.
 func (e *Env) Close() error {
 	e.closeUser()
 	e.types.Release()
@@ -71,7 +85,7 @@ func (e *Env) KernelSymbols() *symbol.Kernel { return e.symbols }
 // Types returns the kernel's types.
 func (e *Env) Types() *bpf.Types { return e.types }
 
-// BTF gives the kernel's types; see check.Env.
+// BTF returns the kernel's types; see check.Env.
 func (e *Env) BTF() (*btf.Spec, error) { return e.types.Kernel() }
 
 // A Listed is a probe as it is listed.
@@ -80,8 +94,8 @@ type Listed struct {
 	Provider, Module, Function, Name string
 }
 
-// A found is a probe of a provider's list, and where it is in the kernel. Lists of ten thousands give the same one again and
-// again: who keeps it copies it.
+// A found is a probe of a provider's list, and where it is in the kernel. Lists of ten thousands
+// give the same one again and again: who keeps it copies it.
 type found struct {
 	Listed
 	by     *provider
@@ -95,8 +109,9 @@ type found struct {
 	method AttachMethod // by which it is to be attached
 	spots  []spot       // of a process: where it is
 	entry  bool         // it is at a function's first instruction
-	types  []string     // of its arguments, as the process's file tells them
-	asked  []spot       // where the process asks whether the probe is watched, and goes past it if not
+	types  []string     // of its arguments, as the process's file describes them
+	// where the process asks whether the probe is watched, and goes past it if not
+	asked []spot
 
 	way     *way   // of a stable probe: what it stands on; else nil
 	counter uint64 // 1 + a software event of perf; 0: none
@@ -108,20 +123,24 @@ type provider struct {
 	first, last uint32 // the numbers that its probes may have
 	// named: its probes are for those who name it, because others have them too.
 	named bool
-	// settled: its arguments are not the tracepoint's, so that arg0 can't be told without them either.
+	// settled: its arguments are not the tracepoint's, so that arg0 is not known without them
+	// either.
 	settled bool
-	// list calls yield with each probe that w fits; that the provider's name fits is known. An error says why there is no list.
+	// list calls yield with each probe that w fits; that the provider's name fits is known. An
+	// error says why there is no list.
 	list func(e *Env, w *want, yield func(*found)) error
-	// make gives a probe that there is because it was named; nil: this one isn't.
+	// make returns a probe that there is because it was named; nil: this one isn't.
 	make func(e *Env, name string) (*found, error)
 	// args finds out args[]; nil: there are none.
 	args func(e *Env, f *found, p *check.Probe) ([]check.Arg, string)
-	// why says why a probe that others have is not there; "": there is no such. nil: it is never known.
+	// why reports why a probe that others have is not there; "": there is no such. nil: it is never
+	// known.
 	why func(e *Env, w *want) string
 }
 
-// providers are all families of probes, in the order in which they are listed. Their probes have numbers of their own, so
-// that one provider can be listed without the others, and a number means the same until the next boot:
+// providers are all families of probes, in the order in which they are listed. Their probes have
+// numbers of their own, so that one provider can be listed without the others, and a number means
+// the same until the next boot:
 //
 //	1       dtrace     10      profile, 1000 those made by being named
 //	2000    syscall: twice the system call's number, one more for return
@@ -131,14 +150,17 @@ type provider struct {
 //	8000001 probes of processes, in the order in which they are met
 func providers() []*provider {
 	return []*provider{
-		dtraceProvider(), profileProvider(), syscallProvider(), stableProvider("io"), stableProvider("proc"), stableProvider("sched"),
-		stableProvider("tcp"), stableProvider("udp"), stableProvider("ip"), stableProvider("lockstat"), stableProvider("vminfo"), stableProvider("sysinfo"),
+		dtraceProvider(), profileProvider(), syscallProvider(),
+		stableProvider("io"), stableProvider("proc"), stableProvider("sched"),
+		stableProvider("tcp"), stableProvider("udp"), stableProvider("ip"),
+		stableProvider("lockstat"), stableProvider("vminfo"), stableProvider("sysinfo"),
 		sdtProvider(), rawtpProvider(), fbtProvider(),
 	}
 }
 
-// A NoProbe says that a description matches nothing here: as far as is known, why, and what is near. errors.Is tells whether the
-// kernel can't (measure.ErrUnsupported) or may not (measure.ErrDenied) have what was asked for; else there is no such thing.
+// A NoProbe says that a description matches nothing here: as far as is known, why, and what is
+// near. errors.Is reports whether the kernel can't (measure.ErrUnsupported) or may not
+// (measure.ErrDenied) have what was asked for; else there is no such thing.
 type NoProbe struct {
 	Description string
 	Err         error // why there can't be any; nil: the name alone is wrong
@@ -147,7 +169,7 @@ type NoProbe struct {
 	Tag         string // what dtrace calls it; "": D_PDESC_ZERO
 }
 
-// Error gives one line.
+// Error returns one line.
 func (n *NoProbe) Error() string {
 	s := n.Message
 	if n.Hint != "" {
@@ -156,7 +178,7 @@ func (n *NoProbe) Error() string {
 	return s
 }
 
-// Unwrap gives Err, and what is wrong in the words of lang where dtrace has a name for it.
+// Unwrap returns Err, and what is wrong in the words of lang where dtrace has a name for it.
 func (n *NoProbe) Unwrap() []error {
 	var out []error
 	if n.Err != nil {
@@ -168,17 +190,18 @@ func (n *NoProbe) Unwrap() []error {
 	return out
 }
 
-// List calls each with every probe that a description matches, provider by provider. That none does is no error here: an
-// error is a timer that can't be. What could not be listed is in Missing afterwards.
+// List calls each with every probe that a description matches, provider by provider. That none does
+// is no error here: an error is a timer that can't be. What could not be listed is in Missing
+// afterwards.
 func (e *Env) List(d *syntax.Probe, each func(Listed)) error {
 	return e.search(newWant(d), func(f *found) { each(f.Listed) })
 }
 
-// Missing gives, by provider, why its probes could not be listed so far.
+// Missing returns, by provider, the error for which its probes could not be listed.
 func (e *Env) Missing() map[string]error { return e.missing }
 
-// Probes gives the probes that a description matches, in the order of the list; the same *check.Probe each time that the
-// same probe is meant. Where there is none the error is a *NoProbe.
+// Probes returns the probes that a description matches, in the order of the list; the same
+// *check.Probe each time that the same probe is meant. Where there is none the error is a *NoProbe.
 func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	w := newWant(d)
 	var out []*check.Probe
@@ -194,7 +217,8 @@ func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 // search calls yield with each probe that w fits.
 func (e *Env) search(w *want, yield func(*found)) error {
 	for _, p := range e.providers {
-		if !w.provider.match(p.name) || p.named && w.provider.any() && w.id == 0 || w.id != 0 && (w.id < p.first || w.id > p.last) {
+		if !w.provider.match(p.name) || p.named && w.provider.any() && w.id == 0 ||
+			w.id != 0 && (w.id < p.first || w.id > p.last) {
 			continue
 		}
 		if p.make != nil && w.name.isLit && w.module.any() && w.function.any() {
@@ -227,7 +251,7 @@ func (e *Env) search(w *want, yield func(*found)) error {
 	return nil
 }
 
-// intern gives the one check.Probe of a probe.
+// intern returns the one check.Probe of a probe.
 func (e *Env) intern(f *found) *check.Probe {
 	if p := e.made[f.ID]; p != nil {
 		return p
@@ -251,7 +275,7 @@ func (e *Env) intern(f *found) *check.Probe {
 	return p
 }
 
-// Every gives the interval of a timer, tick-5s or profile-97; 0 for other probes.
+// Every returns the interval of a timer, tick-5s or profile-97; 0 for other probes.
 func (e *Env) Every(p *check.Probe) measure.Span {
 	if f := e.targets[p]; f != nil {
 		return f.every
@@ -267,7 +291,7 @@ func (e *Env) openTracefs() (*proc.Tracefs, error) {
 	return e.tracefs, e.noTrace
 }
 
-// traceEvents lists the kernel's trace events, read once.
+// TraceEvents lists the kernel's trace events, read once.
 func (e *Env) TraceEvents() ([]proc.Event, error) {
 	if e.events != nil {
 		return e.events, nil
@@ -282,7 +306,7 @@ func (e *Env) TraceEvents() ([]proc.Event, error) {
 	return e.events, err
 }
 
-// explain says why nothing matches.
+// explain reports why nothing matches.
 func (e *Env) explain(w *want) *NoProbe {
 	none := &NoProbe{Description: w.text, Message: "no probe matches " + w.text}
 	if w.id != 0 {
@@ -301,7 +325,7 @@ func (e *Env) explain(w *want) *NoProbe {
 		}
 	}
 	if strings.HasPrefix(w.provider.text, "pid") && len(e.Processes) == 0 && len(meant) == 0 {
-		none.Message = w.provider.text + " tells no process"
+		none.Message = w.provider.text + " names no process"
 		none.Hint = "pid123, or pid$target with -p PID or -c COMMAND"
 		return none
 	}
@@ -318,13 +342,15 @@ func (e *Env) explain(w *want) *NoProbe {
 		e.explainMissing(w, meant[0].name, none)
 		return none
 	}
-	if e.missing["fbt"] != nil && w.provider.match("fbt") && !w.function.any() && (w.name.match("entry") || w.name.match("return")) {
+	if e.missing["fbt"] != nil && w.provider.match("fbt") && !w.function.any() &&
+		(w.name.match("entry") || w.name.match("return")) {
 		e.explainMissing(w, "fbt", none)
 		return none
 	}
 	for _, p := range meant {
 		if p.why != nil && !e.elsewhere(w) && p.why(e, w) != "" {
-			none.Err, none.Message = measure.ErrUnsupported, fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
+			none.Err = measure.ErrUnsupported
+			none.Message = fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
 			return none
 		}
 	}
@@ -332,7 +358,8 @@ func (e *Env) explain(w *want) *NoProbe {
 	return none
 }
 
-// explainMissing says why there are no probes of a provider, and which tracepoints are near the function that was asked for.
+// explainMissing reports why there are no probes of a provider, and which tracepoints are near the
+// function that was asked for.
 func (e *Env) explainMissing(w *want, provider string, none *NoProbe) {
 	none.Err = e.missing[provider]
 	none.Message = fmt.Sprintf("%s can't be had here: %v", w.text, none.Err)
@@ -341,14 +368,16 @@ func (e *Env) explainMissing(w *want, provider string, none *NoProbe) {
 	}
 }
 
-// elsewhere reports whether the kernel has the probe, but in another module or function than w names.
+// elsewhere reports whether the kernel has the probe, but in another module or function than w
+// names.
 func (e *Env) elsewhere(w *want) (there bool) {
 	if w.module.any() && w.function.any() {
 		return false
 	}
 	anywhere := *w
 	anywhere.module, anywhere.function = glob{}, glob{}
-	_ = e.search(&anywhere, func(*found) { there = true }) // timers, whose names can be wrong, have been told of
+	// errors of timer names were returned before
+	_ = e.search(&anywhere, func(*found) { there = true })
 	return there
 }
 
@@ -371,7 +400,7 @@ func (e *Env) explainParts(w *want, none *NoProbe) {
 		text := g.text
 		*g = glob{}
 		there := map[string]bool{}
-		_ = e.search(&without, func(f *found) { // timers, whose names can be wrong, have been told of
+		_ = e.search(&without, func(f *found) { // errors of timer names were returned before
 			there[part.of(f)] = true
 		})
 		if len(there) == 0 {

@@ -16,18 +16,20 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A Road is a way in which functions of the kernel are probed.
+// An AttachMethod is the kernel facility that attaches programs to functions of the kernel.
 type AttachMethod uint8
 
-// The roads.
+// The attach methods.
 const (
-	AttachAny    AttachMethod = iota // whichever is best for a probe: see roadOf
-	AttachKprobe                     // a breakpoint or a call patched in for each function: the oldest, which most kernels have
-	AttachMulti                      // one attachment for all functions of a program (kprobe.multi)
-	AttachFentry                     // a trampoline for each function, whose arguments are typed for the verifier (fentry, fexit)
+	AttachAny AttachMethod = iota // whichever is best for a probe: see methodOf
+	// a breakpoint or a call patched in for each function: the oldest, which most kernels have
+	AttachKprobe
+	AttachMulti // one attachment for all functions of a program (kprobe.multi)
+	// a trampoline for each function, whose arguments are typed for the verifier (fentry, fexit)
+	AttachFentry
 )
 
-// String gives the word by which a road is forced: -x fbt=WORD.
+// String returns the name of a method: any, kprobe, multi, fentry.
 func (r AttachMethod) String() string {
 	switch r {
 	case AttachAny:
@@ -39,17 +41,17 @@ func (r AttachMethod) String() string {
 	case AttachFentry:
 		return "fentry"
 	}
-	return fmt.Sprintf("road %d", uint8(r))
+	return fmt.Sprintf("attach method %d", uint8(r))
 }
 
-// ParseRoad reads the word of a road.
+// ParseAttachMethod returns the method of a name that String returns. It fails on other names.
 func ParseAttachMethod(word string) (AttachMethod, error) {
 	for r := AttachAny; r <= AttachFentry; r++ {
 		if r.String() == word {
 			return r, nil
 		}
 	}
-	return 0, fmt.Errorf("no road is called %q (any kprobe multi fentry)", word)
+	return 0, fmt.Errorf("there is no attach method %q (any kprobe multi fentry)", word)
 }
 
 const (
@@ -64,7 +66,7 @@ type functions struct {
 	list   []function      // by address; nil: not read
 	err    error           // why there is no list
 	roads  error           // why no function can be probed
-	asked  bool            // roads was found out
+	asked  bool            // err and none are known
 	single map[string]bool // functions that were asked for one by one
 }
 
@@ -76,8 +78,8 @@ func fbtProvider() *provider {
 	}
 }
 
-// listFunctions lists what the function tracer can watch; a kernel that doesn't tell: what has a type. A single function
-// is looked up without that list, which takes the kernel longer than all else.
+// listFunctions lists what the function tracer can watch; without that list: what has a type. A
+// single function is looked up without that list, which takes the kernel longer than all else.
 func listFunctions(e *Env, w *want, yield func(*found)) error {
 	if w.id == 0 && !w.name.match("entry") && !w.name.match("return") {
 		return nil
@@ -92,7 +94,12 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	if names != nil && w.function.isLit && w.id == 0 {
 		if ids := names.Find(bpf.KindFunc, w.function.literal); len(ids) > 0 {
 			if w.module.match("vmlinux") {
-				yieldFunction(proc.KernelFunction{Module: "vmlinux", Name: w.function.literal}, firstFBT+2*uint32(ids[0]), !e.several(w.function.literal), yield)
+				yieldFunction(
+					proc.KernelFunction{Module: "vmlinux", Name: w.function.literal},
+					firstFBT+2*uint32(ids[0]),
+					!e.several(w.function.literal),
+					yield,
+				)
 			}
 			return nil
 		}
@@ -103,7 +110,9 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	}
 	for i := range list {
 		f := &list[i]
-		if w.id != 0 && w.id&^1 != f.id || w.id == 0 && (!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) || !w.module.match(f.Module)) {
+		if w.id != 0 && w.id&^1 != f.id ||
+			w.id == 0 &&
+				(!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) || !w.module.match(f.Module)) {
 			continue
 		}
 		yieldFunction(f.KernelFunction, f.id, false, yield)
@@ -123,7 +132,8 @@ func yieldFunction(f proc.KernelFunction, id uint32, alone bool, yield func(*fou
 	yield(one)
 }
 
-// sourceName is the name that a function has in the source: compilers make variants of one, foo.isra.0 or foo.constprop.1.part.2.
+// sourceName is the name that a function has in the source: compilers make variants of one,
+// foo.isra.0 or foo.constprop.1.part.2.
 func sourceName(name string) string {
 	name, _, _ = strings.Cut(name, ".")
 	return name
@@ -177,7 +187,7 @@ func (e *Env) functionList(names *bpf.TypeNames) ([]function, error) {
 		id, known := ids[f.Name]
 		switch {
 		case known && id == 0:
-			continue // told already
+			continue // yielded before
 		case !known || f.Module != "vmlinux":
 			id = firstBare + 2*uint32(i)
 		}
@@ -188,7 +198,7 @@ func (e *Env) functionList(names *bpf.TypeNames) ([]function, error) {
 	return out, nil
 }
 
-// functionRoads says why no function of this kernel can be probed; nil when one can.
+// kprobeFunctions reports why no function of this kernel can be probed; nil when one can.
 func (e *Env) kprobeFunctions() error {
 	if !e.fbt.asked {
 		e.fbt.asked = true
@@ -203,13 +213,17 @@ func (e *Env) findKprobeFunctions() error {
 		return nil
 	}
 	if err := feature.Fentry.Have(e.root); err != nil {
-		return fmt.Errorf("functions of this kernel can't be probed: it is compiled without kprobes, and %w", err)
+		return fmt.Errorf(
+			"functions of this kernel can't be probed: it is compiled without kprobes, and %w",
+			err,
+		)
 	}
 	return nil
 }
 
-// functionArgs finds the arguments of a function, or what it returns, in the kernel's types. A probe whose arguments are asked for
-// is moved to fentry where that can be: the verifier knows their types then, and following them costs less.
+// functionArgs finds the arguments of a function, or what it returns, in the kernel's types. A
+// probe whose arguments are asked for is moved to fentry where that can be: the verifier knows
+// their types then, and following them costs less.
 func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	spec, err := e.types.Module(f.Module)
 	if err != nil {
@@ -226,26 +240,35 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	if !ok {
 		return nil, "the kernel's types have no arguments of " + f.Function
 	}
-	if (f.alone && e.Method == AttachAny || e.Method == AttachFentry) && f.site == check.SiteKprobe && e.canFentry(f, proto) {
+	if (f.alone && e.Method == AttachAny || e.Method == AttachFentry) &&
+		f.site == check.SiteKprobe &&
+		e.canFentry(f, proto) {
 		p.Site = check.SiteFentry
 	}
 	if f.site == check.SiteKretprobe {
-		// What arg0 is at a return, the place of the instruction that returns, Linux doesn't tell.
+		// What arg0 is at a return, the place of the instruction that returns, Linux does not
+		// report.
 		args := []check.Arg{{Name: "offset", C: "long", From: 0}}
 		if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); !void {
-			args = append(args, check.Arg{Name: "return", Type: proto.Return, From: -1, User: ofUser(proto.Return)})
+			args = append(
+				args,
+				check.Arg{Name: "return", Type: proto.Return, From: -1, User: ofUser(proto.Return)},
+			)
 		}
 		return args, ""
 	}
 	args := make([]check.Arg, 0, len(proto.Params))
 	for i, param := range proto.Params {
-		args = append(args, check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)})
+		args = append(
+			args,
+			check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)},
+		)
 	}
 	return args, ""
 }
 
-// canFentry says whether a function can have a trampoline: what its arguments and its result are decides, and then the kernel,
-// which is asked to load a program for it.
+// canFentry reports whether a function can have a trampoline: what its arguments and its result are
+// decides, and then the kernel, which is asked to load a program for it.
 func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 	if strings.Contains(f.Function, ".") || len(proto.Params) > 6 || !inRegister(proto.Return) {
 		return false
@@ -259,8 +282,13 @@ func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 		Type: ebpf.Tracing, AttachType: ebpf.AttachTraceFEntry, AttachTo: f.Function, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	}
-	c, err := ebpf.NewCollectionWithOptions(&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"try": spec}},
-		ebpf.CollectionOptions{Cache: e.types.Cache(), Programs: ebpf.ProgramOptions{LogDisabled: true}})
+	c, err := ebpf.NewCollectionWithOptions(
+		&ebpf.CollectionSpec{Programs: map[string]*ebpf.ProgramSpec{"try": spec}},
+		ebpf.CollectionOptions{
+			Cache:    e.types.Cache(),
+			Programs: ebpf.ProgramOptions{LogDisabled: true},
+		},
+	)
 	if err != nil {
 		return false
 	}
@@ -268,7 +296,7 @@ func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 	return true
 }
 
-// inRegister says whether a value of a type travels in a register of its own.
+// inRegister reports whether a value of a type travels in a register of its own.
 func inRegister(t btf.Type) bool {
 	switch v := btf.UnderlyingType(t).(type) {
 	case *btf.Void, *btf.Pointer, *btf.Enum:
@@ -279,8 +307,8 @@ func inRegister(t btf.Type) bool {
 	return false
 }
 
-// Fit tells the loader what sort of program one for these probes has to be, where lang/gen can't know: the probes of one program,
-// as they are given to Attach.
+// Fit sets the attach type and target of a program for these probes, which lang/gen can't know.
+// probes are those of one program, as Attach gets them.
 func (e *Env) Fit(spec *ebpf.ProgramSpec, probes []*check.Probe) {
 	if len(probes) == 0 {
 		return
@@ -288,26 +316,28 @@ func (e *Env) Fit(spec *ebpf.ProgramSpec, probes []*check.Probe) {
 	if spec.AttachTo == "" {
 		spec.AttachTo = e.AttachTo(probes[0])
 	}
-	if site := probes[0].Site; (site == check.SiteUprobe || site == check.SiteUretprobe) && e.canUserMulti() {
+	if site := probes[0].Site; (site == check.SiteUprobe || site == check.SiteUretprobe) &&
+		e.canUserMulti() {
 		spec.AttachType = ebpf.AttachTraceUprobeMulti
 		return
 	} else if site != check.SiteKprobe && site != check.SiteKretprobe {
 		return
 	}
-	road := e.methodOf(probes)
+	method := e.methodOf(probes)
 	for _, p := range probes {
 		if f := e.targets[p]; f != nil {
-			f.method = road
+			f.method = method
 		}
 	}
-	if road == AttachMulti {
+	if method == AttachMulti {
 		spec.AttachType = ebpf.AttachTraceKprobeMulti
 	}
 }
 
-// roadOf chooses between the two roads of kprobes. Functions by the dozen go together where the kernel can do that: one by one
-// they take a wait for all CPUs each. So do returns: it alone forgets none, where a kretprobe has room for so many calls at
-// a time. A few entries are quicker one by one, because the kernel looks through all of its symbols for the others.
+// methodOf chooses between kprobe and kprobe.multi. Functions by the dozen go together where the
+// kernel can do that: one by one they take a wait for all CPUs each. So do returns: it alone
+// forgets none, where a kretprobe has a limited number of calls at a time. A few entries are
+// quicker one by one, because the kernel looks through all of its symbols for the others.
 func (e *Env) methodOf(probes []*check.Probe) AttachMethod {
 	if e.Method == AttachKprobe || e.Method == AttachMulti {
 		return e.Method

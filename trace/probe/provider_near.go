@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// nearEvents names up to three tracepoints that have words in common with the function that a description asks for; "" when none
-// has: what to look at where functions can't be probed.
+// nearEvents names up to three tracepoints that have words in common with the function that a
+// description asks for; "" when none has: what to look at where functions can't be probed.
 func (e *Env) nearEvents(w *want) string {
 	events, err := e.TraceEvents()
 	if err != nil || w.function.any() {
@@ -27,7 +27,10 @@ func (e *Env) nearEvents(w *want) string {
 			list = append(list, near{"sdt:" + event.Subsystem + "::" + event.Name, score})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b near) int { return cmp.Or(b.score-a.score, len(a.name)-len(b.name)) })
+	slices.SortStableFunc(
+		list,
+		func(a, b near) int { return cmp.Or(b.score-a.score, len(a.name)-len(b.name)) },
+	)
 	var names []string
 	for _, n := range list[:min(3, len(list))] {
 		if n.score*2 < list[0].score {
@@ -40,7 +43,10 @@ func (e *Env) nearEvents(w *want) string {
 
 // words takes a name apart at its underscores, without what every other name has too.
 func words(name string) []string {
-	list := strings.FieldsFunc(name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
+	list := strings.FieldsFunc(
+		name,
+		func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') },
+	)
 	return slices.DeleteFunc(list, func(word string) bool {
 		switch word {
 		case "do", "sys", "x64", "se", "ksys", "get", "set", "to", "of", "in", "from", "kernel":
@@ -50,7 +56,8 @@ func words(name string) []string {
 	})
 }
 
-// likeness counts the letters of the words that two names have in common; the first words, which tell the subsystem, twice.
+// likeness counts the letters of the words that two names have in common; the first words, which
+// tell the subsystem, twice.
 func likeness(a, b []string) int {
 	score := 0
 	for i, word := range a {

@@ -2,8 +2,8 @@ package probe
 
 import "culprit/lang/check"
 
-// Packets are told of where the layer below IP takes them, and where IP is given them: what of the tracepoints of devices is
-// that, the inlines __sent and __received of lang/check/lib/net.d say.
+// Packets are reported where the layer below IP takes them, and where IP is given them: what of the
+// tracepoints of devices is that, the inlines __sent and __received of lang/check/lib/net.d say.
 const (
 	sentIP     = "__sentip[skb]"
 	receivedIP = "__receivedip[skb]"
@@ -14,15 +14,32 @@ var packet = []param{{"skb", "sk_buff", 0}}
 
 // packetArgs are the first three of args[] for a packet.
 func packetArgs(ip string) []check.Arg {
-	return []check.Arg{made("pktinfo_t", "skb"), made("csinfo_t", "skb->sk"), made("ipinfo_t", "(struct iphdr *)"+ip)}
+	return []check.Arg{
+		made("pktinfo_t", "skb"),
+		made("csinfo_t", "skb->sk"),
+		made("ipinfo_t", "(struct iphdr *)"+ip),
+	}
 }
 
 func ipProbes() []stableProbe {
 	one := func(name, event, when, ip string) stableProbe {
-		args := append(packetArgs(ip), made("ifinfo_t", "skb->dev"),
-			made("ipv4info_t", "((struct iphdr *)"+ip+")->version == 4 ? (struct iphdr *)"+ip+" : NULL"),
-			made("ipv6info_t", "((struct iphdr *)"+ip+")->version == 6 ? (struct ipv6hdr *)"+ip+" : NULL"))
-		return stableProbe{provider: "ip", name: name, places: at(way{event: event, names: packet, when: when, args: args})}
+		args := append(
+			packetArgs(ip),
+			made("ifinfo_t", "skb->dev"),
+			made(
+				"ipv4info_t",
+				"((struct iphdr *)"+ip+")->version == 4 ? (struct iphdr *)"+ip+" : NULL",
+			),
+			made(
+				"ipv6info_t",
+				"((struct iphdr *)"+ip+")->version == 6 ? (struct ipv6hdr *)"+ip+" : NULL",
+			),
+		)
+		return stableProbe{
+			provider: "ip",
+			name:     name,
+			places:   at(way{event: event, names: packet, when: when, args: args}),
+		}
 	}
 	return []stableProbe{
 		one("receive", "netif_receive_skb", "__received[skb]", receivedIP),
@@ -36,18 +53,53 @@ func udpProbes() []stableProbe {
 		if local == "dest" {
 			l, r = r, l
 		}
-		return told("udpsinfo_t", "skb", "udps_lport", "ntohs(__udp["+ip+"]->"+local+")", "udps_rport", "ntohs(__udp["+ip+"]->"+remote+")", "udps_laddr", l+"["+ip+"]", "udps_raddr", r+"["+ip+"]")
+		return withMembers(
+			"udpsinfo_t",
+			"skb",
+			"udps_lport",
+			"ntohs(__udp["+ip+"]->"+local+")",
+			"udps_rport",
+			"ntohs(__udp["+ip+"]->"+remote+")",
+			"udps_laddr",
+			l+"["+ip+"]",
+			"udps_raddr",
+			r+"["+ip+"]",
+		)
 	}
 	one := func(name, event, when, ip string, ends check.Arg) stableProbe {
-		return stableProbe{provider: "udp", name: name, places: at(way{event: event, names: packet, when: when, args: append(packetArgs(ip), ends, made("udpinfo_t", "__udp["+ip+"]"))})}
+		return stableProbe{
+			provider: "udp",
+			name:     name,
+			places: at(
+				way{
+					event: event,
+					names: packet,
+					when:  when,
+					args:  append(packetArgs(ip), ends, made("udpinfo_t", "__udp["+ip+"]")),
+				},
+			),
+		}
 	}
 	return []stableProbe{
-		one("receive", "netif_receive_skb", "__received[skb] && __l4["+receivedIP+"] == 17", receivedIP, ends(receivedIP, "dest", "source")),
-		one("send", "net_dev_queue", "__sent[skb] && __own[skb] && skb->sk != NULL && skb->sk->sk_protocol == 17 && __l4["+sentIP+"] == 17", sentIP, ends(sentIP, "source", "dest")),
+		one(
+			"receive",
+			"netif_receive_skb",
+			"__received[skb] && __l4["+receivedIP+"] == 17",
+			receivedIP,
+			ends(receivedIP, "dest", "source"),
+		),
+		one(
+			"send",
+			"net_dev_queue",
+			"__sent[skb] && __own[skb] && skb->sk != NULL && skb->sk->sk_protocol == 17 && __l4["+sentIP+"] == 17",
+			sentIP,
+			ends(sentIP, "source", "dest"),
+		),
 	}
 }
 
-// segment gives args[3] and args[4] for a segment: what d is translated as, and the addresses that stand in the headers.
+// segment returns args[3] and args[4] for a segment: what d is translated as, and the addresses
+// that stand in the headers.
 func segment(d, ip, local, remote string, more ...string) []check.Arg {
 	l, r := "__saddr", "__daddr"
 	if local == "dest" {
@@ -57,18 +109,29 @@ func segment(d, ip, local, remote string, more ...string) []check.Arg {
 		"tcps_lport", "ntohs(__tcp[" + ip + "]->" + local + ")", "tcps_rport", "ntohs(__tcp[" + ip + "]->" + remote + ")",
 		"tcps_laddr", l + "[" + ip + "]", "tcps_raddr", r + "[" + ip + "]", "tcps_local", l + "[" + ip + "] == " + r + "[" + ip + "]",
 	}, more...)
-	return []check.Arg{told("tcpsinfo_t", d, pairs...), made("tcpinfo_t", "__tcp["+ip+"]")}
+	return []check.Arg{withMembers("tcpsinfo_t", d, pairs...), made("tcpinfo_t", "__tcp["+ip+"]")}
 }
 
-// answered gives args[] for what comes of a segment that was received, of which the socket alone is told.
+// answered returns args[] for what comes of a segment that was received, of which only the socket
+// is known.
 func answered(flags, active string, state ...string) []check.Arg {
-	tcp := told("tcpinfo_t", "sk", "tcp_sport", "ntohs(sk->__sk_common.skc_dport)", "tcp_dport", "sk->__sk_common.skc_num")
+	tcp := withMembers(
+		"tcpinfo_t",
+		"sk",
+		"tcp_sport",
+		"ntohs(sk->__sk_common.skc_dport)",
+		"tcp_dport",
+		"sk->__sk_common.skc_num",
+	)
 	if flags != "" {
 		tcp.With["tcp_flags"] = flags
 	}
 	return []check.Arg{
-		made("pktinfo_t", "sk"), made("csinfo_t", "sk"), told("ipinfo_t", "sk", "ip_saddr", "__raddr[sk]", "ip_daddr", "__laddr[sk]"),
-		told("tcpsinfo_t", "sk", append([]string{"tcps_active", active}, state...)...), tcp,
+		made(
+			"pktinfo_t",
+			"sk",
+		), made("csinfo_t", "sk"), withMembers("ipinfo_t", "sk", "ip_saddr", "__raddr[sk]", "ip_daddr", "__laddr[sk]"),
+		withMembers("tcpsinfo_t", "sk", append([]string{"tcps_active", active}, state...)...), tcp,
 	}
 }
 
@@ -77,27 +140,92 @@ func tcpProbes() []stableProbe {
 	const flags = "*((uint8_t *)__tcp[" + sentIP + "] + 13)"
 	changes := []param{{"sk", "sock", 0}, {"old", "", 0}, {"state", "", 1}}
 	sent := func(name, when string, more ...string) stableProbe {
-		return stableProbe{provider: "tcp", name: name, places: at(way{event: "net_dev_queue", names: packet, when: when, args: append(packetArgs(sentIP), segment("skb->sk", sentIP, "source", "dest", more...)...)})}
+		return stableProbe{
+			provider: "tcp",
+			name:     name,
+			places: at(
+				way{
+					event: "net_dev_queue",
+					names: packet,
+					when:  when,
+					args: append(
+						packetArgs(sentIP),
+						segment("skb->sk", sentIP, "source", "dest", more...)...),
+				},
+			),
+		}
 	}
 	changed := func(name, when string, args []check.Arg) stableProbe {
-		return stableProbe{provider: "tcp", name: name, places: at(way{event: "inet_sock_set_state", names: changes, when: "sk->sk_protocol == 6 && " + when, args: args})}
+		return stableProbe{
+			provider: "tcp",
+			name:     name,
+			places: at(
+				way{
+					event: "inet_sock_set_state",
+					names: changes,
+					when:  "sk->sk_protocol == 6 && " + when,
+					args:  args,
+				},
+			),
+		}
 	}
 	state := []string{"tcps_state", "state"}
-	// TCP_FIN_WAIT2 and TCP_CLOSING lead to TCP_TIME_WAIT, for which the socket is given up, unless something went wrong.
-	left := []string{"tcps_state", "state == 7 && (old == 5 || old == 11) && sk->sk_err == 0 ? 6 : state"}
+	// TCP_FIN_WAIT2 and TCP_CLOSING lead to TCP_TIME_WAIT, for which the socket is given up, unless
+	// something went wrong.
+	left := []string{
+		"tcps_state",
+		"state == 7 && (old == 5 || old == 11) && sk->sk_err == 0 ? 6 : state",
+	}
 	null := value("void *", "(void *)0")
 	return []stableProbe{
 		changed("accept-established", "old == 3 && state == 1", answered("TH_ACK", "0", state...)),
-		// The answer to a segment without an acknowledgement, which a SYN is: a reset that has no number of its own.
-		sent("accept-refused", out+" && ("+flags+" & 63) == (TH_RST | TH_ACK) && __tcp["+sentIP+"]->seq == 0", "tcps_active", "0"),
-		changed("connect-established", "old == 2 && state == 1", answered("TH_SYN | TH_ACK", "1", state...)),
-		{provider: "tcp", name: "connect-refused", places: at(way{event: "tcp_receive_reset", names: []param{{"sk", "sock", 0}}, when: "sk->__sk_common.skc_state == 2", args: answered("TH_RST | TH_ACK", "1")})},
-		sent("connect-request", out+" && ("+flags+" & (TH_SYN | TH_ACK)) == TH_SYN && skb->sk != NULL && skb->sk->__sk_common.skc_state == 2 && ((struct inet_connection_sock *)skb->sk)->icsk_retransmits == 0", "tcps_active", "1"),
+		// The answer to a segment without an acknowledgement, which a SYN is: a reset that has no
+		// number of its own.
+		sent(
+			"accept-refused",
+			out+" && ("+flags+" & 63) == (TH_RST | TH_ACK) && __tcp["+sentIP+"]->seq == 0",
+			"tcps_active",
+			"0",
+		),
+		changed(
+			"connect-established",
+			"old == 2 && state == 1",
+			answered("TH_SYN | TH_ACK", "1", state...),
+		),
+		{
+			provider: "tcp",
+			name:     "connect-refused",
+			places: at(
+				way{
+					event: "tcp_receive_reset",
+					names: []param{{"sk", "sock", 0}},
+					when:  "sk->__sk_common.skc_state == 2",
+					args:  answered("TH_RST | TH_ACK", "1"),
+				},
+			),
+		},
+		sent(
+			"connect-request",
+			out+" && ("+flags+" & (TH_SYN | TH_ACK)) == TH_SYN && skb->sk != NULL && skb->sk->__sk_common.skc_state == 2 && ((struct inet_connection_sock *)skb->sk)->icsk_retransmits == 0",
+			"tcps_active",
+			"1",
+		),
 		{provider: "tcp", name: "receive", places: at(way{
 			event: "netif_receive_skb", names: packet, when: "__received[skb] && __l4[" + receivedIP + "] == 6",
 			args: append(packetArgs(receivedIP), segment("skb", receivedIP, "dest", "source")...),
 		})},
 		sent("send", out),
-		changed("state-change", "old != state", []check.Arg{null, made("csinfo_t", "sk"), null, told("tcpsinfo_t", "sk", left...), null, made("tcplsinfo_t", "(int)old")}),
+		changed(
+			"state-change",
+			"old != state",
+			[]check.Arg{
+				null,
+				made("csinfo_t", "sk"),
+				null,
+				withMembers("tcpsinfo_t", "sk", left...),
+				null,
+				made("tcplsinfo_t", "(int)old"),
+			},
+		),
 	}
 }

@@ -9,7 +9,8 @@ import (
 func lwp(d string) check.Arg { return made("lwpsinfo_t", d) }
 func ps(d string) check.Arg  { return made("psinfo_t", d) }
 
-// What leaves the CPU, at sched_switch: is it put aside, or does it wait for something? Since Linux 5.18 the tracepoint says so.
+// What leaves the CPU, at sched_switch: is it put aside, or does it wait for something? Since Linux
+// 5.18 the tracepoint says so.
 //
 // table: made once, never changed
 var switching = []param{task("prev", 0), task("next", 1), {"preempt", "", 0}, {"prev_state", "", 1}}
@@ -19,23 +20,39 @@ const (
 	runnable = "prev->pid != 0 && (preempt || prev_state == 0)"
 )
 
-// switched returns a way by sched_switch, and the way of a kernel before Linux 5.18. There the state is that of the thread, which
-// another CPU may just have begun to wake.
+// switched returns a way by sched_switch, and the way of a kernel before Linux 5.18. There the
+// state is that of the thread, which another CPU may just have begun to wake.
 func switched(w way) []way {
 	older := w
-	older.names, older.when = switching[:3], strings.ReplaceAll(w.when, "prev_state", "prev->__state")
+	older.names, older.when = switching[:3], strings.ReplaceAll(
+		w.when,
+		"prev_state",
+		"prev->__state",
+	)
 	return []way{w, older}
 }
 
 func procProbes() []stableProbe {
 	fork := []param{task("child", 1)}
 	exits := "(p->exit_code & 127) == 0 ? CLD_EXITED : p->exit_code & 128 ? CLD_DUMPED : CLD_KILLED"
-	signal := []param{{"sig", "", 0}, {"info", "kernel_siginfo", 0}, task("task", 0), {"result", "", 2}}
+	signal := []param{
+		{"sig", "", 0},
+		{"info", "kernel_siginfo", 0},
+		task("task", 0),
+		{"result", "", 2},
+	}
 	sent := []check.Arg{lwp("task"), ps("task"), value("int", "sig")}
 	execs := func(returns bool, when string, arg check.Arg) [][]way {
 		one := func(call string, nth int) []way {
 			arg.From = nth
-			w := way{function: call, syscall: call, returns: returns, when: when, names: []param{{"path", "uintptr_t", nth}}, args: []check.Arg{arg}}
+			w := way{
+				function: call,
+				syscall:  call,
+				returns:  returns,
+				when:     when,
+				names:    []param{{"path", "uintptr_t", nth}},
+				args:     []check.Arg{arg},
+			}
 			if returns {
 				w.names = []param{{"ret", "long", 0}}
 				w.args[0].From = 0
@@ -45,35 +62,152 @@ func procProbes() []stableProbe {
 		return [][]way{one("execve", 0), one("execveat", 1)}
 	}
 	const ending = "(curthread->signal->group_exit_code & 127)"
-	// info may be 0 or 1, so that some kernels' verifiers don't let it be looked at as the pointer that it is declared to be.
+	// info may be 0 or 1, so that some kernels' verifiers don't let it be looked at as the pointer
+	// that it is declared to be.
 	const info = "((struct kernel_siginfo *)(uintptr_t)info)"
 	// Faults that the processor reports come as signals with a code of the kernel's.
 	const fault = "(uintptr_t)info > 1 && " + info + "->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGTRAP)"
-	// As in sys/fault.h: FLTILL 1, FLTBPT 3, FLTTRACE 4, FLTACCESS 5, FLTBOUNDS 6, FLTIOVF 7, FLTIZDIV 8, FLTFPE 9.
+	// As in sys/fault.h: FLTILL 1, FLTBPT 3, FLTTRACE 4, FLTACCESS 5, FLTBOUNDS 6, FLTIOVF 7,
+	// FLTIZDIV 8, FLTFPE 9.
 	const code = "sig == SIGILL ? 1 : sig == SIGTRAP ? " + info + "->si_code == 2 ? 4 : 3 : sig == SIGBUS ? 5 : sig == SIGSEGV ? 6 : " + info + "->si_code == 1 ? 8 : " + info + "->si_code == 2 ? 7 : 9"
 	return []stableProbe{
-		{provider: "proc", name: "create", places: at(way{event: "sched_process_fork", names: fork, when: "child->pid == child->tgid", args: []check.Arg{ps("child")}})},
-		{provider: "proc", name: "exec", places: execs(false, "", value("string", "copyinstr(path)"))},
-		{provider: "proc", name: "exec-failure", places: execs(true, "ret < 0", value("int", "(int)-ret"))},
+		{
+			provider: "proc",
+			name:     "create",
+			places: at(
+				way{
+					event: "sched_process_fork",
+					names: fork,
+					when:  "child->pid == child->tgid",
+					args:  []check.Arg{ps("child")},
+				},
+			),
+		},
+		{
+			provider: "proc",
+			name:     "exec",
+			places:   execs(false, "", value("string", "copyinstr(path)")),
+		},
+		{
+			provider: "proc",
+			name:     "exec-failure",
+			places:   execs(true, "ret < 0", value("int", "(int)-ret")),
+		},
 		// A process that execs has a new name already.
 		{provider: "proc", name: "exec-success", places: at(way{event: "sched_process_exec"})},
 		{provider: "proc", name: "exit", places: at(
-			way{event: "sched_process_exit", names: []param{task("p", 0), {"group_dead", "", 0}}, when: "group_dead", args: []check.Arg{value("int", exits)}},
-			way{event: "sched_process_exit", names: []param{task("p", 0)}, when: "p->pid == p->tgid", args: []check.Arg{value("int", exits)}})},
-		{provider: "proc", name: "fault", places: at(way{event: "signal_generate", names: signal, when: fault, args: []check.Arg{value("int", code), value("struct kernel_siginfo *", info)}})},
-		{provider: "proc", name: "lwp-create", places: at(way{event: "sched_process_fork", names: fork, when: "child->pid != child->tgid", args: []check.Arg{lwp("child"), ps("child")}})},
+			way{
+				event: "sched_process_exit",
+				names: []param{task("p", 0), {"group_dead", "", 0}},
+				when:  "group_dead",
+				args:  []check.Arg{value("int", exits)},
+			},
+			way{
+				event: "sched_process_exit",
+				names: []param{task("p", 0)},
+				when:  "p->pid == p->tgid",
+				args:  []check.Arg{value("int", exits)},
+			},
+		)},
+		{
+			provider: "proc",
+			name:     "fault",
+			places: at(
+				way{
+					event: "signal_generate",
+					names: signal,
+					when:  fault,
+					args:  []check.Arg{value("int", code), value("struct kernel_siginfo *", info)},
+				},
+			),
+		},
+		{
+			provider: "proc",
+			name:     "lwp-create",
+			places: at(
+				way{
+					event: "sched_process_fork",
+					names: fork,
+					when:  "child->pid != child->tgid",
+					args:  []check.Arg{lwp("child"), ps("child")},
+				},
+			),
+		},
 		{provider: "proc", name: "lwp-exit", places: at(way{event: "sched_process_exit"})},
-		// The kernel tells of a new thread when it may run for the first time, while the one that made it is on the CPU.
-		{provider: "proc", name: "lwp-start", places: at(way{event: "sched_wakeup_new", names: []param{task("p", 0)}, thread: "p"})},
-		{provider: "proc", name: "signal-clear", places: at(way{syscall: "rt_sigtimedwait", returns: true, names: []param{{"ret", "long", 0}}, when: "ret > 0", args: []check.Arg{value("int", "(int)ret")}})},
-		// 1: it is ignored, 3: there is no room for it.
-		{provider: "proc", name: "signal-discard", places: at(way{event: "signal_generate", names: signal, when: "result == 1", args: sent})},
-		// A signal that ends a process reaches its threads as SIGKILL, and so does its end by itself, when that is no signal.
-		{provider: "proc", name: "signal-handle", places: at(way{event: "signal_deliver", names: []param{{"sig", "", 0}, {"info", "kernel_siginfo", 0}, {"ka", "k_sigaction", 0}},
-			when: "sig != SIGKILL || " + ending,
-			args: []check.Arg{value("int", "sig == SIGKILL ? "+ending+" : sig"), value("struct kernel_siginfo *", info), value("uintptr_t", "(uintptr_t)ka->sa.sa_handler")}})},
-		{provider: "proc", name: "signal-send", places: at(way{event: "signal_generate", names: signal, when: "result != 1 && result != 3", args: sent})},
-		{provider: "proc", name: "start", places: at(way{event: "sched_wakeup_new", names: []param{task("p", 0)}, when: "p->pid == p->tgid", thread: "p"})},
+		// The kernel reports a new thread when it may run for the first time, while the one that
+		// made it is on the CPU.
+		{
+			provider: "proc",
+			name:     "lwp-start",
+			places:   at(way{event: "sched_wakeup_new", names: []param{task("p", 0)}, thread: "p"}),
+		},
+		{
+			provider: "proc",
+			name:     "signal-clear",
+			places: at(
+				way{
+					syscall: "rt_sigtimedwait",
+					returns: true,
+					names:   []param{{"ret", "long", 0}},
+					when:    "ret > 0",
+					args:    []check.Arg{value("int", "(int)ret")},
+				},
+			),
+		},
+		// 1: it is ignored, 3: the queue is full.
+		{
+			provider: "proc",
+			name:     "signal-discard",
+			places: at(
+				way{event: "signal_generate", names: signal, when: "result == 1", args: sent},
+			),
+		},
+		// A signal that ends a process reaches its threads as SIGKILL, and so does its end by
+		// itself, when that is no signal.
+		{
+			provider: "proc",
+			name:     "signal-handle",
+			places: at(
+				way{
+					event: "signal_deliver",
+					names: []param{
+						{"sig", "", 0},
+						{"info", "kernel_siginfo", 0},
+						{"ka", "k_sigaction", 0},
+					},
+					when: "sig != SIGKILL || " + ending,
+					args: []check.Arg{
+						value("int", "sig == SIGKILL ? "+ending+" : sig"),
+						value("struct kernel_siginfo *", info),
+						value("uintptr_t", "(uintptr_t)ka->sa.sa_handler"),
+					},
+				},
+			),
+		},
+		{
+			provider: "proc",
+			name:     "signal-send",
+			places: at(
+				way{
+					event: "signal_generate",
+					names: signal,
+					when:  "result != 1 && result != 3",
+					args:  sent,
+				},
+			),
+		},
+		{
+			provider: "proc",
+			name:     "start",
+			places: at(
+				way{
+					event:  "sched_wakeup_new",
+					names:  []param{task("p", 0)},
+					when:   "p->pid == p->tgid",
+					thread: "p",
+				},
+			),
+		},
 	}
 }
 
@@ -86,35 +220,165 @@ func schedProbes() []stableProbe {
 	}
 	out := func(p, cpu string) []check.Arg { return queued(p, cpu)[:3] }
 	return []stableProbe{
-		{provider: "sched", name: "change-pri", lacks: "no tracepoint tells of all changes of priority, and the functions set_user_nice and __sched_setscheduler would have to be probed"},
+		{
+			provider: "sched",
+			name:     "change-pri",
+			lacks:    "no tracepoint reports all changes of priority, and the functions set_user_nice and __sched_setscheduler would have to be probed",
+		},
 		{provider: "sched", name: "dequeue", places: [][]way{
-			{{function: "sched_switch", event: "sched_switch", names: switching[:2], when: "next->pid != 0", args: out("next", "cpu")}},
-			{{function: "sched_migrate_task", event: "sched_migrate_task", names: p, when: migrating, args: out("p", "p")}},
+			{
+				{
+					function: "sched_switch",
+					event:    "sched_switch",
+					names:    switching[:2],
+					when:     "next->pid != 0",
+					args:     out("next", "cpu"),
+				},
+			},
+			{
+				{
+					function: "sched_migrate_task",
+					event:    "sched_migrate_task",
+					names:    p,
+					when:     migrating,
+					args:     out("p", "p"),
+				},
+			},
 		}},
 		// A thread that is woken before it has left its CPU is in no queue.
 		{provider: "sched", name: "enqueue", places: [][]way{
-			{{function: "sched_wakeup", event: "sched_wakeup", names: p, when: "!p->on_cpu", args: queued("p", "p")}},
-			{{function: "sched_wakeup_new", event: "sched_wakeup_new", names: p, args: queued("p", "p")}},
-			switched(way{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, args: queued("prev", "cpu")}),
-			{{function: "sched_migrate_task", event: "sched_migrate_task", names: moved, when: migrating, args: queued("p", "(int)to")}},
+			{
+				{
+					function: "sched_wakeup",
+					event:    "sched_wakeup",
+					names:    p,
+					when:     "!p->on_cpu",
+					args:     queued("p", "p"),
+				},
+			},
+			{
+				{
+					function: "sched_wakeup_new",
+					event:    "sched_wakeup_new",
+					names:    p,
+					args:     queued("p", "p"),
+				},
+			},
+			switched(
+				way{
+					function: "sched_switch",
+					event:    "sched_switch",
+					names:    switching,
+					when:     runnable,
+					args:     queued("prev", "cpu"),
+				},
+			),
+			{
+				{
+					function: "sched_migrate_task",
+					event:    "sched_migrate_task",
+					names:    moved,
+					when:     migrating,
+					args:     queued("p", "(int)to"),
+				},
+			},
 		}},
 		// The thread that leaves the CPU is the one at hand; the arguments are the one that comes.
-		{provider: "sched", name: "off-cpu", places: at(way{event: "sched_switch", names: switching[:2], args: []check.Arg{lwp("next"), ps("next")}})},
-		{provider: "sched", name: "on-cpu", places: at(way{event: "sched_switch", names: switching[:2], thread: "next"})},
-		{provider: "sched", name: "preempt", places: at(switched(way{event: "sched_switch", names: switching, when: runnable})...)},
-		// Of culprit's own: the thread at hand is the one that begins to wait for a CPU, woken or put aside. Moving it to another queue does not begin it anew.
+		{
+			provider: "sched",
+			name:     "off-cpu",
+			places: at(
+				way{
+					event: "sched_switch",
+					names: switching[:2],
+					args:  []check.Arg{lwp("next"), ps("next")},
+				},
+			),
+		},
+		{
+			provider: "sched",
+			name:     "on-cpu",
+			places:   at(way{event: "sched_switch", names: switching[:2], thread: "next"}),
+		},
+		{
+			provider: "sched",
+			name:     "preempt",
+			places:   at(switched(way{event: "sched_switch", names: switching, when: runnable})...),
+		},
+		// Of culprit's own: the thread at hand is the one that begins to wait for a CPU, woken or
+		// put aside. Moving it to another queue does not begin it anew.
 		{provider: "sched", name: "ready", places: [][]way{
-			switched(way{function: "sched_switch", event: "sched_switch", names: switching, when: runnable, thread: "prev"}),
-			{{function: "sched_wakeup", event: "sched_wakeup", names: p, when: "!p->on_cpu", thread: "p"}},
+			switched(
+				way{
+					function: "sched_switch",
+					event:    "sched_switch",
+					names:    switching,
+					when:     runnable,
+					thread:   "prev",
+				},
+			),
+			{
+				{
+					function: "sched_wakeup",
+					event:    "sched_wakeup",
+					names:    p,
+					when:     "!p->on_cpu",
+					thread:   "p",
+				},
+			},
 			{{function: "sched_wakeup_new", event: "sched_wakeup_new", names: p, thread: "p"}},
 		}},
-		{provider: "sched", name: "remain-cpu", places: at(way{event: "sched_exit_tp", names: []param{{"is_switch", "", 0}}, when: "!is_switch"})},
-		{provider: "sched", name: "sleep", places: at(switched(way{event: "sched_switch", names: switching, when: waits})...)},
+		{
+			provider: "sched",
+			name:     "remain-cpu",
+			places: at(
+				way{
+					event: "sched_exit_tp",
+					names: []param{{"is_switch", "", 0}},
+					when:  "!is_switch",
+				},
+			),
+		},
+		{
+			provider: "sched",
+			name:     "sleep",
+			places:   at(switched(way{event: "sched_switch", names: switching, when: waits})...),
+		},
 		{provider: "sched", name: "surrender", places: at(
-			way{event: "sched_set_need_resched_tp", names: []param{task("p", 0), {"where", "", 0}}, when: "p->pid != 0 && where != cpu", args: []check.Arg{lwp("p"), ps("p")}},
-			way{event: "reschedule_entry", when: "curthread->pid != 0", args: []check.Arg{lwp("curthread"), ps("curthread")}})},
-		{provider: "sched", name: "tick", places: at(way{event: "hrtimer_expire_entry", names: []param{{"timer", "hrtimer", 0}}, when: "(uintptr_t)timer->function == %s",
-			symbol: []string{"tick_nohz_handler", "tick_sched_timer"}, args: []check.Arg{lwp("curthread"), ps("curthread")}})},
-		{provider: "sched", name: "wakeup", places: at(way{event: "sched_waking", names: p, args: []check.Arg{lwp("p"), ps("p")}})},
+			way{
+				event: "sched_set_need_resched_tp",
+				names: []param{task("p", 0), {"where", "", 0}},
+				when:  "p->pid != 0 && where != cpu",
+				args:  []check.Arg{lwp("p"), ps("p")},
+			},
+			way{
+				event: "reschedule_entry",
+				when:  "curthread->pid != 0",
+				args:  []check.Arg{lwp("curthread"), ps("curthread")},
+			},
+		)},
+		{
+			provider: "sched",
+			name:     "tick",
+			places: at(
+				way{
+					event: "hrtimer_expire_entry",
+					names: []param{{"timer", "hrtimer", 0}},
+					when:  "(uintptr_t)timer->function == %s",
+					symbol: []string{
+						"tick_nohz_handler",
+						"tick_sched_timer",
+					},
+					args: []check.Arg{lwp("curthread"), ps("curthread")},
+				},
+			),
+		},
+		{
+			provider: "sched",
+			name:     "wakeup",
+			places: at(
+				way{event: "sched_waking", names: p, args: []check.Arg{lwp("p"), ps("p")}},
+			),
+		},
 	}
 }

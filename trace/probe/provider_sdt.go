@@ -18,8 +18,9 @@ const (
 	mostEvents = 40_000
 )
 
-// sdtProvider has the kernel's tracepoints, sdt:net::netif_receive_skb. Their arguments are those of the call in the kernel's
-// source, not the fields of the record that the trace event makes of them.
+// sdtProvider has the kernel's tracepoints, sdt:net::netif_receive_skb. Their arguments are those
+// of the call in the kernel's source, not the fields of the record that the trace event makes of
+// them.
 func sdtProvider() *provider {
 	return &provider{
 		name: "sdt", first: firstSDT, last: firstSDT + mostEvents - 1,
@@ -27,15 +28,16 @@ func sdtProvider() *provider {
 		args: func(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 			args, why := tracepointArgs(e, f, p)
 			if args != nil {
-				p.Site = check.SiteTracepointBTF // typed for the verifier too: its loads need no helper
+				// typed for the verifier too: its loads need no helper
+				p.Site = check.SiteTracepointBTF
 			}
 			return args, why
 		},
 	}
 }
 
-// rawtpProvider has the same, and those tracepoints that have no trace event (sched:::pelt_cfs_tp); never typed for the
-// verifier.
+// rawtpProvider has the same, and those tracepoints that have no trace event (sched:::pelt_cfs_tp);
+// never typed for the verifier.
 func rawtpProvider() *provider {
 	return &provider{
 		name: "rawtp", first: firstRawTP, last: firstRawTP + mostEvents - 1, named: true,
@@ -49,8 +51,8 @@ func rawtpProvider() *provider {
 	}
 }
 
-// eventless are subsystems whose events have no tracepoint of their own: they are made by the tracer, of system calls,
-// or by people.
+// eventless are subsystems whose events have no tracepoint of their own: they are made by the
+// tracer, of system calls, or by people.
 func eventless(subsystem string) bool {
 	switch subsystem {
 	case "syscalls", "ftrace", "kprobes", "uprobes", "synthetic", "user_events":
@@ -66,12 +68,18 @@ func listTracepoints(e *Env, w *want, provider string, first uint32, yield func(
 	}
 	f := &found{}
 	for i, event := range events {
-		if i >= mostEvents/2 || w.id == 0 && !w.name.match(event.Name) || eventless(event.Subsystem) {
+		if i >= mostEvents/2 || w.id == 0 && !w.name.match(event.Name) ||
+			eventless(event.Subsystem) {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: first + uint32(i), Provider: provider, Module: event.Subsystem, Name: event.Name},
-			site:   check.SiteRawTracepoint, event: event.Name,
+			Listed: Listed{
+				ID:       first + uint32(i),
+				Provider: provider,
+				Module:   event.Subsystem,
+				Name:     event.Name,
+			},
+			site: check.SiteRawTracepoint, event: event.Name,
 		}
 		yield(f)
 	}
@@ -111,8 +119,9 @@ func listBareTracepoints(e *Env, yield func(*found)) error {
 	return nil
 }
 
-// tracepointArgs finds the arguments of a tracepoint: the type btf_trace_NAME points to a function whose first argument is for the
-// kernel itself. That type has no names for them; the function that calls a tracepoint's programs has.
+// tracepointArgs finds the arguments of a tracepoint: the type btf_trace_NAME points to a function
+// whose first argument is for the kernel itself. That type has no names for them; the function that
+// calls a tracepoint's programs has.
 func tracepointArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	spec, typedef, err := e.tracepointTypes(f.event)
 	if err != nil {
@@ -147,7 +156,8 @@ func tracepointArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	return args, ""
 }
 
-// tracepointTypes finds the type of a tracepoint in the BTF of the kernel, or of a module that has it.
+// tracepointTypes finds the type of a tracepoint in the BTF of the kernel, or of a module that has
+// it.
 func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 	find := func(module string) (*btf.Spec, *btf.Typedef, error) {
 		spec, err := e.types.Module(module)
@@ -167,12 +177,16 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 		return nil, nil, err
 	}
 	for _, module := range modules {
-		if names, err := e.types.TypeNames(module); err != nil || !slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
+		if names, err := e.types.TypeNames(module); err != nil ||
+			!slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
 			continue
 		}
 		return find(module)
 	}
-	return nil, nil, fmt.Errorf("neither the kernel nor its modules have types for the tracepoint %s", name)
+	return nil, nil, fmt.Errorf(
+		"neither the kernel nor its modules have types for the tracepoint %s",
+		name,
+	)
 }
 
 func namesOf(names *bpf.TypeNames, kind bpf.TypeKind) []string {
@@ -181,7 +195,8 @@ func namesOf(names *bpf.TypeNames, kind bpf.TypeKind) []string {
 	return out
 }
 
-// ofUser says whether a type is a pointer into the memory of a process: the kernel marks those where it was built so that it can.
+// ofUser reports whether a type is a pointer into the memory of a process: the kernel marks those
+// where it was built so that it can.
 func ofUser(t btf.Type) bool {
 	pointer, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok {

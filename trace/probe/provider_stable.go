@@ -13,16 +13,18 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A stableProbe is a probe of D that means the same on every system, on top of what this one tells.
+// A stableProbe is a probe of D that means the same on every system, on top of what this one
+// reports.
 type stableProbe struct {
 	provider, name string
-	// places are where it fires, each a probe of its own as in DTrace, which tells them apart by their functions. Of the ways to
-	// come by one the first counts that this kernel has.
+	// places are where it fires, each a probe of its own as in DTrace, which distinguishes them by
+	// their functions. Of the ways to come by one the first counts that this kernel has.
 	places [][]way
 	lacks  string // what there would have to be, when there is no place; "": the tracepoints
 }
 
-// A way is how to come by a probe: a tracepoint, a system call or a counter of the kernel's software events.
+// A way is how to come by a probe: a tracepoint, a system call or a counter of the kernel's
+// software events.
 type way struct {
 	function string // the probe's FUNCTION, where the name has several places
 	event    string // the tracepoint
@@ -30,8 +32,9 @@ type way struct {
 	returns  bool
 	counter  uint64 // 1 + the software event of perf (PERF_COUNT_SW_...)
 
-	names  []param
-	when   string   // D, of names; see check.Meaning; %s is the address of the first of symbols that there is
+	names []param
+	// D, of names; see check.Meaning; %s is the address of the first of symbols that there is
+	when   string
 	symbol []string // functions of the kernel
 	thread string   // which of the names is the thread meant; "": the one at hand
 	args   []check.Arg
@@ -39,7 +42,8 @@ type way struct {
 	before, after string // clauses of D
 }
 
-// A param is an argument of the way: of a tracepoint by its type, as its place differs from kernel to kernel.
+// A param is an argument of the way: of a tracepoint by its type, as its place differs from kernel
+// to kernel.
 type param struct {
 	name string // in D's texts
 	of   string // the struct that it points to; "": it is a number; other: it points to something else. Of a system call: its type as C text
@@ -52,17 +56,18 @@ const (
 	mostPlaces  = 16 // of one probe: the step from its number to the next
 )
 
-// task gives the name of a thread among a tracepoint's arguments.
+// task returns the name of a thread among a tracepoint's arguments.
 func task(name string, nth int) param { return param{name, "task_struct", nth} }
 
-// value gives an argument that is a plain value.
+// value returns an argument that is a plain value.
 func value(c, d string) check.Arg { return check.Arg{C: c, D: d} }
 
-// made gives an argument that is a pointer to a struct of D.
+// made returns an argument that is a pointer to a struct of D.
 func made(t, d string) check.Arg { return check.Arg{C: t + " *", D: d, Xlate: t} }
 
-// told gives the same with members that the probe tells of itself, pairs of member and text.
-func told(t, d string, pairs ...string) check.Arg {
+// withMembers returns the same with members that the probe itself provides, pairs of member and
+// text.
+func withMembers(t, d string, pairs ...string) check.Arg {
 	a := made(t, d)
 	a.With = map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -73,7 +78,17 @@ func told(t, d string, pairs ...string) check.Arg {
 
 // stableProbes are those that there are, provider by provider. A number comes of the place here.
 func stableProbes() []stableProbe {
-	return slices.Concat(ioProbes(), procProbes(), schedProbes(), tcpProbes(), udpProbes(), ipProbes(), lockstatProbes(), vminfoProbes(), sysinfoProbes())
+	return slices.Concat(
+		ioProbes(),
+		procProbes(),
+		schedProbes(),
+		tcpProbes(),
+		udpProbes(),
+		ipProbes(),
+		lockstatProbes(),
+		vminfoProbes(),
+		sysinfoProbes(),
+	)
 }
 
 // StableNames returns the names of all stable probes, as "provider:::name", also of those that this
@@ -100,7 +115,14 @@ func stableProvider(name string) *provider {
 					continue
 				}
 				for k, ways := range s.places {
-					f := &found{Listed: Listed{ID: firstStable + uint32(i*mostPlaces+k), Provider: name, Module: "vmlinux", Name: s.name}}
+					f := &found{
+						Listed: Listed{
+							ID:       firstStable + uint32(i*mostPlaces+k),
+							Provider: name,
+							Module:   "vmlinux",
+							Name:     s.name,
+						},
+					}
 					for j := range ways {
 						ok, err := e.onWay(f, &ways[j])
 						if err != nil {
@@ -127,7 +149,7 @@ func stableProvider(name string) *provider {
 	}
 }
 
-// missing says what a kernel must have for a probe.
+// missing reports what a kernel must have for a probe.
 func (s *stableProbe) missing() string {
 	if s.lacks != "" {
 		return s.lacks
@@ -152,7 +174,8 @@ func (s *stableProbe) missing() string {
 	return why
 }
 
-// eventSince is the version of Linux that brought a tracepoint, of those that stable probes use and Linux 5.10 lacks.
+// eventSince is the version of Linux that brought a tracepoint, of those that stable probes use and
+// Linux 5.10 lacks.
 //
 // table: made once, never changed
 var eventSince = map[string]string{
@@ -188,7 +211,8 @@ func (e *Env) onWay(f *found, w *way) (bool, error) {
 		return false, nil
 	}
 	for _, p := range w.names {
-		if p.nth > 0 || p.of != "" && p.of != "task_struct" || len(w.names) > 1 { // it may not be there: only types tell
+		// it may not be there: only types show it
+		if p.nth > 0 || p.of != "" && p.of != "task_struct" || len(w.names) > 1 {
 			args, why := tracepointArgs(e, f, nil)
 			if why == "" {
 				_, err := pick(args, w.names)
@@ -200,7 +224,8 @@ func (e *Env) onWay(f *found, w *way) (bool, error) {
 	return true, nil
 }
 
-// firstSymbol gives the address of the first of a way's functions that this kernel has; 0: of none.
+// firstSymbol returns the address of the first of a way's functions that this kernel has; 0: of
+// none.
 func (e *Env) firstSymbol(w *way) uint64 {
 	for _, name := range w.symbol {
 		if address, _, ok := e.symbols.Lookup("vmlinux", name); ok {
@@ -224,7 +249,7 @@ func hasEvent(events []proc.Event, name string) bool {
 	return false
 }
 
-// bareTracepoint says whether the kernel has a tracepoint that has no trace event.
+// bareTracepoint reports whether the kernel has a tracepoint that has no trace event.
 func (e *Env) bareTracepoint(name string) bool {
 	if !strings.HasSuffix(name, "_tp") { // as all of them are called that are asked for here
 		return false
@@ -233,7 +258,7 @@ func (e *Env) bareTracepoint(name string) bool {
 	return err == nil && slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name)
 }
 
-// pick finds the arguments that are meant, and gives them their names.
+// pick finds the arguments that are meant, and names them.
 func pick(all []check.Arg, names []param) ([]check.Arg, error) {
 	var out []check.Arg
 	for _, p := range names {
@@ -289,7 +314,7 @@ func stableArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	return w.args, ""
 }
 
-// pointsTo gives the name of the struct that a type points to; "" for what isn't a pointer.
+// pointsTo returns the name of the struct that a type points to; "" for what isn't a pointer.
 func pointsTo(t btf.Type) string {
 	pointer, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok {

@@ -7,13 +7,21 @@ import (
 )
 
 func ioProbes() []stableProbe {
-	// Requests, not the bios that they are made of: the end of a bio that is part of one is not traced, and both ends of one
-	// thing must be told.
+	// Requests, not the bios that they are made of: the end of a bio that is part of one is not
+	// traced, and both ends of one thing must be reported.
 	one := func(name, event string) stableProbe {
-		return stableProbe{provider: "io", name: name, places: at(way{event: event, names: []param{{"rq", "request", 0}},
-			args: []check.Arg{made("bufinfo_t", "rq"), made("devinfo_t", "rq"), made("fileinfo_t", "(struct file *)NULL")}})}
+		return stableProbe{
+			provider: "io",
+			name:     name,
+			places: at(way{event: event, names: []param{{"rq", "request", 0}},
+				args: []check.Arg{
+					made("bufinfo_t", "rq"),
+					made("devinfo_t", "rq"),
+					made("fileinfo_t", "(struct file *)NULL"),
+				}}),
+		}
 	}
-	const waits = "no tracepoint tells of threads that wait for a device: sched:::sleep with stack() shows where they do"
+	const waits = "no tracepoint reports threads that wait for a device: sched:::sleep with stack() shows where they do"
 	return []stableProbe{
 		one("done", "block_rq_complete"),
 		one("start", "block_rq_issue"),
@@ -22,8 +30,9 @@ func ioProbes() []stableProbe {
 	}
 }
 
-// Locks are told of where somebody has to wait for one, at the beginning and the end. What is known of a wait, by lock and thread:
-// when it began and the kind of the lock, 64 times the one and the other; and since when it sleeps instead of spinning.
+// The kernel reports locks where a thread has to wait for one, at the beginning and the end. What
+// is known of a wait, by lock and thread: when it began and the kind of the lock, 64 times the one
+// and the other; and since when it sleeps instead of spinning.
 const (
 	lockBegin = `uint64_t __lock_began[uintptr_t, uintptr_t];
 uint64_t __lock_slept[uintptr_t, uintptr_t];
@@ -42,13 +51,19 @@ func lockstatProbes() []stableProbe {
 		if sleeps {
 			when, since = "ret == 0 && "+slept+" && "+kind, slept
 		}
-		args := append([]check.Arg{value(is, "("+is+")lock"), value("uint64_t", "timestamp - "+since)}, more...)
+		args := append(
+			[]check.Arg{value(is, "("+is+")lock"), value("uint64_t", "timestamp - "+since)},
+			more...)
 		return stableProbe{provider: "lockstat", name: name, places: at(way{
 			event: "contention_end", names: []param{{"lock", other, 0}, {"ret", "", 0}}, when: when, args: args, before: lockBegin, after: lockEnd,
 		})}
 	}
 	none := func(name string) stableProbe {
-		return stableProbe{provider: "lockstat", name: name, lacks: "no tracepoint tells of locks that nobody waits for; adaptive-block, adaptive-spin, rw-block, rw-spin and spin-spin tell of waiting"}
+		return stableProbe{
+			provider: "lockstat",
+			name:     name,
+			lacks:    "no tracepoint reports locks without waiters; adaptive-block, adaptive-spin, rw-block, rw-spin and spin-spin tell of waiting",
+		}
 	}
 	const mutex, rw = "(" + began + " & 40)", "(" + began + " & 6)"
 	reader := value("int", began+" & 2 ? 1 : 0")
@@ -70,17 +85,48 @@ func vminfoProbes() []stableProbe {
 	one := []check.Arg{value("uint64_t", "1")}
 	bio := []param{{"bio", "bio", 0}}
 	paged := func(name, op, n string) stableProbe {
-		return stableProbe{provider: "vminfo", name: name, places: at(way{event: "block_bio_queue", names: bio, when: "(bio->bi_opf & 255) == " + op + " && bio->bi_iter.bi_size > 0", args: []check.Arg{value("uint64_t", n)}})}
+		return stableProbe{
+			provider: "vminfo",
+			name:     name,
+			places: at(
+				way{
+					event: "block_bio_queue",
+					names: bio,
+					when:  "(bio->bi_opf & 255) == " + op + " && bio->bi_iter.bi_size > 0",
+					args:  []check.Arg{value("uint64_t", n)},
+				},
+			),
+		}
 	}
 	const pages = "(bio->bi_iter.bi_size + 4095) / 4096"
 	fault := []param{{"address", "", 0}, {"code", "", 1}}
 	return []stableProbe{
 		// Bit 0 of the code: the page is there, and may not be used so.
 		{provider: "vminfo", name: "as_fault", places: [][]way{
-			{{function: "page_fault_user", event: "page_fault_user", names: fault, when: "!(code & 1)", args: one}},
-			{{function: "page_fault_kernel", event: "page_fault_kernel", names: fault, when: "!(code & 1) && (int64_t)address > 0", args: one}},
+			{
+				{
+					function: "page_fault_user",
+					event:    "page_fault_user",
+					names:    fault,
+					when:     "!(code & 1)",
+					args:     one,
+				},
+			},
+			{
+				{
+					function: "page_fault_kernel",
+					event:    "page_fault_kernel",
+					names:    fault,
+					when:     "!(code & 1) && (int64_t)address > 0",
+					args:     one,
+				},
+			},
 		}},
-		{provider: "vminfo", name: "maj_fault", places: at(way{counter: 1 + unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ, args: one})},
+		{
+			provider: "vminfo",
+			name:     "maj_fault",
+			places:   at(way{counter: 1 + unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ, args: one}),
+		},
 		paged("pgin", "0", "1"),
 		paged("pgout", "1", "1"),
 		paged("pgpgin", "0", pages),
@@ -91,14 +137,29 @@ func vminfoProbes() []stableProbe {
 func sysinfoProbes() []stableProbe {
 	one := []check.Arg{value("uint64_t", "1")}
 	born := func(name, when string) stableProbe {
-		return stableProbe{provider: "sysinfo", name: name, places: at(way{event: "task_newtask", names: []param{task("p", 0), {"flags", "", 0}}, when: when, args: one})}
+		return stableProbe{
+			provider: "sysinfo",
+			name:     name,
+			places: at(
+				way{
+					event: "task_newtask",
+					names: []param{task("p", 0), {"flags", "", 0}},
+					when:  when,
+					args:  one,
+				},
+			),
+		}
 	}
 	calls := func(name string, bytes bool, list ...string) stableProbe {
 		s := stableProbe{provider: "sysinfo", name: name}
 		for _, call := range list {
 			w := way{function: call, syscall: call, args: one}
 			if bytes {
-				w.returns, w.names, w.when, w.args = true, []param{{"ret", "long", 0}}, "ret > 0", []check.Arg{value("uint64_t", "(uint64_t)ret")}
+				w.returns, w.names, w.when, w.args = true, []param{
+					{"ret", "long", 0},
+				}, "ret > 0", []check.Arg{
+					value("uint64_t", "(uint64_t)ret"),
+				}
 			}
 			s.places = append(s.places, []way{w})
 		}
@@ -108,11 +169,22 @@ func sysinfoProbes() []stableProbe {
 	writes := []string{"write", "writev", "pwrite64", "pwritev", "pwritev2"}
 	// CLONE_THREAD, CLONE_VFORK.
 	return []stableProbe{
-		{provider: "sysinfo", name: "inv_swtch", places: at(switched(way{event: "sched_switch", names: switching, when: runnable, args: one})...)},
+		{
+			provider: "sysinfo",
+			name:     "inv_swtch",
+			places: at(
+				switched(
+					way{event: "sched_switch", names: switching, when: runnable, args: one},
+				)...),
+		},
 		born("nthreads", "flags & 0x10000"),
 		{provider: "sysinfo", name: "pswitch", places: at(way{event: "sched_switch", args: one})},
 		calls("readch", true, reads...),
-		{provider: "sysinfo", name: "sysexec", places: at(way{event: "sched_process_exec", args: one})},
+		{
+			provider: "sysinfo",
+			name:     "sysexec",
+			places:   at(way{event: "sched_process_exec", args: one}),
+		},
 		born("sysfork", "!(flags & 0x14000)"),
 		calls("sysread", false, reads...),
 		born("sysvfork", "(flags & 0x14000) == 0x4000"),

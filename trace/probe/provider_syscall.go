@@ -14,10 +14,11 @@ import (
 // firstSyscall is the number of the probe syscall:vmlinux:read:entry, where read is 0.
 const firstSyscall = 2000
 
-// syscallProvider has an entry and a return for each system call, under the names that programs know (fstat, where the kernel's
-// own function is newfstat). Which of them the kernel has is told by its trace events; where those can't be read all are
-// listed. 32-bit programs on a 64-bit kernel have numbers of their own, which mean other calls: they fire the probes of the same
-// names, and those calls that only they have are probes too.
+// syscallProvider has an entry and a return for each system call, under the names that programs
+// know (fstat, where the kernel's own function is newfstat). Which of them the kernel has is known
+// from its trace events; where those can't be read all are listed. 32-bit programs on a 64-bit
+// kernel have numbers of their own, which mean other calls: they fire the probes of the same names,
+// and those calls that only they have are probes too.
 func syscallProvider() *provider {
 	return &provider{
 		name: "syscall", first: firstSyscall, last: firstSyscall + 4095,
@@ -33,7 +34,8 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 	var there map[string]bool
 	f := &found{}
 	for nr, name := range syscallNames {
-		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr {
+		if name == "" || w.id == 0 && !w.function.match(name) ||
+			w.id != 0 && int(w.id-firstSyscall)/2 != nr {
 			continue
 		}
 		if there == nil {
@@ -43,8 +45,14 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
-			site:   check.SiteSyscallEntry, key: uint64(nr),
+			Listed: Listed{
+				ID:       firstSyscall + uint32(2*nr),
+				Provider: "syscall",
+				Module:   "vmlinux",
+				Function: name,
+				Name:     "entry",
+			},
+			site: check.SiteSyscallEntry, key: uint64(nr),
 		}
 		f.compat = e.calls32Bit()[name]
 		yield(f)
@@ -57,12 +65,20 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 	}
 	for nr, name := range narrowSyscalls {
 		nr += check.CompatCalls
-		if name == "" || w.id == 0 && !w.function.match(name) || w.id != 0 && int(w.id-firstSyscall)/2 != nr || slices.Contains(syscallNames, name) {
+		if name == "" || w.id == 0 && !w.function.match(name) ||
+			w.id != 0 && int(w.id-firstSyscall)/2 != nr ||
+			slices.Contains(syscallNames, name) {
 			continue
 		}
 		*f = found{
-			Listed: Listed{ID: firstSyscall + uint32(2*nr), Provider: "syscall", Module: "vmlinux", Function: name, Name: "entry"},
-			site:   check.SiteSyscallEntry, key: uint64(nr),
+			Listed: Listed{
+				ID:       firstSyscall + uint32(2*nr),
+				Provider: "syscall",
+				Module:   "vmlinux",
+				Function: name,
+				Name:     "entry",
+			},
+			site: check.SiteSyscallEntry, key: uint64(nr),
 		}
 		yield(f)
 		f.ID++
@@ -72,17 +88,19 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 	return nil
 }
 
-// narrow says whether processes of 32 bits can make system calls here.
+// Has32BitCalls reports whether processes of 32 bits can make system calls here.
 func (e *Env) Has32BitCalls() bool { return len(e.calls32Bit()) > 0 }
 
-// narrowCalls gives what each system call is known by when a process of 32 bits makes it; nothing where they can't.
+// calls32Bit returns what each system call is known by when a process of 32 bits makes it; nothing
+// where they can't.
 func (e *Env) calls32Bit() map[string]uint64 {
 	if e.narrowed != nil {
 		return e.narrowed
 	}
 	e.narrowed = map[string]uint64{}
 	if runtime.GOARCH == "amd64" {
-		if _, err := os.Stat(e.root.InProc("sys/abi/vsyscall32")); err != nil { // there with CONFIG_IA32_EMULATION
+		// there with CONFIG_IA32_EMULATION
+		if _, err := os.Stat(e.root.InProc("sys/abi/vsyscall32")); err != nil {
 			return e.narrowed
 		}
 	} // on arm64 it costs next to nothing to ask in vain
@@ -94,7 +112,8 @@ func (e *Env) calls32Bit() map[string]uint64 {
 	return e.narrowed
 }
 
-// syscallEvents gives the names of system calls as trace events have them, made once; empty when that can't be known.
+// SyscallEvents returns the names of system calls as trace events have them, made once; empty when
+// that can't be known.
 func (e *Env) SyscallEvents() map[string]bool {
 	if e.calls != nil {
 		return e.calls
@@ -116,11 +135,12 @@ func (e *Env) SyscallEvents() map[string]bool {
 	return there
 }
 
-// unseen says that a system call has no trace event though the kernel has it: those that are not made by the macro
-// SYSCALL_DEFINE.
+// unseen says that a system call has no trace event though the kernel has it: those that are not
+// made by the macro SYSCALL_DEFINE.
 func unseen(name string) bool { return name == "rt_sigreturn" }
 
-// syscallEvent gives the name that the kernel's macro SYSCALL_DEFINE, and so the trace event, has for a system call.
+// syscallEvent returns the name that the kernel's macro SYSCALL_DEFINE, and so the trace event, has
+// for a system call.
 func syscallEvent(name string) string {
 	switch name {
 	case "stat", "fstat", "lstat", "uname":
@@ -139,8 +159,8 @@ func syscallEvent(name string) string {
 	return name
 }
 
-// syscallArgs has the arguments of the call at its entry, and what it returned at its return. Their types are those that the
-// kernel writes into the format of its trace event.
+// syscallArgs has the arguments of the call at its entry, and what it returned at its return. Their
+// types are those that the kernel writes into the format of its trace event.
 func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	if f.site == check.SiteSyscallReturn {
 		ret := check.Arg{Name: "ret", C: "long", From: 0}
@@ -166,7 +186,15 @@ func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 		if strings.HasPrefix(field.Type, "__data_loc") {
 			continue
 		}
-		args = append(args, check.Arg{Name: field.Name, C: field.Type, From: len(args), User: strings.HasSuffix(field.Type, "*")})
+		args = append(
+			args,
+			check.Arg{
+				Name: field.Name,
+				C:    field.Type,
+				From: len(args),
+				User: strings.HasSuffix(field.Type, "*"),
+			},
+		)
 	}
 	return args, ""
 }

@@ -154,7 +154,11 @@ func TestSyscallArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	args, why := list[0].Arguments()
-	want := []check.Arg{{Name: "fd", C: "unsigned int"}, {Name: "buf", C: "char *", User: true, From: 1}, {Name: "count", C: "size_t", From: 2}}
+	want := []check.Arg{
+		{Name: "fd", C: "unsigned int"},
+		{Name: "buf", C: "char *", User: true, From: 1},
+		{Name: "count", C: "size_t", From: 2},
+	}
 	if fmt.Sprint(args) != fmt.Sprint(want) || why != "" {
 		t.Errorf("%+v %s", args, why)
 	}
@@ -165,7 +169,8 @@ func TestSyscallArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if args, why := list[0].Arguments(); args != nil || !strings.Contains(why, "no trace event of fstat") {
+	if args, why := list[0].Arguments(); args != nil ||
+		!strings.Contains(why, "no trace event of fstat") {
 		t.Errorf("%+v %s", args, why)
 	}
 }
@@ -190,12 +195,14 @@ func TestTracepointArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if args, why := list[0].Arguments(); len(args) < 3 || args[1].Name != "prev" || list[0].Site != check.SiteRawTracepoint {
+	if args, why := list[0].Arguments(); len(args) < 3 || args[1].Name != "prev" ||
+		list[0].Site != check.SiteRawTracepoint {
 		t.Errorf("%+v %s", args, why)
 	}
 }
 
-// Whatever this kernel has: each probe of the list is found again under its full name and its number.
+// Whatever this kernel has: each probe of the list is found again under its full name and its
+// number.
 func TestListedAreFound(t *testing.T) {
 	e := here(t)
 	ids := map[uint32]bool{}

@@ -16,7 +16,12 @@ func dtraceProvider() *provider {
 		name: "dtrace", first: 1, last: 3,
 		list: func(_ *Env, _ *want, yield func(*found)) error {
 			for i, name := range names {
-				yield(&found{Listed: Listed{ID: uint32(i + 1), Provider: "dtrace", Name: name}, site: check.SiteRun})
+				yield(
+					&found{
+						Listed: Listed{ID: uint32(i + 1), Provider: "dtrace", Name: name},
+						site:   check.SiteRun,
+					},
+				)
 			}
 			return nil
 		},
@@ -25,11 +30,25 @@ func dtraceProvider() *provider {
 
 // standing are the timers that are listed though nobody named them: those that dtrace lists.
 func standing() []string {
-	return []string{"profile-97", "profile-199", "profile-499", "profile-997", "profile-1999", "profile-4001", "profile-4999",
-		"tick-1", "tick-10", "tick-100", "tick-500", "tick-1000", "tick-5000"}
+	return []string{
+		"profile-97",
+		"profile-199",
+		"profile-499",
+		"profile-997",
+		"profile-1999",
+		"profile-4001",
+		"profile-4999",
+		"tick-1",
+		"tick-10",
+		"tick-100",
+		"tick-500",
+		"tick-1000",
+		"tick-5000",
+	}
 }
 
-// madeTimers is the number of the first timer that was made by being named; there is room for a thousand.
+// madeTimers is the number of the first timer that was made by being named; there may be a
+// thousand.
 const madeTimers = 1000
 
 func profileProvider() *provider {
@@ -81,14 +100,15 @@ var timerUnits = map[string]int64{
 	"m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9, "d": 86400e9, "day": 86400e9,
 }
 
-// Timers go no faster than the kernel lets them (10 us, kernel/events/core.c: perf_swevent_init_hrtimer), and no slower than
-// what counts its nanoseconds in 63 bits.
+// Timers go no faster than the kernel lets them (10 us, kernel/events/core.c:
+// perf_swevent_init_hrtimer), and no slower than what counts its nanoseconds in 63 bits.
 const (
 	leastInterval = 10_000
 	mostInterval  = 1<<63 - 1
 )
 
-// timer makes the probe profile-N or tick-N, with a unit or, without one, N a second. nil: it isn't a timer's name.
+// timer makes the probe profile-N or tick-N, with a unit or, without one, N a second. nil: it isn't
+// a timer's name.
 func timer(name string) (*found, error) {
 	kind, rest, ok := strings.Cut(name, "-")
 	if !ok || kind != "profile" && kind != "tick" {
@@ -96,7 +116,12 @@ func timer(name string) (*found, error) {
 	}
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	if digits == 0 {
-		return nil, fmt.Errorf("%s: behind the - stands how often: %s-97 or %s-10s", name, kind, kind)
+		return nil, fmt.Errorf(
+			"%s: behind the - stands how often: %s-97 or %s-10s",
+			name,
+			kind,
+			kind,
+		)
 	}
 	n, err := proc.ParseUint([]byte(rest[:digits]))
 	if err != nil || n > mostInterval {
@@ -126,5 +151,9 @@ func timer(name string) (*found, error) {
 	if kind == "profile" {
 		site = check.SitePerfEvent
 	}
-	return &found{Listed: Listed{Provider: "profile", Name: name}, site: site, every: measure.Span(every)}, nil
+	return &found{
+		Listed: Listed{Provider: "profile", Name: name},
+		site:   site,
+		every:  measure.Span(every),
+	}, nil
 }

@@ -12,12 +12,13 @@ import (
 	"culprit/symbol"
 )
 
-// A usdt is a probe that a file has of its own: all places of it within one function, which may only ask whether it is watched.
+// A usdt is a probe that a file has of its own: all places of it within one function, which may
+// only ask whether it is watched.
 type usdt struct {
 	provider, function, name string
 	aliases                  []symbol.Function // the names of the function, the best last
 	places                   []usdtPlace
-	types                    []string    // of the arguments, as D has them; nil: their sizes tell
+	types                    []string    // of the arguments, as D has them; nil: as their sizes say
 	asked                    []usdtPlace // where it is asked whether the probe is watched
 }
 
@@ -27,7 +28,7 @@ type usdtPlace struct {
 	operands          []check.Operand
 }
 
-// usdtOf gives the probes that a file has of its own, read once.
+// usdtOf returns the probes that a file has of its own, read once.
 func (e *Env) usdtOf(c *symbol.Code) []usdt {
 	if known, ok := e.users.kinds[c]; ok {
 		return known
@@ -44,7 +45,7 @@ func readUSDT(c *symbol.Code) []usdt {
 	}
 	var funcs []symbol.Function
 	if len(notes) > 0 {
-		funcs, _ = c.Functions() // without them the function is not told
+		funcs, _ = c.Functions() // without them the function is not known
 	}
 	at := map[[3]string]int{}
 	asked := map[[3]string][]usdtPlace{} // by the function too: another one asks for itself
@@ -71,7 +72,10 @@ func readUSDT(c *symbol.Code) []usdt {
 		if !known {
 			j = len(out)
 			at[key] = j
-			out = append(out, usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases})
+			out = append(
+				out,
+				usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases},
+			)
 		}
 		if n.Enabled {
 			asked[key] = append(asked[key], place)
@@ -91,7 +95,8 @@ func readUSDT(c *symbol.Code) []usdt {
 	return out
 }
 
-// functionAt returns the names of the function that an address is in, the best last; nil: none is known.
+// functionAt returns the names of the function that an address is in, the best last; nil: none is
+// known.
 func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 	i, _ := slices.BinarySearchFunc(funcs, addr, func(f symbol.Function, a uint64) int {
 		if f.Start <= a {
@@ -116,12 +121,21 @@ func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 	return nil
 }
 
-// operandsOf gives where the arguments of a probe are, in the order that D counts them.
+// operandsOf returns where the arguments of a probe are, in the order that D counts them.
 func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 	args := n.Arguments(runtime.GOARCH, c.Variable)
 	out := []check.Operand{}
 	for _, a := range args {
-		o := check.Operand{Size: a.Size, Signed: a.Signed, Number: a.Number, Reg: a.Register, Shift: a.Shift, Index: a.Index, Scale: a.Scale, Why: a.Why}
+		o := check.Operand{
+			Size:   a.Size,
+			Signed: a.Signed,
+			Number: a.Number,
+			Reg:    a.Register,
+			Shift:  a.Shift,
+			Index:  a.Index,
+			Scale:  a.Scale,
+			Why:    a.Why,
+		}
 		if o.Reg == "pc" { // of which the instruction's address is known
 			o.Number -= int64(n.Address)
 		}
@@ -164,7 +178,8 @@ func cut(n int64, size int, signed bool) int64 {
 	return int64(uint64(n) << shift >> shift)
 }
 
-// usdtProbes lists the probes that the files of a process have of their own, whose provider is called by the process too.
+// usdtProbes lists the probes that the files of a process have of their own, whose provider is
+// called by the process too.
 func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 	codes, err := e.code(w, pid)
 	if err != nil {
@@ -172,7 +187,8 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 			return err
 		}
 		name, _, _ := processOf(w.provider.literal)
-		if f := (*NoProbe)(nil); errors.As(err, &f) && name != "pid" { // no such process, no such provider
+		// no such process, no such provider
+		if f := (*NoProbe)(nil); errors.As(err, &f) && name != "pid" {
 			f.Tag = "D_PDESC_ZERO"
 		}
 		return err
@@ -184,18 +200,37 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 			if named, ok := w.nameOf(u.aliases); ok {
 				function, fits = named.Name, true
 			}
-			if !w.provider.match(provider) || !fits || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
+			if !w.provider.match(provider) || !fits || !w.name.match(u.name) ||
+				!w.module.match(c.Name) && !moduleFits(&w.module, c) {
 				continue
 			}
 			f := &found{
-				Listed: Listed{ID: e.userID(provider, c.Path, function, u.name), Provider: provider, Module: c.Name, Function: function, Name: u.name},
-				site:   check.SiteUprobe, types: u.types,
+				Listed: Listed{
+					ID:       e.userID(provider, c.Path, function, u.name),
+					Provider: provider,
+					Module:   c.Name,
+					Function: function,
+					Name:     u.name,
+				},
+				site: check.SiteUprobe, types: u.types,
 			}
 			for _, p := range u.places {
-				f.spots = append(f.spots, spot{code: c, pid: pid, offset: p.offset, semaphore: p.semaphore, operands: p.operands})
+				f.spots = append(
+					f.spots,
+					spot{
+						code:      c,
+						pid:       pid,
+						offset:    p.offset,
+						semaphore: p.semaphore,
+						operands:  p.operands,
+					},
+				)
 			}
 			for _, p := range u.asked {
-				f.asked = append(f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands})
+				f.asked = append(
+					f.asked,
+					spot{code: c, pid: pid, offset: p.offset, operands: p.operands},
+				)
 			}
 			yield(f)
 		}
@@ -203,7 +238,7 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 	return nil
 }
 
-// usdtArgs gives the arguments of a probe as a program's file tells them.
+// usdtArgs returns the arguments of a probe as a program's file describes them.
 func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	if len(f.spots) == 0 || f.spots[0].operands == nil || f.goes() {
 		return nil, ""
@@ -216,12 +251,15 @@ func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 		} else {
 			c = map[bool]string{true: "int", false: "uint"}[o.Signed] + fmt.Sprint(8*o.Size) + "_t"
 		}
-		args = append(args, check.Arg{C: c, From: i, User: strings.Contains(c, "*") || strings.Contains(c, "[")})
+		args = append(
+			args,
+			check.Arg{C: c, From: i, User: strings.Contains(c, "*") || strings.Contains(c, "[")},
+		)
 	}
 	return args, ""
 }
 
-// goes says whether a probe is of a function of Go, whose arguments have no types here.
+// goes reports whether a probe is of a function of Go, whose arguments have no types here.
 func (f *found) goes() bool {
 	return f.types == nil && strings.HasPrefix(f.Provider, "pid") && f.spots[0].code.Go
 }

@@ -16,11 +16,13 @@ import (
 	"culprit/symbol"
 )
 
-// The probes of processes: pidNNN:module:function:entry, return or an offset, and those that programs bring with them (USDT), whose
-// provider has the number of the process behind its name. They are there because they are named: a description tells the process,
-// or it is one of those of -p and -c.
+// The probes of processes: pidNNN:module:function:entry, return or an offset, and those that
+// programs bring with them (USDT), whose provider has the number of the process behind its name.
+// They are there because they are named: a description names the process, or it is one of those of
+// -p and -c.
 
-// firstUser is the first number of a probe of a process; they are given in the order in which they are met.
+// firstUser is the first number of a probe of a process; they are given in the order in which they
+// are met.
 const firstUser = lastFBT + 1
 
 // A userEnv is what an Env knows of processes.
@@ -43,17 +45,23 @@ type spot struct {
 
 // userFault is a mistake in a description, with dtrace's name of it.
 func userFault(w *want, tag, hint, format string, args ...any) *NoProbe {
-	return &NoProbe{Description: w.text, Message: fmt.Sprintf(format, args...), Hint: hint, Tag: tag}
+	return &NoProbe{
+		Description: w.text,
+		Message:     fmt.Sprintf(format, args...),
+		Hint:        hint,
+		Tag:         tag,
+	}
 }
 
-// processOf takes the name of a provider and a process apart: pid123, node123; !ok: there is no number.
+// processOf takes the name of a provider and a process apart: pid123, node123; !ok: there is no
+// number.
 func processOf(provider string) (name string, pid int, ok bool) {
 	name = strings.TrimRight(provider, "0123456789")
 	n, err := strconv.ParseInt(provider[len(name):], 10, 32)
 	return name, int(n), err == nil && name != ""
 }
 
-// user says whether a description is of probes of processes, as far as its provider tells.
+// user reports whether a description is of probes of processes, judged by its provider.
 func (e *Env) user(w *want) bool {
 	if w.id != 0 {
 		return w.id >= firstUser
@@ -63,7 +71,11 @@ func (e *Env) user(w *want) bool {
 	}
 	if w.provider.isLit {
 		_, _, ok := processOf(w.provider.literal)
-		return ok && !slices.ContainsFunc(e.providers, func(p *provider) bool { return p.name == w.provider.literal })
+		return ok &&
+			!slices.ContainsFunc(
+				e.providers,
+				func(p *provider) bool { return p.name == w.provider.literal },
+			)
 	}
 	return len(e.Processes) > 0
 }
@@ -94,7 +106,7 @@ func (e *Env) searchUser(w *want, yield func(*found)) error {
 	return nil
 }
 
-// code gives the files that a process executes. An error has dtrace's tag.
+// code returns the files that a process executes. An error has dtrace's tag.
 func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 	if c, ok := e.users.codes[pid]; ok {
 		return c, nil
@@ -122,7 +134,13 @@ func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 		return nil, f
 	}
 	if len(c) == 0 {
-		return nil, userFault(w, "D_PROC_GRAB", "", "process %d executes no file: it is a thread of the kernel, or it is ending", pid)
+		return nil, userFault(
+			w,
+			"D_PROC_GRAB",
+			"",
+			"process %d executes no file: it is a thread of the kernel, or it is ending",
+			pid,
+		)
 	}
 	e.users.codes[pid] = c
 	return c, nil
@@ -138,7 +156,7 @@ func (e *Env) closeUser() {
 	e.users.codes = nil
 }
 
-// userID gives the number of a probe of a process, the same each time that it is asked for.
+// userID returns the number of a probe of a process, the same each time that it is asked for.
 func (e *Env) userID(parts ...string) uint32 {
 	key := strings.Join(parts, ":")
 	id, ok := e.users.ids[key]
@@ -149,21 +167,22 @@ func (e *Env) userID(parts ...string) uint32 {
 	return id
 }
 
-// moduleFits says whether a file is meant by the module of a description: by its name, by that up to one of its dots, by a.out
-// for the program itself, or by its path.
+// moduleFits reports whether a file is meant by the module of a description: by its name, by that
+// up to one of its dots, by a.out for the program itself, or by its path.
 func moduleFits(g *glob, c *symbol.Code) bool {
 	if g.any() || c.Main && g.match("a.out") {
 		return true
 	}
 	if g.isLit {
 		rest, ok := strings.CutPrefix(c.Name, g.literal)
-		return ok && (rest == "" || rest[0] == '.' || strings.HasSuffix(g.literal, ".")) || c.Path == g.literal
+		return ok && (rest == "" || rest[0] == '.' || strings.HasSuffix(g.literal, ".")) ||
+			c.Path == g.literal
 	}
 	return g.match(c.Name)
 }
 
-// pidProbes lists the probes of pidNNN. What is asked for by name and can't be had is an error; of many, those that can be had are
-// given.
+// pidProbes lists the probes of pidNNN. What is asked for by name and can't be had is an error; of
+// many, those that can be had are given.
 func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) error {
 	codes, err := e.code(w, pid)
 	if err != nil {
@@ -205,12 +224,25 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 	n := 0
 	for _, c := range modules {
 		if !c.Wide {
-			trouble = userFault(w, "D_PROC_LIB", "", "%s is of 32 bits, and such programs can't be traced", c.Name)
+			trouble = userFault(
+				w,
+				"D_PROC_LIB",
+				"",
+				"%s is of 32 bits, and such programs can't be traced",
+				c.Name,
+			)
 			continue
 		}
 		funcs, err := c.Functions()
 		if err != nil {
-			trouble = userFault(w, "D_PROC_LIB", "", "the functions of %s can't be read: %v", c.Name, err)
+			trouble = userFault(
+				w,
+				"D_PROC_LIB",
+				"",
+				"the functions of %s can't be read: %v",
+				c.Name,
+				err,
+			)
 			continue
 		}
 		for i := 0; i < len(funcs); {
@@ -224,8 +256,14 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 				continue
 			}
 			if f.Indirect {
-				trouble = userFault(w, "D_PROC_FUNC", "name the one that it chooses, which begins with __"+f.Name+"_ where the file has its name",
-					"%s of %s is not a function: it chooses one when the program starts", f.Name, c.Name)
+				trouble = userFault(
+					w,
+					"D_PROC_FUNC",
+					"name the one that it chooses, which begins with __"+f.Name+"_ where the file has its name",
+					"%s of %s is not a function: it chooses one when the program starts",
+					f.Name,
+					c.Name,
+				)
 				continue
 			}
 			n++
@@ -243,7 +281,8 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 	return e.noFunction(w, pid, modules)
 }
 
-// exactFunction returns w for the function alone that is called as w's pattern is written, if there is one: main.(*conn).Read.
+// exactFunction returns w for the function alone that is called as w's pattern is written, if there
+// is one: main.(*conn).Read.
 func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 	if w.function.isLit || w.function.any() || !strings.ContainsAny(w.function.text, "([") {
 		return nil, false
@@ -253,7 +292,10 @@ func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 		if err != nil {
 			continue
 		}
-		if slices.ContainsFunc(funcs, func(f symbol.Function) bool { return f.Name == w.function.plain }) {
+		if slices.ContainsFunc(
+			funcs,
+			func(f symbol.Function) bool { return f.Name == w.function.plain },
+		) {
 			exact := *w
 			exact.function = w.function.asLiteral()
 			return &exact, true
@@ -262,7 +304,8 @@ func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 	return nil, false
 }
 
-// shortTypes returns the name of a Go function as Go prints it in stacks: with [...] for the types that it is an instance for.
+// shortTypes returns the name of a Go function as Go prints it in stacks: with [...] for the types
+// that it is an instance for.
 func shortTypes(name string) string {
 	var out strings.Builder
 	depth := 0
@@ -303,14 +346,20 @@ func pidNamesOf(w *want) (pidNames, error) {
 	}
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
-		return k, userFault(w, "D_PROC_NAME", "entry, return, or an offset into the function in hexadecimal digits", "no function has a probe %s", w.name.literal)
+		return k, userFault(
+			w,
+			"D_PROC_NAME",
+			"entry, return, or an offset into the function in hexadecimal digits",
+			"no function has a probe %s",
+			w.name.literal,
+		)
 	}
 	k.one, k.at = true, at
 	return k, nil
 }
 
-// A merging puts the probes of one name together: a file may have several functions of a name, as static ones of its sources are,
-// and they are one probe with several places.
+// A merging puts the probes of one name together: a file may have several functions of a name, as
+// static ones of its sources are, and they are one probe with several places.
 type merging struct {
 	env  *Env
 	list []*found
@@ -330,7 +379,8 @@ func (m *merging) add(f *found) {
 		return
 	}
 	first.spots = append(first.spots, f.spots...)
-	parts := []string{f.Provider, path, f.Function, f.Name} // by other names of the functions there may be fewer
+	// by other names of the functions there may be fewer
+	parts := []string{f.Provider, path, f.Function, f.Name}
 	for _, s := range first.spots {
 		parts = append(parts, strconv.FormatUint(s.offset, 16))
 	}
@@ -344,9 +394,10 @@ func (m *merging) give(yield func(*found)) {
 	}
 }
 
-// nameOf returns a function under the name by which w asks for it, out of the names that the function has, the best last. A name
-// that was written out is that name. Of several names that fit a pattern it is the one with the fewest leading underscores, of
-// those the best: fread, not _IO_fread. A name that fits only in its readable form comes after all others. !ok: no name fits.
+// nameOf returns a function under the name by which w asks for it, out of the names that the
+// function has, the best last. A name that was written out is that name. Of several names that fit
+// a pattern it is the one with the fewest leading underscores, of those the best: fread, not
+// _IO_fread. A name that fits only in its readable form comes after all others. !ok: no name fits.
 func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 	least := 0
 	short := strings.Contains(w.function.plain, "[...]")
@@ -407,13 +458,27 @@ func (e *Env) noFunction(w *want, pid int, modules []*symbol.Code) error {
 	return f
 }
 
-// functionProbes gives the probes of one function.
-func (e *Env) functionProbes(w *want, k pidNames, f symbol.Function, at spot, provider string, many bool, yield func(*found)) error {
+// functionProbes returns the probes of one function.
+func (e *Env) functionProbes(
+	w *want,
+	k pidNames,
+	f symbol.Function,
+	at spot,
+	provider string,
+	many bool,
+	yield func(*found),
+) error {
 	module := at.code.Name
 	one := func(name string, site check.Site, spots []spot) {
 		yield(&found{
-			Listed: Listed{ID: e.userID(provider, at.code.Path, f.Name, name), Provider: provider, Module: module, Function: f.Name, Name: name},
-			site:   site, spots: spots, entry: name == "entry" || name == "0",
+			Listed: Listed{
+				ID:       e.userID(provider, at.code.Path, f.Name, name),
+				Provider: provider,
+				Module:   module,
+				Function: f.Name,
+				Name:     name,
+			},
+			site: site, spots: spots, entry: name == "entry" || name == "0",
 		})
 	}
 	here, ok := at.code.Offset(f.Start)
@@ -449,9 +514,25 @@ func (e *Env) functionProbes(w *want, k pidNames, f symbol.Function, at spot, pr
 			one(w.name.literal, check.SiteUprobe, []spot{s})
 			return nil
 		case k.at >= f.Size:
-			return userFault(w, "D_PROC_OFF", "", "%s is %d bytes long, and has nothing at %x", f.Name, f.Size, k.at)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"%s is %d bytes long, and has nothing at %x",
+				f.Name,
+				f.Size,
+				k.at,
+			)
 		case err != nil:
-			return userFault(w, "D_PROC_OFF", "", "it is not known whether an instruction of %s begins at %x: %v", f.Name, k.at, err)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"it is not known whether an instruction of %s begins at %x: %v",
+				f.Name,
+				k.at,
+				err,
+			)
 		}
 		hint := ""
 		if i, _ := slices.BinarySearch(starts, k.at); i > 0 && i < len(starts) {
@@ -473,8 +554,9 @@ func (e *Env) functionProbes(w *want, k pidNames, f symbol.Function, at spot, pr
 	return nil
 }
 
-// returnSpots gives where a function returns. The kernel can put an address of its own on the stack at the entry, and fire where
-// that is returned to. Go moves stacks, and looks through them: there each instruction that returns is a place.
+// returnSpots returns where a function returns. The kernel can put an address of its own on the
+// stack at the entry, and fire where that is returned to. Go moves stacks, and looks through them:
+// there each instruction that returns is a place.
 func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, error) {
 	if !at.code.Go {
 		at.offset = here
@@ -497,7 +579,8 @@ func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, e
 	return check.SiteUprobe, out, nil
 }
 
-// goArguments are the registers in which Go's functions get their arguments, from the first whole number or pointer on.
+// goArguments are the registers in which Go's functions get their arguments, from the first whole
+// number or pointer on.
 func goArguments() []check.Operand {
 	regs := []string{"rax", "rbx", "rcx", "rdi", "rsi", "r8", "r9", "r10", "r11"}
 	if runtime.GOARCH == "arm64" {
@@ -513,19 +596,37 @@ func goArguments() []check.Operand {
 	return out
 }
 
-// goResult is arg0, which is not told, and arg1, what the function returns.
+// goResult is arg0, which is not known, and arg1, what the function returns.
 func goResult() []check.Operand {
 	return []check.Operand{{Kind: check.OperandNumber, Size: 8}, goArguments()[0]}
 }
 
-// addressProbe gives the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the file.
-func (e *Env) addressProbe(w *want, pid int, provider string, codes []*symbol.Code, yield func(*found)) error {
+// addressProbe returns the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the
+// file.
+func (e *Env) addressProbe(
+	w *want,
+	pid int,
+	provider string,
+	codes []*symbol.Code,
+	yield func(*found),
+) error {
 	if !w.name.isLit {
-		return userFault(w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "the function - stands for an address, which must be told")
+		return userFault(
+			w,
+			"D_PROC_NAME",
+			"pid$target:a.out:-:ADDRESS",
+			"the function - means an address, which must be given as the name",
+		)
 	}
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
-		return userFault(w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "%s is no address", w.name.literal)
+		return userFault(
+			w,
+			"D_PROC_NAME",
+			"pid$target:a.out:-:ADDRESS",
+			"%s is no address",
+			w.name.literal,
+		)
 	}
 	if !w.module.any() && !(w.module.isLit && w.module.literal == "a.out") {
 		return userFault(w, "D_PROC_LIB", "", "the function - is of the module a.out alone")
@@ -544,22 +645,36 @@ func (e *Env) addressProbe(w *want, pid int, provider string, codes []*symbol.Co
 			if err == nil {
 				err = errors.New("its instructions are others")
 			}
-			return userFault(w, "D_PROC_OFF", "", "no instruction of %s is known to begin at %x: %v", f.Name, at, err)
+			return userFault(
+				w,
+				"D_PROC_OFF",
+				"",
+				"no instruction of %s is known to begin at %x: %v",
+				f.Name,
+				at,
+				err,
+			)
 		}
 		off, ok := c.Offset(at)
 		if !ok {
 			break
 		}
 		yield(&found{
-			Listed: Listed{ID: e.userID(provider, c.Path, "-", w.name.literal), Provider: provider, Module: c.Name, Function: "-", Name: w.name.literal},
-			site:   check.SiteUprobe, spots: []spot{{code: c, pid: pid, offset: off}},
+			Listed: Listed{
+				ID:       e.userID(provider, c.Path, "-", w.name.literal),
+				Provider: provider,
+				Module:   c.Name,
+				Function: "-",
+				Name:     w.name.literal,
+			},
+			site: check.SiteUprobe, spots: []spot{{code: c, pid: pid, offset: off}},
 		})
 		return nil
 	}
 	return userFault(w, "D_PROC_OFF", "", "no function of %s has the address %x", c.Name, at)
 }
 
-// explainUser says why no probe of a process matches.
+// explainUser reports why no probe of a process matches.
 func (e *Env) explainUser(w *want) *NoProbe {
 	none := userFault(w, "D_PDESC_ZERO", "", "no probe matches %s", w.text)
 	if !w.provider.isLit {
@@ -587,7 +702,11 @@ func (e *Env) explainUser(w *want) *NoProbe {
 	}
 	switch {
 	case len(providers) == 0:
-		none.Message = fmt.Sprintf("there is no provider %s: the files of process %d have no probes of their own (USDT)", w.provider.text, pid)
+		none.Message = fmt.Sprintf(
+			"there is no provider %s: the files of process %d have no probes of their own (USDT)",
+			w.provider.text,
+			pid,
+		)
 	case len(names) == 0:
 		none.Message = fmt.Sprintf("process %d has no provider %s", pid, name)
 		none.Hint = "it has " + strings.Join(providers[:min(8, len(providers))], ", ")
@@ -601,7 +720,8 @@ func (e *Env) explainUser(w *want) *NoProbe {
 	return none
 }
 
-// Diagnostic gives what is wrong in the words of lang; its place is for who has the text to fill in.
+// Diagnostic returns what is wrong in the words of lang; its place is for who has the text to fill
+// in.
 func (n *NoProbe) diagnostic() *syntax.Diagnostic {
 	return &syntax.Diagnostic{Tag: n.Tag, Message: n.Message, Hint: n.Hint}
 }
@@ -611,7 +731,8 @@ func (n *NoProbe) diagnostic() *syntax.Diagnostic {
 // table: made once, never changed
 var userProvider = &provider{name: "pid", first: firstUser, last: 1<<32 - 1, args: usdtArgs}
 
-// internSpots puts the places of a probe together by where their arguments are, and makes a probe of its own of each such group.
+// internSpots puts the places of a probe together by where their arguments are, and makes a probe
+// of its own of each such group.
 func (e *Env) internSpots(own *found, p *check.Probe) {
 	p.AtEntry = own.entry
 	all := own.spots
@@ -639,7 +760,7 @@ func (e *Env) internSpots(own *found, p *check.Probe) {
 	}
 }
 
-// knownProcesses are those that the script is about.
+// KnownProcesses are those that the script is about.
 func (e *Env) KnownProcesses() []int {
 	out := slices.Clone(e.Processes)
 	for pid := range e.users.codes {

@@ -10,9 +10,10 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Symbol gives the address and the type of a variable of the kernel; see check.Env. Only variables per CPU have a type in the
-// kernel's BTF; the others are what variable says, or have none. A kernel whose table has functions alone (no CONFIG_KALLSYMS_ALL)
-// is asked for the address in other ways: see unlisted.
+// Symbol returns the address and the type of a variable of the kernel; see check.Env. Only
+// variables per CPU have a type in the kernel's BTF; the others are what variable says, or have
+// none. A kernel whose table has functions alone (no CONFIG_KALLSYMS_ALL) is asked for the address
+// in other ways: see unlisted.
 func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
 	if module == "vmlinux" || module == "kernel" {
 		module = ""
@@ -50,7 +51,8 @@ func (e *Env) Symbol(module, name string) (uint64, btf.Type, error) {
 	return addr, e.variable(spec, name), nil
 }
 
-// variable gives the type of a variable that BTF does not tell, from what the kernel's headers declare; nil: not known.
+// variable returns the type of a variable that BTF lacks, from what the kernel's headers declare;
+// nil: not known.
 func (e *Env) variable(spec *btf.Spec, name string) btf.Type {
 	long := &btf.Int{Name: "unsigned long", Size: 8}
 	word := &btf.Int{Name: "unsigned int", Size: 4}

@@ -14,15 +14,16 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A table of symbols that has functions alone (a kernel without CONFIG_KALLSYMS_ALL) says nothing of variables. Those that are told
-// here the kernel itself points to from where they are always reached, or their text is known and stands once in its memory.
+// A table of symbols that has functions alone (a kernel without CONFIG_KALLSYMS_ALL) says nothing
+// of variables. Those that are told here the kernel itself points to from where they are always
+// reached, or their text is known and stands once in its memory.
 
 // errNotListed says that an address isn't known in another way either.
 var errNotListed = errors.New("not in the table of symbols")
 
-// fromInitTask are variables that the first task of all, init_task, points to as long as the machine runs: it is the idle
-// thread of the first CPU and never changes what it began with (init/init_task.c). Members, each a pointer.
-// table: made once, never changed
+// fromInitTask are variables that the first task of all, init_task, points to as long as the
+// machine runs: it is the idle thread of the first CPU and never changes what it began with
+// (init/init_task.c). Members, each a pointer. table: made once, never changed
 var fromInitTask = map[string]string{
 	"init_task":      "",
 	"init_cred":      "cred",
@@ -39,8 +40,8 @@ var fromInitTask = map[string]string{
 	"cgrp_dfl_root":  "cgroups.dfl_cgrp.root",
 }
 
-// unlisted gives the address of a variable of the kernel that its table of symbols doesn't tell. The error is errNotListed where
-// there is no other way, else what went wrong with it.
+// unlisted returns the address of a variable of the kernel that its table of symbols lacks. The
+// error is errNotListed where there is no other way, else what went wrong with it.
 func (e *Env) unlisted(name string) (uint64, error) {
 	if a, ok := e.unnamed[name]; ok {
 		return a, nil
@@ -51,7 +52,11 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	}
 	m, err := bpf.NewMemory()
 	if err != nil {
-		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+		return 0, fmt.Errorf(
+			"look for %s, which the kernel's table of symbols has not: %w",
+			name,
+			err,
+		)
 	}
 	defer m.Close()
 	var addr uint64
@@ -61,7 +66,11 @@ func (e *Env) unlisted(name string) (uint64, error) {
 		addr, err = e.banner(m)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("look for %s, which the kernel's table of symbols has not: %w", name, err)
+		return 0, fmt.Errorf(
+			"look for %s, which the kernel's table of symbols has not: %w",
+			name,
+			err,
+		)
 	}
 	if e.unnamed == nil {
 		e.unnamed = map[string]uint64{}
@@ -70,7 +79,8 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	return addr, nil
 }
 
-// reached follows members from init_task: each process has it as the parent of its parents, and itself is its own.
+// reached follows members from init_task: each process has it as the parent of its parents, and
+// itself is its own.
 func (e *Env) reached(m *bpf.Memory, path string) (uint64, error) {
 	spec, err := e.BTF()
 	if err != nil {
@@ -90,7 +100,7 @@ func (e *Env) reached(m *bpf.Memory, path string) (uint64, error) {
 	return 0, first
 }
 
-// initTask gives the address of init_task.
+// initTask returns the address of init_task.
 func initTask(spec *btf.Spec, m *bpf.Memory) (uint64, error) {
 	at, err := m.Task()
 	if err != nil {
@@ -134,14 +144,20 @@ func taskStruct(spec *btf.Spec) (*btf.Struct, error) {
 	return task, nil
 }
 
-// pointed gives the type of what members of init_task lead to; "": its own.
+// pointed returns the type of what members of init_task lead to; "": its own.
 func pointed(spec *btf.Spec, path string) (btf.Type, error) {
 	t, _, err := follow(spec, path, func(uint64) (uint64, error) { return 0, nil }, 0)
 	return t, err
 }
 
-// follow goes from a task_struct at an address along members that are pointers. It gives where the last one leads, and its type.
-func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at uint64) (btf.Type, uint64, error) {
+// follow goes from a task_struct at an address along members that are pointers. It returns where
+// the last one leads, and its type.
+func follow(
+	spec *btf.Spec,
+	path string,
+	word func(uint64) (uint64, error),
+	at uint64,
+) (btf.Type, uint64, error) {
 	task, err := taskStruct(spec)
 	if err != nil {
 		return nil, 0, err
@@ -153,7 +169,12 @@ func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at u
 		}
 		member, off := pointerMember(t, name)
 		if member == nil {
-			return nil, 0, fmt.Errorf("%s has no pointer %s: %w", t.TypeName(), name, measure.ErrUnsupported)
+			return nil, 0, fmt.Errorf(
+				"%s has no pointer %s: %w",
+				t.TypeName(),
+				name,
+				measure.ErrUnsupported,
+			)
 		}
 		if at, err = word(at + uint64(off)); err != nil {
 			return nil, 0, err
@@ -163,7 +184,8 @@ func follow(spec *btf.Spec, path string, word func(uint64) (uint64, error), at u
 	return t, at, nil
 }
 
-// pointerMember finds a member that is a pointer to a struct, and gives that struct; nil: there is none.
+// pointerMember finds a member that is a pointer to a struct, and returns that struct; nil: there
+// is none.
 func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 	s, ok := btf.UnderlyingType(t).(*btf.Struct)
 	if !ok {
@@ -179,8 +201,9 @@ func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 	return nil, 0
 }
 
-// banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the kernel's own constants lie in. The error
-// is errNotListed where that is not known, or where it stands twice.
+// banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the
+// kernel's own constants lie in. The error is errNotListed where that is not known, or where it
+// stands twice.
 func (e *Env) banner(m *bpf.Memory) (uint64, error) {
 	f, err := proc.Open("/proc/version")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// Where the kernel's table of symbols has variables, those that are found without it lie where it says; and what they hold is what
-// the kernel tells elsewhere.
+// Where the kernel's table of symbols has variables, those that are found without it lie where it
+// says; and what they hold is what the kernel tells elsewhere.
 func TestUnlisted(t *testing.T) {
 	e := NewEnv(kernel.Root{})
 	defer e.Close()
@@ -39,7 +39,12 @@ func TestUnlisted(t *testing.T) {
 		if a, _, ok := e.symbols.Lookup("", name); ok {
 			listed++
 			if a != at[name] {
-				t.Errorf("%s is at %#x, found without the table of symbols at %#x", name, a, at[name])
+				t.Errorf(
+					"%s is at %#x, found without the table of symbols at %#x",
+					name,
+					a,
+					at[name],
+				)
 			}
 		}
 		if again, err := e.unlisted(name); again != at[name] || err != nil {

@@ -20,8 +20,8 @@ func SyscallName(id int64) string {
 	return strconv.FormatInt(nr, 10)
 }
 
-// EachSyscall calls yield with the ID of the return probe and the name of each system call, until yield
-// returns false. A 32-bit call is named only where no 64-bit call has its name.
+// EachSyscall calls yield with the ID of the return probe and the name of each system call, until
+// yield returns false. A 32-bit call is named only where no 64-bit call has its name.
 func EachSyscall(yield func(int64, string) bool) {
 	for nr, name := range syscallNames {
 		if name != "" && !yield(int64(firstSyscall+2*nr+1), name) {
@@ -29,7 +29,8 @@ func EachSyscall(yield func(int64, string) bool) {
 		}
 	}
 	for nr, name := range narrowSyscalls {
-		if name != "" && !slices.Contains(syscallNames[:], name) && !yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
+		if name != "" && !slices.Contains(syscallNames[:], name) &&
+			!yield(int64(firstSyscall+2*(nr+check.CompatCalls)+1), name) {
 			return
 		}
 	}

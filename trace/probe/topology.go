@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Topology gives the chip and the NUMA node of each CPU by its number, as /sys/devices/system/cpu tells them. What it does not tell
-// is 0, as of CPUs that are off.
+// Topology returns the chip and the NUMA node of each CPU by its number, as /sys/devices/system/cpu
+// has them. What it lacks is 0, as of CPUs that are off.
 func (e *Env) Topology() (chips, nodes []int) { return topology("/sys/devices/system/cpu") }
 
 func topology(dir string) (chips, nodes []int) {
@@ -30,7 +30,8 @@ func topology(dir string) (chips, nodes []int) {
 			continue
 		}
 		if b, err := os.ReadFile(path + "/topology/physical_package_id"); err == nil {
-			if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && n >= 0 { // -1: not known
+			// -1: not known
+			if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && n >= 0 {
 				chips = put(chips, cpu, n)
 			}
 		}

@@ -11,9 +11,21 @@ import (
 func TestPlacesShareNumbers(t *testing.T) {
 	e := NewEnv(kernel.Root{})
 	defer e.Close()
-	a, b := []check.Operand{{Kind: check.OperandNumber, Number: 1}}, []check.Operand{{Kind: check.OperandNumber, Number: 2}}
-	f := &found{Listed: Listed{ID: firstUser, Provider: "x1", Name: "y"}, by: userProvider, site: check.SiteUprobe,
-		spots: []spot{{offset: 1, operands: a}, {offset: 2, operands: b}, {offset: 3, operands: a}}}
+	a, b := []check.Operand{
+		{Kind: check.OperandNumber, Number: 1},
+	}, []check.Operand{
+		{Kind: check.OperandNumber, Number: 2},
+	}
+	f := &found{
+		Listed: Listed{ID: firstUser, Provider: "x1", Name: "y"},
+		by:     userProvider,
+		site:   check.SiteUprobe,
+		spots: []spot{
+			{offset: 1, operands: a},
+			{offset: 2, operands: b},
+			{offset: 3, operands: a},
+		},
+	}
 	p := e.intern(f)
 	if len(p.Also) != 1 || len(e.targets[p].spots) != 2 || len(e.targets[p.Also[0]].spots) != 1 {
 		t.Fatalf("%+v", p)

@@ -12,10 +12,17 @@ import (
 )
 
 // unwindNeeds are what programs need to walk the stacks of processes by tables.
-var unwindNeeds = [...]feature.Feature{feature.BPFLoop, feature.CurrentTask, feature.TaskRegisters, feature.HashOnDemand} // table: never changed
+// table: never changed
+var unwindNeeds = [...]feature.Feature{
+	feature.BPFLoop,
+	feature.CurrentTask,
+	feature.TaskRegisters,
+	feature.HashOnDemand,
+}
 
-// noTables returns why programs can't walk the stacks of processes by unwind tables, or nil. Where the kernel is too old, the
-// error names the newest version among those that brought what is missing.
+// UnwindTablesMissing returns why programs can't walk the stacks of processes by unwind tables, or
+// nil. Where the kernel is too old, the error names the newest version among those that brought
+// what is missing.
 func (e *Env) UnwindTablesMissing() error {
 	if runtime.GOARCH != "amd64" {
 		return fmt.Errorf("unwind tables are for x86-64: %w", measure.ErrUnsupported)
@@ -31,7 +38,8 @@ func (e *Env) UnwindTablesMissing() error {
 	return nil
 }
 
-// unwinds decides by the option unwind, and by what the kernel can, whether user stacks are walked by tables.
+// walksByTables decides by the option unwind, and by what the kernel can, whether user stacks are
+// walked by tables.
 func (e *Env) walksByTables(p *ir.Program) (bool, error) {
 	how := p.Source.Options.All["unwind"]
 	if how == "fp" || !gen.WantsUserFrames(p) {

@@ -9,8 +9,9 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C library, and shares are right; also of a
-// program that nothing was known of before its first sample.
+// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C
+// library, and shares are right; also of a program that nothing was known of before its first
+// sample.
 func TestProfileWithoutFramePointers(t *testing.T) {
 	path := tracetest.CompileDeep(t)
 	for _, known := range []bool{true, false} {
@@ -40,7 +41,19 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 					continue
 				}
 				all += s.Count
-				if !tracetest.HasChain(s.User, "compare", "sorted", "level1", "level2", "level3", "level4", "level5", "main", "__libc_start", "_start") {
+				if !tracetest.HasChain(
+					s.User,
+					"compare",
+					"sorted",
+					"level1",
+					"level2",
+					"level3",
+					"level4",
+					"level5",
+					"main",
+					"__libc_start",
+					"_start",
+				) {
 					odd = s.User
 					continue
 				}
@@ -53,14 +66,20 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 				}
 			}
 		}
-		if float64(whole) < 0.98*float64(all) { // the C library is at work by itself at times, and before main
+		// the C library is at work by itself at times, and before main
+		if float64(whole) < 0.98*float64(all) {
 			t.Errorf("%d of %d stacks are whole; others as %q", whole, all, odd)
 		}
 		if known && before > 0 {
 			t.Errorf("%d samples of a process that was named came before its tables", before)
 		}
-		if share := float64(seventy) / float64(seventy+thirty); share < 0.55 || share > 0.85 { // more than five standard deviations
-			t.Errorf("the function that takes 70%% of the time has %.1f%% of %d samples", 100*share, seventy+thirty)
+		// more than five standard deviations
+		if share := float64(seventy) / float64(seventy+thirty); share < 0.55 || share > 0.85 {
+			t.Errorf(
+				"the function that takes 70%% of the time has %.1f%% of %d samples",
+				100*share,
+				seventy+thirty,
+			)
 		}
 	}
 }

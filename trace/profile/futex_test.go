@@ -26,8 +26,17 @@ type futexWaiter struct {
 //go:noinline
 func waitsInVector(until unix.Timespec) unix.Errno {
 	var word uint32
-	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128} // 32 bits, private
-	_, _, errno := unix.Syscall6(449, uintptr(unsafe.Pointer(&one)), 1, 0, uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC, 0)
+	// 32 bits, private
+	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128}
+	_, _, errno := unix.Syscall6(
+		449,
+		uintptr(unsafe.Pointer(&one)),
+		1,
+		0,
+		uintptr(unsafe.Pointer(&until)),
+		unix.CLOCK_MONOTONIC,
+		0,
+	)
 	runtime.KeepAlive(&word)
 	return errno
 }
@@ -37,11 +46,20 @@ func waitsInVector(until unix.Timespec) unix.Errno {
 //go:noinline
 func waitsAlone(until unix.Timespec) unix.Errno {
 	var word uint32
-	_, _, errno := unix.Syscall6(455, uintptr(unsafe.Pointer(&word)), 0, 0xffffffff, 2|128, uintptr(unsafe.Pointer(&until)), unix.CLOCK_MONOTONIC)
+	_, _, errno := unix.Syscall6(
+		455,
+		uintptr(unsafe.Pointer(&word)),
+		0,
+		0xffffffff,
+		2|128,
+		uintptr(unsafe.Pointer(&until)),
+		unix.CLOCK_MONOTONIC,
+	)
 	return errno
 }
 
-// TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2), each for 10 ms.
+// TestLocksInNewerCalls waits by itself in the system calls for futexes that came after futex(2),
+// each for 10 ms.
 func TestLocksInNewerCalls(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20
@@ -91,8 +109,16 @@ func TestLocksInNewerCalls(t *testing.T) {
 				}
 			}
 			// Who is woken for nothing waits again in the same call.
-			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 || nanos < want*wait.Nanoseconds()*9/10 || nanos > own {
-				t.Errorf("%d waits of %d ns, want %d, which took %d ns by the clock", count, nanos, least, own)
+			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 ||
+				nanos < want*wait.Nanoseconds()*9/10 ||
+				nanos > own {
+				t.Errorf(
+					"%d waits of %d ns, want %d, which took %d ns by the clock",
+					count,
+					nanos,
+					least,
+					own,
+				)
 			}
 		})
 	}

@@ -77,7 +77,8 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	}
 }
 
-// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other one has not.
+// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other
+// one has not.
 const generatedLeaves = `
 #include <stdio.h>
 #include <string.h>
@@ -107,8 +108,9 @@ int main(void) {
 	return 0;
 }`
 
-// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its caller, and is
-// marked; one that begins in code with a frame has its caller and no mark, also where no map names the code.
+// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its
+// caller, and is marked; one that begins in code with a frame has its caller and no mark, also
+// where no map names the code.
 func TestProfileOfGeneratedLeaves(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {

@@ -71,14 +71,22 @@ func TestProfileOfGoLeaves(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		pid := tracetest.Start(t, bin)
-		p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
+		p := Profile{
+			Hz:   499,
+			User: true,
+			Who:  Who{PIDs: []int{pid}},
+			For:  measure.Span(3 * time.Second),
+		}
 		got, err := p.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var all, seventy, thirty, lost int64
 		for s := range got.Stacks {
-			leaf := slices.IndexFunc(s.User, func(f string) bool { return strings.HasSuffix(f, "`main.leaf") })
+			leaf := slices.IndexFunc(
+				s.User,
+				func(f string) bool { return strings.HasSuffix(f, "`main.leaf") },
+			)
 			if leaf < 0 || strings.Contains(strings.Join(s.User, " "), "not loaded yet") {
 				continue
 			}
@@ -94,7 +102,14 @@ func TestProfileOfGoLeaves(t *testing.T) {
 			}
 		}
 		if all < 50 || lost > 0 || float64(seventy) < 0.5*float64(all) || thirty < all/10 {
-			t.Errorf("%q: of %d samples %d by seventy, %d by thirty, %d without caller", flags, all, seventy, thirty, lost)
+			t.Errorf(
+				"%q: of %d samples %d by seventy, %d by thirty, %d without caller",
+				flags,
+				all,
+				seventy,
+				thirty,
+				lost,
+			)
 		}
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// sampledInTime takes a profile, and again where it says that a busy machine left it no time to read debug information.
+// sampledInTime takes a profile, and again where it says that a busy machine left it no time to
+// read debug information.
 func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -20,29 +21,41 @@ func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n == 3 || !strings.Contains(strings.Join(got.Notes, "\n"), "reading debug information took") {
+		if n == 3 ||
+			!strings.Contains(strings.Join(got.Notes, "\n"), "reading debug information took") {
 			return got
 		}
 	}
 }
 
-// TestProfileInlined samples a program with debug information: with and without the functions that were inlined.
+// TestProfileInlined samples a program with debug information: with and without the functions that
+// were inlined.
 func TestProfileInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		p := &Profile{Hz: 99, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(2 * time.Second)}
+		p := &Profile{
+			Hz:     99,
+			Who:    Who{PIDs: []int{pid}},
+			User:   true,
+			Inline: inline,
+			For:    measure.Span(2 * time.Second),
+		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
 		for s := range got.Stacks {
-			at := slices.IndexFunc(s.User, func(f string) bool { return strings.HasSuffix(f, "`outer") })
+			at := slices.IndexFunc(
+				s.User,
+				func(f string) bool { return strings.HasSuffix(f, "`outer") },
+			)
 			if at < 0 {
 				continue
 			}
 			all += s.Count
-			if at == 2 && strings.HasSuffix(s.User[0], "`spin_[i]") && strings.HasSuffix(s.User[1], "`middle_[i]") {
+			if at == 2 && strings.HasSuffix(s.User[0], "`spin_[i]") &&
+				strings.HasSuffix(s.User[1], "`middle_[i]") {
 				with += s.Count
 			}
 			if strings.Contains(strings.Join(s.User, " "), "_[i]") {
@@ -67,13 +80,22 @@ func TestWaitsInlined(t *testing.T) {
 	for _, inline := range []bool{true, false} {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
-		p := &Profile{Of: OffCPU, Who: Who{PIDs: []int{pid}}, User: true, Inline: inline, For: measure.Span(time.Second)}
+		p := &Profile{
+			Of:     OffCPU,
+			Who:    Who{PIDs: []int{pid}},
+			User:   true,
+			Inline: inline,
+			For:    measure.Span(time.Second),
+		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
 		for range 2 { // stacks may be gone through again
 			all, with, any = 0, 0, 0
 			for s := range got.Stacks {
-				at := slices.IndexFunc(s.User, func(f string) bool { return strings.Contains(f, "`rests") })
+				at := slices.IndexFunc(
+					s.User,
+					func(f string) bool { return strings.Contains(f, "`rests") },
+				)
 				if at < 1 {
 					continue
 				}

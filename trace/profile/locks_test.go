@@ -17,7 +17,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// contending is a program of four threads that use one pipe, which has one mutex, until its input ends.
+// contending is a program of four threads that use one pipe, which has one mutex, until its input
+// ends.
 const contending = `
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -43,8 +44,15 @@ type lockSums struct {
 	dist               uint64
 }
 
-// watchLocks measures what a program waits for, until done says that it is enough of what was told by kind and function.
-func watchLocks(t *testing.T, table LockTable, function, text string, done func(map[string]lockSums, *bufio.Reader) bool, args ...string) (map[string]lockSums, map[string]uint64) {
+// watchLocks measures what a program waits for, until done says that it is enough of what was told
+// by kind and function.
+func watchLocks(
+	t *testing.T,
+	table LockTable,
+	function, text string,
+	done func(map[string]lockSums, *bufio.Reader) bool,
+	args ...string,
+) (map[string]lockSums, map[string]uint64) {
 	t.Helper()
 	tracetest.Needs(t, feature.TypedTracepoints)
 	if _, err := tracetest.Here(t).Probes(tracetest.Probe(t, "sdt:lock::contention_begin")); err != nil {
@@ -95,7 +103,8 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 			for i := range b.Rows() {
 				key := b.Key(i)
 				kind := b.Labels[key[0]]
-				if table.Stacks && !strings.Contains(measure.FoldedStack(b.Frames, key[len(key)-1]), function) {
+				if table.Stacks &&
+					!strings.Contains(measure.FoldedStack(b.Frames, key[len(key)-1]), function) {
 					continue
 				}
 				if table.Processes && b.Labels[key[2]] != fmt.Sprint(c.Process.Pid) {
@@ -115,7 +124,9 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 				sums[kind] = sum
 			}
 		}
-		if !over && done(sums, told) { // maps are read one after the other: what ends meanwhile is in the one now and in the other at the next tick
+		// maps are read one after the other: what ends meanwhile is in the one now and in the other
+		// at the next tick
+		if !over && done(sums, told) {
 			over = true
 			return in.Close()
 		}
@@ -132,30 +143,42 @@ func watchLocks(t *testing.T, table LockTable, function, text string, done func(
 	if !errors.Is(err, enough) {
 		t.Fatalf("after %v, lost %v: %v", sums, lost, err)
 	}
-	for kind, sum := range sums { // without room one aggregation may have a row that another has not
-		if len(lost) == 0 && sum.count > 0 && (sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
+	// without room one aggregation may have a row that another has not
+	for kind, sum := range sums {
+		if len(lost) == 0 && sum.count > 0 &&
+			(sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
 			t.Errorf("%s: %+v", kind, sum)
 		}
 	}
 	return sums, lost
 }
 
-// Of a mutex of a program it tells the waits that the program has itself, in intervals, and no longer than that says.
+// Of a mutex of a program it tells the waits that the program has itself, in intervals, and no
+// longer than that says.
 func TestLockTableOfPrograms(t *testing.T) {
 	var said string
 	ticks := 0
-	sums, lost := watchLocks(t, LockTable{Stacks: true, Dists: true, Processes: true, Profile: Profile{User: true}}, "wants+", waiting, func(sums map[string]lockSums, out *bufio.Reader) bool {
-		if ticks++; ticks < 3 || sums["futex"].count < 18 {
-			return false
-		}
-		said, _ = out.ReadString('\n')
-		return true
-	}, "lock")
+	sums, lost := watchLocks(
+		t,
+		LockTable{Stacks: true, Dists: true, Processes: true, Profile: Profile{User: true}},
+		"wants+",
+		waiting,
+		func(sums map[string]lockSums, out *bufio.Reader) bool {
+			if ticks++; ticks < 3 || sums["futex"].count < 18 {
+				return false
+			}
+			said, _ = out.ReadString('\n')
+			return true
+		},
+		"lock",
+	)
 	var whole float64
 	if _, err := fmt.Sscan(said, &whole); err != nil {
 		t.Fatalf("the program said %q: %v", said, err)
 	}
-	if got := sums["futex"]; len(sums) != 1 || got.count > 20 || got.nanos < (got.count-3)*10e6 || got.nanos > whole || got.most < 10e6 {
+	if got := sums["futex"]; len(sums) != 1 || got.count > 20 || got.nanos < (got.count-3)*10e6 ||
+		got.nanos > whole ||
+		got.most < 10e6 {
 		t.Errorf("%+v of 20 waits of 20 ms, by itself %.0f ns; lost %v", sums, whole, lost)
 	}
 }
@@ -163,9 +186,15 @@ func TestLockTableOfPrograms(t *testing.T) {
 // Of a lock of the kernel it tells where a program waits for it, and its kind.
 func TestLockTableOfTheKernel(t *testing.T) {
 	began := time.Now()
-	sums, _ := watchLocks(t, LockTable{Stacks: true, Dists: true, Profile: Profile{Kernel: true}}, "pipe_", contending, func(sums map[string]lockSums, _ *bufio.Reader) bool {
-		return sums["mutex"].count > 20
-	})
+	sums, _ := watchLocks(
+		t,
+		LockTable{Stacks: true, Dists: true, Profile: Profile{Kernel: true}},
+		"pipe_",
+		contending,
+		func(sums map[string]lockSums, _ *bufio.Reader) bool {
+			return sums["mutex"].count > 20
+		},
+	)
 	if got := sums["mutex"]; got.nanos > 4*float64(time.Since(began)) {
 		t.Errorf("four threads waited %.0f ns in %v", got.nanos, time.Since(began))
 	}
@@ -173,9 +202,15 @@ func TestLockTableOfTheKernel(t *testing.T) {
 
 // What has no room is told to be lost.
 func TestLockTableWithoutRoom(t *testing.T) {
-	_, lost := watchLocks(t, LockTable{Processes: true, Stacks: true, room: 1}, "pipe_", contending, func(sums map[string]lockSums, _ *bufio.Reader) bool {
-		return sums["mutex"].count > 200
-	})
+	_, lost := watchLocks(
+		t,
+		LockTable{Processes: true, Stacks: true, maxKeys: 1},
+		"pipe_",
+		contending,
+		func(sums map[string]lockSums, _ *bufio.Reader) bool {
+			return sums["mutex"].count > 200
+		},
+	)
 	n := uint64(0)
 	for _, events := range lost {
 		n += events
@@ -187,8 +222,15 @@ func TestLockTableWithoutRoom(t *testing.T) {
 
 // A kernel that tells nothing of its locks is said to, with what works.
 func TestNoContention(t *testing.T) {
-	err := noContention([]proc.Event{{Subsystem: "lock", Name: "lock_acquire"}, {Subsystem: "sched", Name: "contention_begin"}}, "5.15.0")
-	if !errors.Is(err, measure.ErrUnsupported) || !strings.Contains(err.Error(), "5.15.0") || !strings.Contains(err.Error(), "--user") {
+	err := noContention(
+		[]proc.Event{
+			{Subsystem: "lock", Name: "lock_acquire"},
+			{Subsystem: "sched", Name: "contention_begin"},
+		},
+		"5.15.0",
+	)
+	if !errors.Is(err, measure.ErrUnsupported) || !strings.Contains(err.Error(), "5.15.0") ||
+		!strings.Contains(err.Error(), "--user") {
 		t.Error(err)
 	}
 	if err := noContention([]proc.Event{{Subsystem: "lock", Name: "contention_begin"}, {Subsystem: "lock", Name: "contention_end"}}, "6.1"); err != nil {

@@ -15,7 +15,8 @@ import (
 )
 
 // leafCalls spends its time in a leaf, which 70 % of the time is called by one function and 30 % by
-// another one. The leaf is written in C, or by hand: without a frame, and without unwind information.
+// another one. The leaf is written in C, or by hand: without a frame, and without unwind
+// information.
 const leafCalls = `
 #include <time.h>
 volatile unsigned long sink;
@@ -30,14 +31,20 @@ __attribute__((noinline)) unsigned long thirty(unsigned long x) { x = leaf(x, 30
 __attribute__((noinline)) void loop(time_t end) { unsigned long x = 1; while (time(0) < end) for (int i = 0; i < 1000; i++) x = thirty(seventy(x)); sink = x; }
 int main(void) { loop(time(0) + 300); return 0; }`
 
-// TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing, whatever the
-// program lost of what tells of its frames. Where the caller is there, no mark stands in a stack.
+// TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing,
+// whatever the program lost of what tells of its frames. Where the caller is there, no mark stands
+// in a stack.
 func TestProfileMissingCallers(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
-	bare := []string{"-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-fno-exceptions"}
+	bare := []string{
+		"-O2",
+		"-fno-asynchronous-unwind-tables",
+		"-fno-unwind-tables",
+		"-fno-exceptions",
+	}
 	for _, tt := range []struct {
 		name   string
 		flags  []string
@@ -63,30 +70,41 @@ func TestProfileMissingCallers(t *testing.T) {
 				}
 			}
 			pid := tracetest.Start(t, path)
-			p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
+			p := Profile{
+				Hz:   997,
+				User: true,
+				Who:  Who{PIDs: []int{pid}},
+				For:  measure.Span(3 * time.Second),
+			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string
-			for deadline := time.Now().Add(time.Minute); all < 100 && time.Now().Before(deadline); { // others may have the CPUs
+			// others may have the CPUs
+			for deadline := time.Now().Add(time.Minute); all < 100 && time.Now().Before(deadline); {
 				got, err := p.Run(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				for s := range got.Stacks {
-					if len(s.User) == 0 || !strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
+					if len(s.User) == 0 ||
+						!strings.HasPrefix(s.User[0], "work`") && s.User[0] != "[work]" {
 						continue
 					}
 					all += s.Count
 					main := false
 					if tt.named {
-						main = strings.Contains(s.User[0], "`main") || tracetest.HasChain(s.User, "loop", "main")
+						main = strings.Contains(s.User[0], "`main") ||
+							tracetest.HasChain(s.User, "loop", "main")
 						if strings.Contains(s.User[0], "`leaf") {
-							main = tracetest.HasChain(s.User, "leaf", "seventy", "loop", "main") || tracetest.HasChain(s.User, "leaf", "thirty", "loop", "main")
+							main = tracetest.HasChain(s.User, "leaf", "seventy", "loop", "main") ||
+								tracetest.HasChain(s.User, "leaf", "thirty", "loop", "main")
 						}
 					} else { // leaf, its caller, loop, main
 						main = strings.Contains(strings.Join(s.User, " "), "libc.so.6`__libc_start") && len(s.User) >= 6 || strings.Contains(strings.Join(s.User, " "), "`[libc.so.6") && len(s.User) >= 6
 					}
 					mark := slices.ContainsFunc(s.User, func(f string) bool {
-						return f == trace.MissingFrame || strings.HasPrefix(f, "[unwinding stopped") || strings.HasPrefix(f, "[no unwind table")
+						return f == trace.MissingFrame ||
+							strings.HasPrefix(f, "[unwinding stopped") ||
+							strings.HasPrefix(f, "[no unwind table")
 					})
 					switch {
 					case main && !mark:
@@ -105,7 +123,16 @@ func TestProfileMissingCallers(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q", all, whole, marked, silent, seventy, thirty, odd)
+			t.Logf(
+				"of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q",
+				all,
+				whole,
+				marked,
+				silent,
+				seventy,
+				thirty,
+				odd,
+			)
 			if all < 100 {
 				t.Fatalf("%d samples", all)
 			}
@@ -115,7 +142,8 @@ func TestProfileMissingCallers(t *testing.T) {
 			if !tt.marked && float64(whole) < 0.98*float64(all) {
 				t.Errorf("%d of %d samples are whole; others as %q", whole, all, odd)
 			}
-			if share := float64(seventy) / float64(seventy+thirty); tt.named && (share < 0.5 || share > 0.87) {
+			if share := float64(seventy) / float64(seventy+thirty); tt.named &&
+				(share < 0.5 || share > 0.87) {
 				t.Errorf("the function that takes 70 %% of the time has %.1f %%", 100*share)
 			}
 		})

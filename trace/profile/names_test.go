@@ -46,11 +46,20 @@ func stubProgram(t *testing.T) string {
 	if err := os.Rename(lib, filepath.Join(dir, "libfastf.so")); err != nil {
 		t.Fatal(err)
 	}
-	return tracetest.CompileC(t, stubLoop, "-O2", "-L"+dir, "-lfastf", "-Wl,--no-as-needed", "-lfastf", "-Wl,-rpath,"+dir)
+	return tracetest.CompileC(
+		t,
+		stubLoop,
+		"-O2",
+		"-L"+dir,
+		"-lfastf",
+		"-Wl,--no-as-needed",
+		"-lfastf",
+		"-Wl,-rpath,"+dir,
+	)
 }
 
-// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of generated code, of a
-// stripped file, of stubs, of a program of Go.
+// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of
+// generated code, of a stripped file, of stubs, of a program of Go.
 func TestOneNameInProfileAndStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -71,7 +80,12 @@ func TestOneNameInProfileAndStacks(t *testing.T) {
 			t.Cleanup(func() {
 				os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // few have one
 			})
-			profile := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(3 * time.Second)}
+			profile := Profile{
+				Hz:   499,
+				User: true,
+				Who:  Who{PIDs: []int{pid}},
+				For:  measure.Span(3 * time.Second),
+			}
 			got, err := profile.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -90,9 +104,14 @@ func TestOneNameInProfileAndStacks(t *testing.T) {
 				t.Errorf("the profile has %v, want %s", of, tt.want)
 			}
 			for _, what := range []string{"ufunc(arg1)", "ustack(1)"} {
-				out := runScript(t, `profile-499 /pid == $target && arg1/ { @[`+what+`] = count(); n++; } profile-499 /n >= 400/ { exit(0); }`, pid)
+				out := runScript(
+					t,
+					`profile-499 /pid == $target && arg1/ { @[`+what+`] = count(); n++; } profile-499 /n >= 400/ { exit(0); }`,
+					pid,
+				)
 				for _, name := range names {
-					if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(name) + `(\+0x[0-9a-f]+)?( |$)`).MatchString(out) {
+					if !regexp.MustCompile(`(?m)^ *` + regexp.QuoteMeta(name) + `(\+0x[0-9a-f]+)?( |$)`).
+						MatchString(out) {
 						t.Errorf("the profile has %s, which %s has not: %.1500s", name, what, out)
 					}
 				}
@@ -116,7 +135,9 @@ func goProgram(t *testing.T, text string, flags ...string) string {
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command(compiler, append(append([]string{"build", "-o", out}, flags...), source)...)
+	build := exec.Command(
+		compiler,
+		append(append([]string{"build", "-o", out}, flags...), source)...)
 	if b, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%.2000s", err, b)
 	}
@@ -130,7 +151,10 @@ func runScript(t *testing.T, text string, pid int) string {
 	defer env.Close()
 	env.Processes = []int{pid}
 	c, err := trace.Compile(trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName},
-		Options: check.Options{Target: int64(pid), All: map[string]string{"quiet": ""}}}, env, gen.Limits{})
+		Options: check.Options{
+			Target: int64(pid),
+			All:    map[string]string{"quiet": ""},
+		}}, env, gen.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// Programs of culprit's own tell threads apart by numbers that all have: those outside of the namespace share one.
+// Programs of culprit's own tell threads apart by numbers that all have: those outside of the
+// namespace share one.
 func TestOwnProgramsWithinANamespace(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
@@ -24,7 +25,10 @@ func TestOwnProgramsWithinANamespace(t *testing.T) {
 		t.Skip("needs: kernel feature BTF")
 	}
 	e.SetPIDNamespace(&check.Namespace{Level: 1, Inum: 4026532001})
-	texts := map[string]string{"sampler": e.WithGlobalIDs(samplerText(99)), "kernels": e.WithGlobalIDs(kernelsText(99))}
+	texts := map[string]string{
+		"sampler": e.WithGlobalIDs(samplerText(99)),
+		"kernels": e.WithGlobalIDs(kernelsText(99)),
+	}
 	for _, p := range []Profile{{Of: OnCPU, Hz: 99}, {Of: OffCPU}, {Of: OffCPU, Wakers: true, ByThread: true}, {Of: RunQueue}, {Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}}, {Of: Locks}} {
 		text, err := p.text(e)
 		if err != nil {

@@ -22,22 +22,29 @@ import (
 	"culprit/trace/probe"
 )
 
-// A Profile is what stacks are gathered of, and whose: by a program in D that adds up in the kernel.
+// A Profile is what stacks are gathered of, and whose: by a program in D that adds up in the
+// kernel.
 type Profile struct {
-	Of       ProfileOf
-	Hz       int // of OnCPU: samples a second of each CPU
-	Who      Who
-	CPUs     []int        // none: all. Of waits: the CPU where the thread was put aside or got what it waited for
-	Kernel   bool         // OnCPU: samples within the kernel alone; else the kernel's stack alone, and of Locks the kernel's alone
-	User     bool         // the same of programs
-	ByCPU    bool         // of OnCPU: stacks are told apart by CPU
-	ByThread bool         // and by thread
-	Offsets  bool         // of OnCPU: and by the places in functions, not by functions alone; those of waits always are
-	Wakers   bool         // of OffCPU: and by who woke the thread
-	Least    measure.Span // of waits: shorter ones are left out
-	For      measure.Span // how long; 0: until the context ends
-	Inline   bool         // functions that compilers put into others are frames of their own, where files have debug information
-	Unwind   string       // how stacks of processes are walked: auto, fp, tables; "": auto
+	Of  ProfileOf
+	Hz  int // of OnCPU: samples a second of each CPU
+	Who Who
+	// none: all. Of waits: the CPU where the thread was put aside or got what it waited for
+	CPUs []int
+	// OnCPU: samples within the kernel alone; else the kernel's stack alone, and of Locks the
+	// kernel's alone
+	Kernel   bool
+	User     bool // the same of programs
+	ByCPU    bool // of OnCPU: stacks are separate per CPU
+	ByThread bool // and by thread
+	// of OnCPU: and by the places in functions, not by functions alone; those of waits always are
+	Offsets bool
+	Wakers  bool         // of OffCPU: and by who woke the thread
+	Least   measure.Span // of waits: shorter ones are left out
+	For     measure.Span // how long; 0: until the context ends
+	// functions that compilers put into others are frames of their own, where files have debug
+	// information
+	Inline bool
+	Unwind string // how stacks of processes are walked: auto, fp, tables; "": auto
 
 	doing string // what it is for, in errors; "": profile
 	begun func() // called when it has begun; nil: nothing
@@ -47,25 +54,30 @@ type Profile struct {
 // A ProfileOf is what a profile is of.
 type ProfileOf uint8
 
-// What a profile can be of. All but the first are waits: their amounts are ns, from beginning to end of a wait, counted at its end.
+// What a profile can be of. All but the first are waits: their amounts are ns, from beginning to
+// end of a wait, counted at its end.
 const (
-	OnCPU    ProfileOf = iota // what CPUs execute, sampled
-	OffCPU                    // from when a thread leaves its CPU until it runs again
-	RunQueue                  // from when a thread could run - woken, new, or put aside - until it does
-	Locks                     // waiting for locks of the kernel, and in futex(2)
+	OnCPU  ProfileOf = iota // what CPUs execute, sampled
+	OffCPU                  // from when a thread leaves its CPU until it runs again
+	// from when a thread could run - woken, new, or put aside - until it does
+	RunQueue
+	Locks // waiting for locks of the kernel, and in futex(2)
 )
 
 // A Sampled is a stack, and how much it has.
 type Sampled struct {
 	Process  string // the thread's name
-	PID, TID int    // TID -1 unless threads are told apart
-	CPU      int    // -1 unless they are told apart
-	State    string // of waits: how the thread waited: sleeping, preempted ...; or for what kind of lock
-	Kernel   []string
-	User     []string // frames as DTrace prints them, the innermost first; both are good until the next stack is asked for
-	Waker    *Waker   // nil: not asked for, or not known
-	Count    int64    // samples, or waits
-	Amount   int64    // samples, or ns
+	PID, TID int    // TID is -1 unless stacks are separate per thread
+	CPU      int    // -1 unless stacks are separate per CPU
+	// of waits: how the thread waited: sleeping, preempted ...; or for what kind of lock
+	State  string
+	Kernel []string
+	// frames as DTrace prints them, the innermost first; both are good until the next stack is
+	// asked for
+	User   []string
+	Waker  *Waker // nil: not asked for, or not known
+	Count  int64  // samples, or waits
+	Amount int64  // samples, or ns
 }
 
 // A Waker is who ended a wait.
@@ -79,16 +91,18 @@ type Waker struct {
 type Profiled struct {
 	Stacks iter.Seq[Sampled] // may be gone through again
 	Took   measure.Span      // by the clock, while it was gathered
-	Away   int64             // of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
-	Loss   []measure.Loss
-	Notes  []string // what may mislead
+	// of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
+	Away  int64
+	Loss  []measure.Loss
+	Notes []string // what may mislead
 }
 
-// profileStacks is how many different stacks of waits there is room for in the kernel, of each of the lengths that have a map of their own.
+// profileStacks is how many different stacks of waits fit in the kernel, of each of the lengths
+// that have a map of their own.
 const profileStacks = 32768
 
-// Run gathers for as long as was asked, or until the context ends. The error is a measure.Denied that names the right that is missing, measure.ErrUnsupported
-// where this kernel can't.
+// Run gathers for as long as was asked, or until the context ends. The error is a measure.Denied
+// that names the right that is missing, measure.ErrUnsupported where this kernel can't.
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
@@ -99,10 +113,16 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Once a second is often enough to look: nothing is told of meanwhile. Strings are names of threads, which are shorter.
-	options := check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")}, Words: trace.ProcessMacros()}
+	// Once a second is often enough to look: nothing is reported meanwhile. Strings are names of
+	// threads, which are shorter.
+	options := check.Options{
+		StrSize: 32,
+		All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
+		Words:   trace.ProcessMacros(),
+	}
 	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
-	if p.Of == OnCPU { // each look leaves the maps empty, so they have to hold what is sampled in some seconds
+	// each look leaves the maps empty, so they have to hold what is sampled in some seconds
+	if p.Of == OnCPU {
 		cpus, err := proc.PossibleCPUs(env.Root())
 		if err != nil {
 			return nil, err
@@ -110,7 +130,11 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
 		limits.AggKeys = limits.Stacks
 	}
-	c, err := trace.Compile(trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env, limits)
+	c, err := trace.Compile(
+		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options},
+		env,
+		limits,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +152,8 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if p.Of == OnCPU {
 		l.samples = newSamples(p, s)
 	}
-	// What was counted is taken out of the kernel each second, and what its addresses belong to is found out while the processes are still there.
+	// What was counted is taken out of the kernel each second, and what its addresses belong to is
+	// found out while the processes are still there.
 	s.EachSecond = func() error {
 		if p.looks != nil {
 			p.looks()
@@ -150,7 +175,9 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		}
 	}
 	defer context.AfterFunc(ctx, func() {
-		_ = s.StopClauses() // also while what was counted is being read, which takes long when others have the CPUs; Run does it again
+		// also while what was counted is being read, which takes long when others have the CPUs;
+		// Run does it again
+		_ = s.StopClauses()
 		ended <- time.Now()
 	})()
 	if _, err := s.Run(ctx, l, nil); err != nil {
@@ -175,7 +202,8 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	return out, nil
 }
 
-// waits gives what was gathered of waits, each time that it is asked. Frames are good until the next one is asked for.
+// waits returns what was gathered of waits, each time that it is asked. Frames are good until the
+// next one is asked for.
 func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 	for _, a := range p.session.Aggregations() {
 		for _, row := range a.Rows {
@@ -210,7 +238,7 @@ func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 	}
 }
 
-// sampled makes a row of waits what it stands for. Its key is what keys gave; frames gives those of a stack.
+// sampled decodes a row of waits. keys made its key; frames returns the frames of a stack.
 func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) []string) Sampled {
 	key := row.Key
 	next := func() format.Value {
@@ -218,7 +246,14 @@ func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) [
 		key = key[1:]
 		return v
 	}
-	one := Sampled{TID: -1, CPU: -1, Process: next().Text, PID: int(next().Num), Count: row.Data[0], Amount: row.Data[len(row.Data)-1]}
+	one := Sampled{
+		TID:     -1,
+		CPU:     -1,
+		Process: next().Text,
+		PID:     int(next().Num),
+		Count:   row.Data[0],
+		Amount:  row.Data[len(row.Data)-1],
+	}
 	if p.ByThread {
 		one.TID = int(next().Num)
 	}
@@ -280,10 +315,10 @@ func (p *profiling) Fault(f *trace.FaultReport) error {
 	return nil
 }
 
-// Drops counts what was lost. A stack that had no room is counted as one without frames.
+// Drops counts what was lost. A stack that did not fit is counted as one without frames.
 func (p *profiling) Drops(kind ir.Drop, _ int, n uint64) error {
-	p.lost[map[ir.Drop]string{ir.DropRecord: "faults that could not be told", ir.DropAgg: "more different stacks in a second than there is room for", ir.DropDynamic: "no room for another thread that waits",
-		ir.DropStack: "no room for another stack: it is counted as one without frames", ir.DropNested: "one came while another one was taken",
+	p.lost[map[ir.Drop]string{ir.DropRecord: "faults that could not be reported", ir.DropAgg: "more different stacks in a second than fit", ir.DropDynamic: "no room for another thread that waits",
+		ir.DropStack: "too many different stacks: the others are counted as one without frames", ir.DropNested: "one came while another one was taken",
 		ir.DropMissed: "one was due while another one was taken"}[kind]] += n
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another, the samples say so, within
-// five standard deviations, by the functions' names.
+// TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another,
+// the samples say so, within five standard deviations, by the functions' names.
 func TestProfileShares(t *testing.T) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
@@ -60,7 +60,11 @@ func TestProfileShares(t *testing.T) {
 		}
 	}
 	if share := float64(one) / float64(one+other); share < 0.53 || share > 0.87 {
-		t.Errorf("the function that takes 70%% of the time has %.1f%% of %d samples", 100*share, one+other)
+		t.Errorf(
+			"the function that takes 70%% of the time has %.1f%% of %d samples",
+			100*share,
+			one+other,
+		)
 	}
 }
 
@@ -99,7 +103,8 @@ func TestProfileText(t *testing.T) {
 	}
 }
 
-// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer than that.
+// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer
+// than that.
 func TestProfileEnds(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
@@ -107,7 +112,11 @@ func TestProfileEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	const hz, seconds = 499, 1.5
-	p := Profile{Hz: hz, For: measure.Span(seconds * float64(measure.Second)), looks: func() { time.Sleep(3 * time.Second) }}
+	p := Profile{
+		Hz:    hz,
+		For:   measure.Span(seconds * float64(measure.Second)),
+		looks: func() { time.Sleep(3 * time.Second) },
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +125,8 @@ func TestProfileEnds(t *testing.T) {
 	for s := range got.Stacks {
 		n += s.Count
 	}
-	if most := hz * got.Took.Seconds() * float64(len(cpus)); float64(n) > 1.1*most || got.Took.Seconds() > 2*seconds {
+	if most := hz * got.Took.Seconds() * float64(len(cpus)); float64(n) > 1.1*most ||
+		got.Took.Seconds() > 2*seconds {
 		t.Errorf("%d samples in %.1f s, of %.0f that were due", n, got.Took.Seconds(), most)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"culprit/trace/probe"
 )
 
-// may says what is missing for a profile before it is begun, and what still works. That names of functions can't be had is told with the
-// profile.
+// may reports what is missing for a profile before it is begun, and what still works. Missing names
+// of functions are reported with the profile.
 func (p *Profile) may(env *probe.Env) error {
 	root := env.Root()
 	err := feature.RawTracepoints.Have(root)
@@ -23,16 +23,22 @@ func (p *Profile) may(env *probe.Env) error {
 	if err == nil && p.Of != OnCPU { // whose list of tracepoints must be read
 		var events []proc.Event
 		if events, err = env.TraceEvents(); err == nil && p.Of == Locks && p.kernels() {
-			release, _ := proc.ReadProc(root, "sys/kernel/osrelease", nil) // it is for the error alone
+			// it is for the error alone
+			release, _ := proc.ReadProc(root, "sys/kernel/osrelease", nil)
 			err = noContention(events, strings.TrimSpace(string(release)))
 		}
 	}
 	doing := cmp.Or(p.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf("%s: %w; %s", doing, probe.MissingRight(root, "load BPF programs that see stacks", err), probe.WithoutRights(root))
+		return fmt.Errorf(
+			"%s: %w; %s",
+			doing,
+			probe.MissingRight(root, "load BPF programs that see stacks", err),
+			probe.WithoutRights(root),
+		)
 	case errors.Is(err, measure.ErrUnsupported):
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return nil // who could not tell tries
+	return nil // what is not known is tried
 }

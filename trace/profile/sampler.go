@@ -31,8 +31,9 @@ const (
 	SampledRate   = measure.StackRate
 )
 
-// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled by a program in D, as a Profile's, and each reader is
-// told the stacks of each of its ticks, named while the processes are there. While nobody does nothing of it is in the kernel.
+// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled
+// by a program in D, as a Profile's, and each reader is sent the stacks of each tick, named while
+// the processes are there. While nobody does nothing of it is in the kernel.
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Sampler struct {
@@ -41,9 +42,10 @@ type Sampler struct {
 
 	start sync.Mutex // one start or stop at a time; taken before mu
 
-	mu      sync.Mutex                      // guards what follows
-	all     sampling                        // all three statistics
-	kernels sampling                        // stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	mu  sync.Mutex // guards what follows
+	all sampling   // all three statistics
+	// stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	kernels sampling
 	past    map[measure.StatID]measure.Span // what sources that have ended have cost
 	outside measure.Span                    // and of it what was no time of this process
 }
@@ -60,11 +62,16 @@ type sampling struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText gives the program. Its first clause is that of a Profile by CPU.
+// samplerText returns the program. Its first clause is that of a Profile by CPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
-	return fmt.Sprintf("%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n", clause, hz, 1000000000/slotsOfSecond)
+	return fmt.Sprintf(
+		"%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n",
+		clause,
+		hz,
+		1000000000/slotsOfSecond,
+	)
 }
 
 // NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
@@ -73,19 +80,57 @@ func NewSampler(hz int) *Sampler {
 	s := &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}}
 	help := fmt.Sprintf(" (perf_event cpu-clock at %d Hz on each CPU, stacks by BPF)", hz)
 	s.stats = []measure.Stat{
-		{ID: SampledStacks, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples of what CPUs execute, idle ones too: kernel and program stack" + help, Fields: []measure.Field{
-			{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
-			{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
-			{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
-			{Name: "kernel", Type: measure.Stack, Help: "functions of the kernel; empty: the CPU was in the program"},
-			{Name: "user", Type: measure.Stack, Help: "functions of the program; empty: a thread of the kernel"},
-		}},
-		{ID: SampledBusy, Kind: measure.Delta, Unit: measure.Samples, Sparse: true, Program: text, Help: "samples that found a CPU with a thread to run, by parts of the second" + help, Fields: []measure.Field{
-			{Name: "slot", Type: measure.Number, Help: fmt.Sprintf("which of the %d parts of the wall clock's second, from 0", slotsOfSecond)},
-		}},
-		{ID: SampledRate, Kind: measure.Level, Unit: measure.Hertz, Program: text, Help: "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help, Fields: []measure.Field{
-			{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
-		}},
+		{
+			ID:      SampledStacks,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples of what CPUs execute, idle ones too: kernel and program stack" + help,
+			Fields: []measure.Field{
+				{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
+				{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
+				{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
+				{
+					Name: "kernel",
+					Type: measure.Stack,
+					Help: "functions of the kernel; empty: the CPU was in the program",
+				},
+				{
+					Name: "user",
+					Type: measure.Stack,
+					Help: "functions of the program; empty: a thread of the kernel",
+				},
+			},
+		},
+		{
+			ID:      SampledBusy,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples that found a CPU with a thread to run, by parts of the second" + help,
+			Fields: []measure.Field{
+				{
+					Name: "slot",
+					Type: measure.Number,
+					Help: fmt.Sprintf(
+						"which of the %d parts of the wall clock's second, from 0",
+						slotsOfSecond,
+					),
+				},
+			},
+		},
+		{
+			ID:      SampledRate,
+			Kind:    measure.Level,
+			Unit:    measure.Hertz,
+			Program: text,
+			Help:    "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help,
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
+			},
+		},
 	}
 	s.all = sampling{text: text, stats: s.stats[:2]}
 	alone := s.stats[0]
@@ -94,15 +139,19 @@ func NewSampler(hz int) *Sampler {
 	return s
 }
 
-// kernelsText gives the program for those who want no stacks of programs.
+// kernelsText returns the program for those who want no stacks of programs.
 func kernelsText(hz int) string {
-	return fmt.Sprintf("profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames)
+	return fmt.Sprintf(
+		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n",
+		hz,
+		trace.MaxFrames,
+	)
 }
 
 // Stats implements measure.Source.
 func (s *Sampler) Stats() []measure.Stat { return s.stats }
 
-// enter gives the source of a program, started when nobody reads it yet.
+// enter returns the source of a program, started when nobody reads it yet.
 func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	s.start.Lock()
 	defer s.start.Unlock()
@@ -124,10 +173,16 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	}
 	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
 	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
-	source, err := trace.NewLimitedSource("sampler", trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
-		// Strings are names of threads, which are shorter; nothing is told but when it is asked for.
-		Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}}, 0,
-		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room}, env, io.Discard)
+	source, err := trace.NewLimitedSource(
+		"sampler",
+		trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
+			// Strings are names of threads, which are shorter; nothing is reported before it is read.
+			Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}},
+		0,
+		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		env,
+		io.Discard,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +200,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	}
 	source.CollectFrames(false, true)
 	ctx, stop := context.WithCancel(context.Background())
-	go source.Live(ctx) //nolint:errcheck // Why tells it
+	go source.Live(ctx) //nolint:errcheck // Why returns it
 	select {
 	case <-source.Begun():
 	case <-source.Ended():
@@ -210,29 +265,49 @@ func (s *Sampler) ExternalCost() measure.Span {
 	return all
 }
 
-// Run implements measure.Source. Where nothing can be sampled each batch says that it could not look, and why.
+// Run implements measure.Source. Where nothing can be sampled each batch says that it could not
+// look, and why.
 func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil
 	}
 	// All samples are read, whatever was asked for: those that are due are held against them.
-	asked := []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel"}, Step: queries[0].Step, Over: queries[0].Over}}
+	asked := []measure.Query{
+		{
+			Stat: SampledStacks,
+			By:   []string{"process", "pid", "cpu", "kernel"},
+			Step: queries[0].Step,
+			Over: queries[0].Over,
+		},
+	}
 	program := &s.kernels
-	if slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") }) {
+	if slices.ContainsFunc(
+		queries,
+		func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") },
+	) {
 		program = &s.all
 		asked[0].By = append(asked[0].By, "user")
 	}
 	source, err := s.enter(program)
 	if err != nil {
-		return trace.RunUnavailable(ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error())
+		return trace.RunUnavailable(
+			ctx,
+			s.stats,
+			queries,
+			sink,
+			"no stacks are sampled: "+err.Error(),
+		)
 	}
 	defer s.leave(program)
 	wanted := func(id measure.StatID) bool {
 		return slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == id })
 	}
 	if wanted(SampledBusy) {
-		asked = append(asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step})
+		asked = append(
+			asked,
+			measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
+		)
 	}
 	d := due{hz: float64(s.hz), idle: newIdleness()}
 	return source.RunNotify(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
@@ -258,7 +333,8 @@ type due struct {
 
 // dueCPU is a CPU that is sampled.
 type dueCPU struct {
-	lacks   float64 // samples that were due and did not come, and are not told yet; below 0: ahead
+	// samples that were due and did not come, and are not reported yet; below 0: ahead
+	lacks   float64
 	asleep  float64 // of them those that were due while it was idle, as far as that is known
 	due     float64 // in the stretch at hand
 	came    float64
@@ -267,10 +343,11 @@ type dueCPU struct {
 }
 
 const (
-	// jitter is how many samples may lack for no other reason than that a reading comes between them.
+	// jitter is how many samples may lack for no other reason than that a reading comes between
+	// them.
 	jitter = 3
-	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU gives none while it is idle; deafShare is
-	// the share of them that lacks then.
+	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU has
+	// none while it is idle; deafShare is the share of them that lacks then.
 	deafOver  = 490
 	deafShare = 0.2
 )
@@ -281,7 +358,7 @@ const (
 	lostOther  = "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
-// account tells what lacks of a batch in its losses and notes, and gives the rates.
+// account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
 func (d *due) account(b *measure.Batch) *measure.Batch {
 	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) != len(d.list) {
 		d.list = d.list[:0]
@@ -300,7 +377,16 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	process, pid, cpu := slices.Index(
+		b.By,
+		"process",
+	), slices.Index(
+		b.By,
+		"pid",
+	), slices.Index(
+		b.By,
+		"cpu",
+	)
 	for i := range b.Rows() {
 		key := b.Key(i)
 		c := d.cpus[b.Labels[key[cpu]]]
@@ -310,7 +396,8 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
 		// Processes outside of this PID namespace have number 0 too.
-		if b.Labels[key[pid]] == "0" && (process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
+		if b.Labels[key[pid]] == "0" &&
+			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
 			c.resting = true
 			c.asleep -= b.Values[i]
 		}
@@ -342,12 +429,12 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
 		d.rate.Values = append(d.rate.Values, d.hz)
 	}
-	// What was lost on the way is told already, and came as little.
+	// What was lost on the way is reported already, and is missing too.
 	for _, l := range b.Loss {
 		if l.Reason != trace.LostStacks { // such a sample comes without its stack
-			told := min(float64(l.Events), lost)
-			lost -= told
-			asleep -= min(float64(l.Events)-told, asleep)
+			reported := min(float64(l.Events), lost)
+			lost -= reported
+			asleep -= min(float64(l.Events)-reported, asleep)
 		}
 	}
 	b.Loss = append(b.Loss, trace.LossOf(lostAsleep, uint64(asleep))...)
@@ -358,7 +445,10 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		if len(deaf) > most {
 			which = fmt.Sprintf("%d CPUs", len(deaf))
 		}
-		b.Notes = append(b.Notes, "no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack")
+		b.Notes = append(
+			b.Notes,
+			"no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack",
+		)
 	}
 	return &d.rate
 }

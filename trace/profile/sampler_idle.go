@@ -8,10 +8,11 @@ import (
 	"culprit/kernel/proc"
 )
 
-// idleness is how long CPUs were idle: it tells which samples did not come for that.
+// idleness is how long CPUs were idle: it explains which samples are missing for that.
 //
-// /proc/stat has it beside the counts of all interrupts, which the kernel adds up over all CPUs for each look: on large machines that is dear. So it is looked at
-// in the beginning, and as long as samples lack.
+// /proc/stat has it beside the counts of all interrupts, which the kernel adds up over all CPUs for
+// each look: on large machines that is expensive. So it is looked at in the beginning, and as long
+// as samples lack.
 type idleness struct {
 	path   string
 	perSec float64 // units of the file in a second
@@ -20,14 +21,19 @@ type idleness struct {
 	looks  int               // so many more, unless a sample lacks
 }
 
-// idleLooks is for how many readings it is looked at after one in which samples lacked, and after the first.
+// idleLooks is for how many readings it is looked at after one in which samples lacked, and after
+// the first.
 const idleLooks = 10
 
 func newIdleness() idleness {
-	return idleness{path: kernel.Root{}.InProc("stat"), perSec: float64(kernel.TicksPerSecond()), looks: idleLooks}
+	return idleness{
+		path:   kernel.Root{}.InProc("stat"),
+		perSec: float64(kernel.TicksPerSecond()),
+		looks:  idleLooks,
+	}
 }
 
-// look gives the seconds that each CPU was idle since the last look; nil where that is not known.
+// look returns the seconds that each CPU was idle since the last look; nil where that is not known.
 func (i *idleness) look() map[string]float64 {
 	if i.looks <= 0 {
 		i.last = nil
@@ -47,14 +53,16 @@ func (i *idleness) look() map[string]float64 {
 	}
 	out := map[string]float64{}
 	for cpu, n := range now {
-		if b, ok := before[cpu]; ok && n > b { // idle and waiting for disks may each go back a little (proc(5))
+		// idle and waiting for disks may each go back a little (proc(5))
+		if b, ok := before[cpu]; ok && n > b {
 			out[cpu] = float64(n-b) / i.perSec
 		}
 	}
 	return out
 }
 
-// parseIdle reads the idle time of each CPU from /proc/stat, waiting for disks included: user, nice, system, idle, iowait follow the name.
+// parseIdle reads the idle time of each CPU from /proc/stat, waiting for disks included: user,
+// nice, system, idle, iowait follow the name.
 func parseIdle(text []byte) map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range bytes.Lines(text) {

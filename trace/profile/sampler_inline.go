@@ -9,8 +9,9 @@ import (
 	"culprit/trace"
 )
 
-// How much CPU time the sampler takes to look for functions that compilers put into others: debug information may be large, and new places in programs come
-// for as long as they run. Those that are sampled often are met in the first seconds.
+// How much CPU time the sampler takes to look for functions that compilers put into others: debug
+// information may be large, and new places in programs come for as long as they run. Those that are
+// sampled often are met in the first seconds.
 const (
 	inlineAtFirst = 500 * time.Millisecond
 	inlineShare   = 2000 // and a two-thousandth of the time that passes
@@ -33,7 +34,9 @@ func inlining(ctx context.Context, source *trace.Source) {
 		}
 		for ctx.Err() == nil && time.Duration(kernel.ThreadTime())-before < inlineAtFirst+time.Since(began)/inlineShare {
 			until := time.Duration(kernel.ThreadTime()) + inlineLongest
-			if !source.LearnInlined(func() bool { return time.Duration(kernel.ThreadTime()) > until || ctx.Err() != nil }) {
+			if !source.LearnInlined(
+				func() bool { return time.Duration(kernel.ThreadTime()) > until || ctx.Err() != nil },
+			) {
 				break
 			}
 		}

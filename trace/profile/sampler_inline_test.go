@@ -12,15 +12,22 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once there was time to look for them.
+// TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once
+// there was time to look for them.
 func TestSamplerInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
-	pid := strconv.Itoa(tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g")))
+	pid := strconv.Itoa(
+		tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g")),
+	)
 	s := NewSampler(199)
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	before, with := 0.0, 0.0
-	q := measure.Query{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel", "user"}, Step: 500 * measure.Millisecond}
+	q := measure.Query{
+		Stat: SampledStacks,
+		By:   []string{"process", "pid", "cpu", "kernel", "user"},
+		Step: 500 * measure.Millisecond,
+	}
 	err := s.Run(ctx, []measure.Query{q}, measure.SinkFunc(func(batches []*measure.Batch) error {
 		b := batches[0]
 		for i := range b.Rows() {

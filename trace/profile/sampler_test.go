@@ -23,8 +23,9 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and another 30 %, while two readers are told
-// of the same samples; and when nobody reads any more, nothing of it is in the kernel.
+// TestSamplerShares: what goes on says as Profile does that a function has 70 % of the time and
+// another 30 %, while two readers are told of the same samples; and when nobody reads any more,
+// nothing of it is in the kernel.
 func TestSamplerShares(t *testing.T) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {
@@ -105,10 +106,20 @@ func TestSamplerShares(t *testing.T) {
 		u = &sum[1]
 	}
 	if share := u.one / (u.one + u.other); u.one+u.other < 300 || share < 0.53 || share > 0.87 {
-		t.Errorf("the function that takes 70%% of the time has %.1f%% of %.0f samples", 100*share, u.one+u.other)
+		t.Errorf(
+			"the function that takes 70%% of the time has %.1f%% of %.0f samples",
+			100*share,
+			u.one+u.other,
+		)
 	}
-	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 { // the two are cut some milliseconds apart
-		t.Errorf("%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy, u.rate)
+	// the two are cut some milliseconds apart
+	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 {
+		t.Errorf(
+			"%.0f samples, %.0f of them of CPUs with something to do, at %g Hz",
+			u.all,
+			u.busy,
+			u.rate,
+		)
 	}
 	if s.all.source != nil {
 		t.Error("nobody reads, and it goes on")
@@ -118,28 +129,46 @@ func TestSamplerShares(t *testing.T) {
 	}
 }
 
-// TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which none come while it is idle is named.
+// TestDue: samples that lack are told as lost, each once, and not for being late; a CPU of which
+// none come while it is idle is named.
 func TestDue(t *testing.T) {
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tick := func(d *due, each func(cpu int) (pid string, n float64)) *measure.Batch {
-		b := &measure.Batch{Stat: SampledStacks, By: []string{"pid", "cpu"}, Over: measure.Interval{End: measure.Time(measure.Second)}}
+		b := &measure.Batch{
+			Stat: SampledStacks,
+			By:   []string{"pid", "cpu"},
+			Over: measure.Interval{End: measure.Time(measure.Second)},
+		}
 		for _, c := range cpus {
 			pid, n := each(int(c))
 			l := measure.Label(len(b.Labels))
-			b.Labels, b.Keys, b.Values = append(b.Labels, pid, strconv.Itoa(int(c))), append(b.Keys, l, l+1), append(b.Values, n)
+			b.Labels, b.Keys, b.Values = append(
+				b.Labels,
+				pid,
+				strconv.Itoa(int(c)),
+			), append(
+				b.Keys,
+				l,
+				l+1,
+			), append(
+				b.Values,
+				n,
+			)
 		}
 		rate := d.account(b)
-		if len(rate.Values) != len(cpus) || slices.ContainsFunc(rate.Values, func(v float64) bool { return v != 49 }) {
+		if len(rate.Values) != len(cpus) ||
+			slices.ContainsFunc(rate.Values, func(v float64) bool { return v != 49 }) {
 			t.Errorf("the rates are %v", rate.Values)
 		}
 		return b
 	}
 	d := due{hz: 49}
 	for n := range 40 {
-		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) }) // one late, made up for by the next
+		// one late, made up for by the next
+		b := tick(&d, func(int) (string, float64) { return "0", 48 + 2*float64(n%2) })
 		if len(b.Loss)+len(b.Notes) > 0 {
 			t.Fatalf("nothing lacks, and it says %v %v", b.Loss, b.Notes)
 		}
@@ -161,11 +190,18 @@ func TestDue(t *testing.T) {
 		}
 	}
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
-		t.Errorf("%d samples lack, and %d are told; CPU %d is named: %v", 40*29, lost, cpus[0], noted)
+		t.Errorf(
+			"%d samples lack, and %d are told; CPU %d is named: %v",
+			40*29,
+			lost,
+			cpus[0],
+			noted,
+		)
 	}
 }
 
-// TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was lost on the way is not told twice.
+// TestDueAsleep: samples that lack while a CPU is idle are told apart from others, and what was
+// lost on the way is not told twice.
 func TestDueAsleep(t *testing.T) {
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
@@ -173,14 +209,25 @@ func TestDueAsleep(t *testing.T) {
 	}
 	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
 	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
-	// second is one in which the first CPU gave some samples of a process and some of idleness, and was idle for so many hundredths; the others gave all.
+	// second is one in which the first CPU gave some samples of a process and some of idleness, and
+	// was idle for so many hundredths; the others gave all.
 	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
 		ticks += rested
-		text := fmt.Sprintf("cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n", ticks, cpus[0], ticks)
+		text := fmt.Sprintf(
+			"cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n",
+			ticks,
+			cpus[0],
+			ticks,
+		)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b := &measure.Batch{Stat: SampledStacks, By: []string{"pid", "cpu"}, Over: measure.Interval{End: measure.Time(measure.Second)}, Loss: already}
+		b := &measure.Batch{
+			Stat: SampledStacks,
+			By:   []string{"pid", "cpu"},
+			Over: measure.Interval{End: measure.Time(measure.Second)},
+			Loss: already,
+		}
 		for n, c := range cpus {
 			l := measure.Label(len(b.Labels))
 			b.Labels = append(b.Labels, "7", "0", strconv.Itoa(int(c)))
@@ -203,14 +250,34 @@ func TestDueAsleep(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	check("how long it was idle is not known yet", second(24, 0, 50), map[string]uint64{lostOther: 25})
+	check(
+		"how long it was idle is not known yet",
+		second(24, 0, 50),
+		map[string]uint64{lostOther: 25},
+	)
 	check("none comes while it is idle", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
 	check("all come", second(29, 20, 40), map[string]uint64{})
-	check("none comes of idleness, nor some of a process", second(9, 0, 40), map[string]uint64{lostAsleep: 20, lostOther: 20})
-	check("those of idleness come, and some of a process do not", second(9, 20, 40), map[string]uint64{lostOther: 20})
+	check(
+		"none comes of idleness, nor some of a process",
+		second(9, 0, 40),
+		map[string]uint64{lostAsleep: 20, lostOther: 20},
+	)
+	check(
+		"those of idleness come, and some of a process do not",
+		second(9, 20, 40),
+		map[string]uint64{lostOther: 20},
+	)
 	const full = "no room"
-	check("some were lost on the way", second(9, 20, 40, measure.Loss{Reason: full, Events: 15}), map[string]uint64{full: 15, lostOther: 5})
-	check("stacks were lost on the way", second(9, 20, 40, measure.Loss{Reason: trace.LostStacks, Events: 15}), map[string]uint64{trace.LostStacks: 15, lostOther: 20})
+	check(
+		"some were lost on the way",
+		second(9, 20, 40, measure.Loss{Reason: full, Events: 15}),
+		map[string]uint64{full: 15, lostOther: 5},
+	)
+	check(
+		"stacks were lost on the way",
+		second(9, 20, 40, measure.Loss{Reason: trace.LostStacks, Events: 15}),
+		map[string]uint64{trace.LostStacks: 15, lostOther: 20},
+	)
 	for range idleLooks {
 		check("all come", second(49, 0, 0), map[string]uint64{})
 	}
@@ -229,7 +296,8 @@ func FuzzParseIdle(f *testing.F) {
 	})
 }
 
-// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not looked into; all samples come, those within programs too.
+// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not
+// looked into; all samples come, those within programs too.
 func TestSamplerKernelAlone(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	over := atomic.Bool{}
@@ -255,7 +323,16 @@ func TestSamplerKernelAlone(t *testing.T) {
 	defer stop()
 	pid := strconv.Itoa(os.Getpid())
 	reads, inside := 0.0, 0.0
-	err := s.Run(ctx, []measure.Query{{Stat: SampledStacks, By: []string{"process", "pid", "cpu", "kernel"}, Step: 200 * measure.Millisecond}, {Stat: SampledRate, By: []string{"cpu"}, Step: 200 * measure.Millisecond}},
+	err := s.Run(
+		ctx,
+		[]measure.Query{
+			{
+				Stat: SampledStacks,
+				By:   []string{"process", "pid", "cpu", "kernel"},
+				Step: 200 * measure.Millisecond,
+			},
+			{Stat: SampledRate, By: []string{"cpu"}, Step: 200 * measure.Millisecond},
+		},
 		measure.SinkFunc(func(batches []*measure.Batch) error {
 			if s.all.source != nil || s.kernels.source == nil {
 				t.Error("programs are looked into")
@@ -269,7 +346,10 @@ func TestSamplerKernelAlone(t *testing.T) {
 			}
 			for i := range b.Rows() {
 				if key := b.Key(i); b.Labels[key[1]] == pid {
-					if stack := measure.FoldedStack(b.Frames, key[3]); strings.Contains(stack, "vfs_read") {
+					if stack := measure.FoldedStack(b.Frames, key[3]); strings.Contains(
+						stack,
+						"vfs_read",
+					) {
 						reads += b.Values[i]
 					} else if stack == "" {
 						inside += b.Values[i]
@@ -280,7 +360,8 @@ func TestSamplerKernelAlone(t *testing.T) {
 				stop()
 			}
 			return nil
-		}))
+		}),
+	)
 	if err != nil || reads < 50 || inside < 50 {
 		t.Errorf("%.0f samples in read(2), %.0f in the program: %v", reads, inside, err)
 	}

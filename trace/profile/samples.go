@@ -8,8 +8,8 @@ import (
 	"culprit/trace"
 )
 
-// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs depends on what was sampled since the
-// one before, and not on all that was seen.
+// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs
+// depends on what was sampled since the one before, and not on all that was seen.
 type samples struct {
 	profile *Profile
 	session *trace.Session
@@ -35,12 +35,19 @@ const (
 
 func newSamples(p *Profile, s *trace.Session) *samples {
 	a := s.Aggregations()[0]
-	out := &samples{profile: p, session: s, fields: a.Of.Key.Fields, names: map[string]string{}, count: map[sampleKey]int64{}}
+	out := &samples{
+		profile: p,
+		session: s,
+		fields:  a.Of.Key.Fields,
+		names:   map[string]string{},
+		count:   map[sampleKey]int64{},
+	}
 	a.TakeCounts(out.add)
 	return out
 }
 
-// add adds what was gathered for a key, which is what keys gave. Once there are too many frames, stacks are left out, and their samples counted.
+// add adds what was gathered for a key, which is what keys gave. Once there are too many frames,
+// stacks are left out, and their samples counted.
 func (s *samples) add(key []byte, n int64) {
 	fields := s.fields
 	next := func() int32 {
@@ -78,14 +85,26 @@ func (s *samples) add(key []byte, n int64) {
 	s.count[k] += n
 }
 
-// all gives all that was sampled, each time that it is asked. Frames are good until the next one is asked for.
+// all returns all that was sampled, each time that it is asked. Frames are good until the next one
+// is asked for.
 func (s *samples) all() iter.Seq[Sampled] {
 	list := s.session.FrameTexts()
 	return func(yield func(Sampled) bool) {
 		var kernel, user []string
 		for k, n := range s.count {
 			kernel, user = list(kernel[:0], k.kernel), list(user[:0], k.user)
-			if !yield(Sampled{Process: k.process, PID: int(k.pid), TID: int(k.tid), CPU: int(k.cpu), Kernel: slices.Clip(kernel), User: slices.Clip(user), Count: n, Amount: n}) {
+			if !yield(
+				Sampled{
+					Process: k.process,
+					PID:     int(k.pid),
+					TID:     int(k.tid),
+					CPU:     int(k.cpu),
+					Kernel:  slices.Clip(kernel),
+					User:    slices.Clip(user),
+					Count:   n,
+					Amount:  n,
+				},
+			) {
 				return
 			}
 		}

@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// TestProfileOfShortProcesses: functions of processes that ended before the profile was read out have names, as
-// long as a process lives for some hundredths of a second after its first sample.
+// TestProfileOfShortProcesses: functions of processes that ended before the profile was read out
+// have names, as long as a process lives for some hundredths of a second after its first sample.
 func TestProfileOfShortProcesses(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -59,7 +59,12 @@ func TestProfileOfShortProcesses(t *testing.T) {
 			c.Process.Kill() //nolint:errcheck // it was killed before
 			c.Wait()         //nolint:errcheck // it was killed
 		})
-		p := Profile{Hz: 299, User: true, Who: Who{Processes: []string{"work"}}, For: measure.Span(5 * time.Second)}
+		p := Profile{
+			Hz:   299,
+			User: true,
+			Who:  Who{Processes: []string{"work"}},
+			For:  measure.Span(5 * time.Second),
+		}
 		got, err := p.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +82,13 @@ func TestProfileOfShortProcesses(t *testing.T) {
 		c.Process.Kill() //nolint:errcheck // it may have ended
 		t.Logf("%s s each: %d of %d samples have names", tt.seconds, named, all)
 		if all < 50 || float64(named) < tt.named*float64(all) {
-			t.Errorf("processes of %s s: %d of %d samples have names; the notes are %q", tt.seconds, named, all, got.Notes)
+			t.Errorf(
+				"processes of %s s: %d of %d samples have names; the notes are %q",
+				tt.seconds,
+				named,
+				all,
+				got.Notes,
+			)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileStripped: the functions of a stripped program are apart in a profile, each by the address where
-// it begins, with the right share.
+// TestProfileStripped: the functions of a stripped program are apart in a profile, each by the
+// address where it begins, with the right share.
 func TestProfileStripped(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.DeepCalls, "-O2", "-s"))

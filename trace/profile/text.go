@@ -10,8 +10,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Aggregations that count: the threads that are off the CPU; and those that were away, as it seemed, and left a CPU: the kernel did not
-// tell that they came back.
+// Aggregations that count: the threads that are off the CPU; and those that were away, as it
+// seemed, and left a CPU: the kernel did not report that they came back.
 const (
 	awayName   = "away"
 	untoldName = "untold"
@@ -30,7 +30,8 @@ const (
 	stateWoken     = 6 // of RunQueue: not statePreempted
 )
 
-// Kinds of locks: flags of lock:contention_begin (include/trace/events/lock.h), and one that is no lock of the kernel's.
+// Kinds of locks: flags of lock:contention_begin (include/trace/events/lock.h), and one that is no
+// lock of the kernel's.
 const (
 	lockSpin, lockRead, lockWrite, lockRT, lockPerCPU, lockMutex = 1, 2, 4, 8, 16, 32
 	lockFutex                                                    = 64
@@ -64,7 +65,7 @@ func (p *Profile) state(n int64) string {
 	return "semaphore"
 }
 
-// text gives the program.
+// text returns the program.
 func (p *Profile) text(env *probe.Env) (string, error) {
 	who, err := p.Who.terms(env, atHand)
 	if err != nil {
@@ -81,11 +82,16 @@ func (p *Profile) text(env *probe.Env) (string, error) {
 		return env.WithGlobalIDs(p.runQueue(switchState(env), who, woken)), nil
 	case Locks:
 		kernels, users := p.stacks()
-		return p.locks(append(anyOf("cpu", p.CPUs), who...), futexCalls(env), func(kind, wait string) string {
-			return fmt.Sprintf("@kernel[%s] = avg(%s);", p.keys(kind, kernels, users), wait)
-		}, func(kind, wait string) string {
-			return fmt.Sprintf("@user[%s] = avg(%s);", p.keys(kind, "", users), wait)
-		}), nil
+		return p.locks(
+			append(anyOf("cpu", p.CPUs), who...),
+			futexCalls(env),
+			func(kind, wait string) string {
+				return fmt.Sprintf("@kernel[%s] = avg(%s);", p.keys(kind, kernels, users), wait)
+			},
+			func(kind, wait string) string {
+				return fmt.Sprintf("@user[%s] = avg(%s);", p.keys(kind, "", users), wait)
+			},
+		), nil
 	}
 	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
 }
@@ -98,7 +104,7 @@ func predicate(terms ...string) string {
 	return " /" + strings.Join(terms, " && ") + "/"
 }
 
-// keys gives the key of a row; sampled takes it apart again. More are behind the stacks.
+// keys returns the key of a row; sampled takes it apart again. More are behind the stacks.
 func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	all := []string{"execname", "pid"}
 	if p.ByThread {
@@ -115,7 +121,7 @@ func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// stacks gives what takes the stacks that are wanted; "" for the others.
+// stacks returns what takes the stacks that are wanted; "" for the others.
 func (p *Profile) stacks() (kernels, users string) {
 	if p.kernels() {
 		kernels = fmt.Sprintf("stack(%d)", trace.MaxFrames)
@@ -135,11 +141,17 @@ func (p *Profile) onCPU(terms []string) string {
 	case p.User && !p.Kernel:
 		terms = append(terms, "arg0 == 0")
 	}
-	return fmt.Sprintf("profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...), p.keys("", kernels, users))
+	return fmt.Sprintf(
+		"profile-%d%s { @[%s] = count(); }",
+		p.Hz,
+		predicate(terms...),
+		p.keys("", kernels, users),
+	)
 }
 
-// switchState gives an expression for the state of the thread that leaves its CPU, in sdt:sched::sched_switch. Before Linux 5.18 the
-// tracepoint did not say what it was when that was looked at, and the thread is asked, which may have been woken since.
+// switchState returns an expression for the state of the thread that leaves its CPU, in
+// sdt:sched::sched_switch. Before Linux 5.18 the tracepoint did not say what it was when that was
+// looked at, and the thread is asked, which may have been woken since.
 func switchState(env *probe.Env) string {
 	spec, err := env.BTF()
 	if err != nil {
@@ -154,7 +166,9 @@ func switchState(env *probe.Env) string {
 		return "arg3"
 	}
 	var task *btf.Struct
-	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 || spec.TypeByName("task_struct", &task) != nil { // the first is the program's context
+	// the first is the program's context
+	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 ||
+		spec.TypeByName("task_struct", &task) != nil {
 		return "arg3"
 	}
 	if hasMember(task, "__state") {
@@ -163,15 +177,24 @@ func switchState(env *probe.Env) string {
 	return "curthread->state"
 }
 
-// leaving gives an expression for how a thread of that state leaves: TASK_INTERRUPTIBLE 1, TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
+// leaving returns an expression for how a thread of that state leaves: TASK_INTERRUPTIBLE 1,
+// TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
 func leaving(state string) string {
-	return fmt.Sprintf("(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)", state, statePreempted, stateSleeping, stateIdle, stateBlocked, stateStopped)
+	return fmt.Sprintf(
+		"(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)",
+		state,
+		statePreempted,
+		stateSleeping,
+		stateIdle,
+		stateBlocked,
+		stateStopped,
+	)
 }
 
-// staying gives a term that holds of threads which will run again: not TASK_DEAD.
+// staying returns a term that holds of threads which will run again: not TASK_DEAD.
 func staying(state string) string { return "!(" + state + " & 0x80)" }
 
-// hasMember says whether a struct has a member, in it or in a struct without a name within it.
+// hasMember reports whether a struct has a member, in it or in a struct without a name within it.
 func hasMember(s *btf.Struct, name string) bool {
 	for _, m := range s.Members {
 		if m.Name == name {
@@ -181,8 +204,9 @@ func hasMember(s *btf.Struct, name string) bool {
 	return false
 }
 
-// offCPU adds up the time from leaving a CPU until coming back. The stack of a process is taken when it leaves, as that of another
-// process can't be had; the kernel's stack is still the same when the thread comes back, so that waits which are left out cost none.
+// offCPU adds up the time from leaving a CPU until coming back. The stack of a process is taken
+// when it leaves, as that of another process can't be had; the kernel's stack is still the same
+// when the thread comes back, so that waits which are left out cost none.
 func (p *Profile) offCPU(state string, who []string) string {
 	kernels, users := p.stacks()
 	off, at := "self->off", ""
@@ -195,8 +219,24 @@ func (p *Profile) offCPU(state string, who []string) string {
 	} else {
 		fmt.Fprintf(&b, "uint64_t off[uint64_t];\n")
 	}
-	fmt.Fprintf(&b, "sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n", off, untoldName, awayName)
-	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { %s = timestamp << %d | %s;", predicate(append(append([]string{"tid != 0", staying(state)}, anyOf("cpu", p.CPUs)...), who...)...), off, stateBits, leaving(state))
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n",
+		off,
+		untoldName,
+		awayName,
+	)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch%s { %s = timestamp << %d | %s;",
+		predicate(
+			append(
+				append([]string{"tid != 0", staying(state)}, anyOf("cpu", p.CPUs)...),
+				who...)...),
+		off,
+		stateBits,
+		leaving(state),
+	)
 	if users != "" {
 		at = "self->at"
 		fmt.Fprintf(&b, " self->at = %s;", users)
@@ -206,7 +246,11 @@ func (p *Profile) offCPU(state string, who []string) string {
 	forget := ""
 	if p.Wakers {
 		const woken = "args[0]->pid"
-		fmt.Fprintf(&b, "sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;", woken)
+		fmt.Fprintf(
+			&b,
+			"sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;",
+			woken,
+		)
 		more, noMore = []string{"wakerPID[tid]", "waker[tid]"}, []string{"wakerPID[tid]", `""`}
 		forget = " wakerPID[tid] = 0; waker[tid] = 0;"
 		each := func(name, take string) {
@@ -223,9 +267,19 @@ func (p *Profile) offCPU(state string, who []string) string {
 	back := func(keys string, terms ...string) {
 		terms = append([]string{off}, terms...)
 		if p.Least > 0 {
-			terms = append(terms, fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least))
+			terms = append(
+				terms,
+				fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least),
+			)
 		}
-		fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n", predicate(terms...), keys, off, stateBits)
+		fmt.Fprintf(
+			&b,
+			"sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n",
+			predicate(terms...),
+			keys,
+			off,
+			stateBits,
+		)
 	}
 	kind := fmt.Sprintf("%s & %d", off, stateMask)
 	if p.Wakers { // a string that nobody wrote can't be read
@@ -234,31 +288,69 @@ func (p *Profile) offCPU(state string, who []string) string {
 	} else {
 		back(p.keys(kind, kernels, at))
 	}
-	fmt.Fprintf(&b, "sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n", off, off, forget, awayName)
+	fmt.Fprintf(
+		&b,
+		"sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n",
+		off,
+		off,
+		forget,
+		awayName,
+	)
 	return b.String()
 }
 
-// runQueue adds up the time from when a thread could run until it does. One that is woken before it has left its CPU is in no queue.
+// runQueue adds up the time from when a thread could run until it does. One that is woken before it
+// has left its CPU is in no queue.
 func (p *Profile) runQueue(state string, who, woken []string) string {
 	kernels, users := p.stacks()
 	var b strings.Builder
 	at := ""
 	if users != "" {
 		at = "self->at"
-		fmt.Fprintf(&b, "sdt:sched::sched_switch%s { self->at = %s; }\n", predicate(append([]string{"tid != 0", staying(state)}, who...)...), users)
+		fmt.Fprintf(
+			&b,
+			"sdt:sched::sched_switch%s { self->at = %s; }\n",
+			predicate(append([]string{"tid != 0", staying(state)}, who...)...),
+			users,
+		)
 	}
-	fmt.Fprintf(&b, "sdt:sched::sched_switch%s { queued[tid] = timestamp << %d | %d; }\n", predicate(append([]string{"tid != 0", leaving(state) + fmt.Sprintf(" == %d", statePreempted)}, who...)...), stateBits, statePreempted)
-	fmt.Fprintf(&b, "sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n", predicate(append([]string{"!args[0]->on_cpu"}, woken...)...), stateBits, stateWoken)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_switch%s { queued[tid] = timestamp << %d | %d; }\n",
+		predicate(
+			append(
+				[]string{"tid != 0", leaving(state) + fmt.Sprintf(" == %d", statePreempted)},
+				who...)...),
+		stateBits,
+		statePreempted,
+	)
+	fmt.Fprintf(
+		&b,
+		"sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n",
+		predicate(append([]string{"!args[0]->on_cpu"}, woken...)...),
+		stateBits,
+		stateWoken,
+	)
 	terms := append([]string{"queued[tid]"}, anyOf("cpu", p.CPUs)...)
 	if p.Least > 0 {
-		terms = append(terms, fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least))
+		terms = append(
+			terms,
+			fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least),
+		)
 	}
-	fmt.Fprintf(&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n", predicate(terms...), p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at), stateBits)
+	fmt.Fprintf(
+		&b,
+		"sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n",
+		predicate(terms...),
+		p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at),
+		stateBits,
+	)
 	b.WriteString("sched:::on-cpu /queued[tid]/ { queued[tid] = 0; }\n")
 	return b.String()
 }
 
-// futexCalls gives the system calls besides futex(2) that wait for futexes, as far as this kernel has them: 5.16, 6.7.
+// futexCalls returns the system calls besides futex(2) that wait for futexes, as far as this kernel
+// has them: 5.16, 6.7.
 func futexCalls(env *probe.Env) (calls []string) {
 	if env == nil {
 		return nil
@@ -272,16 +364,24 @@ func futexCalls(env *probe.Env) (calls []string) {
 	return calls
 }
 
-// locks measures the time that is waited for locks of the kernel, and of programs in futex(2) and in the other system calls for that. What is done with a wait at its end are statements,
-// made of expressions for its kind and for its ns.
+// locks measures the time that is waited for locks of the kernel, and of programs in futex(2) and
+// in the other system calls for that. What is done with a wait at its end are statements, made of
+// expressions for its kind and for its ns.
 //
-// A mutex is told of several times, whenever it begins to spin or to sleep: the first counts.
+// A mutex is reported several times, whenever it begins to spin or to sleep: the first counts.
 //
-// The kernel leaves a program out where it is running already on that CPU. So of what is waited for while an end is being counted - by an interrupt, or for a lock of the maps that are counted in - the
-// end is not told, and what began then is not kept, or it would seem to last until that lock is waited for again; of what is waited for while a beginning is being noted, the beginning is not told, and
-// its end is of nothing that is known. For the same reason the wait for a spin lock or rwlock begins anew where another one has not ended, but not where something else is waited for at the same address:
-// a semaphore begins with its own spin lock; and one after whose beginning the thread has left its CPU is none.
-func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait string) string) string {
+// The kernel leaves a program out where it is running already on that CPU. So of what is waited for
+// while an end is being counted - by an interrupt, or for a lock of the maps that are counted in -
+// the end is not told, and what began then is not kept, or it would seem to last until that lock is
+// waited for again; of what is waited for while a beginning is being noted, the beginning is not
+// told, and its end is of nothing that is known. For the same reason the wait for a spin lock or
+// rwlock begins anew where another one has not ended, but not where something else is waited for at
+// the same address: a semaphore begins with its own spin lock; and one after whose beginning the
+// thread has left its CPU is none.
+func (p *Profile) locks(
+	terms, futexes []string,
+	kernels, users func(kind, wait string) string,
+) string {
 	var b strings.Builder
 	least := func(wait string) []string {
 		if p.Least > 0 {
@@ -290,7 +390,8 @@ func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait 
 		return nil
 	}
 	if p.kernels() {
-		// Of a wait: bits 0 to 5 the kind, 6 to 13 how often its thread had left a CPU, of which the lowest bits, and above them those of the time. Who spins does not leave the CPU.
+		// Of a wait: bits 0 to 5 the kind, 6 to 13 how often its thread had left a CPU, of which
+		// the lowest bits, and above them those of the time. Who spins does not leave the CPU.
 		const (
 			began    = "began[arg0, (uintptr_t)curthread]"
 			switches = "((curthread->nvcsw + curthread->nivcsw & 255) << 6)"
@@ -299,20 +400,46 @@ func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait 
 		spins := func(kind string) string { return fmt.Sprintf("(%s & %d) == %d", kind, lockSpin|lockMutex, lockSpin) }
 		ended := spins("arg1") + " && " + spins(began)
 		same := fmt.Sprintf("(!(%s) || (%s & 16320) == %s)", spins(began), began, switches)
-		// self->within: 1 while a beginning is being noted, 2 while an end is being counted. It is the thread's, as an interrupt runs as the thread that it found.
+		// self->within: 1 while a beginning is being noted, 2 while an end is being counted. It is
+		// the thread's, as an interrupt runs as the thread that it found.
 		b.WriteString("uint64_t began[uintptr_t, uintptr_t];\nself int within;\n")
 		const note = "{ self->within |= 1; %s = %s; self->within &= 2; }\n"
-		if len(terms) > 0 { // the thread may be another one by now, which is not meant, at the same place in memory
+		// the thread may be another one by now, which is not meant, at the same place in memory
+		if len(terms) > 0 {
 			fmt.Fprintf(&b, "sdt:lock::contention_begin /%s && %s/ "+note, began, ended, began, "0")
 		}
-		fmt.Fprintf(&b, "sdt:lock::contention_begin%s "+note, predicate(append([]string{fmt.Sprintf("(!%s || %s)", began, ended), "!(self->within & 2)"}, terms...)...), began, "timestamp << 14 | "+switches+" | (arg1 & 63)")
-		fmt.Fprintf(&b, "sdt:lock::contention_end%s { self->within |= 2; %s }\n", predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...), kernels("("+began+" & 63)", wait))
-		fmt.Fprintf(&b, "sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n", began, began)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_begin%s "+note,
+			predicate(
+				append(
+					[]string{fmt.Sprintf("(!%s || %s)", began, ended), "!(self->within & 2)"},
+					terms...)...),
+			began,
+			"timestamp << 14 | "+switches+" | (arg1 & 63)",
+		)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_end%s { self->within |= 2; %s }\n",
+			predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...),
+			kernels("("+began+" & 63)", wait),
+		)
+		fmt.Fprintf(
+			&b,
+			"sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n",
+			began,
+			began,
+		)
 	}
 	if p.users() {
-		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may wait.
+		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may
+		// wait.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
-		fmt.Fprintf(&b, "syscall::futex:entry%s { self->futex = timestamp; }\n", predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...))
+		fmt.Fprintf(
+			&b,
+			"syscall::futex:entry%s { self->futex = timestamp; }\n",
+			predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...),
+		)
 		returns := "syscall::futex:return"
 		if len(futexes) > 0 { // in one clause: one program then sees every system call
 			var entries []string
@@ -320,9 +447,20 @@ func (p *Profile) locks(terms, futexes []string, kernels, users func(kind, wait 
 				entries = append(entries, "syscall::"+call+":entry")
 				returns += ",syscall::" + call + ":return"
 			}
-			fmt.Fprintf(&b, "%s%s { self->futex = timestamp; }\n", strings.Join(entries, ","), predicate(terms...))
+			fmt.Fprintf(
+				&b,
+				"%s%s { self->futex = timestamp; }\n",
+				strings.Join(entries, ","),
+				predicate(terms...),
+			)
 		}
-		fmt.Fprintf(&b, "%s%s { %s }\n", returns, predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...), users(fmt.Sprint(lockFutex), "timestamp - self->futex"))
+		fmt.Fprintf(
+			&b,
+			"%s%s { %s }\n",
+			returns,
+			predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...),
+			users(fmt.Sprint(lockFutex), "timestamp - self->futex"),
+		)
 		b.WriteString(returns + " /self->futex/ { self->futex = 0; }\n")
 	}
 	return b.String()

@@ -24,7 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is a program that waits as it is told, when a byte comes, says by itself how long it waited, and stays until its input ends.
+// waiting is a program that waits as it is told, when a byte comes, says by itself how long it
+// waited, and stays until its input ends.
 const waiting = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -129,13 +130,24 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 		}
 		t.Logf("lost: %v, notes %q, %d away", got.Loss, got.Notes, got.Away)
 		for s := range got.Stacks {
-			t.Logf("%s %d/%d %s: %d times, %d ns: %v; %v; %+v", s.Process, s.PID, s.TID, s.State, s.Count, s.Amount, s.User, s.Kernel, s.Waker)
+			t.Logf(
+				"%s %d/%d %s: %d times, %d ns: %v; %v; %+v",
+				s.Process,
+				s.PID,
+				s.TID,
+				s.State,
+				s.Count,
+				s.Amount,
+				s.User,
+				s.Kernel,
+				s.Waker,
+			)
 		}
 	})
 	return got, a, b
 }
 
-// through says whether a function is in a stack.
+// through reports whether a function is in a stack.
 func through(frames []string, function string) bool {
 	for _, f := range frames {
 		if _, rest, ok := strings.Cut(f, "`"); ok && strings.HasPrefix(rest, function+"+") {
@@ -165,18 +177,30 @@ func TestOffCPUTimes(t *testing.T) {
 		least, most int64
 	}{{"longSleep", 20 * 30e6, a}, {"shortSleep", 20 * 10e6, b}} {
 		count, nanos, states := waited(got.Stacks, want.function)
-		if lost := lostTimes(got); count < 20-lost || nanos < want.least*(20-lost)/20 || nanos > want.most || states["sleeping"] < want.least*(20-lost)/20 {
-			t.Errorf("%s: %d times, %d ns off the CPU, %v; it slept for %d ns at least, and says that it took %d; lost: %v", want.function, count, nanos, states, want.least, want.most, got.Loss)
+		if lost := lostTimes(got); count < 20-lost || nanos < want.least*(20-lost)/20 ||
+			nanos > want.most ||
+			states["sleeping"] < want.least*(20-lost)/20 {
+			t.Errorf(
+				"%s: %d times, %d ns off the CPU, %v; it slept for %d ns at least, and says that it took %d; lost: %v",
+				want.function,
+				count,
+				nanos,
+				states,
+				want.least,
+				want.most,
+				got.Loss,
+			)
 		}
 	}
 	for s := range got.Stacks {
-		if through(s.User, "nap") && s.State == "sleeping" && !strings.Contains(strings.Join(s.Kernel, " "), "nanosleep") {
+		if through(s.User, "nap") && s.State == "sleeping" &&
+			!strings.Contains(strings.Join(s.Kernel, " "), "nanosleep") {
 			t.Errorf("it sleeps in the kernel at %v", s.Kernel)
 		}
 	}
 }
 
-// lostTimes gives how many of 20 waits may be missing: those that were lost, and some for switches that a kernel doesn't tell of. Of a
+// lostTimes returns how many of 20 waits may be missing: those that were lost, and some for switches that a kernel doesn't tell of. Of a
 // thousand there were up to four on the machine where these tests were made, for any tool.
 func lostTimes(p *Profiled) (n int64) {
 	n = 3
@@ -188,7 +212,11 @@ func lostTimes(p *Profiled) (n int64) {
 
 // Waits that are shorter than asked for are left out, and user stacks alone have no kernel in them.
 func TestOffCPULeast(t *testing.T) {
-	got, _, _ := whileWaiting(t, Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond}, "sleep")
+	got, _, _ := whileWaiting(
+		t,
+		Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond},
+		"sleep",
+	)
 	if count, _, _ := waited(got.Stacks, "longSleep"); count+lostTimes(got) < 20 {
 		t.Errorf("%d waits of 30 ms", count)
 	}
@@ -208,7 +236,9 @@ func TestOffCPUWakers(t *testing.T) {
 			continue
 		}
 		all += s.Amount
-		if s.Waker != nil && s.Waker.Process == "theWaker" && s.Waker.PID == s.PID && through(s.Waker.User, "wakes") && strings.Contains(strings.Join(s.Waker.Kernel, " "), "write") {
+		if s.Waker != nil && s.Waker.Process == "theWaker" && s.Waker.PID == s.PID &&
+			through(s.Waker.User, "wakes") &&
+			strings.Contains(strings.Join(s.Waker.Kernel, " "), "write") {
 			known += s.Amount
 		}
 	}
@@ -221,8 +251,16 @@ func TestOffCPUWakers(t *testing.T) {
 func TestLocksOfPrograms(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: Locks, User: true}, "lock")
 	count, nanos, states := waited(got.Stacks, "wants")
-	if lost := lostTimes(got); count+lost < 20 || nanos < (20-lost)*10e6 || nanos > a || len(states) != 1 || states[stateFutex] == 0 {
-		t.Errorf("%d waits of %d ns, %v, in the function that wants the mutex; by itself it waited %d ns", count, nanos, states, a)
+	if lost := lostTimes(got); count+lost < 20 || nanos < (20-lost)*10e6 || nanos > a ||
+		len(states) != 1 ||
+		states[stateFutex] == 0 {
+		t.Errorf(
+			"%d waits of %d ns, %v, in the function that wants the mutex; by itself it waited %d ns",
+			count,
+			nanos,
+			states,
+			a,
+		)
 	}
 }
 
@@ -285,7 +323,14 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 	ours, theirs := float64(nanos)/float64(got.Took), float64(kernels)/float64(whole)
 	if ours < 0.6*theirs || ours > 1.6*theirs || theirs == 0 || float64(put) < 0.8*float64(nanos) {
-		t.Errorf("%.2f threads waited for the CPU, by the kernel's own count %.2f; %d of %d ns put aside; lost %v", ours, theirs, put, nanos, got.Loss)
+		t.Errorf(
+			"%.2f threads waited for the CPU, by the kernel's own count %.2f; %d of %d ns put aside; lost %v",
+			ours,
+			theirs,
+			put,
+			nanos,
+			got.Loss,
+		)
 	}
 }
 
@@ -331,7 +376,8 @@ func TestLocksOfTheKernel(t *testing.T) {
 		if s.State == "mutex" && strings.Contains(frames, "pipe_") {
 			pipes += s.Count
 		}
-		if s.Amount < 0 || s.Amount > s.Count*int64(got.Took) || s.State == stateFutex || len(s.User) > 0 {
+		if s.Amount < 0 || s.Amount > s.Count*int64(got.Took) || s.State == stateFutex ||
+			len(s.User) > 0 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -358,7 +404,10 @@ func TestProfileWho(t *testing.T) {
 	}
 	defer c.Wait()         //nolint:errcheck // it was killed
 	defer c.Process.Kill() //nolint:errcheck // nothing else ends it
-	who := map[string]Who{"thread": {TIDs: []int{c.Process.Pid}}, "name": {Processes: []string{"itIsMeant"}}}
+	who := map[string]Who{
+		"thread": {TIDs: []int{c.Process.Pid}},
+		"name":   {Processes: []string{"itIsMeant"}},
+	}
 	if dir := ownCgroup(t, c.Process.Pid); dir != "" {
 		who["cgroup"] = Who{Cgroups: []string{dir}}
 	}
@@ -384,7 +433,8 @@ func TestProfileWho(t *testing.T) {
 		})
 	}
 	p := Profile{Hz: 99, Who: Who{Cgroups: []string{"/no/such/group"}}}
-	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "find cgroup /no/such/group") {
+	if _, err := p.Run(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "find cgroup /no/such/group") {
 		t.Errorf("of a group that is not there it says: %v", err)
 	}
 }

@@ -17,10 +17,12 @@ import (
 
 // Who chooses threads: of each list that is not empty one must fit.
 type Who struct {
-	PIDs      []int
-	TIDs      []int
-	Processes []string // names of threads or of the processes that they are of, as the kernel keeps them: 15 bytes
-	Cgroups   []string // with all that is in them: a directory, or a path as /proc/PID/cgroup has it
+	PIDs []int
+	TIDs []int
+	// names of threads or of the processes that they are of, as the kernel keeps them: 15 bytes
+	Processes []string
+	// with all that is in them: a directory, or a path as /proc/PID/cgroup has it
+	Cgroups []string
 }
 
 // A subject is how a text speaks of the thread that is meant.
@@ -29,13 +31,18 @@ type subject struct{ pid, tid, name, task string }
 // table: made once, never changed
 var (
 	atHand        = subject{"pid", "tid", "execname", "curthread"}
-	firstArgument = subject{"xlate <psinfo_t *> (args[0])->pr_pid", "xlate <lwpsinfo_t *> (args[0])->pr_lwpid", "stringof(args[0]->comm)", "args[0]"}
+	firstArgument = subject{
+		"xlate <psinfo_t *> (args[0])->pr_pid",
+		"xlate <lwpsinfo_t *> (args[0])->pr_lwpid",
+		"stringof(args[0]->comm)",
+		"args[0]",
+	}
 )
 
 // commMost is how many bytes of a name the kernel keeps.
 const commMost = 15
 
-// anyOf gives a term that holds where what has one of the values; none without values.
+// anyOf returns a term that holds where what has one of the values; none without values.
 func anyOf(what string, values []int) []string {
 	var each []string
 	for _, v := range values {
@@ -51,13 +58,22 @@ func either(each []string) []string {
 	return []string{"(" + strings.Join(each, " || ") + ")"}
 }
 
-// terms gives what must hold of a thread.
+// terms returns what must hold of a thread.
 func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
 	var each []string
 	for _, name := range w.Processes {
 		name = quoted(name[:min(len(name), commMost)])
-		each = append(each, fmt.Sprintf("%s == %s || stringof(%s->group_leader->comm) == %s", of.name, name, of.task, name))
+		each = append(
+			each,
+			fmt.Sprintf(
+				"%s == %s || stringof(%s->group_leader->comm) == %s",
+				of.name,
+				name,
+				of.task,
+				name,
+			),
+		)
 	}
 	terms = append(terms, either(each)...)
 	each = nil
@@ -71,7 +87,7 @@ func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	return append(terms, either(each)...), nil
 }
 
-// quoted makes a string of D: what is no plain letter is told by its number.
+// quoted makes a string of D: other characters than plain letters are escaped.
 func quoted(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -84,7 +100,7 @@ func quoted(s string) string {
 	return `"` + b.String() + `"`
 }
 
-// cgroupTerm gives a term that holds of threads in a control group, or in one below it.
+// cgroupTerm returns a term that holds of threads in a control group, or in one below it.
 func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	all, err := proc.Cgroups(env.Root())
 	if err != nil {
@@ -131,12 +147,14 @@ func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	return fmt.Sprintf("(%s->level >= %d && %s == %d)", group, level, id, st.Ino), nil
 }
 
-// findCgroup gives the hierarchy and the directory of a group: of a directory that of the mount that it is in, of a path below a
-// hierarchy's root the first hierarchy that has it, version 2 before version 1.
+// findCgroup returns the hierarchy and the directory of a group: of a directory that of the mount
+// that it is in, of a path below a hierarchy's root the first hierarchy that has it, version 2
+// before version 1.
 func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err error) {
 	path = filepath.Clean(path)
 	for _, c := range all {
-		if (path == c.Path || strings.HasPrefix(path, strings.TrimSuffix(c.Path, "/")+"/")) && len(c.Path) > len(at.Path) {
+		if (path == c.Path || strings.HasPrefix(path, strings.TrimSuffix(c.Path, "/")+"/")) &&
+			len(c.Path) > len(at.Path) {
 			at, dir = c, path
 		}
 	}
@@ -145,7 +163,8 @@ func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err
 	}
 	for _, v2 := range []bool{true, false} {
 		for _, c := range all {
-			if full := filepath.Join(c.Path, path); c.V2 == v2 && (v2 || len(c.Controllers) > 0) && unix.Access(full+"/cgroup.procs", unix.F_OK) == nil {
+			if full := filepath.Join(c.Path, path); c.V2 == v2 && (v2 || len(c.Controllers) > 0) &&
+				unix.Access(full+"/cgroup.procs", unix.F_OK) == nil {
 				return c, full, nil
 			}
 		}
@@ -153,7 +172,7 @@ func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err
 	return at, "", fmt.Errorf("no hierarchy of control groups has it: %w", fs.ErrNotExist)
 }
 
-// subsystem gives the number of the first of a hierarchy's controllers.
+// subsystem returns the number of the first of a hierarchy's controllers.
 func subsystem(spec *btf.Spec, controllers []string) (uint64, error) {
 	if len(controllers) == 0 {
 		return 0, fmt.Errorf("its hierarchy has no controller: %w", measure.ErrUnsupported)
@@ -171,5 +190,8 @@ func subsystem(spec *btf.Spec, controllers []string) (uint64, error) {
 			return v.Value, nil
 		}
 	}
-	return 0, errors.Join(fmt.Errorf("the kernel has no controller %s", name), measure.ErrUnsupported)
+	return 0, errors.Join(
+		fmt.Errorf("the kernel has no controller %s", name),
+		measure.ErrUnsupported,
+	)
 }

@@ -1,5 +1,5 @@
-// Package tracetest has what tests of the packages below trace share: they skip where the machine lacks
-// something, compile programs and start them.
+// Package tracetest has what tests of the packages below trace share: they skip where the machine
+// lacks something, compile programs and start them.
 package tracetest
 
 import (
@@ -42,8 +42,8 @@ func Probe(t testing.TB, text string) *syntax.Probe {
 	return list[0]
 }
 
-// Here returns the Env of the running kernel, which is closed after the test. It skips a test that cannot
-// read the list of trace events.
+// Here returns the Env of the running kernel, which is closed after the test. It skips a test that
+// cannot read the list of trace events.
 func Here(t testing.TB) *probe.Env {
 	t.Helper()
 	e := probe.NewEnv(kernel.Root{})
@@ -75,8 +75,8 @@ func CompileC(t *testing.T, text string, flags ...string) string {
 	return out
 }
 
-// DeepCalls spends 70 % of its time in one function and 30 % in another, both called back by the C library's qsort, below functions whose
-// frames are of all sizes.
+// DeepCalls spends 70 % of its time in one function and 30 % in another, both called back by the C
+// library's qsort, below functions whose frames are of all sizes.
 const DeepCalls = `
 #include <signal.h>
 #include <stdlib.h>
@@ -119,8 +119,8 @@ func TablesMissing(t testing.TB) bool {
 	return e.UnwindTablesMissing() != nil
 }
 
-// CompileDeep compiles DeepCalls without frame pointers and returns its path. It skips a test where the
-// kernel cannot walk stacks by unwind tables.
+// CompileDeep compiles DeepCalls without frame pointers and returns its path. It skips a test where
+// the kernel cannot walk stacks by unwind tables.
 func CompileDeep(t *testing.T) string {
 	t.Helper()
 	Needs(t, feature.RawTracepoints)
@@ -133,8 +133,8 @@ func CompileDeep(t *testing.T) string {
 	return CompileC(t, DeepCalls, "-O2", "-fomit-frame-pointer")
 }
 
-// HasChain reports whether frames, innermost first, contain functions in this order, with any frames
-// between them.
+// HasChain reports whether frames, innermost first, contain functions in this order, with any
+// frames between them.
 func HasChain(frames []string, want ...string) bool {
 	for _, f := range frames {
 		if len(want) > 0 && strings.Contains(f, "`"+want[0]) {

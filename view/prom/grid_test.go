@@ -144,9 +144,9 @@ func TestSameMoment(t *testing.T) {
 		}
 	}
 	// All of yesterday, across its midnight.
-	if got := numbers(t, data(t, a, "query", "query", `increase(culprit_net_device_bytes_total[1d])`, "time", seconds(midnight.Add(day+hour))))[0]; math.Abs(
-		got-1100*86400,
-	) > 7000 {
+	body := data(t, a, "query", "query", `increase(culprit_net_device_bytes_total[1d])`,
+		"time", seconds(midnight.Add(day+hour)))
+	if got := numbers(t, body)[0]; math.Abs(got-1100*86400) > 7000 {
 		t.Errorf("increase over a day: %v, want %v but for a burst at the edge", got, 1100*86400)
 	}
 }
@@ -181,9 +181,8 @@ func TestOlder(t *testing.T) {
 			t.Errorf("%s from %v over %v: %d values", c.query, c.start, c.over, len(values))
 		}
 		for _, v := range values {
-			if math.Abs(
-				v-c.want,
-			) > 0.03*c.want { // rate() extrapolates before its first sample
+			// rate() extrapolates before its first sample.
+			if math.Abs(v-c.want) > 0.03*c.want {
 				t.Errorf("%s from %v over %v: %v, want %v", c.query, c.start, c.over, v, c.want)
 				break
 			}
@@ -202,9 +201,8 @@ func TestOlder(t *testing.T) {
 	m.ticks["sched.load"] = append(slices.Clone(kept[:40*3600]), kept[41*3600+1800:]...)
 	for _, minutes := range []measure.Span{40*60 + 10, 40*60 + 30, 41*60 + 20} {
 		at := midnight.Add(minutes * measure.Minute)
-		if r := rows(t, data(t, a, "query", "query", `avg_over_time(culprit_sched_load[5m])`, "time", seconds(at))); len(
-			r,
-		) > 0 {
+		body := data(t, a, "query", "query", `avg_over_time(culprit_sched_load[5m])`, "time", seconds(at))
+		if r := rows(t, body); len(r) > 0 {
 			t.Errorf("%v minutes, in a gap: %v", minutes, r)
 		}
 	}

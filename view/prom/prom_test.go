@@ -99,10 +99,8 @@ func TestVersion(t *testing.T) {
 	}
 	// Release 3.10.0 of Prometheus is v0.310.0 as a module.
 	p := strings.Split(engineVersion, ".")
-	if want := "github.com/prometheus/prometheus v0." + p[0] + p[1] + "." + p[2] + "\n"; !strings.Contains(
-		string(mod),
-		want,
-	) {
+	want := "github.com/prometheus/prometheus v0." + p[0] + p[1] + "." + p[2] + "\n"
+	if !strings.Contains(string(mod), want) {
 		t.Errorf("engineVersion is %s, go.mod has no line %q", engineVersion, want)
 	}
 }

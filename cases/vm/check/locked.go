@@ -48,7 +48,7 @@ func locked(kib int, want string, args ...string) func(*scene, *Result) error {
 			return err
 		case !strings.Contains(string(out), want):
 			return fmt.Errorf("no %q in %.1500s%.1500s", want, out, errs)
-		case strings.Contains(string(errs), "of their usual room, for the limit of locked memory"):
+		case strings.Contains(string(errs), "of their usual size, for the limit of locked memory"):
 			r.Cell = "yes; smaller maps before 5.11"
 		}
 		return nil
