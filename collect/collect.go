@@ -174,7 +174,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		defer runtime.UnlockOSThread()
 		spent := kernel.ThreadTime()
 		for _, r := range open {
-			r.out.unseen = first && !s.env.SinceBoot
+			r.out.unneeded = first && !s.env.SinceBoot
 			r.out.Start(first, time.Now())
 			why := r.failed
 			if r.reading != nil {

@@ -181,8 +181,8 @@ func (g *gaugeReading) Read(o *Out) error {
 
 func (g *gaugeReading) Close() { *g.closed++ }
 
-// told is what a sink received of a batch.
-type told struct {
+// received is what a sink received of a batch.
+type received struct {
 	rows  []string
 	notes []string
 	empty bool // the interval
@@ -194,7 +194,7 @@ func run(
 	ticks int,
 	ask []string,
 	collectors ...Collector,
-) []map[string]told {
+) []map[string]received {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range ask {
@@ -202,14 +202,14 @@ func run(
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var all []map[string]told
+	var all []map[string]received
 	var last measure.Time
 	err := New(
 		env,
 		collectors...).Run(ctx, queries, measure.SinkFunc(func(batches []*measure.Batch) error {
-		tick := map[string]told{}
+		tick := map[string]received{}
 		for _, b := range batches {
-			to := told{notes: slices.Clone(b.Notes), empty: b.Over.Span() == 0}
+			to := received{notes: slices.Clone(b.Notes), empty: b.Over.Span() == 0}
 			for i := range b.Rows() {
 				to.rows = append(to.rows, fmt.Sprint(b.Labels[b.Key(i)[0]], " ", b.Values[i]))
 			}

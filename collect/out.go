@@ -17,15 +17,15 @@ type Out struct {
 	SinceBoot bool // the first reading counts from boot: Diff compares it with zero
 	Epoch     int  // changes when labels made earlier are no longer valid
 
-	stats  []measure.Stat
-	tables []*Table
-	words  *Dictionary
-	before time.Time
-	over   measure.Interval
-	reset  bool
-	failed bool // the latest reading failed
-	unseen bool // nobody receives this reading, the first of a run: it needs no rows
-	number int  // of the reading, from 1
+	stats    []measure.Stat
+	tables   []*Table
+	words    *Dictionary
+	before   time.Time
+	over     measure.Interval
+	reset    bool
+	failed   bool // the latest reading failed
+	unneeded bool // nobody receives this reading, the first of a run: it needs no rows
+	number   int  // of the reading, from 1
 }
 
 // Table collects the rows of one statistic. The methods of a nil Table do nothing, so a collector
@@ -49,9 +49,9 @@ type Table struct {
 
 	like *Table // table whose keys are shared; see Like
 	// all rows so far have the keys of the first rows of like; batch.Keys is empty
-	alike bool
-	lent  bool            // batch.Keys is a part of like's, and own is its own buffer
-	own   []measure.Label //
+	sameAsLike bool
+	sharesKeys bool            // batch.Keys is a part of like's, and own is its own buffer
+	ownKeys    []measure.Label //
 }
 
 // NewOut returns an Out for the statistics of one collector. The labels of its rows are words of
@@ -82,13 +82,13 @@ func (o *Out) Start(first bool, now time.Time) {
 	for _, t := range o.tables {
 		b := &t.batch
 		t.rows = len(b.Values)
-		if t.lent {
-			b.Keys = t.own
+		if t.sharesKeys {
+			b.Keys = t.ownKeys
 		}
 		t.known, t.steady = len(b.Keys), t.epoch == o.Epoch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
 		t.spent = 0
-		t.blank, t.lacks, t.alike, t.lent = false, false, t.like != nil, false
+		t.blank, t.lacks, t.sameAsLike, t.sharesKeys = false, false, t.like != nil, false
 		t.skip = t.skips()
 	}
 	if first {
@@ -140,9 +140,9 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 		t.shape(o.Epoch)
 	}
 	for _, t := range o.tables {
-		if t.alike {
+		if t.sameAsLike {
 			n := len(t.batch.Values) * len(t.batch.By)
-			t.own, t.batch.Keys, t.lent = t.batch.Keys, t.like.batch.Keys[:n:n], true
+			t.ownKeys, t.batch.Keys, t.sharesKeys = t.batch.Keys, t.like.batch.Keys[:n:n], true
 		}
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
 		if t.skips() && !o.failed {
@@ -161,7 +161,7 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 // first.
 func (t *Table) shape(epoch int) {
 	model := measure.Shape(0)
-	if t.alike {
+	if t.sameAsLike {
 		t.like.shape(epoch)
 		model = t.like.batch.Shape
 	}
@@ -232,18 +232,18 @@ func (t *Table) Like(other *Table) {
 		len(other.batch.By) != len(t.batch.By) {
 		return
 	}
-	t.like, t.alike = other, len(t.batch.Values) == 0
+	t.like, t.sameAsLike = other, len(t.batch.Values) == 0
 }
 
-// shares adds a row without its key if other's row has the same key.
-func (t *Table) shares(value float64, labels []measure.Label) bool {
+// putShared adds a row without its key if other's row has the same key.
+func (t *Table) putShared(value float64, labels []measure.Label) bool {
 	n, from := len(t.batch.Values)*len(labels), t.like.batch.Keys
 	if n+len(labels) <= len(from) && slices.Equal(from[n:n+len(labels)], labels) {
 		t.batch.Values = append(t.batch.Values, value)
 		return true
 	}
 	t.batch.Keys = append(t.batch.Keys, from[:n]...)
-	t.alike, t.steady = false, false
+	t.sameAsLike, t.steady = false, false
 	return false
 }
 
@@ -253,8 +253,8 @@ func (t *Table) Row(value float64, labels ...string) {
 	if t == nil || t.skip {
 		return
 	}
-	var room [20]measure.Label
-	key := room[:0]
+	var buffer [20]measure.Label
+	key := buffer[:0]
 	for _, w := range labels {
 		key = append(key, t.out.words.Label(w))
 	}
@@ -270,7 +270,7 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	if len(labels) != len(b.By) {
 		t.check(len(labels))
 	}
-	if t.alike && t.shares(value, labels) {
+	if t.sameAsLike && t.putShared(value, labels) {
 		return
 	}
 	b.Values = append(b.Values, value)
@@ -285,7 +285,7 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 }
 
 func (t *Table) skips() bool {
-	return t.stat.Kind == measure.Delta && t.out.First && !t.out.SinceBoot || t.out.unseen
+	return t.stat.Kind == measure.Delta && t.out.First && !t.out.SinceBoot || t.out.unneeded
 }
 
 func (t *Table) check(n int) {

@@ -485,7 +485,7 @@ func (r *cgroupReading) Read(out *collect.Out) error {
 		}
 		r.namesLimit = 1024 + 2*len(r.names)
 	}
-	r.tellKeys(out)
+	r.noteMissingKeys(out)
 	return nil
 }
 
@@ -507,7 +507,7 @@ func (r *cgroupReading) readGroup(out *collect.Out, t *cgroupTree, n *cgroupNode
 			s.round = r.round
 			n.same |= 1 << i
 			mine |= f.bit
-			r.stands(n, f)
+			r.keepUnchanged(n, f)
 			continue
 		}
 		b, err := r.readFile(n, i, f, len(t.files))
@@ -566,8 +566,8 @@ func (r *cgroupReading) needed(n *cgroupNode, f *cgroupFile, i int) bool {
 	}
 }
 
-// stands records that a file was not read because it is unchanged.
-func (r *cgroupReading) stands(n *cgroupNode, f *cgroupFile) {
+// keepUnchanged records that a file was not read because it is unchanged.
+func (r *cgroupReading) keepUnchanged(n *cgroupNode, f *cgroupFile) {
 	switch {
 	case f.pulse:
 		n.name.pulse = r.round

@@ -93,9 +93,9 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	}
 }
 
-// tellKeys notes what no group counts. A statistic that nothing counts is unmeasured. Without the
+// noteMissingKeys notes what no group counts. A statistic that nothing counts is unmeasured. Without the
 // controller cpu no group of version 2 has a quota or is throttled, so these are known.
-func (r *cgroupReading) tellKeys(out *collect.Out) {
+func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 	for _, t := range r.trees {
 		r.lookForKeys(t)
 	}

@@ -35,22 +35,22 @@ const netRX = 3 // index in softirqNames
 
 // handlerTimes measures irq.time and softirq.time by bpf.Handlers, from the first reading on.
 type handlerTimes struct {
-	root    kernel.Root
-	open    bool
-	h       *bpf.Handlers
-	why     string                // why h could not be opened
-	coming  chan *bpf.DeviceTimes // nil: received, or will not come
-	devices *bpf.DeviceTimes      // nil: not yet opened, or not available
-	names   map[uint64]string     // of other network namespaces, by inode
-	named   time.Time             // when names may be listed again
-	net     uint64                // inode of the tool's own network namespace
-	softly  bool                  // real-time kernel: softirqs can be preempted
-	cost    time.Duration         // CPU time of the programs when last read
-	gone    time.Duration         // part of cost by programs that are closed
-	asked   time.Time
-	round   int
-	stopped bool   // devices are no longer measured because of the cost
-	dear    string // exceeded share of a CPU in percent, by costBucket
+	root          kernel.Root
+	open          bool
+	h             *bpf.Handlers
+	why           string                // why h could not be opened
+	coming        chan *bpf.DeviceTimes // nil: received, or will not come
+	devices       *bpf.DeviceTimes      // nil: not yet opened, or not available
+	names         map[uint64]string     // of other network namespaces, by inode
+	named         time.Time             // when names may be listed again
+	net           uint64                // inode of the tool's own network namespace
+	preemptible   bool                  // real-time kernel: softirqs can be preempted
+	cost          time.Duration         // CPU time of the programs when last read
+	gone          time.Duration         // part of cost by programs that are closed
+	asked         time.Time
+	round         int
+	stopped       bool   // devices are no longer measured because of the cost
+	exceededShare string // exceeded share of a CPU in percent, by costBucket
 	// NET_RX time in this reading by CPU, without that of devices; below 0 if devices have time of
 	// a softirq that still runs
 	softirq []float64
@@ -68,7 +68,7 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 	}
 	t.h = h
 	if b, err := proc.ReadSys(t.root, "kernel/realtime", nil); err == nil && len(b) > 0 && b[0] == '1' {
-		t.softly = true
+		t.preemptible = true
 	}
 	if !byDevice {
 		return
@@ -135,7 +135,7 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 	if t.h.Lost() > 0 {
 		lines.Note("interrupts with numbers far above those at the start are left out")
 	}
-	if t.softly {
+	if t.preemptible {
 		soft.Note("on this real-time kernel the time of a softirq includes the time in which " +
 			"it was preempted")
 	}
@@ -227,7 +227,7 @@ func (t *handlerTimes) line(
 
 // costBucket returns the largest of 1, 2, 5, 10 ... percent that the share of a CPU exceeds, ""
 // below one percent. So the note changes rarely.
-func dearness(share float64) (percent string) {
+func costBucket(share float64) (percent string) {
 	for _, step := range []int{1, 2, 5, 10, 20, 50} {
 		if 100*share > float64(step) {
 			percent = strconv.Itoa(step)
@@ -254,7 +254,7 @@ func (t *handlerTimes) account(out *collect.Out, own *collect.Table, tables ...*
 			now := time.Now()
 			cost += t.gone + t.devices.Cost()
 			d, share := cost-t.cost, float64(cost-t.cost)/float64(now.Sub(t.asked))
-			t.cost, t.asked, t.dear = cost, now, dearness(share)
+			t.cost, t.asked, t.exceededShare = cost, now, costBucket(share)
 			if t.devices != nil && share > mostForDevices {
 				t.gone += t.devices.Cost()
 				t.devices.Close()
@@ -274,9 +274,9 @@ func (t *handlerTimes) account(out *collect.Out, own *collect.Table, tables ...*
 			"took more than 20 % of one CPU")
 	}
 	for _, table := range tables {
-		if t.dear != "" && own == nil {
+		if t.exceededShare != "" && own == nil {
 			table.Note(
-				"to measure the time of interrupts takes more than " + t.dear + " % of one CPU " +
+				"to measure the time of interrupts takes more than " + t.exceededShare + " % of one CPU " +
 					"here",
 			)
 		}

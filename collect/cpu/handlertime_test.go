@@ -124,7 +124,7 @@ func TestInterruptTimesUnknown(t *testing.T) {
 
 func TestDearness(t *testing.T) {
 	for share, want := range map[float64]string{0: "", 0.01: "", 0.011: "1", 0.049: "2", 0.21: "20", 3: "50"} {
-		if got := dearness(share); got != want {
+		if got := costBucket(share); got != want {
 			t.Errorf("%v: more than %q %%, want %q", share, got, want)
 		}
 	}
@@ -156,7 +156,7 @@ func TestCostOfTimes(t *testing.T) {
 	if cost := k.Rows()["irq.time.cost"]; cost < float64(time.Hour) {
 		t.Errorf("%v ns, and an hour should be in it", cost)
 	}
-	if r.times.devices != nil || r.times.dear == "" ||
+	if r.times.devices != nil || r.times.exceededShare == "" ||
 		slices.ContainsFunc(
 			k.Notes,
 			func(n string) bool {
@@ -164,7 +164,7 @@ func TestCostOfTimes(t *testing.T) {
 					"takes")
 			},
 		) {
-		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.dear, k.Notes)
+		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.exceededShare, k.Notes)
 	}
 	for range 3 {
 		if cost := k.Rows()["irq.time.cost"]; cost < 0 || cost > float64(time.Minute) {

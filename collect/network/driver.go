@@ -58,32 +58,32 @@ func (s *scratch) free() {
 
 // driverCounters reads the counters of a device: struct ethtool_stats, u32 cmd, n_stats, then as
 // many u64. The slice is valid until the scratch is used again. It is nil if the driver has none.
-func driverCounters(fd int, name string, room []byte) []uint64 {
-	native.PutUint32(room, unix.ETHTOOL_GSTATS)
-	native.PutUint32(room[4:], 0)
-	if ethtoolCall(fd, name, unsafe.Pointer(&room[0])) != 0 {
+func driverCounters(fd int, name string, buffer []byte) []uint64 {
+	native.PutUint32(buffer, unix.ETHTOOL_GSTATS)
+	native.PutUint32(buffer[4:], 0)
+	if ethtoolCall(fd, name, unsafe.Pointer(&buffer[0])) != 0 {
 		return nil
 	}
-	n := int(native.Uint32(room[4:]))
+	n := int(native.Uint32(buffer[4:]))
 	if n <= 0 || n > mostCounters {
 		return nil
 	}
-	return unsafe.Slice((*uint64)(unsafe.Pointer(&room[8])), n)
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&buffer[8])), n)
 }
 
 // counterNames reads the names of n counters: struct ethtool_gstrings, u32 cmd, string_set, len,
 // then strings of 32 bytes. Repeated names get a number, so that their rows differ.
-func counterNames(fd int, name string, n int, room []byte) []string {
-	native.PutUint32(room, unix.ETHTOOL_GSTRINGS)
-	native.PutUint32(room[4:], setOfCounters)
-	native.PutUint32(room[8:], uint32(n))
-	if ethtoolCall(fd, name, unsafe.Pointer(&room[0])) != 0 || int(native.Uint32(room[8:])) != n {
+func counterNames(fd int, name string, n int, buffer []byte) []string {
+	native.PutUint32(buffer, unix.ETHTOOL_GSTRINGS)
+	native.PutUint32(buffer[4:], setOfCounters)
+	native.PutUint32(buffer[8:], uint32(n))
+	if ethtoolCall(fd, name, unsafe.Pointer(&buffer[0])) != 0 || int(native.Uint32(buffer[8:])) != n {
 		return nil
 	}
 	names := make([]string, n)
 	seen := make(map[string]int, n)
 	for i := range names {
-		s := strings.TrimSpace(cString(room[12+i*sizeofString:][:sizeofString]))
+		s := strings.TrimSpace(cString(buffer[12+i*sizeofString:][:sizeofString]))
 		if seen[s]++; seen[s] > 1 || s == "" {
 			s += "#" + handleNumber(seen[s])
 		}
@@ -108,9 +108,9 @@ func (e *ethtools) drivers(
 	table *collect.Table,
 	links []*link,
 	read uint32,
-	room []byte,
+	buffer []byte,
 ) {
-	if e.fd < 0 || room == nil {
+	if e.fd < 0 || buffer == nil {
 		return
 	}
 	for _, l := range links {
@@ -118,7 +118,7 @@ func (e *ethtools) drivers(
 		if t == nil || l.counted != read || t.driver == "" || t.bare {
 			continue
 		}
-		values := driverCounters(e.fd, l.name, room)
+		values := driverCounters(e.fd, l.name, buffer)
 		if len(values) == 0 {
 			t.bare = true
 			continue
@@ -126,7 +126,7 @@ func (e *ethtools) drivers(
 		s := t.strings
 		if s == nil || len(s.names) != len(values) {
 			// The answer with the names overwrites the values.
-			names := counterNames(e.fd, l.name, len(values), room)
+			names := counterNames(e.fd, l.name, len(values), buffer)
 			if names == nil {
 				continue
 			}
@@ -137,7 +137,7 @@ func (e *ethtools) drivers(
 				epoch:  -1,
 			}
 			t.strings = s
-			if values = driverCounters(e.fd, l.name, room); len(values) != len(names) {
+			if values = driverCounters(e.fd, l.name, buffer); len(values) != len(names) {
 				continue
 			}
 		}

@@ -489,8 +489,8 @@ func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
 	return 0, false
 }
 
-// say puts the losses and notes of the reading.
-func (r *flowReading) say() {
+// putNotes puts the losses and notes of the reading.
+func (r *flowReading) putNotes() {
 	n, t := &r.notes, &r.tables
 	moved := [...]*collect.Table{t.bytes, t.segments, t.retransmits, t.limited}
 	lose := func(reason string, events uint64, sure bool) {

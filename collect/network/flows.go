@@ -425,9 +425,9 @@ func (r *flowReading) Read(out *collect.Out) error {
 		sp.Data.table.shrink()
 	}
 	if r.owning {
-		r.owners.forget(r.disown)
+		r.owners.forget(r.removeOwners)
 	}
-	r.say()
+	r.putNotes()
 	if cap(r.asked) > 4096 { // the first reading asks for all
 		r.pending, r.asked, r.found, r.inodes = nil, nil, nil, nil
 	}
@@ -468,7 +468,7 @@ func (r *flowReading) readSpace(sp *collect.Namespace[*flowSpace], s *flowSpace)
 	err := r.dump(s, 0)
 	if err == nil && r.states(s) != 0 && !r.walk(sp, s) && !r.empty(s) {
 		if err = r.dumpAll(s); err == nil {
-			r.calmed(s)
+			r.recordFinWait(s)
 		}
 	}
 	if err != nil {
@@ -629,8 +629,8 @@ func (r *flowReading) held(f func(*ownership)) {
 	}
 }
 
-// disown removes processes that ended long ago from all sockets.
-func (r *flowReading) disown(old func(int32) bool) {
+// removeOwners removes processes that ended long ago from all sockets.
+func (r *flowReading) removeOwners(old func(int32) bool) {
 	for _, sp := range r.spaces.List {
 		for i := range sp.Data.table.size {
 			if o := &sp.Data.table.at(i).owner; old(o.who) {

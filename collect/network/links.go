@@ -37,7 +37,7 @@ type link struct {
 	root   *qdisc  // the root queueing discipline; nil: none, or one that does not count
 	shaped float64 // bit/s that the disciplines let through at most; 0: no bound
 
-	outran bool // it carried more than the speed of ethtool
+	exceededSpeed bool // it carried more than the speed of ethtool
 
 	tool *ethtool // what ethtool reports; nil: nothing
 

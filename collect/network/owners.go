@@ -245,7 +245,7 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 		o.round++
 		o.next, o.denied, o.passed, o.full = 0, false, false, full || o.count == nil
 		if !o.full {
-			o.strangersFirst()
+			o.unreadFirst()
 		}
 		for _, s := range sockets {
 			s.round = o.round
@@ -281,8 +281,8 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	return nil
 }
 
-// strangersFirst moves the processes that were never read to the start of the round.
-func (o *owners) strangersFirst() {
+// unreadFirst moves the processes that were never read to the start of the round.
+func (o *owners) unreadFirst() {
 	o.known = o.known[:0]
 	strangers := o.pids[:0]
 	for _, pid := range o.pids {

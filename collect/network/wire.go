@@ -65,7 +65,7 @@ func (d *devices) speed(l *link) float64 { return d.speedAt(l, 8) }
 
 func (d *devices) speedAt(l *link, depth int) float64 {
 	mbps := d.tools.of(l).mbps
-	if mbps == 0 || depth == 0 || l.outran {
+	if mbps == 0 || depth == 0 || l.exceededSpeed {
 		return 0
 	}
 	switch l.kind {
@@ -132,12 +132,12 @@ func (d *devices) emitWire(n *netDevices, o *collect.Out, l *link) {
 	s := d.speed(l)
 	if seconds := o.Over().Seconds(); s > 0 && l.fresh && seconds > 0.5 &&
 		8*max(l.delta[rxBytes], l.delta[txBytes]) > 1.1*s*seconds {
-		l.outran, s = true, 0
+		l.exceededSpeed, s = true, 0
 	}
 	if s > 0 {
 		t.speed.Put(s, l.ns, l.device)
 	}
-	if l.outran {
+	if l.exceededSpeed {
 		t.note(l.name + " carried more than the speed that its driver reports: the speed is " +
 			"left out")
 	}

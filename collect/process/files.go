@@ -86,7 +86,7 @@ func (r *processReading) countFiles(p *process) {
 }
 
 func (r *processReading) filesLimit(pid int32) uint64 {
-	b, err := r.once(pid, "limits")
+	b, err := r.readOnce(pid, "limits")
 	if err != nil {
 		return 0
 	}

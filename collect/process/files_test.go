@@ -145,7 +145,7 @@ func TestFilesOfThisProcess(t *testing.T) {
 	if n, err := pr.dir.OpenFiles(pr.self); err != nil || n != 0 && n != len(fds)-1 {
 		t.Errorf("%d open files (%v), listed %d", n, err, len(fds))
 	}
-	b, err := pr.once(pr.self, "limits")
+	b, err := pr.readOnce(pr.self, "limits")
 	if err != nil || parseFilesLimit(b) == 0 {
 		t.Errorf("no limit in %q, %v", b, err)
 	}

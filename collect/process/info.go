@@ -39,9 +39,9 @@ func (r *processReading) readInfo(p *process) {
 	// between fork and execve it still has its parent's program
 	i.stale = fresh && p.ran && r.listed > 0 &&
 		measure.Span((p.stat.start)*r.tick)+2*measure.Second > r.listed
-	i.epoch, p.stirred = 0, false
+	i.epoch, p.ranSinceInfo = 0, false
 	if r.wants.user {
-		if b, err := r.once(p.pid, "status"); err == nil {
+		if b, err := r.readOnce(p.pid, "status"); err == nil {
 			if uid, ok := parseUID(b); ok && uid != i.uid {
 				i.uid, i.user = uid, r.users.name(uid)
 			}

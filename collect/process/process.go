@@ -165,7 +165,7 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	if r.now == nil {
 		r.now = kernel.Uptime
 	}
-	r.feel = r.taken // bound once: a bound method allocates
+	r.onTaskStats = r.taken // bound once: a bound method allocates
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		r.keep = int(min(limit.Cur/2, mostFiles))
@@ -180,14 +180,14 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	// before Linux 5.14 there is no such file, and it is on
 	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0'
 	if !c.files && env.Root.Proc == "" && r.sameNamespace() {
-		r.road, r.roadErr = openTaskstats(int32(os.Getpid()))
-		if r.road != nil && r.sched && (env.Long || c.walk) {
+		r.taskstats, r.taskstatsErr = openTaskstats(int32(os.Getpid()))
+		if r.taskstats != nil && r.sched && (env.Long || c.walk) {
 			if r.walk = startTaskWalk(env.Root); c.walk {
 				r.walk.wait()
 			}
 		}
 	} else {
-		r.roadErr = measure.ErrUnsupported
+		r.taskstatsErr = measure.ErrUnsupported
 	}
 	r.self = int32(os.Getpid())
 	r.hide = hidePID(dir, nil)
@@ -258,48 +258,48 @@ func wantProcesses(w collect.Want) processWants {
 }
 
 type processReading struct {
-	dir         *proc.Dir
-	root        kernel.Root
-	wants       processWants
-	programs    bool // command lines without their arguments
-	now         func() measure.Span
-	tick, page  uint64 // nanoseconds, bytes
-	road        *taskstatsRoad
-	roadErr     error               // why taskstats are not used
-	walk        *taskWalk           // in addition to taskstats; nil: not available
-	spaces      *collect.Namespaces // nil: no collector uses them
-	sched       bool                // schedstat counts
-	delayAcct   bool
-	lateDelays  bool // delay accounting was turned on after process 1 started
-	kinds       int  // how many reasons of delays taskstats have
-	keep        int  // how many more files may be kept open
-	controllers []string
-	reasons     []string
-	users       users
-	stat        *proc.File // /proc/stat
+	dir          *proc.Dir
+	root         kernel.Root
+	wants        processWants
+	programs     bool // command lines without their arguments
+	now          func() measure.Span
+	tick, page   uint64 // nanoseconds, bytes
+	taskstats    *taskstatsConn
+	taskstatsErr error               // why taskstats are not used
+	walk         *taskWalk           // in addition to taskstats; nil: not available
+	spaces       *collect.Namespaces // nil: no collector uses them
+	sched        bool                // schedstat counts
+	delayAcct    bool
+	lateDelays   bool // delay accounting was turned on after process 1 started
+	kinds        int  // how many reasons of delays taskstats have
+	keep         int  // how many more files may be kept open
+	controllers  []string
+	reasons      []string
+	users        users
+	stat         *proc.File // /proc/stat
 
-	listed measure.Span // time since boot of the previous listing
-	base   bool         // first reading: nothing to compare with
-	procs  []*process   // by pid
-	other  []*process   // buffer for the next list
-	asked  []*process   // processes asked for by taskstats
-	deltas []*processDelta
-	used   int        // how many of deltas are in use
-	opens  int        // files opened for pulses in this reading
-	gone   []*process // ended within this interval
-	pids   []int32
-	tids   []int32
-	feel   func(i int, t *taskStats, err error)
-	failed error // error of a pulse
-	buf    []byte
-	text   []byte // buffer for cleaned text
-	line   procStat
-	fresh  cursor // whose stat line is read again
-	facts  cursor // whose info is read again
-	counts cursor // whose open files are counted again
-	lists  cursor // whose open files are listed again
-	hide   string // option hidepid of /proc; "": none
-	self   int32
+	listed      measure.Span // time since boot of the previous listing
+	base        bool         // first reading: nothing to compare with
+	procs       []*process   // by pid
+	other       []*process   // buffer for the next list
+	asked       []*process   // processes asked for by taskstats
+	deltas      []*processDelta
+	used        int        // how many of deltas are in use
+	opens       int        // files opened for pulses in this reading
+	gone        []*process // ended within this interval
+	pids        []int32
+	tids        []int32
+	onTaskStats func(i int, t *taskStats, err error)
+	failed      error // error of a pulse
+	buf         []byte
+	text        []byte // buffer for cleaned text
+	line        procStat
+	fresh       cursor // whose stat line is read again
+	facts       cursor // whose info is read again
+	counts      cursor // whose open files are counted again
+	lists       cursor // whose open files are listed again
+	hide        string // option hidepid of /proc; "": none
+	self        int32
 
 	listFiles tristate // whether open files must be listed, as the kernel does not count them
 
@@ -317,33 +317,33 @@ type processReading struct {
 
 // process is one process, identified by pid and start: a reused pid is another process.
 type process struct {
-	pid      int32
-	known    bool      // read before: there is something to compare with
-	ran      bool      // ran within this interval, or is new: delta is set
-	dead     bool      // found to have ended
-	pulsed   bool      // task is of this reading
-	split    bool      // has, or had, several threads, which are followed one by one
-	stat     procStat  // without comm
-	comm     string    // cleaned
-	task     taskStats // the latest
-	last     taskStats // the values that delta was counted from
-	clock    cpuClock
-	io       ioBytes
-	hasIO    bool
-	delta    *processDelta // of this interval, if it ran
-	kids     children
-	files    openFiles
-	threads  []*thread  // threads whose pulse is read by files, and those of a split process
-	file     *proc.File // stat
-	ioFile   *proc.File
-	pulse    *proc.File // schedstat, in addition to taskstats
-	felt     pulse      // its latest content
-	walked   taskSigns  // signs of the latest walk, instead of both
-	unsure   bool       // the walk cannot show whether it ran
-	restless bool       // its stat line has changed without it running, and was not read again
-	stirred  bool       // it ran since its info was read
-	info     *processInfo
-	name     labelPair
+	pid          int32
+	known        bool      // read before: there is something to compare with
+	ran          bool      // ran within this interval, or is new: delta is set
+	dead         bool      // found to have ended
+	pulsed       bool      // task is of this reading
+	split        bool      // has, or had, several threads, which are followed one by one
+	stat         procStat  // without comm
+	comm         string    // cleaned
+	task         taskStats // the latest
+	last         taskStats // the values that delta was counted from
+	clock        cpuClock
+	io           ioBytes
+	hasIO        bool
+	delta        *processDelta // of this interval, if it ran
+	kids         children
+	files        openFiles
+	threads      []*thread  // threads whose pulse is read by files, and those of a split process
+	file         *proc.File // stat
+	ioFile       *proc.File
+	pulse        *proc.File // schedstat, in addition to taskstats
+	schedPulse   pulse      // its latest content
+	walked       taskSigns  // signs of the latest walk, instead of both
+	unsure       bool       // the walk cannot show whether it ran
+	statStale    bool       // its stat line has changed without it running, and was not read again
+	ranSinceInfo bool       // it ran since its info was read
+	info         *processInfo
+	name         labelPair
 }
 
 // processDelta is what a process did within an interval; NaN if not known.
@@ -362,7 +362,7 @@ func (r *processReading) Close() {
 	}
 	r.procs = nil
 	r.walk.close()
-	r.road.close()
+	r.taskstats.close()
 	r.stat.Close()
 	r.dir.Close()
 }
@@ -384,7 +384,7 @@ func (r *processReading) Read(out *collect.Out) error {
 		r.look(p, out)
 	}
 	r.listed = now
-	r.settle()
+	r.subtractEnded()
 	r.renew(out)
 	r.renewFiles(out)
 	r.put(out)
@@ -414,7 +414,7 @@ func (r *processReading) list() error {
 	old, next := r.procs, r.other[:0]
 	for _, pid := range r.pids {
 		for len(old) > 0 && old[0].pid < pid {
-			r.bury(old[0])
+			r.markEnded(old[0])
 			old = old[1:]
 		}
 		if len(old) > 0 && old[0].pid == pid {
@@ -424,7 +424,7 @@ func (r *processReading) list() error {
 		next = append(next, &process{pid: pid})
 	}
 	for _, p := range old {
-		r.bury(p)
+		r.markEnded(p)
 	}
 	clear(r.procs[len(r.procs):cap(r.procs)])
 	r.procs, r.other = next, r.procs
@@ -434,8 +434,8 @@ func (r *processReading) list() error {
 	return nil
 }
 
-// bury marks a process as ended.
-func (r *processReading) bury(p *process) {
+// markEnded marks a process as ended.
+func (r *processReading) markEnded(p *process) {
 	if p.dead {
 		return
 	}
@@ -475,7 +475,7 @@ func (r *processReading) forget() {
 // it first reads a schedstat file that is kept open, which is cheaper (1.9 us instead of 2.5). It
 // asks taskstats for all that ran, that have several threads, or whose file cannot be kept.
 func (r *processReading) pulseByTaskstats() error {
-	if r.road == nil {
+	if r.taskstats == nil {
 		return nil
 	}
 	r.asked, r.pids = r.asked[:0], r.pids[:0]
@@ -496,21 +496,21 @@ func (r *processReading) pulseByTaskstats() error {
 			}
 			b, err := r.read(p, "schedstat", &p.pulse, true)
 			now, ok := parseSched(b)
-			if err == nil && ok && now == p.felt {
+			if err == nil && ok && now == p.schedPulse {
 				continue
 			}
 			p.ran = true
-			if p.felt = now; err != nil || !ok {
-				p.felt = pulse{}
+			if p.schedPulse = now; err != nil || !ok {
+				p.schedPulse = pulse{}
 				r.closeFile(&p.pulse)
 			}
 		} else if p.pulse != nil {
 			r.closeFile(&p.pulse)
-			p.felt = pulse{}
+			p.schedPulse = pulse{}
 		}
 		r.asked, r.pids = append(r.asked, p), append(r.pids, p.pid)
 	}
-	if err := r.road.get(taskstatsTGID, r.pids, r.feel); err != nil {
+	if err := r.taskstats.get(taskstatsTGID, r.pids, r.onTaskStats); err != nil {
 		return err
 	}
 	return r.failed
@@ -558,7 +558,7 @@ func (r *processReading) read(
 	if *file != nil {
 		b, err = (*file).ReadOneInto(r.buf)
 	} else {
-		return r.once(p.pid, name)
+		return r.readOnce(p.pid, name)
 	}
 	if cap(b) > cap(r.buf) {
 		r.buf = b[:cap(b)]
@@ -566,8 +566,8 @@ func (r *processReading) read(
 	return b, err
 }
 
-// once is read without keeping the file open.
-func (r *processReading) once(pid int32, name string) ([]byte, error) {
+// readOnce is read without keeping the file open.
+func (r *processReading) readOnce(pid int32, name string) ([]byte, error) {
 	b, err := r.dir.ReadPIDOne(pid, name, r.buf)
 	if cap(b) > cap(r.buf) {
 		r.buf = b[:cap(b)]
@@ -575,24 +575,24 @@ func (r *processReading) once(pid int32, name string) ([]byte, error) {
 	return b, err
 }
 
-// readStat reads the stat line into r.line. If the process has ended it buries it and returns
+// readStat reads the stat line into r.line. If the process has ended it marks it as ended and returns
 // false. A kept file of a reused pid fails (ESRCH), and a newly opened one shows another start.
 func (r *processReading) readStat(p *process) bool {
 	b, err := r.read(p, "stat", &p.file, p.known && p.ran)
 	if err != nil && p.file != nil && errors.Is(err, fs.ErrNotExist) {
 		r.closeFile(&p.file)
-		b, err = r.once(p.pid, "stat") // the pid may have been reused
+		b, err = r.readOnce(p.pid, "stat") // the pid may have been reused
 	}
 	switch {
 	case err != nil:
 		if !errors.Is(err, fs.ErrNotExist) {
 			r.hidden = true
 		}
-		r.bury(p)
+		r.markEnded(p)
 		return false
 	case !r.line.parseStat(b):
 		r.hidden = true
-		r.bury(p)
+		r.markEnded(p)
 		return false
 	}
 	return true
@@ -600,7 +600,7 @@ func (r *processReading) readStat(p *process) bool {
 
 // look updates p.
 func (r *processReading) look(p *process, out *collect.Out) {
-	if r.road == nil {
+	if r.taskstats == nil {
 		r.pulseByFiles(p)
 	}
 	p.ran = p.ran || !p.known
@@ -610,7 +610,7 @@ func (r *processReading) look(p *process, out *collect.Out) {
 	p.ran = r.readStat(p)
 	if p.ran && p.known && r.line.start != p.stat.start {
 		r.replace(p)
-		if r.road == nil {
+		if r.taskstats == nil {
 			r.pulseByFiles(p)
 			p.ran = r.readStat(p) // the pulse overwrote r.line
 		}
@@ -620,7 +620,7 @@ func (r *processReading) look(p *process, out *collect.Out) {
 	}
 	before, fresh := p.stat, !p.known
 	r.takeStat(p)
-	p.restless, p.stirred = false, true
+	p.statStale, p.ranSinceInfo = false, true
 	if fresh {
 		before = procStat{}
 	}
@@ -667,7 +667,7 @@ func (r *processReading) takeStat(p *process) {
 // replace replaces an ended process by the one that has its pid now.
 func (r *processReading) replace(p *process) {
 	dead := *p
-	r.bury(&dead)
+	r.markEnded(&dead)
 	*p = process{pid: p.pid, ran: true, task: p.task, pulsed: p.pulsed, walked: p.walked}
 }
 
@@ -682,9 +682,9 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	} else {
 		p.clock.start(run, exact, u, y)
 	}
-	d.minor, d.major = climbed(s.minor, before.minor), climbed(s.major, before.major)
+	d.minor, d.major = growth(s.minor, before.minor), growth(s.major, before.major)
 	p.kids.look(s, before, r.tick)
-	if r.road == nil || !p.pulsed {
+	if r.taskstats == nil || !p.pulsed {
 		r.noBlkio = r.noBlkio || !s.hasBlkio
 		// of the first thread only: complete for a process of one thread
 		if r.delayAcct && s.hasBlkio {
@@ -693,7 +693,7 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 				d.delays[i] = measure.NaN
 			}
 			if s.threads == 1 {
-				d.delays[0] = climbed(s.blkio, before.blkio) * float64(r.tick)
+				d.delays[0] = growth(s.blkio, before.blkio) * float64(r.tick)
 			}
 		}
 		return
@@ -704,7 +704,7 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 		// values.
 		d.wait, d.voluntary, d.involuntary = r.zombie(p)
 	} else {
-		d.wait = climbed(t.wait, last.wait)
+		d.wait = growth(t.wait, last.wait)
 		d.voluntary, d.involuntary = switchesGrown(t, last, s.threads)
 	}
 	if r.delayAcct {
@@ -714,7 +714,7 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 		}
 		for i := range t.kinds {
 			if s.state != 'Z' {
-				d.delays[i] = climbed(t.delays[i], last.delays[i])
+				d.delays[i] = growth(t.delays[i], last.delays[i])
 			}
 		}
 	}
@@ -731,22 +731,22 @@ func (r *processReading) zombie(p *process) (wait, voluntary, involuntary float6
 	}
 	last := p.last
 	p.last = taskStats{kinds: -1}
-	b, err := r.once(p.pid, "schedstat")
+	b, err := r.readOnce(p.pid, "schedstat")
 	now, ok := parseSched(b)
 	if err != nil || !ok || now.count < last.count {
 		return measure.NaN, measure.NaN, measure.NaN
 	}
-	b, err = r.once(p.pid, "status")
+	b, err = r.readOnce(p.pid, "status")
 	v, i, ok := parseSwitches(b)
 	if err != nil || !ok {
-		return climbed(now.wait, last.wait), measure.NaN, measure.NaN
+		return growth(now.wait, last.wait), measure.NaN, measure.NaN
 	}
-	return climbed(now.wait, last.wait), climbed(v, last.voluntary), climbed(i, last.involuntary)
+	return growth(now.wait, last.wait), growth(v, last.voluntary), growth(i, last.involuntary)
 }
 
 // runTime returns the run time of p; exact is false if it is not known.
 func (r *processReading) runTime(p *process) (run uint64, exact bool) {
-	if r.road != nil && p.pulsed {
+	if r.taskstats != nil && p.pulsed {
 		return p.task.run, p.stat.state != 'Z'
 	}
 	for _, t := range p.threads {
@@ -755,8 +755,8 @@ func (r *processReading) runTime(p *process) (run uint64, exact bool) {
 	return run, r.sched && len(p.threads) > 0
 }
 
-// climbed returns the growth of a counter; NaN if it decreased.
-func climbed(now, before uint64) float64 {
+// growth returns the growth of a counter; NaN if it decreased.
+func growth(now, before uint64) float64 {
 	if now < before {
 		return measure.NaN
 	}

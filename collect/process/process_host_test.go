@@ -91,8 +91,8 @@ func sumOf(rows map[string]float64, stat string, pid int) float64 {
 	return sum
 }
 
-// roads returns all ways to read pulses that this user may use.
-func roads(t *testing.T) map[string]Processes {
+// pulseSources returns all ways to read pulses that this user may use.
+func pulseSources(t *testing.T) map[string]Processes {
 	t.Helper()
 	all := map[string]Processes{"files": {files: true}}
 	road, err := openTaskstats(int32(os.Getpid()))
@@ -114,7 +114,7 @@ func roads(t *testing.T) map[string]Processes {
 // A child burns 0.3 s and ends. Before it is waited for, its row agrees with getrusage. Afterwards
 // nothing of it is counted again.
 func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
-	for name, c := range roads(t) {
+	for name, c := range pulseSources(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t, c)
 			pid := start(t, "300ms")
@@ -146,7 +146,7 @@ func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
 
 // A child that lives between two readings is in process.short, and its I/O is not lost.
 func TestChildThatNobodySaw(t *testing.T) {
-	for name, c := range roads(t) {
+	for name, c := range pulseSources(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t, c)
 			pid := start(t, "200ms")
@@ -274,7 +274,7 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 
 // A thread of this process yields many times. Both ways count that, with its name.
 func TestThreadsOfThisProcess(t *testing.T) {
-	for name, c := range roads(t) {
+	for name, c := range pulseSources(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLive(t, c)
 			// To read is work of this process too, and threads are read after their process. If the
@@ -302,8 +302,8 @@ func TestThreadsOfThisProcess(t *testing.T) {
 	}
 }
 
-// crowd starts n processes that sleep. The end of the test ends them.
-func crowd(tb testing.TB, n int) {
+// startSleepers starts n processes that sleep. The end of the test ends them.
+func startSleepers(tb testing.TB, n int) {
 	tb.Helper()
 	path, err := exec.LookPath("sleep")
 	if err != nil {
@@ -347,13 +347,13 @@ func psStats() []measure.StatID {
 	}
 }
 
-func BenchmarkProcessRead60(b *testing.B)   { benchmarkCrowd(b, 0) }
-func BenchmarkProcessRead500(b *testing.B)  { benchmarkCrowd(b, 440) }
-func BenchmarkProcessRead5000(b *testing.B) { benchmarkCrowd(b, 4940) }
+func BenchmarkProcessRead60(b *testing.B)   { benchmarkSleepers(b, 0) }
+func BenchmarkProcessRead500(b *testing.B)  { benchmarkSleepers(b, 440) }
+func BenchmarkProcessRead5000(b *testing.B) { benchmarkSleepers(b, 4940) }
 
-// benchmarkCrowd also reports cpu-ns/op, since elapsed time means little on a busy machine.
-func benchmarkCrowd(b *testing.B, n int) {
-	crowd(b, n)
+// benchmarkSleepers also reports cpu-ns/op, since elapsed time means little on a busy machine.
+func benchmarkSleepers(b *testing.B, n int) {
+	startSleepers(b, n)
 	run := func(name string, c Processes, stats ...measure.StatID) {
 		b.Run(name, func(b *testing.B) {
 			before := ownCPU()

@@ -31,7 +31,7 @@ type children struct {
 func (k *children) look(now, before *procStat, tick uint64) {
 	k.grown = max(
 		0,
-		climbed((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick),
+		growth((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick),
 	)
 	k.waited = now.childMinor != before.childMinor || k.grown > 0
 	k.rows, k.rowsIO = 0, ioBytes{}
@@ -57,10 +57,10 @@ func (r *processReading) lookIO(p *process, fresh, compare bool) {
 	}
 	d, last := p.delta, p.io
 	d.io = [4]float64{
-		climbed(now.read, last.read),
-		climbed(now.write, last.write),
-		climbed(now.rchar, last.rchar),
-		climbed(now.wchar, last.wchar),
+		growth(now.read, last.read),
+		growth(now.write, last.write),
+		growth(now.rchar, last.rchar),
+		growth(now.wchar, last.wchar),
 	}
 	if !fresh && !p.hasIO { // it was not readable before
 		d.io = [4]float64{measure.NaN, measure.NaN, measure.NaN, measure.NaN}
@@ -74,10 +74,10 @@ func (p *process) total(tick uint64) float64 {
 	return float64(p.clock.usr + p.clock.sys + (p.stat.childUsr+p.stat.childSys)*tick)
 }
 
-// settle subtracts the rows of ended processes from what their parents received.
-func (r *processReading) settle() {
+// subtractEnded subtracts the rows of ended processes from what their parents received.
+func (r *processReading) subtractEnded() {
 	for _, g := range r.gone {
-		r.bequeath(g)
+		r.passToAncestor(g)
 	}
 	tick := float64(r.tick)
 	for i := 0; i < len(r.procs); i++ {
@@ -102,8 +102,8 @@ func (r *processReading) settle() {
 	}
 }
 
-// bequeath adds g's rows to its nearest living ancestor: those between ended in this interval too.
-func (r *processReading) bequeath(g *process) {
+// passToAncestor adds g's rows to its nearest living ancestor: those between ended in this interval too.
+func (r *processReading) passToAncestor(g *process) {
 	parent := g.stat.parent
 	for range 64 { // stops at a longer chain, or a circle of reused pids
 		i := sort.Search(len(r.procs), func(i int) bool { return r.procs[i].pid >= parent })
@@ -138,9 +138,9 @@ func (r *processReading) findEnded(p *process) {
 			t > p.kids.grown-p.kids.rows+2*float64(r.tick) {
 			continue
 		}
-		if _, err := r.once(c.pid, "stat"); errors.Is(err, fs.ErrNotExist) {
-			r.bury(c)
-			r.bequeath(c)
+		if _, err := r.readOnce(c.pid, "stat"); errors.Is(err, fs.ErrNotExist) {
+			r.markEnded(c)
+			r.passToAncestor(c)
 		}
 	}
 }
@@ -159,7 +159,7 @@ func (r *processReading) renew(out *collect.Out) {
 		p := r.procs[r.facts.next(len(r.procs))]
 		// A process changes its user and its command line itself, and the walk shows a change of
 		// cgroup.
-		if p.info != nil && (!r.walk.on() || p.stirred || r.facts.round%renewStill == 0) {
+		if p.info != nil && (!r.walk.on() || p.ranSinceInfo || r.facts.round%renewStill == 0) {
 			p.info.stale = true
 		}
 	}
@@ -177,7 +177,7 @@ func (r *processReading) renewStats(over float64) {
 	renew := func(p *process) {
 		if r.readStat(p) && r.line.start == p.stat.start {
 			p.stat.rss, p.stat.state, p.stat.parent = r.line.rss, r.line.state, r.line.parent
-			p.restless = false
+			p.statStale = false
 		}
 	}
 	n := len(r.procs)
@@ -193,7 +193,7 @@ func (r *processReading) renewStats(over float64) {
 	due += renewLeast
 	for range n {
 		p := r.procs[r.fresh.next(n)]
-		if !p.restless || p.ran || p.dead {
+		if !p.statStale || p.ran || p.dead {
 			continue
 		}
 		renew(p)
@@ -417,7 +417,7 @@ func (r *processReading) notes(out *collect.Out) {
 	}
 	r.putVisibility(out)
 	r.delayNotes(out.Table("process.delay"))
-	if r.road == nil && !r.sched {
+	if r.taskstats == nil && !r.sched {
 		for _, id := range []measure.StatID{"process.runwait", "thread.runwait"} {
 			out.Table(id).Unmeasured("this kernel does not count how long a process waits for " +
 				"a CPU (built without CONFIG_SCHED_INFO)")
@@ -431,10 +431,10 @@ func (r *processReading) delayNotes(t *collect.Table) {
 	case !r.delayAcct:
 		t.Unmeasured("delay accounting is off; kernel.task_delayacct=1 turns it on for " +
 			"processes that start after that")
-	case r.road == nil && r.noBlkio:
+	case r.taskstats == nil && r.noBlkio:
 		t.Unmeasured("on this kernel /proc/PID/stat does not have the time that a process " +
 			"waits for disks")
-	case errors.Is(r.roadErr, measure.ErrDenied):
+	case errors.Is(r.taskstatsErr, measure.ErrDenied):
 		const known = "only the disk waits of processes with one thread are known, to 10 ms"
 		t.Note(
 			kernel.RefusedNote(
@@ -443,7 +443,7 @@ func (r *processReading) delayNotes(t *collect.Table) {
 				unix.CAP_NET_ADMIN,
 			),
 		)
-	case r.road == nil:
+	case r.taskstats == nil:
 		t.Note("this kernel's taskstats are not usable, so only the disk waits of processes " +
 			"with one thread are known, to 10 ms")
 	case r.lateDelays:

@@ -92,10 +92,10 @@ const (
 	taskstatsAggrTGID  = 5
 )
 
-// taskstatsRoad asks the kernel for many processes or threads in one request. It takes 2 us for
+// taskstatsConn asks the kernel for many processes or threads in one request. It takes 2 us for
 // each, instead of 1.9 us for schedstat alone from an open file, and far less than the files of a
 // process with many threads.
-type taskstatsRoad struct {
+type taskstatsConn struct {
 	conn   *netlink.Conn
 	family netlink.Family
 	attr   uint16
@@ -109,12 +109,12 @@ type taskstatsRoad struct {
 // openTaskstats opens the netlink family and tries it with a process that must exist. The error is
 // measure.ErrDenied without CAP_NET_ADMIN in the first user namespace, and measure.ErrUnsupported
 // if the kernel does not have it or does not count. The caller closes it.
-func openTaskstats(self int32) (*taskstatsRoad, error) {
+func openTaskstats(self int32) (*taskstatsConn, error) {
 	conn, err := netlink.Dial(unix.NETLINK_GENERIC, netlink.Options{})
 	if err != nil {
 		return nil, err
 	}
-	r := &taskstatsRoad{conn: conn}
+	r := &taskstatsConn{conn: conn}
 	r.ask, r.take = r.build, r.taken // bound once: a bound method allocates
 	if r.family, err = conn.Family("TASKSTATS"); err != nil {
 		conn.Close()
@@ -140,14 +140,14 @@ func openTaskstats(self int32) (*taskstatsRoad, error) {
 	return r, nil
 }
 
-func (r *taskstatsRoad) close() {
+func (r *taskstatsConn) close() {
 	if r != nil {
 		r.conn.Close()
 	}
 }
 
 // get calls each once for each id, with fs.ErrNotExist for those that have ended.
-func (r *taskstatsRoad) get(
+func (r *taskstatsConn) get(
 	attr uint16,
 	ids []int32,
 	each func(i int, t *taskStats, err error),
@@ -156,14 +156,14 @@ func (r *taskstatsRoad) get(
 	return r.conn.GetEach(len(ids), r.ask, r.take)
 }
 
-func (r *taskstatsRoad) build(i int, q *netlink.Request) {
+func (r *taskstatsConn) build(i int, q *netlink.Request) {
 	q.BeginGeneric(r.family, taskstatsGet, 0)
 	q.AttrUint32(r.attr, uint32(r.ids[i]))
 }
 
 var errTaskstats = errors.New("unreadable taskstats")
 
-func (r *taskstatsRoad) taken(i int, _ uint16, payload []byte, err error) error {
+func (r *taskstatsConn) taken(i int, _ uint16, payload []byte, err error) error {
 	if err == nil && !findTaskStats(payload, &r.stats) {
 		err = fmt.Errorf("%w: %w", errTaskstats, measure.ErrUnsupported)
 	}

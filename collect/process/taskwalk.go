@@ -213,10 +213,10 @@ func (r *processReading) pulseByWalk() {
 			p.info.stale = true
 		}
 		// A process that the walk missed before or now may have changed at any time.
-		p.restless = p.restless || p.unsure || now.rest != last.rest
-		p.stirred = p.stirred || p.unsure
+		p.statStale = p.statStale || p.unsure || now.rest != last.rest
+		p.ranSinceInfo = p.ranSinceInfo || p.unsure
 		*last = now
 		r.closeFile(&p.pulse)
-		p.felt = pulse{}
+		p.schedPulse = pulse{}
 	}
 }

@@ -82,7 +82,7 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 		}
 		return all
 	}
-	crowd(t, 3)
+	startSleepers(t, 3)
 	burner := start(t, "200ms") // it runs now, and is a zombie later
 	defer unix.Wait4(burner, nil, 0, nil)
 	ran, still := 0, 0

@@ -61,13 +61,13 @@ func (r *processReading) pulseByFiles(p *process) {
 		p.threads = append(p.threads, newThread(p.pid))
 	}
 	for _, t := range p.threads {
-		r.feelThread(p, t)
+		r.readThreadPulse(p, t)
 		p.ran = p.ran || t.ran || t.gone
 	}
 }
 
-// feelThread reads a thread's schedstat.
-func (r *processReading) feelThread(p *process, t *thread) {
+// readThreadPulse reads a thread's schedstat.
+func (r *processReading) readThreadPulse(p *process, t *thread) {
 	t.ran = !t.known
 	if !r.sched {
 		return
@@ -95,7 +95,7 @@ func (r *processReading) feelThread(p *process, t *thread) {
 
 // lookThreads updates the threads of p, which has run, and adds up what taskstats would have.
 func (r *processReading) lookThreads(p *process, before *procStat, compare bool) {
-	byFiles := r.road == nil || !p.pulsed
+	byFiles := r.taskstats == nil || !p.pulsed
 	switch {
 	case byFiles && r.needThreads(), r.wants.thread && (p.split || p.stat.threads > 1):
 	case byFiles && r.sched && p.stat.threads == 1: // its only thread has the exact run time
@@ -114,7 +114,7 @@ func (r *processReading) lookThreads(p *process, before *procStat, compare bool)
 		return
 	}
 	if !byFiles {
-		r.feelByTaskstats(p)
+		r.readPulsesByTaskstats(p)
 	}
 	d := p.delta
 	for _, t := range p.threads {
@@ -183,7 +183,7 @@ func (r *processReading) listThreads(p *process, feel bool) bool {
 			}
 			t = newThread(tid)
 			if feel {
-				r.feelThread(p, t)
+				r.readThreadPulse(p, t)
 			}
 			t.ran = true
 			p.threads = append(p.threads, t)
@@ -203,13 +203,13 @@ func (r *processReading) listThreads(p *process, feel bool) bool {
 	return true
 }
 
-// feelByTaskstats reads the pulses of all threads of p at once.
-func (r *processReading) feelByTaskstats(p *process) {
+// readPulsesByTaskstats reads the pulses of all threads of p at once.
+func (r *processReading) readPulsesByTaskstats(p *process) {
 	r.tids = r.tids[:0]
 	for _, t := range p.threads {
 		r.tids = append(r.tids, t.tid)
 	}
-	err := r.road.get(taskstatsPID, r.tids, func(i int, s *taskStats, err error) {
+	err := r.taskstats.get(taskstatsPID, r.tids, func(i int, s *taskStats, err error) {
 		t := p.threads[i]
 		if err != nil {
 			t.ran = false
@@ -220,14 +220,14 @@ func (r *processReading) feelByTaskstats(p *process) {
 		if !t.known {
 			return
 		}
-		if s.run < t.last.run { // see feelThread
+		if s.run < t.last.run { // see readThreadPulse
 			t.last, t.reset = s.pulse, true
 			t.vol, t.inv = s.voluntary, s.involuntary
 		}
-		t.delta.voluntary, t.delta.involuntary = climbed(
+		t.delta.voluntary, t.delta.involuntary = growth(
 			s.voluntary,
 			t.vol,
-		), climbed(
+		), growth(
 			s.involuntary,
 			t.inv,
 		)
@@ -243,14 +243,14 @@ func (r *processReading) feelByTaskstats(p *process) {
 func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool) {
 	vol, inv := t.delta.voluntary, t.delta.involuntary
 	fresh := !t.known
-	t.delta = threadDelta{wait: climbed(t.now.wait, t.last.wait)}
+	t.delta = threadDelta{wait: growth(t.now.wait, t.last.wait)}
 	t.last, t.known = t.now, true
 	if byFiles && r.wants.switches || r.wants.threadSwitches && (byFiles || fresh) {
 		name := "status"
 		if t.tid != p.pid {
 			name = t.base + name
 		}
-		b, err := r.once(p.pid, name)
+		b, err := r.readOnce(p.pid, name)
 		v, i, ok := parseSwitches(b)
 		if err != nil || !ok {
 			if !errors.Is(err, fs.ErrNotExist) {
@@ -259,7 +259,7 @@ func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool
 			}
 		} else {
 			if !t.reset {
-				t.delta.voluntary, t.delta.involuntary = climbed(v, t.vol), climbed(i, t.inv)
+				t.delta.voluntary, t.delta.involuntary = growth(v, t.vol), growth(i, t.inv)
 			}
 			t.vol, t.inv = v, i
 		}
@@ -277,7 +277,7 @@ func (r *processReading) lookThread(p *process, t *thread, compare, byFiles bool
 
 // lookThreadStat reads what only the thread's stat line has: name, faults, user and system time.
 func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bool) {
-	b, err := r.once(p.pid, t.base+"stat")
+	b, err := r.readOnce(p.pid, t.base+"stat")
 	if err != nil || !r.line.parseStat(b) {
 		t.gone = true
 		return
@@ -289,16 +289,16 @@ func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bo
 	}
 	u, y := s.usr*r.tick, s.sys*r.tick
 	if fresh && !compare || t.reset {
-		t.clock.start(t.now.run, r.sched || r.road != nil, u, y)
+		t.clock.start(t.now.run, r.sched || r.taskstats != nil, u, y)
 	} else {
-		usr, sys := t.clock.advance(t.now.run, r.sched || r.road != nil, u, y)
+		usr, sys := t.clock.advance(t.now.run, r.sched || r.taskstats != nil, u, y)
 		t.delta.usr, t.delta.sys = float64(usr), float64(sys)
 	}
 	if !t.reset {
-		t.delta.minor, t.delta.major = climbed(
+		t.delta.minor, t.delta.major = growth(
 			s.minor,
 			t.stat.minor,
-		), climbed(
+		), growth(
 			s.major,
 			t.stat.major,
 		)
