@@ -57,7 +57,8 @@ func (h SoftirqTime) enough(mask []bool, has func(c int) bool) bool {
 			}
 		}
 	}
-	return h.Table.Have() && measured >= threshold.LeastSeconds && measured >= threshold.LeastShare*of
+	return h.Table.Have() && measured >= threshold.LeastSeconds &&
+		measured >= threshold.LeastShare*of
 }
 
 // rows returns the rows of a CPU.

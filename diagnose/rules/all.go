@@ -38,7 +38,8 @@ func All() []diagnose.Rule {
 
 // Set returns all rules with the checks across them.
 func Set() diagnose.RuleSet {
-	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explainsDoubt, Notes: notesOfCost}
+	return diagnose.RuleSet{Rules: All(), Doubts: doubtsOf, Explains: explainsDoubt,
+		Notes: notesOfCost}
 }
 
 // Queries returns each query of the rules once, in a fixed order: what must be measured before

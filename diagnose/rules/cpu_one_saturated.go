@@ -253,7 +253,8 @@ func hotCPU(l *diagnose.Look, m facts.Machine, othersIdle func(int) bool) bool {
 	work := facts.InterruptWork(m, facts.SoftirqTimeOf(l))
 	for _, cpu := range m.Names {
 		s, ok := diagnose.Lasting(m.Table, m.Known, func(c int) bool {
-			return m.Of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= threshold.OneFull && othersIdle(c)
+			return m.Of(cpu, c, "usr", "sys", "nice", "soft", "irq") >= threshold.OneFull &&
+				othersIdle(c)
 		})
 		use, irq, idle := m.One(cpu, s.Mask, "usr", "sys", "nice"),
 			m.One(cpu, s.Mask, "soft", "irq"), m.Share(s.Mask, "idle", "iowait")
@@ -269,7 +270,8 @@ func hotCPU(l *diagnose.Look, m facts.Machine, othersIdle func(int) bool) bool {
 		program, part := ranOn(l, cpu, s.Mask)
 		most := ""
 		if part >= threshold.OneMost*use {
-			most = fmt.Sprintf("; %s runs there %s of the time", program, phrase.Percent(min(part, 1)))
+			most = fmt.Sprintf("; %s runs there %s of the time", program,
+				phrase.Percent(min(part, 1)))
 		}
 		f := l.Found("cpu"+phrase.Clean(cpu), diagnose.Medium, 0.75,
 			diagnose.Culprit{Kind: "cpu", Name: cpu},

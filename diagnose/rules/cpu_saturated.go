@@ -99,7 +99,8 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		phrase.Percent(idle), s, cause)
 	switch m.CPUs {
 	case 2:
-		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
+		claim = fmt.Sprintf("Both CPUs are busy: %s idle for %s; %s", phrase.Percent(idle), s,
+			cause)
 	case 1:
 		claim = fmt.Sprintf("The CPU is busy: %s idle for %s; %s", phrase.Percent(idle), s, cause)
 	}

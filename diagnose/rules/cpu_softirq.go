@@ -116,7 +116,8 @@ func accuseSoftirq(l *diagnose.Look, m facts.Machine, cpu string, irq float64, s
 	f := l.Found("cpu"+phrase.Clean(cpu), diagnose.High, 0.93,
 		diagnose.Culprit{Kind: "cpu", Name: cpu},
 		fmt.Sprintf("CPU %s is taken by %s, %s of its time for %s, while the other CPUs are %s "+
-			"idle%s.", phrase.Clean(cpu), what, phrase.Percent(irq), s, phrase.Percent(rest), cause))
+			"idle%s.", phrase.Clean(cpu), what, phrase.Percent(irq), s, phrase.Percent(rest),
+			cause))
 	f.AddEvidence(m.Table, s, fmt.Sprintf(`cpu.time where cpu = %q and mode in ("soft", "irq")`,
 		cpu), m.One(cpu, s.Mask, "soft", "irq"), m.Table.Unit,
 		fmt.Sprintf("CPU %s in the kernel's accounting: soft %s, irq %s, idle %s",

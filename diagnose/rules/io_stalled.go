@@ -77,7 +77,8 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 	group := stalledGroup(l, s, share)
 	if group != nil {
 		g := group.Word("cgroup")
-		culprit, identity, tasks = diagnose.Culprit{Kind: "cgroup", Name: g}, facts.CgroupIdentity(g),
+		culprit, identity, tasks = diagnose.Culprit{Kind: "cgroup", Name: g},
+			facts.CgroupIdentity(g),
 			"Tasks of cgroup "+facts.CgroupName(g)
 		if programs := facts.ProgramNames(io, facts.RowsInCgroup(l, io, g),
 			s.Mask); programs != "" {

@@ -193,7 +193,8 @@ func accuseFunction(l *diagnose.Look, k *facts.Samples, t *facts.FunctionTime, c
 		facts.SubjectFunction(f).Process = process
 		pid, _ = strconv.Atoi(number)
 		f.AddEvidence(k.Table, s, k.Table.QueryOf([]string{"kernel"}, "pid", number), payers[payer],
-			"CPU", fmt.Sprintf("%s of it is for %s", phrase.Percent(payers[payer]/facts.Total(cpus)),
+			"CPU", fmt.Sprintf("%s of it is for %s",
+				phrase.Percent(payers[payer]/facts.Total(cpus)),
 				phrase.ProcessName(process, pid)))
 	}
 	if walked == "" && !locks {

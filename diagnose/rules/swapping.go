@@ -87,7 +87,8 @@ func swapping() diagnose.Rule {
 
 func swapClaim(in, out *diagnose.Row, s diagnose.Period, cause string) string {
 	return fmt.Sprintf("The machine swaps: %s in and %s out for %s%s.",
-		phrase.BytesRate(in.Mean(s.Mask)), phrase.BytesRate(series.Or(out.Mean(s.Mask), 0)), s, cause)
+		phrase.BytesRate(in.Mean(s.Mask)), phrase.BytesRate(series.Or(out.Mean(s.Mask), 0)), s,
+		cause)
 }
 
 func swapProof(l *diagnose.Look, f *diagnose.Finding, t *diagnose.Table, in, out *diagnose.Row,

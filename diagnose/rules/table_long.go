@@ -173,8 +173,9 @@ func tableAdvice(cache, netns string, entries float64) (string, *diagnose.Fix) {
 	case cache == "conntrack":
 		return "sysctl net.netfilter.nf_conntrack_buckets net.netfilter.nf_conntrack_count",
 			&diagnose.Fix{
-				Command: fmt.Sprintf("echo %d > /sys/module/nf_conntrack/parameters/hashsize", want),
-				Risk:    "low: rehashes while running, uses 8 bytes per bucket"}
+				Command: fmt.Sprintf("echo %d > /sys/module/nf_conntrack/parameters/hashsize",
+					want),
+				Risk: "low: rehashes while running, uses 8 bytes per bucket"}
 	case strings.HasPrefix(cache, "neighbour"):
 		return phrase.InNamespace(netns, "ip -s neigh") + " | wc -l", nil
 	}

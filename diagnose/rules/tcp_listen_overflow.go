@@ -135,7 +135,8 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 	}
 	if listener != nil {
 		f.AddEvidence(q, s, listener.Query(), listener.Max(), q.Unit,
-			fmt.Sprintf("up to %s connections waited; the limit is %s", phrase.Count(listener.Max()),
+			fmt.Sprintf("up to %s connections waited; the limit is %s",
+				phrase.Count(listener.Max()),
 				phrase.Count(limit))).CompareTo(limit, "limit")
 		f.SetExplains(1)
 	} else {

@@ -82,7 +82,8 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 			best = i
 		}
 	}
-	culprit, identity, cause, explained := diagnose.Culprit{Kind: "host", Name: "tcp", NetNS: netns},
+	culprit, identity, cause, explained := diagnose.Culprit{Kind: "host", Name: "tcp",
+		NetNS: netns},
 		phrase.Identity(netns, "tcp"), "", measure.NaN
 	if best >= 0 && peers[best].rate >= threshold.RetransmitPeer*total {
 		p := peers[best]
