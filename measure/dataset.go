@@ -19,7 +19,7 @@ type Dataset struct {
 	// Stat describes the statistic as it was when the dataset was created, so that its numbers can
 	// be read by a program that no longer measures it.
 	Stat    Stat
-	Created Time
+	Created Time `json:"Since"`
 	State   State
 	Creator string `json:"Maker"` // default, command line or page
 }

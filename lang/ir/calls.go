@@ -236,7 +236,7 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 // substrAt reads the operand of substr from the position where the result begins, if the operand is
 // the string at an address and the position is constant. That string may be longer than strsize.
 func (c *clause) substrAt(s *Step, e *check.Call) bool {
-	from, isConst := constant(e.Args[1])
+	from, fromKnown := constant(e.Args[1])
 	at := e.Args[0]
 	if v, ok := at.(*check.StringOf); ok && v.Max == 0 { // at an address without a limit
 		at = v.X
@@ -247,11 +247,13 @@ func (c *clause) substrAt(s *Step, e *check.Call) bool {
 		}
 	}
 	_, own := refOf(at)
-	null, isConst := constant(at)
+	address, addressKnown := constant(at)
 	sp := space(at.Type())
-	if !isConst || from <= 0 || from >= int64(c.p.StrSize) || isString(at.Type()) || own ||
-		sp == check.Own ||
-		isConst && null == 0 {
+	isNull := addressKnown && address == 0
+	if !fromKnown || from <= 0 || from >= int64(c.p.StrSize) {
+		return false
+	}
+	if isString(at.Type()) || own || sp == check.Own || isNull {
 		return false
 	}
 	before := blank(OpReadStr) // the part before it, which may be the whole string

@@ -53,7 +53,7 @@ func newNoisy(start measure.Time, seconds int) *noisy {
 			st.Kind = measure.Level
 		}
 		n.sets = append(n.sets, measure.Dataset{Query: measure.Query{Stat: st.ID, By: []string{"row"}, Step: measure.Second}, Stat: st,
-			Since: start, State: measure.Recording, Maker: "bench"})
+			Created: start, State: measure.Recording, Creator: "bench"})
 		b := &measure.Batch{Stat: st.ID, By: []string{"row"}, Values: make([]float64, noisyRows)}
 		for r := range noisyRows {
 			b.Labels = append(b.Labels, fmt.Sprintf("row-%d", r))
