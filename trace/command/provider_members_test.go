@@ -55,15 +55,15 @@ func loads(e *probe.Env, text string) error {
 	return nil
 }
 
-// lacking returns the lines of a script that name members which a translator does not give, where
-// nothing else is wrong with it.
+// lacking returns the lines of a script that name members which a translator does not define; nil
+// where the script has another error.
 func lacking(err error) (lines []int) {
 	var ds syntax.Diagnostics
 	if !errors.As(err, &ds) {
 		return nil
 	}
 	for _, d := range ds {
-		if !strings.Contains(d.Error(), "does not give ") {
+		if d.Code != check.NoConversion {
 			return nil
 		}
 		lines = append(lines, d.Line)
