@@ -71,7 +71,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"cable":  actCable,  // joins taps, each pair a cable with a speed
 		"burn":   actBurn,   // keeps CPUs busy, wholly or for a share of the time
 		"write":  actWrite,  // writes to a file past the page cache
-		"crowd":  actReread, // reads a file larger than its memory over and over
+		"reread": actReread, // reads a file larger than its memory over and over
 		"lockup": actLockUp, // takes locks on a file on which it has many
 		"purge":  actPurge,  // removes directories of which many names are cached that do not exist
 	}
