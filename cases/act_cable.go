@@ -46,13 +46,7 @@ func (l *Lab) Cables(cables ...Cable) {
 		args = append(
 			args,
 			fmt.Sprintf(
-				"%s/%s,%s/%s,%d,%d",
-				c.A.NS,
-				c.DevA,
-				c.B.NS,
-				c.DevB,
-				c.Mbit,
-				max(c.Best, c.Mbit),
+				"%s/%s,%s/%s,%d,%d", c.A.NS, c.DevA, c.B.NS, c.DevB, c.Mbit, max(c.Best, c.Mbit),
 			),
 		)
 	}
@@ -150,10 +144,7 @@ func setLink(dev string, mbit, best int) error {
 	ifr.data = unsafe.Pointer(ls)
 	ioctl := func() error {
 		_, _, e := unix.Syscall(
-			unix.SYS_IOCTL,
-			uintptr(s),
-			unix.SIOCETHTOOL,
-			uintptr(unsafe.Pointer(&ifr)),
+			unix.SYS_IOCTL, uintptr(s), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&ifr)),
 		)
 		runtime.KeepAlive(ls)
 		if e != 0 {

@@ -203,8 +203,7 @@ func actPurge(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		var st unix.Stat_t
 		for n := range *names {
 			if err := unix.Lstat(fmt.Sprintf("%s/message-%d", *dir, n), &st); !errors.Is(
-				err,
-				unix.ENOENT,
+				err, unix.ENOENT,
 			) {
 				return fmt.Errorf("look up what is not there: %w", err)
 			}

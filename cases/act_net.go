@@ -380,12 +380,7 @@ func fillShared(ctx context.Context, n, each int, t *tally) error {
 		// By the file name that this process was started by, which sets its name: see
 		// Start.
 		c := exec.CommandContext(
-			ctx,
-			os.Args[0],
-			"-n",
-			fmt.Sprint(min(each, n-block*each)),
-			"-block",
-			fmt.Sprint(block),
+			ctx, os.Args[0], "-n", fmt.Sprint(min(each, n-block*each)), "-block", fmt.Sprint(block),
 		)
 		out, err := c.StdoutPipe()
 		if err != nil {

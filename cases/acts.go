@@ -181,8 +181,7 @@ func raiseFiles() {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Cur < r.Max {
 		r.Cur = r.Max
 		unix.Setrlimit(
-			unix.RLIMIT_NOFILE,
-			&r,
+			unix.RLIMIT_NOFILE, &r,
 		) // failing leaves the softer limit, which the acts live with
 	}
 }

@@ -179,8 +179,7 @@ func besideNicstatAndIP(t *testing.T) {
 		}
 		before := read()
 		outs, err := together(
-			ctx,
-			sc.on(bin, "nic", "--json", seconds(), "1"),
+			ctx, sc.on(bin, "nic", "--json", seconds(), "1"),
 			sc.on("nicstat", "-p", "-i", "eth0", seconds(), "2"),
 		)
 		if err != nil {
@@ -192,8 +191,7 @@ func besideNicstatAndIP(t *testing.T) {
 			return nil, err
 		}
 		lines := strings.Split(
-			strings.TrimSpace(string(outs[1])),
-			"\n",
+			strings.TrimSpace(string(outs[1])), "\n",
 		) // time:Int:rKB/s:wKB/s:rPk/s:wPk/s:%Util:Sat
 		f := strings.Split(lines[len(lines)-1], ":")
 		if len(f) < 8 {
@@ -221,13 +219,11 @@ func besideNicstatAndIP(t *testing.T) {
 		for i, c := range counters {
 			rate := (after.v[i] - before.v[i]) / after.at.Sub(before.at).Seconds()
 			pairs = append(
-				pairs,
-				pairing{c + "/s, the kernel's counter", get(c + "_per_s"), rate, 0.02, 1},
+				pairs, pairing{c + "/s, the kernel's counter", get(c + "_per_s"), rate, 0.02, 1},
 			)
 		}
 		return append(
-			pairs,
-			pairing{"tx bytes/s, the load's own rate", get("tx_bytes_per_s"), 25e6, 0.03, 0},
+			pairs, pairing{"tx bytes/s, the load's own rate", get("tx_bytes_per_s"), 25e6, 0.03, 0},
 		), nil
 	})
 }
@@ -260,8 +256,7 @@ func besideMpstat(t *testing.T) {
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
 		outs, err := together(
-			ctx,
-			sc.on(bin, "cpu", "--json", seconds(), "1"),
+			ctx, sc.on(bin, "cpu", "--json", seconds(), "1"),
 			sc.on("mpstat", "-o", "JSON", "-P", "ALL", seconds(), "1"),
 			sc.on(bin, "use", "--json", seconds(), "1"),
 		)
@@ -355,8 +350,7 @@ func besideIostat(t *testing.T) {
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
 		outs, err := together(
-			ctx,
-			sc.on(bin, "disk", "--json", seconds(), "1"),
+			ctx, sc.on(bin, "disk", "--json", seconds(), "1"),
 			sc.on("iostat", "-xy", "-o", "JSON", disk, seconds(), "1"),
 		)
 		if err != nil {
@@ -424,9 +418,7 @@ func besideVmstat(t *testing.T) {
 	}
 	agree(t, func(ctx context.Context) ([]pairing, error) {
 		outs, err := together(
-			ctx,
-			sc.on(bin, "mem", "--json", seconds(), "1"),
-			sc.on("vmstat", seconds(), "2"),
+			ctx, sc.on(bin, "mem", "--json", seconds(), "1"), sc.on("vmstat", seconds(), "2"),
 		)
 		if err != nil {
 			return nil, err
@@ -649,8 +641,7 @@ func besideProc(t *testing.T) {
 	agree(t, func(ctx context.Context) ([]pairing, error) {
 		stop := followCPU(usr.PID, sys.PID)
 		outs, err := together(
-			ctx,
-			sc.on("nice", "-n", "-15", bin, "ps", "--json", seconds(), "1"),
+			ctx, sc.on("nice", "-n", "-15", bin, "ps", "--json", seconds(), "1"),
 		) // as the loads are
 		theirs := stop()
 		if err != nil {
@@ -730,9 +721,7 @@ func followCPU(pids ...int) (stop func() map[int]cpuCourse) {
 // what it used between readings within them, and between readings around them, with the hundredth
 // of a second to which each is rounded.
 func (c cpuCourse) over(
-	start time.Time,
-	seconds float64,
-	count func(cpuUsed) float64,
+	start time.Time, seconds float64, count func(cpuUsed) float64,
 ) (least, most float64) {
 	const rounding = 0.01
 	end := start.Add(time.Duration(seconds * 1e9))
@@ -756,8 +745,7 @@ func (c cpuCourse) over(
 		return math.NaN(), math.NaN()
 	}
 	return max(
-		0,
-		count(*last)-count(*first)-rounding,
+		0, count(*last)-count(*first)-rounding,
 	) / seconds, (count(*after) - count(*before) + rounding) / seconds
 }
 

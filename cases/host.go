@@ -105,18 +105,7 @@ func (h *Host) ethtool(args ...string) {
 // Mbit/s whatever it is.
 func (l *Lab) Veth(a *Host, devA string, b *Host, devB string) {
 	l.tool(
-		"ip",
-		"link",
-		"add",
-		devA,
-		"netns",
-		a.NS,
-		"type",
-		"veth",
-		"peer",
-		"name",
-		devB,
-		"netns",
+		"ip", "link", "add", devA, "netns", a.NS, "type", "veth", "peer", "name", devB, "netns",
 		b.NS,
 	)
 	a.Up(devA)
@@ -149,18 +138,8 @@ func (h *Host) OneFrameAPacket(devs ...string) {
 // queue is how many bytes may wait.
 func (h *Host) Shape(dev string, mbit, burst, queue int) {
 	h.tc(
-		"qdisc",
-		"add",
-		"dev",
-		dev,
-		"root",
-		"tbf",
-		"rate",
-		fmt.Sprintf("%dmbit", mbit),
-		"burst",
-		fmt.Sprint(burst),
-		"limit",
-		fmt.Sprint(queue),
+		"qdisc", "add", "dev", dev, "root", "tbf", "rate", fmt.Sprintf("%dmbit", mbit), "burst",
+		fmt.Sprint(burst), "limit", fmt.Sprint(queue),
 	)
 }
 
@@ -342,8 +321,7 @@ func (p Program) beforehand(f func() error) error {
 		case p.Plain:
 		case p.Act == "cable":
 			unix.SchedSetAttr(
-				0,
-				&unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1},
+				0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1},
 				0,
 			)
 		default:

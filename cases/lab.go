@@ -152,10 +152,7 @@ func (l *Lab) Close() error {
 		}
 		if err != nil || l.said.Len() > 0 {
 			l.closed = fmt.Errorf(
-				"remove %s: %w: %s",
-				l.run,
-				errors.Join(err),
-				strings.TrimSpace(l.said.String()),
+				"remove %s: %w: %s", l.run, errors.Join(err), strings.TrimSpace(l.said.String()),
 			)
 		}
 	})
@@ -208,10 +205,7 @@ func (l *Lab) tool(name string, args ...string) string {
 	if err := c.Run(); err != nil {
 		l.fail(
 			fmt.Errorf(
-				"%s %s: %w: %s",
-				name,
-				strings.Join(args, " "),
-				err,
+				"%s %s: %w: %s", name, strings.Join(args, " "), err,
 				strings.TrimSpace(said.String()),
 			),
 		)
@@ -287,11 +281,7 @@ func remove(run string, bad io.Writer) {
 	for _, p := range spaces {
 		if out, err := exec.Command("ip", "netns", "del", filepath.Base(p)).CombinedOutput(); err != nil {
 			fmt.Fprintf(
-				bad,
-				"ip netns del %s: %v: %s\n",
-				filepath.Base(p),
-				err,
-				bytes.TrimSpace(out),
+				bad, "ip netns del %s: %v: %s\n", filepath.Base(p), err, bytes.TrimSpace(out),
 			)
 		}
 	}

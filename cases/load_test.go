@@ -132,18 +132,8 @@ func TestLoad(t *testing.T) {
 	t.Run("latency", func(t *testing.T) {
 		for _, h := range []*Host{src, dst} {
 			h.tc(
-				"qdisc",
-				"replace",
-				"dev",
-				"eth0",
-				"root",
-				"tbf",
-				"rate",
-				"25mbit",
-				"burst",
-				"3200",
-				"limit",
-				"200000",
+				"qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "25mbit", "burst", "3200",
+				"limit", "200000",
 			)
 		}
 		if err := l.Err(); err != nil {
@@ -151,21 +141,8 @@ func TestLoad(t *testing.T) {
 		}
 		agree(t, func(ctx context.Context) ([]pairing, error) {
 			r, err := run(
-				ctx,
-				"rr",
-				"10.20.3.34",
-				"--for",
-				"2s",
-				"--every",
-				"0.5",
-				"--runs",
-				"1",
-				"--size",
-				"1,50000",
-				"--congestion",
-				"cubic",
-				"--diagnosis=false",
-				"--json",
+				ctx, "rr", "10.20.3.34", "--for", "2s", "--every", "0.5", "--runs", "1", "--size",
+				"1,50000", "--congestion", "cubic", "--diagnosis=false", "--json",
 			)
 			if err != nil {
 				return nil, err
@@ -210,17 +187,8 @@ func TestLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := run(
-			t.Context(),
-			"stream",
-			"10.20.3.34",
-			"--for",
-			"2s",
-			"--runs",
-			"1",
-			"-P",
-			"4",
-			"--diagnosis=false",
-			"--json",
+			t.Context(), "stream", "10.20.3.34", "--for", "2s", "--runs", "1", "-P", "4",
+			"--diagnosis=false", "--json",
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -229,8 +197,7 @@ func TestLoad(t *testing.T) {
 		t.Logf("%.3g bit/s, limited by: %s", s.Rate.Mean, s.Limit.Text)
 		if s.Limit.Kind != "cpu" || s.Rate.Mean < 1e9 {
 			t.Errorf(
-				"through a link without a limit %.3g bit/s go, limited by: %s",
-				s.Rate.Mean,
+				"through a link without a limit %.3g bit/s go, limited by: %s", s.Rate.Mean,
 				s.Limit.Text,
 			)
 		}

@@ -221,17 +221,12 @@ func (p *peerTest) unfit(root, dtrace string) string {
 			}
 			c := exec.Command(asked)
 			c.Dir, c.Env = root, append(
-				os.Environ(),
-				"dtrace="+dtrace,
-				"_test=test/unittest/"+p.name,
+				os.Environ(), "dtrace="+dtrace, "_test=test/unittest/"+p.name,
 			)
 			said, err := c.Output()
 			if code := c.ProcessState.ExitCode(); err != nil && (code == 1 || code == 2) {
 				return fmt.Sprintf(
-					"%s says %d: %s",
-					filepath.Base(asked),
-					code,
-					bytes.TrimSpace(said),
+					"%s says %d: %s", filepath.Base(asked), code, bytes.TrimSpace(said),
 				)
 			}
 			break
@@ -263,9 +258,7 @@ func (p *peerTest) run(root, dtrace string) string {
 	}
 	c := exec.CommandContext(ctx, dtrace, flags...)
 	c.Env = append(
-		os.Environ(),
-		"_DTRACE_TESTING=t",
-		"TZ=UTC",
+		os.Environ(), "_DTRACE_TESTING=t", "TZ=UTC",
 		"_test="+filepath.Join(root, "test/unittest", p.name),
 	) // which a .t reads
 	if p.shell {
@@ -283,12 +276,7 @@ func (p *peerTest) run(root, dtrace string) string {
 		path := filepath.Join(root, "test/unittest", p.name)
 		c = exec.CommandContext(ctx, "bash", path, dtrace)
 		c.Env = append(
-			os.Environ(),
-			"_DTRACE_TESTING=t",
-			"TZ=UTC",
-			"_test="+path,
-			"tmpdir="+dir,
-			"dt_flags=",
+			os.Environ(), "_DTRACE_TESTING=t", "TZ=UTC", "_test="+path, "tmpdir="+dir, "dt_flags=",
 		)
 		c.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
 		defer func() { // some leave a process behind
@@ -343,11 +331,7 @@ func (p *peerTest) run(root, dtrace string) string {
 		f.Dir, f.Stdin = root, bytes.NewReader(got)
 		if got, err = f.Output(); err != nil {
 			return fmt.Sprintf(
-				"%s.r.p: %v: %.400q of %.400q",
-				filepath.Base(base),
-				err,
-				got,
-				out.Bytes(),
+				"%s.r.p: %v: %.400q of %.400q", filepath.Base(base), err, got, out.Bytes(),
 			)
 		}
 	}
@@ -413,8 +397,7 @@ func (p *peerTest) lines(b []byte) []string {
 		return strings.Split(strings.TrimRight(text, "\n"), "\n")
 	}
 	all := strings.Split(
-		strings.TrimSuffix(text, "\n"),
-		"\n",
+		strings.TrimSuffix(text, "\n"), "\n",
 	) // an empty line at the end stands first in what was written down sorted
 	slices.Sort(all)
 	return all
@@ -473,8 +456,7 @@ func TestPeerSuite(t *testing.T) {
 			}
 			if len(only) > 0 &&
 				!slices.ContainsFunc(
-					only,
-					func(word string) bool { return strings.Contains(path, word) },
+					only, func(word string) bool { return strings.Contains(path, word) },
 				) {
 				return nil
 			}
@@ -583,11 +565,8 @@ func TestPeerSuite(t *testing.T) {
 	}
 	for i := 1; i <= 3; i++ {
 		t.Logf(
-			"part %d of the language: %d tests, %d compile as they should, %d pass",
-			i,
-			parts[i],
-			compiled[i],
-			executed[i],
+			"part %d of the language: %d tests, %d compile as they should, %d pass", i, parts[i],
+			compiled[i], executed[i],
 		)
 	}
 	for _, c := range slices.Sorted(maps.Keys(classes)) {
@@ -599,7 +578,6 @@ func TestPeerSuite(t *testing.T) {
 	}
 	t.Logf(
 		"%d left out, %d of them because of what the suite says of this machine",
-		skipped+len(unfit),
-		len(unfit),
+		skipped+len(unfit), len(unfit),
 	)
 }

@@ -185,18 +185,8 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 				out, err := output(
 					ctx,
 					exec.CommandContext(
-						ctx,
-						bin,
-						"profile",
-						"--pid",
-						pid,
-						"--user",
-						"--hz",
-						"499",
-						"--for",
-						"2",
-						"--format",
-						"folded",
+						ctx, bin, "profile", "--pid", pid, "--user", "--hz", "499", "--for", "2",
+						"--format", "folded",
 					),
 				)
 				if err != nil {
@@ -210,10 +200,7 @@ func TestProfileSharesOfLanguages(t *testing.T) {
 			if one+other < 0.9*whole || !(math.Abs(share-0.7) <= within) {
 				t.Errorf(
 					"the functions have %.1f%% and %.1f%% of %.0f samples; 70%% and 30%%, within %.1f%%, is true",
-					100*one/whole,
-					100*other/whole,
-					whole,
-					100*within,
+					100*one/whole, 100*other/whole, whole, 100*within,
 				)
 			}
 			besidePerf(t, bin, pid, share)
@@ -276,10 +263,8 @@ func besidePerf(t *testing.T, bin, pid string, ours float64) {
 	theirs, within := each[0]/(each[0]+each[1]), 5*math.Sqrt(0.21/n)+5*math.Sqrt(0.21/400)+0.02
 	if !(math.Abs(ours-theirs) <= within) {
 		t.Errorf(
-			"the first function has %.1f%%, and by perf %.1f%% of %.0f samples",
-			100*ours,
-			100*theirs,
-			n,
+			"the first function has %.1f%%, and by perf %.1f%% of %.0f samples", 100*ours,
+			100*theirs, n,
 		)
 	}
 	t.Logf("by perf %.1f%% of %.0f samples", 100*theirs, n)
@@ -300,17 +285,8 @@ func TestProfilePython(t *testing.T) {
 		out, err := output(
 			t.Context(),
 			exec.Command(
-				bin,
-				"profile",
-				"--pid",
-				strconv.Itoa(c.Process.Pid),
-				"--user",
-				"--hz",
-				"499",
-				"--for",
-				"2",
-				"--format",
-				"folded",
+				bin, "profile", "--pid", strconv.Itoa(c.Process.Pid), "--user", "--hz", "499",
+				"--for", "2", "--format", "folded",
 			),
 		)
 		if err != nil {
@@ -371,12 +347,8 @@ func TestProfileOrdinary(t *testing.T) {
 		}
 	}
 	out, said, err := nobody(
-		[]string{"--inh-caps", "+bpf,+perfmon", "--ambient-caps", "+bpf,+perfmon"},
-		"profile",
-		"--for",
-		"1",
-		"--idle",
-		"--table",
+		[]string{"--inh-caps", "+bpf,+perfmon", "--ambient-caps", "+bpf,+perfmon"}, "profile",
+		"--for", "1", "--idle", "--table",
 	)
 	if err != nil || !strings.Contains(out, "Count indv cuml  CPU Caller") ||
 		!strings.Contains(said, "CAP_SYSLOG") && strings.Contains(out, "0xffff") {
@@ -401,12 +373,7 @@ func TestTables(t *testing.T) {
 		t.Run(story.Name, func(t *testing.T) {
 			played(t, story, bin, timeout, func(ctx context.Context, sc *Scene) error {
 				share, err := profileOfScene(
-					ctx,
-					t,
-					sc,
-					bin,
-					filepath.Join(dir, story.Name+".folded"),
-					lookup,
+					ctx, t, sc, bin, filepath.Join(dir, story.Name+".folded"), lookup,
 				)
 				shares[story.Name] = share
 				return err
@@ -425,12 +392,8 @@ func TestTables(t *testing.T) {
 		out, err := output(
 			t.Context(),
 			exec.Command(
-				bin,
-				"flame",
-				"--diff",
-				filepath.Join(dir, before+".folded"),
-				filepath.Join(dir, after+".folded"),
-				"--json",
+				bin, "flame", "--diff", filepath.Join(dir, before+".folded"),
+				filepath.Join(dir, after+".folded"), "--json",
 			),
 		)
 		if err != nil {
@@ -461,10 +424,7 @@ func TestTables(t *testing.T) {
 // profileOfScene samples what the kernel does for the loads of a scene, and returns the share of a
 // function.
 func profileOfScene(
-	ctx context.Context,
-	t *testing.T,
-	sc *Scene,
-	bin, file, function string,
+	ctx context.Context, t *testing.T, sc *Scene, bin, file, function string,
 ) (float64, error) {
 	t.Helper()
 	args := []string{"profile", "--kernel", "--hz", "997", "--for", "4", "-o", file}

@@ -99,12 +99,7 @@ type finding struct {
 
 func (f finding) String() string {
 	return fmt.Sprintf(
-		"%s %s %s %q pid %d: %s",
-		f.Severity,
-		f.Rule,
-		f.Culprit.Kind,
-		f.Culprit.Name,
-		f.Culprit.PID,
+		"%s %s %s %q pid %d: %s", f.Severity, f.Rule, f.Culprit.Kind, f.Culprit.Name, f.Culprit.PID,
 		f.Claim,
 	)
 }
@@ -144,8 +139,7 @@ func output(ctx context.Context, c *exec.Cmd) ([]byte, error) {
 func diagnose(ctx context.Context, s *Scene, program string, args ...string) (report, error) {
 	var r report
 	out, err := output(
-		ctx,
-		s.on(program, append([]string{"diagnose", "--for", "5s", "--json"}, args...)...),
+		ctx, s.on(program, append([]string{"diagnose", "--for", "5s", "--json"}, args...)...),
 	)
 	if err != nil {
 		return r, err

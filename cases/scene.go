@@ -117,15 +117,8 @@ type Story struct {
 // Catalogue lists all stories: the list is the documentation.
 func Catalogue() []Story {
 	return slices.Concat(
-		linkStories(),
-		hubStories(),
-		peerStories(),
-		packetStories(),
-		tableStories(),
-		purgeStories(),
-		functionStories(),
-		cpuStories(),
-		limitStories(),
+		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
+		functionStories(), cpuStories(), limitStories(),
 	)
 }
 
@@ -139,9 +132,7 @@ func Find(name string) (Story, error) {
 		names = append(names, s.Name)
 	}
 	return Story{}, fmt.Errorf(
-		"no story is called %q; there are %s",
-		name,
-		strings.Join(names, ", "),
+		"no story is called %q; there are %s", name, strings.Join(names, ", "),
 	)
 }
 
@@ -189,9 +180,6 @@ func (s *Scene) Failed() []string {
 	return f
 }
 
-func (s *Scene) try(
-	format string,
-	args ...any,
-) {
+func (s *Scene) try(format string, args ...any) {
 	s.Try = append(s.Try, fmt.Sprintf(format, args...))
 }

@@ -206,9 +206,7 @@ func purgeStories() []Story {
 		},
 		{Name: "cache-purge-light", Help: "the same with ten names",
 			build: build(
-				10,
-				20*time.Microsecond,
-				1500*time.Microsecond,
+				10, 20*time.Microsecond, 1500*time.Microsecond,
 				Truth{Never: append([]string{"cache-purge"}, never...)},
 			)},
 	}
@@ -398,9 +396,7 @@ func limitStories() []Story {
 			Help:  "the same in a cgroup of 1 GiB: after the first round nothing is read from disk",
 			Needs: needController("memory"),
 			build: reread(
-				1<<30,
-				500e6,
-				Truth{Never: []string{"memory-pressure", "disk-saturated"}},
+				1<<30, 500e6, Truth{Never: []string{"memory-pressure", "disk-saturated"}},
 			),
 		},
 		{

@@ -422,11 +422,8 @@ func hubStories() []Story {
 			Light: true,
 			Help:  "the same box on a learning switch, each interface with a MAC of its own",
 			build: build(
-				false,
-				"08:00:20:b0:7a:19",
-				dummyAddress,
-				Truth{Never: append([]string{"mac-shared"}, unrelated...)},
-				false,
+				false, "08:00:20:b0:7a:19", dummyAddress,
+				Truth{Never: append([]string{"mac-shared"}, unrelated...)}, false,
 			),
 		},
 		{

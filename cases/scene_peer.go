@@ -158,8 +158,7 @@ func packetStories() []Story {
 			Light: true,
 			Help:  "the same clients and a server that accepts them",
 			build: buildDeaf(
-				false,
-				Truth{Never: []string{"tcp-listen-overflow", "tcp-retransmits"}},
+				false, Truth{Never: []string{"tcp-listen-overflow", "tcp-retransmits"}},
 			),
 		},
 		{
@@ -190,10 +189,7 @@ func packetStories() []Story {
 			build: func(l *Lab, sc *Scene, _ Options) {
 				src, dst := pair(l, veths(l))
 				src.Shape(
-					"eth0",
-					50,
-					16<<10,
-					48<<10,
+					"eth0", 50, 16<<10, 48<<10,
 				) // a queue smaller than the socket's buffer, or the sender would wait
 				sc.load(
 					Program{

@@ -32,8 +32,7 @@ func (l *Lab) tmpfs(t *testing.T, dir string, mb int) (before []string, path str
 		"sh",
 		"-c",
 		fmt.Sprintf(
-			`mount -t tmpfs -o size=%dm culprit-lab "$0" && echo mounted && exec sleep 300`,
-			mb,
+			`mount -t tmpfs -o size=%dm culprit-lab "$0" && echo mounted && exec sleep 300`, mb,
 		),
 		dir,
 	)
@@ -87,11 +86,8 @@ func (r *recorder) everySecond(sentence string, from, to time.Time) {
 		}
 		if !(e > 0) || math.IsNaN(a.value(c)) {
 			r.t.Errorf(
-				"%s of the second to %s: measured over %v ms: %v",
-				sentence,
-				a.at(c).Format("15:04:05"),
-				e,
-				a.value(c),
+				"%s of the second to %s: measured over %v ms: %v", sentence,
+				a.at(c).Format("15:04:05"), e, a.value(c),
 			)
 		}
 	}
@@ -120,8 +116,7 @@ func serveFullDisk(policy string) func(t *testing.T, l *Lab, bin string) {
 			t.Helper()
 			r.eventually("trouble is reported, or over", 20*time.Second, func() error {
 				if all := strings.Join(r.mustHealth().Trouble, "; "); !strings.Contains(
-					all,
-					words,
+					all, words,
 				) ||
 					words == "" && all != "" {
 					return fmt.Errorf("trouble is %q, not %q", all, words)
@@ -231,10 +226,7 @@ func serveNowhere(t *testing.T, l *Lab, bin string) {
 	if status != 0 || out == "" || out != want {
 		t.Errorf(
 			"what was recorded in a directory that is read-only now: status %d, %s, %q, not %q",
-			status,
-			errs,
-			out,
-			want,
+			status, errs, out, want,
 		)
 	}
 	for d, words := range map[string]string{file: "not a directory", dir("root"): "denied", dir("empty"): "nothing was recorded in"} {
@@ -271,9 +263,7 @@ func forAll(t *testing.T, l *Lab, bin string) string {
 func serveDamaged(t *testing.T, l *Lab, bin string) {
 	whole := filepath.Join(l.Dir(), "whole")
 	young := filepath.Join(
-		l.Dir(),
-		"young",
-		"archive",
+		l.Dir(), "young", "archive",
 	) // all is in a log still, of several blocks: damage to its last one looks like a crash
 	var start, end time.Time
 	for n := range 3 { // each opening puts what the one before has logged into a table
@@ -294,17 +284,7 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 	cells := func(t *testing.T, dir string) (map[string]string, string) {
 		t.Helper()
 		out, said, status := look(
-			t,
-			l,
-			bin,
-			dir,
-			"stat",
-			sentence,
-			"--from",
-			stamp(start),
-			"--to",
-			stamp(end),
-			"1",
+			t, l, bin, dir, "stat", sentence, "--from", stamp(start), "--to", stamp(end), "1",
 			"--csv",
 		)
 		got := map[string]string{}
@@ -397,10 +377,7 @@ func serveDamaged(t *testing.T, l *Lab, bin string) {
 				t.Errorf("trouble is %q", trouble)
 			}
 			t.Logf(
-				"of %d seconds %d at rest, %d served: %s",
-				len(truth),
-				len(atRest),
-				len(served),
+				"of %d seconds %d at rest, %d served: %s", len(truth), len(atRest), len(served),
 				trouble,
 			)
 			r.kill()

@@ -66,8 +66,7 @@ func serveBurst(t *testing.T, l *Lab, bin string) {
 					"sh",
 					"-c",
 					fmt.Sprintf(
-						"i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done",
-						processes/2,
+						"i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done", processes/2,
 					),
 				),
 			)
@@ -124,12 +123,7 @@ func serveBurst(t *testing.T, l *Lab, bin string) {
 	}
 	t.Logf(
 		"%.0f processes reported, %.0f to %.0f made; %d interfaces; resident %.0f MB before, %.0f MB at most",
-		a.amount(),
-		made,
-		whole,
-		seen,
-		before/1e6,
-		most/1e6,
+		a.amount(), made, whole, seen, before/1e6, most/1e6,
 	)
 	if most > mostServed {
 		t.Errorf("the server held %.0f MB", most/1e6)
@@ -287,10 +281,7 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 	h := r.mustHealth()
 	t.Logf(
 		"%d viewers that do not read: resident %.0f MB, and %.0f MB before; %d ticks late",
-		h.Viewers,
-		h.RSS/1e6,
-		before.RSS/1e6,
-		h.Late-before.Late,
+		h.Viewers, h.RSS/1e6, before.RSS/1e6, h.Late-before.Late,
 	)
 	if h.RSS > mostServed {
 		t.Errorf("the server holds %.0f MB", h.RSS/1e6)
@@ -395,8 +386,7 @@ func serveTLS(t *testing.T, l *Lab, bin string) {
 		t.Errorf("who does not trust the certificate gets %v", err)
 	}
 	if line := r.raw("GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + r.token + "\r\n\r\n"); !strings.Contains(
-		line,
-		"400",
+		line, "400",
 	) {
 		t.Errorf("without TLS the answer is %q", line)
 	}

@@ -129,22 +129,18 @@ func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
 	)
 	if len(seen[first])-len(mayGo[first]) < 2 {
 		t.Errorf(
-			"of %d runs only %d seconds were returned and two seconds old",
-			rounds,
+			"of %d runs only %d seconds were returned and two seconds old", rounds,
 			len(seen[first])-len(mayGo[first]),
 		)
 	}
 	slices.Sort(opened)
 	t.Logf(
-		"it answered after %v (median), %v (most)",
-		opened[rounds/2].Round(time.Millisecond),
+		"it answered after %v (median), %v (most)", opened[rounds/2].Round(time.Millisecond),
 		opened[rounds-1].Round(time.Millisecond),
 	)
 	if opened[rounds/2] > time.Second {
 		t.Errorf(
-			"it is back after %v, half of the times after more than %v",
-			opened,
-			opened[rounds/2],
+			"it is back after %v, half of the times after more than %v", opened, opened[rounds/2],
 		)
 	}
 	if h := r.mustHealth(); len(h.Trouble) > 0 {
@@ -166,10 +162,7 @@ type event struct {
 func (r *recorder) live(ctx context.Context, sentence string) <-chan event {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(
-		ctx,
-		http.MethodGet,
-		r.base+"api/live?"+url.Values{"q": {sentence}}.Encode(),
-		nil,
+		ctx, http.MethodGet, r.base+"api/live?"+url.Values{"q": {sentence}}.Encode(), nil,
 	)
 	if err != nil {
 		r.t.Fatal(err)
@@ -259,8 +252,7 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	cancel()
 
 	w := r.mustAsk(
-		sentence,
-		start.Truncate(time.Second).Add(time.Second),
+		sentence, start.Truncate(time.Second).Add(time.Second),
 		ended.Truncate(time.Second).Add(time.Second),
 	)
 	if got := w.amount(a.NS, "eth0", "tx"); !near(got, tx1-tx0, 1e-6) {
@@ -284,11 +276,7 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	}
 	if t.Failed() {
 		t.Logf(
-			"stopped %v, resumed %v, returned %+v %v %v",
-			stopped,
-			resumed,
-			w.Elapsed,
-			w.Notes,
+			"stopped %v, resumed %v, returned %+v %v %v", stopped, resumed, w.Elapsed, w.Notes,
 			w.Loss,
 		)
 		for c := range w.Elapsed {
@@ -299,8 +287,7 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	if missed < 3 && long < 3000 || math.Abs(float64(missed)*1000+1000-long) > 1500 {
 		t.Errorf(
 			"it was stopped for 5 s: %d seconds are a gap, and the longest interval is %.0f ms",
-			missed,
-			long,
+			missed, long,
 		)
 	}
 	ticks, gaps := 0, 0
@@ -319,8 +306,7 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 	}
 	if ticks < 2 || ticks > 5 || gaps == 0 {
 		t.Errorf(
-			"in the 3 s after it went on there are %d ticks live, and %d gaps are reported",
-			ticks,
+			"in the 3 s after it went on there are %d ticks live, and %d gaps are reported", ticks,
 			gaps,
 		)
 	}

@@ -74,12 +74,10 @@ func (c *course) when(at time.Time) (least, most float64) {
 	defer c.mu.Unlock()
 	all := c.readings
 	before := sort.Search(
-		len(all),
-		func(i int) bool { return all[i].to.After(at) },
+		len(all), func(i int) bool { return all[i].to.After(at) },
 	) - 1 // the last that was done by then
 	after := sort.Search(
-		len(all),
-		func(i int) bool { return !all[i].from.Before(at) },
+		len(all), func(i int) bool { return !all[i].from.Before(at) },
 	) // the first that was begun then or later
 	if before < 0 || after == len(all) {
 		return math.NaN(), math.NaN()
@@ -133,12 +131,8 @@ func (c *course) compareRate(t *testing.T, what string, r rows, rate, share floa
 	}
 	if !(rate > least*(1-share) && rate < most*(1+share)) {
 		t.Errorf(
-			"%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f",
-			what,
-			r.Start.Format("15:04:05.000"),
-			rate,
-			least,
-			most,
+			"%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what,
+			r.Start.Format("15:04:05.000"), rate, least, most,
 		)
 	} else {
 		t.Logf("%s from %v: %.0f B/s, the kernel's counter grew by %.0f to %.0f", what, r.Start.Format("15:04:05.000"), rate, least, most)
@@ -173,16 +167,7 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	out, err := output(
 		t.Context(),
 		a.Command(
-			"iperf3",
-			"-c",
-			"10.0.0.2",
-			"-t",
-			"5",
-			"-b",
-			fmt.Sprint(int(8*rate)),
-			"-l",
-			"8K",
-			"-J",
+			"iperf3", "-c", "10.0.0.2", "-t", "5", "-b", fmt.Sprint(int(8*rate)), "-l", "8K", "-J",
 		),
 	)
 	if err != nil {
@@ -311,15 +296,11 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	if len(seconds) != 4 || !near(printed, rate, 0.2) {
 		t.Errorf(
 			"stat prints %d seconds of four; nic prints %.0f B/s, iperf3 was set to %.0f",
-			len(seconds),
-			printed,
-			rate,
+			len(seconds), printed, rate,
 		)
 	}
 	if got := whole.value(int(at.Sub(whole.at(0))/time.Second), a.NS, "eth0", "tx"); !near(
-		got,
-		printed,
-		1e-6,
+		got, printed, 1e-6,
 	) {
 		t.Errorf("at %v nic prints %.0f, api/ask %.0f", at, printed, got)
 	}
@@ -341,17 +322,13 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 			gap++
 			if elapsed != 0 || !math.IsNaN(v) {
 				t.Errorf(
-					"at %v nobody measured, and it is returned as %v over %v ms",
-					hole.at(cell),
-					v,
+					"at %v nobody measured, and it is returned as %v over %v ms", hole.at(cell), v,
 					elapsed,
 				)
 			}
 		case elapsed > 0 && math.IsNaN(v):
 			t.Errorf(
-				"at %v it was measured over %v ms, and nothing is returned",
-				hole.at(cell),
-				elapsed,
+				"at %v it was measured over %v ms, and nothing is returned", hole.at(cell), elapsed,
 			)
 		}
 	}
@@ -361,29 +338,14 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	for direction, want := range map[string]float64{"rx": rx1 - rx0, "tx": tx1 - tx0} {
 		if got := hole.amount(a.NS, "eth0", direction); !near(got, want, 1e-6) {
 			t.Errorf(
-				"after the kill, %s: %.0f bytes are reported, the kernel counted %.0f",
-				direction,
-				got,
-				want,
+				"after the kill, %s: %.0f bytes are reported, the kernel counted %.0f", direction,
+				got, want,
 			)
 		}
 	}
 	out2, _, status := look(
-		t,
-		l,
-		bin,
-		dir,
-		"nic",
-		"--netns",
-		a.NS,
-		"-i",
-		"eth0",
-		"--from",
-		stamp(killed.Add(-2*time.Second)),
-		"--to",
-		stamp(back.Add(2*time.Second)),
-		"1",
-		"--json",
+		t, l, bin, dir, "nic", "--netns", a.NS, "-i", "eth0", "--from",
+		stamp(killed.Add(-2*time.Second)), "--to", stamp(back.Add(2*time.Second)), "1", "--json",
 	)
 	shown := 0
 	for _, line := range strings.Split(strings.TrimSpace(out2), "\n") {

@@ -47,10 +47,7 @@ func TestStories(t *testing.T) {
 // played plays a story, again where the machine was disturbed. After the diagnosis the scene is
 // shown to more, which may be nil.
 func played(
-	t *testing.T,
-	story Story,
-	bin string,
-	timeout time.Time,
+	t *testing.T, story Story, bin string, timeout time.Time,
 	more func(context.Context, *Scene) error,
 ) {
 	t.Helper()
@@ -66,8 +63,7 @@ func played(
 		}
 		if len(wrong) > 0 && disturbed != "" && n < tries && time.Now().Before(timeout) {
 			t.Logf(
-				"again, for the machine is disturbed: %s; wrong was: %s",
-				disturbed,
+				"again, for the machine is disturbed: %s; wrong was: %s", disturbed,
 				strings.Join(wrong, "; "),
 			)
 			quieter(t.Context())
@@ -98,10 +94,7 @@ func quieter(ctx context.Context) {
 // tell plays a story once. wrong is what the diagnosis said amiss; disturbed says why that may not
 // be its fault.
 func tell(
-	t *testing.T,
-	story Story,
-	bin string,
-	more func(context.Context, *Scene) error,
+	t *testing.T, story Story, bin string, more func(context.Context, *Scene) error,
 ) (wrong, notes []string, disturbed string) {
 	t.Helper()
 	l, err := New()
@@ -137,12 +130,8 @@ func tell(
 		return func() (float64, float64, float64, float64) {
 			over := time.Since(start).Seconds()
 			return (machineBusy() - busy) / over, (machineIdle() - idle) / over, since(
-					own,
-					cpuOf(l.Run()),
-				) / over, since(
-					labs,
-					cpuOf(""),
-				) / over
+				own, cpuOf(l.Run()),
+			) / over, since(labs, cpuOf("")) / over
 		}
 	}()
 	r, err := diagnose(ctx, sc, bin)
@@ -244,9 +233,7 @@ func amiss(truth Truth, f finding) (wrong []string) {
 		wrong = append(
 			wrong,
 			fmt.Sprintf(
-				"the culprit is a %s, not a %s",
-				f.Culprit.Kind,
-				strings.Join(truth.Kind, " or "),
+				"the culprit is a %s, not a %s", f.Culprit.Kind, strings.Join(truth.Kind, " or "),
 			),
 		)
 	}
@@ -258,25 +245,20 @@ func amiss(truth Truth, f finding) (wrong []string) {
 		wrong = append(
 			wrong,
 			fmt.Sprintf(
-				"the culprit is %q, not %s",
-				f.Culprit.Name,
-				strings.Join(truth.Names, " or "),
+				"the culprit is %q, not %s", f.Culprit.Name, strings.Join(truth.Names, " or "),
 			),
 		)
 	}
 	if f.Culprit.Kind == "process" && truth.PID != 0 && f.Culprit.PID != truth.PID {
 		wrong = append(
-			wrong,
-			fmt.Sprintf("the culprit is process %d, not %d", f.Culprit.PID, truth.PID),
+			wrong, fmt.Sprintf("the culprit is process %d, not %d", f.Culprit.PID, truth.PID),
 		)
 	}
 	if truth.Explains > 0 && (f.Explains == nil || *f.Explains < truth.Explains) {
 		wrong = append(
 			wrong,
 			fmt.Sprintf(
-				"%s explains %s of the symptom, less than %.2f",
-				f.Rule,
-				optional(f.Explains),
+				"%s explains %s of the symptom, less than %.2f", f.Rule, optional(f.Explains),
 				truth.Explains,
 			),
 		)
@@ -292,10 +274,7 @@ func amiss(truth Truth, f finding) (wrong []string) {
 			wrong = append(
 				wrong,
 				fmt.Sprintf(
-					"no evidence says %s, %.4g to %.4g; there are %s",
-					s.What,
-					s.Low,
-					s.High,
+					"no evidence says %s, %.4g to %.4g; there are %s", s.What, s.Low, s.High,
 					strings.Join(values, ", "),
 				),
 			)
@@ -304,8 +283,7 @@ func amiss(truth Truth, f finding) (wrong []string) {
 	for _, c := range truth.Cleared {
 		if !slices.Contains(f.Exonerated, c) {
 			wrong = append(
-				wrong,
-				fmt.Sprintf("%s doesn't rule %s out, only %v", f.Rule, c, f.Exonerated),
+				wrong, fmt.Sprintf("%s doesn't rule %s out, only %v", f.Rule, c, f.Exonerated),
 			)
 		}
 	}
@@ -320,12 +298,8 @@ func misshapen(f finding) (wrong []string) {
 	if f.ID == "" || f.Claim == "" || f.Verify == "" || f.Culprit.Kind == "" ||
 		f.Culprit.Name == "" {
 		say(
-			"id %q, claim %q, verify %q, culprit %q %q: one is empty",
-			f.ID,
-			f.Claim,
-			f.Verify,
-			f.Culprit.Kind,
-			f.Culprit.Name,
+			"id %q, claim %q, verify %q, culprit %q %q: one is empty", f.ID, f.Claim, f.Verify,
+			f.Culprit.Kind, f.Culprit.Name,
 		)
 	}
 	if c := f.Confidence; c == nil || !(*c > 0 && *c <= 1) {

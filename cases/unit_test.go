@@ -69,13 +69,7 @@ func TestUnit(t *testing.T) {
 	}
 	t.Run("a filter that lets all through", func(t *testing.T) {
 		_, said, err := run(
-			nil,
-			"trace",
-			"-q",
-			"-n",
-			"fbt::vfs_read:entry { exit(0); }",
-			"-c",
-			"cat /proc/version",
+			nil, "trace", "-q", "-n", "fbt::vfs_read:entry { exit(0); }", "-c", "cat /proc/version",
 		)
 		if strings.Contains(said, "filter of system calls") ||
 			err != nil && !strings.Contains(said, "fbt") {
@@ -117,10 +111,7 @@ func runFiltered(c *exec.Cmd, forbidden []uint32) error {
 		runtime.LockOSThread() // and never unlocked: the thread ends with this
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 		_, _, errno := unix.RawSyscall(
-			unix.SYS_SECCOMP,
-			unix.SECCOMP_SET_MODE_FILTER,
-			0,
-			uintptr(unsafe.Pointer(&program)),
+			unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)),
 		)
 		if errno != 0 {
 			done <- fmt.Errorf("set a filter of system calls: %w", errno)

@@ -103,13 +103,7 @@ func checkKernelPage(t *testing.T, found map[string]*kernelFound) {
 func heads(before, after string) (series []string, head string) {
 	series = []string{"5.10", "6.1", "6.12", "7.2"}
 	columns := slices.Concat([]string{before}, series, strings.Fields(after))
-	return series, "| " + strings.Join(
-		columns,
-		" | ",
-	) + " |\n" + strings.Repeat(
-		"|---",
-		len(columns),
-	) + "|\n"
+	return series, "| " + strings.Join(columns, " | ") + " |\n" + strings.Repeat("|---", len(columns)) + "|\n"
 }
 
 // commandTable has a row per command.
@@ -170,8 +164,7 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 			// A place that is missing leaves firings out.
 			if n, ok := strings.CutPrefix(why, "yes "); ok {
 				row += " | yes; " + n + " of " + strings.TrimPrefix(
-					newest[name],
-					"yes ",
+					newest[name], "yes ",
 				) + " places"
 				lacking = true
 				continue
@@ -181,8 +174,7 @@ func probeTable(found map[string]*kernelFound) (out string, err error) {
 			version, _, named := strings.Cut(version, " brought it")
 			if !ok || !named {
 				err = errors.Join(
-					err,
-					fmt.Errorf("%s on Linux %s: %q names no version", name, s, why),
+					err, fmt.Errorf("%s on Linux %s: %q names no version", name, s, why),
 				)
 			}
 			row += " | from " + version

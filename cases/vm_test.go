@@ -146,8 +146,7 @@ func TestKernels(t *testing.T) {
 		commands, seconds = "commands", "1500"
 	}
 	machines := make(
-		chan struct{},
-		runtime.NumCPU(),
+		chan struct{}, runtime.NumCPU(),
 	) // each keeps a CPU busy; starved, its clock stands still for seconds
 	var mu sync.Mutex
 	found := map[string]*kernelFound{}
@@ -184,11 +183,8 @@ func TestKernels(t *testing.T) {
 				}
 				results, failed := testResults(out)
 				t.Logf(
-					"%d commands, the longest %s; %d tests, the longest %s",
-					len(f.rows),
-					f.longest(),
-					len(results),
-					longest(out),
+					"%d commands, the longest %s; %d tests, the longest %s", len(f.rows),
+					f.longest(), len(results), longest(out),
 				)
 				for _, must := range k.musts {
 					if results[must] != "PASS" {
@@ -225,11 +221,7 @@ func kernelFiles(t *testing.T) string {
 		}
 	}
 	build(
-		"build",
-		"-trimpath",
-		"-ldflags=-s -w",
-		"-o",
-		filepath.Join(dir, "culprit"),
+		"build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "culprit"),
 		"../cmd/culprit",
 	)
 	build("build", "-trimpath", "-ldflags=-w", "-o", filepath.Join(dir, "check"), "./vm/check")
@@ -298,8 +290,7 @@ func longest(out []byte) string {
 		}
 	}
 	names := slices.SortedFunc(
-		maps.Keys(took),
-		func(a, b string) int { return cmp.Compare(took[b], took[a]) },
+		maps.Keys(took), func(a, b string) int { return cmp.Compare(took[b], took[a]) },
 	)
 	var b strings.Builder
 	for _, name := range names[:min(len(names), 30)] {

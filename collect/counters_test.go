@@ -77,9 +77,7 @@ func TestDiffOfObjectsThatComeAndGo(t *testing.T) {
 	expect(got, 1, "1 true")
 	expect(got, 3, "70 false")
 	got = read(
-		false,
-		map[int]uint64{1: 12, 2: 500, 3: 75, 4: 8},
-		4,
+		false, map[int]uint64{1: 12, 2: 500, 3: 75, 4: 8}, 4,
 	) // another 2 came; 4 was born since
 	expect(got, 2, "500 false")
 	expect(got, 3, "5 true")
@@ -189,11 +187,7 @@ type received struct {
 }
 
 func run(
-	t *testing.T,
-	env Env,
-	ticks int,
-	ask []string,
-	collectors ...Collector,
+	t *testing.T, env Env, ticks int, ask []string, collectors ...Collector,
 ) []map[string]received {
 	t.Helper()
 	var queries []measure.Query
@@ -239,13 +233,7 @@ func TestRun(t *testing.T) {
 	good, other := gauge{name: "good", closed: &closed}, gauge{name: "other", closed: &closed}
 	absent := gauge{name: "absent", closed: &closed, open: errors.New("no such file")}
 	ticks := run(
-		t,
-		Env{},
-		2,
-		[]string{"good.count", "good.level", "absent.level"},
-		good,
-		other,
-		absent,
+		t, Env{}, 2, []string{"good.count", "good.level", "absent.level"}, good, other, absent,
 	)
 	for i, tick := range ticks {
 		if len(tick) != 3 {
@@ -272,11 +260,7 @@ func TestRun(t *testing.T) {
 func TestRunSinceBoot(t *testing.T) {
 	closed := 0
 	ticks := run(
-		t,
-		Env{SinceBoot: true},
-		2,
-		[]string{"good.count"},
-		gauge{name: "good", closed: &closed},
+		t, Env{SinceBoot: true}, 2, []string{"good.count"}, gauge{name: "good", closed: &closed},
 	)
 	for i, tick := range ticks {
 		if g := tick["good.count"]; !slices.Equal(g.rows, []string{"a 10"}) || g.empty {
@@ -293,10 +277,7 @@ func TestRunAfterFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			closed := 0
 			ticks := run(
-				t,
-				Env{},
-				5,
-				[]string{"good.count", "good.level"},
+				t, Env{}, 5, []string{"good.count", "good.level"},
 				gauge{name: "good", closed: &closed, fails: fails},
 			)
 			for i, tick := range ticks {
@@ -331,8 +312,7 @@ func TestRunStopsWithItsSink(t *testing.T) {
 	closed := 0
 	full := errors.New("disk full")
 	err := New(
-		Env{},
-		gauge{name: "good", closed: &closed},
+		Env{}, gauge{name: "good", closed: &closed},
 	).Run(t.Context(), []measure.Query{{Stat: "good.level", Step: measure.Millisecond}},
 		measure.SinkFunc(func([]*measure.Batch) error { return full }))
 	if !errors.Is(err, full) || closed != 1 {

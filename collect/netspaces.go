@@ -56,8 +56,7 @@ func (n *Namespaces) Report(first []netlink.ProcessNet) {
 	defer n.mu.Unlock()
 	n.shownAt = time.Now()
 	if !slices.EqualFunc(
-		n.shown,
-		first,
+		n.shown, first,
 		func(a, b netlink.ProcessNet) bool { return a.PID == b.PID && a.Net == b.Net },
 	) {
 		n.shown = append(n.shown[:0], first...)
@@ -229,8 +228,7 @@ func (s *PerNamespace[T]) match(list []netlink.Namespace, generation int) {
 				continue
 			case err != nil:
 				sp.failed = "network namespace" + strings.TrimPrefix(
-					sp.Of(),
-					" of namespace",
+					sp.Of(), " of namespace",
 				) + ": " + err.Error()
 			}
 		}

@@ -124,8 +124,7 @@ func (o *Out) Fail(why string) {
 	for _, t := range o.tables {
 		b := &t.batch
 		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(
-			b.Notes[:0],
-			why,
+			b.Notes[:0], why,
 		)
 	}
 }

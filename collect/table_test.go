@@ -59,30 +59,19 @@ func TestShape(t *testing.T) {
 			now := ""
 			for i := range b.Values {
 				now += fmt.Sprint(
-					b.Labels[b.Key(i)[0]],
-					".",
-					b.Labels[b.Key(i)[1]],
-					" ",
-					b.Key(i),
-					" ",
+					b.Labels[b.Key(i)[0]], ".", b.Labels[b.Key(i)[1]], " ", b.Key(i), " ",
 				)
 			}
 			switch {
 			case b.Shape == 0 || len(b.Keys) != 2*len(b.Values):
 				t.Fatalf(
-					"reading %d: shape %d, %d labels of %d rows",
-					n,
-					b.Shape,
-					len(b.Keys),
+					"reading %d: shape %d, %d labels of %d rows", n, b.Shape, len(b.Keys),
 					len(b.Values),
 				)
 			case b.Shape == shapes[k] && now != before[k]:
 				t.Fatalf(
-					"reading %d, %s: the rows were %s and are %s, of one shape",
-					n,
-					b.Stat,
-					before[k],
-					now,
+					"reading %d, %s: the rows were %s and are %s, of one shape", n, b.Stat,
+					before[k], now,
 				)
 			case b.Shape == shapes[k]:
 				same++
@@ -141,20 +130,13 @@ func TestLike(t *testing.T) {
 			!slices.Equal(a.Values, b.Values) ||
 			len(a.Keys) != 2*len(a.Values) {
 			t.Errorf(
-				"reading %d, %q: keys %v, values %v; alone %v, %v",
-				n,
-				rows,
-				a.Keys,
-				a.Values,
-				b.Keys,
-				b.Values,
+				"reading %d, %q: keys %v, values %v; alone %v, %v", n, rows, a.Keys, a.Values,
+				b.Keys, b.Values,
 			)
 		}
 		if len(batches[0].Keys) != 2*len(batches[0].Values) {
 			t.Errorf(
-				"reading %d: the leader has keys %v of %d rows",
-				n,
-				batches[0].Keys,
+				"reading %d: the leader has keys %v of %d rows", n, batches[0].Keys,
 				len(batches[0].Values),
 			)
 		}

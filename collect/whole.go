@@ -41,8 +41,7 @@ func wholes(stats []measure.Stat) {
 				st.Fields = slices.Clone(st.Fields) // statistics share the slice
 				for k := range st.Fields {
 					st.Fields[k].Overlaps = slices.Contains(
-						strings.Fields(o.fields),
-						st.Fields[k].Name,
+						strings.Fields(o.fields), st.Fields[k].Name,
 					)
 				}
 				break

@@ -99,9 +99,7 @@ func newFolder(c *Catalogue, source int, queries []measure.Query) *tickFolder {
 // query.
 func (f *tickFolder) answers(batches []*measure.Batch, all []*measure.Answer) {
 	if !slices.EqualFunc(
-		f.stats,
-		batches,
-		func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
+		f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
 	) {
 		f.match(batches)
 	}
@@ -126,13 +124,10 @@ func (f *tickFolder) answers(batches []*measure.Batch, all []*measure.Answer) {
 // eachAnswer calls take for each answer, valid during the call only. If the answer's rows are those
 // of a batch, take gets the batch too, and its amounts are not converted to rates yet.
 func (f *tickFolder) eachAnswer(
-	batches []*measure.Batch,
-	take func(*measure.Answer, *measure.Batch),
+	batches []*measure.Batch, take func(*measure.Answer, *measure.Batch),
 ) {
 	if !slices.EqualFunc(
-		f.stats,
-		batches,
-		func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
+		f.stats, batches, func(id measure.StatID, b *measure.Batch) bool { return id == b.Stat },
 	) {
 		f.match(batches)
 	}
@@ -151,16 +146,7 @@ func (f *tickFolder) reserve(answers, rows, labels int) {
 	s := &f.slab
 	s.answers = slices.Grow(s.answers[:0], answers)[:answers]
 	s.elapsed = slices.Grow(s.elapsed[:0], answers)[:answers]
-	s.series, s.keys, s.values = slices.Grow(
-		s.series[:0],
-		rows,
-	), slices.Grow(
-		s.keys[:0],
-		labels,
-	), slices.Grow(
-		s.values[:0],
-		rows,
-	)
+	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
 }
 
 // begin makes the answer of part p at index i of the slab, without its rows.
@@ -247,8 +233,7 @@ func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 		a.Notes = append(a.Notes, b.Notes...)
 		if !f.plans[k].ok {
 			a.Notes = append(
-				a.Notes,
-				string(f.query.Stat)+" was measured without a field of the query",
+				a.Notes, string(f.query.Stat)+" was measured without a field of the query",
 			)
 		}
 	}

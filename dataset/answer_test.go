@@ -100,12 +100,8 @@ func TestAnswersEqualThoseComputedByRow(t *testing.T) {
 			for id, v := range want {
 				if window[id] != v || live[id] != v {
 					t.Fatalf(
-						"%s: %s is %v in the window and %v live, want %v",
-						sentence,
-						id,
-						window[id],
-						live[id],
-						v,
+						"%s: %s is %v in the window and %v live, want %v", sentence, id, window[id],
+						live[id], v,
 					)
 				}
 			}
@@ -170,10 +166,7 @@ func TestReusedAnswersDoNotMix(t *testing.T) {
 				b.Shape, b.Keys = 0, b.Keys[:0]
 				for k := range measure.Label(rnd.IntN(4)) {
 					b.Keys = append(
-						b.Keys,
-						(k+measure.Label(rnd.IntN(2)))%4,
-						measure.Label(n),
-						3-k,
+						b.Keys, (k+measure.Label(rnd.IntN(2)))%4, measure.Label(n), 3-k,
 						measure.Label(n),
 					)
 				}
@@ -203,11 +196,7 @@ func TestReusedAnswersDoNotMix(t *testing.T) {
 		for i := range queries {
 			if g, w := values(got[i]), values(want[i]); !maps.Equal(g, w) {
 				t.Fatalf(
-					"tick %d, %v: %v where ticks are kept, %v where not",
-					tick,
-					queries[i],
-					w,
-					g,
+					"tick %d, %v: %v where ticks are kept, %v where not", tick, queries[i], w, g,
 				)
 			}
 			cells, shape := got[i].Column()
@@ -215,21 +204,15 @@ func TestReusedAnswersDoNotMix(t *testing.T) {
 			for k, s := range got[i].Series {
 				if keys += fmt.Sprint(s.Key); shape != 0 && &s.Values[0] != &cells[k] {
 					t.Fatalf(
-						"tick %d, %v: the value of series %d lies elsewhere",
-						tick,
-						queries[i],
-						k,
+						"tick %d, %v: the value of series %d lies elsewhere", tick, queries[i], k,
 					)
 				}
 			}
 			if shape != 0 && shape == shapes[i] {
 				if laid++; keys != rows[i] {
 					t.Fatalf(
-						"tick %d, %v: the rows were %s and are %s, of one shape",
-						tick,
-						queries[i],
-						rows[i],
-						keys,
+						"tick %d, %v: the rows were %s and are %s, of one shape", tick, queries[i],
+						rows[i], keys,
 					)
 				}
 			}

@@ -48,9 +48,7 @@ type Archive interface {
 	// Logged calls each for the documents of a kind in order of time; a zero interval means all. It
 	// returns the first error of each. A document is valid during the call.
 	Logged(
-		ctx context.Context,
-		kind string,
-		over measure.Interval,
+		ctx context.Context, kind string, over measure.Interval,
 		each func(at measure.Time, document []byte) error,
 	) error
 

@@ -50,8 +50,7 @@ func TestBudget(t *testing.T) {
 				t.Errorf("at rest:%s, want %s", got, want)
 			}
 			if said := fmt.Sprint(s.Health().Problems); strings.Contains(
-				said,
-				"more than the 2 % that it may take: big.one",
+				said, "more than the 2 % that it may take: big.one",
 			) != (want != "") {
 				t.Errorf("said: %s", said)
 			}

@@ -103,10 +103,7 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 			hint = "did you mean " + near + "?"
 		}
 		return fault(
-			string(q.Stat),
-			"unknown-statistic",
-			"there is no statistic "+string(q.Stat),
-			hint,
+			string(q.Stat), "unknown-statistic", "there is no statistic "+string(q.Stat), hint,
 		)
 	}
 	fields := make([]string, len(st.Fields))
@@ -145,16 +142,13 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 		f, _ := st.Field(t.Field)
 		if f.Type == measure.Stack {
 			return fault(
-				t.Field,
-				"stack",
-				t.Field+" is a stack and can't be compared",
+				t.Field, "stack", t.Field+" is a stack and can't be compared",
 				"break down by it: by "+t.Field,
 			)
 		}
 		if f.Type != measure.Number && t.Op >= measure.Less && t.Op <= measure.GreaterEqual {
 			return fault(
-				t.Field,
-				"not-a-number",
+				t.Field, "not-a-number",
 				fmt.Sprintf("%s is a word and can't be compared with %s", t.Field, t.Op),
 				"use = != ~ !~ or in",
 			)
@@ -164,10 +158,7 @@ func (c *Catalogue) check(q measure.Query, text string) error {
 			for _, v := range t.Values {
 				if _, err := strconv.ParseFloat(v, 64); err != nil && v != "" {
 					return fault(
-						v,
-						"not-a-number",
-						t.Field+" is a number, "+strconv.Quote(v)+" is not",
-						"",
+						v, "not-a-number", t.Field+" is a number, "+strconv.Quote(v)+" is not", "",
 					)
 				}
 			}

@@ -164,11 +164,7 @@ func TestUnmeasuredTick(t *testing.T) {
 	// The unmeasured statistic comes first, so the watcher sees its interval first.
 	s.blind = map[measure.StatID]int{"net.device.bytes": 0, "process.cpu": 0}
 	c, w = record(
-		t,
-		s,
-		"net.device.bytes by device",
-		"net.device.speed by device",
-		"process.cpu by pid",
+		t, s, "net.device.bytes by device", "net.device.speed by device", "process.cpu by pid",
 	)
 	a := ask(t, c, w, "process.cpu by pid")
 	if v := a.Series[0].Values; !math.IsNaN(v[0]) || v[1] != 0.5 || v[2] != 0.5 ||
@@ -203,10 +199,7 @@ func show(a *measure.Answer) string {
 func TestWindowAnswersFromWhatWasRecorded(t *testing.T) {
 	s := network()
 	c, w := record(
-		t,
-		s,
-		"net.device.bytes by device,direction",
-		"net.device.speed by device",
+		t, s, "net.device.bytes by device,direction", "net.device.speed by device",
 		"process.cpu by pid",
 	)
 	for sentence, want := range map[string]string{
@@ -243,10 +236,7 @@ func TestOutline(t *testing.T) {
 	s.blind = map[measure.StatID]int{"net.device.speed": 0}
 	s.ticks = append(s.ticks, []row{{"net.device.bytes", []string{"br0", "rx"}, math.NaN()}})
 	_, w := record(
-		t,
-		s,
-		"net.device.bytes by device,direction",
-		"net.device.speed by device",
+		t, s, "net.device.bytes by device,direction", "net.device.speed by device",
 		"process.cpu by pid",
 	)
 	second := measure.Interval{Start: w.Ticks()[1].Start, End: w.Ticks()[1].End}
@@ -273,12 +263,7 @@ func TestOutline(t *testing.T) {
 		o, rows, numbers, ok := w.Outline(context.Background(), q)
 		if ok != x.ok || ok && (numbers != x.numbers || o.Series != nil) {
 			t.Errorf(
-				"%s: %d rows, numbers %v, outline %v, series %v",
-				x.sentence,
-				rows,
-				numbers,
-				ok,
-				o,
+				"%s: %d rows, numbers %v, outline %v, series %v", x.sentence, rows, numbers, ok, o,
 			)
 		}
 		if !ok {
@@ -290,11 +275,8 @@ func TestOutline(t *testing.T) {
 		}
 		if len(a.Series) != rows || rows != x.rows {
 			t.Errorf(
-				"%s: %d rows in outline, %d in the answer, want %d",
-				x.sentence,
-				rows,
-				len(a.Series),
-				x.rows,
+				"%s: %d rows in outline, %d in the answer, want %d", x.sentence, rows,
+				len(a.Series), x.rows,
 			)
 		}
 		if a.Series = nil; fmt.Sprint(*a) != fmt.Sprint(*o) {

@@ -34,17 +34,14 @@ func (s *Set) Enable(who string, q measure.Query) (uint32, error) {
 	if err := s.sourceCatalogue().Check(q); err != nil {
 		if s.readableCatalogue().Check(q) == nil {
 			return 0, fmt.Errorf(
-				"record %s: this program no longer measures it: %w",
-				q,
-				measure.ErrUnsupported,
+				"record %s: this program no longer measures it: %w", q, measure.ErrUnsupported,
 			)
 		}
 		return 0, err
 	}
 	if q.Step < measure.Second || q.Step > maxStep || q.Step%measure.Second != 0 {
 		return 0, fmt.Errorf(
-			"record %s at steps of %v: a step is a whole number of seconds, from 1 s to 1 h",
-			q,
+			"record %s at steps of %v: a step is a whole number of seconds, from 1 s to 1 h", q,
 			q.Step,
 		)
 	}
@@ -194,8 +191,7 @@ func (s *Set) Destroy(who string, id uint32) error {
 	// Remove it from the recorders first, so that no tick is appended to a deleted dataset.
 	s.mu.Lock()
 	s.sets = slices.DeleteFunc(
-		slices.Clone(s.sets),
-		func(o measure.Dataset) bool { return o.ID == id },
+		slices.Clone(s.sets), func(o measure.Dataset) bool { return o.ID == id },
 	)
 	s.mu.Unlock()
 	s.removeFromRecorders(id)
@@ -220,8 +216,7 @@ func (s *Set) removeFromRecorders(id uint32) {
 	for _, r := range all {
 		r.mu.Lock()
 		r.folders = slices.DeleteFunc(
-			slices.Clone(r.folders),
-			func(k *datasetFolder) bool { return k.dataset.ID == id },
+			slices.Clone(r.folders), func(k *datasetFolder) bool { return k.dataset.ID == id },
 		)
 		r.mu.Unlock()
 	}
@@ -266,10 +261,8 @@ func (s *Set) log(c measure.Change) {
 		s.setProblem(
 			"audit",
 			fmt.Sprintf(
-				"a change of the datasets (%s by %s) could not be written down: %v",
-				c.Action,
-				c.Actor,
-				err,
+				"a change of the datasets (%s by %s) could not be written down: %v", c.Action,
+				c.Actor, err,
 			),
 		)
 	}

@@ -197,10 +197,7 @@ func (m *memory) Log(kind string, at measure.Time, text []byte) error {
 }
 
 func (m *memory) Logged(
-	_ context.Context,
-	kind string,
-	over measure.Interval,
-	each func(measure.Time, []byte) error,
+	_ context.Context, kind string, over measure.Interval, each func(measure.Time, []byte) error,
 ) error {
 	m.mu.Lock()
 	all := slices.Clone(m.logs[kind])

@@ -41,9 +41,7 @@ func newDatasetFolder(d measure.Dataset) *datasetFolder {
 // appended as they are; otherwise one batch is, which the next call overwrites. If the batches lack
 // a queried field, it appends a batch that means "could not look".
 func (k *datasetFolder) batchesFor(
-	batches []*measure.Batch,
-	asked bool,
-	to []*measure.Batch,
+	batches []*measure.Batch, asked bool, to []*measure.Batch,
 ) []*measure.Batch {
 	k.mine = k.mine[:0]
 	plain, usable, span := true, true, measure.Span(0)

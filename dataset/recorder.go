@@ -193,10 +193,7 @@ func (r *recorder) restartLater(ctx context.Context, g *generation, err error) {
 
 // accept records the batches of one source at a tick.
 func (r *recorder) accept(
-	ctx context.Context,
-	g *generation,
-	source int,
-	batches []*measure.Batch,
+	ctx context.Context, g *generation, source int, batches []*measure.Batch,
 ) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,8 +235,7 @@ func (r *recorder) silentSource(g *generation) string {
 			r.last.Sub(g.newestTick[source]) > max(maxSilence, 3*r.step) {
 			return fmt.Sprintf(
 				"%s and the statistics measured with it have reported nothing since %v",
-				g.asked[source][0].Stat,
-				g.newestTick[source],
+				g.asked[source][0].Stat, g.newestTick[source],
 			)
 		}
 	}
@@ -316,10 +312,7 @@ const (
 
 // recordTick records a tick of some sources. first is the batch of its first reading.
 func (r *recorder) recordTick(
-	g *generation,
-	first *measure.Batch,
-	sources []int,
-	batches []*measure.Batch,
+	g *generation, first *measure.Batch, sources []int, batches []*measure.Batch,
 ) {
 	// The length of an interval comes from the monotonic clock. If it does not begin at the end of
 	// the previous one, the wall clock was set.
@@ -408,8 +401,7 @@ func (r *recorder) queriesFields(g *generation, q measure.Query) bool {
 		if a.Stat == q.Stat {
 			return containsTerms(a.Where, q.Where) &&
 				!slices.ContainsFunc(
-					fieldsOf(q),
-					func(f string) bool { return !slices.Contains(a.By, f) },
+					fieldsOf(q), func(f string) bool { return !slices.Contains(a.By, f) },
 				)
 		}
 	}

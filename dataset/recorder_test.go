@@ -62,10 +62,8 @@ func TestChangesDoNotAffectOtherDatasets(t *testing.T) {
 							amount, measured = amount+b.Values[0], measured+b.Over.Seconds()
 							if end != 0 && b.Over.Start != end {
 								t.Errorf(
-									"the interval at %v begins at %v and not at %v",
-									k.at,
-									b.Over.Start,
-									end,
+									"the interval at %v begins at %v and not at %v", k.at,
+									b.Over.Start, end,
 								)
 							}
 							end = b.Over.End
@@ -96,10 +94,7 @@ func TestFirstTickIsSoon(t *testing.T) {
 		if from.Sub(at) < openingTime || tick.Sub(from) < minFirstInterval ||
 			tick.Sub(at) > measure.Second+minFirstInterval+openingTime {
 			t.Errorf(
-				"from %v on the first reading is at %v and the first tick at %v",
-				at,
-				from,
-				tick,
+				"from %v on the first reading is at %v and the first tick at %v", at, from, tick,
 			)
 		}
 		if from := firstReading(at, measure.Minute); from != at.Add(openingTime) {
@@ -219,10 +214,7 @@ func TestDelayedSource(t *testing.T) {
 								}
 								if b.Over.Span() == 0 {
 									t.Errorf(
-										"%s: dataset %d has nothing at %v: %v",
-										what,
-										id,
-										k.at,
+										"%s: dataset %d has nothing at %v: %v", what, id, k.at,
 										b.Notes,
 									)
 									continue
@@ -230,9 +222,7 @@ func TestDelayedSource(t *testing.T) {
 								switch {
 								case k.at != floor(b.Over.End, measure.Second):
 									t.Errorf(
-										"%s: what ends at %v is the tick of %v",
-										what,
-										b.Over.End,
+										"%s: what ends at %v is the tick of %v", what, b.Over.End,
 										k.at,
 									)
 								case at != 0 && k.at <= at,
@@ -240,11 +230,8 @@ func TestDelayedSource(t *testing.T) {
 									t.Errorf("%s: %v follows on %v", what, k.at, at)
 								case end != 0 && b.Over.Start != end:
 									t.Errorf(
-										"%s: the interval of %v begins at %v and not at %v",
-										what,
-										k.at,
-										b.Over.Start,
-										end,
+										"%s: the interval of %v begins at %v and not at %v", what,
+										k.at, b.Over.Start, end,
 									)
 								}
 								at, end = k.at, b.Over.End
@@ -280,8 +267,7 @@ func TestSilentSource(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		if got := s.Health().Problems; len(got) != 1 ||
 			!strings.Contains(
-				got[0].Text,
-				"m.c and the statistics measured with it have reported nothing since",
+				got[0].Text, "m.c and the statistics measured with it have reported nothing since",
 			) {
 			t.Errorf("trouble %q", got)
 		}
@@ -333,8 +319,7 @@ func TestClockSet(t *testing.T) {
 				var got []string
 				for _, at := range a.stamps(1) {
 					got = append(
-						got,
-						fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
+						got, fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
 					)
 				}
 				changes, err := s.Changes(t.Context(), measure.Interval{})
@@ -422,8 +407,7 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 				var got []string
 				for _, at := range a.stamps(1) {
 					got = append(
-						got,
-						fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
+						got, fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
 					)
 				}
 				if text := strings.Join(got, " "); text != c.want {

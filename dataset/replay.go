@@ -27,10 +27,7 @@ const minGap = 900 * measure.Millisecond
 // requested before the end. stats lists the statistics. Each term of where is added to the queries
 // whose statistic has its field.
 func NewReplay(
-	r measure.Reader,
-	stats []measure.Stat,
-	over measure.Interval,
-	where ...measure.Term,
+	r measure.Reader, stats []measure.Stat, over measure.Interval, where ...measure.Term,
 ) *Replay {
 	return &Replay{reader: r, known: New(describedStats(stats)), over: over, where: where}
 }
@@ -56,9 +53,7 @@ func (p *Replay) Parse(text string) (measure.Query, error) { return p.known.Pars
 // cannot be answered has a note on its answer while another one can. The error is that of each, or
 // of the reader.
 func (p *Replay) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
@@ -81,9 +76,7 @@ func (p *Replay) Watch(
 		t := gap
 		gap = nil
 		note := fmt.Sprintf(
-			"nothing was recorded from %s to %s",
-			localTime(t.Over.Start),
-			localTime(t.Over.End),
+			"nothing was recorded from %s to %s", localTime(t.Over.Start), localTime(t.Over.End),
 		)
 		for _, a := range t.Answers {
 			a.Notes = append(a.Notes, note)
@@ -129,9 +122,7 @@ func (p *Replay) span(step measure.Span, n int) measure.Interval {
 // storedTick is tick for a cell widened to the resolution of the data: old data has cells of a
 // minute or an hour, and a dataset may have a longer step. It also returns the widened cell.
 func (p *Replay) storedTick(
-	ctx context.Context,
-	queries []measure.Query,
-	cell measure.Interval,
+	ctx context.Context, queries []measure.Query, cell measure.Interval,
 ) (*measure.Tick, measure.Interval, error) {
 	for _, unit := range []measure.Span{measure.Minute, 60 * measure.Minute, 0} {
 		t, err := p.tick(ctx, queries, cell)
@@ -162,9 +153,7 @@ func (c *coarseError) Error() string {
 // tick answers all queries over one cell; nil when nothing was recorded in it. The error is a
 // *coarseError when the data is too coarse.
 func (p *Replay) tick(
-	ctx context.Context,
-	queries []measure.Query,
-	cell measure.Interval,
+	ctx context.Context, queries []measure.Query, cell measure.Interval,
 ) (*measure.Tick, error) {
 	t := &measure.Tick{Over: measure.Interval{Start: cell.End, End: cell.End}}
 	var refused error
@@ -180,9 +169,7 @@ func (p *Replay) tick(
 			note := err.Error()
 			if st.Traced && errors.Is(err, measure.ErrUnclear) {
 				note = fmt.Sprintf(
-					"%s is recorded only on request: culprit datasets add '%s'",
-					q.Stat,
-					q.String(),
+					"%s is recorded only on request: culprit datasets add '%s'", q.Stat, q.String(),
 				)
 			}
 			a = &measure.Answer{
@@ -199,8 +186,7 @@ func (p *Replay) tick(
 			// a caveat on the query itself does not show that something was recorded
 			over := p.known.Stat(q.Stat).Overcounts(q)
 			a.Notes = slices.DeleteFunc(
-				slices.Clone(a.Notes),
-				func(n string) bool { return n == over },
+				slices.Clone(a.Notes), func(n string) bool { return n == over },
 			)
 			answered = true
 			looked = looked || len(a.Series) > 0 || len(a.Notes) > 0 || len(a.Loss) > 0
@@ -236,10 +222,8 @@ func (p *Replay) tick(
 	}
 	if lacks := cell.Span() - longest; longest > 0 && lacks >= minGap {
 		note := fmt.Sprintf(
-			"of the %.0f s to %s only %.0f s are recorded",
-			cell.Span().Seconds(),
-			localTime(cell.End),
-			longest.Seconds(),
+			"of the %.0f s to %s only %.0f s are recorded", cell.Span().Seconds(),
+			localTime(cell.End), longest.Seconds(),
 		)
 		for _, a := range t.Answers {
 			a.Notes = append(slices.Clip(a.Notes), note)
@@ -290,10 +274,7 @@ func (p *Replay) blank(queries []measure.Query, cell measure.Interval) []*measur
 
 // ask queries the reader, with the terms that apply to all queries.
 func (p *Replay) ask(
-	ctx context.Context,
-	q measure.Query,
-	over measure.Interval,
-	step measure.Span,
+	ctx context.Context, q measure.Query, over measure.Interval, step measure.Span,
 ) (*measure.Answer, error) {
 	q.Over, q.Step = over, step
 	if st := p.known.Stat(q.Stat); st != nil {
@@ -313,10 +294,7 @@ func localTime(t measure.Time) string { return t.AsTime().Local().Format("2006-0
 // a step has the step of queries. Nothing is copied. n is the number of steps, for a Replay without
 // a start. It returns an error when there is no query.
 func (p *Replay) Record(
-	_ context.Context,
-	queries []measure.Query,
-	n int,
-	_ func(tick int),
+	_ context.Context, queries []measure.Query, n int, _ func(tick int),
 ) (measure.Reader, error) {
 	if len(queries) == 0 {
 		return nil, errors.New("record: no query")
@@ -355,10 +333,7 @@ func (s *replayReader) Ask(ctx context.Context, q measure.Query) (*measure.Answe
 	}
 	if all := int(over.Span() / max(step, 1)); step > 0 && measured < all && measured > 0 {
 		a.Notes = append(slices.Clip(a.Notes), fmt.Sprintf(
-			"of the %d intervals of %v to %s only %d are recorded",
-			all,
-			step,
-			localTime(over.End),
+			"of the %d intervals of %v to %s only %d are recorded", all, step, localTime(over.End),
 			measured,
 		))
 	}

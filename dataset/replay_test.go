@@ -151,8 +151,7 @@ func TestReplayTicksAndGaps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := replay(t, NewReplay(c.held, stats, c.over), c.step, bytes); !slices.Equal(
-				got,
-				c.want,
+				got, c.want,
 			) {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -171,8 +170,7 @@ func TestReplayOfUnrecordedQueries(t *testing.T) {
 		if got := replay(t, NewReplay(h, network().stats, measure.Interval{
 			Start: 100e9, End: 102e9,
 		}), step, "net.device.bytes by device", "net.device.speed by device"); !slices.Equal(
-			got,
-			want,
+			got, want,
 		) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
@@ -188,8 +186,7 @@ func TestReplayOfUnrecordedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Watch(t.Context(), []measure.Query{q}, func(*measure.Tick) error { return nil }); !errors.Is(
-		err,
-		measure.ErrUnclear,
+		err, measure.ErrUnclear,
 	) {
 		t.Errorf("nothing was recorded, and the error is %v", err)
 	}
@@ -205,16 +202,11 @@ func TestReplayOfUnrecordedQueries(t *testing.T) {
 func TestReplayFilters(t *testing.T) {
 	h := &held{}
 	p := NewReplay(
-		h,
-		network().stats,
-		measure.Interval{Start: 100e9, End: 101e9},
+		h, network().stats, measure.Interval{Start: 100e9, End: 101e9},
 		measure.Term{Field: "device", Op: measure.Equal, Values: []string{"eth0"}},
 	)
 	replay(
-		t,
-		p,
-		measure.Second,
-		`net.device.bytes by device where direction = "rx"`,
+		t, p, measure.Second, `net.device.bytes by device where direction = "rx"`,
 		"process.cpu by pid",
 	)
 	if len(h.asked) != 2 {
@@ -239,16 +231,13 @@ func TestReplayReader(t *testing.T) {
 		"between": {Start: 100e9, End: 104e9}, "to an end": {End: 104e9},
 	} {
 		r, err := NewReplay(
-			h,
-			network().stats,
-			over,
+			h, network().stats, over,
 		).Record(t.Context(), []measure.Query{q}, 2, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a, err := r.Ask(
-			t.Context(),
-			measure.Query{Stat: "net.device.bytes", By: []string{"device"}},
+			t.Context(), measure.Query{Stat: "net.device.bytes", By: []string{"device"}},
 		)
 		if err != nil || a.Start != 100e9 || a.Step != 2*measure.Second || len(a.Elapsed) != 2 ||
 			a.Query.Over.End != 104e9 {
@@ -273,8 +262,7 @@ func TestReplayReader(t *testing.T) {
 func TestReplayReaderCountsGaps(t *testing.T) {
 	q := measure.Query{Stat: "net.device.bytes", By: []string{"device"}, Step: measure.Second}
 	r, err := NewReplay(
-		&held{gaps: []measure.Time{102e9, 103e9}},
-		network().stats,
+		&held{gaps: []measure.Time{102e9, 103e9}}, network().stats,
 		measure.Interval{Start: 100e9, End: 104e9},
 	).Record(t.Context(), []measure.Query{q}, 4, nil)
 	if err != nil {

@@ -37,13 +37,8 @@ func TestKeptRows(t *testing.T) {
 					}
 					if got, fresh := k.row(key[:]); got != want || fresh == known {
 						t.Fatalf(
-							"seed %d: key %v of statistic %d is row %d (fresh %v), want %d",
-							seed,
-							key,
-							i,
-							got,
-							fresh,
-							want,
+							"seed %d: key %v of statistic %d is row %d (fresh %v), want %d", seed,
+							key, i, got, fresh, want,
 						)
 					}
 				}

@@ -117,8 +117,7 @@ func (s *Scripts) save() {
 	}
 	if err != nil {
 		s.set.setProblem(
-			"scripts",
-			fmt.Sprintf("a change of the scripts could not be written down: %v", err),
+			"scripts", fmt.Sprintf("a change of the scripts could not be written down: %v", err),
 		)
 	}
 }
@@ -206,8 +205,7 @@ func (s *Scripts) handleEnd(k *scripted, runner Runner) {
 			state = measure.ScriptOverBudget
 		}
 		s.set.setProblem(
-			"script "+k.Name,
-			fmt.Sprintf("the script %s is %s: %v", k.Name, state, err),
+			"script "+k.Name, fmt.Sprintf("the script %s is %s: %v", k.Name, state, err),
 		)
 	}
 	s.pause(k, runner, state, why)
@@ -296,9 +294,7 @@ func (k *scripted) snapshot() measure.Script {
 func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, error) {
 	if len(given.Text) > maxText {
 		return 0, fmt.Errorf(
-			"a script of %d bytes is too long: at most %d: %w",
-			len(given.Text),
-			maxText,
+			"a script of %d bytes is too long: at most %d: %w", len(given.Text), maxText,
 			measure.ErrTooLarge,
 		)
 	}
@@ -350,8 +346,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	if by != "" {
 		return 0, fmt.Errorf(
 			"the name %s is that of %s, of another text: give another name, or remove that",
-			given.Name,
-			by,
+			given.Name, by,
 		)
 	}
 	if len(s.all) >= maxScripts {

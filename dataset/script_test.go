@@ -136,10 +136,7 @@ func TestScriptsAndTheirDatasets(t *testing.T) {
 			}
 			if _, err := s.Enable("page", measure.Query{
 				Stat: "trace.one.a", By: []string{"x"},
-			}); !errors.Is(
-				err,
-				measure.ErrUnsupported,
-			) {
+			}); !errors.Is(err, measure.ErrUnsupported) {
 				t.Errorf("record of one that does not run: %v", err)
 			}
 			if err := scripts.Start("page", one); err != nil {

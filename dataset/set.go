@@ -120,8 +120,7 @@ func (s *Set) refresh() {
 	s.sets, s.readable = sets, readable
 	for id := range s.folders {
 		if !slices.ContainsFunc(
-			sets,
-			func(d measure.Dataset) bool { return d.ID == id && s.records(d) },
+			sets, func(d measure.Dataset) bool { return d.ID == id && s.records(d) },
 		) {
 			delete(s.folders, id)
 		}
@@ -327,8 +326,7 @@ func (c *Catalogue) with(sets []measure.Dataset) *Catalogue {
 		return c
 	}
 	slices.SortFunc(
-		all,
-		func(a, b measure.Stat) int { return strings.Compare(string(a.ID), string(b.ID)) },
+		all, func(a, b measure.Stat) int { return strings.Compare(string(a.ID), string(b.ID)) },
 	)
 	more := &Catalogue{sources: c.sources, owner: c.owner, stats: all}
 	for _, st := range all {

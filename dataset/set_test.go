@@ -266,8 +266,7 @@ func TestRestart(t *testing.T) {
 			two("m.n", measure.Level),
 		}
 		src.stats[1].Fields = append(
-			src.stats[1].Fields,
-			measure.Field{Name: "z", Type: measure.Word},
+			src.stats[1].Fields, measure.Field{Name: "z", Type: measure.Word},
 		)
 		live(t, src, a, append(defaults, "m.b by z", "m.n"), func(s *Set) {
 			if got := sentences(s); got != `m.b by x,y suspended; `+

@@ -160,8 +160,7 @@ func (s *Set) Health() measure.Health {
 	h.Problems = slices.Clip(h.Problems)
 	for _, about := range slices.Sorted(maps.Keys(s.problems)) {
 		h.Problems = append(
-			h.Problems,
-			measure.Problem{Key: "recording: " + about, Text: s.problems[about]},
+			h.Problems, measure.Problem{Key: "recording: " + about, Text: s.problems[about]},
 		)
 	}
 	return h
@@ -174,14 +173,12 @@ func (s *Set) costs(a, b *usageSample) (float64, []measure.CostPart) {
 	parts := []measure.CostPart{{Name: "datasets", CPU: (b.recorded - a.recorded) / over}}
 	for i, m := range s.meters {
 		parts = append(
-			parts,
-			measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over},
+			parts, measure.CostPart{Name: m.what, CPU: float64(b.meters[i]-a.meters[i]) / over},
 		)
 	}
 	if idle := b.unrecorded - a.unrecorded; idle > 0 {
 		parts = append(
-			parts,
-			measure.CostPart{Name: "scripts that no dataset records", CPU: idle / over},
+			parts, measure.CostPart{Name: "scripts that no dataset records", CPU: idle / over},
 		)
 	}
 	rest := whole

@@ -14,9 +14,7 @@ import (
 // any of them needs, and all queries are folded from the same reading. The error is a
 // *measure.Diagnostic for an invalid query, the first error of a source, or that of each.
 func (c *Catalogue) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	return c.watch(ctx, queries, false, each)
 }
@@ -24,19 +22,14 @@ func (c *Catalogue) Watch(
 // WatchBrief is Watch without allocation: a tick and its answers are read-only and valid until each
 // returns. The errors are those of Watch.
 func (c *Catalogue) WatchBrief(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	return c.watch(ctx, queries, true, each)
 }
 
 // watch is Watch. With reuse, the next tick overwrites the previous one.
 func (c *Catalogue) watch(
-	ctx context.Context,
-	queries []measure.Query,
-	reuse bool,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, reuse bool, each func(*measure.Tick) error,
 ) error {
 	if len(queries) == 0 {
 		return errors.New("watch: no query")
@@ -63,10 +56,7 @@ func (c *Catalogue) watch(
 // watchOne is Watch with one source for all queries. It calls each from the source's goroutine:
 // passing ticks to another one would wake a goroutine, and sometimes a thread, each interval.
 func (c *Catalogue) watchOne(
-	ctx context.Context,
-	source int,
-	asked, queries []measure.Query,
-	reuse bool,
+	ctx context.Context, source int, asked, queries []measure.Query, reuse bool,
 	each func(*measure.Tick) error,
 ) error {
 	f := newFolder(c, source, queries)
@@ -103,9 +93,7 @@ func widest(batches []*measure.Batch) (over measure.Interval) {
 // source is late by half a step, the tick is reported without it, with a note, and its part belongs
 // to the next tick.
 func (c *Catalogue) watchMany(
-	ctx context.Context,
-	runs map[int][]measure.Query,
-	queries []measure.Query,
+	ctx context.Context, runs map[int][]measure.Query, queries []measure.Query,
 	each func(*measure.Tick) error,
 ) error {
 	ctx, stop := context.WithCancel(ctx)

@@ -46,8 +46,7 @@ func (w *Window) Ticks() []measure.Interval {
 
 // add adds a tick: answers calls take for each of its answers.
 func (w *Window) add(
-	over measure.Interval,
-	answers func(take func(*measure.Answer, *measure.Batch)),
+	over measure.Interval, answers func(take func(*measure.Answer, *measure.Batch)),
 ) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,10 +119,7 @@ func (w *Window) addAnswer(a *measure.Answer, b *measure.Batch) {
 
 // placeRows stores n rows of an answer in w.cells. shape is that of the rows, or 0. w.mu is held.
 func (w *Window) placeRows(
-	k *recordedStat,
-	a *measure.Answer,
-	shape measure.Shape,
-	n int,
+	k *recordedStat, a *measure.Answer, shape measure.Shape, n int,
 	row func(int) ([]measure.Label, float64),
 ) {
 	if shape != 0 && shape == k.shape {

@@ -28,9 +28,7 @@ func (w *Window) prepare(q measure.Query) (*windowQuery, error) {
 	p, ok := planFor(q, k.by)
 	if !ok {
 		return nil, fmt.Errorf(
-			"ask %s: it was recorded without a field of the query: %w",
-			q,
-			measure.ErrUnclear,
+			"ask %s: it was recorded without a field of the query: %w", q, measure.ErrUnclear,
 		)
 	}
 	from, to := 0, len(w.ticks)
@@ -72,8 +70,7 @@ func finite(v float64) bool { return v-v == 0 }
 
 // Outline implements measure.Outliner, for rows that are returned as they were recorded.
 func (w *Window) Outline(
-	_ context.Context,
-	q measure.Query,
+	_ context.Context, q measure.Query,
 ) (a *measure.Answer, rows int, numbers bool, ok bool) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -143,9 +140,7 @@ func (w *Window) Ask(_ context.Context, q measure.Query) (*measure.Answer, error
 		values := a.Series[n].Values
 		for t := from; t < to; t++ {
 			values[t-from], counts[n][t-from] = st.Fold.Combine(
-				values[t-from],
-				counts[n][t-from],
-				k.cell(i, t, st.Sparse),
+				values[t-from], counts[n][t-from], k.cell(i, t, st.Sparse),
 			)
 		}
 	}

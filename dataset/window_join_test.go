@@ -26,8 +26,7 @@ func TestJoinTicks(t *testing.T) {
 		}
 		k.joinTicks(1)
 		if want := []measure.Span{1 * measure.Second, 10 * measure.Second}; !slices.Equal(
-			k.elapsed,
-			want,
+			k.elapsed, want,
 		) {
 			t.Errorf("elapsed %v, want %v", k.elapsed, want)
 		}

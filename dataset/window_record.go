@@ -15,10 +15,7 @@ import (
 // the context ends, so that the caller does not wait for that. The error is a *measure.Diagnostic
 // for an invalid query, or a source's.
 func (c *Catalogue) Record(
-	ctx context.Context,
-	queries []measure.Query,
-	n int,
-	progress func(tick int),
+	ctx context.Context, queries []measure.Query, n int, progress func(tick int),
 ) (*Window, error) {
 	w := newWindow(c)
 	if len(queries) == 0 {
@@ -111,8 +108,7 @@ func (w *Window) recordOther(ctx context.Context, source int, queries []measure.
 			over := widest(batches)
 			middle := over.Start.Add(over.Span() / 2)
 			cell := slices.IndexFunc(
-				w.ticks,
-				func(t measure.Interval) bool { return middle < t.End },
+				w.ticks, func(t measure.Interval) bool { return middle < t.End },
 			)
 			if cell < 0 {
 				cell = len(w.ticks)
@@ -120,16 +116,7 @@ func (w *Window) recordOther(ctx context.Context, source int, queries []measure.
 			f.eachAnswer(batches, func(a *measure.Answer, b *measure.Batch) {
 				k := w.statOf(a)
 				for len(k.elapsed) < cell {
-					k.elapsed, k.cells, k.dists = append(
-						k.elapsed,
-						0,
-					), append(
-						k.cells,
-						column{},
-					), append(
-						k.dists,
-						nil,
-					)
+					k.elapsed, k.cells, k.dists = append(k.elapsed, 0), append(k.cells, column{}), append(k.dists, nil)
 				}
 				w.addAnswer(a, b)
 				// the ticks of the first source took longer, or this one has overtaken them

@@ -140,11 +140,7 @@ func TestWindowKeepsEveryRow(t *testing.T) {
 			for tick, v := range s.Values {
 				if v != want[peer][tick] {
 					t.Fatalf(
-						"seed %d: %s has %g in tick %d, want %g",
-						seed,
-						peer,
-						v,
-						tick,
+						"seed %d: %s has %g in tick %d, want %g", seed, peer, v, tick,
 						want[peer][tick],
 					)
 				}
@@ -166,8 +162,7 @@ func BenchmarkWindowTick(b *testing.B) {
 	}
 	for i := range width {
 		st.Fields = append(
-			st.Fields,
-			measure.Field{Name: "field" + strconv.Itoa(i), Type: measure.Word},
+			st.Fields, measure.Field{Name: "field" + strconv.Itoa(i), Type: measure.Word},
 		)
 	}
 	c := New(&script{stats: []measure.Stat{st}})

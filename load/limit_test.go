@@ -164,9 +164,7 @@ func TestSummary(t *testing.T) {
 		a, b := quietRun(), quietRun()
 		a.Here.Report, b.Here.Report, b.There.Report = found("link-saturated", "high",
 			"first."), found(
-			"link-saturated",
-			"high",
-			"second.",
+			"link-saturated", "high", "second.",
 		), found("link-saturated", "high", "there.")
 		if n == 0 {
 			for _, e := range []*End{a.Here, a.There, b.Here, b.There} {

@@ -310,9 +310,7 @@ func TestPacedLatencyIncludesDelay(t *testing.T) {
 	if slow == 0 || l.Most < 100e6 {
 		t.Errorf(
 			"of 200 exchanges at 1000/s with a stand of 100 ms, p75 %.0f ns, p95 %.0f ns, max %d ns: those that it held up were not counted from when they were due",
-			l.Quantile(0.75),
-			l.Quantile(0.95),
-			l.Most,
+			l.Quantile(0.75), l.Quantile(0.95), l.Most,
 		)
 	}
 }

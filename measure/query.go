@@ -331,9 +331,7 @@ func (p *parser) term() (Term, error) {
 	if t.Op == Matches || t.Op == NotMatches {
 		if _, err := path.Match(t.Values[0], ""); err != nil {
 			return t, p.syntax(
-				at,
-				"not a valid pattern: "+t.Values[0],
-				"patterns use * ? and [a-z]",
+				at, "not a valid pattern: "+t.Values[0], "patterns use * ? and [a-z]",
 			)
 		}
 	}

@@ -20,9 +20,7 @@ func perfScript(samples int) []byte {
 			fmt.Fprintf(
 				&b,
 				"\t%16x ns::tcp_recv_%d::run(std::vector<int> const&)+0x%x (/usr/lib/x86_64-linux-gnu/libthing.so.1.2)\n",
-				0x7f0000000000+f*64+r.IntN(4)*16,
-				f,
-				r.IntN(4)*16,
+				0x7f0000000000+f*64+r.IntN(4)*16, f, r.IntN(4)*16,
 			)
 		}
 		stacks = append(stacks, b.String()+"\n")

@@ -44,8 +44,7 @@ func TestColumns(t *testing.T) {
 		names = append(names, strings.Repeat(" ", int(got.depths()[n]))+got.Name(n))
 	}
 	if want := []string{"all", " bash", "  main", " main", "  a", "  z", "   read"}; !reflect.DeepEqual(
-		names,
-		want,
+		names, want,
 	) {
 		t.Errorf("%q", names)
 	}
@@ -171,8 +170,7 @@ func TestOfSampled(t *testing.T) {
 		got = append(got, string(f.Kind.colourClass())+" "+f.Qualified())
 	}
 	if want := []string{"p nginx", "c nginx`[nginx]", "c nginx`main", "c libc.so.6`write", "k kernel`tcp_sendmsg", "p node", "c [unknown]", "j handle", "i node`inner_[i]"}; !reflect.DeepEqual(
-		got,
-		want,
+		got, want,
 	) {
 		t.Errorf("%q", got)
 	}
@@ -211,8 +209,7 @@ func TestOverview(t *testing.T) {
 		got = append(got, fmt.Sprint(u.Parent[n], " ", u.Name(n), " ", u.Self[n], " ", u.Total[n]))
 	}
 	if want := []string{"-1 all 0 320007", "0 main 7 320007", "1 all 60000 60000", "1 m 0 200000", "3 n 200000 200000", "1 all 60000 60000"}; !reflect.DeepEqual(
-		got,
-		want,
+		got, want,
 	) {
 		t.Errorf("%q", got)
 	}

@@ -68,8 +68,7 @@ func TestSpeedscopeOpenEvents(t *testing.T) {
 		}
 		in := `{"$schema":"https://www.speedscope.app/file-format-schema.json","shared":{"frames":[{"name":"main"},{"name":"work"}]},"profiles":[
 {"type":"evented","name":"cut off","unit":"milliseconds","startValue":0,"endValue":10,"events":[` + strings.Join(
-			events[:n],
-			",",
+			events[:n], ",",
 		) + `]}]}`
 		tree := readString(t, in)
 		if got := folded(t, tree); got != want {

@@ -155,8 +155,7 @@ func FuzzFolded(f *testing.F) {
 		again, err := Read(strings.NewReader(once), "", Options{})
 		if once == "" ||
 			DetectFormat(
-				[]byte(once),
-				true,
+				[]byte(once), true,
 			) == FoldedTwice { // all names end with a number: it can't be told from two amounts
 			return
 		}

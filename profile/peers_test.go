@@ -22,8 +22,7 @@ func TestPeers(t *testing.T) {
 			}
 			for _, f := range in {
 				if strings.Contains(
-					f,
-					"Yamakaky",
+					f, "Yamakaky",
 				) { // inferno's, below: names of Rust are read like inferno reads them
 					continue
 				}

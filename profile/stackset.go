@@ -132,19 +132,12 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 	})
 	nodes += deepest // nodes on the path exist before their total is known
 	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, nodes), make([]int32, 1,
-		nodes), make([]float64, 1, nodes), make(
-		[]float64,
-		1,
-		nodes,
-	)
+		nodes), make([]float64, 1, nodes), make([]float64, 1, nodes)
 	t.Parent[0] = -1
 	at := int32(0)
 	s.walk(func(f uint32) {
 		t.Function, t.Parent, t.Self, t.Total = append(t.Function, byName[f]), append(t.Parent,
-			at), append(t.Self, 0), append(
-			t.Total,
-			0,
-		)
+			at), append(t.Self, 0), append(t.Total, 0)
 		at = int32(len(t.Parent) - 1)
 	}, func(amount float64) {
 		t.Self[at] += amount

@@ -339,11 +339,7 @@ func (p *textTree) tree(least float64) *Tree {
 		names: make([]slot, 1<<10), often: make([]recentFunction, recentSize)}
 	t := b.tree
 	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, count), make([]int32, 1,
-		count), make([]float64, 1, count), make(
-		[]float64,
-		1,
-		count,
-	)
+		count), make([]float64, 1, count), make([]float64, 1, count)
 	t.Parent[0], t.Self[0], t.Total[0] = -1, p.self[0], total[0]
 	place, depth := make([]int32, len(total)), make([]int32, len(total))
 	for i := 1; i < len(total); i++ {

@@ -72,11 +72,7 @@ func (s *Store) ask(ctx context.Context, q measure.Query) (a *measure.Answer, er
 // gatherRows gathers the rows of a query, at most limit values; with pick, the rows that it
 // selects.
 func (s *Store) gatherRows(
-	ctx context.Context,
-	q measure.Query,
-	limit int,
-	buffers *gatherBuffers,
-	pick *ranking,
+	ctx context.Context, q measure.Query, limit int, buffers *gatherBuffers, pick *ranking,
 ) (*gather, error) {
 	j, err := s.prepare(q, limit, buffers, pick)
 	if err != nil {
@@ -102,10 +98,7 @@ type job struct {
 // prepare gathers the data in memory and pins the needed segments. After an error nothing is
 // pinned. Windows may change once the lock is released, so they are read under it.
 func (s *Store) prepare(
-	q measure.Query,
-	limit int,
-	buffers *gatherBuffers,
-	pick *ranking,
+	q measure.Query, limit int, buffers *gatherBuffers, pick *ranking,
 ) (*job, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -185,10 +178,7 @@ func (j *job) read(ctx context.Context) (err error) {
 			g.addLoss(
 				measure.Loss{
 					Reason: fmt.Sprintf(
-						"damaged in the archive, %s to %s: %v",
-						e.over.Start,
-						e.over.End,
-						err,
+						"damaged in the archive, %s to %s: %v", e.over.Start, e.over.End, err,
 					),
 					Events: e.samples,
 				},
@@ -221,8 +211,7 @@ func readInOrder(read func(i int, last *block) (*block, error)) func(i int) (*bl
 // stop ends that goroutine and waits for it. A panic in it becomes the error of the segment, a
 // *measure.Fault.
 func readInBackground(
-	n int,
-	read func(i int, last *block) (*block, error),
+	n int, read func(i int, last *block) (*block, error),
 ) (next func(i int) (*block, error), stop func()) {
 	type opened struct {
 		b   *block
@@ -266,9 +255,7 @@ func readInBackground(
 
 // newGather finds the dataset and the grid of an answer. mu is held.
 func (s *Store) newGather(
-	q measure.Query,
-	limit int,
-	buffers *gatherBuffers,
+	q measure.Query, limit int, buffers *gatherBuffers,
 ) (*gather, measure.Interval, error) {
 	over := q.Over
 	if s.closed {
@@ -282,8 +269,7 @@ func (s *Store) newGather(
 	if step < d.step() {
 		if step > 0 {
 			notes = append(
-				notes,
-				fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()),
+				notes, fmt.Sprintf("recorded each %s, which is the step of the answer", d.step()),
 			)
 		}
 		step = d.step()
@@ -302,9 +288,7 @@ func (s *Store) newGather(
 		step = (max(step, coarse) + coarse - 1) / coarse * coarse
 		over.Start = floor(over.Start, coarse)
 		notes = append(notes, fmt.Sprintf(
-			"what is older is kept in steps of %s only: the step of the answer is %s",
-			coarse,
-			step,
+			"what is older is kept in steps of %s only: the step of the answer is %s", coarse, step,
 		))
 	}
 	cells := (int64(over.Span()) + int64(step) - 1) / int64(step)
@@ -376,8 +360,7 @@ func (d *set) covers(q measure.Query) bool {
 	for _, t := range q.Where {
 		if !slices.Contains(d.desc.Query.By, t.Field) &&
 			!slices.ContainsFunc(
-				d.desc.Query.Where,
-				func(own measure.Term) bool { return same(own, t) },
+				d.desc.Query.Where, func(own measure.Term) bool { return same(own, t) },
 			) {
 			return false
 		}
@@ -417,9 +400,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 	case others != nil:
 		slices.Sort(others)
 		return nil, fmt.Errorf(
-			"no dataset has all that it needs; recorded is: %s: %w",
-			others[0],
-			measure.ErrUnclear,
+			"no dataset has all that it needs; recorded is: %s: %w", others[0], measure.ErrUnclear,
 		)
 	}
 	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)

@@ -195,10 +195,7 @@ func compareLargest(t *testing.T, whole, largest *measure.Answer) {
 	n := min(3, len(whole.Series))
 	if len(largest.Series) != n || len(largest.Series)+largest.Rest.Rows != len(whole.Series) {
 		t.Fatalf(
-			"%d rows and %d more, want %d of %d",
-			len(largest.Series),
-			largest.Rest.Rows,
-			n,
+			"%d rows and %d more, want %d of %d", len(largest.Series), largest.Rest.Rows, n,
 			len(whole.Series),
 		)
 	}

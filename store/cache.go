@@ -40,12 +40,7 @@ const (
 
 // read reads a segment to answer a query about over.
 func (c *cache) read(
-	codec *codec,
-	e entry,
-	get getter,
-	d *set,
-	over measure.Interval,
-	last *block,
+	codec *codec, e entry, get getter, d *set, over measure.Interval, last *block,
 ) (*block, error) {
 	asked := min(e.over.End, over.End).Sub(max(e.over.Start, over.Start))
 	if e.resolution != inTicks || d.desc.Stat.Kind == measure.Dists || asked > e.over.Span()/8 ||

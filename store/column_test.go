@@ -84,12 +84,7 @@ func TestColumnsAreLossless(t *testing.T) {
 			}
 			if at := sameBits(want[i], out); at >= 0 {
 				t.Fatalf(
-					"row %d tick %d of %d: %v, want %v (mode %d)",
-					i,
-					at,
-					n,
-					out[at],
-					want[i][at],
+					"row %d tick %d of %d: %v, want %v (mode %d)", i, at, n, out[at], want[i][at],
 					back.heads[i].flags,
 				)
 			}

@@ -119,8 +119,7 @@ func (s *Store) packWindow(w *window) error {
 	}
 	// A dropped dataset may have replaced the window by a copy, so it is found by its number.
 	s.closedWindows = slices.DeleteFunc(
-		slices.Clone(s.closedWindows),
-		func(o *window) bool { return o.seq == w.seq },
+		slices.Clone(s.closedWindows), func(o *window) bool { return o.seq == w.seq },
 	)
 	s.mu.Unlock()
 	if err := s.erase(orphans); err != nil {
@@ -157,8 +156,7 @@ func (d *disk) put(segs []*segment) error {
 					err,
 					b.Set(
 						segmentKey(kindHeader, seg.set, seg.resolution, seg.over.Start, seg.id),
-						seg.head,
-						nil,
+						seg.head, nil,
 					),
 				)
 			}
@@ -170,8 +168,7 @@ func (d *disk) put(segs []*segment) error {
 					err,
 					b.Set(
 						segmentKey(kind, seg.set, seg.resolution, seg.over.Start, seg.id),
-						seg.value(),
-						nil,
+						seg.value(), nil,
 					),
 				)
 			}
@@ -211,8 +208,7 @@ func (d *set) remove(old []entry) {
 	for r, list := range d.index {
 		if slices.ContainsFunc(list, func(e entry) bool { return ids[e.id] }) {
 			d.index[r] = slices.DeleteFunc(
-				slices.Clone(list),
-				func(e entry) bool { return ids[e.id] },
+				slices.Clone(list), func(e entry) bool { return ids[e.id] },
 			)
 		}
 	}

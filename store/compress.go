@@ -54,9 +54,7 @@ func (c *codec) open() {
 		)
 		if c.err == nil {
 			c.dec, c.err = zstd.NewReader(
-				nil,
-				zstd.WithDecoderConcurrency(2),
-				zstd.WithDecoderLowmem(true),
+				nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true),
 				zstd.WithDecoderMaxMemory(256<<20),
 			)
 		}

@@ -33,8 +33,7 @@ func (n *naive) upTo(at measure.Time) *naive {
 	return &naive{
 		sets: n.sets,
 		ticks: slices.DeleteFunc(
-			slices.Clone(n.ticks),
-			func(t naiveTick) bool { return t.at > at },
+			slices.Clone(n.ticks), func(t naiveTick) bool { return t.at > at },
 		),
 	}
 }
@@ -233,11 +232,9 @@ func TestFailingWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		compareAll(
-			t,
-			s,
+			t, s,
 			&naive{sets: map[uint32]measure.Dataset{1: n.sets[1], 2: n.sets[2]}, ticks: n.ticks},
-			w.r,
-			measure.Interval{Start: someTime, End: at},
+			w.r, measure.Interval{Start: someTime, End: at},
 		)
 		s.Close()
 	}
@@ -575,11 +572,7 @@ func TestCorruptBytes(t *testing.T) {
 				for c, v := range series.Values {
 					if v == v && !alike(v, row[c].value) {
 						t.Fatalf(
-							"round %d: cell %d of %s is %v, want %v",
-							round,
-							c,
-							a.Label(i, 1),
-							v,
+							"round %d: cell %d of %s is %v, want %v", round, c, a.Label(i, 1), v,
 							row[c].value,
 						)
 					}

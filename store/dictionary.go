@@ -328,8 +328,7 @@ func mergeStacks(blocks []*block, frames wordMap, place func(block, n int, place
 		slices.SortFunc(list, func(a, b uint32) int {
 			x, y := t.nodes[a], t.nodes[b]
 			return -cmp.Or(
-				cmp.Compare(x.symbol, y.symbol),
-				cmp.Compare(x.module, y.module),
+				cmp.Compare(x.symbol, y.symbol), cmp.Compare(x.module, y.module),
 				cmp.Compare(x.offset, y.offset),
 			)
 		})

@@ -36,11 +36,7 @@ func TestKeySorter(t *testing.T) {
 		}
 		if len(from)+len(wantFrom) > 0 && !reflect.DeepEqual(from, wantFrom) {
 			t.Fatalf(
-				"%d rows of %d words: rows come from %v, want %v",
-				b.rows,
-				width,
-				from,
-				wantFrom,
+				"%d rows of %d words: rows come from %v, want %v", b.rows, width, from, wantFrom,
 			)
 		}
 		if rnd.IntN(10) == 0 {

@@ -230,8 +230,7 @@ func (s *Store) Drop(id uint32) error {
 	}
 	delete(s.datasets.byID, id)
 	s.datasets.byStat[d.desc.Query.Stat] = slices.DeleteFunc(
-		s.datasets.byStat[d.desc.Query.Stat],
-		func(o *set) bool { return o == d },
+		s.datasets.byStat[d.desc.Query.Stat], func(o *set) bool { return o == d },
 	)
 	next := s.datasets.next
 	s.mu.Unlock()

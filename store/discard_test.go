@@ -41,13 +41,7 @@ func TestDiscard(t *testing.T) {
 	whole := &naive{sets: n.sets}
 	for _, k := range n.ticks {
 		m := slotOf(k.at, measure.Minute) - slotOf(start+1, measure.Minute)
-		last := slotOf(
-			end.Add(-20*measure.Second),
-			measure.Minute,
-		) - slotOf(
-			start+1,
-			measure.Minute,
-		)
+		last := slotOf(end.Add(-20*measure.Second), measure.Minute) - slotOf(start+1, measure.Minute)
 		if k.id != 1 || m != 1 && m != 59 && m != 60 && m != 61 && m < last {
 			whole.ticks = append(whole.ticks, k)
 		}
@@ -76,10 +70,7 @@ func TestDiscard(t *testing.T) {
 		t.Fatal(err)
 	}
 	compareAll(
-		t,
-		s,
-		&naive{sets: map[uint32]measure.Dataset{2: n.sets[2]}, ticks: n.ticks},
-		w.r,
+		t, s, &naive{sets: map[uint32]measure.Dataset{2: n.sets[2]}, ticks: n.ticks}, w.r,
 		measure.Interval{Start: start, End: at},
 	)
 	s.Settle()
@@ -99,14 +90,12 @@ func TestDrop(t *testing.T) {
 	at = w.run(t, s, n, at, 20) // the frames of the window still contain it
 	for range 2 {
 		if _, err := s.Ask(context.Background(), measure.Query{Stat: d4.Stat.ID}); !errors.Is(
-			err,
-			measure.ErrUnclear,
+			err, measure.ErrUnclear,
 		) {
 			t.Fatal(err)
 		}
 		if err := s.Append(at.Add(measure.Second), []uint32{4}, []*measure.Batch{{}}); !errors.Is(
-			err,
-			measure.ErrUnclear,
+			err, measure.ErrUnclear,
 		) {
 			t.Fatal(err)
 		}
@@ -131,10 +120,7 @@ func TestDrop(t *testing.T) {
 
 func TestExpiredSegmentsAreDeleted(t *testing.T) {
 	s, n, w := filled(
-		t,
-		t.TempDir(),
-		Options{KeepTicks: 20 * measure.Minute, KeepMinutes: hour},
-		13,
+		t, t.TempDir(), Options{KeepTicks: 20 * measure.Minute, KeepMinutes: hour}, 13,
 	)
 	defer s.Close()
 	start := someTime - someTime%measure.Time(hour)
@@ -233,11 +219,8 @@ func TestExpiredDocumentsAreDeleted(t *testing.T) {
 	times, bytes := count("many")
 	if bytes > limit || bytes < limit/2 || times[len(times)-1] != someTime.Add(499*measure.Second) {
 		t.Errorf(
-			"many: %d documents of %d bytes, up to %s; the limit is %d",
-			len(times),
-			bytes,
-			times[len(times)-1],
-			limit,
+			"many: %d documents of %d bytes, up to %s; the limit is %d", len(times), bytes,
+			times[len(times)-1], limit,
 		)
 	}
 	// New documents cause a check before an hour has passed.

@@ -239,9 +239,7 @@ func (d *disk) scanRange(from, to []byte, each func(key, value []byte) error) er
 // walk calls each for values in the order of keys, or in reverse, until one cannot be read. It
 // returns the number of calls.
 func (d *disk) walk(
-	from, to []byte,
-	backward bool,
-	each func(key, value []byte) error,
+	from, to []byte, backward bool, each func(key, value []byte) error,
 ) (n int, err error) {
 	it, err := d.pebble().NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {

@@ -179,8 +179,7 @@ func (d *disk) setAside(why error) error {
 			if name != "LOCK" && these(name) {
 				n++
 				err = errors.Join(
-					err,
-					fs.Rename(fs.PathJoin(d.dir, name), fs.PathJoin(aside, name)),
+					err, fs.Rename(fs.PathJoin(d.dir, name), fs.PathJoin(aside, name)),
 				)
 			}
 		}
@@ -194,8 +193,7 @@ func (d *disk) setAside(why error) error {
 	if n > 0 && d.openPebble(false) == nil {
 		d.noteDamage(
 			fmt.Sprintf(
-				"the newest minutes could not be read (%s): they are now in %s",
-				firstLine(why),
+				"the newest minutes could not be read (%s): they are now in %s", firstLine(why),
 				aside,
 			),
 		)

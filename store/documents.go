@@ -28,22 +28,14 @@ func (s *Store) Log(kind string, at measure.Time, document []byte) error {
 // Logged calls each for the documents of a kind in order of time; a zero interval means all. It
 // returns the error of each or of ctx.
 func (s *Store) Logged(
-	ctx context.Context,
-	kind string,
-	over measure.Interval,
+	ctx context.Context, kind string, over measure.Interval,
 	each func(at measure.Time, document []byte) error,
 ) error {
 	s.disk.settle()
 	head := append(append([]byte{kindLog}, kind...), 0)
 	from, to := head, bound(head)
 	if over != (measure.Interval{}) {
-		from, to = timeKey(
-			slices.Clone(head),
-			over.Start+1,
-		), timeKey(
-			slices.Clone(head),
-			over.End+1,
-		)
+		from, to = timeKey(slices.Clone(head), over.Start+1), timeKey(slices.Clone(head), over.End+1)
 	}
 	var stop error // from each or ctx
 	tell := func(key, value []byte) error {

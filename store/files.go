@@ -52,9 +52,7 @@ func (g *gate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 
 // OpenReadWrite opens a file; the caller closes it. It fails with errShut when the gate is shut.
 func (g *gate) OpenReadWrite(
-	name string,
-	c vfs.DiskWriteCategory,
-	o ...vfs.OpenOption,
+	name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption,
 ) (vfs.File, error) {
 	if err := g.check(); err != nil {
 		return nil, err

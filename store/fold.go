@@ -57,8 +57,7 @@ func (f *cellFolder) foldFloats(v []float64) {
 		f.n[k] = uint32(st.to - st.from)
 		if f.weights != nil {
 			f.sum[k], f.least[k], f.most[k] = extentRates(
-				v[st.from:st.to],
-				f.weights[st.from:st.to],
+				v[st.from:st.to], f.weights[st.from:st.to],
 			)
 		} else {
 			f.sum[k], f.least[k], f.most[k] = extent(v[st.from:st.to])

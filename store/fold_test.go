@@ -124,18 +124,9 @@ func TestFoldedRowsEqualExpandedRows(t *testing.T) {
 						got.most[c] != want.most[c] ||
 						got.present != want.present {
 						t.Fatalf(
-							"%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v",
-							name,
-							kind,
-							c,
-							got.n[c],
-							got.sum[c],
-							got.least[c],
-							got.most[c],
-							want.n[c],
-							want.sum[c],
-							want.least[c],
-							want.most[c],
+							"%s, %v, cell %d: %d values, %v, %v to %v; want %d, %v, %v to %v", name,
+							kind, c, got.n[c], got.sum[c], got.least[c], got.most[c], want.n[c],
+							want.sum[c], want.least[c], want.most[c],
 						)
 					}
 				}

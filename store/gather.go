@@ -154,11 +154,7 @@ type gathered struct {
 }
 
 func newGather(
-	q measure.Query,
-	d *set,
-	start measure.Time,
-	step measure.Span,
-	cells, values int,
+	q measure.Query, d *set, start measure.Time, step measure.Span, cells, values int,
 	from *gatherBuffers,
 ) *gather {
 	g := &gather{

@@ -64,8 +64,7 @@ func (g *gather) foldRolls(b *block, into, row *rolled, first bool) {
 			// The folded row is unknown only where all rows are.
 			into.columns[rollOffTick][c] = lesser(into.columns[rollOffTick][c], off)
 			into.columns[rollOffSpan][c] = lesser(
-				into.columns[rollOffSpan][c],
-				row.columns[rollOffSpan][c],
+				into.columns[rollOffSpan][c], row.columns[rollOffSpan][c],
 			)
 		} else if sum == sum {
 			into.columns[rollOffTick][c], into.columns[rollOffSpan][c] = absent(), absent()

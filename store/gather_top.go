@@ -35,9 +35,7 @@ func (p *ranking) seriesOf(row int) int {
 
 // gatherLargest gathers the q.Top largest rows, and the rest.
 func (s *Store) gatherLargest(
-	ctx context.Context,
-	q measure.Query,
-	buffers *gatherBuffers,
+	ctx context.Context, q measure.Query, buffers *gatherBuffers,
 ) (*gather, error) {
 	buffers.release()
 	s.mu.RLock()

@@ -178,8 +178,7 @@ func (s *Store) forgetArchived() {
 		some := false
 		for id, p := range w.parts {
 			if slices.ContainsFunc(
-				p.set.index[inTicks],
-				func(e entry) bool { return e.first == w.seq && !e.joins },
+				p.set.index[inTicks], func(e entry) bool { return e.first == w.seq && !e.joins },
 			) {
 				some = true
 				delete(w.parts, id)

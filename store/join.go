@@ -163,11 +163,7 @@ func (s *Store) keepUnjoined(d *set, old []entry, err error) error {
 	}
 	s.disk.noteDamage(
 		fmt.Sprintf(
-			"%s, %s to %s: %v",
-			d.desc.Query,
-			old[0].over.Start,
-			old[len(old)-1].over.End,
-			err,
+			"%s, %s to %s: %v", d.desc.Query, old[0].over.Start, old[len(old)-1].over.End, err,
 		),
 	)
 	s.markDone(d, old)

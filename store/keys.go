@@ -40,10 +40,7 @@ func bound(prefix []byte) []byte {
 
 func prefix(kind byte) []byte { return []byte{kind} }
 
-func datasetKey(
-	kind byte,
-	id uint32,
-) []byte {
+func datasetKey(kind byte, id uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{kind}, id)
 }
 

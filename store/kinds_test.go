@@ -79,8 +79,7 @@ func TestStacksAndDistributions(t *testing.T) {
 				"main", string(rune('a' + r.IntN(3))), string(rune('x' + r.IntN(3))),
 			} {
 				p.Frames = append(
-					p.Frames,
-					measure.Frame{Symbol: name, Module: "nginx", Parent: parent},
+					p.Frames, measure.Frame{Symbol: name, Module: "nginx", Parent: parent},
 				)
 				parent = int32(len(p.Frames) - 1)
 			}
@@ -142,12 +141,8 @@ func TestStacksAndDistributions(t *testing.T) {
 			if !alike(sum.Sum, all.Sum) || sum.First != all.First ||
 				!slices.Equal(sum.Counts, all.Counts) {
 				t.Fatalf(
-					"step %s: %d values of sum %v, want %d of %v",
-					step,
-					sum.Count(),
-					sum.Sum,
-					all.Count(),
-					all.Sum,
+					"step %s: %d values of sum %v, want %d of %v", step, sum.Count(), sum.Sum,
+					all.Count(), all.Sum,
 				)
 			}
 		}

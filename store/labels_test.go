@@ -52,8 +52,7 @@ func TestDictionariesShareWords(t *testing.T) {
 	}
 	if len(w.labels) > maxLabelWords || ask(labels) != first {
 		t.Errorf(
-			"%d dictionaries are known, the one in use among them: %t",
-			len(w.labels),
+			"%d dictionaries are known, the one in use among them: %t", len(w.labels),
 			ask(labels) == first,
 		)
 	}

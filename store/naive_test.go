@@ -64,12 +64,7 @@ type naiveCell struct{ value, least, most float64 }
 
 // ask returns the cells of each series by its key, and the measured time of each cell.
 func (n *naive) ask(
-	id uint32,
-	q measure.Query,
-	start measure.Time,
-	step measure.Span,
-	cells int,
-	end measure.Time,
+	id uint32, q measure.Query, start measure.Time, step measure.Span, cells int, end measure.Time,
 ) (map[string][]naiveCell, []measure.Span) {
 	d := n.sets[id]
 	elapsed := make([]measure.Span, cells)
@@ -182,13 +177,8 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 		for c := range min(len(elapsed), len(a.Elapsed)) {
 			if a.Elapsed[c] != elapsed[c] {
 				return fmt.Errorf(
-					"%s step %s: elapsed %v, want %v in cell %d of %d, which ends %s",
-					q,
-					q.Step,
-					a.Elapsed[c],
-					elapsed[c],
-					c,
-					len(elapsed),
+					"%s step %s: elapsed %v, want %v in cell %d of %d, which ends %s", q, q.Step,
+					a.Elapsed[c], elapsed[c], c, len(elapsed),
 					a.Start.Add(a.Step*measure.Span(c+1)),
 				)
 			}
@@ -213,27 +203,15 @@ func compare(s *Store, n *naive, id uint32, q measure.Query) error {
 		for c := range row {
 			if !alike(series.Values[c], row[c].value) {
 				return fmt.Errorf(
-					"%s step %s: %q cell %d is %v, want %v",
-					q,
-					q.Step,
-					key,
-					c,
-					series.Values[c],
+					"%s step %s: %q cell %d is %v, want %v", q, q.Step, key, c, series.Values[c],
 					row[c].value,
 				)
 			}
 			if series.Min() != nil &&
 				(!near(series.Min()[c], row[c].least) || !near(series.Max()[c], row[c].most)) {
 				return fmt.Errorf(
-					"%s step %s: %q cell %d spans %v..%v, want %v..%v",
-					q,
-					q.Step,
-					key,
-					c,
-					series.Min()[c],
-					series.Max()[c],
-					row[c].least,
-					row[c].most,
+					"%s step %s: %q cell %d spans %v..%v, want %v..%v", q, q.Step, key, c,
+					series.Min()[c], series.Max()[c], row[c].least, row[c].most,
 				)
 			}
 		}

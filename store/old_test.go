@@ -17,8 +17,7 @@ import (
 )
 
 var keepAs = flag.String(
-	"store.keepas",
-	"",
+	"store.keepas", "",
 	"write the archive of this program to this file of testdata, for tests of later programs",
 )
 

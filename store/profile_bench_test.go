@@ -193,12 +193,8 @@ func BenchmarkProfileHour(b *testing.B) {
 			"minutes": 0, "seconds": 17 * measure.Second,
 		} {
 			hourOf(
-				b,
-				fmt.Sprint(stacks, " stacks, from ", name),
-				s,
-				g,
-				measure.Interval{Start: start.Add(off), End: at},
-				h.Disk,
+				b, fmt.Sprint(stacks, " stacks, from ", name), s, g,
+				measure.Interval{Start: start.Add(off), End: at}, h.Disk,
 			)
 		}
 		s.Close()

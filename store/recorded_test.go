@@ -10,9 +10,7 @@ import (
 )
 
 var recorded = flag.String(
-	"store.recorded",
-	"",
-	"a recorded archive, whose segments the benchmark makes again",
+	"store.recorded", "", "a recorded archive, whose segments the benchmark makes again",
 )
 
 // BenchmarkRecorded makes the segments of a recorded archive again, as if all its hours were over.

@@ -61,8 +61,7 @@ func (s *Store) leftOut(ids []uint32, batches []*measure.Batch) []bool {
 	for i, id := range ids {
 		if left[i] = s.memoryOf(id) >= s.share(); left[i] {
 			s.addPendingLoss(
-				s.datasets.byID[id],
-				"left out while the disk took nothing and memory was full",
+				s.datasets.byID[id], "left out while the disk took nothing and memory was full",
 				uint64(batches[i].Rows()),
 			)
 		}
@@ -118,9 +117,7 @@ func (s *Store) dropOldest() int {
 		return 0
 	}
 	s.addPendingLoss(
-		most.set,
-		"dropped from memory while the disk took nothing",
-		uint64(most.samples()),
+		most.set, "dropped from memory while the disk took nothing", uint64(most.samples()),
 	)
 	for _, l := range most.loss {
 		s.addPendingLoss(most.set, l.loss.Reason, l.loss.Events)

@@ -62,11 +62,7 @@ func TestExtremesAreBounds(t *testing.T) {
 		again.unpack(k)
 		if again.least != got.least || again.most != got.most {
 			t.Fatalf(
-				"%+v: %v to %v, kept again %v to %v",
-				e,
-				got.least,
-				got.most,
-				again.least,
+				"%+v: %v to %v, kept again %v to %v", e, got.least, got.most, again.least,
 				again.most,
 			)
 		}

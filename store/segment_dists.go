@@ -31,10 +31,7 @@ type distEntry struct {
 }
 
 func (b *block) readDists(
-	c *codec,
-	starts []int,
-	ticks int,
-	fetch func(n int, buf []byte) ([]byte, error),
+	c *codec, starts []int, ticks int, fetch func(n int, buf []byte) ([]byte, error),
 ) {
 	at, rows, broken := -1, [][]distEntry(nil), error(nil)
 	open := func(n int) ([][]distEntry, error) {

@@ -23,8 +23,7 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 			const memory, ticks, burst = 1 << 20, 1500, 200
 			disk := &faulty{FS: vfs.NewMem()}
 			s, err := Open(
-				"archive",
-				Options{fs: disk, Rows: 1000, Memory: memory, KeepOld: c.keepOld},
+				"archive", Options{fs: disk, Rows: 1000, Memory: memory, KeepOld: c.keepOld},
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -71,16 +70,9 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 				for j := range burst {
 					next++
 					flood.Labels = append(
-						flood.Labels,
-						"a long name of a thing "+strconv.Itoa(next),
+						flood.Labels, "a long name of a thing "+strconv.Itoa(next),
 					)
-					flood.Keys, flood.Values = append(
-						flood.Keys,
-						measure.Label(j),
-					), append(
-						flood.Values,
-						1,
-					)
+					flood.Keys, flood.Values = append(flood.Keys, measure.Label(j)), append(flood.Values, 1)
 				}
 				one := &measure.Batch{Stat: "one.row", Over: over, Values: []float64{float64(i)}}
 				batches := []*measure.Batch{flood, one}
@@ -133,8 +125,7 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 			}
 			check()
 			a, err := s.Ask(
-				context.Background(),
-				measure.Query{Stat: "many.rows", Step: measure.Minute},
+				context.Background(), measure.Query{Stat: "many.rows", Step: measure.Minute},
 			)
 			if err != nil {
 				t.Fatal(err)
@@ -185,11 +176,7 @@ func TestHeldTime(t *testing.T) {
 			want := measure.Interval{Start: first[id].Add(-measure.Second), End: last[id]}
 			if got := s.Held(id).Over; got != want {
 				t.Errorf(
-					"dataset %d: %s to %s, want %s to %s",
-					id,
-					got.Start,
-					got.End,
-					want.Start,
+					"dataset %d: %s to %s, want %s to %s", id, got.Start, got.End, want.Start,
 					want.End,
 				)
 			}

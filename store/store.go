@@ -298,8 +298,7 @@ func descriptionPairs(to []pair, d measure.Dataset) ([]pair, error) {
 		return nil, err
 	}
 	return append(
-		to,
-		pair{datasetKey(kindDataset, d.ID), value},
+		to, pair{datasetKey(kindDataset, d.ID), value},
 		pair{datasetKey(kindDatasetAgain, d.ID), value},
 	), nil
 }

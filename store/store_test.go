@@ -166,9 +166,7 @@ func TestEachSecondEqualsTheNaiveModel(t *testing.T) {
 	s.cache.evictIdle()
 	if len(s.cache.kept) != 0 || s.cache.bytes != 0 {
 		t.Fatalf(
-			"%d segments of %d bytes stay though nobody asks",
-			len(s.cache.kept),
-			s.cache.bytes,
+			"%d segments of %d bytes stay though nobody asks", len(s.cache.kept), s.cache.bytes,
 		)
 	}
 	s.Close()

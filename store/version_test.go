@@ -84,12 +84,7 @@ func TestRollupsOfVersionOneAreRead(t *testing.T) {
 						},
 					) {
 						t.Fatalf(
-							"%s row %d column %d: %v, want %v",
-							d.desc.Query,
-							i,
-							k,
-							c,
-							want[i][k],
+							"%s row %d column %d: %v, want %v", d.desc.Query, i, k, c, want[i][k],
 						)
 					}
 					compared += len(c)

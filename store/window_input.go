@@ -146,12 +146,7 @@ func (in *input) wants(key []measure.Label, labels []string) bool {
 
 // row finds the row of a key of the batch; -1, and counted as lost, when it exceeds a limit.
 func (in *input) row(
-	w *window,
-	p *part,
-	b *measure.Batch,
-	i int,
-	from []measure.Label,
-	limit, most int,
+	w *window, p *part, b *measure.Batch, i int, from []measure.Label, limit, most int,
 ) (int, bool) {
 	width := len(from)
 	if n := in.next; n < len(in.rows) && slices.Equal(in.keys[n*width:(n+1)*width], from) {
@@ -277,11 +272,7 @@ func (in *input) word(w *window, labels []string, l measure.Label, grow bool) (u
 
 // stack returns the node of a chain of frames; false when there is none and grow is false.
 func (in *input) stack(
-	w *window,
-	p *part,
-	frames []measure.Frame,
-	l measure.Label,
-	grow bool,
+	w *window, p *part, frames []measure.Frame, l measure.Label, grow bool,
 ) (uint32, bool) {
 	if n := len(frames) - len(in.nodes); n > 0 {
 		in.nodes = append(in.nodes, make([]uint32, n)...)

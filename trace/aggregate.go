@@ -45,11 +45,7 @@ type Aggregate struct {
 }
 
 func newAggregate(
-	of *ir.Agg,
-	spec *ebpf.MapSpec,
-	outer *ebpf.Map,
-	index uint32,
-	s *Session,
+	of *ir.Agg, spec *ebpf.MapSpec, outer *ebpf.Map, index uint32, s *Session,
 ) (*Aggregate, error) {
 	a := &Aggregate{
 		Of:      of,
@@ -276,9 +272,7 @@ func (a *Aggregate) take(m *ebpf.Map) error {
 	}
 	if lost > 0 {
 		return fmt.Errorf(
-			"read aggregation @%s: %d of its keys can't be put together",
-			a.Name,
-			lost,
+			"read aggregation @%s: %d of its keys can't be put together", a.Name, lost,
 		)
 	}
 	return nil
@@ -303,14 +297,12 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 	if !ok {
 		one.most = min(max(batchBytes/int(size.key), 32), 256)
 		one.keys = reflect.MakeSlice(
-			reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())),
-			one.most,
+			reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())), one.most,
 			one.most,
 		)
 		one.values = reflect.MakeSlice(
 			reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())),
-			one.most*cpus,
-			one.most*cpus,
+			one.most*cpus, one.most*cpus,
 		)
 		b[size] = one
 	}
@@ -321,10 +313,7 @@ func (b batches) of(m *ebpf.Map, cpus int) batch {
 // no keys; and removes them, if wanted. Keys and values are valid until the callee returns, which
 // must not use the same buffer.
 func (b batches) each(
-	m *ebpf.Map,
-	cpus int,
-	remove bool,
-	take func(key []byte, values [][]byte),
+	m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte),
 ) error {
 	stride := int(m.ValueSize()+7) &^ 7
 	if m.Type() == ebpf.Hash {
@@ -334,8 +323,7 @@ func (b batches) each(
 	if m.Type() == ebpf.PerCPUArray {
 		key := make([]byte, 4)
 		zero := reflect.MakeSlice(
-			reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
-			cpus,
+			reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())), cpus,
 			cpus,
 		)
 		for i := range m.MaxEntries() {

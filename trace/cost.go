@@ -46,9 +46,7 @@ type ErrBudget struct {
 func (e *ErrBudget) Error() string {
 	return fmt.Sprintf(
 		"stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v",
-		100*e.Share,
-		100*float64(e.Budget),
-		e.Most.Probes[0],
+		100*e.Share, 100*float64(e.Budget), e.Most.Probes[0],
 	)
 }
 

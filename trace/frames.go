@@ -110,8 +110,7 @@ func (f *frames) add(of []int32) int32 {
 			if !f.later {
 				fn := &f.funcs[l.function]
 				f.all = append(
-					f.all,
-					measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at},
+					f.all, measure.Frame{Symbol: fn.symbol, Module: fn.module, Parent: at},
 				)
 			}
 		}
@@ -377,9 +376,7 @@ func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 // spots returns what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that
 // can't be looked into.
 func (s *Session) spots(
-	pid int,
-	pcs []uint64,
-	reading uint64,
+	pid int, pcs []uint64, reading uint64,
 ) ([]symbol.Place, []symbol.Spot, [][]string) {
 	switch {
 	case pid == 0:

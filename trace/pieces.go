@@ -43,9 +43,7 @@ func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
 			return
 		}
 		err := s.batches.each(
-			m,
-			1,
-			remove,
+			m, 1, remove,
 			func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) },
 		)
 		if err != nil {

@@ -96,14 +96,7 @@ func (p *Printer) Record(r *Record) error {
 			p.flows[r.CPU] = f
 		}
 		b = p.style.FlowProbe(
-			b,
-			f,
-			r.CPU,
-			probe.ID,
-			r.Clause.Index,
-			probe.Provider,
-			probe.Function,
-			probe.Name,
+			b, f, r.CPU, probe.ID, r.Clause.Index, probe.Provider, probe.Function, probe.Name,
 		)
 	} else {
 		b = p.style.Probe(b, r.CPU, probe.ID, probe.Function, probe.Name)
@@ -147,10 +140,7 @@ func (p *Printer) action(r *Record, i int) error {
 		b := r.Value(i, 0).Bytes
 		p.write(
 			p.style.Print(
-				p.buf[:0],
-				uint64(r.Value(i, 1).Int),
-				shape(action.Type),
-				b,
+				p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b,
 				min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt)),
 			),
 		)
@@ -182,8 +172,7 @@ func (p *Printer) action(r *Record, i int) error {
 		return p.setopt(r, action, values())
 	default:
 		return fmt.Errorf(
-			"this version does not perform action %d at %q",
-			action.Kind,
+			"this version does not perform action %d at %q", action.Kind,
 			p.session.text(r.Actions[i].Action.Place()),
 		)
 	}

@@ -61,8 +61,7 @@ const LostStacks = "more different stacks than the script has room for"
 func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
 	if keys {
 		out = LossOf(
-			"more keys than the script has room for: aggsize makes some",
-			l.dropped[ir.DropAgg],
+			"more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg],
 		)
 	}
 	if stacks {
@@ -77,8 +76,7 @@ func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
 	out = append(
 		out,
 		LossOf(
-			"firings within firings, deeper than there is memory for",
-			l.dropped[ir.DropNested],
+			"firings within firings, deeper than there is memory for", l.dropped[ir.DropNested],
 		)...)
 	out = append(
 		out,
@@ -89,8 +87,7 @@ func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
 	out = append(
 		out,
 		LossOf(
-			"ticks that could not run in time, more than are made up for",
-			l.dropped[ir.DropLate],
+			"ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate],
 		)...)
 	return append(out, LossOf("clauses that met a fault, and were abandoned", l.faults)...)
 }
@@ -164,8 +161,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	switch {
 	case alive:
 		failed = errors.Join(
-			s.session.lost(&delivery{session: s.session, to: s.listener}),
-			s.account(),
+			s.session.lost(&delivery{session: s.session, to: s.listener}), s.account(),
 			s.session.Gather(),
 		)
 		now = s.session.cut
@@ -241,10 +237,7 @@ func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 // RunUnavailable sends a batch without rows and with the note why at each tick until the context
 // ends. It fails when sink does.
 func RunUnavailable(
-	ctx context.Context,
-	stats []measure.Stat,
-	queries []measure.Query,
-	sink measure.Sink,
+	ctx context.Context, stats []measure.Stat, queries []measure.Query, sink measure.Sink,
 	why string,
 ) error {
 	plan := kernel.PlanTicks(ctx, queries[0].Step, queries[0].Over.Start)
@@ -256,8 +249,7 @@ func RunUnavailable(
 		var out []*measure.Batch
 		for _, st := range stats {
 			if !slices.ContainsFunc(
-				queries,
-				func(q measure.Query) bool { return q.Stat == st.ID },
+				queries, func(q measure.Query) bool { return q.Stat == st.ID },
 			) {
 				continue
 			}
@@ -307,10 +299,7 @@ func (r *reader) losses() losses {
 
 // batch makes the batch of a statistic. Labels are put in when all batches are made.
 func (r *reader) batch(
-	a *asked,
-	rows map[string]tapped,
-	lost losses,
-	over measure.Interval,
+	a *asked, rows map[string]tapped, lost losses, over measure.Interval,
 ) *measure.Batch {
 	b := &measure.Batch{Stat: a.stat.ID, By: a.by, Over: over}
 	at := map[string]int{}

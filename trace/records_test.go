@@ -62,9 +62,7 @@ func TestRecordsLeaveNothing(t *testing.T) {
 		t.Skip("needs: kernel feature trace events of raw_syscalls")
 	}
 	c, err := Compile(
-		Script{Text: `syscall::getpgid:entry { @[stack()] = count(); }`},
-		env,
-		gen.Limits{},
+		Script{Text: `syscall::getpgid:entry { @[stack()] = count(); }`}, env, gen.Limits{},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -40,8 +40,7 @@ func (s *Session) style() format.Style {
 	st := format.Style{
 		NoColumns: os.Getenv("_DTRACE_TESTING") != "", Quiet: s.HasOption("quiet"), RawBytes: s.HasOption("rawbytes"), FlowIndent: s.HasOption("flowindent"), SortKey: s.HasOption("aggsortkey"), SortRev: s.HasOption("aggsortrev"),
 		SortKeyPos: s.number(
-			"aggsortkeypos",
-			0,
+			"aggsortkeypos", 0,
 		), SortPos: s.number("aggsortpos", 0), PerCPU: s.HasOption("aggpercpu"), Zoom: s.HasOption("aggzoom"),
 		Hist: s.HasOption("agghist"), Pack: s.HasOption("aggpack"), Encoding: s.script.Program.Options.All["encoding"], Zone: time.Local, Group: format.Thousands(numeric()),
 	}
@@ -212,10 +211,7 @@ func (s *Session) stack(id uint32) format.Value {
 // inlined puts the functions that a compiler has put into others into a stack, each before the one
 // that has it.
 func (s *Session) inlined(
-	pid int,
-	lines []string,
-	places []symbol.Place,
-	pcs []uint64,
+	pid int, lines []string, places []symbol.Place, pcs []uint64,
 ) ([]string, []uint64) {
 	var all []string
 	var at []uint64
@@ -227,12 +223,8 @@ func (s *Session) inlined(
 		}
 		for _, name := range names {
 			all, at = append(
-				all,
-				symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String(),
-			), append(
-				at,
-				pcs[i],
-			)
+				all, symbol.Place{Module: places[i].Module, Name: name + inlinedMark}.String(),
+			), append(at, pcs[i])
 		}
 		all, at = append(all, lines[i]), append(at, pcs[i])
 	}
@@ -254,8 +246,7 @@ func (s *Session) findInlined() {
 	defer runtime.UnlockOSThread()
 	before := threadTime()
 	s.processes.FindInlined(
-		asked,
-		func() bool { return s.inlining+threadTime()-before > inlineTime },
+		asked, func() bool { return s.inlining+threadTime()-before > inlineTime },
 	)
 	s.inlining += threadTime() - before
 }

@@ -297,12 +297,8 @@ func (c *Compiled) Disassemble(w io.Writer) {
 			names = append(names, fmt.Sprintf("and %d more", n))
 		}
 		fmt.Fprintf(
-			w,
-			"%s: %v, %d instructions\n%v\n",
-			strings.Join(names, ", "),
-			u.Code.Type,
-			len(u.Code.Instructions),
-			c.explained(u.Code),
+			w, "%s: %v, %d instructions\n%v\n", strings.Join(names, ", "), u.Code.Type,
+			len(u.Code.Instructions), c.explained(u.Code),
 		)
 	}
 }
@@ -315,13 +311,7 @@ func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	before := ""
 	for i := out.Iterate(); i.Next(); {
 		for len(places) > 0 && places[0].First <= int(i.Offset) {
-			from, to := min(
-				int(places[0].At.From),
-				len(c.Program.Text),
-			), min(
-				int(places[0].At.To),
-				len(c.Program.Text),
-			)
+			from, to := min(int(places[0].At.From), len(c.Program.Text)), min(int(places[0].At.To), len(c.Program.Text))
 			places = places[1:]
 			if from >= to {
 				continue
@@ -351,11 +341,7 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 		n := check.OptionBytes(value)
 		if n < int64(entry) {
 			return fmt.Errorf(
-				"-x %s=%s has no room for one %s: the least is %d",
-				name,
-				value,
-				what,
-				entry,
+				"-x %s=%s has no room for one %s: the least is %d", name, value, what, entry,
 			)
 		}
 		*set = int(min(n/int64(entry), 1<<26))

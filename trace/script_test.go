@@ -93,8 +93,7 @@ func TestUnitsOfPlaces(t *testing.T) {
 	p.Also = []*check.Probe{{ID: 1, Site: check.SiteUprobe, Operands: b}}
 	other := &check.Probe{ID: 2, Site: check.SiteUprobe, Operands: a}
 	got := units(
-		&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}},
-		nil,
+		&check.Program{Clauses: []*check.Clause{{Index: 0, Probes: []*check.Probe{p, other}}}}, nil,
 	)
 	if len(got) != 2 || len(got[0].Probes) != 2 || len(got[1].Probes) != 1 {
 		t.Errorf("%+v", got)

@@ -166,8 +166,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	}
 	err = bpf.Locking(env.Root(), func() (err error) {
 		s.maps, err = ebpf.NewCollectionWithOptions(
-			spec,
-			ebpf.CollectionOptions{Cache: env.Types().Cache()},
+			spec, ebpf.CollectionOptions{Cache: env.Types().Cache()},
 		)
 		return err
 	})
@@ -313,8 +312,7 @@ func (s *Session) detach() {
 // set sets which clauses may run.
 func (s *Session) set(state uint64) error {
 	return s.maps.Maps[gen.MapState].Put(
-		uint32(0),
-		[2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()},
+		uint32(0), [2]uint64{state, uint64(time.Now().UnixNano()) - monotonic()},
 	)
 }
 
@@ -373,9 +371,7 @@ const (
 // It returns the status of exit(). It fails when a program cannot be run or the kernel's maps
 // cannot be read; the error is an *ErrBudget when the script was over its budget.
 func (s *Session) Run(
-	ctx context.Context,
-	l Listener,
-	over <-chan struct{},
+	ctx context.Context, l Listener, over <-chan struct{},
 ) (status int, failed error) {
 	d := &delivery{
 		session: s,
@@ -701,16 +697,13 @@ func (c *Compiled) rejected(err error) error {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
 				return fmt.Errorf(
-					"the kernel's verifier did not take what %q at %v came to: %w",
-					text,
-					u.Probes[0],
-					err,
+					"the kernel's verifier did not take what %q at %v came to: %w", text,
+					u.Probes[0], err,
 				)
 			}
 		}
 		return fmt.Errorf(
-			"the kernel's verifier did not take what the clauses at %v came to: %w",
-			u.Probes[0],
+			"the kernel's verifier did not take what the clauses at %v came to: %w", u.Probes[0],
 			err,
 		)
 	}

@@ -20,9 +20,7 @@ const (
 // memory. It returns the session, or the error of the last call; a *kernel.MemoryLimit in it has
 // the bytes that were wanted at first, which wants returns.
 func shrinking(
-	l gen.Limits,
-	load func(gen.Limits) (*Session, error),
-	wants func() uint64,
+	l gen.Limits, load func(gen.Limits) (*Session, error), wants func() uint64,
 ) (*Session, error) {
 	for l.Shrink = 1; ; l.Shrink *= shrinkStep {
 		s, err := load(l)

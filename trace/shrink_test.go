@@ -42,8 +42,7 @@ func TestShrinking(t *testing.T) {
 				}
 				if tt.fits == 0 || l.Shrink < tt.fits {
 					return nil, fmt.Errorf(
-						"bring the script into the kernel: %w",
-						&bpf.MemoryLimit{Limit: 64 << 10},
+						"bring the script into the kernel: %w", &bpf.MemoryLimit{Limit: 64 << 10},
 					)
 				}
 				return &Session{shrunk: l.Shrink}, nil

@@ -73,8 +73,7 @@ func (s *Source) Define(definitions []Definition) error {
 	s.stats, s.aggs, s.reads = nil, nil, nil
 	for _, d := range definitions {
 		i := slices.IndexFunc(
-			s.session.aggs,
-			func(a *Aggregate) bool { return a.Name == d.Aggregation },
+			s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation },
 		)
 		if i < 0 {
 			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
@@ -141,23 +140,14 @@ const maxOverBudget = 4
 // prints goes to out, which must not fail. Without a budget it takes what it takes. It fails with a
 // syntax.Diagnostics when the text is wrong. The caller calls Live, or Close.
 func NewSource(
-	name string,
-	script Script,
-	budget Budget,
-	env *probe.Env,
-	out io.Writer,
+	name string, script Script, budget Budget, env *probe.Env, out io.Writer,
 ) (*Source, error) {
 	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
 // NewLimitedSource is NewSource with limits on the sizes of the script's maps.
 func NewLimitedSource(
-	name string,
-	script Script,
-	budget Budget,
-	limits gen.Limits,
-	env *probe.Env,
-	out io.Writer,
+	name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer,
 ) (*Source, error) {
 	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{
 		name,
@@ -170,11 +160,9 @@ func NewLimitedSource(
 		at := max(0, strings.Index(script.Text, "destructive"))
 		return nil, syntax.Diagnostics{
 			syntax.Diagnose(
-				script.File,
-				script.Text,
+				script.File, script.Text,
 				syntax.Span{From: int32(at), To: int32(at) + int32(len("destructive"))},
-				check.Destructive,
-				"a script that measures must not change the system",
+				check.Destructive, "a script that measures must not change the system",
 				"culprit trace -w runs it",
 			),
 		}
@@ -504,10 +492,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 // RunNotify is Run; begun is called after the first reading, which begins the first batch's
 // interval.
 func (s *Source) RunNotify(
-	ctx context.Context,
-	queries []measure.Query,
-	sink measure.Sink,
-	begun func(),
+	ctx context.Context, queries []measure.Query, sink measure.Sink, begun func(),
 ) error {
 	if len(queries) == 0 {
 		<-ctx.Done()

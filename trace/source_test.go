@@ -236,10 +236,7 @@ func TestSourceOfDistributions(t *testing.T) {
 		f.Quantile(whole) < 2.9e6 ||
 		c.Mean() < 3e6*float64(naps-broken)/float64(naps) {
 		t.Errorf(
-			"coarse %+v, fine %+v: want %d naps of 3 ms, of which %d were broken off",
-			c,
-			f,
-			naps,
+			"coarse %+v, fine %+v: want %d naps of 3 ms, of which %d were broken off", c, f, naps,
 			broken,
 		)
 	}
@@ -271,8 +268,7 @@ func TestSourceThatNobodyReads(t *testing.T) {
 // 0.
 func TestSourceThatEnds(t *testing.T) {
 	s, _ := sourceOf(
-		t,
-		0,
+		t, 0,
 		`syscall::getpgid:entry /pid == %d/ { @[probefunc] = count(); n++; } syscall::getpgid:entry /n == 10/ { exit(0); }`,
 		os.Getpid(),
 	)

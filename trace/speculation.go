@@ -82,8 +82,7 @@ func (s *speculations) end(n int64) []*Record {
 	delete(s.size, n)
 	if off, ok := s.slot(n); ok {
 		s.used.WriteAt(
-			make([]byte, 8),
-			off,
+			make([]byte, 8), off,
 		) //nolint:errcheck // it is writable, and the place is in it
 	}
 	return list

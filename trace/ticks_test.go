@@ -31,11 +31,8 @@ func TestTicksFarBehind(t *testing.T) {
 			r.skip(s, now, mostBehind)
 			if s.tooLate != tt.left || now.Sub(r.next) != tt.dueAfter {
 				t.Errorf(
-					"%d were left out and the next one is due %v ago, want %d and %v",
-					s.tooLate,
-					now.Sub(r.next),
-					tt.left,
-					tt.dueAfter,
+					"%d were left out and the next one is due %v ago, want %d and %v", s.tooLate,
+					now.Sub(r.next), tt.left, tt.dueAfter,
 				)
 			}
 		})

@@ -79,9 +79,7 @@ const (
 // newUnwinder returns the unwinder of a script, or nil where its programs walk no stacks by tables.
 // It calls openFiles for each process soon after the first sample of it.
 func newUnwinder(
-	root kernel.Root,
-	maps map[string]*ebpf.Map,
-	meet func(pid int),
+	root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int),
 ) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
@@ -354,8 +352,7 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 
 // load brings a table into the kernel while it is read.
 func (u *unwinder) load(
-	t *symbol.UnwindTable,
-	read func(func(uint32, symbol.UnwindRule) error) error,
+	t *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error,
 ) error {
 	l := &loaded{}
 	const batch = 1024
@@ -509,8 +506,7 @@ func (u *unwinder) notes() []string {
 			out,
 			fmt.Sprintf(
 				"to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without",
-				u.took.Seconds(),
-				len(u.tables),
+				u.took.Seconds(), len(u.tables),
 			),
 		)
 	}

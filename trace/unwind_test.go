@@ -49,12 +49,10 @@ func TestFramePointersAreTold(t *testing.T) {
 			defer s.Close()
 			said := strings.Join(s.Caveats(), "")
 			if want := test.told && tracetest.TablesMissing(t); strings.Contains(
-				said,
-				"frame pointers",
+				said, "frame pointers",
 			) != want {
 				t.Errorf(
-					"said %q, on a kernel where tables are missing: %v",
-					said,
+					"said %q, on a kernel where tables are missing: %v", said,
 					tracetest.TablesMissing(t),
 				)
 			}
@@ -180,8 +178,7 @@ func TestCodeBlocks(t *testing.T) {
 		var entries [][gen.CodeEntrySize]byte
 		for i := range n {
 			entries = append(
-				entries,
-				codeEntry(uint64(100*i), uint64(100*i+50), 0, uint32(i), gen.CodeTable),
+				entries, codeEntry(uint64(100*i), uint64(100*i+50), 0, uint32(i), gen.CodeTable),
 			)
 		}
 		blocks := codeBlocks(entries, 7, n == 1)
@@ -200,10 +197,7 @@ func TestCodeBlocks(t *testing.T) {
 					if at+gen.CodeEntrySize != len(b) || i+1 == len(blocks) ||
 						start != binary.NativeEndian.Uint64(blocks[i+1][gen.CodeHead:]) {
 						t.Fatalf(
-							"a way to the next block at %d of block %d of %d",
-							at,
-							i,
-							len(blocks),
+							"a way to the next block at %d of block %d of %d", at, i, len(blocks),
 						)
 					}
 				case start != gen.CodeUnused:
@@ -282,10 +276,7 @@ func TestWantedAgain(t *testing.T) {
 			}
 			if due := u.loadWanted(); due.IsZero() == early || there() != early {
 				t.Errorf(
-					"of %d, looked at a moment ago %v: due at %v, still wanted %v",
-					mm,
-					early,
-					due,
+					"of %d, looked at a moment ago %v: due at %v, still wanted %v", mm, early, due,
 					there(),
 				)
 			}

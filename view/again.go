@@ -37,11 +37,7 @@ const (
 
 // again gives the call of the table before, or nil and one to fill in.
 func (p *Pivot) again(
-	kind byte,
-	a *measure.Answer,
-	shape measure.Shape,
-	field string,
-	words []string,
+	kind byte, a *measure.Answer, shape measure.Shape, field string, words []string,
 ) (same, fresh *call) {
 	n := p.made
 	p.made++

@@ -30,16 +30,14 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 				for d := range measure.Label(2) {
 					if rnd.IntN(3) > 0 {
 						a.Series = append(
-							a.Series,
-							measure.Series{Key: []measure.Label{3 + x, 5 + y, 1 + d}},
+							a.Series, measure.Series{Key: []measure.Label{3 + x, 5 + y, 1 + d}},
 						)
 					}
 				}
 			}
 		}
 		rnd.Shuffle(
-			len(a.Series),
-			func(i, j int) { a.Series[i], a.Series[j] = a.Series[j], a.Series[i] },
+			len(a.Series), func(i, j int) { a.Series[i], a.Series[j] = a.Series[j], a.Series[i] },
 		)
 		return a
 	}
@@ -99,8 +97,7 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 			}
 			if calls&4 == 0 {
 				columns = append(
-					columns,
-					p.Add(&measure.Answer{Query: measure.Query{Stat: "t.none"}}),
+					columns, p.Add(&measure.Answer{Query: measure.Query{Stat: "t.none"}}),
 					p.Add(f.Answers[2], "dir", "tx"),
 				)
 			}
@@ -143,12 +140,8 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 	for i := range a.Answers {
 		for k := range b.Answers[i].Series {
 			if x, y := a.Answers[i].Series[k], b.Answers[i].Series[k]; fmt.Sprint(
-				x.Key,
-				x.Values,
-			) != fmt.Sprint(
-				y.Key,
-				y.Values,
-			) {
+				x.Key, x.Values,
+			) != fmt.Sprint(y.Key, y.Values) {
 				t.Errorf("answer %d, series %d: mean %v of laid answers, %v of others", i, k, x, y)
 			}
 		}

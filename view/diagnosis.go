@@ -19,19 +19,15 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	d.paragraph(
 		"",
 		fmt.Sprintf(
-			"culprit looked at %s for %.0f s, %s to %s.",
-			host,
-			r.End.Sub(r.Start).Seconds(),
-			r.Start.AsTime().Local().Format("15:04:05"),
-			r.End.AsTime().Local().Format("15:04:05"),
+			"culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
+			r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05"),
 		),
 	)
 	d.line("")
 	if len(r.Findings) == 0 {
 		if len(r.Checked) == 0 {
 			d.paragraph(
-				"",
-				"Not diagnosed: nothing could be checked. See below for what is missing.",
+				"", "Not diagnosed: nothing could be checked. See below for what is missing.",
 			)
 		} else {
 			verdict := "Nothing is wrong here"

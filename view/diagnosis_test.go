@@ -71,8 +71,7 @@ Notes
 `
 	clock := func(t measure.Time) string { return t.AsTime().Local().Format("15:04:05") }
 	expect(
-		t,
-		Diagnosis(r, 60, false),
+		t, Diagnosis(r, 60, false),
 		strings.NewReplacer("03:04:05", clock(r.Start), "03:04:15", clock(r.End)).Replace(want),
 	)
 	r = &diagnose.Report{Checked: []string{"cpu", "disk"}}

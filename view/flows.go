@@ -280,10 +280,7 @@ func flowsTable(o Options, f *Frame) *Table {
 					number(r, "pid"),
 					cell(r, "local"),
 					number(r, "localport"),
-					cell(
-						r,
-						"peer",
-					),
+					cell(r, "peer"),
 					number(r, "peerport"),
 					number(r, "port"),
 					T("tcp"),
@@ -450,8 +447,7 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 		netns, peer := a.LabelOf(i, "netns"), a.LabelOf(i, "peer")
 		if _, own := here[netns+" "+peer]; own ||
 			strings.HasPrefix(
-				peer,
-				"127.",
+				peer, "127.",
 			) { // both ends are here: it goes over the loopback, whose addresses it has or not
 			return loops[netns]
 		}
@@ -464,8 +460,7 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 		if len(o["interface"]) > 0 && !wanted(i) ||
 			len(o["pid"]) > 0 &&
 				!anyMatch(
-					o["pid"],
-					a.LabelOf(i, "pid"),
+					o["pid"], a.LabelOf(i, "pid"),
 				) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
 			continue
 		}

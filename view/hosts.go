@@ -195,12 +195,8 @@ func Notables(all []Host) []Notable {
 				Notable{
 					i,
 					fmt.Sprintf(
-						"%s %s, %s the median of the %d others, %s",
-						c.verb,
-						c.say(v),
-						how,
-						len(others),
-						c.say(m),
+						"%s %s, %s the median of the %d others, %s", c.verb, c.say(v), how,
+						len(others), c.say(m),
 					),
 					apart,
 				},

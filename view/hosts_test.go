@@ -15,29 +15,16 @@ func hostOf(t *testing.T, name string, tx, cpu float64) Host {
 	t.Helper()
 	return Host{Name: name, Address: "https://" + name + ":7410/", Frame: frame(
 		canned(
-			t,
-			"cpu.time by cpu,mode",
-			measure.Delta,
-			false,
-			fmt.Sprintf("0 usr %g", cpu),
+			t, "cpu.time by cpu,mode", measure.Delta, false, fmt.Sprintf("0 usr %g", cpu),
 			fmt.Sprintf("0 idle %g", 1-cpu),
 		),
 		canned(
-			t,
-			"net.device.info by netns,device,kind,duplex",
-			measure.Level,
-			false,
-			"'' eth0 ethernet full 1",
-			"'' lo loopback '' 1",
+			t, "net.device.info by netns,device,kind,duplex", measure.Level, false,
+			"'' eth0 ethernet full 1", "'' lo loopback '' 1",
 		),
 		canned(
-			t,
-			"net.device.bytes by netns,device,direction",
-			measure.Delta,
-			false,
-			fmt.Sprintf("'' eth0 tx %g", tx),
-			"'' eth0 rx 1000",
-			"'' lo tx 9e9",
+			t, "net.device.bytes by netns,device,direction", measure.Delta, false,
+			fmt.Sprintf("'' eth0 tx %g", tx), "'' eth0 rx 1000", "'' lo tx 9e9",
 		),
 	)}
 }
@@ -68,13 +55,11 @@ func TestNotables(t *testing.T) {
 		return all
 	}
 	expect(
-		t,
-		notables(ten(11.7e6)),
+		t, notables(ten(11.7e6)),
 		"h2 its busiest interface sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.5 MB/s\n",
 	)
 	expect(
-		t,
-		notables(ten(200e6)),
+		t, notables(ten(200e6)),
 		"h2 its busiest interface sends 200 MB/s, 3.81 times the median of the 9 others, 52.5 MB/s\n",
 	)
 	for what, all := range map[string][]Host{
@@ -91,9 +76,7 @@ func TestNotables(t *testing.T) {
 	busy := ten(52e6)
 	busy[7] = hostOf(t, "h7", 52e6, 0.99)
 	expect(
-		t,
-		notables(busy),
-		"h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n",
+		t, notables(busy), "h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n",
 	)
 	silent := ten(11.7e6)
 	silent[4].Frame = nil

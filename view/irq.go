@@ -46,8 +46,7 @@ current CPU, handlers.`,
 			}
 			if o.Has("all") {
 				asked = append(
-					asked,
-					"irq.affinity by irq,device,type",
+					asked, "irq.affinity by irq,device,type",
 				) // counts are of lines that moved
 			}
 			return asked
@@ -153,16 +152,7 @@ func irqTable(o Options, f *Frame) *Table {
 	}
 	var cells []Cell
 	for r := range p.Len() {
-		name, device, kind, vector := p.Key(
-			r,
-			"irq",
-		), p.Key(
-			r,
-			"device",
-		), "hard", p.Key(
-			r,
-			"vector",
-		)
+		name, device, kind, vector := p.Key(r, "irq"), p.Key(r, "device"), "hard", p.Key(r, "vector")
 		switch {
 		case vector != "" && device != "":
 			name, kind = vector, "part"

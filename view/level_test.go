@@ -11,14 +11,8 @@ func TestUseNamesARealDisk(t *testing.T) {
 	at := func(busy ...string) *Frame {
 		return frame(
 			canned(
-				t,
-				"disk.info by device,kind",
-				measure.Level,
-				false,
-				"loop0 virtual 1",
-				"zram0 virtual 1",
-				"vda disk 1",
-				"vda1 partition 1",
+				t, "disk.info by device,kind", measure.Level, false, "loop0 virtual 1",
+				"zram0 virtual 1", "vda disk 1", "vda1 partition 1",
 			),
 			canned(t, "disk.busy by device", measure.Delta, false, busy...),
 			canned(t, "memory.size by kind", measure.Level, false, "total 1000", "available 1004"),
@@ -27,15 +21,13 @@ func TestUseNamesARealDisk(t *testing.T) {
 	expect(
 		t,
 		text(
-			Use().Table(Options{}, at("loop0 0.86", "vda 0.25", "vda1 0.93")),
-			"disk_util",
+			Use().Table(Options{}, at("loop0 0.86", "vda 0.25", "vda1 0.93")), "disk_util",
 			"memory_util",
 		),
 		"25 0",
 	)
 	expect(
-		t,
-		text(Use().Table(Options{}, at("loop0 0.5", "zram0 0.75")), "disk_util", "memory_util"),
+		t, text(Use().Table(Options{}, at("loop0 0.5", "zram0 0.75")), "disk_util", "memory_util"),
 		"75 0",
 	)
 }

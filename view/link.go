@@ -171,28 +171,8 @@ func linkTable(o Options, f *Frame) *Table {
 	info := f.Of("net.device.info")
 	there := p.Add(info)
 	speed := p.Add(f.Of("net.device.speed"))
-	rx, tx := p.Add(
-		f.Of("net.device.packets"),
-		"direction",
-		"rx",
-	), p.Add(
-		f.Of("net.device.packets"),
-		"direction",
-		"tx",
-	)
-	rxRing, txRing := p.Add(
-		f.Of("net.ring.size"),
-		"ring",
-		"rx",
-		"bound",
-		"current",
-	), p.Add(
-		f.Of("net.ring.size"),
-		"ring",
-		"tx",
-		"bound",
-		"current",
-	)
+	rx, tx := p.Add(f.Of("net.device.packets"), "direction", "rx"), p.Add(f.Of("net.device.packets"), "direction", "tx")
+	rxRing, txRing := p.Add(f.Of("net.ring.size"), "ring", "rx", "bound", "current"), p.Add(f.Of("net.ring.size"), "ring", "tx", "bound", "current")
 	p.Join("info", info)
 	p.Sort()
 	addresses := gather(f.Of("net.device.address"), func(a *measure.Answer, i int) string {

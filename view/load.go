@@ -249,10 +249,7 @@ func LoadRun(t *load.Test, r *load.Run) string {
 				parts,
 				fmt.Sprintf(
 					"%.1f transactions/s, mean %s, p50 %s, p99 %s, max %s",
-					float64(r.Here.Total.Exchanges()),
-					span(p.Mean),
-					span(p.P50),
-					span(p.P99),
+					float64(r.Here.Total.Exchanges()), span(p.Mean), span(p.P50), span(p.P99),
 					span(p.Most),
 				),
 			)
@@ -270,10 +267,7 @@ func LoadRun(t *load.Test, r *load.Run) string {
 		}
 	}
 	line := fmt.Sprintf(
-		"run %d: %s in %.2f s",
-		r.N,
-		strings.Join(parts, ", "),
-		r.Here.Total.Seconds(),
+		"run %d: %s in %.2f s", r.N, strings.Join(parts, ", "), r.Here.Total.Seconds(),
 	)
 	if r.Early != "" {
 		line += "; it ended early: " + r.Early
@@ -302,16 +296,11 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				"",
 				d.bold(
 					lead+load.Bits(s.Throughput.Mean),
-				)+spreadWords(
-					s.Throughput,
-					func(n load.Number) string { return load.Bits(n) },
-				),
+				)+spreadWords(s.Throughput, func(n load.Number) string { return load.Bits(n) }),
 			)
 			if s.Retransmits.Known() {
 				line := fmt.Sprintf(
-					"%.0f of %.0f segments sent again",
-					float64(s.Retransmits),
-					float64(s.Segments),
+					"%.0f of %.0f segments sent again", float64(s.Retransmits), float64(s.Segments),
 				)
 				if s.RTT.Known() {
 					line += ", round trip " + span(s.RTT) + " while it went"
@@ -335,12 +324,7 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 					"",
 					fmt.Sprintf(
 						"of %d transactions: min %s, p50 %s, p90 %s, p99 %s, p99.9 %s, max %s",
-						p.Count,
-						span(p.Least),
-						span(p.P50),
-						span(p.P90),
-						span(p.P99),
-						span(p.P999),
+						p.Count, span(p.Least), span(p.P50), span(p.P90), span(p.P99), span(p.P999),
 						span(p.Most),
 					),
 				)
@@ -350,9 +334,7 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 					"",
 					fmt.Sprintf(
 						"measured from the due time of each, so that a stall counts in all that it delayed; this program itself began p50 %s, p99 %s, max %s late",
-						span(p.P50),
-						span(p.P99),
-						span(p.Most),
+						span(p.P50), span(p.P99), span(p.Most),
 					),
 				)
 			}
@@ -402,19 +384,13 @@ func spreadWords(s *load.Spread, text func(load.Number) string) string {
 		return " (one run)"
 	case !s.Low.Known():
 		return fmt.Sprintf(
-			" mean of %d runs, standard deviation %s (%.2g %%)",
-			s.Runs,
-			text(s.SD),
+			" mean of %d runs, standard deviation %s (%.2g %%)", s.Runs, text(s.SD),
 			float64(100*s.SD/s.Mean),
 		)
 	}
 	return fmt.Sprintf(
-		" mean of %d runs, standard deviation %s (%.2g %%), 95 %% interval %s to %s",
-		s.Runs,
-		text(s.SD),
-		float64(100*s.SD/s.Mean),
-		text(s.Low),
-		text(s.High),
+		" mean of %d runs, standard deviation %s (%.2g %%), 95 %% interval %s to %s", s.Runs,
+		text(s.SD), float64(100*s.SD/s.Mean), text(s.Low), text(s.High),
 	)
 }
 
@@ -469,8 +445,7 @@ func loadCosts(d *diagnosis, r *load.Result) {
 				d.paragraph(
 					"",
 					fmt.Sprintf(
-						"not known %s: %s: %s",
-						where,
+						"not known %s: %s: %s", where,
 						map[string]string{"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis"}[what],
 						Clean(why),
 					),
@@ -515,8 +490,7 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 		}
 		d.hang("", d.bold(name+":"), loadVerdict(&r))
 		d.hang(
-			"  ",
-			"",
+			"  ", "",
 			fmt.Sprintf("%s and %s%s", text(r.First.Mean), text(r.Second.Mean), runsOf(&r)),
 		)
 	}
@@ -567,9 +541,7 @@ func loadVerdict(r *load.Compared) string {
 	case !r.Sure:
 		return fmt.Sprintf(
 			"no significant difference in %s: %+.1f %%, 95 %% interval %+.1f to %+.1f %%",
-			manyRuns(min(r.First.Runs, r.Second.Runs)),
-			change,
-			float64(r.Low-1)*100,
+			manyRuns(min(r.First.Runs, r.Second.Runs)), change, float64(r.Low-1)*100,
 			float64(r.High-1)*100,
 		)
 	}

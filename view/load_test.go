@@ -157,9 +157,7 @@ func TestLoadComparison(t *testing.T) {
 		"one":    {one, "throughput up: faster by 9.1 %; one run may be chance"},
 	} {
 		d, err := load.Compare(
-			[2]string{"a.json", "b.json"},
-			a,
-			load.Summarise(test, "s", "v", c.b),
+			[2]string{"a.json", "b.json"}, a, load.Summarise(test, "s", "v", c.b),
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -169,14 +167,11 @@ func TestLoadComparison(t *testing.T) {
 		}
 	}
 	slower, err := load.Compare(
-		[2]string{"a.json", "b.json"},
-		load.Summarise(test, "s", "v", faster),
-		a,
+		[2]string{"a.json", "b.json"}, load.Summarise(test, "s", "v", faster), a,
 	)
 	if err != nil ||
 		!strings.Contains(
-			LoadComparison(slower, 100, false),
-			"throughput up: slower by 8.4 % +- 0.",
+			LoadComparison(slower, 100, false), "throughput up: slower by 8.4 % +- 0.",
 		) {
 		t.Errorf("%v %+v", err, slower)
 	}

@@ -157,8 +157,7 @@ func locksColumns(o Options) []Column {
 	}
 	if lockRows(o, LocksByKind) {
 		columns = append(
-			columns,
-			Column{Name: "kind", Help: "kind of lock"},
+			columns, Column{Name: "kind", Help: "kind of lock"},
 			Column{Head: "Lock", Width: 13, Left: true, Help: "the same, shortened"},
 		)
 	}
@@ -198,8 +197,7 @@ func locksColumns(o Options) []Column {
 	}
 	if o.Has("hist") {
 		columns = append(
-			columns,
-			Column{Name: "hist", Help: "waits from from_ns up to twice that time"},
+			columns, Column{Name: "hist", Help: "waits from from_ns up to twice that time"},
 		)
 	}
 	return columns
@@ -244,8 +242,7 @@ func locksTable(o Options, f *Frame) *Table {
 					}
 				}
 				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" + strings.Join(
-					r.stack,
-					";",
+					r.stack, ";",
 				)
 				row := rows[id]
 				if row == nil {
@@ -283,13 +280,8 @@ func locksTable(o Options, f *Frame) *Table {
 			waits = "wait"
 		}
 		t.Title = fmt.Sprintf(
-			"%.0f %s in %.1f s (%.*f/s), %s waited",
-			count,
-			waits,
-			over.Seconds(),
-			decimalsOf(count/over.Seconds()),
-			count/over.Seconds(),
-			briefTime(nanos),
+			"%.0f %s in %.1f s (%.*f/s), %s waited", count, waits, over.Seconds(),
+			decimalsOf(count/over.Seconds()), count/over.Seconds(), briefTime(nanos),
 		)
 	}
 	so := 0.0
@@ -355,8 +347,7 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 	}
 	if lockRows(o, LocksByKind) {
 		cells = append(
-			cells,
-			T(r.kind),
+			cells, T(r.kind),
 			T(strings.NewReplacer("semaphore, to", "sem,", "lock, to", "lock,").Replace(r.kind)),
 		)
 	}
@@ -381,8 +372,7 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 		for i, n := range r.dist.Counts {
 			if n > 0 {
 				buckets = append(
-					buckets,
-					bucket{measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), n},
+					buckets, bucket{measure.BucketStart(r.dist.Base, r.dist.First+int32(i)), n},
 				)
 			}
 		}
@@ -390,8 +380,7 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 	}
 	return Row{
 		Key: strings.Join(
-			[]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")},
-			"\x00",
+			[]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")}, "\x00",
 		),
 		Cells: cells,
 		Below: r.below(o),
@@ -410,10 +399,8 @@ func (r *lockRow) below(o Options) string {
 				left = append(
 					left,
 					fmt.Sprintf(
-						"%10d |%-30s%-8d",
-						measure.BucketStart(r.dist.Base, r.dist.First+int32(i)),
-						bar,
-						n,
+						"%10d |%-30s%-8d", measure.BucketStart(r.dist.Base, r.dist.First+int32(i)),
+						bar, n,
 					),
 				)
 			}

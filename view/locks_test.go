@@ -26,27 +26,15 @@ func waited(t *testing.T) *Frame {
 	}
 	f := frame(
 		canned(
-			t,
-			"lock.wait.count by kind,stack",
-			measure.Delta,
-			true,
-			"mutex "+pipe+" 3",
+			t, "lock.wait.count by kind,stack", measure.Delta, true, "mutex "+pipe+" 3",
 			"mutex "+other+" 1",
 		),
 		canned(
-			t,
-			"lock.wait.time by kind,stack",
-			measure.Delta,
-			true,
-			"mutex "+pipe+" 0.000003",
+			t, "lock.wait.time by kind,stack", measure.Delta, true, "mutex "+pipe+" 0.000003",
 			"mutex "+other+" 0.000001",
 		),
 		canned(
-			t,
-			"lock.wait.max by kind,stack",
-			measure.Level,
-			false,
-			"mutex "+pipe+" 1500",
+			t, "lock.wait.max by kind,stack", measure.Level, false, "mutex "+pipe+" 1500",
 			"mutex "+other+" 1000",
 		),
 		dist("lock.wait.dist by kind,stack", "mutex "+pipe, 500, 1000, 1500),
@@ -73,15 +61,8 @@ func TestLocksTable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := text(
-				locksTable(c.o, waited(t)),
-				"count",
-				"indv_ratio",
-				"cuml_ratio",
-				"wait_ns",
-				"mean_ns",
-				"max_ns",
-				"kind",
-				"Caller",
+				locksTable(c.o, waited(t)), "count", "indv_ratio", "cuml_ratio", "wait_ns",
+				"mean_ns", "max_ns", "kind", "Caller",
 			)
 			if strings.TrimSpace(got) != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
@@ -126,12 +107,7 @@ func TestLocksUnknown(t *testing.T) {
 		canned(t, "lock.wait.count by kind,stack", measure.Delta, true, "mutex '' 2"),
 		canned(t, "lock.wait.time by kind,stack", measure.Delta, true, "mutex '' 0.000002"),
 		canned(
-			t,
-			"lock.wait.max by kind,stack",
-			measure.Level,
-			false,
-			"mutex '' 5000",
-			"mutex f 7",
+			t, "lock.wait.max by kind,stack", measure.Level, false, "mutex '' 5000", "mutex f 7",
 		),
 	)
 	if got := strings.TrimSpace(text(locksTable(Options{}, odd), "count", "wait_ns", "max_ns", "Caller")); got != "2 2.00us - [no frames]" {
@@ -147,11 +123,7 @@ func TestLocksMean(t *testing.T) {
 	m.Add(first)
 	m.Add(second)
 	got := text(
-		locksTable(Options{"kernel": {""}}, m.Frame()),
-		"count",
-		"count_per_s",
-		"wait_ns",
-		"max_ns",
+		locksTable(Options{"kernel": {""}}, m.Frame()), "count", "count_per_s", "wait_ns", "max_ns",
 		"Caller",
 	)
 	if want := "6 3 6.00us 1.70us pipe_write+0x43\n2 1 2.00us 1.00us pipe_write+0x77"; strings.TrimSpace(

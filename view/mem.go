@@ -156,9 +156,7 @@ func memTable(_ Options, f *Frame) *Table {
 		add(size(c.kind), k(c.name, c.head, 7, 240, c.help))
 	}
 	promised := p(
-		"committed_ratio",
-		"%com",
-		"memory promised to programs, as a share of memory and swap",
+		"committed_ratio", "%com", "memory promised to programs, as a share of memory and swap",
 	)
 	promised.Width, promised.From = 4, 240
 	add(size("committed")/(size("total")+size("swap_total")), promised)

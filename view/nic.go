@@ -248,19 +248,7 @@ func nicTable(o Options, f *Frame) *Table {
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
 	p.Sort()
-	admin, duplex, rxFrom, txFrom := p.Words(
-		"info",
-		"admin",
-	), p.Words(
-		"info",
-		"duplex",
-	), p.Words(
-		"rx",
-		"from",
-	), p.Words(
-		"tx",
-		"from",
-	)
+	admin, duplex, rxFrom, txFrom := p.Words("info", "admin"), p.Words("info", "duplex"), p.Words("rx", "from"), p.Words("tx", "from")
 	only, moving := o["interface"], o.Has("idle")
 	for r := range p.Len() {
 		device := p.Key(r, "device")
@@ -275,13 +263,7 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		half := p.WordAt(r, duplex) == "half"
 		util, capacity, from := share(
-			rx,
-			tx,
-			p.At(r, rxc),
-			p.At(r, txc),
-			half,
-			p.WordAt(r, rxFrom),
-			p.WordAt(r, txFrom),
+			rx, tx, p.At(r, rxc), p.At(r, txc), half, p.WordAt(r, rxFrom), p.WordAt(r, txFrom),
 		)
 		wire, _, _ := share(p.At(r, rxw), p.At(r, txw), p.At(r, rxc), p.At(r, txc), half, "", "")
 		ns, name := p.Key(r, "netns"), device
@@ -290,19 +272,7 @@ func nicTable(o Options, f *Frame) *Table {
 		}
 		c := f.row(len(t.Columns))
 		c[0], c[1] = T(ns), T(device)
-		rxDrops, txDrops, overruns, queueDrops := p.At(
-			r,
-			rxd,
-		), p.At(
-			r,
-			txd,
-		), p.At(
-			r,
-			fifo,
-		), p.At(
-			r,
-			queue,
-		)
+		rxDrops, txDrops, overruns, queueDrops := p.At(r, rxd), p.At(r, txd), p.At(r, fifo), p.At(r, queue)
 		rxErrors, txErrors := p.At(r, rxe), p.At(r, txe)
 		for k, v := range [...]float64{rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
 			sum(rxDrops, txDrops, overruns, queueDrops), wire, sum(rxErrors, txErrors), capacity} {
@@ -320,9 +290,7 @@ func nicTable(o Options, f *Frame) *Table {
 // share gives the utilisation of the busier direction, its capacity in bit/s, and where that is
 // known from. bytes per second in.
 func share(
-	rx, tx, rxCapacity, txCapacity float64,
-	half bool,
-	rxFrom, txFrom string,
+	rx, tx, rxCapacity, txCapacity float64, half bool, rxFrom, txFrom string,
 ) (util, capacity float64, from string) {
 	if half {
 		rx, tx = rx+tx, rx+tx

@@ -154,13 +154,7 @@ func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second
 		}
 		return first, second
 	}
-	ones, twos, columns := newFilter(
-		a,
-		[]string{field, one},
-	), newFilter(
-		a,
-		[]string{field, two},
-	), p.columnsOf(
+	ones, twos, columns := newFilter(a, []string{field, one}), newFilter(a, []string{field, two}), p.columnsOf(
 		a,
 	)
 	first, second = p.column(a), p.column(a)
@@ -289,10 +283,7 @@ func (p *Pivot) ID(row int) string {
 }
 
 // Word gives a field of the series that Join kept under the name, "" when there is none.
-func (p *Pivot) Word(
-	row int,
-	name, field string,
-) string {
+func (p *Pivot) Word(row int, name, field string) string {
 	return p.wordOf(p.order[row], name, field)
 }
 
@@ -452,8 +443,7 @@ func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int 
 		at = append(at, a.FieldIndex(f))
 	}
 	counts, tuple := slices.Grow(p.counts[:0], p.keys.n)[:p.keys.n], make(
-		[]measure.Label,
-		len(fields),
+		[]measure.Label, len(fields),
 	)
 	clear(counts)
 	p.counts = counts

@@ -206,8 +206,7 @@ func BenchmarkPivot(b *testing.B) {
 		}
 		for i := range measure.Label(100) {
 			a.Series = append(
-				a.Series,
-				measure.Series{Key: []measure.Label{100, i, 101}, Values: []float64{1}},
+				a.Series, measure.Series{Key: []measure.Label{100, i, 101}, Values: []float64{1}},
 				measure.Series{Key: []measure.Label{100, i, 102}, Values: []float64{2}},
 			)
 		}

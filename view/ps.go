@@ -135,21 +135,13 @@ func psTable(o Options, f *Frame) *Table {
 			Help:  "thread's name",
 		},
 		share(
-			"usr",
-			"%USR",
-			"user time",
+			"usr", "%USR", "user time",
 		), share("sys", "%SYS", "kernel time"), share("run_wait", "%LAT", "ready, waiting for a CPU"), dsk, slp,
 		rate(
-			"voluntary_switches_per_s",
-			"VCX",
-			0,
-			"voluntary context switches",
+			"voluntary_switches_per_s", "VCX", 0, "voluntary context switches",
 		), rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
 		rate(
-			"minor_faults_per_s",
-			"MINF",
-			110,
-			"page faults served from memory",
+			"minor_faults_per_s", "MINF", 110, "page faults served from memory",
 		), rate("major_faults_per_s", "MAJF", 100, "page faults that read a disk"),
 		{
 			Name:  "read_bytes_per_s",
@@ -201,33 +193,9 @@ func psTable(o Options, f *Frame) *Table {
 	usr, sys := p.Add(f.Of(prefix+"cpu"), "mode", "usr"), p.Add(f.Of(prefix+"cpu"), "mode", "sys")
 	wait := p.Add(f.Of(prefix + "runwait"))
 	disk := p.Add(f.Of("process.delay"), "reason", "blkio")
-	vcx, icx := p.Add(
-		f.Of(prefix+"switches"),
-		"type",
-		"voluntary",
-	), p.Add(
-		f.Of(prefix+"switches"),
-		"type",
-		"involuntary",
-	)
-	minor, major := p.Add(
-		f.Of(prefix+"faults"),
-		"type",
-		"minor",
-	), p.Add(
-		f.Of(prefix+"faults"),
-		"type",
-		"major",
-	)
-	read, written := p.Add(
-		f.Of("process.io"),
-		"direction",
-		"read",
-	), p.Add(
-		f.Of("process.io"),
-		"direction",
-		"write",
-	)
+	vcx, icx := p.Add(f.Of(prefix+"switches"), "type", "voluntary"), p.Add(f.Of(prefix+"switches"), "type", "involuntary")
+	minor, major := p.Add(f.Of(prefix+"faults"), "type", "minor"), p.Add(f.Of(prefix+"faults"), "type", "major")
+	read, written := p.Add(f.Of("process.io"), "direction", "read"), p.Add(f.Of("process.io"), "direction", "write")
 	rss, count, short := p.Add(
 		f.Of("process.rss"),
 	), p.Add(
@@ -273,8 +241,7 @@ func psTable(o Options, f *Frame) *Table {
 		sleep := measure.NaN
 		if threads {
 			sleep = max(
-				0,
-				1-p.At(r, usr)-p.At(r, sys)-p.At(r, wait),
+				0, 1-p.At(r, usr)-p.At(r, sys)-p.At(r, wait),
 			) // unknown where one of them is
 		}
 		name := p.Key(r, "process")

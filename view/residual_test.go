@@ -56,12 +56,7 @@ func TestNoResidualBelowZero(t *testing.T) {
 				flows = append(
 					flows,
 					fmt.Sprintf(
-						"'' 10.0.0.1 %d 10.0.0.2 80 %d p%d client %s %s",
-						1000+c,
-						c,
-						c,
-						d,
-						amount(),
+						"'' 10.0.0.1 %d 10.0.0.2 80 %d p%d client %s %s", 1000+c, c, c, d, amount(),
 					),
 				)
 			}
@@ -78,17 +73,11 @@ func TestNoResidualBelowZero(t *testing.T) {
 				false,
 				devices...),
 			canned(
-				t,
-				"net.device.info by netns,device,kind",
-				measure.Level,
-				false,
+				t, "net.device.info by netns,device,kind", measure.Level, false,
 				"'' eth0 ethernet 1",
 			),
 			canned(
-				t,
-				"net.device.address by netns,device,address",
-				measure.Level,
-				false,
+				t, "net.device.address by netns,device,address", measure.Level, false,
 				"'' eth0 10.0.0.1 1",
 			),
 		)
@@ -98,13 +87,8 @@ func TestNoResidualBelowZero(t *testing.T) {
 				for i, c := range row.Cells {
 					if row.Total && c.Num < 0 {
 						t.Errorf(
-							"frame %d by %q: %s is %v, of %q and %q",
-							n,
-							by,
-							tab.Columns[i].Name,
-							c.Num,
-							devices,
-							flows,
+							"frame %d by %q: %s is %v, of %q and %q", n, by, tab.Columns[i].Name,
+							c.Num, devices, flows,
 						)
 					}
 				}
@@ -122,11 +106,7 @@ func TestNoResidualBelowZero(t *testing.T) {
 				if told := strings.Contains(strings.Join(tab.Notes, "\n"), "residual"); parts > whole &&
 					!told {
 					t.Errorf(
-						"frame %d by %q: %v of %v is %v without a note",
-						n,
-						by,
-						parts,
-						whole,
+						"frame %d by %q: %v of %v is %v without a note", n, by, parts, whole,
 						last.Cells,
 					)
 				}

@@ -34,8 +34,7 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 	cpu := func(n string, usr float64) []*measure.Answer {
 		return []*measure.Answer{
 			answer(
-				"cpu.time",
-				[]string{"cpu", "mode"},
+				"cpu.time", []string{"cpu", "mode"},
 				map[string]float64{n + " usr": usr, n + " idle": 1 - usr},
 			),
 			answer("cpu.interrupts", []string{"cpu"}, map[string]float64{n: 7}),
@@ -44,13 +43,11 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 	nic := func(device string, v float64) []*measure.Answer {
 		return []*measure.Answer{
 			answer(
-				"net.device.bytes",
-				[]string{"device", "direction"},
+				"net.device.bytes", []string{"device", "direction"},
 				map[string]float64{device + " rx": v, device + " tx": 2 * v, "lo rx": 1},
 			),
 			answer(
-				"net.device.info",
-				[]string{"device", "admin", "duplex"},
+				"net.device.info", []string{"device", "admin", "duplex"},
 				map[string]float64{device + " up full": 1},
 			),
 		}

@@ -55,8 +55,7 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 			}
 			for i, row := range rows {
 				a.Series = append(
-					a.Series,
-					measure.Series{Key: row, Values: []float64{float64(1 + i + len(s))}},
+					a.Series, measure.Series{Key: row, Values: []float64{float64(1 + i + len(s))}},
 				)
 			}
 			all = append(all, a)
@@ -72,20 +71,11 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 				if len(shown) == len(whole) {
 					continue
 				}
-				want, got := tool.Table(
-					o,
-					&Frame{Answers: answers(whole)},
-				), tool.Table(
-					o,
-					&Frame{Answers: answers(shown)},
-				)
+				want, got := tool.Table(o, &Frame{Answers: answers(whole)}), tool.Table(o, &Frame{Answers: answers(shown)})
 				if len(got.Rows) != len(want.Rows) || len(want.Rows) == 0 {
 					t.Errorf(
-						"%s, %d wide: %d rows, want %d, more than none",
-						tool.Name,
-						width,
-						len(got.Rows),
-						len(want.Rows),
+						"%s, %d wide: %d rows, want %d, more than none", tool.Name, width,
+						len(got.Rows), len(want.Rows),
 					)
 					continue
 				}
@@ -96,13 +86,8 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 					for r := range want.Rows {
 						if g, w := c.Format(got.Rows[r].Cells[i]), c.Format(want.Rows[r].Cells[i]); g != w {
 							t.Errorf(
-								"%s, %d wide: %s of row %d is %s, want %s",
-								tool.Name,
-								width,
-								c.Head,
-								r,
-								g,
-								w,
+								"%s, %d wide: %s of row %d is %s, want %s", tool.Name, width,
+								c.Head, r, g, w,
 							)
 						}
 					}

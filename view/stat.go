@@ -127,13 +127,8 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 			row.Cells = append(row.Cells, T(p.Key(r, by)))
 		}
 		row.Cells = append(
-			row.Cells,
-			N(float64(d.Count())),
-			N(d.Mean()),
-			N(d.Quantile(0.5)),
-			N(d.Quantile(0.9)),
-			N(d.Quantile(0.99)),
-			N(d.Quantile(1)),
+			row.Cells, N(float64(d.Count())), N(d.Mean()), N(d.Quantile(0.5)), N(d.Quantile(0.9)),
+			N(d.Quantile(0.99)), N(d.Quantile(1)),
 		)
 		t.Rows = append(t.Rows, row)
 	}

@@ -49,8 +49,7 @@ func tcpTable(o Options, f *Frame) *Table {
 	}
 	t := f.table("tcp", func() []Column { return nil })
 	t.Columns = append(
-		t.Columns,
-		Column{Name: "netns", Help: "network namespace, empty for the tool's own"},
+		t.Columns, Column{Name: "netns", Help: "network namespace, empty for the tool's own"},
 	)
 	namespaces, levels := namespacesOf(events), f.Of("net.protocol.level")
 	if len(namespaces) > 1 {
@@ -78,66 +77,32 @@ func tcpTable(o Options, f *Frame) *Table {
 	if o.Has("udp") {
 		cols = []col{
 			c(
-				"in_datagrams_per_s",
-				"InDG",
-				9,
-				0,
-				"datagrams received",
-				"Udp.InDatagrams",
+				"in_datagrams_per_s", "InDG", 9, 0, "datagrams received", "Udp.InDatagrams",
 				"Udp6.InDatagrams",
 			),
 			c(
-				"out_datagrams_per_s",
-				"OutDG",
-				9,
-				0,
-				"datagrams sent",
-				"Udp.OutDatagrams",
+				"out_datagrams_per_s", "OutDG", 9, 0, "datagrams sent", "Udp.OutDatagrams",
 				"Udp6.OutDatagrams",
 			),
 			c(
-				"in_errors_per_s",
-				"InErr",
-				8,
-				0,
-				"datagrams that could not be delivered",
-				"Udp.InErrors",
-				"Udp6.InErrors",
+				"in_errors_per_s", "InErr", 8, 0, "datagrams that could not be delivered",
+				"Udp.InErrors", "Udp6.InErrors",
 			),
 			c(
-				"receive_buffer_errors_per_s",
-				"RcvBuf",
-				8,
-				0,
-				"dropped: the socket's receive buffer was full",
-				"Udp.RcvbufErrors",
+				"receive_buffer_errors_per_s", "RcvBuf", 8, 0,
+				"dropped: the socket's receive buffer was full", "Udp.RcvbufErrors",
 				"Udp6.RcvbufErrors",
 			),
 			c(
-				"send_buffer_errors_per_s",
-				"SndBuf",
-				8,
-				0,
-				"not sent: the send buffer was full",
-				"Udp.SndbufErrors",
-				"Udp6.SndbufErrors",
+				"send_buffer_errors_per_s", "SndBuf", 8, 0, "not sent: the send buffer was full",
+				"Udp.SndbufErrors", "Udp6.SndbufErrors",
 			),
 			c(
-				"no_port_per_s",
-				"NoPort",
-				8,
-				0,
-				"for a port without a listener",
-				"Udp.NoPorts",
+				"no_port_per_s", "NoPort", 8, 0, "for a port without a listener", "Udp.NoPorts",
 				"Udp6.NoPorts",
 			),
 			c(
-				"checksum_errors_per_s",
-				"CsumErr",
-				8,
-				0,
-				"wrong checksum",
-				"Udp.InCsumErrors",
+				"checksum_errors_per_s", "CsumErr", 8, 0, "wrong checksum", "Udp.InCsumErrors",
 				"Udp6.InCsumErrors",
 			),
 		}
@@ -239,13 +204,7 @@ func tcpTable(o Options, f *Frame) *Table {
 						f.One("net.sockets", "protocol", "TCP6", "state", "inuse", "netns", ns),
 					),
 				),
-				sockets(
-					"net.sockets",
-					"protocol",
-					"TCP",
-					"state",
-					"tw",
-				),
+				sockets("net.sockets", "protocol", "TCP", "state", "tw"),
 				sockets("net.sockets", "protocol", "TCP", "state", "orphan"),
 				sockets("net.sockets.memory", "protocol", "TCP"),
 			)

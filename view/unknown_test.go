@@ -11,26 +11,12 @@ import (
 // whose CPU time is known.
 func TestUnknownProcessesStandLast(t *testing.T) {
 	cpu := canned(
-		t,
-		"process.cpu by pid,process,mode",
-		measure.Delta,
-		true,
-		"1 hidden usr -",
-		"1 hidden sys -",
-		"2 waits usr 0",
-		"3 busy usr 0.5",
-		"4 half usr -",
-		"4 half sys 0.25",
-		"5 unseen usr -",
-		"5 unseen sys -",
+		t, "process.cpu by pid,process,mode", measure.Delta, true, "1 hidden usr -",
+		"1 hidden sys -", "2 waits usr 0", "3 busy usr 0.5", "4 half usr -", "4 half sys 0.25",
+		"5 unseen usr -", "5 unseen sys -",
 	)
 	wait := canned(
-		t,
-		"process.runwait by pid,process",
-		measure.Delta,
-		true,
-		"2 waits 0.125",
-		"5 unseen 0.75",
+		t, "process.runwait by pid,process", measure.Delta, true, "2 waits 0.125", "5 unseen 0.75",
 	)
 	rows := text(PS().Table(Options{}, frame(cpu, wait)), "process", "usr", "sys", "run_wait")
 	expect(t, rows, `busy 50 0 0
@@ -45,19 +31,9 @@ func TestSleepOfAThreadIsUnknownWithItsParts(t *testing.T) {
 		key := "7 a 7 a "
 		return text(PS().Table(Options{"threads": {""}, "all": {""}}, frame(
 			canned(
-				t,
-				"thread.cpu by pid,process,tid,thread,mode",
-				measure.Delta,
-				true,
-				key+"usr "+usr,
+				t, "thread.cpu by pid,process,tid,thread,mode", measure.Delta, true, key+"usr "+usr,
 			),
-			canned(
-				t,
-				"thread.runwait by pid,process,tid,thread",
-				measure.Delta,
-				true,
-				key+wait,
-			),
+			canned(t, "thread.runwait by pid,process,tid,thread", measure.Delta, true, key+wait),
 		)), "sleep")
 	}
 	for _, tt := range []struct{ usr, wait, want string }{
@@ -71,20 +47,11 @@ func TestSleepOfAThreadIsUnknownWithItsParts(t *testing.T) {
 
 func TestUnknownConnectionsStandLast(t *testing.T) {
 	bytes := canned(
-		t,
-		"tcp.flow.bytes by process,direction",
-		measure.Delta,
-		true,
-		"a rx -",
-		"a tx -",
-		"b rx 25000",
-		"c rx 125000",
-		"c tx -",
+		t, "tcp.flow.bytes by process,direction", measure.Delta, true, "a rx -", "a tx -",
+		"b rx 25000", "c rx 125000", "c tx -",
 	)
 	rows := text(
-		Flows().Table(Options{"by": {"process"}}, frame(bytes)),
-		"process",
-		"rx_bytes_per_s",
+		Flows().Table(Options{"by": {"process"}}, frame(bytes)), "process", "rx_bytes_per_s",
 		"tx_bytes_per_s",
 	)
 	if !strings.HasPrefix(rows, "c 1 -\nb 0.2 0\na - -\n") {

@@ -110,17 +110,11 @@ func useTable(_ Options, f *Frame) *Table {
 		case "partition":
 		case "virtual":
 			made.take(
-				disks.Key(r, "device"),
-				disks.At(r, busy),
-				disks.At(r, queue),
-				disks.At(r, failed),
+				disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed),
 			)
 		default:
 			real.take(
-				disks.Key(r, "device"),
-				disks.At(r, busy),
-				disks.At(r, queue),
-				disks.At(r, failed),
+				disks.Key(r, "device"), disks.At(r, busy), disks.At(r, queue), disks.At(r, failed),
 			)
 		}
 	}
@@ -138,24 +132,8 @@ func useTable(_ Options, f *Frame) *Table {
 	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
-	rxb, txb := nets.Add(
-		f.Of("net.device.bytes"),
-		"direction",
-		"rx",
-	), nets.Add(
-		f.Of("net.device.bytes"),
-		"direction",
-		"tx",
-	)
-	rxc, txc := nets.Add(
-		f.Of("net.device.capacity"),
-		"direction",
-		"rx",
-	), nets.Add(
-		f.Of("net.device.capacity"),
-		"direction",
-		"tx",
-	)
+	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
+	rxc, txc := nets.Add(f.Of("net.device.capacity"), "direction", "rx"), nets.Add(f.Of("net.device.capacity"), "direction", "tx")
 	unfit := []int{
 		nets.Add(f.Of("net.device.drops")),
 		nets.Add(f.Of("net.device.fifo")),
@@ -175,13 +153,8 @@ func useTable(_ Options, f *Frame) *Table {
 			continue
 		}
 		u, _, _ := share(
-			nets.At(r, rxb),
-			nets.At(r, txb),
-			nets.At(r, rxc),
-			nets.At(r, txc),
-			nets.Word(r, "info", "duplex") == "half",
-			"",
-			"",
+			nets.At(r, rxb), nets.At(r, txb), nets.At(r, rxc), nets.At(r, txc),
+			nets.Word(r, "info", "duplex") == "half", "", "",
 		)
 		if !(u <= net) && u == u {
 			net, netName = u, nets.Key(r, "device")
@@ -219,11 +192,7 @@ func useTable(_ Options, f *Frame) *Table {
 	add(
 		N(lost),
 		number(
-			"network_saturation_per_s",
-			"net",
-			Plain,
-			1,
-			6,
+			"network_saturation_per_s", "net", Plain, 1, 6,
 			"drops, overruns, full queues per second",
 		),
 	)
@@ -238,8 +207,7 @@ func useTable(_ Options, f *Frame) *Table {
 	for _, resource := range []string{"cpu", "memory", "io"} {
 		v := f.One("pressure.time", "resource", resource, "scope", "some")
 		c := percent(
-			"pressure_"+resource,
-			"p"+resource[:min(3, len(resource))],
+			"pressure_"+resource, "p"+resource[:min(3, len(resource))],
 			"share of the time in which some task waited for "+resource,
 		)
 		c.From = 90

@@ -13,11 +13,7 @@ import (
 
 // canned makes an answer of one second from lines "word word ... value"; "-" is NaN.
 func canned(
-	t *testing.T,
-	sentence string,
-	kind measure.Kind,
-	sparse bool,
-	lines ...string,
+	t *testing.T, sentence string, kind measure.Kind, sparse bool, lines ...string,
 ) *measure.Answer {
 	t.Helper()
 	q, err := measure.ParseQuery(sentence)
@@ -107,10 +103,7 @@ func TestEveryToolOfEveryWidthShowsNothingAsNothing(t *testing.T) {
 			for _, r := range tab.Rows {
 				if len(r.Cells) != len(tab.Columns) {
 					t.Fatalf(
-						"%s %v: %d cells for %d columns",
-						tool.Name,
-						o,
-						len(r.Cells),
+						"%s %v: %d cells for %d columns", tool.Name, o, len(r.Cells),
 						len(tab.Columns),
 					)
 				}
@@ -119,8 +112,7 @@ func TestEveryToolOfEveryWidthShowsNothingAsNothing(t *testing.T) {
 						strings.HasSuffix(tab.Columns[i].Name, "_per_s") &&
 						tool.Name != "flows" {
 						t.Errorf(
-							"%s: %s is 0 where nothing was measured",
-							tool.Name,
+							"%s: %s is 0 where nothing was measured", tool.Name,
 							tab.Columns[i].Name,
 						)
 					}
@@ -143,19 +135,8 @@ func TestEveryToolOfEveryWidthShowsNothingAsNothing(t *testing.T) {
 func TestCPUModesAreSharesOfTheirSum(t *testing.T) {
 	tab := CPU().Table(Options{}, frame(
 		canned(
-			t,
-			"cpu.time by cpu,mode",
-			measure.Delta,
-			false,
-			"0 usr 0.25",
-			"0 idle 0.7",
-			"0 sys 0.05",
-			"1 usr 0",
-			"1 idle 0.5",
-			"1 sys 0.5",
-			"10 usr -",
-			"2 irq -",
-			"2 idle 1",
+			t, "cpu.time by cpu,mode", measure.Delta, false, "0 usr 0.25", "0 idle 0.7",
+			"0 sys 0.05", "1 usr 0", "1 idle 0.5", "1 sys 0.5", "10 usr -", "2 irq -", "2 idle 1",
 		),
 		canned(t, "cpu.interrupts by cpu", measure.Delta, false, "0 100", "1 50"),
 		canned(t, "softirq.count by cpu", measure.Delta, false),
@@ -172,101 +153,47 @@ func TestCPUModesAreSharesOfTheirSum(t *testing.T) {
 func TestNICUtilisation(t *testing.T) {
 	tab := NIC().Table(Options{}, frame(
 		canned(
-			t,
-			"net.device.bytes by netns,device,direction",
-			measure.Delta,
-			false,
-			"'' eth0 rx 117875000",
-			"'' eth0 tx 1000",
-			"'' hub0 rx 1250000",
-			"'' hub0 tx 1250000",
-			"'' veth0 rx 125",
-			"'' veth0 tx 125",
-			"blue eth0 rx 0",
-			"blue eth0 tx 112500000",
-			"'' off rx 0",
-			"'' off tx 0",
+			t, "net.device.bytes by netns,device,direction", measure.Delta, false,
+			"'' eth0 rx 117875000", "'' eth0 tx 1000", "'' hub0 rx 1250000", "'' hub0 tx 1250000",
+			"'' veth0 rx 125", "'' veth0 tx 125", "blue eth0 rx 0", "blue eth0 tx 112500000",
+			"'' off rx 0", "'' off tx 0",
 		),
 		canned(
-			t,
-			"net.device.packets by netns,device,direction",
-			measure.Delta,
-			false,
-			"'' eth0 rx 77860",
-			"'' eth0 tx 10",
-			"'' hub0 rx 1000",
-			"'' hub0 tx 1000",
-			"'' veth0 rx 1",
-			"'' veth0 tx 1",
-			"blue eth0 rx 0",
-			"blue eth0 tx 80000",
-			"'' off rx 0",
+			t, "net.device.packets by netns,device,direction", measure.Delta, false,
+			"'' eth0 rx 77860", "'' eth0 tx 10", "'' hub0 rx 1000", "'' hub0 tx 1000",
+			"'' veth0 rx 1", "'' veth0 tx 1", "blue eth0 rx 0", "blue eth0 tx 80000", "'' off rx 0",
 			"'' off tx 0",
 		),
 		canned(t, "net.device.errors by netns,device,direction", measure.Delta, false),
 		canned(
-			t,
-			"net.device.drops by netns,device,direction",
-			measure.Delta,
-			false,
-			"'' eth0 rx 2",
+			t, "net.device.drops by netns,device,direction", measure.Delta, false, "'' eth0 rx 2",
 			"'' eth0 tx 1",
 		),
 		canned(t, "net.device.fifo by netns,device", measure.Delta, false, "'' eth0 2"),
 		canned(
-			t,
-			"net.device.wire by netns,device,direction",
-			measure.Delta,
-			false,
+			t, "net.device.wire by netns,device,direction", measure.Delta, false,
 			"'' eth0 rx 124875000",
 		),
 		canned(
-			t,
-			"net.device.capacity by netns,device,direction,from",
-			measure.Level,
-			false,
-			"'' eth0 rx ethtool 1e9",
-			"'' eth0 tx ethtool 1e9",
-			"'' hub0 rx ethtool 1e8",
-			"'' hub0 tx ethtool 1e8",
-			"blue eth0 rx ethtool 1e10",
-			"blue eth0 tx qdisc 1e9",
+			t, "net.device.capacity by netns,device,direction,from", measure.Level, false,
+			"'' eth0 rx ethtool 1e9", "'' eth0 tx ethtool 1e9", "'' hub0 rx ethtool 1e8",
+			"'' hub0 tx ethtool 1e8", "blue eth0 rx ethtool 1e10", "blue eth0 tx qdisc 1e9",
 		),
 		canned(
-			t,
-			"net.device.info by netns,device,admin,duplex",
-			measure.Level,
-			false,
-			"'' eth0 up full 1",
-			"'' hub0 up half 1",
-			"'' veth0 up full 1",
-			"blue eth0 up full 1",
+			t, "net.device.info by netns,device,admin,duplex", measure.Level, false,
+			"'' eth0 up full 1", "'' hub0 up half 1", "'' veth0 up full 1", "blue eth0 up full 1",
 			"'' off down '' 1",
 		),
 		canned(
-			t,
-			"net.qdisc.drops by netns,device where parent = \"root\"",
-			measure.Delta,
-			false,
+			t, "net.qdisc.drops by netns,device where parent = \"root\"", measure.Delta, false,
 			"'' eth0 4",
 		),
 	))
 	expect(
 		t,
 		text(
-			tab,
-			"netns",
-			"device",
-			"rAvs",
-			"%Util",
-			"wire_util",
-			"Sat",
-			"rx_drops_per_s",
-			"wDrop/s",
-			"Fifo/s",
-			"queue_drops_per_s",
-			"capacity_bits_per_s",
-			"from",
+			tab, "netns", "device", "rAvs", "%Util", "wire_util", "Sat", "rx_drops_per_s",
+			"wDrop/s", "Fifo/s", "queue_drops_per_s", "capacity_bits_per_s", "from",
 		),
 		` eth0 1513.9 94.3 99.9 9 2 1 2 4 1000 ethtool
  hub0 1250 20 - - - - - - 100 ethtool
@@ -280,53 +207,26 @@ func TestUseCountsTroubleOnce(t *testing.T) {
 	answers := func(disks ...string) *Frame {
 		return frame(
 			canned(
-				t,
-				"net.device.info by netns,device,kind,duplex",
-				measure.Level,
-				false,
-				"'' bond0 bond full 1",
-				"'' eth0 ethernet full 1",
-				"'' eth1 ethernet full 1",
+				t, "net.device.info by netns,device,kind,duplex", measure.Level, false,
+				"'' bond0 bond full 1", "'' eth0 ethernet full 1", "'' eth1 ethernet full 1",
 			),
 			canned(
-				t,
-				"net.device.drops by netns,device",
-				measure.Delta,
-				false,
-				"'' bond0 5",
-				"'' eth0 2",
-				"'' eth1 3",
+				t, "net.device.drops by netns,device", measure.Delta, false, "'' bond0 5",
+				"'' eth0 2", "'' eth1 3",
 			),
 			canned(
-				t,
-				"net.device.fifo by netns,device",
-				measure.Delta,
-				false,
-				"'' bond0 1",
+				t, "net.device.fifo by netns,device", measure.Delta, false, "'' bond0 1",
 				"'' eth0 1",
 			),
 			canned(
-				t,
-				"net.qdisc.drops by netns,device"+wholeQueue,
-				measure.Delta,
-				false,
-				"'' eth0 10",
+				t, "net.qdisc.drops by netns,device"+wholeQueue, measure.Delta, false, "'' eth0 10",
 			),
 			canned(
-				t,
-				"net.device.errors by netns,device",
-				measure.Delta,
-				false,
-				"'' bond0 7",
+				t, "net.device.errors by netns,device", measure.Delta, false, "'' bond0 7",
 				"'' eth1 7",
 			),
 			canned(
-				t,
-				"disk.info by device,kind",
-				measure.Level,
-				false,
-				"md0 virtual 1",
-				"sda disk 1",
+				t, "disk.info by device,kind", measure.Level, false, "md0 virtual 1", "sda disk 1",
 				"sda1 partition 1",
 			),
 			canned(t, "disk.errors by device", measure.Delta, false, disks...),
@@ -335,8 +235,7 @@ func TestUseCountsTroubleOnce(t *testing.T) {
 	expect(
 		t,
 		text(
-			Use().Table(Options{}, answers("md0 4", "sda 3")),
-			"network_saturation_per_s",
+			Use().Table(Options{}, answers("md0 4", "sda 3")), "network_saturation_per_s",
 			"errors_per_s",
 		),
 		"16 10",
@@ -354,43 +253,23 @@ func TestIRQTimes(t *testing.T) {
 	answers := func(times bool) *Frame {
 		f := frame(
 			canned(
-				t,
-				"irq.count by irq,cpu,device,type",
-				measure.Delta,
-				true,
-				"24 0 nvme0q1 x 10",
-				"24 1 nvme0q1 x 5",
-				"LOC 0 timer '' 100",
-				"TLB 1 shootdowns '' 3",
+				t, "irq.count by irq,cpu,device,type", measure.Delta, true, "24 0 nvme0q1 x 10",
+				"24 1 nvme0q1 x 5", "LOC 0 timer '' 100", "TLB 1 shootdowns '' 3",
 			),
 			canned(
-				t,
-				"softirq.count by cpu,vector",
-				measure.Delta,
-				true,
-				"0 NET_RX 50",
-				"1 TIMER 7",
+				t, "softirq.count by cpu,vector", measure.Delta, true, "0 NET_RX 50", "1 TIMER 7",
 			),
 		)
 		if times {
 			f.Answers = append(
 				f.Answers,
 				canned(
-					t,
-					"irq.time by irq,cpu,device,type",
-					measure.Delta,
-					true,
-					"24 0 nvme0q1 x 0.25",
-					"31 1 ended x 0.5",
+					t, "irq.time by irq,cpu,device,type", measure.Delta, true,
+					"24 0 nvme0q1 x 0.25", "31 1 ended x 0.5",
 				),
 				canned(
-					t,
-					"softirq.time by cpu,vector,device",
-					measure.Delta,
-					true,
-					"0 NET_RX '' 0.125",
-					"0 NET_RX eth1 0.25",
-					"1 NET_RX eth1 0.5",
+					t, "softirq.time by cpu,vector,device", measure.Delta, true,
+					"0 NET_RX '' 0.125", "0 NET_RX eth1 0.25", "1 NET_RX eth1 0.5",
 				),
 			)
 		}
@@ -399,16 +278,8 @@ func TestIRQTimes(t *testing.T) {
 	expect(
 		t,
 		text(
-			IRQ().Table(Options{}, answers(true)),
-			"irq",
-			"kind",
-			"device",
-			"count_per_s",
-			"%tim",
-			"cpu0",
-			"cpu1",
-			"%cpu0",
-			"%cpu1",
+			IRQ().Table(Options{}, answers(true)), "irq", "kind", "device", "count_per_s", "%tim",
+			"cpu0", "cpu1", "%cpu0", "%cpu1",
 		),
 		`24 hard nvme0q1 15 25 10 5 25 0
 31 hard ended 0 50 0 0 0 50
@@ -421,12 +292,7 @@ TIMER soft  7 0 0 7 0 0`,
 	expect(
 		t,
 		text(
-			IRQ().Table(Options{}, answers(false)),
-			"irq",
-			"device",
-			"count_per_s",
-			"%tim",
-			"cpu0",
+			IRQ().Table(Options{}, answers(false)), "irq", "device", "count_per_s", "%tim", "cpu0",
 			"%cpu0",
 		),
 		`24 nvme0q1 15 - 10 -
@@ -453,54 +319,27 @@ func TestQueuesCountEachPacketOnce(t *testing.T) {
 func TestDiskAwaitIsTimeOfFinishedRequests(t *testing.T) {
 	tab := Disk().Table(Options{}, frame(
 		canned(
-			t,
-			"disk.operations by device,direction",
-			measure.Delta,
-			false,
-			"sda read 100",
-			"sda write 0",
-			"sda1 read 100",
-			"loop0 read 0",
+			t, "disk.operations by device,direction", measure.Delta, false, "sda read 100",
+			"sda write 0", "sda1 read 100", "loop0 read 0",
 		),
 		canned(
-			t,
-			"disk.bytes by device,direction",
-			measure.Delta,
-			false,
-			"sda read 409600",
+			t, "disk.bytes by device,direction", measure.Delta, false, "sda read 409600",
 			"sda write 0",
 		),
 		canned(t, "disk.merges by device,direction", measure.Delta, false),
 		canned(
-			t,
-			"disk.wait by device,direction",
-			measure.Delta,
-			false,
-			"sda read 0.5",
-			"sda write 0",
+			t, "disk.wait by device,direction", measure.Delta, false, "sda read 0.5", "sda write 0",
 		),
-		canned(
-			t,
-			"disk.busy by device",
-			measure.Delta,
-			false,
-			"sda 1.02",
-		),
+		canned(t, "disk.busy by device", measure.Delta, false, "sda 1.02"),
 		canned(t, "disk.queue by device", measure.Delta, false, "sda 0.5"),
 		canned(t, "disk.errors by device", measure.Delta, false),
 		canned(
-			t,
-			"disk.info by device,kind,parent",
-			measure.Level,
-			false,
-			"sda disk '' 1",
-			"sda1 partition sda 1",
-			"loop0 virtual '' 1",
+			t, "disk.info by device,kind,parent", measure.Level, false, "sda disk '' 1",
+			"sda1 partition sda 1", "loop0 virtual '' 1",
 		),
 	))
 	expect(
-		t,
-		text(tab, "device", "r/s", "rkB/s", "r_await", "w_await", "aqu-sz", "%util", "rareq-sz"),
+		t, text(tab, "device", "r/s", "rkB/s", "r_await", "w_await", "aqu-sz", "%util", "rareq-sz"),
 		"sda 100 400 5 - 0.5 100 4",
 	)
 }
@@ -509,28 +348,17 @@ func TestDiskAwaitIsTimeOfFinishedRequests(t *testing.T) {
 func TestNicShowsADownInterfaceThatWasNamed(t *testing.T) {
 	f := frame(
 		canned(
-			t,
-			"net.device.packets by netns,device,direction",
-			measure.Delta,
-			false,
-			"'' eth0 rx 0",
-			"'' eth0 tx 0",
-			"'' eth1 rx 0",
-			"'' eth1 tx 0",
+			t, "net.device.packets by netns,device,direction", measure.Delta, false, "'' eth0 rx 0",
+			"'' eth0 tx 0", "'' eth1 rx 0", "'' eth1 tx 0",
 		),
 		canned(
-			t,
-			"net.device.info by netns,device,admin,duplex",
-			measure.Level,
-			false,
-			"'' eth0 up full 1",
-			"'' eth1 down full 1",
+			t, "net.device.info by netns,device,admin,duplex", measure.Level, false,
+			"'' eth0 up full 1", "'' eth1 down full 1",
 		),
 	)
 	expect(t, text(NIC().Table(Options{}, f), "device", "rx_packets_per_s"), "eth0 0")
 	expect(
-		t,
-		text(NIC().Table(Options{"interface": {"eth1"}}, f), "device", "rx_packets_per_s"),
+		t, text(NIC().Table(Options{"interface": {"eth1"}}, f), "device", "rx_packets_per_s"),
 		"eth1 0",
 	)
 	expect(t, text(NIC().Table(Options{"interface": {"eth1"}, "idle": {""}}, f), "device"), "")
@@ -541,47 +369,29 @@ func TestLinkMarks(t *testing.T) {
 		canned(
 			t,
 			"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
-			measure.Level,
-			false,
+			measure.Level, false,
 			"'' hme0 1 ethernet x 08:00:20:b0:7a:18 up up full on 1500 '' '' 1 1 '' 1",
 			"'' qfe0 2 ethernet x 08:00:20:b0:7a:18 up up full on 1500 '' '' 1 1 '' 1",
 			"'' bond0 3 bond x aa:00:00:00:00:01 up up full '' 1500 '' '' 1 1 '' 1",
 			"'' eth1 4 ethernet x aa:00:00:00:00:01 up up half on 1500 bond0 '' 1 1 '' 1",
 		),
 		canned(
-			t,
-			"net.device.speed by netns,device",
-			measure.Level,
-			false,
-			"'' hme0 1e8",
+			t, "net.device.speed by netns,device", measure.Level, false, "'' hme0 1e8",
 			"'' qfe0 1e9",
 		),
 		canned(
-			t,
-			"net.device.modes by netns,device,list,mode",
-			measure.Level,
-			false,
-			"'' hme0 supported 1000baseT/Full 1e9",
-			"'' hme0 supported 100baseT/Full 1e8",
-			"'' qfe0 supported 1000baseT/Full 1e9",
-			"'' qfe0 supported 10000baseT/Full 1e10",
+			t, "net.device.modes by netns,device,list,mode", measure.Level, false,
+			"'' hme0 supported 1000baseT/Full 1e9", "'' hme0 supported 100baseT/Full 1e8",
+			"'' qfe0 supported 1000baseT/Full 1e9", "'' qfe0 supported 10000baseT/Full 1e10",
 			"'' qfe0 partner 1000baseT/Full 1e9",
 		),
 		canned(
-			t,
-			"net.device.address by netns,device,family,address,prefix,scope",
-			measure.Level,
+			t, "net.device.address by netns,device,family,address,prefix,scope", measure.Level,
 			false,
 		),
 		canned(
-			t,
-			"net.device.packets by netns,device,direction",
-			measure.Delta,
-			false,
-			"'' hme0 rx 8000",
-			"'' hme0 tx 500",
-			"'' qfe0 rx 8600",
-			"'' qfe0 tx 0",
+			t, "net.device.packets by netns,device,direction", measure.Delta, false,
+			"'' hme0 rx 8000", "'' hme0 tx 500", "'' qfe0 rx 8600", "'' qfe0 tx 0",
 		),
 		canned(t, "net.device.uses by netns,device,use", measure.Level, false, "'' qfe0 address 1"),
 		canned(t, "net.ring.size by netns,device,ring,bound", measure.Level, false),
@@ -627,16 +437,7 @@ func TestMeanOfSumsIsOfAllTheTime(t *testing.T) {
 			"'' old 0",
 		}
 		if n == 3 {
-			device, flow, drop = append(
-				device,
-				"'' new tx 1e9",
-			), append(
-				flow,
-				"'' 10.1.0.1 1 10.1.0.2 2 8 b client tx 96e7",
-			), append(
-				drop,
-				"'' new 8",
-			)
+			device, flow, drop = append(device, "'' new tx 1e9"), append(flow, "'' 10.1.0.1 1 10.1.0.2 2 8 b client tx 96e7"), append(drop, "'' new 8")
 		}
 		flows.Add(
 			frame(
@@ -653,12 +454,8 @@ func TestMeanOfSumsIsOfAllTheTime(t *testing.T) {
 					false,
 					device...),
 				canned(
-					t,
-					"net.device.address by netns,device,address",
-					measure.Level,
-					false,
-					"'' old 10.0.0.1 1",
-					"'' new 10.1.0.1 1",
+					t, "net.device.address by netns,device,address", measure.Level, false,
+					"'' old 10.0.0.1 1", "'' new 10.1.0.1 1",
 				),
 			),
 		)
@@ -667,10 +464,7 @@ func TestMeanOfSumsIsOfAllTheTime(t *testing.T) {
 	expect(
 		t,
 		text(
-			Flows().Table(Options{}, flows.Frame()),
-			"process",
-			"tx_bytes_per_s",
-			"share",
+			Flows().Table(Options{}, flows.Frame()), "process", "tx_bytes_per_s", "share",
 			"residual",
 		),
 		`b 1920 68.6 no
@@ -686,45 +480,25 @@ func TestShortLivedChildrenHaveAColumn(t *testing.T) {
 	ps := func(short string) *Table {
 		return PS().Table(Options{"pid": {"1", "2"}}, frame(
 			canned(
-				t,
-				"process.cpu by pid,process,mode",
-				measure.Delta,
-				true,
-				"1 sh usr 0.01",
+				t, "process.cpu by pid,process,mode", measure.Delta, true, "1 sh usr 0.01",
 				"2 cc usr 0.5",
 			),
 			canned(
-				t,
-				"process.short by pid,process",
-				measure.Delta,
-				true,
-				"1 sh "+short,
-				"3 make 0.9",
+				t, "process.short by pid,process", measure.Delta, true, "1 sh "+short, "3 make 0.9",
 			),
 		))
 	}
 	tab := ps("0.7")
 	expect(t, text(tab, "pid", "usr", "children"), "2 50 0\n1 1 70")
 	expect(
-		t,
-		strings.Join(tab.Notes, "\n"),
+		t, strings.Join(tab.Notes, "\n"),
 		"the CPU time of processes too short-lived to have a row is %KIDS of their parent (-w shows it)",
 	)
 	expect(t, strings.Join(ps("0.01").Notes, "\n"), "")
 }
 
 func TestNotesWaitForTheirColumns(t *testing.T) {
-	a, b := canned(
-		t,
-		"disk.errors by device",
-		measure.Delta,
-		false,
-	), canned(
-		t,
-		"disk.busy by device",
-		measure.Delta,
-		false,
-	)
+	a, b := canned(t, "disk.errors by device", measure.Delta, false), canned(t, "disk.busy by device", measure.Delta, false)
 	a.Notes, b.Notes = []string{"no disk counts", "both"}, []string{"both"}
 	f := frame(a, b)
 	expect(t, strings.Join(f.Notes(Disk().Wide, 80), ", "), "both")
@@ -750,10 +524,7 @@ func TestMeanOfDaysStaysSmall(t *testing.T) {
 		a.Label(0, 0) != "0.0" ||
 		a.Series[0].Values[0] != 0.05 {
 		t.Errorf(
-			"%d rows, notes %q, first %s = %g",
-			len(a.Series),
-			f.Notes(nil, 80),
-			a.Label(0, 0),
+			"%d rows, notes %q, first %s = %g", len(a.Series), f.Notes(nil, 80), a.Label(0, 0),
 			a.Series[0].Values[0],
 		)
 	}

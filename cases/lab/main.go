@@ -32,8 +32,7 @@ func run(args []string, out, errs io.Writer) int {
 	entries := f.Int("entries", 0, "entries of a long table; 0: as the story says")
 	mbit := f.Int("mbit", 0, "speed of the slow or full link in Mbit/s; 0: as the story says")
 	show := f.Bool(
-		"show",
-		false,
+		"show", false,
 		"run the commands that it prints, but for the diagnosis, after three seconds",
 	)
 	f.Usage = func() {
@@ -66,10 +65,7 @@ func run(args []string, out, errs io.Writer) int {
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(
-		context.Background(),
-		syscall.SIGINT,
-		syscall.SIGTERM,
-		syscall.SIGHUP,
+		context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 	)
 	defer stop()
 	if *span > 0 {
@@ -95,12 +91,7 @@ func run(args []string, out, errs io.Writer) int {
 }
 
 func play(
-	ctx context.Context,
-	l *cases.Lab,
-	story cases.Story,
-	o cases.Options,
-	show bool,
-	out io.Writer,
+	ctx context.Context, l *cases.Lab, story cases.Story, o cases.Options, show bool, out io.Writer,
 ) error {
 	sc, err := story.Play(l, o)
 	if err != nil {
@@ -134,8 +125,7 @@ func play(
 	}
 	if len(outside) > 0 {
 		fmt.Fprintln(
-			out,
-			"\nthe scene isn't as it should be: is the machine busy with other things?",
+			out, "\nthe scene isn't as it should be: is the machine busy with other things?",
 		)
 	}
 	before := make([]cases.Count, len(sc.Loads))
@@ -153,14 +143,8 @@ func play(
 			now := d.Count()
 			if bytes, ops := cases.Rate(before[i], now); !before[i].At.IsZero() && ops+bytes > 0 {
 				fmt.Fprintf(
-					out,
-					"  %-16s %10.3f MB/s %10.1f op/s   p50 %v  p99 %v  errors %d\n",
-					d.Name,
-					bytes/1e6,
-					ops,
-					now.P50,
-					now.P99,
-					now.Errors,
+					out, "  %-16s %10.3f MB/s %10.1f op/s   p50 %v  p99 %v  errors %d\n", d.Name,
+					bytes/1e6, ops, now.P50, now.P99, now.Errors,
 				)
 			}
 			before[i] = now

@@ -64,8 +64,7 @@ func openDoor(dir string, o term.Serving, m *served) (*door, error) {
 		host = "localhost"
 	}
 	d.site = web.New(
-		m,
-		web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
+		m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
 		token,
 	)
 	d.site.Tokens = &web.Tokens{Path: passesOf(dir)}

@@ -20,18 +20,15 @@ import (
 
 var (
 	everyStep = flag.Duration(
-		"step",
-		100*time.Millisecond,
+		"step", 100*time.Millisecond,
 		"interval of BenchmarkEverything; what a tool pays is seen at 1s, with caches gone cold",
 	)
 	everyLong = flag.Bool(
-		"long",
-		false,
+		"long", false,
 		"BenchmarkEverything reads as who goes on for hours does, `culprit serve`: walks by programs in the kernel in place of dumps, where they may be",
 	)
 	everyWithout = flag.String(
-		"without",
-		"",
+		"without", "",
 		"prefixes of statistics that BenchmarkEverything leaves out, with commas between",
 	)
 )

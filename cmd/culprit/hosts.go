@@ -101,10 +101,7 @@ func (h *host) look(ctx context.Context, sentences []string, span measure.Span) 
 
 // ask fills in what a host tells.
 func (h *host) ask(
-	ctx context.Context,
-	sentences []string,
-	span measure.Span,
-	out *view.Host,
+	ctx context.Context, sentences []string, span measure.Span, out *view.Host,
 ) error {
 	if h.client == nil {
 		c, err := client.DialURL(ctx, h.address, h.token)
@@ -119,9 +116,7 @@ func (h *host) ask(
 	}
 	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
 	past := dataset.NewReplay(
-		h.client,
-		h.client.Stats(),
-		measure.Interval{Start: about.Now.Add(-span), End: about.Now},
+		h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now},
 	)
 	var queries []measure.Query
 	for _, s := range sentences {

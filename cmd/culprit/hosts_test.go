@@ -115,19 +115,9 @@ func TestHostsCompared(t *testing.T) {
 	defer receiver.Close()
 	address := func(hz int) (bare, token string) {
 		c := start(
-			t,
-			[]string{"CULPRIT_REMOTE_WRITE_TOKEN=its"},
-			"serve",
-			"--dir",
-			t.TempDir(),
-			"--listen",
-			"127.0.0.1:0",
-			"--profile",
-			strconv.Itoa(hz),
-			"--remote-write",
-			receiver.URL+"/api/v1/write",
-			"--remote-write-each",
-			"5s",
+			t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--dir", t.TempDir(),
+			"--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz), "--remote-write",
+			receiver.URL+"/api/v1/write", "--remote-write-each", "5s",
 		)
 		bare, token, ok := strings.Cut(c.says(t, "?token=", time.Minute), "?token=")
 		if !ok {
@@ -193,16 +183,7 @@ func TestHostsCompared(t *testing.T) {
 	}
 	eventually(t, "the same of both", 2*time.Minute, func() error {
 		out, errs, err := ask(
-			tokens,
-			"--server",
-			often,
-			"--diff",
-			seldom,
-			"--from",
-			"-15s",
-			"--json",
-			"-n",
-			"0",
+			tokens, "--server", often, "--diff", seldom, "--from", "-15s", "--json", "-n", "0",
 		)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
@@ -240,18 +221,8 @@ func TestHostsCompared(t *testing.T) {
 	eventually(t, "what is not done any more", 2*time.Minute, func() error {
 		seconds := max(2, int(time.Since(began).Seconds()))
 		out, errs, err := ask(
-			oftenToken,
-			"--server",
-			often,
-			"--at",
-			"now",
-			"--for",
-			strconv.Itoa(min(seconds, 8)),
-			"--diff",
-			file,
-			"--json",
-			"-n",
-			"0",
+			oftenToken, "--server", often, "--at", "now", "--for", strconv.Itoa(min(seconds, 8)),
+			"--diff", file, "--json", "-n", "0",
 		)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
@@ -266,10 +237,8 @@ func TestHostsCompared(t *testing.T) {
 		}
 		if _, more, err := change(out, "burnThirty"); err != nil || more < 1.5 || ratio > 0.3 {
 			return fmt.Errorf(
-				"%.2f times as much of what is not done any more, %.2f of the other: %w",
-				ratio,
-				more,
-				err,
+				"%.2f times as much of what is not done any more, %.2f of the other: %w", ratio,
+				more, err,
 			)
 		}
 		return nil

@@ -80,16 +80,7 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		all := map[string][]byte{}
 		for _, tool := range view.Tools() {
 			status, out, errs := call(
-				t,
-				tool.Name,
-				"--json",
-				"--dir",
-				dir,
-				"--from",
-				from,
-				"--to",
-				to,
-				"1",
+				t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1",
 			)
 			if n := bytes.Count(out, []byte("\n")); status != 0 || n != 2 ||
 				bytes.Contains(out, []byte("nothing was recorded")) {

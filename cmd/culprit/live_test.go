@@ -27,9 +27,7 @@ func call(t *testing.T, args ...string) (status int, out, errs []byte) {
 		files[i] = f
 	}
 	status = term.Run(
-		t.Context(),
-		program(term.Terminal{Out: files[0], Err: files[1], Width: 80}),
-		args,
+		t.Context(), program(term.Terminal{Out: files[0], Err: files[1], Width: 80}), args,
 	)
 	var texts [2][]byte
 	for i, f := range files {

@@ -63,11 +63,7 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 		return nil, err
 	}
 	report, err := diagnose.Run(
-		context.WithoutCancel(ctx),
-		reader,
-		rules.Set(),
-		measure.Interval{},
-		0,
+		context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0,
 	)
 	if err != nil {
 		return nil, err

@@ -70,10 +70,8 @@ func areOnline(cpus []int, online []int32) error {
 	for _, cpu := range cpus {
 		if !slices.Contains(online, int32(cpu)) {
 			return fmt.Errorf(
-				"sample CPU %d: it is not online; these are: %s: %w",
-				cpu,
-				strings.Trim(fmt.Sprint(online), "[]"),
-				measure.ErrUnsupported,
+				"sample CPU %d: it is not online; these are: %s: %w", cpu,
+				strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported,
 			)
 		}
 	}
@@ -106,9 +104,7 @@ func lockLoss(reason string) string {
 const dearLocks = 0.01
 
 func (l *locking) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	return l.script.Watch(ctx, queries, func(t *measure.Tick) error {
 		for i, a := range t.Answers {

@@ -241,9 +241,7 @@ func (m machine) begun() {
 }
 
 func (m machine) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	if m.brief {
 		return m.WatchBrief(ctx, queries, func(t *measure.Tick) error {
@@ -255,10 +253,7 @@ func (m machine) Watch(
 }
 
 func (m machine) Record(
-	ctx context.Context,
-	queries []measure.Query,
-	n int,
-	progress func(int),
+	ctx context.Context, queries []measure.Query, n int, progress func(int),
 ) (measure.Reader, error) {
 	return m.Catalogue.Record(ctx, queries, n, func(tick int) {
 		if progress != nil {

@@ -59,8 +59,7 @@ func TestPageCatalogue(t *testing.T) {
 	b.WriteString("[")
 	for i := range stats {
 		delete(
-			sent.Stats[i],
-			"help",
+			sent.Stats[i], "help",
 		) // decides nothing; a field's help tells fields of one name apart
 		line, err := json.Marshal(
 			map[string]any{"stat": sent.Stats[i], "adds": addUp(t, &stats[i])},
@@ -81,8 +80,7 @@ func TestPageCatalogue(t *testing.T) {
 	if old, err := os.ReadFile(pageCatalogue); err != nil || !bytes.Equal(old, b.Bytes()) {
 		t.Errorf(
 			"%s is not what the server sends (%v): go test ./cmd/culprit -run PageCatalogue -update",
-			pageCatalogue,
-			err,
+			pageCatalogue, err,
 		)
 	}
 }
@@ -100,10 +98,7 @@ func addUp(t *testing.T, st *measure.Stat) map[string]string {
 		all = append(all, f.Name)
 		if f.Overlaps {
 			terms = append(
-				terms,
-				f.Name+` = "1"`,
-				f.Name+` in ("1")`,
-				f.Name+` in ("1", "2")`,
+				terms, f.Name+` = "1"`, f.Name+` in ("1")`, f.Name+` in ("1", "2")`,
 				f.Name+` != "1"`,
 			)
 		}

@@ -168,10 +168,7 @@ func optionsOf(tool *view.Tool) []view.Options {
 
 // watched gives the table of each tick of a machine.
 func watched(
-	t *testing.T,
-	m measure.Watcher,
-	parse func(string) (measure.Query, error),
-	tool *view.Tool,
+	t *testing.T, m measure.Watcher, parse func(string) (measure.Query, error), tool *view.Tool,
 	o view.Options,
 ) (tables []*view.Table, frames view.Mean) {
 	t.Helper()
@@ -221,10 +218,7 @@ func differences(live, past *view.Table) (out []string) {
 	differ := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if live.View != past.View || len(live.Columns) != len(past.Columns) {
 		differ(
-			"%s of %d columns, %s of %d",
-			live.View,
-			len(live.Columns),
-			past.View,
+			"%s of %d columns, %s of %d", live.View, len(live.Columns), past.View,
 			len(past.Columns),
 		)
 		return out
@@ -262,11 +256,7 @@ func differences(live, past *view.Table) (out []string) {
 				v.Text != w.Text ||
 				!near && (v.Num == v.Num || w.Num == w.Num) {
 				differ(
-					"row %q, %s%s: %v, then %v",
-					key,
-					live.Columns[i].Name,
-					live.Columns[i].Head,
-					v,
+					"row %q, %s%s: %v, then %v", key, live.Columns[i].Name, live.Columns[i].Head, v,
 					w,
 				)
 			}
@@ -328,11 +318,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 			then, _ := watched(t, past, past.Parse, tool, o)
 			if len(now) != ticks || len(then) != ticks {
 				t.Fatalf(
-					"%s: %d tables live, %d of the past, want %d",
-					name,
-					len(now),
-					len(then),
-					ticks,
+					"%s: %d tables live, %d of the past, want %d", name, len(now), len(then), ticks,
 				)
 			}
 			for i := range now {
@@ -369,20 +355,13 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	came := func(r view.Row) bool {
 		return slices.ContainsFunc(each, func(tab *view.Table) bool {
 			return !slices.ContainsFunc(
-				tab.Rows,
-				func(o view.Row) bool { return o.Key == r.Key && o.Total == r.Total },
+				tab.Rows, func(o view.Row) bool { return o.Key == r.Key && o.Total == r.Total },
 			)
 		})
 	}
 	if slices.ContainsFunc(whole.Rows, came) {
 		off := func(r view.Row) bool { return r.Total || came(r) }
-		wanted.Rows, whole.Rows = slices.DeleteFunc(
-			wanted.Rows,
-			off,
-		), slices.DeleteFunc(
-			whole.Rows,
-			off,
-		)
+		wanted.Rows, whole.Rows = slices.DeleteFunc(wanted.Rows, off), slices.DeleteFunc(whole.Rows, off)
 	}
 	wanted.Over, wanted.Notes = whole.Over, whole.Notes // the mean's goes from the first start to the last end, and notes are said once
 	if d := differences(wanted, whole); len(d) > 0 {
@@ -396,24 +375,11 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	from, to := over.Start.AsTime().Format(time.RFC3339), over.End.AsTime().Format(time.RFC3339)
 	for _, tool := range view.Tools() {
 		status, out, errs := call(
-			t,
-			tool.Name,
-			"--json",
-			"--dir",
-			dir,
-			"--from",
-			from,
-			"--to",
-			to,
-			"1",
+			t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1",
 		)
 		if status != 0 || !bytes.Equal(out, lines[tool.Name]) {
 			t.Errorf(
-				"culprit %s --from: status %d, %s\n%s\nwant\n%s",
-				tool.Name,
-				status,
-				errs,
-				out,
+				"culprit %s --from: status %d, %s\n%s\nwant\n%s", tool.Name, status, errs, out,
 				lines[tool.Name],
 			)
 		}
@@ -427,8 +393,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 	if status, _, errs := call(t, "nic", "--dir", dir, "--at", "-1m"); status != 2 ||
 		!strings.Contains(
-			string(errs),
-			"held is "+over.Start.AsTime().Local().Format(time.DateTime),
+			string(errs), "held is "+over.Start.AsTime().Local().Format(time.DateTime),
 		) {
 		t.Errorf("a time that is not held: status %d, %s", status, errs)
 	}

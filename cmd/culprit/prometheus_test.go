@@ -87,8 +87,7 @@ func TestPromQLOnAnArchive(t *testing.T) {
 			}
 			if time.Now().After(deadline) {
 				t.Fatalf(
-					"the oldest is not kept in minutes alone: the test would show little (%v)",
-					err,
+					"the oldest is not kept in minutes alone: the test would show little (%v)", err,
 				)
 			}
 		}

@@ -82,9 +82,7 @@ func recorded(asked string) (term.Recorded, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf(
-			"nothing was recorded in %s%s: start `culprit serve`",
-			dir,
-			elsewhere(dir),
+			"nothing was recorded in %s%s: start `culprit serve`", dir, elsewhere(dir),
 		)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &measure.Denied{
@@ -209,10 +207,8 @@ func (a *atRest) Remark() string {
 	}
 	age := max(0, time.Since(end.AsTime())).Round(time.Second)
 	return fmt.Sprintf(
-		"no server runs: this is what was recorded in %s up to %s, %v ago",
-		a.dir,
-		end.AsTime().Local().Format("2006-01-02 15:04:05"),
-		age,
+		"no server runs: this is what was recorded in %s up to %s, %v ago", a.dir,
+		end.AsTime().Local().Format("2006-01-02 15:04:05"), age,
 	)
 }
 

@@ -46,10 +46,7 @@ func hostileBodies(t *testing.T) [][]byte {
 		[]byte("{} {}"),
 		[]byte("\xff\xfe\x00"),
 		[]byte(`{"nothing":1}`),
-		bytes.Repeat(
-			[]byte("["),
-			60<<10,
-		),
+		bytes.Repeat([]byte("["), 60<<10),
 		bytes.Repeat([]byte("x"), 80<<10),
 		[]byte(`{"sentence":"` + strings.Repeat("x", 70<<10) + `"}`),
 	}
@@ -68,19 +65,9 @@ func hostileBodies(t *testing.T) [][]byte {
 		t.Fatal(err)
 	}
 	return append(
-		out,
-		packed.Bytes()[:packed.Len()/2],
-		[]byte("\x1f\x8b"),
-		[]byte("a;b NaN\n"),
-		[]byte("a;b -1\n"),
-		[]byte("a;b 1e999\n"),
-		bytes.Repeat([]byte("\n"), 1<<20),
-		bytes.Repeat(
-			[]byte(";"),
-			1<<20,
-		),
-		[]byte("\x0a\xff\xff\xff\xff\x0f"),
-		[]byte("PERFILE2"),
+		out, packed.Bytes()[:packed.Len()/2], []byte("\x1f\x8b"), []byte("a;b NaN\n"),
+		[]byte("a;b -1\n"), []byte("a;b 1e999\n"), bytes.Repeat([]byte("\n"), 1<<20),
+		bytes.Repeat([]byte(";"), 1<<20), []byte("\x0a\xff\xff\xff\xff\x0f"), []byte("PERFILE2"),
 		[]byte(`{"$schema":"https://www.speedscope.app/file-format-schema.json"`),
 	)
 }
@@ -173,15 +160,8 @@ func (g *guarded) advises(what string, answer []byte) {
 func TestHostileRequests(t *testing.T) {
 	dir := t.TempDir()
 	c := start(
-		t,
-		[]string{"JOURNAL_STREAM="},
-		"serve",
-		"--dir",
-		dir,
-		"--listen",
-		"127.0.0.1:0",
-		"--profile",
-		"off",
+		t, []string{"JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0",
+		"--profile", "off",
 	)
 	base, token, ok := strings.Cut(c.says(t, "http://127.0.0.1:", 30*time.Second), "?token=")
 	if !ok {
@@ -284,9 +264,7 @@ func (g *guarded) hostilePath(path string, methods []string) {
 	for _, action := range []string{"suspend", "resume", "discard", "destroy", "start", "stop", "remove"} {
 		for _, id := range []string{"0", "-1", "4294967295", "99999999999999999999", "NaN", "ü"} {
 			g.do(
-				"POST",
-				filled(strings.ReplaceAll(path, "{action}", action), id),
-				[]byte("{}"),
+				"POST", filled(strings.ReplaceAll(path, "{action}", action), id), []byte("{}"),
 				"application/json",
 			)
 		}
@@ -353,8 +331,7 @@ func (g *guarded) hostileGets(path string) {
 				}
 			}
 			if _, said := g.do("GET", at+"?"+v.Encode(), nil, ""); bytes.Contains(
-				said,
-				[]byte("there is no parameter"),
+				said, []byte("there is no parameter"),
 			) {
 				break // one refusal is as the other
 			}
@@ -396,10 +373,7 @@ func (g *guarded) cutOff(path string) {
 		_, err = fmt.Fprintf(
 			c,
 			"POST /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Culprit: 1\r\nContent-Type: application/json\r\n%s\r\n\r\n5\r\n{\"se",
-			path,
-			host,
-			g.token,
-			head,
+			path, host, g.token, head,
 		)
 		if err := errors.Join(err, c.Close()); err != nil {
 			g.t.Errorf("%s: %v", path, err)

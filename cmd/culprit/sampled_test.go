@@ -67,16 +67,8 @@ func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
 		t.Fatal(err)
 	}
 	c := exec.Command(
-		self,
-		"profile",
-		"--dir",
-		dir,
-		"--from",
-		"-5m",
-		"--pid",
-		strconv.Itoa(os.Getpid()),
-		"--format",
-		"folded",
+		self, "profile", "--dir", dir, "--from", "-5m", "--pid", strconv.Itoa(os.Getpid()),
+		"--format", "folded",
 	)
 	c.Env = append(os.Environ(), asProgram+"=1")
 	b, _ := c.CombinedOutput() // that there is nothing yet is an error too
@@ -125,9 +117,7 @@ func TestSampledPast(t *testing.T) {
 		})
 		if share := float64(one) / float64(one+other); share < 0.55 || share > 0.85 {
 			t.Errorf(
-				"%s, what takes 70 %% of the time has %.1f %% of %d samples",
-				when,
-				100*share,
+				"%s, what takes 70 %% of the time has %.1f %% of %d samples", when, 100*share,
 				one+other,
 			)
 		}

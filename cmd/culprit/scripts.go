@@ -21,11 +21,8 @@ func startScript(k measure.Script) (dataset.Runner, error) {
 	defer env.Close() //nolint:errcheck // only read
 	said := &tail{}
 	source, err := trace.NewSource(
-		k.Name,
-		trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}},
-		trace.Budget(k.Budget),
-		env,
-		said,
+		k.Name, trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}},
+		trace.Budget(k.Budget), env, said,
 	)
 	if err != nil {
 		return nil, diagnosed(k.Text, err)

@@ -66,10 +66,7 @@ func api(t *testing.T, dir, method, path, body string) (status int, told toldScr
 		Timeout: 30 * time.Second,
 	}
 	r, err := http.NewRequestWithContext(
-		t.Context(),
-		method,
-		"http://culprit/api/"+path,
-		strings.NewReader(body),
+		t.Context(), method, "http://culprit/api/"+path, strings.NewReader(body),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -212,8 +209,7 @@ func TestScriptsOfAServer(t *testing.T) {
 			}
 			defer client.Close()
 			got, err := cells(
-				client,
-				"trace.mine.calls",
+				client, "trace.mine.calls",
 				measure.Interval{Start: since, End: measure.Time(time.Now().UnixNano())},
 			)
 			if err == nil && len(got) == 0 {
@@ -296,14 +292,7 @@ func TestScriptsOfAServer(t *testing.T) {
 	calls(100) // nobody counts them
 	at := time.Now().Add(-time.Minute).Format(time.RFC3339)
 	status, out, errs := call(
-		t,
-		"stat",
-		"trace.mine.calls by probefunc",
-		"--dir",
-		dir,
-		"--from",
-		at,
-		"--json",
+		t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json",
 	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
 		t.Errorf("culprit stat of what was recorded: status %d, %s%s", status, out, errs)
@@ -331,14 +320,7 @@ func TestScriptsOfAServer(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	status, out, errs = call(
-		t,
-		"stat",
-		"trace.mine.calls by probefunc",
-		"--dir",
-		dir,
-		"--from",
-		at,
-		"--json",
+		t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json",
 	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
 		t.Errorf("culprit stat of what the server has left: status %d, %s%s", status, out, errs)

@@ -46,8 +46,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	}
 	defer func() {
 		slow := after(
-			time.Second,
-			func() { tell.Say("culprit: writing what is not on disk yet ...") },
+			time.Second, func() { tell.Say("culprit: writing what is not on disk yet ...") },
 		)
 		err = errors.Join(err, archive.Close())
 		slow()
@@ -284,14 +283,10 @@ const (
 
 // openArchive opens the archive in a directory, which only one process may have open.
 func openArchive(
-	ctx context.Context,
-	dir string,
-	o term.Serving,
-	tell *term.Teller,
+	ctx context.Context, dir string, o term.Serving, tell *term.Teller,
 ) (*store.Store, error) {
 	defer after(
-		time.Second,
-		func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") },
+		time.Second, func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") },
 	)()
 	until, said := time.Now().Add(waitForArchive), false
 	for {
@@ -340,8 +335,7 @@ func notOf(source measure.Source, sentences []string) []string {
 		q, err := measure.ParseQuery(text)
 		return err == nil &&
 			slices.ContainsFunc(
-				source.Stats(),
-				func(st measure.Stat) bool { return st.ID == q.Stat },
+				source.Stats(), func(st measure.Stat) bool { return st.ID == q.Stat },
 			)
 	})
 }

@@ -121,9 +121,7 @@ func eventually(t *testing.T, what string, within time.Duration, so func() error
 // cells asks a reader for what it has of a sentence by one field or none: the values of each
 // second, by the second's end.
 func cells(
-	r measure.Reader,
-	sentence string,
-	over measure.Interval,
+	r measure.Reader, sentence string, over measure.Interval,
 ) (map[measure.Time][]string, error) {
 	q, err := measure.ParseQuery(sentence)
 	if err != nil {
@@ -210,9 +208,7 @@ func TestKilledServerKeeps(t *testing.T) {
 					continue
 				}
 				got, err := cells(
-					archive,
-					s,
-					measure.Interval{Start: at.Add(-measure.Second), End: at},
+					archive, s, measure.Interval{Start: at.Add(-measure.Second), End: at},
 				)
 				if err != nil {
 					t.Fatal(err)
@@ -284,13 +280,8 @@ func TestServe(t *testing.T) {
 	}
 
 	c := start(
-		t,
-		[]string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="},
-		"serve",
-		"--dir",
-		dir,
-		"--listen",
-		"127.0.0.1:0",
+		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve",
+		"--dir", dir, "--listen", "127.0.0.1:0",
 	)
 	address := c.says(t, "http://127.0.0.1:", 20*time.Second)
 	base, token, ok := strings.Cut(address, "?token=")
@@ -359,9 +350,7 @@ func TestServe(t *testing.T) {
 			defer client.Close()
 			end := measure.Time(time.Now().Unix()+1) * measure.Time(measure.Second)
 			got, err := cells(
-				client,
-				sentence,
-				measure.Interval{Start: end.Add(-measure.Minute), End: end},
+				client, sentence, measure.Interval{Start: end.Add(-measure.Minute), End: end},
 			)
 			if err != nil {
 				return err
@@ -379,10 +368,7 @@ func TestServe(t *testing.T) {
 			for i, at := range all {
 				if i > 0 && at.Sub(all[i-1]) != measure.Second {
 					t.Logf(
-						"%s: %v follows on %v, %d late ticks are told",
-						sentence,
-						at,
-						all[i-1],
+						"%s: %v follows on %v, %d late ticks are told", sentence, at, all[i-1],
 						told.Late,
 					)
 					if told.Late == 0 {
@@ -409,12 +395,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("a second server on the directory: status %d", status)
 	}
 	other = start(
-		t,
-		nil,
-		"serve",
-		"--dir",
-		t.TempDir(),
-		"--listen",
+		t, nil, "serve", "--dir", t.TempDir(), "--listen",
 		strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"),
 	)
 	other.says(t, "--listen", 10*time.Second)
@@ -467,12 +448,8 @@ func TestServe(t *testing.T) {
 		want := len(queries) + len(traceprofile.NewSampler(49).Stats())
 		if len(d.Datasets) != want || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
 			return fmt.Errorf(
-				"%d datasets, want %d; %g samples a second, %d bytes, trouble %q",
-				len(d.Datasets),
-				want,
-				samples,
-				h.RSS,
-				h.Trouble,
+				"%d datasets, want %d; %g samples a second, %d bytes, trouble %q", len(d.Datasets),
+				want, samples, h.RSS, h.Trouble,
 			)
 		}
 		// What is asked here costs too, and may be most of it; the datasets' part is told by
@@ -480,9 +457,7 @@ func TestServe(t *testing.T) {
 		if h.CPU == nil || len(h.Spent) != 5 || sum <= 0 || sum > 1.02**h.CPU ||
 			math.Abs(sum-h.Spent[0].CPU) > 0.05*sum {
 			return fmt.Errorf(
-				"the datasets take %g of a CPU, the process %s, of which %v",
-				sum,
-				number(h.CPU),
+				"the datasets take %g of a CPU, the process %s, of which %v", sum, number(h.CPU),
 				h.Spent,
 			)
 		}
@@ -495,11 +470,8 @@ func TestServe(t *testing.T) {
 		}
 		t.Logf("parts %v", h.Spent)
 		t.Logf(
-			"datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB",
-			sum,
-			*h.CPU,
-			samples,
-			h.RSS>>20,
+			"datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB", sum, *h.CPU,
+			samples, h.RSS>>20,
 		)
 		return nil
 	})
@@ -529,8 +501,7 @@ func TestServe(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.ContainsFunc(
-		c.out,
-		func(line string) bool { return strings.Contains(line, "goes on recording") },
+		c.out, func(line string) bool { return strings.Contains(line, "goes on recording") },
 	) {
 		t.Error("it ends, and says that it goes on")
 	}

@@ -15,12 +15,8 @@ func TestSignalsOfOneRequestEndWithTheResult(t *testing.T) {
 		t.Skip("needs: root")
 	}
 	c := started(
-		t,
-		"trace",
-		"-qn",
-		`BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`,
-		"-x",
-		"switchrate=10ms",
+		t, "trace", "-qn", `BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`,
+		"-x", "switchrate=10ms",
 	)
 	printed := func() []byte {
 		b, err := os.ReadFile(c.Stdout.(*os.File).Name())

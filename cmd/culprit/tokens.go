@@ -31,8 +31,7 @@ func (l letIn) List() ([]term.Token, error) {
 	var out []term.Token
 	for _, p := range all {
 		out = append(
-			out,
-			term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends},
+			out, term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends},
 		)
 	}
 	return out, unusable(err)
@@ -48,8 +47,7 @@ func (l letIn) Add(t term.Token) (string, error) {
 		return "", err
 	}
 	secret, err := web.AddToken(
-		passesOf(l.dir),
-		web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
+		passesOf(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
 	)
 	return secret, unusable(err)
 }
@@ -66,9 +64,7 @@ func (l letIn) Remove(name string) error {
 func (l letIn) recorded() error {
 	if _, err := os.Stat(archiveOf(l.dir)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf(
-			"nothing was recorded in %s%s: start `culprit serve`",
-			l.dir,
-			elsewhere(l.dir),
+			"nothing was recorded in %s%s: start `culprit serve`", l.dir, elsewhere(l.dir),
 		)
 	}
 	return nil

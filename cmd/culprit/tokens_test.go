@@ -37,8 +37,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("add: %s", out)
 	}
 	if out, _ := run(0, "add", "oncall", "--may", "trace", "--for", "7d"); !strings.Contains(
-		out,
-		"lets oncall trace until 2",
+		out, "lets oncall trace until 2",
 	) {
 		t.Errorf("add: %s", out)
 	}
@@ -82,10 +81,7 @@ func letInAs(t *testing.T, dir, base string) {
 	t.Helper()
 	ask := func(token, method, path string) int {
 		r, err := http.NewRequestWithContext(
-			t.Context(),
-			method,
-			base+path,
-			strings.NewReader("{}"),
+			t.Context(), method, base+path, strings.NewReader("{}"),
 		)
 		if err != nil {
 			t.Fatal(err)

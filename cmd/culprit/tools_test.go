@@ -15,8 +15,7 @@ import (
 )
 
 var toolStep = flag.Duration(
-	"toolstep",
-	10*time.Millisecond,
+	"toolstep", 10*time.Millisecond,
 	"interval of BenchmarkTool; at 1s the caches are as cold as in earnest",
 )
 

@@ -18,10 +18,7 @@ import (
 
 // traced runs a program in D.
 func traced(
-	ctx context.Context,
-	t term.Tracing,
-	terminal term.Terminal,
-	first func(func()),
+	ctx context.Context, t term.Tracing, terminal term.Terminal, first func(func()),
 ) (int, error) {
 	runtime.GOMAXPROCS(
 		runtime.NumCPU(),
@@ -65,18 +62,13 @@ func programName() string { return filepath.Base(os.Args[0]) }
 
 // scripted lets a program in D measure.
 func scripted(
-	ctx context.Context,
-	name, file, text string,
-	says *os.File,
+	ctx context.Context, name, file, text string, says *os.File,
 ) (term.Machine, func(), error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	source, err := trace.NewSource(
-		name,
-		trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}},
-		0,
-		env,
-		says,
+		name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0,
+		env, says,
 	)
 	if err != nil {
 		return nil, nil, err
@@ -108,9 +100,7 @@ type script struct {
 
 // Watch lets the script begin, and ends when that does.
 func (s *script) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	if !s.running {
 		s.running = true

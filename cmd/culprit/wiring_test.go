@@ -112,11 +112,7 @@ func TestCannedStatisticsAreReal(t *testing.T) {
 			fields = append(fields, field.Name)
 		}
 		want := fmt.Sprintf(
-			"%s %s %s %s [%s]",
-			st.ID,
-			kinds[st.Kind],
-			st.Unit,
-			folds[st.Fold],
+			"%s %s %s %s [%s]", st.ID, kinds[st.Kind], st.Unit, folds[st.Fold],
 			strings.Join(fields, ","),
 		)
 		if got := strings.Join(f, " "); got != want {

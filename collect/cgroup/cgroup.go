@@ -183,9 +183,7 @@ func (Cgroups) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 // ("rw,cpu,cpuacct"). controller is the name of a version 1 hierarchy in /proc/cgroups, which has
 // its number of groups.
 func cgroupFiles(
-	options string,
-	v2 bool,
-	want collect.Want,
+	options string, v2 bool, want collect.Want,
 ) (files []cgroupFile, controller string) {
 	for _, f := range allCgroupFiles() {
 		if f.v2 != v2 || !f.pulse && !want.Stat(f.stats...) {
@@ -328,10 +326,7 @@ type cgroupReading struct {
 
 // node adds a group to the tree.
 func (r *cgroupReading) node(
-	parent *cgroupNode,
-	dir string,
-	name *cgroupName,
-	born int,
+	parent *cgroupNode, dir string, name *cgroupName, born int,
 ) *cgroupNode {
 	r.nodes++
 	n := &cgroupNode{

@@ -20,11 +20,7 @@ func cgroupMachine(t *testing.T, files map[string]string) *collecttest.Machine {
 	mounts := ""
 	for i, c := range []string{"cpu,cpuacct", "memory", "blkio", "pids"} {
 		mounts += fmt.Sprintf(
-			"3%d 31 0:3%d / DIR/cg/%s rw,relatime - cgroup cgroup rw,%s\n",
-			i,
-			i,
-			c,
-			c,
+			"3%d 31 0:3%d / DIR/cg/%s rw,relatime - cgroup cgroup rw,%s\n", i, i, c, c,
 		)
 	}
 	mounts += "41 31 0:40 / DIR/cg/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -130,9 +126,7 @@ func TestCgroupsVersion1(t *testing.T) {
 	// CPU time without a new tick is divided like the previous one.
 	m.Put(map[string]string{at + "cpuacct.usage": "3010004000\n"})
 	collecttest.Expect(
-		t,
-		again(m),
-		"cgroup.cpu",
+		t, again(m), "cgroup.cpu",
 		map[string]float64{"cgroup.cpu|/a|usr": 3000, "cgroup.cpu|/a|sys": 1000},
 	)
 }
@@ -198,10 +192,7 @@ func TestCgroupsVersion2(t *testing.T) {
 	collecttest.Expect(t, again(m), "", levels)
 	m.Put(map[string]string{at + "cpu.stat": stat(3, 50, 2)})
 	collecttest.Expect(
-		t,
-		again(m),
-		"cgroup.cpu|/b",
-		map[string]float64{"cgroup.cpu|/b|usr": measure.NaN},
+		t, again(m), "cgroup.cpu|/b", map[string]float64{"cgroup.cpu|/b|usr": measure.NaN},
 	)
 }
 
@@ -313,9 +304,7 @@ func TestCgroupsQuiet(t *testing.T) {
 	collecttest.Expect(t, again(m), "cgroup.cpu", nil)
 	m.Put(map[string]string{"cg/unified/p/cpu.stat": use(17), "cg/unified/p/q/cpu.stat": use(17)})
 	collecttest.Expect(
-		t,
-		again(m),
-		"cgroup.cpu",
+		t, again(m), "cgroup.cpu",
 		map[string]float64{"cgroup.cpu|/p|usr": 7e3, "cgroup.cpu|/p/q|usr": 7e3},
 	)
 	// A quiet group's threads are counted each eighth time, an active one's at once. A quota is

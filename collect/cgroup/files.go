@@ -341,10 +341,7 @@ func allCgroupFiles() []cgroupFile {
 // diff compares the counters of a group's file with the previous reading. Without one, ok is false
 // and changed is true. A counter that went backwards has the growth NaN.
 func (r *cgroupReading) diff(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	now ...uint64,
+	out *collect.Out, n *cgroupNode, file int, now ...uint64,
 ) (delta []float64, ok, changed bool) {
 	s := &n.states[file]
 	known := s.round == r.round-1 && s.round > 0
@@ -378,10 +375,7 @@ func (r *cgroupReading) word(i int) measure.Label { return r.words.At(i) }
 // holdUsage parses cpuacct.usage: nanoseconds that the scheduler measured. It holds the growth for
 // putUsage.
 func (r *cgroupReading) holdUsage(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	usage, ok := firstNumber(b)
 	if !ok {
@@ -397,10 +391,7 @@ func (r *cgroupReading) holdUsage(
 // putUsage divides the growth of cpuacct.usage like that of the ticks in cpuacct.stat ("user
 // 54845\nsystem 42917\n"). If these did not grow, it uses the last share.
 func (r *cgroupReading) putUsage(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	growth, grew := r.growth, r.heldOK
 	v, seen := r.parse(b)
@@ -437,10 +428,7 @@ func shareOf(a, b, otherwise float64) float64 {
 // putCPU parses cpu.stat of version 2, in microseconds. It has throttling lines only if the cpu
 // controller is on. It leaves out what a hierarchy of version 1 has already put for the group.
 func (r *cgroupReading) putCPU(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	timed := seen[cvUser] && seen[cvSystem]
@@ -449,14 +437,7 @@ func (r *cgroupReading) putCPU(
 		r.sawThrottling(seen, cvThrottledMicro)
 	}
 	d, ok, changed := r.diff(
-		out,
-		n,
-		file,
-		v[cvUser],
-		v[cvSystem],
-		v[cvPeriods],
-		v[cvThrottled],
-		v[cvThrottledMicro],
+		out, n, file, v[cvUser], v[cvSystem], v[cvPeriods], v[cvThrottled], v[cvThrottledMicro],
 	)
 	if !ok {
 		return true, changed
@@ -474,10 +455,7 @@ func (r *cgroupReading) putCPU(
 
 // putThrottling parses cpu.stat of version 1, in nanoseconds.
 func (r *cgroupReading) putThrottling(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	r.sawThrottling(seen, cvThrottledNano)
@@ -497,9 +475,7 @@ func (r *cgroupReading) sawThrottling(seen *[cgroupValues]bool, time int) {
 }
 
 func (r *cgroupReading) putPeriods(
-	out *collect.Out,
-	n *cgroupNode,
-	total, throttled, nanoseconds float64,
+	out *collect.Out, n *cgroupNode, total, throttled, nanoseconds float64,
 ) {
 	periods := out.Table("cgroup.periods")
 	putSome(periods, total, n.name.label, r.word(cgTotal))
@@ -521,10 +497,7 @@ func firstNumber(b []byte) (uint64, bool) {
 }
 
 func (r *cgroupReading) holdNumber(
-	_ *collect.Out,
-	_ *cgroupNode,
-	_ int,
-	b []byte,
+	_ *collect.Out, _ *cgroupNode, _ int, b []byte,
 ) (had, changed bool) {
 	r.held, r.heldOK = firstNumber(b)
 	return r.heldOK, true
@@ -542,10 +515,7 @@ func (n *cgroupNode) setLevel(level int, v float64, there bool) (had, changed bo
 
 // putQuota1 parses cpu.cfs_quota_us, which is -1 without a quota. The period is held.
 func (r *cgroupReading) putQuota1(
-	_ *collect.Out,
-	n *cgroupNode,
-	_ int,
-	b []byte,
+	_ *collect.Out, n *cgroupNode, _ int, b []byte,
 ) (had, changed bool) {
 	quota, ok := firstNumber(b)
 	r.keyedBy(ckQuota, len(b) > 1 && r.heldOK)
@@ -554,10 +524,7 @@ func (r *cgroupReading) putQuota1(
 
 // putQuota2 parses cpu.max: "max 100000" or "50000 100000".
 func (r *cgroupReading) putQuota2(
-	_ *collect.Out,
-	n *cgroupNode,
-	_ int,
-	b []byte,
+	_ *collect.Out, n *cgroupNode, _ int, b []byte,
 ) (had, changed bool) {
 	c := proc.Scan(b)
 	quota, period := c.Uint(), c.Uint()
@@ -580,9 +547,7 @@ func levelReader(
 	return func(_ *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
 		v, ok := firstNumber(b)
 		return n.setLevel(
-			level,
-			float64(v),
-			ok && (level != clLimit && level != clHigh || v < noLimit),
+			level, float64(v), ok && (level != clLimit && level != clHigh || v < noLimit),
 		)
 	}
 }
@@ -590,10 +555,7 @@ func levelReader(
 // putKinds parses memory.stat. Both versions count tmpfs as file. Version 2 has kernel since Linux
 // 5.18.
 func (r *cgroupReading) putKinds(
-	_ *collect.Out,
-	n *cgroupNode,
-	_ int,
-	b []byte,
+	_ *collect.Out, n *cgroupNode, _ int, b []byte,
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	n.setLevel(clAnon, float64(v[cvAnon]), seen[cvAnon])
@@ -609,10 +571,7 @@ func (r *cgroupReading) putKinds(
 }
 
 func (r *cgroupReading) putFailures(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	v, ok := firstNumber(b)
 	r.keyedBy(ckMax, ok)
@@ -628,10 +587,7 @@ func (r *cgroupReading) putFailures(
 
 // putKills parses memory.oom_control of version 1, which has "oom_kill N" since Linux 4.13.
 func (r *cgroupReading) putKills(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	r.keyedBy(ckOOMKill, seen[cvOOMKill])
@@ -646,10 +602,7 @@ func (r *cgroupReading) putKills(
 }
 
 func (r *cgroupReading) putEvents(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	for i, at := range [4]int{cvHigh, cvMax, cvOOM, cvOOMKill} {

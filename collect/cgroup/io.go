@@ -61,10 +61,7 @@ func (r *cgroupReading) sawIO(has ioKeys) {
 }
 
 func (r *cgroupReading) putIO2(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	known := n.states[file].round == r.round-1 && r.round > 1
 	r.ioThere = true
@@ -84,10 +81,7 @@ func (r *cgroupReading) putIO2(
 // putIO1 parses blkio.throttle.io_service_bytes_recursive: "254:0 Read 4096\n254:0 Write 0\n254:0
 // Sync ..\n ... Total". The lines of a device are adjacent.
 func (r *cgroupReading) putIO1(
-	out *collect.Out,
-	n *cgroupNode,
-	file int,
-	b []byte,
+	out *collect.Out, n *cgroupNode, file int, b []byte,
 ) (had, changed bool) {
 	known := n.states[file].round == r.round-1 && r.round > 1
 	r.ioThere = true
@@ -134,12 +128,7 @@ func (r *cgroupReading) putIO1(
 // putDevice puts the I/O of a group at one device and reports whether there was any. A device that
 // the group had not used before starts at zero if the previous reading has its I/O.
 func (r *cgroupReading) putDevice(
-	out *collect.Out,
-	n *cgroupNode,
-	known bool,
-	text []byte,
-	number uint64,
-	bytes [3]uint64,
+	out *collect.Out, n *cgroupNode, known bool, text []byte, number uint64, bytes [3]uint64,
 ) bool {
 	at := slices.IndexFunc(n.devices, func(d cgroupDevice) bool { return d.number == number })
 	ok := out.First && out.SinceBoot

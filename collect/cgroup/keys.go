@@ -82,8 +82,7 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 		}
 		if known ||
 			slices.ContainsFunc(
-				t.order,
-				func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 },
+				t.order, func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 },
 			) {
 			continue
 		}

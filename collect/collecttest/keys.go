@@ -86,8 +86,7 @@ func CutLines(text string) map[string]string {
 	all := map[string]string{"all": ""}
 	for i, l := range lines {
 		all[strings.Join(strings.Fields(l)[:1], "")] = strings.Join(
-			slices.Delete(slices.Clone(lines), i, i+1),
-			"",
+			slices.Delete(slices.Clone(lines), i, i+1), "",
 		)
 	}
 	return all
@@ -172,8 +171,7 @@ func keyText(t *testing.T, name string) string {
 // readings opens the collector on the files and takes two readings. Statistics that could not be
 // read have no rows and are unmeasured.
 func (k *KeyedMachine) readings(
-	t *testing.T,
-	first, second map[string]string,
+	t *testing.T, first, second map[string]string,
 ) map[measure.StatID]keyedRows {
 	t.Helper()
 	m := EmptyMachine(t)
@@ -265,10 +263,7 @@ func CheckMissingKeys(t *testing.T, machines map[string]KeyedMachine) {
 				cut, later := keyed.Cut(first[file]), keyed.Cut(second[file])
 				for _, key := range slices.Sorted(maps.Keys(cut)) {
 					k.compare(
-						t,
-						file,
-						key,
-						whole,
+						t, file, key, whole,
 						k.readings(t, with(first, file, cut[key]), with(second, file, later[key])),
 					)
 				}
@@ -292,9 +287,7 @@ func with(files map[string]string, name, text string) map[string]string {
 
 // compare compares the rows that were read without a key with those that were read with it.
 func (k *KeyedMachine) compare(
-	t *testing.T,
-	file, key string,
-	whole, got map[measure.StatID]keyedRows,
+	t *testing.T, file, key string, whole, got map[measure.StatID]keyedRows,
 ) {
 	t.Helper()
 	lacks, lose := strings.TrimSpace(file+" "+key), []string{}
@@ -376,9 +369,7 @@ func CheckNothingBelowZero(t *testing.T, machines map[string]KeyedMachine) {
 					for _, v := range absurd {
 						torn := second[file][:at[0]] + v + second[file][at[1]:]
 						k.noneBelowZero(
-							t,
-							file+": "+second[file][max(0, at[0]-30):at[0]]+v,
-							len(v) < 12,
+							t, file+": "+second[file][max(0, at[0]-30):at[0]]+v, len(v) < 12,
 							k.readings(t, first, with(second, file, torn)),
 						)
 					}
@@ -410,10 +401,7 @@ func numbersIn(text string) (all [][2]int) {
 // noneBelowZero checks the rows. small means that all numbers of the files are below 2^32, so that
 // a larger level has wrapped around.
 func (k *KeyedMachine) noneBelowZero(
-	t *testing.T,
-	of string,
-	small bool,
-	got map[measure.StatID]keyedRows,
+	t *testing.T, of string, small bool, got map[measure.StatID]keyedRows,
 ) {
 	t.Helper()
 	for _, st := range k.Collector.Stats() {
@@ -433,13 +421,7 @@ func (k *KeyedMachine) noneBelowZero(
 			part, whole := got[st.ID].rows[pair[1]], got[st.ID].rows[pair[2]]
 			if string(st.ID) == pair[0] && part > whole*1.01 {
 				t.Errorf(
-					"%q: %s %s is %v, more than %s, %v",
-					of,
-					st.ID,
-					pair[1],
-					part,
-					pair[2],
-					whole,
+					"%q: %s %s is %v, more than %s, %v", of, st.ID, pair[1], part, pair[2], whole,
 				)
 			}
 		}

@@ -128,9 +128,7 @@ func Expect(t *testing.T, rows map[string]float64, prefix string, want map[strin
 	for _, k := range slices.Sorted(maps.Keys(rows)) {
 		if w, ok := want[k]; strings.HasPrefix(k, prefix) && (!ok || !Near(rows[k], w)) {
 			t.Errorf(
-				"%s = %v, want %s",
-				k,
-				rows[k],
+				"%s = %v, want %s", k, rows[k],
 				map[bool]string{true: fmt.Sprint(w), false: "no row"}[ok],
 			)
 		}
@@ -176,8 +174,7 @@ func BenchmarkRead(b *testing.B, c collect.Collector, stats ...measure.StatID) {
 			}
 		}
 		mine = slices.DeleteFunc(
-			mine,
-			func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) },
+			mine, func(st measure.Stat) bool { return !slices.Contains(stats, st.ID) },
 		)
 	}
 	r, err := c.Open(&env, want)

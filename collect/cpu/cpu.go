@@ -146,15 +146,11 @@ func (r *cpuReading) putSched(out *collect.Out) {
 		}
 	}
 	putLevel(
-		out.Table("sched.runnable"),
-		text.Has&procfs.HasRunning != 0,
-		float64(max(text.Running, 1)-1),
-		"procs_running",
+		out.Table("sched.runnable"), text.Has&procfs.HasRunning != 0,
+		float64(max(text.Running, 1)-1), "procs_running",
 	)
 	putLevel(
-		out.Table("sched.blocked"),
-		text.Has&procfs.HasBlocked != 0,
-		float64(text.Blocked),
+		out.Table("sched.blocked"), text.Has&procfs.HasBlocked != 0, float64(text.Blocked),
 		"procs_blocked",
 	)
 }
@@ -196,8 +192,7 @@ func (r *cpuReading) putModes(out *collect.Out) {
 	if r.text.Columns < procfs.CPUColumns {
 		table.Lacks(
 			"this kernel does not count these modes separately: " + strings.Join(
-				r.names[r.text.Columns:procfs.CPUColumns],
-				" ",
+				r.names[r.text.Columns:procfs.CPUColumns], " ",
 			),
 		)
 	}

@@ -25,8 +25,7 @@ func TestStatLinesThatAreMissing(t *testing.T) {
 			t.Run(stat+" "+name, func(t *testing.T) {
 				whole := strings.Join(lines, "\n") + "\n"
 				at := slices.IndexFunc(
-					lines,
-					func(l string) bool { return strings.HasPrefix(l, line) },
+					lines, func(l string) bool { return strings.HasPrefix(l, line) },
 				)
 				broken := strings.Replace(whole, lines[at], instead, 1)
 				m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": whole})

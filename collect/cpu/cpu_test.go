@@ -14,10 +14,7 @@ import (
 )
 
 func statFile(ctxt int, cpus ...string) string {
-	return "cpu  0 0 0 0 0 1 0 0 0 0\n" + strings.Join(
-		cpus,
-		"\n",
-	) + fmt.Sprintf(
+	return "cpu  0 0 0 0 0 1 0 0 0 0\n" + strings.Join(cpus, "\n") + fmt.Sprintf(
 		"\nintr %d 0 0 1\nctxt %d\nbtime 1795252139\nprocesses %d\n"+
 			"procs_running 3\nprocs_blocked 5\nsoftirq 3 1 2\n",
 		818950+3*ctxt, ctxt, 7+ctxt/10,
@@ -63,9 +60,7 @@ func TestCPUModes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := collecttest.NewMachine(
-				t,
-				CPU{},
-				map[string]string{"proc/stat": statFile(100, before)},
+				t, CPU{}, map[string]string{"proc/stat": statFile(100, before)},
 			)
 			collecttest.Expect(t, m.Read(true), "cpu.time", nil)
 			m.Put(map[string]string{"proc/stat": statFile(150, c.now)})
@@ -88,9 +83,7 @@ func TestCPUModes(t *testing.T) {
 // A tick that was clamped must not be counted again when the counter increases.
 func TestCPUClampKeepsTheSum(t *testing.T) {
 	m := collecttest.NewMachine(
-		t,
-		CPU{},
-		map[string]string{"proc/stat": statFile(0, "cpu0 0 0 0 1000 0 0 0 0 0 0")},
+		t, CPU{}, map[string]string{"proc/stat": statFile(0, "cpu0 0 0 0 1000 0 0 0 0 0 0")},
 	)
 	m.Read(true)
 	var sum float64
@@ -131,9 +124,7 @@ func TestCPUHotplug(t *testing.T) {
 
 func TestCPUSinceBoot(t *testing.T) {
 	m := collecttest.NewMachine(
-		t,
-		CPU{},
-		map[string]string{"proc/stat": statFile(100, "cpu0 10 0 0 90 0 0 0 0 0 0")},
+		t, CPU{}, map[string]string{"proc/stat": statFile(100, "cpu0 10 0 0 90 0 0 0 0 0 0")},
 	)
 	m.Out.SinceBoot = true
 	rows := m.Read(true)
@@ -146,10 +137,8 @@ func TestCPUSinceBoot(t *testing.T) {
 func TestCPUSaysWhenInterruptTimeIsNotMeasured(t *testing.T) {
 	file := func(usr int) string {
 		return strings.Replace(
-			statFile(0, fmt.Sprintf("cpu0 %d 0 0 0 0 0 0 0 0 0", usr)),
-			"0 0 1 0 0 0 0\n",
-			"0 0 0 0 0 0 0\n",
-			1,
+			statFile(0, fmt.Sprintf("cpu0 %d 0 0 0 0 0 0 0 0 0", usr)), "0 0 1 0 0 0 0\n",
+			"0 0 0 0 0 0 0\n", 1,
 		)
 	}
 	m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": file(100)})
@@ -239,13 +228,6 @@ func TestUnaccounted(t *testing.T) {
 
 func BenchmarkRead(b *testing.B) {
 	collecttest.BenchmarkEach(
-		b,
-		CPU{},
-		Interrupts{},
-		Softirqs{},
-		Load{},
-		Schedstat{},
-		Pressure{},
-		Machine{},
+		b, CPU{}, Interrupts{}, Softirqs{}, Load{}, Schedstat{}, Pressure{}, Machine{},
 	)
 }

@@ -209,11 +209,7 @@ func (t *handlerTimes) rest(cpu int) *float64 {
 }
 
 func (t *handlerTimes) line(
-	out *collect.Out,
-	lines *collect.Table,
-	r *interruptsReading,
-	name string,
-	cpu measure.Label,
+	out *collect.Out, lines *collect.Table, r *interruptsReading, name string, cpu measure.Label,
 	v float64,
 ) {
 	if line := r.lines[name]; line != nil {

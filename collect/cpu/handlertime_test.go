@@ -95,9 +95,7 @@ func TestInterruptTimes(t *testing.T) {
 	}
 	if _, known := k.Reading.(*interruptsReading).times.h.Cost(); known {
 		collecttest.UntilRows(
-			t,
-			k,
-			"of what the programs took",
+			t, k, "of what the programs took",
 			func(map[string]float64) bool { return k.Out.Table("irq.time").Cost() > 0 },
 		)
 	}
@@ -188,8 +186,7 @@ func TestDevicesAreBounded(t *testing.T) {
 	}
 	if r.times.devices != nil ||
 		!slices.ContainsFunc(
-			k.Notes,
-			func(n string) bool { return strings.Contains(n, "is no longer measured") },
+			k.Notes, func(n string) bool { return strings.Contains(n, "is no longer measured") },
 		) {
 		t.Errorf("devices %v, notes %q", r.times.devices, k.Notes)
 	}

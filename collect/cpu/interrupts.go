@@ -352,23 +352,13 @@ func (r *interruptsReading) setCPUs(header []byte, out *collect.Out) error {
 		line.counts, line.text = now, line.text[:0]
 	}
 	r.header = append(r.header[:0], header...)
-	r.cpus, r.fresh, r.sums, r.row = cpus, fresh, make(
-		[]float64,
-		len(cpus),
-	), make(
-		[]uint32,
-		len(cpus),
-	)
+	r.cpus, r.fresh, r.sums, r.row = cpus, fresh, make([]float64, len(cpus)), make([]uint32, len(cpus))
 	return nil
 }
 
 // count parses a line that is new or has changed.
 func (r *interruptsReading) count(
-	out *collect.Out,
-	table *collect.Table,
-	line *irqLine,
-	text []byte,
-	born bool,
+	out *collect.Out, table *collect.Table, line *irqLine, text []byte, born bool,
 ) {
 	line.text = append(line.text[:0], text...)
 	n, tail := parseCounts(r.row, text)

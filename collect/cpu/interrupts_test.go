@@ -73,9 +73,7 @@ func TestInterruptsHotplug(t *testing.T) {
 		return s + "   Local timer interrupts\n"
 	}
 	m := collecttest.NewMachine(
-		t,
-		Interrupts{},
-		map[string]string{"proc/interrupts": line("CPU0 CPU1 CPU2", 10, 20, 30)},
+		t, Interrupts{}, map[string]string{"proc/interrupts": line("CPU0 CPU1 CPU2", 10, 20, 30)},
 	)
 	m.Read(true)
 	for _, step := range []struct {

@@ -36,17 +36,12 @@ func TestSchedstat(t *testing.T) {
 		return "version 17\ntimestamp 4295101238\ncpu0 0 0 0 0 0 0 159382451538 " + a + " 53092\ndomain0 SMT 03 1 2 3 4\ncpu1 0 0 0 0 0 0 1 " + b + " 5\n"
 	}
 	m := collecttest.NewMachine(
-		t,
-		Schedstat{},
-		map[string]string{"proc/schedstat": file("1000", "50")},
+		t, Schedstat{}, map[string]string{"proc/schedstat": file("1000", "50")},
 	)
 	m.Read(true)
 	m.Put(map[string]string{"proc/schedstat": file("3500", "50")})
 	collecttest.Expect(
-		t,
-		m.Read(false),
-		"",
-		map[string]float64{"sched.runwait|0": 2500, "sched.runwait|1": 0},
+		t, m.Read(false), "", map[string]float64{"sched.runwait|0": 2500, "sched.runwait|1": 0},
 	)
 }
 

@@ -197,12 +197,8 @@ func (r *machineReading) look() error {
 		if c.online {
 			dir := "devices/system/cpu/cpu" + strconv.Itoa(n)
 			c.socket, c.core = procfs.ReadSysWord(
-				r.root,
-				dir+"/topology/physical_package_id",
-			), procfs.ReadSysWord(
-				r.root,
-				dir+"/topology/core_id",
-			)
+				r.root, dir+"/topology/physical_package_id",
+			), procfs.ReadSysWord(r.root, dir+"/topology/core_id")
 			if r.frequencies {
 				if f, err := proc.OpenSys(r.root, dir+"/cpufreq/scaling_cur_freq"); err == nil {
 					c.frequency = f

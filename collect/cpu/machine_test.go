@@ -47,9 +47,7 @@ func TestMachine(t *testing.T) {
 	}
 	m.Put(map[string]string{"sys/devices/system/cpu/online": "0\n"})
 	collecttest.Expect(
-		t,
-		m.Read(false),
-		"cpu.online",
+		t, m.Read(false), "cpu.online",
 		map[string]float64{"cpu.online|0|0|4": 1, "cpu.online|1||": 0, "cpu.online|2||": 0},
 	)
 }

@@ -103,15 +103,11 @@ func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) 
 		return nil, err
 	}
 	r := &diskReading{
-		file:  f,
-		root:  env.Root,
-		disks: map[uint64]*disk{},
-		times: collect.Counters[*disk]{Width32: true},
-		describe: want.Stat(
-			"disk.info",
-			"disk.parts",
-			"disk.errors",
-		),
+		file:       f,
+		root:       env.Root,
+		disks:      map[uint64]*disk{},
+		times:      collect.Counters[*disk]{Width32: true},
+		describe:   want.Stat("disk.info", "disk.parts", "disk.errors"),
 		errors:     want.Stat("disk.errors"),
 		directions: []string{"read", "write", "discard", "flush"},
 	}

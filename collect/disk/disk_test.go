@@ -126,9 +126,7 @@ func TestDiskInfo(t *testing.T) {
 		},
 	)
 	collecttest.Expect(
-		t,
-		m.Read(false),
-		"disk.errors",
+		t, m.Read(false), "disk.errors",
 		map[string]float64{"disk.errors|sda": 2, "disk.errors|md0": 3},
 	)
 	if strings.Contains(m.Notes(), "no disk here") {
@@ -151,9 +149,7 @@ nonsense
 
 func TestFilesystems(t *testing.T) {
 	m := collecttest.NewMachine(
-		t,
-		Filesystems{},
-		map[string]string{"proc/self/mountinfo": mountsFile},
+		t, Filesystems{}, map[string]string{"proc/self/mountinfo": mountsFile},
 	)
 	asked := map[string]bool{}
 	m.Reading.(*filesystemReading).statfs = func(path string, fs *unix.Statfs_t) error {

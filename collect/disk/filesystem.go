@@ -192,8 +192,7 @@ func (r *filesystemReading) list() error {
 			skipped, more = skipped[:5], " ..."
 		}
 		r.skipped = "network and FUSE file systems are not read, as they may hang: " + strings.Join(
-			skipped,
-			" ",
+			skipped, " ",
 		) + more
 	}
 	return nil
@@ -265,15 +264,11 @@ func (r *filesystemReading) put(out *collect.Out) {
 // putUse puts total, used and available. Some file systems report more free space than there is, or
 // a negative number when root uses its reserve. The values that follow from them are unknown.
 func putUse(
-	t *collect.Table,
-	m *filesystem,
-	kinds []measure.Label,
-	unit float64,
+	t *collect.Table, m *filesystem, kinds []measure.Label, unit float64,
 	total, free, available uint64,
 ) {
 	whole, used, left := float64(total), measure.Difference(
-		float64(total),
-		float64(free),
+		float64(total), float64(free),
 	), float64(available)
 	if measure.Difference(whole, left) != measure.Difference(whole, left) {
 		left = measure.NaN

@@ -61,8 +61,7 @@ func TestFilesystemUse(t *testing.T) {
 			rows := collecttest.RowsOf(t, out)
 			for kind, want := range map[string]float64{"total": float64(tt.total), "used": tt.used, "available": tt.left} {
 				if got := rows["filesystem.size|/a|a|ext4|"+kind]; !collecttest.Near(
-					got,
-					want*4096,
+					got, want*4096,
 				) {
 					t.Errorf("%s = %v, want %v", kind, got, want*4096)
 				}
@@ -73,8 +72,7 @@ func TestFilesystemUse(t *testing.T) {
 				}
 			}
 			if unknown := tt.used != tt.used || tt.left != tt.left; unknown != strings.Contains(
-				notes,
-				"unknown",
+				notes, "unknown",
 			) {
 				t.Errorf("notes %q", notes)
 			}

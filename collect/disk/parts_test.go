@@ -68,9 +68,7 @@ func TestDiskParts(t *testing.T) {
 			collecttest.Expect(t, rows, "disk.parts", want)
 			for k := range strings.SplitSeq(c.kinds, ", ") {
 				row := "disk.info|" + strings.ReplaceAll(
-					strings.ReplaceAll(k, " ", "|"),
-					"|-",
-					"|",
+					strings.ReplaceAll(k, " ", "|"), "|-", "|",
 				) + "|"
 				if found := strings.Count(fmt.Sprint(rows), row); found != 1 {
 					t.Errorf("%d rows %s in %v", found, row, rows)
@@ -117,8 +115,7 @@ func FuzzGuessKind(f *testing.F) {
 	f.Add("nvme0n1p1", "nvme0n1")
 	f.Fuzz(func(t *testing.T, name, disk string) {
 		kind, parent := guessKind(
-			&blockDevices{known: func(n string) bool { return n == disk }},
-			name,
+			&blockDevices{known: func(n string) bool { return n == disk }}, name,
 		)
 		if parent == name && name != "" || parent != "" && parent != disk ||
 			(kind == "partition" || kind == "path") != (parent != "") {

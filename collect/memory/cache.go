@@ -46,8 +46,7 @@ func (Caches) Open(env *collect.Env, want collect.Want) (collect.Reading, error)
 		switch {
 		case errors.Is(err, measure.ErrDenied):
 			r.noSlabs = kernel.RefusedNote(
-				"only root may read slabs (/proc/slabinfo)",
-				"read /proc/slabinfo",
+				"only root may read slabs (/proc/slabinfo)", "read /proc/slabinfo",
 				unix.CAP_DAC_OVERRIDE,
 			)
 		case err != nil:

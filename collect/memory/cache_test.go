@@ -48,9 +48,7 @@ func TestCaches(t *testing.T) {
 	collecttest.Expect(t, rows, "cache.entries", level)
 	collecttest.Expect(t, rows, "cache.limit", map[string]float64{"cache.limit||file": 2466177})
 	collecttest.Expect(
-		t,
-		rows,
-		"cache.bytes",
+		t, rows, "cache.bytes",
 		map[string]float64{"cache.bytes||slab:dentry": float64(8 * os.Getpagesize())},
 	)
 	collecttest.Expect(t, rows, "cache.growth", nil)
@@ -113,12 +111,8 @@ func TestSlabsBetweenReadings(t *testing.T) {
 		math.Abs(g-want) > 1e-6 ||
 		g >= 100 {
 		t.Errorf(
-			"after readings %v and %v apart: %v entries, growth %v, want %v",
-			first,
-			between,
-			rows["cache.entries||slab:dentry"],
-			g,
-			want,
+			"after readings %v and %v apart: %v entries, growth %v, want %v", first, between,
+			rows["cache.entries||slab:dentry"], g, want,
 		)
 	}
 	if slabs.readings != 3 {

@@ -109,16 +109,11 @@ compact_stall %d
 	m.Put(map[string]string{"proc/vmstat": "pgfault 8101\npgmajfault 9030\npgpgin 5\n"})
 	rows := m.Read(false)
 	collecttest.Expect(
-		t,
-		rows,
-		"memory.faults",
+		t, rows, "memory.faults",
 		map[string]float64{"memory.faults|minor": 0, "memory.faults|major": 1},
 	)
 	collecttest.Expect(
-		t,
-		rows,
-		"memory.paging",
-		map[string]float64{"memory.paging|in": measure.NaN},
+		t, rows, "memory.paging", map[string]float64{"memory.paging|in": measure.NaN},
 	)
 }
 
@@ -277,12 +272,8 @@ func TestVmstatOfAllKernels(t *testing.T) {
 			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks ||
 				lacks != (len(b.Values) == 0) {
 				t.Errorf(
-					"%s: %s has %d rows over %v and notes %q",
-					release,
-					b.Stat,
-					len(b.Values),
-					b.Over.Span(),
-					b.Notes,
+					"%s: %s has %d rows over %v and notes %q", release, b.Stat, len(b.Values),
+					b.Over.Span(), b.Notes,
 				)
 			}
 		}

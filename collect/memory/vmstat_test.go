@@ -64,22 +64,13 @@ func vmstatsOfKernels() []kernelVmstat {
 		{"6.12", perNode + "allocstall_device pgsteal_khugepaged pgscan_khugepaged " +
 			"pgdemote_kswapd pgscan_anon pgscan_file oom_kill " + split, "",
 			append(
-				both,
-				"scan khugepaged",
-				"reclaim khugepaged",
-				"refaults anon",
-				"refaults file",
+				both, "scan khugepaged", "reclaim khugepaged", "refaults anon", "refaults file",
 			)},
 		{"7.0", perNode + "allocstall_device pgsteal_khugepaged pgsteal_proactive " +
 			"pgscan_khugepaged pgscan_proactive pgscan_anon pgscan_file oom_kill " + split, "",
 			append(
-				both,
-				"scan khugepaged",
-				"reclaim khugepaged",
-				"scan proactive",
-				"reclaim proactive",
-				"refaults anon",
-				"refaults file",
+				both, "scan khugepaged", "reclaim khugepaged", "scan proactive",
+				"reclaim proactive", "refaults anon", "refaults file",
 			)},
 	}
 }
@@ -122,11 +113,7 @@ func TestVmstatOfKernels(t *testing.T) {
 				if blank := b.Over.Start == b.Over.End; blank != missing ||
 					missing != (b.Rows() == 0) {
 					t.Errorf(
-						"%s: %d rows, unmeasured %v, want %v",
-						b.Stat,
-						b.Rows(),
-						blank,
-						missing,
+						"%s: %d rows, unmeasured %v, want %v", b.Stat, b.Rows(), blank, missing,
 					)
 				}
 				if missing && !strings.Contains(strings.Join(b.Notes, " "), "/proc/vmstat has "+
@@ -169,9 +156,7 @@ func TestVmstatOfTwoEras(t *testing.T) {
 	m.Read(true)
 	m.Put(map[string]string{"proc/vmstat": "pgscan_kswapd 13\npgscan_kswapd_normal 15\n"})
 	collecttest.Expect(
-		t,
-		m.Read(false),
-		"memory.scan",
+		t, m.Read(false), "memory.scan",
 		map[string]float64{"memory.scan|kswapd": 3 * float64(os.Getpagesize())},
 	)
 }

@@ -96,8 +96,7 @@ func (Devices) Stats() []measure.Stat {
 			"went (IFLA_CARRIER_CHANGES)"),
 		sparse(
 			delta(
-				"net.device.errors.detail",
-				measure.Packets,
+				"net.device.errors.detail", measure.Packets,
 				words("netns", "device", "direction", "reason"),
 				"kinds of errors and drops of rtnl_link_stats64, including missed and otherhost",
 			),
@@ -119,29 +118,13 @@ func (Devices) Stats() []measure.Stat {
 			measure.Count,
 			measure.Max,
 			words(
-				"netns",
-				"device",
-				"index",
-				"kind",
-				"driver",
-				"mac",
-				"admin",
-				"state",
-				"duplex",
-				"autoneg",
-				"mtu",
-				"master",
-				"lower",
-				"rxqueues",
-				"txqueues",
-				"flags",
+				"netns", "device", "index", "kind", "driver", "mac", "admin", "state", "duplex",
+				"autoneg", "mtu", "master", "lower", "rxqueues", "txqueues", "flags",
 			),
 			"facts of a device (RTM_GETLINK, ethtool); 1",
 		),
 		level(
-			"net.device.address",
-			measure.Count,
-			measure.Max,
+			"net.device.address", measure.Count, measure.Max,
 			words("netns", "device", "family", "address", "prefix", "scope"),
 			"IP addresses (RTM_GETADDR); 1",
 		),
@@ -154,24 +137,16 @@ func (Devices) Stats() []measure.Stat {
 				"advertises (ethtool)",
 		),
 		level(
-			"net.ring.size",
-			measure.Count,
-			measure.Sum,
-			words("netns", "device", "ring", "bound"),
+			"net.ring.size", measure.Count, measure.Sum, words("netns", "device", "ring", "bound"),
 			"descriptors of a ring: rx or tx, current or max (ethtool)",
 		),
 		level(
-			"net.device.uses",
-			measure.Count,
-			measure.Sum,
-			words("netns", "device", "use"),
+			"net.device.uses", measure.Count, measure.Sum, words("netns", "device", "use"),
 			usesHelp,
 		),
 		sparse(
 			delta(
-				"net.driver.count",
-				measure.Events,
-				words("netns", "device", "counter"),
+				"net.driver.count", measure.Events, words("netns", "device", "counter"),
 				"the driver's own counters (ethtool -S) that grew",
 			),
 		),
@@ -379,8 +354,7 @@ func (n *netDevices) Read(o *collect.Out) error {
 	}
 	if n.related != n.spaces.Matches ||
 		slices.ContainsFunc(
-			list,
-			func(s *collect.Namespace[*devices]) bool { return s.Data.linked == n.reads },
+			list, func(s *collect.Namespace[*devices]) bool { return s.Data.linked == n.reads },
 		) {
 		n.relate(list)
 		n.related = n.spaces.Matches
@@ -746,13 +720,8 @@ func (d *devices) emit(n *netDevices, o *collect.Out) {
 			a := &d.addresses[i]
 			if l := d.links[a.index]; l != nil && l.counted == n.reads {
 				t.address.Put(
-					1,
-					ns,
-					l.device,
-					o.Label(a.familyWord()),
-					o.Label(a.text),
-					o.Number(int64(a.prefix)),
-					o.Label(a.scopeWord()),
+					1, ns, l.device, o.Label(a.familyWord()), o.Label(a.text),
+					o.Number(int64(a.prefix)), o.Label(a.scopeWord()),
 				)
 			}
 		}
@@ -815,23 +784,11 @@ func (d *devices) describe(o *collect.Out, l *link) {
 	}
 	e := d.tools.of(l)
 	l.info = append(
-		l.info[:0],
-		l.ns,
-		l.device,
-		o.Number(int64(l.index)),
-		o.Label(l.kindWord()),
-		o.Label(e.driver),
-		o.Label(l.mac),
-		o.Label(admin),
-		o.Label(operWord(l.operstate)),
-		o.Label(e.duplexWord()),
-		o.Label(e.autonegWord()),
-		o.Number(int64(l.mtu)),
-		o.Label(d.nameOf(l.master)),
-		o.Label(d.lowerName(l)),
-		o.Number(int64(l.rxQueues)),
-		o.Number(int64(l.txQueues)),
-		o.Label(flagWords(l.flags)),
+		l.info[:0], l.ns, l.device, o.Number(int64(l.index)), o.Label(l.kindWord()),
+		o.Label(e.driver), o.Label(l.mac), o.Label(admin), o.Label(operWord(l.operstate)),
+		o.Label(e.duplexWord()), o.Label(e.autonegWord()), o.Number(int64(l.mtu)),
+		o.Label(d.nameOf(l.master)), o.Label(d.lowerName(l)), o.Number(int64(l.rxQueues)),
+		o.Number(int64(l.txQueues)), o.Label(flagWords(l.flags)),
 	)
 }
 

@@ -102,10 +102,7 @@ func TestDeviceIndexUsedAgain(t *testing.T) {
 	s.Run("ip -n @a link add va index 77 address 02:00:00:00:77:01 type veth peer name vb " +
 		"netns @b address 02:00:00:00:77:02")
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: s.Prefix + "a"},
-		"net.device.bytes",
+		t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.bytes",
 	)
 	k.Rows()
 	s.Run("ip -n @a link del va")
@@ -125,11 +122,7 @@ func TestDeviceReadingFails(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: "all"},
-		"net.device.bytes",
-		"net.qdisc.bytes",
+		t, Devices{}, &collect.Env{Netns: "all"}, "net.device.bytes", "net.qdisc.bytes",
 	)
 	k.Rows()
 	d := spaceOf(t, k, s.Prefix+"a")
@@ -154,11 +147,7 @@ func TestDevicesWithoutStats(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: s.Prefix + "a"},
-		"net.device.bytes",
-		"net.device.info",
+		t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.bytes", "net.device.info",
 	)
 	spaceOf(t, k, s.Prefix+"a").withoutStats()
 	k.Rows()
@@ -228,9 +217,7 @@ func TestShapedVeth(t *testing.T) {
 	if rows["net.qdisc.rate "+q] != 1e9 || rows["net.qdisc.overlimits "+q] < 0 ||
 		rows["net.qdisc.drops "+q] != 0 {
 		t.Error(
-			rows["net.qdisc.rate "+q],
-			rows["net.qdisc.overlimits "+q],
-			rows["net.qdisc.drops "+q],
+			rows["net.qdisc.rate "+q], rows["net.qdisc.overlimits "+q], rows["net.qdisc.drops "+q],
 		)
 	}
 	if name := infoField(t, rows, s.Prefix+"a", "va", "lower"); name != "vb@"+s.Prefix+"b" {
@@ -365,11 +352,7 @@ func TestQdiscsComeAndGo(t *testing.T) {
 	s := collecttest.NewScene(t, "a", "b")
 	s.Cable()
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: s.Prefix + "a"},
-		"net.qdisc.drops",
-		"net.qdisc.bytes",
+		t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.qdisc.drops", "net.qdisc.bytes",
 		"net.device.capacity",
 	)
 	k.Rows()
@@ -458,10 +441,7 @@ func TestNamedNamespace(t *testing.T) {
 	}
 	s.Add("x")
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: s.Prefix + "x"},
-		"net.device.bytes",
+		t, Devices{}, &collect.Env{Netns: s.Prefix + "x"}, "net.device.bytes",
 	)
 	k.Rows()
 	if rows := k.Rows(); len(rows) != 2 { // loopback, both directions
@@ -493,10 +473,7 @@ func TestUses(t *testing.T) {
 		"@a filter add dev va ingress u32 match u32 0 0 flowid :1")
 	s.In("a", func() error { return bindSockets(t, "va") })
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{Netns: s.Prefix + "a"},
-		"net.device.uses",
+		t, Devices{}, &collect.Env{Netns: s.Prefix + "a"}, "net.device.uses",
 	)
 	rows := k.Rows()
 	for row, want := range map[string]float64{
@@ -516,14 +493,8 @@ func TestUses(t *testing.T) {
 // Netlink, /proc/net/dev and ip(8) show the same counters.
 func TestDeviceRoadsAgree(t *testing.T) {
 	k := collecttest.OpenTicker(
-		t,
-		Devices{},
-		&collect.Env{SinceBoot: true},
-		"net.device.bytes",
-		"net.device.packets",
-		"net.device.errors",
-		"net.device.drops",
-		"net.device.fifo",
+		t, Devices{}, &collect.Env{SinceBoot: true}, "net.device.bytes", "net.device.packets",
+		"net.device.errors", "net.device.drops", "net.device.fifo",
 	)
 	text := func() map[string][]uint64 {
 		// /proc/net is that of the first thread, whose namespace another test may have changed
@@ -561,14 +532,8 @@ func TestDeviceRoadsAgree(t *testing.T) {
 				v, ok := rows["net.device."+stat+" ,"+name+","+direction]
 				if at := i + 8*j; !ok || v < float64(low[at]) || v > float64(high[at]) {
 					t.Errorf(
-						"%s %s %s: netlink %v (%v), /proc/net/dev %d to %d",
-						name,
-						stat,
-						direction,
-						v,
-						ok,
-						low[at],
-						high[at],
+						"%s %s %s: netlink %v (%v), /proc/net/dev %d to %d", name, stat, direction,
+						v, ok, low[at], high[at],
 					)
 				}
 			}
@@ -600,22 +565,13 @@ func BenchmarkNetDevicesRead(b *testing.B) {
 	b.Run("all", func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}) })
 	b.Run("nic", func(b *testing.B) {
 		collecttest.BenchmarkRead(
-			b,
-			Devices{},
-			"net.device.bytes",
-			"net.device.packets",
-			"net.device.errors",
-			"net.device.drops",
-			"net.device.fifo",
-			"net.device.wire",
-			"net.device.capacity",
-			"net.device.info",
-			"net.device.speed",
+			b, Devices{}, "net.device.bytes", "net.device.packets", "net.device.errors",
+			"net.device.drops", "net.device.fifo", "net.device.wire", "net.device.capacity",
+			"net.device.info", "net.device.speed",
 		)
 	})
 	b.Run(
-		"bytes",
-		func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}, "net.device.bytes") },
+		"bytes", func(b *testing.B) { collecttest.BenchmarkRead(b, Devices{}, "net.device.bytes") },
 	)
 }
 

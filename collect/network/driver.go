@@ -35,10 +35,7 @@ type scratch []byte
 func (s *scratch) get() []byte {
 	if *s == nil {
 		b, err := unix.Mmap(
-			-1,
-			0,
-			scratchBytes,
-			unix.PROT_READ|unix.PROT_WRITE,
+			-1, 0, scratchBytes, unix.PROT_READ|unix.PROT_WRITE,
 			unix.MAP_PRIVATE|unix.MAP_ANONYMOUS,
 		)
 		if err != nil {
@@ -104,11 +101,7 @@ func handleNumber(n int) string {
 
 // drivers puts the driver counters of all devices that grew.
 func (e *ethtools) drivers(
-	o *collect.Out,
-	table *collect.Table,
-	links []*link,
-	read uint32,
-	buffer []byte,
+	o *collect.Out, table *collect.Table, links []*link, read uint32, buffer []byte,
 ) {
 	if e.fd < 0 || buffer == nil {
 		return

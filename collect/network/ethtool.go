@@ -427,10 +427,7 @@ func ethtoolCall(fd int, name string, data unsafe.Pointer) unix.Errno {
 	}
 	q.data = data
 	_, _, e := unix.Syscall(
-		unix.SYS_IOCTL,
-		uintptr(fd),
-		unix.SIOCETHTOOL,
-		uintptr(unsafe.Pointer(&q)),
+		unix.SYS_IOCTL, uintptr(fd), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&q)),
 	)
 	return e
 }

@@ -157,8 +157,7 @@ func (c *flowCounts) since(last *flowCounts) flowCounts {
 	return flowCounts{
 		tx: grown(c.tx, last.tx), rx: grown(c.rx, last.rx),
 		busy: grown(
-			c.busy,
-			last.busy,
+			c.busy, last.busy,
 		), rwnd: grown(c.rwnd, last.rwnd), sndbuf: grown(c.sndbuf, last.sndbuf),
 		segsOut: c.segsOut - last.segsOut, segsIn: c.segsIn - last.segsIn, resent: c.resent - last.resent,
 	}
@@ -326,8 +325,7 @@ func (r *flowReading) takeEnd(_ uint16, payload []byte) error {
 	// late.
 	if i < 0 &&
 		time.Duration(k.info.quiet())*time.Millisecond > min(
-			r.before.Sub(r.began),
-			2*r.elapsed+closedLate,
+			r.before.Sub(r.began), 2*r.elapsed+closedLate,
 		) {
 		if now.tx+now.rx > 0 {
 			r.notes.late++

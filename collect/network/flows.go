@@ -50,8 +50,7 @@ func (Flows) Stats() []measure.Stat {
 	}
 	flowFields := flowFields()
 	directed := with(
-		flowFields,
-		measure.Field{Name: "direction", Type: measure.Word, Help: "rx or tx"},
+		flowFields, measure.Field{Name: "direction", Type: measure.Word, Help: "rx or tx"},
 	)
 	limited := with(flowFields, measure.Field{Name: "by", Type: measure.Word,
 		Help: "busy: data was sent or waiting to be sent; this includes rwnd: stopped by the " +
@@ -309,10 +308,7 @@ func (r *flowReading) openSpace(sp *collect.Namespace[*flowSpace]) (*flowSpace, 
 		}
 	}
 	if r.want.Stat(
-		"tcp.flow.bytes",
-		"tcp.flow.segments",
-		"tcp.flow.retransmits",
-		"tcp.flow.limited",
+		"tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.retransmits", "tcp.flow.limited",
 	) {
 		// Before the first dump, so that no end is missed.
 		s.listen()
@@ -600,13 +596,7 @@ func (r *flowReading) resolve() error {
 	for _, a := range r.asked {
 		s := r.spaces.List[a.space].Data
 		if a.listener {
-			r.found, r.inodes = append(
-				r.found,
-				&s.listeners[a.at].owner,
-			), append(
-				r.inodes,
-				s.listeners[a.at].inode,
-			)
+			r.found, r.inodes = append(r.found, &s.listeners[a.at].owner), append(r.inodes, s.listeners[a.at].inode)
 			continue
 		}
 		f := s.table.at(a.at)

@@ -151,10 +151,7 @@ func flowsOfNamespaces(t *testing.T, flows Flows) {
 }
 
 func openReadingsIn(
-	t testing.TB,
-	env *collect.Env,
-	c collect.Collector,
-	ids ...measure.StatID,
+	t testing.TB, env *collect.Env, c collect.Collector, ids ...measure.StatID,
 ) *readings {
 	t.Helper()
 	want := collect.Want{}

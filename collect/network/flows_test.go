@@ -253,11 +253,7 @@ func (r *readings) gaveWay() bool {
 }
 
 func flowBytes(
-	t *testing.T,
-	flows Flows,
-	local string,
-	at unix.Sockaddr,
-	to func(int) unix.Sockaddr,
+	t *testing.T, flows Flows, local string, at unix.Sockaddr, to func(int) unix.Sockaddr,
 ) {
 	listener, bound := listen(t, at)
 	defer unix.Close(listener)
@@ -266,14 +262,8 @@ func flowBytes(
 	send(t, old.client, old.server, 1_000_000) // before the first reading: never emitted
 
 	r := openReadings(
-		t,
-		flows,
-		"tcp.flow.bytes",
-		"tcp.flow.segments",
-		"tcp.flow.rtt",
-		"tcp.flow.queue",
-		"tcp.connections",
-		"tcp.listen.limit",
+		t, flows, "tcp.flow.bytes", "tcp.flow.segments", "tcp.flow.rtt", "tcp.flow.queue",
+		"tcp.connections", "tcp.listen.limit",
 	)
 	defer r.r.Close()
 	r.read()
@@ -331,9 +321,7 @@ func flowBytes(
 		t.Errorf("a new connection by a walk: %v, want %v", r.walks(), flows.walk)
 	}
 	equal(
-		t,
-		"a connection that was born",
-		r.rows("tcp.flow.bytes", "side", "direction"),
+		t, "a connection that was born", r.rows("tcp.flow.bytes", "side", "direction"),
 		map[string]float64{"client tx": 54_321, "server rx": 54_321},
 	)
 
@@ -348,9 +336,7 @@ func flowBytes(
 	r.read()
 	r.read()
 	equal(
-		t,
-		"queues of a reader that sleeps",
-		r.rows("tcp.flow.queue", "side", "direction"),
+		t, "queues of a reader that sleeps", r.rows("tcp.flow.queue", "side", "direction"),
 		map[string]float64{"server rx": 1000, "server tx": 0},
 	)
 	send(t, born.server, born.client, 10)
@@ -391,8 +377,7 @@ func flowBytes(
 		}
 	}()
 	until(
-		t,
-		"the ends are announced",
+		t, "the ends are announced",
 		func() bool { read(); return total["client rx"] >= 59 && total["server tx"] >= 59 },
 	)
 	for i := 0; i < 5; i++ {
@@ -401,9 +386,7 @@ func flowBytes(
 	equal(t, "connections that ended", total, want)
 	if !names[name] || len(names) > 2 {
 		t.Errorf(
-			"connections that ended belong to %v, want %q and at most the unknown",
-			names,
-			name,
+			"connections that ended belong to %v, want %q and at most the unknown", names, name,
 		)
 	}
 	for _, table := range r.out.Tables() {
@@ -461,12 +444,8 @@ func TestFlowWalk(t *testing.T) {
 				for state, n := range procStates(t) {
 					if before[state] == n && states[state] != n && state != "time-wait" {
 						t.Errorf(
-							"%s: %v %s, in /proc/net/tcp %v; by a walk: %v",
-							what,
-							states[state],
-							state,
-							n,
-							r.walks(),
+							"%s: %v %s, in /proc/net/tcp %v; by a walk: %v", what, states[state],
+							state, n, r.walks(),
 						)
 					}
 				}
@@ -503,8 +482,7 @@ func TestFlowWalk(t *testing.T) {
 		must(t, unix.Close(gone.client))
 		gone.client = -1
 		until(
-			t,
-			"one end waits for the other",
+			t, "one end waits for the other",
 			func() bool { return procStates(t)["fin-wait-2"] == 1 },
 		)
 		same("an end that waits", false)

@@ -19,10 +19,7 @@ func TestWalkEndsWhereItIsTooLong(t *testing.T) {
 	}
 	if asked != walkedMost+1 || len(w.found) != asked {
 		t.Errorf(
-			"%d sockets were asked for and %d taken in, want %d",
-			asked,
-			len(w.found),
-			walkedMost+1,
+			"%d sockets were asked for and %d taken in, want %d", asked, len(w.found), walkedMost+1,
 		)
 	}
 }
@@ -46,8 +43,7 @@ func TestWalkOverAnEndThatIsLeftToTheKernel(t *testing.T) {
 		must(t, unix.Close(ends.client))
 		ends.client = -1
 		until(
-			t,
-			"the kernel has the end",
+			t, "the kernel has the end",
 			func() bool { _, short := w.conns.Counted(); return short > before },
 		)
 		if w.look(0, true) {

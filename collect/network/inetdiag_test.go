@@ -90,10 +90,7 @@ func TestParseDiag(t *testing.T) {
 func FuzzParseDiag(f *testing.F) {
 	f.Add(
 		message(
-			unix.AF_INET,
-			tcpEstablished,
-			[]byte{1, 2, 3, 4},
-			[]byte{5, 6, 7, 8},
+			unix.AF_INET, tcpEstablished, []byte{1, 2, 3, 4}, []byte{5, 6, 7, 8},
 			make([]byte, infoWhole),
 		),
 	)

@@ -113,9 +113,7 @@ const (
 // changed. If stats is not nil it receives IFLA_STATS64; hasStats reports whether the message has
 // it.
 func parseLink(
-	payload []byte,
-	f *linkFacts,
-	stats *[linkCounters]uint64,
+	payload []byte, f *linkFacts, stats *[linkCounters]uint64,
 ) (hasStats bool, err error) {
 	if len(payload) < unix.SizeofIfInfomsg {
 		return false, fmt.Errorf("link message of %d bytes: %w", len(payload), errShort)

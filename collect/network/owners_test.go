@@ -39,18 +39,14 @@ func (p *procTree) process(pid int, name string, start int, sockets map[int]int)
 	p.do(os.RemoveAll(dir))
 	p.do(os.MkdirAll(filepath.Join(dir, "fd"), 0o755))
 	stat := fmt.Sprintf(
-		"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n",
-		pid,
-		name,
-		start,
+		"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 %d 0 0\n", pid, name, start,
 	)
 	p.do(os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644))
 	p.do(os.Symlink("/dev/null", filepath.Join(dir, "fd/0")))
 	for fd, inode := range sockets {
 		p.do(
 			os.Symlink(
-				fmt.Sprintf("socket:[%d]", inode),
-				filepath.Join(dir, "fd", strconv.Itoa(fd)),
+				fmt.Sprintf("socket:[%d]", inode), filepath.Join(dir, "fd", strconv.Itoa(fd)),
 			),
 		)
 	}

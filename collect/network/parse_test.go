@@ -47,10 +47,7 @@ func TestParseLink(t *testing.T) {
 			u32(9000)...),
 		attr(unix.IFLA_LINK, u32(3)...),
 		attr(unix.IFLA_MASTER, u32(9)...),
-		attr(
-			unix.IFLA_OPERSTATE,
-			6,
-		),
+		attr(unix.IFLA_OPERSTATE, 6),
 		attr(unix.IFLA_CARRIER_CHANGES, u32(4)...),
 		attr(unix.IFLA_PROMISCUITY, u32(2)...),
 		attr(
@@ -129,8 +126,7 @@ broken: 1 2 3
 `
 	got := map[string][linkCounters]uint64{}
 	parseDev(
-		[]byte(file),
-		func(name []byte, stats *[linkCounters]uint64) { got[string(name)] = *stats },
+		[]byte(file), func(name []byte, stats *[linkCounters]uint64) { got[string(name)] = *stats },
 	)
 	s := got["eth0.5"]
 	if len(got) != 2 || got["lo"][txBytes] != 3193 || s[rxBytes] != 1 || s[rxDropped] != 4 ||
@@ -176,12 +172,8 @@ func TestParseQdisc(t *testing.T) {
 		{"tbf", attr(tbfParms, 1, 2, 3), 0, 0},
 	} {
 		b := tcMessage(
-			2,
-			0x80010000,
-			tcRoot,
-			attr(tcaKind, append([]byte(c.kind), 0)...),
-			attr(tcaOptions, c.options...),
-			stats,
+			2, 0x80010000, tcRoot, attr(tcaKind, append([]byte(c.kind), 0)...),
+			attr(tcaOptions, c.options...), stats,
 		)
 		key, ok := parseQdiscKey(b, false)
 		if !ok || key != (qdiscKey{2, 0x80010000, tcRoot, false}) {
@@ -344,8 +336,7 @@ func TestParsePackets(t *testing.T) {
 	}
 	var got []socket
 	parsePackets(
-		[]byte(file),
-		func(index int32, all bool) { got = append(got, socket{index, all}) },
+		[]byte(file), func(index int32, all bool) { got = append(got, socket{index, all}) },
 	)
 	if !slices.Equal(got, []socket{{2, true}, {0, false}}) {
 		t.Error(got)

@@ -60,10 +60,7 @@ func (f *linkFacts) pair() bool { return f.kind == "veth" || f.kind == "netkit" 
 
 // find returns the namespace with d's number id, nil if it is not in list.
 func (p *peers) find(
-	d *devices,
-	id int32,
-	list []*collect.Namespace[*devices],
-	generation int,
+	d *devices, id int32, list []*collect.Namespace[*devices], generation int,
 ) *devices {
 	if p.generation != generation || p.known == nil {
 		p.known, p.generation = map[int32]*devices{}, generation

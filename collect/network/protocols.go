@@ -156,8 +156,7 @@ func (n *netProtocols) Read(o *collect.Out) error {
 		}
 		if sockets != nil || memory != nil {
 			err = errors.Join(
-				err,
-				f.sockets(o, f.sock4, sockets, memory, ns),
+				err, f.sockets(o, f.sock4, sockets, memory, ns),
 				f.sockets(o, f.sock6, sockets, memory, ns),
 			)
 		}
@@ -211,9 +210,7 @@ type counterColumn struct {
 }
 
 func (t *counterTable) read(
-	f *proc.File,
-	perCPU bool,
-	parse func(*counterTable, []byte) error,
+	f *proc.File, perCPU bool, parse func(*counterTable, []byte) error,
 ) error {
 	t.used, t.n, t.moved = t.n, 0, false
 	again := false
@@ -309,8 +306,7 @@ func (t *counterTable) parsePairs(b []byte) error {
 					break
 				}
 				l.columns = append(
-					l.columns,
-					counterColumn{protocol: protocol, counter: string(name)},
+					l.columns, counterColumn{protocol: protocol, counter: string(name)},
 				)
 			}
 		})
@@ -483,10 +479,7 @@ func parseSockstat(b []byte, f func(protocol, state []byte, v uint64)) error {
 }
 
 func (f *protocolFiles) sockets(
-	o *collect.Out,
-	file *proc.File,
-	sockets, memory *collect.Table,
-	ns label,
+	o *collect.Out, file *proc.File, sockets, memory *collect.Table, ns label,
 ) error {
 	if file == nil {
 		return nil

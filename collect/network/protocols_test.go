@@ -99,9 +99,7 @@ func TestNetProtocols(t *testing.T) {
 		"net.protocol.events||Conntrack|drop": 4,
 	})
 	collecttest.Expect(
-		t,
-		rows,
-		"net.protocol.level||Tcp|C",
+		t, rows, "net.protocol.level||Tcp|C",
 		map[string]float64{"net.protocol.level||Tcp|CurrEstab": 4},
 	)
 	if !strings.Contains(m.Notes(), "went backwards") {

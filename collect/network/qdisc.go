@@ -225,11 +225,7 @@ func (s *qdiscs) takeOne(typ uint16, payload []byte) error {
 // read dumps all of them and the classes of HTB with their counters, and differences these. still
 // means that nothing was announced since the previous reading.
 func (s *qdiscs) read(
-	conn *netlink.Conn,
-	links map[int32]*link,
-	o *collect.Out,
-	read uint32,
-	still bool,
+	conn *netlink.Conn, links map[int32]*link, o *collect.Out, read uint32, still bool,
 ) error {
 	s.round++
 	if still && s.idle {
@@ -306,28 +302,8 @@ func (q *qdisc) difference(o *collect.Out, seen bool, read uint32) {
 	q.fresh = seen && (q.compared != 0 && q.compared == read-1 || o.First && o.SinceBoot)
 	if q.fresh {
 		d := &q.delta
-		d.bytes, d.packets = grown(
-			o,
-			q.last.bytes,
-			q.now.bytes,
-		), grown(
-			o,
-			q.last.packets,
-			q.now.packets,
-		)
-		d.drops, d.overlimits, d.requeues = grown32(
-			o,
-			q.last.drops,
-			q.now.drops,
-		), grown32(
-			o,
-			q.last.overlimit,
-			q.now.overlimit,
-		), grown32(
-			o,
-			q.last.requeues,
-			q.now.requeues,
-		)
+		d.bytes, d.packets = grown(o, q.last.bytes, q.now.bytes), grown(o, q.last.packets, q.now.packets)
+		d.drops, d.overlimits, d.requeues = grown32(o, q.last.drops, q.now.drops), grown32(o, q.last.overlimit, q.now.overlimit), grown32(o, q.last.requeues, q.now.requeues)
 		// made again with the same handle: the other counters are not comparable either
 		if q.now.bytes < q.last.bytes {
 			d.packets, d.drops, d.overlimits, d.requeues = measure.NaN, measure.NaN, measure.NaN, measure.NaN

@@ -10,8 +10,7 @@ import (
 func TestSoftnet(t *testing.T) {
 	line := func(packets, drops, squeeze string, rest ...string) string {
 		return strings.Join(
-			append([]string{packets, drops, squeeze, "0", "0", "0", "0", "0", "0"}, rest...),
-			" ",
+			append([]string{packets, drops, squeeze, "0", "0", "0", "0", "0", "0"}, rest...), " ",
 		) + "\n"
 	}
 	m := collecttest.NewMachine(
@@ -19,53 +18,18 @@ func TestSoftnet(t *testing.T) {
 		Softnet{},
 		map[string]string{
 			"proc/net/softnet_stat": line(
-				"fffffff0",
-				"0",
-				"1",
-				"2",
-				"3",
-				"0",
-				"0",
-				"0",
-				"0",
-			) + line(
-				"10",
-				"0",
-				"0",
-				"0",
-				"0",
-				"7",
-				"2",
-			),
+				"fffffff0", "0", "1", "2", "3", "0", "0", "0", "0",
+			) + line("10", "0", "0", "0", "0", "7", "2"),
 		},
 	)
 	collecttest.Expect(
-		t,
-		m.Read(true),
-		"",
-		map[string]float64{"softnet.backlog|0": 0, "softnet.backlog|2": 7},
+		t, m.Read(true), "", map[string]float64{"softnet.backlog|0": 0, "softnet.backlog|2": 7},
 	)
 	m.Put(
 		map[string]string{
 			"proc/net/softnet_stat": line(
-				"00000010",
-				"5",
-				"2",
-				"4",
-				"6",
-				"1",
-				"0",
-				"0",
-				"0",
-			) + line(
-				"1f",
-				"0",
-				"0",
-				"0",
-				"0",
-				"0",
-				"2",
-			),
+				"00000010", "5", "2", "4", "6", "1", "0", "0", "0",
+			) + line("1f", "0", "0", "0", "0", "0", "2"),
 		},
 	)
 	collecttest.Expect(
@@ -93,43 +57,17 @@ func TestSoftnet(t *testing.T) {
 		Softnet{},
 		map[string]string{
 			"sys/devices/system/cpu/online": "0,3\n",
-			"proc/net/softnet_stat": line(
-				"1",
-				"0",
-				"0",
-				"0",
-				"0",
-			) + line(
-				"2",
-				"0",
-				"0",
-				"0",
-				"0",
-			),
+			"proc/net/softnet_stat":         line("1", "0", "0", "0", "0") + line("2", "0", "0", "0", "0"),
 		},
 	)
 	old.Read(true)
 	old.Put(
 		map[string]string{
-			"proc/net/softnet_stat": line(
-				"2",
-				"0",
-				"0",
-				"0",
-				"0",
-			) + line(
-				"4",
-				"0",
-				"0",
-				"0",
-				"0",
-			) + "zz\n",
+			"proc/net/softnet_stat": line("2", "0", "0", "0", "0") + line("4", "0", "0", "0", "0") + "zz\n",
 		},
 	)
 	collecttest.Expect(
-		t,
-		old.Read(false),
-		"softnet.packets",
+		t, old.Read(false), "softnet.packets",
 		map[string]float64{"softnet.packets|0": 1, "softnet.packets|3": 2},
 	)
 	if !strings.Contains(old.Notes(), "5.10") {

@@ -437,9 +437,7 @@ func (u *uses) emit(table *collect.Table, o *collect.Out, d *devices, read uint3
 		if why != "" {
 			table.Note(
 				fmt.Sprintf(
-					"uses of kind %s%s are not known: %s",
-					use(k),
-					d.space.Of(),
+					"uses of kind %s%s are not known: %s", use(k), d.space.Of(),
 					strings.TrimSpace(why),
 				),
 			)

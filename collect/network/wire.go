@@ -152,10 +152,7 @@ func (d *devices) emitWire(n *netDevices, o *collect.Out, l *link) {
 	if t.wire != nil && l.fresh {
 		v := &l.delta
 		t.both(
-			t.wire,
-			n,
-			l,
-			d.wireReceived(l, rx, v[rxBytes], v[rxPackets]),
+			t.wire, n, l, d.wireReceived(l, rx, v[rxBytes], v[rxPackets]),
 			d.wireSent(l, l, tx, v[txBytes], v[txPackets]),
 		)
 	}

@@ -20,12 +20,7 @@ func TestProcessVisibility(t *testing.T) {
 		comm:  "kthreadd",
 		start: 1,
 		flags: flagKernelThread,
-	}.files(
-		"5 5 5",
-		1,
-		1,
-		1,
-	)
+	}.files("5 5 5", 1, 1, 1)
 	own := madeUp{pid: 70, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
 	hidden := map[string]string{"proc/9/other": "not a process that can be read"}
 	for name, c := range map[string]struct {
@@ -52,9 +47,7 @@ func TestProcessVisibility(t *testing.T) {
 				}
 			}
 			collecttest.Expect(
-				t,
-				m.Read(true),
-				"process.visibility",
+				t, m.Read(true), "process.visibility",
 				map[string]float64{"process.visibility|" + c.want: 1},
 			)
 			if notes := m.Notes(); !strings.Contains(notes, c.note) ||
@@ -76,10 +69,7 @@ func newProcessMachineAt(t *testing.T, files map[string]string, options string) 
 	r, err := Processes{
 		now:    func() measure.Span { return now },
 		passwd: m.Dir + "/passwd",
-	}.Open(
-		&m.Env,
-		collecttest.WantAll(Processes{}),
-	)
+	}.Open(&m.Env, collecttest.WantAll(Processes{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,9 +96,7 @@ func TestProcessFiles(t *testing.T) {
 	}
 	m := newProcessMachine(t, merge(p.files("5 5 5", 1, 1, 1), limits("64"), fds(3)))
 	collecttest.Expect(
-		t,
-		m.Read(true),
-		"process.files",
+		t, m.Read(true), "process.files",
 		map[string]float64{"process.files|7|srv": 3, "process.files.limit|7|srv": 64},
 	)
 	m.Put(fds(64))
@@ -117,9 +105,7 @@ func TestProcessFiles(t *testing.T) {
 		rows = m.next()
 	}
 	collecttest.Expect(
-		t,
-		rows,
-		"process.files",
+		t, rows, "process.files",
 		map[string]float64{"process.files|7|srv": 64, "process.files.limit|7|srv": 64},
 	)
 	m.Put(limits("unlimited"))

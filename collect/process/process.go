@@ -126,9 +126,7 @@ func (Processes) Stats() []measure.Stat {
 			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)", with()),
 		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
 		delta(
-			"thread.cpu",
-			measure.Nanoseconds,
-			"CPU time of a thread; see process.cpu",
+			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
 			thread(mode),
 		),
 		delta("thread.runwait", measure.Nanoseconds, "time that the thread was ready and "+
@@ -219,41 +217,24 @@ type processWants struct {
 
 func wantProcesses(w collect.Want) processWants {
 	p := processWants{
-		runwait:  w.Stat("process.runwait"),
-		delay:    w.Stat("process.delay"),
-		switches: w.Stat("process.switches"),
-		io:       w.Stat("process.io"),
-		calls:    w.Stat("process.calls.bytes"),
-		short:    w.Stat("process.short"),
-		lost:     w.Stat("process.lost"),
-		rss:      w.Stat("process.rss"),
-		threads:  w.Stat("process.threads"),
-		state:    w.Stat("process.state"),
-		info:     w.Stat("process.info"),
-		count:    w.Stat("process.count"),
-		files: w.Stat(
-			"process.files",
-			"process.files.limit",
-		),
-		visibility: w.Stat("process.visibility"),
-		thread: w.Stat(
-			"thread.cpu",
-			"thread.runwait",
-			"thread.switches",
-			"thread.faults",
-		),
+		runwait:        w.Stat("process.runwait"),
+		delay:          w.Stat("process.delay"),
+		switches:       w.Stat("process.switches"),
+		io:             w.Stat("process.io"),
+		calls:          w.Stat("process.calls.bytes"),
+		short:          w.Stat("process.short"),
+		lost:           w.Stat("process.lost"),
+		rss:            w.Stat("process.rss"),
+		threads:        w.Stat("process.threads"),
+		state:          w.Stat("process.state"),
+		info:           w.Stat("process.info"),
+		count:          w.Stat("process.count"),
+		files:          w.Stat("process.files", "process.files.limit"),
+		visibility:     w.Stat("process.visibility"),
+		thread:         w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
-	p.user, p.cgroup, p.command = w.Field(
-		"process.info",
-		"user",
-	), w.Field(
-		"process.info",
-		"cgroup",
-	), w.Field(
-		"process.info",
-		"command",
-	)
+	p.user, p.cgroup, p.command = w.Field("process.info", "user"), w.Field("process.info", "cgroup"), w.Field("process.info", "command")
 	return p
 }
 
@@ -536,10 +517,7 @@ func (r *processReading) taken(i int, t *taskStats, err error) {
 
 // read reads a file of a process into r.buf. With keep it keeps the file open if it may.
 func (r *processReading) read(
-	p *process,
-	name string,
-	file **proc.File,
-	keep bool,
+	p *process, name string, file **proc.File, keep bool,
 ) ([]byte, error) {
 	var b []byte
 	var err error

@@ -167,8 +167,7 @@ func TestChildThatNobodySaw(t *testing.T) {
 func start(t *testing.T, work string) int {
 	t.Helper()
 	pid, err := syscall.ForkExec(
-		"/proc/self/exe",
-		[]string{"burn"},
+		"/proc/self/exe", []string{"burn"},
 		&syscall.ProcAttr{Env: []string{"COLLECT_TEST_WORK=" + work, "GOMAXPROCS=1"}},
 	)
 	if err != nil {
@@ -248,21 +247,15 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 			s.count < b.count ||
 			s.count > after.count {
 			t.Errorf(
-				"thread %d: taskstats %+v, not between schedstat %+v and %+v",
-				pid,
-				s.pulse,
-				b.pulse,
-				after.pulse,
+				"thread %d: taskstats %+v, not between schedstat %+v and %+v", pid, s.pulse,
+				b.pulse, after.pulse,
 			)
 		}
 		// else it had threads that ended: taskstats lack their last part, which cpuClock corrects
 		whole := g.run == s.run
 		if whole && g.run < b.low || g.run > after.low+slack {
 			t.Errorf(
-				"process %d: taskstats %d ns, not between stat %d and %d",
-				pid,
-				g.run,
-				b.low,
+				"process %d: taskstats %d ns, not between stat %d and %d", pid, g.run, b.low,
 				after.low+slack,
 			)
 		}
@@ -321,9 +314,7 @@ func startSleepers(tb testing.TB, n int) {
 	for range n {
 		// 300 s: they end by themselves if the test is killed
 		pid, err := syscall.ForkExec(
-			path,
-			[]string{"sleep", strconv.Itoa(300)},
-			&syscall.ProcAttr{Env: []string{"PATH=/"}},
+			path, []string{"sleep", strconv.Itoa(300)}, &syscall.ProcAttr{Env: []string{"PATH=/"}},
 		)
 		if err != nil {
 			tb.Fatal(err)

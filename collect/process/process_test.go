@@ -225,13 +225,7 @@ func TestClockKeepsToTheTruth(t *testing.T) {
 			sum := given[0] + given[1]
 			if sum != c.usr+c.sys || sum < low || sum > low+slack {
 				t.Fatalf(
-					"seed %d: given %v, clock %d+%d, truth %d+%d",
-					seed,
-					given,
-					c.usr,
-					c.sys,
-					u,
-					s,
+					"seed %d: given %v, clock %d+%d, truth %d+%d", seed, given, c.usr, c.sys, u, s,
 				)
 			}
 			for k, truth := range [2]uint64{u, s} {
@@ -338,9 +332,7 @@ func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 	}
 	return processMachine{
 		collecttest.NewMachine(
-			t,
-			Processes{now: func() measure.Span { return now }, passwd: passwd},
-			all,
+			t, Processes{now: func() measure.Span { return now }, passwd: passwd}, all,
 		),
 		&now,
 	}
@@ -353,9 +345,7 @@ func (m madeUp) files(sched string, vol, inv, bytes int) map[string]string {
 		p + "stat": m.stat(), p + "schedstat": sched + "\n", p + "cmdline": "/bin/" + m.comm + "\x00-x\x00", p + "cgroup": "0::/a.slice\n",
 		p + "status": fmt.Sprintf(
 			"Name:\t%s\nUid:\t0\t1000\t0\t0\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n",
-			"x",
-			vol,
-			inv,
+			"x", vol, inv,
 		),
 		p + "io": fmt.Sprintf("rchar: %d\nwchar: %d\nsyscr: 1\nsyscw: 1\nread_bytes: "+
 			"%d\nwrite_bytes: %d\ncancelled_write_bytes: 0\n", bytes, 2*bytes, 3*bytes, 4*bytes),
@@ -391,8 +381,7 @@ func TestProcessByFiles(t *testing.T) {
 	}
 	idle := madeUp{pid: 9, parent: 7, comm: "idle", start: 600, state: "Z"}
 	m := newProcessMachine(
-		t,
-		merge(p.files("1505000000 2000 30", 20, 10, 100), idle.files("5 5 5", 1, 1, 1)),
+		t, merge(p.files("1505000000 2000 30", 20, 10, 100), idle.files("5 5 5", 1, 1, 1)),
 	)
 	rows := m.Read(true)
 	page := float64(os.Getpagesize())
@@ -409,10 +398,7 @@ func TestProcessByFiles(t *testing.T) {
 		t.Errorf("cpu %v, want what schedstat says, 402 ms", got)
 	}
 	collecttest.Expect(
-		t,
-		rows,
-		"process.runwait",
-		map[string]float64{"process.runwait|7|busy": 3000},
+		t, rows, "process.runwait", map[string]float64{"process.runwait|7|busy": 3000},
 	)
 	collecttest.Expect(
 		t,
@@ -424,15 +410,11 @@ func TestProcessByFiles(t *testing.T) {
 		},
 	)
 	collecttest.Expect(
-		t,
-		rows,
-		"process.faults",
+		t, rows, "process.faults",
 		map[string]float64{"process.faults|7|busy|minor": 5, "process.faults|7|busy|major": 1},
 	)
 	collecttest.Expect(
-		t,
-		rows,
-		"process.io",
+		t, rows, "process.io",
 		map[string]float64{"process.io|7|busy|read": 150, "process.io|7|busy|write": 200},
 	)
 	collecttest.Expect(
@@ -445,10 +427,7 @@ func TestProcessByFiles(t *testing.T) {
 		},
 	)
 	collecttest.Expect(
-		t,
-		rows,
-		"thread.runwait",
-		map[string]float64{"thread.runwait|7|busy|7|busy": 3000},
+		t, rows, "thread.runwait", map[string]float64{"thread.runwait|7|busy|7|busy": 3000},
 	)
 	collecttest.Expect(t, rows, "process.short", nil)
 	collecttest.Expect(t, rows, "process.state|7", map[string]float64{"process.state|7|busy|R": 1})
@@ -475,9 +454,7 @@ func TestProcessOfSeveralThreads(t *testing.T) {
 	}
 	status := func(v, i int) string {
 		return fmt.Sprintf(
-			"Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n",
-			v,
-			i,
+			"Name:\tx\nvoluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t%d\n", v, i,
 		)
 	}
 	m := newProcessMachine(t, merge(p.files("31000000 100 10", 5, 5, 0), map[string]string{
@@ -515,10 +492,7 @@ func TestProcessOfSeveralThreads(t *testing.T) {
 		},
 	)
 	collecttest.Expect(
-		t,
-		rows,
-		"thread.faults",
-		map[string]float64{"thread.faults|7|main|8|work er|minor": 6},
+		t, rows, "thread.faults", map[string]float64{"thread.faults|7|main|8|work er|minor": 6},
 	)
 	for _, k := range []string{"process.cpu|7|main|", "thread.cpu|7|main|8|work er|"} {
 		if got := rows[k+"usr"] + rows[k+"sys"]; got != 1001e6 {
@@ -544,10 +518,7 @@ func TestProcessOfSeveralThreads(t *testing.T) {
 	)
 	rows = m.next()
 	collecttest.Expect(
-		t,
-		rows,
-		"thread.runwait",
-		map[string]float64{"thread.runwait|7|main|9|third": 7},
+		t, rows, "thread.runwait", map[string]float64{"thread.runwait|7|main|9|third": 7},
 	)
 	if got := rows["thread.cpu|7|main|9|third|usr"] + rows["thread.cpu|7|main|9|third|sys"]; got != 505e6 {
 		t.Errorf("the new thread has %v, want 505 ms", got)
@@ -571,9 +542,7 @@ func TestPidUsedAgain(t *testing.T) {
 	}
 	collecttest.Expect(t, rows, "process.runwait", map[string]float64{"process.runwait|7|young": 3})
 	collecttest.Expect(
-		t,
-		rows,
-		"process.io",
+		t, rows, "process.io",
 		map[string]float64{"process.io|7|young|read": 30, "process.io|7|young|write": 40},
 	)
 	if _, has := rows["process.rss|7|old"]; has {
@@ -599,8 +568,7 @@ func TestShortLivedChildren(t *testing.T) {
 	m := newProcessMachine(
 		t,
 		merge(
-			sh.files("1000000 1 1", 1, 1, 100),
-			child.files("3002000000 1 1", 1, 1, 1000),
+			sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000),
 			grandchild.files("501000000 1 1", 1, 1, 500),
 		),
 	)
@@ -620,9 +588,7 @@ func TestShortLivedChildren(t *testing.T) {
 			"out", got)
 	}
 	collecttest.Expect(
-		t,
-		rows,
-		"process.calls.bytes|7|sh|read",
+		t, rows, "process.calls.bytes|7|sh|read",
 		map[string]float64{"process.calls.bytes|7|sh|read": 7},
 	)
 	loss := m.Reading.(*processReading).ended
@@ -637,8 +603,7 @@ func TestChildrenThatNobodyWaitsFor(t *testing.T) {
 	sh := madeUp{pid: 7, comm: "sh", start: 10}
 	child := madeUp{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
 	m := newProcessMachine(
-		t,
-		merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000)),
+		t, merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000)),
 	)
 	m.Read(true)
 	if err := os.RemoveAll(filepath.Join(m.Dir, "proc", "8")); err != nil {
@@ -650,9 +615,7 @@ func TestChildrenThatNobodyWaitsFor(t *testing.T) {
 		"0\nctxt 1\n"})
 	rows := m.next()
 	collecttest.Expect(
-		t,
-		rows,
-		"process.calls.bytes|7|sh|read",
+		t, rows, "process.calls.bytes|7|sh|read",
 		map[string]float64{"process.calls.bytes|7|sh|read": 500},
 	)
 	collecttest.Expect(t, rows, "process.short", nil)
@@ -706,8 +669,7 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 	m = newProcessMachine(
 		t,
 		merge(
-			p.files("5 5 5", 1, 1, 1),
-			map[string]string{"proc/sys/kernel/task_delayacct": "1\n"},
+			p.files("5 5 5", 1, 1, 1), map[string]string{"proc/sys/kernel/task_delayacct": "1\n"},
 		),
 	)
 	m.Read(true)
@@ -736,9 +698,7 @@ func TestIODeniedIsUnknown(t *testing.T) {
 	m.Put(map[string]string{"proc/7/schedstat": "9 9 9\n"})
 	rows := m.next()
 	collecttest.Expect(
-		t,
-		rows,
-		"process.io",
+		t, rows, "process.io",
 		map[string]float64{"process.io|7|a|read": measure.NaN, "process.io|7|a|write": measure.NaN},
 	)
 	if !strings.Contains(m.Notes(), "CAP_SYS_PTRACE") {
@@ -757,9 +717,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	var scheds []*os.File
 	for pid := 10; pid < 20; pid++ {
 		f, err := os.OpenFile(
-			filepath.Join(m.Dir, "proc", fmt.Sprint(pid), "schedstat"),
-			os.O_WRONLY,
-			0,
+			filepath.Join(m.Dir, "proc", fmt.Sprint(pid), "schedstat"), os.O_WRONLY, 0,
 		)
 		if err != nil {
 			t.Fatal(err)

@@ -30,8 +30,7 @@ type children struct {
 // look stores the children's time of a stat line.
 func (k *children) look(now, before *procStat, tick uint64) {
 	k.grown = max(
-		0,
-		growth((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick),
+		0, growth((now.childUsr+now.childSys)*tick, (before.childUsr+before.childSys)*tick),
 	)
 	k.waited = now.childMinor != before.childMinor || k.grown > 0
 	k.rows, k.rowsIO = 0, ioBytes{}
@@ -365,11 +364,8 @@ func (r *processReading) putDelta(out *collect.Out, t *processTables, p *process
 	}
 	if !p.split {
 		t.putThread(
-			&threadDelta{d.usr, d.sys, d.wait, d.voluntary, d.involuntary, d.minor, d.major},
-			pid,
-			name,
-			pid,
-			name,
+			&threadDelta{d.usr, d.sys, d.wait, d.voluntary, d.involuntary, d.minor, d.major}, pid,
+			name, pid, name,
 		)
 		return
 	}
@@ -438,9 +434,7 @@ func (r *processReading) delayNotes(t *collect.Table) {
 		const known = "only the disk waits of processes with one thread are known, to 10 ms"
 		t.Note(
 			kernel.RefusedNote(
-				"without CAP_NET_ADMIN "+known,
-				known+": taskstats",
-				unix.CAP_NET_ADMIN,
+				"without CAP_NET_ADMIN "+known, known+": taskstats", unix.CAP_NET_ADMIN,
 			),
 		)
 	case r.taskstats == nil:
@@ -452,8 +446,7 @@ func (r *processReading) delayNotes(t *collect.Table) {
 	case r.kinds < commonDelays:
 		t.Note(
 			"this kernel does not measure waits of these reasons: " + strings.Join(
-				r.reasons[r.kinds:commonDelays],
-				" ",
+				r.reasons[r.kinds:commonDelays], " ",
 			),
 		)
 	}

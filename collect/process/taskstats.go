@@ -148,9 +148,7 @@ func (r *taskstatsConn) close() {
 
 // get calls each once for each id, with fs.ErrNotExist for those that have ended.
 func (r *taskstatsConn) get(
-	attr uint16,
-	ids []int32,
-	each func(i int, t *taskStats, err error),
+	attr uint16, ids []int32, each func(i int, t *taskStats, err error),
 ) error {
 	r.attr, r.ids, r.each = attr, ids, each
 	return r.conn.GetEach(len(ids), r.ask, r.take)

@@ -104,10 +104,8 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 				}
 				if x.rest == y.rest && a.rest != b.rest {
 					t.Errorf(
-						"process %d shows nothing new, and its stat went from %s to %s",
-						pid,
-						a.rest,
-						b.rest,
+						"process %d shows nothing new, and its stat went from %s to %s", pid,
+						a.rest, b.rest,
 					)
 				}
 			} else if ran++; pid == int32(os.Getpid()) {
@@ -115,10 +113,8 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 			}
 			if x.pulse == y.pulse && x.cgroups == y.cgroups && a.cgroups != b.cgroups {
 				t.Errorf(
-					"process %d slept in the same control groups, which went from %s to %s",
-					pid,
-					a.cgroups,
-					b.cgroups,
+					"process %d slept in the same control groups, which went from %s to %s", pid,
+					a.cgroups, b.cgroups,
 				)
 			}
 		}

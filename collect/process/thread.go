@@ -224,13 +224,7 @@ func (r *processReading) readPulsesByTaskstats(p *process) {
 			t.last, t.reset = s.pulse, true
 			t.vol, t.inv = s.voluntary, s.involuntary
 		}
-		t.delta.voluntary, t.delta.involuntary = growth(
-			s.voluntary,
-			t.vol,
-		), growth(
-			s.involuntary,
-			t.inv,
-		)
+		t.delta.voluntary, t.delta.involuntary = growth(s.voluntary, t.vol), growth(s.involuntary, t.inv)
 		t.vol, t.inv = s.voluntary, s.involuntary
 	})
 	if err != nil {
@@ -295,13 +289,7 @@ func (r *processReading) lookThreadStat(p *process, t *thread, fresh, compare bo
 		t.delta.usr, t.delta.sys = float64(usr), float64(sys)
 	}
 	if !t.reset {
-		t.delta.minor, t.delta.major = growth(
-			s.minor,
-			t.stat.minor,
-		), growth(
-			s.major,
-			t.stat.major,
-		)
+		t.delta.minor, t.delta.major = growth(s.minor, t.stat.minor), growth(s.major, t.stat.major)
 	}
 	t.stat = *s
 	t.stat.comm = nil

@@ -325,13 +325,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 				missing = "D_PRINTF_DYN_PROTO"
 			}
 			c.fail(
-				e.At(),
-				FormatArguments,
-				missing,
-				"%s() has too few arguments: none for conversion %d, %%%s",
-				name,
-				number,
-				conv.Name,
+				e.At(), FormatArguments, missing,
+				"%s() has too few arguments: none for conversion %d, %%%s", name, number, conv.Name,
 			)
 			return false
 		}
@@ -340,14 +335,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 		x := fits(v)
 		if x == nil {
 			d := c.fail(
-				e.Args[next].At(),
-				FormatType,
-				tag,
-				"conversion %d, %%%s, requires %s, not %s",
-				number,
-				conv.Name,
-				what,
-				v.t,
+				e.Args[next].At(), FormatType, tag, "conversion %d, %%%s, requires %s, not %s",
+				number, conv.Name, what, v.t,
 			)
 			if p, ok := v.t.(*Pointer); ok && conv.Want == format.String && isChar(p.Elem) {
 				d.Hint = "stringof(...) reads the string that it points to"
@@ -375,12 +364,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 		}
 		if conv.Aggregation {
 			c.fail(
-				e.Args[0].At(),
-				BadFormat,
-				"D_PRINTF_AGG_CONV",
-				"conversion %d, %%@%s, is only for printa()",
-				i+1,
-				conv.Name,
+				e.Args[0].At(), BadFormat, "D_PRINTF_AGG_CONV",
+				"conversion %d, %%@%s, is only for printa()", i+1, conv.Name,
 			)
 			return nil, false
 		}
@@ -393,10 +378,7 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 			return nil, false
 		}
 		if !take(
-			conv,
-			i+1,
-			conv.Prototype,
-			func(v value) Expr { return c.converted(conv, v) },
+			conv, i+1, conv.Prototype, func(v value) Expr { return c.converted(conv, v) },
 			"D_PRINTF_ARG_TYPE",
 		) {
 			return nil, false
@@ -404,12 +386,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 	}
 	if next < len(vs) {
 		c.fail(
-			e.Args[next+1].At(),
-			FormatArguments,
-			"D_PRINTF_ARG_EXTRA",
-			"%s() has %d arguments more than its format has conversions",
-			name,
-			len(vs)-next,
+			e.Args[next+1].At(), FormatArguments, "D_PRINTF_ARG_EXTRA",
+			"%s() has %d arguments more than its format has conversions", name, len(vs)-next,
 		)
 		return nil, false
 	}
@@ -489,19 +467,13 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 	n, t, ok := c.constant(e.Args[1])
 	if _, isInt := t.(*Int); t != nil && !isInt {
 		c.fail(
-			e.Args[1].At(),
-			ArgumentType,
-			"D_PROTO_ARG",
-			"argument 2 of tracemem() can't be %s",
-			t,
+			e.Args[1].At(), ArgumentType, "D_PROTO_ARG", "argument 2 of tracemem() can't be %s", t,
 		)
 		return
 	}
 	if !ok && t != nil || ok && n <= 0 {
 		c.fail(
-			e.Args[1].At(),
-			TracememSize,
-			"D_TRACEMEM_SIZE",
+			e.Args[1].At(), TracememSize, "D_TRACEMEM_SIZE",
 			"the size of tracemem() must be a constant number above 0",
 		)
 		return
@@ -514,11 +486,8 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 		}
 		if x == nil {
 			c.fail(
-				e.Args[0].At(),
-				ArgumentType,
-				"D_TRACEMEM_ADDR",
-				"tracemem() requires an address, not %s",
-				v.t,
+				e.Args[0].At(), ArgumentType, "D_TRACEMEM_ADDR",
+				"tracemem() requires an address, not %s", v.t,
 			)
 			return
 		}
@@ -532,11 +501,8 @@ func (c *checker) tracemem(e *syntax.Call, at syntax.Span) {
 		i, isInt := d.int()
 		if !isInt {
 			c.fail(
-				e.Args[2].At(),
-				ArgumentType,
-				"D_TRACEMEM_DYNSIZE",
-				"the number of bytes that tracemem() prints must be an integer, not %s",
-				d.t,
+				e.Args[2].At(), ArgumentType, "D_TRACEMEM_DYNSIZE",
+				"the number of bytes that tracemem() prints must be an integer, not %s", d.t,
 			)
 			return
 		}
@@ -567,11 +533,8 @@ func (c *checker) print(e *syntax.Call, at syntax.Span) {
 	}
 	if !ok {
 		c.fail(
-			e.Args[0].At(),
-			ArgumentType,
-			"D_PROTO_ARG",
-			"print() requires a pointer to the value to print, not %s",
-			v.t,
+			e.Args[0].At(), ArgumentType, "D_PROTO_ARG",
+			"print() requires a pointer to the value to print, not %s", v.t,
 		)
 		return
 	}
@@ -581,19 +544,14 @@ func (c *checker) print(e *syntax.Call, at syntax.Span) {
 	}
 	if n <= 0 {
 		c.fail(
-			e.Args[0].At(),
-			NotRecordable,
-			"D_PRINT_SIZE",
-			"%s has no size and can't be printed",
+			e.Args[0].At(), NotRecordable, "D_PRINT_SIZE", "%s has no size and can't be printed",
 			p.Elem,
 		)
 		return
 	}
 	c.record(
-		at,
-		Action{Kind: Print, Type: p.Elem, Size: n},
-		&Copy{typed{e.Args[0].At(), &Bytes{n}}, d.x, n},
-		d.x,
+		at, Action{Kind: Print, Type: p.Elem, Size: n},
+		&Copy{typed{e.Args[0].At(), &Bytes{n}}, d.x, n}, d.x,
 	)
 }
 
@@ -605,9 +563,7 @@ func (c *checker) setopt(e *syntax.Call, at syntax.Span) {
 	name, ok := args[0].(*Text)
 	if !ok {
 		c.fail(
-			e.Args[0].At(),
-			ArgumentType,
-			"D_PROTO_ARG",
+			e.Args[0].At(), ArgumentType, "D_PROTO_ARG",
 			"argument 1 of setopt() must be the name of an option",
 		)
 		return

@@ -42,11 +42,7 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 			tag = "D_FUNC_UNDEF"
 		}
 		d := c.fail(
-			call.At(),
-			AggFuncWanted,
-			tag,
-			"unknown aggregating function %s()",
-			call.Func.Text,
+			call.At(), AggFuncWanted, tag, "unknown aggregating function %s()", call.Func.Text,
 		)
 		near(d, call.Func.Text, names(aggFuncs))
 		return
@@ -63,12 +59,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 			i, isInt := v.int()
 			if !isInt {
 				c.fail(
-					call.Args[0].At(),
-					AggScalar,
-					"D_AGG_SCALAR",
-					"%s() requires a number, not %s",
-					call.Func.Text,
-					v.t,
+					call.Args[0].At(), AggScalar, "D_AGG_SCALAR", "%s() requires a number, not %s",
+					call.Func.Text, v.t,
 				)
 				return
 			}
@@ -95,11 +87,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 			i, isInt := w.int()
 			if !isInt {
 				c.fail(
-					call.Args[rest].At(),
-					AggScalar,
-					"D_PROTO_ARG",
-					"a weight must be a number, not %s",
-					w.t,
+					call.Args[rest].At(), AggScalar, "D_PROTO_ARG",
+					"a weight must be a number, not %s", w.t,
 				)
 				return
 			}
@@ -133,13 +122,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 	}
 	if len(keys) != len(agg.Keys) {
 		c.fail(
-			a.At(),
-			KeyMismatch,
-			"D_PROTO_LEN",
-			"%s has %s, not %d",
-			aggName(a.Name),
-			count(len(agg.Keys), "key"),
-			len(keys),
+			a.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", aggName(a.Name),
+			count(len(agg.Keys), "key"), len(keys),
 		)
 		return
 	}
@@ -147,14 +131,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		x := c.fitKey(agg.Keys[i], k)
 		if x == nil {
 			c.fail(
-				a.Keys[i].At(),
-				KeyMismatch,
-				"D_PROTO_ARG",
-				"key %d of %s is %s, not %s",
-				i+1,
-				aggName(a.Name),
-				agg.Keys[i],
-				k.t,
+				a.Keys[i].At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1,
+				aggName(a.Name), agg.Keys[i], k.t,
 			)
 			return
 		}
@@ -262,30 +240,20 @@ func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	switch {
 	case out[0] >= out[1]:
 		c.fail(
-			e.Args[1].At(),
-			QuantizeRange,
-			"D_LQUANT_MISMATCH",
-			"the base of lquantize(), %d, must be below its limit, %d",
-			out[0],
-			out[1],
+			e.Args[1].At(), QuantizeRange, "D_LQUANT_MISMATCH",
+			"the base of lquantize(), %d, must be below its limit, %d", out[0], out[1],
 		)
 		return out, false
 	case out[2] <= 0:
 		c.fail(
-			e.Args[3].At(),
-			QuantizeRange,
-			"D_LQUANT_STEPTYPE",
-			"the step of lquantize() must be above 0, not %d",
-			out[2],
+			e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPTYPE",
+			"the step of lquantize() must be above 0, not %d", out[2],
 		)
 		return out, false
 	case out[2] > 1<<16-1:
 		c.fail(
-			e.Args[3].At(),
-			QuantizeRange,
-			"D_LQUANT_STEPVAL",
-			"the step of lquantize() must be at most 65535, not %d",
-			out[2],
+			e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPVAL",
+			"the step of lquantize() must be at most 65535, not %d", out[2],
 		)
 		return out, false
 	}
@@ -293,23 +261,14 @@ func (c *checker) lquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	switch {
 	case levels == 0:
 		c.fail(
-			e.Args[3].At(),
-			QuantizeRange,
-			"D_LQUANT_STEPLARGE",
-			"a step of %d is larger than the range %d to %d",
-			out[2],
-			out[0],
-			out[1],
+			e.Args[3].At(), QuantizeRange, "D_LQUANT_STEPLARGE",
+			"a step of %d is larger than the range %d to %d", out[2], out[0], out[1],
 		)
 		return out, false
 	case levels > 1<<16-1:
 		c.fail(
-			e.At(),
-			QuantizeRange,
-			"D_LQUANT_STEPSMALL",
-			"a step of %d makes %d buckets; at most 65535 are allowed",
-			out[2],
-			levels,
+			e.At(), QuantizeRange, "D_LQUANT_STEPSMALL",
+			"a step of %d makes %d buckets; at most 65535 are allowed", out[2], levels,
 		)
 		return out, false
 	}
@@ -344,31 +303,20 @@ func (c *checker) llquantize(e *syntax.Call) (out [4]int64, ok bool) {
 	switch {
 	case low > high:
 		c.fail(
-			e.Args[2].At(),
-			QuantizeRange,
-			"D_LLQUANT_HMAGVAL",
-			"the high magnitude of llquantize(), %d, must not be below the low one, %d",
-			high,
-			low,
+			e.Args[2].At(), QuantizeRange, "D_LLQUANT_HMAGVAL",
+			"the high magnitude of llquantize(), %d, must not be below the low one, %d", high, low,
 		)
 	case !fits(factor, high+1):
 		c.fail(
-			e.Args[3].At(),
-			QuantizeRange,
-			"D_LLQUANT_HMAGVAL",
-			"%d to the power of %d does not fit in 64 bits",
-			factor,
-			high,
+			e.Args[3].At(), QuantizeRange, "D_LLQUANT_HMAGVAL",
+			"%d to the power of %d does not fit in 64 bits", factor, high,
 		)
 	case steps < factor && factor%steps != 0,
 		steps > factor && (steps%factor != 0 || !divides(steps, factor)):
 		c.fail(
-			e.Args[4].At(),
-			QuantizeRange,
-			"D_LLQUANT_STEPVAL",
+			e.Args[4].At(), QuantizeRange, "D_LLQUANT_STEPVAL",
 			"the steps of llquantize(), %d, must divide the factor, %d, or be a multiple of it",
-			steps,
-			factor,
+			steps, factor,
 		)
 	default:
 		return out, true
@@ -414,13 +362,8 @@ func (c *checker) sameSteps(e *syntax.Call, agg *Aggregation, steps [4]int64) bo
 	for i := range steps {
 		if steps[i] != agg.Steps[i] {
 			c.fail(
-				e.Args[min(i+1, len(e.Args)-1)].At(),
-				AggRedefined,
-				tags[i],
-				"%s is used with %d here before, not %d",
-				aggName(agg.Name),
-				agg.Steps[i],
-				steps[i],
+				e.Args[min(i+1, len(e.Args)-1)].At(), AggRedefined, tags[i],
+				"%s is used with %d here before, not %d", aggName(agg.Name), agg.Steps[i], steps[i],
 			)
 			return false
 		}
@@ -442,11 +385,8 @@ func (c *checker) aggregation(e syntax.Expr, name, tag string) *Aggregation {
 	if agg == nil {
 		near(
 			c.fail(
-				e.At(),
-				UnknownAggregation,
-				strings.TrimSuffix(tag, "ARG")+"BAD",
-				"unknown aggregation %s",
-				aggName(a.Name),
+				e.At(), UnknownAggregation, strings.TrimSuffix(tag, "ARG")+"BAD",
+				"unknown aggregation %s", aggName(a.Name),
 			),
 			a.Name,
 			names(c.aggs),
@@ -474,13 +414,8 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 	}
 	if len(e.Args) < least || len(e.Args) > most {
 		c.fail(
-			e.At(),
-			ArgumentCount,
-			"D_PROTO_LEN",
-			"%s() requires %s, not %d",
-			name,
-			count(least, "argument"),
-			len(e.Args),
+			e.At(), ArgumentCount, "D_PROTO_LEN", "%s() requires %s, not %d", name,
+			count(least, "argument"), len(e.Args),
 		)
 		return
 	}
@@ -489,11 +424,8 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 	if len(e.Args) == 2 {
 		if c.aggregationArg(e.Args[1]) != nil {
 			c.fail(
-				e.Args[1].At(),
-				ArgumentType,
-				"D_PROTO_ARG",
-				"argument 2 of %s() must be a number, not an aggregation",
-				name,
+				e.Args[1].At(), ArgumentType, "D_PROTO_ARG",
+				"argument 2 of %s() must be a number, not an aggregation", name,
 			)
 			return
 		}
@@ -504,12 +436,8 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 		i, ok := v.int()
 		if !ok {
 			c.fail(
-				e.Args[1].At(),
-				ArgumentType,
-				"D_PROTO_ARG",
-				"argument 2 of %s() must be a number, not %s",
-				name,
-				v.t,
+				e.Args[1].At(), ArgumentType, "D_PROTO_ARG",
+				"argument 2 of %s() must be a number, not %s", name, v.t,
 			)
 			return
 		}
@@ -535,9 +463,7 @@ func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 		list = list[1:]
 		if len(list) == 0 {
 			c.fail(
-				e.At(),
-				AggWanted,
-				"D_PRINTA_PROTO",
+				e.At(), AggWanted, "D_PRINTA_PROTO",
 				"missing aggregation after the format of printa()",
 			)
 			return
@@ -555,12 +481,8 @@ func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 				tag = "D_PRINTA_AGGKEY"
 			}
 			c.fail(
-				a.At(),
-				AggKeys,
-				tag,
-				"%s and %s have different keys and can't be printed together",
-				aggName(aggs[0].Name),
-				aggName(agg.Name),
+				a.At(), AggKeys, tag, "%s and %s have different keys and can't be printed together",
+				aggName(aggs[0].Name), aggName(agg.Name),
 			)
 			return
 		}
@@ -594,13 +516,8 @@ func (c *checker) printaFormat(e *syntax.Call, f *format.Format, aggs []*Aggrega
 		}
 		if next >= len(aggs[0].Keys) {
 			c.fail(
-				e.Args[0].At(),
-				FormatArguments,
-				"D_PRINTF_ARG_PROTO",
-				"%s has no key for conversion %d, %%%s",
-				aggName(aggs[0].Name),
-				i+1,
-				conv.Name,
+				e.Args[0].At(), FormatArguments, "D_PRINTF_ARG_PROTO",
+				"%s has no key for conversion %d, %%%s", aggName(aggs[0].Name), i+1, conv.Name,
 			)
 			return false
 		}
@@ -608,13 +525,8 @@ func (c *checker) printaFormat(e *syntax.Call, f *format.Format, aggs []*Aggrega
 		next++
 		if c.converted(conv, value{x: &Const{typed{e.At(), tLong}, 0}, t: k}) == nil {
 			c.fail(
-				e.Args[0].At(),
-				FormatType,
-				"D_PRINTF_ARG_TYPE",
-				"conversion %d, %%%s, requires %s, not the key %s",
-				i+1,
-				conv.Name,
-				conv.Prototype,
+				e.Args[0].At(), FormatType, "D_PRINTF_ARG_TYPE",
+				"conversion %d, %%%s, requires %s, not the key %s", i+1, conv.Name, conv.Prototype,
 				k,
 			)
 			return false

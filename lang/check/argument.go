@@ -88,8 +88,7 @@ func (c *checker) argsRef(e *syntax.Index) value {
 				d.Hint = "it has " + count(len(list), "argument")
 			case n >= 0 && n < 10:
 				d.Hint = "its arguments have no types; arg" + strconv.FormatInt(
-					n,
-					10,
+					n, 10,
 				) + " is the number"
 			}
 			return value{}

@@ -260,9 +260,7 @@ func (c *checker) space(e syntax.Expr, id *ident, y *value) {
 func (c *checker) assign(e *syntax.Assign) value {
 	if a, ok := e.X.(*syntax.Aggregation); ok {
 		c.fail(
-			a.At(),
-			AggregationValue,
-			"D_OP_INCOMPAT",
+			a.At(), AggregationValue, "D_OP_INCOMPAT",
 			"an assignment to an aggregation must be a statement of its own",
 		)
 		return value{}
@@ -333,12 +331,9 @@ func (c *checker) narrowed(e *syntax.Assign, x, y value) {
 	}
 	if id := c.lookup(name); id != nil && id.implicit {
 		c.warn(
-			e.At(),
-			Narrowed,
+			e.At(), Narrowed,
 			"%s has the type of its first value, %s, and %s does not fit in it: declare the variable",
-			scopeName(id.home, id.name),
-			a,
-			b,
+			scopeName(id.home, id.name), a, b,
 		)
 	}
 }

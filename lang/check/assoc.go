@@ -116,13 +116,8 @@ func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 	}
 	if len(keys) != len(id.keys) {
 		c.fail(
-			e.At(),
-			KeyMismatch,
-			"D_PROTO_LEN",
-			"%s has %s, not %d",
-			scopeName(id.home, id.name),
-			count(len(id.keys), "key"),
-			len(keys),
+			e.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", scopeName(id.home, id.name),
+			count(len(id.keys), "key"), len(keys),
 		)
 		return value{}
 	}
@@ -131,14 +126,8 @@ func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 		x := c.fit(id.keys[i], k)
 		if x == nil {
 			c.fail(
-				e.Keys[i].At(),
-				KeyMismatch,
-				"D_PROTO_ARG",
-				"key %d of %s is %s, not %s",
-				i+1,
-				scopeName(id.home, id.name),
-				id.keys[i],
-				k.t,
+				e.Keys[i].At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1,
+				scopeName(id.home, id.name), id.keys[i], k.t,
 			)
 			return value{}
 		}

@@ -61,8 +61,7 @@ func TestOptions(t *testing.T) {
 func TestNothingIsLeftOut(t *testing.T) {
 	p, ds := compile(
 		"nosuch:::probe { self->a = args[0]; } BEGIN /self->a/ { exit(1); }",
-		check.Options{Probes: true},
-		&env{},
+		check.Options{Probes: true}, &env{},
 	)
 	if p != nil || len(ds) != 1 || ds[0].Code != check.ArgsIndex {
 		t.Errorf("%v", ds)

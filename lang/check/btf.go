@@ -287,10 +287,7 @@ func (ts *types) members(key btf.Type, k *Struct, members []btf.Member) Type {
 
 // fields appends members, including those of anonymous structs.
 func (ts *types) fields(
-	out []StructMember,
-	base int64,
-	members []btf.Member,
-	union bool,
+	out []StructMember, base int64, members []btf.Member, union bool,
 ) []StructMember {
 	for _, m := range members {
 		at := base*8 + int64(m.Offset)

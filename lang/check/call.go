@@ -162,8 +162,7 @@ func (c *checker) noFunction(e *syntax.Call) {
 		names(symbols)...)
 	near(
 		c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "unknown function %s", e.Func.Text),
-		e.Func.Text,
-		list,
+		e.Func.Text, list,
 	)
 }
 
@@ -238,12 +237,7 @@ func (c *checker) wrongCount(e *syntax.Call, least, most int, proto string) {
 		n = count(least, "argument") + " or more"
 	}
 	d := c.fail(
-		e.At(),
-		ArgumentCount,
-		"D_PROTO_LEN",
-		"%s() requires %s, not %d",
-		e.Func.Text,
-		n,
+		e.At(), ArgumentCount, "D_PROTO_LEN", "%s() requires %s, not %d", e.Func.Text, n,
 		len(e.Args),
 	)
 	if proto != "" {
@@ -351,13 +345,8 @@ func (c *checker) frames(e *syntax.Call) (int, bool) {
 	}
 	if len(e.Args) > most {
 		c.fail(
-			e.At(),
-			ArgumentCount,
-			"D_PROTO_LEN",
-			"%s() takes at most %s, not %d",
-			e.Func.Text,
-			count(most, "argument"),
-			len(e.Args),
+			e.At(), ArgumentCount, "D_PROTO_LEN", "%s() takes at most %s, not %d", e.Func.Text,
+			count(most, "argument"), len(e.Args),
 		)
 		return 0, false
 	}
@@ -366,11 +355,8 @@ func (c *checker) frames(e *syntax.Call) (int, bool) {
 		if !ok || n < 0 || n == 0 && i == 0 {
 			if _, isInt := t.(*Int); t != nil && !isInt {
 				c.fail(
-					a.At(),
-					StackFrames,
-					"D_PROTO_ARG",
-					"the number of frames of %s() must be a constant number, not %s",
-					e.Func.Text,
+					a.At(), StackFrames, "D_PROTO_ARG",
+					"the number of frames of %s() must be a constant number, not %s", e.Func.Text,
 					t,
 				)
 			} else if t != nil {

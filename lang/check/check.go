@@ -23,10 +23,7 @@ const mostExpanded = 100_000
 // Like dtrace it reads the text from top to bottom: a variable has a type once it is declared or
 // assigned, and is unknown before.
 func Check(
-	file, text string,
-	prog *syntax.Program,
-	env Env,
-	o Options,
+	file, text string, prog *syntax.Program, env Env, o Options,
 ) (*Program, syntax.Diagnostics) {
 	c := newChecker(file, text, env, o)
 	c.program(prog)
@@ -36,8 +33,7 @@ func Check(
 			list = list[:most]
 		}
 		slices.SortStableFunc(
-			list,
-			func(a, b *syntax.Diagnostic) int { return cmp.Compare(a.Pos, b.Pos) },
+			list, func(a, b *syntax.Diagnostic) int { return cmp.Compare(a.Pos, b.Pos) },
 		)
 		return nil, c.diags
 	}
@@ -94,10 +90,7 @@ func newChecker(file, text string, env Env, o Options) *checker {
 // fail reports a mistake at a position. It returns the diagnostic, so that the caller can add a
 // hint.
 func (c *checker) fail(
-	at syntax.Span,
-	code syntax.Code,
-	tag, format string,
-	args ...any,
+	at syntax.Span, code syntax.Code, tag, format string, args ...any,
 ) *syntax.Diagnostic {
 	if c.lib != nil { // report it at the use in the program
 		at = c.use
@@ -110,8 +103,7 @@ func (c *checker) fail(
 	}
 	if len(c.diags) > most ||
 		slices.ContainsFunc(
-			c.diags,
-			func(e *syntax.Diagnostic) bool { return e.Pos == d.Pos && e.Code == d.Code },
+			c.diags, func(e *syntax.Diagnostic) bool { return e.Pos == d.Pos && e.Code == d.Code },
 		) {
 		return d
 	}
@@ -190,10 +182,7 @@ func (c *checker) attributes(p *syntax.Pragma) {
 	if c.globals[name.Text] == nil && c.funcs[name.Text] == nil && c.selfs[name.Text] == nil &&
 		c.thiss[name.Text] == nil {
 		c.fail(
-			name.At(),
-			UnusedPragma,
-			"D_PRAGMA_UNUSED",
-			"attributes for the unknown name %s",
+			name.At(), UnusedPragma, "D_PRAGMA_UNUSED", "attributes for the unknown name %s",
 			name.Text,
 		)
 	}
@@ -295,11 +284,8 @@ func (c *checker) predicateOf(s *syntax.Clause) {
 	}
 	if !v.scalar() {
 		d := c.fail(
-			s.Predicate.At(),
-			PredicateType,
-			"D_PRED_SCALAR",
-			"a predicate must be a number or a pointer, not %s",
-			v.t,
+			s.Predicate.At(), PredicateType, "D_PRED_SCALAR",
+			"a predicate must be a number or a pointer, not %s", v.t,
 		)
 		if v.isString() {
 			d.Hint = "compare it: != \"\""
@@ -318,9 +304,7 @@ func (c *checker) probes(p *syntax.Probe) []*Probe {
 	for _, part := range []*syntax.Name{&named.Provider, &named.Module, &named.Function,
 		&named.Name} {
 		part.Text = c.macrosIn(
-			part.Text,
-			p.At(),
-			part == &named.Function && syntax.OfProcess(named.Provider.Text),
+			part.Text, p.At(), part == &named.Function && syntax.OfProcess(named.Provider.Text),
 		)
 	}
 	if len(c.diags) > before {
@@ -365,11 +349,8 @@ func (c *checker) ifElse(s *syntax.If) {
 	v := c.expr(s.Cond)
 	if v.ok() && !v.scalar() {
 		c.fail(
-			s.Cond.At(),
-			PredicateType,
-			"D_PRED_SCALAR",
-			"a condition must be a number or a pointer, not %s",
-			v.t,
+			s.Cond.At(), PredicateType, "D_PRED_SCALAR",
+			"a condition must be a number or a pointer, not %s", v.t,
 		)
 	}
 	out := &If{place: place{s.At()}, Cond: v.x}

@@ -107,11 +107,7 @@ func machine() []*check.Probe {
 		name, args := c.name, c.args
 		add("syscall", "vmlinux", name, "entry", check.SiteSyscallEntry, args...)
 		add(
-			"syscall",
-			"vmlinux",
-			name,
-			"return",
-			check.SiteSyscallReturn,
+			"syscall", "vmlinux", name, "return", check.SiteSyscallReturn,
 			check.Arg{C: "long", From: 0},
 		)
 	}

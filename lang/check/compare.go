@@ -63,9 +63,7 @@ func (c *checker) mixed(at syntax.Span, x, y value) bool {
 		return false
 	}
 	c.fail(
-		at,
-		MixedMemory,
-		"D_ALLOCA_INCOMPAT",
+		at, MixedMemory, "D_ALLOCA_INCOMPAT",
 		"one value points to memory of alloca() or copyin(), the other does not",
 	)
 	return true
@@ -136,12 +134,8 @@ func (c *checker) cond(e *syntax.Cond) value {
 	t, a, b := c.either(x, y)
 	if t == nil {
 		c.fail(
-			e.At(),
-			Incompatible,
-			"D_OP_INCOMPAT",
-			"the two values of ?: have different types, %s and %s",
-			x.t,
-			y.t,
+			e.At(), Incompatible, "D_OP_INCOMPAT",
+			"the two values of ?: have different types, %s and %s", x.t, y.t,
 		)
 		return value{}
 	}

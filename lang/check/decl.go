@@ -69,9 +69,7 @@ func (ts *types) array(t *syntax.Array) Type {
 	case !ok:
 		if k != nil {
 			c.fail(
-				t.Len.At(),
-				BadArray,
-				"D_DECL_ARRSUB",
+				t.Len.At(), BadArray, "D_DECL_ARRSUB",
 				"the length of an array must be a constant number",
 			)
 		}
@@ -99,9 +97,7 @@ func (ts *types) function(t *syntax.Func) Type {
 		if _, void := k.(VoidType); void {
 			if p.Name.Text != "" {
 				c.fail(
-					p.At(),
-					BadFunction,
-					"D_DECL_PROTO_NAME",
+					p.At(), BadFunction, "D_DECL_PROTO_NAME",
 					"a parameter of type void has no name",
 				)
 				ok = false
@@ -217,10 +213,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		}
 		if _, isFunc := ft.(*Func); isFunc {
 			c.fail(
-				f.At(),
-				Incomplete,
-				"D_DECL_VOIDOBJ",
-				"the member %s can't be a function",
+				f.At(), Incomplete, "D_DECL_VOIDOBJ", "the member %s can't be a function",
 				f.Name.Text,
 			)
 			continue
@@ -231,11 +224,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 		if f.Name.Text != "" {
 			if seen[f.Name.Text] {
 				c.fail(
-					f.Name.At(),
-					Redeclared,
-					"D_UNKNOWN",
-					"%s has duplicate member %s",
-					k,
+					f.Name.At(), Redeclared, "D_UNKNOWN", "%s has duplicate member %s", k,
 					f.Name.Text,
 				)
 			}
@@ -249,10 +238,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 			i, ok := isInt(ft)
 			if !ok {
 				c.fail(
-					f.At(),
-					BadBitField,
-					"D_DECL_BFTYPE",
-					"a bit field must be an integer, not %s",
+					f.At(), BadBitField, "D_DECL_BFTYPE", "a bit field must be an integer, not %s",
 					ft,
 				)
 				continue
@@ -261,9 +247,7 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 			if !ok {
 				if nt != nil {
 					c.fail(
-						f.Bits.At(),
-						BadBitField,
-						"D_DECL_BFCONST",
+						f.Bits.At(), BadBitField, "D_DECL_BFCONST",
 						"the bits of a bit field must be a constant number",
 					)
 				}
@@ -276,13 +260,8 @@ func (ts *types) layOut(t *syntax.Struct, k *Struct) {
 					tag = "D_DECL_BFCONST"
 				}
 				c.fail(
-					f.Bits.At(),
-					BadBitField,
-					tag,
-					"a bit field of %s has 1 to %d bits, not %d",
-					ft,
-					size,
-					n,
+					f.Bits.At(), BadBitField, tag, "a bit field of %s has 1 to %d bits, not %d", ft,
+					size, n,
 				)
 				continue
 			}
@@ -410,9 +389,7 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 			if !ok {
 				if nt != nil {
 					c.fail(
-						v.Value.At(),
-						EnumValueRange,
-						"D_DECL_ENCONST",
+						v.Value.At(), EnumValueRange, "D_DECL_ENCONST",
 						"the value of an enumerator must be a constant number",
 					)
 				}
@@ -422,10 +399,7 @@ func (ts *types) enumType(t *syntax.Enum) Type {
 		}
 		if next < math.MinInt32 || next > math.MaxInt32 {
 			c.fail(
-				v.At(),
-				EnumValueRange,
-				"D_DECL_ENOFLOW",
-				"the value of %s does not fit in an int",
+				v.At(), EnumValueRange, "D_DECL_ENOFLOW", "the value of %s does not fit in an int",
 				v.Name.Text,
 			)
 			next = 0
@@ -557,10 +531,7 @@ func (c *checker) variable(s syntax.Storage, v *syntax.Var) {
 		!(Same(old.t, id.t) && len(old.keys) == len(id.keys)) ||
 		id.home == Global && (builtins[name].name != "" || c.funcs[name] != nil) {
 		c.fail(
-			v.Name.At(),
-			Redeclared,
-			"D_DECL_IDRED",
-			"%s is declared twice, or is a name of D",
+			v.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared twice, or is a name of D",
 			name,
 		)
 		return

@@ -27,12 +27,8 @@ func (c *checker) truth(e syntax.Expr, op syntax.Op) value {
 	v := c.expr(e)
 	if v.ok() && !v.scalar() {
 		c.fail(
-			e.At(),
-			NotScalar,
-			"D_OP_SCALAR",
-			"%s requires a number or a pointer, not %s",
-			opName(op),
-			v.t,
+			e.At(), NotScalar, "D_OP_SCALAR", "%s requires a number or a pointer, not %s",
+			opName(op), v.t,
 		)
 		return value{}
 	}
@@ -71,9 +67,7 @@ func (c *checker) expression(e syntax.Expr) value {
 		if c.expanded++; c.expanded > mostExpanded {
 			if c.expanded == mostExpanded+1 {
 				c.fail(
-					e.At(),
-					syntax.TooDeep,
-					"",
+					e.At(), syntax.TooDeep, "",
 					"the inlines and translators of this program expand to too much text",
 				)
 			}

@@ -154,8 +154,7 @@ func smallSpec(t testing.TB) *btf.Spec {
 		},
 	}
 	b, err := btf.NewBuilder(
-		[]btf.Type{task, file, &btf.Typedef{Name: "task_t", Type: task}, wakeup},
-		nil,
+		[]btf.Type{task, file, &btf.Typedef{Name: "task_t", Type: task}, wakeup}, nil,
 	)
 	if err != nil {
 		t.Fatal(err)

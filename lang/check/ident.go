@@ -169,10 +169,7 @@ func (c *checker) identifier(e *syntax.Ident) value {
 		}
 		if id.keys != nil || id.open {
 			c.fail(
-				e.At(),
-				NotArray,
-				"D_IDENT_BADREF",
-				"missing keys of the associative array %s",
+				e.At(), NotArray, "D_IDENT_BADREF", "missing keys of the associative array %s",
 				scopeName(id.home, id.name),
 			)
 			return value{}
@@ -218,10 +215,7 @@ func (c *checker) unknown(e *syntax.Ident) {
 		return
 	}
 	d := c.fail(
-		e.At(),
-		NotAssigned,
-		"D_VAR_UNDEF",
-		"%s is not declared or assigned before its use",
+		e.At(), NotAssigned, "D_VAR_UNDEF", "%s is not declared or assigned before its use",
 		scopeName(homeOf(e.Scope), e.Name),
 	)
 	d.Hint = "the clause that assigns to it must come first"
@@ -274,13 +268,8 @@ func (c *checker) expand(at syntax.Span, id *ident, keys map[string]value) value
 	x := c.fit(id.t, v)
 	if x == nil {
 		c.fail(
-			id.at,
-			Incompatible,
-			"D_OP_INCOMPAT",
-			"the inline %s has type %s, its value has type %s",
-			id.name,
-			id.t,
-			v.t,
+			id.at, Incompatible, "D_OP_INCOMPAT",
+			"the inline %s has type %s, its value has type %s", id.name, id.t, v.t,
 		)
 		return value{}
 	}
@@ -317,10 +306,7 @@ func (c *checker) inline(s *syntax.Inline) {
 	if c.globals[name] != nil || c.funcs[name] != nil || builtins[name].name != "" || isSub ||
 		actions[name] != nil {
 		c.fail(
-			s.Var.Name.At(),
-			Redeclared,
-			"D_DECL_IDRED",
-			"%s is declared twice, or is a name of D",
+			s.Var.Name.At(), Redeclared, "D_DECL_IDRED", "%s is declared twice, or is a name of D",
 			name,
 		)
 		return
@@ -379,11 +365,8 @@ func (c *checker) stable(at syntax.Span, what string) {
 	words := strings.Split(c.o.All["amin"], "/")
 	if len(words) == 3 && words[1] != "Internal" && words[1] != "Private" && words[1] != "" {
 		c.fail(
-			at,
-			Unstable,
-			"D_ATTR_MIN",
-			"%s is internal to the kernel and may change; the option amin requires %s",
-			what,
+			at, Unstable, "D_ATTR_MIN",
+			"%s is internal to the kernel and may change; the option amin requires %s", what,
 			words[1],
 		)
 	}
@@ -398,13 +381,8 @@ func (c *checker) symbol(e *syntax.Ident) value {
 	addr, bt, err := c.env.Symbol(e.Module, e.Name)
 	if err != nil {
 		c.fail(
-			e.At(),
-			NoSymbol,
-			"D_IDENT_UNDEF",
-			"unknown kernel variable %s`%s: %v",
-			e.Module,
-			e.Name,
-			err,
+			e.At(), NoSymbol, "D_IDENT_UNDEF", "unknown kernel variable %s`%s: %v", e.Module,
+			e.Name, err,
 		)
 		return value{}
 	}
@@ -426,13 +404,8 @@ func (c *checker) inlineRef(id *ident, e *syntax.Index) value {
 	}
 	if len(e.Keys) != len(id.params) {
 		c.fail(
-			e.At(),
-			KeyMismatch,
-			"D_PROTO_LEN",
-			"%s has %s, not %d",
-			id.name,
-			count(len(id.params), "key"),
-			len(e.Keys),
+			e.At(), KeyMismatch, "D_PROTO_LEN", "%s has %s, not %d", id.name,
+			count(len(id.params), "key"), len(e.Keys),
 		)
 		return value{}
 	}
@@ -446,13 +419,7 @@ func (c *checker) inlineRef(id *ident, e *syntax.Index) value {
 		x := c.fit(t, v)
 		if x == nil {
 			c.fail(
-				k.At(),
-				KeyMismatch,
-				"D_PROTO_ARG",
-				"key %d of %s is %s, not %s",
-				i+1,
-				id.name,
-				t,
+				k.At(), KeyMismatch, "D_PROTO_ARG", "key %d of %s is %s, not %s", i+1, id.name, t,
 				v.t,
 			)
 			return value{}

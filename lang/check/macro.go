@@ -85,12 +85,8 @@ func (c *checker) unusedMacros() {
 	for i, a := range c.o.Args {
 		if !used[i] {
 			c.fail(
-				syntax.Span{},
-				UnusedArgument,
-				"D_MACRO_UNUSED",
-				"unused argument %q: the program does not contain $%d",
-				a,
-				i,
+				syntax.Span{}, UnusedArgument, "D_MACRO_UNUSED",
+				"unused argument %q: the program does not contain $%d", a, i,
 			)
 			return
 		}

@@ -97,19 +97,13 @@ func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, b
 		}
 		if !Same(p.Elem, q.Elem) {
 			c.fail(
-				at,
-				Incompatible,
-				"D_OP_INCOMPAT",
-				"%s and %s are pointers to different types",
-				x.t,
+				at, Incompatible, "D_OP_INCOMPAT", "%s and %s are pointers to different types", x.t,
 				y.t,
 			)
 			return value{}, true
 		}
 		d := c.operate(
-			at,
-			syntax.Sub,
-			value{x: convert(x.x, tLong), t: tLong},
+			at, syntax.Sub, value{x: convert(x.x, tLong), t: tLong},
 			value{x: convert(y.x, tLong), t: tLong},
 		)
 		return c.operate(at, syntax.Div, d, number(at, tLong, size)), true
@@ -124,12 +118,8 @@ func (c *checker) pointerSum(at syntax.Span, op syntax.Op, x, y value) (value, b
 	n, ok := y.int()
 	if !ok {
 		c.fail(
-			at,
-			Incompatible,
-			"D_OP_INCOMPAT",
-			"%s requires an integer beside a pointer, not %s",
-			opName(op),
-			y.t,
+			at, Incompatible, "D_OP_INCOMPAT", "%s requires an integer beside a pointer, not %s",
+			opName(op), y.t,
 		)
 		return value{}, true
 	}
@@ -151,11 +141,7 @@ func (c *checker) stringSum(at syntax.Span, op syntax.Op, x, y value) (value, bo
 	}
 	p := &Pointer{Elem: tChar, Space: Own}
 	from := c.offset(
-		at,
-		op,
-		value{x: &Convert{typed{at, p}, x.x}, t: p},
-		value{x: y.computed(n), t: y.t},
-		1,
+		at, op, value{x: &Convert{typed{at, p}, x.x}, t: p}, value{x: y.computed(n), t: y.t}, 1,
 	)
 	return value{x: &StringOf{typed{at, tString}, from.x, 0}, t: tString}, true
 }

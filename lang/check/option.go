@@ -117,9 +117,7 @@ func (c *checker) pragma(p *syntax.Pragma) {
 	case "depends_on":
 		if len(p.Words) > 0 && p.Words[0].Text == "library" {
 			c.fail(
-				p.At(),
-				syntax.MalformedPragma,
-				"D_PRAGMA_DEPEND",
+				p.At(), syntax.MalformedPragma, "D_PRAGMA_DEPEND",
 				"depends_on is not supported: D's libraries are always available",
 			)
 		}
@@ -140,8 +138,7 @@ func (c *checker) option(at syntax.Span, name, value string, inText bool) {
 	rule, ok := options[name]
 	if !ok {
 		near(
-			c.fail(at, UnknownOption, "D_PRAGMA_OPTSET", "unknown option %s", name),
-			name,
+			c.fail(at, UnknownOption, "D_PRAGMA_OPTSET", "unknown option %s", name), name,
 			names(options),
 		)
 		return
@@ -156,33 +153,19 @@ func (c *checker) option(at syntax.Span, name, value string, inText bool) {
 	switch {
 	case !ok:
 		c.fail(
-			at,
-			OptionValue,
-			"D_PRAGMA_OPTSET",
-			"the option %s requires %s, not %q",
-			name,
-			want,
+			at, OptionValue, "D_PRAGMA_OPTSET", "the option %s requires %s, not %q", name, want,
 			value,
 		)
 		return
 	case n < rule.least:
 		c.fail(
-			at,
-			OptionValue,
-			"D_PRAGMA_OPTSET",
-			"the option %s must be at least %d",
-			name,
+			at, OptionValue, "D_PRAGMA_OPTSET", "the option %s must be at least %d", name,
 			rule.least,
 		)
 		return
 	case rule.most > 0 && n > rule.most:
 		c.fail(
-			at,
-			OptionValue,
-			"D_PRAGMA_OPTSET",
-			"the option %s must be at most %d",
-			name,
-			rule.most,
+			at, OptionValue, "D_PRAGMA_OPTSET", "the option %s must be at most %d", name, rule.most,
 		)
 		return
 	}

@@ -134,11 +134,7 @@ func (c *checker) member(e *syntax.Member) value {
 		p, ok := v.t.(*Pointer)
 		if !ok {
 			d := c.fail(
-				e.At(),
-				NotPointer,
-				"D_OP_PTR",
-				"-> requires a pointer to a struct, not %s",
-				v.t,
+				e.At(), NotPointer, "D_OP_PTR", "-> requires a pointer to a struct, not %s", v.t,
 			)
 			if _, ok := v.t.(*Struct); ok {
 				d.Hint = "use . instead of ->"
@@ -244,9 +240,7 @@ func (c *checker) index(e *syntax.Index) value {
 	}
 	if len(keys) > 1 {
 		c.fail(
-			e.At(),
-			NotArray,
-			"D_ARR_BADREF",
+			e.At(), NotArray, "D_ARR_BADREF",
 			"more than one key for something other than an associative array",
 		)
 		return value{}
@@ -254,10 +248,7 @@ func (c *checker) index(e *syntax.Index) value {
 	i, ok := keys[0].int()
 	if !ok {
 		c.fail(
-			e.Keys[0].At(),
-			NotInteger,
-			"D_ARR_BADREF",
-			"an index must be an integer, not %s",
+			e.Keys[0].At(), NotInteger, "D_ARR_BADREF", "an index must be an integer, not %s",
 			keys[0].t,
 		)
 		return value{}
@@ -269,12 +260,8 @@ func (c *checker) index(e *syntax.Index) value {
 	if k, ok := keys[0].settle().(*Const); ok && length > 0 &&
 		(k.Value < 0 && i.Signed || uint64(k.Value) >= uint64(length)) {
 		c.fail(
-			e.Keys[0].At(),
-			OutOfBounds,
-			"D_ARR_BOUNDS",
-			"index %d is out of bounds: the array has %d elements",
-			k.Value,
-			length,
+			e.Keys[0].At(), OutOfBounds, "D_ARR_BOUNDS",
+			"index %d is out of bounds: the array has %d elements", k.Value, length,
 		)
 		return value{}
 	}

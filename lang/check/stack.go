@@ -120,8 +120,7 @@ func (c *checker) stackMember(e *syntax.Member, v value, t StackType) value {
 	}
 	near(
 		c.fail(e.Name.At(), NoMember, "D_TYPE_MEMBER", "a stack has no member %s", e.Name.Text),
-		e.Name.Text,
-		[]string{"addrs", "depth", "is_user", "pid", "strsz"},
+		e.Name.Text, []string{"addrs", "depth", "is_user", "pid", "strsz"},
 	)
 	return value{}
 }
@@ -135,12 +134,8 @@ func (c *checker) stackAddress(e *syntax.Index, a addressesType, key value) valu
 	}
 	if k.Value < 0 || k.Value >= int64(a.of.Frames) {
 		c.fail(
-			e.Keys[0].At(),
-			OutOfBounds,
-			"D_ARR_BOUNDS",
-			"frame %d is out of bounds: the stack has %d frames",
-			k.Value,
-			a.of.Frames,
+			e.Keys[0].At(), OutOfBounds, "D_ARR_BOUNDS",
+			"frame %d is out of bounds: the stack has %d frames", k.Value, a.of.Frames,
 		)
 		return value{}
 	}

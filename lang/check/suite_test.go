@@ -160,8 +160,7 @@ func suiteProbes(d *syntax.Probe, spec *btf.Spec) ([]*check.Probe, error) {
 				for n, c := range strings.Split(strings.TrimSuffix(rest, ")"), ", ") {
 					if c != "" {
 						p.Args = append(
-							p.Args,
-							check.Arg{C: c, From: n, User: strings.Contains(c, "*")},
+							p.Args, check.Arg{C: c, From: n, User: strings.Contains(c, "*")},
 						)
 					}
 				}
@@ -524,11 +523,7 @@ func TestPeerSuite(t *testing.T) {
 		t.Errorf("%d programs: %v", all[0], err)
 	}
 	t.Logf(
-		"first providers: %d of %d; others: %d of %d; %d are out of scope",
-		good[0],
-		all[0],
-		good[1],
-		all[1],
-		outside,
+		"first providers: %d of %d; others: %d of %d; %d are out of scope", good[0], all[0],
+		good[1], all[1], outside,
 	)
 }

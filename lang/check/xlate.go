@@ -48,11 +48,8 @@ func (c *checker) translator(s *syntax.Translator) {
 	to, ok := out.(*Struct)
 	if !ok || to.Only {
 		c.fail(
-			s.Output.At(),
-			BadTranslator,
-			"D_XLATE_SOU",
-			"the output of a translator must be a struct with known members, not %s",
-			out,
+			s.Output.At(), BadTranslator, "D_XLATE_SOU",
+			"the output of a translator must be a struct with known members, not %s", out,
 		)
 		return
 	}
@@ -83,14 +80,8 @@ func (c *checker) translator(s *syntax.Translator) {
 		c.keys = c.keys[:len(c.keys)-1]
 		if v.ok() && v.xl == nil && c.fitMember(f.Type, v) == nil {
 			c.fail(
-				m.Value.At(),
-				Incompatible,
-				"D_XLATE_INCOMPAT",
-				"%s has type %s in %s and can't be set from %s",
-				m.Name.Text,
-				f.Type,
-				to,
-				v.t,
+				m.Value.At(), Incompatible, "D_XLATE_INCOMPAT",
+				"%s has type %s in %s and can't be set from %s", m.Name.Text, f.Type, to, v.t,
 			)
 		}
 	}
@@ -132,11 +123,8 @@ func (c *checker) translate(at syntax.Span, v value, t Type) value {
 	}
 	if !ok {
 		c.fail(
-			at,
-			BadTranslator,
-			"D_XLATE_SOU",
-			"the type of xlate must be a struct or a pointer to one, not %s",
-			t,
+			at, BadTranslator, "D_XLATE_SOU",
+			"the type of xlate must be a struct or a pointer to one, not %s", t,
 		)
 		return value{}
 	}
@@ -175,12 +163,8 @@ func (c *checker) translated(e *syntax.Member, v value) value {
 	m := xl.by.members[f.Name]
 	if m == nil && xl.with[f.Name] == "" {
 		c.fail(
-			e.Name.At(),
-			NoConversion,
-			"D_XLATE_NOCONV",
-			"the translator to %s does not define %s",
-			xl.by.out,
-			f.Name,
+			e.Name.At(), NoConversion, "D_XLATE_NOCONV", "the translator to %s does not define %s",
+			xl.by.out, f.Name,
 		)
 		return value{}
 	}
@@ -189,10 +173,7 @@ func (c *checker) translated(e *syntax.Member, v value) value {
 
 // memberOf returns one member of a translation.
 func (c *checker) memberOf(
-	at syntax.Span,
-	xl *translation,
-	f StructMember,
-	list []*syntax.TranslatorMember,
+	at syntax.Span, xl *translation, f StructMember, list []*syntax.TranslatorMember,
 ) value {
 	if text := xl.with[f.Name]; text != "" {
 		return c.memberIs(at, xl, f, c.within(at, xl.probe, text))
@@ -209,10 +190,7 @@ func (c *checker) memberOf(
 
 // memberAs returns one member of a translation by one definition of it.
 func (c *checker) memberAs(
-	at syntax.Span,
-	xl *translation,
-	f StructMember,
-	m *syntax.TranslatorMember,
+	at syntax.Span, xl *translation, f StructMember, m *syntax.TranslatorMember,
 ) value {
 	if c.depth > 32 {
 		c.fail(at, syntax.TooDeep, "", "translators are nested too deeply")
@@ -242,14 +220,8 @@ func (c *checker) memberIs(at syntax.Span, xl *translation, f StructMember, v va
 	x := c.fitMember(f.Type, v)
 	if x == nil {
 		c.fail(
-			at,
-			Incompatible,
-			"D_XLATE_INCOMPAT",
-			"%s has type %s in %s and can't be set from %s",
-			f.Name,
-			f.Type,
-			xl.by.out,
-			v.t,
+			at, Incompatible, "D_XLATE_INCOMPAT", "%s has type %s in %s and can't be set from %s",
+			f.Name, f.Type, xl.by.out, v.t,
 		)
 		return value{}
 	}

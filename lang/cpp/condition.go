@@ -36,9 +36,7 @@ func (p *run) evaluate(in *input, t token) bool {
 	line := p.rest(in)
 	if len(line) == 0 {
 		p.report(
-			t.at,
-			BadCondition,
-			"missing expression after #"+t.text,
+			t.at, BadCondition, "missing expression after #"+t.text,
 			"#"+t.text+" defined(NAME), #"+t.text+" NAME > 2",
 		)
 		return false

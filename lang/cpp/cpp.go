@@ -116,9 +116,7 @@ func (p *run) report(at place, code syntax.Code, message, hint string) {
 		p.faults = append(
 			p.faults,
 			diagnose(
-				at,
-				syntax.TooMany,
-				"too many errors; the rest of the text is not checked",
+				at, syntax.TooMany, "too many errors; the rest of the text is not checked",
 				"correct the errors above first",
 			),
 		)
@@ -165,12 +163,7 @@ func route(d *syntax.Diagnostic, f *file) {
 		return
 	}
 	by := syntax.Diagnose(
-		f.from.name,
-		f.from.raw,
-		syntax.Span{From: int32(f.at), To: int32(f.at)},
-		"",
-		"",
-		"",
+		f.from.name, f.from.raw, syntax.Span{From: int32(f.at), To: int32(f.at)}, "", "", "",
 	)
 	if d.Hint != "" {
 		d.Hint += "; "

@@ -199,12 +199,8 @@ func TestPlaces(t *testing.T) {
 			continue
 		}
 		d := syntax.Diagnose(
-			"out",
-			s.Text,
-			syntax.Span{From: int32(i), To: int32(i + len(c.find))},
-			"code",
-			"message",
-			"",
+			"out", s.Text, syntax.Span{From: int32(i), To: int32(i + len(c.find))}, "code",
+			"message", "",
 		)
 		d.Tag, d.Near = "D_TAG", "near"
 		got := s.Diagnose(d)
@@ -212,13 +208,8 @@ func TestPlaces(t *testing.T) {
 			got.Source[got.Column-1:got.Column-1+got.Len]); place != c.want ||
 			got.Hint != c.hint {
 			t.Errorf(
-				"%s: %s is reported at %q with %q, want %q with %q",
-				c.in,
-				c.find,
-				place,
-				got.Hint,
-				c.want,
-				c.hint,
+				"%s: %s is reported at %q with %q, want %q with %q", c.in, c.find, place, got.Hint,
+				c.want, c.hint,
 			)
 		}
 		if got.Tag != d.Tag || got.Near != d.Near || got.Message != d.Message ||
@@ -226,8 +217,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%+v became %+v", d, got)
 		}
 		if name, line, column := s.Place(i); !strings.HasPrefix(
-			c.want,
-			fmt.Sprintf("%s:%d:%d ", name, line, column),
+			c.want, fmt.Sprintf("%s:%d:%d ", name, line, column),
 		) {
 			t.Errorf("%s: %s is at %s:%d:%d", c.in, c.find, name, line, column)
 		}
@@ -237,9 +227,7 @@ func TestPlaces(t *testing.T) {
 // TestInclusions checks that each included file is listed with its depth.
 func TestInclusions(t *testing.T) {
 	s, ds := cpp.Run(
-		"in.d",
-		"#include <nested.h>\n#include <once.h>\n#include <once.h>\n",
-		config(),
+		"in.d", "#include <nested.h>\n#include <once.h>\n#include <once.h>\n", config(),
 	)
 	if ds != nil {
 		t.Fatal(ds)
@@ -297,9 +285,7 @@ func codes(t testing.TB) map[string]string {
 		if v, ok := n.(*ast.ValueSpec); ok {
 			_, example, _ := strings.Cut(v.Doc.Text(), "Example: ")
 			out[strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`)] = strings.ReplaceAll(
-				strings.TrimSuffix(example, "\n"),
-				`\n`,
-				"\n",
+				strings.TrimSuffix(example, "\n"), `\n`, "\n",
 			)
 		}
 		return true
@@ -404,12 +390,8 @@ func FuzzPreprocess(f *testing.F) {
 		for from := 0; from <= len(s.Text); from += 1 + len(s.Text)/50 {
 			d := s.Diagnose(
 				syntax.Diagnose(
-					"",
-					s.Text,
-					syntax.Span{From: int32(from), To: int32(min(from+3, len(s.Text)))},
-					"code",
-					"message",
-					"",
+					"", s.Text, syntax.Span{From: int32(from), To: int32(min(from+3, len(s.Text)))},
+					"code", "message", "",
 				),
 			)
 			if d.Line < 1 || d.Column < 1 || d.Len < 0 || d.Column-1+d.Len > len(d.Source)+1 {

@@ -96,9 +96,7 @@ func (p *run) directive(in *input, hash token) (token, bool) {
 	default:
 		d := len(p.faults)
 		p.report(
-			t.at,
-			BadDirective,
-			"unknown directive #"+shown(t.text),
+			t.at, BadDirective, "unknown directive #"+shown(t.text),
 			"with -C a # begins a preprocessor line; comments are /* ... */",
 		)
 		if len(p.faults) > d {
@@ -144,9 +142,7 @@ func (p *run) named(directive token, line []token) (token, bool) {
 	switch {
 	case len(line) == 0:
 		p.report(
-			directive.at,
-			BadDefine,
-			"missing macro name after #"+directive.text,
+			directive.at, BadDefine, "missing macro name after #"+directive.text,
 			"#"+directive.text+" NAME",
 		)
 	case line[0].kind != tName:
@@ -187,17 +183,13 @@ func (p *run) define(in *input, directive token) {
 		case t.kind == tMark && t.text == "#" && m.call &&
 			(i+1 == len(body) || !slices.Contains(m.params, body[i+1].text)):
 			p.report(
-				t.at,
-				BadStringify,
-				"# in the body of a macro must be followed by one of its parameters",
-				"",
+				t.at, BadStringify,
+				"# in the body of a macro must be followed by one of its parameters", "",
 			)
 			return
 		case t.text == "__VA_ARGS__" && !(m.variable && m.params[len(m.params)-1] == t.text):
 			p.report(
-				t.at,
-				BadDefine,
-				"__VA_ARGS__ in a macro without ... among its parameters",
+				t.at, BadDefine, "__VA_ARGS__ in a macro without ... among its parameters",
 				"#define "+m.name+"(...) "+t.text,
 			)
 			return
@@ -208,8 +200,7 @@ func (p *run) define(in *input, directive token) {
 		if old.at.file != nil && !old.at.file.quiet {
 			d := syntax.Diagnose(old.at.file.name, old.at.file.raw, old.at.span(), "", "", "")
 			hint = strings.TrimPrefix(
-				fmt.Sprintf("%s:%d", d.File, d.Line),
-				":",
+				fmt.Sprintf("%s:%d", d.File, d.Line), ":",
 			) + " has the other definition; " + hint
 		}
 		p.warn(name.at, Redefined, m.name+" is redefined differently", hint)
@@ -460,10 +451,7 @@ func (p *run) pragmaWord(name token) (token, bool) {
 	if !ok || len(args[0]) != 1 || args[0][0].kind != tString {
 		if ok {
 			p.report(
-				name.at,
-				BadDirective,
-				"_Pragma requires a string",
-				`_Pragma("D option quiet")`,
+				name.at, BadDirective, "_Pragma requires a string", `_Pragma("D option quiet")`,
 			)
 		}
 		return token{}, false

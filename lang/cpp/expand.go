@@ -206,10 +206,8 @@ func (p *run) fit(m *macro, name token, args [][]token) ([][]token, bool) {
 		plural = "argument"
 	}
 	p.report(
-		name.at,
-		MacroArguments,
-		fmt.Sprintf("%s takes %d %s, got %d", m.name, want, plural, len(args)),
-		"",
+		name.at, MacroArguments,
+		fmt.Sprintf("%s takes %d %s, got %d", m.name, want, plural, len(args)), "",
 	)
 	return nil, false
 }
@@ -296,8 +294,7 @@ func (p *run) substitute(m *macro, name token, args [][]token) []token {
 // alone expands an argument by itself.
 func (p *run) alone(arg []token, at place) []token {
 	if !slices.ContainsFunc(
-		arg,
-		func(t token) bool { return t.kind == tName && p.macros[t.text] != nil },
+		arg, func(t token) bool { return t.kind == tName && p.macros[t.text] != nil },
 	) {
 		return arg
 	}
@@ -362,9 +359,7 @@ func (p *run) pasted(in []token, name token) []token {
 				name.at,
 				BadPaste,
 				fmt.Sprintf(
-					"## can't join %s and %s to one token",
-					shown(left.text),
-					shown(right.text),
+					"## can't join %s and %s to one token", shown(left.text), shown(right.text),
 				),
 				"",
 			)

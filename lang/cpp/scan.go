@@ -234,10 +234,8 @@ func (p *run) blank(in *input) bool {
 			i := strings.Index(in.text[in.pos+2:], "*/")
 			if i < 0 {
 				p.report(
-					place{in.file, in.rawAt(in.pos), in.rawAt(in.pos) + 2},
-					syntax.UnclosedComment,
-					"unclosed comment",
-					"end it with */",
+					place{in.file, in.rawAt(in.pos), in.rawAt(in.pos) + 2}, syntax.UnclosedComment,
+					"unclosed comment", "end it with */",
 				)
 				in.pos = len(in.text)
 				return true

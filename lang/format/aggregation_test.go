@@ -69,12 +69,8 @@ func TestBuckets(t *testing.T) {
 				}
 				if b.Bucket(least) != i || b.Bucket(greatest) != i {
 					t.Fatalf(
-						"bucket %d is %d to %d, which count into %d and %d",
-						i,
-						least,
-						greatest,
-						b.Bucket(least),
-						b.Bucket(greatest),
+						"bucket %d is %d to %d, which count into %d and %d", i, least, greatest,
+						b.Bucket(least), b.Bucket(greatest),
 					)
 				}
 				next = greatest + 1
@@ -324,8 +320,7 @@ func TestTables(t *testing.T) {
 	}
 	got = string((&Style{}).Table(nil, count, sum))
 	if want := "\n  dd                                                        9                0               -5\n"; !strings.HasPrefix(
-		got,
-		want,
+		got, want,
 	) {
 		t.Errorf("joined table: got %q, want %q", got, want)
 	}
@@ -337,12 +332,8 @@ func TestTables(t *testing.T) {
 		Rows: []AggregationRow{
 			{
 				Key: key(
-					IntOf(-1, 1, true),
-					IntOf(-1, 2, true),
-					i32(-1),
-					IntOf(-1, 8, true),
-					PlaceOf("vmlinux`f", 7),
-					str(""),
+					IntOf(-1, 1, true), IntOf(-1, 2, true), i32(-1), IntOf(-1, 8, true),
+					PlaceOf("vmlinux`f", 7), str(""),
 				),
 				Data: []int64{3},
 			},
@@ -496,36 +487,17 @@ func TestPrint(t *testing.T) {
 	}
 	got := string((&Style{}).Print(nil, 0x1000, outer, data, 99))
 	want := lines(
-		"(struct s) {",
-		" .a = (int)1,",
-		" .b = (char [4]) [",
-		"  (char)'h',",
-		"  (char)'i',",
-		" ],",
-		" .in = (struct) {",
-		"  .p = (void *)0x10,",
-		" },",
-		" .f = (int)-3,",
-		" .g = (unsigned int)17,",
-		" .e = (enum e)ONE,",
-		"}",
+		"(struct s) {", " .a = (int)1,", " .b = (char [4]) [", "  (char)'h',", "  (char)'i',",
+		" ],", " .in = (struct) {", "  .p = (void *)0x10,", " },", " .f = (int)-3,",
+		" .g = (unsigned int)17,", " .e = (enum e)ONE,", "}",
 	)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	got = string((&Style{}).Print(nil, 0x1000, outer, data, 16))
 	want = lines(
-		"(struct s) {",
-		" .a = (int)1,",
-		" .b = (char [4]) [",
-		"  (char)'h',",
-		"  (char)'i',",
-		" ],",
-		" .in = (struct) {",
-		"  .p = (void *)0x10,",
-		" ...",
-		" },",
-		"}",
+		"(struct s) {", " .a = (int)1,", " .b = (char [4]) [", "  (char)'h',", "  (char)'i',",
+		" ],", " .in = (struct) {", "  .p = (void *)0x10,", " ...", " },", "}",
 	)
 	if got != want {
 		t.Errorf("limited: got\n%s\nwant\n%s", got, want)
@@ -540,13 +512,7 @@ func TestPrint(t *testing.T) {
 func FuzzAggregation(f *testing.F) {
 	f.Add(uint8(0), int64(0), int64(10), int64(1), int64(5), []byte{1, 2, 3}, uint64(2), uint16(0))
 	f.Add(
-		uint8(2),
-		int64(10),
-		int64(0),
-		int64(6),
-		int64(20),
-		[]byte{200, 0, 255},
-		uint64(0),
+		uint8(2), int64(10), int64(0), int64(6), int64(20), []byte{200, 0, 255}, uint64(0),
 		uint16(0xffff),
 	)
 	f.Fuzz(

@@ -117,8 +117,7 @@ func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 	switch {
 	case factor < 2 || factor > math.MaxUint16:
 		return fail(
-			"FACTORVAL",
-			1,
+			"FACTORVAL", 1,
 			"llquantize( ) argument #1 must be an unsigned 16-bit quantity greater than or equal to 2",
 		)
 	case low < 0 || low > math.MaxUint16:
@@ -127,51 +126,43 @@ func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 		return fail("HMAGVAL", 3, "llquantize( ) argument #3 must be an unsigned 16-bit quantity")
 	case high < low:
 		return fail(
-			"HMAGVAL",
-			3,
+			"HMAGVAL", 3,
 			"llquantize( ) argument #3 (high magnitude) must be at least argument #2 (low magnitude)",
 		)
 	}
 	if _, ok := powers(uint64(factor), int(high)+1); !ok {
 		return fail(
-			"HMAGVAL",
-			3,
+			"HMAGVAL", 3,
 			"llquantize( ) argument #3 (high magnitude) will cause overflow of 64 bits",
 		)
 	}
 	switch {
 	case steps <= 0:
 		return fail(
-			"STEPTYPE",
-			4,
-			"llquantize( ) argument #4 must be a non-zero positive integer constant",
+			"STEPTYPE", 4, "llquantize( ) argument #4 must be a non-zero positive integer constant",
 		)
 	case steps > math.MaxUint16:
 		return fail("STEPVAL", 4, "llquantize( ) argument #4 must be an unsigned 16-bit quantity")
 	case steps < factor && factor%steps != 0:
 		return fail(
-			"STEPVAL",
-			4,
+			"STEPVAL", 4,
 			"llquantize() argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor",
 		)
 	case steps > factor && steps%factor != 0:
 		return fail(
-			"STEPVAL",
-			4,
+			"STEPVAL", 4,
 			"llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) when steps>factor",
 		)
 	case steps > factor && low == 0 && factor*factor%steps != 0:
 		return fail(
-			"STEPVAL",
-			4,
+			"STEPVAL", 4,
 			"llquantize() argument #4 (steps) must evenly divide the square of argument #1 (factor) when steps>factor and lmag==0",
 		)
 	}
 	if p, _ := powers(uint64(factor), int(low)+1); steps > factor && low > 0 &&
 		p%uint64(steps) != 0 {
 		return fail(
-			"STEPVAL",
-			4,
+			"STEPVAL", 4,
 			"llquantize() argument #4 (steps) must evenly divide pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0",
 		)
 	}

@@ -187,10 +187,7 @@ func parseConversion(text string, start, number int) (Conversion, *Error) {
 			Pos:        start,
 			Len:        end - start,
 			Conversion: number,
-			Message: fmt.Sprintf(
-				"format conversion #%d ",
-				number,
-			) + fmt.Sprintf(
+			Message: fmt.Sprintf("format conversion #%d ", number) + fmt.Sprintf(
 				format,
 				args...),
 		}

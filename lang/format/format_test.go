@@ -56,13 +56,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 		if err.Message != c.message || err.Pos != c.pos || err.Len != c.len {
 			t.Errorf(
-				"%q: %d+%d %q, want %d+%d %q",
-				c.text,
-				err.Pos,
-				err.Len,
-				err.Message,
-				c.pos,
-				c.len,
+				"%q: %d+%d %q, want %d+%d %q", c.text, err.Pos, err.Len, err.Message, c.pos, c.len,
 				c.message,
 			)
 		}

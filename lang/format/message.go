@@ -78,13 +78,7 @@ func (f Fault) Message(clause int, probe uint32, name string, value uint64, pc i
 		at = " at BPF pc " + strconv.Itoa(pc)
 	}
 	return fmt.Sprintf(
-		"error in dt_clause_%d for probe ID %d (%s): %s%s%s",
-		clause,
-		probe,
-		name,
-		f,
-		details,
-		at,
+		"error in dt_clause_%d for probe ID %d (%s): %s%s%s", clause, probe, name, f, details, at,
 	)
 }
 

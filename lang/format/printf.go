@@ -92,11 +92,7 @@ func (a *arguments) number(c *Conversion, what string) (int, error) {
 }
 
 func (s *Style) print(
-	dst []byte,
-	f *Format,
-	args *arguments,
-	aggs []*Aggregation,
-	data [][]int64,
+	dst []byte, f *Format, args *arguments, aggs []*Aggregation, data [][]int64,
 ) ([]byte, error) {
 	agg := 0
 	for i := range f.Conversions {
@@ -153,11 +149,7 @@ func (s *Style) print(
 
 // aggregated appends the value of an aggregation.
 func (s *Style) aggregated(
-	dst []byte,
-	c *Conversion,
-	f field,
-	a *Aggregation,
-	data []int64,
+	dst []byte, c *Conversion, f field, a *Aggregation, data []int64,
 ) ([]byte, error) {
 	data = a.sound(data)
 	v := Value{Kind: Int, Size: 8, Signed: true}

@@ -115,12 +115,7 @@ type Flow struct {
 // a probe called entry or return, or ...-entry or ...-return, otherwise a bar before the name. A
 // second clause at the same entry does not indent further.
 func (s *Style) FlowProbe(
-	dst []byte,
-	f *Flow,
-	cpu int,
-	id uint32,
-	clause int,
-	provider, function, name string,
+	dst []byte, f *Flow, cpu int, id uint32, clause int, provider, function, name string,
 ) []byte {
 	in, out := ends(name, "entry"), ends(name, "return")
 	if in && f.begun && f.probe == id && f.clause != clause {

@@ -97,9 +97,7 @@ func (l *lanes[P]) take(s span) (p P, ok bool) {
 			l.busy = append(l.busy, nil)
 		}
 		i, _ := slices.BinarySearchFunc(
-			l.busy[n],
-			s.from,
-			func(b span, from int) int { return cmp.Compare(b.from, from) },
+			l.busy[n], s.from, func(b span, from int) int { return cmp.Compare(b.from, from) },
 		)
 		// Both ends are inclusive: a step may write its result before it has read all operands.
 		if i > 0 && l.busy[n][i-1].to >= s.from || i < len(l.busy[n]) && l.busy[n][i].from <= s.to {

@@ -287,19 +287,12 @@ func (b *builder) operand(ops []check.Operand, n int) error {
 		}
 	default:
 		return fmt.Errorf(
-			"arg%d of %s is not available: %s: %w",
-			n,
-			b.probes[0],
-			o.Why,
-			measure.ErrUnsupported,
+			"arg%d of %s is not available: %s: %w", n, b.probes[0], o.Why, measure.ErrUnsupported,
 		)
 	}
 	if !known {
 		return fmt.Errorf(
-			"arg%d of %s is in an unknown register: %w",
-			n,
-			b.probes[0],
-			measure.ErrUnsupported,
+			"arg%d of %s is in an unknown register: %w", n, b.probes[0], measure.ErrUnsupported,
 		)
 	}
 	if o.Kind == check.OperandReg {

@@ -37,8 +37,7 @@ func BenchmarkEvent(b *testing.B) {
 		{"index", `BEGIN { this->i = index("/usr/lib/x86_64-linux-gnu/libc.so.6", "libc"); }`},
 	} {
 		b.Run(
-			strings.ReplaceAll(c.name, " ", "_"),
-			func(b *testing.B) { benchmarkEvent(b, c.text) },
+			strings.ReplaceAll(c.name, " ", "_"), func(b *testing.B) { benchmarkEvent(b, c.text) },
 		)
 	}
 }

@@ -44,8 +44,7 @@ func FuzzGenerate(f *testing.F) {
 	kernels := []Kernel{here, {RingBuffer: true, CPUs: here.CPUs}, {CPUs: 1}}
 	f.Fuzz(func(t *testing.T, text string, strsize uint16) {
 		p, err := irtest.Compile(
-			text,
-			check.Options{StrSize: max(8, int64(strsize)), All: map[string]string{}},
+			text, check.Options{StrSize: max(8, int64(strsize)), All: map[string]string{}},
 		)
 		if p == nil {
 			return
@@ -72,9 +71,7 @@ func FuzzGenerate(f *testing.F) {
 				check.SiteSyscallEntry, check.SiteSyscallReturn, check.SitePerfEvent,
 				check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe} {
 				c, err := Assemble(
-					p,
-					k,
-					[]*check.Probe{{ID: 1, Provider: "dtrace", Name: "BEGIN", Site: site}},
+					p, k, []*check.Probe{{ID: 1, Provider: "dtrace", Name: "BEGIN", Site: site}},
 					all,
 				)
 				if checkError(t, err) && i == 0 && site == check.SiteRun {

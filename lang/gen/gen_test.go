@@ -361,8 +361,7 @@ func TestAggregations(t *testing.T) {
 		v, k := h.arg(0), h.arg(1)
 		funcs := []int{
 			h.aggregation(
-				check.Count,
-				keyed,
+				check.Count, keyed,
 			), h.aggregation(check.Sum, keyed), h.aggregation(check.Min, keyed),
 			h.aggregation(check.Max, keyed),
 			h.aggregation(check.Avg, keyed), h.aggregation(check.Stddev, keyed),

@@ -23,10 +23,7 @@ func TestManyClauses(t *testing.T) {
 				fmt.Fprintf(
 					&text,
 					"BEGIN /arg0 == %d || arg1 == %d/ { x = %d; printf(\"%%d %%s\", %d, execname); }\n",
-					i,
-					i,
-					i%7,
-					i,
+					i, i, i%7, i,
 				)
 			}
 			fmt.Fprintf(&text, "BEGIN { printf(\"%%d\", 7); exit(3); }\n")

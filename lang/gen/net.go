@@ -51,19 +51,13 @@ func (b *builder) netAddress(s *ir.Step) {
 	case check.SubInetNtop:
 		const inet, inet6 = 2, 10 // AF_INET, AF_INET6
 		either(
-			inet,
-			inet6,
-			[2]int{4, 16},
-			[2]string{"inet4", "inet6"},
+			inet, inet6, [2]int{4, 16}, [2]string{"inet4", "inet6"},
 			[2]func(){b.makeInet4, func() { b.makeInet6(false) }},
 		)
 	default:
 		const ether, infiniband = 1, 32 // ARPHRD_ETHER, ARPHRD_INFINIBAND
 		either(
-			ether,
-			infiniband,
-			[2]int{6, 20},
-			[2]string{"link6", "link20"},
+			ether, infiniband, [2]int{6, 20}, [2]string{"link6", "link20"},
 			[2]func(){func() { b.makeLink(6) }, func() { b.makeLink(20) }},
 		)
 	}

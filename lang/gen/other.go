@@ -159,8 +159,6 @@ func (b *builder) refuse(s *ir.Step) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"another thread is current, so %s is not available: %w",
-		what,
-		measure.ErrUnsupported,
+		"another thread is current, so %s is not available: %w", what, measure.ErrUnsupported,
 	)
 }

@@ -61,8 +61,7 @@ func (b *builder) describe() {
 	tell := func(first int, name string) {
 		proto := &btf.FuncProto{Return: i32}
 		b.ins[first] = btf.WithFuncMetadata(
-			b.ins[first],
-			&btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc},
+			b.ins[first], &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc},
 		)
 	}
 	tell(0, "culprit")

@@ -557,9 +557,7 @@ func TestFunctions(t *testing.T) {
 					if f := r.frames(uint32(w[1])); c.probe == "entry" && err == nil &&
 						(len(f) < 2 || f[1]-start >= size) {
 						t.Errorf(
-							"the stack begins with %x, not in vfs_read, which is at %x",
-							f,
-							start,
+							"the stack begins with %x, not in vfs_read, which is at %x", f, start,
 						)
 					}
 				}

@@ -247,9 +247,7 @@ func TestSizes(t *testing.T) {
 			}
 			text := func(size string) string {
 				return `char arr[16]; char big[400]; BEGIN { ` + strings.ReplaceAll(
-					c.text,
-					"S",
-					size,
+					c.text, "S", size,
 				) + `; }`
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.name, n), func(t *testing.T) {

@@ -124,10 +124,7 @@ func (b *builder) spills(s *ir.Step) bool {
 // computed. Missing thread-local memory reads as zeroes; a write jumps to none, and the loss is
 // counted. For InSelf it changes r0 to r5, and the result is in tmp, which a call would destroy.
 func (b *builder) place(
-	m ir.Mem,
-	tmp asm.Register,
-	write bool,
-	none label,
+	m ir.Mem, tmp asm.Register, write bool, none label,
 ) (base asm.Register, off int) {
 	switch m.Base {
 	case ir.InScratch:

@@ -71,8 +71,7 @@ func TestSuite(t *testing.T) {
 				pr.Site = check.SiteRun
 				programs++
 				if _, err := Assemble(p, k, []*check.Probe{&pr}, clauses); errors.Is(
-					err,
-					measure.ErrUnsupported,
+					err, measure.ErrUnsupported,
 				) {
 					refused[err.Error()] = append(refused[err.Error()], name)
 					continue

@@ -16,9 +16,7 @@ import (
 func (b *builder) offset(typ, member string) (int, error) {
 	if b.k.Offset == nil {
 		return 0, fmt.Errorf(
-			"the offset of %s in struct %s: the kernel's types are not available: %w",
-			member,
-			typ,
+			"the offset of %s in struct %s: the kernel's types are not available: %w", member, typ,
 			measure.ErrUnsupported,
 		)
 	}

@@ -95,8 +95,7 @@ func TestCutKey(t *testing.T) {
 			t.Fatalf("a key of %d bytes: %d are kept, want %d", size, len(kept), cut.Size)
 		}
 		if got := cut.Restore(kept, func(n uint32) []byte { return pieces[n] }); !bytes.Equal(
-			got,
-			key,
+			got, key,
 		) {
 			t.Fatalf("a key of %d bytes comes back as %x", size, got)
 		}

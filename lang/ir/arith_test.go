@@ -165,14 +165,8 @@ func TestOperators(t *testing.T) {
 						m.Fire(0)
 						if got := irtest.FormatRecords(m.Program, m.Records); got != expected {
 							t.Fatalf(
-								"%v of %v: %#x %#x: %s, want %s\n%v",
-								op,
-								typ,
-								va,
-								vb,
-								got,
-								expected,
-								both,
+								"%v of %v: %#x %#x: %s, want %s\n%v", op, typ, va, vb, got,
+								expected, both,
 							)
 						}
 						if (i+j)%4 != 0 {
@@ -184,8 +178,7 @@ func TestOperators(t *testing.T) {
 							p := lower(
 								t,
 								program(
-									[]*check.Var{x, y},
-									nil,
+									[]*check.Var{x, y}, nil,
 									&check.Clause{Body: []check.Stmt{act(check.Trace, e)}},
 								),
 							)
@@ -195,14 +188,8 @@ func TestOperators(t *testing.T) {
 							m.Fire(0)
 							if got := irtest.FormatRecords(m.Program, m.Records); got != expected {
 								t.Fatalf(
-									"%v of %v with a constant: %#x %#x: %s, want %s\n%v",
-									op,
-									typ,
-									va,
-									vb,
-									got,
-									expected,
-									p,
+									"%v of %v with a constant: %#x %#x: %s, want %s\n%v", op, typ,
+									va, vb, got, expected, p,
 								)
 							}
 						}

@@ -143,11 +143,7 @@ func (c *clause) update(x check.Expr, reads bool, value func(num) num, post bool
 // updateChar assigns to a character of a string variable. A string ends at its first 0, so a
 // character after one becomes 0, whether the 0 is the new value or an earlier end.
 func (c *clause) updateChar(
-	of *check.VarRef,
-	index check.Expr,
-	reads bool,
-	value func(num) num,
-	at syntax.Span,
+	of *check.VarRef, index check.Expr, reads bool, value func(num) num, at syntax.Span,
 ) (now, old num) {
 	m := c.home(of.Var)
 	i := number0
@@ -179,10 +175,7 @@ func (c *clause) updateChar(
 // updateElement assigns to an element of an associative array, or to a member of one. An element
 // that becomes 0 is deleted; a member that becomes 0 is not.
 func (c *clause) updateElement(
-	r ref,
-	t check.Type,
-	reads bool,
-	value func(num) num,
+	r ref, t check.Type, reads bool, value func(num) num,
 ) (now, old num) {
 	size, signed := shape(t)
 	field, isField := isField(t)

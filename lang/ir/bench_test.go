@@ -20,10 +20,7 @@ func BenchmarkLower(b *testing.B) {
 		fmt.Fprintf(
 			&clauses,
 			"syscall::f%d:entry /pid > %d && execname == \"x\"/ { a[pid, %d] = timestamp; @n[execname] = count(); printf(\"%%d %%s\", x, execname); x += %d; }\n",
-			i,
-			i,
-			i,
-			i,
+			i, i, i, i,
 		)
 	}
 	for i := range 10000 {

@@ -58,11 +58,8 @@ func (c *clause) call(e *check.Call) num {
 		return c.copyin(e)
 	case check.SubBcopy:
 		c.copyCall(
-			c.addressArg(e.Args[0]),
-			c.addressArg(e.Args[1]),
-			c.value(e.Args[2]),
-			c.spaceOf(e.Args[0]),
-			e.Place(),
+			c.addressArg(e.Args[0]), c.addressArg(e.Args[1]), c.value(e.Args[2]),
+			c.spaceOf(e.Args[0]), e.Place(),
 		)
 		return number0
 	case check.SubCopyinto:
@@ -72,12 +69,7 @@ func (c *clause) call(e *check.Call) num {
 		return number0
 	case check.SubGetmajor: // of a dev_t in the kernel's form: 12 and 20 bits
 		return num{
-			reg: c.two(
-				OpShr,
-				c.inReg(c.extended(c.number(e.Args[0]), 4, false)),
-				known(20),
-				false,
-			),
+			reg:  c.two(OpShr, c.inReg(c.extended(c.number(e.Args[0]), 4, false)), known(20), false),
 			size: 4,
 		}
 	case check.SubGetminor:
@@ -263,10 +255,7 @@ func (c *clause) substrAt(s *Step, e *check.Call) bool {
 	length := c.out(before)
 	rest := blank(OpReadStr)
 	rest.A, rest.Space, rest.At = c.two(
-		OpAdd,
-		before.A,
-		num{reg: length, size: 8},
-		false,
+		OpAdd, before.A, num{reg: length, size: 8}, false,
 	), sp, e.Place()
 	rest.Mem, rest.Size, rest.Imm = c.alloc(c.p.StrSize), c.p.StrSize, c.most(c.p.StrSize)
 	c.out(rest)
@@ -291,12 +280,7 @@ func (c *clause) copyinstr(read Step, most num) num {
 	not.A = below.reg
 	s.From, s.A, s.B = t, c.inReg(
 		known(0),
-	), c.two(
-		OpAnd,
-		text.reg,
-		num{reg: c.out(not), size: 8},
-		false,
-	)
+	), c.two(OpAnd, text.reg, num{reg: c.out(not), size: 8}, false)
 	c.step(s)
 	return known(1)
 }

@@ -88,11 +88,9 @@ func (l *lowerer) layout() {
 	}
 	if strsize > maxScratch/2 {
 		l.complain(
-			syntax.Span{},
-			TooLarge,
+			syntax.Span{}, TooLarge,
 			"strings of %d bytes do not fit into the %d bytes of memory that a firing may have",
-			strsize,
-			maxScratch,
+			strsize, maxScratch,
 		)
 		strsize = 256
 	}
@@ -109,11 +107,7 @@ func (l *lowerer) layout() {
 		}
 		if v.Type.Size() > int64(most) {
 			l.complain(
-				v.At,
-				TooLarge,
-				"a %s of %d bytes is too large: %d at most",
-				what,
-				v.Type.Size(),
+				v.At, TooLarge, "a %s of %d bytes is too large: %d at most", what, v.Type.Size(),
 				most,
 			)
 			continue
@@ -122,8 +116,7 @@ func (l *lowerer) layout() {
 			key := l.tuple(v.Keys, bounds.vars[v.ID], v.Home == check.Self)
 			p.Places[v.ID].Table = len(p.Tables)
 			p.Tables = append(
-				p.Tables,
-				AssocArray{Var: v, Key: key, Value: round(l.storage(v.Type), 8)},
+				p.Tables, AssocArray{Var: v, Key: key, Value: round(l.storage(v.Type), 8)},
 			)
 			continue
 		}
@@ -286,12 +279,8 @@ func (l *lowerer) finish() {
 		{p.Scratch, maxScratch, "a firing"}} {
 		if m.size > m.most && len(l.wrong) == 0 {
 			l.complain(
-				syntax.Span{},
-				TooLarge,
-				"%s would take %d bytes of memory, and may have %d",
-				m.whose,
-				m.size,
-				m.most,
+				syntax.Span{}, TooLarge, "%s would take %d bytes of memory, and may have %d",
+				m.whose, m.size, m.most,
 			)
 		}
 	}
@@ -487,21 +476,12 @@ func (c *clause) fault(f Fault, a Reg, imm int64, at syntax.Span) *block {
 
 // failIf faults if a cond imm; addr is the address in the fault.
 func (c *clause) failIf(
-	a Reg,
-	cond Cond,
-	imm int64,
-	signed bool,
-	f Fault,
-	addr Reg,
-	at syntax.Span,
+	a Reg, cond Cond, imm int64, signed bool, f Fault, addr Reg, at syntax.Span,
 ) {
 	next := c.block()
 	s := blank(OpBranch)
 	s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else, s.At = a, cond, imm, signed, c.fault(
-		f,
-		addr,
-		0,
-		at,
+		f, addr, 0, at,
 	).at, next.at, at
 	c.step(s)
 	c.place(next)

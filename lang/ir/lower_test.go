@@ -50,10 +50,8 @@ func TestKeysAndRecords(t *testing.T) {
 				Value: bin(syntax.Sub, stamp, ref(ts), long),
 			},
 			act(
-				check.Printf,
-				builtin(check.BuiltinExecname, 0, check.StringType{}),
-				num(7, intType(4, true)),
-				builtin(check.BuiltinPID, 0, intType(4, true)),
+				check.Printf, builtin(check.BuiltinExecname, 0, check.StringType{}),
+				num(7, intType(4, true)), builtin(check.BuiltinPID, 0, intType(4, true)),
 			),
 			set(ref(n, str("all of it"), num(2, intType(4, true))), num(1, long)),
 			set(ref(ts), num(0, long)),
@@ -118,8 +116,7 @@ func TestScratchSize(t *testing.T) {
 			p := compile(
 				t,
 				fmt.Sprintf(
-					`BEGIN { n = %d; p = (char *)alloca(n); p[n - 1] = 1; trace(p[n - 1]); }`,
-					n,
+					`BEGIN { n = %d; p = (char *)alloca(n); p[n - 1] = 1; trace(p[n - 1]); }`, n,
 				),
 				check.Options{All: all},
 			)

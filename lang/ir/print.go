@@ -12,13 +12,8 @@ import (
 func (p *Program) String() string {
 	var w strings.Builder
 	fmt.Fprintf(
-		&w,
-		"strings %d, globals %d, self %d, this %d, scratch %d",
-		p.StrSize,
-		p.Globals,
-		p.Self,
-		p.This,
-		p.Scratch,
+		&w, "strings %d, globals %d, self %d, this %d, scratch %d", p.StrSize, p.Globals, p.Self,
+		p.This, p.Scratch,
 	)
 	if p.Alloca.Size > 0 {
 		fmt.Fprintf(&w, ", alloca %d:%d", p.Alloca.Off, p.Alloca.Off+p.Alloca.Size)
@@ -46,13 +41,7 @@ func (p *Program) String() string {
 			continue
 		}
 		fmt.Fprintf(
-			&w,
-			"agg%d @%s = %s: %v, value %d",
-			i,
-			a.Agg.Name,
-			aggName(a.Agg.Func),
-			a.Key,
-			a.Value,
+			&w, "agg%d @%s = %s: %v, value %d", i, a.Agg.Name, aggName(a.Agg.Func), a.Key, a.Value,
 		)
 		if a.Buckets > 0 {
 			fmt.Fprintf(&w, ", %d buckets", a.Buckets)
@@ -240,12 +229,7 @@ func (s Step) String() string {
 		return fmt.Sprintf("goto b%d", s.To)
 	case OpBranch:
 		return fmt.Sprintf(
-			"if %v %s %s goto b%d else b%d",
-			s.A,
-			s.cond(),
-			operand(s.B, s.Imm),
-			s.To,
-			s.Else,
+			"if %v %s %s goto b%d else b%d", s.A, s.cond(), operand(s.B, s.Imm), s.To, s.Else,
 		)
 	case OpLoad:
 		return fmt.Sprintf("%s%s %v", dst, kind(s.Size, s.Signed), s.Mem)
@@ -267,12 +251,8 @@ func (s Step) String() string {
 		return fmt.Sprintf("%s = read %s[%v]%s", s.Mem.span(s.Size), spaceWords[s.Space], s.A, n)
 	case OpReadStr:
 		return fmt.Sprintf(
-			"%sread string %s = %s[%v], at most %d",
-			dst,
-			s.Mem.span(s.Size),
-			spaceWords[s.Space],
-			s.A,
-			s.Imm,
+			"%sread string %s = %s[%v], at most %d", dst, s.Mem.span(s.Size), spaceWords[s.Space],
+			s.A, s.Imm,
 		)
 	case OpPoke:
 		return fmt.Sprintf("poke %s[%s] = %v", kind(s.Size, false), at, s.B)

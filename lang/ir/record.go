@@ -36,9 +36,7 @@ func breaks(s check.Stmt) bool {
 	}
 	found := false
 	walkStmts(
-		[]check.Stmt{i},
-		func(check.Expr) {},
-		func(s check.Stmt) { found = found || recorded(s) },
+		[]check.Stmt{i}, func(check.Expr) {}, func(s check.Stmt) { found = found || recorded(s) },
 	)
 	return found
 }

@@ -136,8 +136,7 @@ func TestConditionalAggregations(t *testing.T) {
 		for _, bits := range []int{0, 1, 2, 3} {
 			one, two := bits&1 != 0, bits&2 != 0
 			p := compile(
-				t,
-				fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text),
+				t, fmt.Sprintf(`int x; BEGIN { c = %d; d = %d; %s; }`, n(one), n(two), c.text),
 				check.Options{},
 			)
 			if p == nil {

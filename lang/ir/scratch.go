@@ -56,10 +56,8 @@ func (l *lowerer) layoutScratch() {
 		set = int(min(n, mostScratchSize))
 		if n > mostScratchSize {
 			l.complain(
-				syntax.Span{},
-				TooLarge,
-				"-x scratchsize=%d exceeds the memory of a firing: at most %d bytes",
-				n,
+				syntax.Span{}, TooLarge,
+				"-x scratchsize=%d exceeds the memory of a firing: at most %d bytes", n,
 				mostScratchSize,
 			)
 		}
@@ -188,17 +186,13 @@ func (c *clause) take(size num, at syntax.Span, fill func(address num)) num {
 	end := c.two(OpAdd, start.reg, num{reg: n}, false)
 	c.failIf(end, Gt, most, false, FaultNoScratch, None, at)
 	c.storeMem(
-		scratch(c.p.taken),
-		8,
+		scratch(c.p.taken), 8,
 		num{reg: c.two(OpAnd, c.two(OpAdd, end, known(7), false), known(^7), false)},
 	)
 	address := num{reg: c.two(OpAdd, c.addressOf(scratch(c.p.Alloca.Off)), start, false), size: 8}
 	zero := blank(OpPoke) // the word with the first byte after the piece
 	zero.A, zero.B, zero.Size, zero.At = c.two(
-		OpAdd,
-		address.reg,
-		num{reg: c.two(OpAnd, n, known(^7), false)},
-		false,
+		OpAdd, address.reg, num{reg: c.two(OpAnd, n, known(^7), false)}, false,
 	), c.inReg(
 		number0,
 	), 8, at

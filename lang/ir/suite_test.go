@@ -141,17 +141,11 @@ func trial(t *testing.T, name, text string, types *btf.Spec) (why string) {
 	r := newRuntime(p)
 	r.run()
 	file := filepath.Join(
-		os.Getenv("CULPRIT_DTRACE_TESTS"),
-		"test",
-		"unittest",
-		strings.TrimSuffix(name, ".d"),
+		os.Getenv("CULPRIT_DTRACE_TESTS"), "test", "unittest", strings.TrimSuffix(name, ".d"),
 	)
 	if want := truth(strings.HasPrefix(filepath.Base(name), "err.")); r.status != want {
 		t.Errorf(
-			"%s: exit %d\n%s\n%s",
-			name,
-			r.status,
-			r.out,
+			"%s: exit %d\n%s\n%s", name, r.status, r.out,
 			irtest.FormatRecords(r.m.Program, r.m.Records),
 		)
 		return ""
@@ -302,11 +296,8 @@ func (r *runtime) run() {
 				behind := r.m.Records[r.read:]
 				r.m.Records = r.m.Records[:r.read:r.read]
 				fire(
-					"dtrace:::ERROR",
-					0,
-					uint64(binary.NativeEndian.Uint32(rec[12:])),
-					uint64(binary.NativeEndian.Uint32(rec[24:])),
-					0,
+					"dtrace:::ERROR", 0, uint64(binary.NativeEndian.Uint32(rec[12:])),
+					uint64(binary.NativeEndian.Uint32(rec[24:])), 0,
 					uint64(binary.NativeEndian.Uint32(rec[28:])),
 					binary.NativeEndian.Uint64(rec[40:]),
 				)
@@ -516,9 +507,7 @@ func (r *runtime) drain() {
 func (r *runtime) row(a *format.Aggregation, key []format.Value, n int) []int64 {
 	for _, row := range a.Rows {
 		if slices.EqualFunc(
-			row.Key,
-			key,
-			func(a, b format.Value) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
+			row.Key, key, func(a, b format.Value) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
 		) {
 			return row.Data
 		}

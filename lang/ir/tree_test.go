@@ -57,9 +57,7 @@ func act(kind check.ActionKind, args ...check.Expr) *check.Record {
 
 // program makes a program of one probe with its clauses.
 func program(
-	vars []*check.Var,
-	aggs []*check.Aggregation,
-	clauses ...*check.Clause,
+	vars []*check.Var, aggs []*check.Aggregation, clauses ...*check.Clause,
 ) *check.Program {
 	probe := &check.Probe{ID: 1, Provider: "dtrace", Name: "BEGIN"}
 	for i, c := range clauses {

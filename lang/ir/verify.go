@@ -22,12 +22,8 @@ func (p *Program) Verify() error {
 			for _, f := range a.Fields {
 				if f.Size > 0 && (f.Offset < end || f.Offset+f.Size > r.Size) {
 					return fmt.Errorf(
-						"record %d: field at %d of %d bytes is after %d of %d",
-						i,
-						f.Offset,
-						f.Size,
-						end,
-						r.Size,
+						"record %d: field at %d of %d bytes is after %d of %d", i, f.Offset, f.Size,
+						end, r.Size,
 					)
 				}
 				end = max(end, f.Offset+f.Size)

@@ -147,8 +147,7 @@ func TestExamples(t *testing.T) {
 	}
 	for _, m := range found {
 		_, err := irtest.Compile(
-			strings.ReplaceAll(m[1], `\n`, "\n"),
-			check.Options{All: map[string]string{}},
+			strings.ReplaceAll(m[1], `\n`, "\n"), check.Options{All: map[string]string{}},
 		)
 		var wrong syntax.Diagnostics
 		if !errors.As(err, &wrong) || len(wrong) != 1 || string(wrong[0].Code) != m[2] {

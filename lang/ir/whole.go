@@ -100,11 +100,7 @@ func (c *clause) assignWhole(e *check.Assign) {
 		}
 		if r, ok = refOf(to); !ok || !r.inside(c.lowerer, size) {
 			c.copyCall(
-				c.tempAddress(e.Y, size),
-				c.regOf(to),
-				known(int64(size)),
-				check.Own,
-				e.Place(),
+				c.tempAddress(e.Y, size), c.regOf(to), known(int64(size)), check.Own, e.Place(),
 			)
 			return
 		}

@@ -44,21 +44,15 @@ func (p *parser) directive(off, end int) {
 			hint = "use inline int name = value; or run it with -C"
 		}
 		p.report(
-			NeedsPreprocessor,
-			off,
-			int(w.To),
-			"#"+w.Text+" is for the C preprocessor, which has not run",
-			hint,
+			NeedsPreprocessor, off, int(w.To),
+			"#"+w.Text+" is for the C preprocessor, which has not run", hint,
 		)
 	default:
 		if strings.HasPrefix(w.Text, "!") { // a script's first line, moved below its licence
 			return
 		}
 		d := p.report(
-			BadDirective,
-			off,
-			int(w.To),
-			"unknown directive #"+shown(w.Text),
+			BadDirective, off, int(w.To), "unknown directive #"+shown(w.Text),
 			"a comment is /* ... */ or // ..., or # and a space",
 		)
 		if near := measure.Nearest(w.Text,
@@ -103,11 +97,7 @@ func (p *parser) words(off, end int) []Name {
 func (p *parser) pragma(at Span, words []Name) {
 	if len(words) == 0 {
 		p.report(
-			MalformedPragma,
-			int(at.From),
-			int(at.To),
-			"empty #pragma",
-			"#pragma D option quiet",
+			MalformedPragma, int(at.From), int(at.To), "empty #pragma", "#pragma D option quiet",
 		)
 		return
 	}
@@ -116,11 +106,7 @@ func (p *parser) pragma(at Span, words []Name) {
 	}
 	if len(words) == 1 {
 		p.report(
-			MalformedPragma,
-			int(at.From),
-			int(at.To),
-			"empty #pragma D",
-			"#pragma D option quiet",
+			MalformedPragma, int(at.From), int(at.To), "empty #pragma D", "#pragma D option quiet",
 		)
 		return
 	}
@@ -130,10 +116,7 @@ func (p *parser) pragma(at Span, words []Name) {
 	case "option":
 		if len(words) == 0 {
 			p.report(
-				MalformedPragma,
-				int(at.From),
-				int(at.To),
-				"missing option",
+				MalformedPragma, int(at.From), int(at.To), "missing option",
 				"#pragma D option name, or #pragma D option name=value",
 			)
 			return
@@ -144,11 +127,8 @@ func (p *parser) pragma(at Span, words []Name) {
 				hint = "write no spaces around the ="
 			}
 			p.report(
-				MalformedPragma,
-				int(words[1].From),
-				int(words[len(words)-1].To),
-				"too many words in one pragma",
-				hint,
+				MalformedPragma, int(words[1].From), int(words[len(words)-1].To),
+				"too many words in one pragma", hint,
 			)
 			return
 		}
@@ -156,10 +136,7 @@ func (p *parser) pragma(at Span, words []Name) {
 		name, value, set := strings.Cut(w.Text, "=")
 		if name == "" {
 			p.report(
-				MalformedPragma,
-				int(w.From),
-				int(w.To),
-				"missing name of the option",
+				MalformedPragma, int(w.From), int(w.To), "missing name of the option",
 				"#pragma D option name=value",
 			)
 			return
@@ -172,10 +149,7 @@ func (p *parser) pragma(at Span, words []Name) {
 			}
 			if strings.Contains(value, `"`) {
 				p.report(
-					MalformedPragma,
-					int(mid)+1,
-					int(w.To),
-					"unmatched quote in the value",
+					MalformedPragma, int(mid)+1, int(w.To), "unmatched quote in the value",
 					"#pragma D option name=\"value\"",
 				)
 				return
@@ -194,11 +168,8 @@ func (p *parser) pragma(at Span, words []Name) {
 	case "attributes", "binding", "depends_on":
 		if len(words) < 2 {
 			p.report(
-				MalformedPragma,
-				int(at.From),
-				int(at.To),
-				"#pragma D "+kind.Text+" has too few words",
-				"#pragma D "+kind.Text+" word name",
+				MalformedPragma, int(at.From), int(at.To),
+				"#pragma D "+kind.Text+" has too few words", "#pragma D "+kind.Text+" word name",
 			)
 			return
 		}
@@ -211,15 +182,11 @@ func (p *parser) pragma(at Span, words []Name) {
 		pragma.Words = words
 	default:
 		d := p.report(
-			UnknownPragma,
-			int(kind.From),
-			int(kind.To),
-			"unknown #pragma D "+shown(kind.Text),
+			UnknownPragma, int(kind.From), int(kind.To), "unknown #pragma D "+shown(kind.Text),
 			"#pragma D option name=value",
 		)
 		d.Near = measure.Nearest(
-			kind.Text,
-			[]string{"option", "attributes", "binding", "depends_on"},
+			kind.Text, []string{"option", "attributes", "binding", "depends_on"},
 		)
 		return
 	}

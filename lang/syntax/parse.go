@@ -79,10 +79,7 @@ func ParseProbes(text string, mode Mode) ([]*Probe, Diagnostics) {
 		if p.off >= len(p.text) {
 			if len(out) == 0 {
 				p.report(
-					MissingProbe,
-					p.off,
-					p.off,
-					"expected a probe description",
+					MissingProbe, p.off, p.off, "expected a probe description",
 					"provider:module:function:name",
 				)
 			}
@@ -159,8 +156,7 @@ func (p *parser) sortedDiagnostics() Diagnostics {
 // reported reports whether there is a diagnostic with this code at an offset.
 func (p *parser) reported(code Code, off int) bool {
 	return slices.ContainsFunc(
-		p.diags,
-		func(d *Diagnostic) bool { return d.Code == code && d.Pos == off },
+		p.diags, func(d *Diagnostic) bool { return d.Code == code && d.Pos == off },
 	)
 }
 
@@ -219,8 +215,7 @@ func (p *parser) enter() bool {
 	p.depth++
 	if p.depth > maxDepth {
 		p.fail(
-			TooDeep,
-			"nested too deeply",
+			TooDeep, "nested too deeply",
 			"at most "+strconv.Itoa(maxDepth)+" parentheses, braces or types may be open",
 		)
 		p.stopped = true
@@ -237,8 +232,7 @@ func (p *parser) grow(of int) {
 	p.height = of + 1
 	if p.height > maxHeight {
 		p.fail(
-			TooDeep,
-			"this expression has too many parts",
+			TooDeep, "this expression has too many parts",
 			"at most "+strconv.Itoa(maxHeight)+" may be joined",
 		)
 		p.stopped = true

@@ -31,10 +31,7 @@ func (p *parser) program() *Program {
 	}
 	if !some && len(p.diags) == 0 {
 		p.report(
-			EmptyProgram,
-			len(p.text),
-			len(p.text),
-			"the program has no clause",
+			EmptyProgram, len(p.text), len(p.text), "the program has no clause",
 			`BEGIN { trace("hello"); }`,
 		)
 	}
@@ -46,10 +43,7 @@ func (p *parser) item() Item {
 	switch c {
 	case '{', '/', ',':
 		p.report(
-			MissingProbe,
-			p.off,
-			p.off+1,
-			"missing probe description before "+string(rune(c)),
+			MissingProbe, p.off, p.off+1, "missing probe description before "+string(rune(c)),
 			"a clause is probe /predicate/ { actions }; the probe BEGIN fires at the start",
 		)
 		switch c {
@@ -85,8 +79,7 @@ func (p *parser) item() Item {
 			return nil
 		}
 		p.fail(
-			ExpectedItem,
-			"expected a clause or a declaration, found "+p.what(),
+			ExpectedItem, "expected a clause or a declaration, found "+p.what(),
 			"a clause is probe /predicate/ { actions }",
 		)
 		p.fault = int(p.tok.to)
@@ -212,10 +205,7 @@ func (p *parser) clause() Item {
 		}
 		if end > at {
 			p.report(
-				ProbeSpaces,
-				at,
-				end,
-				"a second probe description, or a space inside the first",
+				ProbeSpaces, at, end, "a second probe description, or a space inside the first",
 				"separate descriptions by commas; a description contains no spaces; one without actions ends with a semicolon",
 			)
 			p.off = end
@@ -231,8 +221,7 @@ func (p *parser) clause() Item {
 		p.tok.to = int32(p.off)
 		p.next()
 		p.fail(
-			ExpectedItem,
-			"expected a predicate or a block, found "+p.what(),
+			ExpectedItem, "expected a predicate or a block, found "+p.what(),
 			"a clause is probe /predicate/ { actions }",
 		)
 		p.skipItem()
@@ -264,10 +253,7 @@ func (p *parser) clauseRest(c *Clause) Item {
 	p.next()
 	if p.tok.kind == tSlash {
 		p.report(
-			EmptyPredicate,
-			slash,
-			int(p.tok.to),
-			"empty predicate",
+			EmptyPredicate, slash, int(p.tok.to), "empty predicate",
 			"omit the slashes to run the clause at every firing",
 		)
 	} else {
@@ -282,10 +268,7 @@ func (p *parser) clauseRest(c *Clause) Item {
 	}
 	if !p.failed && (p.tok.kind == tLBrace || p.tok.kind == tEOF || p.tok.kind == tSemi) {
 		p.report(
-			UnclosedPredicate,
-			slash,
-			slash+1,
-			"unclosed predicate: the second slash is missing",
+			UnclosedPredicate, slash, slash+1, "unclosed predicate: the second slash is missing",
 			"a predicate is written between two slashes",
 		)
 		p.off = int(p.tok.from)

@@ -18,8 +18,7 @@ func (p *parser) declaration() Item {
 		item = p.translator(from)
 	case "provider":
 		p.fail(
-			ProviderDefinition,
-			"a provider definition can't be traced",
+			ProviderDefinition, "a provider definition can't be traced",
 			"it belongs into the program that has the probes; to trace them: provider$target:::",
 		)
 	default:
@@ -96,8 +95,7 @@ func (p *parser) declared(from int32) Item {
 		}
 		if p.tok.kind == tAssign {
 			p.fail(
-				Initializer,
-				"a declaration can't set a value",
+				Initializer, "a declaration can't set a value",
 				"variables begin as 0; assign in BEGIN, or write inline int name = value;",
 			)
 		}
@@ -130,10 +128,7 @@ func (p *parser) inline(from int32) Item {
 	x.Var.Span = p.span(at)
 	if p.tok.kind != tAssign {
 		p.failAt(
-			InlineValue,
-			int(x.Var.From),
-			int(x.Var.To),
-			"missing value of an inline",
+			InlineValue, int(x.Var.From), int(x.Var.To), "missing value of an inline",
 			"inline int name = value;",
 		)
 	}

@@ -41,8 +41,7 @@ func (p *parser) assign() Expr {
 	case op != Set:
 		if _, agg := x.(*Aggregation); agg {
 			p.fail(
-				AggregationOp,
-				p.what()+" is not allowed on an aggregation",
+				AggregationOp, p.what()+" is not allowed on an aggregation",
 				"@ = sum(value) adds a value",
 			)
 		}
@@ -98,10 +97,7 @@ func (p *parser) cond() Expr {
 	h = max(h, p.height)
 	if p.tok.kind != tColon {
 		p.failAt(
-			ExpectedColon,
-			int(quest.from),
-			int(quest.to),
-			"missing : after ?",
+			ExpectedColon, int(quest.from), int(quest.to), "missing : after ?",
 			"condition ? value : value",
 		)
 	}
@@ -212,10 +208,7 @@ func (p *parser) steps(x Expr) {
 	at := x.At()
 	if _, agg := x.(*Aggregation); agg {
 		p.failAt(
-			AggregationOp,
-			int(at.From),
-			int(at.To),
-			"++ and -- are not allowed on an aggregation",
+			AggregationOp, int(at.From), int(at.To), "++ and -- are not allowed on an aggregation",
 			"@ = count() counts",
 		)
 	} else if !assignable(x) {
@@ -330,10 +323,7 @@ func (p *parser) closeFail(code Code, mark string, open token) {
 		hint = "close it before " + p.what()
 	}
 	p.failAt(
-		code,
-		int(open.from),
-		int(open.to),
-		"unclosed "+p.text[open.from:open.to]+": missing "+mark,
+		code, int(open.from), int(open.to), "unclosed "+p.text[open.from:open.to]+": missing "+mark,
 		hint,
 	)
 }
@@ -431,8 +421,7 @@ func (p *parser) member() Name {
 			if !isName(n.Text) && !p.reported(UnknownMacro, int(n.From)) {
 				p.fail(
 					ExpectedMember,
-					"the value of the macro "+p.what()+", "+shown(n.Text)+", is not a name",
-					"",
+					"the value of the macro "+p.what()+", "+shown(n.Text)+", is not a name", "",
 				)
 			}
 		}
@@ -450,10 +439,7 @@ func (p *parser) keys() []Expr {
 	p.next()
 	if p.tok.kind == tRBrack {
 		p.failAt(
-			EmptyKeys,
-			int(open.from),
-			int(p.tok.to),
-			"empty list of keys",
+			EmptyKeys, int(open.from), int(p.tok.to), "empty list of keys",
 			"omit the brackets, or write the keys",
 		)
 		return nil

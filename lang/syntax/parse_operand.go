@@ -132,8 +132,7 @@ func (p *parser) named(at Span) Expr {
 		return p.unary() // sizeof, stringof: an operator is allowed where an operand is
 	case wType:
 		p.fail(
-			ExpectedExpr,
-			"expected a value, found the type word "+word,
+			ExpectedExpr, "expected a value, found the type word "+word,
 			"write a cast as (type) value, and a size as sizeof (type)",
 		)
 		return &Int{Span: at}
@@ -162,10 +161,7 @@ func ident(at Span, word string) *Ident {
 func (p *parser) call(at Span, word string) Expr {
 	if strings.IndexByte(word, '`') >= 0 {
 		p.failAt(
-			NotCallable,
-			int(at.From),
-			int(at.To),
-			"kernel functions can't be called",
+			NotCallable, int(at.From), int(at.To), "kernel functions can't be called",
 			"only D's subroutines and actions can",
 		)
 		return &Int{Span: at}
@@ -197,11 +193,7 @@ func (p *parser) scoped(at Span, word string) Expr {
 	p.next()
 	if p.tok.kind != tArrow {
 		p.failAt(
-			BareScope,
-			int(at.From),
-			int(at.To),
-			word+" is not a variable",
-			"write "+word+"->name",
+			BareScope, int(at.From), int(at.To), word+" is not a variable", "write "+word+"->name",
 		)
 		return &Int{Span: at}
 	}
@@ -267,19 +259,13 @@ func (p *parser) char(at Span) *Char {
 	switch {
 	case s == "":
 		p.report(
-			EmptyChar,
-			int(at.From),
-			int(at.To),
-			"empty character constant",
+			EmptyChar, int(at.From), int(at.To), "empty character constant",
 			"the zero byte is '\\0'",
 		)
 	case len(s) > 8:
 		p.report(
-			LongChar,
-			int(at.From),
-			int(at.To),
-			"a character constant of more than eight characters",
-			"write text in \"...\"",
+			LongChar, int(at.From), int(at.To),
+			"a character constant of more than eight characters", "write text in \"...\"",
 		)
 	case len(s) == 1:
 		x.Value = int64(int8(s[0]))

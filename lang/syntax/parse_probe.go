@@ -57,10 +57,7 @@ func (p *parser) probe() *Probe {
 	if off == from {
 		end := min(off+1, len(p.text))
 		p.report(
-			MissingProbe,
-			from,
-			end,
-			"expected a probe description",
+			MissingProbe, from, end, "expected a probe description",
 			"provider:module:function:name",
 		)
 		p.off = end
@@ -79,10 +76,7 @@ func (p *parser) probe() *Probe {
 		n, err := strconv.ParseUint(p.text[from:off], 10, 32)
 		if err != nil {
 			p.report(
-				ProbeNumber,
-				from,
-				off,
-				"probe number "+shorten(p.text[from:off])+" is too large",
+				ProbeNumber, from, off, "probe number "+shorten(p.text[from:off])+" is too large",
 				"a probe number has 32 bits",
 			)
 			return nil
@@ -92,10 +86,7 @@ func (p *parser) probe() *Probe {
 	}
 	if bracket >= 0 {
 		p.report(
-			ProbeGlob,
-			bracket,
-			bracket+1,
-			"unclosed [ in a probe description",
+			ProbeGlob, bracket, bracket+1, "unclosed [ in a probe description",
 			"[abc] matches one of a, b and c; \\[ matches [",
 		)
 		bad = true
@@ -274,11 +265,8 @@ func (p *parser) macro(at Span) (value string, quoted bool) {
 			hint = "pass it after the program, or set the option defaultargs to use 0 or \"\""
 		}
 		d := p.report(
-			UnknownMacro,
-			int(at.From),
-			int(at.To),
-			"undefined macro "+shorten(p.text[at.From:at.To]),
-			hint,
+			UnknownMacro, int(at.From), int(at.To),
+			"undefined macro "+shorten(p.text[at.From:at.To]), hint,
 		)
 		d.Near = measure.Nearest(name, macroNames())
 		if d.Near != "" {

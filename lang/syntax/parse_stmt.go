@@ -70,11 +70,7 @@ func (p *parser) endStatement(from int) {
 	case tWord, tAgg, tMacro, tInc, tDec:
 		if strings.IndexByte(p.text[p.last:p.tok.from], '\n') >= 0 {
 			p.report(
-				ExpectedSemicolon,
-				p.last,
-				p.last,
-				"expected a semicolon",
-				"statements end with ;",
+				ExpectedSemicolon, p.last, p.last, "expected a semicolon", "statements end with ;",
 			)
 			return
 		}
@@ -138,8 +134,7 @@ func (p *parser) unexpected() {
 		tSetDiv,
 		tSetMod:
 		p.fail(
-			NotAssignable,
-			"the expression before "+p.what()+" is not assignable",
+			NotAssignable, "the expression before "+p.what()+" is not assignable",
 			"put an assignment within an expression in parentheses",
 		)
 	default:
@@ -188,8 +183,7 @@ func (p *parser) statement() (s Stmt, ended bool) {
 		case wType, wStorage:
 			if p.declaresHere() {
 				p.fail(
-					DeclarationInBlock,
-					"declaration within a clause",
+					DeclarationInBlock, "declaration within a clause",
 					"put it before the clause: this int x; declares this->x. Assigned variables need no declaration",
 				)
 				return nil, true
@@ -198,8 +192,7 @@ func (p *parser) statement() (s Stmt, ended bool) {
 			if word == "self" || word == "this" {
 				if p.declaresHere() {
 					p.fail(
-						DeclarationInBlock,
-						"declaration within a clause",
+						DeclarationInBlock, "declaration within a clause",
 						"put it before the clause; an assigned variable needs no declaration",
 					)
 					return nil, true

@@ -291,10 +291,7 @@ func (p *parser) badWords(from int32, t Type, w basicWords) {
 		}
 	}
 	d := p.failAt(
-		BadTypeWords,
-		int(from),
-		to,
-		"invalid combination of type words",
+		BadTypeWords, int(from), to, "invalid combination of type words",
 		"the longest one is unsigned long long",
 	)
 	signs := w.signed + w.unsigned
@@ -391,10 +388,7 @@ func (p *parser) structType(union bool) Type {
 	p.next()
 	if p.tok.kind == tRBrace {
 		p.failAt(
-			EmptyStruct,
-			int(open.from),
-			int(p.tok.to),
-			"empty "+what,
+			EmptyStruct, int(open.from), int(p.tok.to), "empty "+what,
 			"a type of the kernel is known without a declaration; a pointer needs only struct tag;",
 		)
 	}
@@ -438,9 +432,7 @@ func (p *parser) fields() []*StructMember {
 	if p.tok.kind != tSemi {
 		if p.tok.kind != tEOF && strings.IndexByte(p.text[p.last:p.tok.from], '\n') < 0 {
 			p.fail(
-				UnendedDeclaration,
-				"expected a semicolon before "+p.what(),
-				"members end with ;",
+				UnendedDeclaration, "expected a semicolon before "+p.what(), "members end with ;",
 			)
 			p.fault = int(p.tok.to)
 		} else if !p.failed {

@@ -39,9 +39,7 @@ func TestShape(t *testing.T) {
 		{"sizeof (kind)", "*syntax.SizeOf"},
 	} {
 		x := mustExpr(
-			t,
-			c.text,
-			syntax.Mode{Types: func(name string) bool { return name == "kind" }},
+			t, c.text, syntax.Mode{Types: func(name string) bool { return name == "kind" }},
 		)
 		if got := fmt.Sprintf("%T", x); got != c.want {
 			t.Errorf("%s is %s, want %s", c.text, got, c.want)
@@ -299,11 +297,7 @@ func TestHostile(t *testing.T) {
 			prog, ds := syntax.Parse(text, syntax.Mode{})
 			if (prog == nil) == (len(ds) == 0) || len(ds) > 21 {
 				t.Fatalf(
-					"%q after %q: tree %v, %d diagnostics",
-					piece,
-					before,
-					prog != nil,
-					len(ds),
+					"%q after %q: tree %v, %d diagnostics", piece, before, prog != nil, len(ds),
 				)
 			}
 		}

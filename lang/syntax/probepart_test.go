@@ -51,8 +51,7 @@ func readBack(t *testing.T, name string) {
 		", BEGIN { x = 1; }", ";", " { x[1] = 2; }"} {
 		text := "pid$target:a.out:" + part + ":entry" + rest
 		tree, wrong := Parse(
-			text,
-			Mode{Macros: func(name string) (string, bool) { return "77", name == "target" }},
+			text, Mode{Macros: func(name string) (string, bool) { return "77", name == "target" }},
 		)
 		if len(wrong) > 0 {
 			t.Errorf("%q: %v", text, wrong)
@@ -69,11 +68,7 @@ func readBack(t *testing.T, name string) {
 		if got.String() != name || p.Provider.Text != "pid77" || p.Module.Text != "a.out" ||
 			p.Name.Text != "entry" {
 			t.Errorf(
-				"%q is %q of %q, %q of %q",
-				text,
-				got.String(),
-				p.Module.Text,
-				p.Name.Text,
+				"%q is %q of %q, %q of %q", text, got.String(), p.Module.Text, p.Name.Text,
 				p.Provider.Text,
 			)
 		}

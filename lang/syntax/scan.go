@@ -226,9 +226,7 @@ func (p *parser) token(off int) (kind, int) {
 				end++
 			}
 			p.report(
-				BadAggregation,
-				off,
-				end,
+				BadAggregation, off, end,
 				"the name of an aggregation must begin with a letter or _",
 				"write @n"+p.text[off+1:min(end, off+20)],
 			)
@@ -253,10 +251,7 @@ func (p *parser) token(off int) (kind, int) {
 		}
 		if end == name {
 			p.report(
-				BadMacro,
-				off,
-				end,
-				"missing macro name after $",
+				BadMacro, off, end, "missing macro name after $",
 				"$target, $pid, or $1 for the first argument",
 			)
 			return tBad, end
@@ -274,18 +269,12 @@ func (p *parser) token(off int) (kind, int) {
 		p.report(BadCharacter, off, end, "unexpected #", "comments are /* ... */ or // ...")
 	case c == '\\':
 		p.report(
-			BadCharacter,
-			off,
-			end,
-			"unexpected \\",
+			BadCharacter, off, end, "unexpected \\",
 			"a statement may continue on the next line without a mark",
 		)
 	default:
 		p.report(
-			BadCharacter,
-			off,
-			end,
-			"unexpected character "+shown(p.text[off:end]),
+			BadCharacter, off, end, "unexpected character "+shown(p.text[off:end]),
 			straight(p.text[off:end]),
 		)
 	}
@@ -321,10 +310,7 @@ func (p *parser) word(off int) (kind, int) {
 	}
 	if tick >= 0 && classes[p.at(tick+1)]&cLetter == 0 {
 		p.report(
-			BadKernelName,
-			off,
-			end,
-			"missing name after `",
+			BadKernelName, off, end, "missing name after `",
 			"`jiffies is the kernel's variable jiffies",
 		)
 		return tBad, end
@@ -367,10 +353,7 @@ func (p *parser) number(off int) (kind, int) {
 	run()
 	if float {
 		p.report(
-			FloatConstant,
-			off,
-			end,
-			"D has no floating-point numbers",
+			FloatConstant, off, end, "D has no floating-point numbers",
 			"use a smaller unit: nanoseconds, thousandths",
 		)
 		return tBad, end
@@ -398,10 +381,7 @@ func (p *parser) quoted(off int, value bool) (end int, s string, escaped bool) {
 		case c == '\n' || i >= len(p.text) || c == '\\':
 			if quote == '"' {
 				p.report(
-					UnclosedString,
-					off,
-					i,
-					"unclosed string",
+					UnclosedString, off, i, "unclosed string",
 					"write a line's end within a string as \\n",
 				)
 			} else {
@@ -452,10 +432,7 @@ func (p *parser) unescape(off, end int) string {
 			}
 			if v > 255 {
 				p.report(
-					BadEscape,
-					start,
-					n,
-					p.text[start:n]+" does not fit in a byte",
+					BadEscape, start, n, p.text[start:n]+" does not fit in a byte",
 					"the largest is \\377",
 				)
 			}
@@ -513,10 +490,7 @@ func (p *parser) integer(at Span) *Int {
 		}
 		if uint64(d) >= base {
 			p.report(
-				BadDigit,
-				from,
-				to,
-				"digit "+digits[used:used+1]+" in an octal number",
+				BadDigit, from, to, "digit "+digits[used:used+1]+" in an octal number",
 				"a number that begins with 0 is octal; omit the 0",
 			)
 			return n
@@ -535,10 +509,7 @@ func (p *parser) integer(at Span) *Int {
 		p.report(BadDigit, from, to, "D has no binary numbers", "use hexadecimal: 0x...")
 	case over:
 		p.report(
-			BigInt,
-			from,
-			to,
-			shorten(text)+" does not fit in 64 bits",
+			BigInt, from, to, shorten(text)+" does not fit in 64 bits",
 			"the largest is 18446744073709551615",
 		)
 	default:
@@ -552,10 +523,7 @@ func (p *parser) integer(at Span) *Int {
 				longs++
 			default:
 				p.report(
-					BadSuffix,
-					from,
-					to,
-					"unknown suffix "+shorten(suffix)+" of a number",
+					BadSuffix, from, to, "unknown suffix "+shorten(suffix)+" of a number",
 					"suffixes are u, l, ul, ll and ull; there are no units: write 10 * 1000000 for 10 ms in nanoseconds",
 				)
 				return n

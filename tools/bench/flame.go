@@ -109,11 +109,7 @@ func writePerf(out *bufio.Writer, size int) {
 			lines = append(
 				lines,
 				fmt.Appendf(
-					nil,
-					"\t%16x %s+0x%x (%s)\n",
-					at+w.r.IntN(8)*16,
-					w.names[f],
-					w.r.IntN(8)*16,
+					nil, "\t%16x %s+0x%x (%s)\n", at+w.r.IntN(8)*16, w.names[f], w.r.IntN(8)*16,
 					file,
 				),
 			)
@@ -128,13 +124,8 @@ func writePerf(out *bufio.Writer, size int) {
 	for n, i := 0, 0; n < size; i++ {
 		k := w.r.IntN(w.r.IntN(len(stacks)) + 1) // some come more often
 		m, _ := fmt.Fprintf(
-			out,
-			"%s %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n",
-			commands[k%len(commands)],
-			1000+k%len(commands),
-			i%8,
-			1000+i/100,
-			i%100*10000,
+			out, "%s %5d [%03d] %d.%06d:     250000 cpu-clock:pppH: \n", commands[k%len(commands)],
+			1000+k%len(commands), i%8, 1000+i/100, i%100*10000,
 		)
 		out.Write(stacks[k]) //nolint:errcheck // reported by Flush
 		n += m + len(stacks[k])
@@ -280,14 +271,12 @@ func compareFlames(culprit string, out io.Writer) error {
 	rust, perl := inferno(), flameGraph()
 	if rust == "" {
 		fmt.Fprintln(
-			out,
-			"skipped the comparison with inferno: it is not installed, and cargo could not",
+			out, "skipped the comparison with inferno: it is not installed, and cargo could not",
 		)
 	}
 	if perl == "" {
 		fmt.Fprintln(
-			out,
-			"skipped the comparison with FlameGraph: no perl, or its scripts could not be had",
+			out, "skipped the comparison with FlameGraph: no perl, or its scripts could not be had",
 		)
 	}
 	fmt.Fprintf(
@@ -300,9 +289,7 @@ func compareFlames(culprit string, out io.Writer) error {
 	}
 	if d, err := draw(dir, []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}); err == nil {
 		fmt.Fprintf(
-			out,
-			" A single stack takes culprit %s s and %.1f MB.",
-			seconds(d.Took),
+			out, " A single stack takes culprit %s s and %.1f MB.", seconds(d.Took),
 			float64(d.Resident)/(1<<20),
 		)
 	}
@@ -375,8 +362,7 @@ func compareFlames(culprit string, out io.Writer) error {
 				continue
 			}
 			cells = append(
-				cells,
-				seconds(b.Took),
+				cells, seconds(b.Took),
 				strconv.FormatFloat(b.Took.Seconds()/best[0].Took.Seconds(), 'f', 1, 64),
 			)
 		}

@@ -15,10 +15,7 @@ func least() error {
 	runtime.GOMAXPROCS(1)
 	const clockMonotonic, nonBlock, closeOnExec = 1, syscall.O_NONBLOCK, syscall.O_CLOEXEC
 	fd, _, e := syscall.RawSyscall(
-		syscall.SYS_TIMERFD_CREATE,
-		clockMonotonic,
-		nonBlock|closeOnExec,
-		0,
+		syscall.SYS_TIMERFD_CREATE, clockMonotonic, nonBlock|closeOnExec, 0,
 	)
 	if e != 0 {
 		return os.NewSyscallError("timerfd_create", e)
@@ -33,9 +30,7 @@ func least() error {
 		return os.NewSyscallError("timerfd_settime", e)
 	}
 	ask, err := syscall.Socket(
-		syscall.AF_NETLINK,
-		syscall.SOCK_RAW|closeOnExec,
-		syscall.NETLINK_ROUTE,
+		syscall.AF_NETLINK, syscall.SOCK_RAW|closeOnExec, syscall.NETLINK_ROUTE,
 	)
 	if err != nil {
 		return os.NewSyscallError("socket", err)
@@ -54,10 +49,7 @@ func least() error {
 	var ended [8]byte
 	woken := func(fd uintptr) bool {
 		n, _, e := syscall.RawSyscall(
-			syscall.SYS_READ,
-			fd,
-			uintptr(unsafe.Pointer(&ended)),
-			uintptr(len(ended)),
+			syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&ended)), uintptr(len(ended)),
 		)
 		return e == 0 && n > 0
 	}
@@ -69,9 +61,7 @@ func least() error {
 			return os.NewSyscallError("write", e)
 		}
 		n, _, e := syscall.RawSyscall(
-			syscall.SYS_READ,
-			uintptr(ask),
-			uintptr(unsafe.Pointer(&answer[0])),
+			syscall.SYS_READ, uintptr(ask), uintptr(unsafe.Pointer(&answer[0])),
 			uintptr(len(answer)),
 		)
 		if e != 0 {

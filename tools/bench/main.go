@@ -53,22 +53,15 @@ func main() {
 	var s settings
 	flag.StringVar(&s.Culprit, "culprit", "bin/culprit", "the built program")
 	flag.StringVar(
-		&s.Everything,
-		"everything",
-		"",
+		&s.Everything, "everything", "",
 		"the test binary of cmd/culprit, which holds BenchmarkEverything",
 	)
 	flag.IntVar(
-		&s.Windows,
-		"windows",
-		3,
-		"how many stretches are measured; the table has their median",
+		&s.Windows, "windows", 3, "how many stretches are measured; the table has their median",
 	)
 	flag.DurationVar(&s.Window, "window", 3*time.Second, "length of a stretch")
 	flag.DurationVar(
-		&s.Soak,
-		"soak",
-		0,
+		&s.Soak, "soak", 0,
 		"let the server run so long in its worlds, and see whether its memory stays flat",
 	)
 	flag.Func(
@@ -80,14 +73,10 @@ func main() {
 		},
 	)
 	only := flag.String(
-		"world",
-		"",
-		"only the world of this name, or the worlds whose names have this text",
+		"world", "", "only the world of this name, or the worlds whose names have this text",
 	)
 	asked := flag.String(
-		"question",
-		"",
-		"of the world tracing, only the questions whose names have this text",
+		"question", "", "of the world tracing, only the questions whose names have this text",
 	)
 	flag.Parse()
 

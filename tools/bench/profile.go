@@ -69,17 +69,10 @@ func compareProfile(culprit string, out io.Writer) error {
 		}
 		share := func(d time.Duration) float64 { return 100 * d.Seconds() / s.Seconds }
 		fmt.Fprintf(
-			out,
-			"| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			s.What,
-			number(s.Seconds, 0),
-			number(share(s.Process), 2),
-			number(share(s.Programs), 2),
-			number(share(s.Process+s.Programs), 2),
-			s.Goal,
-			number(ms(s.Whole-s.Process), 0),
-			number(float64(s.Resident)/1e6, 1),
-			s.Said,
+			out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", s.What, number(s.Seconds, 0),
+			number(share(s.Process), 2), number(share(s.Programs), 2),
+			number(share(s.Process+s.Programs), 2), s.Goal, number(ms(s.Whole-s.Process), 0),
+			number(float64(s.Resident)/1e6, 1), s.Said,
 		)
 	}
 	return nil
@@ -155,9 +148,7 @@ func (s *sampling) run(culprit string) error {
 		sum += n
 	}
 	s.Said = fmt.Sprintf(
-		"%s in %s stacks",
-		number(sum, 0),
-		number(float64(strings.Count(string(b), "\n")), 0),
+		"%s in %s stacks", number(sum, 0), number(float64(strings.Count(string(b), "\n")), 0),
 	)
 	for line := range strings.Lines(said.String()) { // what other programs made it do besides
 		if _, took, ok := strings.Cut(line, "met while it sampled took "); ok {

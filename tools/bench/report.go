@@ -15,12 +15,8 @@ func report(out io.Writer, all []result) {
 	for _, r := range all {
 		w := r.World
 		fmt.Fprintf(
-			out,
-			"\n### %s\n\n%d processes, %d connections, %d network devices.\n\n",
-			strings.ToUpper(w.Name[:1])+w.Name[1:],
-			w.Processes,
-			w.Connections,
-			w.Devices+1,
+			out, "\n### %s\n\n%d processes, %d connections, %d network devices.\n\n",
+			strings.ToUpper(w.Name[:1])+w.Name[1:], w.Processes, w.Connections, w.Devices+1,
 		)
 		if w.Serve {
 			serverTable(out, r.Server)
@@ -40,16 +36,9 @@ func report(out io.Writer, all []result) {
 				continue
 			}
 			fmt.Fprintf(
-				out,
-				"| %s | %s | %s | %s | %s | %s | %s | %s |\n",
-				group,
-				c.Tool.name(),
-				number(ms(c.CPU), 2),
-				number(c.Numbers, 0),
-				number(c.each(), 1),
-				number(c.Syscalls, 0),
-				number(float64(c.Resident)/1e6, 1),
-				number(ms(c.First), 0),
+				out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", group, c.Tool.name(),
+				number(ms(c.CPU), 2), number(c.Numbers, 0), number(c.each(), 1),
+				number(c.Syscalls, 0), number(float64(c.Resident)/1e6, 1), number(ms(c.First), 0),
 			)
 		}
 	}
@@ -69,22 +58,9 @@ func serverTable(out io.Writer, stages []stage) {
 		}
 		mb := func(n int64) string { return number(float64(n)/1e6, 1) }
 		fmt.Fprintf(
-			out,
-			"| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			filepath.Base(g.Program),
-			g.After,
-			who,
-			number(g.Values, 0),
-			number(
-				100*g.CPU,
-				2,
-			),
-			number(100*g.GC, 2),
-			mb(g.Resident),
-			mb(g.Anon),
-			mb(g.Peak),
-			mb(g.Heap),
-			mb(g.Goal),
+			out, "| %s | %v | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
+			filepath.Base(g.Program), g.After, who, number(g.Values, 0), number(100*g.CPU, 2),
+			number(100*g.GC, 2), mb(g.Resident), mb(g.Anon), mb(g.Peak), mb(g.Heap), mb(g.Goal),
 			mb(g.Disk),
 		)
 	}
@@ -137,13 +113,7 @@ func goals(out io.Writer, all []result) {
 	row := func(what, goal string, measured float64, decimals int, unit string) {
 		if measured > 0 {
 			fmt.Fprintf(
-				out,
-				"| %s | %s %s | %s %s |\n",
-				what,
-				goal,
-				unit,
-				number(measured, decimals),
-				unit,
+				out, "| %s | %s %s | %s %s |\n", what, goal, unit, number(measured, decimals), unit,
 			)
 		}
 	}
@@ -178,32 +148,22 @@ func goals(out io.Writer, all []result) {
 			end := lastOf(r.Server)
 			row(
 				fmt.Sprintf("%s: resident after %v", r.World.Name, end.After),
-				strconv.Itoa(r.World.Resident),
-				float64(end.Resident)/1e6,
-				0,
-				"MB",
+				strconv.Itoa(r.World.Resident), float64(end.Resident)/1e6, 0, "MB",
 			)
 		}
 		if r.World.Name == "server" && len(r.Server) > 0 {
 			end := lastOf(r.Server)
 			row(
-				"the server with one viewer, "+number(end.Values, 0)+" values a second",
-				"1",
-				100*end.CPU,
-				2,
-				"% of one CPU",
+				"the server with one viewer, "+number(end.Values, 0)+" values a second", "1",
+				100*end.CPU, 2, "% of one CPU",
 			)
 			row(
-				fmt.Sprintf("the same, resident after %v", end.After),
-				"80",
-				float64(end.Resident)/1e6,
-				0,
-				"MB",
+				fmt.Sprintf("the same, resident after %v", end.After), "80",
+				float64(end.Resident)/1e6, 0, "MB",
 			)
 			if len(r.Server) > 4 {
 				fmt.Fprintf(
-					out,
-					"| the same, growth of its own memory | 0 MB an hour | %s MB an hour |\n",
+					out, "| the same, growth of its own memory | 0 MB an hour | %s MB an hour |\n",
 					number(growth(r.Server), 2),
 				)
 			}
@@ -248,12 +208,7 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 	row := func(what string, ours, theirs float64, against string) {
 		if ours > 0 && theirs > 0 {
 			fmt.Fprintf(
-				out,
-				"| %s | %s | %s | %s |\n",
-				what,
-				number(ours, 2),
-				number(theirs, 2),
-				against,
+				out, "| %s | %s | %s | %s |\n", what, number(ours, 2), number(theirs, 2), against,
 			)
 		}
 	}
@@ -273,10 +228,8 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 		{system, "all statistics but processes' and connections'", "sadc -S ALL 1"}, {system, "all statistics but processes' and connections'", "sar -A 1"},
 	} {
 		row(
-			fmt.Sprintf("a number, world %s: %s", p.world, p.ours),
-			each(p.world, p.ours),
-			each(p.world, p.theirs),
-			p.theirs,
+			fmt.Sprintf("a number, world %s: %s", p.world, p.ours), each(p.world, p.ours),
+			each(p.world, p.theirs), p.theirs,
 		)
 	}
 	// more returns what one more unit costs: what n of them take beyond what few do.
@@ -288,22 +241,18 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 		return 1000 * (ms(b.CPU) - ms(a.CPU)) / n
 	}
 	row(
-		"a device: nic",
-		more(system, devices, "culprit nic 1", 100),
-		more(system, devices, "nicstat 1", 100),
-		"nicstat 1",
+		"a device: nic", more(system, devices, "culprit nic 1", 100),
+		more(system, devices, "nicstat 1", 100), "nicstat 1",
 	)
 	row(
-		"a process: ps",
-		more("10 processes", "500 processes", "culprit ps 1", 490),
+		"a process: ps", more("10 processes", "500 processes", "culprit ps 1", 490),
 		more("10 processes", "500 processes", "pidstat -u -r -d -w -v 1", 490),
 		"pidstat -u -r -d -w -v 1",
 	)
 	row(
 		"a connection: flows",
 		more("10 connections", "20,000 connections", "culprit flows 1", 19990),
-		more("10 connections", "20,000 connections", "ss -tinp, once a second", 19990),
-		"ss -tinp",
+		more("10 connections", "20,000 connections", "ss -tinp, once a second", 19990), "ss -tinp",
 	)
 }
 

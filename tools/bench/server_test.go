@@ -29,8 +29,7 @@ func TestPageAsks(t *testing.T) {
 	}
 	if !slices.Equal(asked, pageAsks) {
 		t.Errorf(
-			"the page asks\n%s\nthe benchmark\n%s",
-			strings.Join(asked, "\n"),
+			"the page asks\n%s\nthe benchmark\n%s", strings.Join(asked, "\n"),
 			strings.Join(pageAsks, "\n"),
 		)
 	}

@@ -182,17 +182,9 @@ func compareTracing(culprit, only string, out io.Writer) error {
 		at, am := mid(a)
 		bt, bm := mid(b)
 		fmt.Fprintf(
-			out,
-			"| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n",
-			q.What,
-			number(ms(at), 0),
-			number(ms(bt), 0),
-			number(float64(am)/1e6, 1),
-			number(float64(bm)/1e6, 1),
-			number(events[0], 0),
-			number(events[1], 0),
-			number(turns[0], 0),
-			number(turns[1], 0),
+			out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", q.What, number(ms(at), 0),
+			number(ms(bt), 0), number(float64(am)/1e6, 1), number(float64(bm)/1e6, 1),
+			number(events[0], 0), number(events[1], 0), number(turns[0], 0), number(turns[1], 0),
 		)
 	}
 	return nil

@@ -71,10 +71,7 @@ func build(w world) error {
 	for left := w.Connections / 2; left > 0; left -= holdMost {
 		holders++
 		cmd := exec.Command(
-			"/proc/self/exe",
-			"hold",
-			strconv.Itoa(min(left, holdMost)),
-			strconv.Itoa(w.Still),
+			"/proc/self/exe", "hold", strconv.Itoa(min(left, holdMost)), strconv.Itoa(w.Still),
 		)
 		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()

@@ -46,8 +46,7 @@ func main() {
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(
-			os.Stderr,
-			"usage: mutate [-n N] [-seed N] [-timeout 2m] [-least 85] PACKAGE...",
+			os.Stderr, "usage: mutate [-n N] [-seed N] [-timeout 2m] [-least 85] PACKAGE...",
 		)
 		os.Exit(2)
 	}

@@ -67,17 +67,13 @@ func readTree(fsys fs.FS) (*tree, error) {
 			return nil
 		}
 		file, err := parser.ParseFile(
-			t.fset,
-			p,
-			data,
-			parser.ParseComments|parser.SkipObjectResolution,
+			t.fset, p, data, parser.ParseComments|parser.SkipObjectResolution,
 		)
 		if err != nil {
 			return err
 		}
 		t.sources = append(
-			t.sources,
-			&source{p, path.Dir(p), file, strings.HasSuffix(p, "_test.go")},
+			t.sources, &source{p, path.Dir(p), file, strings.HasSuffix(p, "_test.go")},
 		)
 		return nil
 	})
@@ -176,10 +172,7 @@ func checkImports(t *tree) []string {
 					out = append(
 						out,
 						t.at(
-							spec.Pos(),
-							"%s may not import %s (it may import: %s)",
-							s.dir,
-							target,
+							spec.Pos(), "%s may not import %s (it may import: %s)", s.dir, target,
 							cmp.Or(r.imports, "nothing"),
 						),
 					)
@@ -190,8 +183,7 @@ func checkImports(t *tree) []string {
 					out = append(
 						out,
 						t.at(
-							spec.Pos(),
-							"%s is of a module that docs/DEPENDENCIES.md does not list",
+							spec.Pos(), "%s is of a module that docs/DEPENDENCIES.md does not list",
 							name,
 						),
 					)
@@ -521,8 +513,7 @@ func checkDependencies(t *tree) []string {
 			out = append(
 				out,
 				fmt.Sprintf(
-					"go.mod: %s is not in docs/DEPENDENCIES.md with its packages and the reason",
-					m,
+					"go.mod: %s is not in docs/DEPENDENCIES.md with its packages and the reason", m,
 				),
 			)
 		}
@@ -530,22 +521,18 @@ func checkDependencies(t *tree) []string {
 	for _, m := range slices.Sorted(maps.Keys(listed)) {
 		if !required[m] {
 			out = append(
-				out,
-				fmt.Sprintf("docs/DEPENDENCIES.md: go.mod does not require %s directly", m),
+				out, fmt.Sprintf("docs/DEPENDENCIES.md: go.mod does not require %s directly", m),
 			)
 		}
 		for _, r := range listed[m].packages {
 			known := slices.ContainsFunc(
-				plan,
-				func(p planned) bool { return covers(r, p.dir) || covers(p.dir, r) },
+				plan, func(p planned) bool { return covers(r, p.dir) || covers(p.dir, r) },
 			)
 			if !known {
 				out = append(
 					out,
 					fmt.Sprintf(
-						"docs/DEPENDENCIES.md: %s is granted to %q, which is no package",
-						m,
-						r,
+						"docs/DEPENDENCIES.md: %s is granted to %q, which is no package", m, r,
 					),
 				)
 			}
@@ -611,8 +598,7 @@ func checkState(t *tree) []string {
 		for _, decl := range s.file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
 				out = append(
-					out,
-					t.at(f.Pos(), "func init is refused: cmd/culprit wires things up"),
+					out, t.at(f.Pos(), "func init is refused: cmd/culprit wires things up"),
 				)
 			}
 		}
@@ -823,8 +809,7 @@ func harmless(v *ast.ValueSpec) bool {
 func embedded(doc *ast.CommentGroup) bool {
 	return doc != nil &&
 		slices.ContainsFunc(
-			doc.List,
-			func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") },
+			doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:embed ") },
 		)
 }
 

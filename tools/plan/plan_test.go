@@ -154,8 +154,7 @@ func TestPlan(t *testing.T) {
 	if len(files.sources) == 0 || files.module == "" {
 		t.Fatalf(
 			"read %d Go files of module %q: the plan test must run at the top of the tree",
-			len(files.sources),
-			files.module,
+			len(files.sources), files.module,
 		)
 	}
 	for _, c := range checks {

@@ -59,10 +59,7 @@ func TestProse(t *testing.T) {
 		if len(found[dir]) <= allowed[dir] {
 			if testing.Verbose() {
 				t.Logf(
-					"%s: %d complaints\n%s",
-					dir,
-					len(found[dir]),
-					strings.Join(found[dir], "\n"),
+					"%s: %d complaints\n%s", dir, len(found[dir]), strings.Join(found[dir], "\n"),
 				)
 			}
 			continue
@@ -333,19 +330,14 @@ func (p *prose) docComments(s *source) {
 		opens := strings.HasPrefix(f.Name.Name, "Open") || strings.HasPrefix(f.Name.Name, "Attach")
 		if returnsError(f) && opens && !strings.Contains(lower, "close") {
 			p.complain(
-				s.path,
-				line,
-				"the comment of %s does not say who closes the result",
-				f.Name.Name,
+				s.path, line, "the comment of %s does not say who closes the result", f.Name.Name,
 			)
 		}
 		named := strings.Contains(lower, "err") || strings.Contains(lower, "fail") ||
 			strings.Contains(lower, "refuse")
 		if returnsError(f) && !named {
 			p.complain(
-				s.path,
-				line,
-				"the comment of %s does not say when it returns an error",
+				s.path, line, "the comment of %s does not say when it returns an error",
 				f.Name.Name,
 			)
 		}

@@ -47,8 +47,7 @@ func checkRights(t *tree) []string {
 				return true
 			}
 			if !slices.ContainsFunc(
-				asks,
-				func(a ast.Node) bool { return a.Pos() <= lit.Pos() && lit.End() <= a.End() },
+				asks, func(a ast.Node) bool { return a.Pos() <= lit.Pos() && lit.End() <= a.End() },
 			) {
 				out = append(
 					out,

@@ -110,11 +110,7 @@ func run(total *tally, root string, t tier) (bool, error) {
 	cmd := exec.Command(
 		"go",
 		slices.Concat(
-			[]string{"test", "-json", "-trimpath"},
-			t.args,
-			packages,
-			[]string{"-args"},
-			t.program,
+			[]string{"test", "-json", "-trimpath"}, t.args, packages, []string{"-args"}, t.program,
 		)...)
 	cmd.Dir = root
 	cmd.Stderr = os.Stderr
@@ -364,11 +360,7 @@ func (t *tally) closePackage(e event, p *packageTally) {
 	}
 	if len(counts) > 0 || !t.sparse {
 		fmt.Fprintf(
-			t.out,
-			"%-4s %-26s %6.1f s  %s\n",
-			verdict,
-			e.Package,
-			e.Elapsed,
+			t.out, "%-4s %-26s %6.1f s  %s\n", verdict, e.Package, e.Elapsed,
 			strings.Join(counts, ", "),
 		)
 	}
@@ -391,9 +383,7 @@ func (t *tally) report() {
 	}
 	if t.unjustified > 0 {
 		fmt.Fprintf(
-			t.out,
-			"%d skips are not justified; a skip's reason is one of: %s\n",
-			t.unjustified,
+			t.out, "%d skips are not justified; a skip's reason is one of: %s\n", t.unjustified,
 			forms,
 		)
 	}

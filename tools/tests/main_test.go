@@ -73,13 +73,8 @@ func stream(events ...[4]string) *strings.Reader {
 	var b strings.Builder
 	for _, e := range events {
 		fmt.Fprintf(
-			&b,
-			`{"Action":%q,"Package":%q,"ImportPath":%q,"Test":%q,"Output":%q}`+"\n",
-			e[0],
-			e[1],
-			e[1],
-			e[2],
-			e[3],
+			&b, `{"Action":%q,"Package":%q,"ImportPath":%q,"Test":%q,"Output":%q}`+"\n", e[0], e[1],
+			e[1], e[2], e[3],
 		)
 	}
 	return strings.NewReader(b.String())

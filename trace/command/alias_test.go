@@ -92,8 +92,7 @@ func TestNameAsAsked(t *testing.T) {
 				{"__only", "__only"}, {"___only", "___only"}, {"*_only", "__only"}, {"[_]__only", "___only"}, {"_outer", "_outer"},
 			} {
 				if got := listedNames(t, e, pid, "a.out", tt.ask); !slices.Equal(
-					got,
-					[]string{tt.want},
+					got, []string{tt.want},
 				) {
 					t.Errorf("%s is called %v, want %s", tt.ask, got, tt.want)
 				}
@@ -188,8 +187,7 @@ func TestFunctionsOfOneName(t *testing.T) {
 	for _, tt := range []struct{ name, description string }{{"literal", "helper:entry"}, {"pattern", "help*:entry"}, {"return", "helper:return"}, {"offset", "helper:0"}, {"both", "helper:entry,pid$target:a.out:one:entry"}} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, _ := traceCommand(
-				t,
-				work,
+				t, work,
 				"pid$target:a.out:"+tt.description+` /probefunc == "helper"/ { @ = count(); }`,
 			)
 			if strings.TrimSpace(out) != "150" {
@@ -208,23 +206,16 @@ func TestUSDTNameAsAsked(t *testing.T) {
 	work := tracetest.CompileC(
 		t,
 		strings.Replace(
-			notes,
-			"int main(",
-			`extern __typeof(work) _IO_work __attribute__((alias("work"))); int main(`,
-			1,
+			notes, "int main(",
+			`extern __typeof(work) _IO_work __attribute__((alias("work"))); int main(`, 1,
 		),
 	)
 	out, _ := traceCommand(
-		t,
-		work,
+		t, work,
 		`app$target::work:guarded,app$target::_IO_work:guarded,app$target::_*:mem,app$target:::twice { @[probefunc, probename] = count(); }`,
 	)
 	matches(
-		t,
-		out,
-		`(^| )work guarded 100`,
-		`_IO_work guarded 100`,
-		`_IO_work mem 100`,
+		t, out, `(^| )work guarded 100`, `_IO_work guarded 100`, `_IO_work mem 100`,
 		`(^| )work twice 200`,
 	)
 }

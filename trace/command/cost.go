@@ -24,13 +24,8 @@ func writeCosts(out io.Writer, all []trace.Cost, over time.Duration) {
 			name += fmt.Sprintf(" and %d more", n-1)
 		}
 		fmt.Fprintf(
-			w,
-			"%d\t%s\t%.3f\t%d\t  %s\n",
-			c.Runs,
-			each,
-			100*float64(c.Time)/float64(over),
-			c.Missed,
-			name,
+			w, "%d\t%s\t%.3f\t%d\t  %s\n", c.Runs, each, 100*float64(c.Time)/float64(over),
+			c.Missed, name,
 		)
 	}
 	w.Flush() //nolint:errcheck // standard error

@@ -64,8 +64,7 @@ func TestCommandHasNames(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, errs := traceCommand(
-				t,
-				tt.command,
+				t, tt.command,
 				`syscall:::entry /progenyof($target)/ { @[ustack()] = count(); @m[umod(uregs[R_PC])] = count(); }`,
 			)
 			for _, want := range tt.want {
@@ -103,8 +102,7 @@ func TestCommandSharesAreTrue(t *testing.T) {
 	for _, seconds := range []string{"0.05", "0.3", "1"} {
 		t.Run(seconds, func(t *testing.T) {
 			out, errs := traceCommand(
-				t,
-				work+" "+seconds,
+				t, work+" "+seconds,
 				`profile-997 /pid == $target && arg1/ { @[umod(arg1)] = count(); @s[ustack()] = count(); }`,
 			)
 			count := func(name string) (n int) {

@@ -139,18 +139,13 @@ func TestKnownCounts(t *testing.T) {
 	if sizes, n := picture(out, known); n != counted[left] || sizes[512] < reads ||
 		sizes[512] > counted[left] {
 		t.Errorf(
-			"%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s",
-			n,
-			sizes[512],
-			counted[left],
-			out,
+			"%d reads by size, of which %d of 512 bytes, perf counted %d:\n%s", n, sizes[512],
+			counted[left], out,
 		)
 	}
 
 	out = knownRun(
-		t,
-		`syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`,
-		counting,
+		t, `syscall::open*:entry { printf("%s %s\n", execname, copyinstr(arg1)); }`, counting,
 	)
 	if n := strings.Count("\n"+out, "\n"+known+" "); n > counted[opened] ||
 		!strings.Contains(out, known+" /dev/zero\n") {
@@ -173,10 +168,7 @@ func TestKnownCounts(t *testing.T) {
 	out = knownRun(t, `syscall:::entry { @[probefunc] = count(); }`, func() {
 		for range calls {
 			unix.RawSyscall(
-				unix.SYS_SCHED_RR_GET_INTERVAL,
-				1<<30,
-				0,
-				0,
+				unix.SYS_SCHED_RR_GET_INTERVAL, 1<<30, 0, 0,
 			) //nolint:errcheck // it is made to be counted
 		}
 	})
@@ -196,9 +188,7 @@ func TestKnownTimes(t *testing.T) {
 		var took time.Duration
 		out := knownRun(t, `profile-99 /arg1/ { @[execname, ustack()] = count(); }`, func() {
 			c := exec.CommandContext(
-				t.Context(),
-				awk,
-				"BEGIN { for (i = 0; i < 5000000; i++) x += i }",
+				t.Context(), awk, "BEGIN { for (i = 0; i < 5000000; i++) x += i }",
 			)
 			if err := c.Run(); err != nil {
 				t.Error(err)
@@ -227,8 +217,7 @@ func TestKnownTimes(t *testing.T) {
 
 	began := time.Now()
 	out := knownRun(
-		t,
-		`profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`,
+		t, `profile-101 { @[cpu] = lquantize(arg0 != 0, 0, 2, 1); }`,
 		func() { time.Sleep(300 * time.Millisecond) },
 	)
 	if _, n := picture(out, "0"); n > int(time.Since(began).Seconds()*101)+2 || n == 0 {
@@ -240,9 +229,7 @@ func TestKnownTimes(t *testing.T) {
 func knownRun(t *testing.T, text string, workload func()) string {
 	t.Helper()
 	_, out, errs := traced(
-		t,
-		Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}},
-		workload,
+		t, Request{Parts: []Part{{'n', text}}, Options: []string{"quiet"}}, workload,
 	)
 	if rest := regexp.MustCompile(`(?m)^culprit: (?:error in .*invalid address.*|addresses of .* have no names: .*)\n`).ReplaceAllString(errs, ""); rest != "" {
 		t.Errorf("%s said %s", text, rest)

@@ -47,8 +47,7 @@ func TestSessionNamesAddresses(t *testing.T) {
 	)
 	for stack, want := range map[string]string{"ustack()": `\n {14}` + me + `\+0x[0-9a-f]+\n`, "stack()": "\n {14}vmlinux`[a-z_0-9]+"} {
 		text := fmt.Sprintf(
-			`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`,
-			os.Getpid(),
+			`syscall::getpriority:entry /pid == %d/ { @[%s] = count(); exit(0); }`, os.Getpid(),
 			stack,
 		)
 		r := program("%s", text)

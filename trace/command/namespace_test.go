@@ -30,10 +30,7 @@ int main(int argc, char **argv) {
 // inNamespace runs a program of D in PID namespaces within one another, and returns what it
 // printed.
 func inNamespace(
-	t *testing.T,
-	levels int,
-	proc bool,
-	text, command string,
+	t *testing.T, levels int, proc bool, text, command string,
 ) (out string, err error) {
 	t.Helper()
 	unshare, lookErr := exec.LookPath("unshare")
@@ -124,8 +121,7 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if out, _ := inNamespace(t, 1, false, tt.text, tt.command); !strings.Contains(
-				out,
-				tt.want,
+				out, tt.want,
 			) {
 				t.Errorf("printed %q, want %q in it", out, tt.want)
 			}

@@ -48,8 +48,7 @@ func (r *Request) preprocessor() (*cpp.Config, error) {
 		case "cpppath":
 			return nil, fmt.Errorf(
 				"-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w",
-				value,
-				measure.ErrUnsupported,
+				value, measure.ErrUnsupported,
 			)
 		}
 	}
@@ -79,8 +78,7 @@ func cppArguments(c *cpp.Config, args string) error {
 		default:
 			return fmt.Errorf(
 				"-x cppargs: %s: culprit's own C preprocessor knows -D, -U, -I and -H: %w",
-				words[i],
-				measure.ErrUnsupported,
+				words[i], measure.ErrUnsupported,
 			)
 		}
 	}

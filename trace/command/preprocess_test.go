@@ -57,9 +57,7 @@ func TestPreprocessed(t *testing.T) {
 		"#include \"inc/size.h\"\n#define DEREF(p) *(int *)(p)\n\nBEGIN {\n\tx = DEREF(0);\n}\nERROR { exit(0); }\n",
 	)
 	_, _, errs = traced(
-		t,
-		Request{Parts: []Part{{'s', fault}}, Options: []string{"cpp", "quiet"}},
-		nil,
+		t, Request{Parts: []Part{{'s', fault}}, Options: []string{"cpp", "quiet"}}, nil,
 	)
 	if !strings.Contains(errs, "at line 5 column 6: ") {
 		t.Errorf("a fault is told as %q", errs)
@@ -74,8 +72,7 @@ func TestPreprocessed(t *testing.T) {
 		{"device.d", "#include \"/dev/zero\"\n", "device.d:1:1: /dev/zero can't be read: it is no plain file"},
 	} {
 		_, _, _, err := session(
-			t.Context(),
-			t,
+			t.Context(), t,
 			Request{Parts: []Part{{'s', write(c.name, c.text)}}, Options: []string{"cpp"}},
 		)
 		var ds syntax.Diagnostics
@@ -85,8 +82,7 @@ func TestPreprocessed(t *testing.T) {
 	}
 	for _, option := range []string{"cpppath=/bin/cat", "cppargs=-dM"} {
 		if _, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'n', "BEGIN { exit(0); }"}}, Options: []string{option}}); !errors.Is(
-			err,
-			measure.ErrUnsupported,
+			err, measure.ErrUnsupported,
 		) {
 			t.Errorf("-x %s: %v", option, err)
 		}

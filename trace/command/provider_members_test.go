@@ -77,9 +77,7 @@ func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	t.Helper()
 	for len(uses) > 0 {
 		c, err := trace.Compile(
-			trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"},
-			e,
-			gen.Limits{},
+			trace.Script{Text: name + " {\n" + strings.Join(uses, "\n") + "\n}"}, e, gen.Limits{},
 		)
 		if lines := lacking(err); len(lines) > 0 {
 			for _, line := range slices.Backward(slices.Compact(lines)) {
@@ -157,29 +155,19 @@ func TestObjectsAreNumbers(t *testing.T) {
 		var uses strings.Builder
 		for _, op := range []string{"+", "-", "*", "/", "%", "&", "|", "^", "<<", ">>", "<", "==", "&&"} {
 			fmt.Fprintf(
-				&uses,
-				"trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ",
-				object,
-				op,
-				object,
-				op,
+				&uses, "trace((uint64_t)%s %s 7); trace((uint64_t)%s %s arg0); ", object, op,
+				object, op,
 			)
 		}
 		fmt.Fprintf(
 			&uses,
 			"trace(-(int64_t)%s); trace(~(uint64_t)%s); trace((uint16_t)(uint64_t)%s); @[%s] = sum((int64_t)%s); ",
-			object,
-			object,
-			object,
-			object,
-			object,
+			object, object, object, object, object,
 		)
 		fmt.Fprintf(
 			&uses,
 			"x[%s] = 1; trace(((struct tcp_sock *)%s)->snd_cwnd); trace(stringof((char *)%s)); ",
-			object,
-			object,
-			object,
+			object, object, object,
 		)
 		list := strings.Split(strings.TrimSuffix(uses.String(), "; "), "; ")
 		for i := range list {

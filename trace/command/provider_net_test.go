@@ -188,10 +188,7 @@ func TestTCPProbes(t *testing.T) {
 			for name, n := range map[string]int64{"send there": there, "send back": back} {
 				if got[name] < connections*n || got[name] > connections*n+again {
 					t.Errorf(
-						"%s: %d bytes, want %d and at most %d more",
-						name,
-						got[name],
-						connections*n,
+						"%s: %d bytes, want %d and at most %d more", name, got[name], connections*n,
 						again,
 					)
 				}

@@ -148,10 +148,7 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 		<-begin
 		for range naps {
 			unix.ClockNanosleep(
-				unix.CLOCK_MONOTONIC,
-				0,
-				&unix.Timespec{Nsec: 1e6},
-				nil,
+				unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 1e6}, nil,
 			) //nolint:errcheck // a shorter nap is one too
 		}
 		close(done)
@@ -196,10 +193,8 @@ func schedulerProbes(t *testing.T) (wrong []string) {
 	}
 	if d := got["sleeps"] + got["preempted"] - got["off"]; d < -2 || d > 2 {
 		say(
-			"%d sleeps and %d preemptions, but %d times off the CPU",
-			got["sleeps"],
-			got["preempted"],
-			got["off"],
+			"%d sleeps and %d preemptions, but %d times off the CPU", got["sleeps"],
+			got["preempted"], got["off"],
 		)
 	}
 	if got["away"] < naps*int64(time.Millisecond)*9/10 {

@@ -20,8 +20,7 @@ func TestStableProbesOfProcesses(t *testing.T) {
 		t,
 		program(
 			`proc:::signal-send /pid == %d && args[2] == %d/ { @[args[1]->pr_pid] = count(); }`,
-			os.Getpid(),
-			unix.SIGURG,
+			os.Getpid(), unix.SIGURG,
 		),
 		func() {
 			for range signals {
@@ -60,11 +59,7 @@ func TestStableProbesOfDevices(t *testing.T) {
 	}
 	const size = 8 << 20
 	block, err := unix.Mmap(
-		-1,
-		0,
-		size,
-		unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANON,
+		-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON,
 	)
 	if err != nil {
 		t.Fatal(err)

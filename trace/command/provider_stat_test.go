@@ -47,11 +47,7 @@ func TestFaultProbes(t *testing.T) {
 		END { printa("%%s %%@d\n", @); }`), func() {
 		m, a := faults(t)
 		b, err := unix.Mmap(
-			-1,
-			0,
-			pages*size,
-			unix.PROT_READ|unix.PROT_WRITE,
-			unix.MAP_PRIVATE|unix.MAP_ANON,
+			-1, 0, pages*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON,
 		)
 		if err != nil {
 			t.Error(err)
@@ -63,10 +59,7 @@ func TestFaultProbes(t *testing.T) {
 			b[i] = 1
 		}
 		unix.Fadvise(
-			int(f.Fd()),
-			0,
-			0,
-			unix.FADV_DONTNEED,
+			int(f.Fd()), 0, 0, unix.FADV_DONTNEED,
 		) //nolint:errcheck // counted by the kernel too
 		file, err := unix.Mmap(int(f.Fd()), 0, pages*size, unix.PROT_READ, unix.MAP_PRIVATE)
 		if err != nil {

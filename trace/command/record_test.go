@@ -90,8 +90,7 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	}
 	both := told(probe, func() { // another program comes to the raw tracepoints while it runs
 		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
-			out,
-			fmt.Sprint(calls),
+			out, fmt.Sprint(calls),
 		) {
 			t.Errorf("the other one printed %q", out)
 		}
@@ -134,9 +133,7 @@ func TestRecordsOf32BitProcesses(t *testing.T) {
 		syscall::mmap2:return, syscall::getpriority:return /execname == "narrow" && stackdepth > 0/ { @r[probefunc, errno] = count(); }
 		END { printa("%s %d %x %@d|", @); printa("%s %d %@d|", @r); }`
 	want := fmt.Sprintf(
-		"mmap2 0 0 1|getpriority 0 12345 %d|mmap2 22 1|getpriority 3 %d|",
-		calls,
-		calls,
+		"mmap2 0 0 1|getpriority 0 12345 %d|mmap2 22 1|getpriority 3 %d|", calls, calls,
 	)
 	_, out, errs := traced(t, program("%s", text), run)
 	if strings.TrimSpace(out) != want || errs != "" {

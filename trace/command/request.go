@@ -85,8 +85,7 @@ func (r *Request) text(in io.Reader) (source, error) {
 		case 'i':
 			if _, err := strconv.ParseUint(strings.Fields(p.Text + " x")[0], 10, 32); err != nil {
 				return s, fmt.Errorf(
-					"-i %q: give the number of a probe; `culprit trace -l` shows them",
-					p.Text,
+					"-i %q: give the number of a probe; `culprit trace -l` shows them", p.Text,
 				)
 			}
 		case 'P':

@@ -25,14 +25,8 @@ func TestRoom(t *testing.T) {
 			!strings.HasPrefix(errs, c.errs) ||
 			c.errs == "" && errs != "" {
 			t.Errorf(
-				"%s: %s\nstatus %d, printed %q and said %q, want %q and %q",
-				c.options,
-				c.text,
-				status,
-				out,
-				errs,
-				c.out,
-				c.errs,
+				"%s: %s\nstatus %d, printed %q and said %q, want %q and %q", c.options, c.text,
+				status, out, errs, c.out, c.errs,
 			)
 		}
 	}

@@ -67,9 +67,7 @@ func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, er
 
 // session runs a request with files for its streams, and gives what it printed.
 func session(
-	ctx context.Context,
-	t *testing.T,
-	r Request,
+	ctx context.Context, t *testing.T, r Request,
 ) (status int, out, errs string, err error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,13 +108,8 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 		status, out, errs := traced(t, program("%s", c.text), nil)
 		if status != c.status || out != c.want+"\n" || errs != "" {
 			t.Errorf(
-				"%s\nstatus %d, printed %q and %q, want %d and %q",
-				c.text,
-				status,
-				out,
-				errs,
-				c.status,
-				c.want,
+				"%s\nstatus %d, printed %q and %q, want %d and %q", c.text, status, out, errs,
+				c.status, c.want,
 			)
 		}
 	}
@@ -141,20 +134,13 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := traced(t, program("%s", c.text), nil)
 			errs = strings.TrimPrefix(
-				errs,
-				"culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ",
+				errs, "culprit: error in dt_clause_0 for probe ID 1 (dtrace:::BEGIN): ",
 			)
 			if status != c.status || strings.TrimSpace(out) != strings.TrimSpace(c.out) ||
 				errs != c.errs {
 				t.Errorf(
-					"%s\nstatus %d, printed %q and %q, want %d, %q and %q",
-					c.text,
-					status,
-					out,
-					errs,
-					c.status,
-					c.out,
-					c.errs,
+					"%s\nstatus %d, printed %q and %q, want %d, %q and %q", c.text, status, out,
+					errs, c.status, c.out, c.errs,
 				)
 			}
 		})
@@ -176,19 +162,12 @@ func TestSessionCopiesIn(t *testing.T) {
 		}
 		defer unix.Close(fd) //nolint:errcheck // nothing was written
 		unix.Connect(
-			fd,
-			&unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}},
+			fd, &unix.SockaddrInet4{Port: 4321, Addr: [4]byte{127, 0, 0, 1}},
 		) //nolint:errcheck // the call is what is traced
 		syscall.Syscall(
-			unix.SYS_WRITE,
-			^uintptr(0),
-			uintptr(unsafe.Pointer(&[]byte("abc")[0])),
-			0,
+			unix.SYS_WRITE, ^uintptr(0), uintptr(unsafe.Pointer(&[]byte("abc")[0])), 0,
 		) //nolint:errcheck // the same
-		unix.Write(
-			-1,
-			[]byte("abc"),
-		) //nolint:errcheck // the same
+		unix.Write(-1, []byte("abc")) //nolint:errcheck // the same
 	})
 	if want := "port 4321\n0 [] begins with a\n3 [abc] begins with a\n"; strings.TrimSpace(out) != strings.TrimSpace(want) ||
 		errs != "" {
@@ -242,10 +221,7 @@ func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 	}
 	if sum["all"] != calls || sum["named"] != calls || errs != "" {
 		t.Errorf(
-			"printed %d in all and %d by name, of %d; said %q",
-			sum["all"],
-			sum["named"],
-			calls,
+			"printed %d in all and %d by name, of %d; said %q", sum["all"], sum["named"], calls,
 			errs,
 		)
 	}
@@ -261,10 +237,7 @@ func TestSessionTimesSystemCalls(t *testing.T) {
 		func() {
 			for range naps {
 				if unix.ClockNanosleep(
-					unix.CLOCK_MONOTONIC,
-					0,
-					&unix.Timespec{Nsec: 2e6},
-					nil,
+					unix.CLOCK_MONOTONIC, 0, &unix.Timespec{Nsec: 2e6}, nil,
 				) != nil {
 					broken++
 				}
@@ -278,10 +251,7 @@ func TestSessionTimesSystemCalls(t *testing.T) {
 		errs != "" {
 		t.Errorf(
 			"printed %q and %q, want %d naps of at least 2 ms, but for %d that were broken off",
-			out,
-			errs,
-			naps,
-			broken,
+			out, errs, naps, broken,
 		)
 	}
 }
@@ -390,11 +360,7 @@ func TestMissedFiringsAreTold(t *testing.T) {
 	defer r.Close()
 	defer w.Close()
 	fresh, err := unix.Mmap(
-		-1,
-		0,
-		os.Getpagesize(),
-		unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_PRIVATE|unix.MAP_ANON,
+		-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON,
 	)
 	if err != nil {
 		t.Fatal(err)

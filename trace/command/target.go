@@ -90,8 +90,7 @@ func (t *targets) watch(pid int) error {
 		defer unix.Close(fd)
 		for {
 			n, err := unix.Poll(
-				[]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
-				int(time.Hour.Milliseconds()),
+				[]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(time.Hour.Milliseconds()),
 			)
 			if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
 				return

@@ -164,18 +164,10 @@ func TestPidProvider(t *testing.T) {
 		pid$target:a.out:outer:0 { @["zero", 0, 0] = count(); }
 		pid$target:a.out:[go]*:entry { @p[probeprov == "pid$target" ? "wrong" : probemod, probefunc, probename] = count(); }`)
 	matches(
-		t,
-		out,
-		`go 7 -8 1000`,
-		`arg0 499500`,
-		`arg1 519500|arg1 520500`,
-		`outer 0 0 1000`,
-		`malloc 0 0 1000`,
-		`zero 0 0 1000`,
-		"work`go work`outer\\+0x[0-9a-f]+ work`main\\+0x[0-9a-f]+ ",
-		"work`go work 1000",
-		`work go entry 1000`,
-		`work outer entry 1000`,
+		t, out, `go 7 -8 1000`, `arg0 499500`, `arg1 519500|arg1 520500`, `outer 0 0 1000`,
+		`malloc 0 0 1000`, `zero 0 0 1000`,
+		"work`go work`outer\\+0x[0-9a-f]+ work`main\\+0x[0-9a-f]+ ", "work`go work 1000",
+		`work go entry 1000`, `work outer entry 1000`,
 	)
 	if !strings.HasPrefix(errs, "520500\n") && !strings.Contains(errs, "\n520500") &&
 		!strings.HasPrefix(errs, strconv.Itoa(499500+1000*(2+3+4+5+6+7-8+1))) {
@@ -210,9 +202,7 @@ func TestPidProviderOneByOne(t *testing.T) {
 			t.Log(err)
 		}
 		script, err = trace.Compile(
-			trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}},
-			env,
-			gen.Limits{},
+			trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}}, env, gen.Limits{},
 		)
 		return err == nil
 	})
@@ -350,22 +340,9 @@ func TestUSDT(t *testing.T) {
 		app$target::work:guarded { @c["guarded"] = count(); @m[probemod, probefunc, probename] = count(); @u[ustack(1)] = count(); }
 		app$target:::twice { @c["twice"] = count(); @["both"] = sum(arg0); }`)
 	matches(
-		t,
-		out,
-		`n -50`,
-		`odd 50`,
-		`even 50`,
-		`c 2500`,
-		`constant -500`,
-		`byte -50`,
-		`counter 7700`,
-		`through 7700`,
-		`b 200`,
-		`guarded 100`,
-		`work work guarded 100`,
-		"work`work\\+0x[0-9a-f]+ 100",
-		`twice 200`,
-		`both 99950`,
+		t, out, `n -50`, `odd 50`, `even 50`, `c 2500`, `constant -500`, `byte -50`, `counter 7700`,
+		`through 7700`, `b 200`, `guarded 100`, `work work guarded 100`,
+		"work`work\\+0x[0-9a-f]+ 100", `twice 200`, `both 99950`,
 	)
 	if errs != "" {
 		t.Errorf("%.500s", errs)
@@ -440,9 +417,7 @@ func TestStackAtEntry(t *testing.T) {
 	for _, flags := range [][]string{{"-fcf-protection=none"}, {"-fcf-protection=full"}, {"-fomit-frame-pointer"}} {
 		work := tracetest.CompileC(t, calls, flags...)
 		out, errs := traceCommand(
-			t,
-			work,
-			`pid$target:a.out:go:entry { @[ustack(2), usym(ucaller)] = count(); }`,
+			t, work, `pid$target:a.out:go:entry { @[ustack(2), usym(ucaller)] = count(); }`,
 		)
 		matches(t, out, "work`go work`outer\\+0x[0-9a-f]+ work`outer 1000")
 		if t.Failed() {
@@ -479,12 +454,8 @@ func TestStackCut(t *testing.T) {
 		self->s = v; self->s.depth = 500; @["again", self->s] = count(); v = 0; v.depth = 1; @["none", v] = count(); }`,
 	)
 	matches(
-		t,
-		out,
-		"again work`go work`outer\\+0x[0-9a-f]+ 1000",
-		"whole work`go work`outer\\+0x[0-9a-f]+ 1000",
-		"cut work`go 1000",
-		"none 1000",
+		t, out, "again work`go work`outer\\+0x[0-9a-f]+ 1000",
+		"whole work`go work`outer\\+0x[0-9a-f]+ 1000", "cut work`go 1000", "none 1000",
 	)
 	if t.Failed() {
 		t.Fatal(errs)

@@ -80,9 +80,7 @@ func TestWrittenStacks(t *testing.T) {
 	needsFunctions(t)
 	const calls = 1000
 	_, out, errs := traced(
-		t,
-		script(asWritten(`FN:entry{@[stack()]=count();}`)),
-		func() { call(calls) },
+		t, script(asWritten(`FN:entry{@[stack()]=count();}`)), func() { call(calls) },
 	)
 	sum := 0
 	for _, m := range regexp.MustCompile("(?m)^ +vmlinux`"+watched+`(?:\+0x[0-9a-f]+)?\n(?: +vmlinux.*\n)+ +(\d+)$`).FindAllStringSubmatch(out, -1) {
@@ -171,10 +169,7 @@ func profiled(t *testing.T) bool {
 			for range 50 {
 				// Not unix.Read, behind which the race detector would be for most of the time.
 				unix.Syscall(
-					unix.SYS_READ,
-					zero.Fd(),
-					uintptr(unsafe.Pointer(&buf[0])),
-					uintptr(len(buf)),
+					unix.SYS_READ, zero.Fd(), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)),
 				) //nolint:errcheck // it is made to be seen
 			}
 		}
@@ -198,12 +193,8 @@ func profiled(t *testing.T) bool {
 	t.Logf("%d samples in %v and %v that were stolen, at most %.0f", sum, ran, stolen, limit)
 	if float64(sum) > limit {
 		t.Errorf(
-			"%d samples in %v and %v that were stolen, want some %.0f:\n%.2000s",
-			sum,
-			ran,
-			stolen,
-			expected,
-			out,
+			"%d samples in %v and %v that were stolen, want some %.0f:\n%.2000s", sum, ran, stolen,
+			expected, out,
 		)
 	}
 	if cpu, _ := os.ReadFile("/proc/cpuinfo"); strings.Contains(string(cpu), "QEMU") {

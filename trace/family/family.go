@@ -92,8 +92,7 @@ func newFamily(file, text string) (*Family, error) {
 	by := map[measure.StatID][]string{}
 	for line := range strings.Lines(head) {
 		what, help, _ := strings.Cut(
-			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")),
-			": ",
+			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")), ": ",
 		)
 		words := strings.Fields(what)
 		wrong := func() error { return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line)) }
@@ -148,10 +147,7 @@ func newFamily(file, text string) (*Family, error) {
 			at := slices.IndexFunc(fields, func(d measure.Field) bool { return d.Name == name })
 			if at < 0 {
 				return nil, fmt.Errorf(
-					"statistics of %s.d: %s is by %s, which is no field",
-					file,
-					f.stats[i].ID,
-					name,
+					"statistics of %s.d: %s is by %s, which is no field", file, f.stats[i].ID, name,
 				)
 			}
 			f.stats[i].Fields = append(f.stats[i].Fields, fields[at])

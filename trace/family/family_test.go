@@ -164,10 +164,7 @@ func parsed(t *testing.T, text string) string {
 // watchFamily runs sentences until done says that what was told is enough: sums by sentence and by
 // key, and distributions.
 func watchFamily(
-	t *testing.T,
-	sentences []string,
-	begun func(),
-	done func(*measured) bool,
+	t *testing.T, sentences []string, begun func(), done func(*measured) bool,
 ) *measured {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {

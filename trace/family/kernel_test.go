@@ -76,13 +76,8 @@ func TestSyscallStatistics(t *testing.T) {
 	w := startWorker(t, "syscalls")
 	of := fmt.Sprintf(" where pid = %d", w.pid)
 	latency, time := fmt.Sprintf(
-		"syscall.latency syscall=clock_nanosleep process=%s pid=%d",
-		w.name,
-		w.pid,
-	), fmt.Sprintf(
-		"syscall.time syscall=clock_nanosleep pid=%d",
-		w.pid,
-	)
+		"syscall.latency syscall=clock_nanosleep process=%s pid=%d", w.name, w.pid,
+	), fmt.Sprintf("syscall.time syscall=clock_nanosleep pid=%d", w.pid)
 	got := watchFamily(
 		t,
 		[]string{
@@ -107,11 +102,8 @@ func TestSyscallStatistics(t *testing.T) {
 	if sleeps.Base != 2 || sleeps.Quantile((shorter+0.5)/float64(sleeps.Count())) < 4e6 ||
 		math.Abs(sleeps.Sum-got.sums[time]) > 0.125*got.sums[time] {
 		t.Errorf(
-			"%d sleeps of 5 ms, %.0f of them cut short, of %.0f ns together: %+v",
-			sleeps.Count(),
-			shorter,
-			got.sums[time],
-			sleeps,
+			"%d sleeps of 5 ms, %.0f of them cut short, of %.0f ns together: %+v", sleeps.Count(),
+			shorter, got.sums[time], sleeps,
 		)
 	}
 	if sum := got.sums[time]; sum < 100e6 || sum > 1.1*slept {
@@ -139,8 +131,7 @@ func makeChildren() {
 		}
 		if n == 3 {
 			unix.Kill(
-				c.Process.Pid,
-				unix.SIGKILL,
+				c.Process.Pid, unix.SIGKILL,
 			) //nolint:errcheck // it is missing in what is said, then
 		}
 		c.Wait() //nolint:errcheck // it may be killed
@@ -171,14 +162,7 @@ func TestProcessStatistics(t *testing.T) {
 		func(m *measured) bool {
 			if !said {
 				w.said(
-					t,
-					&pids[0],
-					&lived[0],
-					&pids[1],
-					&lived[1],
-					&pids[2],
-					&lived[2],
-					&pids[3],
+					t, &pids[0], &lived[0], &pids[1], &lived[1], &pids[2], &lived[2], &pids[3],
 					&lived[3],
 				)
 				said = true
@@ -279,11 +263,8 @@ func TestRunQueueStatistics(t *testing.T) {
 	// two CPUs differ on some machines.
 	if said < 50e6 || all < 0.9*said || all > 1.1*life+20e6 || math.Abs(dist.Sum-all) > 0.125*all {
 		t.Errorf(
-			"%.0f ns by CPU, %.0f by distribution; the kernel says %.0f, in all its life %.0f",
-			all,
-			dist.Sum,
-			said,
-			life,
+			"%.0f ns by CPU, %.0f by distribution; the kernel says %.0f, in all its life %.0f", all,
+			dist.Sum, said, life,
 		)
 	}
 }

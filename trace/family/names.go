@@ -25,15 +25,7 @@ func namingOf(name string) *naming {
 	case "request":
 		// enum req_op in include/linux/blk_types.h
 		return few(
-			"read",
-			"write",
-			"flush",
-			"discard",
-			"",
-			"secure-erase",
-			"",
-			"zone-append",
-			"",
+			"read", "write", "flush", "discard", "", "secure-erase", "", "zone-append", "",
 			"write-zeroes",
 		)
 	case "exit":

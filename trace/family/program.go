@@ -144,12 +144,8 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 		}
 		if len(a.Keys) != len(w.stat.Fields) {
 			return fmt.Errorf(
-				"statistics of %s.d: @%s has %d keys, %s %d fields",
-				f.file,
-				a.Name,
-				len(a.Keys),
-				w.stat.ID,
-				len(w.stat.Fields),
+				"statistics of %s.d: @%s has %d keys, %s %d fields", f.file, a.Name, len(a.Keys),
+				w.stat.ID, len(w.stat.Fields),
 			)
 		}
 		list = append(list, s)
@@ -162,8 +158,7 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 // that is wanted: what only a thread's own variables bring from one clause to another need not be
 // kept of other threads.
 func (f *Family) ofThread(
-	clauses []*syntax.Clause,
-	wants map[string]*familyWant,
+	clauses []*syntax.Clause, wants map[string]*familyWant,
 ) map[string]syntax.Expr {
 	out, count, all := map[string]syntax.Expr{}, map[string]int{}, 0
 	for _, c := range clauses {
@@ -201,9 +196,7 @@ func lasting() []string { return []string{"pid", "tid"} }
 // before them: before the clause where all of it is about them, else before each. own are
 // conditions that hold for a thread's own variables too.
 func (f *Family) narrow(
-	c *syntax.Clause,
-	wants map[string]*familyWant,
-	own map[string]syntax.Expr,
+	c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr,
 ) {
 	// it does nothing that another clause needs; nor that another thread's does
 	alone, inner := true, true

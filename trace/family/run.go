@@ -239,10 +239,7 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 
 // follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
 func (f *Family) follow(
-	ctx context.Context,
-	r *familyRun,
-	queries []measure.Query,
-	sink measure.Sink,
+	ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink,
 ) error {
 	cost := r.source.ExternalCost()
 	live := queries[0].Over.Start == 0 // the cost of recorded statistics is recorded itself
@@ -283,10 +280,7 @@ func (f *Family) halted(r *familyRun, notes []string) string {
 		if errors.As(r.source.Err(), &over) {
 			return fmt.Sprintf(
 				"measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes",
-				f.file,
-				100*over.Share,
-				100*float64(over.Budget),
-				f.rest.Minutes(),
+				f.file, 100*over.Share, 100*float64(over.Budget), f.rest.Minutes(),
 			)
 		}
 	default:

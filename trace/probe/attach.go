@@ -109,8 +109,7 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 			a.none(
 				p,
 				fmt.Errorf(
-					"this version cannot attach to such a probe: %w",
-					measure.ErrUnsupported,
+					"this version cannot attach to such a probe: %w", measure.ErrUnsupported,
 				),
 			)
 		}

@@ -52,8 +52,7 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 	case len(probes) == 1 || !perFunction(err):
 		for _, probe := range probes {
 			a.Skipped = append(
-				a.Skipped,
-				Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))},
+				a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, functionErr(err))},
 			)
 		}
 	default:
@@ -78,8 +77,7 @@ func functionErr(err error) error {
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return fmt.Errorf(
-			"the kernel has no such function, or one that it doesn't let be probed: %w",
-			err,
+			"the kernel has no such function, or one that it doesn't let be probed: %w", err,
 		)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("several functions have this name: %w", err)

@@ -61,8 +61,7 @@ func TestAttachFunction(t *testing.T) {
 			}
 			e.Fit(&spec, []*check.Probe{probe})
 			a := attach(
-				t,
-				e,
+				t, e,
 				Placed{Program: c.load(e, spec, mine()...), Probes: []*check.Probe{probe}, CPU: -1},
 			)
 			before := c.value()
@@ -119,9 +118,7 @@ func TestAttachManyFunctions(t *testing.T) {
 				e,
 				spec,
 				append(
-					mine(),
-					asm.Mov.Reg(asm.R1, asm.R6),
-					asm.FnGetAttachCookie.Call(),
+					mine(), asm.Mov.Reg(asm.R1, asm.R6), asm.FnGetAttachCookie.Call(),
 					asm.JNE.Imm(asm.R0, int32(which), "out"),
 				)...)
 			a, err := e.Attach([]Placed{{Program: prog, Probes: all, CPU: -1}})

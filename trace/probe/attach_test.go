@@ -151,9 +151,7 @@ func TestAttachSyscall(t *testing.T) {
 			ebpf.ProgramSpec{Type: ebpf.RawTracepoint},
 			append(mine(), test.conditions...)...)
 		a := attach(
-			t,
-			e,
-			Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1},
+			t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1},
 		)
 		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what
 		// the call had returned and so counts again: then once more.
@@ -207,8 +205,7 @@ func TestAttachTracepoint(t *testing.T) {
 		before := c.value()
 		// Its first argument is the signal: one that nobody minds.
 		signal := append(
-			mine(),
-			asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord),
+			mine(), asm.LoadMem(asm.R1, asm.R6, 0, asm.DWord),
 			asm.JNE.Imm(asm.R1, int32(unix.SIGURG), "out"),
 		)
 		a := attach(

@@ -93,8 +93,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 	for i, probe := range p.Probes {
 		if err := failed[i]; err != nil {
 			a.Skipped = append(
-				a.Skipped,
-				Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))},
+				a.Skipped, Skipped{probe, fmt.Errorf("attach %s: %w", probe, userErr(err))},
 			)
 			continue
 		}
@@ -133,8 +132,7 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	}
 	defer prog.Close() // the link keeps it
 	link, err := bpf.AttachUprobe(
-		prog,
-		bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid},
+		prog, bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid},
 	)
 	if err != nil {
 		return err

@@ -81,12 +81,10 @@ func (e *Env) namespaceLevel() (int, error) {
 	read := func(offset, size int) asm.Instructions { // from the address in r0 on, into r0
 		return asm.Instructions{
 			asm.Mov.Reg(
-				asm.R3,
-				asm.R0,
+				asm.R3, asm.R0,
 			), asm.Add.Imm(asm.R3, int32(offset)), asm.Mov.Reg(asm.R1, asm.R10), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, int32(size)),
 			asm.Mov.Imm(
-				asm.R4,
-				0,
+				asm.R4, 0,
 			), asm.StoreMem(asm.R10, -8, asm.R4, asm.DWord), asm.FnProbeReadKernel.Call(), asm.LoadMem(asm.R0, asm.R10, -8, asm.DWord),
 		}
 	}

@@ -96,9 +96,7 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 			if w.module.match("vmlinux") {
 				yieldFunction(
 					proc.KernelFunction{Module: "vmlinux", Name: w.function.literal},
-					firstFBT+2*uint32(ids[0]),
-					!e.several(w.function.literal),
-					yield,
+					firstFBT+2*uint32(ids[0]), !e.several(w.function.literal), yield,
 				)
 			}
 			return nil
@@ -214,8 +212,7 @@ func (e *Env) findKprobeFunctions() error {
 	}
 	if err := feature.Fentry.Have(e.root); err != nil {
 		return fmt.Errorf(
-			"functions of this kernel can't be probed: it is compiled without kprobes, and %w",
-			err,
+			"functions of this kernel can't be probed: it is compiled without kprobes, and %w", err,
 		)
 	}
 	return nil
@@ -260,8 +257,7 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	args := make([]check.Arg, 0, len(proto.Params))
 	for i, param := range proto.Params {
 		args = append(
-			args,
-			check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)},
+			args, check.Arg{Name: param.Name, Type: param.Type, From: i, User: ofUser(param.Type)},
 		)
 	}
 	return args, ""

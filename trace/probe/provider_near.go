@@ -28,8 +28,7 @@ func (e *Env) nearEvents(w *want) string {
 		}
 	}
 	slices.SortStableFunc(
-		list,
-		func(a, b near) int { return cmp.Or(b.score-a.score, len(a.name)-len(b.name)) },
+		list, func(a, b near) int { return cmp.Or(b.score-a.score, len(a.name)-len(b.name)) },
 	)
 	var names []string
 	for _, n := range list[:min(3, len(list))] {
@@ -44,8 +43,7 @@ func (e *Env) nearEvents(w *want) string {
 // words takes a name apart at its underscores, without what every other name has too.
 func words(name string) []string {
 	list := strings.FieldsFunc(
-		name,
-		func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') },
+		name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') },
 	)
 	return slices.DeleteFunc(list, func(word string) bool {
 		switch word {

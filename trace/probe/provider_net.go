@@ -54,15 +54,8 @@ func udpProbes() []stableProbe {
 			l, r = r, l
 		}
 		return withMembers(
-			"udpsinfo_t",
-			"skb",
-			"udps_lport",
-			"ntohs(__udp["+ip+"]->"+local+")",
-			"udps_rport",
-			"ntohs(__udp["+ip+"]->"+remote+")",
-			"udps_laddr",
-			l+"["+ip+"]",
-			"udps_raddr",
+			"udpsinfo_t", "skb", "udps_lport", "ntohs(__udp["+ip+"]->"+local+")", "udps_rport",
+			"ntohs(__udp["+ip+"]->"+remote+")", "udps_laddr", l+"["+ip+"]", "udps_raddr",
 			r+"["+ip+"]",
 		)
 	}
@@ -82,18 +75,13 @@ func udpProbes() []stableProbe {
 	}
 	return []stableProbe{
 		one(
-			"receive",
-			"netif_receive_skb",
-			"__received[skb] && __l4["+receivedIP+"] == 17",
-			receivedIP,
-			ends(receivedIP, "dest", "source"),
+			"receive", "netif_receive_skb", "__received[skb] && __l4["+receivedIP+"] == 17",
+			receivedIP, ends(receivedIP, "dest", "source"),
 		),
 		one(
-			"send",
-			"net_dev_queue",
+			"send", "net_dev_queue",
 			"__sent[skb] && __own[skb] && skb->sk != NULL && skb->sk->sk_protocol == 17 && __l4["+sentIP+"] == 17",
-			sentIP,
-			ends(sentIP, "source", "dest"),
+			sentIP, ends(sentIP, "source", "dest"),
 		),
 	}
 }
@@ -116,11 +104,7 @@ func segment(d, ip, local, remote string, more ...string) []check.Arg {
 // is known.
 func answered(flags, active string, state ...string) []check.Arg {
 	tcp := withMembers(
-		"tcpinfo_t",
-		"sk",
-		"tcp_sport",
-		"ntohs(sk->__sk_common.skc_dport)",
-		"tcp_dport",
+		"tcpinfo_t", "sk", "tcp_sport", "ntohs(sk->__sk_common.skc_dport)", "tcp_dport",
 		"sk->__sk_common.skc_num",
 	)
 	if flags != "" {
@@ -128,8 +112,7 @@ func answered(flags, active string, state ...string) []check.Arg {
 	}
 	return []check.Arg{
 		made(
-			"pktinfo_t",
-			"sk",
+			"pktinfo_t", "sk",
 		), made("csinfo_t", "sk"), withMembers("ipinfo_t", "sk", "ip_saddr", "__raddr[sk]", "ip_daddr", "__laddr[sk]"),
 		withMembers("tcpsinfo_t", "sk", append([]string{"tcps_active", active}, state...)...), tcp,
 	}
@@ -184,12 +167,10 @@ func tcpProbes() []stableProbe {
 		sent(
 			"accept-refused",
 			out+" && ("+flags+" & 63) == (TH_RST | TH_ACK) && __tcp["+sentIP+"]->seq == 0",
-			"tcps_active",
-			"0",
+			"tcps_active", "0",
 		),
 		changed(
-			"connect-established",
-			"old == 2 && state == 1",
+			"connect-established", "old == 2 && state == 1",
 			answered("TH_SYN | TH_ACK", "1", state...),
 		),
 		{
@@ -207,8 +188,7 @@ func tcpProbes() []stableProbe {
 		sent(
 			"connect-request",
 			out+" && ("+flags+" & (TH_SYN | TH_ACK)) == TH_SYN && skb->sk != NULL && skb->sk->__sk_common.skc_state == 2 && ((struct inet_connection_sock *)skb->sk)->icsk_retransmits == 0",
-			"tcps_active",
-			"1",
+			"tcps_active", "1",
 		),
 		{provider: "tcp", name: "receive", places: at(way{
 			event: "netif_receive_skb", names: packet, when: "__received[skb] && __l4[" + receivedIP + "] == 6",

@@ -25,9 +25,7 @@ const (
 func switched(w way) []way {
 	older := w
 	older.names, older.when = switching[:3], strings.ReplaceAll(
-		w.when,
-		"prev_state",
-		"prev->__state",
+		w.when, "prev_state", "prev->__state",
 	)
 	return []way{w, older}
 }

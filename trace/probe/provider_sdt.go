@@ -184,8 +184,7 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 		return find(module)
 	}
 	return nil, nil, fmt.Errorf(
-		"neither the kernel nor its modules have types for the tracepoint %s",
-		name,
+		"neither the kernel nor its modules have types for the tracepoint %s", name,
 	)
 }
 

@@ -79,15 +79,8 @@ func withMembers(t, d string, pairs ...string) check.Arg {
 // stableProbes are those that there are, provider by provider. A number comes of the place here.
 func stableProbes() []stableProbe {
 	return slices.Concat(
-		ioProbes(),
-		procProbes(),
-		schedProbes(),
-		tcpProbes(),
-		udpProbes(),
-		ipProbes(),
-		lockstatProbes(),
-		vminfoProbes(),
-		sysinfoProbes(),
+		ioProbes(), procProbes(), schedProbes(), tcpProbes(), udpProbes(), ipProbes(),
+		lockstatProbes(), vminfoProbes(), sysinfoProbes(),
 	)
 }
 

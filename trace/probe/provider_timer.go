@@ -117,10 +117,7 @@ func timer(name string) (*found, error) {
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	if digits == 0 {
 		return nil, fmt.Errorf(
-			"%s: behind the - stands how often: %s-97 or %s-10s",
-			name,
-			kind,
-			kind,
+			"%s: behind the - stands how often: %s-97 or %s-10s", name, kind, kind,
 		)
 	}
 	n, err := proc.ParseUint([]byte(rest[:digits]))

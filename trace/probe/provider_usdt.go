@@ -73,8 +73,7 @@ func readUSDT(c *symbol.Code) []usdt {
 			j = len(out)
 			at[key] = j
 			out = append(
-				out,
-				usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases},
+				out, usdt{provider: key[0], function: key[1], name: key[2], aliases: aliases},
 			)
 		}
 		if n.Enabled {
@@ -228,8 +227,7 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 			}
 			for _, p := range u.asked {
 				f.asked = append(
-					f.asked,
-					spot{code: c, pid: pid, offset: p.offset, operands: p.operands},
+					f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands},
 				)
 			}
 			yield(f)

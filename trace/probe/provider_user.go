@@ -73,8 +73,7 @@ func (e *Env) user(w *want) bool {
 		_, _, ok := processOf(w.provider.literal)
 		return ok &&
 			!slices.ContainsFunc(
-				e.providers,
-				func(p *provider) bool { return p.name == w.provider.literal },
+				e.providers, func(p *provider) bool { return p.name == w.provider.literal },
 			)
 	}
 	return len(e.Processes) > 0
@@ -135,11 +134,8 @@ func (e *Env) code(w *want, pid int) ([]*symbol.Code, error) {
 	}
 	if len(c) == 0 {
 		return nil, userFault(
-			w,
-			"D_PROC_GRAB",
-			"",
-			"process %d executes no file: it is a thread of the kernel, or it is ending",
-			pid,
+			w, "D_PROC_GRAB", "",
+			"process %d executes no file: it is a thread of the kernel, or it is ending", pid,
 		)
 	}
 	e.users.codes[pid] = c
@@ -225,23 +221,14 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 	for _, c := range modules {
 		if !c.Wide {
 			trouble = userFault(
-				w,
-				"D_PROC_LIB",
-				"",
-				"%s is of 32 bits, and such programs can't be traced",
-				c.Name,
+				w, "D_PROC_LIB", "", "%s is of 32 bits, and such programs can't be traced", c.Name,
 			)
 			continue
 		}
 		funcs, err := c.Functions()
 		if err != nil {
 			trouble = userFault(
-				w,
-				"D_PROC_LIB",
-				"",
-				"the functions of %s can't be read: %v",
-				c.Name,
-				err,
+				w, "D_PROC_LIB", "", "the functions of %s can't be read: %v", c.Name, err,
 			)
 			continue
 		}
@@ -257,11 +244,9 @@ func (e *Env) pidProbes(w *want, pid int, provider string, yield func(*found)) e
 			}
 			if f.Indirect {
 				trouble = userFault(
-					w,
-					"D_PROC_FUNC",
+					w, "D_PROC_FUNC",
 					"name the one that it chooses, which begins with __"+f.Name+"_ where the file has its name",
-					"%s of %s is not a function: it chooses one when the program starts",
-					f.Name,
+					"%s of %s is not a function: it chooses one when the program starts", f.Name,
 					c.Name,
 				)
 				continue
@@ -293,8 +278,7 @@ func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 			continue
 		}
 		if slices.ContainsFunc(
-			funcs,
-			func(f symbol.Function) bool { return f.Name == w.function.plain },
+			funcs, func(f symbol.Function) bool { return f.Name == w.function.plain },
 		) {
 			exact := *w
 			exact.function = w.function.asLiteral()
@@ -347,11 +331,8 @@ func pidNamesOf(w *want) (pidNames, error) {
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
 		return k, userFault(
-			w,
-			"D_PROC_NAME",
-			"entry, return, or an offset into the function in hexadecimal digits",
-			"no function has a probe %s",
-			w.name.literal,
+			w, "D_PROC_NAME", "entry, return, or an offset into the function in hexadecimal digits",
+			"no function has a probe %s", w.name.literal,
 		)
 	}
 	k.one, k.at = true, at
@@ -460,13 +441,7 @@ func (e *Env) noFunction(w *want, pid int, modules []*symbol.Code) error {
 
 // functionProbes returns the probes of one function.
 func (e *Env) functionProbes(
-	w *want,
-	k pidNames,
-	f symbol.Function,
-	at spot,
-	provider string,
-	many bool,
-	yield func(*found),
+	w *want, k pidNames, f symbol.Function, at spot, provider string, many bool, yield func(*found),
 ) error {
 	module := at.code.Name
 	one := func(name string, site check.Site, spots []spot) {
@@ -515,23 +490,13 @@ func (e *Env) functionProbes(
 			return nil
 		case k.at >= f.Size:
 			return userFault(
-				w,
-				"D_PROC_OFF",
-				"",
-				"%s is %d bytes long, and has nothing at %x",
-				f.Name,
-				f.Size,
+				w, "D_PROC_OFF", "", "%s is %d bytes long, and has nothing at %x", f.Name, f.Size,
 				k.at,
 			)
 		case err != nil:
 			return userFault(
-				w,
-				"D_PROC_OFF",
-				"",
-				"it is not known whether an instruction of %s begins at %x: %v",
-				f.Name,
-				k.at,
-				err,
+				w, "D_PROC_OFF", "",
+				"it is not known whether an instruction of %s begins at %x: %v", f.Name, k.at, err,
 			)
 		}
 		hint := ""
@@ -604,28 +569,18 @@ func goResult() []check.Operand {
 // addressProbe returns the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the
 // file.
 func (e *Env) addressProbe(
-	w *want,
-	pid int,
-	provider string,
-	codes []*symbol.Code,
-	yield func(*found),
+	w *want, pid int, provider string, codes []*symbol.Code, yield func(*found),
 ) error {
 	if !w.name.isLit {
 		return userFault(
-			w,
-			"D_PROC_NAME",
-			"pid$target:a.out:-:ADDRESS",
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS",
 			"the function - means an address, which must be given as the name",
 		)
 	}
 	at, err := strconv.ParseUint(w.name.literal, 16, 64)
 	if err != nil {
 		return userFault(
-			w,
-			"D_PROC_NAME",
-			"pid$target:a.out:-:ADDRESS",
-			"%s is no address",
-			w.name.literal,
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "%s is no address", w.name.literal,
 		)
 	}
 	if !w.module.any() && !(w.module.isLit && w.module.literal == "a.out") {
@@ -646,12 +601,7 @@ func (e *Env) addressProbe(
 				err = errors.New("its instructions are others")
 			}
 			return userFault(
-				w,
-				"D_PROC_OFF",
-				"",
-				"no instruction of %s is known to begin at %x: %v",
-				f.Name,
-				at,
+				w, "D_PROC_OFF", "", "no instruction of %s is known to begin at %x: %v", f.Name, at,
 				err,
 			)
 		}
@@ -704,8 +654,7 @@ func (e *Env) explainUser(w *want) *NoProbe {
 	case len(providers) == 0:
 		none.Message = fmt.Sprintf(
 			"there is no provider %s: the files of process %d have no probes of their own (USDT)",
-			w.provider.text,
-			pid,
+			w.provider.text, pid,
 		)
 	case len(names) == 0:
 		none.Message = fmt.Sprintf("process %d has no provider %s", pid, name)

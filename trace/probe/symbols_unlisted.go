@@ -53,9 +53,7 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	m, err := bpf.NewMemory()
 	if err != nil {
 		return 0, fmt.Errorf(
-			"look for %s, which the kernel's table of symbols has not: %w",
-			name,
-			err,
+			"look for %s, which the kernel's table of symbols has not: %w", name, err,
 		)
 	}
 	defer m.Close()
@@ -67,9 +65,7 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	}
 	if err != nil {
 		return 0, fmt.Errorf(
-			"look for %s, which the kernel's table of symbols has not: %w",
-			name,
-			err,
+			"look for %s, which the kernel's table of symbols has not: %w", name, err,
 		)
 	}
 	if e.unnamed == nil {
@@ -153,10 +149,7 @@ func pointed(spec *btf.Spec, path string) (btf.Type, error) {
 // follow goes from a task_struct at an address along members that are pointers. It returns where
 // the last one leads, and its type.
 func follow(
-	spec *btf.Spec,
-	path string,
-	word func(uint64) (uint64, error),
-	at uint64,
+	spec *btf.Spec, path string, word func(uint64) (uint64, error), at uint64,
 ) (btf.Type, uint64, error) {
 	task, err := taskStruct(spec)
 	if err != nil {
@@ -170,10 +163,7 @@ func follow(
 		member, off := pointerMember(t, name)
 		if member == nil {
 			return nil, 0, fmt.Errorf(
-				"%s has no pointer %s: %w",
-				t.TypeName(),
-				name,
-				measure.ErrUnsupported,
+				"%s has no pointer %s: %w", t.TypeName(), name, measure.ErrUnsupported,
 			)
 		}
 		if at, err = word(at + uint64(off)); err != nil {

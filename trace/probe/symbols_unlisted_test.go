@@ -40,10 +40,7 @@ func TestUnlisted(t *testing.T) {
 			listed++
 			if a != at[name] {
 				t.Errorf(
-					"%s is at %#x, found without the table of symbols at %#x",
-					name,
-					a,
-					at[name],
+					"%s is at %#x, found without the table of symbols at %#x", name, a, at[name],
 				)
 			}
 		}

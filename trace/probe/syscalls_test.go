@@ -43,8 +43,7 @@ func TestSyscallTables(t *testing.T) {
 		fmt.Fprintf(
 			&b,
 			"// table: names of Linux's system calls on %s by number, as unistd.h has them.\nvar %s = []string{\n",
-			c.arch,
-			c.variable,
+			c.arch, c.variable,
 		)
 		for _, m := range regexp.MustCompile(`(?m)^\tSYS_(\w+) *= (\d+)$`).FindAllSubmatch(source, -1) {
 			if string(m[1]) != "SYSCALL_MASK" { // of arm, and no call
@@ -64,8 +63,7 @@ func TestSyscallTables(t *testing.T) {
 		}
 		if got, _ := os.ReadFile(name); !bytes.Equal(got, want) {
 			t.Errorf(
-				"%s is not what x/sys says; go test ./trace/probe -run SyscallTables -update",
-				name,
+				"%s is not what x/sys says; go test ./trace/probe -run SyscallTables -update", name,
 			)
 		}
 	}

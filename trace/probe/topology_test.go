@@ -16,9 +16,7 @@ func TestTopology(t *testing.T) {
 		err := os.MkdirAll(filepath.Join(path, "topology"), 0o755)
 		if err == nil {
 			err = os.WriteFile(
-				filepath.Join(path, "topology/physical_package_id"),
-				[]byte(place[0]+"\n"),
-				0o644,
+				filepath.Join(path, "topology/physical_package_id"), []byte(place[0]+"\n"), 0o644,
 			)
 		}
 		if err == nil && place[1] != "" {

@@ -42,17 +42,8 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 				}
 				all += s.Count
 				if !tracetest.HasChain(
-					s.User,
-					"compare",
-					"sorted",
-					"level1",
-					"level2",
-					"level3",
-					"level4",
-					"level5",
-					"main",
-					"__libc_start",
-					"_start",
+					s.User, "compare", "sorted", "level1", "level2", "level3", "level4", "level5",
+					"main", "__libc_start", "_start",
 				) {
 					odd = s.User
 					continue
@@ -76,8 +67,7 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 		// more than five standard deviations
 		if share := float64(seventy) / float64(seventy+thirty); share < 0.55 || share > 0.85 {
 			t.Errorf(
-				"the function that takes 70%% of the time has %.1f%% of %d samples",
-				100*share,
+				"the function that takes 70%% of the time has %.1f%% of %d samples", 100*share,
 				seventy+thirty,
 			)
 		}

@@ -29,13 +29,8 @@ func waitsInVector(until unix.Timespec) unix.Errno {
 	// 32 bits, private
 	one := futexWaiter{address: uint64(uintptr(unsafe.Pointer(&word))), flags: 2 | 128}
 	_, _, errno := unix.Syscall6(
-		449,
-		uintptr(unsafe.Pointer(&one)),
-		1,
-		0,
-		uintptr(unsafe.Pointer(&until)),
-		unix.CLOCK_MONOTONIC,
-		0,
+		449, uintptr(unsafe.Pointer(&one)), 1, 0, uintptr(unsafe.Pointer(&until)),
+		unix.CLOCK_MONOTONIC, 0,
 	)
 	runtime.KeepAlive(&word)
 	return errno
@@ -47,12 +42,7 @@ func waitsInVector(until unix.Timespec) unix.Errno {
 func waitsAlone(until unix.Timespec) unix.Errno {
 	var word uint32
 	_, _, errno := unix.Syscall6(
-		455,
-		uintptr(unsafe.Pointer(&word)),
-		0,
-		0xffffffff,
-		2|128,
-		uintptr(unsafe.Pointer(&until)),
+		455, uintptr(unsafe.Pointer(&word)), 0, 0xffffffff, 2|128, uintptr(unsafe.Pointer(&until)),
 		unix.CLOCK_MONOTONIC,
 	)
 	return errno
@@ -113,11 +103,8 @@ func TestLocksInNewerCalls(t *testing.T) {
 				nanos < want*wait.Nanoseconds()*9/10 ||
 				nanos > own {
 				t.Errorf(
-					"%d waits of %d ns, want %d, which took %d ns by the clock",
-					count,
-					nanos,
-					least,
-					own,
+					"%d waits of %d ns, want %d, which took %d ns by the clock", count, nanos,
+					least, own,
 				)
 			}
 		})

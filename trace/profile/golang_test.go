@@ -84,8 +84,7 @@ func TestProfileOfGoLeaves(t *testing.T) {
 		var all, seventy, thirty, lost int64
 		for s := range got.Stacks {
 			leaf := slices.IndexFunc(
-				s.User,
-				func(f string) bool { return strings.HasSuffix(f, "`main.leaf") },
+				s.User, func(f string) bool { return strings.HasSuffix(f, "`main.leaf") },
 			)
 			if leaf < 0 || strings.Contains(strings.Join(s.User, " "), "not loaded yet") {
 				continue
@@ -103,12 +102,8 @@ func TestProfileOfGoLeaves(t *testing.T) {
 		}
 		if all < 50 || lost > 0 || float64(seventy) < 0.5*float64(all) || thirty < all/10 {
 			t.Errorf(
-				"%q: of %d samples %d by seventy, %d by thirty, %d without caller",
-				flags,
-				all,
-				seventy,
-				thirty,
-				lost,
+				"%q: of %d samples %d by seventy, %d by thirty, %d without caller", flags, all,
+				seventy, thirty, lost,
 			)
 		}
 	}

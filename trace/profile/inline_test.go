@@ -47,8 +47,7 @@ func TestProfileInlined(t *testing.T) {
 		all, with, any := int64(0), int64(0), int64(0)
 		for s := range got.Stacks {
 			at := slices.IndexFunc(
-				s.User,
-				func(f string) bool { return strings.HasSuffix(f, "`outer") },
+				s.User, func(f string) bool { return strings.HasSuffix(f, "`outer") },
 			)
 			if at < 0 {
 				continue
@@ -93,8 +92,7 @@ func TestWaitsInlined(t *testing.T) {
 			all, with, any = 0, 0, 0
 			for s := range got.Stacks {
 				at := slices.IndexFunc(
-					s.User,
-					func(f string) bool { return strings.Contains(f, "`rests") },
+					s.User, func(f string) bool { return strings.Contains(f, "`rests") },
 				)
 				if at < 1 {
 					continue

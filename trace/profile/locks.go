@@ -68,24 +68,12 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 			}
 			if t.Stacks {
 				// once for all of them
-				keys, take = append(
-					keys,
-					at,
-				), fmt.Sprintf(
-					"%s = %s(%d); ",
-					at,
-					stack,
-					trace.MaxFrames,
-				)
+				keys, take = append(keys, at), fmt.Sprintf("%s = %s(%d); ", at, stack, trace.MaxFrames)
 			}
 			key := strings.Join(keys, ", ")
 			all := fmt.Sprintf(
 				"this->wait = %s; this->kind = %s; %s@%s[%s] = avg(this->wait); @%[4]s_max[%[5]s] = max(this->wait);",
-				wait,
-				kind,
-				take,
-				agg,
-				key,
+				wait, kind, take, agg, key,
 			)
 			if t.Dists {
 				all += fmt.Sprintf(" @%s_dist[%s] = quantize(this->wait);", agg, key)
@@ -101,9 +89,7 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 		terms = append(terms, fmt.Sprintf("pid != %d", os.Getpid()))
 	}
 	return p.locks(
-		terms,
-		futexCalls(env),
-		add("lock", "stack", "this->at"),
+		terms, futexCalls(env), add("lock", "stack", "this->at"),
 		add("futex", "ustack", "this->userAt"),
 	), nil
 }
@@ -212,32 +198,20 @@ func (t *LockTable) describe(s *trace.Source, text string) error {
 		}
 		// an avg() has count and sum
 		stat(
-			family.agg,
-			"count",
-			"number",
-			measure.Stat{Kind: measure.Delta, Unit: measure.Events, Sparse: true},
-			part(0),
+			family.agg, "count", "number",
+			measure.Stat{Kind: measure.Delta, Unit: measure.Events, Sparse: true}, part(0),
 		)
 		stat(
-			family.agg,
-			"time",
-			"time",
-			measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true},
-			part(1),
+			family.agg, "time", "time",
+			measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true}, part(1),
 		)
 		stat(
-			family.agg+"_max",
-			"max",
-			"longest",
-			measure.Stat{Kind: measure.Level, Unit: measure.Nanoseconds, Fold: measure.Max},
-			nil,
+			family.agg+"_max", "max", "longest",
+			measure.Stat{Kind: measure.Level, Unit: measure.Nanoseconds, Fold: measure.Max}, nil,
 		)
 		stat(
-			family.agg+"_dist",
-			"dist",
-			"distribution, in powers of two of ns,",
-			measure.Stat{Kind: measure.Dists, Unit: measure.Nanoseconds, Sparse: true},
-			nil,
+			family.agg+"_dist", "dist", "distribution, in powers of two of ns,",
+			measure.Stat{Kind: measure.Dists, Unit: measure.Nanoseconds, Sparse: true}, nil,
 		)
 	}
 	return s.Define(definitions)
@@ -248,8 +222,7 @@ func (t *LockTable) describe(s *trace.Source, text string) error {
 func noContention(events []proc.Event, release string) error {
 	has := func(name string) bool {
 		return slices.ContainsFunc(
-			events,
-			func(e proc.Event) bool { return e.Subsystem == "lock" && e.Name == name },
+			events, func(e proc.Event) bool { return e.Subsystem == "lock" && e.Name == name },
 		)
 	}
 	if has("contention_begin") && has("contention_end") {
@@ -257,7 +230,6 @@ func noContention(events []proc.Event, release string) error {
 	}
 	return fmt.Errorf(
 		"this kernel, Linux %s, does not report waits for its locks: the tracepoints lock:contention_begin and lock:contention_end came with 5.19; --user, waits in futex(2), works: %w",
-		release,
-		measure.ErrUnsupported,
+		release, measure.ErrUnsupported,
 	)
 }

@@ -47,11 +47,8 @@ type lockSums struct {
 // watchLocks measures what a program waits for, until done says that it is enough of what was told
 // by kind and function.
 func watchLocks(
-	t *testing.T,
-	table LockTable,
-	function, text string,
-	done func(map[string]lockSums, *bufio.Reader) bool,
-	args ...string,
+	t *testing.T, table LockTable, function, text string,
+	done func(map[string]lockSums, *bufio.Reader) bool, args ...string,
 ) (map[string]lockSums, map[string]uint64) {
 	t.Helper()
 	tracetest.Needs(t, feature.TypedTracepoints)

@@ -125,13 +125,7 @@ func TestProfileMissingCallers(t *testing.T) {
 			}
 			t.Logf(
 				"of %d samples %d are whole, %d marked, %d neither; %d by seventy, %d by thirty; marked as %q",
-				all,
-				whole,
-				marked,
-				silent,
-				seventy,
-				thirty,
-				odd,
+				all, whole, marked, silent, seventy, thirty, odd,
 			)
 			if all < 100 {
 				t.Fatalf("%d samples", all)

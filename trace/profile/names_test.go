@@ -47,14 +47,7 @@ func stubProgram(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return tracetest.CompileC(
-		t,
-		stubLoop,
-		"-O2",
-		"-L"+dir,
-		"-lfastf",
-		"-Wl,--no-as-needed",
-		"-lfastf",
-		"-Wl,-rpath,"+dir,
+		t, stubLoop, "-O2", "-L"+dir, "-lfastf", "-Wl,--no-as-needed", "-lfastf", "-Wl,-rpath,"+dir,
 	)
 }
 

@@ -131,8 +131,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		limits.AggKeys = limits.Stacks
 	}
 	c, err := trace.Compile(
-		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options},
-		env,
+		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env,
 		limits,
 	)
 	if err != nil {

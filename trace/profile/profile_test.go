@@ -61,8 +61,7 @@ func TestProfileShares(t *testing.T) {
 	}
 	if share := float64(one) / float64(one+other); share < 0.53 || share > 0.87 {
 		t.Errorf(
-			"the function that takes 70%% of the time has %.1f%% of %d samples",
-			100*share,
+			"the function that takes 70%% of the time has %.1f%% of %d samples", 100*share,
 			one+other,
 		)
 	}

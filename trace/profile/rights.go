@@ -32,9 +32,7 @@ func (p *Profile) may(env *probe.Env) error {
 	switch {
 	case errors.Is(err, measure.ErrDenied):
 		return fmt.Errorf(
-			"%s: %w; %s",
-			doing,
-			probe.MissingRight(root, "load BPF programs that see stacks", err),
+			"%s: %w; %s", doing, probe.MissingRight(root, "load BPF programs that see stacks", err),
 			probe.WithoutRights(root),
 		)
 	case errors.Is(err, measure.ErrUnsupported):

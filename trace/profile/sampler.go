@@ -68,9 +68,7 @@ func samplerText(hz int) string {
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
 	return fmt.Sprintf(
 		"%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n",
-		clause,
-		hz,
-		1000000000/slotsOfSecond,
+		clause, hz, 1000000000/slotsOfSecond,
 	)
 }
 
@@ -115,8 +113,7 @@ func NewSampler(hz int) *Sampler {
 					Name: "slot",
 					Type: measure.Number,
 					Help: fmt.Sprintf(
-						"which of the %d parts of the wall clock's second, from 0",
-						slotsOfSecond,
+						"which of the %d parts of the wall clock's second, from 0", slotsOfSecond,
 					),
 				},
 			},
@@ -142,9 +139,7 @@ func NewSampler(hz int) *Sampler {
 // kernelsText returns the program for those who want no stacks of programs.
 func kernelsText(hz int) string {
 	return fmt.Sprintf(
-		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n",
-		hz,
-		trace.MaxFrames,
+		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames,
 	)
 }
 
@@ -292,11 +287,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	source, err := s.enter(program)
 	if err != nil {
 		return trace.RunUnavailable(
-			ctx,
-			s.stats,
-			queries,
-			sink,
-			"no stacks are sampled: "+err.Error(),
+			ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error(),
 		)
 	}
 	defer s.leave(program)
@@ -305,8 +296,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	}
 	if wanted(SampledBusy) {
 		asked = append(
-			asked,
-			measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
+			asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
 		)
 	}
 	d := due{hz: float64(s.hz), idle: newIdleness()}
@@ -377,16 +367,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	process, pid, cpu := slices.Index(
-		b.By,
-		"process",
-	), slices.Index(
-		b.By,
-		"pid",
-	), slices.Index(
-		b.By,
-		"cpu",
-	)
+	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
 	for i := range b.Rows() {
 		key := b.Key(i)
 		c := d.cpus[b.Labels[key[cpu]]]

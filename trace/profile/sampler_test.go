@@ -107,17 +107,14 @@ func TestSamplerShares(t *testing.T) {
 	}
 	if share := u.one / (u.one + u.other); u.one+u.other < 300 || share < 0.53 || share > 0.87 {
 		t.Errorf(
-			"the function that takes 70%% of the time has %.1f%% of %.0f samples",
-			100*share,
+			"the function that takes 70%% of the time has %.1f%% of %.0f samples", 100*share,
 			u.one+u.other,
 		)
 	}
 	// the two are cut some milliseconds apart
 	if u.rate != 499 || u.busy < 300 || u.busy > u.all*1.05+20 {
 		t.Errorf(
-			"%.0f samples, %.0f of them of CPUs with something to do, at %g Hz",
-			u.all,
-			u.busy,
+			"%.0f samples, %.0f of them of CPUs with something to do, at %g Hz", u.all, u.busy,
 			u.rate,
 		)
 	}
@@ -145,18 +142,7 @@ func TestDue(t *testing.T) {
 		for _, c := range cpus {
 			pid, n := each(int(c))
 			l := measure.Label(len(b.Labels))
-			b.Labels, b.Keys, b.Values = append(
-				b.Labels,
-				pid,
-				strconv.Itoa(int(c)),
-			), append(
-				b.Keys,
-				l,
-				l+1,
-			), append(
-				b.Values,
-				n,
-			)
+			b.Labels, b.Keys, b.Values = append(b.Labels, pid, strconv.Itoa(int(c))), append(b.Keys, l, l+1), append(b.Values, n)
 		}
 		rate := d.account(b)
 		if len(rate.Values) != len(cpus) ||
@@ -191,11 +177,7 @@ func TestDue(t *testing.T) {
 	}
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
 		t.Errorf(
-			"%d samples lack, and %d are told; CPU %d is named: %v",
-			40*29,
-			lost,
-			cpus[0],
-			noted,
+			"%d samples lack, and %d are told; CPU %d is named: %v", 40*29, lost, cpus[0], noted,
 		)
 	}
 }
@@ -214,9 +196,7 @@ func TestDueAsleep(t *testing.T) {
 	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
 		ticks += rested
 		text := fmt.Sprintf(
-			"cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n",
-			ticks,
-			cpus[0],
+			"cpu  1 2 3 %d 5 0 0 0 0 0\ncpu%d 1 2 3 %d 5 0 0 0 0 0\nintr 1 2\n", ticks, cpus[0],
 			ticks,
 		)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -251,26 +231,22 @@ func TestDueAsleep(t *testing.T) {
 		}
 	}
 	check(
-		"how long it was idle is not known yet",
-		second(24, 0, 50),
+		"how long it was idle is not known yet", second(24, 0, 50),
 		map[string]uint64{lostOther: 25},
 	)
 	check("none comes while it is idle", second(29, 0, 40), map[string]uint64{lostAsleep: 20})
 	check("all come", second(29, 20, 40), map[string]uint64{})
 	check(
-		"none comes of idleness, nor some of a process",
-		second(9, 0, 40),
+		"none comes of idleness, nor some of a process", second(9, 0, 40),
 		map[string]uint64{lostAsleep: 20, lostOther: 20},
 	)
 	check(
-		"those of idleness come, and some of a process do not",
-		second(9, 20, 40),
+		"those of idleness come, and some of a process do not", second(9, 20, 40),
 		map[string]uint64{lostOther: 20},
 	)
 	const full = "no room"
 	check(
-		"some were lost on the way",
-		second(9, 20, 40, measure.Loss{Reason: full, Events: 15}),
+		"some were lost on the way", second(9, 20, 40, measure.Loss{Reason: full, Events: 15}),
 		map[string]uint64{full: 15, lostOther: 5},
 	)
 	check(
@@ -347,8 +323,7 @@ func TestSamplerKernelAlone(t *testing.T) {
 			for i := range b.Rows() {
 				if key := b.Key(i); b.Labels[key[1]] == pid {
 					if stack := measure.FoldedStack(b.Frames, key[3]); strings.Contains(
-						stack,
-						"vfs_read",
+						stack, "vfs_read",
 					) {
 						reads += b.Values[i]
 					} else if stack == "" {

@@ -83,11 +83,8 @@ func TestProfileOfShortProcesses(t *testing.T) {
 		t.Logf("%s s each: %d of %d samples have names", tt.seconds, named, all)
 		if all < 50 || float64(named) < tt.named*float64(all) {
 			t.Errorf(
-				"processes of %s s: %d of %d samples have names; the notes are %q",
-				tt.seconds,
-				named,
-				all,
-				got.Notes,
+				"processes of %s s: %d of %d samples have names; the notes are %q", tt.seconds,
+				named, all, got.Notes,
 			)
 		}
 	}

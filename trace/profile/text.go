@@ -142,10 +142,7 @@ func (p *Profile) onCPU(terms []string) string {
 		terms = append(terms, "arg0 == 0")
 	}
 	return fmt.Sprintf(
-		"profile-%d%s { @[%s] = count(); }",
-		p.Hz,
-		predicate(terms...),
-		p.keys("", kernels, users),
+		"profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...), p.keys("", kernels, users),
 	)
 }
 
@@ -182,12 +179,7 @@ func switchState(env *probe.Env) string {
 func leaving(state string) string {
 	return fmt.Sprintf(
 		"(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)",
-		state,
-		statePreempted,
-		stateSleeping,
-		stateIdle,
-		stateBlocked,
-		stateStopped,
+		state, statePreempted, stateSleeping, stateIdle, stateBlocked, stateStopped,
 	)
 }
 
@@ -220,11 +212,8 @@ func (p *Profile) offCPU(state string, who []string) string {
 		fmt.Fprintf(&b, "uint64_t off[uint64_t];\n")
 	}
 	fmt.Fprintf(
-		&b,
-		"sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n",
-		off,
-		untoldName,
-		awayName,
+		&b, "sdt:sched::sched_switch /tid != 0 && %s/ { @%s = sum(1); @%s = sum(-1); }\n", off,
+		untoldName, awayName,
 	)
 	fmt.Fprintf(
 		&b,
@@ -268,17 +257,12 @@ func (p *Profile) offCPU(state string, who []string) string {
 		terms = append([]string{off}, terms...)
 		if p.Least > 0 {
 			terms = append(
-				terms,
-				fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least),
+				terms, fmt.Sprintf("timestamp - (%s >> %d) >= %d", off, stateBits, p.Least),
 			)
 		}
 		fmt.Fprintf(
-			&b,
-			"sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n",
-			predicate(terms...),
-			keys,
-			off,
-			stateBits,
+			&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (%s >> %d)); }\n", predicate(terms...),
+			keys, off, stateBits,
 		)
 	}
 	kind := fmt.Sprintf("%s & %d", off, stateMask)
@@ -289,12 +273,7 @@ func (p *Profile) offCPU(state string, who []string) string {
 		back(p.keys(kind, kernels, at))
 	}
 	fmt.Fprintf(
-		&b,
-		"sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n",
-		off,
-		off,
-		forget,
-		awayName,
+		&b, "sched:::on-cpu /%s/ { %s = 0;%s @%s = sum(-1); }\n", off, off, forget, awayName,
 	)
 	return b.String()
 }
@@ -308,10 +287,8 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	if users != "" {
 		at = "self->at"
 		fmt.Fprintf(
-			&b,
-			"sdt:sched::sched_switch%s { self->at = %s; }\n",
-			predicate(append([]string{"tid != 0", staying(state)}, who...)...),
-			users,
+			&b, "sdt:sched::sched_switch%s { self->at = %s; }\n",
+			predicate(append([]string{"tid != 0", staying(state)}, who...)...), users,
 		)
 	}
 	fmt.Fprintf(
@@ -327,22 +304,17 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	fmt.Fprintf(
 		&b,
 		"sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n",
-		predicate(append([]string{"!args[0]->on_cpu"}, woken...)...),
-		stateBits,
-		stateWoken,
+		predicate(append([]string{"!args[0]->on_cpu"}, woken...)...), stateBits, stateWoken,
 	)
 	terms := append([]string{"queued[tid]"}, anyOf("cpu", p.CPUs)...)
 	if p.Least > 0 {
 		terms = append(
-			terms,
-			fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least),
+			terms, fmt.Sprintf("timestamp - (queued[tid] >> %d) >= %d", stateBits, p.Least),
 		)
 	}
 	fmt.Fprintf(
-		&b,
-		"sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n",
-		predicate(terms...),
-		p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at),
+		&b, "sched:::on-cpu%s { @[%s] = avg(timestamp - (queued[tid] >> %d)); }\n",
+		predicate(terms...), p.keys(fmt.Sprintf("queued[tid] & %d", stateMask), kernels, at),
 		stateBits,
 	)
 	b.WriteString("sched:::on-cpu /queued[tid]/ { queued[tid] = 0; }\n")
@@ -379,8 +351,7 @@ func futexCalls(env *probe.Env) (calls []string) {
 // the same address: a semaphore begins with its own spin lock; and one after whose beginning the
 // thread has left its CPU is none.
 func (p *Profile) locks(
-	terms, futexes []string,
-	kernels, users func(kind, wait string) string,
+	terms, futexes []string, kernels, users func(kind, wait string) string,
 ) string {
 	var b strings.Builder
 	least := func(wait string) []string {
@@ -419,16 +390,13 @@ func (p *Profile) locks(
 			"timestamp << 14 | "+switches+" | (arg1 & 63)",
 		)
 		fmt.Fprintf(
-			&b,
-			"sdt:lock::contention_end%s { self->within |= 2; %s }\n",
+			&b, "sdt:lock::contention_end%s { self->within |= 2; %s }\n",
 			predicate(append([]string{began, "!(self->within & 1)", same}, least(wait)...)...),
 			kernels("("+began+" & 63)", wait),
 		)
 		fmt.Fprintf(
-			&b,
-			"sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n",
-			began,
-			began,
+			&b, "sdt:lock::contention_end /%s/ { self->within |= 2; %s = 0; self->within &= 1; }\n",
+			began, began,
 		)
 	}
 	if p.users() {
@@ -436,8 +404,7 @@ func (p *Profile) locks(
 		// wait.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
 		fmt.Fprintf(
-			&b,
-			"syscall::futex:entry%s { self->futex = timestamp; }\n",
+			&b, "syscall::futex:entry%s { self->futex = timestamp; }\n",
 			predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...),
 		)
 		returns := "syscall::futex:return"
@@ -448,16 +415,12 @@ func (p *Profile) locks(
 				returns += ",syscall::" + call + ":return"
 			}
 			fmt.Fprintf(
-				&b,
-				"%s%s { self->futex = timestamp; }\n",
-				strings.Join(entries, ","),
+				&b, "%s%s { self->futex = timestamp; }\n", strings.Join(entries, ","),
 				predicate(terms...),
 			)
 		}
 		fmt.Fprintf(
-			&b,
-			"%s%s { %s }\n",
-			returns,
+			&b, "%s%s { %s }\n", returns,
 			predicate(append([]string{"self->futex"}, least("timestamp - self->futex")...)...),
 			users(fmt.Sprint(lockFutex), "timestamp - self->futex"),
 		)

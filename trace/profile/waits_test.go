@@ -131,16 +131,8 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 		t.Logf("lost: %v, notes %q, %d away", got.Loss, got.Notes, got.Away)
 		for s := range got.Stacks {
 			t.Logf(
-				"%s %d/%d %s: %d times, %d ns: %v; %v; %+v",
-				s.Process,
-				s.PID,
-				s.TID,
-				s.State,
-				s.Count,
-				s.Amount,
-				s.User,
-				s.Kernel,
-				s.Waker,
+				"%s %d/%d %s: %d times, %d ns: %v; %v; %+v", s.Process, s.PID, s.TID, s.State,
+				s.Count, s.Amount, s.User, s.Kernel, s.Waker,
 			)
 		}
 	})
@@ -182,13 +174,7 @@ func TestOffCPUTimes(t *testing.T) {
 			states["sleeping"] < want.least*(20-lost)/20 {
 			t.Errorf(
 				"%s: %d times, %d ns off the CPU, %v; it slept for %d ns at least, and says that it took %d; lost: %v",
-				want.function,
-				count,
-				nanos,
-				states,
-				want.least,
-				want.most,
-				got.Loss,
+				want.function, count, nanos, states, want.least, want.most, got.Loss,
 			)
 		}
 	}
@@ -213,8 +199,7 @@ func lostTimes(p *Profiled) (n int64) {
 // Waits that are shorter than asked for are left out, and user stacks alone have no kernel in them.
 func TestOffCPULeast(t *testing.T) {
 	got, _, _ := whileWaiting(
-		t,
-		Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond},
+		t, Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond},
 		"sleep",
 	)
 	if count, _, _ := waited(got.Stacks, "longSleep"); count+lostTimes(got) < 20 {
@@ -256,10 +241,7 @@ func TestLocksOfPrograms(t *testing.T) {
 		states[stateFutex] == 0 {
 		t.Errorf(
 			"%d waits of %d ns, %v, in the function that wants the mutex; by itself it waited %d ns",
-			count,
-			nanos,
-			states,
-			a,
+			count, nanos, states, a,
 		)
 	}
 }
@@ -325,11 +307,7 @@ func TestRunQueueTimes(t *testing.T) {
 	if ours < 0.6*theirs || ours > 1.6*theirs || theirs == 0 || float64(put) < 0.8*float64(nanos) {
 		t.Errorf(
 			"%.2f threads waited for the CPU, by the kernel's own count %.2f; %d of %d ns put aside; lost %v",
-			ours,
-			theirs,
-			put,
-			nanos,
-			got.Loss,
+			ours, theirs, put, nanos, got.Loss,
 		)
 	}
 }

@@ -67,11 +67,7 @@ func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 		each = append(
 			each,
 			fmt.Sprintf(
-				"%s == %s || stringof(%s->group_leader->comm) == %s",
-				of.name,
-				name,
-				of.task,
-				name,
+				"%s == %s || stringof(%s->group_leader->comm) == %s", of.name, name, of.task, name,
 			),
 		)
 	}
@@ -191,7 +187,6 @@ func subsystem(spec *btf.Spec, controllers []string) (uint64, error) {
 		}
 	}
 	return 0, errors.Join(
-		fmt.Errorf("the kernel has no controller %s", name),
-		measure.ErrUnsupported,
+		fmt.Errorf("the kernel has no controller %s", name), measure.ErrUnsupported,
 	)
 }

@@ -290,8 +290,7 @@ func TestWriterIntoPrometheus(t *testing.T) {
 		"irate(culprit_net_device_bytes_total[1m])", "irate(culprit_cpu_time_seconds_total[10s])"} {
 		for s := -317; s < 600; s += 33 {
 			at := fmt.Sprintf(
-				"%d.5",
-				int64(midnight)/1e9+int64(s),
+				"%d.5", int64(midnight)/1e9+int64(s),
 			) // between samples: before 3.0 a range included both ends
 			own := rows(t, data(t, a, "query", "query", expression, "time", at))
 			body := asked(t, base, "query", "query", "sum without (instance, job) ("+expression+")",

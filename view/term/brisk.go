@@ -60,13 +60,7 @@ func (w *brisk) atOnce(b []byte) int {
 		part := unix.Iovec{Base: &b[0]}
 		part.SetLen(len(b))
 		n, _, e := unix.RawSyscall6(
-			unix.SYS_PWRITEV2,
-			w.fd,
-			uintptr(unsafe.Pointer(&part)),
-			1,
-			here,
-			here,
-			unix.RWF_NOWAIT,
+			unix.SYS_PWRITEV2, w.fd, uintptr(unsafe.Pointer(&part)), 1, here, here, unix.RWF_NOWAIT,
 		)
 		switch e {
 		case 0:
@@ -84,13 +78,7 @@ func (w *brisk) atOnce(b []byte) int {
 	ask := unix.PollFd{Fd: int32(w.fd), Events: unix.POLLOUT}
 	var now unix.Timespec
 	n, _, e := unix.RawSyscall6(
-		unix.SYS_PPOLL,
-		uintptr(unsafe.Pointer(&ask)),
-		1,
-		uintptr(unsafe.Pointer(&now)),
-		0,
-		0,
-		0,
+		unix.SYS_PPOLL, uintptr(unsafe.Pointer(&ask)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0,
 	)
 	if e != 0 || n != 1 || ask.Revents != unix.POLLOUT {
 		return 0

@@ -135,8 +135,7 @@ classic tools.`,
 				names = append(names, c.Name())
 			}
 			return usagef(
-				"there is no command %q%s (`culprit -h` shows all)",
-				args[0],
+				"there is no command %q%s (`culprit -h` shows all)", args[0],
 				didYouMean(args[0], names),
 			)
 		}
@@ -288,10 +287,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 			for _, v := range o[fl.Name] {
 				if len(fl.Values) > 0 && !slices.Contains(fl.Values, v) {
 					return usagef(
-						"--%s %q is none of %s%s",
-						fl.Name,
-						v,
-						strings.Join(fl.Values, ", "),
+						"--%s %q is none of %s%s", fl.Name, v, strings.Join(fl.Values, ", "),
 						didYouMean(v, fl.Values),
 					)
 				}
@@ -425,9 +421,7 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 			}
 		}
 		return fmt.Errorf(
-			"statistic %s: %w",
-			q.Stat,
-			measure.ErrUnsupported,
+			"statistic %s: %w", q.Stat, measure.ErrUnsupported,
 		) // Parse knows no other
 	}
 	return c
@@ -443,11 +437,7 @@ func namesNetns(sentence string) bool {
 
 // script shows a statistic of a program in D.
 func (p Program) script(
-	ctx context.Context,
-	m *common,
-	script string,
-	list bool,
-	args []string,
+	ctx context.Context, m *common, script string, list bool, args []string,
 ) error {
 	if p.Script == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
@@ -562,12 +552,8 @@ func (p Program) version() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if !asJSON {
 				_, err := fmt.Fprintf(
-					p.Terminal.Out,
-					"culprit %s %s/%s %s\n",
-					p.Version,
-					runtime.GOOS,
-					runtime.GOARCH,
-					runtime.Version(),
+					p.Terminal.Out, "culprit %s %s/%s %s\n", p.Version, runtime.GOOS,
+					runtime.GOARCH, runtime.Version(),
 				)
 				return err
 			}

@@ -111,9 +111,7 @@ log of all changes.`,
 	f := c.PersistentFlags()
 	f.SortFlags = false
 	f.StringVar(
-		&dir,
-		"dir",
-		"",
+		&dir, "dir", "",
 		"directory of the server (default: $CULPRIT_DIR, or that of culprit serve)",
 	)
 	f.BoolVar(&asJSON, "json", false, "as one JSON object")
@@ -180,11 +178,8 @@ log of all changes.`,
 				return err
 			}
 			_, err = fmt.Fprintf(
-				p.Terminal.Out,
-				"recorded by dataset %d: %s each %v\n",
-				id,
-				view.Clean(d.Query.String()),
-				d.Query.Step,
+				p.Terminal.Out, "recorded by dataset %d: %s each %v\n", id,
+				view.Clean(d.Query.String()), d.Query.Step,
 			)
 			return err
 		}),
@@ -250,21 +245,15 @@ log of all changes.`,
 		},
 		add,
 		one(
-			"suspend",
-			"stop recording; what there is stays",
-			"suspended",
+			"suspend", "stop recording; what there is stays", "suspended",
 			func(ctx context.Context, s Server, id uint32) error { return s.Suspend(ctx, id) },
 		),
 		one(
-			"resume",
-			"go on recording",
-			"resumed",
+			"resume", "go on recording", "resumed",
 			func(ctx context.Context, s Server, id uint32) error { return s.Resume(ctx, id) },
 		),
 		one(
-			"destroy",
-			"forget datasets with all that they hold",
-			"destroyed",
+			"destroy", "forget datasets with all that they hold", "destroyed",
 			func(ctx context.Context, s Server, id uint32) error { return s.Destroy(ctx, id) },
 		),
 		discard,
@@ -283,11 +272,8 @@ func listOr(list func(*cobra.Command, []string) error) func(*cobra.Command, []st
 				names = append(names, sub.Name())
 			}
 			return usagef(
-				"%s has no command %q%s (`culprit %s -h` lists them)",
-				c.Name(),
-				args[0],
-				didYouMean(args[0], names),
-				c.Name(),
+				"%s has no command %q%s (`culprit %s -h` lists them)", c.Name(), args[0],
+				didYouMean(args[0], names), c.Name(),
 			)
 		}
 		return list(c, nil)
@@ -306,8 +292,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 func someIDs(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef(
-			"%s takes the IDs of datasets; `culprit datasets` lists them",
-			c.CommandPath(),
+			"%s takes the IDs of datasets; `culprit datasets` lists them", c.CommandPath(),
 		)
 	}
 	return nil
@@ -525,8 +510,7 @@ func changeTable(all []measure.Change) *view.Table {
 		cells := append(clock(c.At), view.T(c.Actor), view.T(c.Action), id)
 		cells = append(append(cells, clock(c.Over.Start)...), clock(c.Over.End)...)
 		t.Rows = append(
-			t.Rows,
-			view.Row{Key: strconv.Itoa(i), Cells: append(cells, view.TOrNull(c.Query))},
+			t.Rows, view.Row{Key: strconv.Itoa(i), Cells: append(cells, view.TOrNull(c.Query))},
 		)
 	}
 	if len(t.Rows) == 0 {

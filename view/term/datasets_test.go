@@ -40,25 +40,21 @@ func (r *records) Enable(_ context.Context, sentence string, step measure.Span) 
 	}
 	q.Step = step
 	r.kept = append(
-		r.kept,
-		Kept{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}},
+		r.kept, Kept{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}},
 	)
 	return 9, r.note("enable %s %v", q, step)
 }
 
 func (r *records) Changes(_ context.Context, over measure.Interval) ([]measure.Change, error) {
 	return []measure.Change{
-			{At: 1e18, Actor: "page", Action: "suspended", Dataset: 2, Query: "cpu.time by mode"},
-			{
-				At:     1e18,
-				Actor:  "clock",
-				Action: "set back",
-				Over:   measure.Interval{Start: 9e17, End: 1e18},
-			},
-		}, r.note(
-			"changes %v",
-			over.Start == 0,
-		)
+		{At: 1e18, Actor: "page", Action: "suspended", Dataset: 2, Query: "cpu.time by mode"},
+		{
+			At:     1e18,
+			Actor:  "clock",
+			Action: "set back",
+			Over:   measure.Interval{Start: 9e17, End: 1e18},
+		},
+	}, r.note("changes %v", over.Start == 0)
 }
 
 func (r *records) call(t *testing.T, line string) (status int, out, errs string) {
@@ -155,8 +151,7 @@ func TestDatasetsAreListed(t *testing.T) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 	if _, out, _ = twoDatasets().call(t, "datasets -w"); !strings.Contains(
-		out,
-		" default "+moment(1e18),
+		out, " default "+moment(1e18),
 	) {
 		t.Errorf("-w: %s", out)
 	}

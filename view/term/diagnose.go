@@ -72,9 +72,7 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(
-		&d.span,
-		"for",
-		"10s",
+		&d.span, "for", "10s",
 		"how long to watch: 3s to 1h; above 5m in intervals longer than a second",
 	)
 	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
@@ -121,9 +119,7 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if p.Terminal.ErrTTY {
 		progress = func(n int) {
 			fmt.Fprintf(
-				p.Terminal.Err,
-				"\rlooking at everything: %d of %d s ",
-				n*int(step/measure.Second),
+				p.Terminal.Err, "\rlooking at everything: %d of %d s ", n*int(step/measure.Second),
 				ticks*int(step/measure.Second),
 			)
 		}
@@ -138,11 +134,7 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	}
 	// A look that was interrupted is still told: with what was seen until then.
 	report, err := diagnose.Run(
-		context.WithoutCancel(ctx),
-		reader,
-		rules.Set(),
-		measure.Interval{},
-		0,
+		context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0,
 	)
 	if err != nil {
 		return err
@@ -165,11 +157,7 @@ func asked(machine Machine, step measure.Span) (queries []measure.Query) {
 
 // review judges a time that has passed.
 func (d *diagnosis) review(
-	ctx context.Context,
-	p Program,
-	c *cobra.Command,
-	look Look,
-	span measure.Span,
+	ctx context.Context, p Program, c *cobra.Command, look Look, span measure.Span,
 ) error {
 	if d.past.at == "" && c.Flags().Changed("for") {
 		return usagef("--for and --from exclude each other: the time is that from --from to --to")

@@ -31,18 +31,12 @@ type pictured struct {
 func (o *pictured) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(
-		&o.output,
-		"output",
-		"o",
-		"",
+		&o.output, "output", "o", "",
 		"write to this file, in the format of its name's end: "+strings.Join(endings(), " "),
 	)
 	f.StringVar(&o.format, "format", "", "the format, if the name of the file does not show it")
 	f.BoolVar(
-		&o.table,
-		"table",
-		false,
-		"a table of functions as lockstat's: Count indv cuml CPU Caller",
+		&o.table, "table", false, "a table of functions as lockstat's: Count indv cuml CPU Caller",
 	)
 	f.IntVarP(&o.rows, "rows", "n", 40, "table: N rows, 0 for all")
 	f.StringVar(&o.title, "title", "", "title of a picture")
@@ -127,16 +121,13 @@ func (o *pictured) chosen() (written, error) {
 	}
 	if o.format != "" {
 		return written{}, usagef(
-			"--format %s is none of %s%s",
-			o.format,
-			strings.Join(endings(), " "),
+			"--format %s is none of %s%s", o.format, strings.Join(endings(), " "),
 			didYouMean(o.format, endings()),
 		)
 	}
 	return written{}, usagef(
 		"-o %s: the format follows from the end of the name, which is none of .%s; or use --format",
-		o.output,
-		strings.Join(endings(), " ."),
+		o.output, strings.Join(endings(), " ."),
 	)
 }
 
@@ -223,8 +214,7 @@ func (d *differing) norm() (profile.Norm, error) {
 		}
 	default:
 		return n, usagef(
-			"--per %q is none of sample, cpu-second, work%s",
-			n.Per,
+			"--per %q is none of sample, cpu-second, work%s", n.Per,
 			didYouMean(n.Per, []string{"sample", "cpu-second", "work"}),
 		)
 	}
@@ -283,61 +273,40 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	f.SortFlags = false
 	o.flags(c)
 	f.BoolVar(
-		&d.on,
-		"diff",
-		false,
-		"compare two files, BEFORE and AFTER, or the two amounts of one",
+		&d.on, "diff", false, "compare two files, BEFORE and AFTER, or the two amounts of one",
 	)
 	f.StringVar(
-		&d.per,
-		"per",
-		"",
+		&d.per, "per", "",
 		"--diff: what the amounts are divided by: sample, cpu-second, work (default: sample)",
 	)
 	f.StringVar(
-		&d.cpuSeconds,
-		"cpu-seconds",
-		"",
+		&d.cpuSeconds, "cpu-seconds", "",
 		"--diff: BEFORE,AFTER, the CPU-seconds that the profiles cover",
 	)
 	f.StringVar(
-		&d.work,
-		"work",
-		"",
-		"--diff: BEFORE,AFTER, the work done during each, such as requests",
+		&d.work, "work", "", "--diff: BEFORE,AFTER, the work done during each, such as requests",
 	)
 	f.BoolVar(&d.json, "json", false, "--diff: the ranked functions as JSON")
 	f.StringVar(
-		&read.Event,
-		"event",
-		"",
+		&read.Event, "event", "",
 		"perf script: the samples of this event (default: the first event)",
 	)
 	f.StringVar(&read.Value, "value", "", "pprof and GHC: which of the amounts")
 	f.StringVar(
-		&read.Label,
-		"label",
-		"",
-		"pprof: group by this label below the root, such as thread",
+		&read.Label, "label", "", "pprof: group by this label below the root, such as thread",
 	)
 	f.BoolVar(&read.PID, "pids", false, "perf script: one root per process ID")
 	f.BoolVar(&read.TID, "tids", false, "perf script: one root per thread ID")
 	f.BoolVar(
-		&read.Addresses,
-		"addresses",
-		false,
+		&read.Addresses, "addresses", false,
 		"perf script: show functions without a name by address",
 	)
 	f.BoolVar(
-		&read.Marks,
-		"marks",
-		false,
+		&read.Marks, "marks", false,
 		"perf script: append _[k] to kernel functions and _[j] to JIT-compiled ones",
 	)
 	f.BoolVar(
-		&read.Offsets,
-		"offsets",
-		false,
+		&read.Offsets, "offsets", false,
 		"DTrace and bpftrace: one frame per call site, not per function",
 	)
 	for _, flag := range []string{"per"} {
@@ -411,12 +380,7 @@ func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, err
 }
 
 func (p Program) diff(
-	names []string,
-	read profile.Options,
-	n profile.Norm,
-	o pictured,
-	format written,
-	asJSON bool,
+	names []string, read profile.Options, n profile.Norm, o pictured, format written, asJSON bool,
 ) error {
 	of := names
 	if len(names) == 1 { // of folded stacks with two amounts

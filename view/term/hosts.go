@@ -71,10 +71,7 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(
-		&file,
-		"file",
-		"",
-		"read addresses from this file, one per line; - is standard input",
+		&file, "file", "", "read addresses from this file, one per line; - is standard input",
 	)
 	m.shown(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -86,8 +83,7 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		if err := m.times(args[i:]); err != nil {
 			if i < len(args) && !isNumber(args[i]) {
 				return usagef(
-					"%q is neither an address (https://host:7410/) nor an interval",
-					args[i],
+					"%q is neither an address (https://host:7410/) nor an interval", args[i],
 				)
 			}
 			return err
@@ -157,9 +153,7 @@ func readAddresses(name string) ([]string, error) {
 		}
 		if !isServer(line) {
 			return nil, usagef(
-				"%s, line %d: %q is not the address of a server (https://host:7410/)",
-				name,
-				n,
+				"%s, line %d: %q is not the address of a server (https://host:7410/)", name, n,
 				bare(line),
 			)
 		}

@@ -66,8 +66,7 @@ it.`,
 			)
 		}
 		return usagef(
-			"culprit load has no command %q%s (`culprit load -h` lists them)",
-			args[0],
+			"culprit load has no command %q%s (`culprit load -h` lists them)", args[0],
 			didYouMean(args[0], names),
 		)
 	}
@@ -111,9 +110,7 @@ Traffic is not encrypted; the token is never sent.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if host, port, err := net.SplitHostPort(listen); err != nil || port == "" {
 			return usagef(
-				"--listen %q: give an address and a port, such as 10.0.0.2:%s",
-				listen,
-				load.Port,
+				"--listen %q: give an address and a port, such as 10.0.0.2:%s", listen, load.Port,
 			)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			return usagef("--listen %q: %q is not a port", listen, port)
@@ -184,35 +181,22 @@ func (q *loading) flags(c *cobra.Command) {
 func (q *loading) more(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(
-		&q.window,
-		"window",
-		"",
+		&q.window, "window", "",
 		"socket buffers of both ends, such as 512KiB (default: the kernel's choice)",
 	)
 	f.StringVar(
-		&q.test.Congestion,
-		"congestion",
-		"",
-		"congestion control of the senders: cubic, bbr, reno",
+		&q.test.Congestion, "congestion", "", "congestion control of the senders: cubic, bbr, reno",
 	)
 	f.StringVar(&q.bind, "bind", "", "local address")
 	f.StringVar(
-		&q.client.Token,
-		"token",
-		"",
+		&q.client.Token, "token", "",
 		"the server's token; "+loadToken+" is safer, since other users see command lines",
 	)
 	f.BoolVar(
-		&q.test.Look,
-		"diagnosis",
-		true,
-		"diagnose both machines meanwhile, to find the limit",
+		&q.test.Look, "diagnosis", true, "diagnose both machines meanwhile, to find the limit",
 	)
 	f.BoolVar(
-		&q.json,
-		"json",
-		false,
-		"one JSON object per interval and one of the result, one per line",
+		&q.json, "json", false, "one JSON object per interval and one of the result, one per line",
 	)
 	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a header line")
 	f.StringVarP(&q.out, "out", "o", "", "write the result to this file, for culprit load compare")
@@ -257,16 +241,11 @@ func (p Program) loadStream() *cobra.Command {
 	f.StringVar(&q.rate, "rate", "", "limit per direction, of all connections together: 100Mbit/s")
 	f.BoolVar(&q.test.NoDelay, "nodelay", false, "send small writes at once (TCP_NODELAY)")
 	f.BoolVar(
-		&q.test.Copy,
-		"copy",
-		false,
+		&q.test.Copy, "copy", false,
 		"copy received bytes to the program (default: the kernel discards them)",
 	)
 	f.StringVarP(
-		&q.unit,
-		"format",
-		"f",
-		"",
+		&q.unit, "format", "f", "",
 		"unit of throughput: k, m, g, t bits per second (default: by the first interval)",
 	)
 	q.more(c)
@@ -292,9 +271,7 @@ func (p Program) loadStream() *cobra.Command {
 		}
 		if q.unit != "" && !slices.Contains(view.LoadUnits(), q.unit) {
 			return usagef(
-				"-f %q is none of %s%s",
-				q.unit,
-				strings.Join(view.LoadUnits(), ", "),
+				"-f %q is none of %s%s", q.unit, strings.Join(view.LoadUnits(), ", "),
 				didYouMean(q.unit, view.LoadUnits()),
 			)
 		}
@@ -340,9 +317,7 @@ func (p Program) loadExchange() *cobra.Command {
 	q.flags(c)
 	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of a response")
 	f.StringVar(
-		&q.rate,
-		"rate",
-		"",
+		&q.rate, "rate", "",
 		"transactions begun per second, of all connections together: 1000/s (default: the next begins after the response)",
 	)
 	q.more(c)
@@ -384,8 +359,7 @@ func (q *loading) run(ctx context.Context, p Program, args []string) (err error)
 	switch {
 	case len(args) == 0:
 		return usagef(
-			"give a host that runs culprit load serve: culprit load %s HOST[:PORT]",
-			q.test.Kind,
+			"give a host that runs culprit load serve: culprit load %s HOST[:PORT]", q.test.Kind,
 		)
 	case len(args) > 1:
 		return usagef("unexpected %q after the host", args[1])
@@ -511,11 +485,7 @@ func loadTitle(t *load.Test, server string, runs int) string {
 	text := fmt.Sprintf("%s of %v, %s", count(runs, "run"), t.For, count(t.Streams, "connection"))
 	if t.Kind == load.Exchange {
 		text = fmt.Sprintf(
-			"requests of %d B and responses of %d B with %s: %s",
-			t.Ask,
-			t.Answer,
-			server,
-			text,
+			"requests of %d B and responses of %d B with %s: %s", t.Ask, t.Answer, server, text,
 		)
 		if t.Pace > 0 {
 			text += fmt.Sprintf(", %g begun per second", t.Pace)

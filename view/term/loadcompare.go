@@ -55,8 +55,7 @@ so.`,
 			return writeJSON(p.Terminal.Out, comparison)
 		}
 		_, err = fmt.Fprint(
-			p.Terminal.Out,
-			view.LoadComparison(comparison, p.Terminal.Width, p.Terminal.Colour),
+			p.Terminal.Out, view.LoadComparison(comparison, p.Terminal.Width, p.Terminal.Colour),
 		)
 		return err
 	}

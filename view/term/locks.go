@@ -52,16 +52,11 @@ func (p Program) locks() *cobra.Command {
 	f.BoolVar(&q.Kernel, "kernel", false, "only locks of the kernel")
 	f.BoolVar(&q.User, "user", false, "only futexes of programs")
 	f.StringSliceVar(
-		&by,
-		"by",
-		[]string{view.LocksByKind, view.LocksByCaller},
+		&by, "by", []string{view.LocksByKind, view.LocksByCaller},
 		"one row per combination of: caller, kind, process, pid",
 	)
 	f.StringVarP(
-		&frames,
-		"stacks",
-		"s",
-		"",
+		&frames, "stacks", "s", "",
 		"one row per N frames of the stack, from the caller outwards, and show them",
 	)
 	f.BoolVar(&hist, "hist", false, "show the distribution of times below each row")
@@ -71,16 +66,12 @@ func (p Program) locks() *cobra.Command {
 	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
 	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
 	f.StringSliceVar(
-		&q.Cgroups,
-		"cgroup",
-		nil,
+		&q.Cgroups, "cgroup", nil,
 		"only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup",
 	)
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only waits that began on these CPUs")
 	f.StringVar(
-		&q.Unwind,
-		"unwind",
-		"auto",
+		&q.Unwind, "unwind", "auto",
 		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
 	)
 	m.shown(f)
@@ -148,8 +139,7 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 		return usagef("--kernel and --user exclude each other; without them it is both")
 	case !slices.Contains(lockUnwinds(), q.Unwind):
 		return usagef(
-			"--unwind is auto, fp or tables, not %q%s",
-			q.Unwind,
+			"--unwind is auto, fp or tables, not %q%s", q.Unwind,
 			didYouMean(q.Unwind, lockUnwinds()),
 		)
 	case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
@@ -162,8 +152,7 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	for _, by := range o["by"] {
 		if !slices.Contains(view.LocksBy(), by) {
 			return usagef(
-				"--by %q is none of caller, kind, process, pid%s",
-				by,
+				"--by %q is none of caller, kind, process, pid%s", by,
 				didYouMean(by, view.LocksBy()),
 			)
 		}
@@ -172,8 +161,7 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 ||
 			n > view.MostLockFrames {
 			return usagef(
-				"--stacks %q is not a number of frames from 1 to %d",
-				o.Text("stacks"),
+				"--stacks %q is not a number of frames from 1 to %d", o.Text("stacks"),
 				view.MostLockFrames,
 			)
 		}

@@ -16,9 +16,7 @@ import (
 type locksMachine struct{ machine }
 
 func (m *locksMachine) Watch(
-	_ context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	_ context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	for n := range m.ticks {
 		start := measure.Time(n+1) * 1e9

@@ -20,10 +20,7 @@ type Machine interface {
 	// Record watches the queries for n ticks and gives what it saw as a reader, also when the
 	// context ended before.
 	Record(
-		ctx context.Context,
-		queries []measure.Query,
-		n int,
-		progress func(tick int),
+		ctx context.Context, queries []measure.Query, n int, progress func(tick int),
 	) (measure.Reader, error)
 }
 

@@ -51,15 +51,11 @@ func (w *past) flags(f *pflag.FlagSet, ranges bool) {
 		f.StringVar(&w.at, "at", "", "show what was recorded in the interval that ended at this time: "+momentForm)
 	}
 	f.StringVar(
-		&w.dir,
-		"dir",
-		"",
+		&w.dir, "dir", "",
 		"directory of the recording (default: $CULPRIT_DIR, or that of culprit serve)",
 	)
 	f.StringVar(
-		&w.server,
-		"server",
-		"",
+		&w.server, "server", "",
 		"show the recording of the server at this address, such as https://host:7410/; its token is in the address or in $CULPRIT_TOKEN",
 	)
 }
@@ -73,8 +69,7 @@ func (w *past) where() (string, error) {
 		return "", usagef("--dir and --server exclude each other")
 	case !isServer(w.server):
 		return "", usagef(
-			"--server %q is not the address of a server (https://host:7410/)",
-			bare(w.server),
+			"--server %q is not the address of a server (https://host:7410/)", bare(w.server),
 		)
 	}
 	return w.server, nil
@@ -107,8 +102,7 @@ func (w *past) placed(times string) error {
 // complete makes the shell offer times and directories for the flags.
 func (w *past) complete(c *cobra.Command) {
 	times := cobra.FixedCompletions(
-		[]string{"now", "-1m", "-5m", "-1h", "-1d"},
-		cobra.ShellCompDirectiveNoFileComp,
+		[]string{"now", "-1m", "-5m", "-1h", "-1d"}, cobra.ShellCompDirectiveNoFileComp,
 	)
 	for _, name := range []string{"from", "to", "at"} {
 		if c.Flags().Lookup(name) == nil {
@@ -175,17 +169,13 @@ func (w *past) span(now time.Time) (span, error) {
 	switch {
 	case s.over.Start > s.over.End:
 		return s, usagef(
-			"--from %s is after --to %s: %s and %s",
-			w.from,
-			w.to,
-			moment(s.over.Start),
+			"--from %s is after --to %s: %s and %s", w.from, w.to, moment(s.over.Start),
 			moment(s.over.End),
 		)
 	case s.over.Start == s.over.End:
 		return s, usagef(
 			"no time lies between --from %s and --to %s; --at shows the interval that ended then",
-			w.from,
-			w.to,
+			w.from, w.to,
 		)
 	}
 	return s, nil
@@ -234,14 +224,8 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 		local := now.Local()
 		on := func(days int) time.Time {
 			return time.Date(
-				local.Year(),
-				local.Month(),
-				local.Day()-days,
-				clock.Hour(),
-				clock.Minute(),
-				clock.Second(),
-				0,
-				time.Local,
+				local.Year(), local.Month(), local.Day()-days, clock.Hour(), clock.Minute(),
+				clock.Second(), 0, time.Local,
 			)
 		}
 		if t = on(0); !t.After(now) {
@@ -263,8 +247,7 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 		return t, "", fmt.Errorf("that is before 1970")
 	case t.After(now):
 		return t, "", fmt.Errorf(
-			"that is in the future: it is %s now",
-			now.Local().Format("2006-01-02 15:04:05"),
+			"that is in the future: it is %s now", now.Local().Format("2006-01-02 15:04:05"),
 		)
 	}
 	return t, "", nil
@@ -289,9 +272,7 @@ func (s *span) within(held measure.Interval, remark string, now time.Time) error
 	case s.over.Start == 0 && s.over.End > held.End:
 		if remark != "" {
 			return usagef(
-				"nothing was recorded at %s: no server runs; %s",
-				moment(s.over.End),
-				holds,
+				"nothing was recorded at %s: no server runs; %s", moment(s.over.End), holds,
 			)
 		}
 		return usagef("nothing was recorded at %s; %s", moment(s.over.End), holds)
@@ -406,15 +387,12 @@ func checkNetns(r Recorded, over measure.Interval, name string) error {
 	}
 	if len(names) == 0 {
 		return usagef(
-			"there was no network namespace %s then: the server recorded only its own",
-			name,
+			"there was no network namespace %s then: the server recorded only its own", name,
 		)
 	}
 	slices.Sort(names)
 	return usagef(
-		"there was no network namespace %s then; there were %s%s",
-		name,
-		strings.Join(names, " "),
+		"there was no network namespace %s then; there were %s%s", name, strings.Join(names, " "),
 		didYouMean(name, append(names, "all")),
 	)
 }

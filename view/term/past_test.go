@@ -47,8 +47,7 @@ func TestMomentsAreRead(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 		if yesterday := text == "14:30:01" || text == "23:59"; yesterday != strings.HasPrefix(
-			said,
-			"yesterday, 2026-11-20 ",
+			said, "yesterday, 2026-11-20 ",
 		) {
 			t.Errorf("%q: said %q", text, said)
 		}
@@ -122,9 +121,7 @@ type playing struct {
 }
 
 func (p *playing) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	step := queries[0].Step
 	if step <= 0 || step > p.over.Span() {
@@ -241,14 +238,8 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 			late > 3*measure.Second ||
 			r.closed != 1 {
 			t.Errorf(
-				"%s: status %d, %s before the newest %v, closed %d times\n%s%s",
-				c.line,
-				status,
-				r.over.Span(),
-				r.held.End.Sub(r.over.End),
-				r.closed,
-				out,
-				errs,
+				"%s: status %d, %s before the newest %v, closed %d times\n%s%s", c.line, status,
+				r.over.Span(), r.held.End.Sub(r.over.End), r.closed, out, errs,
 			)
 		}
 	}
@@ -277,8 +268,7 @@ func TestPastIsShownLikeThePresent(t *testing.T) {
 	}
 	r.remark, r.broken = "no server runs: this is its archive", []string{"a part is damaged"}
 	if _, _, errs := rewind(t, r, "cpu", "--at", "-5m"); !strings.Contains(
-		errs,
-		"note: no server runs",
+		errs, "note: no server runs",
 	) ||
 		!strings.Contains(errs, "note: a part is damaged") {
 		t.Errorf("where it comes from is not said: %q", errs)

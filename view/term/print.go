@@ -147,9 +147,7 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		for line := range strings.Lines(t.Rows[r].Below) {
 			start := len(s.page)
 			s.page = cut(
-				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...),
-				start,
-				s.width,
+				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width,
 			)
 			s.page = append(s.page, '\n')
 			s.since++

@@ -169,43 +169,29 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	f.BoolVar(&runQueue, "run-queue", false, "time waiting for a CPU, in ns")
 	f.BoolVar(&locks, "locks", false, "time waiting for locks, in ns")
 	f.StringVar(
-		&least,
-		"min",
-		"0",
-		"--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us",
+		&least, "min", "0", "--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us",
 	)
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only these CPUs")
 	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
 	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
 	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
 	f.StringSliceVar(
-		&q.Cgroups,
-		"cgroup",
-		nil,
+		&q.Cgroups, "cgroup", nil,
 		"only this cgroup and those below: its directory, or a path as in /proc/PID/cgroup",
 	)
 	f.BoolVar(
-		&q.Kernel,
-		"kernel",
-		false,
+		&q.Kernel, "kernel", false,
 		"only samples in the kernel; for waits, only kernel stacks and locks",
 	)
 	f.BoolVar(
-		&q.User,
-		"user",
-		false,
-		"only samples in programs; for waits, only user stacks and locks",
+		&q.User, "user", false, "only samples in programs; for waits, only user stacks and locks",
 	)
 	f.StringVar(
-		&q.Unwind,
-		"unwind",
-		"auto",
+		&q.Unwind, "unwind", "auto",
 		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
 	)
 	f.BoolVar(
-		&q.Inline,
-		"inline",
-		true,
+		&q.Inline, "inline", true,
 		"show inlined functions as frames, name_[i], where a program has debug information",
 	)
 	f.BoolVar(&idle, "idle", false, "also idle CPUs; --off-cpu: also idle kernel threads")

@@ -35,8 +35,7 @@ func (p Program) noted(t *profile.Tree, notes []string, what string) {
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
 		text := fmt.Sprintf(
 			"%.1f %% of the %s are in functions without a name, shown as [unknown] or as [file]",
-			100*n/all,
-			what,
+			100*n/all, what,
 		)
 		t.Notes = append(t.Notes, p.tell([]string{text}, nil)...)
 	}
@@ -66,10 +65,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	}
 	left := sum(stacks)
 	note := fmt.Sprintf(
-		"%d samples in %.1f s, %d per second on each of %d CPUs",
-		all,
-		got.Took.Seconds(),
-		q.Hz,
+		"%d samples in %.1f s, %d per second on each of %d CPUs", all, got.Took.Seconds(), q.Hz,
 		got.CPUs,
 	)
 	notes := slices.Clone(got.Notes)
@@ -77,16 +73,13 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%d of %d samples are of idle CPUs and left out; --idle shows them",
-				resting,
-				all,
+				"%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all,
 			),
 		)
 	}
 	if cut > 0 {
 		notes = append(
-			notes,
-			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames),
+			notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames),
 		)
 	}
 	// With nothing left out there is a sample for each tick of each CPU.
@@ -97,8 +90,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 			notes,
 			fmt.Sprintf(
 				"%d of %.0f expected samples: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling costs too much",
-				all,
-				due,
+				all, due,
 			),
 		)
 	}
@@ -109,11 +101,7 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 	if o.table {
 		return into(p.Terminal, o.output, func(w io.Writer) error {
 			return profile.WriteTableLines(
-				w,
-				tableLines(stacks),
-				float64(left),
-				"samples: "+note,
-				o.rows,
+				w, tableLines(stacks), float64(left), "samples: "+note, o.rows,
 			)
 		})
 	}

@@ -30,21 +30,15 @@ func (w *profiledPast) flags(c *cobra.Command) {
 	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
 	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
 	f.StringVar(
-		&w.diff,
-		"diff",
-		"",
+		&w.diff, "diff", "",
 		"compare recorded samples with a time of the same length that ended then (with --from: began then), with the same time at another server (its address), or with a profile in a file",
 	)
 	f.StringVar(
-		&w.per,
-		"per",
-		"",
+		&w.per, "per", "",
 		"--diff: what the amounts are divided by: sample, cpu-second, work (default: cpu-second; sample for a file without CPU-seconds)",
 	)
 	f.StringVar(
-		&w.work,
-		"work",
-		"",
+		&w.work, "work", "",
 		"--diff: BEFORE,AFTER, the work done during each; BEFORE is the one compared with",
 	)
 	f.BoolVar(&w.json, "json", false, "--diff: the ranked functions as JSON")
@@ -110,10 +104,7 @@ func (w *profiledPast) norm() (profile.Norm, error) {
 // against gives what a profile is compared with, what it is called, and how often it was sampled;
 // 0: not known.
 func (p Program) against(
-	ctx context.Context,
-	w *profiledPast,
-	of *aRecorded,
-	part profile.Part,
+	ctx context.Context, w *profiledPast, of *aRecorded, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
 	other, span := past{dir: w.dir, server: w.server}, of.over.Span()
 	switch _, _, notTime := parseMoment(w.diff, time.Now()); {
@@ -132,9 +123,7 @@ func (p Program) against(
 	default:
 		if _, err := os.Stat(w.diff); err != nil {
 			return nil, "", 0, usagef(
-				"--diff %q is not a time, the address of a server or a file: %w",
-				w.diff,
-				notTime,
+				"--diff %q is not a time, the address of a server or a file: %w", w.diff, notTime,
 			)
 		}
 		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User ||
@@ -158,11 +147,7 @@ func (p Program) against(
 
 // profilePast writes a profile of what was recorded, or what differs between two.
 func (p Program) profilePast(
-	ctx context.Context,
-	w *profiledPast,
-	q *Profiling,
-	o pictured,
-	idle, pids bool,
+	ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool,
 ) error {
 	part := profile.Part{
 		CPUs:      q.CPUs,
@@ -188,11 +173,7 @@ func (p Program) profilePast(
 			}
 			return into(p.Terminal, o.output, func(out io.Writer) error {
 				return profile.WriteTableLines(
-					out,
-					after.lines,
-					sum,
-					"samples: "+after.note,
-					o.rows,
+					out, after.lines, sum, "samples: "+after.note, o.rows,
 				)
 			})
 		}
@@ -234,9 +215,7 @@ func (p Program) profilePast(
 	if rate > 1.01 || rate < 0.99 {
 		d.NormText += fmt.Sprintf(
 			" Before was sampled %.0f times per second, after %.0f: the amounts of after are scaled to %.0f.",
-			hz,
-			hz*rate,
-			hz,
+			hz, hz*rate, hz,
 		)
 	}
 	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
@@ -278,11 +257,7 @@ func (a *aRecorded) hz() float64 {
 // recordedProfile makes a profile of the time that the flags name; --at is the end of so much of
 // it. What may mislead is told.
 func (p Program) recordedProfile(
-	ctx context.Context,
-	w *past,
-	at measure.Span,
-	part profile.Part,
-	table bool,
+	ctx context.Context, w *past, at measure.Span, part profile.Part, table bool,
 ) (*aRecorded, error) {
 	r, err := p.replay(w, Look{Netns: "all"}, at)
 	if err != nil {
@@ -290,10 +265,7 @@ func (p Program) recordedProfile(
 	}
 	defer r.close()
 	reader, err := r.Record(
-		ctx,
-		[]measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}},
-		1,
-		nil,
+		ctx, []measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}}, 1, nil,
 	)
 	if err != nil {
 		return nil, err
@@ -310,10 +282,7 @@ func (p Program) recordedProfile(
 		}
 	}
 	out.note = fmt.Sprintf(
-		"%.0f samples in %.0f s of %d CPUs, %s",
-		got.Samples,
-		got.Took.Seconds(),
-		got.CPUs,
+		"%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs,
 		moments(r.over),
 	)
 	notes := slices.Clone(got.Tree.Notes)
@@ -326,23 +295,19 @@ func (p Program) recordedProfile(
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%.0f of %.0f samples are of idle CPUs and left out; --idle shows them",
-				got.Idle,
+				"%.0f of %.0f samples are of idle CPUs and left out; --idle shows them", got.Idle,
 				got.Samples,
 			),
 		)
 	}
 	if lacks := r.over.Span() - got.Took; lacks >= measure.Second &&
 		!slices.ContainsFunc(
-			notes,
-			func(n string) bool { return strings.Contains(n, "recorded") },
+			notes, func(n string) bool { return strings.Contains(n, "recorded") },
 		) {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"of the %.0f s only %.0f are recorded",
-				r.over.Seconds(),
-				got.Took.Seconds(),
+				"of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds(),
 			),
 		)
 	}
@@ -351,9 +316,7 @@ func (p Program) recordedProfile(
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%.0f of %.0f expected samples: shares are of those",
-				got.Samples,
-				got.Expected,
+				"%.0f of %.0f expected samples: shares are of those", got.Samples, got.Expected,
 			),
 		)
 	}

@@ -36,10 +36,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	}
 	what := map[ProfileOf]string{OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks"}[q.Of]
 	note := fmt.Sprintf(
-		"%d times %s, %.3f s in total, in %.1f s",
-		count,
-		what,
-		time.Duration(nanos).Seconds(),
+		"%d times %s, %.3f s in total, in %.1f s", count, what, time.Duration(nanos).Seconds(),
 		got.Took.Seconds(),
 	)
 	if q.Least > 0 {
@@ -56,8 +53,7 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	}
 	if cut > 0 {
 		notes = append(
-			notes,
-			fmt.Sprintf("the stacks of %d waits are cut at %d frames", cut, got.Frames),
+			notes, fmt.Sprintf("the stacks of %d waits are cut at %d frames", cut, got.Frames),
 		)
 	}
 	if got.Away > 0 {

@@ -36,9 +36,7 @@ func TestManualPages(t *testing.T) {
 		if !strings.Contains(
 			text,
 			`.TH "`+strings.ReplaceAll(
-				strings.ToUpper(name),
-				"-",
-				`\-`,
+				strings.ToUpper(name), "-", `\-`,
 			)+`" "1" "Nov 2023" "culprit 1.2" "culprit"`,
 		) {
 			t.Errorf("%s has no head: %.200s", name, text)
@@ -51,9 +49,7 @@ func TestManualPages(t *testing.T) {
 		_, also, _ := strings.Cut(text, ".SH SEE ALSO\n")
 		for other := range strings.SplitSeq(strings.TrimSpace(also), ", ") {
 			other = strings.ReplaceAll(
-				strings.TrimSuffix(strings.TrimPrefix(other, `\fB`), `(1)\fP`),
-				`\-`,
-				"-",
+				strings.TrimSuffix(strings.TrimPrefix(other, `\fB`), `(1)\fP`), `\-`, "-",
 			)
 			if _, err := os.Stat(filepath.Join(dir, other+".1")); err != nil {
 				t.Errorf("%s refers to %q, which is not there", name, other)
@@ -66,8 +62,7 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, want := range []string{".TP\n\\fB\\-o\\fP, \\fB\\-\\-output\\fP=\"\"\nwrite to this file", ".TP\n\\fB\\-\\-width\\fP=1200\nwidth of an SVG, in pixels\n", ".EX\nperf script | culprit flame", `\fBculprit(1)\fP`} {
 		if want = strings.ReplaceAll(want, ".EX\nperf", ".EX\n  perf"); !strings.Contains(
-			string(flame),
-			want,
+			string(flame), want,
 		) {
 			t.Errorf("culprit-flame.1 has no %q in\n%s", want, flame)
 		}

@@ -102,12 +102,7 @@ func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
 // show runs a tool until its count is reached or the context ends; then it prints the average of
 // what was shown.
 func show(
-	ctx context.Context,
-	m Machine,
-	t Terminal,
-	tool *view.Tool,
-	o view.Options,
-	p plan,
+	ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan,
 ) error {
 	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
 		return err
@@ -264,16 +259,12 @@ func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options,
 		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {
 			if past {
 				return usagef(
-					"--%s: there was no %s then%s",
-					fl.Name,
-					strconv.Quote(name),
+					"--%s: there was no %s then%s", fl.Name, strconv.Quote(name),
 					didYouMean(name, known),
 				)
 			}
 			return usagef(
-				"--%s: there is no %s here%s",
-				fl.Name,
-				strconv.Quote(name),
+				"--%s: there is no %s here%s", fl.Name, strconv.Quote(name),
 				didYouMean(name, known),
 			)
 		}

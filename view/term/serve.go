@@ -53,8 +53,7 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprint(
-		w.t.Out,
-		"\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
+		w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
 	) //nolint:errcheck // as above
 }
 
@@ -120,61 +119,40 @@ expensive part is suspended for ten minutes or longer, and named.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(
-		&s.Listen,
-		"listen",
-		listenUsually,
+		&s.Listen, "listen", listenUsually,
 		"address and port; one that other machines can reach needs TLS",
 	)
 	f.StringVar(
-		&s.Dir,
-		"dir",
-		"",
+		&s.Dir, "dir", "",
 		"directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, else culprit in $XDG_STATE_HOME or ~/.local/state)",
 	)
 	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep seconds, minutes and hours")
 	f.StringVar(&size, "size", "2GB", "limit on disk; the oldest data is deleted first")
 	f.StringVar(
-		&s.DiskFull,
-		"disk-full",
-		"oldest",
-		"what to drop if the disk is full: oldest, newest",
+		&s.DiskFull, "disk-full", "oldest", "what to drop if the disk is full: oldest, newest",
 	)
 	f.StringVar(
-		&budget,
-		"budget",
-		"10%",
+		&budget, "budget", "10%",
 		"limit of one CPU for recording; above it the most expensive part is suspended; 0: no limit",
 	)
 	f.StringVar(
-		&profile,
-		"profile",
-		"49",
-		"stack samples per second and CPU, recorded too; off for none",
+		&profile, "profile", "49", "stack samples per second and CPU, recorded too; off for none",
 	)
 	f.BoolVar(
-		&s.Commands,
-		"command-lines",
-		false,
+		&s.Commands, "command-lines", false,
 		"record whole command lines, which may contain passwords (default: the program only)",
 	)
 	f.StringVar(
-		&s.WriteTo,
-		"remote-write",
-		"",
+		&s.WriteTo, "remote-write", "",
 		"send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set",
 	)
 	f.StringVar(
-		&each,
-		"remote-write-each",
-		"15s",
-		"time between the sent samples: 1s, 5s, 15s, 60s",
+		&each, "remote-write-each", "15s", "time between the sent samples: 1s, 5s, 15s, 60s",
 	)
 	f.StringVar(&s.Cert, "tls-cert", "", "file of the certificate and its chain")
 	f.StringVar(&s.Key, "tls-key", "", "file of the private key")
 	f.StringVar(
-		&length,
-		"for",
-		"",
+		&length, "for", "",
 		"end after this time, such as 30s or 2h, but not before the first diagnosis",
 	)
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
@@ -209,9 +187,7 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		}
 		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 			return usagef(
-				"--listen %q: give an address and a port, such as %s",
-				s.Listen,
-				listenUsually,
+				"--listen %q: give an address and a port, such as %s", s.Listen, listenUsually,
 			)
 		}
 		if (s.Cert == "") != (s.Key == "") {
@@ -219,9 +195,7 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		}
 		if full := []string{"oldest", "newest"}; !slices.Contains(full, s.DiskFull) {
 			return usagef(
-				"--disk-full %q is none of %s%s",
-				s.DiskFull,
-				strings.Join(full, ", "),
+				"--disk-full %q is none of %s%s", s.DiskFull, strings.Join(full, ", "),
 				didYouMean(s.DiskFull, full),
 			)
 		}
@@ -253,14 +227,12 @@ var (
 // parseShare reads "1%" or "0.5 %": a share of one CPU.
 func parseShare(text string) (float64, error) {
 	n, err := strconv.ParseFloat(
-		strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")),
-		64,
+		strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64,
 	)
 	if err != nil || !(n >= 0) || n > 100 || n > 0 && n < 0.01 ||
 		n > 0 && !strings.Contains(text, "%") {
 		return 0, usagef(
-			"--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no limit",
-			text,
+			"--budget %q: give per cent of one CPU, from 0.01%% to 100%%, or 0 for no limit", text,
 		)
 	}
 	return n / 100, nil
@@ -277,9 +249,7 @@ func parseRate(text string) (int, error) {
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "Hz"))
 	if err != nil || n < 1 || n > mostAlways {
 		return 0, usagef(
-			"--profile %q: give samples per second, from 1 to %d, or off",
-			text,
-			mostAlways,
+			"--profile %q: give samples per second, from 1 to %d, or off", text, mostAlways,
 		)
 	}
 	return n, nil

@@ -13,9 +13,7 @@ import (
 
 // runServe runs a command line of a program whose server is f, and gives what it said.
 func runServe(
-	t *testing.T,
-	f func(context.Context, Serving, *Teller) error,
-	args ...string,
+	t *testing.T, f func(context.Context, Serving, *Teller) error, args ...string,
 ) (status int, out, errs string) {
 	t.Helper()
 	return runProgram(t, Program{Serve: f}, append([]string{"serve"}, args...))

@@ -85,8 +85,7 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 		t.Error("not JSON")
 	}
 	if got := string(view.AppendJSON(nil, &view.Table{View: "x"})); !strings.HasSuffix(
-		got,
-		`"rows":[],"loss":[],"notes":[]}`,
+		got, `"rows":[],"loss":[],"notes":[]}`,
 	) {
 		t.Errorf("empty: %s", got)
 	}
@@ -151,8 +150,7 @@ func TestReverseSortPutsUnknownLast(t *testing.T) {
 		tab := &view.Table{Columns: []view.Column{{Name: "x"}}}
 		for i, cell := range c.cells {
 			tab.Rows = append(
-				tab.Rows,
-				view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}},
+				tab.Rows, view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}},
 			)
 		}
 		sorted(tab, 0, true)
@@ -191,9 +189,7 @@ func (m *machine) Parse(s string) (measure.Query, error) {
 }
 
 func (m *machine) Watch(
-	_ context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	_ context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	for n := range m.ticks {
 		start := measure.Time(n+1) * 1e9
@@ -309,8 +305,7 @@ func TestHintsHaveNoControlCharacters(t *testing.T) {
 	status, _, errs := run(t, &machine{hint: "did you mean a\x1b[31mb\u202e?"}, "stat", "wrong")
 	if status != 2 ||
 		!strings.Contains(
-			errs,
-			"\n  ^^^^^\nthere is no statistic wrong\nhint: did you mean a?[31mb??\n",
+			errs, "\n  ^^^^^\nthere is no statistic wrong\nhint: did you mean a?[31mb??\n",
 		) {
 		t.Errorf("status %d, stderr %q", status, errs)
 	}
@@ -382,8 +377,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 					t.Fatal(err)
 				}
 				f.Answers = append(
-					f.Answers,
-					&measure.Answer{Query: q, Elapsed: []measure.Span{measure.Second}},
+					f.Answers, &measure.Answer{Query: q, Elapsed: []measure.Span{measure.Second}},
 				)
 			}
 			tab := tool.Table(o, f)

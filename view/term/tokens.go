@@ -96,9 +96,7 @@ removed or expired is refused at once, also in open pages.`,
 		RunE: with(func(t Tokens, args []string) error {
 			if !slices.Contains(mayDo, may) {
 				return usagef(
-					"--may %q is none of %s%s",
-					may,
-					strings.Join(mayDo, ", "),
+					"--may %q is none of %s%s", may, strings.Join(mayDo, ", "),
 					didYouMean(may, mayDo),
 				)
 			}
@@ -122,10 +120,7 @@ removed or expired is refused at once, also in open pages.`,
 			_, err = fmt.Fprintf(
 				p.Terminal.Out,
 				"%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n",
-				secret,
-				view.Clean(one.Name),
-				one.May,
-				until,
+				secret, view.Clean(one.Name), one.May, until,
 			)
 			return err
 		}),
@@ -135,8 +130,7 @@ removed or expired is refused at once, also in open pages.`,
 	add.Flags().
 		StringVar(&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)")
 	_ = add.RegisterFlagCompletionFunc(
-		"may",
-		cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp),
+		"may", cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp),
 	) // it has the flag
 	remove := &cobra.Command{
 		Use:               "remove NAME...",

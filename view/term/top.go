@@ -261,8 +261,7 @@ func (v *terminalView) take(t ticked) {
 	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes(l.tool.Wide, width)...)
 	for _, loss := range f.Losses() {
 		v.table.Notes = append(
-			v.table.Notes,
-			fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason),
+			v.table.Notes, fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason),
 		)
 	}
 	v.summary = view.Use().Table(nil, &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[n:]})

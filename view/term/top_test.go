@@ -17,9 +17,7 @@ import (
 type busy struct{ machine }
 
 func (b *busy) Watch(
-	ctx context.Context,
-	queries []measure.Query,
-	each func(*measure.Tick) error,
+	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	rows := map[measure.StatID][][]string{
 		"process.cpu": {{"1", "init", "usr"}, {"812", "nginx", "usr"}},

@@ -102,8 +102,7 @@ func (v *terminalView) draw() {
 
 // drawTable draws the table in the lines from top to before bottom.
 func (v *terminalView) drawTable(
-	put func(x, y int, text string, style tcell.Style) int,
-	top, bottom, width int,
+	put func(x, y int, text string, style tcell.Style) int, top, bottom, width int,
 ) {
 	plain := tcell.StyleDefault
 	columns, rows, l := v.columns(width), v.rows(), v.now()
@@ -174,8 +173,7 @@ func (v *terminalView) drawTable(
 			style = style.Reverse(true)
 		}
 		x := line(
-			top+1+y,
-			func(k int) string { return texts[r][k] },
+			top+1+y, func(k int) string { return texts[r][k] },
 			func(int) tcell.Style { return style },
 		)
 		if rows[r].Mark != "" {
@@ -200,8 +198,7 @@ func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
 	for k, i := range columns {
 		if c := &v.table.Columns[i]; words[k] && over > 0 {
 			less := min(
-				over,
-				max(0, widths[k]-max(c.Width, utf8.RuneCountInString(c.Head), shortName)),
+				over, max(0, widths[k]-max(c.Width, utf8.RuneCountInString(c.Head), shortName)),
 			)
 			widths[k], over = widths[k]-less, over-less
 		}

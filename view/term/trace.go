@@ -159,9 +159,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.VarP(
-		&traceParts{&t.Parts, 'n'},
-		"name",
-		"n",
+		&traceParts{&t.Parts, 'n'}, "name", "n",
 		"a program or a probe description; may be repeated, like -s, -P, -m, -f and -i",
 	)
 	f.VarP(&traceParts{&t.Parts, 's'}, "script", "s", "a file with a program; - is standard input")
@@ -174,64 +172,37 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 		}
 	}
 	option(
-		"option",
-		"x",
-		"",
-		"an option, NAME or NAME=VALUE: stackframes=100, aggsortkey, strsize=1k, quiet ...",
-		false,
+		"option", "x", "",
+		"an option, NAME or NAME=VALUE: stackframes=100, aggsortkey, strsize=1k, quiet ...", false,
 	)
 	f.StringVarP(&t.Output, "output", "o", "", "append the output to this file")
 	f.StringArrayVarP(
-		&t.Commands,
-		"command",
-		"c",
-		nil,
+		&t.Commands, "command", "c", nil,
 		"start this command, with its process ID in $target, and end with it",
 	)
 	f.IntSliceVarP(
-		&t.Processes,
-		"pid",
-		"p",
-		nil,
-		"end when this process ends; its ID is in $target",
+		&t.Processes, "pid", "p", nil, "end when this process ends; its ID is in $target",
 	)
 	f.BoolVarP(
-		&t.Destructive,
-		"destructive",
-		"w",
-		false,
+		&t.Destructive, "destructive", "w", false,
 		"let the program change the system: system(), raise(), copyout() ...",
 	)
 	f.BoolVarP(&t.Zero, "zero", "Z", false, "allow descriptions that match no probe")
 	f.BoolVarP(
-		&t.CompileOnly,
-		"exit",
-		"e",
-		false,
-		"compile the program and load nothing into the kernel",
+		&t.CompileOnly, "exit", "e", false, "compile the program and load nothing into the kernel",
 	)
 	f.BoolVarP(
-		&t.Listing,
-		"instructions",
-		"S",
-		false,
-		"print the instructions of the compiled program",
+		&t.Listing, "instructions", "S", false, "print the instructions of the compiled program",
 	)
 	f.BoolVarP(
-		&t.Verbose,
-		"verbose",
-		"v",
-		false,
-		"print more: arguments of probes, the compiled program",
+		&t.Verbose, "verbose", "v", false, "print more: arguments of probes, the compiled program",
 	)
 	f.BoolVarP(&indent, "flowindent", "F", false, "indent by entry and return of functions")
 	f.StringVarP(&buffer, "bufsize", "b", "", "size of the buffer of records: 4m")
 	f.VarP(&traceParts{&t.Parts, 'P'}, "provider", "P", "all probes of a provider")
 	f.VarP(&traceParts{&t.Parts, 'm'}, "module", "m", "all probes of a module, or provider:module")
 	f.VarP(
-		&traceParts{&t.Parts, 'f'},
-		"function",
-		"f",
+		&traceParts{&t.Parts, 'f'}, "function", "f",
 		"all probes of a function, or provider:module:function",
 	)
 	f.VarP(&traceParts{&t.Parts, 'i'}, "id", "i", "a probe by its number in the list")
@@ -239,10 +210,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	option("define", "D", "define", "of -C: a macro, NAME or NAME=VALUE", false)
 	option("undef", "U", "undef", "of -C: no macro of this name", false)
 	option(
-		"include",
-		"I",
-		"incdir",
-		"of -C: a directory to look in for files that are included",
+		"include", "I", "incdir", "of -C: a directory to look in for files that are included",
 		false,
 	)
 	option("headers", "H", "cpphdrs", "of -C: tell which files are included", true)
@@ -257,9 +225,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	}
 	version := f.BoolP("language", "V", false, "print the version of D")
 	f.BoolVar(
-		&t.JSON,
-		"json",
-		false,
+		&t.JSON, "json", false,
 		"one JSON object per line, for each record and each row of an aggregation",
 	)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -292,9 +258,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 		}
 		if *version {
 			fmt.Fprintf(
-				p.Terminal.Out,
-				"culprit %s: D, as the DTrace guide has it, on Linux\n",
-				p.Version,
+				p.Terminal.Out, "culprit %s: D, as the DTrace guide has it, on Linux\n", p.Version,
 			)
 			return nil
 		}

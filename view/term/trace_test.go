@@ -30,11 +30,7 @@ func TestTraceRefusals(t *testing.T) {
 			if status != c.status || !strings.Contains(out+errs, c.says) ||
 				(status == 0) != (errs == "") {
 				t.Errorf(
-					"status %d, out %q, errors %q; want %d and %q",
-					status,
-					out,
-					errs,
-					c.status,
+					"status %d, out %q, errors %q; want %d and %q", status, out, errs, c.status,
 					c.says,
 				)
 			}

@@ -23,9 +23,7 @@ func readBody(r *http.Request, into any) error {
 		return tooLarge("the body is too large", fmt.Sprintf("the limit is %d bytes", large.Limit))
 	case errors.As(err, &wrong):
 		f := badBody(
-			"the body can't be read: %s where %s should be",
-			wrong.Value,
-			jsonType(wrong.Type),
+			"the body can't be read: %s where %s should be", wrong.Value, jsonType(wrong.Type),
 		)
 		if wrong.Field != "" {
 			f.Message = wrong.Field + ": " + wrong.Value + " where " + jsonType(

@@ -139,8 +139,7 @@ func TestClientErrors(t *testing.T) {
 	}
 	var denied *measure.Denied
 	if _, err := c.Ask(context.Background(), measure.Query{Stat: "tcp.rtt", Where: []measure.Term{{Field: "peer", Op: measure.Equal, Values: []string{"denied"}}}, Over: over, Step: measure.Second}); !errors.As(
-		err,
-		&denied,
+		err, &denied,
 	) ||
 		denied.Needs != "CAP_NET_ADMIN" ||
 		denied.Doing != "read it" {
@@ -235,8 +234,7 @@ func TestOtherUserAtTheSocket(t *testing.T) {
 				return
 			}
 			_, _ = syscall.Write(
-				fd,
-				[]byte("GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+				fd, []byte("GET /api/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
 			) // the server may have closed
 			b := make([]byte, 100)
 			n, _ := syscall.Read(fd, b)

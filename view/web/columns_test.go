@@ -161,11 +161,8 @@ func TestColumnsOverHTTP(t *testing.T) {
 		api.ColumnsType: api.ColumnsType + "; width=4", api.ColumnsType + ";width=8": api.ColumnsType + "; width=8", "application/json": "application/json", "*/*": "application/json", "text/html, " + api.ColumnsType + "; q=1": api.ColumnsType + "; width=4",
 	} {
 		res := s.get(
-			ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"),
-			"Accept",
-			accept,
-			"Accept-Encoding",
-			"identity",
+			ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept",
+			accept, "Accept-Encoding", "identity",
 		)
 		if got := res.Header.Get("Content-Type"); got != want {
 			t.Errorf("Accept %s: %s", accept, got)
@@ -182,8 +179,7 @@ func TestColumnsOverHTTP(t *testing.T) {
 		}
 	}
 	zipped := s.get(
-		ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"),
-		"Accept-Encoding",
+		ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept-Encoding",
 		"gzip",
 	)
 	b, _ := io.ReadAll(zipped.Body)

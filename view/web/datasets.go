@@ -121,8 +121,7 @@ func (s *datasets) change(w http.ResponseWriter, r *http.Request) error {
 	id := uint32(id64)
 	if err != nil || s.find(id) == nil {
 		return notFound(
-			"there is no dataset "+printable(r.PathValue("id")),
-			"api/datasets lists them",
+			"there is no dataset "+printable(r.PathValue("id")), "api/datasets lists them",
 		)
 	}
 	var body timeRange

@@ -366,8 +366,7 @@ func checkChange(r *http.Request, c caller) *fault {
 			Message: fmt.Sprintf("this needs the role %s; the token for %s has the role %s",
 				need, c.name, c.may),
 			Hint: fmt.Sprintf(
-				"the owner of the server can add one: culprit tokens add NAME --may %s",
-				need,
+				"the owner of the server can add one: culprit tokens add NAME --may %s", need,
 			),
 		}
 	}

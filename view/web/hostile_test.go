@@ -25,9 +25,7 @@ import (
 
 func TestStrangers(t *testing.T) {
 	s := serve(
-		t,
-		newMemory(t).filled(3),
-		func(s *Server) { s.Hosts = []string{"box.example"} },
+		t, newMemory(t).filled(3), func(s *Server) { s.Hosts = []string{"box.example"} },
 	).until(start + 3*second)
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(s.base, "http://"))
 	for _, c := range []struct {
@@ -136,15 +134,8 @@ func TestCookie(t *testing.T) {
 	var made struct{ Maker string }
 	s.tell(
 		s.request(
-			"POST",
-			"/api/datasets",
-			`{"sentence":"net.drops"}`,
-			"Authorization",
-			"",
-			"Cookie",
-			c.Name+"="+c.Value,
-			"Origin",
-			s.base,
+			"POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization", "", "Cookie",
+			c.Name+"="+c.Value, "Origin", s.base,
 		),
 		&made,
 	)
@@ -166,13 +157,7 @@ func TestCookie(t *testing.T) {
 		t.Errorf("wrong token: %s %s", wrong.Status, b)
 	}
 	link := s.get(
-		"/",
-		"Authorization",
-		"",
-		"Sec-Fetch-Site",
-		"cross-site",
-		"Sec-Fetch-Mode",
-		"navigate",
+		"/", "Authorization", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate",
 	)
 	if b, _ := io.ReadAll(link.Body); !strings.Contains(string(b), "again.js") {
 		t.Errorf("a link from elsewhere: %s", b)
@@ -483,8 +468,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		t.Error(text)
 	}
 	got := raw(
-		t,
-		s,
+		t, s,
 		"GET /api/ask?q=tcp.rtt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer "+token+"\r\n\r\n",
 	)
 	if !strings.HasPrefix(got, "HTTP/1.1 500 ") ||

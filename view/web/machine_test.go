@@ -281,8 +281,7 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 				a.Series = append(a.Series, s)
 				nan := func() []float64 { return slices.Repeat([]float64{measure.NaN}, cells) }
 				all = append(
-					all,
-					sums{make([]float64, cells), make([]float64, cells), nan(), nan()},
+					all, sums{make([]float64, cells), make([]float64, cells), nan(), nan()},
 				)
 			}
 			folded[k] = append(folded[k], row.value)
@@ -438,30 +437,20 @@ func (m *memory) set(who, what string, id uint32, over measure.Interval, change 
 
 func (m *memory) Suspend(who string, id uint32) error {
 	return m.set(
-		who,
-		"suspended",
-		id,
-		measure.Interval{},
+		who, "suspended", id, measure.Interval{},
 		func(i int) { m.sets[i].State = measure.Suspended },
 	)
 }
 
 func (m *memory) Resume(who string, id uint32) error {
 	return m.set(
-		who,
-		"resumed",
-		id,
-		measure.Interval{},
-		func(i int) { m.sets[i].State = measure.Recording },
+		who, "resumed", id, measure.Interval{}, func(i int) { m.sets[i].State = measure.Recording },
 	)
 }
 
 func (m *memory) Destroy(who string, id uint32) error {
 	return m.set(
-		who,
-		"destroyed",
-		id,
-		measure.Interval{},
+		who, "destroyed", id, measure.Interval{},
 		func(i int) { m.sets = slices.Delete(m.sets, i, i+1) },
 	)
 }
@@ -505,9 +494,7 @@ func (m *memory) report(at measure.Time, doc string) {
 }
 
 func (m *memory) Reports(
-	_ context.Context,
-	over measure.Interval,
-	each func(measure.Time, []byte) error,
+	_ context.Context, over measure.Interval, each func(measure.Time, []byte) error,
 ) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

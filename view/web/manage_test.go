@@ -112,13 +112,7 @@ func TestScriptsOfAServer(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		if err != nil || res.StatusCode != c.status || !strings.Contains(string(b), c.says) {
 			t.Errorf(
-				"%s %s: %d %s, want %d and %s",
-				c.path,
-				c.body,
-				res.StatusCode,
-				b,
-				c.status,
-				c.says,
+				"%s %s: %d %s, want %d and %s", c.path, c.body, res.StatusCode, b, c.status, c.says,
 			)
 		}
 	}

@@ -53,18 +53,14 @@ func scrape(t *testing.T, s *site, path string) map[string]float64 {
 type exports struct{ all []measure.StatID }
 
 func (e exports) Append(
-	_ context.Context,
-	b []byte,
-	over measure.Interval,
-	wanted func(measure.StatID) bool,
+	_ context.Context, b []byte, over measure.Interval, wanted func(measure.StatID) bool,
 ) ([]byte, error) {
 	for _, id := range e.all {
 		if name := "culprit_" + strings.ReplaceAll(string(id), ".", "_"); wanted(id) {
 			b = append(
 				b,
 				"# TYPE "+name+" gauge\n"+name+" "+strconv.FormatInt(
-					int64(over.Span()),
-					10,
+					int64(over.Span()), 10,
 				)+"\n"...)
 		}
 	}

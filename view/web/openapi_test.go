@@ -135,9 +135,7 @@ func (d *description) check(s *schema, v any, at string) error {
 	}
 	if s.Ref != "" {
 		return d.check(
-			d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")],
-			v,
-			at,
+			d.Components.Schemas[strings.TrimPrefix(s.Ref, "#/components/schemas/")], v, at,
 		)
 	}
 	if len(s.OneOf) > 0 {
@@ -152,11 +150,7 @@ func (d *description) check(s *schema, v any, at string) error {
 		}
 		if fits != 1 {
 			return fmt.Errorf(
-				"%s: fits %d of %d: %s",
-				at,
-				fits,
-				len(s.OneOf),
-				strings.Join(all, "; "),
+				"%s: fits %d of %d: %s", at, fits, len(s.OneOf), strings.Join(all, "; "),
 			)
 		}
 		return nil
@@ -250,9 +244,7 @@ func described(t *testing.T) (*site, *memory) {
 	}
 	m.stats[0].Program = "BEGIN"
 	s := serve(
-		t,
-		m,
-		func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) },
+		t, m, func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) },
 	).until(start + 4*second)
 	s.upload("example", "main;work;copy 3\nmain;idle 1\n")
 	return s, m
@@ -385,10 +377,7 @@ func TestDescriptionHolds(t *testing.T) {
 				p = d.parameter(p)
 				if p.Example == "" || p.Schema == nil {
 					t.Errorf(
-						"%s %s: parameter %s has no example or no schema",
-						method,
-						path,
-						p.Name,
+						"%s %s: parameter %s has no example or no schema", method, path, p.Name,
 					)
 				}
 				if got := ask(path, method, o, map[string]string{p.Name: p.Example}); got != 200 {
@@ -432,36 +421,26 @@ func TestDescriptionHolds(t *testing.T) {
 		ask("/api/ask", "get", o, given)
 	}
 	ask(
-		"/api/live",
-		"get",
-		d.Paths["/api/live"]["get"],
+		"/api/live", "get", d.Paths["/api/live"]["get"],
 		map[string]string{"q": `tcp.rtt where peer = "denied"`},
 	)
 	for _, tool := range []string{"nic", "link", "use", "ps", "flows"} {
 		ask(
-			"/api/tool/{name}",
-			"get",
-			d.Paths["/api/tool/{name}"]["get"],
+			"/api/tool/{name}", "get", d.Paths["/api/tool/{name}"]["get"],
 			map[string]string{"name": tool, "from": from},
 		)
 	}
 	ask(
-		"/api/scripts",
-		"post",
-		d.Paths["/api/scripts"]["post"],
+		"/api/scripts", "post", d.Paths["/api/scripts"]["post"],
 		map[string]string{"body": `{"text":"wrong x"}`},
 	)
 	ask(
-		"/api/profiles",
-		"post",
-		d.Paths["/api/profiles"]["post"],
+		"/api/profiles", "post", d.Paths["/api/profiles"]["post"],
 		map[string]string{"body": "these are no stacks"},
 	)
 	ask("/api/profile", "get", d.Paths["/api/profile"]["get"], map[string]string{"id": "none"})
 	ask(
-		"/api/profile/changes",
-		"get",
-		d.Paths["/api/profile/changes"]["get"],
+		"/api/profile/changes", "get", d.Paths["/api/profile/changes"]["get"],
 		map[string]string{"after": s.upload("other", "main;work 2\nmain;other 30\n").ID},
 	)
 	m.mu.Lock()

@@ -61,8 +61,7 @@ func newPage(files fs.FS) page {
 			if data, err := fs.ReadFile(files, name); err == nil && contentTypes[ext] != "" {
 				f := p.add(name, contentTypes[ext], data)
 				f.immutable = strings.HasPrefix(
-					name,
-					"assets/",
+					name, "assets/",
 				) // Vite puts a hash into these names
 				f.read = func(suffix string) ([]byte, error) {
 					return fs.ReadFile(files, name+suffix)

@@ -33,11 +33,7 @@ func (s *site) upload(name, text string) (told struct {
 func (s *site) drop(query, text string) *http.Response {
 	s.t.Helper()
 	return s.request(
-		"POST",
-		"/api/profiles"+query,
-		text,
-		"Content-Type",
-		"application/octet-stream",
+		"POST", "/api/profiles"+query, text, "Content-Type", "application/octet-stream",
 	)
 }
 
@@ -120,8 +116,7 @@ func TestSketchOfAProfile(t *testing.T) {
 		t.Errorf("a small one: %v", err)
 	}
 	if got := s.code(s.get("/api/profile?sketch=yes&id=" + small.ID)); !strings.HasPrefix(
-		got,
-		"400 ",
+		got, "400 ",
 	) {
 		t.Error(got)
 	}
@@ -229,9 +224,7 @@ func TestProfilesThatGrow(t *testing.T) {
 	}
 	// Each stack is new, and each of its frames a node.
 	_, err := profile.Read(
-		&limitedReader{ctx: t.Context(), in: &branching{}},
-		"",
-		profile.Options{},
+		&limitedReader{ctx: t.Context(), in: &branching{}}, "", profile.Options{},
 	)
 	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
 		t.Errorf("%v", err)
@@ -299,9 +292,7 @@ func TestSample(t *testing.T) {
 	}
 	s.tell(
 		s.request(
-			"POST",
-			"/api/profiles/take",
-			`{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`,
+			"POST", "/api/profiles/take", `{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`,
 		),
 		&told,
 	)
@@ -313,8 +304,7 @@ func TestSample(t *testing.T) {
 	}
 	s.tell(s.request("POST", "/api/profiles/take", `{}`), &told)
 	if want := []Sampling{{49, []int{1}, 500 * measure.Millisecond, true, false}, {99, nil, 10 * measure.Second, false, false}}; !reflect.DeepEqual(
-		asked,
-		want,
+		asked, want,
 	) {
 		t.Errorf("%+v", asked)
 	}
@@ -372,12 +362,8 @@ func TestSample(t *testing.T) {
 func TestCompareProfiles(t *testing.T) {
 	s := serve(t, newMemory(t))
 	before, after := s.upload(
-		"before",
-		"main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n",
-	).ID, s.upload(
-		"after",
-		"main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n",
-	).ID
+		"before", "main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n",
+	).ID, s.upload("after", "main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n").ID
 	var told struct {
 		Normalisation string
 		Functions     []struct {

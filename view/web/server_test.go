@@ -127,11 +127,7 @@ func (s *site) code(res *http.Response) string {
 	b, _ := io.ReadAll(res.Body)
 	if err := json.Unmarshal(b, &told); err != nil || told.Error.Message == "" {
 		s.t.Fatalf(
-			"%s %s: %s: no error in JSON: %s",
-			res.Request.Method,
-			res.Request.URL,
-			res.Status,
-			b,
+			"%s %s: %s: no error in JSON: %s", res.Request.Method, res.Request.URL, res.Status, b,
 		)
 	}
 	return fmt.Sprintf("%d %s", res.StatusCode, told.Error.Code)
@@ -222,8 +218,7 @@ func TestAsk(t *testing.T) {
 			rows = append(rows, line{[]string{"brief", "rx"}, 1000})
 		}
 		brief.add(
-			start+measure.Time(i+1)*second,
-			map[measure.StatID][]line{"net.device.bytes": rows},
+			start+measure.Time(i+1)*second, map[measure.StatID][]line{"net.device.bytes": rows},
 		)
 	}
 	var weights answerJSON
@@ -241,13 +236,8 @@ func TestAsk(t *testing.T) {
 	s.tell(
 		s.get(
 			ask(
-				"memory.free",
-				"from",
-				fmt.Sprint(int64(start/1e6)-5000),
-				"to",
-				fmt.Sprint(int64(start/1e6)),
-				"step",
-				"1s",
+				"memory.free", "from", fmt.Sprint(int64(start/1e6)-5000), "to",
+				fmt.Sprint(int64(start/1e6)), "step", "1s",
 			),
 		),
 		&before,

@@ -33,9 +33,7 @@ func TestRoles(t *testing.T) {
 		RoleTrace:  addToken(t, path, "cat", RoleTrace, 0),
 	}
 	s := serve(
-		t,
-		newMemory(t).filled(3),
-		func(s *Server) { s.Tokens = &Tokens{Path: path} },
+		t, newMemory(t).filled(3), func(s *Server) { s.Tokens = &Tokens{Path: path} },
 	).until(start + 3*second)
 	for role, given := range tokens {
 		bearer := []string{"Authorization", "Bearer " + given}
@@ -69,10 +67,7 @@ func TestRoles(t *testing.T) {
 	var made struct{ Maker string }
 	s.tell(
 		s.request(
-			"POST",
-			"/api/datasets",
-			`{"sentence":"net.drops"}`,
-			"Authorization",
+			"POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization",
 			"Bearer "+tokens[RoleRecord],
 		),
 		&made,
@@ -144,18 +139,10 @@ func TestTokenInBrowser(t *testing.T) {
 func TestTokenExpires(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	past := addToken(
-		t,
-		path,
-		"past",
-		RoleTrace,
-		measure.Time(time.Now().Add(-time.Second).UnixNano()),
+		t, path, "past", RoleTrace, measure.Time(time.Now().Add(-time.Second).UnixNano()),
 	)
 	future := addToken(
-		t,
-		path,
-		"future",
-		RoleTrace,
-		measure.Time(time.Now().Add(time.Hour).UnixNano()),
+		t, path, "future", RoleTrace, measure.Time(time.Now().Add(time.Hour).UnixNano()),
 	)
 	s := serve(t, newMemory(t), func(s *Server) { s.Tokens = &Tokens{Path: path} })
 	if res := s.get("/api/health", "Authorization", "Bearer "+past); res.StatusCode != 401 {
@@ -201,8 +188,7 @@ func TestBadTokenFile(t *testing.T) {
 		}
 		var health struct{ Trouble []string }
 		if s.tell(s.get("/api/health"), &health); !strings.Contains(
-			strings.Join(health.Trouble, "; "),
-			c.what,
+			strings.Join(health.Trouble, "; "), c.what,
 		) {
 			t.Errorf("%s: trouble %q", c.what, health.Trouble)
 		}
@@ -250,8 +236,7 @@ func FuzzTokens(f *testing.F) {
 	f.Add(
 		[]byte(
 			`[{"name":"ann","may":"view","sha256":"` + strings.Repeat(
-				"0f",
-				32,
+				"0f", 32,
 			) + `","made_ms":1,"until_ms":2}]`,
 		),
 	)

@@ -36,8 +36,7 @@ func tooled(t testing.TB) *memory {
 				st := m.stat(q.Stat)
 				if st == nil {
 					m.stats = append(
-						m.stats,
-						measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: "1"},
+						m.stats, measure.Stat{ID: q.Stat, Kind: measure.Level, Unit: "1"},
 					)
 					st = &m.stats[len(m.stats)-1]
 				}
@@ -77,21 +76,17 @@ func tooled(t testing.TB) *memory {
 				break
 			}
 			rows["net.device.bytes"] = append(
-				rows["net.device.bytes"],
-				row("net.device.bytes", 125e6, words),
+				rows["net.device.bytes"], row("net.device.bytes", 125e6, words),
 			)
 			rows["net.device.packets"] = append(
-				rows["net.device.packets"],
-				row("net.device.packets", 125e3, words),
+				rows["net.device.packets"], row("net.device.packets", 125e3, words),
 			)
 			rows["net.device.capacity"] = append(
-				rows["net.device.capacity"],
-				row("net.device.capacity", 1e10, words),
+				rows["net.device.capacity"], row("net.device.capacity", 1e10, words),
 			)
 			if direction == "rx" {
 				rows["net.device.info"] = append(
-					rows["net.device.info"],
-					row("net.device.info", 1, words),
+					rows["net.device.info"], row("net.device.info", 1, words),
 				)
 			}
 		}
@@ -247,8 +242,7 @@ func TestFindings(t *testing.T) {
 		}
 	}
 	s.tell(
-		s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", start/1e6, (start+30*second)/1e6)),
-		&all,
+		s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", start/1e6, (start+30*second)/1e6)), &all,
 	)
 	if len(all.Reports) != 3 || all.Reports[0].Report.Host != "one" ||
 		all.Reports[2].Report != nil {
@@ -257,9 +251,7 @@ func TestFindings(t *testing.T) {
 	s.tell(
 		s.get(
 			fmt.Sprintf(
-				"/api/findings?from=%d&to=%d",
-				(start+10*second)/1e6,
-				(start+20*second)/1e6,
+				"/api/findings?from=%d&to=%d", (start+10*second)/1e6, (start+20*second)/1e6,
 			),
 		),
 		&all,

@@ -22,10 +22,7 @@ import (
 // openStream opens a live view on a connection of its own and returns its stream, behind the HTTP
 // header.
 func openStream(
-	t testing.TB,
-	s *site,
-	path string,
-	change func(*net.TCPConn),
+	t testing.TB, s *site, path string, change func(*net.TCPConn),
 ) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.base, "http://"))
@@ -144,10 +141,7 @@ func TestSlowViewer(t *testing.T) {
 	s := serve(t, m).until(start + second)
 	path := liveURL("tcp.rtt by peer") + "&top=5000"
 	slowConn, slow := openStream(
-		t,
-		s,
-		path,
-		func(c *net.TCPConn) { _ = c.SetReadBuffer(256 << 10) },
+		t, s, path, func(c *net.TCPConn) { _ = c.SetReadBuffer(256 << 10) },
 	)
 	defer slowConn.Close()
 	fastConn, fast := openStream(t, s, path, nil)
@@ -251,23 +245,17 @@ func BenchmarkViewers(b *testing.B) {
 			line{[]string{fmt.Sprintf("eth%d", i), "rx"}, 1234567.5 * float64(i)},
 		)
 		rows["cpu.time"] = append(
-			rows["cpu.time"],
-			line{[]string{fmt.Sprint(i), "user"}, 123456789},
+			rows["cpu.time"], line{[]string{fmt.Sprint(i), "user"}, 123456789},
 		)
 		rows["tcp.rtt"] = append(
-			rows["tcp.rtt"],
-			line{[]string{fmt.Sprint("10.0.0.", i), "x"}, 1e6 / 3.0},
+			rows["tcp.rtt"], line{[]string{fmt.Sprint("10.0.0.", i), "x"}, 1e6 / 3.0},
 		)
 	}
 	m.add(start+second, rows)
 	s := serve(b, m).until(start + second)
 	path := liveURL(
-		"net.device.bytes by device",
-		"cpu.time by cpu,mode",
-		"tcp.rtt by peer",
-		"memory.free",
-		"net.device.bytes by direction",
-		"cpu.time by mode",
+		"net.device.bytes by device", "cpu.time by cpu,mode", "tcp.rtt by peer", "memory.free",
+		"net.device.bytes by direction", "cpu.time by mode",
 	)
 	var seen atomic.Int64
 	var read atomic.Int64

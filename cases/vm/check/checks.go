@@ -49,8 +49,7 @@ func checks() []check {
 			row:  "`caches`",
 			args: []string{"caches", "--json", "1", "2"},
 			sane: tool(
-				"caches",
-				rowWith("cache", "dentry", positive("entries")),
+				"caches", rowWith("cache", "dentry", positive("entries")),
 				rowWith("cache", "tcp-sockets", positive("entries")),
 			),
 		},
@@ -58,9 +57,7 @@ func checks() []check {
 			row:  "`cpu`",
 			args: []string{"cpu", "--json", "1", "2"},
 			sane: tool(
-				"cpu",
-				whole,
-				rowWith("cpu", "all", positive("sys"), below("idle", 1)),
+				"cpu", whole, rowWith("cpu", "all", positive("sys"), below("idle", 1)),
 				positive("interrupts_per_s"),
 			),
 		},
@@ -68,9 +65,7 @@ func checks() []check {
 			row:  "`disk`",
 			args: []string{"disk", "--json", "1", "2"},
 			sane: tool(
-				"disk",
-				positive("writes_per_s"),
-				positive("written_bytes_per_s"),
+				"disk", positive("writes_per_s"), positive("written_bytes_per_s"),
 				below("util", 1.01),
 			),
 		},
@@ -83,8 +78,7 @@ func checks() []check {
 			row:  "`irq`",
 			args: []string{"irq", "--json", "1", "2"},
 			sane: tool(
-				"irq",
-				rowWith("irq", "LOC", positive("count_per_s"), below("time_ratio", 1)),
+				"irq", rowWith("irq", "LOC", positive("count_per_s"), below("time_ratio", 1)),
 			),
 		},
 		{
@@ -114,10 +108,7 @@ func checks() []check {
 			sane: tool(
 				"ps",
 				rowWith(
-					"process",
-					"check",
-					positive("usr"),
-					positive("voluntary_switches_per_s"),
+					"process", "check", positive("usr"), positive("voluntary_switches_per_s"),
 					positive("rss_bytes"),
 				),
 			),
@@ -126,9 +117,7 @@ func checks() []check {
 			row:  "`tcp`",
 			args: []string{"tcp", "--json", "1", "2"},
 			sane: tool(
-				"tcp",
-				positive("in_segments_per_s"),
-				positive("active_opens_per_s"),
+				"tcp", positive("in_segments_per_s"), positive("active_opens_per_s"),
 				positive("sockets"),
 			),
 		},
@@ -136,10 +125,7 @@ func checks() []check {
 			row:  "`use`",
 			args: []string{"use", "--json", "1", "2"},
 			sane: tool(
-				"use",
-				positive("cpu_util"),
-				below("cpu_util", 1.01),
-				below("memory_util", 1),
+				"use", positive("cpu_util"), below("cpu_util", 1.01), below("memory_util", 1),
 			),
 		},
 		{

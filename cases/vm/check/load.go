@@ -124,13 +124,8 @@ func lockWord(word *uint32) {
 		atomic.CompareAndSwapUint32(word, 1, 2)
 		timeout := unix.Timespec{Nsec: int64(time.Second)}
 		unix.Syscall6(
-			unix.SYS_FUTEX,
-			uintptr(unsafe.Pointer(word)),
-			0,
-			2,
-			uintptr(unsafe.Pointer(&timeout)),
-			0,
-			0,
+			unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), 0, 2, uintptr(unsafe.Pointer(&timeout)),
+			0, 0,
 		) // FUTEX_WAIT
 	}
 	time.Sleep(restFor)

@@ -61,9 +61,7 @@ const commandTimeout = 420 * time.Second
 func main() {
 	culprit := flag.String("culprit", "./culprit", "the program")
 	disk := flag.String(
-		"disk",
-		"",
-		"disk, or file on one, that is written over; \"\" leaves disks idle",
+		"disk", "", "disk, or file on one, that is written over; \"\" leaves disks idle",
 	)
 	alone := flag.Bool("alone", false, "run the checks that nothing may run beside, and no others")
 	only := flag.String("only", "", "check the rows that match this expression alone")

@@ -24,14 +24,7 @@ const recordFor = 11 * time.Second
 func serve(s *scene, _ *Result) error {
 	dir := filepath.Join(s.dir, "served")
 	cmd := exec.Command(
-		s.culprit,
-		"serve",
-		"--dir",
-		dir,
-		"--listen",
-		"127.0.0.1:7410",
-		"--budget",
-		"0",
+		s.culprit, "serve", "--dir", dir, "--listen", "127.0.0.1:7410", "--budget", "0",
 	)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -71,11 +64,7 @@ func serve(s *scene, _ *Result) error {
 		}
 		if err != nil {
 			return fmt.Errorf(
-				"%s: %w in %.1500s%.1500s; serve said %.1500s",
-				q.name,
-				err,
-				out,
-				errs,
+				"%s: %w in %.1500s%.1500s; serve said %.1500s", q.name, err, out, errs,
 				said.String(),
 			)
 		}
@@ -91,13 +80,7 @@ func (s *scene) askServer(dir string) error {
 	for began := time.Now(); time.Since(began) < commandTimeout; time.Sleep(500 * time.Millisecond) {
 		if !added {
 			_, _, err = s.ask(
-				"datasets",
-				"add",
-				"syscall.count by process",
-				"--step",
-				"1s",
-				"--dir",
-				dir,
+				"datasets", "add", "syscall.count by process", "--step", "1s", "--dir", dir,
 			)
 			added = err == nil
 			continue

@@ -19,8 +19,7 @@ func FormatRecords(p *ir.Program, records [][]byte) string {
 			out = append(
 				out,
 				fmt.Sprintf(
-					"%v:%#x",
-					ir.Fault(binary.NativeEndian.Uint32(r[28:])),
+					"%v:%#x", ir.Fault(binary.NativeEndian.Uint32(r[28:])),
 					binary.NativeEndian.Uint64(r[40:]),
 				),
 			)
