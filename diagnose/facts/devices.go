@@ -188,9 +188,20 @@ func PlainAddress(a string) string {
 // Capacity is the capacity of a device in one direction.
 type Capacity struct {
 	Bits float64 // bit/s; 0: unknown
-	From string  // the source of the number: "its shaper lets", "negotiated" ...
-	Why  string  // why it is unknown or no limit
+	From CapacityOrigin
+	Why  string // why it is unknown or no limit
 }
+
+// CapacityOrigin is the origin of a capacity; 0 where the capacity is unknown.
+type CapacityOrigin uint8
+
+// The origins.
+const (
+	FromShaper      CapacityOrigin = iota + 1 // the rate of the root qdisc or of a class
+	FromSetting                               // the speed that somebody set
+	FromVirtualCard                           // the report of a hypervisor, which is no limit
+	FromNegotiation                           // of both ends of the link
+)
 
 // Speeds that drivers report as constants, without a real limit.
 const (
@@ -210,7 +221,7 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 	case !(bits > 0):
 		return Capacity{Why: "its speed is unknown"}
 	case from == "qdisc":
-		return Capacity{Bits: bits, From: "its shaper lets"}
+		return Capacity{Bits: bits, From: FromShaper}
 	case from != "ethtool":
 		return Capacity{Why: "its speed is unknown"}
 	}
@@ -222,20 +233,20 @@ func (d *Device) capacity(bits float64, from string, set bool) Capacity {
 		if bits == tunSpeed && !set {
 			return Capacity{Why: "10 Mbit/s is the speed of every " + d.Kind + " until it is set"}
 		}
-		return Capacity{Bits: bits, From: "its speed was set to"}
+		return Capacity{Bits: bits, From: FromSetting}
 	}
 	switch d.driver {
 	case "veth", "dummy", "bridge":
 		return Capacity{Why: "the speed of a " + d.driver + " is no limit, and it has no shaper"}
 	case "virtio_net", "vmxnet3", "xen_netfront", "vif", "hv_netvsc", "gve", "ena":
 		// The hypervisor reports the speed of a card that the frames of the guest may never use.
-		return Capacity{Bits: bits, From: "the virtual card reports"}
+		return Capacity{Bits: bits, From: FromVirtualCard}
 	}
-	return Capacity{Bits: bits, From: "negotiated"}
+	return Capacity{Bits: bits, From: FromNegotiation}
 }
 
 // Firm reports whether the limit is real, and not the report of a virtual card.
-func (l Capacity) Firm() bool { return l.Bits > 0 && l.From != "the virtual card reports" }
+func (l Capacity) Firm() bool { return l.Bits > 0 && l.From != FromVirtualCard }
 
 // SimilarRate reports whether two rates may be those of devices on one hub.
 func SimilarRate(a, b float64) bool {

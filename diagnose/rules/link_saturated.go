@@ -154,7 +154,7 @@ func carriedByOther(n facts.Network, f *fullLink, full []*fullLink) bool {
 	for _, o := range full {
 		if o != f && o.d.NetNS == f.d.NetNS && o.direction == f.direction &&
 			(f.d.LowerDevice() == o.d.Name || f.d.Master == o.d.Name) &&
-			f.lim.From != "its shaper lets" {
+			f.lim.From != facts.FromShaper {
 			return true
 		}
 	}
@@ -183,6 +183,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		return series.Clamp(part, 0, 1)
 	}
+	udp := false // UDP of this machine fills the link
 	culprit, cause, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
 		Interface: d.Name}, "", measure.NaN
 	var top *facts.FlowGroup
@@ -221,7 +222,9 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	default:
 		cause = "no TCP connection of this machine explains it"
 		if l.Table(facts.FlowBytes).Have() {
-			cause += forwarded(l, f)
+			var text string
+			text, udp = otherTraffic(l, f)
+			cause += text
 		} else {
 			cause = "the sender is unknown"
 		}
@@ -258,11 +261,11 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 				o.owner(l, n))).CompareTo(o.lim.Bits, "capacity")
 	}
 	f.proveFlows(l, fd, byProcess, pairs, of, total)
-	if strings.Contains(cause, "; UDP does") && f.direction == "tx" {
+	if udp && f.direction == "tx" {
 		facts.AddDatagramSender(l, fd, s)
 	}
 	f.proveWaiting(l, fd, flows)
-	if f.lim.From == "the virtual card reports" {
+	if f.lim.From == facts.FromVirtualCard {
 		fd.AddCaveat(0, "The speed is reported by a virtual card; the card of the host may be "+
 			"faster or slower.")
 	}
@@ -298,16 +301,17 @@ func (f *fullLink) owner(l *diagnose.Look, n facts.Network) string {
 		phrase.Percent(min(part, 1)))
 }
 
+// source returns the words for the origin of the capacity: "1000 Mbit/s that ...".
 func (f *fullLink) source() string {
 	switch f.lim.From {
-	case "its shaper lets":
+	case facts.FromShaper:
 		return "its shaper allows"
-	case "negotiated":
-		return "it negotiated"
-	case "its speed was set to":
+	case facts.FromSetting:
 		return "its speed was set to"
+	case facts.FromVirtualCard:
+		return "the virtual card reports"
 	}
-	return f.lim.From
+	return "it negotiated"
 }
 
 // carried returns the flows through the link, and a function that returns the share of each on the
@@ -428,13 +432,13 @@ func (f *fullLink) proveWaiting(l *diagnose.Look, fd *diagnose.Finding, flows []
 	}
 }
 
-// forwarded returns what else fills a link, as a phrase, when no TCP connection of the machine
-// explains it.
-func forwarded(l *diagnose.Look, f *fullLink) string {
+// otherTraffic returns what else fills a link, as a phrase, when no TCP connection of the machine
+// explains it. udp reports that it is UDP of this machine.
+func otherTraffic(l *diagnose.Look, f *fullLink) (text string, udp bool) {
 	p := l.Table(facts.ProtocolEvents)
 	packets := l.Table(facts.DevicePackets).One("netns", f.d.NetNS, "device", f.d.Name, "direction",
 		f.direction).Mean(f.s.Mask)
-	udp := map[string]string{"tx": "OutDatagrams", "rx": "InDatagrams"}[f.direction]
+	datagrams := map[string]string{"tx": "OutDatagrams", "rx": "InDatagrams"}[f.direction]
 	sum := func(counter string, protocols ...string) float64 {
 		v := 0.0
 		for _, proto := range protocols {
@@ -443,24 +447,24 @@ func forwarded(l *diagnose.Look, f *fullLink) string {
 		}
 		return v
 	}
-	u, fwd := sum(udp, "Udp", "Udp6"), sum("ForwDatagrams", "Ip")+sum("OutForwDatagrams", "Ip6")
+	u, fwd := sum(datagrams, "Udp", "Udp6"), sum("ForwDatagrams", "Ip")+sum("OutForwDatagrams", "Ip6")
 	switch {
 	case !(packets > 0):
 	case u >= 0.5*packets:
-		return fmt.Sprintf("; UDP does, %s datagrams/s", phrase.Count(u))
+		return fmt.Sprintf("; UDP does, %s datagrams/s", phrase.Count(u)), true
 	case fwd >= 0.5*packets:
-		return fmt.Sprintf("; %s packets/s are forwarded through the machine", phrase.Count(fwd))
+		text = fmt.Sprintf("; %s packets/s are forwarded through the machine", phrase.Count(fwd))
 	case f.d.Master != "":
-		return "; it is a port of " + phrase.Clean(f.d.Master) +
+		text = "; it is a port of " + phrase.Clean(f.d.Master) +
 			" and forwards the traffic of others"
 	}
-	return ""
+	return text, false
 }
 
 func (f *fullLink) advise(fd *diagnose.Finding, c diagnose.Culprit) {
 	ns, dev := f.d.NetNS, phrase.Shell(f.d.Name)
 	verify := []string{phrase.InNamespace(ns, "sar -n DEV --iface="+dev+" 1 3")}
-	if f.lim.From == "its shaper lets" {
+	if f.lim.From == facts.FromShaper {
 		verify = append(verify, phrase.InNamespace(ns, "tc -s qdisc show dev "+dev))
 	} else {
 		verify = append(verify, phrase.InNamespace(ns, "ethtool "+dev))
@@ -469,7 +473,7 @@ func (f *fullLink) advise(fd *diagnose.Finding, c diagnose.Culprit) {
 		verify = append(verify, phrase.InNamespace(ns, "ss -tinp dst "+phrase.Shell(c.Peer)))
 	}
 	fd.Verify = strings.Join(verify, "; ")
-	if f.direction != "tx" || f.lim.From == "its shaper lets" {
+	if f.direction != "tx" || f.lim.From == facts.FromShaper {
 		return // remote senders cannot be controlled here, and a shaper is intended
 	}
 	if c.Kind == "process" {
@@ -495,7 +499,7 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 	if f.direction == "tx" && fd.Culprit.Peer != "" {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
 			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer &&
-				strings.Contains(o.Claim, " rx ")
+				o.Subject == fullDirection("rx")
 		})
 	}
 	// So are the two ends of a veth. A finding with a process covers one without; else the end of

@@ -47,7 +47,7 @@ func fullClasses(l *diagnose.Look, n facts.Network, full []*fullLink) {
 		}
 		found = append(found,
 			class{&fullLink{d: d, direction: "tx", wire: b,
-				lim: facts.Capacity{Bits: ceil, From: "its shaper lets"}, s: s}, r.Word("handle"),
+				lim: facts.Capacity{Bits: ceil, From: facts.FromShaper}, s: s}, r.Word("handle"),
 				r.Word("parent")})
 	}
 	for _, c := range found {
