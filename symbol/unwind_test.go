@@ -263,8 +263,8 @@ type ruled struct {
 	rule UnwindRule
 }
 
-// TestUnwindByHeader: a section that is read in the order of its header has the same rows as one that
-// is read twice, also with few pages in memory. Rows that a header does not list are left out.
+// TestUnwindByHeader: a section that is read in the order of its header has the same rows as one
+// that is read twice, also with few pages in memory. Rows that a header does not list are left out.
 func TestUnwindByHeader(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")

@@ -453,7 +453,7 @@ func otherTraffic(l *diagnose.Look, f *fullLink) (text string, udp bool) {
 	case u >= 0.5*packets:
 		return fmt.Sprintf("; UDP does, %s datagrams/s", phrase.Count(u)), true
 	case fwd >= 0.5*packets:
-		text = fmt.Sprintf("; %s packets/s are forwarded through the machine", phrase.Count(fwd))
+		text = "; " + phrase.Count(fwd) + " packets/s are forwarded through the machine"
 	case f.d.Master != "":
 		text = "; it is a port of " + phrase.Clean(f.d.Master) +
 			" and forwards the traffic of others"

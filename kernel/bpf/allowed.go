@@ -17,9 +17,9 @@ import (
 // Classify returns err, which the kernel returned for something of BPF, as measure.ErrDenied,
 // measure.ErrUnsupported or measure.ErrUnclear, nil for nil, and other errors as they are.
 //
-// EPERM is ErrDenied where the process lacks the capabilities. Where it has them, this kernel forbids
-// the operation to everybody, which is ErrUnsupported. EINVAL and E2BIG are what a kernel returns for
-// an operation that it does not know.
+// EPERM is ErrDenied where the process lacks the capabilities. Where it has them, this kernel
+// forbids the operation to everybody, which is ErrUnsupported. EINVAL and E2BIG are what a kernel
+// returns for an operation that it does not know.
 func Classify(r kernel.Root, err error) error {
 	if limit, ok := errors.AsType[*MemoryLimit](err); ok {
 		return limit

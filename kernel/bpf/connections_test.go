@@ -112,8 +112,8 @@ func loopbackSpace(t *testing.T) netlink.Namespace {
 	return ns
 }
 
-// Each reports the same as inet_diag: for both families, for sockets older than the programs, accepted
-// or not, waiting for the other end, without an owner, and in another namespace.
+// Each reports the same as inet_diag: for both families, for sockets older than the programs,
+// accepted or not, waiting for the other end, without an owner, and in another namespace.
 func TestConnectionsAreInetDiags(t *testing.T) {
 	// Sockets of the whole machine are marked, and one is missed where an interrupt that is about
 	// another comes meanwhile, which is counted.

@@ -24,8 +24,8 @@ type DeviceTime struct {
 	Time   time.Duration // since the previous Each
 }
 
-// A deviceKey identifies a device on a CPU by the address of its net_device. A deviceSum is its time
-// since the last reading, with its name and namespace from its first packet since then. In the
+// A deviceKey identifies a device on a CPU by the address of its net_device. A deviceSum is its
+// time since the last reading, with its name and namespace from its first packet since then. In the
 // machine's byte order:
 //
 //	0        8     16        0      8      24    28   32

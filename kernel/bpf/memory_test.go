@@ -12,8 +12,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// The memory of the calling thread's task_struct agrees with /proc, a long read with two short ones,
-// and an unmapped address returns ErrNoMemory.
+// The memory of the calling thread's task_struct agrees with /proc, a long read with two short
+// ones, and an unmapped address returns ErrNoMemory.
 func TestMemory(t *testing.T) {
 	m, err := NewMemory()
 	if errors.Is(err, measure.ErrDenied) {

@@ -227,8 +227,8 @@ func (w *structWalk) at(s *btf.Struct, path ...string) (off int16) {
 	return off
 }
 
-// residents returns the offsets of the page counters in mm_struct: of file, anon, swap and shmem. They
-// are struct percpu_counter (since 6.2) or atomic_long_t (plain); none if they are neither.
+// residents returns the offsets of the page counters in mm_struct: of file, anon, swap and shmem.
+// They are struct percpu_counter (since 6.2) or atomic_long_t (plain); none if they are neither.
 func (w *structWalk) residents() (all []int16, plain bool) {
 	var mm *btf.Struct
 	if w.spec.TypeByName("mm_struct", &mm) != nil {

@@ -28,6 +28,8 @@ func TestProseCanFail(t *testing.T) {
 		{"habit", "store/a.go", "package store\n\n// who is it\n", ""},
 		{"long Go", "store/a.go", "package store\n\n// " + long + "\n", "columns, at most 100"},
 		{"tabs count four", "store/a.go", "package store\n\nfunc f() {\n\t\t\t// " + long[:89] + "\n}\n", "columns, at most 100"},
+		{"long input of a test", "store/a_test.go", "package store\n\nvar a = \"" + long + "\"\n", ""},
+		{"long string", "store/a.go", "package store\n\nvar a = \"" + long + "\"\n", "columns"},
 		{"long row", "store/a.go", "package store\n\nvar a = []s{\n\t{\"" + long + "\"},\n}\n", ""},
 		{"long raw string", "store/a.go", "package store\n\nconst a = `\n" + long + "\n`\n", ""},
 		{"one long word", "store/a.go", "package store\n\n// " + strings.Repeat("x", 120) + "\n", ""},
