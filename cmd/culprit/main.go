@@ -18,7 +18,7 @@ import (
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 
 	"golang.org/x/sys/unix"
@@ -210,7 +210,7 @@ func openMachine(l term.Look) (term.Machine, error) {
 		return nil, err
 	}
 	all := sources(collect.Env{Root: kernel.Root{}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
-	all = append(all, traceprofile.NewSampler(diagnosisHz()))
+	all = append(all, sampler.NewSampler(diagnosisHz()))
 	return machine{Catalogue: dataset.New(all...), brief: l.Alone, firstTick: new(sync.Once)}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 )
 
@@ -456,5 +456,5 @@ func counterQueries() (all []string) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return withoutSource(traceprofile.NewSampler(99), append(all, rules.Queries()...))
+	return withoutSource(sampler.NewSampler(99), append(all, rules.Queries()...))
 }

@@ -13,7 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web"
 )
 
@@ -39,7 +39,7 @@ func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := traceprofile.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	p := sampler.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	began := measure.Time(time.Now().UnixNano())
 	result, err := p.Run(ctx)
 	// The kernel's types, tens of megabytes, are garbage after compiling.

@@ -24,7 +24,7 @@ import (
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 	"culprit/view/prom"
 	"culprit/view/term"
@@ -56,14 +56,14 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 		collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands},
 		trace.Budget(o.Budget),
 	), defaultQueries()
-	sampler := traceprofile.NewSampler(o.Profile)
+	stacks := sampler.NewSampler(o.Profile)
 	if o.Profile > 0 {
-		all = append(all, sampler)
-		for _, st := range sampler.Stats() {
+		all = append(all, stacks)
+		for _, st := range stacks.Stats() {
 			queries = append(queries, fullQuery(&st))
 		}
 	} else {
-		queries = withoutSource(sampler, queries)
+		queries = withoutSource(stacks, queries)
 	}
 	set, err := dataset.NewSet(dataset.New(all...), archive, queries)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web/client"
 )
 
@@ -235,7 +235,7 @@ func TestKilledServerKeeps(t *testing.T) {
 func defaultDatasets(t *testing.T, id measure.StatID) (n int) {
 	t.Helper()
 	queries, err := catalogue().Defaults(
-		withoutSource(traceprofile.NewSampler(diagnosisHz()), defaultQueries()),
+		withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -446,13 +446,13 @@ func TestServe(t *testing.T) {
 			samples += s.Samples
 		}
 		queries, err := catalogue().Defaults(
-			withoutSource(traceprofile.NewSampler(diagnosisHz()), defaultQueries()),
+			withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
 		)
 		if err != nil {
 			return err
 		}
 		// The sampler has one dataset for each statistic.
-		want := len(queries) + len(traceprofile.NewSampler(49).Stats())
+		want := len(queries) + len(sampler.NewSampler(49).Stats())
 		if len(d.Datasets) != want || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
 			return fmt.Errorf(
 				"%d datasets, want %d; %g samples per second, %d bytes, trouble %q",
