@@ -14,7 +14,7 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 )
 
@@ -31,10 +31,10 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 		return nil, nil, err
 	}
 	keepLow()
-	t := traceprofile.LockTable{
-		Profile: traceprofile.Profile{
+	t := sampler.LockTable{
+		Profile: sampler.Profile{
 			CPUs: q.CPUs,
-			Who: traceprofile.Who{
+			Who: sampler.Who{
 				PIDs:      q.PIDs,
 				TIDs:      q.TIDs,
 				Processes: q.Processes,

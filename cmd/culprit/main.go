@@ -18,7 +18,7 @@ import (
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 
 	"golang.org/x/sys/unix"
@@ -210,7 +210,7 @@ func open(l term.Look) (term.Machine, error) {
 		return nil, err
 	}
 	all := sources(collect.Env{Root: kernel.Root{}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
-	all = append(all, traceprofile.NewSampler(lookHz()))
+	all = append(all, sampler.NewSampler(lookHz()))
 	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 )
 
@@ -456,5 +456,5 @@ func sentences() (all []string) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return notOf(traceprofile.NewSampler(99), append(all, rules.Queries()...))
+	return notOf(sampler.NewSampler(99), append(all, rules.Queries()...))
 }

@@ -9,7 +9,7 @@ import (
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 )
 
@@ -26,11 +26,11 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	keepLow()
-	p := traceprofile.Profile{
+	p := sampler.Profile{
 		Of:   profileOf(q.Of),
 		Hz:   q.Hz,
 		CPUs: q.CPUs,
-		Who: traceprofile.Who{
+		Who: sampler.Who{
 			PIDs:      q.PIDs,
 			TIDs:      q.TIDs,
 			Processes: q.Processes,
@@ -94,14 +94,14 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 }
 
 // profileOf gives what the tracer calls what the command line asks.
-func profileOf(of term.ProfileOf) traceprofile.ProfileOf {
+func profileOf(of term.ProfileOf) sampler.ProfileOf {
 	switch of {
 	case term.OffCPU:
-		return traceprofile.OffCPU
+		return sampler.OffCPU
 	case term.RunQueue:
-		return traceprofile.RunQueue
+		return sampler.RunQueue
 	case term.Locks:
-		return traceprofile.Locks
+		return sampler.Locks
 	}
-	return traceprofile.OnCPU
+	return sampler.OnCPU
 }

@@ -13,7 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web"
 )
 
@@ -38,7 +38,7 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := traceprofile.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	p := sampler.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	began := measure.Time(time.Now().UnixNano())
 	got, err := p.Run(ctx)
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.

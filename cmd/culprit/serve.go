@@ -24,7 +24,7 @@ import (
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 	"culprit/view/prom"
 	"culprit/view/term"
@@ -55,7 +55,7 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 		collect.Env{Netns: diagnoseNetns(), Long: true, Programs: !o.Commands},
 		trace.Budget(o.Budget),
 	), defaults()
-	sampler := traceprofile.NewSampler(o.Profile)
+	sampler := sampler.NewSampler(o.Profile)
 	if o.Profile > 0 {
 		all = append(all, sampler)
 		for _, st := range sampler.Stats() {

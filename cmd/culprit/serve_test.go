@@ -22,7 +22,7 @@ import (
 
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web/client"
 )
 
@@ -230,7 +230,7 @@ func TestKilledServerKeeps(t *testing.T) {
 // countOf gives how many default datasets a statistic has.
 func countOf(t *testing.T, id measure.StatID) (n int) {
 	t.Helper()
-	queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
+	queries, err := catalogue().Defaults(notOf(sampler.NewSampler(lookHz()), defaults()))
 	// what it samples is a dataset a statistic, below
 	if err != nil {
 		t.Fatal(err)
@@ -440,12 +440,12 @@ func TestServe(t *testing.T) {
 			}
 			samples += s.Samples
 		}
-		queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
+		queries, err := catalogue().Defaults(notOf(sampler.NewSampler(lookHz()), defaults()))
 		// what it samples is a dataset a statistic, below
 		if err != nil {
 			return err
 		}
-		want := len(queries) + len(traceprofile.NewSampler(49).Stats())
+		want := len(queries) + len(sampler.NewSampler(49).Stats())
 		if len(d.Datasets) != want || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
 			return fmt.Errorf(
 				"%d datasets, want %d; %g samples a second, %d bytes, trouble %q", len(d.Datasets),

@@ -12,7 +12,7 @@ import (
 	"culprit/dataset"
 	"culprit/diagnose/rules"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 )
 
@@ -20,7 +20,7 @@ import (
 // each rule and tool must be one that the catalogue understands.
 
 func catalogue() *dataset.Catalogue {
-	return dataset.New(append(sources(collect.Env{}, 0), traceprofile.NewSampler(lookHz()))...)
+	return dataset.New(append(sources(collect.Env{}, 0), sampler.NewSampler(lookHz()))...)
 }
 
 func TestSentencesOfRules(t *testing.T) {
