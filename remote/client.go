@@ -174,9 +174,14 @@ func (c *Client) handle(l *link, k kind, b []byte) error {
 		return c.hello(l, d)
 	case kindUsage:
 		cpu, memory := measure.Span(d.int()), d.int()
+		problems := make([][]measure.Problem, d.count(1))
+		for i := range problems {
+			problems[i] = d.problems()
+		}
 		if err := d.end(); err != nil {
 			return err
 		}
+		c.setProblems(problems)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.usage.cpu.set(l, cpu)
@@ -199,6 +204,17 @@ func (c *Client) handle(l *link, k kind, b []byte) error {
 		return nil
 	}
 	return invalid("kind %d", k)
+}
+
+// setProblems sets the problems of each source.
+func (c *Client) setProblems(all [][]measure.Problem) {
+	for i, s := range c.sources {
+		s.mu.Lock()
+		if s.problems = nil; i < len(all) {
+			s.problems = all[i]
+		}
+		s.mu.Unlock()
+	}
 }
 
 // hello takes the list of sources. That of a recorder that was started again is the same.

@@ -77,6 +77,10 @@ func (s *seconds) Cost(id measure.StatID) measure.Span {
 	return measure.Span(time.Now().UnixNano() / 1000)
 }
 
+func (s *seconds) Problems() []measure.Problem {
+	return []measure.Problem{{Key: "k", Text: "t"}}
+}
+
 func (s *seconds) ExternalCost() measure.Span { return 2 * s.Cost(s.id) }
 
 // connect connects a client to a recorder. cut ends the connection and waits for both ends.
@@ -157,7 +161,14 @@ func (g *got) consecutive() bool {
 
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
+		cpu := measure.Span(0)
+		r := NewRecorder(Config{
+			Sources: []measure.Source{&seconds{id: "a.b.c"}},
+			Usage: func() Usage {
+				cpu += measure.Millisecond
+				return Usage{CPU: cpu, Memory: 7 << 20}
+			},
+		})
 		c := NewClient(0)
 		cut := connect(t, r, c)
 		s := source(t, c)
@@ -180,8 +191,14 @@ func TestRun(t *testing.T) {
 		// The first tick only shows where the counters are.
 		spent := measure.Span((g.at[9] - g.at[0]) * 1e6)
 		if own := s.(measure.ExternalMeter); own.Cost("a.b.c") != spent ||
-			own.ExternalCost() != 2*spent || own.Cost("a.b.c_idle") != 0 || own.Cost("x") != 0 {
+			own.ExternalCost() != 2*spent+c.CPU() || own.Cost("a.b.c_idle") != 0 || own.Cost("x") != 0 {
 			t.Errorf("the costs are %v and %v, want %v", own.Cost("a.b.c"), own.ExternalCost(), spent)
+		}
+		if p := s.(measure.ProblemReporter).Problems(); len(p) != 1 || p[0].Text != "t" {
+			t.Errorf("the problems are %v", p)
+		}
+		if c.CPU() != 9*measure.Millisecond || c.Memory() != 7<<20 {
+			t.Errorf("the recorder takes %v and %d bytes", c.CPU(), c.Memory())
 		}
 		cut()
 		r.Close()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"culprit/measure"
 )
 
 // session is a connection to a client.
@@ -146,9 +148,7 @@ func (s *session) write() error {
 		case <-s.ctx.Done():
 			return nil
 		case <-usage.C:
-			s.r.mu.Lock()
-			s.appendUsage()
-			s.r.mu.Unlock()
+			s.sendUsage()
 		case <-s.woken:
 		}
 		s.r.mu.Lock()
@@ -172,13 +172,27 @@ func (s *session) write() error {
 	}
 }
 
-func (s *session) appendUsage() {
-	if s.r.config.Usage == nil {
-		return
+// sendUsage adds what the recorder takes, and the problems of each source.
+func (s *session) sendUsage() {
+	var u Usage
+	if s.r.config.Usage != nil {
+		u = s.r.config.Usage()
 	}
-	u := s.r.config.Usage()
+	problems := make([][]measure.Problem, len(s.r.config.Sources))
+	for i, source := range s.r.config.Sources {
+		if p, ok := source.(measure.ProblemReporter); ok {
+			problems[i] = p.Problems()
+		}
+	}
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
 	s.append(kindUsage, func(b []byte) []byte {
-		return appendInt(appendInt(b, int64(u.CPU)), u.Memory)
+		b = appendInt(appendInt(b, int64(u.CPU)), u.Memory)
+		b = appendUint(b, uint64(len(problems)))
+		for _, p := range problems {
+			b = appendProblems(b, p)
+		}
+		return b
 	})
 }
 

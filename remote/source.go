@@ -11,7 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// Source is a source of the recorder. It implements measure.Source and measure.ExternalMeter.
+// Source is a source of the recorder. It implements measure.ExternalMeter and
+// measure.ProblemReporter.
 type Source struct {
 	client *Client
 	stats  []measure.Stat
@@ -21,6 +22,8 @@ type Source struct {
 	costs   []counter
 	outside counter
 	before  map[measure.Span]*link // connection of the newest run of each step
+
+	problems []measure.Problem
 }
 
 func newSource(c *Client, number uint32, stats []measure.Stat) *Source {
@@ -54,6 +57,13 @@ func (s *Source) ExternalCost() measure.Span {
 		out += s.client.CPU()
 	}
 	return out
+}
+
+// Problems implements measure.ProblemReporter.
+func (s *Source) Problems() []measure.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.problems
 }
 
 // RestartError means that the recorder ended during a run and runs again. Another run continues.

@@ -66,6 +66,22 @@ type Sampled struct {
 	CPU     measure.Span // CPU time of the recorder meanwhile
 }
 
+func appendProblems(b []byte, all []measure.Problem) []byte {
+	b = appendUint(b, uint64(len(all)))
+	for _, p := range all {
+		b = appendString(appendString(b, p.Key), p.Text)
+	}
+	return b
+}
+
+func (d *decoder) problems() []measure.Problem {
+	var all []measure.Problem
+	for range d.count(2) {
+		all = append(all, measure.Problem{Key: d.string(), Text: d.string()})
+	}
+	return all
+}
+
 // Usage is what the recorder takes.
 type Usage struct {
 	CPU    measure.Span // CPU time of the process since it started
