@@ -99,6 +99,30 @@ func Listen(address string) (net.Listener, error) {
 	return &listener{Listener: l, limit: maxConnections}, nil
 }
 
+// ListenFile returns the listener of a file that another process has made with Listen, or with
+// ListenSocket if socket is set. The caller must close both.
+func ListenFile(f *os.File, socket bool) (net.Listener, error) {
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("take over the listener %s: %w", f.Name(), err)
+	}
+	return &listener{Listener: l, limit: maxConnections, peer: socket}, nil
+}
+
+// ListenerFile returns the file of a listener that Listen or ListenSocket has made, for another
+// process. The caller must close both. Closing a listener of ListenSocket removes its path.
+func ListenerFile(l net.Listener) (*os.File, error) {
+	own, ok := l.(*listener)
+	if !ok {
+		return nil, fmt.Errorf("pass on the listener of %s: it is no listener of this package", l.Addr())
+	}
+	f, ok := own.Listener.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("pass on the listener of %s: it has no file", l.Addr())
+	}
+	return f.File()
+}
+
 // ListenSocket listens on a unix socket at a path. It accepts processes of the same user and of
 // root only, by the credentials that the kernel reports. It replaces the socket of a server that
 // has ended, and fails if that server still runs. The caller must close the listener.
@@ -108,7 +132,11 @@ func ListenSocket(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("listen on %s: it exists and is not a socket", path)
 		}
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = c.Close() // nothing was sent
+			defer c.Close() //nolint:errcheck // nothing was sent
+			if cred := peerOf(c); cred != nil {
+				return nil, fmt.Errorf("listen on %s: another server is running, process %d",
+					path, cred.Pid)
+			}
 			return nil, fmt.Errorf("listen on %s: another server is running", path)
 		}
 		if err := os.Remove(path); err != nil {
@@ -162,21 +190,31 @@ func (c *connection) Close() error {
 	return c.Conn.Close()
 }
 
-// isPeerOf reports whether the peer of a unix socket is a process of the user or of root. See
-// unix(7), SO_PEERCRED.
+// isPeerOf reports whether the peer of a unix socket is a process of the user or of root.
 func isPeerOf(c net.Conn, user int) bool {
+	cred := peerOf(c)
+	return cred != nil && (cred.Uid == 0 || int(cred.Uid) == user)
+}
+
+// peerOf returns the process at the other end of a unix socket; nil: unknown. That of a listener is
+// the process that listened first. See unix(7), SO_PEERCRED.
+func peerOf(c net.Conn) *syscall.Ucred {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return false
+		return nil
 	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return false
+		return nil
 	}
-	allowed := false
+	var cred *syscall.Ucred
 	err = raw.Control(func(fd uintptr) {
-		cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		allowed = err == nil && (cred.Uid == 0 || int(cred.Uid) == user)
+		if got, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+			cred = got
+		}
 	})
-	return err == nil && allowed
+	if err != nil {
+		return nil
+	}
+	return cred
 }
