@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"culprit/collect"
+	"culprit/confine"
 	"culprit/dataset"
 	"culprit/kernel"
 	"culprit/measure"
@@ -24,6 +28,8 @@ import (
 	"culprit/trace/sampler"
 	"culprit/view/term"
 	"culprit/view/web"
+
+	"golang.org/x/sys/unix"
 )
 
 // oneProcess in the environment makes `culprit serve` one process, to compare with.
@@ -72,11 +78,17 @@ func (s *serverProcesses) serve(
 		return serveAlone(ctx, dir, o, console)
 	case control == nil:
 		return superviseServer(ctx, dir, o, console)
-	case control.Name == recorderName:
+	}
+	setProcessName("culprit-" + control.Name[:len(serverName)])
+	if control.Name == recorderName {
 		return runRecorder(control, o)
 	}
 	return runServer(ctx, control, dir, o, console)
 }
+
+// setProcessName sets what ps shows, at most 15 letters: without it that is the name of the file by
+// which the process was started, exe. An error leaves it.
+func setProcessName(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) }
 
 // place says where a server records and answers, and who measures for it.
 type place struct {
@@ -153,6 +165,12 @@ func superviseServer(
 	if err != nil {
 		return err
 	}
+	if os.Geteuid() == 0 {
+		uid, gid := confine.Account()
+		if err := confine.Own(dir, uid, gid); err != nil {
+			return errors.Join(fmt.Errorf("pass the recording directory to the server: %w", err), l.close())
+		}
+	}
 	tcp, err := web.ListenerFile(l.tcp)
 	if err != nil {
 		return errors.Join(err, l.close())
@@ -205,6 +223,9 @@ func runServer(
 	for _, f := range control.Files {
 		_ = f.Close() // the listeners have their own
 	}
+	if p.dir, err = confineServer(dir, o); err != nil {
+		return err
+	}
 	p.measuring = func(ctx context.Context, archive *store.Store) (*measuring, error) {
 		newest := measure.Time(0)
 		for _, d := range archive.Datasets() {
@@ -213,6 +234,70 @@ func runServer(
 		return connectRecorder(ctx, control, newest)
 	}
 	return record(ctx, o, console, p)
+}
+
+// maxServerMemory limits the private memory of the server: above the limit of the systemd unit.
+const maxServerMemory = 1 << 30
+
+// confineServer takes from the server what it does not need, and returns the path of its directory.
+func confineServer(dir string, o term.Serving) (string, error) {
+	if err := os.Chdir(dir); err != nil {
+		return "", err
+	}
+	uid, gid := confine.Account()
+	if err := confine.DropRoot(uid, gid); err != nil {
+		return "", err
+	}
+	if err := confine.LimitMemory(maxServerMemory); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(dir); err != nil {
+		dir = "." // another directory above it is closed to the user
+	}
+	if err := confine.ServerFiles(dir, connectPorts(o.WriteTo)...); err != nil {
+		return "", err
+	}
+	return dir, confine.ServerCalls()
+}
+
+// connectPorts returns the TCP ports that remote write to an address needs: its own or that of the
+// proxy, and that of names. "": none.
+func connectPorts(address string) []uint16 {
+	u, err := url.Parse(address)
+	if err != nil || address == "" {
+		return nil // newRemoteWriter returns the error
+	}
+	all := []uint16{53}
+	add := func(u *url.URL) {
+		port := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
+		if p := u.Port(); p != "" {
+			port = p
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+			all = append(all, uint16(n))
+		}
+	}
+	add(u)
+	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
+		add(proxy)
+	}
+	return all
+}
+
+// recorderCapabilities are those that measuring needs: see packaging/culprit.service.
+var recorderCapabilities = []int{ // table
+	unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN,
+	unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYSLOG, unix.CAP_SYS_RESOURCE,
+}
+
+// confineRecorder takes from the recorder what it does not need. Landlock is not of use: a confined
+// process may not look into others.
+func confineRecorder() error {
+	if err := confine.KeepCapabilities(recorderCapabilities...); err != nil {
+		return err
+	}
+	_, err := os.Stat("/sys/bus/event_source/devices/kprobe")
+	return confine.RecorderCalls(err != nil) // older kernels: probes are made in tracefs
 }
 
 // connectRecorder returns the recorder's sources. newest is the newest tick of the archive.
@@ -261,6 +346,9 @@ func followPeers(control *supervise.Control, serve func(*net.UnixConn)) {
 func runRecorder(control *supervise.Control, o term.Serving) error {
 	// Signals of the terminal's process group are for the server: its last tick is still due.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	if err := confineRecorder(); err != nil {
+		return err
+	}
 	r := remote.NewRecorder(remote.Config{
 		Sources:     recordedSources(o),
 		StartScript: startScript,

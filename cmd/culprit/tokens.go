@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
+	"culprit/confine"
 	"culprit/view/term"
 	"culprit/view/web"
 )
@@ -56,7 +58,7 @@ func (l tokensFile) Add(t term.Token) (string, error) {
 	secret, err := web.AddToken(
 		tokensPath(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
 	)
-	return secret, withDirectoryHint(err)
+	return secret, withDirectoryHint(errors.Join(err, l.own()))
 }
 
 // Remove implements term.Tokens.
@@ -64,7 +66,18 @@ func (l tokensFile) Remove(name string) error {
 	if err := l.checkRecorded(); err != nil {
 		return err
 	}
-	return withDirectoryHint(web.RemoveToken(tokensPath(l.dir), name))
+	err := web.RemoveToken(tokensPath(l.dir), name)
+	return withDirectoryHint(errors.Join(err, l.own()))
+}
+
+// own passes what root has written to the owner of the directory: the server reads it as that user.
+func (l tokensFile) own() error {
+	info, err := os.Stat(l.dir)
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return confine.Own(l.dir, int(owner.Uid), int(owner.Gid))
 }
 
 // checkRecorded returns an error if no server has recorded in the directory: no server would read
