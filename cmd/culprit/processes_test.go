@@ -109,7 +109,7 @@ func TestKilledProcesses(t *testing.T) {
 	const query = "cpu.time by mode"
 	began := now().Add(3 * measure.Second)
 	began -= began % measure.Time(measure.Second)
-	recordedUntil(t, dir, query, 0, began.Add(4*measure.Second))
+	recordedUntil(t, dir, query, began, began.Add(4*measure.Second))
 	for range 3 {
 		c.kill(t, "culprit-server")
 		time.Sleep(1700 * time.Millisecond) // a moment within a second, another one each time
