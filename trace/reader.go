@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,13 @@ type losses struct {
 	faults  uint64
 }
 
+// LossReasons contain reasons of losses in the words of a Source that is not a user's script. A kind
+// that is missing has the reason of scripts.
+type LossReasons map[ir.Drop]string
+
+// of returns the reason of a kind; script is the reason of scripts.
+func (r LossReasons) of(kind ir.Drop, script string) string { return cmp.Or(r[kind], script) }
+
 // LossOf returns a loss, if there was one.
 func LossOf(reason string, n uint64) []measure.Loss {
 	if n == 0 {
@@ -58,19 +66,25 @@ const LostStacks = "more different stacks than the script has room for"
 
 // list returns the losses by reason: with keys, those of aggregations with keys; with stacks, those
 // of stacks.
-func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
+func (l *losses) list(keys, stacks bool, reasons LossReasons) (out []measure.Loss) {
 	if keys {
 		out = LossOf(
-			"more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg],
+			reasons.of(ir.DropAgg, "more keys than the script has room for: aggsize makes some"),
+			l.dropped[ir.DropAgg],
 		)
 	}
 	if stacks {
-		out = append(out, LossOf(LostStacks, l.dropped[ir.DropStack])...)
+		out = append(
+			out, LossOf(reasons.of(ir.DropStack, LostStacks), l.dropped[ir.DropStack])...,
+		)
 	}
 	out = append(
 		out,
 		LossOf(
-			"more variables than the script has room for: dynvarsize makes some",
+			reasons.of(
+				ir.DropDynamic,
+				"more variables than the script has room for: dynvarsize makes some",
+			),
 			l.dropped[ir.DropDynamic],
 		)...)
 	out = append(
@@ -357,7 +371,7 @@ func (r *reader) batch(
 	)
 	b.Loss = append(
 		LossOf("values below 0 have no place in a distribution", below),
-		lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
+		lost.list(len(a.of.Of.Key.Fields) > 0, stacks, r.source.lossReasons)...)
 	return b
 }
 

@@ -29,17 +29,19 @@ import (
 //
 // It is a measure.Source, a measure.Meter and a measure.Outsider. Safe for several goroutines.
 type Source struct {
-	name     string
-	text     string
-	session  *Session
-	stats    []measure.Stat
-	aggs     []*Aggregate // of the statistics
-	reads    []reads      // how they are read, where that is not as any script's; nil: they all are
-	notes    func() []string
-	out      *bufio.Writer
-	listener *sourceListener
-	begun    chan struct{} // closed when the clauses run
-	ended    chan struct{} // closed when it has ended
+	name    string
+	text    string
+	session *Session
+	stats   []measure.Stat
+	aggs    []*Aggregate // of the statistics
+	reads   []reads      // how they are read, where that is not as any script's; nil: they all are
+	notes   func() []string
+	// of losses, in place of a script's; nil: none
+	lossReasons LossReasons
+	out         *bufio.Writer
+	listener    *sourceListener
+	begun       chan struct{} // closed when the clauses run
+	ended       chan struct{} // closed when it has ended
 	// why it ended; nil: it exited, or was stopped. Set before ended is closed
 	why error
 
@@ -61,6 +63,9 @@ type Definition struct {
 	// of a field that is no key: the value that all rows have
 	Fixed map[string]string
 }
+
+// SetLossReasons replaces the reasons of losses. Call it before Live.
+func (s *Source) SetLossReasons(reasons LossReasons) { s.lossReasons = reasons }
 
 // HasAggregation reports whether the script adds to an aggregation of this name.
 func (s *Source) HasAggregation(name string) bool {
@@ -386,7 +391,7 @@ func (s *Source) Losses() []measure.Loss {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := append(
-		s.lost.list(true, true),
+		s.lost.list(true, true, s.lossReasons),
 		LossOf(
 			"records that were written faster than they were read: bufsize makes room",
 			s.lost.dropped[ir.DropRecord],

@@ -85,21 +85,6 @@ type lockMachine struct {
 	cost measure.Span // of its programs, up to the tick before
 }
 
-// lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set
-// here.
-func lockLoss(reason string) string {
-	what, _, _ := strings.Cut(reason, " than the script has room for")
-	switch what {
-	case "more keys":
-		return "no room for another row: its waits are missing, or their maximum or distribution is"
-	case "more variables":
-		return "no room for another thread that waits"
-	case "more different stacks":
-		return "no room for another stack: it is told as one without frames"
-	}
-	return reason
-}
-
 // reportedLockCost is the share of one CPU from which on it is told what measuring takes.
 const reportedLockCost = 0.01
 
@@ -110,9 +95,6 @@ func (l *lockMachine) Watch(
 		for i, a := range t.Answers {
 			if i > 0 { // one program measures them all
 				a.Loss, a.Notes = nil, nil
-			}
-			for n := range a.Loss {
-				a.Loss[n].Reason = lockLoss(a.Loss[n].Reason)
 			}
 		}
 		cost := l.source.ExternalCost()
