@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// TestDirectory checks the precedence of --dir, the environment and the user.
 func TestDirectory(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
