@@ -17,10 +17,10 @@ import (
 )
 
 // gate is the file system of one opening of Pebble. Pebble holds locks while it reports a failed
-// write, so its goroutine can neither end nor go on there. Therefore a write that fails never
-// returns to Pebble once it is open: it gives up and blocks its goroutine, here, where Pebble holds
-// no lock that a reader needs. After that the gate is shut and every write blocks: the goroutines
-// of this opening must not touch files that another opening uses by then. Reads go on.
+// write, so its goroutine can neither end nor go on there. So a write that fails never returns to
+// Pebble once it is open. It ends the opening and blocks its goroutine here, where Pebble holds no
+// lock that a reader needs. After that the gate is shut and every write blocks: the goroutines of
+// this opening must not touch files that another opening uses by then. Reads go on.
 //
 // The archive's lock is taken once for all openings.
 type gate struct {
