@@ -46,7 +46,8 @@ type Session struct {
 	unwinder *unwinder // nil: user stacks are not walked by tables
 	// of the script's commands; nil: there are none, or they can't be followed
 	follower   *follower
-	pointers   string                  // why they follow frame pointers although that was not asked for; "": they don't
+	// Why they follow frame pointers although that was not asked for; "": they don't.
+	pointers   string
 	stacks     map[uint32]format.Value // by id, once they were looked up
 	raw        map[uint32][]uint64     // those that were read, and are not
 	inlining   time.Duration           // CPU time of looking for inlined functions
