@@ -150,7 +150,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 				r.asked[i].tap = r.asked[i].of.tap()
 			}
 			r.begun = s.session.Gather() == nil // what was before is not ours
-			r.last = s.session.cut
+			r.last = s.session.aggs.cut
 			r.take()
 		}
 		r.losses()
@@ -161,10 +161,10 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	switch {
 	case alive:
 		failed = errors.Join(
-			s.session.lost(&delivery{session: s.session, to: s.listener}), s.account(),
+			s.session.reportDrops(&delivery{session: s.session, to: s.listener}), s.account(),
 			s.session.Gather(),
 		)
-		now = s.session.cut
+		now = s.session.aggs.cut
 	case r.begun && !r.drained: // the rest, up to the end
 		r.drained = true
 	default:
@@ -191,8 +191,8 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	}
 	for _, b := range out {
 		b.Labels = r.words
-		if s.session.frames != nil {
-			b.Frames = s.session.frames.all
+		if s.session.stacks.frames != nil {
+			b.Frames = s.session.stacks.frames.all
 		}
 		if s.notes != nil && alive {
 			b.Notes = append(b.Notes, s.notes()...)
@@ -200,7 +200,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if less := s.session.Shrunk(); less != "" {
 			b.Notes = append(b.Notes, less)
 		}
-		if why := s.session.pointers; why != "" &&
+		if why := s.session.symbols.pointers; why != "" &&
 			(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
 			b.Notes = append(b.Notes, why)
 		}

@@ -64,7 +64,7 @@ type Definition struct {
 
 // HasAggregation reports whether the script adds to an aggregation of this name.
 func (s *Source) HasAggregation(name string) bool {
-	return slices.ContainsFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == name })
+	return slices.ContainsFunc(s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name })
 }
 
 // Define replaces the statistics of the script by others. It fails when an aggregation does not
@@ -73,12 +73,12 @@ func (s *Source) Define(definitions []Definition) error {
 	s.stats, s.aggs, s.reads = nil, nil, nil
 	for _, d := range definitions {
 		i := slices.IndexFunc(
-			s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation },
+			s.session.aggs.all, func(a *Aggregate) bool { return a.Name == d.Aggregation },
 		)
 		if i < 0 {
 			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
 		}
-		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs[i])
+		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs.all[i])
 		s.reads = append(s.reads, reads{value: d.Value, words: d.Words, fixed: d.Fixed})
 	}
 	return nil
@@ -89,7 +89,7 @@ func (s *Source) Define(definitions []Definition) error {
 func (s *Source) GatherEvery(interval time.Duration) {
 	session := s.session
 	session.EachSecond = func() error {
-		if err := s.tidy(); err != nil || time.Since(session.cut) < interval {
+		if err := s.tidy(); err != nil || time.Since(session.aggs.cut) < interval {
 			return err
 		}
 		return session.Gather()
@@ -100,18 +100,18 @@ func (s *Source) GatherEvery(interval time.Duration) {
 // text. With places, a frame stands for one place in a function; with inline, LearnInlined finds
 // functions that compilers put into others. Call it before Live.
 func (s *Source) CollectFrames(places, inline bool) {
-	s.session.frames = newFrames()
-	s.session.frames.places = places
-	s.session.processes.DisableSymbolCache()
+	s.session.stacks.frames = newFrames()
+	s.session.stacks.frames.places = places
+	s.session.symbols.processes.DisableSymbolCache()
 	if inline {
-		s.session.processes.Inlining()
+		s.session.symbols.processes.Inlining()
 	}
 }
 
 // LearnInlined looks for inlined functions at the places that were sampled, until stop returns
 // true. It reports whether it found any place to look at.
 func (s *Source) LearnInlined(stop func() bool) bool {
-	return s.session.processes.LearnInlined(stop)
+	return s.session.symbols.processes.LearnInlined(stop)
 }
 
 // PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
@@ -179,7 +179,7 @@ func NewLimitedSource(
 		return nil, err
 	}
 	s.session = session
-	session.Budget, session.maxOverBudget, session.OnStart = budget, maxOverBudget, func() { close(s.begun) }
+	session.Budget, session.costs.maxOverBudget, session.OnStart = budget, maxOverBudget, func() { close(s.begun) }
 	if text, ok := c.Program.Options.All["budget"]; ok {
 		if session.Budget, err = ParseBudget(text); err != nil {
 			session.Close()
@@ -201,7 +201,7 @@ func NewLimitedSource(
 		}
 	}
 	session.EachSecond = s.tidy
-	for i, a := range session.aggs {
+	for i, a := range session.aggs.all {
 		a.unkept = !printed[c.Program.Aggs[i]]
 	}
 	s.describe(c)
@@ -273,7 +273,7 @@ func (s *Source) describe(c *Compiled) {
 			st.Fields = append(st.Fields, f)
 		}
 		s.stats = append(s.stats, st)
-		s.aggs = append(s.aggs, s.session.aggs[i])
+		s.aggs = append(s.aggs, s.session.aggs.all[i])
 	}
 }
 
@@ -411,7 +411,7 @@ func (s *Source) Notes() []string {
 // fill their maps.
 func (s *Source) tidy() error {
 	var idle []*Aggregate
-	for _, a := range s.session.aggs {
+	for _, a := range s.session.aggs.all {
 		if a.unkept && len(a.taps) == 0 {
 			idle = append(idle, a)
 		}
@@ -421,7 +421,7 @@ func (s *Source) tidy() error {
 
 // account reads what the script has taken so far.
 func (s *Source) account() error {
-	if s.session.counting == nil {
+	if s.session.costs.counting == nil {
 		return nil
 	}
 	all, err := s.session.Costs()
@@ -461,7 +461,7 @@ func (s *Source) ExternalCost() measure.Span {
 func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 	done := make(chan struct{})
 	select {
-	case s.session.asks <- func() {
+	case s.session.calls <- func() {
 		defer close(done)
 		runtime.LockOSThread() // its CPU clock is read
 		defer runtime.UnlockOSThread()

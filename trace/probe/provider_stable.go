@@ -48,8 +48,8 @@ type param struct {
 	name string // in D's texts
 	// The struct that it points to; "": it is a number; other: it points to something else. Of a
 	// system call: its type as C text.
-	of   string
-	nth  int    // which of those; of a system call: which of all
+	of  string
+	nth int // which of those; of a system call: which of all
 }
 
 const (
