@@ -118,7 +118,7 @@ func (s *Session) Gather() error {
 	}
 	s.aggs.cut = time.Now()
 	if s.stacks.frames != nil {
-		s.stacks.frames.turned = false
+		s.stacks.frames.ids.turned = false
 	}
 	return s.collect(read...)
 }

@@ -14,7 +14,7 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	if pid != 0 {
 		reading = s.symbols.processes.Reading(pid)
 	}
-	c := f.codeOf(pid, reading)
+	c := f.code.of(pid, reading)
 	of := f.of[:0]
 	defer func() { f.of = of[:0] }()
 	f.passing = false
@@ -29,7 +29,7 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 		if !ok {
 			break
 		}
-		of = f.expand(of, fn)
+		of = f.code.expand(of, fn)
 		found++
 	}
 	if found < len(pcs) {
@@ -69,7 +69,7 @@ func (s *stackReader) lookUpChain(
 		}
 		n++
 		fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
-		of = f.expand(of, fn)
+		of = f.code.expand(of, fn)
 		if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
 			f.passing = true
 		}
@@ -77,7 +77,7 @@ func (s *stackReader) lookUpChain(
 		if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) {
 			key := codeKey(pcs, i)
 			if _, there := c.at[key]; !there {
-				f.coded++
+				f.code.size++
 			}
 			c.at[key] = fn
 		}
@@ -99,17 +99,17 @@ func (s *stackReader) frameOf(number uint32) int32 {
 func (s *stackReader) frame(id uint32) int32 {
 	f := s.frames
 	for again := false; ; again = true {
-		if at, ok := f.now[id]; ok || id == 0 {
+		if at, ok := f.ids.now[id]; ok || id == 0 {
 			return at
 		}
-		if at, ok := f.before[id]; ok {
+		if at, ok := f.ids.before[id]; ok {
 			return at
 		}
 		if again {
 			at := f.add(
 				[]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)},
 			)
-			f.now[id] = at
+			f.ids.now[id] = at
 			return at
 		}
 		s.takeStacks()
@@ -120,7 +120,7 @@ func (s *stackReader) frame(id uint32) int32 {
 // the kernel until the end.
 func (s *stackReader) keptFrame(id uint32) int32 {
 	f := s.frames
-	at, ok := f.now[id]
+	at, ok := f.ids.now[id]
 	switch {
 	case ok || id == 0:
 		return at
@@ -131,7 +131,7 @@ func (s *stackReader) keptFrame(id uint32) int32 {
 			at, _ = s.chain(pid, pcs, false)
 		}
 	}
-	f.now[id] = at
+	f.ids.now[id] = at
 	return at
 }
 
@@ -145,9 +145,9 @@ type unnamed struct {
 // takeStacks moves all stacks out of the kernel, which makes space for others.
 func (s *stackReader) takeStacks() {
 	f := s.frames
-	if !f.turned {
-		f.before, f.now, f.turned = f.now, f.before, true
-		clear(f.now)
+	if !f.ids.turned {
+		f.ids.before, f.ids.now, f.ids.turned = f.ids.now, f.ids.before, true
+		clear(f.ids.now)
 	}
 	f.relearn(s.symbols.processes.Inlinings())
 	// Stacks of processes wait here, so that the files of all are read at once.
@@ -164,7 +164,7 @@ func (s *stackReader) takeStacks() {
 			}
 		}
 		if known {
-			f.now[id] = at
+			f.ids.now[id] = at
 			return
 		}
 		if fresh == nil {
@@ -188,7 +188,7 @@ func (s *stackReader) takeStacks() {
 			f.user.at[hashed] = at
 		}
 		for _, id := range one.ids {
-			f.now[id] = at
+			f.ids.now[id] = at
 		}
 	}
 }

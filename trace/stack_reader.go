@@ -139,7 +139,7 @@ func (s *stackReader) readStacks() {
 			return
 		}
 		if s.frames != nil {
-			if _, known := s.frames.now[id]; known {
+			if _, known := s.frames.ids.now[id]; known {
 				return
 			}
 		}

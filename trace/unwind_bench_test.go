@@ -68,10 +68,10 @@ func BenchmarkUnwindTables(b *testing.B) {
 				if len(s.symbols.unwinder.procs) != 1 {
 					b.Fatal("the process can't be looked into")
 				}
-				b.ReportMetric(float64(s.symbols.unwinder.blocks), "blocks")
-				b.ReportMetric(float64(s.symbols.unwinder.blocks)*256/1024, "KiB-kernel")
+				b.ReportMetric(float64(s.symbols.unwinder.tables.blocks), "blocks")
+				b.ReportMetric(float64(s.symbols.unwinder.tables.blocks)*256/1024, "KiB-kernel")
 				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1024, "KiB-read")
-				b.ReportMetric(float64(len(s.symbols.unwinder.rule)), "rules")
+				b.ReportMetric(float64(len(s.symbols.unwinder.tables.rule)), "rules")
 				s.Close()
 				env.Close()
 				b.StartTimer()

@@ -122,7 +122,7 @@ func TestRowPages(t *testing.T) {
 		rows = append(rows, symbol.UnwindRow{PC: pc, Rule: 0})
 		var blocks [][gen.RowsBlock]byte
 		at := map[uint32]int{}
-		pages := rowPages{give: func(page uint32, block *[gen.RowsBlock]byte) error {
+		pages := rowPages{emit: func(page uint32, block *[gen.RowsBlock]byte) error {
 			if _, twice := at[page]; twice {
 				t.Fatal("a page is there twice")
 			}
