@@ -13,8 +13,8 @@ import (
 	"culprit/view/term"
 )
 
-// profiled samples stacks.
-func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
+// runProfile samples stacks.
+func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	runtime.GOMAXPROCS(
 		min(2, runtime.NumCPU()),
 	) // one may wait for the kernel while the other reads
@@ -25,7 +25,7 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	if err := areOnline(q.CPUs, online); err != nil {
 		return nil, err
 	}
-	keepLow()
+	limitHeap()
 	p := sampler.Profile{
 		Of:   profileOf(q.Of),
 		Hz:   q.Hz,
@@ -48,24 +48,24 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		For:      measure.Span(q.For),
 	}
 	began := measure.Time(time.Now().UnixNano())
-	got, err := p.Run(ctx)
+	result, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &term.Profiled{
 		Began:  began,
-		Took:   got.Took,
+		Took:   result.Took,
 		CPUs:   len(q.CPUs),
 		Frames: trace.MaxFrames,
-		Away:   got.Away,
-		Loss:   got.Loss,
-		Notes:  got.Notes,
+		Away:   result.Away,
+		Loss:   result.Loss,
+		Notes:  result.Notes,
 	}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
 	out.Stacks = func(yield func(term.ProfiledStack) bool) {
-		for s := range got.Stacks {
+		for s := range result.Stacks {
 			one := term.ProfiledStack{
 				Process: s.Process,
 				PID:     s.PID,
