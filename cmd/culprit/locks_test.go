@@ -23,7 +23,7 @@ func TestLockLoss(t *testing.T) {
 
 func TestDearness(t *testing.T) {
 	for share, want := range map[float64]string{0.011: "1", 0.021: "2", 0.19: "10", 0.9: "50"} {
-		if got := dearness(share); got != want {
+		if got := costBucket(share); got != want {
 			t.Errorf("%g: more than %s, want %s", share, got, want)
 		}
 	}

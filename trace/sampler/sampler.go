@@ -1,4 +1,4 @@
-package profile
+package sampler
 
 import (
 	"context"
@@ -48,6 +48,8 @@ type Sampler struct {
 	kernels sampling
 	past    map[measure.StatID]measure.Span // what sources that have ended have cost
 	outside measure.Span                    // and of it what was no time of this process
+	// why sampling has not started for lack of descriptors or memory; "": no shortage
+	shortage string
 }
 
 // sampling is a program of a Sampler while somebody reads it.
@@ -260,6 +262,29 @@ func (s *Sampler) ExternalCost() measure.Span {
 	return all
 }
 
+// retryShortage is the delay before a start that failed for lack of descriptors or memory is tried
+// again.
+const retryShortage = 5 * time.Second
+
+func (s *Sampler) setShortage(why string) {
+	s.mu.Lock()
+	s.shortage = why
+	s.mu.Unlock()
+}
+
+// Problems implements measure.ProblemReporter.
+func (s *Sampler) Problems() []measure.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shortage == "" {
+		return nil
+	}
+	return []measure.Problem{{
+		Key:  "shortage: profile",
+		Text: fmt.Sprintf("%s; culprit tries again every %v", s.shortage, retryShortage),
+	}}
+}
+
 // Run implements measure.Source. Where nothing can be sampled each batch says that it could not
 // look, and why.
 func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
@@ -285,10 +310,19 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 		asked[0].By = append(asked[0].By, "user")
 	}
 	source, err := s.enter(program)
-	if err != nil {
-		return trace.RunUnavailable(
-			ctx, s.stats, queries, sink, "no stacks are sampled: "+err.Error(),
-		)
+	for ; err != nil; source, err = s.enter(program) {
+		why := "no stacks are sampled: " + err.Error()
+		if !kernel.IsShortage(err) {
+			return trace.RunUnavailable(ctx, s.stats, queries, sink, why)
+		}
+		s.setShortage(why)
+		pause, stop := context.WithTimeout(ctx, retryShortage)
+		err := trace.RunUnavailable(pause, s.stats, queries, sink, why)
+		stop()
+		s.setShortage("")
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
 	}
 	defer s.leave(program)
 	wanted := func(id measure.StatID) bool {
