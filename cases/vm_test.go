@@ -98,7 +98,7 @@ const everywhere = "^(TestTwins|TestTwinsOfLongKeys|TestManyValues|TestRecord|Te
 
 // testedBelow are the packages whose tests run on emulated kernels, beside lang/gen.
 const testedBelow = "kernel kernel/bpf kernel/feature kernel/netlink kernel/proc " +
-	"trace trace/probe trace/profile trace/family trace/command"
+	"trace trace/probe trace/sampler trace/family trace/command"
 
 // kernelScript runs in the emulated machine, with its default limit of locked memory. Garbage of
 // tests is collected when it has to be: an emulated machine has more memory than time.

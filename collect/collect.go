@@ -71,6 +71,7 @@ type Source struct {
 	collectors []Collector
 	stats      []measure.Stat
 	meter      *meter
+	shortages  shortages
 }
 
 // New returns a Source of the collectors. Two collectors may offer the same statistic only if they
@@ -99,9 +100,20 @@ func New(env Env, collectors ...Collector) *Source {
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
 type running struct {
-	reading Reading
-	failed  string // why Open failed, or a fault of the collector; reading is then nil
-	out     *Out
+	collector Collector
+	reading   Reading
+	failed    string // why Open failed, or a fault of the collector; reading is then nil
+	retry     bool   // Open failed for lack of a resource: it is tried again at each tick
+	out       *Out
+}
+
+// open opens the collector. The error of Open becomes failed.
+func (r *running) open(env *Env, want Want) {
+	reading, err := r.collector.Open(env, want)
+	r.reading, r.failed, r.retry = reading, "", false
+	if err != nil {
+		r.reading, r.failed, r.retry = nil, err.Error(), kernel.IsShortage(err)
+	}
 }
 
 // Cost implements measure.Meter.
@@ -140,6 +152,7 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	var open []*running
 	defer func() {
 		for _, r := range open {
+			s.shortages.set(r, "", false)
 			if r.reading != nil {
 				r.reading.Close()
 			}
@@ -155,13 +168,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		if len(mine) == 0 {
 			continue
 		}
-		r := &running{out: NewOut(mine, words, s.env.SinceBoot)}
-		reading, err := c.Open(&s.env, want)
-		if err != nil {
-			r.failed = err.Error()
-		} else {
-			r.reading = reading
-		}
+		r := &running{collector: c, out: NewOut(mine, words, s.env.SinceBoot)}
+		r.open(&s.env, want)
 		open = append(open, r)
 	}
 
@@ -176,15 +184,20 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 		for _, r := range open {
 			r.out.unneeded = first && !s.env.SinceBoot
 			r.out.Start(first, time.Now())
+			if r.retry && !first {
+				r.open(&s.env, want)
+			}
 			why := r.failed
+			short := r.retry
 			if r.reading != nil {
 				if err := r.reading.Read(r.out); err != nil {
-					why = err.Error()
+					why, short = err.Error(), kernel.IsShortage(err)
 				}
 			}
 			if why != "" {
 				r.out.Fail(why)
 			}
+			s.shortages.set(r, why, short)
 			batches = r.out.Finish(batches)
 			before := spent
 			spent = kernel.ThreadTime()

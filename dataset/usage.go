@@ -152,6 +152,11 @@ func (s *Set) Health() measure.Health {
 		Late:     s.late.Load(),
 		Problems: s.archive.Problems(),
 	}
+	for _, source := range s.sourceCatalogue().sources {
+		if p, ok := source.(measure.ProblemReporter); ok {
+			h.Problems = append(slices.Clip(h.Problems), p.Problems()...)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.accounting.samples); n > 1 {

@@ -49,3 +49,14 @@ func AsError(err error) error {
 	}
 	return err
 }
+
+// IsShortage reports whether an error is a lack of descriptors or memory, which may end at any
+// time: EMFILE, ENFILE, ENOMEM, ENOBUFS. The operation is worth another attempt.
+func IsShortage(err error) bool {
+	for _, e := range []unix.Errno{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.ENOBUFS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

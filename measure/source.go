@@ -46,6 +46,14 @@ type ExternalMeter interface {
 	ExternalCost() Span
 }
 
+// ProblemReporter is a Source that reports what it cannot measure for the moment. Safe for
+// concurrent use.
+type ProblemReporter interface {
+	Source
+	// Problems returns the current problems; nil when there are none.
+	Problems() []Problem
+}
+
 // Reader answers queries from recorded data. Safe for concurrent use.
 type Reader interface {
 	// Ask returns the answer over q.Over in cells of q.Step. The error is a *Diagnostic for an

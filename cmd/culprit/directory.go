@@ -6,39 +6,47 @@ import (
 	"path/filepath"
 )
 
-// rootsDirectory is where root records.
-const rootsDirectory = "/var/lib/culprit"
+// rootDirectory is the recording directory of root.
+const rootDirectory = "/var/lib/culprit"
 
-// directory gives where this user records, as an absolute path: as was asked for, or $CULPRIT_DIR,
-// or for root /var/lib/culprit, for others culprit below $XDG_STATE_HOME or ~/.local/state. It need
-// not be there. In it are archive/, token and culprit.sock.
-func directory(asked string, uid int, env func(string) string) (string, error) {
+// recordDirectory returns the recording directory of a user as an absolute path. It may not exist.
+// The first of these is used:
+//
+//   - requested, from --dir
+//   - $CULPRIT_DIR
+//   - /var/lib/culprit for root
+//   - culprit in $XDG_STATE_HOME, else in ~/.local/state
+//
+// The directory contains archive/, token and culprit.sock. It is an error if none applies.
+func recordDirectory(requested string, uid int, env func(string) string) (string, error) {
 	home := env("XDG_STATE_HOME")
-	if !filepath.IsAbs(home) { // the XDG specification has relative ones ignored
+	if !filepath.IsAbs(home) { // the XDG specification ignores relative paths
 		home = ""
 	}
 	if home == "" && env("HOME") != "" {
 		home = filepath.Join(env("HOME"), ".local", "state")
 	}
 	switch {
-	case asked != "":
+	case requested != "":
 	case env("CULPRIT_DIR") != "":
-		asked = env("CULPRIT_DIR")
+		requested = env("CULPRIT_DIR")
 	case uid == 0:
-		asked = rootsDirectory
+		requested = rootDirectory
 	case home != "":
-		asked = filepath.Join(home, "culprit")
+		requested = filepath.Join(home, "culprit")
 	default:
 		return "", fmt.Errorf(
-			"where to record is not known: HOME is not set; give --dir or CULPRIT_DIR",
+			"no recording directory: HOME is not set; set it, --dir or CULPRIT_DIR",
 		)
 	}
-	dir, err := filepath.Abs(asked)
+	dir, err := filepath.Abs(requested)
 	if err != nil {
-		return "", fmt.Errorf("find directory %s: %w", asked, err)
+		return "", fmt.Errorf("find directory %s: %w", requested, err)
 	}
 	return dir, nil
 }
 
-// myDirectory is directory for who runs this.
-func myDirectory(asked string) (string, error) { return directory(asked, os.Geteuid(), os.Getenv) }
+// userDirectory is recordDirectory for the effective user of this process.
+func userDirectory(requested string) (string, error) {
+	return recordDirectory(requested, os.Geteuid(), os.Getenv)
+}

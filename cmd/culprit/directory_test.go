@@ -25,7 +25,7 @@ func TestDirectory(t *testing.T) {
 		{"x", 0, map[string]string{"CULPRIT_DIR": "/d"}, filepath.Join(here, "x")},
 		{"", 1000, nil, ""},
 	} {
-		got, err := directory(c.asked, c.uid, func(k string) string { return c.env[k] })
+		got, err := recordDirectory(c.asked, c.uid, func(k string) string { return c.env[k] })
 		if got != c.want || (err != nil) != (c.want == "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}

@@ -41,11 +41,11 @@ func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tune(nil)
-	keepLow()
+	limitHeap()
 	c := machine{
 		Catalogue: dataset.New(sources(collect.Env{Root: kernel.Root{}, Long: *everyLong}, 0)...),
 		brief:     true,
-		begin:     new(sync.Once),
+		firstTick: new(sync.Once),
 	}
 	var queries []measure.Query
 	for _, st := range c.Stats() {

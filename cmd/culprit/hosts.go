@@ -19,16 +19,16 @@ import (
 // hostTime is how long a host may take to answer all that it is asked in a look; hostsAtOnce how
 // many are asked at the same time.
 const (
-	hostTime    = 5 * time.Second
-	hostsAtOnce = 64
+	hostTimeout        = 5 * time.Second
+	maxConcurrentHosts = 64
 )
 
-// oldDiagnosis is from where on a diagnosis is told with its time.
-const oldDiagnosis = measure.Minute
+// oldDiagnosisAge is from where on a diagnosis is told with its time.
+const oldDiagnosisAge = measure.Minute
 
-// hosts gives the servers of several machines.
-func hosts(addresses []string) (term.Hosts, error) {
-	all := &manyHosts{}
+// openHosts gives the servers of several machines.
+func openHosts(addresses []string) (term.Hosts, error) {
+	all := &hostList{}
 	for _, a := range addresses {
 		u, err := url.Parse(a)
 		if err != nil {
@@ -39,43 +39,43 @@ func hosts(addresses []string) (term.Hosts, error) {
 		given := os.Getenv("CULPRIT_TOKEN")
 		h := &host{address: a, token: tokenFor(u, given)}
 		u.RawQuery, u.Fragment, u.User = "", "", nil
-		h.shown = u.String()
+		h.display = u.String()
 		all.hosts = append(all.hosts, h)
 	}
 	return all, nil
 }
 
-// manyHosts implements term.Hosts.
-type manyHosts struct{ hosts []*host }
+// hostList implements term.Hosts.
+type hostList struct{ hosts []*host }
 
 // host is the server of a machine.
 type host struct {
 	address, token string
-	shown          string // the address without the token
+	display        string // the address without the token
 	name           string // that it gave
 	client         *client.Client
 }
 
 // Look implements term.Hosts.
-func (m *manyHosts) Look(ctx context.Context, sentences []string, span measure.Span) []view.Host {
+func (m *hostList) Look(ctx context.Context, queries []string, span measure.Span) []view.Host {
 	all := make([]view.Host, len(m.hosts))
-	places := make(chan struct{}, hostsAtOnce)
-	var asked sync.WaitGroup
+	slots := make(chan struct{}, maxConcurrentHosts)
+	var running sync.WaitGroup
 	for i, h := range m.hosts {
-		asked.Go(func() {
-			places <- struct{}{}
-			defer func() { <-places }()
-			within, cancel := context.WithTimeout(ctx, hostTime)
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			hostCtx, cancel := context.WithTimeout(ctx, hostTimeout)
 			defer cancel()
-			all[i] = h.look(within, sentences, span)
+			all[i] = h.query(hostCtx, queries, span)
 		})
 	}
-	asked.Wait()
+	running.Wait()
 	return all
 }
 
 // Close implements term.Hosts.
-func (m *manyHosts) Close() {
+func (m *hostList) Close() {
 	for _, h := range m.hosts {
 		if h.client != nil {
 			h.client.Close()
@@ -83,25 +83,25 @@ func (m *manyHosts) Close() {
 	}
 }
 
-// look asks a host.
-func (h *host) look(ctx context.Context, sentences []string, span measure.Span) view.Host {
-	out := view.Host{Address: h.shown, Name: h.name}
-	if err := h.ask(ctx, sentences, span, &out); err != nil {
+// query asks a host.
+func (h *host) query(ctx context.Context, queries []string, span measure.Span) view.Host {
+	out := view.Host{Address: h.display, Name: h.name}
+	if err := h.fill(ctx, queries, span, &out); err != nil {
 		out.Frame, out.Why = nil, err.Error()
 		if at := (*url.Error)(nil); errors.As(err, &at) {
 			out.Why = at.Err.Error() // the address stands in the row
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			out.Why = fmt.Sprintf("it did not answer within %v", hostTime)
+			out.Why = fmt.Sprintf("it did not answer within %v", hostTimeout)
 		}
 	}
 	out.Name = h.name
 	return out
 }
 
-// ask fills in what a host tells.
-func (h *host) ask(
-	ctx context.Context, sentences []string, span measure.Span, out *view.Host,
+// fill fills in what a host tells.
+func (h *host) fill(
+	ctx context.Context, texts []string, span measure.Span, out *view.Host,
 ) error {
 	if h.client == nil {
 		c, err := client.DialURL(ctx, h.address, h.token)
@@ -119,7 +119,7 @@ func (h *host) ask(
 		h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now},
 	)
 	var queries []measure.Query
-	for _, s := range sentences {
+	for _, s := range texts {
 		q, err := past.Parse(s)
 		if err != nil {
 			return fmt.Errorf("it does not know %s: %w", s, err) // another version of culprit
@@ -146,7 +146,7 @@ func (h *host) ask(
 		out.Unknown = "it has made no diagnosis yet"
 	default:
 		out.Findings = report.Findings
-		if about.Now.Sub(at) > oldDiagnosis {
+		if about.Now.Sub(at) > oldDiagnosisAge {
 			out.Diagnosed = at
 		}
 	}

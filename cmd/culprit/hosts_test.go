@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// TestTokenFor: a token comes from the address, else from those that are given for a host, else
+// TestTokenForServer: a token comes from the address, else from those that are given for a host, else
 // from the one for all.
-func TestTokenFor(t *testing.T) {
+func TestTokenForServer(t *testing.T) {
 	for _, c := range [][3]string{
 		{"https://a:7410/?token=own", "a=other,all", "own"},
 		{"https://a:7410/", "a=of-a,b=of-b,all", "of-a"},
@@ -38,9 +38,9 @@ func TestTokenFor(t *testing.T) {
 	}
 }
 
-// manyHostsTold: each host has a row of what it recorded, and who does not answer has one with the
+// checkHostsTool: each host has a row of what it recorded, and who does not answer has one with the
 // reason.
-func manyHostsTold(t *testing.T, tokens, seldom, often string) {
+func checkHostsTool(t *testing.T, tokens, seldom, often string) {
 	t.Helper()
 	t.Setenv("CULPRIT_TOKEN", tokens)
 	file := filepath.Join(t.TempDir(), "hosts")
@@ -119,7 +119,7 @@ func TestHostsCompared(t *testing.T) {
 			"--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz), "--remote-write",
 			receiver.URL+"/api/v1/write", "--remote-write-each", "5s",
 		)
-		bare, token, ok := strings.Cut(c.says(t, "?token=", time.Minute), "?token=")
+		bare, token, ok := strings.Cut(c.waitForLine(t, "?token=", time.Minute), "?token=")
 		if !ok {
 			t.Fatal("it has no token")
 		}
@@ -159,7 +159,7 @@ func TestHostsCompared(t *testing.T) {
 		return string(b), said.String(), err
 	}
 	tokens := hostOf(seldom) + "=" + seldomToken + "," + oftenToken
-	manyHostsTold(t, tokens, seldom, often)
+	checkHostsTool(t, tokens, seldom, often)
 	type told struct {
 		Said      string `json:"normalisation"`
 		Per       string `json:"normalised_per"`

@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// started runs the program in a process of its own.
-func started(t *testing.T, args ...string) *exec.Cmd {
+// startWithFile runs the program in a process of its own.
+func startWithFile(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", args...)
 	c.Env = append(os.Environ(), asProgram+"=1")
@@ -53,7 +53,7 @@ func started(t *testing.T, args ...string) *exec.Cmd {
 // A server is asked, killed, and what it left is asked: the numbers are the same, to the byte.
 func TestPastOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
-	s := started(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s := startWithFile(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
 	// Its first second may be one that not every statistic has, and a busy machine may miss others:
 	// two are wanted that it has both of, written by the time of the answer to all.
 	var asked measure.Interval
@@ -63,12 +63,12 @@ func TestPastOutlivesTheServer(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		held := (&atServer{c}).Held()
+		held := (&serverRecord{c}).Held()
 		asked = measure.Interval{
 			Start: held.End.Add(-3 * measure.Second),
 			End:   held.End.Add(-measure.Second),
 		}
-		got, err := cells(c, "cpu.time by mode", asked)
+		got, err := recordedRows(c, "cpu.time by mode", asked)
 		if err == nil && (held.Span() < 4*measure.Second || len(got) != 2) {
 			err = fmt.Errorf("of %v there are %d seconds", held, len(got))
 		}

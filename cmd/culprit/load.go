@@ -24,7 +24,7 @@ import (
 
 // loadMachine is this machine, as a load test is told of it.
 func loadMachine() load.Machine {
-	keepLow()
+	limitHeap()
 	m := load.Machine{Watch: catalogueOf(""), Device: routeDevice, Diagnose: diagnoseWhile}
 	m.Host, _ = os.Hostname()                                                  // it may have none
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil { // the same in all containers of a machine
@@ -44,18 +44,18 @@ func catalogueOf(netns string) *dataset.Catalogue {
 // Up to five minutes are looked at by seconds, a longer time in longer intervals: each is kept
 // whole.
 func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, error) {
-	c := catalogueOf(diagnoseNetns())
+	c := catalogueOf(defaultNetns())
 	traced := map[measure.StatID]bool{}
 	for _, st := range c.Stats() {
 		traced[st.ID] = st.Traced
 	}
 	var queries []measure.Query
-	for _, sentence := range rules.Queries() {
-		q, err := c.Parse(sentence)
+	for _, text := range rules.Queries() {
+		q, err := c.Parse(text)
 		if err != nil || traced[q.Stat] {
 			continue // the rule that asks it will say that it is missing
 		}
-		q.Step = measure.Second * (1 + (over-1)/mostLooks/measure.Second)
+		q.Step = measure.Second * (1 + (over-1)/maxDiagnosisIntervals/measure.Second)
 		queries = append(queries, q)
 	}
 	reader, err := c.Record(ctx, queries, math.MaxInt32, nil)
@@ -71,8 +71,8 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 	return json.Marshal(report)
 }
 
-// mostLooks is how many intervals a diagnosis is made of.
-const mostLooks = 300
+// maxDiagnosisIntervals is how many intervals a diagnosis is made of.
+const maxDiagnosisIntervals = 300
 
 // routeDevice asks the kernel through which device packets from one address to the other leave
 // (RTM_GETROUTE, rtnetlink(7)).

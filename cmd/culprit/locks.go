@@ -14,12 +14,13 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 )
 
-// locked measures the waits for locks.
-func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
+// openLocks measures the waits for locks.
+func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 	runtime.GOMAXPROCS(
 		min(2, runtime.NumCPU()),
 	) // one may wait for the kernel while the other reads
@@ -30,11 +31,11 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 	if err := areOnline(q.CPUs, online); err != nil {
 		return nil, nil, err
 	}
-	keepLow()
-	t := traceprofile.LockTable{
-		Profile: traceprofile.Profile{
+	limitHeap()
+	t := sampler.LockTable{
+		Profile: sampler.Profile{
 			CPUs: q.CPUs,
-			Who: traceprofile.Who{
+			Who: sampler.Who{
 				PIDs:      q.PIDs,
 				TIDs:      q.TIDs,
 				Processes: q.Processes,
@@ -56,8 +57,8 @@ func locked(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
 	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
 	time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
 	ctx, cancel := context.WithCancel(ctx)
-	m := &locking{
-		script: script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx},
+	m := &lockMachine{
+		scriptMachine: scriptMachine{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx},
 	}
 	return m, func() {
 		cancel()
@@ -78,35 +79,34 @@ func areOnline(cpus []int, online []int32) error {
 	return nil
 }
 
-// locking is the statistics of locks. What is told of all of them alike is told once, and what they
+// lockMachine is the statistics of locks. What is told of all of them alike is told once, and what they
 // cost is said where it is much.
-type locking struct {
-	script
+type lockMachine struct {
+	scriptMachine
 	cost measure.Span // of its programs, up to the tick before
 }
 
 // lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set
 // here.
 func lockLoss(reason string) string {
-	what, _, _ := strings.Cut(reason, " than the script has room for")
-	switch what {
-	case "more keys":
+	switch reason {
+	case trace.LostKeys:
 		return "no room for another row: its waits are missing, or their maximum or distribution is"
-	case "more variables":
+	case trace.LostVariables:
 		return "no room for another thread that waits"
-	case "more different stacks":
+	case trace.LostStacks:
 		return "no room for another stack: it is told as one without frames"
 	}
 	return reason
 }
 
-// dearLocks is the share of one CPU from which on it is told what measuring takes.
-const dearLocks = 0.01
+// reportedLockCost is the share of one CPU from which on it is told what measuring takes.
+const reportedLockCost = 0.01
 
-func (l *locking) Watch(
+func (l *lockMachine) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
-	return l.script.Watch(ctx, queries, func(t *measure.Tick) error {
+	return l.scriptMachine.Watch(ctx, queries, func(t *measure.Tick) error {
 		for i, a := range t.Answers {
 			if i > 0 { // one program measures them all
 				a.Loss, a.Notes = nil, nil
@@ -117,13 +117,13 @@ func (l *locking) Watch(
 		}
 		cost := l.source.ExternalCost()
 		if over := t.Over.Span(); over > 0 && len(t.Answers) > 0 {
-			if share := float64(cost-l.cost) / float64(over); share > dearLocks {
+			if share := float64(cost-l.cost) / float64(over); share > reportedLockCost {
 				a := t.Answers[0]
 				a.Notes = append(
 					a.Notes,
 					fmt.Sprintf(
 						"measuring the waits took more than %s %% of one CPU; --kernel, --user, --pid, --process and --min 20us make it cheaper",
-						dearness(share),
+						costBucket(share),
 					),
 				)
 			}
@@ -133,13 +133,13 @@ func (l *locking) Watch(
 	})
 }
 
-// dearness tells a share in steps, in per cent.
-func dearness(share float64) string {
-	said := 1
+// costBucket tells a share in steps, in per cent.
+func costBucket(share float64) string {
+	bucket := 1
 	for _, step := range []int{2, 5, 10, 20, 50} {
 		if 100*share > float64(step) {
-			said = step
+			bucket = step
 		}
 	}
-	return strconv.Itoa(said)
+	return strconv.Itoa(bucket)
 }

@@ -18,7 +18,7 @@ import (
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +48,7 @@ func main() {
 	}
 	first := make(firstThread)
 	p.Trace = func(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
-		return traced(ctx, t, terminal, first.do)
+		return runTrace(ctx, t, terminal, first.do)
 	}
 	go run()
 	for f := range first {
@@ -78,20 +78,20 @@ func (t firstThread) do(f func()) {
 func program(t term.Terminal) term.Program {
 	return term.Program{
 		Version:       version,
-		Open:          open,
-		Recorded:      recorded,
-		Server:        server,
-		Hosts:         hosts,
-		Tokens:        tokens,
+		Open:          openMachine,
+		Recorded:      openRecorded,
+		Server:        connectServer,
+		Hosts:         openHosts,
+		Tokens:        openTokens,
 		Serve:         serve,
-		Trace:         anywhere,
-		Profile:       profiled,
-		Locks:         locked,
+		Trace:         traceOnAnyThread,
+		Profile:       runProfile,
+		Locks:         openLocks,
 		LoadMachine:   loadMachine,
-		Script:        scripted,
-		Reading:       reading,
+		Script:        openScript,
+		Reading:       tuneForFiles,
 		Terminal:      t,
-		DiagnoseNetns: diagnoseNetns(),
+		DiagnoseNetns: defaultNetns(),
 	}
 }
 
@@ -125,10 +125,10 @@ func tune(args []string) {
 // heapGrowth is by how much of itself the heap grows between collections, in percent.
 const heapGrowth = 50
 
-// keepLow lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6
+// limitHeap lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6
 // MB, and costs a collection every few seconds, since an interval leaves little garbage.
-func keepLow() {
-	followHeap(func(live uint64) int {
+func limitHeap() {
+	setGrowthByLive(func(live uint64) int {
 		if live > largeHeap {
 			return lowGrowth
 		}
@@ -136,43 +136,43 @@ func keepLow() {
 	})
 }
 
-// keepLowNow does so at once after a first reading. What follows the heap looks after a collection,
+// limitHeapNow does so at once after a first reading. What follows the heap looks after a collection,
 // in a goroutine that waits for its turn as long as the first
 // table is made.
-func keepLowNow() {
+func limitHeapNow() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	var held [1]metrics.Sample
-	held[0].Name = "/memory/classes/heap/objects:bytes"
-	metrics.Read(held[:])
-	if held[0].Value.Kind() == metrics.KindUint64 &&
-		held[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
+	var objects [1]metrics.Sample
+	objects[0].Name = "/memory/classes/heap/objects:bytes"
+	metrics.Read(objects[:])
+	if objects[0].Value.Kind() == metrics.KindUint64 &&
+		objects[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
 		debug.SetGCPercent(lowGrowth)
 	}
 }
 
-// followHeap has the heap grow by so many percent as is said of what is alive, in bytes. It looks
+// setGrowthByLive has the heap grow by so many percent as is said of what is alive, in bytes. It looks
 // after each collection. What the user sets in GOGC stands.
-func followHeap(percent func(live uint64) int) {
+func setGrowthByLive(percent func(live uint64) int) {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	var live [1]metrics.Sample
 	live[0].Name = "/gc/heap/live:bytes"
-	now := heapGrowth
-	var look func(*[16]byte)
-	look = func(b *[16]byte) {
+	current := heapGrowth
+	var afterCollection func(*[16]byte)
+	afterCollection = func(b *[16]byte) {
 		metrics.Read(live[:])
 		if live[0].Value.Kind() == metrics.KindUint64 {
-			if want := percent(live[0].Value.Uint64()); want != now {
-				now = want
-				debug.SetGCPercent(now)
+			if want := percent(live[0].Value.Uint64()); want != current {
+				current = want
+				debug.SetGCPercent(current)
 			}
 		}
-		runtime.SetFinalizer(b, look)
+		runtime.SetFinalizer(b, afterCollection)
 	}
-	runtime.SetFinalizer(new([16]byte), look)
+	runtime.SetFinalizer(new([16]byte), afterCollection)
 }
 
 const (
@@ -186,15 +186,15 @@ const (
 	firstGrowth = 200
 )
 
-// reading fits the process to a command that reads files and no counters of the machine. While the
+// tuneForFiles fits the process to a command that reads files and no counters of the machine. While the
 // heap is small, a collection takes a millisecond and starts whenever the heap has grown by an
 // eighth.
-func reading() {
+func tuneForFiles() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(firstGrowth)
-	followHeap(func(live uint64) int {
+	setGrowthByLive(func(live uint64) int {
 		if live > largeHeap {
 			return heapGrowth
 		}
@@ -202,21 +202,21 @@ func reading() {
 	})
 }
 
-func open(l term.Look) (term.Machine, error) {
+func openMachine(l term.Look) (term.Machine, error) {
 	if l.Alone {
-		keepLow()
+		limitHeap()
 	}
 	if err := collect.CheckNetns(l.Netns); err != nil {
 		return nil, err
 	}
 	all := sources(collect.Env{Root: kernel.Root{}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
-	all = append(all, traceprofile.NewSampler(lookHz()))
-	return machine{Catalogue: dataset.New(all...), brief: l.Alone, begin: new(sync.Once)}, nil
+	all = append(all, sampler.NewSampler(diagnosisHz()))
+	return machine{Catalogue: dataset.New(all...), brief: l.Alone, firstTick: new(sync.Once)}, nil
 }
 
-// lookHz is how many samples of each CPU are due in a second while somebody looks: a finding needs
+// diagnosisHz is how many samples of each CPU are due in a second while somebody looks: a finding needs
 // some tens in ten seconds. On machines with many CPUs half as many.
-func lookHz() int {
+func diagnosisHz() int {
 	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) > manyCPUs {
 		return 49
 	}
@@ -229,14 +229,14 @@ const manyCPUs = 16
 // machine is a catalogue whose recordings are readers.
 type machine struct {
 	*dataset.Catalogue
-	brief bool // no tick is kept
-	begin *sync.Once
+	brief     bool // no tick is kept
+	firstTick *sync.Once
 }
 
-// begun is called at each tick. After the first one the heap holds nearly all that it will hold.
-func (m machine) begun() {
+// afterTick is called at each tick. After the first one the heap holds nearly all that it will hold.
+func (m machine) afterTick() {
 	if m.brief {
-		m.begin.Do(keepLowNow)
+		m.firstTick.Do(limitHeapNow)
 	}
 }
 
@@ -245,7 +245,7 @@ func (m machine) Watch(
 ) error {
 	if m.brief {
 		return m.WatchBrief(ctx, queries, func(t *measure.Tick) error {
-			m.begun()
+			m.afterTick()
 			return each(t)
 		})
 	}
@@ -259,13 +259,13 @@ func (m machine) Record(
 		if progress != nil {
 			progress(tick)
 		}
-		m.begun()
+		m.afterTick()
 	})
 }
 
-// diagnoseNetns gives "all" in the host's own network namespace, else "": who works inside another
+// defaultNetns gives "all" in the host's own network namespace, else "": who works inside another
 // one means that one.
-func diagnoseNetns() string {
+func defaultNetns() string {
 	if netlink.InHostNamespace(kernel.Root{}) {
 		return "all"
 	}

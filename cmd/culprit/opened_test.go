@@ -10,17 +10,17 @@ import (
 	"culprit/dataset"
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 )
 
 // Each dataset that is recorded opens in the page with 10,000 rows in it: the 200 largest at 10
 // minutes, an hour and a week, in as many columns as the page asks for.
 func TestEachDatasetOpensWithManyRows(t *testing.T) {
-	all, sentences := sources(collect.Env{}, 0), defaults()
-	sampler := traceprofile.NewSampler(99)
-	all = append(all, sampler)
-	for _, st := range sampler.Stats() {
-		sentences = append(sentences, whole(&st))
+	all, sentences := sources(collect.Env{}, 0), defaultQueries()
+	stacks := sampler.NewSampler(99)
+	all = append(all, stacks)
+	for _, st := range stacks.Stats() {
+		sentences = append(sentences, fullQuery(&st))
 	}
 	archive, err := store.Open(t.TempDir(), store.Options{})
 	if err != nil {

@@ -20,20 +20,20 @@ var update = flag.Bool("update", false, "write the page's copy of the catalogue 
 // pageCatalogue is what the tests of the page take for api/catalogue, with the answers of AddsUp.
 const pageCatalogue = "../../ui/data/testdata/catalogue.json"
 
-// static is a machine that has a catalogue and measures nothing.
-type static struct {
+// staticMachine is a machine that has a catalogue and measures nothing.
+type staticMachine struct {
 	web.Machine
 	stats []measure.Stat
 }
 
-func (s static) Stats() []measure.Stat { return s.stats }
+func (s staticMachine) Stats() []measure.Stat { return s.stats }
 
-func (s static) Tick(ctx context.Context, _ measure.Time) (measure.Time, error) {
+func (s staticMachine) Tick(ctx context.Context, _ measure.Time) (measure.Time, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
 }
 
-func (s static) Report(ctx context.Context, _ measure.Time) (measure.Time, []byte, error) {
+func (s staticMachine) Report(ctx context.Context, _ measure.Time) (measure.Time, []byte, error) {
 	<-ctx.Done()
 	return 0, nil, ctx.Err()
 }
@@ -44,7 +44,7 @@ func (s static) Report(ctx context.Context, _ measure.Time) (measure.Time, []byt
 func TestPageCatalogue(t *testing.T) {
 	stats := catalogue().Stats()
 	const token = "0123456789abcdef0123456789abcdef"
-	s := web.New(static{stats: stats}, web.About{}, token)
+	s := web.New(staticMachine{stats: stats}, web.About{}, token)
 	defer s.Close()
 	r := httptest.NewRequest("GET", "http://127.0.0.1/api/catalogue", http.NoBody)
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -62,7 +62,7 @@ func TestPageCatalogue(t *testing.T) {
 			sent.Stats[i], "help",
 		) // decides nothing; a field's help tells fields of one name apart
 		line, err := json.Marshal(
-			map[string]any{"stat": sent.Stats[i], "adds": addUp(t, &stats[i])},
+			map[string]any{"stat": sent.Stats[i], "adds": rowsAddUp(t, &stats[i])},
 		)
 		if err != nil {
 			t.Fatal(err)
@@ -85,9 +85,9 @@ func TestPageCatalogue(t *testing.T) {
 	}
 }
 
-// addUp returns for some terms whether the rows of st add up: a letter for each field that they can
+// rowsAddUp returns for some terms whether the rows of st add up: a letter for each field that they can
 // be broken down by and one for all fields, "1" where they do.
-func addUp(t *testing.T, st *measure.Stat) map[string]string {
+func rowsAddUp(t *testing.T, st *measure.Stat) map[string]string {
 	t.Helper()
 	if len(st.Fields) == 0 {
 		return nil

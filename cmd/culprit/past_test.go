@@ -19,22 +19,22 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 )
 
 // What a tool shows of a second that has passed is what it showed when the second passed: both are
 // made here of the same readings of this machine, once as they came and once out of an archive.
 
-// played is a source that tells again what was measured, and is then silent.
-type played struct {
+// playback is a source that tells again what was measured, and is then silent.
+type playback struct {
 	stats []measure.Stat
 	ticks [][]*measure.Batch
 }
 
-func (p *played) Stats() []measure.Stat { return p.stats }
+func (p *playback) Stats() []measure.Stat { return p.stats }
 
-func (p *played) Run(ctx context.Context, _ []measure.Query, sink measure.Sink) error {
+func (p *playback) Run(ctx context.Context, _ []measure.Query, sink measure.Sink) error {
 	for _, batches := range p.ticks {
 		if err := sink.Accept(batches); err != nil {
 			return err
@@ -44,8 +44,8 @@ func (p *played) Run(ctx context.Context, _ []measure.Query, sink measure.Sink) 
 	return nil
 }
 
-// spread lays the ticks on whole seconds from base on, with the times that they took.
-func (p *played) spread(base measure.Time) {
+// alignTo lays the ticks on whole seconds from base on, with the times that they took.
+func (p *playback) alignTo(base measure.Time) {
 	for i, batches := range p.ticks {
 		var first measure.Time
 		for _, b := range batches {
@@ -55,21 +55,21 @@ func (p *played) spread(base measure.Time) {
 		}
 		for _, b := range batches {
 			// On a busy machine a reading may last longer than the second that it is of.
-			late := min(b.Over.End.Sub(first), measure.Second/2)
-			by := base.Add(measure.Span(i+1)*measure.Second + measure.Millisecond + late).
+			delay := min(b.Over.End.Sub(first), measure.Second/2)
+			shift := base.Add(measure.Span(i+1)*measure.Second + measure.Millisecond + delay).
 				Sub(b.Over.End)
-			b.Over.Start, b.Over.End = b.Over.Start.Add(by), b.Over.End.Add(by)
+			b.Over.Start, b.Over.End = b.Over.Start.Add(shift), b.Over.End.Add(shift)
 		}
 	}
 }
 
-// measured reads this machine n times for the sentences, by all the fields that any of them has.
-func measured(t *testing.T, source measure.Source, sentences []string, n int) *played {
+// readMachine reads this machine n times for the sentences, by all the fields that any of them has.
+func readMachine(t *testing.T, source measure.Source, texts []string, n int) *playback {
 	t.Helper()
-	p := &played{stats: source.Stats()}
+	p := &playback{stats: source.Stats()}
 	c := dataset.New(source)
 	byStat := map[measure.StatID]*measure.Query{}
-	for _, s := range sentences {
+	for _, s := range texts {
 		q, err := c.Parse(s)
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func measured(t *testing.T, source measure.Source, sentences []string, n int) *p
 	}
 	defer func() { _ = busy.Wait() }() // it was killed
 	defer busy.Process.Kill()
-	enough := errors.New("enough")
+	errEnough := errors.New("enough")
 	err := source.Run(t.Context(), queries, measure.SinkFunc(func(batches []*measure.Batch) error {
 		// After a tick that came late the next comes soon. Of an interval so short the past says
 		// that it is not the second that it stands for.
@@ -139,19 +139,19 @@ func measured(t *testing.T, source measure.Source, sentences []string, n int) *p
 			}
 		}
 		if p.ticks = append(p.ticks, kept); len(p.ticks) == n {
-			return enough
+			return errEnough
 		}
 		return nil
 	}))
-	if !errors.Is(err, enough) {
+	if !errors.Is(err, errEnough) {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// optionsOf gives the ways to call a tool: plainly, and with each of its flags that need no name of
+// testedOptions gives the ways to call a tool: plainly, and with each of its flags that need no name of
 // this machine.
-func optionsOf(tool *view.Tool) []view.Options {
+func testedOptions(tool *view.Tool) []view.Options {
 	all := []view.Options{{}}
 	for _, f := range tool.Flags {
 		switch {
@@ -166,8 +166,8 @@ func optionsOf(tool *view.Tool) []view.Options {
 	return all
 }
 
-// watched gives the table of each tick of a machine.
-func watched(
+// watchTables gives the table of each tick of a machine.
+func watchTables(
 	t *testing.T, m measure.Watcher, parse func(string) (measure.Query, error), tool *view.Tool,
 	o view.Options,
 ) (tables []*view.Table, frames view.Mean) {
@@ -271,17 +271,17 @@ func sortedTexts(texts []string) []string { return slices.Sorted(slices.Values(t
 const ticks = 3
 
 func TestPastIsWhatWasLive(t *testing.T) {
-	source := measured(t, collect.New(collect.Env{}, all.Collectors()...), sentences(), ticks)
+	source := readMachine(t, collect.New(collect.Env{}, all.Collectors()...), counterQueries(), ticks)
 	base := measure.Time(time.Now().Add(-time.Hour).Truncate(time.Second).UnixNano())
-	source.spread(base)
+	source.alignTo(base)
 	live := dataset.New(source)
 
 	dir := t.TempDir()
-	archive, err := store.Open(archiveOf(dir), store.Options{})
+	archive, err := store.Open(archivePath(dir), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := dataset.NewSet(live, archive, sentences())
+	set, err := dataset.NewSet(live, archive, counterQueries())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 		if !st.Traced {
 			continue
 		}
-		q, err := live.Parse(whole(&st))
+		q, err := live.Parse(fullQuery(&st))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,10 +312,10 @@ func TestPastIsWhatWasLive(t *testing.T) {
 
 	for _, tool := range view.Tools() {
 		rows := 0
-		for _, o := range optionsOf(tool) {
+		for _, o := range testedOptions(tool) {
 			name := fmt.Sprintf("%s %v", tool.Name, o)
-			now, _ := watched(t, live, live.Parse, tool, o)
-			then, _ := watched(t, past, past.Parse, tool, o)
+			now, _ := watchTables(t, live, live.Parse, tool, o)
+			then, _ := watchTables(t, past, past.Parse, tool, o)
 			if len(now) != ticks || len(then) != ticks {
 				t.Fatalf(
 					"%s: %d tables live, %d of the past, want %d", name, len(now), len(then), ticks,
@@ -346,10 +346,10 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	// A longer cell is the amount over all its ticks by all their time: what the live tool prints
 	// as its average.
 	tool := view.NIC()
-	each, frames := watched(t, live, live.Parse, tool, nil)
+	each, frames := watchTables(t, live, live.Parse, tool, nil)
 	mean := frames.Frame()
 	wanted := tool.Table(nil, mean)
-	whole := watchedWhole(t, past, tool)
+	whole := watchWholeTable(t, past, tool)
 	// A device that comes or goes meanwhile, as those of other tests do, has in the average the
 	// rate of the time in which it was there.
 	came := func(r view.Row) bool {
@@ -403,8 +403,8 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 }
 
-// watchedWhole gives the one table of a past in a cell over all of it.
-func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table {
+// watchWholeTable gives the one table of a past in a cell over all of it.
+func watchWholeTable(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table {
 	t.Helper()
 	var queries []measure.Query
 	for _, s := range tool.Ask(nil) {
@@ -435,7 +435,7 @@ func watchedWhole(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table 
 func TestRecordedByNamespace(t *testing.T) {
 	c := catalogue()
 	fields := map[measure.StatID][]string{}
-	for _, s := range sentences() {
+	for _, s := range counterQueries() {
 		q, err := c.Parse(s)
 		if err != nil {
 			t.Fatal(err)
@@ -449,12 +449,12 @@ func TestRecordedByNamespace(t *testing.T) {
 	}
 }
 
-// sentences gives all that counters are asked.
-func sentences() (all []string) {
+// counterQueries gives all that counters are asked.
+func counterQueries() (all []string) {
 	for _, tool := range view.Tools() {
-		for _, o := range optionsOf(tool) {
+		for _, o := range testedOptions(tool) {
 			all = append(all, tool.Ask(o)...)
 		}
 	}
-	return notOf(traceprofile.NewSampler(99), append(all, rules.Queries()...))
+	return withoutSource(sampler.NewSampler(99), append(all, rules.Queries()...))
 }

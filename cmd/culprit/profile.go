@@ -9,12 +9,12 @@ import (
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/term"
 )
 
-// profiled samples stacks.
-func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
+// runProfile samples stacks.
+func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	runtime.GOMAXPROCS(
 		min(2, runtime.NumCPU()),
 	) // one may wait for the kernel while the other reads
@@ -25,12 +25,12 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	if err := areOnline(q.CPUs, online); err != nil {
 		return nil, err
 	}
-	keepLow()
-	p := traceprofile.Profile{
+	limitHeap()
+	p := sampler.Profile{
 		Of:   profileOf(q.Of),
 		Hz:   q.Hz,
 		CPUs: q.CPUs,
-		Who: traceprofile.Who{
+		Who: sampler.Who{
 			PIDs:      q.PIDs,
 			TIDs:      q.TIDs,
 			Processes: q.Processes,
@@ -48,24 +48,24 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		For:      measure.Span(q.For),
 	}
 	began := measure.Time(time.Now().UnixNano())
-	got, err := p.Run(ctx)
+	result, err := p.Run(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &term.Profiled{
 		Began:  began,
-		Took:   got.Took,
+		Took:   result.Took,
 		CPUs:   len(q.CPUs),
 		Frames: trace.MaxFrames,
-		Away:   got.Away,
-		Loss:   got.Loss,
-		Notes:  got.Notes,
+		Away:   result.Away,
+		Loss:   result.Loss,
+		Notes:  result.Notes,
 	}
 	if out.CPUs == 0 {
 		out.CPUs = len(online)
 	}
 	out.Stacks = func(yield func(term.ProfiledStack) bool) {
-		for s := range got.Stacks {
+		for s := range result.Stacks {
 			one := term.ProfiledStack{
 				Process: s.Process,
 				PID:     s.PID,
@@ -94,14 +94,14 @@ func profiled(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 }
 
 // profileOf gives what the tracer calls what the command line asks.
-func profileOf(of term.ProfileOf) traceprofile.ProfileOf {
+func profileOf(of term.ProfileOf) sampler.ProfileOf {
 	switch of {
 	case term.OffCPU:
-		return traceprofile.OffCPU
+		return sampler.OffCPU
 	case term.RunQueue:
-		return traceprofile.RunQueue
+		return sampler.RunQueue
 	case term.Locks:
-		return traceprofile.Locks
+		return sampler.Locks
 	}
-	return traceprofile.OnCPU
+	return sampler.OnCPU
 }

@@ -21,11 +21,11 @@ import (
 	"culprit/view/web/client"
 )
 
-// socketOf gives the socket of the server that records in a directory.
-func socketOf(dir string) string { return filepath.Join(dir, "culprit.sock") }
+// socketPath gives the socket of the server that records in a directory.
+func socketPath(dir string) string { return filepath.Join(dir, "culprit.sock") }
 
-// archiveOf gives where a server that records in a directory keeps what it records.
-func archiveOf(dir string) string { return filepath.Join(dir, "archive") }
+// archivePath gives where a server that records in a directory keeps what it records.
+func archivePath(dir string) string { return filepath.Join(dir, "archive") }
 
 // dialTime is how long a server may take to say that it is there.
 const dialTime = 10 * time.Second
@@ -34,7 +34,7 @@ const dialTime = 10 * time.Second
 func dial(dir string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
-	c, err := client.Dial(ctx, socketOf(dir))
+	c, err := client.Dial(ctx, socketPath(dir))
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED): // the socket of one that has gone
 		return nil, fmt.Errorf("no server runs in %s: %w", dir, fs.ErrNotExist)
@@ -46,43 +46,43 @@ func dial(dir string) (*client.Client, error) {
 	case errors.Is(err, syscall.ENOTDIR):
 		return nil, fmt.Errorf("look into %s: %w", dir, syscall.ENOTDIR)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no server runs in %s%s: %w", dir, elsewhere(dir), fs.ErrNotExist)
+		return nil, fmt.Errorf("no server runs in %s%s: %w", dir, rootRecordHint(dir), fs.ErrNotExist)
 	case err != nil:
 		return nil, fmt.Errorf("speak to the server in %s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// elsewhere says that root records on this machine, to one who looks at another directory.
-func elsewhere(dir string) string {
-	if _, err := os.Stat(rootsDirectory); err == nil && dir != rootsDirectory {
-		return " (root's record is in " + rootsDirectory + ": look at it as root)"
+// rootRecordHint says that root records on this machine, to one who looks at another directory.
+func rootRecordHint(dir string) string {
+	if _, err := os.Stat(rootDirectory); err == nil && dir != rootDirectory {
+		return " (root's record is in " + rootDirectory + ": look at it as root)"
 	}
 	return ""
 }
 
-// recorded opens what was recorded in a directory: at the server that runs there, else in the
+// openRecorded opens what was recorded in a directory: at the server that runs there, else in the
 // archive that it has left; or at the server of an address.
-func recorded(asked string) (term.Recorded, error) {
-	if strings.Contains(asked, "://") {
-		return elsewhereRecorded(asked)
+func openRecorded(requested string) (term.Recorded, error) {
+	if strings.Contains(requested, "://") {
+		return openRecordedAt(requested)
 	}
-	dir, err := myDirectory(asked)
+	dir, err := userDirectory(requested)
 	if err != nil {
 		return nil, err
 	}
 	c, err := dial(dir)
 	if err == nil {
-		return &atServer{c}, nil
+		return &serverRecord{c}, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := store.OpenReadOnly(archiveOf(dir))
+	s, err := store.OpenReadOnly(archivePath(dir))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf(
-			"nothing was recorded in %s%s: start `culprit serve`", dir, elsewhere(dir),
+			"nothing was recorded in %s%s: start `culprit serve`", dir, rootRecordHint(dir),
 		)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &measure.Denied{
@@ -92,11 +92,11 @@ func recorded(asked string) (term.Recorded, error) {
 	case err != nil:
 		return nil, err
 	}
-	return &atRest{dir, s}, nil
+	return &archiveRecord{dir, s}, nil
 }
 
-// elsewhereRecorded connects to the server of an address, which another machine's may be.
-func elsewhereRecorded(address string) (term.Recorded, error) {
+// openRecordedAt connects to the server of an address, which another machine's may be.
+func openRecordedAt(address string) (term.Recorded, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, errors.New(
@@ -109,7 +109,7 @@ func elsewhereRecorded(address string) (term.Recorded, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", u.Host, err)
 	}
-	return &atServer{c}, nil
+	return &serverRecord{c}, nil
 }
 
 // tokenFor gives the token for a server: that of its address; else one that is given for its host,
@@ -131,18 +131,18 @@ func tokenFor(u *url.URL, given string) string {
 	return all
 }
 
-// named gives the term that stands for --netns: the recording program's own namespace has no name.
-func named(netns string) []measure.Term {
+// netnsTerms gives the term that stands for --netns: the recording program's own namespace has no name.
+func netnsTerms(netns string) []measure.Term {
 	if netns == "all" {
 		return nil
 	}
 	return []measure.Term{{Field: "netns", Op: measure.Equal, Values: []string{netns}}}
 }
 
-// atServer is what a running server has recorded.
-type atServer struct{ client *client.Client }
+// serverRecord is what a running server has recorded.
+type serverRecord struct{ client *client.Client }
 
-func (a *atServer) Held() (over measure.Interval) {
+func (a *serverRecord) Held() (over measure.Interval) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	all, err := a.client.Datasets(ctx)
@@ -150,14 +150,14 @@ func (a *atServer) Held() (over measure.Interval) {
 		return over // the question that follows says what is wrong
 	}
 	for _, k := range all {
-		over = around(over, k.Held.Over)
+		over = union(over, k.Held.Over)
 	}
 	return over
 }
 
-func (a *atServer) Remark() string { return "" }
+func (a *serverRecord) Remark() string { return "" }
 
-func (a *atServer) Trouble() []string {
+func (a *serverRecord) Trouble() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	all, err := a.client.Trouble(ctx)
@@ -167,17 +167,17 @@ func (a *atServer) Trouble() []string {
 	return all
 }
 
-func (a *atServer) Replay(over measure.Interval, netns string) term.Machine {
-	return dataset.NewReplay(a.client, a.client.Stats(), over, named(netns)...)
+func (a *serverRecord) Replay(over measure.Interval, netns string) term.Machine {
+	return dataset.NewReplay(a.client, a.client.Stats(), over, netnsTerms(netns)...)
 }
 
-func (a *atServer) Close() error {
+func (a *serverRecord) Close() error {
 	a.client.Close()
 	return nil
 }
 
-// around gives the time from the earlier start to the later end; a zero one counts for nothing.
-func around(a, b measure.Interval) measure.Interval {
+// union gives the time from the earlier start to the later end; a zero one counts for nothing.
+func union(a, b measure.Interval) measure.Interval {
 	switch {
 	case a == measure.Interval{}:
 		return b
@@ -187,20 +187,20 @@ func around(a, b measure.Interval) measure.Interval {
 	return measure.Interval{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
 }
 
-// atRest is what a server that has ended has left.
-type atRest struct {
+// archiveRecord is what a server that has ended has left.
+type archiveRecord struct {
 	dir   string
 	store *store.Store
 }
 
-func (a *atRest) Held() (over measure.Interval) {
+func (a *archiveRecord) Held() (over measure.Interval) {
 	for _, d := range a.store.Datasets() {
-		over = around(over, a.store.Held(d.ID).Over)
+		over = union(over, a.store.Held(d.ID).Over)
 	}
 	return over
 }
 
-func (a *atRest) Remark() string {
+func (a *archiveRecord) Remark() string {
 	end := a.Held().End
 	if end == 0 {
 		return ""
@@ -212,14 +212,14 @@ func (a *atRest) Remark() string {
 	)
 }
 
-func (a *atRest) Trouble() (all []string) {
+func (a *archiveRecord) Trouble() (all []string) {
 	for _, t := range a.store.Problems() {
 		all = append(all, t.Text)
 	}
 	return all
 }
 
-func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
+func (a *archiveRecord) Replay(over measure.Interval, netns string) term.Machine {
 	var stats []measure.Stat // as they were recorded; then those of this program, so that a tool can say what was not
 	for _, d := range a.store.Datasets() {
 		if !slices.ContainsFunc(stats, func(st measure.Stat) bool { return st.ID == d.Stat.ID }) {
@@ -231,32 +231,32 @@ func (a *atRest) Replay(over measure.Interval, netns string) term.Machine {
 			stats = append(stats, st)
 		}
 	}
-	return dataset.NewReplay(a.store, stats, over, named(netns)...)
+	return dataset.NewReplay(a.store, stats, over, netnsTerms(netns)...)
 }
 
-func (a *atRest) Close() error { return a.store.Close() }
+func (a *archiveRecord) Close() error { return a.store.Close() }
 
-// server connects to the running server of a directory, to see and change its datasets.
-func server(asked string) (term.Server, error) {
-	dir, err := myDirectory(asked)
+// connectServer connects to the running server of a directory, to see and change its datasets.
+func connectServer(requested string) (term.Server, error) {
+	dir, err := userDirectory(requested)
 	if err != nil {
 		return nil, err
 	}
 	c, err := dial(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no server runs in %s%s: start `culprit serve`", dir, elsewhere(dir))
+		return nil, fmt.Errorf("no server runs in %s%s: start `culprit serve`", dir, rootRecordHint(dir))
 	case err != nil:
 		return nil, err
 	}
-	return running{c}, nil
+	return runningServer{c}, nil
 }
 
-// running is a server as the command line speaks to it.
-type running struct{ *client.Client }
+// runningServer is a server as the command line speaks to it.
+type runningServer struct{ *client.Client }
 
 // Datasets lists what the server records, by ID.
-func (r running) Datasets(ctx context.Context) ([]term.Kept, error) {
+func (r runningServer) Datasets(ctx context.Context) ([]term.Kept, error) {
 	all, err := r.Client.Datasets(ctx)
 	out := make([]term.Kept, len(all))
 	for i, k := range all {
@@ -266,7 +266,7 @@ func (r running) Datasets(ctx context.Context) ([]term.Kept, error) {
 }
 
 // Close lets go of the server.
-func (r running) Close() error {
+func (r runningServer) Close() error {
 	r.Client.Close()
 	return nil
 }

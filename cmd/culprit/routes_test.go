@@ -72,19 +72,19 @@ func hostileBodies(t *testing.T) [][]byte {
 	)
 }
 
-// guarded is a server that is asked badly.
-type guarded struct {
+// hostileClient is a server that is asked badly.
+type hostileClient struct {
 	t           *testing.T
 	base, token string
 	refusals    map[string]string // by message without its values: an address that was answered so
-	asked       int
+	requests    int
 }
 
 // do sends a request, and wants an answer that is no fault of culprit: of a refusal a message, and
 // what to do.
-func (g *guarded) do(method, path string, body []byte, kind string) (status int, answer []byte) {
+func (g *hostileClient) do(method, path string, body []byte, kind string) (status int, answer []byte) {
 	g.t.Helper()
-	g.asked++
+	g.requests++
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, g.base+path, bytes.NewReader(body))
@@ -117,7 +117,7 @@ func (g *guarded) do(method, path string, body []byte, kind string) (status int,
 		g.t.Errorf("%s: %s %.500s", what, res.Status, answer)
 	}
 	if res.StatusCode >= 400 {
-		g.advises(what, answer)
+		g.checkRefusal(what, answer)
 	}
 	return res.StatusCode, answer
 }
@@ -127,8 +127,8 @@ var values = regexp.MustCompile(
 	`"(?:[^"\\]|\\.)*"|[0-9][0-9.e+]*|x{9,}|y{9,}`,
 ) // table: compiled once
 
-// advises wants a refusal to say what was found, and keeps it for tellsWhatToDo.
-func (g *guarded) advises(what string, answer []byte) {
+// checkRefusal wants a refusal to say what was found, and keeps it for tellsWhatToDo.
+func (g *hostileClient) checkRefusal(what string, answer []byte) {
 	g.t.Helper()
 	var said struct {
 		Error json.RawMessage `json:"error"`
@@ -163,11 +163,11 @@ func TestHostileRequests(t *testing.T) {
 		t, []string{"JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0",
 		"--profile", "off",
 	)
-	base, token, ok := strings.Cut(c.says(t, "http://127.0.0.1:", 30*time.Second), "?token=")
+	base, token, ok := strings.Cut(c.waitForLine(t, "http://127.0.0.1:", 30*time.Second), "?token=")
 	if !ok {
 		t.Fatal("the address has no token")
 	}
-	g := &guarded{t: t, base: base, token: token, refusals: map[string]string{}}
+	g := &hostileClient{t: t, base: base, token: token, refusals: map[string]string{}}
 	newest := func() float64 {
 		var h struct {
 			Newest float64 `json:"now_ms"`
@@ -210,7 +210,7 @@ func TestHostileRequests(t *testing.T) {
 	bodies := hostileBodies(t)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		at := newest()
-		g.hostilePath(path, all[path])
+		g.hostileNames(path, all[path])
 		for _, method := range all[path] {
 			if method == "POST" {
 				g.hostilePosts(path, bodies)
@@ -218,7 +218,7 @@ func TestHostileRequests(t *testing.T) {
 				g.hostileGets(path)
 			}
 		}
-		g.others(path, all[path])
+		g.otherMethods(path, all[path])
 		eventually(t, "it records after "+path, 10*time.Second, func() error {
 			if newest() <= at {
 				return errors.New("nothing new")
@@ -229,8 +229,8 @@ func TestHostileRequests(t *testing.T) {
 	if after := sets(); after != before {
 		t.Errorf("the datasets have changed: %s, before %s", after, before)
 	}
-	g.tellsWhatToDo()
-	t.Logf("%d requests to %d paths", g.asked, len(all))
+	g.checkHints()
+	t.Logf("%d requests to %d paths", g.requests, len(all))
 	if err := c.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +251,8 @@ func filled(path, text string) string {
 	}
 }
 
-// hostilePath asks with hostile names in the path.
-func (g *guarded) hostilePath(path string, methods []string) {
+// hostileNames asks with hostile names in the path.
+func (g *hostileClient) hostileNames(path string, methods []string) {
 	if !strings.Contains(path, "{") {
 		return
 	}
@@ -311,7 +311,7 @@ var (
 	}
 )
 
-func (g *guarded) hostileGets(path string) {
+func (g *hostileClient) hostileGets(path string) {
 	at := filled(path, "x")
 	if strings.Contains(path, "/tool/") {
 		at = filled(path, "nic")
@@ -341,7 +341,7 @@ func (g *guarded) hostileGets(path string) {
 	g.do("GET", at+"?"+strings.Repeat("q=x&", 30_000), nil, "")
 }
 
-func (g *guarded) hostilePosts(path string, bodies [][]byte) {
+func (g *hostileClient) hostilePosts(path string, bodies [][]byte) {
 	at := filled(strings.ReplaceAll(path, "{action}", "discard"), "4294967295")
 	for _, b := range bodies {
 		kind := "application/json"
@@ -357,11 +357,11 @@ func (g *guarded) hostilePosts(path string, bodies [][]byte) {
 		}
 		g.do("POST", at, b, kind)
 	}
-	g.cutOff(at)
+	g.truncatedPost(at)
 }
 
-// cutOff sends the beginning of a request with a body, and goes away.
-func (g *guarded) cutOff(path string) {
+// truncatedPost sends the beginning of a request with a body, and goes away.
+func (g *hostileClient) truncatedPost(path string) {
 	g.t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(g.base, "http://"), "/")
 	for _, head := range []string{"Content-Length: 1000000", "Transfer-Encoding: chunked"} {
@@ -381,8 +381,8 @@ func (g *guarded) cutOff(path string) {
 	}
 }
 
-// others asks by methods that a path does not take.
-func (g *guarded) others(path string, methods []string) {
+// otherMethods asks by methods that a path does not take.
+func (g *hostileClient) otherMethods(path string, methods []string) {
 	g.t.Helper()
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "NOTHING"} {
 		if slices.Contains(methods, method) || path == "/" {
@@ -394,8 +394,8 @@ func (g *guarded) others(path string, methods []string) {
 	}
 }
 
-// tellsWhatToDo wants each kind of refusal without a hint to say in its message what is right.
-func (g *guarded) tellsWhatToDo() {
+// checkHints wants each kind of refusal without a hint to say in its message what is right.
+func (g *hostileClient) checkHints() {
 	g.t.Helper()
 	right := regexp.MustCompile(
 		`at most|from .* to |is no |is not |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|can add|no probe matches|there is nothing at|` +

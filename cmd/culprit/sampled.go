@@ -13,12 +13,13 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web"
 )
 
-// sampled samples this machine for somebody who looks at the server's page.
-func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
+// sampleMachine samples the stacks of this machine for a request of the page. An unknown CPU is a
+// measure.Diagnostic.
+func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
@@ -38,19 +39,19 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
 	before := processTime()
-	p := traceprofile.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	p := sampler.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
 	began := measure.Time(time.Now().UnixNano())
-	got, err := p.Run(ctx)
-	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	result, err := p.Run(ctx)
+	// The kernel's types, tens of megabytes, are garbage after compiling.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	if err != nil {
 		return nil, err
 	}
-	cut := int64(0)
+	truncated := int64(0)
 	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
-		for s := range got.Stacks {
+		for s := range result.Stacks {
 			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
-				cut += s.Count
+				truncated += s.Count
 			}
 			if !yield(
 				profile.Sampled{
@@ -65,33 +66,39 @@ func sampled(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 			}
 		}
 	})
-	t.Seconds = got.Took.Seconds() * float64(cpus)
+	t.Seconds = result.Took.Seconds() * float64(cpus)
 	t.Taken = profile.Taken{
 		At:   began,
-		Over: got.Took,
+		Over: result.Took,
 		Each: measure.Second / measure.Span(max(1, q.Hz)),
 	}
-	t.Notes = got.Notes
-	if cut > 0 {
+	t.Notes = result.Notes
+	if truncated > 0 {
 		t.Notes = append(
 			t.Notes,
-			fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, trace.MaxFrames),
+			fmt.Sprintf(
+				"the stacks of %d samples are cut at %d frames", truncated, trace.MaxFrames,
+			),
 		)
 	}
-	if due := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*due && due > 20 {
+	if expected := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*expected &&
+		expected > 20 {
 		t.Notes = append(
 			t.Notes,
-			fmt.Sprintf("%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
-				"without ticks, a virtual machine does not run, or sampling costs too much", t.Sum(), due),
+			fmt.Sprintf(
+				"%.0f of %.0f expected samples: the kernel takes none while a CPU sleeps "+
+					"without ticks, a virtual machine does not run, or sampling costs too much",
+				t.Sum(), expected,
+			),
 		)
 	}
-	for _, l := range got.Loss {
+	for _, l := range result.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	return &web.Sampled{Tree: t, CPU: processTime() - before}, nil
 }
 
-// processTime gives the CPU time that this process has taken; 0: not known.
+// processTime returns the CPU time of this process so far; 0: not known. getrusage(2).
 func processTime() measure.Span {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

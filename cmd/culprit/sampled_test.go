@@ -19,7 +19,7 @@ import (
 	"culprit/view/web/client"
 )
 
-// burnt keeps what burns from being left out.
+// burnt receives the results of burnSeventy and burnThirty, so that the compiler keeps their loops.
 //
 // table: written by one test
 var burnt atomic.Uint64
@@ -42,8 +42,8 @@ func burnThirty(n int) {
 	burnt.Store(x)
 }
 
-// samplersOf gives how many BPF programs of perf events a process holds.
-func samplersOf(t *testing.T, pid int) (n int) {
+// perfPrograms returns the number of BPF programs of perf events that a process has open.
+func perfPrograms(t *testing.T, pid int) (n int) {
 	t.Helper()
 	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
 	if err != nil || len(infos) == 0 {
@@ -58,9 +58,9 @@ func samplersOf(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// shares asks the command line for what was sampled of this process, and gives the samples of both
-// functions.
-func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
+// sampledShares runs `culprit profile` on the record of this process. It returns the samples of
+// burnSeventy and burnThirty, and the output.
+func sampledShares(t *testing.T, dir string) (seventy, thirty int, out string) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -71,7 +71,7 @@ func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
 		"--format", "folded",
 	)
 	c.Env = append(os.Environ(), asProgram+"=1")
-	b, _ := c.CombinedOutput() // that there is nothing yet is an error too
+	b, _ := c.CombinedOutput() // it fails while no sample is recorded
 	for line := range strings.Lines(string(b)) {
 		stack, count, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if i := strings.LastIndexByte(strings.TrimSpace(line), ' '); i > 0 {
@@ -90,13 +90,13 @@ func shares(t *testing.T, dir string) (seventy, thirty int, out string) {
 	return seventy, thirty, string(b)
 }
 
-// TestSampledPast: what a server samples is there with the right shares, also when it was killed,
-// and by the next server; what nobody records is not sampled.
-func TestSampledPast(t *testing.T) {
+// TestServerSamples checks the shares of sampled functions: of a running server, of a killed one,
+// and of the next one. While the datasets are suspended, nothing is sampled.
+func TestServerSamples(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
 	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
-	c.says(t, "records in", time.Minute)
+	c.waitForLine(t, "records in", time.Minute)
 	over := atomic.Bool{}
 	go func() {
 		for !over.Load() {
@@ -110,25 +110,25 @@ func TestSampledPast(t *testing.T) {
 		var one, other int
 		eventually(t, "there are samples "+when, 2*time.Minute, func() error {
 			var out string
-			if one, other, out = shares(t, dir); one+other < 300 {
+			if one, other, out = sampledShares(t, dir); one+other < 300 {
 				return fmt.Errorf("%d and %d samples in\n%.500s", one, other, out)
 			}
 			return nil
 		})
 		if share := float64(one) / float64(one+other); share < 0.55 || share > 0.85 {
 			t.Errorf(
-				"%s, what takes 70 %% of the time has %.1f %% of %d samples", when, 100*share,
-				one+other,
+				"%s, the function with 70 %% of the time has %.1f %% of %d samples", when,
+				100*share, one+other,
 			)
 		}
 		return one + other
 	}
 	before := right("while it runs")
 	over.Store(true)
-	if n := samplersOf(t, c.Process.Pid); n == 0 {
+	if n := perfPrograms(t, c.Process.Pid); n == 0 {
 		t.Error("it samples without a program")
 	}
-	time.Sleep(3 * time.Second) // what is older than two seconds outlives a kill
+	time.Sleep(3 * time.Second) // a kill loses at most two seconds
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +137,10 @@ func TestSampledPast(t *testing.T) {
 		t.Errorf("%d samples before the kill and %d after it", before, n)
 	}
 	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
-	c.says(t, "records in", time.Minute)
+	c.waitForLine(t, "records in", time.Minute)
 	right("by the next server")
 
-	client, err := client.Dial(t.Context(), socketOf(dir))
+	client, err := client.Dial(t.Context(), socketPath(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,30 +165,31 @@ func TestSampledPast(t *testing.T) {
 		}
 	}
 	eventually(t, "it samples", 20*time.Second, func() error {
-		if samplersOf(t, c.Process.Pid) == 0 {
+		if perfPrograms(t, c.Process.Pid) == 0 {
 			return fmt.Errorf("no program")
 		}
 		return nil
 	})
 	each(client.Suspend)
-	eventually(t, "nothing is sampled that nobody records", 20*time.Second, func() error {
-		if n := samplersOf(t, c.Process.Pid); n > 0 {
+	eventually(t, "a suspended dataset is not sampled", 20*time.Second, func() error {
+		if n := perfPrograms(t, c.Process.Pid); n > 0 {
 			return fmt.Errorf("%d programs", n)
 		}
 		return nil
 	})
 	each(client.Resume)
 	eventually(t, "it samples again", 20*time.Second, func() error {
-		if samplersOf(t, c.Process.Pid) == 0 {
+		if perfPrograms(t, c.Process.Pid) == 0 {
 			return fmt.Errorf("no program")
 		}
 		return nil
 	})
-	right("of what was before")
+	right("after suspending and resuming")
 }
 
-// TestSampledByNobody: who may not sample is told so, and records all else.
-func TestSampledByNobody(t *testing.T) {
+// TestServerWithoutPrivileges runs a server as nobody: it records everything but stacks, and a note
+// says why.
+func TestServerWithoutPrivileges(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root")
 	}
@@ -208,11 +209,11 @@ func TestSampledByNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = c.Process.Kill() // it goes on for ever
+		_ = c.Process.Kill() // it would run for ever
 		_ = c.Wait()         // killed
 	}()
 	eventually(t, "it says why there are no stacks", 30*time.Second, func() error {
-		client, err := client.Dial(t.Context(), socketOf(dir))
+		client, err := client.Dial(t.Context(), socketPath(dir))
 		if err != nil {
 			return err
 		}

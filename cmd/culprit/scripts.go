@@ -15,32 +15,33 @@ import (
 	"culprit/trace/probe"
 )
 
-// startScript begins a script of the server's.
+// startScript compiles and starts a script on the server. It returns when BEGIN has run. The error
+// contains diagnostics, with positions in the script's text.
 func startScript(k measure.Script) (dataset.Runner, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
-	said := &tail{}
+	output := &outputTail{}
 	source, err := trace.NewSource(
 		k.Name, trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}},
-		trace.Budget(k.Budget), env, said,
+		trace.Budget(k.Budget), env, output,
 	)
 	if err != nil {
-		return nil, diagnosed(k.Text, err)
+		return nil, withPositions(k.Text, err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	go source.Live(ctx) //nolint:errcheck // Why tells it
+	go source.Live(ctx) //nolint:errcheck // the Source keeps the error: Err
 	select {
 	case <-source.Begun():
-	case <-source.Ended(): // in BEGIN
+	case <-source.Ended(): // BEGIN has called exit
 	}
-	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	// The kernel's types, tens of megabytes, are garbage after compiling.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
-	return &runner{source, stop, said}, nil
+	return &scriptRunner{source, stop, output}, nil
 }
 
-// diagnosed makes what is wrong with a script what the other rooms show, each with its place in the
-// whole text.
-func diagnosed(text string, err error) error {
+// withPositions converts syntax.Diagnostics in err to measure.Diagnostics, which carry the whole
+// text and the position in it. It returns other errors as they are.
+func withPositions(text string, err error) error {
 	var all syntax.Diagnostics
 	if !errors.As(err, &all) {
 		return err
@@ -54,48 +55,50 @@ func diagnosed(text string, err error) error {
 	return errors.Join(out...)
 }
 
-// runner is a script that runs in the server.
-type runner struct {
+// A scriptRunner is a script that runs in the server.
+type scriptRunner struct {
 	*trace.Source
-	stop context.CancelFunc
-	said *tail
+	stop   context.CancelFunc
+	output *outputTail
 }
 
-// Stop ends it, and waits until nothing of it is in the kernel.
-func (r *runner) Stop() {
+// Stop ends the script, and returns when its programs are out of the kernel.
+func (r *scriptRunner) Stop() {
 	r.stop()
 	<-r.Ended()
 }
 
-// Said gives the last of what it printed.
-func (r *runner) Output() string { return r.said.String() }
+// Output returns the last lines that the script printed, at most maxOutputTail bytes.
+func (r *scriptRunner) Output() string { return r.output.String() }
 
-// tail keeps the last of what is written to it.
-type tail struct {
+// An outputTail is a writer that keeps the end of its input. It may be used concurrently.
+type outputTail struct {
 	mu   sync.Mutex
-	last []byte
+	last []byte // at most 2*maxOutputTail bytes
 }
 
-// mostSaid is how much of what a script prints is kept.
-const mostSaid = 32 << 10
+// maxOutputTail is the number of bytes of a script's output that the server keeps.
+const maxOutputTail = 32 << 10
 
-func (t *tail) Write(b []byte) (int, error) {
+// Write implements io.Writer. It never fails.
+// Write implements io.Writer. It never fails.
+func (t *outputTail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.last = append(t.last, b...)
-	if len(t.last) > 2*mostSaid {
-		t.last = append(t.last[:0], t.last[len(t.last)-mostSaid:]...)
+	if len(t.last) > 2*maxOutputTail {
+		t.last = append(t.last[:0], t.last[len(t.last)-maxOutputTail:]...)
 	}
 	return len(b), nil
 }
 
-// String gives it from the start of a line on.
-func (t *tail) String() string {
+// String returns the last maxOutputTail bytes. If more were written, it starts at a line's start.
+func (t *outputTail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	b := t.last
-	if len(b) > mostSaid {
-		b = b[len(b)-mostSaid:]
+	if len(b) > maxOutputTail {
+		b = b[len(b)-maxOutputTail:]
 		for i, c := range b {
 			if c == '\n' {
 				b = b[i+1:]

@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// needsTracing skips where no script can run.
+// needsTracing skips the test if no script can run here.
 func needsTracing(t *testing.T) {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
@@ -34,15 +34,15 @@ func needsTracing(t *testing.T) {
 	}
 }
 
-// script is a script as the API tells it.
-type toldScript struct {
+// scriptAnswer is the union of the API's answers about scripts, datasets and changes.
+type scriptAnswer struct {
 	ID               uint32
 	Name, State, Why string
 	Output           string
 	CPU              *float64
 	Stats            []struct{ ID, Unit string }
 	Error            struct{ Message, Code, Hint string }
-	Scripts          []toldScript
+	Scripts          []scriptAnswer
 	Datasets         []struct {
 		ID              uint32
 		Sentence, State string
@@ -52,15 +52,15 @@ type toldScript struct {
 	Changes []struct{ Who, What, Sentence string }
 }
 
-// api asks the server of a directory by its socket.
-func api(t *testing.T, dir, method, path, body string) (status int, told toldScript) {
+// api sends a request to the server of a directory by its socket. status 0: no answer.
+func api(t *testing.T, dir, method, path, body string) (status int, answer scriptAnswer) {
 	t.Helper()
 	h := http.Client{
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				var d net.Dialer
-				return d.DialContext(ctx, "unix", socketOf(dir))
+				return d.DialContext(ctx, "unix", socketPath(dir))
 			},
 		},
 		Timeout: 30 * time.Second,
@@ -75,33 +75,33 @@ func api(t *testing.T, dir, method, path, body string) (status int, told toldScr
 	r.Header.Set("Content-Type", "application/json")
 	res, err := h.Do(r)
 	if err != nil {
-		return 0, told
+		return 0, answer
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b, &told); err != nil {
+	if err := json.Unmarshal(b, &answer); err != nil {
 		t.Fatalf("%s: %v", b, err)
 	}
-	return res.StatusCode, told
+	return res.StatusCode, answer
 }
 
-// calls makes a known number of system calls, one after the other, over more than a second.
+// calls makes n system calls of getpgid in a row, over more than a second.
 func calls(n int) {
 	for i := range n {
-		unix.Getpgid(0) //nolint:errcheck // it is made to be counted
+		unix.Getpgid(0) //nolint:errcheck // only the call matters
 		if i%(n/4) == 0 {
 			time.Sleep(400 * time.Millisecond)
 		}
 	}
 }
 
-// total adds up the amounts that were recorded of a sentence without breakdown.
-func total(t *testing.T, dir, sentence string) float64 {
+// total returns the sum of the recorded amounts of a query without a breakdown; NaN: no answer.
+func total(t *testing.T, dir, query string) float64 {
 	t.Helper()
-	r, err := recorded(dir)
+	r, err := openRecorded(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,12 +110,12 @@ func total(t *testing.T, dir, sentence string) float64 {
 	held.Start = max(held.Start, held.End.Add(-10*measure.Minute))
 	var reader measure.Reader
 	switch r := r.(type) {
-	case *atServer:
+	case *serverRecord:
 		reader = r.client
-	case *atRest:
+	case *archiveRecord:
 		reader = r.store
 	}
-	q, err := measure.ParseQuery(sentence)
+	q, err := measure.ParseQuery(query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +135,7 @@ func total(t *testing.T, dir, sentence string) float64 {
 	return sum
 }
 
-// programsOf lists the programs in the kernel that a process holds: proc(5), fdinfo of bpf
-// programs.
+// programsOf returns the BPF programs that a process has open: /proc/PID/fdinfo, proc(5).
 func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -144,7 +143,7 @@ func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		b, _ := os.ReadFile(f) // it may be closed meanwhile
+		b, _ := os.ReadFile(f) // it may have been closed
 		for line := range strings.Lines(string(b)) {
 			var id uint32
 			if _, err := fmt.Sscanf(line, "prog_id: %d", &id); err == nil {
@@ -155,14 +154,14 @@ func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	return all
 }
 
-// A script of a server: what is wrong is told with its place; what it counts is in the archive,
-// exactly; it begins again with the server; once it is stopped what was recorded can still be read;
-// killed, it leaves nothing in the kernel.
+// TestScriptsOfAServer follows a script of a server. A mistake is refused with its position. The
+// archive contains exactly the counts. The script starts again with the server. A stopped script's
+// record can still be read. A killed server leaves nothing in the kernel.
 func TestScriptsOfAServer(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
 	s := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-	s.says(t, "?token=", 20*time.Second)
+	s.waitForLine(t, "?token=", 20*time.Second)
 
 	for body, want := range map[string]string{
 		`{"text":"syscall::getpgid:entry { @[execnam] = count(); }"}`:          "unknown-name did you mean execname?",
@@ -200,7 +199,8 @@ func TestScriptsOfAServer(t *testing.T) {
 		!strings.Contains(other.Error.Message, "mine") {
 		t.Errorf("another by its name: status %d, %+v", status, other.Error)
 	}
-	ticked := func(since measure.Time) { // so that what follows is in its datasets whole
+	// ticked waits for a recorded tick, so that the datasets contain all later calls.
+	ticked := func(since measure.Time) {
 		t.Helper()
 		eventually(t, "the script is recorded", 30*time.Second, func() error {
 			client, err := dial(dir)
@@ -208,7 +208,7 @@ func TestScriptsOfAServer(t *testing.T) {
 				return err
 			}
 			defer client.Close()
-			got, err := cells(
+			got, err := recordedRows(
 				client, "trace.mine.calls",
 				measure.Interval{Start: since, End: measure.Time(time.Now().UnixNano())},
 			)
@@ -233,8 +233,8 @@ func TestScriptsOfAServer(t *testing.T) {
 		t.Errorf("the scripts are %+v", all.Scripts)
 	}
 
-	// Killed: nothing stays in the kernel. The last two seconds may be lost, so there are three
-	// more.
+	// Killed: nothing stays in the kernel. The last two seconds may be lost, so the test waits for
+	// three more.
 	counted := measure.Time(time.Now().UnixNano())
 	eventually(t, "three seconds are recorded after the calls", 20*time.Second, func() error {
 		client, err := dial(dir)
@@ -242,7 +242,7 @@ func TestScriptsOfAServer(t *testing.T) {
 			return err
 		}
 		defer client.Close()
-		if end := (&atServer{client}).Held().End; end < counted.Add(3*measure.Second) {
+		if end := (&serverRecord{client}).Held().End; end < counted.Add(3*measure.Second) {
 			return fmt.Errorf("recorded up to %v", end)
 		}
 		return nil
@@ -267,12 +267,12 @@ func TestScriptsOfAServer(t *testing.T) {
 		return nil
 	})
 
-	// Again, with what was recorded; and then once more after it was stopped.
+	// A second server starts the script again and has its record; the script is then stopped.
 	s = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-	s.says(t, "?token=", 20*time.Second)
+	s.waitForLine(t, "?token=", 20*time.Second)
 	before := total(t, dir, "trace.mine.calls")
 	if before < first-0.5 {
-		t.Errorf("of %d calls %v outlived the server", first, before)
+		t.Errorf("of %d calls the record has %v after the server was killed", first, before)
 	}
 	ticked(measure.Time(time.Now().UnixNano()))
 	calls(second)
@@ -281,7 +281,7 @@ func TestScriptsOfAServer(t *testing.T) {
 		t.Fatalf("stop: status %d, %+v", status, mine)
 	}
 	if n := total(t, dir, "trace.mine.calls"); n < before+second-0.5 || n > before+second+0.5 {
-		t.Errorf("%v calls are recorded of %v and %d", n, before, second)
+		t.Errorf("%v calls are recorded, want %v and %d", n, before, second)
 	}
 	_, all := api(t, dir, "GET", "datasets", "")
 	for _, d := range all.Datasets {
@@ -289,13 +289,13 @@ func TestScriptsOfAServer(t *testing.T) {
 			t.Errorf("%s is %s", d.Sentence, d.State)
 		}
 	}
-	calls(100) // nobody counts them
+	calls(100) // not counted: the script is stopped
 	at := time.Now().Add(-time.Minute).Format(time.RFC3339)
 	status, out, errs := call(
 		t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json",
 	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
-		t.Errorf("culprit stat of what was recorded: status %d, %s%s", status, out, errs)
+		t.Errorf("culprit stat of the record: status %d, %s%s", status, out, errs)
 	}
 	if status, _ := api(t, dir, "POST", fmt.Sprintf("scripts/%d/remove", mine.ID), "{}"); status != 200 {
 		t.Errorf("remove: status %d", status)
@@ -304,14 +304,14 @@ func TestScriptsOfAServer(t *testing.T) {
 		t.Errorf("there are still %+v", all.Scripts)
 	}
 	_, changes := api(t, dir, "GET", "changes", "")
-	var told []string
+	var actions []string
 	for _, c := range changes.Changes {
 		if c.Sentence == "script mine" {
-			told = append(told, c.What)
+			actions = append(actions, c.What)
 		}
 	}
-	if fmt.Sprint(told) != "[started stopped removed]" {
-		t.Errorf("the audit has %v", told)
+	if fmt.Sprint(actions) != "[started stopped removed]" {
+		t.Errorf("the audit has %v", actions)
 	}
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -323,6 +323,8 @@ func TestScriptsOfAServer(t *testing.T) {
 		t, "stat", "trace.mine.calls by probefunc", "--dir", dir, "--from", at, "--json",
 	)
 	if status != 0 || !bytes.Contains(out, []byte(`"probefunc":"getpgid"`)) {
-		t.Errorf("culprit stat of what the server has left: status %d, %s%s", status, out, errs)
+		t.Errorf(
+			"culprit stat of the archive of the ended server: status %d, %s%s", status, out, errs,
+		)
 	}
 }

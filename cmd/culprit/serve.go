@@ -24,58 +24,59 @@ import (
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 	"culprit/view/prom"
 	"culprit/view/term"
 )
 
-// serve records this machine, and serves what it records, until the context ends.
-func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
+// serve records this machine and serves the recording over HTTP until ctx ends or o.For has passed.
+// The error is of the archive, a listener or remote write.
+func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error) {
 	tuneServer()
-	dir, err := myDirectory(o.Dir)
+	dir, err := userDirectory(o.Dir)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return unusable(fmt.Errorf("make the directory of what is recorded: %w", err))
+		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
 	}
-	archive, err := openArchive(ctx, dir, o, tell)
+	archive, err := openArchive(ctx, dir, o, console)
 	if err != nil {
-		return unusable(err)
+		return withDirectoryHint(err)
 	}
 	defer func() {
-		slow := after(
-			time.Second, func() { tell.Say("culprit: writing what is not on disk yet ...") },
+		stop := callAfter(
+			time.Second, func() { console.Say("culprit: writing the newest data to disk ...") },
 		)
 		err = errors.Join(err, archive.Close())
-		slow()
+		stop()
 	}()
-	all, sentences := sources(
-		collect.Env{Netns: diagnoseNetns(), Long: true, Programs: !o.Commands},
+	all, queries := sources(
+		collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands},
 		trace.Budget(o.Budget),
-	), defaults()
-	sampler := traceprofile.NewSampler(o.Profile)
+	), defaultQueries()
+	stacks := sampler.NewSampler(o.Profile)
 	if o.Profile > 0 {
-		all = append(all, sampler)
-		for _, st := range sampler.Stats() {
-			sentences = append(sentences, whole(&st))
+		all = append(all, stacks)
+		for _, st := range stacks.Stats() {
+			queries = append(queries, fullQuery(&st))
 		}
 	} else {
-		sentences = notOf(sampler, sentences)
+		queries = withoutSource(stacks, queries)
 	}
-	set, err := dataset.NewSet(dataset.New(all...), archive, sentences)
+	set, err := dataset.NewSet(dataset.New(all...), archive, queries)
 	if err != nil {
 		return err
 	}
 	set.SetBudget(o.Budget)
-	m := &served{
+	m := &recordedMachine{
 		Set:     set,
 		History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
 		dir:     dir,
 		size:    o.Size,
 	}
-	door, err := openDoor(dir, o, m)
+	web, err := openWebServer(dir, o, m)
 	if err != nil {
 		return err
 	}
@@ -83,48 +84,50 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	if err != nil {
 		return err
 	}
-	door.site.Scripts, door.site.Sample = scripts, sampled
+	web.api.Scripts, web.api.Sample = scripts, sampleMachine
 	defer scripts.Close()
 	scripts.Begin()
 
 	if os.Getenv("GOMAXPROCS") == "" {
-		p := &processors{questions: door.site.RunningQueries}
-		door.site.QueryStarted = p.asked
+		p := &processorLimit{runningQueries: web.api.RunningQueries}
+		web.api.QueryStarted = p.queryStarted
 	}
 	if o.WriteTo != "" {
-		if m.writer, err = writer(o, m); err != nil {
+		if m.writer, err = newRemoteWriter(o, m); err != nil {
 			return err
 		}
 		set.Meter("remote write", m.writer.Spent)
 	}
 	set.Meter("diagnosis", m.Spent)
-	set.Meter("page and API", door.site.Spent)
+	set.Meter("page and API", web.api.Spent)
 
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var ends time.Time // zero: when it is told to
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var end time.Time // zero: a signal ends it
 	if o.For > 0 {
-		ends = time.Now().Add(o.For)
+		end = time.Now().Add(o.For)
 	}
 	var running sync.WaitGroup
 	running.Go(func() { set.Run(ctx) })
 	running.Go(func() { m.History.Run(ctx) })
-	running.Go(func() { stop(door.serve(ctx)) })
+	running.Go(func() { cancel(web.serve(ctx)) })
 	if m.writer != nil {
 		running.Go(func() { m.writer.Run(ctx) })
 	}
 	running.Go(func() {
-		m.first(ctx, tell, ends)
-		if o.For > 0 && wait(ctx, time.Until(ends)) {
-			stop(nil)
+		m.printFirstDiagnosis(ctx, console, end)
+		if o.For > 0 && sleep(ctx, time.Until(end)) {
+			cancel(nil)
 		}
 	})
-	running.Go(func() { m.watch(ctx, tell) })
+	running.Go(func() { m.printProblems(ctx, console) })
 	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
-	tell.Say("culprit records in " + dir + " and shows it at\n\n    " + door.address + "\n")
+	console.Say("culprit records in " + dir + " and shows it at\n\n    " + web.address + "\n")
 	if o.For > 0 && o.For <= time.Duration(diagnose.HistoryOver) {
-		tell.Say(
-			fmt.Sprintf("It ends after the first diagnosis, which is of %v.", diagnose.HistoryOver),
+		console.Say(
+			fmt.Sprintf(
+				"It ends after the first diagnosis, which covers %v.", diagnose.HistoryOver,
+			),
 		)
 	}
 	running.Wait()
@@ -134,8 +137,9 @@ func serve(ctx context.Context, o term.Serving, tell *term.Teller) (err error) {
 	return nil
 }
 
-// writer makes what sends what is recorded to an engine elsewhere.
-func writer(o term.Serving, m *served) (*prom.Writer, error) {
+// newRemoteWriter returns the sender of o.WriteTo, which sends the recorded values by Prometheus's
+// remote write. The error is of the address.
+func newRemoteWriter(o term.Serving, m *recordedMachine) (*prom.Writer, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -148,190 +152,195 @@ func writer(o term.Serving, m *served) (*prom.Writer, error) {
 	return w, err
 }
 
-// The most that a server takes of a machine, unless the user has set GOMAXPROCS or GOMEMLIMIT.
+// Limits of a server, unless the user sets GOMAXPROCS or GOMEMLIMIT.
 const (
-	// serverCPUs is while somebody asks for the past: a long question must not hold up a reading.
-	// At rest it is one: a second one that the runtime wakes in case there is work for it takes 7 %
-	// of what the server costs.
+	// serverCPUs is GOMAXPROCS while a query runs: a long query must not delay a reading. Without
+	// queries it is 1: the second processor, which the runtime wakes in case there is work, takes
+	// 7 % of the server's CPU time.
 	serverCPUs = 2
-	// serverRest is how long after a question the server is at rest.
-	serverRest = 10 * time.Second
-	// serverMemory is from where on the heap is collected more eagerly than by its growth: far
-	// above what a server usually has, and as much as the systemd unit allows. A bound near to what
-	// is alive (that and half of it and 24 MB) took 3 % off the peak.
+	// serverIdle is the time after the last query at which GOMAXPROCS becomes 1.
+	serverIdle = 10 * time.Second
+	// serverMemory is the heap size above which the runtime collects more often than by growth. It
+	// is far above the usual size, and the limit in the systemd unit. A limit near the live heap
+	// (1.5 times that and 24 MB) lowered the peak by 3 % only.
 	serverMemory = 400 << 20
 )
 
-// tuneServer fits the Go runtime to a server; see tune.
+// tuneServer sets the runtime's memory limit for a server. tune sets the rest.
 func tuneServer() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(serverMemory)
 	}
 }
 
-// processors gives the Go runtime serverCPUs while there are questions, and for a while after.
-type processors struct {
-	questions func() int // that are worked on
-	mu        sync.Mutex // guards what follows
-	many      bool
-	rests     *time.Timer // nil: there was no question yet
+// processorLimit sets GOMAXPROCS to serverCPUs while queries run, and to 1 serverIdle after them.
+type processorLimit struct {
+	runningQueries func() int
+	mu             sync.Mutex  // guards the fields below
+	raised         bool        // GOMAXPROCS is serverCPUs
+	timer          *time.Timer // calls lower; nil: there was no query yet
 }
 
-// asked is told that there is a question.
-func (p *processors) asked() {
+// queryStarted raises GOMAXPROCS and starts the idle time again. The web server calls it.
+func (p *processorLimit) queryStarted() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.rests == nil {
-		p.rests = time.AfterFunc(serverRest, p.rest)
+	if p.timer == nil {
+		p.timer = time.AfterFunc(serverIdle, p.lower)
 	} else {
-		p.rests.Reset(serverRest)
+		p.timer.Reset(serverIdle)
 	}
-	if !p.many { // it stops all for a moment
-		p.many = true
+	if !p.raised { // a change stops all goroutines for a moment
+		p.raised = true
 		runtime.GOMAXPROCS(min(serverCPUs, runtime.NumCPU()))
 	}
 }
 
-func (p *processors) rest() {
+// lower sets GOMAXPROCS to 1, or waits again while a query runs.
+func (p *processorLimit) lower() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.questions() > 0 {
-		p.rests.Reset(serverRest)
+	if p.runningQueries() > 0 {
+		p.timer.Reset(serverIdle)
 		return
 	}
-	p.many = false
+	p.raised = false
 	runtime.GOMAXPROCS(1)
 }
 
-// heap lets the heap of a server grow between collections by serverGrowth, but by no less than
-// serverShare of what is alive and no more than to the double. A diagnosis makes 5 MB that nobody
-// needs after it, and each ten seconds there is one: the heap of a small machine would be collected
-// for it alone, and again for what each second makes. One collection takes 4 ms there. On a large
-// machine what may grow is most of what could be spared: with 65 MB alive, half of it was 33.
-type heap struct {
-	live     [1]metrics.Sample
-	percent  int
-	free     [1]metrics.Sample
-	released time.Time // when memory was last given back
+// A heapTuner sets by how much the heap of a server may grow between garbage collections, and
+// returns free memory to the system.
+//
+// The growth is serverGrowthBytes, at least serverGrowthPercent and at most 100 % of the live heap.
+// On a small machine a diagnosis leaves 5 MB of garbage every ten seconds. Growth by 50 % would
+// cause a collection (4 ms) for each diagnosis, and more for the readings between. On a large
+// machine 50 % would be too much: 33 MB with 65 MB alive.
+type heapTuner struct {
+	liveMetric [1]metrics.Sample
+	percent    int // GOGC as last set; 0: not yet set
+	freeMetric [1]metrics.Sample
+	released   time.Time // when memory was last returned to the system
 }
 
-// serverGrowth is the least that the heap of a server grows between collections: an eighth of what
-// a server may take.
-const serverGrowth = 10 << 20
+// serverGrowthBytes is the least growth of a server's heap between collections, in bytes.
+const serverGrowthBytes = 10 << 20
 
-// serverShare is by how much of itself the heap of a server grows at least, in percent: below it
-// collections of a large heap cost more than the memory is worth.
-const serverShare = 25
+// serverGrowthPercent is the least growth, in percent of the live heap: with less, the collections
+// of a large heap cost more than the saved memory is worth.
+const serverGrowthPercent = 25
 
-// fit fits the growth to what is alive.
-func (h *heap) fit() {
+// setGrowth sets the growth by the size of the live heap. GOGC of the environment has precedence.
+func (h *heapTuner) setGrowth() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	h.live[0].Name = "/gc/heap/live:bytes"
-	metrics.Read(h.live[:])
-	if h.live[0].Value.Kind() != metrics.KindUint64 {
+	h.liveMetric[0].Name = "/gc/heap/live:bytes"
+	metrics.Read(h.liveMetric[:])
+	if h.liveMetric[0].Value.Kind() != metrics.KindUint64 {
 		return
 	}
-	percent := growth(h.live[0].Value.Uint64())
-	if off := percent - h.percent; off < -5 || off > 5 { // it stops all for a moment
+	percent := growthPercent(h.liveMetric[0].Value.Uint64())
+	if off := percent - h.percent; off < -5 || off > 5 { // a change stops all goroutines
 		debug.SetGCPercent(percent)
 		h.percent = percent
 	}
 }
 
 // The heap grows for a moment when recorded segments are joined. The runtime returns free memory to
-// the system within minutes, except a tenth. The server returns it at once if heapSpare bytes or
-// more are free, at most once per heapAgain, since each time costs a garbage collection.
+// the system within minutes, except a tenth. The server returns it at once if releasableHeap bytes
+// or more are free, at most once per releaseInterval, since each time costs a garbage collection.
 const (
-	heapSpare = 8 << 20
-	heapAgain = time.Minute
+	releasableHeap  = 8 << 20
+	releaseInterval = time.Minute
 )
 
-// release returns free heap memory to the system.
-func (h *heap) release() {
-	h.free[0].Name = "/memory/classes/heap/free:bytes"
-	metrics.Read(h.free[:])
-	if v := h.free[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() >= heapSpare &&
-		time.Since(h.released) >= heapAgain {
+// release returns free heap memory to the system if there is enough of it.
+func (h *heapTuner) release() {
+	h.freeMetric[0].Name = "/memory/classes/heap/free:bytes"
+	metrics.Read(h.freeMetric[:])
+	if v := h.freeMetric[0].Value; v.Kind() == metrics.KindUint64 && v.Uint64() >= releasableHeap &&
+		time.Since(h.released) >= releaseInterval {
 		debug.FreeOSMemory()
 		h.released = time.Now()
 	}
 }
 
-// growth gives by how much of itself a heap of so many bytes may grow, in percent.
-func growth(live uint64) int {
-	return int(min(100, max(serverShare, 100*serverGrowth/max(1, live))))
+// growthPercent returns the growth for a live heap of that many bytes, in percent of it.
+func growthPercent(live uint64) int {
+	return int(min(100, max(serverGrowthPercent, 100*serverGrowthBytes/max(1, live))))
 }
 
-// unusable says what to do about a directory that this user may not or can't write to.
-func unusable(err error) error {
-	for _, why := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR} {
-		if errors.Is(err, why) {
-			return fmt.Errorf("%w: give a directory that you may write to with --dir", err)
+// withDirectoryHint returns err, with advice if it says that the directory can't be written to.
+func withDirectoryHint(err error) error {
+	for _, cause := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR} {
+		if errors.Is(err, cause) {
+			return fmt.Errorf("%w: choose a directory that you can write to with --dir", err)
 		}
 	}
 	return err
 }
 
-// How long a start waits for an archive that another process has open, and how often it looks: who
-// reads it is done in a moment, and so is a server that ends. One that runs is not waited for.
+// A starting server waits up to archiveWait for an archive that another process has open, and tries
+// every archivePoll. A reader, or a server that is ending, closes it soon.
 const (
-	waitForArchive = 10 * time.Second
-	lookForArchive = 50 * time.Millisecond
+	archiveWait = 10 * time.Second
+	archivePoll = 50 * time.Millisecond
 )
 
-// openArchive opens the archive in a directory, which only one process may have open.
+// openArchive opens the archive of a recording directory; the caller closes it. It waits for
+// another process that has it open, except for a server that still answers: then it fails at once.
 func openArchive(
-	ctx context.Context, dir string, o term.Serving, tell *term.Teller,
+	ctx context.Context, dir string, o term.Serving, console *term.Teller,
 ) (*store.Store, error) {
-	defer after(
-		time.Second, func() { tell.Say("culprit: opening what was recorded in " + dir + " ...") },
+	defer callAfter(
+		time.Second, func() { console.Say("culprit: opening the archive in " + dir + " ...") },
 	)()
-	until, said := time.Now().Add(waitForArchive), false
+	deadline, announced := time.Now().Add(archiveWait), false
 	for {
-		s, err := store.Open(archiveOf(dir), store.Options{
-			KeepTicks: o.Keep[0], KeepMinutes: o.Keep[1], KeepHours: o.Keep[2], Size: o.Size, KeepOld: o.DiskFull == "newest"})
-		// EAGAIN is the lock's: fcntl(2), F_SETLK.
-		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(until) {
+		s, err := store.Open(archivePath(dir), store.Options{
+			KeepTicks: o.Keep[0], KeepMinutes: o.Keep[1], KeepHours: o.Keep[2], Size: o.Size,
+			KeepOld: o.DiskFull == "newest",
+		})
+		// EAGAIN: another process has the lock (fcntl(2), F_SETLK).
+		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(deadline) {
 			return s, err
 		}
 		if c, dialed := dial(dir); dialed == nil {
 			c.Close()
 			return nil, err
 		}
-		if !said {
-			tell.Say(fmt.Sprintf("culprit: %v; waiting up to %v for it", err, waitForArchive))
-			said = true
+		if !announced {
+			console.Say(fmt.Sprintf("culprit: %v; waiting up to %v for it", err, archiveWait))
+			announced = true
 		}
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(lookForArchive):
+		case <-time.After(archivePoll):
 		}
 	}
 }
 
-// after calls f after a while, unless what it gives is called before.
-func after(d time.Duration, f func()) (stop func()) {
+// callAfter calls f after d, unless the caller calls stop before.
+func callAfter(d time.Duration, f func()) (stop func()) {
 	t := time.AfterFunc(d, f)
 	return func() { t.Stop() }
 }
 
-// defaults lists every sentence that a tool or a rule may ask.
-func defaults() []string {
+// defaultQueries returns all queries of all tools and rules: a server records them by default.
+func defaultQueries() []string {
 	all := rules.Queries()
 	for _, t := range view.Tools() {
-		for _, o := range choices(t) {
+		for _, o := range flagChoices(t) {
 			all = append(all, t.Ask(o)...)
 		}
 	}
 	return all
 }
 
-// notOf gives the sentences that ask another source.
-func notOf(source measure.Source, sentences []string) []string {
-	return slices.DeleteFunc(sentences, func(text string) bool {
+// withoutSource returns the queries whose statistic is not one of source. It reuses the slice.
+func withoutSource(source measure.Source, queries []string) []string {
+	return slices.DeleteFunc(queries, func(text string) bool {
 		q, err := measure.ParseQuery(text)
 		return err == nil &&
 			slices.ContainsFunc(
@@ -340,8 +349,8 @@ func notOf(source measure.Source, sentences []string) []string {
 	})
 }
 
-// whole gives the sentence that asks for all of a statistic.
-func whole(st *measure.Stat) string {
+// fullQuery returns the query for a statistic by all of its fields.
+func fullQuery(st *measure.Stat) string {
 	q := measure.Query{Stat: st.ID}
 	for _, f := range st.Fields {
 		q.By = append(q.By, f.Name)
@@ -349,8 +358,9 @@ func whole(st *measure.Stat) string {
 	return q.String()
 }
 
-// choices gives the options of a tool: none, and each flag with each of its values.
-func choices(t *view.Tool) []view.Options {
+// flagChoices returns option sets that cause a tool to ask all of its queries: no option, and each
+// flag with each of its values.
+func flagChoices(t *view.Tool) []view.Options {
 	all := []view.Options{{}}
 	for _, f := range t.Flags {
 		values := f.Values
@@ -364,23 +374,23 @@ func choices(t *view.Tool) []view.Options {
 	return all
 }
 
-// served is a machine that is being recorded: what the server tells of.
-type served struct {
+// A recordedMachine is the machine that a server records. It implements web.Machine.
+type recordedMachine struct {
 	*dataset.Set
 	*diagnose.History
 	dir    string
-	size   int64
-	writer *prom.Writer // nil: it writes nowhere
+	size   int64        // limit of the archive in bytes; 0: none
+	writer *prom.Writer // nil: no remote write
 
-	mu     sync.Mutex // guards both below
-	disk   int64      // bytes of the archive
-	looked time.Time  // when that was
+	mu         sync.Mutex // guards the fields below
+	diskBytes  int64      // size of the archive
+	diskReadAt time.Time  // when that was measured
 }
 
-// Health is the Set's, with what the process and its directory take.
-func (m *served) Health() measure.Health {
+// Health returns the health of the Set, and adds memory, disk space, diagnosis and remote write.
+func (m *recordedMachine) Health() measure.Health {
 	h := m.Set.Health()
-	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.bytes()
+	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.archiveBytes()
 	if t := m.History.Trouble(); t != "" {
 		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}
@@ -393,59 +403,62 @@ func (m *served) Health() measure.Health {
 	return h
 }
 
-// bytes gives the size of the archive, as it was some seconds ago at most.
-func (m *served) bytes() int64 {
+// archiveBytes returns the size of the archive in bytes, at most ten seconds old.
+func (m *recordedMachine) archiveBytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if time.Since(m.looked) < 10*time.Second {
-		return m.disk
+	if time.Since(m.diskReadAt) < 10*time.Second {
+		return m.diskBytes
 	}
-	m.disk, m.looked = 0, time.Now()
-	// Files come and go meanwhile: those that are gone are passed over.
+	m.diskBytes, m.diskReadAt = 0, time.Now()
+	// The compactor deletes files meanwhile: a missing file is no error.
 	_ = filepath.WalkDir(
 		filepath.Join(m.dir, "archive"),
 		func(_ string, e os.DirEntry, err error) error {
 			if err == nil && e.Type().IsRegular() {
 				if info, err := e.Info(); err == nil {
-					m.disk += info.Size()
+					m.diskBytes += info.Size()
 				}
 			}
 			return nil
 		},
 	)
-	return m.disk
+	return m.diskBytes
 }
 
-// first tells the first diagnosis, and what comes after it.
-func (m *served) first(ctx context.Context, tell *term.Teller, ends time.Time) {
+// printFirstDiagnosis waits for the first diagnosis and prints it. end is when the server ends by
+// itself; zero: never.
+func (m *recordedMachine) printFirstDiagnosis(
+	ctx context.Context, console *term.Teller, end time.Time,
+) {
 	_, document, err := m.Report(ctx, 0)
 	if err != nil {
-		if ctx.Err() == nil { // else it was told to end before
-			tell.Say("culprit: there is no first diagnosis: " + err.Error())
+		if ctx.Err() == nil { // otherwise the server ended before
+			console.Say("culprit: the first diagnosis failed: " + err.Error())
 		}
 		return
 	}
 	var r diagnose.Report
 	if err := json.Unmarshal(document, &r); err != nil {
-		tell.Say("culprit: the first diagnosis can't be shown: " + err.Error())
+		console.Say("culprit: the first diagnosis can't be decoded: " + err.Error())
 		return
 	}
-	tell.Diagnosis(&r)
-	switch left := time.Until(ends); {
-	case ends.IsZero():
-		tell.Say("culprit goes on recording; Ctrl-C ends it.")
+	console.Diagnosis(&r)
+	switch left := time.Until(end); {
+	case end.IsZero():
+		console.Say("culprit continues to record; Ctrl-C ends it.")
 	case left > 0:
-		tell.Say(
+		console.Say(
 			fmt.Sprintf(
-				"culprit goes on recording for %v; Ctrl-C ends it.",
+				"culprit continues to record for %v; Ctrl-C ends it.",
 				max(left.Round(time.Second), time.Second),
 			),
 		)
 	}
 }
 
-// wait waits, unless the context ends before: then it gives false.
-func wait(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -456,19 +469,20 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch tells what goes wrong, as it begins and ends.
-func (m *served) watch(ctx context.Context, tell *term.Teller) {
-	every := time.NewTicker(5 * time.Second)
-	defer every.Stop()
-	var h heap
+// printProblems prints each problem when it begins and ends. Every five seconds it also tunes the
+// heap.
+func (m *recordedMachine) printProblems(ctx context.Context, console *term.Teller) {
+	ticker := time.NewTicker(5 * time.Second)
+	defer ticker.Stop()
+	var h heapTuner
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
-			h.fit()
+		case <-ticker.C:
+			h.setGrowth()
 			h.release()
-			tell.Trouble(m.Health().Problems)
+			console.Trouble(m.Health().Problems)
 		}
 	}
 }

@@ -22,11 +22,11 @@ import (
 
 	"culprit/measure"
 	"culprit/store"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view/web/client"
 )
 
-// culprit is a program that runs, and whose lines can be waited for.
+// culprit is a running program. Tests can wait for lines of its output.
 type culprit struct {
 	*exec.Cmd
 	mu    sync.Mutex
@@ -35,6 +35,8 @@ type culprit struct {
 	ended chan error
 }
 
+// start starts this test binary as the program, with env added to the environment. It is killed
+// when the test ends.
 func start(t *testing.T, env []string, args ...string) *culprit {
 	t.Helper()
 	self, err := os.Executable()
@@ -65,7 +67,7 @@ func start(t *testing.T, env []string, args ...string) *culprit {
 		c.ended <- c.Wait()
 	}()
 	t.Cleanup(func() {
-		_ = c.Process.Kill() // it has ended, in a test that succeeds
+		_ = c.Process.Kill() // it may have ended
 		if t.Failed() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -75,55 +77,55 @@ func start(t *testing.T, env []string, args ...string) *culprit {
 	return c
 }
 
-// says waits for a line with the words and gives it.
-func (c *culprit) says(t *testing.T, words string, within time.Duration) string {
+// waitForLine waits for a line that contains text and returns the line.
+func (c *culprit) waitForLine(t *testing.T, text string, timeout time.Duration) string {
 	t.Helper()
-	late := time.After(within)
+	timer := time.After(timeout)
 	for {
 		select {
 		case line := <-c.lines:
-			if strings.Contains(line, words) {
+			if strings.Contains(line, text) {
 				return strings.TrimSpace(line)
 			}
-		case <-late:
-			t.Fatalf("no %q within %v", words, within)
+		case <-timer:
+			t.Fatalf("no %q within %v", text, timeout)
 		}
 	}
 }
 
-// end waits for the end and gives the exit status; -1 when a signal ended it.
-func (c *culprit) end(t *testing.T, within time.Duration) int {
+// end waits for the end and returns the exit status; -1: a signal ended it.
+func (c *culprit) end(t *testing.T, timeout time.Duration) int {
 	t.Helper()
 	select {
 	case <-c.ended:
-	case <-time.After(within):
-		t.Fatalf("it goes on after %v", within)
+	case <-time.After(timeout):
+		t.Fatalf("it still runs after %v", timeout)
 	}
 	return c.ProcessState.ExitCode()
 }
 
-// eventually tries until it is so.
-func eventually(t *testing.T, what string, within time.Duration, so func() error) {
+// eventually calls check until it returns nil. It fails the test after the timeout.
+func eventually(t *testing.T, what string, timeout time.Duration, check func() error) {
 	t.Helper()
-	end := time.Now().Add(within)
+	deadline := time.Now().Add(timeout)
 	for {
-		err := so()
+		err := check()
 		if err == nil {
 			return
 		}
-		if time.Now().After(end) {
+		if time.Now().After(deadline) {
 			t.Fatalf("%s: %v", what, err)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// cells asks a reader for what it has of a sentence by one field or none: the values of each
-// second, by the second's end.
-func cells(
-	r measure.Reader, sentence string, over measure.Interval,
+// recordedRows returns the rows of a query by one field or none as text: those of each measured
+// second, by the end of the second.
+func recordedRows(
+	r measure.Reader, query string, over measure.Interval,
 ) (map[measure.Time][]string, error) {
-	q, err := measure.ParseQuery(sentence)
+	q, err := measure.ParseQuery(query)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func cells(
 		}
 		var row []string
 		for i, s := range a.Series {
-			if v := s.Values[c]; v != 0 || !a.Sparse { // what is absent reads as 0
+			if v := s.Values[c]; v != 0 || !a.Sparse { // an absent row reads as 0
 				key := ""
 				if len(q.By) > 0 {
 					key = a.Label(i, 0)
@@ -153,19 +155,19 @@ func cells(
 	return all, nil
 }
 
-// A server that is killed has lost nothing but the last two seconds, again and again; what it told
-// stays so.
+// TestKilledServerKeeps kills a server three times. Only the last two seconds may be lost, and
+// earlier answers stay the same.
 func TestKilledServerKeeps(t *testing.T) {
 	dir := t.TempDir()
-	const sentence = "softirq.count by vector"
-	sentences := []string{"cpu.time by mode", sentence}
-	told := map[string]map[measure.Time][]string{}
-	for _, s := range sentences {
-		told[s] = map[measure.Time][]string{}
+	const query = "softirq.count by vector"
+	queries := []string{"cpu.time by mode", query}
+	reported := map[string]map[measure.Time][]string{}
+	for _, s := range queries {
+		reported[s] = map[measure.Time][]string{}
 	}
 	for round := range 3 {
 		c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-		c.says(t, "?token=", 20*time.Second)
+		c.waitForLine(t, "?token=", 20*time.Second)
 		client, err := client.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
 		if err != nil {
 			t.Fatal(err)
@@ -176,14 +178,14 @@ func TestKilledServerKeeps(t *testing.T) {
 			now := measure.Time(time.Now().UnixNano())
 			over := measure.Interval{Start: (began / 1e9) * 1e9, End: (now/1e9 + 1) * 1e9}
 			n := 0
-			for _, s := range sentences {
-				got, err := cells(client, s, over)
+			for _, s := range queries {
+				got, err := recordedRows(client, s, over)
 				if err != nil {
 					return err
 				}
 				n = len(got)
 				for at, row := range got {
-					told[s][at] = row
+					reported[s][at] = row
 					newest = max(newest, at)
 				}
 			}
@@ -201,24 +203,26 @@ func TestKilledServerKeeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range sentences {
-			for at, row := range told[s] {
+		for _, s := range queries {
+			for at, row := range reported[s] {
 				if newest.Sub(at) < 2*measure.Second {
-					delete(told[s], at) // it may be lost
+					delete(reported[s], at) // it may be lost
 					continue
 				}
-				got, err := cells(
+				got, err := recordedRows(
 					archive, s, measure.Interval{Start: at.Add(-measure.Second), End: at},
 				)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !slices.Equal(got[at], row) {
-					t.Errorf("round %d, %s at %v: told %v, kept %v", round, s, at, row, got[at])
+					t.Errorf(
+						"round %d, %s at %v: reported %v, recorded %v", round, s, at, row, got[at],
+					)
 				}
 			}
-			if len(told[s]) < 2*(round+1) {
-				t.Errorf("round %d: only %d seconds of %s to compare", round, len(told[s]), s)
+			if len(reported[s]) < 2*(round+1) {
+				t.Errorf("round %d: only %d seconds of %s to compare", round, len(reported[s]), s)
 			}
 		}
 		if err := archive.Close(); err != nil {
@@ -227,11 +231,12 @@ func TestKilledServerKeeps(t *testing.T) {
 	}
 }
 
-// countOf gives how many default datasets a statistic has.
-func countOf(t *testing.T, id measure.StatID) (n int) {
+// defaultDatasets returns the number of default datasets of a statistic.
+func defaultDatasets(t *testing.T, id measure.StatID) (n int) {
 	t.Helper()
-	queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
-	// what it samples is a dataset a statistic, below
+	queries, err := catalogue().Defaults(
+		withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,8 +248,8 @@ func countOf(t *testing.T, id measure.StatID) (n int) {
 	return n
 }
 
-// From the first line to the last: what a server says, to people, to systemd and to a second
-// server.
+// TestServe follows a server from start to end: its output, its messages to systemd, its API, and a
+// second server in its way.
 func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "notify")
@@ -253,7 +258,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer notify.Close()
-	told := make(chan string, 1000)
+	states := make(chan string, 1000)
 	go func() {
 		b := make([]byte, 100)
 		for {
@@ -261,7 +266,7 @@ func TestServe(t *testing.T) {
 			if err != nil {
 				return
 			}
-			told <- string(b[:n])
+			states <- string(b[:n])
 		}
 	}()
 	notified := func(want string) {
@@ -269,12 +274,12 @@ func TestServe(t *testing.T) {
 		late := time.After(20 * time.Second)
 		for {
 			select {
-			case got := <-told:
+			case got := <-states:
 				if got == want {
 					return
 				}
 			case <-late:
-				t.Fatalf("systemd is not told %s", want)
+				t.Fatalf("systemd was not sent %s", want)
 			}
 		}
 	}
@@ -283,12 +288,12 @@ func TestServe(t *testing.T) {
 		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve",
 		"--dir", dir, "--listen", "127.0.0.1:0",
 	)
-	address := c.says(t, "http://127.0.0.1:", 20*time.Second)
+	address := c.waitForLine(t, "http://127.0.0.1:", 20*time.Second)
 	base, token, ok := strings.Cut(address, "?token=")
 	if !ok || len(token) < 32 {
 		t.Fatalf("the address %s has no token", address)
 	}
-	letInAs(t, dir, base)
+	checkTokenAccess(t, dir, base)
 	notified("READY=1")
 	notified("WATCHDOG=1")
 	notified("WATCHDOG=1")
@@ -319,7 +324,7 @@ func TestServe(t *testing.T) {
 		return json.NewDecoder(answer.Body).Decode(into)
 	}
 
-	// Changes while it records: other datasets miss no second for them (looked at below).
+	// Changes while it records: other datasets must not miss a second (checked below).
 	change := func(path, body string) (id int) {
 		t.Helper()
 		r, err := http.NewRequest("POST", base+path, strings.NewReader(body))
@@ -340,47 +345,47 @@ func TestServe(t *testing.T) {
 		}
 		return d.ID
 	}
-	recorded := func(sentence string, least int) {
+	recorded := func(query string, want int) {
 		t.Helper()
-		eventually(t, sentence+" is recorded", 20*time.Second, func() error {
+		eventually(t, query+" is recorded", 20*time.Second, func() error {
 			client, err := client.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
 			if err != nil {
 				return err
 			}
 			defer client.Close()
 			end := measure.Time(time.Now().Unix()+1) * measure.Time(measure.Second)
-			got, err := cells(
-				client, sentence, measure.Interval{Start: end.Add(-measure.Minute), End: end},
+			got, err := recordedRows(
+				client, query, measure.Interval{Start: end.Add(-measure.Minute), End: end},
 			)
 			if err != nil {
 				return err
 			}
-			if len(got) < least {
+			if len(got) < want {
 				return fmt.Errorf("%d seconds", len(got))
 			}
-			var told struct {
-				Late uint64 `json:"late_ticks"` // as they are where others keep the CPUs
+			var health struct {
+				Late uint64 `json:"late_ticks"` // ticks are late if the CPUs are busy
 			}
-			if err := get("api/health", &told); err != nil {
+			if err := get("api/health", &health); err != nil {
 				return err
 			}
 			all := slices.Sorted(maps.Keys(got))
 			for i, at := range all {
 				if i > 0 && at.Sub(all[i-1]) != measure.Second {
 					t.Logf(
-						"%s: %v follows on %v, %d late ticks are told", sentence, at, all[i-1],
-						told.Late,
+						"%s: %v follows %v, %d late ticks are reported", query, at, all[i-1],
+						health.Late,
 					)
-					if told.Late == 0 {
-						t.Error("a second is missing, and nobody says so")
+					if health.Late == 0 {
+						t.Error("a second is missing, and no late tick is reported")
 					}
 				}
 			}
 			return nil
 		})
 	}
-	if n := countOf(t, "sched.tasks"); n != 0 {
-		t.Fatalf("sched.tasks is a default: take another one")
+	if n := defaultDatasets(t, "sched.tasks"); n != 0 {
+		t.Fatalf("sched.tasks is recorded by default: use another statistic")
 	}
 	id := change("api/datasets", `{"sentence":"sched.tasks","step_ms":1000}`)
 	recorded("sched.tasks", 2)
@@ -388,9 +393,9 @@ func TestServe(t *testing.T) {
 		change(fmt.Sprint("api/datasets/", id, "/", action), "{}")
 	}
 
-	// Others find the place taken, and by whom.
+	// A second server fails: at the directory with the process ID of the first, and at the port.
 	other := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-	other.says(t, fmt.Sprint("process ", c.Process.Pid), 10*time.Second)
+	other.waitForLine(t, fmt.Sprint("process ", c.Process.Pid), 10*time.Second)
 	if status := other.end(t, 10*time.Second); status != 1 {
 		t.Errorf("a second server on the directory: status %d", status)
 	}
@@ -398,16 +403,16 @@ func TestServe(t *testing.T) {
 		t, nil, "serve", "--dir", t.TempDir(), "--listen",
 		strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"),
 	)
-	other.says(t, "--listen", 10*time.Second)
+	other.waitForLine(t, "--listen", 10*time.Second)
 	if status := other.end(t, 10*time.Second); status != 1 {
 		t.Errorf("a second server on the port: status %d", status)
 	}
 
-	c.says(t, "culprit looked at", 40*time.Second)
-	c.says(t, "goes on recording", 10*time.Second)
+	c.waitForLine(t, "culprit looked at", 40*time.Second)
+	c.waitForLine(t, "continues to record", 10*time.Second)
 	recorded("cpu.time by mode", 8)
-	// Each statistic of a tool or rule is there, and what they cost together is what the process
-	// tells of them.
+	// Each statistic of a tool or rule has a dataset. The costs of all datasets add up to their
+	// part of the cost of the process.
 	eventually(t, "costs add up", 30*time.Second, func() error {
 		var d struct {
 			Datasets []struct {
@@ -440,20 +445,22 @@ func TestServe(t *testing.T) {
 			}
 			samples += s.Samples
 		}
-		queries, err := catalogue().Defaults(notOf(traceprofile.NewSampler(lookHz()), defaults()))
-		// what it samples is a dataset a statistic, below
+		queries, err := catalogue().Defaults(
+			withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
+		)
 		if err != nil {
 			return err
 		}
-		want := len(queries) + len(traceprofile.NewSampler(49).Stats())
+		// The sampler has one dataset for each statistic.
+		want := len(queries) + len(sampler.NewSampler(49).Stats())
 		if len(d.Datasets) != want || samples < 100 || len(h.Trouble) > 0 || h.RSS < 1<<20 {
 			return fmt.Errorf(
-				"%d datasets, want %d; %g samples a second, %d bytes, trouble %q", len(d.Datasets),
-				want, samples, h.RSS, h.Trouble,
+				"%d datasets, want %d; %g samples per second, %d bytes, trouble %q",
+				len(d.Datasets), want, samples, h.RSS, h.Trouble,
 			)
 		}
-		// What is asked here costs too, and may be most of it; the datasets' part is told by
-		// itself.
+		// The requests of this test cost CPU time too, perhaps most of it. The datasets' part is
+		// listed separately.
 		if h.CPU == nil || len(h.Spent) != 5 || sum <= 0 || sum > 1.02**h.CPU ||
 			math.Abs(sum-h.Spent[0].CPU) > 0.05*sum {
 			return fmt.Errorf(
@@ -470,7 +477,7 @@ func TestServe(t *testing.T) {
 		}
 		t.Logf("parts %v", h.Spent)
 		t.Logf(
-			"datasets %.4f, process %.4f of a CPU, %.0f samples a second, %d MB", sum, *h.CPU,
+			"datasets %.4f, process %.4f of a CPU, %.0f samples per second, %d MB", sum, *h.CPU,
 			samples, h.RSS>>20,
 		)
 		return nil
@@ -484,59 +491,59 @@ func TestServe(t *testing.T) {
 	}
 	notified("STOPPING=1")
 	if _, err := os.Stat(filepath.Join(dir, "culprit.sock")); err == nil {
-		t.Error("the socket stays behind")
+		t.Error("the socket was not removed")
 	}
 
-	// The same token, and an end by itself: however short the time is, not before the first
-	// diagnosis was told.
+	// The next server has the same token. With --for it ends by itself, but not before it has
+	// printed the first diagnosis.
 	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
-	if again := c.says(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
+	if again := c.waitForLine(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
 		t.Errorf("another token: %s", again)
 	}
-	c.says(t, "It ends after the first diagnosis, which is of 10s.", 20*time.Second)
-	c.says(t, "culprit looked at ", time.Minute)
+	c.waitForLine(t, "It ends after the first diagnosis, which covers 10s.", 20*time.Second)
+	c.waitForLine(t, "culprit looked at ", time.Minute)
 	if status := c.end(t, 10*time.Second); status != 0 {
 		t.Errorf("ended by itself: status %d", status)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if slices.ContainsFunc(
-		c.out, func(line string) bool { return strings.Contains(line, "goes on recording") },
+		c.out, func(line string) bool { return strings.Contains(line, "continues to record") },
 	) {
-		t.Error("it ends, and says that it goes on")
+		t.Error("it ends, but says that it continues to record")
 	}
 }
 
-// A server is started while somebody reads what an earlier one has recorded: it says so, waits, and
-// records.
+// TestServeWaitsForReader starts a server while a reader has the archive open: the server prints
+// the reader's process ID, waits, and records.
 func TestServeWaitsForReader(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(archiveOf(dir), store.Options{})
+	s, err := store.Open(archivePath(dir), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := store.OpenReadOnly(archiveOf(dir))
+	reader, err := store.OpenReadOnly(archivePath(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
-	c.says(t, fmt.Sprintf("process %d has it open", os.Getpid()), 20*time.Second)
+	c.waitForLine(t, fmt.Sprintf("process %d has it open", os.Getpid()), 20*time.Second)
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.says(t, "?token=", 20*time.Second)
+	c.waitForLine(t, "?token=", 20*time.Second)
 	if status := c.end(t, time.Minute); status != 0 {
 		t.Errorf("ended by itself: status %d", status)
 	}
 }
 
-// number writes what may not be known.
+// number formats n, which is nil if the value is not known.
 func number(n *float64) string {
 	if n == nil {
-		return "nothing that is known"
+		return "an unknown amount"
 	}
 	return strconv.FormatFloat(*n, 'g', -1, 64)
 }

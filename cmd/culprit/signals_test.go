@@ -14,7 +14,7 @@ func TestSignalsOfOneRequestEndWithTheResult(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
 	}
-	c := started(
+	c := startWithFile(
 		t, "trace", "-qn", `BEGIN { printf("begun\n"); @ = count(); } END { printf("ended\n"); }`,
 		"-x", "switchrate=10ms",
 	)

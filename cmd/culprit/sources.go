@@ -8,8 +8,8 @@ import (
 	"culprit/trace/family"
 )
 
-// sources lists what measures this machine: what the kernel counts by itself, and what programs in
-// the kernel measure for who asks, each of which may take the budget.
+// sources returns the sources of this machine: the collectors of the kernel's counters, and the
+// families of traced statistics. budget is the highest cost of each family; 0: no limit.
 func sources(env collect.Env, budget trace.Budget) []measure.Source {
 	list := []measure.Source{collect.New(env, all.Collectors()...)}
 	for _, f := range family.Families(budget) {

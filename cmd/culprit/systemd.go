@@ -10,13 +10,14 @@ import (
 	"culprit/measure"
 )
 
-// stuck is how long no tick may come before systemd is no longer told that all is well: longer than
-// any reading takes and any clock that was set back is waited for.
-const stuck = time.Minute
+// maxTickAge is the age of the newest tick above which the watchdog is not notified, so that
+// systemd restarts the server. It is longer than any reading and than any wait after a clock was
+// set back.
+const maxTickAge = time.Minute
 
-// notifySystemd tells systemd, where it has started us and wants to know, that we are ready, each
-// half of its watchdog's time that we record, and at the end of the context that we stop:
-// sd_notify(3).
+// notifySystemd sends READY=1 to systemd, WATCHDOG=1 at each half of the watchdog's time while
+// ticks are recorded, and STOPPING=1 when ctx ends: sd_notify(3). It returns at once if
+// NOTIFY_SOCKET is not set.
 func notifySystemd(ctx context.Context, env func(string) string, m interface {
 	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
 }) {
@@ -27,40 +28,40 @@ func notifySystemd(ctx context.Context, env func(string) string, m interface {
 	if path[0] == '@' { // an abstract name
 		path = "\x00" + path[1:]
 	}
-	// Nobody can be told of a socket that doesn't listen; systemd then does as if we were stuck.
-	say := func(what string) {
+	// An error has no receiver: systemd then acts as if the server hung.
+	send := func(state string) {
 		if c, err := net.Dial("unixgram", path); err == nil {
-			_, _ = c.Write([]byte(what))
+			_, _ = c.Write([]byte(state))
 			_ = c.Close()
 		}
 	}
-	say("READY=1")
-	defer say("STOPPING=1")
+	send("READY=1")
+	defer send("STOPPING=1")
 	usec, err := strconv.Atoi(env("WATCHDOG_USEC"))
 	if err != nil || usec <= 0 {
 		<-ctx.Done()
 		return
 	}
-	var newest atomic.Pointer[time.Time]
-	mark := func() { t := time.Now(); newest.Store(&t) }
-	mark()
+	var lastTick atomic.Pointer[time.Time]
+	markTick := func() { t := time.Now(); lastTick.Store(&t) }
+	markTick()
 	go func() {
 		at, err := m.Tick(ctx, 0)
 		for err == nil {
-			mark()
+			markTick()
 			at, err = m.Tick(ctx, at)
 		}
 	}()
-	every := time.NewTicker(time.Duration(usec) * time.Microsecond / 2)
-	defer every.Stop()
+	ticker := time.NewTicker(time.Duration(usec) * time.Microsecond / 2)
+	defer ticker.Stop()
 	for {
-		if time.Since(*newest.Load()) < stuck {
-			say("WATCHDOG=1")
+		if time.Since(*lastTick.Load()) < maxTickAge {
+			send("WATCHDOG=1")
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
+		case <-ticker.C:
 		}
 	}
 }

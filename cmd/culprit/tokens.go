@@ -10,61 +10,69 @@ import (
 	"culprit/view/web"
 )
 
-// passesOf gives the file of those who are let in by the server of a directory.
-func passesOf(dir string) string { return filepath.Join(dir, "tokens") }
+// tokensPath returns the file with the tokens of the server that records in dir.
+func tokensPath(dir string) string { return filepath.Join(dir, "tokens") }
 
-// tokens gives who is let in by the server of a directory.
-func tokens(asked string) (term.Tokens, error) {
-	dir, err := myDirectory(asked)
+// openTokens returns the tokens of the server that records in the requested directory; "": the
+// user's own.
+func openTokens(requested string) (term.Tokens, error) {
+	dir, err := userDirectory(requested)
 	if err != nil {
 		return nil, err
 	}
-	return letIn{dir}, nil
+	return tokensFile{dir}, nil
 }
 
-// letIn is who is let in by the server of a directory, which need not run.
-type letIn struct{ dir string }
+// tokensFile is the tokens file of a recording directory. The server need not run.
+type tokensFile struct{ dir string }
 
 // List implements term.Tokens.
-func (l letIn) List() ([]term.Token, error) {
-	all, err := web.ReadTokens(passesOf(l.dir))
+func (l tokensFile) List() ([]term.Token, error) {
+	all, err := web.ReadTokens(tokensPath(l.dir))
 	var out []term.Token
-	for _, p := range all {
+	for _, token := range all {
 		out = append(
-			out, term.Token{Name: p.Name, May: p.May.String(), Made: p.Made, Until: p.Ends},
+			out,
+			term.Token{
+				Name:  token.Name,
+				May:   token.May.String(),
+				Made:  token.Made,
+				Until: token.Ends,
+			},
 		)
 	}
-	return out, unusable(err)
+	return out, withDirectoryHint(err)
 }
 
 // Add implements term.Tokens.
-func (l letIn) Add(t term.Token) (string, error) {
+func (l tokensFile) Add(t term.Token) (string, error) {
 	may, err := web.ParseRole(t.May)
 	if err != nil {
 		return "", err
 	}
-	if err := l.recorded(); err != nil {
+	if err := l.checkRecorded(); err != nil {
 		return "", err
 	}
 	secret, err := web.AddToken(
-		passesOf(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
+		tokensPath(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
 	)
-	return secret, unusable(err)
+	return secret, withDirectoryHint(err)
 }
 
 // Remove implements term.Tokens.
-func (l letIn) Remove(name string) error {
-	if err := l.recorded(); err != nil {
+func (l tokensFile) Remove(name string) error {
+	if err := l.checkRecorded(); err != nil {
 		return err
 	}
-	return unusable(web.RemoveToken(passesOf(l.dir), name))
+	return withDirectoryHint(web.RemoveToken(tokensPath(l.dir), name))
 }
 
-// recorded says what is wrong where no server has ever recorded: a token there would let nobody in.
-func (l letIn) recorded() error {
-	if _, err := os.Stat(archiveOf(l.dir)); errors.Is(err, os.ErrNotExist) {
+// checkRecorded returns an error if no server has recorded in the directory: no server would read
+// the token.
+func (l tokensFile) checkRecorded() error {
+	if _, err := os.Stat(archivePath(l.dir)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf(
-			"nothing was recorded in %s%s: start `culprit serve`", l.dir, elsewhere(l.dir),
+			"nothing was recorded in %s%s: start `culprit serve`", l.dir, rootRecordHint(l.dir),
 		)
 	}
 	return nil

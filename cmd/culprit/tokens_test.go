@@ -10,8 +10,7 @@ import (
 	"culprit/view/term"
 )
 
-// TestTokens: tokens are made, listed and taken back by their names; what can't be is said with
-// what can.
+// TestTokens adds, lists and removes tokens, and checks the messages for mistakes.
 func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	run := func(want int, args ...string) (out, errs string) {
@@ -23,7 +22,7 @@ func TestTokens(t *testing.T) {
 		return string(o), string(e)
 	}
 	if _, errs := run(1, "add", "ann"); !strings.Contains(errs, "nothing was recorded in "+dir) {
-		t.Errorf("where nobody records: %s", errs)
+		t.Errorf("without a recording: %s", errs)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "archive"), 0o700); err != nil {
 		t.Fatal(err)
@@ -65,7 +64,8 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	out, _ = run(0)
-	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[1], "ann") || !strings.Contains(lines[1], "view") ||
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 3 ||
+		!strings.HasPrefix(lines[1], "ann") || !strings.Contains(lines[1], "view") ||
 		!strings.Contains(lines[1], "for ever") || !strings.Contains(lines[2], "trace") ||
 		strings.Contains(out, token) {
 		t.Errorf("list: %s", out)
@@ -75,9 +75,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// letInAs: a running server knows a new token at once, lets its owner do what it may, and not once
-// it was taken back.
-func letInAs(t *testing.T, dir, base string) {
+// checkTokenAccess adds and removes a token of a running server. The server accepts it at once, for
+// its role only, and refuses it once it is removed.
+func checkTokenAccess(t *testing.T, dir, base string) {
 	t.Helper()
 	ask := func(token, method, path string) int {
 		r, err := http.NewRequestWithContext(
@@ -96,20 +96,20 @@ func letInAs(t *testing.T, dir, base string) {
 		_ = res.Body.Close()
 		return res.StatusCode
 	}
-	token, err := letIn{dir}.Add(term.Token{Name: "ann", May: "view"})
+	token, err := tokensFile{dir}.Add(term.Token{Name: "ann", May: "view"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(token, "GET", "api/health"); got != 200 {
-		t.Errorf("who may look is answered %d", got)
+		t.Errorf("a token for viewing: status %d, want 200", got)
 	}
 	if got := ask(token, "POST", "api/scripts"); got != 403 {
-		t.Errorf("who may look and wants to trace is answered %d", got)
+		t.Errorf("tracing with a token for viewing: status %d, want 403", got)
 	}
-	if err := (letIn{dir}).Remove("ann"); err != nil {
+	if err := (tokensFile{dir}).Remove("ann"); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(token, "GET", "api/health"); got != 401 {
-		t.Errorf("whose token was taken back is answered %d", got)
+		t.Errorf("a removed token: status %d, want 401", got)
 	}
 }

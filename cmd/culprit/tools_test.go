@@ -41,7 +41,7 @@ func BenchmarkTool(b *testing.B) {
 				strconv.FormatFloat(toolStep.Seconds(), 'f', -1, 64),
 				strconv.Itoa(b.N),
 			}
-			if status := term.Run(context.Background(), term.Program{Open: open, Terminal: term.Terminal{Out: null, Err: null, Width: 120}}, args); status != 0 {
+			if status := term.Run(context.Background(), term.Program{Open: openMachine, Terminal: term.Terminal{Out: null, Err: null, Width: 120}}, args); status != 0 {
 				b.Fatalf("exit status %d", status)
 			}
 			used += cpuTime(b)

@@ -16,8 +16,8 @@ import (
 	"culprit/view/term"
 )
 
-// traced runs a program in D.
-func traced(
+// runTrace runs a program in D.
+func runTrace(
 	ctx context.Context, t term.Tracing, terminal term.Terminal, first func(func()),
 ) (int, error) {
 	runtime.GOMAXPROCS(
@@ -52,29 +52,29 @@ func traced(
 	)
 }
 
-// anywhere runs a program in D on any thread.
-func anywhere(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
-	return traced(ctx, t, terminal, nil)
+// traceOnAnyThread runs a program in D on any thread.
+func traceOnAnyThread(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
+	return runTrace(ctx, t, terminal, nil)
 }
 
 // programName gives what we were called.
 func programName() string { return filepath.Base(os.Args[0]) }
 
-// scripted lets a program in D measure.
-func scripted(
-	ctx context.Context, name, file, text string, says *os.File,
+// openScript lets a program in D measure.
+func openScript(
+	ctx context.Context, name, file, text string, output *os.File,
 ) (term.Machine, func(), error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	source, err := trace.NewSource(
 		name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0,
-		env, says,
+		env, output,
 	)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	m := &script{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}
+	m := &scriptMachine{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx}
 	return m, func() {
 		cancel()
 		m.end()
@@ -82,7 +82,7 @@ func scripted(
 }
 
 // end waits until nothing of the script is in the kernel, once its context has ended.
-func (s *script) end() {
+func (s *scriptMachine) end() {
 	if s.running {
 		<-s.source.Ended()
 	} else {
@@ -90,8 +90,8 @@ func (s *script) end() {
 	}
 }
 
-// script is the statistics of one script.
-type script struct {
+// scriptMachine is the statistics of one script.
+type scriptMachine struct {
 	machine
 	source  *trace.Source
 	ctx     context.Context // of the script
@@ -99,7 +99,7 @@ type script struct {
 }
 
 // Watch lets the script begin, and ends when that does.
-func (s *script) Watch(
+func (s *scriptMachine) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	if !s.running {

@@ -12,7 +12,7 @@ import (
 	"culprit/dataset"
 	"culprit/diagnose/rules"
 	"culprit/measure"
-	traceprofile "culprit/trace/profile"
+	"culprit/trace/sampler"
 	"culprit/view"
 )
 
@@ -20,7 +20,7 @@ import (
 // each rule and tool must be one that the catalogue understands.
 
 func catalogue() *dataset.Catalogue {
-	return dataset.New(append(sources(collect.Env{}, 0), traceprofile.NewSampler(lookHz()))...)
+	return dataset.New(append(sources(collect.Env{}, 0), sampler.NewSampler(diagnosisHz()))...)
 }
 
 func TestSentencesOfRules(t *testing.T) {
@@ -65,7 +65,7 @@ func TestRulesKnowWhatIsTraced(t *testing.T) {
 func TestSentencesOfTools(t *testing.T) {
 	c := catalogue()
 	for _, tool := range view.Tools() {
-		for _, o := range choices(tool) {
+		for _, o := range flagChoices(tool) {
 			for _, s := range tool.Ask(o) {
 				if _, err := c.Parse(s); err != nil {
 					t.Errorf("%s %v: %s: %v", tool.Name, o, s, err)
@@ -169,7 +169,7 @@ func TestListsAreWhole(t *testing.T) {
 // Of what overlaps nobody here asks a sum: it would count some of it more than once.
 func TestNobodyAsksWhatOvercounts(t *testing.T) {
 	c := catalogue()
-	for _, sentence := range defaults() {
+	for _, sentence := range defaultQueries() {
 		q, err := c.Parse(sentence)
 		if err != nil {
 			t.Errorf("%s: %v", sentence, err)

@@ -80,7 +80,7 @@ var plan = []planned{
 		"sessions: scripts in the kernel, and draining them",
 	},
 	{
-		"trace/profile",
+		"trace/sampler",
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/format lang/ir lang/gen " +
 			"trace trace/probe trace/tracetest",
 		"stacks: samples, waits and locks",

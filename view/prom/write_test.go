@@ -165,10 +165,9 @@ func TestWriterSendsEverything(t *testing.T) {
 			}
 			key := labels.FromStrings("__name__", "culprit_memory_size_bytes", "instance", "box", "job", "culprit", "kind", "free").
 				String()
-			if !slices.ContainsFunc(
-				r.series[key],
-				func(p prompb.Sample) bool { return p.Timestamp == ms(tick.at) && p.Value == tick.rows["free"] },
-			) {
+			if !slices.ContainsFunc(r.series[key], func(p prompb.Sample) bool {
+				return p.Timestamp == ms(tick.at) && p.Value == tick.rows["free"]
+			}) {
 				t.Fatalf("%s has no %v at %d", key, tick.rows["free"], ms(tick.at))
 			}
 			gauges++
@@ -185,18 +184,18 @@ func TestWriterSendsEverything(t *testing.T) {
 			if strings.Contains(key, "process") || strings.Contains(key, "per_second") {
 				t.Errorf("%s is written", key)
 			}
-			if slices.ContainsFunc(
-				samples,
-				func(p prompb.Sample) bool { return math.IsNaN(p.Value) && !value.IsStaleNaN(p.Value) },
-			) {
+			if slices.ContainsFunc(samples, func(p prompb.Sample) bool {
+				return math.IsNaN(p.Value) && !value.IsStaleNaN(p.Value)
+			}) {
 				t.Errorf("%s has a value that is none", key)
 			}
 		}
 		// A gap ends each row.
 		gap := ms(midnight.Add(-595 * measure.Second))
 		for key, samples := range r.series {
-			i := slices.IndexFunc(samples,
-				func(p prompb.Sample) bool { return p.Timestamp >= gap-20000 && value.IsStaleNaN(p.Value) })
+			i := slices.IndexFunc(samples, func(p prompb.Sample) bool {
+				return p.Timestamp >= gap-20000 && value.IsStaleNaN(p.Value)
+			})
 			if strings.Contains(key, "memory") && (i < 0 || samples[i].Timestamp > gap+20000) {
 				t.Errorf("%s goes on over the gap", key)
 			}
@@ -238,7 +237,9 @@ func TestWriterWhenRefused(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	for _, bad := range []measure.Span{0, measure.Millisecond, 7 * measure.Second, 2 * measure.Minute} {
+	for _, bad := range []measure.Span{
+		0, measure.Millisecond, 7 * measure.Second, 2 * measure.Minute,
+	} {
 		if err := CheckWrite(to, bad); err == nil {
 			t.Errorf("each %v is taken", bad)
 		}

@@ -95,7 +95,11 @@ func TestClientIsItsReader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, over := range []measure.Interval{{Start: start, End: start + 60*second}, {Start: start + 123_456_789, End: start + 7*second + 1}, {Start: start - 60*second, End: start - 50*second}} {
+		for _, over := range []measure.Interval{
+			{Start: start, End: start + 60*second},
+			{Start: start + 123_456_789, End: start + 7*second + 1},
+			{Start: start - 60*second, End: start - 50*second},
+		} {
 			for _, step := range []measure.Span{0, measure.Second, 7*measure.Second + 1} {
 				q.Over, q.Step = over, step
 				if step == 0 && over.End < start {
@@ -121,7 +125,10 @@ func TestClientIsItsReader(t *testing.T) {
 func TestClientErrors(t *testing.T) {
 	c := connect(t, newMemory(t).filled(3))
 	over := measure.Interval{Start: start, End: start + 3*second}
-	for peer, kind := range map[string]error{"denied": measure.ErrDenied, "unclear": measure.ErrUnclear, "unsupported": measure.ErrUnsupported, "large": measure.ErrTooLarge, "broken": nil} {
+	for peer, kind := range map[string]error{
+		"denied": measure.ErrDenied, "unclear": measure.ErrUnclear,
+		"unsupported": measure.ErrUnsupported, "large": measure.ErrTooLarge, "broken": nil,
+	} {
 		q, err := c.Parse(`tcp.rtt where peer = ` + peer)
 		if err != nil {
 			t.Fatal(err)
@@ -131,21 +138,27 @@ func TestClientErrors(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: no error", peer)
 		}
-		for _, k := range []error{measure.ErrDenied, measure.ErrUnclear, measure.ErrUnsupported, measure.ErrTooLarge} {
+		for _, k := range []error{
+			measure.ErrDenied, measure.ErrUnclear, measure.ErrUnsupported, measure.ErrTooLarge,
+		} {
 			if errors.Is(err, k) != (k == kind) {
 				t.Errorf("%s: %v, Is %v: %v", peer, err, k, errors.Is(err, k))
 			}
 		}
 	}
 	var denied *measure.Denied
-	if _, err := c.Ask(context.Background(), measure.Query{Stat: "tcp.rtt", Where: []measure.Term{{Field: "peer", Op: measure.Equal, Values: []string{"denied"}}}, Over: over, Step: measure.Second}); !errors.As(
-		err, &denied,
-	) ||
+	_, err := c.Ask(context.Background(), measure.Query{
+		Stat:  "tcp.rtt",
+		Where: []measure.Term{{Field: "peer", Op: measure.Equal, Values: []string{"denied"}}},
+		Over:  over,
+		Step:  measure.Second,
+	})
+	if !errors.As(err, &denied) ||
 		denied.Needs != "CAP_NET_ADMIN" ||
 		denied.Doing != "read it" {
 		t.Errorf("denied: %v", err)
 	}
-	_, err := c.Parse("memory.free by cpu")
+	_, err = c.Parse("memory.free by cpu")
 	var d *measure.Diagnostic
 	if !errors.As(err, &d) ||
 		*d != (measure.Diagnostic{Text: "memory.free by cpu", Pos: 15, Len: 3, Code: "unknown-field", Message: "memory.free has no field cpu"}) {

@@ -107,7 +107,9 @@ func TestColumnsByHand(t *testing.T) {
 	if len(b) != at+4*3*(3+1+1) {
 		t.Fatalf("%d bytes, values at %d", len(b), at)
 	}
-	value := func(i int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b[at+4*i:])) }
+	value := func(i int) float32 {
+		return math.Float32frombits(binary.LittleEndian.Uint32(b[at+4*i:]))
+	}
 	if value(0) != 10.25 || value(3) != 1 || value(6) != 20 || value(9) != 1 || value(12) != 0 ||
 		value(14) != 0.5 ||
 		value(1) == value(1) {
@@ -158,7 +160,11 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 func TestColumnsOverHTTP(t *testing.T) {
 	s := serve(t, newMemory(t).filled(120)).until(start + 120*second)
 	for accept, want := range map[string]string{
-		api.ColumnsType: api.ColumnsType + "; width=4", api.ColumnsType + ";width=8": api.ColumnsType + "; width=8", "application/json": "application/json", "*/*": "application/json", "text/html, " + api.ColumnsType + "; q=1": api.ColumnsType + "; width=4",
+		api.ColumnsType:              api.ColumnsType + "; width=4",
+		api.ColumnsType + ";width=8": api.ColumnsType + "; width=8",
+		"application/json":           "application/json",
+		"*/*":                        "application/json",
+		"text/html, " + api.ColumnsType + "; q=1": api.ColumnsType + "; width=4",
 	} {
 		res := s.get(
 			ask("net.device.bytes by device,direction", "from", "-2m", "step", "1s"), "Accept",
@@ -257,7 +263,8 @@ func FuzzParseTime(f *testing.F) {
 		}
 		if p, err := parametersOf("from="+text, start, []string{"from", "to", "step", "columns"}, nil); err == nil {
 			if over, step, err := p.grid(); err == nil &&
-				(over.Start >= over.End || over.Start < 0 || step < 0 || step > 0 && cellsOf(over, step) > maxCells) {
+				(over.Start >= over.End || over.Start < 0 ||
+					step < 0 || step > 0 && cellsOf(over, step) > maxCells) {
 				t.Errorf("from=%q: %v by %v", text, over, step)
 			}
 		}
@@ -265,7 +272,15 @@ func FuzzParseTime(f *testing.F) {
 }
 
 func TestParseTime(t *testing.T) {
-	for text, want := range map[string]measure.Time{"now": 7e15, "-10m": 7e15 - 600e9, "-1d": 7e15 - 86400e9, "+1w": 7e15 + 7*86400e9, "-99999h": 0, "1500.5": 1500500000, "1970-01-01T00:00:01.5Z": 15e8} {
+	for text, want := range map[string]measure.Time{
+		"now":                    7e15,
+		"-10m":                   7e15 - 600e9,
+		"-1d":                    7e15 - 86400e9,
+		"+1w":                    7e15 + 7*86400e9,
+		"-99999h":                0,
+		"1500.5":                 1500500000,
+		"1970-01-01T00:00:01.5Z": 15e8,
+	} {
 		if got, err := parseTime(text, 7e15); err != nil || got != want {
 			t.Errorf("%q: %v %v, want %v", text, int64(got), err, int64(want))
 		}
@@ -279,7 +294,10 @@ func TestParseTime(t *testing.T) {
 
 func TestStepFor(t *testing.T) {
 	hour := measure.Interval{Start: start, End: start + 3600*second}
-	for n, want := range map[int]measure.Span{3600: measure.Second, 3599: 2 * measure.Second, 1500: 5 * measure.Second, 60: measure.Minute, 2: 30 * measure.Minute} {
+	for n, want := range map[int]measure.Span{
+		3600: measure.Second, 3599: 2 * measure.Second, 1500: 5 * measure.Second,
+		60: measure.Minute, 2: 30 * measure.Minute,
+	} {
 		if got := stepFor(hour, n, measure.Second); got != want {
 			t.Errorf("%d columns of an hour: %v, want %v", n, got, want)
 		}

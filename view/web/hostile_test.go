@@ -132,7 +132,7 @@ func TestCookie(t *testing.T) {
 		t.Errorf("the token stays in the address: %s", again.Status)
 	}
 	var made struct{ Maker string }
-	s.tell(
+	s.decodeReply(
 		s.request(
 			"POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization", "", "Cookie",
 			c.Name+"="+c.Value, "Origin", s.base,
@@ -281,7 +281,8 @@ func TestSlowLoris(t *testing.T) {
 		h.MaxHeaderBytes <= 0 {
 		t.Fatalf("a limit is missing: %+v", h)
 	}
-	h.ReadHeaderTimeout, h.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond // the same, sooner
+	// A test can't wait for the real limits.
+	h.ReadHeaderTimeout, h.ReadTimeout = 50*time.Millisecond, 100*time.Millisecond
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +308,8 @@ func TestSlowLoris(t *testing.T) {
 	}
 	// site is a server that listens on a loopback port.
 	site := &site{s, t, "http://" + l.Addr().String()}
-	for deadline := time.Now().Add(10 * time.Second); ; { // the connections are counted out a moment after they are closed
+	// The server counts a closed connection until it notices the end.
+	for deadline := time.Now().Add(10 * time.Second); ; {
 		r, _ := http.NewRequest("GET", site.base+"/api/health", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		if res, err := http.DefaultClient.Do(r); err == nil {
@@ -409,7 +411,7 @@ func TestEmptyToken(t *testing.T) {
 	}
 }
 
-// Expensive queries wait for each other and end. A client that gives up frees its slot.
+// Expensive queries wait for each other and end. A client that disconnects frees its slot.
 func TestManyExpensiveQueries(t *testing.T) {
 	m := newMemory(t).filled(3)
 	s := serve(t, m).until(start + 3*second)
@@ -461,7 +463,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 	s := serve(t, panicking{m}).until(start + second)
 	trouble := func() string {
 		var h struct{ Trouble []string }
-		s.tell(s.get("/api/health"), &h)
+		s.decodeReply(s.get("/api/health"), &h)
 		return strings.Join(h.Trouble, "\n")
 	}
 	if text := trouble(); strings.Contains(text, "fault") {

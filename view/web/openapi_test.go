@@ -63,12 +63,13 @@ type media struct {
 }
 
 type schema struct {
-	Ref         string `yaml:"$ref"`
-	Type        any    // a word or a list of words
-	Enum        []any
-	Properties  map[string]*schema
-	Required    []string
-	Open        bool `yaml:"additionalProperties"` // an object has no other properties unless this is true
+	Ref        string `yaml:"$ref"`
+	Type       any    // a word or a list of words
+	Enum       []any
+	Properties map[string]*schema
+	Required   []string
+	// An object has no other properties unless this is true.
+	Open        bool `yaml:"additionalProperties"`
 	Items       *schema
 	OneOf       []*schema `yaml:"oneOf"`
 	Description string
@@ -384,12 +385,14 @@ func TestDescriptionHolds(t *testing.T) {
 					t.Errorf("%s %s with %s=%s: %d", method, path, p.Name, p.Example, got)
 				}
 				if p.Schema.Maximum != nil {
-					if got := ask(path, method, o, map[string]string{p.Name: fmt.Sprint(int(*p.Schema.Maximum) + 1)}); got != 400 {
+					above := fmt.Sprint(int(*p.Schema.Maximum) + 1)
+					if got := ask(path, method, o, map[string]string{p.Name: above}); got != 400 {
 						t.Errorf("%s %s with %s above its maximum: %d", method, path, p.Name, got)
 					}
 				}
 				if p.Schema.MaxLength > 0 {
-					if got := ask(path, method, o, map[string]string{p.Name: strings.Repeat("x", p.Schema.MaxLength+1)}); got != 400 {
+					long := strings.Repeat("x", p.Schema.MaxLength+1)
+					if got := ask(path, method, o, map[string]string{p.Name: long}); got != 400 {
 						t.Errorf("%s %s with %s above its length: %d", method, path, p.Name, got)
 					}
 				}
@@ -399,7 +402,8 @@ func TestDescriptionHolds(t *testing.T) {
 						if v == "discard" {
 							body = `{"from_ms":1,"to_ms":2}`
 						}
-						if got := ask(path, method, o, map[string]string{p.Name: v.(string), "body": body, "id": "2"}); got != 200 {
+						given := map[string]string{p.Name: v.(string), "body": body, "id": "2"}
+						if got := ask(path, method, o, given); got != 200 {
 							t.Errorf("%s %s with %s=%s: %d", method, path, p.Name, v, got)
 						}
 					}
@@ -412,12 +416,18 @@ func TestDescriptionHolds(t *testing.T) {
 			}
 		}
 	}
-	// What the examples don't reach: the rest, least and greatest, an error with a position,
-	// columns, an answer that can't be had, a boolean cell.
+	// The examples don't reach these: the rest row, minimum and maximum, an error with a position,
+	// columns, a refused answer, a boolean cell.
 	o := d.Paths["/api/ask"]["get"]
 	from := fmt.Sprint(int64(start / 1e6))
-	for _, given := range []map[string]string{{"q": "net.device.bytes by device,direction", "from": from, "top": "1", "step": "2s"}, {"q": "no.such"}, {"q": "memory.free by x"}, {"accept": api.ColumnsType},
-		{"q": `tcp.rtt where peer = "denied"`}, {"q": "tcp.rtt by peer", "from": from, "top": "1"}} {
+	for _, given := range []map[string]string{
+		{"q": "net.device.bytes by device,direction", "from": from, "top": "1", "step": "2s"},
+		{"q": "no.such"},
+		{"q": "memory.free by x"},
+		{"accept": api.ColumnsType},
+		{"q": `tcp.rtt where peer = "denied"`},
+		{"q": "tcp.rtt by peer", "from": from, "top": "1"},
+	} {
 		ask("/api/ask", "get", o, given)
 	}
 	ask(

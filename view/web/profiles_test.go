@@ -17,16 +17,16 @@ import (
 	"culprit/profile"
 )
 
-// upload has the server read a file, and gives what it says of it.
-func (s *site) upload(name, text string) (told struct {
+// upload uploads a profile and returns the server's description of it.
+func (s *site) upload(name, text string) (reply struct {
 	ID, Name, Kind, Unit    string
 	Amount                  float64
 	Nodes, Functions, Depth int
 	Notes                   []string
 }) {
 	s.t.Helper()
-	s.tell(s.drop("?name="+name, text), &told)
-	return told
+	s.decodeReply(s.drop("?name="+name, text), &reply)
+	return reply
 }
 
 // drop sends a file.
@@ -41,16 +41,16 @@ const stacks = "main;work;copy_[k] 3\nmain;idle 1\n"
 
 func TestUploadedProfile(t *testing.T) {
 	s := serve(t, newMemory(t))
-	told := s.upload("before.folded", stacks)
-	if told.Name != "before.folded" || told.Kind != "file" || told.Unit != "samples" ||
-		told.Amount != 4 ||
-		told.Nodes != 5 ||
-		told.Functions != 4 ||
-		told.Depth != 3 {
-		t.Errorf("%+v", told)
+	reply := s.upload("before.folded", stacks)
+	if reply.Name != "before.folded" || reply.Kind != "file" || reply.Unit != "samples" ||
+		reply.Amount != 4 ||
+		reply.Nodes != 5 ||
+		reply.Functions != 4 ||
+		reply.Depth != 3 {
+		t.Errorf("%+v", reply)
 	}
 	for _, accept := range []string{"gzip", "identity"} {
-		res := s.get("/api/profile?id="+told.ID, "Accept-Encoding", accept)
+		res := s.get("/api/profile?id="+reply.ID, "Accept-Encoding", accept)
 		body := io.Reader(res.Body)
 		if res.Header.Get("Content-Encoding") == "gzip" {
 			z, err := gzip.NewReader(body)
@@ -72,11 +72,11 @@ func TestUploadedProfile(t *testing.T) {
 		}
 	}
 	// The same again is the same profile, under its new name.
-	if again := s.upload("again", stacks); again.ID != told.ID {
-		t.Errorf("%s and %s", again.ID, told.ID)
+	if again := s.upload("again", stacks); again.ID != reply.ID {
+		t.Errorf("%s and %s", again.ID, reply.ID)
 	}
 	var list struct{ Profiles []struct{ ID, Name string } }
-	s.tell(s.get("/api/profiles"), &list)
+	s.decodeReply(s.get("/api/profiles"), &list)
 	if len(list.Profiles) != 1 || list.Profiles[0].Name != "again" {
 		t.Errorf("%+v", list)
 	}
@@ -137,7 +137,7 @@ func TestProfileCacheIsBounded(t *testing.T) {
 		b.put(&storedProfile{id: fmt.Sprint(i), columns: make([]byte, maxProfileBytes/2)})
 	}
 	if all := b.list(); len(all) != 2 || all[0].id != "2" {
-		t.Errorf("%d of half the room each", len(all))
+		t.Errorf("%d profiles, each half as large as the cache", len(all))
 	}
 }
 
@@ -196,7 +196,9 @@ func TestHostileProfiles(t *testing.T) {
 		{"an unknown parameter", "?nam=x", nil, "400 bad-request"},
 		{"a long name", "?name=" + strings.Repeat("x", 300), nil, "400 bad-request"},
 	} {
-		if got := s.code(s.request("POST", "/api/profiles"+c.path, stacks, append([]string{"Content-Type", "application/octet-stream"}, c.headers...)...)); got != c.want {
+		headers := append([]string{"Content-Type", "application/octet-stream"}, c.headers...)
+		res := s.request("POST", "/api/profiles"+c.path, stacks, headers...)
+		if got := s.code(res); got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
 	}
@@ -223,9 +225,7 @@ func TestProfilesThatGrow(t *testing.T) {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 	// Each stack is new, and each of its frames a node.
-	_, err := profile.Read(
-		&limitedReader{ctx: t.Context(), in: &branching{}}, "", profile.Options{},
-	)
+	_, err := profile.Read(t.Context(), &branching{}, "", profile.Options{Memory: maxGrowth})
 	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
 		t.Errorf("%v", err)
 	}
@@ -285,27 +285,29 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 func TestSample(t *testing.T) {
 	var asked []Sampling
 	s := serve(t, newMemory(t), func(s *Server) { s.Sample = sampler(&asked) })
-	var told struct {
+	var reply struct {
 		ID, Name, Kind string
 		Amount         float64
 		Notes          []string
 	}
-	s.tell(
+	s.decodeReply(
 		s.request(
 			"POST", "/api/profiles/take", `{"seconds":0.5,"hz":49,"cpus":[1],"only":"kernel"}`,
 		),
-		&told,
+		&reply,
 	)
-	if told.Kind != "sample" || told.Amount != 12 ||
-		told.Name != "0.5 s at 49 Hz, kernel, CPU [1]" ||
-		len(told.Notes) != 1 ||
-		!strings.Contains(told.Notes[0], "0.25 s of CPU") {
-		t.Errorf("%+v", told)
+	if reply.Kind != "sample" || reply.Amount != 12 ||
+		reply.Name != "0.5 s at 49 Hz, kernel, CPU [1]" ||
+		len(reply.Notes) != 1 ||
+		!strings.Contains(reply.Notes[0], "0.25 s of CPU") {
+		t.Errorf("%+v", reply)
 	}
-	s.tell(s.request("POST", "/api/profiles/take", `{}`), &told)
-	if want := []Sampling{{49, []int{1}, 500 * measure.Millisecond, true, false}, {99, nil, 10 * measure.Second, false, false}}; !reflect.DeepEqual(
-		asked, want,
-	) {
+	s.decodeReply(s.request("POST", "/api/profiles/take", `{}`), &reply)
+	want := []Sampling{
+		{49, []int{1}, 500 * measure.Millisecond, true, false},
+		{99, nil, 10 * measure.Second, false, false},
+	}
+	if !reflect.DeepEqual(asked, want) {
 		t.Errorf("%+v", asked)
 	}
 	for body, want := range map[string]string{
@@ -322,7 +324,7 @@ func TestSample(t *testing.T) {
 	if got := s.code(s.request("POST", "/api/profiles/take", `{}`, "X-Culprit", "")); got != "403 forbidden" {
 		t.Error(got)
 	}
-	// One at a time, and who goes away ends it.
+	// One sampling runs at a time. It ends when its client disconnects.
 	r, err := http.NewRequest("POST", s.base+"/api/profiles/take", strings.NewReader(`{"hz":17}`))
 	if err != nil {
 		t.Fatal(err)
@@ -338,10 +340,12 @@ func TestSample(t *testing.T) {
 		gone <- err
 	}()
 	wait := func(n int) {
-		for deadline := time.Now().Add(10 * time.Second); len(s.profiles.sampling) != n; time.Sleep(time.Millisecond) {
+		deadline := time.Now().Add(10 * time.Second)
+		for len(s.profiles.sampling) != n {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d samplings run", len(s.profiles.sampling))
 			}
+			time.Sleep(time.Millisecond)
 		}
 	}
 	wait(1)
@@ -364,7 +368,7 @@ func TestCompareProfiles(t *testing.T) {
 	before, after := s.upload(
 		"before", "main;recv;lookup 100\nmain;recv;copy 500\nmain;idle 400\n",
 	).ID, s.upload("after", "main;recv;lookup 1100\nmain;recv;copy 500\nmain;idle 400\n").ID
-	var told struct {
+	var reply struct {
 		Normalisation string
 		Functions     []struct {
 			Function string
@@ -374,17 +378,17 @@ func TestCompareProfiles(t *testing.T) {
 		More int
 	}
 	both := "before=" + before + "&after=" + after
-	s.tell(s.get("/api/profile/changes?top=2&"+both), &told)
-	if len(told.Functions) != 2 || told.Functions[0].Function != "lookup" ||
-		told.Functions[0].After != 0.55 ||
-		told.Functions[0].Explains != 1 ||
-		told.More != 3 ||
-		!strings.Contains(told.Normalisation, "per sample") {
-		t.Errorf("%+v", told)
+	s.decodeReply(s.get("/api/profile/changes?top=2&"+both), &reply)
+	if len(reply.Functions) != 2 || reply.Functions[0].Function != "lookup" ||
+		reply.Functions[0].After != 0.55 ||
+		reply.Functions[0].Explains != 1 ||
+		reply.More != 3 ||
+		!strings.Contains(reply.Normalisation, "per sample") {
+		t.Errorf("%+v", reply)
 	}
-	s.tell(s.get("/api/profile/changes?per=work&before_work=10&after_work=20&"+both), &told)
-	if told.Functions[0].After != 55 {
-		t.Errorf("per work: %+v", told)
+	s.decodeReply(s.get("/api/profile/changes?per=work&before_work=10&after_work=20&"+both), &reply)
+	if reply.Functions[0].After != 55 {
+		t.Errorf("per work: %+v", reply)
 	}
 	res := s.get("/api/profile/diff?"+both, "Accept-Encoding", "identity")
 	b, err := io.ReadAll(res.Body)

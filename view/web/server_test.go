@@ -104,8 +104,8 @@ func (s *site) get(path string, headers ...string) *http.Response {
 	return s.request("GET", path, "", headers...)
 }
 
-// tell decodes the JSON reply to a request that must succeed.
-func (s *site) tell(res *http.Response, into any) {
+// decodeReply decodes the JSON reply to a request that must succeed.
+func (s *site) decodeReply(res *http.Response, into any) {
 	s.t.Helper()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -121,16 +121,16 @@ func (s *site) tell(res *http.Response, into any) {
 
 func (s *site) code(res *http.Response) string {
 	s.t.Helper()
-	var told struct {
+	var reply struct {
 		Error struct{ Code, Message string }
 	}
 	b, _ := io.ReadAll(res.Body)
-	if err := json.Unmarshal(b, &told); err != nil || told.Error.Message == "" {
+	if err := json.Unmarshal(b, &reply); err != nil || reply.Error.Message == "" {
 		s.t.Fatalf(
 			"%s %s: %s: no error in JSON: %s", res.Request.Method, res.Request.URL, res.Status, b,
 		)
 	}
-	return fmt.Sprintf("%d %s", res.StatusCode, told.Error.Code)
+	return fmt.Sprintf("%d %s", res.StatusCode, reply.Error.Code)
 }
 
 func ask(sentence string, pairs ...string) string {
@@ -166,7 +166,7 @@ type answerJSON struct {
 func TestAsk(t *testing.T) {
 	s := serve(t, newMemory(t).filled(60)).until(start + 60*second)
 	var a answerJSON
-	s.tell(
+	s.decodeReply(
 		s.get(
 			ask("net.device.bytes by device", "from", fmt.Sprint(int64(start/1e6)), "step", "10s"),
 		),
@@ -188,7 +188,7 @@ func TestAsk(t *testing.T) {
 
 	// The rows beyond the first are folded where they add up.
 	var top answerJSON
-	s.tell(
+	s.decodeReply(
 		s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s", "top", "1")),
 		&top,
 	)
@@ -198,13 +198,13 @@ func TestAsk(t *testing.T) {
 		t.Errorf("top %+v", top)
 	}
 	var mean answerJSON
-	s.tell(s.get(ask("tcp.rtt by peer", "from", "-5s", "step", "1s", "top", "1")), &mean)
+	s.decodeReply(s.get(ask("tcp.rtt by peer", "from", "-5s", "step", "1s", "top", "1")), &mean)
 	if mean.Rows != 2 || len(mean.Series) != 1 || mean.Series[0].Key[0] != "b" || mean.Rest != nil {
 		t.Errorf("mean %+v", mean)
 	}
 	// What was not measured is null: eth1 tx has no value at all and comes last.
 	var gap answerJSON
-	s.tell(s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s")), &gap)
+	s.decodeReply(s.get(ask("net.device.bytes by device,direction", "from", "-5s", "step", "1s")), &gap)
 	if last := gap.Series[3]; last.Key[0] != "eth1" || last.Key[1] != "tx" ||
 		last.Values[0] != nil {
 		t.Errorf("unmeasured row %+v", last)
@@ -223,7 +223,7 @@ func TestAsk(t *testing.T) {
 	}
 	var weights answerJSON
 	s2 := serve(t, brief).until(start + 10*second)
-	s2.tell(
+	s2.decodeReply(
 		s2.get(ask("net.device.bytes by device", "from", "-10s", "step", "1s", "top", "1")),
 		&weights,
 	)
@@ -233,7 +233,7 @@ func TestAsk(t *testing.T) {
 	}
 	// A time before the first tick: nothing measured, nothing there.
 	var before answerJSON
-	s.tell(
+	s.decodeReply(
 		s.get(
 			ask(
 				"memory.free", "from", fmt.Sprint(int64(start/1e6)-5000), "to",
@@ -248,9 +248,11 @@ func TestAsk(t *testing.T) {
 		t.Errorf("before %+v", before)
 	}
 	// columns=N
-	for n, want := range map[int]float64{60: 1000, 59: 2000, 12: 5000, 7: 10_000, 6: 10_000, 2: 30_000} {
+	for n, want := range map[int]float64{
+		60: 1000, 59: 2000, 12: 5000, 7: 10_000, 6: 10_000, 2: 30_000,
+	} {
 		var a answerJSON
-		s.tell(
+		s.decodeReply(
 			s.get(
 				ask("memory.free", "from", fmt.Sprint(int64(start/1e6)), "columns", fmt.Sprint(n)),
 			),
@@ -292,16 +294,16 @@ func TestAskRefuses(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	var told struct {
+	var reply struct {
 		Error struct {
 			Text, Hint       string
 			Position, Length int
 		}
 	}
 	b, _ := io.ReadAll(s.get(ask("memory.free by cpu")).Body)
-	if err := json.Unmarshal(b, &told); err != nil || told.Error.Position != 15 ||
-		told.Error.Length != 3 ||
-		told.Error.Text != "memory.free by cpu" {
+	if err := json.Unmarshal(b, &reply); err != nil || reply.Error.Position != 15 ||
+		reply.Error.Length != 3 ||
+		reply.Error.Text != "memory.free by cpu" {
 		t.Errorf("diagnostic %s", b)
 	}
 }
@@ -371,7 +373,7 @@ func TestDatasets(t *testing.T) {
 		CPU      *float64
 	}
 	var made set
-	s.tell(
+	s.decodeReply(
 		s.request("POST", "/api/datasets", `{"sentence":"net.drops by device","step_ms":5000}`),
 		&made,
 	)
@@ -382,15 +384,15 @@ func TestDatasets(t *testing.T) {
 	}
 	for _, action := range []string{"suspend", "resume"} {
 		var d set
-		s.tell(s.request("POST", "/api/datasets/6/"+action, `{}`), &d)
+		s.decodeReply(s.request("POST", "/api/datasets/6/"+action, `{}`), &d)
 		if want := map[string]string{"suspend": "suspended", "resume": "recording"}[action]; d.State != want {
 			t.Errorf("%s: %s", action, d.State)
 		}
 	}
-	s.tell(s.request("POST", "/api/datasets/6/discard", `{"from_ms":1000,"to_ms":2000}`), &made)
-	s.tell(s.request("POST", "/api/datasets/6/destroy", `{}`), &struct{}{})
+	s.decodeReply(s.request("POST", "/api/datasets/6/discard", `{"from_ms":1000,"to_ms":2000}`), &made)
+	s.decodeReply(s.request("POST", "/api/datasets/6/destroy", `{}`), &struct{}{})
 	var all struct{ Datasets []set }
-	s.tell(s.get("/api/datasets"), &all)
+	s.decodeReply(s.get("/api/datasets"), &all)
 	if len(all.Datasets) != 5 {
 		t.Errorf("%d datasets", len(all.Datasets))
 	}
@@ -400,7 +402,7 @@ func TestDatasets(t *testing.T) {
 			FromMS float64 `json:"from_ms"`
 		}
 	}
-	s.tell(s.get("/api/changes"), &audit)
+	s.decodeReply(s.get("/api/changes"), &audit)
 	words := ""
 	for _, c := range audit.Changes {
 		words += c.What + " "
@@ -442,7 +444,7 @@ func TestHealthAndCatalogue(t *testing.T) {
 		RSS           int     `json:"rss_bytes"`
 		Trouble       []string
 	}
-	s.tell(s.get("/api/health"), &h)
+	s.decodeReply(s.get("/api/health"), &h)
 	if h.Version != "1.0" || h.Host != "here" || h.NowMS != float64((start+3*second)/1e6) ||
 		h.RSS != 50<<20 ||
 		len(h.Trouble) != 1 {
@@ -455,7 +457,7 @@ func TestHealthAndCatalogue(t *testing.T) {
 			Fields                     []struct{ Name, Type string }
 		}
 	}
-	s.tell(s.get("/api/catalogue"), &c)
+	s.decodeReply(s.get("/api/catalogue"), &c)
 	if len(c.Stats) != 5 || c.Stats[0].ID != "cpu.time" || c.Stats[0].RateUnit != "ratio" ||
 		c.Stats[0].Help != "time <of> CPUs" ||
 		c.Stats[0].Fields[1].Name != "mode" ||
@@ -466,7 +468,7 @@ func TestHealthAndCatalogue(t *testing.T) {
 		Query, Unit string
 		By          []string
 	}
-	s.tell(s.get("/api/parse?q=cpu.time+by++mode"), &p)
+	s.decodeReply(s.get("/api/parse?q=cpu.time+by++mode"), &p)
 	if p.Query != "cpu.time by mode" || p.Unit != "ratio" || len(p.By) != 1 {
 		t.Errorf("parse %+v", p)
 	}

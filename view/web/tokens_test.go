@@ -38,7 +38,7 @@ func TestRoles(t *testing.T) {
 	for role, given := range tokens {
 		bearer := []string{"Authorization", "Bearer " + given}
 		var health struct{ May string }
-		if s.tell(s.get("/api/health", bearer...), &health); health.May != role.String() {
+		if s.decodeReply(s.get("/api/health", bearer...), &health); health.May != role.String() {
 			t.Errorf("%v may %q", role, health.May)
 		}
 		for path, methods := range s.routes() {
@@ -60,12 +60,13 @@ func TestRoles(t *testing.T) {
 				t.Errorf("%v, %s: refused is %v", role, path, refused)
 			}
 		}
-		if res := s.request("POST", "/api/v1/query", "query=1", append([]string{"Content-Type", "application/x-www-form-urlencoded"}, bearer...)...); res.StatusCode == 403 {
-			t.Errorf("%v may not ask in Prometheus's words", role)
+		form := append([]string{"Content-Type", "application/x-www-form-urlencoded"}, bearer...)
+		if res := s.request("POST", "/api/v1/query", "query=1", form...); res.StatusCode == 403 {
+			t.Errorf("%v may not run a PromQL query", role)
 		}
 	}
 	var made struct{ Maker string }
-	s.tell(
+	s.decodeReply(
 		s.request(
 			"POST", "/api/datasets", `{"sentence":"net.drops"}`, "Authorization",
 			"Bearer "+tokens[RoleRecord],
@@ -107,7 +108,7 @@ func TestTokenInBrowser(t *testing.T) {
 			return res.Status[:3]
 		}
 		var health struct{ May string }
-		s.tell(res, &health)
+		s.decodeReply(res, &health)
 		return health.May
 	}
 	first := open(looks, "")
@@ -187,7 +188,7 @@ func TestBadTokenFile(t *testing.T) {
 			t.Errorf("%s: %s", c.what, res.Status)
 		}
 		var health struct{ Trouble []string }
-		if s.tell(s.get("/api/health"), &health); !strings.Contains(
+		if s.decodeReply(s.get("/api/health"), &health); !strings.Contains(
 			strings.Join(health.Trouble, "; "), c.what,
 		) {
 			t.Errorf("%s: trouble %q", c.what, health.Trouble)

@@ -52,7 +52,10 @@ func tooled(t testing.TB) *memory {
 			}
 		}
 	}
-	delta := func(id measure.StatID, u measure.Unit) { st := m.stat(id); st.Kind, st.Unit = measure.Delta, u }
+	delta := func(id measure.StatID, u measure.Unit) {
+		st := m.stat(id)
+		st.Kind, st.Unit = measure.Delta, u
+	}
 	delta("net.device.bytes", "B")
 	delta("net.device.packets", "packet")
 	row := func(id measure.StatID, value float64, words map[string]string) line {
@@ -120,12 +123,12 @@ func (t *tableJSON) cell(row int, column string) any {
 func TestTool(t *testing.T) {
 	m := tooled(t)
 	s := serve(t, m).until(start + 4*second)
-	var told struct{ Tables []tableJSON }
-	s.tell(s.get(fmt.Sprintf("/api/tool/nic?from=%d&to=now&step=1s", start/1e6)), &told)
-	if len(told.Tables) != 4 {
-		t.Fatalf("%d tables", len(told.Tables))
+	var reply struct{ Tables []tableJSON }
+	s.decodeReply(s.get(fmt.Sprintf("/api/tool/nic?from=%d&to=now&step=1s", start/1e6)), &reply)
+	if len(reply.Tables) != 4 {
+		t.Fatalf("%d tables", len(reply.Tables))
 	}
-	for i, table := range told.Tables {
+	for i, table := range reply.Tables {
 		if table.EndMS != float64(int(start/1e6)+1000*(i+1)) || table.StartMS != table.EndMS-1000 {
 			t.Errorf("table %d is from %v to %v", i, table.StartMS, table.EndMS)
 		}
@@ -134,32 +137,36 @@ func TestTool(t *testing.T) {
 			continue
 		}
 		if i != 2 &&
-			(table.cell(0, "rx_bytes_per_s") != 125e6 || table.cell(0, "util") != 0.1 || table.cell(0, "device") != "eth0" || table.cell(0, "errors_per_s") != nil) {
+			(table.cell(0, "rx_bytes_per_s") != 125e6 || table.cell(0, "util") != 0.1 ||
+				table.cell(0, "device") != "eth0" || table.cell(0, "errors_per_s") != nil) {
 			t.Errorf("second %d: %+v", i+1, table.Rows)
 		}
 	}
-	for _, c := range told.Tables[0].Columns {
-		if want := map[string]string{"rx_bytes_per_s": "B/s", "util": "ratio", "capacity_bits_per_s": "bit/s", "device": "", "saturation_per_s": "1/s", "rx_avg_bytes": "B"}[c.Name]; want != "" &&
-			c.Unit != want {
+	units := map[string]string{
+		"rx_bytes_per_s": "B/s", "util": "ratio", "capacity_bits_per_s": "bit/s", "device": "",
+		"saturation_per_s": "1/s", "rx_avg_bytes": "B",
+	}
+	for _, c := range reply.Tables[0].Columns {
+		if want := units[c.Name]; want != "" && c.Unit != want {
 			t.Errorf("%s is in %q", c.Name, c.Unit)
 		}
 	}
 	// One table over all of it: the amounts of three seconds over the four that were measured.
-	s.tell(s.get(fmt.Sprintf("/api/tool/nic?from=%d&interface=eth*,lo", start/1e6)), &told)
-	if len(told.Tables) != 1 || told.Tables[0].cell(0, "rx_bytes_per_s") != 125e6*3/4.0 {
-		t.Errorf("the mean: %+v", told.Tables)
+	s.decodeReply(s.get(fmt.Sprintf("/api/tool/nic?from=%d&interface=eth*,lo", start/1e6)), &reply)
+	if len(reply.Tables) != 1 || reply.Tables[0].cell(0, "rx_bytes_per_s") != 125e6*3/4.0 {
+		t.Errorf("the mean: %+v", reply.Tables)
 	}
-	s.tell(s.get("/api/tool/nic"), &told)
-	if len(told.Tables) != 1 || told.Tables[0].EndMS != float64((start+4*second)/1e6) {
-		t.Errorf("now: %+v", told.Tables)
+	s.decodeReply(s.get("/api/tool/nic"), &reply)
+	if len(reply.Tables) != 1 || reply.Tables[0].EndMS != float64((start+4*second)/1e6) {
+		t.Errorf("now: %+v", reply.Tables)
 	}
-	s.tell(s.get("/api/tool/nic?interface=eth1"), &told)
-	if len(told.Tables) != 1 || len(told.Tables[0].Rows) != 0 {
-		t.Errorf("another interface: %+v", told.Tables)
+	s.decodeReply(s.get("/api/tool/nic?interface=eth1"), &reply)
+	if len(reply.Tables) != 1 || len(reply.Tables[0].Rows) != 0 {
+		t.Errorf("another interface: %+v", reply.Tables)
 	}
-	s.tell(s.get("/api/tool/nic?from=-2d&to=-1d&step=1h"), &told)
-	if len(told.Tables) != 0 {
-		t.Errorf("nothing was measured: %+v", told.Tables)
+	s.decodeReply(s.get("/api/tool/nic?from=-2d&to=-1d&step=1h"), &reply)
+	if len(reply.Tables) != 0 {
+		t.Errorf("nothing was measured: %+v", reply.Tables)
 	}
 	for path, want := range map[string]string{
 		"/api/tool/nik": "404 not-found", "/api/tool/nic?interfaze=x": "400 bad-request", "/api/tool/nic?idle=yes": "400 bad-request", "/api/tool/nic?interface=": "400 bad-request",
@@ -175,11 +182,11 @@ func TestTool(t *testing.T) {
 			Flags []struct{ Name, Letter, Value string }
 		}
 	}
-	s.tell(s.get("/api/tools"), &list)
+	s.decodeReply(s.get("/api/tools"), &list)
 	if len(list.Tools) != len(view.Tools()) {
 		t.Errorf("%+v", list)
 	}
-	for _, tool := range list.Tools { // each gives a table, of whatever little is there
+	for _, tool := range list.Tools { // each makes a table, also of few answers
 		if res := s.get("/api/tool/" + tool.Name + "?from=-4s"); res.StatusCode != 200 {
 			b, _ := io.ReadAll(res.Body)
 			t.Errorf("%s: %s %s", tool.Name, res.Status, b)
@@ -211,7 +218,7 @@ func TestFindings(t *testing.T) {
 		AtMS   *float64 `json:"at_ms"`
 		Report *struct{ Host string }
 	}
-	s.tell(s.get("/api/diagnosis"), &now)
+	s.decodeReply(s.get("/api/diagnosis"), &now)
 	if now.AtMS != nil || now.Report != nil {
 		t.Errorf("before the first: %+v", now)
 	}
@@ -227,7 +234,7 @@ func TestFindings(t *testing.T) {
 	if _, data := sse(t, r); !strings.Contains(data, `"host":"two"`) {
 		t.Error(data)
 	}
-	s.tell(s.get("/api/diagnosis"), &now)
+	s.decodeReply(s.get("/api/diagnosis"), &now)
 	if now.Report.Host != "two" {
 		t.Errorf("%+v", now.Report)
 	}
@@ -241,14 +248,14 @@ func TestFindings(t *testing.T) {
 			Report *struct{ Host string }
 		}
 	}
-	s.tell(
+	s.decodeReply(
 		s.get(fmt.Sprintf("/api/findings?from=%d&to=%d", start/1e6, (start+30*second)/1e6)), &all,
 	)
 	if len(all.Reports) != 3 || all.Reports[0].Report.Host != "one" ||
 		all.Reports[2].Report != nil {
 		t.Errorf("%+v", all)
 	}
-	s.tell(
+	s.decodeReply(
 		s.get(
 			fmt.Sprintf(
 				"/api/findings?from=%d&to=%d", (start+10*second)/1e6, (start+20*second)/1e6,
@@ -319,7 +326,8 @@ func TestLiveBeforeTheFirstTick(t *testing.T) {
 	m := newMemory(t)
 	s := serve(t, m)
 	r := bufio.NewReader(s.get(liveURL("memory.free")).Body)
-	for deadline := time.Now().Add(10 * time.Second); s.live.viewers.Load() == 0 && time.Now().Before(deadline); {
+	deadline := time.Now().Add(10 * time.Second)
+	for s.live.viewers.Load() == 0 && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}
 	m.filled(1)

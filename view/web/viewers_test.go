@@ -103,10 +103,11 @@ func TestThousandViewers(t *testing.T) {
 			m.mu.Unlock()
 			runtime.GC()
 			runtime.ReadMemStats(&after)
-			each := (int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse)) / viewers
-			t.Logf("%d bytes a viewer, the client's side included", each)
+			used := func(m *runtime.MemStats) int64 { return int64(m.HeapAlloc + m.StackInuse) }
+			each := (used(&after) - used(&before)) / viewers
+			t.Logf("%d bytes per viewer, the client's side included", each)
 			if each > 100_000 {
-				t.Errorf("%d bytes a viewer", each)
+				t.Errorf("%d bytes per viewer", each)
 			}
 			if got := s.live.viewers.Load(); got != viewers {
 				t.Errorf("%d viewers", got)
@@ -207,10 +208,11 @@ func TestLiveEnds(t *testing.T) {
 	if rest, err := io.ReadAll(r); err != nil || strings.Contains(string(rest), "event") {
 		t.Errorf("%v %q", err, rest)
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.live.viewers.Load() != 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); s.live.viewers.Load() != 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("a viewer is left")
 		}
+		time.Sleep(time.Millisecond)
 	}
 	s.live.mu.Lock()
 	defer s.live.mu.Unlock()
@@ -225,7 +227,12 @@ func TestLiveRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = "memory.free"
 	}
-	for path, want := range map[string]string{"/api/live": "400 bad-request", liveURL(many...): "400 bad-request", liveURL("memory.free", "no.such"): "400 unknown-statistic", liveURL("memory.free") + "&columns=3": "400 bad-request"} {
+	for path, want := range map[string]string{
+		"/api/live":                           "400 bad-request",
+		liveURL(many...):                      "400 bad-request",
+		liveURL("memory.free", "no.such"):     "400 unknown-statistic",
+		liveURL("memory.free") + "&columns=3": "400 bad-request",
+	} {
 		if got := s.code(s.get(path)); got != want {
 			t.Errorf("%.60s: %s, want %s", path, got, want)
 		}

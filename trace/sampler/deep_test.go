@@ -1,0 +1,75 @@
+package sampler
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/trace/tracetest"
+)
+
+// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C
+// library, and shares are right; also of a program that nothing was known of before its first
+// sample.
+func TestProfileWithoutFramePointers(t *testing.T) {
+	path := tracetest.CompileDeep(t)
+	for _, known := range []bool{true, false} {
+		pid := tracetest.Start(t, path)
+		p := Profile{Hz: 997, User: true}
+		if known {
+			p.Who.PIDs = []int{pid}
+		}
+		var seventy, thirty, whole, before, all int64
+		var odd []string
+		for deadline := time.Now().Add(2 * time.Minute); whole < 300; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d whole stacks of %d; others as %q", whole, all, odd)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Second)
+			got, err := p.Run(ctx)
+			stop()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for s := range got.Stacks {
+				if s.PID != pid || len(s.User) == 0 {
+					continue
+				}
+				if strings.HasPrefix(s.User[len(s.User)-1], "[followed by frame pointers") {
+					before += s.Count
+					continue
+				}
+				all += s.Count
+				if !tracetest.HasChain(
+					s.User, "compare", "sorted", "level1", "level2", "level3", "level4", "level5",
+					"main", "__libc_start", "_start",
+				) {
+					odd = s.User
+					continue
+				}
+				whole += s.Count
+				switch {
+				case strings.Contains(s.User[0], "`seventy"):
+					seventy += s.Count
+				case strings.Contains(s.User[0], "`thirty"):
+					thirty += s.Count
+				}
+			}
+		}
+		// the C library is at work by itself at times, and before main
+		if float64(whole) < 0.98*float64(all) {
+			t.Errorf("%d of %d stacks are whole; others as %q", whole, all, odd)
+		}
+		if known && before > 0 {
+			t.Errorf("%d samples of a process that was named came before its tables", before)
+		}
+		// more than five standard deviations
+		if share := float64(seventy) / float64(seventy+thirty); share < 0.55 || share > 0.85 {
+			t.Errorf(
+				"the function that takes 70%% of the time has %.1f%% of %d samples", 100*share,
+				seventy+thirty,
+			)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package sampler
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"culprit/kernel/feature"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/trace/tracetest"
+)
+
+// twoTiers runs code in anonymous memory, of which its perf map first says one name, and after
+// three seconds another one.
+const twoTiers = `
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(void) {
+	unsigned char code[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0x5d, 0xc3};
+	unsigned char *m = mmap(0, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(m + 0x100, code, sizeof code);
+	char name[64];
+	snprintf(name, 64, "/tmp/perf-%d.map", getpid());
+	FILE *f = fopen(name, "w");
+	fprintf(f, "%lx 4 thrown_away\n%lx 40 first_tier\n", (unsigned long)m + 0x104, (unsigned long)m + 0x100);
+	fflush(f);
+	void (*g)(unsigned long) = (void *)(m + 0x100);
+	time_t t = time(0);
+	for (int told = 0; time(0) < t + 9;) {
+		g(1000000);
+		if (!told && time(0) >= t + 3) {
+			told = fprintf(f, "%lx 40 second_tier\n", (unsigned long)m + 0x100);
+			fflush(f);
+		}
+	}
+	unlink(name);
+	for (;;)
+		pause();
+}`
+
+// TestProfileOfRenamedCode: samples of generated code have the name that its map had when they were
+// taken.
+func TestProfileOfRenamedCode(t *testing.T) {
+	tracetest.Needs(t, feature.RawTracepoints)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	pid := tracetest.Start(t, tracetest.CompileC(t, twoTiers))
+	t.Cleanup(func() {
+		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // the program may have done so
+	})
+	p := Profile{Hz: 199, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(8 * time.Second)}
+	got, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int64{}
+	for s := range got.Stacks {
+		for _, name := range []string{"first_tier", "second_tier", "thrown_away"} {
+			if slices.ContainsFunc(s.User, func(f string) bool { return strings.Contains(f, name) }) {
+				of[name] += s.Count
+			}
+		}
+	}
+	if of["first_tier"] == 0 || of["second_tier"] < of["first_tier"] || of["thrown_away"] > 0 {
+		t.Errorf("samples by name: %v", of)
+	}
+}
+
+// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other
+// one has not.
+const generatedLeaves = `
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+__attribute__((noinline)) void caller(void (*f)(unsigned long)) { f(3000000); __asm__ volatile(""); }
+int main(void) {
+	unsigned char framed[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0x5d, 0xc3};
+	unsigned char bare[] = {0x48, 0x89, 0xf8, 0x48, 0xff, 0xc8, 0x75, 0xfb, 0xc3};
+	unsigned char *m = mmap(0, 8192, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(m + 0x100, framed, sizeof framed);
+	memcpy(m + 0x200, bare, sizeof bare);
+#ifdef NAMED
+	char name[64];
+	snprintf(name, 64, "/tmp/perf-%d.map", getpid());
+	FILE *f = fopen(name, "w");
+	fprintf(f, "%lx 40 framed\n%lx 40 bare\n", (unsigned long)m + 0x100, (unsigned long)m + 0x200);
+	fclose(f);
+#endif
+	for (time_t t = time(0); time(0) < t + 60;) {
+		for (int i = 0; i < 7; i++)
+			caller((void *)(m + 0x100));
+		for (int i = 0; i < 3; i++)
+			caller((void *)(m + 0x200));
+	}
+	return 0;
+}`
+
+// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its
+// caller, and is marked; one that begins in code with a frame has its caller and no mark, also
+// where no map names the code.
+func TestProfileOfGeneratedLeaves(t *testing.T) {
+	tracetest.Needs(t, feature.RawTracepoints)
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs: kernel feature x86-64")
+	}
+	for _, named := range []string{"-DNAMED", "-DUNNAMED"} {
+		pid := tracetest.Start(t, tracetest.CompileC(t, generatedLeaves, named))
+		t.Cleanup(func() {
+			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
+		})
+		p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+		got, err := p.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole, marked, silent, both int64
+		for s := range got.Stacks {
+			if len(s.User) == 0 || strings.Contains(s.User[0], "`") { // not in generated code
+				continue
+			}
+			mark, caller := slices.Contains(s.User, trace.MissingFrame), tracetest.HasChain(s.User, "caller", "main")
+			switch {
+			case caller && mark:
+				both += s.Count
+			case caller:
+				whole += s.Count
+			case mark:
+				marked += s.Count
+			default:
+				silent += s.Count
+				t.Logf("%d: %q", s.Count, s.User)
+			}
+		}
+		all := whole + marked + silent + both
+		t.Logf("%s: of %d samples %d are whole, %d marked, %d neither, %d both", named, all, whole, marked, silent, both)
+		if all < 30 || silent > all/50 || both > all/50 || whole < all/2 || marked < all/10 {
+			t.Errorf("%s: of %d samples %d are whole, %d marked, %d neither, %d both", named, all, whole, marked, silent, both)
+		}
+	}
+}
+
+// TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each
+// above the one that called it.
+func TestProfileOfPython(t *testing.T) {
+	tracetest.Needs(t, feature.RawTracepoints)
+	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
+		t.Skip("needs: kernel feature bpf_task_pt_regs")
+	}
+	script := filepath.Join(t.TempDir(), "split.py")
+	err := os.WriteFile(script, []byte("def inner(x):\n    for i in range(200): x = x * 3 % 1000003\n    return x\n"+
+		"def middle(x):\n    for i in range(50): x = inner(x)\n    return x\n"+
+		"def outer():\n    x = 1\n    while True: x = middle(x)\nouter()\n"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := ""
+	for _, name := range []string{"python3.13", "python3.12", "python3"} {
+		if exec.Command(name, "-X", "perf", "-c", "import sys; sys.exit(0 if sys.is_stack_trampoline_active() else 1)").Run() == nil {
+			python = name
+			break
+		}
+	}
+	if python == "" {
+		t.Skip("needs: tool python3-X-perf (CPython 3.12 or newer)")
+	}
+	pid := tracetest.Start(t, python, "-X", "perf", script)
+	time.Sleep(time.Second) // until it has written its map
+	t.Cleanup(func() {
+		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
+	})
+	p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+	got, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, whole int64
+	var odd []string
+	for s := range got.Stacks {
+		names := strings.Join(s.User, " ")
+		if !strings.Contains(names, "py::inner") {
+			continue
+		}
+		all += s.Count
+		inner, middle := strings.Index(names, "py::inner"), strings.Index(names, "py::middle")
+		if outer := strings.Index(names, "py::outer"); inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
+			whole += s.Count
+		} else {
+			odd = s.User
+		}
+	}
+	t.Logf("of %d samples %d are whole", all, whole)
+	if all < 50 || float64(whole) < 0.95*float64(all) {
+		t.Errorf("of %d samples %d are whole; others as %q", all, whole, odd)
+	}
+}

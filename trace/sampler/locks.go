@@ -1,0 +1,236 @@
+package sampler
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/trace/probe"
+)
+
+// A LockTable is the waits for locks as statistics: those of the kernel's locks, lock.wait.count,
+// lock.wait.time, lock.wait.max and lock.wait.dist, and the same of futex.wait for what programs
+// wait in futex(2) and its like; those of this process are in none. Times are ns, from beginning to
+// end of a wait, which is counted at its end.
+type LockTable struct {
+	Profile   Profile // whose: Who, CPUs, Kernel, User, Least, Unwind; of the rest nothing
+	Processes bool    // by process and pid: who waits
+	Stacks    bool    // by stack: of the kernel's locks the kernel's, of futexes the program's
+	Dists     bool    // distributions too
+
+	maxKeys int // keys and stacks that fit; 0: maxLockKeys
+}
+
+// maxLockKeys is how many keys of an aggregation and how many stacks fit between two readings.
+const maxLockKeys = 1 << 14
+
+// lockGather is how long what was counted stays in the kernel at most: names are looked up while
+// the processes are there.
+const lockGather = 2 * time.Second
+
+// lockFamilies are what is waited for, by the names of the aggregations: with the first part of the
+// names of their statistics, and in words.
+func lockFamilies() []struct{ agg, stat, of string } {
+	return []struct{ agg, stat, of string }{
+		{
+			"lock",
+			"lock.wait",
+			"of waits for locks of the kernel (lock:contention_begin, lock:contention_end)",
+		},
+		{"futex", "futex.wait", "of waits in futex(2), futex_waitv(2) and futex_wait(2)"},
+	}
+}
+
+// text returns the program.
+func (t *LockTable) text(env *probe.Env) (string, error) {
+	who, err := t.Profile.Who.terms(env, atHand)
+	if err != nil {
+		return "", err
+	}
+	add := func(agg, stack, at string) func(kind, wait string) string {
+		return func(kind, wait string) string {
+			keys, take := []string{"this->kind"}, ""
+			if t.Processes {
+				keys = append(keys, "execname", "pid")
+			}
+			if t.Stacks {
+				// once for all of them
+				keys, take = append(keys, at), fmt.Sprintf("%s = %s(%d); ", at, stack, trace.MaxFrames)
+			}
+			key := strings.Join(keys, ", ")
+			all := fmt.Sprintf(
+				"this->wait = %s; this->kind = %s; %s@%s[%s] = avg(this->wait); @%[4]s_max[%[5]s] = max(this->wait);",
+				wait, kind, take, agg, key,
+			)
+			if t.Dists {
+				all += fmt.Sprintf(" @%s_dist[%s] = quantize(this->wait);", agg, key)
+			}
+			return all
+		}
+	}
+	p := t.Profile
+	p.Of = Locks
+	terms := append(anyOf("cpu", p.CPUs), who...)
+	// where the kernel has another number for this process
+	if env != nil && !feature.InPIDNamespace(env.Root()) {
+		terms = append(terms, fmt.Sprintf("pid != %d", os.Getpid()))
+	}
+	return p.locks(
+		terms, futexCalls(env), add("lock", "stack", "this->at"),
+		add("futex", "ustack", "this->userAt"),
+	), nil
+}
+
+// Source brings the program into the kernel; its clauses wait for Live. The error is a
+// measure.Denied that names the right that is missing, measure.ErrUnsupported where this kernel
+// can't. Who makes it calls Live, or Close.
+func (t *LockTable) Source() (*trace.Source, error) {
+	env := probe.NewEnv(kernel.Root{})
+	defer env.Close() //nolint:errcheck // only read
+	p := t.Profile
+	p.Of, p.doing = Locks, "locks"
+	if err := p.may(env); err != nil {
+		return nil, err
+	}
+	text, err := t.text(env)
+	if err != nil {
+		return nil, err
+	}
+	room := cmp.Or(t.maxKeys, maxLockKeys)
+	s, err := trace.NewLimitedSource(
+		"locks",
+		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName},
+			// Strings are names of threads, which are shorter; nothing is reported before it is
+			// read.
+			Options: check.Options{
+				StrSize: 32,
+				All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
+			}},
+		0,
+		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		env,
+		io.Discard,
+	)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range s.Attachment().Skipped {
+		s.Close()
+		return nil, fmt.Errorf("watch %v: %w", skipped.Probe, skipped.Err)
+	}
+	if err := t.describe(s, text); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.PreloadUnwindTables(p.Who.PIDs)
+	s.CollectFrames(true, false)
+	s.GatherEvery(lockGather)
+	s.NoteSymbols()
+	return s, nil
+}
+
+// describe makes the statistics in place of those that a script has.
+func (t *LockTable) describe(s *trace.Source, text string) error {
+	fields := []measure.Field{
+		{
+			Name: "kind",
+			Type: measure.Word,
+			Help: "of lock: mutex, spin lock, rw semaphore, to write ... or futex",
+		},
+	}
+	if t.Processes {
+		fields = append(
+			fields,
+			measure.Field{
+				Name: "process",
+				Type: measure.Word,
+				Help: "name of the thread that waited",
+			},
+			measure.Field{
+				Name: "pid",
+				Type: measure.Number,
+				Help: "process ID; 0: an idle CPU, in an interrupt",
+			},
+		)
+	}
+	if t.Stacks {
+		fields = append(
+			fields,
+			measure.Field{
+				Name: "stack",
+				Type: measure.Stack,
+				Help: "functions, of the kernel or of the program that waited",
+			},
+		)
+	}
+	locks := Profile{Of: Locks}
+	kinds := map[string]func(string) string{"kind": func(flags string) string {
+		n, err := strconv.ParseInt(flags, 10, 64)
+		if err != nil {
+			return flags
+		}
+		return locks.state(n)
+	}}
+	part := func(i int) func([]int64) float64 { return func(data []int64) float64 { return float64(data[i]) } }
+	var definitions []trace.Definition
+	for _, family := range lockFamilies() {
+		stat := func(agg, name, help string, st measure.Stat, value func([]int64) float64) {
+			if !s.HasAggregation(agg) {
+				return
+			}
+			st.ID, st.Help, st.Fields, st.Traced, st.Program = measure.StatID(family.stat+"."+name), help+" "+family.of, fields, true, text
+			definitions = append(
+				definitions,
+				trace.Definition{Stat: st, Aggregation: agg, Value: value, Words: kinds},
+			)
+		}
+		// an avg() has count and sum
+		stat(
+			family.agg, "count", "number",
+			measure.Stat{Kind: measure.Delta, Unit: measure.Events, Sparse: true}, part(0),
+		)
+		stat(
+			family.agg, "time", "time",
+			measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds, Sparse: true}, part(1),
+		)
+		stat(
+			family.agg+"_max", "max", "longest",
+			measure.Stat{Kind: measure.Level, Unit: measure.Nanoseconds, Fold: measure.Max}, nil,
+		)
+		stat(
+			family.agg+"_dist", "dist", "distribution, in powers of two of ns,",
+			measure.Stat{Kind: measure.Dists, Unit: measure.Nanoseconds, Sparse: true}, nil,
+		)
+	}
+	return s.Define(definitions)
+}
+
+// noContention returns why a kernel does not report waits for its locks, and what still works, or
+// nil.
+func noContention(events []proc.Event, release string) error {
+	has := func(name string) bool {
+		return slices.ContainsFunc(
+			events, func(e proc.Event) bool { return e.Subsystem == "lock" && e.Name == name },
+		)
+	}
+	if has("contention_begin") && has("contention_end") {
+		return nil
+	}
+	return fmt.Errorf(
+		"this kernel, Linux %s, does not report waits for its locks: the tracepoints lock:contention_begin and lock:contention_end came with 5.19; --user, waits in futex(2), works: %w",
+		release, measure.ErrUnsupported,
+	)
+}

@@ -1,0 +1,470 @@
+package sampler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"culprit/kernel"
+	"culprit/kernel/feature"
+	"culprit/kernel/proc"
+	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
+	"culprit/measure"
+	"culprit/trace"
+	"culprit/trace/probe"
+)
+
+// The statistics of a Sampler.
+const (
+	SampledStacks = measure.StackSamples
+	SampledBusy   = measure.StatID("cpu.stack.busy")
+	SampledRate   = measure.StackRate
+)
+
+// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled
+// by a program in D, as a Profile's, and each reader is sent the stacks of each tick, named while
+// the processes are there. While nobody does nothing of it is in the kernel.
+//
+// It is a measure.Source and a measure.Outsider. Safe for several goroutines.
+type Sampler struct {
+	hz    int
+	stats []measure.Stat
+
+	start sync.Mutex // one start or stop at a time; taken before mu
+
+	mu  sync.Mutex // guards what follows
+	all sampling   // all three statistics
+	// stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	kernels sampling
+	past    map[measure.StatID]measure.Span // what sources that have ended have cost
+	outside measure.Span                    // and of it what was no time of this process
+	// why sampling has not started for lack of descriptors or memory; "": no shortage
+	shortage string
+}
+
+// sampling is a program of a Sampler while somebody reads it.
+type sampling struct {
+	text    string
+	stats   []measure.Stat
+	source  *trace.Source // nil: nobody reads
+	stop    context.CancelFunc
+	readers int
+}
+
+// slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
+const slotsOfSecond = 50
+
+// samplerText returns the program. Its first clause is that of a Profile by CPU.
+func samplerText(hz int) string {
+	p := Profile{Hz: hz, ByCPU: true}
+	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
+	return fmt.Sprintf(
+		"%s\nprofile-%d /pid != 0/ { @busy[(walltimestamp %% 1000000000) / %d] = count(); }\n",
+		clause, hz, 1000000000/slotsOfSecond,
+	)
+}
+
+// NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
+func NewSampler(hz int) *Sampler {
+	text := samplerText(hz)
+	s := &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}}
+	help := fmt.Sprintf(" (perf_event cpu-clock at %d Hz on each CPU, stacks by BPF)", hz)
+	s.stats = []measure.Stat{
+		{
+			ID:      SampledStacks,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples of what CPUs execute, idle ones too: kernel and program stack" + help,
+			Fields: []measure.Field{
+				{Name: "process", Type: measure.Word, Help: "name of the thread that was sampled"},
+				{Name: "pid", Type: measure.Number, Help: "process ID; 0 is an idle CPU"},
+				{Name: "cpu", Type: measure.Number, Help: "CPU that was sampled"},
+				{
+					Name: "kernel",
+					Type: measure.Stack,
+					Help: "functions of the kernel; empty: the CPU was in the program",
+				},
+				{
+					Name: "user",
+					Type: measure.Stack,
+					Help: "functions of the program; empty: a thread of the kernel",
+				},
+			},
+		},
+		{
+			ID:      SampledBusy,
+			Kind:    measure.Delta,
+			Unit:    measure.Samples,
+			Sparse:  true,
+			Program: text,
+			Help:    "samples that found a CPU with a thread to run, by parts of the second" + help,
+			Fields: []measure.Field{
+				{
+					Name: "slot",
+					Type: measure.Number,
+					Help: fmt.Sprintf(
+						"which of the %d parts of the wall clock's second, from 0", slotsOfSecond,
+					),
+				},
+			},
+		},
+		{
+			ID:      SampledRate,
+			Kind:    measure.Level,
+			Unit:    measure.Hertz,
+			Program: text,
+			Help:    "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help,
+			Fields: []measure.Field{
+				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
+			},
+		},
+	}
+	s.all = sampling{text: text, stats: s.stats[:2]}
+	alone := s.stats[0]
+	alone.Fields = alone.Fields[:len(alone.Fields)-1]
+	s.kernels = sampling{text: kernelsText(hz), stats: []measure.Stat{alone}}
+	return s
+}
+
+// kernelsText returns the program for those who want no stacks of programs.
+func kernelsText(hz int) string {
+	return fmt.Sprintf(
+		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames,
+	)
+}
+
+// Stats implements measure.Source.
+func (s *Sampler) Stats() []measure.Stat { return s.stats }
+
+// enter returns the source of a program, started when nobody reads it yet.
+func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
+	s.start.Lock()
+	defer s.start.Unlock()
+	s.mu.Lock()
+	if p.source != nil {
+		defer s.mu.Unlock()
+		p.readers++
+		return p.source, nil
+	}
+	s.mu.Unlock()
+	env := probe.NewEnv(kernel.Root{})
+	defer env.Close() //nolint:errcheck // only read
+	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
+		return nil, probe.MissingRight(env.Root(), "load BPF programs that see stacks", err)
+	}
+	cpus, err := proc.PossibleCPUs(kernel.Root{})
+	if err != nil {
+		return nil, err
+	}
+	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
+	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
+	source, err := trace.NewLimitedSource(
+		"sampler",
+		trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
+			// Strings are names of threads, which are shorter; nothing is reported before it is
+			// read.
+			Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}},
+		0,
+		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		env,
+		io.Discard,
+	)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range source.Attachment().Skipped {
+		source.Close()
+		return nil, fmt.Errorf("sample by %v: %w", skipped.Probe, skipped.Err)
+	}
+	var definitions []trace.Definition
+	for i, name := range []string{"samples", "busy"}[:len(p.stats)] {
+		definitions = append(definitions, trace.Definition{Stat: p.stats[i], Aggregation: name})
+	}
+	if err := source.Define(definitions); err != nil {
+		source.Close()
+		return nil, err
+	}
+	source.CollectFrames(false, true)
+	ctx, stop := context.WithCancel(context.Background())
+	go source.Live(ctx) //nolint:errcheck // Why returns it
+	select {
+	case <-source.Begun():
+	case <-source.Ended():
+	}
+	if p == &s.all {
+		go inlining(ctx, source)
+	}
+	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	time.AfterFunc(time.Second, debug.FreeOSMemory)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.source, p.stop, p.readers = source, stop, 1
+	return source, nil
+}
+
+// leave stops the source of a program when nobody reads it any more.
+func (s *Sampler) leave(p *sampling) {
+	s.start.Lock()
+	defer s.start.Unlock()
+	s.mu.Lock()
+	p.readers--
+	source, stop := p.source, p.stop
+	over := p.readers == 0
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	stop()
+	<-source.Ended()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range source.Stats() {
+		s.past[st.ID] += source.Cost(st.ID)
+	}
+	s.outside += source.ExternalCost()
+	p.source = nil
+}
+
+// Cost implements measure.Meter.
+func (s *Sampler) Cost(id measure.StatID) measure.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.past[id]
+	for _, p := range []*sampling{&s.all, &s.kernels} {
+		if p.source != nil {
+			all += p.source.Cost(id)
+		}
+	}
+	return all
+}
+
+// Outside implements measure.Outsider.
+func (s *Sampler) ExternalCost() measure.Span {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.outside
+	for _, p := range []*sampling{&s.all, &s.kernels} {
+		if p.source != nil {
+			all += p.source.ExternalCost()
+		}
+	}
+	return all
+}
+
+// retryShortage is the delay before a start that failed for lack of descriptors or memory is tried
+// again.
+const retryShortage = 5 * time.Second
+
+func (s *Sampler) setShortage(why string) {
+	s.mu.Lock()
+	s.shortage = why
+	s.mu.Unlock()
+}
+
+// Problems implements measure.ProblemReporter.
+func (s *Sampler) Problems() []measure.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shortage == "" {
+		return nil
+	}
+	return []measure.Problem{{
+		Key:  "shortage: profile",
+		Text: fmt.Sprintf("%s; culprit tries again every %v", s.shortage, retryShortage),
+	}}
+}
+
+// Run implements measure.Source. Where nothing can be sampled each batch says that it could not
+// look, and why.
+func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	if len(queries) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	// All samples are read, whatever was asked for: those that are due are held against them.
+	asked := []measure.Query{
+		{
+			Stat: SampledStacks,
+			By:   []string{"process", "pid", "cpu", "kernel"},
+			Step: queries[0].Step,
+			Over: queries[0].Over,
+		},
+	}
+	program := &s.kernels
+	if slices.ContainsFunc(
+		queries,
+		func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") },
+	) {
+		program = &s.all
+		asked[0].By = append(asked[0].By, "user")
+	}
+	source, err := s.enter(program)
+	for ; err != nil; source, err = s.enter(program) {
+		why := "no stacks are sampled: " + err.Error()
+		if !kernel.IsShortage(err) {
+			return trace.RunUnavailable(ctx, s.stats, queries, sink, why)
+		}
+		s.setShortage(why)
+		pause, stop := context.WithTimeout(ctx, retryShortage)
+		err := trace.RunUnavailable(pause, s.stats, queries, sink, why)
+		stop()
+		s.setShortage("")
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	defer s.leave(program)
+	wanted := func(id measure.StatID) bool {
+		return slices.ContainsFunc(queries, func(q measure.Query) bool { return q.Stat == id })
+	}
+	if wanted(SampledBusy) {
+		asked = append(
+			asked, measure.Query{Stat: SampledBusy, By: []string{"slot"}, Step: queries[0].Step},
+		)
+	}
+	d := due{hz: float64(s.hz), idle: newIdleness()}
+	return source.RunNotify(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
+		rate := d.account(batches[0])
+		if !wanted(SampledStacks) {
+			batches = batches[1:]
+		}
+		if wanted(SampledRate) {
+			batches = append(batches, rate)
+		}
+		return sink.Accept(batches)
+	}), func() { d.idle.look() })
+}
+
+// due holds the samples that came against those that were due.
+type due struct {
+	hz   float64
+	cpus map[string]*dueCPU
+	list []string // of CPUs, as OnlineCPUs has them
+	idle idleness
+	rate measure.Batch
+}
+
+// dueCPU is a CPU that is sampled.
+type dueCPU struct {
+	// samples that were due and did not come, and are not reported yet; below 0: ahead
+	lacks   float64
+	asleep  float64 // of them those that were due while it was idle, as far as that is known
+	due     float64 // in the stretch at hand
+	came    float64
+	resting bool // some sample of the stretch found it idle
+	deaf    bool // in the stretch before, many lacked and none found it idle
+}
+
+const (
+	// jitter is how many samples may lack for no other reason than that a reading comes between
+	// them.
+	jitter = 3
+	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU has
+	// none while it is idle; deafShare is the share of them that lacks then.
+	deafOver  = 490
+	deafShare = 0.2
+)
+
+// Why samples that were due did not come.
+const (
+	lostAsleep = "samples that were due while a CPU was idle and did not come: this kernel takes none then, and what is missing is idle time and interrupts in it"
+	lostOther  = "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
+)
+
+// account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
+func (d *due) account(b *measure.Batch) *measure.Batch {
+	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) != len(d.list) {
+		d.list = d.list[:0]
+		for _, c := range online {
+			d.list = append(d.list, strconv.Itoa(int(c)))
+		}
+		fresh := map[string]*dueCPU{}
+		for _, c := range d.list {
+			if fresh[c] = d.cpus[c]; fresh[c] == nil {
+				fresh[c] = &dueCPU{}
+			}
+		}
+		d.cpus = fresh
+	}
+	d.rate = measure.Batch{Stat: SampledRate, By: []string{"cpu"}, Over: b.Over, Notes: b.Notes}
+	if b.Over.Span() <= 0 {
+		return &d.rate
+	}
+	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	for i := range b.Rows() {
+		key := b.Key(i)
+		c := d.cpus[b.Labels[key[cpu]]]
+		if c == nil {
+			continue // it went off line meanwhile
+		}
+		c.lacks -= b.Values[i]
+		c.came += b.Values[i]
+		// Processes outside of this PID namespace have number 0 too.
+		if b.Labels[key[pid]] == "0" &&
+			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
+			c.resting = true
+			c.asleep -= b.Values[i]
+		}
+	}
+	idle := d.idle.look()
+	lost, asleep, deaf := 0.0, 0.0, []string(nil)
+	for n, name := range d.list {
+		c := d.cpus[name]
+		now := d.hz * b.Over.Seconds()
+		c.due += now
+		c.lacks = max(c.lacks+now, -jitter)
+		c.asleep = min(max(c.asleep+d.hz*idle[name], 0), max(c.lacks, 0))
+		if whole := math.Floor(c.lacks); whole > jitter {
+			rested := min(math.Round(c.asleep), whole)
+			asleep += rested
+			lost += whole - rested
+			c.lacks -= whole
+			c.asleep = 0
+			d.idle.looks = idleLooks
+		}
+		if c.due >= deafOver {
+			c.deaf = c.came < (1-deafShare)*c.due && !c.resting
+			c.due, c.came, c.resting = 0, 0, false
+		}
+		if c.deaf {
+			deaf = append(deaf, name)
+		}
+		d.rate.Labels = append(d.rate.Labels, name)
+		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
+		d.rate.Values = append(d.rate.Values, d.hz)
+	}
+	// What was lost on the way is reported already, and is missing too.
+	for _, l := range b.Loss {
+		if l.Reason != trace.LostStacks { // such a sample comes without its stack
+			reported := min(float64(l.Events), lost)
+			lost -= reported
+			asleep -= min(float64(l.Events)-reported, asleep)
+		}
+	}
+	b.Loss = append(b.Loss, trace.LossOf(lostAsleep, uint64(asleep))...)
+	b.Loss = append(b.Loss, trace.LossOf(lostOther, uint64(lost))...)
+	if len(deaf) > 0 {
+		const most = 16
+		which := "CPU " + strings.Join(deaf[:min(most, len(deaf))], ", ")
+		if len(deaf) > most {
+			which = fmt.Sprintf("%d CPUs", len(deaf))
+		}
+		b.Notes = append(
+			b.Notes,
+			"no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack",
+		)
+	}
+	return &d.rate
+}

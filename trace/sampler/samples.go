@@ -1,0 +1,112 @@
+package sampler
+
+import (
+	"iter"
+	"slices"
+
+	"culprit/lang/ir"
+	"culprit/trace"
+)
+
+// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs
+// depends on what was sampled since the one before, and not on all that was seen.
+type samples struct {
+	profile *Profile
+	session *trace.Session
+	fields  []ir.TupleField
+	names   map[string]string // of processes, by the bytes of the key
+	count   map[sampleKey]int64
+	left    uint64 // samples whose stacks are not kept
+}
+
+// sampleKey is what makes samples alike. Stacks are numbers of frames, 0 for none.
+type sampleKey struct {
+	process       string
+	pid, tid, cpu int32
+	kernel, user  int32
+}
+
+const (
+	// mostSampleFrames is how many frames are kept: with what belongs to each, some 60 MB.
+	mostSampleFrames = 1 << 20
+	// mostNames is how many names of processes are looked up at once.
+	mostNames = 1 << 12
+)
+
+func newSamples(p *Profile, s *trace.Session) *samples {
+	a := s.Aggregations()[0]
+	out := &samples{
+		profile: p,
+		session: s,
+		fields:  a.Of.Key.Fields,
+		names:   map[string]string{},
+		count:   map[sampleKey]int64{},
+	}
+	a.TakeCounts(out.add)
+	return out
+}
+
+// add adds what was gathered for a key, which is what keys gave. Once there are too many frames,
+// stacks are left out, and their samples counted.
+func (s *samples) add(key []byte, n int64) {
+	fields := s.fields
+	next := func() int32 {
+		v := trace.FieldOf(key, fields[0])
+		fields = fields[1:]
+		return int32(v.Int)
+	}
+	raw := trace.FieldOf(key, fields[0]).Bytes
+	process, ok := s.names[string(raw)]
+	if !ok {
+		if len(s.names) >= mostNames {
+			clear(s.names)
+		}
+		process = trace.Label(fields[0].Type, s.session.Key(key, fields[0]))
+		s.names[string(raw)] = process
+	}
+	fields = fields[1:]
+	k := sampleKey{process: process, pid: next(), tid: -1, cpu: -1}
+	if s.profile.ByThread {
+		k.tid = next()
+	}
+	if s.profile.ByCPU {
+		k.cpu = next()
+	}
+	if s.profile.kernels() {
+		k.kernel = s.session.Frame(uint32(next()))
+	}
+	if s.profile.users() {
+		k.user = s.session.Frame(uint32(next()))
+	}
+	if k.kernel >= mostSampleFrames || k.user >= mostSampleFrames {
+		k.kernel, k.user = 0, 0
+		s.left += uint64(n)
+	}
+	s.count[k] += n
+}
+
+// all returns all that was sampled, each time that it is asked. Frames are good until the next one
+// is asked for.
+func (s *samples) all() iter.Seq[Sampled] {
+	list := s.session.FrameTexts()
+	return func(yield func(Sampled) bool) {
+		var kernel, user []string
+		for k, n := range s.count {
+			kernel, user = list(kernel[:0], k.kernel), list(user[:0], k.user)
+			if !yield(
+				Sampled{
+					Process: k.process,
+					PID:     int(k.pid),
+					TID:     int(k.tid),
+					CPU:     int(k.cpu),
+					Kernel:  slices.Clip(kernel),
+					User:    slices.Clip(user),
+					Count:   n,
+					Amount:  n,
+				},
+			) {
+				return
+			}
+		}
+	}
+}
