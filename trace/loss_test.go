@@ -15,10 +15,10 @@ func TestLossReasons(t *testing.T) {
 	for kind, n := range map[ir.Drop]uint64{
 		ir.DropAgg: 1, ir.DropStack: 2, ir.DropDynamic: 3, ir.DropRecord: 4,
 	} {
-		s.lost.dropped[kind] = n
+		s.usage.lost.dropped[kind] = n
 	}
 	records := measure.Loss{
-		Reason: "records that were written faster than they were read: bufsize makes room",
+		Reason: "records that were written faster than they were read: bufsize allows more",
 		Events: 4,
 	}
 	tests := []struct {
@@ -27,9 +27,9 @@ func TestLossReasons(t *testing.T) {
 		want    []measure.Loss
 	}{
 		{"of scripts", nil, []measure.Loss{
-			{Reason: "more keys than the script has room for: aggsize makes some", Events: 1},
+			{Reason: LostKeys, Events: 1},
 			{Reason: LostStacks, Events: 2},
-			{Reason: "more variables than the script has room for: dynvarsize makes some", Events: 3},
+			{Reason: LostVariables, Events: 3},
 			records,
 		}},
 		{"its own", LossReasons{
