@@ -35,9 +35,10 @@ var plan = []planned{
 	{"kernel", "measure", "roots of /proc and /sys, clocks, capabilities, errors"},
 	{"kernel/proc", "measure kernel", "files of /proc, /sys and tracefs, and numbers in text"},
 	{"kernel/netlink", "measure kernel kernel/proc", "netlink sockets and network namespaces"},
+	{"kernel/bpf/program", "", "the fixed BPF programs, in C, and what bpf2go made of them"},
 	{
 		"kernel/bpf",
-		"measure kernel kernel/proc kernel/netlink",
+		"measure kernel kernel/proc kernel/netlink kernel/bpf/program",
 		"BPF programs, links, maps and types (BTF)",
 	},
 	{"kernel/feature", "measure kernel kernel/*", "what this kernel has and allows"},
