@@ -167,7 +167,8 @@ func Tree(path string, also ...int) error {
 	})
 }
 
-// Entry checks one file or directory as Tree does, without what a directory contains.
+// Entry checks one file or directory as Tree does, without what a directory contains. The error is
+// an *Error, or that of the file system.
 func Entry(path string, also ...int) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,11 +20,11 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// give gives a file, or a link itself, to another user.
+// give changes the owner of a file, or of a link itself, to another user.
 func give(t *testing.T, path string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give files to another user")
+		t.Skip("needs: root")
 	}
 	must(t, os.Lchown(path, other, other))
 }

@@ -402,7 +402,7 @@ func TestPlantedTokens(t *testing.T) {
 		}},
 		{"another user's", func(t *testing.T, path string) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root can give files to another user")
+				t.Skip("needs: root")
 			}
 			if err := os.Chown(path, 65534, 65534); err != nil {
 				t.Fatal(err)
