@@ -14,6 +14,7 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
+	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/term"
 )
@@ -88,13 +89,12 @@ type lockMachine struct {
 // lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set
 // here.
 func lockLoss(reason string) string {
-	what, _, _ := strings.Cut(reason, " than the script has room for")
-	switch what {
-	case "more keys":
+	switch reason {
+	case trace.LostKeys:
 		return "no room for another row: its waits are missing, or their maximum or distribution is"
-	case "more variables":
+	case trace.LostVariables:
 		return "no room for another thread that waits"
-	case "more different stacks":
+	case trace.LostStacks:
 		return "no room for another stack: it is told as one without frames"
 	}
 	return reason

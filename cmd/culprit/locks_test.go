@@ -3,15 +3,17 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"culprit/trace"
 )
 
 // Losses are told in words of waits, without options that culprit locks has not.
 func TestLockLoss(t *testing.T) {
 	for reason, want := range map[string]string{
-		"more keys than the script has room for: aggsize makes some":         "no room for another row",
-		"more variables than the script has room for: dynvarsize makes some": "no room for another thread",
-		"more different stacks than the script has room for":                 "no room for another stack",
-		"firings that the kernel left out, because the program ran already":  "firings that the kernel left out",
+		trace.LostKeys:      "no room for another row",
+		trace.LostVariables: "no room for another thread",
+		trace.LostStacks:    "no room for another stack",
+		"firings that the kernel left out, because the program ran already": "firings that the kernel left out",
 	} {
 		if got := lockLoss(reason); !strings.HasPrefix(got, want) ||
 			strings.Contains(got, "size") ||

@@ -97,6 +97,7 @@ var plan = []planned{
 			"trace trace/probe trace/tracetest",
 		"the command line that dtrace understands",
 	},
+	{"trusted", "", "files and directories that others cannot change"},
 	{"store", "measure", "the archive of batches"},
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
 	{"diagnose/phrase", "", "numbers and names in the texts of findings"},
@@ -112,7 +113,7 @@ var plan = []planned{
 	{"view/web/client", "measure diagnose view/web/api", "a running server as a reader"},
 	{
 		"view/web",
-		"measure diagnose profile view view/web/api view/web/client",
+		"measure diagnose profile trusted view view/web/api view/web/client",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},

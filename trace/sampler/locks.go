@@ -113,7 +113,8 @@ func (t *LockTable) Source() (*trace.Source, error) {
 	s, err := trace.NewLimitedSource(
 		"locks",
 		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName},
-			// Strings are names of threads, which are shorter; nothing is reported before it is read.
+			// Strings are names of threads, which are shorter; nothing is reported before it is
+			// read.
 			Options: check.Options{
 				StrSize: 32,
 				All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
