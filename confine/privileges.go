@@ -36,18 +36,16 @@ func Account() (uid, gid int) {
 	return uid, gid
 }
 
-// Own gives a directory and the files of root in it to a user. The error means that another user
-// owns the directory or may write to it: its files are not to be trusted.
+// Trusted returns the users that the files of a server may belong to, besides root: that of Account,
+// and that of no account, which the machine may have got since.
+func Trusted() []int {
+	uid, _ := Account()
+	return []int{uid, fallbackID}
+}
+
+// Own gives a directory and what is in it to a user, as far as it belongs to root or to the user of
+// no account. Nobody else may be able to write to it: see package trusted.
 func Own(dir string, uid, gid int) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	owner := info.Sys().(*syscall.Stat_t).Uid
-	if owner != 0 && int(owner) != uid || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s belongs to user %d with mode %o: it must belong to root or to user %d, "+
-			"and no other user may write to it", dir, owner, info.Mode().Perm(), uid)
-	}
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // it was deleted meanwhile
@@ -63,7 +61,7 @@ func Own(dir string, uid, gid int) error {
 	})
 }
 
-// own gives a file or directory of root to a user. A file with several names stays, since one of
+// own gives a file or directory to a user. A file with several names stays, since one of
 // them may be elsewhere; and so does a link.
 func own(path string, uid, gid int) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -76,7 +74,7 @@ func own(path string, uid, gid int) error {
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	of := st.Mode & unix.S_IFMT
-	if st.Uid != 0 || of != unix.S_IFDIR && (of != unix.S_IFREG && of != unix.S_IFSOCK || st.Nlink != 1) {
+	if st.Uid != 0 && st.Uid != fallbackID || of != unix.S_IFDIR && (of != unix.S_IFREG && of != unix.S_IFSOCK || st.Nlink != 1) {
 		return nil
 	}
 	if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH); err != nil {

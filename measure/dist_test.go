@@ -81,3 +81,62 @@ func TestMergeOfAnotherBase(t *testing.T) {
 		t.Errorf("sum %g, want %g", d.Sum, want)
 	}
 }
+
+func TestEmptyDist(t *testing.T) {
+	var d Dist
+	if !math.IsNaN(d.Mean()) || !math.IsNaN(d.Quantile(0.5)) || d.Count() != 0 {
+		t.Errorf("mean %g, median %g, count %d", d.Mean(), d.Quantile(0.5), d.Count())
+	}
+	d.Merge(Dist{Counts: []uint64{0, 0}})
+	if len(d.Counts) != 0 {
+		t.Errorf("empty buckets are merged: %v", d.Counts)
+	}
+	d.Add(6, 2)
+	d.Add(9, 1)
+	if got := d.Mean(); got != 7 {
+		t.Errorf("mean of 6, 6 and 9: %g", got)
+	}
+}
+
+// Values that come in any order are in the bucket of each.
+func TestDistGrowsBothWays(t *testing.T) {
+	d := Dist{Base: 2}
+	for i, v := range []uint64{9, 3, 1 << 20, 0, 9} {
+		d.Add(v, uint64(i+1))
+	}
+	for v, want := range map[uint64]uint64{9: 1 + 5, 3: 2, 1 << 20: 3, 0: 4, 5: 0} {
+		if got := d.Counts[BucketOf(2, v)-d.First]; got != want {
+			t.Errorf("%d values of %d, want %d", got, v, want)
+		}
+	}
+	if d.First != 0 || d.Count() != 15 {
+		t.Errorf("first bucket %d, %d values", d.First, d.Count())
+	}
+}
+
+// The edges of the buckets of base 2, as the documentation draws them.
+func TestBucketEdges(t *testing.T) {
+	starts := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20}
+	for b, want := range starts {
+		if got := BucketStart(2, int32(b)); got != want {
+			t.Errorf("bucket %d starts at %d, want %d", b, got, want)
+		}
+		if got := BucketOf(2, want); got != int32(b) {
+			t.Errorf("%d is in bucket %d, want %d", want, got, b)
+		}
+	}
+	for base := range uint8(7) {
+		last := BucketOf(base, 1<<64-1)
+		if got := BucketStart(base, last); got == 1<<64-1 {
+			t.Errorf("base %d: the last bucket starts at the largest value", base)
+		}
+		for _, past := range []int32{last + 1, last + 100} {
+			if got := BucketStart(base, past); got != 1<<64-1 {
+				t.Errorf("base %d: bucket %d starts at %d", base, past, got)
+			}
+		}
+		if got := BucketStart(base, -1); got != 0 {
+			t.Errorf("base %d: bucket -1 starts at %d", base, got)
+		}
+	}
+}

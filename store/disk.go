@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ type disk struct {
 	options  Options
 	lock     io.Closer
 	readOnly bool
+	folder   os.FileInfo // of dir when it was opened; nil: it is not on the system's disk
 
 	wake chan struct{} // the queue is not empty
 	quit chan struct{}
@@ -111,6 +113,7 @@ func (d *disk) write() {
 			d.flush()
 			late.Reset(syncEvery)
 		case <-late.C:
+			d.watchFolder()
 			if d.writeError() == nil && d.syncMode() == pebble.Sync {
 				if err := d.sync(); err != nil {
 					d.giveUp(err)
@@ -129,6 +132,7 @@ func (d *disk) flush() {
 	todo := d.queue
 	d.queue, d.queued, d.busy = nil, 0, true
 	d.mu.Unlock()
+	d.watchFolder()
 	if err := d.checkWritable(); err == nil && len(todo) > 0 {
 		err := d.guard(func() error {
 			b := d.pebble().NewBatch()
@@ -154,6 +158,37 @@ func (d *disk) flush() {
 		d.idle.Broadcast()
 	}
 	d.mu.Unlock()
+}
+
+// errFolderGone means that the directory of the archive is no longer the one that was opened.
+var errFolderGone = errors.New("the directory was removed or replaced while culprit records")
+
+// checkFolder returns nil while the path of the archive leads to the directory that was opened. A
+// new one is not written to: another file system may have been mounted, or the one unmounted.
+func (d *disk) checkFolder() error {
+	if d.folder == nil {
+		return nil
+	}
+	now, err := os.Stat(d.dir)
+	if err == nil && os.SameFile(now, d.folder) {
+		return nil
+	}
+	return fmt.Errorf(
+		"%s: %w: put it back, or restart culprit to begin another archive", d.dir, errFolderGone,
+	)
+}
+
+// watchFolder stops writing when the directory has gone.
+func (d *disk) watchFolder() {
+	if d.readOnly {
+		return
+	}
+	if err := d.checkFolder(); err != nil && !errors.Is(d.writeError(), errFolderGone) {
+		d.giveUp(err)
+		d.mu.Lock()
+		d.failure = err // it may have given up before for a consequence of this
+		d.mu.Unlock()
+	}
 }
 
 // syncMode returns whether a write is synced: one per syncEvery is, which makes all earlier ones

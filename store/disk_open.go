@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +23,7 @@ type opening struct {
 	db    *pebble.DB
 	ended chan struct{} // closed when Pebble has given up
 	once  sync.Once
+	why   error // why Pebble gave up; set before ended is closed
 }
 
 func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
@@ -85,6 +86,12 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 		return nil, fmt.Errorf("open archive %s: %w", dir, inUse(dir, err))
 	}
 	d.lock = held
+	if o.fs == vfs.Default {
+		if d.folder, err = os.Stat(dir); err != nil {
+			held.Close()
+			return nil, fmt.Errorf("open archive %s: %w", dir, err)
+		}
+	}
 	err = d.openPebble(readOnly)
 	if err != nil && !readOnly {
 		if full := d.checkSpace(); full != nil {
@@ -123,6 +130,7 @@ func (d *disk) openReadOnlyWhenFull(full error) error {
 // openPebble opens Pebble, also after it gave up.
 func (d *disk) openPebble(readOnly bool) error {
 	g := &opening{gate: gate{FS: d.options.fs}, disk: d, ended: make(chan struct{})}
+	g.gate.giveUp = func(err error) { g.giveUp(fmt.Errorf("%w: %w", errGaveUp, err)) }
 	d.mu.Lock()
 	flawed := d.tableDamaged
 	d.mu.Unlock()
@@ -145,6 +153,7 @@ func (d *disk) openPebble(readOnly bool) error {
 		g.giveUp(err)
 		return err
 	}
+	g.gate.open.Store(true)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now, d.failure, d.mustReopen = g, nil, false
@@ -219,6 +228,9 @@ func (d *disk) setAside(why error) error {
 // reopen opens Pebble again after a failure. The pause doubles while that fails, because a failed
 // opening leaks its resources.
 func (d *disk) reopen() error {
+	if err := d.checkFolder(); err != nil {
+		return err
+	}
 	if full := d.checkSpace(); full != nil {
 		return full
 	}
@@ -282,7 +294,7 @@ func (g *opening) guard(f func() error) error {
 		case err := <-out:
 			return err
 		default:
-			return errGaveUp
+			return g.why
 		}
 	}
 }
@@ -296,18 +308,20 @@ func (g *opening) giveUp(err error) {
 	}
 	d.mu.Unlock()
 	g.shut.Store(true)
-	g.once.Do(func() { close(g.ended) })
+	g.once.Do(func() {
+		g.why = err
+		close(g.ended)
+	})
 }
 
-// backgroundError is called by Pebble for a failed flush or compaction. Pebble would retry forever,
-// so its goroutine ends here.
+// backgroundError is called by Pebble, with its locks held, for a failed flush or compaction.
+// Pebble tries again at once, until the gate blocks it.
 func (g *opening) backgroundError(err error) {
 	d := g.disk
 	if pebble.IsCorruptionError(err) {
 		d.noteDamagedTable(err)
 	}
 	g.giveUp(err)
-	runtime.Goexit()
 }
 
 // quietLogger is Pebble's logger. Background errors are reported by later reads and writes.
@@ -319,10 +333,12 @@ func (*quietLogger) Infof(string, ...any) {}
 // Errorf does nothing.
 func (*quietLogger) Errorf(string, ...any) {}
 
-// Fatalf is called by Pebble when it fails. It must not return, and it does not end the program.
+// Fatalf is called by Pebble when it fails, except for writes, which the gate blocks. It must not
+// return: Pebble holds locks in an unknown state. It does not end the program, and it does not end
+// the goroutine, whose deferred calls would unlock what is not locked.
 func (s *quietLogger) Fatalf(format string, args ...any) {
 	s.g.giveUp(fmt.Errorf("%w: "+format, append([]any{errGaveUp}, args...)...))
-	runtime.Goexit()
+	select {}
 }
 
 // Eventf does nothing.

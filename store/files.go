@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -15,21 +16,34 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// gate is the file system of one opening of Pebble. After Pebble gave up, the gate is shut: its
-// goroutines must not touch files that another opening uses by then. The archive's lock is taken
-// once for all openings.
+// gate is the file system of one opening of Pebble. Pebble holds locks while it reports a failed
+// write, so its goroutine can neither end nor go on there. So a write that fails never returns to
+// Pebble once it is open. It ends the opening and blocks its goroutine here, where Pebble holds no
+// lock that a reader needs. After that the gate is shut and every write blocks: the goroutines of
+// this opening must not touch files that another opening uses by then. Reads go on.
+//
+// The archive's lock is taken once for all openings.
 type gate struct {
 	vfs.FS
-	shut atomic.Bool
+	open   atomic.Bool // Pebble is open: errors of writes no longer return
+	shut   atomic.Bool
+	giveUp func(error)
 }
 
-var errShut = errors.New("this opening of the archive has ended")
-
-func (g *gate) check() error {
+// enter is called before each write. It blocks when the gate is shut.
+func (g *gate) enter() {
 	if g.shut.Load() {
-		return errShut
+		select {}
 	}
-	return nil
+}
+
+// leave is called with the result of each write.
+func (g *gate) leave(err error) error {
+	if err != nil && g.open.Load() {
+		g.giveUp(err)
+	}
+	g.enter()
+	return err
 }
 
 type noLock struct{}
@@ -42,66 +56,68 @@ func (g *gate) Lock(string) (io.Closer, error) { return noLock{}, nil }
 // Unwrap returns the wrapped file system.
 func (g *gate) Unwrap() vfs.FS { return g.FS }
 
-// Create creates a file; the caller closes it. It fails with errShut when the gate is shut.
+// Create creates a file; the caller closes it.
 func (g *gate) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := g.check(); err != nil {
-		return nil, err
-	}
+	g.enter()
 	return g.file(g.FS.Create(name, c))
 }
 
-// OpenReadWrite opens a file; the caller closes it. It fails with errShut when the gate is shut.
+// OpenReadWrite opens a file; the caller closes it.
 func (g *gate) OpenReadWrite(
 	name string, c vfs.DiskWriteCategory, o ...vfs.OpenOption,
 ) (vfs.File, error) {
-	if err := g.check(); err != nil {
-		return nil, err
-	}
+	g.enter()
 	return g.file(g.FS.OpenReadWrite(name, c, o...))
 }
 
-// ReuseForWrite renames a file and opens it. It fails with errShut when the gate is shut.
+// ReuseForWrite renames a file and opens it; the caller closes it.
 func (g *gate) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	if err := g.check(); err != nil {
-		return nil, err
-	}
+	g.enter()
 	return g.file(g.FS.ReuseForWrite(old, name, c))
 }
 
-func (g *gate) file(f vfs.File, err error) (vfs.File, error) {
+// OpenDir opens a directory, which can be synced; the caller closes it.
+func (g *gate) OpenDir(name string) (vfs.File, error) {
+	f, err := g.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
 	}
 	return &gatedFile{f, g}, nil
 }
 
-// Link creates a second name. It fails with errShut when the gate is shut.
+func (g *gate) file(f vfs.File, err error) (vfs.File, error) {
+	if err = g.leave(err); err != nil {
+		return nil, err
+	}
+	return &gatedFile{f, g}, nil
+}
+
+// Link creates a second name.
 func (g *gate) Link(old, name string) error {
-	return g.unless(func() error { return g.FS.Link(old, name) })
+	g.enter()
+	return g.leave(g.FS.Link(old, name))
 }
 
-// Remove removes a file. It fails with errShut when the gate is shut.
-func (g *gate) Remove(
-	name string,
-) error {
-	return g.unless(func() error { return g.FS.Remove(name) })
-}
-
-// RemoveAll removes a directory. It fails with errShut when the gate is shut.
-func (g *gate) RemoveAll(name string) error {
-	return g.unless(func() error { return g.FS.RemoveAll(name) })
-}
-
-// Rename renames a file. It fails with errShut when the gate is shut.
-func (g *gate) Rename(old, name string) error {
-	return g.unless(func() error { return g.FS.Rename(old, name) })
-}
-
-func (g *gate) unless(f func() error) error {
-	if err := g.check(); err != nil {
+// Remove removes a file. The error is that of the file system; fs.ErrNotExist is no failure.
+func (g *gate) Remove(name string) error {
+	g.enter()
+	err := g.FS.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return f()
+	return g.leave(err)
+}
+
+// RemoveAll removes a directory.
+func (g *gate) RemoveAll(name string) error {
+	g.enter()
+	return g.leave(g.FS.RemoveAll(name))
+}
+
+// Rename renames a file.
+func (g *gate) Rename(old, name string) error {
+	g.enter()
+	return g.leave(g.FS.Rename(old, name))
 }
 
 type gatedFile struct {
@@ -110,24 +126,38 @@ type gatedFile struct {
 }
 
 func (f *gatedFile) Write(b []byte) (int, error) {
-	if err := f.gate.check(); err != nil {
-		return 0, err
-	}
-	return f.File.Write(b)
+	f.gate.enter()
+	n, err := f.File.Write(b)
+	return n, f.gate.leave(err)
 }
 
 func (f *gatedFile) WriteAt(b []byte, at int64) (int, error) {
-	if err := f.gate.check(); err != nil {
-		return 0, err
-	}
-	return f.File.WriteAt(b, at)
+	f.gate.enter()
+	n, err := f.File.WriteAt(b, at)
+	return n, f.gate.leave(err)
+}
+
+func (f *gatedFile) Sync() error {
+	f.gate.enter()
+	return f.gate.leave(f.File.Sync())
+}
+
+func (f *gatedFile) SyncData() error {
+	f.gate.enter()
+	return f.gate.leave(f.File.SyncData())
+}
+
+func (f *gatedFile) SyncTo(length int64) (bool, error) {
+	f.gate.enter()
+	full, err := f.File.SyncTo(length)
+	return full, f.gate.leave(err)
 }
 
 // lock takes the archive's lock: exclusive for writing, shared for reading. The shared lock needs
 // no write permission and works on a read-only file system. The caller closes it.
-func lock(fs vfs.FS, name string, readOnly bool) (io.Closer, error) {
-	if !readOnly || fs != vfs.Default {
-		return fs.Lock(name)
+func lock(on vfs.FS, name string, readOnly bool) (io.Closer, error) {
+	if !readOnly || on != vfs.Default {
+		return on.Lock(name)
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -274,6 +274,7 @@ func (s *Store) eraseUnindexed() error {
 // Problems returns the current problems.
 func (s *Store) Problems() []measure.Problem {
 	d := s.disk
+	d.watchFolder()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []measure.Problem

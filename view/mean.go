@@ -28,12 +28,8 @@ type meanAnswer struct {
 	peak    bool // of each row the greatest value counts
 	summed  bool // rows are added up
 
-	// Of the first rows of the answer before, which mostly come again in the same order: their keys
-	// and which rows they were, and when its dictionary came.
-	known []measure.Label
-	at    []int32
-	turn  uint32
-	shape measure.Shape // of that answer; 0 where not all its rows are known so
+	shape measure.Shape // of the newest answer; 0: unknown, or some of its series have no row
+	at    []int32       // row of each series of that answer
 }
 
 type meanRow struct{ sum, weight float64 }
@@ -42,9 +38,6 @@ type meanRow struct{ sum, weight float64 }
 // and go for days must not fill the memory for the sake of a last line. Rows beyond it are left
 // out, and the frame's notes say so.
 const mostMeans = 1 << 16
-
-// mostKnown bounds how many rows of an answer are found again by their place.
-const mostKnown = 1 << 10
 
 // Add adds a frame.
 func (m *Mean) Add(f *Frame) {
@@ -74,24 +67,18 @@ func (m *Mean) Add(f *Frame) {
 			k.add(values, float64(a.Elapsed[0]))
 			continue
 		}
-		k.shape = 0
-		if !m.words.seen(a.Labels) || k.turn != m.words.turn {
-			k.known, k.at, k.turn = k.known[:0], k.at[:0], m.words.turn
-		}
+		k.shape, k.at = 0, k.at[:0]
 		for i := range a.Series {
 			s := &a.Series[i]
 			if len(s.Values)+len(s.Dists()) == 0 {
 				continue
 			}
-			n := k.again(i, s.Key)
-			if n < 0 {
-				n = m.row(k, a.Labels, s.Key)
-				k.remember(i, s.Key, n)
-			}
+			n := m.row(k, a.Labels, s.Key)
 			if n < 0 {
 				k.more = true
 				continue
 			}
+			k.at = append(k.at, int32(n))
 			if dists := s.Dists(); len(dists) > 0 {
 				for n >= len(k.dists) {
 					k.dists = append(k.dists, measure.Dist{})
@@ -124,26 +111,6 @@ func (k *meanAnswer) add(values []float64, elapsed float64) {
 			r.sum += v * elapsed
 			r.weight += elapsed
 		}
-	}
-}
-
-// again gives the number of a row that stands where it stood in the answer before, -1 when another
-// does.
-func (k *meanAnswer) again(i int, key []measure.Label) int {
-	if i < len(k.at) && slices.Equal(k.known[i*len(key):(i+1)*len(key)], key) {
-		return int(k.at[i])
-	}
-	return -1
-}
-
-// remember keeps what row stands at a place, which is behind the last that is known or one of them.
-func (k *meanAnswer) remember(i int, key []measure.Label, n int) {
-	switch {
-	case i < len(k.at):
-		copy(k.known[i*len(key):], key)
-		k.at[i] = int32(n)
-	case i == len(k.at) && i < mostKnown:
-		k.known, k.at = append(k.known, key...), append(k.at, int32(n))
 	}
 }
 

@@ -118,12 +118,23 @@ func recordedSources(o term.Serving) []measure.Source {
 	return all
 }
 
+// makeDirectory checks the recording directory, and creates it if needed.
+func makeDirectory(dir string, also ...int) error {
+	if err := checkDirectory(dir, also...); err != nil {
+		return withDirectoryHint(err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
+	}
+	return nil
+}
+
 // serveAlone records and serves in this process.
 func serveAlone(
 	ctx context.Context, dir string, o term.Serving, console *term.Teller,
 ) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
+	if err := makeDirectory(dir); err != nil {
+		return err
 	}
 	p := &place{dir: dir, shown: dir, notify: sendToSystemd}
 	var err error
@@ -155,8 +166,13 @@ func serveAlone(
 func superviseServer(
 	ctx context.Context, dir string, o term.Serving, console *term.Teller,
 ) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
+	root := os.Geteuid() == 0
+	var also []int
+	if root {
+		also = confine.Trusted()
+	}
+	if err := makeDirectory(dir, also...); err != nil {
+		return err
 	}
 	if _, err := loadCertificate(o); err != nil {
 		return err
@@ -165,7 +181,7 @@ func superviseServer(
 	if err != nil {
 		return err
 	}
-	if os.Geteuid() == 0 {
+	if root {
 		uid, gid := confine.Account()
 		if err := confine.Own(dir, uid, gid); err != nil {
 			return errors.Join(fmt.Errorf("pass the recording directory to the server: %w", err), l.close())

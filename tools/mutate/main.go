@@ -4,7 +4,8 @@
 //	mutate [-n 40] [-seed 1] [-timeout 2m] PACKAGE...
 //
 // Each changed package is compiled through an overlay; the tree is never written. A mutant is
-// killed when the tests of its package fail or do not end in time. It survives when they pass. A
+// killed when tests fail or do not end in time: those of its package, then those of the packages
+// below the same top directory that import it. It survives when all of them pass. A
 // mutant that does not compile is replaced by another one. Mutants of equivalent.txt change nothing
 // that a test could see, and are left out; each line there has a reason. The exit status is 1 when
 // fewer mutants than -least percent are killed.
@@ -22,6 +23,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,6 +74,9 @@ func run(o options, patterns []string) (bool, error) {
 	}
 	var all tally
 	for _, p := range packages {
+		if err := p.setTesters(); err != nil {
+			return false, err
+		}
 		t, err := tryPackage(p, o, equivalent)
 		if err != nil {
 			return false, err
@@ -105,10 +110,34 @@ func (t tally) String() string {
 type goPackage struct {
 	Dir, ImportPath string
 	GoFiles         []string
+
+	Imports, TestImports, XTestImports []string
+
+	testers []string // import paths of the packages whose tests decide, its own first
+}
+
+// setTesters sets the packages whose tests decide about mutants of p: p itself, and those of its
+// top directory that import it.
+func (p *goPackage) setTesters() error {
+	module, rest, _ := strings.Cut(p.ImportPath, "/")
+	top, _, _ := strings.Cut(rest, "/")
+	neighbors, err := list([]string{module + "/" + top + "/..."})
+	if err != nil {
+		return err
+	}
+	p.testers = []string{p.ImportPath}
+	for _, n := range neighbors {
+		all := slices.Concat(n.Imports, n.TestImports, n.XTestImports)
+		if n.ImportPath != p.ImportPath && slices.Contains(all, p.ImportPath) {
+			p.testers = append(p.testers, n.ImportPath)
+		}
+	}
+	return nil
 }
 
 func list(patterns []string) ([]goPackage, error) {
-	args := append([]string{"list", "-json=Dir,ImportPath,GoFiles"}, patterns...)
+	fields := "-json=Dir,ImportPath,GoFiles,Imports,TestImports,XTestImports"
+	args := append([]string{"list", fields}, patterns...)
 	out, err := exec.Command("go", args...).Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
@@ -177,7 +206,8 @@ const (
 	notCompiled
 )
 
-// try runs the tests of p with m in place of the file that it changes.
+// try runs the tests that decide about p with m in place of the file that it changes, until some
+// fail.
 func try(p goPackage, m mutant, dir string, timeout time.Duration) (result, error) {
 	changed := filepath.Join(dir, "changed.go")
 	if err := os.WriteFile(changed, m.text, 0o644); err != nil {
@@ -191,10 +221,20 @@ func try(p goPackage, m mutant, dir string, timeout time.Duration) (result, erro
 	if err := os.WriteFile(overlayFile, overlay, 0o644); err != nil {
 		return 0, err
 	}
+	for _, tester := range p.testers {
+		if result, err := runTests(tester, overlayFile, timeout); err != nil || result != survived {
+			return result, err
+		}
+	}
+	return survived, nil
+}
+
+// runTests runs the tests of one package with an overlay.
+func runTests(path, overlayFile string, timeout time.Duration) (result, error) {
 	ctx, stop := context.WithTimeout(context.Background(), 2*timeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlayFile, "-count=1", "-failfast",
-		"-vet=off", "-timeout", timeout.String(), p.ImportPath)
+		"-vet=off", "-timeout", timeout.String(), path)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {

@@ -85,18 +85,17 @@ func parseTimes(args []string, p *plan) error {
 // printer gives what prints tables in the form that was asked for, and how wide they may be: as
 // wide as they are in JSON and CSV.
 func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
-	to := newBrisk(t.Out)
 	switch p.format {
 	case "json":
-		return &lines{to}, math.MaxInt
+		return &lines{t.Out}, math.MaxInt
 	case "csv":
-		return &comma{out: to}, math.MaxInt
+		return &comma{out: t.Out}, math.MaxInt
 	}
 	width = t.Width
 	if p.wide {
 		width = math.MaxInt
 	}
-	return &screen{out: to, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
+	return &screen{out: t.Out, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
 }
 
 // show runs a tool until its count is reached or the context ends; then it prints the average of
