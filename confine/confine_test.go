@@ -118,6 +118,8 @@ func commonTries() []attempt {
 		{"a vsock socket", false, socket(unix.AF_VSOCK, unix.SOCK_STREAM)},
 		{"io_uring", false, call(unix.SYS_IO_URING_SETUP)},
 		{"load a module", false, call(unix.SYS_FINIT_MODULE)},
+		{"a signal to another process", false, func() error { return unix.Tgkill(os.Getppid(), os.Getppid(), 0) }},
+		{"a signal to itself", true, func() error { return unix.Tgkill(os.Getpid(), os.Getpid(), 0) }},
 		{"a unix socket", true, socket(unix.AF_UNIX, unix.SOCK_STREAM)},
 		{"a goroutine of its own thread", true, func() error {
 			done := make(chan error)

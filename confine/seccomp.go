@@ -2,6 +2,7 @@ package confine
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/elastic/go-seccomp-bpf"
@@ -26,7 +27,7 @@ var common = []string{ // table
 	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "sched_getaffinity",
 	"sched_yield", "sendmmsg", "sendmsg", "sendto", "set_robust_list", "setitimer", "setrlimit",
 	"setsockopt", "shutdown", "sigaltstack", "socketpair", "stat", "statfs", "statx", "sysinfo",
-	"tgkill", "timer_create", "timer_delete", "timer_settime", "times", "umask", "uname", "write",
+	"timer_create", "timer_delete", "timer_settime", "times", "umask", "uname", "write",
 	"writev", "access", "faccessat", "faccessat2", "lstat", "fadvise64", "getpgid", "getsid",
 }
 
@@ -103,7 +104,9 @@ func allow(names []string, with []seccomp.NameWithConditions) error {
 	if err != nil || len(info.SyscallNames) == 0 {
 		return fmt.Errorf("limit the system calls: no list of this architecture: %w", err)
 	}
-	with = append(with, arg("clone", 0, seccomp.BitsNotSet, namespaceFlags))
+	with = append(with,
+		arg("clone", 0, seccomp.BitsNotSet, namespaceFlags),
+		arg("tgkill", 0, seccomp.Equal, uint64(os.Getpid()))) // Go preempts its threads by signals
 	missing := func(name string) bool { _, ok := info.SyscallNames[name]; return !ok }
 	group := seccomp.SyscallGroup{
 		Action: seccomp.ActionAllow,
