@@ -41,7 +41,10 @@ func confined(as, dir string) error {
 		if err := os.Chdir(dir); err != nil {
 			return err
 		}
-		if err := errors.Join(DropRoot(uid, gid), LimitMemory(1<<30), ServerFiles(".", 2), ServerCalls()); err != nil {
+		err := errors.Join(
+			DropRoot(uid, gid), LimitMemory(1<<30), ServerFiles(".", 2), ServerCalls(),
+		)
+		if err != nil {
 			return err
 		}
 		tries = append(tries, serverTries()...)
@@ -55,7 +58,10 @@ func confined(as, dir string) error {
 	failed := []error{err}
 	for _, one := range tries {
 		if err := one.try(); (err == nil) != one.works {
-			failed = append(failed, fmt.Errorf("%s: works %v, want %v: %w", one.name, err == nil, one.works, err))
+			failed = append(
+				failed,
+				fmt.Errorf("%s: works %v, want %v: %w", one.name, err == nil, one.works, err),
+			)
 		}
 	}
 	return errors.Join(failed...)
@@ -118,8 +124,16 @@ func commonTries() []attempt {
 		{"a vsock socket", false, socket(unix.AF_VSOCK, unix.SOCK_STREAM)},
 		{"io_uring", false, call(unix.SYS_IO_URING_SETUP)},
 		{"load a module", false, call(unix.SYS_FINIT_MODULE)},
-		{"a signal to another process", false, func() error { return unix.Tgkill(os.Getppid(), os.Getppid(), 0) }},
-		{"a signal to itself", true, func() error { return unix.Tgkill(os.Getpid(), os.Getpid(), 0) }},
+		{
+			"a signal to another process",
+			false,
+			func() error { return unix.Tgkill(os.Getppid(), os.Getppid(), 0) },
+		},
+		{
+			"a signal to itself",
+			true,
+			func() error { return unix.Tgkill(os.Getpid(), os.Getpid(), 0) },
+		},
 		{"a unix socket", true, socket(unix.AF_UNIX, unix.SOCK_STREAM)},
 		{"a goroutine of its own thread", true, func() error {
 			done := make(chan error)
@@ -137,8 +151,10 @@ func serverTries() []attempt {
 		{"a netlink socket", false, socket(unix.AF_NETLINK, unix.SOCK_RAW)},
 		{"an IP socket", true, socket(unix.AF_INET, unix.SOCK_STREAM)},
 		{"write its directory", true, func() error {
-			return errors.Join(openFile("new", os.O_CREATE|os.O_WRONLY)(), os.Rename("new", "other"),
-				os.Mkdir("below", 0o700), os.Rename("other", "below/new"))
+			return errors.Join(
+				openFile("new", os.O_CREATE|os.O_WRONLY)(), os.Rename("new", "other"),
+				os.Mkdir("below", 0o700), os.Rename("other", "below/new"),
+			)
 		}},
 		{"write beside it", false, openFile("../beside", os.O_CREATE|os.O_WRONLY)},
 		{"read the processes", false, openFile("/proc/1/status", os.O_RDONLY)},
@@ -180,7 +196,7 @@ func TestConfined(t *testing.T) {
 			c.Env = append(os.Environ(), asChild+"="+dir)
 			out, err := c.CombinedOutput()
 			if err != nil && strings.Contains(string(out), "not supported by the kernel") {
-				t.Skipf("%s", out)
+				t.Skip("needs: kernel feature seccomp")
 			}
 			if err != nil {
 				t.Errorf("%v: %s", err, out)
@@ -192,7 +208,7 @@ func TestConfined(t *testing.T) {
 // What is not a plain file of root's with one name keeps its owner.
 func TestOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can give files away")
+		t.Skip("needs: root")
 	}
 	ownerOf := func(path string) int {
 		info, err := os.Lstat(path)

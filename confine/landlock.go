@@ -8,20 +8,24 @@ import (
 
 // configuration is files and directories as the server needs them: names and certificates of
 // servers that remote write sends to, time zones.
-var configuration = []string{ // table
-	"/etc", "/usr/share/zoneinfo", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
-	"/usr/lib/ssl", "/usr/share/pki", "/run/systemd/resolve", "/run/resolvconf",
+func configuration() []string {
+	return []string{
+		"/etc", "/usr/share/zoneinfo", "/usr/share/ca-certificates",
+		"/usr/local/share/ca-certificates", "/usr/lib/ssl", "/usr/share/pki",
+		"/run/systemd/resolve", "/run/resolvconf",
+	}
 }
 
 // own files of /proc that the server reads.
-var procFiles = []string{"/proc/self/statm", "/proc/locks"} // table
+var procFiles = []string{"/proc/self/statm", "/proc/locks"} // table: only read
 
 // ServerFiles limits this process to a directory, to reading the configuration of the machine, and
 // to TCP connections to some ports. It does nothing where the kernel has no Landlock.
+// The error is the kernel's.
 func ServerFiles(dir string, ports ...uint16) error {
 	rules := []landlock.Rule{
 		landlock.RWDirs(dir).WithRefer(),
-		landlock.RODirs(configuration...).IgnoreIfMissing(),
+		landlock.RODirs(configuration()...).IgnoreIfMissing(),
 		landlock.ROFiles(procFiles...).IgnoreIfMissing(),
 	}
 	for _, p := range ports {

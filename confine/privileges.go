@@ -36,15 +36,16 @@ func Account() (uid, gid int) {
 	return uid, gid
 }
 
-// Trusted returns the users that the files of a server may belong to, besides root: that of Account,
-// and that of no account, which the machine may have got since.
+// Trusted returns the users that the files of a server may belong to, besides root: that of
+// Account, and that of no account, which the machine may have got since.
 func Trusted() []int {
 	uid, _ := Account()
 	return []int{uid, fallbackID}
 }
 
-// Own gives a directory and what is in it to a user, as far as it belongs to root or to the user of
-// no account. Nobody else may be able to write to it: see package trusted.
+// Own makes a user the owner of a directory and of what it contains, as far as that belongs to root
+// or to the user of no account. No other user may be able to write to it: see package trusted. The
+// error is that of the file system.
 func Own(dir string, uid, gid int) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +62,7 @@ func Own(dir string, uid, gid int) error {
 	})
 }
 
-// own gives a file or directory to a user. A file with several names stays, since one of
+// own makes a user the owner of a file or directory. A file with several names stays, since one of
 // them may be elsewhere; and so does a link.
 func own(path string, uid, gid int) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -74,7 +75,8 @@ func own(path string, uid, gid int) error {
 		return &fs.PathError{Op: "stat", Path: path, Err: err}
 	}
 	of := st.Mode & unix.S_IFMT
-	if st.Uid != 0 && st.Uid != fallbackID || of != unix.S_IFDIR && (of != unix.S_IFREG && of != unix.S_IFSOCK || st.Nlink != 1) {
+	if st.Uid != 0 && st.Uid != fallbackID ||
+		of != unix.S_IFDIR && (of != unix.S_IFREG && of != unix.S_IFSOCK || st.Nlink != 1) {
 		return nil
 	}
 	if err := unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH); err != nil {
@@ -84,7 +86,7 @@ func own(path string, uid, gid int) error {
 }
 
 // DropRoot makes this process one of a user without capabilities. A process that is not root's only
-// loses its capabilities.
+// loses its capabilities. The error is the kernel's, and then it may have lost some.
 func DropRoot(uid, gid int) error {
 	dropBounding(0)
 	if os.Geteuid() == 0 {
@@ -101,7 +103,8 @@ func DropRoot(uid, gid int) error {
 	return KeepCapabilities()
 }
 
-// KeepCapabilities drops all capabilities but those of the list, and sets no_new_privs.
+// KeepCapabilities drops all capabilities but those of the list, and sets no_new_privs. The error
+// is the kernel's.
 func KeepCapabilities(list ...int) error {
 	keep := uint64(0)
 	for _, c := range list {
@@ -143,7 +146,7 @@ func dropBounding(keep uint64) {
 }
 
 // LimitMemory limits the private writable memory of this process: setrlimit(2), RLIMIT_DATA. Go
-// ends the process when it needs more. A lower limit stays.
+// ends the process when it needs more. A lower limit stays. The error is the kernel's.
 func LimitMemory(bytes uint64) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil {

@@ -13,8 +13,8 @@ const (
 	minBacklogTicks = 2 // a run keeps these, whatever their size and age
 )
 
-// backlog contains the ticks of a run that are not acknowledged, oldest first. It has no lock of its
-// own.
+// backlog contains the ticks of a run that are not acknowledged, oldest first. It has no lock of
+// its own.
 type backlog struct {
 	ticks   []*tick
 	free    []*tick // acknowledged: their memory is used again

@@ -44,7 +44,11 @@ func FuzzRecorder(f *testing.F) {
 	q.Step = measure.Second
 	run := runRequest{id: 1, role: RoleRecord, queries: []measure.Query{q}}
 	script := scriptRequest{id: 2, role: RoleTrace, name: "x", text: "BEGIN{}"}
-	sample := sampleRequest{id: 3, role: RoleTrace, Sampling: Sampling{Hz: 9, For: 9, CPUs: []int{1}}}
+	sample := sampleRequest{
+		id:       3,
+		role:     RoleTrace,
+		Sampling: Sampling{Hz: 9, For: 9, CPUs: []int{1}},
+	}
 	f.Add(slices.Concat(hello, frame(kindRun, run.append(nil)), frame(kindAck, []byte{1, 1})))
 	f.Add(slices.Concat(hello, frame(kindScript, script.append(nil)), frame(kindStop, []byte{2})))
 	f.Add(slices.Concat(hello, frame(kindSample, sample.append(nil)), frame(kindStop, []byte{3})))

@@ -93,7 +93,7 @@ func NewRecorder(c Config) *Recorder {
 	return r
 }
 
-// offer gives a source a number. r.mu is held, or nothing else has r.
+// offer numbers a source. r.mu is held, or nothing else has r.
 func (r *Recorder) offer(s measure.Source) uint32 {
 	number := r.last
 	r.sources[number] = &offered{s, dataset.New(s)}
@@ -276,7 +276,9 @@ func (r *Recorder) startRun(s *session, q runRequest) error {
 	}
 	r.runs = append(r.runs, u)
 	r.work.Go(func() {
-		err := runSource(ctx, source, q.queries, func(b []*measure.Batch) { r.accept(u, source, b) })
+		err := runSource(
+			ctx, source, q.queries, func(b []*measure.Batch) { r.accept(u, source, b) },
+		)
 		cancel()
 		r.endRun(u, err)
 	})
@@ -285,7 +287,8 @@ func (r *Recorder) startRun(s *session, q runRequest) error {
 
 // runSource runs a source. A panic of the source is its error.
 func runSource(
-	ctx context.Context, source measure.Source, queries []measure.Query, each func([]*measure.Batch),
+	ctx context.Context, source measure.Source, queries []measure.Query,
+	each func([]*measure.Batch),
 ) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

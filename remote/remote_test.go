@@ -17,8 +17,8 @@ import (
 	"culprit/measure"
 )
 
-// seconds is a source that counts seconds: the value of row i of a tick is 100 times the second plus
-// i. Each tick has one new word.
+// seconds is a source that counts seconds: the value of row i of a tick is 100 times the second
+// plus i. Each tick has one new word.
 type seconds struct {
 	id      measure.StatID
 	err     error         // at the end of a run
@@ -31,7 +31,11 @@ func (s *seconds) Stats() []measure.Stat {
 		{
 			ID: s.id, Kind: measure.Delta, Unit: measure.Events, Help: "test",
 			Fields: []measure.Field{
-				{Name: "word", Type: measure.Word, Help: "w"}, {Name: "n", Type: measure.Number, Help: "n"},
+				{
+					Name: "word",
+					Type: measure.Word,
+					Help: "w",
+				}, {Name: "n", Type: measure.Number, Help: "n"},
 			},
 			Whole: measure.Whole{Query: "a.b.c", Rest: "rest"},
 		},
@@ -140,7 +144,9 @@ func (g *got) Accept(all []*measure.Batch) error {
 		g.notes = append(g.notes, b.Notes...)
 		for i := range b.Rows() {
 			k := b.Key(i)
-			g.rows = append(g.rows, fmt.Sprint(b.Labels[k[0]], ",", b.Labels[k[1]], "=", int64(b.Values[i])))
+			g.rows = append(
+				g.rows, fmt.Sprint(b.Labels[k[0]], ",", b.Labels[k[1]], "=", int64(b.Values[i])),
+			)
 			if b.Values[i] != float64(100*second+int64(i)) {
 				return fmt.Errorf("row %d of second %d is %v", i, second, b.Values[i])
 			}
@@ -192,7 +198,9 @@ func TestRun(t *testing.T) {
 		spent := measure.Span((g.at[9] - g.at[0]) * 1e6)
 		if own := s.(measure.ExternalMeter); own.Cost("a.b.c") != spent ||
 			own.ExternalCost() != 2*spent+c.CPU() || own.Cost("a.b.c_idle") != 0 || own.Cost("x") != 0 {
-			t.Errorf("the costs are %v and %v, want %v", own.Cost("a.b.c"), own.ExternalCost(), spent)
+			t.Errorf(
+				"the costs are %v and %v, want %v", own.Cost("a.b.c"), own.ExternalCost(), spent,
+			)
 		}
 		if p := s.(measure.ProblemReporter).Problems(); len(p) != 1 || p[0].Text != "t" {
 			t.Errorf("the problems are %v", p)
@@ -305,7 +313,8 @@ func TestBacklogIsBounded(t *testing.T) {
 		ctx, stop = context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
 		_ = source(t, c).Run(ctx, queries, &second) // the test above looks at the error
-		if !second.consecutive() || len(second.at) < 61 || second.at[0] <= first.at[len(first.at)-1] {
+		if !second.consecutive() || len(second.at) < 61 ||
+			second.at[0] <= first.at[len(first.at)-1] {
 			t.Errorf("seconds %v, then %v", first.at, second.at)
 		}
 		if !slices.Equal(second.notes, []string{noteDropped}) {
@@ -373,7 +382,12 @@ func TestErrors(t *testing.T) {
 		is   []error
 		text []*measure.Diagnostic
 	}{
-		{"unsupported", fmt.Errorf("a: %w", measure.ErrUnsupported), []error{measure.ErrUnsupported}, nil},
+		{
+			"unsupported",
+			fmt.Errorf("a: %w", measure.ErrUnsupported),
+			[]error{measure.ErrUnsupported},
+			nil,
+		},
 		{"unclear", measure.ErrUnclear, []error{measure.ErrUnclear}, nil},
 		{"denied", fmt.Errorf("a: %w", denied), []error{measure.ErrDenied}, nil},
 		{"too large", measure.ErrTooLarge, []error{measure.ErrTooLarge}, nil},
@@ -381,7 +395,12 @@ func TestErrors(t *testing.T) {
 		{"two mistakes", errors.Join(mistake, other), nil, []*measure.Diagnostic{mistake, other}},
 		{"plain", errors.New("a"), nil, nil},
 	}
-	all := []error{measure.ErrUnsupported, measure.ErrDenied, measure.ErrUnclear, measure.ErrTooLarge}
+	all := []error{
+		measure.ErrUnsupported,
+		measure.ErrDenied,
+		measure.ErrUnclear,
+		measure.ErrTooLarge,
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			d := &decoder{b: appendError(nil, tt.err)}
@@ -421,8 +440,18 @@ func TestRoles(t *testing.T) {
 		with func(Role) []byte
 	}{
 		{"run", kindRun, RoleRecord, func(r Role) []byte { run.role = r; return run.append(nil) }},
-		{"script", kindScript, RoleTrace, func(r Role) []byte { script.role = r; return script.append(nil) }},
-		{"sample", kindSample, RoleTrace, func(r Role) []byte { sample.role = r; return sample.append(nil) }},
+		{
+			"script",
+			kindScript,
+			RoleTrace,
+			func(r Role) []byte { script.role = r; return script.append(nil) },
+		},
+		{
+			"sample",
+			kindSample,
+			RoleTrace,
+			func(r Role) []byte { sample.role = r; return sample.append(nil) },
+		},
 	}
 	for _, tt := range tests {
 		for role := Role(0); role <= RoleTrace+1; role++ {
@@ -591,7 +620,9 @@ func TestSample(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, stop)
-	if _, err := c.Sample(ctx, RoleTrace, Sampling{Hz: 2, For: measure.Second}); !errors.Is(err, context.Canceled) {
+	if _, err := c.Sample(ctx, RoleTrace, Sampling{Hz: 2, For: measure.Second}); !errors.Is(
+		err, context.Canceled,
+	) {
 		t.Errorf("a stopped sampling: %v", err)
 	}
 	cut()
@@ -602,7 +633,11 @@ func TestSample(t *testing.T) {
 func TestBadFrames(t *testing.T) {
 	hello := endFrame(appendUint(append(startFrame(nil, kindHello), magic...), version), 0)
 	other := endFrame(appendUint(append(startFrame(nil, kindHello), magic...), version+1), 0)
-	run := runRequest{id: 1, role: RoleRecord, queries: []measure.Query{query(t, "a.b.c by n where n = 1")}}
+	run := runRequest{
+		id:      1,
+		role:    RoleRecord,
+		queries: []measure.Query{query(t, "a.b.c by n where n = 1")},
+	}
 	request := endFrame(run.append(startFrame(nil, kindRun)), 0)
 	large := append(startFrame(nil, kindRun), 0)
 	large[3] = 0x7f
@@ -616,7 +651,10 @@ func TestBadFrames(t *testing.T) {
 		{"unknown kind", slices.Concat(hello, endFrame(startFrame(nil, 200), 0))},
 		{"too large", slices.Concat(hello, large)},
 		{"doubled run", slices.Concat(hello, request, request)},
-		{"more than a run", slices.Concat(hello, endFrame(append(run.append(startFrame(nil, kindRun)), 1), 0))},
+		{
+			"more than a run",
+			slices.Concat(hello, endFrame(append(run.append(startFrame(nil, kindRun)), 1), 0)),
+		},
 	}
 	for n := range len(run.append(nil)) {
 		b := endFrame(run.append(startFrame(nil, kindRun))[:headSize+n], 0)
@@ -636,7 +674,8 @@ func TestBadFrames(t *testing.T) {
 	}
 	for n := range len(hello) + len(request) {
 		r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
-		if err := r.Serve(newStream(slices.Concat(hello, request)[:n])); err != io.EOF && err != io.ErrUnexpectedEOF {
+		if err := r.Serve(newStream(slices.Concat(hello, request)[:n])); err != io.EOF &&
+			err != io.ErrUnexpectedEOF {
 			t.Errorf("cut at %d: %v", n, err)
 		}
 		r.Close()

@@ -119,7 +119,7 @@ func (r *Recorder) reportStatus(k *script) {
 	})
 }
 
-// appendStarted tells the client that a script runs. r.mu is held.
+// appendStarted reports to the client that a script runs. r.mu is held.
 func (s *session) appendStarted(k *script) {
 	s.append(kindStarted, func(b []byte) []byte {
 		b = appendUint(appendUint(b, uint64(k.id)), uint64(k.source))

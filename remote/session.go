@@ -71,7 +71,7 @@ func (s *session) append(k kind, content func([]byte) []byte) {
 	s.wake()
 }
 
-// appendEnded tells the client that a run, script or sampling has ended. r.mu is held.
+// appendEnded reports to the client that a run, script or sampling has ended. r.mu is held.
 func (s *session) appendEnded(id uint32, err error) {
 	s.append(kindEnded, func(b []byte) []byte {
 		return appendError(appendUint(b, uint64(id)), err)
@@ -104,7 +104,7 @@ func (s *session) appendTicks(u *run) {
 }
 
 // noteDropped is a note of the first tick after ticks that exceeded a limit.
-const noteDropped = "ticks before this one are missing: they waited for the server, and were too many"
+const noteDropped = "ticks before this one are missing: they waited too long for the server"
 
 // serve reads requests until the connection fails. The error says why.
 func (s *session) serve() error {

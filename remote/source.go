@@ -47,8 +47,8 @@ func (s *Source) Cost(id measure.StatID) measure.Span {
 	return s.costs[i].sum
 }
 
-// ExternalCost implements measure.ExternalMeter. The CPU time of the recorder is part of that of its
-// first source.
+// ExternalCost implements measure.ExternalMeter. The CPU time of the recorder is part of that of
+// its first source.
 func (s *Source) ExternalCost() measure.Span {
 	s.mu.Lock()
 	out, number := s.outside.sum, s.number
@@ -81,8 +81,8 @@ const noteRestarted = "the recorder was started again: seconds before this one a
 // durable is how old a tick is when the archive has it on disk: see dataset.Archive.
 const durable = 3 * time.Second
 
-// Run implements measure.Source. The error is a RestartError when the recorder ended and runs again.
-// A run whose queries are those of a run of an earlier client continues it.
+// Run implements measure.Source. The error is a RestartError when the recorder ended and runs
+// again. A run whose queries are those of a run of an earlier client continues it.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()

@@ -39,9 +39,17 @@ func machineStats() []measure.Stat {
 		return measure.Field{Name: name, Type: of}
 	}
 	return []measure.Stat{
-		{ID: "a.a.values", Kind: measure.Delta, Fields: []measure.Field{f("x", measure.Word), f("y", measure.Number)}},
+		{
+			ID:     "a.a.values",
+			Kind:   measure.Delta,
+			Fields: []measure.Field{f("x", measure.Word), f("y", measure.Number)},
+		},
 		{ID: "a.a.dists", Kind: measure.Dists, Fields: []measure.Field{f("x", measure.Word)}},
-		{ID: "a.a.stacks", Kind: measure.Delta, Fields: []measure.Field{f("x", measure.Word), f("s", measure.Stack)}},
+		{
+			ID:     "a.a.stacks",
+			Kind:   measure.Delta,
+			Fields: []measure.Field{f("x", measure.Word), f("s", measure.Stack)},
+		},
 		{ID: "a.a.single", Kind: measure.Level},
 	}
 }
@@ -50,7 +58,9 @@ func (m *machine) tick() []*measure.Batch {
 	m.now = m.now.Add(measure.Second)
 	switch m.IntN(20) {
 	case 0:
-		m.words, m.keys, m.shapes = []string{"new"}, map[int][]measure.Label{}, map[int]measure.Shape{}
+		m.words, m.keys, m.shapes = []string{
+			"new",
+		}, map[int][]measure.Label{}, map[int]measure.Shape{}
 	case 1:
 		m.frames = []measure.Frame{{Symbol: "root", Parent: -1}}
 	}
@@ -59,7 +69,10 @@ func (m *machine) tick() []*measure.Batch {
 		if m.IntN(8) == 0 {
 			continue
 		}
-		b := &measure.Batch{Stat: st.ID, Over: measure.Interval{Start: m.now.Add(-measure.Second), End: m.now}}
+		b := &measure.Batch{
+			Stat: st.ID,
+			Over: measure.Interval{Start: m.now.Add(-measure.Second), End: m.now},
+		}
 		for range m.IntN(3) {
 			m.words = append(m.words, fmt.Sprint("word", len(m.words), m.Uint32()))
 		}
@@ -83,7 +96,8 @@ func (m *machine) tick() []*measure.Batch {
 		if len(b.By) == 0 {
 			rows = 1
 		}
-		if old := m.keys[i]; m.IntN(2) == 0 && len(b.By) > 0 && old != nil && len(old)%len(b.By) == 0 &&
+		if old := m.keys[i]; m.IntN(2) == 0 && len(b.By) > 0 && old != nil &&
+			len(old)%len(b.By) == 0 &&
 			len(b.Frames) == 0 {
 			b.Keys, b.Shape, rows = old, m.shapes[i], len(old)/len(b.By)
 		} else {
@@ -110,7 +124,9 @@ func (m *machine) tick() []*measure.Batch {
 				b.Dists = append(b.Dists, d)
 				continue
 			}
-			b.Values = append(b.Values, []float64{0, 1.5, measure.NaN, -3, math.MaxFloat64}[m.IntN(5)])
+			b.Values = append(
+				b.Values, []float64{0, 1.5, measure.NaN, -3, math.MaxFloat64}[m.IntN(5)],
+			)
 		}
 		if m.IntN(4) == 0 {
 			b.Loss = []measure.Loss{{Reason: "full", Events: m.Uint64()}}
@@ -124,10 +140,17 @@ func (m *machine) tick() []*measure.Batch {
 	return all
 }
 
+// statOf returns the statistic of a batch of a machine.
+func statOf(b *measure.Batch) *measure.Stat {
+	all := machineStats()
+	i := slices.IndexFunc(all, func(st measure.Stat) bool { return st.ID == b.Stat })
+	return &all[i]
+}
+
 // plain returns what a reader sees of a batch.
 func plain(b *measure.Batch) string {
 	var rows []string
-	st := machineStats()[slices.IndexFunc(machineStats(), func(st measure.Stat) bool { return st.ID == b.Stat })]
+	st := statOf(b)
 	stacks := st.Stacks(b.By)
 	for i := range b.Rows() {
 		row := ""
@@ -190,7 +213,9 @@ func TestTicks(t *testing.T) {
 				if was, ok := shapes[b.Shape]; ok && b.Shape != 0 {
 					reuses++
 					if was != keys {
-						t.Fatalf("seed %d, tick %d: shape %d is %s and %s", seed, n, b.Shape, was, keys)
+						t.Fatalf(
+							"seed %d, tick %d: shape %d is %s and %s", seed, n, b.Shape, was, keys,
+						)
 					}
 				}
 				shapes[b.Shape] = keys
@@ -218,7 +243,10 @@ func TestWrongBatches(t *testing.T) {
 	}{
 		{"unknown statistic", &measure.Batch{Stat: "no.such.thing", Values: []float64{1}}},
 		{"unknown field", &measure.Batch{Stat: "a.a.dists", By: []string{"y"}}},
-		{"keys missing", &measure.Batch{Stat: "a.a.dists", By: []string{"x"}, Values: []float64{1}}},
+		{
+			"keys missing",
+			&measure.Batch{Stat: "a.a.dists", By: []string{"x"}, Values: []float64{1}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,7 +38,8 @@ type Control struct {
 }
 
 // Attach returns the connection of this process to its parent; nil when no supervisor has started
-// it. The caller must close the files.
+// it. The caller must close the files. The error
+// says that the environment names a process, and descriptor 3 is no socket.
 func Attach() (*Control, error) {
 	name, count, ok := strings.Cut(os.Getenv(variable), ":")
 	if !ok {
@@ -94,11 +95,11 @@ func (c *Control) Peer() (*net.UnixConn, error) {
 	return fileConn(fds[0])
 }
 
-// Notify passes a text to systemd: sd_notify(3).
+// Notify passes a text to systemd: sd_notify(3). The error means that the parent has ended.
 func (c *Control) Notify(text string) error { return send(c.conn, msgNotify, text, nil) }
 
 // Exit reports that this process ends with an exit status on purpose, so that it is not started
-// again.
+// again. The error means that the parent has ended.
 func (c *Control) Exit(status int) error {
 	return send(c.conn, msgExit, strconv.Itoa(status), nil)
 }

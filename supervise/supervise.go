@@ -22,8 +22,8 @@ type Process struct {
 	OOM int
 }
 
-// The delay before a dead process is started again doubles each time, up to maxDelay. A process that
-// has run for healthy starts with the first delay again.
+// The delay before a dead process is started again doubles each time, up to maxDelay. A process
+// that has run for healthy starts with the first delay again.
 const (
 	firstDelay = 100 * time.Millisecond
 	maxDelay   = 30 * time.Second
@@ -36,7 +36,7 @@ const endTime = 20 * time.Second
 // Supervisor runs two processes that are connected with each other.
 type Supervisor struct {
 	Processes [2]Process
-	// Report is told of each death: one line.
+	// Report gets one line for each death.
 	Report func(string)
 	// Notify gets the texts that the main process passes on; nil: they are dropped.
 	Notify func(string)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"culprit/confine"
 	"culprit/trusted"
 )
 
@@ -54,9 +55,12 @@ func userDirectory(requested string) (string, error) {
 }
 
 // checkDirectory checks that nobody but this user and root can change the directory of what is
-// recorded, and what a server trusts in it: its tokens and the archive. It need not exist. The users
-// also are trusted too.
-func checkDirectory(dir string, also ...int) error {
+// recorded, and what a server trusts in it: its tokens and the archive. It need not exist.
+func checkDirectory(dir string) error {
+	var also []int
+	if os.Geteuid() == 0 {
+		also = confine.Trusted() // the user of the server that root has started
+	}
 	if err := trusted.Directory(dir, also...); err != nil {
 		return fmt.Errorf("record in %s: %w", dir, err)
 	}

@@ -119,8 +119,8 @@ func recordedSources(o term.Serving) []measure.Source {
 }
 
 // makeDirectory checks the recording directory, and creates it if needed.
-func makeDirectory(dir string, also ...int) error {
-	if err := checkDirectory(dir, also...); err != nil {
+func makeDirectory(dir string) error {
+	if err := checkDirectory(dir); err != nil {
 		return withDirectoryHint(err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -166,12 +166,7 @@ func serveAlone(
 func superviseServer(
 	ctx context.Context, dir string, o term.Serving, console *term.Teller,
 ) error {
-	root := os.Geteuid() == 0
-	var also []int
-	if root {
-		also = confine.Trusted()
-	}
-	if err := makeDirectory(dir, also...); err != nil {
+	if err := makeDirectory(dir); err != nil {
 		return err
 	}
 	if _, err := loadCertificate(o); err != nil {
@@ -181,10 +176,12 @@ func superviseServer(
 	if err != nil {
 		return err
 	}
-	if root {
+	if os.Geteuid() == 0 {
 		uid, gid := confine.Account()
 		if err := confine.Own(dir, uid, gid); err != nil {
-			return errors.Join(fmt.Errorf("pass the recording directory to the server: %w", err), l.close())
+			return errors.Join(
+				fmt.Errorf("pass the recording directory to the server: %w", err), l.close(),
+			)
 		}
 	}
 	tcp, err := web.ListenerFile(l.tcp)
@@ -301,15 +298,17 @@ func connectPorts(address string) []uint16 {
 }
 
 // recorderCapabilities are those that measuring needs: see packaging/culprit.service.
-var recorderCapabilities = []int{ // table
-	unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN,
-	unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYSLOG, unix.CAP_SYS_RESOURCE,
+func recorderCapabilities() []int {
+	return []int{
+		unix.CAP_SYS_PTRACE, unix.CAP_DAC_READ_SEARCH, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN,
+		unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYSLOG, unix.CAP_SYS_RESOURCE,
+	}
 }
 
 // confineRecorder takes from the recorder what it does not need. Landlock is not of use: a confined
 // process may not look into others.
 func confineRecorder() error {
-	if err := confine.KeepCapabilities(recorderCapabilities...); err != nil {
+	if err := confine.KeepCapabilities(recorderCapabilities()...); err != nil {
 		return err
 	}
 	_, err := os.Stat("/sys/bus/event_source/devices/kprobe")

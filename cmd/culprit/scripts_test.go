@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,12 +137,17 @@ func total(t *testing.T, dir, query string) float64 {
 	return sum
 }
 
-// programsOf returns the BPF programs that a process has open: /proc/PID/fdinfo, proc(5).
+// programsOf returns the BPF programs that a process and its children have open:
+// /proc/PID/fdinfo, proc(5).
 func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, one := range append(slices.Collect(maps.Values(children(t, pid))), pid) {
+		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, of...)
 	}
 	for _, f := range files {
 		b, _ := os.ReadFile(f) // it may have been closed

@@ -125,7 +125,9 @@ func ListenFile(f *os.File, socket bool) (net.Listener, error) {
 func ListenerFile(l net.Listener) (*os.File, error) {
 	own, ok := l.(*listener)
 	if !ok {
-		return nil, fmt.Errorf("pass on the listener of %s: it is no listener of this package", l.Addr())
+		return nil, fmt.Errorf(
+			"pass on the listener of %s: it is no listener of this package", l.Addr(),
+		)
 	}
 	f, ok := own.Listener.(interface{ File() (*os.File, error) })
 	if !ok {
