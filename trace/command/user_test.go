@@ -372,7 +372,8 @@ func TestUSDT(t *testing.T) {
 	}
 }
 
-// asking is a program that asks in one function whether a probe of another one is watched, as DTrace's headers make them.
+// asking is a program that asks in one function whether a probe of another one is watched, as
+// DTrace's headers make them.
 const asking = `
 #define NOTE(kind, args) "990: nop\n .pushsection .note.usdt,\"\",\"note\"\n .balign 4\n .4byte 992f-991f, 994f-993f, " kind "\n" \
  "991: .asciz \"usdt\"\n992: .balign 4\n993: .8byte 990b\n .8byte 0\n .asciz \"app\"\n .asciz \"far\"\n" args "994: .balign 4\n .popsection\n"
@@ -387,7 +388,8 @@ int main(void) {
 	return 0;
 }`
 
-// A probe is a probe too where a function only asks whether it is watched, and the answer is that it is.
+// A probe is a probe too where a function only asks whether it is watched, and the answer is that
+// it is.
 func TestUSDTAsked(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {

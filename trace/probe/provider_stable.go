@@ -46,8 +46,10 @@ type way struct {
 // to kernel.
 type param struct {
 	name string // in D's texts
-	of   string // the struct that it points to; "": it is a number; other: it points to something else. Of a system call: its type as C text
-	nth  int    // which of those; of a system call: which of all
+	// The struct that it points to; "": it is a number; other: it points to something else. Of a
+	// system call: its type as C text.
+	of  string
+	nth int // which of those; of a system call: which of all
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/gen"
+	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
@@ -113,7 +114,8 @@ func (t *LockTable) Source() (*trace.Source, error) {
 	s, err := trace.NewLimitedSource(
 		"locks",
 		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName},
-			// Strings are names of threads, which are shorter; nothing is reported before it is read.
+			// Strings are names of threads, which are shorter; nothing is reported before it is
+			// read.
 			Options: check.Options{
 				StrSize: 32,
 				All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
@@ -134,11 +136,22 @@ func (t *LockTable) Source() (*trace.Source, error) {
 		s.Close()
 		return nil, err
 	}
+	s.SetLossReasons(lockLossReasons())
 	s.PreloadUnwindTables(p.Who.PIDs)
 	s.CollectFrames(true, false)
 	s.GatherEvery(lockGather)
 	s.NoteSymbols()
 	return s, nil
+}
+
+// lockLossReasons returns reasons without the options of scripts, which a LockTable has none of.
+func lockLossReasons() trace.LossReasons {
+	return trace.LossReasons{
+		ir.DropAgg: "no room for another row: its waits are missing, " +
+			"or their maximum or distribution is",
+		ir.DropDynamic: "no room for another thread that waits",
+		ir.DropStack:   "no room for another stack: its waits have a stack without frames",
+	}
 }
 
 // describe makes the statistics in place of those that a script has.

@@ -173,7 +173,8 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	source, err := trace.NewLimitedSource(
 		"sampler",
 		trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
-			// Strings are names of threads, which are shorter; nothing is reported before it is read.
+			// Strings are names of threads, which are shorter; nothing is reported before it is
+			// read.
 			Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}},
 		0,
 		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
