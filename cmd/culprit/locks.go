@@ -91,11 +91,11 @@ type lockMachine struct {
 func lockLoss(reason string) string {
 	switch reason {
 	case trace.LostKeys:
-		return "no room for another row: its waits are missing, or their maximum or distribution is"
+		return "more rows than fit: their waits are missing, or their maximum or distribution is"
 	case trace.LostVariables:
-		return "no room for another thread that waits"
+		return "more waiting threads than fit"
 	case trace.LostStacks:
-		return "no room for another stack: it is told as one without frames"
+		return "more stacks than fit: the others are counted as one without frames"
 	}
 	return reason
 }

@@ -7,12 +7,12 @@ import (
 	"culprit/trace"
 )
 
-// Losses are told in words of waits, without options that culprit locks has not.
+// Losses are reported in terms of waits, without options that culprit locks does not have.
 func TestLockLoss(t *testing.T) {
 	for reason, want := range map[string]string{
-		trace.LostKeys:      "no room for another row",
-		trace.LostVariables: "no room for another thread",
-		trace.LostStacks:    "no room for another stack",
+		trace.LostKeys:      "more rows than fit",
+		trace.LostVariables: "more waiting threads than fit",
+		trace.LostStacks:    "more stacks than fit",
 		"firings that the kernel left out, because the program ran already": "firings that the kernel left out",
 	} {
 		if got := lockLoss(reason); !strings.HasPrefix(got, want) ||
