@@ -15,6 +15,7 @@ import (
 	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/gen"
+	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
@@ -137,11 +138,21 @@ func (t *LockTable) Source() (*trace.Source, error) {
 		s.Close()
 		return nil, err
 	}
+	s.SetLossReasons(lockLossReasons())
 	s.PreloadUnwindTables(p.Who.PIDs)
 	s.CollectFrames(true, false)
 	s.GatherEvery(lockGather)
 	s.NoteSymbols()
 	return s, nil
+}
+
+// lockLossReasons returns reasons that do not mention options of scripts.
+func lockLossReasons() trace.LossReasons {
+	return trace.LossReasons{
+		ir.DropAgg:     "more rows than fit: their waits are missing, or their maximum or distribution is",
+		ir.DropDynamic: "more waiting threads than fit",
+		ir.DropStack:   "more stacks than fit: the others are counted as one without frames",
+	}
 }
 
 // describe replaces the statistics of the script by those of the table.
