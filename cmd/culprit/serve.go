@@ -283,8 +283,8 @@ const (
 	archivePoll = 50 * time.Millisecond
 )
 
-// openArchive opens the archive of a recording directory; the caller closes it. It waits for another
-// process that has it open. That is no server, since the caller has its socket.
+// openArchive opens the archive of a recording directory; the caller closes it. It waits for
+// another process that has it open. That is no server, since the caller has its socket.
 func openArchive(
 	ctx context.Context, p *place, o term.Serving, console *term.Teller,
 ) (*store.Store, error) {

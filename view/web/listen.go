@@ -111,7 +111,7 @@ func Listen(address string) (net.Listener, error) {
 }
 
 // ListenFile returns the listener of a file that another process has made with Listen, or with
-// ListenSocket if socket is set. The caller must close both.
+// ListenSocket if socket is set. The caller must close both. The error says that it is no listener.
 func ListenFile(f *os.File, socket bool) (net.Listener, error) {
 	l, err := net.FileListener(f)
 	if err != nil {
@@ -121,7 +121,8 @@ func ListenFile(f *os.File, socket bool) (net.Listener, error) {
 }
 
 // ListenerFile returns the file of a listener that Listen or ListenSocket has made, for another
-// process. The caller must close both. Closing a listener of ListenSocket removes its path.
+// process. The caller must close both. Closing a listener of ListenSocket removes its path. The
+// error says that l has no file.
 func ListenerFile(l net.Listener) (*os.File, error) {
 	own, ok := l.(*listener)
 	if !ok {
@@ -221,10 +222,8 @@ func peerOf(c net.Conn) *syscall.Ucred {
 		return nil
 	}
 	var cred *syscall.Ucred
-	err = raw.Control(func(fd uintptr) {
-		if got, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
-			cred = got
-		}
+	err = raw.Control(func(fd uintptr) { // cred is nil after an error
+		cred, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
 	if err != nil {
 		return nil
