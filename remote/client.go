@@ -222,7 +222,9 @@ func (c *Client) hello(l *link, d *decoder) error {
 	d.hello()
 	var all []*Source
 	for range d.count(1) {
+		external := d.bool()
 		all = append(all, newSource(c, uint32(len(all)), d.stats()))
+		all[len(all)-1].external = external
 	}
 	if err := d.end(); err != nil {
 		return err
@@ -258,7 +260,9 @@ func (c *Client) Sources(ctx context.Context) ([]measure.Source, error) {
 	}
 	out := make([]measure.Source, len(c.sources))
 	for i, s := range c.sources {
-		out[i] = s
+		if out[i] = s; s.external {
+			out[i] = ExternalSource{s}
+		}
 	}
 	return out, nil
 }

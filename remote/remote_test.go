@@ -197,7 +197,7 @@ func TestRun(t *testing.T) {
 		// The first tick only shows where the counters are.
 		spent := measure.Span((g.at[9] - g.at[0]) * 1e6)
 		if own := s.(measure.ExternalMeter); own.Cost("a.b.c") != spent ||
-			own.ExternalCost() != 2*spent+c.CPU() || own.Cost("a.b.c_idle") != 0 || own.Cost("x") != 0 {
+			own.ExternalCost() != 2*spent || own.Cost("a.b.c_idle") != 0 || own.Cost("x") != 0 {
 			t.Errorf(
 				"the costs are %v and %v, want %v", own.Cost("a.b.c"), own.ExternalCost(), spent,
 			)
@@ -506,14 +506,15 @@ func TestScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		starts := 0
 		var newest *fakeScript
-		config := Config{StartScript: func(k measure.Script) (dataset.Runner, error) {
+		config := Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}}
+		config.StartScript = func(k measure.Script) (dataset.Runner, error) {
 			if k.Text == "wrong" {
 				return nil, &measure.Diagnostic{Text: "wrong", Pos: 1, Len: 2, Message: "bad"}
 			}
 			starts++
 			newest = &fakeScript{seconds: &seconds{id: "trace.x.y"}, ended: make(chan struct{})}
 			return newest, nil
-		}}
+		}
 		r := NewRecorder(config)
 		c := NewClient(0)
 		cut := connect(t, r, c)
@@ -521,6 +522,13 @@ func TestScripts(t *testing.T) {
 		_, err := c.StartScript(RoleTrace, measure.Script{Name: "x", Text: "wrong"})
 		if !errors.As(err, &mistake) || mistake.Pos != 1 || mistake.Len != 2 {
 			t.Errorf("a wrong script: %v", err)
+		}
+		// A script that does not start leaves the sources alone.
+		var fixed got
+		ctx, stop := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		err = source(t, c).Run(ctx, []measure.Query{query(t, "a.b.c by n")}, &fixed)
+		if stop(); err != nil || len(fixed.at) != 2 {
+			t.Errorf("the run reports %v, %v", fixed.at, err)
 		}
 		k := measure.Script{Name: "x", Text: "right", Budget: 0.5}
 		s, err := c.StartScript(RoleTrace, k)
@@ -557,7 +565,7 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%d starts", starts)
 		}
 		var g got
-		ctx, stop := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		ctx, stop = context.WithTimeout(t.Context(), 3500*time.Millisecond)
 		defer stop()
 		if err := s2.Run(ctx, []measure.Query{query(t, "trace.x.y by word")}, &g); err != nil {
 			t.Error(err)

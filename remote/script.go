@@ -100,7 +100,9 @@ func (r *Recorder) runScript(k *script) {
 	if k.session != nil {
 		k.session.appendEnded(k.id, err)
 	}
-	delete(r.sources, k.source)
+	if k.runner != nil {
+		delete(r.sources, k.source)
+	}
 	r.scripts = slices.DeleteFunc(r.scripts, func(o *script) bool { return o == k })
 }
 

@@ -11,7 +11,7 @@ import (
 // Script is a D script of the recorder. It implements dataset.Runner. When the recorder is started
 // again, so is the script.
 type Script struct {
-	*Source
+	ExternalSource
 	role  Role
 	given measure.Script
 	ended chan struct{}
@@ -39,7 +39,7 @@ func (c *Client) StartScript(role Role, given measure.Script) (*Script, error) {
 		s.quit()
 		return nil, err
 	}
-	s.Source, s.call = newSource(c, number, stats), a
+	s.ExternalSource, s.call = ExternalSource{newSource(c, number, stats)}, a
 	go s.follow(a)
 	return s, nil
 }

@@ -135,7 +135,8 @@ func (s *session) write() error {
 		b = appendUint(append(b, magic...), version)
 		b = appendUint(b, uint64(len(s.r.config.Sources)))
 		for _, source := range s.r.config.Sources {
-			b = appendStats(b, source.Stats())
+			_, external := source.(measure.ExternalMeter)
+			b = appendStats(appendBool(b, external), source.Stats())
 		}
 		return b
 	})

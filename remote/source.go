@@ -11,11 +11,12 @@ import (
 	"culprit/measure"
 )
 
-// Source is a source of the recorder. It implements measure.ExternalMeter and
-// measure.ProblemReporter.
+// Source is a source of the recorder. It implements measure.Meter and measure.ProblemReporter.
 type Source struct {
 	client *Client
 	stats  []measure.Stat
+	// external: its programs run in the context of other processes
+	external bool
 
 	mu      sync.Mutex // guards the fields below
 	number  uint32     // of the recorder's source; that of a script may change
@@ -47,16 +48,15 @@ func (s *Source) Cost(id measure.StatID) measure.Span {
 	return s.costs[i].sum
 }
 
-// ExternalCost implements measure.ExternalMeter. The CPU time of the recorder is part of that of
-// its first source.
-func (s *Source) ExternalCost() measure.Span {
+// ExternalSource is a source whose programs in the kernel run in the context of other processes. It
+// implements measure.ExternalMeter.
+type ExternalSource struct{ *Source }
+
+// ExternalCost implements measure.ExternalMeter.
+func (s ExternalSource) ExternalCost() measure.Span {
 	s.mu.Lock()
-	out, number := s.outside.sum, s.number
-	s.mu.Unlock()
-	if number == 0 {
-		out += s.client.CPU()
-	}
-	return out
+	defer s.mu.Unlock()
+	return s.outside.sum
 }
 
 // Problems implements measure.ProblemReporter.

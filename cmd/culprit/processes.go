@@ -105,7 +105,8 @@ type measuring struct {
 	sources     []measure.Source
 	startScript dataset.Starter
 	sample      func(context.Context, web.Sampling) (*web.Sampled, error)
-	otherMemory func() int64 // nil: no other process
+	otherMemory func() int64        // nil: no other process
+	otherTime   func() measure.Span // CPU time of the other process; nil: there is none
 }
 
 // recordedSources lists the sources of a server.
@@ -342,6 +343,7 @@ func connectRecorder(
 			return profileOfSamples(q, got), nil
 		},
 		otherMemory: c.Memory,
+		otherTime:   c.CPU,
 	}, nil
 }
 

@@ -59,6 +59,9 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 		return err
 	}
 	set.SetBudget(o.Budget)
+	if measuring.otherTime != nil {
+		set.MeterProcess(measuring.otherTime)
+	}
 	m := &recordedMachine{
 		Set:         set,
 		History:     diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
