@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,20 @@ func children(t *testing.T, pid int) map[string]int {
 		}
 	}
 	return all
+}
+
+// descriptors returns the files that describe the descriptors of a process and its children:
+// /proc/PID/fdinfo, proc(5).
+func descriptors(t *testing.T, pid int) (files []string) {
+	t.Helper()
+	for _, one := range append(slices.Collect(maps.Values(children(t, pid))), pid) {
+		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", one))
+		if err != nil || len(of) == 0 {
+			t.Fatalf("the files of process %d: %v", one, err)
+		}
+		files = append(files, of...)
+	}
+	return files
 }
 
 // kill kills the child of that name and waits until another one has taken its place.

@@ -7,12 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,15 +138,7 @@ func total(t *testing.T, dir, query string) float64 {
 // /proc/PID/fdinfo, proc(5).
 func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	t.Helper()
-	var files []string
-	for _, one := range append(slices.Collect(maps.Values(children(t, pid))), pid) {
-		of, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", one))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, of...)
-	}
-	for _, f := range files {
+	for _, f := range descriptors(t, pid) {
 		b, _ := os.ReadFile(f) // it may have been closed
 		for line := range strings.Lines(string(b)) {
 			var id uint32
