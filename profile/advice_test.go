@@ -14,7 +14,7 @@ func TestMagics(t *testing.T) {
 	for _, m := range magics {
 		for _, rest := range []string{"", "\x00\x01\x02\x03", "\nmain;a 3\nmain;b 4\n", strings.Repeat("rest 5\n", 20000)} {
 			in := strings.Repeat("\x01", int(m.at)) + m.begin + rest
-			_, err := Read(strings.NewReader(in), "f", Options{})
+			_, err := Read(never, strings.NewReader(in), "f", Options{})
 			if rest == "" && m.begin[0] != '\x00' && len(m.begin) < 4 ||
 				err != nil && strings.Contains(err.Error(), m.what) {
 				continue
@@ -40,7 +40,7 @@ func TestTables(t *testing.T) {
 		"iostat":        "Device            r/s     w/s     rkB/s\nsda 1.0 2.0 3.0\n",
 		"/proc/stat":    "cpu  1 2 3 4\ncpu0 1 2 3 4\nintr 5 6 7 8\n",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		if err == nil ||
 			!strings.Contains(err.Error(), "culprit flame reads stacks") &&
 				!strings.Contains(err.Error(), "perf script -i") {
@@ -48,7 +48,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	for _, in := range []string{"main 3\nwork 4\n", "a b 3\nc d 4\n", "main 3 5\nwork 4 6\n", "Thread 77;work 10\n", "worker 3;a 10\nworker 4;a 20\n"} {
-		if _, err := Read(strings.NewReader(in), "f", Options{}); err != nil {
+		if _, err := Read(never, strings.NewReader(in), "f", Options{}); err != nil {
 			t.Errorf("stacks %q: %v", in, err)
 		}
 	}

@@ -37,7 +37,7 @@ func BenchmarkPerf(b *testing.B) {
 	text := perfScript(20_000)
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
-		if _, err := Read(bytes.NewReader(text), "", Options{}); err != nil {
+		if _, err := Read(never, bytes.NewReader(text), "", Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -68,7 +68,7 @@ func BenchmarkFolded(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				if _, err := Read(bytes.NewReader(text), "", Options{}); err != nil {
+				if _, err := Read(never, bytes.NewReader(text), "", Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -77,7 +77,7 @@ func BenchmarkFolded(b *testing.B) {
 }
 
 func BenchmarkSVG(b *testing.B) {
-	t, err := Read(bytes.NewReader(distinct(100_000, 24)), "", Options{})
+	t, err := Read(never, bytes.NewReader(distinct(100_000, 24)), "", Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		for name, b := range map[string][]byte{"pprof": proto.Bytes(), "pprof, not packed": unpacked(t, proto.Bytes()), "speedscope": scope.Bytes(),
 			"speedscope, packed": packed(t, scope.Bytes()), "folded, packed": packed(t, []byte(text))} {
-			back, err := Read(bytes.NewReader(b), "f", Options{})
+			back, err := Read(never, bytes.NewReader(b), "f", Options{})
 			if err != nil {
 				t.Fatalf("%s of %q: %v", name, text, err)
 			}
@@ -67,7 +67,7 @@ func TestPProfKeepsKinds(t *testing.T) {
 	if err := WritePProf(&b, tree); err != nil {
 		t.Fatal(err)
 	}
-	back, err := Read(&b, "f", Options{})
+	back, err := Read(never, &b, "f", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestPProfKeepsKinds(t *testing.T) {
 
 func profileOfPerf(t *testing.T) *Tree {
 	t.Helper()
-	tree, err := Read(strings.NewReader(perfText), "", Options{})
+	tree, err := Read(never, strings.NewReader(perfText), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestPProfOfGo(t *testing.T) {
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 0); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := Read(&b, "f", Options{})
+	tree, err := Read(never, &b, "f", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,8 @@ func TestPProfOfGo(t *testing.T) {
 		"testing.tRunner;culprit/profile.TestPProfOfGo;runtime/pprof.(*Profile).WriteTo") {
 		t.Errorf("no such stack in\n%s", s)
 	}
-	if _, err := Read(bytes.NewReader(packed(t, []byte{0x0a, 0x04, 0x08, 0x01, 0x10, 0x02, 0x12, 0x7f})), "f", Options{}); err == nil ||
+	cut := packed(t, []byte{0x0a, 0x04, 0x08, 0x01, 0x10, 0x02, 0x12, 0x7f})
+	if _, err := Read(never, bytes.NewReader(cut), "f", Options{}); err == nil ||
 		!strings.Contains(err.Error(), "f: byte 6: pprof") && !strings.Contains(err.Error(), "f:byte 6: pprof") {
 		t.Errorf("a cut profile: %v", err)
 	}
@@ -119,7 +120,7 @@ const scopeText = `{"$schema":"https://www.speedscope.app/file-format-schema.jso
 {"type":"sampled","name":"q","unit":"bytes","startValue":0,"endValue":3,"samples":[[0]],"weights":[3]}]}`
 
 func TestSpeedscope(t *testing.T) {
-	tree, err := Read(strings.NewReader(scopeText), "", Options{})
+	tree, err := Read(never, strings.NewReader(scopeText), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestSpeedscope(t *testing.T) {
 		strings.Replace(scopeText, `"at":7`, `"at":1`, 1):                                        "goes back in time",
 		strings.Replace(scopeText, `"C","frame":1`, `"C","frame":0`, 1):                          "closes what is not open",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		var p *ParseError
 		if !errors.As(err, &p) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", in, err)
@@ -173,7 +174,7 @@ func FuzzPProf(f *testing.F) {
 func FuzzSpeedscope(f *testing.F) {
 	f.Add(scopeText)
 	f.Fuzz(func(t *testing.T, in string) {
-		if tree, err := readSpeedscope(strings.NewReader(in)); err == nil {
+		if tree, err := readSpeedscope(strings.NewReader(in), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
 		}

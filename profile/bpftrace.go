@@ -99,7 +99,7 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 		Data map[string]json.RawMessage `json:"data"`
 	}
 	var kind *json.UnmarshalTypeError
-	if err := json.Unmarshal(b, &l); err != nil {
+	if err := p.b.meter.unmarshal(b, &l); err != nil {
 		if !errors.As(err, &kind) { // the data of a printf are text
 			p.wrong.skip(n, "JSON: "+err.Error())
 		}
@@ -111,7 +111,7 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 	for name, m := range l.Data {
 		name = strings.TrimPrefix(name, "@")
 		var counts map[string]float64
-		if json.Unmarshal(m, &counts) != nil {
+		if p.b.meter.unmarshal(m, &counts) != nil {
 			continue // a number, or numbers of another kind
 		}
 		for key, count := range counts {
@@ -136,7 +136,7 @@ func (p *bpftraceJSON) line(b []byte, n int) error {
 }
 
 func newBPFTrace(o Options) *bpftraceLines {
-	return &bpftraceLines{b: NewBuilder(), o: o, maps: map[string]bool{},
+	return &bpftraceLines{b: o.builder(), o: o, maps: map[string]bool{},
 		numbers: map[string]float64{}, entries: map[string]int{}}
 }
 

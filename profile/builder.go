@@ -19,6 +19,7 @@ type Builder struct {
 	edges []edge           // hash table of nodes; open addressing, power of two
 	cut   int
 
+	meter   *meter            // nil: nothing is bounded
 	modules map[string]string // interned
 	piece   []byte            // memory of names; written bytes never change
 }
@@ -50,6 +51,13 @@ func NewBuilder() *Builder {
 		often: make([]recentFunction, recentSize), edges: make([]edge, 1<<10)}
 }
 
+// builder returns a Builder that is bounded by the meter of the options.
+func (o *Options) builder() *Builder {
+	b := NewBuilder()
+	b.meter = o.meter
+	return b
+}
+
 // Function returns the index of a function and adds it when it is new. It copies the bytes.
 func (b *Builder) Function(name, module []byte, kind Kind) uint32 {
 	h := maphash.Bytes(b.seed, name)
@@ -75,6 +83,7 @@ func (b *Builder) function(hash uint32, name, module []byte, kind Kind) uint32 {
 	for i := hash & mask; ; i = (i + 1) & mask {
 		s := &b.names[i]
 		if s.id == 0 {
+			b.meter.add(builtFunctionBytes + len(name))
 			id := uint32(len(b.tree.Functions))
 			*s = slot{hash, id}
 			if n := len(b.tree.Functions); n == cap(
@@ -190,6 +199,7 @@ func (b *Builder) Child(parent Call, function uint32) Call {
 			return Call{e.node, hash}
 		}
 		if e.node == 0 {
+			b.meter.add(builtNodeBytes)
 			t := b.tree
 			node := int32(len(t.Parent))
 			*e = edge{parent.Node, node, function}
@@ -233,6 +243,7 @@ func (b *Builder) Stack(functions []uint32, amount float64) {
 		functions = functions[:MaxDepth]
 		b.cut++
 	}
+	b.meter.visit(len(functions))
 	at := Call{}
 	for _, f := range functions {
 		at = b.Child(at, f)

@@ -19,8 +19,8 @@ type vtuneLines struct {
 	wrong        skipped
 }
 
-func newVTune() *vtuneLines {
-	return &vtuneLines{outline: outline{b: NewBuilder()}, time: -1, module: -1}
+func newVTune(o Options) *vtuneLines {
+	return &vtuneLines{outline: outline{b: o.builder()}, time: -1, module: -1}
 }
 
 func (v *vtuneLines) line(b []byte, n int) error {
@@ -120,8 +120,8 @@ type visualStudioLines struct {
 	wrong skipped
 }
 
-func newVisualStudio() *visualStudioLines {
-	return &visualStudioLines{outline: outline{b: NewBuilder()}}
+func newVisualStudio(o Options) *visualStudioLines {
+	return &visualStudioLines{outline: outline{b: o.builder()}}
 }
 
 func (v *visualStudioLines) line(b []byte, n int) error {

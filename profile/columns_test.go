@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -132,7 +133,9 @@ func floats(b []byte) (out []float64) {
 // read again.
 func FuzzColumns(f *testing.F) {
 	whole := columnsOf(f, func() *Tree {
-		tree, err := Read(strings.NewReader("a;b_[k] 3\na;c 2.5\nd 1\n"), "", Options{})
+		tree, err := Read(
+			context.Background(), strings.NewReader("a;b_[k] 3\na;c 2.5\nd 1\n"), "", Options{},
+		)
 		if err != nil {
 			f.Fatal(err)
 		}

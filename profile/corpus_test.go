@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -82,7 +83,7 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close() //nolint:errcheck // read
-			tree, err := Read(f, "", Options{})
+			tree, err := Read(never, f, "", Options{})
 			if want.advice != "" {
 				if err == nil || !strings.Contains(err.Error(), want.advice) {
 					t.Errorf("%v, want %s", err, want.advice)
@@ -150,16 +151,18 @@ func TestCorpusAndProse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plain, err := Read(strings.NewReader(string(raw)), "", Options{})
+			plain, err := Read(never, strings.NewReader(string(raw)), "", Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			few, err := Read(strings.NewReader(string(raw)+"\n"+prose), "", Options{})
+			few, err := Read(
+				context.Background(), strings.NewReader(string(raw)+"\n"+prose), "", Options{},
+			)
 			if err == nil && few.Sum() != plain.Sum() {
 				t.Errorf("sum %v, was %v, with a line of prose behind it", few.Sum(), plain.Sum())
 			}
 			long := string(raw) + "\n" + strings.Repeat(prose[strings.Index(prose, "*"):], 5000)
-			many, err := Read(strings.NewReader(long), "", Options{})
+			many, err := Read(never, strings.NewReader(long), "", Options{})
 			if err == nil && len(many.Notes) == 0 {
 				t.Errorf("5,000 lines of prose are read as %v, without a note", many.Sum())
 			}

@@ -10,7 +10,7 @@ import (
 
 func profileOf(t *testing.T, text string) *Tree {
 	t.Helper()
-	tree, err := Read(strings.NewReader(text), "", Options{})
+	tree, err := Read(never, strings.NewReader(text), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

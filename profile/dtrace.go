@@ -29,7 +29,7 @@ type dtraceLines struct {
 const keptLines = 8 << 20
 
 func newDTrace(o Options) *dtraceLines {
-	return &dtraceLines{b: NewBuilder(), o: o, frames: map[string][]uint32{}}
+	return &dtraceLines{b: o.builder(), o: o, frames: map[string][]uint32{}}
 }
 
 func (d *dtraceLines) line(b []byte, n int) error {

@@ -46,7 +46,8 @@ func TestBPFTraceLeftovers(t *testing.T) {
 	if got := fold(t, json, Options{}); got != "app;g;f 42\n" {
 		t.Errorf("JSON: got\n%s", got)
 	}
-	if tree, err := Read(strings.NewReader("@start[4711]: 31824\n@n[app]: 3\n"), "f", Options{}); err == nil ||
+	const none = "@start[4711]: 31824\n@n[app]: 3\n"
+	if tree, err := Read(never, strings.NewReader(none), "f", Options{}); err == nil ||
 		!strings.Contains(err.Error(), "no map keyed by stacks") {
 		t.Errorf("numbers alone: %v, %v", tree, err)
 	}

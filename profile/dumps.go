@@ -31,7 +31,7 @@ type debuggerLines struct {
 	found bool
 }
 
-func newDebugger(o Options) *debuggerLines { return &debuggerLines{b: NewBuilder(), o: o} }
+func newDebugger(o Options) *debuggerLines { return &debuggerLines{b: o.builder(), o: o} }
 
 func (d *debuggerLines) line(b []byte, _ int) error {
 	switch {
@@ -171,7 +171,7 @@ type jstackLines struct {
 }
 
 func newJStack(o Options) *jstackLines {
-	return &jstackLines{b: NewBuilder(), o: o, others: map[string]int{}}
+	return &jstackLines{b: o.builder(), o: o, others: map[string]int{}}
 }
 
 func (j *jstackLines) line(b []byte, n int) error {

@@ -18,7 +18,9 @@ type foldedLines struct {
 	metrics bool // lines had three amounts
 }
 
-func newFolded(o Options) *foldedLines { return &foldedLines{p: newTextTree(), least: o.Least} }
+func newFolded(o Options) *foldedLines {
+	return &foldedLines{p: newTextTree(o.meter), least: o.Least}
+}
 
 func (f *foldedLines) line(b []byte, n int) error {
 	stack, count, ok := cutCount(b)

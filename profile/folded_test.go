@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 // fold reads a text and returns it folded.
 func fold(t *testing.T, text string, o Options) string {
 	t.Helper()
-	tree, err := Read(strings.NewReader(text), "", o)
+	tree, err := Read(never, strings.NewReader(text), "", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,9 @@ func TestFolded(t *testing.T) {
 }
 
 func TestTotals(t *testing.T) {
-	tree, err := Read(strings.NewReader("a;b 1\na;b;c 2\nd 4\n"), "", Options{})
+	tree, err := Read(
+		context.Background(), strings.NewReader("a;b 1\na;b;c 2\nd 4\n"), "", Options{},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,7 @@ func TestErrorsHavePlaces(t *testing.T) {
 		"\x1f\x8bnot really":         "f:byte 0: not gzip",
 		"a;b nothing\nc;d nothing\n": "f:1: no known format",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		var p *ParseError
 		if !errors.As(err, &p) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", in, err, want)
@@ -146,13 +149,13 @@ func FuzzFolded(f *testing.F) {
 	f.Add("{ 1\n")
 	f.Add("{\"[< 1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		tree, err := Read(strings.NewReader(text), "", Options{})
+		tree, err := Read(never, strings.NewReader(text), "", Options{})
 		if err != nil {
 			return
 		}
 		checkTree(t, tree)
 		once := folded(t, tree)
-		again, err := Read(strings.NewReader(once), "", Options{})
+		again, err := Read(never, strings.NewReader(once), "", Options{})
 		if once == "" ||
 			DetectFormat(
 				[]byte(once), true,

@@ -85,7 +85,7 @@ func TestFormats(t *testing.T) {
 }
 
 func TestPerfTellsOfOtherEvents(t *testing.T) {
-	tree, err := Read(strings.NewReader(perfText), "", Options{})
+	tree, err := Read(never, strings.NewReader(perfText), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestPerfTellsOfOtherEvents(t *testing.T) {
 	if tree.Samples != 4 || tree.Unit != "cycles" {
 		t.Errorf("%v samples of %s", tree.Samples, tree.Unit)
 	}
-	_, err = Read(strings.NewReader(perfText), "f", Options{Event: "faults"})
+	_, err = Read(never, strings.NewReader(perfText), "f", Options{Event: "faults"})
 	if err == nil || !strings.Contains(err.Error(), "cycles (4 samples), instructions (1 sample)") {
 		t.Errorf("a wrong event: %v", err)
 	}
@@ -104,7 +104,7 @@ func TestPerfTellsOfOtherEvents(t *testing.T) {
 // TestTableSum checks that the lines of a table add up to the whole, including stacks without
 // frames.
 func TestTableSum(t *testing.T) {
-	tree, err := Read(strings.NewReader(perfText), "", Options{})
+	tree, err := Read(never, strings.NewReader(perfText), "", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestCutOff(t *testing.T) {
 		"\n a`f\n a`g\n 2\n\n a`h\n a`i\n": "f:6: the stack that begins here has no count",
 		"@[\n a+1\n b+2\n":                 "f:1: the stack that begins here has no count",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		var p *ParseError
 		if !errors.As(err, &p) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v", in, err)
@@ -204,7 +204,10 @@ func FuzzRead(f *testing.F) {
 		}
 		var tree *Tree
 		var err error
-		heapBound(t, len(in), func() { tree, err = Read(bytes.NewReader(in), "f", Options{}) })
+		heapBound(
+			t, len(in),
+			func() { tree, err = Read(never, bytes.NewReader(in), "f", Options{}) },
+		)
 		if err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // Firefox's profiles are also written by samply and perf script report gecko. The processed form
@@ -16,47 +17,68 @@ import (
 // "gecko-profile-format".
 
 type geckoFile struct {
-	Meta struct {
-		Interval float64 `json:"interval"` // ms
-	} `json:"meta"`
-	Threads   []geckoThread `json:"threads"`
-	Processes []geckoFile   `json:"processes"`
-	Shared    *geckoThread  `json:"shared"`  // tables of all threads, since version 55
-	Profile   *geckoFile    `json:"profile"` // the profile, in a file of Firefox's developer tools
+	Threads   []geckoThread
+	Processes []geckoFile
+	Shared    *geckoThread // tables of all threads, since version 55
+	Profile   *geckoFile   // the profile, in a file of Firefox's developer tools
 }
 
-// UnmarshalJSON parses a profile. Up to version 3 a thread can be a string: the profile of another
-// process. The error is that of encoding/json.
-func (f *geckoFile) UnmarshalJSON(raw []byte) error {
-	type plain geckoFile
-	var in struct {
-		plain
-		Threads []json.RawMessage `json:"threads"`
+// geckoText is a geckoFile whose parts are not parsed.
+type geckoText struct {
+	Threads   []json.RawMessage `json:"threads"`
+	Processes []json.RawMessage `json:"processes"`
+	Shared    *geckoThread      `json:"shared"`
+	Profile   json.RawMessage   `json:"profile"`
+}
+
+// parseGecko parses a profile that is nested depth times. Up to version 3 a thread can be a string:
+// the profile of another process. The error is that of encoding/json, or a *ParseError.
+func parseGecko(m *meter, raw []byte, depth int) (f geckoFile, err error) {
+	if depth > maxProcesses {
+		return f, jsonError(Gecko, "processes are more than %d deep", maxProcesses)
 	}
-	if err := json.Unmarshal(raw, &in); err != nil {
+	var in geckoText
+	if err := m.unmarshal(raw, &in); err != nil {
+		return f, err
+	}
+	f.Shared = in.Shared
+	nested := func(raw []byte) error {
+		m.add(2 * int(unsafe.Sizeof(geckoFile{})))
+		process, err := parseGecko(m, raw, depth+1)
+		f.Processes = append(f.Processes, process)
 		return err
 	}
-	*f = geckoFile(in.plain)
+	for _, raw := range in.Processes {
+		if err := nested(raw); err != nil {
+			return f, err
+		}
+	}
+	if len(in.Profile) > 0 {
+		profile, err := parseGecko(m, in.Profile, depth+1)
+		if err != nil {
+			return f, err
+		}
+		f.Profile = &profile
+	}
 	for _, thread := range in.Threads {
 		if !bytes.HasPrefix(thread, []byte(`"`)) {
+			m.add(2 * int(unsafe.Sizeof(geckoThread{})))
 			var t geckoThread
-			if err := json.Unmarshal(thread, &t); err != nil {
-				return err
+			if err := m.unmarshal(thread, &t); err != nil {
+				return f, err
 			}
 			f.Threads = append(f.Threads, t)
 			continue
 		}
 		var text string
-		if err := json.Unmarshal(thread, &text); err != nil {
-			return err
+		if err := m.unmarshal(thread, &text); err != nil {
+			return f, err
 		}
-		var process geckoFile
-		if err := json.Unmarshal([]byte(text), &process); err != nil {
-			return err
+		if err := nested([]byte(text)); err != nil {
+			return f, err
 		}
-		f.Processes = append(f.Processes, process)
 	}
-	return nil
+	return f, nil
 }
 
 type geckoThread struct {
@@ -73,12 +95,14 @@ type geckoThread struct {
 
 // A geckoTable is a table in either form.
 type geckoTable struct {
+	m       *meter
 	columns map[string]json.RawMessage
 	schema  map[string]int
 	rows    [][]json.RawMessage
 }
 
-func newGeckoTable(raw json.RawMessage) (t geckoTable) {
+func newGeckoTable(m *meter, raw json.RawMessage) (t geckoTable) {
+	t.m = m
 	var rows struct {
 		Schema map[string]int      `json:"schema"`
 		Data   [][]json.RawMessage `json:"data"`
@@ -86,11 +110,11 @@ func newGeckoTable(raw json.RawMessage) (t geckoTable) {
 	if len(raw) == 0 {
 		return t
 	}
-	if json.Unmarshal(raw, &rows) == nil && rows.Schema != nil {
+	if m.unmarshal(raw, &rows) == nil && rows.Schema != nil {
 		t.schema, t.rows = rows.Schema, rows.Data
 		return t
 	}
-	_ = json.Unmarshal(raw, &t.columns) // without columns there are no rows
+	_ = m.unmarshal(raw, &t.columns) // without columns there are no rows
 	return t
 }
 
@@ -101,6 +125,7 @@ func (t *geckoTable) column(name string) []float64 {
 		if !ok {
 			return nil
 		}
+		t.m.add(8 * len(t.rows))
 		out := make([]float64, len(t.rows))
 		for i, r := range t.rows {
 			if out[i] = math.NaN(); at >= 0 && at < len(r) {
@@ -110,9 +135,10 @@ func (t *geckoTable) column(name string) []float64 {
 		return out
 	}
 	var list []json.RawMessage
-	if json.Unmarshal(t.columns[name], &list) != nil {
+	if t.m.unmarshal(t.columns[name], &list) != nil {
 		return nil
 	}
+	t.m.add(8 * len(list))
 	out := make([]float64, len(list))
 	for i, v := range list {
 		out[i] = geckoNumber(v)
@@ -136,15 +162,19 @@ func index(v float64, of int) int {
 	return int(v)
 }
 
-func readGecko(r io.Reader) (*Tree, error) {
-	var f geckoFile
-	if err := decodeJSON(r, string(Gecko), &f); err != nil {
+func readGecko(r io.Reader, o Options) (*Tree, error) {
+	var raw json.RawMessage
+	if err := decodeJSON(r, o.meter, string(Gecko), &raw); err != nil {
 		return nil, err
+	}
+	f, err := parseGecko(o.meter, raw, 0)
+	if err != nil {
+		return nil, jsonFault(err, string(Gecko))
 	}
 	if f.Profile != nil && len(f.Threads) == 0 {
 		f = *f.Profile
 	}
-	g := gecko{b: NewBuilder(), others: map[string]int{}}
+	g := gecko{b: o.builder(), others: map[string]int{}}
 	g.several = g.count(&f, 0) > 1
 	if err := g.file(&f, 0); err != nil {
 		return nil, err
@@ -209,12 +239,12 @@ func (g *gecko) file(f *geckoFile, depth int) error {
 func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 	texts := t.StringArray
 	if len(texts) == 0 {
-		_ = json.Unmarshal(t.StringTable, &texts) // of old versions an object
+		_ = b.meter.unmarshal(t.StringTable, &texts) // of old versions an object
 	}
 	if len(texts) == 0 && shared != nil {
 		texts = shared.StringArray
 	}
-	frames := newGeckoTable(t.Frames)
+	frames := newGeckoTable(b.meter, t.Frames)
 	text := func(v float64) string {
 		if i := index(v, len(texts)); i >= 0 {
 			return texts[i]
@@ -228,7 +258,7 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		}
 		return out
 	}
-	functions := newGeckoTable(t.Functions)
+	functions := newGeckoTable(b.meter, t.Functions)
 	names, files := functions.column("name"), functions.column("fileName")
 	lines := functions.column("lineNumber")
 	of := frames.column("func")
@@ -262,10 +292,10 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 			t.Frames, t.Functions = shared.Frames, shared.Functions
 		}
 	}
-	samples, stacks := newGeckoTable(t.Samples), newGeckoTable(t.Stacks)
+	samples, stacks := newGeckoTable(g.b.meter, t.Samples), newGeckoTable(g.b.meter, t.Stacks)
 	of, weights := samples.column("stack"), samples.column("weight")
 	var kind string
-	_ = json.Unmarshal(samples.columns["weightType"], &kind) // absent: samples
+	_ = g.b.meter.unmarshal(samples.columns["weightType"], &kind) // absent: samples
 	if len(of) == 0 {
 		return nil
 	}
@@ -306,6 +336,7 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 		if g.several {
 			stack = append(stack, g.b.Function(jsonName(t.Name), nil, Process))
 		}
+		g.b.meter.visit(len(stack))
 		slices.Reverse(stack)
 		weight := 1.0
 		if i < len(weights) && !math.IsNaN(weights[i]) {

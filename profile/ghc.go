@@ -23,7 +23,7 @@ type ghcLines struct {
 }
 
 func newGHC(o Options) *ghcLines {
-	return &ghcLines{outline: outline{b: NewBuilder()}, value: o.Value}
+	return &ghcLines{outline: outline{b: o.builder()}, value: o.Value}
 }
 
 // ghcHead are the words of the heading.

@@ -46,7 +46,7 @@ type sourcePlace struct {
 }
 
 func newGoRaw(o Options) *goRawLines {
-	return &goRawLines{b: NewBuilder(), value: o.Value, frames: map[int][][]byte{},
+	return &goRawLines{b: o.builder(), value: o.Value, frames: map[int][][]byte{},
 		files: map[string]sourcePlace{}}
 }
 
@@ -213,7 +213,9 @@ func (g *goRawLines) end(lines int) (*Tree, error) {
 				}
 				stacks[id] = known
 			}
-			stack = append(stack, known...)
+			if stack = append(stack, known...); len(stack) > MaxDepth { // Stack cuts it
+				break
+			}
 		}
 		g.b.Stack(stack, s.amount)
 	}

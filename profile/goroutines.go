@@ -32,8 +32,8 @@ type goroutineLines struct {
 	wrong   skipped
 }
 
-func newGoroutines() *goroutineLines {
-	return &goroutineLines{b: NewBuilder(), states: map[string]int{}}
+func newGoroutines(o Options) *goroutineLines {
+	return &goroutineLines{b: o.builder(), states: map[string]int{}}
 }
 
 // goroutineHead returns the state in a goroutine's first line: goroutine 7 [chan receive, 2
@@ -183,7 +183,7 @@ type pmcCall struct {
 	left     float64 // samples whose callers were not read yet
 }
 
-func newPMC() *pmcLines { return &pmcLines{b: NewBuilder(), others: map[string]int{}} }
+func newPMC(o Options) *pmcLines { return &pmcLines{b: o.builder(), others: map[string]int{}} }
 
 // pmcHead parses the heading of an event's call graph.
 func pmcHead(b []byte) (event string, samples int, ok bool) {

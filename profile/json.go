@@ -104,20 +104,20 @@ func unknownJSON(text []byte) error {
 }
 
 // readJSON reads one of the JSON formats of this file, trace events or a Firefox profile.
-func readJSON(f Format, r io.Reader) (*Tree, error) {
+func readJSON(f Format, r io.Reader, o Options) (*Tree, error) {
 	switch f {
 	case TraceEvents:
-		return readTraceEvents(r)
+		return readTraceEvents(r, o)
 	case Gecko:
-		return readGecko(r)
+		return readGecko(r, o)
 	case D3:
-		return readD3(r)
+		return readD3(r, o)
 	case Pyroscope:
-		return readPyroscope(r)
+		return readPyroscope(r, o)
 	case StackProf:
-		return readStackProf(r)
+		return readStackProf(r, o)
 	case V8Heap:
-		return readV8Heap(r)
+		return readV8Heap(r, o)
 	}
 	return nil, &ParseError{What: "no reader of " + string(f)}
 }
@@ -183,12 +183,12 @@ type d3Node struct {
 	ShortC   []d3Node `json:"c"`
 }
 
-func readD3(r io.Reader) (*Tree, error) {
+func readD3(r io.Reader, o Options) (*Tree, error) {
 	var root d3Node
-	if err := decodeJSON(r, string(D3), &root); err != nil {
+	if err := decodeJSON(r, o.meter, string(D3), &root); err != nil {
 		return nil, err
 	}
-	b := NewBuilder()
+	b := o.builder()
 	type step struct {
 		n    *d3Node
 		call Call
@@ -231,7 +231,7 @@ func readD3(r io.Reader) (*Tree, error) {
 // readPyroscope reads flamebearer JSON. A level is a list of bars of four numbers: the distance
 // from the end of the bar before, the total, the own amount, the index of the name. A comparison
 // has seven.
-func readPyroscope(r io.Reader) (*Tree, error) {
+func readPyroscope(r io.Reader, o Options) (*Tree, error) {
 	var p struct {
 		Bearer struct {
 			Names  []string    `json:"names"`
@@ -243,7 +243,7 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 			Rate   float64 `json:"sampleRate"`
 		} `json:"metadata"`
 	}
-	if err := decodeJSON(r, string(Pyroscope), &p); err != nil {
+	if err := decodeJSON(r, o.meter, string(Pyroscope), &p); err != nil {
 		return nil, err
 	}
 	if p.Metadata.Format == "double" {
@@ -253,7 +253,7 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 		from, to float64
 		call     Call
 	}
-	b := NewBuilder()
+	b := o.builder()
 	above := []bar{{0, math.Inf(1), Call{}}}
 	for l, level := range p.Bearer.Levels {
 		if len(level)%4 != 0 {
@@ -297,7 +297,7 @@ func readPyroscope(r io.Reader) (*Tree, error) {
 
 // readStackProf reads stackprof's JSON. raw is a list of stacks: the depth, the frames, outermost
 // first, and the count. Without raw, only the frames' own samples are known.
-func readStackProf(r io.Reader) (*Tree, error) {
+func readStackProf(r io.Reader, o Options) (*Tree, error) {
 	var p struct {
 		Mode   string `json:"mode"`
 		Frames map[string]struct {
@@ -308,10 +308,10 @@ func readStackProf(r io.Reader) (*Tree, error) {
 		} `json:"frames"`
 		Raw []json.Number `json:"raw"`
 	}
-	if err := decodeJSON(r, string(StackProf), &p); err != nil {
+	if err := decodeJSON(r, o.meter, string(StackProf), &p); err != nil {
 		return nil, err
 	}
-	b := NewBuilder()
+	b := o.builder()
 	function := func(id string) uint32 {
 		f := p.Frames[id]
 		if f.Name == "" {
@@ -361,14 +361,14 @@ type heapNode struct {
 	Children []heapNode `json:"children"`
 }
 
-func readV8Heap(r io.Reader) (*Tree, error) {
+func readV8Heap(r io.Reader, o Options) (*Tree, error) {
 	var p struct {
 		Head heapNode `json:"head"`
 	}
-	if err := decodeJSON(r, string(V8Heap), &p); err != nil {
+	if err := decodeJSON(r, o.meter, string(V8Heap), &p); err != nil {
 		return nil, err
 	}
-	b := NewBuilder()
+	b := o.builder()
 	type step struct {
 		n    *heapNode
 		call Call

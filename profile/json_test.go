@@ -37,10 +37,26 @@ var jsonCorpus = []struct{ name, in, out string }{
 	{"Firefox, raw", geckoRaw, "main 1\nmain;work (a.js:3) 2\n"},
 	{"Chrome, whole calls", chromeX, "main 30000\nmain;a 30000\nmain;b 40000\n"},
 	{"Chrome, begins and ends", chromeB, "main 70000\nmain;a 30000\n"},
-	{"Chrome, no end of the list", strings.TrimSuffix(chromeB, "]") + ",", "main 70000\nmain;a 30000\n"},
-	{"Chrome, open calls", `[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`, "main 10000\nmain;a 10000\nmain;a;b 80000\n"},
-	{"Chrome, threads", `[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`, "thread 1/1;m 1000\nthread 1/2;m 2000\n"},
-	{"Hermes", `{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`, "main 1\nmain;work 1\n"},
+	{
+		"Chrome, no end of the list",
+		strings.TrimSuffix(chromeB, "]") + ",",
+		"main 70000\nmain;a 30000\n",
+	},
+	{
+		"Chrome, open calls",
+		`[{"ph":"B","name":"main","ts":0,"pid":1,"tid":1},{"ph":"B","name":"a","ts":10,"pid":1,"tid":1},{"ph":"X","name":"b","ts":20,"dur":80,"pid":1,"tid":1}]`,
+		"main 10000\nmain;a 10000\nmain;a;b 80000\n",
+	},
+	{
+		"Chrome, threads",
+		`[{"ph":"X","name":"m","ts":0,"dur":1,"pid":1,"tid":1},{"ph":"X","name":"m","ts":0,"dur":2,"pid":1,"tid":2}]`,
+		"thread 1/1;m 1000\nthread 1/2;m 2000\n",
+	},
+	{
+		"Hermes",
+		`{"traceEvents":[],"samples":[{"cpu":"-1","ts":"1","sf":2,"weight":"1"},{"sf":"1"}],"stackFrames":{"1":{"name":"main"},"2":{"name":"work","parent":1}}}`,
+		"main 1\nmain;work 1\n",
+	},
 	{"DevTools", devTools, "main 100000\nmain;work 200000\n"},
 	{"Pyroscope", pyroscopeJSON, "idle 2\nmain 1\nmain;work 7\n"},
 	{"d3", d3JSON, "main 3\nmain;work 7\n"},
@@ -70,7 +86,7 @@ func TestJSONOfNoProfile(t *testing.T) {
 		`{"mode":"wall","gc_samples":0,"frames":{},"raw":[5,1]}`: "raw: at 0", `{"meta":{},"threads":[{"samples":{"stack":[7]},"stackTable":{"frame":[0],"prefix":[null]}}]}`: "stack 7, of 1",
 		`{"meta":{},"threads":[{"stringArray":["a"],"funcTable":{"name":[0]},"frameTable":{"func":[0]},"samples":{"stack":[0]},"stackTable":{"frame":[0],"prefix":[0]}}]}`: "deeper than",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", in, err, want)
 		}
@@ -97,7 +113,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		for _, format := range []Format{TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap} {
 			heapBound(t, len(in), func() {
-				if tree, err := readJSON(format, strings.NewReader(in)); err == nil {
+				if tree, err := readJSON(format, strings.NewReader(in), Options{}); err == nil {
 					checkTree(t, tree)
 				}
 			})

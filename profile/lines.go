@@ -37,6 +37,7 @@ const MaxLine = 64 << 20
 // readLines owns buf. dropped lines of comments came before.
 func readLines(r io.Reader, buf []byte, have, dropped int, l lineReader) (*Tree, error) {
 	n := dropped
+	searched := 0 // how many of the bytes in buf have no line break
 	blocks, _ := l.(blockReader)
 	if c, ok := l.(interface{ close() }); ok {
 		defer c.close()
@@ -51,17 +52,19 @@ func readLines(r io.Reader, buf []byte, have, dropped int, l lineReader) (*Tree,
 			if blocks != nil {
 				i, lines := blocks.block(b, n+1)
 				if i > 0 {
-					b, n = b[i:], n+lines
+					b, n, searched = b[i:], n+lines, max(0, searched-i)
 					continue
 				}
 				if i == moreBytes && err == nil && len(b) < nearBytes {
 					break
 				}
 			}
-			i := bytes.IndexByte(b, '\n')
+			i := bytes.IndexByte(b[searched:], '\n')
 			if i < 0 {
+				searched = len(b)
 				break
 			}
+			i, searched = i+searched, 0
 			n++
 			if err := l.line(trimCR(b[:i]), n); err != nil {
 				return nil, err

@@ -65,13 +65,14 @@ func TestReadersFreeMemory(t *testing.T) {
 	good := string(perfScript(50))
 	before := mapped()
 	for range 200 {
-		if _, err := Read(strings.NewReader(good), "", Options{}); err != nil {
+		if _, err := Read(never, strings.NewReader(good), "", Options{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(strings.NewReader(good), "", Options{Event: "nothing"}); err == nil {
+		o := Options{Event: "nothing"}
+		if _, err := Read(never, strings.NewReader(good), "", o); err == nil {
 			t.Fatal("samples of an event that is not there")
 		}
-		if _, err := Read(&broken{good}, "", Options{}); err == nil {
+		if _, err := Read(never, &broken{good}, "", Options{}); err == nil {
 			t.Fatal("a broken reader is no error")
 		}
 	}

@@ -65,7 +65,7 @@ type sampleLines struct {
 var waitCalls = []string{"__psynch_cvwait", "__select", "__semwait_signal", "__ulock_wait",
 	"__wait4", "__workq_kernreturn", "kevent", "mach_msg_trap", "read", "semaphore_wait_trap"}
 
-func newSample() *sampleLines { return &sampleLines{outline: outline{b: NewBuilder()}} }
+func newSample(o Options) *sampleLines { return &sampleLines{outline: outline{b: o.builder()}} }
 
 func (s *sampleLines) line(b []byte, n int) error {
 	switch {

@@ -152,7 +152,7 @@ func accountFor(t *testing.T, data string, cases []peer) {
 		if err != nil {
 			return err
 		}
-		tree, wrong := Read(bytes.NewReader(in), name, Options{})
+		tree, wrong := Read(never, bytes.NewReader(in), name, Options{})
 		switch why {
 		case refused:
 			if wrong == nil && len(tree.Notes) == 0 {
@@ -215,7 +215,7 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tree, err := Read(strings.NewReader(c.in), c.script, Options{})
+			tree, err := Read(never, strings.NewReader(c.in), c.script, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -157,7 +157,7 @@ func (c peer) check(t *testing.T) bool {
 			[]byte("\n\n")) { // it drops a sample without an empty line after it
 		in = in[:bytes.LastIndex(in, []byte("\n\n"))+2]
 	}
-	tree, err := Read(bytes.NewReader(in), c.in, c.o)
+	tree, err := Read(never, bytes.NewReader(in), c.in, c.o)
 	if err != nil {
 		if len(bytes.TrimSpace(want)) == 0 {
 			return true

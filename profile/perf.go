@@ -88,7 +88,7 @@ const (
 )
 
 func newPerf(o Options) *perfLines {
-	p := &perfLines{b: NewBuilder(), o: o,
+	p := &perfLines{b: o.builder(), s: stackSet{meter: o.meter}, o: o,
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		cache: newOffHeap[perfLine](firstKept), known: newOffHeap[perfStack](firstKept),
 		others: map[string]int{}, kinds: map[string]int{}}

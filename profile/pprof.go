@@ -42,6 +42,8 @@ func readPProf(r io.Reader, o Options) (*Tree, error) {
 				"it is not read here. Export them as pprof",
 		}
 	}
+	o.meter.add(len(in))
+	chargePProf(o.meter, in)
 	p, err := profile.ParseUncompressed(in)
 	if err == nil {
 		err = p.CheckValid()
@@ -70,7 +72,7 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 		return nil, &ParseError{What: fmt.Sprintf("pprof: no sample has the label %q; there are %s",
 			o.Label, cmp.Or(listed(labelsOf(p)), "none"))}
 	}
-	r := &pprofReader{p: p, o: o, b: NewBuilder(), frames: map[*profile.Location][]uint32{},
+	r := &pprofReader{p: p, o: o, b: o.builder(), frames: map[*profile.Location][]uint32{},
 		label: map[string]uint32{}}
 	counts := slices.IndexFunc(p.SampleType,
 		func(t *profile.ValueType) bool { return t.Type == "samples" && t.Unit == "count" })
@@ -85,6 +87,9 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 			stack = append(stack, r.labelled(s))
 		}
 		for _, l := range slices.Backward(s.Location) {
+			if len(stack) > MaxDepth { // Stack cuts it and notes that
+				break
+			}
 			stack = append(stack, r.stack(l)...)
 		}
 		r.b.Stack(stack, float64(s.Value[value]))
@@ -264,11 +269,13 @@ func (r *pprofReader) stack(l *profile.Location) []uint32 {
 				min(max(0, cmp.Or(f.StartLine, line.Line)), math.MaxInt32),
 			)
 		}
+		r.o.meter.add(8) // of out
 		out = append(out, n)
 	}
 	if len(out) == 0 {
 		out = append(out, r.b.Function(address, module, kind))
 	}
+	r.o.meter.add(jsonEntry)
 	r.frames[l] = out
 	return out
 }

@@ -45,7 +45,7 @@ func TestPProfFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := Read(bytes.NewReader(b), c.file, c.o)
+		tree, err := Read(never, bytes.NewReader(b), c.file, c.o)
 		if c.folded == "" {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s %+v: %v, want %q", c.file, c.o, err, c.says)
@@ -81,7 +81,7 @@ func TestPProfDropFrames(t *testing.T) {
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := Read(&b, "f", Options{})
+	tree, err := Read(never, &b, "f", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestPProfForServers(t *testing.T) {
 				t.Errorf("%s: pprof would look for symbols in %s", name, m.File)
 			}
 		}
-		back, err := Read(&b, "f", Options{Value: p.SampleType[0].Type})
+		back, err := Read(never, &b, "f", Options{Value: p.SampleType[0].Type})
 		if err != nil {
 			t.Fatal(err)
 		}

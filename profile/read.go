@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,9 +24,14 @@ type Options struct {
 	// formats are refused then. 0: after, with a note.
 	Amount int
 
+	// Memory is how many bytes reading may take, the tree included. 0: DefaultMemory.
+	Memory int64
+
 	// Least is a share of the whole: nodes with less may be dropped, since nobody will see them.
 	// See Picture.Least.
 	Least float64
+
+	meter *meter // set by Read; nil: nothing is bounded
 }
 
 // A ParseError is an error in an input, with its position.
@@ -81,14 +87,22 @@ const detectBytes = 64 << 10
 // MaxBytes is the highest size of an unpacked input.
 const MaxBytes = 16 << 30
 
-// Read reads a profile in any format. The error is a *ParseError where the input is at fault.
-func Read(r io.Reader, name string, o Options) (*Tree, error) {
-	t, err := read(r, o, 0)
+// Read reads a profile in any format. The error is a *ParseError where the input is at fault, a
+// *MemoryError when it takes more than Options.Memory, and that of the context when it ends.
+func Read(ctx context.Context, r io.Reader, name string, o Options) (t *Tree, err error) {
+	o.meter = newMeter(ctx, o.Memory)
+	t, err = metered(o.meter, r, o)
 	var p *ParseError
 	if errors.As(err, &p) {
 		p.Name = name
 	}
 	return t, err
+}
+
+// metered reads a profile bounded by a meter.
+func metered(m *meter, r io.Reader, o Options) (t *Tree, err error) {
+	defer recoverStopped(&err)
+	return read(&meteredReader{r, m}, o, 0)
 }
 
 func read(r io.Reader, o Options, packed int) (*Tree, error) {
@@ -182,13 +196,13 @@ func readText(r io.Reader, buf []byte, n int, whole bool, o Options) (*Tree, err
 	case PProf:
 		return readPProf(in, o)
 	case Speedscope:
-		return readSpeedscope(in)
+		return readSpeedscope(in, o)
 	case V8:
-		return readV8(in)
+		return readV8(in, o)
 	case XCTrace:
-		return readXCTrace(in)
+		return readXCTrace(in, o)
 	case TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap:
-		return readJSON(format, in)
+		return readJSON(format, in, o)
 	case "":
 		if text := bytes.TrimLeft(head, " \t\r\n"); isObject(text, whole) {
 			return nil, unknownJSON(text)
@@ -283,11 +297,11 @@ func newLineReader(f Format, o Options) lineReader {
 	case BPFTraceJSON:
 		return newBPFTraceJSON(o)
 	case Sample:
-		return newSample()
+		return newSample(o)
 	case VTune:
-		return newVTune()
+		return newVTune(o)
 	case VisualStudio:
-		return newVisualStudio()
+		return newVisualStudio(o)
 	case GHC:
 		return newGHC(o)
 	case Debugger:
@@ -297,9 +311,9 @@ func newLineReader(f Format, o Options) lineReader {
 	case GoRaw:
 		return newGoRaw(o)
 	case Goroutines:
-		return newGoroutines()
+		return newGoroutines(o)
 	case PMCStat:
-		return newPMC()
+		return newPMC(o)
 	}
 	return newFolded(o)
 }

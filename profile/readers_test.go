@@ -185,7 +185,7 @@ func TestMoreFormats(t *testing.T) {
 		if is := DetectFormat([]byte(c.in), true); is != c.is {
 			t.Errorf("%s: is %s", name, is)
 		}
-		tree, err := Read(strings.NewReader(c.in), name, c.o)
+		tree, err := Read(never, strings.NewReader(c.in), name, c.o)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -219,13 +219,13 @@ func TestMoreErrors(t *testing.T) {
 		"Samples:\na/count b/bytes\n 1 2: x\n":    "f:3: no amounts and locations",
 		ghcText[:strings.Index(ghcText, "MAIN ")]: "f:4: no cost centres in it",
 	} {
-		_, err := Read(strings.NewReader(in), "f", Options{})
+		_, err := Read(never, strings.NewReader(in), "f", Options{})
 		if err == nil || err.Error() != want {
 			t.Errorf("%.60q: %v, want %s", in, err, want)
 		}
 	}
 	for in, value := range map[string]string{goRawText: "faults", ghcText: "faults"} {
-		if _, err := Read(strings.NewReader(in), "f", Options{Value: value}); err == nil ||
+		if _, err := Read(never, strings.NewReader(in), "f", Options{Value: value}); err == nil ||
 			!strings.Contains(err.Error(), "no amount faults: there are ") {
 			t.Errorf("%.60q: %v", in, err)
 		}
@@ -245,7 +245,7 @@ func FuzzFoldedTwice(f *testing.F)  { fuzzText(f, FoldedTwice, twiceText) }
 func FuzzV8(f *testing.F) {
 	f.Add(v8Text)
 	f.Fuzz(func(t *testing.T, text string) {
-		if tree, err := readV8(strings.NewReader(text)); err == nil {
+		if tree, err := readV8(strings.NewReader(text), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
 		}
@@ -255,7 +255,7 @@ func FuzzV8(f *testing.F) {
 func FuzzXCTrace(f *testing.F) {
 	f.Add(xctraceText)
 	f.Fuzz(func(t *testing.T, text string) {
-		if tree, err := readXCTrace(strings.NewReader(text)); err == nil {
+		if tree, err := readXCTrace(strings.NewReader(text), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
 		}

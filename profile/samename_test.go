@@ -46,7 +46,7 @@ func TestDiffIgnoresNumbering(t *testing.T) {
 
 func readString(t *testing.T, in string) *Tree {
 	t.Helper()
-	tree, err := Read(strings.NewReader(in), "f", Options{})
+	tree, err := Read(never, strings.NewReader(in), "f", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

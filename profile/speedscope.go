@@ -44,15 +44,15 @@ type scopeEvent struct {
 	At    float64 `json:"at"`
 }
 
-func readSpeedscope(r io.Reader) (*Tree, error) {
+func readSpeedscope(r io.Reader, o Options) (*Tree, error) {
 	var f scopeFile
-	if err := decodeJSON(r, "profile of speedscope", &f); err != nil {
+	if err := decodeJSON(r, o.meter, "profile of speedscope", &f); err != nil {
 		return nil, err
 	}
 	if len(f.Profiles) == 0 {
 		return nil, &ParseError{What: "JSON, and no profile of speedscope: it has no profiles"}
 	}
-	b := NewBuilder()
+	b := o.builder()
 	frames := make([]uint32, len(f.Shared.Frames))
 	for i, s := range f.Shared.Frames {
 		frames[i] = b.Named([]byte(s.Name))
@@ -92,25 +92,37 @@ func readSpeedscope(r io.Reader) (*Tree, error) {
 	return t, nil
 }
 
-// decodeJSON reads a profile that is one JSON value of at most maxProfile bytes.
-func decodeJSON(r io.Reader, what string, into any) error {
+// decodeJSON reads a profile that is one JSON value of at most maxProfile bytes. It charges the
+// meter with the text and what it decodes to.
+func decodeJSON(r io.Reader, m *meter, what string, into any) error {
 	in := &io.LimitedReader{R: r, N: maxProfile}
-	d := json.NewDecoder(in)
-	err := d.Decode(into)
+	var raw json.RawMessage
+	err := json.NewDecoder(in).Decode(&raw)
+	if err == nil {
+		m.add(len(raw))
+		err = m.unmarshal(raw, into)
+	}
 	if err == nil {
 		return nil
 	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
 	switch {
 	case in.N == 0:
 		return &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &ParseError{Byte: maxProfile - in.N, What: "JSON: cut off"}
+	}
+	return jsonFault(err, what)
+}
+
+// jsonFault returns an error of encoding/json as a *ParseError; others unchanged.
+func jsonFault(err error, what string) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
 	case errors.As(err, &syntax):
 		return &ParseError{Byte: syntax.Offset, What: "JSON: " + err.Error()}
 	case errors.As(err, &kind):
 		return &ParseError{Byte: kind.Offset, What: what + ": " + kindError(kind)}
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return &ParseError{Byte: maxProfile - in.N, What: "JSON: cut off"}
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 // each distinct stack is stored once, four bytes per frame, and all are sorted at the end. The zero
 // value is an empty set.
 type stackSet struct {
+	meter  *meter // nil: nothing is bounded
 	seed   maphash.Seed
 	blocks [][]uint32
 	stacks [][]storedStack // each of stackBlock, except the last
@@ -49,6 +50,7 @@ func (s *stackSet) stack(functions []uint32) int32 {
 	if s.slots == nil {
 		s.seed, s.slots = maphash.MakeSeed(), make([]int32, 1<<10)
 	}
+	s.meter.visit(len(functions))
 	hash := uint32(maphash.Bytes(s.seed, bytesOf(functions)))
 	mask := uint32(len(s.slots) - 1)
 	i := hash & mask
@@ -57,6 +59,7 @@ func (s *stackSet) stack(functions []uint32) int32 {
 			return k
 		}
 	}
+	s.meter.add(builtStackBytes + 4*len(functions))
 	b := len(s.blocks) - 1
 	if b < 0 || len(functions) > cap(s.blocks[b])-len(s.blocks[b]) {
 		s.blocks = append(s.blocks, make([]uint32, 0, max(frameBlock, len(functions))))
@@ -130,6 +133,7 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 			t.Depth = max(t.Depth, len(open))
 		}
 	})
+	s.meter.add(24 * nodes)
 	nodes += deepest // nodes on the path exist before their total is known
 	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, nodes), make([]int32, 1,
 		nodes), make([]float64, 1, nodes), make([]float64, 1, nodes)

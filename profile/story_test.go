@@ -76,7 +76,7 @@ func TestDTraceStoryToSVG(t *testing.T) {
 	if whole != 7+16521+39871+2113 || len(inclusive) < 15 {
 		t.Fatalf("the test reads %v samples of %v", whole, inclusive)
 	}
-	tree, err := Read(strings.NewReader(storyText), "story", Options{})
+	tree, err := Read(never, strings.NewReader(storyText), "story", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"math/bits"
+	"unsafe"
 )
 
 // A textTree builds a Tree of stacks in text form: outermost;...;innermost. Use newTextTree.
@@ -21,6 +22,7 @@ import (
 // prefixes of a node's stack are nodes too, so a binary search finds the innermost known one. The
 // prefix that a stack shares with the stack before it needs no search.
 type textTree struct {
+	meter  *meter // nil: nothing is bounded
 	seed   maphash.Seed
 	nodes  []textNode
 	self   []float64 // of the node, or of the end of its tail
@@ -62,9 +64,9 @@ func (s stack) then(name uint64) stack {
 	return stack{high ^ low, (bits.RotateLeft64(s.b, 23) ^ name) * 0xd6e8feb86659fd93}
 }
 
-func newTextTree() *textTree {
-	return &textTree{seed: maphash.MakeSeed(), nodes: make([]textNode, 1), self: make([]float64, 1),
-		slots: make([]stackSlot, 1<<10)}
+func newTextTree(m *meter) *textTree {
+	return &textTree{meter: m, seed: maphash.MakeSeed(), nodes: make([]textNode, 1),
+		self: make([]float64, 1), slots: make([]stackSlot, 1<<10)}
 }
 
 // add adds an amount to a stack. It ignores amounts that are not above 0, and copies the bytes.
@@ -238,6 +240,7 @@ func (p *textTree) grow(amount float64) {
 		p.blocks = append(p.blocks, make([]byte, 0, max(textBlock, len(rest))))
 		k++
 	}
+	p.meter.add(len(rest))
 	from := len(p.blocks[k])
 	p.blocks[k] = append(p.blocks[k], rest...)
 	p.deep++
@@ -293,8 +296,13 @@ func (p *textTree) split(common int) {
 	}, amount)
 }
 
+// textNodeBytes is how many bytes a node takes, with its amount, its slots in the hash table and
+// its place in the tree.
+const textNodeBytes = 2*(int(unsafe.Sizeof(textNode{}))+8+2*16) + 16
+
 // insert adds a node and returns its index.
 func (p *textTree) insert(path stack, n textNode, amount float64) int32 {
+	p.meter.add(textNodeBytes)
 	id := int32(len(p.nodes))
 	p.nodes, p.self = append(p.nodes, n), append(p.self, amount)
 	if len(p.nodes) > len(p.slots)/8*5 {
@@ -335,7 +343,9 @@ func (p *textTree) tree(least float64) *Tree {
 			count += 1 + bytes.Count(p.tail(int32(i)), []byte{';'})
 		}
 	}
-	b := &Builder{seed: p.seed, tree: &Tree{Functions: []Function{{Name: "all"}}, Unit: "samples"},
+	p.meter.add(24 * count)
+	b := &Builder{meter: p.meter, seed: p.seed,
+		tree:  &Tree{Functions: []Function{{Name: "all"}}, Unit: "samples"},
 		names: make([]slot, 1<<10), often: make([]recentFunction, recentSize)}
 	t := b.tree
 	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, count), make([]int32, 1,

@@ -35,7 +35,7 @@ func TestTextTree(t *testing.T) {
 		}
 		// Every prefix of a stack is a node.
 		total, self := map[string]float64{}, map[string]float64{}
-		p := newTextTree()
+		p := newTextTree(nil)
 		sum := 0.0
 		for _, l := range lines {
 			n := float64(r.IntN(4))
@@ -97,7 +97,7 @@ func TestLeast(t *testing.T) {
 		var pictures [2]bytes.Buffer
 		var nodes [2]int
 		for i, o := range []Options{{}, {Least: p.Least()}} {
-			tree, err := Read(strings.NewReader(in.String()), "", o)
+			tree, err := Read(never, strings.NewReader(in.String()), "", o)
 			if err != nil {
 				t.Fatal(err)
 			}

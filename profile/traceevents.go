@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 )
 
 // Trace events are written by Chrome, Perfetto, py-spy and others. An event is the start of a call
@@ -48,6 +49,7 @@ const maxChunks = 1000
 
 // A traceReader reads trace events.
 type traceReader struct {
+	o        Options
 	b        *Builder
 	threads  map[string]*traceThread
 	order    []string
@@ -86,10 +88,10 @@ type traceFrame struct {
 	Parent json.RawMessage `json:"parent"`
 }
 
-func readTraceEvents(r io.Reader) (*Tree, error) {
+func readTraceEvents(r io.Reader, o Options) (*Tree, error) {
 	in := &io.LimitedReader{R: r, N: maxProfile}
 	d := json.NewDecoder(in)
-	t := &traceReader{b: NewBuilder(), threads: map[string]*traceThread{},
+	t := &traceReader{o: o, b: o.builder(), threads: map[string]*traceThread{},
 		chunks: map[string]*v8Profile{}}
 	err := t.read(d)
 	var syntax *json.SyntaxError
@@ -177,7 +179,7 @@ func (t *traceReader) event(e *traceEvent) error {
 		var args struct {
 			Name string `json:"name"`
 		}
-		if json.Unmarshal(e.Args, &args) == nil && args.Name != "" {
+		if t.o.meter.unmarshal(e.Args, &args) == nil && args.Name != "" {
 			t.thread(e).name = args.Name
 		}
 		return nil
@@ -188,6 +190,7 @@ func (t *traceReader) event(e *traceEvent) error {
 	if math.Abs(from) > 1e18 || duration > 1e18 {
 		return jsonError(TraceEvents, "an event at %v of %v µs", from, duration)
 	}
+	t.o.meter.add(2 * int(unsafe.Sizeof(traceSpan{})+unsafe.Sizeof(0)))
 	th := t.thread(e)
 	th.last = max(th.last, from+duration)
 	switch e.Phase {
@@ -216,6 +219,7 @@ func (t *traceReader) thread(e *traceEvent) *traceThread {
 	th := t.threads[key]
 	if th == nil {
 		name := "thread " + key
+		t.o.meter.add(jsonEntry + 256 + 3*len(key))
 		th = &traceThread{name: name}
 		t.threads[key] = th
 		t.order = append(t.order, key)
@@ -307,7 +311,7 @@ func (t *traceReader) chunk(e *traceEvent) error {
 			Finished bool       `json:"finished"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(e.Args, &args); err != nil {
+	if err := t.o.meter.unmarshal(e.Args, &args); err != nil {
 		return jsonError(TraceEvents, "%s: %v", e.Name, err)
 	}
 	key := traceKey(e.PID, e.ID)
@@ -324,6 +328,9 @@ func (t *traceReader) chunk(e *traceEvent) error {
 		t.profiles = append(t.profiles, key)
 	}
 	p.Start, p.End = cmp.Or(p.Start, args.Data.Start), cmp.Or(args.Data.End, p.End)
+	if part := args.Data.Profile; part != nil {
+		t.o.meter.add(len(part.Nodes) * 2 * int(unsafe.Sizeof(v8Node{})))
+	}
 	p.Deltas = append(p.Deltas, args.Data.Deltas...)
 	if part := args.Data.Profile; part != nil {
 		p.Nodes = append(p.Nodes, part.Nodes...)
@@ -356,7 +363,7 @@ func (t *traceReader) profile() (*Tree, error) {
 		}
 		best.End = best.Start + total + total/float64(n)
 	}
-	tree, err := best.tree()
+	tree, err := best.tree(t.o)
 	if err == nil && filled > 1 {
 		tree.note(
 			fmt.Sprintf("there are %s profiles: this is the one with the most samples",
@@ -387,7 +394,11 @@ func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
 	if samples {
 		into = &t.samples
 	}
-	err := d.Decode(into)
+	var raw json.RawMessage
+	err := d.Decode(&raw)
+	if err == nil {
+		err = t.o.meter.unmarshal(raw, into)
+	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) { // of another kind
 		return nil
@@ -397,7 +408,7 @@ func (t *traceReader) sampled(d *json.Decoder, samples bool) error {
 
 // stacks returns the stacks beside the events.
 func (t *traceReader) stacks() (*Tree, error) {
-	b := NewBuilder()
+	b := t.o.builder()
 	threads := map[string]bool{}
 	for i := range t.samples {
 		threads[t.samples[i].thread()] = true

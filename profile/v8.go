@@ -60,20 +60,21 @@ func (o *v8Old) flat() []v8Node {
 	return nodes
 }
 
-func readV8(r io.Reader) (*Tree, error) {
+func readV8(r io.Reader, o Options) (*Tree, error) {
 	var p v8Profile
-	if err := decodeJSON(r, ".cpuprofile", &p); err != nil {
+	if err := decodeJSON(r, o.meter, ".cpuprofile", &p); err != nil {
 		return nil, err
 	}
 	if p.Head != nil && len(p.Nodes) == 0 {
 		p.Nodes = p.Head.flat()
 	}
-	return p.tree()
+	return p.tree(o)
 }
 
 // tree returns the calls. An amount is the time from a sample to the next, or the number of samples
 // when there are no times.
-func (p *v8Profile) tree() (*Tree, error) {
+func (p *v8Profile) tree(o Options) (*Tree, error) {
+	o.meter.add(len(p.Nodes) * (jsonEntry + 64)) // the maps and lists of this function
 	place := make(map[int64]int, len(p.Nodes))
 	for i := range p.Nodes {
 		if _, twice := place[p.Nodes[i].ID]; twice {
@@ -128,7 +129,7 @@ func (p *v8Profile) tree() (*Tree, error) {
 			parent[n] = i + 1
 		}
 	}
-	b := NewBuilder()
+	b := o.builder()
 	calls := make([]Call, len(p.Nodes))
 	done := make([]bool, len(p.Nodes))
 	reached := 0

@@ -16,10 +16,10 @@ import (
 // ref="9"/></backtrace></row>
 //
 //	<row><backtrace ref="10"/></row>
-func readXCTrace(r io.Reader) (*Tree, error) {
+func readXCTrace(r io.Reader, o Options) (*Tree, error) {
 	limited := &io.LimitedReader{R: r, N: maxProfile + 1}
 	d := xml.NewDecoder(limited)
-	b := NewBuilder()
+	b := o.builder()
 	frames, stacks := map[string]uint32{}, map[string][]uint32{} // by number
 	var stack []uint32
 	inside, ended, id := false, false, ""
@@ -78,6 +78,7 @@ func readXCTrace(r io.Reader) (*Tree, error) {
 				plain := []byte(string(withoutRust([]byte(name))))
 				f := b.Function(replaced(plain, ';', ':'), nil, Code)
 				if n, ok := attribute(e, "id"); ok {
+					b.meter.add(jsonEntry + len(n))
 					frames[n] = f
 				}
 				stack = append(stack, f)
@@ -89,6 +90,7 @@ func readXCTrace(r io.Reader) (*Tree, error) {
 			}
 			inside = false
 			slices.Reverse(stack)
+			b.meter.add(jsonEntry + len(id) + 4*len(stack))
 			stacks[id] = slices.Clone(stack)
 			b.Stack(stack, 1)
 			rows++

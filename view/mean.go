@@ -11,40 +11,33 @@ import (
 type Mean struct {
 	first, last measure.Interval
 	n           int
-	Peaks       []measure.StatID // whose greatest value counts, and no mean
-	Sums        []measure.StatID // whose rows are added up: one counts as 0 where it was absent, or the sum would be of more than there was
-	words       words
-	answers     []*meanAnswer
-	key         []measure.Label // scratch
+	Peaks       []measure.StatID // statistics whose mean is the greatest value
+	// Statistics whose rows a table adds up: an absent row counts as 0.
+	Sums    []measure.StatID
+	words   words
+	answers []*meanAnswer
+	key     []measure.Label // scratch
 }
 
 type meanAnswer struct {
-	of      measure.Answer // the latest, without its series
-	keys    keys
-	rows    []meanRow
-	dists   []measure.Dist // of the rows, where the statistic has them
-	elapsed measure.Span
-	more    bool // there were more rows than are kept
-	peak    bool // of each row the greatest value counts
-	summed  bool // rows are added up
+	newest    measure.Answer // without its series
+	keys      keys
+	rows      []meanRow
+	dists     []measure.Dist // per row, of a statistic of distributions
+	elapsed   measure.Span
+	truncated bool // there were more rows than maxMeanRows
+	peak      bool // the mean of a row is its greatest value
+	summed    bool // the table adds up the rows
 
-	// Of the first rows of the answer before, which mostly come again in the same order: their keys
-	// and which rows they were, and when its dictionary came.
-	known []measure.Label
-	at    []int32
-	turn  uint32
-	shape measure.Shape // of that answer; 0 where not all its rows are known so
+	shape measure.Shape // of the newest answer; 0: unknown, or some of its series have no row
+	at    []int32       // row of each series of that answer
 }
 
 type meanRow struct{ sum, weight float64 }
 
-// mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come
-// and go for days must not fill the memory for the sake of a last line. Rows beyond it are left
-// out, and the frame's notes say so.
-const mostMeans = 1 << 16
-
-// mostKnown bounds how many rows of an answer are found again by their place.
-const mostKnown = 1 << 10
+// maxMeanRows bounds the rows of one statistic in a mean. Processes and connections that come and
+// go for days must not fill the memory. More rows are left out, with a note.
+const maxMeanRows = 1 << 16
 
 // Add adds a frame.
 func (m *Mean) Add(f *Frame) {
@@ -65,33 +58,28 @@ func (m *Mean) Add(f *Frame) {
 	m.n++
 	for i, a := range f.Answers {
 		k := m.answers[i]
-		k.of = *a
-		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
-		k.of.SetColumn(nil, 0)
+		k.newest = *a
+		k.newest.Series, k.newest.Labels, k.newest.Elapsed = nil, nil, nil
+		k.newest.Loss, k.newest.Notes = nil, nil
+		k.newest.SetColumn(nil, 0)
 		k.elapsed += a.Elapsed[0]
 		values, shape := a.Column()
 		if shape != 0 && shape == k.shape && !k.peak {
 			k.add(values, float64(a.Elapsed[0]))
 			continue
 		}
-		k.shape = 0
-		if !m.words.seen(a.Labels) || k.turn != m.words.turn {
-			k.known, k.at, k.turn = k.known[:0], k.at[:0], m.words.turn
-		}
+		k.shape, k.at = 0, k.at[:0]
 		for i := range a.Series {
 			s := &a.Series[i]
 			if len(s.Values)+len(s.Dists()) == 0 {
 				continue
 			}
-			n := k.again(i, s.Key)
+			n := m.row(k, a.Labels, s.Key)
 			if n < 0 {
-				n = m.row(k, a.Labels, s.Key)
-				k.remember(i, s.Key, n)
-			}
-			if n < 0 {
-				k.more = true
+				k.truncated = true
 				continue
 			}
+			k.at = append(k.at, int32(n))
 			if dists := s.Dists(); len(dists) > 0 {
 				for n >= len(k.dists) {
 					k.dists = append(k.dists, measure.Dist{})
@@ -110,13 +98,13 @@ func (m *Mean) Add(f *Frame) {
 				k.rows[n].weight += float64(a.Elapsed[0])
 			}
 		}
-		if len(k.at) == len(values) && !k.more {
+		if len(k.at) == len(values) && !k.truncated {
 			k.shape = shape
 		}
 	}
 }
 
-// add adds the values of an answer whose rows are those of the answer before.
+// add adds the values of an answer with the shape of the newest one.
 func (k *meanAnswer) add(values []float64, elapsed float64) {
 	for i, v := range values {
 		if v == v {
@@ -127,29 +115,9 @@ func (k *meanAnswer) add(values []float64, elapsed float64) {
 	}
 }
 
-// again gives the number of a row that stands where it stood in the answer before, -1 when another
-// does.
-func (k *meanAnswer) again(i int, key []measure.Label) int {
-	if i < len(k.at) && slices.Equal(k.known[i*len(key):(i+1)*len(key)], key) {
-		return int(k.at[i])
-	}
-	return -1
-}
-
-// remember keeps what row stands at a place, which is behind the last that is known or one of them.
-func (k *meanAnswer) remember(i int, key []measure.Label, n int) {
-	switch {
-	case i < len(k.at):
-		copy(k.known[i*len(key):], key)
-		k.at[i] = int32(n)
-	case i == len(k.at) && i < mostKnown:
-		k.known, k.at = append(k.known, key...), append(k.at, int32(n))
-	}
-}
-
-// row gives the number of a row, -1 for a new one when there are too many.
+// row returns the number of a row; -1 for a new row if there are too many.
 func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
-	full := len(k.rows) >= mostMeans || len(m.words.texts) >= 4*mostMeans
+	full := len(k.rows) >= maxMeanRows || len(m.words.texts) >= 4*maxMeanRows
 	m.key = m.key[:0]
 	for _, l := range key {
 		if full {
@@ -157,7 +125,7 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 				return -1
 			}
 		}
-		m.key = append(m.key, m.words.of(labels, l))
+		m.key = append(m.key, m.words.numberOf(labels, l))
 	}
 	if full {
 		return k.keys.find(m.key)
@@ -172,18 +140,18 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 // Len returns the number of frames.
 func (m *Mean) Len() int { return m.n }
 
-// Frame returns the mean of all frames. A row of a sparse statistic, or of one whose rows are added
-// up, counts as 0 while it was absent; another row is averaged over the time in which it was there.
+// Frame returns the mean of all frames. A row of a sparse statistic, or of one in Sums, counts as 0
+// while it was absent. Another row is averaged over the time in which it was there.
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {
-		a := k.of
+		a := k.newest
 		a.Labels, a.Elapsed = m.words.texts, []measure.Span{k.elapsed}
-		if k.more {
-			a.Notes = []string{"the averages leave out rows that came late: there were too many"}
+		if k.truncated {
+			a.Notes = []string{"the averages leave out the newest rows: there were too many"}
 		}
 		for n, r := range k.rows {
-			if k.of.Kind == measure.Dists {
+			if k.newest.Kind == measure.Dists {
 				var d measure.Dist
 				if n < len(k.dists) {
 					d = k.dists[n]

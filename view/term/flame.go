@@ -2,6 +2,7 @@ package term
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -234,6 +235,7 @@ func (p Program) flame() *cobra.Command {
 	var o pictured
 	var d differing
 	var read profile.Options
+	var memory string
 	c := &cobra.Command{
 		Use:   "flame [flags] [FILE]...",
 		Short: "flame graphs of profiles in any common format, and comparison of two",
@@ -309,6 +311,9 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		&read.Offsets, "offsets", false,
 		"DTrace and bpftrace: one frame per call site, not per function",
 	)
+	f.StringVar(
+		&memory, "memory", "8GiB", "fail when reading a profile takes more memory than this",
+	)
 	for _, flag := range []string{"per"} {
 		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"sample", "cpu-second", "work"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag was made some lines above
@@ -317,6 +322,9 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	c.RunE = func(c *cobra.Command, args []string) error {
 		format, err := o.chosen()
 		if err != nil {
+			return err
+		}
+		if read.Memory, err = parseSize("memory", memory); err != nil {
 			return err
 		}
 		if !d.on {
@@ -329,7 +337,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 				len(args) < 2 { // of several, what is little in each may be much in all
 				read.Least = format.least(o.picture(""))
 			}
-			t, err := p.profiles(args, read)
+			t, err := p.profiles(c.Context(), args, read)
 			if err != nil {
 				return err
 			}
@@ -351,14 +359,16 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		case o.table || o.format != "" && o.output == "":
 			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 		}
-		return p.diff(args, read, norm, o, format, d.json)
+		return p.diff(c.Context(), args, read, norm, o, format, d.json)
 	}
 	return c
 }
 
 // profiles reads files, or standard input when there are none, and adds them up. What may mislead
 // is told.
-func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, error) {
+func (p Program) profiles(
+	ctx context.Context, names []string, o profile.Options,
+) (*profile.Tree, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
@@ -367,7 +377,7 @@ func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, err
 	}
 	var all []*profile.Tree
 	for _, name := range names {
-		t, err := readProfile(name, o)
+		t, err := readProfile(ctx, name, o)
 		if err != nil {
 			return nil, err
 		}
@@ -380,20 +390,21 @@ func (p Program) profiles(names []string, o profile.Options) (*profile.Tree, err
 }
 
 func (p Program) diff(
-	names []string, read profile.Options, n profile.Norm, o pictured, format written, asJSON bool,
+	ctx context.Context, names []string, read profile.Options, n profile.Norm, o pictured,
+	format written, asJSON bool,
 ) error {
 	of := names
 	if len(names) == 1 { // of folded stacks with two amounts
 		of, read.Amount = []string{names[0], names[0]}, 1
 	}
-	before, err := p.profiles(names[:1], read)
+	before, err := p.profiles(ctx, names[:1], read)
 	if err != nil {
 		return err
 	}
 	if len(names) == 1 {
 		read.Amount = 2
 	}
-	after, err := p.profiles(of[1:], read)
+	after, err := p.profiles(ctx, of[1:], read)
 	if err != nil {
 		return err
 	}
@@ -415,9 +426,11 @@ func (p Program) diff(
 }
 
 // readProfile reads a file, or for - standard input.
-func readProfile(name string, o profile.Options) (*profile.Tree, error) {
+func readProfile(
+	ctx context.Context, name string, o profile.Options,
+) (*profile.Tree, error) {
 	if name == "-" {
-		return profile.Read(os.Stdin, "standard input", o)
+		return profile.Read(ctx, os.Stdin, "standard input", o)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -427,5 +440,5 @@ func readProfile(name string, o profile.Options) (*profile.Tree, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory: %w", name, measure.ErrUnsupported)
 	}
-	return profile.Read(f, name, o)
+	return profile.Read(ctx, f, name, o)
 }

@@ -135,7 +135,7 @@ func (p Program) against(
 				nil,
 			)
 		}
-		t, err := p.profiles([]string{w.diff}, profile.Options{})
+		t, err := p.profiles(ctx, []string{w.diff}, profile.Options{})
 		return t, w.diff, 0, err
 	}
 	before, err := p.recordedProfile(ctx, &other, span, part, false)

@@ -159,7 +159,7 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		if s.Keep, err = parseKeep(keep); err != nil {
 			return err
 		}
-		if s.Size, err = parseSize(size); err != nil {
+		if s.Size, err = parseSize("size", size); err != nil {
 			return err
 		}
 		if s.Budget, err = parseShare(budget); err != nil {
@@ -282,11 +282,13 @@ func parseKeep(text string) (keep [3]measure.Span, err error) {
 // leastSize is the smallest archive that makes sense: an hour of a small machine.
 const leastSize = 32 << 20
 
-// parseSize reads "2GB", "500 MiB": bytes.
-func parseSize(text string) (int64, error) {
+// parseSize parses the bytes in a flag: "2GB", "500 MiB".
+func parseSize(flag, text string) (int64, error) {
 	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return 0, usagef("--size %q: give a number of bytes, such as 500MB, 2GB or 1TiB", text)
+		return 0, usagef(
+			"--%s %q: give a number of bytes, such as 500MB, 2GB or 1TiB", flag, text,
+		)
 	}
 	n, err := strconv.ParseFloat(m[1], 64)
 	base := 1000.
@@ -298,7 +300,7 @@ func parseSize(text string) (int64, error) {
 		n /= base // Index of "" is 0
 	}
 	if err != nil || n < leastSize || n > 1e15 {
-		return 0, usagef("--size %q: from 32MiB to 1000TB", text)
+		return 0, usagef("--%s %q: from 32MiB to 1000TB", flag, text)
 	}
 	return int64(n), nil
 }

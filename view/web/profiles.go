@@ -72,7 +72,7 @@ func (s *profiles) upload(w http.ResponseWriter, r *http.Request) error {
 	var t *profile.Tree
 	in, err := unpack(r.Body, maxUnpacked)
 	if err == nil {
-		t, err = profile.Read(&limitedReader{ctx: ctx, in: in}, "", profile.Options{})
+		t, err = profile.Read(ctx, in, "", profile.Options{Memory: maxGrowth})
 	}
 	if err != nil {
 		return unreadable(err)
@@ -118,10 +118,13 @@ func profileTooLarge(format string, args ...any) *fault {
 func unreadable(err error) error {
 	var wrong *profile.ParseError
 	var long *http.MaxBytesError
+	var memory *profile.MemoryError
 	var f *fault
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &memory):
+		return profileTooLarge("%s", memory.Error())
 	case errors.As(err, &long):
 		return profileTooLarge("the file is larger than %d MB", long.Limit>>20)
 	case errors.As(err, &wrong):

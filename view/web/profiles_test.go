@@ -225,9 +225,7 @@ func TestProfilesThatGrow(t *testing.T) {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 	// Each stack is new, and each of its frames a node.
-	_, err := profile.Read(
-		&limitedReader{ctx: t.Context(), in: &branching{}}, "", profile.Options{},
-	)
+	_, err := profile.Read(t.Context(), &branching{}, "", profile.Options{Memory: maxGrowth})
 	if err == nil || faultOf(unreadable(err)).Code != "too-large" {
 		t.Errorf("%v", err)
 	}

@@ -4,57 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"io"
-	"runtime"
-	"runtime/metrics"
 
 	"culprit/profile"
 )
 
-// A user may upload any file, and a parser may need much memory for a small one. The readers here
-// bound memory and time, so that recording survives.
+// A user may upload any file, and a small one may expand to any size. Reading is bounded in memory
+// and time, so that recording survives.
 
-// maxGrowth is how many bytes the heap may grow while a file is read. systemd slows the server down
+// maxGrowth is how many bytes a profile may take while it is read. systemd slows the server down
 // from 400 MB on.
 const maxGrowth = 192 << 20
-
-// limitedReader fails when the context ends, or when the live heap has grown by maxGrowth since the
-// first read.
-type limitedReader struct {
-	ctx   context.Context
-	in    io.Reader
-	began bool
-	first uint64 // heap bytes at the first read
-	next  uint64 // heap bytes from which on it collects garbage to measure the live heap
-}
-
-func (l *limitedReader) Read(b []byte) (int, error) {
-	if err := l.ctx.Err(); err != nil {
-		return 0, err
-	}
-	if now := heapBytes(); !l.began {
-		l.began, l.first, l.next = true, now, now+maxGrowth
-	} else if now > l.next {
-		runtime.GC()
-		if now = heapBytes(); now > l.first+maxGrowth {
-			return 0, profileTooLarge("the profile takes more than %d MB of memory", maxGrowth>>20)
-		}
-		l.next = now + maxGrowth/2
-	}
-	return l.in.Read(b)
-}
-
-// heapBytes returns the bytes of the heap, with garbage that has not been collected.
-func heapBytes() uint64 {
-	s := [1]metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(s[:])
-	if s[0].Value.Kind() != metrics.KindUint64 {
-		return 0
-	}
-	return s[0].Value.Uint64()
-}
 
 // unpack returns the contents of a file that may be compressed by gzip, up to twice. Reading fails
 // after limit bytes.
