@@ -44,7 +44,8 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 		(*study).interruptTime, (*study).sizes, (*study).profiles, (*study).latencies,
 		(*study).links, (*study).traffic, (*study).losses, (*study).tcp, (*study).disks,
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
-		(*study).fileSystems, (*study).overview, (*study).sockets, (*study).packets, (*study).addresses,
+		(*study).fileSystems, (*study).overview, (*study).sockets,
+		(*study).packets, (*study).addresses,
 	} {
 		check(s)
 	}
