@@ -81,7 +81,8 @@ type Session struct {
 	// pieces of keys by number, as gen.MapLong had them when it was read last
 	long map[uint32][]byte
 	// how many times smaller maps are than usual; 0, 1: the usual size
-	shrunk int
+	shrunk  int
+	release func() // returns the memory of the maps to the script's pool
 }
 
 // A run is a program that is run by hand.
@@ -112,6 +113,10 @@ func Load(c *Compiled, env *probe.Env) (*Session, error) {
 // load is Load with limits.
 func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error) {
 	object, err := gen.Maps(c.IR, c.kernel, limits)
+	if err != nil {
+		return nil, err
+	}
+	release, err := c.memory.take(object.Bytes(c.kernel.CPUs))
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +165,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		stacks:    map[uint32]format.Value{},
 		asks:      make(chan func()),
 		shrunk:    limits.Shrink,
+		release:   release,
 	}
 	if c.kernel.Namespace != nil {
 		s.processes.Inside()
@@ -171,6 +177,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		return err
 	})
 	if err != nil {
+		release()
 		return nil, c.rejected(err)
 	}
 	loaded := s // returns of an error set s to nil before they come here
@@ -278,6 +285,7 @@ func (s *Session) Close() {
 	if s.maps != nil {
 		s.maps.Close()
 	}
+	s.release()
 	s.processes.Close() //nolint:errcheck // its files were read from
 }
 

@@ -53,7 +53,7 @@ func startWithFile(t *testing.T, args ...string) *exec.Cmd {
 // A server is asked, killed, and what it left is asked: the numbers are the same, to the byte.
 func TestPastOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
-	s := startWithFile(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s := startWithFile(t, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	// Its first second may be one that not every statistic has, and a busy machine may miss others:
 	// two are wanted that it has both of, written by the time of the answer to all.
 	var asked measure.Interval

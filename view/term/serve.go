@@ -31,7 +31,10 @@ type Serving struct {
 	WriteTo   string          // address of a receiver of Prometheus's remote write; "": none
 	WriteEach measure.Span    // time between the samples that are written there
 	Profile   int             // samples a second of each CPU; 0: none are taken
-	Commands  bool            // whole command lines are recorded; else their program alone
+	// bytes of kernel memory that the maps of all running scripts may take; 0: no limit
+	ScriptMemory int64
+	PrintToken   bool // the address is printed with the token
+	Commands     bool // whole command lines are recorded; else their program alone
 }
 
 // Teller is how a server tells its user what it does. Safe for several goroutines.
@@ -87,7 +90,7 @@ const listenUsually = "127.0.0.1:7410"
 
 func (p Program) serve() *cobra.Command {
 	var s Serving
-	var keep, size, length, budget, profile, each string
+	var keep, size, length, budget, profile, each, scriptMemory string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and serve it as a page",
@@ -143,6 +146,14 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		"record whole command lines, which may contain passwords (default: the program only)",
 	)
 	f.StringVar(
+		&scriptMemory, "script-memory", "256MB",
+		"limit of the kernel memory that all running D programs take, by their buffers",
+	)
+	f.BoolVar(
+		&s.PrintToken, "print-token", false,
+		"print the address with the token also where the output is no terminal, such as a log",
+	)
+	f.StringVar(
 		&s.WriteTo, "remote-write", "",
 		"send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set",
 	)
@@ -162,6 +173,10 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		if s.Size, err = parseSize("size", size); err != nil {
 			return err
 		}
+		if s.ScriptMemory, err = parseSize("script-memory", scriptMemory); err != nil {
+			return err
+		}
+		s.PrintToken = s.PrintToken || p.Terminal.IsTTY
 		if s.Budget, err = parseShare(budget); err != nil {
 			return err
 		}
