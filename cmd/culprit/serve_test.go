@@ -285,7 +285,7 @@ func TestServe(t *testing.T) {
 	}
 
 	c := start(
-		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve",
+		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000"}, "serve", "--print-token",
 		"--dir", dir, "--listen", "127.0.0.1:0",
 	)
 	address := c.waitForLine(t, "http://127.0.0.1:", 20*time.Second)
