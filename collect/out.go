@@ -40,18 +40,11 @@ type Table struct {
 
 	skip bool // rows of this reading are dropped
 
-	// The rest finds out whether the rows have the keys of the previous reading.
-	known  int           // how many labels of batch.Keys are of that reading
-	steady bool          // all rows so far have the same keys as then
-	rows   int           // how many rows it had
-	epoch  int           // Out.Epoch of its labels
-	model  measure.Shape // Shape of like, where the rows had its keys; else 0
-
-	like *Table // table whose keys are shared; see Like
-	// all rows so far have the keys of the first rows of like; batch.Keys is empty
-	sameAsLike bool
-	sharesKeys bool            // batch.Keys is a part of like's, and own is its own buffer
-	ownKeys    []measure.Label //
+	// The previous reading, for the batch's Shape.
+	known  int  // number of its labels in batch.Keys
+	rows   int  // number of its rows
+	epoch  int  // Out.Epoch of its labels
+	steady bool // all rows of this reading so far have the keys of that one
 }
 
 // NewOut returns an Out for the statistics of one collector. The labels of its rows are words of
@@ -81,14 +74,9 @@ func (o *Out) Start(first bool, now time.Time) {
 	}
 	for _, t := range o.tables {
 		b := &t.batch
-		t.rows = len(b.Values)
-		if t.sharesKeys {
-			b.Keys = t.ownKeys
-		}
-		t.known, t.steady = len(b.Keys), t.epoch == o.Epoch
-		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], b.Notes[:0]
-		t.spent = 0
-		t.blank, t.lacks, t.sameAsLike, t.sharesKeys = false, false, t.like != nil, false
+		t.known, t.rows, t.steady = len(b.Keys), len(b.Values), t.epoch == o.Epoch
+		t.clear()
+		t.spent, t.blank, t.lacks = 0, false, false
 		t.skip = t.skips()
 	}
 	if first {
@@ -122,11 +110,16 @@ func between(before, now time.Time) measure.Interval {
 func (o *Out) Fail(why string) {
 	o.failed = true
 	for _, t := range o.tables {
-		b := &t.batch
-		b.Keys, b.Values, b.Dists, b.Loss, b.Notes = b.Keys[:0], b.Values[:0], b.Dists[:0], b.Loss[:0], append(
-			b.Notes[:0], why,
-		)
+		t.clear()
+		t.batch.Notes = append(t.batch.Notes, why)
 	}
+}
+
+// clear empties the batch, and keeps its buffers.
+func (t *Table) clear() {
+	b := &t.batch
+	b.Keys, b.Values, b.Dists = b.Keys[:0], b.Values[:0], b.Dists[:0]
+	b.Loss, b.Notes = b.Loss[:0], b.Notes[:0]
 }
 
 // Finish ends the reading and appends its batches to batches. Over is empty for a statistic that
@@ -136,13 +129,7 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 		o.NoteAll("a counter went backwards; its growth in this interval is unknown")
 	}
 	for _, t := range o.tables {
-		t.shape(o.Epoch)
-	}
-	for _, t := range o.tables {
-		if t.sameAsLike {
-			n := len(t.batch.Values) * len(t.batch.By)
-			t.ownKeys, t.batch.Keys, t.sharesKeys = t.batch.Keys, t.like.batch.Keys[:n:n], true
-		}
+		t.setShape(o.Epoch)
 		t.batch.Over, t.batch.Labels = o.over, o.words.words
 		if t.skips() && !o.failed {
 			t.Note("the previous reading failed, so there is nothing to compare with")
@@ -156,20 +143,14 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	return batches
 }
 
-// shape sets the batch's Shape, which changes when the keys of the rows do. It sets that of like
-// first.
-func (t *Table) shape(epoch int) {
-	model := measure.Shape(0)
-	if t.sameAsLike {
-		t.like.shape(epoch)
-		model = t.like.batch.Shape
-	}
+// setShape keeps the batch's Shape if the rows have the keys of the previous reading, and sets a new
+// one otherwise.
+func (t *Table) setShape(epoch int) {
 	b := &t.batch
-	if !t.steady || len(b.Values) != t.rows || model != t.model || b.Shape == 0 ||
-		len(b.Dists) > 0 {
+	if !t.steady || len(b.Values) != t.rows || b.Shape == 0 || len(b.Dists) > 0 {
 		b.Shape = measure.NewShape()
 	}
-	t.steady, t.rows, t.epoch, t.model = true, len(b.Values), epoch, model
+	t.epoch = epoch
 }
 
 // MarkReset notes on all statistics that a counter went backwards.
@@ -222,30 +203,6 @@ func (o *Out) NoteAll(text string) {
 	}
 }
 
-// Like lets the table share the keys of another table that has the same fields. The caller puts
-// each row into the other table first. Rows with other keys are allowed and end the sharing for
-// this reading. Call Like before the first row of a reading. The other table must not be like a
-// third. Either may be nil.
-func (t *Table) Like(other *Table) {
-	if t == nil || other == nil || other == t || other.like != nil ||
-		len(other.batch.By) != len(t.batch.By) {
-		return
-	}
-	t.like, t.sameAsLike = other, len(t.batch.Values) == 0
-}
-
-// putShared adds a row without its key if other's row has the same key.
-func (t *Table) putShared(value float64, labels []measure.Label) bool {
-	n, from := len(t.batch.Values)*len(labels), t.like.batch.Keys
-	if n+len(labels) <= len(from) && slices.Equal(from[n:n+len(labels)], labels) {
-		t.batch.Values = append(t.batch.Values, value)
-		return true
-	}
-	t.batch.Keys = append(t.batch.Keys, from[:n]...)
-	t.sameAsLike, t.steady = false, false
-	return false
-}
-
 // Row adds a row with a label for each field of the statistic, in their order. The first reading
 // takes no rows of a Delta, except when it counts from boot.
 func (t *Table) Row(value float64, labels ...string) {
@@ -269,13 +226,10 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	if len(labels) != len(b.By) {
 		t.check(len(labels))
 	}
-	if t.sameAsLike && t.putShared(value, labels) {
-		return
-	}
 	b.Values = append(b.Values, value)
 	if n := len(b.Keys); t.steady {
 		if end := n + len(labels); end <= t.known && slices.Equal(b.Keys[n:end:end], labels) {
-			b.Keys = b.Keys[:end] // equal to the labels that are there
+			b.Keys = b.Keys[:end] // the labels are there from the previous reading
 			return
 		}
 		t.steady = false

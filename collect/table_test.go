@@ -3,7 +3,6 @@ package collect
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,15 +16,13 @@ func TestShape(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(9, 10))
 	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
 	stats := []measure.Stat{
-		{ID: "x.like.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
-		{ID: "x.lead.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
+		{ID: "x.level.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
 		{ID: "x.delta.count", Kind: measure.Delta, Unit: measure.Count, Fields: fields},
 	}
 	d := NewDictionary()
 	d.limit = 64
 	o := NewOut(stats, d, false)
-	like, lead, delta := o.Table(stats[0].ID), o.Table(stats[1].ID), o.Table(stats[2].ID)
-	like.Like(lead)
+	level, delta := o.Table(stats[0].ID), o.Table(stats[1].ID)
 	before, shapes, same := make([]string, len(stats)), make([]measure.Shape, len(stats)), 0
 	var rows []int
 	kept := false
@@ -45,8 +42,7 @@ func TestShape(t *testing.T) {
 		odd := rnd.IntN(10) == 0
 		for i, r := range rows {
 			a, b := strconv.Itoa(r), strconv.Itoa(i)
-			lead.Row(float64(n), a, b)
-			like.Put(float64(n), o.Label(a), o.Label(b))
+			level.Row(float64(n), a, b)
 			if !odd || i != 1 {
 				delta.Put(float64(n), o.Label(a), o.Label(b))
 			}
@@ -75,7 +71,7 @@ func TestShape(t *testing.T) {
 				)
 			case b.Shape == shapes[k]:
 				same++
-			case kept && !changed && !failed && !odd && now == before[k] && now != "" && k < 2:
+			case kept && !changed && !failed && !odd && now == before[k] && now != "" && k < 1:
 				t.Fatalf("reading %d, %s: rows that stay have another shape", n, b.Stat)
 			}
 			before[k], shapes[k] = now, b.Shape
@@ -87,68 +83,22 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// TestLike compares tables that share keys with tables that do not, over many readings, with equal
-// and with different rows.
-func TestLike(t *testing.T) {
-	fields := []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}}
-	stats := []measure.Stat{
-		{ID: "x.lead.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
-		{ID: "x.like.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
-		{ID: "x.alone.count", Kind: measure.Level, Unit: measure.Count, Fields: fields},
-		{ID: "x.other.count", Kind: measure.Level, Unit: measure.Count, Fields: fields[:1]},
-	}
-	o := NewOut(stats, NewDictionary(), false)
-	lead, like, alone, other := o.Table(stats[0].ID), o.Table(
-		stats[1].ID,
-	), o.Table(stats[2].ID), o.Table(
-		stats[3].ID,
-	)
-	like.Like(lead)
-	lead.Like(like)  // no circles
-	other.Like(lead) // other fields
-	like.Like(nil)
-	(*Table)(nil).Like(lead)
-	for n, rows := range []string{"", "11111", "1101", "0111", "11112", "1111", "", "10", "11", "2"} {
-		o.Start(false, time.Now())
-		for i, kind := range rows {
-			key := []measure.Label{o.Number(int64(i)), o.Number(int64(n))}
-			lead.Put(float64(i), key...)
-			switch kind {
-			case '1':
-				like.Put(float64(i), key...)
-				alone.Put(float64(i), key...)
-			case '2': // another key than the leader's
-				like.Row(float64(i), "none", "such")
-				alone.Row(float64(i), "none", "such")
-			}
-		}
-		if n == 8 {
-			o.Fail("for a test")
-		}
-		batches := o.Finish(nil)
-		if a, b := batches[1], batches[2]; !slices.Equal(a.Keys, b.Keys) ||
-			!slices.Equal(a.Values, b.Values) ||
-			len(a.Keys) != 2*len(a.Values) {
-			t.Errorf(
-				"reading %d, %q: keys %v, values %v; alone %v, %v", n, rows, a.Keys, a.Values,
-				b.Keys, b.Values,
-			)
-		}
-		if len(batches[0].Keys) != 2*len(batches[0].Values) {
-			t.Errorf(
-				"reading %d: the leader has keys %v of %d rows", n, batches[0].Keys,
-				len(batches[0].Values),
-			)
-		}
-	}
+// TestPutDoesNotAllocate checks that rows with the keys of the previous reading allocate nothing.
+func TestPutDoesNotAllocate(t *testing.T) {
+	o := NewOut([]measure.Stat{{
+		ID:     "x.x.count",
+		Kind:   measure.Level,
+		Unit:   measure.Count,
+		Fields: []measure.Field{{Name: "a", Type: measure.Word}, {Name: "b", Type: measure.Word}},
+	}}, NewDictionary(), false)
+	table := o.Table("x.x.count")
 	if n := testing.AllocsPerRun(10, func() {
 		o.Start(false, time.Now())
 		for i := range 100 {
-			lead.Put(1, measure.Label(i&1), 0)
-			like.Put(1, measure.Label(i&1), 0)
+			table.Put(1, measure.Label(i&1), 0)
 		}
 		o.Finish(nil)
-	}); n > 4 { // of 200 rows: the list of batches, and what the race detector adds
+	}); n > 4 { // the list of batches, and what the race detector adds
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -40,34 +40,11 @@ type queryFolder struct {
 	counts  []int
 	key     []measure.Label
 	stacks  []bool
-	notes   []string // of the previous tick's answer, reused; only with tickFolder.reuse
-	values  []float64
-	series  []measure.Series
-	layout  seriesLayout // of the previous tick; only with tickFolder.reuse
-	folding folding
+	// buffers of the previous tick's answer; only with tickFolder.reuse
+	notes  []string
+	values []float64
+	series []measure.Series
 }
-
-// folding records where the rows of batches went when they were last folded. Batches of the same
-// shapes are folded the same way.
-type folding struct {
-	from []measure.Shape // of the batches; 0: unknown
-	// per row, batch after batch: the row of the answer, -1 when it was filtered out
-	to    []int32
-	shape measure.Shape // of the answer
-}
-
-// seriesLayout records where the series of a plain answer are and what they point at. If all of it
-// is as in the previous tick, the series need not be written again: at 56 bytes each they are most
-// of an answer.
-type seriesLayout struct {
-	series *measure.Series
-	keys   *measure.Label
-	values *float64
-	n      int
-}
-
-// maxRemembered limits the rows of a folding.
-const maxRemembered = 1 << 13
 
 type foldPlan struct {
 	by []string // of the batch that the plan is for
@@ -178,7 +155,6 @@ func (f *tickFolder) answer(i int, p *queryFolder, batches []*measure.Batch) *me
 	if p.plain {
 		p.copyRows(a, batches[p.batches[0]], &f.slab, f.reuse)
 	} else {
-		p.layout = seriesLayout{}
 		p.foldRows(a, batches, f.reuse)
 	}
 	return a
@@ -243,8 +219,7 @@ func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 }
 
 // copyRows copies the rows of a batch into the slab, which is large enough; keys in a batch are
-// distinct. With reuse the keys are the batch's own, valid until the next reading, and the series
-// must not be modified.
+// distinct. With reuse the keys are the batch's own, valid until the next reading.
 func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reuse bool) {
 	width, first := len(f.query.By), len(s.series)
 	keys := b.Keys
@@ -260,14 +235,6 @@ func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reu
 	a.SetColumn(values, b.Shape)
 	s.series = s.series[:first+len(values)]
 	a.Series = s.series[first:len(s.series):len(s.series)]
-	before := f.layout
-	f.layout = seriesLayout{} // without a row, another answer may use this part of the slab
-	if reuse && width > 0 && len(values) > 0 {
-		f.layout = seriesLayout{&a.Series[0], &keys[0], &values[0], len(values)}
-		if f.layout == before {
-			return
-		}
-	}
 	for i := range values {
 		a.Series[i] = measure.Series{
 			Key:    keys[i*width : (i+1)*width : (i+1)*width],
@@ -278,30 +245,19 @@ func (f *queryFolder) copyRows(a *measure.Answer, b *measure.Batch, s *slab, reu
 
 // foldRows filters the rows of the batches and folds those with equal keys.
 func (f *queryFolder) foldRows(a *measure.Answer, batches []*measure.Batch, reuse bool) {
-	if reuse && f.sameRows(batches) {
-		f.refill(a, batches)
-		return
-	}
 	f.table.clear()
-	g := &f.folding
-	g.from, g.to = g.from[:0], g.to[:0]
 	values := f.values[:0]
 	var dists []measure.Dist
 	f.counts = f.counts[:0]
 	for k, i := range f.batches {
 		b, p := batches[i], &f.plans[k]
 		if !p.ok {
-			g.from = append(g.from, 0)
 			continue
 		}
-		g.from = append(g.from, b.Shape)
 		for i := range b.Rows() {
 			from := b.Key(i)
 			if !p.plain {
 				if !p.wants(from, b.Labels) {
-					if len(g.to) <= maxRemembered {
-						g.to = append(g.to, -1)
-					}
 					continue
 				}
 				for j, c := range p.columns {
@@ -310,9 +266,6 @@ func (f *queryFolder) foldRows(a *measure.Answer, batches []*measure.Batch, reus
 				from = f.key
 			}
 			n, fresh := f.table.row(from)
-			if len(g.to) <= maxRemembered {
-				g.to = append(g.to, int32(n))
-			}
 			if f.stat.Kind == measure.Dists {
 				if fresh {
 					dists = append(dists, measure.Dist{Base: b.Dists[i].Base})
@@ -341,51 +294,7 @@ func (f *queryFolder) foldRows(a *measure.Answer, batches []*measure.Batch, reus
 	}
 	if reuse {
 		f.values, f.series = values, a.Series
-		if g.shape = 0; f.stat.Kind != measure.Dists && !slices.Contains(g.from, 0) &&
-			len(g.to) <= maxRemembered {
-			g.shape = measure.NewShape()
-		}
-		a.SetColumn(values, g.shape)
 	} else {
 		f.table.keys = nil // the answer owns them now
 	}
-}
-
-// sameRows reports whether the batches have the rows that were folded last.
-func (f *queryFolder) sameRows(batches []*measure.Batch) bool {
-	g := &f.folding
-	if g.shape == 0 || len(g.from) != len(f.batches) {
-		return false
-	}
-	for k, i := range f.batches {
-		if batches[i].Shape != g.from[k] {
-			return false
-		}
-	}
-	return true
-}
-
-// refill is foldRows for rows that were folded before: only the values change.
-func (f *queryFolder) refill(a *measure.Answer, batches []*measure.Batch) {
-	for i := range f.values {
-		f.values[i], f.counts[i] = measure.NaN, 0
-	}
-	to := f.folding.to
-	for _, i := range f.batches {
-		b := batches[i]
-		rates := f.stat.Kind == measure.Delta
-		for k, v := range b.Values {
-			n := to[k]
-			if n < 0 {
-				continue
-			}
-			if rates {
-				v = f.stat.Unit.Rate(v, b.Over.Span())
-			}
-			f.values[n], f.counts[n] = f.stat.Fold.Combine(f.values[n], f.counts[n], v)
-		}
-		to = to[len(b.Values):]
-	}
-	a.Series = f.series
-	a.SetColumn(f.values, f.folding.shape)
 }

@@ -2,14 +2,11 @@ package trace
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math/bits"
-	"reflect"
 	"runtime"
 	"slices"
-	"sync"
 
 	"culprit/kernel/bpf"
 	"culprit/lang/check"
@@ -19,27 +16,28 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// An Aggregate is an aggregation as user space has it: everything that was added until the last
-// gathering, less what was cleared and cut away.
+// An Aggregate is an aggregation in user space: everything that was added until it was last read,
+// without the rows that were cleared or truncated.
 type Aggregate struct {
 	format.Aggregation
 	Of *ir.Agg
 
 	rows  map[string][]int64 // by the bytes of the key: the row's Data
 	outer *ebpf.Map          // array of maps
-	index uint32             // in it
-	inner *ebpf.Map          // the one that programs add to now
-	// the one that they will add to next, empty; nil: none was needed yet
+	index uint32             // of inner in outer
+	inner *ebpf.Map          // the map that programs add to now
+	// spare is the empty map that programs will add to next; nil: none was needed yet.
 	spare   *ebpf.Map
 	spec    *ebpf.MapSpec
 	cpus    int
 	session *Session
 	symbols bool       // the key has addresses that are printed by name
-	pass    uint64     // of the session, when it was gathered last
-	placing chan error // of the first map, which the kernel is still at; nil: it is done
+	pass    uint64     // of recordQueue, when the aggregation was last read
+	placing chan error // receives when the first map is in outer; nil: it is
 	taps    []*tap
 	unkept  bool // no action of the script reads the rows: only taps do
-	// of count(): called with what was added for a key, which is valid until it returns; may be nil
+	// counts of a count() is called with a key and what was added to it. The key is valid until
+	// counts returns. It may be nil.
 	counts  func(key []byte, n int64)
 	batches batches
 }
@@ -72,10 +70,10 @@ func newAggregate(
 	if a.inner, err = a.spareMap(); err != nil {
 		return nil, err
 	}
-	if s.shrunk > 1 { // the limit of locked memory may leave none later
+	if s.programs.shrunk > 1 { // the limit of locked memory may leave none later
 		if a.spare, err = bpf.NewMap(a.spec); err != nil {
 			a.close()
-			return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
+			return nil, fmt.Errorf("create a map for aggregation @%s: %w", a.Name, err)
 		}
 	}
 	if err := a.place(); err != nil {
@@ -101,8 +99,8 @@ func buckets(a *check.Aggregation) (format.Buckets, error) {
 	return b, nil
 }
 
-// spareMap returns a map for programs to add to next. Two take turns, because the kernel needs some
-// milliseconds to make one.
+// spareMap returns a map for programs to add to next. Two maps alternate, because the kernel needs
+// some milliseconds to create one.
 func (a *Aggregate) spareMap() (*ebpf.Map, error) {
 	if m := a.spare; m != nil {
 		a.spare = nil
@@ -110,27 +108,27 @@ func (a *Aggregate) spareMap() (*ebpf.Map, error) {
 	}
 	m, err := bpf.NewMap(a.spec)
 	if err != nil {
-		return nil, fmt.Errorf("make room for aggregation @%s: %w", a.Name, err)
+		return nil, fmt.Errorf("create a map for aggregation @%s: %w", a.Name, err)
 	}
 	return m, nil
 }
 
-// put returns programs a map to add to; once it returns, none of them adds to the map before any
-// more: the kernel waits until no program can still hold it, map_update_elem of a map of maps
-// (kernel/bpf/syscall.c).
-func (a *Aggregate) put(m *ebpf.Map) error {
+// replace makes m the map that programs add to. When it returns, no program adds to the previous
+// map any more: to update a map of maps, the kernel waits until no program can hold the old one
+// (map_update_elem in kernel/bpf/syscall.c).
+func (a *Aggregate) replace(m *ebpf.Map) error {
 	if err := a.outer.Put(a.index, m); err != nil {
-		return fmt.Errorf("change the map of aggregation @%s: %w", a.Name, err)
+		return fmt.Errorf("replace the map of aggregation @%s: %w", a.Name, err)
 	}
 	return nil
 }
 
-// place returns programs their first map. Nobody has to wait for those that hold the one before it,
-// as the kernel does: there was none.
+// place installs the first map. It does not wait until replace returns: no program can hold a
+// previous map.
 func (a *Aggregate) place() error {
 	done, first := make(chan error, 1), a.inner
 	a.placing = done
-	go func() { done <- a.put(first) }()
+	go func() { done <- a.replace(first) }()
 	for {
 		select {
 		case err := <-a.placing:
@@ -146,7 +144,7 @@ func (a *Aggregate) place() error {
 	}
 }
 
-// placed waits until the kernel is done with the first map.
+// placed waits until replace has returned for the first map.
 func (a *Aggregate) placed() error {
 	if a.placing == nil {
 		return nil
@@ -157,110 +155,22 @@ func (a *Aggregate) placed() error {
 }
 
 func (a *Aggregate) close() {
-	_ = a.placed() // what it came to matters no more
+	_ = a.placed() // an error no longer matters
 	for _, m := range []*ebpf.Map{a.inner, a.spare} {
 		if m != nil {
-			m.Close() //nolint:errcheck // nothing more is wanted of it
+			m.Close() //nolint:errcheck // its rows were read, or are not needed
 		}
 	}
 }
 
-// collect takes what was added to aggregations since the last time. What programs add meanwhile is
-// in the next. While records are told, an aggregation is gathered once: what comes between printa()
-// and clear() is in the next too.
-func (s *Session) collect(all ...*Aggregate) error {
-	if s.over {
-		if err := s.rest(); err != nil {
-			return err
-		}
-		for _, a := range all {
-			if err := a.take(a.inner); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	type change struct {
-		a          *Aggregate
-		old, fresh *ebpf.Map
-		err        error
-	}
-	var due []*change
-	var failed error
-	for _, a := range all {
-		if s.delivering && a.pass == s.pass ||
-			slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
-			continue
-		}
-		fresh, err := a.spareMap()
-		if err != nil {
-			failed = err
-			break
-		}
-		due = append(due, &change{a: a, old: a.inner, fresh: fresh})
-	}
-	// each waits some milliseconds, for the same thing: until no program runs that began before
-	var waiting sync.WaitGroup
-	for i, c := range due {
-		change := func() { c.err = errors.Join(c.a.placed(), c.a.put(c.fresh)) }
-		if i == len(due)-1 {
-			change()
-			break
-		}
-		waiting.Go(change)
-	}
-	waiting.Wait()
-	for _, c := range due {
-		if c.err == nil {
-			c.a.inner, c.a.spare, c.a.pass = c.fresh, c.old, s.pass
-			c.err = c.a.take(c.old) // what of it could not be read is in the next
-		} else {
-			c.a.spare = c.fresh
-		}
-		failed = errors.Join(failed, c.err)
-	}
-	return failed
-}
-
-// finish notes that no clause runs any more but what is run by hand, and asks the kernel to wait
-// for the programs that still run.
-func (s *Session) finish() {
-	s.over = true
-	if len(s.aggs) == 0 {
-		return
-	}
-	done, watched := make(chan error, 1), s.watching
-	s.resting = done
-	go func() {
-		var failed error
-		if watched {
-			failed = s.aggs[0].put(s.aggs[0].inner) // the same map: the waiting is all
-		}
-		for _, a := range s.aggs {
-			failed = errors.Join(failed, a.placed())
-		}
-		done <- failed
-	}()
-}
-
-// rest waits until no program runs but what is run by hand.
-func (s *Session) rest() error {
-	if s.resting == nil {
-		return nil
-	}
-	err := <-s.resting
-	s.resting = nil
-	return err
-}
-
-// take moves what is in a map at rest.
+// take moves the rows of a map, which no program adds to, into a.
 func (a *Aggregate) take(m *ebpf.Map) error {
 	cut, long := a.session.script.kernel.CutKey(a.Of.Key.Size + 8)
 	long = long && a.Of.Key.Size > 0
 	lost := 0
 	err := a.batches.each(m, a.cpus, true, func(key []byte, values [][]byte) {
 		if long {
-			if key = cut.Restore(key, a.session.keyPiece); key == nil {
+			if key = cut.Restore(key, a.session.stacks.keyPiece); key == nil {
 				lost++
 				return
 			}
@@ -272,126 +182,13 @@ func (a *Aggregate) take(m *ebpf.Map) error {
 	}
 	if lost > 0 {
 		return fmt.Errorf(
-			"read aggregation @%s: %d of its keys can't be put together", a.Name, lost,
+			"read aggregation @%s: parts of %d keys are missing", a.Name, lost,
 		)
 	}
 	return nil
 }
 
-// batches is buffers to read maps: one for each pair of key and value sizes.
-type batches map[batchSize]batch
-
-type batchSize struct{ key, value uint32 }
-
-type batch struct {
-	keys, values reflect.Value
-	most         int
-}
-
-// batchBytes is how much of keys is read at once, near enough.
-const batchBytes = 64 << 10
-
-func (b batches) of(m *ebpf.Map, cpus int) batch {
-	size := batchSize{m.KeySize(), m.ValueSize()}
-	one, ok := b[size]
-	if !ok {
-		one.most = min(max(batchBytes/int(size.key), 32), 256)
-		one.keys = reflect.MakeSlice(
-			reflect.SliceOf(reflect.ArrayOf(int(size.key), reflect.TypeFor[byte]())), one.most,
-			one.most,
-		)
-		one.values = reflect.MakeSlice(
-			reflect.SliceOf(reflect.ArrayOf(int(size.value), reflect.TypeFor[byte]())),
-			one.most*cpus, one.most*cpus,
-		)
-		b[size] = one
-	}
-	return one
-}
-
-// each returns every key of an aggregation's map with its values: one, or one a CPU where there are
-// no keys; and removes them, if wanted. Keys and values are valid until the callee returns, which
-// must not use the same buffer.
-func (b batches) each(
-	m *ebpf.Map, cpus int, remove bool, take func(key []byte, values [][]byte),
-) error {
-	stride := int(m.ValueSize()+7) &^ 7
-	if m.Type() == ebpf.Hash {
-		cpus = 1 // the CPU is in the key
-	}
-	values := make([][]byte, cpus)
-	if m.Type() == ebpf.PerCPUArray {
-		key := make([]byte, 4)
-		zero := reflect.MakeSlice(
-			reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())), cpus,
-			cpus,
-		)
-		for i := range m.MaxEntries() {
-			binary.NativeEndian.PutUint32(key, i)
-			raw, err := lookup(m, key, stride*cpus)
-			if err != nil {
-				return err
-			}
-			split(raw, stride, values)
-			take(key, values)
-			if remove {
-				if err := m.Put(key, zero.Interface()); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	batch := m.BatchLookup
-	if remove {
-		batch = m.BatchLookupAndDelete
-	}
-	room := b.of(m, cpus)
-	keys, vals := room.keys, room.values
-	into, and := keys.Interface(), vals.Interface()
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := batch(&cursor, into, and, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return err
-		}
-		for i := range n {
-			for c := range cpus {
-				values[c] = vals.Index(i*cpus + c).Bytes()
-			}
-			take(keys.Index(i).Bytes(), values)
-		}
-		if err != nil {
-			return nil
-		}
-	}
-}
-
-// lookup reads the values of all CPUs of one key as they lie in memory.
-func lookup(m *ebpf.Map, key []byte, size int) ([]byte, error) {
-	per := reflect.New(
-		reflect.SliceOf(reflect.ArrayOf(int(m.ValueSize()), reflect.TypeFor[byte]())),
-	)
-	if err := m.Lookup(key, per.Interface()); err != nil {
-		return nil, err
-	}
-	out := make([]byte, 0, size)
-	stride := int(m.ValueSize()+7) &^ 7
-	for i := range per.Elem().Len() {
-		b := per.Elem().Index(i).Bytes()
-		out = append(out, b...)
-		out = append(out, make([]byte, stride-len(b))...)
-	}
-	return out, nil
-}
-
-func split(raw []byte, stride int, values [][]byte) {
-	for i := range values {
-		values[i] = raw[i*stride : (i+1)*stride]
-	}
-}
-
-// add takes the values that one key has in one gathering.
+// add adds the values of one key, one per CPU, as they were read.
 func (a *Aggregate) add(key []byte, values [][]byte) {
 	g, bucket := a.Of, 0
 	if g.Key.Size == 0 {
@@ -402,7 +199,7 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 	if a.symbols {
 		key = slices.Clone(key)
-		a.session.same(key, g.Key.Fields)
+		a.session.symbols.unify(key, g.Key.Fields)
 	}
 	for _, t := range a.taps {
 		t.add(key, values, bucket)
@@ -421,7 +218,7 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 	var data []int64
 	if len(g.Key.Fields) > 0 {
-		data = a.row(key) // a key that is there was added to, if only with weights of 0
+		data = a.row(key) // the key has a row even when all its weights were 0
 	}
 	for _, v := range values {
 		if !anything(g, v) {
@@ -434,7 +231,7 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 	}
 }
 
-// fresh returns the value of nothing.
+// fresh returns the value of a key to which nothing was added.
 func (a *Aggregate) fresh() []int64 {
 	n := 1
 	switch a.Func {
@@ -454,7 +251,7 @@ func (a *Aggregate) fresh() []int64 {
 	return one.Rows[0].Data
 }
 
-// row returns the value of a key, made if there was none.
+// row returns the value of a key. It creates the row if there is none.
 func (a *Aggregate) row(key []byte) []int64 {
 	if data := a.rows[string(key)]; data != nil {
 		return data
@@ -469,7 +266,7 @@ func (a *Aggregate) row(key []byte) []int64 {
 	return row.Data
 }
 
-// merge adds what one CPU has for a key.
+// merge adds the value of one CPU to data.
 func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 	word := func(i int) int64 { return int64(binary.NativeEndian.Uint64(v[8*i:])) }
 	switch a.Of.Agg.Func {
@@ -504,7 +301,7 @@ func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 	}
 }
 
-// anything reports whether something was ever added to a value.
+// anything reports whether anything was ever added to a value.
 func anything(g *ir.Agg, v []byte) bool {
 	switch g.Agg.Func {
 	case check.Count, check.Stddev:
@@ -523,12 +320,12 @@ func anything(g *ir.Agg, v []byte) bool {
 	return false
 }
 
-// Truncate keeps the n rows of the greatest values, or with n below 0 the -n of the least.
+// Truncate keeps the n rows with the greatest values, or with n below 0 the -n rows with the least.
 func (a *Aggregate) Truncate(n int64) {
 	a.Aggregation.Truncate(n)
-	there := map[*int64]bool{}
+	remain := map[*int64]bool{}
 	for i := range a.Rows {
-		there[&a.Rows[i].Data[0]] = true
+		remain[&a.Rows[i].Data[0]] = true
 	}
-	maps.DeleteFunc(a.rows, func(_ string, data []int64) bool { return !there[&data[0]] })
+	maps.DeleteFunc(a.rows, func(_ string, data []int64) bool { return !remain[&data[0]] })
 }

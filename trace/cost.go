@@ -13,39 +13,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Cost is what one program of a script took, as the kernel counts it (kernel.bpf_stats_enabled).
-// Programs that are run by hand - BEGIN, END, ticks - are not counted by it.
+// A Cost is the run time of one program of a script, as the kernel counts it
+// (kernel.bpf_stats_enabled). It does not count BEGIN, END, ERROR and ticks, which culprit runs.
 type Cost struct {
 	Unit *Unit
 	Runs uint64
-	Time time.Duration // of all CPUs together
-	// firings that the kernel left out, because the program was running on that CPU already
+	Time time.Duration // summed over all CPUs
+	// Missed counts firings that the kernel left out, because the program ran on that CPU already.
 	Missed uint64
 }
 
-// A Budget is the most that a script may take of one CPU; 0: no bound.
+// A Budget is the greatest share of one CPU that a script may use; 0: no limit.
 type Budget float64
 
-// ParseBudget reads "1%" or "0.5%".
+// ParseBudget parses a budget such as "1%" or "0.5%". It fails when text is not a percentage above
+// 0.
 func ParseBudget(text string) (Budget, error) {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(text), "%"), 64)
 	if err != nil || !(n > 0) || n > 100*1024 || !strings.HasSuffix(strings.TrimSpace(text), "%") {
-		return 0, fmt.Errorf("budget=%s: give per cent of one CPU, such as 1%%", text)
+		return 0, fmt.Errorf("budget=%s: write a percentage of one CPU, such as 1%%", text)
 	}
 	return Budget(n / 100), nil
 }
 
-// ErrBudget ends a script that takes more than it may.
+// ErrBudget is the error of a script that was stopped because it was over its budget.
 type ErrBudget struct {
 	Budget Budget
 	Share  float64 // of one CPU, over the last second
-	Most   *Unit   // what takes most
+	Most   *Unit   // the program that used most
 }
 
-// Error reports how much it took, and where most of it.
+// Error returns the share that the script used, its budget, and the probe that used most.
 func (e *ErrBudget) Error() string {
 	return fmt.Sprintf(
-		"stopped: it took %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v",
+		"stopped: it used %.2f %% of one CPU, more than the budget of %.2f %%; most of it at %v",
 		100*e.Share, 100*float64(e.Budget), e.Most.Probes[0],
 	)
 }
@@ -55,9 +56,9 @@ func (e *ErrBudget) Error() string {
 func (s *Session) CountCosts() error {
 	c, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
-		return fmt.Errorf("count what the script costs: %w", err)
+		return fmt.Errorf("count the run time of the script: %w", err)
 	}
-	s.counting = c
+	s.costs.counting = c
 	return nil
 }
 
@@ -69,9 +70,9 @@ func (s *Session) Costs() ([]Cost, error) {
 		if u.Probes[0].Site == check.SiteRun {
 			continue
 		}
-		stats, err := s.maps.Programs[programName(i)].Stats()
+		stats, err := s.programs.maps.Programs[programName(i)].Stats()
 		if err != nil {
-			return nil, fmt.Errorf("read what the script costs: %w", err)
+			return nil, fmt.Errorf("read the run time of the script: %w", err)
 		}
 		all = append(all, Cost{u, stats.RunCount, stats.Runtime, stats.RecursionMisses})
 	}
@@ -81,9 +82,10 @@ func (s *Session) Costs() ([]Cost, error) {
 // maxBudgetFactor is how many times its budget a script may use in a single second.
 const maxBudgetFactor = 10
 
-// afford returns an *ErrBudget when the script was over its budget for longer than it may be.
-func (s *Session) afford(over measure.Span) error {
-	if s.counting == nil {
+// checkBudget returns an *ErrBudget when the script has been over its budget for too long. over is
+// the time since the last check.
+func (s *Session) checkBudget(over measure.Span) error {
+	if s.costs.counting == nil {
 		return nil
 	}
 	all, err := s.Costs()
@@ -95,26 +97,26 @@ func (s *Session) afford(over measure.Span) error {
 	var most time.Duration
 	for i, c := range all {
 		took := c.Time
-		if i < len(s.spent) {
-			took -= s.spent[i].Time
+		if i < len(s.costs.spent) {
+			took -= s.costs.spent[i].Time
 		}
 		sum += took
 		if took >= most {
 			most, costliest = took, c.Unit
 		}
 	}
-	s.spent = all
+	s.costs.spent = all
 	share := float64(sum) / float64(over)
 	if s.Budget == 0 || share <= float64(s.Budget) {
-		s.overBudget = 0
+		s.costs.overBudget = 0
 		return nil
 	}
-	if s.overBudget++; s.overBudget <= s.maxOverBudget &&
+	if s.costs.overBudget++; s.costs.overBudget <= s.costs.maxOverBudget &&
 		share <= maxBudgetFactor*float64(s.Budget) {
 		return nil
 	}
 	return &ErrBudget{s.Budget, share, costliest}
 }
 
-// Spent says that it was the budget, to who knows no scripts.
+// Spent returns true. Packages that cannot import trace recognize the error by this method.
 func (e *ErrBudget) Spent() bool { return true }

@@ -11,8 +11,9 @@ import (
 	"culprit/symbol"
 )
 
-// A follower knows what the commands of a script execute, and the processes that they start, from
-// the first instruction to the last: the kernel records each mapping. A nil one knows nothing.
+// A follower records which files the commands of a script, and the processes that they start, map
+// as code. The kernel reports each mapping, from the first instruction to the last. Methods of a
+// nil follower do nothing.
 type follower struct {
 	processes *symbol.Processes
 	unwinder  *unwinder
@@ -23,10 +24,10 @@ type follower struct {
 	changed, ended []int      // processes whose changes the unwinder has not seen
 }
 
-// followEach is how long a follower rests between two looks.
+// followEach is the pause between two readings of recorded mappings.
 const followEach = time.Millisecond
 
-// userWords are those of D that lead to names of user space.
+// userWords returns the words of D that print names of user space.
 func userWords() []string {
 	return []string{"ustack", "jstack", "usym", "ufunc", "umod", "uaddr", "ucaller", "%A", "%a"}
 }
@@ -41,15 +42,15 @@ func namesUser(text string) bool {
 	return false
 }
 
-// newFollower follows the processes of commands, which have not run yet; nil: the kernel lets none
-// be followed.
+// newFollower follows the processes of commands, which have not run yet. It returns nil when the
+// kernel does not allow it. The caller closes the follower.
 func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder) *follower {
 	f := &follower{processes: ps, unwinder: u}
 	for _, pid := range pids {
 		w, err := bpf.WatchMaps(root, pid)
 		if err != nil {
 			f.close()
-			return nil // names come from what is read now and then
+			return nil // names come from /proc/PID/maps, which is read from time to time
 		}
 		f.watches = append(f.watches, w)
 	}
@@ -65,7 +66,7 @@ func newFollower(root kernel.Root, pids []int, ps *symbol.Processes, u *unwinder
 	return f
 }
 
-// catchUp takes in what was recorded until now.
+// catchUp reads the mappings that the kernel has recorded until now.
 func (f *follower) catchUp() {
 	if f == nil {
 		return
@@ -103,18 +104,19 @@ func (f *follower) close() {
 	f.done.Wait()
 }
 
-// AtEntryPoint returns a function to call with the ID of a command's process when it stands at its
-// entry point: its libraries are mapped, and none of their code has run but the loader's. The
-// function returns when the session knows the files that the process has mapped. AtEntryPoint
-// returns nil where the session has no use for it.
+// AtEntryPoint returns a function to call with the process ID of a command that is stopped at its
+// entry point: its libraries are mapped, and only the loader's code has run. The function returns
+// when the files that the process has mapped are open. AtEntryPoint returns nil when the session
+// does not need this.
 func (s *Session) AtEntryPoint() func(pid int) {
-	if !namesUser(s.script.Program.Text) || s.unwinder == nil && s.follower != nil {
+	if !namesUser(s.script.Program.Text) || s.symbols.unwinder == nil && s.symbols.follower != nil {
 		return nil
 	}
-	u := s.unwinder
+	u := s.symbols.unwinder
 	return func(pid int) {
-		s.follower.catchUp()
-		s.processes.OpenMappedFiles(pid) //nolint:errcheck // its addresses have no names then, which is reported with them
+		s.symbols.follower.catchUp()
+		//nolint:errcheck // addresses of a process that can't be read have no names, as reported
+		s.symbols.processes.OpenMappedFiles(pid)
 		if u != nil {
 			u.renew(pid)
 		}
@@ -129,9 +131,9 @@ func (u *unwinder) filesChanged(pids []int) {
 		over := u.took >= atFirst+time.Since(u.began)/share
 		u.mu.Unlock()
 		if over {
-			return // those that samples are of ask for it
+			return // programs ask for the tables of processes that have samples
 		}
-		runtime.LockOSThread() // whose time is counted
+		runtime.LockOSThread() // threadTime is of this thread
 		before := threadTime()
 		u.renew(pid)
 		before = threadTime() - before

@@ -9,76 +9,89 @@ import (
 	"culprit/symbol"
 )
 
-// frames is stacks as chains of frames, by function: of a function's places one frame is made. What
-// was looked up is remembered by the addresses, so that a stack that comes again costs a look into
-// a map, and another one of the same functions one for each of its frames.
+// frames are stacks as chains of frames, normally with one frame for all places in a function.
+// Results of lookups are cached by address: a known stack costs one map lookup, and a new stack of
+// known functions one lookup per frame.
 type frames struct {
-	links []link // callers first; it only grows. The first is the empty stack
+	frameOptions
+	links []link // callers first. It only grows; the first is the empty stack
 	at    map[link]int32
 	funcs []routine
-	// of funcs, once they were resolved: the functions within them, innermost first; nil: none
+	// inlined are, for each of funcs after resolve, its inlined functions, innermost first.
 	inlined [][]string
 	number  map[routine]int32
-	all     []measure.Frame // of links, for readers of a running source
-	// nobody is: all has nothing, and functions of files have their names when resolve was called
-	later bool
-	// stacks stay in the kernel until the end, and values that are stacks are numbers of frames
-	kept bool
-	// a frame is made of each place in a function, with its offset in the symbol
-	places bool
-	// functions of one address, innermost first: those that were inlined, and the one that has them
-	groups  [][]int32
-	known   uint64        // of what was inlined; see symbol.Processes.Inlinings
-	code    map[int]*code // by process; that of the kernel is 0
-	coded   int           // addresses in code, of all
-	passing bool          // the last chain has frames whose names may be others the next time
-	pcs     []uint64      // buffer for a stack
-	of      []int32       // buffer for its functions
+	all     []measure.Frame // of links, for readers of a running source; empty with later
+	code    codeCache
+	passing bool     // the last chain has frames whose names may change
+	pcs     []uint64 // buffer for a stack
+	of      []int32  // buffer for its functions
 	seeds   [2]maphash.Seed
 	kernel  lookedUp
 	user    lookedUp
-	now     map[uint32]int32 // of the stacks that the kernel gave last, by their ids
-	// and of those before: a program that ran while they were read may have used their ids
-	before map[uint32]int32
-	turned bool // they were exchanged for this gathering
+	ids     frameIDs
 }
 
-// A link is a frame: which function, and the frame of its caller.
+// frameOptions select what frames are.
+type frameOptions struct {
+	later  bool // no reader runs: names of functions in files are looked up by resolve
+	kept   bool // stacks stay in the kernel until the end, and values are numbers of frames
+	places bool // each place in a function has a frame, whose name has the offset in the symbol
+}
+
+// A codeCache contains the functions of addresses that were looked up.
+type codeCache struct {
+	byPID map[int]*code // 0: the kernel
+	size  int           // addresses in byPID
+	// groups are the functions of one address, innermost first: inlined functions, and last the one
+	// that contains them.
+	groups [][]int32
+	known  uint64 // the state of inlined functions; see symbol.Processes.Inlinings
+}
+
+// frameIDs are the frames of stacks by their IDs in the kernel.
+type frameIDs struct {
+	now map[uint32]int32 // stacks that were read last
+	// before has the stacks of the reading before: a program that ran while they were read may have
+	// used their IDs.
+	before map[uint32]int32
+	turned bool // now and before were exchanged for this reading
+}
+
+// A link is a frame: a function, and the frame of its caller.
 type link struct{ caller, function int32 }
 
-// A routine is what makes a function what it is. With a spot its name is not known yet.
+// A routine is the identity of a function. With a spot its name is not known yet.
 type routine struct {
 	symbol, module string
 	spot           symbol.Spot
 	addr           uint64 // of a spot, where each place has its own frame
-	past           uint64 // and how far behind it that is
+	past           uint64 // how far behind the spot addr is
 }
 
-// code is which functions addresses of a process are in.
+// code has the functions that addresses of a process are in.
 type code struct {
-	reading uint64 // of the process's maps
-	// by the address twice, plus 1 if it is a return address; below 0: the group of that number,
-	// from -1 on
+	reading uint64 // number of the reading of the process's maps
+	// at has as key twice the address, plus 1 for a return address. A value below 0 is a group: -1
+	// is the first.
 	at map[uint64]int32
 }
 
-// lookedUp is the frames of stacks by their addresses.
+// lookedUp caches the frames of stacks by the hash of their addresses.
 type lookedUp struct {
 	at    map[[2]uint64]int32
 	since time.Time
 }
 
 const (
-	// mostFrames is how many frames there may be before others are begun. Beside builds, which
-	// always bring new ones, frames and functions took 15 MB after six minutes with a bound of 1 <<
-	// 17.
+	// mostFrames is how many frames there may be before trimFrames drops them. Programs that run
+	// briefly, as in a build, add new frames all the time.
 	mostFrames = 1 << 15
-	// mostKnown is how many stacks are remembered by their addresses.
+	// mostKnown is how many stacks are cached by their addresses.
 	mostKnown = 1 << 14
-	// mostCoded is how many addresses of all processes are remembered with their functions.
+	// mostCoded is how many addresses of all processes are cached with their functions.
 	mostCoded = 1 << 15
-	// What was looked up is forgotten in time: a process may have replaced its program, or a module
-	// have come where another was.
+	// Cached stacks expire, because a process may have executed another program, and another module
+	// may have been loaded at the same address.
 	kernelKnown = 10 * time.Minute
 	userKnown   = time.Minute
 )
@@ -88,9 +101,8 @@ func newFrames() *frames {
 		links:  []link{{-1, -1}},
 		at:     map[link]int32{},
 		number: map[routine]int32{},
-		code:   map[int]*code{},
-		now:    map[uint32]int32{},
-		before: map[uint32]int32{},
+		code:   codeCache{byPID: map[int]*code{}},
+		ids:    frameIDs{now: map[uint32]int32{}, before: map[uint32]int32{}},
 		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 	}
 	f.all = []measure.Frame{{Parent: -1}}
@@ -144,7 +156,7 @@ func (f *frames) routine(fn routine) int32 {
 	return n
 }
 
-// called returns what a frame is called.
+// called returns the module and the name of a frame.
 func (f *frames) called(p symbol.Place) (module, name string) {
 	switch {
 	case f.places:
@@ -158,7 +170,7 @@ func (f *frames) called(p symbol.Place) (module, name string) {
 	return "", "[unknown]"
 }
 
-// inlinedMark stands behind the names of inlined functions, as in FlameGraph's stacks.
+// inlinedMark follows the names of inlined functions, as in FlameGraph's stacks.
 const inlinedMark = "_[i]"
 
 // resolve looks up the names of functions in files, with inline also of inlined functions. It
@@ -191,7 +203,7 @@ func (f *frames) resolve(ps *symbol.Processes, inline bool) (notes []string) {
 // texts returns a function that appends the names of a stack's frames, innermost first. Call it
 // after resolve.
 func (f *frames) texts() func(out []string, at int32) []string {
-	text := make([]string, len(f.funcs)) // of those that were asked for
+	text := make([]string, len(f.funcs)) // cache
 	return func(out []string, at int32) []string {
 		for at > 0 {
 			l := f.links[at]
@@ -217,21 +229,21 @@ func (f *frames) texts() func(out []string, at int32) []string {
 	}
 }
 
-// rested releases what new stacks are looked up by.
-func (f *frames) rested() {
-	f.at, f.number, f.code, f.now, f.before = nil, nil, nil, nil, nil
+// releaseLookups releases the caches by which new stacks are looked up.
+func (f *frames) releaseLookups() {
+	f.at, f.number, f.code, f.ids = nil, nil, codeCache{}, frameIDs{}
 	f.kernel, f.user = lookedUp{}, lookedUp{}
 }
 
-// look parses a key of a map of stacks, and returns its frame if the same addresses were looked up
-// before.
+// look parses a key of a map of stacks. It returns the process, and the frame if the same addresses
+// are cached; else it sets f.pcs to the addresses. hashed is the key in the cache.
 func (f *frames) look(key []byte) (pid int, at int32, known bool, hashed [2]uint64) {
 	pid = int(binary.NativeEndian.Uint64(key))
 	l, lasts := f.lookedUp(pid)
 	if l.at == nil || len(l.at) >= mostKnown || time.Since(l.since) > lasts {
 		*l = lookedUp{map[[2]uint64]int32{}, time.Now()}
 		if pid == 0 {
-			delete(f.code, 0)
+			delete(f.code.byPID, 0)
 		}
 	}
 	n := 8
@@ -249,7 +261,8 @@ func (f *frames) look(key []byte) (pid int, at int32, known bool, hashed [2]uint
 	return pid, 0, false, hashed
 }
 
-// lookedUp returns where stacks of a process are remembered, or of the kernel, and for how long.
+// lookedUp returns the cache of stacks of the kernel (pid 0) or of processes, and how long its
+// entries last.
 func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 	if pid == 0 {
 		return &f.kernel, kernelKnown
@@ -257,36 +270,35 @@ func (f *frames) lookedUp(pid int) (*lookedUp, time.Duration) {
 	return &f.user, userKnown
 }
 
-// codeOf returns the looked-up addresses of a process. reading is the number of the last reading of
-// its maps.
-func (f *frames) codeOf(pid int, reading uint64) *code {
-	if f.coded > mostCoded {
-		f.uncode()
+// of returns the cached addresses of a process. reading is the number of the last reading of its
+// maps.
+func (c *codeCache) of(pid int, reading uint64) *code {
+	if c.size > mostCoded {
+		c.clear()
 	}
-	c := f.code[pid]
-	if c == nil || c.reading != reading {
-		c = &code{reading, map[uint64]int32{}}
-		f.code[pid] = c
+	one := c.byPID[pid]
+	if one == nil || one.reading != reading {
+		one = &code{reading, map[uint64]int32{}}
+		c.byPID[pid] = one
 	}
-	return c
+	return one
 }
 
-// uncode forgets which functions addresses are in.
-func (f *frames) uncode() {
-	clear(f.code)
-	f.coded, f.groups = 0, nil
+func (c *codeCache) clear() {
+	clear(c.byPID)
+	c.size, c.groups = 0, nil
 }
 
-// relearn drops looked-up addresses when more inlined functions are known.
+// relearn drops cached addresses of processes when more inlined functions are known.
 func (f *frames) relearn(known uint64) {
-	if known != f.known {
-		f.known, f.user = known, lookedUp{}
-		f.uncode()
+	if known != f.code.known {
+		f.code.known, f.user = known, lookedUp{}
+		f.code.clear()
 	}
 }
 
-// group returns the number in code of a place whose function is known, and what was put into it
-// there.
+// group returns the value in code.at of a place in a function, with the names of the functions that
+// are inlined there.
 func (f *frames) group(module string, inlined []string, function int32) int32 {
 	if len(inlined) == 0 {
 		return function
@@ -295,103 +307,20 @@ func (f *frames) group(module string, inlined []string, function int32) int32 {
 	for _, name := range inlined {
 		all = append(all, f.routine(routine{module: module, symbol: name + inlinedMark}))
 	}
-	f.groups = append(f.groups, append(all, function))
-	return -int32(len(f.groups))
+	f.code.groups = append(f.code.groups, append(all, function))
+	return -int32(len(f.code.groups))
 }
 
-// expand appends the functions of a number in code.
-func (f *frames) expand(of []int32, number int32) []int32 {
+// expand appends the functions of a value in code.at.
+func (c *codeCache) expand(of []int32, number int32) []int32 {
 	if number >= 0 {
 		return append(of, number)
 	}
-	return append(of, f.groups[-number-1]...)
+	return append(of, c.groups[-number-1]...)
 }
 
-// chain returns the frame of a stack. Known: only if all of it was looked up before; else false.
-func (s *Session) chain(pid int, pcs []uint64, known bool) (int32, bool) {
-	f := s.frames
-	reading := uint64(0)
-	if pid != 0 {
-		reading = s.processes.Reading(pid)
-	}
-	c := f.codeOf(pid, reading)
-	of := f.of[:0]
-	defer func() { f.of = of[:0] }()
-	f.passing = false
-	key := func(i int) uint64 {
-		past := uint64(min(i, 1))
-		return (pcs[i]-past)<<1 | past
-	}
-	found := 0
-	for i, pc := range pcs {
-		if isPseudo(pc) {
-			of = append(of, f.pseudo(of, pc))
-			found++
-			continue
-		}
-		fn, ok := c.at[key(i)]
-		if !ok {
-			break
-		}
-		of = f.expand(of, fn)
-		found++
-	}
-	if found < len(pcs) {
-		if known {
-			return 0, false
-		}
-		of = of[:0]
-		places, spots, inlined := s.spots(pid, addresses(pcs), reading)
-		n := 0
-		for i, pc := range pcs {
-			if isPseudo(pc) {
-				of = append(of, f.pseudo(of, pc))
-				continue
-			}
-			p, spot, within := &places[n], symbol.Spot{}, []string(nil)
-			if spots != nil {
-				spot, within = spots[n], inlined[n]
-			}
-			n++
-			fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
-			of = f.expand(of, fn)
-			if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
-				f.passing = true
-			}
-			// others may have a name next time
-			if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) {
-				if _, there := c.at[key(i)]; !there {
-					f.coded++
-				}
-				c.at[key(i)] = fn
-			}
-		}
-	}
-	if len(addresses(pcs)) >= MaxFrames {
-		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
-	}
-	return f.add(of), true
-}
-
-// spots returns what is at the addresses of a stack; pid 0 is the kernel, reading 0 a process that
-// can't be looked into.
-func (s *Session) spots(
-	pid int, pcs []uint64, reading uint64,
-) ([]symbol.Place, []symbol.Spot, [][]string) {
-	switch {
-	case pid == 0:
-		return s.kernel.Stack(pcs), nil, nil
-	case reading == 0:
-		out := make([]symbol.Place, len(pcs))
-		for i, pc := range pcs {
-			out[i].Address = pc
-		}
-		return out, nil, nil
-	}
-	return s.processes.Spots(pid, pcs)
-}
-
-// innermost returns the frame of a stack that has the innermost frames of another one alone.
+// innermost returns the frame of a stack that has only the innermost frames of another one: at most
+// most of them, not counting MissingFrame.
 func (f *frames) innermost(at int32, most int) int32 {
 	var of []int32
 	for ; at > 0 && most > 0; at = f.links[at].caller {
@@ -401,146 +330,4 @@ func (f *frames) innermost(at int32, most int) int32 {
 		}
 	}
 	return f.add(of)
-}
-
-// frameOf returns the frame of a stack by its number, 0 for none.
-func (s *Session) frameOf(number uint32) int32 {
-	id, most := s.part(number)
-	at := s.Frame(id)
-	if most < 0 || at == 0 {
-		return at
-	}
-	return s.frames.innermost(at, most)
-}
-
-// Frame returns the frame of a stack by its id, 0 for none.
-func (s *Session) Frame(id uint32) int32 {
-	f := s.frames
-	for again := false; ; again = true {
-		if at, ok := f.now[id]; ok || id == 0 {
-			return at
-		}
-		if at, ok := f.before[id]; ok {
-			return at
-		}
-		if again {
-			at := f.add(
-				[]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)},
-			)
-			f.now[id] = at
-			return at
-		}
-		s.takeStacks()
-	}
-}
-
-// keptFrame returns the frame of a stack by its id, 0 for none, where stacks stay in the kernel
-// until the end.
-func (s *Session) keptFrame(id uint32) int32 {
-	f := s.frames
-	at, ok := f.now[id]
-	switch {
-	case ok || id == 0:
-		return at
-	default:
-		if pid, pcs, why := s.rawStack(id); why != "" {
-			at = f.add([]int32{f.function(symbol.Place{Name: why}, symbol.Spot{}, 0)})
-		} else {
-			at, _ = s.chain(pid, pcs, false)
-		}
-	}
-	f.now[id] = at
-	return at
-}
-
-// An unnamed is a stack that the kernel gave, and has no frame yet.
-type unnamed struct {
-	ids []uint32
-	pid int
-	pcs []uint64
-}
-
-// takeStacks moves all stacks out of the kernel, which makes space for others.
-func (s *Session) takeStacks() {
-	f := s.frames
-	if !f.turned {
-		f.before, f.now, f.turned = f.now, f.before, true
-		clear(f.now)
-	}
-	f.relearn(s.processes.Inlinings())
-	var fresh map[[2]uint64]*unnamed // of processes: the files of all are read at once
-	s.eachStack(true, func(key []byte, id uint32) {
-		pid, at, known, hashed := f.look(key)
-		if !known {
-			if pid != 0 {
-				f.pcs = s.marked(pid, f.pcs)
-			}
-			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known && !f.passing {
-				l, _ := f.lookedUp(pid)
-				l.at[hashed] = at
-			}
-		}
-		if known {
-			f.now[id] = at
-			return
-		}
-		if fresh == nil {
-			fresh = map[[2]uint64]*unnamed{}
-		}
-		one := fresh[hashed]
-		if one == nil {
-			one = &unnamed{pid: pid, pcs: append([]uint64(nil), f.pcs...)}
-			fresh[hashed] = one
-		}
-		one.ids = append(one.ids, id)
-	})
-	var asked []symbol.Asked
-	for _, one := range fresh {
-		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})
-	}
-	s.processes.Learn(asked)
-	for hashed, one := range fresh {
-		at, _ := s.chain(one.pid, one.pcs, false)
-		if !f.passing {
-			f.user.at[hashed] = at
-		}
-		for _, id := range one.ids {
-			f.now[id] = at
-		}
-	}
-}
-
-// places returns what is at the addresses of a stack; pid 0 is the kernel. A pseudo frame has a
-// place whose name is its text.
-func (s *Session) places(pid int, pcs []uint64) []symbol.Place {
-	if pid == 0 {
-		return s.kernel.Stack(pcs)
-	}
-	known := s.processes.Stack(pid, addresses(pcs))
-	out := make([]symbol.Place, 0, len(pcs))
-	module := ""
-	for _, pc := range pcs {
-		if isPseudo(pc) {
-			out = append(out, symbol.Place{Name: pseudoText(pc, module), Address: pc})
-			continue
-		}
-		out, known = append(out, known[0]), known[1:]
-		module = out[len(out)-1].Module
-	}
-	return out
-}
-
-// trimFrames starts with empty frames where there are too many, unless a reader still needs them.
-func (s *Session) trimFrames() {
-	if s.frames == nil || len(s.frames.links) < mostFrames {
-		return
-	}
-	for _, a := range s.aggs {
-		for _, t := range a.taps {
-			if len(t.rows) > 0 {
-				return
-			}
-		}
-	}
-	s.frames = newFrames()
 }

@@ -18,9 +18,12 @@ func TestFramesAreBounded(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := newFrames()
 			before.links = make([]link, c.frames)
-			s := &Session{frames: before, aggs: []*Aggregate{{taps: []*tap{{rows: c.rows}}}}}
+			s := &Session{
+				stacks: stackReader{frames: before},
+				aggs:   aggregates{all: []*Aggregate{{taps: []*tap{{rows: c.rows}}}}},
+			}
 			s.trimFrames()
-			if fresh := s.frames != before; fresh != c.fresh {
+			if fresh := s.stacks.frames != before; fresh != c.fresh {
 				t.Errorf("others were begun: %v, want %v", fresh, c.fresh)
 			}
 		})

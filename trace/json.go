@@ -11,14 +11,14 @@ import (
 	"culprit/lang/ir"
 )
 
-// A JSONPrinter writes one JSON object per line: for each record, each row of an aggregation that
-// is printed, each fault, and what was dropped. It performs actions as the printer does; what they
-// print is the member "text".
+// A JSONPrinter writes one JSON object per line: one for each record, each printed row of an
+// aggregation, each fault and each loss. It performs actions as Printer does; their output is the
+// member "text".
 type JSONPrinter struct {
 	*Printer
 	lines *bufio.Writer
 	text  bytes.Buffer
-	wall  int64 // ns from the monotonic clock to the wall's
+	wall  int64 // ns to add to the monotonic clock for the wall clock
 }
 
 // NewJSONPrinter returns a listener that writes to out what s reports, one JSON object per line.
@@ -58,7 +58,8 @@ type jsonRecord struct {
 	Addr   *uint64   `json:"address,omitempty"`
 }
 
-// Record writes what one clause wrote: the values that it traced, and the text that it printed.
+// Record writes the values that one clause traced and the text that it printed. It fails when an
+// aggregation cannot be read, an action fails, or out fails.
 func (j *JSONPrinter) Record(r *Record) error {
 	j.text.Reset()
 	out := jsonRecord{
@@ -102,7 +103,7 @@ func (j *JSONPrinter) Record(r *Record) error {
 
 func (j *JSONPrinter) at(ns uint64) time.Time { return time.Unix(0, int64(ns)+j.wall).UTC() }
 
-// plain makes a value one of JSON.
+// plain returns a value as JSON encodes it.
 func plain(v format.Value) any {
 	switch v.Kind {
 	case format.Int:
@@ -139,7 +140,7 @@ type jsonRow struct {
 	Function string       `json:"function"`
 	Key      []any        `json:"key"`
 	Value    *int64       `json:"value,omitempty"`
-	Buckets  []jsonBucket `json:"buckets,omitempty"` // those that are not empty
+	Buckets  []jsonBucket `json:"buckets,omitempty"` // without empty ones
 }
 
 type jsonBucket struct {
@@ -179,16 +180,23 @@ func (j *JSONPrinter) rows(g *Aggregate) error {
 	return nil
 }
 
-// Fault writes why a clause was abandoned.
+// Fault writes why a clause ended early. It never fails: Pause returns errors of out.
 func (j *JSONPrinter) Fault(f *FaultReport) error {
-	line, column := j.session.place(f.From)
+	line, column := j.session.script.place(f.From)
 	return j.line(jsonRecord{
-		Type: "fault", Time: j.at(f.Time), CPU: f.CPU, Probe: jsonProbe{f.Probe.ID, f.Probe.String()}, Clause: f.Clause.Index + 1,
-		Fault: format.Fault(f.Fault).String(), Line: line, Column: column, Addr: &f.Address,
+		Type:   "fault",
+		Time:   j.at(f.Time),
+		CPU:    f.CPU,
+		Probe:  jsonProbe{f.Probe.ID, f.Probe.String()},
+		Clause: f.Clause.Index + 1,
+		Fault:  format.Fault(f.Fault).String(),
+		Line:   line,
+		Column: column,
+		Addr:   &f.Address,
 	})
 }
 
-// Drops writes what was lost.
+// Drops writes how many events were lost. It never fails: Pause returns errors of out.
 func (j *JSONPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
 	return j.line(struct {
 		Type   string `json:"type"`
@@ -198,7 +206,7 @@ func (j *JSONPrinter) Drops(kind ir.Drop, cpu int, n uint64) error {
 	}{"loss", dropWords[kind].what, cpu, n})
 }
 
-// Pause writes what was held back.
+// Pause flushes the output. It fails with ErrNoReader when out fails.
 func (j *JSONPrinter) Pause() error {
 	if err := j.lines.Flush(); err != nil {
 		return ErrNoReader
@@ -206,7 +214,8 @@ func (j *JSONPrinter) Pause() error {
 	return nil
 }
 
-// End writes the rows of the aggregations that no printa has shown.
+// End writes the rows of the aggregations that no printa has printed. It fails when they cannot be
+// read, and with ErrNoReader when out fails.
 func (j *JSONPrinter) End() error {
 	all, err := j.session.Aggregates(j.session.script.Program.Aggs)
 	if err != nil {

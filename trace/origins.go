@@ -7,16 +7,16 @@ import (
 	"culprit/lang/syntax"
 )
 
-// Origins say where the pieces of a script's text come from, in their order.
+// Origins are the parts of a script's text that were preprocessed, in the order of the text.
 type Origins []Origin
 
-// An Origin is what the preprocessor made of one part.
+// An Origin is the output of the preprocessor for one part of a script.
 type Origin struct {
 	From   int // in the text of the script
 	Source *cpp.Output
 }
 
-// of returns the part that a byte of the text is in; nil: none was preprocessed.
+// of returns the part that contains a byte of the text, or nil when none was preprocessed.
 func (o Origins) of(pos int) *Origin {
 	for i := range slices.Backward(o) {
 		if pos >= o[i].From {
@@ -26,7 +26,7 @@ func (o Origins) of(pos int) *Origin {
 	return nil
 }
 
-// locate returns diagnostics about the text at the places in the user's files.
+// locate returns diagnostics about the text with their positions in the user's files.
 func (o Origins) locate(ds syntax.Diagnostics, file string) syntax.Diagnostics {
 	if len(o) == 0 {
 		return ds

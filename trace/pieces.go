@@ -8,17 +8,19 @@ import (
 	"culprit/lang/gen"
 )
 
-// pieces are stacks whose keys were too long for the kernel, and came in pieces (gen.PieceOf).
+// pieces are stacks whose keys were too long for the kernel, so that programs cut them into pieces
+// (gen.PieceOf).
 type pieces struct {
 	now map[uint32][]byte // keys of the pieces of the last reading, by number
-	// and of the one before: a program that ran while they were removed may have used their numbers
+	// before has the pieces of the reading before: a program that ran while they were removed may
+	// have used their numbers.
 	before map[uint32][]byte
 }
 
-// eachStack calls take with the key of each stack in the kernel, as gen.MapStacks describes it,
-// whole, and its number; and removes them if wanted. The key is take's until it returns. What could
-// not be read is missing: its number is reported as lost.
-func (s *Session) eachStack(remove bool, take func(key []byte, id uint32)) {
+// eachStack calls take with the whole key of each stack in the kernel, as gen.MapStacks describes
+// it, and with its number. With remove it removes them. The key is valid until take returns. A
+// stack that cannot be read is left out; its number is then reported as lost.
+func (s *stackReader) eachStack(remove bool, take func(key []byte, id uint32)) {
 	if !s.script.kernel.InPieces() {
 		s.eachPiece(remove, take)
 		return
@@ -36,9 +38,9 @@ func (s *Session) eachStack(remove bool, take func(key []byte, id uint32)) {
 }
 
 // eachPiece calls take with each key of the maps of stacks.
-func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
+func (s *stackReader) eachPiece(remove bool, take func(key []byte, id uint32)) {
 	for i := 0; ; i++ {
-		m := s.maps.Maps[gen.MapStacks+strconv.Itoa(i)]
+		m := s.maps[gen.MapStacks+strconv.Itoa(i)]
 		if m == nil {
 			return
 		}
@@ -52,8 +54,7 @@ func (s *Session) eachPiece(remove bool, take func(key []byte, id uint32)) {
 	}
 }
 
-// join returns the whole key of a stack of which key is the last piece; nil: a piece of it is
-// missing.
+// join returns the whole key of the stack whose last piece is key, or nil when a piece is missing.
 func (p *pieces) join(key []byte) []byte {
 	before := gen.PieceOf(binary.NativeEndian.Uint64(key))
 	if before == 0 {
@@ -72,14 +73,14 @@ func (p *pieces) join(key []byte) []byte {
 	return slices.Concat(first, key[8:])
 }
 
-// keyPiece returns a piece of keys that are cut (gen.KeyCut), behind the number of the piece before
-// it; nil: there is none of this number.
-func (s *Session) keyPiece(number uint32) []byte {
+// keyPiece returns a piece of a cut key (gen.KeyCut), which begins with the number of the piece
+// before it. It returns nil when no piece has this number.
+func (s *stackReader) keyPiece(number uint32) []byte {
 	if one := s.long[number]; one != nil {
 		return one
 	}
 	s.long = map[uint32][]byte{}
-	err := s.batches.each(s.maps.Maps[gen.MapLong], 1, false, func(key []byte, values [][]byte) {
+	err := s.batches.each(s.maps[gen.MapLong], 1, false, func(key []byte, values [][]byte) {
 		s.long[binary.NativeEndian.Uint32(values[0])] = slices.Clone(key)
 	})
 	if err != nil {

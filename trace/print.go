@@ -19,14 +19,14 @@ import (
 // ErrNoReader ends a session whose output nobody reads any more.
 var ErrNoReader = errors.New("nobody reads what is printed")
 
-// Streams are where a request reads from and prints to.
+// Streams are the files that a request reads from and prints to.
 type Streams struct {
 	In  *os.File
-	Out *os.File // what the script prints
+	Out *os.File // output of the script
 	Err *os.File
-	// Plain is the standard output, which commands that the script starts have.
+	// Plain is the standard output of commands that the script starts.
 	Plain *os.File
-	Name  string // what the program was called: what it says of itself stands behind it
+	Name  string // of the program, as it was called: culprit's own messages begin with it
 	// First runs a function on the first thread of the process, where tid is pid in BEGIN and
 	// ticks; nil: any thread does.
 	First func(func())
@@ -38,22 +38,22 @@ type Printer struct {
 	style   format.Style
 	out     *bufio.Writer
 	err     io.Writer
-	name    string   // of the program, as it was called
-	plain   *os.File // where commands of system() print
-	file    *os.File // of freopen; nil: the usual place
-	usual   *bufio.Writer
-	flows   map[int]*format.Flow
-	headed  bool
-	tags    bool // -x droptags
+	name    string               // of the program, as it was called
+	plain   *os.File             // standard output of commands of system()
+	file    *os.File             // of freopen; nil: out is usual
+	usual   *bufio.Writer        // the output without freopen
+	flows   map[int]*format.Flow // by CPU, for -F
+	headed  bool                 // the header was printed
+	tags    bool                 // -x droptags
 	buf     []byte
 }
 
-// NewPrinter returns a listener that prints to out what s reports. Of std it uses Err, Plain and
-// Name.
+// NewPrinter returns a listener that prints the output of s to out. It uses Err, Plain and Name of
+// std.
 func NewPrinter(s *Session, out *bufio.Writer, std Streams) *Printer {
 	return &Printer{
 		session: s,
-		style:   s.style(),
+		style:   s.script.style(),
 		out:     out,
 		usual:   out,
 		err:     std.Err,
@@ -76,7 +76,8 @@ func (p *Printer) write(b []byte) {
 	p.buf = b[:0]
 }
 
-// Record prints what one clause wrote.
+// Record performs the actions of one clause and prints their output. It fails when an aggregation
+// cannot be read or an action fails.
 func (p *Printer) Record(r *Record) error {
 	if !slices.ContainsFunc(r.Actions, shows) {
 		for i := range r.Actions {
@@ -129,7 +130,7 @@ func (p *Printer) action(r *Record, i int) error {
 		for k := range out {
 			out[k] = p.session.value(r.Value(i, k))
 		}
-		p.session.named(action.Format, out, r.Thread)
+		p.session.addNames(action.Format, out, r.Thread)
 		return out
 	}
 	switch action.Kind {
@@ -141,7 +142,7 @@ func (p *Printer) action(r *Record, i int) error {
 		p.write(
 			p.style.Print(
 				p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b,
-				min(int(action.Type.Size()), p.session.number("printsize", math.MaxInt)),
+				min(int(action.Type.Size()), p.session.script.numberOption("printsize", math.MaxInt)),
 			),
 		)
 	case check.Tracemem:
@@ -173,7 +174,7 @@ func (p *Printer) action(r *Record, i int) error {
 	default:
 		return fmt.Errorf(
 			"this version does not perform action %d at %q", action.Kind,
-			p.session.text(r.Actions[i].Action.Place()),
+			p.session.script.text(r.Actions[i].Action.Place()),
 		)
 	}
 	return nil
@@ -190,7 +191,7 @@ func (p *Printer) printa(action check.Action) error {
 	}
 	for _, g := range all {
 		for _, row := range g.Rows {
-			p.session.named(action.Format, row.Key, 0)
+			p.session.addNames(action.Format, row.Key, 0)
 		}
 	}
 	b, err := p.style.Printa(p.buf[:0], action.Format, all...)
@@ -198,7 +199,7 @@ func (p *Printer) printa(action check.Action) error {
 	return err
 }
 
-// gathered returns aggregations as they are printed.
+// gathered reads aggregations and returns them as they are printed.
 func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, error) {
 	all, err := p.session.Aggregates(of)
 	out := make([]*format.Aggregation, len(all))
@@ -208,8 +209,8 @@ func (p *Printer) gathered(of []*check.Aggregation) ([]*format.Aggregation, erro
 	return out, err
 }
 
-// change performs what changes aggregations. What was added before it is gathered first, so that it
-// is changed too.
+// change performs clear(), trunc(), normalize() and denormalize(). It first reads what was added
+// before, so that this is changed too.
 func (p *Printer) change(r *Record, i int, action check.Action) error {
 	all, err := p.session.Aggregates(action.Aggs)
 	if err != nil {
@@ -234,7 +235,7 @@ func (p *Printer) change(r *Record, i int, action check.Action) error {
 	return nil
 }
 
-// system runs a command; what it prints comes where what was printed before it ends.
+// system runs a command. Its output follows the output that was printed before.
 func (p *Printer) system(action check.Action, values []format.Value) error {
 	line, err := p.style.Printf(nil, action.Format, values)
 	if err != nil {
@@ -257,7 +258,7 @@ func (p *Printer) system(action check.Action, values []format.Value) error {
 	return nil
 }
 
-// freopen lets what is printed from now on go into a file; the empty name brings it back.
+// freopen prints further output into a file, or with an empty name to the usual output.
 func (p *Printer) freopen(action check.Action, values []format.Value) error {
 	name, err := p.style.Printf(nil, action.Format, values)
 	if err != nil {
@@ -275,14 +276,15 @@ func (p *Printer) freopen(action check.Action, values []format.Value) error {
 	if len(name) == 0 {
 		return nil
 	}
-	if p.file, err = os.OpenFile(string(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666); err != nil {
+	p.file, err = os.OpenFile(string(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o666)
+	if err != nil {
 		return fmt.Errorf("freopen: %w", err)
 	}
 	p.out = bufio.NewWriter(p.file)
 	return nil
 }
 
-// Pause prints what was held back.
+// Pause flushes the output. It fails with ErrNoReader when out fails.
 func (p *Printer) Pause() error {
 	if err := p.out.Flush(); err != nil {
 		return ErrNoReader
@@ -290,17 +292,18 @@ func (p *Printer) Pause() error {
 	return nil
 }
 
-// Fault reports why a clause was abandoned, and where in the text.
+// Fault prints why a clause ended early, and where in the text. It fails with ErrNoReader when out
+// fails.
 func (p *Printer) Fault(f *FaultReport) error {
 	if err := p.Pause(); err != nil { // in its place among what was printed
 		return err
 	}
 	from, to := f.From, f.To
-	// what a library's text did is the clause's
+	// A fault in the text of a library is reported at the clause.
 	if text := p.session.script.Program.Text; from < 0 || from > to || to > len(text) {
 		from, to = int(f.Clause.At.From), int(f.Clause.At.To)
 	}
-	line, column := p.session.place(from)
+	line, column := p.session.script.place(from)
 	p.Say(
 		"%s at line %d column %d: %s",
 		format.Fault(f.Fault).
@@ -310,15 +313,13 @@ func (p *Printer) Fault(f *FaultReport) error {
 		p.session.script.Program.Text[from:to],
 	)
 	if f.Ends {
-		p.Say(
-			"the clause was given up before its exit(), and no other probe can fire: the script ends",
-		)
+		p.Say("the clause ended before its exit(), and no other probe can fire: the script ends")
 	}
 	return nil
 }
 
-// memory returns the bytes of a tracemem action: of those that were recorded as many as its third
-// argument says, where it is not below 0.
+// memory returns the bytes of a tracemem action: as many of the recorded ones as its third argument
+// says, or all when that is below 0.
 func memory(r *Record, i int) []byte {
 	b := r.Value(i, 0).Bytes
 	if len(r.Actions[i].Action.Args) > 1 {
@@ -329,12 +330,12 @@ func memory(r *Record, i int) []byte {
 	return b
 }
 
-// Say prints a message of culprit itself, after the name of the program.
+// Say prints a message of culprit itself, preceded by the name of the program.
 func (p *Printer) Say(text string, args ...any) {
 	fmt.Fprintf(p.err, "%s: %s\n", p.name, fmt.Sprintf(text, args...))
 }
 
-// table: dtrace's tag of each kind of drop, its words, whether they name the CPU, and what helps.
+// table: dtrace's tag and words of each kind of drop, whether the words name the CPU, and a hint.
 var dropWords = [ir.DropCount]struct {
 	tag, what string
 	cpu       bool
@@ -344,54 +345,56 @@ var dropWords = [ir.DropCount]struct {
 		"PRINCIPAL",
 		"drop",
 		true,
-		"records were written faster than they were read: -x bufsize=64m makes room",
+		"records were written faster than they were read: -x bufsize=64m allows more",
 	},
 	ir.DropAgg: {
 		"AGGREGATION",
 		"aggregation drop",
 		true,
-		"there are more keys than room: -x aggsize=64m makes some",
+		"there are more keys than fit: -x aggsize=64m allows more",
 	},
 	ir.DropDynamic: {
 		"DYNAMIC",
 		"dynamic variable drop",
 		false,
-		"there are more elements or threads than room: -x dynvarsize=64m makes some",
+		"there are more elements or threads than fit: -x dynvarsize=64m allows more",
 	},
 	ir.DropStack: {
 		"STKSTROVERFLOW",
 		"stack drop",
 		false,
-		"there are more different stacks than room",
+		"there are more different stacks than fit",
 	},
 	ir.DropSpec: {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
 	ir.DropHeld: {
 		"SPEC",
 		"speculative drop",
 		false,
-		"a speculation held more than it has room for: -x specsize=64m makes some",
+		"a speculation recorded more than fits: -x specsize=64m allows more",
 	},
 	ir.DropNested: {
 		"PRINCIPAL",
 		"lost firing",
 		true,
-		"a probe fired within itself, deeper than there is memory for",
+		"probes fired within probes, deeper than the scratch memory allows",
 	},
 	ir.DropLate: {
 		"PRINCIPAL",
 		"missed firing",
 		false,
-		"ticks that were more than 65536 firings late, or late at the end; those that are less late run later",
+		"ticks that were more than 65536 firings late, or late at the end; " +
+			"those that are less late run later",
 	},
 	ir.DropMissed: {
 		"PRINCIPAL",
 		"missed firing",
 		false,
-		"the kernel leaves a probe out that fires while its program runs on that CPU already, and returns of more calls than it keeps",
+		"the kernel leaves out a probe that fires while its program runs on that CPU, " +
+			"and returns when too many calls are open",
 	},
 }
 
-// Drops reports what was lost.
+// Drops prints how many events were lost, and how to lose fewer. It never fails.
 func (p *Printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	w := dropWords[kind]
 	text := strconv.FormatUint(n, 10) + " " + w.what
@@ -410,18 +413,19 @@ func (p *Printer) Drops(kind ir.Drop, cpu int, n uint64) error {
 	return nil
 }
 
-// End prints the aggregations that no printa has shown.
+// End prints the aggregations that no printa has printed. It fails when they cannot be read, and
+// with ErrNoReader when out fails.
 func (p *Printer) End() error {
 	all, err := p.gathered(p.session.script.Program.Aggs)
 	if err != nil {
 		return err
 	}
-	// the line's end is dtrace's, whatever is printed
+	// dtrace prints this newline even when no aggregation follows.
 	p.write(p.style.Aggregations(append(p.buf[:0], '\n'), all))
 	if err := p.Pause(); err != nil {
 		return err
 	}
-	for _, note := range append(p.session.kernel.Notes(), p.session.processes.Notes()...) {
+	for _, note := range append(p.session.symbols.kernel.Notes(), p.session.symbols.processes.Notes()...) {
 		p.Say("%s", note)
 	}
 	if p.file != nil {

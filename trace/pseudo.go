@@ -8,23 +8,23 @@ import (
 )
 
 // A stack of a process has pseudo frames: texts in place of functions, where callers may be
-// missing. In a list of addresses each is a number that no address is: the frame of a gen.Stop.
+// missing. In a list of addresses a pseudo frame is a number that is no address: gen.Stop.Frame.
 
 const (
-	// MissingFrame stands above a frame whose caller was found by a frame pointer that may be
-	// another function's.
+	// MissingFrame is above a frame whose caller was found by a frame pointer that may belong to
+	// another function.
 	MissingFrame = "[caller may be missing]"
-	// cutFrame stands above the last of ProfileFrames frames.
+	// cutFrame is above the last of MaxFrames frames.
 	cutFrame = "[stack cut off: more callers may be missing]"
 )
 
-// isPseudo reports whether a number stands for a pseudo frame.
+// isPseudo reports whether a number represents a pseudo frame.
 func isPseudo(pc uint64) bool {
 	_, ok := gen.EndingOf(pc)
 	return ok
 }
 
-// pseudoText returns the text of a pseudo frame above one in a module.
+// pseudoText returns the text of a pseudo frame above a frame in a module.
 func pseudoText(pc uint64, module string) string {
 	e, _ := gen.EndingOf(pc)
 	if e.Stop == gen.CallerMissing {
@@ -33,7 +33,7 @@ func pseudoText(pc uint64, module string) string {
 	return stoppedFrame(e.Stop, module)
 }
 
-// pseudo returns the number of the function that a pseudo frame above some others is.
+// pseudo returns the number of the function that represents a pseudo frame above the functions of.
 func (f *frames) pseudo(of []int32, pc uint64) int32 {
 	module := ""
 	if len(of) > 0 {
@@ -57,9 +57,9 @@ func addresses(pcs []uint64) []uint64 {
 	return out
 }
 
-// marked turns what a program has written of a process's stack into addresses and pseudo frames. It
-// uses the memory of pcs.
-func (s *Session) marked(pid int, pcs []uint64) []uint64 {
+// mark returns a process's stack as a program wrote it, as addresses and pseudo frames. It reuses
+// the memory of pcs.
+func (s *stackReader) mark(pid int, pcs []uint64) []uint64 {
 	n := len(pcs)
 	if n == 0 {
 		return pcs
@@ -69,19 +69,19 @@ func (s *Session) marked(pid int, pcs []uint64) []uint64 {
 		pcs = pcs[:n-1]
 		n--
 	}
-	for i := range pcs { // what a frame pointer led to may be any number
+	for i := range pcs { // an address that a frame pointer led to may be any number
 		if isPseudo(pcs[i]) {
 			pcs[i] |= 3 << 62
 		}
 	}
 	doubt := e.Doubt
-	for i, unframed := range s.processes.Unframed(pid, pcs) {
+	for i, unframed := range s.symbols.processes.Unframed(pid, pcs) {
 		if unframed && (doubt == 0 || i+1 < doubt) {
 			doubt = i + 1
 			break
 		}
 	}
-	if doubt > 0 && (doubt < n || doubt == n && e.Stop == 0) { // else the text of the stop says it
+	if doubt > 0 && (doubt < n || doubt == n && e.Stop == 0) { // else the text of Stop covers it
 		pcs = slices.Insert(pcs, doubt, gen.CallerMissing.Frame())
 	}
 	if e.Stop != 0 {

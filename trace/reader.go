@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,15 +16,15 @@ import (
 	"culprit/measure"
 )
 
-// A reader is one run of a Source: what it was asked, and what has been added since its last
+// A reader is one run of a Source: its statistics, and what was added to them since the last
 // reading.
 type reader struct {
 	source  *Source
 	asked   []asked
-	began   bool      // the first reading was taken
-	begun   bool      // and went well
-	last    time.Time // of the reading before, by the monotonic clock
-	drained bool      // what was left at the script's end was delivered
+	began   bool      // the first reading was tried
+	begun   bool      // a reading succeeded, so the next has something to compare with
+	last    time.Time // of the previous reading, by the monotonic clock
+	drained bool      // the last rows, of the script's end, were delivered
 	lost    losses    // as last reported
 	index   map[string]measure.Label
 	words   []string
@@ -35,7 +36,7 @@ type asked struct {
 	of      *Aggregate
 	tap     *tap
 	by      []string
-	columns []int // of the key, as by; -1: it has only one value
+	columns []int // for each field of by, the index in the key; -1: the field has only one value
 	reads   reads
 }
 
@@ -45,7 +46,14 @@ type losses struct {
 	faults  uint64
 }
 
-// LossOf returns a loss, if there was one.
+// LossReasons contain reasons of losses in the words of a Source that is not a user's script. A kind
+// that is missing has the reason of scripts.
+type LossReasons map[ir.Drop]string
+
+// of returns the reason of a kind; script is the reason of scripts.
+func (r LossReasons) of(kind ir.Drop, script string) string { return cmp.Or(r[kind], script) }
+
+// LossOf returns a loss of n events, or nil when n is 0.
 func LossOf(reason string, n uint64) []measure.Loss {
 	if n == 0 {
 		return nil
@@ -53,46 +61,32 @@ func LossOf(reason string, n uint64) []measure.Loss {
 	return []measure.Loss{{Reason: reason, Events: n}}
 }
 
-// LostStacks is the reason where the map of stacks was full.
-const LostStacks = "more different stacks than the script has room for"
+// Reasons of losses where a map of the script was full.
+const (
+	LostKeys      = "more keys than fit: aggsize allows more"
+	LostVariables = "more variables than fit: dynvarsize allows more"
+	LostStacks    = "more different stacks than fit"
+)
 
-// list returns the losses by reason: with keys, those of aggregations with keys; with stacks, those
-// of stacks.
-func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
+// list returns the losses by reason: with keys, also those of aggregations with keys; with stacks,
+// also those of stacks.
+func (l *losses) list(keys, stacks bool, reasons LossReasons) (out []measure.Loss) {
+	add := func(reason string, n uint64) { out = append(out, LossOf(reason, n)...) }
 	if keys {
-		out = LossOf(
-			"more keys than the script has room for: aggsize makes some", l.dropped[ir.DropAgg],
-		)
+		add(reasons.of(ir.DropAgg, LostKeys), l.dropped[ir.DropAgg])
 	}
 	if stacks {
-		out = append(out, LossOf(LostStacks, l.dropped[ir.DropStack])...)
+		add(reasons.of(ir.DropStack, LostStacks), l.dropped[ir.DropStack])
 	}
-	out = append(
-		out,
-		LossOf(
-			"more variables than the script has room for: dynvarsize makes some",
-			l.dropped[ir.DropDynamic],
-		)...)
-	out = append(
-		out,
-		LossOf(
-			"firings within firings, deeper than there is memory for", l.dropped[ir.DropNested],
-		)...)
-	out = append(
-		out,
-		LossOf(
-			"firings that the kernel left out, because the program ran already",
-			l.dropped[ir.DropMissed],
-		)...)
-	out = append(
-		out,
-		LossOf(
-			"ticks that could not run in time, more than are made up for", l.dropped[ir.DropLate],
-		)...)
-	return append(out, LossOf("clauses that met a fault, and were abandoned", l.faults)...)
+	add(reasons.of(ir.DropDynamic, LostVariables), l.dropped[ir.DropDynamic])
+	add("probes fired within probes, deeper than the scratch memory allows", l.dropped[ir.DropNested])
+	add("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])
+	add("ticks that were too late to be run", l.dropped[ir.DropLate])
+	add("clauses that ended early because of a fault", l.faults)
+	return out
 }
 
-// mostLabels is how many words a dictionary may have before another is begun.
+// mostLabels is how many labels a reader keeps before it starts a new list.
 const mostLabels = 1 << 16
 
 func newReader(s *Source, queries []measure.Query) *reader {
@@ -131,12 +125,13 @@ func (r *reader) close() {
 	}
 }
 
-// same returns the first statistic that is made of the same aggregation: they have one tap.
+// same returns the first statistic of the same aggregation, whose tap they share.
 func (r *reader) same(i int) int {
 	return slices.IndexFunc(r.asked, func(a asked) bool { return a.of == r.asked[i].of })
 }
 
-// read takes a reading. The first only begins. It runs where the session does, while that is alive.
+// read takes a reading and returns its batches; the first reading returns none. While the session
+// is alive, it runs on the session's goroutine.
 func (r *reader) read(alive bool) []*measure.Batch {
 	s := r.source
 	if !r.began {
@@ -149,8 +144,8 @@ func (r *reader) read(alive bool) []*measure.Batch {
 				}
 				r.asked[i].tap = r.asked[i].of.tap()
 			}
-			r.begun = s.session.Gather() == nil // what was before is not ours
-			r.last = s.session.cut
+			r.begun = s.session.Gather() == nil // discards what was added before
+			r.last = s.session.aggs.cut
 			r.take()
 		}
 		r.losses()
@@ -161,11 +156,11 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	switch {
 	case alive:
 		failed = errors.Join(
-			s.session.lost(&delivery{session: s.session, to: s.listener}), s.account(),
+			s.session.reportDrops(&delivery{session: s.session, to: s.listener}), s.account(),
 			s.session.Gather(),
 		)
-		now = s.session.cut
-	case r.begun && !r.drained: // the rest, up to the end
+		now = s.session.aggs.cut
+	case r.begun && !r.drained: // the last rows, up to the end of the script
 		r.drained = true
 	default:
 		failed = s.gone()
@@ -173,10 +168,10 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	if failed == nil && !r.begun {
 		r.begun, r.last = true, now
 		r.take()
-		failed = errors.New("the reading before failed, so there was nothing to compare with")
+		failed = errors.New("the previous reading failed, so there is nothing to compare with")
 	}
 	over := measure.Interval{End: measure.Time(now.UnixNano())}
-	if failed != nil { // what was added stays for the next reading, which covers both intervals
+	if failed != nil { // the rows stay for the next reading, which covers both intervals
 		return r.blind(over.End, failed)
 	}
 	over.Start = over.End.Add(-measure.Span(now.Sub(r.last)))
@@ -191,8 +186,8 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	}
 	for _, b := range out {
 		b.Labels = r.words
-		if s.session.frames != nil {
-			b.Frames = s.session.frames.all
+		if s.session.stacks.frames != nil {
+			b.Frames = s.session.stacks.frames.all
 		}
 		if s.notes != nil && alive {
 			b.Notes = append(b.Notes, s.notes()...)
@@ -200,7 +195,7 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if less := s.session.Shrunk(); less != "" {
 			b.Notes = append(b.Notes, less)
 		}
-		if why := s.session.pointers; why != "" &&
+		if why := s.session.symbols.pointers; why != "" &&
 			(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
 			b.Notes = append(b.Notes, why)
 		}
@@ -209,15 +204,15 @@ func (r *reader) read(alive bool) []*measure.Batch {
 	return out
 }
 
-// gone says that there is nothing more to read.
+// gone returns the error of a reading after the script has ended.
 func (s *Source) gone() error {
 	if s.why != nil {
-		return fmt.Errorf("the script %s runs no more: %w", s.name, s.why)
+		return fmt.Errorf("the script %s has ended: %w", s.name, s.why)
 	}
 	return fmt.Errorf("the script %s has ended", s.name)
 }
 
-// blind returns batches that could not look.
+// blind returns empty batches of a reading that failed at a moment.
 func (r *reader) blind(at measure.Time, why error) (out []*measure.Batch) {
 	for _, a := range r.asked {
 		out = append(
@@ -270,7 +265,7 @@ func RunUnavailable(
 	return nil
 }
 
-// take takes what was added.
+// take returns the rows of each statistic that were added since the last call.
 func (r *reader) take() []map[string]tapped {
 	out := make([]map[string]tapped, len(r.asked))
 	for i, a := range r.asked {
@@ -284,11 +279,11 @@ func (r *reader) take() []map[string]tapped {
 	return out
 }
 
-// losses returns what was lost since it was last called.
+// losses returns what was lost since the last call.
 func (r *reader) losses() losses {
-	r.source.mu.Lock()
-	now := r.source.lost
-	r.source.mu.Unlock()
+	r.source.usage.mu.Lock()
+	now := r.source.usage.lost
+	r.source.usage.mu.Unlock()
 	d := losses{faults: now.faults - r.lost.faults}
 	for k := range d.dropped {
 		d.dropped[k] = now.dropped[k] - r.lost.dropped[k]
@@ -297,7 +292,8 @@ func (r *reader) losses() losses {
 	return d
 }
 
-// batch makes the batch of a statistic. Labels are put in when all batches are made.
+// batch returns the batch of a statistic without its labels, which read sets when all batches are
+// complete.
 func (r *reader) batch(
 	a *asked, rows map[string]tapped, lost losses, over measure.Interval,
 ) *measure.Batch {
@@ -324,7 +320,7 @@ func (r *reader) batch(
 					continue
 				}
 				if a.stat.Fields[c].Type == measure.Stack {
-					n, _ := strconv.Atoi(row.words[c]) // named has made it
+					n, _ := strconv.Atoi(row.words[c]) // as tap.named wrote it
 					b.Keys = append(b.Keys, measure.Label(n))
 					continue
 				}
@@ -356,8 +352,8 @@ func (r *reader) batch(
 		func(f ir.TupleField) bool { _, ok := f.Type.(check.StackType); return ok },
 	)
 	b.Loss = append(
-		LossOf("values below 0 have no place in a distribution", below),
-		lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
+		LossOf("values below 0, which a distribution cannot have", below),
+		lost.list(len(a.of.Of.Key.Fields) > 0, stacks, r.source.lossReasons)...)
 	return b
 }
 

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Record is what one clause wrote: its actions, and the values of their arguments.
+// A Record is the output of one execution of a clause: its actions and the values of their
+// arguments.
 type Record struct {
 	Time    uint64 // ns of the monotonic clock
 	CPU     int
@@ -24,20 +25,19 @@ type Record struct {
 
 	session *Session
 	raw     []byte
-	most    int // bytes of a string
+	most    int // the greatest length of a string, in bytes
 }
 
-// A Value is one value that a program gave: an integer, or the bytes of a string or of something
-// that is kept as it is.
+// A Value is one value that a program wrote: an integer, a string, or bytes without conversion.
 type Value struct {
 	Type  check.Type
-	Int   int64 // of an integer or address, extended by its sign; the id of a stack
+	Int   int64 // an integer with its sign, an address, or the number of a stack
 	Bytes []byte
-	Pid   uint32 // of an address of a process: whose
+	Pid   uint32 // the process of a user address
 }
 
-// Value returns the value of argument arg of an action. Constants are not in the record: they come
-// from the text.
+// Value returns the value of argument arg of an action. Constants are not in the record; they are
+// taken from the text.
 func (r *Record) Value(action, arg int) Value {
 	a := r.Actions[action]
 	if f := a.Fields[arg]; f.Size > 0 {
@@ -105,15 +105,16 @@ func number(b []byte, signed bool) int64 {
 
 // A FaultReport describes why a clause ended early.
 type FaultReport struct {
-	Time    uint64
+	Time    uint64 // ns of the monotonic clock
 	CPU     int
 	Probe   *check.Probe
 	Clause  *check.Clause
-	From    int // bytes of the text, from ... to
-	To      int
+	From    int // the first byte of the faulty expression in the text
+	To      int // behind its last byte
 	Fault   ir.Fault
 	Address uint64
-	// the script ends, as the clause was given up before its exit() and no other probe can fire
+	// Ends is true when the script ends: the clause ended before its exit(), and no other probe can
+	// fire.
 	Ends bool
 }
 
@@ -123,66 +124,45 @@ type delivery struct {
 	to      Listener
 	status  int
 	held    *speculations // nil: nothing speculated yet
-	alone   bool          // only BEGIN, END and ERROR have clauses, and no process is waited for
-	// an ERROR clause exited: what other clauses did after the fault is not reported, as if they
-	// had not run
+	alone   bool          // only BEGIN, END and ERROR have clauses, and Run waits for no process
+	// over is true when an ERROR clause called exit(). Records that other clauses wrote after the
+	// fault are then not reported.
 	over bool
 }
 
 func (t *delivery) deliver(raw []byte) error {
 	s := t.session
 	n := binary.NativeEndian.Uint32(raw[8:])
-	probe := s.probes[binary.NativeEndian.Uint32(raw[12:])]
+	probe := s.programs.probes[binary.NativeEndian.Uint32(raw[12:])]
 	if probe == nil {
 		return fmt.Errorf(
-			"a record is of probe %d, which the script has not",
+			"a record names probe %d, which the script does not have",
 			binary.NativeEndian.Uint32(raw[12:]),
 		)
 	}
-	at, cpu := binary.NativeEndian.Uint64(raw), int(binary.NativeEndian.Uint32(raw[16:]))
 	if n == ir.FaultRecord {
-		if len(raw) < 48 {
-			return fmt.Errorf("a record of a fault has %d bytes", len(raw))
-		}
-		clause := int(binary.NativeEndian.Uint32(raw[24:]))
-		f := &FaultReport{
-			Time: at, CPU: cpu, Probe: probe, Clause: s.script.Program.Clauses[clause], Fault: ir.Fault(binary.NativeEndian.Uint32(raw[28:])),
-			From: int(binary.NativeEndian.Uint32(raw[32:])), To: int(binary.NativeEndian.Uint32(raw[36:])), Address: binary.NativeEndian.Uint64(raw[40:]),
-		}
-		if t.over && probe.Name != "END" {
-			return nil
-		}
-		if isError(probe) { // a fault of an ERROR clause fires no other
-			return t.to.Fault(f)
-		}
-		// arg1 ... of ERROR: the probe, the clause, an offset, the kind, and the address.
-		if err := s.special("ERROR", 0, uint64(probe.ID), uint64(clause), 0, uint64(f.Fault), f.Address); err != nil {
-			return err
-		}
-		if f.Ends = t.alone && probe.Name == "BEGIN" && exits(f.Clause.Body) && !s.ended(); f.Ends {
-			t.status = 1
-			if err := s.set(gen.Draining); err != nil {
-				return fmt.Errorf("stop the clauses: %w", err)
-			}
-		}
-		if err := t.to.Fault(f); err != nil {
-			return err
-		}
-		return t.errors()
+		return t.deliverFault(probe, raw)
 	}
 	if t.over && probe.Name != "END" && !isError(probe) {
 		return nil
 	}
 	if int(n) >= len(s.script.IR.Records) {
-		return fmt.Errorf("a record is of kind %d, of %d", n, len(s.script.IR.Records))
+		return fmt.Errorf("a record has kind %d; the script has %d", n, len(s.script.IR.Records))
 	}
 	kind := &s.script.IR.Records[n]
 	if len(raw) < kind.Size {
 		return fmt.Errorf("a record of kind %d has %d bytes, not %d", n, len(raw), kind.Size)
 	}
 	r := &Record{
-		Time: at, CPU: cpu, Thread: int(binary.NativeEndian.Uint32(raw[20:])), Probe: probe, Clause: s.script.Program.Clauses[kind.Clause],
-		Actions: kind.Actions, session: s, raw: raw, most: s.script.IR.StrMost,
+		Time:    binary.NativeEndian.Uint64(raw),
+		CPU:     int(binary.NativeEndian.Uint32(raw[16:])),
+		Thread:  int(binary.NativeEndian.Uint32(raw[20:])),
+		Probe:   probe,
+		Clause:  s.script.Program.Clauses[kind.Clause],
+		Actions: kind.Actions,
+		session: s,
+		raw:     raw,
+		most:    s.script.IR.StrMost,
 	}
 	for i, a := range r.Actions {
 		if a.Action.Action.Kind == check.Exit {
@@ -191,6 +171,48 @@ func (t *delivery) deliver(raw []byte) error {
 		}
 	}
 	return t.deliverRecord(r)
+}
+
+// deliverFault fires ERROR for the fault in a record, and reports the fault and the records of the
+// ERROR clauses.
+func (t *delivery) deliverFault(probe *check.Probe, raw []byte) error {
+	s := t.session
+	if len(raw) < 48 {
+		return fmt.Errorf("a record of a fault has %d bytes", len(raw))
+	}
+	clause := int(binary.NativeEndian.Uint32(raw[24:]))
+	f := &FaultReport{
+		Time:    binary.NativeEndian.Uint64(raw),
+		CPU:     int(binary.NativeEndian.Uint32(raw[16:])),
+		Probe:   probe,
+		Clause:  s.script.Program.Clauses[clause],
+		Fault:   ir.Fault(binary.NativeEndian.Uint32(raw[28:])),
+		From:    int(binary.NativeEndian.Uint32(raw[32:])),
+		To:      int(binary.NativeEndian.Uint32(raw[36:])),
+		Address: binary.NativeEndian.Uint64(raw[40:]),
+	}
+	if t.over && probe.Name != "END" {
+		return nil
+	}
+	if isError(probe) { // a fault of an ERROR clause fires no other
+		return t.to.Fault(f)
+	}
+	// arg1 ... of ERROR: the probe, the clause, an offset, the kind, and the address.
+	err := s.special("ERROR", 0, uint64(probe.ID), uint64(clause), 0, uint64(f.Fault), f.Address)
+	if err != nil {
+		return err
+	}
+	f.Ends = t.alone && probe.Name == "BEGIN" && exits(f.Clause.Body) && !s.programs.ended()
+	if f.Ends {
+		t.status = 1
+		if err := s.programs.setState(gen.Draining); err != nil {
+			return fmt.Errorf("stop the clauses: %w", err)
+		}
+	}
+	if err := t.to.Fault(f); err != nil {
+		return err
+	}
+	return t.deliverErrors()
 }
 
 // exits reports whether one of the statements is an exit().
@@ -208,15 +230,16 @@ func exits(list []check.Stmt) bool {
 
 func isError(p *check.Probe) bool { return p.Provider == "dtrace" && p.Name == "ERROR" }
 
-// errors reports what ERROR clauses have just recorded, before what came behind the fault.
-func (t *delivery) errors() error {
+// deliverErrors delivers the records that ERROR clauses have just written, before records that
+// other clauses wrote after the fault.
+func (t *delivery) deliverErrors() error {
 	s := t.session
-	if err := s.read(false); err != nil {
+	if err := s.records.read(false); err != nil {
 		return err
 	}
 	var now []record
-	s.late = slices.DeleteFunc(s.late, func(r record) bool {
-		p := s.probes[binary.NativeEndian.Uint32(r.raw[12:])]
+	s.records.pending = slices.DeleteFunc(s.records.pending, func(r record) bool {
+		p := s.programs.probes[binary.NativeEndian.Uint32(r.raw[12:])]
 		if p == nil || !isError(p) {
 			return false
 		}

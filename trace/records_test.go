@@ -16,11 +16,7 @@ import (
 
 // The records of one firing are told together: none of them before the youngest may be.
 func TestFiringsAreToldWhole(t *testing.T) {
-	s := &Session{
-		script: &Compiled{
-			IR: &ir.Program{Records: []ir.Record{{Clause: 0}, {Clause: 1}, {Clause: 2}}},
-		},
-	}
+	p := &ir.Program{Records: []ir.Record{{Clause: 0}, {Clause: 1}, {Clause: 2}}}
 	for _, c := range []struct {
 		name    string
 		records [][4]uint32 // CPU, thread, probe, kind
@@ -35,7 +31,7 @@ func TestFiringsAreToldWhole(t *testing.T) {
 		{"nothing is too young", [][4]uint32{{0, 7, 1, 0}, {0, 7, 1, 1}}, 2, 2},
 		{"a fault is of its clause", [][4]uint32{{0, 7, 1, 0}, {0, 7, 1, ir.FaultRecord}}, 1, 0},
 	} {
-		s.late = nil
+		var q recordQueue
 		for i, r := range c.records {
 			raw := make([]byte, 48)
 			binary.NativeEndian.PutUint32(raw[8:], r[3])
@@ -43,9 +39,9 @@ func TestFiringsAreToldWhole(t *testing.T) {
 			binary.NativeEndian.PutUint32(raw[16:], r[0])
 			binary.NativeEndian.PutUint32(raw[20:], r[1])
 			binary.NativeEndian.PutUint32(raw[24:], 1) // a fault's clause
-			s.late = append(s.late, record{uint64(i), r[0], raw})
+			q.pending = append(q.pending, record{uint64(i), r[0], raw})
 		}
-		if n := s.whole(c.n); n != c.want {
+		if n := q.wholeFirings(c.n, p); n != c.want {
 			t.Errorf("%s: %d of %d, want %d", c.name, n, c.n, c.want)
 		}
 	}
@@ -71,7 +67,7 @@ func TestRecordsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.maps.Programs[programName(0)].Info()
+	info, err := s.programs.maps.Programs[programName(0)].Info()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,14 @@ import (
 // A Script is the text of a D program, with its file name, mode and options.
 type Script struct {
 	Text    string
-	File    string // its name, for messages; "": of a command line
+	File    string // name for messages; "": the text is of a command line
 	Mode    syntax.Mode
 	Options check.Options
 	Origins Origins     // of the text
 	Memory  *MemoryPool // of the maps in the kernel; nil: no limit
 }
 
-// A Compiled is a script made ready for the kernel. Nothing of it is in the kernel yet.
+// A Compiled is a compiled script. Nothing of it is in the kernel yet.
 type Compiled struct {
 	Program *check.Program
 	IR      *ir.Program
@@ -43,14 +43,14 @@ type Compiled struct {
 type Unit struct {
 	Probes  []*check.Probe
 	Clauses []int
-	// the only one on which a clause runs, as their predicates say; -1: there is none such. Of
-	// profile alone
+	// CPU is the only CPU on which the predicates of all clauses can be true, for probes of
+	// profile; -1: any CPU.
 	CPU  int
 	Code *gen.Code
 }
 
-// Compile makes a script ready. The error is a syntax.Diagnostics when the text is wrong; any other
-// error describes this kernel.
+// Compile compiles a script. It fails with a syntax.Diagnostics when the text is wrong, and with
+// another error when this kernel cannot run it.
 func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	tree, ds := syntax.Parse(s.Text, s.Mode)
 	if len(ds) > 0 {
@@ -101,10 +101,9 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	return c, nil
 }
 
-// units puts the probes together that one program can serve: those of one site at which the same
-// clauses run. What is run by hand, and what has no key to distinguish probes by, has a program for
-// each probe. Of the clauses in results, which read arg1, probes of functions whose results differ
-// in width are in programs of their own.
+// units groups the probes that one program can serve: those of one site at which the same clauses
+// run. Sites that together excludes have a program for each probe. results are the clauses that
+// read arg1: their probes are also grouped by the width of the function's result.
 func units(p *check.Program, results map[int]bool) []*Unit {
 	at := map[*check.Probe]*Unit{}
 	var all []*Unit
@@ -160,15 +159,15 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 	return slices.Clip(out)
 }
 
-// A result is how wide an integer a function returns; see check.Probe.Result. The zero value:
-// nothing depends on it.
+// A result is the size of the integer that a function returns; see check.Probe.Result. It is zero
+// when no clause depends on it.
 type result struct {
 	size   int
 	signed bool
 }
 
-// resultOf returns the result of a unit's first probe if one of its clauses reads it. The probe
-// learns its types then.
+// resultOf returns the result of a unit's first probe if one of its clauses reads it. It then sets
+// the types of the probe.
 func resultOf(u *Unit, results map[int]bool) result {
 	probe := u.Probes[0]
 	if probe.Site != check.SiteKretprobe && probe.Site != check.SiteUretprobe {
@@ -198,8 +197,7 @@ func returnUsers(p *ir.Program) map[int]bool {
 	return users
 }
 
-// onlyCPU returns the CPU that all clauses ask for in their predicates, so that they need not run
-// on others; -1: there is none such.
+// onlyCPU returns the CPU on which alone the predicates of all clauses can be true, or -1.
 func onlyCPU(p *check.Program, clauses []int) int {
 	all := -1
 	for i, n := range clauses {
@@ -212,8 +210,8 @@ func onlyCPU(p *check.Program, clauses []int) int {
 	return all
 }
 
-// asksCPU returns the CPU on which alone a predicate can be true. What it evaluates before it asks
-// must have no effect: on other CPUs it is not evaluated at all.
+// asksCPU returns the CPU on which alone a predicate can be true. Operands before the comparison
+// must have no effect, because on other CPUs they are not evaluated.
 func asksCPU(e check.Expr) (cpu int, ok bool) {
 	b, ok := e.(*check.Binary)
 	if !ok {
@@ -242,7 +240,7 @@ func asksCPU(e check.Expr) (cpu int, ok bool) {
 	return 0, false
 }
 
-// bare takes conversions off that can't change the number of a CPU.
+// bare returns an expression without conversions that can't change the number of a CPU.
 func bare(e check.Expr) check.Expr {
 	for {
 		c, ok := e.(*check.Convert)
@@ -256,7 +254,7 @@ func bare(e check.Expr) check.Expr {
 	}
 }
 
-// idle says that an expression is sure to change nothing, and can't fail.
+// idle reports whether an expression certainly has no effect and can't fail.
 func idle(e check.Expr) bool {
 	switch e := e.(type) {
 	case *check.Const, *check.Text, *check.Builtin:
@@ -288,8 +286,8 @@ func together(s check.Site) bool {
 	return false
 }
 
-// Disassemble writes the instructions of each program, with the pieces of the text that they come
-// from.
+// Disassemble writes the instructions of each program, with the parts of the text that they were
+// generated from.
 func (c *Compiled) Disassemble(w io.Writer) {
 	for _, u := range c.Units {
 		names := make([]string, 0, 3)
@@ -306,15 +304,16 @@ func (c *Compiled) Disassemble(w io.Writer) {
 	}
 }
 
-// explained returns the instructions of a program, each piece of the text as a comment before those
-// that come from it.
+// explained returns the instructions of a program, each part of the text as a comment before the
+// instructions that were generated from it.
 func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	out := slices.Clone(code.Instructions)
 	places := code.Origins
 	before := ""
 	for i := out.Iterate(); i.Next(); {
 		for len(places) > 0 && places[0].First <= int(i.Offset) {
-			from, to := min(int(places[0].At.From), len(c.Program.Text)), min(int(places[0].At.To), len(c.Program.Text))
+			from := min(int(places[0].At.From), len(c.Program.Text))
+			to := min(int(places[0].At.To), len(c.Program.Text))
 			places = places[1:]
 			if from >= to {
 				continue
@@ -323,7 +322,8 @@ func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 			if short := []rune(text); len(short) > 100 {
 				text = string(short[:100]) + "..."
 			}
-			if line := fmt.Sprintf("%d: %s", 1+strings.Count(c.Program.Text[:from], "\n"), text); line != before {
+			line := fmt.Sprintf("%d: %s", 1+strings.Count(c.Program.Text[:from], "\n"), text)
+			if line != before {
 				before = line
 				*i.Ins = i.Ins.WithSource(asm.Comment(line))
 			}
@@ -332,11 +332,11 @@ func (c *Compiled) explained(code *gen.Code) asm.Instructions {
 	return out
 }
 
-// limits returns the sizes that options ask for, in dtrace's own units: a row of an aggregation
-// takes its key and its value and 8 bytes, an element of an array 4, and a string in a key the
-// bytes of the longest one. Room for no element at all is a mistake.
+// limits returns l with the sizes that options set. As in dtrace, a row of an aggregation takes its
+// key, its value and 8 bytes; an element of an associative array its key, its value and 4 bytes; a
+// string in a key the greatest length of a string. It fails when not even one fits.
 func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits, error) {
-	room := func(name, what string, entry int, set *int) error {
+	setEntries := func(name, what string, entry int, set *int) error {
 		value, given := options[name]
 		if !given || entry == 0 {
 			return nil
@@ -344,7 +344,7 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 		n := check.OptionBytes(value)
 		if n < int64(entry) {
 			return fmt.Errorf(
-				"-x %s=%s has no room for one %s: the least is %d", name, value, what, entry,
+				"-x %s=%s is too small for one %s: the least is %d", name, value, what, entry,
 			)
 		}
 		*set = int(min(n/int64(entry), 1<<26))
@@ -360,17 +360,17 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 	for _, a := range p.Aggs {
 		entry = max(entry, keySize(p, a.Key)+a.Value+8)
 	}
-	if err := room("aggsize", "aggregation", entry, &l.AggKeys); err != nil {
+	if err := setEntries("aggsize", "aggregation", entry, &l.AggKeys); err != nil {
 		return l, err
 	}
 	entry = 0
 	for _, t := range p.Tables {
 		entry = max(entry, keySize(p, t.Key)+t.Value+4)
 	}
-	return l, room("dynvarsize", "element of an associative array", entry, &l.Dynamic)
+	return l, setEntries("dynvarsize", "element of an associative array", entry, &l.Dynamic)
 }
 
-// keySize is how many bytes a key is said to take.
+// keySize returns the bytes of a key as dtrace counts them.
 func keySize(p *ir.Program, t ir.Tuple) int {
 	n := t.Size
 	for _, f := range t.Fields {

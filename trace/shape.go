@@ -5,7 +5,7 @@ import (
 	"culprit/lang/format"
 )
 
-// shape returns what print() has to know of a type.
+// shape returns a type as print() needs it.
 func shape(t check.Type) *format.Shape {
 	s := &format.Shape{Name: t.String(), Size: int(t.Size()), Form: format.FormOther}
 	switch t := t.(type) {

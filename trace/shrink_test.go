@@ -42,16 +42,16 @@ func TestShrinking(t *testing.T) {
 				}
 				if tt.fits == 0 || l.Shrink < tt.fits {
 					return nil, fmt.Errorf(
-						"bring the script into the kernel: %w", &bpf.MemoryLimit{Limit: 64 << 10},
+						"load the script into the kernel: %w", &bpf.MemoryLimit{Limit: 64 << 10},
 					)
 				}
-				return &Session{shrunk: l.Shrink}, nil
+				return &Session{programs: programs{shrunk: l.Shrink}}, nil
 			}, func() uint64 { return 5 << 20 })
 			if tries != tt.tries {
 				t.Errorf("%d tries, want %d", tries, tt.tries)
 			}
 			if tt.shrunk > 0 {
-				if err != nil || s.shrunk != tt.shrunk {
+				if err != nil || s.programs.shrunk != tt.shrunk {
 					t.Fatalf("shrunk %v, error %v, want %d", s, err, tt.shrunk)
 				}
 				if said := s.Shrunk(); (said != "") != (tt.shrunk > 1) ||

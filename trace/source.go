@@ -23,48 +23,60 @@ import (
 )
 
 // A Source is a script whose aggregations are statistics: trace.NAME.AGGREGATION by the keys of the
-// aggregation. It runs from Live until it ends by itself, its context ends or its budget is spent,
-// whoever reads it; what was before somebody read is in no batch. Each reader receives what was
-// added from tick to tick, whatever the script prints, clears or cuts away.
+// aggregation. It runs from Live until it exits, its context ends or its budget is spent. Each
+// reader receives what was added from tick to tick, also rows that the script clears or truncates.
+// What was added before the first tick of a reader is in none of its batches.
 //
 // It is a measure.Source, a measure.Meter and a measure.Outsider. Safe for several goroutines.
 type Source struct {
-	name     string
-	text     string
-	session  *Session
-	stats    []measure.Stat
-	aggs     []*Aggregate // of the statistics
-	reads    []reads      // how they are read, where that is not as any script's; nil: they all are
-	notes    func() []string
-	out      *bufio.Writer
-	listener *sourceListener
-	begun    chan struct{} // closed when the clauses run
-	ended    chan struct{} // closed when it has ended
-	// why it ended; nil: it exited, or was stopped. Set before ended is closed
+	name    string
+	text    string
+	session *Session
+	stats   []measure.Stat
+	aggs    []*Aggregate // of the statistics
+	reads   []reads      // of the statistics; nil: Define was not called
+	notes   func() []string
+	// lossReasons replace the reasons of scripts; nil: none do.
+	lossReasons LossReasons
+	out         *bufio.Writer
+	listener    *sourceListener
+	begun       chan struct{} // closed when the clauses run
+	ended       chan struct{} // closed when the script has ended
+	// why is the error that ended the script; nil: it exited, or was stopped. It is set before
+	// ended is closed.
 	why error
 
-	mu      sync.Mutex    // guards lost, inside, outside
-	lost    losses        // since the start
-	reading sync.Mutex    // one reading at a time, once the script has ended
+	reading sync.Mutex // one reading at a time, once the script has ended
+	usage   sourceUsage
+}
+
+// sourceUsage is what a source has lost and cost since its start.
+type sourceUsage struct {
+	mu      sync.Mutex // guards the other fields
+	lost    losses
 	inside  measure.Span  // CPU time of reading, in this process
-	outside time.Duration // and of the script's programs, in others
+	outside time.Duration // run time of the script's programs, in all processes
 }
 
 // A Definition is a statistic that is read from an aggregation of a script.
 type Definition struct {
 	Stat        measure.Stat
 	Aggregation string // its name, without @
-	// returns a row's value from its data; nil: by its function
+	// Value returns a row's value from its data. nil: the aggregating function decides.
 	Value func(data []int64) float64
-	// by field: returns the word for a value of the script; nil: the value
+	// Words are functions by field: each returns the word for a value of the script. A field
+	// without one has the value itself.
 	Words map[string]func(string) string
-	// of a field that is no key: the value that all rows have
+	// Fixed is, by field that is no key, the value of all rows.
 	Fixed map[string]string
 }
 
+// SetLossReasons replaces the reasons of losses. Call it before Live.
+func (s *Source) SetLossReasons(reasons LossReasons) { s.lossReasons = reasons }
+
 // HasAggregation reports whether the script adds to an aggregation of this name.
 func (s *Source) HasAggregation(name string) bool {
-	return slices.ContainsFunc(s.session.aggs, func(a *Aggregate) bool { return a.Name == name })
+	return slices.ContainsFunc(s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name })
 }
 
 // Define replaces the statistics of the script by others. It fails when an aggregation does not
@@ -73,12 +85,12 @@ func (s *Source) Define(definitions []Definition) error {
 	s.stats, s.aggs, s.reads = nil, nil, nil
 	for _, d := range definitions {
 		i := slices.IndexFunc(
-			s.session.aggs, func(a *Aggregate) bool { return a.Name == d.Aggregation },
+			s.session.aggs.all, func(a *Aggregate) bool { return a.Name == d.Aggregation },
 		)
 		if i < 0 {
 			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
 		}
-		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs[i])
+		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs.all[i])
 		s.reads = append(s.reads, reads{value: d.Value, words: d.Words, fixed: d.Fixed})
 	}
 	return nil
@@ -89,7 +101,7 @@ func (s *Source) Define(definitions []Definition) error {
 func (s *Source) GatherEvery(interval time.Duration) {
 	session := s.session
 	session.EachSecond = func() error {
-		if err := s.tidy(); err != nil || time.Since(session.cut) < interval {
+		if err := s.tidy(); err != nil || time.Since(session.aggs.cut) < interval {
 			return err
 		}
 		return session.Gather()
@@ -97,47 +109,46 @@ func (s *Source) GatherEvery(interval time.Duration) {
 }
 
 // CollectFrames makes the source keep stacks as chains of frames by function, which costs less than
-// text. With places, a frame stands for one place in a function; with inline, LearnInlined finds
-// functions that compilers put into others. Call it before Live.
+// text. With places, each place in a function has a frame of its own; with inline, LearnInlined
+// finds inlined functions. Call it before Live.
 func (s *Source) CollectFrames(places, inline bool) {
-	s.session.frames = newFrames()
-	s.session.frames.places = places
-	s.session.processes.DisableSymbolCache()
+	s.session.stacks.frames = newFrames()
+	s.session.stacks.frames.places = places
+	s.session.symbols.processes.DisableSymbolCache()
 	if inline {
-		s.session.processes.Inlining()
+		s.session.symbols.processes.Inlining()
 	}
 }
 
 // LearnInlined looks for inlined functions at the places that were sampled, until stop returns
 // true. It reports whether it found any place to look at.
 func (s *Source) LearnInlined(stop func() bool) bool {
-	return s.session.processes.LearnInlined(stop)
+	return s.session.symbols.processes.LearnInlined(stop)
 }
 
-// PreloadUnwindTables loads the unwind tables of processes before there is a sample of them.
+// PreloadUnwindTables loads the unwind tables of processes before their first sample.
 func (s *Source) PreloadUnwindTables(pids []int) { s.session.PreloadUnwindTables(pids) }
 
-// NoteSymbols adds notes on missing names and on stacks that were cut to each batch. Call it before
+// NoteSymbols adds notes on missing names and on incomplete stacks to each batch. Call it before
 // Live.
 func (s *Source) NoteSymbols() {
 	session := s.session
 	s.notes = func() []string { return append(session.SymbolNotes(), session.UnwindNotes()...) }
 }
 
-// reads is how a statistic is read of its aggregation.
+// reads is how a statistic is read from its aggregation. The fields are those of Definition.
 type reads struct {
-	value func(data []int64) float64 // of a row; nil: as its function has it
-	// of a field: what is said for what the program has; absent: that
+	value func(data []int64) float64
 	words map[string]func(string) string
-	fixed map[string]string // of a field that is no key: the only value that rows have
+	fixed map[string]string
 }
 
-// maxOverBudget is how many seconds one after the other a script that is a source may take more
-// than its budget.
+// maxOverBudget is for how many consecutive seconds a script that is a source may be over its
+// budget.
 const maxOverBudget = 4
 
-// NewSource compiles a script and brings it into the kernel; its clauses wait for Live. What it
-// prints goes to out, which must not fail. Without a budget it takes what it takes. It fails with a
+// NewSource compiles a script and loads it into the kernel; its clauses run from Live on. Its
+// output goes to out, which must not fail. A budget of 0 is no limit. It fails with a
 // syntax.Diagnostics when the text is wrong. The caller calls Live, or Close.
 func NewSource(
 	name string, script Script, budget Budget, env *probe.Env, out io.Writer,
@@ -145,13 +156,13 @@ func NewSource(
 	return NewLimitedSource(name, script, budget, gen.Limits{}, env, out)
 }
 
-// NewLimitedSource is NewSource with limits on the sizes of the script's maps.
+// NewLimitedSource is NewSource with limits on the sizes of the script's maps. It fails as
+// NewSource does.
 func NewLimitedSource(
 	name string, script Script, budget Budget, limits gen.Limits, env *probe.Env, out io.Writer,
 ) (*Source, error) {
-	script.Options.Destructive, script.Options.Args, script.Options.Words = false, []string{
-		name,
-	}, ProcessMacros()
+	script.Options.Destructive = false
+	script.Options.Args, script.Options.Words = []string{name}, ProcessMacros()
 	c, err := Compile(script, env, limits)
 	if err != nil {
 		return nil, err
@@ -179,7 +190,8 @@ func NewLimitedSource(
 		return nil, err
 	}
 	s.session = session
-	session.Budget, session.maxOverBudget, session.OnStart = budget, maxOverBudget, func() { close(s.begun) }
+	session.Budget, session.costs.maxOverBudget = budget, maxOverBudget
+	session.OnStart = func() { close(s.begun) }
 	if text, ok := c.Program.Options.All["budget"]; ok {
 		if session.Budget, err = ParseBudget(text); err != nil {
 			session.Close()
@@ -188,7 +200,7 @@ func NewLimitedSource(
 	}
 	if err := session.CountCosts(); err != nil && session.Budget > 0 {
 		session.Close()
-		return nil, fmt.Errorf("keep the script to its budget: %w", err)
+		return nil, fmt.Errorf("limit the script to its budget: %w", err)
 	}
 	printed := map[*check.Aggregation]bool{}
 	for _, r := range c.IR.Records {
@@ -201,14 +213,14 @@ func NewLimitedSource(
 		}
 	}
 	session.EachSecond = s.tidy
-	for i, a := range session.aggs {
+	for i, a := range session.aggs.all {
 		a.unkept = !printed[c.Program.Aggs[i]]
 	}
 	s.describe(c)
 	return s, nil
 }
 
-// describe makes the statistics.
+// describe derives the statistics from the script's aggregations.
 func (s *Source) describe(c *Compiled) {
 	meant := newMeanings(c.Program)
 	var names []string
@@ -255,11 +267,22 @@ func (s *Source) describe(c *Compiled) {
 			st.Help += "the sum of " + of
 		case check.Min, check.Max, check.Avg, check.Stddev:
 			st.Kind = measure.Level
-			st.Fold = map[check.AggFunc]measure.Fold{check.Min: measure.Min, check.Max: measure.Max, check.Avg: measure.Mean, check.Stddev: measure.Mean}[a.Func]
-			st.Help += map[check.AggFunc]string{check.Min: "the least", check.Max: "the greatest", check.Avg: "the mean", check.Stddev: "the standard deviation"}[a.Func] + " of " + of + " in each interval"
+			word := ""
+			switch a.Func {
+			case check.Min:
+				st.Fold, word = measure.Min, "the least"
+			case check.Max:
+				st.Fold, word = measure.Max, "the greatest"
+			case check.Avg:
+				st.Fold, word = measure.Mean, "the mean"
+			case check.Stddev:
+				st.Fold, word = measure.Mean, "the standard deviation"
+			}
+			st.Help += word + " of " + of + " in each interval"
 		default:
 			st.Kind, st.Sparse = measure.Dists, true
-			st.Help += "the distribution of " + of + "; sums and means are those of the middles of its buckets"
+			st.Help += "the distribution of " + of +
+				"; sums and means are computed from the middles of its buckets"
 		}
 		var fields []string
 		for k, t := range a.Keys {
@@ -273,11 +296,11 @@ func (s *Source) describe(c *Compiled) {
 			st.Fields = append(st.Fields, f)
 		}
 		s.stats = append(s.stats, st)
-		s.aggs = append(s.aggs, s.session.aggs[i])
+		s.aggs = append(s.aggs, s.session.aggs.all[i])
 	}
 }
 
-// A use is a place where something is added to an aggregation.
+// A use is a statement that adds to an aggregation.
 type use struct {
 	clause *check.Clause
 	add    *check.Aggregate
@@ -294,8 +317,8 @@ func uses(p *check.Program, a *check.Aggregation) (out []use) {
 	return out
 }
 
-// key returns the name of a field and what it is, by the first expression for it that is no
-// constant.
+// key returns the name and the help of field k: both from the first expression that the script uses
+// for it and that is no constant.
 func key(text string, used []use, k int) (name, help string) {
 	for _, u := range used {
 		x := u.add.Keys[k]
@@ -320,11 +343,11 @@ func constant(x check.Expr) bool {
 // Stats lists the statistics, in the order in which the script names its aggregations.
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
-// Attachment reports what was attached, and what could not be.
+// Attachment returns what was attached, and what could not be.
 func (s *Source) Attachment() *probe.Attachment { return s.session.Attachment() }
 
-// Live runs the script until it exits, the context ends, or its budget is spent: then the error is
-// an *ErrBudget. It takes everything out of the kernel. It is called once.
+// Live runs the script until it exits, the context ends, or its budget is spent: then it fails with
+// an *ErrBudget. At the end it unloads everything from the kernel. It is called once.
 func (s *Source) Live(ctx context.Context) error {
 	l := &sourceListener{NewPrinter(s.session, s.out, Streams{Name: "culprit"}), s}
 	l.err, s.listener = s.out, l
@@ -335,7 +358,7 @@ func (s *Source) Live(ctx context.Context) error {
 	if errors.Is(err, ErrNoReader) {
 		err = nil
 	}
-	s.out.Flush() //nolint:errcheck // where it goes does not fail
+	s.out.Flush() //nolint:errcheck // NewSource demands an out that does not fail
 	s.why = err
 	s.session.Close()
 	close(s.ended)
@@ -354,7 +377,7 @@ func (s *Source) Err() error { return s.why }
 // Ended is closed when the script has ended.
 func (s *Source) Ended() <-chan struct{} { return s.ended }
 
-// sourceListener prints what a script says, and counts what was lost.
+// sourceListener prints the output of a script, and counts what was lost.
 type sourceListener struct {
 	*Printer
 	source *Source
@@ -370,36 +393,36 @@ func (l *sourceListener) Drops(kind ir.Drop, cpu int, n uint64) error {
 	return l.Printer.Drops(kind, cpu, n)
 }
 
-// End reads what is left. It prints nothing.
+// End reads the last rows. Unlike Printer.End it prints nothing.
 func (l *sourceListener) End() error {
 	return errors.Join(l.source.account(), l.source.session.Gather(), l.Pause())
 }
 
 func (s *Source) lose(change func(*losses)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.lost)
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	change(&s.usage.lost)
 }
 
 // Losses returns what the script lost since it began, by reason.
 func (s *Source) Losses() []measure.Loss {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
 	out := append(
-		s.lost.list(true, true),
+		s.usage.lost.list(true, true, s.lossReasons),
 		LossOf(
-			"records that were written faster than they were read: bufsize makes room",
-			s.lost.dropped[ir.DropRecord],
+			"records that were written faster than they were read: bufsize allows more",
+			s.usage.lost.dropped[ir.DropRecord],
 		)...)
 	return append(
 		out,
 		LossOf(
-			"records that a speculation had no room for: specsize makes some",
-			s.lost.dropped[ir.DropHeld],
+			"records that did not fit into a speculation: specsize allows more",
+			s.usage.lost.dropped[ir.DropHeld],
 		)...)
 }
 
-// Notes say what could not be attached.
+// Notes returns a note on what could not be attached, or nil.
 func (s *Source) Notes() []string {
 	if a := s.session.Attachment(); len(a.Skipped) > 0 {
 		return []string{a.String()}
@@ -407,11 +430,11 @@ func (s *Source) Notes() []string {
 	return nil
 }
 
-// tidy reads the cost of the script, and drops rows of aggregations without a reader, which would
-// fill their maps.
+// tidy reads the cost of the script, and discards rows of aggregations without a reader, which
+// would fill the kernel's maps.
 func (s *Source) tidy() error {
 	var idle []*Aggregate
-	for _, a := range s.session.aggs {
+	for _, a := range s.session.aggs.all {
 		if a.unkept && len(a.taps) == 0 {
 			idle = append(idle, a)
 		}
@@ -419,9 +442,9 @@ func (s *Source) tidy() error {
 	return errors.Join(s.account(), s.session.collect(idle...))
 }
 
-// account reads what the script has taken so far.
+// account reads the run time of the script's programs.
 func (s *Source) account() error {
-	if s.session.counting == nil {
+	if s.session.costs.counting == nil {
 		return nil
 	}
 	all, err := s.session.Costs()
@@ -432,45 +455,46 @@ func (s *Source) account() error {
 	for _, c := range all {
 		sum += c.Time
 	}
-	s.mu.Lock()
-	s.outside = max(s.outside, sum)
-	s.mu.Unlock()
+	s.usage.mu.Lock()
+	s.usage.outside = max(s.usage.outside, sum)
+	s.usage.mu.Unlock()
 	return nil
 }
 
-// Cost returns what a statistic has cost: of what reading the script has taken in this process and
-// its programs in others, as many parts as there are statistics.
+// Cost returns the CPU time charged to a statistic: an equal share, per statistic, of the CPU time
+// of reading and of the script's programs. It returns 0 for an unknown statistic.
 func (s *Source) Cost(id measure.StatID) measure.Span {
 	if !slices.ContainsFunc(s.stats, func(st measure.Stat) bool { return st.ID == id }) {
 		return 0
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return (s.inside + measure.Span(s.outside)) / measure.Span(len(s.stats))
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	return (s.usage.inside + measure.Span(s.usage.outside)) / measure.Span(len(s.stats))
 }
 
-// Outside returns the CPU time that the script's programs have taken, in whatever process they ran.
+// ExternalCost returns the run time of the script's programs, summed over all processes that they
+// ran in.
 func (s *Source) ExternalCost() measure.Span {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return measure.Span(s.outside)
+	s.usage.mu.Lock()
+	defer s.usage.mu.Unlock()
+	return measure.Span(s.usage.outside)
 }
 
-// do lets f be done by the goroutine that runs the session, or here when the session has ended.
-// False: the context ended before.
+// do calls f on the goroutine that runs the session, or on this one when the session has ended. It
+// returns false when the context ended first.
 func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 	done := make(chan struct{})
 	select {
-	case s.session.asks <- func() {
+	case s.session.calls <- func() {
 		defer close(done)
-		runtime.LockOSThread() // its CPU clock is read
+		runtime.LockOSThread() // ThreadTime is of this thread
 		defer runtime.UnlockOSThread()
 		before := kernel.ThreadTime()
 		f(true)
 		took := kernel.ThreadTime() - before
-		s.mu.Lock()
-		s.inside += took
-		s.mu.Unlock()
+		s.usage.mu.Lock()
+		s.usage.inside += took
+		s.usage.mu.Unlock()
 	}:
 		<-done
 	case <-s.ended:
@@ -483,14 +507,14 @@ func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 	return true
 }
 
-// Run implements measure.Source. After the script has ended, batches are empty with a note that
-// says why. It fails when sink does, or when the step of a query is not positive.
+// Run implements measure.Source. After the script has ended, batches are empty and have a note with
+// the reason. It fails when sink does, or when the step of a query is not positive.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	return s.RunNotify(ctx, queries, sink, func() {})
 }
 
-// RunNotify is Run; begun is called after the first reading, which begins the first batch's
-// interval.
+// RunNotify is Run, and fails as Run does. It calls begun after the first reading, which begins the
+// first batch's interval.
 func (s *Source) RunNotify(
 	ctx context.Context, queries []measure.Query, sink measure.Sink, begun func(),
 ) error {

@@ -12,27 +12,28 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// speculations holds back what clauses recorded behind speculate(), until it is committed or
+// speculations hold records of clauses that called speculate(), until they are committed or
 // discarded.
 type speculations struct {
-	used *ebpf.Memory // of gen.MapSpec: a u64 each, 0: free
+	used *ebpf.Memory // gen.MapSpec: one u64 per speculation, 0: free
 	held map[int64][]*Record
-	// of what is held for each, as dtrace counts it: a string has the bytes of the longest one
+	// size is the bytes of the held records, as dtrace counts them: a string has the greatest
+	// length.
 	size map[int64]int
-	most int    // bytes that each may have
-	full uint64 // records that did not fit, and were not reported
+	most int    // the limit of size
+	full uint64 // records that did not fit and are not reported yet
 }
 
-// maxSpeculationBytes is how many bytes a speculation may hold, if -x specsize does not say it.
+// maxSpeculationBytes is how many bytes a speculation may hold without -x specsize.
 const maxSpeculationBytes = 64 << 20
 
-// slot returns where the state of a speculation is; !ok: there is none of that number.
+// slot returns the offset of a speculation's state in used. It returns false for an unknown number.
 func (s *speculations) slot(n int64) (off int64, ok bool) {
 	return (n - 1) * 8, s.used != nil && n >= 1 && n <= int64(s.used.Size())/8
 }
 
-// inUse reports whether a speculation was given out and is not over: what comes for another is
-// dropped, as dtrace does it.
+// inUse reports whether a speculation was created and not yet committed or discarded. As in dtrace,
+// records for any other are dropped.
 func (s *speculations) inUse(n int64) bool {
 	var b [8]byte
 	off, ok := s.slot(n)
@@ -43,7 +44,7 @@ func (s *speculations) inUse(n int64) bool {
 	return err == nil && binary.NativeEndian.Uint64(b[:]) != 0
 }
 
-// hold keeps a record until its speculation is over, if it fits.
+// hold keeps a record until its speculation ends, if it fits.
 func (s *speculations) hold(n int64, r *Record) {
 	size := ir.RecordHeader
 	for _, a := range r.Actions {
@@ -75,21 +76,19 @@ func (s *speculations) lost(to Listener) error {
 	return to.Drops(ir.DropHeld, 0, n)
 }
 
-// end returns what was held back for a speculation, whose number can be given out again.
+// end returns the records that were held for a speculation, and releases its number.
 func (s *speculations) end(n int64) []*Record {
 	list := s.held[n]
 	delete(s.held, n)
 	delete(s.size, n)
 	if off, ok := s.slot(n); ok {
-		s.used.WriteAt(
-			make([]byte, 8), off,
-		) //nolint:errcheck // it is writable, and the place is in it
+		s.used.WriteAt(make([]byte, 8), off) //nolint:errcheck // writable, and off is within it
 	}
 	return list
 }
 
-// deliverRecord delivers a record, unless its clause speculates: then it is kept until another
-// clause commits it.
+// deliverRecord delivers a record, unless its clause speculates: then the record is held until
+// another clause commits it.
 func (t *delivery) deliverRecord(r *Record) error {
 	for i, a := range r.Actions {
 		kind := a.Action.Action.Kind
@@ -120,7 +119,7 @@ func (t *delivery) deliverRecord(r *Record) error {
 	return t.to.Record(r)
 }
 
-// speculations returns what is held back.
+// speculations returns the held records. The first call opens the map of their states.
 func (t *delivery) speculations() (*speculations, error) {
 	if t.held == nil {
 		most := maxSpeculationBytes
@@ -128,11 +127,11 @@ func (t *delivery) speculations() (*speculations, error) {
 			most = int(min(n, 1<<32))
 		}
 		t.held = &speculations{held: map[int64][]*Record{}, size: map[int64]int{}, most: most}
-		// nil: there is speculate(1) and no speculation()
-		if m := t.session.maps.Maps[gen.MapSpec]; m != nil {
+		// Without the map, the script has speculate(1) and no speculation().
+		if m := t.session.programs.maps.Maps[gen.MapSpec]; m != nil {
 			used, err := m.Memory()
 			if err != nil {
-				return nil, fmt.Errorf("look at the speculations: %w", err)
+				return nil, fmt.Errorf("map the states of speculations: %w", err)
 			}
 			t.held.used = used
 		}

@@ -8,32 +8,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/measure"
 )
 
-// A tap receives all that is added to an aggregation, and keeps it until it is taken. Each reader
-// of a statistic has one, so that none takes what another wants, and what the script clears or cuts
-// away is in its numbers all the same.
+// A tap collects all that is added to an aggregation until take is called. Each reader of a
+// statistic has its own tap. Rows that the script clears or truncates are still in a tap.
 type tap struct {
 	of    *Aggregate
-	rows  map[string]tapped // by the bytes of the key
-	words map[string][]string
+	rows  map[string]tapped   // by the bytes of the key
+	words map[string][]string // by the bytes of the key
 }
 
 // tapped is what was added for one key.
 type tapped struct {
-	// a text for each element of the key; where the session has frames, of a stack the number of
-	// its frame
+	// words are a text for each element of the key. If the session has frames, that of a stack is
+	// the number of its frame.
 	words []string
-	data  []int64 // as a format.Row has it
+	data  []int64 // as in format.AggregationRow
 }
 
-// mostWords is how many keys a tap remembers the words of: finding out what a stack is called costs
-// more than all else.
+// mostWords is how many keys a tap remembers with their words. To look up the names of a stack
+// costs more than all other work of a tap.
 const mostWords = 1 << 14
 
 func (t *tap) add(key []byte, values [][]byte, bucket int) {
@@ -54,11 +52,11 @@ func (t *tap) add(key []byte, values [][]byte, bucket int) {
 
 // named returns the words of a key.
 func (t *tap) named(key []byte) []string {
-	if s := t.of.session; s.frames != nil { // ids of stacks don't come again
+	if s := t.of.session; s.stacks.frames != nil { // a stack's ID is used only once
 		w := make([]string, 0, len(t.of.Of.Key.Fields))
 		for _, f := range t.of.Of.Key.Fields {
 			if _, stack := f.Type.(check.StackType); stack {
-				w = append(w, strconv.Itoa(int(s.frameOf(uint32(FieldOf(key, f).Int)))))
+				w = append(w, strconv.Itoa(int(s.stacks.frameOf(uint32(FieldOf(key, f).Int)))))
 			} else {
 				w = append(w, Label(f.Type, s.Key(key, f)))
 			}
@@ -86,7 +84,7 @@ func (t *tap) take() map[string]tapped {
 	return rows
 }
 
-// tap begins to keep what is added from now on.
+// tap adds a tap, which collects what is added from now on.
 func (a *Aggregate) tap() *tap {
 	t := &tap{of: a, rows: map[string]tapped{}, words: map[string][]string{}}
 	a.taps = append(a.taps, t)
@@ -97,24 +95,8 @@ func (a *Aggregate) untap(t *tap) {
 	a.taps = slices.DeleteFunc(a.taps, func(o *tap) bool { return o == t })
 }
 
-// Gather reads all aggregations that have readers, up to one moment. It fails when a map cannot be
-// read.
-func (s *Session) Gather() error {
-	var read []*Aggregate
-	for _, a := range s.aggs {
-		if len(a.taps) > 0 || a.counts != nil {
-			read = append(read, a)
-		}
-	}
-	s.cut = time.Now()
-	if s.frames != nil {
-		s.frames.turned = false
-	}
-	return s.collect(read...)
-}
-
-// Label returns an element of a key as a field has it. A stack is its functions from the outermost
-// to the innermost, parted by semicolons.
+// Label returns an element of a key as the value of a field. A stack is its functions from the
+// outermost to the innermost, separated by semicolons.
 func Label(t check.Type, v format.Value) string {
 	switch v.Kind {
 	case format.Chars:
@@ -136,7 +118,7 @@ func Label(t check.Type, v format.Value) string {
 	return fmt.Sprint(plain(v))
 }
 
-// join adds one value to another of the same aggregation.
+// join adds from to to, which are values of one aggregation.
 func (a *Aggregate) join(to, from []int64) {
 	switch a.Func {
 	case format.Min:
@@ -156,7 +138,7 @@ func (a *Aggregate) join(to, from []int64) {
 	}
 }
 
-// number returns a value that is one number.
+// number returns a value of an aggregation that is no distribution.
 func (a *Aggregate) number(data []int64) float64 {
 	n := float64(data[0])
 	switch a.Func {
@@ -170,37 +152,38 @@ func (a *Aggregate) number(data []int64) float64 {
 	return n
 }
 
-// The finest buckets that a distribution may have: those of quantize() are powers of two, those of
-// the others are laid into buckets of 1.6 %.
+// finest is the base of the finest measure.Dist that an aggregation becomes: its buckets are 1.6 %
+// wide.
 const finest = 6
 
-// fineness returns the base of the measure.Dist whose buckets an aggregation's are, or for those
-// that have none of theirs the finest.
+// fineness returns the base of the measure.Dist that has the same buckets as the aggregation, or
+// finest if there is none.
 func (a *Aggregate) fineness() uint8 {
 	g := a.Of.Agg
 	switch {
 	case a.Func == format.Quantize:
 		return 0
-	case a.Func == format.Llquantize && g.Steps[0] == 2 && g.Steps[3] >= 2 && g.Steps[3] <= 2<<finest && g.Steps[3]&(g.Steps[3]-1) == 0:
-		// of 8 steps up to each power of two, four are beyond the power before it
+	case a.Func == format.Llquantize && g.Steps[0] == 2 &&
+		g.Steps[3] >= 2 && g.Steps[3] <= 2<<finest && g.Steps[3]&(g.Steps[3]-1) == 0:
+		// Of 8 steps up to each power of two, four are above the power before it.
 		return uint8(bits.TrailingZeros64(uint64(g.Steps[3])) - 1)
 	}
 	return finest
 }
 
-// distribution returns a value that is one. Quantize's buckets are those of a measure.Dist, and so
-// are those of llquantize with factor 2 and steps that are a power of it; of the others each counts
-// at its middle. The sum is that of the middles too: the kernel keeps none. below is how many
-// values were below 0, which have no place in it.
+// distribution returns a value of quantize(), lquantize() or llquantize() as a measure.Dist. The
+// buckets of quantize(), and of llquantize() with factor 2 and a power of 2 as steps, are those of
+// the Dist; values of other buckets count at the bucket's middle. The sum is computed of middles,
+// because the kernel keeps none. below is the number of values below 0, which a Dist cannot have.
 func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
 	d.Base = a.fineness()
 	for i, n := range data {
-		if n <= 0 { // weights below 0 are nothing that a distribution can have
+		if n <= 0 { // a Dist has no weights below 0
 			continue
 		}
 		least, greatest, ok := a.Buckets.Bounds(i)
 		switch {
-		case greatest == math.MaxInt64 && a.Func != format.Quantize: // what is beyond the last step
+		case greatest == math.MaxInt64 && a.Func != format.Quantize: // beyond the last step
 			greatest = least
 		case greatest < 0:
 			ok = false
@@ -219,9 +202,9 @@ func (a *Aggregate) distribution(data []int64) (d measure.Dist, below uint64) {
 	return d, below
 }
 
-// word makes of an expression a word that can be the name of a field.
+// word returns a name for the field whose value is the expression text.
 func word(text string) string {
-	// a member goes by its own name
+	// A member is named without its struct.
 	if i := strings.LastIndexAny(text, ">."); i >= 0 && i+1 < len(text) && isName(text[i+1:]) {
 		text = text[i+1:]
 	}
@@ -232,7 +215,8 @@ func word(text string) string {
 	switch {
 	case out == "":
 		return "key"
-	case out[0] >= '0' && out[0] <= '9' || out == "by" || out == "where" || out == "and" || out == "in":
+	case out[0] >= '0' && out[0] <= '9' ||
+		out == "by" || out == "where" || out == "and" || out == "in":
 		return "key_" + out
 	}
 	return out

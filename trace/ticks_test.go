@@ -29,9 +29,9 @@ func TestTicksFarBehind(t *testing.T) {
 			s := &Session{}
 			r := &run{every: tt.every, next: now.Add(-tt.late)}
 			r.skip(s, now, mostBehind)
-			if s.tooLate != tt.left || now.Sub(r.next) != tt.dueAfter {
+			if s.losses.tooLate != tt.left || now.Sub(r.next) != tt.dueAfter {
 				t.Errorf(
-					"%d were left out and the next one is due %v ago, want %d and %v", s.tooLate,
+					"%d were left out and the next one is due %v ago, want %d and %v", s.losses.tooLate,
 					now.Sub(r.next), tt.left, tt.dueAfter,
 				)
 			}
@@ -41,14 +41,14 @@ func TestTicksFarBehind(t *testing.T) {
 
 // What was left out is reported once, as missed firings.
 func TestTicksLeftOutAreReported(t *testing.T) {
-	s := &Session{tooLate: 7}
-	told := &delivery{session: s, to: &dropsHeard{}}
+	c := lossCounts{tooLate: 7}
+	heard := &dropsHeard{}
 	for range 2 {
-		if err := s.skipped(told); err != nil {
+		if err := c.reportLate(heard); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := fmt.Sprint(told.to.(*dropsHeard).all); got != fmt.Sprint([]string{"7 missed firing"}) {
+	if got := fmt.Sprint(heard.all); got != fmt.Sprint([]string{"7 missed firing"}) {
 		t.Errorf("reported %v", got)
 	}
 }

@@ -9,25 +9,24 @@ import (
 	"culprit/measure"
 )
 
-// meanings finds out what the values of aggregations count, as far as the text says so plainly:
-// differences of clocks are times, what reads and writes transfer is bytes. A statistic of
-// something else has a plain number.
+// meanings derive the units of aggregations' values from the text: differences of clocks are times,
+// and results of reads and writes are bytes. Other values are plain numbers.
 type meanings struct {
-	given map[*check.Var][]check.Expr // what each variable is given
-	seen  map[*check.Var]bool         // being looked at
+	given map[*check.Var][]check.Expr // the expressions that are assigned to each variable
+	seen  map[*check.Var]bool         // variables whose meaning is being computed
 }
 
-// A meaning is what a number measures.
+// A meaning is the unit of a number.
 type meaning struct {
 	unit  measure.Unit // "" not known
 	clock bool         // a moment
 	per   int64        // of a time: nanoseconds in one
 }
 
-// table: nanoseconds to the unit of what was divided by them
+// table: the unit of nanoseconds that were divided by the key
 var times = map[int64]measure.Unit{1: measure.Nanoseconds, 1e3: "us", 1e6: "ms", 1e9: "s"}
 
-// table: calls whose return is the number of bytes that were read or written
+// table: system calls that return the number of bytes that were read or written
 var transfers = []string{
 	"read",
 	"pread64",
@@ -49,7 +48,7 @@ var transfers = []string{
 	"copy_file_range",
 }
 
-// table: members that have bytes, whatever they are members of
+// table: members that contain bytes, in any struct
 var byteMembers = []string{
 	"b_bcount",
 	"bytes",
@@ -79,7 +78,7 @@ func newMeanings(p *check.Program) *meanings {
 	return u
 }
 
-// statements calls each with every statement, also those within others.
+// statements calls each with every statement, including nested ones.
 func statements(list []check.Stmt, each func(check.Stmt)) {
 	for _, s := range list {
 		each(s)
@@ -90,7 +89,7 @@ func statements(list []check.Stmt, each func(check.Stmt)) {
 	}
 }
 
-// of returns the unit of what an aggregation is given in a clause.
+// of returns the unit of an expression that a clause adds to an aggregation.
 func (u *meanings) of(p *check.Program, c *check.Clause, x check.Expr) measure.Unit {
 	m := u.meaning(x)
 	if m.unit != "" || m.clock {
@@ -137,7 +136,8 @@ func (u *meanings) meaning(x check.Expr) meaning {
 		case (x.Op == syntax.Sub || x.Op == syntax.Add) && a.per > 0 && a == b:
 			return a
 		case x.Op == syntax.Div && a.per > 0:
-			if n, ok := x.Y.(*check.Const); ok && n.Value > 0 && n.Value <= 1e9 && times[a.per*n.Value] != "" {
+			n, ok := x.Y.(*check.Const)
+			if ok && n.Value > 0 && n.Value <= 1e9 && times[a.per*n.Value] != "" {
 				return meaning{unit: times[a.per*n.Value], per: a.per * n.Value}
 			}
 		}

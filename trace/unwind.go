@@ -23,81 +23,76 @@ import (
 // For each process with a sample it loads the executable mappings, and the unwind tables of their
 // files. The maps are described at gen.MapCode.
 type unwinder struct {
-	code, rows, rules, wanted *ebpf.Map
-	// has a record when a program wants a process that is not loaded
+	code, wanted *ebpf.Map
+	// wake has a record when a program needs a process that is not loaded.
 	wake *ringbuf.Reader
-	most int // blocks of rows that fit
-	// opens the files that a process has mapped, so that its addresses have names when it has ended
+	// openFiles opens the files that a process has mapped, so that its addresses have names after
+	// it ended.
 	openFiles func(pid int)
 	opened    map[int]uint64 // the mm of processes for which openFiles was called
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	known  *symbol.Unwinding
-	rule   map[symbol.UnwindRule]uint16
-	tables map[*symbol.UnwindTable]*loaded
-	last   uint32 // number of a table
-	blocks int    // of rows
+	tables unwindTables
 	procs  map[int]*walked
-	full   bool // a table did not fit
 	began  time.Time
 	took   time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
 }
 
-// A loaded is a table that is in the kernel.
-type loaded struct {
-	number uint32   // 0: it did not fit
-	pages  []uint32 // the second half of the keys of its rows
-}
-
 // A walked is a process that is loaded.
 type walked struct {
-	mm     uint64
-	blocks int
+	mm     uint64 // identifies the address space; 0: not known
+	blocks int    // entries in the map code
 	code   []symbol.Executed
-	at     time.Time
-	// before it is looked at again: longer each time that nothing new was found
-	wait time.Duration
+	at     time.Time     // when it was last loaded or checked
+	wait   time.Duration // until the next check. It grows while nothing changes
 }
 
 const (
-	// how long it rests when it has looked for processes that nothing is known of
-	wantedEach  = 25 * time.Millisecond
-	wantedLate  = 200 * time.Millisecond // and when that has taken too much time
-	sweepEach   = 5 * time.Second        // how often it looks for those that have ended
+	// wantedEach is the pause after the processes that programs asked for were loaded.
+	wantedEach = 25 * time.Millisecond
+	// wantedLate is this pause when reading tables has used its share of time.
+	wantedLate = 200 * time.Millisecond
+	// sweepEach is how often ended processes are removed.
+	sweepEach   = 5 * time.Second
 	leastWait   = 25 * time.Millisecond
 	longestWait = 30 * time.Second
-	// Reading tables takes time, and who starts one large program after the other must not take it
-	// all.
+	// Tables are read in at most atFirst of CPU time plus one part in share of the time that
+	// passes. A user who starts one large program after the other can not use more.
 	atFirst = 2 * time.Second
-	share   = 20 // and a twentieth of the time that passes
-	// tellTook is how much of it is worth a note.
-	tellTook = 100 * time.Millisecond
+	share   = 20
+	// noteTook is the CPU time of reading tables from which on a note reports it.
+	noteTook = 100 * time.Millisecond
 )
 
-// newUnwinder returns the unwinder of a script, or nil where its programs walk no stacks by tables.
-// It calls openFiles for each process soon after the first sample of it.
+// newUnwinder returns the unwinder of a script, or nil when its programs do not use unwind tables.
+// It calls openFiles for each process soon after its first sample. The caller closes the unwinder.
 func newUnwinder(
-	root kernel.Root, maps map[string]*ebpf.Map, meet func(pid int),
+	root kernel.Root, maps map[string]*ebpf.Map, openFiles func(pid int),
 ) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
 	}
 	u := &unwinder{
-		code: maps[gen.MapCode], rows: maps[gen.MapRows], rules: maps[gen.MapRules], wanted: maps[gen.MapWanted], most: int(maps[gen.MapRows].MaxEntries()),
-		rule: map[symbol.UnwindRule]uint16{}, tables: map[*symbol.UnwindTable]*loaded{}, procs: map[int]*walked{},
-		began: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{}), openFiles: meet, opened: map[int]uint64{},
+		code:      maps[gen.MapCode],
+		wanted:    maps[gen.MapWanted],
+		tables:    newUnwindTables(maps),
+		procs:     map[int]*walked{},
+		began:     time.Now(),
+		stop:      make(chan struct{}),
+		stopped:   make(chan struct{}),
+		openFiles: openFiles,
+		opened:    map[int]uint64{},
 	}
-	u.known = symbol.NewUnwinding(root, u.load)
+	u.known = symbol.NewUnwinding(root, u.tables.load)
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
 	if err != nil {
 		return nil, fmt.Errorf("wait for processes whose stacks are walked: %w", err)
 	}
 	u.wake = wake
-	// Number 0 is none, and number 1 is used for rules that do not fit.
-	u.rule[symbol.UnwindRule{}] = 0
-	if _, err := u.number(symbol.UnwindRule{CFA: symbol.CFAOther}); err != nil {
+	if err := u.tables.reserveRules(); err != nil {
 		wake.Close() //nolint:errcheck // nothing was read
 		return nil, err
 	}
@@ -105,36 +100,36 @@ func newUnwinder(
 	return u, nil
 }
 
-// close ends it. A nil one has nothing to end.
+// close ends the unwinder. u may be nil.
 func (u *unwinder) close() {
 	if u == nil {
 		return
 	}
 	close(u.stop)
-	u.wake.Flush() //nolint:errcheck // it wakes who reads
+	u.wake.Flush() //nolint:errcheck // it only wakes the reader
 	<-u.stopped
 }
 
 // follow loads processes that have samples and are not loaded, until the unwinder is closed.
-// Programs wake it. Processes that come while a table is read, or while the wake buffer is full,
-// are found later.
+// Programs wake it. Processes that get samples while a table is read, or while the wake buffer is
+// full, are loaded later.
 func (u *unwinder) follow() {
 	defer close(u.stopped)
 	defer u.wake.Close() //nolint:errcheck // nothing was written
 	swept := time.Now()
-	due := time.Time{} // when some are looked at again; zero: there are none
-	var told ringbuf.Record
+	due := time.Time{} // when processes are checked again; zero: there are none
+	var woken ringbuf.Record
 	for {
 		until := swept.Add(sweepEach)
 		if !due.IsZero() && due.Before(until) {
 			until = due
 		}
 		u.wake.SetDeadline(until)
-		if err := u.wake.ReadInto(&told); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return // it was flushed
+		if err := u.wake.ReadInto(&woken); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return // close flushed the buffer
 		}
-		// all are looked for at once
-		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&told) == nil {
+		// One pass loads all processes, so further records are not needed.
+		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&woken) == nil {
 		}
 		pause := wantedEach
 		u.openWanted()
@@ -142,7 +137,7 @@ func (u *unwinder) follow() {
 		over := u.took >= atFirst+time.Since(u.began)/share
 		u.mu.Unlock()
 		if !over {
-			runtime.LockOSThread() // whose time is counted
+			runtime.LockOSThread() // threadTime is of this thread
 			before := threadTime()
 			due = u.loadWanted()
 			before = threadTime() - before
@@ -174,8 +169,8 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// openWanted opens the files of the processes that programs asked for, before their tables are
-// read: that may take long, and a short process has ended by then.
+// openWanted opens the files of the processes that programs asked for. It is called before their
+// tables are read, which may take so long that a short process has ended.
 func (u *unwinder) openWanted() {
 	var pid, mm uint64
 	all := u.wanted.Iterate()
@@ -187,14 +182,16 @@ func (u *unwinder) openWanted() {
 	}
 }
 
-// loadWanted loads the processes that programs asked for. It returns when processes that were
-// loaded a moment ago are due again, or zero. Programs don't wake the unwinder for these as long as
-// they are wanted.
+// loadWanted loads the processes that programs asked for. It returns the time at which processes
+// that were loaded a moment ago are due again, or zero. These stay in the map wanted, for which
+// programs do not wake the unwinder again.
 func (u *unwinder) loadWanted() (due time.Time) {
 	var all []uint64
 	var pid uint64
-	for err := u.wanted.NextKey(nil, &pid); err == nil && len(all) < gen.WantedMost; err = u.wanted.NextKey(pid, &pid) {
+	err := u.wanted.NextKey(nil, &pid)
+	for err == nil && len(all) < gen.WantedMost {
 		all = append(all, pid)
+		err = u.wanted.NextKey(pid, &pid)
 	}
 	early := 0
 	for _, pid := range all {
@@ -208,15 +205,15 @@ func (u *unwinder) loadWanted() (due time.Time) {
 			}
 			continue
 		}
-		_ = u.wanted.Delete(pid) // it is there
+		_ = u.wanted.Delete(pid) // cannot fail: the key was read above
 	}
 	return due
 }
 
 // loadProcess loads the executable mappings of a process and their tables. mm identifies the
-// address space, which exec() replaces; 0: not known. A process that can't be read is walked
-// without tables. For a process that was loaded a moment ago it returns when it is due again, else
-// zero.
+// address space, which exec() replaces; 0: not known. Stacks of a process that can't be read are
+// walked without tables. For a process that was loaded a moment ago it returns the time at which it
+// is due again, else zero.
 func (u *unwinder) loadProcess(pid int, mm uint64) (due time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -232,7 +229,7 @@ func (u *unwinder) loadProcess(pid int, mm uint64) (due time.Time) {
 		u.procs[pid] = p
 	}
 	defer func() { p.at = time.Now() }()
-	if u.blocks > u.most-u.most/4 {
+	if u.tables.blocks > u.tables.most-u.tables.most/4 {
 		u.trim() // before tables of this process come in
 	}
 	code, err := u.known.Executed(pid)
@@ -272,11 +269,11 @@ func (u *unwinder) put(pid int, p *walked) {
 		if err := u.code.Put(key{uint32(pid), uint32(i)}, blocks[i]); err != nil {
 			u.forget(pid, max(len(blocks), p.blocks))
 			p.blocks = 0
-			return // it goes on without
+			return // stacks of the process are walked without tables
 		}
 	}
 	for i := len(blocks); i < p.blocks; i++ {
-		_ = u.code.Delete(key{uint32(pid), uint32(i)}) // nothing leads to it any more
+		_ = u.code.Delete(key{uint32(pid), uint32(i)}) // no block refers to it any more
 	}
 	p.blocks = len(blocks)
 }
@@ -296,7 +293,7 @@ func codeEntry(start, end, bias uint64, table uint32, how uint32) (e [gen.CodeEn
 	return e
 }
 
-// codeBlocks lays entries out in blocks. What is beyond the last one is left out.
+// codeBlocks packs entries into blocks. Entries beyond gen.CodeBlocks blocks are left out.
 func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]byte {
 	var out [][]byte
 	for first := true; first || len(entries) > 0 && len(out) < gen.CodeBlocks; first = false {
@@ -327,12 +324,11 @@ func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]by
 	return out
 }
 
-// how reports how a stack goes on in a stretch of memory, and the number of the table if by one,
-// which is brought into the kernel.
+// how returns how callers are found in an executable mapping, and the number of its table, or 0.
 func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	switch {
 	case c.Table != nil:
-		t := u.tables[c.Table]
+		t := u.tables.loaded[c.Table]
 		if t == nil || t.number == 0 {
 			return gen.CodeTooMany, 0
 		}
@@ -350,101 +346,7 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	return gen.CodeNoTable, 0
 }
 
-// load brings a table into the kernel while it is read.
-func (u *unwinder) load(
-	t *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error,
-) error {
-	l := &loaded{}
-	const batch = 1024
-	var keys [][2]uint32
-	var blocks [][gen.RowsBlock]byte
-	flush := func() error {
-		if len(keys) == 0 {
-			return nil
-		}
-		if u.blocks+len(l.pages)+len(keys) > u.most {
-			return errTablesFull
-		}
-		if _, err := u.rows.BatchUpdate(keys, blocks, nil); err != nil {
-			return errors.Join(errTablesFull, err)
-		}
-		for _, k := range keys {
-			l.pages = append(l.pages, k[1])
-		}
-		keys, blocks = keys[:0], blocks[:0]
-		return nil
-	}
-	number := u.last + 1
-	pages := rowPages{give: func(page uint32, block *[gen.RowsBlock]byte) error {
-		keys, blocks = append(keys, [2]uint32{number, page}), append(blocks, *block)
-		if len(keys) < batch {
-			return nil
-		}
-		return flush()
-	}}
-	var last symbol.UnwindRule // which most rows have in common with one of the rows before
-	lastNumber := uint16(0)
-	reading := read(func(pc uint32, rule symbol.UnwindRule) error {
-		if rule != last {
-			n, err := u.number(rule)
-			if err != nil {
-				return errors.Join(errTablesFull, err)
-			}
-			last, lastNumber = rule, n
-		}
-		return pages.add(pc, lastNumber)
-	})
-	err := reading
-	// of one with a mistake what came before counts
-	if err == nil || !errors.Is(err, errTablesFull) && !errors.Is(err, symbol.ErrTooLong) {
-		if err = pages.end(); err == nil {
-			err = flush()
-		}
-	}
-	u.tables[t] = l
-	if err != nil {
-		for _, p := range l.pages {
-			_ = u.rows.Delete([2]uint32{number, p}) // it is there
-		}
-		for _, k := range keys {
-			_ = u.rows.Delete(k) // it may not be there
-		}
-		l.pages, u.full = nil, u.full || errors.Is(err, errTablesFull)
-		return err
-	}
-	u.last, l.number = number, number
-	u.blocks += len(l.pages)
-	return reading
-}
-
-var errTablesFull = errors.New("no room for another table to unwind by")
-
-// number returns a rule its number.
-func (u *unwinder) number(r symbol.UnwindRule) (uint16, error) {
-	if n, ok := u.rule[r]; ok {
-		return n, nil
-	}
-	n := len(u.rule)
-	if n >= gen.Rules {
-		return u.rule[symbol.UnwindRule{CFA: symbol.CFAOther}], nil
-	}
-	if err := u.rules.Put(uint32(n), ruleBytes(r)); err != nil {
-		return 0, fmt.Errorf("tell the kernel a rule of unwinding: %w", err)
-	}
-	u.rule[r] = uint16(n)
-	return uint16(n), nil
-}
-
-func ruleBytes(r symbol.UnwindRule) (b [gen.RuleSize]byte) {
-	b[0] = map[symbol.CFARule]byte{symbol.CFANone: gen.CFANone, symbol.CFAEnd: gen.CFAEnd, symbol.CFASP: gen.CFASP, symbol.CFABP: gen.CFABP, symbol.CFAPLT: gen.CFAPLT,
-		symbol.CFAAtSP: gen.CFAAtSP, symbol.CFAAtBP: gen.CFAAtBP, symbol.CFASignal: gen.CFASignal, symbol.CFAOther: gen.CFAOther}[r.CFA]
-	b[1] = map[symbol.BPRule]byte{symbol.BPSame: gen.BPSame, symbol.BPAtCFA: gen.BPAtCFA, symbol.BPAtBP: gen.BPAtBP, symbol.BPLost: gen.BPLost}[r.BP]
-	binary.NativeEndian.PutUint32(b[4:], uint32(r.Offset))
-	binary.NativeEndian.PutUint32(b[8:], uint32(r.BPOffset))
-	return b
-}
-
-// sweep forgets processes that have ended.
+// sweep removes processes that have ended.
 func (u *unwinder) sweep() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -461,7 +363,7 @@ func (u *unwinder) sweep() {
 	}
 }
 
-// trim takes the tables out of the kernel that no process has.
+// trim removes tables from the kernel that no process uses.
 func (u *unwinder) trim() {
 	used := map[*symbol.UnwindTable]bool{}
 	for pid, p := range u.procs {
@@ -474,20 +376,16 @@ func (u *unwinder) trim() {
 			used[p.code[i].Table] = true
 		}
 	}
-	for t, l := range u.tables {
+	for t, l := range u.tables.loaded {
 		if used[t] || l.number == 0 {
 			continue
 		}
-		for _, p := range l.pages {
-			_ = u.rows.Delete([2]uint32{l.number, p}) // it is there
-		}
-		u.blocks -= len(l.pages)
-		delete(u.tables, t)
+		u.tables.remove(t, l)
 		u.known.Drop(t)
 	}
 }
 
-// notes returns what may mislead in the stacks.
+// notes returns notes on incomplete stacks and on the cost of reading tables. u may be nil.
 func (u *unwinder) notes() []string {
 	if u == nil {
 		return nil
@@ -495,25 +393,28 @@ func (u *unwinder) notes() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var out []string
-	if u.full {
+	if u.tables.full {
 		out = append(
 			out,
-			"there was no room for the unwind tables of all programs: stacks through those without go by frame pointers",
+			"the unwind tables of all programs did not fit: "+
+				"in programs without one, stacks follow frame pointers",
 		)
 	}
-	if u.took >= tellTook {
+	if u.took >= noteTook {
 		out = append(
 			out,
 			fmt.Sprintf(
-				"to read the unwind tables of programs that were met while it sampled took %.2f s of CPU, of %d files; --unwind fp does without",
-				u.took.Seconds(), len(u.tables),
+				"reading the unwind tables of %d files while sampling took %.2f s of CPU; "+
+					"--unwind fp does without them",
+				len(u.tables.loaded), u.took.Seconds(),
 			),
 		)
 	}
 	return out
 }
 
-// stopped returns the text of the frame that says why a stack ends, behind a frame in a module.
+// stoppedFrame returns the text of the pseudo frame that explains why a stack ends above a frame in
+// a module.
 func stoppedFrame(s gen.Stop, module string) string {
 	if module == "" {
 		module = "unknown"
@@ -526,11 +427,11 @@ func stoppedFrame(s gen.Stop, module string) string {
 	case gen.StopTooLarge:
 		return "[no unwind table: " + module + ": too large]"
 	case gen.StopTooMany:
-		return "[no unwind table: " + module + ": no room]"
+		return "[no unwind table: " + module + ": does not fit]"
 	case gen.StopNoRow:
 		return "[unwinding stopped: not in the table of " + module + "]"
 	case gen.StopOther:
-		return "[unwinding stopped: " + module + " has a rule that is not followed]"
+		return "[unwinding stopped: " + module + " has a rule that is not supported]"
 	case gen.StopMemory:
 		return "[unwinding stopped: stack not readable]"
 	case gen.StopStuck:

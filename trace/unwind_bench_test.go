@@ -65,13 +65,13 @@ func BenchmarkUnwindTables(b *testing.B) {
 				s.PreloadUnwindTables([]int{c.Process.Pid})
 				b.StopTimer()
 				runtime.ReadMemStats(&after)
-				if len(s.unwinder.procs) != 1 {
+				if len(s.symbols.unwinder.procs) != 1 {
 					b.Fatal("the process can't be looked into")
 				}
-				b.ReportMetric(float64(s.unwinder.blocks), "blocks")
-				b.ReportMetric(float64(s.unwinder.blocks)*256/1024, "KiB-kernel")
+				b.ReportMetric(float64(s.symbols.unwinder.tables.blocks), "blocks")
+				b.ReportMetric(float64(s.symbols.unwinder.tables.blocks)*256/1024, "KiB-kernel")
 				b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/1024, "KiB-read")
-				b.ReportMetric(float64(len(s.unwinder.rule)), "rules")
+				b.ReportMetric(float64(len(s.symbols.unwinder.tables.rule)), "rules")
 				s.Close()
 				env.Close()
 				b.StartTimer()

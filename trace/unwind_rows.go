@@ -7,22 +7,22 @@ import (
 	"culprit/lang/gen"
 )
 
-// rowPages lays the rows of a table out in the blocks of MapRows, and calls give with each block
-// and the second half of its key. The block is valid until give returns; an error of give ends it.
+// rowPages packs the rows of a table into the blocks of MapRows. It calls emit with each block and
+// the second half of its key. The block is valid until emit returns. An error of emit is returned.
 type rowPages struct {
-	give   func(page uint32, block *[gen.RowsBlock]byte) error
+	emit   func(page uint32, block *[gen.RowsBlock]byte) error
 	begun  bool
-	number uint32     // of the page at hand
+	number uint32     // of the current page
 	rule   uint16     // of the row that was added last
-	page   []rowEntry // of the page at hand
-	some   []rowEntry // buffer for those of a block
+	page   []rowEntry // rows of the current page
+	some   []rowEntry // buffer for the rows of a block
 	block  [gen.RowsBlock]byte
 }
 
-// A rowEntry is a row within its page.
+// A rowEntry is a row: its offset in the page, and its rule.
 type rowEntry struct{ at, rule uint16 }
 
-// add adds a row, which lies behind those before.
+// add adds a row, whose pc is greater than those of earlier rows.
 func (p *rowPages) add(pc uint32, rule uint16) error {
 	number := pc >> gen.RowsPageBits
 	if !p.begun || number != p.number {
@@ -39,7 +39,7 @@ func (p *rowPages) add(pc uint32, rule uint16) error {
 	return nil
 }
 
-// end returns the last page.
+// end emits the last page.
 func (p *rowPages) end() error {
 	if !p.begun {
 		return nil
@@ -47,8 +47,7 @@ func (p *rowPages) end() error {
 	return p.put(p.number, p.page)
 }
 
-// upTo returns the page at hand, and those within one function behind it, before the one with a
-// number.
+// upTo emits the current page, and the pages up to number that one function covers completely.
 func (p *rowPages) upTo(number uint32) error {
 	if !p.begun {
 		return nil
@@ -67,12 +66,12 @@ func (p *rowPages) upTo(number uint32) error {
 	return nil
 }
 
-// put returns the blocks of a page.
+// put emits the blocks of a page.
 func (p *rowPages) put(number uint32, page []rowEntry) error {
 	if len(page) == 1 && page[0].rule == 0 {
-		return nil // nothing is said of the whole page
+		return nil // no row covers the page
 	}
-	for n := uint32(0); len(page) > 0; n++ { // each fills all of the block
+	for n := uint32(0); len(page) > 0; n++ { // each pass fills a whole block
 		some := page
 		if len(page) > gen.RowsEntries {
 			p.some = append(p.some[:0], page[:gen.RowsEntries]...)
@@ -93,7 +92,7 @@ func (p *rowPages) put(number uint32, page []rowEntry) error {
 			binary.NativeEndian.PutUint16(p.block[4*i:], e.at)
 			binary.NativeEndian.PutUint16(p.block[4*i+2:], e.rule)
 		}
-		if err := p.give(number<<4|n, &p.block); err != nil {
+		if err := p.emit(number<<4|n, &p.block); err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func TestWalksAreTaken(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if s.unwinder == nil {
+		if s.symbols.unwinder == nil {
 			t.Errorf("%s: walks no stacks by tables", text)
 		}
 		s.Close()
@@ -122,7 +122,7 @@ func TestRowPages(t *testing.T) {
 		rows = append(rows, symbol.UnwindRow{PC: pc, Rule: 0})
 		var blocks [][gen.RowsBlock]byte
 		at := map[uint32]int{}
-		pages := rowPages{give: func(page uint32, block *[gen.RowsBlock]byte) error {
+		pages := rowPages{emit: func(page uint32, block *[gen.RowsBlock]byte) error {
 			if _, twice := at[page]; twice {
 				t.Fatal("a page is there twice")
 			}
@@ -261,9 +261,9 @@ func TestWantedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	u := s.unwinder
+	u := s.symbols.unwinder
 	u.close() // it is looked by hand
-	s.unwinder = nil
+	s.symbols.unwinder = nil
 	pid := uint64(os.Getpid())
 	there := func() bool {
 		var mm uint64

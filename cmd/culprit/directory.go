@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"culprit/trusted"
 )
 
 // rootDirectory is the recording directory of root.
@@ -49,4 +51,23 @@ func recordDirectory(requested string, uid int, env func(string) string) (string
 // userDirectory is recordDirectory for the effective user of this process.
 func userDirectory(requested string) (string, error) {
 	return recordDirectory(requested, os.Geteuid(), os.Getenv)
+}
+
+// checkDirectory checks that nobody but this user and root can change the directory of what is
+// recorded, and what a server trusts in it: its tokens and the archive. It need not exist.
+func checkDirectory(dir string) error {
+	if err := trusted.Directory(dir); err != nil {
+		return fmt.Errorf("record in %s: %w", dir, err)
+	}
+	for _, path := range []string{
+		filepath.Join(dir, "token"), tokensPath(dir), tokensPath(dir) + ".lock", socketPath(dir),
+	} {
+		if err := trusted.Entry(path); err != nil {
+			return fmt.Errorf("record in %s: %w", dir, err)
+		}
+	}
+	if err := trusted.Tree(archivePath(dir)); err != nil {
+		return fmt.Errorf("record in %s: %w", dir, err)
+	}
+	return nil
 }

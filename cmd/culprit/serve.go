@@ -38,6 +38,9 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 	if err != nil {
 		return err
 	}
+	if err := checkDirectory(dir); err != nil {
+		return withDirectoryHint(err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
 	}

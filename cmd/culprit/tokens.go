@@ -70,6 +70,9 @@ func (l tokensFile) Remove(name string) error {
 // checkRecorded returns an error if no server has recorded in the directory: no server would read
 // the token.
 func (l tokensFile) checkRecorded() error {
+	if err := checkDirectory(l.dir); err != nil {
+		return err
+	}
 	if _, err := os.Stat(archivePath(l.dir)); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf(
 			"nothing was recorded in %s%s: start `culprit serve`", l.dir, rootRecordHint(l.dir),

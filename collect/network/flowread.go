@@ -43,13 +43,6 @@ func (r *flowReading) setTables(out *collect.Out) {
 	} {
 		*x.to = out.Table(x.id)
 	}
-	// Every connection that has levels has rows of unacked and queue, mostly with the keys of the
-	// other levels; see put.
-	for _, like := range [...]*collect.Table{t.rtt, t.minrtt, t.delivery, t.pacing, t.cwnd, t.mss, t.unsent} {
-		like.Like(t.unacked)
-	}
-	t.segments.Like(t.queue)
-	t.bytes.Like(t.queue)
 }
 
 // take parses one socket of a dump. For an idle connection that is a look-up and two comparisons.
@@ -248,15 +241,6 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 			t.Put(float64(value)*scale, key[:]...)
 		}
 	}
-	if v.levels { // first the tables whose keys the others share
-		t.unacked.Put(float64(v.unacked), plain...)
-		if t.queue != nil {
-			key[8] = w[wordRx]
-			t.queue.Put(float64(v.receiving), key[:]...)
-			key[8] = w[wordTx]
-			t.queue.Put(float64(v.sending), key[:]...)
-		}
-	}
 	amount(t.bytes, wordRx, v.delta.rx, 1)
 	amount(t.bytes, wordTx, v.delta.tx, 1)
 	amount(t.segments, wordRx, uint64(v.delta.segsIn), 1)
@@ -275,6 +259,13 @@ func (r *flowReading) put(ns label, l *flowLabels, who [2]label, server bool, v 
 		if value != 0 {
 			t.Put(float64(value)*scale, plain...)
 		}
+	}
+	t.unacked.Put(float64(v.unacked), plain...)
+	if t.queue != nil {
+		key[8] = w[wordRx]
+		t.queue.Put(float64(v.receiving), key[:]...)
+		key[8] = w[wordTx]
+		t.queue.Put(float64(v.sending), key[:]...)
 	}
 	known(t.rtt, uint64(v.rtt), µs)
 	known(t.minrtt, uint64(v.minrtt), µs)

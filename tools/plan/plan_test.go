@@ -35,9 +35,10 @@ var plan = []planned{
 	{"kernel", "measure", "roots of /proc and /sys, clocks, capabilities, errors"},
 	{"kernel/proc", "measure kernel", "files of /proc, /sys and tracefs, and numbers in text"},
 	{"kernel/netlink", "measure kernel kernel/proc", "netlink sockets and network namespaces"},
+	{"kernel/bpf/program", "", "the fixed BPF programs, in C, and what bpf2go made of them"},
 	{
 		"kernel/bpf",
-		"measure kernel kernel/proc kernel/netlink",
+		"measure kernel kernel/proc kernel/netlink kernel/bpf/program",
 		"BPF programs, links, maps and types (BTF)",
 	},
 	{"kernel/feature", "measure kernel kernel/*", "what this kernel has and allows"},
@@ -96,6 +97,7 @@ var plan = []planned{
 			"trace trace/probe trace/tracetest",
 		"the command line that dtrace understands",
 	},
+	{"trusted", "", "files and directories that others cannot change"},
 	{"store", "measure", "the archive of batches"},
 	{"dataset", "measure", "the catalogue, and query to running source to answer"},
 	{"diagnose/phrase", "", "numbers and names in the texts of findings"},
@@ -111,7 +113,7 @@ var plan = []planned{
 	{"view/web/client", "measure diagnose view/web/api", "a running server as a reader"},
 	{
 		"view/web",
-		"measure diagnose profile view view/web/api view/web/client",
+		"measure diagnose profile trusted view view/web/api view/web/client",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},

@@ -55,7 +55,8 @@ func TestCommandHasNames(t *testing.T) {
 	}{
 		{"short", work, []string{"`ask", "`main", "`__libc_start_main|`__libc_start_call_main|`call_init", "ld-linux[^`]*`"}},
 		{"static-pie", static, []string{"`ask", "`main"}},
-		// Of what came later the tables may not be loaded yet: a leaf's caller can be missing then, and no more.
+		// Of what came later the tables may not be loaded yet: a leaf's caller can be missing then,
+		// and no more.
 		{"dlopen", work + " " + library, []string{"`ask", "work`plug(_inner)?\\+"}},
 		{"dlclose", work + " " + library + " close", []string{"`ask", "work`plug(_inner)?\\+"}},
 		{"child", "sh -c '" + work + " " + library + "; :'", []string{"work`(ask|main)\\+", "work`plug(_inner)?\\+"}},
@@ -95,7 +96,8 @@ int main(int argc, char **argv) {
 	return sum == 1;
 }`
 
-// The share of libc's samples is the same in a run of 50 ms and in one of a second, and stacks are walked to their ends.
+// The share of libc's samples is the same in a run of 50 ms and in one of a second, and stacks are
+// walked to their ends.
 func TestCommandSharesAreTrue(t *testing.T) {
 	tracetest.Needs(t, feature.PerfEvents)
 	work := tracetest.CompileC(t, spinning)
@@ -126,7 +128,8 @@ func TestCommandSharesAreTrue(t *testing.T) {
 	}
 }
 
-// A command that begins and ends by itself is stopped at its entry for its stacks, and not otherwise: a stop is a signal.
+// A command that begins and ends by itself is stopped at its entry for its stacks, and not
+// otherwise: a stop is a signal.
 func TestStopOnlyForStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if _, err := exec.LookPath("true"); err != nil {

@@ -109,7 +109,8 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// Where /proc is that of another namespace, what deals with numbers of processes is refused, and all else works.
+// Where /proc is that of another namespace, what deals with numbers of processes is refused, and
+// all else works.
 func TestProcOfAnotherNamespace(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, tt := range []struct{ name, text, command, want string }{

@@ -90,7 +90,7 @@ func TestNoRoom(t *testing.T) {
 		r := program("%s", text)
 		r.Options = append(r.Options, options)
 		_, _, _, err := session(t.Context(), t, r)
-		if err == nil || !strings.Contains(err.Error(), "-x "+options+" has no room for one ") {
+		if err == nil || !strings.Contains(err.Error(), "-x "+options+" is too small for one ") {
 			t.Errorf("%s: %v", options, err)
 		}
 	}

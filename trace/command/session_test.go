@@ -118,7 +118,7 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 // A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire;
 // any other script goes on.
 func TestSessionEndsWithoutExit(t *testing.T) {
-	const ends = "culprit: the clause was given up before its exit(), and no other probe can fire: the script ends\n"
+	const ends = "culprit: the clause ended before its exit(), and no other probe can fire: the script ends\n"
 	for _, c := range []struct {
 		name, text, out, errs string
 		status                int

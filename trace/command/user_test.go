@@ -282,11 +282,11 @@ func TestPidProviderErrors(t *testing.T) {
 		{"pid$target::nothing_of_it:entry", "D_PDESC_ZERO", "inlined"},
 		{"pid$target:libnothing:malloc:entry", "D_PDESC_ZERO", "libc.so.6"},
 		{"pid$target:a.out:outer:begin", "D_PROC_NAME", "entry, return"},
-		{"pid$target:a.out:outer:100000", "D_PROC_OFF", "bytes long"},
+		{"pid$target:a.out:outer:100000", "D_PROC_OFF", "so it ends before"},
 		{"pid$target:a.out:outer:2", "D_PROC_OFF", "begins at"},
 		{"pid$target:libc:-:800", "D_PROC_LIB", "a.out alone"},
 		{"pid$target::-:", "D_PROC_NAME", "address"},
-		{"app$target:::x", "D_PDESC_ZERO", "have no probes of their own"},
+		{"app$target:::x", "D_PDESC_ZERO", "define no probes"},
 	} {
 		r := program(`%s { }`, c.probe)
 		r.Commands, r.Options = []string{work}, []string{"errtags"}
@@ -372,7 +372,8 @@ func TestUSDT(t *testing.T) {
 	}
 }
 
-// asking is a program that asks in one function whether a probe of another one is watched, as DTrace's headers make them.
+// asking is a program that asks in one function whether a probe of another one is watched, as
+// DTrace's headers make them.
 const asking = `
 #define NOTE(kind, args) "990: nop\n .pushsection .note.usdt,\"\",\"note\"\n .balign 4\n .4byte 992f-991f, 994f-993f, " kind "\n" \
  "991: .asciz \"usdt\"\n992: .balign 4\n993: .8byte 990b\n .8byte 0\n .asciz \"app\"\n .asciz \"far\"\n" args "994: .balign 4\n .popsection\n"
@@ -387,7 +388,8 @@ int main(void) {
 	return 0;
 }`
 
-// A probe is a probe too where a function only asks whether it is watched, and the answer is that it is.
+// A probe is a probe too where a function only asks whether it is watched, and the answer is that
+// it is.
 func TestUSDTAsked(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {

@@ -122,12 +122,14 @@ func TestWrittenAverage(t *testing.T) {
 	}
 }
 
-// A thread that is in the kernel on CPU 1 is sampled there as often as its time comes to, in the functions that it calls.
+// A thread that is in the kernel on CPU 1 is sampled there as often as its time comes to, in the
+// functions that it calls.
 func TestWrittenProfile(t *testing.T) {
 	if runtime.NumCPU() < 2 {
 		t.Skip("needs: kernel feature two CPUs")
 	}
-	// Where a hypervisor holds a timer back, samples are missing: never are there more, and once in three times there are all.
+	// Where a hypervisor holds a timer back, samples are missing: never are there more, and once in
+	// three times there are all.
 	for range 3 {
 		if profiled(t) {
 			return

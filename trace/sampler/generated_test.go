@@ -152,8 +152,8 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 	}
 }
 
-// TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each above the one
-// that called it.
+// TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each
+// above the one that called it.
 func TestProfileOfPython(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {

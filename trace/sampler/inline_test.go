@@ -72,7 +72,8 @@ func TestProfileInlined(t *testing.T) {
 	}
 }
 
-// TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for them.
+// TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for
+// them.
 func TestWaitsInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"), "wait")

@@ -104,7 +104,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var said string
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			if _, err := io.WriteString(in, "\n"); err == nil {
@@ -161,7 +161,8 @@ func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states 
 	return count, nanos, states
 }
 
-// The time that a program is off the CPU in two functions is what it sleeps there, and no more than the program itself measures.
+// The time that a program is off the CPU in two functions is what it sleeps there, and no more than
+// the program itself measures.
 func TestOffCPUTimes(t *testing.T) {
 	got, a, b := whileWaiting(t, Profile{Of: OffCPU}, "sleep")
 	for _, want := range []struct {
@@ -186,8 +187,9 @@ func TestOffCPUTimes(t *testing.T) {
 	}
 }
 
-// lostTimes returns how many of 20 waits may be missing: those that were lost, and some for switches that a kernel doesn't tell of. Of a
-// thousand there were up to four on the machine where these tests were made, for any tool.
+// lostTimes returns how many of 20 waits may be missing: those that were lost, and some for
+// switches that a kernel doesn't tell of. Of a thousand there were up to four on the machine where
+// these tests were made, for any tool.
 func lostTimes(p *Profiled) (n int64) {
 	n = 3
 	for _, l := range p.Loss {
@@ -290,7 +292,7 @@ func TestRunQueueTimes(t *testing.T) {
 	var before int64
 	var start time.Time
 	p := Profile{Of: RunQueue, Who: Who{PIDs: pids}, For: 2 * measure.Second}
-	p.begun = func() { before, start = delay(), time.Now() }
+	p.hooks.begun = func() { before, start = delay(), time.Now() }
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +329,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	p := Profile{Of: Locks, Kernel: true, Who: Who{PIDs: []int{os.Getpid()}}}
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			var all sync.WaitGroup
@@ -417,7 +419,8 @@ func TestProfileWho(t *testing.T) {
 	}
 }
 
-// ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where none does.
+// ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where
+// none does.
 func ownCgroup(t *testing.T, pid int) string {
 	t.Helper()
 	all, err := proc.Cgroups(kernel.Root{})

@@ -184,7 +184,8 @@ func Port(t *testing.T, a net.Addr) int {
 	return int(at.Port())
 }
 
-// InlinedCalls spends all its time in spin, which the compiler puts into middle, and that into outer; with an argument it waits in nap, which is put into rests.
+// InlinedCalls spends all its time in spin, which the compiler puts into middle, and that into
+// outer; with an argument it waits in nap, which is put into rests.
 const InlinedCalls = `
 #include <time.h>
 #include <unistd.h>

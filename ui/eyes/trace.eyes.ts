@@ -131,7 +131,7 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
       const answer = await route.fetch();
       const body = (await answer.json()) as { scripts: { state: string; why: string }[] };
       const why =
-        "stopped: it took 9.56 % of one CPU, more than the budget of 2.00 %; most of it at syscall:vmlinux:read:return, and of the rest some more";
+        "stopped: it used 9.56 % of one CPU, more than the budget of 2.00 %; most of it at syscall:vmlinux:read:return, and of the rest some more";
       for (const s of body.scripts) Object.assign(s, { state: "suspended", why });
       await route.fulfill({ response: answer, json: body });
     });
@@ -139,7 +139,7 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await page.goto(`${served.url}#trace`);
     const row = page.locator("tbody tr", { hasText: "reads" });
     await row.waitFor();
-    expect(await row.locator("th").innerText()).toMatch(/suspended: stopped: it took/);
+    expect(await row.locator("th").innerText()).toMatch(/suspended: stopped: it used/);
     const [wide, has] = await page.evaluate(() => [
       document.querySelector("main .scroll")!.scrollWidth,
       document.querySelector("main .scroll")!.clientWidth,

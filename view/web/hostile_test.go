@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -383,6 +384,59 @@ func TestReadServerToken(t *testing.T) {
 	}
 	if _, _, err := ReadServerToken(filepath.Join(path, "x")); err == nil {
 		t.Error("no error below a file")
+	}
+}
+
+// A token or a file of tokens that another user owns, or that is a link, lets nobody in.
+func TestPlantedTokens(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		plant func(t *testing.T, path string)
+	}{
+		{"link", func(t *testing.T, path string) {
+			if err := errors.Join(
+				os.Rename(path, path+".real"), os.Symlink(path+".real", path),
+			); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"another user's", func(t *testing.T, path string) {
+			if os.Geteuid() != 0 {
+				t.Skip("needs: root")
+			}
+			if err := os.Chown(path, 65534, 65534); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "token")
+			if _, _, err := ReadServerToken(path); err != nil {
+				t.Fatal(err)
+			}
+			tt.plant(t, path)
+			if secret, _, err := ReadServerToken(path); err == nil {
+				t.Errorf("the token %q is taken", secret)
+			}
+			path = filepath.Join(t.TempDir(), "tokens")
+			secret := addToken(t, path, "ann", RoleTrace, 0)
+			s := serve(t, newMemory(t), func(s *Server) { s.Tokens = &Tokens{Path: path} })
+			if res := s.get(
+				"/api/health", "Authorization", "Bearer "+secret,
+			); res.StatusCode != http.StatusOK {
+				t.Fatalf("before: %s", res.Status)
+			}
+			tt.plant(t, path)
+			now := time.Now().Add(time.Second) // the file is read again when it changes
+			if err := os.Chtimes(path, now, now); err != nil {
+				t.Fatal(err)
+			}
+			if res := s.get(
+				"/api/health", "Authorization", "Bearer "+secret,
+			); res.StatusCode != http.StatusUnauthorized {
+				t.Errorf("after: %s", res.Status)
+			}
+		})
 	}
 }
 

@@ -3,12 +3,15 @@ package web
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 	"time"
+
+	"culprit/trusted"
 )
 
 // minToken is the length of a secret that can't be guessed: 128 bits in hexadecimal.
@@ -43,10 +46,10 @@ func CheckListen(address string, tls bool, token string) error {
 }
 
 // ReadServerToken returns the secret of the server's own token in a file. If there is no file, it
-// makes one with a random secret. It fails if other users may read the file or if the secret can be
-// guessed.
+// makes one with a random secret. It fails if other users may read the file or own it, if it is a
+// symbolic link, and if the secret can be guessed.
 func ReadServerToken(path string) (secret string, made bool, err error) {
-	b, err := os.ReadFile(path)
+	f, err := trusted.Open(path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		secret, err = makeServerToken(path)
 		return secret, err == nil, err
@@ -54,13 +57,18 @@ func ReadServerToken(path string) (secret string, made bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("read the token: %w", err)
 	}
-	info, err := os.Stat(path)
+	defer func() { _ = f.Close() }() // only read
+	info, err := f.Stat()
 	if err != nil {
 		return "", false, fmt.Errorf("read the token: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return "", false, fmt.Errorf("read the token: other users may read %s: "+
 			"chmod 600, or remove it to make another", path)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	if err != nil {
+		return "", false, fmt.Errorf("read the token: %w", err)
 	}
 	secret = strings.TrimSpace(string(b))
 	if len(secret) < minToken || strings.ContainsAny(secret, " \t\r\n") {
@@ -69,6 +77,9 @@ func ReadServerToken(path string) (secret string, made bool, err error) {
 	}
 	return secret, false, nil
 }
+
+// maxTokenFile limits the bytes that are read of the file of the server's own token.
+const maxTokenFile = 4096
 
 func makeServerToken(path string) (string, error) {
 	secret := randomSecret()

@@ -1,0 +1,194 @@
+package trace
+
+import (
+	"culprit/symbol"
+)
+
+// This file reads stacks as chains of frames.
+
+// chain returns the frame of a stack. With known it looks nothing up: it returns false unless each
+// address was looked up before.
+func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
+	f := s.frames
+	reading := uint64(0)
+	if pid != 0 {
+		reading = s.symbols.processes.Reading(pid)
+	}
+	c := f.code.of(pid, reading)
+	of := f.of[:0]
+	defer func() { f.of = of[:0] }()
+	f.passing = false
+	found := 0
+	for i, pc := range pcs {
+		if isPseudo(pc) {
+			of = append(of, f.pseudo(of, pc))
+			found++
+			continue
+		}
+		fn, ok := c.at[codeKey(pcs, i)]
+		if !ok {
+			break
+		}
+		of = f.code.expand(of, fn)
+		found++
+	}
+	if found < len(pcs) {
+		if known {
+			return 0, false
+		}
+		of = s.lookUpChain(of[:0], c, pid, pcs, reading)
+	}
+	if len(addresses(pcs)) >= MaxFrames {
+		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
+	}
+	return f.add(of), true
+}
+
+// codeKey returns the key of address i of a stack in code.at. All but the first are return
+// addresses, which lie behind the call.
+func codeKey(pcs []uint64, i int) uint64 {
+	past := uint64(min(i, 1))
+	return (pcs[i]-past)<<1 | past
+}
+
+// lookUpChain looks up the functions of a stack, appends them to of, and remembers them in c.
+func (s *stackReader) lookUpChain(
+	of []int32, c *code, pid int, pcs []uint64, reading uint64,
+) []int32 {
+	f := s.frames
+	places, spots, inlined := s.symbols.spots(pid, addresses(pcs), reading)
+	n := 0
+	for i, pc := range pcs {
+		if isPseudo(pc) {
+			of = append(of, f.pseudo(of, pc))
+			continue
+		}
+		p, spot, within := &places[n], symbol.Spot{}, []string(nil)
+		if spots != nil {
+			spot, within = spots[n], inlined[n]
+		}
+		n++
+		fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
+		of = f.code.expand(of, fn)
+		if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
+			f.passing = true
+		}
+		// An address without a name may have one the next time.
+		if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) {
+			key := codeKey(pcs, i)
+			if _, there := c.at[key]; !there {
+				f.code.size++
+			}
+			c.at[key] = fn
+		}
+	}
+	return of
+}
+
+// frameOf returns the frame of a stack by its number; 0 is the empty stack.
+func (s *stackReader) frameOf(number uint32) int32 {
+	id, most := s.cut(number)
+	at := s.frame(id)
+	if most < 0 || at == 0 {
+		return at
+	}
+	return s.frames.innermost(at, most)
+}
+
+// frame returns the frame of a stack by its ID; 0 is the empty stack.
+func (s *stackReader) frame(id uint32) int32 {
+	f := s.frames
+	for again := false; ; again = true {
+		if at, ok := f.ids.now[id]; ok || id == 0 {
+			return at
+		}
+		if at, ok := f.ids.before[id]; ok {
+			return at
+		}
+		if again {
+			at := f.add(
+				[]int32{f.function(symbol.Place{Name: "(stack is lost)"}, symbol.Spot{}, 0)},
+			)
+			f.ids.now[id] = at
+			return at
+		}
+		s.takeStacks()
+	}
+}
+
+// keptFrame returns the frame of a stack by its ID, or 0 for the empty stack, where stacks stay in
+// the kernel until the end.
+func (s *stackReader) keptFrame(id uint32) int32 {
+	f := s.frames
+	at, ok := f.ids.now[id]
+	switch {
+	case ok || id == 0:
+		return at
+	default:
+		if pid, pcs, why := s.rawStack(id); why != "" {
+			at = f.add([]int32{f.function(symbol.Place{Name: why}, symbol.Spot{}, 0)})
+		} else {
+			at, _ = s.chain(pid, pcs, false)
+		}
+	}
+	f.ids.now[id] = at
+	return at
+}
+
+// An unnamed is a stack that was read out of the kernel and has no frame yet.
+type unnamed struct {
+	ids []uint32
+	pid int
+	pcs []uint64
+}
+
+// takeStacks moves all stacks out of the kernel, which makes space for others.
+func (s *stackReader) takeStacks() {
+	f := s.frames
+	if !f.ids.turned {
+		f.ids.before, f.ids.now, f.ids.turned = f.ids.now, f.ids.before, true
+		clear(f.ids.now)
+	}
+	f.relearn(s.symbols.processes.Inlinings())
+	// Stacks of processes wait here, so that the files of all are read at once.
+	var fresh map[[2]uint64]*unnamed
+	s.eachStack(true, func(key []byte, id uint32) {
+		pid, at, known, hashed := f.look(key)
+		if !known {
+			if pid != 0 {
+				f.pcs = s.mark(pid, f.pcs)
+			}
+			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known && !f.passing {
+				l, _ := f.lookedUp(pid)
+				l.at[hashed] = at
+			}
+		}
+		if known {
+			f.ids.now[id] = at
+			return
+		}
+		if fresh == nil {
+			fresh = map[[2]uint64]*unnamed{}
+		}
+		one := fresh[hashed]
+		if one == nil {
+			one = &unnamed{pid: pid, pcs: append([]uint64(nil), f.pcs...)}
+			fresh[hashed] = one
+		}
+		one.ids = append(one.ids, id)
+	})
+	var asked []symbol.Asked
+	for _, one := range fresh {
+		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})
+	}
+	s.symbols.processes.Learn(asked)
+	for hashed, one := range fresh {
+		at, _ := s.chain(one.pid, one.pcs, false)
+		if !f.passing {
+			f.user.at[hashed] = at
+		}
+		for _, id := range one.ids {
+			f.ids.now[id] = at
+		}
+	}
+}
