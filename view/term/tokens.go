@@ -111,8 +111,8 @@ removed or expired is refused at once, also in open pages.`,
 				one.Until = one.Made.Add(d)
 			}
 			if !p.Terminal.IsTTY && !printToken {
-				return usagef("standard output is no terminal, so the token would be in a file or a " +
-					"log: --print-token prints it nevertheless")
+				return usagef("standard output is no terminal, so the token would be in a file " +
+					"or a log: --print-token prints it nevertheless")
 			}
 			secret, err := t.Add(one)
 			if err != nil {
