@@ -27,7 +27,7 @@ func TestTokens(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "archive"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := run(0); !strings.Contains(out, "none but the server's own") {
+	if out, _ := run(0); !strings.Contains(out, "only the server's own token") {
 		t.Errorf("none: %s", out)
 	}
 	out, _ := run(0, "add", "ann")
