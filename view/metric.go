@@ -33,7 +33,11 @@ func unitWord(u measure.Unit) string {
 	case measure.Hertz:
 		return "hertz"
 	}
-	return metricPart(strings.ReplaceAll(string(u), "/", "_per_"))
+	parts := strings.Split(string(u), "/")
+	for i := range parts {
+		parts[i] = metricPart(parts[i])
+	}
+	return strings.Join(parts, "_per_")
 }
 
 // metricPart writes an identifier with the letters of a metric's name: a dot becomes _, a _ two,
