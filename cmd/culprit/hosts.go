@@ -87,12 +87,12 @@ func (m *hostList) Close() {
 func (h *host) query(ctx context.Context, queries []string, span measure.Span) view.Host {
 	out := view.Host{Address: h.display, Name: h.name}
 	if err := h.fill(ctx, queries, span, &out); err != nil {
-		out.Frame, out.Why = nil, err.Error()
+		out.Frame, out.Failure = nil, err.Error()
 		if at := (*url.Error)(nil); errors.As(err, &at) {
-			out.Why = at.Err.Error() // without the address, which the row shows
+			out.Failure = at.Err.Error() // without the address, which the row shows
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			out.Why = fmt.Sprintf("it did not answer within %v", hostTimeout)
+			out.Failure = fmt.Sprintf("it did not answer within %v", hostTimeout)
 		}
 	}
 	out.Name = h.name
@@ -115,7 +115,7 @@ func (h *host) fill(
 	if err != nil {
 		return err
 	}
-	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
+	h.name, out.ClockAhead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
 	past := dataset.NewReplay(
 		h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now},
 	)
@@ -143,9 +143,9 @@ func (h *host) fill(
 	report, at, err := h.client.Diagnosis(ctx)
 	switch {
 	case err != nil:
-		out.Unknown = err.Error()
+		out.NoDiagnosis = err.Error()
 	case report == nil:
-		out.Unknown = "it has made no diagnosis yet"
+		out.NoDiagnosis = "it has made no diagnosis yet"
 	default:
 		out.Findings = report.Findings
 		if about.Now.Sub(at) > oldDiagnosisAge {

@@ -247,7 +247,7 @@ func differences(live, past *view.Table) (out []string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a)) {
 		x, y := a[key], b[key]
-		if x.Label != y.Label || x.Mark != y.Mark || x.Total != y.Total ||
+		if x.Label != y.Label || x.Remark != y.Remark || x.Total != y.Total ||
 			len(x.Cells) != len(y.Cells) {
 			differ("row %q: %+v\n  then %+v", key, x, y)
 			continue

@@ -62,22 +62,22 @@ func TestParseLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := linkFacts{
-		index:       7,
-		arphrd:      unix.ARPHRD_ETHER,
-		flags:       unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP,
-		name:        "eth0.5",
-		kind:        "vlan",
-		slave:       "bridge",
-		mac:         "08:00:20:b0:7a:18",
-		mtu:         9000,
-		operstate:   6,
-		master:      9,
-		lower:       3,
-		lowerNS:     -1,
-		promiscuity: 2,
-		xdp:         true,
-		carrier:     4,
-		hasCarrier:  true,
+		index:  7,
+		arphrd: unix.ARPHRD_ETHER,
+		name:   "eth0.5",
+		kind:   "vlan",
+		slave:  "bridge",
+		mac:    "08:00:20:b0:7a:18",
+		mtu:    9000,
+		xdp:    true,
+		linkState: linkState{
+			flags:       unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP,
+			operstate:   6,
+			promiscuity: 2,
+			carrier:     4,
+			hasCarrier:  true,
+		},
+		linkRelations: linkRelations{master: 9, lower: 3, lowerNS: -1},
 	}
 	if f != want {
 		t.Errorf("got  %+v\nwant %+v", f, want)

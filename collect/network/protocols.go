@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"culprit/collect"
 	"culprit/kernel/proc"
@@ -506,3 +507,6 @@ func (f *protocolFiles) sockets(
 		}
 	})
 }
+
+// pageSize returns the machine's page size, in which the kernel counts socket memory.
+func pageSize() float64 { return float64(os.Getpagesize()) }

@@ -282,11 +282,11 @@ func TestPidProviderErrors(t *testing.T) {
 		{"pid$target::nothing_of_it:entry", "D_PDESC_ZERO", "inlined"},
 		{"pid$target:libnothing:malloc:entry", "D_PDESC_ZERO", "libc.so.6"},
 		{"pid$target:a.out:outer:begin", "D_PROC_NAME", "entry, return"},
-		{"pid$target:a.out:outer:100000", "D_PROC_OFF", "bytes long"},
+		{"pid$target:a.out:outer:100000", "D_PROC_OFF", "so it ends before"},
 		{"pid$target:a.out:outer:2", "D_PROC_OFF", "begins at"},
 		{"pid$target:libc:-:800", "D_PROC_LIB", "a.out alone"},
 		{"pid$target::-:", "D_PROC_NAME", "address"},
-		{"app$target:::x", "D_PDESC_ZERO", "have no probes of their own"},
+		{"app$target:::x", "D_PDESC_ZERO", "define no probes"},
 	} {
 		r := program(`%s { }`, c.probe)
 		r.Commands, r.Options = []string{work}, []string{"errtags"}

@@ -449,7 +449,7 @@ func TestFamilyThatCannotBe(t *testing.T) {
 	}
 }
 
-// A family that takes more than its budget rests, says so, and is tried again.
+// A family that is over its budget is suspended with a note, and then started again.
 func TestFamilyBudget(t *testing.T) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: root")
@@ -466,7 +466,9 @@ func TestFamilyBudget(t *testing.T) {
 		[]measure.Query{queryOf(t, fmt.Sprintf("syscall.count where pid = %d", w.pid))},
 		measure.SinkFunc(func(all []*measure.Batch) error {
 			switch b := all[0]; {
-			case b.Over.Span() == 0 && (len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "syscall statistics") || !strings.Contains(b.Notes[0], "rest")):
+			case b.Over.Span() == 0 && (len(b.Notes) != 1 ||
+				!strings.Contains(b.Notes[0], "syscall statistics") ||
+				!strings.Contains(b.Notes[0], "suspended")):
 				return fmt.Errorf("%v", b.Notes)
 			case b.Over.Span() == 0:
 				rested = true
@@ -546,7 +548,7 @@ func TestFamiliesCompile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.spare(p.tree, e)
+			f.dropOptional(p.tree, e)
 			c, err := trace.Compile(
 				trace.Script{
 					Text:    syntax.Print(p.tree),

@@ -71,7 +71,7 @@ func TestLocksInNewerCalls(t *testing.T) {
 			defer stop()
 			begun, done := make(chan struct{}), make(chan struct{})
 			p := &Profile{Of: Locks, User: true, Who: Who{PIDs: []int{os.Getpid()}}}
-			p.begun = func() { close(begun) }
+			p.hooks.begun = func() { close(begun) }
 			own := int64(0)
 			go func() {
 				defer close(done)

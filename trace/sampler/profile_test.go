@@ -102,8 +102,7 @@ func TestProfileText(t *testing.T) {
 	}
 }
 
-// TestProfileEnds: nothing is counted behind the end, also when what was counted is read for longer
-// than that.
+// Nothing is counted after the end, even when reading the counts takes longer than the profile.
 func TestProfileEnds(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	cpus, err := proc.OnlineCPUs(kernel.Root{})
@@ -114,7 +113,7 @@ func TestProfileEnds(t *testing.T) {
 	p := Profile{
 		Hz:    hz,
 		For:   measure.Span(seconds * float64(measure.Second)),
-		looks: func() { time.Sleep(3 * time.Second) },
+		hooks: profileHooks{beforeRead: func() { time.Sleep(3 * time.Second) }},
 	}
 	got, err := p.Run(t.Context())
 	if err != nil {

@@ -104,7 +104,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var said string
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			if _, err := io.WriteString(in, "\n"); err == nil {
@@ -292,7 +292,7 @@ func TestRunQueueTimes(t *testing.T) {
 	var before int64
 	var start time.Time
 	p := Profile{Of: RunQueue, Who: Who{PIDs: pids}, For: 2 * measure.Second}
-	p.begun = func() { before, start = delay(), time.Now() }
+	p.hooks.begun = func() { before, start = delay(), time.Now() }
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -329,7 +329,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	p := Profile{Of: Locks, Kernel: true, Who: Who{PIDs: []int{os.Getpid()}}}
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			var all sync.WaitGroup

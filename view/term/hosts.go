@@ -177,7 +177,7 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
 	next := time.NewTicker(p.step.AsDuration())
 	defer next.Stop()
 	for n := 1; ; n++ {
-		all := hosts.Look(ctx, view.HostSentences(), p.step)
+		all := hosts.Look(ctx, view.HostQueries(), p.step)
 		if ctx.Err() != nil {
 			return nil
 		}

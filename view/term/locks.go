@@ -106,7 +106,7 @@ func (p Program) locks() *cobra.Command {
 		if err := q.check(c, &m.past, o); err != nil {
 			return err
 		}
-		q.ByProcess, q.Stacks, q.Dists = view.LocksProcesses(o), view.LocksStacks(o), hist
+		q.ByProcess, q.Stacks, q.Dists = view.LocksNeedProcesses(o), view.LocksNeedStacks(o), hist
 		if p.Locks == nil {
 			return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 		}
@@ -159,10 +159,10 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 	}
 	if o.Has("stacks") {
 		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 ||
-			n > view.MostLockFrames {
+			n > view.MaxLockFrames {
 			return usagef(
 				"--stacks %q is not a number of frames from 1 to %d", o.Text("stacks"),
-				view.MostLockFrames,
+				view.MaxLockFrames,
 			)
 		}
 	}

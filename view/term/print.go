@@ -138,13 +138,13 @@ func (s *screen) print(t *view.Table, when []byte) error {
 			s.cell(k, &t.Columns[i], s.texts[from:end])
 			from = end
 		}
-		if mark := t.Rows[r].Mark; mark != "" {
+		if mark := t.Rows[r].Remark; mark != "" {
 			s.page = append(append(s.page, "  <- "...), view.Clean(mark)...)
 		}
 		s.end(start)
 		s.page = append(s.page, '\n')
 		s.since++
-		for line := range strings.Lines(t.Rows[r].Below) {
+		for line := range strings.Lines(t.Rows[r].Details) {
 			start := len(s.page)
 			s.page = cut(
 				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width,
@@ -166,17 +166,17 @@ func (s *screen) choose(t *view.Table) {
 		room -= 9
 	}
 	for i := range t.Columns {
-		if c := &t.Columns[i]; c.Head != "" && c.From == 0 {
+		if c := &t.Columns[i]; c.Head != "" && c.MinWidth == 0 {
 			room -= width(c)
 		}
 	}
 	s.columns = s.columns[:0]
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if c.Head == "" || c.From > s.width || c.From > 0 && width(c) > room {
+		if c.Head == "" || c.MinWidth > s.width || c.MinWidth > 0 && width(c) > room {
 			continue
 		}
-		if c.From > 0 {
+		if c.MinWidth > 0 {
 			room -= width(c)
 		}
 		s.columns = append(s.columns, i)
@@ -374,7 +374,7 @@ func sorted(t *view.Table, column int, reverse bool) {
 	}
 	less := func(a, b view.Cell) bool {
 		if a.Kind == view.IsText && b.Kind == view.IsText {
-			return view.Natural(a.Text, b.Text)
+			return view.NaturalLess(a.Text, b.Text)
 		}
 		return a.Num > b.Num
 	}

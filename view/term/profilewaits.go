@@ -123,10 +123,10 @@ func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 // waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of
 // the scheduler, of a lock or of the C library's way to one.
 func (s ProfiledStack) waitsIn() string {
-	if at := view.WaitsIn(s.Kernel, false); at >= 0 {
+	if at := view.WaitFrame(s.Kernel, false); at >= 0 {
 		return s.Kernel[at]
 	}
-	if at := view.WaitsIn(s.User, true); at >= 0 {
+	if at := view.WaitFrame(s.User, true); at >= 0 {
 		return s.User[at]
 	}
 	if len(s.User) > 0 {

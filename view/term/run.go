@@ -110,7 +110,7 @@ func show(
 	var queries []measure.Query
 	sentences := tool.Ask(o)
 	if p.format == "" && p.sortBy == "" {
-		sentences = tool.Shown(o, width)
+		sentences = tool.VisibleQueries(o, width)
 	}
 	for _, sentence := range sentences {
 		q, err := m.Parse(sentence)
@@ -124,16 +124,16 @@ func show(
 	defer aside.end()
 	most := p.rows
 	if most < 0 && p.format == "" {
-		most = tool.Most
+		most = tool.MaxRows
 	}
 	table := func(f *view.Frame) (*view.Table, error) {
 		if p.sortBy == "" {
-			f.First = max(0, most)
+			f.MaxRows = max(0, most)
 		}
 		tab := tool.Table(o, f)
 		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
 			tab.Notes,
-			f.Notes(tool.Wide, width)...)
+			f.Notes(tool.MinWidth, width)...)
 		if p.sortBy != "" {
 			i := tab.Column(p.sortBy)
 			if i < 0 {
@@ -145,7 +145,7 @@ func show(
 		return tab, nil
 	}
 	mean := view.Mean{Peaks: tool.Peaks, Sums: tool.Sums}
-	f := &view.Frame{Room: &view.Room{}} // a table is printed before the next is made
+	f := &view.Frame{Buffers: &view.Buffers{}} // a table is printed before the next is made
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
 		for i, a := range tick.Answers {
@@ -231,10 +231,10 @@ func limit(t *view.Table, most int) {
 // before the tool begins, or at all of the past.
 func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options, past bool) error {
 	for _, fl := range tool.Flags {
-		if fl.Names == "" || !o.Has(fl.Name) {
+		if fl.NamesQuery == "" || !o.Has(fl.Name) {
 			continue
 		}
-		q, err := m.Parse(fl.Names)
+		q, err := m.Parse(fl.NamesQuery)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func sample() *view.Table {
 				Decimals: 1,
 				Width:    5,
 				Help:     "x",
-			}, {Name: "up", Help: "x"}, {Head: "wide", From: 120, Width: 4},
+			}, {Name: "up", Help: "x"}, {Head: "wide", MinWidth: 120, Width: 4},
 		},
 		Rows: []view.Row{
 			{
@@ -50,7 +50,7 @@ func sample() *view.Table {
 					view.B(true),
 					view.N(1),
 				},
-				Mark: "odd",
+				Remark: "odd",
 			},
 			{
 				Key: "a",

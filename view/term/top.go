@@ -258,7 +258,7 @@ func (v *terminalView) take(t ticked) {
 	f := &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[:n]}
 	v.table = l.tool.Table(l.options, f)
 	width, _ := v.screen.Size()
-	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes(l.tool.Wide, width)...)
+	v.table.Over, v.table.Notes = f.Over, append(v.table.Notes, f.Notes(l.tool.MinWidth, width)...)
 	for _, loss := range f.Losses() {
 		v.table.Notes = append(
 			v.table.Notes, fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason),

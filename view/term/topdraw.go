@@ -176,8 +176,8 @@ func (v *terminalView) drawTable(
 			top+1+y, func(k int) string { return texts[r][k] },
 			func(int) tcell.Style { return style },
 		)
-		if rows[r].Mark != "" {
-			put(x, top+1+y, "<- "+view.Clean(rows[r].Mark), plain.Bold(true))
+		if rows[r].Remark != "" {
+			put(x, top+1+y, "<- "+view.Clean(rows[r].Remark), plain.Bold(true))
 		}
 	}
 	if len(rows) == 0 {
