@@ -8,7 +8,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// spinShares runs until the end of the test: 70 % of the time in spinSeventy and 30 % in spinThirty.
+// spinShares runs spinSeventy 70 % of the time and spinThirty 30 %, until the test ends.
 func spinShares(t *testing.T) {
 	t.Helper()
 	tracetest.Needs(t, feature.RawTracepoints)
