@@ -28,6 +28,8 @@ type diagnosis struct {
 	exit  bool
 	netns string
 	past  past
+
+	imported []string // files of captured tables; "-" is standard input
 }
 
 func (p Program) diagnose() *cobra.Command {
@@ -43,10 +45,12 @@ answer, and so is "not checked" with what is missing.
 It changes nothing and needs no root; it reports what root would add. In the host's own network
 namespace, and with the rights for it, it watches all namespaces; in another one, that one only.
 
-With --from and --to, or --at, it diagnoses what culprit serve recorded then.`,
+With --from and --to, or --at, it diagnoses what culprit serve recorded then.
+
+`+importHelp,
 			helpWidth,
 		),
-		Args: cobra.NoArgs,
+		Args: d.files,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
 			{
@@ -61,10 +65,19 @@ With --from and --to, or --at, it diagnoses what culprit serve recorded then.`,
 				Line:  "culprit diagnose --from 14:00 --to 14:10",
 				Means: "what limited the machine then, as culprit serve recorded it",
 			},
+			{
+				Line:  "culprit diagnose --import mpstat.txt nicstat.txt",
+				Means: "what tables that somebody pasted into a ticket show",
+			},
 		}),
 	}
 	d.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return d.run(c.Context(), p, c) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(d.imported) > 0 {
+			return d.importTables(p, c, append(d.imported, args...))
+		}
+		return d.run(c.Context(), p, c)
+	}
 	return c
 }
 
@@ -78,6 +91,7 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
+	d.importFlag(f)
 	d.past.flags(f, true)
 	d.past.complete(c)
 }
