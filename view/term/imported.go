@@ -46,8 +46,8 @@ func (d *diagnosis) importTables(p Program, c *cobra.Command, names []string) er
 			return usagef("--import and --%s exclude each other: tables have their own time", flag)
 		}
 	}
-	if p.Reading != nil {
-		p.Reading()
+	if p.ReadsFiles != nil {
+		p.ReadsFiles()
 	}
 	i := &importer{left: maxImportBytes}
 	for _, name := range names {
@@ -63,7 +63,7 @@ func (d *diagnosis) importTables(p Program, c *cobra.Command, names []string) er
 		text, _, _ := strings.Cut(err.Error(), " was recognized;")
 		report.Notes = append(report.Notes, text)
 	}
-	return d.tell(p, report)
+	return d.printReport(p, report)
 }
 
 // An importer reads files with a limit on their sum.
