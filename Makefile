@@ -19,8 +19,8 @@ TOOLS   := $(CURDIR)/.cache/tools
 # The binary is static. Linters and tests use the same flags, so that packages are compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race kernels check bench grafana pictures tutorials mutate \
-	fuzz clean install
+.PHONY: help build run needs test race kernels check bench grafana pictures tutorials bpf \
+	mutate fuzz clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,7 @@ run: build ## build, record this machine, print the page's address and a diagnos
 
 needs: ## install the tools that tests need
 	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus node:nodejs npm chromium \
+		clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev \
 		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential
 	@cases/vm/kernels
 
@@ -82,6 +83,10 @@ tutorials: build ## record the outputs in docs/tutorials again, on an idle machi
 	@.ci/needs ip:iproute2 ethtool
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/tutorials ./cases/lab
 	@$(TOOLS)/tutorials -culprit $(CURDIR)/bin/culprit -lab $(TOOLS)/lab docs/tutorials/*.md
+
+bpf: ## compile the fixed BPF programs, after a change in kernel/bpf/program
+	@.ci/needs clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev
+	$(GO) generate ./kernel/bpf/program
 
 mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers, and each threshold of the diagnosis raised
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate

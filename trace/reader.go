@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,13 @@ type losses struct {
 	faults  uint64
 }
 
+// LossReasons are reasons of losses in the terms of a Source that is not a user's script. A kind
+// without one has the reason of scripts.
+type LossReasons map[ir.Drop]string
+
+// of returns the reason of a kind; script is the reason of scripts.
+func (r LossReasons) of(kind ir.Drop, script string) string { return cmp.Or(r[kind], script) }
+
 // LossOf returns a loss of n events, or nil when n is 0.
 func LossOf(reason string, n uint64) []measure.Loss {
 	if n == 0 {
@@ -62,17 +70,23 @@ const (
 
 // list returns the losses by reason: with keys, also those of aggregations with keys; with stacks,
 // also those of stacks.
-func (l *losses) list(keys, stacks bool) (out []measure.Loss) {
+func (l *losses) list(keys, stacks bool, reasons LossReasons) (out []measure.Loss) {
 	add := func(reason string, n uint64) { out = append(out, LossOf(reason, n)...) }
 	if keys {
-		add(LostKeys, l.dropped[ir.DropAgg])
+		add(reasons.of(ir.DropAgg, LostKeys), l.dropped[ir.DropAgg])
 	}
 	if stacks {
-		add(LostStacks, l.dropped[ir.DropStack])
+		add(reasons.of(ir.DropStack, LostStacks), l.dropped[ir.DropStack])
 	}
-	add(LostVariables, l.dropped[ir.DropDynamic])
-	add("probes fired within probes, deeper than the scratch memory allows", l.dropped[ir.DropNested])
-	add("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])
+	add(reasons.of(ir.DropDynamic, LostVariables), l.dropped[ir.DropDynamic])
+	add(
+		"probes fired within probes, deeper than the scratch memory allows",
+		l.dropped[ir.DropNested],
+	)
+	add(
+		"firings that the kernel left out, because the program ran already",
+		l.dropped[ir.DropMissed],
+	)
 	add("ticks that were too late to be run", l.dropped[ir.DropLate])
 	add("clauses that ended early because of a fault", l.faults)
 	return out
@@ -345,7 +359,7 @@ func (r *reader) batch(
 	)
 	b.Loss = append(
 		LossOf("values below 0, which a distribution cannot have", below),
-		lost.list(len(a.of.Of.Key.Fields) > 0, stacks)...)
+		lost.list(len(a.of.Of.Key.Fields) > 0, stacks, r.source.lossReasons)...)
 	return b
 }
 

@@ -29,17 +29,19 @@ import (
 //
 // It is a measure.Source, a measure.Meter and a measure.Outsider. Safe for several goroutines.
 type Source struct {
-	name     string
-	text     string
-	session  *Session
-	stats    []measure.Stat
-	aggs     []*Aggregate // of the statistics
-	reads    []reads      // of the statistics; nil: Define was not called
-	notes    func() []string
-	out      *bufio.Writer
-	listener *sourceListener
-	begun    chan struct{} // closed when the clauses run
-	ended    chan struct{} // closed when the script has ended
+	name    string
+	text    string
+	session *Session
+	stats   []measure.Stat
+	aggs    []*Aggregate // of the statistics
+	reads   []reads      // of the statistics; nil: Define was not called
+	notes   func() []string
+	// lossReasons replace the reasons of scripts; nil: none do.
+	lossReasons LossReasons
+	out         *bufio.Writer
+	listener    *sourceListener
+	begun       chan struct{} // closed when the clauses run
+	ended       chan struct{} // closed when the script has ended
 	// why is the error that ended the script; nil: it exited, or was stopped. It is set before
 	// ended is closed.
 	why error
@@ -69,9 +71,14 @@ type Definition struct {
 	Fixed map[string]string
 }
 
+// SetLossReasons replaces the reasons of losses. Call it before Live.
+func (s *Source) SetLossReasons(reasons LossReasons) { s.lossReasons = reasons }
+
 // HasAggregation reports whether the script adds to an aggregation of this name.
 func (s *Source) HasAggregation(name string) bool {
-	return slices.ContainsFunc(s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name })
+	return slices.ContainsFunc(
+		s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name },
+	)
 }
 
 // Define replaces the statistics of the script by others. It fails when an aggregation does not
@@ -404,7 +411,7 @@ func (s *Source) Losses() []measure.Loss {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	out := append(
-		s.usage.lost.list(true, true),
+		s.usage.lost.list(true, true, s.lossReasons),
 		LossOf(
 			"records that were written faster than they were read: bufsize allows more",
 			s.usage.lost.dropped[ir.DropRecord],

@@ -8,12 +8,12 @@ import (
 	"culprit/measure"
 )
 
-// Tables made in one Room of answers that keep their shapes, or don't, are those that are made anew
-// of the same answers; and so are the means.
-func TestSameShapesGoWhereTheyWent(t *testing.T) {
+// TestRepeatedCalls compares tables made in one Buffers with fresh ones, while the shapes of the
+// answers stay or change. It does the same with means.
+func TestRepeatedCalls(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
 	labels := []string{"", "rx", "tx", "eth2", "eth10", "a", "b"}
-	room := &Frame{Room: &Room{}}
+	reused := &Frame{Buffers: &Buffers{}}
 	answers := make([]*measure.Answer, 3)
 	rows := func(n int) *measure.Answer {
 		a := &measure.Answer{
@@ -75,15 +75,10 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 		if rnd.IntN(10) == 0 {
 			calls = rnd.IntN(32)
 		}
-		once, sort, words := rnd.IntN(
-			20,
-		) == 0, rnd.IntN(
-			3,
-		) > 0, rnd.IntN(
-			3,
-		) > 0 // once: looked at between two calls
+		between := rnd.IntN(20) == 0 // the rows are read between two calls
+		sort, words := rnd.IntN(3) > 0, rnd.IntN(3) > 0
 		var got [2]string
-		for i, p := range []*Pivot{room.pivot("x", "y"), NewPivot("x", "y")} {
+		for i, p := range []*Pivot{reused.pivot("x", "y"), NewPivot("x", "y")} {
 			var columns []int
 			if calls&1 == 0 {
 				columns = append(columns, p.Add(f.Answers[0])) // rx and tx add up
@@ -92,7 +87,7 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 				a, b := p.AddTwo(f.Answers[1], "dir", "rx", "tx")
 				columns = append(columns, a, b)
 			}
-			if once {
+			if between {
 				got[i] += fmt.Sprintln(p.Len(), "rows")
 			}
 			if calls&4 == 0 {
@@ -109,13 +104,13 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 				p.Sort()
 			}
 			if calls&16 == 0 && len(columns) > 0 {
-				p.SortBy(func(r int) float64 { return known(p.At(r, columns[0])) }, 0)
+				p.SortBy(func(r int) float64 { return orZero(p.At(r, columns[0])) }, 0)
 			}
 			word := -1
 			if words {
 				word = p.Words("two", "dir")
 			}
-			if i == 0 && p.steady {
+			if i == 0 && p.sameCalls {
 				steady++
 			}
 			for r := range p.Len() {
@@ -130,11 +125,11 @@ func TestSameShapesGoWhereTheyWent(t *testing.T) {
 			}
 		}
 		if got[0] != got[1] {
-			t.Fatalf("%d: in the room\n%s, fresh\n%s", n, got[0], got[1])
+			t.Fatalf("%d: reused\n%s, fresh\n%s", n, got[0], got[1])
 		}
 	}
 	if steady < 200 {
-		t.Errorf("only %d tables were as the table before", steady)
+		t.Errorf("only %d tables had the calls of the table before", steady)
 	}
 	a, b := laid.Frame(), plain.Frame()
 	for i := range a.Answers {

@@ -1,6 +1,6 @@
 package view
 
-// Caches is netstat -dn, slabtop and dnlc statistics: the kernel's caches and tables.
+// Caches returns the tool caches: the kernel's caches and tables, like slabtop and netstat -dn.
 func Caches() *Tool {
 	return &Tool{
 		Name:  "caches",
@@ -42,7 +42,7 @@ adds the kernel's slab caches, largest first, which needs root on most machines.
 					Width:    8,
 					Help:     "mean chain length",
 				},
-				{Name: "bytes", Head: "bytes", Show: Humane, Width: 7, Help: "memory"},
+				{Name: "bytes", Head: "bytes", Show: HumanBytes, Width: 7, Help: "memory"},
 				{
 					Name:     "growth_per_s",
 					Head:     "growth/s",

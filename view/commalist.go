@@ -2,8 +2,8 @@ package view
 
 import "strings"
 
-// CommaList joins the parts of a list that was split at a comma written as \, : a process may have
-// a comma in its name. [`a\` "b" "c"] is ["a,b" "c"].
+// CommaList joins the parts of a list that was split at escaped commas: in the list, "\\," is a
+// comma of a name. [`a\` "b" "c"] becomes ["a,b" "c"].
 func CommaList(parts []string) []string {
 	var list []string
 	open := false
@@ -16,7 +16,7 @@ func CommaList(parts []string) []string {
 		}
 		open = escaped
 	}
-	if open { // a backslash at the end of all stands for itself
+	if open { // a backslash at the end of the list is itself
 		list[len(list)-1] += `\`
 	}
 	return list

@@ -4,7 +4,7 @@ import (
 	"culprit/measure"
 )
 
-// cpuModes are the modes of cpu.time in mpstat's order.
+// cpuModes returns the modes of cpu.time in the order of mpstat.
 func cpuModes() []string {
 	return []string{
 		"usr",
@@ -21,7 +21,7 @@ func cpuModes() []string {
 	}
 }
 
-// CPU is mpstat -P ALL.
+// CPU returns the tool cpu, like mpstat -P ALL.
 func CPU() *Tool {
 	return &Tool{
 		Name:  "cpu",
@@ -54,7 +54,7 @@ the whole machine only.`,
 				"sched.switches",
 			}
 		},
-		Behind: map[measure.StatID]string{
+		NeedsFlag: map[measure.StatID]string{
 			"cpu.interrupts": "extended",
 			"softirq.count":  "extended",
 			"sched.switches": "extended",
@@ -88,7 +88,7 @@ func cpuColumns() []Column {
 		}
 		columns = append(
 			columns,
-			Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, From: from,
+			Column{Name: mode, Head: head, Show: Percent, Decimals: 2, Width: 6, MinWidth: from,
 				Help: "share of the CPU's time in mode " + mode},
 		)
 	}
@@ -113,18 +113,18 @@ func cpuColumns() []Column {
 func cpuTable(o Options, f *Frame) *Table {
 	var t *Table
 	if o.Has("extended") {
-		t = f.table("cpu with more", func() []Column {
+		t = f.table("cpu, extended", func() []Column {
 			columns := cpuColumns()
 			for i, c := range columns {
 				if c.Name == "nice" || c.Name == "guest" || c.Name == "steal" {
-					columns[i].From = 105
+					columns[i].MinWidth = 105
 				}
 			}
 			return columns
 		})
 		t.View = "cpu"
 	} else {
-		t = f.table("cpu without more", func() []Column {
+		t = f.table("cpu", func() []Column {
 			columns := cpuColumns()
 			for i := len(columns) - 3; i < len(columns); i++ {
 				columns[i].Head = ""
@@ -143,12 +143,12 @@ func cpuTable(o Options, f *Frame) *Table {
 	interrupts, softirqs := p.Add(f.Of("cpu.interrupts")), p.Add(f.Of("softirq.count"))
 	p.Sort()
 
-	var room, rooms [16]float64
-	total, values := room[:len(names)], rooms[:len(names)]
+	var totalArray, valueArray [16]float64 // on the stack
+	total, values := totalArray[:len(names)], valueArray[:len(names)]
 	for k := range total {
 		total[k] = measure.NaN
 	}
-	t.Rows = append(t.Rows, Row{}) // of all, when their sums are known
+	t.Rows = append(t.Rows, Row{}) // the row "all", set below
 	sums := [2]float64{measure.NaN, measure.NaN}
 	for r := range p.Len() {
 		for k := range names {
@@ -169,15 +169,15 @@ func cpuTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// cpuRow divides by the sum of the modes and not by the interval: a CPU's ticks and the clock
-// differ by up to one tick.
+// cpuRow returns the row of a CPU. It divides by the sum of the modes: the CPU's ticks and the
+// measured interval differ by up to one tick.
 func (f *Frame) cpuRow(name string, modes []float64, rest ...float64) Row {
 	whole := sum(modes...)
 	if whole <= 0 {
 		whole = measure.NaN
 	}
-	var room [24]Cell
-	cells := append(room[:0], T(name))
+	var array [24]Cell // on the stack
+	cells := append(array[:0], T(name))
 	for _, v := range modes {
 		cells = append(cells, N(v/whole))
 	}

@@ -8,21 +8,19 @@ import (
 	"culprit/diagnose"
 )
 
-// Diagnosis gives a report as text for people, lines at most width wide where words allow; colour
-// marks severities.
+// Diagnosis formats a report as text. Lines are at most width columns wide unless a word is longer.
+// With colour, severities are colored.
 func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
 	host := Clean(r.Host)
 	if host == "" {
 		host = "this machine"
 	}
-	d.paragraph(
-		"",
-		fmt.Sprintf(
-			"culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
-			r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05"),
-		),
-	)
+	if len(r.Captured) > 0 {
+		d.paragraph("", "culprit read captured tables: "+Clean(shortList(r.Captured))+".")
+	} else {
+		d.looked(r, host)
+	}
 	d.line("")
 	if len(r.Findings) == 0 {
 		if len(r.Checked) == 0 {
@@ -31,10 +29,19 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 			)
 		} else {
 			verdict := "Nothing is wrong here"
-			if len(r.Doubtful) > 0 {
+			switch {
+			case len(r.Doubtful) > 0:
 				verdict = "Nothing was found, but not everything is ruled out"
+			case len(r.Captured) > 0:
+				verdict = "Nothing is wrong in these tables"
 			}
-			d.paragraph("", d.bold(verdict)+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
+			things := "things"
+			if len(r.Checked) == 1 {
+				things = "thing"
+			}
+			d.paragraph(
+				"", d.bold(verdict)+fmt.Sprintf(" - checked %d %s:", len(r.Checked), things),
+			)
 			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
 		}
 		d.line("")
@@ -46,32 +53,33 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	if sentences {
 		d.paragraph(
 			"",
-			"The line below each piece of evidence is a query: culprit stat 'QUERY' 1 shows the number live.",
+			"The line below each piece of evidence is a query: "+
+				"culprit stat 'QUERY' 1 shows the number live.",
 		)
 		d.line("")
 	}
 	if len(r.Fine) > 0 {
 		d.line(d.bold("Ruled out"))
 		for _, e := range r.Fine {
-			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
+			d.hanging("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
 		}
 		d.line("")
 	}
 	if len(r.Doubtful) > 0 {
 		d.line(d.bold("Not ruled out"))
 		for _, e := range r.Doubtful {
-			d.hang("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
+			d.hanging("  ", fmt.Sprintf("%-9s", Clean(e.Resource)), Clean(e.Because))
 		}
 		d.line("")
 	}
 	if len(r.Findings) > 0 && len(r.Checked) > 0 {
-		d.hang("", d.bold("Checked"), Clean(strings.Join(r.Checked, ", "))+".")
+		d.hanging("", d.bold("Checked"), Clean(strings.Join(r.Checked, ", "))+".")
 		d.line("")
 	}
 	if len(r.Missing) > 0 {
 		d.line(d.bold("Not checked"))
 		for _, line := range notChecked(r.Missing) {
-			d.hang("  ", "-", Clean(line))
+			d.hanging("  ", "-", Clean(line))
 		}
 		d.line("")
 	}
@@ -88,15 +96,35 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	if len(notes) > 0 {
 		d.line(d.bold("Notes"))
 		for _, n := range notes {
-			d.hang("  ", "-", Clean(n))
+			d.hanging("  ", "-", Clean(n))
 		}
 		d.line("")
 	}
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
 }
 
-// notChecked gives a line for each thing that was not checked and each reason, however many
-// statistics are missing for it.
+// looked writes for how long a machine was watched.
+func (d *diagnosis) looked(r *diagnose.Report, host string) {
+	d.paragraph(
+		"",
+		fmt.Sprintf(
+			"culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
+			r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05"),
+		),
+	)
+}
+
+// shortList joins the first tables of a list and counts the others.
+func shortList(list []string) string {
+	const shown = 8
+	if len(list) <= shown {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:shown], ", ") + fmt.Sprintf(" and %d more", len(list)-shown)
+}
+
+// notChecked returns a line for each check that was not made and each reason, with all missing
+// statistics in one line.
 func notChecked(missing []diagnose.Missing) []string {
 	var lines []string
 	seen := map[[2]string]int{}
@@ -118,7 +146,7 @@ type diagnosis struct {
 	colour bool
 }
 
-// finding writes one finding and says whether it has sentences.
+// finding writes one finding and reports whether it has queries.
 func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 	severity := strings.ToUpper(string(f.Severity))
 	if d.colour {
@@ -129,37 +157,37 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 		}
 		severity = "\x1b[" + colours[f.Severity] + "m" + severity + "\x1b[0m"
 	}
-	d.hang("", fmt.Sprintf("%d. %s", n, severity), d.bold(Clean(f.Claim)))
+	d.hanging("", fmt.Sprintf("%d. %s", n, severity), d.bold(Clean(f.Claim)))
 	how := fmt.Sprintf("confidence %.0f %%", float64(f.Confidence)*100)
 	if f.Explains.Known() {
 		how += fmt.Sprintf(", accounts for %.0f %% of it", float64(f.Explains)*100)
 	}
 	d.line("   " + how)
 	for _, e := range f.Evidence {
-		d.hang("   ", "*", Clean(e.Text))
+		d.hanging("   ", "*", Clean(e.Text))
 		if e.Statistic != "" {
-			d.line("       " + d.dim(Clean(e.Statistic))) // unbroken, to be copied
+			d.line("       " + d.dim(Clean(e.Statistic))) // not wrapped, so that it can be copied
 			sentences = true
 		}
 	}
 	for _, s := range f.Symptoms {
-		d.hang("   ", "this explains:", Clean(s.Claim))
+		d.hanging("   ", "this explains:", Clean(s.Claim))
 	}
 	if len(f.Exonerated) > 0 {
-		d.hang("   ", "ruled out:", Clean(strings.Join(f.Exonerated, ", ")))
+		d.hanging("   ", "ruled out:", Clean(strings.Join(f.Exonerated, ", ")))
 	}
 	for _, a := range f.Against {
-		d.hang("   ", "but:", Clean(a))
+		d.hanging("   ", "but:", Clean(a))
 	}
 	if f.Verify != "" {
-		d.hang("   ", "see it:", Clean(f.Verify))
+		d.hanging("   ", "see it:", Clean(f.Verify))
 	}
 	if f.Fix != nil {
-		d.hang("   ", "fix:", Clean(f.Fix.Command))
+		d.hanging("   ", "fix:", Clean(f.Fix.Command))
 		if f.Fix.Undo != "" {
-			d.hang("   ", "undo:", Clean(f.Fix.Undo))
+			d.hanging("   ", "undo:", Clean(f.Fix.Undo))
 		}
-		d.hang("   ", "risk:", Clean(f.Fix.Risk))
+		d.hanging("   ", "risk:", Clean(f.Fix.Risk))
 	}
 	d.line("")
 	return sentences
@@ -178,11 +206,10 @@ func (d *diagnosis) style(code, s string) string {
 	return "\x1b[" + code + "m" + s + "\x1b[0m"
 }
 
-func (d *diagnosis) paragraph(indent, text string) { d.hang(indent, "", text) }
+func (d *diagnosis) paragraph(indent, text string) { d.hanging(indent, "", text) }
 
-// hang writes a lead and a text beside it, wrapped between words, later lines as far in as the text
-// began.
-func (d *diagnosis) hang(indent, lead, text string) {
+// hanging writes a lead and, beside it, a wrapped text with a hanging indent.
+func (d *diagnosis) hanging(indent, lead, text string) {
 	first := indent
 	if lead != "" {
 		first += lead + " "
@@ -209,7 +236,7 @@ func (d *diagnosis) hang(indent, lead, text string) {
 	d.b.WriteString("\n")
 }
 
-// columns counts the columns that a text takes, colour codes not counted.
+// columns returns the number of columns of a text on a terminal, without color codes.
 func columns(s string) int {
 	n := 0
 	for len(s) > 0 {

@@ -2,7 +2,7 @@ package view
 
 import "culprit/measure"
 
-// Disk is iostat -x.
+// Disk returns the tool disk, like iostat -x.
 func Disk() *Tool {
 	return &Tool{
 		Name:  "disk",
@@ -20,12 +20,12 @@ from its limit: look at await and aqu-sz.
 		Flags: []Flag{
 			{Name: "partitions", Letter: "p", Help: "also partitions"},
 			{
-				Name:   "device",
-				Letter: "d",
-				Value:  "NAME",
-				Many:   true,
-				Names:  "disk.info by device",
-				Help:   "only these devices (comma list with * and ?)",
+				Name:       "device",
+				Letter:     "d",
+				Value:      "NAME",
+				Many:       true,
+				NamesQuery: "disk.info by device",
+				Help:       "only these devices (comma list with * and ?)",
 			},
 			{Name: "idle", Letter: "z", Help: "hide idle devices"},
 		},
@@ -42,8 +42,8 @@ from its limit: look at await and aqu-sz.
 				"disk.info by device,kind,parent",
 			}
 		},
-		Wide:  map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150, "disk.inflight": 190},
-		Table: diskTable,
+		MinWidth: map[measure.StatID]int{"disk.merges": 120, "disk.errors": 150, "disk.inflight": 190},
+		Table:    diskTable,
 		Drill: func(*Table, *Row) *Drill {
 			return &Drill{
 				Tool:  "ps",
@@ -105,7 +105,7 @@ func diskColumns() []Column {
 			Show:     KiB,
 			Decimals: 2,
 			Width:    8,
-			From:     100,
+			MinWidth: 100,
 			Help:     "mean size of a read, KiB",
 		},
 		{
@@ -114,7 +114,7 @@ func diskColumns() []Column {
 			Show:     KiB,
 			Decimals: 2,
 			Width:    8,
-			From:     100,
+			MinWidth: 100,
 			Help:     "mean size of a write, KiB",
 		},
 		{
@@ -122,7 +122,7 @@ func diskColumns() []Column {
 			Head:     "rrqm/s",
 			Decimals: 2,
 			Width:    7,
-			From:     120,
+			MinWidth: 120,
 			Help:     "reads merged with an earlier one",
 		},
 		{
@@ -130,7 +130,7 @@ func diskColumns() []Column {
 			Head:     "wrqm/s",
 			Decimals: 2,
 			Width:    7,
-			From:     120,
+			MinWidth: 120,
 			Help:     "writes merged with an earlier one",
 		},
 		{
@@ -138,7 +138,7 @@ func diskColumns() []Column {
 			Head:     "d/s",
 			Decimals: 2,
 			Width:    6,
-			From:     140,
+			MinWidth: 140,
 			Help:     "discards finished",
 		},
 		{
@@ -146,7 +146,7 @@ func diskColumns() []Column {
 			Head:     "f/s",
 			Decimals: 2,
 			Width:    6,
-			From:     140,
+			MinWidth: 140,
 			Help:     "flushes finished",
 		},
 		{
@@ -155,7 +155,7 @@ func diskColumns() []Column {
 			Show:     Millis,
 			Decimals: 2,
 			Width:    7,
-			From:     140,
+			MinWidth: 140,
 			Help:     "mean time of a flush, ms",
 		},
 		{
@@ -163,7 +163,7 @@ func diskColumns() []Column {
 			Head:     "err/s",
 			Decimals: 2,
 			Width:    5,
-			From:     150,
+			MinWidth: 150,
 			Help:     "requests that failed, where the driver counts them",
 		},
 		{
@@ -172,7 +172,7 @@ func diskColumns() []Column {
 			Show:     Percent,
 			Decimals: 2,
 			Width:    6,
-			From:     190,
+			MinWidth: 190,
 			Help:     "share of requested reads that were merged",
 		},
 		{
@@ -181,7 +181,7 @@ func diskColumns() []Column {
 			Show:     Percent,
 			Decimals: 2,
 			Width:    6,
-			From:     190,
+			MinWidth: 190,
 			Help:     "share of requested writes that were merged",
 		},
 		{
@@ -190,7 +190,7 @@ func diskColumns() []Column {
 			Show:     KiB,
 			Decimals: 2,
 			Width:    8,
-			From:     190,
+			MinWidth: 190,
 			Help:     "discarded",
 		},
 		{
@@ -198,7 +198,7 @@ func diskColumns() []Column {
 			Head:     "drqm/s",
 			Decimals: 2,
 			Width:    6,
-			From:     190,
+			MinWidth: 190,
 			Help:     "discards merged with an earlier one",
 		},
 		{
@@ -207,7 +207,7 @@ func diskColumns() []Column {
 			Show:     Percent,
 			Decimals: 2,
 			Width:    6,
-			From:     190,
+			MinWidth: 190,
 			Help:     "share of requested discards that were merged",
 		},
 		{
@@ -216,7 +216,7 @@ func diskColumns() []Column {
 			Show:     Millis,
 			Decimals: 2,
 			Width:    7,
-			From:     190,
+			MinWidth: 190,
 			Help:     "mean time of a discard, ms",
 		},
 		{
@@ -225,15 +225,15 @@ func diskColumns() []Column {
 			Show:     KiB,
 			Decimals: 2,
 			Width:    8,
-			From:     190,
+			MinWidth: 190,
 			Help:     "mean size of a discard, KiB",
 		},
 		{
-			Name:  "inflight",
-			Head:  "now",
-			Width: 4,
-			From:  190,
-			Help:  "requests under way at the end of the interval",
+			Name:     "inflight",
+			Head:     "now",
+			Width:    4,
+			MinWidth: 190,
+			Help:     "requests under way at the end of the interval",
 		},
 	}
 }
@@ -278,13 +278,14 @@ func diskTable(o Options, f *Frame) *Table {
 		case !active && (o.Has("idle") || kind == "virtual" && !named):
 			continue
 		}
-		await := func(k int) float64 { // ns of finished requests a second / requests a second; unknown when none finished
+		// The mean time of the finished requests, in ns; NaN if none finished.
+		await := func(k int) float64 {
 			if p.At(r, ops[k]) == 0 {
 				return measure.NaN
 			}
 			return p.At(r, wait[k]) * 1e9 / p.At(r, ops[k])
 		}
-		merged := func(k int) float64 { // unknown when there was nothing to merge
+		merged := func(k int) float64 { // NaN without requests
 			asked := p.At(r, merges[k]) + p.At(r, ops[k])
 			if asked == 0 {
 				return measure.NaN

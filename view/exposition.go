@@ -7,17 +7,15 @@ import (
 )
 
 // AppendMetric appends the head of a metric in Prometheus's text format 0.0.4: its help and type
-// ("gauge", "counter"). The samples of the metric follow it, by AppendSample. name must be a valid
-// name of a metric.
+// ("gauge", "counter"). Its samples follow, by AppendSample. name must be a valid metric name.
 func AppendMetric(b []byte, name, kind, help string) []byte {
 	help = strings.NewReplacer("\\", `\\`, "\n", `\n`).Replace(strings.ToValidUTF8(help, "\uFFFD"))
 	b = append(b, "# HELP "+name+" "+help+"\n"...)
 	return append(b, "# TYPE "+name+" "+kind+"\n"...)
 }
 
-// AppendSample appends a line of a metric. labels are as AppendLabel writes them, "" for none. A
-// value that is not a number is "NaN", an infinite one "+Inf" or "-Inf", as the format has them;
-// others have all their digits.
+// AppendSample appends a sample of a metric. labels are written by AppendLabel, "" for none.
+// Numbers have all their digits; others are "NaN", "+Inf" and "-Inf".
 func AppendSample(b []byte, name, labels string, v float64) []byte {
 	b = append(b, name...)
 	if labels != "" {
@@ -35,7 +33,7 @@ func AppendSample(b []byte, name, labels string, v float64) []byte {
 	return append(b, '\n')
 }
 
-// AppendMetricComment appends a line that says something and is no sample.
+// AppendMetricComment appends a comment line.
 func AppendMetricComment(b []byte, text string) []byte {
 	return append(
 		b,
@@ -44,8 +42,8 @@ func AppendMetricComment(b []byte, text string) []byte {
 			"\n"...)
 }
 
-// AppendLabel appends a label to a list of labels: field="text", after a comma where the list has
-// some. Bytes of text that are no UTF-8 are replaced. name must be a valid name of a label.
+// AppendLabel appends a label to a list of labels: field="text", after a comma if the list is not
+// empty. Invalid UTF-8 is replaced. name must be a valid label name.
 func AppendLabel(b []byte, name, text string) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')

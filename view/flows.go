@@ -6,11 +6,10 @@ import (
 	"culprit/measure"
 )
 
-// flowFields are the fields that tell one TCP connection from another, in the order of the
-// statistics.
+// flowFields are the fields that identify a TCP connection, in the order of the statistics.
 const flowFields = "netns,local,localport,peer,peerport,pid,process,side"
 
-// Flows is iftop and nethogs.
+// Flows returns the tool flows, like iftop and nethogs.
 func Flows() *Tool {
 	by := []string{"connection", "client", "peer", "pair", "port", "process"}
 	return &Tool{
@@ -37,20 +36,21 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 		},
 		Flags: []Flag{
 			{
-				Name:   "interface",
-				Letter: "i",
-				Value:  "NAME",
-				Many:   true,
-				Names:  "net.device.info by device",
-				Help:   "only connections from the addresses of these interfaces (comma list with * and ?); connections within this host belong to lo",
+				Name:       "interface",
+				Letter:     "i",
+				Value:      "NAME",
+				Many:       true,
+				NamesQuery: "net.device.info by device",
+				Help: "only connections from the addresses of these interfaces " +
+					"(comma list with * and ?); connections within this host belong to lo",
 			},
 			{
-				Name:   "pid",
-				Letter: "p",
-				Value:  "PID",
-				Many:   true,
-				Names:  "process.state by pid",
-				Help:   "only connections of these processes (comma list)",
+				Name:       "pid",
+				Letter:     "p",
+				Value:      "PID",
+				Many:       true,
+				NamesQuery: "process.state by pid",
+				Help:       "only connections of these processes (comma list)",
 			},
 			{
 				Name:  "peer",
@@ -60,12 +60,13 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 			},
 			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add up connections by"},
 		},
-		Most: 20,
+		MaxRows: 20,
 		Ask: func(o Options) []string {
 			fields := flowFields
 			if by := o.Text("by"); by != "" && by != "process" && by != "connection" &&
 				!o.Has("pid") {
-				fields = "netns,local,localport,peer,peerport,side" // owners cost a walk through /proc
+				// To find owners, all of /proc is read.
+				fields = "netns,local,localport,peer,peerport,side"
 			}
 			return []string{
 				"tcp.flow.bytes by " + fields + ",direction",
@@ -78,9 +79,9 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 			}
 		},
 		Table: flowsTable,
-		Sums: []measure.StatID{
-			"net.device.bytes",
-		}, // beside connections, which count by all the time: else a device that came had moved what no connection accounts for
+		// An absent connection counts as 0 in a mean. So must an absent device, or the residual
+		// would contain bytes of its connections.
+		Sums: []measure.StatID{"net.device.bytes"},
 		Drill: func(t *Table, r *Row) *Drill {
 			switch pid, peer := t.Text(r, "pid"), t.Text(r, "peer"); {
 			case t.Text(r, "local_port") != "" || r.Total:
@@ -106,7 +107,10 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 func flowsTable(o Options, f *Frame) *Table {
 	by := o.Text("by")
 	t := &Table{View: "flows"}
-	group := map[string][]string{"": nil, "connection": nil, "client": {"peer"}, "peer": {"peer"}, "pair": {"local", "peer"}, "port": {"port"}, "process": {"pid", "process"}}[by]
+	group := map[string][]string{
+		"": nil, "connection": nil, "client": {"peer"}, "peer": {"peer"}, "pair": {"local", "peer"},
+		"port": {"port"}, "process": {"pid", "process"},
+	}[by]
 	whole := group == nil
 	if whole {
 		group = strings.Split(flowFields, ",")
@@ -126,7 +130,7 @@ func flowsTable(o Options, f *Frame) *Table {
 		return ""
 	}
 	localFrom := 0
-	if whole { // beside both ports and the peer
+	if whole { // the line also has both ports and the peer
 		localFrom = 100
 	}
 	t.Columns = []Column{
@@ -142,12 +146,12 @@ func flowsTable(o Options, f *Frame) *Table {
 		},
 		{Name: "pid", Head: head(has("pid"), "PID"), Width: 7, Help: "its process id"},
 		{
-			Name:  "local",
-			Head:  head(has("local"), "Local"),
-			Width: 14,
-			Left:  true,
-			From:  localFrom,
-			Help:  "local address",
+			Name:     "local",
+			Head:     head(has("local"), "Local"),
+			Width:    14,
+			Left:     true,
+			MinWidth: localFrom,
+			Help:     "local address",
 		},
 		{Name: "local_port", Head: head(whole, "lport"), Width: 5, Help: "local port"},
 		{
@@ -187,7 +191,7 @@ func flowsTable(o Options, f *Frame) *Table {
 			Show:     Millis,
 			Decimals: 3,
 			Width:    7,
-			From:     100,
+			MinWidth: 100,
 			Help:     "smoothed round trip time",
 		},
 		{
@@ -195,7 +199,7 @@ func flowsTable(o Options, f *Frame) *Table {
 			Head:     "retr/s",
 			Decimals: 1,
 			Width:    6,
-			From:     100,
+			MinWidth: 100,
 			Help:     "segments sent again",
 		},
 		{
@@ -204,7 +208,7 @@ func flowsTable(o Options, f *Frame) *Table {
 			Show:     Mbit,
 			Decimals: 1,
 			Width:    10,
-			From:     120,
+			MinWidth: 120,
 			Help:     "the kernel's estimate of the path's delivery rate",
 		},
 		{
@@ -223,21 +227,21 @@ func flowsTable(o Options, f *Frame) *Table {
 		},
 	}
 
-	take := func(id measure.StatID) *measure.Answer {
-		a := narrow(f.Of(id), o, f)
-		if has("port") { // the others have no use for a copy of each row
+	filtered := func(id measure.StatID) *measure.Answer {
+		a := filterConnections(f.Of(id), o, f)
+		if has("port") { // it copies each row
 			a = withPort(a)
 		}
 		return a
 	}
-	bytes := take("tcp.flow.bytes")
+	bytes := filtered("tcp.flow.bytes")
 	p := f.pivot(group...)
 	rx, tx := p.Add(bytes, "direction", "rx"), p.Add(bytes, "direction", "tx")
-	retransmits := p.Add(take("tcp.flow.retransmits"))
-	value := func(r, c int) float64 { return known(p.At(r, c)) }
-	p.SortBy(func(r int) float64 { return sum(p.At(r, rx), p.At(r, tx)) }, f.First)
-	rtt := p.Folded(measure.Mean, take("tcp.flow.rtt"))
-	delivery := p.Folded(measure.Max, take("tcp.flow.delivery"))
+	retransmits := p.Add(filtered("tcp.flow.retransmits"))
+	value := func(r, c int) float64 { return orZero(p.At(r, c)) }
+	p.SortBy(func(r int) float64 { return sum(p.At(r, rx), p.At(r, tx)) }, f.MaxRows)
+	rtt := p.Folded(measure.Mean, filtered("tcp.flow.rtt"))
+	delivery := p.Folded(measure.Max, filtered("tcp.flow.delivery"))
 	counts := p.Distinct(bytes, "netns", "local", "localport", "peer", "peerport")
 
 	rxAll, txAll := linkBytes(f, o["interface"])
@@ -248,7 +252,7 @@ func flowsTable(o Options, f *Frame) *Table {
 		}
 		return TOrNull(p.Key(r, name))
 	}
-	space := func(r int) Cell { // "" is this one; rows that are added up may be of several
+	space := func(r int) Cell { // "" is our own namespace; grouped rows may be of several
 		if !has("netns") {
 			return Cell{Kind: IsNull}
 		}
@@ -266,8 +270,8 @@ func flowsTable(o Options, f *Frame) *Table {
 		if a+b == 0 && p.At(r, retransmits) == 0 {
 			continue
 		}
-		if f.First > 0 && len(t.Rows) > f.First {
-			continue // it counts above
+		if f.MaxRows > 0 && len(t.Rows) > f.MaxRows {
+			continue // counted in the sums only
 		}
 		t.Rows = append(
 			t.Rows,
@@ -302,17 +306,16 @@ func flowsTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// What of a whole is in none of its parts.
+// residual is the part of a whole that none of its parts accounts for.
 type residual struct {
-	value   float64 // per second, never below 0; NaN where it is unknown
-	clamped bool    // the parts exceed the whole by as little as the times of counting explain: the value is 0
-	over    bool    // the parts exceed the whole by more: the value is unknown
+	value   float64 // per second, at least 0; NaN: unknown
+	clamped bool    // the parts exceed the whole by no more than late counting explains: value is 0
+	over    bool    // the parts exceed the whole by more: value is NaN
 }
 
-// residualOf returns what interfaces moved that no connection accounts for, in bytes per second
-// over a time. Bytes count on an interface as they pass and for a connection as they are
-// acknowledged, so that connections may have those of a moment before. Up to what passes in that
-// moment, a 20th of the time and ackLag, they exceed the interfaces without contradiction.
+// residualOf returns the bytes per second that interfaces moved and no connection accounts for.
+// Bytes count on an interface when they pass, and for a connection when they are acknowledged. So
+// connections may exceed the interfaces by the bytes of a 20th of the interval and ackLag.
 func residualOf(whole, parts float64, over measure.Span) residual {
 	const ackLag = 50 * measure.Millisecond
 	left := whole - parts
@@ -325,8 +328,8 @@ func residualOf(whole, parts float64, over measure.Span) residual {
 	return residual{value: measure.NaN, over: true}
 }
 
-// addResidual adds the row of what no connection accounts for, with notes where it is not the plain
-// difference. all is what the interfaces moved both ways.
+// addResidual adds the residual row, with a note if it is not the plain difference. all is the
+// bytes per second of the interfaces in both directions.
 func (t *Table) addResidual(rx, tx residual, all float64) {
 	cells := make([]Cell, len(t.Columns))
 	for i := range cells {
@@ -339,22 +342,26 @@ func (t *Table) addResidual(rx, tx residual, all float64) {
 	if rx.clamped || tx.clamped {
 		t.Notes = append(
 			t.Notes,
-			"residual 0: connections moved slightly more than the interfaces counted, since bytes are acknowledged shortly after they pass",
+			"residual 0: connections moved slightly more than the interfaces counted, "+
+				"since bytes are acknowledged shortly after they pass",
 		)
 	}
 	if rx.over || tx.over {
 		t.Notes = append(
 			t.Notes,
-			"residual unknown: connections moved more than the interfaces counted, and late acknowledgements do not explain it",
+			"residual unknown: connections moved more than the interfaces counted, "+
+				"and late acknowledgements do not explain it",
 		)
 	}
 }
 
-// linkBytes gives the bytes per second that the interfaces which hold addresses received and sent:
-// those that this host's own connections can use, each packet counted once and not again in the
-// bridge port or VLAN parent below. Where that has addresses as well, what the devices on top of it
-// moved is within its own; more than its own it is where macvlans talk with each other, past the
-// device below.
+// linkBytes returns the bytes per second that the interfaces with addresses received and sent.
+// Those are the ones that connections of this host can use. Each packet counts once, and not again
+// in the bridge port or VLAN parent below.
+//
+// If the device below has an address too, its count includes those of the devices on top of it.
+// They exceed it only if macvlans talk to each other, which bypasses the device below. Then their
+// sum counts.
 func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	type device struct{ netns, name string }
 	moved := map[device][2]float64{}
@@ -382,27 +389,27 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	for i := range info.Series {
 		devices[device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")}] = true
 	}
-	onTop, stands := map[device][]device{}, map[device]bool{} // the devices on top of one; whether one stands on another
+	onTop, hasLower := map[device][]device{}, map[device]bool{}
 	for i := range info.Series {
 		kind, lower := info.LabelOf(i, "kind"), info.LabelOf(i, "lower")
-		if lower == "" || kind == "veth" || kind == "netkit" ||
-			kind == "vxcan" { // of these it is the other end
+		// The lower device of the last three kinds is the peer.
+		if lower == "" || kind == "veth" || kind == "netkit" || kind == "vxcan" {
 			continue
 		}
 		under := device{info.LabelOf(i, "netns"), lower}
-		if at := strings.LastIndexByte(lower, '@'); !devices[under] &&
-			at >= 0 { // in another namespace
+		// device@namespace is in another namespace.
+		if at := strings.LastIndexByte(lower, '@'); !devices[under] && at >= 0 {
 			under = device{lower[at+1:], lower[:at]}
 		}
 		if upper := (device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")}); devices[under] {
-			onTop[under], stands[upper] = append(onTop[under], upper), true
+			onTop[under], hasLower[upper] = append(onTop[under], upper), true
 		}
 	}
 	var whole func(d device, depth int) [2]float64
 	whole = func(d device, depth int) [2]float64 {
 		var above [2]float64
 		for _, u := range onTop[d] {
-			if depth < 8 { // devices nest less (MAX_NEST_DEV)
+			if depth < 8 { // the kernel allows no deeper nesting (MAX_NEST_DEV)
 				m := whole(u, depth+1)
 				above = [2]float64{above[0] + m[0], above[1] + m[1]}
 			}
@@ -410,9 +417,9 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 		m := moved[d]
 		return [2]float64{max(m[0], above[0]), max(m[1], above[1])}
 	}
-	added := map[device]bool{} // an average may have several rows of a device, and one has an address or many
+	added := map[device]bool{} // a device may have several rows
 	add := func(d device) {
-		if !stands[d] && !added[d] {
+		if !hasLower[d] && !added[d] {
 			m := whole(d, 0)
 			rx, tx, added[d] = rx+m[0], tx+m[1], true
 		}
@@ -420,18 +427,19 @@ func linkBytes(f *Frame, only []string) (rx, tx float64) {
 	for i := range info.Series {
 		add(device{info.LabelOf(i, "netns"), info.LabelOf(i, "device")})
 	}
-	for i := range a.Series { // those whose facts are not known
+	for i := range a.Series { // devices without facts
 		add(device{a.LabelOf(i, "netns"), a.LabelOf(i, "device")})
 	}
 	return rx, tx
 }
 
-// narrow keeps the connections that the flags ask for.
-func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
+// filterConnections returns the connections that the flags select.
+func filterConnections(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	if len(o["interface"]) == 0 && len(o["pid"]) == 0 && len(o["peer"]) == 0 {
 		return a
 	}
-	here, loops := map[string]bool{}, map[string]bool{} // by namespace and address: on a wanted interface; by namespace: its loopback is wanted
+	here := map[string]bool{}  // "netns address" -> it is on a selected interface
+	loops := map[string]bool{} // netns -> its loopback is selected
 	addresses, info := f.Of("net.device.address"), f.Of("net.device.info")
 	for i := range addresses.Series {
 		at := addresses.LabelOf(i, "netns") + " " + addresses.LabelOf(i, "address")
@@ -445,10 +453,8 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	}
 	wanted := func(i int) bool {
 		netns, peer := a.LabelOf(i, "netns"), a.LabelOf(i, "peer")
-		if _, own := here[netns+" "+peer]; own ||
-			strings.HasPrefix(
-				peer, "127.",
-			) { // both ends are here: it goes over the loopback, whose addresses it has or not
+		// Connections within this host pass the loopback, whatever their addresses.
+		if _, own := here[netns+" "+peer]; own || strings.HasPrefix(peer, "127.") {
 			return loops[netns]
 		}
 		return here[netns+" "+a.LabelOf(i, "local")]
@@ -458,10 +464,8 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	b.SetColumn(nil, 0)
 	for i, s := range a.Series {
 		if len(o["interface"]) > 0 && !wanted(i) ||
-			len(o["pid"]) > 0 &&
-				!anyMatch(
-					o["pid"], a.LabelOf(i, "pid"),
-				) || len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
+			len(o["pid"]) > 0 && !anyMatch(o["pid"], a.LabelOf(i, "pid")) ||
+			len(o["peer"]) > 0 && !anyMatch(o["peer"], a.LabelOf(i, "peer")) {
 			continue
 		}
 		b.Series = append(b.Series, s)
@@ -469,8 +473,8 @@ func narrow(a *measure.Answer, o Options, f *Frame) *measure.Answer {
 	return &b
 }
 
-// withPort adds the field "port" to an answer about flows: the listener's port, local for a server,
-// the peer's for a client.
+// withPort returns an answer about connections with the field "port": the local port of a server,
+// the peer's port of a client.
 func withPort(a *measure.Answer) *measure.Answer {
 	side, local, peer := a.FieldIndex("side"), a.FieldIndex("localport"), a.FieldIndex("peerport")
 	if side < 0 || local < 0 || peer < 0 {

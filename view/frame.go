@@ -12,8 +12,8 @@ import (
 type Frame struct {
 	Over    measure.Interval
 	Answers []*measure.Answer
-	Room    *Room // nil: the table is the caller's to keep
-	First   int   // more rows than the first so many, and one, are not looked at, of a table that is left in the order that it has; 0: all are
+	Buffers *Buffers // memory for the table; nil: each table allocates its own
+	MaxRows int      // 0: all. Otherwise a tool may read only MaxRows+1 rows of its own order
 }
 
 // Of returns the answer of a statistic; one without series if it was not asked.
@@ -26,7 +26,7 @@ func (f *Frame) Of(id measure.StatID) *measure.Answer {
 	return notAsked
 }
 
-// notAsked has no series and covers no time. table: nobody changes an answer.
+// notAsked has no series and covers no time. table: an answer is never changed
 var notAsked = &measure.Answer{Elapsed: []measure.Span{0}}
 
 // One returns the value of the first row whose fields have the given values, which are pairs of
@@ -63,7 +63,7 @@ func (f *Frame) Notes(wide map[measure.StatID]int, width int) []string {
 			continue
 		}
 		for _, n := range a.Notes {
-			if !slices.Contains(out, n) { // there are few
+			if !slices.Contains(out, n) {
 				out = append(out, n)
 			}
 		}
@@ -77,8 +77,8 @@ type filter struct {
 	n       int
 	columns [4]int // -1: the answer has no such field, and its word is ""
 	words   [4]string
-	hit     [4]measure.Label // 1 + the label that had the word last; 0 none yet
-	miss    [4]measure.Label // 1 + one that had it not
+	hit     [4]measure.Label // 1 + the label that matched last; 0: none yet
+	miss    [4]measure.Label // 1 + the label that did not match last; 0: none yet
 }
 
 // newFilter makes a filter of at most four pairs of field and value.
@@ -114,9 +114,8 @@ func (f *filter) has(i int) bool {
 	return true
 }
 
-// Natural reports whether a sorts before b. Runs of digits are compared as numbers: eth2 before
-// eth10.
-func Natural(a, b string) bool {
+// NaturalLess reports whether a sorts before b. Digits are compared as numbers: eth2 before eth10.
+func NaturalLess(a, b string) bool {
 	for a != "" && b != "" {
 		na, nb := digits(a), digits(b)
 		if na > 0 && nb > 0 {

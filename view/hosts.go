@@ -14,21 +14,22 @@ import (
 	"culprit/measure"
 )
 
-// Host holds the reply of one machine for an interval.
+// Host holds the reply of one server for an interval.
 type Host struct {
 	Address string
-	Name    string       // what it calls itself; "" as long as it was not heard of
-	Why     string       // why nothing was heard of it; "" when it answered
-	Frame   *Frame       // the answers to the sentences of HostSentences; nil: it did not answer
-	Ahead   measure.Span // of the newest second that it recorded, by this machine's clock: some seconds below zero when all is well
+	Name    string // host name that the server reports; "": it never replied
+	Failure string // why it did not answer; "": it answered
+	Frame   *Frame // answers to HostQueries; nil: it did not answer
+	// End of its newest second minus our time; a few seconds below 0 is normal.
+	ClockAhead measure.Span
 
-	Findings  []diagnose.Finding // of its newest diagnosis
-	Diagnosed measure.Time       // when that was, if it is worth telling
-	Unknown   string             // why there is no diagnosis; "" when there is one
+	Findings    []diagnose.Finding // of its newest diagnosis
+	Diagnosed   measure.Time       // time of that diagnosis; 0: not shown
+	NoDiagnosis string             // why there is no diagnosis; "": there is one
 }
 
-// hostLabels gives what hosts are called: their names, with the address of the server where several
-// have one name, or alone where none is known.
+// hostLabels returns the name of each host. If several hosts have the same name, the address
+// follows; if the name is unknown, it is the address.
 func hostLabels(all []Host) []string {
 	times := map[string]int{}
 	for _, h := range all {
@@ -52,53 +53,51 @@ func hostLabels(all []Host) []string {
 	return out
 }
 
-// HostSentences are what a host is asked.
-func HostSentences() []string { return Use().Ask(nil) }
+// HostQueries returns the queries that are sent to each host: those of the tool use.
+func HostQueries() []string { return Use().Ask(nil) }
 
-// Notable says how a host differs from the others.
-type Notable struct {
-	Host  int    // index
-	Text  string // "sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.6 MB/s"
-	Apart float64
+// HostDifference describes how a host differs from the others.
+type HostDifference struct {
+	Host  int     // index
+	Text  string  // "sends 11.7 MB/s, 78 % less than the median of the 9 others, 52.6 MB/s"
+	Apart float64 // robust standard deviations from the median of the others
 }
 
-// When one host counts as far from the others: as a peer of a service does (docs/DIAGNOSIS.md,
-// peer-slow).
+// A host differs from the others by the thresholds of peer-slow (docs/DIAGNOSIS.md).
 const (
-	hostsLeast   = 4    // with fewer there is no telling which one is the odd one
-	hostsApart   = 6.0  // robust standard deviations from the median of the others
-	hostsFactor  = 2.0  // and half as much, or twice
-	hostsFloor   = 0.02 // the least spread that is assumed, as a share of the median
-	hostsNotable = 2    // remarks a host
+	minHosts           = 4    // fewer hosts are not hostQuantity
+	minHostDeviation   = 6.0  // robust standard deviations from the median of the others
+	minHostFactor      = 2.0  // twice the median, or half of it
+	minHostSpread      = 0.02 // lower limit of the spread, as a share of the median
+	maxHostDifferences = 2    // per host
 )
 
-// compared is what hosts are compared by: a value of each, and how it is said. Differences below
-// least mean nothing.
-type compared struct {
+// hostQuantity is a quantity by which hosts are compared. Differences below least are ignored.
+type hostQuantity struct {
 	least float64
 	verb  string
-	of    func(h *Host) float64
-	say   func(v float64) string
+	value func(h *Host) float64
+	text  func(v float64) string
 }
 
-func comparisons() []compared {
-	share := func(column, verb string, least float64) compared {
-		return compared{
+func hostQuantities() []hostQuantity {
+	share := func(column, verb string, least float64) hostQuantity {
+		return hostQuantity{
 			least,
 			verb,
 			func(h *Host) float64 { return h.cell(column) },
 			func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
 		}
 	}
-	bytes := func(direction, verb string) compared {
-		return compared{
+	bytes := func(direction, verb string) hostQuantity {
+		return hostQuantity{
 			1e6,
 			verb,
-			func(h *Host) float64 { return h.busiest(direction) },
+			func(h *Host) float64 { return h.busiestDevice(direction) },
 			func(v float64) string { return threeDigits(v/1e6) + " MB/s" },
 		}
 	}
-	return []compared{
+	return []hostQuantity{
 		bytes("tx", "its busiest interface sends"),
 		bytes("rx", "its busiest interface receives"),
 		share("cpu_util", "CPU utilisation", 0.1),
@@ -110,7 +109,7 @@ func comparisons() []compared {
 	}
 }
 
-// threeDigits gives a number with three digits: 0.0123, 11.7, 1234.
+// threeDigits formats a number with three digits: 0.0123, 11.7, 1234.
 func threeDigits(v float64) string {
 	if v >= 100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -118,7 +117,7 @@ func threeDigits(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// cell gives a value of the tool use; NaN when it is not known.
+// cell returns a value of the tool use; NaN if unknown.
 func (h *Host) cell(name string) float64 {
 	if h.Frame == nil {
 		return measure.NaN
@@ -130,9 +129,9 @@ func (h *Host) cell(name string) float64 {
 	return measure.NaN
 }
 
-// busiest gives the bytes a second of the device that carries most in a direction, loopback aside;
-// NaN when there is none.
-func (h *Host) busiest(direction string) float64 {
+// busiestDevice returns the bytes per second of the busiest device in a direction, without
+// loopback; NaN if there is none.
+func (h *Host) busiestDevice(direction string) float64 {
 	if h.Frame == nil {
 		return measure.NaN
 	}
@@ -149,14 +148,14 @@ func (h *Host) busiest(direction string) float64 {
 	return most
 }
 
-// Notables returns how hosts differ from the others, largest difference first, at most two per
-// host.
-func Notables(all []Host) []Notable {
-	var out []Notable
-	for _, c := range comparisons() {
+// HostDifferences returns how hosts differ from the others, largest difference first, at most two
+// per host.
+func HostDifferences(all []Host) []HostDifference {
+	var out []HostDifference
+	for _, c := range hostQuantities() {
 		values := make([]float64, len(all))
 		for i := range all {
-			values[i] = c.of(&all[i])
+			values[i] = c.value(&all[i])
 		}
 		for i, v := range values {
 			var others []float64
@@ -165,22 +164,22 @@ func Notables(all []Host) []Notable {
 					others = append(others, o)
 				}
 			}
-			if v != v || len(others) < hostsLeast-1 {
+			if v != v || len(others) < minHosts-1 {
 				continue
 			}
 			m := median(others)
-			// Also by their logarithms: hosts of all kinds differ by factors, and then nobody
-			// stands out.
+			// Also compare logarithms: hosts of different kinds differ by factors, and that is
+			// normal.
 			logs := make([]float64, len(others))
 			for j, o := range others {
 				logs[j] = math.Log(max(o, c.least/10))
 			}
 			apart := min(
-				deviations(v, others, max(hostsFloor*math.Abs(m), c.least/hostsApart)),
-				deviations(math.Log(max(v, c.least/10)), logs, hostsFloor),
+				deviations(v, others, max(minHostSpread*math.Abs(m), c.least/minHostDeviation)),
+				deviations(math.Log(max(v, c.least/10)), logs, minHostSpread),
 			)
-			if math.Abs(v-m) < c.least || apart < hostsApart ||
-				v < hostsFactor*m && v > m/hostsFactor {
+			if math.Abs(v-m) < c.least || apart < minHostDeviation ||
+				v < minHostFactor*m && v > m/minHostFactor {
 				continue
 			}
 			how := fmt.Sprintf("%.0f %% less than", 100*(1-v/m))
@@ -192,27 +191,29 @@ func Notables(all []Host) []Notable {
 			}
 			out = append(
 				out,
-				Notable{
+				HostDifference{
 					i,
 					fmt.Sprintf(
-						"%s %s, %s the median of the %d others, %s", c.verb, c.say(v), how,
-						len(others), c.say(m),
+						"%s %s, %s the median of the %d others, %s", c.verb, c.text(v), how,
+						len(others), c.text(m),
 					),
 					apart,
 				},
 			)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Notable) int { return cmp.Compare(b.Apart, a.Apart) })
-	said := map[int]int{}
-	return slices.DeleteFunc(out, func(n Notable) bool {
-		said[n.Host]++
-		return said[n.Host] > hostsNotable
+	slices.SortStableFunc(out, func(a, b HostDifference) int {
+		return cmp.Compare(b.Apart, a.Apart)
+	})
+	count := map[int]int{}
+	return slices.DeleteFunc(out, func(n HostDifference) bool {
+		count[n.Host]++
+		return count[n.Host] > maxHostDifferences
 	})
 }
 
-// deviations gives how many robust standard deviations v lies from the median of the others, which
-// are taken to be least at least.
+// deviations returns the distance of v from the median of the others, in robust standard
+// deviations. least is the lower limit of one standard deviation.
 func deviations(v float64, others []float64, least float64) float64 {
 	m := median(others)
 	away := make([]float64, len(others))
@@ -230,12 +231,12 @@ func median(v []float64) float64 {
 	return s[len(s)/2]
 }
 
-// clockAhead and clockBehind are from where on a host's time is worth a remark. What it recorded is
-// some seconds old.
+// clockAhead and clockBehind are the clock differences from which on there is a note. The newest
+// recorded second is always a few seconds old.
 const clockAhead, clockBehind = 2 * measure.Second, 10 * measure.Second
 
-// Hosts returns the table of machines, one row each with the columns of the tool use. The lines
-// below a row, at most width wide, report its findings and differences.
+// Hosts returns the table of machines: one row each with the columns of the tool use. The lines
+// below a row, at most width columns wide, are its findings and differences.
 func Hosts(all []Host, width int) *Table {
 	t := &Table{View: "hosts", Columns: []Column{
 		{
@@ -250,7 +251,7 @@ func Hosts(all []Host, width int) *Table {
 	first := len(t.Columns)
 	blank := useTable(nil, &Frame{})
 	for _, c := range blank.Columns {
-		if c.Left { // names take the room of what is said below
+		if c.Left { // the lines below the row have these names
 			c.Head = ""
 		}
 		t.Columns = append(t.Columns, c)
@@ -267,7 +268,7 @@ func Hosts(all []Host, width int) *Table {
 		Column{Name: "silent", Help: "why it did not answer"},
 	)
 	apart := make([][]string, len(all))
-	for _, n := range Notables(all) {
+	for _, n := range HostDifferences(all) {
 		apart[n.Host] = append(apart[n.Host], n.Text)
 	}
 	heard, labels := 0, hostLabels(all)
@@ -280,19 +281,20 @@ func Hosts(all []Host, width int) *Table {
 		r.Cells[0], r.Cells[1] = T(labels[i]), T(h.Address)
 		var below []string
 		if h.Frame == nil {
-			r.Cells[behind+3] = TOrNull(h.Why)
-			below = append(below, "no answer: "+h.Why)
+			r.Cells[behind+3] = TOrNull(h.Failure)
+			below = append(below, "no answer: "+h.Failure)
 		} else {
 			heard++
 			use := useTable(nil, h.Frame)
 			for c := range use.Columns {
-				if at := slices.IndexFunc(t.Columns[first:behind], func(k Column) bool { return k.Name == use.Columns[c].Name }); at >= 0 {
+				same := func(k Column) bool { return k.Name == use.Columns[c].Name }
+				if at := slices.IndexFunc(t.Columns[first:behind], same); at >= 0 {
 					r.Cells[first+at] = use.Rows[0].Cells[c]
 				}
 			}
 			switch {
-			case h.Unknown != "":
-				below = append(below, "not diagnosed: "+h.Unknown)
+			case h.NoDiagnosis != "":
+				below = append(below, "not diagnosed: "+h.NoDiagnosis)
 			case len(h.Findings) > 0:
 				worst := strings.ToUpper(string(h.Findings[0].Severity)) + " " + h.Findings[0].Claim
 				r.Cells[behind], r.Cells[behind+1] = T(worst), N(float64(len(h.Findings)))
@@ -311,15 +313,25 @@ func Hosts(all []Host, width int) *Table {
 				r.Cells[behind+2] = T(text)
 				below = append(below, "unlike the others: "+text)
 			}
-			switch off := max(h.Ahead, -h.Ahead).AsDuration().Round(time.Second); {
-			case h.Ahead >= clockAhead:
-				t.Notes = append(t.Notes, fmt.Sprintf("the clock of %s is %v ahead of this one", labels[i], off))
-			case h.Ahead <= -clockBehind:
-				t.Notes = append(t.Notes, fmt.Sprintf("the newest second of %s is %v old: it has stopped recording, or its clock is behind", labels[i], off))
+			switch off := max(h.ClockAhead, -h.ClockAhead).AsDuration().Round(time.Second); {
+			case h.ClockAhead >= clockAhead:
+				t.Notes = append(
+					t.Notes,
+					fmt.Sprintf("the clock of %s is %v ahead of this one", labels[i], off),
+				)
+			case h.ClockAhead <= -clockBehind:
+				t.Notes = append(
+					t.Notes,
+					fmt.Sprintf(
+						"the newest second of %s is %v old: it has stopped recording, "+
+							"or its clock is behind",
+						labels[i], off,
+					),
+				)
 			}
 		}
 		for _, line := range below {
-			r.Below += under(Clean(line), width)
+			r.Details += indented(Clean(line), width)
 		}
 		t.Rows = append(t.Rows, r)
 	}
@@ -327,8 +339,8 @@ func Hosts(all []Host, width int) *Table {
 	return t
 }
 
-// under gives a text as lines below a row: indented, wrapped at the width.
-func under(text string, width int) string {
+// indented returns a text as indented lines that are wrapped at the width.
+func indented(text string, width int) string {
 	const indent = "    "
 	var b strings.Builder
 	at := 0

@@ -29,10 +29,10 @@ func hostOf(t *testing.T, name string, tx, cpu float64) Host {
 	)}
 }
 
-// notables gives what is said of which host.
+// notables returns the differences of hosts, one per line.
 func notables(all []Host) string {
 	var b strings.Builder
-	for _, n := range Notables(all) {
+	for _, n := range HostDifferences(all) {
 		fmt.Fprintf(&b, "%s %s\n", all[n.Host].Name, n.Text)
 	}
 	return b.String()
@@ -89,7 +89,7 @@ func TestNotables(t *testing.T) {
 // TestHosts: a row each, also for who is silent; what is wrong below it.
 func TestHosts(t *testing.T) {
 	a, b := hostOf(t, "web", 1e6, 0.5), hostOf(t, "web", 2e6, 0.25)
-	a.Address, b.Ahead = "https://10.0.0.1:7410/", 3*measure.Second
+	a.Address, b.ClockAhead = "https://10.0.0.1:7410/", 3*measure.Second
 	a.Findings = []diagnose.Finding{
 		{
 			Severity: diagnose.High,
@@ -97,8 +97,8 @@ func TestHosts(t *testing.T) {
 		},
 		{Severity: diagnose.Low},
 	}
-	b.Unknown = "it has made no diagnosis yet"
-	gone := Host{Address: "https://c:7410/", Why: "connection refused"}
+	b.NoDiagnosis = "it has made no diagnosis yet"
+	gone := Host{Address: "https://c:7410/", Failure: "connection refused"}
 	tab := Hosts([]Host{a, b, gone}, 40)
 	expect(t, tab.Title, "2 of 3 hosts reported")
 	expect(
@@ -108,11 +108,11 @@ func TestHosts(t *testing.T) {
 web at web:7410 https://web:7410/ 25 -
 c:7410 https://c:7410/ - -`,
 	)
-	expect(t, tab.Rows[0].Below, `    HIGH eth0 is full: it sends more
+	expect(t, tab.Rows[0].Details, `    HIGH eth0 is full: it sends more
       than a line of this width holds.
       (and 1 more)
 `)
-	expect(t, tab.Rows[1].Below, "    not diagnosed: it has made no\n      diagnosis yet\n")
-	expect(t, tab.Rows[2].Below, "    no answer: connection refused\n")
+	expect(t, tab.Rows[1].Details, "    not diagnosed: it has made no\n      diagnosis yet\n")
+	expect(t, tab.Rows[2].Details, "    no answer: connection refused\n")
 	expect(t, strings.Join(tab.Notes, "\n"), "the clock of web at web:7410 is 3s ahead of this one")
 }

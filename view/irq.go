@@ -8,7 +8,7 @@ import (
 	"culprit/measure"
 )
 
-// IRQ is intrstat and mdb's ::interrupts.
+// IRQ returns the tool irq, like intrstat and mdb's ::interrupts.
 func IRQ() *Tool {
 	return &Tool{
 		Name:  "irq",
@@ -47,7 +47,7 @@ current CPU, handlers.`,
 			if o.Has("all") {
 				asked = append(
 					asked, "irq.affinity by irq,device,type",
-				) // counts are of lines that moved
+				) // lines without interrupts have no counts
 			}
 			return asked
 		},
@@ -91,7 +91,7 @@ func irqTable(o Options, f *Frame) *Table {
 		}
 	}
 	slices.SortFunc(cpus, func(a, b string) int {
-		if Natural(a, b) {
+		if NaturalLess(a, b) {
 			return -1
 		}
 		return 1
@@ -104,7 +104,7 @@ func irqTable(o Options, f *Frame) *Table {
 				Head:     "cpu" + c,
 				Decimals: 0,
 				Width:    7,
-				From:     57 + 8*(n+1),
+				MinWidth: 57 + 8*(n+1),
 				Help:     "on CPU " + c,
 			},
 		)
@@ -118,7 +118,7 @@ func irqTable(o Options, f *Frame) *Table {
 				Show:     Percent,
 				Decimals: 2,
 				Width:    6,
-				From:     57 + 15*len(cpus),
+				MinWidth: 57 + 15*len(cpus),
 				Help:     "time of its handlers on CPU " + c + ", as a share of it",
 			},
 		)
@@ -139,20 +139,21 @@ func irqTable(o Options, f *Frame) *Table {
 		p.Add(f.Of("irq.affinity"))
 	}
 	p.Sort()
-	parts := map[string][]float64{} // vector -> of each CPU the time that devices had of it
+	parts := map[string][]float64{} // softirq -> per CPU the time for devices
 	for r := range p.Len() {
 		if v := p.Key(r, "vector"); v != "" && p.Key(r, "device") != "" {
 			if parts[v] == nil {
 				parts[v] = make([]float64, len(cpus))
 			}
 			for n := range cpus {
-				parts[v][n] += known(p.At(r, cols[n].softTime))
+				parts[v][n] += orZero(p.At(r, cols[n].softTime))
 			}
 		}
 	}
 	var cells []Cell
 	for r := range p.Len() {
-		name, device, kind, vector := p.Key(r, "irq"), p.Key(r, "device"), "hard", p.Key(r, "vector")
+		name, device, vector := p.Key(r, "irq"), p.Key(r, "device"), p.Key(r, "vector")
+		kind := "hard"
 		switch {
 		case vector != "" && device != "":
 			name, kind = vector, "part"
@@ -196,7 +197,8 @@ func irqTable(o Options, f *Frame) *Table {
 	}
 	slices.SortStableFunc(
 		t.Rows,
-		func(a, b Row) int { // lines with numbers, then the CPUs' own, then softirqs, each with its parts
+		// Numbered lines, then the CPUs' own interrupts, then softirqs, each with its parts.
+		func(a, b Row) int {
 			rank := func(r Row) int {
 				if r.Cells[1].Text != "hard" {
 					return 2
@@ -215,7 +217,7 @@ func irqTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// timed says whether the time of an interrupt is measured: by its row of /proc/interrupts.
+// timed reports whether the time of an interrupt is measured, given its name in /proc/interrupts.
 func timed(name string) bool {
 	switch name {
 	case "LOC", "RES", "CAL", "IWI":

@@ -11,8 +11,7 @@ import (
 //
 //	{"view":"nic","start":"...","seconds":1.0003,"rows":[{...}],"loss":[],"notes":[]}
 //
-// Unknown is null. Rows have the columns that have a name, in their order, and "remark" where the
-// row has one.
+// Unknown values are null. Rows have the columns with a name, in order, and "remark" if set.
 func AppendJSON(b []byte, t *Table) []byte {
 	b = append(b, `{"view":`...)
 	b = AppendString(b, t.View)
@@ -41,9 +40,9 @@ func AppendJSON(b []byte, t *Table) []byte {
 			name(c.Name)
 			b = AppendCell(b, row.Cells[i])
 		}
-		if row.Mark != "" {
+		if row.Remark != "" {
 			name("remark")
-			b = AppendString(b, row.Mark)
+			b = AppendString(b, row.Remark)
 		}
 		b = append(b, '}')
 	}
@@ -76,7 +75,7 @@ func AppendCell(b []byte, v Cell) []byte {
 	return AppendNumber(b, v.Num)
 }
 
-// AppendString appends a text as a JSON string; what is no UTF-8 in it becomes U+FFFD.
+// AppendString appends a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' ||
@@ -87,18 +86,18 @@ func AppendString(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// AppendValue appends a value that always marshals: one of texts, whole numbers, losses and lists
-// of them.
+// AppendValue appends a value that consists of texts, whole numbers, losses and lists of them. It
+// panics for other values.
 func AppendValue(b []byte, v any) []byte {
 	j, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings, losses and lists of them always marshal
+		panic(err)
 	}
 	return append(b, j...)
 }
 
-// AppendNumber appends a number with nine digits, whole ones to 10^15 exactly; null for what is
-// none.
+// AppendNumber appends a number with nine digits, whole numbers up to 10^15 exactly; null for NaN
+// and infinities.
 func AppendNumber(b []byte, v float64) []byte {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return append(b, "null"...)

@@ -2,62 +2,62 @@ package view
 
 import "culprit/measure"
 
-// words gives each word a number, so that rows are told apart by numbers and not by joined texts.
-// The zero value is ready.
+// words numbers texts, so that rows are compared by numbers. The zero value is ready to use.
 type words struct {
-	index map[string]measure.Label
-	texts []string
-	same  []sameWord // by label of the dictionaries seen
-	first *string    // of the dictionary seen last: where it lies
-	turn  uint32     // counts how often that became another
+	index      map[string]measure.Label
+	texts      []string
+	byLabel    []labelNumber // per label of the dictionaries
+	first      *string       // where the newest dictionary is in memory
+	generation uint32        // number of times that the dictionary moved
 }
 
-// sameWord is the number of the word that a label stood for when it was last looked up.
-type sameWord struct {
-	n    measure.Label // 1 + the number; 0 it never was
-	turn uint32        // when its text was last looked at; 0 it never was
+// labelNumber is the number of the text that a label had when it was last looked up.
+type labelNumber struct {
+	n    measure.Label // 1 + the number; 0: never looked up
+	turn uint32        // generation of the last look-up; 0: never
 }
 
-// of gives the number of a label of the dictionary. Answers of one source share a dictionary that
-// only grows (but for rare times when another takes its place), so in the same memory a label stays
-// the same word. In other memory the number found before is nearly always right, and a comparison
-// of two equal strings shows it.
-func (w *words) of(labels []string, l measure.Label) measure.Label {
-	w.seen(labels)
-	if int(l) < len(w.same) && w.same[l].turn == w.turn {
-		return w.same[l].n - 1
+// numberOf returns the number of a label of a dictionary. Answers of one source share a dictionary
+// that only grows, and is rarely replaced. So at the same address a label keeps its text. At
+// another address the number found before is nearly always right, and a comparison of two equal
+// strings confirms it.
+func (w *words) numberOf(labels []string, l measure.Label) measure.Label {
+	w.sameMemory(labels)
+	if int(l) < len(w.byLabel) && w.byLabel[l].turn == w.generation {
+		return w.byLabel[l].n - 1
 	}
-	return w.look(labels, l)
+	return w.lookUp(labels, l)
 }
 
-// seen says whether the dictionary lies where the one before lay, so that its labels are the same
-// words.
-func (w *words) seen(labels []string) bool {
+// sameMemory reports whether the dictionary is at the address of the one before, so that labels
+// keep their texts.
+func (w *words) sameMemory(labels []string) bool {
 	if len(labels) == 0 || &labels[0] == w.first {
 		return len(labels) > 0
 	}
 	w.first = &labels[0]
-	if w.turn++; w.turn == 0 { // after four thousand million: no entry may be taken for one of now
-		clear(w.same)
-		w.turn = 1
+	if w.generation++; w.generation == 0 { // it overflowed: no old entry may match
+		clear(w.byLabel)
+		w.generation = 1
 	}
 	return false
 }
 
-// look is of for a label that was not looked at in this memory yet.
-func (w *words) look(labels []string, l measure.Label) measure.Label {
-	if int(l) >= len(w.same) {
-		w.same = append(w.same, make([]sameWord, int(l)+1-len(w.same))...)
+// lookUp is numberOf for a label that was not looked up at this address yet.
+func (w *words) lookUp(labels []string, l measure.Label) measure.Label {
+	if int(l) >= len(w.byLabel) {
+		w.byLabel = append(w.byLabel, make([]labelNumber, int(l)+1-len(w.byLabel))...)
 	}
-	s := &w.same[l]
+	s := &w.byLabel[l]
 	if s.n == 0 || w.texts[s.n-1] != labels[l] {
-		s.n = w.word(labels[l]) + 1
+		s.n = w.add(labels[l]) + 1
 	}
-	s.turn = w.turn
+	s.turn = w.generation
 	return s.n - 1
 }
 
-func (w *words) word(text string) measure.Label {
+// add returns the number of a text, a new one for a new text.
+func (w *words) add(text string) measure.Label {
 	n, ok := w.index[text]
 	if !ok {
 		if w.index == nil {
@@ -70,31 +70,29 @@ func (w *words) word(text string) measure.Label {
 	return n
 }
 
-// text gives the text that b spells; what has been asked before is not made again, unless there are
-// many words.
-func (w *words) text(b []byte) string {
+// intern returns b as a string. It allocates only for new texts, unless there are maxWords of them.
+func (w *words) intern(b []byte) string {
 	if n, ok := w.index[string(b)]; ok {
 		return w.texts[n]
 	}
-	if len(w.texts) >= mostWords {
+	if len(w.texts) >= maxWords {
 		return string(b)
 	}
-	return w.texts[w.word(string(b))]
+	return w.texts[w.add(string(b))]
 }
 
-// keys numbers distinct tuples of words from 0. slots is a power of two long and at least half
-// empty; a slot holds 1 + a number, or 0.
+// keys numbers distinct tuples of words from 0. slots has a power of two as length and is at least
+// half empty. A slot holds 1 + a number, or 0.
 type keys struct {
 	width int
 	n     int
 	flat  []measure.Label
 	slots []int32
-	last  int // found last: rows mostly come in the order in which they came before
+	last  int // number that find returned last: the next key mostly follows it
 }
 
-func (k *keys) key(
-	i int,
-) []measure.Label {
+// key returns the key of a number.
+func (k *keys) key(i int) []measure.Label {
 	return k.flat[i*k.width : (i+1)*k.width : (i+1)*k.width]
 }
 
@@ -108,15 +106,15 @@ func (k *keys) same(i int, key []measure.Label) bool {
 }
 
 func hash(key []measure.Label) uint64 {
-	h := uint64(14695981039346656037) // FNV-1a, by words
+	h := uint64(14695981039346656037) // FNV-1a, per label
 	for _, l := range key {
 		h = (h ^ uint64(l)) * 1099511628211
 	}
-	h ^= h >> 32 // it mixes upwards only
+	h ^= h >> 32 // FNV-1a mixes only towards higher bits
 	return h * 0x9e3779b97f4a7c15 >> 24
 }
 
-// find gives the number of a key, or -1.
+// find returns the number of a key; -1 if it has none.
 func (k *keys) find(key []measure.Label) int {
 	if k.n == 0 {
 		return -1
@@ -140,7 +138,7 @@ func (k *keys) find(key []measure.Label) int {
 	}
 }
 
-// number gives the number of a key, a new one to a new key.
+// number returns the number of a key, a new one for a new key.
 func (k *keys) number(key []measure.Label) int {
 	if i := k.find(key); i >= 0 {
 		return i
@@ -158,7 +156,7 @@ func (k *keys) number(key []measure.Label) int {
 	return k.last
 }
 
-// cut forgets the keys from n on.
+// cut deletes the keys from n on.
 func (k *keys) cut(n int) {
 	k.n, k.last, k.flat = n, 0, k.flat[:n*k.width]
 	clear(k.slots)

@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// Link is ifconfig -a, ethtool and dladm show-linkprop.
+// Link returns the tool link, like ifconfig -a, ethtool and dladm show-linkprop.
 func Link() *Tool {
 	return &Tool{
 		Name:  "link",
@@ -25,18 +25,19 @@ Supported, advertised and partner modes, flags, queues and rings are in --json a
 		},
 		Flags: []Flag{
 			{
-				Name:   "interface",
-				Letter: "i",
-				Value:  "NAME",
-				Many:   true,
-				Names:  "net.device.info by device",
-				Help:   "only these interfaces (comma list with * and ?)",
+				Name:       "interface",
+				Letter:     "i",
+				Value:      "NAME",
+				Many:       true,
+				NamesQuery: "net.device.info by device",
+				Help:       "only these interfaces (comma list with * and ?)",
 			},
 		},
 		Once: true,
 		Ask: func(Options) []string {
 			return []string{
-				"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex,autoneg,mtu,master,lower,rxqueues,txqueues,flags",
+				"net.device.info by netns,device,index,kind,driver,mac,admin,state,duplex," +
+					"autoneg,mtu,master,lower,rxqueues,txqueues,flags",
 				"net.device.speed by netns,device",
 				"net.device.modes by netns,device,list,mode",
 				"net.device.address by netns,device,family,address,prefix,scope",
@@ -89,36 +90,36 @@ func linkTable(o Options, f *Frame) *Table {
 		{Name: "mtu_bytes", Head: "MTU", Width: 5, Help: "largest payload of a frame"},
 		{Name: "mac", Head: "MAC", Width: 17, Left: true, Help: "hardware address"},
 		{
-			Name:  "addresses",
-			Head:  "Addresses",
-			Width: 18,
-			Left:  true,
-			From:  100,
-			Help:  "with prefix length",
+			Name:     "addresses",
+			Head:     "Addresses",
+			Width:    18,
+			Left:     true,
+			MinWidth: 100,
+			Help:     "with prefix length",
 		},
-		{Name: "driver", Head: "Driver", Width: 10, Left: true, From: 110, Help: "kernel driver"},
+		{Name: "driver", Head: "Driver", Width: 10, Left: true, MinWidth: 110, Help: "kernel driver"},
 		{
-			Name:  "master",
-			Head:  "Master",
-			Width: 8,
-			Left:  true,
-			From:  120,
-			Help:  "bridge or bond that it belongs to",
+			Name:     "master",
+			Head:     "Master",
+			Width:    8,
+			Left:     true,
+			MinWidth: 120,
+			Help:     "bridge or bond that it belongs to",
 		},
 		{
-			Name:  "lower",
-			Head:  "Lower",
-			Width: 8,
-			Left:  true,
-			From:  120,
-			Help:  "device below (VLAN, macvlan), or peer",
+			Name:     "lower",
+			Head:     "Lower",
+			Width:    8,
+			Left:     true,
+			MinWidth: 120,
+			Help:     "device below (VLAN, macvlan), or peer",
 		},
 		{
 			Name:     "rx_packets_per_s",
 			Head:     "rPk/s",
 			Decimals: 0,
 			Width:    7,
-			From:     130,
+			MinWidth: 130,
 			Help:     "packets received",
 		},
 		{
@@ -126,59 +127,61 @@ func linkTable(o Options, f *Frame) *Table {
 			Head:     "wPk/s",
 			Decimals: 0,
 			Width:    7,
-			From:     130,
+			MinWidth: 130,
 			Help:     "packets sent",
 		},
-		{Name: "rx_queues", Head: "rxq", Width: 3, From: 150, Help: "receive queues"},
-		{Name: "tx_queues", Head: "txq", Width: 3, From: 150, Help: "transmit queues"},
-		{Name: "rx_ring", Head: "rxring", Width: 6, From: 160, Help: "receive ring, now"},
-		{Name: "tx_ring", Head: "txring", Width: 6, From: 160, Help: "transmit ring, now"},
+		{Name: "rx_queues", Head: "rxq", Width: 3, MinWidth: 150, Help: "receive queues"},
+		{Name: "tx_queues", Head: "txq", Width: 3, MinWidth: 150, Help: "transmit queues"},
+		{Name: "rx_ring", Head: "rxring", Width: 6, MinWidth: 160, Help: "receive ring, now"},
+		{Name: "tx_ring", Head: "txring", Width: 6, MinWidth: 160, Help: "transmit ring, now"},
 		{
-			Name:  "uses",
-			Head:  "Uses",
-			Width: 16,
-			Left:  true,
-			From:  170,
-			Help:  "reasons for the device to receive packets",
+			Name:     "uses",
+			Head:     "Uses",
+			Width:    16,
+			Left:     true,
+			MinWidth: 170,
+			Help:     "reasons for the device to receive packets",
 		},
-		{Name: "flags", Head: "Flags", Width: 10, Left: true, From: 200, Help: "interface flags"},
+		{Name: "flags", Head: "Flags", Width: 10, Left: true, MinWidth: 200, Help: "interface flags"},
 		{
-			Name:  "modes_supported",
-			Head:  "supported",
-			Left:  true,
-			Width: 10,
-			From:  240,
-			Help:  "modes that the card supports",
-		},
-		{
-			Name:  "modes_advertised",
-			Head:  "advertised",
-			Left:  true,
-			Width: 10,
-			From:  240,
-			Help:  "modes that it advertises",
+			Name:     "modes_supported",
+			Head:     "supported",
+			Left:     true,
+			Width:    10,
+			MinWidth: 240,
+			Help:     "modes that the card supports",
 		},
 		{
-			Name:  "modes_partner",
-			Head:  "partner",
-			Left:  true,
-			Width: 10,
-			From:  240,
-			Help:  "modes that the other end advertises",
+			Name:     "modes_advertised",
+			Head:     "advertised",
+			Left:     true,
+			Width:    10,
+			MinWidth: 240,
+			Help:     "modes that it advertises",
+		},
+		{
+			Name:     "modes_partner",
+			Head:     "partner",
+			Left:     true,
+			Width:    10,
+			MinWidth: 240,
+			Help:     "modes that the other end advertises",
 		},
 	}}
 	p := f.pivot("netns", "device")
 	info := f.Of("net.device.info")
 	there := p.Add(info)
 	speed := p.Add(f.Of("net.device.speed"))
-	rx, tx := p.Add(f.Of("net.device.packets"), "direction", "rx"), p.Add(f.Of("net.device.packets"), "direction", "tx")
-	rxRing, txRing := p.Add(f.Of("net.ring.size"), "ring", "rx", "bound", "current"), p.Add(f.Of("net.ring.size"), "ring", "tx", "bound", "current")
+	packets, ring := f.Of("net.device.packets"), f.Of("net.ring.size")
+	rx, tx := p.Add(packets, "direction", "rx"), p.Add(packets, "direction", "tx")
+	rxRing := p.Add(ring, "ring", "rx", "bound", "current")
+	txRing := p.Add(ring, "ring", "tx", "bound", "current")
 	p.Join("info", info)
 	p.Sort()
-	addresses := gather(f.Of("net.device.address"), func(a *measure.Answer, i int) string {
+	addresses := joinByDevice(f.Of("net.device.address"), func(a *measure.Answer, i int) string {
 		return a.LabelOf(i, "address") + "/" + a.LabelOf(i, "prefix")
 	})
-	uses := gather(f.Of("net.device.uses"), func(a *measure.Answer, i int) string {
+	uses := joinByDevice(f.Of("net.device.uses"), func(a *measure.Answer, i int) string {
 		if a.Series[i].Values[0] > 0 {
 			return a.LabelOf(i, "use")
 		}
@@ -186,7 +189,7 @@ func linkTable(o Options, f *Frame) *Table {
 	})
 	modes := map[string]map[string]string{}
 	for _, list := range []string{"supported", "advertised", "partner"} {
-		modes[list] = gather(f.Of("net.device.modes"), func(a *measure.Answer, i int) string {
+		modes[list] = joinByDevice(f.Of("net.device.modes"), func(a *measure.Answer, i int) string {
 			if a.LabelOf(i, "list") == list {
 				return a.LabelOf(i, "mode")
 			}
@@ -262,17 +265,18 @@ func linkTable(o Options, f *Frame) *Table {
 		if unused := unusedReceiver(w, uses[id], p.At(r, rx), p.At(r, tx)); unused != "" {
 			marks = append(marks, unused)
 		}
-		row.Mark = strings.Join(marks, "; ")
+		row.Remark = strings.Join(marks, "; ")
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-// gather joins what each series says, by namespace and device.
-func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[string]string {
+// joinByDevice joins the texts of all series of each device. The keys of the result are "netns
+// device". A text "" is skipped.
+func joinByDevice(a *measure.Answer, text func(a *measure.Answer, i int) string) map[string]string {
 	lists := map[string][]string{}
 	for i := range a.Series {
-		if s := say(a, i); s != "" {
+		if s := text(a, i); s != "" {
 			id := a.LabelOf(i, "netns") + " " + a.LabelOf(i, "device")
 			lists[id] = append(lists[id], s)
 		}
@@ -285,8 +289,8 @@ func gather(a *measure.Answer, say func(a *measure.Answer, i int) string) map[st
 	return out
 }
 
-// bestModes gives by namespace and device the fastest mode that this end supports and, where the
-// partner's modes are known, that the partner offers too.
+// bestModes returns the speed of the fastest common mode of each device (key "netns device"): it is
+// supported here and, where the partner's modes are known, advertised there.
 func bestModes(a *measure.Answer) map[string]float64 {
 	partner := map[string]map[string]bool{}
 	for i := range a.Series {
@@ -312,9 +316,9 @@ func bestModes(a *measure.Answer) map[string]float64 {
 	return best
 }
 
-// sharedMAC names another interface of the namespace that has the same MAC and no reason to: not
-// its master or lower device, and not a member of the same master (the members of a bond share
-// one).
+// sharedMAC returns another interface of the namespace that has the same MAC without a reason.
+// Reasons are: one is the master or lower device of the other, or both have the same master, as in
+// a bond.
 func sharedMAC(p *Pivot, r int) string {
 	mac := p.Word(r, "info", "mac")
 	if mac == "" || mac == "00:00:00:00:00:00" {
@@ -329,7 +333,8 @@ func sharedMAC(p *Pivot, r int) string {
 		related := word(r, "master") == b || word(o, "master") == a || word(r, "lower") == b ||
 			word(o, "lower") == a ||
 			word(r, "master") != "" && word(r, "master") == word(o, "master") ||
-			word(r, "lower") != "" && word(r, "lower") == word(o, "lower") && word(r, "kind") != "veth"
+			word(r, "lower") != "" && word(r, "lower") == word(o, "lower") &&
+				word(r, "kind") != "veth"
 		if !related {
 			return b
 		}
@@ -337,8 +342,8 @@ func sharedMAC(p *Pivot, r int) string {
 	return ""
 }
 
-// unusedReceiver says so when an interface receives and nothing uses it. It is a mark to look at;
-// the diagnosis weighs it.
+// unusedReceiver returns a remark if an interface receives and nothing seems to use it; else "".
+// The diagnosis checks it further.
 func unusedReceiver(info func(string) string, uses string, rx, tx float64) string {
 	if info("kind") == "loopback" || !(rx > 100) || !(tx <= rx/1000) {
 		return ""
@@ -346,7 +351,9 @@ func unusedReceiver(info func(string) string, uses string, rx, tx float64) strin
 	switch {
 	case info("admin") == "down":
 		return "down, yet it receives"
-	case info("master") != "" || strings.Contains(uses, "upper") || strings.Contains(uses, "packet-socket") || strings.Contains(uses, "xdp") || strings.Contains(uses, "tc"):
+	case info("master") != "" || strings.Contains(uses, "upper") ||
+		strings.Contains(uses, "packet-socket") || strings.Contains(uses, "xdp") ||
+		strings.Contains(uses, "tc"):
 		return ""
 	}
 	return "receives and never sends"

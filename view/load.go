@@ -8,11 +8,10 @@ import (
 	"culprit/measure"
 )
 
-// LoadUnits gives the letters that say in which unit throughput is shown, as netperf and iperf3
-// have them.
+// LoadUnits returns the letters for units of throughput, as in netperf and iperf3.
 func LoadUnits() []string { return []string{"k", "m", "g", "t"} }
 
-// loadUnit is how a letter shows bits a second: the head of the column and the way.
+// loadUnit returns the head of the column and the format for a letter of LoadUnits.
 func loadUnit(letter string) (head string, show Show) {
 	switch letter {
 	case "k":
@@ -25,7 +24,7 @@ func loadUnit(letter string) (head string, show Show) {
 	return "Gbit/s", Gbit
 }
 
-// LoadUnitFor gives the letter that shows a rate with at least one digit before its point.
+// LoadUnitFor returns the letter of the largest unit in which the rate is at least 1.
 func LoadUnitFor(bits float64) string {
 	switch {
 	case bits >= 1e9:
@@ -36,8 +35,8 @@ func LoadUnitFor(bits float64) string {
 	return "k"
 }
 
-// LoadInterval gives the table of one interval of a load test: a row for each direction. letter is
-// one of LoadUnits.
+// LoadInterval returns the table of one interval of a load test: a row per direction. letter is one
+// of LoadUnits.
 func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 	if t.Kind == load.Exchange {
 		return exchangeInterval(i)
@@ -73,7 +72,7 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 		{
 			Name:  "cwnd_bytes",
 			Head:  "Cwnd",
-			Show:  Humane,
+			Show:  HumanBytes,
 			Width: 6,
 			Help:  "congestion windows, all connections together",
 		},
@@ -124,7 +123,7 @@ func LoadInterval(t *load.Test, i *load.Interval, letter string) *Table {
 	return out
 }
 
-// loadCPUColumns are those of both ends' CPUs.
+// loadCPUColumns returns the columns for the CPUs of both ends.
 func loadCPUColumns() []Column {
 	return []Column{
 		{
@@ -149,7 +148,7 @@ func loadCPUColumns() []Column {
 			Show:     Percent,
 			Decimals: 1,
 			Width:    8,
-			From:     100,
+			MinWidth: 100,
 			Help:     "CPU time of the traffic threads here; 100 % is one CPU",
 		},
 		{
@@ -158,7 +157,7 @@ func loadCPUColumns() []Column {
 			Show:     Percent,
 			Decimals: 1,
 			Width:    9,
-			From:     100,
+			MinWidth: 100,
 			Help:     "CPU time of the traffic threads at the server",
 		},
 	}
@@ -200,21 +199,21 @@ func exchangeInterval(i *load.Interval) *Table {
 		{Name: "mean_ns", Head: "Mean", Show: Brief, Width: 6, Help: "mean time of a transaction"},
 		{Name: "p50_ns", Head: "p50", Show: Brief, Width: 6, Help: "half of them took less"},
 		{
-			Name:  "p90_ns",
-			Head:  "p90",
-			Show:  Brief,
-			Width: 6,
-			From:  100,
-			Help:  "nine tenths took less",
+			Name:     "p90_ns",
+			Head:     "p90",
+			Show:     Brief,
+			Width:    6,
+			MinWidth: 100,
+			Help:     "nine tenths took less",
 		},
 		{Name: "p99_ns", Head: "p99", Show: Brief, Width: 6, Help: "99 % took less"},
 		{
-			Name:  "p99_9_ns",
-			Head:  "p99.9",
-			Show:  Brief,
-			Width: 6,
-			From:  100,
-			Help:  "99.9 % took less",
+			Name:     "p99_9_ns",
+			Head:     "p99.9",
+			Show:     Brief,
+			Width:    6,
+			MinWidth: 100,
+			Help:     "99.9 % took less",
 		},
 		{Name: "max_ns", Head: "Max", Show: Brief, Width: 6, Help: "longest time, within 0.8 %"},
 		{Name: "retransmits", Head: "Retr", Width: 5, Help: "segments sent again, of this end"},
@@ -240,7 +239,7 @@ func exchangeInterval(i *load.Interval) *Table {
 	return out
 }
 
-// LoadRun gives the line on a run that is over.
+// LoadRun returns the line that summarizes a run.
 func LoadRun(t *load.Test, r *load.Run) string {
 	var parts []string
 	if t.Kind == load.Exchange {
@@ -275,7 +274,7 @@ func LoadRun(t *load.Test, r *load.Run) string {
 	return Clean(line)
 }
 
-// span gives ns for people, "-" where they are not known.
+// span formats nanoseconds; "-" if unknown.
 func span(n load.Number) string {
 	if !n.Known() {
 		return "-"
@@ -283,7 +282,8 @@ func span(n load.Number) string {
 	return briefTime(float64(n))
 }
 
-// LoadResult gives what all runs say together, lines at most width wide where words allow.
+// LoadResult formats the result of all runs. Lines are at most width columns wide unless a word is
+// longer.
 func LoadResult(r *load.Result, width int, colour bool) string {
 	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
 	for _, s := range r.Ways {
@@ -296,7 +296,7 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				"",
 				d.bold(
 					lead+load.Bits(s.Throughput.Mean),
-				)+spreadWords(s.Throughput, func(n load.Number) string { return load.Bits(n) }),
+				)+describeSpread(s.Throughput, func(n load.Number) string { return load.Bits(n) }),
 			)
 			if s.Retransmits.Known() {
 				line := fmt.Sprintf(
@@ -313,12 +313,12 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				"",
 				d.bold(
 					fmt.Sprintf("%.1f transactions/s", float64(s.Transactions.Mean)),
-				)+spreadWords(
+				)+describeSpread(
 					s.Transactions,
 					func(n load.Number) string { return fmt.Sprintf("%.1f", float64(n)) },
 				),
 			)
-			d.paragraph("", d.bold("latency "+span(s.Latency.Mean))+spreadWords(s.Latency, span))
+			d.paragraph("", d.bold("latency "+span(s.Latency.Mean))+describeSpread(s.Latency, span))
 			if p := s.Times; p != nil {
 				d.paragraph(
 					"",
@@ -333,7 +333,8 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				d.paragraph(
 					"",
 					fmt.Sprintf(
-						"measured from the due time of each, so that a stall counts in all that it delayed; this program itself began p50 %s, p99 %s, max %s late",
+						"measured from the due time of each, so that a stall counts in all "+
+							"that it delayed; this program began p50 %s, p99 %s, max %s late",
 						span(p.P50), span(p.P99), span(p.Most),
 					),
 				)
@@ -342,7 +343,8 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 				d.paragraph(
 					"",
 					fmt.Sprintf(
-						"%d transactions were due and had not ended at the end: the latencies do not include them",
+						"%d transactions were due and had not ended at the end: "+
+							"the latencies do not include them",
 						s.Missed,
 					),
 				)
@@ -377,8 +379,8 @@ func LoadResult(r *load.Result, width int, colour bool) string {
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
 }
 
-// spreadWords tells how much runs differ.
-func spreadWords(s *load.Spread, text func(load.Number) string) string {
+// describeSpread returns the number of runs and how much they differ.
+func describeSpread(s *load.Spread, text func(load.Number) string) string {
 	switch {
 	case s.Runs < 2:
 		return " (one run)"
@@ -394,7 +396,7 @@ func spreadWords(s *load.Spread, text func(load.Number) string) string {
 	)
 }
 
-// loadCosts writes both ends beside each other.
+// loadCosts writes the CPU times of both ends side by side.
 func loadCosts(d *diagnosis, r *load.Result) {
 	ends := []*load.Cost{&r.Here, &r.There}
 	row := func(what string, cell func(c *load.Cost) string) {
@@ -435,19 +437,20 @@ func loadCosts(d *diagnosis, r *load.Result) {
 		})
 	}
 	d.line("")
-	said := map[string]bool{}
+	printed := map[string]bool{}
+	names := map[string]string{
+		"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis",
+	}
 	for n, c := range ends {
 		where := []string{"here", "there"}[n]
 		for _, what := range []string{"all", "cpu", "wire", "diagnosis"} {
-			if why := c.Unknown[what]; why != "" && !said[what+why] &&
+			if why := c.Unknown[what]; why != "" && !printed[what+why] &&
 				!(what == "diagnosis" && !r.Test.Look) {
-				said[what+why] = true
+				printed[what+why] = true
 				d.paragraph(
 					"",
 					fmt.Sprintf(
-						"not known %s: %s: %s", where,
-						map[string]string{"all": "anything", "cpu": "the CPUs", "wire": "the link", "diagnosis": "the diagnosis"}[what],
-						Clean(why),
+						"not known %s: %s: %s", where, names[what], Clean(why),
 					),
 				)
 			}
@@ -462,7 +465,7 @@ func orDash(s string) string {
 	return s
 }
 
-// LoadComparison gives what differs between two results.
+// LoadComparison formats the difference of two results.
 func LoadComparison(c *load.Comparison, width int, colour bool) string {
 	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
 	d.paragraph("", fmt.Sprintf("%s, measured by %s", Clean(c.Names[1]), Clean(c.Names[0])))
@@ -488,8 +491,8 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 		case r.Way == load.Up:
 			name += " up"
 		}
-		d.hang("", d.bold(name+":"), loadVerdict(&r))
-		d.hang(
+		d.hanging("", d.bold(name+":"), loadVerdict(&r))
+		d.hanging(
 			"  ", "",
 			fmt.Sprintf("%s and %s%s", text(r.First.Mean), text(r.Second.Mean), runsOf(&r)),
 		)
@@ -504,7 +507,8 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 			name string
 			a, b load.Number
 		}{
-			{"min", t.First.Least, t.Second.Least}, {"p50", t.First.P50, t.Second.P50}, {"p90", t.First.P90, t.Second.P90}, {"p99", t.First.P99, t.Second.P99},
+			{"min", t.First.Least, t.Second.Least}, {"p50", t.First.P50, t.Second.P50},
+			{"p90", t.First.P90, t.Second.P90}, {"p99", t.First.P99, t.Second.P99},
 			{"p99.9", t.First.P999, t.Second.P999}, {"max", t.First.Most, t.Second.Most},
 		} {
 			change := "-"
@@ -523,10 +527,13 @@ func LoadComparison(c *load.Comparison, width int, colour bool) string {
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
 }
 
-// loadVerdict tells one ratio: by how much, and whether chance would do.
+// loadVerdict returns the size of a difference, and whether it may be chance.
 func loadVerdict(r *load.Compared) string {
 	change := float64(r.Ratio.Ratio-1) * 100
-	word := map[string][2]string{"throughput": {"faster", "slower"}, "transactions": {"faster", "slower"}, "latency": {"longer", "shorter"}, "cpu": {"more expensive", "cheaper"}}[r.What]
+	word := map[string][2]string{
+		"throughput": {"faster", "slower"}, "transactions": {"faster", "slower"},
+		"latency": {"longer", "shorter"}, "cpu": {"more expensive", "cheaper"},
+	}[r.What]
 	by := word[0]
 	if change < 0 {
 		by = word[1]

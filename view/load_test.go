@@ -26,7 +26,8 @@ func loadPart(n int, sends bool, bytes uint64) *load.Part {
 		Sndbuf:      none,
 	}
 	if sends {
-		t.Retransmits, t.Segments, t.RTT, t.Cwnd, t.Busy, t.Rwnd, t.Sndbuf = 3, 1000, 1.25e6, 1<<20, 1, 0, 0
+		t.Retransmits, t.Segments, t.RTT, t.Cwnd = 3, 1000, 1.25e6, 1<<20
+		t.Busy, t.Rwnd, t.Sndbuf = 1, 0, 0
 	}
 	return &load.Part{
 		N:       n,
@@ -92,7 +93,11 @@ func TestLoadInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := got.Rows[0]
-	for name, want := range map[string]any{"run": 1., "way": "up", "end_s": 1., "bits_per_s": 956e6, "sent_bits_per_s": 956004000., "retransmits": 3., "rtt_ns": 1.25e6, "cwnd_bytes": 1048576., "cpu_here": 0.25, "traffic_cpus_there": 0.2} {
+	for name, want := range map[string]any{
+		"run": 1., "way": "up", "end_s": 1., "bits_per_s": 956e6, "sent_bits_per_s": 956004000.,
+		"retransmits": 3., "rtt_ns": 1.25e6, "cwnd_bytes": 1048576., "cpu_here": 0.25,
+		"traffic_cpus_there": 0.2,
+	} {
 		if row[name] != want {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
@@ -101,9 +106,10 @@ func TestLoadInterval(t *testing.T) {
 		c.Format(table.Rows[0].Cells[table.Column("bits_per_s")]) != "956.000" {
 		t.Errorf("-f m shows %s", c.Format(table.Rows[0].Cells[table.Column("bits_per_s")]))
 	}
-	// The server's word did not come: what it alone knows is unknown, not 0.
+	// Without the server's report its values are unknown, not 0.
 	runs[0].Intervals[0].There = nil
-	if err := json.Unmarshal(AppendJSON(nil, LoadInterval(&test, runs[0].Intervals[0], "g")), &got); err != nil {
+	table = LoadInterval(&test, runs[0].Intervals[0], "g")
+	if err := json.Unmarshal(AppendJSON(nil, table), &got); err != nil {
 		t.Fatal(err)
 	}
 	if row = got.Rows[0]; row["bits_per_s"] != nil || row["cpu_there"] != nil ||

@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// What rows of locks may be told apart by.
+// The fields by which waits for locks can be grouped.
 const (
 	LocksByCaller  = "caller"
 	LocksByKind    = "kind"
@@ -19,14 +19,15 @@ const (
 	LocksByPID     = "pid"
 )
 
-// LocksBy gives all that rows of locks may be told apart by.
+// LocksBy returns the fields by which waits for locks can be grouped.
 func LocksBy() []string { return []string{LocksByCaller, LocksByKind, LocksByProcess, LocksByPID} }
 
-// MostLockFrames is how many frames of a stack may be asked for: there are no more.
-const MostLockFrames = 127
+// MaxLockFrames is the maximum number of frames of a stack.
+const MaxLockFrames = 127
 
-// Locks is lockstat. Its options are by, a list of LocksBy; stacks, a number of frames; hist;
-// coalesce; kernel; user. It is no tool of Tools: what it asks is measured for it alone.
+// Locks returns the tool locks, like lockstat. Its options are by, a list of LocksBy; stacks, a
+// number of frames; hist; coalesce; kernel; user. It is not in Tools, since its queries run on a
+// machine of their own.
 func Locks() *Tool {
 	return &Tool{
 		Name:  "locks",
@@ -63,10 +64,10 @@ users.`,
 			{"culprit locks --by process 1", "which processes wait"},
 			{"culprit locks --min 1ms --json 1", "waits of a millisecond or longer, as JSON"},
 		},
-		Most:  20,
-		Peaks: []measure.StatID{"lock.wait.max", "futex.wait.max"},
-		Ask:   locksAsk,
-		Table: locksTable,
+		MaxRows: 20,
+		Peaks:   []measure.StatID{"lock.wait.max", "futex.wait.max"},
+		Ask:     locksAsk,
+		Table:   locksTable,
 		Stack: func(f *measure.Frame) string {
 			if f.Module != "" && f.Symbol != "["+f.Module+"]" {
 				return f.Module + "`" + f.Symbol
@@ -76,7 +77,7 @@ users.`,
 	}
 }
 
-// locksFamilies are the statistics: of locks of the kernel and of programs.
+// locksFamilies returns the statistics to query: of kernel locks, of futexes, or both.
 func locksFamilies(o Options) []string {
 	switch {
 	case o.Has("kernel"):
@@ -87,17 +88,15 @@ func locksFamilies(o Options) []string {
 	return []string{"lock.wait", "futex.wait"}
 }
 
-// LocksStacks says whether stacks are needed.
-func LocksStacks(o Options) bool { return o.Has("stacks") || lockRows(o, LocksByCaller) }
+// LocksNeedStacks reports whether the queries need stacks.
+func LocksNeedStacks(o Options) bool { return o.Has("stacks") || lockRows(o, LocksByCaller) }
 
-// LocksProcesses says whether it is to be known who waits.
-func LocksProcesses(
-	o Options,
-) bool {
+// LocksNeedProcesses reports whether the queries need the waiting process.
+func LocksNeedProcesses(o Options) bool {
 	return lockRows(o, LocksByProcess) || lockRows(o, LocksByPID)
 }
 
-// lockRows says whether rows are told apart by a field.
+// lockRows reports whether rows are grouped by a field.
 func lockRows(o Options, by string) bool {
 	if !o.Has("by") {
 		return by == LocksByCaller || by == LocksByKind
@@ -107,10 +106,10 @@ func lockRows(o Options, by string) bool {
 
 func locksAsk(o Options) (all []string) {
 	by := []string{"kind"}
-	if LocksProcesses(o) {
+	if LocksNeedProcesses(o) {
 		by = append(by, "process", "pid")
 	}
-	if LocksStacks(o) {
+	if LocksNeedStacks(o) {
 		by = append(by, "stack")
 	}
 	for _, family := range locksFamilies(o) {
@@ -123,12 +122,13 @@ func locksAsk(o Options) (all []string) {
 	return all
 }
 
-// lockRow is what a row has, and what it is of.
+// lockRow is a row of the table before it is formatted.
 type lockRow struct {
 	kind, process, pid, caller string
-	stack                      []string // from the caller on, as far as was asked
-	count, nanos, most         float64
-	dist                       measure.Dist
+	// From the caller outwards, at most the number of frames to show.
+	stack              []string
+	count, nanos, most float64
+	dist               measure.Dist
 }
 
 func locksColumns(o Options) []Column {
@@ -205,7 +205,7 @@ func locksColumns(o Options) []Column {
 
 func locksTable(o Options, f *Frame) *Table {
 	t := &Table{View: "locks", Columns: locksColumns(o)}
-	depth, _ := strconv.Atoi(o.Text("stacks")) // it was checked
+	depth, _ := strconv.Atoi(o.Text("stacks")) // checked by the command
 	rows := map[string]*lockRow{}
 	over := measure.Span(0)
 	for _, family := range locksFamilies(o) {
@@ -226,9 +226,9 @@ func locksTable(o Options, f *Frame) *Table {
 				if lockRows(o, LocksByPID) {
 					r.pid = a.LabelOf(i, "pid")
 				}
-				if LocksStacks(o) {
+				if LocksNeedStacks(o) {
 					frames := innermostFirst(a.LabelOf(i, "stack"))
-					at := max(0, WaitsIn(frames, family == "futex.wait"))
+					at := max(0, WaitFrame(frames, family == "futex.wait"))
 					r.stack = frames[at:]
 					r.stack = r.stack[:min(depth, len(r.stack))]
 					if o.Has("coalesce") {
@@ -241,9 +241,8 @@ func locksTable(o Options, f *Frame) *Table {
 						}
 					}
 				}
-				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" + strings.Join(
-					r.stack, ";",
-				)
+				id += "\x00" + r.process + "\x00" + r.pid + "\x00" + r.caller + "\x00" +
+					strings.Join(r.stack, ";")
 				row := rows[id]
 				if row == nil {
 					row = &r
@@ -281,26 +280,26 @@ func locksTable(o Options, f *Frame) *Table {
 		}
 		t.Title = fmt.Sprintf(
 			"%.0f %s in %.1f s (%.*f/s), %s waited", count, waits, over.Seconds(),
-			decimalsOf(count/over.Seconds()), count/over.Seconds(), briefTime(nanos),
+			rateDecimals(count/over.Seconds()), count/over.Seconds(), briefTime(nanos),
 		)
 	}
-	so := 0.0
+	cumulative := 0.0
 	for _, r := range all {
-		so += r.nanos
-		t.Rows = append(t.Rows, r.row(o, over, nanos, so))
+		cumulative += r.nanos
+		t.Rows = append(t.Rows, r.row(o, over, nanos, cumulative))
 	}
 	return t
 }
 
-// decimalsOf gives how many decimals a rate is told with.
-func decimalsOf(rate float64) int {
+// rateDecimals returns the number of decimals to print of a rate.
+func rateDecimals(rate float64) int {
 	if rate > 0 && rate < 10 {
 		return 1
 	}
 	return 0
 }
 
-// add puts what a series has into the row.
+// add adds the value of a series to the row.
 func (r *lockRow) add(what string, s *measure.Series, over measure.Span) {
 	if what == "dist" {
 		if d := s.Dists(); len(d) > 0 {
@@ -321,26 +320,25 @@ func (r *lockRow) add(what string, s *measure.Series, over measure.Span) {
 	}
 }
 
-// row makes the row of a table; of is the time of all rows, so far that of this one and those
-// before it.
-func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
+// row formats the row. total is the time of all rows, cumulative that of this row and those above
+// it.
+func (r *lockRow) row(o Options, over measure.Span, total, cumulative float64) Row {
 	share := func(v float64) Cell {
-		if of == 0 {
+		if total == 0 {
 			return N(measure.NaN)
 		}
-		return N(v / of)
+		return N(v / total)
 	}
-	if r.most > r.nanos ||
-		r.most < math.Floor(
-			r.nanos/r.count,
-		) { // the longest wait is in the time of the interval beside this one: it ended while the kernel's maps were changed, one after the other
+	// The kernel's maps are read one after the other. A wait that ends meanwhile may be the longest
+	// of this interval, and its time in the next.
+	if r.most > r.nanos || r.most < math.Floor(r.nanos/r.count) {
 		r.most = measure.NaN
 	}
 	cells := []Cell{
 		N(r.count),
 		N(r.count / over.Seconds()),
 		share(r.nanos),
-		share(so),
+		share(cumulative),
 		N(r.nanos),
 		N(r.nanos / r.count),
 		N(r.most),
@@ -382,14 +380,14 @@ func (r *lockRow) row(o Options, over measure.Span, of, so float64) Row {
 		Key: strings.Join(
 			[]string{r.kind, r.process, r.pid, r.caller, strings.Join(r.stack, ";")}, "\x00",
 		),
-		Cells: cells,
-		Below: r.below(o),
+		Cells:   cells,
+		Details: r.details(o),
 	}
 }
 
-// below gives what stands below a row: the distribution and the stack, beside each other as
-// lockstat has them.
-func (r *lockRow) below(o Options) string {
+// details returns the lines below the row: the distribution and the stack side by side, as lockstat
+// prints them.
+func (r *lockRow) details(o Options) string {
 	var left, right []string
 	if o.Has("hist") {
 		left = append(left, "      nsec ------ Time Distribution ------ count   ")
@@ -432,11 +430,10 @@ func (r *lockRow) below(o Options) string {
 	return b.String()
 }
 
-// kernelFrame gives a frame as a terminal has it: what is of the kernel itself stands without its
-// module.
+// kernelFrame returns a frame without its module if that is the kernel itself.
 func kernelFrame(frame string) string { return strings.TrimPrefix(frame, "vmlinux`") }
 
-// innermostFirst takes a folded stack apart.
+// innermostFirst splits a folded stack.
 func innermostFirst(folded string) []string {
 	if folded == "" {
 		return nil
@@ -457,53 +454,59 @@ func withoutOffsets(frames []string) []string {
 	return out
 }
 
-// FrameParts takes a frame apart as DTrace prints it, module`function+0x1f; of an address there is
-// the function alone.
+// FrameParts splits a frame as DTrace prints it: module`function+0x1f. An address is returned as
+// the function.
 func FrameParts(line string) (module, name, offset string) {
 	if m, rest, ok := strings.Cut(line, "`"); ok {
 		module, line = m, rest
 	}
-	if i := strings.LastIndex(line, "+0x"); i > 0 &&
-		!strings.HasSuffix(line, "]") { // not of [program+0x1240]
+	// The offset in [program+0x1240] is not split off.
+	if i := strings.LastIndex(line, "+0x"); i > 0 && !strings.HasSuffix(line, "]") {
 		line, offset = line[:i], line[i:]
 	}
 	return module, line, offset
 }
 
-// WaitsIn gives which frame of a stack, innermost first, tells what a thread waits for: the first
-// that is no part of the scheduler, of a lock or, in a program, of the C library's way to one; -1
-// where all are, and of none.
-func WaitsIn(frames []string, user bool) int {
+// WaitFrame returns the index of the frame that shows what a thread waits for, in a stack with the
+// innermost frame first. It is the first frame that is not part of the scheduler, of a lock or,
+// with user, of the C library. It returns -1 if there is none.
+func WaitFrame(frames []string, user bool) int {
 	for i, line := range frames {
 		module, name, _ := FrameParts(line)
 		if user && module == "" && strings.HasPrefix(name, "[") &&
-			strings.Contains(name, ": ") { // says why there are no more
+			strings.Contains(name, ": ") { // the reason why the stack ends
 			continue
 		}
-		if user && !waitsByLibrary(module, name) || !user && !waitsByItself(name) {
+		if user && !isLibraryWait(module, name) || !user && !isKernelWait(name) {
 			return i
 		}
 	}
 	return -1
 }
 
-// waitsByLibrary says whether a function of a program waits for others.
-func waitsByLibrary(module, name string) bool {
-	bare := strings.TrimLeft(name, "_") // of a program that has the library within it too
-	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "libpthread") || strings.HasPrefix(module, "ld-") ||
+// isLibraryWait reports whether a user function belongs to the implementation of waiting.
+func isLibraryWait(module, name string) bool {
+	bare := strings.TrimLeft(name, "_") // also in statically linked programs
+	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") ||
+		strings.HasPrefix(module, "libpthread") || strings.HasPrefix(module, "ld-") ||
 		strings.HasPrefix(name, "runtime.futex") ||
 		strings.HasPrefix(name, "runtime.note") ||
 		strings.HasPrefix(bare, "lll_lock") ||
 		strings.HasPrefix(bare, "pthread_")
 }
 
-// waitsByItself says whether a function of the kernel waits for others: the scheduler's, and those
-// of locks.
-func waitsByItself(name string) bool {
+// isKernelWait reports whether a kernel function belongs to the scheduler or to locks.
+func isKernelWait(name string) bool {
 	name = strings.TrimLeft(name, "_")
-	for _, prefix := range []string{"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read", "down_write", "down_interruptible", "down_killable", "down_timeout",
-		"down_trylock", "rwsem_down_", "percpu_down_", "percpu_rwsem_wait", "raw_spin_lock", "raw_read_lock", "raw_write_lock", "native_queued_spin_lock", "pv_queued_spin_lock", "queued_spin_lock",
-		"queued_read_lock", "queued_write_lock", "rt_mutex_", "rt_spin_lock", "rtlock_", "rt_read_lock", "rt_write_lock", "do_raw_", "pi_cond_resched", "ww_mutex_lock", "osq_lock", "traceiter_contention_"} {
+	for _, prefix := range []string{
+		"schedule", "io_schedule", "preempt_schedule", "cond_resched", "mutex_lock", "down_read",
+		"down_write", "down_interruptible", "down_killable", "down_timeout", "down_trylock",
+		"rwsem_down_", "percpu_down_", "percpu_rwsem_wait", "raw_spin_lock", "raw_read_lock",
+		"raw_write_lock", "native_queued_spin_lock", "pv_queued_spin_lock", "queued_spin_lock",
+		"queued_read_lock", "queued_write_lock", "rt_mutex_", "rt_spin_lock", "rtlock_",
+		"rt_read_lock", "rt_write_lock", "do_raw_", "pi_cond_resched", "ww_mutex_lock",
+		"osq_lock", "traceiter_contention_",
+	} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
@@ -511,8 +514,7 @@ func waitsByItself(name string) bool {
 	return name == "down"
 }
 
-// J makes a cell of a list: its JSON, which no terminal shows. What it is of always marshals: texts
-// and whole numbers.
+// J returns a cell with a list, as JSON; terminals do not show it. v consists of texts and numbers.
 func J(v any) Cell {
 	b, err := json.Marshal(v)
 	if err != nil {

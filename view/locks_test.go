@@ -88,7 +88,7 @@ func TestLocksJSON(t *testing.T) {
        512 |@@@@@@@@@@                    1
       1024 |@@@@@@@@@@                    1
 `
-	if got := tab.Rows[0].Below; got != below {
+	if got := tab.Rows[0].Details; got != below {
 		t.Errorf("below it is\n%s", got)
 	}
 }
@@ -150,14 +150,17 @@ func TestWaitsIn(t *testing.T) {
 		if c.frames != "" {
 			frames = strings.Split(c.frames, ";")
 		}
-		if got := WaitsIn(frames, c.user); got != c.want {
+		if got := WaitFrame(frames, c.user); got != c.want {
 			t.Errorf("%s: %d", c.frames, got)
 		}
 	}
 }
 
 func TestBriefTime(t *testing.T) {
-	for nanos, want := range map[float64]string{0: "0ns", 834: "834ns", 999.4: "999ns", 999.6: "1.00us", 1250: "1.25us", 12500: "12.5us", 99960: "100us", 999600: "1.00ms", 3.41e9: "3.41s", 1234e9: "1234s"} {
+	for nanos, want := range map[float64]string{
+		0: "0ns", 834: "834ns", 999.4: "999ns", 999.6: "1.00us", 1250: "1.25us", 12500: "12.5us",
+		99960: "100us", 999600: "1.00ms", 3.41e9: "3.41s", 1234e9: "1234s",
+	} {
 		if got := briefTime(nanos); got != want {
 			t.Errorf("%g is %s, want %s", nanos, got, want)
 		}

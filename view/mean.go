@@ -11,22 +11,23 @@ import (
 type Mean struct {
 	first, last measure.Interval
 	n           int
-	Peaks       []measure.StatID // whose greatest value counts, and no mean
-	Sums        []measure.StatID // whose rows are added up: one counts as 0 where it was absent, or the sum would be of more than there was
-	words       words
-	answers     []*meanAnswer
-	key         []measure.Label // scratch
+	Peaks       []measure.StatID // statistics whose mean is the greatest value
+	// Statistics whose rows a table adds up: an absent row counts as 0.
+	Sums    []measure.StatID
+	words   words
+	answers []*meanAnswer
+	key     []measure.Label // scratch
 }
 
 type meanAnswer struct {
-	of      measure.Answer // the latest, without its series
-	keys    keys
-	rows    []meanRow
-	dists   []measure.Dist // of the rows, where the statistic has them
-	elapsed measure.Span
-	more    bool // there were more rows than are kept
-	peak    bool // of each row the greatest value counts
-	summed  bool // rows are added up
+	newest    measure.Answer // without its series
+	keys      keys
+	rows      []meanRow
+	dists     []measure.Dist // per row, of a statistic of distributions
+	elapsed   measure.Span
+	truncated bool // there were more rows than maxMeanRows
+	peak      bool // the mean of a row is its greatest value
+	summed    bool // the table adds up the rows
 
 	shape measure.Shape // of the newest answer; 0: unknown, or some of its series have no row
 	at    []int32       // row of each series of that answer
@@ -34,10 +35,9 @@ type meanAnswer struct {
 
 type meanRow struct{ sum, weight float64 }
 
-// mostMeans bounds the rows that a mean keeps of one statistic: processes and connections that come
-// and go for days must not fill the memory for the sake of a last line. Rows beyond it are left
-// out, and the frame's notes say so.
-const mostMeans = 1 << 16
+// maxMeanRows bounds the rows of one statistic in a mean. Processes and connections that come and
+// go for days must not fill the memory. More rows are left out, with a note.
+const maxMeanRows = 1 << 16
 
 // Add adds a frame.
 func (m *Mean) Add(f *Frame) {
@@ -58,9 +58,10 @@ func (m *Mean) Add(f *Frame) {
 	m.n++
 	for i, a := range f.Answers {
 		k := m.answers[i]
-		k.of = *a
-		k.of.Series, k.of.Labels, k.of.Elapsed, k.of.Loss, k.of.Notes = nil, nil, nil, nil, nil
-		k.of.SetColumn(nil, 0)
+		k.newest = *a
+		k.newest.Series, k.newest.Labels, k.newest.Elapsed = nil, nil, nil
+		k.newest.Loss, k.newest.Notes = nil, nil
+		k.newest.SetColumn(nil, 0)
 		k.elapsed += a.Elapsed[0]
 		values, shape := a.Column()
 		if shape != 0 && shape == k.shape && !k.peak {
@@ -75,7 +76,7 @@ func (m *Mean) Add(f *Frame) {
 			}
 			n := m.row(k, a.Labels, s.Key)
 			if n < 0 {
-				k.more = true
+				k.truncated = true
 				continue
 			}
 			k.at = append(k.at, int32(n))
@@ -97,13 +98,13 @@ func (m *Mean) Add(f *Frame) {
 				k.rows[n].weight += float64(a.Elapsed[0])
 			}
 		}
-		if len(k.at) == len(values) && !k.more {
+		if len(k.at) == len(values) && !k.truncated {
 			k.shape = shape
 		}
 	}
 }
 
-// add adds the values of an answer whose rows are those of the answer before.
+// add adds the values of an answer with the shape of the newest one.
 func (k *meanAnswer) add(values []float64, elapsed float64) {
 	for i, v := range values {
 		if v == v {
@@ -114,9 +115,9 @@ func (k *meanAnswer) add(values []float64, elapsed float64) {
 	}
 }
 
-// row gives the number of a row, -1 for a new one when there are too many.
+// row returns the number of a row; -1 for a new row if there are too many.
 func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
-	full := len(k.rows) >= mostMeans || len(m.words.texts) >= 4*mostMeans
+	full := len(k.rows) >= maxMeanRows || len(m.words.texts) >= 4*maxMeanRows
 	m.key = m.key[:0]
 	for _, l := range key {
 		if full {
@@ -124,7 +125,7 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 				return -1
 			}
 		}
-		m.key = append(m.key, m.words.of(labels, l))
+		m.key = append(m.key, m.words.numberOf(labels, l))
 	}
 	if full {
 		return k.keys.find(m.key)
@@ -139,18 +140,18 @@ func (m *Mean) row(k *meanAnswer, labels []string, key []measure.Label) int {
 // Len returns the number of frames.
 func (m *Mean) Len() int { return m.n }
 
-// Frame returns the mean of all frames. A row of a sparse statistic, or of one whose rows are added
-// up, counts as 0 while it was absent; another row is averaged over the time in which it was there.
+// Frame returns the mean of all frames. A row of a sparse statistic, or of one in Sums, counts as 0
+// while it was absent. Another row is averaged over the time in which it was there.
 func (m *Mean) Frame() *Frame {
 	f := &Frame{Over: measure.Interval{Start: m.first.Start, End: m.last.End}}
 	for _, k := range m.answers {
-		a := k.of
+		a := k.newest
 		a.Labels, a.Elapsed = m.words.texts, []measure.Span{k.elapsed}
-		if k.more {
-			a.Notes = []string{"the averages leave out rows that came late: there were too many"}
+		if k.truncated {
+			a.Notes = []string{"the averages leave out the newest rows: there were too many"}
 		}
 		for n, r := range k.rows {
-			if k.of.Kind == measure.Dists {
+			if k.newest.Kind == measure.Dists {
 				var d measure.Dist
 				if n < len(k.dists) {
 					d = k.dists[n]

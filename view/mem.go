@@ -2,7 +2,7 @@ package view
 
 import "culprit/measure"
 
-// Mem is vmstat.
+// Mem returns the tool mem, like vmstat.
 func Mem() *Tool {
 	return &Tool{
 		Name:  "mem",
@@ -37,7 +37,7 @@ information, and the uses of memory (sar -r ALL, in KiB), which overlap and do n
 				"memory.oom",
 			}
 		},
-		Wide: map[measure.StatID]int{
+		MinWidth: map[measure.StatID]int{
 			"pressure.time":  130,
 			"memory.reclaim": 130,
 			"memory.stalls":  130,
@@ -57,17 +57,17 @@ information, and the uses of memory (sar -r ALL, in KiB), which overlap and do n
 func memTable(_ Options, f *Frame) *Table {
 	size := func(kind string) float64 { return f.One("memory.size", "kind", kind) }
 	t := f.table("mem", func() []Column { return nil })
-	var room [48]Cell
-	cells := room[:0]
+	var array [48]Cell // on the stack
+	cells := array[:0]
 	add := func(v float64, c Column) {
 		t.Columns = append(t.Columns, c)
 		cells = append(cells, N(v))
 	}
 	k := func(name, head string, width, from int, help string) Column {
-		return Column{Name: name, Head: head, Show: KiB, Width: width, From: from, Help: help}
+		return Column{Name: name, Head: head, Show: KiB, Width: width, MinWidth: from, Help: help}
 	}
 	n := func(name, head string, width, from int, help string) Column {
-		return Column{Name: name, Head: head, Width: width, From: from, Help: help}
+		return Column{Name: name, Head: head, Width: width, MinWidth: from, Help: help}
 	}
 	add(f.One("sched.runnable"), n("runnable", "r", 2, 0, "tasks running or waiting for a CPU"))
 	add(
@@ -134,10 +134,10 @@ func memTable(_ Options, f *Frame) *Table {
 	add(usage("idle"), id)
 	add(usage("iowait"), p("iowait", "wa", "idle while a task waited for a disk"))
 	st := p("steal", "st", "taken by the hypervisor")
-	st.From = 90
+	st.MinWidth = 90
 	add(usage("steal"), st)
 	psi := p("pressure_some", "psi%", "share of the time in which some task waited for memory")
-	psi.Width, psi.From, psi.Decimals = 4, 130, 1
+	psi.Width, psi.MinWidth, psi.Decimals = 4, 130, 1
 	add(f.One("pressure.time", "resource", "memory", "scope", "some"), psi)
 	for _, c := range [...]struct{ kind, name, head, help string }{
 		{"anon", "anon_bytes", "anon", "memory of programs not backed by a file"},
@@ -158,13 +158,13 @@ func memTable(_ Options, f *Frame) *Table {
 	promised := p(
 		"committed_ratio", "%com", "memory promised to programs, as a share of memory and swap",
 	)
-	promised.Width, promised.From = 4, 240
+	promised.Width, promised.MinWidth = 4, 240
 	add(size("committed")/(size("total")+size("swap_total")), promised)
 	t.Rows = append(t.Rows, Row{Cells: f.cells(cells...)})
 	return t
 }
 
-// cpuShares gives a function from mode to its share of all CPUs' time.
+// cpuShares returns a function from a mode to its share of the time of all CPUs.
 func cpuShares(time *measure.Answer) func(mode string) float64 {
 	whole, column := 0.0, time.FieldIndex("mode")
 	for i := range time.Series {

@@ -7,9 +7,9 @@ import (
 	"culprit/measure"
 )
 
-// MetricName gives the name that Prometheus knows a statistic by, and the word of its base unit:
-// culprit_subsystem_object_quantity and the word, unless the name ends in it. Things that are
-// counted have no word: their unit is what the name says.
+// MetricName returns the Prometheus name of a statistic, and the word for its base unit ("" for
+// counts). The name is culprit_subsystem_object_quantity, with the unit as suffix unless it ends in
+// it.
 func MetricName(st *measure.Stat) (name, word string) {
 	word = unitWord(st.Unit)
 	name = "culprit_" + metricPart(string(st.ID))
@@ -19,7 +19,7 @@ func MetricName(st *measure.Stat) (name, word string) {
 	return name, word
 }
 
-// unitWord gives Prometheus's word of the base unit: bytes, seconds; "" for what is counted.
+// unitWord returns the Prometheus word for a base unit: bytes, seconds; "" for counts.
 func unitWord(u measure.Unit) string {
 	switch u {
 	case measure.Count, measure.Events, measure.Packets, measure.Operations, "":
@@ -33,11 +33,15 @@ func unitWord(u measure.Unit) string {
 	case measure.Hertz:
 		return "hertz"
 	}
-	return metricPart(strings.ReplaceAll(string(u), "/", "_per_"))
+	parts := strings.Split(string(u), "/")
+	for i := range parts {
+		parts[i] = metricPart(parts[i])
+	}
+	return strings.Join(parts, "_per_")
 }
 
-// metricPart writes an identifier with the letters of a metric's name: a dot becomes _, a _ two,
-// anything else three and its number in hexadecimal.
+// metricPart returns an identifier in the characters of a metric name: "." becomes "_", "_" becomes
+// "__", and another byte becomes "___" and its number in hexadecimal.
 func metricPart(id string) string {
 	var b strings.Builder
 	for _, c := range []byte(id) {

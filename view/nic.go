@@ -6,7 +6,7 @@ import (
 	"culprit/measure"
 )
 
-// NIC is nicstat.
+// NIC returns the tool nic, like nicstat.
 func NIC() *Tool {
 	return &Tool{
 		Name:  "nic",
@@ -32,25 +32,33 @@ shows each of them (nicstat -x).`,
 		},
 		Flags: []Flag{
 			{
-				Name:   "interface",
-				Letter: "i",
-				Value:  "NAME",
-				Many:   true,
-				Names:  "net.device.info by device",
-				Help:   "only these interfaces (comma list with * and ?)",
+				Name:       "interface",
+				Letter:     "i",
+				Value:      "NAME",
+				Many:       true,
+				NamesQuery: "net.device.info by device",
+				Help:       "only these interfaces (comma list with * and ?)",
 			},
 			{Name: "idle", Letter: "z", Help: "hide interfaces without traffic"},
 		},
 		Ask: func(Options) []string {
 			return []string{
-				"net.device.bytes by netns,device,direction", "net.device.packets by netns,device,direction",
-				"net.device.errors by netns,device,direction", "net.device.drops by netns,device,direction", "net.device.fifo by netns,device",
-				"net.device.wire by netns,device,direction", "net.device.capacity by netns,device,direction,from",
-				"net.device.info by netns,device,admin,duplex", "net.qdisc.drops by netns,device" + wholeQueue, "net.qdisc.requeues by netns,device" + wholeQueue,
-				"net.qdisc.queue by netns,device" + wholeQueue, "net.device.collisions by netns,device", "net.device.multicast by netns,device",
+				"net.device.bytes by netns,device,direction",
+				"net.device.packets by netns,device,direction",
+				"net.device.errors by netns,device,direction",
+				"net.device.drops by netns,device,direction",
+				"net.device.fifo by netns,device",
+				"net.device.wire by netns,device,direction",
+				"net.device.capacity by netns,device,direction,from",
+				"net.device.info by netns,device,admin,duplex",
+				"net.qdisc.drops by netns,device" + wholeQueue,
+				"net.qdisc.requeues by netns,device" + wholeQueue,
+				"net.qdisc.queue by netns,device" + wholeQueue,
+				"net.device.collisions by netns,device",
+				"net.device.multicast by netns,device",
 			}
 		},
-		Wide: map[measure.StatID]int{
+		MinWidth: map[measure.StatID]int{
 			"net.device.wire":       90,
 			"net.device.errors":     100,
 			"net.qdisc.requeues":    180,
@@ -70,9 +78,9 @@ shows each of them (nicstat -x).`,
 	}
 }
 
-// wholeQueue takes of queueing disciplines the one at the root. A classful one counts what those
-// below it count too, and what its classes do: their sum would have a packet that an HTB with a
-// pfifo drops three times.
+// wholeQueue selects the queueing discipline at the root. A classful one also counts the packets of
+// the disciplines below it and of its classes. The sum of all would count a packet that a pfifo
+// below an HTB drops three times.
 const wholeQueue = ` where parent = "root"`
 
 func nicColumns() []Column {
@@ -118,7 +126,7 @@ func nicColumns() []Column {
 			Show:     Percent,
 			Decimals: 2,
 			Width:    6,
-			From:     90,
+			MinWidth: 90,
 			Help:     "share of the capacity, by estimated bytes on the wire",
 		},
 		{
@@ -126,31 +134,31 @@ func nicColumns() []Column {
 			Head:     "Err/s",
 			Decimals: 2,
 			Width:    6,
-			From:     100,
+			MinWidth: 100,
 			Help:     "receive and transmit errors",
 		},
 		{
-			Name:  "capacity_bits_per_s",
-			Head:  "Mbit/s",
-			Show:  Mbit,
-			Width: 7,
-			From:  110,
-			Help:  "capacity that %Util refers to",
+			Name:     "capacity_bits_per_s",
+			Head:     "Mbit/s",
+			Show:     Mbit,
+			Width:    7,
+			MinWidth: 110,
+			Help:     "capacity that %Util refers to",
 		},
 		{
-			Name:  "capacity_from",
-			Head:  "from",
-			Width: 7,
-			From:  120,
-			Left:  true,
-			Help:  "ethtool (negotiated), qdisc (shaped), unknown",
+			Name:     "capacity_from",
+			Head:     "from",
+			Width:    7,
+			MinWidth: 120,
+			Left:     true,
+			Help:     "ethtool (negotiated), qdisc (shaped), unknown",
 		},
 		{
 			Name:     "rx_errors_per_s",
 			Head:     "rErr/s",
 			Decimals: 2,
 			Width:    6,
-			From:     150,
+			MinWidth: 150,
 			Help:     "receive errors",
 		},
 		{
@@ -158,7 +166,7 @@ func nicColumns() []Column {
 			Head:     "wErr/s",
 			Decimals: 2,
 			Width:    6,
-			From:     150,
+			MinWidth: 150,
 			Help:     "transmit errors",
 		},
 		{
@@ -166,7 +174,7 @@ func nicColumns() []Column {
 			Head:     "rDrop/s",
 			Decimals: 2,
 			Width:    7,
-			From:     160,
+			MinWidth: 160,
 			Help:     "received and dropped, or missed because a buffer was full",
 		},
 		{
@@ -174,7 +182,7 @@ func nicColumns() []Column {
 			Head:     "wDrop/s",
 			Decimals: 2,
 			Width:    7,
-			From:     160,
+			MinWidth: 160,
 			Help:     "dropped by the driver before sending",
 		},
 		{
@@ -182,7 +190,7 @@ func nicColumns() []Column {
 			Head:     "Fifo/s",
 			Decimals: 2,
 			Width:    6,
-			From:     180,
+			MinWidth: 180,
 			Help:     "fifo overruns, both directions",
 		},
 		{
@@ -190,7 +198,7 @@ func nicColumns() []Column {
 			Head:     "QDrop/s",
 			Decimals: 2,
 			Width:    7,
-			From:     180,
+			MinWidth: 180,
 			Help:     "dropped by the queueing discipline",
 		},
 		{
@@ -198,22 +206,22 @@ func nicColumns() []Column {
 			Head:     "Requ/s",
 			Decimals: 2,
 			Width:    6,
-			From:     180,
+			MinWidth: 180,
 			Help:     "put back into the queue because the device was busy (nicstat's Defer)",
 		},
 		{
-			Name:  "queue_packets",
-			Head:  "Queue",
-			Width: 5,
-			From:  180,
-			Help:  "packets in the queueing discipline at the end of the interval",
+			Name:     "queue_packets",
+			Head:     "Queue",
+			Width:    5,
+			MinWidth: 180,
+			Help:     "packets in the queueing discipline at the end of the interval",
 		},
 		{
 			Name:     "collisions_per_s",
 			Head:     "Coll/s",
 			Decimals: 2,
 			Width:    6,
-			From:     200,
+			MinWidth: 200,
 			Help:     "collisions",
 		},
 		{
@@ -221,7 +229,7 @@ func nicColumns() []Column {
 			Head:     "Mcast/s",
 			Decimals: 2,
 			Width:    7,
-			From:     200,
+			MinWidth: 200,
 			Help:     "multicast packets received",
 		},
 	}
@@ -230,7 +238,9 @@ func nicColumns() []Column {
 func nicTable(o Options, f *Frame) *Table {
 	t := f.table("nic", nicColumns)
 	p := f.pivot("netns", "device")
-	both := func(id measure.StatID) (rx, tx int) { return p.AddTwo(f.Of(id), "direction", "rx", "tx") }
+	both := func(id measure.StatID) (rx, tx int) {
+		return p.AddTwo(f.Of(id), "direction", "rx", "tx")
+	}
 	rxb, txb := both("net.device.bytes")
 	rxp, txp := both("net.device.packets")
 	rxw, txw := both("net.device.wire")
@@ -239,16 +249,14 @@ func nicTable(o Options, f *Frame) *Table {
 	rxd, txd := both("net.device.drops")
 	fifo, queue := p.Add(f.Of("net.device.fifo")), p.Add(f.Of("net.qdisc.drops"))
 	requeues, waiting := p.Add(f.Of("net.qdisc.requeues")), p.Add(f.Of("net.qdisc.queue"))
-	collisions, multicast := p.Add(
-		f.Of("net.device.collisions"),
-	), p.Add(
-		f.Of("net.device.multicast"),
-	)
+	collisions := p.Add(f.Of("net.device.collisions"))
+	multicast := p.Add(f.Of("net.device.multicast"))
 	p.Join("info", f.Of("net.device.info"))
 	p.Join("rx", f.Of("net.device.capacity"), "direction", "rx")
 	p.Join("tx", f.Of("net.device.capacity"), "direction", "tx")
 	p.Sort()
-	admin, duplex, rxFrom, txFrom := p.Words("info", "admin"), p.Words("info", "duplex"), p.Words("rx", "from"), p.Words("tx", "from")
+	admin, duplex := p.Words("info", "admin"), p.Words("info", "duplex")
+	rxFrom, txFrom := p.Words("rx", "from"), p.Words("tx", "from")
 	only, moving := o["interface"], o.Has("idle")
 	for r := range p.Len() {
 		device := p.Key(r, "device")
@@ -258,7 +266,7 @@ func nicTable(o Options, f *Frame) *Table {
 		rx, tx, rxPackets, txPackets := p.At(r, rxb), p.At(r, txb), p.At(r, rxp), p.At(r, txp)
 		moved := rxPackets > 0 || txPackets > 0
 		if !moved &&
-			(moving || p.WordAt(r, admin) == "down" && len(only) == 0) { // who names one wants to see it
+			(moving || p.WordAt(r, admin) == "down" && len(only) == 0) {
 			continue
 		}
 		half := p.WordAt(r, duplex) == "half"
@@ -270,16 +278,22 @@ func nicTable(o Options, f *Frame) *Table {
 		if ns != "" {
 			name = ns + "/" + device
 		}
-		c := f.row(len(t.Columns))
+		c := f.rowCells(len(t.Columns))
 		c[0], c[1] = T(ns), T(device)
-		rxDrops, txDrops, overruns, queueDrops := p.At(r, rxd), p.At(r, txd), p.At(r, fifo), p.At(r, queue)
+		rxDrops, txDrops := p.At(r, rxd), p.At(r, txd)
+		overruns, queueDrops := p.At(r, fifo), p.At(r, queue)
 		rxErrors, txErrors := p.At(r, rxe), p.At(r, txe)
-		for k, v := range [...]float64{rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
-			sum(rxDrops, txDrops, overruns, queueDrops), wire, sum(rxErrors, txErrors), capacity} {
+		for k, v := range [...]float64{
+			rx, tx, rxPackets, txPackets, average(rx, rxPackets), average(tx, txPackets), util,
+			sum(rxDrops, txDrops, overruns, queueDrops), wire, sum(rxErrors, txErrors), capacity,
+		} {
 			c[2+k] = N(v)
 		}
 		c[13] = T(from)
-		for k, v := range [...]float64{rxErrors, txErrors, rxDrops, txDrops, overruns, queueDrops, p.At(r, requeues), p.At(r, waiting), p.At(r, collisions), p.At(r, multicast)} {
+		for k, v := range [...]float64{
+			rxErrors, txErrors, rxDrops, txDrops, overruns, queueDrops,
+			p.At(r, requeues), p.At(r, waiting), p.At(r, collisions), p.At(r, multicast),
+		} {
 			c[14+k] = N(v)
 		}
 		t.Rows = append(t.Rows, Row{Key: p.ID(r), Cells: c, Label: name})
@@ -287,8 +301,9 @@ func nicTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// share gives the utilisation of the busier direction, its capacity in bit/s, and where that is
-// known from. bytes per second in.
+// share returns the utilisation of the busier direction, its capacity in bit/s and the source of
+// that capacity. rx and tx are in bytes per second. In half duplex both directions share the
+// capacity.
 func share(
 	rx, tx, rxCapacity, txCapacity float64, half bool, rxFrom, txFrom string,
 ) (util, capacity float64, from string) {
@@ -305,7 +320,7 @@ func share(
 	return measure.NaN, measure.NaN, "unknown"
 }
 
-// average gives bytes per packet; unknown when there was none (nicstat and iostat print 0 then).
+// average returns bytes per packet; NaN without packets (nicstat and iostat print 0).
 func average(bytes, packets float64) float64 {
 	if packets == 0 {
 		return measure.NaN
@@ -313,19 +328,19 @@ func average(bytes, packets float64) float64 {
 	return bytes / packets
 }
 
-// sum adds what is known; NaN when nothing is.
+// sum adds the known values; NaN if none is known.
 func sum(values ...float64) float64 {
 	s := measure.NaN
 	for _, v := range values {
 		if v == v {
-			s = known(s) + v
+			s = orZero(s) + v
 		}
 	}
 	return s
 }
 
-// known takes an unknown summand as nothing; the unknown has its own note.
-func known(v float64) float64 {
+// orZero returns v, or 0 for NaN.
+func orZero(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
 	}

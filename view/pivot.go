@@ -7,75 +7,75 @@ import (
 	"culprit/measure"
 )
 
-// Pivot lays answers side by side: a row for each distinct tuple of the fields it is by.
+// Pivot joins answers: it has a row for each distinct tuple of the fields in by, and a column for
+// each answer.
 type Pivot struct {
 	by      []string
 	words   words
 	keys    keys
-	order   []int       // place -> number of the row
-	columns [][]float64 // column -> row -> value; rows that came later are not in it
-	empty   []float64   // value of an absent cell, by column
+	order   []int       // position -> number of the row
+	columns [][]float64 // column -> row -> value; newer rows may be missing at the end
+	empty   []float64   // per column: the value of a missing cell
 	joins   []join
-	key     []measure.Label // scratch, as the next two
+	key     []measure.Label // scratch, like the next two
 	at      []int
 	text    []byte
 
-	// Of what was asked of this pivot, used again for the next in the same Room.
-	pairs  []pair
-	placed []bool
-	folds  []folds
-	folded int // of folds that are in use
-	tuples keys
-	counts []int32
-	before sorting
+	// Memory that the next pivot in the same Buffers uses again.
+	pairs     []pair
+	placed    []bool
+	folds     []folds
+	foldCount int // folds in use
+	tuples    keys
+	counts    []int32
+	lastSort  sortedRows
 
-	// Of the table before, in the same Room; see call.
-	steady bool // all calls until now were as then
-	calls  []call
-	made   int      // calls until now
-	ids    []string // of the rows
-	texts  []wordColumn
-	worded int // of texts that are in use
+	// The calls of the table before in the same Buffers; see pivotCall.
+	sameCalls bool // all calls so far are as in the table before
+	calls     []pivotCall
+	callCount int      // calls so far
+	ids       []string // per row
+	texts     []wordColumn
+	textCount int // texts in use
 }
 
-// sorting is what Sort did for the table before: which rows, of which keys, came from which order
-// to which.
-type sorting struct {
+// sortedRows holds the input and the result of the last Sort.
+type sortedRows struct {
 	keys     []measure.Label
 	from, to []int
 	known    bool // the rows are still those
 }
 
-// pair is a row and what it is ordered by.
+// pair is a row with its value for sorting.
 type pair struct {
 	n int
 	v float64
 }
 
-// folds is a value for each row, made of so many.
+// folds holds a value per row, and the number of values that it was made of.
 type folds struct {
 	values []float64
 	counts []int32
 }
 
-// join is an answer's series beside the rows.
+// join holds the series of an answer for each row.
 type join struct {
 	name   string
 	answer *measure.Answer
-	series []int32 // row -> 1 + number of the series, 0 none; rows that came later are not in it
+	// Row -> 1 + index of the series, 0: none; newer rows may be missing at the end.
+	series []int32
 }
 
-// absent marks a cell that nothing was put into, which NaN is not: a NaN of its own, never computed
-// with.
+// absent marks a cell without a value. It is a NaN that no computation produces.
 const absent = 0x7ff8_0000_0ab5_e270
 
-// NewPivot starts a pivot by the fields. A field that an answer lacks is "" there.
+// NewPivot starts a pivot by the given fields. If an answer lacks a field, its value is "".
 func NewPivot(by ...string) *Pivot {
 	return &Pivot{by: by, keys: keys{width: len(by)}, key: make([]measure.Label, len(by))}
 }
 
-// columnsOf finds the pivot's fields in an answer, -1 where it lacks one. It holds until the next
-// call.
+// columnsOf returns the index of each field of the pivot in an answer; -1 if the answer lacks it.
+// The result is valid until the next call.
 func (p *Pivot) columnsOf(a *measure.Answer) []int {
 	p.at = p.at[:0]
 	for _, f := range p.by {
@@ -84,13 +84,13 @@ func (p *Pivot) columnsOf(a *measure.Answer) []int {
 	return p.at
 }
 
-// keyOf gives the key of series i, until the next call.
+// keyOf returns the key of series i. It is valid until the next call.
 func (p *Pivot) keyOf(a *measure.Answer, columns []int, i int) []measure.Label {
 	for k, c := range columns {
 		if c < 0 {
-			p.key[k] = p.words.word("")
+			p.key[k] = p.words.add("")
 		} else {
-			p.key[k] = p.words.of(a.Labels, a.Series[i].Key[c])
+			p.key[k] = p.words.numberOf(a.Labels, a.Series[i].Key[c])
 		}
 	}
 	return p.key
@@ -104,16 +104,16 @@ func (p *Pivot) row(key []measure.Label) int {
 	return n
 }
 
-// Add makes a column of the answer's series that have the words (pairs of field and word); several
-// series of one row add up. It gives the column's number. A row that the answer has no series for
-// is NaN there, or 0 for a sparse statistic that was measured.
+// Add makes a column of the answer's series that match where (pairs of field and text), and returns
+// its index. Series of the same row are added. A row without a series is NaN, or 0 if the statistic
+// is sparse and was measured.
 func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 	values, shape := a.Column()
-	same, c := p.again(isAdd, a, shape, "", where)
+	same, c := p.matchCall(isAdd, a, shape, "", where)
 	if same != nil {
-		at := p.columnAgain(a)
+		at := p.reuseColumn(a)
 		column := p.columns[at]
-		for i, n := range same.to {
+		for i, n := range same.cells {
 			if n >= 0 {
 				column[n>>1] = values[i]
 			}
@@ -123,27 +123,27 @@ func (p *Pivot) Add(a *measure.Answer, where ...string) int {
 	wanted, columns, at := newFilter(a, where), p.columnsOf(a), p.column(a)
 	for i := range a.Series {
 		if !wanted.has(i) {
-			c.passed()
+			c.recordSkipped()
 			continue
 		}
 		n := p.row(p.keyOf(a, columns, i))
 		p.put(at, n, a.Series[i].Values[0])
-		c.took(n, 0)
+		c.recordCell(n, 0)
 	}
-	p.done(c)
+	p.endCall(c)
 	return at
 }
 
-// AddTwo is Add twice in one go: for the series whose field has the one word, and for those that
-// have the other.
+// AddTwo is Add twice in one pass: for the series whose field is one, and for those whose field is
+// two.
 func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second int) {
 	values, shape := a.Column()
 	words := [...]string{one, two}
-	same, c := p.again(isAddTwo, a, shape, field, words[:])
+	same, c := p.matchCall(isAddTwo, a, shape, field, words[:])
 	if same != nil {
-		first, second = p.columnAgain(a), p.columnAgain(a)
+		first, second = p.reuseColumn(a), p.reuseColumn(a)
 		ones, twos := p.columns[first], p.columns[second]
-		for i, n := range same.to {
+		for i, n := range same.cells {
 			switch {
 			case n < 0:
 			case n&1 == 0:
@@ -154,9 +154,8 @@ func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second
 		}
 		return first, second
 	}
-	ones, twos, columns := newFilter(a, []string{field, one}), newFilter(a, []string{field, two}), p.columnsOf(
-		a,
-	)
+	ones, twos := newFilter(a, []string{field, one}), newFilter(a, []string{field, two})
+	columns := p.columnsOf(a)
 	first, second = p.column(a), p.column(a)
 	for i := range a.Series {
 		at := second
@@ -164,20 +163,20 @@ func (p *Pivot) AddTwo(a *measure.Answer, field, one, two string) (first, second
 		case ones.has(i):
 			at = first
 		case !twos.has(i):
-			c.passed()
+			c.recordSkipped()
 			continue
 		}
 		n := p.row(p.keyOf(a, columns, i))
 		p.put(at, n, a.Series[i].Values[0])
-		c.took(n, at-first)
+		c.recordCell(n, at-first)
 	}
-	p.done(c)
+	p.endCall(c)
 	return first, second
 }
 
-// column begins a column for the answer and gives its number.
+// column starts a column for the answer and returns its index.
 func (p *Pivot) column(a *measure.Answer) int {
-	if len(p.columns) < cap(p.columns) { // of a pivot before, in the same Room
+	if len(p.columns) < cap(p.columns) {
 		p.columns = p.columns[:len(p.columns)+1]
 	} else {
 		p.columns = append(p.columns, nil)
@@ -187,11 +186,11 @@ func (p *Pivot) column(a *measure.Answer) int {
 	for i := range values {
 		values[i] = math.Float64frombits(absent)
 	}
-	p.columns[at], p.empty = values, append(p.empty, noneOf(a))
+	p.columns[at], p.empty = values, append(p.empty, emptyValue(a))
 	return at
 }
 
-// put adds a value to a row of a column.
+// put adds a value to a cell.
 func (p *Pivot) put(column, n int, v float64) {
 	values := p.columns[column]
 	for n >= len(values) {
@@ -206,11 +205,11 @@ func (p *Pivot) put(column, n int, v float64) {
 	p.columns[column] = values
 }
 
-// Join keeps the answer's series beside each row of the same key that there is already, for Word to
-// read.
+// Join attaches the answer's series to the rows with the same key, so that Word can read them. It
+// adds no rows.
 func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
 	_, shape := a.Column()
-	same, c := p.again(isJoin, a, shape, name, where)
+	same, c := p.matchCall(isJoin, a, shape, name, where)
 	var series []int32
 	if len(p.joins) < cap(p.joins) {
 		series = p.joins[:len(p.joins)+1][len(p.joins)].series
@@ -231,16 +230,16 @@ func (p *Pivot) Join(name string, a *measure.Answer, where ...string) {
 		}
 	}
 	p.joins = append(p.joins, j)
-	p.done(c)
+	p.endCall(c)
 }
 
-// Len gives the number of rows.
+// Len returns the number of rows.
 func (p *Pivot) Len() int {
-	p.settle()
+	p.forgetMissingCalls()
 	return p.keys.n
 }
 
-// At gives the value of a column in a row.
+// At returns the value of a column in a row.
 func (p *Pivot) At(row, col int) float64 {
 	if n, c := p.order[row], p.columns[col]; n < len(c) && math.Float64bits(c[n]) != absent {
 		return c[n]
@@ -248,10 +247,10 @@ func (p *Pivot) At(row, col int) float64 {
 	return p.empty[col]
 }
 
-// word gives the k-th word of a row's key.
+// word returns text k of a row's key.
 func (p *Pivot) word(row, k int) string { return p.words.texts[p.keys.key(p.order[row])[k]] }
 
-// Key gives the word of a field of the pivot in a row.
+// Key returns the value of a field of the pivot in a row; "" if the pivot is not by that field.
 func (p *Pivot) Key(row int, field string) string {
 	if k := slices.Index(p.by, field); k >= 0 {
 		return p.word(row, k)
@@ -259,7 +258,7 @@ func (p *Pivot) Key(row int, field string) string {
 	return ""
 }
 
-// ID gives what tells the row apart.
+// ID returns the key of a row as one text. It is the same in each table.
 func (p *Pivot) ID(row int) string {
 	if len(p.by) == 1 {
 		return p.word(row, 0)
@@ -278,16 +277,16 @@ func (p *Pivot) ID(row int) string {
 		}
 		p.text = append(p.text, p.word(row, k)...)
 	}
-	p.ids[n] = p.words.text(p.text)
+	p.ids[n] = p.words.intern(p.text)
 	return p.ids[n]
 }
 
-// Word gives a field of the series that Join kept under the name, "" when there is none.
+// Word returns a field of the series that Join attached under the name; "" if there is none.
 func (p *Pivot) Word(row int, name, field string) string {
 	return p.wordOf(p.order[row], name, field)
 }
 
-// wordOf is Word of a row by its number.
+// wordOf is Word for a row number.
 func (p *Pivot) wordOf(n int, name, field string) string {
 	for i := len(p.joins) - 1; i >= 0; i-- {
 		if j := &p.joins[i]; j.name == name && n < len(j.series) && j.series[n] > 0 {
@@ -297,38 +296,38 @@ func (p *Pivot) wordOf(n int, name, field string) string {
 	return ""
 }
 
-// Sort orders the rows by their keys, numbers within words by value: eth2 before eth10. Of the same
-// rows as in the table before it knows the order.
+// Sort orders the rows by their keys. Digits within texts are compared as numbers: eth2 before
+// eth10. It reuses the order of the table before if the rows are the same.
 func (p *Pivot) Sort() {
-	p.settle()
-	if p.steady && p.before.known {
-		copy(p.order, p.before.to)
+	p.forgetMissingCalls()
+	if p.sameCalls && p.lastSort.known {
+		copy(p.order, p.lastSort.to)
 		return
 	}
-	p.before.known = true
-	if !slices.Equal(p.order, p.before.from) || !slices.Equal(p.keys.flat, p.before.keys) {
-		p.before.from, p.before.keys = append(
-			p.before.from[:0],
+	p.lastSort.known = true
+	if !slices.Equal(p.order, p.lastSort.from) || !slices.Equal(p.keys.flat, p.lastSort.keys) {
+		p.lastSort.from, p.lastSort.keys = append(
+			p.lastSort.from[:0],
 			p.order...), append(
-			p.before.keys[:0],
+			p.lastSort.keys[:0],
 			p.keys.flat...)
 		slices.SortStableFunc(p.order, p.compare)
-		p.before.to = append(p.before.to[:0], p.order...)
+		p.lastSort.to = append(p.lastSort.to[:0], p.order...)
 		return
 	}
-	copy(p.order, p.before.to)
+	copy(p.order, p.lastSort.to)
 }
 
-// compare orders two rows, by their numbers, by key.
+// compare orders two row numbers by key.
 func (p *Pivot) compare(i, j int) int {
 	a, b := p.keys.key(i), p.keys.key(j)
 	for k := range a {
 		if a[k] != b[k] {
 			x, y := p.words.texts[a[k]], p.words.texts[b[k]]
 			switch {
-			case Natural(x, y):
+			case NaturalLess(x, y):
 				return -1
-			case Natural(y, x):
+			case NaturalLess(y, x):
 				return 1
 			}
 			return 0
@@ -337,12 +336,13 @@ func (p *Pivot) compare(i, j int) int {
 	return 0
 }
 
-// SortBy orders the rows by a value, largest first, unknown last. Equal ones that are not 0, as the
-// two ends of a connection on one machine, go by key, so that the order is the same whoever
-// measured; those of 0, thousands on a quiet machine, stay as they come. Where first is not 0, only
-// so many rows get their places, and the others stand behind them as they stood.
+// SortBy orders the rows by a value, largest first and NaN last. Equal values other than 0 are
+// ordered by key, so that the order does not depend on the order of measuring. Rows with 0 keep
+// their order.
+//
+// If first is not 0, only the first rows are sorted. The others follow in their previous order.
 func (p *Pivot) SortBy(value func(row int) float64, first int) {
-	p.settle()
+	p.forgetMissingCalls()
 	pairs := slices.Grow(p.pairs[:0], len(p.order))[:len(p.order)]
 	p.pairs = pairs
 	for i, n := range p.order {
@@ -374,7 +374,7 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 		at, _ := slices.BinarySearchFunc(
 			best,
 			x,
-			func(b, x pair) int { // behind those that are equal
+			func(b, x pair) int { // after equal ones
 				if order(b, x) <= 0 {
 					return -1
 				}
@@ -400,18 +400,19 @@ func (p *Pivot) SortBy(value func(row int) float64, first int) {
 	}
 }
 
-// Folded gives an answer's values by the rows that there are: of several series of one row the mean
-// or the largest. NaN: it has none. What it gives is good as long as the pivot.
+// Folded returns the values of an answer by existing row: the mean, or with measure.Max the
+// largest, of the series of the row; NaN if it has none. The result is valid as long as the pivot.
 func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float64 {
-	p.settle()
+	p.forgetMissingCalls()
 	columns := p.columnsOf(a)
-	if p.folded == len(p.folds) {
+	if p.foldCount == len(p.folds) {
 		p.folds = append(p.folds, folds{})
 	}
-	room := &p.folds[p.folded]
-	p.folded++
-	values, counts := slices.Grow(room.values[:0], p.keys.n)[:p.keys.n], slices.Grow(room.counts[:0], p.keys.n)[:p.keys.n]
-	room.values, room.counts = values, counts
+	memory := &p.folds[p.foldCount]
+	p.foldCount++
+	values := slices.Grow(memory.values[:0], p.keys.n)[:p.keys.n]
+	counts := slices.Grow(memory.counts[:0], p.keys.n)[:p.keys.n]
+	memory.values, memory.counts = values, counts
 	for i := range values {
 		values[i], counts[i] = measure.NaN, 0
 	}
@@ -432,10 +433,10 @@ func (p *Pivot) Folded(fold measure.Fold, a *measure.Answer) func(row int) float
 	return func(row int) float64 { return values[p.order[row]] }
 }
 
-// Distinct counts for each row the tuples of fields that come up in the answer, each where it comes
-// up first. What it gives is good until the next call, and as long as the pivot.
+// Distinct counts, per row, the distinct tuples of fields in the answer. A tuple counts for the row
+// of its first series. The result is valid until the next call of Distinct.
 func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int {
-	p.settle()
+	p.forgetMissingCalls()
 	columns, seen := p.columnsOf(a), &p.tuples
 	seen.clear(len(fields))
 	var at []int
@@ -449,8 +450,8 @@ func (p *Pivot) Distinct(a *measure.Answer, fields ...string) func(row int) int 
 	p.counts = counts
 	for i, s := range a.Series {
 		for k, c := range at {
-			if tuple[k] = p.words.word(""); c >= 0 {
-				tuple[k] = p.words.of(a.Labels, s.Key[c])
+			if tuple[k] = p.words.add(""); c >= 0 {
+				tuple[k] = p.words.numberOf(a.Labels, s.Key[c])
 			}
 		}
 		before := seen.n

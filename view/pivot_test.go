@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// randomAnswer gives an answer by some of the fields, with a dictionary of its own or of others.
+// randomAnswer returns an answer by some fields.
 func randomAnswer(rnd *rand.Rand, labels []string, by ...string) *measure.Answer {
 	a := &measure.Answer{
 		Query:   measure.Query{By: by},
@@ -32,7 +32,7 @@ func randomAnswer(rnd *rand.Rand, labels []string, by ...string) *measure.Answer
 	return a
 }
 
-// A pivot and a mean give what maps by joined words give.
+// TestPivotAndMeanAgreeWithMaps compares pivots and means with maps by joined texts.
 func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	same := func(a, b float64) bool { return a == b || a != a && b != b }
@@ -122,11 +122,11 @@ func TestPivotAndMeanAgreeWithMaps(t *testing.T) {
 	}
 }
 
-// A pivot in a Room knows words and orders of the one before: what it gives is what a fresh one
-// gives, whatever the dictionary and the rows. So does a mean, which gives what a map gives.
-func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
+// TestPivotInBuffers compares a pivot in Buffers, which remembers texts and orders, with a fresh
+// one, while dictionaries and rows change. It also compares a mean with a map.
+func TestPivotInBuffers(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))
-	room := &Frame{Room: &Room{}}
+	reused := &Frame{Buffers: &Buffers{}}
 	var labels []string
 	var a *measure.Answer
 	var mean Mean
@@ -162,10 +162,10 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 			}
 		}
 		if rnd.IntN(500) == 0 {
-			room.Room.pivot.words.turn = math.MaxUint32
+			reused.Buffers.pivot.words.generation = math.MaxUint32
 		}
 		var got [2]string
-		for i, p := range []*Pivot{room.pivot("x", "y"), NewPivot("x", "y")} {
+		for i, p := range []*Pivot{reused.pivot("x", "y"), NewPivot("x", "y")} {
 			p.Add(a)
 			p.Sort()
 			for r := range p.Len() {
@@ -173,7 +173,7 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 			}
 		}
 		if got[0] != got[1] {
-			t.Fatalf("%d: in the room\n%s, fresh\n%s", n, got[0], got[1])
+			t.Fatalf("%d: reused\n%s, fresh\n%s", n, got[0], got[1])
 		}
 	}
 	of := mean.Frame().Answers[0]
@@ -190,7 +190,7 @@ func TestPivotOfARoomIsAsAFreshOne(t *testing.T) {
 	}
 }
 
-// BenchmarkPivot lays eight answers of 100 devices side by side and takes them into a mean.
+// BenchmarkPivot joins eight answers of 100 devices and adds them to a mean.
 func BenchmarkPivot(b *testing.B) {
 	var labels []string
 	f := &Frame{}
@@ -225,8 +225,8 @@ func BenchmarkPivot(b *testing.B) {
 	}
 }
 
-// Two ends of a connection have the same value: their order is not that in which they were
-// measured.
+// Both ends of a connection have the same value. Their order must not depend on the order of
+// measuring.
 func TestSortByBreaksTiesByKey(t *testing.T) {
 	for _, ports := range [][]string{{"443", "9", "80", "7"}, {"9", "443", "80", "7"}} {
 		a := &measure.Answer{
@@ -254,8 +254,8 @@ func TestSortByBreaksTiesByKey(t *testing.T) {
 	}
 }
 
-// The first rows are those that come first when all get their places, and the others are there
-// still, once each.
+// TestFirstRowsAreTheFirstOfAll sorts only the first rows, and compares them with a sort of all.
+// The other rows must follow once each.
 func TestFirstRowsAreTheFirstOfAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 200 {

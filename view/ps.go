@@ -6,7 +6,7 @@ import (
 	"culprit/measure"
 )
 
-// PS is prstat -mL and top.
+// PS returns the tool ps, like prstat -mL and top.
 func PS() *Tool {
 	return &Tool{
 		Name:  "ps",
@@ -30,23 +30,23 @@ of such children, shown at their parent when it has waited for them.
 		Flags: []Flag{
 			{Name: "threads", Letter: "L", Help: "threads instead of processes"},
 			{
-				Name:   "pid",
-				Letter: "p",
-				Value:  "PID",
-				Many:   true,
-				Names:  "process.state by pid",
-				Help:   "only these processes (comma list)",
+				Name:       "pid",
+				Letter:     "p",
+				Value:      "PID",
+				Many:       true,
+				NamesQuery: "process.state by pid",
+				Help:       "only these processes (comma list)",
 			},
 			{
-				Name:  "name",
-				Value: "NAME",
-				Many:  true,
-				Names: "process.state by process",
-				Help:  "only processes of these names (comma list with * and ?; \\, is a comma in a name)",
+				Name:       "name",
+				Value:      "NAME",
+				Many:       true,
+				NamesQuery: "process.state by process",
+				Help:       "only processes of these names (comma list with * and ?; \\, is a comma in a name)",
 			},
 			{Name: "all", Letter: "a", Help: "also idle ones"},
 		},
-		Most: 20,
+		MaxRows: 20,
 		Ask: func(o Options) []string {
 			if o.Has("threads") {
 				k := "pid,process,tid,thread"
@@ -103,7 +103,7 @@ func psTable(o Options, f *Frame) *Table {
 		return Column{Name: name, Head: h, Show: Percent, Decimals: 1, Width: 5, Help: help}
 	}
 	rate := func(name, h string, from int, help string) Column {
-		return Column{Name: name, Head: h, Decimals: 0, Width: 5, From: from, Help: help}
+		return Column{Name: name, Head: h, Decimals: 0, Width: 5, MinWidth: from, Help: help}
 	}
 	slp := share("sleep", head(threads, "%SLP"), "the rest of a thread's time")
 	dsk := share("disk_wait", head(!threads, "%DSK"), "waiting for a disk")
@@ -111,12 +111,12 @@ func psTable(o Options, f *Frame) *Table {
 		{Name: "pid", Head: "PID", Width: 7, Help: "process id"},
 		{Name: "tid", Head: head(threads, "TID"), Width: 7, Help: "thread id"},
 		{
-			Name:  "user",
-			Head:  head(!threads, "User"),
-			Width: 8,
-			Left:  true,
-			From:  90,
-			Help:  "effective user",
+			Name:     "user",
+			Head:     head(!threads, "User"),
+			Width:    8,
+			Left:     true,
+			MinWidth: 90,
+			Help:     "effective user",
 		},
 		{
 			Name:  "process",
@@ -134,12 +134,13 @@ func psTable(o Options, f *Frame) *Table {
 			Cut:   true,
 			Help:  "thread's name",
 		},
-		share(
-			"usr", "%USR", "user time",
-		), share("sys", "%SYS", "kernel time"), share("run_wait", "%LAT", "ready, waiting for a CPU"), dsk, slp,
-		rate(
-			"voluntary_switches_per_s", "VCX", 0, "voluntary context switches",
-		), rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
+		share("usr", "%USR", "user time"),
+		share("sys", "%SYS", "kernel time"),
+		share("run_wait", "%LAT", "ready, waiting for a CPU"),
+		dsk,
+		slp,
+		rate("voluntary_switches_per_s", "VCX", 0, "voluntary context switches"),
+		rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
 		rate(
 			"minor_faults_per_s", "MINF", 110, "page faults served from memory",
 		), rate("major_faults_per_s", "MAJF", 100, "page faults that read a disk"),
@@ -158,31 +159,31 @@ func psTable(o Options, f *Frame) *Table {
 			Help:  "written to storage",
 		},
 		{
-			Name:  "rss_bytes",
-			Head:  head(!threads, "RSS"),
-			Show:  Humane,
-			Width: 6,
-			From:  90,
-			Help:  "resident memory",
+			Name:     "rss_bytes",
+			Head:     head(!threads, "RSS"),
+			Show:     HumanBytes,
+			Width:    6,
+			MinWidth: 90,
+			Help:     "resident memory",
 		},
-		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, From: 100, Help: "threads"},
+		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, MinWidth: 100, Help: "threads"},
 		{
 			Name:     "children",
 			Head:     head(!threads, "%KIDS"),
 			Show:     Percent,
 			Decimals: 1,
 			Width:    5,
-			From:     100,
+			MinWidth: 100,
 			Help:     "CPU time of children that ended between two readings",
 		},
 		{
-			Name:  "command",
-			Head:  head(!threads, "Command"),
-			Left:  true,
-			Cut:   true,
-			Width: 20,
-			From:  140,
-			Help:  "command line",
+			Name:     "command",
+			Head:     head(!threads, "Command"),
+			Left:     true,
+			Cut:      true,
+			Width:    20,
+			MinWidth: 140,
+			Help:     "command line",
 		},
 	}
 	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
@@ -193,16 +194,12 @@ func psTable(o Options, f *Frame) *Table {
 	usr, sys := p.Add(f.Of(prefix+"cpu"), "mode", "usr"), p.Add(f.Of(prefix+"cpu"), "mode", "sys")
 	wait := p.Add(f.Of(prefix + "runwait"))
 	disk := p.Add(f.Of("process.delay"), "reason", "blkio")
-	vcx, icx := p.Add(f.Of(prefix+"switches"), "type", "voluntary"), p.Add(f.Of(prefix+"switches"), "type", "involuntary")
-	minor, major := p.Add(f.Of(prefix+"faults"), "type", "minor"), p.Add(f.Of(prefix+"faults"), "type", "major")
-	read, written := p.Add(f.Of("process.io"), "direction", "read"), p.Add(f.Of("process.io"), "direction", "write")
-	rss, count, short := p.Add(
-		f.Of("process.rss"),
-	), p.Add(
-		f.Of("process.threads"),
-	), p.Add(
-		f.Of("process.short"),
-	)
+	switches, faults, io := f.Of(prefix+"switches"), f.Of(prefix+"faults"), f.Of("process.io")
+	vcx, icx := p.Add(switches, "type", "voluntary"), p.Add(switches, "type", "involuntary")
+	minor, major := p.Add(faults, "type", "minor"), p.Add(faults, "type", "major")
+	read, written := p.Add(io, "direction", "read"), p.Add(io, "direction", "write")
+	rss, count := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads"))
+	short := p.Add(f.Of("process.short"))
 	p.Join("info", f.Of("process.info"))
 	busy := func(r int) float64 { return sum(p.At(r, usr), p.At(r, sys)) }
 	p.SortBy(func(r int) float64 { return psOrder(busy(r), p.At(r, wait), p.At(r, vcx)) }, 0)
@@ -212,37 +209,18 @@ func psTable(o Options, f *Frame) *Table {
 			len(o["name"]) > 0 && !anyMatch(o["name"], p.Key(r, "process")) {
 			continue
 		}
-		did := known(
-			busy(r),
-		) + known(
-			p.At(r, wait),
-		) + known(
-			p.At(r, disk),
-		) + known(
-			p.At(r, vcx),
-		) + known(
-			p.At(r, icx),
-		) + known(
-			p.At(r, minor),
-		) + known(
-			p.At(r, major),
-		) + known(
-			p.At(r, read),
-		) + known(
-			p.At(r, written),
-		) + known(
-			p.At(r, short),
-		)
-		idle := did == 0 && busy(r) == busy(r) // of unknown CPU time it may be the busiest
+		did := orZero(busy(r))
+		for _, column := range []int{wait, disk, vcx, icx, minor, major, read, written, short} {
+			did += orZero(p.At(r, column))
+		}
+		idle := did == 0 && busy(r) == busy(r) // with unknown CPU time it may be busy
 		if idle && !o.Has("all") && len(o["pid"]) == 0 {
 			continue
 		}
-		unseen += known(p.At(r, short))
+		unseen += orZero(p.At(r, short))
 		sleep := measure.NaN
 		if threads {
-			sleep = max(
-				0, 1-p.At(r, usr)-p.At(r, sys)-p.At(r, wait),
-			) // unknown where one of them is
+			sleep = max(0, 1-p.At(r, usr)-p.At(r, sys)-p.At(r, wait)) // NaN if one of them is
 		}
 		name := p.Key(r, "process")
 		if threads && p.Key(r, "thread") != name {
@@ -281,33 +259,34 @@ func psTable(o Options, f *Frame) *Table {
 			},
 		)
 	}
-	if unseen > mostUnseen {
+	if unseen > maxShortLived {
 		t.Notes = append(
 			t.Notes,
-			"the CPU time of processes too short-lived to have a row is %KIDS of their parent (-w shows it)",
+			"the CPU time of processes too short-lived to have a row is %KIDS of their parent "+
+				"(-w shows it)",
 		)
 	}
 	return t
 }
 
-// psOrder returns the number that rows of processes or threads are ordered by, the largest first:
-// the share of a CPU that they used, then the share that they waited for one, then switches per
-// second. A row whose CPU time is unknown stands after all rows whose CPU time is known, at 0 too.
-// NaN where all three are unknown.
+// psOrder returns the sort value of a process or thread, largest first: its share of a CPU, then
+// its share of time waiting for a CPU, then its switches per second. Rows with unknown CPU time
+// come after all others. The result is NaN if all three are unknown.
 func psOrder(busy, wait, switches float64) float64 {
 	if math.IsNaN(sum(busy, wait, switches)) {
 		return measure.NaN
 	}
-	less := known(wait)*1e3 + known(switches)
+	less := orZero(wait)*1e3 + orZero(switches)
 	if math.IsNaN(busy) {
-		return less - afterAll
+		return less - unknownPenalty
 	}
 	return busy*1e6 + less
 }
 
-// afterAll is more than any machine's switches per second and shares of waiting come to in psOrder.
-const afterAll = 1e15
+// unknownPenalty is more than the share of waiting and the switches per second add up to in
+// psOrder.
+const unknownPenalty = 1e15
 
-// mostUnseen is how much of a CPU processes without a row may take before a note says where that
-// is: less is what is left of any shell's commands.
-const mostUnseen = 0.1
+// maxShortLived is the share of a CPU that processes without a row may use before a note is shown.
+// The commands of a shell use less.
+const maxShortLived = 0.1

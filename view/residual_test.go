@@ -39,8 +39,8 @@ func TestResidualIsZeroWithinTheErrorAndUnknownBeyond(t *testing.T) {
 	}
 }
 
-// No row of a tool that stands for what is left of a whole is below zero, whatever the counters
-// are, and what is no plain difference has a note.
+// A residual row is never below zero, whatever the counters are. If it is not the plain difference,
+// the table has a note.
 func TestNoResidualBelowZero(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for n := range 300 {
@@ -103,8 +103,8 @@ func TestNoResidualBelowZero(t *testing.T) {
 						parts += a.Series[i].Values[0]
 					}
 				}
-				if told := strings.Contains(strings.Join(tab.Notes, "\n"), "residual"); parts > whole &&
-					!told {
+				noted := strings.Contains(strings.Join(tab.Notes, "\n"), "residual")
+				if parts > whole && !noted {
 					t.Errorf(
 						"frame %d by %q: %v of %v is %v without a note", n, by, parts, whole,
 						last.Cells,

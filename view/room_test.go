@@ -11,8 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// A table made in a Room that held another before is the one that a fresh one gives.
-func TestRoomLeavesNothingBehind(t *testing.T) {
+// A table in Buffers that held another table equals a fresh one.
+func TestBuffersLeaveNothingBehind(t *testing.T) {
 	answer := func(id string, by []string, rows map[string]float64) *measure.Answer {
 		a := &measure.Answer{
 			Query:   measure.Query{Stat: measure.StatID(id), By: by},
@@ -52,7 +52,7 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 			),
 		}
 	}
-	room := &Room{}
+	reused := &Buffers{}
 	for n, step := range []struct {
 		tool    *Tool
 		o       Options
@@ -63,7 +63,7 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 		{IRQ(), Options{"all": {""}}, []*measure.Answer{answer("irq.count", []string{"irq", "cpu", "device", "type"}, map[string]float64{"9 3 acpi x": 1})}},
 		{Disk(), nil, []*measure.Answer{answer("disk.operations", []string{"device", "direction"}, map[string]float64{"vda read": 3})}}, {NIC(), nil, nic("eth0", 5)}, {Mem(), nil, cpu("0", 0.5)},
 	} {
-		got := step.tool.Table(step.o, &Frame{Answers: step.answers, Room: room})
+		got := step.tool.Table(step.o, &Frame{Answers: step.answers, Buffers: reused})
 		want := step.tool.Table(step.o, &Frame{Answers: step.answers})
 		if !reflect.DeepEqual(got.Columns, want.Columns) ||
 			fmt.Sprint(got.Rows) != fmt.Sprint(want.Rows) ||
@@ -71,9 +71,9 @@ func TestRoomLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%d: %s differs:\n%v\n%v", n, step.tool.Name, got, want)
 		}
 	}
-	f := &Frame{Answers: nic("eth0", 5), Room: room}
+	f := &Frame{Answers: nic("eth0", 5), Buffers: reused}
 	nicTable(nil, f)
-	if n := testing.AllocsPerRun(5, func() { nicTable(nil, f) }); n > 12 { // answers that are not there, and what sorting takes
+	if n := testing.AllocsPerRun(5, func() { nicTable(nil, f) }); n > 12 {
 		t.Errorf("%v allocations a table", n)
 	}
 }

@@ -66,12 +66,13 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 	for _, tool := range Tools() {
 		for _, width := range []int{80, 95, 125, 200, math.MaxInt} {
 			for _, o := range []Options{nil, {"extended": {""}}} {
-				whole, shown := tool.Ask(o), tool.Shown(o, width)
+				whole, shown := tool.Ask(o), tool.VisibleQueries(o, width)
 				left += len(whole) - len(shown)
 				if len(shown) == len(whole) {
 					continue
 				}
-				want, got := tool.Table(o, &Frame{Answers: answers(whole)}), tool.Table(o, &Frame{Answers: answers(shown)})
+				want := tool.Table(o, &Frame{Answers: answers(whole)})
+				got := tool.Table(o, &Frame{Answers: answers(shown)})
 				if len(got.Rows) != len(want.Rows) || len(want.Rows) == 0 {
 					t.Errorf(
 						"%s, %d wide: %d rows, want %d, more than none", tool.Name, width,
@@ -80,11 +81,12 @@ func TestShownLeavesOutOnlyWhatIsHidden(t *testing.T) {
 					continue
 				}
 				for i, c := range want.Columns {
-					if c.Head == "" || c.From > width {
+					if c.Head == "" || c.MinWidth > width {
 						continue
 					}
 					for r := range want.Rows {
-						if g, w := c.Format(got.Rows[r].Cells[i]), c.Format(want.Rows[r].Cells[i]); g != w {
+						g, w := c.Format(got.Rows[r].Cells[i]), c.Format(want.Rows[r].Cells[i])
+						if g != w {
 							t.Errorf(
 								"%s, %d wide: %s of row %d is %s, want %s", tool.Name, width,
 								c.Head, r, g, w,

@@ -8,9 +8,9 @@ import (
 func Stat(q measure.Query, st *measure.Stat) *Tool {
 	unit := st.AnswerUnit()
 	return &Tool{
-		Name: "stat",
-		Ask:  func(Options) []string { return []string{q.String()} },
-		Most: 40,
+		Name:    "stat",
+		Ask:     func(Options) []string { return []string{q.String()} },
+		MaxRows: 40,
 		Table: func(_ Options, f *Frame) *Table {
 			if st.Kind == measure.Dists {
 				return distTable(q, st, f.Answers[0])
@@ -42,7 +42,7 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 				row.Cells = append(row.Cells, N(p.At(r, col)))
 				t.Rows = append(t.Rows, row)
 			}
-			if len(t.Rows) == 0 && looked(a) {
+			if len(t.Rows) == 0 && measuredNothing(a) {
 				t.Notes = append(t.Notes, "no rows: measured, nothing matched")
 			}
 			return t
@@ -50,9 +50,9 @@ func Stat(q measure.Query, st *measure.Stat) *Tool {
 	}
 }
 
-// looked says whether an answer without rows says by them that there is nothing: where it could not
-// be measured, its notes say why.
-func looked(a *measure.Answer) bool {
+// measuredNothing reports whether an answer without rows was measured. If it was not, its notes
+// have the reason.
+func measuredNothing(a *measure.Answer) bool {
 	return len(a.Notes) == 0 || len(a.Elapsed) == 0 || a.Elapsed[0] > 0
 }
 
@@ -66,8 +66,8 @@ func decimals(u measure.Unit) int {
 	return 2
 }
 
-// distTable shows distributions: how many values a row has, their mean, and below what half, nine
-// of ten and 99 of a hundred of them lie.
+// distTable returns the table of distributions: per row the number of values, their mean, and the
+// 50th, 90th and 99th percentile.
 func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 	t := &Table{View: "stat"}
 	for _, by := range q.By {
@@ -83,7 +83,7 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 			Head:     "p50",
 			Decimals: shown,
 			Width:    10,
-			From:     1,
+			MinWidth: 1,
 			Help:     "half of the values are below it, within the width of a bucket",
 		},
 		Column{
@@ -91,16 +91,16 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 			Head:     "p90",
 			Decimals: shown,
 			Width:    10,
-			From:     100,
+			MinWidth: 100,
 			Help:     "like p50",
 		},
-		Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, From: 1, Help: "like p50"},
+		Column{Name: "p99", Head: "p99", Decimals: shown, Width: 10, MinWidth: 1, Help: "like p50"},
 		Column{
 			Name:     "max",
 			Head:     "max",
 			Decimals: shown,
 			Width:    10,
-			From:     1,
+			MinWidth: 1,
 			Help:     "upper end of the highest bucket",
 		},
 	)
@@ -132,7 +132,7 @@ func distTable(q measure.Query, st *measure.Stat, a *measure.Answer) *Table {
 		)
 		t.Rows = append(t.Rows, row)
 	}
-	if len(t.Rows) == 0 && looked(a) {
+	if len(t.Rows) == 0 && measuredNothing(a) {
 		t.Notes = append(t.Notes, "no rows: measured, nothing matched")
 	}
 	return t

@@ -16,7 +16,7 @@ type Cell struct {
 	Kind CellKind
 }
 
-// CellKind says what a Cell holds.
+// CellKind is the type of the value of a Cell.
 type CellKind uint8
 
 // The kinds of cells.
@@ -24,11 +24,11 @@ const (
 	IsNumber CellKind = iota
 	IsText
 	IsBool // Num is 0 or 1
-	IsJSON // a list, Text as JSON has it: not for terminals
-	IsNull // unknown, as text: shown as "-", null in JSON
+	IsJSON // a list in Text, as JSON; not shown on terminals
+	IsNull // an unknown text: "-" on terminals, null in JSON
 )
 
-// N makes a number cell; NaN and infinities mean unknown.
+// N returns a number cell; NaN and infinities mean unknown.
 func N(v float64) Cell {
 	if math.IsInf(v, 0) {
 		v = measure.NaN
@@ -36,10 +36,10 @@ func N(v float64) Cell {
 	return Cell{Num: v}
 }
 
-// T makes a text cell.
+// T returns a text cell.
 func T(s string) Cell { return Cell{Text: s, Kind: IsText} }
 
-// TOrNull makes a text cell that is unknown when the text is empty.
+// TOrNull returns a text cell; unknown if the text is empty.
 func TOrNull(s string) Cell {
 	if s == "" {
 		return Cell{Kind: IsNull}
@@ -47,7 +47,7 @@ func TOrNull(s string) Cell {
 	return T(s)
 }
 
-// B makes a truth cell.
+// B returns a cell with a truth value.
 func B(v bool) Cell {
 	c := Cell{Kind: IsBool}
 	if v {
@@ -56,7 +56,7 @@ func B(v bool) Cell {
 	return c
 }
 
-// I makes a number cell of a label that holds a decimal number; unknown when it holds none.
+// I returns a number cell for a label with a decimal number; unknown if the label has none.
 func I(label string) Cell {
 	v, err := strconv.ParseFloat(label, 64)
 	if err != nil {
@@ -65,28 +65,29 @@ func I(label string) Cell {
 	return N(v)
 }
 
-// Show says how people read the numbers of a column; JSON and CSV always have the number itself.
+// Show is how a terminal formats the numbers of a column. JSON and CSV always have the number
+// itself.
 type Show uint8
 
-// The ways to show. A terminal column is narrow, so its head carries the unit.
+// The formats. A terminal column is narrow, so its head has the unit.
 const (
-	Plain    Show = iota // as it is
-	Percent              // ratio x 100
-	KiB                  // bytes / 1024, as nicstat, vmstat and iostat show them
-	MiB                  // bytes / 1048576
-	Mbit                 // bit/s / 10^6
-	MbitOfB              // bytes/s as 10^6 bit/s
-	Millis               // nanoseconds as milliseconds
-	Micros               // nanoseconds as microseconds
-	Humane               // bytes with a binary prefix: 1.5G
-	Millisec             // a ratio of time as ms per second
-	Brief                // nanoseconds with three digits and their unit: 1.25ms
-	Kbit                 // bit/s / 10^3
-	Gbit                 // bit/s / 10^9
-	Tbit                 // bit/s / 10^12
+	Plain      Show = iota // unchanged
+	Percent                // ratio x 100
+	KiB                    // bytes / 1024, as nicstat, vmstat and iostat show them
+	MiB                    // bytes / 1048576
+	Mbit                   // bit/s / 10^6
+	MbitOfB                // bytes/s as 10^6 bit/s
+	Millis                 // nanoseconds as milliseconds
+	Micros                 // nanoseconds as microseconds
+	HumanBytes             // bytes with a binary prefix: 1.5G
+	Millisec               // a ratio of time as ms per second
+	Brief                  // nanoseconds with three digits and their unit: 1.25ms
+	Kbit                   // bit/s / 10^3
+	Gbit                   // bit/s / 10^9
+	Tbit                   // bit/s / 10^12
 )
 
-// String gives the word of the way: plain, percent, kib ...
+// String returns the name of the format: plain, percent, kib ...
 func (s Show) String() string {
 	words := [...]string{
 		"plain",
@@ -110,7 +111,7 @@ func (s Show) String() string {
 	return "?"
 }
 
-// Scaled gives the number as shown.
+// Scaled returns the number in the unit of the format.
 func (s Show) Scaled(v float64) float64 {
 	switch s {
 	case Percent:
@@ -141,19 +142,19 @@ func (s Show) Scaled(v float64) float64 {
 
 // Column describes one column of a table.
 type Column struct {
-	Name     string // in JSON and CSV: snake_case with its unit; "" = not there
-	Head     string // on a terminal; "" = not there
+	Name     string // in JSON and CSV: snake_case with its unit; "": not in them
+	Head     string // on a terminal; "": not shown
 	Show     Show
 	Decimals int
-	Width    int  // least width on a terminal
-	Left     bool // texts: flush left
-	Cut      bool // a long text, of which a terminal shows what fits
-	From     int  // least terminal width that has room for this column; 0 = always there
+	Width    int  // minimum width on a terminal
+	Left     bool // align left, for texts
+	Cut      bool // a terminal cuts long texts
+	MinWidth int  // minimum width of a terminal that shows the column; 0: always shown
 	Help     string
 }
 
-// Unit gives the unit of the column's numbers, which its name ends in; "" for texts, identities and
-// plain numbers.
+// Unit returns the unit of the numbers, from the suffix of the name; "" for texts, IDs and plain
+// numbers.
 func (c Column) Unit() measure.Unit {
 	if c.Show == Percent || c.Show == Millisec {
 		return measure.Ratio
@@ -162,7 +163,8 @@ func (c Column) Unit() measure.Unit {
 		suffix string
 		unit   measure.Unit
 	}{
-		{"bits_per_s", measure.BitsPerSec}, {"bytes_per_s", measure.Bytes.PerSecond()}, {"per_s", measure.Count.PerSecond()},
+		{"bits_per_s", measure.BitsPerSec}, {"bytes_per_s", measure.Bytes.PerSecond()},
+		{"per_s", measure.Count.PerSecond()},
 		{"bytes", measure.Bytes}, {"ns", measure.Nanoseconds}, {"ratio", measure.Ratio},
 	} {
 		if c.Name == u.suffix || strings.HasSuffix(c.Name, "_"+u.suffix) {
@@ -172,20 +174,21 @@ func (c Column) Unit() measure.Unit {
 	return ""
 }
 
-// Row is one line. Key tells rows apart from interval to interval.
+// Row is one line of a table. Key identifies it in each interval.
 type Row struct {
-	Key   string
-	Cells []Cell
-	Total bool   // a sum or residual row: not sorted among the others
-	Label string // on a terminal, in place of the first shown cell: "netns/device"; "" = the cell itself
-	Below string // lines that a terminal shows below the row, each with its line break; "" = none
-	Mark  string // a remark behind the row on a terminal, "remark" in JSON: "shares its MAC with eth1"
+	Key     string
+	Cells   []Cell
+	Total   bool   // a sum or residual row: not sorted among the others
+	Label   string // replaces the first cell on a terminal: "netns/device"; "": the cell itself
+	Details string // lines below the row on a terminal, each ends with a line break
+	Remark  string // behind the row on a terminal: "shares its MAC with eth1"
 }
 
-// Table is what a tool shows for one interval.
+// Table is the result of a tool for one interval.
 type Table struct {
-	View    string
-	Title   string // a line that a terminal shows above the table, behind the time that is in no column then; "" = none
+	View string
+	// Line above the table on a terminal, after the time; the rows then have no time.
+	Title   string
 	Over    measure.Interval
 	Columns []Column
 	Rows    []Row
@@ -193,7 +196,7 @@ type Table struct {
 	Notes   []string
 }
 
-// anyMatch says whether a pattern of * ? [..] matches the name.
+// anyMatch reports whether one of the patterns (with * ? [..]) matches the name.
 func anyMatch(patterns []string, name string) bool {
 	for _, p := range patterns {
 		if ok, err := path.Match(p, name); ok && err == nil {
@@ -203,7 +206,8 @@ func anyMatch(patterns []string, name string) bool {
 	return false
 }
 
-// Column gives the index of the column with the name in JSON or the head on a terminal, or -1.
+// Column returns the index of the column with this name in JSON or head on a terminal; -1 if there
+// is none.
 func (t *Table) Column(name string) int {
 	for i, c := range t.Columns {
 		if c.Name == name {
@@ -218,10 +222,10 @@ func (t *Table) Column(name string) int {
 	return -1
 }
 
-// Format gives the cell as a terminal shows it, "-" when unknown.
+// Format returns the cell as a terminal shows it, "-" if unknown.
 func (c Column) Format(v Cell) string { return string(c.Append(nil, v)) }
 
-// Append appends what Format gives.
+// Append appends the result of Format.
 func (c *Column) Append(b []byte, v Cell) []byte {
 	switch v.Kind {
 	case IsText, IsJSON:
@@ -238,20 +242,19 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 		return append(b, '-')
 	}
 	switch c.Show {
-	case Humane:
-		return append(b, HumaneBytes(v.Num)...)
+	case HumanBytes:
+		return append(b, FormatBytes(v.Num)...)
 	case Brief:
 		return append(b, briefTime(v.Num)...)
 	}
 	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 &&
-		c.Decimals <= 2 { // most cells of a quiet machine
+		c.Decimals <= 2 { // the fast path for most cells
 		return append(b, "0.00"[:[...]int{1, 3, 4}[c.Decimals]]...)
 	}
 	return strconv.AppendFloat(b, c.Show.Scaled(v.Num), 'f', c.Decimals, 64)
 }
 
-// Clean makes a text of the kernel's or of a user's safe for a terminal: control characters and
-// broken UTF-8 become '?'.
+// Clean makes a text safe for a terminal: control characters and invalid UTF-8 become "?".
 func Clean(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] >= 0x7f {
@@ -270,7 +273,7 @@ func Clean(s string) string {
 	return s
 }
 
-// briefTime gives nanoseconds with three digits and their unit: 834ns, 1.25us, 12.5ms, 3.41s.
+// briefTime formats nanoseconds with three digits and a unit: 834ns, 1.25us, 12.5ms, 3.41s.
 func briefTime(nanos float64) string {
 	units := []string{"ns", "us", "ms", "s"}
 	i := 0
@@ -288,9 +291,9 @@ func briefTime(nanos float64) string {
 	return strconv.FormatFloat(nanos, 'f', d, 64) + units[i]
 }
 
-// HumaneBytes gives a number of bytes with a binary prefix in at most five characters: 512, 1.5K,
-// 23.4M, 117G.
-func HumaneBytes(v float64) string {
+// FormatBytes formats bytes with a binary prefix in at most five characters: 512, 1.5K, 23.4M,
+// 117G.
+func FormatBytes(v float64) string {
 	sign := ""
 	if v < 0 {
 		sign, v = "-", -v

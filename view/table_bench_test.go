@@ -52,8 +52,8 @@ func repeatedFrame(
 	return f
 }
 
-// BenchmarkTables makes tables of frames with the same rows. Without the calls that a Pivot repeats,
-// nic takes eight times as long; without a Room, twenty times.
+// BenchmarkTables makes tables of frames with the same rows. Without repeated calls of the pivot,
+// nic takes eight times as long; without Buffers, twenty times.
 func BenchmarkTables(b *testing.B) {
 	for _, c := range []struct {
 		tool *Tool
@@ -69,7 +69,7 @@ func BenchmarkTables(b *testing.B) {
 				}
 				return fmt.Sprint("eth", i)
 			})
-			f.Room = &Room{}
+			f.Buffers = &Buffers{}
 			b.ReportAllocs()
 			for b.Loop() {
 				c.tool.Table(nil, f)

@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// TCP is nicstat -t and -u, and the parts of netstat -s that tell trouble.
+// TCP returns the tool tcp, like nicstat -t and -u, with the error counters of netstat -s.
 func TCP() *Tool {
 	return &Tool{
 		Name:  "tcp",
@@ -36,9 +36,9 @@ TCP,ETCP,IP,SOCK). -a lists every counter of the kernel that changed, by name, l
 				"net.sockets.memory by netns,protocol",
 			}
 		},
-		Wide:  map[measure.StatID]int{"net.sockets": 240, "net.sockets.memory": 240},
-		Table: tcpTable,
-		Drill: func(*Table, *Row) *Drill { return &Drill{Tool: "flows", Title: "connections"} },
+		MinWidth: map[measure.StatID]int{"net.sockets": 240, "net.sockets.memory": 240},
+		Table:    tcpTable,
+		Drill:    func(*Table, *Row) *Drill { return &Drill{Tool: "flows", Title: "connections"} },
 	}
 }
 
@@ -61,12 +61,12 @@ func tcpTable(o Options, f *Frame) *Table {
 	}
 	c := func(name, head string, width, from int, help string, names ...string) col {
 		return col{
-			Column{Name: name, Head: head, Width: width, Decimals: 2, From: from, Help: help},
+			Column{Name: name, Head: head, Width: width, Decimals: 2, MinWidth: from, Help: help},
 			func(get func(string) float64) float64 {
 				sum := measure.NaN
 				for _, n := range names {
 					if v := get(n); v == v {
-						sum = known(sum) + v
+						sum = orZero(sum) + v
 					}
 				}
 				return sum
@@ -107,11 +107,21 @@ func tcpTable(o Options, f *Frame) *Table {
 			),
 		}
 	} else {
-		kb := c("rx_bytes_per_s", "rKB/s", 8, 0, "IP bytes received", "IpExt.InOctets", "Ip6.InOctets")
+		kb := c(
+			"rx_bytes_per_s", "rKB/s", 8, 0, "IP bytes received",
+			"IpExt.InOctets", "Ip6.InOctets",
+		)
 		kb.Show = KiB
-		kb2 := c("tx_bytes_per_s", "wKB/s", 8, 0, "IP bytes sent", "IpExt.OutOctets", "Ip6.OutOctets")
+		kb2 := c(
+			"tx_bytes_per_s", "wKB/s", 8, 0, "IP bytes sent",
+			"IpExt.OutOctets", "Ip6.OutOctets",
+		)
 		kb2.Show = KiB
-		retx := col{Column{Name: "retransmit_ratio", Head: "%ReTX", Show: Percent, Decimals: 3, Width: 6, Help: "retransmitted share of the segments sent"}, func(get func(string) float64) float64 {
+		retxColumn := Column{
+			Name: "retransmit_ratio", Head: "%ReTX", Show: Percent, Decimals: 3, Width: 6,
+			Help: "retransmitted share of the segments sent",
+		}
+		retx := col{retxColumn, func(get func(string) float64) float64 {
 			out := get("Tcp.OutSegs")
 			if out == 0 {
 				return 0
@@ -120,29 +130,82 @@ func tcpTable(o Options, f *Frame) *Table {
 		}}
 		cols = []col{kb, kb2,
 			c("in_segments_per_s", "InSeg", 7, 0, "segments received", "Tcp.InSegs"),
-			c("out_segments_per_s", "OutSeg", 7, 0, "segments sent, without retransmits", "Tcp.OutSegs"),
-			c("resets_per_s", "Reset", 5, 0, "connections reset and resets sent", "Tcp.EstabResets", "Tcp.OutRsts"),
-			c("attempt_fails_per_s", "AttF", 4, 0, "connection attempts that failed", "Tcp.AttemptFails"),
+			c(
+				"out_segments_per_s", "OutSeg", 7, 0, "segments sent, without retransmits",
+				"Tcp.OutSegs",
+			),
+			c(
+				"resets_per_s", "Reset", 5, 0, "connections reset and resets sent",
+				"Tcp.EstabResets", "Tcp.OutRsts",
+			),
+			c(
+				"attempt_fails_per_s", "AttF", 4, 0, "connection attempts that failed",
+				"Tcp.AttemptFails",
+			),
 			retx,
 			c("passive_opens_per_s", "InConn", 6, 0, "connections accepted", "Tcp.PassiveOpens"),
 			c("active_opens_per_s", "OutCon", 6, 0, "connections opened", "Tcp.ActiveOpens"),
-			c("listen_drops_per_s", "Drops", 5, 0, "connections dropped by listeners", "TcpExt.ListenDrops"),
-			c("listen_overflows_per_s", "Ovfl", 5, 100, "of these: the listener's queue was full", "TcpExt.ListenOverflows"),
+			c(
+				"listen_drops_per_s", "Drops", 5, 0, "connections dropped by listeners",
+				"TcpExt.ListenDrops",
+			),
+			c(
+				"listen_overflows_per_s", "Ovfl", 5, 100, "of these: the listener's queue was full",
+				"TcpExt.ListenOverflows",
+			),
 			c("retransmits_per_s", "ReTX/s", 7, 100, "segments sent again", "Tcp.RetransSegs"),
-			c("timeouts_per_s", "RTO/s", 6, 110, "retransmission timers that ran out", "TcpExt.TCPTimeouts"),
-			c("fast_retransmits_per_s", "FastRx", 6, 120, "retransmits before the timer", "TcpExt.TCPFastRetrans"),
+			c(
+				"timeouts_per_s", "RTO/s", 6, 110, "retransmission timers that ran out",
+				"TcpExt.TCPTimeouts",
+			),
+			c(
+				"fast_retransmits_per_s", "FastRx", 6, 120, "retransmits before the timer",
+				"TcpExt.TCPFastRetrans",
+			),
 			c("in_errors_per_s", "InErr", 6, 120, "segments received in error", "Tcp.InErrs"),
-			c("resets_in_use_per_s", "EstRst", 6, 150, "established connections that were reset (sar's estres)", "Tcp.EstabResets"),
+			c(
+				"resets_in_use_per_s", "EstRst", 6, 150,
+				"established connections that were reset (sar's estres)",
+				"Tcp.EstabResets",
+			),
 			c("resets_sent_per_s", "OutRst", 6, 150, "resets sent", "Tcp.OutRsts"),
-			c("syn_retransmits_per_s", "SynRe", 6, 170, "connection requests sent again", "TcpExt.TCPSynRetrans"),
-			c("lost_retransmits_per_s", "LostRe", 6, 170, "retransmits that were lost", "TcpExt.TCPLostRetransmit"),
-			c("out_of_order_per_s", "OFO", 6, 170, "segments that arrived out of order", "TcpExt.TCPOFOQueue"),
-			c("pruned_per_s", "Prune", 6, 190, "times that a socket dropped received segments because its buffer was full", "TcpExt.PruneCalled", "TcpExt.OfoPruned", "TcpExt.RcvPruned"),
-			c("ip_received_per_s", "InIP", 8, 210, "IP packets received", "Ip.InReceives", "Ip6.InReceives"),
-			c("ip_sent_per_s", "OutIP", 8, 210, "IP packets sent", "Ip.OutRequests", "Ip6.OutRequests"),
-			c("ip_forwarded_per_s", "FwdIP", 8, 210, "IP packets forwarded", "Ip.ForwDatagrams", "Ip6.OutForwDatagrams"),
-			c("fragments_received_per_s", "InFrag", 6, 230, "IP fragments received", "Ip.ReasmReqds", "Ip6.ReasmReqds"),
-			c("fragments_sent_per_s", "OutFrg", 6, 230, "IP fragments sent", "Ip.FragCreates", "Ip6.FragCreates"),
+			c(
+				"syn_retransmits_per_s", "SynRe", 6, 170, "connection requests sent again",
+				"TcpExt.TCPSynRetrans",
+			),
+			c(
+				"lost_retransmits_per_s", "LostRe", 6, 170, "retransmits that were lost",
+				"TcpExt.TCPLostRetransmit",
+			),
+			c(
+				"out_of_order_per_s", "OFO", 6, 170, "segments that arrived out of order",
+				"TcpExt.TCPOFOQueue",
+			),
+			c(
+				"pruned_per_s", "Prune", 6, 190,
+				"times that a socket dropped received segments because its buffer was full",
+				"TcpExt.PruneCalled", "TcpExt.OfoPruned", "TcpExt.RcvPruned",
+			),
+			c(
+				"ip_received_per_s", "InIP", 8, 210, "IP packets received",
+				"Ip.InReceives", "Ip6.InReceives",
+			),
+			c(
+				"ip_sent_per_s", "OutIP", 8, 210, "IP packets sent",
+				"Ip.OutRequests", "Ip6.OutRequests",
+			),
+			c(
+				"ip_forwarded_per_s", "FwdIP", 8, 210, "IP packets forwarded",
+				"Ip.ForwDatagrams", "Ip6.OutForwDatagrams",
+			),
+			c(
+				"fragments_received_per_s", "InFrag", 6, 230, "IP fragments received",
+				"Ip.ReasmReqds", "Ip6.ReasmReqds",
+			),
+			c(
+				"fragments_sent_per_s", "OutFrg", 6, 230, "IP fragments sent",
+				"Ip.FragCreates", "Ip6.FragCreates",
+			),
 		}
 	}
 	for _, k := range cols {
@@ -152,49 +215,57 @@ func tcpTable(o Options, f *Frame) *Table {
 		t.Columns = append(
 			t.Columns,
 			Column{
-				Name:  "established",
-				Head:  "Estab",
-				Width: 6,
-				From:  130,
-				Help:  "connections now",
+				Name:     "established",
+				Head:     "Estab",
+				Width:    6,
+				MinWidth: 130,
+				Help:     "connections now",
 			},
 		)
 		t.Columns = append(
 			t.Columns,
-			Column{Name: "sockets", Head: "InUse", Width: 6, From: 240, Help: "TCP sockets in use"},
 			Column{
-				Name:  "time_wait",
-				Head:  "TW",
-				Width: 6,
-				From:  240,
-				Help:  "connections in TIME_WAIT",
+				Name:     "sockets",
+				Head:     "InUse",
+				Width:    6,
+				MinWidth: 240,
+				Help:     "TCP sockets in use",
 			},
 			Column{
-				Name:  "orphans",
-				Head:  "Orphan",
-				Width: 6,
-				From:  240,
-				Help:  "connections without a process, of the whole machine",
+				Name:     "time_wait",
+				Head:     "TW",
+				Width:    6,
+				MinWidth: 240,
+				Help:     "connections in TIME_WAIT",
 			},
 			Column{
-				Name:  "socket_bytes",
-				Head:  "SockKB",
-				Show:  KiB,
-				Width: 8,
-				From:  240,
-				Help:  "buffers of all TCP sockets of the machine",
+				Name:     "orphans",
+				Head:     "Orphan",
+				Width:    6,
+				MinWidth: 240,
+				Help:     "connections without a process, of the whole machine",
+			},
+			Column{
+				Name:     "socket_bytes",
+				Head:     "SockKB",
+				Show:     KiB,
+				Width:    8,
+				MinWidth: 240,
+				Help:     "buffers of all TCP sockets of the machine",
 			},
 		)
 	}
 	for _, ns := range namespaces {
-		var room [40]Cell
-		cells := append(room[:0], T(ns))
+		var array [40]Cell // on the stack
+		cells := append(array[:0], T(ns))
 		get := func(name string) float64 { return f.counter(events, ns, name) }
 		for _, k := range cols {
 			cells = append(cells, N(k.value(get)))
 		}
 		if !o.Has("udp") {
-			sockets := func(id measure.StatID, where ...string) Cell { return N(f.One(id, append(where, "netns", ns)...)) }
+			sockets := func(id measure.StatID, where ...string) Cell {
+				return N(f.One(id, append(where, "netns", ns)...))
+			}
 			cells = append(
 				cells,
 				N(f.counter(levels, ns, "Tcp.CurrEstab")),
@@ -214,7 +285,7 @@ func tcpTable(o Options, f *Frame) *Table {
 	return t
 }
 
-// namespacesOf gives the namespaces of protocol counters, sorted.
+// namespacesOf returns the namespaces of protocol counters, sorted.
 func namespacesOf(a *measure.Answer) []string {
 	var namespaces []string
 	for i := range a.Series {
@@ -226,8 +297,8 @@ func namespacesOf(a *measure.Answer) []string {
 	return namespaces
 }
 
-// counter gives the value of protocol.counter of a namespace; NaN when there is none. There are
-// hundreds, in the same order each time, so it is looked for first where it was.
+// counter returns the value of a counter (protocol.counter) of a namespace; NaN if there is none.
+// There are hundreds, in the same order each time, so it first looks at the previous index.
 func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 	protocol, word, _ := strings.Cut(name, ".")
 	inNS, inProtocol, inWord := a.FieldIndex(
@@ -246,18 +317,18 @@ func (f *Frame) counter(a *measure.Answer, ns, name string) float64 {
 		return measure.NaN
 	}
 	place := [3]string{string(a.Query.Stat), ns, name}
-	if f.Room != nil {
-		if i, ok := f.Room.places[place]; ok && i < len(a.Series) && is(i) {
+	if f.Buffers != nil {
+		if i, ok := f.Buffers.counterAt[place]; ok && i < len(a.Series) && is(i) {
 			return a.Series[i].Values[0]
 		}
 	}
 	for i := range a.Series {
 		if is(i) {
-			if f.Room != nil {
-				if f.Room.places == nil || len(f.Room.places) > mostWords {
-					f.Room.places = map[[3]string]int{}
+			if f.Buffers != nil {
+				if f.Buffers.counterAt == nil || len(f.Buffers.counterAt) > maxWords {
+					f.Buffers.counterAt = map[[3]string]int{}
 				}
-				f.Room.places[place] = i
+				f.Buffers.counterAt[place] = i
 			}
 			return a.Series[i].Values[0]
 		}

@@ -7,44 +7,50 @@ import (
 	"culprit/measure"
 )
 
-// Tool is one of the classic tools: the sentences it asks and the table it makes of the answers. A
-// tool that is listed in Tools has a command, a help text, a man page, completion, JSON, CSV and
+// Tool is one of the classic tools: its queries, and the table that it makes of the answers. A tool
+// that is listed in Tools has a command, a help text, a man page, completion, JSON, CSV and
 // history.
 type Tool struct {
 	Name     string
 	Short    string // one line, lower case, no full stop
-	Long     string // what the columns mean, and where they differ from the classic tool's
+	Long     string // the meaning of the columns, and differences from the classic tool
 	Examples []Example
 	Flags    []Flag
-	Once     bool // shows a state: one table unless an interval is given
-	Most     int  // rows shown on a terminal unless -n says otherwise; 0 = all
-	Ask      func(o Options) []string
-	Wide     map[measure.StatID]int    // statistics whose columns need a terminal of this width: on a narrower one their notes would explain nothing
-	Behind   map[measure.StatID]string // statistics whose columns a terminal shows with this flag only
-	Table    func(o Options, f *Frame) *Table
-	Peaks    []measure.StatID              // statistics that are the greatest of an interval: of several intervals it is the greatest of all, and no mean
-	Sums     []measure.StatID              // statistics whose rows the table adds up: what came or went while several intervals passed counts in their mean by all their time
-	Stack    func(f *measure.Frame) string // what a frame is called, in the texts of stacks; nil: by its function alone
-	Drill    func(t *Table, r *Row) *Drill // what a row leads to; nil, or a nil result: nowhere
+	Once     bool                     // without an interval it shows one table
+	MaxRows  int                      // rows on a terminal without -n; 0: all
+	Ask      func(o Options) []string // returns the queries
+	// Statistic -> terminal width that shows its columns; a narrower one does not show its notes.
+	MinWidth map[measure.StatID]int
+	// Statistic -> flag without which a terminal does not show its columns.
+	NeedsFlag map[measure.StatID]string
+	Table     func(o Options, f *Frame) *Table
+	// Statistics of which several intervals have the maximum, not the mean.
+	Peaks []measure.StatID
+	// Statistics whose rows the table adds up; their means count an absent row as 0.
+	Sums []measure.StatID
+	// Returns the text of a frame of a stack; nil: the function name.
+	Stack func(f *measure.Frame) string
+	// Returns the next view for a row; nil or a nil result: none.
+	Drill func(t *Table, r *Row) *Drill
 }
 
-// Shown returns the queries of Ask that a terminal of the given width needs: statistics without a
+// VisibleQueries returns the queries that a terminal of the given width needs: statistics without a
 // visible column are not measured.
-func (t *Tool) Shown(o Options, width int) []string {
-	return slices.DeleteFunc(t.Ask(o), func(sentence string) bool {
-		id, _, _ := strings.Cut(sentence, " ")
-		flag, behind := t.Behind[measure.StatID(id)]
-		return behind && !o.Has(flag) || t.Wide[measure.StatID(id)] > width
+func (t *Tool) VisibleQueries(o Options, width int) []string {
+	return slices.DeleteFunc(t.Ask(o), func(query string) bool {
+		id, _, _ := strings.Cut(query, " ")
+		flag, needed := t.NeedsFlag[measure.StatID(id)]
+		return needed && !o.Has(flag) || t.MinWidth[measure.StatID(id)] > width
 	})
 }
 
-// Drill is the next question that a row suggests: another tool, narrowed to that row.
+// Drill is the view that a row leads to: another tool, limited to that row.
 type Drill struct {
 	Tool    string
 	Options Options
-	Title   string // of what: "threads of nginx (812)"
-	Filter  string // text that rows must have; "" = all
-	Sort    string // column; "" = the tool's own order
+	Title   string // "threads of nginx (812)"
+	Filter  string // text that rows must contain; "": all rows
+	Sort    string // column; "": the order of the tool
 }
 
 // Text returns the row's cell of a column as text; "" if there is none.
@@ -57,22 +63,23 @@ func (t *Table) Text(r *Row, name string) string {
 	return ""
 }
 
-// Example is a command line and what it is good for.
+// Example is a command line and its purpose.
 type Example struct{ Line, Means string }
 
 // Flag is one option of a tool.
 type Flag struct {
 	Name   string
-	Letter string   // one letter, or ""
-	Value  string   // what it takes, as the help shows it ("COLUMN"); "" = nothing, it is there or not
-	Values []string // all that it may take; nil = anything
-	Many   bool     // a comma list
-	Names  string   // a sentence by one field: its words are all that the flag may name; "" = anything
-	Help   string
+	Letter string // one letter, or "" for none
+	// Placeholder of the value in the help ("COLUMN"); "": the flag takes no value.
+	Value      string
+	Values     []string // allowed values; nil: any
+	Many       bool     // takes a comma-separated list
+	NamesQuery string   // query by one field whose values the flag may name; "": any text
+	Help       string
 }
 
-// Unknown returns the first of the wanted names that is not known and, as a pattern, matches no
-// known name; "" if there is none.
+// Unknown returns the first of the wanted names or patterns that matches no known name; "" if all
+// match.
 func Unknown(wanted, known []string) string {
 	for _, w := range wanted {
 		found := false
@@ -86,7 +93,7 @@ func Unknown(wanted, known []string) string {
 	return ""
 }
 
-// Options is what the user gave: flag -> values. A flag without value has one empty value.
+// Options holds the values of each given flag. A flag without a value has one empty value.
 type Options map[string][]string
 
 // Has reports whether the flag was given.

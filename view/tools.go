@@ -1,6 +1,6 @@
 package view
 
-// Tools lists all tools, in the order of the help.
+// Tools returns all tools, in the order of the help.
 func Tools() []*Tool {
 	return []*Tool{
 		Use(),

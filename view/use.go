@@ -58,7 +58,7 @@ in which some task waited for CPU, memory, I/O.`,
 			"disk.errors",
 		},
 		Drill: func(t *Table, r *Row) *Drill {
-			busiest, most := "ps", measure.NaN // unknown is less than any; of equals the first
+			busiest, most := "ps", measure.NaN // of equal ones the first
 			for _, of := range [...]struct{ column, tool string }{
 				{"cpu_util", "ps"}, {"memory_util", "mem"}, {"disk_util", "disk"}, {"network_util", "nic"},
 			} {
@@ -118,7 +118,7 @@ func useTable(_ Options, f *Frame) *Table {
 			)
 		}
 	}
-	// What is made of disks counts what they do, and is all there is where they count nothing.
+	// A virtual device counts the I/O of its disks. It is used if the disks count nothing.
 	disk, diskName, waiting, failures := real.busy, real.name, real.waiting, real.failed
 	if disk != disk {
 		disk, diskName = made.busy, made.name
@@ -132,8 +132,8 @@ func useTable(_ Options, f *Frame) *Table {
 	add(N(disk), percent("disk_util", "%Disk", "busiest disk"))
 
 	nets := NewPivot("netns", "device")
-	rxb, txb := nets.Add(f.Of("net.device.bytes"), "direction", "rx"), nets.Add(f.Of("net.device.bytes"), "direction", "tx")
-	rxc, txc := nets.Add(f.Of("net.device.capacity"), "direction", "rx"), nets.Add(f.Of("net.device.capacity"), "direction", "tx")
+	rxb, txb := nets.AddTwo(f.Of("net.device.bytes"), "direction", "rx", "tx")
+	rxc, txc := nets.AddTwo(f.Of("net.device.capacity"), "direction", "rx", "tx")
 	unfit := []int{
 		nets.Add(f.Of("net.device.drops")),
 		nets.Add(f.Of("net.device.fifo")),
@@ -143,7 +143,7 @@ func useTable(_ Options, f *Frame) *Table {
 	nets.Join("info", f.Of("net.device.info"))
 	net, netName, lost, errors := measure.NaN, "", measure.NaN, measure.NaN
 	for r := range nets.Len() {
-		if nets.Word(r, "info", "kind") != "bond" { // which counts what the devices below it do
+		if nets.Word(r, "info", "kind") != "bond" { // it counts the traffic of its members
 			for _, c := range unfit {
 				lost = sum(lost, nets.At(r, c))
 			}
@@ -210,14 +210,15 @@ func useTable(_ Options, f *Frame) *Table {
 			"pressure_"+resource, "p"+resource[:min(3, len(resource))],
 			"share of the time in which some task waited for "+resource,
 		)
-		c.From = 90
+		c.MinWidth = 90
 		if v != v {
-			c.From = 130
+			c.MinWidth = 130
 		}
 		add(N(v), c)
 	}
 	names := func(name, head, v, help string) {
-		add(TOrNull(v), Column{Name: name, Head: head, Left: true, Width: 8, From: 110, Help: help})
+		c := Column{Name: name, Head: head, Left: true, Width: 8, MinWidth: 110, Help: help}
+		add(TOrNull(v), c)
 	}
 	names("disk", "disk", diskName, "the busiest disk")
 	names("interface", "interface", netName, "the busiest interface")
@@ -225,11 +226,11 @@ func useTable(_ Options, f *Frame) *Table {
 	return t
 }
 
-// busiest is the most of each of several devices, NaN where none is known, and the sum of their
-// errors.
+// busiest holds the maximum of each quantity over several devices, NaN if unknown, and the sum of
+// their errors.
 type busiest struct {
 	busy, waiting, failed float64
-	name                  string // of the one with most of busy
+	name                  string // of the device with the highest busy
 }
 
 func (b *busiest) take(name string, busy, waiting, failed float64) {

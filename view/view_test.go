@@ -55,7 +55,7 @@ func frame(answers ...*measure.Answer) *Frame {
 	return &Frame{Over: measure.Interval{Start: 1e9, End: 2e9}, Answers: answers}
 }
 
-// text gives a table as lines of name=value, for the columns named.
+// text returns the cells of some columns, a line per row.
 func text(tab *Table, names ...string) string {
 	var out []string
 	for _, r := range tab.Rows {
@@ -77,8 +77,8 @@ func text(tab *Table, names ...string) string {
 			cells = append(cells, v)
 		}
 		line := strings.Join(cells, " ")
-		if r.Mark != "" {
-			line += " <- " + r.Mark
+		if r.Remark != "" {
+			line += " <- " + r.Remark
 		}
 		out = append(out, line)
 	}
@@ -94,7 +94,10 @@ func expect(t *testing.T, got, want string) {
 
 func TestEveryToolOfEveryWidthShowsNothingAsNothing(t *testing.T) {
 	for _, tool := range Tools() {
-		for _, o := range []Options{{}, {"threads": {""}}, {"map": {""}}, {"udp": {""}}, {"all": {""}}, {"by": {"process"}}, {"slabs": {""}}, {"extended": {""}}} {
+		for _, o := range []Options{
+			{}, {"threads": {""}}, {"map": {""}}, {"udp": {""}}, {"all": {""}}, {"by": {"process"}},
+			{"slabs": {""}}, {"extended": {""}},
+		} {
 			f := frame()
 			for _, sentence := range tool.Ask(o) {
 				f.Answers = append(f.Answers, canned(t, sentence, measure.Delta, false))
@@ -247,8 +250,8 @@ func TestUseCountsTroubleOnce(t *testing.T) {
 	)
 }
 
-// What devices have of a softirq is in its row, and told below; of interrupts that nobody can time
-// nothing is known.
+// The row of a softirq includes the time for each device, and rows below it show them. The time of
+// interrupts that cannot be measured is unknown.
 func TestIRQTimes(t *testing.T) {
 	answers := func(times bool) *Frame {
 		f := frame(
@@ -501,15 +504,15 @@ func TestNotesWaitForTheirColumns(t *testing.T) {
 	a, b := canned(t, "disk.errors by device", measure.Delta, false), canned(t, "disk.busy by device", measure.Delta, false)
 	a.Notes, b.Notes = []string{"no disk counts", "both"}, []string{"both"}
 	f := frame(a, b)
-	expect(t, strings.Join(f.Notes(Disk().Wide, 80), ", "), "both")
-	expect(t, strings.Join(f.Notes(Disk().Wide, 200), ", "), "no disk counts, both")
+	expect(t, strings.Join(f.Notes(Disk().MinWidth, 80), ", "), "both")
+	expect(t, strings.Join(f.Notes(Disk().MinWidth, 200), ", "), "no disk counts, both")
 }
 
 func TestMeanOfDaysStaysSmall(t *testing.T) {
 	var m Mean
 	for n := range 20 {
 		a := canned(t, "process.cpu by pid", measure.Delta, true)
-		for i := range mostMeans / 10 {
+		for i := range maxMeanRows / 10 {
 			a.Series = append(
 				a.Series,
 				measure.Series{Key: []measure.Label{measure.Label(i)}, Values: []float64{1}},
@@ -520,7 +523,7 @@ func TestMeanOfDaysStaysSmall(t *testing.T) {
 	}
 	f := m.Frame()
 	a := f.Answers[0]
-	if len(a.Series) > mostMeans+mostMeans/10 || len(f.Notes(nil, 80)) != 1 ||
+	if len(a.Series) > maxMeanRows+maxMeanRows/10 || len(f.Notes(nil, 80)) != 1 ||
 		a.Label(0, 0) != "0.0" ||
 		a.Series[0].Values[0] != 0.05 {
 		t.Errorf(
@@ -531,8 +534,11 @@ func TestMeanOfDaysStaysSmall(t *testing.T) {
 }
 
 func TestNumbersForPeople(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 512: "512", 999: "999", 1000: "1.0K", 1536: "1.5K", 102400: "100K", 1 << 30: "1.0G", -2048: "-2.0K", 1e30: "867361737988.4E"} {
-		if got := HumaneBytes(v); got != want && v < 1e20 {
+	for v, want := range map[float64]string{
+		0: "0", 512: "512", 999: "999", 1000: "1.0K", 1536: "1.5K", 102400: "100K", 1 << 30: "1.0G",
+		-2048: "-2.0K", 1e30: "867361737988.4E",
+	} {
+		if got := FormatBytes(v); got != want && v < 1e20 {
 			t.Errorf("%g: %s, want %s", v, got, want)
 		}
 	}
@@ -542,7 +548,7 @@ func TestNumbersForPeople(t *testing.T) {
 	if got := Clean("a\x1b[31mb\nc\u202e\xff"); got != "a?[31mb?c??" {
 		t.Errorf("%q", got)
 	}
-	if !Natural("eth2", "eth10") || Natural("eth10", "eth2") || !Natural("cpu1", "cpu01x") {
+	if !NaturalLess("eth2", "eth10") || NaturalLess("eth10", "eth2") || !NaturalLess("cpu1", "cpu01x") {
 		t.Error("natural order")
 	}
 }
@@ -553,8 +559,8 @@ func TestZeroLooksAsOthersDo(t *testing.T) {
 		for decimals := range 4 {
 			c := Column{Show: show, Decimals: decimals}
 			want := strconv.FormatFloat(show.Scaled(0), 'f', decimals, 64)
-			if show == Humane {
-				want = HumaneBytes(0)
+			if show == HumanBytes {
+				want = FormatBytes(0)
 			}
 			if got := c.Format(N(0)); got != want {
 				t.Errorf("%d with %d decimals: %q, want %q", show, decimals, got, want)

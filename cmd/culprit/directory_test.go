@@ -9,6 +9,7 @@ import (
 	"culprit/trusted"
 )
 
+// TestDirectory checks the precedence of --dir, the environment and the user.
 func TestDirectory(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {

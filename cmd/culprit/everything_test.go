@@ -21,22 +21,24 @@ import (
 var (
 	everyStep = flag.Duration(
 		"step", 100*time.Millisecond,
-		"interval of BenchmarkEverything; what a tool pays is seen at 1s, with caches gone cold",
+		"interval of BenchmarkEverything; at 1s the CPU caches are as cold as in real use",
 	)
 	everyLong = flag.Bool(
-		"long", false,
-		"BenchmarkEverything reads as who goes on for hours does, `culprit serve`: walks by programs in the kernel in place of dumps, where they may be",
+		"long",
+		false,
+		"BenchmarkEverything reads as `culprit serve` does: with BPF iterators instead of dumps if "+
+			"they are allowed",
 	)
 	everyWithout = flag.String(
 		"without", "",
-		"prefixes of statistics that BenchmarkEverything leaves out, with commas between",
+		"prefixes of statistics that BenchmarkEverything omits, separated by commas",
 	)
 )
 
-// BenchmarkEverything watches every statistic of every collector by all its fields, not what
-// programs in the kernel measure or sample, through the catalogue: what is left of a tool's work
-// when nothing is shown. An operation is an interval. tools/bench runs it in worlds of many
-// processes and connections, beside the classic tools.
+// BenchmarkEverything watches all statistics of all collectors by all their fields through the
+// catalogue, without traced and sampled ones. That is a tool's work without its output. An
+// operation is an interval. tools/bench runs it beside the classic tools on machines with many
+// processes and connections.
 func BenchmarkEverything(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -58,10 +60,10 @@ func BenchmarkEverything(b *testing.B) {
 		}
 		queries = append(queries, q)
 	}
-	enough := errors.New("enough")
+	errEnough := errors.New("enough")
 	var used time.Duration
 	var before, after runtime.MemStats
-	rows, n := 0, -1 // the tick after the first reading is not counted
+	rows, n := 0, -1 // the first tick is not counted
 	err := c.Watch(context.Background(), queries, func(t *measure.Tick) error {
 		if n++; n == 0 {
 			runtime.ReadMemStats(&before)
@@ -76,9 +78,9 @@ func BenchmarkEverything(b *testing.B) {
 		}
 		used += cpuTime(b)
 		runtime.ReadMemStats(&after)
-		return enough
+		return errEnough
 	})
-	if !errors.Is(err, enough) {
+	if !errors.Is(err, errEnough) {
 		b.Fatal(err)
 	}
 	if rows == 0 {
@@ -89,9 +91,10 @@ func BenchmarkEverything(b *testing.B) {
 	each(float64(after.Mallocs-before.Mallocs), "allocs/interval")
 	each(float64(after.TotalAlloc-before.TotalAlloc), "B/interval")
 	each(float64(rows), "rows/interval")
-	b.ReportMetric(0, "ns/op") // it is the step
+	b.ReportMetric(0, "ns/op") // it would be the interval
 }
 
+// without reports whether -without has a prefix of id.
 func without(id measure.StatID) bool {
 	for prefix := range strings.SplitSeq(*everyWithout, ",") {
 		if prefix != "" && strings.HasPrefix(string(id), prefix) {
@@ -101,7 +104,7 @@ func without(id measure.StatID) bool {
 	return false
 }
 
-// cpuTime gives the CPU time of this process so far: getrusage(2).
+// cpuTime returns the CPU time of this process so far: getrusage(2).
 func cpuTime(b *testing.B) time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -16,25 +16,25 @@ import (
 	"culprit/view/web/client"
 )
 
-// hostTime is how long a host may take to answer all that it is asked in a look; hostsAtOnce how
-// many are asked at the same time.
 const (
-	hostTimeout        = 5 * time.Second
+	// hostTimeout is how long a host may take to answer all queries of one table.
+	hostTimeout = 5 * time.Second
+	// maxConcurrentHosts is the number of hosts that are queried at the same time.
 	maxConcurrentHosts = 64
 )
 
-// oldDiagnosisAge is from where on a diagnosis is told with its time.
+// oldDiagnosisAge is the age above which a diagnosis is shown with its time.
 const oldDiagnosisAge = measure.Minute
 
-// openHosts gives the servers of several machines.
+// openHosts returns the servers at several addresses. It does not yet connect. Errors do not
+// contain the tokens of addresses.
 func openHosts(addresses []string) (term.Hosts, error) {
 	all := &hostList{}
 	for _, a := range addresses {
 		u, err := url.Parse(a)
 		if err != nil {
-			return nil, errors.New(
-				"connect to a server: its address can't be read",
-			) // the error has the token
+			// err contains the token.
+			return nil, errors.New("connect to a server: its address can't be read")
 		}
 		given := os.Getenv("CULPRIT_TOKEN")
 		h := &host{address: a, token: tokenFor(u, given)}
@@ -45,18 +45,18 @@ func openHosts(addresses []string) (term.Hosts, error) {
 	return all, nil
 }
 
-// hostList implements term.Hosts.
+// A hostList implements term.Hosts.
 type hostList struct{ hosts []*host }
 
-// host is the server of a machine.
+// A host is the server of one machine.
 type host struct {
 	address, token string
-	display        string // the address without the token
-	name           string // that it gave
-	client         *client.Client
+	display        string         // the address without the token
+	name           string         // the host name that the server reported; "": not yet
+	client         *client.Client // nil: not connected
 }
 
-// Look implements term.Hosts.
+// Look implements term.Hosts: it queries all hosts at the same time and returns them in order.
 func (m *hostList) Look(ctx context.Context, queries []string, span measure.Span) []view.Host {
 	all := make([]view.Host, len(m.hosts))
 	slots := make(chan struct{}, maxConcurrentHosts)
@@ -83,23 +83,24 @@ func (m *hostList) Close() {
 	}
 }
 
-// query asks a host.
+// query queries the host. An error becomes the reason in Why of the row.
 func (h *host) query(ctx context.Context, queries []string, span measure.Span) view.Host {
 	out := view.Host{Address: h.display, Name: h.name}
 	if err := h.fill(ctx, queries, span, &out); err != nil {
-		out.Frame, out.Why = nil, err.Error()
+		out.Frame, out.Failure = nil, err.Error()
 		if at := (*url.Error)(nil); errors.As(err, &at) {
-			out.Why = at.Err.Error() // the address stands in the row
+			out.Failure = at.Err.Error() // without the address, which the row shows
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			out.Why = fmt.Sprintf("it did not answer within %v", hostTimeout)
+			out.Failure = fmt.Sprintf("it did not answer within %v", hostTimeout)
 		}
 	}
 	out.Name = h.name
 	return out
 }
 
-// fill fills in what a host tells.
+// fill connects if needed, and fills in the host's clock, answers and findings. The error is of a
+// request, of a query that the host does not know, or of an empty recording.
 func (h *host) fill(
 	ctx context.Context, texts []string, span measure.Span, out *view.Host,
 ) error {
@@ -114,7 +115,7 @@ func (h *host) fill(
 	if err != nil {
 		return err
 	}
-	h.name, out.Ahead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
+	h.name, out.ClockAhead = about.Host, about.Now.Sub(measure.Time(time.Now().UnixNano()))
 	past := dataset.NewReplay(
 		h.client, h.client.Stats(), measure.Interval{Start: about.Now.Add(-span), End: about.Now},
 	)
@@ -128,7 +129,8 @@ func (h *host) fill(
 		queries = append(queries, q)
 	}
 	var last *measure.Tick
-	if err := past.Watch(ctx, queries, func(t *measure.Tick) error { last = t; return nil }); err != nil {
+	err = past.Watch(ctx, queries, func(t *measure.Tick) error { last = t; return nil })
+	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -141,9 +143,9 @@ func (h *host) fill(
 	report, at, err := h.client.Diagnosis(ctx)
 	switch {
 	case err != nil:
-		out.Unknown = err.Error()
+		out.NoDiagnosis = err.Error()
 	case report == nil:
-		out.Unknown = "it has made no diagnosis yet"
+		out.NoDiagnosis = "it has made no diagnosis yet"
 	default:
 		out.Findings = report.Findings
 		if about.Now.Sub(at) > oldDiagnosisAge {
@@ -153,7 +155,7 @@ func (h *host) fill(
 	return nil
 }
 
-// isEmpty says whether nothing was measured in a tick.
+// isEmpty reports whether a tick has no measured answer.
 func isEmpty(t *measure.Tick) bool {
 	for _, a := range t.Answers {
 		if len(a.Elapsed) > 0 && a.Elapsed[0] > 0 {

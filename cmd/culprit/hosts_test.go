@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TestTokenForServer: a token comes from the address, else from those that are given for a host, else
-// from the one for all.
+// TestTokenForServer checks the order of precedence: the token of the address, that of the host,
+// the one without a host.
 func TestTokenForServer(t *testing.T) {
 	for _, c := range [][3]string{
 		{"https://a:7410/?token=own", "a=other,all", "own"},
@@ -38,13 +38,14 @@ func TestTokenForServer(t *testing.T) {
 	}
 }
 
-// checkHostsTool: each host has a row of what it recorded, and who does not answer has one with the
-// reason.
-func checkHostsTool(t *testing.T, tokens, seldom, often string) {
+// checkHostsTool checks `culprit hosts`: a row with numbers per host, and a row with the reason for
+// a host that does not answer.
+func checkHostsTool(t *testing.T, tokens, slow, fast string) {
 	t.Helper()
 	t.Setenv("CULPRIT_TOKEN", tokens)
 	file := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(file, []byte("# those that run\n"+seldom+"\n\n"+often+" # and one more\n"), 0o600); err != nil {
+	text := "# those that run\n" + slow + "\n\n" + fast + " # and one more\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const nobody = "http://127.0.0.1:1/"
@@ -53,25 +54,25 @@ func checkHostsTool(t *testing.T, tokens, seldom, often string) {
 		if status != 0 {
 			return fmt.Errorf("status %d, %s", status, errs)
 		}
-		var told struct {
+		var answer struct {
 			Rows []struct {
 				Host, Address, Silent string
 				CPU                   *float64 `json:"cpu_util"`
 			}
 		}
-		if err := json.Unmarshal(out, &told); err != nil || len(told.Rows) != 3 {
+		if err := json.Unmarshal(out, &answer); err != nil || len(answer.Rows) != 3 {
 			t.Fatalf("%s: %v", out, err)
 		}
-		if r := told.Rows[0]; r.Address != nobody || r.CPU != nil ||
+		if r := answer.Rows[0]; r.Address != nobody || r.CPU != nil ||
 			!strings.Contains(r.Silent, "connection refused") {
-			t.Fatalf("who is not there: %+v", r)
+			t.Fatalf("a host that does not answer: %+v", r)
 		}
-		for i, want := range []string{seldom, often} {
-			switch r := told.Rows[i+1]; {
+		for i, want := range []string{slow, fast} {
+			switch r := answer.Rows[i+1]; {
 			case r.Address != want || strings.Contains(string(out), "token"):
 				t.Fatalf("%+v is not %s", r, want)
 			case r.CPU == nil:
-				return fmt.Errorf("%s is silent: %s", r.Address, r.Silent)
+				return fmt.Errorf("%s does not answer: %s", r.Address, r.Silent)
 			case *r.CPU <= 0 || *r.CPU > 1:
 				t.Fatalf("%s has %g of its CPUs used", r.Address, *r.CPU)
 			}
@@ -79,13 +80,14 @@ func checkHostsTool(t *testing.T, tokens, seldom, often string) {
 		return nil
 	})
 	for text, args := range map[string][]string{
-		"is given twice":                   {seldom, "--file", file},
+		"is given twice":                   {slow, "--file", file},
 		"takes the addresses":              {"5"},
-		"neither an address":               {seldom, "x"},
+		"neither an address":               {slow, "x"},
 		"line 2: \"b\" is not the address": {"--file", filepath.Join(filepath.Dir(file), "wrong")},
-		"whole number":                     {seldom, "0.5"},
+		"whole number":                     {slow, "0.5"},
 	} {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(file), "wrong"), []byte("\nb\n"), 0o600); err != nil {
+		wrong := filepath.Join(filepath.Dir(file), "wrong")
+		if err := os.WriteFile(wrong, []byte("\nb\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if status, _, errs := call(t, append([]string{"hosts"}, args...)...); status != 2 ||
@@ -95,27 +97,27 @@ func checkHostsTool(t *testing.T, tokens, seldom, often string) {
 	}
 	if status, _, errs := call(t, "hosts", nobody); status != 1 ||
 		!strings.Contains(string(errs), "no host answered") {
-		t.Errorf("nobody there: status %d, %s", status, errs)
+		t.Errorf("no host answers: status %d, %s", status, errs)
 	}
 }
 
-// TestHostsCompared: what one server has sampled is compared with another one's, over the network
-// with their tokens, and with a file that was made there. Servers that sample at different rates
-// tell of the same machine the same.
+// TestHostsCompared compares the samples of two servers over the network with their tokens, and
+// those of one with a file that the other made. The servers sample the same machine at different
+// rates, so normalised values must be equal.
 func TestHostsCompared(t *testing.T) {
 	needsTracing(t)
-	var written atomic.Int64 // requests of remote write; what is in them view/prom tests
+	var remoteWrites atomic.Int64 // requests; view/prom tests their content
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if b, err := io.ReadAll(r.Body); err == nil && len(b) > 100 &&
 			r.URL.Path == "/api/v1/write" &&
 			r.Header.Get("Authorization") == "Bearer its" {
-			written.Add(1)
+			remoteWrites.Add(1)
 		}
 	}))
 	defer receiver.Close()
 	address := func(hz int) (bare, token string) {
 		c := start(
-			t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--dir", t.TempDir(),
+			t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--print-token", "--dir", t.TempDir(),
 			"--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz), "--remote-write",
 			receiver.URL+"/api/v1/write", "--remote-write-each", "5s",
 		)
@@ -125,8 +127,8 @@ func TestHostsCompared(t *testing.T) {
 		}
 		return bare, token
 	}
-	seldom, seldomToken := address(49)
-	often, oftenToken := address(197)
+	slow, slowToken := address(49)
+	fast, fastToken := address(197)
 	hostOf := func(address string) string {
 		u, err := url.Parse(address)
 		if err != nil {
@@ -134,10 +136,10 @@ func TestHostsCompared(t *testing.T) {
 		}
 		return u.Host
 	}
-	over, half := atomic.Bool{}, atomic.Bool{}
+	over, withoutSeventy := atomic.Bool{}, atomic.Bool{}
 	go func() {
 		for !over.Load() {
-			if !half.Load() {
+			if !withoutSeventy.Load() {
 				burnSeventy(1000)
 			}
 			burnThirty(1000)
@@ -158,9 +160,9 @@ func TestHostsCompared(t *testing.T) {
 		b, err := c.Output()
 		return string(b), said.String(), err
 	}
-	tokens := hostOf(seldom) + "=" + seldomToken + "," + oftenToken
-	checkHostsTool(t, tokens, seldom, often)
-	type told struct {
+	tokens := hostOf(slow) + "=" + slowToken + "," + fastToken
+	checkHostsTool(t, tokens, slow, fast)
+	type comparison struct {
 		Said      string `json:"normalisation"`
 		Per       string `json:"normalised_per"`
 		Functions []struct {
@@ -169,8 +171,8 @@ func TestHostsCompared(t *testing.T) {
 			After    float64 `json:"total_after"`
 		}
 	}
-	// change gives how much more of a function there is after.
-	change := func(out, function string) (got told, ratio float64, err error) {
+	// change returns the ratio of a function's value after to that before.
+	change := func(out, function string) (got comparison, ratio float64, err error) {
 		if err := json.Unmarshal([]byte(out), &got); err != nil {
 			return got, 0, fmt.Errorf("%w: %s", err, out)
 		}
@@ -181,9 +183,9 @@ func TestHostsCompared(t *testing.T) {
 		}
 		return got, 0, fmt.Errorf("%s is not in %s", function, out)
 	}
-	eventually(t, "the same of both", 2*time.Minute, func() error {
+	eventually(t, "both have equal values", 2*time.Minute, func() error {
 		out, errs, err := ask(
-			tokens, "--server", often, "--diff", seldom, "--from", "-15s", "--json", "-n", "0",
+			tokens, "--server", fast, "--diff", slow, "--from", "-15s", "--json", "-n", "0",
 		)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, errs)
@@ -192,36 +194,36 @@ func TestHostsCompared(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, want := range []string{"Before: the server at " + seldom, "After: the server at " + often, "Normalised per CPU-second", "Before was sampled 49 times per second, after 197"} {
+		for _, want := range []string{"Before: the server at " + slow, "After: the server at " + fast, "Normalised per CPU-second", "Before was sampled 49 times per second, after 197"} {
 			if !strings.Contains(got.Said, want) {
-				t.Fatalf("%q is not said in %q", want, got.Said)
+				t.Fatalf("%q is not in %q", want, got.Said)
 			}
 		}
-		if strings.Contains(out+errs, oftenToken) || strings.Contains(out+errs, seldomToken) {
-			t.Fatalf("a token is told: %s%s", out, errs)
+		if strings.Contains(out+errs, fastToken) || strings.Contains(out+errs, slowToken) {
+			t.Fatalf("a token is printed: %s%s", out, errs)
 		}
 		if ratio < 0.6 || ratio > 1.7 {
-			return fmt.Errorf("%.2f times as much of what is the same: %s", ratio, out)
+			return fmt.Errorf("the ratio is %.2f, want about 1: %s", ratio, out)
 		}
 		return nil
 	})
-	eventually(t, "what is recorded is written elsewhere", 30*time.Second, func() error {
-		if n := written.Load(); n < 4 {
+	eventually(t, "remote write sends requests", 30*time.Second, func() error {
+		if n := remoteWrites.Load(); n < 4 {
 			return fmt.Errorf("%d requests", n)
 		}
 		return nil
 	})
-	// A file that is made there, with the token in the address.
+	// A file made from the other server, with the token in the address.
 	file := filepath.Join(t.TempDir(), "then.folded")
-	if _, errs, err := ask("", "--server", seldom+"?token="+seldomToken, "--from", "-10s", "-o", file); err != nil {
+	if _, errs, err := ask("", "--server", slow+"?token="+slowToken, "--from", "-10s", "-o", file); err != nil {
 		t.Fatal(errs)
 	}
-	half.Store(true)
+	withoutSeventy.Store(true)
 	began := time.Now()
-	eventually(t, "what is not done any more", 2*time.Minute, func() error {
+	eventually(t, "burnSeventy disappears", 2*time.Minute, func() error {
 		seconds := max(2, int(time.Since(began).Seconds()))
 		out, errs, err := ask(
-			oftenToken, "--server", often, "--at", "now", "--for", strconv.Itoa(min(seconds, 8)),
+			fastToken, "--server", fast, "--at", "now", "--for", strconv.Itoa(min(seconds, 8)),
 			"--diff", file, "--json", "-n", "0",
 		)
 		if err != nil {
@@ -237,24 +239,23 @@ func TestHostsCompared(t *testing.T) {
 		}
 		if _, more, err := change(out, "burnThirty"); err != nil || more < 1.5 || ratio > 0.3 {
 			return fmt.Errorf(
-				"%.2f times as much of what is not done any more, %.2f of the other: %w", ratio,
-				more, err,
+				"the ratio of burnSeventy is %.2f, that of burnThirty %.2f: %w", ratio, more, err,
 			)
 		}
 		return nil
 	})
 	for _, c := range []struct{ tokens, want, line string }{
-		{"wrong", "not the token", "--at now --server " + often},
-		{tokens, "give --at, or --from and --to, too", "--server " + often},
-		{tokens, "exclude each other", "--at now --dir /tmp --server " + often},
+		{"wrong", "not the token", "--at now --server " + fast},
+		{tokens, "give --at, or --from and --to, too", "--server " + fast},
+		{tokens, "exclude each other", "--at now --dir /tmp --server " + fast},
 		{tokens, "is not the address of a server", "--at now --server localhost:7410"},
-		{tokens, "is not a time, the address of a server or a file", "--at now --diff nowhere --server " + often},
-		{tokens, "--work", "--at now --work 1 --diff -5s --server " + often},
-		{tokens, "Normalised per unit of work", "--from -5s --work 10,20 --diff " + seldom + " --server " + often},
+		{tokens, "is not a time, the address of a server or a file", "--at now --diff nowhere --server " + fast},
+		{tokens, "--work", "--at now --work 1 --diff -5s --server " + fast},
+		{tokens, "Normalised per unit of work", "--from -5s --work 10,20 --diff " + slow + " --server " + fast},
 	} {
 		out, errs, _ := ask(c.tokens, strings.Fields(c.line)...)
 		if !strings.Contains(out+errs, c.want) {
-			t.Errorf("%s: %q is not said: %s%s", c.line, c.want, out, errs)
+			t.Errorf("%s: %q is not printed: %s%s", c.line, c.want, out, errs)
 		}
 	}
 }

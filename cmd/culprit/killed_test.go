@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// startWithFile runs the program in a process of its own.
+// startWithFile starts this test binary as the program, with its output in a file. It is killed
+// when the test ends.
 func startWithFile(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", args...)
@@ -50,12 +51,13 @@ func startWithFile(t *testing.T, args ...string) *exec.Cmd {
 	return c
 }
 
-// A server is asked, killed, and what it left is asked: the numbers are the same, to the byte.
+// TestPastOutlivesTheServer asks a server, kills it, and asks its archive: the output of all tools
+// is the same byte for byte.
 func TestPastOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
-	s := startWithFile(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
-	// Its first second may be one that not every statistic has, and a busy machine may miss others:
-	// two are wanted that it has both of, written by the time of the answer to all.
+	s := startWithFile(t, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
+	// The first second may lack statistics, and a busy machine may miss later ones. The test uses
+	// two seconds that are measured and written to disk.
 	var asked measure.Interval
 	eventually(t, "four seconds are recorded", time.Minute, func() error {
 		c, err := dial(dir)
@@ -70,7 +72,7 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		}
 		got, err := recordedRows(c, "cpu.time by mode", asked)
 		if err == nil && (held.Span() < 4*measure.Second || len(got) != 2) {
-			err = fmt.Errorf("of %v there are %d seconds", held, len(got))
+			err = fmt.Errorf("%d seconds of %v are recorded", len(got), held)
 		}
 		return err
 	})
@@ -88,7 +90,7 @@ func TestPastOutlivesTheServer(t *testing.T) {
 			}
 			if remark == "" && bytes.Contains(errs, []byte("no server")) ||
 				!strings.Contains(string(errs), remark) {
-				t.Errorf("culprit %s says %q, want %q", tool.Name, errs, remark)
+				t.Errorf("culprit %s prints %q, want %q", tool.Name, errs, remark)
 			}
 			all[tool.Name] = out
 		}
@@ -108,9 +110,11 @@ func TestPastOutlivesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = s.Wait() // killed
-	for name, out := range ask("note: no server runs: this is what was recorded in " + dir) {
+	for name, out := range ask("note: no server runs: this was recorded in " + dir) {
 		if !bytes.Equal(out, running[name]) {
-			t.Errorf("culprit %s of the server:\n%s\nof its archive:\n%s", name, running[name], out)
+			t.Errorf(
+				"culprit %s from the server:\n%s\nfrom its archive:\n%s", name, running[name], out,
+			)
 		}
 	}
 	if status, _, errs := call(t, "datasets", "--dir", dir); status != 1 ||

@@ -14,7 +14,8 @@ import (
 	"culprit/view/term"
 )
 
-// call runs a command line as main does, on this machine.
+// call runs a command line on this machine in the test's process, and returns its exit status and
+// output.
 func call(t *testing.T, args ...string) (status int, out, errs []byte) {
 	t.Helper()
 	var files [2]*os.File
@@ -40,8 +41,9 @@ func call(t *testing.T, args ...string) (status int, out, errs []byte) {
 	return status, texts[0], texts[1]
 }
 
-// promised are the fields of rows that programs rely on. More may be added; none goes.
-func promised(tool string) []string {
+// promisedFields returns the fields of rows in a tool's JSON that must never be removed: programs
+// rely on them.
+func promisedFields(tool string) []string {
 	return strings.Fields(map[string]string{
 		"nic": "device netns rx_bytes_per_s tx_bytes_per_s rx_packets_per_s tx_packets_per_s rx_avg_bytes tx_avg_bytes util " +
 			"capacity_bits_per_s capacity_from saturation_per_s errors_per_s",
@@ -50,10 +52,10 @@ func promised(tool string) []string {
 	}[tool])
 }
 
-// Every tool, on this machine, twice: as lines of JSON and as CSV.
+// TestToolsLive runs each tool on this machine, with --json and with --csv.
 func TestToolsLive(t *testing.T) {
 	for _, tool := range view.Tools() {
-		if tool.Name == "stat" { // takes a sentence
+		if tool.Name == "stat" { // needs a query
 			continue
 		}
 		t.Run(tool.Name, func(t *testing.T) {
@@ -81,10 +83,10 @@ func TestToolsLive(t *testing.T) {
 					got.Rows == nil ||
 					got.Loss == nil ||
 					got.Notes == nil {
-					t.Errorf("the frame is not whole: %s", line)
+					t.Errorf("fields are missing: %s", line)
 				}
 				for _, row := range got.Rows {
-					for _, name := range promised(tool.Name) {
+					for _, name := range promisedFields(tool.Name) {
 						if _, ok := row[name]; !ok {
 							t.Errorf("no %s in %v", name, row)
 						}
@@ -101,9 +103,8 @@ func TestToolsLive(t *testing.T) {
 			if status != 0 {
 				t.Fatalf("--csv: status %d: %s", status, errs)
 			}
-			records, err := csv.NewReader(bytes.NewReader(out)).
-				ReadAll()
-				// wants as many fields in each
+			// ReadAll fails if records differ in their number of fields.
+			records, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
 			if err != nil || len(records) == 0 {
 				t.Errorf("--csv: %d records, %v", len(records), err)
 			}
@@ -111,7 +112,8 @@ func TestToolsLive(t *testing.T) {
 	}
 }
 
-// What a user got wrong ends with status 2, says where, and names what is near.
+// TestWrongUsage checks that mistakes on the command line end with status 2 and a message with the
+// word in question or a similar valid one.
 func TestWrongUsage(t *testing.T) {
 	for _, c := range []struct{ line, says string }{
 		{"nik", "nic"},
@@ -127,7 +129,8 @@ func TestWrongUsage(t *testing.T) {
 		{"stat net.device.bytes+by", "field"},
 		{"--for ten", "ten"},
 		{"nic -i loo 1 1", "did you mean lo?"},
-		{"ps -p 4194305 1 1", "there is no \"4194305\" here"}, // the largest pid is 4194304: PID_MAX_LIMIT
+		// The largest pid is 4194304: PID_MAX_LIMIT.
+		{"ps -p 4194305 1 1", "there is no \"4194305\" here"},
 		{"nic --netns no-such-namespace 1 1", "there is no network namespace no-such-namespace"},
 		{"diagnose --netns no-such-namespace", "there is no network namespace"},
 	} {
@@ -137,7 +140,9 @@ func TestWrongUsage(t *testing.T) {
 		}
 		status, out, errs := call(t, args...)
 		if status != 2 || !strings.Contains(string(errs), c.says) {
-			t.Errorf("culprit %s: status %d, says %q, want 2 and %q", c.line, status, errs, c.says)
+			t.Errorf(
+				"culprit %s: status %d, prints %q, want 2 and %q", c.line, status, errs, c.says,
+			)
 		}
 		if len(out) > 0 {
 			t.Errorf("culprit %s writes to standard output: %q", c.line, out)

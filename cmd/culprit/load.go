@@ -22,43 +22,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loadMachine is this machine, as a load test is told of it.
+// loadMachine returns this machine for the load test.
 func loadMachine() load.Machine {
 	limitHeap()
 	m := load.Machine{Watch: catalogueOf(""), Device: routeDevice, Diagnose: diagnoseWhile}
-	m.Host, _ = os.Hostname()                                                  // it may have none
-	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil { // the same in all containers of a machine
+	m.Host, _ = os.Hostname() // "": the machine has no name
+	// The boot ID is the same in all containers of a machine.
+	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		m.ID = strings.TrimSpace(string(id))
 	}
 	return m
 }
 
+// catalogueOf returns the catalogue of the kernel's counters in a network namespace.
 func catalogueOf(netns string) *dataset.Catalogue {
 	return dataset.New(collect.New(collect.Env{Netns: netns}, all.Collectors()...))
 }
 
-// diagnoseWhile looks at the machine until the context ends. What programs in the kernel would
-// measure for it is left out: they run at each packet, and it is the packets' cost that is
-// measured.
+// diagnoseWhile diagnoses the machine until ctx ends and returns the report as JSON. It omits
+// traced statistics: their programs run at each packet, and would change the cost of packets, which
+// the load test measures.
 //
-// Up to five minutes are looked at by seconds, a longer time in longer intervals: each is kept
-// whole.
-func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, error) {
-	c := catalogueOf(defaultNetns())
+// during is the expected duration. Up to five minutes are recorded by the second; a longer time has
+// longer intervals, at most maxDiagnosisIntervals.
+func diagnoseWhile(ctx context.Context, during measure.Span) (json.RawMessage, error) {
+	catalogue := catalogueOf(defaultNetns())
 	traced := map[measure.StatID]bool{}
-	for _, st := range c.Stats() {
+	for _, st := range catalogue.Stats() {
 		traced[st.ID] = st.Traced
 	}
 	var queries []measure.Query
 	for _, text := range rules.Queries() {
-		q, err := c.Parse(text)
+		q, err := catalogue.Parse(text)
 		if err != nil || traced[q.Stat] {
-			continue // the rule that asks it will say that it is missing
+			continue // the rule with this query reports that it is missing
 		}
-		q.Step = measure.Second * (1 + (over-1)/maxDiagnosisIntervals/measure.Second)
+		q.Step = measure.Second * (1 + (during-1)/maxDiagnosisIntervals/measure.Second)
 		queries = append(queries, q)
 	}
-	reader, err := c.Record(ctx, queries, math.MaxInt32, nil)
+	reader, err := catalogue.Record(ctx, queries, math.MaxInt32, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -71,34 +73,33 @@ func diagnoseWhile(ctx context.Context, over measure.Span) (json.RawMessage, err
 	return json.Marshal(report)
 }
 
-// maxDiagnosisIntervals is how many intervals a diagnosis is made of.
+// maxDiagnosisIntervals is the largest number of intervals of a diagnosis.
 const maxDiagnosisIntervals = 300
 
-// routeDevice asks the kernel through which device packets from one address to the other leave
-// (RTM_GETROUTE, rtnetlink(7)).
+// routeDevice returns the name of the device through which packets from local to peer leave:
+// RTM_GETROUTE, rtnetlink(7). The error is of netlink, or measure.ErrUnclear.
 func routeDevice(local, peer netip.Addr) (string, error) {
 	conn, err := netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{})
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	var q netlink.Request
-	q.Begin(unix.RTM_GETROUTE, 0)
-	h := q.Extend(
-		unix.SizeofRtMsg,
-	) // struct rtmsg: u8 family, destination's and source's prefix lengths ...
+	var request netlink.Request
+	request.Begin(unix.RTM_GETROUTE, 0)
+	// struct rtmsg: u8 family, u8 prefix length of the destination, u8 that of the source, ...
+	header := request.Extend(unix.SizeofRtMsg)
 	bits := peer.BitLen()
-	h[0], h[1], h[2] = unix.AF_INET, byte(bits), byte(bits)
+	header[0], header[1], header[2] = unix.AF_INET, byte(bits), byte(bits)
 	if peer.Is6() {
-		h[0] = unix.AF_INET6
+		header[0] = unix.AF_INET6
 	}
-	q.Attr(unix.RTA_DST, peer.WithZone("").AsSlice())
-	q.Attr(unix.RTA_SRC, local.WithZone("").AsSlice())
-	if zone := peer.Zone(); zone != "" { // of a link-local address: it names the device
+	request.Attr(unix.RTA_DST, peer.WithZone("").AsSlice())
+	request.Attr(unix.RTA_SRC, local.WithZone("").AsSlice())
+	if zone := peer.Zone(); zone != "" { // the zone of a link-local address is the device
 		return zone, nil
 	}
 	index := 0
-	err = conn.Get(&q, func(typ uint16, payload []byte) error {
+	err = conn.Get(&request, func(typ uint16, payload []byte) error {
 		if typ != unix.RTM_NEWROUTE || len(payload) < unix.SizeofRtMsg {
 			return nil
 		}

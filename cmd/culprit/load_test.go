@@ -11,17 +11,17 @@ import (
 	"culprit/measure"
 )
 
-// TestLoadMachine: what a load test asks of a machine it gets of this one.
+// TestLoadMachine checks the functions of the machine that a load test uses.
 func TestLoadMachine(t *testing.T) {
-	c := catalogue()
+	known := catalogue()
 	for _, s := range load.Queries() {
-		if q, err := c.Parse(s); err != nil || c.Stat(q.Stat).Traced {
-			t.Errorf("%s is traced, or no sentence: %v", s, err)
+		if q, err := known.Parse(s); err != nil || known.Stat(q.Stat).Traced {
+			t.Errorf("%s is traced, or not a query: %v", s, err)
 		}
 	}
 	m := loadMachine()
 	if m.ID == "" {
-		t.Error("two ends on one machine can't tell")
+		t.Error("the machine has no ID: two ends on one machine would not be recognized")
 	}
 	for _, address := range []string{"127.0.0.1", "127.0.0.7"} {
 		a := netip.MustParseAddr(address)
@@ -42,6 +42,6 @@ func TestLoadMachine(t *testing.T) {
 	}
 	if err != nil || json.Unmarshal(report, &read) != nil || read.Findings == nil ||
 		len(read.Missing) == 0 {
-		t.Errorf("a look of 0.3 s, in which no state can be told, gives %s, %v", report, err)
+		t.Errorf("a diagnosis of 0.3 s, which is too short for levels: %s, %v", report, err)
 	}
 }

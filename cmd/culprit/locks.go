@@ -14,16 +14,15 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/term"
 )
 
-// openLocks measures the waits for locks.
+// openLocks returns a machine whose statistics are the waits for locks. The caller calls the
+// function that ends it. An offline CPU is an error.
 func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error) {
-	runtime.GOMAXPROCS(
-		min(2, runtime.NumCPU()),
-	) // one may wait for the kernel while the other reads
+	// One thread may wait for the kernel while another one reads.
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, nil, err
@@ -54,11 +53,15 @@ func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error
 	if err != nil {
 		return nil, nil, err
 	}
-	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	// The kernel's types, tens of megabytes, are garbage after compiling.
 	time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
 	ctx, cancel := context.WithCancel(ctx)
 	m := &lockMachine{
-		scriptMachine: scriptMachine{machine: machine{Catalogue: dataset.New(source)}, source: source, ctx: ctx},
+		scriptMachine: scriptMachine{
+			machine: machine{Catalogue: dataset.New(source)},
+			source:  source,
+			ctx:     ctx,
+		},
 	}
 	return m, func() {
 		cancel()
@@ -66,12 +69,12 @@ func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error
 	}, nil
 }
 
-// areOnline refuses CPUs that are not.
+// areOnline returns an error if one of cpus is not online.
 func areOnline(cpus []int, online []int32) error {
 	for _, cpu := range cpus {
 		if !slices.Contains(online, int32(cpu)) {
 			return fmt.Errorf(
-				"sample CPU %d: it is not online; these are: %s: %w", cpu,
+				"sample CPU %d: it is not online; online CPUs are %s: %w", cpu,
 				strings.Trim(fmt.Sprint(online), "[]"), measure.ErrUnsupported,
 			)
 		}
@@ -79,40 +82,24 @@ func areOnline(cpus []int, online []int32) error {
 	return nil
 }
 
-// lockMachine is the statistics of locks. What is told of all of them alike is told once, and what they
-// cost is said where it is much.
+// A lockMachine has the statistics of locks. It reports losses and notes once, since one program
+// measures all statistics, and adds a note if the program is expensive.
 type lockMachine struct {
 	scriptMachine
-	cost measure.Span // of its programs, up to the tick before
+	cost measure.Span // CPU time of the program up to the previous tick
 }
 
-// lockLoss says what is lost of waits where that is lost of a script, whose options nobody can set
-// here.
-func lockLoss(reason string) string {
-	switch reason {
-	case trace.LostKeys:
-		return "no room for another row: its waits are missing, or their maximum or distribution is"
-	case trace.LostVariables:
-		return "no room for another thread that waits"
-	case trace.LostStacks:
-		return "no room for another stack: it is told as one without frames"
-	}
-	return reason
-}
-
-// reportedLockCost is the share of one CPU from which on it is told what measuring takes.
+// reportedLockCost is the share of one CPU above which a note reports the cost.
 const reportedLockCost = 0.01
 
+// Watch reports the answers of each tick. It starts the program.
 func (l *lockMachine) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	return l.scriptMachine.Watch(ctx, queries, func(t *measure.Tick) error {
 		for i, a := range t.Answers {
-			if i > 0 { // one program measures them all
+			if i > 0 {
 				a.Loss, a.Notes = nil, nil
-			}
-			for n := range a.Loss {
-				a.Loss[n].Reason = lockLoss(a.Loss[n].Reason)
 			}
 		}
 		cost := l.source.ExternalCost()
@@ -122,7 +109,8 @@ func (l *lockMachine) Watch(
 				a.Notes = append(
 					a.Notes,
 					fmt.Sprintf(
-						"measuring the waits took more than %s %% of one CPU; --kernel, --user, --pid, --process and --min 20us make it cheaper",
+						"measuring the waits took more than %s %% of one CPU; "+
+							"--kernel, --user, --pid, --process and --min 20us make it cheaper",
 						costBucket(share),
 					),
 				)
@@ -133,7 +121,8 @@ func (l *lockMachine) Watch(
 	})
 }
 
-// costBucket tells a share in steps, in per cent.
+// costBucket rounds a share of a CPU down to 1, 2, 5, 10, 20 or 50 percent, so that the note seldom
+// changes.
 func costBucket(share float64) string {
 	bucket := 1
 	for _, step := range []int{2, 5, 10, 20, 50} {

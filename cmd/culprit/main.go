@@ -1,5 +1,5 @@
-// Command culprit finds what holds a Linux machine back, and proves it. This file wires the rooms
-// together and decides nothing.
+// Command culprit finds the bottleneck of a Linux machine and shows the evidence. This package
+// parses the command line and connects the packages. It decides nothing itself.
 package main
 
 import (
@@ -28,13 +28,13 @@ import (
 var version = "unversioned"
 
 func main() {
-	runtime.LockOSThread() // this is the first thread as yet
+	runtime.LockOSThread() // main starts on the first thread of the process
 	tune(os.Args[1:])
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameRequest, stop) })
 	args := os.Args[1:]
 	p := program(term.ReadTerminal())
-	if programName() == "dtrace" { // a link of that name runs scripts as dtrace does
+	if programName() == "dtrace" { // a link with that name runs scripts as dtrace does
 		args, p.DTrace = append([]string{"trace"}, args...), true
 	}
 	run := func() {
@@ -61,10 +61,10 @@ func main() {
 // parent's SIGTERM. A signal after this time ends the process at once.
 const sameRequest = time.Second
 
-// A firstThread takes what is to be run on the first thread of the process, which does nothing
-// else.
+// A firstThread carries functions to the first thread of the process, which does nothing else.
 type firstThread chan func()
 
+// do runs f on the first thread and waits for its end.
 func (t firstThread) do(f func()) {
 	done := make(chan struct{})
 	t <- func() {
@@ -74,7 +74,7 @@ func (t firstThread) do(f func()) {
 	<-done
 }
 
-// program is all rooms behind one command line.
+// program returns the command line with the functions that it calls.
 func program(t term.Terminal) term.Program {
 	return term.Program{
 		Version:       version,
@@ -89,44 +89,42 @@ func program(t term.Terminal) term.Program {
 		Locks:         openLocks,
 		LoadMachine:   loadMachine,
 		Script:        openScript,
-		Reading:       tuneForFiles,
+		ReadsFiles:    tuneForFiles,
 		Terminal:      t,
 		DiagnoseNetns: defaultNetns(),
 	}
 }
 
-// tune fits the Go runtime to a tool that wakes once a second, works for a millisecond and sleeps.
-// What the user sets in GOMAXPROCS and GOGC stands.
+// tune adapts the Go runtime to a tool that wakes once a second, works for a millisecond and
+// sleeps. GOMAXPROCS and GOGC of the environment have precedence.
 //
-// With more than one processor the runtime wakes further threads at each tick, in case there is
-// work for them: half of what an interval then costs, and on a busy machine time taken from others.
-// Whoever works on several sets it back.
+// GOMAXPROCS is 1. With more, the runtime wakes idle threads at each tick in case there is work,
+// which takes half of the CPU time of an interval. Commands that work in parallel raise it again.
 //
-// The heap may grow by half until it is collected, not to the double. With 20,000 connections that
-// keeps 9 MB of 35 and costs no CPU time that could be measured, since a collection takes 2 ms and
-// most of an interval is spent in the kernel.
+// The heap may grow by 50 % between collections, not by 100 %. With 20,000 connections that saves 9
+// MB of 35 MB. It costs no measurable CPU time: a collection takes 2 ms, and most of an interval
+// passes in the kernel.
 //
-// args is the command line: for flame the first collection is put off.
+// args is the command line. The command flame starts without collections: see firstGrowth.
 func tune(args []string) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(1)
 	}
 	if os.Getenv("GOGC") == "" {
 		if len(args) > 0 && args[0] == "flame" {
-			debug.SetGCPercent(
-				firstGrowth,
-			) // as reading does, but before the start's own tables make a collection
+			// tuneForFiles does it too late: the tables of the start cause a collection before.
+			debug.SetGCPercent(firstGrowth)
 			return
 		}
 		debug.SetGCPercent(heapGrowth)
 	}
 }
 
-// heapGrowth is by how much of itself the heap grows between collections, in percent.
+// heapGrowth is the growth of the heap between collections, in percent of the live heap.
 const heapGrowth = 50
 
-// limitHeap lets a heap above largeHeap grow by lowGrowth only: with 20,000 connections that keeps 6
-// MB, and costs a collection every few seconds, since an interval leaves little garbage.
+// limitHeap lets a live heap above largeHeap grow by lowGrowth only. With 20,000 connections that
+// saves 6 MB. It costs a collection every few seconds, since an interval leaves little garbage.
 func limitHeap() {
 	setGrowthByLive(func(live uint64) int {
 		if live > largeHeap {
@@ -136,9 +134,8 @@ func limitHeap() {
 	})
 }
 
-// limitHeapNow does so at once after a first reading. What follows the heap looks after a collection,
-// in a goroutine that waits for its turn as long as the first
-// table is made.
+// limitHeapNow does the same at once after the first reading. The finalizer of limitHeap would run
+// too late: it waits for its turn while the first table is made.
 func limitHeapNow() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -147,13 +144,15 @@ func limitHeapNow() {
 	objects[0].Name = "/memory/classes/heap/objects:bytes"
 	metrics.Read(objects[:])
 	if objects[0].Value.Kind() == metrics.KindUint64 &&
-		objects[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 { // so much is alive, then
+		// then largeHeap bytes are alive
+		objects[0].Value.Uint64() > largeHeap*(100+heapGrowth)/100 {
 		debug.SetGCPercent(lowGrowth)
 	}
 }
 
-// setGrowthByLive has the heap grow by so many percent as is said of what is alive, in bytes. It looks
-// after each collection. What the user sets in GOGC stands.
+// setGrowthByLive sets the heap's growth after each collection: percent returns it for the number
+// of live bytes. GOGC of the environment has precedence. A finalizer that sets itself again runs
+// after each collection.
 func setGrowthByLive(percent func(live uint64) int) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -176,19 +175,18 @@ func setGrowthByLive(percent func(live uint64) int) {
 }
 
 const (
-	largeHeap  = 12 << 20 // bytes alive
-	lowGrowth  = 20       // percent
-	readGrowth = 12       // percent
+	largeHeap  = 12 << 20 // bytes of live heap
+	lowGrowth  = 20       // percent, above largeHeap
+	readGrowth = 12       // percent, for commands that read files
 
-	// The first collection comes when 5.6 MB were allocated, 1.4 of them by the start: it alone
-	// brings 1.4 MB along, of the runtime's functions, tables and queues, which a profile with few
-	// stacks never needs.
-	firstGrowth = 200
+	// firstGrowth puts the first collection off until 5.6 MB are allocated. 1.4 MB of them are of
+	// the start. A collection adds 1.4 MB for the runtime's own functions, tables and queues, which
+	// a profile with few stacks never needs.
+	firstGrowth = 200 // percent
 )
 
-// tuneForFiles fits the process to a command that reads files and no counters of the machine. While the
-// heap is small, a collection takes a millisecond and starts whenever the heap has grown by an
-// eighth.
+// tuneForFiles adapts the Go runtime to a command that reads files and no counters. A small heap
+// may grow by readGrowth only: a collection of it takes a millisecond.
 func tuneForFiles() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -202,20 +200,27 @@ func tuneForFiles() {
 	})
 }
 
-func openMachine(l term.Look) (term.Machine, error) {
-	if l.Alone {
+// openMachine opens this machine for a tool. An unknown network namespace is an error.
+func openMachine(look term.MachineOptions) (term.Machine, error) {
+	if look.Alone {
 		limitHeap()
 	}
-	if err := collect.CheckNetns(l.Netns); err != nil {
+	if err := collect.CheckNetns(look.Netns); err != nil {
 		return nil, err
 	}
-	all := sources(collect.Env{Root: kernel.Root{}, Netns: l.Netns, SinceBoot: l.SinceBoot}, 0)
+	all := sources(
+		collect.Env{Root: kernel.Root{}, Netns: look.Netns, SinceBoot: look.SinceBoot}, 0,
+	)
 	all = append(all, sampler.NewSampler(diagnosisHz()))
-	return machine{Catalogue: dataset.New(all...), brief: l.Alone, firstTick: new(sync.Once)}, nil
+	return machine{
+		Catalogue: dataset.New(all...),
+		brief:     look.Alone,
+		firstTick: new(sync.Once),
+	}, nil
 }
 
-// diagnosisHz is how many samples of each CPU are due in a second while somebody looks: a finding needs
-// some tens in ten seconds. On machines with many CPUs half as many.
+// diagnosisHz returns the samples per second and CPU of a tool or diagnosis. A finding needs some
+// tens in ten seconds. Machines with many CPUs need half of them per CPU.
 func diagnosisHz() int {
 	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) > manyCPUs {
 		return 49
@@ -223,23 +228,25 @@ func diagnosisHz() int {
 	return 99
 }
 
-// manyCPUs is from where on a look samples each CPU less often.
+// manyCPUs is the number of CPUs above which each CPU is sampled less often.
 const manyCPUs = 16
 
-// machine is a catalogue whose recordings are readers.
+// A machine is a catalogue that returns recordings as readers, and tunes the heap after the first
+// tick.
 type machine struct {
 	*dataset.Catalogue
-	brief     bool // no tick is kept
+	brief     bool // no tick is kept: see WatchBrief
 	firstTick *sync.Once
 }
 
-// afterTick is called at each tick. After the first one the heap holds nearly all that it will hold.
+// afterTick is called at each tick. After the first one the heap has nearly its final size.
 func (m machine) afterTick() {
 	if m.brief {
 		m.firstTick.Do(limitHeapNow)
 	}
 }
 
+// Watch reports live answers at each tick until ctx ends or each fails.
 func (m machine) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
@@ -252,6 +259,7 @@ func (m machine) Watch(
 	return m.Catalogue.Watch(ctx, queries, each)
 }
 
+// Record keeps n ticks and returns them as a reader. progress may be nil.
 func (m machine) Record(
 	ctx context.Context, queries []measure.Query, n int, progress func(int),
 ) (measure.Reader, error) {
@@ -263,8 +271,8 @@ func (m machine) Record(
 	})
 }
 
-// defaultNetns gives "all" in the host's own network namespace, else "": who works inside another
-// one means that one.
+// defaultNetns returns the network namespaces that a diagnosis or server reads: "all" in the host's
+// namespace, else "": its own, which the user of a container means.
 func defaultNetns() string {
 	if netlink.InHostNamespace(kernel.Root{}) {
 		return "all"

@@ -15,12 +15,12 @@ import (
 	"culprit/view/web"
 )
 
-var update = flag.Bool("update", false, "write the page's copy of the catalogue anew")
+var update = flag.Bool("update", false, "update the page's copy of the catalogue")
 
-// pageCatalogue is what the tests of the page take for api/catalogue, with the answers of AddsUp.
+// pageCatalogue is the answer of api/catalogue in the tests of the page, with results of AddsUp.
 const pageCatalogue = "../../ui/data/testdata/catalogue.json"
 
-// staticMachine is a machine that has a catalogue and measures nothing.
+// staticMachine is a machine with a catalogue that measures nothing.
 type staticMachine struct {
 	web.Machine
 	stats []measure.Stat
@@ -38,9 +38,8 @@ func (s staticMachine) Report(ctx context.Context, _ measure.Time) (measure.Time
 	return 0, nil, ctx.Err()
 }
 
-// TestPageCatalogue holds the copy of the catalogue that the page is tested with to what the server
-// sends, but for the help of statistics. Beside each statistic stands whether its rows add up, as
-// AddsUp answers it.
+// TestPageCatalogue compares pageCatalogue with the answer of the server, without the help of
+// statistics. The file also contains the results of rowsAddUp for each statistic.
 func TestPageCatalogue(t *testing.T) {
 	stats := catalogue().Stats()
 	const token = "0123456789abcdef0123456789abcdef"
@@ -58,9 +57,8 @@ func TestPageCatalogue(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i := range stats {
-		delete(
-			sent.Stats[i], "help",
-		) // decides nothing; a field's help tells fields of one name apart
+		// A statistic's help has no effect. That of a field distinguishes fields of one name.
+		delete(sent.Stats[i], "help")
 		line, err := json.Marshal(
 			map[string]any{"stat": sent.Stats[i], "adds": rowsAddUp(t, &stats[i])},
 		)
@@ -79,14 +77,14 @@ func TestPageCatalogue(t *testing.T) {
 	}
 	if old, err := os.ReadFile(pageCatalogue); err != nil || !bytes.Equal(old, b.Bytes()) {
 		t.Errorf(
-			"%s is not what the server sends (%v): go test ./cmd/culprit -run PageCatalogue -update",
+			"%s differs from the answer of the server (%v): go test ./cmd/culprit -run PageCatalogue -update",
 			pageCatalogue, err,
 		)
 	}
 }
 
-// rowsAddUp returns for some terms whether the rows of st add up: a letter for each field that they can
-// be broken down by and one for all fields, "1" where they do.
+// rowsAddUp returns for some predicates whether the rows of st add up, as AddsUp reports: one digit
+// for each field as the breakdown, and one for all fields; "1" if they do.
 func rowsAddUp(t *testing.T, st *measure.Stat) map[string]string {
 	t.Helper()
 	if len(st.Fields) == 0 {

@@ -23,10 +23,10 @@ import (
 	"culprit/view"
 )
 
-// What a tool shows of a second that has passed is what it showed when the second passed: both are
-// made here of the same readings of this machine, once as they came and once out of an archive.
+// The tests of this file compare a tool's table of a past second with its live table of the same
+// second. Both come from the same readings of this machine.
 
-// playback is a source that tells again what was measured, and is then silent.
+// playback is a source that sends recorded batches and then nothing.
 type playback struct {
 	stats []measure.Stat
 	ticks [][]*measure.Batch
@@ -44,7 +44,7 @@ func (p *playback) Run(ctx context.Context, _ []measure.Query, sink measure.Sink
 	return nil
 }
 
-// alignTo lays the ticks on whole seconds from base on, with the times that they took.
+// alignTo moves the ticks to whole seconds after base. The lengths of their intervals stay.
 func (p *playback) alignTo(base measure.Time) {
 	for i, batches := range p.ticks {
 		var first measure.Time
@@ -54,7 +54,7 @@ func (p *playback) alignTo(base measure.Time) {
 			}
 		}
 		for _, b := range batches {
-			// On a busy machine a reading may last longer than the second that it is of.
+			// On a busy machine a reading may take longer than its second.
 			delay := min(b.Over.End.Sub(first), measure.Second/2)
 			shift := base.Add(measure.Span(i+1)*measure.Second + measure.Millisecond + delay).
 				Sub(b.Over.End)
@@ -63,7 +63,8 @@ func (p *playback) alignTo(base measure.Time) {
 	}
 }
 
-// readMachine reads this machine n times for the sentences, by all the fields that any of them has.
+// readMachine reads this machine n times for the queries, each statistic by all fields that one of
+// them has.
 func readMachine(t *testing.T, source measure.Source, texts []string, n int) *playback {
 	t.Helper()
 	p := &playback{stats: source.Stats()}
@@ -93,7 +94,7 @@ func readMachine(t *testing.T, source measure.Source, texts []string, n int) *pl
 	for _, id := range slices.Sorted(maps.Keys(byStat)) {
 		queries = append(queries, *byStat[id])
 	}
-	// Something that is there at one tick and gone at the next must not come back.
+	// A process that ends between two ticks must not appear in the later one.
 	busy := exec.Command("sh", "-c", "while :; do :; done")
 	if err := busy.Start(); err != nil {
 		t.Fatal(err)
@@ -102,11 +103,13 @@ func readMachine(t *testing.T, source measure.Source, texts []string, n int) *pl
 	defer busy.Process.Kill()
 	errEnough := errors.New("enough")
 	err := source.Run(t.Context(), queries, measure.SinkFunc(func(batches []*measure.Batch) error {
-		// After a tick that came late the next comes soon. Of an interval so short the past says
-		// that it is not the second that it stands for.
+		// After a late tick the next interval is short. The past adds a note to an interval that is
+		// much shorter than its second.
 		if slices.ContainsFunc(
 			batches,
-			func(b *measure.Batch) bool { return b.Over.Span() > 0 && b.Over.Span() < 150*measure.Millisecond },
+			func(b *measure.Batch) bool {
+				return b.Over.Span() > 0 && b.Over.Span() < 150*measure.Millisecond
+			},
 		) {
 			return nil
 		}
@@ -149,7 +152,7 @@ func readMachine(t *testing.T, source measure.Source, texts []string, n int) *pl
 	return p
 }
 
-// testedOptions gives the ways to call a tool: plainly, and with each of its flags that need no name of
+// testedOptions returns option sets of a tool: none, and each flag whose values are not names of
 // this machine.
 func testedOptions(tool *view.Tool) []view.Options {
 	all := []view.Options{{}}
@@ -166,7 +169,7 @@ func testedOptions(tool *view.Tool) []view.Options {
 	return all
 }
 
-// watchTables gives the table of each tick of a machine.
+// watchTables returns the tables of the first ticks of m, and their mean.
 func watchTables(
 	t *testing.T, m measure.Watcher, parse func(string) (measure.Query, error), tool *view.Tool,
 	o view.Options,
@@ -181,9 +184,8 @@ func watchTables(
 		q.Step = measure.Second
 		queries = append(queries, q)
 	}
-	ctx, stop := context.WithCancel(
-		t.Context(),
-	) // the live one would wait for a tick that does not come
+	// The live machine would wait for a tick that does not come.
+	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	last := 0
 	err := m.Watch(ctx, queries, func(tk *measure.Tick) error {
@@ -195,8 +197,8 @@ func watchTables(
 		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
 			tab.Notes,
 			f.Notes(nil, math.MaxInt)...)
-		// The collectors of one reading follow one another by microseconds. The live tick is that
-		// of the last one, that of the past the longest.
+		// The collectors read one after another, microseconds apart. A live tick has the interval
+		// of the last one, a past tick the longest.
 		var longest measure.Span
 		for _, a := range tk.Answers {
 			longest = max(longest, a.Elapsed[0])
@@ -212,8 +214,8 @@ func watchTables(
 	return tables, frames
 }
 
-// differences compares two tables of one interval, row by row. Numbers may differ where sums were
-// made in another order: by their last digits.
+// differences compares two tables of one interval row by row. The last digits of numbers may
+// differ, since sums may be added in another order.
 func differences(live, past *view.Table) (out []string) {
 	differ := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if live.View != past.View || len(live.Columns) != len(past.Columns) {
@@ -224,7 +226,7 @@ func differences(live, past *view.Table) (out []string) {
 		return out
 	}
 	if live.Over.Span() != past.Over.Span() {
-		differ("%v was measured, and %v is told", live.Over.Span(), past.Over.Span())
+		differ("measured in %v, reported as %v", live.Over.Span(), past.Over.Span())
 	}
 	if !slices.Equal(sortedTexts(live.Notes), sortedTexts(past.Notes)) {
 		differ("notes\n  live %q\n  past %q", live.Notes, past.Notes)
@@ -245,7 +247,7 @@ func differences(live, past *view.Table) (out []string) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(a)) {
 		x, y := a[key], b[key]
-		if x.Label != y.Label || x.Mark != y.Mark || x.Total != y.Total ||
+		if x.Label != y.Label || x.Remark != y.Remark || x.Total != y.Total ||
 			len(x.Cells) != len(y.Cells) {
 			differ("row %q: %+v\n  then %+v", key, x, y)
 			continue
@@ -267,11 +269,14 @@ func differences(live, past *view.Table) (out []string) {
 
 func sortedTexts(texts []string) []string { return slices.Sorted(slices.Values(texts)) }
 
-// ticks is how often this machine is read.
+// ticks is the number of readings.
 const ticks = 3
 
-func TestPastIsWhatWasLive(t *testing.T) {
-	source := readMachine(t, collect.New(collect.Env{}, all.Collectors()...), counterQueries(), ticks)
+// TestPastEqualsLive compares all tools live, from a Set, and on the command line from the archive.
+func TestPastEqualsLive(t *testing.T) {
+	source := readMachine(
+		t, collect.New(collect.Env{}, all.Collectors()...), counterQueries(), ticks,
+	)
 	base := measure.Time(time.Now().Add(-time.Hour).Truncate(time.Second).UnixNano())
 	source.alignTo(base)
 	live := dataset.New(source)
@@ -285,7 +290,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, st := range live.Stats() { // what only those pay for who ask
+	for _, st := range live.Stats() { // traced statistics are not recorded by default
 		if !st.Traced {
 			continue
 		}
@@ -307,7 +312,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 	stop()
 	<-ended
-	lines := map[string][]byte{} // what each tool says of the time in JSON
+	lines := map[string][]byte{} // by tool: its output with --json
 	past := dataset.NewReplay(set, set.Stats(), over)
 
 	for _, tool := range view.Tools() {
@@ -325,7 +330,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 				rows += len(now[i].Rows)
 				for n, d := range differences(now[i], then[i]) {
 					if n == 5 {
-						t.Errorf("%s: and more", name)
+						t.Errorf("%s: more differences", name)
 						break
 					}
 					t.Errorf("%s, tick %d: %s", name, i, d)
@@ -339,19 +344,19 @@ func TestPastIsWhatWasLive(t *testing.T) {
 			}
 		}
 		if rows == 0 {
-			t.Errorf("%s showed no row: nothing was compared", tool.Name)
+			t.Errorf("%s has no row: nothing was compared", tool.Name)
 		}
 	}
 
-	// A longer cell is the amount over all its ticks by all their time: what the live tool prints
-	// as its average.
+	// The value of a longer step is the amount of all its ticks over their time: the average that
+	// the live tool prints.
 	tool := view.NIC()
 	each, frames := watchTables(t, live, live.Parse, tool, nil)
 	mean := frames.Frame()
 	wanted := tool.Table(nil, mean)
 	whole := watchWholeTable(t, past, tool)
-	// A device that comes or goes meanwhile, as those of other tests do, has in the average the
-	// rate of the time in which it was there.
+	// A device that appears or disappears meanwhile, as those of other tests do, has another
+	// average: its rate while it existed.
 	came := func(r view.Row) bool {
 		return slices.ContainsFunc(each, func(tab *view.Table) bool {
 			return !slices.ContainsFunc(
@@ -361,14 +366,16 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 	if slices.ContainsFunc(whole.Rows, came) {
 		off := func(r view.Row) bool { return r.Total || came(r) }
-		wanted.Rows, whole.Rows = slices.DeleteFunc(wanted.Rows, off), slices.DeleteFunc(whole.Rows, off)
+		wanted.Rows = slices.DeleteFunc(wanted.Rows, off)
+		whole.Rows = slices.DeleteFunc(whole.Rows, off)
 	}
-	wanted.Over, wanted.Notes = whole.Over, whole.Notes // the mean's goes from the first start to the last end, and notes are said once
+	// The mean's interval goes from the first start to the last end, and has each note once.
+	wanted.Over, wanted.Notes = whole.Over, whole.Notes
 	if d := differences(wanted, whole); len(d) > 0 {
-		t.Errorf("the whole time in one cell: %s", strings.Join(d, "\n"))
+		t.Errorf("the whole time in one step: %s", strings.Join(d, "\n"))
 	}
 
-	// The command line says the same, out of the archive that was left.
+	// The command line prints the same from the archive.
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -383,8 +390,8 @@ func TestPastIsWhatWasLive(t *testing.T) {
 				lines[tool.Name],
 			)
 		}
-		if !strings.Contains(string(errs), "no server runs: this is what was recorded in "+dir) {
-			t.Errorf("culprit %s says not where its numbers are from: %s", tool.Name, errs)
+		if !strings.Contains(string(errs), "no server runs: this was recorded in "+dir) {
+			t.Errorf("culprit %s does not print the origin of its numbers: %s", tool.Name, errs)
 		}
 	}
 	if status, out, errs := call(t, "diagnose", "--json", "--dir", dir, "--from", from, "--to", to); status != 0 ||
@@ -403,7 +410,7 @@ func TestPastIsWhatWasLive(t *testing.T) {
 	}
 }
 
-// watchWholeTable gives the one table of a past in a cell over all of it.
+// watchWholeTable returns the table of a recording with one step over the whole time.
 func watchWholeTable(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Table {
 	t.Helper()
 	var queries []measure.Query
@@ -430,8 +437,8 @@ func watchWholeTable(t *testing.T, m *dataset.Replay, tool *view.Tool) *view.Tab
 	return tables[0]
 }
 
-// Without --netns a tool shows its own namespace, of a record of all: what is recorded by default
-// has the field to tell them apart.
+// TestRecordedByNamespace checks that default datasets have the field netns if the statistic has
+// it. Without --netns a tool shows its own namespace, although a server records all.
 func TestRecordedByNamespace(t *testing.T) {
 	c := catalogue()
 	fields := map[measure.StatID][]string{}
@@ -449,7 +456,7 @@ func TestRecordedByNamespace(t *testing.T) {
 	}
 }
 
-// counterQueries gives all that counters are asked.
+// counterQueries returns all queries of tools and rules but those of the sampler.
 func counterQueries() (all []string) {
 	for _, tool := range view.Tools() {
 		for _, o := range testedOptions(tool) {

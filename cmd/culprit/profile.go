@@ -13,11 +13,10 @@ import (
 	"culprit/view/term"
 )
 
-// runProfile samples stacks.
+// runProfile samples stacks until q.For has passed or ctx ends. An offline CPU is an error.
 func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
-	runtime.GOMAXPROCS(
-		min(2, runtime.NumCPU()),
-	) // one may wait for the kernel while the other reads
+	// One thread may wait for the kernel while another one reads.
+	runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	return out, nil
 }
 
-// profileOf gives what the tracer calls what the command line asks.
+// profileOf converts the command line's kind of profile to the tracer's.
 func profileOf(of term.ProfileOf) sampler.ProfileOf {
 	switch of {
 	case term.OffCPU:

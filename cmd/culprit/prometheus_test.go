@@ -15,8 +15,8 @@ import (
 	"culprit/view/prom"
 )
 
-// TestPromQLOnAnArchive asks in PromQL what three hours of an archive on disk hold, of which the
-// older is kept in minutes only.
+// TestPromQLOnAnArchive sends PromQL queries to an archive of three hours. The older data is kept
+// by the minute only.
 func TestPromQLOnAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	a, err := store.Open(dir, store.Options{KeepTicks: 60 * measure.Minute})
@@ -28,7 +28,7 @@ func TestPromQLOnAnArchive(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	made := func(sentence string, kind measure.Kind, unit measure.Unit) uint32 {
+	save := func(sentence string, kind measure.Kind, unit measure.Unit) uint32 {
 		q, err := measure.ParseQuery(sentence)
 		if err != nil {
 			t.Fatal(err)
@@ -46,8 +46,8 @@ func TestPromQLOnAnArchive(t *testing.T) {
 		}
 		return id
 	}
-	bytes := made("net.device.bytes by device", measure.Delta, measure.Bytes)
-	load := made("sched.load by window", measure.Level, measure.Count)
+	bytes := save("net.device.bytes by device", measure.Delta, measure.Bytes)
+	load := save("sched.load by window", measure.Level, measure.Count)
 	end := measure.Time(time.Now().Truncate(time.Hour).UnixNano())
 	start := end.Add(-180 * measure.Minute)
 	for s := 1; s <= 3*3600; s++ {
@@ -69,25 +69,27 @@ func TestPromQLOnAnArchive(t *testing.T) {
 			Keys:   []measure.Label{0},
 			Values: []float64{float64(s % 60)},
 		}
-		if err := a.Append(at, []uint32{bytes, load}, []*measure.Batch{device, window}); err != nil {
+		err := a.Append(at, []uint32{bytes, load}, []*measure.Batch{device, window})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range 2 { // as it was appended, and as it is read from disk
+	for range 2 { // first in the process that appended, then read from disk
 		q := measure.Query{
 			Stat: "sched.load",
 			By:   []string{"window"},
 			Over: measure.Interval{Start: start, End: start.Add(10 * measure.Minute)},
 			Step: measure.Second,
 		}
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the archive clears up in its own time
+		// The compactor deletes old ticks in the background.
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 			old, err := a.Ask(t.Context(), q)
 			if err == nil && old.Step == measure.Minute {
 				break
 			}
 			if time.Now().After(deadline) {
 				t.Fatalf(
-					"the oldest is not kept in minutes alone: the test would show little (%v)", err,
+					"the oldest data is not yet kept by the minute only: %v", err,
 				)
 			}
 		}
@@ -108,8 +110,8 @@ func TestPromQLOnAnArchive(t *testing.T) {
 		} {
 			form := url.Values{
 				"query": {c.query},
-				"start": {moment(start.Add(c.from))},
-				"end":   {moment(end)},
+				"start": {promTime(start.Add(c.from))},
+				"end":   {promTime(end)},
 				"step":  {"60"},
 			}
 			w := httptest.NewRecorder()
@@ -145,4 +147,5 @@ func TestPromQLOnAnArchive(t *testing.T) {
 	}
 }
 
-func moment(t measure.Time) string { return strconv.FormatFloat(float64(t)/1e9, 'f', 3, 64) }
+// promTime formats a time as seconds since 1970.
+func promTime(t measure.Time) string { return strconv.FormatFloat(float64(t)/1e9, 'f', 3, 64) }

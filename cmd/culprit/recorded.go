@@ -21,48 +21,52 @@ import (
 	"culprit/view/web/client"
 )
 
-// socketPath gives the socket of the server that records in a directory.
+// socketPath returns the path of the socket of the server that records in dir.
 func socketPath(dir string) string { return filepath.Join(dir, "culprit.sock") }
 
-// archivePath gives where a server that records in a directory keeps what it records.
+// archivePath returns the path of the archive of the server that records in dir.
 func archivePath(dir string) string { return filepath.Join(dir, "archive") }
 
-// dialTime is how long a server may take to say that it is there.
+// dialTime is how long a server may take to answer the first request.
 const dialTime = 10 * time.Second
 
-// dial connects to the server that runs in a directory. errors.Is fs.ErrNotExist when none does.
+// dial connects to the server that records in dir; the caller closes the client. The error is
+// fs.ErrNotExist if no server runs, and measure.Denied without permission.
 func dial(dir string) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	c, err := client.Dial(ctx, socketPath(dir))
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED): // the socket of one that has gone
+	case errors.Is(err, syscall.ECONNREFUSED): // the socket of a server that was killed
 		return nil, fmt.Errorf("no server runs in %s: %w", dir, fs.ErrNotExist)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &measure.Denied{
-			Doing: "look into " + dir,
+			Doing: "open " + dir,
 			Needs: "to be root or the user that records there",
 		}
 	case errors.Is(err, syscall.ENOTDIR):
-		return nil, fmt.Errorf("look into %s: %w", dir, syscall.ENOTDIR)
+		return nil, fmt.Errorf("open %s: %w", dir, syscall.ENOTDIR)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no server runs in %s%s: %w", dir, rootRecordHint(dir), fs.ErrNotExist)
+		return nil, fmt.Errorf(
+			"no server runs in %s%s: %w", dir, rootRecordHint(dir), fs.ErrNotExist,
+		)
 	case err != nil:
-		return nil, fmt.Errorf("speak to the server in %s: %w", dir, err)
+		return nil, fmt.Errorf("connect to the server in %s: %w", dir, err)
 	}
 	return c, nil
 }
 
-// rootRecordHint says that root records on this machine, to one who looks at another directory.
+// rootRecordHint returns a hint that root records on this machine, if dir is another directory.
 func rootRecordHint(dir string) string {
 	if _, err := os.Stat(rootDirectory); err == nil && dir != rootDirectory {
-		return " (root's record is in " + rootDirectory + ": look at it as root)"
+		return " (root records in " + rootDirectory + ": read it as root)"
 	}
 	return ""
 }
 
-// openRecorded opens what was recorded in a directory: at the server that runs there, else in the
-// archive that it has left; or at the server of an address.
+// openRecorded opens a recording; the caller closes it. requested is a directory, or the address of
+// a server if it contains "://". In a directory it uses the running server, else the archive on
+// disk.
 func openRecorded(requested string) (term.Recorded, error) {
 	if strings.Contains(requested, "://") {
 		return openRecordedAt(requested)
@@ -86,7 +90,7 @@ func openRecorded(requested string) (term.Recorded, error) {
 		)
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &measure.Denied{
-			Doing: "look into " + dir,
+			Doing: "open " + dir,
 			Needs: "to be root or the user that recorded there",
 		}
 	case err != nil:
@@ -95,13 +99,13 @@ func openRecorded(requested string) (term.Recorded, error) {
 	return &archiveRecord{dir, s}, nil
 }
 
-// openRecordedAt connects to the server of an address, which another machine's may be.
+// openRecordedAt connects to the server at an address, on this or another machine. Its errors do
+// not contain the token of the address.
 func openRecordedAt(address string) (term.Recorded, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New(
-			"connect to the server: its address can't be read",
-		) // the error has the token
+		// err contains the token.
+		return nil, errors.New("connect to the server: its address can't be read")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
@@ -112,26 +116,28 @@ func openRecordedAt(address string) (term.Recorded, error) {
 	return &serverRecord{c}, nil
 }
 
-// tokenFor gives the token for a server: that of its address; else one that is given for its host,
-// as host=token with commas between several, else one that is given for all. "": there is none.
+// tokenFor returns the token for the server at u; "": none. It is the parameter token of u; else
+// the token for its host in given; else the token in given without a host.
+//
+// Example of given, the value of CULPRIT_TOKEN: "db1=abc,db2:7411=def,xyz".
 func tokenFor(u *url.URL, given string) string {
 	if own := u.Query().Get("token"); own != "" {
 		return own
 	}
-	all := ""
+	anyHost := ""
 	for one := range strings.SplitSeq(given, ",") {
 		host, token, ok := strings.Cut(strings.TrimSpace(one), "=")
 		switch {
 		case !ok:
-			all = host
+			anyHost = host
 		case host == u.Host || host == u.Hostname():
 			return token
 		}
 	}
-	return all
+	return anyHost
 }
 
-// netnsTerms gives the term that stands for --netns: the recording program's own namespace has no name.
+// netnsTerms returns the predicate of --netns; nil for "all". The server's own namespace is "".
 func netnsTerms(netns string) []measure.Term {
 	if netns == "all" {
 		return nil
@@ -139,15 +145,16 @@ func netnsTerms(netns string) []measure.Term {
 	return []measure.Term{{Field: "netns", Op: measure.Equal, Values: []string{netns}}}
 }
 
-// serverRecord is what a running server has recorded.
+// A serverRecord is the recording of a running server. It implements term.Recorded.
 type serverRecord struct{ client *client.Client }
 
+// Held returns the recorded time; zero if the server does not answer.
 func (a *serverRecord) Held() (over measure.Interval) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	all, err := a.client.Datasets(ctx)
 	if err != nil {
-		return over // the question that follows says what is wrong
+		return over // the query that follows reports the error
 	}
 	for _, k := range all {
 		over = union(over, k.Held.Over)
@@ -155,28 +162,32 @@ func (a *serverRecord) Held() (over measure.Interval) {
 	return over
 }
 
+// Remark implements term.Recorded: it has none.
 func (a *serverRecord) Remark() string { return "" }
 
+// Trouble returns the problems that the server reports.
 func (a *serverRecord) Trouble() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
 	defer cancel()
 	all, err := a.client.Trouble(ctx)
 	if err != nil {
-		return nil // as above
+		return nil // the query that follows reports the error
 	}
 	return all
 }
 
-func (a *serverRecord) Replay(over measure.Interval, netns string) term.Machine {
-	return dataset.NewReplay(a.client, a.client.Stats(), over, netnsTerms(netns)...)
+// Replay returns the recording within an interval.
+func (a *serverRecord) Replay(during measure.Interval, netns string) term.Machine {
+	return dataset.NewReplay(a.client, a.client.Stats(), during, netnsTerms(netns)...)
 }
 
+// Close closes the connection.
 func (a *serverRecord) Close() error {
 	a.client.Close()
 	return nil
 }
 
-// union gives the time from the earlier start to the later end; a zero one counts for nothing.
+// union returns the interval from the earlier start to the later end. A zero interval is ignored.
 func union(a, b measure.Interval) measure.Interval {
 	switch {
 	case a == measure.Interval{}:
@@ -187,12 +198,13 @@ func union(a, b measure.Interval) measure.Interval {
 	return measure.Interval{Start: min(a.Start, b.Start), End: max(a.End, b.End)}
 }
 
-// archiveRecord is what a server that has ended has left.
+// An archiveRecord is the archive of a server that has ended. It implements term.Recorded.
 type archiveRecord struct {
 	dir   string
 	store *store.Store
 }
 
+// Held returns the recorded time; zero if the archive is empty.
 func (a *archiveRecord) Held() (over measure.Interval) {
 	for _, d := range a.store.Datasets() {
 		over = union(over, a.store.Held(d.ID).Over)
@@ -200,6 +212,7 @@ func (a *archiveRecord) Held() (over measure.Interval) {
 	return over
 }
 
+// Remark returns a note with the archive's age; "" if it is empty.
 func (a *archiveRecord) Remark() string {
 	end := a.Held().End
 	if end == 0 {
@@ -207,11 +220,12 @@ func (a *archiveRecord) Remark() string {
 	}
 	age := max(0, time.Since(end.AsTime())).Round(time.Second)
 	return fmt.Sprintf(
-		"no server runs: this is what was recorded in %s up to %s, %v ago", a.dir,
+		"no server runs: this was recorded in %s until %s, %v ago", a.dir,
 		end.AsTime().Local().Format("2006-01-02 15:04:05"), age,
 	)
 }
 
+// Trouble returns the problems of the archive, such as damaged parts.
 func (a *archiveRecord) Trouble() (all []string) {
 	for _, t := range a.store.Problems() {
 		all = append(all, t.Text)
@@ -219,8 +233,10 @@ func (a *archiveRecord) Trouble() (all []string) {
 	return all
 }
 
-func (a *archiveRecord) Replay(over measure.Interval, netns string) term.Machine {
-	var stats []measure.Stat // as they were recorded; then those of this program, so that a tool can say what was not
+// Replay returns the recording within an interval. Its statistics are the recorded ones, then those
+// of this program: so a tool can report which were not recorded.
+func (a *archiveRecord) Replay(during measure.Interval, netns string) term.Machine {
+	var stats []measure.Stat
 	for _, d := range a.store.Datasets() {
 		if !slices.ContainsFunc(stats, func(st measure.Stat) bool { return st.ID == d.Stat.ID }) {
 			stats = append(stats, d.Stat)
@@ -231,12 +247,14 @@ func (a *archiveRecord) Replay(over measure.Interval, netns string) term.Machine
 			stats = append(stats, st)
 		}
 	}
-	return dataset.NewReplay(a.store, stats, over, netnsTerms(netns)...)
+	return dataset.NewReplay(a.store, stats, during, netnsTerms(netns)...)
 }
 
+// Close closes the archive.
 func (a *archiveRecord) Close() error { return a.store.Close() }
 
-// connectServer connects to the running server of a directory, to see and change its datasets.
+// connectServer connects to the server that records in a directory, to list and change its
+// datasets. The caller closes it.
 func connectServer(requested string) (term.Server, error) {
 	dir, err := userDirectory(requested)
 	if err != nil {
@@ -245,27 +263,29 @@ func connectServer(requested string) (term.Server, error) {
 	c, err := dial(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("no server runs in %s%s: start `culprit serve`", dir, rootRecordHint(dir))
+		return nil, fmt.Errorf(
+			"no server runs in %s%s: start `culprit serve`", dir, rootRecordHint(dir),
+		)
 	case err != nil:
 		return nil, err
 	}
 	return runningServer{c}, nil
 }
 
-// runningServer is a server as the command line speaks to it.
+// A runningServer implements term.Server with a client.
 type runningServer struct{ *client.Client }
 
-// Datasets lists what the server records, by ID.
-func (r runningServer) Datasets(ctx context.Context) ([]term.Kept, error) {
+// Datasets returns the datasets of the server, ordered by ID.
+func (r runningServer) Datasets(ctx context.Context) ([]term.DatasetStatus, error) {
 	all, err := r.Client.Datasets(ctx)
-	out := make([]term.Kept, len(all))
+	out := make([]term.DatasetStatus, len(all))
 	for i, k := range all {
-		out[i] = term.Kept(k)
+		out[i] = term.DatasetStatus(k)
 	}
 	return out, err
 }
 
-// Close lets go of the server.
+// Close closes the connection.
 func (r runningServer) Close() error {
 	r.Client.Close()
 	return nil

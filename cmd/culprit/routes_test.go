@@ -23,7 +23,7 @@ import (
 	"culprit/view/web"
 )
 
-// hostileTexts are values that no parameter, name or field means.
+// hostileTexts are values that are valid for hardly any parameter, name or field.
 //
 // table: texts
 var hostileTexts = []string{
@@ -32,7 +32,7 @@ var hostileTexts = []string{
 	strings.Repeat("x", 5000), strings.Repeat("(", 3000),
 }
 
-// hostileBodies returns bodies that are no request: cut off, of a wrong type, too large, or of
+// hostileBodies returns invalid request bodies: truncated, of a wrong type, too large, or with
 // values out of range.
 func hostileBodies(t *testing.T) [][]byte {
 	t.Helper()
@@ -55,7 +55,7 @@ func hostileBodies(t *testing.T) [][]byte {
 			out = append(out, []byte(`{"`+field+`":`+value+`}`))
 		}
 	}
-	// Files of profiles: cut off, bombs, and lines that count nothing.
+	// Profiles: truncated, compression bombs, lines with invalid counts.
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
 	if _, err := z.Write(bytes.Repeat([]byte("a;b 1\n"), 1<<20)); err != nil {
@@ -72,17 +72,20 @@ func hostileBodies(t *testing.T) [][]byte {
 	)
 }
 
-// hostileClient is a server that is asked badly.
+// A hostileClient sends invalid requests to a server.
 type hostileClient struct {
 	t           *testing.T
 	base, token string
-	refusals    map[string]string // by message without its values: an address that was answered so
-	requests    int
+	// by message without its values: one request that was refused so
+	refusals map[string]string
+	requests int
 }
 
-// do sends a request, and wants an answer that is no fault of culprit: of a refusal a message, and
-// what to do.
-func (g *hostileClient) do(method, path string, body []byte, kind string) (status int, answer []byte) {
+// do sends a request. The answer must not be an internal error, and a refusal must have a message.
+// status 0: no answer.
+func (g *hostileClient) do(
+	method, path string, body []byte, contentType string,
+) (status int, answer []byte) {
 	g.t.Helper()
 	g.requests++
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
@@ -93,7 +96,7 @@ func (g *hostileClient) do(method, path string, body []byte, kind string) (statu
 	}
 	r.Header.Set("Authorization", "Bearer "+g.token)
 	r.Header.Set("X-Culprit", "1")
-	r.Header.Set("Content-Type", kind)
+	r.Header.Set("Content-Type", contentType)
 	what := fmt.Sprintf("%s %.200s %.100q", method, path, body)
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -103,7 +106,7 @@ func (g *hostileClient) do(method, path string, body []byte, kind string) (statu
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusOK &&
 		strings.Contains(res.Header.Get("Content-Type"), "event-stream") {
-		return res.StatusCode, nil // it has no end
+		return res.StatusCode, nil // the stream has no end
 	}
 	answer, err = io.ReadAll(res.Body)
 	if res.StatusCode == http.StatusRequestHeaderFieldsTooLarge {
@@ -122,19 +125,19 @@ func (g *hostileClient) do(method, path string, body []byte, kind string) (statu
 	return res.StatusCode, answer
 }
 
-// values are what differs between two refusals of one kind.
+// values matches the values in a refusal: quoted texts, numbers and long runs of x or y.
 var values = regexp.MustCompile(
 	`"(?:[^"\\]|\\.)*"|[0-9][0-9.e+]*|x{9,}|y{9,}`,
 ) // table: compiled once
 
-// checkRefusal wants a refusal to say what was found, and keeps it for tellsWhatToDo.
+// checkRefusal checks that a refusal has a message, and keeps one without a hint for checkHints.
 func (g *hostileClient) checkRefusal(what string, answer []byte) {
 	g.t.Helper()
 	var said struct {
 		Error json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &said); err != nil {
-		g.t.Errorf("%s: the refusal is no JSON: %.300q", what, answer)
+		g.t.Errorf("%s: the refusal is not JSON: %.300q", what, answer)
 		return
 	}
 	var own struct{ Message, Hint string }
@@ -155,12 +158,12 @@ func (g *hostileClient) checkRefusal(what string, answer []byte) {
 	}
 }
 
-// TestHostileRequests sends what no client means to each path of the server, and wants it to live,
-// to say what is wrong, and to record all the while.
+// TestHostileRequests sends invalid requests to each path of the server. The server must survive,
+// report the mistakes, and continue to record.
 func TestHostileRequests(t *testing.T) {
 	dir := t.TempDir()
 	c := start(
-		t, []string{"JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0",
+		t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0",
 		"--profile", "off",
 	)
 	base, token, ok := strings.Cut(c.waitForLine(t, "http://127.0.0.1:", 30*time.Second), "?token=")
@@ -178,7 +181,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Fatalf("%v in %s", err, b)
 		}
 		if h.Faults != 0 {
-			t.Fatalf("a request has ended in a fault of culprit: %s", b)
+			t.Fatalf("a request has caused an internal error: %s", b)
 		}
 		return h.Newest
 	}
@@ -239,7 +242,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// filled returns a path with a text in place of each of its names.
+// filled returns a path with text in place of each name in braces.
 func filled(path, text string) string {
 	for {
 		before, rest, found := strings.Cut(path, "{")
@@ -251,7 +254,7 @@ func filled(path, text string) string {
 	}
 }
 
-// hostileNames asks with hostile names in the path.
+// hostileNames sends requests with hostile names in the path.
 func (g *hostileClient) hostileNames(path string, methods []string) {
 	if !strings.Contains(path, "{") {
 		return
@@ -271,8 +274,8 @@ func (g *hostileClient) hostileNames(path string, methods []string) {
 	}
 }
 
-// parameterNames are those that some path of culprit's own API knows, prometheusNames those of
-// Prometheus's. A path of culprit refuses names that it does not know, Prometheus ignores them.
+// parameterNames are the parameters of culprit's API, and two unknown ones. prometheusNames are
+// those of Prometheus's API. culprit refuses unknown parameters, Prometheus's API ignores them.
 //
 // table: names
 var (
@@ -311,6 +314,7 @@ var (
 	}
 )
 
+// hostileGets sends GET requests with a hostile value of each parameter.
 func (g *hostileClient) hostileGets(path string) {
 	at := filled(path, "x")
 	if strings.Contains(path, "/tool/") {
@@ -323,7 +327,14 @@ func (g *hostileClient) hostileGets(path string) {
 	for _, name := range names {
 		for _, text := range hostileTexts {
 			v := url.Values{name: {text}}
-			for more, good := range map[string]string{"q": "cpu.time by mode", "query": "culprit_cpu_time_seconds_total", "start": "1", "end": "2", "step": "1", "match[]": "up"} {
+			for more, good := range map[string]string{
+				"q":       "cpu.time by mode",
+				"query":   "culprit_cpu_time_seconds_total",
+				"start":   "1",
+				"end":     "2",
+				"step":    "1",
+				"match[]": "up",
+			} {
 				if more != name && (strings.HasPrefix(path, "/api/v1/") == (more != "q")) &&
 					more != "step" ||
 					more == "step" && strings.Contains(path, "range") && name != "step" {
@@ -333,7 +344,7 @@ func (g *hostileClient) hostileGets(path string) {
 			if _, said := g.do("GET", at+"?"+v.Encode(), nil, ""); bytes.Contains(
 				said, []byte("there is no parameter"),
 			) {
-				break // one refusal is as the other
+				break // an unknown parameter: other values have the same answer
 			}
 		}
 	}
@@ -341,6 +352,7 @@ func (g *hostileClient) hostileGets(path string) {
 	g.do("GET", at+"?"+strings.Repeat("q=x&", 30_000), nil, "")
 }
 
+// hostilePosts sends POST requests with hostile bodies.
 func (g *hostileClient) hostilePosts(path string, bodies [][]byte) {
 	at := filled(strings.ReplaceAll(path, "{action}", "discard"), "4294967295")
 	for _, b := range bodies {
@@ -353,14 +365,14 @@ func (g *hostileClient) hostilePosts(path string, bodies [][]byte) {
 		}
 		if inner, ok := bytes.CutSuffix(b, []byte("}")); ok && strings.HasSuffix(path, "/take") &&
 			!bytes.Contains(b, []byte("seconds")) {
-			b = append(slices.Clone(inner), `,"seconds":0.1}`...) // else it takes ten
+			b = append(slices.Clone(inner), `,"seconds":0.1}`...) // the default is ten
 		}
 		g.do("POST", at, b, kind)
 	}
 	g.truncatedPost(at)
 }
 
-// truncatedPost sends the beginning of a request with a body, and goes away.
+// truncatedPost sends the start of a request with a body and closes the connection.
 func (g *hostileClient) truncatedPost(path string) {
 	g.t.Helper()
 	host := strings.TrimSuffix(strings.TrimPrefix(g.base, "http://"), "/")
@@ -372,7 +384,8 @@ func (g *hostileClient) truncatedPost(path string) {
 		}
 		_, err = fmt.Fprintf(
 			c,
-			"POST /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Culprit: 1\r\nContent-Type: application/json\r\n%s\r\n\r\n5\r\n{\"se",
+			"POST /%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Culprit: 1\r\n"+
+				"Content-Type: application/json\r\n%s\r\n\r\n5\r\n{\"se",
 			path, host, g.token, head,
 		)
 		if err := errors.Join(err, c.Close()); err != nil {
@@ -381,29 +394,31 @@ func (g *hostileClient) truncatedPost(path string) {
 	}
 }
 
-// otherMethods asks by methods that a path does not take.
+// otherMethods sends requests with methods that the path does not have.
 func (g *hostileClient) otherMethods(path string, methods []string) {
 	g.t.Helper()
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "NOTHING"} {
 		if slices.Contains(methods, method) || path == "/" {
 			continue
 		}
-		if status, _ := g.do(method, filled(path, "x"), []byte("{}"), "application/json"); status != http.StatusMethodNotAllowed {
+		status, _ := g.do(method, filled(path, "x"), []byte("{}"), "application/json")
+		if status != http.StatusMethodNotAllowed {
 			g.t.Errorf("%s %s: status %d", method, path, status)
 		}
 	}
 }
 
-// checkHints wants each kind of refusal without a hint to say in its message what is right.
+// checkHints checks that the message of each refusal without a hint says what is valid.
 func (g *hostileClient) checkHints() {
 	g.t.Helper()
 	right := regexp.MustCompile(
-		`at most|from .* to |is no |is not |is neither|is not before|must be|expected|should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|can add|no probe matches|there is nothing at|` +
-			`zero byte|out of range$|URL escape`,
+		`at most|from .* to |is no |is not |is neither|is not before|must be|expected|` +
+			`should stand|should be|out of range: |it takes|there is no |is given|ask for|choose|` +
+			`can add|no probe matches|there is nothing at|zero byte|out of range$|URL escape`,
 	)
 	for message, what := range g.refusals {
 		if !right.MatchString(message) {
-			g.t.Errorf("a refusal does not say what to do: %s (%.300s)", message, what)
+			g.t.Errorf("a refusal does not say what is valid: %s (%.300s)", message, what)
 		}
 	}
 }

@@ -16,12 +16,11 @@ import (
 
 var toolStep = flag.Duration(
 	"toolstep", 10*time.Millisecond,
-	"interval of BenchmarkTool; at 1s the caches are as cold as in earnest",
+	"interval of BenchmarkTool; at 1s the CPU caches are as cold as in real use",
 )
 
-// BenchmarkTool runs each tool as the command line does, its table thrown away. An operation is an
-// interval, start and end are in it: many of them tell what an interval costs, and with -cpuprofile
-// where.
+// BenchmarkTool runs each tool as the command line does and discards its output. An operation is an
+// interval. The start and end of the tool are included, so use many intervals.
 func BenchmarkTool(b *testing.B) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
@@ -41,7 +40,11 @@ func BenchmarkTool(b *testing.B) {
 				strconv.FormatFloat(toolStep.Seconds(), 'f', -1, 64),
 				strconv.Itoa(b.N),
 			}
-			if status := term.Run(context.Background(), term.Program{Open: openMachine, Terminal: term.Terminal{Out: null, Err: null, Width: 120}}, args); status != 0 {
+			p := term.Program{
+				Open:     openMachine,
+				Terminal: term.Terminal{Out: null, Err: null, Width: 120},
+			}
+			if status := term.Run(context.Background(), p, args); status != 0 {
 				b.Fatalf("exit status %d", status)
 			}
 			used += cpuTime(b)
@@ -49,7 +52,7 @@ func BenchmarkTool(b *testing.B) {
 			b.ReportMetric(used.Seconds()*1e3/float64(b.N), "cpu-ms/interval")
 			b.ReportMetric(float64(after.Mallocs-before.Mallocs)/float64(b.N), "allocs/interval")
 			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N), "B/interval")
-			b.ReportMetric(0, "ns/op") // it is the step
+			b.ReportMetric(0, "ns/op") // it would be the interval
 		})
 	}
 }

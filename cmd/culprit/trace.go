@@ -16,16 +16,17 @@ import (
 	"culprit/view/term"
 )
 
-// runTrace runs a program in D.
+// runTrace runs a D program and returns the exit status. first runs a function on the first thread
+// of the process; nil: any thread will do.
 func runTrace(
 	ctx context.Context, t term.Tracing, terminal term.Terminal, first func(func()),
 ) (int, error) {
-	runtime.GOMAXPROCS(
-		runtime.NumCPU(),
-	) // a busy script must be drained while its output is being written
+	// The buffers of a busy script must be drained while its output is written.
+	runtime.GOMAXPROCS(runtime.NumCPU())
 	r := command.Request{
-		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes, List: t.List, Verbose: t.Verbose,
-		CompileOnly: t.CompileOnly, Listing: t.Listing, Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
+		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes,
+		List: t.List, Verbose: t.Verbose, CompileOnly: t.CompileOnly, Listing: t.Listing,
+		Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
 	}
 	for _, p := range t.Parts {
 		r.Parts = append(r.Parts, command.Part(p))
@@ -52,15 +53,17 @@ func runTrace(
 	)
 }
 
-// traceOnAnyThread runs a program in D on any thread.
+// traceOnAnyThread is runTrace without a first thread.
 func traceOnAnyThread(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
 	return runTrace(ctx, t, terminal, nil)
 }
 
-// programName gives what we were called.
+// programName returns the name by which the program was called, without the directory.
 func programName() string { return filepath.Base(os.Args[0]) }
 
-// openScript lets a program in D measure.
+// openScript compiles a D program and returns a machine whose statistics are its aggregations. The
+// script starts at the first Watch and prints to output. The caller calls the function that ends
+// it.
 func openScript(
 	ctx context.Context, name, file, text string, output *os.File,
 ) (term.Machine, func(), error) {
@@ -81,7 +84,7 @@ func openScript(
 	}, nil
 }
 
-// end waits until nothing of the script is in the kernel, once its context has ended.
+// end returns when the script's programs are out of the kernel. Its context must have ended.
 func (s *scriptMachine) end() {
 	if s.running {
 		<-s.source.Ended()
@@ -90,25 +93,26 @@ func (s *scriptMachine) end() {
 	}
 }
 
-// scriptMachine is the statistics of one script.
+// A scriptMachine has the statistics of one script.
 type scriptMachine struct {
 	machine
 	source  *trace.Source
-	ctx     context.Context // of the script
-	running bool
+	ctx     context.Context // the script runs until it ends
+	running bool            // Watch was called
 }
 
-// Watch lets the script begin, and ends when that does.
+// Watch starts the script at its first call, reports the answers of each tick, and returns when the
+// script ends. The error is of the script.
 func (s *scriptMachine) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
 ) error {
 	if !s.running {
 		s.running = true
-		go s.source.Live(s.ctx) //nolint:errcheck // Why tells it
+		go s.source.Live(s.ctx) //nolint:errcheck // the Source keeps the error: Err
 	}
 	select {
 	case <-s.source.Begun():
-	case <-s.source.Ended(): // in BEGIN
+	case <-s.source.Ended(): // BEGIN has called exit
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

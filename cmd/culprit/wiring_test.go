@@ -16,14 +16,16 @@ import (
 	"culprit/view"
 )
 
-// The rooms know of one another only by sentences. Here, where all of them meet, each sentence of
-// each rule and tool must be one that the catalogue understands.
+// Rules and tools refer to collectors by queries only. The tests of this file check all queries
+// against the catalogue.
 
+// catalogue returns the catalogue of all sources.
 func catalogue() *dataset.Catalogue {
 	return dataset.New(append(sources(collect.Env{}, 0), sampler.NewSampler(diagnosisHz()))...)
 }
 
-func TestSentencesOfRules(t *testing.T) {
+// TestQueriesOfRules checks the queries of all rules.
+func TestQueriesOfRules(t *testing.T) {
 	c := catalogue()
 	for _, s := range rules.Queries() {
 		if _, err := c.Parse(s); err != nil {
@@ -32,37 +34,37 @@ func TestSentencesOfRules(t *testing.T) {
 	}
 }
 
-// What programs in the kernel measure is asked by rules as such, and nothing else is: a rule must
-// do without it.
-func TestRulesKnowWhatIsTraced(t *testing.T) {
+// TestTracedQueriesOfRules checks that a rule lists its queries of traced statistics as Traced,
+// those of samples as Sampled, and no others: a rule must work without traced statistics.
+func TestTracedQueriesOfRules(t *testing.T) {
 	c := catalogue()
 	traced := 0
 	for _, r := range rules.All() {
 		for _, s := range r.Traced {
 			traced++
 			if q, err := c.Parse(s); err != nil || !c.Stat(q.Stat).Traced {
-				t.Errorf("%s: %s is not traced, or no sentence: %v", r.ID, s, err)
+				t.Errorf("%s: %s is not traced, or not a query: %v", r.ID, s, err)
 			}
 		}
 		for _, s := range r.Sampled {
 			if q, err := c.Parse(s); err != nil ||
 				q.Stat != measure.StackSamples && q.Stat != measure.StackRate {
-				t.Errorf("%s: %s is not of samples, or no sentence: %v", r.ID, s, err)
+				t.Errorf("%s: %s is not of samples, or not a query: %v", r.ID, s, err)
 			}
 		}
 		for _, s := range slices.Concat(r.Needs, r.Finds, r.Uses) {
 			if q, err := c.Parse(s); err != nil || c.Stat(q.Stat).Traced {
-				t.Errorf("%s: %s is traced, or no sentence: %v", r.ID, s, err)
+				t.Errorf("%s: %s is traced, or not a query: %v", r.ID, s, err)
 			}
 		}
 	}
 	if traced == 0 {
-		t.Error("no rule asks what is traced")
+		t.Error("no rule has a traced query")
 	}
 }
 
-// Each tool is asked without options and with each of its flags: as many sentences as it can ask.
-func TestSentencesOfTools(t *testing.T) {
+// TestQueriesOfTools checks the queries of each tool without options and with each of its flags.
+func TestQueriesOfTools(t *testing.T) {
 	c := catalogue()
 	for _, tool := range view.Tools() {
 		for _, o := range flagChoices(tool) {
@@ -75,9 +77,8 @@ func TestSentencesOfTools(t *testing.T) {
 	}
 }
 
-// The canned machines of the rules' tests hold statistics in the shape of testdata/statistics.txt:
-// "id kind unit fold [fields]". If a collector's shape were another, the rules would be tested
-// against a kernel that does not exist.
+// TestCannedStatisticsAreReal compares testdata/statistics.txt, the statistics of the rules' tests,
+// with the catalogue. A line is "id kind unit fold [fields]".
 func TestCannedStatisticsAreReal(t *testing.T) {
 	text, err := os.ReadFile("../../diagnose/rules/testdata/statistics.txt")
 	if err != nil {
@@ -124,12 +125,13 @@ func TestCannedStatisticsAreReal(t *testing.T) {
 	}
 }
 
-// Names that a user types are not to collide, and each list is to have what makes its help.
-func TestListsAreWhole(t *testing.T) {
+// TestListsAreComplete checks the lists of tools, rules, collectors and statistics: names are
+// unique, and each entry has its help.
+func TestListsAreComplete(t *testing.T) {
 	var names []string
 	for _, tool := range view.Tools() {
 		if tool.Name == "" || tool.Short == "" || tool.Long == "" || len(tool.Examples) == 0 {
-			t.Errorf("tool %q lacks a name, a line, a text or an example", tool.Name)
+			t.Errorf("tool %q lacks Name, Short, Long or an example", tool.Name)
 		}
 		if slices.Contains(names, tool.Name) {
 			t.Errorf("two tools are called %s", tool.Name)
@@ -139,7 +141,7 @@ func TestListsAreWhole(t *testing.T) {
 	names = nil
 	for _, r := range rules.All() {
 		if r.ID == "" || r.Checks == "" || len(r.Needs)+len(r.Finds) == 0 {
-			t.Errorf("rule %q lacks an id, what it checks, or sentences", r.ID)
+			t.Errorf("rule %q lacks ID, Checks, or queries", r.ID)
 		}
 		if slices.Contains(names, r.ID) {
 			t.Errorf("two rules are called %s", r.ID)
@@ -156,7 +158,7 @@ func TestListsAreWhole(t *testing.T) {
 	}
 	for _, st := range catalogue().Stats() {
 		if strings.Count(string(st.ID), ".") < 1 || st.Help == "" || st.Unit == "" || st.Kind == 0 {
-			t.Errorf("statistic %s lacks a full name, a help, a unit or a kind", st.ID)
+			t.Errorf("statistic %s lacks a subsystem in its name, Help, Unit or Kind", st.ID)
 		}
 		for _, f := range st.Fields {
 			if f.Type == 0 {
@@ -166,17 +168,17 @@ func TestListsAreWhole(t *testing.T) {
 	}
 }
 
-// Of what overlaps nobody here asks a sum: it would count some of it more than once.
-func TestNobodyAsksWhatOvercounts(t *testing.T) {
+// TestNoQueryOvercounts checks that no default query sums rows that overlap.
+func TestNoQueryOvercounts(t *testing.T) {
 	c := catalogue()
-	for _, sentence := range defaultQueries() {
-		q, err := c.Parse(sentence)
+	for _, query := range defaultQueries() {
+		q, err := c.Parse(query)
 		if err != nil {
-			t.Errorf("%s: %v", sentence, err)
+			t.Errorf("%s: %v", query, err)
 			continue
 		}
 		if note := c.Stat(q.Stat).Overcounts(q); note != "" {
-			t.Errorf("%s: %s", sentence, note)
+			t.Errorf("%s: %s", query, note)
 		}
 	}
 }

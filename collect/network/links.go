@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"culprit/kernel/netlink"
-	"culprit/kernel/proc"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,32 +19,14 @@ var native = binary.NativeEndian
 type link struct {
 	linkFacts
 	round uint32 // of the last dump that had it
-
-	counters      [linkCounters]uint64 // of this reading, by linkCounter
-	counted       uint32               // the reading of counters
-	moved         bool                 // counters may differ from last
-	narrow        bool                 // the kernel counts nothing after txCompressed
-	last          [linkCounters]uint64
-	compared      uint32 // the reading of last; 0: none
-	lastCarrier   uint64
-	carrierBefore bool
-
-	delta [linkCounters]float64 // growth in this reading; NaN if a counter went backwards
-	fresh bool                  // delta is of this reading
-	idle  bool                  // all of delta is 0
+	linkGrowth
+	linkLower
 
 	root   *qdisc  // the root queueing discipline; nil: none, or one that does not count
 	shaped float64 // bit/s that the disciplines let through at most; 0: no bound
 
-	exceededSpeed bool // it carried more than the speed of ethtool
-
-	tool *ethtool // what ethtool reports; nil: nothing
-
-	// the lower device, the other end of the pair, or what a VXLAN sends over; nil: none, or in a
-	// namespace that is not read
-	below   *link
-	belowIn *devices // the namespace of below
-	uppers  int      // devices on top of this one
+	tool          *ethtool // what ethtool reports; nil: nothing
+	exceededSpeed bool     // it carried more than the speed of ethtool
 
 	epoch  int // of the labels below; they are valid while it is out.Epoch
 	ns     label
@@ -53,60 +34,47 @@ type link struct {
 	info   []label // of net.device.info; empty: must be made again
 }
 
+// linkLower is what carries the packets of a device.
+type linkLower struct {
+	// the lower device, the other end of the pair, or what a VXLAN sends over; nil: none, or in a
+	// namespace that is not read
+	below   *link
+	belowIn *devices // the namespace of below
+	uppers  int      // devices on top of this one
+}
+
 // linkFacts has the attributes of RTM_NEWLINK.
 type linkFacts struct {
-	index     int32
-	arphrd    uint16 // hardware type, ARPHRD_* of if_arp.h: 1 Ethernet, 772 loopback, 65534 none
-	flags     uint32 // IFF_* of if.h
-	name      string
-	kind      string // IFLA_INFO_KIND: veth, bridge, vlan ...; "" for hardware and loopback
-	slave     string // IFLA_INFO_SLAVE_KIND: what the master is: bridge, bond, vrf
-	mac       string // aa:bb:cc:dd:ee:ff; "" if it has none
-	mtu       uint32
-	operstate uint8 // IF_OPER_*, RFC 2863
-	master    int32 // index in the same namespace; 0: none
-	lower     int32 // index of the device below, of the peer for veth; 0: none
-	// namespace of lower and over, as an id of this one (IFLA_LINK_NETNSID); -1: the same
-	lowerNS     int32
-	over        int32 // index of the device that a VXLAN sends over (IFLA_VXLAN_LINK); 0: none
+	index    int32
+	arphrd   uint16 // hardware type, ARPHRD_* of if_arp.h: 1 Ethernet, 772 loopback, 65534 none
+	name     string
+	kind     string // IFLA_INFO_KIND: veth, bridge, vlan ...; "" for hardware and loopback
+	slave    string // IFLA_INFO_SLAVE_KIND: what the master is: bridge, bond, vrf
+	mac      string // aa:bb:cc:dd:ee:ff; "" if it has none
+	mtu      uint32
+	rxQueues uint32
+	txQueues uint32
+	xdp      bool
+	linkState
+	linkRelations
+}
+
+type linkState struct {
+	flags       uint32 // IFF_* of if.h
+	operstate   uint8  // IF_OPER_*, RFC 2863
 	promiscuity uint32
-	rxQueues    uint32
-	txQueues    uint32
-	xdp         bool
 	carrier     uint64 // changes so far
 	hasCarrier  bool   // the kernel counts them (since Linux 4.16)
 }
 
-// linkCounter is an index in struct rtnl_link_stats64 of include/uapi/linux/if_link.h, which
-// explains each counter.
-const (
-	rxPackets = iota
-	txPackets
-	rxBytes
-	txBytes
-	rxErrors
-	txErrors
-	rxDropped
-	txDropped
-	multicast
-	collisions
-	rxLengthErrors
-	rxOverErrors
-	rxCRCErrors
-	rxFrameErrors
-	rxFIFOErrors
-	rxMissedErrors
-	txAbortedErrors
-	txCarrierErrors
-	txFIFOErrors
-	txHeartbeatErrors
-	txWindowErrors
-	rxCompressed
-	txCompressed
-	rxNoHandler        // since Linux 4.6
-	rxOtherHostDropped // since Linux 5.19
-	linkCounters
-)
+// linkRelations has the indices of related devices; 0: none.
+type linkRelations struct {
+	master int32 // in the same namespace
+	lower  int32 // the device below, the peer for veth
+	over   int32 // the device that a VXLAN sends over (IFLA_VXLAN_LINK)
+	// namespace of lower and over, as an id of this one (IFLA_LINK_NETNSID); -1: the same
+	lowerNS int32
+}
 
 // parseLink parses the payload of an RTM_NEWLINK or RTM_DELLINK message: struct ifinfomsg and
 // attributes. f has the earlier facts of the device, or is zero. Strings are allocated only if they
@@ -119,12 +87,8 @@ func parseLink(
 		return false, fmt.Errorf("link message of %d bytes: %w", len(payload), errShort)
 	}
 	name, kind, slave, mac := f.name, f.kind, f.slave, f.mac
-	*f = linkFacts{
-		arphrd:  native.Uint16(payload[2:]),
-		index:   int32(native.Uint32(payload[4:])),
-		flags:   native.Uint32(payload[8:]),
-		lowerNS: -1,
-	}
+	*f = linkFacts{arphrd: native.Uint16(payload[2:]), index: int32(native.Uint32(payload[4:]))}
+	f.flags, f.lowerNS = native.Uint32(payload[8:]), -1
 	a := netlink.AttrsOf(payload[unix.SizeofIfInfomsg:])
 	for a.Next() {
 		switch a.Type() {
@@ -190,90 +154,6 @@ func parseLink(
 	return hasStats, a.Err()
 }
 
-// copyStats copies struct rtnl_link_stats64, which grows at its end from kernel to kernel. Missing
-// counters are 0.
-func copyStats(stats *[linkCounters]uint64, b []byte) {
-	if len(b) >= 8*linkCounters {
-		b = b[:8*linkCounters]
-		for i := range stats {
-			stats[i] = native.Uint64(b[8*i:])
-		}
-		return
-	}
-	for i := range stats {
-		if len(b) < 8 {
-			stats[i] = 0
-			continue
-		}
-		stats[i] = native.Uint64(b)
-		b = b[8:]
-	}
-}
-
-// parseLinkStats parses the payload of an RTM_NEWSTATS message: struct if_stats_msg (u8 family, 3
-// bytes, u32 index, u32 mask) and IFLA_STATS_LINK_64. ok is false if it has no counters.
-func parseLinkStats(payload []byte, stats *[linkCounters]uint64) (index int32, ok bool) {
-	index, v := linkStats(payload)
-	if v == nil {
-		return index, false
-	}
-	copyStats(stats, v)
-	return index, index > 0
-}
-
-// linkStats returns the counters of such a message unparsed, nil if it has none.
-func linkStats(payload []byte) (index int32, stats []byte) {
-	if len(payload) < sizeofStatsMsg {
-		return 0, nil
-	}
-	index = int32(native.Uint32(payload[4:]))
-	for a := netlink.AttrsOf(payload[sizeofStatsMsg:]); a.Next(); {
-		if a.Type() == unix.IFLA_STATS_LINK_64 {
-			return index, a.Value()
-		}
-	}
-	return index, nil
-}
-
-// follow stores the counters of a message. Those of most devices are unchanged, and then nothing is
-// written.
-func (l *link) follow(b []byte) {
-	n := min(len(b)/8, linkCounters)
-	l.narrow = n <= rxNoHandler
-	for i := range l.counters[:n] {
-		if v := native.Uint64(b[8*i:]); v != l.counters[i] {
-			l.counters[i], l.moved = v, true
-		}
-	}
-	for i := n; i < linkCounters; i++ {
-		l.moved = l.moved || l.counters[i] != 0
-		l.counters[i] = 0
-	}
-}
-
-// parseDev parses /proc/net/dev and calls f with each device. Both directions have bytes packets
-// errs drop fifo, then different columns (dev_seq_printf_stats in net/core/net-procfs.c). drop
-// includes missed. Malformed lines are skipped. stats is valid during the call.
-func parseDev(b []byte, f func(name []byte, stats *[linkCounters]uint64)) {
-	for c := proc.Scan(b); !c.End(); c.NextLine() {
-		name := c.Until(':')
-		if name == nil {
-			continue
-		}
-		var s [linkCounters]uint64
-		c.Clear()
-		s[rxBytes], s[rxPackets], s[rxErrors], s[rxDropped], s[rxFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
-		s[rxFrameErrors], s[rxCompressed], s[multicast] = c.Uint(), c.Uint(), c.Uint()
-		s[txBytes], s[txPackets], s[txErrors], s[txDropped], s[txFIFOErrors] = c.Uint(), c.Uint(), c.Uint(), c.Uint(), c.Uint()
-		s[collisions], s[txCarrierErrors], s[txCompressed] = c.Uint(), c.Uint(), c.Uint()
-		if c.Err() == nil {
-			f(name, &s)
-		}
-	}
-}
-
-const sizeofStatsMsg = 12 // struct if_stats_msg, include/uapi/linux/if_link.h
-
 // keep returns old if it equals b, so that an unchanged string is not allocated again.
 func keep(old string, b []byte) string {
 	if old == string(b) {
@@ -337,13 +217,7 @@ func (f *linkFacts) up() bool { return f.flags&unix.IFF_UP != 0 }
 // operWord returns an operational state in ip(8)'s spelling, in lower case.
 func operWord(state uint8) string {
 	words := [...]string{
-		"unknown",
-		"notpresent",
-		"down",
-		"lowerlayerdown",
-		"testing",
-		"dormant",
-		"up",
+		"unknown", "notpresent", "down", "lowerlayerdown", "testing", "dormant", "up",
 	}
 	if int(state) < len(words) {
 		return words[state]
@@ -358,22 +232,20 @@ func flagWords(flags uint32) string {
 		bit  uint32
 		word string
 	}{
-		{
-			unix.IFF_LOOPBACK,
-			"LOOPBACK",
-		}, {unix.IFF_BROADCAST, "BROADCAST"}, {unix.IFF_POINTOPOINT, "POINTOPOINT"},
-		{
-			unix.IFF_MULTICAST,
-			"MULTICAST",
-		}, {unix.IFF_NOARP, "NOARP"}, {unix.IFF_ALLMULTI, "ALLMULTI"},
-		{
-			unix.IFF_PROMISC,
-			"PROMISC",
-		}, {unix.IFF_MASTER, "MASTER"}, {unix.IFF_SLAVE, "SLAVE"}, {unix.IFF_DEBUG, "DEBUG"},
-		{
-			unix.IFF_DYNAMIC,
-			"DYNAMIC",
-		}, {unix.IFF_UP, "UP"}, {unix.IFF_LOWER_UP, "LOWER_UP"}, {unix.IFF_DORMANT, "DORMANT"},
+		{unix.IFF_LOOPBACK, "LOOPBACK"},
+		{unix.IFF_BROADCAST, "BROADCAST"},
+		{unix.IFF_POINTOPOINT, "POINTOPOINT"},
+		{unix.IFF_MULTICAST, "MULTICAST"},
+		{unix.IFF_NOARP, "NOARP"},
+		{unix.IFF_ALLMULTI, "ALLMULTI"},
+		{unix.IFF_PROMISC, "PROMISC"},
+		{unix.IFF_MASTER, "MASTER"},
+		{unix.IFF_SLAVE, "SLAVE"},
+		{unix.IFF_DEBUG, "DEBUG"},
+		{unix.IFF_DYNAMIC, "DYNAMIC"},
+		{unix.IFF_UP, "UP"},
+		{unix.IFF_LOWER_UP, "LOWER_UP"},
+		{unix.IFF_DORMANT, "DORMANT"},
 	}
 	var buf [160]byte
 	b := buf[:0]

@@ -62,22 +62,22 @@ func TestParseLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := linkFacts{
-		index:       7,
-		arphrd:      unix.ARPHRD_ETHER,
-		flags:       unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP,
-		name:        "eth0.5",
-		kind:        "vlan",
-		slave:       "bridge",
-		mac:         "08:00:20:b0:7a:18",
-		mtu:         9000,
-		operstate:   6,
-		master:      9,
-		lower:       3,
-		lowerNS:     -1,
-		promiscuity: 2,
-		xdp:         true,
-		carrier:     4,
-		hasCarrier:  true,
+		index:  7,
+		arphrd: unix.ARPHRD_ETHER,
+		name:   "eth0.5",
+		kind:   "vlan",
+		slave:  "bridge",
+		mac:    "08:00:20:b0:7a:18",
+		mtu:    9000,
+		xdp:    true,
+		linkState: linkState{
+			flags:       unix.IFF_UP | unix.IFF_BROADCAST | unix.IFF_LOWER_UP,
+			operstate:   6,
+			promiscuity: 2,
+			carrier:     4,
+			hasCarrier:  true,
+		},
+		linkRelations: linkRelations{master: 9, lower: 3, lowerNS: -1},
 	}
 	if f != want {
 		t.Errorf("got  %+v\nwant %+v", f, want)
@@ -277,7 +277,8 @@ func TestParseLinkModes(t *testing.T) {
 		t.Errorf("%s\n%+v", s, e)
 	}
 	e = ethtool{}
-	if err := parseLinkModes(attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...), &e, true); err != nil ||
+	unknown := attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...)
+	if err := parseLinkModes(unknown, &e, true); err != nil ||
 		e.mbps != 0 {
 		t.Error("an unknown speed became", e.mbps, err)
 	}
@@ -385,8 +386,14 @@ func seeds(f *testing.F, protocol int, ask func(*netlink.Conn, *netlink.Request)
 }
 
 func FuzzNetlinkMessages(f *testing.F) {
-	for typ, size := range map[uint16]int{unix.RTM_GETLINK: unix.SizeofIfInfomsg, unix.RTM_GETADDR: unix.SizeofIfAddrmsg, unix.RTM_GETQDISC: sizeofTC,
-		unix.RTM_GETROUTE: unix.SizeofRtMsg, unix.RTM_GETNEIGHTBL: sizeofNeighbourTable, unix.RTM_GETNEIGH: unix.SizeofNdMsg} {
+	for typ, size := range map[uint16]int{
+		unix.RTM_GETLINK:     unix.SizeofIfInfomsg,
+		unix.RTM_GETADDR:     unix.SizeofIfAddrmsg,
+		unix.RTM_GETQDISC:    sizeofTC,
+		unix.RTM_GETROUTE:    unix.SizeofRtMsg,
+		unix.RTM_GETNEIGHTBL: sizeofNeighbourTable,
+		unix.RTM_GETNEIGH:    unix.SizeofNdMsg,
+	} {
 		seeds(f, unix.NETLINK_ROUTE, func(_ *netlink.Conn, q *netlink.Request) error {
 			q.Begin(typ, 0)
 			q.Extend(size)

@@ -17,20 +17,27 @@ type procStat struct {
 	state        byte   // R S D T t Z X I P
 	parent       int32  // 0: none that is visible here
 	minor, major uint64 // page faults, including ended threads
-	// minor faults of children that were waited for; each child has some, so it grows with each
-	childMinor uint64
 	// ticks, including ended threads; the sum is the run time, its division into parts is sampled
 	usr, sys uint64
-	childUsr uint64 // ticks of children that were waited for, and of theirs
-	childSys uint64
-	threads  uint64
-	start    uint64 // ticks since boot
+	childStat
+	threads uint64
+	start   uint64 // ticks since boot
 	// pages; counted by CPU, so off by up to 64 pages for each CPU since Linux 6.2
 	rss uint64
-	// ticks that the first thread waited for a disk; only with delay accounting
-	blkio          uint64
-	hasBlkio       bool
+	diskWait
 	kernel, worker bool // PF_KTHREAD, PF_WQ_WORKER
+}
+
+// childStat has the columns that count children that were waited for, and theirs.
+type childStat struct {
+	childMinor         uint64 // page faults; each child has some, so it grows with each
+	childUsr, childSys uint64 // ticks
+}
+
+// diskWait is the ticks that the first thread waited for a disk; only with delay accounting.
+type diskWait struct {
+	blkio    uint64
+	hasBlkio bool
 }
 
 // Flags of a task, include/linux/sched.h.

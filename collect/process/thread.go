@@ -16,20 +16,27 @@ type thread struct {
 	known bool
 	ran   bool
 	gone  bool
-	reset bool   // another thread took its place: its counters start again
 	seen  bool   // in the latest listing
 	base  string // "task/TID/"
-	now   pulse
-	last  pulse // the values that delta was counted from
-	vol   uint64
-	inv   uint64
 	stat  procStat
 	comm  string
+	name  labelPair // tid, name
 	clock cpuClock
 	delta threadDelta
-	file  *proc.File // schedstat
-	name  labelPair  // tid, name
+	threadPulse
+	switches
 }
+
+// threadPulse shows whether a thread ran.
+type threadPulse struct {
+	now   pulse
+	last  pulse      // the values that delta was counted from
+	reset bool       // another thread took its place: its counters start again
+	file  *proc.File // schedstat
+}
+
+// switches are the voluntary and involuntary context switches so far.
+type switches struct{ vol, inv uint64 }
 
 type threadDelta struct{ usr, sys, wait, voluntary, involuntary, minor, major float64 }
 
@@ -224,7 +231,8 @@ func (r *processReading) readPulsesByTaskstats(p *process) {
 			t.last, t.reset = s.pulse, true
 			t.vol, t.inv = s.voluntary, s.involuntary
 		}
-		t.delta.voluntary, t.delta.involuntary = growth(s.voluntary, t.vol), growth(s.involuntary, t.inv)
+		t.delta.voluntary = growth(s.voluntary, t.vol)
+		t.delta.involuntary = growth(s.involuntary, t.inv)
 		t.vol, t.inv = s.voluntary, s.involuntary
 	})
 	if err != nil {

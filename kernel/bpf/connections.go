@@ -5,19 +5,20 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf/program"
 	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -34,12 +35,10 @@ import (
 // Connections without a socket are missing: those that are not accepted yet, which are counted, and
 // those in TIME_WAIT. It holds file descriptors only, so nothing remains when the process ends.
 type Connections struct {
-	marks, counts *ebpf.Map
-	counted       []byte // counts, mapped: changed by the kernel
-	out           *ebpf.Map
-	// out, mapped: the number of records, then from connectionRecord on the records
+	objects program.ConnectionsObjects
+	counted []byte // the map of counts, mapped: changed by the kernel
+	// the map of records, mapped: their number, then from connectionRecord on the records
 	records     []byte
-	progs       []*ebpf.Program
 	link        *Link      // of the program that tags
 	adopt, walk *link.Iter // iterators
 	buf         []byte     // of reads: the iterators write nothing
@@ -54,7 +53,7 @@ type Connection struct {
 	// (SYN_RECV)
 	Requests uint32
 	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct
-	// tcp_info, of which only those members are set that the program has (walkProgram); timer and
+	// tcp_info, of which only those members are set that program/connections.c names; timer and
 	// expiry are none of them. It is valid during the call. Of a listener nothing but state and
 	// ports is set.
 	Message []byte
@@ -63,7 +62,7 @@ type Connection struct {
 // maxConnections is how many sockets a walk reports, in 1.3 MB.
 const maxConnections = 4352
 
-// A record is, in the machine's byte order:
+// A record (struct record of program/connections.c) is, in the machine's byte order:
 //
 //	0     4                                  76             80          296
 //	| net | struct inet_diag_msg (sock_diag(7)) | struct nlattr | struct tcp_info |
@@ -76,23 +75,15 @@ const (
 	connectionInfo   = connectionAttr + 4
 )
 
-// States of a socket (include/net/tcp_states.h).
-const (
-	tcpFinWait2 = 5
-	tcpTimeWait = 6
-	tcpClose    = 7
-	tcpListen   = 10
-	tcpNewSyn   = 12
-	tcpProtocol = unix.IPPROTO_TCP
-)
+// tcpListen is a state of a socket (include/net/tcp_states.h).
+const tcpListen = 10
 
-// What is counted, by place in Connections.counts.
+// What is counted, by its index in the map of counts.
 const (
 	countFailed = iota // sockets that could not be tagged
 	// sockets that were closed, and have waited for the other end's FIN since: the kernel keeps
 	// them short, as TIME_WAIT
 	countShort
-	countKinds
 )
 
 // OpenConnections loads the programs and begins to tag sockets. Adopt tags those that exist
@@ -110,73 +101,51 @@ func OpenConnections(r kernel.Root) (*Connections, error) {
 		return nil, fmt.Errorf("connections can be iterated in the first user namespace only: %w",
 			measure.ErrUnsupported)
 	}
-	at, err := connectionOffsets(NewTypes(r))
-	if err != nil {
-		return nil, err
-	}
 	c := &Connections{buf: make([]byte, 64)}
-	if err := c.open(at); err != nil {
+	if err := c.open(NewTypes(r)); err != nil {
 		c.Close()
 		return nil, Classify(r, err)
 	}
 	return c, nil
 }
 
-func (c *Connections) open(at *connectionMembers) (err error) {
-	number := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	if c.marks, err = NewMap(&ebpf.MapSpec{Name: "culprit_conns", Type: ebpf.SkStorage, KeySize: 4,
-		ValueSize: 4, Flags: unix.BPF_F_NO_PREALLOC,
-		Key: number, Value: number}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
+func (c *Connections) open(types *Types) error {
+	spec, err := program.LoadConnections()
+	if err != nil {
+		return err
 	}
-	if c.counts, err = NewMap(&ebpf.MapSpec{Name: "culprit_count", Type: ebpf.Array, KeySize: 4,
-		ValueSize: 8, MaxEntries: countKinds, Flags: unix.BPF_F_MMAPABLE}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
+	// Jiffies have the step of the coarse clocks (clock_getres(2)).
+	var res unix.Timespec
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &res); err != nil || res.Nano() <= 0 {
+		return fmt.Errorf("the length of a jiffy is unknown: %w", measure.ErrUnsupported)
 	}
-	if c.counted, err = unix.Mmap(c.counts.FD(), 0, kernel.PageSize(), unix.PROT_READ,
+	hz := uint32(math.Round(float64(time.Second) / float64(res.Nano())))
+	if hz < 24 || hz > 10000 {
+		return fmt.Errorf("a jiffy of %d ns: %w", res.Nano(), measure.ErrUnsupported)
+	}
+	if err := spec.Variables["hz"].Set(hz); err != nil {
+		return err
+	}
+	if err := load(spec, &c.objects, types, nil); err != nil {
+		return err
+	}
+	o := &c.objects
+	if c.counted, err = unix.Mmap(o.CulpritCount.FD(), 0, kernel.PageSize(), unix.PROT_READ,
 		unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
+		return fmt.Errorf("map the counts: %w", kernel.AsError(err))
 	}
-	if c.out, err = NewMap(&ebpf.MapSpec{Name: "culprit_out", Type: ebpf.Array, KeySize: 4,
-		ValueSize: connectionRecord, MaxEntries: 1 + maxConnections,
-		Flags: unix.BPF_F_MMAPABLE}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
+	pages := ((1+maxConnections)*connectionRecord + kernel.PageSize() - 1) / kernel.PageSize()
+	if c.records, err = unix.Mmap(o.CulpritOut.FD(), 0, pages*kernel.PageSize(),
+		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return fmt.Errorf("map the records: %w", kernel.AsError(err))
 	}
-	size := ((1+maxConnections)*connectionRecord +
-		kernel.PageSize() - 1) / kernel.PageSize() * kernel.PageSize()
-	if c.records, err = unix.Mmap(c.out.FD(), 0, size, unix.PROT_READ|unix.PROT_WRITE,
-		unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
-	}
-	load := func(name, to string, how ebpf.AttachType, p asm.Instructions) (*ebpf.Program, error) {
-		prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.Tracing,
-			AttachType: how, AttachTo: to, License: "GPL",
-			Instructions: p})
-		if err != nil {
-			return nil, fmt.Errorf("load %s: %w", name, err)
-		}
-		c.progs = append(c.progs, prog)
-		return prog, nil
-	}
-	mark, err := load("mark", "inet_sock_set_state", ebpf.AttachTraceRawTp, c.markProgram(at))
-	if err != nil {
+	if c.adopt, err = iterator(o.CulpritAdopt, nil); err != nil {
 		return err
 	}
-	adopt, err := load("adopt", "tcp", ebpf.AttachTraceIter, c.adoptProgram(at))
-	if err != nil {
+	if c.walk, err = iterator(o.CulpritWalk, o.CulpritConns); err != nil {
 		return err
 	}
-	walk, err := load("conns", "bpf_sk_storage_map", ebpf.AttachTraceIter, c.walkProgram(at))
-	if err != nil {
-		return err
-	}
-	if c.adopt, err = iterator(adopt, nil); err != nil {
-		return err
-	}
-	if c.walk, err = iterator(walk, c.marks); err != nil {
-		return err
-	}
-	c.link, err = AttachTracing(mark)
+	c.link, err = AttachTracing(o.CulpritMark)
 	return err
 }
 
@@ -191,7 +160,7 @@ func iterator(prog *ebpf.Program, over *ebpf.Map) (*link.Iter, error) {
 
 // Close unloads the programs and removes all tags. A second Close does nothing.
 func (c *Connections) Close() {
-	if c == nil || c.marks == nil {
+	if c == nil {
 		return
 	}
 	c.link.Close() //nolint:errcheck // nothing more is wanted of it
@@ -200,21 +169,13 @@ func (c *Connections) Close() {
 			it.Close()
 		}
 	}
-	for _, p := range c.progs {
-		p.Close()
+	for _, memory := range [][]byte{c.counted, c.records} {
+		if memory != nil {
+			_ = unix.Munmap(memory) // it is there
+		}
 	}
-	if c.counted != nil {
-		_ = unix.Munmap(c.counted) // it is there
-		c.counted = nil
-	}
-	if c.records != nil {
-		_ = unix.Munmap(c.records) // as above
-		c.records = nil
-	}
-	c.out.Close()
-	c.counts.Close()
-	c.marks.Close()
-	c.marks = nil
+	c.objects.Close() //nolint:errcheck // as the link
+	*c = Connections{}
 }
 
 // Adopt tags the existing sockets of the calling thread's network namespace, and returns the
@@ -243,7 +204,7 @@ func (c *Connections) Counted() (failed, short uint64) {
 // missed returns how many times the program that marks sockets was not run because it was running
 // on that CPU; 1 where the kernel does not say.
 func (c *Connections) missed() uint64 {
-	stats, err := c.progs[0].Stats()
+	stats, err := c.objects.CulpritMark.Stats()
 	if err != nil {
 		return 1
 	}
@@ -255,13 +216,13 @@ func (c *Connections) missed() uint64 {
 // missing; others come once. errors.Is ErrManyConnections: there were more than fit, and f got the
 // first.
 func (c *Connections) Each(f func(*Connection) (more bool)) error {
-	number := (*uint64)(unsafe.Pointer(&c.records[0]))
-	atomic.StoreUint64(number, 0)
+	number := (*uint32)(unsafe.Pointer(&c.records[0]))
+	atomic.StoreUint32(number, 0)
 	if err := readIterator(c.walk, "walk connections", c.buf,
 		func([]byte) ([]byte, error) { return nil, nil }); err != nil {
 		return err
 	}
-	n := atomic.LoadUint64(number)
+	n := int(atomic.LoadUint32(number))
 	for i := range min(n, maxConnections) {
 		b := c.records[(1+i)*connectionRecord:][:connectionRecord]
 		k := &c.one

@@ -206,7 +206,7 @@ func areInetDiags(t *testing.T) bool {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	const states = 1<<12 - 2 - 1<<tcpListen - 1<<tcpClose - 1<<tcpTimeWait
+	const states = 1<<12 - 2 - 1<<tcpListen - 1<<unix.BPF_TCP_CLOSE - 1<<unix.BPF_TCP_TIME_WAIT
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		// What goes on meanwhile - a window's probe, a clock - must have stood still to be
@@ -322,7 +322,7 @@ func TestConnectionsWithoutSocket(t *testing.T) {
 		_, short := walk.Counted()
 		// Of two ends that were closed the others are in CLOSE_WAIT; three have one end so far.
 		kept := 0
-		for _, b := range sockets(t, ns, 1<<tcpFinWait2) {
+		for _, b := range sockets(t, ns, 1<<unix.BPF_TCP_FIN_WAIT2) {
 			if _, info := common(t, b); len(info) == 0 {
 				kept++
 			}

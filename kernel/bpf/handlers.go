@@ -9,11 +9,11 @@ import (
 	"unsafe"
 
 	"culprit/kernel"
+	"culprit/kernel/bpf/program"
 	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,11 +25,10 @@ import (
 // It costs about 0.1 us at the begin of each handler and as much at its end; see Cost. It holds
 // file descriptors only, so nothing remains when the process ends.
 type Handlers struct {
-	state, sums        *ebpf.Map
-	mem                []byte   // sums, mapped: changed by the kernel
+	objects            program.HandlersObjects
+	mem                []byte   // the map of sums, mapped: changed by the kernel
 	last               []uint64 // mem at the previous Read
 	cpus, slots, lines int      // possible CPUs; slots of each, and how many of them are lines
-	progs              []*ebpf.Program
 	links              []*Link
 	kinds              [HandlerKinds]bool // attached kinds
 	counting           interface{ Close() error }
@@ -57,7 +56,7 @@ func (k HandlerKind) tracepoints() []string {
 		{"irq_work"}}[k]
 }
 
-// Sums of a CPU, each 64 bits, by slot.
+// Sums of a CPU, each 64 bits, by slot (program/handlers.c).
 const (
 	slotLost  = iota // times of interrupts whose numbers are too high
 	slotSoft         // softirqs by number
@@ -66,18 +65,6 @@ const (
 	softirqs  = 16       // NR_SOFTIRQS is 10
 	moreLines = 256      // interrupts that may appear later
 	mostLines = 16 << 10 // bounds the kernel's memory: 128 kB per CPU
-)
-
-// The state of a CPU: 64 bits each, nanoseconds of the monotonic clock.
-const (
-	stateHard   = 8 * iota // when the handler of an interrupt began; 0: none runs
-	stateSoft              // when the softirq began; 0: none runs
-	stateStolen            // time of interrupts since then
-	stateKind              // its number
-	// until when its time is divided by device, without the time of interrupts
-	stateMark
-	stateDevice // device of the packets since then; 0: none yet
-	stateSize
 )
 
 // OpenHandlers begins to measure. lines is the highest interrupt number. The caller closes the
@@ -104,91 +91,60 @@ func OpenHandlers(r kernel.Root, lines int) (*Handlers, error) {
 	return h, nil
 }
 
-func (h *Handlers) open() (err error) {
-	if h.state, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqs", Type: ebpf.PerCPUArray, KeySize: 4,
-		ValueSize: stateSize, MaxEntries: 1}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
+func (h *Handlers) open() error {
+	spec, err := program.LoadHandlers()
+	if err != nil {
+		return err
 	}
-	size := 8 * h.slots * h.cpus
-	if h.sums, err = NewMap(&ebpf.MapSpec{Name: "culprit_irqtime", Type: ebpf.Array, KeySize: 4,
-		ValueSize: 8, MaxEntries: uint32(size / 8),
-		Flags: unix.BPF_F_MMAPABLE}); err != nil {
-		return fmt.Errorf("make a map: %w", err)
+	sums := h.slots * h.cpus
+	spec.Maps["culprit_irqtime"].MaxEntries = uint32(sums)
+	for name, value := range map[string]int{"slots": h.slots, "lines": h.lines} {
+		if err := spec.Variables[name].Set(uint32(value)); err != nil {
+			return err
+		}
 	}
-	if h.mem, err = unix.Mmap(h.sums.FD(), 0, (size+kernel.PageSize()-1)&^(kernel.PageSize()-1),
+	o := &h.objects
+	if err := load(spec, o, nil, nil); err != nil {
+		return err
+	}
+	page := kernel.PageSize()
+	if h.mem, err = unix.Mmap(o.CulpritIrqtime.FD(), 0, (8*sums+page-1)&^(page-1),
 		unix.PROT_READ, unix.MAP_SHARED); err != nil {
-		return fmt.Errorf("look into a map: %w", kernel.AsError(err))
+		return fmt.Errorf("map the sums: %w", kernel.AsError(err))
 	}
-	h.last = make([]uint64, size/8)
-	enter, err := h.load("enter", h.enterProgram(stateHard))
-	if err != nil {
-		return err
-	}
-	leave, err := h.load("leave", h.leaveProgram(slotLine, h.lines))
-	if err != nil {
-		return err
-	}
-	enterSoft, err := h.load("entersoft", h.enterProgram(stateSoft))
-	if err != nil {
-		return err
-	}
-	leaveSoft, err := h.load("leavesoft", h.leaveProgram(slotSoft, softirqs))
-	if err != nil {
-		return err
-	}
+	h.last = make([]uint64, sums)
 	// An end without a begin counts nothing, so programs at ends are attached first.
 	for _, a := range []struct {
 		prog *ebpf.Program
 		to   string
-	}{{leave, "irq_handler_exit"}, {enter, "irq_handler_entry"}, {leaveSoft, "softirq_exit"},
-		{enterSoft, "softirq_entry"}} {
+	}{{o.LeaveIrq, "irq_handler_exit"}, {o.EnterIrq, "irq_handler_entry"},
+		{o.LeaveSoftirq, "softirq_exit"}, {o.EnterSoftirq, "softirq_entry"}} {
 		if err := h.attach(a.prog, a.to); err != nil {
 			return err
 		}
 	}
-	for k := range HandlerKinds {
-		if err := h.openKind(k, enter); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for k, leave := range map[HandlerKind]*ebpf.Program{LOC: o.LeaveLoc, RES: o.LeaveRes,
+		CAL: o.LeaveCal, IWI: o.LeaveIwi} {
+		if err := h.attachKind(k, leave); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// openKind attaches to handlers of interrupts without a line. fs.ErrNotExist: this machine has no
-// such tracepoint.
-func (h *Handlers) openKind(k HandlerKind, enter *ebpf.Program) error {
-	leave, err := h.load("leave"+k.String(), h.leaveProgram(slotKind+int(k), 0))
-	if err != nil {
-		return err
-	}
+// attachKind attaches to handlers of interrupts without a line. fs.ErrNotExist: this machine has
+// no such tracepoint.
+func (h *Handlers) attachKind(k HandlerKind, leave *ebpf.Program) error {
 	for _, name := range k.tracepoints() {
 		if err := h.attach(leave, name+"_exit"); err != nil {
 			return err
 		}
-		if err := h.attach(enter, name+"_entry"); err != nil {
+		if err := h.attach(h.objects.EnterIrq, name+"_entry"); err != nil {
 			return err
 		}
 	}
 	h.kinds[k] = true
 	return nil
-}
-
-func (h *Handlers) load(name string, p asm.Instructions) (*ebpf.Program, error) {
-	prog, err := loadRaw(name, p)
-	if err == nil {
-		h.progs = append(h.progs, prog)
-	}
-	return prog, err
-}
-
-// loadRaw loads a program of a raw tracepoint.
-func loadRaw(name string, p asm.Instructions) (*ebpf.Program, error) {
-	prog, err := NewProgram(&ebpf.ProgramSpec{Name: "culprit_" + name, Type: ebpf.RawTracepoint,
-		License: "GPL", Instructions: p})
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", name, err)
-	}
-	return prog, nil
 }
 
 func (h *Handlers) attach(prog *ebpf.Program, to string) error {
@@ -198,92 +154,6 @@ func (h *Handlers) attach(prog *ebpf.Program, to string) error {
 	}
 	h.links = append(h.links, l)
 	return nil
-}
-
-// stateOf loads the address of this CPU's state into r7.
-func (h *Handlers) stateOf() asm.Instructions {
-	return asm.Instructions{
-		asm.StoreImm(asm.RFP, -4, 0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, h.state.FD()),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"),
-		asm.Mov.Reg(asm.R7, asm.R0),
-	}
-}
-
-// enterProgram stores the time at which a handler begins. The tracepoint's first argument is its
-// number.
-func (h *Handlers) enterProgram(what int16) asm.Instructions {
-	p := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, h.stateOf()...)
-	p = append(p,
-		asm.FnKtimeGetNs.Call(),
-		asm.StoreMem(asm.R7, what, asm.R0, asm.DWord))
-	if what == stateSoft {
-		p = append(p,
-			asm.Mov.Imm(asm.R1, 0),
-			asm.StoreMem(asm.R7, stateStolen, asm.R1, asm.DWord),
-			asm.StoreMem(asm.R7, stateDevice, asm.R1, asm.DWord),
-			asm.StoreMem(asm.R7, stateKind, asm.R6, asm.DWord),
-			asm.StoreMem(asm.R7, stateMark, asm.R0, asm.DWord))
-	}
-	return append(p, asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return())
-}
-
-// leaveProgram adds the time of a handler that ends to a slot: slot plus the tracepoint's first
-// argument, which is below numbers, or slot itself when numbers is 0.
-//
-//	r6 the slot, of this CPU
-//	r7 its state
-//	r8 the time
-func (h *Handlers) leaveProgram(slot, numbers int) asm.Instructions {
-	var p asm.Instructions
-	if numbers > 0 {
-		p = append(p,
-			asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
-			asm.JLT.Imm(asm.R6, int32(numbers), "known"),
-			asm.Mov.Imm(asm.R6, int32(slotLost-slot)),
-			asm.Add.Imm(asm.R6, int32(slot)).WithSymbol("known"))
-	} else {
-		p = append(p, asm.Mov.Imm(asm.R6, int32(slot)))
-	}
-	began := int16(stateHard)
-	if slot == slotSoft {
-		began = stateSoft
-	}
-	p = append(append(p, h.stateOf()...),
-		asm.LoadMem(asm.R8, asm.R7, began, asm.DWord),
-		asm.JEq.Imm(asm.R8, 0, "end"), // it began before the attachment
-		asm.FnKtimeGetNs.Call(),
-		asm.Sub.Reg(asm.R0, asm.R8),
-		asm.Mov.Reg(asm.R8, asm.R0),
-		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.R7, began, asm.R1, asm.DWord))
-	if slot == slotSoft {
-		p = append(p,
-			asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
-			asm.Sub.Reg(asm.R8, asm.R1))
-	} else {
-		p = append(p,
-			asm.LoadMem(asm.R1, asm.R7, stateStolen, asm.DWord),
-			asm.Add.Reg(asm.R1, asm.R8),
-			asm.StoreMem(asm.R7, stateStolen, asm.R1, asm.DWord))
-	}
-	return append(p,
-		asm.FnGetSmpProcessorId.Call(),
-		asm.Mul.Imm(asm.R0, int32(h.slots)),
-		asm.Add.Reg(asm.R0, asm.R6),
-		asm.StoreMem(asm.RFP, -4, asm.R0, asm.Word),
-		asm.Mov.Reg(asm.R2, asm.RFP), asm.Add.Imm(asm.R2, -4),
-		asm.LoadMapPtr(asm.R1, h.sums.FD()),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "end"),
-		// no other CPU has it, and no interrupt's handler its softirq's
-		asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
-		asm.Add.Reg(asm.R1, asm.R8),
-		asm.StoreMem(asm.R0, 0, asm.R1, asm.DWord),
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return())
 }
 
 // A HandlerTime is the CPU time of one kind of handler on a CPU.
@@ -351,11 +221,13 @@ func (h *Handlers) Cost() (time.Duration, bool) {
 	if h.counting == nil {
 		return 0, false
 	}
-	return runtimeOf(h.progs), true
+	o := &h.objects
+	return runtimeOf(o.EnterIrq, o.LeaveIrq, o.LeaveLoc, o.LeaveRes, o.LeaveCal, o.LeaveIwi,
+		o.EnterSoftirq, o.LeaveSoftirq), true
 }
 
 // runtimeOf returns the run time of programs, as far as the kernel reports it.
-func runtimeOf(progs []*ebpf.Program) (t time.Duration) {
+func runtimeOf(progs ...*ebpf.Program) (t time.Duration) {
 	for _, p := range progs {
 		if s, err := p.Stats(); err == nil {
 			t += s.Runtime
@@ -369,25 +241,19 @@ func (h *Handlers) Close() {
 	if h == nil {
 		return
 	}
-	detach(h.links, h.progs)
+	detach(h.links)
 	if h.counting != nil {
-		h.counting.Close() //nolint:errcheck // as above
+		h.counting.Close() //nolint:errcheck // it is of no more use
 	}
 	if h.mem != nil {
 		_ = unix.Munmap(h.mem) // it is there
 	}
-	for _, m := range []*ebpf.Map{h.state, h.sums} {
-		m.Close()
-	}
+	h.objects.Close() //nolint:errcheck // as above
 	*h = Handlers{}
 }
 
-// detach detaches and unloads programs.
-func detach(links []*Link, progs []*ebpf.Program) {
+func detach(links []*Link) {
 	for _, l := range links {
 		l.Close() //nolint:errcheck // it is of no more use
-	}
-	for _, p := range progs {
-		p.Close()
 	}
 }

@@ -255,7 +255,7 @@ func checkDocs(t *tree) []string {
 	var out []string
 	packages := map[string]bool{} // directory to: has a package comment
 	for _, s := range t.sources {
-		if s.test {
+		if s.test || ast.IsGenerated(s.file) {
 			continue
 		}
 		packages[s.dir] = packages[s.dir] || s.file.Doc != nil

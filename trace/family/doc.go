@@ -1,3 +1,3 @@
 // Package family has the built-in traced statistics. A file of D in statistics/ describes a family
-// of them; a query makes a program of the parts of that file that it needs.
+// of them. For a query the package compiles only the parts of that file that the query needs.
 package family

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,23 +15,26 @@ import (
 	"culprit/trace"
 )
 
-// familyTexts are the built-in statistics that are traced, a file for those that one program
-// measures.
+// familyTexts are the built-in traced statistics: one file per family.
 //
 //go:embed statistics/*.d
 var familyTexts embed.FS
 
-// A Family is statistics that are measured by one program in D, a file of statistics/, whose head -
-// its first comment - says what they are:
+// A Family is the statistics that one D program measures. The program is a file of statistics/. Its
+// first comment declares them, with one declaration per line; a line that begins with more than one
+// space after the * continues the previous one:
 //
-//	statistic ID KIND UNIT by FIELD FIELD ...: HELP    of the aggregation that is called as ID, with _ for each dot, and has these keys in this order
-//	field NAME TYPE [of WORDS]: HELP                   KIND and TYPE are those of measure; WORDS names a table of namings
-//	without culprit                                    what this process does itself is in none of them
-//	optional PROBE                                     clauses of this probe are left out where this kernel has not got it
+//	statistic ID KIND UNIT by FIELD FIELD ...: HELP
+//		The aggregation is named as ID, with _ for each dot, and has these keys in this order.
+//	field NAME TYPE [of WORDS]: HELP
+//		KIND and TYPE are those of measure; WORDS is a name that namingOf knows.
+//	without culprit
+//		Events of this process are not counted.
+//	optional PROBE
+//		Clauses of this probe are left out when this kernel lacks it.
 //
-// While nobody reads it, it is text: nothing is compiled, and nothing of it is in the kernel. A run
-// has its own program, with what it was asked for and no more (see program), and equal runs share
-// one.
+// Without readers nothing of it is compiled or in the kernel. A run has its own program, with only
+// the parts that its queries need (see program). Equal runs share one program.
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Family struct {
@@ -41,32 +45,32 @@ type Family struct {
 	without bool
 	maybe   []string // probes that some kernels lack
 	budget  trace.Budget
-	rest    time.Duration // how long a program rests that took more
+	rest    time.Duration // how long a program over its budget is suspended
 
-	start sync.Mutex // one start or stop at a time; taken before mu
+	start sync.Mutex // one start or stop at a time; locked before mu
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	running map[string]*familyRun
-	past    map[measure.StatID]measure.Span // what runs that have ended have cost
-	outside measure.Span                    // and of it what was no time of this process
+	past    map[measure.StatID]measure.Span // cost of runs that have ended
+	outside measure.Span                    // the part of past outside of this process
 }
 
-// Families lists the built-in statistics that are traced. A program of theirs that takes more than
-// the budget for some seconds rests; 0: no bound.
+// Families returns the built-in traced statistics. A program that is over the budget for some
+// seconds is suspended; 0: no limit.
 func Families(budget trace.Budget) []*Family {
 	names, err := fs.Glob(familyTexts, "statistics/*.d")
 	if err != nil {
-		panic(err) // the pattern is ours
+		panic(err) // cannot happen: the pattern is valid
 	}
 	var out []*Family
 	for _, name := range names {
 		text, err := familyTexts.ReadFile(name)
 		if err != nil {
-			panic(err) // it is in the program
+			panic(err) // cannot happen: the file is embedded
 		}
 		f, err := newFamily(strings.TrimSuffix(path.Base(name), ".d"), string(text))
 		if err != nil {
-			panic(err) // TestFamilies reads them all
+			panic(err) // cannot happen: TestFamilies parses all
 		}
 		f.budget = budget
 		out = append(out, f)
@@ -74,7 +78,10 @@ func Families(budget trace.Budget) []*Family {
 	return out
 }
 
-// newFamily reads the head of a text.
+// table: the begin of a line of a head that continues the previous line
+var continued = regexp.MustCompile(`\n \*  +`)
+
+// newFamily parses the declarations in the head of a file. It fails when one is wrong.
 func newFamily(file, text string) (*Family, error) {
 	f := &Family{
 		file:    file,
@@ -87,6 +94,7 @@ func newFamily(file, text string) (*Family, error) {
 	if !ok || !strings.HasPrefix(text, "/*") {
 		return nil, fmt.Errorf("statistics of %s.d: it does not begin with a comment", file)
 	}
+	head = continued.ReplaceAllString(head, " ")
 	f.text = strings.TrimLeft(body, "\n")
 	var fields []measure.Field
 	by := map[measure.StatID][]string{}
@@ -95,7 +103,9 @@ func newFamily(file, text string) (*Family, error) {
 			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")), ": ",
 		)
 		words := strings.Fields(what)
-		wrong := func() error { return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line)) }
+		wrong := func() error {
+			return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line))
+		}
 		switch {
 		case len(words) == 0:
 		case words[0] == "statistic":
@@ -159,7 +169,7 @@ func newFamily(file, text string) (*Family, error) {
 // Stats implements measure.Source.
 func (f *Family) Stats() []measure.Stat { return f.stats }
 
-// stat returns a statistic of the family; nil: it has no such.
+// stat returns a statistic of the family, or nil.
 func (f *Family) stat(id measure.StatID) *measure.Stat {
 	if i := slices.IndexFunc(f.stats, func(st measure.Stat) bool { return st.ID == id }); i >= 0 {
 		return &f.stats[i]

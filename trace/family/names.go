@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A naming is what numbers of a program are called in statistics. Different numbers have different
+// A naming converts numbers of a program to words of statistics. Different numbers have different
 // words.
 type naming struct {
 	say func(number int64) string
-	all func(yield func(number int64, word string) bool) // numbers that have a word
+	all func(yield func(number int64, word string) bool) // all numbers that have a word
 }
 
-// namingOf returns a naming; nil: there is none of that name.
+// namingOf returns the naming with a name, or nil.
 func namingOf(name string) *naming {
 	switch name {
 	case "syscall":
@@ -36,7 +36,7 @@ func namingOf(name string) *naming {
 	return nil
 }
 
-// few is a naming of the first numbers, from 0 on; "" of one that has no word.
+// few returns a naming of the first numbers, from 0 on. A number with the word "" has none.
 func few(words ...string) *naming {
 	return &naming{
 		say: func(n int64) string {
@@ -59,7 +59,7 @@ func signalName(n int64) string {
 	if name := unix.SignalName(unix.Signal(n)); name != "" {
 		return name
 	}
-	if n >= 34 && n <= lastSignal { // as kill -l has it: the C library keeps 32 and 33
+	if n >= 34 && n <= lastSignal { // as in kill -l: the C library reserves 32 and 33
 		return "SIGRT" + strconv.FormatInt(n-34, 10)
 	}
 	return strconv.FormatInt(n, 10)
@@ -76,7 +76,7 @@ func eachSignal(yield func(int64, string) bool) {
 	}
 }
 
-// word returns what is said for a number that stands in a key.
+// word returns the word for a number in a key.
 func (n *naming) word(key string) string {
 	number, err := strconv.ParseInt(key, 10, 64)
 	if err != nil {
@@ -85,14 +85,14 @@ func (n *naming) word(key string) string {
 	return n.say(number)
 }
 
-// noError is what is said where a system call returned no error.
+// noError is the word for a system call that returned no error.
 const noError = "none"
 
 func errnoName(n int64) string {
 	if n == 0 {
 		return noError
 	}
-	switch n { // a signal interrupts the call: no program sees them (include/linux/errno.h)
+	switch n { // a signal interrupts the call; programs do not see these (include/linux/errno.h)
 	case 512:
 		return "ERESTARTSYS"
 	case 513:

@@ -12,7 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// A familyProgram is what of a family's program some queries need.
+// A familyProgram is the part of a family's program that some queries need.
 type familyProgram struct {
 	tree  *syntax.Program
 	stats []familyStat
@@ -20,23 +20,22 @@ type familyProgram struct {
 
 // A familyStat is a statistic as a program measures it.
 type familyStat struct {
-	// its fields: those that are keys, in their order, and behind them the fixed ones
-	stat  measure.Stat
-	fixed map[string]string // of a field: the only value that rows have, which is no key then
+	stat  measure.Stat      // its fields: first those that are keys, then the fixed ones
+	fixed map[string]string // by field that is no key: the only value that rows have
 }
 
-// A familyWant is what is wanted of one aggregation.
+// A familyWant is what a query needs of one aggregation.
 type familyWant struct {
 	stat  *measure.Stat
 	keys  []string          // fields
-	fixed map[string]string // as familyStat has it
-	terms []measure.Term    // those that the kernel can judge
+	fixed map[string]string // as in familyStat
+	terms []measure.Term    // those that the kernel can evaluate
 }
 
-// program makes the program for queries, one a statistic: their aggregations alone, by the fields
-// that they need alone, of the events alone that their terms want as far as the kernel can evaluate
-// them, and of all else in the text what that needs. self is this process where it is left out; 0:
-// nobody is.
+// program returns the program for queries, at most one per statistic. It contains only their
+// aggregations, with only the fields that they need, and other statements only if these need them.
+// Events that do not match the queries' terms are left out, if the kernel can evaluate the terms.
+// self is the process whose events are not counted; 0: none.
 func (f *Family) program(queries []measure.Query, self int) (*familyProgram, error) {
 	tree, ds := syntax.Parse(f.text, syntax.Mode{File: f.file + ".d"})
 	if len(ds) > 0 {
@@ -53,7 +52,7 @@ func (f *Family) program(queries []measure.Query, self int) (*familyProgram, err
 		wants[aggregationOf(q.Stat)] = w
 		s := familyStat{stat: *st, fixed: w.fixed}
 		s.stat.Fields = nil
-		for _, fixed := range []bool{false, true} { // those that are no keys last
+		for _, fixed := range []bool{false, true} { // fixed fields come last
 			for _, field := range st.Fields {
 				if _, is := w.fixed[field.Name]; is == fixed &&
 					(is || slices.Contains(w.keys, field.Name)) {
@@ -105,7 +104,7 @@ func clausesOf(tree *syntax.Program) (out []*syntax.Clause) {
 	return out
 }
 
-// want reports what a query wants of its aggregation.
+// want returns what a query needs of its aggregation.
 func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	w := &familyWant{stat: st, fixed: map[string]string{}}
 	need := slices.Clone(q.By)
@@ -128,8 +127,8 @@ func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	return w
 }
 
-// pick takes out of a clause the aggregations that nobody wants. The others must have a key for
-// each field.
+// pick removes from a clause the aggregations that no query needs. It fails when another has not
+// one key for each field.
 func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	var list []syntax.Stmt
 	for _, s := range c.Body.List {
@@ -154,9 +153,8 @@ func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	return nil
 }
 
-// ofThread returns the terms about the thread at hand alone, as its process, which hold for all
-// that is wanted: what only a thread's own variables bring from one clause to another need not be
-// kept of other threads.
+// ofThread returns, by their text, the conditions about the current thread, such as its process,
+// that all aggregations demand. For other threads, clauses need not set thread-local variables.
 func (f *Family) ofThread(
 	clauses []*syntax.Clause, wants map[string]*familyWant,
 ) map[string]syntax.Expr {
@@ -189,7 +187,7 @@ func (f *Family) ofThread(
 	return out
 }
 
-// lasting are what of a thread stays as it is from its begin to its end.
+// lasting returns the variables that never change for a thread.
 func lasting() []string { return []string{"pid", "tid"} }
 
 // narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions
@@ -198,7 +196,8 @@ func lasting() []string { return []string{"pid", "tid"} }
 func (f *Family) narrow(
 	c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr,
 ) {
-	// it does nothing that another clause needs; nor that another thread's does
+	// alone: no other clause needs variables that the clause sets. inner: no clause of another
+	// thread does.
 	alone, inner := true, true
 	adds := 0
 	for _, s := range c.Body.List {
@@ -245,9 +244,9 @@ func (f *Family) narrow(
 		var before syntax.Expr
 		for _, text := range slices.Sorted(maps.Keys(conditions[a])) {
 			switch x := conditions[a][text]; {
-			case !alone || shared[text] < adds || ofClause(x): // the clause finds it out itself
+			case !alone || shared[text] < adds || ofClause(x): // the predicate can't contain it
 				before = both(before, x)
-			case shared[text] == adds: // once for all of them
+			case shared[text] == adds: // once for all additions
 				c.Predicate, shared[text] = both(c.Predicate, x), adds+1
 			}
 		}
@@ -257,12 +256,12 @@ func (f *Family) narrow(
 	}
 	if inner {
 		for _, text := range slices.Backward(slices.Sorted(maps.Keys(own))) {
-			c.Predicate = both(own[text], c.Predicate) // cheap, and first
+			c.Predicate = both(own[text], c.Predicate) // first, because it is cheap
 		}
 	}
 }
 
-// ofClause reports whether an expression looks at variables of the clause.
+// ofClause reports whether an expression uses clause-local variables.
 func ofClause(x syntax.Expr) (is bool) {
 	syntax.Walk(x, func(n syntax.Node) bool {
 		v, ok := n.(*syntax.Ident)
@@ -272,7 +271,7 @@ func ofClause(x syntax.Expr) (is bool) {
 	return is
 }
 
-// both returns a condition of two that must hold, either of which may be nil.
+// both returns a condition that is true when x and y are. Either may be nil.
 func both(x, y syntax.Expr) syntax.Expr {
 	switch {
 	case x == nil:
@@ -280,13 +279,13 @@ func both(x, y syntax.Expr) syntax.Expr {
 	case y == nil:
 		return x
 	}
-	if and, ok := y.(*syntax.Binary); ok && and.Op == syntax.LogAnd { // to the left, as it is read
+	if and, ok := y.(*syntax.Binary); ok && and.Op == syntax.LogAnd { // && associates to the left
 		return &syntax.Binary{Op: syntax.LogAnd, X: both(x, and.X), Y: and.Y}
 	}
 	return &syntax.Binary{Op: syntax.LogAnd, X: x, Y: y}
 }
 
-// addition returns the aggregation that a statement adds to; nil: to none.
+// addition returns the aggregation that a statement adds to, or nil.
 func addition(s syntax.Stmt) *syntax.Aggregation {
 	if do, ok := s.(*syntax.Do); ok {
 		if set, ok := do.X.(*syntax.Assign); ok {
@@ -297,8 +296,7 @@ func addition(s syntax.Stmt) *syntax.Aggregation {
 	return nil
 }
 
-// variableOf returns the variable that a statement sets, with the keys of the element; nil: it is
-// no such statement.
+// variableOf returns the variable that a statement sets, or nil, and the keys of an element.
 func variableOf(s syntax.Stmt) (v *syntax.Ident, keys []syntax.Expr) {
 	do, ok := s.(*syntax.Do)
 	if !ok {
@@ -324,9 +322,9 @@ func scopeOf(s syntax.Stmt) (syntax.Scope, bool) {
 	return v.Scope, true
 }
 
-// liveParts finds the statements of clauses that something is left of: those that add to an
-// aggregation, and those that set what one of them, or the predicate before it, looks at.
-// Statements that are neither are taken for some that do something.
+// liveParts returns the statements that have an effect: those that add to an aggregation, and those
+// that set a variable which these or their predicates use. A statement that neither adds nor sets
+// is kept too.
 func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	type variable struct {
 		scope syntax.Scope
@@ -363,8 +361,8 @@ func liveParts(clauses []*syntax.Clause) map[syntax.Stmt]bool {
 	return live
 }
 
-// condition returns what must hold of the value of a field for a term, as D has it; nil: the kernel
-// can't evaluate it, where values are what words are made of.
+// condition returns a term as a condition in D on the expression of a field. It returns nil when
+// the kernel can't evaluate it, because it does not know the words of the field.
 func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) syntax.Expr {
 	var values []syntax.Expr
 	n := f.words[field.Name]
@@ -400,7 +398,7 @@ func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) 
 			values = append(values, &syntax.String{Value: v})
 		}
 	}
-	const most = 16 // comparisons one after the other
+	const most = 16 // comparisons in sequence
 	if len(values) == 0 || len(values) > most {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 	"culprit/trace/probe"
 )
 
-// A familyRun is a program of a family that runs, and who reads it.
+// A familyRun is a running program of a family.
 type familyRun struct {
 	text    string
 	source  *trace.Source
@@ -32,35 +32,36 @@ type familyRun struct {
 }
 
 const (
-	// familyString is how many bytes strings of these programs have, with the one that ends them:
-	// addresses have 46 at most, names of devices 32, of threads 16.
+	// familyString is the size of strings in these programs, with the final 0. Addresses have at
+	// most 46 bytes, names of devices 32 and of threads 16.
 	familyString = 48
 	// maxKeys is how many keys of an aggregation fit between two readings, on each CPU.
 	maxKeys = 1 << 15
-	// familyGather is how long what was counted stays in the kernel at most.
+	// familyGather is how often the kernel's maps are read at least.
 	familyGather = 2 * time.Second
-	// familyRest is how long a program rests that took more than its budget.
+	// familyRest is how long a program over its budget is suspended.
 	familyRest = 10 * time.Minute
 )
 
-// errRested says that a program that was stopped may be tried again.
-var errRested = errors.New("it has rested")
+// errRested means that a suspended program may be started again.
+var errRested = errors.New("the suspension has ended")
 
-// enter returns the run of a program, started when nobody reads it yet.
+// enter adds a reader to the program of queries, which it starts for the first reader.
 func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	f.start.Lock()
 	defer f.start.Unlock()
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	self := 0
-	if !feature.InPIDNamespace(env.Root()) { // where the kernel has another number for this process
+	// In a PID namespace the kernel itself knows this process by another ID.
+	if !feature.InPIDNamespace(env.Root()) {
 		self = os.Getpid()
 	}
 	p, err := f.program(queries, self)
 	if err != nil {
 		return nil, err
 	}
-	f.spare(p.tree, env)
+	f.dropOptional(p.tree, env)
 	key := p.key()
 	f.mu.Lock()
 	if r := f.running[key]; r != nil && !f.over(r) {
@@ -78,7 +79,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &familyRun{text: key, source: source, stop: stop, readers: 1}
 	go func() {
-		source.Live(ctx) //nolint:errcheck // Why returns it
+		source.Live(ctx) //nolint:errcheck // Err returns it
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		r.ended = time.Now()
@@ -87,7 +88,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	case <-source.Begun():
 	case <-source.Ended():
 	}
-	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	// The kernel's types that the compiler read are garbage now: tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +96,8 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	return r, nil
 }
 
-// spare takes out the clauses whose probe this kernel lacks and that may be left out.
-func (f *Family) spare(tree *syntax.Program, env *probe.Env) {
+// dropOptional removes the clauses of optional probes that this kernel lacks.
+func (f *Family) dropOptional(tree *syntax.Program, env *probe.Env) {
 	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
 		c, ok := item.(*syntax.Clause)
 		if !ok || len(c.Probes) != 1 || !slices.Contains(f.maybe, syntax.Print(c.Probes[0])) {
@@ -107,7 +108,8 @@ func (f *Family) spare(tree *syntax.Program, env *probe.Env) {
 	})
 }
 
-// key identifies a program: the same text can measure different statistics, of which one is fixed.
+// key identifies a program by its text and its statistics: programs of the same text can differ in
+// fixed fields.
 func (p *familyProgram) key() string {
 	var b strings.Builder
 	b.WriteString(syntax.Print(p.tree))
@@ -117,8 +119,8 @@ func (p *familyProgram) key() string {
 	return b.String()
 }
 
-// load brings a program into the kernel. The error is a measure.Denied that names the right that is
-// missing, or wraps measure.ErrUnsupported.
+// load loads a program into the kernel. It fails with a measure.Denied that names the missing
+// capability, or with measure.ErrUnsupported.
 func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "use BPF", err)
@@ -160,7 +162,7 @@ func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
 	return s, nil
 }
 
-// leave stops a run that nobody reads any more.
+// leave removes a reader from a run, which it stops after the last reader.
 func (f *Family) leave(r *familyRun) {
 	f.start.Lock()
 	defer f.start.Unlock()
@@ -178,15 +180,15 @@ func (f *Family) leave(r *familyRun) {
 	f.settle(r)
 }
 
-// over reports whether a run has ended, and has rested. f.mu is held.
+// over reports whether a run has ended and its suspension too. f.mu is locked.
 func (f *Family) over(r *familyRun) bool {
 	return !r.ended.IsZero() && time.Since(r.ended) > f.rest
 }
 
-// settle adds the cost of a run that has ended to the past cost. f.mu is held.
+// settle adds the cost of a run that has ended to the past cost. f.mu is locked.
 func (f *Family) settle(r *familyRun) {
 	if f.running[r.text] != r {
-		return // it was already
+		return // it was added already
 	}
 	delete(f.running, r.text)
 	for _, st := range r.source.Stats() {
@@ -206,7 +208,7 @@ func (f *Family) Cost(id measure.StatID) measure.Span {
 	return all
 }
 
-// Outside implements measure.Outsider.
+// ExternalCost implements measure.Outsider.
 func (f *Family) ExternalCost() measure.Span {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -217,8 +219,8 @@ func (f *Family) ExternalCost() measure.Span {
 	return all
 }
 
-// Run implements measure.Source. Where it can't be measured each batch says that it could not look,
-// and why.
+// Run implements measure.Source. When the family can't be measured, each batch has an empty
+// interval and a note with the reason. It fails when sink does.
 func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -237,7 +239,8 @@ func (f *Family) Run(ctx context.Context, queries []measure.Query, sink measure.
 	}
 }
 
-// follow reads a run until the context ends, or, after it was stopped for what it took, has rested.
+// follow reads a run until the context ends. It returns errRested when the run was over its budget
+// and the suspension has ended.
 func (f *Family) follow(
 	ctx context.Context, r *familyRun, queries []measure.Query, sink measure.Sink,
 ) error {
@@ -260,10 +263,10 @@ func (f *Family) follow(
 			b := batches[0]
 			if over := b.Over.Span(); over > 0 {
 				if share := float64(now-cost) / float64(over); share > notedCost {
-					b.Notes = append(
-						b.Notes,
-						"measuring "+f.file+" statistics takes more than "+costBucket(share)+" % of one CPU",
-					)
+					b.Notes = append(b.Notes, fmt.Sprintf(
+						"measuring %s statistics uses more than %s %% of one CPU", f.file,
+						costBucket(share),
+					))
 				}
 				cost = now
 			}
@@ -272,14 +275,15 @@ func (f *Family) follow(
 	}))
 }
 
-// halted returns a note on why a run measured nothing, or "".
+// halted returns a note on why a run measured nothing: that it is suspended, or its own notes.
 func (f *Family) halted(r *familyRun, notes []string) string {
 	select {
 	case <-r.source.Ended():
 		var over *trace.ErrBudget
 		if errors.As(r.source.Err(), &over) {
 			return fmt.Sprintf(
-				"measuring %s statistics took %.1f %% of one CPU, more than the budget of %.3g %%: they rest for %.3g minutes",
+				"measuring %s statistics used %.1f %% of one CPU, "+
+					"more than the budget of %.3g %%: they are suspended for %.3g minutes",
 				f.file, 100*over.Share, 100*float64(over.Budget), f.rest.Minutes(),
 			)
 		}
@@ -308,7 +312,7 @@ func (f *Family) why(err error) string {
 	if errors.As(err, &ds) && len(ds) > 0 { // its position is in a text that users don't see
 		why := ds[0].Message
 		if ds[0].Code == check.NoProbe {
-			why += ": this kernel has not got it, or not loaded the module that has"
+			why += ": this kernel lacks it, or has not loaded the module that has it"
 		}
 		return fmt.Sprintf("%s statistics can't be measured here: %s", f.file, why)
 	}

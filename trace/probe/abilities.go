@@ -16,8 +16,9 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// KernelFeatures finds out, by trying, what of the kernel a program can use. Only that is tried
-// which the program could use: each trial takes the time of loading a program.
+// KernelFeatures returns the features of the kernel that a program can use. It tries only features
+// that matter for the program, because each trial loads a program. It fails when the kernel lacks a
+// feature that every program needs, or those of -x unwind=tables.
 func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	k := gen.Kernel{Arch: runtime.GOARCH, Offset: e.MemberOffset, Symbol: e.function}
 	var err error
@@ -27,9 +28,9 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
 		return k, fmt.Errorf("count the CPUs: %w", err)
 	}
-	// What is tried needs locked memory on some kernels, and would be taken for missing without it.
+	// On some kernels trials need locked memory; without it a feature would seem to be missing.
 	bpf.RaiseLocked(e.root)
-	// Records, and programs at all.
+	// Without ring buffers, or without the right to load programs, nothing works.
 	if err := feature.RingBuffer.Have(e.root); err != nil {
 		return k, fmt.Errorf("trace: %w", err)
 	}
@@ -55,7 +56,7 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 					k.TaskBTF, asked = feature.CurrentTask.Have(e.root) == nil, true
 				}
 			case check.SiteKprobe, check.SiteKretprobe, check.SiteUprobe, check.SiteUretprobe:
-				// older than kprobe.multi and uprobe.multi, which have them too
+				// Kernels with kprobe.multi and uprobe.multi have cookies too.
 				k.Cookies = feature.EventCookies.Have(e.root) == nil
 				return k, nil
 			}
@@ -64,16 +65,16 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	return k, nil
 }
 
-// function reports where a function of the kernel itself lies, and how long it is.
-func (e *Env) function(name string) (address, size uint64, err error) {
-	address, size, ok := e.symbols.Function(name)
+// function returns the address and the size of a function of the kernel itself.
+func (k *kernelInfo) function(name string) (address, size uint64, err error) {
+	address, size, ok := k.symbols.Function(name)
 	if !ok {
 		return 0, 0, fmt.Errorf("function %s: %w", name, measure.ErrUnsupported)
 	}
 	return address, size, nil
 }
 
-// memberOf finds a member, those of members without a name too.
+// memberOf returns the offset of a member in bytes, also within members without a name.
 func memberOf(t btf.Type, name string) (off int, ok bool) {
 	var members []btf.Member
 	switch t := btf.UnderlyingType(t).(type) {
@@ -95,9 +96,10 @@ func memberOf(t btf.Type, name string) (off int, ok bool) {
 	return 0, false
 }
 
-// MemberOffset reports where a member of a struct of the kernel lies, in bytes.
-func (e *Env) MemberOffset(typ, member string) (int, error) {
-	spec, err := e.BTF()
+// MemberOffset returns the offset of a member of a struct of the kernel, in bytes. It fails with
+// measure.ErrUnsupported when this kernel does not have it.
+func (k *kernelInfo) MemberOffset(typ, member string) (int, error) {
+	spec, err := k.BTF()
 	if err != nil {
 		return 0, err
 	}
@@ -114,9 +116,9 @@ func (e *Env) MemberOffset(typ, member string) (int, error) {
 	return 0, fmt.Errorf("struct %s has no member %s: %w", typ, member, measure.ErrUnsupported)
 }
 
-// records reports whether programs for system calls may be attached to perf's records of
-// raw_syscalls. The kernel runs no other program of perf's, a timer's or a kprobe's, within one
-// that hangs there, so a script that has some of both keeps to the raw tracepoints.
+// records reports whether programs for system calls can be attached to perf's records of
+// raw_syscalls. Within such a program the kernel runs no program of a timer or a kprobe. A script
+// that uses both attaches to the raw tracepoints instead.
 func (e *Env) records(p *ir.Program) bool {
 	for _, c := range p.Source.Clauses {
 		for _, probe := range c.Probes {
@@ -129,9 +131,10 @@ func (e *Env) records(p *ir.Program) bool {
 	return e.HasPerfRecords()
 }
 
-// HasPerfRecords reports whether perf's records of raw_syscalls are what lang/gen takes them for.
-func (e *Env) HasPerfRecords() bool {
-	t, err := e.openTracefs()
+// HasPerfRecords reports whether perf's records of raw_syscalls have the layout that lang/gen
+// expects.
+func (k *kernelInfo) HasPerfRecords() bool {
+	t, err := k.openTracefs()
 	if err != nil {
 		return false
 	}

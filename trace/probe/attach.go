@@ -15,30 +15,29 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A Placed is a loaded program and the probes that it serves: more than one where the program finds
-// out by itself at which it is: the number of a system call, or a cookie, which is the probe's
-// place in Probes.
+// A Placed is a loaded program and the probes that it serves. A program that serves several probes
+// distinguishes them by the number of the system call, or by a cookie: the index in Probes.
 type Placed struct {
 	Program *ebpf.Program
 	Probes  []*check.Probe
-	CPU     int // only on this CPU, which a predicate asks for; -1: on all. Of profile alone
+	CPU     int // of timers: the only CPU on which the program runs; -1: all CPUs
 }
 
-// An Attachment is what was attached together, and what could not be.
+// An Attachment is the result of Attach: what was attached, and what could not be.
 type Attachment struct {
-	Wanted   int       // probes
-	Attached int       // of them
+	Wanted   int       // number of probes
+	Attached int       // number of attached ones
 	Skipped  []Skipped // the others, with the reason
-	// Passed are attached, but their programs ask first whether somebody watches, and can't learn
-	// it: they skip them.
+	// Passed are attached probes that never fire: their programs check whether a probe is enabled,
+	// and the kernel cannot make them find that it is.
 	Passed []Skipped
 
 	links   []attached
-	enabled []spot // where processes read whether their probes are watched
+	enabled []spot // where processes were made to find their probes enabled
 }
 
-// A Skipped is a probe that could not be attached. errors.Is says of Err whether the kernel can't
-// or may not.
+// A Skipped is a probe that could not be attached. Err is measure.ErrUnsupported,
+// measure.ErrDenied, or neither.
 type Skipped struct {
 	Probe *check.Probe
 	Err   error
@@ -49,8 +48,8 @@ type attached struct {
 	placed *Placed
 }
 
-// AttachTo returns the target that the program for a probe must be loaded for: the tracepoint or
-// function that its arguments are typed by; "" when nothing.
+// AttachTo returns the tracepoint or function whose types the program of a probe uses, and for
+// which it must be loaded; "" when there is none.
 func (e *Env) AttachTo(p *check.Probe) string {
 	f := e.targets[p]
 	switch {
@@ -64,9 +63,10 @@ func (e *Env) AttachTo(p *check.Probe) string {
 	return ""
 }
 
-// Attach attaches programs to their probes, in the order that they are given. What can't be
-// attached is in Skipped, and what can be stays; an error means that nothing is attached. Probes
-// that are run by hand (BEGIN, tick) are attached by that alone.
+// Attach attaches programs to their probes, in the order of programs. Probes that cannot be
+// attached are in Skipped. BEGIN, END, ERROR and ticks need no attachment and count as attached. It
+// fails, with nothing attached, when the probes of a program differ in kind. The caller closes the
+// Attachment.
 func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 	a := &Attachment{}
 	for i := range programs {
@@ -117,8 +117,8 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 	return a, nil
 }
 
-// attachSyscalls attaches a program to the entry or return of all system calls, by the method that
-// it was made for.
+// attachSyscalls attaches a program to the entry or return of all system calls, as its type
+// demands.
 func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*bpf.Link, error) {
 	if prog.Type() != ebpf.TracePoint {
 		return AttachTracepoint(prog, name, 0)
@@ -144,7 +144,7 @@ func AttachTracepoint(prog *ebpf.Program, name string, cookie uint64) (*bpf.Link
 	return bpf.AttachRawTracepoint(prog, name, cookie)
 }
 
-// all attaches a program once for all of its probes.
+// all attaches a program with one link for all of its probes.
 func (a *Attachment) all(p *Placed, attach func() (*bpf.Link, error)) {
 	link, err := attach()
 	if err != nil {
@@ -155,8 +155,8 @@ func (a *Attachment) all(p *Placed, attach func() (*bpf.Link, error)) {
 	a.Attached += len(p.Probes)
 }
 
-// each attaches a program at each of its probes, which it distinguishes by the cookie: the index of
-// the probe. A nil link: attach has kept what it made.
+// each attaches a program at each of its probes. attach returns nil when it has added its links
+// itself.
 func (a *Attachment) each(p *Placed, attach func(int, *check.Probe) (*bpf.Link, error)) {
 	for i, probe := range p.Probes {
 		link, err := attach(i, probe)
@@ -177,8 +177,8 @@ func (a *Attachment) none(p *Placed, err error) {
 	}
 }
 
-// timer attaches a program to a timer of each CPU that is online, or of the one that its predicate
-// asks for. A CPU that comes later has none.
+// timer attaches a program to a timer on each CPU that is online, or on p.CPU. A CPU that comes
+// online later has none.
 func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, error) {
 	cpus, err := proc.OnlineCPUs(e.root)
 	if err != nil {
@@ -211,12 +211,13 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, er
 	return nil, nil
 }
 
-// HasLinks reports whether the kernel runs programs of the attachment: those of BEGIN and ticks are
-// run by hand.
+// HasLinks reports whether the kernel runs programs of the attachment. It is false for a script
+// that has only BEGIN, END, ERROR and ticks, which culprit runs.
 func (a *Attachment) HasLinks() bool { return len(a.links) > 0 }
 
-// Close takes all programs off. It may be called twice. A program for the trace events of system
-// calls may still be called for some tens of milliseconds, in which its clauses do nothing.
+// Close detaches all programs and returns the first error of that. It may be called twice, and on
+// nil. The kernel may call a program for the trace events of system calls for some tens of
+// milliseconds longer; its clauses then do nothing.
 func (a *Attachment) Close() error {
 	if a == nil {
 		return nil
@@ -231,15 +232,14 @@ func (a *Attachment) Close() error {
 	return first
 }
 
-// Missed is how many times a program didn't run though it should have.
+// Missed counts the firings at which the kernel did not run a program.
 type Missed struct {
-	Nested uint64 // it was running already on that CPU, and a program doesn't interrupt itself
-	// more calls waited for their return than the kernel has slots for, or a probe was active
-	// within a probe
+	Nested uint64 // the program was already running on that CPU
+	// Returns: more calls were open than the kernel has slots for, or a probe fired within a probe.
 	Returns uint64
 }
 
-// Missed asks the kernel what has been missed since the start.
+// Missed returns the kernel's counts of missed firings since Attach.
 func (a *Attachment) Missed() Missed {
 	var m Missed
 	seen := map[*ebpf.Program]bool{}
@@ -255,7 +255,7 @@ func (a *Attachment) Missed() Missed {
 	return m
 }
 
-// String reports how many probes are attached, and why others aren't, the same reason once: "419 of
+// String returns how many probes are attached, and once for each reason how many are not: "419 of
 // 421 attached; 2 skipped because ...".
 func (a *Attachment) String() string {
 	var b strings.Builder
@@ -267,13 +267,13 @@ func (a *Attachment) String() string {
 	writeReasons(&b, "skipped because", a.Skipped)
 	writeReasons(
 		&b,
-		"never fire, because their programs check whether they are watched and cannot learn it:",
+		"never fire, because their programs check whether they are enabled and cannot find that:",
 		a.Passed,
 	)
 	return b.String()
 }
 
-// writeReasons writes why something could not be done for probes, the same reason once.
+// writeReasons writes each reason of list once, with the number and the names of its probes.
 func writeReasons(b *strings.Builder, what string, list []Skipped) {
 	type reason struct {
 		why   string
@@ -301,13 +301,12 @@ func writeReasons(b *strings.Builder, what string, list []Skipped) {
 	}
 }
 
-// RunOnce runs the program of a probe that is never attached (BEGIN, END, ERROR, tick) once, on the
-// CPU that this thread is on, with the arguments that D knows as arg0 ... arg9. It is for programs
-// of type raw tracepoint. It returns the result of the program, and fails where the kernel refuses
-// BPF_PROG_RUN.
+// RunOnce runs the program of BEGIN, END, ERROR or a tick once, on the CPU of this thread, with
+// args as arg0 ... arg9. The program has the type raw tracepoint. It returns the result of the
+// program, and fails when the kernel refuses BPF_PROG_RUN.
 func RunOnce(prog *ebpf.Program, args ...uint64) (uint32, error) {
-	// BPF_PROG_RUN takes at most MAX_BPF_FUNC_ARGS words, and as many as the program was found to
-	// read at least.
+	// BPF_PROG_RUN takes at most MAX_BPF_FUNC_ARGS words, and at least as many as the program
+	// reads.
 	var context [12 * 8]byte
 	for i, arg := range args {
 		if i < 12 {

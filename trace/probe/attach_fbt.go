@@ -34,9 +34,9 @@ func (e *Env) attachFunctions(a *Attachment, p *Placed) {
 	})
 }
 
-// together attaches a program to many functions in one go. The kernel takes all of them or none and
-// does not report which one was the trouble: then each half is tried, down to those that can't be
-// had.
+// together attaches a program to many functions at once. The kernel accepts all or none, and does
+// not report which function it refuses. Then each half is tried by itself, down to single
+// functions.
 func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64) {
 	names := make([]string, len(probes))
 	for i, probe := range probes {
@@ -62,27 +62,26 @@ func (a *Attachment) together(p *Placed, probes []*check.Probe, cookies []uint64
 	}
 }
 
-// perFunction reports whether an error of attaching may be due to one function, and not to all of
-// it.
+// perFunction reports whether an error of attaching may be due to a single function.
 func perFunction(err error) bool {
 	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, measure.ErrUnsupported) &&
 		!errors.Is(err, unix.ENOMEM) &&
 		!errors.Is(err, unix.EMFILE)
 }
 
-// functionErr reports what the kernel means by an error of attaching to a function.
+// functionErr explains an error of attaching to a function.
 func functionErr(err error) error {
 	switch {
 	case err == nil, errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrUnsupported):
 		return err
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return fmt.Errorf(
-			"the kernel has no such function, or one that it doesn't let be probed: %w", err,
+			"the kernel has no such function, or does not allow probing it: %w", err,
 		)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		return fmt.Errorf("several functions have this name: %w", err)
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.EILSEQ):
-		return fmt.Errorf("the kernel doesn't let it be probed: %w", err)
+		return fmt.Errorf("the kernel does not allow probing it: %w", err)
 	}
 	return err
 }

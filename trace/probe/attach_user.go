@@ -18,23 +18,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canUserMulti finds out once whether the kernel attaches to many places of programs in one go, and
-// to all threads of a process: before 6.10 it was the thread alone whose number was given. Nothing
-// tells directly; cookies of tracepoints came with 6.10.
+// canUserMulti reports whether the kernel has uprobe.multi that covers all threads of a process.
+// Before Linux 6.10 it covers only one thread. This cannot be tried directly; cookies of
+// tracepoints, which also came with 6.10, are tried instead.
 func (e *Env) canUserMulti() bool {
 	if e.Method == AttachKprobe {
 		return false
 	}
-	if e.users.multi == nil {
+	if e.userMulti == nil {
 		have := feature.UprobeMulti.Have(e.root) == nil &&
 			feature.TracepointCookies.Have(e.root) == nil
-		e.users.multi = &have
+		e.userMulti = &have
 	}
-	return *e.users.multi
+	return *e.userMulti
 }
 
-// A group is places of one file in one process, with the numbers of their probes among those that a
-// program serves.
+// A group is places in one file of one process. which are the indexes of their probes in
+// Placed.Probes.
 type group struct {
 	code  *symbol.Code
 	pid   int
@@ -42,8 +42,8 @@ type group struct {
 	which []int
 }
 
-// attachUser attaches a program to its places in processes: those of a file in one go where the
-// kernel can do that.
+// attachUser attaches a program to its places in processes: to all of a file at once if the kernel
+// can.
 func (e *Env) attachUser(a *Attachment, p *Placed) {
 	type key struct {
 		code *symbol.Code
@@ -81,7 +81,12 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 		}
 		for i, s := range g.spots {
 			link, err := bpf.AttachUprobe(p.Program, bpf.UserProbe{
-				Path: g.code.Opened(), Offset: s.offset, Return: p.Probes[g.which[i]].Site == check.SiteUretprobe, PID: g.pid, Semaphore: s.semaphore, Cookie: uint64(g.which[i]),
+				Path:      g.code.Opened(),
+				Offset:    s.offset,
+				Return:    p.Probes[g.which[i]].Site == check.SiteUretprobe,
+				PID:       g.pid,
+				Semaphore: s.semaphore,
+				Cookie:    uint64(g.which[i]),
 			})
 			if err != nil {
 				failed[g.which[i]] = err
@@ -101,7 +106,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 	}
 }
 
-// enable answers, where a program asks whether one of its probes is watched, that it is.
+// enable makes a process find that one of its probes is enabled, at a place where it asks.
 func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	if slices.ContainsFunc(
 		a.enabled,
@@ -126,11 +131,11 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	)
 	if err != nil {
 		return fmt.Errorf(
-			"this kernel lets no program write into a process (bpf_probe_write_user): %w",
+			"this kernel does not let programs write into a process (bpf_probe_write_user): %w",
 			measure.ErrUnsupported,
 		)
 	}
-	defer prog.Close() // the link keeps it
+	defer prog.Close() // the link keeps the program loaded
 	link, err := bpf.AttachUprobe(
 		prog, bpf.UserProbe{Path: s.code.Opened(), Offset: s.offset, PID: s.pid},
 	)
@@ -142,8 +147,8 @@ func (e *Env) enable(a *Attachment, p *Placed, s spot) error {
 	return nil
 }
 
-// userTogether attaches a program to places of one file in one go; of those that can't be had
-// together each half by itself.
+// userTogether attaches a program to all places of a group at once. When the kernel refuses some
+// place, it tries each half by itself.
 func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 	m := bpf.MultiUserProbe{
 		Path:   g.code.Opened(),
@@ -175,14 +180,14 @@ func (a *Attachment) userTogether(p *Placed, g *group, failed map[int]error) {
 	}
 }
 
-// perPlace reports whether an error of attaching may be due to one place, and not to all of it.
+// perPlace reports whether an error of attaching may be due to a single place.
 func perPlace(err error) bool {
 	return !errors.Is(err, measure.ErrDenied) && !errors.Is(err, unix.ESRCH) &&
 		!errors.Is(err, unix.ENOMEM) &&
 		!errors.Is(err, unix.EMFILE)
 }
 
-// userErr reports what the kernel means by an error of attaching to a place of a process.
+// userErr explains an error of attaching to a place of a process.
 func userErr(err error) error {
 	switch {
 	case errors.Is(err, measure.ErrDenied), errors.Is(err, symbol.ErrUnsafe):

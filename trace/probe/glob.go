@@ -7,18 +7,19 @@ import (
 	"culprit/lang/syntax"
 )
 
-// A glob is one part of a probe description: of *, ?, [a-z], [!a-z] and \ before a character that
-// means itself. "" matches anything.
+// A glob is a pattern for one part of a probe description: *, ?, [a-z], [!a-z], and \ before a
+// character without a special meaning. "" matches anything.
 type glob struct {
 	text    string // as it was written
-	literal string // without \, where isLit
+	literal string // without \, if isLit
 	isLit   bool
-	// without \: a name that is written so is meant too, as main.(*conn).Read or main.f[...]
+	// plain is the text without \. It also matches, as in main.(*conn).Read or main.f[...].
 	plain  string
-	prefix string // what every match begins with
+	prefix string // every match begins with it
 }
 
-// newGlob takes a part of a description, which the parser of D found whole: each [ has its ].
+// newGlob returns the glob of a part of a description. The parser of D has checked it: each [ has a
+// ].
 func newGlob(text string) glob {
 	g := glob{text: text, plain: text}
 	if strings.IndexByte(text, '\\') >= 0 {
@@ -60,10 +61,10 @@ func (g *glob) asLiteral() glob {
 	return glob{text: g.text, plain: g.plain, literal: g.plain, isLit: true, prefix: g.plain}
 }
 
-// any says that everything matches.
+// any reports whether everything matches.
 func (g *glob) any() bool { return g.text == "" || g.text == "*" }
 
-// match reports whether a name is one that the glob matches.
+// match reports whether the glob matches a name.
 func (g *glob) match(s string) bool {
 	switch {
 	case g.isLit:
@@ -76,8 +77,8 @@ func (g *glob) match(s string) bool {
 	return matchGlob(g.text, s)
 }
 
-// matchGlob goes on from the last * that it met when what follows doesn't fit: linear in practice,
-// and at worst the product of the lengths.
+// matchGlob reports whether pattern matches s. After a mismatch it continues at the last *. It
+// usually takes linear time, and at worst the product of the lengths.
 func matchGlob(pattern, s string) bool {
 	p, i := 0, 0
 	star, mark := -1, 0
@@ -106,8 +107,8 @@ func matchGlob(pattern, s string) bool {
 	return p == len(pattern)
 }
 
-// matchOne reports whether the first element of the pattern, which isn't *, matches c, and how long
-// it is.
+// matchOne reports whether the first element of the pattern, which isn't *, matches c. It also
+// returns the length of the element.
 func matchOne(pattern string, c byte) (bool, int) {
 	switch pattern[0] {
 	case '?':
@@ -123,8 +124,8 @@ func matchOne(pattern string, c byte) (bool, int) {
 	return pattern[0] == c, 1
 }
 
-// matchClass is matchOne for [a-z], [!a-z] and []]: a ] that comes first means itself. Without an
-// end, [ means itself.
+// matchClass is matchOne for [a-z], [!a-z] and []], in which the first ] is a member. A [ without
+// an end matches itself.
 func matchClass(pattern string, c byte) (bool, int) {
 	i := 1
 	not := i < len(pattern) && pattern[i] == '!'
@@ -156,12 +157,11 @@ func matchClass(pattern string, c byte) (bool, int) {
 	return pattern[0] == c, 1
 }
 
-// A want is a probe description with its globs taken apart.
+// A want is a parsed probe description.
 type want struct {
 	provider, module, function, name glob
-	// the probe that was named by its number; 0: by its parts
-	id   uint32
-	text string // as it was written
+	id                               uint32 // of a probe that is named by its number; else 0
+	text                             string // as it was written
 }
 
 func newWant(d *syntax.Probe) *want {
@@ -170,12 +170,15 @@ func newWant(d *syntax.Probe) *want {
 	}
 	parts := []string{d.Provider.Text, d.Module.Text, d.Function.Text, d.Name.Text}
 	return &want{
-		provider: newGlob(parts[0]), module: newGlob(parts[1]), function: newGlob(parts[2]), name: newGlob(parts[3]),
-		text: strings.Join(parts[4-min(d.Parts, 4):], ":"),
+		provider: newGlob(parts[0]),
+		module:   newGlob(parts[1]),
+		function: newGlob(parts[2]),
+		name:     newGlob(parts[3]),
+		text:     strings.Join(parts[4-min(d.Parts, 4):], ":"),
 	}
 }
 
-// match reports whether a probe is one of those wanted.
+// match reports whether the description matches a probe.
 func (w *want) match(f *found) bool {
 	if w.id != 0 {
 		return w.id == f.ID

@@ -1,11 +1,6 @@
 package probe
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-
 	"culprit/kernel"
 	"culprit/kernel/bpf"
 	"culprit/kernel/proc"
@@ -17,137 +12,154 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// An Env knows what can be traced on this machine. D programs are checked against it: it is a
-// check.Env. It reads nothing before it is needed: syscall::read:entry needs no list of functions.
-// Only Types may be called by several goroutines at once.
+// An Env finds probes on this machine. D programs are checked against it: it is a check.Env. It
+// reads nothing before it is needed: syscall::read:entry needs no list of functions. Only Types may
+// be called by several goroutines at once.
 type Env struct {
 	// Method is how functions of the kernel are probed; AttachAny chooses by what the kernel has.
 	// Set it before the first call of Probes.
 	Method AttachMethod
-	// Processes are those that a description means whose provider names no process: pid*, of -p and
-	// -c.
+	// Processes are the processes that a provider without a process ID means (pid*): those of -p
+	// and -c.
 	Processes []int
-	// Started are those of Processes that stand before their first instruction.
+	// Started are those of Processes that are stopped before their first instruction.
 	Started []int
 
-	users     userEnv
+	kernelInfo
+	users     processProbes
 	providers []*provider
-	// what system calls of 32-bit processes are known by; nil: not asked yet
-	narrowed map[string]uint64
-	calls    map[string]bool   // syscallEvents
-	unnamed  map[string]uint64 // where variables lie that the table of symbols has not
-	root     kernel.Root
-	symbols  *symbol.Kernel
-	types    *bpf.Types
-	tracefs  *proc.Tracefs
-	events   []proc.Event            // nil: not read yet
-	noTrace  error                   // why events can't be read
-	made     map[uint32]*check.Probe // by ID
-	targets  map[*check.Probe]*found
-	fbt      functions
-	space    pidSpace          // what IDs of processes are
-	multi    *bool             // whether kprobe.multi is there; nil: not asked yet
-	missing  map[string]error  // providers that could not be listed
-	timers   map[string]uint32 // those made by being named, and their numbers
+	made      map[uint32]*check.Probe // by ID
+	targets   map[*check.Probe]*found
+	fbt       functions
+	missing   map[string]error  // by provider: why its probes could not be listed
+	timers    map[string]uint32 // numbers of the timers that exist because they were named
 }
 
-// NewEnv returns what can be traced below root; for what is attached it must be the running
-// kernel's. Who makes it closes it.
+// kernelInfo is what an Env has found out about the kernel.
+type kernelInfo struct {
+	root    kernel.Root
+	symbols *symbol.Kernel
+	types   *bpf.Types
+	tracefs *proc.Tracefs
+	events  []proc.Event // nil: not read yet
+	noTrace error        // why events can't be read
+	// narrowed are the numbers of system calls of 32-bit processes; nil: not read yet.
+	narrowed  map[string]uint64
+	calls     map[string]bool   // the result of SyscallEvents; nil: not read yet
+	unnamed   map[string]uint64 // addresses of variables that the table of symbols lacks
+	space     pidSpace
+	multi     *bool // the kernel has kprobe.multi; nil: not tried yet
+	userMulti *bool // the kernel has uprobe.multi for whole processes; nil: not tried yet
+}
+
+// NewEnv returns an Env for the files below root. To attach probes, these must be the running
+// kernel's. The caller closes it.
 func NewEnv(root kernel.Root) *Env {
-	return &Env{
-		root:      root,
-		symbols:   symbol.NewKernel(root),
-		types:     bpf.NewTypes(root),
+	e := &Env{
+		kernelInfo: kernelInfo{
+			root:    root,
+			symbols: symbol.NewKernel(root),
+			types:   bpf.NewTypes(root),
+		},
 		providers: providers(),
 		made:      map[uint32]*check.Probe{},
 		targets:   map[*check.Probe]*found{},
 		missing:   map[string]error{},
 		timers:    map[string]uint32{},
 	}
+	e.users.kernel = &e.kernelInfo
+	return e
 }
 
 // Close releases the files and kernel types that e uses. Probes that it returned stay valid. It
 // fails when a file cannot be closed.
 func (e *Env) Close() error {
-	e.closeUser()
+	e.users.close()
 	e.types.Release()
 	t := e.tracefs
 	e.tracefs = nil
 	return t.Close()
 }
 
-// Root returns the root that e was made with.
-func (e *Env) Root() kernel.Root { return e.root }
+// Root returns the root that NewEnv was called with.
+func (k *kernelInfo) Root() kernel.Root { return k.root }
 
 // KernelSymbols returns the kernel's table of symbols.
-func (e *Env) KernelSymbols() *symbol.Kernel { return e.symbols }
+func (k *kernelInfo) KernelSymbols() *symbol.Kernel { return k.symbols }
 
 // Types returns the kernel's types.
-func (e *Env) Types() *bpf.Types { return e.types }
+func (k *kernelInfo) Types() *bpf.Types { return k.types }
 
-// BTF returns the kernel's types; see check.Env.
-func (e *Env) BTF() (*btf.Spec, error) { return e.types.Kernel() }
+// BTF returns the kernel's types; see check.Env. It fails when the kernel has no BTF.
+func (k *kernelInfo) BTF() (*btf.Spec, error) { return k.types.Kernel() }
 
-// A Listed is a probe as it is listed.
+// A Listed is a row of a list of probes.
 type Listed struct {
 	ID                               uint32
 	Provider, Module, Function, Name string
 }
 
-// A found is a probe of a provider's list, and where it is in the kernel. Lists of ten thousands
-// give the same one again and again: who keeps it copies it.
+// A found is a probe that a search found, and its place in the kernel. A list of ten thousands
+// passes the same struct again and again: a caller that keeps it copies it.
 type found struct {
 	Listed
 	by     *provider
 	site   check.Site
 	key    uint64
 	compat uint64       // of check.Probe
-	event  string       // of the tracepoint, where it is one
+	event  string       // of a tracepoint: its name
 	every  measure.Span // of a timer: its interval, ns
-	alias  string       // another name of the function, under which it is found too; ""
-	alone  bool         // of a function: it was asked for by its name, as one of a few
-	method AttachMethod // by which it is to be attached
-	spots  []spot       // of a process: where it is
-	entry  bool         // it is at a function's first instruction
-	types  []string     // of its arguments, as the process's file describes them
-	// where the process asks whether the probe is watched, and goes past it if not
-	asked []spot
+	alias  string       // another name of the function, which descriptions match too; ""
+	alone  bool         // of a function: it was named by itself, as one of a few
+	method AttachMethod // how it will be attached
 
-	way     *way   // of a stable probe: what it stands on; else nil
+	way     *way   // of a stable probe: the probe of the kernel that implements it; else nil
 	counter uint64 // 1 + a software event of perf; 0: none
+
+	foundUser
 }
 
-// A provider is a family of probes.
+// foundUser is the part of a found that only probes of processes have.
+type foundUser struct {
+	spots []spot   // where it is
+	entry bool     // it is at a function's first instruction
+	types []string // of its arguments, as the process's file describes them
+	// asked is where the process asks whether the probe is enabled, before it reaches spots.
+	asked []spot
+}
+
+// A provider is a set of probes of one origin.
 type provider struct {
 	name        string
-	first, last uint32 // the numbers that its probes may have
-	// named: its probes are for those who name it, because others have them too.
+	first, last uint32 // the least and the greatest number of its probes
+	// named: only a description that names the provider matches, because other providers have the
+	// same probes.
 	named bool
-	// settled: its arguments are not the tracepoint's, so that arg0 is not known without them
-	// either.
+	// settled: its arguments are not the tracepoint's, so args also decides what arg0 is.
 	settled bool
-	// list calls yield with each probe that w fits; that the provider's name fits is known. An
-	// error says why there is no list.
+	// list calls yield at least with each probe that w matches. The caller has compared the
+	// provider's name. It fails when the probes cannot be listed.
 	list func(e *Env, w *want, yield func(*found)) error
-	// make returns a probe that there is because it was named; nil: this one isn't.
+	// make returns a probe that exists because it is named, or nil for other names.
 	make func(e *Env, name string) (*found, error)
-	// args finds out args[]; nil: there are none.
+	// args returns args[], or nil and the reason why they are unknown. nil: the provider has none.
 	args func(e *Env, f *found, p *check.Probe) ([]check.Arg, string)
-	// why reports why a probe that others have is not there; "": there is no such. nil: it is never
-	// known.
+	// why returns why this kernel lacks a probe that other kernels have, or "" for an unknown
+	// probe. It may be nil.
 	why func(e *Env, w *want) string
 }
 
-// providers are all families of probes, in the order in which they are listed. Their probes have
-// numbers of their own, so that one provider can be listed without the others, and a number means
-// the same until the next boot:
+// providers returns all providers but those of processes, in the order in which they are listed.
+// Their probes have separate ranges of numbers, so that one provider can be listed without the
+// others, and a number is stable until the next boot:
 //
-//	1       dtrace     10      profile, 1000 those made by being named
+//	1       dtrace     10      profile; 1000: timers that exist because they were named
 //	2000    syscall: twice the system call's number, one more for return
 //	8000    io, proc, sched, tcp, udp, ip, lockstat, vminfo, sysinfo
 //	10000   sdt        50000   rawtp
-//	100000  fbt: twice the function's number in the kernel's BTF, one more for return; 4000000: those that it hasn't
-//	8000001 probes of processes, in the order in which they are met
+//	100000  fbt: twice the function's number in the kernel's BTF, one more for return
+//	4000000 fbt: functions that are not in BTF
+//	8000001 probes of processes, in the order in which they are first found
 func providers() []*provider {
 	return []*provider{
 		dtraceProvider(), profileProvider(), syscallProvider(),
@@ -158,18 +170,17 @@ func providers() []*provider {
 	}
 }
 
-// A NoProbe says that a description matches nothing here: as far as is known, why, and what is
-// near. errors.Is reports whether the kernel can't (measure.ErrUnsupported) or may not
-// (measure.ErrDenied) have what was asked for; else there is no such thing.
+// A NoProbe is the error of a description that matches nothing. It is measure.ErrUnsupported or
+// measure.ErrDenied when that is the reason; else the description is wrong.
 type NoProbe struct {
 	Description string
-	Err         error // why there can't be any; nil: the name alone is wrong
+	Err         error // the reason; nil: the description is wrong
 	Message     string
-	Hint        string // what to write instead; "" when nothing is near
-	Tag         string // what dtrace calls it; "": D_PDESC_ZERO
+	Hint        string // what to write instead; "" when no name is similar
+	Tag         string // dtrace's name of the error; "": D_PDESC_ZERO
 }
 
-// Error returns one line.
+// Error returns Message, with Hint in parentheses.
 func (n *NoProbe) Error() string {
 	s := n.Message
 	if n.Hint != "" {
@@ -178,7 +189,7 @@ func (n *NoProbe) Error() string {
 	return s
 }
 
-// Unwrap returns Err, and what is wrong in the words of lang where dtrace has a name for it.
+// Unwrap returns Err, and a diagnostic when Tag is set.
 func (n *NoProbe) Unwrap() []error {
 	var out []error
 	if n.Err != nil {
@@ -190,9 +201,9 @@ func (n *NoProbe) Unwrap() []error {
 	return out
 }
 
-// List calls each with every probe that a description matches, provider by provider. That none does
-// is no error here: an error is a timer that can't be. What could not be listed is in Missing
-// afterwards.
+// List calls each with every probe that a description matches, provider by provider. It fails when
+// the description names a timer or process that is not possible. A description that matches nothing
+// is no error; providers that could not be listed are in Missing.
 func (e *Env) List(d *syntax.Probe, each func(Listed)) error {
 	return e.search(newWant(d), func(f *found) { each(f.Listed) })
 }
@@ -200,8 +211,8 @@ func (e *Env) List(d *syntax.Probe, each func(Listed)) error {
 // Missing returns, by provider, the error for which its probes could not be listed.
 func (e *Env) Missing() map[string]error { return e.missing }
 
-// Probes returns the probes that a description matches, in the order of the list; the same
-// *check.Probe each time that the same probe is meant. Where there is none the error is a *NoProbe.
+// Probes returns the probes that a description matches, in the order of List. A probe has the same
+// *check.Probe each time. It fails with a *NoProbe when nothing matches.
 func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	w := newWant(d)
 	var out []*check.Probe
@@ -214,7 +225,7 @@ func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
 	return out, nil
 }
 
-// search calls yield with each probe that w fits.
+// search calls yield with each probe that w matches.
 func (e *Env) search(w *want, yield func(*found)) error {
 	for _, p := range e.providers {
 		if !w.provider.match(p.name) || p.named && w.provider.any() && w.id == 0 ||
@@ -284,138 +295,25 @@ func (e *Env) Every(p *check.Probe) measure.Span {
 }
 
 // openTracefs opens the trace file system once.
-func (e *Env) openTracefs() (*proc.Tracefs, error) {
-	if e.tracefs == nil && e.noTrace == nil {
-		e.tracefs, e.noTrace = proc.OpenTracefs(e.root)
+func (k *kernelInfo) openTracefs() (*proc.Tracefs, error) {
+	if k.tracefs == nil && k.noTrace == nil {
+		k.tracefs, k.noTrace = proc.OpenTracefs(k.root)
 	}
-	return e.tracefs, e.noTrace
+	return k.tracefs, k.noTrace
 }
 
-// TraceEvents lists the kernel's trace events, read once.
-func (e *Env) TraceEvents() ([]proc.Event, error) {
-	if e.events != nil {
-		return e.events, nil
+// TraceEvents returns the kernel's trace events, which it reads once. It fails when the trace file
+// system cannot be mounted or read.
+func (k *kernelInfo) TraceEvents() ([]proc.Event, error) {
+	if k.events != nil {
+		return k.events, nil
 	}
-	t, err := e.openTracefs()
+	t, err := k.openTracefs()
 	if err != nil {
 		return nil, err
 	}
-	if e.events, err = t.Events(); err != nil {
-		e.noTrace = err
+	if k.events, err = t.Events(); err != nil {
+		k.noTrace = err
 	}
-	return e.events, err
-}
-
-// explain reports why nothing matches.
-func (e *Env) explain(w *want) *NoProbe {
-	none := &NoProbe{Description: w.text, Message: "no probe matches " + w.text}
-	if w.id != 0 {
-		none.Message = fmt.Sprintf("no probe has the number %d", w.id)
-		return none
-	}
-	if e.user(w) {
-		return e.explainUser(w)
-	}
-	var meant []*provider
-	var names []string
-	for _, p := range e.providers {
-		names = append(names, p.name)
-		if w.provider.match(p.name) {
-			meant = append(meant, p)
-		}
-	}
-	if strings.HasPrefix(w.provider.text, "pid") && len(e.Processes) == 0 && len(meant) == 0 {
-		none.Message = w.provider.text + " names no process"
-		none.Hint = "pid123, or pid$target with -p PID or -c COMMAND"
-		return none
-	}
-	if len(meant) == 0 {
-		none.Message = "there is no provider " + w.provider.text
-		if near := measure.Nearest(w.provider.text, names); near != "" {
-			none.Hint = "did you mean " + near + "?"
-		} else {
-			none.Hint = "providers are " + strings.Join(names, " ")
-		}
-		return none
-	}
-	if len(meant) == 1 && e.missing[meant[0].name] != nil {
-		e.explainMissing(w, meant[0].name, none)
-		return none
-	}
-	if e.missing["fbt"] != nil && w.provider.match("fbt") && !w.function.any() &&
-		(w.name.match("entry") || w.name.match("return")) {
-		e.explainMissing(w, "fbt", none)
-		return none
-	}
-	for _, p := range meant {
-		if p.why != nil && !e.elsewhere(w) && p.why(e, w) != "" {
-			none.Err = measure.ErrUnsupported
-			none.Message = fmt.Sprintf("%s can't be had here: %s", w.text, p.why(e, w))
-			return none
-		}
-	}
-	e.explainParts(w, none)
-	return none
-}
-
-// explainMissing reports why there are no probes of a provider, and which tracepoints are near the
-// function that was asked for.
-func (e *Env) explainMissing(w *want, provider string, none *NoProbe) {
-	none.Err = e.missing[provider]
-	none.Message = fmt.Sprintf("%s can't be had here: %v", w.text, none.Err)
-	if near := e.nearEvents(w); near != "" {
-		none.Hint = "near are " + near
-	}
-}
-
-// elsewhere reports whether the kernel has the probe, but in another module or function than w
-// names.
-func (e *Env) elsewhere(w *want) (there bool) {
-	if w.module.any() && w.function.any() {
-		return false
-	}
-	anywhere := *w
-	anywhere.module, anywhere.function = glob{}, glob{}
-	// errors of timer names were returned before
-	_ = e.search(&anywhere, func(*found) { there = true })
-	return there
-}
-
-// explainParts finds the part of the description without which it would match, and what is near it.
-func (e *Env) explainParts(w *want, none *NoProbe) {
-	for _, part := range []struct {
-		what string
-		glob func(*want) *glob
-		of   func(*found) string
-	}{
-		{"name", func(w *want) *glob { return &w.name }, func(f *found) string { return f.Name }},
-		{"function", func(w *want) *glob { return &w.function }, func(f *found) string { return f.Function }},
-		{"module", func(w *want) *glob { return &w.module }, func(f *found) string { return f.Module }},
-	} {
-		without := *w
-		g := part.glob(&without)
-		if g.any() {
-			continue
-		}
-		text := g.text
-		*g = glob{}
-		there := map[string]bool{}
-		_ = e.search(&without, func(f *found) { // errors of timer names were returned before
-			there[part.of(f)] = true
-		})
-		if len(there) == 0 {
-			continue
-		}
-		names := slices.Sorted(maps.Keys(there))
-		if near := measure.Nearest(text, names); near != "" {
-			none.Hint = "did you mean " + near + "?"
-		} else if len(names) == 1 && names[0] == "" {
-			none.Hint = "it has no " + part.what + ": leave that part empty"
-		} else if len(names) <= 8 {
-			none.Hint = "its " + part.what + " can be " + strings.Join(names, ", ")
-		} else {
-			none.Hint = fmt.Sprintf("none of %d probes has such a %s", len(names), part.what)
-		}
-		return
-	}
+	return k.events, err
 }

@@ -21,15 +21,17 @@ type AttachMethod uint8
 
 // The attach methods.
 const (
-	AttachAny AttachMethod = iota // whichever is best for a probe: see methodOf
-	// a breakpoint or a call patched in for each function: the oldest, which most kernels have
+	AttachAny AttachMethod = iota // the best one for a probe: see methodOf
+	// AttachKprobe patches a breakpoint or a call into each function. It is the oldest method,
+	// which most kernels have.
 	AttachKprobe
 	AttachMulti // one attachment for all functions of a program (kprobe.multi)
-	// a trampoline for each function, whose arguments are typed for the verifier (fentry, fexit)
+	// AttachFentry uses a trampoline per function (fentry, fexit). The verifier knows the types of
+	// the arguments.
 	AttachFentry
 )
 
-// String returns the name of a method: any, kprobe, multi, fentry.
+// String returns the name of the method: any, kprobe, multi or fentry.
 func (r AttachMethod) String() string {
 	switch r {
 	case AttachAny:
@@ -44,30 +46,20 @@ func (r AttachMethod) String() string {
 	return fmt.Sprintf("attach method %d", uint8(r))
 }
 
-// ParseAttachMethod returns the method of a name that String returns. It fails on other names.
-func ParseAttachMethod(word string) (AttachMethod, error) {
-	for r := AttachAny; r <= AttachFentry; r++ {
-		if r.String() == word {
-			return r, nil
-		}
-	}
-	return 0, fmt.Errorf("there is no attach method %q (any kprobe multi fentry)", word)
-}
-
 const (
-	firstFBT   = 100_000   // of functions that the kernel's BTF knows: twice their number there
-	firstBare  = 4_000_000 // of others: twice their place in the function tracer's list
+	firstFBT   = 100_000   // of functions in the kernel's BTF: plus twice their number there
+	firstBare  = 4_000_000 // of other functions: plus twice their index in the tracer's list
 	lastFBT    = 8_000_000
-	severalFBT = 8 // from how many functions on they are attached together
+	severalFBT = 8 // functions that are named one by one are attached together from here on
 )
 
-// functions are those of the kernel that can be probed.
+// functions are the functions of the kernel that can be probed.
 type functions struct {
-	list   []function      // by address; nil: not read
-	err    error           // why there is no list
-	roads  error           // why no function can be probed
-	asked  bool            // err and none are known
-	single map[string]bool // functions that were asked for one by one
+	list         []function      // by address; nil: not read
+	err          error           // why there is no list
+	unattachable error           // why no function can be probed; nil: some can
+	asked        bool            // unattachable is known
+	single       map[string]bool // functions that were named one by one
 }
 
 func fbtProvider() *provider {
@@ -78,8 +70,9 @@ func fbtProvider() *provider {
 	}
 }
 
-// listFunctions lists what the function tracer can watch; without that list: what has a type. A
-// single function is looked up without that list, which takes the kernel longer than all else.
+// listFunctions lists the functions of the function tracer's list, or if that can't be read those
+// in the kernel's BTF. A function that is named completely is looked up in BTF alone, because the
+// kernel needs long to produce the list.
 func listFunctions(e *Env, w *want, yield func(*found)) error {
 	if w.id == 0 && !w.name.match("entry") && !w.name.match("return") {
 		return nil
@@ -109,8 +102,8 @@ func listFunctions(e *Env, w *want, yield func(*found)) error {
 	for i := range list {
 		f := &list[i]
 		if w.id != 0 && w.id&^1 != f.id ||
-			w.id == 0 &&
-				(!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) || !w.module.match(f.Module)) {
+			w.id == 0 && (!w.function.match(f.Name) && !w.function.match(sourceName(f.Name)) ||
+				!w.module.match(f.Module)) {
 			continue
 		}
 		yieldFunction(f.KernelFunction, f.id, false, yield)
@@ -130,14 +123,15 @@ func yieldFunction(f proc.KernelFunction, id uint32, alone bool, yield func(*fou
 	yield(one)
 }
 
-// sourceName is the name that a function has in the source: compilers make variants of one,
-// foo.isra.0 or foo.constprop.1.part.2.
+// sourceName returns the name of a function in the source. Compilers create variants of a function
+// that are named foo.isra.0 or foo.constprop.1.part.2.
 func sourceName(name string) string {
 	name, _, _ = strings.Cut(name, ".")
 	return name
 }
 
-// several counts the functions that were asked for one by one, and says when they have become many.
+// several counts the functions that were named one by one, and reports whether they are more than
+// severalFBT.
 func (e *Env) several(name string) bool {
 	if e.fbt.single == nil {
 		e.fbt.single = map[string]bool{}
@@ -146,13 +140,14 @@ func (e *Env) several(name string) bool {
 	return len(e.fbt.single) > severalFBT
 }
 
-// A function is one that can be probed, and the number of the probe of its entry.
+// A function is a function that can be probed, with the number of its entry probe.
 type function struct {
 	proc.KernelFunction
 	id uint32
 }
 
-// functionList reads the list of functions once. Several of one name are one probe.
+// functionList returns the list of functions, which it reads once. Functions of the same name are
+// one entry.
 func (e *Env) functionList(names *bpf.TypeNames) ([]function, error) {
 	if e.fbt.list != nil || e.fbt.err != nil {
 		return e.fbt.list, e.fbt.err
@@ -196,13 +191,13 @@ func (e *Env) functionList(names *bpf.TypeNames) ([]function, error) {
 	return out, nil
 }
 
-// kprobeFunctions reports why no function of this kernel can be probed; nil when one can.
+// kprobeFunctions returns why no function of this kernel can be probed, or nil. It tries once.
 func (e *Env) kprobeFunctions() error {
 	if !e.fbt.asked {
 		e.fbt.asked = true
-		e.fbt.roads = e.findKprobeFunctions()
+		e.fbt.unattachable = e.findKprobeFunctions()
 	}
-	return e.fbt.roads
+	return e.fbt.unattachable
 }
 
 func (e *Env) findKprobeFunctions() error {
@@ -212,15 +207,16 @@ func (e *Env) findKprobeFunctions() error {
 	}
 	if err := feature.Fentry.Have(e.root); err != nil {
 		return fmt.Errorf(
-			"functions of this kernel can't be probed: it is compiled without kprobes, and %w", err,
+			"functions of this kernel cannot be probed: it is compiled without kprobes, and %w",
+			err,
 		)
 	}
 	return nil
 }
 
-// functionArgs finds the arguments of a function, or what it returns, in the kernel's types. A
-// probe whose arguments are asked for is moved to fentry where that can be: the verifier knows
-// their types then, and following them costs less.
+// functionArgs returns the arguments of a function, or its result, from the kernel's types. A probe
+// whose arguments are used is moved to fentry if possible: the verifier then knows the types, and
+// reading through pointers costs less.
 func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	spec, err := e.types.Module(f.Module)
 	if err != nil {
@@ -229,7 +225,8 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	var fn *btf.Func
 	if err := spec.TypeByName(f.Function, &fn); err != nil {
 		if errors.Is(err, btf.ErrMultipleMatches) {
-			return nil, "the kernel has several functions of the name " + f.Function + ", with different arguments"
+			return nil, "the kernel has several functions named " + f.Function +
+				", with different arguments"
 		}
 		return nil, "the kernel's types don't have the function " + f.Function
 	}
@@ -243,8 +240,7 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 		p.Site = check.SiteFentry
 	}
 	if f.site == check.SiteKretprobe {
-		// What arg0 is at a return, the place of the instruction that returns, Linux does not
-		// report.
+		// In dtrace arg0 is the offset of the returning instruction, which Linux does not report.
 		args := []check.Arg{{Name: "offset", C: "long", From: 0}}
 		if _, void := btf.UnderlyingType(proto.Return).(*btf.Void); !void {
 			args = append(
@@ -263,8 +259,8 @@ func functionArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	return args, ""
 }
 
-// canFentry reports whether a function can have a trampoline: what its arguments and its result are
-// decides, and then the kernel, which is asked to load a program for it.
+// canFentry reports whether a function can have a trampoline. Its arguments and result must be in
+// registers, and the kernel must load a program for it.
 func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 	if strings.Contains(f.Function, ".") || len(proto.Params) > 6 || !inRegister(proto.Return) {
 		return false
@@ -292,7 +288,7 @@ func (e *Env) canFentry(f *found, proto *btf.FuncProto) bool {
 	return true
 }
 
-// inRegister reports whether a value of a type travels in a register of its own.
+// inRegister reports whether a value of a type is passed in one register.
 func inRegister(t btf.Type) bool {
 	switch v := btf.UnderlyingType(t).(type) {
 	case *btf.Void, *btf.Pointer, *btf.Enum:
@@ -303,8 +299,8 @@ func inRegister(t btf.Type) bool {
 	return false
 }
 
-// Fit sets the attach type and target of a program for these probes, which lang/gen can't know.
-// probes are those of one program, as Attach gets them.
+// Fit sets the attach type and the target of a program, which lang/gen can't know. probes are the
+// probes of that program, as in Placed.
 func (e *Env) Fit(spec *ebpf.ProgramSpec, probes []*check.Probe) {
 	if len(probes) == 0 {
 		return
@@ -330,10 +326,10 @@ func (e *Env) Fit(spec *ebpf.ProgramSpec, probes []*check.Probe) {
 	}
 }
 
-// methodOf chooses between kprobe and kprobe.multi. Functions by the dozen go together where the
-// kernel can do that: one by one they take a wait for all CPUs each. So do returns: it alone
-// forgets none, where a kretprobe has a limited number of calls at a time. A few entries are
-// quicker one by one, because the kernel looks through all of its symbols for the others.
+// methodOf chooses between kprobe and kprobe.multi. Many functions are attached together if the
+// kernel can, because it waits for all CPUs at each single attachment. Returns are attached
+// together too: a kretprobe misses returns when too many calls are open. For a few entries kprobe
+// is faster, because kprobe.multi searches all symbols of the kernel.
 func (e *Env) methodOf(probes []*check.Probe) AttachMethod {
 	if e.Method == AttachKprobe || e.Method == AttachMulti {
 		return e.Method
@@ -348,11 +344,11 @@ func (e *Env) methodOf(probes []*check.Probe) AttachMethod {
 	return AttachMulti
 }
 
-// canMulti finds out once whether the kernel attaches to many functions in one go.
-func (e *Env) canMulti() bool {
-	if e.multi == nil {
-		have := feature.KprobeMulti.Have(e.root) == nil
-		e.multi = &have
+// canMulti reports whether the kernel has kprobe.multi. It tries once.
+func (k *kernelInfo) canMulti() bool {
+	if k.multi == nil {
+		have := feature.KprobeMulti.Have(k.root) == nil
+		k.multi = &have
 	}
-	return *e.multi
+	return *k.multi
 }

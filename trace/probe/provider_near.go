@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// nearEvents names up to three tracepoints that have words in common with the function that a
-// description asks for; "" when none has: what to look at where functions can't be probed.
-func (e *Env) nearEvents(w *want) string {
-	events, err := e.TraceEvents()
+// nearEvents returns up to three tracepoints that have words in common with the function of a
+// description, or "". They are the alternative where functions can't be probed.
+func (k *kernelInfo) nearEvents(w *want) string {
+	events, err := k.TraceEvents()
 	if err != nil || w.function.any() {
 		return ""
 	}
@@ -40,7 +40,7 @@ func (e *Env) nearEvents(w *want) string {
 	return strings.Join(names, " ")
 }
 
-// words takes a name apart at its underscores, without what every other name has too.
+// words splits a name at its underscores and drops words that many names have.
 func words(name string) []string {
 	list := strings.FieldsFunc(
 		name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') },
@@ -54,8 +54,8 @@ func words(name string) []string {
 	})
 }
 
-// likeness counts the letters of the words that two names have in common; the first words, which
-// tell the subsystem, twice.
+// likeness returns the number of letters of the words that two names have in common. The first
+// word, usually the subsystem, counts twice.
 func likeness(a, b []string) int {
 	score := 0
 	for i, word := range a {

@@ -2,8 +2,9 @@ package probe
 
 import "culprit/lang/check"
 
-// Packets are reported where the layer below IP takes them, and where IP is given them: what of the
-// tracepoints of devices is that, the inlines __sent and __received of lang/check/lib/net.d say.
+// Probes of packets fire where IP passes a packet to the layer below, and where it receives one
+// from there. The inlines __sent and __received of lang/check/lib/net.d select these packets at
+// tracepoints of devices.
 const (
 	sentIP     = "__sentip[skb]"
 	receivedIP = "__receivedip[skb]"
@@ -80,28 +81,31 @@ func udpProbes() []stableProbe {
 		),
 		one(
 			"send", "net_dev_queue",
-			"__sent[skb] && __own[skb] && skb->sk != NULL && skb->sk->sk_protocol == 17 && __l4["+sentIP+"] == 17",
+			"__sent[skb] && __own[skb] && skb->sk != NULL && skb->sk->sk_protocol == 17 && "+
+				"__l4["+sentIP+"] == 17",
 			sentIP, ends(sentIP, "source", "dest"),
 		),
 	}
 }
 
-// segment returns args[3] and args[4] for a segment: what d is translated as, and the addresses
-// that stand in the headers.
+// segment returns args[3] and args[4] for a segment: d is translated to tcpsinfo_t, whose ports and
+// addresses are those of the headers. more are pairs of member and text.
 func segment(d, ip, local, remote string, more ...string) []check.Arg {
 	l, r := "__saddr", "__daddr"
 	if local == "dest" {
 		l, r = r, l
 	}
 	pairs := append([]string{
-		"tcps_lport", "ntohs(__tcp[" + ip + "]->" + local + ")", "tcps_rport", "ntohs(__tcp[" + ip + "]->" + remote + ")",
-		"tcps_laddr", l + "[" + ip + "]", "tcps_raddr", r + "[" + ip + "]", "tcps_local", l + "[" + ip + "] == " + r + "[" + ip + "]",
+		"tcps_lport", "ntohs(__tcp[" + ip + "]->" + local + ")",
+		"tcps_rport", "ntohs(__tcp[" + ip + "]->" + remote + ")",
+		"tcps_laddr", l + "[" + ip + "]",
+		"tcps_raddr", r + "[" + ip + "]",
+		"tcps_local", l + "[" + ip + "] == " + r + "[" + ip + "]",
 	}, more...)
 	return []check.Arg{withMembers("tcpsinfo_t", d, pairs...), made("tcpinfo_t", "__tcp["+ip+"]")}
 }
 
-// answered returns args[] for what comes of a segment that was received, of which only the socket
-// is known.
+// answered returns args[] for the result of a received segment, of which only the socket is known.
 func answered(flags, active string, state ...string) []check.Arg {
 	tcp := withMembers(
 		"tcpinfo_t", "sk", "tcp_sport", "ntohs(sk->__sk_common.skc_dport)", "tcp_dport",
@@ -111,9 +115,9 @@ func answered(flags, active string, state ...string) []check.Arg {
 		tcp.With["tcp_flags"] = flags
 	}
 	return []check.Arg{
-		made(
-			"pktinfo_t", "sk",
-		), made("csinfo_t", "sk"), withMembers("ipinfo_t", "sk", "ip_saddr", "__raddr[sk]", "ip_daddr", "__laddr[sk]"),
+		made("pktinfo_t", "sk"),
+		made("csinfo_t", "sk"),
+		withMembers("ipinfo_t", "sk", "ip_saddr", "__raddr[sk]", "ip_daddr", "__laddr[sk]"),
 		withMembers("tcpsinfo_t", "sk", append([]string{"tcps_active", active}, state...)...), tcp,
 	}
 }
@@ -153,8 +157,8 @@ func tcpProbes() []stableProbe {
 		}
 	}
 	state := []string{"tcps_state", "state"}
-	// TCP_FIN_WAIT2 and TCP_CLOSING lead to TCP_TIME_WAIT, for which the socket is given up, unless
-	// something went wrong.
+	// Unless an error occurs, TCP_FIN_WAIT2 and TCP_CLOSING lead to TCP_TIME_WAIT, for which the
+	// kernel closes the socket.
 	left := []string{
 		"tcps_state",
 		"state == 7 && (old == 5 || old == 11) && sk->sk_err == 0 ? 6 : state",
@@ -162,8 +166,8 @@ func tcpProbes() []stableProbe {
 	null := value("void *", "(void *)0")
 	return []stableProbe{
 		changed("accept-established", "old == 3 && state == 1", answered("TH_ACK", "0", state...)),
-		// The answer to a segment without an acknowledgement, which a SYN is: a reset that has no
-		// number of its own.
+		// The answer to a segment without an acknowledgement, such as a SYN, is a reset with
+		// sequence number 0.
 		sent(
 			"accept-refused",
 			out+" && ("+flags+" & 63) == (TH_RST | TH_ACK) && __tcp["+sentIP+"]->seq == 0",
@@ -187,12 +191,16 @@ func tcpProbes() []stableProbe {
 		},
 		sent(
 			"connect-request",
-			out+" && ("+flags+" & (TH_SYN | TH_ACK)) == TH_SYN && skb->sk != NULL && skb->sk->__sk_common.skc_state == 2 && ((struct inet_connection_sock *)skb->sk)->icsk_retransmits == 0",
+			out+" && ("+flags+" & (TH_SYN | TH_ACK)) == TH_SYN && skb->sk != NULL && "+
+				"skb->sk->__sk_common.skc_state == 2 && "+
+				"((struct inet_connection_sock *)skb->sk)->icsk_retransmits == 0",
 			"tcps_active", "1",
 		),
 		{provider: "tcp", name: "receive", places: at(way{
-			event: "netif_receive_skb", names: packet, when: "__received[skb] && __l4[" + receivedIP + "] == 6",
-			args: append(packetArgs(receivedIP), segment("skb", receivedIP, "dest", "source")...),
+			event: "netif_receive_skb",
+			names: packet,
+			when:  "__received[skb] && __l4[" + receivedIP + "] == 6",
+			args:  append(packetArgs(receivedIP), segment("skb", receivedIP, "dest", "source")...),
 		})},
 		sent("send", out),
 		changed(

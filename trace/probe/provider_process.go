@@ -9,8 +9,8 @@ import (
 func lwp(d string) check.Arg { return made("lwpsinfo_t", d) }
 func ps(d string) check.Arg  { return made("psinfo_t", d) }
 
-// What leaves the CPU, at sched_switch: is it put aside, or does it wait for something? Since Linux
-// 5.18 the tracepoint says so.
+// switching are the arguments of sched_switch. preempt and prev_state show whether the thread that
+// leaves the CPU could run on or waits for something. prev_state came with Linux 5.18.
 //
 // table: made once, never changed
 var switching = []param{task("prev", 0), task("next", 1), {"preempt", "", 0}, {"prev_state", "", 1}}
@@ -20,8 +20,8 @@ const (
 	runnable = "prev->pid != 0 && (preempt || prev_state == 0)"
 )
 
-// switched returns a way by sched_switch, and the way of a kernel before Linux 5.18. There the
-// state is that of the thread, which another CPU may just have begun to wake.
+// switched returns a way by sched_switch, and the way for kernels before Linux 5.18. The latter
+// reads the state from the thread, which another CPU may be waking.
 func switched(w way) []way {
 	older := w
 	older.names, older.when = switching[:3], strings.ReplaceAll(
@@ -60,14 +60,17 @@ func procProbes() []stableProbe {
 		return [][]way{one("execve", 0), one("execveat", 1)}
 	}
 	const ending = "(curthread->signal->group_exit_code & 127)"
-	// info may be 0 or 1, so that some kernels' verifiers don't let it be looked at as the pointer
-	// that it is declared to be.
+	// info may be 0 or 1, so verifiers of some kernels do not allow reading it as the pointer that
+	// it is declared to be.
 	const info = "((struct kernel_siginfo *)(uintptr_t)info)"
 	// Faults that the processor reports come as signals with a code of the kernel's.
-	const fault = "(uintptr_t)info > 1 && " + info + "->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGTRAP)"
+	const fault = "(uintptr_t)info > 1 && " + info + "->si_code > 0 && (sig == SIGSEGV || " +
+		"sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGTRAP)"
 	// As in sys/fault.h: FLTILL 1, FLTBPT 3, FLTTRACE 4, FLTACCESS 5, FLTBOUNDS 6, FLTIOVF 7,
 	// FLTIZDIV 8, FLTFPE 9.
-	const code = "sig == SIGILL ? 1 : sig == SIGTRAP ? " + info + "->si_code == 2 ? 4 : 3 : sig == SIGBUS ? 5 : sig == SIGSEGV ? 6 : " + info + "->si_code == 1 ? 8 : " + info + "->si_code == 2 ? 7 : 9"
+	const code = "sig == SIGILL ? 1 : sig == SIGTRAP ? " + info + "->si_code == 2 ? 4 : 3 : " +
+		"sig == SIGBUS ? 5 : sig == SIGSEGV ? 6 : " +
+		info + "->si_code == 1 ? 8 : " + info + "->si_code == 2 ? 7 : 9"
 	return []stableProbe{
 		{
 			provider: "proc",
@@ -91,7 +94,7 @@ func procProbes() []stableProbe {
 			name:     "exec-failure",
 			places:   execs(true, "ret < 0", value("int", "(int)-ret")),
 		},
-		// A process that execs has a new name already.
+		// The process already has its new name.
 		{provider: "proc", name: "exec-success", places: at(way{event: "sched_process_exec"})},
 		{provider: "proc", name: "exit", places: at(
 			way{
@@ -132,8 +135,8 @@ func procProbes() []stableProbe {
 			),
 		},
 		{provider: "proc", name: "lwp-exit", places: at(way{event: "sched_process_exit"})},
-		// The kernel reports a new thread when it may run for the first time, while the one that
-		// made it is on the CPU.
+		// The kernel reports a new thread when it becomes runnable, while the thread that created
+		// it is on the CPU.
 		{
 			provider: "proc",
 			name:     "lwp-start",
@@ -160,8 +163,8 @@ func procProbes() []stableProbe {
 				way{event: "signal_generate", names: signal, when: "result == 1", args: sent},
 			),
 		},
-		// A signal that ends a process reaches its threads as SIGKILL, and so does its end by
-		// itself, when that is no signal.
+		// Threads of a process that a signal ends receive SIGKILL. They also receive it when the
+		// process exits, which is no signal.
 		{
 			provider: "proc",
 			name:     "signal-handle",
@@ -221,7 +224,8 @@ func schedProbes() []stableProbe {
 		{
 			provider: "sched",
 			name:     "change-pri",
-			lacks:    "no tracepoint reports all changes of priority, and the functions set_user_nice and __sched_setscheduler would have to be probed",
+			lacks: "no tracepoint reports all changes of priority; " +
+				"probe the functions set_user_nice and __sched_setscheduler with fbt",
 		},
 		{provider: "sched", name: "dequeue", places: [][]way{
 			{
@@ -243,7 +247,7 @@ func schedProbes() []stableProbe {
 				},
 			},
 		}},
-		// A thread that is woken before it has left its CPU is in no queue.
+		// A thread that is woken before it has left its CPU enters no queue.
 		{provider: "sched", name: "enqueue", places: [][]way{
 			{
 				{
@@ -281,7 +285,7 @@ func schedProbes() []stableProbe {
 				},
 			},
 		}},
-		// The thread that leaves the CPU is the one at hand; the arguments are the one that comes.
+		// The current thread is the one that leaves the CPU; the arguments are the next one.
 		{
 			provider: "sched",
 			name:     "off-cpu",
@@ -303,8 +307,8 @@ func schedProbes() []stableProbe {
 			name:     "preempt",
 			places:   at(switched(way{event: "sched_switch", names: switching, when: runnable})...),
 		},
-		// Of culprit's own: the thread at hand is the one that begins to wait for a CPU, woken or
-		// put aside. Moving it to another queue does not begin it anew.
+		// This probe is culprit's own. The current thread is the one that begins to wait for a CPU,
+		// because it was woken or preempted. Moving it to another queue does not fire the probe.
 		{provider: "sched", name: "ready", places: [][]way{
 			switched(
 				way{

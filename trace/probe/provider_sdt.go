@@ -19,16 +19,17 @@ const (
 )
 
 // sdtProvider has the kernel's tracepoints, sdt:net::netif_receive_skb. Their arguments are those
-// of the call in the kernel's source, not the fields of the record that the trace event makes of
-// them.
+// of the call in the kernel's source, not the fields of the trace event.
 func sdtProvider() *provider {
 	return &provider{
 		name: "sdt", first: firstSDT, last: firstSDT + mostEvents - 1,
-		list: func(e *Env, w *want, yield func(*found)) error { return listTracepoints(e, w, "sdt", firstSDT, yield) },
+		list: func(e *Env, w *want, yield func(*found)) error {
+			return listTracepoints(e, w, "sdt", firstSDT, yield)
+		},
 		args: func(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 			args, why := tracepointArgs(e, f, p)
 			if args != nil {
-				// typed for the verifier too: its loads need no helper
+				// The verifier knows the types too, so programs read pointers without a helper.
 				p.Site = check.SiteTracepointBTF
 			}
 			return args, why
@@ -36,8 +37,8 @@ func sdtProvider() *provider {
 	}
 }
 
-// rawtpProvider has the same, and those tracepoints that have no trace event (sched:::pelt_cfs_tp);
-// never typed for the verifier.
+// rawtpProvider has the same tracepoints, and those without a trace event (sched:::pelt_cfs_tp).
+// The verifier does not know the types of their arguments.
 func rawtpProvider() *provider {
 	return &provider{
 		name: "rawtp", first: firstRawTP, last: firstRawTP + mostEvents - 1, named: true,
@@ -51,8 +52,8 @@ func rawtpProvider() *provider {
 	}
 }
 
-// eventless are subsystems whose events have no tracepoint of their own: they are made by the
-// tracer, of system calls, or by people.
+// eventless reports whether the trace events of a subsystem have no tracepoint of their own: those
+// of the tracer itself, of system calls, and those that users create.
 func eventless(subsystem string) bool {
 	switch subsystem {
 	case "syscalls", "ftrace", "kprobes", "uprobes", "synthetic", "user_events":
@@ -86,7 +87,8 @@ func listTracepoints(e *Env, w *want, provider string, first uint32, yield func(
 	return nil
 }
 
-// tracepointType is what the kernel's BTF calls the type of the functions that a tracepoint calls.
+// tracepointType begins the name, in the kernel's BTF, of the type of functions that a tracepoint
+// calls.
 const tracepointType = "btf_trace_"
 
 // listBareTracepoints lists the tracepoints of the kernel itself that have no trace event.
@@ -119,9 +121,9 @@ func listBareTracepoints(e *Env, yield func(*found)) error {
 	return nil
 }
 
-// tracepointArgs finds the arguments of a tracepoint: the type btf_trace_NAME points to a function
-// whose first argument is for the kernel itself. That type has no names for them; the function that
-// calls a tracepoint's programs has.
+// tracepointArgs returns the arguments of a tracepoint. The type btf_trace_NAME points to a
+// function whose first argument is for the kernel itself. The names of the arguments are not in
+// that type but in the function __traceiter_NAME.
 func tracepointArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	spec, typedef, err := e.tracepointTypes(f.event)
 	if err != nil {
@@ -129,11 +131,11 @@ func tracepointArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	}
 	pointer, _ := btf.UnderlyingType(typedef.Type).(*btf.Pointer)
 	if pointer == nil {
-		return nil, "the kernel's types know no function of " + f.event
+		return nil, "the kernel's types have no function of " + f.event
 	}
 	proto, _ := btf.UnderlyingType(pointer.Target).(*btf.FuncProto)
 	if proto == nil || len(proto.Params) == 0 {
-		return nil, "the kernel's types know no arguments of " + f.event
+		return nil, "the kernel's types have no arguments of " + f.event
 	}
 	var caller *btf.Func
 	var named []btf.FuncParam
@@ -156,11 +158,10 @@ func tracepointArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	return args, ""
 }
 
-// tracepointTypes finds the type of a tracepoint in the BTF of the kernel, or of a module that has
-// it.
-func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
+// tracepointTypes returns the type of a tracepoint from the BTF of the kernel or of a module.
+func (k *kernelInfo) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 	find := func(module string) (*btf.Spec, *btf.Typedef, error) {
-		spec, err := e.types.Module(module)
+		spec, err := k.types.Module(module)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -172,12 +173,12 @@ func (e *Env) tracepointTypes(name string) (*btf.Spec, *btf.Typedef, error) {
 	if err == nil || !errors.Is(err, btf.ErrNotFound) {
 		return spec, typedef, err
 	}
-	modules, err := e.types.Modules()
+	modules, err := k.types.Modules()
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, module := range modules {
-		if names, err := e.types.TypeNames(module); err != nil ||
+		if names, err := k.types.TypeNames(module); err != nil ||
 			!slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name) {
 			continue
 		}
@@ -194,8 +195,8 @@ func namesOf(names *bpf.TypeNames, kind bpf.TypeKind) []string {
 	return out
 }
 
-// ofUser reports whether a type is a pointer into the memory of a process: the kernel marks those
-// where it was built so that it can.
+// ofUser reports whether a type is a pointer into the memory of a process. Only kernels that were
+// built with such marks (btf_type_tag) have them.
 func ofUser(t btf.Type) bool {
 	pointer, ok := btf.UnderlyingType(t).(*btf.Pointer)
 	if !ok {

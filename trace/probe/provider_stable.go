@@ -13,43 +13,42 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A stableProbe is a probe of D that means the same on every system, on top of what this one
-// reports.
+// A stableProbe is a probe of D that means the same on every system.
 type stableProbe struct {
 	provider, name string
-	// places are where it fires, each a probe of its own as in DTrace, which distinguishes them by
-	// their functions. Of the ways to come by one the first counts that this kernel has.
+	// places are where it fires. As in DTrace each is a probe of its own with its own function. Of
+	// the ways to implement a place, the first one that this kernel has is used.
 	places [][]way
-	lacks  string // what there would have to be, when there is no place; "": the tracepoints
+	lacks  string // why it has no places; "": the tracepoints are missing
 }
 
-// A way is how to come by a probe: a tracepoint, a system call or a counter of the kernel's
-// software events.
+// A way implements a stable probe: by a tracepoint, a system call, or a software event of perf.
 type way struct {
-	function string // the probe's FUNCTION, where the name has several places
+	function string // the probe's FUNCTION, if the name has several places
 	event    string // the tracepoint
 	syscall  string // the system call's entry, or with returns its return
 	returns  bool
 	counter  uint64 // 1 + the software event of perf (PERF_COUNT_SW_...)
 
 	names []param
-	// D, of names; see check.Meaning; %s is the address of the first of symbols that there is
+	// when is a condition in D about names; see check.Meaning. %s is the address of the first of
+	// symbol that this kernel has.
 	when   string
 	symbol []string // functions of the kernel
-	thread string   // which of the names is the thread meant; "": the one at hand
+	thread string   // which of names is the thread that the probe is about; "": the current thread
 	args   []check.Arg
 
 	before, after string // clauses of D
 }
 
-// A param is an argument of the way: of a tracepoint by its type, as its place differs from kernel
-// to kernel.
+// A param is an argument of a way. Arguments of tracepoints are found by their types, because their
+// positions differ between kernels.
 type param struct {
-	name string // in D's texts
-	// The struct that it points to; "": it is a number; other: it points to something else. Of a
-	// system call: its type as C text.
+	name string // in texts of D
+	// of is the struct that a tracepoint's argument points to; "": a number; other: a pointer to
+	// something else. For a system call it is the type as C text.
 	of  string
-	nth int // which of those; of a system call: which of all
+	nth int // index among the arguments with of; for a system call among all
 }
 
 const (
@@ -64,11 +63,11 @@ func task(name string, nth int) param { return param{name, "task_struct", nth} }
 // value returns an argument that is a plain value.
 func value(c, d string) check.Arg { return check.Arg{C: c, D: d} }
 
-// made returns an argument that is a pointer to a struct of D.
+// made returns an argument that is a pointer to a struct t of D, translated from d.
 func made(t, d string) check.Arg { return check.Arg{C: t + " *", D: d, Xlate: t} }
 
-// withMembers returns the same with members that the probe itself provides, pairs of member and
-// text.
+// withMembers returns the same with members that the probe itself provides. pairs are a member and
+// its text, alternating.
 func withMembers(t, d string, pairs ...string) check.Arg {
 	a := made(t, d)
 	a.With = map[string]string{}
@@ -78,7 +77,8 @@ func withMembers(t, d string, pairs ...string) check.Arg {
 	return a
 }
 
-// stableProbes are those that there are, provider by provider. A number comes of the place here.
+// stableProbes returns all stable probes, provider by provider. The index here determines a probe's
+// number.
 func stableProbes() []stableProbe {
 	return slices.Concat(
 		ioProbes(), procProbes(), schedProbes(), tcpProbes(), udpProbes(), ipProbes(),
@@ -97,7 +97,7 @@ func StableNames() []string {
 	return names
 }
 
-// at makes the places of a probe that has one, by one of several ways.
+// at returns the places of a probe with one place and several alternative ways.
 func at(ways ...way) [][]way { return [][]way{ways} }
 
 // stableProvider lists the stable probes of one provider that this kernel has.
@@ -144,7 +144,7 @@ func stableProvider(name string) *provider {
 	}
 }
 
-// missing reports what a kernel must have for a probe.
+// missing returns why this kernel lacks a probe.
 func (s *stableProbe) missing() string {
 	if s.lacks != "" {
 		return s.lacks
@@ -179,7 +179,7 @@ var eventSince = map[string]string{
 	"sched_exit_tp": "6.15",
 }
 
-// onWay makes f the probe that a way leads to, if this kernel has it.
+// onWay sets f to the probe that a way implements. It returns false when this kernel lacks it.
 func (e *Env) onWay(f *found, w *way) (bool, error) {
 	f.Function, f.way = w.function, w
 	switch {
@@ -206,7 +206,7 @@ func (e *Env) onWay(f *found, w *way) (bool, error) {
 		return false, nil
 	}
 	for _, p := range w.names {
-		// it may not be there: only types show it
+		// Only the types show whether this kernel's tracepoint has the argument.
 		if p.nth > 0 || p.of != "" && p.of != "task_struct" || len(w.names) > 1 {
 			args, why := tracepointArgs(e, f, nil)
 			if why == "" {
@@ -219,11 +219,10 @@ func (e *Env) onWay(f *found, w *way) (bool, error) {
 	return true, nil
 }
 
-// firstSymbol returns the address of the first of a way's functions that this kernel has; 0: of
-// none.
-func (e *Env) firstSymbol(w *way) uint64 {
+// firstSymbol returns the address of the first of a way's functions that this kernel has, or 0.
+func (k *kernelInfo) firstSymbol(w *way) uint64 {
 	for _, name := range w.symbol {
-		if address, _, ok := e.symbols.Lookup("vmlinux", name); ok {
+		if address, _, ok := k.symbols.Lookup("vmlinux", name); ok {
 			return address
 		}
 	}
@@ -245,15 +244,15 @@ func hasEvent(events []proc.Event, name string) bool {
 }
 
 // bareTracepoint reports whether the kernel has a tracepoint that has no trace event.
-func (e *Env) bareTracepoint(name string) bool {
-	if !strings.HasSuffix(name, "_tp") { // as all of them are called that are asked for here
+func (k *kernelInfo) bareTracepoint(name string) bool {
+	if !strings.HasSuffix(name, "_tp") { // all such tracepoints of stable probes end so
 		return false
 	}
-	names, err := e.types.TypeNames("")
+	names, err := k.types.TypeNames("")
 	return err == nil && slices.Contains(namesOf(names, bpf.KindTypedef), tracepointType+name)
 }
 
-// pick finds the arguments that are meant, and names them.
+// pick returns the arguments that names describe, with these names.
 func pick(all []check.Arg, names []param) ([]check.Arg, error) {
 	var out []check.Arg
 	for _, p := range names {
@@ -276,7 +275,7 @@ func pick(all []check.Arg, names []param) ([]check.Arg, error) {
 	return out, nil
 }
 
-// stableArgs finds out what a stable probe means here.
+// stableArgs sets the meaning of a stable probe on this kernel, and returns its arguments.
 func stableArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 	w := f.way
 	m := &check.Meaning{Event: f.event, When: w.when, Before: w.before, After: w.after}
@@ -285,7 +284,7 @@ func stableArgs(e *Env, f *found, p *check.Probe) ([]check.Arg, string) {
 		m.When = fmt.Sprintf(w.when, fmt.Sprintf("%#x", e.firstSymbol(w)))
 	}
 	if f.event == "" {
-		for _, n := range w.names { // whose types and places are those of the way
+		for _, n := range w.names { // types and positions are those of the way
 			m.Names = append(m.Names, check.Arg{Name: n.name, C: n.of, From: n.nth})
 		}
 		return w.args, ""

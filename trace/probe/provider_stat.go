@@ -21,7 +21,8 @@ func ioProbes() []stableProbe {
 				}}),
 		}
 	}
-	const waits = "no tracepoint reports threads that wait for a device: sched:::sleep with stack() shows where they do"
+	const waits = "no tracepoint reports threads that wait for a device: " +
+		"sched:::sleep with stack() shows where threads wait"
 	return []stableProbe{
 		one("done", "block_rq_complete"),
 		one("start", "block_rq_issue"),
@@ -30,9 +31,9 @@ func ioProbes() []stableProbe {
 	}
 }
 
-// The kernel reports locks where a thread has to wait for one, at the beginning and the end. What
-// is known of a wait, by lock and thread: when it began and the kind of the lock, 64 times the one
-// and the other; and since when it sleeps instead of spinning.
+// The kernel reports the begin and the end of each wait for a lock. __lock_began contains, by lock
+// and thread, 64 times the moment at which the wait began, plus the flags of the lock's kind.
+// __lock_slept contains the moment from which on the thread sleeps instead of spinning.
 const (
 	lockBegin = `uint64_t __lock_began[uintptr_t, uintptr_t];
 uint64_t __lock_slept[uintptr_t, uintptr_t];
@@ -55,7 +56,12 @@ func lockstatProbes() []stableProbe {
 			[]check.Arg{value(is, "("+is+")lock"), value("uint64_t", "timestamp - "+since)},
 			more...)
 		return stableProbe{provider: "lockstat", name: name, places: at(way{
-			event: "contention_end", names: []param{{"lock", other, 0}, {"ret", "", 0}}, when: when, args: args, before: lockBegin, after: lockEnd,
+			event:  "contention_end",
+			names:  []param{{"lock", other, 0}, {"ret", "", 0}},
+			when:   when,
+			args:   args,
+			before: lockBegin,
+			after:  lockEnd,
 		})}
 	}
 	none := func(name string) stableProbe {
@@ -101,7 +107,7 @@ func vminfoProbes() []stableProbe {
 	const pages = "(bio->bi_iter.bi_size + 4095) / 4096"
 	fault := []param{{"address", "", 0}, {"code", "", 1}}
 	return []stableProbe{
-		// Bit 0 of the code: the page is there, and may not be used so.
+		// Bit 0 of the code: the page is present, but does not allow this access.
 		{provider: "vminfo", name: "as_fault", places: [][]way{
 			{
 				{

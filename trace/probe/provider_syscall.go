@@ -14,11 +14,10 @@ import (
 // firstSyscall is the number of the probe syscall:vmlinux:read:entry, where read is 0.
 const firstSyscall = 2000
 
-// syscallProvider has an entry and a return for each system call, under the names that programs
-// know (fstat, where the kernel's own function is newfstat). Which of them the kernel has is known
-// from its trace events; where those can't be read all are listed. 32-bit programs on a 64-bit
-// kernel have numbers of their own, which mean other calls: they fire the probes of the same names,
-// and those calls that only they have are probes too.
+// syscallProvider has an entry and a return for each system call, named as in programs: fstat, not
+// newfstat as in the kernel. It lists the calls that have trace events, or all calls when trace
+// events can't be read. 32-bit programs on a 64-bit kernel use other numbers: their calls fire the
+// probes of the same names. Calls that only they have are probes too.
 func syscallProvider() *provider {
 	return &provider{
 		name: "syscall", first: firstSyscall, last: firstSyscall + 4095,
@@ -89,38 +88,38 @@ func listSyscalls(e *Env, w *want, yield func(*found)) error {
 }
 
 // Has32BitCalls reports whether processes of 32 bits can make system calls here.
-func (e *Env) Has32BitCalls() bool { return len(e.calls32Bit()) > 0 }
+func (k *kernelInfo) Has32BitCalls() bool { return len(k.calls32Bit()) > 0 }
 
-// calls32Bit returns what each system call is known by when a process of 32 bits makes it; nothing
-// where they can't.
-func (e *Env) calls32Bit() map[string]uint64 {
-	if e.narrowed != nil {
-		return e.narrowed
+// calls32Bit returns, by name, the numbers of system calls of 32-bit processes. It is empty when
+// these can't run here.
+func (k *kernelInfo) calls32Bit() map[string]uint64 {
+	if k.narrowed != nil {
+		return k.narrowed
 	}
-	e.narrowed = map[string]uint64{}
+	k.narrowed = map[string]uint64{}
 	if runtime.GOARCH == "amd64" {
-		// there with CONFIG_IA32_EMULATION
-		if _, err := os.Stat(e.root.InProc("sys/abi/vsyscall32")); err != nil {
-			return e.narrowed
+		// The file exists with CONFIG_IA32_EMULATION.
+		if _, err := os.Stat(k.root.InProc("sys/abi/vsyscall32")); err != nil {
+			return k.narrowed
 		}
-	} // on arm64 it costs next to nothing to ask in vain
+	} // on arm64 a needless comparison in programs costs almost nothing
 	for nr, name := range narrowSyscalls {
 		if name != "" {
-			e.narrowed[name] = uint64(check.CompatCalls + nr)
+			k.narrowed[name] = uint64(check.CompatCalls + nr)
 		}
 	}
-	return e.narrowed
+	return k.narrowed
 }
 
-// SyscallEvents returns the names of system calls as trace events have them, made once; empty when
-// that can't be known.
-func (e *Env) SyscallEvents() map[string]bool {
-	if e.calls != nil {
-		return e.calls
+// SyscallEvents returns the names of system calls that have trace events, as these name them. It is
+// empty when trace events can't be read.
+func (k *kernelInfo) SyscallEvents() map[string]bool {
+	if k.calls != nil {
+		return k.calls
 	}
 	there := map[string]bool{}
-	e.calls = there
-	events, err := e.TraceEvents()
+	k.calls = there
+	events, err := k.TraceEvents()
 	if err != nil {
 		return there
 	}
@@ -135,12 +134,12 @@ func (e *Env) SyscallEvents() map[string]bool {
 	return there
 }
 
-// unseen says that a system call has no trace event though the kernel has it: those that are not
-// made by the macro SYSCALL_DEFINE.
+// unseen reports whether the kernel has a system call without a trace event, because it is not
+// defined by the macro SYSCALL_DEFINE.
 func unseen(name string) bool { return name == "rt_sigreturn" }
 
-// syscallEvent returns the name that the kernel's macro SYSCALL_DEFINE, and so the trace event, has
-// for a system call.
+// syscallEvent returns the name of a system call in the kernel's macro SYSCALL_DEFINE and in the
+// trace event.
 func syscallEvent(name string) string {
 	switch name {
 	case "stat", "fstat", "lstat", "uname":
@@ -159,8 +158,8 @@ func syscallEvent(name string) string {
 	return name
 }
 
-// syscallArgs has the arguments of the call at its entry, and what it returned at its return. Their
-// types are those that the kernel writes into the format of its trace event.
+// syscallArgs returns the arguments of the call at its entry, or its result at its return. Types
+// come from the format of the trace event.
 func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	if f.site == check.SiteSyscallReturn {
 		ret := check.Arg{Name: "ret", C: "long", From: 0}
@@ -172,7 +171,8 @@ func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	}
 	format, err := t.Format("syscalls", "sys_enter_"+syscallEvent(f.Function))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "the kernel has no trace event of " + f.Function + ", which would tell its arguments"
+		return nil, "the kernel has no trace event of " + f.Function +
+			", which would describe its arguments"
 	}
 	if err != nil {
 		return nil, err.Error()
@@ -182,7 +182,7 @@ func syscallArgs(e *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 		if field.Name == "__syscall_nr" || field.Name == "nr" {
 			continue
 		}
-		// Newer kernels append copies of what pointers lead to.
+		// Newer kernels append copies of the data that pointers lead to.
 		if strings.HasPrefix(field.Type, "__data_loc") {
 			continue
 		}

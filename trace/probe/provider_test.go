@@ -78,9 +78,9 @@ func TestProbes(t *testing.T) {
 		"sched::disp:off-cpu":          "no probe matches sched::disp:off-cpu (it has no function: leave that part empty)",
 		"sycall::read:entry":           "there is no provider sycall (did you mean syscall?)",
 		"nothing:::":                   "there is no provider nothing (providers are dtrace profile syscall io proc sched tcp udp ip lockstat vminfo sysinfo sdt rawtp fbt)",
-		"tick-0":                       "tick-0: 0 is never",
+		"tick-0":                       "tick-0: 0 is not possible",
 		"tick-5parsecs":                "tick-5parsecs: there is no unit parsecs (ns us ms s m h d hz)",
-		"profile-":                     "profile-: behind the - stands how often: profile-97 or profile-10s",
+		"profile-":                     "profile-: a rate or an interval must follow the -: profile-97 or profile-10s",
 		"profile-1000000000":           "profile-1000000000: the kernel's timers fire at most once in 10 us",
 		"tick-99999999999999999999s":   "tick-99999999999999999999s: 99999999999999999999 is too large a number",
 		"tick-9999999999d":             "tick-9999999999d: longer than 292 years",
@@ -221,7 +221,9 @@ func TestListedAreFound(t *testing.T) {
 	}
 	for i := 0; i < len(all); i += len(all)/50 + 1 {
 		l := all[i]
-		for _, text := range []string{l.Provider + ":" + l.Module + ":" + l.Function + ":" + l.Name, fmt.Sprint(l.ID)} {
+		for _, text := range []string{
+			l.Provider + ":" + l.Module + ":" + l.Function + ":" + l.Name, fmt.Sprint(l.ID),
+		} {
 			list, err := e.Probes(described(t, text))
 			if err != nil || len(list) != 1 || list[0].ID != l.ID {
 				t.Errorf("%s: %v, %v", text, list, err)

@@ -28,7 +28,7 @@ func dtraceProvider() *provider {
 	}
 }
 
-// standing are the timers that are listed though nobody named them: those that dtrace lists.
+// standing returns the timers that are always listed, as in dtrace.
 func standing() []string {
 	return []string{
 		"profile-97",
@@ -47,7 +47,7 @@ func standing() []string {
 	}
 }
 
-// madeTimers is the number of the first timer that was made by being named; there may be a
+// madeTimers is the number of the first timer that exists because it was named. There may be a
 // thousand.
 const madeTimers = 1000
 
@@ -94,21 +94,21 @@ func profileProvider() *provider {
 	}
 }
 
-// table: the units of timers, in ns; hz is apart.
+// table: the units of timers in ns, without hz.
 var timerUnits = map[string]int64{
 	"ns": 1, "nsec": 1, "us": 1e3, "usec": 1e3, "ms": 1e6, "msec": 1e6, "s": 1e9, "sec": 1e9,
 	"m": 60e9, "min": 60e9, "h": 3600e9, "hour": 3600e9, "d": 86400e9, "day": 86400e9,
 }
 
-// Timers go no faster than the kernel lets them (10 us, kernel/events/core.c:
-// perf_swevent_init_hrtimer), and no slower than what counts its nanoseconds in 63 bits.
+// The limits of timers: the kernel's minimum (kernel/events/core.c: perf_swevent_init_hrtimer) and
+// the nanoseconds that 63 bits can count.
 const (
 	leastInterval = 10_000
 	mostInterval  = 1<<63 - 1
 )
 
-// timer makes the probe profile-N or tick-N, with a unit or, without one, N a second. nil: it isn't
-// a timer's name.
+// timer returns the probe profile-N or tick-N: N is an interval with a unit, or else firings per
+// second. It returns nil for a name that is not a timer's.
 func timer(name string) (*found, error) {
 	kind, rest, ok := strings.Cut(name, "-")
 	if !ok || kind != "profile" && kind != "tick" {
@@ -117,7 +117,7 @@ func timer(name string) (*found, error) {
 	digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
 	if digits == 0 {
 		return nil, fmt.Errorf(
-			"%s: behind the - stands how often: %s-97 or %s-10s", name, kind, kind,
+			"%s: a rate or an interval must follow the -: %s-97 or %s-10s", name, kind, kind,
 		)
 	}
 	n, err := proc.ParseUint([]byte(rest[:digits]))
@@ -125,7 +125,7 @@ func timer(name string) (*found, error) {
 		return nil, fmt.Errorf("%s: %s is too large a number", name, rest[:digits])
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("%s: 0 is never", name)
+		return nil, fmt.Errorf("%s: 0 is not possible", name)
 	}
 	every := int64(0)
 	switch unit := strings.ToLower(rest[digits:]); unit {

@@ -12,14 +12,14 @@ import (
 	"culprit/symbol"
 )
 
-// A usdt is a probe that a file has of its own: all places of it within one function, which may
-// only ask whether it is watched.
+// A usdt is a probe that a file defines (USDT), with all its places within one function. The
+// function may also only ask whether the probe is enabled.
 type usdt struct {
 	provider, function, name string
 	aliases                  []symbol.Function // the names of the function, the best last
 	places                   []usdtPlace
-	types                    []string    // of the arguments, as D has them; nil: as their sizes say
-	asked                    []usdtPlace // where it is asked whether the probe is watched
+	types                    []string    // of the arguments, in D; nil: integers of their sizes
+	asked                    []usdtPlace // where the function asks whether the probe is enabled
 }
 
 // A usdtPlace is one of the places of a probe.
@@ -28,13 +28,13 @@ type usdtPlace struct {
 	operands          []check.Operand
 }
 
-// usdtOf returns the probes that a file has of its own, read once.
-func (e *Env) usdtOf(c *symbol.Code) []usdt {
-	if known, ok := e.users.kinds[c]; ok {
+// usdtOf returns the probes that a file defines. It reads them once.
+func (pr *processProbes) usdtOf(c *symbol.Code) []usdt {
+	if known, ok := pr.kinds[c]; ok {
 		return known
 	}
 	list := readUSDT(c)
-	e.users.kinds[c] = list
+	pr.kinds[c] = list
 	return list
 }
 
@@ -48,7 +48,7 @@ func readUSDT(c *symbol.Code) []usdt {
 		funcs, _ = c.Functions() // without them the function is not known
 	}
 	at := map[[3]string]int{}
-	asked := map[[3]string][]usdtPlace{} // by the function too: another one asks for itself
+	asked := map[[3]string][]usdtPlace{} // by provider, function and name
 	var out []usdt
 	for i := range notes {
 		n := &notes[i]
@@ -57,7 +57,7 @@ func readUSDT(c *symbol.Code) []usdt {
 			continue
 		}
 		place := usdtPlace{offset: off, operands: operandsOf(n, c)}
-		deaf := false // it has a counter that nobody can count in
+		deaf := false // its semaphore cannot be incremented
 		if n.Semaphore != 0 {
 			place.semaphore, ok = c.Counter(n.Semaphore)
 			deaf = !ok
@@ -94,8 +94,7 @@ func readUSDT(c *symbol.Code) []usdt {
 	return out
 }
 
-// functionAt returns the names of the function that an address is in, the best last; nil: none is
-// known.
+// functionAt returns the names of the function that contains an address, the best last, or nil.
 func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 	i, _ := slices.BinarySearchFunc(funcs, addr, func(f symbol.Function, a uint64) int {
 		if f.Start <= a {
@@ -120,7 +119,7 @@ func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 	return nil
 }
 
-// operandsOf returns where the arguments of a probe are, in the order that D counts them.
+// operandsOf returns the places of a probe's arguments, in the order in which D counts them.
 func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 	args := n.Arguments(runtime.GOARCH, c.Variable)
 	out := []check.Operand{}
@@ -135,7 +134,7 @@ func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 			Scale:  a.Scale,
 			Why:    a.Why,
 		}
-		if o.Reg == "pc" { // of which the instruction's address is known
+		if o.Reg == "pc" { // the address of the instruction is known
 			o.Number -= int64(n.Address)
 		}
 		switch a.Where {
@@ -156,7 +155,7 @@ func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 	}
 	mapped := []check.Operand{}
 	for _, from := range n.Map {
-		o := check.Operand{Why: "the program doesn't tell where it is"}
+		o := check.Operand{Why: "the program does not describe where it is"}
 		if from < len(out) {
 			o = out[from]
 		}
@@ -165,7 +164,7 @@ func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
 	return mapped
 }
 
-// cut makes a number one of so many bytes.
+// cut returns a number truncated to size bytes.
 func cut(n int64, size int, signed bool) int64 {
 	if size >= 8 {
 		return n
@@ -177,23 +176,23 @@ func cut(n int64, size int, signed bool) int64 {
 	return int64(uint64(n) << shift >> shift)
 }
 
-// usdtProbes lists the probes that the files of a process have of their own, whose provider is
-// called by the process too.
-func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
-	codes, err := e.code(w, pid)
+// usdtProbes calls yield with the probes that the files of a process define and that w matches. The
+// provider's name ends with the process ID.
+func (pr *processProbes) usdtProbes(w *want, pid int, yield func(*found)) error {
+	codes, err := pr.code(w, pid)
 	if err != nil {
 		if !w.provider.isLit {
 			return err
 		}
 		name, _, _ := processOf(w.provider.literal)
-		// no such process, no such provider
+		// dtrace reports a missing provider for a missing process.
 		if f := (*NoProbe)(nil); errors.As(err, &f) && name != "pid" {
 			f.Tag = "D_PDESC_ZERO"
 		}
 		return err
 	}
 	for _, c := range codes {
-		for _, u := range e.usdtOf(c) {
+		for _, u := range pr.usdtOf(c) {
 			provider := u.provider + strconv.Itoa(pid)
 			function, fits := u.function, w.function.match(u.function)
 			if named, ok := w.nameOf(u.aliases); ok {
@@ -205,13 +204,14 @@ func (e *Env) usdtProbes(w *want, pid int, yield func(*found)) error {
 			}
 			f := &found{
 				Listed: Listed{
-					ID:       e.userID(provider, c.Path, function, u.name),
+					ID:       pr.probeID(provider, c.Path, function, u.name),
 					Provider: provider,
 					Module:   c.Name,
 					Function: function,
 					Name:     u.name,
 				},
-				site: check.SiteUprobe, types: u.types,
+				site:      check.SiteUprobe,
+				foundUser: foundUser{types: u.types},
 			}
 			for _, p := range u.places {
 				f.spots = append(
@@ -257,7 +257,7 @@ func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	return args, ""
 }
 
-// goes reports whether a probe is of a function of Go, whose arguments have no types here.
+// goes reports whether a probe is in a Go function, whose arguments have no types here.
 func (f *found) goes() bool {
 	return f.types == nil && strings.HasPrefix(f.Provider, "pid") && f.spots[0].code.Go
 }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MissingRight names the capabilities that this process lacks to do something, or returns the
-// kernel's refusal where it has them.
+// MissingRight returns an error that names the capabilities which this process lacks for doing
+// something. It returns refusal, the kernel's error, when the process has them.
 func MissingRight(root kernel.Root, doing string, refusal error) error {
 	have, err := root.Capabilities()
 	if err != nil || have.Has(unix.CAP_SYS_ADMIN) {
@@ -23,17 +23,18 @@ func MissingRight(root kernel.Root, doing string, refusal error) error {
 	return kernel.Refused(doing, "root", unix.CAP_BPF, unix.CAP_PERFMON)
 }
 
-// WithoutRights returns a sentence on what works without capabilities.
+// WithoutRights returns a hint on tools that need no capabilities.
 func WithoutRights(root kernel.Root) string {
 	b, err := proc.ReadProc(root, "sys/kernel/perf_event_paranoid", nil)
 	if err != nil {
-		return "culprit cpu and culprit ps tell who uses the CPUs without it"
+		return "culprit cpu and culprit ps show the processes that use the CPUs without it"
 	}
 	level := strings.TrimSpace(string(b))
-	own := "keeps perf record from you too"
-	// 3 and 4 are of Debian's and Android's kernels
+	own := "forbids perf record too"
+	// The levels 3 and 4 exist in kernels of Debian and Android.
 	if n, err := strconv.Atoi(level); err == nil && n <= 2 {
-		own = "lets perf record sample your own processes, and culprit flame reads what perf script prints"
+		own = "allows perf record for your own processes, whose perf script culprit flame reads"
 	}
-	return "culprit cpu and culprit ps tell who uses the CPUs without it, and kernel.perf_event_paranoid, which is " + level + ", " + own
+	return "culprit cpu and culprit ps show the processes that use the CPUs without it; " +
+		"kernel.perf_event_paranoid is " + level + ", which " + own
 }

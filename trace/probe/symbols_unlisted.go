@@ -14,16 +14,18 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A table of symbols that has functions alone (a kernel without CONFIG_KALLSYMS_ALL) says nothing
-// of variables. Those that are told here the kernel itself points to from where they are always
-// reached, or their text is known and stands once in its memory.
+// The table of symbols of a kernel without CONFIG_KALLSYMS_ALL lists only functions. This file
+// finds the addresses of some variables in other ways: by pointers that lead to them from a known
+// task, or by their text, if it is known and occurs once in the kernel's memory.
 
-// errNotListed says that an address isn't known in another way either.
+// errNotListed is the error for a variable whose address cannot be found in another way.
 var errNotListed = errors.New("not in the table of symbols")
 
-// fromInitTask are variables that the first task of all, init_task, points to as long as the
-// machine runs: it is the idle thread of the first CPU and never changes what it began with
-// (init/init_task.c). Members, each a pointer. table: made once, never changed
+// fromInitTask are variables to which init_task always points. init_task is the idle thread of the
+// first CPU and never changes its initial values (init/init_task.c). The texts are members, each a
+// pointer.
+//
+// table: made once, never changed
 var fromInitTask = map[string]string{
 	"init_task":      "",
 	"init_cred":      "cred",
@@ -40,10 +42,10 @@ var fromInitTask = map[string]string{
 	"cgrp_dfl_root":  "cgroups.dfl_cgrp.root",
 }
 
-// unlisted returns the address of a variable of the kernel that its table of symbols lacks. The
-// error is errNotListed where there is no other way, else what went wrong with it.
-func (e *Env) unlisted(name string) (uint64, error) {
-	if a, ok := e.unnamed[name]; ok {
+// unlisted returns the address of a variable of the kernel that its table of symbols lacks. It
+// fails with errNotListed for a variable that cannot be found in another way.
+func (k *kernelInfo) unlisted(name string) (uint64, error) {
+	if a, ok := k.unnamed[name]; ok {
 		return a, nil
 	}
 	path, pointed := fromInitTask[name]
@@ -53,37 +55,37 @@ func (e *Env) unlisted(name string) (uint64, error) {
 	m, err := bpf.NewMemory()
 	if err != nil {
 		return 0, fmt.Errorf(
-			"look for %s, which the kernel's table of symbols has not: %w", name, err,
+			"find %s, which the kernel's table of symbols lacks: %w", name, err,
 		)
 	}
 	defer m.Close()
 	var addr uint64
 	if pointed {
-		addr, err = e.reached(m, path)
+		addr, err = k.reached(m, path)
 	} else {
-		addr, err = e.banner(m)
+		addr, err = k.banner(m)
 	}
 	if err != nil {
 		return 0, fmt.Errorf(
-			"look for %s, which the kernel's table of symbols has not: %w", name, err,
+			"find %s, which the kernel's table of symbols lacks: %w", name, err,
 		)
 	}
-	if e.unnamed == nil {
-		e.unnamed = map[string]uint64{}
+	if k.unnamed == nil {
+		k.unnamed = map[string]uint64{}
 	}
-	e.unnamed[name] = addr
+	k.unnamed[name] = addr
 	return addr, nil
 }
 
-// reached follows members from init_task: each process has it as the parent of its parents, and
-// itself is its own.
-func (e *Env) reached(m *bpf.Memory, path string) (uint64, error) {
-	spec, err := e.BTF()
+// reached follows the members of path from init_task. To find init_task, it follows the parents of
+// this process: init_task is its own parent.
+func (k *kernelInfo) reached(m *bpf.Memory, path string) (uint64, error) {
+	spec, err := k.BTF()
 	if err != nil {
 		return 0, err
 	}
 	var first error
-	for range 3 { // a parent may end while it is looked at
+	for range 3 { // a parent may end while it is read
 		at, err := initTask(spec, m)
 		if err == nil && path != "" {
 			_, at, err = follow(spec, path, m.Word, at)
@@ -109,7 +111,7 @@ func initTask(spec *btf.Spec, m *bpf.Memory) (uint64, error) {
 			return 0, err
 		}
 		if parent == at {
-			// It is the kernel's own, number 0, and no process.
+			// It must be the kernel's own task, with process ID 0.
 			task, err := taskStruct(spec)
 			if err != nil {
 				return 0, err
@@ -123,13 +125,13 @@ func initTask(spec *btf.Spec, m *bpf.Memory) (uint64, error) {
 				return 0, err
 			}
 			if !bytes.Equal(number, make([]byte, 4)) {
-				return 0, errors.New("a task that is its own parent has a number")
+				return 0, errors.New("a task that is its own parent has a process ID other than 0")
 			}
 			return at, nil
 		}
 		at = parent
 	}
-	return 0, errors.New("parents of this process have no end")
+	return 0, errors.New("this process has more than 1000 generations of parents")
 }
 
 func taskStruct(spec *btf.Spec) (*btf.Struct, error) {
@@ -140,14 +142,14 @@ func taskStruct(spec *btf.Spec) (*btf.Struct, error) {
 	return task, nil
 }
 
-// pointed returns the type of what members of init_task lead to; "": its own.
+// pointed returns the type of the struct that path leads to from init_task; "": task_struct.
 func pointed(spec *btf.Spec, path string) (btf.Type, error) {
 	t, _, err := follow(spec, path, func(uint64) (uint64, error) { return 0, nil }, 0)
 	return t, err
 }
 
-// follow goes from a task_struct at an address along members that are pointers. It returns where
-// the last one leads, and its type.
+// follow follows members that are pointers, from a task_struct at an address on. It returns the
+// type and the address that the last one points to. word reads a pointer.
 func follow(
 	spec *btf.Spec, path string, word func(uint64) (uint64, error), at uint64,
 ) (btf.Type, uint64, error) {
@@ -174,8 +176,8 @@ func follow(
 	return t, at, nil
 }
 
-// pointerMember finds a member that is a pointer to a struct, and returns that struct; nil: there
-// is none.
+// pointerMember returns the struct that a member points to and the offset of the member, or nil
+// when there is no such member.
 func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 	s, ok := btf.UnderlyingType(t).(*btf.Struct)
 	if !ok {
@@ -191,10 +193,10 @@ func pointerMember(t btf.Type, name string) (target btf.Type, off int) {
 	return nil, 0
 }
 
-// banner finds linux_banner: what /proc/version says, with a 0 behind it, in the memory that the
-// kernel's own constants lie in. The error is errNotListed where that is not known, or where it
-// stands twice.
-func (e *Env) banner(m *bpf.Memory) (uint64, error) {
+// banner returns the address of linux_banner. It searches the kernel's constants for the text of
+// /proc/version with a 0 behind it. It fails with errNotListed when it does not know where the
+// constants are, or when the text does not occur exactly once.
+func (k *kernelInfo) banner(m *bpf.Memory) (uint64, error) {
 	f, err := proc.Open("/proc/version")
 	if err != nil {
 		return 0, err
@@ -204,17 +206,17 @@ func (e *Env) banner(m *bpf.Memory) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	begin, _, ok := e.symbols.Lookup("", "__start_rodata")
+	begin, _, ok := k.symbols.Lookup("", "__start_rodata")
 	if !ok || len(text) < 2 || text[len(text)-1] != '\n' {
 		return 0, errNotListed
 	}
 	end := uint64(0)
 	for _, name := range []string{"__start_ro_after_init", "__end_rodata", "__init_begin"} {
-		if a, _, ok := e.symbols.Lookup("", name); ok && a > begin && (end == 0 || a < end) {
+		if a, _, ok := k.symbols.Lookup("", name); ok && a > begin && (end == 0 || a < end) {
 			end = a
 		}
 	}
-	const most = 64 << 20 // of constants
+	const most = 64 << 20 // bytes of constants
 	if end == 0 || end-begin > most {
 		return 0, errNotListed
 	}

@@ -7,7 +7,7 @@ import (
 	"culprit/lang/check"
 )
 
-// SyscallName returns the name of a system call by the ID of its return probe, or its number where
+// SyscallName returns the name of the system call with this return probe, or the call's number when
 // it has no name.
 func SyscallName(id int64) string {
 	nr := (id - firstSyscall) / 2

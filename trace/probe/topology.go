@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Topology returns the chip and the NUMA node of each CPU by its number, as /sys/devices/system/cpu
-// has them. What it lacks is 0, as of CPUs that are off.
-func (e *Env) Topology() (chips, nodes []int) { return topology("/sys/devices/system/cpu") }
+// Topology returns the chip and the NUMA node of each CPU by its number, read from
+// /sys/devices/system/cpu. A value that is missing there, as for CPUs that are offline, is 0.
+func (k *kernelInfo) Topology() (chips, nodes []int) { return topology("/sys/devices/system/cpu") }
 
 func topology(dir string) (chips, nodes []int) {
 	const most = 1 << 13 // CPUs that Linux can be built for

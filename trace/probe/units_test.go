@@ -20,11 +20,11 @@ func TestPlacesShareNumbers(t *testing.T) {
 		Listed: Listed{ID: firstUser, Provider: "x1", Name: "y"},
 		by:     userProvider,
 		site:   check.SiteUprobe,
-		spots: []spot{
+		foundUser: foundUser{spots: []spot{
 			{offset: 1, operands: a},
 			{offset: 2, operands: b},
 			{offset: 3, operands: a},
-		},
+		}},
 	}
 	p := e.intern(f)
 	if len(p.Also) != 1 || len(e.targets[p].spots) != 2 || len(e.targets[p.Also[0]].spots) != 1 {

@@ -53,7 +53,9 @@ func waitsAlone(until unix.Timespec) unix.Errno {
 func TestLocksInNewerCalls(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20
-	for name, call := range map[string]func(unix.Timespec) unix.Errno{"waitsInVector": waitsInVector, "waitsAlone": waitsAlone} {
+	for name, call := range map[string]func(unix.Timespec) unix.Errno{
+		"waitsInVector": waitsInVector, "waitsAlone": waitsAlone,
+	} {
 		t.Run(name, func(t *testing.T) {
 			waits := func() unix.Errno {
 				var now unix.Timespec
@@ -71,7 +73,7 @@ func TestLocksInNewerCalls(t *testing.T) {
 			defer stop()
 			begun, done := make(chan struct{}), make(chan struct{})
 			p := &Profile{Of: Locks, User: true, Who: Who{PIDs: []int{os.Getpid()}}}
-			p.begun = func() { close(begun) }
+			p.hooks.begun = func() { close(begun) }
 			own := int64(0)
 			go func() {
 				defer close(done)

@@ -15,21 +15,22 @@ import (
 	"culprit/kernel/proc"
 	"culprit/lang/check"
 	"culprit/lang/gen"
+	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/trace"
 	"culprit/trace/probe"
 )
 
-// A LockTable is the waits for locks as statistics: those of the kernel's locks, lock.wait.count,
-// lock.wait.time, lock.wait.max and lock.wait.dist, and the same of futex.wait for what programs
-// wait in futex(2) and its like; those of this process are in none. Times are ns, from beginning to
-// end of a wait, which is counted at its end.
+// A LockTable measures waits for locks as statistics: lock.wait.count, lock.wait.time,
+// lock.wait.max and lock.wait.dist for locks of the kernel, and the same of futex.wait for waits in
+// futex(2) and related system calls. Waits of this process are not counted. Times are ns from begin
+// to end of a wait, which is counted at its end.
 type LockTable struct {
-	Profile   Profile // whose: Who, CPUs, Kernel, User, Least, Unwind; of the rest nothing
-	Processes bool    // by process and pid: who waits
-	Stacks    bool    // by stack: of the kernel's locks the kernel's, of futexes the program's
-	Dists     bool    // distributions too
+	Profile   Profile // uses Who, CPUs, Kernel, User, Least and Unwind
+	Processes bool    // rows are separate per process and pid of the waiting thread
+	Stacks    bool    // rows are separate per stack: the kernel's for its locks, else the program's
+	Dists     bool    // measures distributions too
 
 	maxKeys int // keys and stacks that fit; 0: maxLockKeys
 }
@@ -37,12 +38,12 @@ type LockTable struct {
 // maxLockKeys is how many keys of an aggregation and how many stacks fit between two readings.
 const maxLockKeys = 1 << 14
 
-// lockGather is how long what was counted stays in the kernel at most: names are looked up while
-// the processes are there.
+// lockGather is how often counts are read at least, so that names are looked up while the processes
+// exist.
 const lockGather = 2 * time.Second
 
-// lockFamilies are what is waited for, by the names of the aggregations: with the first part of the
-// names of their statistics, and in words.
+// lockFamilies returns the two kinds of waits: the name of the aggregation, the first part of the
+// names of its statistics, and its description.
 func lockFamilies() []struct{ agg, stat, of string } {
 	return []struct{ agg, stat, of string }{
 		{
@@ -67,12 +68,14 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 				keys = append(keys, "execname", "pid")
 			}
 			if t.Stacks {
-				// once for all of them
-				keys, take = append(keys, at), fmt.Sprintf("%s = %s(%d); ", at, stack, trace.MaxFrames)
+				// One stack serves all aggregations.
+				keys = append(keys, at)
+				take = fmt.Sprintf("%s = %s(%d); ", at, stack, trace.MaxFrames)
 			}
 			key := strings.Join(keys, ", ")
 			all := fmt.Sprintf(
-				"this->wait = %s; this->kind = %s; %s@%s[%s] = avg(this->wait); @%[4]s_max[%[5]s] = max(this->wait);",
+				"this->wait = %s; this->kind = %s; %s@%s[%s] = avg(this->wait); "+
+					"@%[4]s_max[%[5]s] = max(this->wait);",
 				wait, kind, take, agg, key,
 			)
 			if t.Dists {
@@ -84,7 +87,7 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 	p := t.Profile
 	p.Of = Locks
 	terms := append(anyOf("cpu", p.CPUs), who...)
-	// where the kernel has another number for this process
+	// In a PID namespace the kernel itself leaves out this process by its ID.
 	if env != nil && !feature.InPIDNamespace(env.Root()) {
 		terms = append(terms, fmt.Sprintf("pid != %d", os.Getpid()))
 	}
@@ -94,33 +97,33 @@ func (t *LockTable) text(env *probe.Env) (string, error) {
 	), nil
 }
 
-// Source brings the program into the kernel; its clauses wait for Live. The error is a
-// measure.Denied that names the right that is missing, measure.ErrUnsupported where this kernel
-// can't. Who makes it calls Live, or Close.
+// Source loads the program into the kernel; its clauses run from Live on. It fails with a
+// measure.Denied that names the missing capability, and with measure.ErrUnsupported when this
+// kernel cannot do it. The caller calls Live, or Close.
 func (t *LockTable) Source() (*trace.Source, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	p := t.Profile
-	p.Of, p.doing = Locks, "locks"
-	if err := p.may(env); err != nil {
+	p.Of, p.hooks.doing = Locks, "locks"
+	if err := p.checkRights(env); err != nil {
 		return nil, err
 	}
 	text, err := t.text(env)
 	if err != nil {
 		return nil, err
 	}
-	room := cmp.Or(t.maxKeys, maxLockKeys)
+	maxKeys := cmp.Or(t.maxKeys, maxLockKeys)
 	s, err := trace.NewLimitedSource(
 		"locks",
 		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName},
-			// Strings are names of threads, which are shorter; nothing is reported before it is
-			// read.
+			// One drain per second suffices, because nothing is printed. Strings are names of
+			// threads, which have less than 32 bytes.
 			Options: check.Options{
 				StrSize: 32,
 				All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
 			}},
 		0,
-		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		gen.Limits{Ring: 64 << 10, AggKeys: maxKeys, Stacks: maxKeys},
 		env,
 		io.Discard,
 	)
@@ -135,6 +138,7 @@ func (t *LockTable) Source() (*trace.Source, error) {
 		s.Close()
 		return nil, err
 	}
+	s.SetLossReasons(lockLossReasons())
 	s.PreloadUnwindTables(p.Who.PIDs)
 	s.CollectFrames(true, false)
 	s.GatherEvery(lockGather)
@@ -142,7 +146,17 @@ func (t *LockTable) Source() (*trace.Source, error) {
 	return s, nil
 }
 
-// describe makes the statistics in place of those that a script has.
+// lockLossReasons returns reasons that do not mention options of scripts.
+func lockLossReasons() trace.LossReasons {
+	return trace.LossReasons{
+		ir.DropAgg: "more rows than fit: their waits, maximum or distribution are " +
+			"missing",
+		ir.DropDynamic: "more waiting threads than fit",
+		ir.DropStack:   "more stacks than fit: the others are counted as one without frames",
+	}
+}
+
+// describe replaces the statistics of the script by those of the table.
 func (t *LockTable) describe(s *trace.Source, text string) error {
 	fields := []measure.Field{
 		{
@@ -184,20 +198,23 @@ func (t *LockTable) describe(s *trace.Source, text string) error {
 		}
 		return locks.state(n)
 	}}
-	part := func(i int) func([]int64) float64 { return func(data []int64) float64 { return float64(data[i]) } }
+	part := func(i int) func([]int64) float64 {
+		return func(data []int64) float64 { return float64(data[i]) }
+	}
 	var definitions []trace.Definition
 	for _, family := range lockFamilies() {
 		stat := func(agg, name, help string, st measure.Stat, value func([]int64) float64) {
 			if !s.HasAggregation(agg) {
 				return
 			}
-			st.ID, st.Help, st.Fields, st.Traced, st.Program = measure.StatID(family.stat+"."+name), help+" "+family.of, fields, true, text
+			st.ID, st.Help = measure.StatID(family.stat+"."+name), help+" "+family.of
+			st.Fields, st.Traced, st.Program = fields, true, text
 			definitions = append(
 				definitions,
 				trace.Definition{Stat: st, Aggregation: agg, Value: value, Words: kinds},
 			)
 		}
-		// an avg() has count and sum
+		// The data of an avg() are the count and the sum.
 		stat(
 			family.agg, "count", "number",
 			measure.Stat{Kind: measure.Delta, Unit: measure.Events, Sparse: true}, part(0),
@@ -218,8 +235,8 @@ func (t *LockTable) describe(s *trace.Source, text string) error {
 	return s.Define(definitions)
 }
 
-// noContention returns why a kernel does not report waits for its locks, and what still works, or
-// nil.
+// noContention returns an error when a kernel does not report waits for its locks, with a hint on
+// what still works.
 func noContention(events []proc.Event, release string) error {
 	has := func(name string) bool {
 		return slices.ContainsFunc(
@@ -230,7 +247,9 @@ func noContention(events []proc.Event, release string) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"this kernel, Linux %s, does not report waits for its locks: the tracepoints lock:contention_begin and lock:contention_end came with 5.19; --user, waits in futex(2), works: %w",
+		"this kernel, Linux %s, does not report waits for its locks: the tracepoints "+
+			"lock:contention_begin and lock:contention_end came with 5.19; "+
+			"--user, waits in futex(2), works: %w",
 		release, measure.ErrUnsupported,
 	)
 }

@@ -22,106 +22,100 @@ import (
 	"culprit/trace/probe"
 )
 
-// A Profile is what stacks are gathered of, and whose: by a program in D that adds up in the
-// kernel.
+// A Profile describes which stacks to gather. A D program adds them up in the kernel.
 type Profile struct {
-	Of  ProfileOf
-	Hz  int // of OnCPU: samples a second of each CPU
-	Who Who
-	// none: all. Of waits: the CPU where the thread was put aside or got what it waited for
-	CPUs []int
-	// OnCPU: samples within the kernel alone; else the kernel's stack alone, and of Locks the
-	// kernel's alone
-	Kernel   bool
-	User     bool // the same of programs
-	ByCPU    bool // of OnCPU: stacks are separate per CPU
-	ByThread bool // and by thread
-	// of OnCPU: and by the places in functions, not by functions alone; those of waits always are
-	Offsets bool
-	Wakers  bool         // of OffCPU: and by who woke the thread
-	Least   measure.Span // of waits: shorter ones are left out
-	For     measure.Span // how long; 0: until the context ends
-	// functions that compilers put into others are frames of their own, where files have debug
-	// information
-	Inline bool
-	Unwind string // how stacks of processes are walked: auto, fp, tables; "": auto
+	Of   ProfileOf
+	Hz   int // for OnCPU: samples per second and CPU
+	Who  Who
+	CPUs []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
+	// Kernel and User select stacks; neither selects both. With one of them, OnCPU samples only the
+	// kernel or only programs, and Locks counts only locks of the kernel or only futexes.
+	Kernel, User bool
+	ByCPU        bool         // for OnCPU: stacks are separate per CPU
+	ByThread     bool         // stacks are separate per thread
+	Offsets      bool         // for OnCPU: frames are places in functions, as they are for waits
+	Wakers       bool         // for OffCPU: stacks are separate per waker
+	Least        measure.Span // of waits: shorter ones are left out
+	For          measure.Span // how long Run gathers; 0: until the context ends
+	Inline       bool         // inlined functions are frames, where files have debug information
+	Unwind       string       // how stacks of processes are walked: auto, fp, tables; "": auto
 
-	doing string // what it is for, in errors; "": profile
-	begun func() // called when it has begun; nil: nothing
-	looks func() // called before what was counted is read; nil: nothing
+	hooks profileHooks
 }
 
-// A ProfileOf is what a profile is of.
+// profileHooks adapt a profile to its caller.
+type profileHooks struct {
+	doing      string // the operation in errors; "": profile
+	begun      func() // called when the clauses run; nil: nothing
+	beforeRead func() // called before counts are read; nil: nothing
+}
+
+// A ProfileOf is the subject of a profile.
 type ProfileOf uint8
 
-// What a profile can be of. All but the first are waits: their amounts are ns, from beginning to
-// end of a wait, counted at its end.
+// The subjects of profiles. All but the first are waits: their amounts are ns from begin to end,
+// and they are counted at the end.
 const (
-	OnCPU  ProfileOf = iota // what CPUs execute, sampled
-	OffCPU                  // from when a thread leaves its CPU until it runs again
-	// from when a thread could run - woken, new, or put aside - until it does
-	RunQueue
-	Locks // waiting for locks of the kernel, and in futex(2)
+	OnCPU    ProfileOf = iota // what CPUs execute, sampled
+	OffCPU                    // from when a thread leaves its CPU until it runs again
+	RunQueue                  // from when a thread is woken, new or preempted until it runs
+	Locks                     // waits for locks of the kernel, and in futex(2)
 )
 
-// A Sampled is a stack, and how much it has.
+// A Sampled is a stack with its amount.
 type Sampled struct {
 	Process  string // the thread's name
 	PID, TID int    // TID is -1 unless stacks are separate per thread
 	CPU      int    // -1 unless stacks are separate per CPU
-	// of waits: how the thread waited: sleeping, preempted ...; or for what kind of lock
-	State  string
-	Kernel []string
-	// frames as DTrace prints them, the innermost first; both are good until the next stack is
-	// asked for
-	User   []string
-	Waker  *Waker // nil: not asked for, or not known
-	Count  int64  // samples, or waits
-	Amount int64  // samples, or ns
+	State    string // of waits: how the thread waited (sleeping, preempted ...), or a kind of lock
+	// Kernel and User are frames as DTrace prints them, innermost first. They are valid until the
+	// iteration continues.
+	Kernel, User []string
+	Waker        *Waker // nil: not requested, or not known
+	Count        int64  // samples, or waits
+	Amount       int64  // samples, or ns
 }
 
-// A Waker is who ended a wait.
+// A Waker is the thread that ended a wait.
 type Waker struct {
 	Process      string
 	PID          int
 	Kernel, User []string
 }
 
-// A Profiled is what was gathered.
+// A Profiled is the result of a Profile.
 type Profiled struct {
-	Stacks iter.Seq[Sampled] // may be gone through again
-	Took   measure.Span      // by the clock, while it was gathered
-	// of OffCPU: threads that left a CPU and were not back at the end: their waits are in no stack
-	Away  int64
-	Loss  []measure.Loss
-	Notes []string // what may mislead
+	Stacks iter.Seq[Sampled] // may be iterated repeatedly
+	Took   measure.Span      // the duration on the wall clock
+	Away   int64             // for OffCPU: threads whose waits had not ended, and are in no stack
+	Loss   []measure.Loss
+	Notes  []string // limits of what the profile proves
 }
 
-// profileStacks is how many different stacks of waits fit in the kernel, of each of the lengths
-// that have a map of their own.
+// profileStacks is how many different stacks of waits fit in each of the kernel's maps of stacks.
 const profileStacks = 32768
 
-// Run gathers for as long as was asked, or until the context ends. The error is a measure.Denied
-// that names the right that is missing, measure.ErrUnsupported where this kernel can't.
+// Run gathers stacks for p.For, or until the context ends. It fails with a measure.Denied that
+// names the missing capability, and with measure.ErrUnsupported when this kernel cannot do it.
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
-	if err := p.may(env); err != nil {
+	if err := p.checkRights(env); err != nil {
 		return nil, err
 	}
 	text, err := p.text(env)
 	if err != nil {
 		return nil, err
 	}
-	// Once a second is often enough to look: nothing is reported meanwhile. Strings are names of
-	// threads, which are shorter.
+	// One drain per second suffices, because nothing is printed meanwhile. Strings are names of
+	// threads, which have less than 32 bytes.
 	options := check.Options{
 		StrSize: 32,
 		All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
 		Words:   trace.ProcessMacros(),
 	}
 	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
-	// each look leaves the maps empty, so they have to hold what is sampled in some seconds
+	// Each reading empties the maps, so they must hold the samples of some seconds.
 	if p.Of == OnCPU {
 		cpus, err := proc.PossibleCPUs(env.Root())
 		if err != nil {
@@ -151,31 +145,30 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if p.Of == OnCPU {
 		l.samples = newSamples(p, s)
 	}
-	// What was counted is taken out of the kernel each second, and what its addresses belong to is
-	// found out while the processes are still there.
+	// Counts are read each second, so that addresses are looked up while the processes exist.
 	s.EachSecond = func() error {
-		if p.looks != nil {
-			p.looks()
+		if p.hooks.beforeRead != nil {
+			p.hooks.beforeRead()
 		}
 		return l.take()
 	}
 	began, ended := time.Time{}, make(chan time.Time, 1)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	s.OnStart = func() { // what is done before does not take of the time
+	s.OnStart = func() { // loading and attaching is not part of the duration
 		began = time.Now()
 		if p.For > 0 {
 			time.AfterFunc(time.Duration(p.For), stop)
 		}
-		// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+		// The kernel's types that the compiler read are garbage now: tens of megabytes.
 		time.AfterFunc(100*time.Millisecond, debug.FreeOSMemory)
-		if p.begun != nil {
-			p.begun()
+		if p.hooks.begun != nil {
+			p.hooks.begun()
 		}
 	}
 	defer context.AfterFunc(ctx, func() {
-		// also while what was counted is being read, which takes long when others have the CPUs;
-		// Run does it again
+		// This stops the clauses even while counts are being read, which may take long on a busy
+		// machine. Run stops them again.
 		_ = s.StopClauses()
 		ended <- time.Now()
 	})()
@@ -188,7 +181,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	}
 	unwinding := s.UnwindNotes()
 	s.ReleaseBuffers()
-	inlined := s.ResolveFrames(p.Inline) // and what may mislead
+	inlined := s.ResolveFrames(p.Inline)
 	if l.samples != nil {
 		out.Stacks = l.samples.all()
 	} else {
@@ -201,8 +194,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	return out, nil
 }
 
-// waits returns what was gathered of waits, each time that it is asked. Frames are good until the
-// next one is asked for.
+// waits returns the stacks of waits. Frames are valid until the iteration continues.
 func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 	for _, a := range p.session.Aggregations() {
 		for _, row := range a.Rows {
@@ -211,14 +203,14 @@ func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 				out.Away = max(0, row.Data[0])
 			case untoldName:
 				if n := row.Data[0]; n > 0 {
-					p.lost["the kernel did not tell that a thread ran again: that wait is in no stack"] += uint64(n)
+					p.lost[lostBack] += uint64(n)
 				}
 			}
 		}
 	}
 	list, aggs, profile := p.session.FrameTexts(), p.session.Aggregations(), p.profile
 	return func(yield func(Sampled) bool) {
-		var room [4][]string
+		var buffers [4][]string
 		for _, a := range aggs {
 			if a.Name == awayName || a.Name == untoldName {
 				continue
@@ -226,9 +218,9 @@ func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 			for _, row := range a.Rows {
 				n := 0
 				if !yield(profile.sampled(row, func(v format.Value) []string {
-					room[n] = list(room[n][:0], int32(v.Num))
+					buffers[n] = list(buffers[n][:0], int32(v.Num))
 					n++
-					return slices.Clip(room[n-1])
+					return slices.Clip(buffers[n-1])
 				})) {
 					return
 				}
@@ -237,7 +229,8 @@ func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
 	}
 }
 
-// sampled decodes a row of waits. keys made its key; frames returns the frames of a stack.
+// sampled decodes a row of waits, whose key has the layout of keys. frames returns the frames of a
+// stack.
 func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) []string) Sampled {
 	key := row.Key
 	next := func() format.Value {
@@ -278,26 +271,32 @@ func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) [
 	return one
 }
 
-// kernels and users say of which stacks there are.
+// kernels and users report whether there are stacks of the kernel, and of programs.
 func (p *Profile) kernels() bool { return p.Kernel || !p.User }
 func (p *Profile) users() bool   { return p.User || !p.Kernel }
 
-// profiling gathers what a profile counts, and what was lost of it.
+// profiling is the listener of a running profile. It reads counts and adds up losses.
 type profiling struct {
 	profile *Profile
 	session *trace.Session
-	samples *samples // of OnCPU
-	lost    map[string]uint64
+	samples *samples          // of OnCPU
+	lost    map[string]uint64 // by reason
 }
 
-// take takes what was counted out of the kernel.
+// Reasons of losses.
+const (
+	lostBack = "the kernel did not report that a thread ran again: that wait is in no stack"
+	lostKept = "more different stacks than are kept: they are counted as those without frames"
+)
+
+// take reads the counts out of the kernel.
 func (p *profiling) take() error {
 	if p.samples != nil {
 		if err := p.session.Gather(); err != nil {
 			return err
 		}
 		if left := p.samples.left; left > 0 {
-			p.lost["more different stacks than are kept: they are counted as those without frames"] = left
+			p.lost[lostKept] = left
 		}
 		return nil
 	}
@@ -308,22 +307,30 @@ func (p *profiling) take() error {
 // Record has nothing to do: no clause writes records.
 func (p *profiling) Record(*trace.Record) error { return nil }
 
-// Fault counts what could not be looked at.
+// Fault counts a sample or wait that could not be read.
 func (p *profiling) Fault(f *trace.FaultReport) error {
 	p.lost[format.Fault(f.Fault).String()]++
 	return nil
 }
 
-// Drops counts what was lost. A stack that did not fit is counted as one without frames.
+// Drops counts losses. A stack that did not fit is counted as one without frames.
 func (p *profiling) Drops(kind ir.Drop, _ int, n uint64) error {
-	p.lost[map[ir.Drop]string{ir.DropRecord: "faults that could not be reported", ir.DropAgg: "more different stacks in a second than fit", ir.DropDynamic: "no room for another thread that waits",
-		ir.DropStack: "too many different stacks: the others are counted as one without frames", ir.DropNested: "one came while another one was taken",
-		ir.DropMissed: "one was due while another one was taken"}[kind]] += n
+	p.lost[dropReasons[kind]] += n
 	return nil
+}
+
+// table: the reasons of what programs drop
+var dropReasons = map[ir.Drop]string{
+	ir.DropRecord:  "faults that could not be reported",
+	ir.DropAgg:     "more different stacks in a second than fit",
+	ir.DropDynamic: "more waiting threads than fit",
+	ir.DropStack:   "too many different stacks: the others are counted as one without frames",
+	ir.DropNested:  "one came while another one was taken",
+	ir.DropMissed:  "one was due while another one was taken",
 }
 
 // Pause has nothing to do.
 func (p *profiling) Pause() error { return nil }
 
-// End has nothing to do: the rows are asked for when all is over.
+// End has nothing to do: Run reads the rows afterwards.
 func (p *profiling) End() error { return nil }

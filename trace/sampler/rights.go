@@ -12,31 +12,29 @@ import (
 	"culprit/trace/probe"
 )
 
-// may reports what is missing for a profile before it is begun, and what still works. Missing names
-// of functions are reported with the profile.
-func (p *Profile) may(env *probe.Env) error {
+// checkRights returns an error when this process or kernel cannot run the profile, with a hint on
+// tools that work. Missing names of functions are no error; the profile has notes on them.
+func (p *Profile) checkRights(env *probe.Env) error {
 	root := env.Root()
 	err := feature.RawTracepoints.Have(root)
 	if err == nil && p.Of == OnCPU {
 		err = feature.PerfEvents.Have(root)
 	}
-	if err == nil && p.Of != OnCPU { // whose list of tracepoints must be read
+	if err == nil && p.Of != OnCPU { // waits need the list of tracepoints
 		var events []proc.Event
 		if events, err = env.TraceEvents(); err == nil && p.Of == Locks && p.kernels() {
-			// it is for the error alone
+			// The release is only for the text of the error.
 			release, _ := proc.ReadProc(root, "sys/kernel/osrelease", nil)
 			err = noContention(events, strings.TrimSpace(string(release)))
 		}
 	}
-	doing := cmp.Or(p.doing, "profile")
+	doing := cmp.Or(p.hooks.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf(
-			"%s: %w; %s", doing, probe.MissingRight(root, "load BPF programs that see stacks", err),
-			probe.WithoutRights(root),
-		)
+		missing := probe.MissingRight(root, "load BPF programs that read stacks", err)
+		return fmt.Errorf("%s: %w; %s", doing, missing, probe.WithoutRights(root))
 	case errors.Is(err, measure.ErrUnsupported):
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	return nil // what is not known is tried
+	return nil // if a test failed otherwise, the profile is tried
 }

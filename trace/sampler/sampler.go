@@ -31,32 +31,32 @@ const (
 	SampledRate   = measure.StackRate
 )
 
-// A Sampler is the profile that goes on: while somebody reads its statistics, all CPUs are sampled
-// by a program in D, as a Profile's, and each reader is sent the stacks of each tick, named while
-// the processes are there. While nobody does nothing of it is in the kernel.
+// A Sampler is a continuous profile. While its statistics have readers, a D program samples all
+// CPUs, and each reader receives the stacks of each tick. Names are looked up while the processes
+// exist. Without readers nothing of it is in the kernel.
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Sampler struct {
 	hz    int
 	stats []measure.Stat
 
-	start sync.Mutex // one start or stop at a time; taken before mu
+	start sync.Mutex // one start or stop at a time; locked before mu
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	all sampling   // all three statistics
-	// stacks of the kernel alone: programs are not looked into, which is most of what samples cost
+	// kernels samples only stacks of the kernel. Stacks of programs are most of a sample's cost.
 	kernels sampling
-	past    map[measure.StatID]measure.Span // what sources that have ended have cost
-	outside measure.Span                    // and of it what was no time of this process
-	// why sampling has not started for lack of descriptors or memory; "": no shortage
+	past    map[measure.StatID]measure.Span // cost of sources that have ended
+	outside measure.Span                    // the part of past outside of this process
+	// shortage is why sampling has not started for lack of descriptors or memory; "": no shortage.
 	shortage string
 }
 
-// sampling is a program of a Sampler while somebody reads it.
+// sampling is a program of a Sampler.
 type sampling struct {
 	text    string
 	stats   []measure.Stat
-	source  *trace.Source // nil: nobody reads
+	source  *trace.Source // nil: no readers
 	stop    context.CancelFunc
 	readers int
 }
@@ -74,7 +74,8 @@ func samplerText(hz int) string {
 	)
 }
 
-// NewSampler makes a sampler of so many samples a second of each CPU. Nothing is read before Run.
+// NewSampler returns a sampler that takes hz samples per second and CPU. It reads nothing before
+// Run.
 func NewSampler(hz int) *Sampler {
 	text := samplerText(hz)
 	s := &Sampler{hz: hz, past: map[measure.StatID]measure.Span{}}
@@ -125,7 +126,8 @@ func NewSampler(hz int) *Sampler {
 			Kind:    measure.Level,
 			Unit:    measure.Hertz,
 			Program: text,
-			Help:    "samples due each second: with fewer, what a CPU did in between is in no row of cpu.stack.samples" + help,
+			Help: "samples due each second: with fewer, what a CPU did in between is in no row " +
+				"of cpu.stack.samples" + help,
 			Fields: []measure.Field{
 				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
 			},
@@ -138,7 +140,7 @@ func NewSampler(hz int) *Sampler {
 	return s
 }
 
-// kernelsText returns the program for those who want no stacks of programs.
+// kernelsText returns the program for readers that need no stacks of programs.
 func kernelsText(hz int) string {
 	return fmt.Sprintf(
 		"profile-%d { @samples[execname, pid, cpu, stack(%d)] = count(); }\n", hz, trace.MaxFrames,
@@ -148,7 +150,7 @@ func kernelsText(hz int) string {
 // Stats implements measure.Source.
 func (s *Sampler) Stats() []measure.Stat { return s.stats }
 
-// enter returns the source of a program, started when nobody reads it yet.
+// enter adds a reader to a program, which it starts for the first reader. It returns the source.
 func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	s.start.Lock()
 	defer s.start.Unlock()
@@ -162,22 +164,22 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
-		return nil, probe.MissingRight(env.Root(), "load BPF programs that see stacks", err)
+		return nil, probe.MissingRight(env.Root(), "load BPF programs that read stacks", err)
 	}
 	cpus, err := proc.PossibleCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
 	}
-	// Each reading leaves the maps empty, so they have to hold what is sampled in some seconds.
-	room := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
+	// Each reading empties the maps, so they must hold the samples of some seconds.
+	maxKeys := min(max(1024, 4*s.hz*len(cpus)), 1<<16)
 	source, err := trace.NewLimitedSource(
 		"sampler",
 		trace.Script{Text: env.WithGlobalIDs(p.text), Mode: syntax.Mode{Last: syntax.PartName},
-			// Strings are names of threads, which are shorter; nothing is reported before it is
-			// read.
+			// One drain per second suffices, because nothing is printed. Strings are names of
+			// threads, which have less than 32 bytes.
 			Options: check.Options{StrSize: 32, All: map[string]string{"switchrate": "1s"}}},
 		0,
-		gen.Limits{Ring: 64 << 10, AggKeys: room, Stacks: room},
+		gen.Limits{Ring: 64 << 10, AggKeys: maxKeys, Stacks: maxKeys},
 		env,
 		io.Discard,
 	)
@@ -198,7 +200,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	}
 	source.CollectFrames(false, true)
 	ctx, stop := context.WithCancel(context.Background())
-	go source.Live(ctx) //nolint:errcheck // Why returns it
+	go source.Live(ctx) //nolint:errcheck // Err returns it
 	select {
 	case <-source.Begun():
 	case <-source.Ended():
@@ -206,7 +208,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	if p == &s.all {
 		go inlining(ctx, source)
 	}
-	// What the compiler read of the kernel's types is garbage now, tens of megabytes.
+	// The kernel's types that the compiler read are garbage now: tens of megabytes.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +216,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	return source, nil
 }
 
-// leave stops the source of a program when nobody reads it any more.
+// leave removes a reader from a program, which it stops after the last reader.
 func (s *Sampler) leave(p *sampling) {
 	s.start.Lock()
 	defer s.start.Unlock()
@@ -250,7 +252,7 @@ func (s *Sampler) Cost(id measure.StatID) measure.Span {
 	return all
 }
 
-// Outside implements measure.Outsider.
+// ExternalCost implements measure.Outsider.
 func (s *Sampler) ExternalCost() measure.Span {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,14 +288,14 @@ func (s *Sampler) Problems() []measure.Problem {
 	}}
 }
 
-// Run implements measure.Source. Where nothing can be sampled each batch says that it could not
-// look, and why.
+// Run implements measure.Source. When sampling is not possible, each batch has an empty interval
+// and a note with the reason. It fails when sink does.
 func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
 		return nil
 	}
-	// All samples are read, whatever was asked for: those that are due are held against them.
+	// All samples are read, whatever the queries need, because they are compared with those due.
 	asked := []measure.Query{
 		{
 			Stat: SampledStacks,
@@ -303,10 +305,9 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 		},
 	}
 	program := &s.kernels
-	if slices.ContainsFunc(
-		queries,
-		func(q measure.Query) bool { return q.Stat == SampledBusy || slices.Contains(q.By, "user") },
-	) {
+	if slices.ContainsFunc(queries, func(q measure.Query) bool {
+		return q.Stat == SampledBusy || slices.Contains(q.By, "user")
+	}) {
 		program = &s.all
 		asked[0].By = append(asked[0].By, "user")
 	}
@@ -347,40 +348,42 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	}), func() { d.idle.look() })
 }
 
-// due holds the samples that came against those that were due.
+// due compares the samples that came with those that were due.
 type due struct {
 	hz   float64
 	cpus map[string]*dueCPU
-	list []string // of CPUs, as OnlineCPUs has them
+	list []string // of CPUs, in the order of OnlineCPUs
 	idle idleness
 	rate measure.Batch
 }
 
-// dueCPU is a CPU that is sampled.
+// dueCPU counts the samples of one CPU. Each period of deafOver due samples decides on deaf.
 type dueCPU struct {
-	// samples that were due and did not come, and are not reported yet; below 0: ahead
+	// lacks is how many samples were due, did not come and are not reported yet; below 0: more came
+	// than were due.
 	lacks   float64
-	asleep  float64 // of them those that were due while it was idle, as far as that is known
-	due     float64 // in the stretch at hand
-	came    float64
-	resting bool // some sample of the stretch found it idle
-	deaf    bool // in the stretch before, many lacked and none found it idle
+	asleep  float64 // the part of lacks that was due while the CPU was idle, as far as known
+	due     float64 // in this period
+	came    float64 // in this period
+	resting bool    // some sample of this period found the CPU idle
+	deaf    bool    // in the previous period many samples lacked and none found the CPU idle
 }
 
 const (
-	// jitter is how many samples may lack for no other reason than that a reading comes between
-	// them.
+	// jitter is how many samples may lack only because of the moment of a reading.
 	jitter = 3
-	// deafOver is how many samples are due in a stretch after which it is judged whether a CPU has
-	// none while it is idle; deafShare is the share of them that lacks then.
+	// deafOver is how many samples are due in a period. A CPU that lacks more than deafShare of
+	// them may have no samples while it is idle.
 	deafOver  = 490
 	deafShare = 0.2
 )
 
-// Why samples that were due did not come.
+// Reasons why samples that were due did not come.
 const (
-	lostAsleep = "samples that were due while a CPU was idle and did not come: this kernel takes none then, and what is missing is idle time and interrupts in it"
-	lostOther  = "samples that were due and did not come: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
+	lostAsleep = "samples that were due while a CPU was idle and did not come: " +
+		"this kernel takes none then, so idle time and interrupts in it are missing"
+	lostOther = "samples that were due and did not come: the kernel takes none while a CPU " +
+		"sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
 // account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
@@ -402,12 +405,13 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	process, pid, cpu := slices.Index(b.By, "process"), slices.Index(b.By, "pid"), slices.Index(b.By, "cpu")
+	process, pid := slices.Index(b.By, "process"), slices.Index(b.By, "pid")
+	cpu := slices.Index(b.By, "cpu")
 	for i := range b.Rows() {
 		key := b.Key(i)
 		c := d.cpus[b.Labels[key[cpu]]]
 		if c == nil {
-			continue // it went off line meanwhile
+			continue // it went offline meanwhile
 		}
 		c.lacks -= b.Values[i]
 		c.came += b.Values[i]
@@ -445,7 +449,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		d.rate.Keys = append(d.rate.Keys, measure.Label(n))
 		d.rate.Values = append(d.rate.Values, d.hz)
 	}
-	// What was lost on the way is reported already, and is missing too.
+	// Samples that the program dropped are reported already, and are among the missing ones.
 	for _, l := range b.Loss {
 		if l.Reason != trace.LostStacks { // such a sample comes without its stack
 			reported := min(float64(l.Events), lost)
@@ -463,7 +467,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		b.Notes = append(
 			b.Notes,
-			"no sample comes of "+which+" while idle: what interrupts do there meanwhile is in no stack",
+			which+" has no samples while idle: interrupts there are then in no stack",
 		)
 	}
 	return &d.rate

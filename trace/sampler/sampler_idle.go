@@ -8,21 +8,20 @@ import (
 	"culprit/kernel/proc"
 )
 
-// idleness is how long CPUs were idle: it explains which samples are missing for that.
+// idleness reads how long CPUs were idle. This explains a part of the missing samples.
 //
-// /proc/stat has it beside the counts of all interrupts, which the kernel adds up over all CPUs for
-// each look: on large machines that is expensive. So it is looked at in the beginning, and as long
-// as samples lack.
+// It comes from /proc/stat. To produce that file, the kernel adds up the counts of all interrupts
+// over all CPUs, which is expensive on large machines. So it is read only at first and while
+// samples lack.
 type idleness struct {
 	path   string
 	perSec float64 // units of the file in a second
 	text   []byte
-	last   map[string]uint64 // at the look before; nil: there was none
-	looks  int               // so many more, unless a sample lacks
+	last   map[string]uint64 // at the previous reading; nil: there was none
+	looks  int               // how many more readings follow, unless a sample lacks
 }
 
-// idleLooks is for how many readings it is looked at after one in which samples lacked, and after
-// the first.
+// idleLooks is how many readings follow the first one, and one in which samples lacked.
 const idleLooks = 10
 
 func newIdleness() idleness {
@@ -33,7 +32,8 @@ func newIdleness() idleness {
 	}
 }
 
-// look returns the seconds that each CPU was idle since the last look; nil where that is not known.
+// look returns the seconds that each CPU was idle since the last call, or nil when that is not
+// known.
 func (i *idleness) look() map[string]float64 {
 	if i.looks <= 0 {
 		i.last = nil
@@ -53,7 +53,7 @@ func (i *idleness) look() map[string]float64 {
 	}
 	out := map[string]float64{}
 	for cpu, n := range now {
-		// idle and waiting for disks may each go back a little (proc(5))
+		// The counts may decrease a little (proc(5)).
 		if b, ok := before[cpu]; ok && n > b {
 			out[cpu] = float64(n-b) / i.perSec
 		}
@@ -61,14 +61,14 @@ func (i *idleness) look() map[string]float64 {
 	return out
 }
 
-// parseIdle reads the idle time of each CPU from /proc/stat, waiting for disks included: user,
-// nice, system, idle, iowait follow the name.
+// parseIdle returns the idle time of each CPU in /proc/stat, including iowait. The name is followed
+// by user, nice, system, idle and iowait.
 func parseIdle(text []byte) map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range bytes.Lines(text) {
 		rest, ok := bytes.CutPrefix(line, []byte("cpu"))
 		if !ok {
-			break // the CPUs stand first
+			break // the lines of CPUs come first
 		}
 		words := bytes.Fields(rest)
 		if len(words) < 6 || rest[0] == ' ' { // the line of all CPUs

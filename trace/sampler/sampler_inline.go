@@ -9,21 +9,23 @@ import (
 	"culprit/trace"
 )
 
-// How much CPU time the sampler takes to look for functions that compilers put into others: debug
-// information may be large, and new places in programs come for as long as they run. Those that are
-// sampled often are met in the first seconds.
+// Limits of the CPU time in which the sampler looks for inlined functions. Debug information may be
+// large, and programs reach new places for as long as they run. Places that are sampled often
+// appear in the first seconds.
 const (
+	// The sampler uses inlineAtFirst plus one part in inlineShare of the time that passes.
 	inlineAtFirst = 500 * time.Millisecond
-	inlineShare   = 2000 // and a two-thousandth of the time that passes
+	inlineShare   = 2000
 	inlineEach    = 2 * time.Second
-	// inlineLongest is what one file may take; what was not found then is not looked for again.
+	// inlineLongest is the limit for one file. What is not found within it is not searched again.
 	inlineLongest = 300 * time.Millisecond
 )
 
 // inlining looks for inlined functions at the places that were sampled, until the context ends.
 func inlining(ctx context.Context, source *trace.Source) {
-	runtime.LockOSThread() // whose time is counted; the thread ends with it
-	began, before := time.Now(), time.Duration(kernel.ThreadTime())
+	runtime.LockOSThread() // ThreadTime is of this thread, which ends with the goroutine
+	used := func() time.Duration { return time.Duration(kernel.ThreadTime()) }
+	began, before := time.Now(), used()
 	each := time.NewTicker(inlineEach)
 	defer each.Stop()
 	for {
@@ -32,11 +34,10 @@ func inlining(ctx context.Context, source *trace.Source) {
 			return
 		case <-each.C:
 		}
-		for ctx.Err() == nil && time.Duration(kernel.ThreadTime())-before < inlineAtFirst+time.Since(began)/inlineShare {
-			until := time.Duration(kernel.ThreadTime()) + inlineLongest
-			if !source.LearnInlined(
-				func() bool { return time.Duration(kernel.ThreadTime()) > until || ctx.Err() != nil },
-			) {
+		for ctx.Err() == nil && used()-before < inlineAtFirst+time.Since(began)/inlineShare {
+			until := used() + inlineLongest
+			stop := func() bool { return used() > until || ctx.Err() != nil }
+			if !source.LearnInlined(stop) {
 				break
 			}
 		}

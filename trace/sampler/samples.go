@@ -8,18 +8,18 @@ import (
 	"culprit/trace"
 )
 
-// samples adds up what is sampled: each look takes it out of the kernel, so that what a look costs
-// depends on what was sampled since the one before, and not on all that was seen.
+// samples adds up samples. Each reading moves them out of the kernel, so its cost depends on the
+// samples since the previous reading, not on all samples.
 type samples struct {
 	profile *Profile
 	session *trace.Session
 	fields  []ir.TupleField
 	names   map[string]string // of processes, by the bytes of the key
 	count   map[sampleKey]int64
-	left    uint64 // samples whose stacks are not kept
+	left    uint64 // samples that are counted without their stacks
 }
 
-// sampleKey is what makes samples alike. Stacks are numbers of frames, 0 for none.
+// sampleKey identifies equal samples. Stacks are numbers of frames; 0: no stack.
 type sampleKey struct {
 	process       string
 	pid, tid, cpu int32
@@ -27,9 +27,9 @@ type sampleKey struct {
 }
 
 const (
-	// mostSampleFrames is how many frames are kept: with what belongs to each, some 60 MB.
+	// mostSampleFrames is how many frames are kept: about 60 MB with their functions.
 	mostSampleFrames = 1 << 20
-	// mostNames is how many names of processes are looked up at once.
+	// mostNames is how many names of processes are cached.
 	mostNames = 1 << 12
 )
 
@@ -46,8 +46,8 @@ func newSamples(p *Profile, s *trace.Session) *samples {
 	return out
 }
 
-// add adds what was gathered for a key, which is what keys gave. Once there are too many frames,
-// stacks are left out, and their samples counted.
+// add adds n samples of a key, which has the layout of keys. When there are too many frames,
+// samples are counted without stacks.
 func (s *samples) add(key []byte, n int64) {
 	fields := s.fields
 	next := func() int32 {
@@ -85,8 +85,7 @@ func (s *samples) add(key []byte, n int64) {
 	s.count[k] += n
 }
 
-// all returns all that was sampled, each time that it is asked. Frames are good until the next one
-// is asked for.
+// all returns all samples. Frames are valid until the iteration continues.
 func (s *samples) all() iter.Seq[Sampled] {
 	list := s.session.FrameTexts()
 	return func(yield func(Sampled) bool) {

@@ -10,14 +10,15 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Aggregations that count: the threads that are off the CPU; and those that were away, as it
-// seemed, and left a CPU: the kernel did not report that they came back.
+// Aggregations of OffCPU that are no stacks.
 const (
-	awayName   = "away"
+	awayName = "away" // counts the threads that are off the CPU
+	// untoldName counts threads that left a CPU although they were off the CPU: the kernel did not
+	// report that they ran again.
 	untoldName = "untold"
 )
 
-// How a thread waits, as the low bits of what is kept of it; the time is above them.
+// How a thread waits. The state is the low bits of a variable, and the time is above them.
 const (
 	stateBits = 3
 	stateMask = 1<<stateBits - 1
@@ -27,11 +28,10 @@ const (
 	stateBlocked   = 3 // TASK_UNINTERRUPTIBLE: for disks, for locks of the kernel
 	stateIdle      = 4 // TASK_IDLE: a thread of the kernel without work
 	stateStopped   = 5 // by a signal or a debugger
-	stateWoken     = 6 // of RunQueue: not statePreempted
+	stateWoken     = 6 // for RunQueue: any but statePreempted
 )
 
-// Kinds of locks: flags of lock:contention_begin (include/trace/events/lock.h), and one that is no
-// lock of the kernel's.
+// Kinds of locks: flags of lock:contention_begin (include/trace/events/lock.h), and lockFutex.
 const (
 	lockSpin, lockRead, lockWrite, lockRT, lockPerCPU, lockMutex = 1, 2, 4, 8, 16, 32
 	lockFutex                                                    = 64
@@ -40,12 +40,26 @@ const (
 // stateFutex is the State of waits in futex(2).
 const stateFutex = "futex"
 
-// state names how a thread waited, or for what.
+// state returns the name of a state, or for Locks of a kind of lock.
 func (p *Profile) state(n int64) string {
 	if p.Of != Locks {
-		return []string{statePreempted: "preempted", stateSleeping: "sleeping", stateBlocked: "uninterruptible", stateIdle: "idle", stateStopped: "stopped", stateWoken: "woken", stateMask: ""}[n&stateMask]
+		return []string{
+			statePreempted: "preempted",
+			stateSleeping:  "sleeping",
+			stateBlocked:   "uninterruptible",
+			stateIdle:      "idle",
+			stateStopped:   "stopped",
+			stateWoken:     "woken",
+			stateMask:      "",
+		}[n&stateMask]
 	}
-	of := map[int64]string{0: "", lockRead: ", to read", lockWrite: ", to write"}[n&(lockRead|lockWrite)]
+	of := ""
+	switch n & (lockRead | lockWrite) {
+	case lockRead:
+		of = ", to read"
+	case lockWrite:
+		of = ", to write"
+	}
 	switch {
 	case n&lockFutex != 0:
 		return stateFutex
@@ -96,7 +110,7 @@ func (p *Profile) text(env *probe.Env) (string, error) {
 	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
 }
 
-// predicate makes a predicate of terms that must all hold.
+// predicate returns a predicate that is true when all terms are.
 func predicate(terms ...string) string {
 	if len(terms) == 0 {
 		return ""
@@ -104,7 +118,7 @@ func predicate(terms ...string) string {
 	return " /" + strings.Join(terms, " && ") + "/"
 }
 
-// keys returns the key of a row; sampled takes it apart again. More are behind the stacks.
+// keys returns the key of a row, which sampled and samples.add decode. more follow the stacks.
 func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	all := []string{"execname", "pid"}
 	if p.ByThread {
@@ -121,7 +135,7 @@ func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// stacks returns what takes the stacks that are wanted; "" for the others.
+// stacks returns the expressions for the selected stacks, and "" for the others.
 func (p *Profile) stacks() (kernels, users string) {
 	if p.kernels() {
 		kernels = fmt.Sprintf("stack(%d)", trace.MaxFrames)
@@ -132,7 +146,7 @@ func (p *Profile) stacks() (kernels, users string) {
 	return kernels, users
 }
 
-// onCPU samples.
+// onCPU returns the program that samples.
 func (p *Profile) onCPU(terms []string) string {
 	kernels, users := p.stacks()
 	switch {
@@ -147,8 +161,8 @@ func (p *Profile) onCPU(terms []string) string {
 }
 
 // switchState returns an expression for the state of the thread that leaves its CPU, in
-// sdt:sched::sched_switch. Before Linux 5.18 the tracepoint did not say what it was when that was
-// looked at, and the thread is asked, which may have been woken since.
+// sdt:sched::sched_switch. Before Linux 5.18 this is no argument of the tracepoint. There the state
+// is read from the thread, which may have been woken since.
 func switchState(env *probe.Env) string {
 	spec, err := env.BTF()
 	if err != nil {
@@ -163,7 +177,7 @@ func switchState(env *probe.Env) string {
 		return "arg3"
 	}
 	var task *btf.Struct
-	// the first is the program's context
+	// The first argument is the program's context.
 	if f, ok := p.Target.(*btf.FuncProto); !ok || len(f.Params) > 4 ||
 		spec.TypeByName("task_struct", &task) != nil {
 		return "arg3"
@@ -174,19 +188,20 @@ func switchState(env *probe.Env) string {
 	return "curthread->state"
 }
 
-// leaving returns an expression for how a thread of that state leaves: TASK_INTERRUPTIBLE 1,
-// TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
+// leaving returns an expression that converts the kernel's state of a thread to the states here:
+// TASK_INTERRUPTIBLE 1, TASK_UNINTERRUPTIBLE 2, TASK_IDLE 0x402.
 func leaving(state string) string {
 	return fmt.Sprintf(
-		"(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : (%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)",
+		"(arg0 || (%[1]s & 0xff) == 0 ? %[2]d : %[1]s & 1 ? %[3]d : "+
+			"(%[1]s & 0x402) == 0x402 ? %[4]d : %[1]s & 2 ? %[5]d : %[6]d)",
 		state, statePreempted, stateSleeping, stateIdle, stateBlocked, stateStopped,
 	)
 }
 
-// staying returns a term that holds of threads which will run again: not TASK_DEAD.
+// staying returns a term that is true for threads that will run again: the state is not TASK_DEAD.
 func staying(state string) string { return "!(" + state + " & 0x80)" }
 
-// hasMember reports whether a struct has a member, in it or in a struct without a name within it.
+// hasMember reports whether a struct itself has a member, not counting unnamed structs within it.
 func hasMember(s *btf.Struct, name string) bool {
 	for _, m := range s.Members {
 		if m.Name == name {
@@ -196,13 +211,14 @@ func hasMember(s *btf.Struct, name string) bool {
 	return false
 }
 
-// offCPU adds up the time from leaving a CPU until coming back. The stack of a process is taken
-// when it leaves, as that of another process can't be had; the kernel's stack is still the same
-// when the thread comes back, so that waits which are left out cost none.
+// offCPU returns the program that adds up the time from leaving a CPU until running again. The user
+// stack is read when the thread leaves, because it can be read only of the current process. The
+// kernel stack is the same when the thread runs again; reading it then saves the stacks of waits
+// that are left out.
 func (p *Profile) offCPU(state string, who []string) string {
 	kernels, users := p.stacks()
 	off, at := "self->off", ""
-	if p.Wakers { // who wakes must know whether somebody waits
+	if p.Wakers { // the waker must see whether the thread waits
 		off = "off[tid]"
 	}
 	var b strings.Builder
@@ -237,7 +253,8 @@ func (p *Profile) offCPU(state string, who []string) string {
 		const woken = "args[0]->pid"
 		fmt.Fprintf(
 			&b,
-			"sdt:sched::sched_waking /off[%[1]s]/ { wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;",
+			"sdt:sched::sched_waking /off[%[1]s]/ "+
+				"{ wakerPID[%[1]s] = pid + 1; waker[%[1]s] = execname;",
 			woken,
 		)
 		more, noMore = []string{"wakerPID[tid]", "waker[tid]"}, []string{"wakerPID[tid]", `""`}
@@ -266,7 +283,7 @@ func (p *Profile) offCPU(state string, who []string) string {
 		)
 	}
 	kind := fmt.Sprintf("%s & %d", off, stateMask)
-	if p.Wakers { // a string that nobody wrote can't be read
+	if p.Wakers { // a string that was never assigned can't be read
 		back(p.keys(kind, kernels, at, more...), "wakerPID[tid]")
 		back(p.keys(kind, kernels, at, noMore...), "!wakerPID[tid]")
 	} else {
@@ -278,8 +295,8 @@ func (p *Profile) offCPU(state string, who []string) string {
 	return b.String()
 }
 
-// runQueue adds up the time from when a thread could run until it does. One that is woken before it
-// has left its CPU is in no queue.
+// runQueue returns the program that adds up the time from when a thread could run until it runs. A
+// thread that is woken before it has left its CPU does not wait.
 func (p *Profile) runQueue(state string, who, woken []string) string {
 	kernels, users := p.stacks()
 	var b strings.Builder
@@ -303,7 +320,8 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	)
 	fmt.Fprintf(
 		&b,
-		"sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s { queued[args[0]->pid] = timestamp << %d | %d; }\n",
+		"sdt:sched::sched_wakeup,sdt:sched::sched_wakeup_new%s "+
+			"{ queued[args[0]->pid] = timestamp << %d | %d; }\n",
 		predicate(append([]string{"!args[0]->on_cpu"}, woken...)...), stateBits, stateWoken,
 	)
 	terms := append([]string{"queued[tid]"}, anyOf("cpu", p.CPUs)...)
@@ -321,8 +339,8 @@ func (p *Profile) runQueue(state string, who, woken []string) string {
 	return b.String()
 }
 
-// futexCalls returns the system calls besides futex(2) that wait for futexes, as far as this kernel
-// has them: 5.16, 6.7.
+// futexCalls returns the system calls besides futex(2) that wait for futexes, if this kernel has
+// them: futex_waitv (Linux 5.16) and futex_wait (6.7).
 func futexCalls(env *probe.Env) (calls []string) {
 	if env == nil {
 		return nil
@@ -336,20 +354,24 @@ func futexCalls(env *probe.Env) (calls []string) {
 	return calls
 }
 
-// locks measures the time that is waited for locks of the kernel, and of programs in futex(2) and
-// in the other system calls for that. What is done with a wait at its end are statements, made of
-// expressions for its kind and for its ns.
+// locks returns the program that measures waits for locks of the kernel, and waits in futex(2) and
+// in futexes. kernels and users return the statements for the end of a wait, from expressions for
+// its kind and its duration in ns.
 //
-// A mutex is reported several times, whenever it begins to spin or to sleep: the first counts.
+// The kernel reports the wait for a mutex several times: whenever the thread begins to spin or to
+// sleep. The first report counts.
 //
-// The kernel leaves a program out where it is running already on that CPU. So of what is waited for
-// while an end is being counted - by an interrupt, or for a lock of the maps that are counted in -
-// the end is not told, and what began then is not kept, or it would seem to last until that lock is
-// waited for again; of what is waited for while a beginning is being noted, the beginning is not
-// told, and its end is of nothing that is known. For the same reason the wait for a spin lock or
-// rwlock begins anew where another one has not ended, but not where something else is waited for at
-// the same address: a semaphore begins with its own spin lock; and one after whose beginning the
-// thread has left its CPU is none.
+// The kernel does not run a program that is already running on that CPU. Reports are then missing
+// for waits within the program: those of interrupts, and those for locks of its own maps.
+//
+// Within the code for an end (self->within & 2) the end of another wait is not reported. So the
+// begin of such a wait is not stored; it would seem to last until the next wait for that lock.
+// Within the code for a begin (self->within & 1) the begin of another wait is not reported. So the
+// end of such a wait is ignored.
+//
+// For the same reason the wait for a spin lock or rwlock restarts when an earlier one has not
+// ended. It does not restart when the lock at the address is of another kind, because a semaphore
+// begins with its own spin lock. A spin after whose begin the thread left its CPU is not counted.
 func (p *Profile) locks(
 	terms, futexes []string, kernels, users func(kind, wait string) string,
 ) string {
@@ -361,21 +383,24 @@ func (p *Profile) locks(
 		return nil
 	}
 	if p.kernels() {
-		// Of a wait: bits 0 to 5 the kind, 6 to 13 how often its thread had left a CPU, of which
-		// the lowest bits, and above them those of the time. Who spins does not leave the CPU.
+		// The begin of a wait: bits 0 to 5 are the kind, bits 6 to 13 the low bits of how often the
+		// thread had left a CPU, and above them is the time. A thread that spins does not leave the
+		// CPU.
 		const (
 			began    = "began[arg0, (uintptr_t)curthread]"
 			switches = "((curthread->nvcsw + curthread->nivcsw & 255) << 6)"
 			wait     = "((timestamp << 14) - (" + began + " & ~(uint64_t)16383) >> 14)"
 		)
-		spins := func(kind string) string { return fmt.Sprintf("(%s & %d) == %d", kind, lockSpin|lockMutex, lockSpin) }
+		spins := func(kind string) string {
+			return fmt.Sprintf("(%s & %d) == %d", kind, lockSpin|lockMutex, lockSpin)
+		}
 		ended := spins("arg1") + " && " + spins(began)
 		same := fmt.Sprintf("(!(%s) || (%s & 16320) == %s)", spins(began), began, switches)
-		// self->within: 1 while a beginning is being noted, 2 while an end is being counted. It is
-		// the thread's, as an interrupt runs as the thread that it found.
+		// self->within has bit 1 within the code for a begin and bit 2 within the code for an end.
+		// It is thread-local because an interrupt runs as the thread that it interrupts.
 		b.WriteString("uint64_t began[uintptr_t, uintptr_t];\nself int within;\n")
 		const note = "{ self->within |= 1; %s = %s; self->within &= 2; }\n"
-		// the thread may be another one by now, which is not meant, at the same place in memory
+		// The address of the thread may belong to another thread now, which is not selected.
 		if len(terms) > 0 {
 			fmt.Fprintf(&b, "sdt:lock::contention_begin /%s && %s/ "+note, began, ended, began, "0")
 		}
@@ -400,15 +425,15 @@ func (p *Profile) locks(
 		)
 	}
 	if p.users() {
-		// FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11, LOCK_PI2 13: all that may
-		// wait.
+		// The operations that may wait: FUTEX_WAIT 0, LOCK_PI 6, WAIT_BITSET 9, WAIT_REQUEUE_PI 11,
+		// LOCK_PI2 13.
 		const waits = "(1 << (arg1 & 127) & 0x2a41) != 0"
 		fmt.Fprintf(
 			&b, "syscall::futex:entry%s { self->futex = timestamp; }\n",
 			predicate(append([]string{"(arg1 & 127) < 14", waits}, terms...)...),
 		)
 		returns := "syscall::futex:return"
-		if len(futexes) > 0 { // in one clause: one program then sees every system call
+		if len(futexes) > 0 { // in one clause, so that only one program runs at each system call
 			var entries []string
 			for _, call := range futexes {
 				entries = append(entries, "syscall::"+call+":entry")

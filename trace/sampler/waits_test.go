@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is a program that waits as it is told, when a byte comes, says by itself how long it
-// waited, and stays until its input ends.
+// waiting is a C program that waits as its argument selects when it reads a byte. It prints how
+// long it waited, and runs until its input ends.
 const waiting = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// whileWaiting profiles the program while it waits, and gives what it says itself.
+// whileWaiting profiles the program while it waits, and returns the times that it prints.
 func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
 	t.Helper()
 	tracetest.Needs(t, feature.TypedTracepoints)
@@ -104,7 +104,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var said string
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			if _, err := io.WriteString(in, "\n"); err == nil {
@@ -292,7 +292,7 @@ func TestRunQueueTimes(t *testing.T) {
 	var before int64
 	var start time.Time
 	p := Profile{Of: RunQueue, Who: Who{PIDs: pids}, For: 2 * measure.Second}
-	p.begun = func() { before, start = delay(), time.Now() }
+	p.hooks.begun = func() { before, start = delay(), time.Now() }
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 }
 
-// Threads that use one pipe wait for its mutex, and are told to.
+// Threads that use one pipe wait for its mutex.
 func TestLocksOfTheKernel(t *testing.T) {
 	e := tracetest.Here(t)
 	if _, err := e.Probes(tracetest.Probe(t, "sdt:lock::contention_begin")); err != nil {
@@ -329,7 +329,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	p := Profile{Of: Locks, Kernel: true, Who: Who{PIDs: []int{os.Getpid()}}}
-	p.begun = func() {
+	p.hooks.begun = func() {
 		go func() {
 			defer stop()
 			var all sync.WaitGroup

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who chooses threads: of each list that is not empty one must fit.
+// Who selects threads: of each list that is not empty, one element must match.
 type Who struct {
 	PIDs []int
 	TIDs []int
-	// names of threads or of the processes that they are of, as the kernel keeps them: 15 bytes
+	// Processes are names of threads or of their processes. The kernel keeps 15 bytes.
 	Processes []string
-	// with all that is in them: a directory, or a path as /proc/PID/cgroup has it
+	// Cgroups are directories, or paths as in /proc/PID/cgroup. Groups below them match too.
 	Cgroups []string
 }
 
-// A subject is how a text speaks of the thread that is meant.
+// A subject is the expressions of D for the thread that a clause selects.
 type subject struct{ pid, tid, name, task string }
 
 // table: made once, never changed
@@ -39,10 +39,10 @@ var (
 	}
 )
 
-// commMost is how many bytes of a name the kernel keeps.
+// commMost is how many bytes of a thread's name the kernel keeps.
 const commMost = 15
 
-// anyOf returns a term that holds where what has one of the values; none without values.
+// anyOf returns a term that is true when what has one of the values, or no term without values.
 func anyOf(what string, values []int) []string {
 	var each []string
 	for _, v := range values {
@@ -58,7 +58,7 @@ func either(each []string) []string {
 	return []string{"(" + strings.Join(each, " || ") + ")"}
 }
 
-// terms returns what must hold of a thread.
+// terms returns terms of D that all must be true for a selected thread.
 func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
 	var each []string
@@ -83,7 +83,7 @@ func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
 	return append(terms, either(each)...), nil
 }
 
-// quoted makes a string of D: other characters than plain letters are escaped.
+// quoted returns a string constant of D. Characters that are not printable ASCII are escaped.
 func quoted(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -96,7 +96,7 @@ func quoted(s string) string {
 	return `"` + b.String() + `"`
 }
 
-// cgroupTerm returns a term that holds of threads in a control group, or in one below it.
+// cgroupTerm returns a term that is true for threads in a control group or in one below it.
 func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	all, err := proc.Cgroups(env.Root())
 	if err != nil {
@@ -143,9 +143,8 @@ func cgroupTerm(env *probe.Env, path, task string) (string, error) {
 	return fmt.Sprintf("(%s->level >= %d && %s == %d)", group, level, id, st.Ino), nil
 }
 
-// findCgroup returns the hierarchy and the directory of a group: of a directory that of the mount
-// that it is in, of a path below a hierarchy's root the first hierarchy that has it, version 2
-// before version 1.
+// findCgroup returns the hierarchy and the directory of a group. path is a directory below a mount,
+// or a path below the root of a hierarchy. For the latter it tries version 2 before version 1.
 func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err error) {
 	path = filepath.Clean(path)
 	for _, c := range all {
@@ -165,7 +164,7 @@ func findCgroup(all []proc.Cgroup, path string) (at proc.Cgroup, dir string, err
 			}
 		}
 	}
-	return at, "", fmt.Errorf("no hierarchy of control groups has it: %w", fs.ErrNotExist)
+	return at, "", fmt.Errorf("no hierarchy of control groups contains it: %w", fs.ErrNotExist)
 }
 
 // subsystem returns the number of the first of a hierarchy's controllers.

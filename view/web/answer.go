@@ -44,9 +44,9 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 			l, r := a.Label(x.series, k), a.Label(y.series, k)
 			switch {
 			case l == r:
-			case view.Natural(l, r):
+			case view.NaturalLess(l, r):
 				return -1
-			case view.Natural(r, l):
+			case view.NaturalLess(r, l):
 				return 1
 			default:
 				return cmp.Compare(l, r)

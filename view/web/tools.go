@@ -34,7 +34,7 @@ func (s *tools) list(w http.ResponseWriter, r *http.Request) error {
 		b = view.AppendString(append(b, `{"name":`...), t.Name)
 		b = view.AppendString(append(b, `,"short":`...), t.Short)
 		b = view.AppendString(append(b, `,"long":`...), t.Long)
-		b = strconv.AppendInt(append(b, `,"most":`...), int64(t.Most), 10)
+		b = strconv.AppendInt(append(b, `,"most":`...), int64(t.MaxRows), 10)
 		b = append(b, `,"flags":[`...)
 		for k, f := range t.Flags {
 			if k > 0 {
@@ -45,7 +45,7 @@ func (s *tools) list(w http.ResponseWriter, r *http.Request) error {
 			b = view.AppendString(append(b, `,"value":`...), f.Value)
 			b = appendStrings(append(b, `,"values":`...), f.Values)
 			b = strconv.AppendBool(append(b, `,"many":`...), f.Many)
-			b = view.AppendString(append(b, `,"names":`...), f.Names)
+			b = view.AppendString(append(b, `,"names":`...), f.NamesQuery)
 			b = view.AppendString(append(b, `,"help":`...), f.Help)
 			b = append(b, '}')
 		}
@@ -340,8 +340,8 @@ func appendTable(b []byte, t *view.Table) []byte {
 			b = view.AppendCell(b, c)
 		}
 		b = strconv.AppendBool(append(b, `],"total":`...), row.Total)
-		if row.Mark != "" {
-			b = view.AppendString(append(b, `,"mark":`...), row.Mark)
+		if row.Remark != "" {
+			b = view.AppendString(append(b, `,"mark":`...), row.Remark)
 		}
 		b = append(b, '}')
 	}

@@ -1,0 +1,89 @@
+package process
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"culprit/collect/collecttest"
+	"culprit/collect/procfs"
+	"culprit/measure"
+)
+
+// A process runs and sleeps at random. The kernel shows ticks that are cut, and sometimes a run
+// time that lacks a thread. What the clock returned must always add up to the true time.
+func TestClockKeepsToTheTruth(t *testing.T) {
+	const ticked = uint64(procfs.TickNanoseconds)
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		var u, s, missing uint64 // the true time, and what the run time lacks
+		var c cpuClock
+		var given [2]uint64
+		born := seed%2 == 0
+		if !born {
+			u, s = rnd.Uint64N(1e12), rnd.Uint64N(1e12)
+			missing = rnd.Uint64N(u + 1)
+			c.start(u+s-missing, true, u/ticked*ticked, s/ticked*ticked)
+			given = [2]uint64{c.usr, c.sys}
+		}
+		exact := seed%3 != 0
+		for range 100 {
+			size := []uint64{1, 1e5, 1e7, 1e9}[rnd.IntN(4)]
+			u += rnd.Uint64N(size)
+			s += rnd.Uint64N(size) * uint64(rnd.IntN(2))
+			if rnd.IntN(20) == 0 {
+				missing += rnd.Uint64N(u + s - missing + 1)
+			}
+			low := u/ticked*ticked + s/ticked*ticked
+			du, ds := c.advance(u+s-missing, exact, u/ticked*ticked, s/ticked*ticked)
+			given[0] += du
+			given[1] += ds
+			sum := given[0] + given[1]
+			if sum != c.usr+c.sys || sum < low || sum > low+slack {
+				t.Fatalf(
+					"seed %d: given %v, clock %d+%d, truth %d+%d", seed, given, c.usr, c.sys, u, s,
+				)
+			}
+			for k, truth := range [2]uint64{u, s} {
+				off := math.Abs(float64(given[k]) - float64(truth))
+				if off > 2*procfs.TickNanoseconds {
+					t.Fatalf("seed %d: part %d is %d, truth %d", seed, k, given[k], truth)
+				}
+			}
+		}
+	}
+}
+
+func TestClockIsExactWhileNothingEnds(t *testing.T) {
+	var c cpuClock
+	c.start(5_003_000_000, true, 2_000_000_000, 3_000_000_000)
+	usr, sys := c.advance(5_103_500_000, true, 2_090_000_000, 3_010_000_000)
+	if usr+sys != 100_500_000 || sys < 1_000_000 || sys > 20_000_000 {
+		t.Errorf("%d + %d", usr, sys)
+	}
+	if usr, sys = c.advance(5_103_500_000, true, 2_090_000_000, 3_010_000_000); usr+sys != 0 {
+		t.Errorf("an idle one was given %d + %d", usr, sys)
+	}
+}
+
+func TestSwitchesOfThreadsThatEnded(t *testing.T) {
+	at := func(count, vol, inv uint64) *taskStats {
+		return &taskStats{pulse: pulse{count: count}, voluntary: vol, involuntary: inv}
+	}
+	for name, c := range map[string]struct {
+		now, last *taskStats
+		threads   uint64
+		vol, inv  float64
+	}{
+		"as counted":                    {at(112, 70, 40), at(100, 60, 38), 2, 10, 2},
+		"a thread took its own away":    {at(150, 20, 10), at(100, 60, 38), 1, 50, 0},
+		"only the sum is known":         {at(200, 61, 39), at(100, 60, 38), 1, 99, 1},
+		"went back":                     {at(5, 1, 1), at(100, 60, 38), 1, measure.NaN, measure.NaN},
+		"one more switch than was seen": {at(101, 60, 38), at(100, 60, 38), 1, 0, 0},
+	} {
+		v, i := switchesGrown(c.now, c.last, c.threads)
+		if !collecttest.Near(v, c.vol) || !collecttest.Near(i, c.inv) {
+			t.Errorf("%s: %v, %v, want %v, %v", name, v, i, c.vol, c.inv)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package process
+
+import (
+	"culprit/measure"
+)
+
+// Stats returns process.* and thread.*.
+func (Processes) Stats() []measure.Stat {
+	with := func(more ...measure.Field) []measure.Field {
+		return append(
+			[]measure.Field{
+				{Name: "pid", Type: measure.Number, Help: "process id"},
+				{
+					Name: "process",
+					Type: measure.Word,
+					Help: "name of the program: 15 bytes, which the process may change",
+				},
+			},
+			more...)
+	}
+	thread := func(more ...measure.Field) []measure.Field {
+		return append(
+			with(
+				measure.Field{Name: "tid", Type: measure.Number, Help: "thread id"},
+				measure.Field{Name: "thread", Type: measure.Word, Help: "name of the thread"},
+			),
+			more...)
+	}
+	word := func(name, help string) measure.Field {
+		return measure.Field{Name: name, Type: measure.Word, Help: help}
+	}
+	mode, kind, fault := word("mode", "usr sys"), word("type", "voluntary: it went to sleep; "+
+		"involuntary: the scheduler took the CPU"), word("type", "minor: without a disk; "+
+		"major: read from a disk")
+	state := word("state", "R running or ready, S sleeping, D uninterruptible, T stopped, t "+
+		"traced, Z ended and not waited for, I idle kernel thread")
+	delta := func(
+		id measure.StatID, unit measure.Unit, help string, fields []measure.Field,
+	) measure.Stat {
+		return measure.Stat{
+			ID:     id,
+			Kind:   measure.Delta,
+			Unit:   unit,
+			Sparse: true,
+			Help:   help,
+			Fields: fields,
+		}
+	}
+	level := func(
+		id measure.StatID, unit measure.Unit, help string, fields []measure.Field,
+	) measure.Stat {
+		return measure.Stat{ID: id, Kind: measure.Level, Unit: unit, Help: help, Fields: fields}
+	}
+	info := level("process.info", measure.Count, "description of a process; cgroup is its "+
+		"place in cgroup v2, or in v1 if it has none there (/proc/PID/stat, status, cgroup, "+
+		"cmdline)",
+		with(measure.Field{Name: "parent", Type: measure.Number, Help: "process id of the " +
+			"parent, 0 for none"}, word("user", "effective user, by /etc/passwd, or its number"),
+			word("cgroup", "path of the control group"), word("command", "command line, at "+
+				"most 4 KiB, or only the program if arguments are not recorded; empty for "+
+				"kernel threads"), state))
+	info.Fold = measure.Max
+	return []measure.Stat{
+		delta("process.cpu", measure.Nanoseconds, "CPU time of all threads, including ended "+
+			"ones (taskstats or /proc/PID/schedstat, bounded by /proc/PID/stat)", with(mode)),
+		delta("process.runwait", measure.Nanoseconds, "time that threads were ready and waited "+
+			"for a CPU (taskstats or /proc/PID/schedstat)", with()),
+		delta("process.delay", measure.Nanoseconds, "time that threads waited, by reason "+
+			"(taskstats with delay accounting)", with(word("reason", "blkio swapin reclaim "+
+			"thrashing compact wpcopy irq softirq"))),
+		delta("process.switches", measure.Events, "context switches (taskstats or "+
+			"/proc/PID/status)", with(kind)),
+		delta("process.faults", measure.Events, "page faults (/proc/PID/stat)", with(fault)),
+		delta("process.io", measure.Bytes, "bytes read from storage, and bytes written that "+
+			"will reach it; those of unseen children are added when they are waited for "+
+			"(/proc/PID/io)", with(word("direction", "read write"))),
+		delta("process.calls.bytes", measure.Bytes, "bytes through read, write and similar "+
+			"calls, including caches and pipes; children as in process.io (/proc/PID/io rchar, "+
+			"wchar)", with(word("direction", "read write"))),
+		delta("process.short", measure.Nanoseconds, "CPU time of children that were waited for "+
+			"within the interval and that is in no row of process.cpu: of processes that ended "+
+			"before they were seen, and the last part of others (/proc/PID/stat cutime, cstime)",
+			with()),
+		{
+			ID:   "process.lost",
+			Kind: measure.Delta,
+			Unit: measure.Nanoseconds,
+			Help: "CPU time (usr, nice, sys of /proc/stat) that is neither in process.cpu nor " +
+				"in process.short: of processes that were not waited for, or that are not " +
+				"visible here. Known to 20 ms for each CPU",
+		},
+		level("process.rss", measure.Bytes, "resident memory (/proc/PID/stat)", with()),
+		level("process.threads", measure.Count, "threads (/proc/PID/stat)", with()),
+		level("process.state", measure.Count, "1 for each process, by the state of its first "+
+			"thread (/proc/PID/stat)", with(state)),
+		info,
+		visibilityStat(),
+		level("process.files", measure.Count, "open file descriptors (/proc/PID/fd)", with()),
+		level("process.files.limit", measure.Count, "file descriptors that a process may have "+
+			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)",
+			with()),
+		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
+		delta(
+			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
+			thread(mode),
+		),
+		delta("thread.runwait", measure.Nanoseconds, "time that the thread was ready and "+
+			"waited for a CPU", thread()),
+		delta("thread.switches", measure.Events, "context switches of the thread", thread(kind)),
+		delta("thread.faults", measure.Events, "page faults of the thread", thread(fault)),
+	}
+}

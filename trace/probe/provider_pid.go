@@ -1,0 +1,434 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/lang/check"
+	"culprit/measure"
+	"culprit/symbol"
+)
+
+// pidProbes calls yield with the probes of pidNNN that w matches. It fails when a function that is
+// named completely cannot be probed. Of a pattern it yields those that can.
+func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func(*found)) error {
+	codes, err := pr.code(w, pid)
+	if err != nil {
+		return err
+	}
+	kinds, err := pidNamesOf(w)
+	if err != nil {
+		return err
+	}
+	if w.function.isLit && w.function.literal == "-" {
+		return pr.addressProbe(w, pid, provider, codes, yield)
+	}
+	var modules []*symbol.Code
+	for _, c := range codes {
+		if moduleFits(&w.module, c) {
+			modules = append(modules, c)
+		}
+	}
+	if len(modules) == 0 {
+		var names []string
+		for _, c := range codes {
+			names = append(names, c.Name)
+		}
+		f := userFault(w, "D_PDESC_ZERO", "", "process %d executes no %s", pid, w.module.text)
+		if near := measure.Nearest(w.module.text, names); near != "" {
+			f.Hint = "did you mean " + near + "?"
+		} else if len(names) <= 12 {
+			f.Hint = "it has " + strings.Join(names, ", ")
+		}
+		return f
+	}
+	if exact, ok := exactFunction(w, modules); ok {
+		w = exact
+	}
+	var trouble error
+	same := pr.merging()
+	defer same.each(yield)
+	many := !w.function.isLit || !w.name.isLit
+	n := 0
+	for _, c := range modules {
+		if !c.Wide {
+			trouble = userFault(
+				w, "D_PROC_LIB", "", "%s is a 32-bit file, and 32-bit programs can't be traced",
+				c.Name,
+			)
+			continue
+		}
+		funcs, err := c.Functions()
+		if err != nil {
+			trouble = userFault(
+				w, "D_PROC_LIB", "", "the functions of %s can't be read: %v", c.Name, err,
+			)
+			continue
+		}
+		for i := 0; i < len(funcs); {
+			next := i + 1
+			for next < len(funcs) && funcs[next].Start == funcs[i].Start {
+				next++
+			}
+			f, fits := w.nameOf(funcs[i:next])
+			i = next
+			if !fits || !w.function.isLit && f.Size == 0 || !c.Executable(f.Start) {
+				continue
+			}
+			if f.Indirect {
+				trouble = userFault(
+					w,
+					"D_PROC_FUNC",
+					"name the function that it chooses, which begins with __"+f.Name+
+						"_ if the file has its name",
+					"%s of %s is not a function: it chooses one when the program starts",
+					f.Name,
+					c.Name,
+				)
+				continue
+			}
+			n++
+			at := spot{code: c, pid: pid}
+			if err := pr.functionProbes(w, kinds, f, at, provider, many, same.add); err != nil {
+				trouble = err
+			}
+		}
+	}
+	if many && n > 0 || trouble == nil && n > 0 {
+		return nil
+	}
+	if trouble != nil {
+		return trouble
+	}
+	return pr.noFunction(w, pid, modules)
+}
+
+// exactFunction returns w with the function as a literal name, when a function has the name as it
+// is written: main.(*conn).Read. It returns false when none has.
+func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
+	if w.function.isLit || w.function.any() || !strings.ContainsAny(w.function.text, "([") {
+		return nil, false
+	}
+	for _, c := range modules {
+		funcs, err := c.Functions()
+		if err != nil {
+			continue
+		}
+		if slices.ContainsFunc(
+			funcs, func(f symbol.Function) bool { return f.Name == w.function.plain },
+		) {
+			exact := *w
+			exact.function = w.function.asLiteral()
+			return &exact, true
+		}
+	}
+	return nil, false
+}
+
+// shortTypes returns the name of a Go function as Go prints it in stacks: with [...] in place of
+// type arguments.
+func shortTypes(name string) string {
+	var out strings.Builder
+	depth := 0
+	for i := range len(name) {
+		switch c := name[i]; c {
+		case '[':
+			if depth++; depth == 1 {
+				out.WriteString("[...]")
+			}
+		case ']':
+			depth--
+		default:
+			if depth == 0 {
+				out.WriteByte(c)
+			}
+		}
+	}
+	return out.String()
+}
+
+// pidNames are the probes of a function that a description matches.
+type pidNames struct {
+	entry, ret bool
+	offsets    bool // the offsets that match the name's pattern
+	one        bool // the offset at
+	at         uint64
+}
+
+// pidNamesOf parses the name of a description.
+func pidNamesOf(w *want) (pidNames, error) {
+	k := pidNames{entry: w.name.match("entry"), ret: w.name.match("return")}
+	if !w.name.isLit {
+		k.offsets = true
+		return k, nil
+	}
+	if k.entry || k.ret {
+		return k, nil
+	}
+	at, err := strconv.ParseUint(w.name.literal, 16, 64)
+	if err != nil {
+		return k, userFault(
+			w, "D_PROC_NAME", "entry, return, or an offset into the function in hexadecimal digits",
+			"no function has a probe %s", w.name.literal,
+		)
+	}
+	k.one, k.at = true, at
+	return k, nil
+}
+
+// A merging merges probes of the same name: a file may have several functions of one name, such as
+// static functions of its sources. They are one probe with several places.
+type merging struct {
+	of   *processProbes
+	list []*found
+	at   map[string]*found
+}
+
+func (pr *processProbes) merging() *merging { return &merging{of: pr, at: map[string]*found{}} }
+
+// add adds a probe of one function.
+func (m *merging) add(f *found) {
+	path := f.spots[0].code.Path
+	key := strings.Join([]string{path, f.Function, f.Name}, "\x00")
+	first := m.at[key]
+	if first == nil {
+		m.at[key] = f
+		m.list = append(m.list, f)
+		return
+	}
+	first.spots = append(first.spots, f.spots...)
+	// Under another name of these functions a probe may have fewer places, so the places are part
+	// of the ID.
+	parts := []string{f.Provider, path, f.Function, f.Name}
+	for _, s := range first.spots {
+		parts = append(parts, strconv.FormatUint(s.offset, 16))
+	}
+	first.ID = m.of.probeID(parts...)
+}
+
+// each calls yield with each merged probe.
+func (m *merging) each(yield func(*found)) {
+	for _, f := range m.list {
+		yield(f)
+	}
+}
+
+// nameOf returns a function under the name by which w matches it; aliases are its names, the best
+// last. A literal name is that name. Of several names that match a pattern it takes the one with
+// the fewest leading underscores, and of those the best: fread, not _IO_fread. A name that matches
+// only in its readable form ranks last. It returns false when no name matches.
+func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
+	least := 0
+	short := strings.Contains(w.function.plain, "[...]")
+	for _, a := range aliases {
+		rank := len(a.Name) - len(strings.TrimLeft(a.Name, "_"))
+		switch {
+		case w.function.match(a.Name):
+		case short && w.function.plain == shortTypes(a.Name):
+		case w.function.match(symbol.Readable(a.Name)):
+			rank += len(a.Name)
+		default:
+			continue
+		}
+		if !ok || rank <= least {
+			f, ok, least = a, true, rank
+		}
+	}
+	for _, a := range aliases {
+		f.Indirect = f.Indirect || a.Indirect
+		f.Size = max(f.Size, a.Size)
+	}
+	return f, ok
+}
+
+// functionProbes calls yield with the probes k of one function f. at is the file and the process.
+// many means that the description matches several functions or probes: then a return or an offset
+// that can't be probed is no error.
+func (pr *processProbes) functionProbes(
+	w *want, k pidNames, f symbol.Function, at spot, provider string, many bool, yield func(*found),
+) error {
+	module := at.code.Name
+	one := func(name string, site check.Site, spots []spot) {
+		yield(&found{
+			Listed: Listed{
+				ID:       pr.probeID(provider, at.code.Path, f.Name, name),
+				Provider: provider,
+				Module:   module,
+				Function: f.Name,
+				Name:     name,
+			},
+			site:      site,
+			foundUser: foundUser{spots: spots, entry: name == "entry" || name == "0"},
+		})
+	}
+	here, ok := at.code.Offset(f.Start)
+	if !ok {
+		return userFault(w, "D_PROC_FUNC", "", "%s of %s is not in the file", f.Name, module)
+	}
+	goes := at.code.Go && !strings.HasSuffix(f.Name, ".abi0") && strings.Contains(f.Name, ".")
+	if k.entry {
+		s := at
+		s.offset = here
+		if goes {
+			s.operands = goArguments()
+		}
+		one("entry", check.SiteUprobe, []spot{s})
+	}
+	if k.ret {
+		site, spots, err := returnSpots(at, f, here)
+		if err == nil {
+			one("return", site, spots)
+		} else if !many {
+			return userFault(w, "D_PROC_FUNC", "", "%v", err)
+		}
+	}
+	if !k.offsets && !k.one {
+		return nil
+	}
+	starts, err := at.code.Instructions(f)
+	if k.one {
+		switch {
+		case slices.Contains(starts, k.at):
+			s := at
+			s.offset = here + k.at
+			one(w.name.literal, check.SiteUprobe, []spot{s})
+			return nil
+		case k.at >= f.Size:
+			return userFault(
+				w, "D_PROC_OFF", "", "%s has %d bytes, so it ends before %x", f.Name, f.Size, k.at,
+			)
+		case err != nil:
+			return userFault(
+				w, "D_PROC_OFF", "",
+				"whether an instruction of %s begins at %x is not known: %v", f.Name, k.at, err,
+			)
+		}
+		hint := ""
+		if i, _ := slices.BinarySearch(starts, k.at); i > 0 && i < len(starts) {
+			hint = fmt.Sprintf("one begins at %x, the next at %x", starts[i-1], starts[i])
+		}
+		return userFault(w, "D_PROC_OFF", hint, "no instruction of %s begins at %x", f.Name, k.at)
+	}
+	for _, start := range starts {
+		name := strconv.FormatUint(start, 16)
+		if w.name.match(name) {
+			s := at
+			s.offset = here + start
+			if errors.Is(at.code.Probeable(s.offset), symbol.ErrNever) {
+				continue
+			}
+			one(name, check.SiteUprobe, []spot{s})
+		}
+	}
+	return nil
+}
+
+// returnSpots returns the places and the site of a function's return. Normally the kernel replaces
+// the return address on the stack at the entry. Go moves and inspects stacks, so in Go functions
+// each return instruction is a place instead.
+func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, error) {
+	if !at.code.Go {
+		at.offset = here
+		return check.SiteUretprobe, []spot{at}, nil
+	}
+	returns, err := at.code.Returns(f)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(returns) == 0 {
+		return 0, nil, fmt.Errorf("%s has no instruction that returns", f.Name)
+	}
+	at.operands = goResult()
+	var out []spot
+	for _, r := range returns {
+		s := at
+		s.offset = here + r
+		out = append(out, s)
+	}
+	return check.SiteUprobe, out, nil
+}
+
+// goArguments returns the registers that contain the integer and pointer arguments of Go functions,
+// in order.
+func goArguments() []check.Operand {
+	regs := []string{"rax", "rbx", "rcx", "rdi", "rsi", "r8", "r9", "r10", "r11"}
+	if runtime.GOARCH == "arm64" {
+		regs = nil
+		for n := range 16 {
+			regs = append(regs, "x"+strconv.Itoa(n))
+		}
+	}
+	var out []check.Operand
+	for _, r := range regs {
+		out = append(out, check.Operand{Kind: check.OperandReg, Size: 8, Reg: r})
+	}
+	return out
+}
+
+// goResult is arg0, which is not known, and arg1, what the function returns.
+func goResult() []check.Operand {
+	return []check.Operand{{Kind: check.OperandNumber, Size: 8}, goArguments()[0]}
+}
+
+// addressProbe returns the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the
+// file.
+func (pr *processProbes) addressProbe(
+	w *want, pid int, provider string, codes []*symbol.Code, yield func(*found),
+) error {
+	if !w.name.isLit {
+		return userFault(
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS",
+			"the function - means an address, which must be given as the name",
+		)
+	}
+	at, err := strconv.ParseUint(w.name.literal, 16, 64)
+	if err != nil {
+		return userFault(
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "%s is no address", w.name.literal,
+		)
+	}
+	if !w.module.any() && !(w.module.isLit && w.module.literal == "a.out") {
+		return userFault(w, "D_PROC_LIB", "", "the function - is of the module a.out alone")
+	}
+	c := codes[0]
+	funcs, err := c.Functions()
+	if err != nil || !c.Main || !c.Wide {
+		return userFault(w, "D_PROC_FUNC", "", "the functions of %s can't be read", c.Name)
+	}
+	for _, f := range funcs {
+		if at < f.Start || at-f.Start >= f.Size {
+			continue
+		}
+		starts, err := c.Instructions(f)
+		if !slices.Contains(starts, at-f.Start) {
+			if err == nil {
+				err = errors.New("its instructions are others")
+			}
+			return userFault(
+				w, "D_PROC_OFF", "", "no instruction of %s is known to begin at %x: %v", f.Name, at,
+				err,
+			)
+		}
+		off, ok := c.Offset(at)
+		if !ok {
+			break
+		}
+		yield(&found{
+			Listed: Listed{
+				ID:       pr.probeID(provider, c.Path, "-", w.name.literal),
+				Provider: provider,
+				Module:   c.Name,
+				Function: "-",
+				Name:     w.name.literal,
+			},
+			site:      check.SiteUprobe,
+			foundUser: foundUser{spots: []spot{{code: c, pid: pid, offset: off}}},
+		})
+		return nil
+	}
+	return userFault(w, "D_PROC_OFF", "", "no function of %s has the address %x", c.Name, at)
+}
