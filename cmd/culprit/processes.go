@@ -149,7 +149,7 @@ func serveAlone(
 	p.measuring = func(context.Context, *store.Store) (*measuring, error) {
 		return &measuring{
 			sources:     recordedSources(o),
-			startScript: startScript,
+			startScript: scriptStarter(o.ScriptMemory),
 			sample: func(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 				got, err := sampleStacks(ctx, remote.Sampling(q))
 				if err != nil {
@@ -368,7 +368,7 @@ func runRecorder(control *supervise.Control, o term.Serving) error {
 	}
 	r := remote.NewRecorder(remote.Config{
 		Sources:     recordedSources(o),
-		StartScript: startScript,
+		StartScript: scriptStarter(o.ScriptMemory),
 		Sample:      sampleStacks,
 		Usage: func() remote.Usage {
 			return remote.Usage{

@@ -69,7 +69,7 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 		size:        o.Size,
 		otherMemory: measuring.otherMemory,
 	}
-	web, err := newWebServer(p.dir, o, m, p.listeners, p.certificate)
+	web, err := newWebServer(p, o, m)
 	if err != nil {
 		return err
 	}

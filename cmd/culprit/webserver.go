@@ -67,20 +67,18 @@ func loadCertificate(o term.Serving) (*tls.Certificate, error) {
 	return &c, nil
 }
 
-// newWebServer returns a server that answers at the listeners and closes them. It creates the token
-// file if dir has none. certificate is nil without TLS. The error is of a file in dir.
-func newWebServer(
-	dir string, o term.Serving, m *recordedMachine, l *listeners, certificate *tls.Certificate,
-) (*webServer, error) {
-	tokenFile := filepath.Join(dir, "token")
-	token, created, err := web.ReadServerToken(tokenFile)
+// newWebServer returns a server that answers at the listeners of p and closes them. It creates the
+// token file if the directory has none. The error is of a file in the directory.
+func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, error) {
+	certificate := p.certificate
+	token, _, err := web.ReadServerToken(filepath.Join(p.dir, "token"))
 	if err != nil {
 		return nil, err
 	}
 	if err := web.CheckListen(o.Listen, certificate != nil, token); err != nil {
 		return nil, err
 	}
-	s := &webServer{tcp: l.tcp, unix: l.unix}
+	s := &webServer{tcp: p.listeners.tcp, unix: p.listeners.unix}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -89,7 +87,7 @@ func newWebServer(
 		m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
 		token,
 	)
-	s.api.Tokens = &web.Tokens{Path: tokensPath(dir)}
+	s.api.Tokens = &web.Tokens{Path: tokensPath(p.dir)}
 	prometheus := prom.New(m, m.Datasets, version)
 	s.api.Prometheus, s.api.Export = prometheus, prometheus.NewScraper()
 	s.api.Page, s.api.CPU = ui.Files(), kernel.ThreadTime
@@ -120,11 +118,10 @@ func newWebServer(
 		s.address = bound.String()
 	}
 	s.address = scheme + "://" + s.address + "/"
-	switch {
-	case os.Getenv("JOURNAL_STREAM") == "": // on a terminal; a log has more readers
+	if o.PrintToken {
 		s.address += "?token=" + token
-	case created:
-		s.address += " (the token is in " + tokenFile + ")"
+	} else { // a log has more readers than a terminal
+		s.address += " (the token is in " + filepath.Join(p.shown, "token") + ")"
 	}
 	return s, nil
 }

@@ -36,8 +36,8 @@ so.`,
 		if len(args) != 2 {
 			return usagef("give two results: culprit load compare FIRST.json SECOND.json")
 		}
-		if p.Reading != nil {
-			p.Reading()
+		if p.ReadsFiles != nil {
+			p.ReadsFiles()
 		}
 		var results [2]*load.Result
 		for i, name := range args {

@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// man makes the command that prints or writes the manual pages.
+// man returns the command that prints or writes the manual pages.
 func (p Program) man() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "man [DIRECTORY]",
 		Short: "print the manual page of culprit, or write those of all commands into a directory",
-		Long:  "Without a directory the page of culprit itself goes to standard output: `culprit man | man -l -`.",
-		Args:  cobra.MaximumNArgs(1),
+		Long: "Without a directory the page of culprit itself goes to standard output: " +
+			"`culprit man | man -l -`.",
+		Args: cobra.MaximumNArgs(1),
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		root := c.Root()
@@ -39,8 +40,8 @@ func (p Program) man() *cobra.Command {
 	return c
 }
 
-// manPages writes the pages of a command and of all below it into a directory, and says how many
-// they are.
+// manPages writes the pages of a command and its subcommands into a directory, and returns their
+// number.
 func (p Program) manPages(c *cobra.Command, directory string) (n int, err error) {
 	page, err := p.manPage(c)
 	if err != nil {

@@ -14,38 +14,38 @@ import (
 	"culprit/view"
 )
 
-// printer shows one table after another.
+// printer prints one table after another.
 type printer interface {
 	table(t *view.Table) error
-	mean(t *view.Table) error // over all that was shown
+	mean(t *view.Table) error // the average of all tables
 }
 
-// screen prints for people: classic columns, the header again each screen.
-type screen struct {
+// textPrinter prints the columns of the classic tools, and the header again on each screen.
+type textPrinter struct {
 	out    io.Writer
 	width  int // columns of the terminal
-	lines  int // lines of the terminal, 0 = header once
+	lines  int // lines of the terminal; 0: the header is printed once
 	bold   bool
-	time   bool // a first column with the time
-	titled bool // a table with a title was shown
+	time   bool // the first column is the time
+	titled bool // a table with a title was printed
 	widths []int
 	since  int // lines since the last header
 	shown  []int
 
-	// Of the table at hand, used again for the next.
+	// Memory for the next table.
 	columns []int
-	texts   []byte // of the cells, one after the other
-	ends    []int  // of each cell in texts
+	texts   []byte // all cells
+	ends    []int  // end of each cell in texts
 	page    []byte
 }
 
-func (s *screen) table(t *view.Table) error {
-	var room [8]byte
-	return s.print(t, appendClock(room[:0], t.Over.End.AsTime()))
+func (s *textPrinter) table(t *view.Table) error {
+	var clock [8]byte
+	return s.print(t, appendClock(clock[:0], t.Over.End.AsTime()))
 }
 
-// appendClock appends the local time of day as 15:04:05. AppendFormat would read a layout each
-// time.
+// appendClock appends the local time of day as 15:04:05. It does not parse a layout, as
+// AppendFormat does.
 func appendClock(b []byte, t time.Time) []byte {
 	h, m, s := t.Local().Clock()
 	for i, v := range [...]int{h, m, s} {
@@ -57,20 +57,20 @@ func appendClock(b []byte, t time.Time) []byte {
 	return b
 }
 
-func (s *screen) mean(t *view.Table) error {
+func (s *textPrinter) mean(t *view.Table) error {
 	s.since = 0
-	if t.Title != "" { // it counts all
+	if t.Title != "" { // its counts are sums
 		return s.print(t, []byte("In all"))
 	}
 	return s.print(t, []byte("Average"))
 }
 
-func (s *screen) print(t *view.Table, when []byte) error {
+func (s *textPrinter) print(t *view.Table, when []byte) error {
 	titled := t.Title != ""
 	if titled {
 		s.time, s.since = false, 0
 	}
-	s.choose(t)
+	s.chooseColumns(t)
 	if !slices.Equal(s.columns, s.shown) {
 		s.shown, s.widths, s.since = slices.Clone(s.columns), make([]int, len(s.columns)), 0
 		for k, i := range s.shown {
@@ -87,7 +87,9 @@ func (s *screen) print(t *view.Table, when []byte) error {
 				s.texts = append(s.texts, view.Clean(row.Label)...)
 			} else {
 				s.texts = c.Append(s.texts, row.Cells[i])
-				if len(s.texts)-from > s.widths[k] && c.Decimals > 0 && row.Cells[i].Kind == view.IsNumber { // a large number can do without them, as in nicstat
+				// A number that is too wide loses decimals, as in nicstat.
+				if len(s.texts)-from > s.widths[k] && c.Decimals > 0 &&
+					row.Cells[i].Kind == view.IsNumber {
 					for less := *c; less.Decimals > 0 && len(s.texts)-from > s.widths[k]; {
 						less.Decimals--
 						s.texts = less.Append(s.texts[:from], row.Cells[i])
@@ -95,12 +97,11 @@ func (s *screen) print(t *view.Table, when []byte) error {
 				}
 			}
 			if c.Cut && k == len(s.shown)-1 {
-				s.texts = cut(s.texts, from, max(len(c.Head), s.room(k)))
+				s.texts = truncate(s.texts, from, max(len(c.Head), s.freeColumns(k)))
 			}
-			// A name of a terminal's line that is full gives way: a line that is too long breaks
-			// all below it.
+			// On a terminal, cut the name if the line would be too long and wrap.
 			if last := k == len(s.shown)-1; c.Cut && !last && s.lines > 0 {
-				s.texts = cut(s.texts, from, s.widths[k]+max(0, s.room(len(s.shown))+1))
+				s.texts = truncate(s.texts, from, s.widths[k]+max(0, s.freeColumns(len(s.shown))+1))
 			}
 			s.ends = append(s.ends, len(s.texts))
 			// Names may widen their column, numbers may not: one large number must not shift all
@@ -127,12 +128,12 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		return err
 	}
 	if s.since == 0 || s.lines > 3 && s.since+len(t.Rows) >= s.lines {
-		s.head(t)
+		s.header(t)
 		s.since = 1
 	}
 	from := 0
 	for r := range t.Rows {
-		start := s.begin(when)
+		start := s.beginLine(when)
 		for k, i := range s.shown {
 			end := s.ends[r*len(s.shown)+k]
 			s.cell(k, &t.Columns[i], s.texts[from:end])
@@ -141,12 +142,12 @@ func (s *screen) print(t *view.Table, when []byte) error {
 		if mark := t.Rows[r].Remark; mark != "" {
 			s.page = append(append(s.page, "  <- "...), view.Clean(mark)...)
 		}
-		s.end(start)
+		s.trimLine(start)
 		s.page = append(s.page, '\n')
 		s.since++
 		for line := range strings.Lines(t.Rows[r].Details) {
 			start := len(s.page)
-			s.page = cut(
+			s.page = truncate(
 				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width,
 			)
 			s.page = append(s.page, '\n')
@@ -157,49 +158,49 @@ func (s *screen) print(t *view.Table, when []byte) error {
 	return err
 }
 
-// choose takes the columns that a line has room for: those that are always there, and of the others
-// as many as fit beside them.
-func (s *screen) choose(t *view.Table) {
+// chooseColumns selects the columns that fit into a line: all with MinWidth 0, and of the others
+// those for which there is space.
+func (s *textPrinter) chooseColumns(t *view.Table) {
 	width := func(c *view.Column) int { return max(c.Width, len(c.Head)) + 1 }
-	room := s.width + 1 // no blank stands before the first
+	free := s.width + 1 // there is no space before the first column
 	if s.time {
-		room -= 9
+		free -= 9
 	}
 	for i := range t.Columns {
 		if c := &t.Columns[i]; c.Head != "" && c.MinWidth == 0 {
-			room -= width(c)
+			free -= width(c)
 		}
 	}
 	s.columns = s.columns[:0]
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if c.Head == "" || c.MinWidth > s.width || c.MinWidth > 0 && width(c) > room {
+		if c.Head == "" || c.MinWidth > s.width || c.MinWidth > 0 && width(c) > free {
 			continue
 		}
 		if c.MinWidth > 0 {
-			room -= width(c)
+			free -= width(c)
 		}
 		s.columns = append(s.columns, i)
 	}
 }
 
-// room gives how much of a line is left for its last column; with the number of all columns, how
-// much beyond the blank behind the last.
-func (s *screen) room(last int) int {
-	room := s.width
+// freeColumns returns the width that is left in a line for column number last.
+func (s *textPrinter) freeColumns(last int) int {
+	free := s.width
 	if s.time {
-		room -= 9
+		free -= 9
 	}
 	for _, w := range s.widths[:last] {
-		room -= w + 1
+		free -= w + 1
 	}
-	return room
+	return free
 }
 
-// cut leaves of the text from there on as many characters, the last one a + where there were more.
-func cut(text []byte, from, most int) []byte {
+// truncate cuts text so that at most limit characters follow position from. The last one becomes
+// "+" if some were cut.
+func truncate(text []byte, from, limit int) []byte {
 	for i, n, last := from, 0, from; i < len(text); n++ {
-		if n == most {
+		if n == limit {
 			return append(text[:last], '+')
 		}
 		_, size := utf8.DecodeRune(text[i:])
@@ -208,75 +209,76 @@ func cut(text []byte, from, most int) []byte {
 	return text
 }
 
-func (s *screen) head(t *view.Table) {
+func (s *textPrinter) header(t *view.Table) {
 	if s.bold {
 		s.page = append(s.page, "\x1b[1m"...)
 	}
-	start := s.begin([]byte("Time"))
+	start := s.beginLine([]byte("Time"))
 	for k, i := range s.shown {
 		s.cell(k, &t.Columns[i], []byte(t.Columns[i].Head))
 	}
-	s.end(start)
+	s.trimLine(start)
 	if s.bold {
 		s.page = append(s.page, "\x1b[0m"...)
 	}
 	s.page = append(s.page, '\n')
 }
 
-// begin starts a line and gives where it starts.
-func (s *screen) begin(when []byte) int {
+// beginLine starts a line and returns its position in page.
+func (s *textPrinter) beginLine(when []byte) int {
 	start := len(s.page)
 	if s.time {
 		s.page = append(s.page, when...)
-		s.blanks(8 - len(when) + 1)
+		s.pad(8 - len(when) + 1)
 	}
 	return start
 }
 
-func (s *screen) cell(k int, c *view.Column, text []byte) {
+func (s *textPrinter) cell(k int, c *view.Column, text []byte) {
 	if k > 0 {
 		s.page = append(s.page, ' ')
 	}
 	pad := s.widths[k] - utf8.RuneCount(text)
 	if !c.Left {
-		s.blanks(pad)
+		s.pad(pad)
 	}
 	s.page = append(s.page, text...)
 	if c.Left {
-		s.blanks(pad)
+		s.pad(pad)
 	}
 }
 
-func (s *screen) blanks(n int) {
+func (s *textPrinter) pad(n int) {
 	for ; n > 0; n-- {
 		s.page = append(s.page, ' ')
 	}
 }
 
-// end takes the blanks at the end of a line away.
-func (s *screen) end(start int) {
+// trimLine removes trailing spaces.
+func (s *textPrinter) trimLine(start int) {
 	for len(s.page) > start && s.page[len(s.page)-1] == ' ' {
 		s.page = s.page[:len(s.page)-1]
 	}
 }
 
-// lines prints one JSON object an interval, in one line each.
-type lines struct{ out io.Writer }
+// jsonPrinter prints one JSON object per interval, on one line.
+type jsonPrinter struct{ out io.Writer }
 
-func (p *lines) table(t *view.Table) error {
+func (p *jsonPrinter) table(t *view.Table) error {
 	_, err := p.out.Write(append(view.AppendJSON(nil, t), '\n'))
 	return err
 }
 
-func (p *lines) mean(*view.Table) error { return nil }
+func (p *jsonPrinter) mean(*view.Table) error { return nil }
 
-// comma prints CSV: a head, then a line a row; time is the interval's end, seconds its length.
-type comma struct {
+// csvPrinter prints CSV: a header, then a line per row. time is the end of the interval, seconds
+// its length.
+type csvPrinter struct {
 	out  io.Writer
 	head bool
 }
 
-func (p *comma) table(t *view.Table) error {
+func (p *csvPrinter) table(t *view.Table) error {
 	w := csv.NewWriter(p.out)
 	if !p.head {
 		head := []string{"time", "seconds"}
@@ -315,21 +317,25 @@ func (p *comma) table(t *view.Table) error {
 	return w.Error()
 }
 
-func (p *comma) mean(*view.Table) error { return nil }
+func (p *csvPrinter) mean(*view.Table) error { return nil }
 
-// asides prints notes and losses on stderr: each note once, each kind of loss when it first comes,
-// and its sum at the end.
-type asides struct {
-	out  io.Writer
-	said map[string]bool
-	lost map[string]uint64 // events by reason, beyond what was said
-	why  []string          // the reasons, in the order of their coming
+// notePrinter prints notes and losses on standard error: each note once, each kind of loss when it
+// first occurs, and the sum of its later events at the end.
+type notePrinter struct {
+	out     io.Writer
+	printed map[string]bool
+	lost    map[string]uint64 // events by reason, without those that were printed
+	reasons []string          // in the order of the first event
 }
 
-func (a *asides) say(t *view.Table) {
+func newNotePrinter(out io.Writer) *notePrinter {
+	return &notePrinter{out: out, printed: map[string]bool{}, lost: map[string]uint64{}}
+}
+
+func (a *notePrinter) print(t *view.Table) {
 	for _, n := range t.Notes {
-		if !a.said[n] {
-			a.said[n] = true
+		if !a.printed[n] {
+			a.printed[n] = true
 			fmt.Fprintln(a.out, "note:", view.Clean(n))
 		}
 	}
@@ -339,31 +345,31 @@ func (a *asides) say(t *view.Table) {
 			continue
 		}
 		a.lost[l.Reason] = 0
-		a.why = append(a.why, l.Reason)
-		fmt.Fprintf(a.out, "lost: %s%s\n", number(l.Events), view.Clean(l.Reason))
+		a.reasons = append(a.reasons, l.Reason)
+		fmt.Fprintf(a.out, "lost: %s%s\n", eventCount(l.Events), view.Clean(l.Reason))
 	}
 }
 
-// end says what was lost after it had been said for the first time.
-func (a *asides) end() {
-	for _, reason := range a.why {
+// finish prints the losses after the first ones.
+func (a *notePrinter) finish() {
+	for _, reason := range a.reasons {
 		if n := a.lost[reason]; n > 0 {
-			fmt.Fprintf(a.out, "lost since: %s%s\n", number(n), view.Clean(reason))
+			fmt.Fprintf(a.out, "lost since: %s%s\n", eventCount(n), view.Clean(reason))
 		}
 	}
 }
 
-// number gives a number of events and a colon, nothing when it is not known.
-func number(events uint64) string {
+// eventCount returns a number of events and a colon; "" if it is unknown.
+func eventCount(events uint64) string {
 	if events == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d: ", events)
 }
 
-// sorted orders the rows by a column, largest number or first text first, or in reverse; unknown
-// ones come last either way, and total rows stay where they are.
-func sorted(t *view.Table, column int, reverse bool) {
+// sortRows sorts the rows by a column: numbers largest first, texts in natural order; reverse
+// inverts both. Unknown values come last. Total rows keep their place.
+func sortRows(t *view.Table, column int, reverse bool) {
 	var at []int
 	var rows []view.Row
 	for i, r := range t.Rows {

@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manPage gives the manual page of a command, as man(7) writes them.
+// manPage returns the manual page of a command in the format of man(7). SOURCE_DATE_EPOCH sets its
+// date, so that builds are reproducible.
 func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	when := time.Now()
-	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" { // who builds the same again wants the same bytes
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds: %w", epoch, err)
@@ -34,7 +35,7 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 			"culprit "+p.Version,
 		) + `" "culprit"`,
 	)
-	b.macro(".nh") // no hyphenation, which .TH brings along
+	b.macro(".nh") // no hyphenation
 	b.macro(".SH NAME")
 	b.line(name + " - " + c.Short)
 	b.macro(".SH SYNOPSIS")
@@ -69,10 +70,10 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// manName gives the name of a command's page.
+// manName returns the name of the page of a command.
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// manChildren gives the commands of a command that have pages.
+// manChildren returns the subcommands that have pages.
 func manChildren(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, child := range c.Commands() {
@@ -83,25 +84,25 @@ func manChildren(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// A roff is a page that is being written.
+// roff builds a page.
 type roff struct{ strings.Builder }
 
-// macro writes a line of roff's own.
+// macro writes a line with a macro.
 func (b *roff) macro(line string) { b.WriteString(line + "\n") }
 
-// quoted gives a text as an argument of a macro in double quotes.
+// quoted returns a text as an argument of a macro, within double quotes.
 func (b *roff) quoted(s string) string { return strings.ReplaceAll(escapeRoff(s), `"`, `\(dq`) }
 
 // line writes a line of text.
 func (b *roff) line(s string) {
 	s = escapeRoff(s)
-	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") { // or it would be a macro
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") { // it would be read as a macro
 		s = `\&` + s
 	}
 	b.macro(s)
 }
 
-// text writes paragraphs, which have an empty line between them.
+// text writes paragraphs, which are separated by empty lines.
 func (b *roff) text(s string) {
 	for i, paragraph := range strings.Split(strings.TrimSpace(s), "\n\n") {
 		if i > 0 {
@@ -140,5 +141,5 @@ func (b *roff) flags(title string, all *pflag.FlagSet) {
 	})
 }
 
-// escapeRoff gives a text that roff prints as it is: a backslash and a hyphen mean something to it.
+// escapeRoff escapes backslashes and hyphens, which are special in roff.
 func escapeRoff(s string) string { return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s) }

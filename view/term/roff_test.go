@@ -15,12 +15,13 @@ func TestRoffEscapes(t *testing.T) {
 	}
 }
 
-// TestManualPages looks whether each command has a page that tells of each of its flags, and
-// whether each page that one refers to is there.
+// TestManualPages checks that each command has a page with all its flags, and that each page in a
+// reference exists.
 func TestManualPages(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1700000000")
 	dir := t.TempDir()
-	if status := Run(t.Context(), Program{Version: "1.2", Terminal: Terminal{Out: os.Stdout, Err: os.Stderr}}, []string{"man", dir}); status != 0 {
+	p := Program{Version: "1.2", Terminal: Terminal{Out: os.Stdout, Err: os.Stderr}}
+	if status := Run(t.Context(), p, []string{"man", dir}); status != 0 {
 		t.Fatalf("status %d", status)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.1"))

@@ -93,11 +93,11 @@ func TestJSONIsOneObjectALine(t *testing.T) {
 
 func TestScreenAndCSV(t *testing.T) {
 	var b bytes.Buffer
-	s := &screen{out: &b, width: 80}
+	s := &textPrinter{out: &b, width: 80}
 	if err := s.table(sample()); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&comma{out: &b}).table(sample()); err != nil {
+	if err := (&csvPrinter{out: &b}).table(sample()); err != nil {
 		t.Fatal(err)
 	}
 	const want = `Int      rKB/s %Util
@@ -116,7 +116,7 @@ time,seconds,device,rx_bytes_per_s,util,up
 
 func TestHeaderComesAgainEachScreen(t *testing.T) {
 	var b bytes.Buffer
-	s := &screen{out: &b, width: 80, lines: 8}
+	s := &textPrinter{out: &b, width: 80, lines: 8}
 	for range 4 {
 		if err := s.table(sample()); err != nil {
 			t.Fatal(err)
@@ -130,8 +130,8 @@ func TestHeaderComesAgainEachScreen(t *testing.T) {
 
 func TestSortKeepsTotalsAndPutsUnknownLast(t *testing.T) {
 	tab := sample()
-	sorted(tab, 1, false)
-	limit(tab, 1)
+	sortRows(tab, 1, false)
+	limitRows(tab, 1)
 	if len(tab.Rows) != 2 || tab.Rows[0].Key != "b" || tab.Rows[1].Key != "t" ||
 		len(tab.Notes) != 2 {
 		t.Errorf("%+v", tab.Rows)
@@ -153,7 +153,7 @@ func TestReverseSortPutsUnknownLast(t *testing.T) {
 				tab.Rows, view.Row{Key: string(rune('0' + i)), Cells: []view.Cell{cell}},
 			)
 		}
-		sorted(tab, 0, true)
+		sortRows(tab, 0, true)
 		got := ""
 		for _, r := range tab.Rows {
 			got += r.Key
@@ -243,7 +243,7 @@ func run(t *testing.T, m *machine, args ...string) (status int, out, err string)
 	}
 	p := Program{
 		Version:  "v1",
-		Open:     func(Look) (Machine, error) { return m, nil },
+		Open:     func(MachineOptions) (Machine, error) { return m, nil },
 		Terminal: Terminal{Out: files[0], Err: files[1], Width: 80},
 	}
 	status = Run(context.Background(), p, args)
@@ -345,9 +345,12 @@ func FuzzInterval(f *testing.F) {
 }
 
 func TestDiagnosisStep(t *testing.T) {
-	for span, want := range map[time.Duration]measure.Span{3 * time.Second: 1, 10 * time.Second: 1, 5 * time.Minute: 1, 301 * time.Second: 2, 10 * time.Minute: 2, time.Hour: 12} {
+	for span, want := range map[time.Duration]measure.Span{
+		3 * time.Second: 1, 10 * time.Second: 1, 5 * time.Minute: 1, 301 * time.Second: 2,
+		10 * time.Minute: 2, time.Hour: 12,
+	} {
 		if got := diagnosisStep(span); got != want*measure.Second ||
-			span/got.AsDuration() > mostIntervals {
+			span/got.AsDuration() > maxIntervals {
 			t.Errorf("%v is looked at in intervals of %v, want %d s", span, got.AsDuration(), want)
 		}
 	}
@@ -355,7 +358,8 @@ func TestDiagnosisStep(t *testing.T) {
 
 // The clock of a line is what the layout would give, at any time of any day.
 func TestAppendClock(t *testing.T) {
-	for at := time.Unix(1_700_000_000, 0); at.Unix() < 1_700_100_000; at = at.Add(997 * time.Second) {
+	end := time.Unix(1_700_100_000, 0)
+	for at := time.Unix(1_700_000_000, 0); at.Before(end); at = at.Add(997 * time.Second) {
 		if got, want := string(appendClock(nil, at)), at.Local().Format("15:04:05"); got != want {
 			t.Fatalf("%s, want %s", got, want)
 		}
@@ -369,7 +373,10 @@ func TestLinesFitTheTerminal(t *testing.T) {
 		if tool.Name == "link" || tool.Name == "stat" { // facts, as long as they are
 			continue
 		}
-		for _, o := range []view.Options{{}, {"threads": {""}}, {"extended": {""}}, {"udp": {""}}, {"by": {"process"}}, {"by": {"client"}}} {
+		for _, o := range []view.Options{
+			{}, {"threads": {""}}, {"extended": {""}}, {"udp": {""}}, {"by": {"process"}},
+			{"by": {"client"}},
+		} {
 			f := &view.Frame{}
 			for _, sentence := range tool.Ask(o) {
 				q, err := measure.ParseQuery(sentence)
@@ -382,7 +389,7 @@ func TestLinesFitTheTerminal(t *testing.T) {
 			}
 			tab := tool.Table(o, f)
 			for width := 80; width < 300; width++ {
-				s := &screen{out: io.Discard, width: width, time: !tool.Once}
+				s := &textPrinter{out: io.Discard, width: width, time: !tool.Once}
 				if err := s.table(tab); err != nil {
 					t.Fatal(err)
 				}
@@ -416,7 +423,7 @@ func TestCellsFit(t *testing.T) {
 			{Cells: []view.Cell{view.N(1.5), view.N(9.996), view.T("two")}},
 		},
 	}
-	s := &screen{out: io.Discard, width: 30}
+	s := &textPrinter{out: io.Discard, width: 30}
 	if err := s.table(tab); err != nil {
 		t.Fatal(err)
 	}
@@ -424,8 +431,8 @@ func TestCellsFit(t *testing.T) {
 	if got := string(s.page); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// Of a terminal's line that is full a name gives way, of a pipe's it does not: grep may look
-	// for it.
+	// On a terminal a name is cut if the line is too long. In a pipe it is not, since grep may
+	// search for it.
 	named := &view.Table{
 		Columns: []view.Column{
 			{Name: "a", Head: "a", Left: true, Cut: true, Width: 6},
@@ -437,7 +444,7 @@ func TestCellsFit(t *testing.T) {
 		width, lines int
 		want         string
 	}{{15, 24, "a             b\nsystemd-j+    1\n"}, {20, 24, "a                  b\nsystemd-journal    1\n"}, {9, 24, "a         b\nsyste+    1\n"}, {15, 0, "a                  b\nsystemd-journal    1\n"}} {
-		s := &screen{out: io.Discard, width: c.width, lines: c.lines}
+		s := &textPrinter{out: io.Discard, width: c.width, lines: c.lines}
 		if err := s.table(named); err != nil {
 			t.Fatal(err)
 		}
@@ -445,10 +452,10 @@ func TestCellsFit(t *testing.T) {
 			t.Errorf("%d columns, %d lines: got\n%s\nwant\n%s", c.width, c.lines, got, c.want)
 		}
 	}
-	if got := string(cut([]byte("xéé"), 1, 1)); got != "x+" {
+	if got := string(truncate([]byte("xéé"), 1, 1)); got != "x+" {
 		t.Errorf("%q", got)
 	}
-	if got := string(cut([]byte("xéé"), 1, 2)); got != "xéé" {
+	if got := string(truncate([]byte("xéé"), 1, 2)); got != "xéé" {
 		t.Errorf("%q", got)
 	}
 }

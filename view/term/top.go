@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// top makes the command of the terminal view.
+// top returns the command of the full-screen view.
 func (p Program) top() *cobra.Command {
-	var look Look
-	var past past
+	var look MachineOptions
+	var past pastFlags
 	c := &cobra.Command{
 		Use:   "top [interval]",
 		Short: "all tools on one screen: sort, filter, and Enter to open a row",
@@ -41,9 +41,9 @@ space pauses, + and - change the interval, ? lists all keys, q ends.`,
 	}
 	c.Flags().StringVar(&look.Netns, "netns", "", "network namespace: a name, or all")
 	past.flags(c.Flags(), false)
-	past.complete(c)
+	past.registerCompletions(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		pl := plan{step: measure.Second}
+		pl := showOptions{step: measure.Second}
 		if err := parseTimes(args, &pl); err != nil {
 			return err
 		}
@@ -51,8 +51,8 @@ space pauses, + and - change the interval, ? lists all keys, q ends.`,
 			return usagef("top needs a terminal; for a pipe use `culprit ps --json 1`")
 		}
 		v := &terminalView{step: pl.step}
-		if past.given() {
-			if err := steps(pl.step); err != nil {
+		if past.isSet() {
+			if err := checkRecordedStep(pl.step); err != nil {
 				return err
 			}
 			r, err := p.replay(&past, look, pl.step)
@@ -61,9 +61,11 @@ space pauses, + and - change the interval, ? lists all keys, q ends.`,
 			}
 			defer r.close()
 			v.machine, v.end, v.held = r, r.over.End, r.recorded.Held
-			tell(p.Terminal.Err, r.said) // seen again when the screen is given back
-			v.replay = func(over measure.Interval) Machine { return r.recorded.Replay(over, look.Netns) }
-		} else if err := past.placed("--at"); err != nil {
+			printNotes(p.Terminal.Err, r.notes) // visible again when the view ends
+			v.replay = func(over measure.Interval) Machine {
+				return r.recorded.Replay(over, look.Netns)
+			}
+		} else if err := past.checkTimeGiven("--at"); err != nil {
 			return err
 		} else {
 			machine, err := p.Open(look)
@@ -81,7 +83,7 @@ space pauses, + and - change the interval, ? lists all keys, q ends.`,
 	return c
 }
 
-// tab is one of the tools on offer.
+// tab is one of the tools that the view offers.
 type tab struct {
 	tool    string
 	options view.Options
@@ -102,59 +104,59 @@ func tabs() []tab {
 	}
 }
 
-// level is one question on the way down.
-type level struct {
+// toolView is one level of the stack of views: a tool with its options.
+type toolView struct {
 	tool    *view.Tool
 	options view.Options
 	title   string
 	filter  string
-	sort    string // column, "" = the tool's own order
+	sort    string // column; "": the order of the tool
 	reverse bool
 	cursor  string // Key of the row under the cursor
 }
 
-// terminalView is the whole state of the screen. It is used by one goroutine.
+// terminalView is the state of the screen. It is used by one goroutine.
 type terminalView struct {
 	machine Machine
 	screen  tcell.Screen
 	step    measure.Span
 	tab     int
-	stack   []level
+	stack   []toolView
 
-	table   *view.Table // nil until the first interval is over
+	table   *view.Table // nil before the end of the first interval
 	summary *view.Table
 	failed  error
 
 	paused, editing, help bool
-	scroll, page          int // first row shown, rows that fit
+	scroll, page          int // first visible row, number of visible rows
 	run                   int // number of the watch whose ticks count
 	stop                  context.CancelFunc
 
-	replay func(measure.Interval) Machine // of the past; nil: the screen shows what happens
-	end    measure.Time                   // of the interval that is shown
+	replay func(measure.Interval) Machine // makes the machine of a recorded time; nil: live
+	end    measure.Time                   // end of the displayed interval
 	held   func() measure.Interval
 }
 
-// ticked is what a watch tells the screen.
-type ticked struct {
+// tickResult is sent by a watch to the screen.
+type tickResult struct {
 	run  int
 	tick *measure.Tick
 	err  error
 }
 
-// runTop shows the terminal view until the user or the context ends it, and restores the terminal.
+// runTop shows the view until the user or the context ends it, and then restores the terminal.
 func runTop(ctx context.Context, v *terminalView, screen tcell.Screen) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("open the terminal: %w", err)
 	}
 	defer screen.Fini()
 	v.screen = screen
-	v.open(0)
+	v.openTab(0)
 	events := make(chan tcell.Event)
 	quit := make(chan struct{})
 	defer close(quit)
 	go screen.ChannelEvents(events, quit)
-	ticks := make(chan ticked)
+	ticks := make(chan tickResult)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	v.watch(ctx, ticks)
@@ -166,10 +168,10 @@ func runTop(ctx context.Context, v *terminalView, screen tcell.Screen) error {
 			return nil
 		case t := <-ticks:
 			if t.run == v.run && !v.paused {
-				v.take(t)
+				v.showTick(t)
 			}
 		case e, ok := <-events:
-			if !ok || v.handle(e) {
+			if !ok || v.handleEvent(e) {
 				return nil
 			}
 		}
@@ -188,15 +190,15 @@ func toolNamed(name string) *view.Tool {
 	return nil
 }
 
-// open shows a tab, from the top.
-func (v *terminalView) open(n int) {
+// openTab shows a tab and clears the stack.
+func (v *terminalView) openTab(n int) {
 	t := tabs()[n]
 	v.tab, v.stack = n, nil
-	v.push(level{tool: toolNamed(t.tool), options: t.options, title: t.tool})
+	v.push(toolView{tool: toolNamed(t.tool), options: t.options, title: t.tool})
 }
 
-// push asks a new question; its watch begins when the loop sees that run has changed.
-func (v *terminalView) push(l level) {
+// push shows another tool. The main loop starts its watch when run has changed.
+func (v *terminalView) push(l toolView) {
 	v.stack = append(v.stack, l)
 	v.restart()
 }
@@ -206,22 +208,21 @@ func (v *terminalView) restart() {
 	v.run++
 }
 
-func (v *terminalView) now() *level { return &v.stack[len(v.stack)-1] }
+func (v *terminalView) current() *toolView { return &v.stack[len(v.stack)-1] }
 
-// watch starts measuring for the question on top of the stack, and for the line that sums up the
-// machine.
-func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
+// watch starts to measure the queries of the current tool and of the summary line.
+func (v *terminalView) watch(ctx context.Context, out chan<- tickResult) {
 	if v.stop != nil {
 		v.stop()
 	}
 	ctx, v.stop = context.WithCancel(ctx)
-	run, l := v.run, v.now()
+	run, l := v.run, v.current()
 	if v.replay != nil {
 		v.machine = v.replay(measure.Interval{Start: v.end.Add(-v.step), End: v.end})
 	}
 	var queries []measure.Query
-	for _, sentence := range slices.Concat(l.tool.Ask(l.options), view.Use().Ask(nil)) {
-		q, err := v.machine.Parse(sentence)
+	for _, text := range slices.Concat(l.tool.Ask(l.options), view.Use().Ask(nil)) {
+		q, err := v.machine.Parse(text)
 		if err != nil {
 			v.failed = err
 			return
@@ -229,31 +230,31 @@ func (v *terminalView) watch(ctx context.Context, out chan<- ticked) {
 		q.Step = v.step
 		queries = append(queries, q)
 	}
-	machine := v.machine // the next watch may have begun on another one before this goroutine runs
+	machine := v.machine // the field may change before this goroutine runs
 	go func() {
-		tell := func(t ticked) {
+		send := func(t tickResult) {
 			select {
 			case out <- t:
 			case <-ctx.Done():
 			}
 		}
 		err := machine.Watch(ctx, queries, func(t *measure.Tick) error {
-			tell(ticked{run: run, tick: t})
+			send(tickResult{run: run, tick: t})
 			return nil
 		})
 		if err != nil {
-			tell(ticked{run: run, err: err})
+			send(tickResult{run: run, err: err})
 		}
 	}()
 }
 
-// take makes the tables of a tick.
-func (v *terminalView) take(t ticked) {
+// showTick makes the tables of a tick.
+func (v *terminalView) showTick(t tickResult) {
 	if t.err != nil {
 		v.failed = t.err
 		return
 	}
-	l := v.now()
+	l := v.current()
 	n := len(l.tool.Ask(l.options))
 	f := &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[:n]}
 	v.table = l.tool.Table(l.options, f)
@@ -267,12 +268,12 @@ func (v *terminalView) take(t ticked) {
 	v.summary = view.Use().Table(nil, &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[n:]})
 }
 
-// rows gives the rows to show: filtered and sorted.
+// rows returns the filtered and sorted rows.
 func (v *terminalView) rows() []view.Row {
 	if v.table == nil {
 		return nil
 	}
-	l := v.now()
+	l := v.current()
 	t := *v.table
 	t.Rows = nil
 	want := strings.ToLower(l.filter)
@@ -286,23 +287,23 @@ func (v *terminalView) rows() []view.Row {
 		}
 	}
 	if i := t.Column(l.sort); l.sort != "" && i >= 0 {
-		sorted(&t, i, l.reverse)
+		sortRows(&t, i, l.reverse)
 	}
 	return t.Rows
 }
 
-// columns gives the columns that fit the width.
+// columns returns the columns that fit the width.
 func (v *terminalView) columns(width int) []int {
 	if v.table == nil {
 		return nil
 	}
-	s := screen{width: width}
-	s.choose(v.table)
+	s := textPrinter{width: width}
+	s.chooseColumns(v.table)
 	return s.columns
 }
 
-// handle takes a key and says whether to end.
-func (v *terminalView) handle(e tcell.Event) (end bool) {
+// handleEvent handles a key and reports whether to end.
+func (v *terminalView) handleEvent(e tcell.Event) (end bool) {
 	key, ok := e.(*tcell.EventKey)
 	if !ok {
 		if _, resized := e.(*tcell.EventResize); resized {
@@ -310,7 +311,7 @@ func (v *terminalView) handle(e tcell.Event) (end bool) {
 		}
 		return false
 	}
-	l := v.now()
+	l := v.current()
 	if v.editing {
 		switch key.Key() {
 		case tcell.KeyEnter:
@@ -342,9 +343,9 @@ func (v *terminalView) handle(e tcell.Event) (end bool) {
 			v.restart()
 		}
 	case tcell.KeyTab:
-		v.open((v.tab + 1) % len(tabs()))
+		v.openTab((v.tab + 1) % len(tabs()))
 	case tcell.KeyBacktab:
-		v.open((v.tab + len(tabs()) - 1) % len(tabs()))
+		v.openTab((v.tab + len(tabs()) - 1) % len(tabs()))
 	case tcell.KeyUp:
 		v.move(-1)
 	case tcell.KeyDown:
@@ -364,13 +365,13 @@ func (v *terminalView) handle(e tcell.Event) (end bool) {
 	case tcell.KeyEnter:
 		v.drill()
 	case tcell.KeyRune:
-		return v.rune(key.Rune())
+		return v.handleRune(key.Rune())
 	}
 	return false
 }
 
-func (v *terminalView) rune(r rune) (end bool) {
-	l := v.now()
+func (v *terminalView) handleRune(r rune) (end bool) {
+	l := v.current()
 	switch {
 	case r == 'q':
 		return true
@@ -397,7 +398,7 @@ func (v *terminalView) rune(r rune) (end bool) {
 		i += map[rune]int{'+': 1, '-': -1}[r]
 		v.step = steps[min(max(i, 0), len(steps)-1)]
 		if v.replay != nil {
-			v.step = max(v.step, recordedEach)
+			v.step = max(v.step, recordedStep)
 		}
 		v.restart()
 	case (r == '<' || r == '>') && v.replay != nil:
@@ -408,35 +409,36 @@ func (v *terminalView) rune(r rune) (end bool) {
 		}
 	case r >= '0' && r <= '9':
 		if n := (int(r-'0') + 9) % 10; n < len(tabs()) {
-			v.open(n)
+			v.openTab(n)
 		}
 	}
 	return false
 }
 
-// move moves the cursor by rows.
+// move moves the cursor by a number of rows.
 func (v *terminalView) move(by int) {
 	rows := v.rows()
 	if len(rows) == 0 {
 		return
 	}
 	at := v.cursor(rows) + by
-	v.now().cursor = rows[min(max(at, 0), len(rows)-1)].Key
+	v.current().cursor = rows[min(max(at, 0), len(rows)-1)].Key
 }
 
-// cursor gives the row of the cursor: where its key is now, else the first.
+// cursor returns the row of the cursor: the one with its key, else the first.
 func (v *terminalView) cursor(rows []view.Row) int {
-	return max(0, slices.IndexFunc(rows, func(r view.Row) bool { return r.Key == v.now().cursor }))
+	isCursor := func(r view.Row) bool { return r.Key == v.current().cursor }
+	return max(0, slices.IndexFunc(rows, isCursor))
 }
 
-// sortBy moves the sort column.
+// sortBy moves the sort column by a number of columns.
 func (v *terminalView) sortBy(by int) {
 	width, _ := v.screen.Size()
 	shown := v.columns(width)
 	if len(shown) == 0 {
 		return
 	}
-	l := v.now()
+	l := v.current()
 	at := slices.IndexFunc(shown, func(i int) bool { return v.table.Columns[i].Name == l.sort })
 	if at < 0 && by < 0 {
 		at = 0
@@ -447,10 +449,10 @@ func (v *terminalView) sortBy(by int) {
 	}
 }
 
-// drill asks the question that the row under the cursor suggests.
+// drill shows the view to which the row under the cursor leads.
 func (v *terminalView) drill() {
 	rows := v.rows()
-	l := v.now()
+	l := v.current()
 	if len(rows) == 0 || l.tool.Drill == nil {
 		return
 	}
@@ -460,7 +462,7 @@ func (v *terminalView) drill() {
 		return
 	}
 	v.push(
-		level{
+		toolView{
 			tool:    toolNamed(d.Tool),
 			options: d.Options,
 			title:   d.Title,

@@ -83,7 +83,8 @@ func (g *glass) Show() {
 func until(t *testing.T, g *glass, texts ...string) {
 	t.Helper()
 	shown := ""
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	deadline := time.Now().Add(10 * time.Second)
+	for ; time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		g.mu.Lock()
 		shown = g.shown
 		g.mu.Unlock()
@@ -103,7 +104,8 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(100, 20)
 	done := make(chan error, 1)
-	go func() { done <- runTop(context.Background(), &terminalView{machine: &busy{}, step: measure.Second}, s) }()
+	v := &terminalView{machine: &busy{}, step: measure.Second}
+	go func() { done <- runTop(context.Background(), v, s) }()
 	key := func(k tcell.Key) { s.InjectKey(k, 0, tcell.ModNone) }
 	text := func(keys string) {
 		for _, r := range keys {
@@ -143,8 +145,8 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	}
 }
 
-// A name that is longer than its column takes no digits from the numbers behind it: it is cut
-// itself, and a number that has no room is not drawn.
+// A name that is longer than its column is cut, and the numbers after it are not. A number that
+// does not fit is not drawn.
 func TestTopCutsNoNumbers(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(80, 20)
@@ -157,7 +159,7 @@ func TestTopCutsNoNumbers(t *testing.T) {
 		row.Cells = append(row.Cells, view.N(12345678))
 	}
 	table.Rows = []view.Row{row}
-	v := &terminalView{screen: s, table: table, stack: []level{{}}}
+	v := &terminalView{screen: s, table: table, stack: []toolView{{}}}
 	if err := s.Init(); err != nil {
 		t.Fatal(err)
 	}
