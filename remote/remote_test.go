@@ -369,6 +369,34 @@ func TestRecorderRestarts(t *testing.T) {
 	})
 }
 
+// slow is a source whose readings take a while: the tick of a second comes 0.7 s after it.
+type slow struct{ seconds }
+
+func (s *slow) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
+	return s.seconds.Run(ctx, queries, measure.SinkFunc(func(b []*measure.Batch) error {
+		time.Sleep(700 * time.Millisecond)
+		return sink.Accept(b)
+	}))
+}
+
+// A run that is stopped in the middle of a tick still reports that tick.
+func TestTickInProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRecorder(Config{Sources: []measure.Source{&slow{seconds{id: "a.b.c"}}}})
+		c := NewClient(0)
+		cut := connect(t, r, c)
+		var g got
+		ctx, stop := context.WithTimeout(t.Context(), 3300*time.Millisecond)
+		defer stop()
+		err := source(t, c).Run(ctx, []measure.Query{query(t, "a.b.c by n")}, &g)
+		if err != nil || len(g.at) != 3 {
+			t.Errorf("seconds %v, %v", g.at, err)
+		}
+		cut()
+		r.Close()
+	})
+}
+
 // Errors keep their kind, the missing right, and each position.
 func TestErrors(t *testing.T) {
 	mistake := &measure.Diagnostic{

@@ -145,27 +145,38 @@ type taken struct {
 	at     time.Time
 }
 
+// stopTime is how long a run is waited for after it was asked to stop.
+const stopTime = 5 * time.Second
+
 // run passes ticks to the sink. It returns nil when the context has ended and the recorder has
-// stopped.
+// stopped, after a tick in progress has finished.
 func (r *running) run(ctx context.Context) error {
+	err := r.pass(ctx)
+	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	r.call.stop()
+	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	return r.pass(rest)
+}
+
+// pass passes ticks to the sink until the run ends. The error is of the context, the connection, the
+// source or the sink.
+func (r *running) pass(ctx context.Context) error {
 	for {
 		m, err := r.call.next(ctx)
 		if err != nil {
-			if ctx.Err() != nil {
-				r.call.stop()
-				return nil
-			}
 			return err
 		}
 		switch m.kind {
 		case kindTick:
 			got, err := r.t.decode(&decoder{b: m.b})
 			r.call.done(m)
-			if err != nil {
-				r.call.stop()
-				return err
+			if err == nil {
+				err = r.accept(got)
 			}
-			if err := r.accept(got); err != nil {
+			if err != nil {
 				r.call.stop()
 				return err
 			}

@@ -119,7 +119,7 @@ func now() measure.Time { return measure.Time(time.Now().UnixNano()) }
 // dead recorder costs few, and the data says so.
 func TestKilledProcesses(t *testing.T) {
 	dir := t.TempDir()
-	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	c := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	c.waitForLine(t, "?token=", 20*time.Second)
 	const query = "cpu.time by mode"
 	began := now().Add(3 * measure.Second)
@@ -159,7 +159,7 @@ func TestKilledProcesses(t *testing.T) {
 // TestConfinedProcesses looks at what the kernel says of each process.
 func TestConfinedProcesses(t *testing.T) {
 	dir := t.TempDir()
-	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	c := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	c.waitForLine(t, "?token=", 20*time.Second)
 	all := children(t, c.Process.Pid)
 	if len(all) != 2 {
