@@ -18,7 +18,7 @@ func TestProfileWithoutFramePointers(t *testing.T) {
 		pid := tracetest.Start(t, path)
 		p := Profile{Hz: 997, User: true}
 		if known {
-			p.Who.PIDs = []int{pid}
+			p.Threads.PIDs = []int{pid}
 		}
 		var seventy, thirty, whole, before, all int64
 		var odd []string

@@ -60,10 +60,10 @@ func TestProfileOfRenamedCode(t *testing.T) {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // the program may have done so
 	})
 	p := Profile{
-		Hz:   199,
-		User: true,
-		Who:  Who{PIDs: []int{pid}},
-		For:  measure.Span(8 * time.Second),
+		Hz:      199,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(8 * time.Second),
 	}
 	got, err := p.Run(t.Context())
 	if err != nil {
@@ -128,10 +128,10 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 		})
 		p := Profile{
-			Hz:   499,
-			User: true,
-			Who:  Who{PIDs: []int{pid}},
-			For:  measure.Span(4 * time.Second),
+			Hz:      499,
+			User:    true,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			For:     measure.Span(4 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {
@@ -194,10 +194,10 @@ func TestProfileOfPython(t *testing.T) {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 	})
 	p := Profile{
-		Hz:   499,
-		User: true,
-		Who:  Who{PIDs: []int{pid}},
-		For:  measure.Span(4 * time.Second),
+		Hz:      499,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(4 * time.Second),
 	}
 	got, err := p.Run(t.Context())
 	if err != nil {

@@ -73,10 +73,10 @@ func TestProfileOfGoLeaves(t *testing.T) {
 		}
 		pid := tracetest.Start(t, bin)
 		p := Profile{
-			Hz:   499,
-			User: true,
-			Who:  Who{PIDs: []int{pid}},
-			For:  measure.Span(3 * time.Second),
+			Hz:      499,
+			User:    true,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			For:     measure.Span(3 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {

@@ -37,11 +37,11 @@ func TestProfileInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{
-			Hz:     99,
-			Who:    Who{PIDs: []int{pid}},
-			User:   true,
-			Inline: inline,
-			For:    measure.Span(2 * time.Second),
+			Hz:      99,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			User:    true,
+			Inline:  inline,
+			For:     measure.Span(2 * time.Second),
 		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
@@ -81,11 +81,11 @@ func TestWaitsInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{
-			Of:     OffCPU,
-			Who:    Who{PIDs: []int{pid}},
-			User:   true,
-			Inline: inline,
-			For:    measure.Span(time.Second),
+			Of:      OffCPU,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			User:    true,
+			Inline:  inline,
+			For:     measure.Span(time.Second),
 		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)

@@ -71,10 +71,10 @@ func TestProfileMissingCallers(t *testing.T) {
 			}
 			pid := tracetest.Start(t, path)
 			p := Profile{
-				Hz:   997,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      997,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string

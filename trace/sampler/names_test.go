@@ -74,10 +74,10 @@ func TestOneNameInProfileAndStacks(t *testing.T) {
 				os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // few have one
 			})
 			profile := Profile{
-				Hz:   499,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      499,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			got, err := profile.Run(t.Context())
 			if err != nil {

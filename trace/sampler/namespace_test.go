@@ -34,7 +34,7 @@ func TestOwnProgramsWithinANamespace(t *testing.T) {
 		{Of: OffCPU},
 		{Of: OffCPU, Wakers: true, ByThread: true},
 		{Of: RunQueue},
-		{Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}},
+		{Of: RunQueue, Threads: ThreadFilter{PIDs: []int{5}, TIDs: []int{6}}},
 		{Of: Locks},
 	} {
 		text, err := p.text(e)

@@ -64,7 +64,8 @@ type sampling struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText returns the program. Its first clause is that of a Profile by CPU.
+// samplerText returns the program of a Sampler that also samples stacks of programs. Its first
+// clause is that of a Profile with ByCPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)

@@ -60,10 +60,10 @@ func TestProfileOfShortProcesses(t *testing.T) {
 			c.Wait()         //nolint:errcheck // it was killed
 		})
 		p := Profile{
-			Hz:   299,
-			User: true,
-			Who:  Who{Processes: []string{"work"}},
-			For:  measure.Span(5 * time.Second),
+			Hz:      299,
+			User:    true,
+			Threads: ThreadFilter{Processes: []string{"work"}},
+			For:     measure.Span(5 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {

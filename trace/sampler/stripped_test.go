@@ -15,7 +15,7 @@ import (
 func TestProfileStripped(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.DeepCalls, "-O2", "-s"))
-	p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}}
+	p := Profile{Hz: 997, User: true, Threads: ThreadFilter{PIDs: []int{pid}}}
 	counts := map[string]int64{}
 	var most, second, sum int64
 	for deadline := time.Now().Add(time.Minute); sum < 300 && time.Now().Before(deadline); {

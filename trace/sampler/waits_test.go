@@ -100,7 +100,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	in, out := tracetest.Pipe(t, c)
 	defer c.Wait() //nolint:errcheck // what it said is what counts
 	defer in.Close()
-	p.Who.PIDs = []int{c.Process.Pid}
+	p.Threads.PIDs = []int{c.Process.Pid}
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var said string
@@ -214,7 +214,7 @@ func TestOffCPULeast(t *testing.T) {
 	}
 }
 
-// Who waits for a pipe is woken by who writes, from the function that does.
+// The waker of a thread that waits for a pipe is the thread that writes, with its stack.
 func TestOffCPUWakers(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: OffCPU, Wakers: true}, "wake")
 	var known, all int64
@@ -234,7 +234,7 @@ func TestOffCPUWakers(t *testing.T) {
 	}
 }
 
-// Who waits for a mutex that another thread holds waits as long as that holds it.
+// A thread that waits for a mutex waits for as long as another thread holds it.
 func TestLocksOfPrograms(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: Locks, User: true}, "lock")
 	count, nanos, states := waited(got.Stacks, "wants")
@@ -291,7 +291,7 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 	var before int64
 	var start time.Time
-	p := Profile{Of: RunQueue, Who: Who{PIDs: pids}, For: 2 * measure.Second}
+	p := Profile{Of: RunQueue, Threads: ThreadFilter{PIDs: pids}, For: 2 * measure.Second}
 	p.hooks.begun = func() { before, start = delay(), time.Now() }
 	got, err := p.Run(t.Context())
 	if err != nil {
@@ -328,7 +328,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	defer unix.Close(fds[1])
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	p := Profile{Of: Locks, Kernel: true, Who: Who{PIDs: []int{os.Getpid()}}}
+	p := Profile{Of: Locks, Kernel: true, Threads: ThreadFilter{PIDs: []int{os.Getpid()}}}
 	p.hooks.begun = func() {
 		go func() {
 			defer stop()
@@ -384,12 +384,12 @@ func TestProfileWho(t *testing.T) {
 	}
 	defer c.Wait()         //nolint:errcheck // it was killed
 	defer c.Process.Kill() //nolint:errcheck // nothing else ends it
-	who := map[string]Who{
+	who := map[string]ThreadFilter{
 		"thread": {TIDs: []int{c.Process.Pid}},
 		"name":   {Processes: []string{"itIsMeant"}},
 	}
 	if dir := ownCgroup(t, c.Process.Pid); dir != "" {
-		who["cgroup"] = Who{Cgroups: []string{dir}}
+		who["cgroup"] = ThreadFilter{Cgroups: []string{dir}}
 	}
 	for what, w := range who {
 		t.Run(what, func(t *testing.T) {
@@ -398,7 +398,7 @@ func TestProfileWho(t *testing.T) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%d samples of a program that never stops", seen)
 				}
-				p := Profile{Hz: 499, Who: w, For: 300 * measure.Millisecond}
+				p := Profile{Hz: 499, Threads: w, For: 300 * measure.Millisecond}
 				got, err := p.Run(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -412,7 +412,7 @@ func TestProfileWho(t *testing.T) {
 			}
 		})
 	}
-	p := Profile{Hz: 99, Who: Who{Cgroups: []string{"/no/such/group"}}}
+	p := Profile{Hz: 99, Threads: ThreadFilter{Cgroups: []string{"/no/such/group"}}}
 	if _, err := p.Run(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "find cgroup /no/such/group") {
 		t.Errorf("of a group that is not there it says: %v", err)
