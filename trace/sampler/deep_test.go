@@ -9,9 +9,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C
-// library, and shares are right; also of a program that nothing was known of before its first
-// sample.
+// Stacks of a program without frame pointers are complete, through the C library, and the shares
+// are right. This holds also when no table was loaded before the first sample.
 func TestProfileWithoutFramePointers(t *testing.T) {
 	path := tracetest.CompileDeep(t)
 	for _, known := range []bool{true, false} {

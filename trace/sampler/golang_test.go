@@ -50,8 +50,7 @@ func loop(x uint64, end time.Time) uint64 {
 func main() { println(loop(88172645463325252, time.Now().Add(time.Minute))) }
 `
 
-// TestProfileOfGoLeaves: the caller of a function without a frame is in every stack, also of a
-// program without symbols.
+// The caller of a Go function without a frame is in every stack, also without symbols.
 func TestProfileOfGoLeaves(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {

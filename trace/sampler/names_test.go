@@ -51,8 +51,8 @@ func stubProgram(t *testing.T) string {
 	)
 }
 
-// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of
-// generated code, of a stripped file, of stubs, of a program of Go.
+// ustack() and ufunc() name functions as a profile does: in generated code, in a stripped file, in
+// stubs and in a Go program.
 func TestOneNameInProfileAndStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {

@@ -257,8 +257,8 @@ func FuzzParseIdle(f *testing.F) {
 	})
 }
 
-// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not
-// looked into; all samples come, those within programs too.
+// A query without stacks of programs receives all samples, including those within programs, and
+// culprit does not read the programs' files.
 func TestSamplerKernelAlone(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	over := atomic.Bool{}

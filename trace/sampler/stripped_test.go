@@ -10,8 +10,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileStripped: the functions of a stripped program are apart in a profile, each by the
-// address where it begins, with the right share.
+// A profile distinguishes functions of a stripped program by their start addresses, with the right
+// shares.
 func TestProfileStripped(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.DeepCalls, "-O2", "-s"))

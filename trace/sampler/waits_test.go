@@ -149,7 +149,7 @@ func through(frames []string, function string) bool {
 	return false
 }
 
-// waited adds up what went through a function.
+// waited returns the sums of the waits whose stacks contain a function.
 func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states map[string]int64) {
 	states = map[string]int64{}
 	for s := range all {
@@ -161,7 +161,7 @@ func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states 
 	return count, nanos, states
 }
 
-// The time that a program is off the CPU in two functions is what it sleeps there, and no more than
+// The time off the CPU in two functions is at least what the program sleeps there, and at most what
 // the program itself measures.
 func TestOffCPUTimes(t *testing.T) {
 	got, a, b := whileWaiting(t, Profile{Of: OffCPU}, "sleep")
@@ -188,8 +188,7 @@ func TestOffCPUTimes(t *testing.T) {
 }
 
 // lostTimes returns how many of 20 waits may be missing: those that were lost, and some for
-// switches that a kernel doesn't tell of. Of a thousand there were up to four on the machine where
-// these tests were made, for any tool.
+// switches that a kernel does not report. Measured: up to 4 of 1000, with any tool.
 func lostTimes(p *Profiled) (n int64) {
 	n = 3
 	for _, l := range p.Loss {
@@ -198,7 +197,7 @@ func lostTimes(p *Profiled) (n int64) {
 	return n
 }
 
-// Waits that are shorter than asked for are left out, and user stacks alone have no kernel in them.
+// Waits shorter than Least are left out, and profiles with only user stacks have no kernel frames.
 func TestOffCPULeast(t *testing.T) {
 	got, _, _ := whileWaiting(
 		t, Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond},
@@ -248,7 +247,7 @@ func TestLocksOfPrograms(t *testing.T) {
 	}
 }
 
-// Threads that share a CPU wait for it as long as the kernel itself says.
+// Threads that share a CPU wait for as long as the kernel itself counts.
 func TestRunQueueTimes(t *testing.T) {
 	tracetest.Needs(t, feature.TypedTracepoints)
 	if err := feature.SchedInfo.Have(kernel.Root{}); err != nil {
@@ -369,7 +368,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	}
 }
 
-// Threads are chosen by number, by name and by control group; who is not meant is not in it.
+// Threads are selected by ID, by name and by control group, and others are not in the profile.
 func TestProfileWho(t *testing.T) {
 	tracetest.Needs(t, feature.PerfPrograms)
 	work := tracetest.CompileC(t, waiting, "-pthread")
@@ -419,8 +418,8 @@ func TestProfileWho(t *testing.T) {
 	}
 }
 
-// ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where
-// none does.
+// ownCgroup moves a process into a new control group of the first hierarchy that allows it. It
+// returns the group, or "".
 func ownCgroup(t *testing.T, pid int) string {
 	t.Helper()
 	all, err := proc.Cgroups(kernel.Root{})
