@@ -468,7 +468,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		b.Notes = append(
 			b.Notes,
-			which+" has no samples while idle: interrupts there are then in no stack",
+			"no samples while idle on "+which+": interrupts at that time are in no stack",
 		)
 	}
 	return &d.rate

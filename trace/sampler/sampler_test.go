@@ -157,7 +157,8 @@ func TestDue(t *testing.T) {
 			lost += l.Events
 		}
 		for _, n := range b.Notes {
-			noted = noted || strings.Contains(n, "CPU "+strconv.Itoa(int(cpus[0]))+" while idle")
+			noted = noted ||
+				strings.Contains(n, "while idle on CPU "+strconv.Itoa(int(cpus[0]))+":")
 		}
 	}
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
@@ -176,8 +177,8 @@ func TestDueAsleep(t *testing.T) {
 	}
 	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
 	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
-	// second is one in which the first CPU gave some samples of a process and some of idleness, and
-	// was idle for so many hundredths; the others gave all.
+	// second adds a second in which the first CPU has busy samples of a process and idle samples of
+	// idleness, and was idle for rested hundredths. The other CPUs have all samples.
 	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
 		ticks += rested
 		text := fmt.Sprintf(
