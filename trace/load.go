@@ -45,7 +45,12 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if err != nil {
 		return nil, err
 	}
+	release, err := c.memory.take(object.Bytes(c.kernel.CPUs))
+	if err != nil {
+		return nil, err
+	}
 	s = newSession(c, env, limits)
+	s.programs.release = release
 	spec := collectionSpec(c, env, object)
 	err = bpf.Locking(env.Root(), func() (err error) {
 		s.programs.maps, err = ebpf.NewCollectionWithOptions(
@@ -54,6 +59,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		return err
 	})
 	if err != nil {
+		release()
 		return nil, c.rejected(err)
 	}
 	s.stacks.maps = s.programs.maps.Maps
@@ -238,7 +244,8 @@ func (c *Compiled) rejected(err error) error {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
 				return fmt.Errorf(
-					"the kernel's verifier rejected the code of %q at %v: %w", text, u.Probes[0], err,
+					"the kernel's verifier rejected the code of %q at %v: %w",
+					text, u.Probes[0], err,
 				)
 			}
 		}

@@ -19,13 +19,13 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is
-// too old for unwind tables, and names the version; nowhere else.
-func TestFramePointersAreTold(t *testing.T) {
+// A script that reads stacks of processes has a caveat with the version when the kernel is too old
+// for unwind tables, and only then.
+func TestFramePointersAreNoted(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
 		name, text, unwind string
-		told               bool
+		noted              bool
 	}{
 		{"user stack", "profile-9 { @[ustack()] = count(); }", "", true},
 		{"kernel stack", "profile-9 { @[stack()] = count(); }", "", false},
@@ -48,7 +48,7 @@ func TestFramePointersAreTold(t *testing.T) {
 			}
 			defer s.Close()
 			said := strings.Join(s.Caveats(), "")
-			if want := test.told && tracetest.TablesMissing(t); strings.Contains(
+			if want := test.noted && tracetest.TablesMissing(t); strings.Contains(
 				said, "frame pointers",
 			) != want {
 				t.Errorf(
@@ -56,7 +56,7 @@ func TestFramePointersAreTold(t *testing.T) {
 					tracetest.TablesMissing(t),
 				)
 			}
-			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" &&
+			if want := feature.HashOnDemand.Since(kernel.Root{}); test.noted && want != "" &&
 				!strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
 			}
@@ -191,7 +191,8 @@ func TestCodeBlocks(t *testing.T) {
 				t.Fatalf("block of %d bytes: % x", len(b), b[:16])
 			}
 			for at := gen.CodeHead; at < len(b); at += gen.CodeEntrySize {
-				start, how := binary.NativeEndian.Uint64(b[at:]), binary.NativeEndian.Uint32(b[at+28:])
+				start := binary.NativeEndian.Uint64(b[at:])
+				how := binary.NativeEndian.Uint32(b[at+28:])
 				switch {
 				case how == gen.CodeChain:
 					if at+gen.CodeEntrySize != len(b) || i+1 == len(blocks) ||
@@ -221,10 +222,10 @@ func TestStoppedFrames(t *testing.T) {
 		}
 		seen[text] = true
 		if e, ok := gen.EndingOf(s.Frame()); !ok || e != (gen.Ending{Stop: s}) {
-			t.Errorf("%#x tells %+v, not %d", s.Frame(), e, s)
+			t.Errorf("%#x has the ending %+v, not %d", s.Frame(), e, s)
 		}
 		if e, ok := gen.EndingOf(s.Frame() | 127); !ok || e != (gen.Ending{Stop: s, Doubt: 127}) {
-			t.Errorf("%#x with a doubt tells %+v, not %d", s.Frame(), e, s)
+			t.Errorf("%#x with a doubt has the ending %+v, not %d", s.Frame(), e, s)
 		}
 	}
 	for _, address := range []uint64{0, 0x400000, 1<<47 - 1, 1<<56 - 1, 0xffffffffff600000} {

@@ -184,7 +184,13 @@ func TestFunctionsOfOneName(t *testing.T) {
 	}
 	work := tracetest.CompileC(t, `long one(long), two(long);
 		int main(void) { long s = 0; for (int i = 0; i < 100; i++) { s += one(i); if (i % 2) s += two(i); } return s == 1; }`, filepath.Join(dir, "one.c"), filepath.Join(dir, "two.c"))
-	for _, tt := range []struct{ name, description string }{{"literal", "helper:entry"}, {"pattern", "help*:entry"}, {"return", "helper:return"}, {"offset", "helper:0"}, {"both", "helper:entry,pid$target:a.out:one:entry"}} {
+	for _, tt := range []struct{ name, description string }{
+		{"literal", "helper:entry"},
+		{"pattern", "help*:entry"},
+		{"return", "helper:return"},
+		{"offset", "helper:0"},
+		{"both", "helper:entry,pid$target:a.out:one:entry"},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out, _ := traceCommand(
 				t, work,

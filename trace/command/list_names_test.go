@@ -23,7 +23,13 @@ func TestListedNamesAreReadBack(t *testing.T) {
 	defer e.Close()
 	provider := fmt.Sprint("pid", os.Getpid())
 	var names []string
-	if err := e.List(&syntax.Probe{Parts: 4, Provider: syntax.Name{Text: provider}, Module: syntax.Name{Text: "a.out"}, Name: syntax.Name{Text: "entry"}}, func(l probe.Listed) {
+	d := &syntax.Probe{
+		Parts:    4,
+		Provider: syntax.Name{Text: provider},
+		Module:   syntax.Name{Text: "a.out"},
+		Name:     syntax.Name{Text: "entry"},
+	}
+	if err := e.List(d, func(l probe.Listed) {
 		if strings.ContainsAny(l.Function, "()[]{}*/: ,;$\\") {
 			names = append(names, l.Function)
 		}

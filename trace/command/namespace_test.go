@@ -100,8 +100,8 @@ func TestPIDNamespace(t *testing.T) {
 				}
 				out, err := inNamespace(t, levels, true, tt.text, tt.command)
 				out = strings.TrimSuffix(strings.TrimSpace(out), "PASS")
-				if flat := strings.Join(strings.Fields(missedLine.ReplaceAllString(out, "")), " "); err != nil ||
-					!regexp.MustCompile(tt.want).MatchString(flat) {
+				flat := strings.Join(strings.Fields(missedLine.ReplaceAllString(out, "")), " ")
+				if err != nil || !regexp.MustCompile(tt.want).MatchString(flat) {
 					t.Errorf("printed %q (%v), want %s", flat, err, tt.want)
 				}
 			})

@@ -124,7 +124,7 @@ func TestMembersLoad(t *testing.T) {
 				each = append(each, fmt.Sprintf("trace(args[%d]->%s);", i, m))
 			}
 			for _, use := range each {
-				// Probes that share a tracepoint, the text of an argument and what is told of it
+				// Probes that share a tracepoint, the text of an argument and its type
 				// share the result.
 				key := fmt.Sprint(list[0].Meaning.Event, list[0].Site, a.D, a.With, use)
 				if !loaded[key] {
@@ -191,10 +191,9 @@ func TestRenamedMembers(t *testing.T) {
 	}
 }
 
-// TestMissingProbesNameVersions: why a stable probe is missing is told with the version of Linux
-// that brought its tracepoint, where the tests of newer kernels know one. The tests of emulated
-// kernels read what is logged: a probe that a newer kernel has and that is missing here has to name
-// a version.
+// The error for a missing stable probe names the version of Linux that brought its tracepoint, if
+// newer kernels have it. Tests of emulated kernels read the log of this test: a probe that a newer
+// kernel has and this one lacks must name a version.
 func TestMissingProbesNameVersions(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)

@@ -20,7 +20,7 @@ func shell(t *testing.T, text string) {
 	}
 }
 
-// Processes are told of once at each step of their lives, as those that they are.
+// Each step in the life of a process fires its probe once, with the right process.
 func TestProcessProbes(t *testing.T) {
 	const shells, kills, missing = 9, 3, 4
 	shell(t, "exit 0") // before its first program, Go makes a process to see what the kernel can
@@ -76,7 +76,7 @@ func TestProcessProbes(t *testing.T) {
 	}
 }
 
-// Signals are told of where they are sent, thrown away, handled and waited for, and the faults that
+// Signals fire probes when they are sent, discarded, handled and waited for, and so do faults that
 // the processor reports.
 func TestSignalProbes(t *testing.T) {
 	const sent, ignored, handled, faults = 30, 5, 6, 2
@@ -115,7 +115,7 @@ func TestSignalProbes(t *testing.T) {
 	)
 	// Go's scheduler sends itself such signals too
 	if got["sent"] < sent {
-		t.Errorf("%d signals were told of, and %d sent", got["sent"], sent)
+		t.Errorf("%d signals were reported, and %d sent", got["sent"], sent)
 	}
 }
 

@@ -77,19 +77,19 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 			unix.RawSyscall(unix.SYS_GETPGID, 0x7fffff, 0, 0) // no process has such a number
 		}
 	}
-	told := func(text string, meanwhile func()) string {
+	output := func(text string, meanwhile func()) string {
 		_, out, errs := traced(t, program("%s", text), meanwhile)
 		if errs != "" {
 			t.Errorf("said %q", errs)
 		}
 		return out
 	}
-	raw := told(probe+keepsRaw, run)
-	if got := told(probe, run); got != raw {
+	raw := output(probe+keepsRaw, run)
+	if got := output(probe, run); got != raw {
 		t.Errorf("by records:\n%s\nat the raw tracepoints:\n%s", got, raw)
 	}
-	both := told(probe, func() { // another program comes to the raw tracepoints while it runs
-		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
+	both := output(probe, func() { // another program comes to the raw tracepoints while it runs
+		if out := output(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
 			out, fmt.Sprint(calls),
 		) {
 			t.Errorf("the other one printed %q", out)

@@ -53,7 +53,9 @@ func waitsAlone(until unix.Timespec) unix.Errno {
 func TestLocksInNewerCalls(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	const wait, least = 10 * time.Millisecond, 20
-	for name, call := range map[string]func(unix.Timespec) unix.Errno{"waitsInVector": waitsInVector, "waitsAlone": waitsAlone} {
+	for name, call := range map[string]func(unix.Timespec) unix.Errno{
+		"waitsInVector": waitsInVector, "waitsAlone": waitsAlone,
+	} {
 		t.Run(name, func(t *testing.T) {
 			waits := func() unix.Errno {
 				var now unix.Timespec

@@ -36,10 +36,10 @@ int main(void) {
 	fflush(f);
 	void (*g)(unsigned long) = (void *)(m + 0x100);
 	time_t t = time(0);
-	for (int told = 0; time(0) < t + 9;) {
+	for (int written = 0; time(0) < t + 9;) {
 		g(1000000);
-		if (!told && time(0) >= t + 3) {
-			told = fprintf(f, "%lx 40 second_tier\n", (unsigned long)m + 0x100);
+		if (!written && time(0) >= t + 3) {
+			written = fprintf(f, "%lx 40 second_tier\n", (unsigned long)m + 0x100);
 			fflush(f);
 		}
 	}
@@ -59,7 +59,12 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	t.Cleanup(func() {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // the program may have done so
 	})
-	p := Profile{Hz: 199, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(8 * time.Second)}
+	p := Profile{
+		Hz:   199,
+		User: true,
+		Who:  Who{PIDs: []int{pid}},
+		For:  measure.Span(8 * time.Second),
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +72,8 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	of := map[string]int64{}
 	for s := range got.Stacks {
 		for _, name := range []string{"first_tier", "second_tier", "thrown_away"} {
-			if slices.ContainsFunc(s.User, func(f string) bool { return strings.Contains(f, name) }) {
+			has := func(f string) bool { return strings.Contains(f, name) }
+			if slices.ContainsFunc(s.User, has) {
 				of[name] += s.Count
 			}
 		}
@@ -121,7 +127,12 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 		t.Cleanup(func() {
 			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 		})
-		p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+		p := Profile{
+			Hz:   499,
+			User: true,
+			Who:  Who{PIDs: []int{pid}},
+			For:  measure.Span(4 * time.Second),
+		}
 		got, err := p.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +142,8 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 			if len(s.User) == 0 || strings.Contains(s.User[0], "`") { // not in generated code
 				continue
 			}
-			mark, caller := slices.Contains(s.User, trace.MissingFrame), tracetest.HasChain(s.User, "caller", "main")
+			mark := slices.Contains(s.User, trace.MissingFrame)
+			caller := tracetest.HasChain(s.User, "caller", "main")
 			switch {
 			case caller && mark:
 				both += s.Count
@@ -181,7 +193,12 @@ func TestProfileOfPython(t *testing.T) {
 	t.Cleanup(func() {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 	})
-	p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+	p := Profile{
+		Hz:   499,
+		User: true,
+		Who:  Who{PIDs: []int{pid}},
+		For:  measure.Span(4 * time.Second),
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +212,8 @@ func TestProfileOfPython(t *testing.T) {
 		}
 		all += s.Count
 		inner, middle := strings.Index(names, "py::inner"), strings.Index(names, "py::middle")
-		if outer := strings.Index(names, "py::outer"); inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
+		outer := strings.Index(names, "py::outer")
+		if inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
 			whole += s.Count
 		} else {
 			odd = s.User

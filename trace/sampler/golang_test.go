@@ -67,7 +67,8 @@ func TestProfileOfGoLeaves(t *testing.T) {
 		if err := os.WriteFile(source, []byte(goLeaves), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command(compiler, "build", "-ldflags="+flags, "-o", bin, source).CombinedOutput(); err != nil {
+		build := exec.Command(compiler, "build", "-ldflags="+flags, "-o", bin, source)
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		pid := tracetest.Start(t, bin)

@@ -149,7 +149,8 @@ func (t *LockTable) Source() (*trace.Source, error) {
 // lockLossReasons returns reasons that do not mention options of scripts.
 func lockLossReasons() trace.LossReasons {
 	return trace.LossReasons{
-		ir.DropAgg:     "more rows than fit: their waits are missing, or their maximum or distribution is",
+		ir.DropAgg: "more rows than fit: their waits, maximum or distribution are " +
+			"missing",
 		ir.DropDynamic: "more waiting threads than fit",
 		ir.DropStack:   "more stacks than fit: the others are counted as one without frames",
 	}

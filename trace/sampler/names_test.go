@@ -160,7 +160,8 @@ func runScript(t *testing.T, text string, pid int) string {
 	w := bufio.NewWriter(&out)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := s.Run(ctx, trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"}), nil); err != nil {
+	printer := trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"})
+	if _, err := s.Run(ctx, printer, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Flush() //nolint:errcheck // it is memory

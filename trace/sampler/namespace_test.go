@@ -29,7 +29,14 @@ func TestOwnProgramsWithinANamespace(t *testing.T) {
 		"sampler": e.WithGlobalIDs(samplerText(99)),
 		"kernels": e.WithGlobalIDs(kernelsText(99)),
 	}
-	for _, p := range []Profile{{Of: OnCPU, Hz: 99}, {Of: OffCPU}, {Of: OffCPU, Wakers: true, ByThread: true}, {Of: RunQueue}, {Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}}, {Of: Locks}} {
+	for _, p := range []Profile{
+		{Of: OnCPU, Hz: 99},
+		{Of: OffCPU},
+		{Of: OffCPU, Wakers: true, ByThread: true},
+		{Of: RunQueue},
+		{Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}},
+		{Of: Locks},
+	} {
 		text, err := p.text(e)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ type Profile struct {
 	Kernel, User bool
 	ByCPU        bool         // for OnCPU: stacks are separate per CPU
 	ByThread     bool         // stacks are separate per thread
-	Offsets      bool         // for OnCPU: frames are places in functions. For waits they always are
+	Offsets      bool         // for OnCPU: frames are places in functions, as they are for waits
 	Wakers       bool         // for OffCPU: stacks are separate per waker
 	Least        measure.Span // of waits: shorter ones are left out
 	For          measure.Span // how long Run gathers; 0: until the context ends

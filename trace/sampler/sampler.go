@@ -126,8 +126,8 @@ func NewSampler(hz int) *Sampler {
 			Kind:    measure.Level,
 			Unit:    measure.Hertz,
 			Program: text,
-			Help: "samples due each second: with fewer, what a CPU did in between is in no row of " +
-				"cpu.stack.samples" + help,
+			Help: "samples due each second: with fewer, what a CPU did in between is in no row " +
+				"of cpu.stack.samples" + help,
 			Fields: []measure.Field{
 				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
 			},
@@ -382,8 +382,8 @@ const (
 const (
 	lostAsleep = "samples that were due while a CPU was idle and did not come: " +
 		"this kernel takes none then, so idle time and interrupts in it are missing"
-	lostOther = "samples that were due and did not come: the kernel takes none while a CPU sleeps " +
-		"without ticks, a virtual machine does not run, or sampling would cost too much"
+	lostOther = "samples that were due and did not come: the kernel takes none while a CPU " +
+		"sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
 // account adds missing samples to the losses and notes of a batch, and returns the batch of rates.

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waiting is a program that waits as it is told, when a byte comes, says by itself how long it
-// waited, and stays until its input ends.
+// waiting is a C program that waits as its argument selects when it reads a byte. It prints how
+// long it waited, and runs until its input ends.
 const waiting = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// whileWaiting profiles the program while it waits, and gives what it says itself.
+// whileWaiting profiles the program while it waits, and returns the times that it prints.
 func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int64) {
 	t.Helper()
 	tracetest.Needs(t, feature.TypedTracepoints)
@@ -314,7 +314,7 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 }
 
-// Threads that use one pipe wait for its mutex, and are told to.
+// Threads that use one pipe wait for its mutex.
 func TestLocksOfTheKernel(t *testing.T) {
 	e := tracetest.Here(t)
 	if _, err := e.Probes(tracetest.Probe(t, "sdt:lock::contention_begin")); err != nil {
