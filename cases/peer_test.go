@@ -444,7 +444,8 @@ func TestPeerSuite(t *testing.T) {
 		os.Getenv("CULPRIT_PEER"),
 	) // tests that have one of these words in their paths
 	part, _ := strconv.Atoi(os.Getenv("CULPRIT_PART")) // of the language; 0: all
-	timeout := 1                                       // a factor for the time limit of a test: an emulated machine is slow
+	// a factor for the time limit of a test: an emulated machine is slow
+	timeout := 1
 	if n, err := strconv.Atoi(os.Getenv("CULPRIT_TIMEOUTS")); err == nil && n > 0 {
 		timeout = n
 	}
