@@ -12,7 +12,8 @@ type block func(r *reader, line string, fields []string) bool
 func blocks() []block {
 	return []block{
 		(*reader).bucket, (*reader).stack, (*reader).lockstat, (*reader).intrstat,
-		(*reader).handlers, (*reader).average, (*reader).listing, (*reader).loadAverage,
+		(*reader).handlers, (*reader).ticks, (*reader).interrupts,
+		(*reader).socket, (*reader).average, (*reader).listing, (*reader).loadAverage,
 		(*reader).topLine, (*reader).ethtool, (*reader).dladm, (*reader).ifconfig, (*reader).ipLink,
 		(*reader).protocol, (*reader).iftop, (*reader).throughput, (*reader).procFile,
 	}
@@ -169,7 +170,7 @@ func (r *reader) handlers(_ string, fields []string) bool {
 
 var (
 	averageRow = regexp.MustCompile(
-		`(?i)\b(?:avg|average|mean)[\w ]*[:=]\s*([\d.,]+)\s*(nsn|ns|us|ms|s)?\b`)
+		`(?i)\b(?:avg|average|mean)[\w ]*[:=]\s*([\d.,]+)\s*(nsn|ns|us|ms|s)?$`)
 	probeName = regexp.MustCompile(`([A-Za-z_][\w.]*):entry`)
 )
 

@@ -47,8 +47,15 @@ func (r *reader) protocol(line string, fields []string) bool {
 			return true
 		}
 	}
+	if m := socketSummary.FindStringSubmatch(line); m != nil {
+		r.counter("ss", "tcp estab", m[1])
+		r.counter("ss", "tcp timewait", m[2])
+		return true
+	}
 	return r.solarisCounters(line)
 }
+
+var socketSummary = regexp.MustCompile(`^TCP: \d+ \(estab (\d+),.* timewait (\d+)`)
 
 // solarisCounters reads "tcpRetransSegs = 123   tcpRetransBytes = 456".
 func (r *reader) solarisCounters(line string) bool {

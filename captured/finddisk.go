@@ -81,8 +81,8 @@ func (s *study) judgeDisk(r *Row, name string) {
 	}
 	f := s.find("disk-saturated", name, severity, confidence,
 		diagnose.Culprit{Kind: "disk", Name: name}, fmt.Sprintf("%s is saturated: %s busy%s, "+
-			"%s requests at once.", name, phrase.Percent(util), awaitText(r), phrase.Digits(queue)))
-	evidence(f, r, util, "1", "%s busy", phrase.Percent(util))
+			"%s requests at once.", name, percent(100*util), awaitText(r), phrase.Digits(queue)))
+	evidence(f, r, util, "1", "%s busy", percent(100*util))
 	if wait == wait {
 		evidence(f, r, wait, "ns", "%s per request", phrase.Duration(wait))
 	}

@@ -102,9 +102,7 @@ func (s *study) tcp() {
 		if in, lost := c["InDatagrams"], c["UdpRcvbufErrors"]; in != nil && lost != nil &&
 			lost.Num("value") >= leastLosses &&
 			lost.Num("value") >= threshold.UDPShare*in.Num("value") {
-			s.lossy(lost, "UDP sockets", "rxdrops", lost.Num("value"), fmt.Sprintf(
-				"%s of %s datagrams found their socket full", phrase.Count(lost.Num("value")),
-				phrase.Count(in.Num("value"))), diagnose.Medium)
+			s.fullSockets(lost, lost.Num("value"), lost.Num("value")+in.Num("value"))
 		}
 	}
 }

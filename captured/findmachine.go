@@ -20,8 +20,7 @@ func (s *study) machine() {
 		if r == nil {
 			continue
 		}
-		queue := typical(rows, "r")
-		s.judgeCPU(t, r, queue, cpuCount)
+		s.judgeCPU(t, r, s.runQueue(), cpuCount)
 	}
 	s.judgeLoad(cpuCount)
 }
@@ -50,16 +49,42 @@ func (s *study) cpuCount() float64 {
 	for _, t := range s.of(CPUs) {
 		n = max(n, len(cpusOf(t)))
 	}
+	for _, t := range s.tables {
+		n = max(n, t.cpus)
+	}
 	return float64(n)
+}
+
+// runQueue returns a row with the number of runnable tasks, nil when no table shows it.
+func (s *study) runQueue() *Row {
+	for _, t := range s.of(Paging) {
+		if r := typical(t.measured(), "r"); r != nil {
+			return r
+		}
+	}
+	for _, t := range s.of(Queue) {
+		if r := typical(t.measured(), "runnable"); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// runnable returns the number of runnable tasks of a row; NaN without one.
+func runnable(r *Row) float64 {
+	if r == nil {
+		return math.NaN()
+	}
+	if v := r.Num("r"); v == v {
+		return v
+	}
+	return r.Num("runnable")
 }
 
 func (s *study) judgeCPU(t *Table, r, queue *Row, cpuCount float64) {
 	idle, wait, steal := r.Num("idle")/100, zero(r.Num("iowait"))/100, zero(r.Num("steal"))/100
 	s.shown["cpu"] = true
-	waiting := math.NaN()
-	if queue != nil {
-		waiting = queue.Num("r")
-	}
+	waiting := runnable(queue)
 	switch {
 	case steal >= threshold.CPUSteal:
 		f := s.find("cpu-steal", "machine", diagnose.High, 0.85, diagnose.Culprit{Kind: "host",
@@ -86,10 +111,7 @@ func (s *study) saturated(r, queue *Row, idle, cpuCount float64) {
 		return
 	}
 	severity := diagnose.Medium
-	waiting := math.NaN()
-	if queue != nil {
-		waiting = queue.Num("r")
-	}
+	waiting := runnable(queue)
 	if waiting >= threshold.CPUQueue*max(cpuCount, 1) {
 		severity = diagnose.High
 	}
@@ -129,13 +151,17 @@ func (s *study) judgeLoad(cpuCount float64) {
 			continue
 		}
 		load := r.Num("load1")
+		if f := s.find1("cpu-saturated/machine"); f != nil {
+			evidence(f, r, load, "task", "load average %s", phrase.Digits(load))
+			return
+		}
 		if cpuCount > 0 && load >= threshold.DoubtQueue*cpuCount {
 			f := s.find("load-high", "machine", diagnose.Low, 0.7,
 				diagnose.Culprit{Kind: "host", Name: "load"}, fmt.Sprintf(
 					"The load average is %s on %s CPUs: tasks run or wait for I/O.",
 					phrase.Digits(load), phrase.Count(cpuCount)))
 			evidence(f, r, load, "task", "load average %s", phrase.Digits(load))
-			continue
+			return
 		}
 		switch {
 		case load <= max(cpuCount, 1):

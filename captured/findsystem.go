@@ -124,8 +124,7 @@ func (s *study) judgeAvailable(r *Row, available, total float64) {
 		severity = diagnose.Medium
 	}
 	f := s.find("memory-pressure", "machine", severity, 0.75, diagnose.Culprit{Kind: "memory",
-		Name: "memory"}, fmt.Sprintf("Little memory is available: %s of %s (%s).",
-		phrase.Memory(available), phrase.Memory(total), phrase.Percent(share)))
+		Name: "memory"}, fmt.Sprintf("Little memory is available: %s.", phrase.Percent(share)))
 	evidence(f, r, share, "1", "%s of the memory available", phrase.Percent(share))
 	caveat(f, "Sizes do not show whether tasks wait: vmstat 1 (si) and /proc/pressure/memory do.")
 	f.Verify = "free -m; cat /proc/pressure/memory"

@@ -101,18 +101,18 @@ func findHeader(all []format, fields []string) *Table {
 	return best
 }
 
-// fit returns the cells of a row of t. cut reports that cells are missing at its end.
+// fit returns the cells of a row of t. cut reports that cells are missing at its end. A row with
+// one word more than a header without a column of words has a name before its numbers.
 func (t *Table) fit(fields []string) (when string, cells []string, cut, ok bool) {
 	when, fields = cutTime(fields)
 	n := len(t.Columns)
 	if t.rest && len(fields) > n {
 		fields = append(append([]string{}, fields[:n-1]...), strings.Join(fields[n-1:], " "))
 	}
-	if len(fields) == n+1 && (t.Columns[0] != "name" && t.noWords()) {
+	words, named := t.words, false
+	if len(fields) == n+1 && t.noWords() {
 		if _, is := number(fields[0]); !is {
-			t.Columns = append([]string{"name"}, t.Columns...)
-			t.scales = append([]float64{1}, t.scales...)
-			t.words = append([]bool{true}, t.words...)
+			words, named = append([]bool{true}, t.words...), true
 			n++
 		}
 	}
@@ -125,12 +125,17 @@ func (t *Table) fit(fields []string) (when string, cells []string, cut, ok bool)
 		if is {
 			numbers++
 		}
-		if !is && !t.words[i] && f != "-" && f != "N/A" {
+		if !is && !words[i] && f != "-" && f != "N/A" {
 			return when, nil, false, false
 		}
 	}
 	if numbers == 0 {
 		return when, nil, false, false
+	}
+	if named {
+		t.Columns = append([]string{"name"}, t.Columns...)
+		t.scales = append([]float64{1}, t.scales...)
+		t.words = words
 	}
 	return when, fields, len(fields) < n, true
 }

@@ -65,15 +65,17 @@ func formats() []format {
 		rest(define(Processes, "top", `PID=pid! USER=user$ PR=pr$ NI=ni VIRT=virt*1024$
 			RES=res*1024$ SHR=shr*1024$ SWAP=swap$ CODE=code$ DATA=data$ S=state$ %CPU=cpu!
 			%MEM=mem TIME+=time$! COMMAND=command$! P=p`)),
-		rest(define(Processes, "ps", `USER=user$ UID=user$ PID=pid! PPID=ppid LWP=lwp NLWP=nlwp C=c
-			%CPU=cpu! %MEM=mem VSZ=virt*1024 RSS=res*1024 SZ=sz TTY=tty$ TT=tty$
+		rest(define(Processes, "ps", `USER=user$ UID=user$ PID=pid! PPID=ppid LWP=lwp NLWP=nlwp C=cpu
+			%CPU=cpu %MEM=mem VSZ=virt*1024 RSS=res*1024 SZ=sz TTY=tty$ TT=tty$
 			STAT=state$ S=state$
 			START=start$ STARTED=start$ STIME=start$ WCHAN=wchan$ TIME=time$ PRI=pri$ NI=ni$
-			COMMAND=command$ CMD=command$`)),
+			COMMAND=command$! CMD=command$!`)),
 		rest(
 			define(Processes, "pidstat", `UID=uid PID=pid! TGID=tgid$ TID=tid$ %usr=usr! %system=sys
 			%guest=guest %wait=wait %CPU=cpu! CPU=on Command=command$!`),
 		),
+		rest(define(Processes, "pidstat", `UID=uid PID=pid! kB_rd/s=read*1024! kB_wr/s=write*1024!
+			kB_ccwr/s iodelay Command=command$!`)),
 		define(Processes, "prstat", `PID=pid! USERNAME=user$ SIZE=virt$ RSS=res$ STATE=state$
 			PRI=pri$ NICE=nice$ TIME=time$ CPU=cpu! PROCESS/NLWP=command$!
 			PROCESS/LWPID=command$!`),

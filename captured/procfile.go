@@ -92,6 +92,8 @@ func (r *reader) netDev(line string) bool {
 	}
 	names := []string{"rxbytes", "rxpackets", "rxerrors", "rxdropped", "rxoverruns", "", "", "",
 		"txbytes", "txpackets", "txerrors", "txdropped", "", "collisions"}
+	t := r.snapshot(Totals, "/proc/net/dev", device, totalColumns[:]...)
+	r.put(t, append([]string{device}, make([]string, len(totalColumns)-1)...)...)
 	for i, n := range names {
 		if n != "" {
 			r.total("/proc/net/dev", device, n, f[i])

@@ -3,6 +3,7 @@ package captured
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +58,7 @@ type reader struct {
 	command string // of the last prompt
 	host    string
 	rows    int
+	cpus    int  // of the machine, as the banner says
 	elided  bool // lines were left out since the prompt: the first sample is not that since boot
 
 	table *Table            // the table that the next row belongs to; nil none
@@ -163,7 +165,12 @@ func (r *reader) prose(line string, fields []string) {
 
 // banner reads "Linux 3.0.13 (host) 01/30/14 _x86_64_" and "SunOS host 5.11 ...".
 func (r *reader) banner(fields []string) {
-	r.table, r.host = nil, ""
+	r.table, r.host, r.cpus = nil, "", 0
+	if i := slices.IndexFunc(fields, func(f string) bool { return f == "CPU)" }); i > 0 {
+		if n, ok := number(strings.TrimPrefix(fields[i-1], "(")); ok && n < 1<<16 {
+			r.cpus = int(n)
+		}
+	}
 	if fields[0] == "SunOS" {
 		r.host = fields[1]
 	}
@@ -187,8 +194,8 @@ func (r *reader) begin(t *Table) {
 		}
 		return
 	}
-	if r.table != nil && len(r.table.Rows) == 0 {
-		r.Tables = r.Tables[:len(r.Tables)-1]
+	if n := len(r.Tables); r.table != nil && len(r.table.Rows) == 0 && r.Tables[n-1] == r.table {
+		r.Tables = r.Tables[:n-1]
 	}
 	if o := r.earlier(t); o != nil {
 		r.table = o
@@ -207,7 +214,7 @@ func (r *reader) earlier(t *Table) *Table {
 	if r.table == nil {
 		return nil
 	}
-	for i := len(r.Tables) - 1; i >= 0 && i >= len(r.Tables)-6; i-- {
+	for i := len(r.Tables) - 1; i >= 0 && i >= len(r.Tables)-40; i-- {
 		o := r.Tables[i]
 		if o == r.table && o.Kind != t.Kind || o.Command != r.command || o.Host != r.host {
 			continue
@@ -221,7 +228,7 @@ func (r *reader) earlier(t *Table) *Table {
 
 // register adds a table to the result.
 func (r *reader) register(t *Table) *Table {
-	t.File, t.Line, t.Host, t.Command = r.File, r.line, r.host, r.command
+	t.File, t.Line, t.Host, t.Command, t.cpus = r.File, r.line, r.host, r.command, r.cpus
 	r.Tables = append(r.Tables, t)
 	return t
 }

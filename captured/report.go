@@ -38,12 +38,14 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 		s.report.Host = ""
 	}
 	s.report.Captured = s.sources()
+	s.derive()
 	for _, check := range []func(*study){
 		(*study).interfaces, (*study).cpus, (*study).machine, (*study).compareCPUs,
 		(*study).interruptTime, (*study).sizes, (*study).profiles, (*study).latencies,
 		(*study).links, (*study).traffic, (*study).losses, (*study).tcp, (*study).disks,
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
-		(*study).fileSystems, (*study).overview, (*study).addresses,
+		(*study).fileSystems, (*study).overview, (*study).sockets,
+		(*study).packets, (*study).addresses,
 	} {
 		check(s)
 	}
@@ -218,10 +220,18 @@ func (s *study) solaris() bool {
 				return true
 			}
 		case "dtrace":
-			return true
+			return !s.linux()
 		}
 	}
 	return false
+}
+
+// linux reports whether the tables are of tools that only Linux has.
+func (s *study) linux() bool {
+	return slices.ContainsFunc(s.tables, func(t *Table) bool {
+		return slices.Contains([]string{"ethtool", "ip", "nstat", "ss", "free", "pidstat", "sadf"},
+			t.Tool) || strings.HasPrefix(t.Tool, "/proc/")
+	})
 }
 
 // typical returns the row of the median of a column: a row that was printed. Of an even number it

@@ -37,6 +37,10 @@ const (
 	Flows      Kind = "flow"       // traffic between hosts
 	Pressure   Kind = "pressure"   // PSI
 	Throughput Kind = "throughput" // result of a load test
+	Ticks      Kind = "ticks"      // counters of CPU time
+	DiskTicks  Kind = "diskticks"  // counters of disks
+	Packets    Kind = "packets"    // packets by CPU
+	Sockets    Kind = "socket"     // connections with their state
 )
 
 // Table is a table that Read found.
@@ -59,6 +63,7 @@ type Table struct {
 	words   []bool
 	rest    bool
 	samples int
+	cpus    int // of the machine, as a banner says; 0 unknown
 }
 
 // Row is a row of a Table. Cells are in the order of Table.Columns.
@@ -115,8 +120,13 @@ func (r *Row) Num(column string) float64 {
 	return v * r.Table.scales[i]
 }
 
-// Place returns where the row is: "a.txt:12".
-func (r *Row) Place() string { return fmt.Sprintf("%s:%d", r.Table.File, r.Line) }
+// Place returns where the row is: "a.txt:12", or "a.json at 12:30:01".
+func (r *Row) Place() string {
+	if r.Line == 0 {
+		return r.Table.File + " at " + r.Time
+	}
+	return fmt.Sprintf("%s:%d", r.Table.File, r.Line)
+}
 
 // place returns the name of the file of t, with the line where the other table is in it too.
 func (t *Table) place(other *Table) string {

@@ -102,7 +102,7 @@ func serveIn(t *testing.T, l *Lab, bin, dir string, before []string, args ...str
 		web:  &http.Client{Transport: &http.Transport{}, Timeout: 10 * time.Second},
 	}
 	// --for: it ends by itself, should this program and the guardian be killed.
-	line := append(append([]string{}, before...), bin, "serve", "--for", "120s")
+	line := append(append([]string{}, before...), bin, "serve", "--print-token", "--for", "120s")
 	if dir != "" {
 		line = append(line, "--dir", dir)
 	}
@@ -110,7 +110,6 @@ func serveIn(t *testing.T, l *Lab, bin, dir string, before []string, args ...str
 		line = append(line, "--listen", "127.0.0.1:0")
 	}
 	r.cmd = l.Command(line[0], append(line[1:], args...)...)
-	r.cmd.Env = append(r.cmd.Env, "JOURNAL_STREAM=") // the token is not written to a log
 	r.cmd.Stdout, r.cmd.Stderr = r, r
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -145,7 +144,8 @@ func serve(t *testing.T, l *Lab, bin, dir string, before []string, args ...strin
 func (r *recorder) answers() {
 	r.t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(20 * time.Second)
+	for ; time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-r.gone:
 			r.t.Fatalf("culprit serve ended: %s", r.text())

@@ -45,7 +45,12 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	if err != nil {
 		return nil, err
 	}
+	release, err := c.memory.take(object.Bytes(c.kernel.CPUs))
+	if err != nil {
+		return nil, err
+	}
 	s = newSession(c, env, limits)
+	s.programs.release = release
 	spec := collectionSpec(c, env, object)
 	err = bpf.Locking(env.Root(), func() (err error) {
 		s.programs.maps, err = ebpf.NewCollectionWithOptions(
@@ -54,6 +59,7 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 		return err
 	})
 	if err != nil {
+		release()
 		return nil, c.rejected(err)
 	}
 	s.stacks.maps = s.programs.maps.Maps

@@ -22,7 +22,8 @@ type Script struct {
 	File    string // name for messages; "": the text is of a command line
 	Mode    syntax.Mode
 	Options check.Options
-	Origins Origins // of the text
+	Origins Origins     // of the text
+	Memory  *MemoryPool // of the maps in the kernel; nil: no limit
 }
 
 // A Compiled is a compiled script. Nothing of it is in the kernel yet.
@@ -32,6 +33,7 @@ type Compiled struct {
 	Units   []*Unit
 	helpers []*gen.Code
 	limits  gen.Limits
+	memory  *MemoryPool // as Script.Memory
 	kernel  gen.Kernel
 	origins Origins
 }
@@ -83,6 +85,7 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 		IR:      low,
 		Units:   units(p, returnUsers(low)),
 		limits:  l,
+		memory:  s.Memory,
 		kernel:  k,
 		origins: s.Origins,
 	}

@@ -42,7 +42,9 @@ type programs struct {
 	maps   *ebpf.Collection
 	runs   []run                   // programs that no probe of the kernel runs, in text order
 	probes map[uint32]*check.Probe // by ID
-	shrunk int                     // how many times smaller maps are than usual; 0, 1: usual size
+	// release returns the memory of the maps to the pool of the script.
+	release func()
+	shrunk  int // how many times smaller maps are than usual; 0, 1: usual size
 }
 
 // A run is a program that culprit itself executes, because no probe of the kernel does.
@@ -95,6 +97,9 @@ func (s *Session) Close() {
 	}
 	if s.programs.maps != nil {
 		s.programs.maps.Close()
+	}
+	if s.programs.release != nil {
+		s.programs.release()
 	}
 	s.symbols.processes.Close() //nolint:errcheck // its files were read from
 }

@@ -35,7 +35,13 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 			case len(r.Captured) > 0:
 				verdict = "Nothing is wrong in these tables"
 			}
-			d.paragraph("", d.bold(verdict)+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
+			things := "things"
+			if len(r.Checked) == 1 {
+				things = "thing"
+			}
+			d.paragraph(
+				"", d.bold(verdict)+fmt.Sprintf(" - checked %d %s:", len(r.Checked), things),
+			)
 			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
 		}
 		d.line("")

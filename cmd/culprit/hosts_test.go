@@ -117,7 +117,7 @@ func TestHostsCompared(t *testing.T) {
 	defer receiver.Close()
 	address := func(hz int) (bare, token string) {
 		c := start(
-			t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--dir", t.TempDir(),
+			t, []string{"CULPRIT_REMOTE_WRITE_TOKEN=its"}, "serve", "--print-token", "--dir", t.TempDir(),
 			"--listen", "127.0.0.1:0", "--profile", strconv.Itoa(hz), "--remote-write",
 			receiver.URL+"/api/v1/write", "--remote-write-each", "5s",
 		)

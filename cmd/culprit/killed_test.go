@@ -55,7 +55,7 @@ func startWithFile(t *testing.T, args ...string) *exec.Cmd {
 // is the same byte for byte.
 func TestPastOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
-	s := startWithFile(t, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s := startWithFile(t, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	// The first second may lack statistics, and a busy machine may miss later ones. The test uses
 	// two seconds that are measured and written to disk.
 	var asked measure.Interval

@@ -163,7 +163,7 @@ func (g *hostileClient) checkRefusal(what string, answer []byte) {
 func TestHostileRequests(t *testing.T) {
 	dir := t.TempDir()
 	c := start(
-		t, []string{"JOURNAL_STREAM="}, "serve", "--dir", dir, "--listen", "127.0.0.1:0",
+		t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0",
 		"--profile", "off",
 	)
 	base, token, ok := strings.Cut(c.waitForLine(t, "http://127.0.0.1:", 30*time.Second), "?token=")

@@ -95,7 +95,7 @@ func sampledShares(t *testing.T, dir string) (seventy, thirty int, out string) {
 func TestServerSamples(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
-	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
+	c := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
 	c.waitForLine(t, "records in", time.Minute)
 	over := atomic.Bool{}
 	go func() {
@@ -136,7 +136,7 @@ func TestServerSamples(t *testing.T) {
 	if n := right("after kill -9, in the archive"); n < before {
 		t.Errorf("%d samples before the kill and %d after it", before, n)
 	}
-	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
+	c = start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0", "--profile", "199")
 	c.waitForLine(t, "records in", time.Minute)
 	right("by the next server")
 
@@ -202,7 +202,7 @@ func TestServerWithoutPrivileges(t *testing.T) {
 	if err := os.Chown(dir, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("/proc/self/exe", "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	c := exec.Command("/proc/self/exe", "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	c.Env = append(os.Environ(), asProgram+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	if err := c.Start(); err != nil {

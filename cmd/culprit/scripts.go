@@ -15,14 +15,25 @@ import (
 	"culprit/trace/probe"
 )
 
+// scriptStarter returns a function that starts scripts whose maps take at most that many bytes of
+// kernel memory in sum; 0: no limit.
+func scriptStarter(memory int64) dataset.Starter {
+	var pool *trace.MemoryPool
+	if memory > 0 {
+		pool = trace.NewMemoryPool(uint64(memory))
+	}
+	return func(k measure.Script) (dataset.Runner, error) { return startScript(k, pool) }
+}
+
 // startScript compiles and starts a script on the server. It returns when BEGIN has run. The error
 // contains diagnostics, with positions in the script's text.
-func startScript(k measure.Script) (dataset.Runner, error) {
+func startScript(k measure.Script, pool *trace.MemoryPool) (dataset.Runner, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	output := &outputTail{}
 	source, err := trace.NewSource(
-		k.Name, trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}},
+		k.Name,
+		trace.Script{Text: k.Text, Mode: syntax.Mode{Last: syntax.PartName}, Memory: pool},
 		trace.Budget(k.Budget), env, output,
 	)
 	if err != nil {

@@ -160,7 +160,7 @@ func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 func TestScriptsOfAServer(t *testing.T) {
 	needsTracing(t)
 	dir := t.TempDir()
-	s := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	s.waitForLine(t, "?token=", 20*time.Second)
 
 	for body, want := range map[string]string{
@@ -268,7 +268,7 @@ func TestScriptsOfAServer(t *testing.T) {
 	})
 
 	// A second server starts the script again and has its record; the script is then stopped.
-	s = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	s = start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	s.waitForLine(t, "?token=", 20*time.Second)
 	before := total(t, dir, "trace.mine.calls")
 	if before < first-0.5 {

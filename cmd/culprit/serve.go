@@ -83,7 +83,7 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 	if err != nil {
 		return err
 	}
-	scripts, err := dataset.NewScripts(set, startScript)
+	scripts, err := dataset.NewScripts(set, scriptStarter(o.ScriptMemory))
 	if err != nil {
 		return err
 	}

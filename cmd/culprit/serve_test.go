@@ -166,7 +166,7 @@ func TestKilledServerKeeps(t *testing.T) {
 		reported[s] = map[measure.Time][]string{}
 	}
 	for round := range 3 {
-		c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+		c := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 		c.waitForLine(t, "?token=", 20*time.Second)
 		client, err := client.Dial(t.Context(), filepath.Join(dir, "culprit.sock"))
 		if err != nil {
@@ -285,7 +285,7 @@ func TestServe(t *testing.T) {
 	}
 
 	c := start(
-		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000", "JOURNAL_STREAM="}, "serve",
+		t, []string{"NOTIFY_SOCKET=" + socket, "WATCHDOG_USEC=400000"}, "serve", "--print-token",
 		"--dir", dir, "--listen", "127.0.0.1:0",
 	)
 	address := c.waitForLine(t, "http://127.0.0.1:", 20*time.Second)
@@ -394,13 +394,13 @@ func TestServe(t *testing.T) {
 	}
 
 	// A second server fails: at the directory with the process ID of the first, and at the port.
-	other := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0")
+	other := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0")
 	other.waitForLine(t, fmt.Sprint("process ", c.Process.Pid), 10*time.Second)
 	if status := other.end(t, 10*time.Second); status != 1 {
 		t.Errorf("a second server on the directory: status %d", status)
 	}
 	other = start(
-		t, nil, "serve", "--dir", t.TempDir(), "--listen",
+		t, nil, "serve", "--print-token", "--dir", t.TempDir(), "--listen",
 		strings.TrimSuffix(strings.TrimPrefix(base, "http://"), "/"),
 	)
 	other.waitForLine(t, "--listen", 10*time.Second)
@@ -496,7 +496,7 @@ func TestServe(t *testing.T) {
 
 	// The next server has the same token. With --for it ends by itself, but not before it has
 	// printed the first diagnosis.
-	c = start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
+	c = start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
 	if again := c.waitForLine(t, "?token=", 20*time.Second); !strings.HasSuffix(again, token) {
 		t.Errorf("another token: %s", again)
 	}
@@ -529,7 +529,7 @@ func TestServeWaitsForReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := start(t, nil, "serve", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
+	c := start(t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0", "--for", "1s")
 	c.waitForLine(t, fmt.Sprintf("process %d has it open", os.Getpid()), 20*time.Second)
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)

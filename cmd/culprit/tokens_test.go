@@ -15,6 +15,9 @@ func TestTokens(t *testing.T) {
 	dir := t.TempDir()
 	run := func(want int, args ...string) (out, errs string) {
 		t.Helper()
+		if len(args) > 1 && args[0] == "add" {
+			args = append(args, "--print-token")
+		}
 		status, o, e := call(t, append([]string{"tokens", "--dir", dir}, args...)...)
 		if status != want {
 			t.Errorf("%v: status %d, %s%s", args, status, o, e)
@@ -29,6 +32,10 @@ func TestTokens(t *testing.T) {
 	}
 	if out, _ := run(0); !strings.Contains(out, "only the server's own token") {
 		t.Errorf("none: %s", out)
+	}
+	status, o, e := call(t, "tokens", "--dir", dir, "add", "ann")
+	if status != 2 || len(o) > 0 || !strings.Contains(string(e), "standard output is no terminal") {
+		t.Errorf("a token in a file: status %d, %s%s", status, o, e)
 	}
 	out, _ := run(0, "add", "ann")
 	token, _, _ := strings.Cut(out, "\n")

@@ -37,7 +37,7 @@ type webServer struct {
 // dir has none. The error is of a file in dir, of the certificate, or of an address.
 func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, error) {
 	tokenFile := filepath.Join(dir, "token")
-	token, created, err := web.ReadServerToken(tokenFile)
+	token, _, err := web.ReadServerToken(tokenFile)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,9 @@ func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, 
 		s.address = bound.String()
 	}
 	s.address = scheme + "://" + s.address + "/"
-	switch {
-	case os.Getenv("JOURNAL_STREAM") == "": // on a terminal; a log has more readers
+	if o.PrintToken {
 		s.address += "?token=" + token
-	case created:
+	} else { // a log has more readers than a terminal
 		s.address += " (the token is in " + tokenFile + ")"
 	}
 	return s, nil

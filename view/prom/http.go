@@ -250,10 +250,7 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 			return answer{}, bad(fmt.Errorf("error parsing lookback delta duration: %w", err))
 		}
 	}
-	text, err := expressionOf(r, "query")
-	if err != nil {
-		return answer{}, badParameter("query", err)
-	}
+	text := r.FormValue("query")
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	select {
 	case a.running <- struct{}{}:
@@ -261,6 +258,15 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 	case <-ctx.Done():
 		cancel()
 		return answer{}, failed(fmt.Errorf("query waited for its turn: %w", ctx.Err()))
+	}
+	e, err := parse(text)
+	if err != nil {
+		cancel()
+		return answer{}, badParameter("query", err)
+	}
+	if ctx, err = withLabelBudget(ctx, e); err != nil {
+		cancel()
+		return answer{}, failed(err)
 	}
 	q, err := prepare(ctx, text, promql.NewPrometheusQueryOpts(false, max(back, 0)))
 	if err != nil {
@@ -292,24 +298,21 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 }
 
 func (a *API) formatQuery(r *http.Request) (answer, *failure) {
-	text, err := expressionOf(r, "query")
+	text := r.FormValue("query")
+	e, err := parse(text)
 	if err != nil {
 		return answer{}, badParameter("query", err)
 	}
-	e, err := parser.ParseExpr(text)
+	formatted, err := pretty(e, text)
 	if err != nil {
 		return answer{}, badParameter("query", err)
 	}
-	return answer{data: e.Pretty(0)}, nil
+	return answer{data: formatted}, nil
 }
 
 // exemplars checks the query and returns an empty list.
 func (a *API) exemplars(r *http.Request) (answer, *failure) {
-	text, err := expressionOf(r, "query")
-	if err != nil {
-		return answer{}, badParameter("query", err)
-	}
-	if _, err := parser.ParseExpr(text); err != nil {
+	if _, err := parse(r.FormValue("query")); err != nil {
 		return answer{}, bad(err)
 	}
 	return answer{data: []any{}}, nil

@@ -37,10 +37,8 @@ func (a *API) selection(r *http.Request) (s selection, f *failure) {
 	if err != nil {
 		return s, badParameter("end", err)
 	}
-	for _, text := range r.Form["match[]"] {
-		if len(text) > maxQuery {
-			return s, badParameter("match[]", fmt.Errorf("longer than %d bytes", maxQuery))
-		}
+	if err := checkTexts(r.Form["match[]"]...); err != nil {
+		return s, badParameter("match[]", err)
 	}
 	if s.matchers, err = parser.ParseMetricSelectors(r.Form["match[]"]); err != nil {
 		return s, badParameter("match[]", err)

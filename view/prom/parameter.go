@@ -11,32 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// expressionOf returns the expression in a parameter. The error says that it would take too long to
-// parse.
-func expressionOf(r *http.Request, name string) (string, error) {
-	text := r.FormValue(name)
-	if len(text) > maxQuery {
-		return "", fmt.Errorf("longer than %d bytes", maxQuery)
-	}
-	tokens, inside := 0, false
-	var item parser.Item
-	for l := parser.Lex(text); ; {
-		l.NextItem(&item)
-		switch item.Typ {
-		case parser.EOF, parser.ERROR:
-			return text, nil
-		case parser.LEFT_BRACE, parser.RIGHT_BRACE:
-			inside = item.Typ == parser.LEFT_BRACE
-		}
-		if !inside {
-			tokens++
-		}
-		if tokens > maxTokens {
-			return "", fmt.Errorf("more than %d tokens", maxTokens)
-		}
-	}
-}
-
 // innerSteps returns how often the innermost of the subqueries is evaluated.
 func innerSteps(s *parser.EvalStmt) (most float64) {
 	parser.Inspect(s.Expr, func(n parser.Node, path []parser.Node) error {

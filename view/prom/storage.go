@@ -87,6 +87,9 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 					continue
 				}
 				seen[l.Hash()] = l
+				if err := charge(ctx, l); err != nil {
+					return storage.ErrSeriesSet(err)
+				}
 				set.series = append(set.series,
 					&series{labels: l, metric: m, table: t, row: r, mint: h.Start, maxt: h.End})
 			}

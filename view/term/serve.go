@@ -33,6 +33,9 @@ type Serving struct {
 	WriteEach measure.Span  // time between the samples that are sent there
 	Profile   int           // samples per second and CPU; 0: none
 	Commands  bool          // record whole command lines, not only the program
+	// Maximum bytes of kernel memory of the maps of all running scripts; 0: no limit.
+	ScriptMemory int64
+	PrintToken   bool // print the address with the token
 }
 
 // Teller prints messages of a server for its user. It is safe for concurrent use.
@@ -88,7 +91,7 @@ const defaultListen = "127.0.0.1:7410"
 
 func (p Program) serve() *cobra.Command {
 	var s Serving
-	var keep, size, length, budget, profile, each string
+	var keep, size, length, budget, profile, each, scriptMemory string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and serve it as a page",
@@ -146,6 +149,14 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		"record whole command lines, which may contain passwords (default: the program only)",
 	)
 	f.StringVar(
+		&scriptMemory, "script-memory", "256MB",
+		"limit of the kernel memory that all running D programs take, by their buffers",
+	)
+	f.BoolVar(
+		&s.PrintToken, "print-token", false,
+		"print the address with the token also where the output is no terminal, such as a log",
+	)
+	f.StringVar(
 		&s.WriteTo, "remote-write", "",
 		"send the recording to this address by Prometheus remote write, "+
 			"with $CULPRIT_REMOTE_WRITE_TOKEN if set",
@@ -166,6 +177,10 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		if s.Size, err = parseSize("size", size); err != nil {
 			return err
 		}
+		if s.ScriptMemory, err = parseSize("script-memory", scriptMemory); err != nil {
+			return err
+		}
+		s.PrintToken = s.PrintToken || p.Terminal.IsTTY
 		if s.Budget, err = parseShare(budget); err != nil {
 			return err
 		}

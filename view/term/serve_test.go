@@ -53,6 +53,8 @@ func TestServeFlags(t *testing.T) {
 		Budget:    0.1,
 		WriteEach: 15 * measure.Second,
 		Profile:   49,
+
+		ScriptMemory: 256e6,
 	}
 	for line, change := range map[string]func(*Serving){
 		"":                           func(*Serving) {},
@@ -69,6 +71,8 @@ func TestServeFlags(t *testing.T) {
 		"--budget 0":                 func(s *Serving) { s.Budget = 0 },
 		"--disk-full newest":         func(s *Serving) { s.DiskFull = "newest" },
 		"--profile 99":               func(s *Serving) { s.Profile = 99 },
+		"--script-memory 1GiB":       func(s *Serving) { s.ScriptMemory = 1 << 30 },
+		"--print-token":              func(s *Serving) { s.PrintToken = true },
 		"--profile off":              func(s *Serving) { s.Profile = 0 },
 		"--remote-write https://h/w --remote-write-each 1s": func(s *Serving) { s.WriteTo, s.WriteEach = "https://h/w", measure.Second },
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -38,6 +39,7 @@ var roles = []string{"view", "record", "trace"} // table: the words of --may
 // tokens returns the command that lists and changes the tokens of a server.
 func (p Program) tokens() *cobra.Command {
 	var dir, may, length string
+	var printToken bool
 	with := func(do func(t Tokens, args []string) error) func(*cobra.Command, []string) error {
 		return func(_ *cobra.Command, args []string) error {
 			t, err := p.Tokens(dir)
@@ -60,10 +62,10 @@ func (p Program) tokens() *cobra.Command {
 			)
 			return err
 		}
-		out := textPrinter{
-			out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour,
+		out := output.Text{
+			Out: p.Terminal.Out, Width: p.Terminal.Width, Bold: p.Terminal.Colour,
 		}
-		return out.table(tokenTable(all, time.Now()))
+		return out.Table(tokenTable(all, time.Now()))
 	})
 	c := &cobra.Command{
 		Use:   "tokens",
@@ -113,6 +115,10 @@ removed or expired is refused at once, also in open pages.`,
 				}
 				one.Until = one.Made.Add(d)
 			}
+			if !p.Terminal.IsTTY && !printToken {
+				return usagef("standard output is no terminal, so the token would be in a file " +
+					"or a log: --print-token prints it nevertheless")
+			}
 			secret, err := t.Add(one)
 			if err != nil {
 				return err
@@ -134,6 +140,10 @@ removed or expired is refused at once, also in open pages.`,
 	add.Flags().StringVar(
 		&may, "may", "view",
 		"role: "+strings.Join(roles, ", ")+"; each includes those before it",
+	)
+	add.Flags().BoolVar(
+		&printToken, "print-token", false,
+		"print the token also where the output is no terminal, such as a pipe",
 	)
 	add.Flags().StringVar(
 		&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)",

@@ -33,7 +33,8 @@ type core struct {
 func newCore(config *Config) *core {
 	c := &core{Config: config}
 	c.ended, c.end = context.WithCancel(context.Background())
-	c.queryLimit = queryLimit{config: config, slots: make(chan struct{}, maxRunningQueries)}
+	c.queryLimit = queryLimit{config: config, slots: make(chan struct{}, maxRunningQueries),
+		trusted: make(chan struct{}, maxTrustedQueries)}
 	c.meter.config = config
 	c.gzipWriters.New = func() any {
 		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // never fails for this level
@@ -88,17 +89,20 @@ func (c *clock) now() measure.Time {
 }
 
 // Limits of queries. An answer may take 256 MB while it is computed: two of them fit a small
-// machine.
+// machine. One more slot is of trusted listeners alone, so that no token can keep root's tools
+// waiting.
 const (
 	maxRunningQueries = 2 // more wait, for at most slotWait
+	maxTrustedQueries = 1
 	slotWait          = 15 * time.Second
 	queryTimeout      = 30 * time.Second
 )
 
 // queryLimit bounds how many queries run at the same time.
 type queryLimit struct {
-	config *Config
-	slots  chan struct{} // holds one value per running query
+	config  *Config
+	slots   chan struct{} // holds one value per running query
+	trusted chan struct{} // and one per query in the slot of trusted listeners
 }
 
 // acquire waits for a slot and calls Config.QueryStarted. The context ends after queryTimeout. The
@@ -106,13 +110,11 @@ type queryLimit struct {
 func (l *queryLimit) acquire(
 	ctx context.Context,
 ) (limited context.Context, release func(), err error) {
-	wait := time.NewTimer(slotWait)
-	defer wait.Stop()
-	select {
-	case l.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, ctx.Err()
-	case <-wait.C:
+	slot, err := takeSlot(ctx, l.slots, l.trusted)
+	if err != nil {
+		return nil, nil, err
+	}
+	if slot == nil {
 		return nil, nil, busy("too many queries are running", "repeat it in a moment")
 	}
 	if l.config.QueryStarted != nil {
@@ -121,12 +123,32 @@ func (l *queryLimit) acquire(
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	return ctx, func() {
 		cancel()
-		<-l.slots
+		<-slot
 	}, nil
 }
 
+// takeSlot puts a value into a channel: slots, or for a trusted caller also trusted. It waits for
+// slotWait. The caller must take it out. nil: there was no space. The error is the context's.
+func takeSlot(ctx context.Context, slots, trusted chan struct{}) (chan struct{}, error) {
+	if !isTrusted(ctx) {
+		trusted = nil // never ready
+	}
+	wait := time.NewTimer(slotWait)
+	defer wait.Stop()
+	select {
+	case slots <- struct{}{}:
+		return slots, nil
+	case trusted <- struct{}{}:
+		return trusted, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-wait.C:
+		return nil, nil
+	}
+}
+
 // RunningQueries returns how many queries run now.
-func (l *queryLimit) RunningQueries() int { return len(l.slots) }
+func (l *queryLimit) RunningQueries() int { return len(l.slots) + len(l.trusted) }
 
 // meter counts the CPU time of replies and live events.
 type meter struct {

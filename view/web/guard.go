@@ -45,6 +45,8 @@ type caller struct {
 	name string // of the token; "": the server's own token, or a trusted listener
 	may  Role
 	way  string // page or command line
+	// The peer of the connection may do everything: it is of the same user, or root.
+	trusted bool
 }
 
 // callerKey is the key of the caller in a request's context.
@@ -57,6 +59,12 @@ func auditName(r *http.Request) string {
 		return c.way
 	}
 	return c.way + " (" + c.name + ")"
+}
+
+// isTrusted reports whether the caller in a request's context came by a trusted listener.
+func isTrusted(ctx context.Context) bool {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c.trusted
 }
 
 // roleOf returns the role of a request's caller.
@@ -83,7 +91,7 @@ func (g *guard) wrap(next http.Handler, trusted bool) http.Handler {
 			})
 			return
 		}
-		c := caller{may: RoleTrace, way: "command line"}
+		c := caller{may: RoleTrace, way: "command line", trusted: trusted}
 		if !trusted {
 			var admitted bool
 			if c, admitted = g.admit(w, r); !admitted {
@@ -129,6 +137,11 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request) (c caller, admitte
 		return c, false
 	}
 	c, known := g.identify(r)
+	if known {
+		if conn, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			conn.identified()
+		}
+	}
 	if !known || g.isLogin(r) {
 		g.login(w, r)
 		return c, false
@@ -221,7 +234,7 @@ func (g *guard) identify(r *http.Request) (c caller, known bool) {
 	}
 	for _, t := range g.validTokens() {
 		if is(g.cookieValue(hex.EncodeToString(t.sum[:]))) {
-			return caller{t.Name, t.May, "page"}, true
+			return caller{name: t.Name, may: t.May, way: "page"}, true
 		}
 	}
 	return caller{}, false

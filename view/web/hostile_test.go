@@ -288,7 +288,7 @@ func TestSlowLoris(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &listener{Listener: inner, limit: 8}
+	l := newListener(inner, 8, 8, 8)
 	go func() { _ = h.Serve(l) }()
 	defer h.Close()
 	var slow []net.Conn

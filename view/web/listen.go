@@ -8,8 +8,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -96,18 +94,9 @@ func makeServerToken(path string) (string, error) {
 	return secret, nil
 }
 
-// maxConnections bounds the open connections of a listener, and so the memory of idle ones. A
-// viewer uses one.
-const maxConnections = 8192
-
-// Listen listens on a TCP address. Connections beyond maxConnections are closed at once. The caller
-// must close the listener. The error is that of net.Listen.
-func Listen(address string) (net.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
-	}
-	return &listener{Listener: l, limit: maxConnections}, nil
+// listenError returns the error of an address that can't be listened on.
+func listenError(address string, err error) error {
+	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
 // ListenSocket listens on a unix socket at a path. It accepts processes of the same user and of
@@ -133,44 +122,9 @@ func ListenSocket(path string) (net.Listener, error) {
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", path, errors.Join(err, l.Close()))
 	}
-	return &listener{Listener: l, limit: maxConnections, peer: true}, nil
-}
-
-// listener bounds the number of connections and checks peers.
-type listener struct {
-	net.Listener
-	limit int64
-	open  atomic.Int64
-	peer  bool // accept only processes of the same user or of root
-}
-
-// Accept returns the next admitted connection.
-func (l *listener) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		if l.peer && !isPeerOf(c, os.Geteuid()) || l.open.Load() >= l.limit {
-			_ = c.Close() // nothing was sent
-			continue
-		}
-		l.open.Add(1)
-		return &connection{Conn: c, closed: func() { l.open.Add(-1) }}, nil
-	}
-}
-
-// connection calls closed at its first Close.
-type connection struct {
-	net.Conn
-	once   sync.Once
-	closed func()
-}
-
-// Close closes the connection.
-func (c *connection) Close() error {
-	c.once.Do(c.closed)
-	return c.Conn.Close()
+	own := newListener(l, maxConnections, 0, 0)
+	own.sameUser = true
+	return own, nil
 }
 
 // isPeerOf reports whether the peer of a unix socket is a process of the user or of root. See

@@ -30,11 +30,13 @@ type profiles struct {
 	*core
 	cache    profileCache
 	reading  chan struct{} // holds one value while a profile is read
+	trusted  chan struct{} // and one while one of a trusted listener is read
 	sampling chan struct{} // holds one value while the CPUs are sampled
 }
 
 func newProfiles(c *core) *profiles {
-	return &profiles{core: c, reading: make(chan struct{}, 1), sampling: make(chan struct{}, 1)}
+	return &profiles{core: c, reading: make(chan struct{}, 1),
+		trusted: make(chan struct{}, 1), sampling: make(chan struct{}, 1)}
 }
 
 // list replies with the cached profiles.
@@ -90,14 +92,12 @@ func (s *profiles) acquireReading(
 	ctx context.Context,
 ) (limited context.Context, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, profileTimeout)
-	wait := time.NewTimer(slotWait)
-	defer wait.Stop()
-	select {
-	case s.reading <- struct{}{}:
-	case <-ctx.Done():
+	slot, err := takeSlot(ctx, s.reading, s.trusted)
+	if err != nil {
 		cancel()
-		return nil, nil, ctx.Err()
-	case <-wait.C:
+		return nil, nil, err
+	}
+	if slot == nil {
 		cancel()
 		return nil, nil, busy("another profile is being read", "repeat it in a moment")
 	}
@@ -106,7 +106,7 @@ func (s *profiles) acquireReading(
 	}
 	return ctx, func() {
 		cancel()
-		<-s.reading
+		<-slot
 	}, nil
 }
 

@@ -206,6 +206,7 @@ func (s *Server) HTTP(trusted bool) *http.Server {
 		WriteTimeout:      replyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
+		ConnContext:       withConnection,
 		// Strangers could fill a log. /api/health reports our own faults.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
