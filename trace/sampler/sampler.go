@@ -64,7 +64,8 @@ type sampling struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText returns the program. Its first clause is that of a Profile by CPU.
+// samplerText returns the program of a Sampler that also samples stacks of programs. Its first
+// clause is that of a Profile with ByCPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
@@ -467,7 +468,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		b.Notes = append(
 			b.Notes,
-			which+" has no samples while idle: interrupts there are then in no stack",
+			"no samples while idle on "+which+": interrupts at that time are in no stack",
 		)
 	}
 	return &d.rate
