@@ -53,40 +53,12 @@ const (
 
 // account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
 func (d *due) account(b *measure.Batch) *measure.Batch {
-	if online, err := proc.OnlineCPUs(kernel.Root{}); err == nil && len(online) != len(d.list) {
-		d.list = d.list[:0]
-		for _, c := range online {
-			d.list = append(d.list, strconv.Itoa(int(c)))
-		}
-		fresh := map[string]*dueCPU{}
-		for _, c := range d.list {
-			if fresh[c] = d.cpus[c]; fresh[c] == nil {
-				fresh[c] = &dueCPU{}
-			}
-		}
-		d.cpus = fresh
-	}
+	d.readOnline()
 	d.rate = measure.Batch{Stat: SampledRate, By: []string{"cpu"}, Over: b.Over, Notes: b.Notes}
 	if b.Over.Span() <= 0 {
 		return &d.rate
 	}
-	process, pid := slices.Index(b.By, "process"), slices.Index(b.By, "pid")
-	cpu := slices.Index(b.By, "cpu")
-	for i := range b.Rows() {
-		key := b.Key(i)
-		c := d.cpus[b.Labels[key[cpu]]]
-		if c == nil {
-			continue // it went offline meanwhile
-		}
-		c.lacks -= b.Values[i]
-		c.came += b.Values[i]
-		// Processes outside of this PID namespace have number 0 too.
-		if b.Labels[key[pid]] == "0" &&
-			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
-			c.resting = true
-			c.asleep -= b.Values[i]
-		}
-	}
+	d.count(b)
 	idle := d.idle.look()
 	lost, asleep, deaf := 0.0, 0.0, []string(nil)
 	for n, name := range d.list {
@@ -136,4 +108,44 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		)
 	}
 	return &d.rate
+}
+
+// readOnline updates the list of CPUs when CPUs went online or offline.
+func (d *due) readOnline() {
+	online, err := proc.OnlineCPUs(kernel.Root{})
+	if err != nil || len(online) == len(d.list) {
+		return
+	}
+	d.list = d.list[:0]
+	for _, c := range online {
+		d.list = append(d.list, strconv.Itoa(int(c)))
+	}
+	fresh := map[string]*dueCPU{}
+	for _, c := range d.list {
+		if fresh[c] = d.cpus[c]; fresh[c] == nil {
+			fresh[c] = &dueCPU{}
+		}
+	}
+	d.cpus = fresh
+}
+
+// count subtracts the samples of a batch from those that lack, and notes which CPUs were idle.
+func (d *due) count(b *measure.Batch) {
+	process, pid := slices.Index(b.By, "process"), slices.Index(b.By, "pid")
+	cpu := slices.Index(b.By, "cpu")
+	for i := range b.Rows() {
+		key := b.Key(i)
+		c := d.cpus[b.Labels[key[cpu]]]
+		if c == nil {
+			continue // it went offline meanwhile
+		}
+		c.lacks -= b.Values[i]
+		c.came += b.Values[i]
+		// Processes outside of this PID namespace have the ID 0 too.
+		if b.Labels[key[pid]] == "0" &&
+			(process < 0 || strings.HasPrefix(b.Labels[key[process]], "swapper")) {
+			c.resting = true
+			c.asleep -= b.Values[i]
+		}
+	}
 }
