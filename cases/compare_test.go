@@ -211,8 +211,8 @@ func besideNicstatAndIP(t *testing.T) {
 				1e-6,
 				0,
 			},
-			{"utilisation, nicstat", get("util"), number(f[6]) / 100, 0.02, 0.0015},
-			{"utilisation, of bytes", get("util"), util, 0.02, 0},
+			{"utilization, nicstat", get("util"), number(f[6]) / 100, 0.02, 0.0015},
+			{"utilization, of bytes", get("util"), util, 0.02, 0},
 			{"capacity", get("capacity_bits_per_s"), 1e9, 0, 0},
 			{"saturation", get("saturation_per_s"), 0, 0, 0},
 		}
