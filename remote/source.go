@@ -161,8 +161,8 @@ func (r *running) run(ctx context.Context) error {
 	return r.pass(rest)
 }
 
-// pass passes ticks to the sink until the run ends. The error is of the context, the connection, the
-// source or the sink.
+// pass passes ticks to the sink until the run ends. The error is of the context, the connection,
+// the source or the sink.
 func (r *running) pass(ctx context.Context) error {
 	for {
 		m, err := r.call.next(ctx)
