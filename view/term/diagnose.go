@@ -2,7 +2,6 @@ package term
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -192,9 +191,7 @@ func (d *diagnosis) review(
 // tell prints a report.
 func (d *diagnosis) tell(p Program, report *diagnose.Report) (err error) {
 	if d.json {
-		e := json.NewEncoder(p.Terminal.Out)
-		e.SetEscapeHTML(false)
-		err = e.Encode(report)
+		err = writeJSON(p.Terminal.Out, report)
 	} else {
 		_, err = fmt.Fprint(p.Terminal.Out, view.Diagnosis(report, p.Terminal.Width, p.Terminal.Colour))
 	}
