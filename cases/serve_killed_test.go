@@ -44,8 +44,8 @@ func (m answers) tell(r *recorder, sentence string, from, to time.Time) error {
 			if v != "0" ||
 				len(
 					a.Series,
-				// A row that was not there yet reads as 0, later, when it is among the answer's
-				// rows.
+					// A row that was not there yet reads as 0, later, when it is among the answer's
+					// rows.
 				) == 1 {
 				all = append(all, fmt.Sprint(s.Key)+"="+v)
 			}

@@ -281,8 +281,8 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 		flows,
 		payload*(tx1-tx0)/iperf.End.Sum.Bytes,
 		0.1,
-	// With headers; what is not acknowledged yet counts in the next interval, and connections are
-	// read after devices.
+		// With headers; what is not acknowledged yet counts in the next interval, and connections are
+		// read after devices.
 	)
 	seconds := read(2)
 	for _, s := range seconds {

@@ -93,7 +93,7 @@ var kernelSeries = []struct { // table: kernels and what they are there for
 // examples of docs/D.md, each member of each argument of each stable probe, traced statistics, and
 // what kernels lack.
 const everywhere = "^(TestTwins|TestTwinsOfLongKeys|TestManyValues|TestRecord|TestGlobalsAndSelf|TestAggregations|TestDrops|TestNesting|TestStack|TestSyscalls|" +
-	"TestWorkedExamples|TestMembersLoad|TestObjectsAreNumbers|TestRenamedMembers|TestMissingProbesNameVersions|TestFramePointersAreTold|TestFamiliesCompile|" +
+	"TestWorkedExamples|TestMembersLoad|TestObjectsAreNumbers|TestRenamedMembers|TestMissingProbesNameVersions|TestFramePointersAreNoted|TestFamiliesCompile|" +
 	"TestSince|TestLocking|TestCountsLocked|TestMemory|TestNamer)$"
 
 // testedBelow are the packages whose tests run on emulated kernels, beside lang/gen.
@@ -258,7 +258,7 @@ func kernelFiles(t *testing.T) string {
 //   - those in tests, which another kernel runs.
 func skipThere(tests string) string {
 	return "^(" + tests + "|TestTCPProbes|TestPreprocessed|TestManyAggregations|TestSourceThatNobodyReads|TestFamilyBudget|TestFamilyThatCannotBe|TestRunQueueStatistics|TestSourceKeepsItsBudget|TestSessionKeepsItsBudget|TestSessionSaysWhatAProgramSays|TestSessionNamesAddresses|" +
-		"TestManyClauses|TestListedNamesAreReadBack|TestNumbersLoadWithinANamespace|TestProcOfAnotherNamespace|TestWatchMaps|TestTicksAreMadeUpFor|TestTicksOfAStoppedProcess|TestTicksFarBehind)$"
+		"TestManyClauses|TestListedNamesAreReadBack|TestNumbersLoadWithinANamespace|TestProcOfAnotherNamespace|TestWatchMaps|TestLateTicksFire|TestTicksOfAStoppedProcess|TestTicksFarBehind)$"
 }
 
 // testResults reads what go test -v prints: how each test ended, and all that those printed which

@@ -121,7 +121,7 @@ func (s *Source) Cost(id measure.StatID) measure.Span { return s.meter.of(id) }
 
 // Run implements measure.Source. Ticks are planned from the start or by the wall clock, so they do
 // not drift. After a late tick the missed ones are left out, and the next batch covers all of the
-// time.
+// time. An error means that the step is not positive, or is the sink's. The end of ctx is no error.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()

@@ -237,7 +237,7 @@ func TestRun(t *testing.T) {
 	)
 	for i, tick := range ticks {
 		if len(tick) != 3 {
-			t.Errorf("tick %d gives %v: not what was asked for", i, tick)
+			t.Errorf("tick %d returns %v, which was not asked for", i, tick)
 		}
 		if g := tick["good.count"]; !slices.Equal(g.rows, []string{"a 10"}) || g.empty ||
 			len(g.notes) > 0 {

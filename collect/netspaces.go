@@ -67,7 +67,9 @@ func (n *Namespaces) Report(first []netlink.ProcessNet) {
 // now returns the namespaces that exist now, a note if some may be missing, and a generation that
 // changes with the list. The caller must not change the list. An error means that a namespace that
 // was named does not exist.
-func (n *Namespaces) now(env *Env) (list []netlink.Namespace, note string, generation int, err error) {
+func (n *Namespaces) now(
+	env *Env,
+) (list []netlink.Namespace, note string, generation int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if env.Netns == "" {
@@ -124,7 +126,8 @@ func (n *Namespaces) moved(env *Env) bool {
 	}
 	for i := range n.list {
 		if ns := &n.list[i]; !ns.Own() {
-			if found, err := netlink.FindNamespace(env.Root, ns.Name); err != nil || found.Inode != ns.Inode {
+			if found, err := netlink.FindNamespace(env.Root, ns.Name); err != nil ||
+				found.Inode != ns.Inode {
 				return true
 			}
 		}
@@ -261,7 +264,9 @@ func (s *PerNamespace[T]) Shut() {
 func (s *Namespace[T]) Own() bool { return s.NetNS.Own() }
 
 // OpenProc opens a file below /proc as this namespace sees it: net/snmp,
-// sys/net/ipv4/tcp_ehash_entries. Call it only inside PerNamespace.Open.
+// sys/net/ipv4/tcp_ehash_entries. Call it only inside PerNamespace.Open. An error means that the
+// file cannot be opened; errors.Is fs.ErrNotExist: this kernel does not have it. The caller closes
+// the file.
 func (s *Namespace[T]) OpenProc(name string) (*proc.File, error) {
 	if net, ok := strings.CutPrefix(name, "net/"); ok && s.Own() {
 		return netlink.OpenNet(s.Root, s.NetNS, net)
@@ -311,7 +316,8 @@ func CheckNetns(name string) error {
 		Hint:    "`ip netns` lists the named ones; \"all\" means every namespace",
 	}
 	var names []string
-	all, _ := netlink.Namespaces(root, 0) // an error says what is missing from the list; the rest is good
+	// An error says what is missing from the list; the rest is good.
+	all, _ := netlink.Namespaces(root, 0)
 	for _, ns := range all {
 		if ns.Name != "" {
 			names = append(names, ns.Name)

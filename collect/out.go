@@ -143,8 +143,8 @@ func (o *Out) Finish(batches []*measure.Batch) []*measure.Batch {
 	return batches
 }
 
-// setShape keeps the batch's Shape if the rows have the keys of the previous reading, and sets a new
-// one otherwise.
+// setShape keeps the batch's Shape if the rows have the keys of the previous reading, and sets a
+// new one otherwise.
 func (t *Table) setShape(epoch int) {
 	b := &t.batch
 	if !t.steady || len(b.Values) != t.rows || b.Shape == 0 || len(b.Dists) > 0 {

@@ -123,7 +123,8 @@ func (f *tickFolder) reserve(answers, rows, labels int) {
 	s := &f.slab
 	s.answers = slices.Grow(s.answers[:0], answers)[:answers]
 	s.elapsed = slices.Grow(s.elapsed[:0], answers)[:answers]
-	s.series, s.keys, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.keys[:0], labels), slices.Grow(s.values[:0], rows)
+	s.series, s.values = slices.Grow(s.series[:0], rows), slices.Grow(s.values[:0], rows)
+	s.keys = slices.Grow(s.keys[:0], labels)
 }
 
 // begin makes the answer of part p at index i of the slab, without its rows.

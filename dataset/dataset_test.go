@@ -155,10 +155,12 @@ func TestUnmeasuredTick(t *testing.T) {
 	s := network()
 	s.ticks = append(s.ticks, []row{{"process.cpu", []string{"7"}, 1e9}})
 	c, w := record(t, s, "process.cpu by pid")
-	if got, want := show(ask(t, c, w, "process.cpu by pid")), show(&measure.Answer{Query: measure.Query{By: []string{"pid"}}, Labels: []string{"7"},
-		Series: []measure.Series{
-			{Key: []measure.Label{0}, Values: []float64{0, 0.5, 0.5}},
-		}}); got != want {
+	want := show(&measure.Answer{
+		Query:  measure.Query{By: []string{"pid"}},
+		Labels: []string{"7"},
+		Series: []measure.Series{{Key: []measure.Label{0}, Values: []float64{0, 0.5, 0.5}}},
+	})
+	if got := show(ask(t, c, w, "process.cpu by pid")); got != want {
 		t.Errorf("seen in all ticks: %s, want %s", got, want)
 	}
 	// The unmeasured statistic comes first, so the watcher sees its interval first.

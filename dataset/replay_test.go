@@ -185,9 +185,8 @@ func TestReplayOfUnrecordedQueries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Watch(t.Context(), []measure.Query{q}, func(*measure.Tick) error { return nil }); !errors.Is(
-		err, measure.ErrUnclear,
-	) {
+	err = p.Watch(t.Context(), []measure.Query{q}, func(*measure.Tick) error { return nil })
+	if !errors.Is(err, measure.ErrUnclear) {
 		t.Errorf("nothing was recorded, and the error is %v", err)
 	}
 	var d *measure.Diagnostic

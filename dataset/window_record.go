@@ -116,7 +116,8 @@ func (w *Window) recordOther(ctx context.Context, source int, queries []measure.
 			f.eachAnswer(batches, func(a *measure.Answer, b *measure.Batch) {
 				k := w.statOf(a)
 				for len(k.elapsed) < cell {
-					k.elapsed, k.cells, k.dists = append(k.elapsed, 0), append(k.cells, column{}), append(k.dists, nil)
+					k.elapsed, k.cells = append(k.elapsed, 0), append(k.cells, column{})
+					k.dists = append(k.dists, nil)
 				}
 				w.addAnswer(a, b)
 				// the ticks of the first source took longer, or this one has overtaken them

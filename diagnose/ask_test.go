@@ -26,8 +26,13 @@ func (r recorded) Ask(_ context.Context, q measure.Query) (*measure.Answer, erro
 // answerOf returns an answer of one row with one value per second from start on.
 func answerOf(start measure.Time, values ...float64) *measure.Answer {
 	elapsed := slices.Repeat([]measure.Span{measure.Second}, len(values))
-	return &measure.Answer{Start: start, Step: measure.Second, Elapsed: elapsed, Labels: []string{""},
-		Series: []measure.Series{{Key: []measure.Label{}, Values: values}}}
+	return &measure.Answer{
+		Start:   start,
+		Step:    measure.Second,
+		Elapsed: elapsed,
+		Labels:  []string{""},
+		Series:  []measure.Series{{Key: []measure.Label{}, Values: values}},
+	}
 }
 
 // finding is a rule that reports one finding whose evidence is of the query.
@@ -78,7 +83,10 @@ func TestNotesOfSamples(t *testing.T) {
 // Answers that start at other times are on one grid: from the earliest start to the latest end.
 func TestTablesShareAGrid(t *testing.T) {
 	second := measure.Time(measure.Second)
-	machine := recorded{"x.early": answerOf(10*second, 1, 2, 3), "x.late": answerOf(12*second, 7, 8, 9)}
+	machine := recorded{
+		"x.early": answerOf(10*second, 1, 2, 3),
+		"x.late":  answerOf(12*second, 7, 8, 9),
+	}
 	tables, _, _, err := ask(t.Context(), machine, []string{"x.early", "x.late"}, nil,
 		measure.Interval{}, 0)
 	if err != nil {
@@ -89,7 +97,9 @@ func TestTablesShareAGrid(t *testing.T) {
 		"x.late":  {measure.NaN, measure.NaN, 7, 8, 9},
 	} {
 		got := tables[name].filled().Rows[0].Values
-		if !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+		if !slices.EqualFunc(
+			got, want, func(a, b float64) bool { return a == b || a != a && b != b },
+		) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 		if n := tables[name].measured(); n != 3 {

@@ -18,6 +18,8 @@ type Report struct {
 	Doubtful []Doubt       `json:"doubtful"` // neither accused nor ruled out
 	Missing  []Missing     `json:"missing"`  // what could not be checked, and why
 	Notes    []string      `json:"notes"`    // caveats: notes and losses of the answers, once each
+	// Captured lists the tables that were read in place of this machine; empty of a live diagnosis.
+	Captured []string `json:"captured,omitempty"`
 }
 
 // Finding is one fault with its culprit and evidence.

@@ -16,7 +16,8 @@ func TestHostileText(t *testing.T) {
 		{"zero and DEL", "\x00\x7f", "??", `\000\177`},
 		{"C1 in UTF-8", "a\u009b31mb", "a?31mb", `a\302\23331mb`},
 		{"C1 as a byte", "a\x9b31mb", "a?31mb", `a\23331mb`},
-		{"direction of text", "a\u202eb\u2066c\u061cd", "a?b?c?d", `a\342\200\256b\342\201\246c\330\234d`},
+		{"direction of text", "a\u202eb\u2066c\u061cd", "a?b?c?d",
+			`a\342\200\256b\342\201\246c\330\234d`},
 		{"without a width", "a\u200bb\u2028c\ufeffd\u2060", "a?b?c?d?",
 			`a\342\200\213b\342\200\250c\357\273\277d\342\201\240`},
 		{"tags", "a\U000e0041", "a?", `a\363\240\201\201`},
@@ -35,7 +36,9 @@ func TestHostileText(t *testing.T) {
 
 // What AppendJSON writes has no character that IsShown refuses, and a parser reads the same text.
 func TestJSONWithoutControls(t *testing.T) {
-	for _, text := range []string{"", "größe", "a\u009b\x7fb\u202e", "\U000e0041x", "\x1b\n\t", "\ufffd"} {
+	for _, text := range []string{
+		"", "größe", "a\u009b\x7fb\u202e", "\U000e0041x", "\x1b\n\t", "\ufffd",
+	} {
 		t.Run(text, func(t *testing.T) {
 			in, err := json.Marshal([]string{text})
 			if err != nil {

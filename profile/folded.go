@@ -118,7 +118,8 @@ func commonPrefix(a, b []byte) int {
 }
 
 // WriteFolded writes a line per stack, sorted by name: outermost;...;innermost amount. In names,
-// semicolons become colons, and control characters C's escapes. Empty names, and stacks of blanks only, become
+// semicolons become colons, and control characters C's escapes. Empty names, and stacks of blanks
+// only, become
 // "-", since the format can't represent them. The error is the writer's.
 func WriteFolded(w io.Writer, t *Tree) error {
 	t = t.ByName()

@@ -21,7 +21,8 @@ func BenchmarkCompileLong(b *testing.B) {
 	if len(diags) > 0 {
 		b.Fatal(diags)
 	}
-	if err := env.List(list[0], func(l probe.Listed) { names = append(names, l.Function) }); err != nil {
+	err := env.List(list[0], func(l probe.Listed) { names = append(names, l.Function) })
+	if err != nil {
 		b.Fatal(err)
 	}
 	if len(names) == 0 {

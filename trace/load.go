@@ -244,7 +244,8 @@ func (c *Compiled) rejected(err error) error {
 			if p.First <= at && p.At.To > p.At.From {
 				text := c.Program.Text[p.At.From:p.At.To]
 				return fmt.Errorf(
-					"the kernel's verifier rejected the code of %q at %v: %w", text, u.Probes[0], err,
+					"the kernel's verifier rejected the code of %q at %v: %w",
+					text, u.Probes[0], err,
 				)
 			}
 		}

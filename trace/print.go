@@ -138,13 +138,11 @@ func (p *Printer) action(r *Record, i int) error {
 	case check.Trace:
 		p.write(p.style.Trace(p.buf[:0], values()[0]))
 	case check.Print:
-		b := r.Value(i, 0).Bytes
-		p.write(
-			p.style.Print(
-				p.buf[:0], uint64(r.Value(i, 1).Int), shape(action.Type), b,
-				min(int(action.Type.Size()), p.session.script.numberOption("printsize", math.MaxInt)),
-			),
-		)
+		b, address := r.Value(i, 0).Bytes, uint64(r.Value(i, 1).Int)
+		most := p.session.script.numberOption("printsize", math.MaxInt)
+		p.write(p.style.Print(
+			p.buf[:0], address, shape(action.Type), b, min(int(action.Type.Size()), most),
+		))
 	case check.Tracemem:
 		p.write(p.style.Tracemem(p.buf[:0], memory(r, i)))
 	case check.Stack, check.UStack:
@@ -425,7 +423,7 @@ func (p *Printer) End() error {
 	if err := p.Pause(); err != nil {
 		return err
 	}
-	for _, note := range append(p.session.symbols.kernel.Notes(), p.session.symbols.processes.Notes()...) {
+	for _, note := range p.session.SymbolNotes() {
 		p.Say("%s", note)
 	}
 	if p.file != nil {

@@ -46,8 +46,8 @@ type losses struct {
 	faults  uint64
 }
 
-// LossReasons contain reasons of losses in the words of a Source that is not a user's script. A kind
-// that is missing has the reason of scripts.
+// LossReasons are reasons of losses in the terms of a Source that is not a user's script. A kind
+// without one has the reason of scripts.
 type LossReasons map[ir.Drop]string
 
 // of returns the reason of a kind; script is the reason of scripts.
@@ -79,8 +79,14 @@ func (l *losses) list(keys, stacks bool, reasons LossReasons) (out []measure.Los
 		add(reasons.of(ir.DropStack, LostStacks), l.dropped[ir.DropStack])
 	}
 	add(reasons.of(ir.DropDynamic, LostVariables), l.dropped[ir.DropDynamic])
-	add("probes fired within probes, deeper than the scratch memory allows", l.dropped[ir.DropNested])
-	add("firings that the kernel left out, because the program ran already", l.dropped[ir.DropMissed])
+	add(
+		"probes fired within probes, deeper than the scratch memory allows",
+		l.dropped[ir.DropNested],
+	)
+	add(
+		"firings that the kernel left out, because the program ran already",
+		l.dropped[ir.DropMissed],
+	)
 	add("ticks that were too late to be run", l.dropped[ir.DropLate])
 	add("clauses that ended early because of a fault", l.faults)
 	return out

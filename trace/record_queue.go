@@ -51,7 +51,8 @@ func (s *Session) drain(d *delivery, all bool) error {
 	})
 	n := len(q.pending)
 	if !all {
-		n, _ = slices.BinarySearchFunc(q.pending, until-uint64(settle), func(r record, t uint64) int {
+		settled := until - uint64(settle)
+		n, _ = slices.BinarySearchFunc(q.pending, settled, func(r record, t uint64) int {
 			if r.time < t {
 				return -1
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// The records of one firing are told together: none of them before the youngest may be.
-func TestFiringsAreToldWhole(t *testing.T) {
+// Records of one firing are delivered together: none before the youngest may be.
+func TestFiringsAreDeliveredWhole(t *testing.T) {
 	p := &ir.Program{Records: []ir.Record{{Clause: 0}, {Clause: 1}, {Clause: 2}}}
 	for _, c := range []struct {
 		name    string
@@ -47,7 +47,7 @@ func TestFiringsAreToldWhole(t *testing.T) {
 	}
 }
 
-// What was attached to perf's records is soon gone, though nobody waits for it.
+// Programs that were attached to perf's records are soon unloaded, although Close does not wait.
 func TestRecordsLeaveNothing(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
@@ -78,9 +78,9 @@ func TestRecordsLeaveNothing(t *testing.T) {
 		if err != nil {
 			return
 		}
-		p.Close() //nolint:errcheck // it was looked for
+		p.Close() //nolint:errcheck // only to see that it exists
 		if time.Now().After(deadline) {
-			t.Fatal("its program is in the kernel still")
+			t.Fatal("its program is still in the kernel")
 		}
 	}
 }

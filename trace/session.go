@@ -108,7 +108,8 @@ func (s *Session) Close() {
 // this goroutine goes on meanwhile.
 func (s *Session) detach() {
 	if s.costs.counting != nil {
-		s.costs.counting.Close() //nolint:errcheck // the kernel stops counting when the process ends
+		//nolint:errcheck // the kernel stops counting when the process ends
+		s.costs.counting.Close()
 		s.costs.counting = nil
 	}
 	s.attached.detach()

@@ -76,7 +76,9 @@ func (s *Source) SetLossReasons(reasons LossReasons) { s.lossReasons = reasons }
 
 // HasAggregation reports whether the script adds to an aggregation of this name.
 func (s *Source) HasAggregation(name string) bool {
-	return slices.ContainsFunc(s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name })
+	return slices.ContainsFunc(
+		s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name },
+	)
 }
 
 // Define replaces the statistics of the script by others. It fails when an aggregation does not

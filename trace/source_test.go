@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tail keeps what a script prints.
+// tail keeps the output of a script.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -56,7 +56,7 @@ func sourceOf(t *testing.T, budget Budget, format string, args ...any) (*Source,
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.Live(ctx) //nolint:errcheck // the source tells it
+		s.Live(ctx) //nolint:errcheck // Err returns it
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -66,7 +66,7 @@ func sourceOf(t *testing.T, budget Budget, format string, args ...any) (*Source,
 	return s, said
 }
 
-// seen is all that a run told of one statistic.
+// seen is all that a run reported of one statistic.
 type seen struct {
 	mu      sync.Mutex
 	ticks   int
@@ -137,7 +137,7 @@ func watch(t *testing.T, s *Source, query string) (*seen, func()) {
 	}
 }
 
-// until waits for a condition of what was seen.
+// until waits until is returns true.
 func (g *seen) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -155,8 +155,8 @@ func (g *seen) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Two readers get every call of a known number exactly once each, though the script clears and
-// prints the same aggregation.
+// Two readers each receive every call exactly once, although the script clears and prints the same
+// aggregation.
 func TestSourceCountsEveryCallOnce(t *testing.T) {
 	s, said := sourceOf(
 		t,
@@ -242,18 +242,19 @@ func TestSourceOfDistributions(t *testing.T) {
 	}
 }
 
-// Who reads nothing loses nothing: keys that nobody wants take no room for long, and what the
-// script costs is known all the same.
-func TestSourceThatNobodyReads(t *testing.T) {
+// Without readers nothing is lost: rows without readers do not fill the maps, and the cost of the
+// script is still known.
+func TestSourceWithoutReaders(t *testing.T) {
 	s, _ := sourceOf(t, 0, `#pragma D option aggsize=1152
 		syscall::getpgid:entry /pid == %d/ { @[timestamp] = count(); }`, os.Getpid())
-	const rounds, each = 4, 20 // there is room for 48
+	const rounds, each = 4, 20 // 48 keys fit
 	for range rounds {
 		before := s.ExternalCost()
 		for range each {
 			unix.Getpgid(0) //nolint:errcheck // it is made to be counted
 		}
-		for deadline := time.Now().Add(10 * time.Second); s.ExternalCost() == before; time.Sleep(5 * time.Millisecond) {
+		deadline := time.Now().Add(10 * time.Second)
+		for ; s.ExternalCost() == before; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("what it costs stays the same")
 			}
@@ -264,8 +265,8 @@ func TestSourceThatNobodyReads(t *testing.T) {
 	}
 }
 
-// What a script gathered until it exited is told; then that it has ended, and nothing is taken for
-// 0.
+// Rows that were added until the script exited are reported. Later batches have a note that it has
+// ended, and no zeros.
 func TestSourceThatEnds(t *testing.T) {
 	s, _ := sourceOf(
 		t, 0,
@@ -289,7 +290,7 @@ func TestSourceThatEnds(t *testing.T) {
 	late.until(t, "a tick", func() bool { return late.ticks > 1 })
 	endLate()
 	if late.spans != 0 || len(late.sums) != 0 {
-		t.Errorf("who came late was told %+v", late)
+		t.Errorf("a late reader received %+v", late)
 	}
 }
 
@@ -317,8 +318,8 @@ func TestSourceKeepsItsBudget(t *testing.T) {
 		t.Fatal("it goes on beyond its budget")
 	}
 	got.until(t, "the end", func() bool { return len(got.notes) > 0 })
-	var dear *ErrBudget
-	if !errors.As(s.why, &dear) || !strings.Contains(got.notes[len(got.notes)-1], "budget") {
+	var over *ErrBudget
+	if !errors.As(s.why, &over) || !strings.Contains(got.notes[len(got.notes)-1], "budget") {
 		t.Errorf("ended with %v, noted %q", s.why, got.notes)
 	}
 }

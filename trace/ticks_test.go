@@ -8,7 +8,7 @@ import (
 	"culprit/lang/ir"
 )
 
-// Of firings that are very late some are made up for, and the others are reported.
+// A timer that is very late fires at most mostBehind times; other firings are reported as lost.
 func TestTicksFarBehind(t *testing.T) {
 	now := time.Now()
 	for _, tt := range []struct {
@@ -39,7 +39,7 @@ func TestTicksFarBehind(t *testing.T) {
 	}
 }
 
-// What was left out is reported once, as missed firings.
+// Firings that were left out are reported once, as missed firings.
 func TestTicksLeftOutAreReported(t *testing.T) {
 	c := lossCounts{tooLate: 7}
 	heard := &dropsHeard{}

@@ -125,8 +125,8 @@ func (t *unwindTables) remove(of *symbol.UnwindTable, l *loadedTable) {
 	delete(t.loaded, of)
 }
 
-// number returns the number of a rule, which it loads into the kernel if it is new. Beyond gen.Rules
-// rules it returns the number of symbol.CFAOther.
+// number returns the number of a rule. It loads a new rule into the kernel. Beyond gen.Rules rules
+// it returns the number of symbol.CFAOther.
 func (t *unwindTables) number(r symbol.UnwindRule) (uint16, error) {
 	if n, ok := t.rule[r]; ok {
 		return n, nil

@@ -19,13 +19,13 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestFramePointersAreTold: a script that looks at stacks of processes says so where the kernel is
-// too old for unwind tables, and names the version; nowhere else.
-func TestFramePointersAreTold(t *testing.T) {
+// A script that reads stacks of processes has a caveat with the version when the kernel is too old
+// for unwind tables, and only then.
+func TestFramePointersAreNoted(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, test := range []struct {
 		name, text, unwind string
-		told               bool
+		noted              bool
 	}{
 		{"user stack", "profile-9 { @[ustack()] = count(); }", "", true},
 		{"kernel stack", "profile-9 { @[stack()] = count(); }", "", false},
@@ -48,7 +48,7 @@ func TestFramePointersAreTold(t *testing.T) {
 			}
 			defer s.Close()
 			said := strings.Join(s.Caveats(), "")
-			if want := test.told && tracetest.TablesMissing(t); strings.Contains(
+			if want := test.noted && tracetest.TablesMissing(t); strings.Contains(
 				said, "frame pointers",
 			) != want {
 				t.Errorf(
@@ -56,7 +56,7 @@ func TestFramePointersAreTold(t *testing.T) {
 					tracetest.TablesMissing(t),
 				)
 			}
-			if want := feature.HashOnDemand.Since(kernel.Root{}); test.told && want != "" &&
+			if want := feature.HashOnDemand.Since(kernel.Root{}); test.noted && want != "" &&
 				!strings.Contains(said, "6.1 brought it") {
 				t.Errorf("said %q: %s", said, want)
 			}
@@ -64,7 +64,7 @@ func TestFramePointersAreTold(t *testing.T) {
 	}
 }
 
-// TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
+// The verifier accepts programs that walk stacks, at each possible site.
 func TestWalksAreTaken(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -103,8 +103,8 @@ func TestWalksAreTaken(t *testing.T) {
 	}
 }
 
-// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many
-// rows they have.
+// A lookup in the blocks has the same result as in the table, for all page boundaries and numbers
+// of rows.
 func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
@@ -172,7 +172,7 @@ func rowAt(at map[uint32]int, blocks [][gen.RowsBlock]byte, pc uint32) (rule uin
 	return 0, gen.RowsBlocks
 }
 
-// TestCodeBlocks: stretches of memory are in the blocks, with where to go on at the end of each.
+// Blocks contain all mappings, and each block ends with a chain to the next.
 func TestCodeBlocks(t *testing.T) {
 	for _, n := range []int{0, 1, gen.CodeEntries, gen.CodeEntries + 1, 200, 10000} {
 		var entries [][gen.CodeEntrySize]byte
@@ -191,7 +191,8 @@ func TestCodeBlocks(t *testing.T) {
 				t.Fatalf("block of %d bytes: % x", len(b), b[:16])
 			}
 			for at := gen.CodeHead; at < len(b); at += gen.CodeEntrySize {
-				start, how := binary.NativeEndian.Uint64(b[at:]), binary.NativeEndian.Uint32(b[at+28:])
+				start := binary.NativeEndian.Uint64(b[at:])
+				how := binary.NativeEndian.Uint32(b[at+28:])
 				switch {
 				case how == gen.CodeChain:
 					if at+gen.CodeEntrySize != len(b) || i+1 == len(blocks) ||
@@ -211,7 +212,7 @@ func TestCodeBlocks(t *testing.T) {
 	}
 }
 
-// TestStoppedFrames: each reason has words of its own, and no address of a process is one.
+// Each reason has a text of its own, and no address of a process represents one.
 func TestStoppedFrames(t *testing.T) {
 	seen := map[string]bool{}
 	for s := gen.StopNotYet; s <= gen.StopLong; s++ {
@@ -221,10 +222,10 @@ func TestStoppedFrames(t *testing.T) {
 		}
 		seen[text] = true
 		if e, ok := gen.EndingOf(s.Frame()); !ok || e != (gen.Ending{Stop: s}) {
-			t.Errorf("%#x tells %+v, not %d", s.Frame(), e, s)
+			t.Errorf("%#x has the ending %+v, not %d", s.Frame(), e, s)
 		}
 		if e, ok := gen.EndingOf(s.Frame() | 127); !ok || e != (gen.Ending{Stop: s, Doubt: 127}) {
-			t.Errorf("%#x with a doubt tells %+v, not %d", s.Frame(), e, s)
+			t.Errorf("%#x with a doubt has the ending %+v, not %d", s.Frame(), e, s)
 		}
 	}
 	for _, address := range []uint64{0, 0x400000, 1<<47 - 1, 1<<56 - 1, 0xffffffffff600000} {
@@ -234,9 +235,8 @@ func TestStoppedFrames(t *testing.T) {
 	}
 }
 
-// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so
-// that programs wake nobody for it, until it is looked at again; one that has become another
-// program by exec() is looked at at once.
+// A process that was checked a moment ago stays in the map wanted, so that programs do not wake the
+// unwinder, until it is checked again. A process that has called exec() is checked at once.
 func TestWantedAgain(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {

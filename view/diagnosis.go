@@ -16,13 +16,11 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 	if host == "" {
 		host = "this machine"
 	}
-	d.paragraph(
-		"",
-		fmt.Sprintf(
-			"culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
-			r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05"),
-		),
-	)
+	if len(r.Captured) > 0 {
+		d.paragraph("", "culprit read captured tables: "+Clean(shortList(r.Captured))+".")
+	} else {
+		d.looked(r, host)
+	}
 	d.line("")
 	if len(r.Findings) == 0 {
 		if len(r.Checked) == 0 {
@@ -31,10 +29,19 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 			)
 		} else {
 			verdict := "Nothing is wrong here"
-			if len(r.Doubtful) > 0 {
+			switch {
+			case len(r.Doubtful) > 0:
 				verdict = "Nothing was found, but not everything is ruled out"
+			case len(r.Captured) > 0:
+				verdict = "Nothing is wrong in these tables"
 			}
-			d.paragraph("", d.bold(verdict)+fmt.Sprintf(" - checked %d things:", len(r.Checked)))
+			things := "things"
+			if len(r.Checked) == 1 {
+				things = "thing"
+			}
+			d.paragraph(
+				"", d.bold(verdict)+fmt.Sprintf(" - checked %d %s:", len(r.Checked), things),
+			)
 			d.paragraph("  ", Clean(strings.Join(r.Checked, ", "))+".")
 		}
 		d.line("")
@@ -94,6 +101,26 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		d.line("")
 	}
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+// looked writes for how long a machine was watched.
+func (d *diagnosis) looked(r *diagnose.Report, host string) {
+	d.paragraph(
+		"",
+		fmt.Sprintf(
+			"culprit looked at %s for %.0f s, %s to %s.", host, r.End.Sub(r.Start).Seconds(),
+			r.Start.AsTime().Local().Format("15:04:05"), r.End.AsTime().Local().Format("15:04:05"),
+		),
+	)
+}
+
+// shortList joins the first tables of a list and counts the others.
+func shortList(list []string) string {
+	const shown = 8
+	if len(list) <= shown {
+		return strings.Join(list, ", ")
+	}
+	return strings.Join(list[:shown], ", ") + fmt.Sprintf(" and %d more", len(list)-shown)
 }
 
 // notChecked returns a line for each check that was not made and each reason, with all missing

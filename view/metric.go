@@ -33,7 +33,11 @@ func unitWord(u measure.Unit) string {
 	case measure.Hertz:
 		return "hertz"
 	}
-	return metricPart(strings.ReplaceAll(string(u), "/", "_per_"))
+	parts := strings.Split(string(u), "/")
+	for i := range parts {
+		parts[i] = metricPart(parts[i])
+	}
+	return strings.Join(parts, "_per_")
 }
 
 // metricPart returns an identifier in the characters of a metric name: "." becomes "_", "_" becomes

@@ -77,7 +77,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"printf":       `{ printf("%s|%10s|%-3S|%c\n", execname, execname, execname, execname[0]); }`,
+		"printf":       `{ printf("%s|%10s|%S|%c\n", execname, execname, execname, execname[0]); }`,
 		"trace":        `{ trace(execname); trace(curpsinfo->pr_psargs); }`,
 		"aggregations": `{ @[execname] = count(); @b[execname, pid] = sum(1); }`,
 		"printa":       `{ @[execname] = count(); } END { printa("%s %@d\n", @); }`,

@@ -89,7 +89,7 @@ func program(t term.Terminal) term.Program {
 		Locks:         openLocks,
 		LoadMachine:   loadMachine,
 		Script:        openScript,
-		Reading:       tuneForFiles,
+		ReadsFiles:    tuneForFiles,
 		Terminal:      t,
 		DiagnoseNetns: defaultNetns(),
 	}
@@ -201,7 +201,7 @@ func tuneForFiles() {
 }
 
 // openMachine opens this machine for a tool. An unknown network namespace is an error.
-func openMachine(look term.Look) (term.Machine, error) {
+func openMachine(look term.MachineOptions) (term.Machine, error) {
 	if look.Alone {
 		limitHeap()
 	}

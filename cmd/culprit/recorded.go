@@ -276,11 +276,11 @@ func connectServer(requested string) (term.Server, error) {
 type runningServer struct{ *client.Client }
 
 // Datasets returns the datasets of the server, ordered by ID.
-func (r runningServer) Datasets(ctx context.Context) ([]term.Kept, error) {
+func (r runningServer) Datasets(ctx context.Context) ([]term.DatasetStatus, error) {
 	all, err := r.Client.Datasets(ctx)
-	out := make([]term.Kept, len(all))
+	out := make([]term.DatasetStatus, len(all))
 	for i, k := range all {
-		out[i] = term.Kept(k)
+		out[i] = term.DatasetStatus(k)
 	}
 	return out, err
 }

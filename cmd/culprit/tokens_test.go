@@ -30,7 +30,7 @@ func TestTokens(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "archive"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := run(0); !strings.Contains(out, "none but the server's own") {
+	if out, _ := run(0); !strings.Contains(out, "only the server's own token") {
 		t.Errorf("none: %s", out)
 	}
 	status, o, e := call(t, "tokens", "--dir", dir, "add", "ann")
@@ -39,11 +39,11 @@ func TestTokens(t *testing.T) {
 	}
 	out, _ := run(0, "add", "ann")
 	token, _, _ := strings.Cut(out, "\n")
-	if len(token) != 48 || !strings.Contains(out, "lets ann view:") {
+	if len(token) != 48 || !strings.Contains(out, "is the token of ann with the role view.") {
 		t.Errorf("add: %s", out)
 	}
 	if out, _ := run(0, "add", "oncall", "--may", "trace", "--for", "7d"); !strings.Contains(
-		out, "lets oncall trace until 2",
+		out, "is the token of oncall with the role trace until 2",
 	) {
 		t.Errorf("add: %s", out)
 	}

@@ -580,8 +580,16 @@ func (r *cgroupReading) putLevels(out *collect.Out, n *cgroupNode, got uint32) {
 		bit   uint32
 		table *collect.Table
 		word  int // index in words; -1: none
-	}{clCurrent: {gotCurrent, memory, cgCurrent}, clLimit: {gotLimit, memory, cgLimit}, clHigh: {gotHigh, memory, cgHigh}, clAnon: {gotKinds, memory, cgAnon}, clFile: {gotKinds, memory, cgFile},
-		clKernel: {gotKernel, memory, cgKernel}, clQuota: {gotQuota, out.Table("cgroup.quota"), -1}, clPids: {gotPids, out.Table("cgroup.pids"), -1}} {
+	}{
+		clCurrent: {gotCurrent, memory, cgCurrent},
+		clLimit:   {gotLimit, memory, cgLimit},
+		clHigh:    {gotHigh, memory, cgHigh},
+		clAnon:    {gotKinds, memory, cgAnon},
+		clFile:    {gotKinds, memory, cgFile},
+		clKernel:  {gotKernel, memory, cgKernel},
+		clQuota:   {gotQuota, out.Table("cgroup.quota"), -1},
+		clPids:    {gotPids, out.Table("cgroup.pids"), -1},
+	} {
 		v := n.levels[k]
 		if k == clLimit && n.parent == nil {
 			v = n.topLimit()

@@ -19,7 +19,9 @@ type cgroupFile struct {
 	keys       []cgroupKey // its counters in each group, whatever controllers are on
 	// read parses the text. had: the text has what it should have. changed: it differs from the
 	// previous reading, or that is not known.
-	read func(r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool)
+	read func(
+		r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte,
+	) (had, changed bool)
 }
 
 // cgroupWhen is when a file need not be read.
@@ -544,7 +546,9 @@ const noLimit = 1 << 62
 func levelReader(
 	level int,
 ) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
-	return func(_ *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte) (had, changed bool) {
+	return func(
+		_ *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte,
+	) (had, changed bool) {
 		v, ok := firstNumber(b)
 		return n.setLevel(
 			level, float64(v), ok && (level != clLimit && level != clHigh || v < noLimit),
@@ -621,7 +625,9 @@ func (r *cgroupReading) putEvents(
 func pressureReader(
 	resource int,
 ) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
-	return func(r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte) (had, changed bool) {
+	return func(
+		r *cgroupReading, out *collect.Out, n *cgroupNode, file int, b []byte,
+	) (had, changed bool) {
 		some, full, hasSome, hasFull := procfs.ParsePressure(b)
 		key := ckPressure + cgroupKey(2*(resource-cgCPU))
 		if resource != cgIrq { // irq has no line some

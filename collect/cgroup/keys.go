@@ -39,22 +39,24 @@ func cgroupKeyNames() [cgroupKeys]struct {
 	names := [cgroupKeys]struct {
 		stat measure.StatID
 		what string
-	}{ckTime: {"cgroup.cpu", "CPU time"}, ckPeriods: {"cgroup.periods", "periods of a quota"}, ckThrottledPeriods: {"cgroup.periods", "throttled periods"},
-		ckThrottledTime: {
-			"cgroup.throttled",
-			"throttled time",
-		}, ckHigh: {"cgroup.memory.events", "high"}, ckMax: {"cgroup.memory.events", "max"},
-		ckOOM: {
-			"cgroup.memory.events",
-			"oom",
-		}, ckOOMKill: {"cgroup.memory.events", "oom_kill"}, ckRead: {"cgroup.io", "bytes read"},
-		ckWrite: {
-			"cgroup.io",
-			"bytes written",
-		}, ckDiscard: {"cgroup.io", "bytes discarded"}, ckQuota: {"cgroup.quota", "the quota"}}
+	}{
+		ckTime:             {"cgroup.cpu", "CPU time"},
+		ckPeriods:          {"cgroup.periods", "periods of a quota"},
+		ckThrottledPeriods: {"cgroup.periods", "throttled periods"},
+		ckThrottledTime:    {"cgroup.throttled", "throttled time"},
+		ckHigh:             {"cgroup.memory.events", "high"},
+		ckMax:              {"cgroup.memory.events", "max"},
+		ckOOM:              {"cgroup.memory.events", "oom"},
+		ckOOMKill:          {"cgroup.memory.events", "oom_kill"},
+		ckRead:             {"cgroup.io", "bytes read"},
+		ckWrite:            {"cgroup.io", "bytes written"},
+		ckDiscard:          {"cgroup.io", "bytes discarded"},
+		ckQuota:            {"cgroup.quota", "the quota"},
+	}
 	for i, resource := range procfs.PressureResources() {
-		names[int(ckPressure)+2*i].stat, names[int(ckPressure)+2*i].what = "cgroup.pressure.time", resource+" some"
-		names[int(ckPressure)+2*i+1].stat, names[int(ckPressure)+2*i+1].what = "cgroup.pressure.time", resource+" full"
+		some, full := &names[int(ckPressure)+2*i], &names[int(ckPressure)+2*i+1]
+		some.stat, some.what = "cgroup.pressure.time", resource+" some"
+		full.stat, full.what = "cgroup.pressure.time", resource+" full"
 	}
 	return names
 }
@@ -92,8 +94,8 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 	}
 }
 
-// noteMissingKeys notes what no group counts. A statistic that nothing counts is unmeasured. Without the
-// controller cpu no group of version 2 has a quota or is throttled, so these are known.
+// noteMissingKeys notes what no group counts. A statistic that nothing counts is unmeasured.
+// Without the controller cpu no group of version 2 has a quota or is throttled, so these are known.
 func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 	for _, t := range r.trees {
 		r.lookForKeys(t)
@@ -106,7 +108,9 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 			counted[name.stat] = true
 		case r.keysMissed&bit != 0:
 			lacks[name.stat] = append(lacks[name.stat], name.what)
-		case r.sawV2 && slices.Contains([]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat):
+		case r.sawV2 && slices.Contains(
+			[]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat,
+		):
 			counted[name.stat] = true
 		// no device was used: which keys there are is unknown
 		case name.stat == "cgroup.io" && r.ioThere:

@@ -26,7 +26,7 @@ func cgroupTopStat() measure.Stat {
 		Kind: measure.Level,
 		Unit: measure.Count,
 		Fold: measure.Max,
-		Help: `1 for each hierarchy: what the group "/" stands for`,
+		Help: `1 for each hierarchy: what the group "/" is`,
 		Fields: []measure.Field{word("kind", "machine: the true top of the hierarchy, without "+
 			"limits; group: the top of a cgroup namespace or of a container's mount, a group "+
 			"with its own limits and events"),

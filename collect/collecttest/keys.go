@@ -316,12 +316,15 @@ func (k *KeyedMachine) compare(
 			!slices.Contains(strings.Fields(only), string(id)) {
 			t.Errorf("without %s: %s lacks %d rows, and only %s come of it", lacks, id, lost, only)
 		}
-		switch told := slices.ContainsFunc(g.notes, func(n string) bool { return !slices.Contains(w.notes, n) }); {
+		noted := slices.ContainsFunc(
+			g.notes, func(n string) bool { return !slices.Contains(w.notes, n) },
+		)
+		switch {
 		case lost == 0 && g.unmeasured && !w.unmeasured && len(w.rows) > 0:
 			t.Errorf("without %s: %s is unmeasured, and no row of it is missing", lacks, id)
 		case lost > 0 && len(g.rows) == 0 && !g.unmeasured:
 			t.Errorf("without %s: %s has no rows, which reads as nothing happened", lacks, id)
-		case (unknown > 0 || lost > 0 && w.sparse) && !told:
+		case (unknown > 0 || lost > 0 && w.sparse) && !noted:
 			t.Errorf("without %s: %s lacks %d rows and no note says why", lacks, id, lost)
 		}
 	}
@@ -416,8 +419,12 @@ func (k *KeyedMachine) noneBelowZero(
 				t.Errorf("%q: %s %s is infinite", of, st.ID, row)
 			}
 		}
-		for _, pair := range [][3]string{{"memory.size", "free", "total"}, {"memory.size", "available", "total"}, {"memory.size", "swap_free", "swap_total"},
-			{"memory.size", "hugepages_free", "hugepages_total"}} {
+		for _, pair := range [][3]string{
+			{"memory.size", "free", "total"},
+			{"memory.size", "available", "total"},
+			{"memory.size", "swap_free", "swap_total"},
+			{"memory.size", "hugepages_free", "hugepages_total"},
+		} {
 			part, whole := got[st.ID].rows[pair[1]], got[st.ID].rows[pair[2]]
 			if string(st.ID) == pair[0] && part > whole*1.01 {
 				t.Errorf(

@@ -136,8 +136,11 @@ func (r *cpuReading) putSched(out *collect.Out) {
 		line string
 		bit  procfs.StatLines
 		now  uint64
-	}{{"sched.switches", "ctxt", procfs.HasSwitches, text.Switches}, {"sched.forks", "processes", procfs.HasForks, text.Forks},
-		{"system.interrupts", "intr", procfs.HasInterrupts, text.Interrupts}} {
+	}{
+		{"sched.switches", "ctxt", procfs.HasSwitches, text.Switches},
+		{"sched.forks", "processes", procfs.HasForks, text.Forks},
+		{"system.interrupts", "intr", procfs.HasInterrupts, text.Interrupts},
+	} {
 		t := out.Table(c.stat)
 		if text.Has&c.bit == 0 {
 			t.Unmeasured(noStatLine(c.line))
@@ -263,7 +266,8 @@ func growth(last, now *procfs.CPUTicks, known bool) (d [procfs.CPUColumns]uint64
 			ok = false
 		}
 	}
-	before, after := last[procfs.CPUIdle]+last[procfs.CPUIOWait], now[procfs.CPUIdle]+now[procfs.CPUIOWait]
+	before := last[procfs.CPUIdle] + last[procfs.CPUIOWait]
+	after := now[procfs.CPUIdle] + now[procfs.CPUIOWait]
 	switch {
 	case after >= before:
 		rest := after - before

@@ -67,7 +67,8 @@ func (t *handlerTimes) begin(highest int, byDevice bool) {
 		return
 	}
 	t.h = h
-	if b, err := proc.ReadSys(t.root, "kernel/realtime", nil); err == nil && len(b) > 0 && b[0] == '1' {
+	if b, err := proc.ReadSys(t.root, "kernel/realtime", nil); err == nil && len(b) > 0 &&
+		b[0] == '1' {
 		t.preemptible = true
 	}
 	if !byDevice {
@@ -150,7 +151,10 @@ func (t *handlerTimes) read(out *collect.Out, r *interruptsReading) {
 				t.text = append(append(t.text, t.nameOf(uint64(p.Net))...), '/')
 			}
 			t.text = append(t.text, p.Device...)
-			soft.Put(float64(p.Time), t.numbers.Of(out, p.CPU), out.Label(softirqNames[netRX]), out.LabelBytes(t.text))
+			soft.Put(
+				float64(p.Time), t.numbers.Of(out, p.CPU), out.Label(softirqNames[netRX]),
+				out.LabelBytes(t.text),
+			)
 		}); err != nil {
 			soft.Note(err.Error())
 		}
@@ -271,10 +275,8 @@ func (t *handlerTimes) account(out *collect.Out, own *collect.Table, tables ...*
 	}
 	for _, table := range tables {
 		if t.exceededShare != "" && own == nil {
-			table.Note(
-				"to measure the time of interrupts takes more than " + t.exceededShare + " % of one CPU " +
-					"here",
-			)
+			table.Note("to measure the time of interrupts takes more than " + t.exceededShare +
+				" % of one CPU here")
 		}
 	}
 }

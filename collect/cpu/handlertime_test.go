@@ -108,7 +108,9 @@ func TestInterruptTimesUnknown(t *testing.T) {
 		"     10   IO-APIC   1-edge      i8042\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, env := range []*collect.Env{{SinceBoot: true}, {Root: kernel.Root{Proc: proc, Sys: t.TempDir()}}} {
+	for _, env := range []*collect.Env{
+		{SinceBoot: true}, {Root: kernel.Root{Proc: proc, Sys: t.TempDir()}},
+	} {
 		k := collecttest.OpenTicker(t, Interrupts{}, env, "irq.time", "softirq.time")
 		for _, b := range k.Read() {
 			if len(b.Values) > 0 || len(b.Notes) == 0 ||
@@ -120,8 +122,15 @@ func TestInterruptTimesUnknown(t *testing.T) {
 	}
 }
 
-func TestDearness(t *testing.T) {
-	for share, want := range map[float64]string{0: "", 0.01: "", 0.011: "1", 0.049: "2", 0.21: "20", 3: "50"} {
+func TestCostBucket(t *testing.T) {
+	for share, want := range map[float64]string{
+		0:     "",
+		0.01:  "",
+		0.011: "1",
+		0.049: "2",
+		0.21:  "20",
+		3:     "50",
+	} {
 		if got := costBucket(share); got != want {
 			t.Errorf("%v: more than %q %%, want %q", share, got, want)
 		}
@@ -162,7 +171,10 @@ func TestCostOfTimes(t *testing.T) {
 					"takes")
 			},
 		) {
-		t.Fatalf("devices %v, more than %q %%, notes %q", r.times.devices, r.times.exceededShare, k.Notes)
+		t.Fatalf(
+			"devices %v, more than %q %%, notes %q", r.times.devices, r.times.exceededShare,
+			k.Notes,
+		)
 	}
 	for range 3 {
 		if cost := k.Rows()["irq.time.cost"]; cost < 0 || cost > float64(time.Minute) {

@@ -236,7 +236,10 @@ func parseIRQTail(tail []byte) (typ, device string) {
 		}
 		return string(trimmed), ""
 	}
-	for end < len(words) && (string(words[end]) == "Edge" || string(words[end]) == "Level" || words[end][0] == '-') {
+	trigger := func(w []byte) bool {
+		return string(w) == "Edge" || string(w) == "Level" || w[0] == '-'
+	}
+	for end < len(words) && trigger(words[end]) {
 		end++
 	}
 	return string(
@@ -352,7 +355,8 @@ func (r *interruptsReading) setCPUs(header []byte, out *collect.Out) error {
 		line.counts, line.text = now, line.text[:0]
 	}
 	r.header = append(r.header[:0], header...)
-	r.cpus, r.fresh, r.sums, r.row = cpus, fresh, make([]float64, len(cpus)), make([]uint32, len(cpus))
+	r.cpus, r.fresh = cpus, fresh
+	r.sums, r.row = make([]float64, len(cpus)), make([]uint32, len(cpus))
 	return nil
 }
 

@@ -57,7 +57,8 @@ func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 		poll:   -1,
 		words:  []string{"total", "used", "available"},
 	}
-	if fd, err := unix.Open(env.Root.InProc("self/mountinfo"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+	path := env.Root.InProc("self/mountinfo")
+	if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
 	if err := r.list(); err != nil {

@@ -59,7 +59,11 @@ func TestFilesystemUse(t *testing.T) {
 			r.put(out)
 			notes := strings.Join(out.Table("filesystem.size").Batch().Notes, " ")
 			rows := collecttest.RowsOf(t, out)
-			for kind, want := range map[string]float64{"total": float64(tt.total), "used": tt.used, "available": tt.left} {
+			for kind, want := range map[string]float64{
+				"total":     float64(tt.total),
+				"used":      tt.used,
+				"available": tt.left,
+			} {
 				if got := rows["filesystem.size|/a|a|ext4|"+kind]; !collecttest.Near(
 					got, want*4096,
 				) {

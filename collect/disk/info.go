@@ -91,7 +91,11 @@ func names(root kernel.Root, name string) []string {
 	}
 	defer d.Close()
 	var list []string
-	if err := d.Names(func(n []byte, _ bool) bool { list = append(list, string(n)); return true }); err != nil {
+	err = d.Names(func(n []byte, _ bool) bool {
+		list = append(list, string(n))
+		return true
+	})
+	if err != nil {
 		return nil
 	}
 	slices.Sort(list)

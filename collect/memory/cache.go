@@ -161,7 +161,8 @@ func (r *cacheReading) put(out *collect.Out, name string, entries uint64) {
 // parseSlabLine parses a line of /proc/slabinfo (slabinfo(5)). It returns the objects in use and
 // the pages of all slabs, used or not.
 //
-//	# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables ... : slabdata <active_slabs> <num_slabs> ...
+//	# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables ...
+//	: slabdata <active_slabs> <num_slabs> ...
 func parseSlabLine(line []byte) (name []byte, objects, pages uint64, ok bool) {
 	c := proc.Scan(line)
 	name = c.Word()
@@ -317,7 +318,10 @@ func bootBuckets() map[string]float64 {
 }
 
 func parseHashMessage(b []byte) (cache string, entries float64, ok bool) {
-	for prefix, name := range map[string]string{"Dentry cache hash table entries: ": "dentry", "Inode-cache hash table entries: ": "inode"} {
+	for prefix, name := range map[string]string{
+		"Dentry cache hash table entries: ": "dentry",
+		"Inode-cache hash table entries: ":  "inode",
+	} {
 		if _, after, found := bytes.Cut(b, []byte(prefix)); found {
 			digits, _, _ := strings.Cut(string(after), " ")
 			v, err := proc.ParseUint([]byte(digits))

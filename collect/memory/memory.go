@@ -164,9 +164,8 @@ func (r *memoryReading) put(out *collect.Out, b []byte) bool {
 		}
 		size := float64(v) * 1024
 		if r.pages[i] && !r.seen[r.hugepage] {
-			t.Lacks(
-				"/proc/meminfo does not show the size of a huge page, so " + r.kinds[i] + " is unknown",
-			)
+			t.Lacks("/proc/meminfo does not show the size of a huge page, so " + r.kinds[i] +
+				" is unknown")
 			continue
 		}
 		if r.pages[i] {

@@ -269,7 +269,7 @@ func TestVmstatOfAllKernels(t *testing.T) {
 		}
 		for _, b := range m.Out.Finish(nil) {
 			lacks := slices.Contains(missing[release], b.Stat)
-			if told := b.Over.Span() == 0 && len(b.Notes) > 0; told != lacks ||
+			if noted := b.Over.Span() == 0 && len(b.Notes) > 0; noted != lacks ||
 				lacks != (len(b.Values) == 0) {
 				t.Errorf(
 					"%s: %s has %d rows over %v and notes %q", release, b.Stat, len(b.Values),

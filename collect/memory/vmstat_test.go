@@ -135,8 +135,13 @@ func TestVmstatOfKernels(t *testing.T) {
 				t.Errorf("rows %q, want %q", got, want)
 			}
 			page := float64(os.Getpagesize())
-			for row, v := range map[string]float64{"memory.scan|kswapd": page * grown("pgscan_kswapd", false), "memory.scan|direct": page * grown("pgscan_direct", false),
-				"memory.reclaim|kswapd": page * grown("pgsteal_kswapd", false), "memory.reclaim|direct": page * grown("pgsteal_direct", false), "memory.stalls": grown("allocstall", false)} {
+			for row, v := range map[string]float64{
+				"memory.scan|kswapd":    page * grown("pgscan_kswapd", false),
+				"memory.scan|direct":    page * grown("pgscan_direct", false),
+				"memory.reclaim|kswapd": page * grown("pgsteal_kswapd", false),
+				"memory.reclaim|direct": page * grown("pgsteal_direct", false),
+				"memory.stalls":         grown("allocstall", false),
+			} {
 				if !collecttest.Near(rows[row], v) {
 					t.Errorf("%s = %v, want %v", row, rows[row], v)
 				}

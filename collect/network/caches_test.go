@@ -32,7 +32,7 @@ func TestParseTrieStat(t *testing.T) {
 	}
 	for _, bad := range []string{"", "Main:\n\tPrefixes: many\n", "garbage\n"} {
 		if v, err := parseTrieStat([]byte(bad)); err == nil {
-			t.Errorf("%q gives %d", bad, v)
+			t.Errorf("%q returns %d", bad, v)
 		}
 	}
 }

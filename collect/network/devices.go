@@ -53,7 +53,7 @@ type netDevices struct {
 	out    *collect.Out // the Out that the tables belong to
 	tables deviceTables
 	queues qdiscTables
-	room   scratch
+	buffer scratch
 }
 
 // devices is one namespace: its sockets and its devices.
@@ -111,7 +111,9 @@ func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error)
 		return nil, err
 	}
 	if d.events, err = netlink.Dial(unix.NETLINK_ROUTE, netlink.Options{}); err == nil {
-		for _, group := range [...]uint32{unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR} {
+		for _, group := range [...]uint32{
+			unix.RTNLGRP_LINK, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+		} {
 			if err = d.events.Join(group); err != nil {
 				d.events.Close()
 				d.events = nil
@@ -135,7 +137,8 @@ func (n *netDevices) openSpace(s *collect.Namespace[*devices]) (*devices, error)
 	native.PutUint32(d.askStats.Extend(sizeofStatsMsg)[8:], 1<<(unix.IFLA_STATS_LINK_64-1))
 	d.askAddresses.Begin(unix.RTM_GETADDR, 0)
 	d.askAddresses.Extend(unix.SizeofIfAddrmsg)
-	d.onLink, d.onStats, d.onAddress, d.onChange = d.takeLink, d.takeStats, d.takeAddress, d.takeChange
+	d.onLink, d.onStats = d.takeLink, d.takeStats
+	d.onAddress, d.onChange = d.takeAddress, d.takeChange
 	d.dropAddresses, d.nothing = func() { d.addresses = d.addresses[:0] }, func() {}
 	return d, nil
 }
@@ -157,7 +160,7 @@ func (d *devices) shut() {
 // Close implements Reading.
 func (n *netDevices) Close() {
 	n.spaces.Shut()
-	n.room.free()
+	n.buffer.free()
 }
 
 // Read implements Reading.

@@ -41,7 +41,7 @@ func TestDeviceCounters(t *testing.T) {
 	}
 	for row := range rows {
 		if strings.HasPrefix(row, "net.device.speed") {
-			t.Error("a made-up speed:", row, rows[row])
+			t.Error("an invented speed:", row, rows[row])
 		}
 	}
 
@@ -318,8 +318,8 @@ func TestTapSpeed(t *testing.T) {
 	if v := rows["net.device.capacity "+a+",rx,ethtool"]; v != 1e8 {
 		t.Error("capacity", v)
 	}
-	if d, kind := infoField(t, rows, s.Prefix+"a", "tap0", "duplex"), infoField(t, rows, s.Prefix+"a", "tap0", "kind"); d != "half" ||
-		kind != "tap" {
+	d := infoField(t, rows, s.Prefix+"a", "tap0", "duplex")
+	if kind := infoField(t, rows, s.Prefix+"a", "tap0", "kind"); d != "half" || kind != "tap" {
 		t.Errorf("duplex %q, kind %q", d, kind)
 	}
 }
@@ -436,7 +436,8 @@ func TestNamespacesComeAndGo(t *testing.T) {
 
 func TestNamedNamespace(t *testing.T) {
 	s := collecttest.NewScene(t)
-	if _, err := (Devices{}).Open(&collect.Env{Netns: s.Prefix + "x"}, collect.Want{"net.device.bytes": {}}); err == nil {
+	want := collect.Want{"net.device.bytes": {}}
+	if _, err := (Devices{}).Open(&collect.Env{Netns: s.Prefix + "x"}, want); err == nil {
 		t.Error("a namespace that is not there was opened")
 	}
 	s.Add("x")
@@ -449,7 +450,8 @@ func TestNamedNamespace(t *testing.T) {
 	}
 	s.Run("ip netns del @x")
 	note := false
-	for deadline := time.Now().Add(10 * time.Second); !note && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	deadline := time.Now().Add(10 * time.Second)
+	for ; !note && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		k.Out.Start(false, time.Now())
 		_ = k.Reading.Read(k.Out)
 		k.Out.Finish(nil)
@@ -491,7 +493,7 @@ func TestUses(t *testing.T) {
 }
 
 // Netlink, /proc/net/dev and ip(8) show the same counters.
-func TestDeviceRoadsAgree(t *testing.T) {
+func TestDeviceSourcesAgree(t *testing.T) {
 	k := collecttest.OpenTicker(
 		t, Devices{}, &collect.Env{SinceBoot: true}, "net.device.bytes", "net.device.packets",
 		"net.device.errors", "net.device.drops", "net.device.fifo",

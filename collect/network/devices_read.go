@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changes are the kinds of facts that the kernel announced as changed since they were read. Queueing
-// disciplines have two readers: qdiscs is that of uses, queues that of devices.qdiscs.
+// changes are the kinds of facts that the kernel announced as changed since they were read.
+// Queueing disciplines have two readers: qdiscs is that of uses, queues that of devices.qdiscs.
 type changes struct{ links, addresses, routes, qdiscs, queues bool }
 
 // rtextFilterSkipStats omits IPv6's counters of each device from RTM_GETLINK's answers

@@ -79,7 +79,7 @@ func (d *devices) emit(n *netDevices, o *collect.Out) {
 		d.uses.emit(t.uses, o, d, n.reads)
 	}
 	if t.driver != nil {
-		d.tools.drivers(o, t.driver, d.order, n.reads, n.room.get())
+		d.tools.drivers(o, t.driver, d.order, n.reads, n.buffer.get())
 	}
 	if n.queues.any() {
 		d.qdiscs.emit(&n.queues, o, n.reads)

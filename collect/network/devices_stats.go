@@ -32,7 +32,9 @@ func words(names ...string) []measure.Field {
 func (Devices) Stats() []measure.Stat {
 	directed, plain := words("netns", "device", "direction"), words("netns", "device")
 	queued := words("netns", "device", "kind", "handle", "parent")
-	delta := func(id string, unit measure.Unit, fields []measure.Field, help string) measure.Stat {
+	delta := func(
+		id string, unit measure.Unit, fields []measure.Field, help string,
+	) measure.Stat {
 		return measure.Stat{
 			ID:     measure.StatID(id),
 			Kind:   measure.Delta,
@@ -41,7 +43,9 @@ func (Devices) Stats() []measure.Stat {
 			Help:   help,
 		}
 	}
-	level := func(id string, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string) measure.Stat {
+	level := func(
+		id string, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string,
+	) measure.Stat {
 		return measure.Stat{
 			ID:     measure.StatID(id),
 			Kind:   measure.Level,

@@ -74,7 +74,8 @@ func counterNames(fd int, name string, n int, buffer []byte) []string {
 	native.PutUint32(buffer, unix.ETHTOOL_GSTRINGS)
 	native.PutUint32(buffer[4:], setOfCounters)
 	native.PutUint32(buffer[8:], uint32(n))
-	if ethtoolCall(fd, name, unsafe.Pointer(&buffer[0])) != 0 || int(native.Uint32(buffer[8:])) != n {
+	if ethtoolCall(fd, name, unsafe.Pointer(&buffer[0])) != 0 ||
+		int(native.Uint32(buffer[8:])) != n {
 		return nil
 	}
 	names := make([]string, n)

@@ -76,7 +76,9 @@ func (l linkModeList) String() string {
 
 const unknown8 = 0xff // DUPLEX_UNKNOWN, and autoneg that is not known
 
-func (e *ethtools) open(dial func(protocol int) (*netlink.Conn, error), socket func() (int, error)) {
+func (e *ethtools) open(
+	dial func(protocol int) (*netlink.Conn, error), socket func() (int, error),
+) {
 	e.fd = -1
 	e.devices = map[int32]*ethtool{}
 	e.none = ethtool{duplex: unknown8, autoneg: unknown8}
@@ -169,7 +171,9 @@ func (e *ethtools) refresh(links []*link, now time.Time) (changed bool, note str
 			e.devices[l.index] = t
 		}
 		l.tool = t
-		t.round, t.mbps, t.duplex, t.autoneg, t.modes, t.rings, t.bare = e.round, 0, unknown8, unknown8, t.modes[:0], ringSizes{}, false
+		t.round, t.mbps, t.bare = e.round, 0, false
+		t.duplex, t.autoneg = unknown8, unknown8
+		t.modes, t.rings = t.modes[:0], ringSizes{}
 		if (!t.asked || t.name != l.name) && e.fd >= 0 {
 			t.driver, t.bus = driverInfo(e.fd, l.name)
 			t.asked, t.name, t.strings = true, l.name, nil

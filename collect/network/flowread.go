@@ -396,7 +396,8 @@ func (r *flowReading) takeListener(s *flowSpace, k *diagSocket) {
 	s.next = at + 1
 	l := &s.listeners[at]
 	l.owner.user = k.uid != 0
-	l.port, l.device, l.inode, l.queue, l.limit = k.localPort, k.device, k.inode, k.receiving, k.sending
+	l.port, l.device, l.inode = k.localPort, k.device, k.inode
+	l.queue, l.limit = k.receiving, k.sending
 	l.size, l.tick, l.done = uint8(copy(l.address[:], k.local)), r.tick, false
 }
 

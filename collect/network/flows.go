@@ -56,7 +56,9 @@ func (Flows) Stats() []measure.Stat {
 		Help: "busy: data was sent or waiting to be sent; this includes rwnd: stopped by the " +
 			"peer's receive window, and sndbuf: stopped by the own send buffer"})
 	listener := with(flowFields[:3], flowFields[5:7]...)
-	delta := func(id measure.StatID, unit measure.Unit, fields []measure.Field, help string) measure.Stat {
+	delta := func(
+		id measure.StatID, unit measure.Unit, fields []measure.Field, help string,
+	) measure.Stat {
 		return measure.Stat{
 			ID:     id,
 			Kind:   measure.Delta,
@@ -66,7 +68,10 @@ func (Flows) Stats() []measure.Stat {
 			Help:   help,
 		}
 	}
-	level := func(id measure.StatID, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string) measure.Stat {
+	level := func(
+		id measure.StatID, unit measure.Unit, fold measure.Fold,
+		fields []measure.Field, help string,
+	) measure.Stat {
 		return measure.Stat{
 			ID:     id,
 			Kind:   measure.Level,
@@ -260,8 +265,9 @@ type flowValues struct {
 }
 
 type flowTables struct {
-	bytes, segments, retransmits, rtt, minrtt, delivery, pacing, cwnd, mss, unsent, unacked, queue, limited *collect.Table
-	connections, listenQueue, listenLimit                                                                   *collect.Table
+	bytes, segments, retransmits, limited                            *collect.Table
+	rtt, minrtt, delivery, pacing, cwnd, mss, unsent, unacked, queue *collect.Table
+	connections, listenQueue, listenLimit                            *collect.Table
 }
 
 // Open opens the sockets of each network namespace. It needs no capability. An error means that
@@ -351,7 +357,8 @@ func (r *flowReading) Close() {
 func (r *flowReading) states(s *flowSpace) uint32 {
 	var mask uint32
 	if r.flows {
-		mask |= 1<<tcpEstablished | 1<<tcpSynSent | 1<<tcpFinWait1 | 1<<tcpFinWait2 | 1<<tcpCloseWait | 1<<tcpLastAck | 1<<tcpClosing
+		mask |= 1<<tcpEstablished | 1<<tcpSynSent | 1<<tcpFinWait1 | 1<<tcpFinWait2 |
+			1<<tcpCloseWait | 1<<tcpLastAck | 1<<tcpClosing
 	}
 	if r.counting {
 		mask |= (1<<tcpStates - 1<<tcpEstablished) &^ (1<<tcpClose | 1<<tcpListen)
@@ -596,7 +603,8 @@ func (r *flowReading) resolve() error {
 	for _, a := range r.asked {
 		s := r.spaces.List[a.space].Data
 		if a.listener {
-			r.found, r.inodes = append(r.found, &s.listeners[a.at].owner), append(r.inodes, s.listeners[a.at].inode)
+			l := &s.listeners[a.at]
+			r.found, r.inodes = append(r.found, &l.owner), append(r.inodes, l.inode)
 			continue
 		}
 		f := s.table.at(a.at)

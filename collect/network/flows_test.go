@@ -288,14 +288,16 @@ func flowBytes(
 	}
 	equal(t, "an old connection", r.rows("tcp.flow.bytes", "side", "direction"), map[string]float64{
 		"client tx": 123_457, "server rx": 123_457, "server tx": 765, "client rx": 765})
-	server, self, name := strconv.Itoa(port(bound)), strconv.Itoa(os.Getpid()), processName(t)
+	server, client := strconv.Itoa(port(bound)), strconv.Itoa(ownPort(t, old.client))
+	self, name := strconv.Itoa(os.Getpid()), processName(t)
 	equal(
 		t,
 		"its names",
 		r.rows("tcp.flow.bytes", "netns", "local", "localport", "peer", "pid", "process", "side"),
 		map[string]float64{
-			" " + local + " " + server + " " + local + " " + self + " " + name + " server":                               123_457 + 765,
-			" " + local + " " + strconv.Itoa(ownPort(t, old.client)) + " " + local + " " + self + " " + name + " client": 123_457 + 765},
+			strings.Join([]string{"", local, server, local, self, name, "server"}, " "): 123_457 + 765,
+			strings.Join([]string{"", local, client, local, self, name, "client"}, " "): 123_457 + 765,
+		},
 	)
 	if got := r.rows("tcp.flow.rtt", "side"); !(got["client"] > 0 && got["client"] < 1e9) {
 		t.Errorf("round trip times: %v", got)
@@ -516,9 +518,9 @@ func TestFlowWalk(t *testing.T) {
 	})
 }
 
-// TestFlowRoads compares the older request, the newer one, and the states in /proc/net/tcp.
+// TestFlowRequestsAgree compares the older request, the newer one, and the states in /proc/net/tcp.
 // sockstat shows an empty namespace as empty until its first connection.
-func TestFlowRoads(t *testing.T) {
+func TestFlowRequestsAgree(t *testing.T) {
 	inNamespace(t, func() {
 		r := openReadings(t, Flows{}, "tcp.flow.segments", "tcp.connections")
 		defer r.r.Close()
@@ -535,7 +537,8 @@ func TestFlowRoads(t *testing.T) {
 		}
 		old := connect(t, listener, tcp4(127, 0, 0, 1, port(bound)))
 		defer old.close()
-		for _, to := range []unix.Sockaddr{mapped, &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: port(bound)}} {
+		loopback := &unix.SockaddrInet6{Addr: [16]byte{15: 1}, Port: port(bound)}
+		for _, to := range []unix.Sockaddr{mapped, loopback} {
 			p := connect(t, listener, to)
 			defer p.close()
 			must(t, unix.Shutdown(p.client, unix.SHUT_WR))
@@ -548,15 +551,15 @@ func TestFlowRoads(t *testing.T) {
 		if len(r.rows("tcp.flow.segments")) == 0 {
 			t.Error("nothing moved")
 		}
-		for _, road := range []string{"older request", "newer request"} {
+		for _, request := range []string{"older request", "newer request"} {
 			states := r.rows("tcp.connections", "state")
 			for state, n := range procStates(t) {
 				if states[state] != n {
-					t.Errorf("%s: %v %s, in /proc/net/tcp %v", road, states[state], state, n)
+					t.Errorf("%s: %v %s, in /proc/net/tcp %v", request, states[state], state, n)
 				}
 			}
 			if states["established"] != 2 || states["listen"] != 1 {
-				t.Errorf("%s: %v", road, states)
+				t.Errorf("%s: %v", request, states)
 			}
 			for which, mask := range []uint32{1 << tcpListen, r.r.(*flowReading).states(space)} {
 				space.requests[which] = make([]netlink.Request, 2)
@@ -566,7 +569,7 @@ func TestFlowRoads(t *testing.T) {
 			r.read()
 		}
 		if got := r.rows("tcp.flow.segments"); len(got) != 0 {
-			t.Errorf("by another road connections moved: %v", got)
+			t.Errorf("by another request connections moved: %v", got)
 		}
 
 		// Without announcements, ends are a loss.

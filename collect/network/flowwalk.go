@@ -181,8 +181,8 @@ const (
 	walksNever // they could not be marked
 )
 
-// recordFinWait records after a dump whether there are connections in FIN_WAIT2 without a socket. Later
-// ones are counted.
+// recordFinWait records after a dump whether there are connections in FIN_WAIT2 without a socket.
+// Later ones are counted.
 func (r *flowReading) recordFinWait(s *flowSpace) {
 	if r.walkable {
 		s.calm, s.short = s.minis == 0, r.walks.short

@@ -90,8 +90,11 @@ const diagHeader = 72 // struct inet_diag_msg
 
 // parseDiag parses one message of inet_diag:
 //
-//	0      1     2     3       4         6         8    24   40  44      52      56     60     64  68    72
-//	|family|state|timer|retrans|sport(be)|dport(be)|src |dst |if |cookie |expires|rqueue|wqueue|uid|inode| attributes
+//	0      1     2     3       4         6         8    24   40  44
+//	|family|state|timer|retrans|sport(be)|dport(be)|src |dst |if |cookie ...
+//
+//	52      56     60     64  68    72
+//	|expires|rqueue|wqueue|uid|inode| attributes
 func parseDiag(b []byte, s *diagSocket) bool {
 	// 12 is TCP_NEW_SYN_RECV, always shown as SYN_RECV
 	if len(b) < diagHeader || b[1] == 0 || b[1] > tcpStates {

@@ -66,7 +66,9 @@ func TestParseDiag(t *testing.T) {
 			len(s.info) != c.info {
 			t.Errorf("%s: %+v", c.name, s)
 		}
-		if s.localPort != 40001 || s.peerPort != 443 || s.device != 3 || s.cookie != 0x1122334455667788 || s.receiving != 100 ||
+		if s.localPort != 40001 || s.peerPort != 443 || s.device != 3 ||
+			s.cookie != 0x1122334455667788 ||
+			s.receiving != 100 ||
 			s.sending != 200 ||
 			s.uid != 1000 ||
 			s.inode != 4242 {
@@ -169,7 +171,7 @@ func TestFlowTable(t *testing.T) {
 			key := r.Uint64N(1<<20) + 1
 			i := table.find(key)
 			if _, ok := model[key]; ok != (i >= 0) {
-				t.Fatalf("step %d: find %d gives %d, in the map: %v", step, key, i, ok)
+				t.Fatalf("step %d: find %d returns %d, in the map: %v", step, key, i, ok)
 			}
 			if i < 0 {
 				i = table.add(key)
@@ -219,7 +221,7 @@ func TestParseTCPSockets(t *testing.T) {
 	}
 	for _, b := range []string{"", "TCP:", "TCP: tw", "TCP: tw x", "TCP: inuse tw 12", "UDP: inuse 1 tw 3\n"} {
 		if n, ok := parseTCPSockets([]byte(b), "TCP:", "tw"); ok {
-			t.Errorf("%q gives %d", b, n)
+			t.Errorf("%q returns %d", b, n)
 		}
 	}
 }
@@ -231,12 +233,12 @@ func TestParseOwner(t *testing.T) {
 	} {
 		if name, start, ok := parseOwner([]byte(text)); !ok || string(name) != want ||
 			start != 4321 {
-			t.Errorf("%q gives %q %d %v", text, name, start, ok)
+			t.Errorf("%q returns %q %d %v", text, name, start, ok)
 		}
 	}
 	for _, text := range []string{"", "12", "12 (nginx", "12 nginx)" + rest, ")(", "12 (nginx) S 1 2 3\n"} {
 		if name, _, ok := parseOwner([]byte(text)); ok {
-			t.Errorf("%q gives %q", text, name)
+			t.Errorf("%q returns %q", text, name)
 		}
 	}
 }

@@ -29,10 +29,17 @@ func TestParseNeighbourTable(t *testing.T) {
 		return append(append(b, attribute(5, config)...), attribute(7, stats)...)
 	}
 	name, k := parseNeighbourTable(message(11))
-	if want := (neighbourTable{ok: true, entries: 984, buckets: 1024, limit: 1024, counts: true, collects: true, refused: 110, collected: 109}); string(
-		name,
-	) != "arp_cache" ||
-		k != want {
+	want := neighbourTable{
+		ok:        true,
+		entries:   984,
+		buckets:   1024,
+		limit:     1024,
+		counts:    true,
+		collects:  true,
+		refused:   110,
+		collected: 109,
+	}
+	if string(name) != "arp_cache" || k != want {
 		t.Errorf("%s %+v, want %+v", name, k, want)
 	}
 	if _, k := parseNeighbourTable(message(10)); k.counts || !k.collects || k.entries != 984 {
@@ -48,7 +55,14 @@ func TestRefusals(t *testing.T) {
 		read bool
 		n    uint64
 		want float64
-	}{{true, 40, math.NaN()}, {true, 47, 7}, {false, 0, math.NaN()}, {true, 48, 1}, {true, 3, math.NaN()}, {true, 5, 2}} {
+	}{
+		{true, 40, math.NaN()},
+		{true, 47, 7},
+		{false, 0, math.NaN()},
+		{true, 48, 1},
+		{true, 3, math.NaN()},
+		{true, 5, 2},
+	} {
 		if tt.read {
 			r.count(tt.n)
 		}

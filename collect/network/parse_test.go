@@ -277,7 +277,8 @@ func TestParseLinkModes(t *testing.T) {
 		t.Errorf("%s\n%+v", s, e)
 	}
 	e = ethtool{}
-	if err := parseLinkModes(attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...), &e, true); err != nil ||
+	unknown := attr(unix.ETHTOOL_A_LINKMODES_SPEED, u32(math.MaxUint32)...)
+	if err := parseLinkModes(unknown, &e, true); err != nil ||
 		e.mbps != 0 {
 		t.Error("an unknown speed became", e.mbps, err)
 	}
@@ -385,8 +386,14 @@ func seeds(f *testing.F, protocol int, ask func(*netlink.Conn, *netlink.Request)
 }
 
 func FuzzNetlinkMessages(f *testing.F) {
-	for typ, size := range map[uint16]int{unix.RTM_GETLINK: unix.SizeofIfInfomsg, unix.RTM_GETADDR: unix.SizeofIfAddrmsg, unix.RTM_GETQDISC: sizeofTC,
-		unix.RTM_GETROUTE: unix.SizeofRtMsg, unix.RTM_GETNEIGHTBL: sizeofNeighbourTable, unix.RTM_GETNEIGH: unix.SizeofNdMsg} {
+	for typ, size := range map[uint16]int{
+		unix.RTM_GETLINK:     unix.SizeofIfInfomsg,
+		unix.RTM_GETADDR:     unix.SizeofIfAddrmsg,
+		unix.RTM_GETQDISC:    sizeofTC,
+		unix.RTM_GETROUTE:    unix.SizeofRtMsg,
+		unix.RTM_GETNEIGHTBL: sizeofNeighbourTable,
+		unix.RTM_GETNEIGH:    unix.SizeofNdMsg,
+	} {
 		seeds(f, unix.NETLINK_ROUTE, func(_ *netlink.Conn, q *netlink.Request) error {
 			q.Begin(typ, 0)
 			q.Extend(size)

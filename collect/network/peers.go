@@ -56,7 +56,9 @@ func (n *netDevices) relate(list []*collect.Namespace[*devices]) {
 }
 
 // pair reports whether the lower device is not below but at the other end of a cable.
-func (f *linkFacts) pair() bool { return f.kind == "veth" || f.kind == "netkit" || f.kind == "vxcan" }
+func (f *linkFacts) pair() bool {
+	return f.kind == "veth" || f.kind == "netkit" || f.kind == "vxcan"
+}
 
 // find returns the namespace with d's number id, nil if it is not in list.
 func (p *peers) find(

@@ -74,10 +74,16 @@ type netProtocols struct {
 // protocolFiles are the open files of one namespace. A file that the kernel lacks (IPv6 or
 // conntrack not loaded) is nil and tried again now and then.
 type protocolFiles struct {
-	space                                                                 *collect.Namespace[*protocolFiles]
-	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6             *proc.File
+	space *collect.Namespace[*protocolFiles]
+	ticks int
+
+	snmp, netstat, snmp6, conntrack, arp, ndisc, sock4, sock6 *proc.File
+	protocolCounters
+}
+
+// protocolCounters are the counters in the files.
+type protocolCounters struct {
 	snmpTable, netstatTable, snmp6Table, trackTable, arpTable, ndiscTable counterTable
-	ticks                                                                 int
 }
 
 func (n *netProtocols) openSpace(s *collect.Namespace[*protocolFiles]) (*protocolFiles, error) {
@@ -121,7 +127,9 @@ func (f *protocolFiles) lacking() bool {
 }
 
 func (f *protocolFiles) shut() {
-	for _, k := range [...]*proc.File{f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6} {
+	for _, k := range [...]*proc.File{
+		f.snmp, f.netstat, f.snmp6, f.conntrack, f.arp, f.ndisc, f.sock4, f.sock6,
+	} {
 		k.Close()
 	}
 }
@@ -152,7 +160,9 @@ func (n *netProtocols) Read(o *collect.Out) error {
 			f.arpTable.read(f.arp, true, (*counterTable).parseARP),
 			f.ndiscTable.read(f.ndisc, true, (*counterTable).parseNDisc),
 		)
-		for _, t := range [...]*counterTable{&f.snmpTable, &f.netstatTable, &f.snmp6Table, &f.trackTable, &f.arpTable, &f.ndiscTable} {
+		for _, t := range [...]*counterTable{
+			&f.snmpTable, &f.netstatTable, &f.snmp6Table, &f.trackTable, &f.arpTable, &f.ndiscTable,
+		} {
 			t.emit(o, events, levels, ns)
 		}
 		if sockets != nil || memory != nil {

@@ -132,13 +132,27 @@ func TestNetProtocolsBroken(t *testing.T) {
 }
 
 func FuzzNetFiles(f *testing.F) {
-	for _, s := range []string{snmpBefore, snmpAfter, netstatText, trackHeader + "0000000a 1 2 3 4\n", "Ip6InReceives \t1\n", trieMerged, "TCP: inuse 1 orphan 0\n",
-		"003f 002a 0061 0040 0000 000c 0000\n", "Idx\tDevice\n1\tlo        :\n\t\t\t\t010000E0 " +
-			"    1 0:00000000\t\t0\n", "sk RefCnt\nff 3 3 0003 2 1 0 0 1\n"} {
+	for _, s := range []string{
+		snmpBefore,
+		snmpAfter,
+		netstatText,
+		trackHeader + "0000000a 1 2 3 4\n",
+		"Ip6InReceives \t1\n",
+		trieMerged,
+		"TCP: inuse 1 orphan 0\n",
+		"003f 002a 0061 0040 0000 000c 0000\n",
+		"Idx\tDevice\n1\tlo        :\n\t\t\t\t010000E0     1 0:00000000\t\t0\n",
+		"sk RefCnt\nff 3 3 0003 2 1 0 0 1\n",
+	} {
 		f.Add([]byte(s), []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, one, two []byte) {
-		for _, parse := range []func(*counterTable, []byte) error{(*counterTable).parsePairs, (*counterTable).parseLines, (*counterTable).parseTrack, (*counterTable).parseARP} {
+		for _, parse := range []func(*counterTable, []byte) error{
+			(*counterTable).parsePairs,
+			(*counterTable).parseLines,
+			(*counterTable).parseTrack,
+			(*counterTable).parseARP,
+		} {
 			var table counterTable
 			for _, b := range [][]byte{one, two, one} {
 				table.n = 0

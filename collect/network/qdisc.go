@@ -74,7 +74,8 @@ type qdiscCounters struct {
 // parseQdisc parses RTM_NEWQDISC or RTM_NEWTCLASS. Unchanged strings of q are not allocated again.
 // The caller has set q.key by parseQdiscKey.
 func parseQdisc(payload []byte, q *qdisc) error {
-	q.rate, q.ceil, q.fallback, q.caught, q.resized, q.perFlow, q.now = 0, 0, 0, false, false, false, qdiscCounters{}
+	q.rate, q.ceil, q.fallback, q.now = 0, 0, 0, qdiscCounters{}
+	q.caught, q.resized, q.perFlow = false, false, false
 	var options []byte
 	a := netlink.AttrsOf(payload[min(sizeofTC, len(payload)):])
 	for a.Next() {
@@ -302,11 +303,15 @@ func (q *qdisc) difference(o *collect.Out, seen bool, read uint32) {
 	q.fresh = seen && (q.compared != 0 && q.compared == read-1 || o.First && o.SinceBoot)
 	if q.fresh {
 		d := &q.delta
-		d.bytes, d.packets = grown(o, q.last.bytes, q.now.bytes), grown(o, q.last.packets, q.now.packets)
-		d.drops, d.overlimits, d.requeues = grown32(o, q.last.drops, q.now.drops), grown32(o, q.last.overlimit, q.now.overlimit), grown32(o, q.last.requeues, q.now.requeues)
+		d.bytes = grown(o, q.last.bytes, q.now.bytes)
+		d.packets = grown(o, q.last.packets, q.now.packets)
+		d.drops = grown32(o, q.last.drops, q.now.drops)
+		d.overlimits = grown32(o, q.last.overlimit, q.now.overlimit)
+		d.requeues = grown32(o, q.last.requeues, q.now.requeues)
 		// made again with the same handle: the other counters are not comparable either
 		if q.now.bytes < q.last.bytes {
-			d.packets, d.drops, d.overlimits, d.requeues = measure.NaN, measure.NaN, measure.NaN, measure.NaN
+			d.packets, d.drops = measure.NaN, measure.NaN
+			d.overlimits, d.requeues = measure.NaN, measure.NaN
 		}
 	}
 	if seen {
@@ -386,7 +391,8 @@ func (s *qdiscs) reachHTB(q *qdisc, depth int) float64 {
 	caught := q.caught
 	for _, c := range s.order {
 		switch {
-		case c.key.class && c.key.index == q.key.index && c.key.handle&tcMajor == q.key.handle&tcMajor:
+		case c.key.class && c.key.index == q.key.index &&
+			c.key.handle&tcMajor == q.key.handle&tcMajor:
 			classes = append(classes, c)
 			caught = caught || c.key.handle&^tcMajor == q.fallback&^tcMajor
 		case !c.key.class && c.below(q):
@@ -449,7 +455,9 @@ func qdiscTablesOf(o *collect.Out) qdiscTables {
 func (t *qdiscTables) any() bool { return *t != qdiscTables{} }
 
 func (t *qdiscTables) note(text string) {
-	for _, one := range [...]*collect.Table{t.bytes, t.packets, t.drops, t.overlimits, t.requeues, t.backlog, t.queue, t.rate} {
+	for _, one := range [...]*collect.Table{
+		t.bytes, t.packets, t.drops, t.overlimits, t.requeues, t.backlog, t.queue, t.rate,
+	} {
 		one.Note(text)
 	}
 }

@@ -51,7 +51,9 @@ func bindSockets(t testing.TB, device string) error {
 	if err := unix.Bind(udp, &unix.SockaddrInet4{Port: 7002}); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptIPMreqn(udp, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, &unix.IPMreqn{Multiaddr: [4]byte{239, 1, 2, 3}, Ifindex: int32(ifindex)}); err != nil {
+	group := &unix.IPMreqn{Multiaddr: [4]byte{239, 1, 2, 3}, Ifindex: int32(ifindex)}
+	err = unix.SetsockoptIPMreqn(udp, unix.IPPROTO_IP, unix.IP_ADD_MEMBERSHIP, group)
+	if err != nil {
 		return err
 	}
 	free, err := open(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -69,7 +71,8 @@ func bindSockets(t testing.TB, device string) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Bind(sniffer, &unix.SockaddrLinklayer{Protocol: be16(unix.ETH_P_ALL), Ifindex: int(ifindex)}); err != nil {
+	all := &unix.SockaddrLinklayer{Protocol: be16(unix.ETH_P_ALL), Ifindex: int(ifindex)}
+	if err := unix.Bind(sniffer, all); err != nil {
 		return err
 	}
 	_, err = open(unix.AF_PACKET, unix.SOCK_RAW, int(be16(unix.ETH_P_LLDP)))

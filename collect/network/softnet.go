@@ -25,8 +25,14 @@ func (Softnet) Stats() []measure.Stat {
 			Help:   "packets received (/proc/net/softnet_stat column 1)",
 			Fields: cpu,
 		},
-		{ID: "softnet.drops", Kind: measure.Delta, Unit: measure.Packets, Help: "packets " +
-			"dropped because the CPU's backlog was full, net.core.netdev_max_backlog (column 2)", Fields: cpu},
+		{
+			ID:   "softnet.drops",
+			Kind: measure.Delta,
+			Unit: measure.Packets,
+			Help: "packets dropped because the CPU's backlog was full, " +
+				"net.core.netdev_max_backlog (column 2)",
+			Fields: cpu,
+		},
 		{
 			ID:   "softnet.squeezes",
 			Kind: measure.Delta,

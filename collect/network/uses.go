@@ -111,7 +111,8 @@ func (u *uses) open(s *collect.Namespace[*devices]) {
 		u.diag = nil
 		u.lacks[useBoundSocket] = err.Error()
 	}
-	u.onRoute, u.onNeighbour, u.onSocket, u.onFilter = u.takeRoute, u.takeNeighbour, u.takeSocket, u.takeFilter
+	u.onRoute, u.onNeighbour = u.takeRoute, u.takeNeighbour
+	u.onSocket, u.onFilter = u.takeSocket, u.takeFilter
 }
 
 func (u *uses) close() {
@@ -240,7 +241,8 @@ func parseRoute(payload []byte, f func(index int32, connected bool)) {
 // takeNeighbour parses an RTM_NEWNEIGH: struct ndmsg (u8 family, 3 bytes, s32 index, u16 state, u8
 // flags, u8 type).
 func (u *uses) takeNeighbour(typ uint16, payload []byte) error {
-	const alive = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
+	const alive = unix.NUD_REACHABLE | unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE |
+		unix.NUD_PERMANENT
 	if typ != unix.RTM_NEWNEIGH || len(payload) < unix.SizeofNdMsg ||
 		payload[11] != unix.RTN_UNICAST {
 		return nil

@@ -64,9 +64,9 @@ func (c *cpuClock) spread(d, u, s uint64) {
 		du, ds = u+procfs.TickNanoseconds/2, s+procfs.TickNanoseconds/2
 	}
 	want := uint64(float64(d) * (float64(ds) / (float64(du) + float64(ds))))
-	room := func(upper, has uint64) uint64 { return upper - min(upper, has) }
-	least := max(room(s, c.sys), d-min(d, room(u+procfs.TickNanoseconds-1, c.usr)))
-	most := min(room(s+procfs.TickNanoseconds-1, c.sys), d-min(d, room(u, c.usr)))
+	below := func(upper, has uint64) uint64 { return upper - min(upper, has) }
+	least := max(below(s, c.sys), d-min(d, below(u+procfs.TickNanoseconds-1, c.usr)))
+	most := min(below(s+procfs.TickNanoseconds-1, c.sys), d-min(d, below(u, c.usr)))
 	want = min(max(min(want, most), least), d)
 	c.sys += want
 	c.usr += d - want

@@ -45,7 +45,8 @@ func TestClockKeepsToTheTruth(t *testing.T) {
 				)
 			}
 			for k, truth := range [2]uint64{u, s} {
-				if off := math.Abs(float64(given[k]) - float64(truth)); off > 2*procfs.TickNanoseconds {
+				off := math.Abs(float64(given[k]) - float64(truth))
+				if off > 2*procfs.TickNanoseconds {
 					t.Fatalf("seed %d: part %d is %d, truth %d", seed, k, given[k], truth)
 				}
 			}
@@ -76,7 +77,7 @@ func TestSwitchesOfThreadsThatEnded(t *testing.T) {
 	}{
 		"as counted":                    {at(112, 70, 40), at(100, 60, 38), 2, 10, 2},
 		"a thread took its own away":    {at(150, 20, 10), at(100, 60, 38), 1, 50, 0},
-		"only the sum tells":            {at(200, 61, 39), at(100, 60, 38), 1, 99, 1},
+		"only the sum is known":         {at(200, 61, 39), at(100, 60, 38), 1, 99, 1},
 		"went back":                     {at(5, 1, 1), at(100, 60, 38), 1, measure.NaN, measure.NaN},
 		"one more switch than was seen": {at(101, 60, 38), at(100, 60, 38), 1, 0, 0},
 	} {

@@ -8,8 +8,9 @@ import (
 	"culprit/measure"
 )
 
-// readStat reads the stat line into r.line. If the process has ended it marks it as ended and returns
-// false. A kept file of a reused pid fails (ESRCH), and a newly opened one shows another start.
+// readStat reads the stat line into r.line. If the process has ended it marks it as ended and
+// returns false. A kept file of a reused pid fails (ESRCH), and a newly opened one shows another
+// start.
 func (r *processReading) readStat(p *process) bool {
 	b, err := r.read(p, "stat", &p.file, p.known && p.ran)
 	if err != nil && p.file != nil && errors.Is(err, fs.ErrNotExist) {

@@ -32,7 +32,8 @@ func (r *processReading) subtractEnded() {
 			p.delta.short, k.leftOver = k.leftOver, 0
 		}
 		k.leftOver = max(k.leftOver, -2*tick)
-		for j, v := range [...]uint64{k.rowsIO.read, k.rowsIO.write, k.rowsIO.rchar, k.rowsIO.wchar} {
+		io := &k.rowsIO
+		for j, v := range [...]uint64{io.read, io.write, io.rchar, io.wchar} {
 			if d := &p.delta.io[j]; *d == *d {
 				*d = max(0, *d-float64(v))
 			}
@@ -40,7 +41,8 @@ func (r *processReading) subtractEnded() {
 	}
 }
 
-// passToAncestor adds g's rows to its nearest living ancestor: those between ended in this interval too.
+// passToAncestor adds g's rows to its nearest living ancestor: those between ended in this interval
+// too.
 func (r *processReading) passToAncestor(g *process) {
 	parent := g.stat.parent
 	for range 64 { // stops at a longer chain, or a circle of reused pids

@@ -14,14 +14,14 @@ import (
 
 // All processes of a machine are visible only if a thread of the kernel is.
 func TestProcessVisibility(t *testing.T) {
-	init := madeUp{pid: 1, comm: "init", start: 1}.files("5 5 5", 1, 1, 1)
-	kthreadd := madeUp{
+	init := fakeProcess{pid: 1, comm: "init", start: 1}.files("5 5 5", 1, 1, 1)
+	kthreadd := fakeProcess{
 		pid:   2,
 		comm:  "kthreadd",
 		start: 1,
 		flags: flagKernelThread,
 	}.files("5 5 5", 1, 1, 1)
-	own := madeUp{pid: 70, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
+	own := fakeProcess{pid: 70, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
 	hidden := map[string]string{"proc/9/other": "not a process that can be read"}
 	for name, c := range map[string]struct {
 		files map[string]string
@@ -79,7 +79,7 @@ func newProcessMachineAt(t *testing.T, files map[string]string, options string) 
 }
 
 func TestProcessFiles(t *testing.T) {
-	p := madeUp{pid: 7, comm: "srv", start: 1}
+	p := fakeProcess{pid: 7, comm: "srv", start: 1}
 	limits := func(soft string) map[string]string {
 		return map[string]string{"proc/7/limits": "Limit                     Soft Limit        " +
 			"   Hard Limit           Units     \n" +

@@ -12,7 +12,7 @@ import (
 // processKeyFiles returns a machine with one process and without taskstats.
 func processKeyFiles() collecttest.KeyedMachine {
 	now := 100 * measure.Second
-	p := madeUp{
+	p := fakeProcess{
 		pid:    7,
 		parent: 1,
 		comm:   "busy",
@@ -38,7 +38,15 @@ func processKeyFiles() collecttest.KeyedMachine {
 	k.Next["proc/7/limits"] = k.Texts["proc/7/limits"]
 	// a process without it has ended
 	of := collecttest.KeyedFile{Must: true, Cut: collecttest.CutLines}
-	for file, keyed := range map[string]collecttest.KeyedFile{"7/io": of, "7/status": of, "self/schedstat": collecttest.ColumnKeys(0, 10), "self/io": {Cut: func(string) map[string]string { return nil }, Grow: strings.ToUpper}, "7/limits": collecttest.LineKeys, "7/stat": statColumns} {
+	none := func(string) map[string]string { return nil }
+	for file, keyed := range map[string]collecttest.KeyedFile{
+		"7/io":           of,
+		"7/status":       of,
+		"self/schedstat": collecttest.ColumnKeys(0, 10),
+		"self/io":        {Cut: none, Grow: strings.ToUpper},
+		"7/limits":       collecttest.LineKeys,
+		"7/stat":         statColumns,
+	} {
 		k.Files["proc/"+file] = keyed
 	}
 	k.Texts["proc/self/io"] = "rchar: 1\n"

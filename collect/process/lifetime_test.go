@@ -12,10 +12,10 @@ import (
 )
 
 func TestPidUsedAgain(t *testing.T) {
-	old := madeUp{pid: 7, comm: "old", usr: 500, start: 500}
+	old := fakeProcess{pid: 7, comm: "old", usr: 500, start: 500}
 	m := newProcessMachine(t, old.files("5000000000 10 10", 1, 1, 1000))
 	m.Read(true)
-	young := madeUp{pid: 7, comm: "young", usr: 20, start: 10050}
+	young := fakeProcess{pid: 7, comm: "young", usr: 20, start: 10050}
 	m.Put(young.files("205000000 3 3", 2, 0, 10))
 	rows := m.next()
 	if got := rows["process.cpu|7|young|usr"] + rows["process.cpu|7|young|sys"]; got != 205e6 {
@@ -32,9 +32,9 @@ func TestPidUsedAgain(t *testing.T) {
 }
 
 func TestProcessThatWasHiddenIsNotBornNow(t *testing.T) {
-	m := newProcessMachine(t, madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1))
+	m := newProcessMachine(t, fakeProcess{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1))
 	m.Read(true)
-	m.Put(madeUp{pid: 8, comm: "b", usr: 500, start: 400}.files("5000000000 5 5", 1, 1, 1))
+	m.Put(fakeProcess{pid: 8, comm: "b", usr: 500, start: 400}.files("5000000000 5 5", 1, 1, 1))
 	for k, v := range m.next() {
 		if strings.HasPrefix(k, "process.cpu|8") {
 			t.Errorf("%s = %v: what it did long ago is not of this interval", k, v)
@@ -43,9 +43,9 @@ func TestProcessThatWasHiddenIsNotBornNow(t *testing.T) {
 }
 
 func TestShortLivedChildren(t *testing.T) {
-	sh := madeUp{pid: 7, comm: "sh", start: 10, cusr: 100, csys: 0, cminor: 5}
-	child := madeUp{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
-	grandchild := madeUp{pid: 9, parent: 8, comm: "as", start: 30, usr: 50}
+	sh := fakeProcess{pid: 7, comm: "sh", start: 10, cusr: 100, csys: 0, cminor: 5}
+	child := fakeProcess{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
+	grandchild := fakeProcess{pid: 9, parent: 8, comm: "as", start: 30, usr: 50}
 	m := newProcessMachine(
 		t,
 		merge(
@@ -81,8 +81,8 @@ func TestShortLivedChildren(t *testing.T) {
 // A parent that ignores SIGCHLD receives nothing from its children, so nothing may be subtracted
 // from it.
 func TestChildrenThatNobodyWaitsFor(t *testing.T) {
-	sh := madeUp{pid: 7, comm: "sh", start: 10}
-	child := madeUp{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
+	sh := fakeProcess{pid: 7, comm: "sh", start: 10}
+	child := fakeProcess{pid: 8, parent: 7, comm: "cc", start: 20, usr: 300}
 	m := newProcessMachine(
 		t, merge(sh.files("1000000 1 1", 1, 1, 100), child.files("3002000000 1 1", 1, 1, 1000)),
 	)
@@ -105,9 +105,14 @@ func TestChildrenThatNobodyWaitsFor(t *testing.T) {
 }
 
 func TestProcessesThatVanishAndLie(t *testing.T) {
-	whole := madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
+	whole := fakeProcess{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1)
 	for name := range whole {
-		for what, text := range map[string]string{"empty": "", "binary": "\x00\xff\xfe", "numbers": "1 2 3\n", "huge": strings.Repeat("9", 10000)} {
+		for what, text := range map[string]string{
+			"empty":   "",
+			"binary":  "\x00\xff\xfe",
+			"numbers": "1 2 3\n",
+			"huge":    strings.Repeat("9", 10000),
+		} {
 			t.Run(filepath.Base(name)+" is "+what, func(t *testing.T) {
 				m := newProcessMachine(t, whole)
 				m.Read(true)

@@ -29,7 +29,8 @@ func (r *processReading) putLost(out *collect.Out, sum float64) {
 		l.known = false
 		return
 	}
-	now := (l.text.All[procfs.CPUUser] + l.text.All[procfs.CPUNice] + l.text.All[procfs.CPUSystem]) * r.tick
+	all := &l.text.All
+	now := (all[procfs.CPUUser] + all[procfs.CPUNice] + all[procfs.CPUSystem]) * r.tick
 	if l.known && now >= l.last {
 		l.left += float64(now-l.last) - sum
 	}

@@ -10,9 +10,9 @@ import (
 	"culprit/measure"
 )
 
-// madeUp is a process of a test. Fields of its stat line that are not read have distinct numbers,
-// so that a wrong column shows.
-type madeUp struct {
+// fakeProcess is a process of a test. Fields of its stat line that are not read have distinct
+// numbers, so that a wrong column shows.
+type fakeProcess struct {
 	pid, parent               int
 	comm                      string
 	state                     string
@@ -22,7 +22,7 @@ type madeUp struct {
 	flags                     int
 }
 
-func (m madeUp) stat() string {
+func (m fakeProcess) stat() string {
 	if m.state == "" {
 		m.state = "S"
 	}
@@ -83,7 +83,7 @@ func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 }
 
 // files returns the files of a process with the content of schedstat, its switches and its bytes.
-func (m madeUp) files(sched string, vol, inv, bytes int) map[string]string {
+func (m fakeProcess) files(sched string, vol, inv, bytes int) map[string]string {
 	p := fmt.Sprintf("proc/%d/", m.pid)
 	return map[string]string{
 		p + "stat": m.stat(), p + "schedstat": sched + "\n", p + "cmdline": "/bin/" + m.comm + "\x00-x\x00", p + "cgroup": "0::/a.slice\n",

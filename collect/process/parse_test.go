@@ -27,7 +27,7 @@ func hostileNames() []string {
 
 func TestParseProcStat(t *testing.T) {
 	for _, name := range append(hostileNames(), "systemd") {
-		m := madeUp{
+		m := fakeProcess{
 			pid:     7,
 			parent:  3,
 			comm:    name,
@@ -70,9 +70,13 @@ func TestParseProcStat(t *testing.T) {
 			t.Errorf("%q:\n got %+v\nwant %+v", name, s, want)
 		}
 	}
-	whole := madeUp{pid: 7, comm: "x", start: 5}.stat()
+	whole := fakeProcess{pid: 7, comm: "x", start: 5}.stat()
 	cut := strings.Index(whole, " 906")
-	for _, bad := range []string{"", "7", "7 (", "7 (x", "7 x) S", "7 (x)", "7 (x) ", "7 (x) SS 1", whole[:40], strings.Replace(whole, " 901 ", " 901 x ", 1), strings.Replace(whole, "905", "99999999999999999999999", 1)[:20]} {
+	for _, bad := range []string{
+		"", "7", "7 (", "7 (x", "7 x) S", "7 (x)", "7 (x) ", "7 (x) SS 1", whole[:40],
+		strings.Replace(whole, " 901 ", " 901 x ", 1),
+		strings.Replace(whole, "905", "99999999999999999999999", 1)[:20],
+	} {
 		var s procStat
 		if s.parseStat([]byte(bad)) {
 			t.Errorf("%q was read as a stat line", bad)
@@ -142,7 +146,7 @@ func TestParsePasswd(t *testing.T) {
 	}
 }
 
-func madeUpTaskstats(version uint16, size int) []byte {
+func taskstatsMessage(version uint16, size int) []byte {
 	b := make([]byte, size)
 	for at := 16; at+8 <= size; at += 8 {
 		binary.NativeEndian.PutUint64(b[at:], uint64(at))
@@ -156,8 +160,11 @@ func TestParseTaskStats(t *testing.T) {
 	for _, c := range []struct {
 		version     uint16
 		size, kinds int
-	}{{8, 328, 3}, {9, 344, 4}, {11, 368, 5}, {13, 416, 6}, {14, 432, 7}, {16, 560, 7}, {17, 592, 8}} {
-		if !parseTaskStats(madeUpTaskstats(c.version, c.size), &s) || s.kinds != c.kinds {
+	}{
+		{8, 328, 3}, {9, 344, 4}, {11, 368, 5}, {13, 416, 6}, {14, 432, 7}, {16, 560, 7},
+		{17, 592, 8},
+	} {
+		if !parseTaskStats(taskstatsMessage(c.version, c.size), &s) || s.kinds != c.kinds {
 			t.Errorf("version %d: %d kinds of delay, want %d", c.version, s.kinds, c.kinds)
 		}
 	}
@@ -171,8 +178,8 @@ func TestParseTaskStats(t *testing.T) {
 	if s != want {
 		t.Errorf("\n got %+v\nwant %+v", s, want)
 	}
-	if parseTaskStats(madeUpTaskstats(8, 327), &s) ||
-		parseTaskStats(madeUpTaskstats(15, 560), &s) ||
+	if parseTaskStats(taskstatsMessage(8, 327), &s) ||
+		parseTaskStats(taskstatsMessage(15, 560), &s) ||
 		parseTaskStats(nil, &s) {
 		t.Error("a struct of another layout was read")
 	}
@@ -180,7 +187,7 @@ func TestParseTaskStats(t *testing.T) {
 
 func FuzzProcStat(f *testing.F) {
 	for _, n := range hostileNames() {
-		f.Add([]byte(madeUp{pid: 7, comm: n}.stat()))
+		f.Add([]byte(fakeProcess{pid: 7, comm: n}.stat()))
 	}
 	f.Add([]byte(" ()\x00 0 0 0 0 4 0 0 0 0 / 0 6 7 8 0 9 0 1 2 3 4")) // no state
 	// a parent that no kernel has
@@ -250,7 +257,7 @@ func TestProgramOfCommandLine(t *testing.T) {
 		m := newProcessMachine(
 			t,
 			merge(
-				madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
+				fakeProcess{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
 				map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00"},
 			),
 		)

@@ -95,9 +95,9 @@ func sumOf(rows map[string]float64, stat string, pid int) float64 {
 func pulseSources(t *testing.T) map[string]Processes {
 	t.Helper()
 	all := map[string]Processes{"files": {files: true}}
-	road, err := openTaskstats(int32(os.Getpid()))
+	conn, err := openTaskstats(int32(os.Getpid()))
 	if err == nil {
-		road.close()
+		conn.close()
 		all["taskstats"] = Processes{}
 		if tasks, err := bpf.OpenTasks(kernel.Root{}); err == nil {
 			tasks.Close()
@@ -119,7 +119,8 @@ func TestCPUOfChildAgreesWithGetrusage(t *testing.T) {
 			l := newLive(t, c)
 			pid := start(t, "300ms")
 			var info unix.Siginfo
-			if err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+			err := unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
 			rows := l.read(false)
@@ -179,7 +180,7 @@ func start(t *testing.T, work string) int {
 // Taskstats of a thread are between its schedstat before and after. Taskstats of a process are
 // between its stat line before and after, including ended threads.
 func TestTaskstatsAgreeWithFiles(t *testing.T) {
-	road, err := openTaskstats(int32(os.Getpid()))
+	conn, err := openTaskstats(int32(os.Getpid()))
 	if errors.Is(err, measure.ErrDenied) {
 		t.Skip("needs: cap:CAP_NET_ADMIN:", err)
 	}
@@ -189,7 +190,7 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer road.close()
+	defer conn.close()
 	dir, err := proc.OpenProcDir(kernel.Root{}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +225,7 @@ func TestTaskstatsAgreeWithFiles(t *testing.T) {
 	}
 	get := func(attr uint16) map[int32]taskStats {
 		got := map[int32]taskStats{}
-		if err := road.get(attr, pids, func(i int, s *taskStats, err error) {
+		if err := conn.get(attr, pids, func(i int, s *taskStats, err error) {
 			if err == nil {
 				got[pids[i]] = *s
 			}

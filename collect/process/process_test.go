@@ -14,7 +14,7 @@ import (
 )
 
 func TestProcessByFiles(t *testing.T) {
-	p := madeUp{
+	p := fakeProcess{
 		pid:    7,
 		parent: 1,
 		comm:   "busy",
@@ -25,7 +25,7 @@ func TestProcessByFiles(t *testing.T) {
 		start:  500,
 		rss:    3,
 	}
-	idle := madeUp{pid: 9, parent: 7, comm: "idle", start: 600, state: "Z"}
+	idle := fakeProcess{pid: 9, parent: 7, comm: "idle", start: 600, state: "Z"}
 	m := newProcessMachine(
 		t, merge(p.files("1505000000 2000 30", 20, 10, 100), idle.files("5 5 5", 1, 1, 1)),
 	)
@@ -85,14 +85,14 @@ func TestProcessByFiles(t *testing.T) {
 }
 
 func TestProcessOfSeveralThreads(t *testing.T) {
-	p := madeUp{pid: 7, comm: "main", start: 500, threads: 2, usr: 3, sys: 1}
-	first, second := madeUp{
+	p := fakeProcess{pid: 7, comm: "main", start: 500, threads: 2, usr: 3, sys: 1}
+	first, second := fakeProcess{
 		pid:   7,
 		comm:  "main",
 		usr:   2,
 		sys:   1,
 		start: 500,
-	}, madeUp{
+	}, fakeProcess{
 		pid:   8,
 		comm:  "work er",
 		usr:   1,
@@ -148,7 +148,7 @@ func TestProcessOfSeveralThreads(t *testing.T) {
 	// The second thread ends and others come, one of which has ended again. The kernel would remove
 	// its file; this test does not.
 	p.threads, p.usr = 3, 203
-	third := madeUp{pid: 9, comm: "third", usr: 50, start: 10150}
+	third := fakeProcess{pid: 9, comm: "third", usr: 50, start: 10150}
 	if err := os.RemoveAll(filepath.Join(m.Dir, "proc/7/task/8")); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 	m := newProcessMachine(
 		t,
 		merge(
-			madeUp{pid: 1, comm: "a", start: 1, wait: 5}.files("5 5 5", 1, 1, 1),
+			fakeProcess{pid: 1, comm: "a", start: 1, wait: 5}.files("5 5 5", 1, 1, 1),
 			map[string]string{"proc/sys/kernel/task_delayacct": "0\n"},
 		),
 	)
@@ -192,7 +192,7 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 		}
 	}
 	// Delays are counted, without taskstats: the disk waits of the only thread.
-	p := madeUp{pid: 1, comm: "a", start: 1, wait: 5}
+	p := fakeProcess{pid: 1, comm: "a", start: 1, wait: 5}
 	m = newProcessMachine(
 		t,
 		merge(
@@ -212,7 +212,7 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 }
 
 func TestIODeniedIsUnknown(t *testing.T) {
-	p := madeUp{pid: 7, comm: "a", start: 1}
+	p := fakeProcess{pid: 7, comm: "a", start: 1}
 	m := newProcessMachine(t, p.files("5 5 5", 1, 1, 1))
 	if err := os.Remove(filepath.Join(m.Dir, "proc/7/io")); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestIODeniedIsUnknown(t *testing.T) {
 func TestReadingDoesNotAllocate(t *testing.T) {
 	files := map[string]string{}
 	for pid := 10; pid < 60; pid++ {
-		files = merge(files, madeUp{pid: pid, comm: "p", start: 1}.files("5 5 5", 1, 1, 1))
+		files = merge(files, fakeProcess{pid: pid, comm: "p", start: 1}.files("5 5 5", 1, 1, 1))
 	}
 	m := newProcessMachine(t, files)
 	m.Read(true)
@@ -278,7 +278,7 @@ func TestHugeCommandLineIsCut(t *testing.T) {
 	m := newProcessMachine(
 		t,
 		merge(
-			madeUp{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
+			fakeProcess{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
 			map[string]string{"proc/7/cmdline": strings.Repeat("x", 1<<20)},
 		),
 	)

@@ -71,16 +71,16 @@ const (
 
 // cursor goes around a list.
 type cursor struct {
-	at    int
-	round int // how often it has started again
-	owed  float64
+	at      int
+	round   int // how often it has started again
+	pending float64
 }
 
 // due returns how many of n are due after the given part of a round.
 func (c *cursor) due(n int, part float64) int {
-	c.owed = min(c.owed+part*float64(n), float64(n))
-	whole := int(c.owed)
-	c.owed -= float64(whole)
+	c.pending = min(c.pending+part*float64(n), float64(n))
+	whole := int(c.pending)
+	c.pending -= float64(whole)
 	return whole
 }
 

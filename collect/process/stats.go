@@ -34,7 +34,9 @@ func (Processes) Stats() []measure.Stat {
 		"major: read from a disk")
 	state := word("state", "R running or ready, S sleeping, D uninterruptible, T stopped, t "+
 		"traced, Z ended and not waited for, I idle kernel thread")
-	delta := func(id measure.StatID, unit measure.Unit, help string, fields []measure.Field) measure.Stat {
+	delta := func(
+		id measure.StatID, unit measure.Unit, help string, fields []measure.Field,
+	) measure.Stat {
 		return measure.Stat{
 			ID:     id,
 			Kind:   measure.Delta,
@@ -44,7 +46,9 @@ func (Processes) Stats() []measure.Stat {
 			Fields: fields,
 		}
 	}
-	level := func(id measure.StatID, unit measure.Unit, help string, fields []measure.Field) measure.Stat {
+	level := func(
+		id measure.StatID, unit measure.Unit, help string, fields []measure.Field,
+	) measure.Stat {
 		return measure.Stat{ID: id, Kind: measure.Level, Unit: unit, Help: help, Fields: fields}
 	}
 	info := level("process.info", measure.Count, "description of a process; cgroup is its "+
@@ -75,7 +79,8 @@ func (Processes) Stats() []measure.Stat {
 			"wchar)", with(word("direction", "read write"))),
 		delta("process.short", measure.Nanoseconds, "CPU time of children that were waited for "+
 			"within the interval and that is in no row of process.cpu: of processes that ended "+
-			"before they were seen, and the last part of others (/proc/PID/stat cutime, cstime)", with()),
+			"before they were seen, and the last part of others (/proc/PID/stat cutime, cstime)",
+			with()),
 		{
 			ID:   "process.lost",
 			Kind: measure.Delta,
@@ -92,7 +97,8 @@ func (Processes) Stats() []measure.Stat {
 		visibilityStat(),
 		level("process.files", measure.Count, "open file descriptors (/proc/PID/fd)", with()),
 		level("process.files.limit", measure.Count, "file descriptors that a process may have "+
-			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)", with()),
+			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)",
+			with()),
 		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
 		delta(
 			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",

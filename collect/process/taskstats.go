@@ -49,7 +49,8 @@ func delayReasons() []string {
 // total. Version 16 removed them.
 //
 //	0   version u16, exitcode u32, flag u8, nice u8
-//	16  cpu_count  cpu_delay_total  blkio_count  blkio_delay_total  swapin_count  swapin_delay_total
+//	16  cpu_count  cpu_delay_total  blkio_count  blkio_delay_total
+//	48  swapin_count  swapin_delay_total
 //	64  cpu_run_real_total  cpu_run_virtual_total  ac_comm[32] ...
 //	272 nvcsw nivcsw ...  312 freepages_count _total  328 thrashing  344 ac_btime64
 //	352 compact  368 v12 ...  400 wpcopy  416 irq ...  560 softirq
@@ -72,7 +73,9 @@ func parseTaskStats(b []byte, t *taskStats) bool {
 		voluntary:   u(tsSwitches),
 		involuntary: u(tsSwitches + 8),
 	}
-	for _, at := range [...]int{tsBlkio, tsSwapin, tsReclaim, tsThrashing, tsCompact, tsWpcopy, tsIrq, tsSoftirq} {
+	for _, at := range [...]int{
+		tsBlkio, tsSwapin, tsReclaim, tsThrashing, tsCompact, tsWpcopy, tsIrq, tsSoftirq,
+	} {
 		if at+16 > len(b) {
 			break
 		}

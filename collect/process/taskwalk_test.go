@@ -136,7 +136,10 @@ func TestSignsOfTheWalkHold(t *testing.T) {
 // all the same and is listed.
 func TestProcessOfWhichOnlyAThreadIsSeen(t *testing.T) {
 	w := &taskWalk{}
-	for _, k := range []bpf.Task{{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1}, {PID: 9, TID: 12, Count: 2}} {
+	for _, k := range []bpf.Task{
+		{PID: 3, TID: 3, Count: 1}, {PID: 9, TID: 9, Count: 5}, {PID: 5, TID: 11, Count: 1},
+		{PID: 9, TID: 12, Count: 2},
+	} {
 		w.take(&k)
 	}
 	w.sort()

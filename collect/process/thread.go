@@ -231,7 +231,8 @@ func (r *processReading) readPulsesByTaskstats(p *process) {
 			t.last, t.reset = s.pulse, true
 			t.vol, t.inv = s.voluntary, s.involuntary
 		}
-		t.delta.voluntary, t.delta.involuntary = growth(s.voluntary, t.vol), growth(s.involuntary, t.inv)
+		t.delta.voluntary = growth(s.voluntary, t.vol)
+		t.delta.involuntary = growth(s.involuntary, t.inv)
 		t.vol, t.inv = s.voluntary, s.involuntary
 	})
 	if err != nil {

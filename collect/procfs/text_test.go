@@ -5,7 +5,17 @@ import (
 )
 
 func TestCPUList(t *testing.T) {
-	for text, want := range map[string]int{"0-3,8,10-11\n": 7, "0\n": 1, "": 0, "\n": 0, "3-1": -1, "x": -1, "1,,2": -1, "0-99999999999": -1, "1-": -1} {
+	for text, want := range map[string]int{
+		"0-3,8,10-11\n": 7,
+		"0\n":           1,
+		"":              0,
+		"\n":            0,
+		"3-1":           -1,
+		"x":             -1,
+		"1,,2":          -1,
+		"0-99999999999": -1,
+		"1-":            -1,
+	} {
 		got, ok := ParseCPUList(nil, []byte(text))
 		if ok != (want >= 0) || ok && len(got) != want {
 			t.Errorf("%q: %v, %v", text, got, ok)

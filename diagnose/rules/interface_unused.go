@@ -54,8 +54,8 @@ type unused struct {
 	forwards float64       // packets/s that the namespace forwards
 }
 
-// unusedSuspect returns an interface that receives, sends nothing for as long as a state lasts, and has
-// no known user; else nil.
+// unusedSuspect returns an interface that receives, sends nothing for as long as a state lasts, and
+// has no known user; else nil.
 func unusedSuspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
 	switch d.Kind {
 	case "ethernet", "veth", "tap", "wireless", "macvtap", "":

@@ -48,8 +48,8 @@ func kernelFunction() diagnose.Rule {
 	}
 }
 
-// suspectFunctions returns the functions that take much time in the wanted rows. Functions that spin on
-// locks count as one, with the name of the most frequent one.
+// suspectFunctions returns the functions that take much time in the wanted rows. Functions that
+// spin on locks count as one, with the name of the most frequent one.
 func suspectFunctions(k *facts.Samples, want func(*facts.Sample) bool) (out []*facts.FunctionTime) {
 	busy := k.Sum(nil, want)
 	if busy < threshold.FunctionBusy {

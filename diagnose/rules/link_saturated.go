@@ -447,7 +447,8 @@ func otherTraffic(l *diagnose.Look, f *fullLink) (text string, udp bool) {
 		}
 		return v
 	}
-	u, fwd := sum(datagrams, "Udp", "Udp6"), sum("ForwDatagrams", "Ip")+sum("OutForwDatagrams", "Ip6")
+	u := sum(datagrams, "Udp", "Udp6")
+	fwd := sum("ForwDatagrams", "Ip") + sum("OutForwDatagrams", "Ip6")
 	switch {
 	case !(packets > 0):
 	case u >= 0.5*packets:

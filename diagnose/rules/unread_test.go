@@ -8,8 +8,8 @@ import (
 	"culprit/measure"
 )
 
-// TestUnreadProcessesAreNotedOnce: the note about processes that could not be read appears once, and
-// only when a finding rests on a statistic that lacks them.
+// TestUnreadProcessesAreNotedOnce: the note about processes that could not be read appears once,
+// and only when a finding rests on a statistic that lacks them.
 func TestUnreadProcessesAreNotedOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name, machine string

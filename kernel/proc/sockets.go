@@ -77,9 +77,10 @@ func (d *Dir) Socket(pid, fd int32) (inode uint64, err error) {
 	return inode, nil
 }
 
-// OpenFiles counts the open files of process pid, where d is /proc: the size of
-// /proc/PID/fd (proc_fd_getattr in fs/proc/fd.c, since Linux 6.2; always 0 before). It requires no
-// capability. errors.Is fs.ErrNotExist: the process has ended.
+// OpenFiles returns the number of open files of process pid, where d is /proc: the size of
+// /proc/PID/fd (proc_fd_getattr in fs/proc/fd.c, since Linux 6.2; always 0 before). It opens
+// nothing that the caller must close, and requires no capability. errors.Is fs.ErrNotExist: the
+// process has ended.
 func (d *Dir) OpenFiles(pid int32) (int, error) {
 	var p [64]byte
 	path := append(appendPID(p[:0], pid, "fd"), 0)

@@ -344,7 +344,8 @@ func (c *checker) formatted(e *syntax.Call, f *format.Format, vs []value) ([]Exp
 					d.Hint = "copyinstr(...) reads the string from the process"
 				}
 			} else if i, ok := v.int(); ok && i.Bytes == 8 && conv.Want == format.String {
-				d.Hint = "copyinstr(address) reads a string from the process, stringof(address) from the kernel"
+				d.Hint = "copyinstr(address) reads a string from the process, " +
+					"stringof(address) from the kernel"
 			}
 			return false
 		}

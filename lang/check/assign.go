@@ -159,7 +159,11 @@ func (c *checker) target(e syntax.Expr, y *value, step bool) (value, bool) {
 			v.place = true
 			return v, false
 		} else if of != nil {
-			c.notWritable(e, "a character can be assigned only in strings of clause-local and global variables")
+			c.notWritable(
+				e,
+				"a character can be assigned only in strings of clause-local and "+
+					"global variables",
+			)
 			return value{}, false
 		}
 	}
@@ -332,7 +336,8 @@ func (c *checker) narrowed(e *syntax.Assign, x, y value) {
 	if id := c.lookup(name); id != nil && id.implicit {
 		c.warn(
 			e.At(), Narrowed,
-			"%s has the type of its first value, %s, and %s does not fit in it: declare the variable",
+			"%s has the type of its first value, %s, and %s does not fit in it: "+
+				"declare the variable",
 			scopeName(id.home, id.name), a, b,
 		)
 	}

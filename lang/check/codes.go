@@ -177,7 +177,8 @@ const (
 
 	// NotStorable is a value that no variable can contain.
 	//
-	// Example: struct s { int x; }; translator struct s < int n > { x = n; }; BEGIN { x = xlate <struct s *> (1); }
+	// Example: struct s { int x; }; translator struct s < int n > { x = n; }; BEGIN { x = xlate
+	// <struct s *> (1); }
 	NotStorable syntax.Code = "not-storable"
 
 	// KeyType is a key of a type that can't be a key.
@@ -350,7 +351,8 @@ const (
 
 	// NoConversion is a member that a translator does not define.
 	//
-	// Example: struct s { int x, y; }; translator struct s < int n > { x = n; }; BEGIN { trace(xlate <struct s *> (1)->y); }
+	// Example: struct s { int x, y; }; translator struct s < int n > { x = n; }; BEGIN {
+	// trace(xlate <struct s *> (1)->y); }
 	NoConversion syntax.Code = "no-conversion"
 
 	// UnusedPragma is attributes for an unknown name.

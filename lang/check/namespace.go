@@ -25,7 +25,8 @@ func (n *Namespace) within(text string) string {
 	}
 	for _, m := range numbered {
 		own := fmt.Sprintf(
-			"%[1]s == NULL || %[1]s->level < %[2]d || %[1]s->numbers[%[2]d].ns->ns.inum != %[3]d ? 0 : %[1]s->numbers[%[2]d].nr",
+			"%[1]s == NULL || %[1]s->level < %[2]d || "+
+				"%[1]s->numbers[%[2]d].ns->ns.inum != %[3]d ? 0 : %[1]s->numbers[%[2]d].nr",
 			m.pid, n.Level, n.Inum,
 		)
 		text = strings.Replace(

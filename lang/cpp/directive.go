@@ -354,7 +354,8 @@ func (p *run) include(in *input, t token) {
 	}
 	f, err := p.find(in, name, angle, t.text == "include_next")
 	if err != nil {
-		hint := "the kernel's types are known without headers: omit the line; -I adds a directory to search"
+		hint := "the kernel's types are known without headers: omit the line; " +
+			"-I adds a directory to search"
 		if !angle {
 			hint = "searched: the directory of the including file, and the directories of -I"
 		}

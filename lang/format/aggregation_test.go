@@ -10,7 +10,7 @@ import (
 )
 
 func buckets(t testing.TB) map[string]Buckets {
-	out := map[string]Buckets{"quantize": QuantizeBuckets()}
+	out := map[string]Buckets{"quantize": Buckets{}}
 	for _, c := range [][3]int64{{0, 100, 10}, {-10, 10, 1}, {0, 2, 1}, {-100, 1000, 7},
 		{math.MinInt32, 2147000000, 65535}, {9, 12, 3}} {
 		b, err := LquantizeBuckets(c[0], c[1], c[2])
@@ -130,7 +130,7 @@ func dist(b Buckets, values ...int64) []int64 {
 // TestPictures checks widths: the column of values has 16 characters, bars at most 40, counts 9.
 // Empty buckets are shown between others and one at each end.
 func TestPictures(t *testing.T) {
-	quant := QuantizeBuckets()
+	quant := Buckets{}
 	lin, _ := LquantizeBuckets(0, 100, 10)
 	ll, _ := LlquantizeBuckets(10, 0, 2, 10)
 	fine, _ := LlquantizeBuckets(10, 0, 1, 20)

@@ -52,9 +52,6 @@ type StepError struct {
 // Error returns the message.
 func (e *StepError) Error() string { return e.Message }
 
-// QuantizeBuckets returns the buckets of quantize.
-func QuantizeBuckets() Buckets { return Buckets{} }
-
 // LquantizeBuckets returns the buckets of lquantize(value, base, limit, step); an omitted step is
 // 1. It returns a StepError for invalid parameters.
 func LquantizeBuckets(base, limit, step int64) (Buckets, *StepError) {
@@ -102,7 +99,8 @@ func LquantizeBuckets(base, limit, step int64) (Buckets, *StepError) {
 		return Buckets{}, &StepError{
 			"D_LQUANT_STEPSMALL",
 			0,
-			"lquantize( ) step (argument #3) too small: number of quantization levels must be a 16-bit quantity",
+			"lquantize( ) step (argument #3) too small: " +
+				"number of quantization levels must be a 16-bit quantity",
 		}
 	}
 	return Buckets{form: linear, base: base, step: step, levels: levels}, nil
@@ -118,7 +116,8 @@ func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 	case factor < 2 || factor > math.MaxUint16:
 		return fail(
 			"FACTORVAL", 1,
-			"llquantize( ) argument #1 must be an unsigned 16-bit quantity greater than or equal to 2",
+			"llquantize( ) argument #1 must be an unsigned 16-bit quantity "+
+				"greater than or equal to 2",
 		)
 	case low < 0 || low > math.MaxUint16:
 		return fail("LMAGVAL", 2, "llquantize( ) argument #2 must be an unsigned 16-bit quantity")
@@ -127,7 +126,8 @@ func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 	case high < low:
 		return fail(
 			"HMAGVAL", 3,
-			"llquantize( ) argument #3 (high magnitude) must be at least argument #2 (low magnitude)",
+			"llquantize( ) argument #3 (high magnitude) must be at least "+
+				"argument #2 (low magnitude)",
 		)
 	}
 	if _, ok := powers(uint64(factor), int(high)+1); !ok {
@@ -146,24 +146,28 @@ func LlquantizeBuckets(factor, low, high, steps int64) (Buckets, *StepError) {
 	case steps < factor && factor%steps != 0:
 		return fail(
 			"STEPVAL", 4,
-			"llquantize() argument #4 (steps) must evenly divide argument #1 (factor) when steps<factor",
+			"llquantize() argument #4 (steps) must evenly divide argument #1 (factor) "+
+				"when steps<factor",
 		)
 	case steps > factor && steps%factor != 0:
 		return fail(
 			"STEPVAL", 4,
-			"llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) when steps>factor",
+			"llquantize() argument #4 (steps) must be a multiple of argument #1 (factor) "+
+				"when steps>factor",
 		)
 	case steps > factor && low == 0 && factor*factor%steps != 0:
 		return fail(
 			"STEPVAL", 4,
-			"llquantize() argument #4 (steps) must evenly divide the square of argument #1 (factor) when steps>factor and lmag==0",
+			"llquantize() argument #4 (steps) must evenly divide the square of "+
+				"argument #1 (factor) when steps>factor and lmag==0",
 		)
 	}
 	if p, _ := powers(uint64(factor), int(low)+1); steps > factor && low > 0 &&
 		p%uint64(steps) != 0 {
 		return fail(
 			"STEPVAL", 4,
-			"llquantize() argument #4 (steps) must evenly divide pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0",
+			"llquantize() argument #4 (steps) must evenly divide "+
+				"pow(argument #1 (factor), lmag (argument #2) + 1) when steps>factor and lmag>0",
 		)
 	}
 	return Buckets{

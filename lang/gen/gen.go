@@ -161,8 +161,3 @@ func (w *Generator) Assemble(probes []*check.Probe, clauses []int) (*Code, error
 	}
 	return b.build()
 }
-
-// Assemble is New and Generator.Assemble. It returns the errors of the latter.
-func Assemble(p *ir.Program, k Kernel, probes []*check.Probe, clauses []int) (*Code, error) {
-	return New(p, k).Assemble(probes, clauses)
-}

@@ -85,12 +85,15 @@ const (
 
 	// TooDeep is an expression, a type or a statement nested more than the compiler follows.
 	//
-	// Example: BEGIN { x = ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1))); }
+	// Example: BEGIN { x =
+	// ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((1)));
+	// }
 	TooDeep Code = "too-deep"
 
 	// TooMany ends the list when there are too many diagnostics. It comes after the others.
 	//
-	// Example: BEGIN { #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; }
+	// Example: BEGIN { #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #; #;
+	// #; #; #; }
 	TooMany Code = "too-many"
 
 	// EmptyProgram is a text without a clause or a declaration.

@@ -342,7 +342,8 @@ type Binary struct {
 // An Assign sets X to a new value. Op is Set for "=", otherwise the operator before the "=": Add
 // for "+=".
 //
-//	Assign = Expr ( "=" | "*=" | "/=" | "%=" | "+=" | "-=" | "<<=" | ">>=" | "&=" | "^=" | "|=" ) Expr .
+//	Assign = Expr ( "=" | "*=" | "/=" | "%=" | "+=" | "-=" | "<<=" | ">>=" | "&=" | "^=" | "|=" )
+//	         Expr .
 type Assign struct {
 	Span
 	Op Op
@@ -470,7 +471,8 @@ type Named struct {
 
 // A Struct is a struct or union, defined or only named.
 //
-//	Struct = ( "struct" | "union" ) ( [ module "`" ] tag | [ tag ] "{" StructMember { StructMember } "}" ) .
+//	Struct = ( "struct" | "union" )
+//	         ( [ module "`" ] tag | [ tag ] "{" StructMember { StructMember } "}" ) .
 type Struct struct {
 	Span
 	Qual   Qual

@@ -206,7 +206,8 @@ func (p *parser) clause() Item {
 		if end > at {
 			p.report(
 				ProbeSpaces, at, end, "a second probe description, or a space inside the first",
-				"separate descriptions by commas; a description contains no spaces; one without actions ends with a semicolon",
+				"separate descriptions by commas; a description contains no spaces; "+
+					"one without actions ends with a semicolon",
 			)
 			p.off = end
 			p.off = p.space(p.off)

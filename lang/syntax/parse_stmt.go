@@ -169,12 +169,15 @@ func (p *parser) statement() (s Stmt, ended bool) {
 				}
 				return nil, p.noSuchStatement(
 					word,
-					"put the statements that should be skipped after an if, or in a clause with a predicate",
+					"put the statements that should be skipped after an if, "+
+						"or in a clause with a predicate",
 				)
 			case "while", "for", "do", "goto", "break", "continue", "switch", "case", "default":
-				hint := "D has no loops and no jumps: repeat the statements, or use a probe such as tick-1ms"
+				hint := "D has no loops and no jumps: repeat the statements, " +
+					"or use a probe such as tick-1ms"
 				if word == "break" || word == "goto" {
-					hint = "put the statements that should be skipped after an if, or in a clause with a predicate"
+					hint = "put the statements that should be skipped after an if, " +
+						"or in a clause with a predicate"
 				} else if word == "switch" || word == "case" || word == "default" {
 					hint = "use ?: or if and else"
 				}
@@ -184,7 +187,8 @@ func (p *parser) statement() (s Stmt, ended bool) {
 			if p.declaresHere() {
 				p.fail(
 					DeclarationInBlock, "declaration within a clause",
-					"put it before the clause: this int x; declares this->x. Assigned variables need no declaration",
+					"put it before the clause: this int x; declares this->x. "+
+						"Assigned variables need no declaration",
 				)
 				return nil, true
 			}

@@ -524,7 +524,8 @@ func (p *parser) integer(at Span) *Int {
 			default:
 				p.report(
 					BadSuffix, from, to, "unknown suffix "+shorten(suffix)+" of a number",
-					"suffixes are u, l, ul, ll and ull; there are no units: write 10 * 1000000 for 10 ms in nanoseconds",
+					"suffixes are u, l, ul, ll and ull; there are no units: "+
+						"write 10 * 1000000 for 10 ms in nanoseconds",
 				)
 				return n
 			}

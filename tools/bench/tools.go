@@ -4,20 +4,34 @@ import "strconv"
 
 // A tool is a program and what it is asked to do once a second until it is ended.
 type tool struct {
-	Group string   // tools of one group do the same work
-	Args  []string // "culprit", "everything" and "least" stand for the built program, for the test binary, and for see least
-	Loop  bool     // it looks once and ends: it is started anew each second, and what starting costs is part of it
-	TTY   bool     // it wants a terminal
-	First []string // the same for one interval, to take how long that lasts beyond the interval; none: not taken
-	Over  float64  // that interval, in seconds
+	Group string // tools of one group do the same work
+	// "culprit", "everything" and "least" stand for the built program, for the test binary, and for
+	// see least.
+	Args []string
+	// It looks once and ends: it is started anew each second, and what starting costs is part of
+	// it.
+	Loop bool
+	TTY  bool // it wants a terminal
+	// The same for one interval, to take how long that lasts beyond the interval; none: not taken.
+	First []string
+	Over  float64 // that interval, in seconds
 
 	Reports int // so many reports are printed then; 0: one
 }
 
 // everything is all statistics of all collectors, watched through the catalogue but not shown.
 func everything(group, without string) tool {
-	return tool{Group: group, Args: []string{"everything", "-test.run=^$", "-test.bench=^BenchmarkEverything$", "-test.benchtime=1000000x",
-		"-step=1s", "-without=" + without}}
+	return tool{
+		Group: group,
+		Args: []string{
+			"everything",
+			"-test.run=^$",
+			"-test.bench=^BenchmarkEverything$",
+			"-test.benchtime=1000000x",
+			"-step=1s",
+			"-without=" + without,
+		},
+	}
 }
 
 // always is everything, read as by who goes on for hours.
@@ -30,7 +44,12 @@ func always(group string) tool {
 // ours is a culprit command with an interval.
 func ours(group string, args ...string) tool {
 	args = append([]string{"culprit"}, args...)
-	return tool{Group: group, Args: append(args, "1"), First: append(args[:len(args):len(args)], "0.2", "1"), Over: 0.2}
+	return tool{
+		Group: group,
+		Args:  append(args, "1"),
+		First: append(args[:len(args):len(args)], "0.2", "1"),
+		Over:  0.2,
+	}
 }
 
 // theirs is a classic tool; first are the arguments after its own that make it show one interval.
@@ -52,27 +71,53 @@ const (
 
 func worlds() []world {
 	system := []tool{
-		ours("network devices", "nic"), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"), theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
+		ours(
+			"network devices", "nic",
+		), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"), theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
 		{Group: "network devices", Args: []string{"least"}},
-		ours("CPUs", "cpu"), ours("CPUs", "cpu", "-w"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
-		ours("interrupts", "irq"), ours("interrupts", "irq", "-a", "-w"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
-		ours("disks", "disk"), ours("disks", "disk", "-w"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
-		ours("memory", "mem"), ours("memory", "mem", "-w"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
+		ours(
+			"CPUs", "cpu",
+		), ours("CPUs", "cpu", "-w"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
+		ours(
+			"interrupts", "irq",
+		), ours("interrupts", "irq", "-a", "-w"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
+		ours(
+			"disks", "disk",
+		), ours("disks", "disk", "-w"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
+		ours(
+			"memory", "mem",
+		), ours("memory", "mem", "-w"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
 		everything("everything but processes and connections", notOfTheSystem),
 		{Group: "everything but processes and connections", Args: []string{sadc, "-S", "ALL", "1"}},
 		theirs("everything but processes and connections", []string{"sar", "-A"}, "1", "1"),
 	}
 	processes := []tool{
 		everything("everything", ""), always("everything"),
-		ours("processes", "ps"), theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
-		{Group: "processes", Args: []string{"top", "-b", "-d", "1"}, First: []string{"top", "-b", "-d", "1", "-n", "2"}, Over: 1},
+		ours(
+			"processes", "ps",
+		), theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
+		{
+			Group: "processes",
+			Args:  []string{"top", "-b", "-d", "1"},
+			First: []string{"top", "-b", "-d", "1", "-n", "2"},
+			Over:  1,
+		},
 	}
 	connections := []tool{
 		everything("everything", ""),
-		ours("connections", "flows"), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
-		ours("TCP counters", "tcp"), ours("TCP counters", "tcp", "-w"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
+		ours(
+			"connections", "flows",
+		), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
+		ours(
+			"TCP counters", "tcp",
+		), ours("TCP counters", "tcp", "-w"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
-	diagnosis := tool{Group: inMemory, Args: []string{"culprit", "diagnose", "--for", "5m"}, First: []string{"culprit", "diagnose"}, Over: 10}
+	diagnosis := tool{
+		Group: inMemory,
+		Args:  []string{"culprit", "diagnose", "--for", "5m"},
+		First: []string{"culprit", "diagnose"},
+		Over:  10,
+	}
 	top := tool{Group: inMemory, Args: []string{"culprit", "top"}, TTY: true}
 	all := []world{
 		{Name: "system", Processes: 10, Connections: 10, Tools: system, Starts: true},
@@ -82,14 +127,64 @@ func worlds() []world {
 		{Name: "5,000 processes", Processes: 5000, Connections: 10, Tools: processes},
 		{Name: "10 connections", Processes: 10, Connections: 10, Tools: connections},
 		{Name: "1,000 connections", Processes: 10, Connections: 1000, Tools: connections},
-		{Name: "20,000 connections", Processes: 10, Connections: 20000, Tools: connections, Starts: true},
-		{Name: "500 processes, 20,000 connections", Processes: 500, Connections: 20000, Starts: true,
-			Tools: []tool{everything("everything", ""), diagnosis, top, ours(inMemory, "ps"), ours(inMemory, "flows")}},
-		{Name: "500 processes, 20,000 that move", Processes: 500, Connections: 20000, Still: 1, Starts: true, Tools: []tool{diagnosis, ours(inMemory, "flows")}},
+		{
+			Name:        "20,000 connections",
+			Processes:   10,
+			Connections: 20000,
+			Tools:       connections,
+			Starts:      true,
+		},
+		{
+			Name:        "500 processes, 20,000 connections",
+			Processes:   500,
+			Connections: 20000,
+			Starts:      true,
+			Tools: []tool{
+				everything("everything", ""),
+				diagnosis,
+				top,
+				ours(inMemory, "ps"),
+				ours(inMemory, "flows"),
+			},
+		},
+		{
+			Name:        "500 processes, 20,000 that move",
+			Processes:   500,
+			Connections: 20000,
+			Still:       1,
+			Starts:      true,
+			Tools:       []tool{diagnosis, ours(inMemory, "flows")},
+		},
 		{Name: "server", Processes: 600, Connections: 200, Still: 1, Devices: 10, Serve: true},
-		{Name: "server, 10 namespaces", Processes: 600, Connections: 200, Still: 1, Devices: 10, Namespaces: 10, Serve: true, Resident: 80},
-		{Name: "server, 10 namespaces, programs", Processes: 600, Connections: 200, Still: 1, Devices: 10, Namespaces: 10, Programs: 30, Serve: true, Resident: 80},
-		{Name: "server, 10,000 processes, 1,000 namespaces", Processes: 10000, Connections: 200, Namespaces: 1000, Serve: true, Resident: 120},
+		{
+			Name:        "server, 10 namespaces",
+			Processes:   600,
+			Connections: 200,
+			Still:       1,
+			Devices:     10,
+			Namespaces:  10,
+			Serve:       true,
+			Resident:    80,
+		},
+		{
+			Name:        "server, 10 namespaces, programs",
+			Processes:   600,
+			Connections: 200,
+			Still:       1,
+			Devices:     10,
+			Namespaces:  10,
+			Programs:    30,
+			Serve:       true,
+			Resident:    80,
+		},
+		{
+			Name:        "server, 10,000 processes, 1,000 namespaces",
+			Processes:   10000,
+			Connections: 200,
+			Namespaces:  1000,
+			Serve:       true,
+			Resident:    120,
+		},
 		{Name: "server, 20,000 connections", Processes: 20, Connections: 20000, Serve: true},
 	}
 	for i := range all {

@@ -106,6 +106,11 @@ var plan = []planned{
 	{"diagnose", "measure diagnose/phrase diagnose/series diagnose/threshold", "the engine: rules to findings, ranked; history"},
 	{"diagnose/facts", "measure diagnose diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
 	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
+	{
+		"captured",
+		"measure diagnose diagnose/phrase diagnose/series diagnose/threshold",
+		"tables that people paste into tickets, read and diagnosed; pure",
+	},
 	{"load", "measure", "the network load test"},
 	{"profile", "measure", "profiles: stacks in every common format, compared and drawn; pure"},
 	{"view", "measure diagnose load", "answer to table, chart, heat, flame; pure"},
@@ -117,7 +122,14 @@ var plan = []planned{
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},
-	{"view/term", "measure diagnose diagnose/rules load profile view", "command line and terminal"},
+	{"view/term/output", "measure view", "tables as text, JSON and CSV"},
+	{"view/term/manual", "", "manual pages of commands"},
+	{"view/term/fullscreen", "measure view view/term/output", "the view of culprit top"},
+	{
+		"view/term",
+		"measure captured diagnose diagnose/rules load profile view view/term/*",
+		"command line and terminal",
+	},
 	{"ui", "", "the page: TypeScript, and the built page as a file system"},
 	{"cmd/culprit", "*", "flags, wiring, signals; decides nothing"},
 

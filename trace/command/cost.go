@@ -11,7 +11,7 @@ import (
 	"culprit/trace"
 )
 
-// writeCosts prints what each program took.
+// writeCosts prints the run time of each program, over the duration of the script.
 func writeCosts(out io.Writer, all []trace.Cost, over time.Duration) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "RUNS\tNS/RUN\tCPU%\tMISSED\t  PROBE")

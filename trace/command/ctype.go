@@ -6,7 +6,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// cType returns a type as C writes it.
+// cType returns a type in the syntax of C.
 func cType(t btf.Type) string {
 	switch t := t.(type) {
 	case *btf.Pointer:

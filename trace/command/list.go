@@ -12,7 +12,7 @@ import (
 	"culprit/trace/probe"
 )
 
-// list prints the probes that the parts of a request match, all when there are none.
+// list prints the probes that the parts of a request match, or all probes without parts.
 func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer) error {
 	descriptions := []*syntax.Probe{{Parts: 4}}
 	if len(r.Parts) > 0 {
@@ -56,12 +56,12 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 			})
 		}
 		if err == nil && n == 0 {
-			_, err = env.Probes(d) // which says why, and what is near
+			_, err = env.Probes(d) // fails with the reason and a hint
 		}
 		if err != nil {
 			w.Flush() //nolint:errcheck // the error is returned
 			var none *probe.NoProbe
-			if errors.As(err, &none) { // its place in the text is of no use here
+			if errors.As(err, &none) { // without the position in the text
 				return errors.New(none.Error())
 			}
 			return err
@@ -71,14 +71,14 @@ func (r *Request) list(env *probe.Env, s source, o check.Options, out io.Writer)
 }
 
 func row(w io.Writer, id uint32, provider, module, function, name string) {
-	if syntax.OfProcess(provider) { // so that it can be asked for as it is printed
+	if syntax.OfProcess(provider) { // the name as printed must work as a description
 		function = syntax.ProbePart(function)
 	}
 	fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", id, measure.Escape(provider), measure.Escape(module),
 		measure.Escape(function), measure.Escape(name))
 }
 
-// stability is how much one may depend on a stable probe, in dtrace's words.
+// stability describes how stable a stable probe is, in dtrace's words.
 const stability = `
 	Probe Description Attributes
 		Identifier Names: Private

@@ -14,16 +14,21 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// Every function of this program that -l prints is that one function when it is asked for as it was
-// printed: methods with pointers, instances for types with spaces and braces, paths with slashes
-// and colons.
+// Every function of this program that -l prints is matched by its printed name: methods of
+// pointers, instances for types with spaces and braces, paths with slashes and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := probe.NewEnv(kernel.Root{})
 	defer e.Close()
 	provider := fmt.Sprint("pid", os.Getpid())
 	var names []string
-	if err := e.List(&syntax.Probe{Parts: 4, Provider: syntax.Name{Text: provider}, Module: syntax.Name{Text: "a.out"}, Name: syntax.Name{Text: "entry"}}, func(l probe.Listed) {
+	d := &syntax.Probe{
+		Parts:    4,
+		Provider: syntax.Name{Text: provider},
+		Module:   syntax.Name{Text: "a.out"},
+		Name:     syntax.Name{Text: "entry"},
+	}
+	if err := e.List(d, func(l probe.Listed) {
 		if strings.ContainsAny(l.Function, "()[]{}*/: ,;$\\") {
 			names = append(names, l.Function)
 		}

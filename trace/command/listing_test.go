@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is asked for on one CPU takes a timer on that one, and a CPU that is not there is told of.
+// A predicate on one CPU uses a timer only on that CPU. A CPU that does not exist is reported.
 func TestProfileOfOneCPU(t *testing.T) {
 	for _, cpu := range []int{0, 4095} {
 		_, out, errs := traced(
@@ -14,20 +14,20 @@ func TestProfileOfOneCPU(t *testing.T) {
 			program(`profile-997 /cpu == %d/ { @[cpu] = count(); } tick-300ms { exit(0); }`, cpu),
 			nil,
 		)
-		told := fmt.Sprintf(
+		matched := fmt.Sprintf(
 			"culprit: 0 of 1 attached; 1 skipped because CPU %d is not online: profile:::profile-997\n",
 			cpu,
 		)
 		if cpu == 0 {
-			told = ""
+			matched = ""
 		}
-		if errs != told || (cpu == 0) != (len(out) > 10) {
+		if errs != matched || (cpu == 0) != (len(out) > 10) {
 			t.Errorf("CPU %d: printed %q and %q", cpu, out, errs)
 		}
 	}
 }
 
-// The listing tells what of the text the instructions come from, once for each run of them.
+// The listing shows the text that instructions were generated from, once for each run of them.
 func TestListing(t *testing.T) {
 	r := program("BEGIN\n{\n  x = 3;\n  @[x] = count();\n}\n")
 	r.Listing, r.CompileOnly = true, true

@@ -16,8 +16,8 @@ import (
 	"culprit/measure"
 )
 
-// preprocessor returns what options ask of C's preprocessor; nil: that it does not run. Their order
-// counts.
+// preprocessor returns the configuration of the C preprocessor from the options, whose order
+// counts. It returns nil when the preprocessor does not run.
 func (r *Request) preprocessor() (*cpp.Config, error) {
 	c := &cpp.Config{
 		Arch:   runtime.GOARCH,
@@ -47,7 +47,8 @@ func (r *Request) preprocessor() (*cpp.Config, error) {
 			}
 		case "cpppath":
 			return nil, fmt.Errorf(
-				"-x cpppath=%s: the C preprocessor is culprit's own; run the other over the script, and give its output to -s -: %w",
+				"-x cpppath=%s: the C preprocessor is culprit's own; "+
+					"run the other one, and pipe its output to -s -: %w",
 				value, measure.ErrUnsupported,
 			)
 		}
@@ -100,27 +101,30 @@ func (r *Request) headersShown() bool {
 	return on
 }
 
-// systemHeaders returns the directories in which a C compiler of this machine looks for <files>,
-// and its own first.
+// systemHeaders returns the directories in which the C compiler of this machine searches <files>.
 func systemHeaders() []string {
 	own, _ := filepath.Glob("/usr/lib/gcc/*-linux-gnu/*/include")
 	slices.Sort(own)
 	dirs := own[max(len(own)-1, 0):]
 	dirs = append(dirs, "/usr/local/include")
-	if triple := map[string]string{"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[runtime.GOARCH]; triple != "" {
-		dirs = append(dirs, "/usr/include/"+triple)
+	switch runtime.GOARCH {
+	case "amd64":
+		dirs = append(dirs, "/usr/include/x86_64-linux-gnu")
+	case "arm64":
+		dirs = append(dirs, "/usr/include/aarch64-linux-gnu")
 	}
 	return append(dirs, "/usr/include")
 }
 
-// readHeader reads a file to include. Only plain files are one: a device may have no end.
+// readHeader reads a file to include. It fails for a file that is not regular, because a device may
+// have no end.
 func readHeader(name string) ([]byte, error) {
 	st, err := os.Stat(name)
 	if err != nil {
 		return nil, err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, errors.New("it is no plain file")
+		return nil, errors.New("it is not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that
-// somebody wrote.
+// -C and its options work, and diagnostics have positions in the source files.
 func TestPreprocessed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -51,7 +50,7 @@ func TestPreprocessed(t *testing.T) {
 		t.Errorf("printed %q and %q", out, errs)
 	}
 
-	// What goes wrong later is told at the line that was written, not at that which came out.
+	// Later errors are reported at the line of the source, not of the preprocessed text.
 	fault := write(
 		"fault.d",
 		"#include \"inc/size.h\"\n#define DEREF(p) *(int *)(p)\n\nBEGIN {\n\tx = DEREF(0);\n}\nERROR { exit(0); }\n",
@@ -60,7 +59,7 @@ func TestPreprocessed(t *testing.T) {
 		t, Request{Parts: []Part{{'s', fault}}, Options: []string{"cpp", "quiet"}}, nil,
 	)
 	if !strings.Contains(errs, "at line 5 column 6: ") {
-		t.Errorf("a fault is told as %q", errs)
+		t.Errorf("a fault is reported as %q", errs)
 	}
 
 	for _, c := range []struct{ name, text, want string }{
@@ -69,7 +68,7 @@ func TestPreprocessed(t *testing.T) {
 		{"header.d", "#include \"inc/odd.h\"\nBEGIN { exit(odd); }", "inc/odd.h:2:18: unknown name nosuch"},
 		{"syntax.d", "#define OPEN (\nBEGIN {\n  trace(OPEN 1); }", "syntax.d:3:"},
 		{"missing.d", "\n#include <no/such.h>\n", "missing.d:2:1: file no/such.h not found"},
-		{"device.d", "#include \"/dev/zero\"\n", "device.d:1:1: /dev/zero can't be read: it is no plain file"},
+		{"device.d", "#include \"/dev/zero\"\n", "device.d:1:1: /dev/zero can't be read: it is not a regular file"},
 	} {
 		_, _, _, err := session(
 			t.Context(), t,
@@ -81,9 +80,8 @@ func TestPreprocessed(t *testing.T) {
 		}
 	}
 	for _, option := range []string{"cpppath=/bin/cat", "cppargs=-dM"} {
-		if _, _, _, err := session(t.Context(), t, Request{Parts: []Part{{'n', "BEGIN { exit(0); }"}}, Options: []string{option}}); !errors.Is(
-			err, measure.ErrUnsupported,
-		) {
+		r := Request{Parts: []Part{{'n', "BEGIN { exit(0); }"}}, Options: []string{option}}
+		if _, _, _, err := session(t.Context(), t, r); !errors.Is(err, measure.ErrUnsupported) {
 			t.Errorf("-x %s: %v", option, err)
 		}
 	}

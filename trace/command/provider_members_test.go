@@ -101,7 +101,7 @@ func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	}
 }
 
-// TestMembersLoad: the verifier takes each member of each argument of each stable probe.
+// The verifier accepts each member of each argument of each stable probe.
 func TestMembersLoad(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
@@ -124,7 +124,7 @@ func TestMembersLoad(t *testing.T) {
 				each = append(each, fmt.Sprintf("trace(args[%d]->%s);", i, m))
 			}
 			for _, use := range each {
-				// Probes that share a tracepoint, the text of an argument and what is told of it
+				// Probes that share a tracepoint, the text of an argument and its type
 				// share the result.
 				key := fmt.Sprint(list[0].Meaning.Event, list[0].Site, a.D, a.With, use)
 				if !loaded[key] {
@@ -141,7 +141,7 @@ func TestMembersLoad(t *testing.T) {
 	}
 }
 
-// TestObjectsAreNumbers: the verifier takes each operator on addresses of objects that it tracks:
+// The verifier accepts each operator on addresses of objects that it tracks:
 // arguments that may be NULL, members of them, and the current thread.
 func TestObjectsAreNumbers(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
@@ -177,7 +177,7 @@ func TestObjectsAreNumbers(t *testing.T) {
 	}
 }
 
-// TestRenamedMembers: a script reads a member by the name that older or newer kernels have for it.
+// A script can read a member by its name in older or newer kernels.
 func TestRenamedMembers(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)
@@ -191,10 +191,9 @@ func TestRenamedMembers(t *testing.T) {
 	}
 }
 
-// TestMissingProbesNameVersions: why a stable probe is missing is told with the version of Linux
-// that brought its tracepoint, where the tests of newer kernels know one. The tests of emulated
-// kernels read what is logged: a probe that a newer kernel has and that is missing here has to name
-// a version.
+// The error for a missing stable probe names the version of Linux that brought its tracepoint, if
+// newer kernels have it. Tests of emulated kernels read the log of this test: a probe that a newer
+// kernel has and this one lacks must name a version.
 func TestMissingProbesNameVersions(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)

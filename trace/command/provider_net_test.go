@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answers reads what a program printed, one "name number" a line, by name.
+// answers parses lines of "name number", and returns the numbers by name.
 func answers(t *testing.T, out string) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}
@@ -52,7 +52,8 @@ func repeated(t *testing.T, c net.Conn) (n int64) {
 		return 0
 	}
 	err = raw.Control(func(fd uintptr) {
-		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err == nil {
 			n = int64(info.Bytes_retrans)
 		}
 	})
@@ -62,8 +63,8 @@ func repeated(t *testing.T, c net.Conn) (n int64) {
 	return n
 }
 
-// talk makes a connection of which each end sends something that the other reads. It gives the
-// bytes that were sent again.
+// talk opens a connection over which each end sends data to the other. It returns the bytes that
+// were retransmitted.
 func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	client, err := net.Dial("tcp", address)
 	if err != nil {
@@ -92,8 +93,7 @@ func talk(t *testing.T, address string, l net.Listener, there, back int) int64 {
 	return again
 }
 
-// Connections are told of as often as they were asked for, made and refused, and with as many bytes
-// as went.
+// TCP probes count each request, establishment and refusal of a connection, and all bytes.
 func TestTCPProbes(t *testing.T) {
 	for _, c := range []struct{ name, listen, address string }{
 		{"IPv4", "127.83.12.9:0", "127.83.12.9"},
@@ -156,7 +156,8 @@ func TestTCPProbes(t *testing.T) {
 					again += talk(t, net.JoinHostPort(c.address, fmt.Sprint(open)), l, there, back)
 				}
 				for range refused {
-					if _, err := net.Dial("tcp", net.JoinHostPort(c.address, fmt.Sprint(closed))); err == nil {
+					refusing := net.JoinHostPort(c.address, fmt.Sprint(closed))
+					if _, err := net.Dial("tcp", refusing); err == nil {
 						t.Error("nobody listens, and somebody answered")
 					}
 				}
@@ -197,7 +198,7 @@ func TestTCPProbes(t *testing.T) {
 	}
 }
 
-// Datagrams are told of once each, with their lengths, by udp and by ip.
+// Each datagram fires udp and ip once, with its length.
 func TestUDPAndIPProbes(t *testing.T) {
 	for _, address := range []string{"127.83.12.11", "::1"} {
 		t.Run(address, func(t *testing.T) {
@@ -249,8 +250,8 @@ func TestUDPAndIPProbes(t *testing.T) {
 	}
 }
 
-// A packet that goes through a device on top of another, or through a bridge, is told of once, at
-// the device that has the address.
+// A packet that passes a device on top of another, or a bridge, fires a probe once, at the device
+// with the address.
 func TestPacketsCountOnce(t *testing.T) {
 	tool, err := exec.LookPath("ip")
 	if err != nil {
@@ -320,7 +321,8 @@ func TestPacketsCountOnce(t *testing.T) {
 				<-ready
 				for range datagrams {
 					for _, a := range [][4]byte{{10, 99, 6, 2}, {10, 99, 7, 2}} {
-						if err := unix.Sendto(socket, make([]byte, 100), 0, &unix.SockaddrInet4{Port: to, Addr: a}); err != nil {
+						end := &unix.SockaddrInet4{Port: to, Addr: a}
+						if err := unix.Sendto(socket, make([]byte, 100), 0, end); err != nil {
 							return err
 						}
 					}
@@ -362,7 +364,9 @@ func inside(namespace string, do func(socket int) error) error {
 		return err
 	}
 	defer unix.Close(socket)
-	if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}); err != nil {
+	wait := &unix.Timeval{Sec: 20}
+	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, wait)
+	if err != nil {
 		return err
 	}
 	return do(socket)

@@ -20,7 +20,7 @@ func shell(t *testing.T, text string) {
 	}
 }
 
-// Processes are told of once at each step of their lives, as those that they are.
+// Each step in the life of a process fires its probe once, with the right process.
 func TestProcessProbes(t *testing.T) {
 	const shells, kills, missing = 9, 3, 4
 	shell(t, "exit 0") // before its first program, Go makes a process to see what the kernel can
@@ -76,7 +76,7 @@ func TestProcessProbes(t *testing.T) {
 	}
 }
 
-// Signals are told of where they are sent, thrown away, handled and waited for, and the faults that
+// Signals fire probes when they are sent, discarded, handled and waited for, and so do faults that
 // the processor reports.
 func TestSignalProbes(t *testing.T) {
 	const sent, ignored, handled, faults = 30, 5, 6, 2
@@ -115,15 +115,14 @@ func TestSignalProbes(t *testing.T) {
 	)
 	// Go's scheduler sends itself such signals too
 	if got["sent"] < sent {
-		t.Errorf("%d signals were told of, and %d sent", got["sent"], sent)
+		t.Errorf("%d signals were reported, and %d sent", got["sent"], sent)
 	}
 }
 
-// sched:::on-cpu is about the thread that comes: all that is known of a thread is of that one.
+// In sched:::on-cpu the current thread is the one that gets the CPU.
 //
-// Some kernels run no program while certain threads run, and count no miss: where an agent watches
-// a machine from within, as process 1 of a small virtual machine does. So a count may be short, and
-// is taken again.
+// Some kernels run no program while certain threads run, such as process 1 of a small virtual
+// machine, and count no miss. So a count may be too small, and the test then repeats it.
 func TestSchedulerProbes(t *testing.T) {
 	var wrong []string
 	for range 6 {
@@ -135,7 +134,7 @@ func TestSchedulerProbes(t *testing.T) {
 	t.Error("not once what it should be: ", strings.Join(wrong, "; "))
 }
 
-// schedulerProbes returns what is not as it should be.
+// schedulerProbes returns a list of wrong counts.
 func schedulerProbes(t *testing.T) (wrong []string) {
 	const naps = 40
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

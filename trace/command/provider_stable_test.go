@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals that this process sends itself, and the programs that it starts, are told once each.
+// Each signal that this process sends to itself fires signal-send once.
 func TestStableProbesOfProcesses(t *testing.T) {
 	const signals = 30
 	_, out, errs := traced(
@@ -40,7 +40,7 @@ func TestStableProbesOfProcesses(t *testing.T) {
 	}
 }
 
-// What is written past the page cache is what the device is asked for.
+// Direct writes, without the page cache, fire io:::start and io:::done with all bytes.
 func TestStableProbesOfDevices(t *testing.T) {
 	e := tracetest.Here(t)
 	tracetest.Needs(t, feature.RawTracepoints)

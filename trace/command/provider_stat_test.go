@@ -20,8 +20,8 @@ func faults(t *testing.T) (major, all int64) {
 	return u.Majflt, u.Minflt + u.Majflt
 }
 
-// Pages that are touched for the first time are faults, and those that have to be read are major
-// ones: as many as the kernel counts.
+// The first access to a page is a fault, and a major one if the page has to be read. The counts are
+// those of the kernel.
 func TestFaultProbes(t *testing.T) {
 	const pages = 500
 	if _, err := tracetest.Here(t).Probes(tracetest.Probe(t, "vminfo:::as_fault")); err != nil {
@@ -91,7 +91,7 @@ func TestFaultProbes(t *testing.T) {
 	}
 }
 
-// Bytes and calls are those that the process asks for.
+// sysinfo counts the bytes and calls that the process makes.
 func TestSysinfoProbes(t *testing.T) {
 	const calls, size = 300, 100
 	var fds [2]int
@@ -120,7 +120,9 @@ func TestSysinfoProbes(t *testing.T) {
 		t.Error(errs)
 	}
 	got := answers(t, out)
-	for name, least := range map[string]int64{"writes": calls, "reads": calls, "written": calls * size, "read": calls * size} {
+	for name, least := range map[string]int64{
+		"writes": calls, "reads": calls, "written": calls * size, "read": calls * size,
+	} {
 		if got[name] < least {
 			t.Errorf("%s: %d, want at least %d", name, got[name], least)
 		}
@@ -133,8 +135,7 @@ func TestSysinfoProbes(t *testing.T) {
 	}
 }
 
-// Every wait for a lock that ends well is told of by one of lockstat's probes, with how long it
-// took.
+// Each successful wait for a lock fires one of lockstat's probes, with its duration.
 func TestLockProbes(t *testing.T) {
 	e := tracetest.Here(t)
 	if _, err := e.Probes(tracetest.Probe(t, "lockstat:::adaptive-block")); err != nil {
@@ -147,7 +148,7 @@ func TestLockProbes(t *testing.T) {
 	defer unix.Close(fds[0])
 	defer unix.Close(fds[1])
 	_, out, errs := traced(t, program(`
-		lockstat::: { @["told"] = sum(1); }
+		lockstat::: { @["fired"] = sum(1); }
 		lockstat::: /!arg0 || (int64_t)arg1 <= 0 || arg1 > 20000000000/ { @["wrong"] = sum(1); }
 		lockstat:::adaptive-spin, lockstat:::adaptive-block /pid == $pid/ { @["of a pipe"] = sum(1); @["ns of it"] = sum(arg1); }
 		rawtp:lock::contention_begin { kind[arg0, (uintptr_t)curthread] = arg1 | 64; }
@@ -170,12 +171,12 @@ func TestLockProbes(t *testing.T) {
 		t.Error(errs)
 	}
 	got := answers(t, out)
-	if got["told"] == 0 && got["ended"] > 20 || got["wrong"] != 0 {
-		t.Errorf("%d waits were told of, %d of them wrong", got["told"], got["wrong"])
+	if got["fired"] == 0 && got["ended"] > 20 || got["wrong"] != 0 {
+		t.Errorf("%d waits were reported, %d of them wrong", got["fired"], got["wrong"])
 	}
 	// what was waited for while programs came and went
-	if d := got["told"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 {
-		t.Errorf("%d waits were told of, and %d ended", got["told"], got["ended"])
+	if d := got["fired"] - got["ended"]; d < -got["ended"]/20-20 || d > got["ended"]/20+20 {
+		t.Errorf("%d waits were reported, and %d ended", got["fired"], got["ended"])
 	}
 	t.Logf("%v", got)
 }

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait
-// for those of perf's records.
+// keepsRaw is a clause with a timer. A script with it attaches to the raw tracepoints, because the
+// kernel runs no program of a timer within one of perf's records.
 const keepsRaw = ` profile:::profile-1 /0/ { }`
 
 // syscallTypes returns the types of the programs that a script's system calls have.
@@ -39,9 +39,9 @@ func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType 
 	return types
 }
 
-// Programs that read stacks of the kernel at system calls are attached to perf's records, others
-// are not; and what they tell is the same as at the raw tracepoints, byte by byte, also while
-// another program at the same tracepoint makes the kernel call all of them by a function.
+// Only programs that read kernel stacks at system calls are attached to perf's records. Their
+// output is the same as at the raw tracepoints, byte by byte. This holds also while another program
+// is attached to the same tracepoint.
 func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")
@@ -77,19 +77,19 @@ func TestStacksAtSystemCallsByRecords(t *testing.T) {
 			unix.RawSyscall(unix.SYS_GETPGID, 0x7fffff, 0, 0) // no process has such a number
 		}
 	}
-	told := func(text string, meanwhile func()) string {
+	output := func(text string, meanwhile func()) string {
 		_, out, errs := traced(t, program("%s", text), meanwhile)
 		if errs != "" {
 			t.Errorf("said %q", errs)
 		}
 		return out
 	}
-	raw := told(probe+keepsRaw, run)
-	if got := told(probe, run); got != raw {
+	raw := output(probe+keepsRaw, run)
+	if got := output(probe, run); got != raw {
 		t.Errorf("by records:\n%s\nat the raw tracepoints:\n%s", got, raw)
 	}
-	both := told(probe, func() { // another program comes to the raw tracepoints while it runs
-		if out := told(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
+	both := output(probe, func() { // another program comes to the raw tracepoints while it runs
+		if out := output(plain+fmt.Sprintf(` syscall::getpgid:return /pid == %d/ { @r = count(); }`, os.Getpid()), run); !strings.Contains(
 			out, fmt.Sprint(calls),
 		) {
 			t.Errorf("the other one printed %q", out)

@@ -12,12 +12,12 @@ import (
 	"culprit/trace"
 )
 
-// A Request is what a command line asks for.
+// A Request is a parsed command line.
 type Request struct {
 	Parts       []Part
 	Args        []string // $1, $2 ...
 	Options     []string // name, or name=value
-	Commands    []string // started once all is attached; the end of the last one ends the script
+	Commands    []string // run once all is attached; the end of the last one ends the script
 	Processes   []int    // the end of the last one ends the script
 	List        bool
 	Verbose     bool
@@ -27,17 +27,18 @@ type Request struct {
 	Zero        bool // descriptions that match nothing are allowed
 	JSON        bool
 
-	begun func() // called in a goroutine of its own once the script runs; nil: nothing
+	begun func() // called in a separate goroutine when the clauses run; nil: nothing
 }
 
 // A Part is one program of a request.
 type Part struct {
-	// n: a program; s: the file of one; P, m, f, i: the start of one, in dtrace's short form
+	// Flag is n for a program, s for a file, and P, m, f or i for dtrace's short forms: Text then
+	// begins with a provider, module, function or number.
 	Flag byte
 	Text string
 }
 
-// A source is the text of all parts behind one another, as it is compiled, and what belongs to it.
+// A source is the concatenated text of all parts, as it is compiled, with its origins.
 type source struct {
 	text string
 	file string
@@ -45,19 +46,19 @@ type source struct {
 	mode syntax.Mode
 
 	parts    []sourcePart
-	origins  trace.Origins // where the text comes from, if the preprocessor made it
+	origins  trace.Origins // of text that was preprocessed
 	warnings syntax.Diagnostics
 	included []cpp.Inclusion
 }
 
-// A sourcePart is where in the text one part stands.
+// A sourcePart is the position of one part in the text.
 type sourcePart struct {
 	flag     byte
 	name     string // as dtrace calls it
 	from, to int
 }
 
-// text puts the parts together. Several programs are one text, each from a new line.
+// text concatenates the parts. Each begins on a new line.
 func (r *Request) text(in io.Reader) (source, error) {
 	s := source{name: "culprit", mode: syntax.Mode{Last: syntax.PartName}}
 	preprocessor, err := r.preprocessor()
@@ -74,7 +75,7 @@ func (r *Request) text(in io.Reader) (source, error) {
 				return s, err
 			}
 			text = string(script)
-			// the line that starts us when the script is run by itself
+			// The line #! of an executable script becomes a comment.
 			if strings.HasPrefix(text, "#!") {
 				text = "//" + text[2:]
 			}
@@ -85,7 +86,7 @@ func (r *Request) text(in io.Reader) (source, error) {
 		case 'i':
 			if _, err := strconv.ParseUint(strings.Fields(p.Text + " x")[0], 10, 32); err != nil {
 				return s, fmt.Errorf(
-					"-i %q: give the number of a probe; `culprit trace -l` shows them", p.Text,
+					"-i %q: write the number of a probe; `culprit trace -l` lists them", p.Text,
 				)
 			}
 		case 'P':
@@ -120,7 +121,7 @@ func (r *Request) text(in io.Reader) (source, error) {
 	return s, nil
 }
 
-// partName returns what a program is called: the name of its file, or its first description.
+// partName returns the name of a program: its file, or its first description.
 func partName(p Part) string {
 	if p.Flag == 's' {
 		return p.Text
@@ -131,8 +132,8 @@ func partName(p Part) string {
 	return p.Text
 }
 
-// part makes a four-part description of one that ends with its provider, module or function:
-// "vfs_read /pid/ { ... }" of -f is ":::" less what it has.
+// part returns a description with all four parts from one that ends with its provider, module or
+// function (last 0, 1 or 2): "vfs_read /pid/ { ... }" of -f becomes "::vfs_read:/pid/ { ... }".
 func part(text string, last int) string {
 	head, rest := text, ""
 	if i := strings.IndexAny(text, "/{"); i >= 0 {
@@ -143,8 +144,7 @@ func part(text string, last int) string {
 	return strings.Repeat(":", max(0, last-have)) + head + strings.Repeat(":", 3-last) + rest
 }
 
-// scriptMost is the longest file that is read: what the parser takes, and a byte more, which it
-// then refuses.
+// scriptMost is how much of a file is read: one byte more than the parser accepts.
 const scriptMost = syntax.MaxText + 1
 
 func readScript(name string, in io.Reader) ([]byte, error) {
@@ -163,7 +163,7 @@ func readScript(name string, in io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// settings reads options: name, or name=value. The last of a name counts.
+// settings returns the options by name. The last value of a name counts.
 func (r *Request) settings() map[string]string {
 	all := map[string]string{}
 	for _, o := range r.Options {

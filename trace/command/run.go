@@ -16,9 +16,9 @@ import (
 	"culprit/trace/probe"
 )
 
-// Run does what the request asks until it is done or the context ends. It returns the status of
-// exit(). It fails with a syntax.Diagnostics when the script is wrong, or when a process, a file or
-// the kernel does not let it run.
+// Run runs the request until it is done or the context ends, and returns the status of exit(). It
+// fails with a syntax.Diagnostics when the script is wrong, and when a process or a file does not
+// exist or the kernel cannot run the script.
 func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err error) {
 	s, err := r.text(std.In)
 	if err != nil {
@@ -74,7 +74,7 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 		return 0, err
 	}
 	for _, w := range c.Program.Warnings {
-		// which warns when the script runs
+		// dtrace warns of this when the script runs.
 		if w.Code == check.UnknownOption && std.Name == "dtrace" {
 			continue
 		}
@@ -123,7 +123,7 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	}
 	target.arrived = session.AtEntryPoint()
 	session.OnStart = func() {
-		target.release() // not sooner: what a command does first is seen
+		target.release() // after the clauses run, so that a command is traced from its begin
 		if r.begun != nil {
 			go r.begun()
 		}
@@ -140,7 +140,8 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	return status, err
 }
 
-// tagged returns diagnostics with dtrace's name of each mistake before it, for what reads them.
+// tagged returns diagnostics whose messages begin with dtrace's tag of the error, for programs that
+// parse them.
 func tagged(ds syntax.Diagnostics) syntax.Diagnostics {
 	out := make(syntax.Diagnostics, len(ds))
 	for i, d := range ds {
@@ -153,8 +154,8 @@ func tagged(ds syntax.Diagnostics) syntax.Diagnostics {
 	return out
 }
 
-// reportMatches prints how many probes each program of a request matched, and what could not be
-// attached and why.
+// reportMatches prints how many probes each program of a request matched, and which could not be
+// attached.
 func reportMatches(p *trace.Printer, session *trace.Session, s source) {
 	quiet := session.HasOption("quiet")
 	if session.HasOption("destructive") && !quiet {

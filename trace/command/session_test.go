@@ -23,22 +23,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traced runs a program until it exits, or until meanwhile is done and a while has passed, and
-// gives what it printed.
+// traced runs a program until it exits, or until meanwhile is done and some time has passed. It
+// returns the output.
 func traced(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
 	status, out, errs = tracedWhole(t, r, meanwhile)
-	if told := missedLine.FindString(errs); told != "" {
-		t.Log(told) // other tests' programs run on these CPUs too: what must be exact is counted
-		errs = strings.Replace(errs, told, "", 1)
+	if missed := missedLine.FindString(errs); missed != "" {
+		t.Log(missed) // other tests' programs run on these CPUs too: what must be exact is counted
+		errs = strings.Replace(errs, missed, "", 1)
 	}
 	return status, out, errs
 }
 
-// missedLine is how a script says that the kernel left firings out.
+// missedLine is the message that the kernel left firings out.
 var missedLine = regexp.MustCompile(`(?m)^culprit: \d+ missed firings? [^\n]*\n`)
 
-// tracedWhole is traced with all that was said.
+// tracedWhole is traced that also returns messages about missed firings.
 func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
@@ -65,7 +65,14 @@ func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, er
 	return status, out, errs
 }
 
-// session runs a request with files for its streams, and gives what it printed.
+// ownStreams returns the streams of this process.
+func ownStreams() trace.Streams {
+	return trace.Streams{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit",
+	}
+}
+
+// session runs a request with files for its streams, and returns the output.
 func session(
 	ctx context.Context, t *testing.T, r Request,
 ) (status int, out, errs string, err error) {
@@ -100,8 +107,8 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 		{`BEGIN { @a["x"] = sum(3); @a["y"] = sum(-5); @a["x"] = sum(4); exit(0); } END { printa("%s %@d\n", @a); }`, "y -5\nx 7\n", 0},
 		{`BEGIN { @ = count(); @ = count(); printa("%@d\n", @); clear(@); printa("%@d\n", @); exit(0); } END { @ = count(); printa("%@d\n", @); }`, "2\n0\n1\n", 0},
 		{"#pragma D option nspec=2\n" + `BEGIN { self->s = speculation(); self->d = speculation(); } BEGIN { speculate(self->s); printf("held %d\n", self->d); }
-			BEGIN { speculate(self->d); printf("never\n"); } BEGIN { printf("told\n"); } BEGIN { commit(self->s); discard(self->d); }
-			BEGIN { speculate(0); printf("nor this\n"); } BEGIN { exit(0); }`, "told\nheld 2\n", 0},
+			BEGIN { speculate(self->d); printf("never\n"); } BEGIN { printf("printed\n"); } BEGIN { commit(self->s); discard(self->d); }
+			BEGIN { speculate(0); printf("nor this\n"); } BEGIN { exit(0); }`, "printed\nheld 2\n", 0},
 		{"#pragma D option strsize=8\n" + `BEGIN { printf("%s|%s|%s|%s\n", substr((char *)&curthread->comm, 1, 0), substr((char *)&` + "`linux_banner" + `, 1), substr((char *)&` + "`linux_banner" + `, 3, 2), substr("Linux version", 1)); exit(0); }`, "|inux ve|ux|inux v\n", 0},
 		{`BEGIN { x[1, "a"] = 5; x[1, "b"] = 6; printf("%d %d %d\n", x[1, "a"], x[1, "b"], x[2, "a"]); exit(0); }`, "5 6 0\n", 0},
 	} {
@@ -115,8 +122,8 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 	}
 }
 
-// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire;
-// any other script goes on.
+// A BEGIN clause that ends before its exit() ends a script in which no other probe can fire. Other
+// scripts continue.
 func TestSessionEndsWithoutExit(t *testing.T) {
 	const ends = "culprit: the clause ended before its exit(), and no other probe can fire: the script ends\n"
 	for _, c := range []struct {
@@ -129,7 +136,7 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 		{"an ERROR clause that does not", `BEGIN { trace(*(int *)0); exit(0); } ERROR { printf("error "); }`, "error ", "invalid address (0x0) at line 1 column 15: *(int *)0\n" + ends, 1},
 		{"another clause that exits", `BEGIN { trace(*(int *)0); exit(0); } BEGIN { exit(4); }`, "", "invalid address (0x0) at line 1 column 15: *(int *)0\n", 4},
 		{"a tick that exits", `BEGIN { trace(*(int *)0); exit(0); } tick-1ms { printf("tick"); exit(5); }`, "tick", "invalid address (0x0) at line 1 column 15: *(int *)0\n", 5},
-		{"no room", `#pragma D option scratchsize=16` + "\n" + `BEGIN { x = 17; copyin(0, x); exit(0); }`, "", "out of scratch space (-x scratchsize=BYTES sets how much there is) at line 2 column 17: copyin(0, x)\n" + ends, 1},
+		{"no scratch space", `#pragma D option scratchsize=16` + "\n" + `BEGIN { x = 17; copyin(0, x); exit(0); }`, "", "out of scratch space (-x scratchsize=BYTES sets how much there is) at line 2 column 17: copyin(0, x)\n" + ends, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, out, errs := traced(t, program("%s", c.text), nil)
@@ -147,8 +154,8 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 	}
 }
 
-// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write
-// of no bytes is an empty string.
+// Memory of copyin() is valid in the later clauses of a firing, at each of several probes. A write
+// of 0 bytes is an empty string.
 func TestSessionCopiesIn(t *testing.T) {
 	const text = `syscall::connect:entry /pid == %[1]d/ { this->s = (struct sockaddr_in *)copyin(arg1, sizeof (struct sockaddr)); this->family = this->s->sin_family; }
 		syscall::connect:entry /this->family == 2/ { printf("port %%d\n", ntohs(this->s->sin_port)); }
@@ -175,7 +182,7 @@ func TestSessionCopiesIn(t *testing.T) {
 	}
 }
 
-// Counts are those of a workload that makes so many system calls, and no others.
+// The counts are exactly the system calls of a workload.
 func TestSessionCountsSystemCalls(t *testing.T) {
 	const calls = 12345
 	_, out, errs := traced(
@@ -197,7 +204,7 @@ func TestSessionCountsSystemCalls(t *testing.T) {
 	}
 }
 
-// What is counted while an aggregation is printed and cleared is printed the next time.
+// Values that are added while an aggregation is printed and cleared are printed the next time.
 func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 	const calls = 200000
 	_, out, errs := traced(
@@ -303,7 +310,7 @@ func TestSessionInJSON(t *testing.T) {
 	}
 }
 
-// What a script gathered until its budget was spent is printed, and then why it ended.
+// The aggregations of a script that is stopped for its budget are printed, and then the reason.
 func TestSessionKeepsItsBudget(t *testing.T) {
 	r := program(`syscall::getpgid:entry { @["calls"] = count(); }`)
 	r.Options = append(r.Options, "budget=0.0001%", "cost")
@@ -320,8 +327,8 @@ func TestSessionKeepsItsBudget(t *testing.T) {
 	}
 	defer close(stop)
 	_, out, errs, err := session(t.Context(), t, r)
-	var dear *trace.ErrBudget
-	if !errors.As(err, &dear) || !strings.Contains(out, "calls") ||
+	var over *trace.ErrBudget
+	if !errors.As(err, &over) || !strings.Contains(out, "calls") ||
 		!strings.Contains(errs, "NS/RUN") {
 		t.Errorf("ended with %v, printed %q and %q", err, out, errs)
 	}
@@ -329,7 +336,7 @@ func TestSessionKeepsItsBudget(t *testing.T) {
 
 func TestSessionOfACommandThatIsNotThere(t *testing.T) {
 	r := Request{Parts: []Part{{'n', "BEGIN"}}, Commands: []string{"/no/such/command"}}
-	if _, err := r.Run(t.Context(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err == nil ||
+	if _, err := r.Run(t.Context(), ownStreams()); err == nil ||
 		!strings.Contains(err.Error(), "/no/such/command") {
 		t.Errorf("%v", err)
 	}
@@ -350,9 +357,9 @@ func TestPartsOfADescription(t *testing.T) {
 	}
 }
 
-// A probe that fires within itself is left out by the kernel, and that is told: here what the
-// clause reads is not there, which is the very thing that the probe is about.
-func TestMissedFiringsAreTold(t *testing.T) {
+// The kernel leaves out a probe that fires within itself, and this is reported. Here the clause
+// causes a page fault in the probe of page faults.
+func TestMissedFiringsAreReported(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +389,7 @@ func TestMissedFiringsAreTold(t *testing.T) {
 	}
 }
 
-// What curcpu tells is where the program runs, also through a variable.
+// curcpu is the CPU that the program runs on, also when it is read through a variable.
 func TestCurcpu(t *testing.T) {
 	text := `cpuinfo_t *c; BEGIN { c = curcpu; printf("%d %d %d %d", c->cpu_id == cpu, c->cpu_chip == chip, c->cpu_lgrp == lgrp, (int64_t)curcpu != -1); } BEGIN { exit(0); }`
 	if status, out, errs := traced(t, program("%s", text), nil); status != 0 ||

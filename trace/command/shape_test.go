@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSessionPrintsStructs: print() tells members by name and type, those that are 0 left out.
+// print() prints members with name and type, and leaves out those that are 0.
 func TestSessionPrintsStructs(t *testing.T) {
 	_, out, errs := traced(t, program("%s", `enum way { OUT = 1, IN = 2 };
 struct point { int x; int y; };

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// splitCommand returns the words of a command line. Blanks separate words; single and double quotes
-// hold a word together, and a backslash outside single quotes takes the next character as it is.
-// Nothing is expanded. It fails where a quote is not closed.
+// splitCommand returns the words of a command line. White space separates words. Text in single or
+// double quotes belongs to one word. Outside of single quotes a backslash escapes the next
+// character. Nothing is expanded. It fails when a quote is not closed.
 func splitCommand(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

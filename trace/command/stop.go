@@ -16,20 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stopPlace is where a command of -c is held until its probes are made: -x evaltime.
+// A stopPlace is where a command of -c is stopped while its probes are attached: -x evaltime.
 type stopPlace string
 
-// The places, in the order in which a program comes by.
+// The places, in the order in which a program reaches them.
 const (
-	stopExec    stopPlace = "exec"    // before its first instruction: no library is there yet
-	stopPreinit stopPlace = "preinit" // its libraries are mapped, and nothing of them has run
-	// at its own entry point: its libraries have been made ready
-	stopPostinit stopPlace = "postinit"
-	stopMain     stopPlace = "main" // at its function main
+	stopExec     stopPlace = "exec"     // its first instruction: no library is mapped yet
+	stopPreinit  stopPlace = "preinit"  // libraries are mapped, and none of their code has run
+	stopPostinit stopPlace = "postinit" // its entry point: libraries are initialized
+	stopMain     stopPlace = "main"     // its function main
 )
 
-// stopAt returns where commands are to be held. What is about processes' own probes needs their
-// libraries; all else is to see what a command does first.
+// stopAt returns where commands are stopped. Probes of processes need their libraries mapped. All
+// other scripts trace a command from its first instruction.
 func (r *Request) stopAt(s source) (stopPlace, error) {
 	tree, _ := syntax.Parse(s.text, s.mode) // Compile returns the errors
 	settings := r.settings()
@@ -38,12 +37,14 @@ func (r *Request) stopAt(s source) (stopPlace, error) {
 		for _, item := range tree.Items {
 			switch item := item.(type) {
 			case *syntax.Pragma:
-				if _, given := settings["evaltime"]; !given && item.Name.Text == "evaltime" && item.Set {
+				_, given := settings["evaltime"]
+				if !given && item.Name.Text == "evaltime" && item.Set {
 					settings["evaltime"] = item.Value.Text
 				}
 			case *syntax.Clause:
 				for _, p := range item.Probes {
-					own = own || strings.Contains(p.Provider.Text, "$") || strings.HasPrefix(p.Provider.Text, "pid")
+					own = own || strings.Contains(p.Provider.Text, "$") ||
+						strings.HasPrefix(p.Provider.Text, "pid")
 				}
 			}
 		}
@@ -59,18 +60,18 @@ func (r *Request) stopAt(s source) (stopPlace, error) {
 		word == string(stopMain):
 		return stopPlace(word), nil
 	default:
-		return "", fmt.Errorf("-x evaltime=%s: it is one of exec, preinit, postinit and main", word)
+		return "", fmt.Errorf("-x evaltime=%s: write exec, preinit, postinit or main", word)
 	}
 }
 
 // Entries of /proc/PID/auxv.
 const (
-	auxBase  = 7 // where the dynamic linker is; 0: there is none
-	auxEntry = 9 // the program's entry point
+	auxBase  = 7 // address of the dynamic linker; 0: there is none
+	auxEntry = 9 // address of the program's entry point
 )
 
-// runTo lets a process that has just been executed, and that this thread traces, run up to a place
-// and stop there.
+// runTo runs a process up to a place and stops it there. The process is at its first instruction,
+// and this thread traces it.
 func runTo(pid int, when stopPlace) error {
 	aux, err := auxiliary(pid)
 	if err != nil {
@@ -104,7 +105,7 @@ func auxiliary(pid int) (map[uint64]uint64, error) {
 	return out, nil
 }
 
-// mainOf returns where the function main of a process is.
+// mainOf returns the address of the function main of a process.
 func mainOf(pid int) (uint64, error) {
 	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
 	if err != nil {
@@ -124,52 +125,52 @@ func mainOf(pid int) (uint64, error) {
 	}
 	if found == 0 {
 		return 0, errors.New(
-			"its function main has no name in the file: -x evaltime=postinit stops before it",
+			"its file has no symbol main: -x evaltime=postinit stops at the entry point",
 		)
 	}
 	return found, nil
 }
 
-// runToMapped runs to where the dynamic linker has mapped all libraries: it calls a function that
-// does nothing, for debuggers, before and after it changes the list of them, and says in a variable
-// which it is.
+// runToMapped runs a process until the dynamic linker at base has mapped all libraries. Before and
+// after it changes the list of libraries, the linker calls an empty function, which is meant for
+// debuggers. The variable _r_debug has the state of the list.
 func runToMapped(pid int, base uint64) error {
 	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
 	if err != nil {
 		return err
 	}
-	var tell, state uint64
+	var notify, state uint64
 	for _, c := range codes {
 		if c.Bias == base {
 			for _, name := range []string{"_dl_debug_state", "_r_debug"} {
 				if addr, ok := c.Variable(name); ok && name == "_r_debug" {
 					state = addr + c.Bias
 				} else if ok {
-					tell = addr + c.Bias
+					notify = addr + c.Bias
 				}
 			}
 		}
 		c.Close() //nolint:errcheck // it was read from
 	}
-	if tell == 0 || state == 0 {
+	if notify == 0 || state == 0 {
 		return fmt.Errorf(
-			"its dynamic linker doesn't tell debuggers when it has mapped the libraries: %w",
+			"its dynamic linker does not notify debuggers when it has mapped the libraries: %w",
 			measure.ErrUnsupported,
 		)
 	}
-	const calls = 16 // it calls twice
+	const calls = 16 // normally there are two
 	for range calls {
-		if err := runToAddress(pid, tell); err != nil {
+		if err := runToAddress(pid, notify); err != nil {
 			return err
 		}
 		// struct r_debug: int version; struct link_map *map; address of the function; enum state
 		var word [8]byte
 		if _, err := unix.PtracePeekData(pid, uintptr(state+24), word[:]); err != nil {
-			return fmt.Errorf("look at the state of its dynamic linker: %w", err)
+			return fmt.Errorf("read the state of its dynamic linker: %w", err)
 		}
 		var list [8]byte
 		if _, err := unix.PtracePeekData(pid, uintptr(state+8), list[:]); err != nil {
-			return fmt.Errorf("look at the state of its dynamic linker: %w", err)
+			return fmt.Errorf("read the state of its dynamic linker: %w", err)
 		}
 		if binary.NativeEndian.Uint32(word[:]) == 0 && binary.NativeEndian.Uint64(list[:]) != 0 {
 			return nil
@@ -178,10 +179,10 @@ func runToMapped(pid int, base uint64) error {
 			return err
 		}
 	}
-	return fmt.Errorf("its dynamic linker maps libraries again and again: %w", measure.ErrUnclear)
+	return fmt.Errorf("its dynamic linker keeps on mapping libraries: %w", measure.ErrUnclear)
 }
 
-// runToAddress runs to an instruction, on which it puts a breakpoint for so long.
+// runToAddress runs a process to an instruction, by a temporary breakpoint.
 func runToAddress(pid int, addr uint64) error {
 	trap := []byte{0xcc}
 	if runtime.GOARCH == "arm64" {
@@ -197,7 +198,7 @@ func runToAddress(pid int, addr uint64) error {
 	signal := 0
 	for {
 		if err := unix.PtraceCont(pid, signal); err != nil {
-			return fmt.Errorf("let it run: %w", err)
+			return fmt.Errorf("continue it: %w", err)
 		}
 		status, err := await(pid)
 		if err != nil {
@@ -216,16 +217,16 @@ func runToAddress(pid int, addr uint64) error {
 		}
 	}
 	if _, err := unix.PtracePokeText(pid, uintptr(addr), was); err != nil {
-		return fmt.Errorf("take the breakpoint from %x: %w", addr, err)
+		return fmt.Errorf("remove the breakpoint at %x: %w", addr, err)
 	}
 	_, err := programCounter(pid, &addr)
 	return err
 }
 
-// step lets a process do one instruction.
+// step runs one instruction of a process.
 func step(pid int) error {
 	if err := unix.PtraceSingleStep(pid); err != nil {
-		return fmt.Errorf("let it do one instruction: %w", err)
+		return fmt.Errorf("run one instruction of it: %w", err)
 	}
 	_, err := await(pid)
 	return err

@@ -4,5 +4,5 @@ package command
 
 import "culprit/measure"
 
-// programCounter is not there: processes can not be held at a place.
+// programCounter fails with measure.ErrUnsupported.
 func programCounter(int, *uint64) (uint64, error) { return 0, measure.ErrUnsupported }

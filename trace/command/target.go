@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Targets are the processes of -c and -p: their end is the end of the script.
+// targets are the processes of -c and -p. The end of the last one is the end of the script.
 type targets struct {
-	first int   // pid of the first one: $target
-	all   []int // pids
-	over  chan struct{}
-	begin []chan struct{} // of commands that stand before their first instruction
+	first int             // process ID of the first one: $target
+	all   []int           // process IDs
+	over  chan struct{}   // closed when all have ended
+	begin []chan struct{} // of stopped commands; closing one runs the command
 	wait  sync.WaitGroup
-	noted int           // processes to wait for
-	mine  []*os.Process // that were started here
-	// arrived is called in a goroutine of its own when a command that stood before its first
-	// instruction stands at its entry point; nil: it does not stop there. Set it before release.
+	noted int           // number of processes that wait waits for
+	mine  []*os.Process // commands
+	// arrived is called in a separate goroutine when a command reaches its entry point. nil: the
+	// command does not stop there. Set it before release.
 	arrived func(pid int)
 }
 
-// started returns the processes that were started here.
+// started returns the process IDs of the commands.
 func (t *targets) started() (pids []int) {
 	for _, p := range t.mine {
 		pids = append(pids, p.Pid)
@@ -34,7 +34,8 @@ func (t *targets) started() (pids []int) {
 	return pids
 }
 
-// target starts the commands, which stop before their first instruction, and finds the processes.
+// target starts the commands, which are stopped at a place, and finds the processes. The caller
+// closes the result.
 func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
 	t := &targets{over: make(chan struct{})}
 	for _, pid := range r.Processes {
@@ -57,8 +58,7 @@ func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
 	return t, nil
 }
 
-// ended returns a channel that is closed when all processes have ended; nil: there are none to wait
-// for.
+// ended returns a channel that is closed when all processes have ended, or nil without processes.
 func (t *targets) ended() <-chan struct{} {
 	if t.first == 0 {
 		return nil
@@ -75,7 +75,7 @@ func (t *targets) note(pid int) {
 	t.wait.Add(1)
 }
 
-// watch waits for the end of a process that is not ours.
+// watch waits for the end of a process of -p.
 func (t *targets) watch(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *targets) watch(pid int) error {
 	return nil
 }
 
-// start starts a command line, in words as a shell writes them, and holds it.
+// start starts a command, which splitCommand splits, and stops it at a place.
 func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 	words, err := splitCommand(line)
 	if err != nil {
@@ -123,17 +123,19 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		}
 		var status unix.WaitStatus
 		if _, err := unix.Wait4(c.Process.Pid, &status, 0, nil); err != nil || !status.Stopped() {
-			started <- fmt.Errorf("start %s: it did not stop at its first instruction (%v)", words[0], err)
+			started <- fmt.Errorf(
+				"start %s: it did not stop at its first instruction (%v)", words[0], err,
+			)
 			return
 		}
-		// Should we be killed while it stands, it is not to stand for ever, nor to run into a
-		// breakpoint of ours.
+		// If culprit is killed, the kernel kills the command. Otherwise it would stay stopped, or
+		// run into a breakpoint.
 		err := unix.PtraceSetOptions(c.Process.Pid, unix.PTRACE_O_EXITKILL)
 		if err == nil && when != stopExec {
 			err = runTo(c.Process.Pid, when)
 		}
 		if err != nil {
-			c.Process.Kill() //nolint:errcheck // one that has ended needs no end
+			c.Process.Kill() //nolint:errcheck // it may have ended
 			c.Wait()         //nolint:errcheck // it was killed
 			started <- fmt.Errorf("start %s: %w", words[0], err)
 			return
@@ -146,8 +148,8 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		if t.arrived != nil && when == stopExec && runTo(c.Process.Pid, stopPostinit) == nil {
 			t.arrived(c.Process.Pid)
 		}
-		unix.PtraceDetach(c.Process.Pid) //nolint:errcheck // a process that is gone needs no letting go
-		c.Wait()                         //nolint:errcheck // how it ended is its own affair
+		unix.PtraceDetach(c.Process.Pid) //nolint:errcheck // it may have ended
+		c.Wait()                         //nolint:errcheck // its exit status does not matter
 	}()
 	if err := <-started; err != nil {
 		return err
@@ -156,10 +158,10 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 	return nil
 }
 
-// close ends what was started, as dtrace does, and waits for its end.
+// close kills the commands, as dtrace does, and waits for their end.
 func (t *targets) close() {
 	for _, p := range t.mine {
-		p.Kill() //nolint:errcheck // one that has ended needs no end
+		p.Kill() //nolint:errcheck // it may have ended
 	}
 	t.release()
 	if len(t.mine) > 0 && len(t.mine) == t.noted {

@@ -13,7 +13,7 @@ import (
 )
 
 // Ticks that could not run in time run later, before those that were due after them.
-func TestTicksAreMadeUpFor(t *testing.T) {
+func TestLateTicksFire(t *testing.T) {
 	for range 2 * runtime.NumCPU() { // programs that take the CPUs
 		c := exec.Command("sh", "-c", "while :; do :; done")
 		if err := c.Start(); err != nil {
@@ -50,7 +50,7 @@ func TestTicksOfAStoppedProcess(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer c.Wait() //nolint:errcheck // its output tells
+	defer c.Wait() //nolint:errcheck // the test checks its output
 	var pid, n int
 	if _, err := fmt.Fscanf(out, "ticking %d\n", &pid); err != nil {
 		t.Skip("needs: root")

@@ -62,7 +62,7 @@ func TestUserHelper(t *testing.T) {
 	case "ticks": // counts ticks for two seconds
 		r := program(`tick-1ms { n++; } tick-2s { printf("%%d\n", n); exit(0); }`)
 		r.begun = func() { fmt.Println("ticking", os.Getpid()) }
-		if _, err := r.Run(context.Background(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
+		if _, err := r.Run(context.Background(), ownStreams()); err != nil {
 			t.Fatal(err)
 		}
 	case "namespace": // runs a program in the namespace that it is in
@@ -78,14 +78,14 @@ func TestUserHelper(t *testing.T) {
 		case command != "":
 			r.Commands = []string{command}
 		}
-		if _, err := r.Run(context.Background(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
+		if _, err := r.Run(context.Background(), ownStreams()); err != nil {
 			t.Fatal(err)
 		}
 	case "trace": // traces a process for ever
 		pid, _ := strconv.Atoi(os.Getenv(helper + "_PID"))
 		r := program("pid%d:a.out:go:entry { @ = count(); }", pid)
 		r.begun = func() { fmt.Println("held", pid) }
-		if _, err := r.Run(context.Background(), trace.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Plain: os.Stdout, Name: "culprit"}); err != nil {
+		if _, err := r.Run(context.Background(), ownStreams()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -218,7 +218,8 @@ func TestPidProviderOneByOne(t *testing.T) {
 	w := bufio.NewWriter(&out)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := s.Run(ctx, trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"}), nil); err != nil {
+	printer := trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"})
+	if _, err := s.Run(ctx, printer, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Flush()
@@ -271,7 +272,7 @@ func TestEvaltime(t *testing.T) {
 	}
 }
 
-// What can't be had is told with what is near.
+// Errors of the pid provider name similar probes.
 func TestPidProviderErrors(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)
@@ -477,7 +478,7 @@ func TestManyFunctions(t *testing.T) {
 	}
 }
 
-// spawn runs a helper until it says that it holds a process, and gives that.
+// spawn runs a helper until it prints that it stopped a process, and returns that process.
 func spawn(t *testing.T, line string) (c *exec.Cmd, pid int) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -519,14 +520,14 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// Who is killed while a command of its own stands takes that with it.
+// When culprit is killed while its command is stopped, the command ends too.
 func TestKilledWhileACommandIsHeld(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	c, pid := spawn(t, help(t, "hold"))
 	if err := unix.Kill(pid, 0); err != nil {
 		t.Fatal(err)
 	}
-	c.Process.Kill() //nolint:errcheck // told below
+	c.Process.Kill() //nolint:errcheck // checked below
 	eventually(t, "the command is there still", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return errors.Is(err, os.ErrNotExist) || strings.Contains(string(b), ") Z ") ||
@@ -534,7 +535,7 @@ func TestKilledWhileACommandIsHeld(t *testing.T) {
 	})
 }
 
-// Who is killed leaves no breakpoint in a process, and that goes on.
+// When culprit is killed, no breakpoint stays in a process, and the process continues.
 func TestKilledWhileTracing(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)
@@ -582,7 +583,7 @@ func TestKilledWhileTracing(t *testing.T) {
 	if string(text()) == before {
 		t.Error("there is no breakpoint")
 	}
-	c.Process.Kill() //nolint:errcheck // told below
+	c.Process.Kill() //nolint:errcheck // checked below
 	c.Wait()         //nolint:errcheck // it was killed
 	eventually(t, "the breakpoint is there still", func() bool { return string(text()) == before })
 	if err := victim.Process.Signal(unix.Signal(0)); err != nil {

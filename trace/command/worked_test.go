@@ -101,7 +101,7 @@ func examples(t *testing.T) []string {
 	return out
 }
 
-// busy does some of everything that the examples watch, until it is told to stop.
+// busy does some of everything that the examples trace, until the context ends.
 func busy(ctx context.Context, dir string) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -199,7 +199,7 @@ func worked(t *testing.T, text string, want *regexp.Regexp) {
 		if old := feature.LockContention.Since(kernel.Root{}); err != nil && old != "" &&
 			strings.HasPrefix(text, "lockstat:") &&
 			strings.Contains(err.Error(), old) {
-			return // it is told which version brought it
+			return // the error names the version that brought it
 		}
 		if err != nil {
 			t.Fatalf("%s\n%v", text, err)
@@ -209,15 +209,16 @@ func worked(t *testing.T, text string, want *regexp.Regexp) {
 			// have no names.
 			errs = regexp.MustCompile(`(?m)^culprit: addresses of .* have no names: ended before the maps could be read\n`).
 				ReplaceAllString(errs, "")
-			// TestFramePointersAreTold
+			// TestFramePointersAreNoted
 			errs = regexp.MustCompile(`(?m)^culprit: warning: user stacks follow frame pointers.*\n`).
 				ReplaceAllString(errs, "")
 			// programs of other tests run on these CPUs too
 			errs = missedLine.ReplaceAllString(errs, "")
 			// What a process has named and not touched yet is not in memory, and can't be read
 			// where nothing may wait for the disk.
-			if untouched := strings.Contains(text, "copyinstr") && strings.Count(errs, "\n") == strings.Count(errs, "invalid address"); errs != "" &&
-				!untouched {
+			untouched := strings.Contains(text, "copyinstr") &&
+				strings.Count(errs, "\n") == strings.Count(errs, "invalid address")
+			if errs != "" && !untouched {
 				t.Errorf("%s\nsaid %s", text, errs)
 			}
 			return

@@ -103,7 +103,11 @@ func TestWrittenAverage(t *testing.T) {
 	printed := make(chan bool)
 	r.begun = func() {
 		defer close(printed)
-		for start := time.Now(); time.Since(start) < 2500*time.Millisecond || os.Getenv("CULPRIT_AS_WRITTEN") != "" && time.Since(start) < 65*time.Second; {
+		most := 2500 * time.Millisecond
+		if os.Getenv("CULPRIT_AS_WRITTEN") != "" {
+			most = 65 * time.Second
+		}
+		for start := time.Now(); time.Since(start) < most; {
 			call(100)
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -144,7 +148,9 @@ func profiled(t *testing.T) bool {
 	if os.Getenv("CULPRIT_AS_WRITTEN") != "" {
 		long, most = 30*time.Second, 58*time.Second
 	}
-	var ran, stolen time.Duration // that the thread was on its CPU, and that the hypervisor took of it: no time of the thread's, but samples' time goes on
+	// ran is how long the thread was on its CPU. stolen is the time that the hypervisor took: the
+	// thread does not run then, but samples are due.
+	var ran, stolen time.Duration
 	worked := make(chan bool)
 	r := script(
 		asWritten(`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); } tick-60s { exit(0); }`),
@@ -166,7 +172,8 @@ func profiled(t *testing.T) bool {
 		defer zero.Close()
 		buf := make([]byte, 1<<20)
 		before, took := onCPU(t), stolenOf(t, "cpu1")
-		defer func() { stolen = stolenOf(t, "cpu1") - took + 10*time.Millisecond }() // it is told in hundredths
+		// The kernel reports stolen time in hundredths of a second.
+		defer func() { stolen = stolenOf(t, "cpu1") - took + 10*time.Millisecond }()
 		for start := time.Now(); ran < long && time.Since(start) < most; ran = onCPU(t) - before {
 			for range 50 {
 				// Not unix.Read, behind which the race detector would be for most of the time.
@@ -200,7 +207,7 @@ func profiled(t *testing.T) bool {
 		)
 	}
 	if cpu, _ := os.ReadFile("/proc/cpuinfo"); strings.Contains(string(cpu), "QEMU") {
-		// an emulated machine's timers are late, and what is missed is not made up for
+		// timers of an emulated machine are late, and missed firings are not repeated
 		return float64(sum) > expected*0.05
 	}
 	return float64(sum) > expected*0.8

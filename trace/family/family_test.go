@@ -92,8 +92,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A program has what its queries need and nothing else: this is what of two made-up statistics is
-// left.
+// A program contains only what its queries need, here of two invented statistics.
 func TestFamilyProgram(t *testing.T) {
 	f, err := newFamily("made", `/*
  * statistic a.count delta event by name pid error: how many
@@ -131,11 +130,13 @@ y:::end /pid != 7 && pid == 5 && sizes[arg0] && execname != "y"/ { @a_time[execn
 			t.Errorf("%s: %v", c.asked, err)
 			continue
 		}
-		if p.tree.Items = slices.DeleteFunc(p.tree.Items, func(i syntax.Item) bool { _, ok := i.(*syntax.Clause); return !ok }); true {
-			got, want := strings.Join(strings.Fields(syntax.Print(p.tree)), " "), parsed(t, c.text)
-			if got != want {
-				t.Errorf("%s:\n%s\nwant\n%s", c.asked, got, want)
-			}
+		p.tree.Items = slices.DeleteFunc(p.tree.Items, func(i syntax.Item) bool {
+			_, ok := i.(*syntax.Clause)
+			return !ok
+		})
+		got, want := strings.Join(strings.Fields(syntax.Print(p.tree)), " "), parsed(t, c.text)
+		if got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", c.asked, got, want)
 		}
 		var keys []string
 		for _, field := range p.stats[0].stat.Fields {
@@ -161,8 +162,8 @@ func parsed(t *testing.T, text string) string {
 	return strings.Join(strings.Fields(syntax.Print(tree)), " ")
 }
 
-// watchFamily runs sentences until done says that what was told is enough: sums by sentence and by
-// key, and distributions.
+// watchFamily runs queries until done returns true for what was reported: sums by query and key,
+// and distributions.
 func watchFamily(
 	t *testing.T, sentences []string, begun func(), done func(*measured) bool,
 ) *measured {
@@ -236,7 +237,7 @@ type measured struct {
 }
 
 // A worker is this program run once more, as another process: what a family leaves out is not in
-// it. It begins when it is told, by begin, and ends with the test.
+// it. It begins at a call of begin, and ends with the test.
 type worker struct {
 	pid   int
 	name  string // of its threads
@@ -264,7 +265,7 @@ func startWorker(t *testing.T, what string) *worker {
 		if what == "forever" {
 			stop()
 		}
-		c.Wait() //nolint:errcheck // what it did is told by others
+		c.Wait() //nolint:errcheck // the family measures what it did
 	})
 	name := filepath.Base(me)
 	return &worker{c.Process.Pid, name[:min(len(name), 15)], in, bufio.NewReader(out)}

@@ -38,7 +38,7 @@ func workers() map[string]func() {
 		"syscalls":    makeSyscalls,
 		"children":    makeChildren,
 		"moment":      func() { time.Sleep(20 * time.Millisecond) },
-		"crowd":       makeCrowd,
+		"compete":     competeForCPU,
 		"disk":        useDisk,
 		"connections": makeConnections,
 		"forever": func() {
@@ -52,7 +52,8 @@ func workers() map[string]func() {
 
 const madeSyscalls = 3000
 
-// makeSyscalls makes calls of which is known how many fail, and says how long it slept in others.
+// makeSyscalls makes system calls with a known number of errors, and prints how long it slept in
+// others.
 func makeSyscalls() {
 	for range madeSyscalls {
 		unix.Getpgid(0)              //nolint:errcheck // it is made to be counted
@@ -93,7 +94,12 @@ func TestSyscallStatistics(t *testing.T) {
 	)
 	var slept, shorter float64
 	w.said(t, &slept, &shorter)
-	for what, n := range map[string]float64{"getpgid error=none": madeSyscalls, "getpgid error=ESRCH": madeSyscalls, "flock error=EBADF": madeSyscalls, "flock error=none": 0} {
+	for what, n := range map[string]float64{
+		"getpgid error=none":  madeSyscalls,
+		"getpgid error=ESRCH": madeSyscalls,
+		"flock error=EBADF":   madeSyscalls,
+		"flock error=none":    0,
+	} {
 		if sum := got.sums[fmt.Sprintf("syscall.count syscall=%s pid=%d", what, w.pid)]; sum != n {
 			t.Errorf("%s: %.0f of %.0f", what, sum, n)
 		}
@@ -141,8 +147,8 @@ func makeChildren() {
 	fmt.Println()
 }
 
-// Programs that are executed, processes that end, however short they were there, and signals are
-// told each, with whose they are.
+// Executed programs, processes that end, even short-lived ones, and signals are counted each with
+// the right process.
 func TestProcessStatistics(t *testing.T) {
 	w := startWorker(t, "children")
 	of := fmt.Sprintf(" where parent = %d", w.pid)
@@ -207,15 +213,15 @@ func runWait() (all float64) {
 	return all
 }
 
-// makeCrowd lets four threads want one CPU, and says how long they waited by the kernel's count,
-// and how long this process has since it began.
-func makeCrowd() {
+// competeForCPU runs four threads on one CPU. By the kernel's count it prints how long they waited,
+// and how long this process has waited since it began.
+func competeForCPU() {
 	before := runWait()
-	var crowd sync.WaitGroup
+	var threads sync.WaitGroup
 	until := time.Now().Add(200 * time.Millisecond)
 	ready, over := make(chan bool), make(chan bool)
 	for range 4 {
-		crowd.Go(func() {
+		threads.Go(func() {
 			runtime.LockOSThread()
 			var one unix.CPUSet
 			one.Set(0)
@@ -232,7 +238,7 @@ func makeCrowd() {
 	all := runWait()
 	fmt.Println(all-before, all)
 	close(over)
-	crowd.Wait()
+	threads.Wait()
 }
 
 // Threads that wait for a CPU wait as long as the kernel says for each of them.
@@ -240,7 +246,7 @@ func TestRunQueueStatistics(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("needs: kernel feature SCHED_INFO")
 	}
-	w := startWorker(t, "crowd")
+	w := startWorker(t, "compete")
 	var said, life float64
 	of := fmt.Sprintf(" where pid = %d", w.pid)
 	got := watchFamily(
@@ -285,18 +291,19 @@ func useDisk() {
 	if err != nil {
 		return
 	}
-	room := make([]byte, diskSize+4096)
-	at := 4096 - int(uintptr(unsafe.Pointer(&room[0]))%4096)
+	buffer := make([]byte, diskSize+4096)
+	at := 4096 - int(uintptr(unsafe.Pointer(&buffer[0]))%4096)
 	before := counted()
 	for range diskWrites {
-		if n, err := unix.Pwrite(fd, room[at:at+diskSize], 0); err != nil || n != diskSize {
+		if n, err := unix.Pwrite(fd, buffer[at:at+diskSize], 0); err != nil || n != diskSize {
 			return
 		}
 	}
 	fmt.Println(counted() - before)
 }
 
-// Requests are told with who asked for them, with as many bytes as the kernel counts for it.
+// Disk requests are counted for the process that submitted them, with the bytes that the kernel
+// counts.
 func TestDiskStatistics(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "disk")
 	fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0o600)
@@ -363,7 +370,7 @@ func makeConnections() {
 	fmt.Println(took.Nanoseconds())
 }
 
-// Connections are told with who asked for them and whether they came to be, and at the other end.
+// Connection attempts are counted with their process and result, and at the accepting end.
 func TestTCPStatistics(t *testing.T) {
 	l, err := net.Listen("tcp", "127.83.77.2:0")
 	if err != nil {
@@ -423,7 +430,7 @@ func TestTCPStatistics(t *testing.T) {
 func TestFamilyThatCannotBe(t *testing.T) {
 	f, err := newFamily(
 		"made",
-		"/*\n * statistic made.up.count delta event by what: nothing\n * field what number: nothing\n */\nsdt:made::up { @made_up_count[arg0] = count(); }\n",
+		"/*\n * statistic made.x.count delta event by what: nothing\n * field what number: nothing\n */\nsdt:made::x { @made_x_count[arg0] = count(); }\n",
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +438,7 @@ func TestFamilyThatCannotBe(t *testing.T) {
 	enough, ticks := errors.New("enough"), 0
 	err = f.Run(
 		t.Context(),
-		[]measure.Query{queryOf(t, "made.up.count by what")},
+		[]measure.Query{queryOf(t, "made.x.count by what")},
 		measure.SinkFunc(func(all []*measure.Batch) error {
 			if b := all[0]; len(all) != 1 || b.Over.Span() != 0 || b.Rows() > 0 ||
 				len(b.Notes) != 1 ||
@@ -508,7 +515,7 @@ func askNFS(address string, times int) error {
 	return nil
 }
 
-// What a server of NFS answers is told with who asked.
+// Requests that an NFS server answers are counted with their clients.
 func TestNFSStatistics(t *testing.T) {
 	const server, times = "127.0.0.1:2049", 25
 	if err := askNFS(server, 1); err != nil {

@@ -282,8 +282,8 @@ func (f *Family) halted(r *familyRun, notes []string) string {
 		var over *trace.ErrBudget
 		if errors.As(r.source.Err(), &over) {
 			return fmt.Sprintf(
-				"measuring %s statistics used %.1f %% of one CPU, more than the budget of %.3g %%: "+
-					"they are suspended for %.3g minutes",
+				"measuring %s statistics used %.1f %% of one CPU, "+
+					"more than the budget of %.3g %%: they are suspended for %.3g minutes",
 				f.file, 100*over.Share, 100*float64(over.Budget), f.rest.Minutes(),
 			)
 		}

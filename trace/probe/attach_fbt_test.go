@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peek calls the kernel's function vfs_read as often as it is told.
+// peek makes the kernel call vfs_read, times times.
 func peek(t testing.TB, times int) {
 	t.Helper()
 	fd, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -29,12 +29,12 @@ func peek(t testing.TB, times int) {
 	}
 }
 
-// By each road, the calls that this thread makes of a function are those that are counted, until it
-// is taken off.
+// With each attach method, exactly the calls of a function that this thread makes are counted,
+// until the program is detached.
 func TestAttachFunction(t *testing.T) {
 	needs(t, feature.Kprobe)
 	for _, test := range []struct {
-		road    AttachMethod
+		method  AttachMethod
 		feature feature.Feature
 		name    string
 	}{
@@ -42,14 +42,14 @@ func TestAttachFunction(t *testing.T) {
 		{AttachMulti, feature.KprobeMulti, "entry"}, {AttachMulti, feature.KprobeMulti, "return"},
 		{AttachFentry, feature.Fentry, "entry"}, {AttachAny, feature.Kprobe, "entry"}, {AttachAny, feature.Kprobe, "return"},
 	} {
-		t.Run(test.road.String()+" "+test.name, func(t *testing.T) {
+		t.Run(test.method.String()+" "+test.name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			needs(t, test.feature)
 			e, c := here(t), newCounter(t)
-			e.Method = test.road
+			e.Method = test.method
 			probe := one(t, e, "fbt::vfs_read:"+test.name)
-			if test.road == AttachFentry {
+			if test.method == AttachFentry {
 				if args, why := probe.Arguments(); len(args) != 4 || args[2].Name != "count" ||
 					probe.Site != check.SiteFentry {
 					t.Fatal(args, why, probe.Site)
@@ -88,12 +88,12 @@ func TestAttachFunction(t *testing.T) {
 // is left out and named.
 func TestAttachManyFunctions(t *testing.T) {
 	needs(t, feature.Kprobe)
-	for _, road := range []AttachMethod{AttachAny, AttachKprobe} {
-		t.Run(road.String(), func(t *testing.T) {
+	for _, method := range []AttachMethod{AttachAny, AttachKprobe} {
+		t.Run(method.String(), func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			e, c := here(t), newCounter(t)
-			e.Method = road
+			e.Method = method
 			probes, err := e.Probes(described(t, "fbt::vfs_r*:entry"))
 			if err != nil {
 				t.Fatal(err)
@@ -141,15 +141,15 @@ func TestAttachManyFunctions(t *testing.T) {
 }
 
 func BenchmarkAttachFunctions(b *testing.B) {
-	for _, road := range []AttachMethod{AttachMulti, AttachKprobe} {
+	for _, method := range []AttachMethod{AttachMulti, AttachKprobe} {
 		for _, what := range []string{"fbt::vfs_read:entry", "fbt::tcp_*:entry"} {
-			b.Run(road.String()+" "+what, func(b *testing.B) {
+			b.Run(method.String()+" "+what, func(b *testing.B) {
 				needs(b, feature.Kprobe)
-				if road == AttachMulti {
+				if method == AttachMulti {
 					needs(b, feature.KprobeMulti)
 				}
 				e, c := here(b), newCounter(b)
-				e.Method = road
+				e.Method = method
 				probes, err := e.Probes(described(b, what))
 				if err != nil {
 					b.Fatal(err)

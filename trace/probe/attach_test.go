@@ -91,7 +91,7 @@ func mine() []asm.Instruction {
 // seekTo is a place in a file that nobody else goes to.
 const seekTo = 123456789
 
-// seek makes the system call lseek as often as it is told.
+// seek makes the system call lseek, times times.
 func seek(t testing.TB, times int) {
 	t.Helper()
 	fd, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -153,8 +153,8 @@ func TestAttachSyscall(t *testing.T) {
 		a := attach(
 			t, e, Placed{Program: prog, Probes: []*check.Probe{one(t, e, test.probe)}, CPU: -1},
 		)
-		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which gives back what
-		// the call had returned and so counts again: then once more.
+		// A signal of Go's scheduler behind the call ends with rt_sigreturn, which returns the
+		// call's result again and so counts twice.
 		var got uint64
 		for range 10 {
 			before := c.value()

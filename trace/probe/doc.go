@@ -1,3 +1,3 @@
-// Package probe knows which probes the running kernel and its processes have, what their arguments
-// are, and how BPF programs are attached to them.
+// Package probe finds the probes of the running kernel and its processes and the types of their
+// arguments, and attaches BPF programs to them.
 package probe

@@ -221,7 +221,9 @@ func TestListedAreFound(t *testing.T) {
 	}
 	for i := 0; i < len(all); i += len(all)/50 + 1 {
 		l := all[i]
-		for _, text := range []string{l.Provider + ":" + l.Module + ":" + l.Function + ":" + l.Name, fmt.Sprint(l.ID)} {
+		for _, text := range []string{
+			l.Provider + ":" + l.Module + ":" + l.Function + ":" + l.Name, fmt.Sprint(l.ID),
+		} {
 			list, err := e.Probes(described(t, text))
 			if err != nil || len(list) != 1 || list[0].ID != l.ID {
 				t.Errorf("%s: %v, %v", text, list, err)

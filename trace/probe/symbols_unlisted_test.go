@@ -11,8 +11,8 @@ import (
 	"culprit/measure"
 )
 
-// Where the kernel's table of symbols has variables, those that are found without it lie where it
-// says; and what they hold is what the kernel tells elsewhere.
+// Variables that are found without the kernel's table of symbols have the address that the table
+// lists, if it lists them. Their contents are those that the kernel reports elsewhere.
 func TestUnlisted(t *testing.T) {
 	e := NewEnv(kernel.Root{})
 	defer e.Close()

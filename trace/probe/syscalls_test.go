@@ -69,8 +69,8 @@ func TestSyscallTables(t *testing.T) {
 	}
 }
 
-// Each system call that this kernel has a trace event for is in the table, under the name that the
-// event's rule gives.
+// Each system call that this kernel has a trace event for is in the table, under the name that
+// follows from the event's name.
 func TestSyscallEvents(t *testing.T) {
 	tracefs, err := proc.OpenTracefs(kernel.Root{})
 	if err != nil {

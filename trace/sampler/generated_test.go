@@ -17,8 +17,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// twoTiers runs code in anonymous memory, of which its perf map first says one name, and after
-// three seconds another one.
+// twoTiers is a C program that runs code in anonymous memory. Its perf map names the code, and
+// renames it after three seconds.
 const twoTiers = `
 #include <stdio.h>
 #include <string.h>
@@ -36,10 +36,10 @@ int main(void) {
 	fflush(f);
 	void (*g)(unsigned long) = (void *)(m + 0x100);
 	time_t t = time(0);
-	for (int told = 0; time(0) < t + 9;) {
+	for (int written = 0; time(0) < t + 9;) {
 		g(1000000);
-		if (!told && time(0) >= t + 3) {
-			told = fprintf(f, "%lx 40 second_tier\n", (unsigned long)m + 0x100);
+		if (!written && time(0) >= t + 3) {
+			written = fprintf(f, "%lx 40 second_tier\n", (unsigned long)m + 0x100);
 			fflush(f);
 		}
 	}
@@ -48,8 +48,7 @@ int main(void) {
 		pause();
 }`
 
-// TestProfileOfRenamedCode: samples of generated code have the name that its map had when they were
-// taken.
+// Samples of generated code have the name of the perf map at that time.
 func TestProfileOfRenamedCode(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -59,7 +58,12 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	t.Cleanup(func() {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // the program may have done so
 	})
-	p := Profile{Hz: 199, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(8 * time.Second)}
+	p := Profile{
+		Hz:      199,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(8 * time.Second),
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +71,8 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	of := map[string]int64{}
 	for s := range got.Stacks {
 		for _, name := range []string{"first_tier", "second_tier", "thrown_away"} {
-			if slices.ContainsFunc(s.User, func(f string) bool { return strings.Contains(f, name) }) {
+			has := func(f string) bool { return strings.Contains(f, name) }
+			if slices.ContainsFunc(s.User, has) {
 				of[name] += s.Count
 			}
 		}
@@ -77,8 +82,8 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	}
 }
 
-// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other
-// one has not.
+// generatedLeaves is a C program that runs two functions in anonymous memory: one with a frame and
+// one without.
 const generatedLeaves = `
 #include <stdio.h>
 #include <string.h>
@@ -108,9 +113,8 @@ int main(void) {
 	return 0;
 }`
 
-// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its
-// caller, and is marked; one that begins in code with a frame has its caller and no mark, also
-// where no map names the code.
+// A stack that begins in generated code without a frame lacks its caller and has a mark. A stack
+// that begins in code with a frame has its caller and no mark, also without a perf map.
 func TestProfileOfGeneratedLeaves(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -121,7 +125,12 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 		t.Cleanup(func() {
 			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 		})
-		p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+		p := Profile{
+			Hz:      499,
+			User:    true,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			For:     measure.Span(4 * time.Second),
+		}
 		got, err := p.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +140,8 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 			if len(s.User) == 0 || strings.Contains(s.User[0], "`") { // not in generated code
 				continue
 			}
-			mark, caller := slices.Contains(s.User, trace.MissingFrame), tracetest.HasChain(s.User, "caller", "main")
+			mark := slices.Contains(s.User, trace.MissingFrame)
+			caller := tracetest.HasChain(s.User, "caller", "main")
 			switch {
 			case caller && mark:
 				both += s.Count
@@ -152,8 +162,7 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 	}
 }
 
-// TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each
-// above the one that called it.
+// With -X perf, stacks of CPython have all functions of the program, in the order of calls.
 func TestProfileOfPython(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
@@ -181,7 +190,12 @@ func TestProfileOfPython(t *testing.T) {
 	t.Cleanup(func() {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 	})
-	p := Profile{Hz: 499, User: true, Who: Who{PIDs: []int{pid}}, For: measure.Span(4 * time.Second)}
+	p := Profile{
+		Hz:      499,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(4 * time.Second),
+	}
 	got, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +209,8 @@ func TestProfileOfPython(t *testing.T) {
 		}
 		all += s.Count
 		inner, middle := strings.Index(names, "py::inner"), strings.Index(names, "py::middle")
-		if outer := strings.Index(names, "py::outer"); inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
+		outer := strings.Index(names, "py::outer")
+		if inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
 			whole += s.Count
 		} else {
 			odd = s.User

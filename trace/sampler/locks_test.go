@@ -38,14 +38,14 @@ int main(void) {
 	return 0;
 }`
 
-// lockSums is what batches told of a kind of lock.
+// lockSums are the sums of all batches for a kind of lock.
 type lockSums struct {
 	count, nanos, most float64
 	dist               uint64
 }
 
-// watchLocks measures what a program waits for, until done says that it is enough of what was told
-// by kind and function.
+// watchLocks measures the waits of a program in a function, until done returns true for the sums by
+// kind.
 func watchLocks(
 	t *testing.T, table LockTable, function, text string,
 	done func(map[string]lockSums, *bufio.Reader) bool, args ...string,
@@ -57,9 +57,9 @@ func watchLocks(
 	}
 	c := exec.Command(tracetest.CompileC(t, text, "-pthread"), args...)
 	in, out := tracetest.Pipe(t, c)
-	defer c.Wait() //nolint:errcheck // what was told of it counts
+	defer c.Wait() //nolint:errcheck // the test checks the waits
 	defer in.Close()
-	table.Profile.Who.PIDs = []int{c.Process.Pid}
+	table.Profile.Threads.PIDs = []int{c.Process.Pid}
 	s, err := table.Source()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func watchLocks(
 		stop()
 		<-s.Ended()
 	}()
-	go s.Live(ctx) //nolint:errcheck // the source tells it
+	go s.Live(ctx) //nolint:errcheck // Err returns it
 	<-s.Begun()
 	var queries []measure.Query
 	for _, st := range s.Stats() {
@@ -79,7 +79,7 @@ func watchLocks(
 		}
 		queries = append(queries, q)
 	}
-	sums, lost, told := map[string]lockSums{}, map[string]uint64{}, bufio.NewReader(out)
+	sums, lost, output := map[string]lockSums{}, map[string]uint64{}, bufio.NewReader(out)
 	began, over, last := false, false, 0.0
 	enough := errors.New("enough")
 	err = s.Run(ctx, queries, measure.SinkFunc(func(all []*measure.Batch) error {
@@ -123,7 +123,7 @@ func watchLocks(
 		}
 		// maps are read one after the other: what ends meanwhile is in the one now and in the other
 		// at the next tick
-		if !over && done(sums, told) {
+		if !over && done(sums, output) {
 			over = true
 			return in.Close()
 		}
@@ -140,18 +140,18 @@ func watchLocks(
 	if !errors.Is(err, enough) {
 		t.Fatalf("after %v, lost %v: %v", sums, lost, err)
 	}
-	// without room one aggregation may have a row that another has not
+	// with a full map, one aggregation may have a row that another lacks
 	for kind, sum := range sums {
 		if len(lost) == 0 && sum.count > 0 &&
-			(sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most || table.Dists && float64(sum.dist) != sum.count) {
+			(sum.most <= 0 || sum.most > sum.nanos || sum.nanos > sum.count*sum.most ||
+				table.Dists && float64(sum.dist) != sum.count) {
 			t.Errorf("%s: %+v", kind, sum)
 		}
 	}
 	return sums, lost
 }
 
-// Of a mutex of a program it tells the waits that the program has itself, in intervals, and no
-// longer than that says.
+// Waits for a mutex of a program are those that the program itself measures, and not longer.
 func TestLockTableOfPrograms(t *testing.T) {
 	var said string
 	ticks := 0
@@ -180,7 +180,7 @@ func TestLockTableOfPrograms(t *testing.T) {
 	}
 }
 
-// Of a lock of the kernel it tells where a program waits for it, and its kind.
+// A wait for a lock of the kernel has the kind of the lock and the stack of the program.
 func TestLockTableOfTheKernel(t *testing.T) {
 	began := time.Now()
 	sums, _ := watchLocks(
@@ -197,9 +197,9 @@ func TestLockTableOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestLockTableWithoutRoom has room for one key and one stack: the waits that do not fit are losses,
-// with the reasons of a LockTable.
-func TestLockTableWithoutRoom(t *testing.T) {
+// With maps for one key and one stack, waits that do not fit are losses with the reasons of a
+// LockTable.
+func TestLockTableWithFullMaps(t *testing.T) {
 	_, lost := watchLocks(
 		t,
 		LockTable{Processes: true, Stacks: true, maxKeys: 1},
@@ -221,7 +221,7 @@ func TestLockTableWithoutRoom(t *testing.T) {
 	}
 }
 
-// A kernel that tells nothing of its locks is said to, with what works.
+// The error for a kernel that does not report waits for locks names what still works.
 func TestNoContention(t *testing.T) {
 	err := noContention(
 		[]proc.Event{
@@ -234,7 +234,10 @@ func TestNoContention(t *testing.T) {
 		!strings.Contains(err.Error(), "--user") {
 		t.Error(err)
 	}
-	if err := noContention([]proc.Event{{Subsystem: "lock", Name: "contention_begin"}, {Subsystem: "lock", Name: "contention_end"}}, "6.1"); err != nil {
+	both := []proc.Event{
+		{Subsystem: "lock", Name: "contention_begin"}, {Subsystem: "lock", Name: "contention_end"},
+	}
+	if err := noContention(both, "6.1"); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// leafCalls spends its time in a leaf, which 70 % of the time is called by one function and 30 % by
-// another one. The leaf is written in C, or by hand: without a frame, and without unwind
-// information.
+// leafCalls is a C program that spends its time in a leaf. 70 % of the time one function calls it,
+// and 30 % another. The leaf is C, or assembler without a frame and unwind information.
 const leafCalls = `
 #include <time.h>
 volatile unsigned long sink;
@@ -31,9 +30,8 @@ __attribute__((noinline)) unsigned long thirty(unsigned long x) { x = leaf(x, 30
 __attribute__((noinline)) void loop(time_t end) { unsigned long x = 1; while (time(0) < end) for (int i = 0; i < 1000; i++) x = thirty(seventy(x)); sink = x; }
 int main(void) { loop(time(0) + 300); return 0; }`
 
-// TestProfileMissingCallers: a stack has the caller of a leaf, or a mark that it may be missing,
-// whatever the program lost of what tells of its frames. Where the caller is there, no mark stands
-// in a stack.
+// A stack has the caller of a leaf, or else a mark that it may be missing, whatever information on
+// frames was stripped from the program. A stack with the caller has no mark.
 func TestProfileMissingCallers(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
@@ -65,16 +63,17 @@ func TestProfileMissingCallers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := tracetest.CompileC(t, leafCalls, tt.flags...)
 			if tt.strip != nil {
-				if out, err := exec.Command("objcopy", append(tt.strip, path)...).CombinedOutput(); err != nil {
+				strip := exec.Command("objcopy", append(tt.strip, path)...)
+				if out, err := strip.CombinedOutput(); err != nil {
 					t.Skipf("needs: tool objcopy: %v: %s", err, out)
 				}
 			}
 			pid := tracetest.Start(t, path)
 			p := Profile{
-				Hz:   997,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      997,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string
@@ -99,7 +98,9 @@ func TestProfileMissingCallers(t *testing.T) {
 								tracetest.HasChain(s.User, "leaf", "thirty", "loop", "main")
 						}
 					} else { // leaf, its caller, loop, main
-						main = strings.Contains(strings.Join(s.User, " "), "libc.so.6`__libc_start") && len(s.User) >= 6 || strings.Contains(strings.Join(s.User, " "), "`[libc.so.6") && len(s.User) >= 6
+						all := strings.Join(s.User, " ")
+						main = len(s.User) >= 6 && (strings.Contains(all, "libc.so.6`__libc_start") ||
+							strings.Contains(all, "`[libc.so.6"))
 					}
 					mark := slices.ContainsFunc(s.User, func(f string) bool {
 						return f == trace.MissingFrame ||

@@ -51,8 +51,8 @@ func stubProgram(t *testing.T) string {
 	)
 }
 
-// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of
-// generated code, of a stripped file, of stubs, of a program of Go.
+// ustack() and ufunc() name functions as a profile does: in generated code, in a stripped file, in
+// stubs and in a Go program.
 func TestOneNameInProfileAndStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -74,10 +74,10 @@ func TestOneNameInProfileAndStacks(t *testing.T) {
 				os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // few have one
 			})
 			profile := Profile{
-				Hz:   499,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      499,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			got, err := profile.Run(t.Context())
 			if err != nil {
@@ -160,7 +160,8 @@ func runScript(t *testing.T, text string, pid int) string {
 	w := bufio.NewWriter(&out)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := s.Run(ctx, trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"}), nil); err != nil {
+	printer := trace.NewPrinter(s, w, trace.Streams{Err: os.Stderr, Name: "culprit"})
+	if _, err := s.Run(ctx, printer, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.Flush() //nolint:errcheck // it is memory

@@ -24,16 +24,16 @@ import (
 
 // A Profile describes which stacks to gather. A D program adds them up in the kernel.
 type Profile struct {
-	Of   ProfileOf
-	Hz   int // for OnCPU: samples per second and CPU
-	Who  Who
-	CPUs []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
+	Of      ProfileOf
+	Hz      int // for OnCPU: samples per second and CPU
+	Threads ThreadFilter
+	CPUs    []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
 	// Kernel and User select stacks; neither selects both. With one of them, OnCPU samples only the
 	// kernel or only programs, and Locks counts only locks of the kernel or only futexes.
 	Kernel, User bool
 	ByCPU        bool         // for OnCPU: stacks are separate per CPU
 	ByThread     bool         // stacks are separate per thread
-	Offsets      bool         // for OnCPU: frames are places in functions. For waits they always are
+	Offsets      bool         // for OnCPU: frames are places in functions, as they are for waits
 	Wakers       bool         // for OffCPU: stacks are separate per waker
 	Least        measure.Span // of waits: shorter ones are left out
 	For          measure.Span // how long Run gathers; 0: until the context ends
@@ -139,7 +139,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, skipped := range s.Attachment().Skipped {
 		return nil, fmt.Errorf("profile by %v: %w", skipped.Probe, skipped.Err)
 	}
-	s.PreloadUnwindTables(p.Who.PIDs)
+	s.PreloadUnwindTables(p.Threads.PIDs)
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
 	s.CollectFrames(p.Offsets || p.Of != OnCPU, p.Of != OnCPU)
 	if p.Of == OnCPU {

@@ -2,10 +2,8 @@ package sampler
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,24 +14,10 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileShares: of a program that spends 70 % of its time in one function and 30 % in another,
-// the samples say so, within five standard deviations, by the functions' names.
+// Samples of a program show the shares of its two functions.
 func TestProfileShares(t *testing.T) {
-	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
-		if errors.Is(err, measure.ErrDenied) {
-			t.Skip("needs: root")
-		}
-		t.Skip("needs: kernel feature raw tracepoints")
-	}
-	over := atomic.Bool{}
-	defer over.Store(true)
-	go func() {
-		for !over.Load() {
-			spinSeventy(7000)
-			spinThirty(3000)
-		}
-	}()
-	p := Profile{Hz: 997, Who: Who{PIDs: []int{os.Getpid()}}, User: true}
+	spinShares(t)
+	p := Profile{Hz: 997, Threads: ThreadFilter{PIDs: []int{os.Getpid()}}, User: true}
 	var one, other, all int64
 	for deadline := time.Now().Add(2 * time.Minute); one+other < 200; {
 		if time.Now().After(deadline) {
@@ -59,41 +43,13 @@ func TestProfileShares(t *testing.T) {
 			}
 		}
 	}
-	if share := float64(one) / float64(one+other); share < 0.53 || share > 0.87 {
-		t.Errorf(
-			"the function that takes 70%% of the time has %.1f%% of %d samples", 100*share,
-			one+other,
-		)
-	}
-}
-
-// spun keeps what spins from being left out.
-//
-// table: written by one test
-var spun atomic.Uint64
-
-//go:noinline
-func spinSeventy(n int) {
-	x := uint64(n)
-	for range n * 10 {
-		x = x*6364136223846793005 + 1442695040888963407
-	}
-	spun.Store(x)
-}
-
-//go:noinline
-func spinThirty(n int) {
-	x := uint64(n)
-	for range n * 10 {
-		x = x*6364136223846793005 + 1442695040888963407
-	}
-	spun.Store(x)
+	checkShares(t, float64(one), float64(other))
 }
 
 func TestProfileText(t *testing.T) {
 	for want, p := range map[string]Profile{
 		"profile-99 { @[execname, pid, stack(127), ustack(127)] = count(); }":                                              {Hz: 99},
-		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Who: Who{PIDs: []int{7}}, Kernel: true, ByCPU: true},
+		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Threads: ThreadFilter{PIDs: []int{7}}, Kernel: true, ByCPU: true},
 		"profile-9 /arg0 == 0/ { @[execname, pid, ustack(127)] = count(); }":                                               {Hz: 9, User: true},
 	} {
 		if got, err := p.text(nil); got != want || err != nil {

@@ -31,10 +31,8 @@ func (p *Profile) checkRights(env *probe.Env) error {
 	doing := cmp.Or(p.hooks.doing, "profile")
 	switch {
 	case errors.Is(err, measure.ErrDenied):
-		return fmt.Errorf(
-			"%s: %w; %s", doing, probe.MissingRight(root, "load BPF programs that read stacks", err),
-			probe.WithoutRights(root),
-		)
+		missing := probe.MissingRight(root, "load BPF programs that read stacks", err)
+		return fmt.Errorf("%s: %w; %s", doing, missing, probe.WithoutRights(root))
 	case errors.Is(err, measure.ErrUnsupported):
 		return fmt.Errorf("%s: %w", doing, err)
 	}

@@ -64,7 +64,8 @@ type sampling struct {
 // slotsOfSecond is how many slots a second has for SampledBusy: of 20 ms each.
 const slotsOfSecond = 50
 
-// samplerText returns the program. Its first clause is that of a Profile by CPU.
+// samplerText returns the program of a Sampler that also samples stacks of programs. Its first
+// clause is that of a Profile with ByCPU.
 func samplerText(hz int) string {
 	p := Profile{Hz: hz, ByCPU: true}
 	clause := strings.Replace(p.onCPU(nil), "@[", "@samples[", 1)
@@ -126,8 +127,8 @@ func NewSampler(hz int) *Sampler {
 			Kind:    measure.Level,
 			Unit:    measure.Hertz,
 			Program: text,
-			Help: "samples due each second: with fewer, what a CPU did in between is in no row of " +
-				"cpu.stack.samples" + help,
+			Help: "samples due each second: with fewer, what a CPU did in between is in no row " +
+				"of cpu.stack.samples" + help,
 			Fields: []measure.Field{
 				{Name: "cpu", Type: measure.Number, Help: "CPU that is sampled"},
 			},
@@ -382,8 +383,8 @@ const (
 const (
 	lostAsleep = "samples that were due while a CPU was idle and did not come: " +
 		"this kernel takes none then, so idle time and interrupts in it are missing"
-	lostOther = "samples that were due and did not come: the kernel takes none while a CPU sleeps " +
-		"without ticks, a virtual machine does not run, or sampling would cost too much"
+	lostOther = "samples that were due and did not come: the kernel takes none while a CPU " +
+		"sleeps without ticks, a virtual machine does not run, or sampling would cost too much"
 )
 
 // account adds missing samples to the losses and notes of a batch, and returns the batch of rates.
@@ -467,7 +468,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 		}
 		b.Notes = append(
 			b.Notes,
-			which+" has no samples while idle: interrupts there are then in no stack",
+			"no samples while idle on "+which+": interrupts at that time are in no stack",
 		)
 	}
 	return &d.rate

@@ -79,9 +79,9 @@ func (p *Profile) state(n int64) string {
 	return "semaphore"
 }
 
-// text returns the program.
+// text returns the D program of the profile.
 func (p *Profile) text(env *probe.Env) (string, error) {
-	who, err := p.Who.terms(env, atHand)
+	who, err := p.Threads.terms(env, atHand)
 	if err != nil {
 		return "", err
 	}
@@ -89,7 +89,7 @@ func (p *Profile) text(env *probe.Env) (string, error) {
 	case OffCPU:
 		return env.WithGlobalIDs(p.offCPU(switchState(env), who)), nil
 	case RunQueue:
-		woken, err := p.Who.terms(env, firstArgument)
+		woken, err := p.Threads.terms(env, firstArgument)
 		if err != nil {
 			return "", err
 		}

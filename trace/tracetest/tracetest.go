@@ -1,5 +1,5 @@
-// Package tracetest has what tests of the packages below trace share: they skip where the machine
-// lacks something, compile programs and start them.
+// Package tracetest is shared by tests of the packages below trace. It skips tests where the
+// machine lacks something, and compiles and starts programs.
 package tracetest
 
 import (
@@ -32,7 +32,7 @@ func Needs(t testing.TB, f feature.Feature) {
 	}
 }
 
-// Probe parses one probe description. It fails the test where the text is no description.
+// Probe parses one probe description. It fails the test when the text is not one.
 func Probe(t testing.TB, text string) *syntax.Probe {
 	t.Helper()
 	list, diags := syntax.ParseProbes(text, syntax.Mode{})
@@ -69,14 +69,17 @@ func CompileC(t *testing.T, text string, flags ...string) string {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "work")
-	if b, err := exec.Command(gcc, append([]string{"-O1", "-fno-omit-frame-pointer", "-fcf-protection=none", "-o", out, source}, flags...)...).CombinedOutput(); err != nil {
+	args := append([]string{
+		"-O1", "-fno-omit-frame-pointer", "-fcf-protection=none", "-o", out, source,
+	}, flags...)
+	if b, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%.2000s", err, b)
 	}
 	return out
 }
 
-// DeepCalls spends 70 % of its time in one function and 30 % in another, both called back by the C
-// library's qsort, below functions whose frames are of all sizes.
+// DeepCalls is a C program that spends 70 % of its time in one function and 30 % in another. Both
+// are callbacks of qsort in the C library, below functions with frames of different sizes.
 const DeepCalls = `
 #include <signal.h>
 #include <stdlib.h>
@@ -91,7 +94,7 @@ SPIN(seventy, 7)
 SPIN(thirty, 3)
 __attribute__((noinline)) int compare(const void *a, const void *b) { sink += seventy(50) + thirty(50); return (*(int *)a > *(int *)b) - (*(int *)a < *(int *)b); }
 __attribute__((noinline)) void sorted(int *v) { qsort(v, N, sizeof *v, compare); sink++; }
-#define LEVEL(n, next) __attribute__((noinline)) void level##n(int *v) { char room[40 + n * 16]; memset(room, n, sizeof room); sink += room[n]; next(v); sink += room[3]; }
+#define LEVEL(n, next) __attribute__((noinline)) void level##n(int *v) { char local[40 + n * 16]; memset(local, n, sizeof local); sink += local[n]; next(v); sink += local[3]; }
 LEVEL(1, sorted) LEVEL(2, level1) LEVEL(3, level2) LEVEL(4, level3) LEVEL(5, level4)
 __attribute__((noinline)) int asking(const void *a, const void *b) { sink += getppid(); return 0; }
 __attribute__((noinline)) void handler(int n) { sink += getppid(); }
@@ -111,7 +114,7 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// TablesMissing reports whether this kernel has no way to walk the stacks of processes by tables.
+// TablesMissing reports whether this kernel cannot walk stacks of processes by unwind tables.
 func TablesMissing(t testing.TB) bool {
 	t.Helper()
 	e := probe.NewEnv(kernel.Root{})
@@ -184,8 +187,8 @@ func Port(t *testing.T, a net.Addr) int {
 	return int(at.Port())
 }
 
-// InlinedCalls spends all its time in spin, which the compiler puts into middle, and that into
-// outer; with an argument it waits in nap, which is put into rests.
+// InlinedCalls is a C program that spends all its time in spin, which is inlined into middle, which
+// is inlined into outer. With an argument it waits in nap, which is inlined into rests.
 const InlinedCalls = `
 #include <time.h>
 #include <unistd.h>

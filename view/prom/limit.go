@@ -12,8 +12,8 @@ import (
 )
 
 // A short expression can take any time and memory: parsing takes the square of its depth, a regular
-// expression repeats its parts a thousand times, and label_replace doubles a label. This file bounds
-// them before the engine sees the expression, which bounds samples alone.
+// expression repeats its parts a thousand times, and label_replace doubles a label. The engine
+// bounds samples only. This file bounds the rest before the engine sees the expression.
 
 const (
 	maxParentheses = 100      // nested, also braces and brackets

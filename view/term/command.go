@@ -20,31 +20,38 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Program is what the command line needs from the rest of culprit.
+// Program holds what the command line needs from the rest of culprit. A nil function means that
+// this program lacks the feature.
 type Program struct {
-	Version  string
-	DTrace   bool                                          // run by the name of dtrace
-	Open     func(Look) (Machine, error)                   // a *measure.Diagnostic for a Look that can't be
-	Recorded func(dir string) (Recorded, error)            // what was recorded, in a directory, at the server of an address or, for "", where it usually is
-	Server   func(dir string) (Server, error)              // the one that runs in a directory, as Recorded
-	Hosts    func(addresses []string) (Hosts, error)       // the servers of several machines
-	Tokens   func(dir string) (Tokens, error)              // who is let in by the server of a directory
-	Serve    func(context.Context, Serving, *Teller) error // records and serves until the context ends
-	Trace    Tracer
-	Profile  Profiler
-	Locks    Locker
-	Script   Scripter
+	Version string
+	DTrace  bool // the program was started as dtrace
+	// The error is a *measure.Diagnostic if the options are invalid.
+	Open func(MachineOptions) (Machine, error)
+	// Opens the recording in a directory or at the address of a server; "": the default directory.
+	Recorded func(dir string) (Recorded, error)
+	// Opens the running server of a directory or address, as Recorded.
+	Server func(dir string) (Server, error)
+	Hosts  func(addresses []string) (Hosts, error) // opens the servers of several machines
+	Tokens func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	// Records and serves until the context ends.
+	Serve   func(context.Context, Serving, *Teller) error
+	Trace   Tracer
+	Profile Profiler
+	Locks   Locker
+	Script  Scripter
 
-	LoadMachine func() load.Machine // this machine, as load tests are told of it
+	// Returns this machine, for the CPU and link columns of load tests.
+	LoadMachine func() load.Machine
 
-	Reading  func() // told when a command begins that reads files and asks nothing of the machine; nil: nobody is
-	Terminal Terminal
+	ReadsFiles func() // is called when a command starts that only reads files; may be nil
+	Terminal   Terminal
 
-	DiagnoseNetns string // the Look.Netns of a diagnosis when the user names none
+	DiagnoseNetns string // MachineOptions.Netns of a diagnosis without --netns
 }
 
-// Run runs one command line and gives its exit status: 0 done, 1 could not, 2 wrong usage. Ends
-// when the context does, after printing averages.
+// Run runs one command line and returns its exit status: 0 for success, 1 for an error, 2 for wrong
+// usage, 3 for findings with --exit-code. A trace returns the status of its exit(). When the
+// context ends, it prints averages and returns.
 func Run(ctx context.Context, p Program, args []string) int {
 	root := p.root()
 	root.SetArgs(args)
@@ -65,7 +72,7 @@ func Run(ctx context.Context, p Program, args []string) int {
 		return exitFindings
 	case errors.As(err, &d):
 		lines := strings.Split(d.Marked(), "\n")
-		for i := range lines { // a hint may have the name of something here, which anybody may have given it
+		for i := range lines { // a hint may contain untrusted names
 			lines[i] = view.Clean(lines[i])
 		}
 		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, strings.Join(lines, "\n"))
@@ -74,7 +81,7 @@ func Run(ctx context.Context, p Program, args []string) int {
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
 		return exitUsage
 	}
-	if !complained(p.Terminal, err) {
+	if !printMarked(p.Terminal, err) {
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
 	}
 	return exitFailed
@@ -145,7 +152,7 @@ classic tools.`,
 	return root
 }
 
-// nearFlag adds the nearest flag to cobra's "unknown flag".
+// nearFlag adds the nearest flag to the "unknown flag" error of cobra.
 func nearFlag(c *cobra.Command, err error) error {
 	word, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok {
@@ -159,23 +166,23 @@ func nearFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("unknown flag --%s (`%s -h` shows all)", word, c.CommandPath())
 }
 
-// common is what every command that shows tables takes.
-type common struct {
-	plan      plan
-	look      Look
-	past      past
+// toolFlags holds the flags of every command that shows tables.
+type toolFlags struct {
+	plan      showOptions
+	look      MachineOptions
+	past      pastFlags
 	json, csv bool
 }
 
-func (m *common) flags(f *pflag.FlagSet) {
-	m.shown(f)
+func (m *toolFlags) flags(f *pflag.FlagSet) {
+	m.tableFlags(f)
 	f.StringVar(&m.look.Netns, "netns", "", "network namespace: a name, or all")
 	f.BoolVar(&m.look.SinceBoot, "since-boot", false, "the first line covers the time since boot")
 	m.past.flags(f, true)
 }
 
-// shown is the flags that say how tables are shown.
-func (m *common) shown(f *pflag.FlagSet) {
+// tableFlags adds the flags for the format of tables.
+func (m *toolFlags) tableFlags(f *pflag.FlagSet) {
 	f.BoolVar(&m.json, "json", false, "one JSON object per interval, on one line")
 	f.BoolVar(&m.csv, "csv", false, "comma-separated values with a header line")
 	f.StringVar(&m.plan.sortBy, "sort", "", "sort rows by this column, largest first")
@@ -184,11 +191,11 @@ func (m *common) shown(f *pflag.FlagSet) {
 	f.BoolVarP(&m.plan.wide, "wide", "w", false, "all columns, whatever the width of the terminal")
 }
 
-// open gives the machine to look at, now or in the past, with the plan made fit for it. The caller
-// calls done when there is no error.
-func (m *common) open(p Program, args []string) (machine Machine, done func(), err error) {
-	if !m.past.given() {
-		if err := m.past.placed("--from or --at"); err != nil {
+// open returns the machine to measure, now or in the past, and adjusts the show options to it.
+// Unless it returns an error, the caller must call done.
+func (m *toolFlags) open(p Program, args []string) (machine Machine, done func(), err error) {
+	if !m.past.isSet() {
+		if err := m.past.checkTimeGiven("--from or --at"); err != nil {
 			return nil, nil, err
 		}
 		m.look.Alone = true
@@ -196,25 +203,25 @@ func (m *common) open(p Program, args []string) (machine Machine, done func(), e
 		return machine, func() {}, err
 	}
 	if len(args) == 0 {
-		m.plan.step = recordedEach
+		m.plan.step = recordedStep
 	}
-	if err := steps(m.plan.step); err != nil {
+	if err := checkRecordedStep(m.plan.step); err != nil {
 		return nil, nil, err
 	}
-	r, err := p.replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
+	r, err := p.archives().replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(args) == 0 { // one line over all of it
+	if len(args) == 0 { // one table over the whole time
 		m.plan.step = r.over.Span()
 	}
 	m.plan.past = true
-	tell(p.Terminal.Err, r.said)
+	printNotes(p.Terminal.Err, r.notes)
 	return r, r.close, nil
 }
 
-// times reads the arguments [interval [count]] and the format.
-func (m *common) times(args []string) error {
+// times parses the arguments [interval [count]] and sets the format.
+func (m *toolFlags) times(args []string) error {
 	switch {
 	case m.json && m.csv:
 		return usagef("--json and --csv exclude each other")
@@ -226,9 +233,9 @@ func (m *common) times(args []string) error {
 	return parseTimes(args, &m.plan)
 }
 
-// tool makes the command of one tool.
+// tool returns the command of one tool.
 func (p Program) tool(t *view.Tool) *cobra.Command {
-	m := &common{plan: plan{step: measure.Second, count: 1}}
+	m := &toolFlags{plan: showOptions{step: measure.Second, count: 1}}
 	if t.Once {
 		m.plan.step = 250 * measure.Millisecond
 	}
@@ -256,13 +263,11 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 			texts[fl.Name] = f.StringP(fl.Name, fl.Letter, "", help)
 		}
 		if len(fl.Values) > 0 {
-			if err := c.RegisterFlagCompletionFunc(fl.Name, cobra.FixedCompletions(fl.Values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-				panic(err) // the flag was made a few lines above
-			}
+			completeWith(c, fl.Name, fl.Values)
 		}
 	}
 	m.flags(f)
-	m.past.complete(c)
+	m.past.registerCompletions(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := m.times(args); err != nil {
 			return err
@@ -298,15 +303,14 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 			return err
 		}
 		defer done()
-		return show(c.Context(), machine, p.Terminal, t, o, m.plan)
+		return showTool(c.Context(), machine, p.Terminal, t, o, m.plan)
 	}
 	return c
 }
 
-const helpWidth = 96 // of help texts: readable on a wide terminal, unbroken on most
+const helpWidth = 96 // width of help texts in columns
 
-// reflow breaks the paragraphs of a text (parted by empty lines) anew, at most width wide where
-// words allow.
+// reflow wraps the paragraphs of a text at the width. Paragraphs are separated by empty lines.
 func reflow(text string, width int) string {
 	var out []string
 	for _, paragraph := range strings.Split(text, "\n\n") {
@@ -335,9 +339,9 @@ With --from and --to, or --at, it shows what culprit serve recorded, in the same
 over all of that time, or with an interval one line for each. Time that was not recorded is reported
 and never shown as 0.`
 
-// stat makes the command that shows any statistic.
+// stat returns the command that shows any statistic.
 func (p Program) stat() *cobra.Command {
-	m := &common{plan: plan{step: measure.Second, count: 1}}
+	m := &toolFlags{plan: showOptions{step: measure.Second, count: 1}}
 	var list bool
 	var script string
 	c := &cobra.Command{
@@ -372,12 +376,15 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 	}
 	c.Flags().SortFlags = false
 	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
-	c.Flags().
-		StringVar(&script, "script", "", "a D program or its file; its aggregations are the statistics")
+	c.Flags().StringVar(
+		&script, "script", "", "a D program or its file; its aggregations are the statistics",
+	)
 	m.flags(c.Flags())
-	m.past.complete(c)
-	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		machine, err := p.Open(Look{})
+	m.past.registerCompletions(c)
+	c.ValidArgsFunction = func(
+		*cobra.Command, []string, string,
+	) ([]string, cobra.ShellCompDirective) {
+		machine, err := p.Open(MachineOptions{})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -390,20 +397,20 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case script != "":
-			return p.script(c.Context(), m, script, list, args)
+			return p.Script.show(c.Context(), p.Terminal, m, script, list, args)
 		case list:
 			machine, err := p.Open(m.look)
 			if err != nil {
 				return err
 			}
-			return p.list(machine.Stats(), args)
+			return listStats(p.Terminal.Out, machine.Stats(), args)
 		case len(args) == 0:
 			return usagef("which statistic? `culprit stat --list` shows them")
 		}
 		if err := m.times(args[1:]); err != nil {
 			return err
 		}
-		if !c.Flags().Changed("netns") && namesNetns(args[0]) {
+		if !c.Flags().Changed("netns") && selectsNetns(args[0]) {
 			m.look.Netns = "all"
 		}
 		machine, done, err := m.open(p, args[1:])
@@ -417,50 +424,48 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 		}
 		for _, st := range machine.Stats() {
 			if st.ID == q.Stat {
-				return show(c.Context(), machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
+				return showTool(c.Context(), machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
 			}
 		}
-		return fmt.Errorf(
-			"statistic %s: %w", q.Stat, measure.ErrUnsupported,
-		) // Parse knows no other
+		return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported)
 	}
 	return c
 }
 
-// namesNetns says whether a sentence chooses network namespaces itself, as those of a diagnosis do:
-// it means to see them.
-func namesNetns(sentence string) bool {
-	q, err := measure.ParseQuery(sentence)
+// selectsNetns reports whether a query has a predicate on the network namespace, as those of a
+// diagnosis do. Then it needs all namespaces.
+func selectsNetns(query string) bool {
+	q, err := measure.ParseQuery(query)
 	return err == nil &&
 		slices.ContainsFunc(q.Where, func(t measure.Term) bool { return t.Field == "netns" })
 }
 
-// script shows a statistic of a program in D.
-func (p Program) script(
-	ctx context.Context, m *common, script string, list bool, args []string,
+// show shows a statistic of a D program.
+func (run Scripter) show(
+	ctx context.Context, terminal Terminal, m *toolFlags, script string, list bool, args []string,
 ) error {
-	if p.Script == nil {
+	if run == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
-	if m.past.given() || m.past.dir != "" || m.past.server != "" {
+	if m.past.isSet() || m.past.dir != "" || m.past.server != "" {
 		return usagef(
 			"--script measures now; without it stat shows what a server recorded of a script",
 		)
 	}
-	sentence := ""
+	query := ""
 	if len(args) > 0 {
 		if _, err := parseInterval(args[0]); err != nil {
-			sentence, args = args[0], args[1:]
+			query, args = args[0], args[1:]
 		}
 	}
 	if err := m.times(args); err != nil && !list {
 		return err
 	}
-	name, file, text, err := scriptOf(script)
+	name, file, text, err := readScript(script)
 	if err != nil {
 		return err
 	}
-	machine, done, err := p.Script(ctx, name, file, text, p.Terminal.Err)
+	machine, done, err := run(ctx, name, file, text, terminal.Err)
 	if err != nil {
 		return err
 	}
@@ -470,11 +475,11 @@ func (p Program) script(
 	case len(stats) == 0:
 		return usagef("the script has no aggregation: culprit trace runs it")
 	case list:
-		return p.list(stats, args)
+		return listStats(terminal.Out, stats, args)
 	}
 	var q measure.Query
-	if sentence != "" {
-		if q, err = machine.Parse(sentence); err != nil {
+	if query != "" {
+		if q, err = machine.Parse(query); err != nil {
 			return err
 		}
 	} else {
@@ -485,15 +490,15 @@ func (p Program) script(
 	}
 	for _, st := range stats {
 		if st.ID == q.Stat {
-			return show(ctx, machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
+			return showTool(ctx, machine, terminal, view.Stat(q, &st), nil, m.plan)
 		}
 	}
-	return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported) // Parse knows no other
+	return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported)
 }
 
-// scriptOf gives the text that --script means: what has a body is one, else it names a file. The
-// name is the file's.
-func scriptOf(given string) (name, file, text string, err error) {
+// readScript returns the text that --script means: a text with a brace is a program, else it is the
+// name of a file, or - for standard input. name is the base name of the file.
+func readScript(given string) (name, file, text string, err error) {
 	if strings.Contains(given, "{") {
 		return "script", "", given, nil
 	}
@@ -509,15 +514,15 @@ func scriptOf(given string) (name, file, text string, err error) {
 			name = word
 		}
 	}
-	b, err := io.ReadAll(io.LimitReader(f, 1<<24)) // the parser takes less, and says so
+	b, err := io.ReadAll(io.LimitReader(f, 1<<24)) // the parser reports a text that is too long
 	if err != nil {
 		return "", "", "", fmt.Errorf("read the script: %w", err)
 	}
 	return name, given, string(b), nil
 }
 
-// list prints the statistics whose ID or help has all the words.
-func (p Program) list(stats []measure.Stat, words []string) error {
+// listStats prints the statistics whose ID or help has all the words.
+func listStats(out io.Writer, stats []measure.Stat, words []string) error {
 	n := 0
 	for _, st := range stats {
 		hit := true
@@ -532,7 +537,10 @@ func (p Program) list(stats []measure.Stat, words []string) error {
 		for _, f := range st.Fields {
 			fields = append(fields, f.Name)
 		}
-		if _, err := fmt.Fprintf(p.Terminal.Out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(), strings.Join(fields, ","), st.Help); err != nil {
+		if _, err := fmt.Fprintf(
+			out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(),
+			strings.Join(fields, ","), st.Help,
+		); err != nil {
 			return err
 		}
 	}
@@ -542,7 +550,15 @@ func (p Program) list(stats []measure.Stat, words []string) error {
 	return nil
 }
 
-// version makes the command that says what this is.
+// completeWith lets the shell complete the values of a flag that exists. It panics otherwise.
+func completeWith(c *cobra.Command, flag string, values []string) {
+	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
+		panic(err)
+	}
+}
+
+// version returns the command that prints the version.
 func (p Program) version() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -557,8 +573,10 @@ func (p Program) version() *cobra.Command {
 				)
 				return err
 			}
-			return json.NewEncoder(p.Terminal.Out).
-				Encode(map[string]string{"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH, "go": runtime.Version()})
+			return json.NewEncoder(p.Terminal.Out).Encode(map[string]string{
+				"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH,
+				"go": runtime.Version(),
+			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")

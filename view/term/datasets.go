@@ -10,59 +10,60 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
 
-// Server is a running server whose datasets can be seen and changed. An error about what was asked
-// is a *measure.Diagnostic or says why.
+// Server is a running server whose datasets can be listed and changed. Invalid queries return a
+// *measure.Diagnostic; other errors say why the server refuses.
 type Server interface {
-	// Datasets lists what is recorded, by ID.
-	Datasets(ctx context.Context) ([]Kept, error)
-	// Enable begins to record a sentence and gives the dataset, which may be one that there was and
-	// that covers it.
-	Enable(ctx context.Context, sentence string, step measure.Span) (uint32, error)
-	// Suspend stops the recording; what there is stays.
+	// Datasets lists the datasets, by ID.
+	Datasets(ctx context.Context) ([]DatasetStatus, error)
+	// Enable starts to record a query and returns the ID of its dataset. That may be an older one
+	// that covers the query.
+	Enable(ctx context.Context, query string, step measure.Span) (uint32, error)
+	// Suspend stops the recording and keeps what was recorded.
 	Suspend(ctx context.Context, id uint32) error
-	// Resume goes on with it.
+	// Resume continues the recording.
 	Resume(ctx context.Context, id uint32) error
-	// Destroy forgets the dataset and all that it holds.
+	// Destroy deletes the dataset and all that it holds.
 	Destroy(ctx context.Context, id uint32) error
-	// Discard forgets what it holds of a time.
+	// Discard deletes what it holds of a time range.
 	Discard(ctx context.Context, id uint32, over measure.Interval) error
-	// Changes lists what was done to datasets in a time, oldest first.
+	// Changes lists the changes of datasets in a time range, oldest first.
 	Changes(ctx context.Context, over measure.Interval) ([]measure.Change, error)
-	// Close lets go of the server.
+	// Close closes the connection to the server.
 	Close() error
 }
 
-// Kept is a dataset with what there is of it and what it costs.
-type Kept struct {
+// DatasetStatus is a dataset with its contents and its cost.
+type DatasetStatus struct {
 	measure.Dataset
 	Held  measure.Stored
 	Usage measure.Usage
 }
 
-// datasets makes the command that shows and changes what a server records.
+// datasets returns the command that lists and changes the datasets of a server.
 func (p Program) datasets() *cobra.Command {
 	var dir string
 	var asJSON, asCSV, wide bool
 	print := func(t *view.Table) error {
 		switch {
 		case asJSON:
-			return (&lines{p.Terminal.Out}).table(t)
+			return (&output.JSON{Out: p.Terminal.Out}).Table(t)
 		case asCSV:
-			return (&comma{out: p.Terminal.Out}).table(t)
+			return (&output.CSV{Out: p.Terminal.Out}).Table(t)
 		}
 		width := p.Terminal.Width
 		if wide {
 			width = math.MaxInt
 		}
-		aside := &asides{out: p.Terminal.Err, said: map[string]bool{}, lost: map[string]uint64{}}
-		aside.say(t)
-		return (&screen{out: p.Terminal.Out, width: width, bold: p.Terminal.Colour}).table(t)
+		output.NewNotes(p.Terminal.Err).Print(t)
+		return (&output.Text{Out: p.Terminal.Out, Width: width, Bold: p.Terminal.Colour}).Table(t)
 	}
-	with := func(do func(c *cobra.Command, s Server, args []string) error) func(*cobra.Command, []string) error {
+	type serverFunc = func(c *cobra.Command, s Server, args []string) error
+	with := func(do serverFunc) func(*cobra.Command, []string) error {
 		return func(c *cobra.Command, args []string) error {
 			if asJSON && asCSV {
 				return usagef("--json and --csv exclude each other")
@@ -71,7 +72,7 @@ func (p Program) datasets() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			defer func() { _ = s.Close() }() // nothing is under way
+			defer func() { _ = s.Close() }() // only read
 			return do(c, s, args)
 		}
 	}
@@ -118,19 +119,21 @@ log of all changes.`,
 	f.BoolVar(&asCSV, "csv", false, "comma-separated values with a header line")
 	f.BoolVarP(&wide, "wide", "w", false, "all columns, whatever the width of the terminal")
 
-	// one makes a subcommand that does something to each of the datasets with the given IDs.
-	one := func(name, short, done string, do func(context.Context, Server, uint32) error) *cobra.Command {
+	// forEach returns a subcommand that calls do for each of the datasets with the given IDs.
+	forEach := func(
+		name, short, done string, do func(context.Context, Server, uint32) error,
+	) *cobra.Command {
 		return &cobra.Command{
 			Use:               name + " ID...",
 			Short:             short,
-			Args:              someIDs,
+			Args:              atLeastOneID,
 			ValidArgsFunction: cobra.NoFileCompletions,
 			RunE: with(func(c *cobra.Command, s Server, args []string) error {
 				known, err := s.Datasets(c.Context())
 				if err != nil {
 					return err
 				}
-				var which []Kept
+				var which []DatasetStatus
 				for _, a := range args {
 					d, err := datasetOf(known, a)
 					if err != nil {
@@ -142,7 +145,10 @@ log of all changes.`,
 					if err := do(c.Context(), s, d.ID); err != nil {
 						return err
 					}
-					if _, err := fmt.Fprintf(p.Terminal.Out, "%s %d: %s\n", done, d.ID, view.Clean(d.Query.String())); err != nil {
+					_, err := fmt.Fprintf(
+						p.Terminal.Out, "%s %d: %s\n", done, d.ID, view.Clean(d.Query.String()),
+					)
+					if err != nil {
 						return err
 					}
 				}
@@ -186,14 +192,14 @@ log of all changes.`,
 	}
 	add.Flags().StringVar(&step, "step", "1", "seconds between two measurements: 1, 10 or 60s")
 
-	var forget, when past
-	discard := one(
+	var forget, when pastFlags
+	discard := forEach(
 		"discard",
-		"forget what datasets hold from --from to --to",
+		"delete what datasets hold from --from to --to",
 		"discarded of",
 		func(ctx context.Context, s Server, id uint32) error {
 			w := forget
-			over, err := w.span(time.Now())
+			over, err := w.parse(time.Now())
 			if err != nil {
 				return err
 			}
@@ -205,10 +211,10 @@ log of all changes.`,
 			return usagef("discard needs --from and --to")
 		}
 		w := forget
-		_, err := w.span(time.Now())
+		_, err := w.parse(time.Now())
 		return err
 	}
-	discard.Flags().StringVar(&forget.from, "from", "", "start of the time to delete: "+momentForm)
+	discard.Flags().StringVar(&forget.from, "from", "", "start of the time to delete: "+timeFormats)
 	discard.Flags().StringVar(&forget.to, "to", "", "its end")
 
 	changes := &cobra.Command{
@@ -218,8 +224,8 @@ log of all changes.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(c *cobra.Command, s Server, _ []string) error {
 			over := measure.Interval{End: measure.Time(time.Now().UnixNano())}
-			if when.given() {
-				w, err := when.span(time.Now())
+			if when.isSet() {
+				w, err := when.parse(time.Now())
 				if err != nil {
 					return err
 				}
@@ -233,7 +239,7 @@ log of all changes.`,
 		}),
 	}
 	changes.Flags().
-		StringVar(&when.from, "from", "", "from this time on (default: all): "+momentForm)
+		StringVar(&when.from, "from", "", "from this time on (default: all): "+timeFormats)
 	changes.Flags().StringVar(&when.to, "to", "", "up to this time (default: now)")
 
 	c.AddCommand(
@@ -244,16 +250,16 @@ log of all changes.`,
 			ValidArgsFunction: cobra.NoFileCompletions,
 		},
 		add,
-		one(
-			"suspend", "stop recording; what there is stays", "suspended",
+		forEach(
+			"suspend", "stop recording and keep what was recorded", "suspended",
 			func(ctx context.Context, s Server, id uint32) error { return s.Suspend(ctx, id) },
 		),
-		one(
-			"resume", "go on recording", "resumed",
+		forEach(
+			"resume", "continue recording", "resumed",
 			func(ctx context.Context, s Server, id uint32) error { return s.Resume(ctx, id) },
 		),
-		one(
-			"destroy", "forget datasets with all that they hold", "destroyed",
+		forEach(
+			"destroy", "delete datasets with all that they hold", "destroyed",
 			func(ctx context.Context, s Server, id uint32) error { return s.Destroy(ctx, id) },
 		),
 		discard,
@@ -262,8 +268,8 @@ log of all changes.`,
 	return c
 }
 
-// listOr gives what a command does that has subcommands: without arguments it lists, and it says of
-// another one which there are.
+// listOr returns the function of a command that has subcommands: without arguments it calls list,
+// otherwise it fails with the names of the subcommands.
 func listOr(list func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -289,7 +295,7 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-func someIDs(c *cobra.Command, args []string) error {
+func atLeastOneID(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef(
 			"%s takes the IDs of datasets; `culprit datasets` lists them", c.CommandPath(),
@@ -298,76 +304,79 @@ func someIDs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// datasetOf finds the dataset that a user names.
-func datasetOf(all []Kept, id string) (Kept, error) {
+// datasetOf returns the dataset with the ID in a text.
+func datasetOf(all []DatasetStatus, id string) (DatasetStatus, error) {
 	n, err := strconv.ParseUint(id, 10, 32)
 	if err != nil {
-		return Kept{}, usagef("%q is not the ID of a dataset; `culprit datasets` lists them", id)
+		return DatasetStatus{}, usagef(
+			"%q is not the ID of a dataset; `culprit datasets` lists them", id,
+		)
 	}
 	for _, d := range all {
 		if uint64(d.ID) == n {
 			return d, nil
 		}
 	}
-	return Kept{}, usagef("there is no dataset %d; `culprit datasets` lists them", n)
+	return DatasetStatus{}, usagef("there is no dataset %d; `culprit datasets` lists them", n)
 }
 
-// datasetTable makes the table of datasets whose sentences have all the words: the page's columns,
-// and the sentence last.
-func datasetTable(all []Kept, words []string) *view.Table {
-	const roomy = 130 // columns of a terminal that has room for all
+// datasetTable returns the table of the datasets whose query contains all words. It has the columns
+// of the page.
+func datasetTable(all []DatasetStatus, words []string) *view.Table {
+	const allColumnsWidth = 130 // terminal width that shows all columns
 	t := &view.Table{View: "datasets", Columns: []view.Column{
-		{Name: "id", Head: "No.", Width: 4, Help: "its number"},
+		{Name: "id", Head: "No.", Width: 4, Help: "ID"},
 		{Name: "state", Head: "State", Width: 9, Left: true, Help: "recording or suspended"},
-		{Head: "Holds", Width: 6, Help: "the time that it has numbers of"},
+		{Head: "Holds", Width: 6, Help: "length of the recorded time"},
 		{Name: "rows", Head: "Rows", Width: 6, Help: "in the newest tick"},
 		{
 			Name:     "samples_per_s",
 			Head:     "Samples/s",
 			Decimals: 1,
 			Width:    9,
-			Help:     "values recorded a second, mean over the last minute",
+			Help:     "values recorded per second, mean over the last minute",
 		},
 		{
 			Name:  "memory_bytes",
 			Head:  "Memory",
 			Show:  view.HumanBytes,
 			Width: 6,
-			Help:  "of the newest ticks, in memory",
+			Help:  "memory of the newest ticks",
 		},
-		{Name: "disk_bytes", Head: "Disk", Show: view.HumanBytes, Width: 6, Help: "on disk"},
+		{Name: "disk_bytes", Head: "Disk", Show: view.HumanBytes, Width: 6, Help: "size on disk"},
 		{
 			Name:     "cpu",
 			Head:     "%CPU",
 			Show:     view.Percent,
 			Decimals: 2,
 			Width:    6,
-			Help:     "of one CPU: reading its share of the counters, and keeping them",
+			Help:     "share of one CPU to read and to record it",
 		},
 		{
 			Name:  "lost_events",
 			Head:  "Lost",
 			Width: 5,
-			Help:  "events that are known to be missing of the newest minutes, those in memory",
+			Help:  "events known to be missing from the newest minutes, those in memory",
 		},
 		{
 			Name:     "step_s",
 			Head:     "Step s",
 			Width:    6,
-			MinWidth: roomy,
+			MinWidth: allColumnsWidth,
 			Help:     "time between two measurements",
 		},
-		{Name: "maker", Head: "By", Width: 7, Left: true, MinWidth: roomy, Help: "who asked for it"},
+		{Name: "maker", Head: "By", Width: 7, Left: true, MinWidth: allColumnsWidth, Help: "user who made it"},
+		{Name: "since", Help: "time when it was made"},
 		{
-			Name: "since",
-			Help: "when it was made",
-		}, {Head: "Since", Width: 19, Left: true, MinWidth: roomy, Help: "when it was made"},
-		{Name: "samples", Help: "values held at its own step"},
-		{Name: "from", Help: "the oldest that is held"},
-		{Name: "to", Help: "the newest that is held"},
+			Head: "Since", Width: 19, Left: true, MinWidth: allColumnsWidth,
+			Help: "time when it was made",
+		},
+		{Name: "samples", Help: "recorded values, at its own step"},
+		{Name: "from", Help: "oldest recorded time"},
+		{Name: "to", Help: "newest recorded time"},
 		{Name: "kind", Help: "delta, level or dist"},
-		{Name: "unit", Help: "of its answers"},
-		{Name: "sentence", Head: "Dataset", Left: true, Help: "the sentence that is recorded"},
+		{Name: "unit", Help: "unit of its answers"},
+		{Name: "sentence", Head: "Dataset", Left: true, Help: "the recorded query"},
 	}}
 	var rows, memory, disk, lost, samples float64
 	rate, cpu := measure.NaN, measure.NaN
@@ -406,18 +415,32 @@ func datasetTable(all []Kept, words []string) *view.Table {
 		add(&cpu, d.Usage.CPU)
 		add(&lost, events)
 		add(&samples, float64(d.Held.Samples))
-		since, from, to := clock(d.Created), clock(d.Held.Over.Start), clock(d.Held.Over.End)
-		t.Rows = append(
-			t.Rows,
-			view.Row{Key: strconv.FormatUint(uint64(d.ID), 10), Cells: []view.Cell{
-				view.N(
-					float64(d.ID),
-				), view.T(d.State.String()), view.TOrNull(length(d.Held.Over.Span())), view.N(float64(d.Held.Rows)), view.N(d.Usage.Samples),
-				view.N(
-					float64(d.Held.Memory),
-				), view.N(float64(d.Held.Disk)), view.N(d.Usage.CPU), view.N(events), view.N(d.Query.Step.Seconds()), view.T(d.Creator),
-				since[0], since[1], view.N(float64(d.Held.Samples)), from[0], to[0], view.T(d.Stat.Kind.String()), view.T(string(d.Stat.AnswerUnit())), view.T(text)}},
-		)
+		since, over := timeCells(d.Created), d.Held.Over
+		from, to := timeCells(over.Start), timeCells(over.End)
+		t.Rows = append(t.Rows, view.Row{
+			Key: strconv.FormatUint(uint64(d.ID), 10),
+			Cells: []view.Cell{
+				view.N(float64(d.ID)),
+				view.T(d.State.String()),
+				view.TOrNull(formatSpan(d.Held.Over.Span())),
+				view.N(float64(d.Held.Rows)),
+				view.N(d.Usage.Samples),
+				view.N(float64(d.Held.Memory)),
+				view.N(float64(d.Held.Disk)),
+				view.N(d.Usage.CPU),
+				view.N(events),
+				view.N(d.Query.Step.Seconds()),
+				view.T(d.Creator),
+				since[0],
+				since[1],
+				view.N(float64(d.Held.Samples)),
+				from[0],
+				to[0],
+				view.T(d.Stat.Kind.String()),
+				view.T(string(d.Stat.AnswerUnit())),
+				view.T(text),
+			},
+		})
 	}
 	if n := len(t.Rows); n > 1 {
 		none := view.Cell{Kind: view.IsNull}
@@ -458,8 +481,8 @@ func datasetTable(all []Kept, words []string) *view.Table {
 	return t
 }
 
-// length gives a time in its two largest units; "" for none.
-func length(s measure.Span) string {
+// formatSpan formats a time span with its two largest units; "" if it is 0.
+func formatSpan(s measure.Span) string {
 	d := s.AsDuration().Round(time.Second)
 	switch {
 	case d <= 0:
@@ -474,41 +497,35 @@ func length(s measure.Span) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// clock makes the cells of a moment, for programs and for people; unknown when it is not set.
-func clock(t measure.Time) []view.Cell {
+// timeCells returns the cells of a time for JSON and for a terminal; unknown if it is 0.
+func timeCells(t measure.Time) []view.Cell {
 	if t == 0 {
 		return []view.Cell{{Kind: view.IsNull}, {Kind: view.IsNull}}
 	}
-	return []view.Cell{view.T(t.String()), view.T(moment(t))}
+	return []view.Cell{view.T(t.String()), view.T(formatTime(t))}
 }
 
-// changeTable makes the table of the audit.
+// changeTable returns the table of the audit log.
 func changeTable(all []measure.Change) *view.Table {
 	t := &view.Table{View: "changes", Columns: []view.Column{
-		{
-			Name: "at",
-			Help: "time of the change",
-		}, {Head: "When", Width: 19, Left: true, Help: "time of the change"}, {Name: "who", Head: "Who", Width: 12, Left: true, Help: "who made it"},
-		{
-			Name:  "what",
-			Head:  "What",
-			Width: 10,
-			Left:  true,
-			Help:  "what was done",
-		}, {Name: "dataset", Head: "ID", Width: 4, Help: "to which dataset; unknown: to all"},
-		{
-			Name: "from",
-			Help: "of a discard",
-		}, {Head: "From", Width: 19, Left: true, Help: "of a discard"}, {Name: "to", Help: "of a discard"}, {Head: "to", Width: 19, Left: true, Help: "of a discard"},
-		{Name: "sentence", Head: "Sentence", Left: true, Help: "of the dataset"},
+		{Name: "at", Help: "time of the change"},
+		{Head: "When", Width: 19, Left: true, Help: "time of the change"},
+		{Name: "who", Head: "Who", Width: 12, Left: true, Help: "user who made it"},
+		{Name: "what", Head: "What", Width: 10, Left: true, Help: "action"},
+		{Name: "dataset", Head: "ID", Width: 4, Help: "the dataset; unknown: all datasets"},
+		{Name: "from", Help: "start of the discarded time"},
+		{Head: "From", Width: 19, Left: true, Help: "start of the discarded time"},
+		{Name: "to", Help: "end of the discarded time"},
+		{Head: "to", Width: 19, Left: true, Help: "end of the discarded time"},
+		{Name: "sentence", Head: "Query", Left: true, Help: "query of the dataset"},
 	}}
 	for i, c := range all {
 		id := view.N(float64(c.Dataset))
 		if c.Dataset == 0 {
 			id = view.N(measure.NaN)
 		}
-		cells := append(clock(c.At), view.T(c.Actor), view.T(c.Action), id)
-		cells = append(append(cells, clock(c.Over.Start)...), clock(c.Over.End)...)
+		cells := append(timeCells(c.At), view.T(c.Actor), view.T(c.Action), id)
+		cells = append(append(cells, timeCells(c.Over.Start)...), timeCells(c.Over.End)...)
 		t.Rows = append(
 			t.Rows, view.Row{Key: strconv.Itoa(i), Cells: append(cells, view.TOrNull(c.Query))},
 		)

@@ -16,7 +16,7 @@ import (
 
 // records is a server in memory.
 type records struct {
-	kept []Kept
+	kept []DatasetStatus
 	done []string
 }
 
@@ -24,11 +24,11 @@ func (r *records) note(format string, args ...any) error {
 	r.done = append(r.done, fmt.Sprintf(format, args...))
 	return nil
 }
-func (r *records) Close() error                               { return nil }
-func (r *records) Datasets(context.Context) ([]Kept, error)   { return r.kept, nil }
-func (r *records) Suspend(_ context.Context, id uint32) error { return r.note("suspend %d", id) }
-func (r *records) Resume(_ context.Context, id uint32) error  { return r.note("resume %d", id) }
-func (r *records) Destroy(_ context.Context, id uint32) error { return r.note("destroy %d", id) }
+func (r *records) Close() error                                      { return nil }
+func (r *records) Datasets(context.Context) ([]DatasetStatus, error) { return r.kept, nil }
+func (r *records) Suspend(_ context.Context, id uint32) error        { return r.note("suspend %d", id) }
+func (r *records) Resume(_ context.Context, id uint32) error         { return r.note("resume %d", id) }
+func (r *records) Destroy(_ context.Context, id uint32) error        { return r.note("destroy %d", id) }
 func (r *records) Discard(_ context.Context, id uint32, over measure.Interval) error {
 	return r.note("discard %d %v", id, over.Span())
 }
@@ -40,7 +40,7 @@ func (r *records) Enable(_ context.Context, sentence string, step measure.Span) 
 	}
 	q.Step = step
 	r.kept = append(
-		r.kept, Kept{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}},
+		r.kept, DatasetStatus{Dataset: measure.Dataset{ID: 9, Query: q, State: measure.Recording}},
 	)
 	return 9, r.note("enable %s %v", q, step)
 }
@@ -106,7 +106,7 @@ func twoDatasets() *records {
 		return q
 	}
 	st := measure.Stat{Kind: measure.Delta, Unit: measure.Nanoseconds}
-	return &records{kept: []Kept{
+	return &records{kept: []DatasetStatus{
 		{
 			Dataset: measure.Dataset{
 				ID:      2,
@@ -151,7 +151,7 @@ func TestDatasetsAreListed(t *testing.T) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 	if _, out, _ = twoDatasets().call(t, "datasets -w"); !strings.Contains(
-		out, " default "+moment(1e18),
+		out, " default "+formatTime(1e18),
 	) {
 		t.Errorf("-w: %s", out)
 	}
@@ -160,22 +160,28 @@ func TestDatasetsAreListed(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &got); err != nil || len(got.Rows) != 1 {
 		t.Fatalf("%v in %s", err, out)
 	}
-	for name, want := range map[string]any{"id": 3.0, "sentence": "process.cpu by pid", "state": "recording", "since": measure.Time(1e18).String(), "cpu": 0.0123, "disk_bytes": float64(3 << 20),
-		"unit": "ratio", "step_s": 1.0} {
+	for name, want := range map[string]any{
+		"id": 3.0, "sentence": "process.cpu by pid", "state": "recording",
+		"since": measure.Time(1e18).String(), "cpu": 0.0123, "disk_bytes": float64(3 << 20),
+		"unit": "ratio", "step_s": 1.0,
+	} {
 		if got.Rows[0][name] != want {
 			t.Errorf("%s is %v, want %v", name, got.Rows[0][name], want)
 		}
 	}
 	_, out, _ = twoDatasets().call(t, "datasets changes")
 	if !strings.Contains(out, "page         suspended     2") ||
-		!strings.Contains(out, "clock        set back      - "+moment(9e17)) {
+		!strings.Contains(out, "clock        set back      - "+formatTime(9e17)) {
 		t.Errorf("changes:\n%s", out)
 	}
 }
 
-func TestLengths(t *testing.T) {
-	for span, want := range map[measure.Span]string{0: "", 7 * measure.Second: "7s", 61 * measure.Second: "1m01s", 3600 * measure.Second: "1h00m", 90061 * measure.Second: "1d01h"} {
-		if got := length(span); got != want {
+func TestFormatSpan(t *testing.T) {
+	for span, want := range map[measure.Span]string{
+		0: "", 7 * measure.Second: "7s", 61 * measure.Second: "1m01s",
+		3600 * measure.Second: "1h00m", 90061 * measure.Second: "1d01h",
+	} {
+		if got := formatSpan(span); got != want {
 			t.Errorf("%v: %q, want %q", span, got, want)
 		}
 	}

@@ -13,20 +13,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const exitFindings = 3 // with --exit-code
+const exitFindings = 3 // exit status for findings with --exit-code
 
-const mostIntervals = 300 // of a diagnosis; up to five minutes are looked at by seconds
+// maxIntervals bounds the intervals of a diagnosis. Up to five minutes, an interval is a second.
+const maxIntervals = 300
 
-// errFindings ends a diagnosis with findings when --exit-code asks for it.
+// errFindings sets the exit status to exitFindings.
 type errFindings struct{ error }
 
-// diagnosis is what the diagnose command was asked.
+// diagnosis holds the flags of the command diagnose.
 type diagnosis struct {
 	span  string
 	json  bool
 	exit  bool
 	netns string
-	past  past
+	past  pastFlags
+
+	imported []string // files of captured tables; "-" is standard input
 }
 
 func (p Program) diagnose() *cobra.Command {
@@ -42,10 +45,12 @@ answer, and so is "not checked" with what is missing.
 It changes nothing and needs no root; it reports what root would add. In the host's own network
 namespace, and with the rights for it, it watches all namespaces; in another one, that one only.
 
-With --from and --to, or --at, it diagnoses what culprit serve recorded then.`,
+With --from and --to, or --at, it diagnoses what culprit serve recorded then.
+
+`+importHelp,
 			helpWidth,
 		),
-		Args: cobra.NoArgs,
+		Args: d.files,
 		Example: examples([]view.Example{
 			{Line: "culprit", Means: "the same as culprit diagnose"},
 			{
@@ -60,10 +65,19 @@ With --from and --to, or --at, it diagnoses what culprit serve recorded then.`,
 				Line:  "culprit diagnose --from 14:00 --to 14:10",
 				Means: "what limited the machine then, as culprit serve recorded it",
 			},
+			{
+				Line:  "culprit diagnose --import mpstat.txt nicstat.txt",
+				Means: "what tables that somebody pasted into a ticket show",
+			},
 		}),
 	}
 	d.flags(c)
-	c.RunE = func(c *cobra.Command, _ []string) error { return d.run(c.Context(), p, c) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(d.imported) > 0 {
+			return d.importTables(p, c, append(d.imported, args...))
+		}
+		return d.run(c.Context(), p, c)
+	}
 	return c
 }
 
@@ -77,15 +91,16 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
+	d.importFlag(f)
 	d.past.flags(f, true)
-	d.past.complete(c)
+	d.past.registerCompletions(c)
 }
 
-// diagnosisStep gives the interval of a diagnosis of that length. A second is best: a state that
-// lasts seconds is seen as one. A long look takes longer intervals, since each is kept whole: with
-// thousands of busy connections an hour of seconds would be a gigabyte.
+// diagnosisStep returns the interval of a diagnosis of the given length. One second is best, since
+// short states have an interval of their own. Longer diagnoses have longer intervals, since all are
+// kept in memory: with thousands of busy connections an hour of seconds takes a gigabyte.
 func diagnosisStep(span time.Duration) measure.Span {
-	return measure.Second * measure.Span(1+(span-1)/mostIntervals/time.Second)
+	return measure.Second * measure.Span(1+(span-1)/maxIntervals/time.Second)
 }
 
 func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error {
@@ -93,17 +108,17 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if err != nil || span < 3*time.Second || span > time.Hour {
 		return usagef("--for %q: give a time from 3s to 1h, such as 10s", d.span)
 	}
-	look := Look{Netns: d.netns}
+	look := MachineOptions{Netns: d.netns}
 	switch {
 	case !c.Flags().Changed("netns"):
 		look.Netns = p.DiagnoseNetns
 	case d.netns == "own":
 		look.Netns = ""
 	}
-	if d.past.given() {
-		return d.review(ctx, p, c, look, measure.Span(span))
+	if d.past.isSet() {
+		return d.diagnosePast(ctx, p, c, look, measure.Span(span))
 	}
-	if err := d.past.placed("--from or --at"); err != nil {
+	if err := d.past.checkTimeGiven("--from or --at"); err != nil {
 		return err
 	}
 	look.Alone = true
@@ -112,13 +127,13 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 		return err
 	}
 	step := diagnosisStep(span)
-	queries := asked(machine, step)
+	queries := ruleQueries(machine, step)
 	ticks := int(span / step.AsDuration())
 	progress := func(int) {}
 	if p.Terminal.ErrTTY {
 		progress = func(n int) {
 			fmt.Fprintf(
-				p.Terminal.Err, "\rlooking at everything: %d of %d s ", n*int(step/measure.Second),
+				p.Terminal.Err, "\rmeasuring: %d of %d s ", n*int(step/measure.Second),
 				ticks*int(step/measure.Second),
 			)
 		}
@@ -131,22 +146,22 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if err != nil {
 		return err
 	}
-	// A look that was interrupted is still told: with what was seen until then.
+	// Also diagnose what was measured before an interrupt.
 	report, err := diagnose.Run(
 		context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0,
 	)
 	if err != nil {
 		return err
 	}
-	return d.tell(p, report)
+	return d.printReport(p, report)
 }
 
-// asked gives the queries of all rules.
-func asked(machine Machine, step measure.Span) (queries []measure.Query) {
-	for _, sentence := range rules.Queries() {
-		q, err := machine.Parse(sentence)
+// ruleQueries returns the queries of all rules.
+func ruleQueries(machine Machine, step measure.Span) (queries []measure.Query) {
+	for _, text := range rules.Queries() {
+		q, err := machine.Parse(text)
 		if err != nil {
-			continue // the rule that asks it will say that it is missing
+			continue // its rule reports it as missing
 		}
 		q.Step = step
 		queries = append(queries, q)
@@ -154,17 +169,18 @@ func asked(machine Machine, step measure.Span) (queries []measure.Query) {
 	return queries
 }
 
-// review judges a time that has passed.
-func (d *diagnosis) review(
-	ctx context.Context, p Program, c *cobra.Command, look Look, span measure.Span,
+// diagnosePast diagnoses a recorded time range.
+func (d *diagnosis) diagnosePast(
+	ctx context.Context, p Program, c *cobra.Command, look MachineOptions, span measure.Span,
 ) error {
 	if d.past.at == "" && c.Flags().Changed("for") {
 		return usagef("--for and --from exclude each other: the time is that from --from to --to")
 	}
 	if !c.Flags().Changed("netns") {
-		look.Netns = "all" // that was recorded
+		look.Netns = "all" // all namespaces are recorded
 	}
-	r, err := p.replay(&d.past, look, max(span/recordedEach*recordedEach, 3*recordedEach))
+	length := max(span/recordedStep*recordedStep, 3*recordedStep)
+	r, err := p.archives().replay(&d.past, look, length)
 	if err != nil {
 		return err
 	}
@@ -173,11 +189,11 @@ func (d *diagnosis) review(
 	if over.Span() < 3*measure.Second {
 		return usagef("%v is too short for a diagnosis: give 3s or more", over.Span())
 	}
-	tell(p.Terminal.Err, r.said)
+	printNotes(p.Terminal.Err, r.notes)
 	step := diagnosisStep(over.Span().AsDuration())
 	ticks := int(over.Span() / step)
 	over.Start = over.End.Add(-step * measure.Span(ticks))
-	reader, err := r.Record(ctx, asked(r, step), ticks, nil)
+	reader, err := r.Record(ctx, ruleQueries(r, step), ticks, nil)
 	if err != nil {
 		return err
 	}
@@ -185,15 +201,16 @@ func (d *diagnosis) review(
 	if err != nil {
 		return err
 	}
-	return d.tell(p, report)
+	return d.printReport(p, report)
 }
 
-// tell prints a report.
-func (d *diagnosis) tell(p Program, report *diagnose.Report) (err error) {
+// printReport prints a report. With --exit-code it returns errFindings if there are findings.
+func (d *diagnosis) printReport(p Program, report *diagnose.Report) (err error) {
 	if d.json {
 		err = writeJSON(p.Terminal.Out, report)
 	} else {
-		_, err = fmt.Fprint(p.Terminal.Out, view.Diagnosis(report, p.Terminal.Width, p.Terminal.Colour))
+		text := view.Diagnosis(report, p.Terminal.Width, p.Terminal.Colour)
+		_, err = fmt.Fprint(p.Terminal.Out, text)
 	}
 	if err == nil && d.exit && len(report.Findings) > 0 {
 		return errFindings{fmt.Errorf("%d findings", len(report.Findings))}

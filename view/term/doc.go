@@ -1,4 +1,4 @@
-// Package term is the terminal: the command line, tables on a screen or in a pipe, JSON and CSV,
-// and the text of a diagnosis. What it shows comes from view's tools through a Machine; it measures
-// nothing itself.
+// Package term is the command line and the terminal: arguments, tables on a screen or in a pipe,
+// JSON and CSV, the live screen, and the text of a diagnosis. Its data comes through the interface
+// Machine.
 package term

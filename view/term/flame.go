@@ -18,8 +18,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pictured is what becomes of a profile: the file and what it shows.
-type pictured struct {
+// outputFlags holds the flags for the output of a profile.
+type outputFlags struct {
 	output   string
 	format   string
 	title    string
@@ -29,11 +29,11 @@ type pictured struct {
 	rows     int
 }
 
-func (o *pictured) flags(c *cobra.Command) {
+func (o *outputFlags) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVarP(
 		&o.output, "output", "o", "",
-		"write to this file, in the format of its name's end: "+strings.Join(endings(), " "),
+		"write to this file, in the format of its name's end: "+strings.Join(formatNames(), " "),
 	)
 	f.StringVar(&o.format, "format", "", "the format, if the name of the file does not show it")
 	f.BoolVar(
@@ -43,33 +43,39 @@ func (o *pictured) flags(c *cobra.Command) {
 	f.StringVar(&o.title, "title", "", "title of a picture")
 	f.IntVar(&o.width, "width", 1200, "width of an SVG, in pixels")
 	f.BoolVar(&o.inverted, "inverted", false, "SVG: the root at the top")
-	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(endings(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was made some lines above
-	}
+	completeWith(c, "format", formatNames())
 }
 
-// A written is a format that profiles are written in.
-type written struct {
-	ending string
-	write  func(io.Writer, *profile.Tree, profile.Picture) error
-	differ func(io.Writer, *profile.Diff, profile.Picture) error // nil: it can't show a difference
-	least  func(profile.Picture) float64                         // the share of the whole below which it shows nothing; nil: it shows all
+// outputFormat is a format in which profiles are written.
+type outputFormat struct {
+	name  string
+	write func(io.Writer, *profile.Tree, profile.Picture) error
+	// Nil: it can't show a difference.
+	differ func(io.Writer, *profile.Diff, profile.Picture) error
+	// Smallest share of the whole that is visible; nil: everything is.
+	minShare func(profile.Picture) float64
 }
 
-// formats are those that can be written.
-func formats() []written {
-	return []written{
+// formats returns the formats of files.
+func formats() []outputFormat {
+	return []outputFormat{
 		{"svg", profile.WriteSVG, profile.WriteDiffSVG, profile.Picture.Least},
 		{"html", profile.WriteHTML, profile.WriteDiffHTML, nil},
 		{
 			"folded",
-			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteFolded(w, t) },
-			func(w io.Writer, d *profile.Diff, _ profile.Picture) error { return profile.WriteDiffFolded(w, d) },
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error {
+				return profile.WriteFolded(w, t)
+			},
+			func(w io.Writer, d *profile.Diff, _ profile.Picture) error {
+				return profile.WriteDiffFolded(w, d)
+			},
 			nil,
 		},
 		{
 			"pb.gz",
-			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WritePProf(w, t) },
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error {
+				return profile.WritePProf(w, t)
+			},
 			nil,
 			nil,
 		},
@@ -78,33 +84,37 @@ func formats() []written {
 		}, nil, nil},
 		{
 			"txt",
-			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteText(w, t) },
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error {
+				return profile.WriteText(w, t)
+			},
 			nil,
 			nil,
 		},
 	}
 }
 
-func endings() []string {
+func formatNames() []string {
 	var out []string
 	for _, f := range formats() {
-		out = append(out, f.ending)
+		out = append(out, f.name)
 	}
 	return out
 }
 
-// chosen gives the format that is asked for; without one, what a terminal shows.
-func (o *pictured) chosen() (written, error) {
+// selectFormat returns the selected format. Without --format and -o it is text for a terminal.
+func (o *outputFlags) selectFormat() (outputFormat, error) {
 	if o.width < 100 || o.width > 100_000 {
-		return written{}, usagef("--width %d is out of range: 100 to 100000", o.width)
+		return outputFormat{}, usagef("--width %d is out of range: 100 to 100000", o.width)
 	}
 	if o.table {
 		if o.format != "" {
-			return written{}, usagef("--table and --format exclude each other")
+			return outputFormat{}, usagef("--table and --format exclude each other")
 		}
-		return written{
+		return outputFormat{
 			"table",
-			func(w io.Writer, t *profile.Tree, _ profile.Picture) error { return profile.WriteTable(w, t, o.rows) },
+			func(w io.Writer, t *profile.Tree, _ profile.Picture) error {
+				return profile.WriteTable(w, t, o.rows)
+			},
 			nil,
 			nil,
 		}, nil
@@ -116,38 +126,38 @@ func (o *pictured) chosen() (written, error) {
 		}
 	}
 	for _, f := range formats() {
-		if want == f.ending || o.format == "" && strings.HasSuffix(want, "."+f.ending) {
+		if want == f.name || o.format == "" && strings.HasSuffix(want, "."+f.name) {
 			return f, nil
 		}
 	}
 	if o.format != "" {
-		return written{}, usagef(
-			"--format %s is none of %s%s", o.format, strings.Join(endings(), " "),
-			didYouMean(o.format, endings()),
+		return outputFormat{}, usagef(
+			"--format %s is none of %s%s", o.format, strings.Join(formatNames(), " "),
+			didYouMean(o.format, formatNames()),
 		)
 	}
-	return written{}, usagef(
+	return outputFormat{}, usagef(
 		"-o %s: the format follows from the end of the name, which is none of .%s; or use --format",
-		o.output, strings.Join(endings(), " ."),
+		o.output, strings.Join(formatNames(), " ."),
 	)
 }
 
-func (o *pictured) picture(note string) profile.Picture {
+func (o *outputFlags) picture(note string) profile.Picture {
 	return profile.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
 }
 
-// put writes a profile to where it was asked.
-func (o *pictured) put(t Terminal, p *profile.Tree, note string) error {
-	f, err := o.chosen()
+// write writes a profile to the selected file.
+func (o *outputFlags) write(t Terminal, p *profile.Tree, note string) error {
+	f, err := o.selectFormat()
 	if err != nil {
 		return err
 	}
-	return into(t, o.output, func(w io.Writer) error { return f.write(w, p, o.picture(note)) })
+	return writeFile(t, o.output, func(w io.Writer) error { return f.write(w, p, o.picture(note)) })
 }
 
-// into writes a file, or for "" and - standard output. What could not be written whole is not left
-// behind, and a file that was there stays until then.
-func into(t Terminal, name string, write func(io.Writer) error) (failed error) {
+// writeFile writes a file, or standard output for "" and "-". It replaces an existing file only
+// after everything was written, and leaves no partial file behind.
+func writeFile(t Terminal, name string, write func(io.Writer) error) (failed error) {
 	if name == "" || name == "-" {
 		b := bufio.NewWriterSize(t.Out, 64<<10)
 		if err := write(b); err != nil {
@@ -168,8 +178,8 @@ func into(t Terminal, name string, write func(io.Writer) error) (failed error) {
 	}
 	defer func() {
 		if failed != nil {
-			f.Close()           //nolint:errcheck // it was not wanted
-			os.Remove(f.Name()) //nolint:errcheck // the same
+			f.Close()           //nolint:errcheck // the write has failed already
+			os.Remove(f.Name()) //nolint:errcheck // as above
 		}
 	}()
 	b := bufio.NewWriterSize(f, 64<<10)
@@ -182,8 +192,8 @@ func into(t Terminal, name string, write func(io.Writer) error) (failed error) {
 	return os.Rename(f.Name(), name)
 }
 
-// differing is how two profiles are compared.
-type differing struct {
+// diffFlags holds the flags for comparing two profiles.
+type diffFlags struct {
 	on         bool
 	per        string
 	cpuSeconds string
@@ -191,7 +201,7 @@ type differing struct {
 	json       bool
 }
 
-func (d *differing) norm() (profile.Norm, error) {
+func (d *diffFlags) norm() (profile.Norm, error) {
 	n := profile.Norm{Per: d.per}
 	text, flag := "", ""
 	switch {
@@ -232,8 +242,8 @@ func (d *differing) norm() (profile.Norm, error) {
 }
 
 func (p Program) flame() *cobra.Command {
-	var o pictured
-	var d differing
+	var o outputFlags
+	var d diffFlags
 	var read profile.Options
 	var memory string
 	c := &cobra.Command{
@@ -314,13 +324,10 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	f.StringVar(
 		&memory, "memory", "8GiB", "fail when reading a profile takes more memory than this",
 	)
-	for _, flag := range []string{"per"} {
-		if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions([]string{"sample", "cpu-second", "work"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag was made some lines above
-		}
-	}
+	completeWith(c, "per", []string{"sample", "cpu-second", "work"})
+	printer := p.profilePrinter()
 	c.RunE = func(c *cobra.Command, args []string) error {
-		format, err := o.chosen()
+		format, err := o.selectFormat()
 		if err != nil {
 			return err
 		}
@@ -333,15 +340,15 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 					return usagef("--%s needs --diff", flag)
 				}
 			}
-			if format.least != nil &&
-				len(args) < 2 { // of several, what is little in each may be much in all
-				read.Least = format.least(o.picture(""))
+			// A call that is small in each of several files may be large in their sum.
+			if format.minShare != nil && len(args) < 2 {
+				read.Least = format.minShare(o.picture(""))
 			}
-			t, err := p.profiles(c.Context(), args, read)
+			t, err := printer.profiles(c.Context(), args, read)
 			if err != nil {
 				return err
 			}
-			return o.put(p.Terminal, t, strings.Join(args, ", "))
+			return o.write(p.Terminal, t, strings.Join(args, ", "))
 		}
 		norm, err := d.norm()
 		switch {
@@ -349,7 +356,8 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 			return err
 		case len(args) != 2 && (len(args) != 1 || args[0] == "-"):
 			return usagef(
-				"--diff compares two files, BEFORE and AFTER, or the two amounts of one; there are %d",
+				"--diff compares two files, BEFORE and AFTER, or the two amounts of one; "+
+					"there are %d",
 				len(args),
 			)
 		case len(args) == 2 && args[0] == "-" && args[1] == "-":
@@ -359,21 +367,20 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		case o.table || o.format != "" && o.output == "":
 			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 		}
-		return p.diff(c.Context(), args, read, norm, o, format, d.json)
+		return printer.diff(c.Context(), args, read, norm, o, format, d.json)
 	}
 	return c
 }
 
-// profiles reads files, or standard input when there are none, and adds them up. What may mislead
-// is told.
-func (p Program) profiles(
+// profiles reads files, or standard input without names, and adds them up. It prints their notes.
+func (p *profilePrinter) profiles(
 	ctx context.Context, names []string, o profile.Options,
 ) (*profile.Tree, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
-	if p.Reading != nil {
-		p.Reading()
+	if p.readsFiles != nil {
+		p.readsFiles()
 	}
 	var all []*profile.Tree
 	for _, name := range names {
@@ -382,19 +389,19 @@ func (p Program) profiles(
 			return nil, err
 		}
 		for _, n := range t.Notes {
-			fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(name+": "+n))
+			fmt.Fprintln(p.terminal.Err, "culprit: "+view.Clean(name+": "+n))
 		}
 		all = append(all, t)
 	}
 	return profile.Merge(all...)
 }
 
-func (p Program) diff(
-	ctx context.Context, names []string, read profile.Options, n profile.Norm, o pictured,
-	format written, asJSON bool,
+func (p *profilePrinter) diff(
+	ctx context.Context, names []string, read profile.Options, n profile.Norm, o outputFlags,
+	format outputFormat, asJSON bool,
 ) error {
 	of := names
-	if len(names) == 1 { // of folded stacks with two amounts
+	if len(names) == 1 { // folded stacks with two amounts
 		of, read.Amount = []string{names[0], names[0]}, 1
 	}
 	before, err := p.profiles(ctx, names[:1], read)
@@ -413,11 +420,14 @@ func (p Program) diff(
 		return fmt.Errorf("compare %s and %s: %w", of[0], of[1], err)
 	}
 	if o.output != "" {
-		if err := into(p.Terminal, o.output, func(w io.Writer) error { return format.differ(w, d, o.picture(d.NormText)) }); err != nil {
+		err := writeFile(p.terminal, o.output, func(w io.Writer) error {
+			return format.differ(w, d, o.picture(d.NormText))
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return into(p.Terminal, "", func(w io.Writer) error {
+	return writeFile(p.terminal, "", func(w io.Writer) error {
 		if asJSON {
 			return profile.WriteChangesJSON(w, d, o.rows)
 		}
@@ -425,7 +435,7 @@ func (p Program) diff(
 	})
 }
 
-// readProfile reads a file, or for - standard input.
+// readProfile reads a file, or standard input for "-".
 func readProfile(
 	ctx context.Context, name string, o profile.Options,
 ) (*profile.Tree, error) {

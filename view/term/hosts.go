@@ -12,32 +12,32 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
 
-// Hosts is the servers of several machines.
+// Hosts is a set of servers.
 type Hosts interface {
-	// Look asks all of them at once about the last span, by their own clocks, and gives one for
-	// each, in the order of their addresses: also those that did not answer, or not in time.
-	Look(ctx context.Context, sentences []string, span measure.Span) []view.Host
-	// Close lets go of them.
+	// Look asks all servers at once about the last span, by their own clocks. It returns one Host
+	// per address, in order, also for servers that did not answer in time.
+	Look(ctx context.Context, queries []string, span measure.Span) []view.Host
+	// Close closes all connections.
 	Close()
 }
 
 const (
-	// hostsLook is how much of the past a look shows that was told no interval: as much as a
-	// diagnosis.
-	hostsLook = 10 * measure.Second
-	// mostHosts are asked at once.
-	mostHosts = 1000
-	// mostHostFile bounds a file of addresses.
-	mostHostFile = 1 << 20
+	// defaultHostSpan is the time range without an interval: that of a diagnosis.
+	defaultHostSpan = 10 * measure.Second
+	// maxHosts bounds the number of servers.
+	maxHosts = 1000
+	// maxHostFile bounds a file of addresses, in bytes.
+	maxHostFile = 1 << 20
 )
 
-// hosts makes the command that shows many machines, a row each.
+// hosts returns the command that shows one row per machine.
 func (p Program) hosts() *cobra.Command {
-	m := &common{plan: plan{step: hostsLook, count: 1}}
+	m := &toolFlags{plan: showOptions{step: defaultHostSpan, count: 1}}
 	var file string
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
@@ -73,7 +73,7 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 	f.StringVar(
 		&file, "file", "", "read addresses from this file, one per line; - is standard input",
 	)
-	m.shown(f)
+	m.tableFlags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		i := slices.IndexFunc(args, func(a string) bool { return !strings.Contains(a, "://") })
 		if i < 0 {
@@ -103,18 +103,20 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 			return usagef(
 				"hosts takes the addresses of servers, as culprit serve prints them, or --file",
 			)
-		case len(addresses) > mostHosts:
-			return usagef("%d addresses are more than %d", len(addresses), mostHosts)
+		case len(addresses) > maxHosts:
+			return usagef("%d addresses are more than %d", len(addresses), maxHosts)
 		}
 		seen := map[string]bool{}
 		for _, a := range addresses {
 			if !isServer(a) {
-				return usagef("%q is not the address of a server (https://host:7410/)", bare(a))
+				return usagef(
+					"%q is not the address of a server (https://host:7410/)", withoutToken(a),
+				)
 			}
-			if seen[strings.TrimSuffix(bare(a), "/")] {
-				return usagef("%s is given twice", bare(a))
+			if seen[strings.TrimSuffix(withoutToken(a), "/")] {
+				return usagef("%s is given twice", withoutToken(a))
 			}
-			seen[strings.TrimSuffix(bare(a), "/")] = true
+			seen[strings.TrimSuffix(withoutToken(a), "/")] = true
 		}
 		if p.Hosts == nil {
 			return fmt.Errorf("this program asks no servers: %w", measure.ErrUnsupported)
@@ -133,7 +135,7 @@ func isNumber(text string) bool {
 	return text != "" && strings.ContainsRune("0123456789.", rune(text[0]))
 }
 
-// readAddresses reads a file of addresses, one a line; what stands behind # is a remark.
+// readAddresses reads a file of addresses, one per line. # starts a comment.
 func readAddresses(name string) ([]string, error) {
 	in := os.Stdin
 	if name != "-" {
@@ -145,7 +147,7 @@ func readAddresses(name string) ([]string, error) {
 		in = f
 	}
 	var all []string
-	lines := bufio.NewScanner(io.LimitReader(in, mostHostFile))
+	lines := bufio.NewScanner(io.LimitReader(in, maxHostFile))
 	for n := 1; lines.Scan(); n++ {
 		line, _, _ := strings.Cut(lines.Text(), "#")
 		if line = strings.TrimSpace(line); line == "" {
@@ -154,7 +156,7 @@ func readAddresses(name string) ([]string, error) {
 		if !isServer(line) {
 			return nil, usagef(
 				"%s, line %d: %q is not the address of a server (https://host:7410/)", name, n,
-				bare(line),
+				withoutToken(line),
 			)
 		}
 		all = append(all, line)
@@ -169,11 +171,11 @@ func readAddresses(name string) ([]string, error) {
 }
 
 // showHosts shows a table at the end of each interval until the count is reached or the context
-// ends. The first is of the interval before now.
-func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
+// ends. The first table is of the interval before now.
+func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) error {
 	out, width := p.printer(t, false)
-	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
-	defer aside.end()
+	notes := output.NewNotes(t.Err)
+	defer notes.Finish()
 	next := time.NewTicker(p.step.AsDuration())
 	defer next.Stop()
 	for n := 1; ; n++ {
@@ -189,13 +191,13 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p plan) error {
 			if i < 0 {
 				return unknownColumn(tab, p.sortBy)
 			}
-			sorted(tab, i, p.reverse)
+			output.SortRows(tab, i, p.reverse)
 		}
-		limit(tab, p.rows)
+		output.LimitRows(tab, p.rows)
 		if p.format == "" {
-			aside.say(tab)
+			notes.Print(tab)
 		}
-		if err := out.table(tab); err != nil {
+		if err := out.Table(tab); err != nil {
 			return err
 		}
 		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })

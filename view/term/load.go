@@ -19,14 +19,28 @@ import (
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
 
-// loadToken is where a token is read from that is not on the command line, which others can see.
+// loadToken is the environment variable of the token. Other users can see command lines.
 const loadToken = "CULPRIT_LOAD_TOKEN"
 
+// loadCommands makes the commands of the load test.
+type loadCommands struct {
+	version    string
+	machine    func() load.Machine // Program.LoadMachine
+	readsFiles func()              // Program.ReadsFiles
+	terminal   Terminal
+}
+
 func (p Program) load() *cobra.Command {
+	l := &loadCommands{p.Version, p.LoadMachine, p.ReadsFiles, p.Terminal}
+	return l.command()
+}
+
+func (l *loadCommands) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "load",
 		Short: "throughput and latency between two machines (netperf, iperf3)",
@@ -70,11 +84,11 @@ it.`,
 			didYouMean(args[0], names),
 		)
 	}
-	c.AddCommand(p.loadServe(), p.loadStream(), p.loadExchange(), p.loadCompare())
+	c.AddCommand(l.serve(), l.stream(), l.exchange(), l.compare())
 	return c
 }
 
-func (p Program) loadServe() *cobra.Command {
+func (l *loadCommands) serve() *cobra.Command {
 	listen, longest := net.JoinHostPort("127.0.0.1", load.Port), "10m"
 	tests, open := 4, false
 	c := &cobra.Command{
@@ -115,53 +129,58 @@ Traffic is not encrypted; the token is never sent.`,
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			return usagef("--listen %q: %q is not a port", listen, port)
 		} else if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
-			return usagef("--listen %q: %q is not an address; give one of this machine, or none for all", listen, host)
+			return usagef(
+				"--listen %q: %q is not an address; give one of this machine, or none for all",
+				listen, host,
+			)
 		}
-		most, err := parseSpan("--longest", longest)
+		limit, err := parseSpan("--longest", longest)
 		if err != nil {
 			return err
 		}
 		if tests < 1 || tests > 64 {
 			return usagef("--tests %d: from 1 to 64", tests)
 		}
-		return p.serveLoad(c.Context(), listen, open, &load.Server{Tests: tests, Longest: most})
+		return l.listen(c.Context(), listen, open, &load.Server{Tests: tests, Longest: limit})
 	}
 	return c
 }
 
-// serveLoad serves until the context ends.
-func (p Program) serveLoad(ctx context.Context, listen string, open bool, s *load.Server) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+// listen serves load tests until the context ends.
+func (l *loadCommands) listen(
+	ctx context.Context, address string, open bool, s *load.Server,
+) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		return fmt.Errorf("listen on %s: %w", listen, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	defer l.Close()
+	defer listener.Close()
 	if !open {
 		if s.Token = os.Getenv(loadToken); s.Token == "" {
 			s.Token = load.NewToken()
 		}
 	}
-	s.Machine = p.LoadMachine()
-	tell := &Teller{t: p.Terminal}
-	s.Say = tell.Say
-	tell.Say("culprit load serve listens on " + l.Addr().String())
+	s.Machine = l.machine()
+	console := &Teller{t: l.terminal}
+	s.Say = console.Say
+	console.Say("culprit load serve listens on " + listener.Addr().String())
 	switch {
 	case open:
-		tell.Say("it is open: it needs no token")
+		console.Say("it is open: it needs no token")
 	case os.Getenv(loadToken) != "":
-		tell.Say("its token is that of " + loadToken)
+		console.Say("its token is that of " + loadToken)
 	default:
-		tell.Say("token " + s.Token)
+		console.Say("token " + s.Token)
 	}
-	return s.Serve(ctx, l)
+	return s.Serve(ctx, listener)
 }
 
-// loading is what a test was asked for on the command line.
-type loading struct {
+// loadFlags holds the flags of a load test.
+type loadFlags struct {
 	test                              load.Test
 	client                            load.Client
 	length, every, size, window, rate string
@@ -170,7 +189,7 @@ type loading struct {
 	reverse, both, json, csv          bool
 }
 
-func (q *loading) flags(c *cobra.Command) {
+func (q *loadFlags) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&q.length, "for", "10s", "duration of a run")
 	f.StringVar(&q.every, "every", "1s", "interval of the output")
@@ -178,7 +197,7 @@ func (q *loading) flags(c *cobra.Command) {
 	f.IntVarP(&q.test.Streams, "streams", "P", 1, "number of connections")
 }
 
-func (q *loading) more(c *cobra.Command) {
+func (q *loadFlags) outputFlags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(
 		&q.window, "window", "",
@@ -200,15 +219,13 @@ func (q *loading) more(c *cobra.Command) {
 	)
 	f.BoolVar(&q.csv, "csv", false, "intervals as comma-separated values with a header line")
 	f.StringVarP(&q.out, "out", "o", "", "write the result to this file, for culprit load compare")
-	if err := c.RegisterFlagCompletionFunc("congestion", cobra.FixedCompletions([]string{"cubic", "bbr", "reno", "dctcp"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was made a few lines above
-	}
+	completeWith(c, "congestion", []string{"cubic", "bbr", "reno", "dctcp"})
 	c.Args = cobra.ArbitraryArgs
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-func (p Program) loadStream() *cobra.Command {
-	q := &loading{test: load.Test{Kind: load.Stream}}
+func (l *loadCommands) stream() *cobra.Command {
+	q := &loadFlags{test: load.Test{Kind: load.Stream}}
 	c := &cobra.Command{
 		Use:   "stream HOST[:PORT]",
 		Short: "throughput of TCP (netperf TCP_STREAM, iperf3)",
@@ -248,10 +265,8 @@ func (p Program) loadStream() *cobra.Command {
 		&q.unit, "format", "f", "",
 		"unit of throughput: k, m, g, t bits per second (default: by the first interval)",
 	)
-	q.more(c)
-	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(view.LoadUnits(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag was made a few lines above
-	}
+	q.outputFlags(c)
+	completeWith(c, "format", view.LoadUnits())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		switch q.test.Way = load.Up; {
 		case q.reverse && q.both:
@@ -275,7 +290,7 @@ func (p Program) loadStream() *cobra.Command {
 				didYouMean(q.unit, view.LoadUnits()),
 			)
 		}
-		return q.run(c.Context(), p, args)
+		return q.run(c.Context(), l, args)
 	}
 	return c
 }
@@ -291,8 +306,8 @@ the memory. --copy copies them to the program, like iperf3 and netperf.
 
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
-func (p Program) loadExchange() *cobra.Command {
-	q := &loading{test: load.Test{Kind: load.Exchange, Way: load.Up}}
+func (l *loadCommands) exchange() *cobra.Command {
+	q := &loadFlags{test: load.Test{Kind: load.Exchange, Way: load.Up}}
 	c := &cobra.Command{
 		Use:   "rr HOST[:PORT]",
 		Short: "latency: requests and responses over TCP (netperf TCP_RR)",
@@ -318,9 +333,10 @@ func (p Program) loadExchange() *cobra.Command {
 	f.StringVar(&q.size, "size", "1,1", "bytes of a request and of a response")
 	f.StringVar(
 		&q.rate, "rate", "",
-		"transactions begun per second, of all connections together: 1000/s (default: the next begins after the response)",
+		"transactions begun per second, of all connections together: 1000/s "+
+			"(default: the next begins after the response)",
 	)
-	q.more(c)
+	q.outputFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		ask, answer, two := strings.Cut(q.size, ",")
 		if !two {
@@ -339,7 +355,7 @@ func (p Program) loadExchange() *cobra.Command {
 			}
 			q.test.Pace = n
 		}
-		return q.run(c.Context(), p, args)
+		return q.run(c.Context(), l, args)
 	}
 	return c
 }
@@ -354,8 +370,8 @@ without --rate it counts in one (coordinated omission).
 
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
-// run makes the runs and tells them.
-func (q *loading) run(ctx context.Context, p Program, args []string) (err error) {
+// run runs the test and prints its results.
+func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (err error) {
 	switch {
 	case len(args) == 0:
 		return usagef(
@@ -396,7 +412,7 @@ func (q *loading) run(ctx context.Context, p Program, args []string) (err error)
 		q.client.Token = os.Getenv(loadToken)
 	}
 	var kept *os.File
-	if q.out != "" { // before anything is measured
+	if q.out != "" { // fail before anything is measured
 		if kept, err = os.Create(q.out); err != nil {
 			return fmt.Errorf("keep the result: %w", err)
 		}
@@ -406,13 +422,13 @@ func (q *loading) run(ctx context.Context, p Program, args []string) (err error)
 			}
 		}()
 	}
-	q.client.Machine = p.LoadMachine()
+	q.client.Machine = l.machine()
 	session, err := q.client.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-	o := &loadOut{q: q, t: p.Terminal}
+	o := &loadOutput{q: q, t: l.terminal}
 	o.begin(session.Server)
 	var runs []*load.Run
 	for n := 1; n <= q.runs && err == nil; n++ {
@@ -424,7 +440,7 @@ func (q *loading) run(ctx context.Context, p Program, args []string) (err error)
 	}
 	interrupted := err != nil && ctx.Err() != nil
 	if len(runs) > 0 {
-		r := load.Summarise(q.test, session.Server, p.Version, runs)
+		r := load.Summarise(q.test, session.Server, l.version, runs)
 		if kept != nil {
 			if e := writeJSON(kept, r); e != nil {
 				return errors.Join(err, fmt.Errorf("keep the result: %w", e))
@@ -441,7 +457,7 @@ func (q *loading) run(ctx context.Context, p Program, args []string) (err error)
 	return err
 }
 
-// writeJSON writes a value in one line.
+// writeJSON writes a value as JSON on one line.
 func writeJSON(f *os.File, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -453,28 +469,28 @@ func writeJSON(f *os.File, v any) error {
 	return err
 }
 
-// loadOut tells a test as it goes.
-type loadOut struct {
-	q   *loading
+// loadOutput prints a load test while it runs.
+type loadOutput struct {
+	q   *loadFlags
 	t   Terminal
-	out printer
-	err error // the first of writing
+	out output.Printer
+	err error // first error of writing
 }
 
-func (o *loadOut) begin(server string) {
+func (o *loadOutput) begin(server string) {
 	q := o.q
 	switch {
 	case q.json:
-		o.out = &lines{o.t.Out}
+		o.out = &output.JSON{Out: o.t.Out}
 	case q.csv:
-		o.out = &comma{out: o.t.Out}
+		o.out = &output.CSV{Out: o.t.Out}
 	default:
-		o.out = &screen{out: o.t.Out, width: o.t.Width, lines: o.t.Lines, bold: o.t.Colour}
-		o.say(reflow(loadTitle(&q.test, server, q.runs), max(40, o.t.Width)))
+		o.out = &output.Text{Out: o.t.Out, Width: o.t.Width, Lines: o.t.Lines, Bold: o.t.Colour}
+		o.printLine(reflow(loadTitle(&q.test, server, q.runs), max(40, o.t.Width)))
 	}
 }
 
-// loadTitle tells what is tested.
+// loadTitle describes the test.
 func loadTitle(t *load.Test, server string, runs int) string {
 	count := func(n int, one string) string {
 		if n == 1 {
@@ -492,7 +508,9 @@ func loadTitle(t *load.Test, server string, runs int) string {
 		}
 		return text
 	}
-	way := map[load.Way]string{load.Up: "stream to ", load.Down: "stream from ", load.Both: "streams to and from "}[t.Way]
+	way := map[load.Way]string{
+		load.Up: "stream to ", load.Down: "stream from ", load.Both: "streams to and from ",
+	}[t.Way]
 	text = way + server + ": " + text
 	if t.Rate > 0 {
 		text += ", at most " + load.Bits(load.Number(t.Rate))
@@ -503,15 +521,15 @@ func loadTitle(t *load.Test, server string, runs int) string {
 	return text
 }
 
-func (o *loadOut) say(text string) { o.keep(fmt.Fprintln(o.t.Out, text)) }
+func (o *loadOutput) printLine(text string) { o.recordError(fmt.Fprintln(o.t.Out, text)) }
 
-func (o *loadOut) keep(_ int, err error) {
+func (o *loadOutput) recordError(_ int, err error) {
 	if o.err == nil {
 		o.err = err
 	}
 }
 
-func (o *loadOut) interval(i *load.Interval) {
+func (o *loadOutput) interval(i *load.Interval) {
 	if o.q.unit == "" && o.q.test.Kind == load.Stream {
 		o.q.unit = view.LoadUnitFor(float64(max(i.Throughput(load.Up), i.Throughput(load.Down), 0)))
 		for _, w := range []load.Way{load.Up, load.Down} {
@@ -520,26 +538,26 @@ func (o *loadOut) interval(i *load.Interval) {
 			}
 		}
 	}
-	o.keep(0, o.out.table(view.LoadInterval(&o.q.test, i, o.q.unit)))
+	o.recordError(0, o.out.Table(view.LoadInterval(&o.q.test, i, o.q.unit)))
 }
 
-func (o *loadOut) run(r *load.Run) {
+func (o *loadOutput) run(r *load.Run) {
 	if !o.q.json && !o.q.csv {
-		o.say(reflow(view.LoadRun(&o.q.test, r), max(40, o.t.Width)))
+		o.printLine(reflow(view.LoadRun(&o.q.test, r), max(40, o.t.Width)))
 	}
 }
 
-func (o *loadOut) result(r *load.Result) {
+func (o *loadOutput) result(r *load.Result) {
 	switch {
 	case o.q.json:
-		o.keep(0, writeJSON(o.t.Out, r))
-	case o.q.csv: // its lines are all alike
+		o.recordError(0, writeJSON(o.t.Out, r))
+	case o.q.csv: // the intervals are all of its output
 	default:
-		o.keep(fmt.Fprint(o.t.Out, "\n"+view.LoadResult(r, o.t.Width, o.t.Colour)))
+		o.recordError(fmt.Fprint(o.t.Out, "\n"+view.LoadResult(r, o.t.Width, o.t.Colour)))
 	}
 }
 
-// parseSpan reads "20s", "0.5" (seconds), "1m30s".
+// parseSpan parses a duration: "20s", "1m30s", or seconds: "0.5".
 func parseSpan(flag, text string) (measure.Span, error) {
 	d, err := time.ParseDuration(text)
 	if seconds, e := strconv.ParseFloat(text, 64); e == nil {
@@ -551,13 +569,13 @@ func parseSpan(flag, text string) (measure.Span, error) {
 	return measure.Span(d), nil
 }
 
-var bitsForm = regexp.MustCompile(
+var bitsPattern = regexp.MustCompile(
 	`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?/s|bits?|bps)?$`,
 ) // table: made once, never changed
 
-// parseBits reads "100Mbit/s", "1G", "500 kbit/s": bits a second.
+// parseBits parses bits per second: "100Mbit/s", "1G", "500 kbit/s".
 func parseBits(flag, text string) (float64, error) {
-	m := bitsForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := bitsPattern.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return 0, usagef("%s %q: give bits per second, such as 100Mbit/s or 1Gbit/s", flag, text)
 	}
@@ -571,9 +589,9 @@ func parseBits(flag, text string) (float64, error) {
 	return n, nil
 }
 
-// parseBytes reads "128KiB", "1MB", "512": bytes.
+// parseBytes parses bytes: "128KiB", "1MB", "512".
 func parseBytes(flag, text string) (int, error) {
-	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := sizePattern.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return 0, usagef("%s %q: give a number of bytes, such as 1400, 128KiB or 1MB", flag, text)
 	}

@@ -12,8 +12,8 @@ import (
 	"culprit/measure"
 )
 
-// loadRun runs a command line of a program without a machine, and gives what it wrote.
-func loadRun(t *testing.T, args ...string) (status int, out, said string) {
+// loadRun runs a command line of a program without a machine, and returns its output.
+func loadRun(t *testing.T, args ...string) (status int, out, errs string) {
 	t.Helper()
 	dir := t.TempDir()
 	open := func(name string) *os.File {
@@ -112,8 +112,9 @@ func TestLoadFailures(t *testing.T) {
 	}
 }
 
-// TestLoadTold: a stream over loopback, as text, JSON and CSV, and kept and compared.
-func TestLoadTold(t *testing.T) {
+// TestLoadOutput checks a stream over loopback: text, JSON, CSV, and a comparison of written
+// results.
+func TestLoadOutput(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

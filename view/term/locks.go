@@ -12,30 +12,30 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Locking is what `culprit locks` was asked: which waits are measured, and what is told of them.
+// Locking is the request of `culprit locks`: which waits are measured, and which fields they have.
 type Locking struct {
-	CPUs      []int    // where waits began; none: all
+	CPUs      []int    // where waits began; none: all CPUs
 	PIDs      []int    // none: all
 	TIDs      []int    // none: all
 	Processes []string // names; none: all
 	Cgroups   []string // paths; none: all
-	Kernel    bool     // locks of the kernel alone
-	User      bool     // futexes alone
+	Kernel    bool     // only kernel locks
+	User      bool     // only futexes
 	Least     measure.Span
-	Unwind    string // how stacks of programs are walked: auto, fp, tables
+	Unwind    string // how to walk user stacks: auto, fp, tables
 
-	ByProcess bool // who waits is told
-	Stacks    bool // and where
-	Dists     bool // and distributions of the times
+	ByProcess bool // with the waiting process
+	Stacks    bool // with stacks
+	Dists     bool // with distributions of the times
 }
 
-// Locker gives a machine whose statistics are the waits for locks, measured from when it is watched
+// Locker returns a machine whose statistics are waits for locks. It measures from the first Watch
 // until done is called.
 type Locker func(context.Context, Locking) (m Machine, done func(), err error)
 
 func (p Program) locks() *cobra.Command {
 	t := view.Locks()
-	m := &common{plan: plan{step: measure.Second, count: 1}}
+	m := &toolFlags{plan: showOptions{step: measure.Second, count: 1}}
 	var q Locking
 	var by []string
 	var frames, least string
@@ -72,26 +72,27 @@ func (p Program) locks() *cobra.Command {
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only waits that began on these CPUs")
 	f.StringVar(
 		&q.Unwind, "unwind", "auto",
-		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
+		"how to walk user stacks: auto (unwind tables if the kernel allows), "+
+			"fp (frame pointers), tables",
 	)
-	m.shown(f)
+	m.tableFlags(f)
 	m.past.flags(f, true)
-	for _, name := range []string{"from", "to", "at", "dir", "server"} { // who knows the other tools is told that it was not recorded
+	// These flags of the other tools are refused with a reason.
+	for _, name := range []string{"from", "to", "at", "dir", "server"} {
 		if err := f.MarkHidden(name); err != nil {
-			panic(err) // it was made a line above
+			panic(err) // pastFlags.flags made it
 		}
 	}
-	for name, values := range map[string][]string{"by": view.LocksBy(), "unwind": lockUnwinds()} {
-		if err := c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag was made a few lines above
-		}
-	}
+	completeWith(c, "by", view.LocksBy())
+	completeWith(c, "unwind", lockUnwinds())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := m.times(args); err != nil {
 			return err
 		}
 		o := view.Options{"by": by}
-		for name, given := range map[string]bool{"kernel": q.Kernel, "user": q.User, "hist": hist, "coalesce": coalesce} {
+		for name, given := range map[string]bool{
+			"kernel": q.Kernel, "user": q.User, "hist": hist, "coalesce": coalesce,
+		} {
 			if given {
 				o[name] = []string{""}
 			}
@@ -100,7 +101,7 @@ func (p Program) locks() *cobra.Command {
 			o["stacks"] = []string{frames}
 		}
 		var err error
-		if q.Least, err = parseLeast(least); err != nil {
+		if q.Least, err = parseMinWait(least); err != nil {
 			return err
 		}
 		if err := q.check(c, &m.past, o); err != nil {
@@ -115,7 +116,7 @@ func (p Program) locks() *cobra.Command {
 			return err
 		}
 		defer done()
-		return show(c.Context(), machine, p.Terminal, t, o, m.plan)
+		return showTool(c.Context(), machine, p.Terminal, t, o, m.plan)
 	}
 	return c
 }
@@ -127,13 +128,18 @@ and CSV.`
 
 func lockUnwinds() []string { return []string{"auto", "fp", "tables"} }
 
-// check says what of it can't be asked.
-func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
+func anyNegative(lists ...[]int) bool {
+	return slices.ContainsFunc(slices.Concat(lists...), func(n int) bool { return n < 0 })
+}
+
+// check fails if flags are invalid or exclude each other.
+func (q *Locking) check(c *cobra.Command, w *pastFlags, o view.Options) error {
 	f := c.Flags()
 	switch {
-	case w.given() || w.dir != "" || w.server != "":
+	case w.isSet() || w.dir != "" || w.server != "":
 		return usagef(
-			"waits for locks are not recorded: without --from, --to, --at, --dir and --server culprit locks measures now; culprit profile --at shows recorded CPU samples",
+			"waits for locks are not recorded: without --from, --to, --at, --dir and --server " +
+				"culprit locks measures now; culprit profile --at shows recorded CPU samples",
 		)
 	case q.Kernel && q.User:
 		return usagef("--kernel and --user exclude each other; without them it is both")
@@ -142,9 +148,11 @@ func (q *Locking) check(c *cobra.Command, w *past, o view.Options) error {
 			"--unwind is auto, fp or tables, not %q%s", q.Unwind,
 			didYouMean(q.Unwind, lockUnwinds()),
 		)
-	case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
+	case anyNegative(q.PIDs, q.CPUs, q.TIDs):
 		return usagef("--pid, --thread and --cpu take numbers from 0 on")
-	case f.Changed("process") && len(q.Processes) == 0 || f.Changed("cgroup") && len(q.Cgroups) == 0 || slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
+	case f.Changed("process") && len(q.Processes) == 0 ||
+		f.Changed("cgroup") && len(q.Cgroups) == 0 ||
+		slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
 		return usagef("--process and --cgroup take a name")
 	case len(o["by"]) == 0:
 		return usagef("--by takes some of caller, kind, process, pid")

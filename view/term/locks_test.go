@@ -12,7 +12,7 @@ import (
 	"culprit/view"
 )
 
-// locksMachine tells one wait of 2 ms a second in a pipe.
+// locksMachine reports one wait of 2 ms per second in a pipe.
 type locksMachine struct{ machine }
 
 func (m *locksMachine) Watch(
@@ -54,7 +54,7 @@ func (m *locksMachine) Watch(
 			}
 			tick.Answers = append(tick.Answers, a)
 		}
-		tick.Answers[0].Loss = []measure.Loss{{Reason: "no room", Events: 3}}
+		tick.Answers[0].Loss = []measure.Loss{{Reason: "buffer full", Events: 3}}
 		if err := each(tick); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (m *locksMachine) Watch(
 	return m.err
 }
 
-// locksRun runs a command line and gives what was asked of the tracer; nil: nothing.
+// locksRun runs a command line and returns the request to the tracer; nil: none.
 func locksRun(t *testing.T, args ...string) (asked *Locking, status int, out, errs string) {
 	t.Helper()
 	var unused Profiling
@@ -90,7 +90,7 @@ func TestLocksShown(t *testing.T) {
 	want := fmt.Sprintf("  1 wait in 1.0 s (1.0/s), 2.00ms waited\n"+table, 1, "2.00ms")
 	all := fmt.Sprintf("In all  2 waits in 2.0 s (1.0/s), 4.00ms waited\n"+table, 2, "4.00ms")
 	if status != 0 || strings.Count(out, want) != 2 || !strings.HasSuffix(out, "\n\n"+all) ||
-		errs != "lost: 3: no room\nlost since: 3: no room\n" {
+		errs != "lost: 3: buffer full\nlost since: 3: buffer full\n" {
 		t.Errorf("status %d\n%s%s\nwant\n%s%s", status, out, errs, want, all)
 	}
 	for line := range strings.Lines(out) {
@@ -114,7 +114,9 @@ func TestLocksOfPrograms(t *testing.T) {
 		}
 		Loss []measure.Loss
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.View != "locks" || len(got.Rows) != 1 || got.Rows[0].Wait != 2e6 || got.Rows[0].Caller != "vmlinux`pipe_write+0x43" ||
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 ||
+		got.View != "locks" || len(got.Rows) != 1 || got.Rows[0].Wait != 2e6 ||
+		got.Rows[0].Caller != "vmlinux`pipe_write+0x43" ||
 		!reflect.DeepEqual(got.Rows[0].Stack, []string{"vmlinux`pipe_write+0x43"}) ||
 		got.Rows[0].Kind != "mutex" ||
 		got.Rows[0].CumlRate != 1 ||

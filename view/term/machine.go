@@ -10,38 +10,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what the commands look at: this machine now, or in a time that has passed.
+// Machine is what the commands measure: this machine now, or a recording.
 type Machine interface {
 	measure.Watcher
 	// Stats lists all statistics, sorted.
 	Stats() []measure.Stat
-	// Parse reads and checks a sentence; a *measure.Diagnostic where it is wrong.
-	Parse(sentence string) (measure.Query, error)
-	// Record watches the queries for n ticks and gives what it saw as a reader, also when the
-	// context ended before.
+	// Parse parses and checks a query. The error is a *measure.Diagnostic.
+	Parse(query string) (measure.Query, error)
+	// Record records the queries for n ticks and returns them as a reader. If the context ends
+	// earlier, the reader has the ticks so far. progress is called after each tick; nil: not
+	// called.
 	Record(
 		ctx context.Context, queries []measure.Query, n int, progress func(tick int),
 	) (measure.Reader, error)
 }
 
-// Look says how to look at the machine.
-type Look struct {
-	Netns     string // "" the tool's own network namespace, a name, or all
-	SinceBoot bool   // the first interval is the time since boot
-	Alone     bool   // nothing else goes on in the process while it looks, and no tick is kept: cheaper, see kernel.Root and dataset.WatchBrief
+// MachineOptions are the options of Program.Open.
+type MachineOptions struct {
+	Netns     string // "": the network namespace of culprit; a name; or all
+	SinceBoot bool   // the first interval begins at boot
+	// The process does nothing else meanwhile and keeps no tick, which is cheaper: see kernel.Root
+	// and dataset.WatchBrief.
+	Alone bool
 }
 
-// Terminal is where a command writes, and what that is.
+// Terminal describes where a command writes.
 type Terminal struct {
 	Out, Err *os.File
-	Width    int // columns; 80 when Out is no terminal
-	Lines    int // 0 when Out is no terminal
+	Width    int // columns; 80 if Out is not a terminal
+	Lines    int // 0 if Out is not a terminal
 	Colour   bool
 	IsTTY    bool // Out is a terminal
-	ErrTTY   bool // Err is a terminal: progress may be shown there
+	ErrTTY   bool // Err is a terminal, so progress is shown there
 }
 
-// ReadTerminal looks at standard output and at COLUMNS, LINES, NO_COLOR and TERM.
+// ReadTerminal describes standard output and standard error. It reads COLUMNS, NO_COLOR and TERM.
 func ReadTerminal() Terminal {
 	t := Terminal{Out: os.Stdout, Err: os.Stderr, Width: 80}
 	if size, err := unix.IoctlGetWinsize(int(os.Stdout.Fd()), unix.TIOCGWINSZ); err == nil {

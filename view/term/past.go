@@ -17,38 +17,40 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Recorded is what was recorded of this machine, at a running server or in the archive of one that
-// has ended.
+// Recorded is the recording of a machine, at a running server or in its archive.
 type Recorded interface {
-	// Held gives the time that something is held of; zero when nothing is.
+	// Held returns the recorded time range; zero if nothing is recorded.
 	Held() measure.Interval
-	// Remark says in a sentence where the numbers come from; "" when it is a running server.
+	// Remark describes the source of the data in one sentence; "" for a running server.
 	Remark() string
-	// Trouble says in a sentence each what can't be read of it, and what is wrong with the server.
+	// Trouble lists the parts that can't be read, and the problems of the server, a sentence each.
 	Trouble() []string
-	// Replay gives the machine of a time. netns as in Look.
+	// Replay returns the machine of a time range. netns is as in MachineOptions.
 	Replay(over measure.Interval, netns string) Machine
-	// Close lets go of it. Nothing is asked after it.
+	// Close closes it. No other method may be called afterwards.
 	Close() error
 }
 
-// past is the flags of a command that looks at what was recorded.
-type past struct {
+// pastFlags holds the flags that select a recording.
+type pastFlags struct {
 	from, to, at string
 	dir          string
-	server       string // address of another machine's
+	server       string // address of a server
 }
 
-// momentForm says how a time is written.
-const momentForm = "14:03:22, '2026-11-21 14:03:22', RFC 3339, -5m, now"
+// timeFormats lists the formats of a time, for the help.
+const timeFormats = "14:03:22, '2026-11-21 14:03:22', RFC 3339, -5m, now"
 
-func (w *past) flags(f *pflag.FlagSet, ranges bool) {
+func (w *pastFlags) flags(f *pflag.FlagSet, ranges bool) {
 	if ranges {
-		f.StringVar(&w.from, "from", "", "show what was recorded from this time on: "+momentForm)
+		f.StringVar(&w.from, "from", "", "show what was recorded from this time on: "+timeFormats)
 		f.StringVar(&w.to, "to", "", "up to this time (default: now)")
 		f.StringVar(&w.at, "at", "", "show the interval that ended at this time")
 	} else {
-		f.StringVar(&w.at, "at", "", "show what was recorded in the interval that ended at this time: "+momentForm)
+		f.StringVar(
+			&w.at, "at", "",
+			"show what was recorded in the interval that ended at this time: "+timeFormats,
+		)
 	}
 	f.StringVar(
 		&w.dir, "dir", "",
@@ -56,12 +58,13 @@ func (w *past) flags(f *pflag.FlagSet, ranges bool) {
 	)
 	f.StringVar(
 		&w.server, "server", "",
-		"show the recording of the server at this address, such as https://host:7410/; its token is in the address or in $CULPRIT_TOKEN",
+		"show the recording of the server at this address, such as https://host:7410/; "+
+			"its token is in the address or in $CULPRIT_TOKEN",
 	)
 }
 
-// where gives where the past is, and refuses two places.
-func (w *past) where() (string, error) {
+// location returns the directory or the address of the recording. It fails if both are given.
+func (w *pastFlags) location() (string, error) {
 	switch {
 	case w.server == "":
 		return w.dir, nil
@@ -69,28 +72,29 @@ func (w *past) where() (string, error) {
 		return "", usagef("--dir and --server exclude each other")
 	case !isServer(w.server):
 		return "", usagef(
-			"--server %q is not the address of a server (https://host:7410/)", bare(w.server),
+			"--server %q is not the address of a server (https://host:7410/)",
+			withoutToken(w.server),
 		)
 	}
 	return w.server, nil
 }
 
-// isServer says whether a text is the address of a server.
+// isServer reports whether a text is the address of a server.
 func isServer(text string) bool {
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// bare gives the address of a server without what follows its path, a token.
-func bare(address string) string {
+// withoutToken returns an address without its query and fragment, which may contain a token.
+func withoutToken(address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	address, _, _ = strings.Cut(address, "#")
 	return address
 }
 
-// placed refuses a place of the past where no time is given; times is which flags give one.
-func (w *past) placed(times string) error {
+// checkTimeGiven fails if a recording is selected but no time. times lists the flags for times.
+func (w *pastFlags) checkTimeGiven(times string) error {
 	switch {
-	case w.given():
+	case w.isSet():
 	case w.dir != "":
 		return usagef("--dir is for recorded times: give %s too", times)
 	case w.server != "":
@@ -99,8 +103,8 @@ func (w *past) placed(times string) error {
 	return nil
 }
 
-// complete makes the shell offer times and directories for the flags.
-func (w *past) complete(c *cobra.Command) {
+// registerCompletions lets the shell complete times and directories.
+func (w *pastFlags) registerCompletions(c *cobra.Command) {
 	times := cobra.FixedCompletions(
 		[]string{"now", "-1m", "-5m", "-1h", "-1d"}, cobra.ShellCompDirectiveNoFileComp,
 	)
@@ -109,7 +113,7 @@ func (w *past) complete(c *cobra.Command) {
 			continue
 		}
 		if err := c.RegisterFlagCompletionFunc(name, times); err != nil {
-			panic(err) // the flag is there, and nobody else completes it
+			panic(err) // the flag exists and has no completion yet
 		}
 	}
 	if err := c.MarkFlagDirname("dir"); err != nil {
@@ -117,29 +121,29 @@ func (w *past) complete(c *cobra.Command) {
 	}
 }
 
-// given says whether the past is asked for.
-func (w *past) given() bool { return w.from != "" || w.to != "" || w.at != "" }
+// isSet reports whether a time in the past is given.
+func (w *pastFlags) isSet() bool { return w.from != "" || w.to != "" || w.at != "" }
 
-// span is the time that the flags name.
-type span struct {
-	over   measure.Interval // Start 0: the intervals that end at End
-	newest bool             // it ends with the newest tick: now
-	said   []string         // what the user should know of how the flags were read
+// timeRange is the time range that the flags select.
+type timeRange struct {
+	over   measure.Interval // Start 0: the interval that ends at End
+	newest bool             // it ends now, with the newest tick
+	notes  []string         // how the flags were interpreted
 }
 
-// recordedEach is the time between two ticks of a recording: nothing finer was recorded.
-const recordedEach = measure.Second
+// recordedStep is the time between two recorded ticks.
+const recordedStep = measure.Second
 
-// span reads the flags.
-func (w *past) span(now time.Time) (span, error) {
-	var s span
+// parse parses the flags.
+func (w *pastFlags) parse(now time.Time) (timeRange, error) {
+	var s timeRange
 	read := func(flag, text string) (measure.Time, error) {
-		t, said, err := parseMoment(text, now)
+		t, said, err := parseTime(text, now)
 		if err != nil {
 			return 0, usagef("--%s %q: %w", flag, text, err)
 		}
 		if said != "" {
-			s.said = append(s.said, "--"+flag+" "+text+" is taken as "+said)
+			s.notes = append(s.notes, "--"+flag+" "+text+" is taken as "+said)
 		}
 		return measure.Time(t.Unix()) * measure.Time(measure.Second), nil
 	}
@@ -147,7 +151,8 @@ func (w *past) span(now time.Time) (span, error) {
 	switch {
 	case w.at != "" && (w.from != "" || w.to != ""):
 		return s, usagef(
-			"--at and --from or --to exclude each other: --at is one interval, --from and --to are the ends of a time",
+			"--at and --from or --to exclude each other: --at is one interval, " +
+				"--from and --to are the ends of a time",
 		)
 	case w.at != "":
 		s.over.End, err = read("at", w.at)
@@ -169,8 +174,8 @@ func (w *past) span(now time.Time) (span, error) {
 	switch {
 	case s.over.Start > s.over.End:
 		return s, usagef(
-			"--from %s is after --to %s: %s and %s", w.from, w.to, moment(s.over.Start),
-			moment(s.over.End),
+			"--from %s is after --to %s: %s and %s", w.from, w.to, formatTime(s.over.Start),
+			formatTime(s.over.End),
 		)
 	case s.over.Start == s.over.End:
 		return s, usagef(
@@ -181,20 +186,21 @@ func (w *past) span(now time.Time) (span, error) {
 	return s, nil
 }
 
-var agoForm = regexp.MustCompile(
+var agoPattern = regexp.MustCompile(
 	`^-(?:(\d{1,5})d)?((?:\d+(?:\.\d+)?(?:h|m|s|ms))*)$`,
 ) // table: made once, never changed
 
-// parseMoment reads a time that has passed. said tells how a time without a day was read when that
-// is not today.
-func parseMoment(text string, now time.Time) (t time.Time, said string, err error) {
-	const hint = "write 14:03:22, '2026-11-21 14:03:22', 2026-11-21T14:03:22Z, -5m, -90s, -2d or now"
+// parseTime parses a time in the past. A time of day without a date is today's or yesterday's; said
+// describes it in the second case.
+func parseTime(text string, now time.Time) (t time.Time, said string, err error) {
+	const hint = "write 14:03:22, '2026-11-21 14:03:22', 2026-11-21T14:03:22Z, -5m, -90s, -2d " +
+		"or now"
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "now":
 		return now, "", nil
 	case strings.HasPrefix(text, "-"):
-		m := agoForm.FindStringSubmatch(text)
+		m := agoPattern.FindStringSubmatch(text)
 		if m == nil || m[1] == "" && m[2] == "" {
 			return t, "", fmt.Errorf("this is not a time; %s", hint)
 		}
@@ -234,7 +240,10 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 		return on(1), "yesterday, " + on(1).Format("2006-01-02 15:04:05"), nil
 	}
 	t, err = time.Parse(time.RFC3339Nano, text)
-	for _, form := range []string{"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+	for _, form := range []string{
+		"2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04",
+		"2006-01-02",
+	} {
 		if err == nil {
 			break
 		}
@@ -253,115 +262,124 @@ func parseMoment(text string, now time.Time) (t time.Time, said string, err erro
 	return t, "", nil
 }
 
-// moment gives a time as a person reads it here.
-func moment(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
+// formatTime formats a time in the local time zone.
+func formatTime(t measure.Time) string { return t.AsTime().Local().Format("2006-01-02 15:04:05") }
 
-// edge is how far the newest tick may be behind now while a recording goes on.
-const edge = 5 * measure.Second
+// maxTickAge is the maximum age of the newest tick of a running recording.
+const maxTickAge = 5 * measure.Second
 
-// within fits a span to what is held, and says where that can't be.
-func (s *span) within(held measure.Interval, remark string, now time.Time) error {
+// within adjusts "now" to the newest recorded tick, and fails if nothing was recorded in the range.
+func (s *timeRange) within(held measure.Interval, remark string, now time.Time) error {
 	if held == (measure.Interval{}) {
 		return fmt.Errorf("nothing is recorded yet: a new server needs a few seconds")
 	}
-	holds := "held is " + moment(held.Start) + " to " + moment(held.End)
-	if s.newest && measure.Time(now.UnixNano()).Sub(held.End) < edge {
+	holds := "held is " + formatTime(held.Start) + " to " + formatTime(held.End)
+	if s.newest && measure.Time(now.UnixNano()).Sub(held.End) < maxTickAge {
 		s.over.End = held.End
 	}
 	switch {
 	case s.over.Start == 0 && s.over.End > held.End:
 		if remark != "" {
 			return usagef(
-				"nothing was recorded at %s: no server runs; %s", moment(s.over.End), holds,
+				"nothing was recorded at %s: no server runs; %s", formatTime(s.over.End), holds,
 			)
 		}
-		return usagef("nothing was recorded at %s; %s", moment(s.over.End), holds)
+		return usagef("nothing was recorded at %s; %s", formatTime(s.over.End), holds)
 	case s.over.Start >= held.End:
-		return usagef("nothing was recorded since %s; %s", moment(s.over.Start), holds)
+		return usagef("nothing was recorded since %s; %s", formatTime(s.over.Start), holds)
 	case s.over.End <= held.Start:
-		return usagef("nothing was recorded before %s; %s", moment(held.Start), holds)
+		return usagef("nothing was recorded before %s; %s", formatTime(held.Start), holds)
 	}
 	return nil
 }
 
-// steps checks that the intervals of a look into the past are ones that were recorded.
-func steps(step measure.Span) error {
-	if step < recordedEach || step%recordedEach != 0 {
+// checkRecordedStep fails unless the interval is a multiple of recordedStep.
+func checkRecordedStep(step measure.Span) error {
+	if step < recordedStep || step%recordedStep != 0 {
 		return usagef("interval %v: recorded times need a whole number of seconds", step)
 	}
 	return nil
 }
 
-// replay is the machine of a time that has passed.
+// archives opens recordings.
+type archives struct {
+	open func(place string) (Recorded, error) // Program.Recorded; nil: unsupported
+}
+
+func (p Program) archives() *archives { return &archives{open: p.Recorded} }
+
+// replay is a machine in a recorded time range.
 type replay struct {
 	Machine
-	span
+	timeRange
 	recorded Recorded
 }
 
-func (r *replay) close() { _ = r.recorded.Close() } // it was only read
+func (r *replay) close() { _ = r.recorded.Close() }
 
-// replay opens what was recorded, and gives the machine of the time that the flags name; --at is
-// the end of so much of it. The caller closes it.
-func (p Program) replay(w *past, look Look, at measure.Span) (*replay, error) {
+// replay opens the recording and the time range that the flags select. With --at alone, the range
+// ends then and is as long as span. The caller must close the result.
+func (a *archives) replay(
+	w *pastFlags, o MachineOptions, span measure.Span,
+) (*replay, error) {
 	now := time.Now()
-	if look.SinceBoot {
+	if o.SinceBoot {
 		return nil, usagef("--since-boot excludes --from and --at")
 	}
-	s, err := w.span(now)
+	s, err := w.parse(now)
 	if err != nil {
 		return nil, err
 	}
-	if p.Recorded == nil {
+	if a.open == nil {
 		return nil, fmt.Errorf("read the recording: %w", measure.ErrUnsupported)
 	}
-	where, err := w.where()
+	where, err := w.location()
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.Recorded(where)
+	r, err := a.open(where)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.within(r.Held(), r.Remark(), now); err != nil {
 		if t := r.Trouble(); len(t) > 0 {
-			err = fmt.Errorf("%w; %s", err, andMore(t))
+			err = fmt.Errorf("%w; %s", err, firstOf(t))
 		}
 		_ = r.Close()
 		return nil, err
 	}
 	if s.over.Start == 0 {
-		s.over.Start = s.over.End.Add(-at)
+		s.over.Start = s.over.End.Add(-span)
 	}
-	if end := s.over.End.AsTime().Local(); len(s.said) == 0 &&
+	if end := s.over.End.AsTime().Local(); len(s.notes) == 0 &&
 		end.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
-		s.said = append(s.said, "this is of "+moment(s.over.End))
+		s.notes = append(s.notes, "this is of "+formatTime(s.over.End))
 	}
 	if w.server != "" {
-		s.said = append(s.said, "this is of the server at "+bare(w.server))
+		s.notes = append(s.notes, "this is of the server at "+withoutToken(w.server))
 	}
 	if r.Remark() != "" {
-		s.said = append(s.said, r.Remark())
+		s.notes = append(s.notes, r.Remark())
 	}
 	if t := r.Trouble(); len(t) > 0 {
-		s.said = append(s.said, andMore(t))
+		s.notes = append(s.notes, firstOf(t))
 	}
-	if err := checkNetns(r, s.over, look.Netns); err != nil {
+	if err := checkNetns(r, s.over, o.Netns); err != nil {
 		_ = r.Close()
 		return nil, err
 	}
-	return &replay{r.Replay(s.over, look.Netns), s, r}, nil
+	return &replay{r.Replay(s.over, o.Netns), s, r}, nil
 }
 
-// andMore gives the first of some sentences, and how many there are beside it.
-func andMore(all []string) string {
+// firstOf returns the first of some sentences, and the number of the others.
+func firstOf(all []string) string {
 	if len(all) == 1 {
 		return all[0]
 	}
 	return fmt.Sprintf("%s (and %d more)", all[0], len(all)-1)
 }
 
-// checkNetns says that a network namespace was not there in the time.
+// checkNetns fails if the network namespace did not exist in the time range.
 func checkNetns(r Recorded, over measure.Interval, name string) error {
 	if name == "" || name == "all" {
 		return nil
@@ -383,7 +401,7 @@ func checkNetns(r Recorded, over measure.Interval, name string) error {
 		return nil
 	})
 	if err != nil || gap || slices.Contains(names, name) {
-		return err // in a gap nothing is known of it
+		return err // in a gap it is unknown
 	}
 	if len(names) == 0 {
 		return usagef(
@@ -397,14 +415,14 @@ func checkNetns(r Recorded, over measure.Interval, name string) error {
 	)
 }
 
-// tell says each sentence on its own line.
-func tell(out io.Writer, said []string) {
+// printNotes prints each note on a line.
+func printNotes(out io.Writer, said []string) {
 	for _, line := range said {
 		fmt.Fprintln(out, "note:", view.Clean(line))
 	}
 }
 
-// isGap says whether a tick of the past is one of time in which nothing was recorded.
+// isGap reports whether nothing was recorded during a tick.
 func isGap(t *measure.Tick) bool {
 	for _, a := range t.Answers {
 		if len(a.Elapsed) > 0 && a.Elapsed[0] > 0 {

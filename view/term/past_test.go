@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"culprit/measure"
-
-	"github.com/gdamore/tcell/v2"
 )
 
 func TestMomentsAreRead(t *testing.T) {
@@ -42,7 +39,7 @@ func TestMomentsAreRead(t *testing.T) {
 		"-1d":   now.Add(-24 * time.Hour),
 		"-2d1h": now.Add(-49 * time.Hour),
 	} {
-		got, said, err := parseMoment(text, now)
+		got, said, err := parseTime(text, now)
 		if err != nil || !got.Equal(want) {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
@@ -58,7 +55,7 @@ func TestMomentsAreRead(t *testing.T) {
 		"1969-12-31": "before 1970", "-99999d": "before 1970", "-999999h": "before 1970", "-9999999h": "not a time", "0001-01-01T00:00:00Z": "before 1970",
 		"-99999999999999999999h": "not a time",
 	} {
-		if got, _, err := parseMoment(text, now); err == nil ||
+		if got, _, err := parseTime(text, now); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, got, err, want)
 		}
@@ -71,7 +68,7 @@ func FuzzMoment(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, unix int64) {
 		now := time.Unix(unix&(1<<33-1), 0) // 1970 to 2242
-		got, said, err := parseMoment(text, now)
+		got, said, err := parseTime(text, now)
 		if err != nil {
 			return
 		}
@@ -177,7 +174,7 @@ func rewind(t *testing.T, r *tape, args ...string) (status int, out, errs string
 		defer f.Close()
 		files[i] = f
 	}
-	open := func(Look) (Machine, error) { return nil, errors.New("this machine was looked at") }
+	open := func(MachineOptions) (Machine, error) { return nil, errors.New("this machine was looked at") }
 	p := Program{
 		Version:  "v1",
 		Open:     open,
@@ -310,7 +307,7 @@ func TestGapsAreSaidAndNotShown(t *testing.T) {
 
 func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 	r := anHour()
-	holds := "held is " + moment(r.held.Start) + " to "
+	holds := "held is " + formatTime(r.held.Start) + " to "
 	for line, want := range map[string]string{
 		"cpu --at soon":                 "--at \"soon\": this is not a time; write 14:03:22",
 		"cpu --from 2999-01-01":         "in the future",
@@ -318,7 +315,7 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		"cpu --from -5m --to -5m":       "no time lies between",
 		"cpu --to -5m":                  "--to needs --from",
 		"cpu --at -5m --from -10m":      "exclude each other",
-		"cpu --from -2d --to -1d":       "nothing was recorded before " + moment(r.held.Start),
+		"cpu --from -2d --to -1d":       "nothing was recorded before " + formatTime(r.held.Start),
 		"cpu --at -2d":                  holds,
 		"cpu --at -5m 0.5":              "whole number of seconds",
 		"cpu --at -5m 1.5":              "whole number of seconds",
@@ -341,7 +338,7 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 	}
 	old := &tape{held: measure.Interval{Start: 1e9, End: 1000e9}, remark: "no server runs"}
 	for line, want := range map[string]string{
-		"cpu --at now":   "no server runs; held is " + moment(1e9) + " to " + moment(1000e9),
+		"cpu --at now":   "no server runs; held is " + formatTime(1e9) + " to " + formatTime(1000e9),
 		"cpu --from -5m": "nothing was recorded since",
 	} {
 		if status, _, errs := rewind(t, old, strings.Fields(line)...); status != exitUsage ||
@@ -361,38 +358,6 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d, %q, want %q", c.line, status, errs, c.want)
 		}
-	}
-}
-
-// Top shows the second that it was given, and goes through time.
-func TestTopOfThePast(t *testing.T) {
-	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
-	s.SetSize(100, 20)
-	r := anHour()
-	v := &terminalView{
-		step:   measure.Second,
-		end:    r.held.End,
-		held:   r.Held,
-		replay: func(over measure.Interval) Machine { return r.Replay(over, "") },
-	}
-	v.machine = v.replay(measure.Interval{Start: v.end - 1e9, End: v.end})
-	done := make(chan error, 1)
-	go func() { done <- runTop(t.Context(), v, s) }()
-	at := func(step string, before measure.Span) string {
-		return fmt.Sprintf("%s to %s", step, moment(r.held.End.Add(-before)))
-	}
-	until(t, s, at("1s", 0), "%USR")
-	for _, k := range []struct {
-		keys, want string
-	}{{">", at("1s", 0)}, {"<", at("1s", measure.Second)}, {"<+", at("2s", 2*measure.Second)}, {"<", at("2s", 4*measure.Second)}, {"---->", at("1s", 3*measure.Second)}} {
-		for _, key := range k.keys {
-			s.InjectKey(tcell.KeyRune, key, tcell.ModNone)
-		}
-		until(t, s, k.want)
-	}
-	s.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
-	if err := <-done; err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -14,20 +14,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A ProfileOf is what a profile is of.
+// A ProfileOf is the kind of a profile.
 type ProfileOf uint8
 
-// What a profile can be of. Amounts of the first are samples, those of the others ns that threads
-// waited.
+// The kinds of profiles. Amounts of the first are samples, those of the others nanoseconds.
 const (
 	OnCPU    ProfileOf = iota // what CPUs execute
-	OffCPU                    // being off the CPU, from leaving it until running again
-	RunQueue                  // being able to run, until running
+	OffCPU                    // from leaving the CPU until running again
+	RunQueue                  // from being able to run until running
 	Locks                     // waiting for locks
 )
 
-// Profiling is what `culprit profile` was asked: of what, which CPUs and threads are looked at, how
-// often and for how long.
+// Profiling is the request of `culprit profile`: the kind, the CPUs and threads, the rate and the
+// duration.
 type Profiling struct {
 	Of        ProfileOf
 	Hz        int
@@ -37,41 +36,41 @@ type Profiling struct {
 	TIDs      []int    // none: all
 	Processes []string // names; none: all
 	Cgroups   []string // paths; none: all
-	Kernel    bool     // samples within the kernel alone; of waits its stacks alone
-	User      bool     // the same of programs
-	ByCPU     bool     // stacks are told apart by CPU
-	ByThread  bool     // and by thread
-	Wakers    bool     // of OffCPU: and by who woke the thread
+	Kernel    bool     // only samples in the kernel; for waits, only kernel stacks
+	User      bool     // only samples in programs; for waits, only user stacks
+	ByCPU     bool     // stacks are grouped by CPU
+	ByThread  bool     // stacks are grouped by thread
+	Wakers    bool     // OffCPU: stacks are grouped by the thread that woke them
 	Least     measure.Span
-	Unwind    string // how stacks of programs are walked: auto, fp, tables
-	Inline    bool   // functions that compilers put into others are frames of their own
+	Unwind    string // how to walk user stacks: auto, fp, tables
+	Inline    bool   // inlined functions are frames of their own
 }
 
-// Profiled is what was sampled.
+// Profiled is a measured profile.
 type Profiled struct {
-	Stacks iter.Seq[ProfiledStack] // may be gone through again
+	Stacks iter.Seq[ProfiledStack] // can be read several times
 	Began  measure.Time
 	Took   measure.Span
-	CPUs   int   // that were sampled
-	Frames int   // as many as a stack can have: one with so many may have been longer
-	Away   int64 // of OffCPU: threads that were still away at the end, whose waits are in no stack
+	CPUs   int   // number of sampled CPUs
+	Frames int   // maximum number of frames; a stack with so many may be cut
+	Away   int64 // OffCPU: threads that were off the CPU at the end; their waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string
 }
 
-// A ProfiledStack is a stack and how much it has; frames as DTrace prints them, the innermost
-// first. They are good until the next stack is asked for.
+// A ProfiledStack is a stack with its amount. Frames are as DTrace prints them, the innermost
+// first. They are valid until the next stack is read.
 type ProfiledStack struct {
 	Process       string
-	PID, TID, CPU int    // TID, CPU -1: not told
-	State         string // of waits: how it waited, or for what kind of lock
+	PID, TID, CPU int    // TID, CPU -1: not known
+	State         string // for waits: how the thread waited, or the kind of lock
 	Kernel, User  []string
-	Waker         *ProfiledWaker // nil: not told
+	Waker         *ProfiledWaker // nil: not known
 	Count         int64          // samples, or waits
-	Amount        int64          // samples, or ns
+	Amount        int64          // samples, or nanoseconds
 }
 
-// A ProfiledWaker is who ended a wait.
+// A ProfiledWaker is the thread that ended a wait.
 type ProfiledWaker struct {
 	Process      string
 	PID          int
@@ -82,15 +81,15 @@ type ProfiledWaker struct {
 type Profiler func(context.Context, Profiling) (*Profiled, error)
 
 const (
-	leastHz, mostHz = 1, 10000
-	mostProfile     = 24 * time.Hour
-	mostLeast       = measure.Span(time.Hour)
+	minHz, maxHz   = 1, 10000
+	maxProfileTime = 24 * time.Hour
+	maxMinWait     = measure.Span(time.Hour)
 )
 
 func (p Program) profile() *cobra.Command {
-	var o pictured
+	var o outputFlags
 	var q Profiling
-	var w profiledPast
+	var w recordedFlags
 	var every, least string
 	var idle, pids, offCPU, runQueue, locks bool
 	c := &cobra.Command{
@@ -188,7 +187,8 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	)
 	f.StringVar(
 		&q.Unwind, "unwind", "auto",
-		"how to walk user stacks: auto (unwind tables if the kernel allows), fp (frame pointers), tables",
+		"how to walk user stacks: auto (unwind tables if the kernel allows), "+
+			"fp (frame pointers), tables",
 	)
 	f.BoolVar(
 		&q.Inline, "inline", true,
@@ -200,7 +200,7 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	o.flags(c)
 	w.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if _, err := o.chosen(); err != nil {
+		if _, err := o.selectFormat(); err != nil {
 			return err
 		}
 		span, err := parseInterval(every)
@@ -208,12 +208,13 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			return usagef("--for: %w", err)
 		}
 		q.For = time.Duration(span)
-		if q.Least, err = parseLeast(least); err != nil {
+		if q.Least, err = parseMinWait(least); err != nil {
 			return err
 		}
 		kinds := 0
-		for of, asked := range map[ProfileOf]bool{OffCPU: offCPU, RunQueue: runQueue, Locks: locks} {
-			if asked {
+		flags := map[ProfileOf]bool{OffCPU: offCPU, RunQueue: runQueue, Locks: locks}
+		for of, given := range flags {
+			if given {
 				q.Of = of
 				kinds++
 			}
@@ -227,24 +228,27 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			return usagef("--min needs --off-cpu, --run-queue or --locks")
 		case q.Wakers && q.Of != OffCPU:
 			return usagef("--wakers needs --off-cpu")
-		case q.Hz < leastHz || q.Hz > mostHz:
-			return usagef("--hz %d is out of range: %d to %d", q.Hz, leastHz, mostHz)
-		case q.For > mostProfile:
+		case q.Hz < minHz || q.Hz > maxHz:
+			return usagef("--hz %d is out of range: %d to %d", q.Hz, minHz, maxHz)
+		case q.For > maxProfileTime:
 			return usagef("--for %s is longer than a day", every)
 		case !slices.Contains([]string{"auto", "fp", "tables"}, q.Unwind):
 			return usagef("--unwind is auto, fp or tables, not %q", q.Unwind)
 		case q.Kernel && q.User:
 			return usagef("--kernel and --user exclude each other; without them it is both")
-		case slices.ContainsFunc(slices.Concat(q.PIDs, q.CPUs, q.TIDs), func(n int) bool { return n < 0 }):
+		case anyNegative(q.PIDs, q.CPUs, q.TIDs):
 			return usagef("--pid, --thread and --cpu take numbers from 0 on")
-		case f.Changed("process") && len(q.Processes) == 0 || f.Changed("cgroup") && len(q.Cgroups) == 0 || slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
+		case f.Changed("process") && len(q.Processes) == 0 ||
+			f.Changed("cgroup") && len(q.Cgroups) == 0 ||
+			slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
 			return usagef("--process and --cgroup take a name")
 		}
 		if err := w.check(c, &q, &o); err != nil {
 			return err
 		}
-		if w.given() {
-			return p.profilePast(c.Context(), &w, &q, o, idle, pids)
+		if w.isSet() {
+			recorded := recordedProfiles{p.profilePrinter(), *p.archives()}
+			return recorded.writeRecorded(c.Context(), &w, &q, o, idle, pids)
 		}
 		if p.Profile == nil {
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
@@ -254,13 +258,14 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		if err != nil {
 			return err
 		}
-		return p.profiled(got, q, o, idle, pids)
+		printer := p.profilePrinter()
+		return printer.writeSamples(got, q, o, idle, pids)
 	}
 	return c
 }
 
-// parseLeast reads how long a wait must be to count.
-func parseLeast(text string) (measure.Span, error) {
+// parseMinWait parses the shortest wait that counts.
+func parseMinWait(text string) (measure.Span, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	span := measure.Span(seconds * 1e9)
 	if err != nil {
@@ -270,7 +275,7 @@ func parseLeast(text string) (measure.Span, error) {
 		}
 		span = measure.Span(d)
 	}
-	if !(seconds >= 0) || span < 0 || span > mostLeast {
+	if !(seconds >= 0) || span < 0 || span > maxMinWait {
 		return 0, usagef("--min %q is out of range: 0 to 1h", text)
 	}
 	return span, nil

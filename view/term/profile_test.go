@@ -41,7 +41,7 @@ func sampledBy(t *testing.T, asked *Profiling) (Program, func() (out, errs strin
 				CPUs:   2,
 				Frames: 127,
 				Took:   10 * measure.Second,
-				Loss:   []measure.Loss{{Reason: "no room", Events: 3}},
+				Loss:   []measure.Loss{{Reason: "buffer full", Events: 3}},
 				Stacks: slices.Values([]ProfiledStack{
 					{
 						Process: "swapper/0",
@@ -94,7 +94,7 @@ func TestProfileWrites(t *testing.T) {
 	if want := "prog;main 20\nprog;main;write;ext4_write 60\nswapper/0;do_idle;net_rx_action 20\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
-	for _, want := range []string{"900 of 1000 samples are of idle CPUs", "lost: no room (3)"} {
+	for _, want := range []string{"900 of 1000 samples are of idle CPUs", "lost: buffer full (3)"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said: %s", want, errs)
 		}
@@ -126,7 +126,7 @@ func TestProfileKeepsNotes(t *testing.T) {
 			t.Fatal(read())
 		}
 		out, errs := read()
-		for _, want := range []string{"lost: no room (3)", "20.0 % of the samples are in functions without a name"} {
+		for _, want := range []string{"lost: buffer full (3)", "20.0 % of the samples are in functions without a name"} {
 			if !strings.Contains(out, want) || !strings.Contains(errs, want) {
 				t.Errorf("%s: %q is not in the file, or not printed: %s", format, want, errs)
 			}
@@ -147,13 +147,28 @@ func TestProfileTable(t *testing.T) {
 		}
 	}
 	if !q.ByCPU {
-		t.Error("CPUs were not told apart")
+		t.Error("CPUs were not separated")
 	}
 }
 
 func TestProfileRefuses(t *testing.T) {
-	for _, args := range [][]string{{"--hz", "0"}, {"--hz", "100000"}, {"--kernel", "--user"}, {"-o", "out.exe"}, {"--for", "never"}, {"--pid", "-3"}, {"--format", "svgg"}, {"word"},
-		{"--unwind", "dwarf"}, {"--at", "now", "--unwind", "fp"}, {"--at", "now", "--off-cpu"}, {"--from", "-5m", "--locks"}, {"--at", "now", "--tids"}, {"--at", "now", "--cgroup", "/x"}, {"--at", "now", "--hz", "9"}} {
+	for _, args := range [][]string{
+		{"--hz", "0"},
+		{"--hz", "100000"},
+		{"--kernel", "--user"},
+		{"-o", "out.exe"},
+		{"--for", "never"},
+		{"--pid", "-3"},
+		{"--format", "svgg"},
+		{"word"},
+		{"--unwind", "dwarf"},
+		{"--at", "now", "--unwind", "fp"},
+		{"--at", "now", "--off-cpu"},
+		{"--from", "-5m", "--locks"},
+		{"--at", "now", "--tids"},
+		{"--at", "now", "--cgroup", "/x"},
+		{"--at", "now", "--hz", "9"},
+	} {
 		var q Profiling
 		p, read := sampledBy(t, &q)
 		if status := Run(t.Context(), p, append([]string{"profile"}, args...)); status != exitUsage &&

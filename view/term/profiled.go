@@ -12,68 +12,80 @@ import (
 	"culprit/view"
 )
 
-// everybody says whether no thread is left out.
-func (q Profiling) everybody() bool {
+// allThreads reports whether the profile includes all threads.
+func (q Profiling) allThreads() bool {
 	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) == 0
 }
 
-// tell prints what may mislead, and what was lost. It returns all of that.
-func (p Program) tell(notes []string, lost []measure.Loss) []string {
+// profilePrinter writes profiles and prints their notes.
+type profilePrinter struct {
+	terminal   Terminal
+	readsFiles func() // Program.ReadsFiles
+}
+
+func (p Program) profilePrinter() profilePrinter {
+	return profilePrinter{terminal: p.Terminal, readsFiles: p.ReadsFiles}
+}
+
+// printNotes prints notes and losses, and returns all of them as notes.
+func (p *profilePrinter) printNotes(notes []string, lost []measure.Loss) []string {
 	for _, l := range lost {
 		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	for _, n := range notes {
-		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
+		fmt.Fprintln(p.terminal.Err, "culprit: "+view.Clean(n))
 	}
 	return notes
 }
 
-// noted puts the notes of a profile into it, for the files that it is written to, and with them the
-// share of what has no name, which it prints.
-func (p Program) noted(t *profile.Tree, notes []string, what string) {
+// attachNotes sets the notes of a profile. If a relevant share has no function name, it also prints
+// and adds a note on that.
+func (p *profilePrinter) attachNotes(t *profile.Tree, notes []string, what string) {
 	t.Notes = notes
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
 		text := fmt.Sprintf(
 			"%.1f %% of the %s are in functions without a name, shown as [unknown] or as [file]",
 			100*n/all, what,
 		)
-		t.Notes = append(t.Notes, p.tell([]string{text}, nil)...)
+		t.Notes = append(t.Notes, p.printNotes([]string{text}, nil)...)
 	}
 }
 
-// unnamedShare is the share of samples without a name from which on a note says so.
+// unnamedShare is the share of unnamed functions from which on there is a note.
 const unnamedShare = 0.005
 
-// profiled writes what was sampled, and says what may mislead.
-func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
+// writeSamples writes a profile of samples, and prints its notes.
+func (p *profilePrinter) writeSamples(
+	got *Profiled, q Profiling, o outputFlags, idle, pids bool,
+) error {
 	if q.Of != OnCPU {
-		return p.waited(got, q, o, idle, pids)
+		return p.writeWaits(got, q, o, idle, pids)
 	}
 	stacks := got.Stacks
-	all, resting, cut := int64(0), int64(0), int64(0)
+	all, idleCount, cut := int64(0), int64(0), int64(0)
 	for s := range stacks {
 		all += s.Count
-		if s.resting() {
-			resting += s.Count
+		if s.isIdle() {
+			idleCount += s.Count
 		}
 		if len(s.Kernel) >= got.Frames || len(s.User) >= got.Frames {
 			cut += s.Count
 		}
 	}
 	if !idle {
-		stacks = without(stacks, ProfiledStack.resting)
+		stacks = excluding(stacks, ProfiledStack.isIdle)
 	}
-	left := sum(stacks)
+	left := sampleCount(stacks)
 	note := fmt.Sprintf(
 		"%d samples in %.1f s, %d per second on each of %d CPUs", all, got.Took.Seconds(), q.Hz,
 		got.CPUs,
 	)
 	notes := slices.Clone(got.Notes)
-	if resting > 0 && !idle {
+	if idleCount > 0 && !idle {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%d of %d samples are of idle CPUs and left out; --idle shows them", resting, all,
+				"%d of %d samples are of idle CPUs and left out; --idle shows them", idleCount, all,
 			),
 		)
 	}
@@ -82,24 +94,25 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 			notes, fmt.Sprintf("the stacks of %d samples are cut at %d frames", cut, got.Frames),
 		)
 	}
-	// With nothing left out there is a sample for each tick of each CPU.
-	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.everybody() && !q.Kernel && !q.User &&
+	// Without a selection there is a sample for each tick of each CPU.
+	if due := float64(q.Hz*got.CPUs) * got.Took.Seconds(); q.allThreads() && !q.Kernel && !q.User &&
 		float64(all) < 0.9*due &&
 		due > 20 {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%d of %.0f expected samples: the kernel takes none while a CPU sleeps without ticks, a virtual machine does not run, or sampling costs too much",
+				"%d of %.0f expected samples: the kernel takes none while a CPU sleeps "+
+					"without ticks, a virtual machine does not run, or sampling costs too much",
 				all, due,
 			),
 		)
 	}
-	notes = p.tell(notes, got.Loss)
+	notes = p.printNotes(notes, got.Loss)
 	if left == 0 {
 		return fmt.Errorf("no samples match, in %.1f s", got.Took.Seconds())
 	}
 	if o.table {
-		return into(p.Terminal, o.output, func(w io.Writer) error {
+		return writeFile(p.terminal, o.output, func(w io.Writer) error {
 			return profile.WriteTableLines(
 				w, tableLines(stacks), float64(left), "samples: "+note, o.rows,
 			)
@@ -112,31 +125,33 @@ func (p Program) profiled(got *Profiled, q Profiling, o pictured, idle, pids boo
 		Over: got.Took,
 		Each: measure.Second / measure.Span(max(1, q.Hz)),
 	}
-	p.noted(t, notes, "samples")
-	return o.put(p.Terminal, t, note)
+	p.attachNotes(t, notes, "samples")
+	return o.write(p.terminal, t, note)
 }
 
-// without gives the stacks of which something is not so.
-func without(stacks iter.Seq[ProfiledStack], so func(ProfiledStack) bool) iter.Seq[ProfiledStack] {
+// excluding returns the stacks for which the condition is false.
+func excluding(
+	stacks iter.Seq[ProfiledStack], condition func(ProfiledStack) bool,
+) iter.Seq[ProfiledStack] {
 	return func(yield func(ProfiledStack) bool) {
 		for s := range stacks {
-			if !so(s) && !yield(s) {
+			if !condition(s) && !yield(s) {
 				return
 			}
 		}
 	}
 }
 
-func sum(stacks iter.Seq[ProfiledStack]) (n int64) {
+func sampleCount(stacks iter.Seq[ProfiledStack]) (n int64) {
 	for s := range stacks {
 		n += s.Count
 	}
 	return n
 }
 
-// resting says whether a stack is of a CPU that has nothing to do: the idle task's, in a function
-// that waits for work. What interrupts do meanwhile is no rest.
-func (s ProfiledStack) resting() bool {
+// isIdle reports whether a stack is of an idle CPU: the idle task in a function that waits for
+// work. Interrupts of the idle task are not idle.
+func (s ProfiledStack) isIdle() bool {
 	if s.PID != 0 || len(s.Kernel) == 0 {
 		return false
 	}
@@ -171,7 +186,7 @@ func (s ProfiledStack) resting() bool {
 	return false
 }
 
-// treeOf makes a profile of stacks.
+// treeOf returns the profile of some stacks.
 func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {
@@ -189,7 +204,7 @@ func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 			case pids:
 				one.Process += "-" + strconv.Itoa(s.PID)
 			}
-			if w := s.Waker.folded(); w != nil {
+			if w := s.Waker.cutAtInterrupt(); w != nil {
 				one.Waker = &profile.Waker{Process: w.Process, User: w.User, Kernel: w.Kernel}
 			}
 			if !yield(one) {
@@ -199,7 +214,8 @@ func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 	})
 }
 
-// tableLines gives a line for each CPU and place in the kernel, and one for each CPU's time in programs.
+// tableLines returns a line for each CPU and innermost kernel function, and one for the user time
+// of each CPU.
 func tableLines(stacks iter.Seq[ProfiledStack]) []profile.TableLine {
 	type place struct {
 		cpu    int

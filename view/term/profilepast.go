@@ -15,46 +15,50 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// profiledPast is the flags of culprit profile that look at the samples of a server.
-type profiledPast struct {
-	past
-	diff string // what to compare with: a time, the address of a server, a file
+// recordedFlags holds the flags of `culprit profile` for recorded samples.
+type recordedFlags struct {
+	pastFlags
+	diff string // the profile to compare with: a time, the address of a server, or a file
 	per  string
 	work string
 	json bool
 }
 
-func (w *profiledPast) flags(c *cobra.Command) {
+func (w *recordedFlags) flags(c *cobra.Command) {
 	f := c.Flags()
-	w.past.flags(f, true)
-	f.Lookup("from").Usage = "the samples that a server has recorded from this time on: " + momentForm
-	f.Lookup("at").Usage = "those of the time that ended then, as long as --for says"
+	w.pastFlags.flags(f, true)
+	f.Lookup("from").Usage = "samples that a server recorded from this time on: " + timeFormats
+	f.Lookup("at").Usage = "samples of the time that ended then, as long as --for"
 	f.StringVar(
 		&w.diff, "diff", "",
-		"compare recorded samples with a time of the same length that ended then (with --from: began then), with the same time at another server (its address), or with a profile in a file",
+		"compare recorded samples with a time of the same length that ended then (with --from: "+
+			"began then), with the same time at another server (its address), or with a profile "+
+			"in a file",
 	)
 	f.StringVar(
 		&w.per, "per", "",
-		"--diff: what the amounts are divided by: sample, cpu-second, work (default: cpu-second; sample for a file without CPU-seconds)",
+		"--diff: what the amounts are divided by: sample, cpu-second, work "+
+			"(default: cpu-second; sample for a file without CPU-seconds)",
 	)
 	f.StringVar(
 		&w.work, "work", "",
 		"--diff: BEFORE,AFTER, the work done during each; BEFORE is the one compared with",
 	)
 	f.BoolVar(&w.json, "json", false, "--diff: the ranked functions as JSON")
-	w.complete(c)
+	w.registerCompletions(c)
 }
 
-// check says what can't be asked of the past.
-func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error {
+// check fails if flags are invalid or exclude each other.
+func (w *recordedFlags) check(c *cobra.Command, q *Profiling, o *outputFlags) error {
 	f := c.Flags()
-	if !w.given() {
+	if !w.isSet() {
 		if w.diff != "" || w.per != "" || w.work != "" || w.json {
 			return usagef(
-				"--diff, --per, --work and --json need recorded samples: give --at, or --from and --to",
+				"--diff, --per, --work and --json need recorded samples: give --at, " +
+					"or --from and --to",
 			)
 		}
-		return w.placed("--at, or --from and --to,")
+		return w.checkTimeGiven("--at, or --from and --to,")
 	}
 	switch {
 	case q.Of != OnCPU:
@@ -69,7 +73,8 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 		return usagef("--for needs --at: with --from the time ends at --to")
 	case len(q.TIDs)+len(q.Cgroups) > 0 || q.ByThread:
 		return usagef(
-			"--thread, --tids and --cgroup: threads and control groups are not recorded; --pid and --process are",
+			"--thread, --tids and --cgroup: threads and control groups are not recorded; " +
+				"--pid and --process are",
 		)
 	case w.at != "" && q.For < time.Second:
 		return usagef("--for %v: recorded samples need a whole number of seconds", q.For)
@@ -79,7 +84,7 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 		}
 		return nil
 	}
-	format, err := o.chosen()
+	format, err := o.selectFormat()
 	switch {
 	case err != nil:
 		return err
@@ -92,28 +97,34 @@ func (w *profiledPast) check(c *cobra.Command, q *Profiling, o *pictured) error 
 	return err
 }
 
-// norm gives what the amounts are divided by; before is nil until it is known.
-func (w *profiledPast) norm() (profile.Norm, error) {
-	d := differing{per: w.per, work: w.work}
+// norm returns the normalisation. Its Before is not set yet for CPU-seconds.
+func (w *recordedFlags) norm() (profile.Norm, error) {
+	d := diffFlags{per: w.per, work: w.work}
 	if w.per == "" && w.work == "" {
 		d.per = "cpu-second"
 	}
 	return d.norm()
 }
 
-// against gives what a profile is compared with, what it is called, and how often it was sampled;
-// 0: not known.
-func (p Program) against(
-	ctx context.Context, w *profiledPast, of *aRecorded, part profile.Part,
+// recordedProfiles makes profiles of recorded samples.
+type recordedProfiles struct {
+	profilePrinter
+	archives
+}
+
+// comparedProfile returns the profile to compare with, its name, and its samples per second and CPU
+// (0: unknown).
+func (p *recordedProfiles) comparedProfile(
+	ctx context.Context, w *recordedFlags, of *recordedTree, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
-	other, span := past{dir: w.dir, server: w.server}, of.over.Span()
-	switch _, _, notTime := parseMoment(w.diff, time.Now()); {
+	other, span := pastFlags{dir: w.dir, server: w.server}, of.over.Span()
+	switch _, _, notTime := parseTime(w.diff, time.Now()); {
 	case isServer(w.diff):
-		other = w.past // the same time, as that machine's clock tells it
+		other = w.pastFlags // the same time by the clock of that machine
 		other.dir, other.server = "", w.diff
-		called = "the server at " + bare(w.diff) + ", "
+		called = "the server at " + withoutToken(w.diff) + ", "
 	case notTime == nil && w.from != "":
-		began, _, err := parseMoment(w.diff, time.Now())
+		began, _, err := parseTime(w.diff, time.Now())
 		if err != nil {
 			return nil, "", 0, usagef("--diff %q: %w", w.diff, err)
 		}
@@ -128,9 +139,10 @@ func (p Program) against(
 		}
 		if len(part.CPUs)+len(part.PIDs)+len(part.Processes) > 0 || part.Kernel || part.User ||
 			part.Numbers {
-			p.tell(
+			p.printNotes(
 				[]string{
-					w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user and --pids choose of what was recorded alone",
+					w.diff + " is compared as it is: --cpu, --pid, --process, --kernel, --user " +
+						"and --pids select recorded samples only",
 				},
 				nil,
 			)
@@ -138,16 +150,16 @@ func (p Program) against(
 		t, err := p.profiles(ctx, []string{w.diff}, profile.Options{})
 		return t, w.diff, 0, err
 	}
-	before, err := p.recordedProfile(ctx, &other, span, part, false)
+	before, err := p.read(ctx, &other, span, part, false)
 	if err != nil {
-		return nil, "", 0, fmt.Errorf("--diff %s: %w", bare(w.diff), err)
+		return nil, "", 0, fmt.Errorf("--diff %s: %w", withoutToken(w.diff), err)
 	}
-	return before.Tree, called + moments(before.over), before.hz(), nil
+	return before.Tree, called + formatRange(before.over), before.hz(), nil
 }
 
-// profilePast writes a profile of what was recorded, or what differs between two.
-func (p Program) profilePast(
-	ctx context.Context, w *profiledPast, q *Profiling, o pictured, idle, pids bool,
+// writeRecorded writes the profile of recorded samples, or its difference from another profile.
+func (p *recordedProfiles) writeRecorded(
+	ctx context.Context, w *recordedFlags, q *Profiling, o outputFlags, idle, pids bool,
 ) error {
 	part := profile.Part{
 		CPUs:      q.CPUs,
@@ -158,7 +170,7 @@ func (p Program) profilePast(
 		Idle:      idle,
 		Numbers:   pids,
 	}
-	after, err := p.recordedProfile(ctx, &w.past, measure.Span(q.For), part, o.table)
+	after, err := p.read(ctx, &w.pastFlags, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
 	}
@@ -171,15 +183,15 @@ func (p Program) profilePast(
 			for _, l := range after.lines {
 				sum += l.Count
 			}
-			return into(p.Terminal, o.output, func(out io.Writer) error {
+			return writeFile(p.terminal, o.output, func(out io.Writer) error {
 				return profile.WriteTableLines(
 					out, after.lines, sum, "samples: "+after.note, o.rows,
 				)
 			})
 		}
-		return o.put(p.Terminal, after.Tree, after.note)
+		return o.write(p.terminal, after.Tree, after.note)
 	}
-	before, called, hz, err := p.against(ctx, w, after, part)
+	before, called, hz, err := p.comparedProfile(ctx, w, after, part)
 	if err != nil {
 		return err
 	}
@@ -190,23 +202,23 @@ func (p Program) profilePast(
 	if n.Per == "cpu-second" {
 		if n.Before, n.After = before.Seconds, after.Tree.Seconds; n.Before == 0 && w.per == "" {
 			n = profile.Norm{Per: "sample"}
-			p.tell(
+			p.printNotes(
 				[]string{
-					called + " does not tell how many CPU-seconds it is of: shares are compared",
+					called + " does not contain its CPU-seconds: shares are compared",
 				},
 				nil,
 			)
 		}
 	}
-	rate := 1.0 // how much more often after was sampled
+	rate := 1.0 // sampling rate of after, relative to before
 	if n.Per != "sample" && hz > 0 && after.hz() > 0 {
 		if rate = after.hz() / hz; rate > 1.01 || rate < 0.99 {
 			n.After *= rate
 		}
 	}
-	mine := moments(after.over)
+	mine := formatRange(after.over)
 	if w.server != "" {
-		mine = "the server at " + bare(w.server) + ", " + mine
+		mine = "the server at " + withoutToken(w.server) + ", " + mine
 	}
 	d, err := profile.Compare(before, after.Tree, n)
 	if err != nil {
@@ -214,21 +226,25 @@ func (p Program) profilePast(
 	}
 	if rate > 1.01 || rate < 0.99 {
 		d.NormText += fmt.Sprintf(
-			" Before was sampled %.0f times per second, after %.0f: the amounts of after are scaled to %.0f.",
+			" Before was sampled %.0f times per second, after %.0f: "+
+				"the amounts of after are scaled to %.0f.",
 			hz, hz*rate, hz,
 		)
 	}
 	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
-	format, err := o.chosen()
+	format, err := o.selectFormat()
 	if err != nil {
 		return err
 	}
 	if o.output != "" {
-		if err := into(p.Terminal, o.output, func(out io.Writer) error { return format.differ(out, d, o.picture(d.NormText)) }); err != nil {
+		err := writeFile(p.terminal, o.output, func(out io.Writer) error {
+			return format.differ(out, d, o.picture(d.NormText))
+		})
+		if err != nil {
 			return err
 		}
 	}
-	return into(p.Terminal, "", func(out io.Writer) error {
+	return writeFile(p.terminal, "", func(out io.Writer) error {
 		if w.json {
 			return profile.WriteChangesJSON(out, d, o.rows)
 		}
@@ -236,30 +252,32 @@ func (p Program) profilePast(
 	})
 }
 
-func moments(over measure.Interval) string { return moment(over.Start) + " to " + moment(over.End) }
+func formatRange(over measure.Interval) string {
+	return formatTime(over.Start) + " to " + formatTime(over.End)
+}
 
-// aRecorded is a profile of what was recorded, and what is said of it.
-type aRecorded struct {
+// recordedTree is the profile of recorded samples with its description.
+type recordedTree struct {
 	*profile.Recorded
 	over  measure.Interval
 	note  string
-	lines []profile.TableLine // when a table is wanted
+	lines []profile.TableLine // set if a table is printed
 }
 
-// hz gives how often each CPU was sampled; 0: not known.
-func (a *aRecorded) hz() float64 {
+// hz returns the samples per second and CPU; 0: unknown.
+func (a *recordedTree) hz() float64 {
 	if a.Tree.Seconds <= 0 {
 		return 0
 	}
 	return a.Expected / a.Tree.Seconds
 }
 
-// recordedProfile makes a profile of the time that the flags name; --at is the end of so much of
-// it. What may mislead is told.
-func (p Program) recordedProfile(
-	ctx context.Context, w *past, at measure.Span, part profile.Part, table bool,
-) (*aRecorded, error) {
-	r, err := p.replay(w, Look{Netns: "all"}, at)
+// read returns the profile of the time range that the flags select. With --at alone, the
+// range is as long as span. It prints notes.
+func (p *recordedProfiles) read(
+	ctx context.Context, w *pastFlags, span measure.Span, part profile.Part, table bool,
+) (*recordedTree, error) {
+	r, err := p.replay(w, MachineOptions{Netns: "all"}, span)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +293,7 @@ func (p Program) recordedProfile(
 	if err != nil {
 		return nil, err
 	}
-	out := &aRecorded{Recorded: got, over: r.over}
+	out := &recordedTree{Recorded: got, over: r.over}
 	if table {
 		if out.lines, err = profile.AskLines(ctx, reader, part); err != nil {
 			return nil, err
@@ -283,10 +301,10 @@ func (p Program) recordedProfile(
 	}
 	out.note = fmt.Sprintf(
 		"%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs,
-		moments(r.over),
+		formatRange(r.over),
 	)
 	notes := slices.Clone(got.Tree.Notes)
-	for _, s := range r.said {
+	for _, s := range r.notes {
 		if !slices.Contains(notes, s) {
 			notes = append(notes, s)
 		}
@@ -320,6 +338,6 @@ func (p Program) recordedProfile(
 			),
 		)
 	}
-	p.noted(got.Tree, p.tell(notes, got.Loss), "samples")
+	p.attachNotes(got.Tree, p.printNotes(notes, got.Loss), "samples")
 	return out, nil
 }

@@ -12,21 +12,23 @@ import (
 	"culprit/view"
 )
 
-// idleState is the State of a thread of the kernel that has nothing to do.
+// idleState is the State of an idle kernel thread.
 const idleState = "idle"
 
-// waited writes the waits that were gathered, and says what may mislead.
-func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool) error {
+// writeWaits writes a profile of waits, and prints its notes.
+func (p *profilePrinter) writeWaits(
+	got *Profiled, q Profiling, o outputFlags, idle, pids bool,
+) error {
 	stacks := got.Stacks
 	notes := slices.Clone(got.Notes)
-	var count, nanos, resting, cut int64
+	var count, nanos, idleTime, cut int64
 	for s := range stacks {
 		if s.State == idleState {
-			resting += s.Amount
+			idleTime += s.Amount
 		}
 	}
 	if !idle {
-		stacks = without(stacks, func(s ProfiledStack) bool { return s.State == idleState })
+		stacks = excluding(stacks, func(s ProfiledStack) bool { return s.State == idleState })
 	}
 	for s := range stacks {
 		count, nanos = count+s.Count, nanos+s.Amount
@@ -34,7 +36,9 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 			cut += s.Count
 		}
 	}
-	what := map[ProfileOf]string{OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks"}[q.Of]
+	what := map[ProfileOf]string{
+		OffCPU: "off the CPU", RunQueue: "waiting for a CPU", Locks: "waiting for locks",
+	}[q.Of]
 	note := fmt.Sprintf(
 		"%d times %s, %.3f s in total, in %.1f s", count, what, time.Duration(nanos).Seconds(),
 		got.Took.Seconds(),
@@ -42,12 +46,12 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 	if q.Least > 0 {
 		note += fmt.Sprintf("; shorter than %v is left out", time.Duration(q.Least))
 	}
-	if resting > 0 && !idle {
+	if idleTime > 0 && !idle {
 		notes = append(
 			notes,
 			fmt.Sprintf(
 				"%.3f s of idle kernel threads are left out; --idle shows them",
-				time.Duration(resting).Seconds(),
+				time.Duration(idleTime).Seconds(),
 			),
 		)
 	}
@@ -60,29 +64,30 @@ func (p Program) waited(got *Profiled, q Profiling, o pictured, idle, pids bool)
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"%d threads left a CPU and did not return: that time is in no stack, nor is that of threads that never ran",
+				"%d threads left a CPU and did not return: that time is in no stack, "+
+					"nor is that of threads that never ran",
 				got.Away,
 			),
 		)
 	}
-	notes = p.tell(notes, got.Loss)
+	notes = p.printNotes(notes, got.Loss)
 	if count == 0 {
 		return fmt.Errorf("no selected thread was %s, in %.1f s", what, got.Took.Seconds())
 	}
 	if o.table {
-		return into(p.Terminal, o.output, func(w io.Writer) error {
+		return writeFile(p.terminal, o.output, func(w io.Writer) error {
 			return profile.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Unit, t.Taken = "ns", profile.Taken{At: got.Began, Over: got.Took}
-	p.noted(t, notes, "time")
-	return o.put(p.Terminal, t, note)
+	p.attachNotes(t, notes, "time")
+	return o.write(p.terminal, t, note)
 }
 
-// folded gives a waker whose stack begins where it was interrupted, if it was: the interrupt is who
-// woke, whoever was on the CPU.
-func (w *ProfiledWaker) folded() *ProfiledWaker {
+// cutAtInterrupt returns the waker. If an interrupt woke the thread, it is the interrupt, without
+// the thread that it interrupted.
+func (w *ProfiledWaker) cutAtInterrupt() *ProfiledWaker {
 	if w == nil {
 		return nil
 	}
@@ -99,12 +104,12 @@ func (w *ProfiledWaker) folded() *ProfiledWaker {
 	return w
 }
 
-// waitLines gives a line for each place, with how it waited there.
+// waitLines returns a line for each place and kind of wait.
 func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 	type place struct{ what, caller string }
 	at := map[place]*profile.WaitLine{}
 	for s := range stacks {
-		where := place{s.State, s.waitsIn()}
+		where := place{s.State, s.waitFrame()}
 		l := at[where]
 		if l == nil {
 			l = &profile.WaitLine{What: where.what, Caller: where.caller}
@@ -120,9 +125,9 @@ func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 	return lines
 }
 
-// waitsIn gives the frame that tells what a thread waits for: the innermost one that is no part of
-// the scheduler, of a lock or of the C library's way to one.
-func (s ProfiledStack) waitsIn() string {
+// waitFrame returns the frame that shows what a thread waits for: the innermost one that is not
+// part of the scheduler, of a lock or of the C library.
+func (s ProfiledStack) waitFrame() string {
 	if at := view.WaitFrame(s.Kernel, false); at >= 0 {
 		return s.Kernel[at]
 	}

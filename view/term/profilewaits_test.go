@@ -20,7 +20,7 @@ func waitedBy(t *testing.T, asked *Profiling) (Program, func() (out, errs string
 			Frames: 127,
 			Took:   10 * measure.Second,
 			Away:   5,
-			Loss:   []measure.Loss{{Reason: "no room", Events: 3}},
+			Loss:   []measure.Loss{{Reason: "buffer full", Events: 3}},
 			Stacks: slices.Values([]ProfiledStack{
 				{
 					Process: "kworker/0:1",
@@ -46,7 +46,7 @@ func waitedBy(t *testing.T, asked *Profiling) (Program, func() (out, errs string
 						Process: "other",
 						PID:     6,
 						Kernel:  []string{"vmlinux`try_to_wake_up+0x1", "vmlinux`pipe_write+0x4"},
-						User:    []string{"other`gives+0x3"},
+						User:    []string{"other`posts+0x3"},
 					},
 				},
 				{
@@ -88,17 +88,21 @@ func waitedBy(t *testing.T, asked *Profiling) (Program, func() (out, errs string
 func TestWaitsWritten(t *testing.T) {
 	var q Profiling
 	p, read := waitedBy(t, &q)
-	if status := Run(t.Context(), p, []string{"profile", "--off-cpu", "--wakers", "--format", "folded", "--min", "20us", "--process", "prog,other", "--cgroup", "/a", "--thread", "7,8", "--tids"}); status != 0 {
+	args := []string{
+		"profile", "--off-cpu", "--wakers", "--format", "folded", "--min", "20us",
+		"--process", "prog,other", "--cgroup", "/a", "--thread", "7,8", "--tids",
+	}
+	if status := Run(t.Context(), p, args); status != 0 {
 		t.Fatal(read())
 	}
 	out, errs := read()
 	want := "prog-7/7;do_nanosleep;[sleeping];woken by [interrupt];asm_sysvec_apic_timer_interrupt;hrtimer_wakeup 30000000\n" +
 		"prog-7/7;wants;__lll_lock_wait;[futex] 10000000\n" +
-		"prog-7/8;main;awaits;pipe_read;schedule_timeout;[sleeping];woken by other;gives;pipe_write;try_to_wake_up 60000000\n"
+		"prog-7/8;main;awaits;pipe_read;schedule_timeout;[sleeping];woken by other;posts;pipe_write;try_to_wake_up 60000000\n"
 	if out != want {
 		t.Errorf("got\n%s\nwant\n%s", out, want)
 	}
-	for _, want := range []string{"0.900 s of idle kernel threads", "lost: no room (3)", "5 threads left a CPU"} {
+	for _, want := range []string{"0.900 s of idle kernel threads", "lost: buffer full (3)", "5 threads left a CPU"} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is not said: %s", want, errs)
 		}
@@ -136,8 +140,20 @@ func TestWaitsTable(t *testing.T) {
 }
 
 func TestWaitsRefused(t *testing.T) {
-	for _, args := range [][]string{{"--off-cpu", "--locks"}, {"--off-cpu", "--hz", "99"}, {"--min", "1ms"}, {"--wakers"}, {"--run-queue", "--wakers"}, {"--off-cpu", "--min", "-1ms"}, {"--off-cpu", "--min", "soon"},
-		{"--off-cpu", "--min", "2h"}, {"--off-cpu", "--min", "NaN"}, {"--thread", "-1"}, {"--process", ""}, {"--cgroup", ""}} {
+	for _, args := range [][]string{
+		{"--off-cpu", "--locks"},
+		{"--off-cpu", "--hz", "99"},
+		{"--min", "1ms"},
+		{"--wakers"},
+		{"--run-queue", "--wakers"},
+		{"--off-cpu", "--min", "-1ms"},
+		{"--off-cpu", "--min", "soon"},
+		{"--off-cpu", "--min", "2h"},
+		{"--off-cpu", "--min", "NaN"},
+		{"--thread", "-1"},
+		{"--process", ""},
+		{"--cgroup", ""},
+	} {
 		var q Profiling
 		p, read := waitedBy(t, &q)
 		if status := Run(t.Context(), p, append([]string{"profile"}, args...)); status != exitUsage {

@@ -11,6 +11,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 )
 
 // Exit statuses: 0 done, 1 could not, 2 wrong usage.
@@ -19,31 +20,31 @@ const (
 	exitUsage  = 2
 )
 
-// usageError is what the user wrote wrong; it exits 2.
+// usageError is a mistake of the user. The exit status is 2.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errEnough ends a watch when the count is reached.
-var errEnough = errors.New("enough")
+// errCountReached ends a watch when the count is reached.
+var errCountReached = errors.New("enough")
 
-// errNothing is the end of a look at a time in which nothing was recorded.
-var errNothing = errors.New("there is nothing to show")
+// errNotRecorded is returned if nothing was recorded in the selected time.
+var errNotRecorded = errors.New("there is nothing to show")
 
-// plan is how often and how a tool is shown.
-type plan struct {
+// showOptions is how often and how a tool is shown.
+type showOptions struct {
 	step    measure.Span
-	count   int // 0 = until interrupted
+	count   int // 0: until interrupted
 	format  string
 	sortBy  string
 	reverse bool
 	wide    bool
-	rows    int // most rows, 0 = all; below 0 = the tool's own on a terminal, all elsewhere
+	rows    int // maximum number of rows; 0: all; -1: MaxRows of the tool on a terminal, else all
 	past    bool
 }
 
-// parseInterval reads "1", "0.5" or "250ms": the seconds between two lines. At least 10 ms, at most
-// a day.
+// parseInterval parses the time between two lines: "1", "0.5" (seconds) or "250ms". It must be from
+// 10 ms to a day.
 func parseInterval(text string) (measure.Span, error) {
 	seconds, err := strconv.ParseFloat(text, 64)
 	span := measure.Span(seconds * 1e9)
@@ -60,8 +61,8 @@ func parseInterval(text string) (measure.Span, error) {
 	return span, nil
 }
 
-// parseTimes reads [interval [count]].
-func parseTimes(args []string, p *plan) error {
+// parseTimes parses [interval [count]].
+func parseTimes(args []string, p *showOptions) error {
 	if len(args) > 2 {
 		return usagef("unexpected %q after interval and count", args[2])
 	}
@@ -82,70 +83,68 @@ func parseTimes(args []string, p *plan) error {
 	return nil
 }
 
-// printer gives what prints tables in the form that was asked for, and how wide they may be: as
-// wide as they are in JSON and CSV.
-func (p *plan) printer(t Terminal, time bool) (out printer, width int) {
+// printer returns the printer for the selected format, and the width of its tables in columns. JSON
+// and CSV have no limit.
+func (p *showOptions) printer(t Terminal, time bool) (out output.Printer, width int) {
 	switch p.format {
 	case "json":
-		return &lines{t.Out}, math.MaxInt
+		return &output.JSON{Out: t.Out}, math.MaxInt
 	case "csv":
-		return &comma{out: t.Out}, math.MaxInt
+		return &output.CSV{Out: t.Out}, math.MaxInt
 	}
 	width = t.Width
 	if p.wide {
 		width = math.MaxInt
 	}
-	return &screen{out: t.Out, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
+	return &output.Text{Out: t.Out, Width: width, Lines: t.Lines, Bold: t.Colour, Time: time}, width
 }
 
-// show runs a tool until its count is reached or the context ends; then it prints the average of
-// what was shown.
-func show(
-	ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p plan,
+// showTool shows a tool until the count is reached or the context ends; then it prints the average.
+func showTool(
+	ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p showOptions,
 ) error {
 	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
 		return err
 	}
 	out, width := p.printer(t, !tool.Once)
 	var queries []measure.Query
-	sentences := tool.Ask(o)
+	texts := tool.Ask(o)
 	if p.format == "" && p.sortBy == "" {
-		sentences = tool.VisibleQueries(o, width)
+		texts = tool.VisibleQueries(o, width)
 	}
-	for _, sentence := range sentences {
-		q, err := m.Parse(sentence)
+	for _, text := range texts {
+		q, err := m.Parse(text)
 		if err != nil {
 			return err
 		}
 		q.Step = p.step
 		queries = append(queries, q)
 	}
-	aside := &asides{out: t.Err, said: map[string]bool{}, lost: map[string]uint64{}}
-	defer aside.end()
-	most := p.rows
-	if most < 0 && p.format == "" {
-		most = tool.MaxRows
+	notes := output.NewNotes(t.Err)
+	defer notes.Finish()
+	maxRows := p.rows
+	if maxRows < 0 && p.format == "" {
+		maxRows = tool.MaxRows
 	}
 	table := func(f *view.Frame) (*view.Table, error) {
 		if p.sortBy == "" {
-			f.MaxRows = max(0, most)
+			f.MaxRows = max(0, maxRows)
 		}
 		tab := tool.Table(o, f)
-		tab.Over, tab.Loss, tab.Notes = f.Over, f.Losses(), append(
-			tab.Notes,
-			f.Notes(tool.MinWidth, width)...)
+		tab.Over, tab.Loss = f.Over, f.Losses()
+		tab.Notes = append(tab.Notes, f.Notes(tool.MinWidth, width)...)
 		if p.sortBy != "" {
 			i := tab.Column(p.sortBy)
 			if i < 0 {
 				return nil, unknownColumn(tab, p.sortBy)
 			}
-			sorted(tab, i, p.reverse)
+			output.SortRows(tab, i, p.reverse)
 		}
-		limit(tab, most)
+		output.LimitRows(tab, maxRows)
 		return tab, nil
 	}
 	mean := view.Mean{Peaks: tool.Peaks, Sums: tool.Sums}
-	f := &view.Frame{Buffers: &view.Buffers{}} // a table is printed before the next is made
+	f := &view.Frame{Buffers: &view.Buffers{}} // each table is printed before the next is made
 	n, gaps := 0, []string(nil)
 	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
 		for i, a := range tick.Answers {
@@ -161,9 +160,9 @@ func show(
 			}
 			gaps = append(gaps, tab.Notes...)
 			if p.format == "json" {
-				return out.table(tab)
+				return out.Table(tab)
 			}
-			aside.say(tab)
+			notes.Print(tab)
 			return nil
 		}
 		tab, err := table(f)
@@ -171,25 +170,24 @@ func show(
 			return err
 		}
 		if p.format == "" {
-			aside.say(tab)
+			notes.Print(tab)
 		}
-		if err := out.table(tab); err != nil {
+		if err := out.Table(tab); err != nil {
 			return err
 		}
-		if p.count != 1 &&
-			p.format == "" { // one interval is its own average, and JSON and CSV have none
+		if p.count != 1 && p.format == "" { // JSON and CSV have no average
 			mean.Add(f)
 		}
 		if n++; p.count > 0 && n >= p.count {
-			return errEnough
+			return errCountReached
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, errCountReached) {
 		return err
 	}
 	if n == 0 && len(gaps) > 0 {
-		return errNothing
+		return errNotRecorded
 	}
 	if mean.Len() > 1 {
 		tab, err := table(mean.Frame())
@@ -197,38 +195,15 @@ func show(
 			return err
 		}
 		if p.format == "" {
-			aside.say(tab)
+			notes.Print(tab)
 		}
-		return out.mean(tab)
+		return out.Mean(tab)
 	}
 	return nil
 }
 
-// limit keeps the first rows and all totals, and says so.
-func limit(t *view.Table, most int) {
-	if most <= 0 {
-		return
-	}
-	kept, left := t.Rows[:0], 0
-	for _, r := range t.Rows {
-		switch {
-		case r.Total:
-			kept = append(kept, r)
-		case most > 0:
-			most--
-			kept = append(kept, r)
-		default:
-			left++
-		}
-	}
-	t.Rows = kept
-	if left > 0 {
-		t.Notes = append(t.Notes, "only the first rows are shown; -n 0 shows all")
-	}
-}
-
-// checkNames says which name that a flag was given is not of this machine. It looks for an instant
-// before the tool begins, or at all of the past.
+// checkNames fails if a flag names something that does not exist on this machine. It measures for a
+// moment before the tool starts, or reads the whole time range of a recording.
 func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options, past bool) error {
 	for _, fl := range tool.Flags {
 		if fl.NamesQuery == "" || !o.Has(fl.Name) {
@@ -245,14 +220,14 @@ func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options,
 		var known []string
 		err = m.Watch(ctx, []measure.Query{q}, func(t *measure.Tick) error {
 			if past && isGap(t) {
-				known = o[fl.Name] // show will say that there is nothing
+				known = o[fl.Name] // showTool reports the gap
 			}
 			for i := range t.Answers[0].Series {
 				known = append(known, t.Answers[0].Label(i, 0))
 			}
-			return errEnough
+			return errCountReached
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, errCountReached) {
 			return err
 		}
 		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {

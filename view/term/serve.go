@@ -18,30 +18,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Serving is what `culprit serve` was asked.
+// Serving holds the flags of `culprit serve`.
 type Serving struct {
-	Listen    string          // address and port
-	Dir       string          // where to record; "" where this user usually does
-	Keep      [3]measure.Span // of ticks, of minutes, of hours; 0: the archive's own
-	Size      int64           // bytes on disk at most; 0: the archive's own
-	Cert, Key string          // files, both or none
-	For       time.Duration   // end by itself; 0: never
-	DiskFull  string          // what goes when the disk is full: "oldest" or "newest"
-	Budget    float64         // share of one CPU that recording may take; 0: no bound
-	WriteTo   string          // address of a receiver of Prometheus's remote write; "": none
-	WriteEach measure.Span    // time between the samples that are written there
-	Profile   int             // samples a second of each CPU; 0: none are taken
-	// bytes of kernel memory that the maps of all running scripts may take; 0: no limit
+	Listen string // address and port
+	Dir    string // directory of the recording; "": the default
+	// How long to keep seconds, minutes and hours; 0: the default of the archive.
+	Keep      [3]measure.Span
+	Size      int64         // maximum bytes on disk; 0: the default of the archive
+	Cert, Key string        // files; both or none
+	For       time.Duration // end after this time; 0: never
+	DiskFull  string        // what to delete if the disk is full: "oldest" or "newest"
+	Budget    float64       // maximum share of one CPU for recording; 0: no limit
+	WriteTo   string        // address of a Prometheus remote-write receiver; "": none
+	WriteEach measure.Span  // time between the samples that are sent there
+	Profile   int           // samples per second and CPU; 0: none
+	Commands  bool          // record whole command lines, not only the program
+	// Maximum bytes of kernel memory of the maps of all running scripts; 0: no limit.
 	ScriptMemory int64
-	PrintToken   bool // the address is printed with the token
-	Commands     bool // whole command lines are recorded; else their program alone
+	PrintToken   bool // print the address with the token
 }
 
-// Teller is how a server tells its user what it does. Safe for several goroutines.
+// Teller prints messages of a server for its user. It is safe for concurrent use.
 type Teller struct {
-	t    Terminal
-	mu   sync.Mutex
-	said []measure.Problem
+	t       Terminal
+	mu      sync.Mutex
+	printed []measure.Problem
 }
 
 // Say prints a line.
@@ -51,7 +52,7 @@ func (w *Teller) Say(text string) {
 	fmt.Fprintln(w.t.Out, text) //nolint:errcheck // a terminal that is gone ends no recording
 }
 
-// Diagnosis shows a report.
+// Diagnosis prints a report.
 func (w *Teller) Diagnosis(r *diagnose.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,33 +61,33 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 	) //nolint:errcheck // as above
 }
 
-// Trouble prints what is wrong now: each trouble as it begins, and when it is over. What only
-// changes its text, such as a count, is not printed again.
+// Trouble prints new problems, and those that have ended. A change of the text, such as of a count,
+// is not printed.
 func (w *Teller) Trouble(all []measure.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	in := func(list []measure.Problem, key string) bool {
 		return slices.ContainsFunc(list, func(t measure.Problem) bool { return t.Key == key })
 	}
-	var lasting []measure.Problem // with the text that was printed
-	for _, t := range w.said {
+	var lasting []measure.Problem // with the printed text
+	for _, t := range w.printed {
 		if in(all, t.Key) {
 			lasting = append(lasting, t)
 			continue
 		}
 		fmt.Fprintln(w.t.Err, "culprit: over:", view.Clean(t.Text)) //nolint:errcheck // as above
 	}
-	w.said = lasting
+	w.printed = lasting
 	for _, t := range all {
-		if !in(w.said, t.Key) {
+		if !in(w.printed, t.Key) {
 			fmt.Fprintln(w.t.Err, "culprit:", view.Clean(t.Text)) //nolint:errcheck // as above
-			w.said = append(w.said, t)
+			w.printed = append(w.printed, t)
 		}
 	}
 }
 
-// listenUsually is the address of a server that was asked for none.
-const listenUsually = "127.0.0.1:7410"
+// defaultListen is the default address and port.
+const defaultListen = "127.0.0.1:7410"
 
 func (p Program) serve() *cobra.Command {
 	var s Serving
@@ -106,7 +107,7 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		),
 		Args: cobra.NoArgs,
 		Example: examples([]view.Example{
-			{Line: "culprit serve", Means: "record, and serve the page on " + listenUsually},
+			{Line: "culprit serve", Means: "record, and serve the page on " + defaultListen},
 			{
 				Line:  "culprit serve --keep 1s=2d,1m=30d,1h=365d --size 10GB",
 				Means: "keep seconds for two days, minutes for a month, hours for a year",
@@ -122,12 +123,13 @@ expensive part is suspended for ten minutes or longer, and named.`,
 	f := c.Flags()
 	f.SortFlags = false
 	f.StringVar(
-		&s.Listen, "listen", listenUsually,
+		&s.Listen, "listen", defaultListen,
 		"address and port; one that other machines can reach needs TLS",
 	)
 	f.StringVar(
 		&s.Dir, "dir", "",
-		"directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, else culprit in $XDG_STATE_HOME or ~/.local/state)",
+		"directory of the recording (default: $CULPRIT_DIR, /var/lib/culprit for root, "+
+			"else culprit in $XDG_STATE_HOME or ~/.local/state)",
 	)
 	f.StringVar(&keep, "keep", "1s=7d,1m=14d,1h=90d", "how long to keep seconds, minutes and hours")
 	f.StringVar(&size, "size", "2GB", "limit on disk; the oldest data is deleted first")
@@ -136,7 +138,8 @@ expensive part is suspended for ten minutes or longer, and named.`,
 	)
 	f.StringVar(
 		&budget, "budget", "10%",
-		"limit of one CPU for recording; above it the most expensive part is suspended; 0: no limit",
+		"limit of one CPU for recording; above it the most expensive part is suspended; "+
+			"0: no limit",
 	)
 	f.StringVar(
 		&profile, "profile", "49", "stack samples per second and CPU, recorded too; off for none",
@@ -155,7 +158,8 @@ expensive part is suspended for ten minutes or longer, and named.`,
 	)
 	f.StringVar(
 		&s.WriteTo, "remote-write", "",
-		"send the recording to this address by Prometheus remote write, with $CULPRIT_REMOTE_WRITE_TOKEN if set",
+		"send the recording to this address by Prometheus remote write, "+
+			"with $CULPRIT_REMOTE_WRITE_TOKEN if set",
 	)
 	f.StringVar(
 		&each, "remote-write-each", "15s", "time between the sent samples: 1s, 5s, 15s, 60s",
@@ -202,7 +206,7 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		}
 		if _, _, err := net.SplitHostPort(s.Listen); err != nil {
 			return usagef(
-				"--listen %q: give an address and a port, such as %s", s.Listen, listenUsually,
+				"--listen %q: give an address and a port, such as %s", s.Listen, defaultListen,
 			)
 		}
 		if (s.Cert == "") != (s.Key == "") {
@@ -223,13 +227,13 @@ expensive part is suspended for ten minutes or longer, and named.`,
 }
 
 var (
-	keepForm = regexp.MustCompile(
+	keepPattern = regexp.MustCompile(
 		`^(1s|1m|1h)=([0-9]+(?:\.[0-9]+)?)(s|m|h|d|w|y)$`,
 	) // table: made once, never changed
-	sizeForm = regexp.MustCompile(
+	sizePattern = regexp.MustCompile(
 		`^([0-9]+(?:\.[0-9]+)?) ?([kKMGT]?)(i?)[bB]?$`,
 	) // table: made once, never changed
-	daysOf = map[string]float64{
+	daysPerUnit = map[string]float64{
 		"s": 1. / 86400,
 		"m": 1. / 1440,
 		"h": 1. / 24,
@@ -239,7 +243,7 @@ var (
 	} // table: units of time
 )
 
-// parseShare reads "1%" or "0.5 %": a share of one CPU.
+// parseShare parses a share of one CPU: "1%" or "0.5 %".
 func parseShare(text string) (float64, error) {
 	n, err := strconv.ParseFloat(
 		strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64,
@@ -253,35 +257,36 @@ func parseShare(text string) (float64, error) {
 	return n / 100, nil
 }
 
-// mostAlways is how often a profile that never ends may sample.
-const mostAlways = 999
+// maxRecordedRate is the highest sampling rate of a server.
+const maxRecordedRate = 999
 
-// parseRate reads how often a server samples: "49", or "off" for 0.
+// parseRate parses the sampling rate of a server: "49"; "off" is 0.
 func parseRate(text string) (int, error) {
 	if text == "off" || text == "0" {
 		return 0, nil
 	}
 	n, err := strconv.Atoi(strings.TrimSuffix(text, "Hz"))
-	if err != nil || n < 1 || n > mostAlways {
+	if err != nil || n < 1 || n > maxRecordedRate {
 		return 0, usagef(
-			"--profile %q: give samples per second, from 1 to %d, or off", text, mostAlways,
+			"--profile %q: give samples per second, from 1 to %d, or off", text, maxRecordedRate,
 		)
 	}
 	return n, nil
 }
 
-// parseKeep reads "1s=7d,1m=14d,1h=90d"; what is not named keeps its usual length.
+// parseKeep parses "1s=7d,1m=14d,1h=90d". A step that is not named is 0.
 func parseKeep(text string) (keep [3]measure.Span, err error) {
 	for _, part := range strings.Split(text, ",") {
-		m := keepForm.FindStringSubmatch(strings.TrimSpace(part))
+		m := keepPattern.FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
 			return keep, usagef(
-				"--keep %q: give the times to keep seconds, minutes and hours, such as 1s=7d,1m=14d,1h=90d",
+				"--keep %q: give the times to keep seconds, minutes and hours, "+
+					"such as 1s=7d,1m=14d,1h=90d",
 				text,
 			)
 		}
 		n, err := strconv.ParseFloat(m[2], 64)
-		days := n * daysOf[m[3]]
+		days := n * daysPerUnit[m[3]]
 		if err != nil || days < 1./144 || days > 36500 {
 			return keep, usagef("--keep %s: from 10m to 100y", part)
 		}
@@ -294,12 +299,12 @@ func parseKeep(text string) (keep [3]measure.Span, err error) {
 	return keep, nil
 }
 
-// leastSize is the smallest archive that makes sense: an hour of a small machine.
-const leastSize = 32 << 20
+// minArchiveSize is the smallest size of an archive: an hour of a small machine.
+const minArchiveSize = 32 << 20
 
 // parseSize parses the bytes in a flag: "2GB", "500 MiB".
 func parseSize(flag, text string) (int64, error) {
-	m := sizeForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := sizePattern.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return 0, usagef(
 			"--%s %q: give a number of bytes, such as 500MB, 2GB or 1TiB", flag, text,
@@ -314,7 +319,7 @@ func parseSize(flag, text string) (int64, error) {
 	if m[2] == "" {
 		n /= base // Index of "" is 0
 	}
-	if err != nil || n < leastSize || n > 1e15 {
+	if err != nil || n < minArchiveSize || n > 1e15 {
 		return 0, usagef("--%s %q: from 32MiB to 1000TB", flag, text)
 	}
 	return int64(n), nil

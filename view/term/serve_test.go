@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// runServe runs a command line of a program whose server is f, and gives what it said.
+// runServe runs a command line of a program whose server is f, and returns its output.
 func runServe(
 	t *testing.T, f func(context.Context, Serving, *Teller) error, args ...string,
 ) (status int, out, errs string) {
@@ -19,7 +19,7 @@ func runServe(
 	return runProgram(t, Program{Serve: f}, append([]string{"serve"}, args...))
 }
 
-// runProgram runs a command line of a program with files to write to, and gives what it said.
+// runProgram runs a command line of a program and returns its output.
 func runProgram(t *testing.T, p Program, args []string) (status int, out, errs string) {
 	t.Helper()
 	var files [2]*os.File
@@ -126,7 +126,10 @@ func TestTellerSaysTroublesOnce(t *testing.T) {
 		away := func(text string) measure.Problem {
 			return measure.Problem{Key: "remote write", Text: "a\x1b[31mb " + text}
 		}
-		for _, all := range [][]measure.Problem{nil, {disk}, {disk}, {disk, away("for 1 s")}, {away("for 2 s")}, {away("for 3 s")}, nil, nil} {
+		for _, all := range [][]measure.Problem{
+			nil, {disk}, {disk}, {disk, away("for 1 s")}, {away("for 2 s")}, {away("for 3 s")},
+			nil, nil,
+		} {
 			tell.Trouble(all)
 		}
 		return nil

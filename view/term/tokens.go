@@ -9,33 +9,34 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
 
-// Tokens is who a server lets in beside who has its own token.
+// Tokens are the tokens of a server, beside its own.
 type Tokens interface {
-	// List gives all, oldest first.
+	// List returns all tokens, oldest first.
 	List() ([]Token, error)
-	// Add makes one and gives what is to be shown at the door, which is kept nowhere. An error when
-	// its name or role can't be, or there is one of the name.
+	// Add makes a token and returns its secret, which is stored nowhere. It fails if the name or
+	// role is invalid, or if the name is in use.
 	Add(t Token) (secret string, err error)
-	// Remove takes one back.
+	// Remove deletes a token.
 	Remove(name string) error
 }
 
-// Token is a token without what is secret of it.
+// Token is a token without its secret.
 type Token struct {
 	Name  string
 	May   string
 	Made  measure.Time
-	Until measure.Time // 0: for ever
+	Until measure.Time // 0: valid for ever
 }
 
-// mayDo is what a token may, least first.
-var mayDo = []string{"view", "record", "trace"} // table: the words of --may
+// roles lists the roles of tokens, least first.
+var roles = []string{"view", "record", "trace"} // table: the words of --may
 
-// tokens makes the command that says who is let in by a server.
+// tokens returns the command that lists and changes the tokens of a server.
 func (p Program) tokens() *cobra.Command {
 	var dir, may, length string
 	var printToken bool
@@ -56,13 +57,15 @@ func (p Program) tokens() *cobra.Command {
 		if len(all) == 0 {
 			_, err = fmt.Fprintln(
 				p.Terminal.Out,
-				"There is none but the server's own, in the file token of its directory, which may do everything.",
+				"There is only the server's own token, in the file token of its directory; "+
+					"it grants every role.",
 			)
 			return err
 		}
-		return (&screen{out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour}).table(
-			tokenTable(all, time.Now()),
-		)
+		out := output.Text{
+			Out: p.Terminal.Out, Width: p.Terminal.Width, Bold: p.Terminal.Colour,
+		}
+		return out.Table(tokenTable(all, time.Now()))
 	})
 	c := &cobra.Command{
 		Use:   "tokens",
@@ -87,32 +90,34 @@ removed or expired is refused at once, also in open pages.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: listOr(list),
 	}
-	c.PersistentFlags().
-		StringVar(&dir, "dir", "", "directory of the server (default: $CULPRIT_DIR, or that of culprit serve)")
+	c.PersistentFlags().StringVar(
+		&dir, "dir", "",
+		"directory of the server (default: $CULPRIT_DIR, or that of culprit serve)",
+	)
 	add := &cobra.Command{
 		Use:               "add NAME",
 		Short:             "make a token and show it",
 		Args:              exactly(1, "a name"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: with(func(t Tokens, args []string) error {
-			if !slices.Contains(mayDo, may) {
+			if !slices.Contains(roles, may) {
 				return usagef(
-					"--may %q is none of %s%s", may, strings.Join(mayDo, ", "),
-					didYouMean(may, mayDo),
+					"--may %q is none of %s%s", may, strings.Join(roles, ", "),
+					didYouMean(may, roles),
 				)
 			}
 			now := time.Now()
 			one := Token{Name: args[0], May: may, Made: measure.Time(now.UnixNano())}
 			if length != "" {
-				d, err := parseLength(length)
+				d, err := parseValidity(length)
 				if err != nil {
 					return err
 				}
 				one.Until = one.Made.Add(d)
 			}
 			if !p.Terminal.IsTTY && !printToken {
-				return usagef("standard output is no terminal, so the token would be in a file or a " +
-					"log: --print-token prints it nevertheless")
+				return usagef("standard output is no terminal, so the token would be in a file " +
+					"or a log: --print-token prints it nevertheless")
 			}
 			secret, err := t.Add(one)
 			if err != nil {
@@ -120,27 +125,30 @@ removed or expired is refused at once, also in open pages.`,
 			}
 			until := ""
 			if one.Until != 0 {
-				until = " until " + moment(one.Until)
+				until = " until " + formatTime(one.Until)
 			}
 			_, err = fmt.Fprintf(
 				p.Terminal.Out,
-				"%s\n\nlets %s %s%s: the page's address with ?token= and it, or the header Authorization: Bearer.\nIt is shown this once.\n",
+				"%s\n\nis the token of %s with the role %s%s. Use it as ?token= in the address "+
+					"of the page, or in the header Authorization: Bearer.\n"+
+					"It is not shown again.\n",
 				secret, view.Clean(one.Name), one.May, until,
 			)
 			return err
 		}),
 	}
-	add.Flags().
-		StringVar(&may, "may", "view", "role: "+strings.Join(mayDo, ", ")+"; each includes those before it")
+	add.Flags().StringVar(
+		&may, "may", "view",
+		"role: "+strings.Join(roles, ", ")+"; each includes those before it",
+	)
 	add.Flags().BoolVar(
 		&printToken, "print-token", false,
 		"print the token also where the output is no terminal, such as a pipe",
 	)
-	add.Flags().
-		StringVar(&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)")
-	_ = add.RegisterFlagCompletionFunc(
-		"may", cobra.FixedCompletions(mayDo, cobra.ShellCompDirectiveNoFileComp),
-	) // it has the flag
+	add.Flags().StringVar(
+		&length, "for", "", "how long it is valid: 30m, 12h, 7d (default: for ever)",
+	)
+	completeWith(add, "may", roles)
 	remove := &cobra.Command{
 		Use:               "remove NAME...",
 		Short:             "remove tokens",
@@ -177,32 +185,32 @@ removed or expired is refused at once, also in open pages.`,
 	return c
 }
 
-// parseLength reads how long something lasts: 90s, 30m, 12h, 7d, 2w, 1y.
-func parseLength(text string) (measure.Span, error) {
+// parseValidity parses how long a token is valid: 90s, 30m, 12h, 7d, 2w, 1y.
+func parseValidity(text string) (measure.Span, error) {
 	if i := len(text) - 1; i > 0 {
 		n, err := strconv.ParseFloat(text[:i], 64)
-		if days := n * daysOf[text[i:]]; err == nil && days >= 1./86400 && days <= 100*365 {
+		if days := n * daysPerUnit[text[i:]]; err == nil && days >= 1./86400 && days <= 100*365 {
 			return measure.Span(days * 24 * 3600 * 1e9), nil
 		}
 	}
 	return 0, usagef("--for %q: give a time of a second or more, such as 30m, 12h or 7d", text)
 }
 
-// tokenTable makes the table of tokens.
+// tokenTable returns the table of tokens.
 func tokenTable(all []Token, now time.Time) *view.Table {
 	t := &view.Table{View: "tokens", Columns: []view.Column{
-		{Name: "name", Head: "Name", Width: 16, Left: true, Help: "whose it is"},
-		{Name: "may", Head: "May", Width: 7, Left: true, Help: "view, record or trace"},
-		{Head: "Made", Width: 19, Left: true, Help: "when"},
-		{Head: "Until", Left: true, Help: "how long it is good"},
+		{Name: "name", Head: "Name", Width: 16, Left: true, Help: "name of its owner"},
+		{Name: "may", Head: "May", Width: 7, Left: true, Help: "role: view, record or trace"},
+		{Head: "Made", Width: 19, Left: true, Help: "when it was made"},
+		{Head: "Until", Left: true, Help: "when it expires"},
 	}}
 	for _, one := range all {
 		until := "for ever"
 		switch {
 		case one.Until != 0 && one.Until.AsTime().Before(now):
-			until = "over since " + moment(one.Until)
+			until = "expired " + formatTime(one.Until)
 		case one.Until != 0:
-			until = moment(one.Until)
+			until = formatTime(one.Until)
 		}
 		t.Rows = append(
 			t.Rows,
@@ -211,7 +219,7 @@ func tokenTable(all []Token, now time.Time) *view.Table {
 				Cells: []view.Cell{
 					view.T(one.Name),
 					view.T(one.May),
-					view.T(moment(one.Made)),
+					view.T(formatTime(one.Made)),
 					view.T(until),
 				},
 			},

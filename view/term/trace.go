@@ -15,39 +15,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Tracing is what `culprit trace` was asked. Its flags are those of dtrace.
+// Tracing is the request of `culprit trace`. Its flags are those of dtrace.
 type Tracing struct {
 	Parts       []TracePart
 	Args        []string // of the script: $1, $2 ...; $$0 is its name
-	Options     []string // -x name[=value], and flags that stand for one
-	Commands    []string // -c: start it, and end with it
+	Options     []string // -x name[=value], and flags for such options
+	Commands    []string // -c: start them, and end with them
 	Processes   []int    // -p: end with them
-	Output      string   // file; "" standard output. What is there is added to
-	List        bool     // probes, and nothing runs
-	Verbose     bool     // with arguments of probes
+	Output      string   // file to append to; "": standard output
+	List        bool     // list probes and trace nothing
+	Verbose     bool     // with the arguments of probes
 	CompileOnly bool
-	Listing     bool // of the instructions
+	Listing     bool // print the instructions
 	Destructive bool
-	Zero        bool // descriptions that match nothing are allowed
+	Zero        bool // allow descriptions that match no probe
 	JSON        bool
 }
 
-// A TracePart is one program, or the name of one, as it was given.
+// A TracePart is one program, or a description of probes.
 type TracePart struct {
-	Flag byte // n: a program; s: the file of one; P, m, f, i: a provider, module, function or number with what may follow it
+	// N: a program; s: its file; P, m, f, i: a provider, module, function or number, and what
+	// follows it.
+	Flag byte
 	Text string
 }
 
-// traceParts keeps programs in the order in which flags gave them.
+// traceParts keeps programs in the order of the flags.
 type traceParts struct {
 	to   *[]TracePart
 	flag byte
 }
 
-// String gives nothing: there is no usual program.
+// String returns "", the default.
 func (p *traceParts) String() string { return "" }
 
-// Type gives what the help calls the value.
+// Type returns the placeholder of the value in the help.
 func (p *traceParts) Type() string {
 	switch p.flag {
 	case 's':
@@ -58,24 +60,23 @@ func (p *traceParts) Type() string {
 	return "text"
 }
 
-// Set adds a program.
+// Set appends a program.
 func (p *traceParts) Set(text string) error {
 	*p.to = append(*p.to, TracePart{p.flag, text})
 	return nil
 }
 
-// traceOptions keeps options in the order in which flags gave them. A flag that stands for an
-// option has its name.
+// traceOptions keeps options in the order of the flags.
 type traceOptions struct {
 	to     *[]string
-	option string // "": the flag is -x, and the value is all
-	alone  bool   // it has no value
+	option string // option that the flag sets; "": the flag is -x
+	alone  bool   // the flag takes no value
 }
 
-// String gives nothing: there is no usual option.
+// String returns "", the default.
 func (o *traceOptions) String() string { return "" }
 
-// Type gives what the help calls the value.
+// Type returns the placeholder of the value in the help.
 func (o *traceOptions) Type() string {
 	switch {
 	case o.alone:
@@ -86,7 +87,7 @@ func (o *traceOptions) Type() string {
 	return "text"
 }
 
-// Set adds an option.
+// Set appends an option.
 func (o *traceOptions) Set(text string) error {
 	if o.option != "" {
 		text = o.option + "=" + text
@@ -95,26 +96,28 @@ func (o *traceOptions) Set(text string) error {
 	return nil
 }
 
-// exitStatus ends the program with a status that somebody else chose, and says nothing.
+// exitStatus ends the program with a status and without a message.
 type exitStatus int
 
-// Error gives the status.
+// Error returns the status as text.
 func (s exitStatus) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 
-// ownProbes says how programs get probes of their own on Linux.
-const ownProbes = "the macros of <sys/sdt.h> (SystemTap's, package systemtap-sdt-dev) give a program probes of its own without header or object, and culprit finds them (-l -n 'PROVIDER$target:::' -c COMMAND)"
+// ownProbes explains how programs define probes on Linux.
+const ownProbes = "the macros of <sys/sdt.h> (SystemTap's, package systemtap-sdt-dev) define " +
+	"probes of a program without header or object, and culprit finds them " +
+	"(-l -n 'PROVIDER$target:::' -c COMMAND)"
 
-// refusals are flags of dtrace for what is not done here, and why.
+// refusals are the flags of dtrace that culprit lacks, with the reasons.
 //
 // table: never changed
 var refusals = []struct{ flag, short, why string }{
-	{"link", "G", "no object with probes is made of a program: " + ownProbes},
+	{"link", "G", "culprit makes no object with probes: " + ownProbes},
 	{
 		"anonymous",
 		"A",
-		"nothing is traced before a system is up: begin with the system's own services, as a unit that runs culprit trace",
+		"culprit traces nothing during boot: start a systemd unit that runs culprit trace",
 	},
-	{"claim", "a", "there is no anonymous tracing whose state could be claimed"},
+	{"claim", "a", "culprit has no anonymous tracing"},
 }
 
 func (p Program) trace() *cobra.Command {
@@ -213,12 +216,12 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 		"include", "I", "incdir", "of -C: a directory to look in for files that are included",
 		false,
 	)
-	option("headers", "H", "cpphdrs", "of -C: tell which files are included", true)
+	option("headers", "H", "cpphdrs", "of -C: print the names of included files", true)
 	option("stdc", "X", "stdc", "of -C: how closely to C's standard: a, c, s or t", false)
 	f.Bool("help", false, "this text, like -h alone")
 	header := f.BoolP("header", "h", false, "")
 	f.Lookup("header").Hidden = true
-	var refused []string // flags of dtrace that there is no such thing for
+	var refused []string // reasons
 	for _, r := range refusals {
 		f.BoolP(r.flag, r.short, false, "")
 		f.Lookup(r.flag).Hidden = true
@@ -239,7 +242,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 			}
 		}
 		if *header {
-			refused = append(refused, "-h: no header file is made of a program: "+ownProbes)
+			refused = append(refused, "-h: culprit makes no header file of a program: "+ownProbes)
 		}
 		if len(refused) > 0 {
 			return usagef("%s", strings.Join(refused, "; "))
@@ -253,7 +256,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 			t.Options = append(t.Options, "bufsize="+buffer)
 		}
 		if *version && p.DTrace {
-			fmt.Fprintln(p.Terminal.Out, "dtrace: D 2.0") // as scripts that ask want it
+			fmt.Fprintln(p.Terminal.Out, "dtrace: D 2.0") // scripts expect this text
 			return nil
 		}
 		if *version {
@@ -262,11 +265,8 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 			)
 			return nil
 		}
-		if x := f.Lookup("stdc"); x.Changed &&
-			!slices.ContainsFunc(
-				[]string{"a", "c", "s", "t"},
-				func(m string) bool { return slices.Contains(t.Options, "stdc="+m) },
-			) {
+		valid := func(mode string) bool { return slices.Contains(t.Options, "stdc="+mode) }
+		if f.Lookup("stdc").Changed && !slices.ContainsFunc([]string{"a", "c", "s", "t"}, valid) {
 			return usagef("-X takes one of a, c, s, t")
 		}
 		if len(t.Parts) == 0 && !t.List {
@@ -274,7 +274,8 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 				return usagef("%q: give a program with -n, or its file with -s", args[0])
 			}
 			return usagef(
-				"give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; -l lists probes",
+				"give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; " +
+					"-l lists probes",
 			)
 		}
 		if p.Trace == nil {
@@ -289,8 +290,8 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	return c
 }
 
-// complained prints an error that shows where in a text it is, and says whether it was one.
-func complained(t Terminal, err error) bool {
+// printMarked prints an error that has a position in a text, and reports whether err is one.
+func printMarked(t Terminal, err error) bool {
 	var marked interface {
 		error
 		Marked() string
@@ -302,11 +303,14 @@ func complained(t Terminal, err error) bool {
 	return true
 }
 
-// Scripter lets a program in D measure: its aggregations are statistics of the machine that it
-// gives. The program begins with the first Watch and ends with it; a Watch ends when the program
-// does, and says why if that was not its own will. What it prints goes to says. name stands in the
-// statistics, file before places in the text ("" for one of a command line). The caller calls done.
-type Scripter func(ctx context.Context, name, file, text string, says *os.File) (m Machine, done func(), err error)
+// Scripter makes a machine whose statistics are the aggregations of a D program. The program starts
+// with the first Watch and ends with it. If it ends earlier, so does the Watch, with an error
+// unless the program called exit(). The program prints to output. name is a part of the names of
+// the statistics. file is the prefix of positions in messages; "" for a command line. The caller
+// must call done.
+type Scripter func(
+	ctx context.Context, name, file, text string, output *os.File,
+) (m Machine, done func(), err error)
 
-// Tracer runs a program in D; the status is what its exit() said.
+// Tracer runs a D program. status is the argument of its exit().
 type Tracer func(context.Context, Tracing, Terminal) (status int, err error)

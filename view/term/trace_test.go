@@ -17,9 +17,9 @@ func TestTraceRefusals(t *testing.T) {
 	}{
 		{"-h", 0, "Compiles a program in D"},
 		{"--help", 0, "Compiles a program in D"},
-		{"-h -s probes.d -o probes.h", 2, "-h: no header file is made"},
+		{"-h -s probes.d -o probes.h", 2, "-h: culprit makes no header file"},
 		{"-G -s probes.d", 2, "<sys/sdt.h>"},
-		{"-A -n BEGIN", 2, "-A: nothing is traced before a system is up"},
+		{"-A -n BEGIN", 2, "-A: culprit traces nothing during boot"},
 		{"-a", 2, "no anonymous tracing"},
 		{"-n BEGIN", 0, "traced BEGIN"},
 	} {

@@ -337,10 +337,14 @@ translator tcpinfo_t < struct sock *S > {
 translator tcpsinfo_t < struct sock *S > {
 	tcps_addr = (uintptr_t)S;
 	tcps_local = __v4[S] ? S->__sk_common.skc_rcv_saddr == S->__sk_common.skc_daddr :
-	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3] == S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3] &&
-	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2] == S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2] &&
-	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1] == S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1] &&
-	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0] == S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
+	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[3] ==
+	    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[3] &&
+	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[2] ==
+	    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[2] &&
+	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[1] ==
+	    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[1] &&
+	    S->__sk_common.skc_v6_rcv_saddr.in6_u.u6_addr32[0] ==
+	    S->__sk_common.skc_v6_daddr.in6_u.u6_addr32[0];
 	tcps_lport = __whole[S] == NULL ? (S == NULL ? 0 : S->__sk_common.skc_num) : __lport[S];
 	tcps_rport = S == NULL ? 0 : ntohs(S->__sk_common.skc_dport);
 	tcps_laddr = __laddr[S];

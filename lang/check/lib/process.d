@@ -83,7 +83,8 @@ translator psinfo_t < struct task_struct *T > {
 	pr_egid = T->cred->egid.val;
 	pr_addr = (uintptr_t)T;
 	pr_ttydev = T->signal->tty == NULL ? -1 :
-	    T->signal->tty->driver->major << 20 | T->signal->tty->driver->minor_start + T->signal->tty->index;
+	    T->signal->tty->driver->major << 20 |
+	    T->signal->tty->driver->minor_start + T->signal->tty->index;
 	pr_fname = T->comm;
 	pr_psargs = (uintptr_t)T == (uintptr_t)curthread ? execargs : "<unknown>";
 	pr_wstat = T->exit_code;

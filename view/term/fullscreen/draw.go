@@ -1,21 +1,23 @@
-package term
+package fullscreen
 
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/gdamore/tcell/v2"
 )
 
-// keys is the help of the terminal view.
-func keys() []string {
+// keyHelp returns the list of keys.
+func keyHelp() []string {
 	return []string{
 		"Tab, 1..9 0      choose a tool",
 		"Up Down PgUp PgDn Home End   choose a row",
-		"Enter            look into the row",
+		"Enter            open the row",
 		"Esc, Backspace   clear the filter, or go back",
 		"Left Right       choose the column to sort by",
 		"r                reverse the order",
@@ -27,8 +29,8 @@ func keys() []string {
 	}
 }
 
-// draw puts the whole state on the screen.
-func (v *terminalView) draw() {
+// draw draws the whole screen.
+func (v *View) draw() {
 	s := v.screen
 	s.Clear()
 	width, height := s.Size()
@@ -54,18 +56,19 @@ func (v *terminalView) draw() {
 		x = put(x, 0, fmt.Sprintf("%d %s", (i+1)%10, t.tool), style)
 		x = put(x, 0, " ", plain)
 	}
-	put(0, 1, string(cut([]byte(v.sum()), 0, max(0, width))), plain)
+	put(0, 1, string(output.Truncate([]byte(v.summaryLine()), 0, max(0, width))), plain)
 
-	l := v.now()
+	l := v.current()
 	var path []string
 	for _, step := range v.stack {
 		path = append(path, step.title)
 	}
 	x = put(0, 2, view.Clean(strings.Join(path, " > ")), bold)
-	if v.replay != nil {
-		x = put(x, 2, fmt.Sprintf("  %v to %s", v.step, moment(v.end)), mark)
+	if v.Replay != nil {
+		end := v.End.AsTime().Local().Format(time.DateTime)
+		x = put(x, 2, fmt.Sprintf("  %v to %s", v.Step, end), mark)
 	} else {
-		x = put(x, 2, fmt.Sprintf("  every %v", v.step), dim)
+		x = put(x, 2, fmt.Sprintf("  every %v", v.Step), dim)
 	}
 	if v.paused {
 		x = put(x, 2, "  paused", mark)
@@ -78,10 +81,10 @@ func (v *terminalView) draw() {
 	}
 
 	last := height - 1
-	put(0, last, "? keys  q end  Enter look into  / filter  arrows sort", dim)
+	put(0, last, "? keys  q end  Enter open  / filter  arrows sort", dim)
 	switch {
 	case v.help:
-		for i, k := range keys() {
+		for i, k := range keyHelp() {
 			put(2, 4+i, k, plain)
 		}
 	case v.failed != nil:
@@ -100,12 +103,12 @@ func (v *terminalView) draw() {
 	s.Show()
 }
 
-// drawTable draws the table in the lines from top to before bottom.
-func (v *terminalView) drawTable(
+// drawTable draws the table from line top up to, but not including, bottom.
+func (v *View) drawTable(
 	put func(x, y int, text string, style tcell.Style) int, top, bottom, width int,
 ) {
 	plain := tcell.StyleDefault
-	columns, rows, l := v.columns(width), v.rows(), v.now()
+	columns, rows, l := v.columns(width), v.rows(), v.current()
 	widths, words := make([]int, len(columns)), make([]bool, len(columns))
 	texts := make([][]string, len(rows))
 	for k, i := range columns {
@@ -128,11 +131,11 @@ func (v *terminalView) drawTable(
 	line := func(y int, text func(k int) string, style func(k int) tcell.Style) int {
 		x := 0
 		for k, i := range columns {
-			t, room := text(k), width-x
+			t, free := text(k), width-x
 			switch {
 			case words[k]:
-				t = string(cut([]byte(t), 0, max(0, min(widths[k], room))))
-			case room < widths[k]: // a number without its last digits would be another one
+				t = string(output.Truncate([]byte(t), 0, max(0, min(widths[k], free))))
+			case free < widths[k]: // never cut a number
 				return x
 			}
 			pad := strings.Repeat(" ", max(0, widths[k]-utf8.RuneCountInString(t)))
@@ -185,12 +188,12 @@ func (v *terminalView) drawTable(
 	}
 }
 
-// shortName is how short a name may become for want of room: what the kernel keeps of a command has
-// 15 bytes.
+// shortName is the smallest width to which the column of a name is narrowed. The kernel keeps 15
+// bytes of a command name.
 const shortName = 15
 
-// narrow takes from columns that long names have widened what the table is wider than the screen.
-func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
+// narrow shrinks columns that long names have widened, until the table fits the screen.
+func (v *View) narrow(columns, widths []int, words []bool, width int) {
 	over := len(widths) - 1 - width
 	for _, w := range widths {
 		over += w
@@ -205,8 +208,8 @@ func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
 	}
 }
 
-// sum gives the line that sums up the machine.
-func (v *terminalView) sum() string {
+// summaryLine returns the line that summarizes the machine.
+func (v *View) summaryLine() string {
 	if v.summary == nil {
 		return ""
 	}

@@ -1,8 +1,10 @@
-package term
+// Package manual writes manual pages of commands, in the format of man(7).
+package manual
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,10 +13,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manPage gives the manual page of a command, as man(7) writes them.
-func (p Program) manPage(c *cobra.Command) ([]byte, error) {
+// Page returns the manual page of a command. SOURCE_DATE_EPOCH sets its date, so that builds are
+// reproducible; the error says that it is not a number.
+func Page(c *cobra.Command, version string) ([]byte, error) {
 	when := time.Now()
-	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" { // who builds the same again wants the same bytes
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
 		if err != nil {
 			return nil, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds: %w", epoch, err)
@@ -23,7 +26,7 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	}
 	c.InitDefaultHelpCmd()
 	c.InitDefaultHelpFlag()
-	name := manName(c)
+	name := pageName(c)
 	var b roff
 	b.macro(
 		`.TH "` + b.quoted(
@@ -31,10 +34,10 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 		) + `" "1" "` + when.Format(
 			"Jan 2006",
 		) + `" "` + b.quoted(
-			"culprit "+p.Version,
+			"culprit "+version,
 		) + `" "culprit"`,
 	)
-	b.macro(".nh") // no hyphenation, which .TH brings along
+	b.macro(".nh") // no hyphenation
 	b.macro(".SH NAME")
 	b.line(name + " - " + c.Short)
 	b.macro(".SH SYNOPSIS")
@@ -57,10 +60,10 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	}
 	var also []string
 	if c.HasParent() {
-		also = append(also, `\fB`+escapeRoff(manName(c.Parent()))+`(1)\fP`)
+		also = append(also, `\fB`+escapeRoff(pageName(c.Parent()))+`(1)\fP`)
 	}
-	for _, child := range manChildren(c) {
-		also = append(also, `\fB`+escapeRoff(manName(child))+`(1)\fP`)
+	for _, child := range subcommands(c) {
+		also = append(also, `\fB`+escapeRoff(pageName(child))+`(1)\fP`)
 	}
 	if len(also) > 0 {
 		b.macro(".SH SEE ALSO")
@@ -69,11 +72,31 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// manName gives the name of a command's page.
-func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+// WritePages writes the pages of a command and its subcommands into a directory, and returns their
+// number. The error is that of Page, or says that a file can't be written.
+func WritePages(c *cobra.Command, version, directory string) (n int, err error) {
+	page, err := Page(c, version)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(filepath.Join(directory, pageName(c)+".1"), page, 0o644); err != nil {
+		return 0, err
+	}
+	n = 1
+	for _, child := range subcommands(c) {
+		below, err := WritePages(child, version, directory)
+		if n += below; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
 
-// manChildren gives the commands of a command that have pages.
-func manChildren(c *cobra.Command) []*cobra.Command {
+// pageName returns the name of the page of a command.
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// subcommands returns the subcommands that have pages.
+func subcommands(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() && !child.IsAdditionalHelpTopicCommand() {
@@ -83,25 +106,25 @@ func manChildren(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// A roff is a page that is being written.
+// roff builds a page.
 type roff struct{ strings.Builder }
 
-// macro writes a line of roff's own.
+// macro writes a line with a macro.
 func (b *roff) macro(line string) { b.WriteString(line + "\n") }
 
-// quoted gives a text as an argument of a macro in double quotes.
+// quoted returns a text as an argument of a macro, within double quotes.
 func (b *roff) quoted(s string) string { return strings.ReplaceAll(escapeRoff(s), `"`, `\(dq`) }
 
 // line writes a line of text.
 func (b *roff) line(s string) {
 	s = escapeRoff(s)
-	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") { // or it would be a macro
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") { // it would be read as a macro
 		s = `\&` + s
 	}
 	b.macro(s)
 }
 
-// text writes paragraphs, which have an empty line between them.
+// text writes paragraphs, which are separated by empty lines.
 func (b *roff) text(s string) {
 	for i, paragraph := range strings.Split(strings.TrimSpace(s), "\n\n") {
 		if i > 0 {
@@ -140,5 +163,5 @@ func (b *roff) flags(title string, all *pflag.FlagSet) {
 	})
 }
 
-// escapeRoff gives a text that roff prints as it is: a backslash and a hyphen mean something to it.
+// escapeRoff escapes backslashes and hyphens, which are special in roff.
 func escapeRoff(s string) string { return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s) }

@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// Options that give room count as dtrace does: a string has the bytes of the longest one. What had
-// no room is told.
-func TestRoom(t *testing.T) {
+// Options of sizes count as in dtrace: a string has the greatest length. Data that does not fit is
+// reported.
+func TestSizes(t *testing.T) {
 	for _, c := range []struct{ options, text, out, errs string }{
 		{"strsize=512 aggsize=1024", `BEGIN { @["a"] = count(); @["b"] = count(); @["c"] = count(); } BEGIN { exit(0); }`, "\n\n  a                                                                 1\n", "culprit: [DTRACEDROP_AGGREGATION] 2 aggregation drops on CPU "},
 		{"strsize=512 dynvarsize=1100", `BEGIN { a["a"] = 1; a["b"] = 2; a["c"] = 3; printf("%d %d %d", a["a"], a["b"], a["c"]); } BEGIN { exit(0); }`, "1 2 0\n", "culprit: [DTRACEDROP_DYNAMIC] 1 dynamic variable drop\n"},
 		{"specsize=1200 strsize=512", `BEGIN { s = speculation(); } BEGIN { speculate(s); trace("a"); } BEGIN { speculate(s); trace("b"); } BEGIN { speculate(s); trace("c"); } BEGIN { commit(s); } BEGIN { exit(0); }`,
 			"ab\n", "culprit: [DTRACEDROP_SPEC] 1 speculative drop\n"},
 		{"specsize=600 strsize=512", `BEGIN { s = speculation(); } BEGIN { speculate(s); trace("a"); } BEGIN { commit(s); } BEGIN { s = speculation(); } BEGIN { speculate(s); trace("b"); } BEGIN { commit(s); } BEGIN { exit(0); }`,
-			// room is given back; it is two speculations where the first is over in time
+			// space is released; there are two speculations if the first ends in time
 			"ab\n", ""},
 	} {
 		r := program("%s", c.text)
@@ -32,8 +32,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// A distribution to which something was added is shown, also where the weights add up to 0; one
-// that nothing was added to is not.
+// A distribution is shown if something was added to it, even when the weights add up to 0.
 func TestWeightsThatCancel(t *testing.T) {
 	_, out, errs := traced(
 		t,
@@ -84,8 +83,8 @@ func TestManyAggregations(t *testing.T) {
 	}
 }
 
-// Room for nothing at all is told before anything runs.
-func TestNoRoom(t *testing.T) {
+// A size that does not even fit one element is an error before anything runs.
+func TestSizesTooSmall(t *testing.T) {
 	for options, text := range map[string]string{"aggsize=8": `BEGIN { @ = count(); exit(0); }`, "dynvarsize=15": `BEGIN { a[1] = 1; exit(0); }`} {
 		r := program("%s", text)
 		r.Options = append(r.Options, options)
