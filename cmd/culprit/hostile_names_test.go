@@ -27,7 +27,7 @@ func startHostile(t *testing.T) int {
 while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done`
 	c := exec.Command("/bin/sh", "-c", script, hostileName, hostileArgument)
 	if err := c.Start(); err != nil {
-		t.Skip("needs: command sh")
+		t.Skip("needs: tool sh")
 	}
 	t.Cleanup(func() {
 		_ = c.Process.Kill() // it may have ended

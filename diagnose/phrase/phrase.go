@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-
-	"culprit/measure"
 )
 
 // Digits returns v with three significant digits and no exponent: 0.0123 1.23 12.3 123 1234.
@@ -165,7 +163,7 @@ func Clean(name string) string {
 // Printable replaces characters that could disturb a terminal.
 func Printable(name string) string {
 	return strings.Map(func(r rune) rune {
-		if r == unicode.ReplacementChar || !measure.IsShown(r) || !unicode.IsPrint(r) {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return '_'
 		}
 		return r
