@@ -7,6 +7,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -110,8 +111,10 @@ func (p Program) listArchive(a Archive) error {
 			return err
 		}
 	}
-	out := textPrinter{out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour}
-	if err := out.table(recordedTable(all.Datasets)); err != nil {
+	out := output.Text{
+		Out: p.Terminal.Out, Width: p.Terminal.Width, Bold: p.Terminal.Colour,
+	}
+	if err := out.Table(recordedTable(all.Datasets)); err != nil {
 		return err
 	}
 	for _, d := range all.Damaged {
