@@ -40,6 +40,7 @@ type disk struct {
 	framesMissing bool  // some frames were not written, so data in memory is not on disk
 	synced        time.Time
 	damages       []string
+	reread        map[string]bool  // names of tables to read as a whole at the next opening
 	damagedKeys   map[string]error // keys whose value is corrupt
 	logged        uint64           // number of the next document
 	logBytes      int64            // bytes of documents since the last count
@@ -67,12 +68,18 @@ func (d *disk) guard(f func() error) error {
 	return g.guard(f)
 }
 
-// noteDamagedTable records a corrupt table.
-func (d *disk) noteDamagedTable(err error) {
+// noteDamagedTable records a corrupt table; path is "" when it is not known which one.
+func (d *disk) noteDamagedTable(path string, err error) {
+	what := firstLine(err)
 	d.mu.Lock()
 	d.tableDamaged = true
+	if path != "" {
+		name := d.options.fs.PathBase(path)
+		d.reread[name] = true
+		what = name + ": " + what
+	}
 	d.mu.Unlock()
-	d.noteDamage(firstLine(err))
+	d.noteDamage(what)
 }
 
 // giveUp records that the current opening of Pebble is unusable.
@@ -360,5 +367,8 @@ func (d *disk) close(clerked chan struct{}) error {
 		return errors.Join(dead, d.lock.Close())
 	}
 	err := d.guard(d.pebble().Close)
+	if err == nil && !d.readOnly {
+		err = writeInventory(d.options.fs, d.dir)
+	}
 	return errors.Join(err, d.lock.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -44,11 +45,12 @@ func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 		DisableTableStats:           true,
 	}
 	o.Experimental.CompactionScheduler = &compactionTurns{}
+	o.Experimental.SpanPolicyFunc = tableEnd
 	log := &quietLogger{g}
 	o.EventListener = &pebble.EventListener{
 		BackgroundError: g.backgroundError,
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
-			g.disk.noteDamagedTable(info.Details)
+			g.disk.noteDamagedTable(info.Path, info.Details)
 		},
 	}
 	o.Logger, o.LoggerAndTracer = log, log
@@ -63,6 +65,17 @@ func pebbleOptions(g *opening, flawed, readOnly bool) *pebble.Options {
 	return o
 }
 
+// tableEnd lets each table end where the copies of keys end, so that a key and its copy are in
+// different tables: one damaged file cannot destroy both.
+func tableEnd(first []byte) (policy pebble.SpanPolicy, end []byte, err error) {
+	for _, kind := range []byte{kindClock, kindGroup, kindDatasetAgain} {
+		if first[0] < kind {
+			return policy, prefix(kind), nil
+		}
+	}
+	return policy, nil, nil
+}
+
 func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 	d := &disk{
 		dir:         dir,
@@ -72,16 +85,18 @@ func openDisk(dir string, o Options, readOnly bool) (*disk, error) {
 		quit:        make(chan struct{}),
 		done:        make(chan struct{}),
 		damagedKeys: map[string]error{},
+		reread:      map[string]bool{},
 	}
 	d.idle = sync.NewCond(&d.mu)
 	if !readOnly {
 		if err := o.fs.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("open archive %s: %w", dir, err)
 		}
-	} else if _, err := o.fs.Stat(o.fs.PathJoin(dir, "LOCK")); err != nil {
-		return nil, fmt.Errorf("open archive %s: there is none: %w", dir, err)
 	}
-	held, err := lock(o.fs, o.fs.PathJoin(dir, "LOCK"), readOnly)
+	held, err := lockArchive(o.fs, dir, readOnly)
+	if errors.Is(err, errNoArchive) {
+		return nil, fmt.Errorf("open archive %s: %w", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open archive %s: %w", dir, inUse(dir, err))
 	}
@@ -131,10 +146,14 @@ func (d *disk) openReadOnlyWhenFull(full error) error {
 func (d *disk) openPebble(readOnly bool) error {
 	g := &opening{gate: gate{FS: d.options.fs}, disk: d, ended: make(chan struct{})}
 	g.gate.giveUp = func(err error) { g.giveUp(fmt.Errorf("%w: %w", errGaveUp, err)) }
+	if err := d.mend(g, readOnly); err != nil {
+		g.giveUp(err)
+		return err
+	}
 	d.mu.Lock()
 	flawed := d.tableDamaged
 	d.mu.Unlock()
-	names, err := d.options.fs.List(d.dir)
+	names, err := g.List(d.dir)
 	if err != nil {
 		return err
 	}
@@ -160,6 +179,21 @@ func (d *disk) openPebble(readOnly bool) error {
 	return nil
 }
 
+// errNoArchive means that a directory contains no archive.
+var errNoArchive = errors.New("there is none")
+
+// lockArchive takes the lock of an archive. To read one whose lock file is missing needs no lock.
+func lockArchive(on vfs.FS, dir string, readOnly bool) (io.Closer, error) {
+	name := on.PathJoin(dir, "LOCK")
+	if _, err := on.Stat(name); readOnly && err != nil {
+		if isArchive(on, dir) {
+			return noLock{}, nil
+		}
+		return nil, fmt.Errorf("%w: %w", errNoArchive, err)
+	}
+	return lock(on, name, readOnly)
+}
+
 // damaged reports whether an error of opening Pebble is caused by the content of the files and not
 // by the operating system.
 func damaged(err error) bool {
@@ -179,7 +213,7 @@ func (d *disk) setAside(why error) error {
 	if err != nil {
 		return err
 	}
-	aside := d.dir + ".damaged-" + d.options.clock().UTC().Format("20060102T150405")
+	aside := d.asideName()
 	if err := fs.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
@@ -319,7 +353,7 @@ func (g *opening) giveUp(err error) {
 func (g *opening) backgroundError(err error) {
 	d := g.disk
 	if pebble.IsCorruptionError(err) {
-		d.noteDamagedTable(err)
+		d.noteDamagedTable("", err)
 	}
 	g.giveUp(err)
 }

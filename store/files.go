@@ -197,3 +197,13 @@ func inUse(dir string, err error) error {
 	}
 	return err
 }
+
+// fileSystemError returns err when it is an error of the operating system, and nil when it is about
+// the content of a file.
+func fileSystemError(err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EIO {
+		return err
+	}
+	return nil
+}

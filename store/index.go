@@ -23,7 +23,7 @@ func (s *Store) load() error {
 				s.datasets.next = max(s.datasets.next, d.ID+1)
 			}
 		})
-		if whole && len(s.datasets.byID) > 0 {
+		if whole && len(s.datasets.byID) > 0 && len(s.disk.damages) == 0 {
 			break
 		}
 	}
@@ -133,7 +133,7 @@ func (s *Store) loadIndex() {
 				s.datasets.undescribed = append(s.datasets.undescribed, e)
 			}
 		})
-		if whole {
+		if whole && len(s.disk.damages) == 0 { // a table may be left out
 			break
 		}
 	}

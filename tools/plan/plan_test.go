@@ -122,7 +122,14 @@ var plan = []planned{
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure view", "Prometheus's HTTP API and query language on a reader"},
-	{"view/term", "measure captured diagnose diagnose/rules load profile view", "command line and terminal"},
+	{"view/term/output", "measure view", "tables as text, JSON and CSV"},
+	{"view/term/manual", "", "manual pages of commands"},
+	{"view/term/fullscreen", "measure view view/term/output", "the view of culprit top"},
+	{
+		"view/term",
+		"measure captured diagnose diagnose/rules load profile view view/term/*",
+		"command line and terminal",
+	},
 	{"ui", "", "the page: TypeScript, and the built page as a file system"},
 	{"cmd/culprit", "*", "flags, wiring, signals; decides nothing"},
 

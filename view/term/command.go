@@ -30,9 +30,10 @@ type Program struct {
 	// Opens the recording in a directory or at the address of a server; "": the default directory.
 	Recorded func(dir string) (Recorded, error)
 	// Opens the running server of a directory or address, as Recorded.
-	Server func(dir string) (Server, error)
-	Hosts  func(addresses []string) (Hosts, error) // opens the servers of several machines
-	Tokens func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	Server  func(dir string) (Server, error)
+	Hosts   func(addresses []string) (Hosts, error) // opens the servers of several machines
+	Tokens  func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	Archive func(dir string) (Archive, error)       // opens the archive of a directory, as files
 	// Records and serves until the context ends.
 	Serve   func(context.Context, Serving, *Teller) error
 	Trace   Tracer
@@ -125,6 +126,9 @@ classic tools.`,
 	if p.Tokens != nil {
 		group(whole, p.tokens())
 	}
+	if p.Archive != nil {
+		group(whole, p.archive())
+	}
 	for _, t := range view.Tools() {
 		group(tools, p.tool(t))
 	}
@@ -208,7 +212,7 @@ func (m *toolFlags) open(p Program, args []string) (machine Machine, done func()
 	if err := checkRecordedStep(m.plan.step); err != nil {
 		return nil, nil, err
 	}
-	r, err := p.replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
+	r, err := p.archives().replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -397,13 +401,13 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case script != "":
-			return p.script(c.Context(), m, script, list, args)
+			return p.Script.show(c.Context(), p.Terminal, m, script, list, args)
 		case list:
 			machine, err := p.Open(m.look)
 			if err != nil {
 				return err
 			}
-			return p.list(machine.Stats(), args)
+			return listStats(p.Terminal.Out, machine.Stats(), args)
 		case len(args) == 0:
 			return usagef("which statistic? `culprit stat --list` shows them")
 		}
@@ -440,11 +444,11 @@ func selectsNetns(query string) bool {
 		slices.ContainsFunc(q.Where, func(t measure.Term) bool { return t.Field == "netns" })
 }
 
-// script shows a statistic of a D program.
-func (p Program) script(
-	ctx context.Context, m *toolFlags, script string, list bool, args []string,
+// show shows a statistic of a D program.
+func (run Scripter) show(
+	ctx context.Context, terminal Terminal, m *toolFlags, script string, list bool, args []string,
 ) error {
-	if p.Script == nil {
+	if run == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
 	if m.past.isSet() || m.past.dir != "" || m.past.server != "" {
@@ -465,7 +469,7 @@ func (p Program) script(
 	if err != nil {
 		return err
 	}
-	machine, done, err := p.Script(ctx, name, file, text, p.Terminal.Err)
+	machine, done, err := run(ctx, name, file, text, terminal.Err)
 	if err != nil {
 		return err
 	}
@@ -475,7 +479,7 @@ func (p Program) script(
 	case len(stats) == 0:
 		return usagef("the script has no aggregation: culprit trace runs it")
 	case list:
-		return p.list(stats, args)
+		return listStats(terminal.Out, stats, args)
 	}
 	var q measure.Query
 	if query != "" {
@@ -490,7 +494,7 @@ func (p Program) script(
 	}
 	for _, st := range stats {
 		if st.ID == q.Stat {
-			return showTool(ctx, machine, p.Terminal, view.Stat(q, &st), nil, m.plan)
+			return showTool(ctx, machine, terminal, view.Stat(q, &st), nil, m.plan)
 		}
 	}
 	return fmt.Errorf("statistic %s: %w", q.Stat, measure.ErrUnsupported)
@@ -521,8 +525,8 @@ func readScript(given string) (name, file, text string, err error) {
 	return name, given, string(b), nil
 }
 
-// list prints the statistics whose ID or help has all the words.
-func (p Program) list(stats []measure.Stat, words []string) error {
+// listStats prints the statistics whose ID or help has all the words.
+func listStats(out io.Writer, stats []measure.Stat, words []string) error {
 	n := 0
 	for _, st := range stats {
 		hit := true
@@ -538,7 +542,7 @@ func (p Program) list(stats []measure.Stat, words []string) error {
 			fields = append(fields, f.Name)
 		}
 		if _, err := fmt.Fprintf(
-			p.Terminal.Out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(),
+			out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(),
 			strings.Join(fields, ","), st.Help,
 		); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -50,16 +51,16 @@ func (p Program) datasets() *cobra.Command {
 	print := func(t *view.Table) error {
 		switch {
 		case asJSON:
-			return (&jsonPrinter{p.Terminal.Out}).table(t)
+			return (&output.JSON{Out: p.Terminal.Out}).Table(t)
 		case asCSV:
-			return (&csvPrinter{out: p.Terminal.Out}).table(t)
+			return (&output.CSV{Out: p.Terminal.Out}).Table(t)
 		}
 		width := p.Terminal.Width
 		if wide {
 			width = math.MaxInt
 		}
-		newNotePrinter(p.Terminal.Err).print(t)
-		return (&textPrinter{out: p.Terminal.Out, width: width, bold: p.Terminal.Colour}).table(t)
+		output.NewNotes(p.Terminal.Err).Print(t)
+		return (&output.Text{Out: p.Terminal.Out, Width: width, Bold: p.Terminal.Colour}).Table(t)
 	}
 	type serverFunc = func(c *cobra.Command, s Server, args []string) error
 	with := func(do serverFunc) func(*cobra.Command, []string) error {

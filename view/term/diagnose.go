@@ -180,7 +180,8 @@ func (d *diagnosis) diagnosePast(
 	if !c.Flags().Changed("netns") {
 		look.Netns = "all" // all namespaces are recorded
 	}
-	r, err := p.replay(&d.past, look, max(span/recordedStep*recordedStep, 3*recordedStep))
+	length := max(span/recordedStep*recordedStep, 3*recordedStep)
+	r, err := p.archives().replay(&d.past, look, length)
 	if err != nil {
 		return err
 	}

@@ -325,6 +325,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		&memory, "memory", "8GiB", "fail when reading a profile takes more memory than this",
 	)
 	completeWith(c, "per", []string{"sample", "cpu-second", "work"})
+	printer := p.profilePrinter()
 	c.RunE = func(c *cobra.Command, args []string) error {
 		format, err := o.selectFormat()
 		if err != nil {
@@ -343,7 +344,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 			if format.minShare != nil && len(args) < 2 {
 				read.Least = format.minShare(o.picture(""))
 			}
-			t, err := p.profiles(c.Context(), args, read)
+			t, err := printer.profiles(c.Context(), args, read)
 			if err != nil {
 				return err
 			}
@@ -366,20 +367,20 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 		case o.table || o.format != "" && o.output == "":
 			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 		}
-		return p.diff(c.Context(), args, read, norm, o, format, d.json)
+		return printer.diff(c.Context(), args, read, norm, o, format, d.json)
 	}
 	return c
 }
 
 // profiles reads files, or standard input without names, and adds them up. It prints their notes.
-func (p Program) profiles(
+func (p *profilePrinter) profiles(
 	ctx context.Context, names []string, o profile.Options,
 ) (*profile.Tree, error) {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
-	if p.ReadsFiles != nil {
-		p.ReadsFiles()
+	if p.readsFiles != nil {
+		p.readsFiles()
 	}
 	var all []*profile.Tree
 	for _, name := range names {
@@ -388,14 +389,14 @@ func (p Program) profiles(
 			return nil, err
 		}
 		for _, n := range t.Notes {
-			fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(name+": "+n))
+			fmt.Fprintln(p.terminal.Err, "culprit: "+view.Clean(name+": "+n))
 		}
 		all = append(all, t)
 	}
 	return profile.Merge(all...)
 }
 
-func (p Program) diff(
+func (p *profilePrinter) diff(
 	ctx context.Context, names []string, read profile.Options, n profile.Norm, o outputFlags,
 	format outputFormat, asJSON bool,
 ) error {
@@ -419,14 +420,14 @@ func (p Program) diff(
 		return fmt.Errorf("compare %s and %s: %w", of[0], of[1], err)
 	}
 	if o.output != "" {
-		err := writeFile(p.Terminal, o.output, func(w io.Writer) error {
+		err := writeFile(p.terminal, o.output, func(w io.Writer) error {
 			return format.differ(w, d, o.picture(d.NormText))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return writeFile(p.Terminal, "", func(w io.Writer) error {
+	return writeFile(p.terminal, "", func(w io.Writer) error {
 		if asJSON {
 			return profile.WriteChangesJSON(w, d, o.rows)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -40,7 +41,7 @@ func (p Program) hosts() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
-		Short: "many machines, one row each: utilisation, findings, and which differ from the others",
+		Short: "many machines, one row each: utilization, findings, and which differ from the others",
 		Long: reflow(
 			`Asks the servers of many machines what they recorded in the last ten seconds, or in each
 interval, and shows a row per machine with the columns of "culprit use". The addresses are those that
@@ -173,8 +174,8 @@ func readAddresses(name string) ([]string, error) {
 // ends. The first table is of the interval before now.
 func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) error {
 	out, width := p.printer(t, false)
-	notes := newNotePrinter(t.Err)
-	defer notes.finish()
+	notes := output.NewNotes(t.Err)
+	defer notes.Finish()
 	next := time.NewTicker(p.step.AsDuration())
 	defer next.Stop()
 	for n := 1; ; n++ {
@@ -190,13 +191,13 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 			if i < 0 {
 				return unknownColumn(tab, p.sortBy)
 			}
-			sortRows(tab, i, p.reverse)
+			output.SortRows(tab, i, p.reverse)
 		}
-		limitRows(tab, p.rows)
+		output.LimitRows(tab, p.rows)
 		if p.format == "" {
-			notes.print(tab)
+			notes.Print(tab)
 		}
-		if err := out.table(tab); err != nil {
+		if err := out.Table(tab); err != nil {
 			return err
 		}
 		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })

@@ -19,6 +19,7 @@ import (
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,20 @@ import (
 // loadToken is the environment variable of the token. Other users can see command lines.
 const loadToken = "CULPRIT_LOAD_TOKEN"
 
+// loadCommands makes the commands of the load test.
+type loadCommands struct {
+	version    string
+	machine    func() load.Machine // Program.LoadMachine
+	readsFiles func()              // Program.ReadsFiles
+	terminal   Terminal
+}
+
 func (p Program) load() *cobra.Command {
+	l := &loadCommands{p.Version, p.LoadMachine, p.ReadsFiles, p.Terminal}
+	return l.command()
+}
+
+func (l *loadCommands) command() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "load",
 		Short: "throughput and latency between two machines (netperf, iperf3)",
@@ -70,11 +84,11 @@ it.`,
 			didYouMean(args[0], names),
 		)
 	}
-	c.AddCommand(p.loadServe(), p.loadStream(), p.loadExchange(), p.loadCompare())
+	c.AddCommand(l.serve(), l.stream(), l.exchange(), l.compare())
 	return c
 }
 
-func (p Program) loadServe() *cobra.Command {
+func (l *loadCommands) serve() *cobra.Command {
 	listen, longest := net.JoinHostPort("127.0.0.1", load.Port), "10m"
 	tests, open := 4, false
 	c := &cobra.Command{
@@ -127,31 +141,33 @@ Traffic is not encrypted; the token is never sent.`,
 		if tests < 1 || tests > 64 {
 			return usagef("--tests %d: from 1 to 64", tests)
 		}
-		return p.serveLoad(c.Context(), listen, open, &load.Server{Tests: tests, Longest: limit})
+		return l.listen(c.Context(), listen, open, &load.Server{Tests: tests, Longest: limit})
 	}
 	return c
 }
 
-// serveLoad serves load tests until the context ends.
-func (p Program) serveLoad(ctx context.Context, listen string, open bool, s *load.Server) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+// listen serves load tests until the context ends.
+func (l *loadCommands) listen(
+	ctx context.Context, address string, open bool, s *load.Server,
+) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		var op *net.OpError
 		if errors.As(err, &op) {
 			err = op.Err
 		}
-		return fmt.Errorf("listen on %s: %w", listen, err)
+		return fmt.Errorf("listen on %s: %w", address, err)
 	}
-	defer l.Close()
+	defer listener.Close()
 	if !open {
 		if s.Token = os.Getenv(loadToken); s.Token == "" {
 			s.Token = load.NewToken()
 		}
 	}
-	s.Machine = p.LoadMachine()
-	console := &Teller{t: p.Terminal}
+	s.Machine = l.machine()
+	console := &Teller{t: l.terminal}
 	s.Say = console.Say
-	console.Say("culprit load serve listens on " + l.Addr().String())
+	console.Say("culprit load serve listens on " + listener.Addr().String())
 	switch {
 	case open:
 		console.Say("it is open: it needs no token")
@@ -160,7 +176,7 @@ func (p Program) serveLoad(ctx context.Context, listen string, open bool, s *loa
 	default:
 		console.Say("token " + s.Token)
 	}
-	return s.Serve(ctx, l)
+	return s.Serve(ctx, listener)
 }
 
 // loadFlags holds the flags of a load test.
@@ -208,7 +224,7 @@ func (q *loadFlags) outputFlags(c *cobra.Command) {
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-func (p Program) loadStream() *cobra.Command {
+func (l *loadCommands) stream() *cobra.Command {
 	q := &loadFlags{test: load.Test{Kind: load.Stream}}
 	c := &cobra.Command{
 		Use:   "stream HOST[:PORT]",
@@ -274,7 +290,7 @@ func (p Program) loadStream() *cobra.Command {
 				didYouMean(q.unit, view.LoadUnits()),
 			)
 		}
-		return q.run(c.Context(), p, args)
+		return q.run(c.Context(), l, args)
 	}
 	return c
 }
@@ -290,7 +306,7 @@ the memory. --copy copies them to the program, like iperf3 and netperf.
 
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
-func (p Program) loadExchange() *cobra.Command {
+func (l *loadCommands) exchange() *cobra.Command {
 	q := &loadFlags{test: load.Test{Kind: load.Exchange, Way: load.Up}}
 	c := &cobra.Command{
 		Use:   "rr HOST[:PORT]",
@@ -339,7 +355,7 @@ func (p Program) loadExchange() *cobra.Command {
 			}
 			q.test.Pace = n
 		}
-		return q.run(c.Context(), p, args)
+		return q.run(c.Context(), l, args)
 	}
 	return c
 }
@@ -355,7 +371,7 @@ without --rate it counts in one (coordinated omission).
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
 // run runs the test and prints its results.
-func (q *loadFlags) run(ctx context.Context, p Program, args []string) (err error) {
+func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (err error) {
 	switch {
 	case len(args) == 0:
 		return usagef(
@@ -406,13 +422,13 @@ func (q *loadFlags) run(ctx context.Context, p Program, args []string) (err erro
 			}
 		}()
 	}
-	q.client.Machine = p.LoadMachine()
+	q.client.Machine = l.machine()
 	session, err := q.client.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer session.Close()
-	o := &loadOutput{q: q, t: p.Terminal}
+	o := &loadOutput{q: q, t: l.terminal}
 	o.begin(session.Server)
 	var runs []*load.Run
 	for n := 1; n <= q.runs && err == nil; n++ {
@@ -424,7 +440,7 @@ func (q *loadFlags) run(ctx context.Context, p Program, args []string) (err erro
 	}
 	interrupted := err != nil && ctx.Err() != nil
 	if len(runs) > 0 {
-		r := load.Summarise(q.test, session.Server, p.Version, runs)
+		r := load.Summarise(q.test, session.Server, l.version, runs)
 		if kept != nil {
 			if e := writeJSON(kept, r); e != nil {
 				return errors.Join(err, fmt.Errorf("keep the result: %w", e))
@@ -457,7 +473,7 @@ func writeJSON(f *os.File, v any) error {
 type loadOutput struct {
 	q   *loadFlags
 	t   Terminal
-	out printer
+	out output.Printer
 	err error // first error of writing
 }
 
@@ -465,11 +481,11 @@ func (o *loadOutput) begin(server string) {
 	q := o.q
 	switch {
 	case q.json:
-		o.out = &jsonPrinter{o.t.Out}
+		o.out = &output.JSON{Out: o.t.Out}
 	case q.csv:
-		o.out = &csvPrinter{out: o.t.Out}
+		o.out = &output.CSV{Out: o.t.Out}
 	default:
-		o.out = &textPrinter{out: o.t.Out, width: o.t.Width, lines: o.t.Lines, bold: o.t.Colour}
+		o.out = &output.Text{Out: o.t.Out, Width: o.t.Width, Lines: o.t.Lines, Bold: o.t.Colour}
 		o.printLine(reflow(loadTitle(&q.test, server, q.runs), max(40, o.t.Width)))
 	}
 }
@@ -522,7 +538,7 @@ func (o *loadOutput) interval(i *load.Interval) {
 			}
 		}
 	}
-	o.recordError(0, o.out.table(view.LoadInterval(&o.q.test, i, o.q.unit)))
+	o.recordError(0, o.out.Table(view.LoadInterval(&o.q.test, i, o.q.unit)))
 }
 
 func (o *loadOutput) run(r *load.Run) {

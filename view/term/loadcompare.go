@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (p Program) loadCompare() *cobra.Command {
+func (l *loadCommands) compare() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "compare FIRST.json SECOND.json",
@@ -36,8 +36,8 @@ so.`,
 		if len(args) != 2 {
 			return usagef("give two results: culprit load compare FIRST.json SECOND.json")
 		}
-		if p.ReadsFiles != nil {
-			p.ReadsFiles()
+		if l.readsFiles != nil {
+			l.readsFiles()
 		}
 		var results [2]*load.Result
 		for i, name := range args {
@@ -52,10 +52,10 @@ so.`,
 		case err != nil:
 			return fmt.Errorf("compare: %w", err)
 		case asJSON:
-			return writeJSON(p.Terminal.Out, comparison)
+			return writeJSON(l.terminal.Out, comparison)
 		}
 		_, err = fmt.Fprint(
-			p.Terminal.Out, view.LoadComparison(comparison, p.Terminal.Width, p.Terminal.Colour),
+			l.terminal.Out, view.LoadComparison(comparison, l.terminal.Width, l.terminal.Colour),
 		)
 		return err
 	}

@@ -3,7 +3,8 @@ package term
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"culprit/view/term/manual"
 
 	"github.com/spf13/cobra"
 )
@@ -20,7 +21,7 @@ func (p Program) man() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		root := c.Root()
 		if len(args) == 0 {
-			page, err := p.manPage(root)
+			page, err := manual.Page(root, p.Version)
 			if err != nil {
 				return fmt.Errorf("make the manual page: %w", err)
 			}
@@ -30,7 +31,7 @@ func (p Program) man() *cobra.Command {
 		if err := os.MkdirAll(args[0], 0o755); err != nil {
 			return fmt.Errorf("make directory for manual pages: %w", err)
 		}
-		n, err := p.manPages(root, args[0])
+		n, err := manual.WritePages(root, p.Version, args[0])
 		if err != nil {
 			return fmt.Errorf("write manual pages: %w", err)
 		}
@@ -38,24 +39,4 @@ func (p Program) man() *cobra.Command {
 		return err
 	}
 	return c
-}
-
-// manPages writes the pages of a command and its subcommands into a directory, and returns their
-// number.
-func (p Program) manPages(c *cobra.Command, directory string) (n int, err error) {
-	page, err := p.manPage(c)
-	if err != nil {
-		return 0, err
-	}
-	if err := os.WriteFile(filepath.Join(directory, manName(c)+".1"), page, 0o644); err != nil {
-		return 0, err
-	}
-	n = 1
-	for _, child := range manChildren(c) {
-		below, err := p.manPages(child, directory)
-		if n += below; err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }

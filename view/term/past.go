@@ -301,6 +301,13 @@ func checkRecordedStep(step measure.Span) error {
 	return nil
 }
 
+// archives opens recordings.
+type archives struct {
+	open func(place string) (Recorded, error) // Program.Recorded; nil: unsupported
+}
+
+func (p Program) archives() *archives { return &archives{open: p.Recorded} }
+
 // replay is a machine in a recorded time range.
 type replay struct {
 	Machine
@@ -312,7 +319,7 @@ func (r *replay) close() { _ = r.recorded.Close() }
 
 // replay opens the recording and the time range that the flags select. With --at alone, the range
 // ends then and is as long as span. The caller must close the result.
-func (p Program) replay(
+func (a *archives) replay(
 	w *pastFlags, o MachineOptions, span measure.Span,
 ) (*replay, error) {
 	now := time.Now()
@@ -323,14 +330,14 @@ func (p Program) replay(
 	if err != nil {
 		return nil, err
 	}
-	if p.Recorded == nil {
+	if a.open == nil {
 		return nil, fmt.Errorf("read the recording: %w", measure.ErrUnsupported)
 	}
 	where, err := w.location()
 	if err != nil {
 		return nil, err
 	}
-	r, err := p.Recorded(where)
+	r, err := a.open(where)
 	if err != nil {
 		return nil, err
 	}

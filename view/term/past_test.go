@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"culprit/measure"
-
-	"github.com/gdamore/tcell/v2"
 )
 
 func TestMomentsAreRead(t *testing.T) {
@@ -361,44 +358,6 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 			!strings.Contains(errs, c.want) {
 			t.Errorf("%s: status %d, %q, want %q", c.line, status, errs, c.want)
 		}
-	}
-}
-
-// Top shows the second that it was given, and goes through time.
-func TestTopOfThePast(t *testing.T) {
-	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
-	s.SetSize(100, 20)
-	r := anHour()
-	v := &terminalView{
-		step:   measure.Second,
-		end:    r.held.End,
-		held:   r.Held,
-		replay: func(over measure.Interval) Machine { return r.Replay(over, "") },
-	}
-	v.machine = v.replay(measure.Interval{Start: v.end - 1e9, End: v.end})
-	done := make(chan error, 1)
-	go func() { done <- runTop(t.Context(), v, s) }()
-	at := func(step string, before measure.Span) string {
-		return fmt.Sprintf("%s to %s", step, formatTime(r.held.End.Add(-before)))
-	}
-	until(t, s, at("1s", 0), "%USR")
-	for _, k := range []struct {
-		keys, want string
-	}{
-		{">", at("1s", 0)},
-		{"<", at("1s", measure.Second)},
-		{"<+", at("2s", 2*measure.Second)},
-		{"<", at("2s", 4*measure.Second)},
-		{"---->", at("1s", 3*measure.Second)},
-	} {
-		for _, key := range k.keys {
-			s.InjectKey(tcell.KeyRune, key, tcell.ModNone)
-		}
-		until(t, s, k.want)
-	}
-	s.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
-	if err := <-done; err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -247,7 +247,8 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			return err
 		}
 		if w.isSet() {
-			return p.writeRecorded(c.Context(), &w, &q, o, idle, pids)
+			recorded := recordedProfiles{p.profilePrinter(), *p.archives()}
+			return recorded.writeRecorded(c.Context(), &w, &q, o, idle, pids)
 		}
 		if p.Profile == nil {
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
@@ -257,7 +258,8 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		if err != nil {
 			return err
 		}
-		return p.writeSamples(got, q, o, idle, pids)
+		printer := p.profilePrinter()
+		return printer.writeSamples(got, q, o, idle, pids)
 	}
 	return c
 }

@@ -17,20 +17,30 @@ func (q Profiling) allThreads() bool {
 	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) == 0
 }
 
+// profilePrinter writes profiles and prints their notes.
+type profilePrinter struct {
+	terminal   Terminal
+	readsFiles func() // Program.ReadsFiles
+}
+
+func (p Program) profilePrinter() profilePrinter {
+	return profilePrinter{terminal: p.Terminal, readsFiles: p.ReadsFiles}
+}
+
 // printNotes prints notes and losses, and returns all of them as notes.
-func (p Program) printNotes(notes []string, lost []measure.Loss) []string {
+func (p *profilePrinter) printNotes(notes []string, lost []measure.Loss) []string {
 	for _, l := range lost {
 		notes = append(notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	for _, n := range notes {
-		fmt.Fprintln(p.Terminal.Err, "culprit: "+view.Clean(n))
+		fmt.Fprintln(p.terminal.Err, "culprit: "+view.Clean(n))
 	}
 	return notes
 }
 
 // attachNotes sets the notes of a profile. If a relevant share has no function name, it also prints
 // and adds a note on that.
-func (p Program) attachNotes(t *profile.Tree, notes []string, what string) {
+func (p *profilePrinter) attachNotes(t *profile.Tree, notes []string, what string) {
 	t.Notes = notes
 	if n, all := t.Unnamed(), t.Sum(); n > 0 && n >= unnamedShare*all {
 		text := fmt.Sprintf(
@@ -45,7 +55,9 @@ func (p Program) attachNotes(t *profile.Tree, notes []string, what string) {
 const unnamedShare = 0.005
 
 // writeSamples writes a profile of samples, and prints its notes.
-func (p Program) writeSamples(got *Profiled, q Profiling, o outputFlags, idle, pids bool) error {
+func (p *profilePrinter) writeSamples(
+	got *Profiled, q Profiling, o outputFlags, idle, pids bool,
+) error {
 	if q.Of != OnCPU {
 		return p.writeWaits(got, q, o, idle, pids)
 	}
@@ -100,7 +112,7 @@ func (p Program) writeSamples(got *Profiled, q Profiling, o outputFlags, idle, p
 		return fmt.Errorf("no samples match, in %.1f s", got.Took.Seconds())
 	}
 	if o.table {
-		return writeFile(p.Terminal, o.output, func(w io.Writer) error {
+		return writeFile(p.terminal, o.output, func(w io.Writer) error {
 			return profile.WriteTableLines(
 				w, tableLines(stacks), float64(left), "samples: "+note, o.rows,
 			)
@@ -114,7 +126,7 @@ func (p Program) writeSamples(got *Profiled, q Profiling, o outputFlags, idle, p
 		Each: measure.Second / measure.Span(max(1, q.Hz)),
 	}
 	p.attachNotes(t, notes, "samples")
-	return o.write(p.Terminal, t, note)
+	return o.write(p.terminal, t, note)
 }
 
 // excluding returns the stacks for which the condition is false.

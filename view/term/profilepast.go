@@ -106,9 +106,15 @@ func (w *recordedFlags) norm() (profile.Norm, error) {
 	return d.norm()
 }
 
+// recordedProfiles makes profiles of recorded samples.
+type recordedProfiles struct {
+	profilePrinter
+	archives
+}
+
 // comparedProfile returns the profile to compare with, its name, and its samples per second and CPU
 // (0: unknown).
-func (p Program) comparedProfile(
+func (p *recordedProfiles) comparedProfile(
 	ctx context.Context, w *recordedFlags, of *recordedTree, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
 	other, span := pastFlags{dir: w.dir, server: w.server}, of.over.Span()
@@ -144,7 +150,7 @@ func (p Program) comparedProfile(
 		t, err := p.profiles(ctx, []string{w.diff}, profile.Options{})
 		return t, w.diff, 0, err
 	}
-	before, err := p.recordedProfile(ctx, &other, span, part, false)
+	before, err := p.read(ctx, &other, span, part, false)
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("--diff %s: %w", withoutToken(w.diff), err)
 	}
@@ -152,7 +158,7 @@ func (p Program) comparedProfile(
 }
 
 // writeRecorded writes the profile of recorded samples, or its difference from another profile.
-func (p Program) writeRecorded(
+func (p *recordedProfiles) writeRecorded(
 	ctx context.Context, w *recordedFlags, q *Profiling, o outputFlags, idle, pids bool,
 ) error {
 	part := profile.Part{
@@ -164,7 +170,7 @@ func (p Program) writeRecorded(
 		Idle:      idle,
 		Numbers:   pids,
 	}
-	after, err := p.recordedProfile(ctx, &w.pastFlags, measure.Span(q.For), part, o.table)
+	after, err := p.read(ctx, &w.pastFlags, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
 	}
@@ -177,13 +183,13 @@ func (p Program) writeRecorded(
 			for _, l := range after.lines {
 				sum += l.Count
 			}
-			return writeFile(p.Terminal, o.output, func(out io.Writer) error {
+			return writeFile(p.terminal, o.output, func(out io.Writer) error {
 				return profile.WriteTableLines(
 					out, after.lines, sum, "samples: "+after.note, o.rows,
 				)
 			})
 		}
-		return o.write(p.Terminal, after.Tree, after.note)
+		return o.write(p.terminal, after.Tree, after.note)
 	}
 	before, called, hz, err := p.comparedProfile(ctx, w, after, part)
 	if err != nil {
@@ -231,14 +237,14 @@ func (p Program) writeRecorded(
 		return err
 	}
 	if o.output != "" {
-		err := writeFile(p.Terminal, o.output, func(out io.Writer) error {
+		err := writeFile(p.terminal, o.output, func(out io.Writer) error {
 			return format.differ(out, d, o.picture(d.NormText))
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return writeFile(p.Terminal, "", func(out io.Writer) error {
+	return writeFile(p.terminal, "", func(out io.Writer) error {
 		if w.json {
 			return profile.WriteChangesJSON(out, d, o.rows)
 		}
@@ -266,9 +272,9 @@ func (a *recordedTree) hz() float64 {
 	return a.Expected / a.Tree.Seconds
 }
 
-// recordedProfile returns the profile of the time range that the flags select. With --at alone, the
+// read returns the profile of the time range that the flags select. With --at alone, the
 // range is as long as span. It prints notes.
-func (p Program) recordedProfile(
+func (p *recordedProfiles) read(
 	ctx context.Context, w *pastFlags, span measure.Span, part profile.Part, table bool,
 ) (*recordedTree, error) {
 	r, err := p.replay(w, MachineOptions{Netns: "all"}, span)

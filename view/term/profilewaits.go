@@ -16,7 +16,9 @@ import (
 const idleState = "idle"
 
 // writeWaits writes a profile of waits, and prints its notes.
-func (p Program) writeWaits(got *Profiled, q Profiling, o outputFlags, idle, pids bool) error {
+func (p *profilePrinter) writeWaits(
+	got *Profiled, q Profiling, o outputFlags, idle, pids bool,
+) error {
 	stacks := got.Stacks
 	notes := slices.Clone(got.Notes)
 	var count, nanos, idleTime, cut int64
@@ -73,14 +75,14 @@ func (p Program) writeWaits(got *Profiled, q Profiling, o outputFlags, idle, pid
 		return fmt.Errorf("no selected thread was %s, in %.1f s", what, got.Took.Seconds())
 	}
 	if o.table {
-		return writeFile(p.Terminal, o.output, func(w io.Writer) error {
+		return writeFile(p.terminal, o.output, func(w io.Writer) error {
 			return profile.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
 		})
 	}
 	t := treeOf(stacks, pids, q.ByThread)
 	t.Unit, t.Taken = "ns", profile.Taken{At: got.Began, Over: got.Took}
 	p.attachNotes(t, notes, "time")
-	return o.write(p.Terminal, t, note)
+	return o.write(p.terminal, t, note)
 }
 
 // cutAtInterrupt returns the waker. If an interrupt woke the thread, it is the interrupt, without

@@ -11,6 +11,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 )
 
 // Exit statuses: 0 done, 1 could not, 2 wrong usage.
@@ -84,18 +85,18 @@ func parseTimes(args []string, p *showOptions) error {
 
 // printer returns the printer for the selected format, and the width of its tables in columns. JSON
 // and CSV have no limit.
-func (p *showOptions) printer(t Terminal, time bool) (out printer, width int) {
+func (p *showOptions) printer(t Terminal, time bool) (out output.Printer, width int) {
 	switch p.format {
 	case "json":
-		return &jsonPrinter{t.Out}, math.MaxInt
+		return &output.JSON{Out: t.Out}, math.MaxInt
 	case "csv":
-		return &csvPrinter{out: t.Out}, math.MaxInt
+		return &output.CSV{Out: t.Out}, math.MaxInt
 	}
 	width = t.Width
 	if p.wide {
 		width = math.MaxInt
 	}
-	return &textPrinter{out: t.Out, width: width, lines: t.Lines, bold: t.Colour, time: time}, width
+	return &output.Text{Out: t.Out, Width: width, Lines: t.Lines, Bold: t.Colour, Time: time}, width
 }
 
 // showTool shows a tool until the count is reached or the context ends; then it prints the average.
@@ -119,8 +120,8 @@ func showTool(
 		q.Step = p.step
 		queries = append(queries, q)
 	}
-	notes := newNotePrinter(t.Err)
-	defer notes.finish()
+	notes := output.NewNotes(t.Err)
+	defer notes.Finish()
 	maxRows := p.rows
 	if maxRows < 0 && p.format == "" {
 		maxRows = tool.MaxRows
@@ -137,9 +138,9 @@ func showTool(
 			if i < 0 {
 				return nil, unknownColumn(tab, p.sortBy)
 			}
-			sortRows(tab, i, p.reverse)
+			output.SortRows(tab, i, p.reverse)
 		}
-		limitRows(tab, maxRows)
+		output.LimitRows(tab, maxRows)
 		return tab, nil
 	}
 	mean := view.Mean{Peaks: tool.Peaks, Sums: tool.Sums}
@@ -159,9 +160,9 @@ func showTool(
 			}
 			gaps = append(gaps, tab.Notes...)
 			if p.format == "json" {
-				return out.table(tab)
+				return out.Table(tab)
 			}
-			notes.print(tab)
+			notes.Print(tab)
 			return nil
 		}
 		tab, err := table(f)
@@ -169,9 +170,9 @@ func showTool(
 			return err
 		}
 		if p.format == "" {
-			notes.print(tab)
+			notes.Print(tab)
 		}
-		if err := out.table(tab); err != nil {
+		if err := out.Table(tab); err != nil {
 			return err
 		}
 		if p.count != 1 && p.format == "" { // JSON and CSV have no average
@@ -194,34 +195,11 @@ func showTool(
 			return err
 		}
 		if p.format == "" {
-			notes.print(tab)
+			notes.Print(tab)
 		}
-		return out.mean(tab)
+		return out.Mean(tab)
 	}
 	return nil
-}
-
-// limitRows keeps the first rows and all totals, and adds a note if rows are left out.
-func limitRows(t *view.Table, limit int) {
-	if limit <= 0 {
-		return
-	}
-	kept, left := t.Rows[:0], 0
-	for _, r := range t.Rows {
-		switch {
-		case r.Total:
-			kept = append(kept, r)
-		case limit > 0:
-			limit--
-			kept = append(kept, r)
-		default:
-			left++
-		}
-	}
-	t.Rows = kept
-	if left > 0 {
-		t.Notes = append(t.Notes, "only the first rows are shown; -n 0 shows all")
-	}
 }
 
 // checkNames fails if a flag names something that does not exist on this machine. It measures for a

@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -61,10 +62,10 @@ func (p Program) tokens() *cobra.Command {
 			)
 			return err
 		}
-		out := textPrinter{
-			out: p.Terminal.Out, width: p.Terminal.Width, bold: p.Terminal.Colour,
+		out := output.Text{
+			Out: p.Terminal.Out, Width: p.Terminal.Width, Bold: p.Terminal.Colour,
 		}
-		return out.table(tokenTable(all, time.Now()))
+		return out.Table(tokenTable(all, time.Now()))
 	})
 	c := &cobra.Command{
 		Use:   "tokens",

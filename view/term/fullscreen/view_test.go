@@ -1,7 +1,8 @@
-package term
+package fullscreen
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -14,7 +15,10 @@ import (
 )
 
 // busy is a machine with two processes, and a thread, that ticks as fast as it is looked at.
-type busy struct{ machine }
+type busy struct{}
+
+// Parse parses a query.
+func (b *busy) Parse(query string) (measure.Query, error) { return measure.ParseQuery(query) }
 
 func (b *busy) Watch(
 	ctx context.Context, queries []measure.Query, each func(*measure.Tick) error,
@@ -104,8 +108,8 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 	s.SetSize(100, 20)
 	done := make(chan error, 1)
-	v := &terminalView{machine: &busy{}, step: measure.Second}
-	go func() { done <- runTop(context.Background(), v, s) }()
+	v := &View{Machine: &busy{}, Step: measure.Second}
+	go func() { done <- Run(context.Background(), v, s) }()
 	key := func(k tcell.Key) { s.InjectKey(k, 0, tcell.ModNone) }
 	text := func(keys string) {
 		for _, r := range keys {
@@ -159,7 +163,7 @@ func TestTopCutsNoNumbers(t *testing.T) {
 		row.Cells = append(row.Cells, view.N(12345678))
 	}
 	table.Rows = []view.Row{row}
-	v := &terminalView{screen: s, table: table, stack: []toolView{{}}}
+	v := &View{screen: s, table: table, stack: []toolView{{}}}
 	if err := s.Init(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,5 +182,43 @@ func TestTopCutsNoNumbers(t *testing.T) {
 		if got := strings.TrimRight(shown[5], " "); got != c.line {
 			t.Errorf("%d columns:\n%s, want\n%s", c.width, got, c.line)
 		}
+	}
+}
+
+// The view of a recording shows the given second, and < and > go through time.
+func TestViewOfARecording(t *testing.T) {
+	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+	s.SetSize(100, 20)
+	held := measure.Interval{Start: 1_700_000_000e9, End: 1_700_003_600e9}
+	v := &View{
+		Machine: &busy{},
+		Step:    measure.Second,
+		End:     held.End,
+		Held:    func() measure.Interval { return held },
+		Replay:  func(measure.Interval) Machine { return &busy{} },
+	}
+	done := make(chan error, 1)
+	go func() { done <- Run(t.Context(), v, s) }()
+	at := func(step string, before measure.Span) string {
+		return fmt.Sprintf("%s to %s", step, held.End.Add(-before).AsTime().Local().Format(time.DateTime))
+	}
+	until(t, s, at("1s", 0), "%USR")
+	for _, k := range []struct {
+		keys, want string
+	}{
+		{">", at("1s", 0)},
+		{"<", at("1s", measure.Second)},
+		{"<+", at("2s", 2*measure.Second)},
+		{"<", at("2s", 4*measure.Second)},
+		{"---->", at("1s", 3*measure.Second)},
+	} {
+		for _, key := range k.keys {
+			s.InjectKey(tcell.KeyRune, key, tcell.ModNone)
+		}
+		until(t, s, k.want)
+	}
+	s.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
+	if err := <-done; err != nil {
+		t.Fatal(err)
 	}
 }

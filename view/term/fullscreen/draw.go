@@ -1,11 +1,13 @@
-package term
+package fullscreen
 
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"culprit/view"
+	"culprit/view/term/output"
 
 	"github.com/gdamore/tcell/v2"
 )
@@ -28,7 +30,7 @@ func keyHelp() []string {
 }
 
 // draw draws the whole screen.
-func (v *terminalView) draw() {
+func (v *View) draw() {
 	s := v.screen
 	s.Clear()
 	width, height := s.Size()
@@ -54,7 +56,7 @@ func (v *terminalView) draw() {
 		x = put(x, 0, fmt.Sprintf("%d %s", (i+1)%10, t.tool), style)
 		x = put(x, 0, " ", plain)
 	}
-	put(0, 1, string(truncate([]byte(v.summaryLine()), 0, max(0, width))), plain)
+	put(0, 1, string(output.Truncate([]byte(v.summaryLine()), 0, max(0, width))), plain)
 
 	l := v.current()
 	var path []string
@@ -62,10 +64,11 @@ func (v *terminalView) draw() {
 		path = append(path, step.title)
 	}
 	x = put(0, 2, view.Clean(strings.Join(path, " > ")), bold)
-	if v.replay != nil {
-		x = put(x, 2, fmt.Sprintf("  %v to %s", v.step, formatTime(v.end)), mark)
+	if v.Replay != nil {
+		end := v.End.AsTime().Local().Format(time.DateTime)
+		x = put(x, 2, fmt.Sprintf("  %v to %s", v.Step, end), mark)
 	} else {
-		x = put(x, 2, fmt.Sprintf("  every %v", v.step), dim)
+		x = put(x, 2, fmt.Sprintf("  every %v", v.Step), dim)
 	}
 	if v.paused {
 		x = put(x, 2, "  paused", mark)
@@ -101,7 +104,7 @@ func (v *terminalView) draw() {
 }
 
 // drawTable draws the table from line top up to, but not including, bottom.
-func (v *terminalView) drawTable(
+func (v *View) drawTable(
 	put func(x, y int, text string, style tcell.Style) int, top, bottom, width int,
 ) {
 	plain := tcell.StyleDefault
@@ -131,7 +134,7 @@ func (v *terminalView) drawTable(
 			t, free := text(k), width-x
 			switch {
 			case words[k]:
-				t = string(truncate([]byte(t), 0, max(0, min(widths[k], free))))
+				t = string(output.Truncate([]byte(t), 0, max(0, min(widths[k], free))))
 			case free < widths[k]: // never cut a number
 				return x
 			}
@@ -190,7 +193,7 @@ func (v *terminalView) drawTable(
 const shortName = 15
 
 // narrow shrinks columns that long names have widened, until the table fits the screen.
-func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
+func (v *View) narrow(columns, widths []int, words []bool, width int) {
 	over := len(widths) - 1 - width
 	for _, w := range widths {
 		over += w
@@ -206,7 +209,7 @@ func (v *terminalView) narrow(columns, widths []int, words []bool, width int) {
 }
 
 // summaryLine returns the line that summarizes the machine.
-func (v *terminalView) summaryLine() string {
+func (v *View) summaryLine() string {
 	if v.summary == nil {
 		return ""
 	}

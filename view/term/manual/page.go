@@ -1,8 +1,10 @@
-package term
+// Package manual writes manual pages of commands, in the format of man(7).
+package manual
 
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -11,9 +13,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// manPage returns the manual page of a command in the format of man(7). SOURCE_DATE_EPOCH sets its
-// date, so that builds are reproducible.
-func (p Program) manPage(c *cobra.Command) ([]byte, error) {
+// Page returns the manual page of a command. SOURCE_DATE_EPOCH sets its date, so that builds are
+// reproducible; the error says that it is not a number.
+func Page(c *cobra.Command, version string) ([]byte, error) {
 	when := time.Now()
 	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
 		seconds, err := strconv.ParseInt(epoch, 10, 64)
@@ -24,7 +26,7 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	}
 	c.InitDefaultHelpCmd()
 	c.InitDefaultHelpFlag()
-	name := manName(c)
+	name := pageName(c)
 	var b roff
 	b.macro(
 		`.TH "` + b.quoted(
@@ -32,7 +34,7 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 		) + `" "1" "` + when.Format(
 			"Jan 2006",
 		) + `" "` + b.quoted(
-			"culprit "+p.Version,
+			"culprit "+version,
 		) + `" "culprit"`,
 	)
 	b.macro(".nh") // no hyphenation
@@ -58,10 +60,10 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	}
 	var also []string
 	if c.HasParent() {
-		also = append(also, `\fB`+escapeRoff(manName(c.Parent()))+`(1)\fP`)
+		also = append(also, `\fB`+escapeRoff(pageName(c.Parent()))+`(1)\fP`)
 	}
-	for _, child := range manChildren(c) {
-		also = append(also, `\fB`+escapeRoff(manName(child))+`(1)\fP`)
+	for _, child := range subcommands(c) {
+		also = append(also, `\fB`+escapeRoff(pageName(child))+`(1)\fP`)
 	}
 	if len(also) > 0 {
 		b.macro(".SH SEE ALSO")
@@ -70,11 +72,31 @@ func (p Program) manPage(c *cobra.Command) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// manName returns the name of the page of a command.
-func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+// WritePages writes the pages of a command and its subcommands into a directory, and returns their
+// number. The error is that of Page, or says that a file can't be written.
+func WritePages(c *cobra.Command, version, directory string) (n int, err error) {
+	page, err := Page(c, version)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(filepath.Join(directory, pageName(c)+".1"), page, 0o644); err != nil {
+		return 0, err
+	}
+	n = 1
+	for _, child := range subcommands(c) {
+		below, err := WritePages(child, version, directory)
+		if n += below; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
 
-// manChildren returns the subcommands that have pages.
-func manChildren(c *cobra.Command) []*cobra.Command {
+// pageName returns the name of the page of a command.
+func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
+
+// subcommands returns the subcommands that have pages.
+func subcommands(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, child := range c.Commands() {
 		if child.IsAvailableCommand() && !child.IsAdditionalHelpTopicCommand() {

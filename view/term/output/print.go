@@ -1,4 +1,6 @@
-package term
+// Package output prints tables: as text for people, as JSON, and as CSV. It also prints notes and
+// losses, and sorts and limits rows.
+package output
 
 import (
 	"encoding/csv"
@@ -14,19 +16,21 @@ import (
 	"culprit/view"
 )
 
-// printer prints one table after another.
-type printer interface {
-	table(t *view.Table) error
-	mean(t *view.Table) error // the average of all tables
+// Printer prints one table after another.
+type Printer interface {
+	// Table prints the table of an interval. The error is that of the writer.
+	Table(t *view.Table) error
+	// Mean prints the average of all tables. The error is that of the writer.
+	Mean(t *view.Table) error
 }
 
-// textPrinter prints the columns of the classic tools, and the header again on each screen.
-type textPrinter struct {
-	out    io.Writer
-	width  int // columns of the terminal
-	lines  int // lines of the terminal; 0: the header is printed once
-	bold   bool
-	time   bool // the first column is the time
+// Text prints the columns of the classic tools, and the header again on each screen.
+type Text struct {
+	Out    io.Writer
+	Width  int // columns of the terminal
+	Lines  int // lines of the terminal; 0: the header is printed once
+	Bold   bool
+	Time   bool // the first column is the time
 	titled bool // a table with a title was printed
 	widths []int
 	since  int // lines since the last header
@@ -39,7 +43,8 @@ type textPrinter struct {
 	page    []byte
 }
 
-func (s *textPrinter) table(t *view.Table) error {
+// Table prints the table of an interval. The error is that of the writer.
+func (s *Text) Table(t *view.Table) error {
 	var clock [8]byte
 	return s.print(t, appendClock(clock[:0], t.Over.End.AsTime()))
 }
@@ -57,7 +62,8 @@ func appendClock(b []byte, t time.Time) []byte {
 	return b
 }
 
-func (s *textPrinter) mean(t *view.Table) error {
+// Mean prints the average of all tables. The error is that of the writer.
+func (s *Text) Mean(t *view.Table) error {
 	s.since = 0
 	if t.Title != "" { // its counts are sums
 		return s.print(t, []byte("In all"))
@@ -65,10 +71,10 @@ func (s *textPrinter) mean(t *view.Table) error {
 	return s.print(t, []byte("Average"))
 }
 
-func (s *textPrinter) print(t *view.Table, when []byte) error {
+func (s *Text) print(t *view.Table, when []byte) error {
 	titled := t.Title != ""
 	if titled {
-		s.time, s.since = false, 0
+		s.Time, s.since = false, 0
 	}
 	s.chooseColumns(t)
 	if !slices.Equal(s.columns, s.shown) {
@@ -97,11 +103,11 @@ func (s *textPrinter) print(t *view.Table, when []byte) error {
 				}
 			}
 			if c.Cut && k == len(s.shown)-1 {
-				s.texts = truncate(s.texts, from, max(len(c.Head), s.freeColumns(k)))
+				s.texts = Truncate(s.texts, from, max(len(c.Head), s.freeColumns(k)))
 			}
 			// On a terminal, cut the name if the line would be too long and wrap.
-			if last := k == len(s.shown)-1; c.Cut && !last && s.lines > 0 {
-				s.texts = truncate(s.texts, from, s.widths[k]+max(0, s.freeColumns(len(s.shown))+1))
+			if last := k == len(s.shown)-1; c.Cut && !last && s.Lines > 0 {
+				s.texts = Truncate(s.texts, from, s.widths[k]+max(0, s.freeColumns(len(s.shown))+1))
 			}
 			s.ends = append(s.ends, len(s.texts))
 			// Names may widen their column, numbers may not: one large number must not shift all
@@ -109,7 +115,7 @@ func (s *textPrinter) print(t *view.Table, when []byte) error {
 			if n := utf8.RuneCount(s.texts[from:]); n > s.widths[k] &&
 				(c.Left || row.Cells[i].Kind == view.IsText) {
 				if last := k == len(s.shown)-1; !last {
-					s.widths[k] = min(n, max(40, s.width/3))
+					s.widths[k] = min(n, max(40, s.Width/3))
 					s.since = 0
 				}
 			}
@@ -124,10 +130,10 @@ func (s *textPrinter) print(t *view.Table, when []byte) error {
 		s.page = append(append(append(append(s.page, when...), "  "...), t.Title...), '\n')
 	}
 	if titled && len(t.Rows) == 0 {
-		_, err := s.out.Write(s.page)
+		_, err := s.Out.Write(s.page)
 		return err
 	}
-	if s.since == 0 || s.lines > 3 && s.since+len(t.Rows) >= s.lines {
+	if s.since == 0 || s.Lines > 3 && s.since+len(t.Rows) >= s.Lines {
 		s.header(t)
 		s.since = 1
 	}
@@ -147,23 +153,30 @@ func (s *textPrinter) print(t *view.Table, when []byte) error {
 		s.since++
 		for line := range strings.Lines(t.Rows[r].Details) {
 			start := len(s.page)
-			s.page = truncate(
-				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.width,
+			s.page = Truncate(
+				append(s.page, view.Clean(strings.TrimSuffix(line, "\n"))...), start, s.Width,
 			)
 			s.page = append(s.page, '\n')
 			s.since++
 		}
 	}
-	_, err := s.out.Write(s.page)
+	_, err := s.Out.Write(s.page)
 	return err
+}
+
+// Columns returns the indexes of the columns that Text shows at a width.
+func Columns(t *view.Table, width int) []int {
+	s := Text{Width: width}
+	s.chooseColumns(t)
+	return s.columns
 }
 
 // chooseColumns selects the columns that fit into a line: all with MinWidth 0, and of the others
 // those for which there is space.
-func (s *textPrinter) chooseColumns(t *view.Table) {
+func (s *Text) chooseColumns(t *view.Table) {
 	width := func(c *view.Column) int { return max(c.Width, len(c.Head)) + 1 }
-	free := s.width + 1 // there is no space before the first column
-	if s.time {
+	free := s.Width + 1 // there is no space before the first column
+	if s.Time {
 		free -= 9
 	}
 	for i := range t.Columns {
@@ -174,7 +187,7 @@ func (s *textPrinter) chooseColumns(t *view.Table) {
 	s.columns = s.columns[:0]
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if c.Head == "" || c.MinWidth > s.width || c.MinWidth > 0 && width(c) > free {
+		if c.Head == "" || c.MinWidth > s.Width || c.MinWidth > 0 && width(c) > free {
 			continue
 		}
 		if c.MinWidth > 0 {
@@ -185,9 +198,9 @@ func (s *textPrinter) chooseColumns(t *view.Table) {
 }
 
 // freeColumns returns the width that is left in a line for column number last.
-func (s *textPrinter) freeColumns(last int) int {
-	free := s.width
-	if s.time {
+func (s *Text) freeColumns(last int) int {
+	free := s.Width
+	if s.Time {
 		free -= 9
 	}
 	for _, w := range s.widths[:last] {
@@ -196,9 +209,9 @@ func (s *textPrinter) freeColumns(last int) int {
 	return free
 }
 
-// truncate cuts text so that at most limit characters follow position from. The last one becomes
+// Truncate cuts text so that at most limit characters follow position from. The last one becomes
 // "+" if some were cut.
-func truncate(text []byte, from, limit int) []byte {
+func Truncate(text []byte, from, limit int) []byte {
 	for i, n, last := from, 0, from; i < len(text); n++ {
 		if n == limit {
 			return append(text[:last], '+')
@@ -209,8 +222,8 @@ func truncate(text []byte, from, limit int) []byte {
 	return text
 }
 
-func (s *textPrinter) header(t *view.Table) {
-	if s.bold {
+func (s *Text) header(t *view.Table) {
+	if s.Bold {
 		s.page = append(s.page, "\x1b[1m"...)
 	}
 	start := s.beginLine([]byte("Time"))
@@ -218,23 +231,23 @@ func (s *textPrinter) header(t *view.Table) {
 		s.cell(k, &t.Columns[i], []byte(t.Columns[i].Head))
 	}
 	s.trimLine(start)
-	if s.bold {
+	if s.Bold {
 		s.page = append(s.page, "\x1b[0m"...)
 	}
 	s.page = append(s.page, '\n')
 }
 
 // beginLine starts a line and returns its position in page.
-func (s *textPrinter) beginLine(when []byte) int {
+func (s *Text) beginLine(when []byte) int {
 	start := len(s.page)
-	if s.time {
+	if s.Time {
 		s.page = append(s.page, when...)
 		s.pad(8 - len(when) + 1)
 	}
 	return start
 }
 
-func (s *textPrinter) cell(k int, c *view.Column, text []byte) {
+func (s *Text) cell(k int, c *view.Column, text []byte) {
 	if k > 0 {
 		s.page = append(s.page, ' ')
 	}
@@ -248,38 +261,40 @@ func (s *textPrinter) cell(k int, c *view.Column, text []byte) {
 	}
 }
 
-func (s *textPrinter) pad(n int) {
+func (s *Text) pad(n int) {
 	for ; n > 0; n-- {
 		s.page = append(s.page, ' ')
 	}
 }
 
 // trimLine removes trailing spaces.
-func (s *textPrinter) trimLine(start int) {
+func (s *Text) trimLine(start int) {
 	for len(s.page) > start && s.page[len(s.page)-1] == ' ' {
 		s.page = s.page[:len(s.page)-1]
 	}
 }
 
-// jsonPrinter prints one JSON object per interval, on one line.
-type jsonPrinter struct{ out io.Writer }
+// JSON prints one JSON object per interval, on one line.
+type JSON struct{ Out io.Writer }
 
-func (p *jsonPrinter) table(t *view.Table) error {
-	_, err := p.out.Write(append(view.AppendJSON(nil, t), '\n'))
+// Table prints the table of an interval. The error is that of the writer.
+func (p *JSON) Table(t *view.Table) error {
+	_, err := p.Out.Write(append(view.AppendJSON(nil, t), '\n'))
 	return err
 }
 
-func (p *jsonPrinter) mean(*view.Table) error { return nil }
+// Mean prints nothing, since JSON has no average. It returns nil, never an error.
+func (p *JSON) Mean(*view.Table) error { return nil }
 
-// csvPrinter prints CSV: a header, then a line per row. time is the end of the interval, seconds
-// its length.
-type csvPrinter struct {
-	out  io.Writer
+// CSV prints a header, then a line per row. time is the end of the interval, seconds its length.
+type CSV struct {
+	Out  io.Writer
 	head bool
 }
 
-func (p *csvPrinter) table(t *view.Table) error {
-	w := csv.NewWriter(p.out)
+// Table prints the table of an interval. The error is that of the writer.
+func (p *CSV) Table(t *view.Table) error {
+	w := csv.NewWriter(p.Out)
 	if !p.head {
 		head := []string{"time", "seconds"}
 		for _, c := range t.Columns {
@@ -317,22 +332,25 @@ func (p *csvPrinter) table(t *view.Table) error {
 	return w.Error()
 }
 
-func (p *csvPrinter) mean(*view.Table) error { return nil }
+// Mean prints nothing, since CSV has no average. It returns nil, never an error.
+func (p *CSV) Mean(*view.Table) error { return nil }
 
-// notePrinter prints notes and losses on standard error: each note once, each kind of loss when it
-// first occurs, and the sum of its later events at the end.
-type notePrinter struct {
+// Notes prints notes and losses: each note once, each kind of loss when it first occurs, and the
+// sum of its later events at the end.
+type Notes struct {
 	out     io.Writer
 	printed map[string]bool
 	lost    map[string]uint64 // events by reason, without those that were printed
 	reasons []string          // in the order of the first event
 }
 
-func newNotePrinter(out io.Writer) *notePrinter {
-	return &notePrinter{out: out, printed: map[string]bool{}, lost: map[string]uint64{}}
+// NewNotes returns Notes that are printed on out.
+func NewNotes(out io.Writer) *Notes {
+	return &Notes{out: out, printed: map[string]bool{}, lost: map[string]uint64{}}
 }
 
-func (a *notePrinter) print(t *view.Table) {
+// Print prints the notes and losses of a table that are new.
+func (a *Notes) Print(t *view.Table) {
 	for _, n := range t.Notes {
 		if !a.printed[n] {
 			a.printed[n] = true
@@ -350,8 +368,8 @@ func (a *notePrinter) print(t *view.Table) {
 	}
 }
 
-// finish prints the losses after the first ones.
-func (a *notePrinter) finish() {
+// Finish prints the losses after the first ones.
+func (a *Notes) Finish() {
 	for _, reason := range a.reasons {
 		if n := a.lost[reason]; n > 0 {
 			fmt.Fprintf(a.out, "lost since: %s%s\n", eventCount(n), view.Clean(reason))
@@ -367,9 +385,9 @@ func eventCount(events uint64) string {
 	return fmt.Sprintf("%d: ", events)
 }
 
-// sortRows sorts the rows by a column: numbers largest first, texts in natural order; reverse
+// SortRows sorts the rows by a column: numbers largest first, texts in natural order; reverse
 // inverts both. Unknown values come last. Total rows keep their place.
-func sortRows(t *view.Table, column int, reverse bool) {
+func SortRows(t *view.Table, column int, reverse bool) {
 	var at []int
 	var rows []view.Row
 	for i, r := range t.Rows {
@@ -399,5 +417,28 @@ func sortRows(t *view.Table, column int, reverse bool) {
 	})
 	for k, i := range at {
 		t.Rows[i] = rows[k]
+	}
+}
+
+// LimitRows keeps the first rows and all totals, and adds a note if rows are left out.
+func LimitRows(t *view.Table, limit int) {
+	if limit <= 0 {
+		return
+	}
+	kept, left := t.Rows[:0], 0
+	for _, r := range t.Rows {
+		switch {
+		case r.Total:
+			kept = append(kept, r)
+		case limit > 0:
+			limit--
+			kept = append(kept, r)
+		default:
+			left++
+		}
+	}
+	t.Rows = kept
+	if left > 0 {
+		t.Notes = append(t.Notes, "only the first rows are shown; -n 0 shows all")
 	}
 }
