@@ -86,6 +86,7 @@ func program(t term.Terminal) term.Program {
 		Server:        connectServer,
 		Hosts:         openHosts,
 		Tokens:        openTokens,
+		Archive:       openArchiveFiles,
 		Trace:         traceOnAnyThread,
 		Profile:       runProfile,
 		Locks:         openLocks,
