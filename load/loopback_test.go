@@ -650,3 +650,44 @@ func TestManyConnections(t *testing.T) {
 		t.Errorf("nothing went over %d connections", test.Streams)
 	}
 }
+
+// TestBuffersAreBounded checks that the buffers of all tests have a limit in sum, and that those of
+// exchanges are made when bytes come.
+func TestBuffersAreBounded(t *testing.T) {
+	address := serving(t, &Server{Token: "secret", Tests: 8, Memory: 40 << 20})
+	test := short(Exchange, Up)
+	test.Streams, test.Ask, test.Answer = 3, 16<<20, 16<<20
+	_, err := dial(t, address, "secret").Run(t.Context(), 1, test, nil)
+	if err == nil || !strings.Contains(err.Error(), "needs buffers of 48 MB, and 0 MB of 40 MB") {
+		t.Errorf("three streams: %v", err)
+	}
+	test.Streams = 2
+	run, err := dial(t, address, "secret").Run(t.Context(), 1, test, func(*Interval) {})
+	if err != nil || run.There == nil {
+		t.Errorf("two streams: %v", err)
+	}
+	// A response has as many bytes as it was asked for, however the request is split.
+	test.Streams, test.Ask, test.Answer = 1, 3*receiveAtOnce+7, 5
+	run, err = dial(t, address, "secret").Run(t.Context(), 1, test, func(*Interval) {})
+	if err != nil || run.There.Total.way(Up).Exchanges == 0 {
+		t.Errorf("a request of several pieces: %+v, %v", run, err)
+	}
+}
+
+// TestOpenServerReportsNothing checks that a server without a token reports neither its name nor its
+// ID nor a diagnosis.
+func TestOpenServerReportsNothing(t *testing.T) {
+	for token, host := range map[string]string{"secret": "box", "": ""} {
+		address := serving(t, &Server{Token: token, Machine: cannedMachine()})
+		test := short(Stream, Up)
+		test.Look = true
+		run, err := dial(t, address, token).Run(t.Context(), 1, test, func(*Interval) {})
+		if err != nil || run.There == nil {
+			t.Fatalf("%v", err)
+		}
+		if there := run.There; there.Host != host || (there.Machine != "") != (host != "") ||
+			(len(there.Report) > len("null")) != (host != "") {
+			t.Errorf("token %q: %q %q %s", token, there.Host, there.Machine, there.Report)
+		}
+	}
+}

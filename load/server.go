@@ -21,6 +21,7 @@ type Server struct {
 	Token   string // that clients must have; "": none is required
 	Tests   int    // highest number of tests at the same time
 	Longest measure.Span
+	Memory  int64 // highest number of bytes of the buffers of all tests; 0: no limit
 	Machine Machine
 	Say     func(string) // called with a line about each test, from several goroutines; may be nil
 
@@ -29,6 +30,7 @@ type Server struct {
 	mu           sync.Mutex
 	tests        map[string]*joining
 	running      int
+	memory       int64         // bytes that the buffers of the running tests may take
 	unidentified chan struct{} // one element per unidentified connection
 	sessions     sync.WaitGroup
 	threads      threadSlots
@@ -153,6 +155,15 @@ func (s *Server) join(j join, c *net.TCPConn) bool {
 	return true
 }
 
+// bufferBytes returns how many bytes the buffers of a test take at the server.
+func (t *Test) bufferBytes() int64 {
+	each := max(t.Size, receiveAtOnce)
+	if t.Kind == Exchange {
+		each = min(t.Ask, receiveAtOnce) + t.Answer
+	}
+	return int64(t.connections()) * int64(each)
+}
+
 // refuse sends a refusal.
 func refuse(c net.Conn, code, why string) {
 	c.SetWriteDeadline(time.Now().Add(firstWait)) //nolint:errcheck // as in identify
@@ -260,12 +271,23 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		refuse(c, refusedBusy, fmt.Sprintf(why, s.Tests))
 		return false
 	}
+	memory := t.bufferBytes()
+	if s.Memory > 0 && memory > s.Memory-s.memory {
+		used := s.memory
+		s.mu.Unlock()
+		const why = "the test needs buffers of %d MB, and %d MB of %d MB (--memory) are in use: " +
+			"use fewer streams or smaller requests"
+		refuse(c, refusedTest, fmt.Sprintf(why, memory>>20, used>>20, s.Memory>>20))
+		return false
+	}
 	s.running++
+	s.memory += memory
 	s.tests[id] = j
 	s.mu.Unlock()
 	over := sync.OnceFunc(func() {
 		s.mu.Lock()
 		s.running--
+		s.memory -= memory
 		s.mu.Unlock()
 	})
 	defer over()
@@ -274,7 +296,11 @@ func (s *Server) run(ctx context.Context, c *net.TCPConn, from *listener, t Test
 		refuse(c, refusedFailed, err.Error())
 		return false
 	}
-	side := newSide(t, &s.Machine, &s.threads, flows, addressOf(c.LocalAddr()),
+	machine := s.Machine
+	if s.Token == "" { // strangers learn nothing about it
+		machine.Host, machine.ID, machine.Diagnose = "", "", nil
+	}
+	side := newSide(t, &machine, &s.threads, flows, addressOf(c.LocalAddr()),
 		addressOf(c.RemoteAddr()))
 	defer side.close()
 	if s.write(c, &message{Joined: &nothing{}}) != nil {

@@ -89,7 +89,7 @@ it.`,
 }
 
 func (l *loadCommands) serve() *cobra.Command {
-	listen, longest := net.JoinHostPort("127.0.0.1", load.Port), "10m"
+	listen, longest, memory := net.JoinHostPort("127.0.0.1", load.Port), "10m", "256MB"
 	tests, open := 4, false
 	c := &cobra.Command{
 		Use:   "serve",
@@ -121,6 +121,7 @@ Traffic is not encrypted; the token is never sent.`,
 	f.BoolVar(&open, "open", false, "allow tests without a token")
 	f.IntVar(&tests, "tests", tests, "highest number of tests at once")
 	f.StringVar(&longest, "longest", longest, "longest test")
+	f.StringVar(&memory, "memory", memory, "highest sum of the buffers of all tests")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if host, port, err := net.SplitHostPort(listen); err != nil || port == "" {
 			return usagef(
@@ -138,10 +139,16 @@ Traffic is not encrypted; the token is never sent.`,
 		if err != nil {
 			return err
 		}
+		bytes, err := parseSize("memory", memory)
+		if err != nil {
+			return err
+		}
 		if tests < 1 || tests > 64 {
 			return usagef("--tests %d: from 1 to 64", tests)
 		}
-		return l.listen(c.Context(), listen, open, &load.Server{Tests: tests, Longest: limit})
+		return l.listen(c.Context(), listen, open, &load.Server{
+			Tests: tests, Longest: limit, Memory: bytes,
+		})
 	}
 	return c
 }
