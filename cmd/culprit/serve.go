@@ -56,7 +56,7 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 		stop()
 	}()
 	all, queries := sources(
-		collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands},
+		collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands, Masks: o.Masks},
 		trace.Budget(o.Budget),
 	), defaultQueries()
 	stacks := sampler.NewSampler(o.Profile)

@@ -39,6 +39,7 @@ const (
 func (p Program) hosts() *cobra.Command {
 	m := &toolFlags{plan: showOptions{step: defaultHostSpan, count: 1}}
 	var file string
+	var insecure bool
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
 		Short: "many machines, one row each: utilisation, findings, and which differ from the others",
@@ -72,6 +73,10 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 	f.SortFlags = false
 	f.StringVar(
 		&file, "file", "", "read addresses from this file, one per line; - is standard input",
+	)
+	f.BoolVar(
+		&insecure, "insecure", false,
+		"send tokens also by plain HTTP, which others can read",
 	)
 	m.tableFlags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -120,6 +125,9 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		}
 		if p.Hosts == nil {
 			return fmt.Errorf("this program asks no servers: %w", measure.ErrUnsupported)
+		}
+		for i := range addresses {
+			addresses[i] = withInsecure(addresses[i], insecure)
 		}
 		hosts, err := p.Hosts(addresses)
 		if err != nil {

@@ -117,7 +117,7 @@ type recordedProfiles struct {
 func (p *recordedProfiles) comparedProfile(
 	ctx context.Context, w *recordedFlags, of *recordedTree, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
-	other, span := pastFlags{dir: w.dir, server: w.server}, of.over.Span()
+	other, span := pastFlags{dir: w.dir, server: w.server, insecure: w.insecure}, of.over.Span()
 	switch _, _, notTime := parseTime(w.diff, time.Now()); {
 	case isServer(w.diff):
 		other = w.pastFlags // the same time by the clock of that machine
