@@ -153,7 +153,7 @@ func TestCPUModesAreSharesOfTheirSum(t *testing.T) {
 10 - - - - - -`)
 }
 
-func TestNICUtilisation(t *testing.T) {
+func TestNICUtilization(t *testing.T) {
 	tab := NIC().Table(Options{}, frame(
 		canned(
 			t, "net.device.bytes by netns,device,direction", measure.Delta, false,
