@@ -20,7 +20,7 @@ type Env struct {
 	// the run lasts for hours, so costly preparations that make readings cheaper pay off
 	Long     bool
 	Masks    measure.Masker // secrets to mask in command lines
-	Programs bool           // of command lines, emit only the program: arguments may contain secrets
+	Programs bool           // emit only the program of a command line, without arguments
 
 	// shared by all collectors of a Source; nil: each collector finds its own
 	Namespaces *Namespaces

@@ -24,19 +24,23 @@ var secretPatterns = []*regexp.Regexp{
 	// --password x: two arguments
 	regexp.MustCompile(`(?i)((?:^|\x00)--?[\w-]*` + secretWords + `[\w-]*\x00)[^-\x00][^\x00]*`),
 	// the same in a text, such as sh -c "mysql --password=x" or https://host/?token=x&a=b
-	regexp.MustCompile(`(?i)([\w.-]*` + secretWords + `[\w.-]*["']?\s*[=:]\s*["']?)[^\s\x00&;"'*][^\s\x00&;"']*`),
+	regexp.MustCompile(`(?i)([\w.-]*` + secretWords + `[\w.-]*["']?\s*[=:]\s*["']?)` +
+		`[^\s\x00&;"'*][^\s\x00&;"']*`),
 	regexp.MustCompile(`(?i)([\s]--?[\w-]*` + secretWords + `[\w-]*[ \t]+)[^-\s\x00*][^\s\x00]*`),
 	// mysql -px, sshpass -p x
-	regexp.MustCompile(`((?:^|[/\s\x00])(?:mysql|mariadb)[\w-]*(?:[\s\x00][^\x00]*?)?[\s\x00]-p)[^\s\x00*][^\s\x00]*`),
+	regexp.MustCompile(`((?:^|[/\s\x00])(?:mysql|mariadb)[\w-]*(?:[\s\x00][^\x00]*?)?` +
+		`[\s\x00]-p)[^\s\x00*][^\s\x00]*`),
 	regexp.MustCompile(`((?:^|[/\s\x00])sshpass[\s\x00]+-p[\s\x00]*)[^\s\x00*][^\s\x00]*`),
 	// curl -u name:x
-	regexp.MustCompile(`([\s\x00](?:-u|--user|--proxy-user)[\s\x00=]?[^\s\x00:/]+:)[^\s\x00*][^\s\x00]*`),
+	regexp.MustCompile(`([\s\x00](?:-u|--user|--proxy-user)[\s\x00=]?[^\s\x00:/]+:)` +
+		`[^\s\x00*][^\s\x00]*`),
 	// Authorization: Bearer x
 	regexp.MustCompile(`(?i)(authorization:\s*(?:\w+\s+)?)[^\s\x00"'*][^\s\x00"']*`),
 	// scheme://name:x@host
 	regexp.MustCompile(`([A-Za-z][\w+.-]*://[^\s\x00/:@]*:)[^\s\x00/@*][^\s\x00/@]*(?:@)`),
 	// tokens with a known beginning: AWS, GitHub, GitLab, Slack, JWT
-	regexp.MustCompile(`(\b(?:AKIA|ASIA|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|eyJ))[\w./+=-]{8,}`),
+	regexp.MustCompile(`(\b(?:AKIA|ASIA|gh[opsu]_|github_pat_|glpat-|xox[abprs]-|eyJ))` +
+		`[\w./+=-]{8,}`),
 }
 
 // A Masker replaces secrets in command lines. The zero Masker knows the usual forms. It is safe for

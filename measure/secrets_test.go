@@ -7,7 +7,7 @@ import (
 
 func TestMaskSecrets(t *testing.T) {
 	for in, want := range map[string]string{
-		// An argument ends with |, which stands for a 0.
+		// An argument ends with |, which represents a 0.
 		"ls|-l|/home|":                             "ls|-l|/home|",
 		"app|--password=HUNTER2|--x|":              "app|--password=***|--x|",
 		"app|--password=two words|--x|":            "app|--password=***|--x|",
@@ -55,7 +55,8 @@ func TestParseMasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(m.Mask([]byte("a\x00customer 42 xyzz\x00"))); got != "a\x00customer *** ***\x00" {
+	got := string(m.Mask([]byte("a\x00customer 42 xyzz\x00")))
+	if got != "a\x00customer *** ***\x00" {
 		t.Errorf("%q", got)
 	}
 	if m, err := ParseMasks([]string{"off"}); err != nil || !m.Off {

@@ -41,8 +41,8 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 // DialURL connects to the server at the URL of its page and reads its catalogue. The token is sent
-// with each request; "" means the token in the URL. It is not sent by plain HTTP to another machine,
-// unless the URL has the fragment #insecure. An error says what is wrong with the URL, why
+// with each request; "" means the token in the URL. It is not sent by plain HTTP to another
+// machine, unless the URL has the fragment #insecure. An error says what is wrong with the URL, why
 // the server can't be reached, or that it refuses the token.
 func DialURL(ctx context.Context, address, token string) (*Client, error) {
 	u, err := url.Parse(address)
@@ -54,8 +54,8 @@ func DialURL(ctx context.Context, address, token string) (*Client, error) {
 		token = u.Query().Get("token")
 	}
 	if token != "" && measure.LeaksSecret(u) {
-		return nil, fmt.Errorf("connect to http://%s/: the token would be sent without encryption: "+
-			"use https, or add --insecure", u.Host)
+		return nil, fmt.Errorf("connect to http://%s/: the token would be sent without "+
+			"encryption: use https, or add --insecure", u.Host)
 	}
 	u.RawQuery, u.Fragment = "", ""
 	base := strings.TrimSuffix(u.String(), "/") + "/"
