@@ -15,6 +15,7 @@ import (
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -125,7 +126,7 @@ classic tools.`,
 	if p.Tokens != nil {
 		group(whole, p.tokens())
 	}
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		group(tools, p.tool(t))
 	}
 	group(tools, p.locks(), p.stat())
