@@ -17,7 +17,9 @@ import (
 // vnetHeader is what stands before each frame of a tap with IFF_VNET_HDR (virtio_net_hdr,
 // linux/virtio_net.h):
 //
-//	0 flags  1 gso_type  2-3 hdr_len  4-5 gso_size  6-7 csum_start  8-9 csum_offset, little-endian on our machines
+//	0 flags  1 gso_type  2-3 hdr_len  4-5 gso_size  6-7 csum_start  8-9 csum_offset
+//
+// The numbers are little-endian on the supported machines.
 const vnetHeader = 10
 
 // wireExtra is what a frame takes on an Ethernet wire beyond its bytes in memory: preamble 8, check
@@ -168,7 +170,9 @@ func setLink(dev string, mbit, best int) error {
 		words:   int8(words),
 	}
 	// Bits of ETHTOOL_LINK_MODE_*: full-duplex twisted-pair modes and autonegotiation.
-	for _, m := range []struct{ mbit, bit int }{{10, 1}, {100, 3}, {1000, 5}, {2500, 47}, {10000, 12}} {
+	for _, m := range []struct{ mbit, bit int }{
+		{10, 1}, {100, 3}, {1000, 5}, {2500, 47}, {10000, 12},
+	} {
 		if m.mbit <= best {
 			ls.masks[m.bit/32] |= 1 << (m.bit % 32)
 			ls.masks[words+m.bit/32] |= 1 << (m.bit % 32)

@@ -127,7 +127,9 @@ func steady(c net.Conn) {
 		return
 	}
 	raw.Control(
-		func(fd uintptr) { unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic") },
+		func(fd uintptr) {
+			unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
+		},
 	)
 }
 
@@ -313,7 +315,8 @@ func actSniff(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		return fmt.Errorf("bind a packet socket to %s: %w", *dev, err)
 	}
 	m := unix.PacketMreq{Ifindex: int32(i.Index), Type: unix.PACKET_MR_PROMISC}
-	if err := unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &m); err != nil {
+	err = unix.SetsockoptPacketMreq(fd, unix.SOL_PACKET, unix.PACKET_ADD_MEMBERSHIP, &m)
+	if err != nil {
 		return fmt.Errorf("set %s promiscuous: %w", *dev, err)
 	}
 	t.ready()
@@ -363,7 +366,8 @@ func actFill(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 		if err := unix.Bind(fd, from); err != nil {
 			return fmt.Errorf("bind %d of %d: %w", i, *n, err)
 		}
-		if err := unix.Connect(fd, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		to := &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}
+		if err := unix.Connect(fd, to); err != nil {
 			return fmt.Errorf("connect %d of %d: %w", i, *n, err)
 		}
 		t.ops.Add(1)

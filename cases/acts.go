@@ -186,7 +186,9 @@ func raiseFiles() {
 	}
 }
 
-func ignoreSignals() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE) }
+func ignoreSignals() {
+	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+}
 
 func drain(r io.Reader, t *tally) {
 	b := make([]byte, 1<<20)

@@ -211,8 +211,8 @@ func besideNicstatAndIP(t *testing.T) {
 				1e-6,
 				0,
 			},
-			{"utilisation, nicstat", get("util"), number(f[6]) / 100, 0.02, 0.0015},
-			{"utilisation, of bytes", get("util"), util, 0.02, 0},
+			{"utilization, nicstat", get("util"), number(f[6]) / 100, 0.02, 0.0015},
+			{"utilization, of bytes", get("util"), util, 0.02, 0},
 			{"capacity", get("capacity_bits_per_s"), 1e9, 0, 0},
 			{"saturation", get("saturation_per_s"), 0, 0, 0},
 		}
@@ -651,14 +651,20 @@ func besideProc(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		get := func(d *Load, column string) float64 { return ours.number("pid", fmt.Sprint(float64(d.PID)), column) }
+		get := func(d *Load, column string) float64 {
+			return ours.number("pid", fmt.Sprint(float64(d.PID)), column)
+		}
 		// On a machine that is busy otherwise the program starts late and takes its time: what
 		// counts are the seconds that it says it measured.
-		pair := func(what string, d *Load, v float64, count func(cpuUsed) float64, within float64) pairing {
+		pair := func(
+			what string, d *Load, v float64, count func(cpuUsed) float64, within float64,
+		) pairing {
 			least, most := theirs[d.PID].over(ours.Start, ours.Seconds, count)
 			return pairing{what, v, min(max(v, least), most), within, 0.01}
 		}
-		all, user, system := func(u cpuUsed) float64 { return u.usr + u.sys }, func(u cpuUsed) float64 { return u.usr }, func(u cpuUsed) float64 { return u.sys }
+		all := func(u cpuUsed) float64 { return u.usr + u.sys }
+		user := func(u cpuUsed) float64 { return u.usr }
+		system := func(u cpuUsed) float64 { return u.sys }
 		return []pairing{
 			pair("time of usr-worker", usr, get(usr, "usr")+get(usr, "sys"), all, 0.02),
 			pair("time of sys-worker", sys, get(sys, "usr")+get(sys, "sys"), all, 0.02),

@@ -60,8 +60,8 @@ func (h *Host) Set(path, value string) {
 	}
 	h.lab.fail(
 		inside(h.NS, func() error { // /proc/sys/net shows the namespace of the thread that looks
-			if err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0); err != nil &&
-				!strings.Contains(path, "ipv6") {
+			err := os.WriteFile(filepath.Join("/proc/sys", path), []byte(value), 0)
+			if err != nil && !strings.Contains(path, "ipv6") {
 				return fmt.Errorf("set %s in %s: %w", path, h.Name, err)
 			}
 			return nil
@@ -246,7 +246,8 @@ func enableController(root, name string) error {
 			return nil
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+name), 0); err != nil {
+	control := filepath.Join(root, "cgroup.subtree_control")
+	if err := os.WriteFile(control, []byte("+"+name), 0); err != nil {
 		return fmt.Errorf("enable the cgroup controller %s: %w", name, err)
 	}
 	return nil

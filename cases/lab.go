@@ -63,7 +63,9 @@ func Needs() string {
 }
 
 // New removes what killed runs left behind, then starts a run. The calling program must call Act
-// first thing in main or TestMain: the guardian and the loads are that program started again.
+// first thing in main or TestMain: the guardian and the loads are that program started again. An
+// error means that the machine or a right is missing, or that the guardian did not start. The
+// caller closes the Lab.
 func New() (*Lab, error) {
 	if why := Needs(); why != "" {
 		return nil, errors.New("the lab needs " + why)
@@ -75,7 +77,8 @@ func New() (*Lab, error) {
 		return nil, fmt.Errorf("make the lock of all runs: %w", err)
 	}
 	defer turn.Close()
-	if err := ignoringEINTR(func() error { return unix.Flock(int(turn.Fd()), unix.LOCK_EX) }); err != nil {
+	lock := func() error { return unix.Flock(int(turn.Fd()), unix.LOCK_EX) }
+	if err := ignoringEINTR(lock); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", turn.Name(), err)
 	}
 	removeLeftovers()
@@ -279,7 +282,8 @@ func remove(run string, bad io.Writer) {
 	}
 	spaces, _ := filepath.Glob("/run/netns/" + run + "-*")
 	for _, p := range spaces {
-		if out, err := exec.Command("ip", "netns", "del", filepath.Base(p)).CombinedOutput(); err != nil {
+		out, err := exec.Command("ip", "netns", "del", filepath.Base(p)).CombinedOutput()
+		if err != nil {
 			fmt.Fprintf(
 				bad, "ip netns del %s: %v: %s\n", filepath.Base(p), err, bytes.TrimSpace(out),
 			)

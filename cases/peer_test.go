@@ -213,7 +213,10 @@ func machine() string {
 func (p *peerTest) unfit(root, dtrace string) string {
 	arch := machine()
 	path := filepath.Join(root, "test/unittest", strings.TrimSuffix(p.name, filepath.Ext(p.name)))
-	for ; strings.HasPrefix(path, root); path = filepath.Join(filepath.Dir(strings.TrimSuffix(path, "/test")), "test") {
+	up := func(path string) string {
+		return filepath.Join(filepath.Dir(strings.TrimSuffix(path, "/test")), "test")
+	}
+	for ; strings.HasPrefix(path, root); path = up(path) {
 		for _, asked := range []string{path + "." + arch + ".x", path + ".x"} {
 			st, err := os.Stat(asked)
 			if err != nil || st.Mode()&0o111 == 0 {
@@ -441,7 +444,8 @@ func TestPeerSuite(t *testing.T) {
 		os.Getenv("CULPRIT_PEER"),
 	) // tests that have one of these words in their paths
 	part, _ := strconv.Atoi(os.Getenv("CULPRIT_PART")) // of the language; 0: all
-	timeout := 1                                       // a factor for the time limit of a test: an emulated machine is slow
+	// a factor for the time limit of a test: an emulated machine is slow
+	timeout := 1
 	if n, err := strconv.Atoi(os.Getenv("CULPRIT_TIMEOUTS")); err == nil && n > 0 {
 		timeout = n
 	}

@@ -239,7 +239,11 @@ func besidePerf(t *testing.T, bin, pid string, ours float64) {
 		return
 	}
 	data := filepath.Join(t.TempDir(), "perf.data")
-	if b, err := exec.Command("perf", "record", "-q", "-e", "cpu-clock:u", "-F", "499", "-g", "-p", pid, "-o", data, "--", "sleep", "2").CombinedOutput(); err != nil {
+	perf := exec.Command(
+		"perf", "record", "-q", "-e", "cpu-clock:u", "-F", "499", "-g", "-p", pid, "-o", data,
+		"--", "sleep", "2",
+	)
+	if b, err := perf.CombinedOutput(); err != nil {
 		t.Logf("perf can't sample here: %v: %.300s", err, b)
 		return
 	}
@@ -319,7 +323,12 @@ func TestProfileOrdinary(t *testing.T) {
 		err := c.Run()
 		return out.String(), said.String(), err
 	}
-	for _, args := range [][]string{{"profile", "--for", "1"}, {"profile", "--off-cpu", "--for", "1"}, {"profile", "--locks", "--for", "1"}, {"locks", "1", "1"}} {
+	for _, args := range [][]string{
+		{"profile", "--for", "1"},
+		{"profile", "--off-cpu", "--for", "1"},
+		{"profile", "--locks", "--for", "1"},
+		{"locks", "1", "1"},
+	} {
 		out, said, err := nobody(nil, args...)
 		if err == nil ||
 			!strings.Contains(said, "denied, needs CAP_BPF and CAP_PERFMON, or root") ||
@@ -340,8 +349,11 @@ func TestProfileOrdinary(t *testing.T) {
 		!strings.Contains(out, "70%") {
 		t.Errorf("flame: %v, %s%s", err, out, said)
 	}
-	for _, rights := range []struct{ caps, lacks string }{{"+bpf", "CAP_PERFMON"}, {"+perfmon", "CAP_BPF"}} {
-		if _, said, err := nobody([]string{"--inh-caps", rights.caps, "--ambient-caps", rights.caps}, "profile", "--for", "1"); err == nil ||
+	for _, rights := range []struct{ caps, lacks string }{
+		{"+bpf", "CAP_PERFMON"}, {"+perfmon", "CAP_BPF"},
+	} {
+		caps := []string{"--inh-caps", rights.caps, "--ambient-caps", rights.caps}
+		if _, said, err := nobody(caps, "profile", "--for", "1"); err == nil ||
 			!strings.Contains(said, "needs "+rights.lacks+", or root") {
 			t.Errorf("with %s: %v, said %s", rights.caps, err, said)
 		}

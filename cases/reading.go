@@ -25,7 +25,14 @@ func served(d *Load) func() (float64, time.Time) {
 // Device reads a counter of an interface from the host's /proc/net/dev: rx_bytes, rx_packets,
 // tx_bytes, tx_packets, rx_dropped or tx_dropped. NaN when there is no such interface.
 func (h *Host) Device(dev, counter string) float64 {
-	column := map[string]int{"rx_bytes": 0, "rx_packets": 1, "rx_dropped": 3, "tx_bytes": 8, "tx_packets": 9, "tx_dropped": 11}[counter]
+	column := map[string]int{
+		"rx_bytes":   0,
+		"rx_packets": 1,
+		"rx_dropped": 3,
+		"tx_bytes":   8,
+		"tx_packets": 9,
+		"tx_dropped": 11,
+	}[counter]
 	for _, line := range strings.Split(h.proc("net/dev"), "\n") {
 		name, rest, ok := strings.Cut(line, ":")
 		if f := strings.Fields(rest); ok && strings.TrimSpace(name) == dev && len(f) > column {

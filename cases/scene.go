@@ -136,8 +136,8 @@ func Find(name string) (Story, error) {
 	)
 }
 
-// Play builds the story's scene in the lab and sets its loads going; they go on until the lab is
-// closed.
+// Play builds the story's scene in the lab and starts its loads, which run until the lab is closed.
+// An error means that the machine lacks what the story needs, or that a part of the scene failed.
 func (s Story) Play(l *Lab, o Options) (*Scene, error) {
 	if s.Needs != nil {
 		if why := s.Needs(); why != "" {

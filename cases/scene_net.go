@@ -99,7 +99,9 @@ func linkStories() []Story {
 			sc.try("ip netns exec %s ss -tinp", src.NS)
 		}
 	}
-	quiet := func(lay func(*Lab) func(a, b *Host), rate float64, truth Truth) func(*Lab, *Scene, Options) {
+	quiet := func(
+		lay func(*Lab) func(a, b *Host), rate float64, truth Truth,
+	) func(*Lab, *Scene, Options) {
 		return func(l *Lab, sc *Scene, _ Options) {
 			src, dst := pair(l, lay(l))
 			bulk(sc, src, dst, rate)
@@ -283,7 +285,9 @@ func hubStories() []Story {
 	const mac = "08:00:20:b0:7a:18"
 	// box has hme0 192.168.1.13/24 and qfe0 on one hub; gen sends to hme0's address 25 MB/s in
 	// frames of a wire's size.
-	build := func(hub bool, qfeMAC string, more func(l *Lab, sc *Scene, box *Host), truth Truth, flooded bool) func(*Lab, *Scene, Options) {
+	build := func(
+		hub bool, qfeMAC string, more func(l *Lab, sc *Scene, box *Host), truth Truth, flooded bool,
+	) func(*Lab, *Scene, Options) {
 		return func(l *Lab, sc *Scene, _ Options) {
 			gen, hb, box := l.Host("gen"), l.Host("hub"), l.Host("box")
 			l.Veth(gen, "gen0", hb, "hp0")

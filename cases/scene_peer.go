@@ -16,7 +16,9 @@ func needTool(name string) string {
 func peerStories() []Story {
 	// Ten clients each want rate answers a second of 128 KiB from one server, through a switch. The
 	// cables are between switch and client, so the server sees none of their limits.
-	build := func(slow, clients int, rate float64, tap bool, truth Truth) func(*Lab, *Scene, Options) {
+	build := func(
+		slow, clients int, rate float64, tap bool, truth Truth,
+	) func(*Lab, *Scene, Options) {
 		return func(l *Lab, sc *Scene, o Options) {
 			srv, sw := l.Host("srv"), l.Host("sw")
 			l.Veth(srv, "nxge0", sw, "up0")
@@ -285,7 +287,12 @@ func buildDeaf(deaf bool, truth Truth) func(*Lab, *Scene, Options) {
 			)
 			truth.PID = d.PID
 		} else {
-			sc.load(Program{Name: "good-server", Act: "serve", On: dst, Args: []string{"-at", "10.20.3.34:7072"}})
+			sc.load(Program{
+				Name: "good-server",
+				Act:  "serve",
+				On:   dst,
+				Args: []string{"-at", "10.20.3.34:7072"},
+			})
 		}
 		sc.load(
 			Program{

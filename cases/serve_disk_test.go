@@ -172,7 +172,9 @@ func serveNowhere(t *testing.T, l *Lab, bin string) {
 	bin = forAll(t, l, bin)
 	dir := func(name string) string { return filepath.Join(l.Dir(), name) }
 	file := dir("file")
-	if err := errors.Join(os.WriteFile(file, nil, 0o644), os.Mkdir(dir("root"), 0o700), os.Mkdir(dir("empty"), 0o755)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(file, nil, 0o644), os.Mkdir(dir("root"), 0o700), os.Mkdir(dir("empty"), 0o755),
+	); err != nil {
 		t.Fatal(err)
 	}
 	r := serve(t, l, bin, dir("recorded"), nil)

@@ -157,7 +157,9 @@ func (r *recorder) absurd(start, end time.Time) (cells, rows int) {
 				cells++
 				most := 1e15
 				switch {
-				case strings.HasPrefix(d.Sentence, "cpu.time") || strings.HasPrefix(d.Sentence, "process.cpu") || strings.HasPrefix(d.Sentence, "process.short"):
+				case strings.HasPrefix(d.Sentence, "cpu.time"),
+					strings.HasPrefix(d.Sentence, "process.cpu"),
+					strings.HasPrefix(d.Sentence, "process.short"):
 					most = cpus * 1.1
 				case d.Unit == "B" && d.Kind == "delta":
 					most = 1e11
@@ -251,9 +253,9 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 		},
 	}.Encode()
 	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(
-			func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096) },
-		) // full soon; the usual size is as well
+		return c.Control(func(fd uintptr) { // full soon; the usual size is as well
+			_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, 4096)
+		})
 	}}
 	for i := range viewers + 100 {
 		c, err := small.Dial("tcp", u.Host)
@@ -328,7 +330,10 @@ func selfSigned(t *testing.T, dir string) (cert, key string, pool *x509.CertPool
 	}
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	whole := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	if err := errors.Join(os.WriteFile(cert, whole, 0o600), os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}), 0o600)); err != nil {
+	private := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})
+	if err := errors.Join(
+		os.WriteFile(cert, whole, 0o600), os.WriteFile(key, private, 0o600),
+	); err != nil {
 		t.Fatal(err)
 	}
 	pool = x509.NewCertPool()

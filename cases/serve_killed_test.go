@@ -84,7 +84,8 @@ func killAgain(t *testing.T, l *Lab, bin, dir string, rounds int) {
 		began := time.Now()
 		r := serve(t, l, bin, dir, nil)
 		opened = append(opened, time.Since(began))
-		for until := time.Now().Add(2*time.Second + rand.N(2*time.Second)); time.Now().Before(until); time.Sleep(rand.N(300 * time.Millisecond)) {
+		until := time.Now().Add(2*time.Second + rand.N(2*time.Second))
+		for ; time.Now().Before(until); time.Sleep(rand.N(300 * time.Millisecond)) {
 			for _, s := range sentences {
 				if err := seen.tell(r, s, start, time.Now()); err != nil &&
 					!strings.Contains(err.Error(), "never recorded") {
@@ -192,7 +193,10 @@ func (r *recorder) live(ctx context.Context, sentence string) <-chan event {
 				To   float64 `json:"to_ms"`
 			}
 			if json.Unmarshal([]byte(data), &e) == nil {
-				events <- event{time.Now(), kind, time.UnixMilli(int64(e.At)), time.UnixMilli(int64(e.From)), time.UnixMilli(int64(e.To))}
+				events <- event{
+					time.Now(), kind, time.UnixMilli(int64(e.At)), time.UnixMilli(int64(e.From)),
+					time.UnixMilli(int64(e.To)),
+				}
 			}
 		}
 	}()
@@ -269,7 +273,8 @@ func serveStopped(t *testing.T, l *Lab, bin string) {
 		case e == 0 && w.covered(c):
 		case e == 0:
 			t.Errorf("at %v it ran, and nothing was measured", at)
-		case at.After(stopped.Add(-time.Second)) && at.Before(resumed.Add(3*time.Second)) && !near(v, rate, 0.15):
+		case at.After(stopped.Add(-time.Second)) && at.Before(resumed.Add(3*time.Second)) &&
+			!near(v, rate, 0.15):
 			t.Errorf("at %v over %.0f ms: %.0f B/s, it was %.0f", at, e, v, rate)
 		}
 		long = max(long, e)

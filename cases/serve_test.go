@@ -144,7 +144,8 @@ func serve(t *testing.T, l *Lab, bin, dir string, before []string, args ...strin
 func (r *recorder) answers() {
 	r.t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(20 * time.Second)
+	for ; time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-r.gone:
 			r.t.Fatalf("culprit serve ended: %s", r.text())

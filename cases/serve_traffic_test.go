@@ -22,8 +22,8 @@ func (h *Host) linkCounters(t *testing.T, dev string) (rx, tx float64) {
 	var links []struct {
 		Stats64 struct{ Rx, Tx struct{ Bytes float64 } }
 	}
-	if err := json.Unmarshal([]byte(h.lab.tool("ip", "-n", h.NS, "-s", "-j", "link", "show", dev)), &links); err != nil ||
-		len(links) != 1 {
+	shown := h.lab.tool("ip", "-n", h.NS, "-s", "-j", "link", "show", dev)
+	if err := json.Unmarshal([]byte(shown), &links); err != nil || len(links) != 1 {
 		t.Fatalf("ip reports nothing about %s: %v, %v", dev, err, h.lab.Err())
 	}
 	return links[0].Stats64.Rx.Bytes, links[0].Stats64.Tx.Bytes
@@ -261,7 +261,8 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	each("with the server")
 	read := func(i int) (all []rows) {
 		t.Helper()
-		for _, line := range strings.Split(strings.TrimSpace(said[strings.Join(lines[i], " ")]), "\n") {
+		output := strings.TrimSpace(said[strings.Join(lines[i], " ")])
+		for _, line := range strings.Split(output, "\n") {
 			var one rows
 			if err := json.Unmarshal([]byte(line), &one); err != nil {
 				t.Fatalf("%v: %s", err, line)
@@ -281,8 +282,8 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 		flows,
 		payload*(tx1-tx0)/iperf.End.Sum.Bytes,
 		0.1,
-		// With headers; what is not acknowledged yet counts in the next interval, and connections are
-		// read after devices.
+		// With headers; what is not acknowledged yet counts in the next interval, and connections
+		// are read after devices.
 	)
 	seconds := read(2)
 	for _, s := range seconds {

@@ -99,7 +99,11 @@ func unitSettings(t *testing.T, path string) map[string][]string {
 // runFiltered runs a command to which system calls of these numbers fail with EPERM, by a filter of
 // the thread that starts it, which ends then.
 func runFiltered(c *exec.Cmd, forbidden []uint32) error {
-	const load, equal, give = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, unix.BPF_RET | unix.BPF_K
+	const (
+		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		give  = unix.BPF_RET | unix.BPF_K
+	)
 	filter := []unix.SockFilter{{Code: load}} // the number of the call comes first
 	for _, number := range forbidden {
 		filter = append(filter, unix.SockFilter{Code: equal, Jf: 1, K: number},

@@ -173,8 +173,8 @@ func TestKernels(t *testing.T) {
 				for _, file := range []string{"tests", "check", "culprit"} {
 					args = append(args, "-f", filepath.Join(dir, file))
 				}
-				out, err := exec.Command("nice", append(args, filepath.Join(dir, "all"), commands, k.only, skipThere(k.other))...).
-					CombinedOutput()
+				args = append(args, filepath.Join(dir, "all"), commands, k.only, skipThere(k.other))
+				out, err := exec.Command("nice", args...).CombinedOutput()
 				f := readFound(out)
 				for _, r := range f.rows {
 					if r.Problem != "" {

@@ -94,7 +94,8 @@ func (f *foldedTwice) end(n int) (*Tree, error) {
 	t, err := f.foldedLines.end(n)
 	if err == nil && f.amount == 0 {
 		t.note(
-			"there are two amounts, before and after: this is after; --diff with this file alone compares them",
+			"there are two amounts, before and after: this is after; " +
+				"--diff with this file alone compares them",
 		)
 	}
 	return t, err

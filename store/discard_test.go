@@ -40,8 +40,9 @@ func TestDiscard(t *testing.T) {
 	// remaining minutes.
 	whole := &naive{sets: n.sets}
 	for _, k := range n.ticks {
-		m := slotOf(k.at, measure.Minute) - slotOf(start+1, measure.Minute)
-		last := slotOf(end.Add(-20*measure.Second), measure.Minute) - slotOf(start+1, measure.Minute)
+		first := slotOf(start+1, measure.Minute)
+		m := slotOf(k.at, measure.Minute) - first
+		last := slotOf(end.Add(-20*measure.Second), measure.Minute) - first
 		if k.id != 1 || m != 1 && m != 59 && m != 60 && m != 61 && m < last {
 			whole.ticks = append(whole.ticks, k)
 		}

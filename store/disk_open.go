@@ -186,11 +186,7 @@ var errNoArchive = errors.New("there is none")
 func lockArchive(on vfs.FS, dir string, readOnly bool) (io.Closer, error) {
 	name := on.PathJoin(dir, "LOCK")
 	if _, err := on.Stat(name); readOnly && err != nil {
-		names, list := on.List(dir)
-		if list == nil && slices.ContainsFunc(names, func(n string) bool {
-			kind, _ := splitNumber(n)
-			return kind == "MANIFEST" || kind == "sst" || kind == "log"
-		}) {
+		if isArchive(on, dir) {
 			return noLock{}, nil
 		}
 		return nil, fmt.Errorf("%w: %w", errNoArchive, err)

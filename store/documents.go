@@ -35,7 +35,8 @@ func (s *Store) Logged(
 	head := append(append([]byte{kindLog}, kind...), 0)
 	from, to := head, bound(head)
 	if over != (measure.Interval{}) {
-		from, to = timeKey(slices.Clone(head), over.Start+1), timeKey(slices.Clone(head), over.End+1)
+		from = timeKey(slices.Clone(head), over.Start+1)
+		to = timeKey(slices.Clone(head), over.End+1)
 	}
 	var stop error // from each or ctx
 	tell := func(key, value []byte) error {

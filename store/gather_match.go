@@ -123,7 +123,8 @@ func (g *gather) distinct(b *block) bool {
 // matchDistinct is match for a block for which distinct is true. It needs no lookups and allocates
 // once.
 func (g *gather) matchDistinct(b *block, series []int32) error {
-	mapped, verdicts := zeroed(&g.mapped, len(b.texts)), zeroed(&g.verdicts, len(g.terms)*len(b.texts))
+	mapped := zeroed(&g.mapped, len(b.texts))
+	verdicts := zeroed(&g.verdicts, len(g.terms)*len(b.texts))
 	width := len(g.columns)
 	narrow := b.alive != nil && g.to-g.from < len(b.ticks)
 	n, words := 0, uint32(0)

@@ -58,9 +58,7 @@ func (m *mender) mend() (err error) {
 		_, n := splitNumber(name)
 		m.lastFile = max(m.lastFile, n)
 	}
-	if !slices.ContainsFunc(m.names, func(n string) bool {
-		return isTable(n) || isLog(n) || strings.HasPrefix(n, "MANIFEST-")
-	}) {
+	if !isArchive(m.fs, m.dir) {
 		return m.removeInventory() // there is nothing yet
 	}
 	m.wrong = map[string]string{}
@@ -225,6 +223,8 @@ func (m *mender) mendManifest() error {
 	if missing {
 		if all := m.newest("MANIFEST"); len(all) > 0 {
 			current = all[0]
+		} else {
+			current = "MANIFEST"
 		}
 	}
 	why, torn := m.wrong[current], false

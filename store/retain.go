@@ -9,8 +9,15 @@ import (
 	"culprit/measure"
 )
 
-// retain deletes expired segments, and the oldest ones while the archive exceeds its size.
-func (s *Store) retain() error { return s.retainTo(s.options.Size) }
+// retain deletes expired segments, and the oldest ones while the archive exceeds its size. The
+// directories of damaged files are part of the size.
+func (s *Store) retain() error {
+	damaged, err := s.retainDamaged()
+	if err != nil {
+		return err
+	}
+	return s.retainTo(s.options.Size - damaged)
+}
 
 func (s *Store) retainTo(size int64) error {
 	keep := []measure.Span{s.options.KeepTicks, s.options.KeepMinutes, s.options.KeepHours}

@@ -72,7 +72,8 @@ func TestManyRowsDoNotEvictFew(t *testing.T) {
 					flood.Labels = append(
 						flood.Labels, "a long name of a thing "+strconv.Itoa(next),
 					)
-					flood.Keys, flood.Values = append(flood.Keys, measure.Label(j)), append(flood.Values, 1)
+					flood.Keys = append(flood.Keys, measure.Label(j))
+					flood.Values = append(flood.Values, 1)
 				}
 				one := &measure.Batch{Stat: "one.row", Over: over, Values: []float64{float64(i)}}
 				batches := []*measure.Batch{flood, one}

@@ -2,8 +2,7 @@ package trace
 
 import "testing"
 
-// A source that is read for as long as a machine runs begins other frames at mostFrames, and not
-// while rows that have the old ones are still to be read.
+// A source drops its frames at mostFrames, unless rows that refer to them are still to be read.
 func TestFramesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -18,9 +18,9 @@ type aggregates struct {
 	cut      time.Time  // rows that were added later are not in the last reading
 }
 
-// collect reads what was added to aggregations since the last call. What programs add meanwhile is
-// left for the next call. During one delivery of records an aggregation is read once, so that
-// printa() and clear() of one firing see the same rows.
+// collect reads what was added to aggregations since the last call. Values that programs add
+// meanwhile are left for the next call. During one delivery of records an aggregation is read once,
+// so that printa() and clear() of one firing see the same rows.
 func (s *Session) collect(all ...*Aggregate) error {
 	if s.aggs.over {
 		if err := s.aggs.waitIdle(); err != nil {

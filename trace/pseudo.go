@@ -33,7 +33,8 @@ func pseudoText(pc uint64, module string) string {
 	return stoppedFrame(e.Stop, module)
 }
 
-// pseudo returns the number of the function that represents a pseudo frame above the functions of.
+// pseudo returns the number of the function that represents a pseudo frame. of are the functions
+// below it, innermost first.
 func (f *frames) pseudo(of []int32, pc uint64) int32 {
 	module := ""
 	if len(of) > 0 {

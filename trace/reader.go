@@ -141,20 +141,7 @@ func (r *reader) same(i int) int {
 func (r *reader) read(alive bool) []*measure.Batch {
 	s := r.source
 	if !r.began {
-		r.began = true
-		if alive {
-			for i := range r.asked {
-				if first := r.same(i); first < i {
-					r.asked[i].tap = r.asked[first].tap
-					continue
-				}
-				r.asked[i].tap = r.asked[i].of.tap()
-			}
-			r.begun = s.session.Gather() == nil // discards what was added before
-			r.last = s.session.aggs.cut
-			r.take()
-		}
-		r.losses()
+		r.begin(alive)
 		return nil
 	}
 	now := time.Now()
@@ -195,19 +182,42 @@ func (r *reader) read(alive bool) []*measure.Batch {
 		if s.session.stacks.frames != nil {
 			b.Frames = s.session.stacks.frames.all
 		}
-		if s.notes != nil && alive {
-			b.Notes = append(b.Notes, s.notes()...)
-		}
-		if less := s.session.Shrunk(); less != "" {
-			b.Notes = append(b.Notes, less)
-		}
-		if why := s.session.symbols.pointers; why != "" &&
-			(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
-			b.Notes = append(b.Notes, why)
-		}
+		s.addNotes(b, alive)
 	}
 	s.session.trimFrames()
 	return out
+}
+
+// begin takes the first reading: it adds the taps and discards what was added before.
+func (r *reader) begin(alive bool) {
+	r.began = true
+	if alive {
+		for i := range r.asked {
+			if first := r.same(i); first < i {
+				r.asked[i].tap = r.asked[first].tap
+				continue
+			}
+			r.asked[i].tap = r.asked[i].of.tap()
+		}
+		r.begun = r.source.session.Gather() == nil
+		r.last = r.source.session.aggs.cut
+		r.take()
+	}
+	r.losses()
+}
+
+// addNotes adds the notes of the source to a batch.
+func (s *Source) addNotes(b *measure.Batch, alive bool) {
+	if s.notes != nil && alive {
+		b.Notes = append(b.Notes, s.notes()...)
+	}
+	if less := s.session.Shrunk(); less != "" {
+		b.Notes = append(b.Notes, less)
+	}
+	if why := s.session.symbols.pointers; why != "" &&
+		(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
+		b.Notes = append(b.Notes, why)
+	}
 }
 
 // gone returns the error of a reading after the script has ended.

@@ -254,7 +254,7 @@ func (t *delivery) deliverErrors() error {
 	return nil
 }
 
-// monotonic returns the time of the clock that records have.
+// monotonic returns the time of CLOCK_MONOTONIC in ns, which is the clock of records.
 func monotonic() uint64 {
 	var t unix.Timespec
 	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) //nolint:errcheck // this clock is always there

@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// A timer goes off on the CPU alone that all of its clauses ask for, as long as nothing is lost by
-// that.
+// A timer fires only on the CPU that the predicates of all its clauses demand, if the predicates
+// have no effects.
 func TestUnitsOfOneCPU(t *testing.T) {
 	for text, want := range map[string]int{
 		`profile-997 /arg0 && cpu==1/ { @[stack()] = count(); }`:                                     1,
@@ -49,8 +49,7 @@ func TestUnitsOfOneCPU(t *testing.T) {
 	}
 }
 
-// TestUnitsByResult: functions whose results differ in width or sign share no program where a
-// clause reads arg1.
+// Functions whose results differ in width or sign share no program when a clause reads arg1.
 func TestUnitsByResult(t *testing.T) {
 	of := func(size uint32, signed btf.IntEncoding) *check.Probe {
 		return &check.Probe{Site: check.SiteKretprobe, Learn: func() ([]check.Arg, string) {
@@ -82,7 +81,7 @@ func TestUnitsByResult(t *testing.T) {
 	}
 }
 
-// Probes whose arguments are read alike are one unit; others are another.
+// Probes whose arguments are read in the same way are one unit.
 func TestUnitsOfPlaces(t *testing.T) {
 	a, b := []check.Operand{
 		{Kind: check.OperandNumber, Number: 1},

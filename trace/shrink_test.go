@@ -15,8 +15,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Maps get smaller until they fit; what never fits names both figures, and other errors end it at
-// once.
+// Maps shrink until they fit. The error for maps that never fit has both figures. Other errors are
+// returned at once.
 func TestShrinking(t *testing.T) {
 	other := errors.New("another error")
 	for _, tt := range []struct {
@@ -69,7 +69,7 @@ func TestShrinking(t *testing.T) {
 	}
 }
 
-// An error after the maps and programs are in the kernel is returned, and leaves nothing there.
+// An error after loading is returned, and nothing stays in the kernel.
 func TestLoadFailsLate(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)

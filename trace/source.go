@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"culprit/kernel"
 	"culprit/lang/check"
-	"culprit/lang/format"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
@@ -48,54 +46,6 @@ type Source struct {
 
 	reading sync.Mutex // one reading at a time, once the script has ended
 	usage   sourceUsage
-}
-
-// sourceUsage is what a source has lost and cost since its start.
-type sourceUsage struct {
-	mu      sync.Mutex // guards the other fields
-	lost    losses
-	inside  measure.Span  // CPU time of reading, in this process
-	outside time.Duration // run time of the script's programs, in all processes
-}
-
-// A Definition is a statistic that is read from an aggregation of a script.
-type Definition struct {
-	Stat        measure.Stat
-	Aggregation string // its name, without @
-	// Value returns a row's value from its data. nil: the aggregating function decides.
-	Value func(data []int64) float64
-	// Words are functions by field: each returns the word for a value of the script. A field
-	// without one has the value itself.
-	Words map[string]func(string) string
-	// Fixed is, by field that is no key, the value of all rows.
-	Fixed map[string]string
-}
-
-// SetLossReasons replaces the reasons of losses. Call it before Live.
-func (s *Source) SetLossReasons(reasons LossReasons) { s.lossReasons = reasons }
-
-// HasAggregation reports whether the script adds to an aggregation of this name.
-func (s *Source) HasAggregation(name string) bool {
-	return slices.ContainsFunc(
-		s.session.aggs.all, func(a *Aggregate) bool { return a.Name == name },
-	)
-}
-
-// Define replaces the statistics of the script by others. It fails when an aggregation does not
-// exist. Call it before Live.
-func (s *Source) Define(definitions []Definition) error {
-	s.stats, s.aggs, s.reads = nil, nil, nil
-	for _, d := range definitions {
-		i := slices.IndexFunc(
-			s.session.aggs.all, func(a *Aggregate) bool { return a.Name == d.Aggregation },
-		)
-		if i < 0 {
-			return fmt.Errorf("nothing adds to @%s", d.Aggregation)
-		}
-		s.stats, s.aggs = append(s.stats, d.Stat), append(s.aggs, s.session.aggs.all[i])
-		s.reads = append(s.reads, reads{value: d.Value, words: d.Words, fixed: d.Fixed})
-	}
-	return nil
 }
 
 // GatherEvery makes a running source read its aggregations at least once per interval, so that the
@@ -136,13 +86,6 @@ func (s *Source) PreloadUnwindTables(pids []int) { s.session.PreloadUnwindTables
 func (s *Source) NoteSymbols() {
 	session := s.session
 	s.notes = func() []string { return append(session.SymbolNotes(), session.UnwindNotes()...) }
-}
-
-// reads is how a statistic is read from its aggregation. The fields are those of Definition.
-type reads struct {
-	value func(data []int64) float64
-	words map[string]func(string) string
-	fixed map[string]string
 }
 
 // maxOverBudget is for how many consecutive seconds a script that is a source may be over its
@@ -222,126 +165,6 @@ func NewLimitedSource(
 	return s, nil
 }
 
-// describe derives the statistics from the script's aggregations.
-func (s *Source) describe(c *Compiled) {
-	meant := newMeanings(c.Program)
-	var names []string
-	for i, a := range c.Program.Aggs {
-		used := uses(c.Program, a)
-		if len(used) == 0 {
-			continue
-		}
-		st := measure.Stat{Program: s.text}
-		what := format.Function(a.Func).String()
-		name := a.Name
-		if name == "" {
-			name = what
-		}
-		name = distinct(strings.ToLower(name), names)
-		names = append(names, name)
-		st.ID = measure.StatID("trace." + s.name + "." + name)
-		of := ""
-		for n, u := range used {
-			unit := measure.Unit("")
-			if u.add.Value != nil {
-				at := u.add.Value.Place()
-				of = c.Program.Text[at.From:at.To]
-				unit = meant.of(c.Program, u.clause, u.add.Value)
-			}
-			if n > 0 && unit != st.Unit {
-				unit = ""
-			}
-			st.Unit = unit
-			if unit == "" && n > 0 {
-				break
-			}
-		}
-		if st.Unit == "" {
-			st.Unit = measure.Count
-		}
-		st.Help = fmt.Sprintf("@%s of the D program %s: ", a.Name, s.name)
-		switch a.Func {
-		case check.Count:
-			st.Kind, st.Unit, st.Sparse = measure.Delta, measure.Events, true
-			st.Help += "how often the clause ran"
-		case check.Sum:
-			st.Kind, st.Sparse, st.Signed = measure.Delta, true, true
-			st.Help += "the sum of " + of
-		case check.Min, check.Max, check.Avg, check.Stddev:
-			st.Kind = measure.Level
-			word := ""
-			switch a.Func {
-			case check.Min:
-				st.Fold, word = measure.Min, "the least"
-			case check.Max:
-				st.Fold, word = measure.Max, "the greatest"
-			case check.Avg:
-				st.Fold, word = measure.Mean, "the mean"
-			case check.Stddev:
-				st.Fold, word = measure.Mean, "the standard deviation"
-			}
-			st.Help += word + " of " + of + " in each interval"
-		default:
-			st.Kind, st.Sparse = measure.Dists, true
-			st.Help += "the distribution of " + of +
-				"; sums and means are computed from the middles of its buckets"
-		}
-		var fields []string
-		for k, t := range a.Keys {
-			f := measure.Field{Type: measure.Word}
-			f.Name, f.Help = key(c.Program.Text, used, k)
-			f.Name = distinct(f.Name, fields)
-			if _, ok := t.(*check.Int); ok {
-				f.Type = measure.Number
-			}
-			fields = append(fields, f.Name)
-			st.Fields = append(st.Fields, f)
-		}
-		s.stats = append(s.stats, st)
-		s.aggs = append(s.aggs, s.session.aggs.all[i])
-	}
-}
-
-// A use is a statement that adds to an aggregation.
-type use struct {
-	clause *check.Clause
-	add    *check.Aggregate
-}
-
-func uses(p *check.Program, a *check.Aggregation) (out []use) {
-	for _, c := range p.Clauses {
-		statements(c.Body, func(s check.Stmt) {
-			if add, ok := s.(*check.Aggregate); ok && add.Agg == a {
-				out = append(out, use{c, add})
-			}
-		})
-	}
-	return out
-}
-
-// key returns the name and the help of field k: both from the first expression that the script uses
-// for it and that is no constant.
-func key(text string, used []use, k int) (name, help string) {
-	for _, u := range used {
-		x := u.add.Keys[k]
-		help = strings.Join(strings.Fields(text[x.Place().From:x.Place().To]), " ")
-		if !constant(x) {
-			return word(help), help
-		}
-	}
-	return "what", help
-}
-
-func constant(x check.Expr) bool {
-	switch x := x.(type) {
-	case *check.Const, *check.Text:
-		return true
-	case *check.Convert:
-		return constant(x.X)
-	}
-	return false
-}
-
 // Stats lists the statistics, in the order in which the script names its aggregations.
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
@@ -398,88 +221,6 @@ func (l *sourceListener) Drops(kind ir.Drop, cpu int, n uint64) error {
 // End reads the last rows. Unlike Printer.End it prints nothing.
 func (l *sourceListener) End() error {
 	return errors.Join(l.source.account(), l.source.session.Gather(), l.Pause())
-}
-
-func (s *Source) lose(change func(*losses)) {
-	s.usage.mu.Lock()
-	defer s.usage.mu.Unlock()
-	change(&s.usage.lost)
-}
-
-// Losses returns what the script lost since it began, by reason.
-func (s *Source) Losses() []measure.Loss {
-	s.usage.mu.Lock()
-	defer s.usage.mu.Unlock()
-	out := append(
-		s.usage.lost.list(true, true, s.lossReasons),
-		LossOf(
-			"records that were written faster than they were read: bufsize allows more",
-			s.usage.lost.dropped[ir.DropRecord],
-		)...)
-	return append(
-		out,
-		LossOf(
-			"records that did not fit into a speculation: specsize allows more",
-			s.usage.lost.dropped[ir.DropHeld],
-		)...)
-}
-
-// Notes returns a note on what could not be attached, or nil.
-func (s *Source) Notes() []string {
-	if a := s.session.Attachment(); len(a.Skipped) > 0 {
-		return []string{a.String()}
-	}
-	return nil
-}
-
-// tidy reads the cost of the script, and discards rows of aggregations without a reader, which
-// would fill the kernel's maps.
-func (s *Source) tidy() error {
-	var idle []*Aggregate
-	for _, a := range s.session.aggs.all {
-		if a.unkept && len(a.taps) == 0 {
-			idle = append(idle, a)
-		}
-	}
-	return errors.Join(s.account(), s.session.collect(idle...))
-}
-
-// account reads the run time of the script's programs.
-func (s *Source) account() error {
-	if s.session.costs.counting == nil {
-		return nil
-	}
-	all, err := s.session.Costs()
-	if err != nil {
-		return err
-	}
-	sum := time.Duration(0)
-	for _, c := range all {
-		sum += c.Time
-	}
-	s.usage.mu.Lock()
-	s.usage.outside = max(s.usage.outside, sum)
-	s.usage.mu.Unlock()
-	return nil
-}
-
-// Cost returns the CPU time charged to a statistic: an equal share, per statistic, of the CPU time
-// of reading and of the script's programs. It returns 0 for an unknown statistic.
-func (s *Source) Cost(id measure.StatID) measure.Span {
-	if !slices.ContainsFunc(s.stats, func(st measure.Stat) bool { return st.ID == id }) {
-		return 0
-	}
-	s.usage.mu.Lock()
-	defer s.usage.mu.Unlock()
-	return (s.usage.inside + measure.Span(s.usage.outside)) / measure.Span(len(s.stats))
-}
-
-// ExternalCost returns the run time of the script's programs, summed over all processes that they
-// ran in.
-func (s *Source) ExternalCost() measure.Span {
-	s.usage.mu.Lock()
-	defer s.usage.mu.Unlock()
-	return measure.Span(s.usage.outside)
 }
 
 // do calls f on the goroutine that runs the session, or on this one when the session has ended. It

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tail keeps what a script prints.
+// tail keeps the output of a script.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -137,7 +137,7 @@ func watch(t *testing.T, s *Source, query string) (*seen, func()) {
 	}
 }
 
-// until waits for a condition of what was seen.
+// until waits until is returns true.
 func (g *seen) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -155,8 +155,8 @@ func (g *seen) until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Two readers get every call of a known number exactly once each, though the script clears and
-// prints the same aggregation.
+// Two readers each receive every call exactly once, although the script clears and prints the same
+// aggregation.
 func TestSourceCountsEveryCallOnce(t *testing.T) {
 	s, said := sourceOf(
 		t,

@@ -118,7 +118,7 @@ func Label(t check.Type, v format.Value) string {
 	return fmt.Sprint(plain(v))
 }
 
-// join adds from to to, which are values of one aggregation.
+// join adds the value from to the value to. Both are of this aggregation.
 func (a *Aggregate) join(to, from []int64) {
 	switch a.Func {
 	case format.Min:

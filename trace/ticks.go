@@ -5,8 +5,8 @@ import (
 )
 
 const (
-	// mostBehind is how many late firings of one timer are run. A process that was paused for an
-	// hour would otherwise run nothing but its ticks.
+	// mostBehind is the limit of late firings of one timer that are run. Without it, a process that
+	// was paused for an hour would run nothing but its ticks.
 	mostBehind = 1 << 16
 	// ticksAtOnce is how many firings run between two reads of the ring buffer, so that it does not
 	// overflow.
@@ -58,7 +58,7 @@ func (s *Session) ticks(now time.Time) (fired int, err error) {
 	return fired, nil
 }
 
-// skip leaves firings of a timer out, and counts them, until at most most are due.
+// skip leaves firings of a timer out, and counts them, so that no more than most remain due.
 func (r *run) skip(s *Session, now time.Time, most int64) {
 	if r.next.After(now) {
 		return

@@ -16,8 +16,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// BenchmarkUnwindTables brings what a process executes into the kernel, each time anew: how long it
-// takes, and what it takes there.
+// BenchmarkUnwindTables loads the unwind tables of a process into the kernel each time. It reports
+// the time, and the blocks and rules in the kernel.
 func BenchmarkUnwindTables(b *testing.B) {
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
 		if errors.Is(err, measure.ErrDenied) {

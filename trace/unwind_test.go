@@ -64,7 +64,7 @@ func TestFramePointersAreNoted(t *testing.T) {
 	}
 }
 
-// TestWalksAreTaken: the verifier takes programs that walk stacks, at each site where they can.
+// The verifier accepts programs that walk stacks, at each possible site.
 func TestWalksAreTaken(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -103,8 +103,8 @@ func TestWalksAreTaken(t *testing.T) {
 	}
 }
 
-// TestRowPages: a place is found in the blocks as in the table, wherever pages end and however many
-// rows they have.
+// A lookup in the blocks has the same result as in the table, for all page boundaries and numbers
+// of rows.
 func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
@@ -172,7 +172,7 @@ func rowAt(at map[uint32]int, blocks [][gen.RowsBlock]byte, pc uint32) (rule uin
 	return 0, gen.RowsBlocks
 }
 
-// TestCodeBlocks: stretches of memory are in the blocks, with where to go on at the end of each.
+// Blocks contain all mappings, and each block ends with a chain to the next.
 func TestCodeBlocks(t *testing.T) {
 	for _, n := range []int{0, 1, gen.CodeEntries, gen.CodeEntries + 1, 200, 10000} {
 		var entries [][gen.CodeEntrySize]byte
@@ -212,7 +212,7 @@ func TestCodeBlocks(t *testing.T) {
 	}
 }
 
-// TestStoppedFrames: each reason has words of its own, and no address of a process is one.
+// Each reason has a text of its own, and no address of a process represents one.
 func TestStoppedFrames(t *testing.T) {
 	seen := map[string]bool{}
 	for s := gen.StopNotYet; s <= gen.StopLong; s++ {
@@ -235,9 +235,8 @@ func TestStoppedFrames(t *testing.T) {
 	}
 }
 
-// TestWantedAgain: a process that was looked at a moment ago stays among those that are wanted, so
-// that programs wake nobody for it, until it is looked at again; one that has become another
-// program by exec() is looked at at once.
+// A process that was checked a moment ago stays in the map wanted, so that programs do not wake the
+// unwinder, until it is checked again. A process that has called exec() is checked at once.
 func TestWantedAgain(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {

@@ -79,7 +79,8 @@ func run(args []string, out, errs io.Writer) int {
 		return 1
 	}
 	code := 0
-	if err := play(ctx, l, story, cases.Options{Entries: *entries, Mbit: *mbit}, *show, out); err != nil {
+	options := cases.Options{Entries: *entries, Mbit: *mbit}
+	if err := play(ctx, l, story, options, *show, out); err != nil {
 		fmt.Fprintln(errs, err)
 		code = 1
 	}
@@ -116,7 +117,8 @@ func play(
 	if sc.Truth.Rule == "" {
 		fmt.Fprintln(out, "\nthe truth: nothing is wrong")
 	} else {
-		fmt.Fprintf(out, "\nthe truth: %s by %s\n", sc.Truth.Rule, strings.Join(sc.Truth.Names, " or "))
+		names := strings.Join(sc.Truth.Names, " or ")
+		fmt.Fprintf(out, "\nthe truth: %s by %s\n", sc.Truth.Rule, names)
 	}
 	fmt.Fprintln(out)
 	outside, said := sc.Outside(ctx, 2*time.Second)

@@ -34,7 +34,7 @@ func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error
 	t := sampler.LockTable{
 		Profile: sampler.Profile{
 			CPUs: q.CPUs,
-			Who: sampler.Who{
+			Threads: sampler.ThreadFilter{
 				PIDs:      q.PIDs,
 				TIDs:      q.TIDs,
 				Processes: q.Processes,

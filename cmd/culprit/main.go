@@ -83,6 +83,7 @@ func program(t term.Terminal) term.Program {
 		Server:        connectServer,
 		Hosts:         openHosts,
 		Tokens:        openTokens,
+		Archive:       openArchiveFiles,
 		Serve:         serve,
 		Trace:         traceOnAnyThread,
 		Profile:       runProfile,

@@ -29,7 +29,7 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		Of:   profileOf(q.Of),
 		Hz:   q.Hz,
 		CPUs: q.CPUs,
-		Who: sampler.Who{
+		Threads: sampler.ThreadFilter{
 			PIDs:      q.PIDs,
 			TIDs:      q.TIDs,
 			Processes: q.Processes,

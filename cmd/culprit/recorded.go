@@ -82,21 +82,18 @@ func openRecorded(requested string) (term.Recorded, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	s, err := store.OpenReadOnly(archivePath(dir))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf(
-			"nothing was recorded in %s%s: start `culprit serve`", dir, rootRecordHint(dir),
-		)
-	case errors.Is(err, fs.ErrPermission):
-		return nil, &measure.Denied{
-			Doing: "open " + dir,
-			Needs: "to be root or the user that recorded there",
-		}
-	case err != nil:
-		return nil, err
+	s, err := store.OpenReadOnly(filesPath(dir))
+	if err != nil {
+		return nil, archiveError(dir, err)
 	}
 	return &archiveRecord{dir, s}, nil
+}
+
+// nothingRecorded is the error for a directory without a recording.
+func nothingRecorded(dir string) error {
+	return fmt.Errorf(
+		"nothing was recorded in %s%s: start `culprit serve`", dir, rootRecordHint(dir),
+	)
 }
 
 // openRecordedAt connects to the server at an address, on this or another machine. Its errors do

@@ -407,7 +407,8 @@ func (m *recordedMachine) Health() measure.Health {
 	return h
 }
 
-// archiveBytes returns the size of the archive in bytes, at most ten seconds old.
+// archiveBytes returns the size of the archive and its damaged files in bytes, at most ten seconds
+// old.
 func (m *recordedMachine) archiveBytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -427,6 +428,11 @@ func (m *recordedMachine) archiveBytes() int64 {
 			return nil
 		},
 	)
+	if damaged, err := store.DamagedDirectories(archivePath(m.dir)); err == nil {
+		for _, d := range damaged {
+			m.diskBytes += d.Bytes
+		}
+	}
 	return m.diskBytes
 }
 

@@ -579,12 +579,19 @@ func (r *cgroupReading) putFailures(
 ) (had, changed bool) {
 	v, ok := firstNumber(b)
 	r.keyedBy(ckMax, ok)
+	return r.putEvent(out, n, file, v, ok, cgMax)
+}
+
+// putEvent puts the growth of v, the only number of a file; ok is false if the file lacks it.
+func (r *cgroupReading) putEvent(
+	out *collect.Out, n *cgroupNode, file int, v uint64, ok bool, word int,
+) (had, changed bool) {
 	if !ok {
 		return false, true
 	}
 	d, ok, changed := r.diff(out, n, file, v)
 	if ok {
-		putSome(out.Table("cgroup.memory.events"), d[0], n.name.label, r.word(cgMax))
+		putSome(out.Table("cgroup.memory.events"), d[0], n.name.label, r.word(word))
 	}
 	return true, changed
 }
@@ -595,14 +602,7 @@ func (r *cgroupReading) putKills(
 ) (had, changed bool) {
 	v, seen := r.parse(b)
 	r.keyedBy(ckOOMKill, seen[cvOOMKill])
-	if !seen[cvOOMKill] {
-		return false, true
-	}
-	d, ok, changed := r.diff(out, n, file, v[cvOOMKill])
-	if ok {
-		putSome(out.Table("cgroup.memory.events"), d[0], n.name.label, r.word(cgOOMKill))
-	}
-	return true, changed
+	return r.putEvent(out, n, file, v[cvOOMKill], seen[cvOOMKill], cgOOMKill)
 }
 
 func (r *cgroupReading) putEvents(

@@ -11,7 +11,7 @@ import (
 	"culprit/measure"
 )
 
-// cgroupTop is what the visible top of a hierarchy is: the whole machine, or one group.
+// cgroupTop describes the visible root of a hierarchy: the whole machine, or one group.
 type cgroupTop struct {
 	group      bool
 	controller string // "v2", or the controllers of version 1: "cpu,cpuacct"

@@ -32,29 +32,7 @@ func words(names ...string) []measure.Field {
 func (Devices) Stats() []measure.Stat {
 	directed, plain := words("netns", "device", "direction"), words("netns", "device")
 	queued := words("netns", "device", "kind", "handle", "parent")
-	delta := func(
-		id string, unit measure.Unit, fields []measure.Field, help string,
-	) measure.Stat {
-		return measure.Stat{
-			ID:     measure.StatID(id),
-			Kind:   measure.Delta,
-			Unit:   unit,
-			Fields: fields,
-			Help:   help,
-		}
-	}
-	level := func(
-		id string, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string,
-	) measure.Stat {
-		return measure.Stat{
-			ID:     measure.StatID(id),
-			Kind:   measure.Level,
-			Unit:   unit,
-			Fold:   fold,
-			Fields: fields,
-			Help:   help,
-		}
-	}
+	delta, level := deltaStat, levelStat
 	sparse := func(s measure.Stat) measure.Stat { s.Sparse = true; return s }
 	return []measure.Stat{
 		delta("net.device.bytes", measure.Bytes, directed, "bytes through a device, including "+
@@ -147,5 +125,26 @@ func (Devices) Stats() []measure.Stat {
 		level("net.qdisc.rate", measure.BitsPerSec, measure.Max, queued, "configured rate of a "+
 			"shaper: tbf, cake, netem; the ceiling of an HTB class; the maxrate of fq, which "+
 			"applies to each flow"),
+	}
+}
+
+// deltaStat returns a statistic of amounts.
+func deltaStat(
+	id measure.StatID, unit measure.Unit, fields []measure.Field, help string,
+) measure.Stat {
+	return measure.Stat{ID: id, Kind: measure.Delta, Unit: unit, Fields: fields, Help: help}
+}
+
+// levelStat returns a statistic of states.
+func levelStat(
+	id measure.StatID, unit measure.Unit, fold measure.Fold, fields []measure.Field, help string,
+) measure.Stat {
+	return measure.Stat{
+		ID:     id,
+		Kind:   measure.Level,
+		Unit:   unit,
+		Fold:   fold,
+		Fields: fields,
+		Help:   help,
 	}
 }

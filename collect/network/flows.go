@@ -59,28 +59,11 @@ func (Flows) Stats() []measure.Stat {
 	delta := func(
 		id measure.StatID, unit measure.Unit, fields []measure.Field, help string,
 	) measure.Stat {
-		return measure.Stat{
-			ID:     id,
-			Kind:   measure.Delta,
-			Unit:   unit,
-			Sparse: true,
-			Fields: fields,
-			Help:   help,
-		}
+		st := deltaStat(id, unit, fields, help)
+		st.Sparse = true
+		return st
 	}
-	level := func(
-		id measure.StatID, unit measure.Unit, fold measure.Fold,
-		fields []measure.Field, help string,
-	) measure.Stat {
-		return measure.Stat{
-			ID:     id,
-			Kind:   measure.Level,
-			Unit:   unit,
-			Fold:   fold,
-			Fields: fields,
-			Help:   help,
-		}
-	}
+	level := levelStat
 	const moving = "; only rows for connections that moved data or have data queued"
 	return []measure.Stat{
 		delta("tcp.flow.bytes", measure.Bytes, directed, "payload received (rx), or sent and "+

@@ -349,7 +349,7 @@ func (t *counterTable) parseLines(b []byte) error {
 	return nil
 }
 
-// parseTrack parses /proc/net/stat/nf_conntrack.
+// parseTrack parses /proc/net/stat/nf_conntrack: a line of counters per CPU.
 func (t *counterTable) parseTrack(b []byte) error { return t.parseCPUs(b, "Conntrack", true) }
 
 // parseARP parses /proc/net/stat/arp_cache.

@@ -76,5 +76,5 @@ func (r *processReading) delayNotes(t *collect.Table) {
 	}
 }
 
-// commonDelays is how many reasons of a delay all kernels since 6.3 have.
+// commonDelays is the number of reasons of a delay that all kernels since 6.3 measure.
 const commonDelays = 7

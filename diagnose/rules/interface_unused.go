@@ -54,7 +54,7 @@ type unused struct {
 	forwards float64       // packets/s that the namespace forwards
 }
 
-// unusedSuspect returns an interface that receives, sends nothing for as long as a state lasts, and
+// unusedSuspect returns d if it receives packets, sends none for the time of a lasting state, and
 // has no known user; else nil.
 func unusedSuspect(l *diagnose.Look, n facts.Network, d *facts.Device) *unused {
 	switch d.Kind {

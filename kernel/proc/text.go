@@ -19,8 +19,13 @@ var (
 // ErrRange; for anything else 0 and ErrSyntax. It never allocates.
 func ParseUint(b []byte) (uint64, error) {
 	v, n, over := digits(b)
+	return whole(v, n > 0 && n == len(b), over)
+}
+
+// whole returns v if it is all of a text that was not empty; see ParseUint for the errors.
+func whole(v uint64, all, over bool) (uint64, error) {
 	switch {
-	case n == 0 || n < len(b):
+	case !all:
 		return 0, ErrSyntax
 	case over:
 		return math.MaxUint64, ErrRange
@@ -58,13 +63,7 @@ func ParseHex(b []byte) (uint64, error) {
 		b = b[2:]
 	}
 	v, n, over := hexDigits(b)
-	switch {
-	case n == 0 || n < len(b):
-		return 0, ErrSyntax
-	case over:
-		return math.MaxUint64, ErrRange
-	}
-	return v, nil
+	return whole(v, n > 0 && n == len(b), over)
 }
 
 // ParseDecimal parses digits with an optional fraction and an optional '-', as "12.34" in

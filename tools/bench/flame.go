@@ -71,7 +71,8 @@ func newWalk() *walk {
 		"irq",
 	}
 	for i := range 4000 {
-		name := parts[w.r.IntN(len(parts))] + "_" + parts[w.r.IntN(len(parts))] + "_" + strconv.Itoa(
+		one, other := parts[w.r.IntN(len(parts))], parts[w.r.IntN(len(parts))]
+		name := one + "_" + other + "_" + strconv.Itoa(
 			i,
 		)
 		if i%3 == 0 {
@@ -229,7 +230,8 @@ func inferno() string {
 	}
 	root := filepath.Join(cache, "culprit", "inferno")
 	if _, err := os.Stat(filepath.Join(root, "bin", "inferno-collapse-perf")); err != nil {
-		if out, err := exec.Command("cargo", "install", "--quiet", "inferno", "--root", root).CombinedOutput(); err != nil {
+		cmd := exec.Command("cargo", "install", "--quiet", "inferno", "--root", root)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "cargo install inferno: %v: %s\n", err, out)
 			return ""
 		}
@@ -252,7 +254,9 @@ func flameGraph() string {
 	}
 	dir := filepath.Join(cache, "culprit", "FlameGraph")
 	if _, err := os.Stat(filepath.Join(dir, "flamegraph.pl")); err != nil {
-		if out, err := exec.Command("git", "clone", "--quiet", "--depth", "1", "https://github.com/brendangregg/FlameGraph", dir).CombinedOutput(); err != nil {
+		const source = "https://github.com/brendangregg/FlameGraph"
+		cmd := exec.Command("git", "clone", "--quiet", "--depth", "1", source, dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "clone FlameGraph: %v: %s\n", err, out)
 			return ""
 		}
@@ -281,13 +285,15 @@ func compareFlames(culprit string, out io.Writer) error {
 	}
 	fmt.Fprintf(
 		out,
-		"\n### Flame graphs\n\nFrom the file to the SVG, one thread each: seconds of CPU, the best of three.",
+		"\n### Flame graphs\n\n"+
+			"From the file to the SVG, one thread each: seconds of CPU, the best of three.",
 	)
 	bare := filepath.Join(dir, "one.folded")
 	if err := os.WriteFile(bare, []byte("main 1\n"), 0o600); err != nil {
 		return err
 	}
-	if d, err := draw(dir, []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}); err == nil {
+	args := []string{culprit, "flame", bare, "-o", filepath.Join(dir, "ours.svg")}
+	if d, err := draw(dir, args); err == nil {
 		fmt.Fprintf(
 			out, " A single stack takes culprit %s s and %.1f MB.", seconds(d.Took),
 			float64(d.Resident)/(1<<20),
@@ -296,7 +302,9 @@ func compareFlames(culprit string, out io.Writer) error {
 	fmt.Fprint(out, "\n\n")
 	fmt.Fprint(
 		out,
-		"| input | MB | culprit s | inferno s | times | FlameGraph s | times | culprit MB | inferno MB | FlameGraph MB |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+		"| input | MB | culprit s | inferno s | times | FlameGraph s | times "+
+			"| culprit MB | inferno MB | FlameGraph MB |\n"+
+			"|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
 	)
 	for _, p := range profiles() {
 		path := filepath.Join(dir, p.Name)

@@ -35,7 +35,8 @@ func (h *heapTrace) follow(stderr io.Reader) {
 
 // parseCollection reads a line as this one, whose numbers package runtime documents at GODEBUG:
 //
-//	gc 9 @2.104s 0%: 0.03+4.1+0.02 ms clock, 0.03+0.1/3.9/0.2+0.02 ms cpu, 12->13->8 MB, 14 MB goal, 0 MB stacks, 0 MB globals, 1 P
+//	gc 9 @2.104s 0%: 0.03+4.1+0.02 ms clock, 0.03+0.1/3.9/0.2+0.02 ms cpu,
+//	12->13->8 MB, 14 MB goal, 0 MB stacks, 0 MB globals, 1 P
 func parseCollection(line string) (alive, goal int64, spent time.Duration, ok bool) {
 	parts := strings.Split(line, ", ")
 	if !strings.HasPrefix(line, "gc ") || len(parts) < 4 {

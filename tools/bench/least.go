@@ -26,7 +26,9 @@ func least() error {
 		return err
 	}
 	spec := [4]int64{1, 0, 1, 0} // struct itimerspec: every second, in a second
-	if _, _, e := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); e != 0 {
+	if _, _, e := syscall.RawSyscall6(
+		syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0,
+	); e != 0 {
 		return os.NewSyscallError("timerfd_settime", e)
 	}
 	ask, err := syscall.Socket(
@@ -57,7 +59,9 @@ func least() error {
 		if err := wait.Read(woken); err != nil {
 			return err
 		}
-		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(ask), uintptr(unsafe.Pointer(&request)), headers); e != 0 {
+		if _, _, e := syscall.RawSyscall(
+			syscall.SYS_WRITE, uintptr(ask), uintptr(unsafe.Pointer(&request)), headers,
+		); e != 0 {
 			return os.NewSyscallError("write", e)
 		}
 		n, _, e := syscall.RawSyscall(
@@ -75,7 +79,9 @@ func least() error {
 			b = b[min(len(b), int(*(*uint32)(unsafe.Pointer(&b[0]))+3)&^3):]
 		}
 		line = append(line, '\n')
-		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&line[0])), uintptr(len(line))); e != 0 {
+		if _, _, e := syscall.RawSyscall(
+			syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&line[0])), uintptr(len(line)),
+		); e != 0 {
 			return os.NewSyscallError("write", e)
 		}
 	}

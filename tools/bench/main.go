@@ -66,7 +66,8 @@ func main() {
 	)
 	flag.Func(
 		"beside",
-		"another build, whose server runs beside the first one's in the same world; may be given several times",
+		"another build, whose server runs beside the first one's in the same world; "+
+			"may be repeated",
 		func(path string) error {
 			s.Beside = append(s.Beside, path)
 			return nil
@@ -144,7 +145,10 @@ func measureAll(s settings, only, question string) error {
 		}
 	}
 	if s.Soak == 0 && only == "" {
-		if err := errors.Join(compareProfile(s.Culprit, os.Stdout), compareFlames(s.Culprit, os.Stdout)); err != nil {
+		err := errors.Join(
+			compareProfile(s.Culprit, os.Stdout), compareFlames(s.Culprit, os.Stdout),
+		)
+		if err != nil {
 			return err
 		}
 	}

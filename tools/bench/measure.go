@@ -254,10 +254,13 @@ func memory(pid int, line string) int64 {
 	return 0
 }
 
-// syscalls counts with perf over some seconds, and returns a second's; 0 where perf can't.
+// syscalls returns the system calls per second of a process, counted by perf over four seconds; 0
+// if perf cannot count them.
 func syscalls(pid int) float64 {
-	out, err := exec.Command("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", strconv.Itoa(pid), "--", "sleep", "4").
-		CombinedOutput()
+	out, err := exec.Command(
+		"perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p", strconv.Itoa(pid),
+		"--", "sleep", "4",
+	).CombinedOutput()
 	if err != nil {
 		return 0
 	}

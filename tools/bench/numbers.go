@@ -39,7 +39,9 @@ func (s *settings) numbers(t tool) float64 {
 		args = append(append([]string(nil), t.Args...), "-test.benchtime=1x", "-step=200ms")
 	case t.Args[0] == sadc:
 		args = []string{"sar", "-A", "1", "1"}
-	case len(args) == 0 || t.Loop || t.TTY || t.Over >= 5 || t.Group == inMemory || t.Args[1] == "flows" || t.Args[1] == "ps" || t.Args[0] == "pidstat": // text, or the first rows of many
+	// text, or the first rows of many
+	case len(args) == 0 || t.Loop || t.TTY || t.Over >= 5 || t.Group == inMemory ||
+		t.Args[1] == "flows" || t.Args[1] == "ps" || t.Args[0] == "pidstat":
 		return 0
 	}
 	cmd := s.program(args)

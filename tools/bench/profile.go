@@ -52,11 +52,14 @@ func compareProfile(culprit string, out io.Writer) error {
 	defer counting.Close()
 	fmt.Fprint(
 		out,
-		"\n### Profiles\n\nWhile two processes keep two CPUs busy; CPU time over the stretch that is sampled, and in all from start to end.\n\n",
+		"\n### Profiles\n\nWhile two processes keep two CPUs busy; "+
+			"CPU time over the stretch that is sampled, and in all from start to end.\n\n",
 	)
 	fmt.Fprint(
 		out,
-		"| culprit profile | seconds | process, % of a CPU | programs, % | together, % | goal, % | start and end, ms | resident, MB | samples |\n|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
+		"| culprit profile | seconds | process, % of a CPU | programs, % | together, % "+
+			"| goal, % | start and end, ms | resident, MB | samples |\n"+
+			"|---|--:|--:|--:|--:|--:|--:|--:|---|\n",
 	)
 	for _, s := range []sampling{
 		{What: "--hz 49", Args: []string{"--hz", "49", "--for", "24"}, Goal: "0.25"},

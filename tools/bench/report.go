@@ -24,7 +24,8 @@ func report(out io.Writer, all []result) {
 		}
 		fmt.Fprint(
 			out,
-			"| work | tool | CPU ms an interval | numbers | us a number | system calls | resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n",
+			"| work | tool | CPU ms per interval | numbers | us per number | system calls "+
+				"| resident MB | first line ms |\n|---|---|--:|--:|--:|--:|--:|--:|\n",
 		)
 		for i, c := range r.Costs {
 			group := c.Tool.Group
@@ -48,7 +49,9 @@ func report(out io.Writer, all []result) {
 func serverTable(out io.Writer, stages []stage) {
 	fmt.Fprint(
 		out,
-		"| program | after | who looks | values a second | % of one CPU since the line before | of it collections | resident MB | of it its own | peak MB | heap alive MB | most before it MB | archive MB |\n"+
+		"| program | after | viewers | values per second | % of one CPU since the line before "+
+			"| of it collections | resident MB | of it its own | peak MB | heap alive MB "+
+			"| most before it MB | archive MB |\n"+
 			"|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
 	)
 	for _, g := range stages {
@@ -108,7 +111,12 @@ func goals(out io.Writer, all []result) {
 		}
 		return nil
 	}
-	const every, kept, system, most = "all statistics", "all statistics, as `serve` reads them", "all statistics but processes' and connections'", "500 processes, 20,000 connections"
+	const (
+		every  = "all statistics"
+		kept   = "all statistics, as `serve` reads them"
+		system = "all statistics but processes' and connections'"
+		most   = "500 processes, 20,000 connections"
+	)
 	fmt.Fprint(out, "| what | goal | measured |\n|---|--:|--:|\n")
 	row := func(what, goal string, measured float64, decimals int, unit string) {
 		if measured > 0 {
@@ -123,7 +131,9 @@ func goals(out io.Writer, all []result) {
 		}
 		return 0
 	}
-	for _, w := range []struct{ world, goal, of string }{{"10 processes", "0.3", ""}, {"500 processes", "0.7", ", 500 processes"}} {
+	for _, w := range []struct{ world, goal, of string }{
+		{"10 processes", "0.3", ""}, {"500 processes", "0.7", ", 500 processes"},
+	} {
 		row(every+" each second"+w.of, w.goal, share(w.world, every), 2, "% of one CPU")
 		row("the same, as `serve` reads them"+w.of, w.goal, share(w.world, kept), 2, "% of one CPU")
 	}
@@ -154,7 +164,7 @@ func goals(out io.Writer, all []result) {
 		if r.World.Name == "server" && len(r.Server) > 0 {
 			end := lastOf(r.Server)
 			row(
-				"the server with one viewer, "+number(end.Values, 0)+" values a second", "1",
+				"the server with one viewer, "+number(end.Values, 0)+" values per second", "1",
 				100*end.CPU, 2, "% of one CPU",
 			)
 			row(

@@ -34,11 +34,27 @@ type stage struct {
 //
 // table: constant
 var pageAsks = []string{
-	"cpu.time by mode", "cpu.time by cpu where mode != idle and mode != iowait", "sched.runnable", "sched.load by window", "memory.size by kind",
-	"memory.scan", "memory.swap where direction = out", "memory.oom", "pressure.time by resource where scope = some", "disk.busy by device",
-	"disk.queue by device", "disk.bytes by device,direction", "disk.errors by device", "disk.info by device,kind",
-	"net.device.bytes by netns,device,direction", "net.device.capacity by netns,device,direction", "net.device.info by netns,device,kind,duplex",
-	"net.device.drops by netns,device", "net.device.fifo by netns,device", "net.qdisc.drops by netns,device where parent = root", "net.device.errors by netns,device",
+	"cpu.time by mode",
+	"cpu.time by cpu where mode != idle and mode != iowait",
+	"sched.runnable",
+	"sched.load by window",
+	"memory.size by kind",
+	"memory.scan",
+	"memory.swap where direction = out",
+	"memory.oom",
+	"pressure.time by resource where scope = some",
+	"disk.busy by device",
+	"disk.queue by device",
+	"disk.bytes by device,direction",
+	"disk.errors by device",
+	"disk.info by device,kind",
+	"net.device.bytes by netns,device,direction",
+	"net.device.capacity by netns,device,direction",
+	"net.device.info by netns,device,kind,duplex",
+	"net.device.drops by netns,device",
+	"net.device.fifo by netns,device",
+	"net.qdisc.drops by netns,device where parent = root",
+	"net.device.errors by netns,device",
 }
 
 // stages are the times after its start at which the server is looked at.
@@ -103,9 +119,17 @@ func (s *settings) serve() (r result, err error) {
 				}
 				v.token = strings.TrimSpace(string(b))
 			} else {
-				g := stage{Program: v.program, After: after, Heap: heap, Goal: goal, CPU: (cpu - v.used).Seconds() / now.Sub(v.last).Seconds(),
-					GC: (gc - v.gc).Seconds() / now.Sub(v.last).Seconds()}
-				g.Resident, g.Anon, g.Peak = memory(pid, "VmRSS"), memory(pid, "RssAnon"), memory(pid, "VmHWM")
+				over := now.Sub(v.last).Seconds()
+				g := stage{
+					Program: v.program,
+					After:   after,
+					Heap:    heap,
+					Goal:    goal,
+					CPU:     (cpu - v.used).Seconds() / over,
+					GC:      (gc - v.gc).Seconds() / over,
+				}
+				g.Resident, g.Peak = memory(pid, "VmRSS"), memory(pid, "VmHWM")
+				g.Anon = memory(pid, "RssAnon")
 				if g.Values, g.Disk, err = v.recorded(); err != nil {
 					return r, err
 				}
@@ -143,7 +167,7 @@ func (v *serving) get(path string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// recorded returns how many values a second all datasets take, and the bytes of the archive.
+// recorded returns the values per second of all datasets, and the bytes of the archive.
 func (v *serving) recorded() (values float64, disk int64, err error) {
 	read := func(path string, to any) error {
 		body, err := v.get(path)
@@ -183,7 +207,8 @@ func (v *serving) look() error {
 		return err
 	}
 	for _, q := range pageAsks {
-		if err := read("api/ask?from=-10m&to=now&columns=600&top=500&q=" + url.QueryEscape(q)); err != nil {
+		const window = "api/ask?from=-10m&to=now&columns=600&top=500&q="
+		if err := read(window + url.QueryEscape(q)); err != nil {
 			return err
 		}
 	}

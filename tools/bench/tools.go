@@ -2,21 +2,20 @@ package main
 
 import "strconv"
 
-// A tool is a program and what it is asked to do once a second until it is ended.
+// tool is a program and its task: it reports once a second until it is ended.
 type tool struct {
 	Group string // tools of one group do the same work
-	// "culprit", "everything" and "least" stand for the built program, for the test binary, and for
-	// see least.
+	// the command; "culprit" is the built program, "everything" its test binary, and "least" the
+	// program of least.go
 	Args []string
-	// It looks once and ends: it is started anew each second, and what starting costs is part of
-	// it.
+	// it reports once and ends: it is started each second, and its start is part of the cost
 	Loop bool
-	TTY  bool // it wants a terminal
-	// The same for one interval, to take how long that lasts beyond the interval; none: not taken.
+	TTY  bool // it needs a terminal
+	// the command for one interval, to measure the time beyond the interval; none: not measured
 	First []string
 	Over  float64 // that interval, in seconds
 
-	Reports int // so many reports are printed then; 0: one
+	Reports int // number of reports that First prints; 0: one
 }
 
 // everything is all statistics of all collectors, watched through the catalogue but not shown.
@@ -34,7 +33,7 @@ func everything(group, without string) tool {
 	}
 }
 
-// always is everything, read as by who goes on for hours.
+// always is everything, read as by a server, which runs for hours.
 func always(group string) tool {
 	t := everything(group, "")
 	t.Args = append(t.Args, long)
@@ -52,7 +51,7 @@ func ours(group string, args ...string) tool {
 	}
 }
 
-// theirs is a classic tool; first are the arguments after its own that make it show one interval.
+// theirs is a classic tool; first has the further arguments with which it reports one interval.
 func theirs(group string, args []string, first ...string) tool {
 	t := tool{Group: group, Args: append(args[:len(args):len(args)], "1")}
 	if len(first) > 0 {
@@ -70,32 +69,34 @@ const (
 )
 
 func worlds() []world {
+	const counters = "everything but processes and connections"
 	system := []tool{
-		ours(
-			"network devices", "nic",
-		), ours("network devices", "nic", "-w"), theirs("network devices", []string{"nicstat"}, "1", "2"), theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
+		ours("network devices", "nic"),
+		ours("network devices", "nic", "-w"),
+		theirs("network devices", []string{"nicstat"}, "1", "2"),
+		theirs("network devices", []string{"nicstat", "-x"}, "1", "2"),
 		{Group: "network devices", Args: []string{"least"}},
-		ours(
-			"CPUs", "cpu",
-		), ours("CPUs", "cpu", "-w"), theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
-		ours(
-			"interrupts", "irq",
-		), ours("interrupts", "irq", "-a", "-w"), theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
-		ours(
-			"disks", "disk",
-		), ours("disks", "disk", "-w"), theirs("disks", []string{"iostat", "-x"}, "1", "2"),
-		ours(
-			"memory", "mem",
-		), ours("memory", "mem", "-w"), theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
-		everything("everything but processes and connections", notOfTheSystem),
-		{Group: "everything but processes and connections", Args: []string{sadc, "-S", "ALL", "1"}},
-		theirs("everything but processes and connections", []string{"sar", "-A"}, "1", "1"),
+		ours("CPUs", "cpu"),
+		ours("CPUs", "cpu", "-w"),
+		theirs("CPUs", []string{"mpstat", "-P", "ALL"}, "1", "1"),
+		ours("interrupts", "irq"),
+		ours("interrupts", "irq", "-a", "-w"),
+		theirs("interrupts", []string{"mpstat", "-P", "ALL", "-I", "ALL"}, "1", "1"),
+		ours("disks", "disk"),
+		ours("disks", "disk", "-w"),
+		theirs("disks", []string{"iostat", "-x"}, "1", "2"),
+		ours("memory", "mem"),
+		ours("memory", "mem", "-w"),
+		theirs("memory", []string{"sar", "-r", "ALL", "-B", "-W", "-S"}, "1", "1"),
+		everything(counters, notOfTheSystem),
+		{Group: counters, Args: []string{sadc, "-S", "ALL", "1"}},
+		theirs(counters, []string{"sar", "-A"}, "1", "1"),
 	}
 	processes := []tool{
-		everything("everything", ""), always("everything"),
-		ours(
-			"processes", "ps",
-		), theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
+		everything("everything", ""),
+		always("everything"),
+		ours("processes", "ps"),
+		theirs("processes", []string{"pidstat", "-u", "-r", "-d", "-w", "-v"}, "1", "1"),
 		{
 			Group: "processes",
 			Args:  []string{"top", "-b", "-d", "1"},
@@ -105,12 +106,11 @@ func worlds() []world {
 	}
 	connections := []tool{
 		everything("everything", ""),
-		ours(
-			"connections", "flows",
-		), {Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
-		ours(
-			"TCP counters", "tcp",
-		), ours("TCP counters", "tcp", "-w"), theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
+		ours("connections", "flows"),
+		{Group: "connections", Args: []string{"ss", "-tinp"}, Loop: true},
+		ours("TCP counters", "tcp"),
+		ours("TCP counters", "tcp", "-w"),
+		theirs("TCP counters", []string{"sar", "-n", "TCP,ETCP,IP,SOCK"}, "1", "1"),
 	}
 	diagnosis := tool{
 		Group: inMemory,

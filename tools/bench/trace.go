@@ -127,18 +127,25 @@ func compareTracing(culprit, only string, out io.Writer) error {
 	}
 	fmt.Fprint(
 		out,
-		"\n### Tracing\n\nFrom start to end of a program that watches `/bin/true`; medians of five.\n\n",
+		"\n### Tracing\n\n"+
+			"From start to end of a program that watches `/bin/true`; medians of five.\n\n",
 	)
 	fmt.Fprint(
 		out,
-		"| question | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns an event | bpftrace ns an event | culprit ns a turn | bpftrace ns a turn |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+		"| query | culprit ms | bpftrace ms | culprit MB | bpftrace MB | culprit ns per event "+
+			"| bpftrace ns per event | culprit ns per turn | bpftrace ns per turn |\n"+
+			"|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
 	)
 	for _, q := range questions() {
 		if !strings.Contains(q.What, only) {
 			continue
 		}
-		ours := func(watch string) []string { return []string{culprit, "trace", "-q", "-n", q.Culprit, "-c", watch} }
-		theirs := func(watch string) []string { return []string{"bpftrace", "-q", "-e", q.Bpftrace, "-c", watch} }
+		ours := func(watch string) []string {
+			return []string{culprit, "trace", "-q", "-n", q.Culprit, "-c", watch}
+		}
+		theirs := func(watch string) []string {
+			return []string{"bpftrace", "-q", "-e", q.Bpftrace, "-c", watch}
+		}
 		var a, b []asking
 		for range 5 {
 			for _, side := range []struct {

@@ -54,12 +54,15 @@ func build(w world) error {
 		return fmt.Errorf("raise the loopback: %w: %s", err, out)
 	}
 	for i := range w.Devices / 2 {
-		if out, err := exec.Command("ip", "link", "add", fmt.Sprint("a", i), "type", "veth", "peer", "name", fmt.Sprint("b", i)).CombinedOutput(); err != nil {
+		near, far := fmt.Sprint("a", i), fmt.Sprint("b", i)
+		cmd := exec.Command("ip", "link", "add", near, "type", "veth", "peer", "name", far)
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("add a pair of network devices: %w: %s", err, out)
 		}
 		// So that there is something to show of each: nobody shows a device that moved nothing.
 		for _, end := range []string{"a", "b"}[:2*min(1, len(w.Tools))] {
-			if out, err := exec.Command("ip", "link", "set", fmt.Sprint(end, i), "up").CombinedOutput(); err != nil {
+			cmd := exec.Command("ip", "link", "set", fmt.Sprint(end, i), "up")
+			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("raise a network device: %w: %s", err, out)
 			}
 		}

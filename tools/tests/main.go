@@ -169,7 +169,8 @@ func listed(root, pattern string) ([]string, error) {
 	for p := range strings.FieldsSeq(string(out)) {
 		_, below, _ := strings.Cut(p, "/")
 		if pattern == "./..." &&
-			(below == "tools/plan" || below == "tools/tests" || strings.HasPrefix(below+"/", "cases/")) {
+			(below == "tools/plan" || below == "tools/tests" ||
+				strings.HasPrefix(below+"/", "cases/")) {
 			continue
 		}
 		packages = append(packages, p)
@@ -353,7 +354,12 @@ func (t *tally) closePackage(e event, p *packageTally) {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{p.passed, "passed"}, {p.failed, "failed"}, {p.skipped, "skipped"}, {benchmarks, "benchmarks"}} {
+	}{
+		{p.passed, "passed"},
+		{p.failed, "failed"},
+		{p.skipped, "skipped"},
+		{benchmarks, "benchmarks"},
+	} {
 		if c.n > 0 {
 			counts = append(counts, fmt.Sprint(c.n, " ", c.what))
 		}

@@ -76,7 +76,7 @@ func listedNames(t *testing.T, e *probe.Env, pid int, module, function string) [
 	return out
 }
 
-// A function of several names is called by that of them by which it was asked for.
+// A function with several names has the name by which a description matches it.
 func TestNameAsAsked(t *testing.T) {
 	for _, file := range []struct {
 		name  string
@@ -101,8 +101,7 @@ func TestNameAsAsked(t *testing.T) {
 	}
 }
 
-// Every name that the machine's libc has of a function can be asked for, and is the name of its
-// probe.
+// Every name of a function in the machine's libc is the name of a probe.
 func TestNameAsAskedOfLibc(t *testing.T) {
 	pid := running(t, tracetest.CompileC(t, aliased))
 	e := probe.NewEnv(kernel.Root{})
@@ -203,7 +202,7 @@ func TestFunctionsOfOneName(t *testing.T) {
 	}
 }
 
-// A program's own probe has the name of its function by which it was asked for.
+// A USDT probe has the name of its function by which a description matches it.
 func TestUSDTNameAsAsked(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	if runtime.GOARCH != "amd64" {

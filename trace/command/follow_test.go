@@ -39,7 +39,7 @@ const plug = `
 __attribute__((noinline)) long plug_inner(void) { long n = getpgid(0); __asm__ volatile("" : "+r"(n)); return n; }
 long plug(void) { long n = plug_inner(); __asm__ volatile("" : "+r"(n)); return n + 1; }`
 
-// What a command does from its first instruction to its last has names, however short it is.
+// Addresses of a command have names from its first instruction to its last, however short it runs.
 func TestCommandHasNames(t *testing.T) {
 	tracetest.Needs(t, feature.PerfEvents)
 	work := tracetest.CompileC(t, plugged)
@@ -55,8 +55,8 @@ func TestCommandHasNames(t *testing.T) {
 	}{
 		{"short", work, []string{"`ask", "`main", "`__libc_start_main|`__libc_start_call_main|`call_init", "ld-linux[^`]*`"}},
 		{"static-pie", static, []string{"`ask", "`main"}},
-		// Of what came later the tables may not be loaded yet: a leaf's caller can be missing then,
-		// and no more.
+		// Tables of files that were mapped later may not be loaded yet. Then only a leaf's caller
+		// can be missing.
 		{"dlopen", work + " " + library, []string{"`ask", "work`plug(_inner)?\\+"}},
 		{"dlclose", work + " " + library + " close", []string{"`ask", "work`plug(_inner)?\\+"}},
 		{"child", "sh -c '" + work + " " + library + "; :'", []string{"work`(ask|main)\\+", "work`plug(_inner)?\\+"}},
@@ -128,8 +128,8 @@ func TestCommandSharesAreTrue(t *testing.T) {
 	}
 }
 
-// A command that begins and ends by itself is stopped at its entry for its stacks, and not
-// otherwise: a stop is a signal.
+// A command is stopped at its entry point only if the script prints stacks, because a stop is a
+// signal.
 func TestStopOnlyForStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if _, err := exec.LookPath("true"); err != nil {

@@ -8,8 +8,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestStackInlined: ustack() has inlined functions when they are asked for, and nobody else's
-// output has them.
+// ustack() has inlined functions only with -x inline.
 func TestStackInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	whole := regexp.MustCompile(

@@ -17,8 +17,8 @@ import (
 // Scripts of common practice, as people write them, beside an independent count of the same run:
 // perf stat's, the kernel's own of a process, or what the workload is known to do.
 
-// known is what the programs of this file's workloads are called, by which scripts without a
-// predicate tell them.
+// known is the name of the workloads' programs, by which scripts without a predicate recognize
+// them.
 const known = "known-count"
 
 // knownProgram returns a copy of a program under that name.
@@ -42,7 +42,7 @@ func knownProgram(t *testing.T, name string) string {
 	return path
 }
 
-// perfStat returns how often each of perf's events came while a command ran.
+// perfStat returns how often each of perf's events occurred while a command ran.
 func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "stat")
@@ -68,7 +68,7 @@ func perfStat(t *testing.T, events []string, command ...string) map[string]int {
 	return counts
 }
 
-// tableRow returns the number behind a name in a table; 0: it is not there.
+// tableRow returns the number of a name in a table, or 0.
 func tableRow(out, name string) int {
 	n := 0
 	if m := regexp.MustCompile(`(?m)^ +` + regexp.QuoteMeta(name) + ` +(\d+)$`).FindStringSubmatch(out); m != nil {
@@ -177,8 +177,7 @@ func TestKnownCounts(t *testing.T) {
 	}
 }
 
-// Samples are at most as many as the time allows, and where no hypervisor holds timers back, as
-// many.
+// There are as many samples as the time allows, or fewer where a hypervisor delays timers.
 func TestKnownTimes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")

@@ -14,9 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// Every function of this program that -l prints is that one function when it is asked for as it was
-// printed: methods with pointers, instances for types with spaces and braces, paths with slashes
-// and colons.
+// Every function of this program that -l prints is matched by its printed name: methods of
+// pointers, instances for types with spaces and braces, paths with slashes and colons.
 func TestListedNamesAreReadBack(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := probe.NewEnv(kernel.Root{})

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestSessionMeansWhatTheGuideSays: builtin variables, options and actions, where what they mean is
-// easily missed.
+// Details of builtin variables, options and actions are as the guide describes them.
 func TestSessionMeansWhatTheGuideSays(t *testing.T) {
 	for _, c := range []struct{ text, out, errs string }{
 		// Each probe of each clause has a number of its own.

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much of a process's memory is copied, and where, is as the arguments say from left to right;
-// copyinstr's number counts the byte that ends the string.
+// Arguments of copies are evaluated from left to right. The size of copyinstr includes the final 0.
 func TestCopiesOfMemory(t *testing.T) {
 	_, out, errs := traced(t, program(`BEGIN { n = 4; none = 0; }
 		syscall::unlinkat:entry /pid == %d/ { printf("[%%s] [%%s] [%%s] [%%s]", copyinstr(arg1, 5), copyinstr(arg1, n), copyinstr(arg1, none), copyinstr(arg1, 0)); }
@@ -23,7 +22,7 @@ func TestCopiesOfMemory(t *testing.T) {
 	}
 }
 
-// The third argument of tracemem says how many of the bytes are shown.
+// The third argument of tracemem limits the bytes that are shown.
 func TestTracemem(t *testing.T) {
 	_, out, errs := traced(
 		t,

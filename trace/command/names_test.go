@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSessionNamesAddresses: what sym, mod, stack, ustack, %a and %A print are the names that
-// /proc/kallsyms and the program itself have for the addresses.
+// sym, mod, stack, ustack, %a and %A print the names of /proc/kallsyms and of the program's
+// symbols.
 func TestSessionNamesAddresses(t *testing.T) {
 	if err := feature.KernelAddresses.Have(kernel.Root{}); err != nil {
 		t.Skip("needs: kernel feature kallsyms:", err)
@@ -58,7 +58,7 @@ func TestSessionNamesAddresses(t *testing.T) {
 	}
 }
 
-// caller asks for its priority, which hardly anybody does.
+// caller calls getpriority, which other programs rarely do.
 //
 //go:noinline
 func caller() {

@@ -15,7 +15,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// thousand makes 1000 system calls that nobody else makes so often, at a place with a name.
+// thousand is a C program that makes 1000 rare system calls from a named function.
 const thousand = `
 #include <unistd.h>
 #include <sys/types.h>
@@ -58,7 +58,7 @@ func inNamespace(
 	return string(b), err
 }
 
-// In a PID namespace, and in one within it, all numbers of processes are those that are seen there.
+// In a PID namespace, and in one within it, process IDs are those of the namespace.
 func TestPIDNamespace(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if err := feature.BTF.Have(kernel.Root{}); err != nil {
@@ -109,8 +109,7 @@ func TestPIDNamespace(t *testing.T) {
 	}
 }
 
-// Where /proc is that of another namespace, what deals with numbers of processes is refused, and
-// all else works.
+// With the /proc of another namespace, scripts that use process IDs are refused. Others work.
 func TestProcOfAnotherNamespace(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	for _, tt := range []struct{ name, text, command, want string }{
@@ -130,7 +129,7 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// The verifier takes each use of a process's numbers at each kind of site, within a namespace too.
+// The verifier accepts each use of process IDs at each kind of site, also within a namespace.
 func TestNumbersLoadWithinANamespace(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")

@@ -50,8 +50,8 @@ func narrowProgram(times int) []byte {
 	return append(b, code...)
 }
 
-// TestSessionKnows32BitProcesses: their system calls fire the probes of their names, with their
-// arguments, and not those that have the same numbers for 64-bit processes.
+// System calls of 32-bit processes fire the probes of their names, with their arguments, and not
+// those of the 64-bit calls with the same numbers.
 func TestSessionKnows32BitProcesses(t *testing.T) {
 	const calls = 100
 	if runtime.GOARCH != "amd64" {

@@ -12,8 +12,7 @@ import (
 	"culprit/measure"
 )
 
-// TestPreprocessed: -C and what belongs to it, with places of what is wrong in the files that
-// somebody wrote.
+// -C and its options work, and diagnostics have positions in the source files.
 func TestPreprocessed(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -101,7 +101,7 @@ func loadAll(t *testing.T, e *probe.Env, name string, uses []string) {
 	}
 }
 
-// TestMembersLoad: the verifier takes each member of each argument of each stable probe.
+// The verifier accepts each member of each argument of each stable probe.
 func TestMembersLoad(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
@@ -141,7 +141,7 @@ func TestMembersLoad(t *testing.T) {
 	}
 }
 
-// TestObjectsAreNumbers: the verifier takes each operator on addresses of objects that it tracks:
+// The verifier accepts each operator on addresses of objects that it tracks:
 // arguments that may be NULL, members of them, and the current thread.
 func TestObjectsAreNumbers(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
@@ -177,7 +177,7 @@ func TestObjectsAreNumbers(t *testing.T) {
 	}
 }
 
-// TestRenamedMembers: a script reads a member by the name that older or newer kernels have for it.
+// A script can read a member by its name in older or newer kernels.
 func TestRenamedMembers(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	e := tracetest.Here(t)

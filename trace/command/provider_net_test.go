@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answers reads what a program printed, one "name number" a line, by name.
+// answers parses lines of "name number", and returns the numbers by name.
 func answers(t *testing.T, out string) map[string]int64 {
 	t.Helper()
 	all := map[string]int64{}

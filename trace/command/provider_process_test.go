@@ -119,11 +119,10 @@ func TestSignalProbes(t *testing.T) {
 	}
 }
 
-// sched:::on-cpu is about the thread that comes: all that is known of a thread is of that one.
+// In sched:::on-cpu the current thread is the one that gets the CPU.
 //
-// Some kernels run no program while certain threads run, and count no miss: where an agent watches
-// a machine from within, as process 1 of a small virtual machine does. So a count may be short, and
-// is taken again.
+// Some kernels run no program while certain threads run, such as process 1 of a small virtual
+// machine, and count no miss. So a count may be too small, and the test then repeats it.
 func TestSchedulerProbes(t *testing.T) {
 	var wrong []string
 	for range 6 {
@@ -135,7 +134,7 @@ func TestSchedulerProbes(t *testing.T) {
 	t.Error("not once what it should be: ", strings.Join(wrong, "; "))
 }
 
-// schedulerProbes returns what is not as it should be.
+// schedulerProbes returns a list of wrong counts.
 func schedulerProbes(t *testing.T) (wrong []string) {
 	const naps = 40
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

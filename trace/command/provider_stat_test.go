@@ -20,8 +20,8 @@ func faults(t *testing.T) (major, all int64) {
 	return u.Majflt, u.Minflt + u.Majflt
 }
 
-// Pages that are touched for the first time are faults, and those that have to be read are major
-// ones: as many as the kernel counts.
+// The first access to a page is a fault, and a major one if the page has to be read. The counts are
+// those of the kernel.
 func TestFaultProbes(t *testing.T) {
 	const pages = 500
 	if _, err := tracetest.Here(t).Probes(tracetest.Probe(t, "vminfo:::as_fault")); err != nil {
@@ -91,7 +91,7 @@ func TestFaultProbes(t *testing.T) {
 	}
 }
 
-// Bytes and calls are those that the process asks for.
+// sysinfo counts the bytes and calls that the process makes.
 func TestSysinfoProbes(t *testing.T) {
 	const calls, size = 300, 100
 	var fds [2]int

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsRaw is a clause that keeps a script to the raw tracepoints: a timer's program is not to wait
-// for those of perf's records.
+// keepsRaw is a clause with a timer. A script with it attaches to the raw tracepoints, because the
+// kernel runs no program of a timer within one of perf's records.
 const keepsRaw = ` profile:::profile-1 /0/ { }`
 
 // syscallTypes returns the types of the programs that a script's system calls have.
@@ -39,9 +39,9 @@ func syscallTypes(t *testing.T, env *probe.Env, text string) []ebpf.ProgramType 
 	return types
 }
 
-// Programs that read stacks of the kernel at system calls are attached to perf's records, others
-// are not; and what they tell is the same as at the raw tracepoints, byte by byte, also while
-// another program at the same tracepoint makes the kernel call all of them by a function.
+// Only programs that read kernel stacks at system calls are attached to perf's records. Their
+// output is the same as at the raw tracepoints, byte by byte. This holds also while another program
+// is attached to the same tracepoint.
 func TestStacksAtSystemCallsByRecords(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs: root")

@@ -55,30 +55,9 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	if r.List {
 		return 0, r.list(env, s, options, std.Out)
 	}
-	c, err := trace.Compile(
-		trace.Script{
-			Text:    s.text,
-			File:    s.file,
-			Mode:    s.mode,
-			Options: options,
-			Origins: s.origins,
-		},
-		env,
-		gen.Limits{},
-	)
+	c, err := compile(s, options, env, std)
 	if err != nil {
-		var ds syntax.Diagnostics
-		if _, tags := options.All["errtags"]; tags && errors.As(err, &ds) {
-			err = tagged(ds)
-		}
 		return 0, err
-	}
-	for _, w := range c.Program.Warnings {
-		// dtrace warns of this when the script runs.
-		if w.Code == check.UnknownOption && std.Name == "dtrace" {
-			continue
-		}
-		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
 	}
 	out := bufio.NewWriterSize(std.Out, 64<<10)
 	defer func() {
@@ -92,31 +71,83 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	if r.CompileOnly {
 		return 0, nil
 	}
-	session, err := trace.Load(c, env)
+	session, err := load(c, env, std)
 	if err != nil {
 		return 0, err
 	}
 	defer session.Close()
+	return r.runSession(ctx, session, s, target, out, std)
+}
+
+// compile compiles a script and prints its warnings. Errors have dtrace's tags with -x errtags.
+func compile(
+	s source, options check.Options, env *probe.Env, std trace.Streams,
+) (*trace.Compiled, error) {
+	script := trace.Script{
+		Text:    s.text,
+		File:    s.file,
+		Mode:    s.mode,
+		Options: options,
+		Origins: s.origins,
+	}
+	c, err := trace.Compile(script, env, gen.Limits{})
+	if err != nil {
+		var ds syntax.Diagnostics
+		if _, tags := options.All["errtags"]; tags && errors.As(err, &ds) {
+			err = tagged(ds)
+		}
+		return nil, err
+	}
+	for _, w := range c.Program.Warnings {
+		// dtrace warns of this when the script runs.
+		if w.Code == check.UnknownOption && std.Name == "dtrace" {
+			continue
+		}
+		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, w.Marked())
+	}
+	return c, nil
+}
+
+// load loads a script, prints its caveats and sets its budget. The caller closes the session.
+func load(c *trace.Compiled, env *probe.Env, std trace.Streams) (s *trace.Session, err error) {
+	session, err := trace.Load(c, env)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			session.Close()
+		}
+	}()
 	for _, caveat := range session.Caveats() {
 		fmt.Fprintf(std.Err, "%s: warning: %s\n", std.Name, caveat)
 	}
 	_, cost := c.Program.Options.All["cost"]
 	if budget, ok := c.Program.Options.All["budget"]; ok {
 		if session.Budget, err = trace.ParseBudget(budget); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	if cost || session.Budget > 0 {
 		if err := session.CountCosts(); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
+	return session, nil
+}
+
+// runSession runs a loaded script, whose commands start when its clauses run.
+func (r *Request) runSession(
+	ctx context.Context, session *trace.Session, s source, target *targets, out *bufio.Writer,
+	std trace.Streams,
+) (status int, err error) {
 	p := trace.NewPrinter(session, out, std)
 	reportMatches(p, session, s)
 	var to trace.Listener = p
 	if r.JSON {
 		to = trace.NewJSONPrinter(session, out, std)
 	}
+	_, cost := session.Program().Options.All["cost"]
 	began := time.Now()
 	if std.First != nil {
 		session.RunOn = std.First

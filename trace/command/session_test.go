@@ -35,10 +35,10 @@ func traced(t *testing.T, r Request, meanwhile func()) (status int, out, errs st
 	return status, out, errs
 }
 
-// missedLine is how a script says that the kernel left firings out.
+// missedLine is the message that the kernel left firings out.
 var missedLine = regexp.MustCompile(`(?m)^culprit: \d+ missed firings? [^\n]*\n`)
 
-// tracedWhole is traced with all that was said.
+// tracedWhole is traced that also returns messages about missed firings.
 func tracedWhole(t *testing.T, r Request, meanwhile func()) (status int, out, errs string) {
 	t.Helper()
 	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
@@ -122,8 +122,8 @@ func TestSessionSaysWhatAProgramSays(t *testing.T) {
 	}
 }
 
-// A BEGIN clause that is given up before its exit() ends a script in which nothing else can fire;
-// any other script goes on.
+// A BEGIN clause that ends before its exit() ends a script in which no other probe can fire. Other
+// scripts continue.
 func TestSessionEndsWithoutExit(t *testing.T) {
 	const ends = "culprit: the clause ended before its exit(), and no other probe can fire: the script ends\n"
 	for _, c := range []struct {
@@ -154,8 +154,8 @@ func TestSessionEndsWithoutExit(t *testing.T) {
 	}
 }
 
-// Memory of copyin() is there in the later clauses of a firing, at each of several probes; a write
-// of no bytes is an empty string.
+// Memory of copyin() is valid in the later clauses of a firing, at each of several probes. A write
+// of 0 bytes is an empty string.
 func TestSessionCopiesIn(t *testing.T) {
 	const text = `syscall::connect:entry /pid == %[1]d/ { this->s = (struct sockaddr_in *)copyin(arg1, sizeof (struct sockaddr)); this->family = this->s->sin_family; }
 		syscall::connect:entry /this->family == 2/ { printf("port %%d\n", ntohs(this->s->sin_port)); }
@@ -182,7 +182,7 @@ func TestSessionCopiesIn(t *testing.T) {
 	}
 }
 
-// Counts are those of a workload that makes so many system calls, and no others.
+// The counts are exactly the system calls of a workload.
 func TestSessionCountsSystemCalls(t *testing.T) {
 	const calls = 12345
 	_, out, errs := traced(
@@ -204,7 +204,7 @@ func TestSessionCountsSystemCalls(t *testing.T) {
 	}
 }
 
-// What is counted while an aggregation is printed and cleared is printed the next time.
+// Values that are added while an aggregation is printed and cleared are printed the next time.
 func TestSessionLosesNothingBetweenPrintaAndClear(t *testing.T) {
 	const calls = 200000
 	_, out, errs := traced(
@@ -310,7 +310,7 @@ func TestSessionInJSON(t *testing.T) {
 	}
 }
 
-// What a script gathered until its budget was spent is printed, and then why it ended.
+// The aggregations of a script that is stopped for its budget are printed, and then the reason.
 func TestSessionKeepsItsBudget(t *testing.T) {
 	r := program(`syscall::getpgid:entry { @["calls"] = count(); }`)
 	r.Options = append(r.Options, "budget=0.0001%", "cost")

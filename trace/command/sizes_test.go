@@ -32,8 +32,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// A distribution to which something was added is shown, also where the weights add up to 0; one
-// that nothing was added to is not.
+// A distribution is shown if something was added to it, even when the weights add up to 0.
 func TestWeightsThatCancel(t *testing.T) {
 	_, out, errs := traced(
 		t,

@@ -520,7 +520,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// Who is killed while a command of its own stands takes that with it.
+// When culprit is killed while its command is stopped, the command ends too.
 func TestKilledWhileACommandIsHeld(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	c, pid := spawn(t, help(t, "hold"))
@@ -535,7 +535,7 @@ func TestKilledWhileACommandIsHeld(t *testing.T) {
 	})
 }
 
-// Who is killed leaves no breakpoint in a process, and that goes on.
+// When culprit is killed, no breakpoint stays in a process, and the process continues.
 func TestKilledWhileTracing(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
 	work := tracetest.CompileC(t, calls)

@@ -52,7 +52,8 @@ func workers() map[string]func() {
 
 const madeSyscalls = 3000
 
-// makeSyscalls makes calls of which is known how many fail, and says how long it slept in others.
+// makeSyscalls makes system calls with a known number of errors, and prints how long it slept in
+// others.
 func makeSyscalls() {
 	for range madeSyscalls {
 		unix.Getpgid(0)              //nolint:errcheck // it is made to be counted

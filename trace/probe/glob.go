@@ -18,8 +18,8 @@ type glob struct {
 	prefix string // every match begins with it
 }
 
-// newGlob returns the glob of a part of a description. The parser of D has checked it: each [ has a
-// ].
+// newGlob returns the glob of a part of a description. The parser of D has checked that each [ is
+// closed.
 func newGlob(text string) glob {
 	g := glob{text: text, plain: text}
 	if strings.IndexByte(text, '\\') >= 0 {

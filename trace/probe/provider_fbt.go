@@ -140,7 +140,7 @@ func (e *Env) several(name string) bool {
 	return len(e.fbt.single) > severalFBT
 }
 
-// A function is a function that can be probed, with the number of its entry probe.
+// A function is one that can be probed. id is the number of its entry probe.
 type function struct {
 	proc.KernelFunction
 	id uint32

@@ -13,7 +13,7 @@ const (
 // table: made once, never changed
 var packet = []param{{"skb", "sk_buff", 0}}
 
-// packetArgs are the first three of args[] for a packet.
+// packetArgs returns args[0] to args[2] for a packet whose IP header is the expression ip.
 func packetArgs(ip string) []check.Arg {
 	return []check.Arg{
 		made("pktinfo_t", "skb"),

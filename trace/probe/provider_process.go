@@ -285,7 +285,7 @@ func schedProbes() []stableProbe {
 				},
 			},
 		}},
-		// The current thread is the one that leaves the CPU; the arguments are the next one.
+		// The current thread leaves the CPU; the arguments describe the thread that runs next.
 		{
 			provider: "sched",
 			name:     "off-cpu",

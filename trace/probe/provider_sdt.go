@@ -87,8 +87,8 @@ func listTracepoints(e *Env, w *want, provider string, first uint32, yield func(
 	return nil
 }
 
-// tracepointType begins the name, in the kernel's BTF, of the type of functions that a tracepoint
-// calls.
+// tracepointType is the prefix of type names in the kernel's BTF: btf_trace_NAME is the type of the
+// functions that the tracepoint NAME calls.
 const tracepointType = "btf_trace_"
 
 // listBareTracepoints lists the tracepoints of the kernel itself that have no trace event.

@@ -57,7 +57,7 @@ const (
 	mostPlaces  = 16 // of one probe: the step from its number to the next
 )
 
-// task returns the name of a thread among a tracepoint's arguments.
+// task names the nth argument of a tracepoint that is a thread (a pointer to task_struct).
 func task(name string, nth int) param { return param{name, "task_struct", nth} }
 
 // value returns an argument that is a plain value.

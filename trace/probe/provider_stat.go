@@ -7,8 +7,8 @@ import (
 )
 
 func ioProbes() []stableProbe {
-	// Requests, not the bios that they are made of: the end of a bio that is part of one is not
-	// traced, and both ends of one thing must be reported.
+	// The probes are of requests, not of the bios that requests consist of. The kernel does not
+	// trace the end of a bio within a request, and io:::start needs a matching io:::done.
 	one := func(name, event string) stableProbe {
 		return stableProbe{
 			provider: "io",

@@ -9,16 +9,15 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileWithoutFramePointers: the stacks of a program that has none are whole, through the C
-// library, and shares are right; also of a program that nothing was known of before its first
-// sample.
+// Stacks of a program without frame pointers are complete, through the C library, and the shares
+// are right. This holds also when no table was loaded before the first sample.
 func TestProfileWithoutFramePointers(t *testing.T) {
 	path := tracetest.CompileDeep(t)
 	for _, known := range []bool{true, false} {
 		pid := tracetest.Start(t, path)
 		p := Profile{Hz: 997, User: true}
 		if known {
-			p.Who.PIDs = []int{pid}
+			p.Threads.PIDs = []int{pid}
 		}
 		var seventy, thirty, whole, before, all int64
 		var odd []string

@@ -72,7 +72,7 @@ func TestLocksInNewerCalls(t *testing.T) {
 			ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 			defer stop()
 			begun, done := make(chan struct{}), make(chan struct{})
-			p := &Profile{Of: Locks, User: true, Who: Who{PIDs: []int{os.Getpid()}}}
+			p := &Profile{Of: Locks, User: true, Threads: ThreadFilter{PIDs: []int{os.Getpid()}}}
 			p.hooks.begun = func() { close(begun) }
 			own := int64(0)
 			go func() {
@@ -100,7 +100,7 @@ func TestLocksInNewerCalls(t *testing.T) {
 					count, nanos = count+s.Count, nanos+s.Amount
 				}
 			}
-			// Who is woken for nothing waits again in the same call.
+			// A thread that is woken without reason waits again in the same call.
 			if want := int64(least) - lostTimes(got); count < want || count > least+least/10 ||
 				nanos < want*wait.Nanoseconds()*9/10 ||
 				nanos > own {

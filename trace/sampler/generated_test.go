@@ -17,8 +17,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// twoTiers runs code in anonymous memory, of which its perf map first says one name, and after
-// three seconds another one.
+// twoTiers is a C program that runs code in anonymous memory. Its perf map names the code, and
+// renames it after three seconds.
 const twoTiers = `
 #include <stdio.h>
 #include <string.h>
@@ -48,8 +48,7 @@ int main(void) {
 		pause();
 }`
 
-// TestProfileOfRenamedCode: samples of generated code have the name that its map had when they were
-// taken.
+// Samples of generated code have the name of the perf map at that time.
 func TestProfileOfRenamedCode(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -60,10 +59,10 @@ func TestProfileOfRenamedCode(t *testing.T) {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // the program may have done so
 	})
 	p := Profile{
-		Hz:   199,
-		User: true,
-		Who:  Who{PIDs: []int{pid}},
-		For:  measure.Span(8 * time.Second),
+		Hz:      199,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(8 * time.Second),
 	}
 	got, err := p.Run(t.Context())
 	if err != nil {
@@ -83,8 +82,8 @@ func TestProfileOfRenamedCode(t *testing.T) {
 	}
 }
 
-// generatedLeaves runs two functions in anonymous memory, of which one has a frame and the other
-// one has not.
+// generatedLeaves is a C program that runs two functions in anonymous memory: one with a frame and
+// one without.
 const generatedLeaves = `
 #include <stdio.h>
 #include <string.h>
@@ -114,9 +113,8 @@ int main(void) {
 	return 0;
 }`
 
-// TestProfileOfGeneratedLeaves: a stack that begins in generated code without a frame lacks its
-// caller, and is marked; one that begins in code with a frame has its caller and no mark, also
-// where no map names the code.
+// A stack that begins in generated code without a frame lacks its caller and has a mark. A stack
+// that begins in code with a frame has its caller and no mark, also without a perf map.
 func TestProfileOfGeneratedLeaves(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -128,10 +126,10 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 			os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 		})
 		p := Profile{
-			Hz:   499,
-			User: true,
-			Who:  Who{PIDs: []int{pid}},
-			For:  measure.Span(4 * time.Second),
+			Hz:      499,
+			User:    true,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			For:     measure.Span(4 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {
@@ -164,8 +162,7 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 	}
 }
 
-// TestProfileOfPython: with -X perf the stacks of CPython have all functions of the program, each
-// above the one that called it.
+// With -X perf, stacks of CPython have all functions of the program, in the order of calls.
 func TestProfileOfPython(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
@@ -194,10 +191,10 @@ func TestProfileOfPython(t *testing.T) {
 		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
 	})
 	p := Profile{
-		Hz:   499,
-		User: true,
-		Who:  Who{PIDs: []int{pid}},
-		For:  measure.Span(4 * time.Second),
+		Hz:      499,
+		User:    true,
+		Threads: ThreadFilter{PIDs: []int{pid}},
+		For:     measure.Span(4 * time.Second),
 	}
 	got, err := p.Run(t.Context())
 	if err != nil {

@@ -50,8 +50,7 @@ func loop(x uint64, end time.Time) uint64 {
 func main() { println(loop(88172645463325252, time.Now().Add(time.Minute))) }
 `
 
-// TestProfileOfGoLeaves: the caller of a function without a frame is in every stack, also of a
-// program without symbols.
+// The caller of a Go function without a frame is in every stack, also without symbols.
 func TestProfileOfGoLeaves(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
@@ -73,10 +72,10 @@ func TestProfileOfGoLeaves(t *testing.T) {
 		}
 		pid := tracetest.Start(t, bin)
 		p := Profile{
-			Hz:   499,
-			User: true,
-			Who:  Who{PIDs: []int{pid}},
-			For:  measure.Span(3 * time.Second),
+			Hz:      499,
+			User:    true,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			For:     measure.Span(3 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {

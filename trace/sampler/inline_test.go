@@ -12,8 +12,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// sampledInTime takes a profile, and again where it says that a busy machine left it no time to
-// read debug information.
+// sampledInTime takes a profile. It repeats it when a note reports that there was no time to read
+// debug information, as on a busy machine.
 func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -28,8 +28,7 @@ func sampledInTime(ctx context.Context, t *testing.T, p *Profile) *Profiled {
 	}
 }
 
-// TestProfileInlined samples a program with debug information: with and without the functions that
-// were inlined.
+// Profiles of a program with debug information have inlined functions only with Inline.
 func TestProfileInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"))
@@ -37,11 +36,11 @@ func TestProfileInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{
-			Hz:     99,
-			Who:    Who{PIDs: []int{pid}},
-			User:   true,
-			Inline: inline,
-			For:    measure.Span(2 * time.Second),
+			Hz:      99,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			User:    true,
+			Inline:  inline,
+			For:     measure.Span(2 * time.Second),
 		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)
@@ -72,8 +71,7 @@ func TestProfileInlined(t *testing.T) {
 	}
 }
 
-// TestWaitsInlined: functions that were inlined are frames of waits too, unless nobody asked for
-// them.
+// Waits have inlined functions as frames only with Inline.
 func TestWaitsInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.InlinedCalls, "-O2", "-g"), "wait")
@@ -81,11 +79,11 @@ func TestWaitsInlined(t *testing.T) {
 		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 		defer stop()
 		p := &Profile{
-			Of:     OffCPU,
-			Who:    Who{PIDs: []int{pid}},
-			User:   true,
-			Inline: inline,
-			For:    measure.Span(time.Second),
+			Of:      OffCPU,
+			Threads: ThreadFilter{PIDs: []int{pid}},
+			User:    true,
+			Inline:  inline,
+			For:     measure.Span(time.Second),
 		}
 		got := sampledInTime(ctx, t, p)
 		all, with, any := int64(0), int64(0), int64(0)

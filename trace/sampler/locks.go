@@ -27,7 +27,7 @@ import (
 // futex(2) and related system calls. Waits of this process are not counted. Times are ns from begin
 // to end of a wait, which is counted at its end.
 type LockTable struct {
-	Profile   Profile // uses Who, CPUs, Kernel, User, Least and Unwind
+	Profile   Profile // uses Threads, CPUs, Kernel, User, Least and Unwind
 	Processes bool    // rows are separate per process and pid of the waiting thread
 	Stacks    bool    // rows are separate per stack: the kernel's for its locks, else the program's
 	Dists     bool    // measures distributions too
@@ -57,7 +57,7 @@ func lockFamilies() []struct{ agg, stat, of string } {
 
 // text returns the program.
 func (t *LockTable) text(env *probe.Env) (string, error) {
-	who, err := t.Profile.Who.terms(env, atHand)
+	who, err := t.Profile.Threads.terms(env, atHand)
 	if err != nil {
 		return "", err
 	}
@@ -139,7 +139,7 @@ func (t *LockTable) Source() (*trace.Source, error) {
 		return nil, err
 	}
 	s.SetLossReasons(lockLossReasons())
-	s.PreloadUnwindTables(p.Who.PIDs)
+	s.PreloadUnwindTables(p.Threads.PIDs)
 	s.CollectFrames(true, false)
 	s.GatherEvery(lockGather)
 	s.NoteSymbols()

@@ -59,7 +59,7 @@ func watchLocks(
 	in, out := tracetest.Pipe(t, c)
 	defer c.Wait() //nolint:errcheck // the test checks the waits
 	defer in.Close()
-	table.Profile.Who.PIDs = []int{c.Process.Pid}
+	table.Profile.Threads.PIDs = []int{c.Process.Pid}
 	s, err := table.Source()
 	if err != nil {
 		t.Fatal(err)

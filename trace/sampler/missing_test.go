@@ -14,9 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// leafCalls spends its time in a leaf, which 70 % of the time is called by one function and 30 % by
-// another one. The leaf is written in C, or by hand: without a frame, and without unwind
-// information.
+// leafCalls is a C program that spends its time in a leaf. 70 % of the time one function calls it,
+// and 30 % another. The leaf is C, or assembler without a frame and unwind information.
 const leafCalls = `
 #include <time.h>
 volatile unsigned long sink;
@@ -71,10 +70,10 @@ func TestProfileMissingCallers(t *testing.T) {
 			}
 			pid := tracetest.Start(t, path)
 			p := Profile{
-				Hz:   997,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      997,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			var all, whole, marked, silent, seventy, thirty int64
 			var odd []string

@@ -51,8 +51,8 @@ func stubProgram(t *testing.T) string {
 	)
 }
 
-// TestOneNameInProfileAndStacks: ustack() and ufunc() of D name functions as a profile does: of
-// generated code, of a stripped file, of stubs, of a program of Go.
+// ustack() and ufunc() name functions as a profile does: in generated code, in a stripped file, in
+// stubs and in a Go program.
 func TestOneNameInProfileAndStacks(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if runtime.GOARCH != "amd64" {
@@ -74,10 +74,10 @@ func TestOneNameInProfileAndStacks(t *testing.T) {
 				os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // few have one
 			})
 			profile := Profile{
-				Hz:   499,
-				User: true,
-				Who:  Who{PIDs: []int{pid}},
-				For:  measure.Span(3 * time.Second),
+				Hz:      499,
+				User:    true,
+				Threads: ThreadFilter{PIDs: []int{pid}},
+				For:     measure.Span(3 * time.Second),
 			}
 			got, err := profile.Run(t.Context())
 			if err != nil {

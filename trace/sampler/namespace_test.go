@@ -14,8 +14,8 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// Programs of culprit's own tell threads apart by numbers that all have: those outside of the
-// namespace share one.
+// Programs of culprit itself distinguish threads by global IDs: all threads outside of the
+// namespace have the same ID within it.
 func TestOwnProgramsWithinANamespace(t *testing.T) {
 	if feature.RawTracepoints.Have(kernel.Root{}) != nil {
 		t.Skip("needs: root (BPF)")
@@ -34,7 +34,7 @@ func TestOwnProgramsWithinANamespace(t *testing.T) {
 		{Of: OffCPU},
 		{Of: OffCPU, Wakers: true, ByThread: true},
 		{Of: RunQueue},
-		{Of: RunQueue, Who: Who{PIDs: []int{5}, TIDs: []int{6}}},
+		{Of: RunQueue, Threads: ThreadFilter{PIDs: []int{5}, TIDs: []int{6}}},
 		{Of: Locks},
 	} {
 		text, err := p.text(e)

@@ -24,10 +24,10 @@ import (
 
 // A Profile describes which stacks to gather. A D program adds them up in the kernel.
 type Profile struct {
-	Of   ProfileOf
-	Hz   int // for OnCPU: samples per second and CPU
-	Who  Who
-	CPUs []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
+	Of      ProfileOf
+	Hz      int // for OnCPU: samples per second and CPU
+	Threads ThreadFilter
+	CPUs    []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
 	// Kernel and User select stacks; neither selects both. With one of them, OnCPU samples only the
 	// kernel or only programs, and Locks counts only locks of the kernel or only futexes.
 	Kernel, User bool
@@ -103,43 +103,12 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if err := p.checkRights(env); err != nil {
 		return nil, err
 	}
-	text, err := p.text(env)
-	if err != nil {
-		return nil, err
-	}
-	// One drain per second suffices, because nothing is printed meanwhile. Strings are names of
-	// threads, which have less than 32 bytes.
-	options := check.Options{
-		StrSize: 32,
-		All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
-		Words:   trace.ProcessMacros(),
-	}
-	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
-	// Each reading empties the maps, so they must hold the samples of some seconds.
-	if p.Of == OnCPU {
-		cpus, err := proc.PossibleCPUs(env.Root())
-		if err != nil {
-			return nil, err
-		}
-		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
-		limits.AggKeys = limits.Stacks
-	}
-	c, err := trace.Compile(
-		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env,
-		limits,
-	)
-	if err != nil {
-		return nil, err
-	}
-	s, err := trace.Load(c, env)
+	s, err := p.load(env)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	for _, skipped := range s.Attachment().Skipped {
-		return nil, fmt.Errorf("profile by %v: %w", skipped.Probe, skipped.Err)
-	}
-	s.PreloadUnwindTables(p.Who.PIDs)
+	s.PreloadUnwindTables(p.Threads.PIDs)
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
 	s.CollectFrames(p.Offsets || p.Of != OnCPU, p.Of != OnCPU)
 	if p.Of == OnCPU {
@@ -192,6 +161,48 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	}
 	out.Notes = slices.Concat(s.Caveats(), s.SymbolNotes(), unwinding, inlined)
 	return out, nil
+}
+
+// load compiles the program of the profile and loads it into the kernel. It fails when a probe
+// cannot be attached. The caller closes the session.
+func (p *Profile) load(env *probe.Env) (*trace.Session, error) {
+	text, err := p.text(env)
+	if err != nil {
+		return nil, err
+	}
+	// One drain per second suffices, because nothing is printed meanwhile. Strings are names of
+	// threads, which have less than 32 bytes.
+	options := check.Options{
+		StrSize: 32,
+		All:     map[string]string{"switchrate": "1s", "unwind": cmp.Or(p.Unwind, "auto")},
+		Words:   trace.ProcessMacros(),
+	}
+	limits := gen.Limits{Ring: 64 << 10, Stacks: profileStacks}
+	// Each reading empties the maps, so they must hold the samples of some seconds.
+	if p.Of == OnCPU {
+		cpus, err := proc.PossibleCPUs(env.Root())
+		if err != nil {
+			return nil, err
+		}
+		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
+		limits.AggKeys = limits.Stacks
+	}
+	c, err := trace.Compile(
+		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env,
+		limits,
+	)
+	if err != nil {
+		return nil, err
+	}
+	s, err := trace.Load(c, env)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range s.Attachment().Skipped {
+		s.Close()
+		return nil, fmt.Errorf("profile by %v: %w", skipped.Probe, skipped.Err)
+	}
+	return s, nil
 }
 
 // waits returns the stacks of waits. Frames are valid until the iteration continues.

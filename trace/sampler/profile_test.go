@@ -17,7 +17,7 @@ import (
 // Samples of a program show the shares of its two functions.
 func TestProfileShares(t *testing.T) {
 	spinShares(t)
-	p := Profile{Hz: 997, Who: Who{PIDs: []int{os.Getpid()}}, User: true}
+	p := Profile{Hz: 997, Threads: ThreadFilter{PIDs: []int{os.Getpid()}}, User: true}
 	var one, other, all int64
 	for deadline := time.Now().Add(2 * time.Minute); one+other < 200; {
 		if time.Now().After(deadline) {
@@ -49,7 +49,7 @@ func TestProfileShares(t *testing.T) {
 func TestProfileText(t *testing.T) {
 	for want, p := range map[string]Profile{
 		"profile-99 { @[execname, pid, stack(127), ustack(127)] = count(); }":                                              {Hz: 99},
-		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Who: Who{PIDs: []int{7}}, Kernel: true, ByCPU: true},
+		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Threads: ThreadFilter{PIDs: []int{7}}, Kernel: true, ByCPU: true},
 		"profile-9 /arg0 == 0/ { @[execname, pid, ustack(127)] = count(); }":                                               {Hz: 9, User: true},
 	} {
 		if got, err := p.text(nil); got != want || err != nil {

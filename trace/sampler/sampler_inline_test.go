@@ -12,8 +12,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestSamplerInlined: the profile that goes on has inlined functions as frames of their own, once
-// there was time to look for them.
+// A Sampler has inlined functions as frames after it has had time to look for them.
 func TestSamplerInlined(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := strconv.Itoa(

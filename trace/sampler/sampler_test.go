@@ -157,7 +157,8 @@ func TestDue(t *testing.T) {
 			lost += l.Events
 		}
 		for _, n := range b.Notes {
-			noted = noted || strings.Contains(n, "CPU "+strconv.Itoa(int(cpus[0]))+" while idle")
+			noted = noted ||
+				strings.Contains(n, "while idle on CPU "+strconv.Itoa(int(cpus[0]))+":")
 		}
 	}
 	if lost < 40*29-jitter-1 || lost > 40*29 || !noted {
@@ -176,8 +177,8 @@ func TestDueAsleep(t *testing.T) {
 	}
 	file, ticks := filepath.Join(t.TempDir(), "stat"), 0
 	d := due{hz: 49, idle: idleness{path: file, perSec: 100, looks: idleLooks}}
-	// second is one in which the first CPU gave some samples of a process and some of idleness, and
-	// was idle for so many hundredths; the others gave all.
+	// second adds a second in which the first CPU has busy samples of a process and idle samples of
+	// idleness, and was idle for rested hundredths. The other CPUs have all samples.
 	second := func(busy, idle float64, rested int, already ...measure.Loss) map[string]uint64 {
 		ticks += rested
 		text := fmt.Sprintf(
@@ -257,8 +258,8 @@ func FuzzParseIdle(f *testing.F) {
 	})
 }
 
-// TestSamplerKernelAlone: who asks for no stacks of programs is given none, and programs are not
-// looked into; all samples come, those within programs too.
+// A query without stacks of programs receives all samples, including those within programs, and
+// culprit does not read the programs' files.
 func TestSamplerKernelAlone(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	over := atomic.Bool{}

@@ -11,7 +11,7 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// shortWork starts one process after the other, each with so many seconds of work.
+// shortWork is a C program that starts one process after the other, each with some work.
 const shortWork = `
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// TestProfileOfShortProcesses: functions of processes that ended before the profile was read out
-// have names, as long as a process lives for some hundredths of a second after its first sample.
+// Functions of processes that ended before the profile was read have names, if a process lives for
+// some hundredths of a second after its first sample.
 func TestProfileOfShortProcesses(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -60,10 +60,10 @@ func TestProfileOfShortProcesses(t *testing.T) {
 			c.Wait()         //nolint:errcheck // it was killed
 		})
 		p := Profile{
-			Hz:   299,
-			User: true,
-			Who:  Who{Processes: []string{"work"}},
-			For:  measure.Span(5 * time.Second),
+			Hz:      299,
+			User:    true,
+			Threads: ThreadFilter{Processes: []string{"work"}},
+			For:     measure.Span(5 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {

@@ -10,12 +10,12 @@ import (
 	"culprit/trace/tracetest"
 )
 
-// TestProfileStripped: the functions of a stripped program are apart in a profile, each by the
-// address where it begins, with the right share.
+// A profile distinguishes functions of a stripped program by their start addresses, with the right
+// shares.
 func TestProfileStripped(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	pid := tracetest.Start(t, tracetest.CompileC(t, tracetest.DeepCalls, "-O2", "-s"))
-	p := Profile{Hz: 997, User: true, Who: Who{PIDs: []int{pid}}}
+	p := Profile{Hz: 997, User: true, Threads: ThreadFilter{PIDs: []int{pid}}}
 	counts := map[string]int64{}
 	var most, second, sum int64
 	for deadline := time.Now().Add(time.Minute); sum < 300 && time.Now().Before(deadline); {

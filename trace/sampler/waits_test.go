@@ -100,7 +100,7 @@ func whileWaiting(t *testing.T, p Profile, how string) (got *Profiled, a, b int6
 	in, out := tracetest.Pipe(t, c)
 	defer c.Wait() //nolint:errcheck // what it said is what counts
 	defer in.Close()
-	p.Who.PIDs = []int{c.Process.Pid}
+	p.Threads.PIDs = []int{c.Process.Pid}
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	var said string
@@ -149,7 +149,7 @@ func through(frames []string, function string) bool {
 	return false
 }
 
-// waited adds up what went through a function.
+// waited returns the sums of the waits whose stacks contain a function.
 func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states map[string]int64) {
 	states = map[string]int64{}
 	for s := range all {
@@ -161,7 +161,7 @@ func waited(all iter.Seq[Sampled], function string) (count, nanos int64, states 
 	return count, nanos, states
 }
 
-// The time that a program is off the CPU in two functions is what it sleeps there, and no more than
+// The time off the CPU in two functions is at least what the program sleeps there, and at most what
 // the program itself measures.
 func TestOffCPUTimes(t *testing.T) {
 	got, a, b := whileWaiting(t, Profile{Of: OffCPU}, "sleep")
@@ -188,8 +188,7 @@ func TestOffCPUTimes(t *testing.T) {
 }
 
 // lostTimes returns how many of 20 waits may be missing: those that were lost, and some for
-// switches that a kernel doesn't tell of. Of a thousand there were up to four on the machine where
-// these tests were made, for any tool.
+// switches that a kernel does not report. Measured: up to 4 of 1000, with any tool.
 func lostTimes(p *Profiled) (n int64) {
 	n = 3
 	for _, l := range p.Loss {
@@ -198,7 +197,7 @@ func lostTimes(p *Profiled) (n int64) {
 	return n
 }
 
-// Waits that are shorter than asked for are left out, and user stacks alone have no kernel in them.
+// Waits shorter than Least are left out, and profiles with only user stacks have no kernel frames.
 func TestOffCPULeast(t *testing.T) {
 	got, _, _ := whileWaiting(
 		t, Profile{Of: OffCPU, User: true, ByThread: true, Least: 20 * measure.Millisecond},
@@ -214,7 +213,7 @@ func TestOffCPULeast(t *testing.T) {
 	}
 }
 
-// Who waits for a pipe is woken by who writes, from the function that does.
+// The waker of a thread that waits for a pipe is the thread that writes, with its stack.
 func TestOffCPUWakers(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: OffCPU, Wakers: true}, "wake")
 	var known, all int64
@@ -234,7 +233,7 @@ func TestOffCPUWakers(t *testing.T) {
 	}
 }
 
-// Who waits for a mutex that another thread holds waits as long as that holds it.
+// A thread that waits for a mutex waits for as long as another thread holds it.
 func TestLocksOfPrograms(t *testing.T) {
 	got, a, _ := whileWaiting(t, Profile{Of: Locks, User: true}, "lock")
 	count, nanos, states := waited(got.Stacks, "wants")
@@ -248,7 +247,7 @@ func TestLocksOfPrograms(t *testing.T) {
 	}
 }
 
-// Threads that share a CPU wait for it as long as the kernel itself says.
+// Threads that share a CPU wait for as long as the kernel itself counts.
 func TestRunQueueTimes(t *testing.T) {
 	tracetest.Needs(t, feature.TypedTracepoints)
 	if err := feature.SchedInfo.Have(kernel.Root{}); err != nil {
@@ -291,7 +290,7 @@ func TestRunQueueTimes(t *testing.T) {
 	}
 	var before int64
 	var start time.Time
-	p := Profile{Of: RunQueue, Who: Who{PIDs: pids}, For: 2 * measure.Second}
+	p := Profile{Of: RunQueue, Threads: ThreadFilter{PIDs: pids}, For: 2 * measure.Second}
 	p.hooks.begun = func() { before, start = delay(), time.Now() }
 	got, err := p.Run(t.Context())
 	if err != nil {
@@ -328,7 +327,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	defer unix.Close(fds[1])
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
-	p := Profile{Of: Locks, Kernel: true, Who: Who{PIDs: []int{os.Getpid()}}}
+	p := Profile{Of: Locks, Kernel: true, Threads: ThreadFilter{PIDs: []int{os.Getpid()}}}
 	p.hooks.begun = func() {
 		go func() {
 			defer stop()
@@ -369,7 +368,7 @@ func TestLocksOfTheKernel(t *testing.T) {
 	}
 }
 
-// Threads are chosen by number, by name and by control group; who is not meant is not in it.
+// Threads are selected by ID, by name and by control group, and others are not in the profile.
 func TestProfileWho(t *testing.T) {
 	tracetest.Needs(t, feature.PerfPrograms)
 	work := tracetest.CompileC(t, waiting, "-pthread")
@@ -384,12 +383,12 @@ func TestProfileWho(t *testing.T) {
 	}
 	defer c.Wait()         //nolint:errcheck // it was killed
 	defer c.Process.Kill() //nolint:errcheck // nothing else ends it
-	who := map[string]Who{
+	who := map[string]ThreadFilter{
 		"thread": {TIDs: []int{c.Process.Pid}},
 		"name":   {Processes: []string{"itIsMeant"}},
 	}
 	if dir := ownCgroup(t, c.Process.Pid); dir != "" {
-		who["cgroup"] = Who{Cgroups: []string{dir}}
+		who["cgroup"] = ThreadFilter{Cgroups: []string{dir}}
 	}
 	for what, w := range who {
 		t.Run(what, func(t *testing.T) {
@@ -398,7 +397,7 @@ func TestProfileWho(t *testing.T) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%d samples of a program that never stops", seen)
 				}
-				p := Profile{Hz: 499, Who: w, For: 300 * measure.Millisecond}
+				p := Profile{Hz: 499, Threads: w, For: 300 * measure.Millisecond}
 				got, err := p.Run(t.Context())
 				if err != nil {
 					t.Fatal(err)
@@ -412,15 +411,15 @@ func TestProfileWho(t *testing.T) {
 			}
 		})
 	}
-	p := Profile{Hz: 99, Who: Who{Cgroups: []string{"/no/such/group"}}}
+	p := Profile{Hz: 99, Threads: ThreadFilter{Cgroups: []string{"/no/such/group"}}}
 	if _, err := p.Run(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "find cgroup /no/such/group") {
 		t.Errorf("of a group that is not there it says: %v", err)
 	}
 }
 
-// ownCgroup puts a process into a new control group of the first hierarchy that lets it; "" where
-// none does.
+// ownCgroup moves a process into a new control group of the first hierarchy that allows it. It
+// returns the group, or "".
 func ownCgroup(t *testing.T, pid int) string {
 	t.Helper()
 	all, err := proc.Cgroups(kernel.Root{})

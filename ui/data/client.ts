@@ -70,7 +70,7 @@ async function reach(input: string, init: RequestInit): Promise<Response> {
 export async function refusal(answer: Response): Promise<Trouble> {
   if (answer.status === 401) {
     return new Trouble(
-      "this browser has no valid token: open the address that culprit serve printed, the one with ?token=",
+      "this browser has no valid token: open the address with ?token= that culprit serve printed",
       401,
       "token",
     );
@@ -98,7 +98,8 @@ export async function refusal(answer: Response): Promise<Trouble> {
     );
   } catch {
     return new Trouble(
-      text.trim().slice(0, 300) || `culprit refuses: ${answer.status} ${answer.statusText}`,
+      text.trim().slice(0, 300) ||
+        `culprit refused the request: ${answer.status} ${answer.statusText}`,
       answer.status,
     );
   }
@@ -211,7 +212,7 @@ export function follow(
             down(why, false);
             return;
           }
-        } else if (stop.signal.aborted) why = "nothing came for 40 seconds";
+        } else if (stop.signal.aborted) why = "no data for 40 seconds";
         else why = "the connection broke";
       } finally {
         clearTimeout(watchdog);

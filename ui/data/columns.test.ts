@@ -88,9 +88,9 @@ describe("columns", () => {
     ).toThrow(FormatError);
     const later = binary({ ...head, series: [] }, []);
     new Uint8Array(later)[4] = 2;
-    expect(() => fromBinary(later)).toThrow(/later version/);
+    expect(() => fromBinary(later)).toThrow(/newer version/);
     expect(() => fromBinary(binary({ ...head, series: [{ key: ["a"] }] }, [1, 2, 3], 4))).toThrow(
-      /end too soon/,
+      /truncated/,
     );
   });
 

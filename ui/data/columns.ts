@@ -161,17 +161,17 @@ export class FormatError extends Error {}
 export function fromBinary(buffer: ArrayBuffer): Answer {
   const view = new DataView(buffer);
   if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5054)
-    throw new FormatError("these are no columns of culprit");
+    throw new FormatError("this is not culprit's columns format");
   if (view.getUint8(4) !== 1 || view.getUint8(5) !== 4)
-    throw new FormatError("these columns are of a later version: reload the page");
+    throw new FormatError("the columns format has a newer version: reload the page");
   const size = view.getUint32(8, true);
-  if (12 + size > buffer.byteLength) throw new FormatError("the columns end too soon");
+  if (12 + size > buffer.byteLength) throw new FormatError("the columns are truncated");
   const h = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, size))) as Head;
   const a = frame(h);
   const cells = a.elapsed.length;
   let at = (12 + size + 7) & ~7;
   const column = (): Float32Array => {
-    if (at + cells * 4 > buffer.byteLength) throw new FormatError("the columns end too soon");
+    if (at + cells * 4 > buffer.byteLength) throw new FormatError("the columns are truncated");
     const c = littleEndian ? new Float32Array(buffer, at, cells) : swapped(view, at, cells);
     at += cells * 4;
     return c;

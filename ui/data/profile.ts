@@ -138,18 +138,18 @@ export function profileSoon(buffer: ArrayBuffer, signal?: AbortSignal): Promise<
 function* reading(buffer: ArrayBuffer): Work<Profile> {
   const view = new DataView(buffer);
   if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5046)
-    throw new FormatError("this is no profile of culprit");
+    throw new FormatError("this is not culprit's profile format");
   const flags = view.getUint16(6, true);
   if (view.getUint8(4) !== 1 || flags > 2)
-    throw new FormatError("this profile is of a later version: reload the page");
+    throw new FormatError("the profile format has a newer version: reload the page");
   const size = view.getUint32(8, true);
-  if (12 + size > buffer.byteLength) throw new FormatError("the profile ends too soon");
+  if (12 + size > buffer.byteLength) throw new FormatError("the profile is truncated");
   const h = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 12, size))) as Head;
   const compared = (flags & 1) !== 0;
   const begin = (12 + size + 7) & ~7;
   const nodes = (begin + h.functions * 13 + 7) & ~7;
   if (nodes + h.nodes * (compared ? 24 : 16) !== buffer.byteLength)
-    throw new FormatError("the profile ends too soon");
+    throw new FormatError("the profile is truncated");
   yield;
   const u32 = (at: number, n: number) => new Uint32Array(buffer, at, n);
   const f64 = (at: number, n: number) => new Float64Array(buffer, at, n);

@@ -21,11 +21,11 @@ const operators: Option[] = [
   { text: "=", help: "is" },
   { text: "!=", help: "is not" },
   { text: "~", help: "matches a pattern of * and ?" },
-  { text: "!~", help: "matches no pattern of * and ?" },
+  { text: "!~", help: "does not match a pattern of * and ?" },
   { text: "in", help: "is one of a list: in (a, b)" },
-  { text: "<", help: "less, as numbers" },
+  { text: "<", help: "less than, as numbers" },
   { text: "<=", help: "at most, as numbers" },
-  { text: ">", help: "more, as numbers" },
+  { text: ">", help: "greater than, as numbers" },
   { text: ">=", help: "at least, as numbers" },
 ];
 
@@ -59,7 +59,7 @@ export function complete(
   if (!stat) return none;
   const fields = (stat.fields ?? []).map((f) => ({ text: f.name, help: f.help }));
   const by: Option = { text: "by", help: "a row for each value of" };
-  const where: Option = { text: "where", help: "only the rows whose" };
+  const where: Option = { text: "where", help: "only rows whose" };
 
   const known = (field: string): Option[] =>
     values(stat.id, field).map((v) => ({ text: v, help: "" }));

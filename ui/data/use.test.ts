@@ -51,7 +51,7 @@ const cpu = answer(["mode"], {
 
 it("takes what is missing of idle as busy, and knows nothing where nothing was measured", () => {
   const u = row({ cpu, runnable: answer([], { "": [1, 5, nan] }) }, "cpu");
-  expect([...u.utilisation.values]).toEqual([expect.closeTo(0.3, 9), 1, nan]);
+  expect([...u.utilization.values]).toEqual([expect.closeTo(0.3, 9), 1, nan]);
   expect([...u.saturation.values]).toEqual([0, 3, nan]);
   expect(u.errors).toBeNull();
 });
@@ -61,7 +61,7 @@ it("shows the busiest CPU of each moment", () => {
     { cpu, cpus: answer(["cpu"], { "0": [0.1, 0.9, nan], "1": [0.4, 0.2, 1.01] }) },
     "cpu busiest",
   );
-  expect([...u.utilisation.values]).toEqual([0.4, 0.9, 1]);
+  expect([...u.utilization.values]).toEqual([0.4, 0.9, 1]);
   expect(u.about).toBe("cpu 1");
 });
 
@@ -78,7 +78,7 @@ it("has memory that is not available, of all", () => {
     },
     "memory",
   );
-  expect([...u.utilisation.values]).toEqual([0.25, 0.9, nan]);
+  expect([...u.utilization.values]).toEqual([0.25, 0.9, nan]);
   expect([...u.saturation.values]).toEqual([0, nan, 5]);
 });
 
@@ -92,7 +92,7 @@ it("leaves out partitions, and cuts a disk's busy time at all of it", () => {
       "vdb|disk": [1, 1, 1],
     }),
   };
-  expect([...row(a, "disk vda").utilisation.values]).toEqual([0.5, 1, 0]);
+  expect([...row(a, "disk vda").utilization.values]).toEqual([0.5, 1, 0]);
   expect(
     useTable(a, 2)
       .rows.filter((r) => r.resource === "Disk")
@@ -118,17 +118,17 @@ it("takes the fuller direction of an interface, and both where one wire carries 
       "|lo|loopback|": [1, 1, 1],
     });
   const key = `net ${idOf(["", "eth0"])}`;
-  expect([...row({ cpu, net, capacity, netInfo: info("full") }, key).utilisation.values]).toEqual([
+  expect([...row({ cpu, net, capacity, netInfo: info("full") }, key).utilization.values]).toEqual([
     0.4,
     0.4,
     nan,
   ]);
-  expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilisation.values]).toEqual([
+  expect([...row({ cpu, net, capacity, netInfo: info("half") }, key).utilization.values]).toEqual([
     0.48,
     0.4,
     nan,
   ]);
-  expect([...row({ cpu, net, netInfo: info("full") }, key).utilisation.values]).toEqual([
+  expect([...row({ cpu, net, netInfo: info("full") }, key).utilization.values]).toEqual([
     nan,
     nan,
     nan,
@@ -146,7 +146,7 @@ it("asks for the rows of its own interface, with namespaces that hold one of the
   });
   for (const netns of ["", "cl3"]) {
     const u = row({ cpu, net }, `net ${idOf([netns, "eth0"])}`);
-    for (const m of [u.utilisation, u.saturation, u.errors!, ...u.carries.map((c) => c.metric)]) {
+    for (const m of [u.utilization, u.saturation, u.errors!, ...u.carries.map((c) => c.metric)]) {
       expect(parse(m.sentence)?.where, m.sentence).toEqual([
         { field: "device", op: "=", values: ["eth0"] },
         { field: "netns", op: "=", values: [netns] },

@@ -1,4 +1,4 @@
-// Utilisation, saturation and errors of every resource, worked out of answers as `culprit use`,
+// Utilization, saturation and errors of every resource, worked out of answers as `culprit use`,
 // `disk` and `nic` do it. Pure.
 
 import { type Answer, type Column, idOf, type Loss } from "./columns";
@@ -58,7 +58,7 @@ export interface Use {
   about: string;
   /** Key of the row, the same as long as the thing is there. */
   key: string;
-  utilisation: Metric;
+  utilization: Metric;
   saturation: Metric;
   errors: Metric | null;
   stalled: Metric | null;
@@ -120,7 +120,7 @@ export function useTable(a: Asked, cpus: number): UseTable {
   // seconds before, if it has.
   let newest = cells - 1;
   while (newest >= 0 && !(grid.elapsed[newest]! > 0)) newest--;
-  const busy = rows[0]!.utilisation.values;
+  const busy = rows[0]!.utilization.values;
   for (let c = newest; c >= 0 && (newest - c) * grid.step <= stale; c--) {
     if (!Number.isNaN(busy[c]!)) {
       newest = c;
@@ -246,7 +246,7 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       about: `${cpus} CPU${cpus === 1 ? "" : "s"}`,
       key: "cpu",
       // The modes of a CPU sum to the time: what is missing of idle is busy.
-      utilisation: share(
+      utilization: share(
         w.each((c) =>
           whole[c]! > 0 ? 1 - (Number.isNaN(idle[c]!) ? 0 : idle[c]!) / whole[c]! : Number.NaN,
         ),
@@ -289,9 +289,9 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       about: busiest === "" ? "" : `cpu ${busiest}`,
       key: "cpu busiest",
       // One thread fills one CPU on a healthy machine: high at most.
-      utilisation: share(
+      utilization: share(
         w.each((c) => Math.min(1, most[c]!)),
-        "the busiest single CPU of each moment",
+        "the busiest CPU at each moment",
         asks.cpus,
         0.95,
         Number.NaN,
@@ -314,7 +314,7 @@ function memoryRow(w: Work, a: Asked): Use {
     name: "",
     about: humane(size, "B"),
     key: "memory",
-    utilisation: share(
+    utilization: share(
       w.each((c) => 1 - available[c]! / total[c]!),
       "memory not available to programs",
       asks.memory,
@@ -324,7 +324,7 @@ function memoryRow(w: Work, a: Asked): Use {
     saturation: metric(
       w.sum([w.one(a.scan), w.one(a.swapOut)]),
       "B/s",
-      "scanned for pages to free, and swapped out",
+      "memory scanned to free pages, and swapped out",
       asks.scan,
       1,
       10 * 2 ** 20,
@@ -344,7 +344,7 @@ function memoryRow(w: Work, a: Asked): Use {
         metric: metric(
           w.each((c) => total[c]! - available[c]!),
           "B",
-          "total less available",
+          "total minus available",
           asks.memory,
           Number.NaN,
           Number.NaN,
@@ -371,15 +371,15 @@ function diskRows(w: Work, a: Asked): Use[] {
       name: device,
       about: kind === "disk" ? "" : kind,
       key: `disk ${device}`,
-      utilisation: share(
+      utilization: share(
         w.each((c) => Math.min(1, values[c]!)),
-        "time with a request under way",
+        "time with a request in flight",
         `disk.busy by device ${where}`,
       ),
       saturation: metric(
         queue.get(device) ?? w.none(),
         "requests",
-        "mean number of requests waiting or under way",
+        "mean number of requests waiting or in flight",
         `disk.queue by device ${where}`,
         2,
         8,
@@ -409,7 +409,7 @@ function diskRows(w: Work, a: Asked): Use[] {
   if (list[0] && io)
     list[0] = {
       ...list[0],
-      stalled: { ...io, what: "time in which some task waited for I/O, of any disk" },
+      stalled: { ...io, what: "time in which some task waited for I/O on any disk" },
     };
   return list;
 }
@@ -444,7 +444,7 @@ function netRows(w: Work, a: Asked): Use[] {
       name: netns === "" ? device : `${netns}/${device}`,
       about: limit > 0 ? humane(limit, "bit/s") : "speed unknown",
       key: `net ${id}`,
-      utilisation: share(
+      utilization: share(
         w.each((c) => {
           // The fuller direction; where one wire carries both, their sum.
           const r = ((half ? rx[c]! + tx[c]! : rx[c]!) * 8) / rxMost[c]!;
@@ -452,7 +452,7 @@ function netRows(w: Work, a: Asked): Use[] {
           return rxMost[c]! > 0 && !(t > r) ? r : txMost[c]! > 0 ? t : Number.NaN;
         }),
         limit > 0
-          ? "the fuller direction, of the capacity"
+          ? "the busier direction, as a share of the capacity"
           : "the capacity of this interface is not known",
         `net.device.bytes by direction ${where}`,
       ),
@@ -504,20 +504,20 @@ export function most(values: ArrayLike<number>): number {
 
 /**
  * Devices by the most that they had in the time that is shown, so that rows stay where they are
- * from second to second: by utilisation, then by the bytes they carried. Unknown utilisation stands
+ * from second to second: by utilization, then by the bytes they carried. Unknown utilization stands
  * after known, unknown bytes after none; those that are gone come last.
  */
 function busiestFirst(w: Work, rows: Use[]): Use[] {
   const order = rows.map((r) => ({
     r,
     there: Number(there(r, w)),
-    utilisation: percents(most(r.utilisation.values)),
+    utilization: percents(most(r.utilization.values)),
     carried: magnitude(carried(r)),
   }));
   order.sort(
     (x, y) =>
       y.there - x.there ||
-      y.utilisation - x.utilisation ||
+      y.utilization - x.utilization ||
       y.carried - x.carried ||
       x.r.name.localeCompare(y.r.name, "en", { numeric: true }),
   );
@@ -530,7 +530,7 @@ const carried = (r: Use): number => most(r.carries.map((x) => most(x.metric.valu
 /** Whether a device was still there in the last ten seconds. */
 export function there(u: Use, table: Pick<UseTable, "cells" | "step">): boolean {
   const from = Math.max(0, table.cells - Math.max(1, Math.round(lasting / table.step)));
-  return [u.utilisation, ...u.carries.map((c) => c.metric)].some((m) =>
+  return [u.utilization, ...u.carries.map((c) => c.metric)].some((m) =>
     m.values.subarray(from).some((v) => !Number.isNaN(v)),
   );
 }
@@ -547,7 +547,7 @@ function magnitude(v: number): number {
 
 /**
  * The devices of one resource that are worth a row, in their order: the busiest `few` of known
- * utilisation, and as many of those whose utilisation is unknown, as any of them may be the
+ * utilization, and as many of those whose utilization is unknown, as any of them may be the
  * fullest. Idle ones are left out, except the first.
  */
 export function worthShowing(
@@ -556,7 +556,7 @@ export function worthShowing(
   few: number,
 ): Use[] {
   const active = rows.filter((r) => used(r) && there(r, table));
-  const unknown = (r: Use): boolean => Number.isNaN(most(r.utilisation.values));
+  const unknown = (r: Use): boolean => Number.isNaN(most(r.utilization.values));
   const busiest = new Set([
     ...active.filter((r) => !unknown(r)).slice(0, few),
     ...active.filter(unknown).slice(0, few),
@@ -567,7 +567,7 @@ export function worthShowing(
 
 /** Whether a device did anything in the time that is shown. */
 export function used(u: Use): boolean {
-  return [u.utilisation, u.saturation, u.errors, ...u.carries.map((c) => c.metric)].some(
+  return [u.utilization, u.saturation, u.errors, ...u.carries.map((c) => c.metric)].some(
     (m) => m !== null && most(m.values) > 0,
   );
 }

@@ -410,7 +410,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     expect(await lost.innerText()).toMatch(/^not narrowed by use = "[^"]+"$/);
     // A graph of another statistic is a new question.
     await page.locator('[data-graph="1"] .sentence').click();
-    await page.getByRole("combobox", { name: "sentence of graph 2" }).fill("cpu.time by mode");
+    await page.getByRole("combobox", { name: "query of graph 2" }).fill("cpu.time by mode");
     await page.keyboard.press("Enter");
     await until("it is gone", async () => (await title(1)).trim() === "cpu.time by mode");
     expect(wrong.filter((w) => !w.includes("404"))).toEqual([]);
@@ -450,7 +450,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
         async () => (await page.getByRole("alert").count()) > 0,
         15_000,
       );
-      const add = page.getByRole("combobox", { name: "sentence of a new graph" });
+      const add = page.getByRole("combobox", { name: "query of a new graph" });
       await page.keyboard.press("g");
       await add.fill("cpu.time by mode");
       await page.keyboard.press("Enter");
@@ -500,7 +500,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     );
     await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
     await page.locator('[data-graph="0"] .sentence').click();
-    const field = page.getByRole("combobox", { name: "sentence of graph 1" });
+    const field = page.getByRole("combobox", { name: "query of graph 1" });
     await field.fill("");
     await field.pressSequentially("net.dev");
     await page.getByRole("option", { name: /^net\.device\.bytes/ }).waitFor();

@@ -31,8 +31,8 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     // A cookie that is no longer good: a new server with another token.
     await page.context().clearCookies();
     await until(
-      "the page says that it is not let in",
-      async () => (await page.getByRole("heading", { name: "Not let in" }).count()) === 1,
+      "the page asks for a token",
+      async () => (await page.getByRole("heading", { name: "Not authorized" }).count()) === 1,
       15_000,
     );
     await picture(page, "refused");
@@ -255,7 +255,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
     });
     await page.setViewportSize({ width: 800, height: 900 });
     await page.goto(`${served.url}#datasets?find=cpu.time`);
-    const lost = page.getByRole("region", { name: "What is lost, and why" });
+    const lost = page.getByRole("region", { name: "Losses and reasons" });
     await lost.waitFor();
     expect(await lost.innerText()).toMatch(
       /1,?234 lost of cpu\.time by .*: samples that were due while/,
@@ -269,7 +269,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
 
   it("records a sentence, says where one is wrong, and asks before it forgets", async () => {
     const { page, context, wrong } = await eyes.at(served, "#datasets");
-    const field = page.getByRole("combobox", { name: "sentence to record" });
+    const field = page.getByRole("combobox", { name: "query to record" });
     await field.fill("cpu.time by cpuu");
     await field.press("Enter");
     await until(

@@ -50,6 +50,6 @@ export async function copy(text: string, what: string): Promise<void> {
     field.select();
     const done = document.execCommand("copy");
     field.remove();
-    said.say(done ? `${what} copied` : "this browser does not let the page copy");
+    said.say(done ? `${what} copied` : "the browser did not allow copying");
   }
 }

@@ -27,7 +27,7 @@ class Server {
     const may = this.#health?.may;
     return may === undefined || roles.indexOf(may) >= roles.indexOf(role)
       ? ""
-      : `the token of this page may ${may}; this takes one that may ${role}`;
+      : `the token of this page has the role ${may}; this needs the role ${role}`;
   }
 
   /** Whether the server is there. */

@@ -8,7 +8,7 @@ import "culprit/measure"
 func Disk() *view.Tool {
 	return &view.Tool{
 		Name:  "disk",
-		Short: "requests, throughput, waiting time, queue and utilisation of disks (iostat -x)",
+		Short: "requests, throughput, waiting time, queue and utilization of disks (iostat -x)",
 		Long: `One row per disk, with iostat's columns; kB are 1024 bytes. await is the mean time, in ms, of the
 requests that finished in the interval, from entering the queue to completion. aqu-sz is the mean
 number of requests in the queue or at the device. %util is the share of time in which the device had

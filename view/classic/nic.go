@@ -11,7 +11,7 @@ import (
 func NIC() *view.Tool {
 	return &view.Tool{
 		Name:  "nic",
-		Short: "traffic, utilisation and saturation of network interfaces (nicstat)",
+		Short: "traffic, utilization and saturation of network interfaces (nicstat)",
 		Long: `One row per interface. Interfaces that are down are hidden unless they carry traffic or are named
 with -i. Numbers come from the kernel's 64-bit counters over netlink. KB are 1024 bytes, as in
 nicstat.
@@ -316,7 +316,7 @@ func nicTable(o view.Options, f *view.Frame) *view.Table {
 	return t
 }
 
-// share returns the utilisation of the busier direction, its capacity in bit/s and the source of
+// share returns the utilization of the busier direction, its capacity in bit/s and the source of
 // that capacity. rx and tx are in bytes per second. In half duplex both directions share the
 // capacity.
 func share(

@@ -10,7 +10,7 @@ import (
 	"culprit/view/viewtest"
 )
 
-func TestNICUtilisation(t *testing.T) {
+func TestNICUtilization(t *testing.T) {
 	tab := NIC().Table(view.Options{}, viewtest.Frame(
 		viewtest.Answer(
 			t, "net.device.bytes by netns,device,direction", measure.Delta, false,

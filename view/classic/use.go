@@ -7,14 +7,14 @@ import (
 	"culprit/view"
 )
 
-// Use returns the tool use, like sysperfstat: utilisation, saturation and errors of every resource
+// Use returns the tool use, like sysperfstat: utilization, saturation and errors of every resource
 // in one line.
 func Use() *view.Tool {
 	return &view.Tool{
 		Name:  "use",
-		Short: "utilisation, saturation and errors of CPU, memory, disk, network in one line (sysperfstat)",
+		Short: "utilization, saturation and errors of CPU, memory, disk, network in one line (sysperfstat)",
 		Long: `One line for all resources.
-Utilisation: %CPU of all CPUs; %Mem, memory that is not available to programs; %Disk and %Net of the
+Utilization: %CPU of all CPUs; %Mem, memory that is not available to programs; %Disk and %Net of the
 busiest single disk and interface, since a full one must not hide among idle ones. --wide names
 them. Interfaces of unknown capacity are left out of %Net.
 Saturation, what waits: cpu, runnable tasks beyond the number of CPUs; mem, MiB scanned and swapped
@@ -67,7 +67,7 @@ in which some task waited for CPU, memory, I/O.`,
 					busiest, most = of.tool, v
 				}
 			}
-			return &view.Drill{Tool: busiest, Title: "the resource with the highest utilisation"}
+			return &view.Drill{Tool: busiest, Title: "the resource with the highest utilization"}
 		},
 	}
 }

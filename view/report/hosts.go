@@ -102,9 +102,9 @@ func hostQuantities() []hostQuantity {
 	return []hostQuantity{
 		bytes("tx", "its busiest interface sends"),
 		bytes("rx", "its busiest interface receives"),
-		share("cpu_util", "CPU utilisation", 0.1),
+		share("cpu_util", "CPU utilization", 0.1),
 		share("memory_util", "memory in use", 0.1),
-		share("disk_util", "utilisation of its busiest disk", 0.1),
+		share("disk_util", "utilization of its busiest disk", 0.1),
 		share("pressure_cpu", "time in which some task waits for a CPU", 0.1),
 		share("pressure_memory", "time in which some task waits for memory", 0.05),
 		share("pressure_io", "time in which some task waits for I/O", 0.1),

@@ -77,7 +77,7 @@ func TestNotables(t *testing.T) {
 	busy := ten(52e6)
 	busy[7] = hostOf(t, "h7", 52e6, 0.99)
 	viewtest.Expect(
-		t, notables(busy), "h7 CPU utilisation 99 %, 3.3 times the median of the 9 others, 30 %\n",
+		t, notables(busy), "h7 CPU utilization 99 %, 3.3 times the median of the 9 others, 30 %\n",
 	)
 	silent := ten(11.7e6)
 	silent[4].Frame = nil

@@ -31,9 +31,10 @@ type Program struct {
 	// Opens the recording in a directory or at the address of a server; "": the default directory.
 	Recorded func(dir string) (Recorded, error)
 	// Opens the running server of a directory or address, as Recorded.
-	Server func(dir string) (Server, error)
-	Hosts  func(addresses []string) (Hosts, error) // opens the servers of several machines
-	Tokens func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	Server  func(dir string) (Server, error)
+	Hosts   func(addresses []string) (Hosts, error) // opens the servers of several machines
+	Tokens  func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	Archive func(dir string) (Archive, error)       // opens the archive of a directory, as files
 	// Records and serves until the context ends.
 	Serve   func(context.Context, Serving, *Teller) error
 	Trace   Tracer
@@ -125,6 +126,9 @@ classic tools.`,
 	}
 	if p.Tokens != nil {
 		group(whole, p.tokens())
+	}
+	if p.Archive != nil {
+		group(whole, p.archive())
 	}
 	for _, t := range classic.All() {
 		group(tools, p.tool(t))

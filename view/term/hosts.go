@@ -42,7 +42,7 @@ func (p Program) hosts() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
-		Short: "many machines, one row each: utilisation, findings, and which differ from the others",
+		Short: "many machines, one row each: utilization, findings, and which differ from the others",
 		Long: reflow(
 			`Asks the servers of many machines what they recorded in the last ten seconds, or in each
 interval, and shows a row per machine with the columns of "culprit use". The addresses are those that

@@ -139,7 +139,11 @@ func checks() []check {
 		},
 	}
 	for _, s := range []string{
-		"syscall.count by process", "runqueue.latency by process", "process.exec.count by process", "tcp.connect.count by process", "disk.latency by device",
+		"syscall.count by process",
+		"runqueue.latency by process",
+		"process.exec.count by process",
+		"tcp.connect.count by process",
+		"disk.latency by device",
 	} {
 		name, by, _ := strings.Cut(s, " by ")
 		all = append(
@@ -285,7 +289,10 @@ func rowWith(field, value string, all ...sanity) sanity {
 func whole(rows []map[string]any) error {
 	for _, row := range rows {
 		sum := 0.0
-		for _, mode := range []string{"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle", "unaccounted"} {
+		for _, mode := range []string{
+			"usr", "nice", "sys", "iowait", "irq", "soft", "steal", "guest", "guest_nice", "idle",
+			"unaccounted",
+		} {
 			n, _ := row[mode].(float64)
 			sum += n
 		}

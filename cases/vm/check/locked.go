@@ -41,7 +41,8 @@ func locked(kib int, want string, args ...string) func(*scene, *Result) error {
 		out, errs, err := s.limited(kib, args)
 		var failed *failure
 		switch {
-		case errors.As(err, &failed) && strings.Contains(failed.said, "ulimit -l unlimited") && strings.Contains(failed.said, "before 5.11"):
+		case errors.As(err, &failed) && strings.Contains(failed.said, "ulimit -l unlimited") &&
+			strings.Contains(failed.said, "before 5.11"):
 			r.Cell = "from 5.11"
 			return nil
 		case err != nil:

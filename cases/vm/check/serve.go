@@ -77,7 +77,8 @@ func serve(s *scene, _ *Result) error {
 func (s *scene) askServer(dir string) error {
 	var err error
 	added := false
-	for began := time.Now(); time.Since(began) < commandTimeout; time.Sleep(500 * time.Millisecond) {
+	began := time.Now()
+	for ; time.Since(began) < commandTimeout; time.Sleep(500 * time.Millisecond) {
 		if !added {
 			_, _, err = s.ask(
 				"datasets", "add", "syscall.count by process", "--step", "1s", "--dir", dir,
@@ -125,7 +126,10 @@ func answered(dir string) error {
 			Notes  json.RawMessage
 			Loss   json.RawMessage
 		}
-		if err := get(dir, "api/ask?"+url.Values{"q": {q.sentence}, "from": {"-20m"}, "to": {"now"}, "step": {"1000"}}.Encode(), &a); err != nil {
+		values := url.Values{
+			"q": {q.sentence}, "from": {"-20m"}, "to": {"now"}, "step": {"1000"},
+		}
+		if err := get(dir, "api/ask?"+values.Encode(), &a); err != nil {
 			return err
 		}
 		known := 0

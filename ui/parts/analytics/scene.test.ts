@@ -115,10 +115,10 @@ describe("a view", () => {
     const values = Float64Array.of(0, 0, 0, 0);
     expect(excessNote({ values, clamped: 0, exceeded: 0, excess: 0 }, a, "cpu.time")).toBe("");
     expect(excessNote({ values, clamped: 0, exceeded: 3, excess: 0.25 }, a, "cpu.time")).toBe(
-      "In 3 of 4 cells the rows exceed cpu.time by up to 25.0 %: what is in no row is unknown there.",
+      "In 3 of 4 cells the rows exceed cpu.time by up to 25.0 %: the remainder is unknown there.",
     );
     expect(excessNote({ values, clamped: 2, exceeded: 0, excess: 0 }, a, "cpu.time")).toBe(
-      "In 2 of 4 cells the rows exceed cpu.time by less than the error of the clock ticks: what is in no row is 0 there.",
+      "In 2 of 4 cells the rows exceed cpu.time by less than the error of the clock ticks: the remainder is 0 there.",
     );
   });
 

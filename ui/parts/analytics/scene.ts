@@ -122,11 +122,11 @@ export function excessNote(r: Residual, a: Answer, whole: string): string {
   const notes: string[] = [];
   if (r.clamped > 0)
     notes.push(
-      `${cells(r.clamped)} less than the error of the clock ticks: what is in no row is 0 there.`,
+      `${cells(r.clamped)} less than the error of the clock ticks: the remainder is 0 there.`,
     );
   if (r.exceeded > 0)
     notes.push(
-      `${cells(r.exceeded)} up to ${humane(r.excess, a.unit)}: what is in no row is unknown there.`,
+      `${cells(r.exceeded)} up to ${humane(r.excess, a.unit)}: the remainder is unknown there.`,
     );
   return notes.join(" ");
 }

@@ -5,7 +5,7 @@ export const examples: readonly { what: string; text: string }[] = [
     text: "syscall::read:return\n/arg0 > 0/\n{\n\t@bytes[execname] = sum(arg0);\n}\n",
   },
   {
-    what: "how long reads take",
+    what: "latency of reads",
     text: "syscall::read:entry\n{\n\tself->since = timestamp;\n}\n\nsyscall::read:return\n/self->since/\n{\n\t@time[execname] = llquantize(timestamp - self->since, 10, 2, 10, 20);\n\tself->since = 0;\n}\n",
   },
   {
@@ -13,7 +13,7 @@ export const examples: readonly { what: string; text: string }[] = [
     text: "syscall:::return\n/errno != 0/\n{\n\t@failed[execname, probefunc, errno] = count();\n}\n",
   },
   {
-    what: "the kernel's stacks on the CPUs",
+    what: "kernel stacks on the CPUs",
     text: "profile-97\n/arg0/\n{\n\t@[stack()] = count();\n}\n",
   },
   {

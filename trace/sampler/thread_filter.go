@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Who selects threads: of each list that is not empty, one element must match.
-type Who struct {
+// ThreadFilter selects threads: of each list that is not empty, one element must match.
+type ThreadFilter struct {
 	PIDs []int
 	TIDs []int
 	// Processes are names of threads or of their processes. The kernel keeps 15 bytes.
@@ -59,7 +59,7 @@ func either(each []string) []string {
 }
 
 // terms returns terms of D that all must be true for a selected thread.
-func (w *Who) terms(env *probe.Env, of subject) ([]string, error) {
+func (w *ThreadFilter) terms(env *probe.Env, of subject) ([]string, error) {
 	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
 	var each []string
 	for _, name := range w.Processes {

@@ -1,0 +1,201 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/lang/check"
+	"culprit/symbol"
+)
+
+// functionProbes calls yield with the probes k of one function f. at is the file and the process.
+// many means that the description matches several functions or probes: then a return or an offset
+// that can't be probed is no error.
+func (pr *processProbes) functionProbes(
+	w *want, k pidNames, f symbol.Function, at spot, provider string, many bool, yield func(*found),
+) error {
+	module := at.code.Name
+	one := func(name string, site check.Site, spots []spot) {
+		yield(&found{
+			Listed: Listed{
+				ID:       pr.probeID(provider, at.code.Path, f.Name, name),
+				Provider: provider,
+				Module:   module,
+				Function: f.Name,
+				Name:     name,
+			},
+			site:      site,
+			foundUser: foundUser{spots: spots, entry: name == "entry" || name == "0"},
+		})
+	}
+	here, ok := at.code.Offset(f.Start)
+	if !ok {
+		return userFault(w, "D_PROC_FUNC", "", "%s of %s is not in the file", f.Name, module)
+	}
+	goes := at.code.Go && !strings.HasSuffix(f.Name, ".abi0") && strings.Contains(f.Name, ".")
+	if k.entry {
+		s := at
+		s.offset = here
+		if goes {
+			s.operands = goArguments()
+		}
+		one("entry", check.SiteUprobe, []spot{s})
+	}
+	if k.ret {
+		site, spots, err := returnSpots(at, f, here)
+		if err == nil {
+			one("return", site, spots)
+		} else if !many {
+			return userFault(w, "D_PROC_FUNC", "", "%v", err)
+		}
+	}
+	if !k.offsets && !k.one {
+		return nil
+	}
+	starts, err := at.code.Instructions(f)
+	if k.one {
+		switch {
+		case slices.Contains(starts, k.at):
+			s := at
+			s.offset = here + k.at
+			one(w.name.literal, check.SiteUprobe, []spot{s})
+			return nil
+		case k.at >= f.Size:
+			return userFault(
+				w, "D_PROC_OFF", "", "%s has %d bytes, so it ends before %x", f.Name, f.Size, k.at,
+			)
+		case err != nil:
+			return userFault(
+				w, "D_PROC_OFF", "",
+				"whether an instruction of %s begins at %x is not known: %v", f.Name, k.at, err,
+			)
+		}
+		hint := ""
+		if i, _ := slices.BinarySearch(starts, k.at); i > 0 && i < len(starts) {
+			hint = fmt.Sprintf("one begins at %x, the next at %x", starts[i-1], starts[i])
+		}
+		return userFault(w, "D_PROC_OFF", hint, "no instruction of %s begins at %x", f.Name, k.at)
+	}
+	for _, start := range starts {
+		name := strconv.FormatUint(start, 16)
+		if w.name.match(name) {
+			s := at
+			s.offset = here + start
+			if errors.Is(at.code.Probeable(s.offset), symbol.ErrNever) {
+				continue
+			}
+			one(name, check.SiteUprobe, []spot{s})
+		}
+	}
+	return nil
+}
+
+// returnSpots returns the places and the site of a function's return. Normally the kernel replaces
+// the return address on the stack at the entry. Go moves and inspects stacks, so in Go functions
+// each return instruction is a place instead.
+func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, error) {
+	if !at.code.Go {
+		at.offset = here
+		return check.SiteUretprobe, []spot{at}, nil
+	}
+	returns, err := at.code.Returns(f)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(returns) == 0 {
+		return 0, nil, fmt.Errorf("%s has no instruction that returns", f.Name)
+	}
+	at.operands = goResult()
+	var out []spot
+	for _, r := range returns {
+		s := at
+		s.offset = here + r
+		out = append(out, s)
+	}
+	return check.SiteUprobe, out, nil
+}
+
+// goArguments returns the registers that contain the integer and pointer arguments of Go functions,
+// in order.
+func goArguments() []check.Operand {
+	regs := []string{"rax", "rbx", "rcx", "rdi", "rsi", "r8", "r9", "r10", "r11"}
+	if runtime.GOARCH == "arm64" {
+		regs = nil
+		for n := range 16 {
+			regs = append(regs, "x"+strconv.Itoa(n))
+		}
+	}
+	var out []check.Operand
+	for _, r := range regs {
+		out = append(out, check.Operand{Kind: check.OperandReg, Size: 8, Reg: r})
+	}
+	return out
+}
+
+// goResult is arg0, which is not known, and arg1, what the function returns.
+func goResult() []check.Operand {
+	return []check.Operand{{Kind: check.OperandNumber, Size: 8}, goArguments()[0]}
+}
+
+// addressProbe returns the probe of pidNNN:a.out:-:ADDRESS, an instruction by its address in the
+// file.
+func (pr *processProbes) addressProbe(
+	w *want, pid int, provider string, codes []*symbol.Code, yield func(*found),
+) error {
+	if !w.name.isLit {
+		return userFault(
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS",
+			"the function - means an address, which must be given as the name",
+		)
+	}
+	at, err := strconv.ParseUint(w.name.literal, 16, 64)
+	if err != nil {
+		return userFault(
+			w, "D_PROC_NAME", "pid$target:a.out:-:ADDRESS", "%s is no address", w.name.literal,
+		)
+	}
+	if !w.module.any() && !(w.module.isLit && w.module.literal == "a.out") {
+		return userFault(w, "D_PROC_LIB", "", "the function - is of the module a.out alone")
+	}
+	c := codes[0]
+	funcs, err := c.Functions()
+	if err != nil || !c.Main || !c.Wide {
+		return userFault(w, "D_PROC_FUNC", "", "the functions of %s can't be read", c.Name)
+	}
+	for _, f := range funcs {
+		if at < f.Start || at-f.Start >= f.Size {
+			continue
+		}
+		starts, err := c.Instructions(f)
+		if !slices.Contains(starts, at-f.Start) {
+			if err == nil {
+				err = errors.New("its instructions are others")
+			}
+			return userFault(
+				w, "D_PROC_OFF", "", "no instruction of %s is known to begin at %x: %v", f.Name, at,
+				err,
+			)
+		}
+		off, ok := c.Offset(at)
+		if !ok {
+			break
+		}
+		yield(&found{
+			Listed: Listed{
+				ID:       pr.probeID(provider, c.Path, "-", w.name.literal),
+				Provider: provider,
+				Module:   c.Name,
+				Function: "-",
+				Name:     w.name.literal,
+			},
+			site:      check.SiteUprobe,
+			foundUser: foundUser{spots: []spot{{code: c, pid: pid, offset: off}}},
+		})
+		return nil
+	}
+	return userFault(w, "D_PROC_OFF", "", "no function of %s has the address %x", c.Name, at)
+}

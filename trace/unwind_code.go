@@ -1,0 +1,104 @@
+package trace
+
+import (
+	"encoding/binary"
+
+	"culprit/lang/gen"
+	"culprit/symbol"
+)
+
+// put writes the blocks of a process, the first one last.
+func (u *unwinder) put(pid int, p *walked) {
+	entries := make([][gen.CodeEntrySize]byte, 0, len(p.code))
+	plain := true
+	for i := range p.code {
+		c := &p.code[i]
+		how, number := u.how(c)
+		if how != gen.CodePointers && how != gen.CodeGenerated &&
+			(how != gen.CodeTable || !c.Kernel) {
+			plain = false
+		}
+		entries = append(entries, codeEntry(c.Start, c.End, c.Bias, number, how))
+	}
+	blocks := codeBlocks(entries, p.mm, plain)
+	type key struct{ PID, Block uint32 }
+	for i := len(blocks) - 1; i >= 0; i-- {
+		if err := u.code.Put(key{uint32(pid), uint32(i)}, blocks[i]); err != nil {
+			u.forget(pid, max(len(blocks), p.blocks))
+			p.blocks = 0
+			return // stacks of the process are walked without tables
+		}
+	}
+	for i := len(blocks); i < p.blocks; i++ {
+		_ = u.code.Delete(key{uint32(pid), uint32(i)}) // no block refers to it any more
+	}
+	p.blocks = len(blocks)
+}
+
+func (u *unwinder) forget(pid, blocks int) {
+	for i := range blocks {
+		_ = u.code.Delete([2]uint32{uint32(pid), uint32(i)}) // it may not be there
+	}
+}
+
+func codeEntry(start, end, bias uint64, table uint32, how uint32) (e [gen.CodeEntrySize]byte) {
+	binary.NativeEndian.PutUint64(e[0:], start)
+	binary.NativeEndian.PutUint64(e[8:], end)
+	binary.NativeEndian.PutUint64(e[16:], bias)
+	binary.NativeEndian.PutUint32(e[24:], table)
+	binary.NativeEndian.PutUint32(e[28:], how)
+	return e
+}
+
+// codeBlocks packs entries into blocks. Entries beyond gen.CodeBlocks blocks are left out.
+func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]byte {
+	var out [][]byte
+	for first := true; first || len(entries) > 0 && len(out) < gen.CodeBlocks; first = false {
+		b := make([]byte, 16, gen.CodeBlock)
+		binary.NativeEndian.PutUint64(b, mm)
+		if plain {
+			binary.NativeEndian.PutUint64(b[8:], gen.CodeKernel)
+		}
+		n := min(len(entries), gen.CodeEntries)
+		chained := len(entries) > n && len(out)+1 < gen.CodeBlocks
+		if chained {
+			n--
+		}
+		for _, e := range entries[:n] {
+			b = append(b, e[:]...)
+		}
+		entries = entries[n:]
+		if chained {
+			e := codeEntry(binary.NativeEndian.Uint64(entries[0][:]), 0, 0, 0, gen.CodeChain)
+			b = append(b, e[:]...)
+		}
+		for len(b) < gen.CodeBlock {
+			e := codeEntry(gen.CodeUnused, gen.CodeUnused, 0, 0, gen.CodeNoTable)
+			b = append(b, e[:]...)
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// how returns how callers are found in an executable mapping, and the number of its table, or 0.
+func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
+	switch {
+	case c.Table != nil:
+		t := u.tables.loaded[c.Table]
+		if t == nil || t.number == 0 {
+			return gen.CodeTooMany, 0
+		}
+		if c.Pointers {
+			return gen.CodeMixed, t.number
+		}
+		return gen.CodeTable, t.number
+	case c.Why == symbol.Generated:
+		return gen.CodeGenerated, 0
+	case c.Why == symbol.ByPointer:
+		return gen.CodePointers, 0
+	case c.Why == symbol.TooLarge:
+		return gen.CodeTooLarge, 0
+	}
+	return gen.CodeNoTable, 0
+}
