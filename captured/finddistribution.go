@@ -68,7 +68,10 @@ func distributionOf(t *Table) *distribution {
 // guessUnit sets the unit by the name of the distribution, or by its least value: nanoseconds are
 // ruled out for calls shorter than the probes that measure them.
 func (d *distribution) guessUnit() {
-	text := " " + strings.ToLower(d.table.Subject+" "+d.table.Command) + " "
+	text := " " + strings.ToLower(d.table.Subject) + " "
+	if len(d.table.Command) < 200 {
+		text += strings.ToLower(d.table.Command) + " "
+	}
 	for _, u := range []struct {
 		names string
 		unit  float64

@@ -255,23 +255,7 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 }
 
 // Clean makes a text safe for a terminal: control characters and invalid UTF-8 become "?".
-func Clean(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] < ' ' || s[i] >= 0x7f {
-			out := make([]rune, 0, len(s))
-			for _, r := range s {
-				if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' ||
-					r >= 0x202a && r <= 0x202e ||
-					r >= 0x2066 && r <= 0x2069 {
-					r = '?'
-				}
-				out = append(out, r)
-			}
-			return string(out)
-		}
-	}
-	return s
-}
+func Clean(s string) string { return measure.Clean(s) }
 
 // FormatNanos formats nanoseconds with three digits and a unit: 834ns, 1.25us, 12.5ms, 3.41s.
 func FormatNanos(nanos float64) string {

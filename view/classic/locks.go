@@ -1,7 +1,6 @@
 package classic
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -531,7 +530,7 @@ func isKernelWait(name string) bool {
 
 // J returns a cell with a list, as JSON; terminals do not show it. v consists of texts and numbers.
 func J(v any) view.Cell {
-	b, err := json.Marshal(v)
+	b, err := measure.MarshalJSON(v)
 	if err != nil {
 		panic(err) // texts and numbers always marshal
 	}

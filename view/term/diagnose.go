@@ -2,7 +2,6 @@ package term
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -209,9 +208,7 @@ func (d *diagnosis) diagnosePast(
 // printReport prints a report. With --exit-code it returns errFindings if there are findings.
 func (d *diagnosis) printReport(p Program, r *diagnose.Report) (err error) {
 	if d.json {
-		e := json.NewEncoder(p.Terminal.Out)
-		e.SetEscapeHTML(false)
-		err = e.Encode(r)
+		err = writeJSON(p.Terminal.Out, r)
 	} else {
 		text := report.Diagnosis(r, p.Terminal.Width, p.Terminal.Colour)
 		_, err = fmt.Fprint(p.Terminal.Out, text)

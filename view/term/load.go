@@ -466,7 +466,7 @@ func writeJSON(f *os.File, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := f.Write(b.Bytes())
+	_, err := f.Write(measure.AppendJSON(nil, b.Bytes()))
 	return err
 }
 
