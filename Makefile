@@ -102,6 +102,7 @@ clean: ## remove what was built
 install: build ## install binary, man pages, completions and systemd unit below PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/culprit.service | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/culprit.service
+	install -D -m 0644 packaging/culprit.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/culprit.conf
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit man $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit completion bash | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culprit
