@@ -12,8 +12,9 @@ const (
 	MaxFile   = 64 << 20 // bytes of one text
 	maxRows   = 200_000  // rows of all tables of a text
 	maxTables = 2_000
-	wideLine  = 40 // tokens; a longer line is searched for a whole table
-	splitLine = 8  // tokens; a longer line is searched for the starts of rows
+	maxLine   = 1 << 20 // bytes
+	wideLine  = 40      // tokens; a longer line is searched for a whole table
+	splitLine = 8       // tokens; a longer line is searched for the starts of rows
 )
 
 // Capture is what Read found in one text.
@@ -63,6 +64,7 @@ type reader struct {
 	host    string
 	rows    int
 	cpus    int  // of the machine, as the banner says
+	cutLine bool // a line was longer than maxLine
 	parts   bool // the line is a part of a line that was split
 	elided  bool // lines were left out since the prompt: the first sample is not that since boot
 
@@ -82,6 +84,14 @@ func (r *reader) lines(text string) {
 		text = rest
 		r.line++
 		r.last = rest == ""
+		if len(line) > maxLine {
+			line = line[:maxLine]
+			if !r.cutLine {
+				r.cutLine = true
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: line %d is longer than %d MB: "+
+					"its end is not read", r.File, r.line, maxLine>>20))
+			}
+		}
 		r.read(unquote(line))
 	}
 }

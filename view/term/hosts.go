@@ -12,6 +12,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ import (
 type Hosts interface {
 	// Look asks all servers at once about the last span, by their own clocks. It returns one Host
 	// per address, in order, also for servers that did not answer in time.
-	Look(ctx context.Context, queries []string, span measure.Span) []view.Host
+	Look(ctx context.Context, queries []string, span measure.Span) []report.Host
 	// Close closes all connections.
 	Close()
 }
@@ -179,11 +180,11 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 	next := time.NewTicker(p.step.AsDuration())
 	defer next.Stop()
 	for n := 1; ; n++ {
-		all := hosts.Look(ctx, view.HostQueries(), p.step)
+		all := hosts.Look(ctx, report.HostQueries(), p.step)
 		if ctx.Err() != nil {
 			return nil
 		}
-		tab := view.Hosts(all, width)
+		tab := report.Hosts(all, width)
 		end := measure.Time(time.Now().UnixNano())
 		tab.Over = measure.Interval{Start: end.Add(-p.step), End: end}
 		if p.sortBy != "" {
@@ -200,7 +201,7 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 		if err := out.Table(tab); err != nil {
 			return err
 		}
-		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })
+		silent := !slices.ContainsFunc(all, func(h report.Host) bool { return h.Frame != nil })
 		if p.count > 0 && n >= p.count {
 			if silent {
 				return fmt.Errorf("no host answered")

@@ -14,6 +14,7 @@ import (
 	"culprit/diagnose"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 
 	"github.com/spf13/cobra"
 )
@@ -57,7 +58,7 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprint(
-		w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
+		w.t.Out, "\n"+report.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
 	) //nolint:errcheck // as above
 }
 
