@@ -385,7 +385,7 @@ func (a *archives) replay(
 	return &replay{r.Replay(s.over, o.Netns), s, r}, nil
 }
 
-// firstOf returns the first of some sentences, and the number of the others.
+// firstOf returns the first of some messages, and the number of the others.
 func firstOf(all []string) string {
 	if len(all) == 1 {
 		return all[0]

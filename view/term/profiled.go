@@ -187,7 +187,8 @@ func (s ProfiledStack) isIdle() bool {
 	return false
 }
 
-// treeOf returns the profile of some stacks.
+// treeOf returns the tree of some stacks. With pids or tids, each process or thread has a root of
+// its own.
 func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {

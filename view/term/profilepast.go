@@ -97,7 +97,7 @@ func (w *recordedFlags) check(c *cobra.Command, q *Profiling, o *outputFlags) er
 	return err
 }
 
-// norm returns the normalisation. Its Before is not set yet for CPU-seconds.
+// norm returns how amounts are normalized. For CPU-seconds the caller must set Before and After.
 func (w *recordedFlags) norm() (profile.Norm, error) {
 	d := diffFlags{per: w.per, work: w.work}
 	if w.per == "" && w.work == "" {

@@ -240,7 +240,7 @@ func (v *View) rows() []view.Row {
 	return t.Rows
 }
 
-// columns returns the columns that fit the width.
+// columns returns the indexes of the table's columns that fit the width.
 func (v *View) columns(width int) []int {
 	if v.table == nil {
 		return nil
