@@ -88,7 +88,7 @@ bpf: ## compile the fixed BPF programs, after a change in kernel/bpf/program
 	@.ci/needs clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev
 	$(GO) generate ./kernel/bpf/program
 
-mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers, and each threshold of the diagnosis raised
+mutate: ## mutation testing: COUNT=40 mutants per package, and each threshold raised
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
 	$(GO) run ./tools/thresholds

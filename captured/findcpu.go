@@ -221,10 +221,14 @@ const mostCompared = 16
 func (s *study) compareCPUs() {
 	tables := s.of(CPUs)
 	tables = tables[:min(len(tables), mostCompared)]
-	for i, a := range tables {
-		for _, b := range tables[i+1:] {
-			for _, ca := range cpusOf(a) {
-				for _, cb := range cpusOf(b) {
+	var lists [][]oneCPU
+	for _, t := range tables {
+		lists = append(lists, cpusOf(t))
+	}
+	for i, a := range lists {
+		for _, b := range lists[i+1:] {
+			for _, ca := range a {
+				for _, cb := range b {
 					if ca.name == cb.name &&
 						math.Abs(busy(ca.row)-busy(cb.row)) >= threshold.SoftirqOthersIdle {
 						s.changedCPU(ca, cb)

@@ -152,6 +152,9 @@ func (s *study) distributions() {
 // measuredBy returns the function that a distribution describes: one of a profile or a probe whose
 // name shares a word with the script or the key.
 func (s *study) measuredBy(d *distribution) (function string, sure bool) {
+	if m := probeName.FindStringSubmatch(d.table.Command); m != nil {
+		return m[1], true
+	}
 	if f := d.table.Subject; strings.Contains(f, "_") && !strings.Contains(f, " ") {
 		return f, true
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view"
+	"culprit/view/classic"
 )
 
 // hostileName is the name of a process that would color the terminal red, forge a line and reverse
@@ -64,7 +64,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	pid := startHostile(t)
 	runs := map[string][]string{}
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		line := []string{tool.Name, "0.3", "1"}
 		switch tool.Name {
 		case "stat":

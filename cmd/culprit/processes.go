@@ -111,7 +111,7 @@ type measuring struct {
 
 // recordedSources lists the sources of a server.
 func recordedSources(o term.Serving) []measure.Source {
-	env := collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands}
+	env := collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands, Masks: o.Masks}
 	all := sources(env, trace.Budget(o.Budget))
 	if o.Profile > 0 {
 		all = append(all, sampler.NewSampler(o.Profile))

@@ -24,6 +24,7 @@ import (
 	"culprit/store"
 	"culprit/trace/sampler"
 	"culprit/view"
+	"culprit/view/classic"
 	"culprit/view/prom"
 	"culprit/view/term"
 )
@@ -325,7 +326,7 @@ func callAfter(d time.Duration, f func()) (stop func()) {
 // defaultQueries returns all queries of all tools and rules: a server records them by default.
 func defaultQueries() []string {
 	all := rules.Queries()
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		for _, o := range flagChoices(t) {
 			all = append(all, t.Ask(o)...)
 		}

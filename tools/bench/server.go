@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -62,6 +63,21 @@ func (s *settings) stages() []time.Duration {
 	all := []time.Duration{10 * time.Second, 30 * time.Second, time.Minute, 3 * time.Minute}
 	for next := 5 * time.Minute; next <= s.Soak; next += 5 * time.Minute {
 		all = append(all, next)
+	}
+	return all
+}
+
+// processes returns a process and its children.
+func processes(pid int) []int {
+	all := []int{pid}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // the thread may have ended
+		for word := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				all = append(all, child)
+			}
+		}
 	}
 	return all
 }
@@ -128,8 +144,12 @@ func (s *settings) serve() (r result, err error) {
 					CPU:     (cpu - v.used).Seconds() / over,
 					GC:      (gc - v.gc).Seconds() / over,
 				}
-				g.Resident, g.Peak = memory(pid, "VmRSS"), memory(pid, "VmHWM")
-				g.Anon = memory(pid, "RssAnon")
+				// Pages of the program's file count in each of the server's processes.
+				for _, one := range processes(pid) {
+					g.Resident += memory(one, "VmRSS")
+					g.Peak += memory(one, "VmHWM")
+					g.Anon += memory(one, "RssAnon")
+				}
 				if g.Values, g.Disk, err = v.recorded(); err != nil {
 					return r, err
 				}
