@@ -674,8 +674,8 @@ func TestBuffersAreBounded(t *testing.T) {
 	}
 }
 
-// TestOpenServerReportsNothing checks that a server without a token reports neither its name nor its
-// ID nor a diagnosis.
+// TestOpenServerReportsNothing checks that a server without a token reports neither its name nor
+// its ID nor a diagnosis.
 func TestOpenServerReportsNothing(t *testing.T) {
 	for token, host := range map[string]string{"secret": "box", "": ""} {
 		address := serving(t, &Server{Token: token, Machine: cannedMachine()})
