@@ -88,7 +88,7 @@ bpf: ## compile the fixed BPF programs, after a change in kernel/bpf/program
 	@.ci/needs clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev
 	$(GO) generate ./kernel/bpf/program
 
-mutate: ## mutation testing: COUNT=40 mutants of each package that computes numbers, and each threshold of the diagnosis raised
+mutate: ## mutation testing: COUNT=40 mutants per package, and each threshold raised
 	@$(GO) build -trimpath -o $(TOOLS)/ ./tools/mutate
 	@$(TOOLS)/mutate -n $(COUNT) $(MUTATED)
 	$(GO) run ./tools/thresholds
@@ -102,6 +102,7 @@ clean: ## remove what was built
 install: build ## install binary, man pages, completions and systemd unit below PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/culprit.service | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/culprit.service
+	install -D -m 0644 packaging/culprit.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/culprit.conf
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit man $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit completion bash | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culprit

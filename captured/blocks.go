@@ -97,6 +97,9 @@ var lockEvents = regexp.MustCompile(`^([A-Z][\w /-]+): ([\d.,]+) events in ([\d.
 
 // lockstat reads profiles (-I) and contention of lockstat.
 func (r *reader) lockstat(line string, _ []string) bool {
+	if !containsAny(line, "%", " events in ") {
+		return false
+	}
 	if m := lockEvents.FindStringSubmatch(line); m != nil {
 		r.facts["event"], r.facts["events"], r.facts["seconds"] = m[1], m[2], m[3]
 		delete(r.open, "lockstat sample")
@@ -136,6 +139,9 @@ func (r *reader) intrstat(line string, fields []string) bool {
 		}
 		return true
 	}
+	if !containsAny(line, "|") {
+		return false
+	}
 	m := intrRow.FindStringSubmatch(line)
 	if m == nil {
 		return false
@@ -147,6 +153,9 @@ func (r *reader) intrstat(line string, fields []string) bool {
 		cpu := strconv.Itoa(i / 2)
 		if i/2 < len(cpus) {
 			cpu = cpus[i/2]
+		}
+		if share, ok := number(cells[i+1]); !ok || share > 100 {
+			break
 		}
 		r.put(t, m[1]+m[2], cpu, cells[i], cells[i+1])
 	}
@@ -170,12 +179,15 @@ func (r *reader) handlers(_ string, fields []string) bool {
 
 var (
 	averageRow = regexp.MustCompile(
-		`(?i)\b(?:avg|average|mean)[\w ]*[:=]\s*([\d.,]+)\s*(nsn|ns|us|ms|s)?$`)
+		`(?i)\b(?:avg|average|mean)[\w ]*[:=]\s*([\d.,]+)\s*(nsn|ns|us|ms|s)?[ .]*$`)
 	probeName = regexp.MustCompile(`([A-Za-z_][\w.]*):entry`)
 )
 
 // average reads a mean that a script prints: "average: 2903005 ns".
 func (r *reader) average(line string, _ []string) bool {
+	if !containsAny(line, "avg", "verage", "mean", "AVG") {
+		return false
+	}
 	m := averageRow.FindStringSubmatch(line)
 	if m == nil || strings.Contains(line, "load average") {
 		return false

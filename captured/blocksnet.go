@@ -177,11 +177,13 @@ func (r *reader) address(tool string) *Row {
 
 // ifconfig reads flags and addresses of interfaces, of Solaris and of Linux, and counters.
 func (r *reader) ifconfig(line string, fields []string) bool {
-	if m := flagsLine.FindStringSubmatch(line); m != nil {
-		return r.newDevice("ifconfig", m[1], m[2])
-	}
-	if m := encapLine.FindStringSubmatch(line); m != nil {
-		return r.newDevice("ifconfig", m[1], "")
+	if containsAny(line, "flags=", "Link encap") {
+		if m := flagsLine.FindStringSubmatch(line); m != nil {
+			return r.newDevice("ifconfig", m[1], m[2])
+		}
+		if m := encapLine.FindStringSubmatch(line); m != nil {
+			return r.newDevice("ifconfig", m[1], "")
+		}
 	}
 	if r.facts["tool"] != "ifconfig" {
 		return false
@@ -240,7 +242,7 @@ func (r *reader) total(tool, device, name, value string) {
 
 // ipLink reads "ip -s link" and "ip addr".
 func (r *reader) ipLink(line string, fields []string) bool {
-	if m := ipLine.FindStringSubmatch(line); m != nil {
+	if m := ipLine.FindStringSubmatch(line); m != nil && strings.Contains(line, "mtu") {
 		name, _, _ := strings.Cut(m[1], "@")
 		return r.newDevice("ip", name, m[2])
 	}

@@ -27,7 +27,7 @@ var namedCounter = regexp.MustCompile(`\b([a-z][A-Za-z0-9]+)\s*=\s*(\d+)\b`)
 // protocol reads counters of netstat -s (Linux, Solaris), nstat and ss -s.
 func (r *reader) protocol(line string, fields []string) bool {
 	if len(fields) > 1 && strings.Trim(fields[0], "0123456789") == "" {
-		if name, ok := phrases()[strings.Join(fields[1:], " ")]; ok {
+		if name, ok := r.phrases[strings.Join(fields[1:], " ")]; ok {
 			r.counter("netstat", name, fields[0])
 			return true
 		}
@@ -46,6 +46,9 @@ func (r *reader) protocol(line string, fields []string) bool {
 			r.counter("nstat", name, fields[1])
 			return true
 		}
+	}
+	if !containsAny(line, "=", "timewait") {
+		return false
 	}
 	if m := socketSummary.FindStringSubmatch(line); m != nil {
 		r.counter("ss", "tcp estab", m[1])
@@ -110,6 +113,9 @@ func (r *reader) iftop(line string, _ []string) bool {
 		r.facts["link"] = strings.TrimSpace(d)
 		return true
 	}
+	if !containsAny(line, "=>", "<=", "Total ") {
+		return false
+	}
 	if m := iftopTotal.FindStringSubmatch(line); m != nil {
 		t := r.block(Flows, "iftop", "from", "to", "rate")
 		t.Subject = r.facts["link"]
@@ -143,7 +149,11 @@ func (r *reader) throughput(line string, fields []string) bool {
 		r.facts["netperf"] = "yes"
 		return true
 	}
-	if m := iperfRow.FindStringSubmatch(line); m != nil {
+	var m []string
+	if strings.Contains(line, "bits/sec") {
+		m = iperfRow.FindStringSubmatch(line)
+	}
+	if m != nil {
 		v, ok := number(m[3])
 		if !ok {
 			return false

@@ -57,6 +57,9 @@ func (r *reader) topLine(line string, _ []string) bool {
 		}
 		return true
 	}
+	if !containsAny(line, "Cpu", "Mem", "Swap", "Spch") {
+		return false
+	}
 	if m := topCPU.FindStringSubmatch(line); m != nil {
 		modes := topMode.FindAllStringSubmatch(line, -1)
 		if len(modes) < 4 {
@@ -186,6 +189,61 @@ func (r *reader) part(line string) {
 			r.short(line, f)
 		}
 	}
+}
+
+// rowStarts matches what begins a row of a block, after its first character. It finds rows in
+// lines that lost their ends.
+var rowStarts = regexp.MustCompile("\\s(" + strings.Join([]string{
+	`[A-Za-z_]\w*#\d+ \|`,              // intrstat
+	`\d+ \d+% +\d+% +[\d.]+ \d+ `,      // lockstat
+	`Profiling interrupt:`,             //
+	`-?\d+ \|@* ?\d+`,                  // quantize
+	`\d+ 0x[0-9a-f]+ \d+ `,             // ::interrupts
+	`\S+: flags=`, `inet6? `, `ether `, // ifconfig
+	"[\\w.]+`\\w[\\w.:]*\\+0x[0-9a-f]+", // stacks
+	`\d+ \d+ :\S+ `,                     // DTrace: CPU, probe
+	`[a-z]\w*\d speed \d`,               // dladm
+	`Supported link modes:`, `Supports auto`, `Advertised `, `Link partner adv`, `Speed:`,
+	`Duplex:`, `Port:`, `Auto-negotiation:`, `Link detected:`, // ethtool
+}, "|") + ")")
+
+// stackCount matches the number below a stack.
+var stackCount = regexp.MustCompile("(`\\w[\\w.:]*\\+0x[0-9a-f]+) (\\d+)(?:\\s|$)")
+
+// split reads a line of several rows of a block. It reports whether it found any.
+func (r *reader) split(line string) bool {
+	if r.parts || !containsAny(line, "|", "0x", "% ", "flags=", " speed ", "Speed:", " modes:",
+		":tick") {
+		return false
+	}
+	text := rowStarts.ReplaceAllString(line, "\n$1")
+	text = stackCount.ReplaceAllString(text, "$1\n$2\n")
+	parts := strings.Split(text, "\n")
+	if len(parts) < 3 {
+		return false
+	}
+	r.parts = true
+	before := r.rows
+	for i, p := range parts {
+		if p = strings.TrimSpace(p); p != "" && (i > 0 || !strings.HasPrefix(p, "#")) {
+			if f := strings.Fields(p); len(f) < wideLine || !r.unfold(f) {
+				r.part(p)
+			}
+		}
+	}
+	r.parts = false
+	return r.rows > before
+}
+
+// containsAny reports whether s contains one of the parts. It keeps lines of prose away from
+// regular expressions.
+func containsAny(s string, parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(s, p) {
+			return true
+		}
+	}
+	return false
 }
 
 // unfold cuts the tokens of a line into a header and rows of the same number of tokens.

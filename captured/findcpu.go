@@ -169,7 +169,8 @@ func (t *Table) label() string {
 
 // elsewhere returns the row of the same CPU in another table in which it is much less busy.
 func (s *study) elsewhere(t *Table, c oneCPU) *Row {
-	for _, o := range s.of(CPUs) {
+	tables := s.of(CPUs)
+	for _, o := range tables[:min(len(tables), mostCompared)] {
 		if o == t {
 			continue
 		}
@@ -212,14 +213,22 @@ func (s *study) servedBy(cpu string) (names []string) {
 	return names
 }
 
+// mostCompared is the number of tables that are compared with each other: the first ones.
+const mostCompared = 16
+
 // compareCPUs finds CPUs that are much busier in one table than in another, where no CPU is unlike
 // its peers.
 func (s *study) compareCPUs() {
 	tables := s.of(CPUs)
-	for i, a := range tables {
-		for _, b := range tables[i+1:] {
-			for _, ca := range cpusOf(a) {
-				for _, cb := range cpusOf(b) {
+	tables = tables[:min(len(tables), mostCompared)]
+	var lists [][]oneCPU
+	for _, t := range tables {
+		lists = append(lists, cpusOf(t))
+	}
+	for i, a := range lists {
+		for _, b := range lists[i+1:] {
+			for _, ca := range a {
+				for _, cb := range b {
 					if ca.name == cb.name &&
 						math.Abs(busy(ca.row)-busy(cb.row)) >= threshold.SoftirqOthersIdle {
 						s.changedCPU(ca, cb)

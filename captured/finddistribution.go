@@ -68,7 +68,10 @@ func distributionOf(t *Table) *distribution {
 // guessUnit sets the unit by the name of the distribution, or by its least value: nanoseconds are
 // ruled out for calls shorter than the probes that measure them.
 func (d *distribution) guessUnit() {
-	text := " " + strings.ToLower(d.table.Subject+" "+d.table.Command) + " "
+	text := " " + strings.ToLower(d.table.Subject) + " "
+	if len(d.table.Command) < 200 {
+		text += strings.ToLower(d.table.Command) + " "
+	}
 	for _, u := range []struct {
 		names string
 		unit  float64
@@ -149,6 +152,9 @@ func (s *study) distributions() {
 // measuredBy returns the function that a distribution describes: one of a profile or a probe whose
 // name shares a word with the script or the key.
 func (s *study) measuredBy(d *distribution) (function string, sure bool) {
+	if m := probeName.FindStringSubmatch(d.table.Command); m != nil {
+		return m[1], true
+	}
 	if f := d.table.Subject; strings.Contains(f, "_") && !strings.Contains(f, " ") {
 		return f, true
 	}

@@ -162,30 +162,19 @@ func branches(
 	t *Table,
 ) (shared []string, names []string, counts map[string]float64, total float64) {
 	counts = map[string]float64{}
-	depth := 0
-	for {
-		seen := map[string]bool{}
-		for _, r := range t.Rows {
-			f := frames(r)
-			if depth >= len(f) {
-				seen[""] = true
-				continue
-			}
-			seen[f[depth]] = true
-		}
-		if len(seen) != 1 || seen[""] {
-			break
-		}
-		shared = append(shared, frames(t.Rows[0])[depth])
-		depth++
+	stacks := make([][]string, len(t.Rows))
+	for i, r := range t.Rows {
+		stacks[i] = frames(r)
 	}
-	for _, r := range t.Rows {
+	depth := commonDepth(stacks)
+	shared = stacks[0][:depth]
+	for i, r := range t.Rows {
 		name := "(none)"
-		if f := frames(r); depth < len(f) {
-			name = f[depth]
+		if depth < len(stacks[i]) {
+			name = stacks[i][depth]
 		}
 		n := zero(r.Num("count"))
-		if counts[name] == 0 {
+		if _, ok := counts[name]; !ok {
 			names = append(names, name)
 		}
 		counts[name] += n
@@ -193,6 +182,19 @@ func branches(
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(counts[b], counts[a]) })
 	return shared, names, counts, total
+}
+
+// commonDepth returns the number of frames that all stacks begin with.
+func commonDepth(stacks [][]string) int {
+	depth := len(stacks[0])
+	for _, f := range stacks[1:] {
+		n := 0
+		for n < depth && n < len(f) && f[n] == stacks[0][n] {
+			n++
+		}
+		depth = n
+	}
+	return depth
 }
 
 func commonCallee(t *Table) string {

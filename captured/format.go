@@ -61,14 +61,22 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 
 // header returns an empty table when fields are a header of f, and how many columns it knows.
 func (f *format) header(fields []string) (*Table, int) {
+	count := 0
+	for i, name := range fields {
+		if _, ok := f.column(name); ok {
+			count++
+		} else if i-count > 2*len(fields)/5 {
+			return nil, 0
+		}
+	}
+	if count < 3 && count < len(fields) || count*10 < len(fields)*6 {
+		return nil, 0
+	}
 	t := newTable(f.kind, f.tool)
 	t.rest, t.SinceBoot = f.rest, f.sinceBoot
 	known := 0
 	for _, name := range fields {
-		c, ok := f.columns[name]
-		if !ok {
-			c, ok = f.columns[strings.TrimSuffix(name, ":")]
-		}
+		c, ok := f.column(name)
 		if !ok {
 			c = column{name: "?" + name, scale: 1, word: true}
 		} else {
@@ -76,10 +84,19 @@ func (f *format) header(fields []string) (*Table, int) {
 		}
 		t.addColumn(c.name, c.scale, c.word)
 	}
-	if known < 3 && known < len(fields) || known*10 < len(fields)*6 || !t.Has(f.need...) {
+	if !t.Has(f.need...) {
 		return nil, 0
 	}
 	return t, known
+}
+
+// column returns the column that a name of a header means. Old versions of iostat print "Device:".
+func (f *format) column(name string) (column, bool) {
+	c, ok := f.columns[name]
+	if !ok && strings.HasSuffix(name, ":") {
+		c, ok = f.columns[name[:len(name)-1]]
+	}
+	return c, ok
 }
 
 // findHeader returns an empty table for a header of any format, nil for any other line.

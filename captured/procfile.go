@@ -12,14 +12,18 @@ var (
 
 // procFile reads meminfo, loadavg, pressure, net/dev, net/snmp and net/netstat.
 func (r *reader) procFile(line string, fields []string) bool {
-	if m := procLoad.FindStringSubmatch(line); m != nil {
-		r.put(r.block(Load, "/proc/loadavg", "load1", "load5", "load15"), m[1], m[2], m[3])
-		return true
+	if len(fields) == 5 {
+		if m := procLoad.FindStringSubmatch(line); m != nil {
+			r.put(r.block(Load, "/proc/loadavg", "load1", "load5", "load15"), m[1], m[2], m[3])
+			return true
+		}
 	}
-	if m := procPressure.FindStringSubmatch(line); m != nil {
-		r.put(r.block(Pressure, "/proc/pressure", "resource", "kind", "avg10", "avg60"),
-			r.pressureOf(m[1]), m[2], m[3], m[4])
-		return true
+	if strings.Contains(line, "avg10") {
+		if m := procPressure.FindStringSubmatch(line); m != nil {
+			r.put(r.block(Pressure, "/proc/pressure", "resource", "kind", "avg10", "avg60"),
+				r.pressureOf(m[1]), m[2], m[3], m[4])
+			return true
+		}
 	}
 	if len(fields) == 3 && fields[2] == "kB" && strings.HasSuffix(fields[0], ":") {
 		if _, ok := number(fields[1]); ok {

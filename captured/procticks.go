@@ -41,7 +41,7 @@ func (r *reader) ticks(line string, fields []string) bool {
 			"iowait", "irq", "soft", "steal"), cells...)
 		return true
 	}
-	if softnetRow.MatchString(line) {
+	if len(fields) >= 9 && len(fields[0]) == 8 && softnetRow.MatchString(line) {
 		cells := []string{""}
 		for _, f := range fields[:3] {
 			n, _ := strconv.ParseUint(f, 16, 32)
@@ -119,7 +119,7 @@ func (r *reader) socket(line string, _ []string) bool {
 		}
 	}
 	t := r.open["ss "+string(Sockets)]
-	if t == nil || !socketInfo.MatchString(line) {
+	if t == nil || !strings.Contains(line, "rtt:") || !socketInfo.MatchString(line) {
 		return false
 	}
 	row := t.Rows[len(t.Rows)-1]

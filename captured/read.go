@@ -12,7 +12,9 @@ const (
 	MaxFile   = 64 << 20 // bytes of one text
 	maxRows   = 200_000  // rows of all tables of a text
 	maxTables = 2_000
-	wideLine  = 40 // tokens; a longer line is searched for a whole table
+	maxLine   = 1 << 20 // bytes
+	wideLine  = 40      // tokens; a longer line is searched for a whole table
+	splitLine = 8       // tokens; a longer line is searched for the starts of rows
 )
 
 // Capture is what Read found in one text.
@@ -33,7 +35,8 @@ func Read(name, text string) (*Capture, error) {
 		return nil, fmt.Errorf("%s: %d MB, the limit is %d MB: cut it to the tables", name,
 			len(text)>>20, MaxFile>>20)
 	}
-	r := &reader{Capture: &Capture{File: name}, formats: formats()}
+	r := &reader{Capture: &Capture{File: name}, formats: formats(),
+		blocks: blocks(), phrases: phrases()}
 	if !r.json(text) {
 		r.lines(cleaner().Replace(text))
 	}
@@ -53,12 +56,16 @@ const Tools = "mpstat, vmstat, iostat, sar, sadf -j, nicstat, sysperfstat, intrs
 type reader struct {
 	*Capture
 	formats []format
+	blocks  []block
+	phrases map[string]string
 	line    int    // 1 is the first
 	last    bool   // no text follows
 	command string // of the last prompt
 	host    string
 	rows    int
 	cpus    int  // of the machine, as the banner says
+	cutLine bool // a line was longer than maxLine
+	parts   bool // the line is a part of a line that was split
 	elided  bool // lines were left out since the prompt: the first sample is not that since boot
 
 	table *Table            // the table that the next row belongs to; nil none
@@ -77,6 +84,14 @@ func (r *reader) lines(text string) {
 		text = rest
 		r.line++
 		r.last = rest == ""
+		if len(line) > maxLine {
+			line = line[:maxLine]
+			if !r.cutLine {
+				r.cutLine = true
+				r.Notes = append(r.Notes, fmt.Sprintf("%s: line %d is longer than %d MB: "+
+					"its end is not read", r.File, r.line, maxLine>>20))
+			}
+		}
 		r.read(unquote(line))
 	}
 }
@@ -89,7 +104,7 @@ func (r *reader) read(line string) {
 	}
 	if command, ok := isPrompt(line); ok {
 		r.prompt(command)
-		if len(strings.Fields(line)) < wideLine {
+		if r.split(line) || len(strings.Fields(line)) < wideLine {
 			return
 		}
 	}
@@ -106,7 +121,7 @@ func (r *reader) short(line string, fields []string) {
 		r.elided = r.elided || strings.HasPrefix(line, "..") || strings.HasPrefix(line, "[..")
 		return
 	}
-	for _, block := range blocks() {
+	for _, block := range r.blocks {
 		if block(r, line, fields) {
 			return
 		}
@@ -116,6 +131,9 @@ func (r *reader) short(line string, fields []string) {
 	}
 	if h := headerOf(r.formats, fields); h != nil {
 		r.begin(h)
+		return
+	}
+	if len(fields) >= splitLine && r.split(line) {
 		return
 	}
 	if t := shapeOf(fields, r); t != nil {
@@ -142,7 +160,12 @@ func (r *reader) prompt(command string) {
 	}
 	r.facts, r.open = map[string]string{}, map[string]*Table{}
 	if fields := strings.Fields(command); len(fields) > 1 {
-		r.facts["argument"] = fields[len(fields)-1]
+		for _, f := range fields[1:] {
+			if !strings.HasPrefix(f, "-") {
+				r.facts["argument"] = f
+				break
+			}
+		}
 	}
 	r.commandFacts(command)
 }

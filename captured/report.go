@@ -67,12 +67,18 @@ func (s *study) sources() []string {
 	return list
 }
 
+// mostFindings bounds a report. Further findings are dropped.
+const mostFindings = 300
+
 // find adds a finding. resource is what it accuses; "" none.
 func (s *study) find(
 	rule, id string, severity diagnose.Severity, confidence float64, culprit diagnose.Culprit,
 	claim string,
 ) *diagnose.Finding {
 	culprit.Name = phrase.Clean(culprit.Name)
+	if len(s.report.Findings) >= mostFindings {
+		return &diagnose.Finding{} // is not reported
+	}
 	s.report.Findings = append(s.report.Findings, diagnose.Finding{
 		ID: rule + "/" + phrase.Clean(id), Rule: rule, Severity: severity,
 		Confidence: diagnose.Number(confidence), Culprit: culprit, Claim: phrase.Printable(claim),

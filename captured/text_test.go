@@ -17,7 +17,7 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%s is %v, want %v", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "-", "eth0", "k", "%", "1.2.3", "NaN", "inf", "0x41", "1:30"} {
+	for _, text := range []string{"", "-", "eth0", "k", "%", "1.2.3", "NaN", "inf", "0x41"} {
 		if got, ok := number(text); ok {
 			t.Errorf("%q is read as %v", text, got)
 		}
@@ -47,6 +47,25 @@ func TestNoTable(t *testing.T) {
 	}
 	if _, err := Read("big", strings.Repeat("x", MaxFile+1)); err == nil {
 		t.Error("a text above the limit is read")
+	}
+}
+
+// TestBounds reads texts that would take much memory or time without limits.
+func TestBounds(t *testing.T) {
+	const table = "CPU %usr %nice %sys %iowait %irq %soft %steal %guest %idle\n" +
+		"all 1.00 0.00 2.00 0.00 0.00 0.00 0.00 0.00 97.00\n"
+	c, err := Read("line", table+strings.Repeat("a ", 2*maxLine)+"\n")
+	if err != nil || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], "longer than 1 MB") {
+		t.Errorf("a long line: notes %v, error %v", c.Notes, err)
+	}
+	_, row, _ := strings.Cut(table, "\n")
+	c, err = Read("rows", table+strings.Repeat(row, maxRows+10))
+	if err != nil || len(c.Tables[0].Rows) != maxRows || len(c.Notes) != 1 {
+		t.Errorf("%d rows are kept, error %v, notes %v", len(c.Tables[0].Rows), err, c.Notes)
+	}
+	c, err = Read("tables", strings.Repeat("# mpstat\n"+table, maxTables+10))
+	if err != nil || len(c.Tables) < maxTables-1 || len(c.Tables) > maxTables {
+		t.Errorf("%d tables are kept, error %v", len(c.Tables), err)
 	}
 }
 

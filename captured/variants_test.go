@@ -145,6 +145,19 @@ State Recv-Q Send-Q Local Address:Port Peer Address:Port
 ESTAB 0      912384 192.0.2.1:80 192.0.2.7:40000
 	 cubic wscale:7,7 rto:204 rtt:0.9/0.1 mss:1448 cwnd:10 segs_out:9000 rwnd_limited:91000ms(97.2%)`,
 		[]string{"97.2 %", "receive window"}},
+	{"quantize of a probe that the command names", "function-slow/ufs_lookup", `
+# dtrace -n 'fbt::ufs_lookup:entry{self->t=timestamp;} fbt::ufs_lookup:return{@["ns"]=quantize(1);}'
+  ns
+           value  ------------- Distribution ------------- count
+          524288 |                                         0
+         1048576 |@@@@@@@@@@@@@@@@@@@@                     50
+         2097152 |@@@@@@@@@@@@@@@@@@@@                     50
+         4194304 |                                         0
+# lockstat -i 97 -I sleep 10
+Profiling interrupt: 7760 events in 10.0 seconds (776 events/sec)
+4000 52% 52% 0.00 1000 cpu[3] mach_cpu_idle+0x6
+2100 27% 79% 0.00 1000 cpu[1] zfs_find_hash+0x50`,
+		[]string{"1-2 ms", "100 calls"}},
 	{"quantize with another function", "function-slow/arc_evict_us", `
   arc_evict_us
            value  ------------- Distribution ------------- count

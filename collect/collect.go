@@ -19,7 +19,8 @@ type Env struct {
 	SinceBoot bool // also emit the first reading, over the time since boot
 	// the run lasts for hours, so costly preparations that make readings cheaper pay off
 	Long     bool
-	Programs bool // of command lines, emit only the program: arguments may contain secrets
+	Masks    measure.Masker // secrets to mask in command lines
+	Programs bool           // emit only the program of a command line, without arguments
 
 	// shared by all collectors of a Source; nil: each collector finds its own
 	Namespaces *Namespaces

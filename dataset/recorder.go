@@ -70,6 +70,10 @@ func firstReading(at measure.Time, step measure.Span) measure.Time {
 	return soon
 }
 
+// maxContinued is the age of the newest recorded tick up to which sources may continue what an
+// earlier program asked for. Their ticks since then come first.
+const maxContinued = 2 * measure.Minute
+
 // retryAfter is the delay before a failed run is started again.
 const retryAfter = 5 * time.Second
 
@@ -129,6 +133,10 @@ func (r *recorder) start(ctx context.Context) {
 	}
 	for source := range asked {
 		g.newestTick[source] = floor(from, r.step)
+		if r.current == nil && from.Sub(r.last) <= maxContinued {
+			// its first ticks may be those that a source kept for this program
+			g.newestTick[source] = min(g.newestTick[source], r.last)
+		}
 	}
 	r.next = g
 	for source, queries := range asked {
@@ -146,7 +154,12 @@ func (r *recorder) start(ctx context.Context) {
 			if err == nil && ctx.Err() == nil {
 				err = errors.New("the source has ended")
 			}
-			if err != nil && !errors.Is(err, errReplaced) && ctx.Err() == nil {
+			var again interface{ Restarted() bool }
+			switch {
+			case err == nil || errors.Is(err, errReplaced) || ctx.Err() != nil:
+			case errors.As(err, &again) && again.Restarted():
+				r.restart(ctx, g)
+			default:
 				r.restartLater(ctx, g, err)
 			}
 		})
@@ -180,8 +193,16 @@ func (r *recorder) restartLater(ctx context.Context, g *generation, err error) {
 		return
 	case <-time.After(retryAfter):
 	}
+	r.restart(ctx, g)
+}
+
+// restart replaces a generation by a new one, unless another one has done so.
+func (r *recorder) restart(ctx context.Context, g *generation) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
 	g.stop()
 	if r.current == g {
 		r.current = nil

@@ -51,6 +51,7 @@ type accounting struct {
 	external         measure.Span
 	externalBySource map[measure.Source]measure.Span // when account last ran
 	unrecorded       float64                         // of statistics that no dataset records
+	processes        []func() measure.Span           // CPU time of other processes; set before Run
 }
 
 // NewSet returns the set of the archive's datasets. It creates those default queries that this

@@ -18,7 +18,7 @@ const (
 // usageSample contains the cumulative costs at one moment.
 type usageSample struct {
 	at         time.Time
-	process    measure.Span // CPU time of the process, and of its programs in the kernel
+	process    measure.Span // CPU time of all processes, and of their programs in the kernel
 	recorded   float64      // nanoseconds of it: of all datasets, deleted ones included
 	unrecorded float64      // nanoseconds of it: of sources whose statistics no dataset records
 	meters     []measure.Span
@@ -36,6 +36,12 @@ type meter struct {
 // safe for concurrent use. Call before Run.
 func (s *Set) Meter(what string, spent func() measure.Span) {
 	s.meters = append(s.meters, meter{what, spent})
+}
+
+// MeterProcess adds another process that works for the set. spent returns its cumulative CPU time,
+// which is part of Health.CPU, and must be safe for concurrent use. Call before Run.
+func (s *Set) MeterProcess(spent func() measure.Span) {
+	s.accounting.processes = append(s.accounting.processes, spent)
 }
 
 // totals are the cumulative cost and samples of a dataset.
@@ -64,6 +70,9 @@ func (s *Set) sample() {
 		l.meters = append(l.meters, m.spent())
 	}
 	l.process = processTime() + s.accounting.external
+	for _, spent := range s.accounting.processes {
+		l.process += spent()
+	}
 	for id, k := range s.folders {
 		l.sets[id] = k.total
 	}

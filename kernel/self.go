@@ -8,8 +8,15 @@ import (
 
 // ResidentMemory returns the resident bytes of this process (/proc/self/statm, second number); 0
 // where it can't be read.
-func ResidentMemory() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+func ResidentMemory() int64 { return residentMemory("/proc/self/statm") }
+
+// ParentMemory returns the resident memory of the parent process in bytes; 0: not known.
+func ParentMemory() int64 {
+	return residentMemory("/proc/" + strconv.Itoa(os.Getppid()) + "/statm")
+}
+
+func residentMemory(statm string) int64 {
+	b, err := os.ReadFile(statm)
 	if err != nil {
 		return 0
 	}

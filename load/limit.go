@@ -151,8 +151,11 @@ func (r *Run) byLink(t *Test, w Way) (Limit, bool) {
 				continue
 			}
 			if best.Kind == "" || wire.Share > best.Share {
-				text := fmt.Sprintf("the link %s %s: %s carries %s of %s%s", printable(a.Device), a.where,
-					wire.Direction, percent(wire.Share), Bits(wire.Capacity), capacityFrom(wire.From))
+				text := fmt.Sprintf(
+					"the link %s %s: %s carries %s of %s%s", printable(a.Device), a.where,
+					wire.Direction, percent(wire.Share), Bits(wire.Capacity),
+					capacityFrom(wire.From),
+				)
 				best = Limit{"link", a.where, a.Device, wire.Share, text}
 			}
 		}
@@ -256,9 +259,13 @@ func (r *Run) byWindow(t *Test, w Way) (Limit, bool) {
 	switch {
 	case !(tr.Busy >= halfTime):
 	case tr.Rwnd/tr.Busy >= windowTime && tr.Rwnd >= tr.Sndbuf:
-		text := fmt.Sprintf("the receiver's window: the sender waited for it %s of the time; the receiver "+
-			"%s reads too slowly, or its buffer is too small for the path%s",
-			percent(tr.Rwnd), there, windowOf(t))
+		text := fmt.Sprintf(
+			"the receiver's window: the sender waited for it %s of the time; the receiver "+
+				"%s reads too slowly, or its buffer is too small for the path%s",
+			percent(tr.Rwnd),
+			there,
+			windowOf(t),
+		)
 		return Limit{"window", there, "", tr.Rwnd, text}, true
 	case tr.Sndbuf/tr.Busy >= windowTime:
 		text := fmt.Sprintf("the sender's buffer: %s of the time it was full of data under way%s",
@@ -283,8 +290,10 @@ func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
 	tr := sender.Total.way(w)
 	if share := tr.Retransmits / tr.Segments; share >= minLoss {
 		control := orWord(printable(sender.Congestion), "the congestion control")
-		text := fmt.Sprintf("loss on the path: %s of the segments were sent again, and %s sends less",
-			percent(share), control)
+		text := fmt.Sprintf(
+			"loss on the path: %s of the segments were sent again, and %s sends less",
+			percent(share), control,
+		)
 		return Limit{"loss", "", sender.Congestion, share, text}, true
 	}
 	return Limit{}, false
@@ -349,7 +358,9 @@ func (r *Run) noLimit(t *Test, w Way) Limit {
 	default:
 		if tr := sender.Total.way(w); tr.Busy.Known() {
 			if tr.Busy < halfTime {
-				text += fmt.Sprintf(": the sender had no data under way %s of the time", percent(1-tr.Busy))
+				text += fmt.Sprintf(
+					": the sender had no data under way %s of the time", percent(1-tr.Busy),
+				)
 				return Limit{Kind: "none", Share: unknown(), Text: text}
 			}
 			text += fmt.Sprintf(": the sender had data under way %s of the time", percent(tr.Busy))

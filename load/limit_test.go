@@ -75,7 +75,8 @@ func TestLimits(t *testing.T) {
 		"a finding of other sort": {sick: func(r *Run) { r.Here.Report = found("mac-shared", "high", "x") }, kind: "none", text: "nothing found"},
 		"the server unknown":      {sick: func(r *Run) { r.There = nil }, kind: "none", text: "nothing found"},
 		"nothing known": {sick: func(r *Run) {
-			r.Here.Total.CPU, r.There.Total.CPU, r.Here.Wire, r.There.Wire = noUsage(), noUsage(), nil, nil
+			r.Here.Total.CPU, r.There.Total.CPU = noUsage(), noUsage()
+			r.Here.Wire, r.There.Wire = nil, nil
 		}, kind: "none", text: "device unknown"},
 	} {
 		test, r := usual(), quietRun()
@@ -121,7 +122,8 @@ func TestLimitsOfExchanges(t *testing.T) {
 	}
 	r = quietRun()
 	r.There.Total.CPU.Thread = 0.95
-	if got := r.limits(&test)[0]; got.Kind != "cpu" || !strings.Contains(got.Text, "that responds") {
+	if got := r.limits(&test)[0]; got.Kind != "cpu" ||
+		!strings.Contains(got.Text, "that responds") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -16,7 +16,8 @@ func benchPair(b *testing.B) (x, y *socket) {
 	}
 	defer l.Close()
 	var ends [2]*net.TCPConn
-	for i, open := range []func() (net.Conn, error){func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, l.Accept} {
+	connect := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
+	for i, open := range []func() (net.Conn, error){connect, l.Accept} {
 		c, err := open()
 		if err != nil {
 			b.Fatal(err)

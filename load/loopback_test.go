@@ -129,13 +129,14 @@ func TestStreams(t *testing.T) {
 	for n, way := range []Way{Up, Down, Both} {
 		test := short(Stream, way)
 		test.Copy = n == 2
-		var told []*Interval
-		run, err := s.Run(t.Context(), n+1, test, func(i *Interval) { told = append(told, i) })
+		var reported []*Interval
+		report := func(i *Interval) { reported = append(reported, i) }
+		run, err := s.Run(t.Context(), n+1, test, report)
 		if err != nil {
 			t.Fatalf("%s: %v", way, err)
 		}
-		if len(told) != 4 || len(run.Intervals) != 4 {
-			t.Fatalf("%s: %d intervals were told, %d kept", way, len(told), len(run.Intervals))
+		if len(reported) != 4 || len(run.Intervals) != 4 {
+			t.Fatalf("%s: %d intervals were reported, the result has %d", way, len(reported), len(run.Intervals))
 		}
 		for _, w := range test.ways() {
 			sender, receiver := run.ends(w)
@@ -144,7 +145,7 @@ func TestStreams(t *testing.T) {
 				t.Errorf("%s: sent %+v, received %+v", w, sent, got)
 			}
 			var sum uint64
-			for _, i := range told {
+			for _, i := range reported {
 				if i.Run != n+1 || i.There == nil || i.Over.Span() <= 0 {
 					t.Fatalf("%s: interval %+v", w, i)
 				}
@@ -164,7 +165,7 @@ func TestStreams(t *testing.T) {
 			if !sent.Retransmits.Known() || !(sent.Segments > 0) || !(sent.RTT > 0) ||
 				!(sent.Cwnd > 0) ||
 				sent.Busy > 1 {
-				t.Errorf("%s: what the sender's kernel tells: %+v", w, sent)
+				t.Errorf("%s: numbers of the sender's kernel: %+v", w, sent)
 			}
 		}
 		for _, e := range []*End{run.Here, run.There} {
@@ -208,7 +209,7 @@ func TestExchanges(t *testing.T) {
 		t.Fatalf("times %+v of %d", p, here.Exchanges)
 	}
 	if run.There.Unknown["cpu"] == "" || run.There.Total.CPU.Machine.Known() {
-		t.Errorf("a machine that nobody tells of: %+v %v", run.There.Total.CPU, run.There.Unknown)
+		t.Errorf("a server without a Machine: %+v %v", run.There.Total.CPU, run.There.Unknown)
 	}
 }
 
@@ -227,7 +228,8 @@ func asking(t *testing.T, test Test, until uint64) (asks, answers *flow, took ti
 			f.run(&test, began)
 		})
 	}
-	for deadline := began.Add(20 * time.Second); asks.done.Load() < until; time.Sleep(time.Millisecond) {
+	deadline := began.Add(20 * time.Second)
+	for ; asks.done.Load() < until; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d exchanges of %d", asks.done.Load(), until)
 		}
@@ -267,9 +269,8 @@ func TestPacedExchanges(t *testing.T) {
 	if most := uint64(took.Seconds()*500) + 1; n > most {
 		t.Errorf("%d exchanges at 500/s in %v", n, took)
 	}
-	if times, late := gather([]*counter{asks.times}), gather([]*counter{asks.late}); times.Count() != n ||
-		late.Count() < n ||
-		late.Count() > n+1 {
+	times, late := gather([]*counter{asks.times}), gather([]*counter{asks.late})
+	if times.Count() != n || late.Count() < n || late.Count() > n+1 {
 		t.Errorf("%d exchanges, %d timed, %d begun", n, times.Count(), late.Count())
 	}
 }
@@ -358,7 +359,9 @@ func TestAllArrives(t *testing.T) {
 				f.run(&test, time.Now())
 			})
 		}
-		for deadline := time.Now().Add(20 * time.Second); to.moved.Load() < 50e6 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		deadline := time.Now().Add(20 * time.Second)
+		for to.moved.Load() < 50e6 && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
 		}
 		to.over.Store(true)
 		from.over.Store(true)
@@ -423,7 +426,10 @@ func TestRefusals(t *testing.T) {
 
 	address = serving(t, &Server{Token: "secret", Tests: 1})
 	first, second := dial(t, address, "secret"), dial(t, address, "secret")
-	if err := first.write(&message{Test: &Test{Kind: Stream, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 1}}); err != nil {
+	one := &Test{
+		Kind: Stream, Way: Up, Streams: 1, For: measure.Second, Every: measure.Second, Size: 1,
+	}
+	if err := first.write(&message{Test: one}); err != nil {
 		t.Fatal(err)
 	}
 	if m, err := first.next(t.Context(), time.Second*5); err != nil || m.Ready == nil {
@@ -521,7 +527,8 @@ func TestUnknownServers(t *testing.T) {
 		!strings.Contains(err.Error(), "culprit load serve --listen") {
 		t.Errorf("nobody there: %v", err)
 	}
-	if _, err := (&Client{Server: address, Bind: netip.MustParseAddr("203.0.113.7")}).Dial(t.Context()); err == nil ||
+	foreign := &Client{Server: address, Bind: netip.MustParseAddr("203.0.113.7")}
+	if _, err := foreign.Dial(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), "--bind 203.0.113.7") {
 		t.Errorf("an address of others: %v", err)
 	}
@@ -549,7 +556,8 @@ func TestInterrupted(t *testing.T) {
 	if run.There == nil || !(run.Throughput(Down) > 1e6) || run.There.Total.way(Down).Bytes == 0 {
 		t.Errorf("the server's part: %+v", run.There)
 	}
-	if _, err := dial(t, address, "").Run(t.Context(), 1, short(Stream, Up), func(*Interval) {}); err != nil {
+	next := dial(t, address, "")
+	if _, err := next.Run(t.Context(), 1, short(Stream, Up), func(*Interval) {}); err != nil {
 		t.Errorf("after it: %v", err)
 	}
 }
@@ -607,7 +615,8 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 	one, buf := make([]byte, 100), make([]byte, 100)
 	c := newCounter()
 	if n := testing.AllocsPerRun(100, func() {
-		if a.send(one) != nil || fb.readFull(buf) != nil || b.send(one) != nil || fa.readFull(buf) != nil {
+		if a.send(one) != nil || fb.readFull(buf) != nil ||
+			b.send(one) != nil || fa.readFull(buf) != nil {
 			t.Fatal("the connection broke")
 		}
 		c.add(1)

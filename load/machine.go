@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"culprit/measure"
 )
@@ -279,7 +280,7 @@ func wires(ticks []seen) []Wire {
 // shortened.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' {
+		if !measure.IsShown(r) || r == utf8.RuneError {
 			return ' '
 		}
 		return r

@@ -7,7 +7,10 @@ import (
 
 // TestStudent compares quantiles with the usual table (two-sided, 95 %).
 func TestStudent(t *testing.T) {
-	for freedom, want := range map[float64]float64{1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 9: 2.26216, 29: 2.04523, 120: 1.97993, 1e6: 1.95997} {
+	for freedom, want := range map[float64]float64{
+		1: 12.7062, 2: 4.30265, 3: 3.18245, 4: 2.77645, 5: 2.57058, 9: 2.26216, 29: 2.04523,
+		120: 1.97993, 1e6: 1.95997,
+	} {
 		if got := student(freedom); math.Abs(got-want) > 2e-5 {
 			t.Errorf("with %g degrees of freedom %.6f, want %.6f", freedom, got, want)
 		}
@@ -36,7 +39,8 @@ func TestSpread(t *testing.T) {
 func TestRatio(t *testing.T) {
 	a, b := spreadOf([]Number{100, 101, 99}), spreadOf([]Number{109, 110, 108})
 	r := ratioOf(a, b)
-	// ln(1.09), both sets with a relative variance of the mean of 1/3e-4 and 1/3e-4/1.09²; 3.9708 degrees, t = 2.7846.
+	// ln(1.09), both sets with a relative variance of the mean of 1/3e-4 and 1/3e-4/1.09²; 3.9708
+	// degrees, t = 2.7846.
 	if math.Abs(float64(r.Ratio)-1.09) > 1e-12 || !r.Sure ||
 		math.Abs(float64(r.High)-1.114042) > 1e-5 ||
 		math.Abs(float64(r.Low)-1.066477) > 1e-5 {
@@ -44,7 +48,7 @@ func TestRatio(t *testing.T) {
 	}
 	if r := ratioOf(a, spreadOf([]Number{100.5, 101.5, 99.5})); r.Sure || !(r.Low < 1) ||
 		!(r.High > 1) {
-		t.Errorf("half a per cent within one of deviation is told from chance: %+v", r)
+		t.Errorf("half a percent within a deviation of one is called significant: %+v", r)
 	}
 	if r := ratioOf(a, spreadOf([]Number{200})); r.Ratio != 2 || r.Low.Known() || r.Sure {
 		t.Errorf("one run has an interval: %+v", r)

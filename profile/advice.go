@@ -127,12 +127,13 @@ func unknownFormat(head []byte, skipped int) error {
 		first = first[:i]
 	}
 	begin := shortened(string(first), 60)
-	return &ParseError{Line: line, What: fmt.Sprintf("no known format of stacks: %q. %s", begin, readable)}
+	what := fmt.Sprintf("no known format of stacks: %q. %s", begin, readable)
+	return &ParseError{Line: line, What: what}
 }
 
 // readable is the end of an error about an unknown format.
-const readable = "Readable: perf script, folded lines (function;function count), pprof, speedscope, " +
-	"Chrome, Firefox, DTrace, bpftrace, jstack, gdb, goroutines and others: " +
+const readable = "Readable: perf script, folded lines (function;function count), pprof, " +
+	"speedscope, Chrome, Firefox, DTrace, bpftrace, jstack, gdb, goroutines and others: " +
 	"culprit flame --help lists them"
 
 // tableHeads are words of table headings, each with the tool that prints them.
@@ -223,15 +224,16 @@ func tableAdvice(head []byte) *ParseError {
 		}
 		state := bytes.Contains(line, []byte(" (active")) || bytes.Contains(line, []byte(" (idle"))
 		if bytes.HasPrefix(line, []byte("Thread ")) && state && line[len(line)-1] == '"' {
-			return &ParseError{Line: n, What: "this is the output of py-spy dump, one moment of each " +
-				"thread: py-spy record --format raw writes folded stacks"}
+			return &ParseError{Line: n, What: "this is the output of py-spy dump, one moment of " +
+				"each thread: py-spy record --format raw writes folded stacks"}
 		}
 		if bytes.Contains(line, []byte("log opened")) && bytes.Contains(line, []byte("apyrus")) {
 			return &ParseError{Line: n, What: "this is a log of Papyrus: " +
 				"speedscope reads it, and exports a profile that is read"}
 		}
 		if tool := tableOf(line); tool != "" {
-			return &ParseError{Line: n, What: numbersAdvice + ", as " + tool + " prints" + stacksAdvice}
+			what := numbersAdvice + ", as " + tool + " prints" + stacksAdvice
+			return &ParseError{Line: n, What: what}
 		}
 		if len(line) == 0 || line[0] == '#' {
 			continue
@@ -244,7 +246,8 @@ func tableAdvice(head []byte) *ParseError {
 		}
 		if numbers := numberColumns(line); numbers > 0 {
 			words := len(bytes.Fields(line))
-			if counted++; numbers > 2 || numbers == 2 && words == 2 || numbers == words && numbers > 1 {
+			if counted++; numbers > 2 || numbers == 2 && words == 2 ||
+				numbers == words && numbers > 1 {
 				if columns++; first == 0 {
 					first = n
 				}
@@ -264,7 +267,8 @@ const (
 
 // isRuler reports whether a line is the rule below the heading of a table.
 func isRuler(line []byte) bool {
-	return len(line) >= 8 && len(bytes.Trim(line, "-+|= ")) == 0 && bytes.Contains(line, []byte("----"))
+	return len(line) >= 8 && len(bytes.Trim(line, "-+|= ")) == 0 &&
+		bytes.Contains(line, []byte("----"))
 }
 
 // numberColumns returns how many words at the end of a line are numbers.

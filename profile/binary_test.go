@@ -47,8 +47,13 @@ func TestRoundTrip(t *testing.T) {
 		if err := WriteSpeedscope(&scope, tree, "a name"); err != nil {
 			t.Fatal(err)
 		}
-		for name, b := range map[string][]byte{"pprof": proto.Bytes(), "pprof, not packed": unpacked(t, proto.Bytes()), "speedscope": scope.Bytes(),
-			"speedscope, packed": packed(t, scope.Bytes()), "folded, packed": packed(t, []byte(text))} {
+		for name, b := range map[string][]byte{
+			"pprof":              proto.Bytes(),
+			"pprof, not packed":  unpacked(t, proto.Bytes()),
+			"speedscope":         scope.Bytes(),
+			"speedscope, packed": packed(t, scope.Bytes()),
+			"folded, packed":     packed(t, []byte(text)),
+		} {
 			back, err := Read(never, bytes.NewReader(b), "f", Options{})
 			if err != nil {
 				t.Fatalf("%s of %q: %v", name, text, err)
@@ -109,7 +114,8 @@ func TestPProfOfGo(t *testing.T) {
 	}
 	cut := packed(t, []byte{0x0a, 0x04, 0x08, 0x01, 0x10, 0x02, 0x12, 0x7f})
 	if _, err := Read(never, bytes.NewReader(cut), "f", Options{}); err == nil ||
-		!strings.Contains(err.Error(), "f: byte 6: pprof") && !strings.Contains(err.Error(), "f:byte 6: pprof") {
+		!strings.Contains(err.Error(), "f: byte 6: pprof") &&
+			!strings.Contains(err.Error(), "f:byte 6: pprof") {
 		t.Errorf("a cut profile: %v", err)
 	}
 }

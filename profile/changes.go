@@ -3,11 +3,12 @@ package profile
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+
+	"culprit/measure"
 )
 
 // nodeTitle returns the title of a node in a picture.
@@ -211,5 +212,10 @@ func WriteChangesJSON(w io.Writer, d *Diff, limit int) error {
 				known(c.Confidence)},
 		)
 	}
-	return json.NewEncoder(w).Encode(out)
+	b, err := measure.MarshalJSON(out)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
 }

@@ -26,7 +26,9 @@ func columnsOf(t testing.TB, tree *Tree) []byte {
 // name.
 func TestColumns(t *testing.T) {
 	b := NewBuilder()
-	f := func(name, module string, kind Kind) uint32 { return b.Function([]byte(name), []byte(module), kind) }
+	f := func(name, module string, kind Kind) uint32 {
+		return b.Function([]byte(name), []byte(module), kind)
+	}
 	main, z, a, read := f("main", "prog", Code), f("z", "prog", Inlined), f("a", "", JIT), f("read",
 		"kernel", Kernel)
 	b.Stack([]uint32{main, z, read}, 2)
@@ -204,7 +206,7 @@ func TestOverview(t *testing.T) {
 	}
 	data[6] &^= isOverview
 	if _, err := ParseColumns(data); err == nil {
-		t.Error("function 0 stands for a node other than the root")
+		t.Error("function 0 is accepted for a node other than the root")
 	}
 	u, _ := tree.overview(tree.overviewThreshold())
 	var got []string
@@ -233,7 +235,8 @@ func TestOverview(t *testing.T) {
 		t.Fatal(err)
 	}
 	var h columnsHeader
-	if err := json.Unmarshal(data[columnsHead:columnsHead+int(binary.LittleEndian.Uint32(data[8:]))], &h); err != nil {
+	size := int(binary.LittleEndian.Uint32(data[8:]))
+	if err := json.Unmarshal(data[columnsHead:columnsHead+size], &h); err != nil {
 		t.Fatal(err)
 	}
 	if h.Of != tree.Len() || h.Nodes >= h.Of || h.Nodes > 2*maxOverviewNodes+1 {

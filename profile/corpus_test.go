@@ -124,8 +124,15 @@ func TestCorpusComments(t *testing.T) {
 		if strings.Contains(name, "folded") || strings.Contains(name, "austin") {
 			each = "\n"
 		}
-		for _, comment := range []string{"# interval: 5\n", "#\n", "# cmdline : a;b 5\n", "# L1 Data 32K [0-1] 7\n"} {
-			for _, changed := range []string{comment + in, in + comment, strings.ReplaceAll(in, each, each+comment), strings.ReplaceAll(in, each, each+strings.Repeat(comment, 9000))} {
+		for _, comment := range []string{
+			"# interval: 5\n", "#\n", "# cmdline : a;b 5\n", "# L1 Data 32K [0-1] 7\n",
+		} {
+			for _, changed := range []string{
+				comment + in,
+				in + comment,
+				strings.ReplaceAll(in, each, each+comment),
+				strings.ReplaceAll(in, each, each+strings.Repeat(comment, 9000)),
+			} {
 				if got := fold(t, changed, Options{}); got != plain {
 					t.Errorf("%s with %q: got\n%swant\n%s", name, comment, got, plain)
 				}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"culprit/measure"
 )
 
 // foldedLines reads a stack per line: outermost;...;innermost count.
@@ -94,7 +96,8 @@ func (f *foldedTwice) end(n int) (*Tree, error) {
 	t, err := f.foldedLines.end(n)
 	if err == nil && f.amount == 0 {
 		t.note(
-			"there are two amounts, before and after: this is after; --diff with this file alone compares them",
+			"there are two amounts, before and after: this is after; " +
+				"--diff with this file alone compares them",
 		)
 	}
 	return t, err
@@ -116,7 +119,8 @@ func commonPrefix(a, b []byte) int {
 }
 
 // WriteFolded writes a line per stack, sorted by name: outermost;...;innermost amount. In names,
-// semicolons become colons and line breaks blanks. Empty names, and stacks of blanks only, become
+// semicolons become colons, and control characters C's escapes. Empty names, and stacks of blanks
+// only, become
 // "-", since the format can't represent them. The error is the writer's.
 func WriteFolded(w io.Writer, t *Tree) error {
 	t = t.ByName()
@@ -187,14 +191,5 @@ func foldedName(name string) []byte {
 	if name == "" {
 		return []byte{'-'}
 	}
-	b := []byte(name)
-	for i, c := range b {
-		switch c {
-		case ';':
-			b[i] = ':'
-		case '\n', '\r':
-			b[i] = ' '
-		}
-	}
-	return b
+	return bytes.ReplaceAll([]byte(measure.Escape(name)), []byte{';'}, []byte{':'})
 }

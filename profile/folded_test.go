@@ -67,7 +67,8 @@ func TestTotals(t *testing.T) {
 		if tree.Parent[i] >= int32(i) {
 			t.Errorf("node %d stands before its caller", i)
 		}
-		if want := map[string]float64{"a": 3, "b": 3, "c": 2, "d": 4}[tree.Name(i)]; tree.Total[i] != want {
+		want := map[string]float64{"a": 3, "b": 3, "c": 2, "d": 4}[tree.Name(i)]
+		if tree.Total[i] != want {
 			t.Errorf("%s: total %v, want %v", tree.Name(i), tree.Total[i], want)
 		}
 	}
@@ -159,7 +160,7 @@ func FuzzFolded(f *testing.F) {
 		if once == "" ||
 			DetectFormat(
 				[]byte(once), true,
-			) == FoldedTwice { // all names end with a number: it can't be told from two amounts
+			) == FoldedTwice { // all names end with a number, which looks like two amounts
 			return
 		}
 		if err != nil {

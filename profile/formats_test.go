@@ -84,7 +84,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-func TestPerfTellsOfOtherEvents(t *testing.T) {
+func TestPerfNotesOtherEvents(t *testing.T) {
 	tree, err := Read(never, strings.NewReader(perfText), "", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -188,8 +188,11 @@ func FuzzBPFTrace(f *testing.F) {
 
 // FuzzRead passes any bytes to the reader that detects them.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{perfText, dtraceText, bpftraceText, "a;b 1\n", "\x1f\x8b\x08\x00", jstackText, gdbText, euStackText, faultText, goRawText, inlinedText, sampleText, vtuneText,
-		vsText, ghcText, xctraceText, v8Text, bpftraceJSONText, twiceText} {
+	for _, s := range []string{
+		perfText, dtraceText, bpftraceText, "a;b 1\n", "\x1f\x8b\x08\x00", jstackText, gdbText,
+		euStackText, faultText, goRawText, inlinedText, sampleText, vtuneText, vsText, ghcText,
+		xctraceText, v8Text, bpftraceJSONText, twiceText,
+	} {
 		f.Add([]byte(s))
 	}
 	for _, c := range perfCorpus {

@@ -31,7 +31,7 @@ const stapText = " 0xffffffff81000000 : work+0x10/0x20 [app]\n 0xffffffff8100002
 func TestGoroutines(t *testing.T) {
 	for _, c := range []struct{ name, in, out string }{
 		{"debug=2", goroutineText, "main.main;main.spin 1\nmain.(*pool).worker 2\n"},
-		{"a crash", "panic: no room\n\n" + goroutineText + "\nexit status 2\n", "main.main;main.spin 1\nmain.(*pool).worker 2\n"},
+		{"a crash", "panic: queue is full\n\n" + goroutineText + "\nexit status 2\n", "main.main;main.spin 1\nmain.(*pool).worker 2\n"},
 		{"SIGQUIT", "SIGQUIT: quit\nPC=0x46d2f3 m=0 sigcode=0\n\n" + goroutineText, "main.main;main.spin 1\nmain.(*pool).worker 2\n"},
 		{"debug=1", goroutineDebug1, "main.main 1\nmain.worker;runtime.chanrecv1 2\n"},
 		{"pmcstat", pmcText, "_start;main;work 4\nmain;other 3\nother;work 2\nwork 1\n"},

@@ -195,9 +195,11 @@ func writeData(out *bufio.Writer, t *Tree, before []float64, share bool, script 
 		Kinds   string   `json:"kinds"`
 		Shades  string   `json:"shades"`
 		Nodes   int      `json:"nodes"`
-		// First is the number of nodes before the script. If it is less than Nodes, all nodes follow.
+		// First is the number of nodes before the script. If it is less than Nodes, all nodes
+		// follow.
 		First int `json:"first"`
-		// Whole means that amounts are integers of variable length; otherwise they have eight bytes.
+		// Whole means that amounts are integers of variable length; otherwise they have eight
+		// bytes.
 		Whole  bool    `json:"whole"`
 		Before bool    `json:"before"`
 		Most   float64 `json:"most"` // the largest change of a call

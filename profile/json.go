@@ -348,7 +348,8 @@ func readStackProf(r io.Reader, o Options) (*Tree, error) {
 			b.Stack([]uint32{function(id)}, f.Samples)
 		}
 		b.tree.note(
-			"no stacks: stackprof recorded without raw: true; functions have their own samples only",
+			"no stacks: stackprof recorded without raw: true; " +
+				"functions have their own samples only",
 		)
 	}
 	return nonEmpty(b.Tree(), StackProf)

@@ -67,7 +67,12 @@ var jsonCorpus = []struct{ name, in, out string }{
 func TestJSONFormats(t *testing.T) {
 	for _, c := range jsonCorpus {
 		t.Run(c.name, func(t *testing.T) {
-			for _, in := range []string{c.in, "\n " + c.in + "\n", "\xef\xbb\xbf" + c.in, strings.ReplaceAll(c.in, "\n", "")} {
+			for _, in := range []string{
+				c.in,
+				"\n " + c.in + "\n",
+				"\xef\xbb\xbf" + c.in,
+				strings.ReplaceAll(c.in, "\n", ""),
+			} {
 				if got := fold(t, in, Options{}); got != c.out {
 					t.Errorf("got\n%swant\n%s", got, c.out)
 				}

@@ -37,7 +37,21 @@ func isDigits(b []byte) bool {
 // operators are C++'s operators with brackets or arrows, the longest first.
 //
 // table: the C++ standard, over.oper
-var operators = []string{"<=>", "->*", "<<=", ">>=", "()", "[]", "<<", ">>", "->", "<=", ">=", "<", ">"}
+var operators = []string{
+	"<=>",
+	"->*",
+	"<<=",
+	">>=",
+	"()",
+	"[]",
+	"<<",
+	">>",
+	"->",
+	"<=",
+	">=",
+	"<",
+	">",
+}
 
 // operatorAt returns the length of the C++ operator at i, after the word operator; 0 when there is
 // none.
@@ -84,7 +98,8 @@ func withoutArguments(name []byte) []byte {
 	}
 	end := len(name)
 	outsideBrackets(name, func(i int) bool {
-		if name[i] == '(' && (i == 0 || name[i-1] != '.') && !bytes.HasPrefix(name[i:], []byte("(anonymous namespace)")) {
+		if name[i] == '(' && (i == 0 || name[i-1] != '.') &&
+			!bytes.HasPrefix(name[i:], []byte("(anonymous namespace)")) {
 			end = i
 			return false
 		}
@@ -101,7 +116,8 @@ func cutInlined(name []byte) (one, rest []byte, more bool) {
 	}
 	at := -1
 	outsideBrackets(name, func(i int) bool {
-		if name[i] == '-' && i > 0 && name[i-1] != ' ' && bytes.HasPrefix(name[i:], []byte("->")) && i+2 < len(name) {
+		if name[i] == '-' && i > 0 && name[i-1] != ' ' && bytes.HasPrefix(name[i:], []byte("->")) &&
+			i+2 < len(name) {
 			at = i
 			return false
 		}

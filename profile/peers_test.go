@@ -9,13 +9,25 @@ import (
 	"testing"
 )
 
+// peerOptions returns the options for the flags of stackcollapse-perf.pl, by the flag's name.
+func peerOptions() map[string]Options {
+	return map[string]Options{
+		"pid":    {PID: true},
+		"tid":    {TID: true},
+		"kernel": {Marks: true},
+		"jit":    {Marks: true},
+		"all":    {Marks: true},
+		"addrs":  {Addresses: true},
+	}
+}
+
 // TestPeers reads the test data of FlameGraph and inferno and compares the results.
 // CULPRIT_FLAMEGRAPH and CULPRIT_INFERNO are the directories of these tools; no file of them is in
 // this repository.
 func TestPeers(t *testing.T) {
 	var cases []peer
 	if dir := os.Getenv("CULPRIT_FLAMEGRAPH"); dir != "" {
-		for name, o := range map[string]Options{"pid": {PID: true}, "tid": {TID: true}, "kernel": {Marks: true}, "jit": {Marks: true}, "all": {Marks: true}, "addrs": {Addresses: true}} {
+		for name, o := range peerOptions() {
 			in, err := filepath.Glob(filepath.Join(dir, "test/*.txt"))
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +77,7 @@ func TestPeers(t *testing.T) {
 			cases = append(cases, p)
 		}
 		if other := os.Getenv("CULPRIT_FLAMEGRAPH"); other != "" {
-			for name, o := range map[string]Options{"pid": {PID: true}, "tid": {TID: true}, "kernel": {Marks: true}, "jit": {Marks: true}, "all": {Marks: true}, "addrs": {Addresses: true}} {
+			for name, o := range peerOptions() {
 				cases = append(
 					cases,
 					peer{

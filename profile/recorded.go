@@ -126,7 +126,15 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 	for _, e := range a.Elapsed {
 		out.Took += e
 	}
-	process, kernel, user, pid := a.FieldIndex("process"), a.FieldIndex("kernel"), a.FieldIndex("user"), a.FieldIndex("pid")
+	process, kernel, user, pid := a.FieldIndex(
+		"process",
+	), a.FieldIndex(
+		"kernel",
+	), a.FieldIndex(
+		"user",
+	), a.FieldIndex(
+		"pid",
+	)
 	b := NewBuilder()
 	f := &stackDecoder{b: b, frames: a.Frames,
 		functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}

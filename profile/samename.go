@@ -23,7 +23,8 @@ func sameName(name []byte) []byte {
 	}
 	name = withoutLambdaNumbers(name)
 	if len(name) > 1 &&
-		(name[0] == '*' || name[0] == '~' && !bytes.Contains(name, []byte("::")) || name[0] == '^') &&
+		(name[0] == '*' || name[0] == '^' ||
+			name[0] == '~' && !bytes.Contains(name, []byte("::"))) &&
 		isIdentifier(name[1]) {
 		name = name[1:]
 	}

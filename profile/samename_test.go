@@ -20,8 +20,8 @@ func TestDiffIgnoresNumbering(t *testing.T) {
 		{"main::$_0::operator()", "main::$_12::operator()", "main::$_::operator()"},
 		{"*render", "~render", "render"}, {"^render", "render", "render"},
 	} {
-		if b, a := string(sameName([]byte(c.before))), string(sameName([]byte(c.after))); b != c.same ||
-			a != c.same {
+		b, a := string(sameName([]byte(c.before))), string(sameName([]byte(c.after)))
+		if b != c.same || a != c.same {
 			t.Errorf("%s and %s: %s and %s, want %s", c.before, c.after, b, a, c.same)
 		}
 		before, after := readString(t, "main;"+c.before+" 700\nmain;x 300\n"), readString(t,

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"culprit/measure"
 )
 
 // speedscope's own format: https://www.speedscope.app/file-format-schema.json. Profiles share
@@ -205,7 +207,7 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 	if unit == "" {
 		unit = "none"
 	}
-	head, err := json.Marshal(struct {
+	head, err := measure.MarshalJSON(struct {
 		Schema   string `json:"$schema"`
 		Name     string `json:"name"`
 		Exporter string `json:"exporter"`
@@ -219,11 +221,11 @@ func WriteSpeedscope(w io.Writer, t *Tree, name string) error {
 	if err != nil {
 		return err
 	}
-	shared, err := json.Marshal(frames)
+	shared, err := measure.MarshalJSON(frames)
 	if err != nil {
 		return err
 	}
-	title, err := json.Marshal(name)
+	title, err := measure.MarshalJSON(name)
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,8 @@ func TestDTraceStoryToSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := WriteSVG(&out, tree, Picture{Width: 100000}); err != nil { // wide enough for every frame
+	// The width shows every frame.
+	if err := WriteSVG(&out, tree, Picture{Width: 100000}); err != nil {
 		t.Fatal(err)
 	}
 	var svg struct {

@@ -131,8 +131,11 @@ func WriteTableLines(w io.Writer, lines []TableLine, whole float64, unit string,
 		if l.CPU >= 0 {
 			cpu = strconv.Itoa(l.CPU)
 		}
-		write(pad(amount(l.Count), 9) + pad(percent(l.Count, whole), 5) + pad(percent(sum, whole), 5) +
-			pad(cpu, 5) + " " + clean(shortened(l.Caller, maxName)) + "\n")
+		write(
+			pad(amount(l.Count), 9) + pad(percent(l.Count, whole), 5) +
+				pad(percent(sum, whole), 5) + pad(cpu, 5) + " " +
+				clean(shortened(l.Caller, maxName)) + "\n",
+		)
 	}
 	write(strings.Repeat("-", 79) + "\n" + pad(amount(whole), 9) + " " + unit + "\n")
 	return out.Flush()

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"culprit/measure"
 )
 
 // maxName is the number of bytes of a name in a picture. Names can have ten thousand.
@@ -51,30 +53,13 @@ func AppendXML(b []byte, s string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if !showable(r) {
+		if !measure.IsShown(r) {
 			r = utf8.RuneError
 		}
 		b = utf8.AppendRune(b, r)
 		i += n
 	}
 	return b
-}
-
-// showable reports whether a character beyond ASCII is allowed in XML and does not change how other
-// text looks.
-func showable(r rune) bool {
-	switch {
-	case r < 0xa0,
-		r == 0xfffe,
-		r == 0xffff,
-		r == 0x61c,
-		r >= 0x200b && r <= 0x200f,
-		r >= 0x2028 && r <= 0x202e,
-		r >= 0x2066 && r <= 0x2069,
-		r == 0xfeff:
-		return false
-	}
-	return true
 }
 
 // clean returns a text as one line without characters that control a terminal.
@@ -90,7 +75,7 @@ func clean(s string) string {
 		return s
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r > 0x7f && !showable(r) {
+		if !measure.IsShown(r) {
 			return utf8.RuneError
 		}
 		return r

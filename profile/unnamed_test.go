@@ -77,7 +77,7 @@ func TestNotesInFiles(t *testing.T) {
 	tree := FromSamples(
 		slices.Values([]Sampled{{Process: "app", User: []string{"app`f"}, Count: 1, Amount: 1}}),
 	)
-	lost := `lost: no room for <b>"another"</b> stack (17)`
+	lost := `lost: stacks that did not <b>"fit"</b> (17)`
 	tree.Notes = append(tree.Notes, lost, strings.Repeat("word ", 60)+"end")
 	for n := range 100 {
 		tree.Notes = append(tree.Notes, fmt.Sprint("note number ", n))
@@ -97,7 +97,11 @@ func TestNotesInFiles(t *testing.T) {
 	if err := json.Unmarshal(js.Bytes(), &file); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"html": html.String(), "svg": svg.String(), "json": strings.Join(file.Notes, "\n")} {
+	for name, text := range map[string]string{
+		"html": html.String(),
+		"svg":  svg.String(),
+		"json": strings.Join(file.Notes, "\n"),
+	} {
 		want := escaped
 		if name == "json" {
 			want = lost

@@ -46,7 +46,9 @@ func WriteWaits(w io.Writer, lines []WaitLine, note string, limit int) error {
 				rest += l.Count
 			}
 			write(pad(amount(rest), 9) + pad(percent(whole-sum, whole), 5) + " 100%" +
-				pad(mean(whole-sum, rest), 12) + " (" + plural(len(lines)-i, "other", "others") + ")\n")
+				pad(
+					mean(whole-sum, rest), 12,
+				) + " (" + plural(len(lines)-i, "other", "others") + ")\n")
 			break
 		}
 		sum += l.Nanos

@@ -7,6 +7,8 @@ package symbol
 import (
 	"strconv"
 	"strings"
+
+	"culprit/measure"
 )
 
 // A Place is what is known of an address.
@@ -112,20 +114,4 @@ func clone(s string) bool {
 }
 
 // clean removes control characters, which could affect a terminal, from the text of a file.
-func clean(s string) string {
-	ok := true
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] == 0x7f {
-			ok = false
-		}
-	}
-	if ok {
-		return s
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
-}
+func clean(s string) string { return measure.Clean(s) }

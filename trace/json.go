@@ -3,12 +3,12 @@ package trace
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"time"
 
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/ir"
+	"culprit/measure"
 )
 
 // A JSONPrinter writes one JSON object per line: one for each record, each printed row of an
@@ -30,7 +30,7 @@ func NewJSONPrinter(s *Session, out *bufio.Writer, std Streams) *JSONPrinter {
 }
 
 func (j *JSONPrinter) line(v any) error {
-	b, err := json.Marshal(v)
+	b, err := measure.MarshalJSON(v)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ func (c *Compiled) style() format.Style {
 		NoColumns:  os.Getenv("_DTRACE_TESTING") != "",
 		Quiet:      c.hasOption("quiet"),
 		RawBytes:   c.hasOption("rawbytes"),
+		RawText:    c.hasOption("raw"),
 		FlowIndent: c.hasOption("flowindent"),
 		SortKey:    c.hasOption("aggsortkey"),
 		SortRev:    c.hasOption("aggsortrev"),

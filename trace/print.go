@@ -15,8 +15,8 @@ import (
 	"culprit/lang/ir"
 )
 
-// ErrNoReader ends a session whose output nobody reads any more.
-var ErrNoReader = errors.New("nobody reads what is printed")
+// ErrNoReader ends a session whose output has no reader any more.
+var ErrNoReader = errors.New("the output has no reader")
 
 // Streams are the files that a request reads from and prints to.
 type Streams struct {

@@ -2,8 +2,8 @@ package view
 
 import "strings"
 
-// CommaList joins the parts of a list that was split at escaped commas: in the list, "\\," is a
-// comma of a name. [`a\` "b" "c"] becomes ["a,b" "c"].
+// CommaList joins the parts of a list that was split at escaped commas: `\,` is a comma within a
+// name. [`a\` "b" "c"] becomes ["a,b" "c"].
 func CommaList(parts []string) []string {
 	var list []string
 	open := false

@@ -45,6 +45,45 @@ func (f *Frame) One(id measure.StatID, where ...string) float64 {
 	return measure.NaN
 }
 
+// Counter returns the value of a counter (protocol.counter) of a namespace; NaN if there is none.
+// There are hundreds, in the same order each time, so it first looks at the previous index.
+func (f *Frame) Counter(a *measure.Answer, ns, name string) float64 {
+	protocol, word, _ := strings.Cut(name, ".")
+	inNS, inProtocol, inWord := a.FieldIndex(
+		"netns",
+	), a.FieldIndex(
+		"protocol",
+	), a.FieldIndex(
+		"counter",
+	)
+	is := func(i int) bool {
+		return (inNS < 0 && ns == "" || inNS >= 0 && a.Label(i, inNS) == ns) &&
+			a.Label(i, inWord) == word &&
+			a.Label(i, inProtocol) == protocol
+	}
+	if len(a.Series) == 0 || inProtocol < 0 || inWord < 0 {
+		return measure.NaN
+	}
+	place := [3]string{string(a.Query.Stat), ns, name}
+	if f.Buffers != nil {
+		if i, ok := f.Buffers.counterAt[place]; ok && i < len(a.Series) && is(i) {
+			return a.Series[i].Values[0]
+		}
+	}
+	for i := range a.Series {
+		if is(i) {
+			if f.Buffers != nil {
+				if f.Buffers.counterAt == nil || len(f.Buffers.counterAt) > maxWords {
+					f.Buffers.counterAt = map[[3]string]int{}
+				}
+				f.Buffers.counterAt[place] = i
+			}
+			return a.Series[i].Values[0]
+		}
+	}
+	return measure.NaN
+}
+
 // Losses returns the losses of all answers.
 func (f *Frame) Losses() []measure.Loss {
 	var out []measure.Loss

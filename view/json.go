@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"culprit/measure"
 )
 
 // AppendJSON appends the table as one JSON object without line breaks:
@@ -93,7 +95,7 @@ func AppendValue(b []byte, v any) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return append(b, j...)
+	return measure.AppendJSON(b, j)
 }
 
 // AppendNumber appends a number with nine digits, whole numbers up to 10^15 exactly; null for NaN

@@ -165,7 +165,7 @@ func TestPivotInBuffers(t *testing.T) {
 			reused.Buffers.pivot.words.generation = math.MaxUint32
 		}
 		var got [2]string
-		for i, p := range []*Pivot{reused.pivot("x", "y"), NewPivot("x", "y")} {
+		for i, p := range []*Pivot{reused.NewPivot("x", "y"), NewPivot("x", "y")} {
 			p.Add(a)
 			p.Sort()
 			for r := range p.Len() {

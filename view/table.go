@@ -196,8 +196,8 @@ type Table struct {
 	Notes   []string
 }
 
-// anyMatch reports whether one of the patterns (with * ? [..]) matches the name.
-func anyMatch(patterns []string, name string) bool {
+// MatchAny reports whether one of the patterns (with * ? [..]) matches the name.
+func MatchAny(patterns []string, name string) bool {
 	for _, p := range patterns {
 		if ok, err := path.Match(p, name); ok && err == nil {
 			return true
@@ -245,7 +245,7 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 	case HumanBytes:
 		return append(b, FormatBytes(v.Num)...)
 	case Brief:
-		return append(b, briefTime(v.Num)...)
+		return append(b, FormatNanos(v.Num)...)
 	}
 	if v.Num == 0 && !math.Signbit(v.Num) && c.Decimals >= 0 &&
 		c.Decimals <= 2 { // the fast path for most cells
@@ -255,26 +255,10 @@ func (c *Column) Append(b []byte, v Cell) []byte {
 }
 
 // Clean makes a text safe for a terminal: control characters and invalid UTF-8 become "?".
-func Clean(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] < ' ' || s[i] >= 0x7f {
-			out := make([]rune, 0, len(s))
-			for _, r := range s {
-				if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' ||
-					r >= 0x202a && r <= 0x202e ||
-					r >= 0x2066 && r <= 0x2069 {
-					r = '?'
-				}
-				out = append(out, r)
-			}
-			return string(out)
-		}
-	}
-	return s
-}
+func Clean(s string) string { return measure.Clean(s) }
 
-// briefTime formats nanoseconds with three digits and a unit: 834ns, 1.25us, 12.5ms, 3.41s.
-func briefTime(nanos float64) string {
+// FormatNanos formats nanoseconds with three digits and a unit: 834ns, 1.25us, 12.5ms, 3.41s.
+func FormatNanos(nanos float64) string {
 	units := []string{"ns", "us", "ms", "s"}
 	i := 0
 	for nanos >= 999.5 && i < len(units)-1 {

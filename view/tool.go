@@ -84,7 +84,7 @@ func Unknown(wanted, known []string) string {
 	for _, w := range wanted {
 		found := false
 		for _, k := range known {
-			found = found || anyMatch([]string{w}, k)
+			found = found || MatchAny([]string{w}, k)
 		}
 		if !found {
 			return w

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"culprit/confine"
 	"culprit/trusted"
 )
 
@@ -56,17 +57,21 @@ func userDirectory(requested string) (string, error) {
 // checkDirectory checks that nobody but this user and root can change the directory of what is
 // recorded, and what a server trusts in it: its tokens and the archive. It need not exist.
 func checkDirectory(dir string) error {
-	if err := trusted.Directory(dir); err != nil {
+	var also []int
+	if os.Geteuid() == 0 {
+		also = confine.Trusted() // the user of the server that root has started
+	}
+	if err := trusted.Directory(dir, also...); err != nil {
 		return fmt.Errorf("record in %s: %w", dir, err)
 	}
 	for _, path := range []string{
 		filepath.Join(dir, "token"), tokensPath(dir), tokensPath(dir) + ".lock", socketPath(dir),
 	} {
-		if err := trusted.Entry(path); err != nil {
+		if err := trusted.Entry(path, also...); err != nil {
 			return fmt.Errorf("record in %s: %w", dir, err)
 		}
 	}
-	if err := trusted.Tree(archivePath(dir)); err != nil {
+	if err := trusted.Tree(archivePath(dir), also...); err != nil {
 		return fmt.Errorf("record in %s: %w", dir, err)
 	}
 	return nil

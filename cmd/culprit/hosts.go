@@ -12,6 +12,7 @@ import (
 	"culprit/dataset"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 	"culprit/view/term"
 	"culprit/view/web/client"
 )
@@ -57,8 +58,8 @@ type host struct {
 }
 
 // Look implements term.Hosts: it queries all hosts at the same time and returns them in order.
-func (m *hostList) Look(ctx context.Context, queries []string, span measure.Span) []view.Host {
-	all := make([]view.Host, len(m.hosts))
+func (m *hostList) Look(ctx context.Context, queries []string, span measure.Span) []report.Host {
+	all := make([]report.Host, len(m.hosts))
 	slots := make(chan struct{}, maxConcurrentHosts)
 	var running sync.WaitGroup
 	for i, h := range m.hosts {
@@ -84,8 +85,8 @@ func (m *hostList) Close() {
 }
 
 // query queries the host. An error becomes the reason in Why of the row.
-func (h *host) query(ctx context.Context, queries []string, span measure.Span) view.Host {
-	out := view.Host{Address: h.display, Name: h.name}
+func (h *host) query(ctx context.Context, queries []string, span measure.Span) report.Host {
+	out := report.Host{Address: h.display, Name: h.name}
 	if err := h.fill(ctx, queries, span, &out); err != nil {
 		out.Frame, out.Failure = nil, err.Error()
 		if at := (*url.Error)(nil); errors.As(err, &at) {
@@ -102,7 +103,7 @@ func (h *host) query(ctx context.Context, queries []string, span measure.Span) v
 // fill connects if needed, and fills in the host's clock, answers and findings. The error is of a
 // request, of a query that the host does not know, or of an empty recording.
 func (h *host) fill(
-	ctx context.Context, texts []string, span measure.Span, out *view.Host,
+	ctx context.Context, texts []string, span measure.Span, out *report.Host,
 ) error {
 	if h.client == nil {
 		c, err := client.DialURL(ctx, h.address, h.token)

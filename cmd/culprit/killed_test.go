@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"culprit/measure"
-	"culprit/view"
+	"culprit/view/classic"
 )
 
 // asProgram makes this test binary the program itself: main runs with the arguments.
@@ -80,7 +80,7 @@ func TestPastOutlivesTheServer(t *testing.T) {
 	ask := func(remark string) map[string][]byte {
 		t.Helper()
 		all := map[string][]byte{}
-		for _, tool := range view.Tools() {
+		for _, tool := range classic.All() {
 			status, out, errs := call(
 				t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1",
 			)

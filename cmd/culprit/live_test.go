@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"culprit/view"
 	"culprit/view/term"
+
+	"culprit/view/classic"
 )
 
 // call runs a command line on this machine in the test's process, and returns its exit status and
@@ -54,7 +55,7 @@ func promisedFields(tool string) []string {
 
 // TestToolsLive runs each tool on this machine, with --json and with --csv.
 func TestToolsLive(t *testing.T) {
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		if tool.Name == "stat" { // needs a query
 			continue
 		}

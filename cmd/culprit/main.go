@@ -34,12 +34,15 @@ func main() {
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameRequest, stop) })
 	args := os.Args[1:]
 	p := program(term.ReadTerminal())
+	var server serverProcesses
+	p.Serve = server.serve
 	if programName() == "dtrace" { // a link with that name runs scripts as dtrace does
 		args, p.DTrace = append([]string{"trace"}, args...), true
 	}
 	run := func() {
 		status := term.Run(ctx, p, args)
 		stop()
+		server.exit(status)
 		os.Exit(status)
 	}
 	if len(args) == 0 || args[0] != "trace" {
@@ -84,7 +87,6 @@ func program(t term.Terminal) term.Program {
 		Hosts:         openHosts,
 		Tokens:        openTokens,
 		Archive:       openArchiveFiles,
-		Serve:         serve,
 		Trace:         traceOnAnyThread,
 		Profile:       runProfile,
 		Locks:         openLocks,

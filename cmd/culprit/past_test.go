@@ -21,6 +21,7 @@ import (
 	"culprit/store"
 	"culprit/trace/sampler"
 	"culprit/view"
+	"culprit/view/classic"
 )
 
 // The tests of this file compare a tool's table of a past second with its live table of the same
@@ -315,7 +316,7 @@ func TestPastEqualsLive(t *testing.T) {
 	lines := map[string][]byte{} // by tool: its output with --json
 	past := dataset.NewReplay(set, set.Stats(), over)
 
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		rows := 0
 		for _, o := range testedOptions(tool) {
 			name := fmt.Sprintf("%s %v", tool.Name, o)
@@ -350,7 +351,7 @@ func TestPastEqualsLive(t *testing.T) {
 
 	// The value of a longer step is the amount of all its ticks over their time: the average that
 	// the live tool prints.
-	tool := view.NIC()
+	tool := classic.NIC()
 	each, frames := watchTables(t, live, live.Parse, tool, nil)
 	mean := frames.Frame()
 	wanted := tool.Table(nil, mean)
@@ -380,7 +381,7 @@ func TestPastEqualsLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	from, to := over.Start.AsTime().Format(time.RFC3339), over.End.AsTime().Format(time.RFC3339)
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		status, out, errs := call(
 			t, tool.Name, "--json", "--dir", dir, "--from", from, "--to", to, "1",
 		)
@@ -458,7 +459,7 @@ func TestRecordedByNamespace(t *testing.T) {
 
 // counterQueries returns all queries of tools and rules but those of the sampler.
 func counterQueries() (all []string) {
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		for _, o := range testedOptions(tool) {
 			all = append(all, tool.Ask(o)...)
 		}

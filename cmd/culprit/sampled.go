@@ -12,14 +12,15 @@ import (
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/profile"
+	"culprit/remote"
 	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/web"
 )
 
-// sampleMachine samples the stacks of this machine for a request of the page. An unknown CPU is a
+// sampleStacks samples the stacks of this machine for a request of the page. An unknown CPU is a
 // measure.Diagnostic.
-func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
+func sampleStacks(ctx context.Context, q remote.Sampling) (*remote.Sampled, error) {
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
@@ -40,16 +41,28 @@ func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	defer stop()
 	before := processTime()
 	p := sampler.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
-	began := measure.Time(time.Now().UnixNano())
+	out := &remote.Sampled{Began: measure.Time(time.Now().UnixNano()), CPUs: cpus}
 	result, err := p.Run(ctx)
 	// The kernel's types, tens of megabytes, are garbage after compiling.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	if err != nil {
 		return nil, err
 	}
+	for s := range result.Stacks {
+		out.Samples = append(out.Samples, remote.Sample{
+			Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count,
+		})
+	}
+	out.Took, out.Notes, out.Loss = result.Took, result.Notes, result.Loss
+	out.CPU = processTime() - before
+	return out, nil
+}
+
+// profileOfSamples converts the result of a sampling to a profile with its notes.
+func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 	truncated := int64(0)
 	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
-		for s := range result.Stacks {
+		for _, s := range result.Samples {
 			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
 				truncated += s.Count
 			}
@@ -66,9 +79,9 @@ func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 			}
 		}
 	})
-	t.Seconds = result.Took.Seconds() * float64(cpus)
+	t.Seconds = result.Took.Seconds() * float64(result.CPUs)
 	t.Taken = profile.Taken{
-		At:   began,
+		At:   result.Began,
 		Over: result.Took,
 		Each: measure.Second / measure.Span(max(1, q.Hz)),
 	}
@@ -95,7 +108,7 @@ func sampleMachine(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
 	for _, l := range result.Loss {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
-	return &web.Sampled{Tree: t, CPU: processTime() - before}, nil
+	return &web.Sampled{Tree: t, CPU: result.CPU}
 }
 
 // processTime returns the CPU time of this process so far; 0: not known. getrusage(2).

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,14 +41,11 @@ func burnThirty(n int) {
 	burnt.Store(x)
 }
 
-// perfPrograms returns the number of BPF programs of perf events that a process has open.
+// perfPrograms returns the number of BPF programs of perf events that a process and its children
+// have open.
 func perfPrograms(t *testing.T, pid int) (n int) {
 	t.Helper()
-	infos, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
-	if err != nil || len(infos) == 0 {
-		t.Fatalf("the files of process %d: %v", pid, err)
-	}
-	for _, name := range infos {
+	for _, name := range descriptors(t, pid) {
 		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), "prog_type:") &&
 			strings.Contains(string(b), "prog_type:\t7\n") { // BPF_PROG_TYPE_PERF_EVENT
 			n++

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,14 +134,11 @@ func total(t *testing.T, dir, query string) float64 {
 	return sum
 }
 
-// programsOf returns the BPF programs that a process has open: /proc/PID/fdinfo, proc(5).
+// programsOf returns the BPF programs that a process and its children have open:
+// /proc/PID/fdinfo, proc(5).
 func programsOf(t *testing.T, pid int) (all []ebpf.ProgramID) {
 	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
+	for _, f := range descriptors(t, pid) {
 		b, _ := os.ReadFile(f) // it may have been closed
 		for line := range strings.Lines(string(b)) {
 			var id uint32

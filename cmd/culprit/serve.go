@@ -17,35 +17,23 @@ import (
 	"syscall"
 	"time"
 
-	"culprit/collect"
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/diagnose/rules"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
-	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view"
+	"culprit/view/classic"
 	"culprit/view/prom"
 	"culprit/view/term"
 )
 
-// serve records this machine and serves the recording over HTTP until ctx ends or o.For has passed.
-// The error is of the archive, a listener or remote write.
-func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error) {
-	tuneServer()
-	dir, err := userDirectory(o.Dir)
-	if err != nil {
-		return err
-	}
-	if err := checkDirectory(dir); err != nil {
-		return withDirectoryHint(err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return withDirectoryHint(fmt.Errorf("create the recording directory: %w", err))
-	}
-	archive, err := openArchive(ctx, dir, o, console)
+// record records the machine that m measures, and serves the recording over HTTP until ctx ends or
+// o.For has passed. The error is of the archive, a listener or remote write.
+func record(ctx context.Context, o term.Serving, console *term.Teller, p *place) (err error) {
+	archive, err := openArchive(ctx, p, o, console)
 	if err != nil {
 		return withDirectoryHint(err)
 	}
@@ -56,39 +44,42 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 		err = errors.Join(err, archive.Close())
 		stop()
 	}()
-	all, queries := sources(
-		collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands},
-		trace.Budget(o.Budget),
-	), defaultQueries()
-	stacks := sampler.NewSampler(o.Profile)
+	queries, stacks := defaultQueries(), sampler.NewSampler(o.Profile)
 	if o.Profile > 0 {
-		all = append(all, stacks)
 		for _, st := range stacks.Stats() {
 			queries = append(queries, fullQuery(&st))
 		}
 	} else {
 		queries = withoutSource(stacks, queries)
 	}
-	set, err := dataset.NewSet(dataset.New(all...), archive, queries)
+	measuring, err := p.measuring(ctx, archive)
+	if err != nil {
+		return err
+	}
+	set, err := dataset.NewSet(dataset.New(measuring.sources...), archive, queries)
 	if err != nil {
 		return err
 	}
 	set.SetBudget(o.Budget)
+	if measuring.otherTime != nil {
+		set.MeterProcess(measuring.otherTime)
+	}
 	m := &recordedMachine{
-		Set:     set,
-		History: diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
-		dir:     dir,
-		size:    o.Size,
+		Set:         set,
+		History:     diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
+		dir:         p.dir,
+		size:        o.Size,
+		otherMemory: measuring.otherMemory,
 	}
-	web, err := openWebServer(dir, o, m)
+	web, err := newWebServer(p, o, m)
 	if err != nil {
 		return err
 	}
-	scripts, err := dataset.NewScripts(set, scriptStarter(o.ScriptMemory))
+	scripts, err := dataset.NewScripts(set, measuring.startScript)
 	if err != nil {
 		return err
 	}
-	web.api.Scripts, web.api.Sample = scripts, sampleMachine
+	web.api.Scripts, web.api.Sample = scripts, measuring.sample
 	defer scripts.Close()
 	scripts.Begin()
 
@@ -104,7 +95,13 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 	}
 	set.Meter("diagnosis", m.Spent)
 	set.Meter("page and API", web.api.Spent)
+	return m.run(ctx, o, console, web, p)
+}
 
+// run runs the parts of a server until ctx ends, a listener fails, or o.For has passed.
+func (m *recordedMachine) run(
+	ctx context.Context, o term.Serving, console *term.Teller, web *webServer, p *place,
+) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var end time.Time // zero: a signal ends it
@@ -112,8 +109,8 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 		end = time.Now().Add(o.For)
 	}
 	var running sync.WaitGroup
-	running.Go(func() { set.Run(ctx) })
-	running.Go(func() { watchContinued(ctx, set) })
+	running.Go(func() { m.Set.Run(ctx) })
+	running.Go(func() { watchContinued(ctx, m.Set) })
 	running.Go(func() { m.History.Run(ctx) })
 	running.Go(func() { cancel(web.serve(ctx)) })
 	if m.writer != nil {
@@ -126,8 +123,8 @@ func serve(ctx context.Context, o term.Serving, console *term.Teller) (err error
 		}
 	})
 	running.Go(func() { m.printProblems(ctx, console) })
-	running.Go(func() { notifySystemd(ctx, os.Getenv, m) })
-	console.Say("culprit records in " + dir + " and shows it at\n\n    " + web.address + "\n")
+	running.Go(func() { notifySystemd(ctx, os.Getenv, p.notify, m) })
+	console.Say("culprit records in " + p.shown + " and shows it at\n\n    " + web.address + "\n")
 	if o.For > 0 && o.For <= time.Duration(diagnose.HistoryOver) {
 		console.Say(
 			fmt.Sprintf(
@@ -293,26 +290,22 @@ const (
 )
 
 // openArchive opens the archive of a recording directory; the caller closes it. It waits for
-// another process that has it open, except for a server that still answers: then it fails at once.
+// another process that has it open. That is no server, since the caller has its socket.
 func openArchive(
-	ctx context.Context, dir string, o term.Serving, console *term.Teller,
+	ctx context.Context, p *place, o term.Serving, console *term.Teller,
 ) (*store.Store, error) {
 	defer callAfter(
-		time.Second, func() { console.Say("culprit: opening the archive in " + dir + " ...") },
+		time.Second, func() { console.Say("culprit: opening the archive in " + p.shown + " ...") },
 	)()
 	deadline, announced := time.Now().Add(archiveWait), false
 	for {
-		s, err := store.Open(archivePath(dir), store.Options{
+		s, err := store.Open(archivePath(p.dir), store.Options{
 			KeepTicks: o.Keep[0], KeepMinutes: o.Keep[1], KeepHours: o.Keep[2], Size: o.Size,
 			KeepOld: o.DiskFull == "newest",
 		})
 		// EAGAIN: another process has the lock (fcntl(2), F_SETLK).
 		if !errors.Is(err, syscall.EAGAIN) || time.Now().After(deadline) {
 			return s, err
-		}
-		if c, dialed := dial(dir); dialed == nil {
-			c.Close()
-			return nil, err
 		}
 		if !announced {
 			console.Say(fmt.Sprintf("culprit: %v; waiting up to %v for it", err, archiveWait))
@@ -335,7 +328,7 @@ func callAfter(d time.Duration, f func()) (stop func()) {
 // defaultQueries returns all queries of all tools and rules: a server records them by default.
 func defaultQueries() []string {
 	all := rules.Queries()
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		for _, o := range flagChoices(t) {
 			all = append(all, t.Ask(o)...)
 		}
@@ -386,6 +379,8 @@ type recordedMachine struct {
 	dir    string
 	size   int64        // limit of the archive in bytes; 0: none
 	writer *prom.Writer // nil: no remote write
+	// otherMemory returns the resident bytes of the other processes; nil: there are none.
+	otherMemory func() int64
 
 	mu         sync.Mutex // guards the fields below
 	diskBytes  int64      // size of the archive
@@ -396,6 +391,9 @@ type recordedMachine struct {
 func (m *recordedMachine) Health() measure.Health {
 	h := m.Set.Health()
 	h.Memory, h.DiskLimit, h.Disk = kernel.ResidentMemory(), m.size, m.archiveBytes()
+	if m.otherMemory != nil {
+		h.Memory += m.otherMemory()
+	}
 	if t := m.History.Trouble(); t != "" {
 		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}

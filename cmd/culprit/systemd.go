@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -15,25 +16,30 @@ import (
 // set back.
 const maxTickAge = time.Minute
 
-// notifySystemd sends READY=1 to systemd, WATCHDOG=1 at each half of the watchdog's time while
-// ticks are recorded, and STOPPING=1 when ctx ends: sd_notify(3). It returns at once if
-// NOTIFY_SOCKET is not set.
-func notifySystemd(ctx context.Context, env func(string) string, m interface {
-	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
-}) {
-	path := env("NOTIFY_SOCKET")
+// sendToSystemd sends a state to systemd. An error has no receiver: systemd then acts as if the
+// server hung.
+func sendToSystemd(state string) {
+	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return
 	}
 	if path[0] == '@' { // an abstract name
 		path = "\x00" + path[1:]
 	}
-	// An error has no receiver: systemd then acts as if the server hung.
-	send := func(state string) {
-		if c, err := net.Dial("unixgram", path); err == nil {
-			_, _ = c.Write([]byte(state))
-			_ = c.Close()
-		}
+	if c, err := net.Dial("unixgram", path); err == nil {
+		_, _ = c.Write([]byte(state))
+		_ = c.Close()
+	}
+}
+
+// notifySystemd sends READY=1 to systemd, WATCHDOG=1 at each half of the watchdog's time while
+// ticks are recorded, and STOPPING=1 when ctx ends: sd_notify(3). It returns at once if
+// NOTIFY_SOCKET is not set.
+func notifySystemd(ctx context.Context, env func(string) string, send func(string), m interface {
+	Tick(ctx context.Context, after measure.Time) (measure.Time, error)
+}) {
+	if env("NOTIFY_SOCKET") == "" {
+		return
 	}
 	send("READY=1")
 	defer send("STOPPING=1")

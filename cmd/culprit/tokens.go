@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"culprit/view/term"
 	"culprit/view/web"
@@ -28,7 +29,11 @@ type tokensFile struct{ dir string }
 
 // List implements term.Tokens.
 func (l tokensFile) List() ([]term.Token, error) {
-	all, err := web.ReadTokens(tokensPath(l.dir))
+	var all []web.Token
+	err := l.asOwner(func(dir string) (err error) {
+		all, err = web.ReadTokens(tokensPath(dir))
+		return err
+	})
 	var out []term.Token
 	for _, token := range all {
 		out = append(
@@ -53,9 +58,13 @@ func (l tokensFile) Add(t term.Token) (string, error) {
 	if err := l.checkRecorded(); err != nil {
 		return "", err
 	}
-	secret, err := web.AddToken(
-		tokensPath(l.dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
-	)
+	secret := ""
+	err = l.asOwner(func(dir string) (err error) {
+		secret, err = web.AddToken(
+			tokensPath(dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
+		)
+		return err
+	})
 	return secret, withDirectoryHint(err)
 }
 
@@ -64,7 +73,35 @@ func (l tokensFile) Remove(name string) error {
 	if err := l.checkRecorded(); err != nil {
 		return err
 	}
-	return withDirectoryHint(web.RemoveToken(tokensPath(l.dir), name))
+	return withDirectoryHint(l.asOwner(func(dir string) error {
+		return web.RemoveToken(tokensPath(dir), name)
+	}))
+}
+
+// asOwner calls f with a path of the directory. Root becomes the owner of the directory for that
+// time: the server reads the file as that user, and trusts no other one.
+func (l tokensFile) asOwner(f func(dir string) error) error {
+	info, err := os.Stat(l.dir)
+	if err != nil || os.Geteuid() != 0 {
+		return f(l.dir)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	if owner.Uid == 0 {
+		return f(l.dir)
+	}
+	if here, err := os.Getwd(); err == nil {
+		defer os.Chdir(here) //nolint:errcheck // nothing else is relative
+	}
+	if err := os.Chdir(l.dir); err != nil { // a directory above it may be closed to the owner
+		return err
+	}
+	if err := errors.Join(
+		syscall.Setresgid(-1, int(owner.Gid), -1), syscall.Setresuid(-1, int(owner.Uid), -1),
+	); err != nil {
+		return fmt.Errorf("act as the owner of %s: %w", l.dir, err)
+	}
+	err = f(".")
+	return errors.Join(err, syscall.Setresuid(-1, 0, -1), syscall.Setresgid(-1, 0, -1))
 }
 
 // checkRecorded returns an error if no server has recorded in the directory: no server would read

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"culprit/view"
 	"culprit/view/term"
+
+	"culprit/view/classic"
 )
 
 var toolStep = flag.Duration(
@@ -30,7 +31,7 @@ func BenchmarkTool(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer null.Close()
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		b.Run(t.Name, func(b *testing.B) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)

@@ -33,33 +33,52 @@ type webServer struct {
 	unix    net.Listener
 }
 
-// openWebServer opens the listeners; serve answers and closes them. It creates the token file if
-// dir has none. The error is of a file in dir, of the certificate, or of an address.
-func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, error) {
-	tokenFile := filepath.Join(dir, "token")
-	token, _, err := web.ReadServerToken(tokenFile)
+// listeners are what a web server answers at.
+type listeners struct{ tcp, unix net.Listener }
+
+// close closes both.
+func (l *listeners) close() error { return errors.Join(l.tcp.Close(), l.unix.Close()) }
+
+// openListeners listens at the address of o and at the socket of dir. The caller closes them.
+func openListeners(dir string, o term.Serving) (*listeners, error) {
+	tcp, err := web.Listen(o.Listen)
 	if err != nil {
-		return nil, err
-	}
-	if err := web.CheckListen(o.Listen, o.Cert != "", token); err != nil {
-		return nil, err
-	}
-	var certificate tls.Certificate
-	if o.Cert != "" {
-		if certificate, err = tls.LoadX509KeyPair(o.Cert, o.Key); err != nil {
-			return nil, fmt.Errorf("read --tls-cert %s and --tls-key %s: %w", o.Cert, o.Key, err)
-		}
-	}
-	s := &webServer{}
-	if s.tcp, err = web.Listen(o.Listen); err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
 			return nil, fmt.Errorf("%w: choose another address or port with --listen", err)
 		}
 		return nil, err
 	}
-	if s.unix, err = web.ListenSocket(filepath.Join(dir, "culprit.sock")); err != nil {
-		return nil, errors.Join(err, s.tcp.Close())
+	socket, err := web.ListenSocket(filepath.Join(dir, "culprit.sock"))
+	if err != nil {
+		return nil, errors.Join(err, tcp.Close())
 	}
+	return &listeners{tcp, socket}, nil
+}
+
+// loadCertificate reads the certificate and the key of o; nil: there is none.
+func loadCertificate(o term.Serving) (*tls.Certificate, error) {
+	if o.Cert == "" {
+		return nil, nil
+	}
+	c, err := tls.LoadX509KeyPair(o.Cert, o.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read --tls-cert %s and --tls-key %s: %w", o.Cert, o.Key, err)
+	}
+	return &c, nil
+}
+
+// newWebServer returns a server that answers at the listeners of p and closes them. It creates the
+// token file if the directory has none. The error is of a file in the directory.
+func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, error) {
+	certificate := p.certificate
+	token, _, err := web.ReadServerToken(filepath.Join(p.dir, "token"))
+	if err != nil {
+		return nil, err
+	}
+	if err := web.CheckListen(o.Listen, certificate != nil, token); err != nil {
+		return nil, err
+	}
+	s := &webServer{tcp: p.listeners.tcp, unix: p.listeners.unix}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -68,12 +87,12 @@ func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, 
 		m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
 		token,
 	)
-	s.api.Tokens = &web.Tokens{Path: tokensPath(dir)}
+	s.api.Tokens = &web.Tokens{Path: tokensPath(p.dir)}
 	prometheus := prom.New(m, m.Datasets, version)
 	s.api.Prometheus, s.api.Export = prometheus, prometheus.NewScraper()
 	s.api.Page, s.api.CPU = ui.Files(), kernel.ThreadTime
 	scheme := "http"
-	if o.Cert != "" {
+	if certificate != nil {
 		scheme = "https"
 		for _, name := range certificate.Leaf.DNSNames {
 			s.api.Hosts = append(s.api.Hosts, strings.ToLower(name))
@@ -81,7 +100,7 @@ func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, 
 		s.tcp = tls.NewListener(
 			s.tcp,
 			&tls.Config{
-				Certificates: []tls.Certificate{certificate},
+				Certificates: []tls.Certificate{*certificate},
 				NextProtos:   []string{"h2", "http/1.1"},
 				MinVersion:   tls.VersionTLS12,
 			},
@@ -102,7 +121,7 @@ func openWebServer(dir string, o term.Serving, m *recordedMachine) (*webServer, 
 	if o.PrintToken {
 		s.address += "?token=" + token
 	} else { // a log has more readers than a terminal
-		s.address += " (the token is in " + tokenFile + ")"
+		s.address += " (the token is in " + filepath.Join(p.shown, "token") + ")"
 	}
 	return s, nil
 }

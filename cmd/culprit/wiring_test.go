@@ -13,7 +13,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/trace/sampler"
-	"culprit/view"
+	"culprit/view/classic"
 )
 
 // Rules and tools refer to collectors by queries only. The tests of this file check all queries
@@ -66,7 +66,7 @@ func TestTracedQueriesOfRules(t *testing.T) {
 // TestQueriesOfTools checks the queries of each tool without options and with each of its flags.
 func TestQueriesOfTools(t *testing.T) {
 	c := catalogue()
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		for _, o := range flagChoices(tool) {
 			for _, s := range tool.Ask(o) {
 				if _, err := c.Parse(s); err != nil {
@@ -129,7 +129,7 @@ func TestCannedStatisticsAreReal(t *testing.T) {
 // unique, and each entry has its help.
 func TestListsAreComplete(t *testing.T) {
 	var names []string
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		if tool.Name == "" || tool.Short == "" || tool.Long == "" || len(tool.Examples) == 0 {
 			t.Errorf("tool %q lacks Name, Short, Long or an example", tool.Name)
 		}

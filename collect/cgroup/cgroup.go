@@ -6,7 +6,6 @@ import (
 	"math"
 	"path"
 	"strings"
-	"time"
 
 	"culprit/collect"
 	"culprit/collect/procfs"
@@ -34,102 +33,6 @@ import (
 //     number of threads are read only each eighth time, so they may be some readings old.
 //   - Limits are read each sixteenth time.
 type Cgroups struct{}
-
-// Stats returns the statistics of each group.
-func (Cgroups) Stats() []measure.Stat {
-	fields := func(names ...string) []measure.Field {
-		help := map[string]string{
-			"cgroup":    "path in its hierarchy",
-			"mode":      "usr sys",
-			"direction": "read write discard",
-			"device":    "name of the block device",
-			"kind":      "",
-			"event":     "high max oom oom_kill; max in version 1: failcnt",
-			"resource":  "cpu memory io irq",
-			"scope":     "some full",
-		}
-		var f []measure.Field
-		for _, n := range names {
-			f = append(f, measure.Field{Name: n, Type: measure.Word, Help: help[n]})
-		}
-		return f
-	}
-	kinds := func(text string) []measure.Field {
-		f := fields("cgroup", "kind")
-		f[1].Help = text
-		return f
-	}
-	return []measure.Stat{
-		{
-			ID:     "cgroup.cpu",
-			Kind:   measure.Delta,
-			Unit:   measure.Nanoseconds,
-			Sparse: true,
-			Help:   "CPU time of a group and its children (cpu.stat, cpuacct.usage)",
-			Fields: fields("cgroup", "mode"),
-		},
-		{
-			ID:     "cgroup.periods",
-			Kind:   measure.Delta,
-			Unit:   measure.Events,
-			Sparse: true,
-			Help: "periods of the CPU quota in which a group ran, and in which it was " +
-				"throttled (cpu.stat)",
-			Fields: kinds("total; throttled: those in which it used up its quota"),
-		},
-		{
-			ID:     "cgroup.throttled",
-			Kind:   measure.Delta,
-			Unit:   measure.Nanoseconds,
-			Sparse: true,
-			Help: "time that a group's run queues were stopped by its CPU quota, summed over " +
-				"CPUs (cpu.stat)",
-			Fields: fields("cgroup"),
-		},
-		{
-			ID:   "cgroup.quota",
-			Kind: measure.Level,
-			Unit: measure.Count,
-			Fold: measure.Max,
-			Help: "most CPUs that a group may use; no row if it has no quota (cpu.max, " +
-				"cpu.cfs_quota_us)",
-			Fields: fields("cgroup"),
-		},
-		{ID: "cgroup.memory", Kind: measure.Level, Unit: measure.Bytes, Help: "memory of a " +
-			"group and its children; kinds overlap (memory.current, memory.stat)",
-			Fields: kinds("current; limit, and high, above which a group is slowed: no row if " +
-				"there is none; anon file kernel")},
-		{
-			ID:     "cgroup.memory.events",
-			Kind:   measure.Delta,
-			Unit:   measure.Events,
-			Sparse: true,
-			Help:   "times that a group reached a memory limit (memory.events; memory.failcnt)",
-			Fields: fields("cgroup", "event"),
-		},
-		{
-			ID:     "cgroup.io",
-			Kind:   measure.Delta,
-			Unit:   measure.Bytes,
-			Sparse: true,
-			Help:   "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)",
-			Fields: fields("cgroup", "device", "direction"),
-		},
-		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and " +
-			"threads in a group (pids.current)", Fields: fields("cgroup")},
-		cgroupTopStat(),
-		{
-			ID:     "cgroup.pressure.time",
-			Kind:   measure.Delta,
-			Unit:   measure.Nanoseconds,
-			Fold:   measure.Max,
-			Sparse: true,
-			Help: "time in which a group's threads waited for a resource (cpu.pressure ...; " +
-				"version 2)",
-			Fields: fields("cgroup", "resource", "scope"),
-		},
-	}
-}
 
 // Open finds the mounted hierarchies. An error means that nothing can be measured. The caller
 // closes the Reading.
@@ -200,63 +103,6 @@ func cgroupFiles(
 	return files, controller
 }
 
-// cgroupTree is one hierarchy.
-type cgroupTree struct {
-	dir        string
-	v2         bool
-	controller string // version 1: its line in /proc/cgroups
-	files      []cgroupFile
-	layouts    []procfs.NameValues // of each file
-	memory     int                 // index of the file with the memory in use
-	root       *cgroupNode
-	top        cgroupTop
-	order      []*cgroupNode // parents before children
-	count      uint64        // the kernel's number of groups at the last walk
-	counter    *proc.File    // version 2: cgroup.stat of the top
-	dirty      bool          // a group has gone
-	late       bool          // a walk was due at the previous reading and deferred
-	walked     time.Time
-	cost       time.Duration // of the last walk
-	readings   int           // since the last walk
-	tooMany    bool
-	seen       bool // a file of it could be read
-}
-
-// cgroupNode is a group in one hierarchy.
-type cgroupNode struct {
-	dir      string
-	name     *cgroupName
-	children []*cgroupNode
-	links    int64 // link count of the directory when it was read; -1: not yet
-	open     []*proc.File
-	parent   *cgroupNode // nil: the top
-	absent   uint32      // missing files, one bit for each index in the tree's files
-	same     uint32      // files that are known to be unchanged in this reading
-	born     int         // the reading in which it began; 0: earlier, or not known
-	gone     bool
-	share    float64 // of usr in its latest CPU time
-	turn     int     // distributes periodic reads over the groups
-	states   []cgroupState
-	levels   [cgroupLevels]float64 // as last read; NaN: none
-	limited  bool                  // it has a quota file
-	// version 1: least limit of the group and all above it, visible or not; NaN: none
-	outer   float64
-	devices []cgroupDevice
-}
-
-// cgroupState has the counters of a file when it was last read or known to be unchanged.
-type cgroupState struct {
-	round int // 0: never
-	last  [5]uint64
-}
-
-// cgroupDevice is a group's I/O at a device that it has used: bytes read, written, discarded.
-type cgroupDevice struct {
-	number uint64
-	round  int
-	last   [3]uint64
-}
-
 // Indices of cgroupNode.levels.
 const (
 	clCurrent = iota
@@ -270,21 +116,6 @@ const (
 	cgroupLevels
 )
 
-// cgroupName is a path that groups of several hierarchies may share.
-type cgroupName struct {
-	path  string
-	epoch int
-	label measure.Label
-	round int    // the reading of done
-	done  uint32 // statistics that this reading has put, one bit each
-
-	pulse  int // the latest reading that knows whether it used CPU
-	active int // the latest reading in which it used CPU
-}
-
-// quiet reports that the group used no CPU in this interval and the previous one.
-func (n *cgroupName) quiet(round int) bool { return n.pulse == round && round-n.active >= 2 }
-
 const (
 	mostCgroups = 20_000 // in one hierarchy; more groups are not read
 	// kept open; more are opened at each reading, which takes 3 us instead of 1
@@ -292,37 +123,6 @@ const (
 	// readings after which the tree is walked even without a sign of change
 	cgroupRewalk = 30
 )
-
-type cgroupReading struct {
-	root       kernel.Root
-	trees      []*cgroupTree
-	numbers    *proc.File // /proc/cgroups
-	counts     []byte     // its text in this reading; nil: not yet read; empty: unreadable
-	names      map[string]*cgroupName
-	namesLimit int // above it, names of groups that are gone are dropped
-	devices    map[uint64]string
-	opened     int
-	nodes      int // how many were made so far
-	memory     int // of the current tree: index of the file with the memory in use
-	limit      int
-	round      int
-	buf        []byte
-
-	keysSeen, keysMissed uint32 // cgroupKeys that some group's file has, and lacks
-	ioThere              bool   // some group has an I/O file
-	sawV2                bool   // a hierarchy of version 2 is visible
-
-	slots     map[string]int     // index in values of a name in a file
-	layout    *procfs.NameValues // of the current file
-	values    [cgroupValues]uint64
-	seen      [cgroupValues]bool
-	held      uint64 // value of the previous file for the next one
-	heldOK    bool
-	growth    float64
-	delta     [5]float64
-	words     collect.WordLabels
-	wordsList []string
-}
 
 // node adds a group to the tree.
 func (r *cgroupReading) node(
@@ -336,8 +136,8 @@ func (r *cgroupReading) node(
 		parent: parent,
 		born:   born,
 		turn:   r.nodes,
-		share:  1,
 	}
+	n.share = 1
 	for i := range n.levels {
 		n.levels[i] = measure.NaN
 	}
@@ -347,11 +147,10 @@ func (r *cgroupReading) node(
 
 func newCgroupReading(root kernel.Root) *cgroupReading {
 	r := &cgroupReading{
-		root:       root,
-		names:      map[string]*cgroupName{},
-		namesLimit: 1024,
-		devices:    map[uint64]string{},
-		limit:      min(mostCgroupFiles, openFilesLimit()/2),
+		root:        root,
+		cgroupNames: cgroupNames{names: map[string]*cgroupName{}, namesLimit: 1024},
+		devices:     map[uint64]string{},
+		limit:       min(mostCgroupFiles, openFilesLimit()/2),
 	}
 	r.slots = map[string]int{
 		"user_usec":                 cvUser,

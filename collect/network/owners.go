@@ -2,14 +2,8 @@ package network
 
 import (
 	"bytes"
-	"cmp"
-	"errors"
 	"fmt"
-	"iter"
 	"maps"
-	"math"
-	"math/bits"
-	"slices"
 
 	"culprit/collect"
 	"culprit/kernel"
@@ -59,32 +53,45 @@ const (
 // tick continues where this one ended.
 type owners struct {
 	proc   *proc.Dir
-	pids   []int32 // of the round; negative: one with many sockets, read completely at the end
-	next   int     // index in pids where the round continues; it ends at len(pids)
-	round  uint32
+	self   int32
 	budget int
 	tick   uint32
-	denied bool // a process of this round could not be read
 	// this is the first pid namespace: all processes are visible
-	whole  bool
-	full   bool // this round skips no process
-	passed bool // this round has skipped a process
+	whole bool
 	// returns the number of open files; nil: the kernel does not count them
-	count   func(pid int32) (int, error)
-	self    int32
-	looked  map[int32]lookedAt // processes that were read completely, by pid
-	procs   []owner
-	byPID   map[int32]int32
-	big     map[int32]bool // processes with many sockets: last in a round
-	free    []int32
-	order   []int32
-	known   []int32
-	files   fileSet
+	count func(pid int32) (int, error)
+	ownerRound
+	ownerTable
+	ownerBuffers
+
 	wanted  inodeSet
 	left    int
 	sockets []*ownership
-	links   []byte
-	text    []byte
+}
+
+// ownerRound goes around the processes.
+type ownerRound struct {
+	pids   []int32 // of the round; negative: one with many sockets, read completely at the end
+	next   int     // index in pids where the round continues; it ends at len(pids)
+	round  uint32
+	denied bool // a process of this round could not be read
+	full   bool // this round skips no process
+	passed bool // this round has skipped a process
+}
+
+// ownerTable is the known processes.
+type ownerTable struct {
+	looked map[int32]lookedAt // processes that were read completely, by pid
+	procs  []owner
+	byPID  map[int32]int32 // index in procs
+	big    map[int32]bool  // processes with many sockets: last in a round
+	free   []int32         // indices in procs
+}
+
+type ownerBuffers struct {
+	order, known []int32
+	files        fileSet
+	links, text  []byte
 }
 
 // owner is a process that owns sockets.
@@ -129,11 +136,13 @@ func openOwners(root kernel.Root) (*owners, error) {
 		return nil, err
 	}
 	o := &owners{
-		proc:   proc,
-		byPID:  map[int32]int32{},
-		big:    map[int32]bool{},
-		looked: map[int32]lookedAt{},
-		links:  make([]byte, 16<<10),
+		proc: proc,
+		ownerTable: ownerTable{
+			byPID:  map[int32]int32{},
+			big:    map[int32]bool{},
+			looked: map[int32]lookedAt{},
+		},
+		ownerBuffers: ownerBuffers{links: make([]byte, 16<<10)},
 	}
 	var buf [64]byte
 	o.self = int32(unix.Getpid())
@@ -281,293 +290,6 @@ func (o *owners) resolve(sockets []*ownership, inodes []uint32, held func(func(*
 	return nil
 }
 
-// unreadFirst moves the processes that were never read to the start of the round.
-func (o *owners) unreadFirst() {
-	o.known = o.known[:0]
-	strangers := o.pids[:0]
-	for _, pid := range o.pids {
-		if _, ok := o.looked[pid]; ok {
-			o.known = append(o.known, pid)
-		} else {
-			strangers = append(strangers, pid)
-		}
-	}
-	o.pids = append(strangers, o.known...)
-}
-
-// visit reads one process of a round.
-func (o *owners) visit(pid int32) {
-	whole := pid < 0
-	if whole {
-		pid = -pid
-	}
-	if l, ok := o.looked[pid]; ok && !o.full {
-		o.budget--
-		if n, err := o.count(pid); err == nil && int32(n)-o.holds(pid) == l.others {
-			o.passed = true
-			o.looked[pid] = lookedAt{l.others, o.round}
-			return
-		}
-	}
-	switch {
-	case whole:
-		if sockets := o.read(pid, math.MaxInt); sockets < ownerMany && o.left > 0 {
-			delete(o.big, pid)
-		}
-	case o.big[pid]:
-		o.pids = append(o.pids, -pid)
-	case o.read(pid, ownerMany) >= ownerMany:
-		o.pids = append(o.pids, -pid)
-		if len(o.big) >= ownerBig {
-			clear(o.big)
-		}
-		o.big[pid] = true
-	}
-}
-
-// holds returns how many sockets of living connections a process is known to have open.
-func (o *owners) holds(pid int32) int32 {
-	if i, ok := o.byPID[pid]; ok {
-		return int32(o.procs[i].held.n)
-	}
-	return 0
-}
-
-// hold records which open files of the processes are sockets of living connections.
-func (o *owners) hold(held func(func(*ownership))) {
-	for i := range o.procs {
-		o.procs[i].held.clear()
-	}
-	held(func(s *ownership) {
-		if s.who >= ownedBy && s.fd >= 0 {
-			o.procs[s.who-ownedBy].held.add(s.fd)
-		}
-	})
-}
-
-// probe tries the likely file numbers of the processes that own sockets.
-func (o *owners) probe(budget int) {
-	o.order = o.order[:0]
-	for i := range o.procs {
-		if !o.procs[i].gone {
-			o.order = append(o.order, int32(i))
-		}
-	}
-	slices.SortFunc(o.order, func(a, b int32) int {
-		p, q := &o.procs[a], &o.procs[b]
-		return cmp.Or(-cmp.Compare(p.gained, q.gained), cmp.Compare(p.pid, q.pid))
-	})
-	most := o.budget - budget
-	for _, i := range o.order {
-		if o.left == 0 || o.budget <= most {
-			return
-		}
-		o.probeOne(i, most)
-	}
-}
-
-// probeOne tries the free file numbers of a process in ascending order while more than most of the
-// budget is left.
-func (o *owners) probeOne(i int32, most int) {
-	p := &o.procs[i]
-	pid, open, fresh := p.pid, 0, math.MaxInt
-	if o.count != nil {
-		o.budget--
-		n, err := o.count(pid)
-		if err != nil {
-			return
-		}
-		if l, ok := o.looked[pid]; ok && int32(n-p.held.n) == l.others {
-			return // nothing was opened, or as much was closed
-		}
-		if open = n; n > p.held.n+p.others.n { // else some of the others were closed
-			fresh = n - p.held.n - p.others.n
-		}
-	}
-	for fd, missed, found := int32(0), 0, 0; found < fresh && missed < ownerBeyond; fd++ {
-		if o.left == 0 || o.budget <= most {
-			return
-		}
-		if p.held.has(fd) || p.others.has(fd) {
-			continue
-		}
-		if !p.held.below(fd) && !p.others.below(fd) {
-			missed++
-		}
-		o.budget--
-		inode, err := o.proc.Socket(pid, fd)
-		if errors.Is(err, measure.ErrDenied) {
-			return
-		}
-		if err != nil {
-			continue
-		}
-		missed = 0
-		found++
-		if o.wanted.first(uint32(inode)) >= 0 {
-			if i = o.sure(i, pid); i < 0 {
-				return
-			}
-			o.found(i, fd, uint32(inode))
-			p = &o.procs[i]
-		} else if o.count != nil {
-			p.others.add(fd)
-		}
-	}
-	if o.count != nil && p.held.n+p.others.n == open {
-		o.looked[pid] = lookedAt{int32(p.others.n), o.round}
-	}
-}
-
-// found records that a process has a searched socket open.
-func (o *owners) found(p, fd int32, inode uint32) {
-	for at := o.wanted.first(inode); at >= 0; at = o.wanted.after(at, inode) {
-		if s := o.sockets[o.wanted.refs[at].ref]; s.who < ownedBy {
-			s.who, s.fd, s.tries, s.full = p+ownedBy, fd, 0, false
-			o.procs[p].gained = o.tick
-			o.procs[p].held.add(fd)
-			o.procs[p].others.remove(fd)
-			o.left--
-		}
-	}
-}
-
-// read reads the open files of one process, up to most sockets, and returns how many sockets it
-// read.
-func (o *owners) read(pid int32, most int) (sockets int) {
-	index, whole := int32(-1), true
-	o.files.clear()
-	seen, err := o.proc.Sockets(pid, o.links, func(fd int32, inode uint64) bool {
-		if inode == 0 {
-			o.files.add(fd)
-			return true
-		}
-		sockets++
-		switch {
-		case o.wanted.first(uint32(inode)) < 0:
-			o.files.add(fd)
-		case index < 0:
-			known, ok := o.byPID[pid]
-			if !ok {
-				known = -1
-			}
-			if index = o.sure(known, pid); index < 0 {
-				whole = false
-				return false
-			}
-			fallthrough
-		default:
-			o.found(index, fd, uint32(inode))
-		}
-		whole = o.left > 0 && sockets < most
-		return whole
-	})
-	o.budget -= seen + 8 // to open and read the directory
-	if errors.Is(err, measure.ErrDenied) {
-		o.denied = true
-	}
-	if o.count == nil || err != nil {
-		return sockets
-	}
-	if whole {
-		if pid == o.self {
-			seen-- // the directory that was just read
-		}
-		o.looked[pid] = lookedAt{int32(seen) - o.holds(pid), o.round}
-	}
-	if i, ok := o.byPID[pid]; ok {
-		p := &o.procs[i]
-		if whole {
-			p.others.clear()
-		}
-		for fd := range o.files.all() {
-			if !p.held.has(fd) {
-				p.others.add(fd)
-			}
-		}
-	}
-	return sockets
-}
-
-// sure checks that the process known at index (-1: unknown) still has the pid. It returns the index
-// of the process with that pid, or -1 if there is none.
-func (o *owners) sure(index, pid int32) int32 {
-	if index >= 0 {
-		p := &o.procs[index]
-		if p.checked != o.tick && !p.gone {
-			o.check(p)
-		}
-		if !p.gone {
-			return index
-		}
-	}
-	return o.enter(pid)
-}
-
-// enter adds a process; -1 if it has ended.
-func (o *owners) enter(pid int32) int32 {
-	text, err := o.proc.ReadPIDOne(pid, "stat", o.text)
-	o.text = text
-	name, start, ok := parseOwner(text)
-	if err != nil || !ok {
-		return -1
-	}
-	var i int32
-	if n := len(o.free); n > 0 {
-		i = o.free[n-1]
-		o.free = o.free[:n-1]
-	} else {
-		i = int32(len(o.procs))
-		o.procs = append(o.procs, owner{})
-	}
-	p := &o.procs[i]
-	*p = owner{
-		pid:     pid,
-		start:   start,
-		name:    append(p.name[:0], name...),
-		checked: o.tick,
-		epoch:   -1,
-		held:    p.held.emptied(),
-		others:  p.others.emptied(),
-	}
-	o.byPID[pid] = i
-	return i
-}
-
-// forget drops the processes that ended long ago. lose is called before their indices are reused,
-// to remove them from all sockets.
-func (o *owners) forget(lose func(old func(who int32) bool)) {
-	old := false
-	for i := range o.procs {
-		p := &o.procs[i]
-		if !p.gone && o.tick-p.checked >= ownerKeep {
-			o.check(p)
-		}
-		old = old || o.old(p)
-	}
-	if !old {
-		return
-	}
-	lose(func(who int32) bool { return who >= ownedBy && o.old(&o.procs[who-ownedBy]) })
-	for i := range o.procs {
-		if p := &o.procs[i]; o.old(p) {
-			if at, ok := o.byPID[p.pid]; ok && at == int32(i) {
-				delete(o.byPID, p.pid)
-			}
-			*p = owner{
-				gone:   true,
-				name:   p.name[:0],
-				held:   p.held.emptied(),
-				others: p.others.emptied(),
-			}
-			o.free = append(o.free, int32(i))
-		}
-	}
-}
-
-// old reports whether a process ended so long ago that it is dropped.
-func (o *owners) old(p *owner) bool { return p.gone && p.pid != 0 && o.tick-p.checked >= ownerKeep }
-
 // labels returns the labels of pid and process.
 func (o *owners) labels(out *collect.Out, s *ownership) [2]measure.Label {
 	switch s.who {
@@ -588,103 +310,4 @@ func (o *owners) labels(out *collect.Out, s *ownership) [2]measure.Label {
 // same reports whether two sockets have the same labels.
 func (o *owners) same(a, b *ownership) bool {
 	return a.who == b.who || a.who <= ownerUnknown && b.who <= ownerUnknown
-}
-
-// fileSet is a set of file numbers. It never has numbers above fileMost.
-type fileSet struct {
-	bits []uint64
-	n    int
-}
-
-const fileMost = 1 << 20
-
-func (s *fileSet) has(fd int32) bool { return s.below(fd) && s.bits[fd/64]>>(fd%64)&1 != 0 }
-
-// below reports whether there may be numbers from fd on.
-func (s *fileSet) below(fd int32) bool { return int(fd) < 64*len(s.bits) }
-
-func (s *fileSet) add(fd int32) {
-	if fd > fileMost || s.has(fd) {
-		return
-	}
-	for !s.below(fd) {
-		s.bits = append(s.bits, 0)
-	}
-	s.bits[fd/64] |= 1 << (fd % 64)
-	s.n++
-}
-
-func (s *fileSet) remove(fd int32) {
-	if s.has(fd) {
-		s.bits[fd/64] &^= 1 << (fd % 64)
-		s.n--
-	}
-}
-
-func (s *fileSet) clear() { *s = s.emptied() }
-
-// emptied returns an empty set in the same memory.
-func (s *fileSet) emptied() fileSet { return fileSet{bits: s.bits[:0]} }
-
-// all returns the numbers in ascending order.
-func (s *fileSet) all() iter.Seq[int32] {
-	return func(yield func(int32) bool) {
-		for i, w := range s.bits {
-			for ; w != 0; w &= w - 1 {
-				if !yield(int32(64*i + bits.TrailingZeros64(w))) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// inodeSet finds searched sockets by inode; several may have the same one.
-type inodeSet struct {
-	refs []inodeRef
-	mask uint32
-}
-
-type inodeRef struct {
-	inode uint32 // 0: empty
-	ref   int32
-}
-
-func (s *inodeSet) reset(n int) {
-	size := 64
-	for size < 2*n {
-		size *= 2
-	}
-	if size > len(s.refs) || size < len(s.refs)/8 {
-		s.refs = make([]inodeRef, size)
-	} else {
-		clear(s.refs)
-	}
-	s.mask = uint32(len(s.refs) - 1)
-}
-
-func (s *inodeSet) add(inode uint32, ref int32) {
-	at := s.hash(inode)
-	for s.refs[at].inode != 0 {
-		at = (at + 1) & s.mask
-	}
-	s.refs[at] = inodeRef{inode, ref}
-}
-
-func (s *inodeSet) hash(inode uint32) uint32 { return inode * 0x9e3779b1 >> 7 & s.mask }
-
-// first returns the index of the first socket with the inode, -1: none. after returns the next.
-func (s *inodeSet) first(inode uint32) int32 { return s.from(s.hash(inode), inode) }
-
-func (s *inodeSet) after(at int32, inode uint32) int32 {
-	return s.from((uint32(at)+1)&s.mask, inode)
-}
-
-func (s *inodeSet) from(at, inode uint32) int32 {
-	for ; s.refs[at].inode != 0; at = (at + 1) & s.mask {
-		if s.refs[at].inode == inode {
-			return int32(at)
-		}
-	}
-	return -1
 }

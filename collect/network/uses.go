@@ -80,17 +80,21 @@ type uses struct {
 	space        *collect.Namespace[*devices]
 	diag         *netlink.Conn
 	packet, igmp *proc.File
-	lacks        [useKinds]string // why a kind cannot be counted
-	when         time.Time
-	pace         pace // routes and neighbours of a large router
-	counts       map[int32]*[useKinds]float64
-	everywhere   [useKinds]float64 // packet sockets bound to no device, which receive from all
+	useRequests
 
+	lacks      [useKinds]string // why a kind cannot be counted
+	when       time.Time
+	pace       pace // routes and neighbours of a large router
+	counts     map[int32]*[useKinds]float64
+	everywhere [useKinds]float64 // packet sockets bound to no device, which receive from all
+	filters    float64
+	epoch      int
+	labels     [useKinds]label
+}
+
+type useRequests struct {
 	askRoutes, askNeighbours, askSockets, askTC netlink.Request
 	onRoute, onNeighbour, onSocket, onFilter    func(uint16, []byte) error
-	filters                                     float64
-	epoch                                       int
-	labels                                      [useKinds]label
 }
 
 // open opens the sockets and files. It must be called inside the namespace.

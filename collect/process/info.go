@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"hash/crc64"
 	"os"
 	"strconv"
 	"time"
@@ -23,6 +24,7 @@ type processInfo struct {
 	epoch                 int // Out.Epoch of the labels, plus one
 	userL, cgroupL        measure.Label
 	commandL              measure.Label
+	raw                   uint64 // checksum of the command line as it was read
 	parentL, stateL       measure.Label
 	parent                int32
 	state                 byte
@@ -58,14 +60,31 @@ func (r *processReading) readInfo(p *process) {
 	}
 	if r.wants.command && !p.stat.kernel {
 		if b, err := r.dir.ReadPIDHead(p.pid, "cmdline", r.buf[:mostCommand]); err == nil {
-			if r.programs {
-				b = programOf(b)
-			}
-			r.text = appendCommand(r.text[:0], b)
-			if i.command != string(r.text) {
-				i.command = string(r.text)
-			}
+			r.setCommand(i, b)
 		}
+	}
+}
+
+// commandSums is the table of checksums of command lines.
+//
+// table: never changed
+var commandSums = crc64.MakeTable(crc64.ECMA)
+
+// setCommand sets the command of a process to a command line, without its secrets.
+func (r *processReading) setCommand(i *processInfo, b []byte) {
+	if r.programs {
+		b = programOf(b)
+	} else {
+		sum := crc64.Checksum(b, commandSums)
+		if sum == i.raw && i.command != "" {
+			return // masking takes longer
+		}
+		i.raw = sum
+		b = r.masks.Mask(b)
+	}
+	r.text = appendCommand(r.text[:0], b)
+	if i.command != string(r.text) {
+		i.command = string(r.text)
 	}
 }
 

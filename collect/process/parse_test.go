@@ -258,13 +258,19 @@ func TestProgramOfCommandLine(t *testing.T) {
 			t,
 			merge(
 				fakeProcess{pid: 7, comm: "a", start: 1}.files("5 5 5", 1, 1, 1),
-				map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00"},
+				map[string]string{"proc/7/cmdline": "mysql\x00-p" + secret + "\x00--host=db\x00"},
 			),
 		)
 		m.Reading.(*processReading).programs = programs
 		all := fmt.Sprint(m.Read(true))
-		if !strings.Contains(all, "mysql") || strings.Contains(all, secret) == programs {
-			t.Errorf("programs alone %v: %s", programs, all)
+		if !strings.Contains(all, "mysql") || strings.Contains(all, secret) ||
+			strings.Contains(all, "--host=db") == programs {
+			t.Errorf("programs only %v: %s", programs, all)
+		}
+		m.Reading.(*processReading).masks.Off = true
+		m.Reading.(*processReading).procs[0].info = nil
+		if all := fmt.Sprint(m.Read(true)); strings.Contains(all, secret) == programs {
+			t.Errorf("masks off, programs only %v: %s", programs, all)
 		}
 	}
 }

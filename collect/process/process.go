@@ -44,6 +44,7 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	r := &processReading{
 		wants:    wantProcesses(want),
 		programs: env.Programs,
+		masks:    env.Masks,
 		processSources: processSources{
 			dir:    dir,
 			root:   env.Root,
@@ -148,7 +149,8 @@ func wantProcesses(w collect.Want) processWants {
 // processReading is the Reading of Processes.
 type processReading struct {
 	wants    processWants
-	programs bool // command lines without their arguments
+	programs bool           // command lines without their arguments
+	masks    measure.Masker // of the secrets in command lines
 	processSources
 	processRules
 	processList

@@ -66,7 +66,7 @@ var options = map[string]option{
 	"pcapsize": {kind: optSize}, "pgmax": {kind: optNumber}, "preallocate": {kind: optNumber},
 	"printsize": {kind: optSize}, "procfspath": {kind: optWord, outside: true}, "pspec": {},
 	"quiet":       {set: func(o *Options, n int64) { o.Quiet = n != 0 }},
-	"quietresize": {}, "rawbytes": {}, "scratchsize": {kind: optSize},
+	"quietresize": {}, "raw": {}, "rawbytes": {}, "scratchsize": {kind: optSize},
 	"setenv": {kind: optWord, outside: true}, "specsize": {kind: optSize},
 	"stackframes": {kind: optCount, set: func(o *Options, n int64) { o.StackFrames = int(n) }},
 	"stackindent": {kind: optNumber}, "statusrate": {kind: optRate},

@@ -182,7 +182,7 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 			if v.Kind == Int {
 				v.Num = v.unsigned()
 			}
-			return f.text(dst, v.place()), nil
+			return f.text(dst, s.shown(v.place())), nil
 		}
 		return wrong("an address")
 	case Stack:
@@ -194,7 +194,7 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 		if f.left {
 			indent, f.width = f.width, 0
 		}
-		return stack(dst, v, indent, f), nil
+		return s.stack(dst, v, indent, f), nil
 	case String:
 		if v.Kind != Chars && v.Kind != Raw {
 			return wrong("a string")
@@ -202,12 +202,12 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 		if verb == 'S' {
 			return f.text(dst, escape(v.Text, v.Kind == Chars)), nil
 		}
-		return f.text(dst, cut(v.Text)), nil
+		return f.text(dst, s.shown(cut(v.Text))), nil
 	case Wide:
 		if v.Kind != Raw {
 			return wrong("an array of characters")
 		}
-		return f.wide(dst, wideText(v.Text)), nil
+		return f.wide(dst, s.shown(wideText(v.Text))), nil
 	case Float, LongDouble:
 		if v.Kind != Floating {
 			return wrong("a number with a fraction")
@@ -225,9 +225,9 @@ func (s *Style) convert(dst []byte, c *Conversion, f field, v Value) ([]byte, er
 	case c.Want == Time:
 		return s.times(f, dst, c.Name, v.signed()), nil
 	case c.Want == WideChar:
-		return f.wide(dst, string(rune(uint32(v.Num)))), nil
+		return f.wide(dst, s.shown(string(rune(uint32(v.Num))))), nil
 	case verb == 'c':
-		return f.pad(dst, string([]byte{byte(v.Num)})), nil
+		return f.pad(dst, s.shown(string([]byte{byte(v.Num)}))), nil
 	case verb == 'C':
 		return f.text(dst, escape(string([]byte{byte(v.Num)}), false)), nil
 	case verb == 'p':

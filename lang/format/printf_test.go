@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"culprit/measure"
 )
 
 func i32(n int64) Value  { return IntOf(n, 4, true) }
@@ -278,4 +280,41 @@ func FuzzPrintf(f *testing.F) {
 			t.Fatalf("%d bytes of %q", len(out), text)
 		}
 	})
+}
+
+// Names that control a terminal are printed with C's escapes, on every way, unless RawText is set.
+// The script's own text stays as it is.
+func TestControlCharacters(t *testing.T) {
+	const name, shown = "\x1b[31m\u009bé\n\u202e", `\033[31m\302\233é\n\342\200\256`
+	text, place := TextOf(name, 256), PlaceOf(name, 1)
+	f, wrong := Parse("\x1b[1m%s %a %c\n")
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	print := func(s *Style) string {
+		out, err := s.Printf(nil, f, []Value{text, place, IntOf(0x1b, 4, true)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = s.Trace(out, text)
+		out = (&Style{Quiet: true, RawText: s.RawText}).Trace(out, text)
+		out = s.Stack(out, StackOf([]string{name}, []uint64{1}))
+		out = s.Symbol(out, place)
+		out = s.Probe(out, 0, 1, name, "entry")
+		return string(s.FlowProbe(out, &Flow{}, 0, 1, 0, "fbt", name, "entry"))
+	}
+	got := print(&Style{})
+	want, ok := strings.CutPrefix(got, "\x1b[1m")
+	if !ok || strings.Count(want, shown) != 8 || !strings.Contains(want, ` \033`+"\n") {
+		t.Errorf("%q", got)
+	}
+	for _, r := range want {
+		if !measure.IsShown(r) && r != '\n' {
+			t.Errorf("%q has %q", got, r)
+			break
+		}
+	}
+	if got := print(&Style{RawText: true}); strings.Count(got, name) != 8 {
+		t.Errorf("with RawText: %q", got)
+	}
 }

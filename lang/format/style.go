@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"culprit/measure"
 )
 
 // A Style is the options of printing, by the names of dtrace's options. The zero Style prints as
@@ -13,6 +15,7 @@ import (
 // safe for concurrent use.
 type Style struct {
 	Quiet      bool // trace() prints the bare value
+	RawText    bool // control characters of strings and names are printed as they are
 	RawBytes   bool // prints everything but numbers as bytes
 	FlowIndent bool
 	NoColumns  bool // no columns CPU and ID: for comparing outputs
@@ -90,7 +93,7 @@ func (s *Style) Probe(dst []byte, cpu int, id uint32, function, name string) []b
 		dst = field{width: 6}.unsigned(dst, 'u', uint64(id))
 		dst = append(dst, ' ')
 	}
-	dst = field{width: 32}.pad(dst, function+":"+name)
+	dst = field{width: 32}.pad(dst, s.shown(function+":"+name))
 	return append(dst, ' ')
 }
 
@@ -147,7 +150,7 @@ func (s *Style) FlowProbe(
 		dst = field{width: 3}.signed(dst, int64(cpu))
 		dst = append(dst, ' ')
 	}
-	dst = field{width: 41, left: true}.pad(dst, text)
+	dst = field{width: 41, left: true}.pad(dst, s.shown(text))
 	return append(dst, ' ')
 }
 
@@ -169,9 +172,9 @@ func (s *Style) Trace(dst []byte, v Value) []byte {
 		case s.RawBytes:
 			return hexDump(dst, pad(v.Text, v.Size))
 		case s.Quiet:
-			return append(dst, v.Text...)
+			return append(dst, s.shown(v.Text)...)
 		}
-		return field{width: 33, left: true}.pad(append(dst, "  "...), v.Text)
+		return field{width: 33, left: true}.pad(append(dst, "  "...), s.shown(v.Text))
 	case Raw:
 		return s.bytes(dst, v, 33, s.Quiet)
 	}
@@ -192,6 +195,15 @@ func (s *Style) Trace(dst []byte, v Value) []byte {
 		return f.signed(dst, v.signed())
 	}
 	return f.unsigned(dst, 'u', v.unsigned())
+}
+
+// shown returns a text of the machine without control characters, which others choose: a process
+// can call itself ESC]0;x. Unless RawText is set, they become C's escapes, as %S prints them.
+func (s *Style) shown(text string) string {
+	if s.RawText {
+		return text
+	}
+	return measure.Escape(text)
 }
 
 // memory returns an integer as its bytes in memory, lowest byte first.
@@ -228,9 +240,9 @@ func (s *Style) bytes(dst []byte, v Value, width int, bare bool) []byte {
 		return hexDump(dst, pad(v.Text, v.Size))
 	}
 	if bare && len(text) < len(v.Text) {
-		return append(dst, text...)
+		return append(dst, s.shown(text)...)
 	}
-	return field{width: width, left: true}.pad(append(dst, "  "...), text)
+	return field{width: width, left: true}.pad(append(dst, "  "...), s.shown(text))
 }
 
 // asciiText reports whether bytes look like text: isprint or isspace in the C locale, \a or
@@ -296,14 +308,14 @@ func hexDump(dst []byte, s string) []byte {
 
 // Stack appends the output of stack() and ustack(): a line's end, then a line per frame.
 func (s *Style) Stack(dst []byte, v Value) []byte {
-	return stack(dst, v, s.indent(), field{})
+	return s.stack(dst, v, s.indent(), field{})
 }
 
-func stack(dst []byte, v Value, indent int, f field) []byte {
+func (s *Style) stack(dst []byte, v Value, indent int, f field) []byte {
 	dst = append(dst, '\n')
 	for _, line := range v.Frames {
 		dst = fill(dst, ' ', indent)
-		dst = f.text(dst, line)
+		dst = f.text(dst, s.shown(line))
 		dst = append(dst, '\n')
 	}
 	return dst
@@ -311,7 +323,7 @@ func stack(dst []byte, v Value, indent int, f field) []byte {
 
 // Symbol appends the output of sym(), func(), mod() and their counterparts for processes.
 func (s *Style) Symbol(dst []byte, v Value) []byte {
-	return field{width: 50, left: true}.pad(append(dst, "  "...), v.place())
+	return field{width: 50, left: true}.pad(append(dst, "  "...), s.shown(v.place()))
 }
 
 // place returns the symbol of an address, or the address when there is none.
@@ -331,7 +343,7 @@ func (s *Style) datum(dst []byte, v Value, packed bool) []byte {
 		return s.Symbol(dst, v)
 	case Chars, Raw, Floating:
 		if packed && v.Kind == Chars && printable(v.Text) {
-			return field{width: 16}.pad(append(dst, ' '), v.Text)
+			return field{width: 16}.pad(append(dst, ' '), s.shown(v.Text))
 		}
 		return s.bytes(dst, v, 50, false)
 	}

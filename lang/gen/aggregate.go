@@ -62,7 +62,7 @@ func (b *builder) aggregate(s *ir.Step) {
 		got, missing := b.label(), b.label()
 		b.ifImm(asm.JEq, asm.R0, 0, missing, asm.R1)
 		b.bind(got)
-		b.later = append(b.later, func() {
+		b.routines.later = append(b.routines.later, func() {
 			b.bind(missing)
 			if cut {
 				b.cutKey(asm.R1)

@@ -309,7 +309,7 @@ func (b *builder) operand(ops []check.Operand, n int) error {
 	b.movImm(asm.R2, int64(o.Size))
 	b.call(asm.FnProbeReadUser)
 	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
-	b.ends.join(b.flow)
+	b.current.ends.join(b.current.flow)
 	b.load(asm.R3, asm.R10, slotHold, 8, false)
 	b.faultAt(ir.FaultBadAddr)
 	b.bind(good)

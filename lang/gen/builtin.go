@@ -119,7 +119,7 @@ func (b *builder) byHand() bool {
 // epid leaves the number of the probe within the clause in r0.
 func (b *builder) epid() {
 	b.probeID(asm.R0)
-	if n := b.p.Source.EPID(b.f.Clause, 0); n > 0 {
+	if n := b.p.Source.EPID(b.current.f.Clause, 0); n > 0 {
 		b.aluImm(asm.Add, asm.R0, int64(n), asm.R1)
 	}
 }

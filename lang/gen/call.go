@@ -246,8 +246,8 @@ func (b *builder) loop(n int, body func(next label, outs []label), targets ...la
 	b.store(asm.R10, -8, asm.R6, 8)
 	b.store(asm.R10, -16, asm.R7, 8)
 	b.movImm(asm.R1, int64(n))
-	b.callbacks++
-	b.functionPtr(asm.R2, b.function(fmt.Sprint("turn", b.callbacks), func() {
+	b.routines.callbacks++
+	b.functionPtr(asm.R2, b.function(fmt.Sprint("turn", b.routines.callbacks), func() {
 		outs := make([]label, len(targets))
 		for i := range outs {
 			outs[i] = b.label()

@@ -18,7 +18,7 @@ func (b *builder) netAddress(s *ir.Step) {
 		b.call(readFrom(s.Space))
 		b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
 		b.getNumber(asm.R3, r)
-		b.ends.join(b.flow)
+		b.current.ends.join(b.current.flow)
 		b.faultAt(ir.FaultBadAddr)
 		b.bind(good)
 		b.lift(asm.R1, asm.R9, b.lay.text)
@@ -36,7 +36,7 @@ func (b *builder) netAddress(s *ir.Step) {
 		b.jump(done)
 		b.bind(neither)
 		b.movImm(asm.R3, 0)
-		b.ends.join(b.flow)
+		b.current.ends.join(b.current.flow)
 		b.faultAt(ir.FaultIllOp)
 	}
 	switch s.Sub {

@@ -25,19 +25,28 @@ type builder struct {
 
 	record    bool // the context is perf's record of raw_syscalls:sys_enter or sys_exit
 	numbering numbering
-	// offset of the thread's id in task_struct, if the thread meant is not the current one
+	// otherPID is the offset of the thread's ID in task_struct, if the probe is not about the
+	// current thread.
 	otherPID int
 
-	code      Code
-	leave     label // the end of the program, without scratch memory to release
-	table     table // of several probes
-	subs      []sub // called functions, generated at the end
-	later     []func()
-	callbacks int // number of functions that helpers call
-	callers   []reach
-	asked     bool // callers is computed
+	code     Code
+	leave    label // the end of the program, without scratch memory to release
+	table    table // of several probes
+	routines routines
+	current  clauseState
+}
 
-	// Of the current clause.
+// routines are the functions of a program besides its entry.
+type routines struct {
+	subs      []sub    // called functions, generated at the end
+	later     []func() // generate other code at the end
+	callbacks int      // number of functions that helpers call
+	callers   []reach
+	analyzed  bool // callers is computed
+}
+
+// clauseState is the state of the clause that is being generated.
+type clauseState struct {
 	f        *ir.Func
 	locs     []loc
 	pointers []bool // registers that may contain pointers tracked by the verifier
@@ -58,15 +67,15 @@ type sub struct {
 // them.
 func (b *builder) describe() {
 	i32 := &btf.Int{Name: "int", Size: 4, Encoding: btf.Signed}
-	tell := func(first int, name string) {
+	annotate := func(first int, name string) {
 		proto := &btf.FuncProto{Return: i32}
 		b.ins[first] = btf.WithFuncMetadata(
 			b.ins[first], &btf.Func{Name: name, Type: proto, Linkage: btf.StaticFunc},
 		)
 	}
-	tell(0, "culprit")
-	for i, s := range b.subs {
-		tell(s.first, fmt.Sprint("f", i))
+	annotate(0, "culprit")
+	for i, s := range b.routines.subs {
+		annotate(s.first, fmt.Sprint("f", i))
 	}
 }
 
@@ -165,7 +174,7 @@ func (b *builder) build() (*Code, error) {
 	if err := b.identify(); err != nil {
 		return nil, err
 	}
-	b.flow = flow{never, never, never}
+	b.current.flow = flow{never, never, never}
 	for _, n := range b.clauses {
 		if err := b.clause(b.p.Clauses[n]); err != nil {
 			return nil, err
@@ -176,19 +185,19 @@ func (b *builder) build() (*Code, error) {
 	b.bind(b.leave)
 	b.movImm(asm.R0, 0)
 	b.exit()
-	for len(b.later) > 0 {
-		later := b.later
-		b.later = nil
+	for len(b.routines.later) > 0 {
+		later := b.routines.later
+		b.routines.later = nil
 		for _, f := range later {
 			f()
 		}
 	}
-	for i := 0; i < len(b.subs); i++ { // one may call another
-		b.bind(b.subs[i].at)
-		b.subs[i].first = len(b.ins)
-		b.subs[i].make()
+	for i := 0; i < len(b.routines.subs); i++ { // one may call another
+		b.bind(b.routines.subs[i].at)
+		b.routines.subs[i].first = len(b.ins)
+		b.routines.subs[i].make()
 	}
-	if b.callbacks > 0 {
+	if b.routines.callbacks > 0 {
 		b.describe()
 	}
 	if err := b.resolve(); err != nil {
@@ -229,13 +238,13 @@ func usesTime(f *ir.Func) bool {
 
 // function returns the label of a function, which is generated once.
 func (b *builder) function(name string, make func()) label {
-	for _, s := range b.subs {
+	for _, s := range b.routines.subs {
 		if s.name == name {
 			return s.at
 		}
 	}
 	s := sub{name: name, at: b.label(), make: make}
-	b.subs = append(b.subs, s)
+	b.routines.subs = append(b.routines.subs, s)
 	return s.at
 }
 
@@ -273,39 +282,39 @@ func (b *builder) target() {
 
 // clause generates one clause.
 func (b *builder) clause(f *ir.Func) error {
-	b.f = f
+	b.current.f = f
 	b.at = f.Clause.At
-	b.end = b.label()
-	b.ends = flow{}
+	b.current.end = b.label()
+	b.current.ends = flow{}
 	if want, always := b.state(); !always {
 		b.mapValue(asm.R1, MapState, 0)
 		b.load(asm.R1, asm.R1, 0, 8, false)
-		b.ends.join(b.flow)
+		b.current.ends.join(b.current.flow)
 		// The fall-through is the way past the clause: the verifier follows it first, and allows
 		// 8,192 others to return to (BPF_COMPLEXITY_LIMIT_JMP_SEQ), which a thousand clauses would
 		// exceed.
 		runs := b.label()
 		b.ifImm(asm.JEq, asm.R1, want, runs, asm.R0)
-		b.jump(b.end)
+		b.jump(b.current.end)
 		b.bind(runs)
 	}
-	if b.flow.time = never; usesTime(f) {
+	if b.current.flow.time = never; usesTime(f) {
 		b.storeImm(asm.R10, slotTime, 0, 8, asm.R0)
 	}
-	b.locs, _, _ = allocate(f, machineRegs, slotRegs, slotLimit)
-	b.pointers = pointersOf(f)
+	b.current.locs, _, _ = allocate(f, machineRegs, slotRegs, slotLimit)
+	b.current.pointers = pointersOf(f)
 	labels := make([]label, len(f.Blocks))
 	flows := make([]flow, len(f.Blocks))
 	for i := range labels {
 		labels[i] = b.label()
 	}
-	flows[0] = b.flow
+	flows[0] = b.current.flow
 	for i, block := range f.Blocks {
 		if !flows[i].reached() {
 			continue
 		}
 		b.bind(labels[i])
-		b.flow = flows[i]
+		b.current.flow = flows[i]
 		for j := range block.Steps {
 			s := &block.Steps[j]
 			if s.At.To > s.At.From {
@@ -313,13 +322,13 @@ func (b *builder) clause(f *ir.Func) error {
 			}
 			switch s.Op {
 			case ir.OpJump:
-				flows[s.To].join(b.flow)
+				flows[s.To].join(b.current.flow)
 				if s.To != i+1 {
 					b.jump(labels[s.To])
 				}
 			case ir.OpBranch:
-				flows[s.To].join(b.flow)
-				flows[s.Else].join(b.flow)
+				flows[s.To].join(b.current.flow)
+				flows[s.Else].join(b.current.flow)
 				if s.To == i+1 {
 					b.branch(s, negate(s.Cond), labels[s.Else])
 				} else {
@@ -329,10 +338,10 @@ func (b *builder) clause(f *ir.Func) error {
 					}
 				}
 			case ir.OpEnd:
-				b.ends.join(b.flow)
-				b.jump(b.end)
+				b.current.ends.join(b.current.flow)
+				b.jump(b.current.end)
 			case ir.OpFault:
-				b.ends.join(b.flow)
+				b.current.ends.join(b.current.flow)
 				b.fault(s)
 			default:
 				if err := b.step(s); err != nil {
@@ -341,8 +350,8 @@ func (b *builder) clause(f *ir.Func) error {
 			}
 		}
 	}
-	b.bind(b.end)
-	b.flow = b.ends
+	b.bind(b.current.end)
+	b.current.flow = b.current.ends
 	return nil
 }
 
@@ -363,18 +372,18 @@ func (b *builder) state() (want int64, always bool) {
 
 // scratch ensures that r9 is the address of the scratch memory of this firing. It changes r0 to r5.
 func (b *builder) scratch() {
-	if b.flow.scratch == always {
+	if b.current.flow.scratch == always {
 		return
 	}
 	had := b.label()
-	if b.flow.scratch != never {
+	if b.current.flow.scratch != never {
 		b.ifImm(asm.JNE, asm.R9, 0, had, asm.R0)
 	}
 	b.callSub(b.function("claim", b.makeClaim))
 	b.ifImm(asm.JEq, asm.R0, 0, b.leave, asm.R1)
 	b.mov(asm.R9, asm.R0)
 	b.bind(had)
-	b.flow.scratch = always
+	b.current.flow.scratch = always
 }
 
 // makeClaim makes the function that claims scratch memory for a firing: the first free area of the
@@ -412,10 +421,10 @@ func (b *builder) makeClaim() {
 
 // release releases the scratch memory.
 func (b *builder) release() {
-	if b.flow.scratch == never || !b.flow.reached() {
+	if b.current.flow.scratch == never || !b.current.flow.reached() {
 		return
 	}
-	if b.flow.scratch != always {
+	if b.current.flow.scratch != always {
 		b.ifImm(asm.JEq, asm.R9, 0, b.leave, asm.R0)
 	}
 	b.storeImm(asm.R9, 0, 0, 8, asm.R0)
@@ -450,19 +459,19 @@ func (b *builder) zeroFill(base asm.Register, off, size int) {
 
 // time leaves the time of the clause in r0.
 func (b *builder) time() {
-	if b.flow.time == always {
+	if b.current.flow.time == always {
 		b.load(asm.R0, asm.R10, slotTime, 8, false)
 		return
 	}
 	had := b.label()
-	if b.flow.time != never {
+	if b.current.flow.time != never {
 		b.load(asm.R0, asm.R10, slotTime, 8, false)
 		b.ifImm(asm.JNE, asm.R0, 0, had, asm.R1)
 	}
 	b.call(asm.FnKtimeGetNs)
 	b.store(asm.R10, slotTime, asm.R0, 8)
 	b.bind(had)
-	b.flow.time = always
+	b.current.flow.time = always
 }
 
 // drop counts a loss, inline or in a function.
@@ -496,17 +505,17 @@ func (b *builder) fault(s *ir.Step) {
 
 // faultAt is fault with the address in r3.
 func (b *builder) faultAt(f ir.Fault) {
-	b.movImm(asm.R1, int64(uint64(f)<<32|uint64(uint32(b.f.Clause.Index))))
+	b.movImm(asm.R1, int64(uint64(f)<<32|uint64(uint32(b.current.f.Clause.Index))))
 	b.movImm(asm.R2, int64(uint64(uint32(b.at.To))<<32|uint64(uint32(b.at.From))))
 	b.probeID(asm.R4)
 	b.callSub(b.function("fault", b.makeFault))
-	b.jump(b.end)
+	b.jump(b.current.end)
 }
 
 // faultOf ends the clause with a fault whose address or size is in r.
 func (b *builder) faultOf(f ir.Fault, r ir.Reg) {
 	b.getNumber(asm.R3, r)
-	b.ends.join(b.flow)
+	b.current.ends.join(b.current.flow)
 	b.faultAt(f)
 }
 

@@ -9,12 +9,12 @@ import (
 // self leaves the address of the thread's variables in r0. It jumps to none if there are none; with
 // create that is counted as a loss.
 func (b *builder) self(create bool, none label) {
-	if b.flow.self == always {
+	if b.current.flow.self == always {
 		b.load(asm.R0, asm.R10, slotSelf, 8, false)
 		return
 	}
 	had := b.label()
-	if b.flow.self != never {
+	if b.current.flow.self != never {
 		b.load(asm.R0, asm.R10, slotSelf, 8, false)
 		b.ifImm(asm.JNE, asm.R0, 0, had, asm.R1)
 	}
@@ -28,7 +28,7 @@ func (b *builder) self(create bool, none label) {
 	b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
 	b.bind(had)
 	// On the way to none there are no variables: code there must not rely on the slot.
-	b.flow.self = never | always
+	b.current.flow.self = never | always
 }
 
 // makeSelf makes the function that returns the variables of the thread or, with create, adds them

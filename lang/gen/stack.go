@@ -49,10 +49,10 @@ type reach struct{ address, size uint64 }
 // __bpf_trace_NAME, unless the compiler made a tail call of it; __traceiter_NAME, when several
 // programs are at the tracepoint.
 func (b *builder) between() []reach {
-	if b.asked {
-		return b.callers
+	if b.routines.analyzed {
+		return b.routines.callers
 	}
-	b.asked = true
+	b.routines.analyzed = true
 	var names []string
 	switch b.site {
 	case check.SiteSyscallEntry:
@@ -73,10 +73,10 @@ func (b *builder) between() []reach {
 	}
 	for _, n := range names {
 		if a, size, err := b.k.Symbol(n); err == nil && size > 0 && size < 1<<31 {
-			b.callers = append(b.callers, reach{a, size})
+			b.routines.callers = append(b.routines.callers, reach{a, size})
 		}
 	}
-	return b.callers
+	return b.routines.callers
 }
 
 // callersOf returns the names of those functions for a tracepoint. perf records its own caller,

@@ -13,7 +13,7 @@ import (
 
 // in returns the machine register that contains r, loading it into tmp if it is in memory.
 func (b *builder) in(r ir.Reg, tmp asm.Register) asm.Register {
-	if l := b.locs[r]; l.where == inReg {
+	if l := b.current.locs[r]; l.where == inReg {
 		return l.reg
 	}
 	b.get(tmp, r)
@@ -22,7 +22,7 @@ func (b *builder) in(r ir.Reg, tmp asm.Register) asm.Register {
 
 // get copies r to a machine register.
 func (b *builder) get(dst asm.Register, r ir.Reg) {
-	switch l := b.locs[r]; l.where {
+	switch l := b.current.locs[r]; l.where {
 	case inReg:
 		b.mov(dst, l.reg)
 	case onStack:
@@ -36,7 +36,7 @@ func (b *builder) get(dst asm.Register, r ir.Reg) {
 // pointer tracked by the verifier. The verifier refuses arithmetic on pointers that may be NULL,
 // such as addresses of map values and kernel objects.
 func (b *builder) numeric(r ir.Reg, tmp asm.Register) asm.Register {
-	if !b.pointers[r] {
+	if !b.current.pointers[r] {
 		return b.in(r, tmp)
 	}
 	b.getNumber(tmp, r)
@@ -46,7 +46,7 @@ func (b *builder) numeric(r ir.Reg, tmp asm.Register) asm.Register {
 // getNumber copies r to a machine register, as a number.
 func (b *builder) getNumber(dst asm.Register, r ir.Reg) {
 	b.get(dst, r)
-	if b.pointers[r] {
+	if b.current.pointers[r] {
 		b.plain(dst)
 	}
 }
@@ -90,8 +90,8 @@ func pointersOf(f *ir.Func) []bool {
 // out returns the machine register to compute r in: its own, or tmp. put then stores it to r's
 // place.
 func (b *builder) out(r ir.Reg, tmp asm.Register) asm.Register {
-	if r != ir.None && b.locs[r].where == inReg {
-		return b.locs[r].reg
+	if r != ir.None && b.current.locs[r].where == inReg {
+		return b.current.locs[r].reg
 	}
 	return tmp
 }
@@ -100,7 +100,7 @@ func (b *builder) put(r ir.Reg, src asm.Register) {
 	if r == ir.None {
 		return
 	}
-	switch l := b.locs[r]; l.where {
+	switch l := b.current.locs[r]; l.where {
 	case inReg:
 		b.mov(l.reg, src)
 	case onStack:
@@ -112,11 +112,11 @@ func (b *builder) put(r ir.Reg, src asm.Register) {
 
 // spills reports whether a step's registers are in scratch memory.
 func (b *builder) spills(s *ir.Step) bool {
-	if s.Dst != ir.None && b.locs[s.Dst].where == inSpill {
+	if s.Dst != ir.None && b.current.locs[s.Dst].where == inSpill {
 		return true
 	}
 	found := false
-	reads(s, func(r ir.Reg) { found = found || b.locs[r].where == inSpill })
+	reads(s, func(r ir.Reg) { found = found || b.current.locs[r].where == inSpill })
 	return found
 }
 
@@ -382,6 +382,6 @@ func (b *builder) badAddress(s *ir.Step) {
 		b.aluImm(asm.Add, asm.R3, s.Imm, asm.R1)
 		b.bind(null)
 	}
-	b.ends.join(b.flow)
+	b.current.ends.join(b.current.flow)
 	b.faultAt(ir.FaultBadAddr)
 }

@@ -81,7 +81,7 @@ func (b userWalk) makeWalk() {
 	b.mov(asm.R1, asm.R7) // each iteration is a frame, or one more block to search
 	b.add(asm.LSh.Imm(asm.R1, 1))
 	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks))
-	b.callbacks++
+	b.routines.callbacks++
 	b.functionPtr(asm.R2, b.function("frame", b.makeFrame))
 	b.store(asm.R10, state, asm.R6, 8)
 	b.lift(asm.R3, asm.R10, state)

@@ -31,8 +31,8 @@ func makeDirectory() (dir string, done func(), err error) {
 	}, nil
 }
 
-// removeLater removes a directory when standard input ends. Who writes there may end a little
-// later.
+// removeLater removes a directory when standard input ends. The
+// processes that write there may end a little later.
 func removeLater(dir string) error {
 	_, _ = io.Copy(io.Discard, os.Stdin) // a read that fails is an end too
 	var err error

@@ -93,8 +93,8 @@ func (w *walk) next(caller, depth int) int {
 	return (caller*31 + depth*7 + choice*613 + 1) % len(w.names)
 }
 
-// writePerf writes perf script output of so many bytes: 5,000 stacks that come again, at addresses
-// of their own.
+// writePerf writes at least size bytes of perf script output: 5,000 stacks that repeat, each at
+// other addresses.
 func writePerf(out *bufio.Writer, size int) {
 	w := newWalk()
 	var stacks [][]byte
@@ -133,7 +133,7 @@ func writePerf(out *bufio.Writer, size int) {
 	}
 }
 
-// writeFolded writes so many stacks, each but once.
+// writeFolded writes a number of folded stacks of a depth, each once.
 func writeFolded(out *bufio.Writer, stacks, depth int) {
 	w := newWalk()
 	for i := range stacks {
@@ -148,17 +148,17 @@ func writeFolded(out *bufio.Writer, stacks, depth int) {
 	}
 }
 
-// A drawing is what a tool took for a picture.
+// A drawing is the cost of one picture.
 type drawing struct {
-	// Of a CPU, by the program and the kernel for it: on a busy machine the clock includes others.
+	// Took is the CPU time of the program, user and system.
 	Took time.Duration
-	// Bytes, most of the processes that ran, as seen every 2 ms: what the kernel reports at the end
-	// is at least this program's own.
+	// Resident is the largest resident memory of one of the processes, in bytes, read every 2 ms.
+	// The kernel's own figure is at least that of this program, which forks them.
 	Resident int64
 }
 
-// draw runs programs that read one another's output, one after the other by files, and adds up what
-// they took.
+// draw runs programs one after another; each reads a file with the output of the one before. It
+// returns the sum of their costs.
 func draw(dir string, lines ...[]string) (d drawing, err error) {
 	in := ""
 	for i, line := range lines {
@@ -197,8 +197,8 @@ func draw(dir string, lines ...[]string) (d drawing, err error) {
 	return d, nil
 }
 
-// mostResident looks at a process until it has ended, and returns the most that it ever had, in
-// bytes.
+// mostResident reads a process's memory until the process ends. It returns the largest resident
+// memory in bytes.
 func mostResident(pid int, ended <-chan struct{}) (most int64) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heapTrace is what a Go program reports of its garbage collections with GODEBUG=gctrace=1.
+// A heapTrace contains a Go program's reports of its garbage collections, with GODEBUG=gctrace=1.
 type heapTrace struct {
 	mu     sync.Mutex    // guards all below
 	alive  int64         // bytes after the newest collection

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// least is the least that a Go program can do for a table of network devices: each second it is
-// woken by a timer of the kernel's, asks for the 64-bit counters by netlink, and writes a line. It
-// knows no names, no rates and no errors. What it costs no table of culprit's can go below.
+// least is the smallest Go program for a table of network devices. Each second a kernel timer wakes
+// it, it requests the 64-bit counters by netlink and writes a line. It has no names, no rates and
+// no errors. Its cost is a lower limit for culprit's tables.
 func least() error {
 	runtime.GOMAXPROCS(1)
 	const clockMonotonic, nonBlock, closeOnExec = 1, syscall.O_NONBLOCK, syscall.O_CLOEXEC

@@ -1,10 +1,10 @@
-// Command bench measures what the built culprit costs, beside the classic tools at the same work,
+// Command bench measures the costs of the built culprit and of the classic tools at the same work,
 // and prints the tables of docs/PERFORMANCE.md. It imports no package of culprit: it starts
-// programs and reads what the kernel says they used.
+// programs and reads their resource usage from the kernel.
 //
-// Each world - so many processes, so many TCP connections - is a child in namespaces of its own
-// (processes, mounts, network), so that the numbers of processes and connections are exact, and so
-// that all of it is gone when the child is, however this program ends. Making them takes root.
+// Each world, a number of processes and TCP connections, is a child in its own namespaces
+// (processes, mounts, network). So the numbers are exact, and everything ends with the child,
+// however this program ends. It needs root.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// A world is what the tools look at.
+// A world is the machine that the tools measure.
 type world struct {
 	Name        string
 	Processes   int // sleeping, beside the tools themselves
@@ -156,8 +156,8 @@ func measureAll(s settings, only, question string) error {
 	return nil
 }
 
-// enter starts a world, waits for what it measured, and ends it. The kernel kills every process of
-// a process namespace with its first one, and that one with us.
+// enter starts a world, waits for its result, and ends it. The kernel kills all processes of a
+// process namespace with the first one, and the first one with this process.
 func enter(s settings) (result, error) {
 	runtime.LockOSThread() // the death signal is of the thread that started the child
 	defer runtime.UnlockOSThread()

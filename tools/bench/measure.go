@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// cost is what one tool used in one world. Zero: not taken.
+// A cost is the resource usage of one tool in one world. Zero: not measured.
 type cost struct {
 	Tool     tool
 	CPU      time.Duration // of an interval, user and system, of all its threads and children
@@ -28,14 +28,14 @@ type cost struct {
 	Failed  string  // why there is nothing
 }
 
-// result is what was measured in one world.
+// A result has the costs of one world.
 type result struct {
 	World  world
 	Costs  []cost
 	Server []stage
 }
 
-// running is a tool at work.
+// A running is a running tool.
 type running struct {
 	cmd    *exec.Cmd
 	output *os.File // the terminal's other end
@@ -62,8 +62,7 @@ func (s *settings) measure() (result, error) {
 		all = append(all, run)
 		time.Sleep(time.Second / time.Duration(len(s.World.Tools)+1))
 	}
-	// What starts is not what runs: the first readings, and programs that learn their sizes, are
-	// left out.
+	// The start is not measured: first readings, and programs that adapt their sizes.
 	time.Sleep(3 * time.Second)
 	for n := range s.Windows + 1 {
 		if n > 0 {
@@ -239,7 +238,7 @@ func (run *running) end() {
 	}
 }
 
-// resident returns the most bytes that were resident at once.
+// resident returns the largest resident memory of a process so far, in bytes.
 func resident(pid int) int64 { return memory(pid, "VmHWM") }
 
 // memory returns a line of /proc/PID/status in bytes: proc_pid_status(5).
@@ -273,9 +272,9 @@ func syscalls(pid int) float64 {
 	return 0
 }
 
-// first runs the tool for one interval some times and returns the median of what it took beyond.
-// One that takes long runs once, and the most that it had resident is taken as well: what it does
-// in the end is not in the stretches.
+// first runs the tool for one interval several times and stores the median of the additional time.
+// A slow tool runs once; its largest resident memory is stored too, since the end of a run is not
+// in the measured windows.
 func (s *settings) first(c *cost) {
 	var each []time.Duration
 	runs := 5

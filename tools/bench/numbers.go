@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A tool's work is counted in numbers: those that it prints per interval. What names a row - a CPU,
-// a process, an interrupt - is none, nor is the time, nor are the averages at the end. An unknown
-// one, "-", is: it was looked for. Of what prints nothing there is another count: all statistics
-// tell theirs, and what sadc writes are the numbers that sar -A shows of it.
+// The work of a tool is the count of numbers that it prints per interval. Names of rows (a CPU, a
+// process, an interrupt), times and the averages at the end do not count. An unknown number, "-",
+// counts. BenchmarkEverything, which prints nothing, reports its own count. The numbers of sadc are
+// those that sar -A prints from its file.
 
 var (
 	printed = regexp.MustCompile(`^-?\d+(\.\d+)?[KMGTPE%]?$|^-$`)
@@ -31,7 +31,7 @@ var names = map[string]bool{
 	"idprod":   true,
 }
 
-// numbers counts what the tool prints in one interval; 0 where it can't be counted.
+// numbers returns the count of numbers that the tool prints in one interval; 0: unknown.
 func (s *settings) numbers(t tool) float64 {
 	args, reports := t.First, max(t.Reports, 1)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/ebpf"
 )
 
-// A sampling is what culprit profile took.
+// A sampling is the cost of one run of culprit profile.
 type sampling struct {
 	What     string
 	Args     []string
@@ -26,8 +26,8 @@ type sampling struct {
 	Said     string        // how many samples, of how many stacks
 }
 
-// compareProfile prints what sampling costs while two processes keep two CPUs busy, each in 32,768
-// different stacks in turn.
+// compareProfile prints the cost of sampling while two processes keep two CPUs busy, each with
+// 32,768 different stacks.
 func compareProfile(culprit string, out io.Writer) error {
 	if os.Geteuid() != 0 {
 		fmt.Fprintln(out, "skipped the cost of profiles: it needs root")
@@ -161,8 +161,8 @@ func (s *sampling) run(culprit string) error {
 	return nil
 }
 
-// left and right call each other by the bits of which, lowest first: each number of depth bits is a
-// stack of its own. They give a number that the spinning comes to, so that nothing is left out.
+// left and right call each other by the bits of which, lowest first, so that each value is another
+// stack. They return the result of the loop, so that the compiler keeps it.
 //
 //go:noinline
 func left(which, depth int) uint64 {

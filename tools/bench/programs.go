@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// brief are programs that run for 2 to 10 ms of CPU time, as most of those that a build starts:
-// each has mappings and functions of its own, and hardly any lives until the next reading.
+// brief are programs that use 2 to 10 ms of CPU time, like most programs that a build starts. Each
+// has other mappings and functions. Few of them still run at the next reading.
 //
 // table: constant
 var brief = [][]string{

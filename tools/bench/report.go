@@ -45,7 +45,7 @@ func report(out io.Writer, all []result) {
 	}
 }
 
-// serverTable prints what the server used, stage by stage.
+// serverTable prints the server's resource usage in each stage.
 func serverTable(out io.Writer, stages []stage) {
 	fmt.Fprint(
 		out,
@@ -69,8 +69,7 @@ func serverTable(out io.Writer, stages []stage) {
 	}
 }
 
-// lastOf returns the last stage of the first program: the others run beside it, to be compared
-// with.
+// lastOf returns the last stage of the first program. The others run beside it for comparison.
 func lastOf(stages []stage) stage {
 	end := stages[0]
 	for _, g := range stages {
@@ -81,8 +80,8 @@ func lastOf(stages []stage) stage {
 	return end
 }
 
-// growth is the slope in megabytes an hour of the straight line through what memory of its own the
-// server had at the end of each stage after the first ten minutes; 0 with fewer than three of them.
+// growth returns the growth of the server's own memory in megabytes per hour: the slope of a line
+// through the ends of all stages after the first ten minutes. 0: fewer than three stages.
 func growth(stages []stage) float64 {
 	var n, x, y, xx, xy float64
 	for _, g := range stages {
@@ -96,8 +95,7 @@ func growth(stages []stage) float64 {
 	return (n*xy - x*y) / (n*xx - x*x)
 }
 
-// goals prints the goals and what was measured of them; a goal whose world was not made is left
-// out.
+// goals prints the goals with the measured values. It omits goals whose world was not measured.
 func goals(out io.Writer, all []result) {
 	find := func(world, tool string) *cost {
 		for i := range all {
@@ -179,7 +177,7 @@ func goals(out io.Writer, all []result) {
 			}
 		}
 	}
-	// The same work: what one run of culprit sees, and the tools that it takes to see as much.
+	// The same work: one run of culprit, and the classic tools with the same numbers.
 	for _, w := range []struct {
 		what, world, ours string
 		theirs            []string
@@ -210,8 +208,8 @@ func (c *cost) each() float64 {
 	return 1000 * ms(c.CPU) / c.Numbers
 }
 
-// units prints what a unit of work costs beside the classic tool: a printed number, or one more
-// device, process or connection.
+// units prints the costs of a unit of work, of culprit and of the classic tool. A unit is a printed
+// number, or one more device, process or connection.
 func units(out io.Writer, find func(world, tool string) *cost) {
 	const system, devices = "system", "100 devices"
 	fmt.Fprint(out, "\n| a unit of work, us | culprit | classic tool | |\n|---|--:|--:|---|\n")
@@ -242,7 +240,7 @@ func units(out io.Writer, find func(world, tool string) *cost) {
 			each(p.world, p.theirs), p.theirs,
 		)
 	}
-	// more returns what one more unit costs: what n of them take beyond what few do.
+	// more returns the cost of one more unit: the difference between many and few, divided by n.
 	more := func(few, many, tool string, n float64) float64 {
 		a, b := find(few, tool), find(many, tool)
 		if a == nil || b == nil {

@@ -10,12 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// stage is what the server used between two looks.
+// A stage is the server's resource usage between two readings.
 type stage struct {
 	Program  string
 	After    time.Duration // from its start to the end of the stage
@@ -30,7 +31,7 @@ type stage struct {
 	Disk     int64         // bytes of its directory
 }
 
-// pageAsks are the sentences of the page as it opens: `asks` in ui/data/use.ts, as a test holds.
+// pageAsks are the queries of the page when it opens. A test compares them with ui/data/use.ts.
 //
 // table: constant
 var pageAsks = []string{
@@ -66,7 +67,22 @@ func (s *settings) stages() []time.Duration {
 	return all
 }
 
-// serving is one server at work.
+// processes returns a process and its children.
+func processes(pid int) []int {
+	all := []int{pid}
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is valid
+	for _, list := range lists {
+		b, _ := os.ReadFile(list) // the thread may have ended
+		for word := range strings.FieldsSeq(string(b)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+// A serving is one running server.
 type serving struct {
 	program string
 	address string // in a network namespace of its own
@@ -128,8 +144,12 @@ func (s *settings) serve() (r result, err error) {
 					CPU:     (cpu - v.used).Seconds() / over,
 					GC:      (gc - v.gc).Seconds() / over,
 				}
-				g.Resident, g.Peak = memory(pid, "VmRSS"), memory(pid, "VmHWM")
-				g.Anon = memory(pid, "RssAnon")
+				// Pages of the program's file count in each of the server's processes.
+				for _, one := range processes(pid) {
+					g.Resident += memory(one, "VmRSS")
+					g.Peak += memory(one, "VmHWM")
+					g.Anon += memory(one, "RssAnon")
+				}
 				if g.Values, g.Disk, err = v.recorded(); err != nil {
 					return r, err
 				}
@@ -194,8 +214,8 @@ func (v *serving) recorded() (values float64, disk int64, err error) {
 	return values, health.Disk, read("api/health", &health)
 }
 
-// look does what the page does: it asks for the last ten minutes of each of its sentences, follows
-// all of them live, and looks now and then at the server's health and at the newest diagnosis.
+// look sends the requests of the page: the last ten minutes of each query, live answers of all
+// queries, and from time to time the server's health and the newest diagnosis.
 func (v *serving) look() error {
 	read := func(path string) error {
 		body, err := v.get(path)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startSleepers starts a process that has n children, which sleep. They are its forks and run no
-// program of their own: a program each would take a minute to start 10,000 of them.
+// startSleepers starts a process with n children that sleep. They are forks without exec: to start
+// 10,000 programs would take a minute.
 func startSleepers(n int) error {
 	cmd := exec.Command("/proc/self/exe", "sleep", strconv.Itoa(n))
 	cmd.Stderr = os.Stderr

@@ -107,7 +107,7 @@ func questions() []question {
 	}, processQuestions()...)
 }
 
-// An asking is what a tool took for a question.
+// An asking is the cost of a tool for one question.
 type asking struct {
 	Start    time.Duration // from its start to its end, with a command that ends at once
 	Resident int64         // bytes, most
@@ -213,9 +213,9 @@ func ask(line []string) (asking, error) {
 	return asking{Start: time.Since(start), Resident: use.Maxrss * 1024}, nil
 }
 
-// eventCost returns what an event costs a tool while its workload runs, by the kernel's own count
-// of what the programs took that the tool holds; and what a turn of the workload took, all in, by
-// its own CPU time: 0 where it is none that counts turns.
+// eventCost returns the run time per event of the BPF programs that the tool has open, as the
+// kernel counts it, and the CPU time of the workload per turn. turn is 0 if the workload counts no
+// turns.
 func eventCost(line func(string) []string, q question) (event, turn float64, err error) {
 	counting, err := ebpf.EnableStats(0) // BPF_STATS_RUN_TIME, for as long as this is open
 	if err != nil {
@@ -263,7 +263,8 @@ func eventCost(line func(string) []string, q question) (event, turn float64, err
 	return float64(took) / float64(runs), turn, nil
 }
 
-// turnFile is the variable that names the file into which a workload writes what a turn took, ns.
+// turnFile is the environment variable with the name of a file: the workload writes there the time
+// of a turn in ns.
 const turnFile = "CULPRIT_BENCH_TURN"
 
 // turns is how many turns a workload makes that counts them.
@@ -286,7 +287,7 @@ func timed(loop func() error) error {
 	return nil
 }
 
-// work makes events, and then leaves time to look at what they cost.
+// work makes events, then waits so that their cost can be read.
 func work(kind string) error {
 	switch kind {
 	case "reads":

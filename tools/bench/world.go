@@ -101,8 +101,8 @@ func build(w world) error {
 	return nil
 }
 
-// hold makes pairs of connected sockets, says so with a byte, and moves some bytes over one pair in
-// so many each second.
+// hold opens pairs of connected sockets and writes a byte when it is ready. Each second it moves
+// some bytes over one pair in every still pairs.
 func hold(pairs, still string) error {
 	n, err := strconv.Atoi(pairs)
 	if err != nil {

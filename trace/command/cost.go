@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"culprit/measure"
 	"culprit/trace"
 )
 
@@ -19,7 +20,7 @@ func writeCosts(out io.Writer, all []trace.Cost, over time.Duration) {
 		if c.Runs > 0 {
 			each = strconv.FormatInt(int64(c.Time)/int64(c.Runs), 10)
 		}
-		name := c.Unit.Probes[0].String()
+		name := measure.Escape(c.Unit.Probes[0].String())
 		if n := len(c.Unit.Probes); n > 1 {
 			name += fmt.Sprintf(" and %d more", n-1)
 		}

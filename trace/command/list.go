@@ -8,6 +8,7 @@ import (
 
 	"culprit/lang/check"
 	"culprit/lang/syntax"
+	"culprit/measure"
 	"culprit/trace/probe"
 )
 
@@ -73,7 +74,8 @@ func row(w io.Writer, id uint32, provider, module, function, name string) {
 	if syntax.OfProcess(provider) { // the name as printed must work as a description
 		function = syntax.ProbePart(function)
 	}
-	fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", id, provider, module, function, name)
+	fmt.Fprintf(w, "%5d %10s %17s %33s %s\n", id, measure.Escape(provider), measure.Escape(module),
+		measure.Escape(function), measure.Escape(name))
 }
 
 // stability describes how stable a stable probe is, in dtrace's words.

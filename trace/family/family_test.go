@@ -92,6 +92,32 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// An indented line of a head continues the declaration before it.
+func TestHeadContinues(t *testing.T) {
+	f, err := newFamily("made", `/*
+ * Some text.
+ *
+ * statistic a.count delta event by name
+ *     pid: how many
+ *     there are
+ * field name word: first
+ * field pid number: second,
+ *     continued
+ */
+x:::y { @a_count[execname, pid] = count(); }
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := f.Stats()[0]
+	if st.Help != "how many there are" {
+		t.Errorf("help %q", st.Help)
+	}
+	if len(st.Fields) != 2 || st.Fields[1].Help != "second, continued" {
+		t.Errorf("fields %+v", st.Fields)
+	}
+}
+
 // A program contains only what its queries need, here of two invented statistics.
 func TestFamilyProgram(t *testing.T) {
 	f, err := newFamily("made", `/*

@@ -124,8 +124,8 @@ func (f *Family) want(st *measure.Stat, q measure.Query) *familyWant {
 	return w
 }
 
-// pick removes from a clause the aggregations that no query needs. It fails when another has not
-// one key for each field.
+// pick removes from a clause the aggregations that no query needs. It fails when another
+// does not have one key for each field.
 func (f *Family) pick(c *syntax.Clause, wants map[string]*familyWant) error {
 	var list []syntax.Stmt
 	for _, s := range c.Body.List {
@@ -187,9 +187,9 @@ func (f *Family) ofThread(
 // lasting returns the variables that never change for a thread.
 func lasting() []string { return []string{"pid", "tid"} }
 
-// narrow takes the keys out of a clause's aggregations that nobody wants, and puts their conditions
-// before them: before the clause where all of it is about them, else before each. own are
-// conditions that hold for a thread's own variables too.
+// narrow removes from the aggregations of a clause the keys that no query needs, and adds the
+// conditions of the queries. A condition becomes part of the predicate if the whole clause depends
+// on it, else an if before the addition. own are the conditions of ofThread.
 func (f *Family) narrow(
 	c *syntax.Clause, wants map[string]*familyWant, own map[string]syntax.Expr,
 ) {

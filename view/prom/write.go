@@ -90,7 +90,8 @@ func CheckWrite(to string, step measure.Span) error {
 
 // NewWriter returns a writer of samples of the given step, from now on. host becomes the label
 // instance. token is sent as a bearer token; "" sends none. The address may contain a name and a
-// password. The error is that of CheckWrite.
+// password. Neither is sent by plain HTTP to another machine, unless the address ends with
+// #insecure. The error is that of CheckWrite.
 func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writer, error) {
 	if err := CheckWrite(to, step); err != nil {
 		return nil, err
@@ -98,6 +99,10 @@ func (a *API) NewWriter(to, token string, step measure.Span, host string) (*Writ
 	u, err := url.Parse(to)
 	if err != nil {
 		return nil, err
+	}
+	if (token != "" || u.User != nil) && measure.LeaksSecret(u) {
+		return nil, fmt.Errorf("remote write to %s: the token or password would be sent without "+
+			"encryption: use https, or end the address with #insecure", u.Host)
 	}
 	w := &Writer{api: a, to: u, token: token, step: step}
 	w.client = &http.Client{Timeout: requestTimeout}

@@ -15,6 +15,7 @@ import (
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -129,7 +130,7 @@ classic tools.`,
 	if p.Archive != nil {
 		group(whole, p.archive())
 	}
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		group(tools, p.tool(t))
 	}
 	group(tools, p.locks(), p.stat())

@@ -2,7 +2,6 @@ package term
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 
 	"github.com/spf13/cobra"
 )
@@ -206,17 +206,15 @@ func (d *diagnosis) diagnosePast(
 }
 
 // printReport prints a report. With --exit-code it returns errFindings if there are findings.
-func (d *diagnosis) printReport(p Program, report *diagnose.Report) (err error) {
+func (d *diagnosis) printReport(p Program, r *diagnose.Report) (err error) {
 	if d.json {
-		e := json.NewEncoder(p.Terminal.Out)
-		e.SetEscapeHTML(false)
-		err = e.Encode(report)
+		err = writeJSON(p.Terminal.Out, r)
 	} else {
-		text := view.Diagnosis(report, p.Terminal.Width, p.Terminal.Colour)
+		text := report.Diagnosis(r, p.Terminal.Width, p.Terminal.Colour)
 		_, err = fmt.Fprint(p.Terminal.Out, text)
 	}
-	if err == nil && d.exit && len(report.Findings) > 0 {
-		return errFindings{fmt.Errorf("%d findings", len(report.Findings))}
+	if err == nil && d.exit && len(r.Findings) > 0 {
+		return errFindings{fmt.Errorf("%d findings", len(r.Findings))}
 	}
 	return err
 }

@@ -56,7 +56,7 @@ type outputFormat struct {
 	minShare func(profile.Picture) float64
 }
 
-// formats returns the formats of files.
+// formats returns the formats in which a profile is written to a file.
 func formats() []outputFormat {
 	return []outputFormat{
 		{"svg", profile.WriteSVG, profile.WriteDiffSVG, profile.Picture.Least},

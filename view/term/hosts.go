@@ -12,6 +12,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ import (
 type Hosts interface {
 	// Look asks all servers at once about the last span, by their own clocks. It returns one Host
 	// per address, in order, also for servers that did not answer in time.
-	Look(ctx context.Context, queries []string, span measure.Span) []view.Host
+	Look(ctx context.Context, queries []string, span measure.Span) []report.Host
 	// Close closes all connections.
 	Close()
 }
@@ -39,6 +40,7 @@ const (
 func (p Program) hosts() *cobra.Command {
 	m := &toolFlags{plan: showOptions{step: defaultHostSpan, count: 1}}
 	var file string
+	var insecure bool
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
 		Short: "many machines, one row each: utilization, findings, and which differ from the others",
@@ -72,6 +74,10 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 	f.SortFlags = false
 	f.StringVar(
 		&file, "file", "", "read addresses from this file, one per line; - is standard input",
+	)
+	f.BoolVar(
+		&insecure, "insecure", false,
+		"send tokens also by plain HTTP, which others can read",
 	)
 	m.tableFlags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -120,6 +126,9 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		}
 		if p.Hosts == nil {
 			return fmt.Errorf("this program asks no servers: %w", measure.ErrUnsupported)
+		}
+		for i := range addresses {
+			addresses[i] = withInsecure(addresses[i], insecure)
 		}
 		hosts, err := p.Hosts(addresses)
 		if err != nil {
@@ -179,11 +188,11 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 	next := time.NewTicker(p.step.AsDuration())
 	defer next.Stop()
 	for n := 1; ; n++ {
-		all := hosts.Look(ctx, view.HostQueries(), p.step)
+		all := hosts.Look(ctx, report.HostQueries(), p.step)
 		if ctx.Err() != nil {
 			return nil
 		}
-		tab := view.Hosts(all, width)
+		tab := report.Hosts(all, width)
 		end := measure.Time(time.Now().UnixNano())
 		tab.Over = measure.Interval{Start: end.Add(-p.step), End: end}
 		if p.sortBy != "" {
@@ -200,7 +209,7 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 		if err := out.Table(tab); err != nil {
 			return err
 		}
-		silent := !slices.ContainsFunc(all, func(h view.Host) bool { return h.Frame != nil })
+		silent := !slices.ContainsFunc(all, func(h report.Host) bool { return h.Frame != nil })
 		if p.count > 0 && n >= p.count {
 			if silent {
 				return fmt.Errorf("no host answered")

@@ -32,11 +32,12 @@ func (d *diagnosis) importFlag(f *pflag.FlagSet) {
 }
 
 // files accepts arguments only after --import: they are further files.
-func (d *diagnosis) files(c *cobra.Command, args []string) error {
-	if len(d.imported) > 0 {
+func (d *diagnosis) files(_ *cobra.Command, args []string) error {
+	if len(d.imported) > 0 || len(args) == 0 {
 		return nil
 	}
-	return cobra.NoArgs(c, args)
+	return usagef("culprit diagnose takes no argument %q; --import %s reads the tables in a file",
+		args[0], args[0])
 }
 
 // importTables diagnoses captured tables. A file without a table is a note when another has one.

@@ -19,6 +19,7 @@ import (
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
@@ -266,7 +267,7 @@ func (l *loadCommands) stream() *cobra.Command {
 		"unit of throughput: k, m, g, t bits per second (default: by the first interval)",
 	)
 	q.outputFlags(c)
-	completeWith(c, "format", view.LoadUnits())
+	completeWith(c, "format", report.LoadUnits())
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		switch q.test.Way = load.Up; {
 		case q.reverse && q.both:
@@ -284,10 +285,10 @@ func (l *loadCommands) stream() *cobra.Command {
 				return err
 			}
 		}
-		if q.unit != "" && !slices.Contains(view.LoadUnits(), q.unit) {
+		if q.unit != "" && !slices.Contains(report.LoadUnits(), q.unit) {
 			return usagef(
-				"-f %q is none of %s%s", q.unit, strings.Join(view.LoadUnits(), ", "),
-				didYouMean(q.unit, view.LoadUnits()),
+				"-f %q is none of %s%s", q.unit, strings.Join(report.LoadUnits(), ", "),
+				didYouMean(q.unit, report.LoadUnits()),
 			)
 		}
 		return q.run(c.Context(), l, args)
@@ -465,7 +466,7 @@ func writeJSON(f *os.File, v any) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	_, err := f.Write(b.Bytes())
+	_, err := f.Write(measure.AppendJSON(nil, b.Bytes()))
 	return err
 }
 
@@ -531,19 +532,21 @@ func (o *loadOutput) recordError(_ int, err error) {
 
 func (o *loadOutput) interval(i *load.Interval) {
 	if o.q.unit == "" && o.q.test.Kind == load.Stream {
-		o.q.unit = view.LoadUnitFor(float64(max(i.Throughput(load.Up), i.Throughput(load.Down), 0)))
+		o.q.unit = report.LoadUnitFor(
+			float64(max(i.Throughput(load.Up), i.Throughput(load.Down), 0)),
+		)
 		for _, w := range []load.Way{load.Up, load.Down} {
 			if v := i.Throughput(w); v.Known() {
-				o.q.unit = view.LoadUnitFor(float64(v))
+				o.q.unit = report.LoadUnitFor(float64(v))
 			}
 		}
 	}
-	o.recordError(0, o.out.Table(view.LoadInterval(&o.q.test, i, o.q.unit)))
+	o.recordError(0, o.out.Table(report.LoadInterval(&o.q.test, i, o.q.unit)))
 }
 
 func (o *loadOutput) run(r *load.Run) {
 	if !o.q.json && !o.q.csv {
-		o.printLine(reflow(view.LoadRun(&o.q.test, r), max(40, o.t.Width)))
+		o.printLine(reflow(report.LoadRun(&o.q.test, r), max(40, o.t.Width)))
 	}
 }
 
@@ -553,7 +556,7 @@ func (o *loadOutput) result(r *load.Result) {
 		o.recordError(0, writeJSON(o.t.Out, r))
 	case o.q.csv: // the intervals are all of its output
 	default:
-		o.recordError(fmt.Fprint(o.t.Out, "\n"+view.LoadResult(r, o.t.Width, o.t.Colour)))
+		o.recordError(fmt.Fprint(o.t.Out, "\n"+report.LoadResult(r, o.t.Width, o.t.Colour)))
 	}
 }
 

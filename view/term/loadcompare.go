@@ -8,6 +8,8 @@ import (
 	"culprit/view"
 
 	"github.com/spf13/cobra"
+
+	"culprit/view/report"
 )
 
 func (l *loadCommands) compare() *cobra.Command {
@@ -55,7 +57,7 @@ so.`,
 			return writeJSON(l.terminal.Out, comparison)
 		}
 		_, err = fmt.Fprint(
-			l.terminal.Out, view.LoadComparison(comparison, l.terminal.Width, l.terminal.Colour),
+			l.terminal.Out, report.LoadComparison(comparison, l.terminal.Width, l.terminal.Colour),
 		)
 		return err
 	}

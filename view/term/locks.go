@@ -8,6 +8,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +35,7 @@ type Locking struct {
 type Locker func(context.Context, Locking) (m Machine, done func(), err error)
 
 func (p Program) locks() *cobra.Command {
-	t := view.Locks()
+	t := classic.Locks()
 	m := &toolFlags{plan: showOptions{step: measure.Second, count: 1}}
 	var q Locking
 	var by []string
@@ -52,7 +53,7 @@ func (p Program) locks() *cobra.Command {
 	f.BoolVar(&q.Kernel, "kernel", false, "only locks of the kernel")
 	f.BoolVar(&q.User, "user", false, "only futexes of programs")
 	f.StringSliceVar(
-		&by, "by", []string{view.LocksByKind, view.LocksByCaller},
+		&by, "by", []string{classic.LocksByKind, classic.LocksByCaller},
 		"one row per combination of: caller, kind, process, pid",
 	)
 	f.StringVarP(
@@ -83,7 +84,7 @@ func (p Program) locks() *cobra.Command {
 			panic(err) // pastFlags.flags made it
 		}
 	}
-	completeWith(c, "by", view.LocksBy())
+	completeWith(c, "by", classic.LocksBy())
 	completeWith(c, "unwind", lockUnwinds())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := m.times(args); err != nil {
@@ -107,7 +108,11 @@ func (p Program) locks() *cobra.Command {
 		if err := q.check(c, &m.past, o); err != nil {
 			return err
 		}
-		q.ByProcess, q.Stacks, q.Dists = view.LocksNeedProcesses(o), view.LocksNeedStacks(o), hist
+		q.ByProcess, q.Stacks, q.Dists = classic.LocksNeedProcesses(
+			o,
+		), classic.LocksNeedStacks(
+			o,
+		), hist
 		if p.Locks == nil {
 			return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 		}
@@ -158,19 +163,19 @@ func (q *Locking) check(c *cobra.Command, w *pastFlags, o view.Options) error {
 		return usagef("--by takes some of caller, kind, process, pid")
 	}
 	for _, by := range o["by"] {
-		if !slices.Contains(view.LocksBy(), by) {
+		if !slices.Contains(classic.LocksBy(), by) {
 			return usagef(
 				"--by %q is none of caller, kind, process, pid%s", by,
-				didYouMean(by, view.LocksBy()),
+				didYouMean(by, classic.LocksBy()),
 			)
 		}
 	}
 	if o.Has("stacks") {
 		if n, err := strconv.Atoi(o.Text("stacks")); err != nil || n < 1 ||
-			n > view.MaxLockFrames {
+			n > classic.MaxLockFrames {
 			return usagef(
 				"--stacks %q is not a number of frames from 1 to %d", o.Text("stacks"),
-				view.MaxLockFrames,
+				classic.MaxLockFrames,
 			)
 		}
 	}

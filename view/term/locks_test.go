@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"culprit/measure"
-	"culprit/view"
+	"culprit/view/classic"
 )
 
 // locksMachine reports one wait of 2 ms per second in a pipe.
@@ -174,7 +174,7 @@ func TestLocksRefused(t *testing.T) {
 			t.Errorf("%s: status %d, asked %v: %s%s", line, status, asked, out, errs)
 		}
 	}
-	if n := len(view.LocksBy()); n != 4 {
+	if n := len(classic.LocksBy()); n != 4 {
 		t.Errorf("%d words for --by, and the help names four", n)
 	}
 }

@@ -36,6 +36,7 @@ type pastFlags struct {
 	from, to, at string
 	dir          string
 	server       string // address of a server
+	insecure     bool   // the token may be sent by plain HTTP
 }
 
 // timeFormats lists the formats of a time, for the help.
@@ -61,6 +62,10 @@ func (w *pastFlags) flags(f *pflag.FlagSet, ranges bool) {
 		"show the recording of the server at this address, such as https://host:7410/; "+
 			"its token is in the address or in $CULPRIT_TOKEN",
 	)
+	f.BoolVar(
+		&w.insecure, "insecure", false,
+		"--server: send the token also by plain HTTP, which others can read",
+	)
 }
 
 // location returns the directory or the address of the recording. It fails if both are given.
@@ -76,7 +81,16 @@ func (w *pastFlags) location() (string, error) {
 			withoutToken(w.server),
 		)
 	}
-	return w.server, nil
+	return withInsecure(w.server, w.insecure), nil
+}
+
+// withInsecure returns an address of a server. With insecure the token may be sent there by plain
+// HTTP: see client.DialURL.
+func withInsecure(address string, insecure bool) string {
+	if insecure && !strings.Contains(address, "#") {
+		address += "#insecure"
+	}
+	return address
 }
 
 // isServer reports whether a text is the address of a server.
@@ -371,7 +385,7 @@ func (a *archives) replay(
 	return &replay{r.Replay(s.over, o.Netns), s, r}, nil
 }
 
-// firstOf returns the first of some sentences, and the number of the others.
+// firstOf returns the first of some messages, and the number of the others.
 func firstOf(all []string) string {
 	if len(all) == 1 {
 		return all[0]

@@ -10,6 +10,7 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/view"
+	"culprit/view/classic"
 )
 
 // allThreads reports whether the profile includes all threads.
@@ -155,7 +156,7 @@ func (s ProfiledStack) isIdle() bool {
 	if s.PID != 0 || len(s.Kernel) == 0 {
 		return false
 	}
-	switch _, name, _ := view.FrameParts(s.Kernel[0]); name {
+	switch _, name, _ := classic.FrameParts(s.Kernel[0]); name {
 	case "default_idle",
 		"default_idle_call",
 		"native_safe_halt",
@@ -186,7 +187,8 @@ func (s ProfiledStack) isIdle() bool {
 	return false
 }
 
-// treeOf returns the profile of some stacks.
+// treeOf returns the tree of some stacks. With pids or tids, each process or thread has a root of
+// its own.
 func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {

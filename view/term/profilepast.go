@@ -97,7 +97,7 @@ func (w *recordedFlags) check(c *cobra.Command, q *Profiling, o *outputFlags) er
 	return err
 }
 
-// norm returns the normalisation. Its Before is not set yet for CPU-seconds.
+// norm returns how amounts are normalized. For CPU-seconds the caller must set Before and After.
 func (w *recordedFlags) norm() (profile.Norm, error) {
 	d := diffFlags{per: w.per, work: w.work}
 	if w.per == "" && w.work == "" {
@@ -117,7 +117,7 @@ type recordedProfiles struct {
 func (p *recordedProfiles) comparedProfile(
 	ctx context.Context, w *recordedFlags, of *recordedTree, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
-	other, span := pastFlags{dir: w.dir, server: w.server}, of.over.Span()
+	other, span := pastFlags{dir: w.dir, server: w.server, insecure: w.insecure}, of.over.Span()
 	switch _, _, notTime := parseTime(w.diff, time.Now()); {
 	case isServer(w.diff):
 		other = w.pastFlags // the same time by the clock of that machine

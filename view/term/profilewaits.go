@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"culprit/profile"
-	"culprit/view"
+
+	"culprit/view/classic"
 )
 
 // idleState is the State of an idle kernel thread.
@@ -92,7 +93,7 @@ func (w *ProfiledWaker) cutAtInterrupt() *ProfiledWaker {
 		return nil
 	}
 	for i, line := range w.Kernel {
-		switch _, name, _ := view.FrameParts(line); {
+		switch _, name, _ := classic.FrameParts(line); {
 		case strings.HasPrefix(name, "asm_sysvec_"),
 			name == "asm_common_interrupt",
 			name == "el1h_64_irq",
@@ -128,10 +129,10 @@ func waitLines(stacks iter.Seq[ProfiledStack]) []profile.WaitLine {
 // waitFrame returns the frame that shows what a thread waits for: the innermost one that is not
 // part of the scheduler, of a lock or of the C library.
 func (s ProfiledStack) waitFrame() string {
-	if at := view.WaitFrame(s.Kernel, false); at >= 0 {
+	if at := classic.WaitFrame(s.Kernel, false); at >= 0 {
 		return s.Kernel[at]
 	}
-	if at := view.WaitFrame(s.User, true); at >= 0 {
+	if at := classic.WaitFrame(s.User, true); at >= 0 {
 		return s.User[at]
 	}
 	if len(s.User) > 0 {

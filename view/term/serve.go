@@ -14,6 +14,7 @@ import (
 	"culprit/diagnose"
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/report"
 
 	"github.com/spf13/cobra"
 )
@@ -35,7 +36,8 @@ type Serving struct {
 	Commands  bool          // record whole command lines, not only the program
 	// Maximum bytes of kernel memory of the maps of all running scripts; 0: no limit.
 	ScriptMemory int64
-	PrintToken   bool // print the address with the token
+	PrintToken   bool           // print the address with the token
+	Masks        measure.Masker // of secrets in recorded command lines
 }
 
 // Teller prints messages of a server for its user. It is safe for concurrent use.
@@ -57,7 +59,7 @@ func (w *Teller) Diagnosis(r *diagnose.Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fmt.Fprint(
-		w.t.Out, "\n"+view.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
+		w.t.Out, "\n"+report.Diagnosis(r, w.t.Width, w.t.Colour)+"\n",
 	) //nolint:errcheck // as above
 }
 
@@ -92,6 +94,7 @@ const defaultListen = "127.0.0.1:7410"
 func (p Program) serve() *cobra.Command {
 	var s Serving
 	var keep, size, length, budget, profile, each, scriptMemory string
+	var masks []string
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "record everything each second and serve it as a page",
@@ -148,6 +151,11 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		&s.Commands, "command-lines", false,
 		"record whole command lines, which may contain passwords (default: the program only)",
 	)
+	f.StringArrayVar(
+		&masks, "mask", nil,
+		"with --command-lines: mask also what matches this regular expression, of which group 1 "+
+			"stays; off: mask nothing (default: passwords, tokens and keys in the usual forms)",
+	)
 	f.StringVar(
 		&scriptMemory, "script-memory", "256MB",
 		"limit of the kernel memory that all running D programs take, by their buffers",
@@ -179,6 +187,9 @@ expensive part is suspended for ten minutes or longer, and named.`,
 		}
 		if s.ScriptMemory, err = parseSize("script-memory", scriptMemory); err != nil {
 			return err
+		}
+		if s.Masks, err = measure.ParseMasks(masks); err != nil {
+			return usagef("--mask: %w", err)
 		}
 		s.PrintToken = s.PrintToken || p.Terminal.IsTTY
 		if s.Budget, err = parseShare(budget); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +73,7 @@ func TestServeFlags(t *testing.T) {
 		"--disk-full newest":         func(s *Serving) { s.DiskFull = "newest" },
 		"--profile 99":               func(s *Serving) { s.Profile = 99 },
 		"--script-memory 1GiB":       func(s *Serving) { s.ScriptMemory = 1 << 30 },
+		"--mask off":                 func(s *Serving) { s.Masks.Off = true },
 		"--print-token":              func(s *Serving) { s.PrintToken = true },
 		"--profile off":              func(s *Serving) { s.Profile = 0 },
 		"--remote-write https://h/w --remote-write-each 1s": func(s *Serving) { s.WriteTo, s.WriteEach = "https://h/w", measure.Second },
@@ -83,7 +85,7 @@ func TestServeFlags(t *testing.T) {
 			t,
 			func(_ context.Context, s Serving, _ *Teller) error { got = s; return nil },
 			strings.Fields(line)...)
-		if status != 0 || got != want {
+		if status != 0 || !reflect.DeepEqual(got, want) {
 			t.Errorf("serve %s: status %d, %+v, want %+v; %s", line, status, got, want, errs)
 		}
 	}
@@ -102,6 +104,7 @@ func TestServeFlags(t *testing.T) {
 		"--tls-cert c":          "belong together",
 		"--profile 1e9":         "or off",
 		"--profile 0x1":         "or off",
+		"--mask (":              "is not a regular expression",
 		"--disk-full newset":    "did you mean newest",
 		"--remote-write h:9090": "such as https://host/api/v1/write",
 		"--remote-write-each 7": "divide a minute",

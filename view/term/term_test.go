@@ -13,6 +13,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 )
 
 // machine plays a script of ticks.
@@ -170,7 +171,7 @@ func TestFailureExits1(t *testing.T) {
 }
 
 func TestHelpOfEveryCommandHasExamples(t *testing.T) {
-	for _, tool := range append(view.Tools(), &view.Tool{Name: "stat"}, &view.Tool{Name: "diagnose"}) {
+	for _, tool := range append(classic.All(), &view.Tool{Name: "stat"}, &view.Tool{Name: "diagnose"}) {
 		status, out, _ := run(t, &machine{}, tool.Name, "-h")
 		if status != 0 || !strings.Contains(out, "Examples:") || !strings.Contains(out, "--json") {
 			t.Errorf("%s -h: status %d\n%s", tool.Name, status, out)

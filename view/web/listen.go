@@ -99,6 +99,38 @@ func listenError(address string, err error) error {
 	return fmt.Errorf("listen on %s: %w", address, err)
 }
 
+// ListenFile returns the listener of a file that another process has made with Listen, or with
+// ListenSocket if socket is set. The caller must close both. The error says that it is no listener.
+func ListenFile(f *os.File, socket bool) (net.Listener, error) {
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("take over the listener %s: %w", f.Name(), err)
+	}
+	if !socket {
+		return newListener(l, maxConnections, maxStrangers, maxPerPeer), nil
+	}
+	own := newListener(l, maxConnections, 0, 0)
+	own.sameUser = true
+	return own, nil
+}
+
+// ListenerFile returns the file of a listener that Listen or ListenSocket has made, for another
+// process. The caller must close both. Closing a listener of ListenSocket removes its path. The
+// error says that l has no file.
+func ListenerFile(l net.Listener) (*os.File, error) {
+	own, ok := l.(*listener)
+	if !ok {
+		return nil, fmt.Errorf(
+			"pass on the listener of %s: it is no listener of this package", l.Addr(),
+		)
+	}
+	f, ok := own.Listener.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("pass on the listener of %s: it has no file", l.Addr())
+	}
+	return f.File()
+}
+
 // ListenSocket listens on a unix socket at a path. It accepts processes of the same user and of
 // root only, by the credentials that the kernel reports. It replaces the socket of a server that
 // has ended, and fails if that server still runs. The caller must close the listener.
@@ -108,7 +140,11 @@ func ListenSocket(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("listen on %s: it exists and is not a socket", path)
 		}
 		if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			_ = c.Close() // nothing was sent
+			defer c.Close() //nolint:errcheck // nothing was sent
+			if cred := peerOf(c); cred != nil {
+				return nil, fmt.Errorf("listen on %s: another server is running, process %d",
+					path, cred.Pid)
+			}
 			return nil, fmt.Errorf("listen on %s: another server is running", path)
 		}
 		if err := os.Remove(path); err != nil {
@@ -127,21 +163,29 @@ func ListenSocket(path string) (net.Listener, error) {
 	return own, nil
 }
 
-// isPeerOf reports whether the peer of a unix socket is a process of the user or of root. See
-// unix(7), SO_PEERCRED.
+// isPeerOf reports whether the peer of a unix socket is a process of the user or of root.
 func isPeerOf(c net.Conn, user int) bool {
+	cred := peerOf(c)
+	return cred != nil && (cred.Uid == 0 || int(cred.Uid) == user)
+}
+
+// peerOf returns the process at the other end of a unix socket; nil: unknown. That of a listener is
+// the process that listened first. See unix(7), SO_PEERCRED.
+func peerOf(c net.Conn) *syscall.Ucred {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
-		return false
+		return nil
 	}
 	raw, err := u.SyscallConn()
 	if err != nil {
-		return false
+		return nil
 	}
-	allowed := false
-	err = raw.Control(func(fd uintptr) {
-		cred, err := syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		allowed = err == nil && (cred.Uid == 0 || int(cred.Uid) == user)
+	var cred *syscall.Ucred
+	err = raw.Control(func(fd uintptr) { // cred is nil after an error
+		cred, _ = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	})
-	return err == nil && allowed
+	if err != nil {
+		return nil
+	}
+	return cred
 }

@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 	"culprit/view/web/api"
 )
 
@@ -27,7 +28,7 @@ func (s *tools) list(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := []byte(`{"tools":[`)
-	for i, t := range view.Tools() {
+	for i, t := range classic.All() {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -101,7 +102,7 @@ func (s *tools) request(
 }
 
 func findTool(name string) (*view.Tool, error) {
-	all := view.Tools()
+	all := classic.All()
 	var names []string
 	for _, t := range all {
 		if t.Name == name {

@@ -13,6 +13,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 )
 
 // tooled is a machine that has every statistic of the tools. Those of nic have values: eth0
@@ -20,7 +21,7 @@ import (
 func tooled(t testing.TB) *memory {
 	m := newMemory(t)
 	m.stats, m.sets = nil, nil
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		options := []view.Options{nil}
 		for _, f := range tool.Flags {
 			for _, v := range append(f.Values, "1") {
@@ -183,7 +184,7 @@ func TestTool(t *testing.T) {
 		}
 	}
 	s.decodeReply(s.get("/api/tools"), &list)
-	if len(list.Tools) != len(view.Tools()) {
+	if len(list.Tools) != len(classic.All()) {
 		t.Errorf("%+v", list)
 	}
 	for _, tool := range list.Tools { // each makes a table, also of few answers

@@ -10,6 +10,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 	"culprit/view/term/output"
 
 	"github.com/gdamore/tcell/v2"
@@ -128,7 +129,7 @@ func Run(ctx context.Context, v *View, screen tcell.Screen) error {
 }
 
 func toolNamed(name string) *view.Tool {
-	for _, t := range view.Tools() {
+	for _, t := range classic.All() {
 		if t.Name == name {
 			return t
 		}
@@ -167,7 +168,7 @@ func (v *View) watch(ctx context.Context, out chan<- tickResult) {
 		v.Machine = v.Replay(measure.Interval{Start: v.End.Add(-v.Step), End: v.End})
 	}
 	var queries []measure.Query
-	for _, text := range slices.Concat(l.tool.Ask(l.options), view.Use().Ask(nil)) {
+	for _, text := range slices.Concat(l.tool.Ask(l.options), classic.Use().Ask(nil)) {
 		q, err := v.Machine.Parse(text)
 		if err != nil {
 			v.failed = err
@@ -211,7 +212,8 @@ func (v *View) showTick(t tickResult) {
 			v.table.Notes, fmt.Sprintf("lost: %d events: %s", loss.Events, loss.Reason),
 		)
 	}
-	v.summary = view.Use().Table(nil, &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[n:]})
+	v.summary = classic.Use().
+		Table(nil, &view.Frame{Over: t.tick.Over, Answers: t.tick.Answers[n:]})
 }
 
 // rows returns the filtered and sorted rows.
@@ -238,7 +240,7 @@ func (v *View) rows() []view.Row {
 	return t.Rows
 }
 
-// columns returns the columns that fit the width.
+// columns returns the indexes of the table's columns that fit the width.
 func (v *View) columns(width int) []int {
 	if v.table == nil {
 		return nil

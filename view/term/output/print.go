@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"culprit/measure"
 	"culprit/view"
 )
 
@@ -315,7 +316,7 @@ func (p *CSV) Table(t *view.Table) error {
 			}
 			switch v := row.Cells[i]; {
 			case v.Kind == view.IsText || v.Kind == view.IsJSON:
-				line = append(line, v.Text)
+				line = append(line, measure.Escape(v.Text))
 			case v.Kind == view.IsNull || v.Num != v.Num:
 				line = append(line, "")
 			case v.Kind == view.IsBool:

@@ -12,6 +12,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/classic"
 )
 
 func sample() *view.Table {
@@ -172,7 +173,7 @@ func TestAppendClock(t *testing.T) {
 // At any width from 80 on a line of a tool's own columns is no longer than the terminal; names of
 // what there is may widen it.
 func TestLinesFitTheTerminal(t *testing.T) {
-	for _, tool := range view.Tools() {
+	for _, tool := range classic.All() {
 		if tool.Name == "link" || tool.Name == "stat" { // facts, as long as they are
 			continue
 		}

@@ -41,7 +41,8 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 // DialURL connects to the server at the URL of its page and reads its catalogue. The token is sent
-// with each request; "" means the token in the URL. An error says what is wrong with the URL, why
+// with each request; "" means the token in the URL. It is not sent by plain HTTP to another
+// machine, unless the URL has the fragment #insecure. An error says what is wrong with the URL, why
 // the server can't be reached, or that it refuses the token.
 func DialURL(ctx context.Context, address, token string) (*Client, error) {
 	u, err := url.Parse(address)
@@ -51,6 +52,10 @@ func DialURL(ctx context.Context, address, token string) (*Client, error) {
 	}
 	if token == "" {
 		token = u.Query().Get("token")
+	}
+	if token != "" && measure.LeaksSecret(u) {
+		return nil, fmt.Errorf("connect to http://%s/: the token would be sent without "+
+			"encryption: use https, or add --insecure", u.Host)
 	}
 	u.RawQuery, u.Fragment = "", ""
 	base := strings.TrimSuffix(u.String(), "/") + "/"
@@ -160,7 +165,7 @@ func (c *Client) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 		return nil, err
 	}
 	r.Header.Set("Accept", api.ColumnsType+"; width=8")
-	b, err := c.do(r)
+	b, err := c.do(r, replyLimit(&q))
 	if err != nil {
 		return nil, fmt.Errorf("ask the server: %w", err)
 	}
@@ -212,7 +217,7 @@ func (c *Client) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	b, err := c.do(r)
+	b, err := c.do(r, maxJSON)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,23 @@ import (
 	"culprit/view/web/api"
 )
 
-// maxReply is the longest reply that a client reads, in bytes.
-const maxReply = 1 << 30
+// The longest replies that a client reads, in bytes after unpacking: lists that people read, and
+// answers in columns by their cells. A cell may have 8,000 rows.
+const (
+	maxJSON    = 8 << 20
+	maxColumns = 256 << 20
+	leastReply = 16 << 20
+	cellReply  = 8000 * 16
+)
+
+// replyLimit returns the longest reply to a query in bytes.
+func replyLimit(q *measure.Query) int {
+	if q.Step <= 0 || q.Over == (measure.Interval{}) {
+		return maxColumns
+	}
+	cells := q.Over.Span()/q.Step + 1
+	return int(min(maxColumns, leastReply+cellReply*min(cells, maxColumns)))
+}
 
 // millis returns nanoseconds as text in milliseconds.
 func millis(ns int64) string { return string(api.AppendMillis(nil, ns)) }
@@ -44,7 +59,7 @@ func (c *Client) post(ctx context.Context, path string, body, into any) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Culprit", "1")
-	reply, err := c.do(r)
+	reply, err := c.do(r, maxJSON)
 	if err != nil || into == nil {
 		return err
 	}
@@ -52,19 +67,19 @@ func (c *Client) post(ctx context.Context, path string, body, into any) error {
 }
 
 // do sends a request and returns the body of the reply. A status other than 200 is an error, and so
-// is a reply longer than maxReply: measure.ErrTooLarge.
-func (c *Client) do(r *http.Request) ([]byte, error) {
+// is a reply longer than limit: measure.ErrTooLarge.
+func (c *Client) do(r *http.Request, limit int) ([]byte, error) {
 	res, err := c.http.Do(r)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // it was read to its end
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	b, err := io.ReadAll(io.LimitReader(res.Body, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(b) > maxReply:
-		return nil, fmt.Errorf("more than %d bytes: %w", maxReply, measure.ErrTooLarge)
+	case len(b) > limit:
+		return nil, fmt.Errorf("the reply has more than %d MB: %w", limit>>20, measure.ErrTooLarge)
 	case res.StatusCode != http.StatusOK:
 		return nil, parseError(res.StatusCode, b)
 	}

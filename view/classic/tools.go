@@ -1,0 +1,20 @@
+package classic
+
+import "culprit/view"
+
+// All returns all tools, in the order of the help.
+func All() []*view.Tool {
+	return []*view.Tool{
+		Use(),
+		CPU(),
+		IRQ(),
+		Mem(),
+		Disk(),
+		NIC(),
+		TCP(),
+		Flows(),
+		Link(),
+		PS(),
+		Caches(),
+	}
+}
