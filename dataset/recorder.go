@@ -34,6 +34,7 @@ type recorder struct {
 	ids         []uint32
 	batches     []*measure.Batch
 	tickFolders []*datasetFolder // those of the current tick
+	gaps        gaps
 }
 
 // generation is one run of the sources.
@@ -351,6 +352,7 @@ func (r *recorder) recordTick(
 	over := first.Over
 	at := floor(over.End, r.step)
 	g.stat, g.end = first.Stat, over.End
+	note := r.gapNote(at)
 	newest := at
 	switch ahead := r.last.Sub(at); {
 	case r.last == 0:
@@ -401,6 +403,9 @@ func (r *recorder) recordTick(
 		after := threadTime()
 		k.cpuTime = float64(after - before)
 		before = after
+	}
+	if note != "" {
+		r.batches = withNote(r.batches, note)
 	}
 	if err := r.set.archive.Append(at, r.ids, r.batches); err != nil {
 		r.set.setProblem("append", fmt.Sprintf("the tick of %v could not be recorded: %v", at, err))

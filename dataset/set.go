@@ -22,6 +22,7 @@ type Set struct {
 	running   sync.WaitGroup // sources
 	budget    budget         // used by the goroutine that enforces it, once Run is called
 	meters    []meter        // set before Run
+	continued chan struct{}  // has an element after SIGCONT
 
 	// one change of the datasets at a time; taken before the recorders' mutexes and mu
 	life sync.Mutex
@@ -60,6 +61,7 @@ func NewSet(c *Catalogue, a Archive, defaults []string) (*Set, error) {
 	s := &Set{
 		archive:      a,
 		started:      now(),
+		continued:    make(chan struct{}, 1),
 		folders:      map[uint32]*datasetFolder{},
 		recorders:    map[measure.Span]*recorder{},
 		tickRecorded: make(chan struct{}),
@@ -160,6 +162,7 @@ func (s *Set) apply() {
 		r := s.recorders[d.Query.Step]
 		if r == nil {
 			r = &recorder{
+				gaps: newGaps(),
 				set:  s,
 				step: d.Query.Step,
 				last: floor(max(s.recordedBefore, s.newest), d.Query.Step),

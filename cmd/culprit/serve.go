@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -109,6 +110,7 @@ func (m *recordedMachine) run(
 	}
 	var running sync.WaitGroup
 	running.Go(func() { m.Set.Run(ctx) })
+	running.Go(func() { watchContinued(ctx, m.Set) })
 	running.Go(func() { m.History.Run(ctx) })
 	running.Go(func() { cancel(web.serve(ctx)) })
 	if m.writer != nil {
@@ -490,6 +492,21 @@ func (m *recordedMachine) printProblems(ctx context.Context, console *term.Telle
 			h.setGrowth()
 			h.release()
 			console.Trouble(m.Health().Problems)
+		}
+	}
+}
+
+// watchContinued reports to the set that this process was stopped and goes on.
+func watchContinued(ctx context.Context, set *dataset.Set) {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-continued:
+			set.Continued()
 		}
 	}
 }
