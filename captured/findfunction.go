@@ -16,13 +16,13 @@ import (
 
 // A profile is the samples of a table, summed over offsets and CPUs.
 type profile struct {
-	table           *Table
-	total           float64 // samples; NaN when unknown
-	user, idle      float64
-	counts          map[string]float64
-	first           map[string]*Row // the row with the most samples
-	functions       []string        // most samples first
-	estimated, rest bool            // total is an estimate
+	table      *Table
+	total      float64 // samples; NaN when unknown
+	user, idle float64
+	counts     map[string]float64
+	first      map[string]*Row // the row with the most samples
+	functions  []string        // most samples first
+	estimated  bool            // total is an estimate
 }
 
 var (
