@@ -125,12 +125,20 @@ func allow(names []string, with []seccomp.NameWithConditions) error {
 			return missing(n.Name)
 		}),
 	}
+	groups := []seccomp.SyscallGroup{group}
+	if !missing("clone3") {
+		// Its flags are in memory, where a filter cannot read them. After ENOSYS C libraries use
+		// clone.
+		groups = append(groups, seccomp.SyscallGroup{
+			Action: seccomp.ActionErrno | seccomp.Action(unix.ENOSYS), Names: []string{"clone3"},
+		})
+	}
 	err = seccomp.LoadFilter(seccomp.Filter{
 		NoNewPrivs: true,
 		Flag:       seccomp.FilterFlagTSync,
 		Policy: seccomp.Policy{
 			DefaultAction: seccomp.ActionErrno, // EPERM
-			Syscalls:      []seccomp.SyscallGroup{group},
+			Syscalls:      groups,
 		},
 	})
 	if err != nil {

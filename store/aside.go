@@ -19,8 +19,8 @@ type DamagedDirectory struct {
 	Bytes int64
 }
 
-// DamagedDirectories lists the directories of damaged files of the archive in dir, oldest first.
-// The error is that of the file system.
+// DamagedDirectories lists the directories of damaged files of the archive in dir, oldest first;
+// none where the parent of dir does not exist. The error is that of the file system.
 func DamagedDirectories(dir string) ([]DamagedDirectory, error) {
 	return damagedDirectories(vfs.Default, dir)
 }
@@ -28,6 +28,9 @@ func DamagedDirectories(dir string) ([]DamagedDirectory, error) {
 func damagedDirectories(on vfs.FS, dir string) ([]DamagedDirectory, error) {
 	parent := on.PathDir(dir)
 	names, err := on.List(parent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
