@@ -73,7 +73,7 @@ describe.skipIf(lacks !== "")(`the page${lacks === "" ? "" : ` (${lacks})`}`, ()
       served,
       "#findings?from=2020-01-01T00:00:00Z&to=2020-01-01T01:00:00Z",
     );
-    await page.locator("main", { hasText: "No diagnosis was kept" }).waitFor();
+    await page.locator("main", { hasText: "No diagnosis is recorded" }).waitFor();
     expect(await page.locator("main").innerText()).not.toContain("Nothing was wrong");
     expect(await page.locator("main .fine").count()).toBe(0);
     expect(wrong).toEqual([]);

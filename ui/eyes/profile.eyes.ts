@@ -279,7 +279,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
       try {
         const { page, context, wrong } = await eyes.at(served, "#profile");
         await page.getByLabel("for how long").selectOption("3 s");
-        await page.getByLabel("samples a second").selectOption("199 Hz");
+        await page.getByLabel("samples per second and CPU").selectOption("199 Hz");
         await page.getByRole("button", { name: "take a profile" }).click();
         await until(
           "stacks",
