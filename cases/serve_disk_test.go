@@ -32,7 +32,7 @@ func (l *Lab) tmpfs(t *testing.T, dir string, mb int) (before []string, path str
 		"sh",
 		"-c",
 		fmt.Sprintf(
-			`mount -t tmpfs -o size=%dm culprit-lab "$0" && echo mounted && exec sleep 300`, mb,
+			`mount -t tmpfs -o size=%dm,mode=700 culprit-lab "$0" && echo mounted && exec sleep 300`, mb,
 		),
 		dir,
 	)

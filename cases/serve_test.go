@@ -11,7 +11,10 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -185,12 +188,38 @@ func (r *recorder) end(within time.Duration) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// signal sends the server a signal.
+// signal sends a signal to all processes of the server.
 func (r *recorder) signal(s unix.Signal) {
 	r.t.Helper()
-	if err := r.cmd.Process.Signal(s); err != nil {
-		r.t.Fatal(err)
+	for _, pid := range r.processes() {
+		if err := unix.Kill(pid, s); err != nil {
+			r.t.Fatalf("signal process %d: %v", pid, err)
+		}
 	}
+}
+
+// processes returns the process that was started and those that it has started.
+func (r *recorder) processes() []int {
+	r.t.Helper()
+	all := []int{r.pid}
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.pid))
+	if err != nil || len(threads) == 0 {
+		r.t.Fatalf("process %d has no list of children: %v", r.pid, err)
+	}
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, word := range strings.Fields(string(text)) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			all = append(all, pid)
+		}
+	}
+	return all
 }
 
 // get asks the server's API. A status that isn't 200 is an error.

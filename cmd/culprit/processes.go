@@ -142,7 +142,7 @@ func serveAlone(
 	if p.certificate, err = loadCertificate(o); err != nil {
 		return err
 	}
-	if p.listeners, err = openListeners(dir, o); err != nil {
+	if p.listeners, err = openListeners(dir, o, p.certificate != nil); err != nil {
 		return err
 	}
 	defer p.listeners.close() //nolint:errcheck // the server has closed them, or has failed
@@ -170,10 +170,11 @@ func superviseServer(
 	if err := makeDirectory(dir); err != nil {
 		return err
 	}
-	if _, err := loadCertificate(o); err != nil {
+	certificate, err := loadCertificate(o)
+	if err != nil {
 		return err
 	}
-	l, err := openListeners(dir, o)
+	l, err := openListeners(dir, o, certificate != nil)
 	if err != nil {
 		return err
 	}

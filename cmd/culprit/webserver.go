@@ -39,8 +39,12 @@ type listeners struct{ tcp, unix net.Listener }
 // close closes both.
 func (l *listeners) close() error { return errors.Join(l.tcp.Close(), l.unix.Close()) }
 
-// openListeners listens at the address of o and at the socket of dir. The caller closes them.
-func openListeners(dir string, o term.Serving) (*listeners, error) {
+// openListeners listens at the address of o, if a server with or without TLS may, and at the
+// socket of dir. The caller closes them.
+func openListeners(dir string, o term.Serving, tls bool) (*listeners, error) {
+	if err := web.CheckAddress(o.Listen, tls); err != nil {
+		return nil, err
+	}
 	tcp, err := web.Listen(o.Listen)
 	if err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
@@ -50,7 +54,7 @@ func openListeners(dir string, o term.Serving) (*listeners, error) {
 	}
 	socket, err := web.ListenSocket(filepath.Join(dir, "culprit.sock"))
 	if err != nil {
-		return nil, errors.Join(err, tcp.Close())
+		return nil, errors.Join(withDirectoryHint(err), tcp.Close())
 	}
 	return &listeners{tcp, socket}, nil
 }

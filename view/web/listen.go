@@ -17,10 +17,20 @@ import (
 // minToken is the length of a secret that can't be guessed: 128 bits in hexadecimal.
 const minToken = 32
 
-// CheckListen returns an error unless a server may listen on an address. A loopback address needs
+// CheckListen returns an error unless a server with the token may listen on an address: the error
+// of CheckAddress, or that the token is too short.
+func CheckListen(address string, tls bool, token string) error {
+	if len(token) < minToken {
+		return fmt.Errorf("listen on %s: the token is shorter than %d characters",
+			address, minToken)
+	}
+	return CheckAddress(address, tls)
+}
+
+// CheckAddress returns an error unless a server may listen on an address. A loopback address needs
 // no TLS; one that other machines can reach does. Of names, only localhost counts as loopback,
 // since the address of another name may change.
-func CheckListen(address string, tls bool, token string) error {
+func CheckAddress(address string, tls bool) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("listen on %q: write ADDRESS:PORT, such as 127.0.0.1:7410 or [::1]:7410",
@@ -28,10 +38,6 @@ func CheckListen(address string, tls bool, token string) error {
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return fmt.Errorf("listen on %q: %q is not a port", address, port)
-	}
-	if len(token) < minToken {
-		return fmt.Errorf("listen on %s: the token is shorter than %d characters",
-			address, minToken)
 	}
 	if strings.EqualFold(host, "localhost") {
 		return nil
