@@ -306,7 +306,8 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 		t.Errorf("at %v nic prints %.0f, api/ask %.0f", at, printed, got)
 	}
 
-	// Killed, and back.
+	// Killed, and back. The last two seconds before a kill may be lost: they have no traffic.
+	r.until(ended.Add(4 * time.Second))
 	r.kill()
 	killed := time.Now()
 	each("without a server")
