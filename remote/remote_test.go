@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -532,16 +533,17 @@ func (f *fakeScript) Notes() []string        { return []string{"a note"} }
 
 func TestScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		starts := 0
-		var newest *fakeScript
+		var starts atomic.Int32
+		var newest atomic.Pointer[fakeScript]
 		config := Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}}
 		config.StartScript = func(k measure.Script) (dataset.Runner, error) {
 			if k.Text == "wrong" {
 				return nil, &measure.Diagnostic{Text: "wrong", Pos: 1, Len: 2, Message: "bad"}
 			}
-			starts++
-			newest = &fakeScript{seconds: &seconds{id: "trace.x.y"}, ended: make(chan struct{})}
-			return newest, nil
+			starts.Add(1)
+			script := &fakeScript{seconds: &seconds{id: "trace.x.y"}, ended: make(chan struct{})}
+			newest.Store(script)
+			return script, nil
 		}
 		r := NewRecorder(config)
 		c := NewClient(0)
@@ -575,8 +577,8 @@ func TestScripts(t *testing.T) {
 		c2 := NewClient(0)
 		cut = connect(t, r, c2)
 		s2, err := c2.StartScript(RoleTrace, k)
-		if err != nil || starts != 1 {
-			t.Fatalf("%d starts, %v", starts, err)
+		if err != nil || starts.Load() != 1 {
+			t.Fatalf("%d starts, %v", starts.Load(), err)
 		}
 		time.Sleep(time.Minute)
 		if s2.Output() != "hello\n" {
@@ -589,8 +591,8 @@ func TestScripts(t *testing.T) {
 		r = NewRecorder(config)
 		cut = connect(t, r, c2)
 		time.Sleep(time.Second)
-		if starts != 2 {
-			t.Errorf("%d starts", starts)
+		if starts.Load() != 2 {
+			t.Errorf("%d starts", starts.Load())
 		}
 		var g got
 		ctx, stop = context.WithTimeout(t.Context(), 3500*time.Millisecond)
@@ -603,8 +605,8 @@ func TestScripts(t *testing.T) {
 		}
 
 		// It fails by itself.
-		newest.fails = fmt.Errorf("too much: %w", measure.ErrUnclear)
-		newest.Stop()
+		newest.Load().fails = fmt.Errorf("too much: %w", measure.ErrUnclear)
+		newest.Load().Stop()
 		<-s2.Ended()
 		if err := s2.Err(); !errors.Is(err, measure.ErrUnclear) {
 			t.Errorf("it ended with %v", err)
@@ -614,7 +616,7 @@ func TestScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		s3.Stop()
-		<-newest.Ended()
+		<-newest.Load().Ended()
 		cut()
 		r.Close()
 		// the first client has no recorder any more

@@ -20,10 +20,10 @@ const (
 )
 
 // startHostile starts a process with a hostile name and argument that uses a CPU until the test
-// ends, at most for a minute.
+// ends, at most for five minutes.
 func startHostile(t *testing.T) int {
 	t.Helper()
-	const script = `printf %s "$0" > /proc/$$/comm; end=$(($(date +%s) + 60))
+	const script = `printf %s "$0" > /proc/$$/comm; end=$(($(date +%s) + 300))
 while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done`
 	c := exec.Command("/bin/sh", "-c", script, hostileName, hostileArgument)
 	if err := c.Start(); err != nil {
@@ -107,7 +107,8 @@ func TestHostileNames(t *testing.T) {
 	}
 	t.Run("trace -x raw", func(t *testing.T) {
 		program := fmt.Sprintf(
-			`profile-97 /pid == %d/ { printf("%%s\n", execname); exit(0); }`, pid,
+			`profile-97 /pid == %d/ { printf("%%s\n", execname); exit(0); } tick-10s { exit(1); }`,
+			pid,
 		)
 		_, out, errs := call(t, "trace", "-q", "-x", "raw", "-n", program)
 		if !strings.Contains(string(out), hostileName) {
