@@ -10,9 +10,8 @@ import (
 	"culprit/measure"
 )
 
-// keeper is a source whose runs outlive the program: a run begins with the ticks since kept. Its
-// first run, if fails is set, ends after so many ticks as in another process that was started
-// again.
+// keeper is a source whose runs outlive the program: a run begins with the ticks since kept. If
+// fails is set, its first run ends after that many ticks, as when its process is restarted.
 type keeper struct {
 	meters
 	kept  measure.Time

@@ -7,8 +7,8 @@ import (
 	"culprit/measure"
 )
 
-// Role is what the one who asks may do. Each role includes those before it. It travels in each
-// request, and both ends check it.
+// Role says what a request may do. Each role includes those before it. It is part of each request,
+// and both ends check it.
 type Role uint8
 
 // The roles, as those of tokens.

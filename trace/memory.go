@@ -14,7 +14,7 @@ type MemoryPool struct {
 	used uint64
 }
 
-// NewMemoryPool returns a pool of so many bytes.
+// NewMemoryPool returns a pool of limit bytes.
 func NewMemoryPool(limit uint64) *MemoryPool { return &MemoryPool{limit: limit} }
 
 // A MemoryPoolError means that a script needs more kernel memory than its pool has left.

@@ -53,9 +53,9 @@ type Connection struct {
 	// (SYN_RECV)
 	Requests uint32
 	// Message is what inet_diag answers: struct inet_diag_msg and INET_DIAG_INFO with struct
-	// tcp_info, of which only those members are set that program/connections.c names; timer and
-	// expiry are none of them. It is valid during the call. Of a listener nothing but state and
-	// ports is set.
+	// tcp_info. The named members of struct info in program/connections.c are set; others are 0,
+	// as are timer and expiry. For a listener only state and ports are set. It is valid during
+	// the call.
 	Message []byte
 }
 

@@ -105,7 +105,8 @@ func segment(d, ip, local, remote string, more ...string) []check.Arg {
 	return []check.Arg{withMembers("tcpsinfo_t", d, pairs...), made("tcpinfo_t", "__tcp["+ip+"]")}
 }
 
-// answered returns args[] for the result of a received segment, of which only the socket is known.
+// answered returns args[] for the result of a received segment. Only the socket is known then, not
+// the segment.
 func answered(flags, active string, state ...string) []check.Arg {
 	tcp := withMembers(
 		"tcpinfo_t", "sk", "tcp_sport", "ntohs(sk->__sk_common.skc_dport)", "tcp_dport",

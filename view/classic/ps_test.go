@@ -9,8 +9,8 @@ import (
 	"culprit/view/viewtest"
 )
 
-// What ran between two readings has no row; its CPU time stands beside who waited for it, and a
-// note says so where it is much.
+// A process that began and ended between two readings has no row. Its CPU time is in a column of
+// the process that waited for it; a note says so if the time is long.
 func TestShortLivedChildrenHaveAColumn(t *testing.T) {
 	ps := func(short string) *view.Table {
 		return PS().Table(view.Options{"pid": {"1", "2"}}, viewtest.Frame(

@@ -52,7 +52,7 @@ type Profiled struct {
 	Began  measure.Time
 	Took   measure.Span
 	CPUs   int   // number of sampled CPUs
-	Frames int   // maximum number of frames; a stack with so many may be cut
+	Frames int   // maximum number of frames; a stack of this length may be cut
 	Away   int64 // OffCPU: threads that were off the CPU at the end; their waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string

@@ -153,8 +153,8 @@ expensive part is suspended for ten minutes or longer, and named.`,
 	)
 	f.StringArrayVar(
 		&masks, "mask", nil,
-		"with --command-lines: mask also what matches this regular expression, of which group 1 "+
-			"stays; off: mask nothing (default: passwords, tokens and keys in the usual forms)",
+		"with --command-lines: also mask matches of this regular expression, except its group 1; "+
+			"off: mask nothing (default: passwords, tokens and keys in the usual forms)",
 	)
 	f.StringVar(
 		&scriptMemory, "script-memory", "256MB",
