@@ -13,14 +13,16 @@ WORLD    ?=
 FOR      ?=
 HOURS    ?= 24
 RECORDED ?=
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unversioned)
+ONLY     ?=
+KILLS    ?=
+VERSION := $(shell .ci/version)
 TOOLS   := $(CURDIR)/.cache/tools
 
 # The binary is static. Linters and tests use the same flags, so that packages are compiled once.
 export CGO_ENABLED := 0
 
-.PHONY: help build run needs test race kernels check bench grafana pictures tutorials bpf \
-	mutate fuzz clean install
+.PHONY: help build run needs test race cases kernels check bench grafana pictures tutorials bpf \
+	mutate fuzz attack notice sbom dist distcheck arm clean install
 
 help: ## print the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,8 +35,8 @@ run: build ## build, record this machine, print the page's address and a diagnos
 	bin/culprit serve $(if $(FOR),--for $(FOR))
 
 needs: ## install the tools that tests need
-	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus node:nodejs npm chromium \
-		clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev \
+	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus prometheus-alertmanager prometheus-node-exporter victoria-metrics \
+		bpftrace node:nodejs npm chromium clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev \
 		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential
 	@cases/vm/kernels
 
@@ -49,10 +51,15 @@ test: needs ## install what tests need, run all tests, print what was skipped an
 race: ## run the tests under the race detector, if there is a C compiler
 	@.ci/race
 
+cases: build ## measure docs/ACCURACY.md: what runs are missing; root. RUNS= ONLY= FOR= FRESH=yes
+	@.ci/needs ip:iproute2 ethtool iperf3
+	@$(GO) build -trimpath -o $(TOOLS)/ ./cases/accuracy
+	@$(TOOLS)/accuracy -culprit $(CURDIR)/bin/culprit $(if $(RUNS),-runs $(RUNS)) $(if $(ONLY),-only '$(ONLY)') $(if $(FOR),-for $(FOR)) $(if $(FRESH),-fresh)
+
 kernels: needs ## run every command on emulated Linux 5.10, 6.1, 6.12 and 7.2; about 15 minutes
 	CULPRIT_KERNEL_COMMANDS=1 $(GO) test -count=1 -timeout 60m ./cases -run TestKernels -v
 
-check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, prose, shellcheck, the linters of the page
+check: $(TOOLS)/staticcheck ## gofmt, vet, staticcheck, prose, vulnerabilities, the page
 	@.ci/check $(TOOLS)
 
 # The linters, at the versions that tools/lint/go.mod pins.
@@ -96,13 +103,41 @@ mutate: ## mutation testing: COUNT=40 mutants per package, and each threshold ra
 fuzz: ## run each fuzz target for FUZZ=20s
 	@.ci/fuzz $(FUZZ)
 
+attack: ## attack a running server, 5 minutes, root; ONLY=S1,S3 some, KILLS=200 kill -9 instead
+	@$(GO) build -trimpath -o $(TOOLS)/ ./cmd/culprit ./cases/attack
+	@$(TOOLS)/attack -culprit $(TOOLS)/culprit -only '$(ONLY)' $(if $(KILLS),-kills $(KILLS))
+
+notice: ## write NOTICE again, after a change of modules
+	@.ci/page build
+	$(GO) run ./tools/licenses
+
+sbom: build ## write bin/culprit.cdx.json, the bill of materials (CycloneDX)
+	$(GO) run ./tools/licenses -version '$(VERSION)' -sbom bin/culprit > bin/culprit.cdx.json
+
+dist: ## build packages, tarballs, image and SHA256SUMS of a release in bin/dist
+	@.ci/page build
+	@$(GO) -C tools/dist build -o $(TOOLS)/dist .
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(TOOLS)/dist -root . -version '$(VERSION)'
+
+distcheck: dist ## test what make dist built, in a clean Debian; 5 minutes, root
+	@.ci/needs debootstrap lintian rpm podman
+	$(GO) -C tools/dist test -count=1 -timeout 30m -v .
+
+arm: ## run pure tests for arm64 under qemu, 3 minutes
+	@.ci/needs qemu-aarch64-static:qemu-user-static
+	GOARCH=arm64 $(GO) test -vet=off -exec qemu-aarch64-static ./container ./measure ./wire \
+		./diagnose/series ./diagnose/phrase ./yamlfile ./lang/syntax
+
 clean: ## remove what was built
 	rm -rf bin .cache
 
-install: build ## install binary, man pages, completions and systemd unit below PREFIX=/usr/local
+install: build ## install binary, licenses, man pages, completions, unit below PREFIX=/usr/local
 	install -D -m 0755 bin/culprit $(DESTDIR)$(PREFIX)/bin/culprit
+	install -D -m 0644 NOTICE LICENSE -t $(DESTDIR)$(PREFIX)/share/doc/culprit
 	sed 's|@PREFIX@|$(PREFIX)|' packaging/culprit.service | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/lib/systemd/system/culprit.service
+	[ -e $(DESTDIR)/etc/culprit/culprit.yaml ] || install -D -m 0640 packaging/culprit.yaml $(DESTDIR)/etc/culprit/culprit.yaml
 	install -D -m 0644 packaging/culprit.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/culprit.conf
+	install -D -m 0644 packaging/culprit.tmpfiles $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/culprit.conf
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit man $(DESTDIR)$(PREFIX)/share/man/man1
 	bin/culprit completion bash | install -D -m 0644 /dev/stdin $(DESTDIR)$(PREFIX)/share/bash-completion/completions/culprit

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // FuzzRead reads and diagnoses any text. It fails on a panic, and when the tables keep more than
@@ -21,7 +23,7 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		c, err := Read("fuzz.txt", text)

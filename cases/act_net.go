@@ -23,8 +23,15 @@ const requestBytes = 8
 
 func actSink(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	at := f.String("at", "", "address to listen on")
+	still := f.Bool("still", false, "accept connections and read nothing")
 	f.Parse(args)
-	return listenTCP(ctx, *at, t, func(c *net.TCPConn) { drain(c, t) })
+	return listenTCP(ctx, *at, t, func(c *net.TCPConn) {
+		if *still {
+			<-ctx.Done()
+			return
+		}
+		drain(c, t)
+	})
 }
 
 func actServe(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {

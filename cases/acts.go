@@ -72,6 +72,13 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"burn":   actBurn,   // keeps CPUs busy, wholly or for a share of the time
 		"write":  actWrite,  // writes to a file past the page cache
 		"reread": actReread, // reads a file larger than its memory over and over
+		"grow":   actGrow,   // takes more and more memory, or uses what it has
+		"spawn":  actSpawn,  // starts children that end, and waits for them or not
+		"hold":   actHold,   // takes files, connections, inotify instances, names, and keeps them
+		"answer": actAnswer, // listens on an AF_UNIX socket, and accepts or not
+		"names":  actNames,  // answers DNS queries, or not
+		"lookup": actLookup, // looks names up
+		"log":    actLog,    // writes to a file that grows up to a size
 		"lockup": actLockUp, // takes locks on a file on which it has many
 		"purge":  actPurge,  // removes directories of which many names are cached that do not exist
 	}

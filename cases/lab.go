@@ -265,6 +265,7 @@ func remove(run string, bad io.Writer) {
 		fmt.Fprintf(bad, "not the name of a run: %q\n", run)
 		return
 	}
+	thaw(filepath.Join(stateDir, run)) // what waits for a frozen file system cannot be killed
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		left := processesOf(run)
@@ -303,6 +304,7 @@ func remove(run string, bad io.Writer) {
 			}
 		}
 	}
+	unmount(filepath.Join(stateDir, run))
 	if err := os.RemoveAll(filepath.Join(stateDir, run)); err != nil {
 		fmt.Fprintln(bad, err)
 	}

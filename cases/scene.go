@@ -118,8 +118,38 @@ type Story struct {
 func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
-		functionStories(), cpuStories(), limitStories(),
+		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
+		waitStories(),
 	)
+}
+
+// Five returns the names of the stories of docs/tutorials.
+func Five() []string {
+	return []string{"dead-interface", "table-long", "peer-slow", "cache-purge", "link-saturated"}
+}
+
+// Chosen returns the Five with their twins and a tenth of the other faults with theirs. tenth is
+// from 0 to 9: each story is in at least one of the ten.
+func Chosen(tenth int) []Story {
+	all := Catalogue()
+	isTwin, play := map[string]bool{}, map[string]bool{}
+	for _, s := range all {
+		isTwin[s.Twin] = true
+	}
+	others := 0
+	for _, s := range all {
+		if isTwin[s.Name] {
+			continue
+		}
+		five := slices.Contains(Five(), s.Name)
+		if five || others%10 == tenth {
+			play[s.Name], play[s.Twin] = true, true
+		}
+		if !five {
+			others++
+		}
+	}
+	return slices.DeleteFunc(all, func(s Story) bool { return !play[s.Name] })
 }
 
 // Find returns the story of that name. Its error lists near names.

@@ -161,6 +161,9 @@ func (r *recorder) absurd(start, end time.Time) (cells, rows int) {
 					strings.HasPrefix(d.Sentence, "process.cpu"),
 					strings.HasPrefix(d.Sentence, "process.short"):
 					most = cpus * 1.1
+				case d.Sentence == "system.boot", d.Sentence == "server.started",
+					d.Sentence == "server.tick": // times since 1970
+					most = 2e18
 				case d.Unit == "B" && d.Kind == "delta":
 					most = 1e11
 				case d.Unit == "event" && d.Kind == "delta":

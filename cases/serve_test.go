@@ -46,6 +46,7 @@ func TestServe(t *testing.T) {
 		tell func(t *testing.T, l *Lab, bin string)
 	}{
 		{"killed", serveKilled}, // the longest first
+		{"fleet", serveFleet},
 		{"full-oldest", serveFullDisk("oldest")},
 		{"full-newest", serveFullDisk("newest")},
 		{"stopped", serveStopped},

@@ -2,11 +2,11 @@ package cases
 
 import (
 	"context"
+	"flag"
 	"fmt"
-	"math"
-	"path"
-	"runtime"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +18,59 @@ const tries = 3
 // abreast is how many light stories play at once.
 const abreast = 5
 
-// TestStories plays every story, but for those of TestTables, and holds the diagnosis against the
-// truth: light ones some at a time when the others are over.
+// envStories selects what TestStories plays: "all", or the number of a tenth, 0 to 9. The default
+// is a tenth that changes daily. -run TestStories/NAME selects among all.
+const envStories = "CULPRIT_STORIES"
+
+// selected returns the stories to play, and how they were selected.
+func selected() (stories []Story, how string, err error) {
+	if strings.Contains(flag.Lookup("test.run").Value.String(), "/") {
+		return Catalogue(), "those that match -run", nil
+	}
+	switch v := os.Getenv(envStories); v {
+	case "all":
+		return Catalogue(), v, nil
+	case "":
+		tenth := time.Now().UTC().YearDay() % 10
+		return Chosen(tenth), fmt.Sprintf("the five, and tenth %d of the others", tenth), nil
+	default:
+		tenth, err := strconv.Atoi(v)
+		if err != nil || tenth < 0 || tenth > 9 {
+			return nil, "", fmt.Errorf("%s=%q: give all, or a number from 0 to 9", envStories, v)
+		}
+		return Chosen(tenth), fmt.Sprintf("the five, and tenth %d of the others", tenth), nil
+	}
+}
+
+func TestChosen(t *testing.T) {
+	seen := map[string]int{}
+	most := 0
+	for tenth := range 10 {
+		some := Chosen(tenth)
+		most = max(most, len(some))
+		for _, s := range some {
+			seen[s.Name]++
+		}
+	}
+	for _, s := range Catalogue() {
+		if seen[s.Name] == 0 {
+			t.Errorf("no tenth plays %s", s.Name)
+		}
+	}
+	for _, name := range Five() {
+		s, err := Find(name)
+		if err != nil || s.Twin == "" || seen[name] != 10 || seen[s.Twin] != 10 {
+			t.Errorf("%s (%v) is played by %d tenths, its twin %q by %d", name, err, seen[name],
+				s.Twin, seen[s.Twin])
+		}
+	}
+	if most > len(Catalogue())/2 {
+		t.Errorf("a tenth plays %d of %d stories", most, len(Catalogue()))
+	}
+}
+
+// TestStories plays the selected stories, but for those of TestTables, and compares the diagnosis
+// with the truth: light ones some at a time when the others are over.
 func TestStories(t *testing.T) {
 	if quick() {
 		return
@@ -29,7 +80,12 @@ func TestStories(t *testing.T) {
 	timeout := time.Now().Add(5 * time.Minute) // then a disturbed story is judged as it is
 	stage := make(chan struct{}, abreast)
 	elsewhere := tableStories()
-	for _, story := range Catalogue() {
+	stories, how, err := selected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d stories: %s", len(stories), how)
+	for _, story := range stories {
 		if slices.ContainsFunc(elsewhere, func(s Story) bool { return s.Name == story.Name }) {
 			continue
 		}
@@ -57,8 +113,12 @@ func played(
 		}
 	}
 	for n := 1; ; n++ {
-		wrong, notes, disturbed := tell(t, story, bin, more)
-		for _, s := range notes {
+		g, err := story.Grade(t.Context(), Grading{Program: bin, Over: "5s", More: more})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong, disturbed := g.Wrong, g.Disturbed
+		for _, s := range g.Notes {
 			t.Log(s)
 		}
 		if len(wrong) > 0 && disturbed != "" && n < tries && time.Now().Before(timeout) {
@@ -89,243 +149,6 @@ func quieter(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// tell plays a story once. wrong is what the diagnosis said amiss; disturbed says why that may not
-// be its fault.
-func tell(
-	t *testing.T, story Story, bin string, more func(context.Context, *Scene) error,
-) (wrong, notes []string, disturbed string) {
-	t.Helper()
-	l, err := New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	sc, err := story.Play(l, Options{})
-	if err != nil {
-		return []string{err.Error()}, nil, ""
-	}
-	if err := sleep(ctx, 500*time.Millisecond); err != nil { // TCP has found its speed by then
-		t.Fatal(err)
-	}
-	type measured struct{ outside, said []string }
-	scene := make(chan measured, 1)
-	go func() { // while the diagnosis looks, not before: the machine may be quiet only then
-		outside, said := sc.Outside(ctx, 3*time.Second)
-		scene <- measured{outside, said}
-	}()
-	look := func() func() (busy, idle, own, labs float64) {
-		start, busy, idle, own, labs := time.Now(), machineBusy(), machineIdle(), cpuOf(
-			l.Run(),
-		), cpuOf(
-			"",
-		)
-		return func() (float64, float64, float64, float64) {
-			over := time.Since(start).Seconds()
-			return (machineBusy() - busy) / over, (machineIdle() - idle) / over, since(
-				own, cpuOf(l.Run()),
-			) / over, since(labs, cpuOf("")) / over
-		}
-	}()
-	r, err := diagnose(ctx, sc, bin)
-	busy, idle, own, labs := look()
-	// Strangers, this diagnosis among them, may do anything. What other scenes take leaves CPUs
-	// free, or it is of this machine that it does not.
-	others, limit := busy-labs, 0.3*float64(runtime.NumCPU())
-	limited := others > limit || busy-own > limit && idle < limit/2
-	m := <-scene
-	if err != nil {
-		return []string{err.Error()}, nil, ""
-	}
-	wrong, notes = judge(sc.Truth, r, l.Run(), limited)
-	for _, f := range r.Findings {
-		notes = append(notes, "said: "+f.String())
-	}
-	if len(wrong) > 0 {
-		for _, m := range r.Missing {
-			notes = append(notes, fmt.Sprintf("missing for %s: %s %s", m.Rule, m.Statistic, m.Why))
-		}
-		notes = append(notes, m.said...)
-	}
-	if more != nil {
-		if err := more(ctx, sc); err != nil {
-			wrong = append(wrong, err.Error())
-		}
-	}
-	if bad := sc.Failed(); len(bad) > 0 {
-		return append(wrong, "a load ended: "+strings.Join(bad, "; ")), notes, disturbed
-	}
-	var why []string
-	if limited {
-		why = append(why, fmt.Sprintf("others took %.1f CPUs, other scenes %.1f", others, labs-own))
-	}
-	if len(m.outside) > 0 {
-		why = append(why, m.outside...)
-		// A scene that isn't what it should be proves nothing, whatever was said of it.
-		wrong = append(wrong, "the scene isn't as it should be: "+strings.Join(m.outside, "; "))
-	}
-	return wrong, notes, strings.Join(why, "; ")
-}
-
-// judge holds a diagnosis against the truth. run is the name of the scene's run: somebody may play
-// a story in another at the same time, and what is said of that one is let pass. limited says that
-// others took a good part of the CPUs meanwhile: what is said of CPUs is true then, whoever is
-// named.
-func judge(truth Truth, r report, run string, limited bool) (wrong, notes []string) {
-	severe := func(f finding) bool { return f.Severity == "high" || f.Severity == "medium" }
-	foreign := func(f finding) bool {
-		other := false
-		// A cgroup's name is a path.
-		for _, of := range []string{f.Culprit.NetNS, path.Base(f.Culprit.Name)} {
-			other = other || strings.HasPrefix(of, namePrefix) && !strings.HasPrefix(of, run+"-")
-		}
-		return other || limited && strings.HasPrefix(f.Rule, "cpu-") && f.Rule != truth.Rule
-	}
-	found := -1
-	for i, f := range r.Findings {
-		wrong = append(wrong, misshapen(f)...)
-		switch {
-		case f.Rule == truth.Rule && truth.Rule != "":
-			if found < 0 {
-				found = i
-				for _, before := range r.Findings[:i] {
-					if severe(before) && !foreign(before) &&
-						!slices.Contains(truth.Also, before.Rule) {
-						wrong = append(
-							wrong,
-							fmt.Sprintf("%s is ranked before the truth, %s", before.Rule, f.Rule),
-						)
-					}
-				}
-			}
-		case foreign(f):
-			notes = append(notes, "let pass, for others were busy: "+f.String())
-		case slices.Contains(truth.Never, f.Rule):
-			wrong = append(wrong, "plainly wrong: "+f.String())
-		case severe(f) && !slices.Contains(truth.Also, f.Rule):
-			wrong = append(wrong, "accused a wrong culprit: "+f.String())
-		}
-	}
-	if truth.Rule == "" {
-		return wrong, notes
-	}
-	if found < 0 {
-		return append(wrong, "not found: "+truth.Rule), notes
-	}
-	return append(wrong, amiss(truth, r.Findings[found])...), notes
-}
-
-// amiss lists what is wrong with the finding that ought to be there.
-func amiss(truth Truth, f finding) (wrong []string) {
-	rank := map[string]int{"low": 1, "medium": 2, "high": 3}
-	if lowest := max(rank[truth.Lowest], 1); rank[f.Severity] < lowest ||
-		truth.Lowest == "" && rank[f.Severity] < 2 {
-		wrong = append(wrong, fmt.Sprintf("%s is of %s severity", f.Rule, f.Severity))
-	}
-	if len(truth.Kind) > 0 && !slices.Contains(truth.Kind, f.Culprit.Kind) {
-		wrong = append(
-			wrong,
-			fmt.Sprintf(
-				"the culprit is a %s, not a %s", f.Culprit.Kind, strings.Join(truth.Kind, " or "),
-			),
-		)
-	}
-	if len(truth.Names) > 0 &&
-		!slices.ContainsFunc(
-			truth.Names,
-			func(n string) bool { return n == f.Culprit.Name || n == path.Base(f.Culprit.Name) },
-		) {
-		wrong = append(
-			wrong,
-			fmt.Sprintf(
-				"the culprit is %q, not %s", f.Culprit.Name, strings.Join(truth.Names, " or "),
-			),
-		)
-	}
-	if f.Culprit.Kind == "process" && truth.PID != 0 && f.Culprit.PID != truth.PID {
-		wrong = append(
-			wrong, fmt.Sprintf("the culprit is process %d, not %d", f.Culprit.PID, truth.PID),
-		)
-	}
-	if truth.Explains > 0 && (f.Explains == nil || *f.Explains < truth.Explains) {
-		wrong = append(
-			wrong,
-			fmt.Sprintf(
-				"%s explains %s of the symptom, less than %.2f", f.Rule, optional(f.Explains),
-				truth.Explains,
-			),
-		)
-	}
-	for _, s := range truth.Says {
-		if !slices.ContainsFunc(f.Evidence, func(e struct{ Value *float64 }) bool {
-			return e.Value != nil && *e.Value >= s.Low && *e.Value <= s.High
-		}) {
-			var values []string
-			for _, e := range f.Evidence {
-				values = append(values, optional(e.Value))
-			}
-			wrong = append(
-				wrong,
-				fmt.Sprintf(
-					"no evidence says %s, %.4g to %.4g; there are %s", s.What, s.Low, s.High,
-					strings.Join(values, ", "),
-				),
-			)
-		}
-	}
-	for _, c := range truth.Cleared {
-		if !slices.Contains(f.Exonerated, c) {
-			wrong = append(
-				wrong, fmt.Sprintf("%s doesn't rule %s out, only %v", f.Rule, c, f.Exonerated),
-			)
-		}
-	}
-	return wrong
-}
-
-// misshapen lists what any finding must have and this one hasn't.
-func misshapen(f finding) (wrong []string) {
-	say := func(format string, args ...any) {
-		wrong = append(wrong, fmt.Sprintf("finding %s: ", f.Rule)+fmt.Sprintf(format, args...))
-	}
-	if f.ID == "" || f.Claim == "" || f.Verify == "" || f.Culprit.Kind == "" ||
-		f.Culprit.Name == "" {
-		say(
-			"id %q, claim %q, verify %q, culprit %q %q: one is empty", f.ID, f.Claim, f.Verify,
-			f.Culprit.Kind, f.Culprit.Name,
-		)
-	}
-	if c := f.Confidence; c == nil || !(*c > 0 && *c <= 1) {
-		say("its confidence is %s", optional(c))
-	}
-	if e := f.Explains; e != nil && !(*e >= 0 && *e <= 1) {
-		say("it explains %s", optional(e))
-	}
-	known := false
-	for _, e := range f.Evidence {
-		known = known || e.Value != nil && !math.IsNaN(*e.Value)
-	}
-	if !known {
-		say("no evidence with a number")
-	}
-	if f.Fix != nil && (f.Fix.Command == "" || f.Fix.Risk == "") {
-		say("its fix lacks command or risk")
-	}
-	return wrong
-}
-
-func optional(v *float64) string {
-	if v == nil {
-		return "null"
-	}
-	return fmt.Sprintf("%.3g", *v)
 }
 
 // TestJudge shows that the judge sees each kind of mistake: a test of a diagnosis that can't fail
@@ -397,8 +220,8 @@ func TestJudge(t *testing.T) {
 		{"this run's cgroup", Truth{}, []finding{good("cgroup-throttled", "high", "cgroup", "/culab1-app")}, false, "accused a wrong culprit"},
 		{"this run's scene", Truth{}, within("culab1-src"), false, "accused a wrong culprit"},
 	} {
-		wrong, _ := judge(c.truth, report{Findings: c.said}, "culab1", c.limited)
-		if got := strings.Join(wrong, "; "); c.want == "" && got != "" ||
+		g := judge(c.truth, report{Findings: c.said}, "culab1", c.limited)
+		if got := strings.Join(g.Wrong, "; "); c.want == "" && got != "" ||
 			!strings.Contains(got, c.want) {
 			t.Errorf("%s: judged %q, want %q", c.what, got, c.want)
 		}

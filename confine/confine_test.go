@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,6 +50,19 @@ func confined(as, dir string) error {
 			return err
 		}
 		tries = append(tries, serverTries()...)
+	case "worker", "worker that remains root's":
+		var err error
+		if as != "worker" {
+			err = KeepCapabilities(unix.CAP_SYS_PTRACE)
+		}
+		err = errors.Join(
+			err, DropRootWhereAllowed(uid, gid), LimitMemory(256<<20), LimitCPU(2*time.Minute),
+			NoFiles(), WorkerCalls(),
+		)
+		if err != nil {
+			return err
+		}
+		tries = append(withoutUnixSockets(tries), workerTries(dir)...)
 	case "recorder":
 		if err := errors.Join(KeepCapabilities(unix.CAP_BPF), RecorderCalls(false)); err != nil {
 			return err
@@ -167,6 +182,59 @@ func serverTries() []attempt {
 	}
 }
 
+// withoutUnixSockets returns the attempts with one that differs: no unix socket works.
+func withoutUnixSockets(tries []attempt) []attempt {
+	for i := range tries {
+		if tries[i].name == "a unix socket" {
+			tries[i].works = false
+		}
+	}
+	return tries
+}
+
+func workerTries(dir string) []attempt {
+	memory := func(protection int) func() error {
+		return func() error {
+			b, err := unix.Mmap(-1, 0, 4096, protection, unix.MAP_ANON|unix.MAP_PRIVATE)
+			if err != nil {
+				return err
+			}
+			return unix.Munmap(b)
+		}
+	}
+	return []attempt{
+		{"an IP socket", false, socket(unix.AF_INET, unix.SOCK_STREAM)},
+		{"a netlink socket", false, socket(unix.AF_NETLINK, unix.SOCK_RAW)},
+		{"a pair of sockets", false, func() error {
+			_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			return err
+		}},
+		{"connect", false, connect("127.0.0.1:1")},
+		{"read a file", false, openFile("/etc/hosts", os.O_RDONLY)},
+		{"read itself", false, openFile("/proc/self/status", os.O_RDONLY)},
+		{"make a file", false, openFile(filepath.Join(dir, "new"), os.O_CREATE|os.O_WRONLY)},
+		{"list a directory", false, func() error { _, err := os.ReadDir("/"); return err }},
+		{"BPF", false, call(unix.SYS_BPF)},
+		{"read another process", false, call(unix.SYS_PROCESS_VM_READV)},
+		{"change a limit", false, func() error {
+			return unix.Setrlimit(unix.RLIMIT_CPU, &unix.Rlimit{Cur: 1, Max: 1})
+		}},
+		{"send a descriptor", false, func() error { return unix.Sendmsg(1, nil, nil, nil, 0) }},
+		{"memory", true, memory(unix.PROT_READ | unix.PROT_WRITE)},
+		{"executable memory", false, memory(unix.PROT_READ | unix.PROT_EXEC)},
+		{"256 MB of memory", false, func() error {
+			b, err := unix.Mmap(
+				-1, 0, 256<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE,
+			)
+			if err != nil {
+				return err
+			}
+			return unix.Munmap(b)
+		}},
+		{"collect garbage", true, func() error { runtime.GC(); return nil }},
+	}
+}
+
 func recorderTries(dir string) []attempt {
 	return []attempt{
 		{"BPF", true, call(unix.SYS_BPF)},
@@ -183,7 +251,7 @@ func recorderTries(dir string) []attempt {
 }
 
 func TestConfined(t *testing.T) {
-	for _, as := range []string{"server", "recorder"} {
+	for _, as := range []string{"server", "recorder", "worker", "worker that remains root's"} {
 		t.Run(as, func(t *testing.T) {
 			dir := t.TempDir()
 			uid, gid := Account()

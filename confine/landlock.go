@@ -19,6 +19,15 @@ func configuration() []string {
 // own files of /proc that the server reads.
 var procFiles = []string{"/proc/self/statm", "/proc/locks"} // table: only read
 
+// NoFiles takes from this process all files and connections that it has not opened yet. It does
+// nothing where the kernel has no Landlock. The error is the kernel's.
+func NoFiles() error {
+	if err := landlock.V7.BestEffort().Restrict(); err != nil {
+		return fmt.Errorf("forbid files and connections: %w", err)
+	}
+	return nil
+}
+
 // ServerFiles limits this process to a directory, to reading the configuration of the machine, and
 // to TCP connections to some ports. It does nothing where the kernel has no Landlock.
 // The error is the kernel's.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -35,6 +36,10 @@ func Account() (uid, gid int) {
 	}
 	return uid, gid
 }
+
+// NoAccount returns the user and group ID of a process that owns nothing. Like fallbackID, no
+// distribution assigns them.
+func NoAccount() (uid, gid int) { return fallbackID + 1, fallbackID + 1 }
 
 // Trusted returns the users that the files of a server may belong to, besides root: that of
 // Account, and that of no account, which the machine may have got since.
@@ -103,6 +108,17 @@ func DropRoot(uid, gid int) error {
 	return KeepCapabilities()
 }
 
+// DropRootWhereAllowed is DropRoot for a process that opens no file afterwards. Where root may not
+// change its user, as in a container without CAP_SETUID and CAP_SETGID, it stays root's, without
+// capabilities. The error is the kernel's, and then it may have lost some.
+func DropRootWhereAllowed(uid, gid int) error {
+	err := DropRoot(uid, gid)
+	if errors.Is(err, unix.EPERM) && os.Geteuid() == 0 {
+		return KeepCapabilities()
+	}
+	return err
+}
+
 // KeepCapabilities drops all capabilities but those of the list, and sets no_new_privs. The error
 // is the kernel's.
 func KeepCapabilities(list ...int) error {
@@ -145,6 +161,21 @@ func dropBounding(keep uint64) {
 	}
 }
 
+// LimitCPU limits the CPU time of this process: setrlimit(2), RLIMIT_CPU. Above it the kernel ends
+// the process. A lower limit stays. The error is the kernel's.
+func LimitCPU(limit time.Duration) error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CPU, &now); err != nil {
+		return fmt.Errorf("read the limit of CPU time: %w", err)
+	}
+	seconds := uint64(limit / time.Second)
+	now.Cur, now.Max = min(now.Cur, seconds), min(now.Max, seconds)
+	if err := unix.Setrlimit(unix.RLIMIT_CPU, &now); err != nil {
+		return fmt.Errorf("limit the CPU time: %w", err)
+	}
+	return nil
+}
+
 // LimitMemory limits the private writable memory of this process: setrlimit(2), RLIMIT_DATA. Go
 // ends the process when it needs more. A lower limit stays. The error is the kernel's.
 func LimitMemory(bytes uint64) error {
@@ -152,6 +183,7 @@ func LimitMemory(bytes uint64) error {
 	if err := unix.Getrlimit(unix.RLIMIT_DATA, &now); err != nil {
 		return fmt.Errorf("read the limit of memory: %w", err)
 	}
+	bytes *= memoryScale
 	now.Cur, now.Max = min(now.Cur, bytes), min(now.Max, bytes)
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &now); err != nil {
 		return fmt.Errorf("limit the memory: %w", err)

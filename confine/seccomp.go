@@ -58,6 +58,29 @@ func forRecorder() []string {
 	}
 }
 
+// forWorker is all that a worker needs: Go's runtime, and reading and writing what is open. It
+// cannot open, connect or start anything.
+func forWorker() []string {
+	return []string{
+		"brk", "clock_getres", "clock_gettime", "clock_nanosleep", "close", "epoll_create1",
+		"epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd2", "exit",
+		"exit_group", "fcntl", "fstat", "futex", "getpid", "getrandom", "getrusage", "gettid",
+		"gettimeofday", "madvise", "membarrier", "mincore", "munmap", "nanosleep", "pipe2", "poll",
+		"ppoll", "read", "readv", "restart_syscall", "rseq", "rt_sigaction", "rt_sigprocmask",
+		"rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list", "setitimer",
+		"sigaltstack", "timer_create", "timer_delete", "timer_settime", "write", "writev",
+	}
+}
+
+// WorkerCalls limits this process to the system calls of a worker: it can use what is open, take
+// memory that is not executable, and start threads. The error is as that of ServerCalls.
+func WorkerCalls() error {
+	return allow(forWorker(), []seccomp.NameWithConditions{
+		arg("mmap", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
+		arg("mprotect", 2, seccomp.BitsNotSet, unix.PROT_EXEC),
+	})
+}
+
 // namespaceFlags are the flags of clone(2) that make namespaces.
 const namespaceFlags = unix.CLONE_NEWCGROUP | unix.CLONE_NEWIPC | unix.CLONE_NEWNET |
 	unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUSER | unix.CLONE_NEWUTS

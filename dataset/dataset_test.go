@@ -329,6 +329,90 @@ func TestUnknownNamesHavePositionAndHint(t *testing.T) {
 	}
 }
 
+// TestWordAt finds the position of a word of a query for a diagnostic.
+func TestWordAt(t *testing.T) {
+	for _, tt := range []struct {
+		text, word string
+		want       int
+	}{
+		{"cpu.time by cpu", "cpu", 12}, {"a by xa, a_b, ab, 0a, a9, az, zA, a", "a", 0},
+		{"xa za aa 9a _a .a a", "a", 18}, {"a0 a9 aa az aZ a_ a. a", "a", 21},
+		{"xab", "a", 1}, {"x", "a", 0}, {"/a", "a", 1}, {"b:a", "a", 2}, {"`a", "a", 1}, {"{a", "a", 1},
+	} {
+		if got := wordAt(tt.text, tt.word); got != tt.want {
+			t.Errorf("%q is at %d of %q, want %d", tt.word, got, tt.text, tt.want)
+		}
+	}
+}
+
+// TestWatchedTicksStay checks that a tick of Watch is not overwritten by the next one.
+func TestWatchedTicksStay(t *testing.T) {
+	c := New(network())
+	q, err := c.Parse("net.device.bytes by device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Step = 2 * measure.Second
+	var all []*measure.Tick
+	var texts []string
+	text := func(k *measure.Tick) string {
+		a := k.Answers[0]
+		var b strings.Builder
+		fmt.Fprint(&b, k.Over)
+		for i := range a.Series {
+			fmt.Fprint(&b, " ", a.LabelOf(i, "device"), a.Series[i].Values)
+		}
+		return b.String()
+	}
+	enough := errors.New("enough")
+	err = c.Watch(t.Context(), []measure.Query{q}, func(k *measure.Tick) error {
+		if all, texts = append(all, k), append(texts, text(k)); len(all) == 2 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || len(all) != 2 || texts[0] == texts[1] {
+		t.Fatalf("%d ticks, %v: %q", len(all), err, texts)
+	}
+	for n, k := range all {
+		if got := text(k); got != texts[n] {
+			t.Errorf("tick %d was %s, is %s", n, texts[n], got)
+		}
+	}
+}
+
+// failing is a source that cannot run.
+type failing struct{ *script }
+
+func (failing) Run(context.Context, []measure.Query, measure.Sink) error {
+	return errors.New("the file is gone")
+}
+
+// TestRecordFails checks the error of a source that cannot run, and of no query.
+func TestRecordFails(t *testing.T) {
+	c := New(failing{network()})
+	q, err := c.Parse("net.device.bytes by device")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		queries []measure.Query
+		want    string
+	}{
+		"a source": {[]measure.Query{q}, "record: the file is gone"},
+		"no query": {nil, "record: no query"},
+	} {
+		w, err := c.Record(t.Context(), tt.queries, 1, nil)
+		if err == nil || err.Error() != tt.want || w == nil || len(w.Ticks()) != 0 {
+			t.Errorf("%s: %v, want %s", name, err, tt.want)
+		}
+	}
+	err = c.Watch(t.Context(), []measure.Query{q}, func(*measure.Tick) error { return nil })
+	if err == nil || err.Error() != "watch: the file is gone" {
+		t.Errorf("watch: %v", err)
+	}
+}
+
 func TestSeveralSourcesMakeOneTick(t *testing.T) {
 	a, b := network(), &script{
 		stats: []measure.Stat{{ID: "x.y", Kind: measure.Level, Unit: measure.Count}},

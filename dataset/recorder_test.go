@@ -308,6 +308,13 @@ func TestClockSet(t *testing.T) {
 			sec(1, 1), sec(4000, 3999), sec(4001, 1), sec(2, 1), sec(3, 1),
 		},
 			"1 4000 4001 4002 4003", "set back"},
+		"set back by an hour, an hour held": {[]measure.Interval{
+			sec(1, 1), sec(3601, 3600), sec(1, 1), sec(2, 1),
+		},
+			"1 3601 3602 3603", "set back"},
+		"set back by an hour, a second less held": {[]measure.Interval{
+			sec(2, 1), sec(3601, 3599), sec(1, 1), sec(2, 1),
+		}, "1 2", "set back, discarded"},
 		"set back by hours, little held": {[]measure.Interval{
 			sec(9001, 1), sec(9002, 1), sec(3, 1), sec(4, 1),
 		}, "3 4", "set back, discarded"},

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,6 +80,7 @@ const (
 	byScript   = "script"  // actor that suspends the datasets of an ended script
 	maxScripts = 32        // stored scripts
 	maxText    = 48 << 10  // bytes of a script
+	oldRole    = "trace"   // of stored scripts without a role: others could not be added
 )
 
 // NewScripts reads the scripts from the set's archive. None runs before Begin. The error is the
@@ -96,6 +98,9 @@ func NewScripts(set *Set, start Starter) (*Scripts, error) {
 			}
 			if err := json.Unmarshal(b, &kept); err != nil {
 				return fmt.Errorf("read the scripts: %w", err)
+			}
+			for _, k := range kept.Scripts {
+				k.Role = cmp.Or(k.Role, oldRole)
 			}
 			s.all, s.last = kept.Scripts, kept.Last
 			return nil
@@ -291,7 +296,7 @@ func (k *scripted) snapshot() measure.Script {
 // name. With record, its statistics are recorded by all their fields. It returns the script's ID,
 // or that of an equal script. The error is a *measure.Diagnostic for an invalid text, or several
 // joined, or says why the script is refused or cannot run here.
-func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, error) {
+func (s *Scripts) Add(who measure.Asker, given measure.Script, record bool) (uint32, error) {
 	if len(given.Text) > maxText {
 		return 0, fmt.Errorf(
 			"a script of %d bytes is too long: at most %d: %w", len(given.Text), maxText,
@@ -341,7 +346,7 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 				return 0, err
 			}
 		}
-		return like.ID, s.record(who, like, record)
+		return like.ID, s.record(who.Name, like, record)
 	}
 	if by != "" {
 		return 0, fmt.Errorf(
@@ -358,7 +363,8 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 			Name:    given.Name,
 			Text:    given.Text,
 			Budget:  given.Budget,
-			Creator: who,
+			Creator: who.Name,
+			Role:    who.Role,
 			Created: now(),
 		},
 	}
@@ -369,8 +375,8 @@ func (s *Scripts) Add(who string, given measure.Script, record bool) (uint32, er
 	s.all, s.last = append(s.all, k), k.ID
 	s.mu.Unlock()
 	s.save()
-	s.audit(who, "started", k)
-	return k.ID, s.record(who, k, record)
+	s.audit(who.Name, "started", k)
+	return k.ID, s.record(who.Name, k, record)
 }
 
 // record creates datasets of a script's statistics. s.life is held.
@@ -400,18 +406,21 @@ func (s *Scripts) find(id uint32) (*scripted, error) {
 }
 
 // restart starts a script that does not run. s.life is held.
-func (s *Scripts) restart(who string, k *scripted) error {
+func (s *Scripts) restart(who measure.Asker, k *scripted) error {
+	s.mu.Lock()
+	k.Role = who.Role
+	s.mu.Unlock()
 	if err := s.run(k); err != nil {
 		return err
 	}
 	s.save()
-	s.audit(who, "started", k)
+	s.audit(who.Name, "started", k)
 	return nil
 }
 
 // Start starts a script that does not run; its datasets continue. The error means an unknown ID, or
 // a failed start.
-func (s *Scripts) Start(who string, id uint32) error {
+func (s *Scripts) Start(who measure.Asker, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	k, err := s.find(id)
@@ -422,14 +431,14 @@ func (s *Scripts) Start(who string, id uint32) error {
 }
 
 // Stop ends a script. Its recorded data stays. The error means an unknown ID.
-func (s *Scripts) Stop(who string, id uint32) error {
+func (s *Scripts) Stop(who measure.Asker, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	k, err := s.find(id)
 	if err != nil || k.State != measure.ScriptRunning {
 		return err
 	}
-	s.stop(who, k)
+	s.stop(who.Name, k)
 	return nil
 }
 
@@ -446,7 +455,7 @@ func (s *Scripts) stop(who string, k *scripted) {
 
 // Remove ends a script and deletes it. Its recorded data stays, with the text of the script. The
 // error means an unknown ID.
-func (s *Scripts) Remove(who string, id uint32) error {
+func (s *Scripts) Remove(who measure.Asker, id uint32) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	k, err := s.find(id)
@@ -454,13 +463,13 @@ func (s *Scripts) Remove(who string, id uint32) error {
 		return err
 	}
 	if k.State == measure.ScriptRunning {
-		s.stop(who, k)
+		s.stop(who.Name, k)
 	}
 	s.set.setProblem("script "+k.Name, "")
 	s.mu.Lock()
 	s.all = slices.DeleteFunc(slices.Clone(s.all), func(o *scripted) bool { return o == k })
 	s.mu.Unlock()
 	s.save()
-	s.audit(who, "removed", k)
+	s.audit(who.Name, "removed", k)
 	return nil
 }

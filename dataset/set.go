@@ -217,6 +217,13 @@ func (s *Set) Tick(ctx context.Context, after measure.Time) (measure.Time, error
 	}
 }
 
+// NewestTick returns the planned end of the newest tick of this run; 0 before the first one.
+func (s *Set) NewestTick() measure.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
 var errEnded = errors.New("the recording has ended")
 
 // Ask implements measure.Reader with the archive's data. The error is a *measure.Diagnostic for an

@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"runtime"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,10 @@ func TestReadGarbage(t *testing.T) {
 	}
 	if !(after.collecting > before.collecting) {
 		t.Errorf("collecting %g s after %g s, want more", after.collecting, before.collecting)
+	}
+	total := []metrics.Sample{{Name: "/cpu/classes/total:cpu-seconds"}}
+	if metrics.Read(total); after.used > total[0].Value.Float64() {
+		t.Errorf("used %g s, more than the CPUs had: %g s", after.used, total[0].Value.Float64())
 	}
 	if after.collecting > after.used {
 		t.Errorf("collecting %g s, more than the %g s in use", after.collecting, after.used)

@@ -196,9 +196,28 @@ func (h *History) Report(ctx context.Context, after measure.Time) (measure.Time,
 	}
 }
 
+// Newest returns the time of the newest diagnosis and the JSON of its Report, which must not be
+// changed; 0 and nil before the first one.
+func (h *History) Newest() (measure.Time, []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at, h.newest
+}
+
 // Reports calls each for the logged diagnoses of a time range, oldest first. It stops at the first
 // error of each and returns it. The document is valid during the call only.
 func (h *History) Reports(ctx context.Context, over measure.Interval,
 	each func(at measure.Time, document []byte) error) error {
-	return h.log.Logged(ctx, historyKind, over, each)
+	return Reports(ctx, h.log, over, each)
+}
+
+// Reports calls each for the diagnoses in a log, as History.Reports. The error is that of each or
+// of the log.
+func Reports(
+	ctx context.Context, log interface {
+		Logged(ctx context.Context, kind string, over measure.Interval,
+			each func(at measure.Time, document []byte) error) error
+	}, over measure.Interval, each func(at measure.Time, document []byte) error,
+) error {
+	return log.Logged(ctx, historyKind, over, each)
 }

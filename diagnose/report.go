@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 
@@ -20,6 +21,22 @@ type Report struct {
 	Notes    []string      `json:"notes"`    // caveats: notes and losses of the answers, once each
 	// Captured lists the tables that were read in place of this machine; empty of a live diagnosis.
 	Captured []string `json:"captured,omitempty"`
+}
+
+// ReportFormat is the version of the JSON of a Report: docs/schemas/report.json.
+const ReportFormat = 1
+
+// MarshalJSON returns the report with its format. The error is that of json.Marshal.
+func (r Report) MarshalJSON() ([]byte, error) {
+	type plain Report
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // the caller's encoder decides
+	err := e.Encode(struct {
+		Format int `json:"format"`
+		plain
+	}{ReportFormat, plain(r)})
+	return b.Bytes(), err
 }
 
 // Finding is one fault with its culprit and evidence.
@@ -45,7 +62,7 @@ type Finding struct {
 	covers []cover // rules whose findings are symptoms of this one
 	// Subject is what the rule found, in a type of that rule: other rules read it to decide whether
 	// their finding explains this one. nil for most rules.
-	Subject any
+	Subject any `json:"-"`
 }
 
 // Severity is the severity of a finding.

@@ -6,38 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Instant is one moment on two clocks.
-type Instant struct {
-	// Wall is CLOCK_REALTIME: it can be set and can go back.
-	Wall measure.Time
-	// Mono is CLOCK_MONOTONIC: time since boot without suspended time. It never goes back. BPF's
-	// bpf_ktime_get_ns and Go's runtime use it too.
-	Mono measure.Span
-}
-
-// Now reads both clocks, Mono first. The readings are some hundred nanoseconds apart, more when the
-// thread loses its CPU in between. That affects Wall and never a length.
-func Now() Instant {
-	mono := readClock(unix.CLOCK_MONOTONIC)
-	return Instant{measure.Time(readClock(unix.CLOCK_REALTIME)), measure.Span(mono)}
-}
-
-// Since returns the interval from an earlier instant to i. Its end is from the wall clock, its
-// length from the monotonic clock.
-func (i Instant) Since(earlier Instant) measure.Interval {
-	return measure.Interval{Start: i.Wall.Add(earlier.Mono - i.Mono), End: i.Wall}
-}
-
 // Uptime returns the time since boot with suspended time (CLOCK_BOOTTIME). It is the clock of
 // /proc/uptime and of the start times in /proc/PID/stat, also in a time namespace.
 func Uptime() measure.Span { return measure.Span(readClock(unix.CLOCK_BOOTTIME)) }
-
-// BootTime returns the wall-clock time of boot. It differs by microseconds from call to call, and
-// by as much as the wall clock was set in between. Callers that compare times keep the first one.
-func BootTime() measure.Time {
-	up := Uptime()
-	return Now().Wall.Add(-up)
-}
 
 // ThreadTime returns the CPU time of the calling thread (CLOCK_THREAD_CPUTIME_ID). A caller that
 // subtracts two of them stays on the thread: runtime.LockOSThread.

@@ -39,7 +39,10 @@ const dialWait = 10 * time.Second
 
 // HostPort returns the address for HOST[:PORT], with the default port. The error says what is wrong
 // with the text.
-func HostPort(text string) (string, error) {
+func HostPort(text string) (string, error) { return hostPort(text, Port) }
+
+// hostPort is HostPort with another default port.
+func hostPort(text, usual string) (string, error) {
 	if text == "" {
 		return "", errors.New("which host? Write HOST or HOST:PORT")
 	}
@@ -48,7 +51,7 @@ func HostPort(text string) (string, error) {
 		bare = strings.TrimSuffix(inner, "]")
 	}
 	if ip, err := netip.ParseAddr(bare); err == nil && !strings.ContainsAny(ip.Zone(), "[]:") {
-		return net.JoinHostPort(ip.String(), Port), nil
+		return net.JoinHostPort(ip.String(), usual), nil
 	}
 	host, port, err := net.SplitHostPort(text)
 	switch {
@@ -57,11 +60,11 @@ func HostPort(text string) (string, error) {
 			"%q is not HOST[:PORT]; an IPv6 address with a port is [ADDRESS]:PORT", text,
 		)
 	case err != nil:
-		host, port = text, Port
+		host, port = text, usual
 	case host == "":
 		return "", fmt.Errorf("%q has no host before its port", text)
 	case port == "":
-		port = Port
+		port = usual
 	}
 	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 {
 		return "", fmt.Errorf("%q is not a port", port)

@@ -19,6 +19,7 @@ type Interval struct {
 	There *Part            `json:"there"`
 
 	reported bool // to the caller of Run
+	foreign  bool // the server reports no intervals: throughput is what this end has moved
 }
 
 // Run runs a test once. It calls each for each interval when both ends have reported it, from one
@@ -39,7 +40,11 @@ func (s *Session) Run(ctx context.Context, number int, t Test, each func(*Interv
 	if m.Ready == nil {
 		return nil, s.explain(ctx, errNotProtocol)
 	}
-	flows, err := s.join(ctx, &t, m.Ready.ID)
+	join := s.join
+	if t.hasPorts() {
+		join = s.joinPorts
+	}
+	flows, err := join(ctx, &t, m.Ready)
 	if err != nil {
 		s.Close() // otherwise the server waits for the other connections
 		return nil, err
@@ -152,7 +157,7 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 	}
 	// A run that was stopped still gets the server's numbers.
 	asked := s.from.gone.Err() == nil && s.write(&message{Stop: &nothing{}}) == nil
-	if asked {
+	if asked && !t.hasPorts() {
 		side.settle(settleWait)
 	}
 	side.halt()
@@ -191,17 +196,8 @@ func (s *Session) follow(ctx context.Context, number int, t *Test, side *side, e
 const maxDials = 32
 
 // join opens the connections of a test.
-func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error) {
-	type place struct {
-		way    Way
-		stream int
-	}
-	var places []place
-	for _, way := range t.ways() {
-		for n := range t.Streams {
-			places = append(places, place{way, n})
-		}
-	}
+func (s *Session) join(ctx context.Context, t *Test, r *ready) ([]*flow, error) {
+	places := t.places()
 	flows, errs := make([]*flow, len(places)), make([]error, len(places))
 	d := s.c.dialer(t)
 	var all sync.WaitGroup
@@ -215,7 +211,7 @@ func (s *Session) join(ctx context.Context, t *Test, id string) ([]*flow, error)
 				errs[i] = s.c.unreachable(s.Server, err)
 				return
 			}
-			m := &message{Join: &join{ID: id, Way: p.way, Stream: p.stream}}
+			m := &message{Join: &join{ID: r.ID, Way: p.way, Stream: p.stream}}
 			if err := writeMessage(c, m); err != nil {
 				c.Close()
 				errs[i] = s.explain(ctx, err)

@@ -10,12 +10,13 @@ import (
 
 // Comparison is the difference of two results. The first is the reference.
 type Comparison struct {
-	View  string     `json:"view"` // load.compare
-	Names [2]string  `json:"results"`
-	Kind  Kind       `json:"kind"`
-	Rows  []Compared `json:"rows"`
-	Times []Times    `json:"latency_ns,omitempty"`
-	Notes []string   `json:"notes"`
+	View   string     `json:"view"` // load.compare
+	Format int        `json:"format"`
+	Names  [2]string  `json:"results"`
+	Kind   Kind       `json:"kind"`
+	Rows   []Compared `json:"rows"`
+	Times  []Times    `json:"latency_ns,omitempty"`
+	Notes  []string   `json:"notes"`
 }
 
 // Compared is one number of both results.
@@ -97,7 +98,7 @@ func Compare(names [2]string, a, b *Result) (*Comparison, error) {
 		return nil, fmt.Errorf("%s is of a %s, %s of a %s: they can't be compared", names[0],
 			a.Test.Kind, names[1], b.Test.Kind)
 	}
-	c := &Comparison{View: "load.compare", Names: names, Kind: a.Test.Kind,
+	c := &Comparison{View: "load.compare", Format: resultFormat, Names: names, Kind: a.Test.Kind,
 		Notes: differences(a, b)}
 	row := func(what, unit, where string, way Way, less bool, of func(*Result, *Run) Number) {
 		spread := func(r *Result) Spread {
@@ -181,6 +182,8 @@ func differences(a, b *Result) []string {
 	differ("congestion control", a.congestion(), b.congestion())
 	differ("--rate", a.Test.Rate+a.Test.Pace, b.Test.Rate+b.Test.Pace)
 	differ("--nodelay", a.Test.NoDelay, b.Test.NoDelay)
+	differ("--udp", a.Test.UDP, b.Test.UDP)
+	differ("a connection per transaction", a.Test.Connect, b.Test.Connect)
 	differ("--copy", a.Test.Copy, b.Test.Copy)
 	return notes
 }

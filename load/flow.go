@@ -28,6 +28,9 @@ type flow struct {
 	over   atomic.Bool   // traffic ends: later errors don't count
 	_      [64]byte
 
+	datagrams  datagramCounts // lost also counts transactions without a response
+	connecting *connecting    // nil: the flow is one connection
+
 	times *counter // of exchanges, at the end that sends requests
 	late  *counter // of paced exchanges: the delay of each start that this program caused
 	err   error    // why it ended early; valid after the thread ended
@@ -53,6 +56,14 @@ func (f *flow) run(t *Test, began time.Time) {
 	switch {
 	case t.Kind == Exchange && f.sends:
 		err = f.ask(t, began)
+	case t.Connect:
+		err = f.answerConnections(t)
+	case t.Kind == Exchange && t.UDP:
+		err = f.answerDatagrams(t)
+	case f.sends && t.UDP:
+		err = f.sendDatagrams(t, began)
+	case t.UDP:
+		err = f.discardDatagrams(t, began)
 	case t.Kind == Exchange:
 		err = f.answer(t)
 	case f.sends:
@@ -138,12 +149,18 @@ const receiveAtOnce = 256 << 10
 // response to the one before has arrived; its latency starts then. With a pace, the latency starts
 // at the due time, even when the response before arrived later.
 func (f *flow) ask(t *Test, began time.Time) error {
-	request, response := randomBytes(t.Ask), make([]byte, t.Answer)
+	exchange := f.exchanger(t)
 	each := uint64(t.Ask + t.Answer)
 	if t.Pace == 0 {
 		from := time.Since(began)
 		for {
-			if err := f.exchange(request, response); err != nil {
+			err := exchange()
+			if errors.Is(err, errLost) && !f.over.Load() {
+				f.datagrams.lost.Add(1)
+				from = time.Since(began)
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			now := time.Since(began)
@@ -168,14 +185,35 @@ func (f *flow) ask(t *Test, began time.Time) error {
 		}
 		from := time.Since(began)
 		f.late.add(int64(from - max(due, free)))
-		if err := f.exchange(request, response); err != nil {
+		err := exchange()
+		free = time.Since(began)
+		if errors.Is(err, errLost) && !f.over.Load() {
+			f.datagrams.lost.Add(1)
+			continue
+		}
+		if err != nil {
 			return err
 		}
-		free = time.Since(began)
 		f.times.add(int64(free - due))
 		f.done.Store(f.done.Load() + 1)
 		f.moved.Store(f.moved.Load() + each)
 	}
+}
+
+// exchanger returns the function that does one transaction of a test. Its error is errLost when
+// there was no response, and the next transaction may have one.
+func (f *flow) exchanger(t *Test) func() error {
+	request, response, number := randomBytes(t.Ask), make([]byte, t.Answer+1), uint64(0)
+	switch {
+	case t.Connect:
+		return func() error { return f.connectExchange(request, response) }
+	case t.UDP:
+		return func() error {
+			number++
+			return f.exchangeDatagram(request, response, number)
+		}
+	}
+	return func() error { return f.exchange(request, response[:t.Answer]) }
 }
 
 // exchange sends one request and reads its response.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"culprit/measure"
 )
 
 // Limit is the resource that limits the traffic.
@@ -287,6 +289,9 @@ func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
 	if t.Kind == Exchange || sender == nil || sender.Total.way(w) == nil {
 		return Limit{}, false
 	}
+	if l, ok := r.byLostDatagrams(t, w); ok || t.UDP {
+		return l, ok
+	}
 	tr := sender.Total.way(w)
 	if share := tr.Retransmits / tr.Segments; share >= minLoss {
 		control := orWord(printable(sender.Congestion), "the congestion control")
@@ -297,6 +302,22 @@ func (r *Run) byLoss(t *Test, w Way) (Limit, bool) {
 		return Limit{"loss", "", sender.Congestion, share, text}, true
 	}
 	return Limit{}, false
+}
+
+// byLostDatagrams returns the loss that the receiver of datagrams has counted.
+func (r *Run) byLostDatagrams(t *Test, w Way) (Limit, bool) {
+	_, receiver := r.ends(w)
+	if !t.UDP || receiver == nil || receiver.Total.way(w) == nil {
+		return Limit{}, false
+	}
+	share := receiver.Total.way(w).UDP.LostShare()
+	if !(share >= minLoss) {
+		return Limit{}, false
+	}
+	return Limit{"loss", "", "", share, fmt.Sprintf(
+		"loss: %s of the datagrams did not arrive; the path, or the receiver's buffer, "+
+			"takes no more (culprit diagnose there names drops)", percent(share),
+	)}, true
 }
 
 func orWord(s, otherwise string) string {
@@ -354,6 +375,7 @@ func (r *Run) noLimit(t *Test, w Way) Limit {
 	switch {
 	case t.Kind == Exchange:
 		text += ": a transaction waits for the path and for threads to be woken"
+	case t.UDP:
 	case sender == nil || sender.Total.way(w) == nil:
 	default:
 		if tr := sender.Total.way(w); tr.Busy.Known() {
@@ -418,10 +440,6 @@ func Bits(n Number) string {
 		return "- bit/s"
 	}
 	units := []string{"bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"}
-	i := 0
-	for v >= 999.95 && i < len(units)-1 {
-		v /= 1000
-		i++
-	}
+	v, i := measure.Prefix(v, 1000, 999.95, len(units)-1)
 	return fmt.Sprintf("%.4g %s", v, units[i])
 }

@@ -206,3 +206,14 @@ func TestSummary(t *testing.T) {
 		t.Errorf("a look of a second is no diagnosis: %v", r.Notes)
 	}
 }
+
+func TestBits(t *testing.T) {
+	for v, want := range map[Number]string{
+		0: "0 bit/s", 957.1e6: "957.1 Mbit/s", 999.94e6: "999.9 Mbit/s", 999.95e6: "1 Gbit/s",
+		999.9999e6: "1 Gbit/s", 1e9: "1 Gbit/s", 5e15: "5000 Tbit/s", unknown(): "- bit/s",
+	} {
+		if got := Bits(v); got != want {
+			t.Errorf("%v: %q, want %q", float64(v), got, want)
+		}
+	}
+}

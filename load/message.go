@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Version is the version of the protocol, the same at both ends. docs/FORMATS.md describes it.
@@ -62,6 +63,8 @@ type (
 	}
 	ready struct {
 		ID string `json:"id"`
+		// Ports has a port per flow of a test that has no connections to the server's own port.
+		Ports []int `json:"ports,omitempty"`
 	}
 	join struct {
 		ID     string `json:"id"`
@@ -156,6 +159,11 @@ func (m *message) check() error {
 		err = m.Part.check()
 	case m.End != nil:
 		err = m.End.check()
+	case m.Ready != nil:
+		if len(m.Ready.Ports) > 2*MaxStreams ||
+			slices.ContainsFunc(m.Ready.Ports, func(p int) bool { return p < 1 || p > 65535 }) {
+			err = errors.New("an invalid port")
+		}
 	case m.Join == nil:
 	case m.Join.Stream < 0 || m.Join.Stream >= MaxStreams || m.Join.Way != Up && m.Join.Way != Down:
 		err = fmt.Errorf("stream %d %q", m.Join.Stream, m.Join.Way)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -134,7 +135,7 @@ func FuzzMessage(f *testing.F) {
 			`{"end":{"host":"h","total":{},"diagnosis":{"findings":[{"rule":"link-saturated","severity":"high"}]},"unknown":{"cpu":"x"}}}`,
 		),
 	)
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		m, err := parseMessage(b)
 		if err != nil {
 			return
@@ -166,7 +167,7 @@ func FuzzResult(f *testing.F) {
 			`{"view":"load.result","format":1,"test":{"kind":"rr","way":"up","streams":1,"for_ns":1000000000,"every_ns":1000000000,"request_bytes":1,"response_bytes":1},"runs":[{"here":{"total":{"to_ns":5,"times":{"counts":[3,4]},"traffic":[{"way":"up","exchanges":7}]}}}]}`,
 		),
 	)
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		r, err := parseResult(b)
 		if err != nil {
 			return

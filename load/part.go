@@ -37,6 +37,36 @@ type Traffic struct {
 	Busy   Number `json:"busy"`
 	Rwnd   Number `json:"rwnd_limited"` // the part of it that the receiver's window stopped
 	Sndbuf Number `json:"sndbuf_limited"`
+	// UDP counts datagrams, or transactions without a response; nil: the test has none.
+	UDP *Datagrams `json:"udp,omitempty"`
+}
+
+// Datagrams are the numbers of a direction over UDP, at the end that receives the stream or sends
+// the requests; at the other end only Count is known.
+type Datagrams struct {
+	Count uint64 `json:"count"` // received, or sent by the sender
+	Lost  Number `json:"lost"`  // whose number was skipped; of exchanges: without a response
+	// Reordered are those that arrived after a higher number. They are not lost.
+	Reordered Number `json:"reordered"`
+	Jitter    Number `json:"jitter_ns"` // smoothed (RFC 3550), at the end; mean of the flows
+}
+
+// add adds a later part.
+func (d *Datagrams) add(o *Datagrams) {
+	if d == nil || o == nil {
+		return
+	}
+	d.Count, d.Lost, d.Reordered = d.Count+o.Count, d.Lost+o.Lost, d.Reordered+o.Reordered
+	d.Jitter = o.Jitter
+}
+
+// LostShare returns the share of datagrams, or transactions, that were lost. It may be below 0 in
+// an interval in which datagrams of the one before arrived.
+func (d *Datagrams) LostShare() Number {
+	if d == nil {
+		return unknown()
+	}
+	return d.Lost / (Number(d.Count) + d.Lost)
 }
 
 // Seconds returns the length of the part.
@@ -104,9 +134,16 @@ func (p *Part) add(o *Part) {
 	}
 	if len(p.Traffic) == 0 {
 		p.Traffic = append(p.Traffic, o.Traffic...)
+		for i := range p.Traffic {
+			if d := p.Traffic[i].UDP; d != nil {
+				own := *d
+				p.Traffic[i].UDP = &own
+			}
+		}
 	} else {
 		for i := range p.Traffic {
 			t, u := &p.Traffic[i], &o.Traffic[i]
+			t.UDP.add(u.UDP)
 			t.Bytes, t.Exchanges = t.Bytes+u.Bytes, t.Exchanges+u.Exchanges
 			t.Retransmits, t.Segments = t.Retransmits+u.Retransmits, t.Segments+u.Segments
 			mean(&t.RTT, u.RTT)

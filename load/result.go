@@ -41,6 +41,9 @@ func (i *Interval) Throughput(w Way) Number {
 	if w == Up {
 		p = i.There
 	}
+	if i.foreign {
+		p = i.Here
+	}
 	if p == nil {
 		return unknown()
 	}
@@ -51,6 +54,18 @@ func (i *Interval) Throughput(w Way) Number {
 func (i *Interval) Sender(w Way) *Traffic {
 	p := i.Here
 	if w == Down {
+		p = i.There
+	}
+	if p == nil {
+		return nil
+	}
+	return p.way(w)
+}
+
+// Receiver returns the receiver's numbers of a direction; nil when unknown.
+func (i *Interval) Receiver(w Way) *Traffic {
+	p := i.Here
+	if w == Up {
 		p = i.There
 	}
 	if p == nil {
@@ -129,6 +144,8 @@ type Summary struct {
 	Segments    Number `json:"segments"`
 	RTT         Number `json:"rtt_ns"`
 	Limit       Limit  `json:"limit"`
+	// UDP are the datagrams of all runs, with the mean of their jitter; nil: the test has none.
+	UDP *Datagrams `json:"udp,omitempty"`
 }
 
 // Percentile contains the percentiles of latencies, in ns, each off by less than 0.8 %; minimum,
@@ -242,6 +259,7 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 			s.Throughput = &all
 		}
 		s.RTT = spreadOf(rtt).Mean
+		s.UDP = datagramsOf(&t, runs, w)
 		s.Limit = mostFrequent(runs, n)
 		r.Ways = append(r.Ways, s)
 	}
@@ -249,6 +267,30 @@ func Summarise(t Test, server, version string, runs []*Run) *Result {
 	r.Here, r.There = costOf(&t, runs, func(run *Run) *End { return run.Here }), costOf(&t, runs,
 		func(run *Run) *End { return run.There })
 	return r
+}
+
+// datagramsOf returns the datagrams of all runs in a direction, as the end that counts losses has
+// them; nil: the test has none.
+func datagramsOf(t *Test, runs []*Run, w Way) *Datagrams {
+	if !t.hasPorts() {
+		return nil
+	}
+	all, jitter := &Datagrams{}, []Number{}
+	for _, run := range runs {
+		_, e := run.ends(w)
+		if t.Kind == Exchange {
+			e = run.Here
+		}
+		if e == nil || e.Total.way(w) == nil || e.Total.way(w).UDP == nil {
+			all.Lost, all.Reordered = unknown(), unknown()
+			continue
+		}
+		d := e.Total.way(w).UDP
+		all.add(d)
+		jitter = append(jitter, d.Jitter)
+	}
+	all.Jitter = spreadOf(jitter).Mean
+	return all
 }
 
 // costOf returns the mean cost of the runs at one end.

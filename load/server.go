@@ -158,6 +158,9 @@ func (s *Server) join(j join, c *net.TCPConn) bool {
 // bufferBytes returns how many bytes the buffers of a test take at the server.
 func (t *Test) bufferBytes() int64 {
 	each := max(t.Size, receiveAtOnce)
+	if t.UDP {
+		each = 2 * maxDatagram
+	}
 	if t.Kind == Exchange {
 		each = min(t.Ask, receiveAtOnce) + t.Answer
 	}
@@ -401,6 +404,9 @@ func (s *Server) gather(ctx context.Context, c net.Conn, from *listener, id stri
 			}
 		}
 	}()
+	if j.test.hasPorts() {
+		return s.openPorts(ctx, c, from, id, &j.test)
+	}
 	if err := s.write(c, &message{Ready: &ready{ID: id}}); err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ type side struct {
 
 	clock    int64 // CPU time of the process at the reading before
 	before   time.Duration
+	losses   map[Way]lossCount
 	moved    []uint64
 	done     []uint64
 	times    Latencies
@@ -66,7 +67,7 @@ const maxCounters = 32
 // newSide returns a side of flows between the addresses local and peer.
 func newSide(t Test, m *Machine, in *threadSlots, flows []*flow, local, peer netip.Addr) *side {
 	s := &side{test: t, machine: m, in: in, flows: flows, broken: make(chan *flow, 1),
-		unknown: map[string]string{}, report: make(chan reported, 1)}
+		unknown: map[string]string{}, losses: map[Way]lossCount{}, report: make(chan reported, 1)}
 	in.add(len(flows) + 1) // and one for the measuring thread
 	if t.Kind == Exchange && flows[0].sends {
 		for i, f := range flows {
@@ -218,6 +219,9 @@ func (s *side) part(n int) *Part {
 				continue
 			}
 			t.Sends = true
+			if s.test.hasPorts() {
+				continue
+			}
 			now, err := f.socket.info()
 			if err != nil || now.size < infoRetransmits {
 				continue
@@ -237,6 +241,12 @@ func (s *side) part(n int) *Part {
 				sum.sndbuf += float64(now.Sndbuf_limited-f.last.Sndbuf_limited) * 1e3
 			}
 			f.last = now
+		}
+		if s.test.hasPorts() {
+			t.UDP = s.datagrams(way, &t)
+			if s.test.Kind == Stream {
+				t.Exchanges = 0
+			}
 		}
 		if infos == s.test.Streams {
 			t.Retransmits, t.Segments = Number(sum.retransmits), Number(sum.segments)
@@ -262,6 +272,36 @@ func (s *side) part(n int) *Part {
 	s.total.add(p)
 	return p
 }
+
+// datagrams returns the numbers of a direction over UDP since the reading before.
+func (s *side) datagrams(way Way, t *Traffic) *Datagrams {
+	d := &Datagrams{Lost: unknown(), Reordered: unknown(), Jitter: unknown()}
+	flows, jitter, now := 0, 0., lossCount{}
+	for _, f := range s.flows {
+		if f.way != way || f.sends != (s.test.Kind == Exchange) {
+			continue
+		}
+		flows++
+		now.lost += f.datagrams.lost.Load()
+		now.reordered += f.datagrams.reordered.Load()
+		jitter += float64(f.datagrams.jitter.Load())
+	}
+	d.Count = t.Exchanges
+	if flows == 0 {
+		return d
+	}
+	before := s.losses[way]
+	s.losses[way] = now
+	d.Lost = Number(now.lost - before.lost)
+	if s.test.Kind == Stream {
+		d.Reordered = Number(now.reordered - before.reordered)
+		d.Jitter = Number(jitter / float64(flows))
+	}
+	return d
+}
+
+// lossCount is what has been lost and reordered so far.
+type lossCount struct{ lost, reordered int64 }
 
 // threadUse returns the CPUs used by traffic threads since the reading before: their sum and the
 // busiest.
@@ -348,7 +388,7 @@ func (s *side) end() *End {
 		e.Wire = wires(ticks)
 	}
 	for _, f := range s.flows {
-		if f.sends || s.test.Kind == Exchange {
+		if (f.sends || s.test.Kind == Exchange) && !s.test.hasPorts() {
 			e.Congestion = f.socket.congestion()
 			break
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,7 +22,10 @@ type socket struct {
 }
 
 // socketOf takes over the connection, even on error. The caller closes the socket.
-func socketOf(c *net.TCPConn) (*socket, error) {
+func socketOf(c interface {
+	net.Conn
+	syscall.Conn
+}) (*socket, error) {
 	defer c.Close() // this removes it from the poller; an os.File would be added again
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -40,26 +44,41 @@ func socketOf(c *net.TCPConn) (*socket, error) {
 	return s, nil
 }
 
-// configure sets the test's options of a connection.
-func (s *socket) configure(t *Test, sends bool) error {
-	set := func(what string, err error) error {
-		if err != nil {
-			return fmt.Errorf("set %s: %w", what, err)
-		}
+// setting returns the error of an option with its name.
+func setting(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("set %s: %w", what, err)
+	}
+	return nil
+}
+
+// setBuffers sets the buffers of a socket as the test has them.
+func (s *socket) setBuffers(t *Test) error {
+	if t.Window == 0 {
 		return nil
 	}
+	buffer := func(option int) error {
+		return unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, option, t.Window)
+	}
+	return errors.Join(
+		setting("SO_SNDBUF", buffer(unix.SO_SNDBUF)), setting("SO_RCVBUF", buffer(unix.SO_RCVBUF)),
+	)
+}
+
+func (s *socket) setNoDelay(on int) error {
+	return setting("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, on))
+}
+
+// configure sets the test's options of a connection.
+func (s *socket) configure(t *Test, sends bool) error {
 	var err error
 	if t.NoDelay || t.Kind == Exchange {
-		err = set("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
+		err = s.setNoDelay(1)
 	} else {
 		// Go sets it on all connections.
-		err = set("TCP_NODELAY", unix.SetsockoptInt(s.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 0))
+		err = s.setNoDelay(0)
 	}
-	if t.Window > 0 {
-		err = errors.Join(err,
-			set("SO_SNDBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, t.Window)),
-			set("SO_RCVBUF", unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, t.Window)))
-	}
+	err = errors.Join(err, s.setBuffers(t))
 	if t.Congestion != "" && sends {
 		e := unix.SetsockoptString(s.fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, t.Congestion)
 		if e != nil {

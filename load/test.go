@@ -45,6 +45,10 @@ type Test struct {
 	Rate float64 `json:"rate_bits_per_s,omitempty"`
 	// Pace is the rate of exchanges, the sum of the connections.
 	Pace float64 `json:"rate_transactions_per_s,omitempty"`
+	// UDP sends datagrams; Size is that of each.
+	UDP bool `json:"udp,omitempty"`
+	// Connect makes a new connection for each exchange.
+	Connect bool `json:"connect,omitempty"`
 	// NoDelay sets TCP_NODELAY on streams; exchanges always have it.
 	NoDelay bool `json:"nodelay,omitempty"`
 	// Copy makes receivers of streams copy data to their memory.
@@ -69,6 +73,9 @@ const (
 
 // Check returns an error for a test that can't be run. It names the options of the command line.
 func (t *Test) Check() error {
+	if err := t.checkDatagrams(); err != nil {
+		return err
+	}
 	switch {
 	case t.Kind != Stream && t.Kind != Exchange:
 		return fmt.Errorf("a test is %q or %q, not %q", Stream, Exchange, t.Kind)
@@ -98,6 +105,26 @@ func (t *Test) Check() error {
 		return fmt.Errorf("--rate %g/s: from 0.1/s", t.Pace)
 	case len(t.Congestion) > 15 || strings.ContainsAny(t.Congestion, "/\x00 \n"):
 		return fmt.Errorf("--congestion %q: not the name of an algorithm", t.Congestion)
+	}
+	return nil
+}
+
+// checkDatagrams returns an error for a test over UDP, or with a connection for each exchange, that
+// can't be run.
+func (t *Test) checkDatagrams() error {
+	switch {
+	case t.Connect && (t.Kind != Exchange || t.UDP):
+		return fmt.Errorf("a connection for each transaction is of requests over TCP")
+	case !t.UDP:
+		return nil
+	case t.Kind == Stream && (t.Size < datagramHead || t.Size > maxDatagram):
+		return fmt.Errorf("--size %d: from %d to %d bytes per datagram", t.Size, datagramHead,
+			maxDatagram)
+	case t.Ask > maxDatagram || t.Answer > maxDatagram:
+		return fmt.Errorf("--size %d,%d: at most %d bytes per datagram", t.Ask, t.Answer,
+			maxDatagram)
+	case t.Congestion != "" || t.NoDelay || t.Copy:
+		return fmt.Errorf("--congestion, --nodelay and --copy are options of TCP")
 	}
 	return nil
 }

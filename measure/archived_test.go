@@ -43,7 +43,7 @@ func TestArchivedKeys(t *testing.T) {
 	}{
 		{"dataset", Dataset{}, "ID Query " + query + " Stat " + stat + " Since State Maker"},
 		{"change", Change{}, "At Who What Dataset Sentence Over Over.Start Over.End"},
-		{"script", Script{}, "ID Name Text Budget Maker Since State Why"},
+		{"script", Script{}, "ID Name Text Budget Maker Role Since State Why"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

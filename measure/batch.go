@@ -16,7 +16,19 @@ type Frame struct {
 type Loss struct {
 	Reason string `json:"reason"` // one clause: "ring buffer full"
 	Events uint64 `json:"events"` // number of events lost; 0 when the number is unknown
+	// Kind is set by the source that counts the loss. It is neither stored nor transferred: a loss
+	// of an archive or of another process has LostEvents.
+	Kind LossKind `json:"-"`
 }
+
+// LossKind is what a batch lacks of the events of a Loss.
+type LossKind uint8
+
+// The kinds of losses.
+const (
+	LostEvents LossKind = iota // the events are in no row
+	LostStacks                 // the events are in rows, without their stacks
+)
 
 // Batch contains the values of one statistic for one interval. Row i has the labels
 // Keys[i*len(By):(i+1)*len(By)]. Its value is Values[i] (Delta: the amount within Over; Level: the

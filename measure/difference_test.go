@@ -3,6 +3,8 @@ package measure
 import (
 	"math"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func TestDifference(t *testing.T) {
@@ -32,7 +34,7 @@ func TestDifference(t *testing.T) {
 func FuzzDifference(f *testing.F) {
 	f.Add(100.0, 30.0, 50.0)
 	f.Add(0.0, 18446744073709551488.0, 0.0)
-	f.Fuzz(func(t *testing.T, whole, a, b float64) {
+	heapbound.Fuzz(f, func(t *testing.T, whole, a, b float64) {
 		if math.IsInf(whole, 0) {
 			return
 		}

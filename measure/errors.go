@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -85,6 +86,32 @@ func Nearest(word string, candidates []string) string {
 		return part
 	}
 	return best
+}
+
+// Typo returns the candidate that a word is probably a mistyped form of; "" when there is none. It
+// is stricter than Nearest, for names that differ little and mean different things: uid is no
+// mistyped pid. The first letters must be equal, and at most one edit in four letters, two in
+// eight. In shorter words two letters may be exchanged: pdi is pid.
+func Typo(word string, candidates []string) string {
+	limit := min(len(word)/4, 2)
+	best, at := "", max(limit, 1)+1
+	for _, c := range candidates {
+		if c == "" || word == "" || c[0] != word[0] {
+			continue
+		}
+		if d := distance(word, c, at); d < at && (d <= limit || sameLetters(word, c)) {
+			best, at = c, d
+		}
+	}
+	return best
+}
+
+// sameLetters reports whether two words have the same letters.
+func sameLetters(a, b string) bool {
+	x, y := []byte(a), []byte(b)
+	slices.Sort(x)
+	slices.Sort(y)
+	return string(x) == string(y)
 }
 
 // distance returns the optimal string alignment distance of a and b, or limit when the distance is

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -115,6 +116,35 @@ func (q Query) String() string {
 		}
 	}
 	return b.String()
+}
+
+// Covers reports whether the rows of q answer o: q has the fields, and its predicate excludes no
+// row that o selects. Times do not matter.
+func (q Query) Covers(o Query) bool {
+	if q.Stat != o.Stat {
+		return false
+	}
+	in := func(terms []Term, t Term) bool {
+		return slices.ContainsFunc(terms, func(have Term) bool {
+			return have.Field == t.Field && have.Op == t.Op && slices.Equal(have.Values, t.Values)
+		})
+	}
+	for _, f := range o.By {
+		if !slices.Contains(q.By, f) {
+			return false
+		}
+	}
+	for _, t := range q.Where {
+		if !in(o.Where, t) {
+			return false
+		}
+	}
+	for _, t := range o.Where {
+		if !slices.Contains(q.By, t.Field) && !in(q.Where, t) {
+			return false
+		}
+	}
+	return true
 }
 
 func quote(v string) string {

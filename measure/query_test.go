@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func TestQueryTextParsesToTheSameQuery(t *testing.T) {
@@ -204,7 +206,7 @@ func TestDistance(t *testing.T) {
 
 func FuzzParseQuery(f *testing.F) {
 	f.Add(`net.device.bytes by device where device in ("a",b) and x >= 3`)
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		q, err := ParseQuery(text)
 		if err != nil {
 			var d *Diagnostic
@@ -219,4 +221,50 @@ func FuzzParseQuery(f *testing.F) {
 			t.Fatalf("%q -> %q: %v", text, q.String(), err)
 		}
 	})
+}
+
+func TestCovers(t *testing.T) {
+	for _, tt := range []struct {
+		name, have, asked string
+		want              bool
+	}{
+		{"itself", "a by x,y where z = 1", "a by x,y where z = 1", true},
+		{"another statistic", "b by x", "a by x", false},
+		{"fewer fields", "a by x,y", "a by y", true},
+		{"more fields", "a by x", "a by x,y", false},
+		{"a predicate on a field", "a by x,y", "a by y where x = 1", true},
+		{"a predicate on another field", "a by x", "a by x where y = 1", false},
+		{"its own predicate is left out", "a by x where y = 1", "a by x", false},
+		{"its own predicate differs", "a by x where y = 1", "a by x where y = 2", false},
+		{"another operator", "a by x where y = 1", "a by x where y != 1", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			have, err := ParseQuery(tt.have)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, err := ParseQuery(tt.asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if have.Covers(asked) != tt.want {
+				t.Errorf("want %v", tt.want)
+			}
+		})
+	}
+}
+
+// A typo is corrected, a name with another meaning is not.
+func TestTypo(t *testing.T) {
+	names := []string{
+		"pid", "ready", "strchr", "jstack", "preadv", "timestamp", "quantize", "probefunc", "tid",
+	}
+	for word, want := range map[string]string{
+		"pdi": "pid", "uid": "", "gid": "", "strcmp": "", "kstack": "", "qantize": "quantize",
+		"tiemstmp": "timestamp", "func": "", "": "", "strcrh": "strchr", "timstmp": "", "p": "",
+	} {
+		if got := Typo(word, names); got != want {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
 }

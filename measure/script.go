@@ -25,6 +25,7 @@ type Script struct {
 	Text    string
 	Budget  float64 // the largest share of one CPU that it may take; 0 = no limit
 	Creator string  `json:"Maker"`
+	Role    string  // of the token of whom it was started by last, by name
 	Created Time    `json:"Since"`
 	State   ScriptState
 	// why it does not run, in addition to State; "" when State says enough
@@ -37,4 +38,10 @@ type Script struct {
 	CPU   float64  `json:"-"`
 	Loss  []Loss   `json:"-"` // since it started
 	Notes []string `json:"-"` // what could not be attached, and other caveats
+}
+
+// Asker is the origin of a request: the name of the asker and its role.
+type Asker struct {
+	Name string // for the audit log
+	Role string // the name of the role of its token
 }

@@ -18,16 +18,11 @@ type magic struct {
 //
 // table: magic numbers of file(1) and of the tools themselves
 var magics = []magic{
-	{0, "PERFILE2", "a perf.data file: perf script -i FILE writes its stacks as text"},
-	{0, "PERFFILE", "a perf.data file: perf script -i FILE writes its stacks as text"},
+	{0, "PERFFILE", "a perf.data file of a perf before Linux 3.2: perf script -i FILE writes its stacks as text"},
 	{0, "2ELIFREP", "a perf.data file of a big-endian machine: perf script -i FILE there writes its stacks as text"},
-	{0, "FLR\x00", "a recording of Java's Flight Recorder: async-profiler's jfrconv FILE out.collapsed makes folded stacks of it"},
 	{0, "SIMPLEPERF", "a file of simpleperf report-sample --protobuf: simpleperf report-sample without --protobuf writes text"},
 	{0, "MOJO", "a binary file of austin (MOJO): mojo2austin FILE out.austin makes folded stacks of it"},
 	{0, "MOJ", "a binary file of austin (MOJO): mojo2austin FILE out.austin makes folded stacks of it"},
-	{0, "\x28\xb5\x2f\xfd", "packed by zstd: zstd -dc FILE | culprit flame -"},
-	{0, "BZh", "packed by bzip2: bzip2 -dc FILE | culprit flame -"},
-	{0, "\xfd7zXZ\x00", "packed by xz: xz -dc FILE | culprit flame -"},
 	{0, "\x04\x22\x4d\x18", "packed by lz4: lz4 -dc FILE | culprit flame -"},
 	{0, "LZIP", "packed by lzip: lzip -dc FILE | culprit flame -"},
 	{0, "\x1f\x9d", "packed by compress: gzip -dc FILE | culprit flame -"},
@@ -42,14 +37,7 @@ var magics = []magic{
 	{0, "go 1.", "a trace of Go: go tool trace -pprof=sched FILE makes a profile of it"},
 	{0, "\x89PNG", "a picture (PNG), not the stacks that it was made of"},
 	{0, "%PDF", "a PDF, not the stacks that it was made of"},
-	{0, "\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "a legacy CPU profile of gperftools: google-pprof --proto PROGRAM FILE makes a profile of it"},
-	{0, "\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00", "a legacy CPU profile of gperftools: google-pprof --proto PROGRAM FILE makes a profile of it"},
-	{0, "heap profile:", "a legacy heap profile of gperftools or Go: pprof -proto FILE makes a profile of it"},
-	{0, "heapz ", "a legacy heap profile: pprof -proto FILE makes a profile of it"},
 	{0, "heap_v2/", "a heap profile of jemalloc: jeprof --collapsed PROGRAM FILE makes folded stacks of it"},
-	{0, "--- contention", "a legacy contention profile: pprof -proto FILE makes a profile of it"},
-	{0, "--- mutex:", "a legacy mutex profile: pprof -proto FILE makes a profile of it"},
-	{0, "--- threadz", "a legacy profile of threads: pprof -proto FILE makes a profile of it"},
 	{0, "<?xml", "XML that is no export of a time profile by xctrace: xctrace export --xpath ... exports one"},
 	{0, "<svg", "a picture (SVG), not the stacks that it was made of"},
 	{0, "<!DOCTYPE", "a page of HTML, not the stacks that it was made of"},
@@ -60,9 +48,11 @@ var magics = []magic{
 	{0, "events: ", callgrindAdvice},
 	{0, "desc: ", callgrindAdvice},
 	{0, "positions: ", callgrindAdvice},
+	{0, "digraph ", "a graph for dot, not the stacks that it was made of"},
+	{0, "\xcf\xfa\xed\xfe", "a program of macOS, not a profile of it"},
+	{0, "MZ", "a program of Windows, not a profile of it"},
+	{0, "\x00asm", "a module of WebAssembly, not a profile of it"},
 	{0, "Flat profile:", "what gprof prints: it counts calls and functions and has no stacks"},
-	{0, "Weight\tSelf Weight", instrumentsAdvice},
-	{0, "Running Time", instrumentsAdvice},
 	{0, "v8-version,", "a log of V8's profiler: node --prof-process --preprocess, or better node --cpu-prof, whose .cpuprofile is read"},
 	{0, "*version\n", "a trace of Android's runtime: it is not read; simpleperf report-sample writes text that is"},
 	{0, "SLOW", "a trace of Android's runtime: it is not read; simpleperf report-sample writes text that is"},
@@ -71,12 +61,8 @@ var magics = []magic{
 	{0, "TRACE START [", "a trace of Xdebug: its profiles of stacks are not read"},
 }
 
-const (
-	callgrindAdvice = "a file of callgrind: it has what each function called, and no stacks; " +
-		"gprof2dot or KCachegrind reads it"
-	instrumentsAdvice = "a call tree copied from Instruments: " +
-		"xctrace export --xpath of the time profile writes one that is read"
-)
+const callgrindAdvice = "a file of callgrind: it has what each function called, and no stacks; " +
+	"gprof2dot or KCachegrind reads it"
 
 // advice returns the error of an input of a known format that is not read; nil for others.
 func advice(head []byte) *ParseError {
@@ -227,7 +213,8 @@ func tableAdvice(head []byte) *ParseError {
 			return &ParseError{Line: n, What: "this is the output of py-spy dump, one moment of " +
 				"each thread: py-spy record --format raw writes folded stacks"}
 		}
-		if bytes.Contains(line, []byte("log opened")) && bytes.Contains(line, []byte("apyrus")) {
+		if bytes.HasSuffix(line, []byte(" log opened (PC)")) ||
+			bytes.Contains(line, []byte("log opened")) && bytes.Contains(line, []byte("apyrus")) {
 			return &ParseError{Line: n, What: "this is a log of Papyrus: " +
 				"speedscope reads it, and exports a profile that is read"}
 		}

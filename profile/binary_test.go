@@ -8,6 +8,8 @@ import (
 	"runtime/pprof"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func packed(t *testing.T, b []byte) []byte {
@@ -169,7 +171,7 @@ func FuzzPProf(f *testing.F) {
 		}
 		f.Add(plain)
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, in []byte) {
 		if tree, err := readPProf(bytes.NewReader(in), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
@@ -179,7 +181,7 @@ func FuzzPProf(f *testing.F) {
 
 func FuzzSpeedscope(f *testing.F) {
 	f.Add(scopeText)
-	f.Fuzz(func(t *testing.T, in string) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, in string) {
 		if tree, err := readSpeedscope(strings.NewReader(in), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)

@@ -160,7 +160,26 @@ func signedPercent(v float64) string {
 	return s
 }
 
-type jsonChange struct {
+// ChangesJSON is what WriteChangesJSON writes.
+type ChangesJSON struct {
+	Format    int          `json:"format"`
+	Per       string       `json:"normalised_per"`
+	NormText  string       `json:"normalisation"`
+	Before    SideJSON     `json:"before"`
+	After     SideJSON     `json:"after"`
+	Functions []ChangeJSON `json:"functions"`
+	More      int          `json:"more"` // functions that were left out
+}
+
+// SideJSON is one of the compared profiles.
+type SideJSON struct {
+	Amount  float64  `json:"amount"`
+	Samples *float64 `json:"samples"` // nil: unknown
+	Divided float64  `json:"divided_by"`
+}
+
+// ChangeJSON is one function of ChangesJSON. Amounts are normalised; nil is unknown.
+type ChangeJSON struct {
 	Function      string   `json:"function"`
 	Module        string   `json:"module,omitempty"`
 	SelfBefore    float64  `json:"self_before"`
@@ -183,22 +202,10 @@ func WriteChangesJSON(w io.Writer, d *Diff, limit int) error {
 		}
 		return &v
 	}
-	type side struct {
-		Amount  float64  `json:"amount"`
-		Samples *float64 `json:"samples"`
-		Divided float64  `json:"divided_by"`
-	}
-	out := struct {
-		Per       string       `json:"normalised_per"`
-		NormText  string       `json:"normalisation"`
-		Before    side         `json:"before"`
-		After     side         `json:"after"`
-		Functions []jsonChange `json:"functions"`
-		More      int          `json:"more"`
-	}{
-		Per: d.Norm.Per, NormText: d.NormText, Functions: []jsonChange{},
-		Before: side{d.whole[0], known(d.samples[0]), 1 / d.scale[0]},
-		After:  side{d.whole[1], known(d.samples[1]), 1 / d.scale[1]},
+	out := ChangesJSON{
+		Format: 1, Per: d.Norm.Per, NormText: d.NormText, Functions: []ChangeJSON{},
+		Before: SideJSON{d.whole[0], known(d.samples[0]), 1 / d.scale[0]},
+		After:  SideJSON{d.whole[1], known(d.samples[1]), 1 / d.scale[1]},
 	}
 	for i, c := range d.Changes() {
 		if limit > 0 && i >= limit {
@@ -207,7 +214,7 @@ func WriteChangesJSON(w io.Writer, d *Diff, limit int) error {
 		}
 		out.Functions = append(
 			out.Functions,
-			jsonChange{c.Function.Name, c.Function.Module, c.SelfBefore, c.SelfAfter, c.Before,
+			ChangeJSON{c.Function.Name, c.Function.Module, c.SelfBefore, c.SelfAfter, c.Before,
 				c.After, c.Explains, c.ExplainsBelow, known(c.Sigmas), known(c.SigmasBelow),
 				known(c.Confidence)},
 		)

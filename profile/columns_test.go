@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func columnsOf(t testing.TB, tree *Tree) []byte {
@@ -146,7 +148,7 @@ func FuzzColumns(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)-1])
 	f.Add([]byte("CLPF\x01\x00\x00\x00\xff\xff\xff\xff{}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, data []byte) {
 		tree, err := ParseColumns(data)
 		if err != nil {
 			return

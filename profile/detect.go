@@ -1,12 +1,21 @@
 package profile
 
-import "bytes"
+import (
+	"bytes"
+
+	"culprit/profile/jfr"
+	"culprit/profile/perfdata"
+)
 
 // DetectFormat returns the format of an input by its first bytes; "" when it is not a known one.
 // whole means that head is the whole input.
 func DetectFormat(head []byte, whole bool) Format {
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
+	case bytes.HasPrefix(head, []byte(perfdata.Magic)):
+		return PerfData
+	case bytes.HasPrefix(head, []byte(jfr.Magic)):
+		return JFR
 	case isObject(text, whole):
 		return jsonFormat(text)
 	case bytes.HasPrefix(text, []byte("<")) && bytes.Contains(text, []byte("<"+xctraceRoot)):
@@ -15,6 +24,9 @@ func DetectFormat(head []byte, whole bool) Format {
 		return VTune
 	case bytes.HasPrefix(text, []byte(visualStudioHead)):
 		return VisualStudio
+	}
+	if looksLegacy(text) || looksLegacyCPU(head) {
+		return LegacyPProf
 	}
 	profile, sure := looksPProf(head, whole)
 	if sure {
@@ -117,6 +129,8 @@ func detectByHeading(head []byte) Format {
 		case len(line) == 0:
 		case isGoroutine(line):
 			return Goroutines
+		case isInstruments(line):
+			return Instruments
 		case isPMC(line):
 			return PMCStat
 		case string(line) == "Call graph:":

@@ -188,8 +188,8 @@ func (j *jstackLines) line(b []byte, n int) error {
 		} {
 			j.own = j.own || bytes.Contains(name, []byte(own))
 		}
-		if i := bytes.LastIndexByte(name, '-'); i >= 0 && isDigits(name[i+1:]) && !j.o.TID {
-			name = name[:i] // threads of a pool have one name
+		if !j.o.TID {
+			name = []byte(PoolName(string(name)))
 		}
 		j.thread = j.b.Function(replaced(slices.Clone(name), ';', ':'), nil, Process)
 	case bytes.HasPrefix(text, []byte("java.lang.Thread.State: ")):

@@ -3,10 +3,7 @@ package profile
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -103,56 +100,4 @@ func (r *returnReader) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	replaced(p[:n], '\r', '\n')
 	return n, err
-}
-
-// A gunzip reads gzip of one or several members. It ignores bytes after the last member, as gzip(1)
-// does; behind describes them.
-type gunzip struct {
-	in     *bufio.Reader
-	z      *gzip.Reader
-	behind string // "": none
-}
-
-func newGunzip(in io.Reader) (*gunzip, error) {
-	g := &gunzip{in: bufio.NewReaderSize(in, detectBytes)}
-	z, err := gzip.NewReader(g.in)
-	if err != nil {
-		return nil, err
-	}
-	z.Multistream(false)
-	g.z = z
-	return g, nil
-}
-
-func (g *gunzip) Read(p []byte) (int, error) {
-	for {
-		if g.z == nil {
-			return 0, io.EOF
-		}
-		n, err := g.z.Read(p)
-		if !errors.Is(err, io.EOF) || n > 0 {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			return n, err
-		}
-		next, _ := g.in.Peek(2)
-		switch {
-		case len(next) == 0:
-			g.z = nil
-		case next[0] == 0x1f && len(next) == 2 && next[1] == 0x8b:
-			if err := g.z.Reset(g.in); err != nil {
-				return 0, err
-			}
-			g.z.Multistream(false)
-		default:
-			g.behind = fmt.Sprintf(
-				"bytes behind the end of the gzip data are left out, the first is %#02x", next[0],
-			)
-			if next[0] == 0 {
-				g.behind = "zeros behind the end of the gzip data are left out"
-			}
-			g.z = nil
-		}
-	}
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 const perfText = `# cmdline : /usr/bin/perf record -g sleep 1
@@ -141,7 +143,7 @@ func fuzzText(f *testing.F, as Format, seeds ...string) {
 	for _, s := range seeds {
 		f.Add(s, false)
 	}
-	f.Fuzz(func(t *testing.T, text string, all bool) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, text string, all bool) {
 		var tree *Tree
 		var err error
 		heapBound(t, len(text), func() {
@@ -201,7 +203,7 @@ func FuzzRead(f *testing.F) {
 	for _, c := range jsonCorpus {
 		f.Add([]byte(c.in))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, in []byte) {
 		if bytes.HasPrefix(in, []byte{0x1f, 0x8b}) {
 			return // the unpacked text is larger than the input
 		}

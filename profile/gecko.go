@@ -19,7 +19,7 @@ import (
 type geckoFile struct {
 	Threads   []geckoThread
 	Processes []geckoFile
-	Shared    *geckoThread // tables of all threads, since version 55
+	Shared    *geckoThread // tables of all threads: texts since version 56, others since 60
 	Profile   *geckoFile   // the profile, in a file of Firefox's developer tools
 }
 
@@ -91,6 +91,7 @@ type geckoThread struct {
 	Functions   json.RawMessage `json:"funcTable"`
 	StringArray []string        `json:"stringArray"`
 	StringTable json.RawMessage `json:"stringTable"` // raw, and old versions
+	Sources     json.RawMessage `json:"sources"`     // of all threads, since version 58
 }
 
 // A geckoTable is a table in either form.
@@ -261,6 +262,9 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 	functions := newGeckoTable(b.meter, t.Functions)
 	names, files := functions.column("name"), functions.column("fileName")
 	lines := functions.column("lineNumber")
+	if shared != nil && files == nil {
+		files = shared.files(b.meter, functions.column("source"))
+	}
 	of := frames.column("func")
 	out := make([]uint32, len(of))
 	for i, v := range of {
@@ -281,6 +285,35 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		}
 	}
 	return out
+}
+
+// files returns the names of files, indexes of texts, of indexes of sources; NaN for none.
+func (t *geckoThread) files(m *meter, sources []float64) []float64 {
+	table := newGeckoTable(m, t.Sources)
+	names := table.column("filename")
+	m.add(8 * len(sources))
+	out := make([]float64, len(sources))
+	for i, s := range sources {
+		if out[i] = math.NaN(); index(s, len(names)) >= 0 {
+			out[i] = names[int(s)]
+		}
+	}
+	return out
+}
+
+// prefixes returns the caller of each stack; NaN for none. Since version 66 it is a distance.
+func (t *geckoTable) prefixes() []float64 {
+	prefixes := t.column("prefix")
+	if prefixes != nil {
+		return prefixes
+	}
+	prefixes = t.column("prefixOffset")
+	for i, back := range prefixes {
+		if prefixes[i] = float64(i) - back; !(back > 0) {
+			prefixes[i] = math.NaN()
+		}
+	}
+	return prefixes
 }
 
 func (g *gecko) thread(t, shared *geckoThread, n int) error {
@@ -309,7 +342,7 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 		g.others[kind] += len(of)
 		return nil
 	}
-	frames, prefixes := stacks.column("frame"), stacks.column("prefix")
+	frames, prefixes := stacks.column("frame"), stacks.prefixes()
 	names := t.names(g.b, shared)
 	var stack []uint32
 	for i, s := range of {

@@ -34,15 +34,11 @@ var jsonMagics = []struct{ key, what string }{
 	{"root_frame",
 		"a session of pyinstrument: pyinstrument -r speedscope writes a profile that is read"},
 	{"dhatFileVersion", "a profile of DHAT: it counts blocks of memory; dh_view.html shows it"},
-	{"cost_centres", "a profile of GHC in JSON (-pj): ghc-prof's text, +RTS -p, is read"},
 	{
 		"stringTable",
 		"a profile of an unknown kind: " +
 			"speedscope, Firefox, Chrome, V8, stackprof, Pyroscope and d3 are read",
 	},
-	{"resourceProfiles", "a profile of OpenTelemetry in JSON: pprof is read"},
-	{"resource_profiles", "a profile of OpenTelemetry in JSON: pprof is read"},
-	{"recording", "a recording of Safari's Web Inspector: it is not read"},
 }
 
 // jsonFormat returns the format of a JSON value by its keys; "" when it is not a known one.
@@ -58,6 +54,12 @@ func jsonFormat(text []byte) Format {
 	switch {
 	case text[0] == '[' && has("ph"), has("traceEvents"):
 		return TraceEvents
+	case has("resourceProfiles"):
+		return OTLP
+	case has("cost_centres"):
+		return GHCJSON
+	case has("recording") && (has("sampleStackTraces") || has("instrumentTypes")):
+		return Safari
 	case isBPFTraceJSON(text):
 		return BPFTraceJSON
 	case has("label", "duration", "markers"): // written by Firefox's developer tools
@@ -110,6 +112,12 @@ func readJSON(f Format, r io.Reader, o Options) (*Tree, error) {
 		return readTraceEvents(r, o)
 	case Gecko:
 		return readGecko(r, o)
+	case OTLP:
+		return readOTLPJSON(r, o)
+	case GHCJSON:
+		return readGHCJSON(r, o)
+	case Safari:
+		return readSafari(r, o)
 	case D3:
 		return readD3(r, o)
 	case Pyroscope:

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 const (
@@ -98,6 +100,9 @@ func TestJSONOfNoProfile(t *testing.T) {
 	}
 }
 
+// treeLimit is how much a fuzz target may allocate that reads and writes a profile.
+func treeLimit() heapbound.Limit { return heapbound.Limit{Base: 64 << 20, PerByte: 8192} }
+
 // heapBound fails a fuzz target whose reader allocates more memory than a bound, for inputs of a
 // few kilobytes.
 func heapBound(t *testing.T, in int, read func()) {
@@ -115,7 +120,7 @@ func FuzzJSON(f *testing.F) {
 	for _, c := range jsonCorpus {
 		f.Add(c.in)
 	}
-	f.Fuzz(func(t *testing.T, in string) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, in string) {
 		for _, format := range []Format{TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap} {
 			heapBound(t, len(in), func() {
 				if tree, err := readJSON(format, strings.NewReader(in), Options{}); err == nil {

@@ -65,6 +65,13 @@ func (m *meter) add(n int) {
 	m.visit(n)
 }
 
+// release takes back a charge of n bytes.
+func (m *meter) release(n int) {
+	if m != nil {
+		m.used -= int64(n)
+	}
+}
+
 // visit charges work that takes no memory, as one per frame or byte.
 func (m *meter) visit(n int) {
 	if m == nil {

@@ -31,8 +31,10 @@ type perfLines struct {
 	firstFrame   int                // the line after the sample's
 	missedLines  int                // lines not found since the cache grew
 	missedStacks int                // stacks not found since the cache grew
-	process      []byte
-	text         []byte // of a function, during its lookup
+	process      []byte             // names of the outermost frames, innermost first, 0 after each
+	leaders      leaders
+	lacks        *ParseError // a sample lacks a field of Options.By
+	text         []byte      // of a function, during its lookup
 	java         bool
 	period       float64
 	inside       bool // within a sample
@@ -91,7 +93,7 @@ func newPerf(o Options) *perfLines {
 	p := &perfLines{b: o.builder(), s: stackSet{meter: o.meter}, o: o,
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		cache: newOffHeap[perfLine](firstKept), known: newOffHeap[perfStack](firstKept),
-		others: map[string]int{}, kinds: map[string]int{}}
+		others: map[string]int{}, kinds: map[string]int{}, leaders: leaders{}}
 	p.event = []byte(o.Event)
 	return p
 }
@@ -110,6 +112,9 @@ func (p *perfLines) line(b []byte, n int) error {
 			return nil
 		}
 		p.between(b, n)
+	}
+	if p.lacks != nil {
+		return p.lacks
 	}
 	return nil
 }
@@ -226,6 +231,25 @@ func (p *perfLines) head(b []byte, n int, h perfHead) {
 		}
 		return
 	}
+	p.rootsOf(&h, n)
+	p.java = bytes.HasPrefix(h.command, []byte("java"))
+	p.period = h.period
+	if f, ok := frameIn(h.rest); ok { // the only frame of the sample
+		p.frame(f, n)
+		p.sample(n)
+	}
+}
+
+// rootsOf sets the outermost frames of a sample.
+func (p *perfLines) rootsOf(h *perfHead, n int) {
+	if len(p.o.By) > 0 {
+		lacks := ""
+		if p.process, lacks = p.perfRoots(h); lacks != "" && p.lacks == nil {
+			p.lacks = &ParseError{Line: n, What: "perf script: the sample has no field " + lacks +
+				": perf script -F +" + lacks + " prints it"}
+		}
+		return
+	}
 	p.process = append(p.process[:0], h.command...)
 	replaced(p.process, ' ', '_')
 	switch {
@@ -236,13 +260,7 @@ func (p *perfLines) head(b []byte, n int, h perfHead) {
 	case len(p.process) == 0:
 		p.process = append(p.process, "[no command]"...)
 	}
-	replaced(p.process, ';', ':')
-	p.java = bytes.HasPrefix(p.process, []byte("java"))
-	p.period = h.period
-	if f, ok := frameIn(h.rest); ok { // the only frame of the sample
-		p.frame(f, n)
-		p.sample(n)
-	}
+	p.process = append(replaced(p.process, ';', ':'), 0)
 }
 
 // wanted reports whether samples of an event are read. The first sample chooses the event. On CPUs
@@ -355,7 +373,9 @@ func (p *perfLines) frame(b []byte, n int) bool {
 func (p *perfLines) sample(n int) {
 	if p.inside && !p.skip {
 		p.framed = p.framed || len(p.stack) > 0
-		p.stack = append(p.stack, p.b.Function(p.process, nil, Process))
+		for name := range bytes.SplitSeq(p.process[:max(0, len(p.process)-1)], []byte{0}) {
+			p.stack = append(p.stack, p.b.Function(name, nil, Process))
+		}
 		if len(p.stack) > MaxDepth {
 			p.stack = p.stack[len(p.stack)-MaxDepth:]
 			p.s.cut++
@@ -392,7 +412,7 @@ func (p *perfLines) end(n int) (*Tree, error) {
 	p.sample(n)
 	p.drop(n)
 	p.close()
-	t := p.s.tree(p.b, p.o.Least)
+	t := p.leaders.rename(p.s.tree(p.b, p.o.Least), p.o.PID)
 	t.Samples = float64(p.samples)
 	if t.Sum() != t.Samples {
 		t.Unit = eventUnit(string(p.event))

@@ -36,13 +36,10 @@ func readPProf(r io.Reader, o Options) (*Tree, error) {
 	if int64(len(in)) > maxProfile {
 		return nil, &ParseError{Byte: maxProfile, What: "a profile of more than 2 GB"}
 	}
-	if looksOTLP(in) {
-		return nil, &ParseError{
-			What: "profiles of OpenTelemetry (OTLP), a format that still changes: " +
-				"it is not read here. Export them as pprof",
-		}
-	}
 	o.meter.add(len(in))
+	if looksOTLP(in) {
+		return readOTLP(in, o)
+	}
 	chargePProf(o.meter, in)
 	p, err := profile.ParseUncompressed(in)
 	if err == nil {
@@ -56,6 +53,7 @@ func readPProf(r io.Reader, o Options) (*Tree, error) {
 
 // treeOfPProf returns the tree of one of the values of a profile.
 func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
+	reasons := namePProf(p, o)
 	if err := p.RemoveUninteresting(); err != nil { // drop_frames
 		return nil, &ParseError{
 			What: "pprof: its pattern of frames to be dropped can't be read: " + err.Error(),
@@ -97,6 +95,9 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 	t := r.b.Tree()
 	t.Samples = taken
 	describePProf(t, p, value, o)
+	for _, reason := range reasons[:min(len(reasons), 5)] {
+		t.note(reason)
+	}
 	return t, nil
 }
 

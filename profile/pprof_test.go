@@ -35,7 +35,7 @@ func TestPProfFiles(t *testing.T) {
 		{"d10-zero-last", Options{}, "", "all amounts of delay are 0: choose another value with --value: contentions"},
 		{"d10-zero-last", Options{Value: "contentions"}, "main 5\n", ""},
 		{"d11-names", Options{}, "größe→main;f[a:b] 5\n", ""},
-		{"o01-otlp", Options{}, "", "profiles of OpenTelemetry (OTLP)"},
+		{"o01-otlp", Options{}, "", "OpenTelemetry: the profile has no samples"},
 	} {
 		files, err := filepath.Glob("testdata/pprof/" + c.file + ".pb*")
 		if err != nil || len(files) != 1 {

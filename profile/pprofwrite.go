@@ -13,6 +13,12 @@ import (
 // numbers. Samples of CPUs have the two values of Go's profiles, samples/count and cpu/nanoseconds.
 // Period, time and duration are those of Tree.Taken. Notes are comments. The error is the writer's.
 func WritePProf(w io.Writer, t *Tree) error {
+	return asPProf(t, nil).Write(w)
+}
+
+// asPProf returns a tree as pprof has it. labels returns the labels of the samples below a function
+// of the first level; nil: there are none.
+func asPProf(t *Tree, labels func(*Function) map[string][]string) *profile.Profile {
 	p := &profile.Profile{TimeNanos: int64(t.Taken.At), DurationNanos: int64(t.Taken.Over),
 		Period: 1}
 	for _, n := range t.Notes {
@@ -25,12 +31,17 @@ func WritePProf(w io.Writer, t *Tree) error {
 			continue
 		}
 		s := &profile.Sample{Value: values(t.Self[i])}
+		top := int32(0)
 		for n := int32(i); n > 0; n = t.Parent[n] {
 			s.Location = append(s.Location, locations[t.Function[n]])
+			top = n
+		}
+		if labels != nil {
+			s.Label = labels(&t.Functions[t.Function[top]])
 		}
 		p.Sample = append(p.Sample, s)
 	}
-	return p.Write(w)
+	return p
 }
 
 // pprofValues sets the types of the profile's values and returns the function that converts an
@@ -96,6 +107,8 @@ func pprofLocations(p *profile.Profile, t *Tree) []*profile.Location {
 func pprofFile(f *Function) string {
 	file := strings.ToValidUTF8(f.Module, "\uFFFD")
 	switch {
+	case f.Kind == Process:
+		return ""
 	case f.Kind == Kernel && kindByFile([]byte(file)) != Kernel:
 		return "[" + cmp.Or(file, "kernel.kallsyms") + "]"
 	case f.Kind == JIT && kindByFile([]byte(file)) != JIT:

@@ -2,7 +2,6 @@ package profile
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -12,20 +11,27 @@ import (
 
 // Options are the choices of a reader. The zero value does what stack collapsers do by default.
 type Options struct {
-	Event     string // of perf script: read this event only; "": the first
-	PID       bool   // append the process number to its name, if the format has it
-	TID       bool   // append the thread number too
-	Addresses bool   // distinguish functions without a name by address
-	Marks     bool   // append _[k] to functions of the kernel, _[j] to JIT-compiled ones
-	Offsets   bool   // keep DTrace's offsets: one node for each call site
-	Label     string // of pprof: insert this label's values below the root, as pprof -tagroot
-	Value     string // of pprof and GHC: read this amount; "": the profile's default
+	By        []string // fields at the root, as Roots.By; nil: what the format has
+	Event     string   // of perf and JFR: read this event only; "": the first
+	PID       bool     // append the process number to its name, if the format has it
+	TID       bool     // append the thread number too
+	Addresses bool     // distinguish functions without a name by address
+	Marks     bool     // append _[k] to functions of the kernel, _[j] to JIT-compiled ones
+	Offsets   bool     // keep DTrace's offsets: one node for each call site
+	Label     string   // of pprof: insert this label's values below the root, as pprof -tagroot
+	Value     string   // of pprof, GHC and JFR: read this amount; "": the profile's default
 	// Amount selects one of the two amounts of folded stacks: 1 is before, 2 is after. Other
 	// formats are refused then. 0: after, with a note.
 	Amount int
 
+	// Names names the addresses of perf.data; nil: they have no names but those of their files.
+	Names Namer
+
 	// Memory is how many bytes reading may take, the tree included. 0: DefaultMemory.
 	Memory int64
+
+	// Unpacked is how many bytes a packed input may unpack to. 0: MaxBytes.
+	Unpacked int64
 
 	// Least is a share of the whole: nodes with less may be dropped, since nobody will see them.
 	// See Picture.Least.
@@ -84,7 +90,7 @@ const (
 // detectBytes is how much of an input is read to detect its format.
 const detectBytes = 64 << 10
 
-// MaxBytes is the highest size of an unpacked input.
+// MaxBytes is the highest size of an unpacked input if Options.Unpacked is 0.
 const MaxBytes = 16 << 30
 
 // Read reads a profile in any format. The error is a *ParseError where the input is at fault, a
@@ -117,8 +123,8 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 		return nil, &ParseError{Line: 1, What: "there is nothing in it"}
 	}
 	in := io.MultiReader(bytes.NewReader(head), r)
-	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
-		return readPacked(in, o, packed)
+	if p := packingOf(head); p != nil {
+		return readPacked(p, in, o, packed)
 	}
 	if packed < plain {
 		if text := decoded(head, in); text != in {
@@ -128,29 +134,8 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 	return readText(r, buf, n, whole, o)
 }
 
-// plain as packed means that the input was decoded to UTF-8. It is above all numbers of gzip
-// layers.
+// plain as packed means that the input was decoded to UTF-8. It is above all numbers of packings.
 const plain = 3
-
-// readPacked reads an input packed by gzip.
-func readPacked(in io.Reader, o Options, packed int) (*Tree, error) {
-	if packed > 1 {
-		return nil, &ParseError{What: "it is packed more than twice"}
-	}
-	z, err := newGunzip(in)
-	if err != nil {
-		return nil, &ParseError{What: "not gzip: " + err.Error()}
-	}
-	t, err := read(io.LimitReader(z, MaxBytes), o, packed+1)
-	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) ||
-		errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, &ParseError{What: "damaged gzip: " + err.Error()}
-	}
-	if err == nil && z.behind != "" {
-		t.note(z.behind)
-	}
-	return t, err
-}
 
 // maxDetectBytes is how much of an input is read, after its first comments, when detectBytes don't
 // show the format.
@@ -159,7 +144,8 @@ const maxDetectBytes = 4 << 20
 // readText reads an unpacked input. buf[:n] contains its first bytes.
 func readText(r io.Reader, buf []byte, n int, whole bool, o Options) (*Tree, error) {
 	skipped := 0
-	if profile, _ := looksPProf(buf[:n], whole); !profile && !looksBinary(buf[:n]) {
+	if profile, _ := looksPProf(buf[:n], whole); !profile && !looksBinary(buf[:n]) &&
+		!looksLegacy(buf[:n]) {
 		var err error
 		if buf, n, skipped, whole, err = withoutComments(r, buf, n, whole); err != nil {
 			return nil, err
@@ -185,9 +171,16 @@ func readText(r io.Reader, buf []byte, n int, whole bool, o Options) (*Tree, err
 	if o.Amount != 0 && format != FoldedTwice {
 		return nil, &ParseError{Line: 1, What: "these are not folded stacks with two amounts each"}
 	}
-	if format == "" || isText(format) || format != PProf && looksBinary(head) {
+	if format == "" || isText(format) ||
+		format != PProf && format != PerfData && format != JFR && format != LegacyPProf &&
+			looksBinary(head) {
 		if err := advice(head); err != nil {
 			err.Line += skipped
+			return nil, err
+		}
+	}
+	if format != "" {
+		if err := o.checkRoots(format); err != nil {
 			return nil, err
 		}
 	}
@@ -195,13 +188,19 @@ func readText(r io.Reader, buf []byte, n int, whole bool, o Options) (*Tree, err
 	switch format {
 	case PProf:
 		return readPProf(in, o)
+	case PerfData:
+		return readPerfData(in, o)
+	case JFR:
+		return readJFR(in, o)
+	case LegacyPProf:
+		return readLegacy(in, o)
 	case Speedscope:
 		return readSpeedscope(in, o)
 	case V8:
 		return readV8(in, o)
 	case XCTrace:
 		return readXCTrace(in, o)
-	case TraceEvents, Gecko, D3, Pyroscope, StackProf, V8Heap:
+	case TraceEvents, Gecko, OTLP, D3, Pyroscope, StackProf, V8Heap, GHCJSON, Safari:
 		return readJSON(format, in, o)
 	case "":
 		if text := bytes.TrimLeft(head, " \t\r\n"); isObject(text, whole) {
@@ -312,6 +311,8 @@ func newLineReader(f Format, o Options) lineReader {
 		return newGoRaw(o)
 	case Goroutines:
 		return newGoroutines(o)
+	case Instruments:
+		return newInstruments(o)
 	case PMCStat:
 		return newPMC(o)
 	}

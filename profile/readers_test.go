@@ -3,6 +3,8 @@ package profile
 import (
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 const jstackText = `2024-05-01 12:00:00
@@ -154,7 +156,7 @@ func TestMoreFormats(t *testing.T) {
 		noted  string
 		sample float64
 	}{
-		{in: jstackText, is: JStack, out: "pool-1-thread;org.example.Main.run;java.io.FileInputStream.readBytes 2\n", noted: "left out: of the jvm (1), waiting (1), waiting for events (1)"},
+		{in: jstackText, is: JStack, out: "pool-1-thread-*;org.example.Main.run;java.io.FileInputStream.readBytes 2\n", noted: "left out: of the jvm (1), waiting (1), waiting for events (1)"},
 		{in: jstackText, is: JStack, o: Options{TID: true}, out: "pool-1-thread-7;org.example.Main.run;java.io.FileInputStream.readBytes 1\npool-1-thread-8;org.example.Main.run;java.io.FileInputStream.readBytes 1\n", noted: "threads that run alone"},
 		{in: gdbText, is: Debugger, out: "main;loop;epoll_wait 2\n"},
 		{in: "#0  ns::f<int, char> (this=0x0, a=@0x1)\n    at x.c:1\n#1  operator() (x=1) at y.c:2\n#2  (anonymous namespace)::go(void (*)(int)) (p=1) at y.c:3\n#3  <signal handler called>\n", is: Debugger,
@@ -244,7 +246,7 @@ func FuzzFoldedTwice(f *testing.F)  { fuzzText(f, FoldedTwice, twiceText) }
 
 func FuzzV8(f *testing.F) {
 	f.Add(v8Text)
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, text string) {
 		if tree, err := readV8(strings.NewReader(text), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)
@@ -254,7 +256,7 @@ func FuzzV8(f *testing.F) {
 
 func FuzzXCTrace(f *testing.F) {
 	f.Add(xctraceText)
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.FuzzWithin(f, treeLimit(), func(t *testing.T, text string) {
 		if tree, err := readXCTrace(strings.NewReader(text), Options{}); err == nil {
 			checkTree(t, tree)
 			checkWriters(t, tree)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,11 @@ type Part struct {
 	User      bool     // only samples outside the kernel, with the program's stack
 	Idle      bool     // also samples of idle CPUs
 	Numbers   bool     // distinguish processes by number
+	By        []string // fields at the root, as Roots.By; nil: the thread's name
+	// owner returns the process and the control group of a process ID and a thread's name, as name
+	// and module of the top function; nil: the thread's name.
+	owner  func(pid, thread string) (process, cgroup string)
+	owners map[string]owner // of process IDs, for By
 }
 
 // A Recorded is a profile of recorded samples.
@@ -33,12 +39,47 @@ type Recorded struct {
 	Loss     []measure.Loss
 }
 
+// Hz returns the samples per second and CPU; 0: unknown.
+func (r *Recorded) Hz() float64 {
+	if r.Tree.Seconds <= 0 {
+		return 0
+	}
+	return r.Expected / r.Tree.Seconds
+}
+
+// CompareSampled compares two profiles as Compare, and scales the amounts of after if it was
+// sampled at another rate. The rates are in samples per second and CPU; 0: unknown. The error is
+// that of Compare.
+func CompareSampled(before, after *Tree, beforeHz, afterHz float64, n Norm) (*Diff, error) {
+	rate := 1.0
+	if n.Per != "sample" && beforeHz > 0 && afterHz > 0 {
+		rate = afterHz / beforeHz
+	}
+	scaled := rate > 1.01 || rate < 0.99
+	if scaled {
+		n.After *= rate
+	}
+	d, err := Compare(before, after, n)
+	if err == nil && scaled {
+		d.NormText += fmt.Sprintf(
+			" Before was sampled %.0f times per second, after %.0f: "+
+				"the amounts of after are scaled to %.0f.",
+			beforeHz, afterHz, beforeHz,
+		)
+	}
+	return d, err
+}
+
 // AskRecorded returns the profile of a recorded time. The error is the reader's; it is a
 // measure.ErrUnclear when there are no samples.
 func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, error) {
 	by := []string{"process", "kernel", "user"}
-	if p.Numbers {
+	if p.Numbers || p.owner != nil || len(p.By) > 0 {
 		by = append(by, "pid")
+	}
+	var unnamed error
+	if len(p.By) > 0 && !slices.Equal(p.By, []string{ByThread}) {
+		p.owners, unnamed = askOwners(ctx, r, p.Over)
 	}
 	q := p.query(by...)
 	due := measure.Query{Stat: measure.StackRate, By: []string{"cpu"}, Over: q.Over, Step: q.Step}
@@ -69,6 +110,9 @@ func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, erro
 	}
 	for _, n := range a.Notes {
 		t.note(n)
+	}
+	if unnamed != nil {
+		t.note("processes and control groups are unknown: " + unnamed.Error())
 	}
 	if out.Took == 0 {
 		return nil, unrecorded(
@@ -138,7 +182,7 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 	b := NewBuilder()
 	f := &stackDecoder{b: b, frames: a.Frames,
 		functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}
-	names := map[string]uint32{}
+	names := map[owner]uint32{}
 	for i := range a.Series {
 		n := amountOf(a, i)
 		if !(n > 0) {
@@ -157,15 +201,19 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 		if p.Kernel && !inKernel || p.User && inKernel {
 			continue
 		}
-		if p.Numbers && pid >= 0 {
-			name += "-" + a.Label(i, pid)
+		f.path = f.path[:0]
+		number := ""
+		if pid >= 0 {
+			number = a.Label(i, pid)
 		}
-		top, ok := names[name]
-		if !ok {
-			top = b.Function([]byte(name), nil, Process)
-			names[name] = top
+		for _, root := range p.roots(name, number) {
+			top, ok := names[root]
+			if !ok {
+				top = b.Function([]byte(root.process), []byte(root.cgroup), Process)
+				names[root] = top
+			}
+			f.path = append(f.path, top)
 		}
-		f.path = append(f.path[:0], top)
 		if !p.Kernel {
 			f.put(key[user], Code)
 		}
@@ -175,6 +223,34 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 	out.Tree = b.Tree()
 	out.Tree.Samples = out.Tree.Sum()
 	return out
+}
+
+// roots returns the outermost frames of a thread's samples. pid is "" if it is unknown.
+func (p *Part) roots(thread, pid string) []owner {
+	if len(p.By) > 0 {
+		of := Thread{Name: thread, Process: p.owners[pid].process, Cgroup: p.owners[pid].cgroup}
+		var err error
+		if of.PID, err = strconv.Atoi(pid); err != nil {
+			of.PID = -1
+		}
+		if of.Process == "" && of.PID != 0 && !p.Numbers { // it ended before its name was read
+			of.PID = -1
+		}
+		r := Roots{By: p.By, PIDs: p.Numbers}
+		var out []owner
+		for _, frame := range r.Frames(of) {
+			out = append(out, owner{process: frame})
+		}
+		return out
+	}
+	one := owner{process: thread}
+	if p.Numbers && pid != "" {
+		one.process += "-" + pid
+	}
+	if p.owner != nil && pid != "" {
+		one.process, one.cgroup = p.owner(pid, one.process)
+	}
+	return []owner{one}
 }
 
 // amountOf returns the samples of a series over the whole answer, rounded, since a rate is not

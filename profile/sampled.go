@@ -10,6 +10,7 @@ import (
 // innermost first.
 type Sampled struct {
 	Process      string
+	Roots        []string // names of the outermost frames; nil: Process
 	User, Kernel []string
 	State        string // of waits: the thread's state, or the kind of lock; "": no wait
 	Waker        *Waker // the thread that ended the wait; nil: unknown
@@ -56,7 +57,13 @@ func FromSamples(stacks iter.Seq[Sampled]) *Tree {
 	}
 	samples := int64(0)
 	for s := range stacks {
-		path = append(path[:0], b.Function([]byte(s.Process), nil, Process))
+		path = path[:0]
+		for _, name := range s.Roots {
+			path = append(path, b.Function([]byte(name), nil, Process))
+		}
+		if len(s.Roots) == 0 {
+			path = append(path, b.Function([]byte(s.Process), nil, Process))
+		}
 		add(s.User, Code)
 		add(s.Kernel, Kernel)
 		if s.State != "" {

@@ -8,15 +8,18 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // Client uses the sources of a Recorder. It survives the loss of the connection: give it the next
 // one. Safe for concurrent use.
 type Client struct {
-	after measure.Time // ticks up to this time are not wanted
+	after   measure.Time // ticks up to this time are not wanted
+	leaving atomic.Bool  // see Leave
 
 	ready   chan struct{} // closed once the sources are known
 	sources []*Source
@@ -57,6 +60,10 @@ func (c *counter) set(l *link, v measure.Span) {
 func NewClient(after measure.Time) *Client {
 	return &Client{after: after, ready: make(chan struct{}), again: make(chan struct{})}
 }
+
+// Leave makes runs whose context ends go on at the recorder, so that the client of another process
+// continues them without a gap.
+func (c *Client) Leave() { c.leaving.Store(true) }
 
 // link is one connection to the recorder.
 type link struct {
@@ -146,12 +153,12 @@ func (c *Client) Serve(conn io.ReadWriteCloser) error {
 		close(l.gone)
 	}()
 	err := l.send(kindHello, func(b []byte) []byte {
-		return appendUint(append(b, magic...), version)
+		return wire.AppendUint(append(b, magic...), version)
 	})
 	if err != nil {
 		return err
 	}
-	f := frameReader{r: bufio.NewReaderSize(conn, 64<<10), limit: maxReply}
+	f := frameReader{wire.Reader{From: bufio.NewReaderSize(conn, 64<<10), Limit: maxReply}}
 	for first := true; ; first = false {
 		k, b, err := f.next()
 		if err != nil {
@@ -168,17 +175,17 @@ func (c *Client) Serve(conn io.ReadWriteCloser) error {
 
 // handle handles a frame of the recorder.
 func (c *Client) handle(l *link, k kind, b []byte) error {
-	d := &decoder{b: b}
+	d := newDecoder(b)
 	switch k {
 	case kindHello:
 		return c.hello(l, d)
 	case kindUsage:
-		cpu, memory := measure.Span(d.int()), d.int()
-		problems := make([][]measure.Problem, d.count(1))
+		cpu, memory := measure.Span(d.Int()), d.Int()
+		problems := make([][]measure.Problem, d.Count(1))
 		for i := range problems {
 			problems[i] = d.problems()
 		}
-		if err := d.end(); err != nil {
+		if err := d.End(); err != nil {
 			return err
 		}
 		c.setProblems(problems)
@@ -188,9 +195,9 @@ func (c *Client) handle(l *link, k kind, b []byte) error {
 		c.usage.memory = memory
 		return nil
 	case kindTick, kindStarted, kindStatus, kindSampled, kindEnded:
-		id := d.id()
-		if d.err != nil {
-			return d.err
+		id := d.ID()
+		if d.Err != nil {
+			return d.Err
 		}
 		l.mu.Lock()
 		to := l.calls[id]
@@ -198,7 +205,7 @@ func (c *Client) handle(l *link, k kind, b []byte) error {
 		if to == nil {
 			return nil // it was stopped meanwhile
 		}
-		if !to.add(k, d.b) {
+		if !to.add(k, d.Rest) {
 			return invalid("more than %d bytes wait for one run", maxReplies)
 		}
 		return nil
@@ -221,12 +228,12 @@ func (c *Client) setProblems(all [][]measure.Problem) {
 func (c *Client) hello(l *link, d *decoder) error {
 	d.hello()
 	var all []*Source
-	for range d.count(1) {
-		external := d.bool()
+	for range d.Count(1) {
+		external := d.Bool()
 		all = append(all, newSource(c, uint32(len(all)), d.stats()))
 		all[len(all)-1].external = external
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return err
 	}
 	select {
@@ -344,7 +351,7 @@ func (a *call) next(ctx context.Context) (reply, error) {
 // stop asks the recorder to stop the call. It replies with kindEnded.
 func (a *call) stop() {
 	_ = a.link.send(kindStop, func(b []byte) []byte { // else the connection has failed
-		return appendUint(b, uint64(a.id))
+		return wire.AppendUint(b, uint64(a.id))
 	})
 }
 

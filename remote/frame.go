@@ -1,21 +1,13 @@
 package remote
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"io"
+
+	"culprit/wire"
 )
 
-// A frame is its length, its kind and its payload:
-//
-//	0      4      5
-//	+------+------+----------------+
-//	| n    | kind | n bytes        |   n: little-endian, without the five bytes of the head
-//	+------+------+----------------+
-//
-// The first frame of each direction is kindHello.
-const headSize = 5
+// The first frame of each direction is kindHello. Package wire draws a frame.
+const headSize = wire.HeadSize
 
 // version is that of the frames. Both ends are the same program, so any other version is an error.
 const version = 1
@@ -52,56 +44,25 @@ const (
 	kindEnded                    // a run, script or sampling has ended, with its error
 )
 
-// errFrame means that the peer does not follow the protocol.
-var errFrame = errors.New("invalid frame")
+// IsProtocolError reports whether Recorder.Serve or Client.Serve has closed its connection because
+// the peer did not follow the protocol. The peer does not know it.
+func IsProtocolError(err error) bool { return errors.Is(err, wire.ErrInvalid) }
 
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{errFrame}, args...)...)
-}
+func invalid(format string, args ...any) error { return wire.Invalid(format, args...) }
 
 // startFrame appends the head of a frame. endFrame sets its length.
-func startFrame(b []byte, k kind) []byte { return append(b, 0, 0, 0, 0, byte(k)) }
+func startFrame(b []byte, k kind) []byte { return wire.Start(b, byte(k)) }
 
-// endFrame sets the length of the frame that starts at from and returns b.
-func endFrame(b []byte, from int) []byte {
-	binary.LittleEndian.PutUint32(b[from:], uint32(len(b)-from-headSize))
-	return b
-}
+func endFrame(b []byte, from int) []byte { return wire.End(b, from) }
 
-// frameReader reads frames of at most limit bytes.
-type frameReader struct {
-	r     io.Reader
-	limit int
-	buf   []byte
-}
+// growth is how large a buffer may be that is kept for the next frame.
+const growth = wire.Growth
 
-// growth is the step in which a buffer grows, so that a length without a payload costs no memory.
-const growth = 1 << 20
+// frameReader reads frames.
+type frameReader struct{ wire.Reader }
 
-// next returns the next frame. The payload is valid until the next call. The error is io.EOF at the
-// end between two frames, io.ErrUnexpectedEOF within one.
+// next is wire.Reader.Next.
 func (f *frameReader) next() (kind, []byte, error) {
-	var head [headSize]byte
-	if _, err := io.ReadFull(f.r, head[:]); err != nil {
-		return 0, nil, err
-	}
-	n := int(binary.LittleEndian.Uint32(head[:]))
-	if n > f.limit || n < 0 {
-		return 0, nil, invalid("%d bytes exceed %d", n, f.limit)
-	}
-	f.buf = f.buf[:0]
-	for len(f.buf) < n {
-		from := len(f.buf)
-		f.buf = append(f.buf, make([]byte, min(n-from, max(growth, from)))...)
-		if _, err := io.ReadFull(f.r, f.buf[from:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return 0, nil, err
-		}
-	}
-	if cap(f.buf) > growth && n < growth/4 { // a large frame is rare
-		defer func() { f.buf = nil }()
-	}
-	return kind(head[4]), f.buf, nil
+	k, b, err := f.Next()
+	return kind(k), b, err
 }

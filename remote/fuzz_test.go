@@ -2,26 +2,17 @@ package remote
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"testing"
 
 	"culprit/dataset"
+	"culprit/heapbound"
 	"culprit/measure"
+	"culprit/wire"
 )
 
-// heapBound fails the test when f leaves more of the heap allocated than a few times its input.
-func heapBound(t *testing.T, input int, f func()) {
-	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	// TotalAlloc counts garbage too: a decoder that allocates and drops is no better.
-	if n := after.TotalAlloc - before.TotalAlloc; n > uint64(64*input)+8<<20 {
-		t.Errorf("%d bytes of input allocate %d", input, n)
-	}
-}
+// frameLimit is how much frames may allocate.
+func frameLimit() heapbound.Limit { return heapbound.Limit{Base: 8 << 20, PerByte: 64} }
 
 // idle is a source that measures nothing.
 type idle struct{}
@@ -35,7 +26,7 @@ func (idle) Run(ctx context.Context, _ []measure.Query, _ measure.Sink) error {
 
 // FuzzRecorder: whatever a client sends, the recorder answers or ends the connection.
 func FuzzRecorder(f *testing.F) {
-	hello := endFrame(appendUint(append(startFrame(nil, kindHello), magic...), version), 0)
+	hello := endFrame(wire.AppendUint(append(startFrame(nil, kindHello), magic...), version), 0)
 	frame := func(k kind, b []byte) []byte { return endFrame(append(startFrame(nil, k), b...), 0) }
 	q, err := measure.ParseQuery(`a.a.values by x,y where x ~ "a*" and y in (1, 2)`)
 	if err != nil {
@@ -52,7 +43,7 @@ func FuzzRecorder(f *testing.F) {
 	f.Add(slices.Concat(hello, frame(kindRun, run.append(nil)), frame(kindAck, []byte{1, 1})))
 	f.Add(slices.Concat(hello, frame(kindScript, script.append(nil)), frame(kindStop, []byte{2})))
 	f.Add(slices.Concat(hello, frame(kindSample, sample.append(nil)), frame(kindStop, []byte{3})))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.FuzzWithin(f, frameLimit(), func(t *testing.T, b []byte) {
 		r := NewRecorder(Config{
 			Sources: []measure.Source{idle{}},
 			StartScript: func(measure.Script) (dataset.Runner, error) {
@@ -60,7 +51,7 @@ func FuzzRecorder(f *testing.F) {
 			},
 			Sample: func(context.Context, Sampling) (*Sampled, error) { return &Sampled{}, nil },
 		})
-		heapBound(t, len(b), func() { _ = r.Serve(newStream(b)) }) // any error will do
+		_ = r.Serve(newStream(b)) // any error will do
 		r.Close()
 	})
 }
@@ -77,46 +68,45 @@ func FuzzClient(f *testing.F) {
 			b = endFrame(enc.append(startFrame(b, kindTick), 1, log.add(m.tick(), nil)), from)
 		}
 		from := len(b)
-		b = endFrame(appendError(appendUint(startFrame(b, kindEnded), 1), measure.ErrUnclear), from)
+		b = wire.AppendUint(startFrame(b, kindEnded), 1)
+		b = endFrame(appendError(b, measure.ErrUnclear), from)
 		f.Add(b)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		heapBound(t, len(b), func() {
-			r := frameReader{r: newStream(b), limit: maxReply}
-			ticks, parts := tickDecoder{stats: machineStats()}, sampledDecoder{}
-			for {
-				k, payload, err := r.next()
-				if err != nil {
-					return
-				}
-				d := &decoder{b: payload}
-				switch k {
-				case kindHello:
-					d.hello()
-					d.stats()
-				case kindTick:
-					d.id()
-					if got, err := ticks.decode(d); err == nil {
-						for _, b := range got.batches {
-							read(b)
-						}
-					}
-				case kindSampled:
-					d.id()
-					_, _ = parts.decode(d) // the error is d's
-				case kindEnded:
-					d.id()
-					_ = d.error() // it may be nil
-				case kindStarted:
-					d.id()
-					d.id()
-					d.stats()
-				}
-				if d.end() != nil {
-					return
-				}
+	heapbound.FuzzWithin(f, frameLimit(), func(t *testing.T, b []byte) {
+		r := frameReader{wire.Reader{From: newStream(b), Limit: maxReply}}
+		ticks, parts := tickDecoder{stats: machineStats()}, sampledDecoder{}
+		for {
+			k, payload, err := r.next()
+			if err != nil {
+				return
 			}
-		})
+			d := newDecoder(payload)
+			switch k {
+			case kindHello:
+				d.hello()
+				d.stats()
+			case kindTick:
+				d.ID()
+				if got, err := ticks.decode(d); err == nil {
+					for _, b := range got.batches {
+						read(b)
+					}
+				}
+			case kindSampled:
+				d.ID()
+				_, _ = parts.decode(d) // the error is d's
+			case kindEnded:
+				d.ID()
+				_ = d.error() // it may be nil
+			case kindStarted:
+				d.ID()
+				d.ID()
+				d.stats()
+			}
+			if d.End() != nil {
+				return
+			}
+		}
 	})
 }
 
@@ -139,5 +129,33 @@ func read(b *measure.Batch) {
 		} else {
 			_ = b.Values[i]
 		}
+	}
+}
+
+// TestIsProtocolError: only what the peer sent wrong is a protocol error; the end of the connection
+// is none.
+func TestIsProtocolError(t *testing.T) {
+	hello := endFrame(wire.AppendUint(append(startFrame(nil, kindHello), magic...), version), 0)
+	other := endFrame(wire.AppendUint(append(startFrame(nil, kindHello), magic...), version+1), 0)
+	for _, tt := range []struct {
+		name  string
+		sent  []byte
+		wants bool
+	}{
+		{"nothing", nil, false},
+		{"a hello", hello, false},
+		{"half a hello", hello[:len(hello)-1], false},
+		{"another version", other, true},
+		{"two hellos", slices.Concat(hello, hello), true},
+		{"a long frame", []byte{0xff, 0xff, 0xff, 0x7f, 1}, true},
+		{"text", []byte("GET / HTTP/1.1\r\n\r\n"), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := NewRecorder(Config{Sources: []measure.Source{idle{}}})
+			defer r.Close()
+			if err := r.Serve(newStream(tt.sent)); IsProtocolError(err) != tt.wants {
+				t.Errorf("%v is a protocol error: %v", err, !tt.wants)
+			}
+		})
 	}
 }

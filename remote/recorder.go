@@ -12,6 +12,7 @@ import (
 
 	"culprit/dataset"
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // Config says what a Recorder offers.
@@ -195,9 +196,9 @@ type runRequest struct {
 }
 
 func (q *runRequest) append(b []byte) []byte {
-	b = append(appendUint(b, uint64(q.id)), byte(q.role))
-	b = appendInt(appendUint(b, uint64(q.source)), int64(q.after))
-	b = appendUint(b, uint64(len(q.queries)))
+	b = append(wire.AppendUint(b, uint64(q.id)), byte(q.role))
+	b = wire.AppendInt(wire.AppendUint(b, uint64(q.source)), int64(q.after))
+	b = wire.AppendUint(b, uint64(len(q.queries)))
 	for i := range q.queries {
 		b = appendQuery(b, &q.queries[i])
 	}
@@ -205,11 +206,11 @@ func (q *runRequest) append(b []byte) []byte {
 }
 
 func (d *decoder) runRequest() (q runRequest) {
-	q.id, q.role = d.id(), Role(d.byte())
-	q.source, q.after = d.id(), measure.Time(d.int())
-	n := d.count(5)
+	q.id, q.role = d.ID(), Role(d.Byte())
+	q.source, q.after = d.ID(), measure.Time(d.Int())
+	n := d.Count(5)
 	if n > maxQueries {
-		d.fail("%d queries", n)
+		d.Fail("%d queries", n)
 		return q
 	}
 	for range n {
@@ -220,7 +221,7 @@ func (d *decoder) runRequest() (q runRequest) {
 
 // check returns an error unless the request can be run.
 func (q *runRequest) check(source *offered) error {
-	if err := q.role.check(RoleRecord, "run a source"); err != nil {
+	if err := q.role.mayRun(); err != nil {
 		return err
 	}
 	if source == nil || len(q.queries) == 0 {

@@ -6,16 +6,19 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"culprit/dataset"
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // seconds is a source that counts seconds: the value of row i of a tick is 100 times the second
@@ -94,12 +97,12 @@ func connect(t *testing.T, r *Recorder, c *Client) (cut func()) {
 	a, b := net.Pipe()
 	var both sync.WaitGroup
 	both.Go(func() {
-		if err := r.Serve(a); errors.Is(err, errFrame) {
+		if err := r.Serve(a); errors.Is(err, wire.ErrInvalid) {
 			t.Errorf("the recorder says %v", err)
 		}
 	})
 	both.Go(func() {
-		if err := c.Serve(b); errors.Is(err, errFrame) {
+		if err := c.Serve(b); errors.Is(err, wire.ErrInvalid) {
 			t.Errorf("the client says %v", err)
 		}
 	})
@@ -432,9 +435,9 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &decoder{b: appendError(nil, tt.err)}
+			d := newDecoder(appendError(nil, tt.err))
 			err := d.error()
-			if bad := d.end(); bad != nil || err == nil || err.Error() != tt.err.Error() {
+			if bad := d.End(); bad != nil || err == nil || err.Error() != tt.err.Error() {
 				t.Fatalf("%v is %v, %v", tt.err, err, bad)
 			}
 			for _, is := range all {
@@ -451,68 +454,131 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	d := &decoder{b: appendError(nil, nil)}
-	if err := d.error(); err != nil || d.end() != nil {
-		t.Errorf("no error is %v, %v", err, d.err)
+	d := newDecoder(appendError(nil, nil))
+	if err := d.error(); err != nil || d.End() != nil {
+		t.Errorf("no error is %v, %v", err, d.Err)
 	}
 }
 
-// The recorder refuses what the role does not allow, whatever the client checked before.
+// The recorder answers each role over its socket as the table says, whatever the client checked
+// before.
 func TestRoles(t *testing.T) {
-	run := runRequest{id: 1, queries: []measure.Query{query(t, "a.b.c")}}
-	script := scriptRequest{id: 1, name: "x", text: "BEGIN{}"}
-	sample := sampleRequest{id: 1, Sampling: Sampling{Hz: 1, For: 1}}
-	tests := []struct {
-		name string
-		kind kind
-		need Role
-		with func(Role) []byte
+	const denied, allowed = true, false
+	run := runRequest{id: 7, queries: []measure.Query{query(t, "a.b.c")}}
+	script := scriptRequest{id: 7, name: "x", text: "BEGIN{}"}
+	sample := sampleRequest{id: 7, Sampling: Sampling{Hz: 1, For: 1}}
+	for _, tt := range []struct {
+		role                Role
+		run, script, sample bool
 	}{
-		{"run", kindRun, RoleRecord, func(r Role) []byte { run.role = r; return run.append(nil) }},
-		{
-			"script",
-			kindScript,
-			RoleTrace,
-			func(r Role) []byte { script.role = r; return script.append(nil) },
-		},
-		{
-			"sample",
-			kindSample,
-			RoleTrace,
-			func(r Role) []byte { sample.role = r; return sample.append(nil) },
-		},
-	}
-	for _, tt := range tests {
-		for role := Role(0); role <= RoleTrace+1; role++ {
-			t.Run(fmt.Sprint(tt.name, " by ", role), func(t *testing.T) {
-				r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
-				defer r.Close()
-				a, _ := net.Pipe()
-				s := newSession(r, a)
-				if err := s.handle(tt.kind, &decoder{b: tt.with(role)}); err != nil {
-					t.Fatal(err)
-				}
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				var err error
-				if len(s.out) > 0 && kind(s.out[4]) == kindEnded {
-					d := &decoder{b: s.out[headSize:]}
-					d.id()
-					err = d.error()
-				}
-				allowed := role >= tt.need && role <= RoleTrace
-				if errors.Is(err, measure.ErrDenied) == allowed {
-					t.Errorf("the reply is %v", err)
+		{0, denied, denied, denied},
+		{RoleMetrics, denied, denied, denied},
+		{RoleView, denied, denied, denied},
+		{RoleProfile, denied, denied, allowed},
+		{RoleRecord, allowed, denied, denied},
+		{RoleTrace, allowed, allowed, allowed},
+		{RoleTrace + 1, denied, denied, denied},
+		{255, denied, denied, denied},
+	} {
+		run.role, script.role, sample.role = tt.role, tt.role, tt.role
+		for _, one := range []struct {
+			name string
+			kind kind
+			b    []byte
+			want bool
+		}{
+			{"run", kindRun, run.append(nil), tt.run},
+			{"script", kindScript, script.append(nil), tt.script},
+			{"sample", kindSample, sample.append(nil), tt.sample},
+		} {
+			t.Run(fmt.Sprintf("%s by %s (%d)", one.name, tt.role, tt.role), func(t *testing.T) {
+				err := endedBy(t, one.kind, one.b)
+				if errors.Is(err, measure.ErrDenied) != one.want {
+					t.Errorf("the recorder ends it with %v", err)
 				}
 			})
 		}
 	}
-	c := NewClient(0)
-	if _, err := c.StartScript(RoleRecord, measure.Script{}); !errors.Is(err, measure.ErrDenied) {
-		t.Errorf("a script by record: %v", err)
+}
+
+// endedBy sends a request to a recorder over a socket and returns the error by which it ends. It
+// asks the recorder to stop it.
+func endedBy(t *testing.T, k kind, request []byte) error {
+	t.Helper()
+	r := NewRecorder(Config{
+		Sources: []measure.Source{&seconds{id: "a.b.c"}},
+		StartScript: func(measure.Script) (dataset.Runner, error) {
+			return nil, errors.New("it may start")
+		},
+		Sample: func(context.Context, Sampling) (*Sampled, error) { return &Sampled{}, nil },
+	})
+	defer r.Close()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := c.Sample(t.Context(), RoleView, Sampling{}); !errors.Is(err, measure.ErrDenied) {
-		t.Errorf("a sampling by view: %v", err)
+	var ends [2]net.Conn
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "socket")
+		if ends[i], err = net.FileConn(f); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	go r.Serve(ends[0]) //nolint:errcheck // the other end is closed
+	defer ends[1].Close()
+	for _, f := range []struct {
+		kind    kind
+		content []byte
+	}{
+		{kindHello, wire.AppendUint([]byte(magic), version)}, {k, request},
+		{kindStop, wire.AppendUint(nil, 7)},
+	} {
+		b := endFrame(append(startFrame(nil, f.kind), f.content...), 0)
+		if _, err := ends[1].Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for f := (frameReader{wire.Reader{From: ends[1], Limit: maxReply}}); ; {
+		k, b, err := f.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k == kindEnded {
+			d := newDecoder(b)
+			d.ID()
+			return d.error()
+		}
+	}
+}
+
+// The client refuses what a role does not allow before it asks.
+func TestClientRefusesRoles(t *testing.T) {
+	c := NewClient(0) // not connected: a request would wait
+	for role := Role(0); role <= RoleTrace+1; role++ {
+		if role != RoleTrace {
+			if _, err := c.StartScript(role, measure.Script{}); !errors.Is(err, measure.ErrDenied) {
+				t.Errorf("a script by %s: %v", role, err)
+			}
+		}
+		if role != RoleTrace && role != RoleProfile {
+			_, err := c.Sample(t.Context(), role, Sampling{})
+			if !errors.Is(err, measure.ErrDenied) {
+				t.Errorf("a sampling by %s: %v", role, err)
+			}
+		}
+	}
+}
+
+func TestRoleNames(t *testing.T) {
+	for role := Role(0); role <= RoleTrace+1; role++ {
+		want := role
+		if role > RoleTrace {
+			want = 0
+		}
+		if got := RoleNamed(role.String()); got != want {
+			t.Errorf("role %d is named %s, which is role %d", role, role, got)
+		}
 	}
 }
 
@@ -669,8 +735,8 @@ func TestSample(t *testing.T) {
 
 // Frames that are cut, doubled, of another version or too large are errors at both ends.
 func TestBadFrames(t *testing.T) {
-	hello := endFrame(appendUint(append(startFrame(nil, kindHello), magic...), version), 0)
-	other := endFrame(appendUint(append(startFrame(nil, kindHello), magic...), version+1), 0)
+	hello := endFrame(wire.AppendUint(append(startFrame(nil, kindHello), magic...), version), 0)
+	other := endFrame(wire.AppendUint(append(startFrame(nil, kindHello), magic...), version+1), 0)
 	run := runRequest{
 		id:      1,
 		role:    RoleRecord,
@@ -705,7 +771,7 @@ func TestBadFrames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
 			defer r.Close()
-			if err := r.Serve(newStream(tt.b)); !errors.Is(err, errFrame) {
+			if err := r.Serve(newStream(tt.b)); !errors.Is(err, wire.ErrInvalid) {
 				t.Errorf("the recorder says %v", err)
 			}
 		})

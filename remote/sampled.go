@@ -2,6 +2,7 @@ package remote
 
 import (
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // samplePart is the size in bytes from which on samples are sent as the next part.
@@ -24,10 +25,10 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 		if !ok {
 			n = uint64(len(numbers))
 			numbers[text] = n
-			names = appendString(names, text)
+			names = wire.AppendString(names, text)
 			newNames++
 		}
-		return appendUint(b, n)
+		return wire.AppendUint(b, n)
 	}
 	send := func(last bool) {
 		s.r.mu.Lock()
@@ -36,23 +37,24 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 			s.drained.Wait()
 		}
 		s.append(kindSampled, func(b []byte) []byte {
-			b = appendUint(appendUint(b, uint64(id)), newNames)
-			b = appendUint(append(b, names...), newSamples)
-			b = appendBool(append(b, samples...), last)
+			b = wire.AppendUint(wire.AppendUint(b, uint64(id)), newNames)
+			b = wire.AppendUint(append(b, names...), newSamples)
+			b = wire.AppendBool(append(b, samples...), last)
 			if !last {
 				return b
 			}
-			b = appendInt(appendInt(b, int64(got.Began)), int64(got.Took))
-			b = appendLoss(appendStrings(appendUint(b, uint64(got.CPUs)), got.Notes), got.Loss)
-			return appendInt(b, int64(got.CPU))
+			b = wire.AppendInt(wire.AppendInt(b, int64(got.Began)), int64(got.Took))
+			b = wire.AppendStrings(wire.AppendUint(b, uint64(got.CPUs)), got.Notes)
+			b = appendLoss(b, got.Loss)
+			return wire.AppendInt(b, int64(got.CPU))
 		})
 		names, samples, newNames, newSamples = names[:0], samples[:0], 0, 0
 	}
 	for i := range got.Samples {
 		one := &got.Samples[i]
-		samples = appendInt(name(samples, one.Process), one.Count)
+		samples = wire.AppendInt(name(samples, one.Process), one.Count)
 		for _, stack := range [][]string{one.User, one.Kernel} {
-			samples = appendUint(samples, uint64(len(stack)))
+			samples = wire.AppendUint(samples, uint64(len(stack)))
 			for _, f := range stack {
 				samples = name(samples, f)
 			}
@@ -75,27 +77,27 @@ type sampledDecoder struct {
 
 // decode reads a part after its ID. done: it is the last one.
 func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
-	for range d.count(1) {
-		text := d.string()
+	for range d.Count(1) {
+		text := d.String()
 		p.bytes += len(text) + 16
 		p.names = append(p.names, text)
 	}
 	name := func() string {
-		n := d.uint()
+		n := d.Uint()
 		if n >= uint64(len(p.names)) {
-			d.fail("name %d of %d", n, len(p.names))
+			d.Fail("name %d of %d", n, len(p.names))
 			return ""
 		}
 		return p.names[n]
 	}
-	for range d.count(4) {
-		one := Sample{Process: name(), Count: d.int()}
+	for range d.Count(4) {
+		one := Sample{Process: name(), Count: d.Int()}
 		for _, stack := range []*[]string{&one.User, &one.Kernel} {
-			n := d.count(1)
+			n := d.Count(1)
 			p.frames += n + 6
 			if p.frames > maxSampleFrames || p.bytes > maxSampleBytes {
-				d.fail("a sampling of %d frames and %d bytes of names", p.frames, p.bytes)
-				return false, d.err
+				d.Fail("a sampling of %d frames and %d bytes of names", p.frames, p.bytes)
+				return false, d.Err
 			}
 			*stack = make([]string, 0, n)
 			for range n {
@@ -104,10 +106,10 @@ func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
 		}
 		p.out.Samples = append(p.out.Samples, one)
 	}
-	if done = d.bool(); done {
-		p.out.Began, p.out.Took = measure.Time(d.int()), measure.Span(d.int())
-		p.out.CPUs, p.out.Notes, p.out.Loss = int(d.id()), d.strings(), d.loss()
-		p.out.CPU = measure.Span(d.int())
+	if done = d.Bool(); done {
+		p.out.Began, p.out.Took = measure.Time(d.Int()), measure.Span(d.Int())
+		p.out.CPUs, p.out.Notes, p.out.Loss = int(d.ID()), d.Strings(), d.loss()
+		p.out.CPU = measure.Span(d.Int())
 	}
-	return done, d.end()
+	return done, d.End()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // maxText is the size of a script's text in bytes.
@@ -23,20 +24,20 @@ type scriptRequest struct {
 }
 
 func (q *scriptRequest) append(b []byte) []byte {
-	b = append(appendUint(b, uint64(q.id)), byte(q.role))
-	return appendFloat(appendString(appendString(b, q.name), q.text), q.budget)
+	b = append(wire.AppendUint(b, uint64(q.id)), byte(q.role))
+	return wire.AppendFloat(wire.AppendString(wire.AppendString(b, q.name), q.text), q.budget)
 }
 
 func (d *decoder) scriptRequest() scriptRequest {
-	q := scriptRequest{id: d.id(), role: Role(d.byte()), name: d.string(), text: d.string()}
-	q.budget = d.float()
+	q := scriptRequest{id: d.ID(), role: Role(d.Byte()), name: d.String(), text: d.String()}
+	q.budget = d.Float()
 	return q
 }
 
 // startScript starts a script, or continues an equal one that lost its client. The result is a
 // frame: kindStarted or kindEnded.
 func (r *Recorder) startScript(s *session, q scriptRequest) {
-	err := q.role.check(RoleTrace, "run a D script")
+	err := q.role.mayScript()
 	switch {
 	case err != nil:
 	case r.config.StartScript == nil:
@@ -108,8 +109,8 @@ func (r *Recorder) runScript(k *script) {
 
 // reportStatus sends what has changed of a script's output, losses and notes.
 func (r *Recorder) reportStatus(k *script) {
-	b := appendString(nil, k.runner.Output())
-	b = appendStrings(appendLoss(b, k.runner.Losses()), k.runner.Notes())
+	b := wire.AppendString(nil, k.runner.Output())
+	b = wire.AppendStrings(appendLoss(b, k.runner.Losses()), k.runner.Notes())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k.session == nil || bytes.Equal(b, k.status) {
@@ -117,14 +118,14 @@ func (r *Recorder) reportStatus(k *script) {
 	}
 	k.status = b
 	k.session.append(kindStatus, func(out []byte) []byte {
-		return append(appendUint(out, uint64(k.id)), b...)
+		return append(wire.AppendUint(out, uint64(k.id)), b...)
 	})
 }
 
 // appendStarted reports to the client that a script runs. r.mu is held.
 func (s *session) appendStarted(k *script) {
 	s.append(kindStarted, func(b []byte) []byte {
-		b = appendUint(appendUint(b, uint64(k.id)), uint64(k.source))
+		b = wire.AppendUint(wire.AppendUint(b, uint64(k.id)), uint64(k.source))
 		return appendStats(b, k.runner.Stats())
 	})
 }
@@ -144,30 +145,30 @@ const (
 )
 
 func (q *sampleRequest) append(b []byte) []byte {
-	b = append(appendUint(b, uint64(q.id)), byte(q.role))
-	b = appendInt(appendUint(b, uint64(q.Hz)), int64(q.For))
-	b = appendBool(appendBool(b, q.Kernel), q.User)
-	b = appendUint(b, uint64(len(q.CPUs)))
+	b = append(wire.AppendUint(b, uint64(q.id)), byte(q.role))
+	b = wire.AppendInt(wire.AppendUint(b, uint64(q.Hz)), int64(q.For))
+	b = wire.AppendBool(wire.AppendBool(b, q.Kernel), q.User)
+	b = wire.AppendUint(b, uint64(len(q.CPUs)))
 	for _, c := range q.CPUs {
-		b = appendUint(b, uint64(c))
+		b = wire.AppendUint(b, uint64(c))
 	}
 	return b
 }
 
 func (d *decoder) sampleRequest() (q sampleRequest) {
-	q.id, q.role = d.id(), Role(d.byte())
-	hz, span := d.uint(), d.int()
-	q.Kernel, q.User = d.bool(), d.bool()
-	n := d.count(1)
+	q.id, q.role = d.ID(), Role(d.Byte())
+	hz, span := d.Uint(), d.Int()
+	q.Kernel, q.User = d.Bool(), d.Bool()
+	n := d.Count(1)
 	if hz == 0 || hz > maxHz || span <= 0 || span > int64(maxSampling) || n > maxCPUs {
-		d.fail("%d CPUs sampled at %d Hz for %v", n, hz, measure.Span(span))
+		d.Fail("%d CPUs sampled at %d Hz for %v", n, hz, measure.Span(span))
 		return q
 	}
 	q.Hz, q.For = int(hz), measure.Span(span)
 	for range n {
-		c := d.uint()
+		c := d.Uint()
 		if c >= maxCPUs {
-			d.fail("CPU %d", c)
+			d.Fail("CPU %d", c)
 			return q
 		}
 		q.CPUs = append(q.CPUs, int(c))
@@ -177,7 +178,7 @@ func (d *decoder) sampleRequest() (q sampleRequest) {
 
 // startSampling samples for a client.
 func (r *Recorder) startSampling(s *session, q sampleRequest) {
-	err := q.role.check(RoleTrace, "sample the CPUs")
+	err := q.role.maySample()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {

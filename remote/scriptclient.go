@@ -29,7 +29,7 @@ type Script struct {
 // StartScript starts a script with the Name, Text and Budget of given. The error is that of the
 // recorder: a *measure.Diagnostic for a mistake in the text, or why this machine cannot run it.
 func (c *Client) StartScript(role Role, given measure.Script) (*Script, error) {
-	if err := role.check(RoleTrace, "run a D script"); err != nil {
+	if err := role.mayScript(); err != nil {
 		return nil, err
 	}
 	s := &Script{role: role, given: given, ended: make(chan struct{})}
@@ -59,11 +59,11 @@ func (s *Script) start(c *Client) (*call, uint32, []measure.Stat, error) {
 			a.end()
 			return nil, 0, nil, err
 		}
-		d := &decoder{b: m.b}
+		d := newDecoder(m.b)
 		switch m.kind {
 		case kindStarted:
-			number, stats := d.id(), d.stats()
-			if err := d.end(); err != nil {
+			number, stats := d.ID(), d.stats()
+			if err := d.End(); err != nil {
 				a.end()
 				return nil, 0, nil, err
 			}
@@ -71,7 +71,7 @@ func (s *Script) start(c *Client) (*call, uint32, []measure.Stat, error) {
 		case kindEnded:
 			err := d.error()
 			a.end()
-			if bad := d.end(); bad != nil {
+			if bad := d.End(); bad != nil {
 				err = bad
 			}
 			if err == nil {
@@ -95,11 +95,11 @@ func (s *Script) follow(a *call) {
 			}
 			continue
 		}
-		d := &decoder{b: m.b}
+		d := newDecoder(m.b)
 		switch m.kind {
 		case kindStatus:
-			output, loss, notes := d.string(), d.loss(), d.strings()
-			if d.end() == nil {
+			output, loss, notes := d.String(), d.loss(), d.Strings()
+			if d.End() == nil {
 				s.state.Lock()
 				s.output, s.loss, s.notes = output, loss, notes
 				s.state.Unlock()
@@ -188,7 +188,7 @@ func (s *Script) Notes() []string {
 
 // Sample samples the CPUs. The error is that of the recorder, or the context's.
 func (c *Client) Sample(ctx context.Context, role Role, q Sampling) (*Sampled, error) {
-	if err := role.check(RoleTrace, "sample the CPUs"); err != nil {
+	if err := role.maySample(); err != nil {
 		return nil, err
 	}
 	a, err := c.call(ctx, kindSample, func(b []byte, id uint32) []byte {
@@ -207,13 +207,13 @@ func (c *Client) Sample(ctx context.Context, role Role, q Sampling) (*Sampled, e
 			a.stop()
 			return nil, err
 		}
-		d := &decoder{b: m.b}
+		d := newDecoder(m.b)
 		switch {
 		case m.kind == kindSampled && !done:
 			done, err = parts.decode(d)
 		case m.kind == kindEnded:
 			if err = d.error(); err == nil {
-				err = d.end()
+				err = d.End()
 			}
 			if err == nil && !done {
 				err = errors.New("sample the CPUs: the recorder ended it")

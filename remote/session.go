@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // session is a connection to a client.
@@ -74,7 +75,7 @@ func (s *session) append(k kind, content func([]byte) []byte) {
 // appendEnded reports to the client that a run, script or sampling has ended. r.mu is held.
 func (s *session) appendEnded(id uint32, err error) {
 	s.append(kindEnded, func(b []byte) []byte {
-		return appendError(appendUint(b, uint64(id)), err)
+		return appendError(wire.AppendUint(b, uint64(id)), err)
 	})
 }
 
@@ -122,7 +123,7 @@ func (s *session) serve() error {
 	s.r.mu.Lock()
 	s.drained.Broadcast()
 	s.r.mu.Unlock()
-	if errors.Is(failed, errFrame) {
+	if errors.Is(failed, wire.ErrInvalid) {
 		return failed
 	}
 	return err
@@ -132,11 +133,11 @@ func (s *session) serve() error {
 func (s *session) write() error {
 	s.r.mu.Lock()
 	s.append(kindHello, func(b []byte) []byte {
-		b = appendUint(append(b, magic...), version)
-		b = appendUint(b, uint64(len(s.r.config.Sources)))
+		b = wire.AppendUint(append(b, magic...), version)
+		b = wire.AppendUint(b, uint64(len(s.r.config.Sources)))
 		for _, source := range s.r.config.Sources {
 			_, external := source.(measure.ExternalMeter)
-			b = appendStats(appendBool(b, external), source.Stats())
+			b = appendStats(wire.AppendBool(b, external), source.Stats())
 		}
 		return b
 	})
@@ -188,8 +189,8 @@ func (s *session) sendUsage() {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	s.append(kindUsage, func(b []byte) []byte {
-		b = appendInt(appendInt(b, int64(u.CPU)), u.Memory)
-		b = appendUint(b, uint64(len(problems)))
+		b = wire.AppendInt(wire.AppendInt(b, int64(u.CPU)), u.Memory)
+		b = wire.AppendUint(b, uint64(len(problems)))
 		for _, p := range problems {
 			b = appendProblems(b, p)
 		}
@@ -199,7 +200,7 @@ func (s *session) sendUsage() {
 
 // read handles the frames of the client.
 func (s *session) read() error {
-	f := frameReader{r: bufio.NewReader(s.conn), limit: maxRequest}
+	f := frameReader{wire.Reader{From: bufio.NewReader(s.conn), Limit: maxRequest}}
 	for first := true; ; first = false {
 		k, payload, err := f.next()
 		if err != nil {
@@ -208,7 +209,7 @@ func (s *session) read() error {
 		if first != (k == kindHello) {
 			return invalid("kind %d where a hello is due, or a second hello", k)
 		}
-		if err := s.handle(k, &decoder{b: payload}); err != nil {
+		if err := s.handle(k, newDecoder(payload)); err != nil {
 			return err
 		}
 	}
@@ -219,13 +220,13 @@ func (s *session) handle(k kind, d *decoder) error {
 	switch k {
 	case kindHello:
 		d.hello()
-		return d.end()
+		return d.End()
 	case kindRun:
 		q := d.runRequest()
-		if err := d.end(); err != nil {
+		if err := d.End(); err != nil {
 			return err
 		}
-		if err := s.r.startRun(s, q); errors.Is(err, errFrame) {
+		if err := s.r.startRun(s, q); errors.Is(err, wire.ErrInvalid) {
 			return err
 		} else if err != nil {
 			s.r.mu.Lock()
@@ -235,28 +236,28 @@ func (s *session) handle(k kind, d *decoder) error {
 		return nil
 	case kindScript:
 		q := d.scriptRequest()
-		if err := d.end(); err != nil {
+		if err := d.End(); err != nil {
 			return err
 		}
 		s.r.startScript(s, q)
 		return nil
 	case kindSample:
 		q := d.sampleRequest()
-		if err := d.end(); err != nil {
+		if err := d.End(); err != nil {
 			return err
 		}
 		s.r.startSampling(s, q)
 		return nil
 	case kindStop:
-		id := d.id()
-		if err := d.end(); err != nil {
+		id := d.ID()
+		if err := d.End(); err != nil {
 			return err
 		}
 		s.r.stopID(s, id)
 		return nil
 	case kindAck:
-		id, number := d.id(), d.uint()
-		if err := d.end(); err != nil {
+		id, number := d.ID(), d.Uint()
+		if err := d.End(); err != nil {
 			return err
 		}
 		s.r.ack(s, id, number)
@@ -267,10 +268,10 @@ func (s *session) handle(k kind, d *decoder) error {
 
 // hello reads the start of a hello.
 func (d *decoder) hello() {
-	if string(d.bytes(len(magic))) != magic {
-		d.fail("this is no hello")
+	if string(d.Bytes(len(magic))) != magic {
+		d.Fail("this is no hello")
 	}
-	if v := d.uint(); v != version && d.err == nil {
-		d.fail("version %d, this program has version %d", v, version)
+	if v := d.Uint(); v != version && d.Err == nil {
+		d.Fail("version %d, this program has version %d", v, version)
 	}
 }

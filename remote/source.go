@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // Source is a source of the recorder. It implements measure.Meter and measure.ProblemReporter.
@@ -81,6 +82,10 @@ const noteRestarted = "the recorder was started again: seconds before this one a
 // durable is how old a tick is when the archive has it on disk: see dataset.Archive.
 const durable = 3 * time.Second
 
+// ownRole is the role of the server itself, which runs sources for all its datasets at once. Its
+// check of the token comes before: making a dataset needs the role record.
+const ownRole = RoleRecord
+
 // Run implements measure.Source. The error is a RestartError when the recorder ended and runs
 // again. A run whose queries are those of a run of an earlier client continues it.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
@@ -91,8 +96,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	s.mu.Lock()
 	number := s.number
 	s.mu.Unlock()
-	q := runRequest{role: RoleRecord, source: number, after: s.client.after, queries: queries}
-	if err := q.role.check(RoleRecord, "run a source"); err != nil {
+	q := runRequest{role: ownRole, source: number, after: s.client.after, queries: queries}
+	if err := q.role.mayRun(); err != nil {
 		return err
 	}
 	a, err := s.client.call(ctx, kindRun, func(b []byte, id uint32) []byte {
@@ -149,11 +154,14 @@ type taken struct {
 const stopTime = 5 * time.Second
 
 // run passes ticks to the sink. It returns nil when the context has ended and the recorder has
-// stopped, after a tick in progress has finished.
+// stopped, after a tick in progress has finished. After Client.Leave the recorder does not stop.
 func (r *running) run(ctx context.Context) error {
 	err := r.pass(ctx)
 	if ctx.Err() == nil || !errors.Is(err, context.Cause(ctx)) {
 		return err
+	}
+	if r.source.client.leaving.Load() {
+		return nil
 	}
 	r.call.stop()
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -171,7 +179,7 @@ func (r *running) pass(ctx context.Context) error {
 		}
 		switch m.kind {
 		case kindTick:
-			got, err := r.t.decode(&decoder{b: m.b})
+			got, err := r.t.decode(newDecoder(m.b))
 			r.call.done(m)
 			if err == nil {
 				err = r.accept(got)
@@ -181,10 +189,10 @@ func (r *running) pass(ctx context.Context) error {
 				return err
 			}
 		case kindEnded:
-			d := &decoder{b: m.b}
+			d := newDecoder(m.b)
 			err := d.error()
 			r.call.done(m)
-			if bad := d.end(); bad != nil {
+			if bad := d.End(); bad != nil {
 				return bad
 			}
 			return err
@@ -224,7 +232,7 @@ func (r *running) accept(got *reading) error {
 	number := r.taken[n-1].number
 	r.taken = slices.Delete(r.taken, 0, n)
 	err := r.call.link.send(kindAck, func(b []byte) []byte {
-		return appendUint(appendUint(b, uint64(r.call.id)), number)
+		return wire.AppendUint(wire.AppendUint(b, uint64(r.call.id)), number)
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", errGone, err)

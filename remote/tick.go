@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"culprit/measure"
+	"culprit/wire"
 )
 
 // tick is a copy of what a source measured at one reading.
@@ -127,13 +128,13 @@ func newEncoder(stats []measure.Stat) *encoder {
 
 // append appends the payload of a tick: see docs/FORMATS.md.
 func (e *encoder) append(b []byte, id uint32, t *tick) []byte {
-	b = appendUint(appendUint(b, uint64(id)), t.number)
-	b = appendInt(b, int64(t.outside))
-	b = appendUint(b, uint64(len(t.costs)))
+	b = wire.AppendUint(wire.AppendUint(b, uint64(id)), t.number)
+	b = wire.AppendInt(b, int64(t.outside))
+	b = wire.AppendUint(b, uint64(len(t.costs)))
 	for _, c := range t.costs {
-		b = appendInt(appendUint(b, uint64(c.stat)), int64(c.cost))
+		b = wire.AppendInt(wire.AppendUint(b, uint64(c.stat)), int64(c.cost))
 	}
-	b = appendUint(b, uint64(len(t.batches)))
+	b = wire.AppendUint(b, uint64(len(t.batches)))
 	for i := range t.batches {
 		if i == len(e.slots) {
 			e.slots = append(e.slots, slot{stat: -1})
@@ -191,22 +192,22 @@ func (e *encoder) appendBatch(b []byte, s *slot, m *measure.Batch) []byte {
 
 	b = append(b, flags)
 	if flags&flagSameHead == 0 {
-		b = appendStrings(appendUint(b, uint64(stat)), m.By)
+		b = wire.AppendStrings(wire.AppendUint(b, uint64(stat)), m.By)
 	}
-	b = appendInt(b, int64(m.Over.End))
+	b = wire.AppendInt(b, int64(m.Over.End))
 	if flags&flagUnmeasured == 0 {
-		b = appendInt(b, int64(m.Over.Span()))
+		b = wire.AppendInt(b, int64(m.Over.Span()))
 	}
-	b = appendUint(b, uint64(words))
-	b = appendUint(b, uint64(len(m.Labels)))
-	b = appendUint(b, uint64(len(m.Labels)-wordsSent))
+	b = wire.AppendUint(b, uint64(words))
+	b = wire.AppendUint(b, uint64(len(m.Labels)))
+	b = wire.AppendUint(b, uint64(len(m.Labels)-wordsSent))
 	for _, w := range m.Labels[wordsSent:] {
-		b = appendString(b, w)
+		b = wire.AppendString(b, w)
 	}
 	if flags&flagFrames != 0 {
 		b = appendFrames(b, frames, framesSent, m.Frames)
 	}
-	b = appendUint(b, uint64(m.Rows()))
+	b = wire.AppendUint(b, uint64(m.Rows()))
 	if flags&flagSameKeys == 0 {
 		for _, k := range m.Keys {
 			b = binary.LittleEndian.AppendUint32(b, uint32(k))
@@ -220,27 +221,27 @@ func (e *encoder) appendBatch(b []byte, s *slot, m *measure.Batch) []byte {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 		}
 	}
-	return appendStrings(appendLoss(b, m.Loss), m.Notes)
+	return wire.AppendStrings(appendLoss(b, m.Loss), m.Notes)
 }
 
 func appendFrames(b []byte, table, sent int, all []measure.Frame) []byte {
-	b = appendUint(b, uint64(table))
-	b = appendUint(b, uint64(len(all)))
-	b = appendUint(b, uint64(len(all)-sent))
+	b = wire.AppendUint(b, uint64(table))
+	b = wire.AppendUint(b, uint64(len(all)))
+	b = wire.AppendUint(b, uint64(len(all)-sent))
 	for _, f := range all[sent:] {
-		b = appendString(appendString(b, f.Symbol), f.Module)
-		b = appendInt(appendUint(b, f.Offset), int64(f.Parent))
+		b = wire.AppendString(wire.AppendString(b, f.Symbol), f.Module)
+		b = wire.AppendInt(wire.AppendUint(b, f.Offset), int64(f.Parent))
 	}
 	return b
 }
 
 func appendDist(b []byte, d *measure.Dist) []byte {
-	b = appendInt(append(b, d.Base), int64(d.First))
-	b = appendUint(b, uint64(len(d.Counts)))
+	b = wire.AppendInt(append(b, d.Base), int64(d.First))
+	b = wire.AppendUint(b, uint64(len(d.Counts)))
 	for _, n := range d.Counts {
-		b = appendUint(b, n)
+		b = wire.AppendUint(b, n)
 	}
-	return appendFloat(b, d.Sum)
+	return wire.AppendFloat(b, d.Sum)
 }
 
 // reading is a decoded tick. Its batches are valid until the next one of the same run.
@@ -273,18 +274,18 @@ type decodedSlot struct {
 // decode reads a payload after its ID. After an error the decoder must not be used again.
 func (t *tickDecoder) decode(d *decoder) (*reading, error) {
 	r := &t.out
-	r.number, r.outside = d.uint(), measure.Span(d.int())
+	r.number, r.outside = d.Uint(), measure.Span(d.Int())
 	r.costs, r.batches = r.costs[:0], r.batches[:0]
-	for range d.count(2) {
-		c := statCost{stat: int(d.id()), cost: measure.Span(d.int())}
+	for range d.Count(2) {
+		c := statCost{stat: int(d.ID()), cost: measure.Span(d.Int())}
 		if c.stat >= len(t.stats) {
-			d.fail("statistic %d of %d", c.stat, len(t.stats))
+			d.Fail("statistic %d of %d", c.stat, len(t.stats))
 		}
 		r.costs = append(r.costs, c)
 	}
-	n := d.count(7)
+	n := d.Count(7)
 	if n > maxSlots {
-		d.fail("%d batches in a tick", n)
+		d.Fail("%d batches in a tick", n)
 		n = 0
 	}
 	for i := range n {
@@ -292,25 +293,25 @@ func (t *tickDecoder) decode(d *decoder) (*reading, error) {
 			t.slots = append(t.slots, &decodedSlot{stat: -1})
 		}
 		t.batch(d, t.slots[i])
-		if d.err != nil {
-			return nil, d.err
+		if d.Err != nil {
+			return nil, d.Err
 		}
 		r.batches = append(r.batches, &t.slots[i].batch)
 	}
-	return r, d.end()
+	return r, d.End()
 }
 
 func (t *tickDecoder) batch(d *decoder, s *decodedSlot) {
-	b, flags := &s.batch, d.byte()
+	b, flags := &s.batch, d.Byte()
 	if flags&flagSameHead == 0 {
 		t.head(d, s)
 	} else if s.stat < 0 {
-		d.fail("the first batch of a place has no head")
+		d.Fail("the first batch of a place has no head")
 	}
-	b.Over.End = measure.Time(d.int())
+	b.Over.End = measure.Time(d.Int())
 	b.Over.Start = b.Over.End
 	if flags&flagUnmeasured == 0 {
-		b.Over.Start = b.Over.End.Add(-measure.Span(d.int()))
+		b.Over.Start = b.Over.End.Add(-measure.Span(d.Int()))
 	}
 	table, known := s.table, s.known
 	s.table = t.readWords(d, flags, b)
@@ -323,27 +324,27 @@ func (t *tickDecoder) batch(d *decoder, s *decodedSlot) {
 	if flags&flagSameKeys != 0 {
 		if len(b.Keys) != rows*len(b.By) || table != s.table || known > s.known ||
 			flags&(flagSameHead|flagNewWords|flagFrames|flagShape) != flagSameHead|flagShape {
-			d.fail("%d rows have the %d keys of other ones", rows, len(b.Keys))
+			d.Fail("%d rows have the %d keys of other ones", rows, len(b.Keys))
 		}
 	} else {
 		t.keys(d, flags, s, rows)
 	}
 	t.values(d, flags, b, rows)
-	b.Loss, b.Notes = d.loss(), d.strings()
+	b.Loss, b.Notes = d.loss(), d.Strings()
 }
 
 // head reads the statistic and the fields of a batch.
 func (t *tickDecoder) head(d *decoder, s *decodedSlot) {
-	stat := int(d.id())
+	stat := int(d.ID())
 	if stat >= len(t.stats) {
-		d.fail("statistic %d of %d", stat, len(t.stats))
+		d.Fail("statistic %d of %d", stat, len(t.stats))
 		return
 	}
 	st := &t.stats[stat]
-	s.stat, s.batch.Stat, s.batch.By = stat, st.ID, d.strings()
+	s.stat, s.batch.Stat, s.batch.By = stat, st.ID, d.Strings()
 	for _, name := range s.batch.By {
 		if _, i := st.Field(name); i < 0 {
-			d.fail("%s has no field %q", st.ID, name)
+			d.Fail("%s has no field %q", st.ID, name)
 		}
 	}
 	s.stacks = st.Stacks(s.batch.By)
@@ -352,10 +353,10 @@ func (t *tickDecoder) head(d *decoder, s *decodedSlot) {
 
 // table returns entries 0 to all of a table after it has appended fresh ones that read returns.
 func table[T any](d *decoder, have *[][]T, isNew bool, size int, read func() T) (int, []T) {
-	number, all := d.uint(), d.uint()
-	fresh := d.count(size)
+	number, all := d.Uint(), d.Uint()
+	fresh := d.Count(size)
 	if number >= maxTables || all > maxTable {
-		d.fail("table %d of %d entries", number, all)
+		d.Fail("table %d of %d entries", number, all)
 		return 0, nil
 	}
 	for len(*have) <= int(number) {
@@ -367,7 +368,7 @@ func table[T any](d *decoder, have *[][]T, isNew bool, size int, read func() T) 
 	}
 	from := int(all) - fresh
 	if from < 0 || from > len(list) || fresh > 0 && from != len(list) {
-		d.fail("table %d has %d entries, not %d", number, len(list), from)
+		d.Fail("table %d has %d entries, not %d", number, len(list), from)
 		return 0, nil
 	}
 	for range fresh {
@@ -378,7 +379,7 @@ func table[T any](d *decoder, have *[][]T, isNew bool, size int, read func() T) 
 }
 
 func (t *tickDecoder) readWords(d *decoder, flags byte, b *measure.Batch) (number int) {
-	number, b.Labels = table(d, &t.words, flags&flagNewWords != 0, 1, d.string)
+	number, b.Labels = table(d, &t.words, flags&flagNewWords != 0, 1, d.String)
 	return number
 }
 
@@ -386,17 +387,17 @@ func (t *tickDecoder) readFrames(d *decoder, flags byte, b *measure.Batch) {
 	module, fresh := "", 0
 	_, b.Frames = table(d, &t.frames, flags&flagNewFrames != 0, 4, func() measure.Frame {
 		fresh++
-		f := measure.Frame{Symbol: d.string()}
-		raw := d.bytes(d.count(1))
+		f := measure.Frame{Symbol: d.String()}
+		raw := d.Bytes(d.Count(1))
 		if string(raw) != module { // callers are often of the same file
 			module = string(raw)
 		}
-		f.Module, f.Offset, f.Parent = module, d.uint(), int32(d.int())
+		f.Module, f.Offset, f.Parent = module, d.Uint(), int32(d.Int())
 		return f
 	})
 	for _, f := range b.Frames[len(b.Frames)-min(fresh, len(b.Frames)):] {
 		if f.Parent < -1 || int(f.Parent) >= len(b.Frames) {
-			d.fail("the caller of a frame is frame %d of %d", f.Parent, len(b.Frames))
+			d.Fail("the caller of a frame is frame %d of %d", f.Parent, len(b.Frames))
 			return
 		}
 	}
@@ -411,12 +412,12 @@ func (t *tickDecoder) rows(d *decoder, flags byte, b *measure.Batch) int {
 	if flags&flagSameKeys == 0 {
 		size += 4 * len(b.By)
 	}
-	return d.count(size)
+	return d.Count(size)
 }
 
 func (t *tickDecoder) keys(d *decoder, flags byte, s *decodedSlot, rows int) {
 	b := &s.batch
-	raw := d.bytes(4 * rows * len(b.By))
+	raw := d.Bytes(4 * rows * len(b.By))
 	b.Keys = b.Keys[:0]
 	for i := 0; len(raw) > 0; i++ {
 		k := binary.LittleEndian.Uint32(raw)
@@ -426,7 +427,7 @@ func (t *tickDecoder) keys(d *decoder, flags byte, s *decodedSlot, rows int) {
 			limit = len(b.Frames)
 		}
 		if int64(k) >= int64(limit) {
-			d.fail("label %d of %d", k, limit)
+			d.Fail("label %d of %d", k, limit)
 			return
 		}
 		b.Keys = append(b.Keys, measure.Label(k))
@@ -445,7 +446,7 @@ func (t *tickDecoder) values(d *decoder, flags byte, b *measure.Batch, rows int)
 		}
 		return
 	}
-	raw := d.bytes(8 * rows)
+	raw := d.Bytes(8 * rows)
 	for ; len(raw) > 0; raw = raw[8:] {
 		b.Values = append(b.Values, math.Float64frombits(binary.LittleEndian.Uint64(raw)))
 	}
@@ -455,20 +456,20 @@ func (t *tickDecoder) values(d *decoder, flags byte, b *measure.Batch, rows int)
 const maxBucket = 65 << 6
 
 func (d *decoder) dist() measure.Dist {
-	out := measure.Dist{Base: d.byte()}
-	first := d.int()
-	n := d.count(1)
+	out := measure.Dist{Base: d.Byte()}
+	first := d.Int()
+	n := d.Count(1)
 	if out.Base > 6 || first < 0 || first+int64(n) > maxBucket+1 {
-		d.fail("a distribution of base %d with buckets from %d", out.Base, first)
+		d.Fail("a distribution of base %d with buckets from %d", out.Base, first)
 		return out
 	}
 	out.First = int32(first)
 	if n > 0 {
 		out.Counts = make([]uint64, n)
 		for i := range out.Counts {
-			out.Counts[i] = d.uint()
+			out.Counts[i] = d.Uint()
 		}
 	}
-	out.Sum = d.float()
+	out.Sum = d.Float()
 	return out
 }

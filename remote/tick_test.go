@@ -191,8 +191,8 @@ func TestTicks(t *testing.T) {
 			if n > 3 {
 				log.ack(uint64(n - 3))
 			}
-			d := &decoder{b: payload}
-			if d.id() != 7 {
+			d := newDecoder(payload)
+			if d.ID() != 7 {
 				t.Fatal("the ID")
 			}
 			got, err := dec.decode(d)
@@ -251,8 +251,8 @@ func TestWrongBatches(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := newBacklog(machineStats()).add([]*measure.Batch{tt.b, good}, nil)
-			d := &decoder{b: newEncoder(machineStats()).append(nil, 0, k)}
-			d.id()
+			d := newDecoder(newEncoder(machineStats()).append(nil, 0, k))
+			d.ID()
 			got, err := (&tickDecoder{stats: machineStats()}).decode(d)
 			if err != nil || len(got.batches) != 1 || got.batches[0].Stat != good.Stat {
 				t.Errorf("%v, %v", got, err)
@@ -279,8 +279,8 @@ func BenchmarkTick(b *testing.B) {
 		if k.number > 4 {
 			log.ack(k.number - 4)
 		}
-		d := &decoder{b: payload}
-		d.id()
+		d := newDecoder(payload)
+		d.ID()
 		if _, err := dec.decode(d); err != nil {
 			b.Fatal(err)
 		}

@@ -5,39 +5,8 @@ import (
 	"errors"
 
 	"culprit/measure"
+	"culprit/wire"
 )
-
-// Role says what a request may do. Each role includes those before it. It is part of each request,
-// and both ends check it.
-type Role uint8
-
-// The roles, as those of tokens.
-const (
-	RoleView   Role = iota + 1 // read what is recorded
-	RoleRecord                 // run sources
-	RoleTrace                  // run D scripts and sample
-)
-
-// String returns the name of the role.
-func (r Role) String() string {
-	switch r {
-	case RoleView:
-		return "view"
-	case RoleRecord:
-		return "record"
-	case RoleTrace:
-		return "trace"
-	}
-	return "none"
-}
-
-// check returns a *measure.Denied unless the role includes need.
-func (r Role) check(need Role, doing string) error {
-	if r < need || r > RoleTrace {
-		return &measure.Denied{Doing: doing, Needs: "the role " + need.String()}
-	}
-	return nil
-}
 
 // Sampling says how to sample the CPUs.
 type Sampling struct {
@@ -67,17 +36,17 @@ type Sampled struct {
 }
 
 func appendProblems(b []byte, all []measure.Problem) []byte {
-	b = appendUint(b, uint64(len(all)))
+	b = wire.AppendUint(b, uint64(len(all)))
 	for _, p := range all {
-		b = appendString(appendString(b, p.Key), p.Text)
+		b = wire.AppendString(wire.AppendString(b, p.Key), p.Text)
 	}
 	return b
 }
 
 func (d *decoder) problems() []measure.Problem {
 	var all []measure.Problem
-	for range d.count(2) {
-		all = append(all, measure.Problem{Key: d.string(), Text: d.string()})
+	for range d.Count(2) {
+		all = append(all, measure.Problem{Key: d.String(), Text: d.String()})
 	}
 	return all
 }
@@ -89,43 +58,43 @@ type Usage struct {
 }
 
 func appendStat(b []byte, st *measure.Stat) []byte {
-	b = appendString(b, string(st.ID))
+	b = wire.AppendString(b, string(st.ID))
 	b = append(b, byte(st.Kind), byte(st.Fold))
-	b = appendBool(appendBool(appendBool(b, st.Sparse), st.Traced), st.Signed)
-	b = appendString(appendString(b, string(st.Unit)), st.Help)
-	b = appendUint(b, uint64(len(st.Fields)))
+	b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, st.Sparse), st.Traced), st.Signed)
+	b = wire.AppendString(wire.AppendString(b, string(st.Unit)), st.Help)
+	b = wire.AppendUint(b, uint64(len(st.Fields)))
 	for _, f := range st.Fields {
-		b = appendString(b, f.Name)
-		b = appendBool(append(b, byte(f.Type)), f.Overlaps)
-		b = appendString(appendString(b, string(f.Unit)), f.Help)
+		b = wire.AppendString(b, f.Name)
+		b = wire.AppendBool(append(b, byte(f.Type)), f.Overlaps)
+		b = wire.AppendString(wire.AppendString(b, string(f.Unit)), f.Help)
 	}
-	b = appendString(appendString(b, st.Whole.Query), st.Whole.Rest)
-	return appendString(b, st.Program)
+	b = wire.AppendString(wire.AppendString(b, st.Whole.Query), st.Whole.Rest)
+	return wire.AppendString(b, st.Program)
 }
 
 func (d *decoder) stat() measure.Stat {
-	st := measure.Stat{ID: measure.StatID(d.string())}
-	st.Kind, st.Fold = measure.Kind(d.byte()), measure.Fold(d.byte())
+	st := measure.Stat{ID: measure.StatID(d.String())}
+	st.Kind, st.Fold = measure.Kind(d.Byte()), measure.Fold(d.Byte())
 	if st.Kind < measure.Delta || st.Kind > measure.Dists || st.Fold > measure.Min {
-		d.fail("kind %d, fold %d", st.Kind, st.Fold)
+		d.Fail("kind %d, fold %d", st.Kind, st.Fold)
 	}
-	st.Sparse, st.Traced, st.Signed = d.bool(), d.bool(), d.bool()
-	st.Unit, st.Help = measure.Unit(d.string()), d.string()
-	for range d.count(5) {
-		f := measure.Field{Name: d.string(), Type: measure.Type(d.byte()), Overlaps: d.bool()}
+	st.Sparse, st.Traced, st.Signed = d.Bool(), d.Bool(), d.Bool()
+	st.Unit, st.Help = measure.Unit(d.String()), d.String()
+	for range d.Count(5) {
+		f := measure.Field{Name: d.String(), Type: measure.Type(d.Byte()), Overlaps: d.Bool()}
 		if f.Type < measure.Word || f.Type > measure.Stack {
-			d.fail("field type %d", f.Type)
+			d.Fail("field type %d", f.Type)
 		}
-		f.Unit, f.Help = measure.Unit(d.string()), d.string()
+		f.Unit, f.Help = measure.Unit(d.String()), d.String()
 		st.Fields = append(st.Fields, f)
 	}
-	st.Whole.Query, st.Whole.Rest = d.string(), d.string()
-	st.Program = d.string()
+	st.Whole.Query, st.Whole.Rest = d.String(), d.String()
+	st.Program = d.String()
 	return st
 }
 
 func appendStats(b []byte, all []measure.Stat) []byte {
-	b = appendUint(b, uint64(len(all)))
+	b = wire.AppendUint(b, uint64(len(all)))
 	for i := range all {
 		b = appendStat(b, &all[i])
 	}
@@ -134,47 +103,47 @@ func appendStats(b []byte, all []measure.Stat) []byte {
 
 func (d *decoder) stats() []measure.Stat {
 	var all []measure.Stat
-	for range d.count(12) {
+	for range d.Count(12) {
 		all = append(all, d.stat())
 	}
 	return all
 }
 
 func appendQuery(b []byte, q *measure.Query) []byte {
-	b = appendStrings(appendString(b, string(q.Stat)), q.By)
-	b = appendUint(b, uint64(len(q.Where)))
+	b = wire.AppendStrings(wire.AppendString(b, string(q.Stat)), q.By)
+	b = wire.AppendUint(b, uint64(len(q.Where)))
 	for _, t := range q.Where {
-		b = appendStrings(append(appendString(b, t.Field), byte(t.Op)), t.Values)
+		b = wire.AppendStrings(append(wire.AppendString(b, t.Field), byte(t.Op)), t.Values)
 	}
-	b = appendInt(b, int64(q.Over.Start))
-	return appendInt(b, int64(q.Step))
+	b = wire.AppendInt(b, int64(q.Over.Start))
+	return wire.AppendInt(b, int64(q.Step))
 }
 
 func (d *decoder) query() measure.Query {
-	q := measure.Query{Stat: measure.StatID(d.string()), By: d.strings()}
-	for range d.count(3) {
-		t := measure.Term{Field: d.string(), Op: measure.Op(d.byte()), Values: d.strings()}
+	q := measure.Query{Stat: measure.StatID(d.String()), By: d.Strings()}
+	for range d.Count(3) {
+		t := measure.Term{Field: d.String(), Op: measure.Op(d.Byte()), Values: d.Strings()}
 		if t.Op < measure.Equal || t.Op > measure.In || len(t.Values) == 0 {
-			d.fail("comparison %d with %d values", t.Op, len(t.Values))
+			d.Fail("comparison %d with %d values", t.Op, len(t.Values))
 		}
 		q.Where = append(q.Where, t)
 	}
-	q.Over.Start, q.Step = measure.Time(d.int()), measure.Span(d.int())
+	q.Over.Start, q.Step = measure.Time(d.Int()), measure.Span(d.Int())
 	return q
 }
 
 func appendLoss(b []byte, all []measure.Loss) []byte {
-	b = appendUint(b, uint64(len(all)))
+	b = wire.AppendUint(b, uint64(len(all)))
 	for _, l := range all {
-		b = appendUint(appendString(b, l.Reason), l.Events)
+		b = wire.AppendUint(wire.AppendString(b, l.Reason), l.Events)
 	}
 	return b
 }
 
 func (d *decoder) loss() []measure.Loss {
 	var all []measure.Loss
-	for range d.count(2) {
-		all = append(all, measure.Loss{Reason: d.string(), Events: d.uint()})
+	for range d.Count(2) {
+		all = append(all, measure.Loss{Reason: d.String(), Events: d.Uint()})
 	}
 	return all
 }
@@ -226,9 +195,9 @@ func diagnostics(err error) []*measure.Diagnostic {
 // appendError appends an error. nil has no text and no cause.
 func appendError(b []byte, err error) []byte {
 	if err == nil || errors.Is(err, context.Canceled) {
-		return append(appendString(b, ""), 0)
+		return append(wire.AppendString(b, ""), 0)
 	}
-	b = appendString(b, err.Error())
+	b = wire.AppendString(b, err.Error())
 	var causes []byte
 	n := byte(0)
 	for kind, is := range map[byte]error{
@@ -245,7 +214,7 @@ func appendError(b []byte, err error) []byte {
 		if !errors.As(err, &d) {
 			d = &measure.Denied{}
 		}
-		causes = appendString(appendString(causes, d.Doing), d.Needs)
+		causes = wire.AppendString(wire.AppendString(causes, d.Doing), d.Needs)
 	}
 	var spent interface{ Spent() bool }
 	if errors.As(err, &spent) && spent.Spent() {
@@ -256,18 +225,20 @@ func appendError(b []byte, err error) []byte {
 			break
 		}
 		causes, n = append(causes, errorDiagnostic), n+1
-		causes = appendString(causes, d.Text)
-		causes = appendInt(appendInt(causes, int64(d.Pos)), int64(d.Len))
-		causes = appendString(appendString(appendString(causes, d.Code), d.Message), d.Hint)
+		causes = wire.AppendString(causes, d.Text)
+		causes = wire.AppendInt(wire.AppendInt(causes, int64(d.Pos)), int64(d.Len))
+		for _, text := range []string{d.Code, d.Message, d.Hint} {
+			causes = wire.AppendString(causes, text)
+		}
 	}
 	return append(append(b, n), causes...)
 }
 
 // error returns nil for an error without a text.
 func (d *decoder) error() error {
-	e := &Error{text: d.string()}
-	for range int(d.byte()) {
-		switch k := d.byte(); k {
+	e := &Error{text: d.String()}
+	for range int(d.Byte()) {
+		switch k := d.Byte(); k {
 		case errorUnsupported:
 			e.causes = append(e.causes, measure.ErrUnsupported)
 		case errorUnclear:
@@ -277,17 +248,17 @@ func (d *decoder) error() error {
 		case errorBudget:
 			e.budget = true
 		case errorDenied:
-			e.causes = append(e.causes, &measure.Denied{Doing: d.string(), Needs: d.string()})
+			e.causes = append(e.causes, &measure.Denied{Doing: d.String(), Needs: d.String()})
 		case errorDiagnostic:
-			g := &measure.Diagnostic{Text: d.string(), Pos: int(d.int()), Len: int(d.int())}
-			g.Code, g.Message, g.Hint = d.string(), d.string(), d.string()
+			g := &measure.Diagnostic{Text: d.String(), Pos: int(d.Int()), Len: int(d.Int())}
+			g.Code, g.Message, g.Hint = d.String(), d.String(), d.String()
 			g.Pos, g.Len = min(max(0, g.Pos), len(g.Text)), min(max(0, g.Len), len(g.Text))
 			e.causes = append(e.causes, g)
 		default:
-			d.fail("error kind %d", k)
+			d.Fail("error kind %d", k)
 		}
 	}
-	if e.text == "" || d.err != nil {
+	if e.text == "" || d.Err != nil {
 		return nil
 	}
 	return e

@@ -338,36 +338,6 @@ func floor(t measure.Time, step measure.Span) measure.Time {
 	return t - measure.Time((int64(t)%int64(step)+int64(step))%int64(step))
 }
 
-// covers reports whether a dataset can answer a query: it has the fields, and its predicate
-// excludes no row that the query selects.
-func (d *set) covers(q measure.Query) bool {
-	if d.desc.Query.Stat != q.Stat {
-		return false
-	}
-	for _, f := range q.By {
-		if !slices.Contains(d.desc.Query.By, f) {
-			return false
-		}
-	}
-	same := func(a, b measure.Term) bool {
-		return a.Field == b.Field && a.Op == b.Op && slices.Equal(a.Values, b.Values)
-	}
-	for _, own := range d.desc.Query.Where {
-		if !slices.ContainsFunc(q.Where, func(t measure.Term) bool { return same(own, t) }) {
-			return false
-		}
-	}
-	for _, t := range q.Where {
-		if !slices.Contains(d.desc.Query.By, t.Field) &&
-			!slices.ContainsFunc(
-				d.desc.Query.Where, func(own measure.Term) bool { return same(own, t) },
-			) {
-			return false
-		}
-	}
-	return true
-}
-
 // choose returns the dataset that covers the query and most of its time; among equals the one with
 // the fewest fields.
 func (s *Store) choose(q measure.Query) (*set, error) {
@@ -378,7 +348,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 		if d.desc.Query.Stat != q.Stat {
 			continue
 		}
-		if !d.covers(q) {
+		if !d.desc.Query.Covers(q) {
 			others = append(others, d.desc.Query.String())
 			continue
 		}

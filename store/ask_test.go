@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -260,7 +261,8 @@ func FuzzAskLimits(f *testing.F) {
 	f.Add(uint8(0), uint16(1), uint16(900), uint16(1), uint8(3), uint32(1), uint32(1000))
 	f.Add(uint8(1), uint16(0), uint16(0), uint16(60), uint8(0), uint32(0), uint32(0))
 	f.Add(uint8(3), uint16(300), uint16(800), uint16(7), uint8(200), uint32(100), uint32(70000))
-	f.Fuzz(func(t *testing.T, n uint8, from, to, step uint16, top uint8, whole, values uint32) {
+	heapbound.Fuzz(f, func(t *testing.T, n uint8, from, to, step uint16, top uint8, whole,
+		values uint32) {
 		s.limits = limits{int(whole % maxValuesBeforeTop), int(values % maxValuesBeforeTop)}
 		q := measure.Query{
 			Stat: w.sets[int(n)%len(w.sets)].Stat.ID,

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func sameBits(a, b []float64) int {
@@ -102,7 +104,7 @@ func FuzzGroup(f *testing.F) {
 		}
 		f.Add(append([]byte(nil), g.finish()...))
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		back := &group{}
 		err := back.open(&c, b, func([]rowHead) int { return 60 })
 		if err != nil {

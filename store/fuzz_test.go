@@ -3,6 +3,7 @@ package store
 import (
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -52,7 +53,7 @@ func FuzzFrames(f *testing.F) {
 		f.Add(frames[0], frames[i+1])
 	}
 	var c codec
-	f.Fuzz(func(t *testing.T, first, second []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, first, second []byte) {
 		var u *unframer
 		for _, b := range [][]byte{first, second} {
 			h, r, err := openFrame(&c, b)
@@ -83,7 +84,7 @@ func FuzzHeader(f *testing.F) {
 		}
 	}
 	var c codec
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		for _, stack := range [][]bool{{false, false}, {true, false}, nil} {
 			for resolution := range uint8(3) {
 				block, groups, err := openHeader(&c, b, resolution, stack)
@@ -112,7 +113,7 @@ func FuzzOwn(f *testing.F) {
 	}
 	s.Close()
 	var c codec
-	f.Fuzz(func(t *testing.T, value []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, value []byte) {
 		for resolution := range uint8(3) {
 			r, err := openOwn(&c, value, clockHead(resolution), maxClock, nil)
 			if err != nil {
@@ -146,7 +147,7 @@ func FuzzDist(f *testing.F) {
 	d.Add(5, 1)
 	d.Add(1<<60, 3)
 	f.Add(appendBuckets(nil, &d))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		var d measure.Dist
 		r := reader{b: b}
 		if mergeBuckets(&r, &d); r.err == nil && len(d.Counts) > maxBucket+1 {
@@ -169,7 +170,7 @@ func FuzzRolls(f *testing.F) {
 	}
 	s.Close()
 	var c codec
-	f.Fuzz(func(t *testing.T, b []byte, rows, cells int) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, rows, cells int) {
 		if rows < 1 || cells < 1 || rows > 1<<16 || cells > 1<<16 {
 			return
 		}

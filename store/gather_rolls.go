@@ -160,9 +160,10 @@ func (g *gather) plan(over measure.Interval) (pieces []piece) {
 		span := spanOf(r)
 		return g.step%span == 0 && floor(g.start, span) == g.start
 	}
-	// Folded rows are exact only tick by tick. A sum over more ticks than can be read in a second
-	// or two comes from rollups.
-	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sumsOnly
+	// Folded rows are exact only tick by tick, but distributions merge exactly in any order. A sum
+	// over more ticks than can be read in a second or two comes from rollups.
+	exact := len(g.query.By) < len(d.desc.Query.By) && !g.sumsOnly &&
+		d.desc.Stat.Kind != measure.Dists
 	if exact {
 		var samples uint64
 		for _, e := range d.index[inTicks] {

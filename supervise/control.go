@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +24,13 @@ const (
 // Messages on a control socket. Each is one packet: its kind, then text.
 const (
 	msgPeer   = 'p' // to a child: a connection to its peer, as a descriptor
+	msgFile   = 'f' // to a child: a text, and a descriptor in place of one of its files, or none
 	msgNotify = 'n' // to the parent: a text for sd_notify(3)
 	msgExit   = 'e' // to the parent: the child ends on purpose with this exit status
+	msgWorker = 'w' // to the parent: start a worker of this name; its answer: the connection
+	msgKill   = 'k' // to the parent: kill the worker of this name
+	msgLeave  = 'l' // to a child: end, another process takes the place
+	msgAgain  = 'a' // to the parent: the connection to the peer has failed; another one is wanted
 )
 
 // maxMessage is the size of a message in bytes.
@@ -34,7 +40,17 @@ const maxMessage = 4096
 type Control struct {
 	Name  string // of the Process
 	Files []*os.File
+	// Replaced is called by Peer with a file that Supervisor.Replace has passed, or nil, and its
+	// text. It must close the file. nil: nothing is called.
+	Replaced func(file *os.File, text string)
+	// Leave is called by Peer when Supervisor.Renew replaces this process. It must end the process
+	// soon. nil: the process is killed.
+	Leave func()
 	conn  *net.UnixConn
+
+	mu      sync.Mutex              // guards the fields below
+	waiting map[string]chan started // for workers, by name
+	last    uint64                  // name of the newest worker
 }
 
 // Attach returns the connection of this process to its parent; nil when no supervisor has started
@@ -79,10 +95,14 @@ func fileConn(fd int) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// Peer waits for the next connection to the other process. The error means that the parent has
-// ended or wants this process to end.
+// Peer waits for the next connection to the other process. Meanwhile it passes connections to
+// workers on to StartWorker, and files to Replaced. The error means that the parent has ended or
+// wants this process to end.
 func (c *Control) Peer() (*net.UnixConn, error) {
-	kind, _, fds, err := receive(c.conn)
+	kind, text, fds, err := receive(c.conn)
+	for err == nil && c.takes(kind, text, fds) {
+		kind, text, fds, err = receive(c.conn)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +115,37 @@ func (c *Control) Peer() (*net.UnixConn, error) {
 	return fileConn(fds[0])
 }
 
+// takes handles a message that is no connection to the peer. It returns false for all others.
+func (c *Control) takes(kind byte, text string, fds []int) bool {
+	switch {
+	case kind == msgWorker:
+		c.takeWorker(text, fds)
+		return true
+	case kind == msgLeave && len(fds) == 0 && c.Leave != nil:
+		c.Leave()
+		return true
+	case kind != msgFile || len(fds) > 1:
+		return false
+	}
+	var file *os.File
+	if len(fds) == 1 {
+		file = os.NewFile(uintptr(fds[0]), "replaced")
+	}
+	if c.Replaced != nil {
+		c.Replaced(file, text)
+	} else if file != nil {
+		_ = file.Close() // nobody expects it
+	}
+	return true
+}
+
 // Notify passes a text to systemd: sd_notify(3). The error means that the parent has ended.
 func (c *Control) Notify(text string) error { return send(c.conn, msgNotify, text, nil) }
+
+// Reconnect asks for another connection between the processes, which Peer returns in both. It is
+// for the process that has closed the one before because the peer did not follow the protocol. The
+// error means that the parent has ended.
+func (c *Control) Reconnect() error { return send(c.conn, msgAgain, "", nil) }
 
 // Exit reports that this process ends with an exit status on purpose, so that it is not started
 // again. The error means that the parent has ended.
@@ -111,6 +160,9 @@ func send(c *net.UnixConn, kind byte, text string, file *os.File) error {
 		rights = unix.UnixRights(int(file.Fd()))
 	}
 	b := append([]byte{kind}, text...)
+	if kind == msgFile {
+		b = b[:min(len(b), maxMessage)] // a reason for people
+	}
 	if len(b) > maxMessage {
 		return fmt.Errorf("a message of %d bytes", len(b))
 	}
@@ -122,6 +174,11 @@ func send(c *net.UnixConn, kind byte, text string, file *os.File) error {
 func receive(c *net.UnixConn) (kind byte, text string, fds []int, err error) {
 	b, rights := make([]byte, maxMessage), make([]byte, unix.CmsgSpace(4*4))
 	n, m, _, _, err := c.ReadMsgUnix(b, rights)
+	if errors.Is(err, unix.ECONNRESET) {
+		// The other end has closed without reading all that was sent to it. The kernel reports that
+		// once, before what the other end has sent.
+		n, m, _, _, err = c.ReadMsgUnix(b, rights)
+	}
 	if err != nil {
 		return 0, "", nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -20,29 +21,47 @@ type Process struct {
 	Main  bool       // its end ends all; it gets the signals
 	// OOM is added to the process's oom_score_adj: proc_pid_oom_score_adj(5).
 	OOM int
+	// Workers are started when the process asks for them.
+	Workers Workers
 }
 
-// The delay before a dead process is started again doubles each time, up to maxDelay. A process
-// that has run for healthy starts with the first delay again.
-const (
-	firstDelay = 100 * time.Millisecond
-	maxDelay   = 30 * time.Second
-	healthy    = time.Minute
-)
+// firstDelay is the delay before a dead process is started again for the first time.
+const firstDelay = 100 * time.Millisecond
 
-// endTime is how long a process may take to end after it was asked to.
-const endTime = 20 * time.Second
+// times are the times of a supervisor.
+type times struct {
+	// The delay before a dead process is started again doubles each time, up to maxDelay. A process
+	// that has run for healthy starts with the first delay again.
+	maxDelay, healthy time.Duration
+	end               time.Duration // how long a process may take to end after it was asked to
+}
 
-// Supervisor runs two processes that are connected with each other.
+// usualTimes are the times of New.
+func usualTimes() times {
+	return times{maxDelay: 30 * time.Second, healthy: time.Minute, end: 20 * time.Second}
+}
+
+// Supervisor runs two processes that are connected with each other. Make it with New.
 type Supervisor struct {
 	Processes [2]Process
 	// Report gets one line for each death.
 	Report func(string)
 	// Notify gets the texts that the main process passes on; nil: they are dropped.
-	Notify func(string)
+	Notify    func(string)
+	workers   workers
+	events    chan event
+	kids      [2]*child
+	connected time.Time // when connect was called last
+	times     times
+}
 
-	events chan event
-	kids   [2]*child
+// New returns a supervisor of two processes. report gets one line for each death, notify the texts
+// that the main process passes on.
+func New(processes [2]Process, report, notify func(string)) *Supervisor {
+	return &Supervisor{
+		Processes: processes, Report: report, Notify: notify, events: make(chan event, 16),
+		times: usualTimes(),
+	}
 }
 
 // child is a running process.
@@ -54,7 +73,8 @@ type child struct {
 	delay   time.Duration // before it is started again
 	exiting bool          // it said that it ends on purpose
 	dead    bool
-	status  int // the exit status that it said
+	status  int      // the exit status that it said
+	renewed *renewal // nil: Renew does not apply to it
 }
 
 // event is what a child does.
@@ -63,12 +83,14 @@ type event struct {
 	kind  byte // of a message; 0: it has died; 's': it is time to start it again
 	text  string
 	index int
+	file  *os.File // of msgFile
 }
 
 // Run runs the processes until the context ends or the main process ends on purpose, and returns
 // its exit status. The error means that a process could not be started at all.
 func (s *Supervisor) Run(ctx context.Context) (status int, err error) {
-	s.events = make(chan event, 16)
+	// What this process has inherited is not for its children. Linux 5.11; before, they get it.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	defer s.killAll()
 	for i := range s.kids {
 		if s.kids[i], err = s.start(i, firstDelay); err != nil {
@@ -97,7 +119,7 @@ func (s *Supervisor) stopMain() {
 	for _, k := range s.kids {
 		if !k.dead && s.Processes[k.index].Main {
 			_ = k.cmd.Process.Signal(unix.SIGTERM) // it may have ended
-			time.AfterFunc(endTime, func() { _ = k.cmd.Process.Kill() })
+			time.AfterFunc(s.times.end, func() { _ = k.cmd.Process.Kill() })
 			return
 		}
 	}
@@ -107,10 +129,20 @@ func (s *Supervisor) stopMain() {
 // handle handles an event. end: nothing is to run any more.
 func (s *Supervisor) handle(e event, stopping bool) (end bool, status int, err error) {
 	switch e.kind {
+	case renewMain:
+		s.renew(e)
 	case msgNotify:
+		if e.of.renewed.hides(e.text) {
+			return false, 0, nil
+		}
 		if s.Notify != nil && s.Processes[e.of.index].Main {
 			s.Notify(e.text)
 		}
+	case msgAgain:
+		if time.Since(s.connected) < firstDelay {
+			return false, 0, nil // the processes wait longer: see Reconnect
+		}
+		return false, 0, s.connect()
 	case msgExit:
 		if e.of == nil {
 			return true, 0, nil
@@ -118,13 +150,19 @@ func (s *Supervisor) handle(e event, stopping bool) (end bool, status int, err e
 		e.of.exiting = true
 		e.of.status, err = strconv.Atoi(e.text)
 		return false, 0, err
+	case msgWorker, msgKill:
+		s.handleWorker(e)
+	case workerDied:
+		s.buryWorker(e.of, e.text)
 	case 0:
 		return s.died(e.of, stopping)
+	case msgFile:
+		s.replace(e)
 	case 's':
 		if stopping {
 			return false, 0, nil
 		}
-		delay := min(2*s.kids[e.index].delay, maxDelay)
+		delay := min(2*s.kids[e.index].delay, s.times.maxDelay)
 		if s.kids[e.index], err = s.start(e.index, delay); err != nil {
 			return false, 0, err
 		}
@@ -133,11 +171,41 @@ func (s *Supervisor) handle(e event, stopping bool) (end bool, status int, err e
 	return false, 0, nil
 }
 
+// Replace replaces a file of the main process: from now on it starts with the file, and the running
+// one gets it with the text, by Control.Replaced. A nil file passes the text on only. The caller
+// must not close the file. It waits for Run.
+func (s *Supervisor) Replace(index int, file *os.File, text string) {
+	s.events <- event{kind: msgFile, index: index, file: file, text: text}
+}
+
+// replace passes a file and a text on to the main process.
+func (s *Supervisor) replace(e event) {
+	for i, k := range s.kids {
+		if !s.Processes[i].Main {
+			continue
+		}
+		if e.file != nil {
+			old := s.Processes[i].Files[e.index]
+			s.Processes[i].Files[e.index] = e.file
+			_ = old.Close() // the running process has its own
+		}
+		if k != nil && !k.dead {
+			_ = send(k.control, msgFile, e.text, e.file) // a dead one starts with it
+		}
+	}
+}
+
 // died starts a process again after its delay, unless it is the main one and ended on purpose.
 func (s *Supervisor) died(k *child, stopping bool) (end bool, status int, err error) {
 	k.dead = true
 	_ = k.control.Close() // the peer has gone
+	s.killWorkers(k)
 	p := &s.Processes[k.index]
+	if p.Main && !stopping && k.renewed != nil {
+		if again, err := s.renewed(k); again || err != nil {
+			return false, 0, err
+		}
+	}
 	switch {
 	case k.exiting && p.Main:
 		return true, k.status, nil
@@ -146,7 +214,7 @@ func (s *Supervisor) died(k *child, stopping bool) (end bool, status int, err er
 	case stopping:
 		return false, 0, nil
 	}
-	if time.Since(k.started) >= healthy {
+	if time.Since(k.started) >= s.times.healthy {
 		k.delay = firstDelay
 	}
 	s.Report(fmt.Sprintf("the %s ended (%v, process %d) and is started again in %v",
@@ -216,6 +284,7 @@ func (s *Supervisor) follow(k *child) {
 
 // connect connects the two processes with a new pair of sockets, if both run.
 func (s *Supervisor) connect() error {
+	s.connected = time.Now()
 	a, b, err := pair(unix.SOCK_STREAM)
 	if err != nil {
 		return err
@@ -232,12 +301,13 @@ func (s *Supervisor) connect() error {
 
 // killAll ends all processes and waits for them. That of the main process was waited for.
 func (s *Supervisor) killAll() {
+	s.killWorkers(nil)
 	for _, k := range s.kids {
 		if k == nil {
 			continue
 		}
 		_ = k.control.Close() // it ends by itself then
-		time.AfterFunc(endTime/4, func() { _ = k.cmd.Process.Kill() })
+		time.AfterFunc(s.times.end/4, func() { _ = k.cmd.Process.Kill() })
 	}
 	for _, k := range s.kids {
 		for k != nil && !k.dead {

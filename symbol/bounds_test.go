@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 const manyFunctions = `
@@ -124,7 +126,7 @@ func FuzzBounds(f *testing.F) {
 	f.Add(b[:min(len(b), 4096)], addr, uint32(0x26000))
 	f.Add([]byte{20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0}, uint64(0),
 		uint32(1))
-	f.Fuzz(func(t *testing.T, b []byte, addr uint64, first uint32) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, addr uint64, first uint32) {
 		w := newWindow(2)
 		w.over(bytes.NewReader(b), 0, uint64(len(b)), nil)
 		r := newFrameReader(w, addr, false, func(UnwindRow) error { return nil })

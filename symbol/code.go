@@ -1,11 +1,7 @@
 package symbol
 
 import (
-	"bytes"
 	"cmp"
-	"debug/buildinfo"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,17 +9,17 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strings"
+	"time"
 
 	"culprit/kernel"
-	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
 )
 
-// A Code is an open file that a process executes: the program or a library. Addresses are those of
-// the file, unless a comment says otherwise. The caller closes it.
+// A Code is an open file that a process executes: the program or a library. A Reader parses it.
+// Addresses are those of the file, unless a comment says otherwise. The caller closes it. For one
+// goroutine.
 type Code struct {
 	Name string // its base name
 	Path string // as the process calls it
@@ -32,36 +28,86 @@ type Code struct {
 	Go   bool   // by Go's compiler since 1.17: arguments are in other registers than in C
 	Wide bool   // of 64 bits
 
-	file  *os.File
-	head  *header
-	obj   object
-	funcs []Function
-	read  bool
-	err   error
+	of          *Processes
+	payer       uint32
+	file, debug *os.File // debug is what a distribution keeps beside it; nil: nothing
+	obj         object   // without symbols
+	executed    []segment
+	functions   codeFunctions
+}
 
-	beside bool // the names come from a file beside it
+// codeFunctions are the functions of a Code.
+type codeFunctions struct {
+	list   []Function
+	read   bool
+	err    error
+	beside bool // they come from a file beside it
 }
 
 // A Function is a function with code in a file.
 type Function struct {
-	Name     string
+	Name     string // without control characters
+	Readable string // as in its source, see Readable
 	Start    uint64
 	Size     uint64 // bytes; 0: unknown
 	Indirect bool   // it chooses the function at run time (STT_GNU_IFUNC)
-	rank     uint8
 }
+
+const (
+	// codeLimit is the CPU time of a request for a Code.
+	codeLimit = 5 * time.Second
+	// mostCode is how many bytes the functions of all Code of a Processes take.
+	mostCode = 256 << 20
+	// functionSize estimates the bytes that a Function takes besides its texts.
+	functionSize = 64
+)
 
 // Code opens the files that a process executes, the program first, the others by address. The
 // caller closes each. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
-// may not be read.
+// may not be read; ErrUnavailable: the Reader failed.
 func (ps *Processes) Code(pid int) ([]*Code, error) {
+	all, err := ps.codeFiles(pid)
+	if err != nil {
+		return nil, err
+	}
+	var out []*Code
+	for i, f := range all {
+		c, err := ps.newCode(f)
+		if errors.Is(err, ErrUnavailable) {
+			for _, rest := range all[i+1:] {
+				rest.file.Close() //nolint:errcheck // nothing was read
+			}
+			for _, c := range out {
+				c.Close() //nolint:errcheck // it was read from
+			}
+			return nil, err
+		}
+		if err == nil {
+			out = append(out, c)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Code) int { return b2i(b.Main) - b2i(a.Main) })
+	return out, nil
+}
+
+// A codeFile is an open file and where a process executes it.
+type codeFile struct {
+	file    *os.File
+	key     fileKey
+	mapping *Mapping // nil: no process executes it
+	process *process // nil: none
+	path    string
+	main    bool
+}
+
+// codeFiles opens the files that a process executes, each once.
+func (ps *Processes) codeFiles(pid int) (out []codeFile, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p, err := ps.readProcess(pid)
 	if err != nil {
 		return nil, ps.unseen(pid, err)
 	}
-	var out []*Code
 	seen := map[fileKey]bool{}
 	for i := range p.maps {
 		m := &p.maps[i]
@@ -72,27 +118,13 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 		if err != nil {
 			continue
 		}
-		c, err := newCode(f, key.size, m)
-		if err != nil || seen[key] {
-			f.Close()
+		if seen[key] {
+			f.Close() //nolint:errcheck // nothing was read
 			continue
 		}
 		seen[key] = true
-		c.Main = m.Path == ps.exeOf(p)
-		if d, size := ps.debugOf(p, c); d != nil {
-			c.own(d, size)
-		}
-		out = append(out, c)
+		out = append(out, codeFile{f, key, m, p, m.Path, m.Path == ps.exeOf(p)})
 	}
-	slices.SortStableFunc(out, func(a, b *Code) int {
-		switch {
-		case a.Main && !b.Main:
-			return -1
-		case b.Main && !a.Main:
-			return 1
-		}
-		return 0
-	})
 	return out, nil
 }
 
@@ -107,159 +139,130 @@ func (ps *Processes) unseen(pid int, err error) error {
 	return err
 }
 
-func newCode(f *os.File, size int64, m *Mapping) (*Code, error) {
-	h, err := readHeader(f, size)
+// OpenCode opens a program or library by its path, for probes in all processes that execute it.
+// Bias is 0: addresses are the file's own. The caller closes it. errors.Is fs.ErrNotExist: there is
+// no such file.
+func (ps *Processes) OpenCode(name string) (*Code, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO does not block
 	if err != nil {
 		return nil, err
 	}
-	c := &Code{Name: clean(path.Base(m.Path)), Path: m.Path, Wide: h.wide, file: f, head: h,
-		obj: object{buildID: h.buildID(), loads: h.segments()}}
-	vaddr, ok := c.obj.vaddr(m.Offset)
-	if !ok {
-		return nil, errNotELF
+	key, err := statKey(int(f.Fd()))
+	if err != nil {
+		f.Close() //nolint:errcheck // nothing was read
+		if errors.Is(err, fs.ErrInvalid) {
+			err = fmt.Errorf("%s is not a regular file", name)
+		}
+		return nil, err
 	}
-	c.Bias = m.Start - vaddr
-	c.Go = ownRegisters(f, h)
+	c, err := ps.newCode(codeFile{file: f, key: key, path: name, main: true})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
 	return c, nil
 }
 
-// ownRegisters reports whether a file is a Go program that passes arguments in registers.
-func ownRegisters(f *os.File, h *header) bool {
-	if !slices.ContainsFunc(h.secs, func(s section) bool {
-		return h.nameOf(&s) == ".gopclntab" ||
-			h.nameOf(&s) == ".data.rel.ro.gopclntab"
-	}) {
-		return false
+// newCode reads the head of a file, which it closes with an error.
+func (ps *Processes) newCode(f codeFile) (*Code, error) {
+	user := f.key.owner
+	if f.process != nil {
+		user = f.process.user
 	}
-	info, err := buildinfo.Read(f)
+	c := &Code{Name: clean(path.Base(f.path)), Path: f.path, Main: f.main, of: ps,
+		payer: payerOf(f.key, user), file: f.file}
+	a, err := c.ask(&Request{Op: OpCode})
+	if err == nil {
+		c.Go, c.Wide, c.executed = a.Go, a.Found, ownSegments(a.Code)
+		c.obj = object{buildID: a.BuildID, link: a.Link, loads: ownSegments(a.Loads),
+			full: a.Full}
+		if m := f.mapping; m != nil {
+			vaddr, ok := c.obj.vaddr(m.Offset)
+			if c.Bias = m.Start - vaddr; !ok {
+				err = errNotELF
+			}
+		}
+	}
 	if err != nil {
-		return false
+		return nil, cmp.Or(err, c.Close())
 	}
-	version, _ := strings.CutPrefix(info.GoVersion, "go1.")
-	minor, _, _ := strings.Cut(version, ".")
-	c := proc.Scan([]byte(minor))
-	n := c.Uint()
-	return c.Err() == nil && n >= 17 || strings.HasPrefix(info.GoVersion, "devel")
+	if !a.Full && f.process != nil {
+		c.debug, _ = ps.openDebug(f.process, &c.obj, f.path)
+	}
+	return c, nil
 }
 
-// debugOf opens the debug file that a distribution keeps for a file without symbols of its own
-// functions.
-func (ps *Processes) debugOf(p *process, c *Code) (*os.File, int64) {
-	if c.head.full() {
-		return nil, 0
-	}
-	return ps.openDebug(p, c.obj.buildID)
+// ask has a request for the file answered. The Answer is not nil.
+func (c *Code) ask(q *Request) (*Answer, error) {
+	q.File, q.Limit = c.file, codeLimit
+	return c.of.files.readNow(c.payer, q)
 }
 
-// own reads the functions from a debug file if it belongs to this file.
-func (c *Code) own(d *os.File, size int64) {
-	defer d.Close()
-	h, err := readHeader(d, size)
-	if err != nil || !h.full() || h.buildID() != c.obj.buildID {
-		return
+// Close closes the file and drops its functions. The error is that of close(2).
+func (c *Code) Close() error {
+	c.of.returnCode(c.functions.list)
+	c.functions = codeFunctions{}
+	if c.debug != nil {
+		c.debug.Close() //nolint:errcheck // it was read from
 	}
-	c.funcs, c.err = readFunctions(h)
-	c.read, c.beside = true, true
+	return c.file.Close()
 }
-
-// Close closes the file. The error is that of close(2).
-func (c *Code) Close() error { return c.file.Close() }
 
 // Opened returns a path by which the kernel finds the file while the Code is open, in any namespace
 // and also after the file was deleted.
 func (c *Code) Opened() string { return fmt.Sprintf("/proc/self/fd/%d", c.file.Fd()) }
 
-// Stripped reports whether the file has only the names of functions that other files call.
-func (c *Code) Stripped() bool { return !c.head.full() && !c.Go && !c.beside }
+// Stripped reports whether the file has only the names of functions that other files call. It is
+// known after Functions was called.
+func (c *Code) Stripped() bool { return !c.obj.full && !c.Go && !c.functions.beside }
 
 // Functions returns the functions with names, sorted by address; of several names for one address
 // the best is last. A stripped file has only those that others may call. The error is of the file's
-// format.
+// format, ErrTooLong, ErrLimit or ErrUnavailable.
 func (c *Code) Functions() ([]Function, error) {
-	if !c.read {
-		c.funcs, c.err = readFunctions(c.head)
-		c.read = true
+	if c.functions.read {
+		return c.functions.list, c.functions.err
 	}
-	return c.funcs, c.err
+	var list []Function
+	a, err := c.ask(&Request{Op: OpFunctions, Debug: c.debug, Function: func(f Function) error {
+		if !c.of.takeCode(&f) {
+			return ErrTooLong
+		}
+		list = append(list, f)
+		return nil
+	}})
+	if err != nil {
+		c.of.returnCode(list)
+		if errors.Is(err, ErrUnavailable) {
+			return nil, err
+		}
+		list = nil
+	}
+	c.functions = codeFunctions{list: list, read: true, err: err, beside: a.Found}
+	return list, err
 }
 
-// readFunctions reads functions from .symtab, else .dynsym, else the table of Go's runtime.
-func readFunctions(h *header) ([]Function, error) {
-	kind := uint32(elf.SHT_DYNSYM)
-	if h.full() {
-		kind = uint32(elf.SHT_SYMTAB)
+// takeCode takes memory for a function; false: the Code of the Processes has too many.
+func (ps *Processes) takeCode(f *Function) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	size := f.size()
+	if ps.code+size > mostCode {
+		return false
 	}
-	var out []Function
-	for i := range h.secs {
-		s := &h.secs[i]
-		if s.kind != kind || s.size == 0 || int(s.link) >= len(h.secs) {
-			continue
-		}
-		text, err := h.read(h.secs[s.link].off, h.secs[s.link].size)
-		if err != nil {
-			return nil, err
-		}
-		table, err := h.read(s.off, s.size)
-		if err != nil {
-			return nil, err
-		}
-		out = appendFunctions(out, h, table, text)
-		break
-	}
-	if !h.full() {
-		o := &object{}
-		if err := o.readGo(h); err != nil && len(out) == 0 {
-			return nil, err
-		}
-		for _, s := range o.syms {
-			name, _, _ := bytes.Cut(o.text[s.name:], []byte{0})
-			out = append(out, Function{Name: string(name), Start: s.addr, Size: s.size,
-				rank: s.rank})
-		}
-	}
-	slices.SortStableFunc(out, func(a, b Function) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.rank, b.rank),
-			cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
-	})
-	return out, nil
+	ps.code += size
+	return true
 }
 
-func appendFunctions(out []Function, h *header, table, text []byte) []Function {
-	le := binary.LittleEndian
-	each := 16
-	if h.wide {
-		each = 24
+// returnCode returns the memory of functions.
+func (ps *Processes) returnCode(list []Function) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	for i := range list {
+		ps.code -= list[i].size()
 	}
-	for ; len(table) >= each; table = table[each:] {
-		var f Function
-		var info, other byte
-		var shndx uint16
-		name := le.Uint32(table)
-		if h.wide {
-			info, other, shndx = table[4], table[5], le.Uint16(table[6:])
-			f.Start, f.Size = le.Uint64(table[8:]), le.Uint64(table[16:])
-		} else {
-			f.Start, f.Size = uint64(le.Uint32(table[4:])), uint64(le.Uint32(table[8:]))
-			info, other, shndx = table[12], table[13], le.Uint16(table[14:])
-		}
-		typ := elf.SymType(info & 15)
-		if typ != elf.STT_FUNC && typ != elf.STT_GNU_IFUNC || shndx == uint16(elf.SHN_UNDEF) ||
-			f.Start == 0 || f.Start+f.Size < f.Start || uint64(name) >= uint64(len(text)) {
-			continue
-		}
-		b, _, _ := bytes.Cut(text[name:], []byte{0})
-		if at := bytes.IndexByte(b, '@'); at > 0 { // which version of a library's function it is
-			b = b[:at]
-		}
-		if len(b) == 0 {
-			continue
-		}
-		f.Name, f.Indirect = string(b), typ == elf.STT_GNU_IFUNC
-		f.rank = symbolRank(typ, elf.SymBind(info>>4), elf.SymVis(other&3), b)
-		out = append(out, f)
-	}
-	return out
 }
+
+func (f *Function) size() int { return functionSize + len(f.Name) + len(f.Readable) }
 
 // Offset returns the offset in the file of an address; !ok: it is not in the file, or not loaded
 // from it.
@@ -287,54 +290,43 @@ func (c *Code) Counter(addr uint64) (offset uint64, ok bool) {
 
 // Executable reports whether an address is loaded as executable.
 func (c *Code) Executable(addr uint64) bool {
-	for _, p := range c.head.progs {
-		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 && addr >= p.vaddr &&
-			addr-p.vaddr < p.filesz {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.executed, func(s segment) bool {
+		return addr >= s.vaddr && addr-s.vaddr < s.filesz
+	})
 }
-
-// maxCode is the longest function whose instructions are decoded.
-const maxCode = 1 << 20
 
 // Instructions returns the offsets of a function's instructions from its start. With an error,
 // measure.ErrUnsupported, they end at an unknown instruction.
 func (c *Code) Instructions(f Function) (starts []uint64, err error) {
-	if !c.Wide {
-		return nil, fmt.Errorf("%s is a program of 32 bits: %w", c.Name, measure.ErrUnsupported)
-	}
-	off, ok := c.Offset(f.Start)
-	if !ok || f.Size == 0 || f.Size > maxCode {
-		return nil, fmt.Errorf("the length of %s is not known: %w", f.Name, measure.ErrUnsupported)
-	}
-	text, err := c.head.read(off, f.Size)
-	if err != nil {
-		return nil, fmt.Errorf("read the instructions of %s: %w", f.Name, err)
-	}
-	return instructions(text)
+	return c.instructions(OpInstructions, f)
 }
 
 // Returns returns the offsets of the instructions that return from a function. The error is that of
 // Instructions.
 func (c *Code) Returns(f Function) ([]uint64, error) {
-	starts, err := c.Instructions(f)
+	out, err := c.instructions(OpReturns, f)
 	if err != nil {
 		return nil, err
-	}
-	off, _ := c.Offset(f.Start)
-	text, err := c.head.read(off, f.Size)
-	if err != nil {
-		return nil, err
-	}
-	var out []uint64
-	for _, at := range starts {
-		if returns(text[at:]) {
-			out = append(out, at)
-		}
 	}
 	return out, nil
+}
+
+func (c *Code) instructions(op Op, f Function) ([]uint64, error) {
+	if !c.Wide {
+		return nil, fmt.Errorf("%s is a program of 32 bits: %w", c.Name, measure.ErrUnsupported)
+	}
+	off, ok := c.Offset(f.Start)
+	if !ok || f.Size == 0 || f.Size > maxCode || off+f.Size < off {
+		return nil, fmt.Errorf("the length of %s is not known: %w", f.Name, measure.ErrUnsupported)
+	}
+	a, err := c.ask(&Request{Op: op, Addrs: []uint64{off, off + f.Size}})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the instructions of %s: %w", f.Name, err)
+	case a.Cut:
+		err = unknownInstruction(a.To)
+	}
+	return a.Numbers, err
 }
 
 // ErrUnsafe is the error of an instruction on which the kernel must not put a probe.
@@ -344,15 +336,71 @@ var ErrUnsafe = errors.New("the kernel would take its instruction for another on
 // fires.
 var ErrNever = errors.New("no process goes on after its instruction")
 
-// Probeable returns why the instruction at an offset in the file can't have a probe, as far as that
-// is known without the kernel: ErrUnsafe, ErrNever or measure.ErrUnsupported; nil otherwise.
-func (c *Code) Probeable(offset uint64) error {
+var (
+	errPrefix = fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a "+
+		"prefix: %w", measure.ErrUnsupported)
+	errUnread = errors.New("its instruction cannot be read")
+)
+
+// Probeable returns why the instructions at offsets in the file can't have a probe, as far as that
+// is known without the kernel: ErrUnsafe, ErrNever, measure.ErrUnsupported or an error of reading,
+// which is the same for all; nil otherwise.
+func (c *Code) Probeable(offsets []uint64) []error {
+	out := make([]error, len(offsets))
 	if runtime.GOARCH != "amd64" {
+		return out
+	}
+	why := map[uint64]error{}
+	all := slices.Clone(offsets)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for part := range slices.Chunk(all, MostAddrs) {
+		a, err := c.ask(&Request{Op: OpProbeable, Addrs: part})
+		for i, offset := range part {
+			switch {
+			case err != nil:
+				why[offset] = fmt.Errorf("read the instruction: %w", err)
+			case i < len(a.Numbers):
+				why[offset] = Probeability(a.Numbers[i]).err()
+			}
+		}
+	}
+	for i, offset := range offsets {
+		out[i] = why[offset]
+	}
+	return out
+}
+
+func (p Probeability) err() error {
+	switch p {
+	case CanProbe:
 		return nil
+	case ProbeUnsafe:
+		return ErrUnsafe
+	case ProbeNever:
+		return ErrNever
+	case ProbeRefused:
+		return errPrefix
 	}
-	text, err := c.head.read(offset, min(16, c.head.size-min(offset, c.head.size)))
-	if err != nil {
-		return fmt.Errorf("read the instruction: %w", err)
+	return errUnread
+}
+
+// Notes returns the static probes of a file in the order of its notes. The error is of the file's
+// format, or ErrUnavailable.
+func (c *Code) Notes() ([]Note, error) {
+	a, err := c.ask(&Request{Op: OpNotes})
+	return a.Notes, err
+}
+
+// Variable returns the address of a variable of the file. The error is that it has none of the
+// name, or of reading.
+func (c *Code) Variable(name string) (uint64, error) {
+	a, err := c.ask(&Request{Op: OpVariable, Text: []byte(name)})
+	switch {
+	case err != nil:
+		return 0, err
+	case len(a.Numbers) == 0:
+		return 0, fmt.Errorf("%s has no variable %s", c.Name, name)
 	}
-	return probeableAMD64(text)
+	return a.Numbers[0], nil
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // codeOf returns the executable sections of a file that hold functions.
@@ -188,7 +190,7 @@ func FuzzReadCode(f *testing.F) {
 		}
 	}
 	f.Add([]byte("\x55\x48\x89\xe5\x74\xfb\x50\xeb\xf8"), uint64(0x1000), uint16(3), true)
-	f.Fuzz(func(t *testing.T, b []byte, base uint64, start uint16, whole bool) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, base uint64, start uint16, whole bool) {
 		var r *codeReader
 		heapBound(t, len(b), func() {
 			r = readCode(b, base&(1<<32-1), []uint32{uint32(start)}, []uint32{uint32(start) / 2},

@@ -1,9 +1,13 @@
 package symbol
 
 import (
+	"bufio"
+	"compress/zlib"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 )
 
 // A debugFile reads the debug information of one file by pages: some hundreds of kilobytes are in
@@ -11,13 +15,14 @@ import (
 type debugFile struct {
 	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window
 
-	most    uint64      // bytes of a section that are unpacked
-	entries debugStream // of info
-	other   debugStream // of abbreviations and ranges
-	shapes  debugShapes
-	shaped  debugUnit // whose abbreviations those are; version 0: nobody's
-	first   debugShapes
-	root    debugEntry
+	most      uint64 // bytes of a section that are unpacked
+	unpackers unpackers
+	entries   debugStream // of info
+	other     debugStream // of abbreviations and ranges
+	shapes    debugShapes
+	shaped    debugUnit // whose abbreviations those are; version 0: nobody's
+	first     debugShapes
+	root      debugEntry
 }
 
 // A debugUnit is the head of a unit and its first entry.
@@ -35,10 +40,12 @@ type debugUnit struct {
 // mostPacked is how many bytes of a section are decompressed.
 const mostPacked = 256 << 20
 
-var errMuchDebug = errors.New("more debug information than is looked at")
+// ErrMuchDebug is the error of a file with more compressed debug information than is read.
+var ErrMuchDebug = errors.New("more debug information than is looked at")
 
 func newDebugFile() *debugFile {
-	d := &debugFile{most: mostPacked, info: newWindow(8), abbrev: newWindow(4), text: newWindow(4),
+	d := &debugFile{most: mostPacked, unpackers: unpackers{},
+		info: newWindow(8), abbrev: newWindow(4), text: newWindow(4),
 		lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4),
 		ranges: newWindow(4), lists: newWindow(4)}
 	d.entries.w = d.info
@@ -65,12 +72,70 @@ func (d *debugFile) over(r io.ReaderAt) (bool, error) {
 		case s.Flags&elf.SHF_COMPRESSED == 0:
 			w.over(r, int64(s.Offset), s.Size, nil)
 		case s.Size > d.most:
-			return false, errMuchDebug
+			return false, ErrMuchDebug
 		default:
-			w.over(nil, 0, s.Size, func() (io.Reader, error) { return s.Open(), nil })
+			w.over(nil, 0, s.Size, d.unpackers.of(w, r, s, f.Class == elf.ELFCLASS64))
 		}
 	}
 	return d.info.size > 0 && d.abbrev.size > 0, nil
+}
+
+// unpackers are what decompresses the section of each window. They are used again for the next file
+// and when a window goes back: each has buffers of 40 kB.
+type unpackers map[*window]*unpacker
+
+// of returns the function that begins to decompress a section.
+func (all unpackers) of(
+	w *window, r io.ReaderAt, s *elf.Section, wide bool,
+) func() (io.Reader, error) {
+	u := all[w]
+	if u == nil {
+		u = &unpacker{}
+		all[w] = u
+	}
+	u.left = mostOpened
+	head := int64(12) // struct Elf32_Chdr: u32 type, size, alignment
+	if wide {
+		head = 24 // struct Elf64_Chdr: u32 type, reserved, u64 size, alignment
+	}
+	if head > int64(min(s.FileSize, math.MaxInt64)) || s.Offset > math.MaxInt64 {
+		return func() (io.Reader, error) { return nil, errNotELF }
+	}
+	return func() (io.Reader, error) {
+		var kind [4]byte
+		if _, err := r.ReadAt(kind[:], int64(s.Offset)); err != nil {
+			return nil, err
+		}
+		if elf.CompressionType(binary.LittleEndian.Uint32(kind[:])) == elf.COMPRESS_ZLIB {
+			return u.zlib(io.NewSectionReader(r, int64(s.Offset)+head, int64(s.FileSize)-head))
+		}
+		if u.left--; u.left < 0 {
+			return nil, ErrMuchDebug
+		}
+		return s.Open(), nil
+	}
+}
+
+// mostOpened is how often a section is decompressed whose buffers cannot be used again (zstd).
+const mostOpened = 16
+
+// An unpacker decompresses sections, one after the other.
+type unpacker struct {
+	in   *bufio.Reader
+	out  io.ReadCloser // a zlib.Resetter; nil: none was made yet
+	left int           // how often other formats may still be begun
+}
+
+func (u *unpacker) zlib(r io.Reader) (_ io.Reader, err error) {
+	if u.in == nil {
+		u.in = bufio.NewReader(r)
+	}
+	u.in.Reset(r)
+	if u.out == nil {
+		u.out, err = zlib.NewReader(u.in)
+		return u.out, err
+	}
+	return u.out, u.out.(zlib.Resetter).Reset(u.in, nil)
 }
 
 // unit reads the head of the unit at an offset (DWARF 5, section 7.5.1) and its first entry; e is

@@ -17,12 +17,15 @@ import (
 // An object is the symbols of one ELF file, and which part of it is loaded where.
 type object struct {
 	buildID string // in hexadecimal; "" when it has none
+	link    DebugLink
 	loads   []segment
 	syms    []entry // by address
 	text    []byte  // names, each with a 0 behind it
 	names   map[uint32]string
 
-	noInlined bool // it has no information on inlined functions
+	noInlined bool   // it has no information on inlined functions
+	full      bool   // see header.full
+	payer     uint32 // see payerOf
 }
 
 // A segment is a part of the file that is loaded.
@@ -106,7 +109,10 @@ type header struct {
 	entry   uint64 // where the program begins; 0: it is none
 	progs   []prog
 	secs    []section
-	section []byte // names of the sections
+	section []byte     // names of the sections
+	checked *header    // of a debug file: the file to which it belongs; nil: see isDebugOf
+	minis   *miniCache // nil: nothing is cached
+	file    fileKey    // for minis
 }
 
 type prog struct {
@@ -291,8 +297,8 @@ func (h *header) full() bool {
 	return false
 }
 
-// readSymbols reads the symbols of a file: of .symtab, else of .dynsym, else of the table of Go's
-// runtime.
+// readSymbols reads the symbols of a file: of .symtab, else of .dynsym, of .gnu_debugdata and of
+// the table of Go's runtime.
 func (o *object) readSymbols(h *header) error {
 	kind := uint32(elf.SHT_DYNSYM)
 	if h.full() {
@@ -320,6 +326,9 @@ func (o *object) readSymbols(h *header) error {
 		break // there is one
 	}
 	if !h.full() {
+		if err := o.readMini(h); errors.Is(err, ErrLimit) {
+			return err
+		}
 		if err := o.readGo(h); err != nil && len(o.syms) == 0 {
 			return err
 		}

@@ -45,17 +45,25 @@ func openBelow(dir, name string) (*os.File, fileKey, error) {
 // reopen opens for reading a file that was only looked up, and closes fd.
 func reopen(fd int) (*os.File, fileKey, error) {
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	key, err := statKey(fd)
+	if err != nil {
 		return nil, fileKey{}, err
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, fileKey{}, fs.ErrInvalid
-	}
-	key := fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(),
-		owner: st.Uid}
-	f, err := os.Open("/proc/self/fd/" + strconv.Itoa(fd))
+	f, err := os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	return f, key, err
+}
+
+// statKey returns the key of a regular file by its descriptor.
+func statKey(fd int) (fileKey, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fileKey{}, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return fileKey{}, fs.ErrInvalid
+	}
+	return fileKey{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mtime: st.Mtim.Nano(),
+		owner: st.Uid}, nil
 }
 
 // ownedBy reports whether a file belongs to the user of a process or to root. Files of others are

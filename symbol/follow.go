@@ -71,6 +71,7 @@ func (ps *Processes) followed(pid int) *process {
 	}
 	p := &process{pid: pid, keys: map[int]fileKey{}, checked: time.Now()}
 	p.start, _, _ = ps.stat(pid) // 0: it has ended
+	ps.userOf(p)
 	ps.put(p)
 	return p
 }
@@ -134,7 +135,7 @@ func (p *process) lookup(addr uint64) (*process, int) {
 // mappingOf returns the mapping of an event.
 func mappingOf(e *bpf.MapEvent) Mapping {
 	m := Mapping{Start: e.Start, End: e.Start + e.Length, Offset: e.Offset, Exec: true,
-		Inode: e.Inode, Path: e.Path}
+		Device: e.Device, Inode: e.Inode, Path: e.Path}
 	switch {
 	case m.Inode != 0:
 		m.Path, m.Deleted = strings.CutSuffix(m.Path, " (deleted)")

@@ -31,9 +31,25 @@ type frameCheck struct {
 
 // Unframed reports for each address of a stack whether it is in generated code without a known
 // frame pointer of its own. A walk by frame pointers misses the caller there. nil: none is.
-func (ps *Processes) Unframed(pid int, pcs []uint64) []bool {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
+func (ps *Processes) Unframed(pid int, pcs []uint64) (out []bool) {
+	ps.run(func() { out = ps.unframed(pid, pcs) })
+	return out
+}
+
+// LearnFrames finds out for the addresses of some stacks what Unframed reports of them.
+func (ps *Processes) LearnFrames(stacks []Asked) {
+	ps.run(func() {
+		ps.learnGenerated(stacks) // where functions begin
+		if ps.talk != nil && len(ps.talk.open) > 0 {
+			return // the next round has the answers
+		}
+		for _, s := range stacks {
+			ps.unframed(s.PID, s.PCs)
+		}
+	})
+}
+
+func (ps *Processes) unframed(pid int, pcs []uint64) []bool {
 	p, err := ps.process(pid)
 	if err != nil {
 		return nil
@@ -69,19 +85,40 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	if c.framed == nil || time.Since(c.since) > framesKept {
 		*c = frameCheck{since: time.Now(), framed: map[uint64]bool{}}
 	}
-	framed, known := c.framed[addr]
-	if !known && c.read < framesCode {
-		from, known := max(m.Start, addr-min(addr, backFrameCode)), false
-		if f, ok := ps.inCompiled(p, addr); ok && f.from >= m.Start && f.from <= addr &&
-			addr-f.from < mostFrameCode {
-			from, known = f.from, true
-		}
-		text := ps.memoryOf(p, from, min(m.End, addr+16))
-		c.read += len(text)
-		framed = hasFrame(text, addr-from, known) || returnsAt(text, pc-from)
-		c.framed[addr] = framed
+	type frameKey struct {
+		p    *process
+		addr uint64
 	}
-	return framed
+	framed, known := c.framed[addr]
+	if known || c.read >= framesCode || ps.talk.has(frameKey{p, addr}) {
+		return framed
+	}
+	from, begins := max(m.Start, addr-min(addr, backFrameCode)), false
+	before := ps.talk.pending()
+	f, ok := ps.inCompiled(p, addr)
+	if ps.talk.pending() > before || ps.talk != nil && ps.talk.text > mostTalkText {
+		return false // the next round knows where the function begins, or has space
+	}
+	if ok && f.Start >= m.Start && f.Start <= addr && addr-f.Start < mostFrameCode {
+		from, begins = f.Start, true
+	}
+	text := ps.memoryOf(p, from, min(m.End, addr+16))
+	c.read += len(text)
+	if returnsAt(text, pc-from) {
+		c.framed[addr] = true
+		return true
+	}
+	if ps.talk != nil {
+		ps.talk.text += len(text)
+	}
+	verdicts := c.framed
+	ps.ask(frameKey{p, addr}, &query{payer: ps.userOf(p), q: &Request{Op: OpFramed, Text: text,
+		Addrs: []uint64{addr - from}, Known: begins}, done: func(a *Answer, err error) {
+		if err == nil {
+			verdicts[addr] = a.Found
+		}
+	}})
+	return c.framed[addr]
 }
 
 // returnsAt reports whether code continues at an offset with add $N,%rsp; ret. A walk finds the

@@ -3,8 +3,6 @@ package symbol
 import (
 	"errors"
 	"fmt"
-	"io"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +41,7 @@ type inlineSearch struct {
 // An inlinedAt is the inlined calls found at an address.
 type inlinedAt struct {
 	low   uint64   // where the code of the function begins that has it
+	whole uint64   // the entry of that function; 0: none was found
 	calls []uint64 // the abstract functions, the outermost first
 }
 
@@ -57,6 +56,35 @@ type inlineLevel struct {
 // innermost first; none: the code is the function's own, or it is unknown. late: over returned true
 // before all was read; what was found until then has its names.
 func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string, late bool) {
+	in := d.search(addrs, over)
+	called := in.names(func(at *inlinedAt) []uint64 { return at.calls })
+	names = make([][]string, len(addrs))
+	for i := range in.of {
+		for _, origin := range slices.Backward(in.of[i].calls) {
+			if name := called[origin]; name != "" {
+				names[i] = append(names[i], name)
+			}
+		}
+	}
+	return names, in.late
+}
+
+// functions returns the functions that contain addresses, which are sorted; Name "": unknown. They
+// are those found until over returned true.
+func (d *debugFile) functions(addrs []uint64, over func() bool) []Name {
+	in := d.search(addrs, over)
+	called := in.names(func(at *inlinedAt) []uint64 { return []uint64{at.whole} })
+	names := make([]Name, len(addrs))
+	for i, at := range in.of {
+		if name := called[at.whole]; at.whole != 0 && name != "" {
+			names[i] = Name{Name: name, Start: at.low}
+		}
+	}
+	return names
+}
+
+// search looks for the functions and the inlined calls at addresses, which are sorted.
+func (d *debugFile) search(addrs []uint64, over func() bool) *inlineSearch {
 	in := &inlineSearch{d: d, over: over, addrs: addrs, of: make([]inlinedAt, len(addrs))}
 	for at := uint64(0); at < d.info.size && len(in.units) < mostUnits && !in.late; {
 		u, e, ok := d.unit(at)
@@ -70,16 +98,7 @@ func (d *debugFile) inlined(addrs []uint64, over func() bool) (names [][]string,
 		}
 		in.looked()
 	}
-	called := in.names()
-	names = make([][]string, len(addrs))
-	for i := range in.of {
-		for _, origin := range slices.Backward(in.of[i].calls) {
-			if name := called[origin]; name != "" {
-				names[i] = append(names[i], name)
-			}
-		}
-	}
-	return names, in.late
+	return in
 }
 
 // looked counts an entry and checks from time to time whether the search is over.
@@ -115,6 +134,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 	var e debugEntry
 	for s.at < u.end && !s.bad && !in.late {
 		in.looked()
+		at := s.at
 		code := s.uleb()
 		if code == 0 {
 			switch {
@@ -151,7 +171,7 @@ func (in *inlineSearch) read(u *debugUnit) {
 			if !d.entry(u, shape, &e, false) {
 				return
 			}
-			within.addrs, within.calls = in.function(u, &e), 0
+			within.addrs, within.calls = in.function(u, &e, at), 0
 			enter = len(within.addrs) > 0
 		case len(within.addrs) > 0 && shape.tag == tagInlined:
 			if !d.entry(u, shape, &e, false) {
@@ -185,8 +205,9 @@ func (in *inlineSearch) read(u *debugUnit) {
 	}
 }
 
-// function returns the addresses that are in a function and in no function that begins after it.
-func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
+// function returns the addresses that are in a function and in no function that begins after it. at
+// is where its entry begins.
+func (in *inlineSearch) function(u *debugUnit, e *debugEntry, at uint64) []int32 {
 	from := len(in.numbers)
 	in.d.rangesOf(u, e, func(low, high uint64) {
 		if low == 0 {
@@ -194,7 +215,7 @@ func (in *inlineSearch) function(u *debugUnit, e *debugEntry) []int32 {
 		}
 		for i := in.first(low); i < len(in.addrs) && in.addrs[i] < high; i++ {
 			if one := &in.of[i]; low > one.low {
-				one.low, one.calls = low, one.calls[:0]
+				one.low, one.whole, one.calls = low, at, one.calls[:0]
 				in.numbers = append(in.numbers, int32(i))
 			}
 		}
@@ -220,14 +241,14 @@ func (in *inlineSearch) call(u *debugUnit, e *debugEntry, within inlineLevel) []
 	return in.numbers[from:]
 }
 
-// names returns the names of the abstract functions that were found: the demangled linker name,
-// else the name in the source.
-func (in *inlineSearch) names() map[uint64]string {
+// names returns the names of the functions that were found and that which selects, by their
+// entries: the demangled linker name, else the name in the source.
+func (in *inlineSearch) names(which func(*inlinedAt) []uint64) map[uint64]string {
 	type asked struct{ at, origin uint64 }
 	var next []asked
 	texts := map[uint64]debugText{}
 	for i := range in.of {
-		for _, origin := range in.of[i].calls {
+		for _, origin := range which(&in.of[i]) {
 			if _, twice := texts[origin]; !twice {
 				texts[origin] = debugText{}
 				next = append(next, asked{origin, origin})
@@ -321,44 +342,34 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 			of[s.file] = append(of[s.file], i)
 		}
 	}
-	runtime.LockOSThread() // whose time is counted
-	defer runtime.UnlockOSThread()
-	until := threadTime() + inlineTime
-	over := func() bool { return threadTime() > until }
-	d := newDebugFile()
+	left := inlineTime
 	var late []string
 	for o, which := range of {
 		l := ps.later[o]
 		if l == nil {
 			continue
 		}
-		if over() {
-			late = append(late, clean(l.mapping.Path))
-			continue
+		addrs := make([]uint64, len(which))
+		for n, i := range which {
+			addrs[n] = spots[i].addr
 		}
-		r, done, err := ps.debugLater(d, l, o)
-		if errors.Is(err, errMuchDebug) {
+		slices.Sort(addrs)
+		addrs = slices.Compact(addrs)
+		found, cut, err := ps.inlinedIn(o, l, addrs, &left)
+		if errors.Is(err, ErrMuchDebug) {
 			notes = append(notes,
 				fmt.Sprintf("inlined functions of %s are missing: it has more than %d MB of "+
 					"compressed debug information", clean(l.mapping.Path), mostPacked>>20))
 		}
-		if r {
-			addrs := make([]uint64, len(which))
-			for n, i := range which {
-				addrs[n] = spots[i].addr
-			}
-			slices.Sort(addrs)
-			addrs = slices.Compact(addrs)
-			found, cut := d.inlined(addrs, over)
+		if found != nil {
 			for _, i := range which {
 				n, _ := slices.BinarySearch(addrs, spots[i].addr)
 				names[i] = found[n]
 			}
-			if cut {
-				late = append(late, clean(l.mapping.Path))
-			}
 		}
-		done()
+		if cut {
+			late = append(late, clean(l.mapping.Path))
+		}
 	}
 	if len(late) > 0 {
 		slices.Sort(late)
@@ -374,6 +385,36 @@ func (ps *Processes) Inlined(spots []Spot) (names [][]string, notes []string) {
 	return names, notes
 }
 
+// inlinedIn returns the functions inlined at addresses of a file; nil: it has no debug information.
+// It takes the CPU time from left, and releases the lock meanwhile. cut: not all was read.
+func (ps *Processes) inlinedIn(o *object, l *laterFile, addrs []uint64, left *time.Duration) (
+	names [][]string, cut bool, err error) {
+	if o.noInlined {
+		return nil, false, nil
+	}
+	if *left <= 0 {
+		return nil, true, nil
+	}
+	l, opened, err := ps.opened(o, l)
+	if err != nil {
+		return nil, false, err
+	}
+	defer closeAll(opened)
+	a, err := ps.read(o.payer, &Request{Op: OpInlined, File: l.file, Debug: l.debug,
+		Addrs: addrs[:min(len(addrs), MostAddrs)], Limit: *left})
+	*left -= a.CPU
+	if err == nil && !a.Found {
+		o.noInlined = true
+	}
+	if len(a.Inlined) == 0 {
+		return nil, a.Cut, err
+	}
+	for len(a.Inlined) < len(addrs) {
+		a.Inlined = append(a.Inlined, nil)
+	}
+	return a.Inlined, a.Cut, err
+}
+
 // threadTime returns the CPU time of the calling thread.
 func threadTime() time.Duration {
 	var u unix.Rusage
@@ -381,35 +422,4 @@ func threadTime() time.Duration {
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// debugLater moves d to the debug information of a file, or of its debug file; false: there is
-// none. done closes what was opened.
-func (ps *Processes) debugLater(d *debugFile, l *laterFile, o *object) (there bool, done func(),
-	failed error) {
-	var opened []io.Closer
-	done = func() {
-		for _, c := range opened {
-			c.Close() //nolint:errcheck // it was read from
-		}
-	}
-	f, beside := l.file, l.debug
-	if f == nil {
-		var err error
-		if f, _, err = ps.open(l.process, &l.mapping); err != nil {
-			return false, done, err
-		}
-		opened = append(opened, f)
-	}
-	if there, err := d.over(f); there || err != nil {
-		return there, done, err
-	}
-	if beside == nil {
-		if beside, _ = ps.openDebug(l.process, o.buildID); beside == nil {
-			return false, done, nil
-		}
-		opened = append(opened, beside)
-	}
-	there, failed = d.over(beside)
-	return there, done, failed
 }

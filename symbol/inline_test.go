@@ -2,14 +2,19 @@ package symbol
 
 import (
 	"bytes"
+	"compress/zlib"
 	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // inlinedProgram has functions in functions in functions, one in two places, and a loop around one.
@@ -120,7 +125,7 @@ func TestInlineAgrees(t *testing.T) {
 				t.Error("without time it was not late")
 			}
 			d.most = 1
-			if _, err := d.over(f); err != errMuchDebug && strings.Contains(c.name, "packed") {
+			if _, err := d.over(f); err != ErrMuchDebug && strings.Contains(c.name, "packed") {
 				t.Errorf("of a file with more than is looked at: %v", err)
 			}
 		})
@@ -187,8 +192,11 @@ func FuzzInline(f *testing.F) {
 	if err == nil && len(self) > 1<<16 {
 		f.Add(self[:1<<16], uint64(0x401000))
 	}
+	f.Add(compressedDebug(), uint64(0x401000))
 	d := newDebugFile()
-	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
+	// Finding the sections and reading them each have the usual base.
+	limit := heapbound.Limit{Base: 16 << 20, PerByte: 512}
+	heapbound.FuzzWithin(f, limit, func(t *testing.T, b []byte, addr uint64) {
 		if there, err := d.over(bytes.NewReader(b)); err != nil || !there {
 			return
 		}
@@ -221,4 +229,82 @@ func debugOf(t *testing.T, program string) (*os.File, *debugFile, *elf.File) {
 		t.Fatal(err)
 	}
 	return f, d, e
+}
+
+// compressedDebug is an ELF file with compressed debug information that has less than it claims.
+func compressedDebug() []byte {
+	le := binary.LittleEndian
+	b := make([]byte, 64)
+	names := "\x00.debug_info\x00.debug_abbrev\x00.debug_str\x00.names\x00"
+	table := make([]byte, 64)
+	add := func(name, kind, flags int, data []byte) {
+		s := make([]byte, 64)
+		le.PutUint32(s, uint32(name))
+		le.PutUint32(s[4:], uint32(kind))
+		le.PutUint64(s[8:], uint64(flags))
+		le.PutUint64(s[24:], uint64(len(b)))
+		le.PutUint64(s[32:], uint64(len(data)))
+		table, b = append(table, s...), append(b, data...)
+	}
+	unit := le.AppendUint32(nil, 8) // length, version, abbreviations, bytes of addresses, code
+	unit = append(le.AppendUint16(unit, 4), 0, 0, 0, 0, 8, 1)
+	for name, data := range map[int][]byte{1: bytes.Repeat(unit, 100),
+		13: []byte("\x01\x11\x00\x03\x0e\x00\x00\x00"), 27: []byte("name\x00")} {
+		var packed bytes.Buffer
+		for _, v := range []uint64{uint64(elf.COMPRESS_ZLIB), 1 << 20, 1} {
+			packed.Write(le.AppendUint64(nil, v))
+		}
+		z := zlib.NewWriter(&packed)
+		_, _ = z.Write(data) // into memory
+		_ = z.Close()
+		add(name, int(elf.SHT_PROGBITS), int(elf.SHF_COMPRESSED), packed.Bytes())
+	}
+	add(38, int(elf.SHT_STRTAB), 0, []byte(names))
+	copy(b, "\x7fELF\x02\x01\x01")
+	for at, v := range map[int]int{16: 2, 18: 62, 20: 1, 52: 64, 58: 64, 60: 5, 62: 4} {
+		le.PutUint16(b[at:], uint16(v))
+	}
+	le.PutUint64(b[40:], uint64(len(b)))
+	return append(b, table...)
+}
+
+// TestUnpackedAgain: going back in a compressed section, or reading what its bytes do not have,
+// allocates no further buffers.
+func TestUnpackedAgain(t *testing.T) {
+	const pages = 6
+	content := make([]byte, pages*windowPageSize)
+	for i := range content {
+		content[i] = byte(i / windowPageSize)
+	}
+	var packed bytes.Buffer
+	packed.Write(binary.LittleEndian.AppendUint32(nil, uint32(elf.COMPRESS_ZLIB)))
+	packed.Write(make([]byte, 20)) // the rest of struct Elf64_Chdr
+	z := zlib.NewWriter(&packed)
+	if _, err := z.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := &elf.Section{SectionHeader: elf.SectionHeader{FileSize: uint64(packed.Len())}}
+	w := newWindow(2)
+	unpack := unpackers{}.of(w, bytes.NewReader(packed.Bytes()), s, true)
+	w.over(nil, 0, 2*uint64(len(content)), unpack)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 200 {
+		for _, number := range []uint64{5, 3, 1, pages, 2 * pages} {
+			p := w.page(number)
+			if number >= pages && p != nil {
+				t.Fatalf("page %d is there", number)
+			}
+			if number < pages && (len(p) != windowPageSize || p[0] != byte(number)) {
+				t.Fatalf("page %d has %d bytes, or others", number, len(p))
+			}
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
+		t.Errorf("%d bytes were allocated", grown)
+	}
 }

@@ -2,15 +2,12 @@ package symbol
 
 import (
 	"encoding/binary"
-	"fmt"
 	"runtime"
-
-	"culprit/measure"
 )
 
 // instructions returns where the instructions in a piece of machine code begin, for this
-// architecture. With an error, measure.ErrUnsupported, they end at an unknown one.
-func instructions(text []byte) (starts []uint64, err error) {
+// architecture, and the end of the last one. An end before that of the code is at an unknown one.
+func instructions(text []byte) (starts []uint64, end int) {
 	for at := 0; at < len(text); {
 		n := 4
 		if runtime.GOARCH == "amd64" {
@@ -19,13 +16,12 @@ func instructions(text []byte) (starts []uint64, err error) {
 			n = 0
 		}
 		if n == 0 || n > len(text)-at {
-			return starts, fmt.Errorf("no instruction is known that begins as at +0x%x: %w", at,
-				measure.ErrUnsupported)
+			return starts, at
 		}
 		starts = append(starts, uint64(at))
 		at += n
 	}
-	return starts, nil
+	return starts, len(text)
 }
 
 // returns reports whether an instruction returns from a function.
@@ -289,29 +285,28 @@ func twoBytes(op byte) int {
 	return modRM
 }
 
-// probeableAMD64 returns why an instruction can't have a probe; nil otherwise. For instructions
-// with VEX or EVEX, kernels up to at least 6.18 take the opcode as one of the first table: 62 e2 7d
-// 28 7a c6, which fills a register, is executed as 7a, a jump. Kernels refuse the lock prefix and
-// segment prefixes.
-func probeableAMD64(code []byte) error {
+// probeableAMD64 reports whether an instruction can have a probe. For instructions with VEX or
+// EVEX, kernels up to at least 6.18 take the opcode as one of the first table: 62 e2 7d 28 7a c6,
+// which fills a register, is executed as 7a, a jump. Kernels refuse the lock prefix and segment
+// prefixes.
+func probeableAMD64(code []byte) Probeability {
 	for len(code) > 0 {
 		switch code[0] {
 		case 0x66, 0x67, 0xf2, 0xf3, 0x64, 0x65:
 			code = code[1:]
 			continue
 		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
-			return fmt.Errorf("the kernel doesn't put a breakpoint on an instruction with such a "+
-				"prefix: %w", measure.ErrUnsupported)
+			return ProbeRefused
 		case 0xc4, 0xc5, 0x62:
-			return ErrUnsafe
+			return ProbeUnsafe
 		case 0xf4:
-			return ErrNever
+			return ProbeNever
 		case 0x8f:
 			if len(code) > 1 && code[1]&31 >= 8 {
-				return ErrUnsafe
+				return ProbeUnsafe
 			}
 		}
 		break
 	}
-	return nil
+	return CanProbe
 }

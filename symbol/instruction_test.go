@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // Lengths of instructions of each kind, by the assembler that wrote them.
@@ -58,7 +60,7 @@ func TestProbeable(t *testing.T) {
 		"c5f877": false, "c4e27d78c0": false, "f0480fb110": false, "8f00": true,
 		"8fe97812c1": false} {
 		b, _ := hex.DecodeString(code)
-		if got := probeableAMD64(b); (got == nil) != want {
+		if got := probeableAMD64(b); (got == CanProbe) != want {
 			t.Errorf("%s: %v", code, got)
 		}
 	}
@@ -66,17 +68,17 @@ func TestProbeable(t *testing.T) {
 
 func FuzzLengthAMD64(f *testing.F) {
 	f.Add([]byte("\x62\xe2\x7d\x28\x7a\xc6"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if n := lengthAMD64(b); n < 0 || n > 15 || n > len(b) {
 			t.Fatal(n)
 		}
-		starts, err := instructions(b)
+		starts, end := instructions(b)
 		for i, at := range starts {
 			if at >= uint64(len(b)) || i > 0 && at <= starts[i-1] {
 				t.Fatal(starts)
 			}
 		}
-		if err == nil && len(b) > 0 && len(starts) == 0 {
+		if end == len(b) && len(b) > 0 && len(starts) == 0 || end > len(b) {
 			t.Fatal("nothing")
 		}
 	})

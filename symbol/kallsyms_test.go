@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/kernel/feature"
 )
@@ -178,7 +179,7 @@ func TestBare(t *testing.T) {
 func FuzzKallsyms(f *testing.F) {
 	f.Add([]byte(kallsyms), uint64(0xffffffff81000110))
 	f.Add([]byte("1 T a\n1 T b"), uint64(1))
-	f.Fuzz(func(t *testing.T, text []byte, addr uint64) {
+	heapbound.Fuzz(f, func(t *testing.T, text []byte, addr uint64) {
 		table, err := ReadKallsyms(bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)

@@ -63,6 +63,12 @@ func (ps *Processes) makeSpace(bytes int) {
 			}
 		}
 	}
+	// The sum takes time where thousands of processes are known.
+	if ps.uncounted++; ps.uncounted < 32 && len(ps.procs) < ps.limits.processes &&
+		bytes < ps.limits.mappings/64 {
+		return
+	}
+	ps.uncounted = 0
 	sum := bytes
 	for _, p := range ps.procs {
 		sum += p.cost()
@@ -96,6 +102,74 @@ func (ps *Processes) shared(b []byte) string {
 	t := string(b)
 	ps.texts[t] = t
 	return t
+}
+
+// usualAddresses is how many addresses are cached for scripts, whose files another process reads.
+const usualAddresses = 256 << 10
+
+// learntByUser caches symbols of addresses by the user of the process that asked for them, so that
+// the processes of one user do not evict the names of all others.
+type learntByUser struct {
+	of   map[uint32]*learnt
+	most int // addresses of all; one user may have half
+}
+
+func newLearntByUser(most int) *learntByUser {
+	return &learntByUser{of: map[uint32]*learnt{}, most: most}
+}
+
+// get returns the symbol of an address.
+func (l *learntByUser) get(user uint32, o *object, addr uint64) (learned, bool) {
+	of := l.of[user]
+	if of == nil {
+		return learned{}, false
+	}
+	return of.get(o, addr)
+}
+
+// put stores the symbol of an address.
+func (l *learntByUser) put(user uint32, o *object, addr uint64, one learned) {
+	of := l.of[user]
+	if of == nil {
+		of = &learnt{most: l.most / 2}
+		if !IsBounded(user) {
+			of.most = l.most
+		}
+		l.of[user] = of
+	}
+	of.put(o, addr, one)
+}
+
+// turn makes space for what is learned next: each user's cache turns by itself, and that of the
+// user with the most addresses while there are too many in all.
+func (l *learntByUser) turn() {
+	sum, sizes := 0, map[uint32]int{}
+	for user, of := range l.of {
+		of.turn()
+		sizes[user] = of.len()
+		sum += sizes[user]
+	}
+	for sum > l.most {
+		user, over := overShare(sizes, sum, l.most)
+		if !over || sizes[user] == 0 {
+			return
+		}
+		of := l.of[user]
+		of.old, of.now, of.n = of.now, nil, 0
+		sum -= sizes[user]
+		if sizes[user] = of.len(); sizes[user] == 0 || sum+sizes[user] > l.most {
+			sizes[user] = 0
+			delete(l.of, user)
+		}
+		sum += sizes[user]
+	}
+}
+
+// drop deletes the entries of a file.
+func (l *learntByUser) drop(o *object) {
+	for _, of := range l.of {
+		of.drop(o)
+	}
 }
 
 // learnt caches symbols of addresses by file, in two generations. A lookup moves an entry to the

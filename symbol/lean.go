@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -32,7 +31,10 @@ func (ps *Processes) DisableSymbolCache() {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	ps.limits = leanLimits
-	ps.lean = &learnt{most: ps.limits.addresses}
+	ps.lean = newLearntByUser(ps.limits.addresses)
+	if ps.asks {
+		ps.asks, ps.later = false, nil
+	}
 }
 
 // An Asked is a list of addresses of a process as a stack has them, innermost first.
@@ -42,20 +44,49 @@ type Asked struct {
 }
 
 // Learn finds the symbols of the addresses of some stacks and reads each file once. Without
-// DisableSymbolCache it does nothing.
+// DisableSymbolCache it looks up generated code alone, unless another process reads files.
 func (ps *Processes) Learn(stacks []Asked) {
+	ps.turn(true)
+	ps.run(func() {
+		ps.learnGenerated(stacks)
+		ps.learn(stacks)
+	})
+}
+
+// turn makes space for symbols that are learned next; false: none are.
+func (ps *Processes) turn(any bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	if ps.lean == nil {
+	if any && ps.learns() {
+		ps.lean.turn()
+	}
+}
+
+// learns reports whether symbols are looked up by address, and not later.
+func (ps *Processes) learns() bool {
+	return ps.lean != nil && (ps.later == nil || ps.asks)
+}
+
+// A learnKey is a file with the user of the processes that have it.
+type learnKey struct {
+	o    *object
+	user uint32
+}
+
+// A learnWish is addresses of a file that are not known.
+type learnWish struct {
+	p     *process
+	i     int // mapping
+	addrs []uint64
+}
+
+// learn looks up addresses in files, unless their symbols are cached whole or read later. It is
+// called by run.
+func (ps *Processes) learn(stacks []Asked) {
+	if !ps.learns() {
 		return
 	}
-	ps.lean.turn()
-	type wish struct {
-		p     *process
-		i     int // mapping
-		addrs []uint64
-	}
-	wishes := map[*object]*wish{}
+	wishes := map[learnKey]*learnWish{}
 	for _, s := range stacks {
 		for n, pc := range s.PCs {
 			near := pc - uint64(min(n, 1)) // as in Stack
@@ -63,59 +94,64 @@ func (ps *Processes) Learn(stacks []Asked) {
 			if err != nil {
 				break
 			}
-			p, i := p.lookup(near)
-			if i < 0 || p.maps[i].Inode == 0 || strings.HasPrefix(p.maps[i].Path, "/memfd:") {
-				continue
-			}
-			o := ps.object(p, i)
-			if o == nil {
-				continue
-			}
-			vaddr, ok := o.vaddr(near - p.maps[i].Start + p.maps[i].Offset)
-			if !ok {
-				continue
-			}
-			if _, known := ps.lean.get(o, vaddr); known {
-				continue
-			}
-			w := wishes[o]
-			if w == nil {
-				w = &wish{p: p, i: i}
-				wishes[o] = w
-			}
-			w.addrs = append(w.addrs, vaddr)
+			ps.wishAt(wishes, p, near)
 		}
 	}
-	for o, w := range wishes {
+	for of, w := range wishes {
 		slices.Sort(w.addrs)
 		w.addrs = slices.Compact(w.addrs)
-		into := make(map[uint64]learned, len(w.addrs))
-		ps.wish(o, w.p, w.i, w.addrs)
-		if f, key, err := ps.open(w.p, &w.p.maps[w.i]); err == nil {
-			_ = ps.learnFile(f, key.size, w.p, w.addrs, into) // with an error the rest counts
-			f.Close()
-		}
-		for _, a := range w.addrs {
-			ps.lean.put(o, a, into[a])
-		}
+		ps.learnFile(of, w)
 	}
 }
 
-// learnFile looks up addresses in a file, or in the file beside it that has its symbols.
-func (ps *Processes) learnFile(f *os.File, size int64, p *process, addrs []uint64,
-	into map[uint64]learned) error {
-	h, err := readHeader(f, size)
-	if err != nil {
-		return err
+// wishAt adds the place of an address to wishes if it is in a file and not known.
+func (ps *Processes) wishAt(wishes map[learnKey]*learnWish, p *process, near uint64) {
+	p, i := p.lookup(near)
+	if i < 0 || p.maps[i].Inode == 0 || strings.HasPrefix(p.maps[i].Path, "/memfd:") {
+		return
 	}
-	var d *header
-	if !h.full() {
-		if beside, size := ps.openDebug(p, h.buildID()); beside != nil {
-			defer beside.Close()
-			d, _ = readHeader(beside, size)
+	o := ps.object(p, i)
+	if o == nil {
+		return
+	}
+	vaddr, ok := o.vaddr(near - p.maps[i].Start + p.maps[i].Offset)
+	if !ok {
+		return
+	}
+	of := learnKey{o, ps.userOf(p)}
+	if _, known := ps.lean.get(of.user, o, vaddr); known {
+		return
+	}
+	w := wishes[of]
+	if w == nil {
+		w = &learnWish{p: p, i: i}
+		wishes[of] = w
+	}
+	w.addrs = append(w.addrs, vaddr)
+}
+
+// learnFile looks up addresses in the file of a mapping. Without an answer they are looked up again
+// by the next call.
+func (ps *Processes) learnFile(of learnKey, w *learnWish) {
+	mapping := w.p.maps[w.i]
+	l := ps.later[of.o]
+	if l == nil {
+		l = &laterFile{process: w.p, mapping: mapping}
+		if ps.talk != nil {
+			l.file = ps.talk.files[w.p.keys[w.i]]
 		}
 	}
-	return h.learn(d, addrs, into)
+	key := w.p.keys[w.i]
+	//nolint:errcheck // the file is gone: the next process that has it will have names
+	ps.askNames(of, of.o, l, w.addrs, func(addrs []uint64, into map[uint64]learned, err error) {
+		if errors.Is(err, ErrUnavailable) {
+			return
+		}
+		ps.wish(of, w.p, &mapping, key, addrs)
+		for _, a := range addrs {
+			ps.lean.put(of.user, of.o, a, into[a])
+		}
+	})
 }
 
 // learn looks up addresses in a file, or in d, which has its symbols; nil: there is none.
@@ -131,7 +167,7 @@ func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) 
 	switch {
 	case h.full():
 		return h.scan(uint32(elf.SHT_SYMTAB), addrs, into)
-	case d != nil && d.full() && d.buildID() == h.buildID():
+	case d != nil && d.full() && d.isDebugOf(h):
 		return d.scan(uint32(elf.SHT_SYMTAB), addrs, into)
 	}
 	var rest []uint64
@@ -142,6 +178,10 @@ func (h *header) learnNames(d *header, addrs []uint64, into map[uint64]learned) 
 		} else {
 			rest = append(rest, a)
 		}
+	}
+	rest, err := h.scanMini(rest, into)
+	if err != nil {
+		return err
 	}
 	return h.scan(uint32(elf.SHT_DYNSYM), rest, into)
 }

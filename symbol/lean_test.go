@@ -11,6 +11,7 @@ import (
 	"slices"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 )
 
@@ -132,7 +133,7 @@ func FuzzLean(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(own[:min(len(own), 4096)], uint64(0x401000))
-	f.Fuzz(func(t *testing.T, data []byte, addr uint64) {
+	heapbound.Fuzz(f, func(t *testing.T, data []byte, addr uint64) {
 		h, err := readHeader(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			return

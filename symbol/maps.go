@@ -7,6 +7,8 @@ import (
 	"sort"
 
 	"culprit/kernel/proc"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Mapping is a range of a process's memory, as in /proc/PID/maps.
@@ -14,6 +16,7 @@ type Mapping struct {
 	Start, End uint64
 	Offset     uint64 // of Start in the file
 	Exec       bool
+	Device     uint64 // of the file system, as in stat(2)
 	Inode      uint64 // 0: no file
 	Path       string // of the file; [vdso], [heap]; "" of anonymous memory
 	Deleted    bool   // the file has no name any more
@@ -82,13 +85,13 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	if dash < 0 {
 		return m, false
 	}
-	var errs [4]error
+	var errs [5]error
 	m.Start, errs[0] = proc.ParseHex(span[:dash])
 	m.End, errs[1] = proc.ParseHex(span[dash+1:])
 	modes := word()
 	m.Exec = len(modes) > 2 && modes[2] == 'x'
 	m.Offset, errs[2] = proc.ParseHex(word())
-	word() // the device
+	m.Device, errs[4] = parseDevice(word())
 	m.Inode, errs[3] = proc.ParseUint(word())
 	for _, err := range errs {
 		if err != nil {
@@ -109,6 +112,17 @@ func parseMapping(line []byte, before *mappedFile) (m Mapping, ok bool) {
 	}
 	m.Path, m.Deleted = before.pathOf, before.deleted
 	return m, true
+}
+
+// parseDevice parses the number of a device: major and minor, in hexadecimal.
+func parseDevice(b []byte) (uint64, error) {
+	major, minor, _ := bytes.Cut(b, []byte{':'})
+	high, err := proc.ParseHex(major)
+	if err != nil {
+		return 0, err
+	}
+	low, err := proc.ParseHex(minor)
+	return unix.Mkdev(uint32(high), uint32(low)), err
 }
 
 // find returns the index of the mapping of an address, or -1.

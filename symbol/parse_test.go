@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 const maps = `55d0c8a00000-55d0c8a02000 r--p 00000000 fd:01 131                        /usr/bin/bash
@@ -21,11 +23,11 @@ rubbish
 func TestParseMaps(t *testing.T) {
 	got, bad := ParseMaps([]byte(maps))
 	want := []Mapping{
-		{0x55d0c8a00000, 0x55d0c8a02000, 0, false, 131, "/usr/bin/bash", false},
-		{0x55d0c8a02000, 0x55d0c8a4e000, 0x2000, true, 131, "/usr/bin/bash", false},
-		{0x7f2c5c000000, 0x7f2c5c021000, 0, true, 0, "", false},
-		{0x7f2c5d000000, 0x7f2c5d001000, 0, true, 9, "/tmp/a b\nc", true},
-		{0x7ffd1c1e3000, 0x7ffd1c1e5000, 0, true, 0, "[vdso]", false},
+		{0x55d0c8a00000, 0x55d0c8a02000, 0, false, 0xfd01, 131, "/usr/bin/bash", false},
+		{0x55d0c8a02000, 0x55d0c8a4e000, 0x2000, true, 0xfd01, 131, "/usr/bin/bash", false},
+		{0x7f2c5c000000, 0x7f2c5c021000, 0, true, 0, 0, "", false},
+		{0x7f2c5d000000, 0x7f2c5d001000, 0, true, 0xfd01, 9, "/tmp/a b\nc", true},
+		{0x7ffd1c1e3000, 0x7ffd1c1e5000, 0, true, 0, 0, "[vdso]", false},
 	}
 	if bad != 2 || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d bad, %+v", bad, got)
@@ -80,7 +82,7 @@ func FuzzMaps(f *testing.F) {
 	// The same words, one file with a name and one without a number.
 	f.Add([]byte("1-2 r-xp 0 fd:01 9 /a (deleted)\n2-3 r-xp 0 fd:01 0 /a (deleted)\n3-4 r-xp 0 " +
 		"00:00 0\n4-5 r-xp 0 00:00 0 /a\n5-6 r-xp 0 fd:01 9 /a\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, text []byte) {
 		all, bad := ParseMaps(text)
 		// What a line says does not depend on the ones before.
 		var alone []Mapping
@@ -122,7 +124,7 @@ func FuzzELF(f *testing.F) {
 	if b := vdsoBytes(); b != nil {
 		f.Add(b, uint64(0x600))
 	}
-	f.Fuzz(func(t *testing.T, b []byte, addr uint64) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, addr uint64) {
 		h, err := readHeader(bytes.NewReader(b), int64(len(b)))
 		if err != nil {
 			return

@@ -2,151 +2,159 @@ package symbol
 
 import (
 	"bytes"
-	"cmp"
-	"container/heap"
+	"errors"
+	"io"
 	"math"
 	"slices"
-	"sort"
 
 	"culprit/kernel/proc"
 )
 
-// A compiled is a range of addresses with code of a just-in-time compiler: a function, or the part
-// of it that later code has not replaced.
-type compiled struct {
-	start, end uint64 // the addresses
-	from       uint64 // where the function begins, at most start
-	order      uint64 // of its line in the file, from 1; greater is later
-	name       string
-}
-
-// parseCompiled parses a line of /tmp/perf-PID.map: start, size, both hexadecimal, name.
-//
-//	7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12
-func parseCompiled(line []byte) (c compiled, ok bool) {
-	first := bytes.IndexByte(line, ' ')
-	if first < 0 {
-		return c, false
-	}
-	length := bytes.IndexByte(line[first+1:], ' ')
-	if length < 0 {
-		return c, false
-	}
-	prefix := []byte("0x")
-	start, err1 := proc.ParseHex(bytes.TrimPrefix(line[:first], prefix))
-	size, err2 := proc.ParseHex(bytes.TrimPrefix(line[first+1:first+1+length], prefix))
-	name := line[first+length+2:]
-	if err1 != nil || err2 != nil || size == 0 || start+size < start || len(name) == 0 {
-		return c, false
-	}
-	name = name[:min(len(name), maxCompiledName)]
-	return compiled{start: start, end: start + size, from: start, name: clean(string(name))}, true
-}
+// maxPerfMap is how many bytes of a map of generated code are read, its last ones.
+const maxPerfMap = 64 << 20
 
 // maxCompiledName is how many bytes of a function's name are kept.
 const maxCompiledName = 1 << 10
 
-// addLines appends the functions in the lines of b, which are later than all before, and returns
-// what follows the last newline. Malformed lines are left out. With more than twice most functions
-// the oldest are dropped.
-func addLines(all []compiled, b []byte, order *uint64, most int) ([]compiled, []byte) {
+// parseCompiled parses a line of /tmp/perf-PID.map: start, size, both hexadecimal, name.
+//
+//	7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12
+func parseCompiled(line []byte) (start, end uint64, name []byte, ok bool) {
+	first := bytes.IndexByte(line, ' ')
+	if first < 0 {
+		return 0, 0, nil, false
+	}
+	length := bytes.IndexByte(line[first+1:], ' ')
+	if length < 0 {
+		return 0, 0, nil, false
+	}
+	prefix := []byte("0x")
+	start, err1 := proc.ParseHex(bytes.TrimPrefix(line[:first], prefix))
+	size, err2 := proc.ParseHex(bytes.TrimPrefix(line[first+1:first+1+length], prefix))
+	name = line[first+length+2:]
+	if err1 != nil || err2 != nil || size == 0 || start+size < start || len(name) == 0 {
+		return 0, 0, nil, false
+	}
+	return start, start + size, name[:min(len(name), maxCompiledName)], true
+}
+
+// A mapScan looks up addresses in a map of generated code, line by line. Of the lines that cover an
+// address the last one holds, as code that is written over other code does. Only what was asked for
+// is kept. Each name has the range of addresses in which the answer is the same, so that other
+// addresses of the function need no further scan:
+//
+//	0 100 a       asked: 10, 30, 60
+//	20 20 b       10: a in 0-20   30: b in 20-40   60: a in 40-100
+//
+// The ranges of two addresses are equal or disjoint, and in the order of the addresses.
+type mapScan struct {
+	addrs []uint64 // in order, each once
+	names []Name
+	// below[i] is the highest end of lines that end between address i-1 and i, above[i] the lowest
+	// start of those that begin between address i and i+1. They bound addresses without a line.
+	below, above []uint64
+}
+
+func newMapScan(addrs []uint64) *mapScan {
+	s := &mapScan{addrs: addrs, names: make([]Name, len(addrs)), below: make([]uint64, len(addrs)),
+		above: make([]uint64, len(addrs))}
+	for i := range s.above {
+		s.above[i] = math.MaxUint64
+	}
+	return s
+}
+
+// result returns the names after the last line.
+func (s *mapScan) result() []Name {
+	low, high := uint64(0), uint64(math.MaxUint64)
+	for i := range s.names {
+		if low = max(low, s.below[i]); s.names[i].Name == "" {
+			s.names[i].Low = low
+		}
+	}
+	for i := len(s.names) - 1; i >= 0; i-- {
+		if high = min(high, s.above[i]); s.names[i].Name == "" {
+			s.names[i].High = high
+		}
+	}
+	return s.names
+}
+
+// line applies a line of the map. Malformed lines are left out.
+func (s *mapScan) line(line []byte) {
+	start, end, text, ok := parseCompiled(line)
+	if !ok {
+		return
+	}
+	i, _ := slices.BinarySearch(s.addrs, start)
+	if i > 0 {
+		s.above[i-1] = min(s.above[i-1], start)
+	}
+	for k := i - 1; k >= 0 && s.names[k].Name != "" && s.names[k].High > start; k-- {
+		s.names[k].High = start
+	}
+	if i < len(s.addrs) && s.addrs[i] < end {
+		n := Name{Name: clean(string(text)), Start: start, Low: start, High: end}
+		for ; i < len(s.addrs) && s.addrs[i] < end; i++ {
+			s.names[i] = n
+		}
+	}
+	if i < len(s.addrs) {
+		s.below[i] = max(s.below[i], end)
+	}
+	for ; i < len(s.addrs) && s.names[i].Name != "" && s.names[i].Low < end; i++ {
+		s.names[i].Low = end
+	}
+}
+
+// lines applies the whole lines of b and returns what follows the last newline.
+func (s *mapScan) lines(b []byte) []byte {
 	for {
 		end := bytes.IndexByte(b, '\n')
 		if end < 0 {
-			return all, b
+			return b
 		}
-		if c, ok := parseCompiled(b[:end]); ok {
-			if len(all) >= 2*most {
-				all = newest(layered(all), most)
-			}
-			*order++
-			c.order = *order
-			all = append(all, c)
-		}
+		s.line(b[:end])
 		b = b[end+1:]
 	}
 }
 
-// newest returns at most most ranges, those with the highest order.
-func newest(all []compiled, most int) []compiled {
-	if len(all) <= most {
-		return all
+// read applies the lines of a file of size bytes from an offset on, at most the last most bytes. It
+// returns where the last whole line ends. The error is that of the file; what was read before it
+// counts.
+func (s *mapScan) read(in io.ReaderAt, from, size, most int64) (to int64, err error) {
+	to = from
+	skip := size-from > most // then it begins within a line
+	if skip {
+		from = size - most
 	}
-	if most == 0 {
-		return nil
-	}
-	orders := make([]uint64, len(all))
-	for i := range all {
-		orders[i] = all[i].order
-	}
-	slices.Sort(orders)
-	least := orders[len(orders)-most]
-	kept := slices.DeleteFunc(all, func(c compiled) bool { return c.order < least })
-	return kept[:min(len(kept), most)]
-}
-
-// layered returns ranges that do not overlap, by address: where some do, the latest one holds, as
-// code that is written over other code does. One that is covered in the middle becomes two ranges.
-// It reorders all.
-//
-//	a: 0-100, b: 20-40  ->  a: 0-20, b: 20-40, a: 40-100
-func layered(all []compiled) []compiled {
-	slices.SortFunc(all, func(a, b compiled) int { return cmp.Compare(a.start, b.start) })
-	out := make([]compiled, 0, len(all))
-	var open byOrder
-	at := uint64(0)
-	for i := 0; ; i++ {
-		next := uint64(math.MaxUint64)
-		if i < len(all) {
-			next = all[i].start
-		}
-		for len(open) > 0 && at < next {
-			c := open[0]
-			if c.end <= at {
-				heap.Pop(&open)
-				continue
+	buf := make([]byte, 0, 64<<10)
+	for from < size {
+		n, err := in.ReadAt(buf[len(buf):min(cap(buf), len(buf)+int(min(size-from, 1<<20)))], from)
+		buf, from = buf[:len(buf)+n], from+int64(n)
+		rest := buf
+		if skip {
+			at := bytes.IndexByte(buf, '\n')
+			if rest = buf[at+1:]; at >= 0 {
+				skip = false
+			} else {
+				rest = nil
 			}
-			to := min(c.end, next)
-			out = extend(out, compiled{start: at, end: to, from: c.from, order: c.order,
-				name: c.name})
-			at = to
 		}
-		if i == len(all) {
-			return out
+		if !skip {
+			rest = s.lines(rest)
 		}
-		at = next
-		heap.Push(&open, all[i])
+		to = from - int64(len(rest))
+		if len(rest) == cap(buf) { // a line longer than any name
+			rest, skip = nil, true
+		}
+		buf = buf[:copy(buf[:cap(buf)], rest)]
+		if err != nil && !errors.Is(err, io.EOF) {
+			return to, err
+		}
+		if n == 0 {
+			break
+		}
 	}
-}
-
-// extend appends a range, or lengthens the last one if that is of the same function and adjacent.
-func extend(out []compiled, c compiled) []compiled {
-	if n := len(out); n > 0 && out[n-1].order == c.order && out[n-1].end == c.start {
-		out[n-1].end = c.end
-		return out
-	}
-	return append(out, c)
-}
-
-// byOrder is a heap.Interface whose first element is the latest.
-type byOrder []compiled
-
-func (h byOrder) Len() int           { return len(h) }
-func (h byOrder) Less(i, j int) bool { return h[i].order > h[j].order }
-func (h byOrder) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *byOrder) Push(x any)        { *h = append(*h, x.(compiled)) }
-func (h *byOrder) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
-}
-
-// findCompiled returns the range of layered that holds an address.
-func findCompiled(all []compiled, addr uint64) (compiled, bool) {
-	i := sort.Search(len(all), func(i int) bool { return all[i].start > addr }) - 1
-	if i < 0 || addr >= all[i].end {
-		return compiled{}, false
-	}
-	return all[i], true
+	return to, nil
 }

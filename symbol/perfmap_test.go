@@ -11,18 +11,19 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 )
 
-// parsed returns the ranges of a file's text.
-func parsed(text []byte, most int) []compiled {
-	order := uint64(0)
-	all, _ := addLines(nil, text, &order, most)
-	return newest(layered(all), most)
+// scanned returns what a map says of addresses, which are sorted.
+func scanned(text []byte, addrs []uint64) []Name {
+	s := newMapScan(addrs)
+	s.lines(text)
+	return s.result()
 }
 
 // TestLaterCodeWins: whatever the lines of a map, each address has the name of the last line that
-// covers it, and the offset from where that line begins.
+// covers it, and the offset from where that line begins. The answer is the same in its whole range.
 func TestLaterCodeWins(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -33,113 +34,141 @@ func TestLaterCodeWins(t *testing.T) {
 			size := 1 + r.IntN(1+r.IntN(255-start))
 			fmt.Fprintf(&text, "%x %x f%d\n", start, size, n)
 			for at := start; at < start+size; at++ {
-				want[at] = fmt.Sprintf("f%d+%d", n, at-start)
+				want[at] = fmt.Sprintf("f%d-%d", n, start)
 			}
 		}
-		all := parsed(text.Bytes(), maxCompiled)
-		for at, name := range want {
-			got := ""
-			if c, ok := findCompiled(all, uint64(at)); ok {
-				got = fmt.Sprintf("%s+%d", c.name, uint64(at)-c.from)
+		var addrs []uint64
+		for at := range uint64(256) {
+			if r.IntN(4) == 0 {
+				addrs = append(addrs, at)
 			}
-			if got != name {
-				t.Fatalf("seed %d, address %#x: %q, want %q; map:\n%s", seed, at, got, name, &text)
+		}
+		for i, n := range scanned(text.Bytes(), addrs) {
+			if n.Low > addrs[i] || n.High <= addrs[i] {
+				t.Fatalf("seed %d: %#x is not in its range %+v", seed, addrs[i], n)
+			}
+			for at := n.Low; at < min(n.High, 256); at++ {
+				got := ""
+				if n.Name != "" {
+					got = fmt.Sprintf("%s-%d", n.Name, n.Start)
+				}
+				if got != want[at] {
+					t.Fatalf("seed %d, address %#x of the range of %#x: %q, want %q; map:\n%s",
+						seed, at, addrs[i], got, want[at], &text)
+				}
 			}
 		}
 	}
 }
 
-// TestMapGrows: a map that is read in pieces has the same ranges as one that is read at once, also
-// when a line is cut by the end of the file, and one written anew has nothing of what it had.
-func TestMapGrows(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "map")
-	r := rand.New(rand.NewPCG(1, 2))
-	var text bytes.Buffer
-	var j jitMap
-	read := func() {
-		t.Helper()
-		f, key, err := openRegular(name)
-		if err != nil {
+// jitProcess makes a directory as /proc with processes that have a map of generated code.
+func jitProcess(t *testing.T, dir string, pid int, text string) (mapFile string) {
+	t.Helper()
+	proc := filepath.Join(dir, fmt.Sprint(pid))
+	if err := os.MkdirAll(filepath.Join(proc, "root/tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mapFile = fmt.Sprintf("root/tmp/perf-%d.map", pid)
+	for name, text := range map[string]string{
+		"stat":   fmt.Sprintf("%d (a) S 1 7 7 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 100 100\n", pid),
+		"maps":   "1000-90000000 rwxp 00000000 00:00 0 \n",
+		"status": fmt.Sprintf("NSpid:\t%d\n", pid),
+		mapFile:  text,
+	} {
+		if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		defer f.Close()
-		j.read(f, key, 1<<20, 1<<10)
 	}
-	check := func(when string) {
+	return filepath.Join(proc, mapFile)
+}
+
+// TestMapGrows: a map that grows while addresses are asked for has the names of a map that is read
+// at once, also when a line is cut by the end of the file; one that is written anew has nothing of
+// what it had.
+func TestMapGrows(t *testing.T) {
+	dir := t.TempDir()
+	name := jitProcess(t, dir, 7, "")
+	r := rand.New(rand.NewPCG(1, 2))
+	ps := NewProcesses(kernel.Root{Proc: dir})
+	var text bytes.Buffer
+	check := func(when string, n int) {
 		t.Helper()
-		want := parsed(text.Bytes(), 1<<10)
-		if len(want) != len(j.code) {
-			t.Fatalf("%s: %d ranges, want %d", when, len(j.code), len(want))
+		if p := ps.procs[7]; p != nil {
+			p.jit.due, p.jit.none = time.Time{}, false
 		}
-		for i := range want {
-			if j.code[i] != want[i] {
-				t.Fatalf("%s: %+v, want %+v", when, j.code[i], want[i])
+		for range n {
+			addr := 0x1000 + uint64(r.IntN(1100))
+			want := scanned(text.Bytes()[:bytes.LastIndexByte(text.Bytes(), '\n')+1],
+				[]uint64{addr})[0]
+			got := ps.Place(7, addr)
+			if got.Name != want.Name || want.Name != "" && got.Offset != addr-want.Start {
+				t.Fatalf("%s: %#x is %v, want %+v", when, addr, got, want)
 			}
+		}
+	}
+	write := func(b []byte) {
+		t.Helper()
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 	for n := range 200 {
-		fmt.Fprintf(&text, "%x %x f%d %s\n", r.IntN(1000), 1+r.IntN(100), n,
+		whole := text.Len()
+		fmt.Fprintf(&text, "%x %x f%d %s\n", 0x1000+r.IntN(1000), 1+r.IntN(100), n,
 			strings.Repeat("x", r.IntN(900)))
-		cut := text.Bytes()[:text.Len()-r.IntN(20)]
-		if err := os.WriteFile(name, cut, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		read()
+		cut := text.Bytes()[:text.Len()-1-r.IntN(min(20, text.Len()-whole-1))]
+		write(cut)
+		rest := bytes.Clone(text.Bytes()[len(cut):])
+		text.Truncate(len(cut))
+		check("cut", 5)
+		text.Write(rest)
+		write(text.Bytes())
+		check("grown", 20)
 	}
-	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read()
-	check("grown")
 	text.Reset()
 	for n := range 300 { // longer than before
-		fmt.Fprintf(&text, "%x 8 g%d %s\n", n*4, n, strings.Repeat("y", 500))
+		fmt.Fprintf(&text, "%x 8 g%d %s\n", 0x1000+n*4, n, strings.Repeat("y", 500))
 	}
-	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
+	write(text.Bytes())
+	check("written anew", 100)
+	if p := ps.procs[7]; len(p.jit.names) > 101 {
+		t.Errorf("%d ranges are kept, 100 addresses were asked for", len(p.jit.names))
 	}
-	read()
-	check("written anew")
 }
 
-// TestLargeMap: of a map with more code than is kept, and of a file longer than is read, the latest
-// lines count. A line longer than the buffer is left out, not the lines behind it.
+// TestLargeMap: of a file longer than is read, the last lines count. A line longer than the buffer
+// is left out, not the lines behind it.
 func TestLargeMap(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "map")
 	var text bytes.Buffer
 	for n := range 5000 {
 		fmt.Fprintf(&text, "%x 10 f%d\n", 0x1000+n*16, n)
 	}
 	fmt.Fprintf(&text, "99 1 %s\n%x 10 last\n", strings.Repeat("z", 200<<10), 0x100)
-	if err := os.WriteFile(name, text.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, most := range []int64{1 << 20, 250 << 10, 210 << 10} {
-		f, key, err := openRegular(name)
-		if err != nil {
-			t.Fatal(err)
+	addrs := []uint64{0x105, 0x1000, 0x1000 + 4999*16}
+	for _, tt := range []struct {
+		most  int64
+		first string
+	}{{1 << 20, "f0"}, {250 << 10, ""}, {210 << 10, ""}} {
+		s := newMapScan(addrs)
+		to, err := s.read(bytes.NewReader(text.Bytes()), 0, int64(text.Len()), tt.most)
+		if err != nil || to != int64(text.Len()) {
+			t.Errorf("of %d bytes: read to %d: %v", tt.most, to, err)
 		}
-		var j jitMap
-		j.read(f, key, most, 100)
-		f.Close()
-		if c, ok := findCompiled(j.code, 0x105); !ok || c.name != "last" {
-			t.Errorf("of %d bytes: %+v", most, c)
-		}
-		if c, ok := findCompiled(j.code, 0x1000+4999*16); !ok || c.name != "f4999" {
-			t.Errorf("of %d bytes: %+v", most, c)
-		}
-		if _, ok := findCompiled(j.code, 0x1000); ok || len(j.code) > 100 {
-			t.Errorf("of %d bytes: %d ranges are kept", most, len(j.code))
+		n := s.result()
+		if n[0].Name != "last" || n[1].Name != tt.first || n[2].Name != "f4999" {
+			t.Errorf("of %d bytes: %+v", tt.most, n)
 		}
 	}
 }
 
-// TestManyLargeMaps: what is kept of the maps of all processes is bounded, and a note says so.
+// TestManyLargeMaps: what is kept of the maps of all processes is what was asked for, whatever the
+// files have, and bounded in sum.
 func TestManyLargeMaps(t *testing.T) {
 	dir := t.TempDir()
 	var text bytes.Buffer
-	for n := range 30000 {
-		fmt.Fprintf(&text, "%x 10 n%048d\n", 0x10000+n*16, n)
+	const lines = 30000
+	for n := range lines {
+		fmt.Fprintf(&text, "%x 10 n%0900d\n", 0x10000+n*16, n)
 	}
 	ps := NewProcesses(kernel.Root{Proc: dir})
 	ps.DisableSymbolCache()
@@ -150,33 +179,25 @@ func TestManyLargeMaps(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	for pid := 100; pid < 124; pid++ {
-		proc := filepath.Join(dir, fmt.Sprint(pid))
-		if err := os.MkdirAll(filepath.Join(proc, "root/tmp"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for name, text := range map[string]string{
-			"stat": fmt.Sprintf("%d (a) S 1 7 7 0 -1 0 1 2 3 4 "+
-				"5 6 7 8 20 0 1 0 100 100\n", pid),
-			"maps":                                   "10000-90000000 rwxp 00000000 00:00 0 \n",
-			"status":                                 fmt.Sprintf("NSpid:\t%d\n", pid),
-			fmt.Sprintf("root/tmp/perf-%d.map", pid): text.String(),
-		} {
-			if err := os.WriteFile(filepath.Join(proc, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		place := ps.Place(pid, 0x10000+29999*16)
-		if pid == 100 && place.Name == "" {
-			t.Errorf("the first process has no names: %v", place)
+	for pid := 100; pid < 103; pid++ {
+		jitProcess(t, dir, pid, text.String())
+		last := ps.Place(pid, 0x10000+(lines-1)*16)
+		if !strings.HasSuffix(last.Name, fmt.Sprint(lines-1)) {
+			t.Fatalf("process %d has no names: %v", pid, last)
 		}
 	}
-	if grown := int64(heap()) - int64(before); grown > 2*maxJITLean {
-		t.Errorf("%d MB are kept", grown>>20)
+	if grown := int64(heap()) - int64(before); grown > 1<<20 {
+		t.Errorf("%d KB are kept of three addresses", grown>>10)
 	}
-	if notes := ps.Notes(); len(notes) != 1 ||
-		!strings.Contains(notes[0], "maps of generated code") {
-		t.Errorf("notes: %q", notes)
+	var pcs []uint64
+	for n := range lines {
+		pcs = append(pcs, 0x10000+uint64(n)*16+4)
+	}
+	for pid := 100; pid < 103; pid++ {
+		ps.Learn([]Asked{{PID: pid, PCs: pcs}})
+	}
+	if grown := int64(heap()) - int64(before); grown > 2*mostGeneratedLean {
+		t.Errorf("%d MB are kept of all addresses", grown>>20)
 	}
 	runtime.KeepAlive(ps)
 }
@@ -217,27 +238,25 @@ func TestRenamedCode(t *testing.T) {
 	t.Errorf("%v", ps.Place(7, 0x10104))
 }
 
-// FuzzPerfMap: any text is ranges in order, none of which overlap, and each is found.
+// FuzzPerfMap: whatever a map says, ranges contain their addresses, are equal or do not overlap. A
+// name begins at or before its range.
 func FuzzPerfMap(f *testing.F) {
 	f.Add([]byte("7f2c5c0a1000 1f4 LazyCompile:*render /app/page.js:12\n0x7f2c5c0a1000 0x10 b\n"),
-		uint64(0x7f2c5c0a1004))
-	f.Add([]byte("100 100 a\n120 20 b\nfffffffffffffffe 1 c\n"), uint64(0x150))
-	f.Fuzz(func(t *testing.T, text []byte, addr uint64) {
-		all := parsed(text, 16)
-		if len(all) > 16 {
-			t.Fatalf("%d ranges", len(all))
+		uint64(0x7f2c5c0a1004), uint64(0x7f2c5c0a1014))
+	f.Add([]byte("100 100 a\n120 20 b\nfffffffffffffffe 1 c\n"), uint64(0x150), uint64(0x110))
+	heapbound.Fuzz(f, func(t *testing.T, text []byte, one, other uint64) {
+		addrs := []uint64{min(one, other), max(one, other)}
+		if one == other {
+			addrs = addrs[:1]
 		}
-		for i, c := range all {
-			if c.end <= c.start || c.from > c.start || c.name == "" || i > 0 &&
-				c.start < all[i-1].end {
-				t.Fatalf("%+v", all)
+		names := scanned(text, addrs)
+		for i, n := range names {
+			if n.Low > addrs[i] || n.High <= addrs[i] && n.Name != "" || n.Start > n.Low {
+				t.Fatalf("%x: %+v", addrs[i], n)
 			}
-			if got, ok := findCompiled(all, c.start); !ok || got != c {
-				t.Fatalf("%+v is not found", c)
+			if i > 0 && n != names[0] && n.Low < names[0].High {
+				t.Fatalf("%+v overlap", names)
 			}
-		}
-		if c, ok := findCompiled(all, addr); ok && (addr < c.start || addr >= c.end) {
-			t.Fatalf("%x in %+v", addr, c)
 		}
 	})
 }

@@ -21,6 +21,8 @@ type Place struct {
 	// Base is the start of the part of the module that contains the address: the lowest symbol of
 	// the kernel or of a module, or the mapping of a file. 0: unknown.
 	Base uint64
+	// Late means that the name was not read yet: it may be known the next time.
+	Late bool
 }
 
 // String returns the place as DTrace prints it in stacks: module`name+0x1f, module`name,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/kernel/proc"
 )
@@ -99,7 +100,11 @@ func TestOneNaming(t *testing.T) {
 		defer f.Close()
 		h := headerAt(t, name)
 		ps, own := NewProcesses(kernel.Root{}), &process{pid: os.Getpid()}
-		o := ps.load(h.r.(*os.File), int64(h.size), own)
+		file := h.r.(*os.File)
+		o, err := ps.load(file, keyOf(file), own, name)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var addrs []uint64
 		for _, s := range f.Sections {
 			if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type == elf.SHT_NOBITS {
@@ -112,7 +117,18 @@ func TestOneNaming(t *testing.T) {
 		}
 		slices.Sort(addrs)
 		into := map[uint64]learned{}
-		if err := ps.learnFile(h.r.(*os.File), int64(h.size), own, addrs, into); err != nil {
+		debug, _ := ps.openDebug(own, o, name)
+		of := &laterFile{file: file, debug: debug, complete: true}
+		err = ps.askNames(o, o, of, addrs,
+			func(_ []uint64, part map[uint64]learned, failed error) {
+				if failed != nil {
+					t.Error(failed)
+				}
+				for a, l := range part {
+					into[a] = l
+				}
+			})
+		if err != nil {
 			t.Fatal(err)
 		}
 		wrong := 0
@@ -150,7 +166,7 @@ func FuzzStubs(f *testing.F) {
 		}
 	}
 	f.Add([]byte{}, []byte(endbr64+"\xf2\xff\x25\x10\x00\x00\x00\x0f\x1f\x44"), uint16(4000))
-	f.Fuzz(func(t *testing.T, relocs, code []byte, n uint16) {
+	heapbound.Fuzz(f, func(t *testing.T, relocs, code []byte, n uint16) {
 		names := []byte("\x00.plt\x00.rela.plt\x00")
 		file := slices.Concat(names, relocs, code)
 		at := uint64(len(names))

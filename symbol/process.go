@@ -34,21 +34,31 @@ type Processes struct {
 	tick    uint64
 	reads   uint64 // of maps
 	bytes   int
+	code    int // bytes of the functions of all Code
 	limits  limits
 	// when unused processes were dropped last
 	swept time.Time
-	texts map[string]string // paths of mappings, each once
-	lean  *learnt           // by address in the file; nil: symbols are cached
+	// processes that came since their bytes were added up
+	uncounted int
+	texts     map[string]string // paths of mappings, each once
+	lean      *learntByUser     // by address in the file; nil: symbols are cached
+	// asks makes Stack and Place learn the names that they need: files are read by another process
+	asks bool
 	// files for Resolve; nil: symbols are not deferred
 	later map[*object]*laterFile
 	// addresses whose inlined functions are not known yet; nil: Inlining was not called
-	wished  map[*object]*inlineWish
+	wished  map[learnKey]*inlineWish
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
 	inlinings uint64 // see Inlinings
-	inside    bool   // pids are those of a PID namespace
-	outside   bool   // a process outside of it was looked up
+	files     *Files
+	history   *History          // what processes mapped, nil: UseHistory was not called
+	talk      *conversation     // of the call that has the lock; nil: it asks no other process
+	away      time.Duration     // CPU time of another process, see TakeAway
+	failed    map[string]string // why names of a file are missing, by its path
+	inside    bool              // pids are those of a PID namespace
+	outside   bool              // a process outside of it was looked up
 	denied    map[int]bool
 	gone      map[int]bool
 }
@@ -73,6 +83,8 @@ type process struct {
 	keys    map[int]fileKey // of the files of mappings, by index
 	exe     string          // see exeOf
 	inside  int             // pid in its own namespace; see insideOf
+	user    uint32          // see userOf
+	known   bool            // user is known
 	cut     bool            // it has more mappings than are kept
 	read    time.Time
 	reading uint64 // number of the reading of its maps, over all processes
@@ -82,8 +94,11 @@ type process struct {
 	jit    jitMap
 	frames frameCheck
 
-	watched bool       // Follow reports its mappings
-	former  []*process // former mappings of a watched one, oldest first
+	version uint64 // of what the history has of it; 0: nothing
+	// executed is how many layouts the history has of it.
+	executed int
+	watched  bool       // Follow or the history reports its mappings
+	former   []*process // former mappings of a watched one, oldest first
 }
 
 const (
@@ -93,11 +108,60 @@ const (
 )
 
 // NewProcesses returns a Processes that has read nothing yet. The caller closes it.
-func NewProcesses(root kernel.Root) *Processes {
-	return &Processes{root: root, limits: usualLimits, procs: map[int]*process{},
-		objects: map[fileKey]*object{}, used: map[*object]uint64{},
-		denied: map[int]bool{}, gone: map[int]bool{}}
+func NewProcesses(root kernel.Root) *Processes { return NewProcessesOf(root, nil) }
+
+// NewProcessesOf is NewProcesses with what reads the files of processes; nil: this process does.
+func NewProcessesOf(root kernel.Root, files *Files) *Processes {
+	ps := &Processes{root: root, limits: usualLimits, procs: map[int]*process{},
+		objects: map[fileKey]*object{}, used: map[*object]uint64{}, files: files,
+		denied: map[int]bool{}, gone: map[int]bool{}, failed: map[string]string{}}
+	if files == nil {
+		ps.files = ownFiles()
+	}
+	if ps.files.apart {
+		ps.lean, ps.asks = newLearntByUser(usualAddresses), true
+		ps.later = map[*object]*laterFile{}
+	}
+	return ps
 }
+
+// read answers a request for a file. The Answer is never nil. It releases the lock meanwhile, so
+// that the caller must not rely on what the lock guards.
+func (ps *Processes) read(payer uint32, q *Request) (a *Answer, err error) {
+	if !ps.files.apart {
+		return ps.files.read(payer, q)
+	}
+	ps.unlocked(func() { a, err = ps.files.read(payer, q) })
+	ps.away += a.CPU
+	return a, err
+}
+
+// TakeAway returns the CPU time that another process has used for this one since the last call.
+func (ps *Processes) TakeAway() time.Duration {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	took := ps.away
+	ps.away = 0
+	return took
+}
+
+// userOf returns the user of a process. It is read on demand.
+func (ps *Processes) userOf(p *process) uint32 {
+	if p == nil {
+		return nobody
+	}
+	if !p.known {
+		var st unix.Stat_t
+		if err := unix.Stat(ps.in(p.pid, ""), &st); err != nil {
+			return nobody // it has ended
+		}
+		p.user, p.known = st.Uid, true
+	}
+	return p.user
+}
+
+// nobody is the user of a process that has ended.
+const nobody = 65534
 
 // outsideMost is above every pid.
 const outsideMost = 1 << 31
@@ -109,18 +173,19 @@ func (ps *Processes) Inside() { ps.inside = true }
 // ReadMappedFiles reads the maps of a process and the symbols of its files, so that its addresses
 // resolve after it has ended. The error is of its maps.
 func (ps *Processes) ReadMappedFiles(pid int) error {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	p, err := ps.process(pid)
-	if err != nil {
-		return err
-	}
-	for i := range p.maps {
-		if p.maps[i].Exec {
-			ps.object(p, i)
+	var failed error
+	ps.run(func() {
+		p, err := ps.process(pid)
+		if failed = err; err != nil {
+			return
 		}
-	}
-	return nil
+		for i := range p.maps {
+			if p.maps[i].Exec {
+				ps.object(p, i)
+			}
+		}
+	})
+	return failed
 }
 
 // OpenMappedFiles reads the maps of a process and opens the files that it executes, so that its
@@ -151,9 +216,8 @@ func (ps *Processes) holdFiles(p *process) {
 
 // holdFile opens the file of one mapping if the process executes it and it was not read yet.
 func (ps *Processes) holdFile(p *process, i int) {
-	const most = 256
 	m := &p.maps[i]
-	if _, known := p.keys[i]; known || !m.Exec || m.Inode == 0 || len(ps.held) >= most {
+	if _, known := p.keys[i]; known || !m.Exec || m.Inode == 0 || len(ps.held) >= mostHeldOpen {
 		return
 	}
 	f, key, err := ps.open(p, m)
@@ -161,9 +225,17 @@ func (ps *Processes) holdFile(p *process, i int) {
 		return
 	}
 	p.keys[i] = key
+	ps.holdOpen(key, f)
+}
+
+// mostHeldOpen is how many files are held until their symbols are read.
+const mostHeldOpen = 256
+
+// holdOpen keeps a file open until its symbols are read, or closes it.
+func (ps *Processes) holdOpen(key fileKey, f *os.File) {
 	_, read := ps.objects[key]
-	if _, have := ps.held[key]; have || read {
-		f.Close()
+	if _, have := ps.held[key]; have || read || len(ps.held) >= mostHeldOpen {
+		f.Close() //nolint:errcheck // nothing was read
 		return
 	}
 	if ps.held == nil {
@@ -195,20 +267,29 @@ func (ps *Processes) Forget(pid int) {
 }
 
 // Place resolves an address of a process. Without a symbol the place has the address alone.
-func (ps *Processes) Place(pid int, addr uint64) Place {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	return ps.at(pid, addr, addr)
+func (ps *Processes) Place(pid int, addr uint64) (place Place) {
+	ps.turn(ps.asks)
+	ps.run(func() {
+		if ps.asks {
+			ps.learn([]Asked{{PID: pid, PCs: []uint64{addr}}})
+		}
+		place = ps.at(pid, addr, addr)
+	})
+	return place
 }
 
 // Stack resolves a stack, innermost first; see Kernel.Stack for the frames after the first.
 func (ps *Processes) Stack(pid int, pcs []uint64) []Place {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
+	ps.turn(ps.asks)
 	out := make([]Place, len(pcs))
-	for i, pc := range pcs {
-		out[i] = ps.at(pid, pc, pc-uint64(min(i, 1)))
-	}
+	ps.run(func() {
+		if ps.asks {
+			ps.learn([]Asked{{PID: pid, PCs: pcs}})
+		}
+		for i, pc := range pcs {
+			out[i] = ps.at(pid, pc, pc-uint64(min(i, 1)))
+		}
+	})
 	return out
 }
 
@@ -228,22 +309,20 @@ func (ps *Processes) Notes() []string {
 	if ps.outside {
 		out = append(out, "addresses of processes outside of this PID namespace have no names")
 	}
-	omitted, cut := 0, 0
+	cut := 0
 	for _, p := range ps.procs {
-		omitted += b2i(p.jit.omitted)
 		cut += b2i(p.cut)
 	}
 	if cut > 0 {
 		out = append(out, fmt.Sprintf("some addresses of %s have no names: only the first %d "+
 			"mappings of a process are kept", several(cut), mostMappings))
 	}
-	if omitted > 0 {
-		out = append(out, fmt.Sprintf("some addresses of %s have no names: the maps of generated "+
-			"code "+
-			"(/tmp/perf-PID.map) of all processes are larger than what is kept of them",
-			several(omitted)))
+	var failed []string
+	for path, why := range ps.failed {
+		failed = append(failed, fmt.Sprintf("addresses of %s have no names: %s", path, why))
 	}
-	return out
+	slices.Sort(failed)
+	return slices.Concat(out, failed, ps.files.notes())
 }
 
 func b2i(b bool) int {
@@ -290,7 +369,8 @@ func (ps *Processes) within(pid int, addr, near uint64) (place Place, inlined []
 	}
 	name, from, ok := "", uint64(0), false
 	if ps.lean != nil {
-		l, _ := ps.lean.get(spot.file, spot.addr)
+		l, known := ps.lean.get(ps.userOf(ps.procs[pid]), spot.file, spot.addr)
+		place.Late = !known
 		name, from, ok = named(l.name, place.Module), l.from, l.name != ""
 		inlined = l.inlined
 	} else {
@@ -336,7 +416,7 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 		return place, spot
 	}
 	if c, ok := ps.inCompiled(p, near); ok {
-		return Place{Address: addr, Name: c.name, Offset: addr - c.from}, Spot{}
+		return Place{Address: addr, Name: c.Name, Offset: addr - c.Start}, Spot{}
 	}
 	return bare, Spot{}
 }
@@ -346,6 +426,9 @@ func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) 
 	place := Place{Address: addr, Module: clean(path.Base(m.Path)), Base: m.Start}
 	o := ps.object(p, i)
 	if o == nil {
+		key := p.keys[i]
+		_, tried := ps.objects[key]
+		place.Late = !tried && key != noFile // no Reader has answered
 		return place, Spot{}
 	}
 	vaddr, ok := o.vaddr(near - m.Start + m.Offset)
@@ -369,6 +452,14 @@ func (ps *Processes) process(pid int) (*process, error) {
 	}
 	ps.tick++
 	p := ps.procs[pid]
+	if v := ps.history.versionOf(pid); v != 0 && (p == nil || p.version != v) {
+		if fresh := ps.recall(pid, 0); fresh != nil {
+			p = fresh
+			ps.put(p)
+		} else if p != nil {
+			p.version = v
+		}
+	}
 	if p != nil {
 		if time.Since(p.checked) > maxMapsAge {
 			p.checked = time.Now()
@@ -422,6 +513,7 @@ func (ps *Processes) readProcess(pid int) (*process, error) {
 	p := &process{pid: pid, checked: time.Now()}
 	var err error
 	if p.start, _, err = ps.stat(pid); err == nil {
+		ps.userOf(p)
 		err = ps.readMaps(p)
 	}
 	switch {
@@ -507,17 +599,14 @@ func (ps *Processes) again(p *process) bool {
 }
 
 // object returns the symbols of the file of a mapping, and reads them if needed; nil: they can't be
-// read.
+// read, or were not read yet.
 func (ps *Processes) object(p *process, i int) *object {
 	key, known := p.keys[i]
 	if known {
 		if key == noFile {
 			return nil
 		}
-		if o, ok := ps.objects[key]; ok {
-			if o != nil {
-				ps.used[o] = ps.tick
-			}
+		if o, read := ps.known(key); read || ps.talk.has(key) {
 			return o
 		}
 	}
@@ -531,67 +620,87 @@ func (ps *Processes) object(p *process, i int) *object {
 			return nil
 		}
 	}
-	kept := false
-	defer func() {
-		if !kept {
-			f.Close()
-		}
-	}()
 	p.keys[i] = key
-	if o, ok := ps.objects[key]; ok {
-		if o != nil {
-			ps.used[o] = ps.tick
-		}
+	if o, read := ps.known(key); read {
+		f.Close() //nolint:errcheck // nothing was read
 		return o
 	}
-	o := ps.load(f, key.size, p)
-	kept = ps.hold(o, f, key.size, p, &p.maps[i])
+	m := p.maps[i]
+	if ps.lean == nil {
+		o, _ := ps.load(f, key, p, m.Path) // nil with an error
+		ps.store(key, o, f, p, &m, nil)
+		return o
+	}
+	payer, talk := payerOf(key, ps.userOf(p)), ps.talk
+	if talk.has(key) {
+		f.Close() //nolint:errcheck // nothing was read
+		return nil
+	}
+	ps.ask(key, &query{payer: payer, q: &Request{Op: OpHeader, File: f},
+		done: func(a *Answer, err error) {
+			if errors.Is(err, ErrUnavailable) { // the next call reads it again
+				ps.holdOpen(key, f)
+				return
+			}
+			var o *object
+			if err == nil {
+				o = &object{buildID: a.BuildID, link: a.Link, loads: ownSegments(a.Loads),
+					full: a.Full, payer: payer}
+			}
+			ps.store(key, o, f, p, &m, talk)
+		}})
+	return ps.objects[key]
+}
+
+// known returns the symbols of a file; !read: it was not read. nil: they can't be read.
+func (ps *Processes) known(key fileKey) (o *object, read bool) {
+	if o, read = ps.objects[key]; o != nil {
+		ps.used[o] = ps.tick
+	}
+	return o, read
+}
+
+// store stores what was read of a file, and closes the file or keeps it.
+func (ps *Processes) store(key fileKey, o *object, f *os.File, p *process, m *Mapping,
+	talk *conversation) {
+	if _, read := ps.objects[key]; read { // by another call, meanwhile
+		f.Close() //nolint:errcheck // it was read from
+		return
+	}
+	if !ps.hold(o, f, p, m) && (o == nil || !talk.keep(key, f)) {
+		f.Close() //nolint:errcheck // it was read from
+	}
 	ps.objects[key] = o
 	if o != nil {
 		ps.bytes += o.size()
 		ps.used[o] = ps.tick
 	}
 	ps.shrink(o)
-	return o
 }
 
-func (ps *Processes) load(f *os.File, size int64, p *process) *object {
-	h, err := readHeader(f, size)
+// load reads all symbols of a file. The error says that it is no ELF file.
+func (ps *Processes) load(f *os.File, key fileKey, p *process, path string) (*object, error) {
+	h, err := readHeader(f, key.size)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	id := h.buildID()
-	o := &object{buildID: id, loads: h.segments()}
-	if ps.lean != nil {
-		return o
-	}
-	if !h.full() {
-		// Its symbols may be in a debug file.
-		if d, size := ps.openDebug(p, id); d != nil {
-			if dh, err := readHeader(d, size); err == nil && dh.full() && dh.buildID() == id {
-				_ = o.readSymbols(dh)
-			}
-			d.Close()
+	o := &object{buildID: h.buildID(), link: h.debugLink(), loads: h.segments(), full: h.full(),
+		payer: payerOf(key, ps.userOf(p))}
+	var d *header // its symbols may be in a debug file
+	if !o.full {
+		if debug, size := ps.openDebug(p, o, path); debug != nil {
+			d, _ = readHeader(debug, size)
+			defer debug.Close()
 		}
 	}
-	if len(o.syms) == 0 {
-		_ = o.readSymbols(h) // with an error the rest counts
-	}
-	o.addUnnamed(h)
-	return o
+	_ = o.readAll(h, d) // with an error the rest counts
+	return o, nil
 }
 
-func (ps *Processes) openDebug(p *process, id string) (*os.File, int64) {
-	if len(id) < 6 {
-		return nil, 0
-	}
-	name := "/usr/lib/debug/.build-id/" + id[:2] + "/" + id[2:] + ".debug"
-	for _, root := range []string{ps.in(p.pid, "root"), "/"} {
-		if f, key, err := openBelow(root, name); err == nil {
-			return f, key.size
-		}
-	}
-	return nil, 0
+// openDebug opens what may be the debug file of a file, below the root of the process or here; nil:
+// there is none. The caller closes it.
+func (ps *Processes) openDebug(p *process, o *object, path string) (f *os.File, size int64) {
+	return openDebugFile(o.link.places(o.buildID, path), ps.in(p.pid, "root"), "/")
 }
 
 // shrink drops the least recently used symbols when there are too many, but never those of one
@@ -605,9 +714,10 @@ func (ps *Processes) shrink(but *object) {
 		all = append(all, o)
 	}
 	slices.SortFunc(all, func(a, b *object) int { return int(ps.used[a]) - int(ps.used[b]) })
+	all = slices.Concat(ps.ofLargeUsers(all), all)
 	drop := map[*object]bool{}
 	for _, o := range all {
-		if o == but {
+		if o == but || drop[o] {
 			continue
 		}
 		if ps.bytes <= ps.limits.symbols*3/4 && len(ps.used) <= ps.limits.files*3/4 {
@@ -625,6 +735,31 @@ func (ps *Processes) shrink(but *object) {
 			delete(ps.objects, key)
 		}
 	}
+	for o := range drop {
+		if l := ps.later[o]; l != nil && ps.asks {
+			l.close()
+			delete(ps.later, o)
+		}
+	}
+}
+
+// ofLargeUsers returns those of the files whose users have more than half of what may be kept, so
+// that they are dropped first.
+func (ps *Processes) ofLargeUsers(all []*object) (out []*object) {
+	files, bytes := map[uint32]int{}, map[uint32]int{}
+	for _, o := range all {
+		files[o.payer]++
+		bytes[o.payer] += o.size()
+	}
+	for _, o := range all {
+		if IsBounded(o.payer) && (files[o.payer] > ps.limits.files/2 ||
+			bytes[o.payer] > ps.limits.symbols/2) {
+			files[o.payer]--
+			bytes[o.payer] -= o.size()
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // open opens the file of a mapping: through the mapping itself, which also leads to deleted files;
@@ -632,6 +767,11 @@ func (ps *Processes) shrink(but *object) {
 func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 	if strings.HasPrefix(m.Path, "/dev/") && !strings.HasPrefix(m.Path, "/dev/shm/") {
 		return nil, fileKey{}, fs.ErrInvalid
+	}
+	if p.version != 0 {
+		if f, key, err := ps.history.duplicate(m); err == nil {
+			return f, key, nil
+		}
 	}
 	if f, key, err := openRegular(ps.in(p.pid,
 		fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
@@ -647,7 +787,7 @@ func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 		return f, key, nil
 	}
 	f, key, err := openBelow("/", m.Path)
-	if err == nil && key.ino != m.Inode {
+	if err == nil && !m.isFile(key) {
 		f.Close()
 		return nil, fileKey{}, fs.ErrNotExist
 	}

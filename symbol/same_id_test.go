@@ -86,7 +86,7 @@ func TestOneBuildIDUnwinds(t *testing.T) {
 	if err := os.WriteFile(files[2], text, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	u := NewUnwinding(kernel.Root{}, nil)
+	u := NewUnwinding(kernel.Root{}, nil, nil)
 	var tables []*UnwindTable
 	for _, file := range files {
 		all, err := u.Executed(start(t, exec.Command(file)).cmd.Process.Pid)

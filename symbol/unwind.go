@@ -9,6 +9,7 @@ import (
 // .eh_frame. It is for x86-64 and the registers that a stack walk needs: stack pointer, frame
 // pointer, return address. If its rows were passed to an UnwindLoader, it only identifies the file.
 type UnwindTable struct {
+	Owner uint32       // the user whose file it is; see payerOf
 	Rules []UnwindRule // each once; the first is that of no rule
 	Rows  []UnwindRow  // by PC; each holds up to the next one
 }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // TestGoRows: in each function of this program that begins by saving the frame pointer, the table
@@ -102,7 +104,7 @@ func TestGoRows(t *testing.T) {
 // FuzzGoFunction: any table of a function makes rows in order, within the function.
 func FuzzGoFunction(f *testing.F) {
 	f.Add([]byte{2, 1, 16, 4, 15, 1, 0}, uint64(16))
-	f.Fuzz(func(t *testing.T, table []byte, size uint64) {
+	heapbound.Fuzz(f, func(t *testing.T, table []byte, size uint64) {
 		start, last := uint64(1000), uint64(0)
 		end := start + size%(1<<20)
 		s := goSteps{w: newWindow(2), last: UnwindRule{CFA: CFAOther},

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"culprit/kernel"
 	"culprit/kernel/proc"
@@ -20,6 +21,19 @@ type Executed struct {
 	Why        NoTable      // there is none
 	Pointers   bool         // what Table says nothing of has frame pointers
 	Kernel     bool         // the code is the kernel's, mapped into every process: the vDSO
+	// Delta is the offset in the file of its code less the address there. Whole: it holds for all
+	// code of the file.
+	Delta uint64
+	Whole bool
+	File  FileVersion
+}
+
+// A FileVersion identifies a version of a file, as the kernel does in most file systems. The zero
+// FileVersion is of code without a file, or of a file that cannot be opened.
+type FileVersion struct {
+	Device, Inode uint64 // Device as in stat(2)
+	Size          int64
+	Modified      int64 // ns
 }
 
 // NoTable is the reason why there is no table.
@@ -30,6 +44,7 @@ const (
 	Generated                // no file: what a just-in-time compiler made
 	ByPointer                // a program of Go: all of its functions have frame pointers
 	TooLarge                 // the file has more rows than are read
+	NotYet                   // it could not be read now: the next call tries again
 )
 
 // An unwound is what was read of a file for unwinding.
@@ -38,19 +53,19 @@ type unwound struct {
 	table *UnwindTable
 	why   NoTable
 	isGo  bool
-	gaps  []span      // code that only our table describes
+	gaps  []Span      // code that only our table describes
 	sum   frameDigest // of that code
 }
 
 // Unwinding reads the unwind tables of processes. A file is read once for all processes that map
-// it. It is used by one goroutine.
+// it. Safe for concurrent use, except by an UnwindLoader.
 type Unwinding struct {
-	ps      *Processes
-	files   map[fileKey]*unwound
-	same    map[frameDigest]*unwound // of files with one content, such as those of containers
-	vdso    *unwound
-	load    UnwindLoader
-	buffers unwindBuffers
+	ps    *Processes // its lock guards the fields below; it is free while another process reads
+	files map[fileKey]*unwound
+	busy  map[fileKey]bool         // files that are being read
+	same  map[frameDigest]*unwound // of files with one content, such as those of containers
+	vdso  *unwound
+	load  UnwindLoader
 }
 
 // unwindBuffers is the buffers for sections, which are reused.
@@ -59,14 +74,21 @@ type unwindBuffers struct{ frames, header *window }
 func newUnwindBuffers() unwindBuffers { return unwindBuffers{newWindow(unwindPages), newWindow(2)} }
 
 // NewUnwinding returns an Unwinding that has read nothing yet. It passes the rows of tables to
-// load; nil: it keeps them.
-func NewUnwinding(root kernel.Root, load UnwindLoader) *Unwinding {
+// load; nil: it keeps them. files reads the files of processes; nil: this process does.
+func NewUnwinding(root kernel.Root, load UnwindLoader, files *Files) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
-	return &Unwinding{ps: NewProcesses(root), files: map[fileKey]*unwound{},
-		same: map[frameDigest]*unwound{}, load: load, buffers: newUnwindBuffers()}
+	return &Unwinding{ps: NewProcessesOf(root, files), files: map[fileKey]*unwound{},
+		busy: map[fileKey]bool{}, same: map[frameDigest]*unwound{}, load: load}
 }
+
+// UseHistory makes Executed return what a process that has ended had mapped. It is called before
+// any other method.
+func (u *Unwinding) UseHistory(h *History) { u.ps.UseHistory(h) }
+
+// TakeAway returns the CPU time that another process has used for this one since the last call.
+func (u *Unwinding) TakeAway() time.Duration { return u.ps.TakeAway() }
 
 // keepRows stores the rows in the table.
 func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) error {
@@ -84,14 +106,17 @@ func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) e
 }
 
 // Executed returns the executable ranges of a process in the order of addresses, and reads the
-// tables of new files. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
-// may not be read.
+// tables of new files. A range has NotYet if the file's reader did not answer, or another call
+// reads the file. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps may
+// not be read.
 func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()
 	p := &process{pid: pid} // nothing is kept of it, so it does not matter who it was before
 	if err := u.ps.readMaps(p); err != nil {
-		return nil, err
+		if p = u.ps.recall(pid, 0); p == nil {
+			return nil, err
+		}
 	}
 	var out []Executed
 	for i := range p.maps {
@@ -114,12 +139,13 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 			strings.HasPrefix(m.Path, "/dev/"):
 			c.Why = Generated
 		default:
-			of = u.file(p, m)
+			of, c.File = u.file(p, m)
 		}
 		if of != nil {
 			c.Table, c.Why = of.table, of.why
 			if bias, ok := of.bias(m); ok {
 				c.Bias, c.Pointers = bias, of.isGo
+				c.Delta, c.Whole = bias-m.Start+m.Offset, len(of.code) == 1
 			} else {
 				c.Table, c.Why = nil, NotInFile
 			}
@@ -148,32 +174,53 @@ func (u *Unwinding) Drop(t *UnwindTable) {
 	}
 }
 
-// file returns what is known of the file of a mapping.
-func (u *Unwinding) file(p *process, m *Mapping) *unwound {
+// file returns what is known of the file of a mapping, and which version it is.
+func (u *Unwinding) file(p *process, m *Mapping) (*unwound, FileVersion) {
 	f, key, err := u.ps.open(p, m)
 	if err != nil {
-		return nil
+		return nil, FileVersion{}
 	}
 	defer f.Close()
+	return u.open(f, key, p), FileVersion{m.Device, m.Inode, key.size, key.mtime}
+}
+
+// open returns what is known of an open file.
+func (u *Unwinding) open(f *os.File, key fileKey, p *process) *unwound {
 	if of, ok := u.files[key]; ok {
 		return of
 	}
+	if u.busy[key] {
+		return &unwound{code: everything(), why: NotYet}
+	}
+	u.busy[key] = true
+	defer delete(u.busy, key)
 	u.forgetFiles()
-	h, err := readHeader(f, key.size)
+	payer := payerOf(key, u.ps.userOf(p))
+	head, err := u.ps.read(payer, &Request{Op: OpUnwinding, File: f})
+	if errors.Is(err, ErrUnavailable) {
+		return &unwound{code: everything(), why: NotYet}
+	}
 	if err != nil {
 		u.files[key] = nil
 		return nil
 	}
-	d, ok := h.frameDigest()
+	d, ok := frameDigestOf(head.Digest)
 	of := u.same[d]
-	if of == nil || !ok || !of.hasCode(h) {
-		if of = u.unwound(h); ok {
+	if of == nil || !ok || !u.hasCode(of, f, payer) {
+		of = u.read(f, payer, head)
+		if of.why == NotYet {
+			return of
+		}
+		if ok {
 			u.same[d] = of
 		}
 	}
 	u.files[key] = of
 	return of
 }
+
+// everything is the code of a file whose headers are not known.
+func everything() []segment { return []segment{{0, 0, 1 << 62, 1 << 62}} }
 
 // mostUnwindFiles is how many files without a loaded table are kept: builds make new files without
 // end.
@@ -204,9 +251,10 @@ func (u *Unwinding) forgetFiles() {
 }
 
 // hasCode reports whether a file has the code of which the table was made.
-func (of *unwound) hasCode(h *header) bool {
-	sum, ok := h.digest(of.gaps)
-	return ok && sum == of.sum
+func (u *Unwinding) hasCode(of *unwound, f *os.File, payer uint32) bool {
+	a, err := u.ps.read(payer, &Request{Op: OpDigest, File: f, Spans: of.gaps})
+	sum, ok := frameDigestOf(a.Digest)
+	return err == nil && ok && sum == of.sum
 }
 
 // bias returns the difference between the addresses of a mapping and the file's own; !ok: the file
@@ -220,54 +268,57 @@ func (of *unwound) bias(m *Mapping) (bias uint64, ok bool) {
 	return 0, false
 }
 
-// inMemory reads a file from memory.
+// inMemory reads a file of this process from memory.
 func (u *Unwinding) inMemory(b []byte) *unwound {
 	h, err := readHeader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		return &unwound{}
 	}
-	return u.unwound(h)
+	of := &unwound{code: h.codeSegments()}
+	of.load(u.load, 0, func(row func(uint32, UnwindRule) error) (*Answer, error) {
+		a := &Answer{}
+		return a, h.rows(newUnwindBuffers(), row, a)
+	})
+	return of
 }
 
-// unwound reads the executable parts of a file and passes the rows to the loader.
-func (u *Unwinding) unwound(h *header) *unwound {
-	of := &unwound{}
-	for _, p := range h.progs {
-		if p.kind == uint32(elf.PT_LOAD) && p.flags&uint32(elf.PF_X) != 0 {
-			of.code = append(of.code, segment{p.off, p.vaddr, p.filesz, p.mem})
-		}
-	}
-	of.isGo = h.isGo()
-	rows, t := 0, &UnwindTable{}
-	err := u.load(t, func(row func(uint32, UnwindRule) error) error {
-		counted := func(pc uint32, rule UnwindRule) error {
+// read reads the table of a file and passes its rows to the loader.
+func (u *Unwinding) read(f *os.File, payer uint32, head *Answer) *unwound {
+	of := &unwound{code: ownSegments(head.Code), isGo: head.Go}
+	of.load(u.load, payer, func(row func(uint32, UnwindRule) error) (*Answer, error) {
+		return u.ps.read(payer, &Request{Op: OpRows, File: f, Row: row, Limit: rowsLimit})
+	})
+	return of
+}
+
+// rowsLimit is the CPU time that reading one table may take.
+const rowsLimit = 2 * time.Second
+
+// load passes the rows that read yields to the loader, and records what is known then.
+func (of *unwound) load(load UnwindLoader, owner uint32,
+	read func(func(uint32, UnwindRule) error) (*Answer, error)) {
+	rows, t := 0, &UnwindTable{Owner: owner}
+	var failed error
+	err := load(t, func(row func(uint32, UnwindRule) error) error {
+		a, err := read(func(pc uint32, rule UnwindRule) error {
 			rows++
 			return row(pc, rule)
-		}
-		unwind := func(row func(uint32, UnwindRule) error) error {
-			return h.unwind(of.isGo,
-				u.buffers, row)
-		}
-		if of.isGo && h.unwindable() {
-			return h.withGo(counted, unwind)
-		}
-		if !h.unwindable() {
-			return nil
-		}
-		gaps, err := h.withGaps(counted, unwind)
-		of.gaps = gaps
+		})
+		of.gaps = a.Spans
+		of.sum, _ = frameDigestOf(a.Digest)
+		failed = err
 		return err
 	})
-	of.sum, _ = h.digest(of.gaps)
 	switch {
-	case errors.Is(err, ErrTooLong):
+	case errors.Is(failed, ErrUnavailable):
+		of.why = NotYet
+	case errors.Is(err, ErrTooLong), errors.Is(err, ErrLimit):
 		of.why = TooLarge
 	case rows > 0:
 		of.table = t // also what came before a mistake
 	case of.isGo:
 		of.why = ByPointer
 	}
-	return of
 }
 
 // unwind passes on the rows of a file: of .eh_frame, which is found without sections too, else of

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 )
 
@@ -22,7 +23,7 @@ func FuzzUnwind(f *testing.F) {
 		}
 	}
 	f.Add(memoryOfVDSO(), uint64(0), true)
-	f.Fuzz(func(t *testing.T, b []byte, addr uint64, debug bool) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, addr uint64, debug bool) {
 		table, _ := parseUnwind(b, addr, debug)
 		for i, r := range table.Rows {
 			if int(r.Rule) >= len(table.Rules) {
@@ -42,9 +43,9 @@ func FuzzUnwind(f *testing.F) {
 // FuzzUnwindFile: no file takes the reader with it.
 func FuzzUnwindFile(f *testing.F) {
 	f.Add(memoryOfVDSO())
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		var of *unwound
-		heapBound(t, len(b), func() { of = NewUnwinding(kernel.Root{}, nil).inMemory(b) })
+		heapBound(t, len(b), func() { of = NewUnwinding(kernel.Root{}, nil, nil).inMemory(b) })
 		if of.table != nil && len(of.table.Rows) == 0 {
 			t.Fatal("a table without rows")
 		}
@@ -332,7 +333,7 @@ func TestUnwindByHeader(t *testing.T) {
 // TestUnwindingExecuted: what this process executes is known: a program of Go, which has frame
 // pointers and a table of where they don't hold, and the vDSO, which has a table.
 func TestUnwindingExecuted(t *testing.T) {
-	u := NewUnwinding(kernel.Root{}, nil)
+	u := NewUnwinding(kernel.Root{}, nil, nil)
 	all, err := u.Executed(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

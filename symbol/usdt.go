@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 )
@@ -17,71 +18,121 @@ type Note struct {
 	Semaphore      uint64 // of the 16 bits that say how many watch; 0: there are none
 	// not the probe: what asks whether somebody watches, and wants a 1 at the address in its
 	// argument
-	Enabled bool
-	Args    string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
-	// Types are those of the arguments as D has them, and Map which of Args each is; nil: the file
-	// doesn't tell.
+	Enabled   bool
+	Arguments []Argument
+	// Types are those of the arguments as D has them, and Map which of Arguments each is; nil: the
+	// file doesn't tell.
 	Types []string
 	Map   []int
 }
 
+// A textNote is a note as it is in the file.
+type textNote struct {
+	Note
+	args string // as the compiler wrote them: "-4@%edi 8@-16(%rbp)"
+}
+
 const (
-	maxProbeNotes = 16 << 20 // bytes of notes about probes
-	maxProbes     = 1 << 17
+	maxProbeNotes = 4 << 20 // bytes of notes about probes
 	typeStapsdt   = 3
 	typeProbe     = 1
 	typeEnabled   = 2
 )
 
-// Notes returns the static probes of a file in the order of its notes. The error is of the file's
-// format.
-func (c *Code) Notes() ([]Note, error) { return readNotes(c.head) }
-
+// readNotes reads the static probes of a file in the order of its notes. The error is that of the
+// file, or ErrTooLong.
 func readNotes(h *header) ([]Note, error) {
-	var out []Note
-	described := map[[2]string]typedProbe{}
-	base := uint64(0)
+	list := &noteList{described: map[[2]string]typedProbe{}}
 	for i := range h.secs {
 		if h.nameOf(&h.secs[i]) == ".stapsdt.base" {
-			base = h.secs[i].addr
+			list.base = h.secs[i].addr
 		}
 	}
+	left := uint64(maxProbeNotes)
 	for i := range h.secs {
 		s := &h.secs[i]
 		name := h.nameOf(s)
 		if s.kind != uint32(elf.SHT_NOTE) || name != ".note.stapsdt" && name != ".note.usdt" {
 			continue
 		}
-		if s.size > maxProbeNotes {
-			return nil, ErrTooLong
-		}
-		b, err := h.read(s.off, s.size)
+		b, err := h.readBounded(s, left)
 		if err != nil {
 			return nil, err
 		}
+		left -= uint64(len(b))
 		eachNote(b, func(owner string, kind uint32, desc []byte) {
-			if len(out) >= maxProbes {
-				return
-			}
-			switch {
-			case owner == "stapsdt" && kind == typeStapsdt:
-				if n, ok := parseStapsdt(desc, h.wide, base); ok {
-					out = append(out, n)
-				}
-			case owner == "usdt" && (kind == typeProbe || kind == typeEnabled):
-				if n, ok := parseUSDT(desc, kind == typeEnabled); ok {
-					out = append(out, n)
-				}
-			case owner == "prov" && kind == typeProbe:
-				parseProvider(desc, described)
-			}
+			list.add(h.wide, owner, kind, desc)
 		})
 	}
-	for i := range out {
-		n := &out[i]
-		if d, ok := described[[2]string{n.Provider, n.Name}]; ok && !n.Enabled && n.Semaphore == 0 {
+	return list.finish(runtime.GOARCH, h.variables)
+}
+
+// A noteList is the static probes of a file.
+type noteList struct {
+	base      uint64 // address of section .stapsdt.base; 0: there is none
+	all       []textNote
+	described map[[2]string]typedProbe // by provider and name
+	cut       bool                     // there are more than MostNotes
+}
+
+// add adds a note if it is one of a probe.
+func (l *noteList) add(wide bool, owner string, kind uint32, desc []byte) {
+	var n textNote
+	ok := false
+	switch {
+	case owner == "stapsdt" && kind == typeStapsdt:
+		n, ok = parseStapsdt(desc, wide, l.base)
+	case owner == "usdt" && (kind == typeProbe || kind == typeEnabled):
+		n, ok = parseUSDT(desc, kind == typeEnabled)
+	case owner == "prov" && kind == typeProbe:
+		parseProvider(desc, l.described)
+	}
+	switch {
+	case !ok || len(n.Provider) > MostNoteText || len(n.Name) > MostNoteText:
+	case len(l.all) == MostNotes:
+		l.cut = true
+	default:
+		n.Provider, n.Name = clean(n.Provider), clean(n.Name)
+		l.all = append(l.all, n)
+	}
+}
+
+// finish adds types and arguments. variables returns the addresses of variables of the file by
+// name, as far as it has them.
+func (l *noteList) finish(arch string, variables func(map[string]bool) map[string]uint64) (
+	[]Note, error) {
+	if l.cut {
+		return nil, ErrTooLong
+	}
+	names := map[string]bool{}
+	for i := range l.all {
+		l.all[i].parse(arch, func(name string) (uint64, bool) {
+			if len(name) <= maxVariable && len(names) < MostNotes {
+				names[name] = true
+			}
+			return 0, false
+		})
+	}
+	var known map[string]uint64
+	if len(names) > 0 {
+		known = variables(names)
+	}
+	out := make([]Note, 0, len(l.all))
+	operands := 0
+	for i := range l.all {
+		n := &l.all[i]
+		n.Arguments = n.parse(arch, func(name string) (uint64, bool) {
+			addr, ok := known[name]
+			return addr, ok
+		})
+		if d, ok := l.described[[2]string{n.Provider, n.Name}]; ok && !n.Enabled &&
+			n.Semaphore == 0 {
 			n.Types, n.Map = d.types, d.from
 		}
+		if operands += len(n.Arguments) + len(n.Types); operands > MostOperands {
+			return nil, ErrTooLong
+		}
+		out = append(out, n.Note)
 	}
 	return out, nil
 }
@@ -106,7 +157,7 @@ func eachNote(b []byte, each func(owner string, kind uint32, desc []byte)) {
 func texts(b []byte, n int) (out []string, rest []byte, ok bool) {
 	for range n {
 		text, after, found := bytes.Cut(b, []byte{0})
-		if !found {
+		if !found || len(text) > 1<<16 {
 			return nil, nil, false
 		}
 		out = append(out, string(text))
@@ -117,7 +168,7 @@ func texts(b []byte, n int) (out []string, rest []byte, ok bool) {
 
 // parseStapsdt parses a note of SystemTap: three addresses, provider, name, arguments. The second
 // address is that of section .stapsdt.base at link time; a later move of the program moves both.
-func parseStapsdt(b []byte, wide bool, base uint64) (n Note, ok bool) {
+func parseStapsdt(b []byte, wide bool, base uint64) (n textNote, ok bool) {
 	word := 4
 	if wide {
 		word = 8
@@ -142,13 +193,13 @@ func parseStapsdt(b []byte, wide bool, base uint64) (n Note, ok bool) {
 	if !ok || t[0] == "" || t[1] == "" {
 		return n, false
 	}
-	n.Provider, n.Name, n.Args = t[0], t[1], t[2]
+	n.Provider, n.Name, n.args = t[0], t[1], t[2]
 	return n, true
 }
 
 // parseUSDT parses a note of DTrace: the address, that of the function's name, provider, name, a
 // byte with the number of arguments, and the arguments.
-func parseUSDT(b []byte, enabled bool) (n Note, ok bool) {
+func parseUSDT(b []byte, enabled bool) (n textNote, ok bool) {
 	if len(b) < 16 {
 		return n, false
 	}
@@ -162,7 +213,7 @@ func parseUSDT(b []byte, enabled bool) (n Note, ok bool) {
 	if !ok {
 		return n, false
 	}
-	n.Args = args[0]
+	n.args = args[0]
 	return n, true
 }
 
@@ -188,7 +239,7 @@ func parseProvider(b []byte, into map[[2]string]typedProbe) {
 	count := binary.LittleEndian.Uint32(b[at:])
 	at += 4
 	for range count {
-		if at >= len(b) || len(into) >= maxProbes {
+		if at >= len(b) || len(into) >= MostNotes {
 			return
 		}
 		probe, rest, ok := texts(b[at:], 1)
@@ -207,7 +258,8 @@ func parseProvider(b []byte, into map[[2]string]typedProbe) {
 			if !ok || len(after) < 1 {
 				return
 			}
-			d.types, d.from = append(d.types, t[0]), append(d.from, int(after[0]))
+			d.types = append(d.types, clean(t[0][:min(len(t[0]), MostNoteText)]))
+			d.from = append(d.from, int(after[0]))
 			rest = after[1:]
 		}
 		into[[2]string{name[0], probe[0]}] = d
@@ -240,16 +292,17 @@ type Argument struct {
 	Index    string
 	Scale    int64
 	Why      string // why it is Nowhere
-	Text     string
 }
 
-// Arguments parses the arguments of a note as the compiler for a machine (GOARCH) writes them.
-// symbol returns the address of a variable of the file. An argument that is not understood is
-// Nowhere.
-func (n *Note) Arguments(arch string, symbol func(string) (uint64, bool)) []Argument {
+// MostArguments is how many arguments of a probe are parsed.
+const MostArguments = 64
+
+// parse parses the arguments of a note as the compiler for a machine (GOARCH) writes them. symbol
+// returns the address of a variable of the file. An argument that is not understood is Nowhere.
+func (n *textNote) parse(arch string, symbol func(string) (uint64, bool)) []Argument {
 	var out []Argument
-	for _, text := range splitArguments(n.Args) {
-		if len(out) == 64 {
+	for _, text := range splitArguments(n.args) {
+		if len(out) == MostArguments {
 			break
 		}
 		out = append(out, parseArgument(text, arch, symbol))
@@ -284,9 +337,10 @@ func splitArguments(s string) []string {
 }
 
 func parseArgument(text, arch string, symbol func(string) (uint64, bool)) Argument {
-	a := Argument{Size: 8, Text: text}
+	a := Argument{Size: 8}
 	where := text
-	if size, rest, ok := strings.Cut(text, "@"); ok {
+	size, rest, sized := strings.Cut(text, "@")
+	if sized {
 		where = rest
 		digits, signed := strings.CutPrefix(size, "-")
 		digits, float := strings.CutSuffix(digits, "f")
@@ -306,20 +360,20 @@ func parseArgument(text, arch string, symbol func(string) (uint64, bool)) Argume
 	}
 	switch arch {
 	case "amd64":
-		return a.amd64(where, symbol)
+		return a.amd64(where, sized, symbol)
 	case "arm64":
-		return a.arm64(where)
+		return a.arm64(where, sized)
 	}
 	return a.nowhere("arguments of " + arch + " are not understood")
 }
 
 func (a Argument) nowhere(why string) Argument {
-	a.Where, a.Why = Nowhere, why
+	a.Where, a.Why = Nowhere, clean(why[:min(len(why), MostNoteText)])
 	return a
 }
 
-// amd64 parses an operand in AT&T syntax.
-func (a Argument) amd64(s string, symbol func(string) (uint64, bool)) Argument {
+// amd64 parses an operand in AT&T syntax. sized: its size is known already.
+func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)) Argument {
 	switch {
 	case s == "":
 		return a.nowhere("its place is not known")
@@ -338,7 +392,7 @@ func (a Argument) amd64(s string, symbol func(string) (uint64, bool)) Argument {
 		if !ok {
 			return a.nowhere("the kernel doesn't show the register " + s)
 		}
-		if !strings.Contains(a.Text, "@") {
+		if !sized {
 			a.Size = size
 		}
 		a.Where, a.Register, a.Shift = InRegister, whole, shift
@@ -486,8 +540,8 @@ func registerAMD64(name string) (whole string, size, shift int, ok bool) {
 	return "", 0, 0, false
 }
 
-// arm64 parses an operand in the syntax of arm64.
-func (a Argument) arm64(s string) Argument {
+// arm64 parses an operand in the syntax of arm64. sized: its size is known already.
+func (a Argument) arm64(s string, sized bool) Argument {
 	if n, err := strconv.ParseInt(strings.TrimPrefix(s, "#"), 0, 64); err == nil {
 		a.Where, a.Number = InConstant, n
 		return a
@@ -502,7 +556,7 @@ func (a Argument) arm64(s string) Argument {
 			a.Where, a.Number = InConstant, 0
 			return a
 		}
-		if !strings.Contains(a.Text, "@") {
+		if !sized {
 			a.Size = size
 		}
 		a.Where, a.Register = InRegister, whole
@@ -570,36 +624,4 @@ func registerARM64(name string) (whole string, size int, ok bool) {
 		size = 4
 	}
 	return fmt.Sprintf("x%d", n), size, true
-}
-
-// Variable returns the address of a variable of the file.
-func (c *Code) Variable(name string) (uint64, bool) {
-	for i := range c.head.secs {
-		s := &c.head.secs[i]
-		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) ||
-			int(s.link) >= len(c.head.secs) {
-			continue
-		}
-		text, err := c.head.read(c.head.secs[s.link].off, c.head.secs[s.link].size)
-		if err != nil {
-			return 0, false
-		}
-		table, err := c.head.read(s.off, s.size)
-		if err != nil {
-			return 0, false
-		}
-		for each := 24; c.Wide && len(table) >= each; table = table[each:] {
-			at := binary.LittleEndian.Uint32(table)
-			addr := binary.LittleEndian.Uint64(table[8:])
-			if addr == 0 || uint64(at) >= uint64(len(text)) ||
-				!bytes.HasPrefix(text[at:], []byte(name)) {
-				continue
-			}
-			if end := int(at) + len(name); end < len(text) && text[end] == 0 &&
-				binary.LittleEndian.Uint16(table[6:]) != uint16(elf.SHN_UNDEF) {
-				return addr, true
-			}
-		}
-	}
-	return 0, false
 }

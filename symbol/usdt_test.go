@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // note makes a note as the assembler would.
@@ -30,7 +32,7 @@ func stap(addr, base, semaphore uint64, text string) []byte {
 }
 
 func TestParseStapsdt(t *testing.T) {
-	var got []Note
+	var got []textNote
 	b := append(note("GNU", 3, []byte("abcd")),
 		note("stapsdt", 3, stap(0x1139, 0x2000, 0x4010,
 			"app\x00work__done\x00-4@%edi 8@-16(%rbp)\x00"))...)
@@ -43,10 +45,10 @@ func TestParseStapsdt(t *testing.T) {
 			}
 		}
 	})
-	want := []Note{
-		{Provider: "app", Name: "work__done", Address: 0x2139, Semaphore: 0x5010,
-			Args: "-4@%edi 8@-16(%rbp)"},
-		{Provider: "app", Name: "none", Address: 0x2150},
+	want := []textNote{
+		{Note{Provider: "app", Name: "work__done", Address: 0x2139, Semaphore: 0x5010},
+			"-4@%edi 8@-16(%rbp)"},
+		{Note{Provider: "app", Name: "none", Address: 0x2150}, ""},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
@@ -56,8 +58,8 @@ func TestParseStapsdt(t *testing.T) {
 func TestParseDTraceNotes(t *testing.T) {
 	n, ok := parseUSDT(append(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil,
 		0x1200), 0x20b2), "prov\x00place\x00\x02-4@$10 8@%rcx\x00"...), false)
-	if !ok || !reflect.DeepEqual(n, Note{Provider: "prov", Name: "place", Address: 0x1200,
-		Args: "-4@$10 8@%rcx"}) {
+	if !ok || !reflect.DeepEqual(n, textNote{Note{Provider: "prov", Name: "place",
+		Address: 0x1200}, "-4@$10 8@%rcx"}) {
 		t.Errorf("%+v %v", n, ok)
 	}
 	b := append([]byte("prov\x00\x00\x00\x00"), make([]byte, 20)...) // stabilities
@@ -116,12 +118,11 @@ func TestArguments(t *testing.T) {
 		{"arm64", "8@[x0, x2, lsl 3]", Argument{Where: InMemory, Size: 8, Register: "x0",
 			Index: "x2", Scale: 8}},
 	} {
-		n := Note{Args: "8@$1 " + c.text}
+		n := textNote{args: "8@$1 " + c.text}
 		if c.arch == "arm64" {
-			n.Args = "8@1 " + c.text
+			n.args = "8@1 " + c.text
 		}
-		got := n.Arguments(c.arch, variables)
-		c.want.Text = c.text
+		got := n.parse(c.arch, variables)
 		if len(got) != 2 || got[1] != c.want {
 			t.Errorf("%s: %+v, want %+v", c.text, got, c.want)
 		}
@@ -129,16 +130,16 @@ func TestArguments(t *testing.T) {
 	for _, text := range []string{"8f@%xmm0", "3@%eax", "@", "8@", "8@%fs:16(%rax)", "8@%zz",
 		"8@(%rip)", "8@unknown(%rip)", "8@(%eax)", "8@4(%rax,%rsp)", "8@4(%rax,%rcx,3)", "8@$x$",
 		"8@-", "8@(", "8@counter(%rax)", "8@counter@GOTPCREL(%rip)"} {
-		n := Note{Args: text}
-		if got := n.Arguments("amd64", variables); len(got) != 1 || got[0].Where != Nowhere ||
+		n := textNote{args: text}
+		if got := n.parse("amd64", variables); len(got) != 1 || got[0].Where != Nowhere ||
 			got[0].Why == "" {
 			t.Errorf("%s: %+v, want that it is nowhere, and why", text, got)
 		}
 	}
 	for _, text := range []string{"8@x31", "8@[w0]", "8@[x0, x1, lsl 9]", "8@[x0",
 		"8@[x0, #:lo12:foo]", "8@d0"} {
-		n := Note{Args: text}
-		if got := n.Arguments("arm64", variables); len(got) != 1 || got[0].Where != Nowhere ||
+		n := textNote{args: text}
+		if got := n.parse("arm64", variables); len(got) != 1 || got[0].Where != Nowhere ||
 			got[0].Why == "" {
 			t.Errorf("%s: %+v, want that it is nowhere, and why", text, got)
 		}
@@ -150,7 +151,7 @@ func FuzzNotes(f *testing.F) {
 		"app\x00work__done\x00-4@%edi 8@-16(%rbp)\x00")))
 	f.Add(note("prov", 1, []byte(
 		"prov\x00\x00\x00\x00aaaabbbbccccddddeeee\x01\x00\x00\x00one\x00\x01int\x00\x01int\x00\x00")))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		eachNote(b, func(_ string, _ uint32, desc []byte) {
 			known := map[[2]string]typedProbe{}
 			parseProvider(desc, known)
@@ -162,11 +163,11 @@ func FuzzNotes(f *testing.F) {
 			for _, wide := range []bool{false, true} {
 				n, ok := parseStapsdt(desc, wide, 1)
 				if ok && (n.Name == "" || n.Provider == "" ||
-					strings.IndexByte(n.Name+n.Args, 0) >= 0) {
+					strings.IndexByte(n.Name+n.args, 0) >= 0) {
 					t.Fatalf("%+v", n)
 				}
 				for _, arch := range []string{"amd64", "arm64"} {
-					for _, a := range n.Arguments(arch, nil) {
+					for _, a := range n.parse(arch, nil) {
 						if a.Where == Nowhere != (a.Why != "") || a.Size != 1 && a.Size != 2 &&
 							a.Size != 4 && a.Size != 8 {
 							t.Fatalf("%+v", a)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"math"
 	"slices"
 )
 
@@ -22,6 +23,7 @@ type window struct {
 	tick   uint64
 	stream io.Reader // of what is packed, behind page next
 	next   uint64
+	broken uint64 // the first page that cannot be unpacked; none: math.MaxUint64
 	joined []byte // bytes that lie in several pages
 }
 
@@ -45,6 +47,7 @@ func newWindow(most int) *window { return &window{most: most} }
 func (w *window) over(r io.ReaderAt, off int64, size uint64, unpack func() (io.Reader, error)) {
 	w.r, w.off, w.size, w.unpack, w.stream, w.next, w.tick, w.hit = r, off, size, unpack, nil, 0, 0,
 		0
+	w.broken = math.MaxUint64
 	for i := range w.pages {
 		w.pages[i].used = 0
 	}
@@ -96,9 +99,13 @@ func (w *window) fill(number uint64, b []byte) bool {
 		n, _ := w.r.ReadAt(b, w.off+int64(number*windowPageSize))
 		return n == len(b)
 	}
+	if number >= w.broken {
+		return false
+	}
 	if w.stream == nil || w.next > number {
 		stream, err := w.unpack()
 		if err != nil {
+			w.broken = 0
 			return false
 		}
 		w.stream, w.next = stream, 0
@@ -106,12 +113,12 @@ func (w *window) fill(number uint64, b []byte) bool {
 	for ; w.next < number; w.next++ {
 		// a page before the last one is whole
 		if _, err := io.ReadFull(w.stream, b[:cap(b)]); err != nil {
-			w.stream = nil
+			w.stream, w.broken = nil, w.next
 			return false
 		}
 	}
 	if _, err := io.ReadFull(w.stream, b); err != nil {
-		w.stream = nil
+		w.stream, w.broken = nil, w.next
 		return false
 	}
 	w.next++

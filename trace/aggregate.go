@@ -57,7 +57,7 @@ func newAggregate(
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
 		if _, ok := f.Type.(check.SymbolType); ok {
-			a.symbols = true
+			a.symbols = !s.script.Program.Options.Bpftrace
 		}
 	}
 	var err error
@@ -258,8 +258,10 @@ func (a *Aggregate) row(key []byte) []int64 {
 	}
 	row := format.AggregationRow{Data: a.fresh()}
 	kept := slices.Clone(key)
-	for _, f := range a.Of.Key.Fields {
-		row.Key = append(row.Key, a.session.Key(kept, f))
+	if !a.session.script.Program.Options.Bpftrace { // which is printed by EachRow
+		for _, f := range a.Of.Key.Fields {
+			row.Key = append(row.Key, a.session.Key(kept, f))
+		}
 	}
 	a.Rows = append(a.Rows, row)
 	a.rows[string(kept)] = row.Data

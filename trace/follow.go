@@ -136,7 +136,7 @@ func (u *unwinder) filesChanged(pids []int) {
 		runtime.LockOSThread() // threadTime is of this thread
 		before := threadTime()
 		u.renew(pid)
-		before = threadTime() - before
+		before = threadTime() - before + u.known.TakeAway()
 		runtime.UnlockOSThread()
 		u.mu.Lock()
 		u.took += before
@@ -146,12 +146,26 @@ func (u *unwinder) filesChanged(pids []int) {
 
 // renew reloads the tables of a process, however recently they were loaded.
 func (u *unwinder) renew(pid int) {
-	u.mu.Lock()
-	if p := u.procs[pid]; p != nil {
-		p.wait, p.code = 0, nil
+	for busy := u.expire(pid); busy != nil; busy = u.expire(pid) {
+		<-busy // it may have begun before the process mapped what it has now
 	}
-	u.mu.Unlock()
 	u.loadProcess(pid, 0)
+}
+
+// expire makes the next loadProcess load a process that is not being loaded. Otherwise it returns
+// what is closed when it was loaded.
+func (u *unwinder) expire(pid int) (busy <-chan struct{}) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.procs[pid]
+	switch {
+	case p == nil:
+		return nil
+	case p.busy != nil:
+		return p.busy
+	}
+	p.wait, p.code = 0, nil
+	return nil
 }
 
 // ended removes processes that have ended.

@@ -167,8 +167,11 @@ func (f *frames) called(p symbol.Place) (module, name string) {
 	case p.Module != "": // functions without a name share a frame per file
 		return p.Module, "[" + p.Module + "]"
 	}
-	return "", "[unknown]"
+	return "", unknownFrame
 }
+
+// unknownFrame is the name of a frame about which nothing is known.
+const unknownFrame = "[unknown]"
 
 // inlinedMark follows the names of inlined functions, as in FlameGraph's stacks.
 const inlinedMark = "_[i]"

@@ -87,7 +87,7 @@ func newSession(c *Compiled, env *probe.Env, limits gen.Limits) *Session {
 		programs: programs{probes: map[uint32]*check.Probe{}, shrunk: limits.Shrink},
 		symbols: symbols{
 			kernel:    env.KernelSymbols(),
-			processes: symbol.NewProcesses(env.Root()),
+			processes: symbol.NewProcessesOf(env.Root(), env.Files),
 		},
 		RunOn: func(f func()) { f() },
 		calls: make(chan func()),
@@ -201,12 +201,15 @@ func (s *Session) attach(env *probe.Env) error {
 // commands that it starts.
 func (s *Session) startUnwinding(env *probe.Env) (err error) {
 	c, names := s.script, &s.symbols
+	if len(env.Started) == 0 && namesUser(c.Program.Text) {
+		names.recorder = newRecorder(env.Root(), names.processes)
+	}
 	names.known = env.KnownProcesses()
 	names.openMappedFiles()
-	names.unwinder, err = newUnwinder(env.Root(), s.programs.maps.Maps, func(pid int) {
+	names.unwinder, err = newUnwinder(env.Root(), env.Files, s.programs.maps.Maps, func(pid int) {
 		//nolint:errcheck // addresses of a process that can't be read have no names, as reported
 		names.processes.OpenMappedFiles(pid)
-	})
+	}, names.recorder)
 	if err != nil {
 		return err
 	}

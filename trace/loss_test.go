@@ -27,16 +27,16 @@ func TestLossReasons(t *testing.T) {
 		want    []measure.Loss
 	}{
 		{"of scripts", nil, []measure.Loss{
-			{Reason: LostKeys, Events: 1},
-			{Reason: LostStacks, Events: 2},
-			{Reason: LostVariables, Events: 3},
+			{Reason: lostKeys, Events: 1},
+			{Reason: lostStacks, Events: 2, Kind: measure.LostStacks},
+			{Reason: lostVariables, Events: 3},
 			records,
 		}},
 		{"its own", LossReasons{
 			ir.DropAgg: "no row", ir.DropStack: "no stack", ir.DropDynamic: "no thread",
 		}, []measure.Loss{
 			{Reason: "no row", Events: 1},
-			{Reason: "no stack", Events: 2},
+			{Reason: "no stack", Events: 2, Kind: measure.LostStacks},
 			{Reason: "no thread", Events: 3},
 			records,
 		}},

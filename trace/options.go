@@ -44,6 +44,7 @@ func (c *Compiled) style() format.Style {
 		SortRev:    c.hasOption("aggsortrev"),
 		SortKeyPos: c.numberOption("aggsortkeypos", 0),
 		SortPos:    c.numberOption("aggsortpos", 0),
+		Rows:       c.numberOption("aggrows", 0),
 		PerCPU:     c.hasOption("aggpercpu"),
 		Zoom:       c.hasOption("aggzoom"),
 		Hist:       c.hasOption("agghist"),

@@ -63,9 +63,9 @@ func LossOf(reason string, n uint64) []measure.Loss {
 
 // Reasons of losses where a map of the script was full.
 const (
-	LostKeys      = "more keys than fit: aggsize allows more"
-	LostVariables = "more variables than fit: dynvarsize allows more"
-	LostStacks    = "more different stacks than fit"
+	lostKeys      = "more keys than fit: aggsize allows more"
+	lostVariables = "more variables than fit: dynvarsize allows more"
+	lostStacks    = "more different stacks than fit"
 )
 
 // list returns the losses by reason: with keys, also those of aggregations with keys; with stacks,
@@ -73,12 +73,14 @@ const (
 func (l *losses) list(keys, stacks bool, reasons LossReasons) (out []measure.Loss) {
 	add := func(reason string, n uint64) { out = append(out, LossOf(reason, n)...) }
 	if keys {
-		add(reasons.of(ir.DropAgg, LostKeys), l.dropped[ir.DropAgg])
+		add(reasons.of(ir.DropAgg, lostKeys), l.dropped[ir.DropAgg])
 	}
-	if stacks {
-		add(reasons.of(ir.DropStack, LostStacks), l.dropped[ir.DropStack])
+	if n := l.dropped[ir.DropStack]; stacks && n > 0 {
+		out = append(out, measure.Loss{
+			Reason: reasons.of(ir.DropStack, lostStacks), Events: n, Kind: measure.LostStacks,
+		})
 	}
-	add(reasons.of(ir.DropDynamic, LostVariables), l.dropped[ir.DropDynamic])
+	add(reasons.of(ir.DropDynamic, lostVariables), l.dropped[ir.DropDynamic])
 	add(
 		"probes fired within probes, deeper than the scratch memory allows",
 		l.dropped[ir.DropNested],

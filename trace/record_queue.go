@@ -45,7 +45,7 @@ func (s *Session) drain(d *delivery, all bool) error {
 	if err := q.read(all); err != nil {
 		return err
 	}
-	s.symbols.follower.catchUp() // records may ask for names
+	s.symbols.catchUp() // records may ask for names
 	slices.SortStableFunc(q.pending, func(a, b record) int {
 		return cmp.Or(cmp.Compare(a.time, b.time), int(a.cpu)-int(b.cpu))
 	})
@@ -153,6 +153,6 @@ func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	for i, a := range of {
 		all[i] = s.aggs.all[a.ID]
 	}
-	s.symbols.follower.catchUp()
+	s.symbols.catchUp()
 	return all, s.collect(all...)
 }

@@ -24,6 +24,8 @@ type Script struct {
 	Options check.Options
 	Origins Origins     // of the text
 	Memory  *MemoryPool // of the maps in the kernel; nil: no limit
+	// Tree is the text as another front end has translated it; nil: Compile parses Text
+	Tree *syntax.Program
 }
 
 // A Compiled is a compiled script. Nothing of it is in the kernel yet.
@@ -52,9 +54,11 @@ type Unit struct {
 // Compile compiles a script. It fails with a syntax.Diagnostics when the text is wrong, and with
 // another error when this kernel cannot run it.
 func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
-	tree, ds := syntax.Parse(s.Text, s.Mode)
-	if len(ds) > 0 {
-		return nil, s.Origins.locate(ds, "")
+	tree, ds := s.Tree, syntax.Diagnostics(nil)
+	if tree == nil {
+		if tree, ds = syntax.Parse(s.Text, s.Mode); len(ds) > 0 {
+			return nil, s.Origins.locate(ds, "")
+		}
 	}
 	var err error
 	if s.Options.Namespace, err = env.PIDNamespace(); err != nil {

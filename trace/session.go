@@ -86,6 +86,8 @@ func (s *Session) Close() {
 	s.detach()
 	s.attached.detaching.Wait()
 	s.symbols.follower.close()
+	s.symbols.recorder.close()
+	s.symbols.recorder = nil
 	s.symbols.unwinder.close()
 	s.symbols.unwinder = nil
 	_ = s.aggs.waitIdle() // an error no longer matters

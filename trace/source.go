@@ -72,10 +72,10 @@ func (s *Source) CollectFrames(places, inline bool) {
 	}
 }
 
-// LearnInlined looks for inlined functions at the places that were sampled, until stop returns
-// true. It reports whether it found any place to look at.
-func (s *Source) LearnInlined(stop func() bool) bool {
-	return s.session.symbols.processes.LearnInlined(stop)
+// LearnInlined looks for inlined functions at the places in one file that were sampled, within a
+// limit of CPU time. It returns the time that it took, and whether it found any place to look at.
+func (s *Source) LearnInlined(limit time.Duration) (took time.Duration, any bool) {
+	return s.session.symbols.processes.LearnInlined(limit)
 }
 
 // PreloadUnwindTables loads the unwind tables of processes before their first sample.
@@ -234,7 +234,8 @@ func (s *Source) do(ctx context.Context, f func(alive bool)) bool {
 		defer runtime.UnlockOSThread()
 		before := kernel.ThreadTime()
 		f(true)
-		took := kernel.ThreadTime() - before
+		took := kernel.ThreadTime() - before +
+			measure.Span(s.session.symbols.processes.TakeAway())
 		s.usage.mu.Lock()
 		s.usage.inside += took
 		s.usage.mu.Unlock()

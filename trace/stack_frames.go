@@ -70,8 +70,8 @@ func (s *stackReader) lookUpChain(
 		n++
 		fn := f.group(p.Module, within, f.function(*p, spot, uint64(min(i, 1))))
 		of = f.code.expand(of, fn)
-		if p.Module == "" && pid != 0 && reading != 0 { // generated code: its map may change
-			f.passing = true
+		if p.Late || p.Module == "" && pid != 0 && reading != 0 {
+			f.passing = true // generated code: its map may change
 		}
 		// An address without a name may have one the next time.
 		if p.Module != "" && (p.Name != "" || spot != symbol.Spot{}) {
@@ -151,24 +151,16 @@ func (s *stackReader) takeStacks() {
 	}
 	f.relearn(s.symbols.processes.Inlinings())
 	// Stacks of processes wait here, so that the files of all are read at once.
-	var fresh map[[2]uint64]*unnamed
+	fresh := map[[2]uint64]*unnamed{}
 	s.eachStack(true, func(key []byte, id uint32) {
 		pid, at, known, hashed := f.look(key)
-		if !known {
-			if pid != 0 {
-				f.pcs = s.mark(pid, f.pcs)
-			}
-			if at, known = s.chain(pid, f.pcs, pid != 0 && !f.later); known && !f.passing {
-				l, _ := f.lookedUp(pid)
-				l.at[hashed] = at
-			}
+		if !known && pid == 0 {
+			at, known = s.chain(0, f.pcs, false)
+			f.kernel.at[hashed] = at
 		}
 		if known {
 			f.ids.now[id] = at
 			return
-		}
-		if fresh == nil {
-			fresh = map[[2]uint64]*unnamed{}
 		}
 		one := fresh[hashed]
 		if one == nil {
@@ -177,18 +169,42 @@ func (s *stackReader) takeStacks() {
 		}
 		one.ids = append(one.ids, id)
 	})
+	s.nameStacks(fresh)
+}
+
+// nameStacks finds the frames of stacks of processes. fresh has them by the hash of their
+// addresses.
+func (s *stackReader) nameStacks(fresh map[[2]uint64]*unnamed) {
+	f := s.frames
+	s.symbols.catchUp()
 	var asked []symbol.Asked
 	for _, one := range fresh {
+		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})
+	}
+	s.symbols.processes.LearnFrames(asked) // for mark
+	asked = asked[:0]
+	for hashed, one := range fresh {
+		one.pcs = s.mark(one.pid, one.pcs)
+		if at, known := s.chain(one.pid, one.pcs, !f.later); known {
+			s.nameStack(hashed, one, at)
+			delete(fresh, hashed)
+			continue
+		}
 		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})
 	}
 	s.symbols.processes.Learn(asked)
 	for hashed, one := range fresh {
 		at, _ := s.chain(one.pid, one.pcs, false)
-		if !f.passing {
-			f.user.at[hashed] = at
-		}
-		for _, id := range one.ids {
-			f.ids.now[id] = at
-		}
+		s.nameStack(hashed, one, at)
+	}
+}
+
+// nameStack records the frame of a stack.
+func (s *stackReader) nameStack(hashed [2]uint64, one *unnamed, at int32) {
+	if !s.frames.passing {
+		s.frames.user.at[hashed] = at
+	}
+	for _, id := range one.ids {
+		s.frames.ids.now[id] = at
 	}
 }

@@ -3,7 +3,6 @@ package trace
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"time"
 
 	"culprit/lang/check"
@@ -19,10 +18,11 @@ type stackReader struct {
 	maps    map[string]*ebpf.Map // of the session
 	symbols *symbols
 	batches batches
-	texts   map[uint32]format.Value // of the stacks that were looked up, by ID
-	raw     map[uint32][]uint64     // of those that were only read; see readStacks
-	frames  *frames                 // replaces texts and raw; nil: stacks are texts
-	pieces  pieces                  // of stacks, where the kernel limits the size of keys
+	texts   map[uint32]format.Value   // of the stacks that were looked up, by ID
+	places  map[uint32][]symbol.Place // of the stacks that Places has returned, by ID
+	raw     map[uint32][]uint64       // of those that were only read; see readStacks
+	frames  *frames                   // replaces texts and raw; nil: stacks are texts
+	pieces  pieces                    // of stacks, where the kernel limits the size of keys
 	// pieces of keys by number, as gen.MapLong contained them when it was last read
 	long     map[uint32][]byte
 	inlining time.Duration // CPU time of looking for inlined functions
@@ -88,21 +88,19 @@ func (s *stackReader) insertInlined(
 // inlineTime is how much CPU time a script takes at most to look for inlined functions.
 const inlineTime = 2 * time.Second
 
-// findInlined looks for the inlined functions of the stacks that were only read.
-func (s *stackReader) findInlined() {
+// learnStacks looks up the names, and with the option inline the inlined functions, of the stacks
+// that were only read.
+func (s *stackReader) learnStacks() {
 	var asked []symbol.Asked
 	for _, words := range s.raw {
 		if len(words) > 1 && words[0] != 0 {
 			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: addresses(words[1:])})
 		}
 	}
-	runtime.LockOSThread() // threadTime is of this thread
-	defer runtime.UnlockOSThread()
-	before := threadTime()
-	s.symbols.processes.FindInlined(
-		asked, func() bool { return s.inlining+threadTime()-before > inlineTime },
-	)
-	s.inlining += threadTime() - before
+	s.symbols.processes.Learn(asked)
+	if s.script.hasOption("inline") && s.inlining < inlineTime {
+		s.inlining += s.symbols.processes.FindInlined(asked, inlineTime-s.inlining)
+	}
 }
 
 // rawStack removes a stack from those that were only read, and returns its addresses and its
@@ -111,9 +109,7 @@ func (s *stackReader) rawStack(id uint32) (pid int, pcs []uint64, why string) {
 	raw, ok := s.raw[id]
 	if !ok {
 		s.readStacks()
-		if s.script.hasOption("inline") {
-			s.findInlined()
-		}
+		s.learnStacks()
 		raw, ok = s.raw[id]
 	}
 	if !ok {
@@ -136,6 +132,9 @@ func (s *stackReader) readStacks() {
 	s.raw = map[uint32][]uint64{}
 	s.eachStack(false, func(key []byte, id uint32) {
 		if _, known := s.texts[id]; known {
+			return
+		}
+		if _, known := s.places[id]; known {
 			return
 		}
 		if s.frames != nil {

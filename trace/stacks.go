@@ -44,6 +44,13 @@ func (s *Session) FrameTexts() func(out []string, at int32) []string {
 // Frame returns the frame of a stack by its ID; 0 is the empty stack. Call it after CollectFrames.
 func (s *Session) Frame(id uint32) int32 { return s.stacks.frame(id) }
 
+// IsUnknown reports whether nothing is known of the innermost frame of a stack, not even its file.
+// A stack is the number that Frame returned; 0 is the empty one, which is known.
+func (s *Session) IsUnknown(at int32) bool {
+	f := s.stacks.frames
+	return at > 0 && f.funcs[f.links[at].function].symbol == unknownFrame
+}
+
 // trimFrames replaces the frames by empty ones when there are too many, unless a reader still needs
 // them.
 func (s *Session) trimFrames() {

@@ -13,6 +13,7 @@ type symbols struct {
 	known     []int     // processes whose addresses keep their names after they ended
 	unwinder  *unwinder // nil: user stacks are not walked by tables
 	follower  *follower // of the script's commands; nil: there are none, or it cannot be opened
+	recorder  *recorder // of all processes; nil: the script has a follower, or names no addresses
 	// pointers is the reason why user stacks follow frame pointers although the script did not ask
 	// for that; "": they do not.
 	pointers string
@@ -28,9 +29,15 @@ func (s *Session) PreloadUnwindTables(pids []int) {
 	}
 }
 
+// catchUp reads the mappings that the kernel has recorded until now.
+func (s *symbols) catchUp() {
+	s.follower.catchUp()
+	s.recorder.catchUp()
+}
+
 // openMappedFiles opens the files that the processes of the script have mapped since the last call.
 func (s *symbols) openMappedFiles() {
-	s.follower.catchUp()
+	s.catchUp()
 	for _, pid := range s.known {
 		//nolint:errcheck // addresses of a process that can't be read have no names, as reported
 		s.processes.OpenMappedFiles(pid)

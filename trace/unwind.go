@@ -22,20 +22,24 @@ import (
 // For each process with a sample it loads the executable mappings, and the unwind tables of their
 // files. The maps are described at gen.MapCode.
 type unwinder struct {
-	code, wanted *ebpf.Map
+	code, wanted, files *ebpf.Map
 	// wake has a record when a program needs a process that is not loaded.
 	wake *ringbuf.Reader
 	// openFiles opens the files that a process has mapped, so that its addresses have names after
 	// it ended.
 	openFiles func(pid int)
 	opened    map[int]uint64 // the mm of processes for which openFiles was called
+	recorder  *recorder      // nil: processes that have ended are not known
+	seen      []fileSeen
+	byKey     map[[gen.FileKey]byte]*symbol.UnwindTable // the files in the kernel
 
-	mu     sync.Mutex // guards the fields below
 	known  *symbol.Unwinding
-	tables unwindTables
-	procs  map[int]*walked
+	tables *unwindTables
 	began  time.Time
-	took   time.Duration // CPU time of reading tables while samples were taken
+
+	mu    sync.Mutex // guards the fields below; it is free while files are read
+	procs map[int]*walked
+	took  time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
 }
@@ -47,6 +51,7 @@ type walked struct {
 	code   []symbol.Executed
 	at     time.Time     // when it was last loaded or checked
 	wait   time.Duration // until the next check. It grows while nothing changes
+	busy   chan struct{} // closed when its files were read; nil: they are not being read
 }
 
 const (
@@ -67,9 +72,11 @@ const (
 )
 
 // newUnwinder returns the unwinder of a script, or nil when its programs do not use unwind tables.
-// It calls openFiles for each process soon after its first sample. The caller closes the unwinder.
+// It calls openFiles for each process soon after its first sample. files reads the tables; nil:
+// this process does. r knows processes that have ended; nil: none. The caller closes the unwinder.
 func newUnwinder(
-	root kernel.Root, maps map[string]*ebpf.Map, openFiles func(pid int),
+	root kernel.Root, files *symbol.Files, maps map[string]*ebpf.Map, openFiles func(pid int),
+	r *recorder,
 ) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
@@ -77,6 +84,9 @@ func newUnwinder(
 	u := &unwinder{
 		code:      maps[gen.MapCode],
 		wanted:    maps[gen.MapWanted],
+		files:     maps[gen.MapFiles],
+		recorder:  r,
+		byKey:     map[[gen.FileKey]byte]*symbol.UnwindTable{},
 		tables:    newUnwindTables(maps),
 		procs:     map[int]*walked{},
 		began:     time.Now(),
@@ -85,7 +95,10 @@ func newUnwinder(
 		openFiles: openFiles,
 		opened:    map[int]uint64{},
 	}
-	u.known = symbol.NewUnwinding(root, u.tables.load)
+	u.known = symbol.NewUnwinding(root, u.tables.load, files)
+	if r != nil {
+		u.known.UseHistory(r.history)
+	}
 	wake, err := ringbuf.NewReader(maps[gen.MapWake])
 	if err != nil {
 		return nil, fmt.Errorf("wait for processes whose stacks are walked: %w", err)
@@ -124,12 +137,16 @@ func (u *unwinder) follow() {
 			until = due
 		}
 		u.wake.SetDeadline(until)
+		woken.RawSample = nil
 		if err := u.wake.ReadInto(&woken); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return // close flushed the buffer
 		}
-		// One pass loads all processes, so further records are not needed.
+		// One pass loads all processes and files.
+		u.see(woken.RawSample)
 		for u.wake.AvailableBytes() > 0 && u.wake.ReadInto(&woken) == nil {
+			u.see(woken.RawSample)
 		}
+		u.recorder.catchUp()
 		pause := wantedEach
 		u.openWanted()
 		u.mu.Lock()
@@ -139,7 +156,8 @@ func (u *unwinder) follow() {
 			runtime.LockOSThread() // threadTime is of this thread
 			before := threadTime()
 			due = u.loadWanted()
-			before = threadTime() - before
+			u.loadSeen()
+			before = threadTime() - before + u.known.TakeAway()
 			runtime.UnlockOSThread()
 			u.mu.Lock()
 			u.took += before
@@ -172,6 +190,9 @@ func threadTime() time.Duration {
 // tables are read, which may take so long that a short process has ended.
 func (u *unwinder) openWanted() {
 	var pid, mm uint64
+	if u.recorder != nil {
+		return // it has them open
+	}
 	all := u.wanted.Iterate()
 	for n := 0; n < gen.WantedMost && all.Next(&pid, &mm); n++ {
 		if before, ok := u.opened[int(pid)]; !ok || before != mm {
@@ -214,39 +235,72 @@ func (u *unwinder) loadWanted() (due time.Time) {
 // walked without tables. For a process that was loaded a moment ago it returns the time at which it
 // is due again, else zero.
 func (u *unwinder) loadProcess(pid int, mm uint64) (due time.Time) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	p := u.procs[pid]
-	if p != nil && p.mm == mm && time.Since(p.at) < p.wait {
-		return p.at.Add(p.wait)
-	}
+	p, due := u.begin(pid, mm)
 	if p == nil {
-		if len(u.procs) >= int(u.code.MaxEntries()) {
-			return due
-		}
-		p = &walked{}
-		u.procs[pid] = p
+		return due
 	}
-	defer func() { p.at = time.Now() }()
-	if u.tables.blocks > u.tables.most-u.tables.most/4 {
+	if u.tables.crowded() {
 		u.trim() // before tables of this process come in
 	}
 	code, err := u.known.Executed(pid)
-	if err != nil { // it has ended, or can't be looked into
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	close(p.busy)
+	p.busy, p.at = nil, time.Now()
+	switch {
+	case u.procs[pid] != p: // it has ended, as others have noticed
+	case err != nil: // it has ended, or can't be looked into
 		p.mm, p.wait = mm, min(max(2*p.wait, leastWait), longestWait)
-		return due
-	}
-	if p.mm == mm && p.code != nil {
+	case p.mm == mm && p.code != nil && slices.Equal(p.code, code):
 		p.wait = min(max(2*p.wait, leastWait), longestWait)
-		if slices.Equal(p.code, code) {
-			return due
+	default:
+		if p.mm == mm && p.code != nil {
+			p.wait = min(max(2*p.wait, leastWait), longestWait)
+		} else {
+			p.wait = leastWait
 		}
-	} else {
-		p.wait = leastWait
+		p.mm, p.code = mm, code
+		u.put(pid, p)
+		u.putFiles(code)
+		if !u.loaded(code) {
+			p.code = nil // a table was removed meanwhile: it is loaded again
+		}
 	}
-	p.mm, p.code = mm, code
-	u.put(pid, p)
 	return due
+}
+
+// begin returns a process that is to be loaded; nil: it was loaded a moment ago and is due again
+// then, or is being loaded, or there are too many.
+func (u *unwinder) begin(pid int, mm uint64) (p *walked, due time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p = u.procs[pid]
+	switch {
+	case p == nil && len(u.procs) >= int(u.code.MaxEntries()):
+		return nil, due
+	case p == nil:
+		p = &walked{}
+		u.procs[pid] = p
+	case p.busy != nil:
+		return nil, time.Now().Add(leastWait)
+	case p.mm == mm && time.Since(p.at) < p.wait:
+		return nil, p.at.Add(p.wait)
+	}
+	p.busy = make(chan struct{})
+	return p, due
+}
+
+// loaded reports whether all tables of mappings are in the kernel, or did not fit.
+func (u *unwinder) loaded(code []symbol.Executed) bool {
+	for i := range code {
+		if code[i].Table == nil {
+			continue
+		}
+		if _, there := u.tables.numberOf(code[i].Table); !there {
+			return false
+		}
+	}
+	return true
 }
 
 // sweep removes processes that have ended.
@@ -268,6 +322,8 @@ func (u *unwinder) sweep() {
 
 // trim removes tables from the kernel that no process uses.
 func (u *unwinder) trim() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	used := map[*symbol.UnwindTable]bool{}
 	for pid, p := range u.procs {
 		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
@@ -279,11 +335,8 @@ func (u *unwinder) trim() {
 			used[p.code[i].Table] = true
 		}
 	}
-	for t, l := range u.tables.loaded {
-		if used[t] || l.number == 0 {
-			continue
-		}
-		u.tables.remove(t, l)
+	u.dropUnused(used)
+	for _, t := range u.tables.trim(used) {
 		u.known.Drop(t)
 	}
 }
@@ -295,8 +348,9 @@ func (u *unwinder) notes() []string {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	loaded, full := u.tables.state()
 	var out []string
-	if u.tables.full {
+	if full {
 		out = append(
 			out,
 			"the unwind tables of all programs did not fit: "+
@@ -309,7 +363,7 @@ func (u *unwinder) notes() []string {
 			fmt.Sprintf(
 				"reading the unwind tables of %d files while sampling took %.2f s of CPU; "+
 					"--unwind fp does without them",
-				len(u.tables.loaded), u.took.Seconds(),
+				loaded, u.took.Seconds(),
 			),
 		)
 	}

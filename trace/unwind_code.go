@@ -85,20 +85,22 @@ func codeBlocks(entries [][gen.CodeEntrySize]byte, mm uint64, plain bool) [][]by
 func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	switch {
 	case c.Table != nil:
-		t := u.tables.loaded[c.Table]
-		if t == nil || t.number == 0 {
+		number, _ := u.tables.numberOf(c.Table)
+		if number == 0 {
 			return gen.CodeTooMany, 0
 		}
 		if c.Pointers {
-			return gen.CodeMixed, t.number
+			return gen.CodeMixed, number
 		}
-		return gen.CodeTable, t.number
+		return gen.CodeTable, number
 	case c.Why == symbol.Generated:
 		return gen.CodeGenerated, 0
 	case c.Why == symbol.ByPointer:
 		return gen.CodePointers, 0
 	case c.Why == symbol.TooLarge:
 		return gen.CodeTooLarge, 0
+	case c.Why == symbol.NotYet:
+		return gen.CodeNotYet, 0
 	}
 	return gen.CodeNoTable, 0
 }

@@ -42,31 +42,50 @@ const maxLinks = 40
 // trusted. A directory that does not exist is trusted if those above it are. The error is an
 // *Error, or that of the file system.
 func Directory(path string, also ...int) error {
+	_, err := walk(path, true, also)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is created by the caller
+	}
+	return err
+}
+
+// OpenFollowing opens a regular file for reading; the caller closes it. It checks the directories
+// of the path as Directory does, follows symbolic links whose owner is trusted, as those of
+// Kubernetes' volumes, and checks the file as Open does. The error is an *Error, or that of the
+// file system.
+func OpenFollowing(path string, also ...int) (*os.File, error) {
+	real, err := walk(path, false, also)
+	if err != nil {
+		return nil, err
+	}
+	return Open(real, os.O_RDONLY, 0, also...)
+}
+
+// walk checks each directory of a path, and the last name too if it must be a directory. It returns
+// the path without symbolic links.
+func walk(path string, directory bool, also []int) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	todo := parts(path)
 	at := "/"
 	for links := 0; ; {
 		last := len(todo) == 0
 		info, err := os.Lstat(at)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // it is created by the caller
-		}
 		if err != nil {
-			return err
+			return "", err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if err := checkOwner(at, info, true, also); err != nil {
-				return err
+				return "", err
 			}
 			to, err := os.Readlink(at)
 			if err != nil {
-				return err
+				return "", err
 			}
 			if links++; links > maxLinks {
-				return &os.PathError{Op: "follow", Path: at, Err: unix.ELOOP}
+				return "", &os.PathError{Op: "follow", Path: at, Err: unix.ELOOP}
 			}
 			if !filepath.IsAbs(to) {
 				to = filepath.Join(filepath.Dir(at), to)
@@ -75,11 +94,14 @@ func Directory(path string, also ...int) error {
 			at = "/"
 			continue
 		}
+		if last && !directory {
+			return at, nil // Open checks it
+		}
 		if err := checkDirectory(at, info, !last, also); err != nil {
-			return err
+			return "", err
 		}
 		if last {
-			return nil
+			return at, nil
 		}
 		at, todo = filepath.Join(at, todo[0]), todo[1:]
 	}
@@ -103,7 +125,7 @@ func checkDirectory(path string, info fs.FileInfo, above bool, also []int) error
 	return &Error{
 		Path: path,
 		Why:  "other users may write to it",
-		Do:   "chmod go-w " + path + ", or choose another directory with --dir",
+		Do:   "chmod go-w " + path,
 	}
 }
 
@@ -120,7 +142,7 @@ func checkOwner(path string, info fs.FileInfo, above bool, also []int) error {
 	return &Error{
 		Path: path,
 		Why:  fmt.Sprintf("it belongs to %s, and culprit runs as %s", name(uid), name(me)),
-		Do:   "chown it, or choose another directory with --dir",
+		Do:   "chown it",
 	}
 }
 

@@ -11,11 +11,12 @@ import (
 
 // AppendJSON appends the table as one JSON object without line breaks:
 //
-//	{"view":"nic","start":"...","seconds":1.0003,"rows":[{...}],"loss":[],"notes":[]}
+//	{"format":1,"view":"nic","start":"...","seconds":1.0003,"rows":[{...}],"loss":[],"notes":[]}
 //
+// docs/schemas describes the tables of each command; format is the version of their shape.
 // Unknown values are null. Rows have the columns with a name, in order, and "remark" if set.
 func AppendJSON(b []byte, t *Table) []byte {
-	b = append(b, `{"view":`...)
+	b = append(b, `{"format":1,"view":`...)
 	b = AppendString(b, t.View)
 	b = append(b, `,"start":`...)
 	b = AppendString(b, t.Over.Start.String())

@@ -189,6 +189,7 @@ type Table struct {
 	View string
 	// Line above the table on a terminal, after the time; the rows then have no time.
 	Title   string
+	Totals  bool // the numbers of Title are sums over the whole time, not means
 	Over    measure.Interval
 	Columns []Column
 	Rows    []Row
@@ -260,11 +261,7 @@ func Clean(s string) string { return measure.Clean(s) }
 // FormatNanos formats nanoseconds with three digits and a unit: 834ns, 1.25us, 12.5ms, 3.41s.
 func FormatNanos(nanos float64) string {
 	units := []string{"ns", "us", "ms", "s"}
-	i := 0
-	for nanos >= 999.5 && i < len(units)-1 {
-		nanos /= 1000
-		i++
-	}
+	nanos, i := measure.Prefix(nanos, 1000, 999.5, len(units)-1)
 	d := 0
 	switch {
 	case i > 0 && nanos < 9.995:
@@ -283,11 +280,7 @@ func FormatBytes(v float64) string {
 		sign, v = "-", -v
 	}
 	const prefixes = " KMGTPE"
-	i := 0
-	for v >= 999.5 && i < len(prefixes)-1 {
-		v /= 1024
-		i++
-	}
+	v, i := measure.Prefix(v, 1024, 999.5, len(prefixes)-1)
 	if i == 0 {
 		return sign + strconv.FormatFloat(v, 'f', 0, 64)
 	}

@@ -16,6 +16,7 @@ type Tool struct {
 	Long     string // the meaning of the columns, and differences from the classic tool
 	Examples []Example
 	Flags    []Flag
+	Operand  string                   // flag of the words before the interval; "": none
 	Once     bool                     // without an interval it shows one table
 	MaxRows  int                      // rows on a terminal without -n; 0: all
 	Ask      func(o Options) []string // returns the queries
@@ -71,10 +72,12 @@ type Flag struct {
 	Name   string
 	Letter string // one letter, or "" for none
 	// Placeholder of the value in the help ("COLUMN"); "": the flag takes no value.
-	Value      string
-	Values     []string // allowed values; nil: any
-	Many       bool     // takes a comma-separated list
-	NamesQuery string   // query by one field whose values the flag may name; "": any text
+	Value  string
+	Values []string // allowed values; nil: any
+	Many   bool     // takes a comma-separated list
+	// Query by one field whose values it also accepts; "": none.
+	AliasQuery string
+	NamesQuery string // query by one field whose values the flag may name; "": any text
 	Help       string
 }
 

@@ -62,10 +62,11 @@ func checkDirectory(dir string) error {
 		also = confine.Trusted() // the user of the server that root has started
 	}
 	if err := trusted.Directory(dir, also...); err != nil {
-		return fmt.Errorf("record in %s: %w", dir, err)
+		return fmt.Errorf("record in %s: %w, or choose another directory with --dir", dir, err)
 	}
 	for _, path := range []string{
-		filepath.Join(dir, "token"), tokensPath(dir), tokensPath(dir) + ".lock", socketPath(dir),
+		filepath.Join(dir, "token"), tokensPath(dir), tokensPath(dir) + ".lock", sessionsPath(dir),
+		socketPath(dir),
 	} {
 		if err := trusted.Entry(path, also...); err != nil {
 			return fmt.Errorf("record in %s: %w", dir, err)

@@ -59,6 +59,7 @@ func checkShown(t *testing.T, what string, out []byte) {
 // TestHostileNames runs the tools, trace and profile beside a process with a hostile name and
 // looks at all that they print.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs: root")
 	}

@@ -16,7 +16,8 @@ import (
 )
 
 // call runs a command line on this machine in the test's process, and returns its exit status and
-// output.
+// output. A parallel test must not call tokens so: as root it makes this process another user for
+// some time.
 func call(t *testing.T, args ...string) (status int, out, errs []byte) {
 	t.Helper()
 	var files [2]*os.File

@@ -31,9 +31,11 @@ func openLocks(ctx context.Context, q term.Locking) (term.Machine, func(), error
 		return nil, nil, err
 	}
 	limitHeap()
+	files, _ := toolFiles() // it ends with this process
 	t := sampler.LockTable{
 		Profile: sampler.Profile{
-			CPUs: q.CPUs,
+			Files: files,
+			CPUs:  q.CPUs,
 			Threads: sampler.ThreadFilter{
 				PIDs:      q.PIDs,
 				TIDs:      q.TIDs,

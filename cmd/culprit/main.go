@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
@@ -18,6 +19,8 @@ import (
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
+	"culprit/supervise"
+	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/term"
 
@@ -30,14 +33,24 @@ var version = "unversioned"
 func main() {
 	runtime.LockOSThread() // main starts on the first thread of the process
 	tune(os.Args[1:])
+	if supervise.IsChild(symbolizerName) {
+		if err := runSymbolizer(); err != nil {
+			fmt.Fprintln(os.Stderr, "culprit:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
 	context.AfterFunc(ctx, func() { time.AfterFunc(sameRequest, stop) })
 	args := os.Args[1:]
 	p := program(term.ReadTerminal())
 	var server serverProcesses
-	p.Serve = server.serve
+	p.Serve, p.ReadConfig = server.serve, server.readConfig
 	if programName() == "dtrace" { // a link with that name runs scripts as dtrace does
 		args, p.DTrace = append([]string{"trace"}, args...), true
+	}
+	if programName() == "bpftrace" { // and one with this name those of bpftrace
+		args = append([]string{"bpftrace"}, args...)
 	}
 	run := func() {
 		status := term.Run(ctx, p, args)
@@ -45,13 +58,18 @@ func main() {
 		server.exit(status)
 		os.Exit(status)
 	}
-	if len(args) == 0 || args[0] != "trace" {
+	if len(args) == 0 || args[0] != "trace" && args[0] != "bpftrace" {
 		runtime.UnlockOSThread()
 		run()
 	}
 	first := make(firstThread)
 	p.Trace = func(ctx context.Context, t term.Tracing, terminal term.Terminal) (int, error) {
 		return runTrace(ctx, t, terminal, first.do)
+	}
+	p.Bpftrace = func(
+		ctx context.Context, t term.Bpftracing, terminal term.Terminal,
+	) (int, error) {
+		return runBpftrace(ctx, t, terminal, first.do)
 	}
 	go run()
 	for f := range first {
@@ -83,15 +101,21 @@ func program(t term.Terminal) term.Program {
 		Version:       version,
 		Open:          openMachine,
 		Recorded:      openRecorded,
+		Engine:        openEngine,
+		Fleet:         openFleet,
 		Server:        connectServer,
 		Hosts:         openHosts,
 		Tokens:        openTokens,
+		Sessions:      connectSessions,
 		Archive:       openArchiveFiles,
+		CheckServing:  checkServing,
 		Trace:         traceOnAnyThread,
+		Bpftrace:      bpftraceOnAnyThread,
 		Profile:       runProfile,
 		Locks:         openLocks,
 		LoadMachine:   loadMachine,
 		Script:        openScript,
+		Names:         storedNames,
 		ReadsFiles:    tuneForFiles,
 		Terminal:      t,
 		DiagnoseNetns: defaultNetns(),
@@ -212,9 +236,12 @@ func openMachine(look term.MachineOptions) (term.Machine, error) {
 		return nil, err
 	}
 	all := sources(
-		collect.Env{Root: kernel.Root{}, Netns: look.Netns, SinceBoot: look.SinceBoot}, 0,
+		collect.Env{Root: kernel.Root{}, Netns: look.Netns, SinceBoot: look.SinceBoot},
+		trace.Budget(look.Budget),
 	)
-	all = append(all, sampler.NewSampler(diagnosisHz()))
+	stacks := sampler.NewSampler(diagnosisHz())
+	stacks.Files, _ = toolFiles() // it ends with this process
+	all = append(all, stacks)
 	return machine{
 		Catalogue: dataset.New(all...),
 		brief:     look.Alone,

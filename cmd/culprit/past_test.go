@@ -19,7 +19,6 @@ import (
 	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/store"
-	"culprit/trace/sampler"
 	"culprit/view"
 	"culprit/view/classic"
 )
@@ -457,12 +456,18 @@ func TestRecordedByNamespace(t *testing.T) {
 	}
 }
 
-// counterQueries returns all queries of tools and rules but those of the sampler.
-func counterQueries() (all []string) {
+// counterQueries returns the queries of tools and rules whose statistics collectors have.
+func counterQueries() (queries []string) {
 	for _, tool := range classic.All() {
 		for _, o := range testedOptions(tool) {
-			all = append(all, tool.Ask(o)...)
+			queries = append(queries, tool.Ask(o)...)
 		}
 	}
-	return withoutSource(sampler.NewSampler(99), append(all, rules.Queries()...))
+	counted := collect.New(collect.Env{}, all.Collectors()...).Stats()
+	return slices.DeleteFunc(append(queries, rules.Queries()...), func(text string) bool {
+		q, err := measure.ParseQuery(text)
+		return err == nil && !slices.ContainsFunc(
+			counted, func(st measure.Stat) bool { return st.ID == q.Stat },
+		)
+	})
 }

@@ -2,16 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -19,15 +15,22 @@ import (
 	"culprit/collect"
 	"culprit/confine"
 	"culprit/dataset"
+	"culprit/engine"
+	"culprit/export/remotewrite"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/remote"
 	"culprit/store"
 	"culprit/supervise"
+	"culprit/symbol"
+	"culprit/symbolizer"
 	"culprit/trace"
+	"culprit/trace/family"
 	"culprit/trace/sampler"
 	"culprit/view/term"
 	"culprit/view/web"
+	"culprit/view/web/listen"
+	"culprit/worker"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,12 +42,29 @@ const oneProcess = "CULPRIT_ONE_PROCESS"
 const (
 	recorderName = "recorder"
 	serverName   = "server"
+	workerName   = "worker"
 )
 
 // serverProcesses runs `culprit serve`: as the process that starts the others, or as one of them.
 type serverProcesses struct {
-	mu      sync.Mutex
-	control *supervise.Control // nil: no supervisor has started this process
+	mu       sync.Mutex
+	attached bool               // Attach was called
+	control  *supervise.Control // nil: no supervisor has started this process
+}
+
+// attach returns the connection to the supervisor; nil: none has started this process. The error is
+// that of supervise.Attach.
+func (s *serverProcesses) attach() (*supervise.Control, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.attached {
+		return s.control, nil
+	}
+	control, err := supervise.Attach()
+	if err == nil {
+		s.attached, s.control = true, control
+	}
+	return control, err
 }
 
 // exit reports the exit status to the supervisor, so that it does not start the process again.
@@ -62,23 +82,33 @@ func (s *serverProcesses) serve(
 	ctx context.Context, o term.Serving, console *term.Teller,
 ) error {
 	tuneServer()
-	control, err := supervise.Attach()
+	control, err := s.attach()
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	s.control = control
-	s.mu.Unlock()
+	if control != nil && control.Name == workerName {
+		signal.Ignore(syscall.SIGHUP)
+		setProcessName("culprit-" + workerName)
+		return runWorker(control.Stream())
+	}
 	dir, err := userDirectory(o.Dir)
 	if err != nil {
 		return err
 	}
 	switch {
-	case control == nil && os.Getenv(oneProcess) != "":
-		return serveAlone(ctx, dir, o, console)
 	case control == nil:
-		return superviseServer(ctx, dir, o, console)
+		var shown *os.File
+		if console.OnTerminal() {
+			shown = os.Stdout
+		}
+		ctx, hangup := followHangups(ctx, shown)
+		if os.Getenv(oneProcess) != "" {
+			return serveAlone(ctx, dir, o, console, hangup)
+		}
+		return superviseServer(ctx, dir, o, console, hangup)
 	}
+	// The terminal's signal is for the process that started this one.
+	signal.Ignore(syscall.SIGHUP)
 	setProcessName("culprit-" + control.Name[:len(serverName)])
 	if control.Name == recorderName {
 		return runRecorder(control, o)
@@ -92,12 +122,16 @@ func setProcessName(name string) { _ = os.WriteFile("/proc/self/comm", []byte(na
 
 // place says where a server records and answers, and who measures for it.
 type place struct {
-	dir         string // for files
-	shown       string // for people
-	listeners   *listeners
-	certificate *tls.Certificate // nil: no TLS
-	notify      func(state string)
-	measuring   func(context.Context, *store.Store) (*measuring, error)
+	dir          string // for files
+	shown        string // for people
+	listeners    *listeners
+	certificates *certificates // nil: no TLS
+	notify       func(state string)
+	measuring    func(context.Context, *store.Store) (*measuring, error)
+	engine       *engine.Client // nil: the page shows no hosts
+	receivers    []*remotewrite.Receiver
+	workers      *worker.Pool // nil: this process evaluates queries and reads files of strangers
+	notifier     *notifier    // of changes of findings
 }
 
 // measuring is what measures this machine: in this process, or in the recorder.
@@ -109,12 +143,20 @@ type measuring struct {
 	otherTime   func() measure.Span // CPU time of the other process; nil: there is none
 }
 
-// recordedSources lists the sources of a server.
-func recordedSources(o term.Serving) []measure.Source {
+// recordedSources lists the sources of a server. files reads files of processes; nil: this process
+// does.
+func recordedSources(o term.Serving, files *symbol.Files) []measure.Source {
 	env := collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands, Masks: o.Masks}
 	all := sources(env, trace.Budget(o.Budget))
+	for _, s := range all {
+		if f, ok := s.(*family.Family); ok {
+			f.Files = files
+		}
+	}
 	if o.Profile > 0 {
-		all = append(all, sampler.NewSampler(o.Profile))
+		stacks := sampler.NewSampler(o.Profile)
+		stacks.Files = files
+		all = append(all, stacks)
 	}
 	return all
 }
@@ -130,28 +172,45 @@ func makeDirectory(dir string) error {
 	return nil
 }
 
-// serveAlone records and serves in this process.
+// serveAlone records and serves in this process. hangup makes it read the certificate again.
 func serveAlone(
 	ctx context.Context, dir string, o term.Serving, console *term.Teller,
+	hangup <-chan os.Signal,
 ) error {
 	if err := makeDirectory(dir); err != nil {
 		return err
 	}
 	p := &place{dir: dir, shown: dir, notify: sendToSystemd}
-	var err error
-	if p.certificate, err = loadCertificate(o); err != nil {
+	certificate, err := readCertificate(o)
+	if err != nil {
 		return err
 	}
-	if p.listeners, err = openListeners(dir, o, p.certificate != nil); err != nil {
+	if p.engine, err = openServedFleet(o); err != nil {
+		return err
+	}
+	if p.receivers, err = openReceivers(o.Targets); err != nil {
+		return err
+	}
+	if p.notifier, err = newNotifier(o); err != nil {
+		return err
+	}
+	if certificate != nil {
+		p.certificates = &certificates{}
+		if err := p.certificates.replace(certificate); err != nil {
+			return err
+		}
+		go watchCertificate(ctx, o, console, hangup, p.certificates.changed)
+	}
+	if p.listeners, err = openListeners(dir, o, certificate != nil); err != nil {
 		return err
 	}
 	defer p.listeners.close() //nolint:errcheck // the server has closed them, or has failed
 	p.measuring = func(context.Context, *store.Store) (*measuring, error) {
 		return &measuring{
-			sources:     recordedSources(o),
-			startScript: scriptStarter(o.ScriptMemory),
+			sources:     recordedSources(o, nil),
+			startScript: scriptStarter(o.ScriptMemory, nil),
 			sample: func(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
-				got, err := sampleStacks(ctx, remote.Sampling(q))
+				got, err := stackSampler(nil)(ctx, remote.Sampling(q))
 				if err != nil {
 					return nil, err
 				}
@@ -163,15 +222,20 @@ func serveAlone(
 }
 
 // superviseServer starts the recorder and the server, and starts each again after its death, until
-// ctx ends or the server ends. It ends the process with the exit status of the server.
+// ctx ends or the server ends. It ends the process with the exit status of the server. hangup makes
+// it read the certificate again.
 func superviseServer(
 	ctx context.Context, dir string, o term.Serving, console *term.Teller,
+	hangup <-chan os.Signal,
 ) error {
 	if err := makeDirectory(dir); err != nil {
 		return err
 	}
-	certificate, err := loadCertificate(o)
+	certificate, err := readCertificate(o)
 	if err != nil {
+		return err
+	}
+	if err := openSecrets(o); err != nil { // the server opens them for itself
 		return err
 	}
 	l, err := openListeners(dir, o, certificate != nil)
@@ -186,21 +250,41 @@ func superviseServer(
 			)
 		}
 	}
-	tcp, err := web.ListenerFile(l.tcp)
+	tcp, err := listen.File(l.tcp)
 	if err != nil {
 		return errors.Join(err, l.close())
 	}
-	socket, err := web.ListenerFile(l.unix)
+	socket, err := listen.File(l.unix)
 	if err != nil {
 		return errors.Join(err, l.close())
 	}
-	s := supervise.Supervisor{
-		Processes: [2]supervise.Process{
-			{Name: recorderName},
-			{Name: serverName, Main: true, Files: []*os.File{tcp, socket}, OOM: serverOOM},
+	files := []*os.File{tcp, socket}
+	recorderConfig, err := configFiles(o, &files)
+	if err != nil {
+		return errors.Join(err, l.close())
+	}
+	if certificate != nil {
+		file, err := memoryFile("certificate", certificate)
+		if err != nil {
+			return errors.Join(err, l.close())
+		}
+		files = append(files, file)
+	}
+	s := supervise.New([2]supervise.Process{
+		{Name: recorderName, Files: []*os.File{recorderConfig}, Workers: supervise.Workers{
+			Name: symbolizerName, Max: 2, Hide: []string{writeTokenVariable},
+		}},
+		{
+			Name: serverName, Main: true, Files: files, OOM: serverOOM,
+			Workers: supervise.Workers{
+				Name: workerName, Max: worker.MaxWorkers, OOM: workerOOM,
+				Hide: []string{writeTokenVariable},
+			},
 		},
-		Report: func(text string) { console.Say("culprit: " + text) },
-		Notify: sendToSystemd,
+	}, func(text string) { console.Say("culprit: " + text) }, sendToSystemd)
+	certificateHangup := reloadConfig(ctx, o, console, hangup, s)
+	if certificate != nil {
+		go passCertificates(ctx, o, console, certificateHangup, s)
 	}
 	time.AfterFunc(time.Second, debug.FreeOSMemory) // of the start
 	status, err := s.Run(ctx)
@@ -214,29 +298,48 @@ func superviseServer(
 // serverOOM is added to the oom_score_adj of the server: the kernel ends it before the recorder.
 const serverOOM = 200
 
+// workerOOM is added to that of a worker: the kernel ends it before the server.
+const workerOOM = 500
+
 // runServer records what the recorder measures, and serves it.
 func runServer(
 	ctx context.Context, control *supervise.Control, dir string, o term.Serving,
 	console *term.Teller,
 ) error {
-	if len(control.Files) != 2 {
-		return fmt.Errorf("the server has %d listeners", len(control.Files))
+	if n := len(control.Files); n < certificateFile || (n > certificateFile) != (o.Cert != "") {
+		return fmt.Errorf("the server has %d files", n)
 	}
-	p := &place{dir: dir, shown: dir}
+	ctx, leave := context.WithCancel(ctx)
+	defer leave()
+	p := &place{dir: dir, shown: dir, workers: worker.NewPool(workerStarter(control))}
+	defer p.workers.Close()
 	p.notify = func(state string) { _ = control.Notify(state) } // an error has no receiver
 	var err error
-	if p.certificate, err = loadCertificate(o); err != nil {
-		return err
+	if o.Cert != "" {
+		p.certificates = &certificates{}
+		if err := p.certificates.replaceBy(control.Files[certificateFile]); err != nil {
+			return err
+		}
+		control.Replaced = p.certificates.received
 	}
 	p.listeners = &listeners{}
-	if p.listeners.tcp, err = web.ListenFile(control.Files[0], false); err != nil {
+	if p.listeners.tcp, err = listen.FromFile(control.Files[0], false); err != nil {
 		return err
 	}
-	if p.listeners.unix, err = web.ListenFile(control.Files[1], true); err != nil {
+	if p.listeners.unix, err = listen.FromFile(control.Files[1], true); err != nil {
 		return err
 	}
 	for _, f := range control.Files {
 		_ = f.Close() // the listeners have their own
+	}
+	if p.engine, err = openServedFleet(o); err != nil {
+		return err
+	}
+	if p.receivers, err = openReceivers(o.Targets); err != nil {
+		return err
+	}
+	if p.notifier, err = newNotifier(o); err != nil {
+		return err
 	}
 	if p.dir, err = confineServer(dir, o); err != nil {
 		return err
@@ -246,7 +349,7 @@ func runServer(
 		for _, d := range archive.Datasets() {
 			newest = max(newest, archive.Held(d.ID).Over.End)
 		}
-		return connectRecorder(ctx, control, newest)
+		return connectRecorder(ctx, control, newest, leave)
 	}
 	return record(ctx, o, console, p)
 }
@@ -269,34 +372,10 @@ func confineServer(dir string, o term.Serving) (string, error) {
 	if _, err := os.Stat(dir); err != nil {
 		dir = "." // another directory above it is closed to the user
 	}
-	if err := confine.ServerFiles(dir, connectPorts(o.WriteTo)...); err != nil {
+	if err := confine.ServerFiles(dir, connectPorts(addressesOf(o))...); err != nil {
 		return "", err
 	}
 	return dir, confine.ServerCalls()
-}
-
-// connectPorts returns the TCP ports that remote write to an address needs: its own or that of the
-// proxy, and that of names. "": none.
-func connectPorts(address string) []uint16 {
-	u, err := url.Parse(address)
-	if err != nil || address == "" {
-		return nil // newRemoteWriter returns the error
-	}
-	all := []uint16{53}
-	add := func(u *url.URL) {
-		port := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
-		if p := u.Port(); p != "" {
-			port = p
-		}
-		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-			all = append(all, uint16(n))
-		}
-	}
-	add(u)
-	if proxy, err := http.ProxyFromEnvironment(&http.Request{URL: u}); err == nil && proxy != nil {
-		add(proxy)
-	}
-	return all
 }
 
 // recorderCapabilities are those that measuring needs: see packaging/culprit.service.
@@ -317,27 +396,39 @@ func confineRecorder() error {
 	return confine.RecorderCalls(err != nil) // older kernels: probes are made in tracefs
 }
 
-// connectRecorder returns the recorder's sources. newest is the newest tick of the archive.
+// connectRecorder returns the recorder's sources. newest is the newest tick of the archive. leave
+// is called when another server is to take the place of this one: it continues the recording.
 func connectRecorder(
-	ctx context.Context, control *supervise.Control, newest measure.Time,
+	ctx context.Context, control *supervise.Control, newest measure.Time, leave func(),
 ) (*measuring, error) {
 	c := remote.NewClient(newest)
-	go followPeers(control, func(conn *net.UnixConn) { _ = c.Serve(conn) }) // another one follows
+	control.Leave = func() {
+		c.Leave()
+		leave()
+	}
+	go exitWithSupervisor(control, func(conn *net.UnixConn) error { return c.Serve(conn) })
 	all, err := c.Sources(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return measuringOf(c, all), nil
+}
+
+// measuringOf returns what the sources of a recorder and the recorder itself do for the server. The
+// role of the asker is part of each request.
+func measuringOf(c *remote.Client, sources []measure.Source) *measuring {
 	return &measuring{
-		sources: all,
+		sources: sources,
 		startScript: func(k measure.Script) (dataset.Runner, error) {
-			s, err := c.StartScript(remote.RoleTrace, k)
+			s, err := c.StartScript(remote.RoleNamed(k.Role), k)
 			if err != nil {
 				return nil, err
 			}
 			return s, nil
 		},
 		sample: func(ctx context.Context, q web.Sampling) (*web.Sampled, error) {
-			got, err := c.Sample(ctx, remote.RoleTrace, remote.Sampling(q))
+			role := remote.RoleNamed(web.RoleName(ctx))
+			got, err := c.Sample(ctx, role, remote.Sampling(q))
 			if err != nil {
 				return nil, err
 			}
@@ -345,18 +436,6 @@ func connectRecorder(
 		},
 		otherMemory: c.Memory,
 		otherTime:   c.CPU,
-	}, nil
-}
-
-// followPeers calls serve for each connection that the supervisor sends, and ends the process at
-// once when the supervisor has died.
-func followPeers(control *supervise.Control, serve func(*net.UnixConn)) {
-	for {
-		conn, err := control.Peer()
-		if err != nil {
-			os.Exit(1)
-		}
-		go serve(conn)
 	}
 }
 
@@ -367,14 +446,19 @@ func runRecorder(control *supervise.Control, o term.Serving) error {
 	if err := confineRecorder(); err != nil {
 		return err
 	}
+	names := symbolizer.NewClient(control.StartWorker, func(text string) {
+		fmt.Fprintln(os.Stderr, "culprit: "+text)
+	})
+	files := symbol.NewFiles(names)
 	r := remote.NewRecorder(remote.Config{
-		Sources:     recordedSources(o),
-		StartScript: scriptStarter(o.ScriptMemory),
-		Sample:      sampleStacks,
+		Sources:     recordedSources(o, files),
+		StartScript: scriptStarter(o.ScriptMemory, files),
+		Sample:      stackSampler(files),
 		Usage: func() remote.Usage {
+			cpu, memory := names.Usage()
 			return remote.Usage{
-				CPU:    processTime(),
-				Memory: kernel.ResidentMemory() + kernel.ParentMemory(),
+				CPU:    processTime() + measure.Span(cpu),
+				Memory: kernel.ResidentMemory() + kernel.ParentMemory() + memory,
 			}
 		},
 	})
@@ -385,12 +469,7 @@ func runRecorder(control *supervise.Control, o term.Serving) error {
 			h.release()
 		}
 	}()
-	for {
-		conn, err := control.Peer()
-		if err != nil {
-			r.Close()
-			return nil
-		}
-		go r.Serve(conn) //nolint:errcheck // another connection follows
-	}
+	followPeers(control, func(c *net.UnixConn) error { return r.Serve(c) })
+	r.Close()
+	return nil
 }

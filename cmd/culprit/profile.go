@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"runtime"
+	"slices"
 	"time"
 
 	"culprit/kernel"
 	"culprit/kernel/proc"
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/term"
@@ -25,12 +27,16 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		return nil, err
 	}
 	limitHeap()
+	files, end := toolFiles()
+	defer end()
 	p := sampler.Profile{
-		Of:   profileOf(q.Of),
-		Hz:   q.Hz,
-		CPUs: q.CPUs,
+		Files: files,
+		Of:    profileOf(q.Of),
+		Hz:    q.Hz,
+		CPUs:  q.CPUs,
 		Threads: sampler.ThreadFilter{
 			PIDs:      q.PIDs,
+			Children:  true,
 			TIDs:      q.TIDs,
 			Processes: q.Processes,
 			Cgroups:   q.Cgroups,
@@ -39,12 +45,18 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		User:     q.User,
 		ByCPU:    q.ByCPU,
 		ByThread: q.ByThread,
+		ByLeader: slices.Contains(q.By, profile.ByProcess),
+		ByCgroup: slices.Contains(q.By, profile.ByContainer),
 		Offsets:  q.ByCPU,
 		Wakers:   q.Wakers,
 		Least:    q.Least,
 		Unwind:   q.Unwind,
 		Inline:   q.Inline,
 		For:      measure.Span(q.For),
+		Command:  q.Command,
+	}
+	if q.Progress != nil {
+		p.Progress = func(now sampler.Progress) { q.Progress(term.ProfileProgress(now)) }
 	}
 	began := measure.Time(time.Now().UnixNano())
 	result, err := p.Run(ctx)
@@ -67,6 +79,8 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		for s := range result.Stacks {
 			one := term.ProfiledStack{
 				Process: s.Process,
+				Leader:  s.Leader,
+				Cgroup:  s.Cgroup,
 				PID:     s.PID,
 				TID:     s.TID,
 				CPU:     s.CPU,

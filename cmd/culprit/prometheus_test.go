@@ -100,10 +100,10 @@ func TestPromQLOnAnArchive(t *testing.T) {
 			want  float64
 			off   float64
 		}{
-			{`rate(culprit_net_device_bytes_total{device="eth0"}[5m])`, 175 * measure.Minute, 1000, 1e-9},
-			{`sum(rate(culprit_net_device_bytes_total[5m]))`, 10 * measure.Minute, 1007, 1e-9},
-			{`increase(culprit_net_device_bytes_total{device="lo"}[10m])`, 100 * measure.Minute, 4200, 1e-9},
-			{`culprit_net_device_bytes_per_second{device=~"l."}`, 60 * measure.Minute, 7, 1e-9},
+			{`rate(culprit_net_device_bytes_by_device_total{device="eth0"}[5m])`, 175 * measure.Minute, 1000, 1e-9},
+			{`sum(rate(culprit_net_device_bytes_by_device_total[5m]))`, 10 * measure.Minute, 1007, 1e-9},
+			{`increase(culprit_net_device_bytes_by_device_total{device="lo"}[10m])`, 100 * measure.Minute, 4200, 1e-9},
+			{`culprit_net_device_bytes_by_device_per_second{device=~"l."}`, 60 * measure.Minute, 7, 1e-9},
 			{`avg_over_time(culprit_sched_load[10m])`, 20 * measure.Minute, 29.5, 0.01},
 			{`max_over_time(culprit_sched_load[10m])`, 170 * measure.Minute, 59, 0},
 			{`count_over_time(culprit_sched_load[1m])`, 170 * measure.Minute, 60, 0},

@@ -15,6 +15,7 @@ import (
 
 	"culprit/collect"
 	"culprit/dataset"
+	"culprit/diagnose"
 	"culprit/measure"
 	"culprit/store"
 	"culprit/view/term"
@@ -178,6 +179,13 @@ func (a *serverRecord) Replay(during measure.Interval, netns string) term.Machin
 	return dataset.NewReplay(a.client, a.client.Stats(), during, netnsTerms(netns)...)
 }
 
+// Findings calls each for the diagnoses that the server logged.
+func (a *serverRecord) Findings(
+	ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error,
+) error {
+	return a.client.Findings(ctx, over, each)
+}
+
 // Close closes the connection.
 func (a *serverRecord) Close() error {
 	a.client.Close()
@@ -247,12 +255,28 @@ func (a *archiveRecord) Replay(during measure.Interval, netns string) term.Machi
 	return dataset.NewReplay(a.store, stats, during, netnsTerms(netns)...)
 }
 
+// Findings calls each for the diagnoses in the log of the archive.
+func (a *archiveRecord) Findings(
+	ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error,
+) error {
+	return diagnose.Reports(ctx, a.store, over, each)
+}
+
 // Close closes the archive.
 func (a *archiveRecord) Close() error { return a.store.Close() }
 
 // connectServer connects to the server that records in a directory, to list and change its
 // datasets. The caller closes it.
 func connectServer(requested string) (term.Server, error) {
+	c, err := connectClient(requested)
+	if err != nil {
+		return nil, err
+	}
+	return runningServer{c}, nil
+}
+
+// connectClient connects to the server that records in a directory. The caller closes it.
+func connectClient(requested string) (*client.Client, error) {
 	dir, err := userDirectory(requested)
 	if err != nil {
 		return nil, err
@@ -263,10 +287,8 @@ func connectServer(requested string) (term.Server, error) {
 		return nil, fmt.Errorf(
 			"no server runs in %s%s: start `culprit serve`", dir, rootRecordHint(dir),
 		)
-	case err != nil:
-		return nil, err
 	}
-	return runningServer{c}, nil
+	return c, err
 }
 
 // A runningServer implements term.Server with a client.

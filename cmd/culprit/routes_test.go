@@ -161,6 +161,7 @@ func (g *hostileClient) checkRefusal(what string, answer []byte) {
 // TestHostileRequests sends invalid requests to each path of the server. The server must survive,
 // report the mistakes, and continue to record.
 func TestHostileRequests(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := start(
 		t, nil, "serve", "--print-token", "--dir", dir, "--listen", "127.0.0.1:0",

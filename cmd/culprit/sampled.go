@@ -13,14 +13,26 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/remote"
+	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/sampler"
 	"culprit/view/web"
 )
 
-// sampleStacks samples the stacks of this machine for a request of the page. An unknown CPU is a
-// measure.Diagnostic.
-func sampleStacks(ctx context.Context, q remote.Sampling) (*remote.Sampled, error) {
+// stackSampler returns a function that samples the stacks of this machine for a request of the
+// page. files reads files of processes; nil: this process does.
+func stackSampler(
+	files *symbol.Files,
+) func(context.Context, remote.Sampling) (*remote.Sampled, error) {
+	return func(ctx context.Context, q remote.Sampling) (*remote.Sampled, error) {
+		return sampleStacks(ctx, q, files)
+	}
+}
+
+// sampleStacks samples stacks. An unknown CPU is a measure.Diagnostic.
+func sampleStacks(
+	ctx context.Context, q remote.Sampling, files *symbol.Files,
+) (*remote.Sampled, error) {
 	online, err := proc.OnlineCPUs(kernel.Root{})
 	if err != nil {
 		return nil, err
@@ -39,8 +51,10 @@ func sampleStacks(ctx context.Context, q remote.Sampling) (*remote.Sampled, erro
 	}
 	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
 	defer stop()
-	before := processTime()
-	p := sampler.Profile{Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true}
+	before := processTime() + measure.Span(files.Took())
+	p := sampler.Profile{
+		Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true, Files: files,
+	}
 	out := &remote.Sampled{Began: measure.Time(time.Now().UnixNano()), CPUs: cpus}
 	result, err := p.Run(ctx)
 	// The kernel's types, tens of megabytes, are garbage after compiling.
@@ -54,7 +68,7 @@ func sampleStacks(ctx context.Context, q remote.Sampling) (*remote.Sampled, erro
 		})
 	}
 	out.Took, out.Notes, out.Loss = result.Took, result.Notes, result.Loss
-	out.CPU = processTime() - before
+	out.CPU = processTime() + measure.Span(files.Took()) - before
 	return out, nil
 }
 

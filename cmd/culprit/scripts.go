@@ -11,25 +11,29 @@ import (
 	"culprit/kernel"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
 )
 
 // scriptStarter returns a function that starts scripts whose maps take at most that many bytes of
-// kernel memory in sum; 0: no limit.
-func scriptStarter(memory int64) dataset.Starter {
+// kernel memory in sum; 0: no limit. files reads files of processes; nil: this process does.
+func scriptStarter(memory int64, files *symbol.Files) dataset.Starter {
 	var pool *trace.MemoryPool
 	if memory > 0 {
 		pool = trace.NewMemoryPool(uint64(memory))
 	}
-	return func(k measure.Script) (dataset.Runner, error) { return startScript(k, pool) }
+	return func(k measure.Script) (dataset.Runner, error) { return startScript(k, pool, files) }
 }
 
 // startScript compiles and starts a script on the server. It returns when BEGIN has run. The error
 // contains diagnostics, with positions in the script's text.
-func startScript(k measure.Script, pool *trace.MemoryPool) (dataset.Runner, error) {
+func startScript(
+	k measure.Script, pool *trace.MemoryPool, files *symbol.Files,
+) (dataset.Runner, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
+	env.Files = files
 	output := &outputTail{}
 	source, err := trace.NewSource(
 		k.Name,

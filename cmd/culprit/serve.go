@@ -20,13 +20,15 @@ import (
 	"culprit/dataset"
 	"culprit/diagnose"
 	"culprit/diagnose/rules"
+	"culprit/export"
+	"culprit/export/self"
 	"culprit/kernel"
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace/sampler"
 	"culprit/view"
 	"culprit/view/classic"
-	"culprit/view/prom"
+	"culprit/view/mcp"
 	"culprit/view/term"
 )
 
@@ -56,6 +58,9 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 	if err != nil {
 		return err
 	}
+	own := &self.Source{}
+	measuring.sources = append(measuring.sources, own)
+	queries = append(queries, export.Queries()...)
 	set, err := dataset.NewSet(dataset.New(measuring.sources...), archive, queries)
 	if err != nil {
 		return err
@@ -64,22 +69,37 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 	if measuring.otherTime != nil {
 		set.MeterProcess(measuring.otherTime)
 	}
+	otherMemory := measuring.otherMemory
+	if p.workers != nil {
+		set.MeterProcess(p.workers.CPU)
+		otherMemory = func() int64 { return measuring.otherMemory() + p.workers.Memory() }
+	}
 	m := &recordedMachine{
 		Set:         set,
 		History:     diagnose.NewHistory(set, archive, rules.Set(), kernel.ThreadTime),
 		dir:         p.dir,
 		size:        o.Size,
-		otherMemory: measuring.otherMemory,
+		builtin:     map[measure.StatID]bool{},
+		otherMemory: otherMemory,
+		notifier:    p.notifier,
+	}
+	own.Read = newSelfReader(m).read
+	for _, source := range measuring.sources {
+		for _, st := range source.Stats() {
+			m.builtin[st.ID] = true
+		}
 	}
 	web, err := newWebServer(p, o, m)
 	if err != nil {
 		return err
 	}
+	m.notifier.sender.Page = web.page
 	scripts, err := dataset.NewScripts(set, measuring.startScript)
 	if err != nil {
 		return err
 	}
 	web.api.Scripts, web.api.Sample = scripts, measuring.sample
+	web.api.MCP = mcp.Handler(mcp.New(&mcpHost{m, web.api}, version))
 	defer scripts.Close()
 	scripts.Begin()
 
@@ -87,13 +107,16 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 		p := &processorLimit{runningQueries: web.api.RunningQueries}
 		web.api.QueryStarted = p.queryStarted
 	}
-	if o.WriteTo != "" {
-		if m.writer, err = newRemoteWriter(o, m); err != nil {
-			return err
-		}
-		set.Meter("remote write", m.writer.Spent)
+	if len(p.receivers) > 0 {
+		m.writers = newWriters(p.receivers, m)
+		set.Meter("remote write", m.writers.spent)
 	}
-	set.Meter("diagnosis", m.Spent)
+	set.Meter("diagnosis", func() measure.Span {
+		return m.Spent() + m.notifier.stream.Spent()
+	})
+	if len(m.notifier.profiles) > 0 {
+		set.Meter("profiles", m.notifier.profilesSpent)
+	}
 	set.Meter("page and API", web.api.Spent)
 	return m.run(ctx, o, console, web, p)
 }
@@ -112,9 +135,10 @@ func (m *recordedMachine) run(
 	running.Go(func() { m.Set.Run(ctx) })
 	running.Go(func() { watchContinued(ctx, m.Set) })
 	running.Go(func() { m.History.Run(ctx) })
+	running.Go(func() { m.notifier.run(ctx, m.History, m) })
 	running.Go(func() { cancel(web.serve(ctx)) })
-	if m.writer != nil {
-		running.Go(func() { m.writer.Run(ctx) })
+	for _, w := range m.writers {
+		running.Go(func() { w.Run(ctx) })
 	}
 	running.Go(func() {
 		m.printFirstDiagnosis(ctx, console, end)
@@ -137,21 +161,6 @@ func (m *recordedMachine) run(
 		return err
 	}
 	return nil
-}
-
-// newRemoteWriter returns the sender of o.WriteTo, which sends the recorded values by Prometheus's
-// remote write. The error is of the address.
-func newRemoteWriter(o term.Serving, m *recordedMachine) (*prom.Writer, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	w, err := prom.New(m, m.Datasets, version).
-		NewWriter(o.WriteTo, os.Getenv("CULPRIT_REMOTE_WRITE_TOKEN"), o.WriteEach, host)
-	if err == nil {
-		w.CPU, w.Ticks = kernel.ThreadTime, m.Tick
-	}
-	return w, err
 }
 
 // Limits of a server, unless the user sets GOMAXPROCS or GOMEMLIMIT.
@@ -376,9 +385,13 @@ func flagChoices(t *view.Tool) []view.Options {
 type recordedMachine struct {
 	*dataset.Set
 	*diagnose.History
-	dir    string
-	size   int64        // limit of the archive in bytes; 0: none
-	writer *prom.Writer // nil: no remote write
+	dir  string
+	size int64 // limit of the archive in bytes; 0: none
+	// builtin has the statistics that are not of D programs of users.
+	builtin map[measure.StatID]bool
+	writers writers // of remote write
+	// notifier follows the findings.
+	notifier *notifier
 	// otherMemory returns the resident bytes of the other processes; nil: there are none.
 	otherMemory func() int64
 
@@ -397,12 +410,9 @@ func (m *recordedMachine) Health() measure.Health {
 	if t := m.History.Trouble(); t != "" {
 		h.Problems = append(h.Problems, measure.Problem{Key: "diagnosis", Text: t})
 	}
-	if m.writer != nil {
-		h.Refused = m.writer.Lost()
-		if t := m.writer.Trouble(); t != "" {
-			h.Problems = append(h.Problems, measure.Problem{Key: "remote write", Text: t})
-		}
-	}
+	h.Problems = append(h.Problems, m.notifier.problems()...)
+	h.Refused = m.writers.lost()
+	h.Problems = append(h.Problems, m.writers.problems()...)
 	return h
 }
 

@@ -20,6 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"culprit/collect"
+	"culprit/dataset"
+	"culprit/export"
+	"culprit/export/self"
 	"culprit/measure"
 	"culprit/store"
 	"culprit/trace/sampler"
@@ -231,12 +235,19 @@ func TestKilledServerKeeps(t *testing.T) {
 	}
 }
 
+// recordedDefaults returns the queries of the datasets that a server creates, without those of the
+// sampler.
+func recordedDefaults() ([]measure.Query, error) {
+	stacks := sampler.NewSampler(diagnosisHz())
+	queries := withoutSource(stacks, defaultQueries())
+	all := dataset.New(append(sources(collect.Env{}, 0), stacks, &self.Source{})...)
+	return all.Defaults(append(queries, export.Queries()...))
+}
+
 // defaultDatasets returns the number of default datasets of a statistic.
 func defaultDatasets(t *testing.T, id measure.StatID) (n int) {
 	t.Helper()
-	queries, err := catalogue().Defaults(
-		withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
-	)
+	queries, err := recordedDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,11 +395,11 @@ func TestServe(t *testing.T) {
 			return nil
 		})
 	}
-	if n := defaultDatasets(t, "sched.tasks"); n != 0 {
-		t.Fatalf("sched.tasks is recorded by default: use another statistic")
+	if n := defaultDatasets(t, "cpu.online"); n != 0 {
+		t.Fatalf("cpu.online is recorded by default: use another statistic")
 	}
-	id := change("api/datasets", `{"sentence":"sched.tasks","step_ms":1000}`)
-	recorded("sched.tasks", 2)
+	id := change("api/datasets", `{"sentence":"cpu.online","step_ms":1000}`)
+	recorded("cpu.online", 2)
 	for _, action := range []string{"suspend", "resume", "destroy"} {
 		change(fmt.Sprint("api/datasets/", id, "/", action), "{}")
 	}
@@ -445,9 +456,7 @@ func TestServe(t *testing.T) {
 			}
 			samples += s.Samples
 		}
-		queries, err := catalogue().Defaults(
-			withoutSource(sampler.NewSampler(diagnosisHz()), defaultQueries()),
-		)
+		queries, err := recordedDefaults()
 		if err != nil {
 			return err
 		}

@@ -8,11 +8,14 @@ import (
 	"syscall"
 
 	"culprit/view/term"
-	"culprit/view/web"
+	"culprit/view/web/access"
 )
 
 // tokensPath returns the file with the tokens of the server that records in dir.
 func tokensPath(dir string) string { return filepath.Join(dir, "tokens") }
+
+// sessionsPath returns the file with the sessions of browsers of the server that records in dir.
+func sessionsPath(dir string) string { return filepath.Join(dir, "sessions") }
 
 // openTokens returns the tokens of the server that records in the requested directory; "": the
 // user's own.
@@ -29,9 +32,9 @@ type tokensFile struct{ dir string }
 
 // List implements term.Tokens.
 func (l tokensFile) List() ([]term.Token, error) {
-	var all []web.Token
+	var all []access.Token
 	err := l.asOwner(func(dir string) (err error) {
-		all, err = web.ReadTokens(tokensPath(dir))
+		all, err = access.ReadTokens(tokensPath(dir))
 		return err
 	})
 	var out []term.Token
@@ -51,7 +54,7 @@ func (l tokensFile) List() ([]term.Token, error) {
 
 // Add implements term.Tokens.
 func (l tokensFile) Add(t term.Token) (string, error) {
-	may, err := web.ParseRole(t.May)
+	may, err := access.ParseRole(t.May)
 	if err != nil {
 		return "", err
 	}
@@ -60,8 +63,8 @@ func (l tokensFile) Add(t term.Token) (string, error) {
 	}
 	secret := ""
 	err = l.asOwner(func(dir string) (err error) {
-		secret, err = web.AddToken(
-			tokensPath(dir), web.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
+		secret, err = access.AddToken(
+			tokensPath(dir), access.Token{Name: t.Name, May: may, Made: t.Made, Ends: t.Until},
 		)
 		return err
 	})
@@ -74,7 +77,7 @@ func (l tokensFile) Remove(name string) error {
 		return err
 	}
 	return withDirectoryHint(l.asOwner(func(dir string) error {
-		return web.RemoveToken(tokensPath(dir), name)
+		return access.RemoveToken(tokensPath(dir), name)
 	}))
 }
 

@@ -48,7 +48,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("add: %s", out)
 	}
 	for errs, args := range map[string][]string{
-		`--may "trac" is none of view, record, trace; did you mean trace?`: {"add", "ben", "--may", "trac"},
+		`--may "trac" is none of metrics, view, profile, record, trace; did you mean trace?`: {"add", "ben", "--may", "trac"},
 		`--for "7": give a time`:                 {"add", "ben", "--for", "7"},
 		`--for "0.5s": give a time`:              {"add", "ben", "--for", "0.5s"},
 		`tokens has no command "ad"; did you`:    {"ad"},

@@ -23,7 +23,10 @@ func runTrace(
 ) (int, error) {
 	// The buffers of a busy script must be drained while its output is written.
 	runtime.GOMAXPROCS(runtime.NumCPU())
+	files, end := toolFiles()
+	defer end()
 	r := command.Request{
+		Files: files, Tool: t.Tool,
 		Args: t.Args, Options: t.Options, Commands: t.Commands, Processes: t.Processes,
 		List: t.List, Verbose: t.Verbose, CompileOnly: t.CompileOnly, Listing: t.Listing,
 		Destructive: t.Destructive, Zero: t.Zero, JSON: t.JSON,
@@ -68,7 +71,8 @@ func openScript(
 	ctx context.Context, name, file, text string, output *os.File,
 ) (term.Machine, func(), error) {
 	env := probe.NewEnv(kernel.Root{})
-	defer env.Close() //nolint:errcheck // only read
+	defer env.Close()          //nolint:errcheck // only read
+	env.Files, _ = toolFiles() // it ends with this process
 	source, err := trace.NewSource(
 		name, trace.Script{Text: text, File: file, Mode: syntax.Mode{Last: syntax.PartName}}, 0,
 		env, output,

@@ -10,14 +10,16 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"time"
 
 	"culprit/kernel"
+	"culprit/measure"
 	"culprit/ui"
 	"culprit/view/prom"
 	"culprit/view/term"
 	"culprit/view/web"
+	"culprit/view/web/access"
+	"culprit/view/web/listen"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +28,7 @@ import (
 // socket, which the same user and root can open.
 type webServer struct {
 	address string // URL for people: with the token on a terminal, without it in a log
+	page    string // URL of the page
 	api     *web.Server
 	public  *http.Server // answers at tcp
 	private *http.Server // answers at unix
@@ -42,44 +45,31 @@ func (l *listeners) close() error { return errors.Join(l.tcp.Close(), l.unix.Clo
 // openListeners listens at the address of o, if a server with or without TLS may, and at the
 // socket of dir. The caller closes them.
 func openListeners(dir string, o term.Serving, tls bool) (*listeners, error) {
-	if err := web.CheckAddress(o.Listen, tls); err != nil {
+	if err := listen.CheckAddress(o.Listen, tls); err != nil {
 		return nil, err
 	}
-	tcp, err := web.Listen(o.Listen)
+	tcp, err := listen.TCP(o.Listen)
 	if err != nil {
 		if errors.Is(err, unix.EADDRINUSE) {
 			return nil, fmt.Errorf("%w: choose another address or port with --listen", err)
 		}
 		return nil, err
 	}
-	socket, err := web.ListenSocket(filepath.Join(dir, "culprit.sock"))
+	socket, err := listen.Socket(filepath.Join(dir, "culprit.sock"))
 	if err != nil {
 		return nil, errors.Join(withDirectoryHint(err), tcp.Close())
 	}
 	return &listeners{tcp, socket}, nil
 }
 
-// loadCertificate reads the certificate and the key of o; nil: there is none.
-func loadCertificate(o term.Serving) (*tls.Certificate, error) {
-	if o.Cert == "" {
-		return nil, nil
-	}
-	c, err := tls.LoadX509KeyPair(o.Cert, o.Key)
-	if err != nil {
-		return nil, fmt.Errorf("read --tls-cert %s and --tls-key %s: %w", o.Cert, o.Key, err)
-	}
-	return &c, nil
-}
-
 // newWebServer returns a server that answers at the listeners of p and closes them. It creates the
 // token file if the directory has none. The error is of a file in the directory.
 func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, error) {
-	certificate := p.certificate
-	token, _, err := web.ReadServerToken(filepath.Join(p.dir, "token"))
+	token, _, err := access.ReadServerToken(filepath.Join(p.dir, "token"))
 	if err != nil {
 		return nil, err
 	}
-	if err := web.CheckListen(o.Listen, certificate != nil, token); err != nil {
+	if err := listen.CheckAddress(o.Listen, p.certificates != nil); err != nil {
 		return nil, err
 	}
 	s := &webServer{tcp: p.listeners.tcp, unix: p.listeners.unix}
@@ -91,43 +81,62 @@ func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, err
 		m, web.About{Version: version, Host: host, Kernel: kernelRelease(), CPUs: runtime.NumCPU()},
 		token,
 	)
-	s.api.Tokens = &web.Tokens{Path: tokensPath(p.dir)}
+	s.api.Sites.Public, s.api.Sites.Forwarded = o.Access.PublicURL, o.Access.Forwarded
+	s.api.Tokens = &access.Tokens{Path: tokensPath(p.dir)}
+	s.api.Sessions = access.OpenSessions(
+		sessionsPath(p.dir), o.Access.SessionIdle, o.Access.SessionMax,
+	)
 	prometheus := prom.New(m, m.Datasets, version)
+	prometheus.Workers, s.api.Workers = p.workers, p.workers
+	alerts := prometheusAlerts{p.notifier.stream, p.notifier.sender, m.History}
+	prometheus.Alerts = alerts
 	s.api.Prometheus, s.api.Export = prometheus, prometheus.NewScraper()
+	hidden := prom.New(m, m.publicDatasets, version)
+	hidden.Workers, hidden.Alerts = p.workers, prom.WithoutTexts(alerts)
+	s.api.HiddenPrometheus, s.api.HiddenExport = hidden, hidden.NewScraper()
 	s.api.Page, s.api.CPU = ui.Files(), kernel.ThreadTime
-	scheme := "http"
-	if certificate != nil {
-		scheme = "https"
-		for _, name := range certificate.Leaf.DNSNames {
-			s.api.Hosts = append(s.api.Hosts, strings.ToLower(name))
-		}
+	if s.api.HostAddress = o.HostURL; p.engine != nil {
+		s.api.Fleet = servedHosts{p.engine, knownStats()}
+	}
+	if p.certificates != nil {
+		s.api.Sites.Names = p.certificates.names
+		s.api.CertificateTrouble = p.certificates.problem
 		s.tcp = tls.NewListener(
 			s.tcp,
 			&tls.Config{
-				Certificates: []tls.Certificate{*certificate},
-				NextProtos:   []string{"h2", "http/1.1"},
-				MinVersion:   tls.VersionTLS12,
+				GetCertificate: p.certificates.get,
+				NextProtos:     []string{"h2", "http/1.1"},
+				MinVersion:     tls.VersionTLS12,
 			},
 		)
 	}
 	s.public, s.private = s.api.HTTP(false), s.api.HTTP(true)
-
-	bound := s.tcp.Addr().(*net.TCPAddr) // web.Listen opens TCP listeners only
-	if bound.IP.IsUnspecified() {
-		if len(s.api.Hosts) > 0 {
-			host = s.api.Hosts[0] // the name in the certificate
-		}
-		s.address = net.JoinHostPort(host, fmt.Sprint(bound.Port))
-	} else {
-		s.address = bound.String()
-	}
-	s.address = scheme + "://" + s.address + "/"
+	s.page = pageAddress(p, o, s.tcp.Addr().(*net.TCPAddr), host) // listen.TCP opens these only
+	s.address = s.page
 	if o.PrintToken {
 		s.address += "?token=" + token
 	} else { // a log has more readers than a terminal
 		s.address += " (the token is in " + filepath.Join(p.shown, "token") + ")"
 	}
 	return s, nil
+}
+
+// pageAddress returns the URL of the page of a server that listens at bound, on the machine host.
+func pageAddress(p *place, o term.Serving, bound *net.TCPAddr, host string) string {
+	if o.Access.PublicURL != nil {
+		return o.Access.PublicURL.String()
+	}
+	scheme, at := "http", bound.String()
+	if p.certificates != nil {
+		scheme = "https"
+	}
+	if bound.IP.IsUnspecified() {
+		if p.certificates != nil && len(p.certificates.names()) > 0 {
+			host = p.certificates.names()[0]
+		}
+		at = net.JoinHostPort(host, fmt.Sprint(bound.Port))
+	}
+	return scheme + "://" + at + "/"
 }
 
 // shutdownTimeout is how long running requests may take when the server ends.
@@ -162,4 +171,9 @@ func kernelRelease() string {
 		return ""
 	}
 	return unix.ByteSliceToString(u.Release[:])
+}
+
+// publicDatasets returns the datasets as the role metrics may read them.
+func (m *recordedMachine) publicDatasets() []measure.Dataset {
+	return access.Hide(m.Datasets(), func(id measure.StatID) bool { return !m.builtin[id] })
 }

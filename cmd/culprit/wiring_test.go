@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"culprit/measure"
 	"culprit/trace/sampler"
 	"culprit/view/classic"
+	"culprit/view/drill"
 )
 
 // Rules and tools refer to collectors by queries only. The tests of this file check all queries
@@ -179,6 +181,52 @@ func TestNoQueryOvercounts(t *testing.T) {
 		}
 		if note := c.Stat(q.Stat).Overcounts(q); note != "" {
 			t.Errorf("%s: %s", query, note)
+		}
+	}
+}
+
+// TestQuestionsOfRows checks the table of questions: each line has a statistic with the fields that
+// it needs, and names the thing that it is about; a row of that thing gets it or one before it.
+func TestQuestionsOfRows(t *testing.T) {
+	c := catalogue()
+	for _, text := range drill.Queries() {
+		if _, err := c.Parse(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	stats := c.Stats()
+	lookup := func(_ context.Context, q measure.Query) ([][]string, error) {
+		key := make([]string, len(q.By))
+		for i := range key {
+			key[i] = "10.0.0.1"
+		}
+		return [][]string{key}, nil
+	}
+	for i := range stats {
+		for _, f := range stats[i].Fields {
+			if f.Type == measure.Stack {
+				continue
+			}
+			for _, where := range [][]measure.Term{
+				nil, {{Field: f.Name, Op: measure.Equal, Values: []string{"7"}}},
+			} {
+				row := drill.Row{Query: measure.Query{Stat: stats[i].ID, Where: where}}
+				if where == nil {
+					row.Query.By, row.Key = []string{f.Name}, []string{"7"}
+				}
+				all, err := drill.Questions(t.Context(), stats, row, lookup)
+				if err != nil || len(all) > 7 {
+					t.Fatalf("%s: %d questions: %v", row.Query, len(all), err)
+				}
+				if len(all) == 0 && drill.HasQuestions(stats[i].ID, f.Name) {
+					t.Errorf("%s: no questions", row.Query)
+				}
+				for _, q := range all {
+					if _, err := c.Parse(q.Query.String()); err != nil {
+						t.Errorf("%s of %s: %v", q.Text, row.Query, err)
+					}
+				}
+			}
 		}
 	}
 }

@@ -4,8 +4,10 @@ package all
 import (
 	"culprit/collect"
 	"culprit/collect/cgroup"
+	"culprit/collect/connection"
 	"culprit/collect/cpu"
 	"culprit/collect/disk"
+	"culprit/collect/limit"
 	"culprit/collect/memory"
 	"culprit/collect/network"
 	"culprit/collect/process"
@@ -15,24 +17,30 @@ import (
 // with what it reads.
 func Collectors() []collect.Collector {
 	return []collect.Collector{
-		cpu.CPU{},           // /proc/stat: CPU modes, context switches, forks, run queue
-		cpu.Interrupts{},    // /proc/interrupts, /proc/irq
-		cpu.Softirqs{},      // /proc/softirqs
-		cpu.Load{},          // /proc/loadavg
-		cpu.Schedstat{},     // /proc/schedstat: time waited for each CPU
-		cpu.Pressure{},      // /proc/pressure
-		network.Devices{},   // rtnetlink, ethtool: network devices and their queues
-		network.Protocols{}, // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
-		network.Tables{},    // TCP, UDP, conntrack, neighbour, route and bridge tables
-		memory.Memory{},     // /proc/meminfo
-		memory.Vmstat{},     // /proc/vmstat: paging, swap, faults, reclaim
-		disk.Disks{},        // /proc/diskstats, /sys/block
-		disk.Filesystems{},  // statfs of /proc/self/mountinfo
-		network.Softnet{},   // /proc/net/softnet_stat
-		memory.Caches{},     // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
-		cpu.Machine{},       // /sys/devices/system/cpu, uname
-		network.Flows{},     // sock_diag, /proc/PID/fd: TCP connections and listeners
-		cgroup.Cgroups{},    // control groups, version 1 and 2
-		process.Processes{}, // /proc/PID, taskstats: processes and threads
+		cpu.CPU{},                  // /proc/stat: CPU modes, context switches, forks, run queue
+		cpu.Interrupts{},           // /proc/interrupts, /proc/irq
+		cpu.Softirqs{},             // /proc/softirqs
+		cpu.Load{},                 // /proc/loadavg
+		cpu.Schedstat{},            // /proc/schedstat: time waited for each CPU
+		cpu.Pressure{},             // /proc/pressure
+		network.Devices{},          // rtnetlink, ethtool: network devices and their queues
+		network.Protocols{},        // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
+		connection.UnixListeners{}, // sock_diag: AF_UNIX listeners
+		connection.Ports{},         // sock_diag, ip_local_port_range: ports by destination
+		connection.UDPDrops{},      // /proc/net/udp: what UDP sockets lost
+		connection.NameServers{},   // /proc/net/udp: lookups that wait for a name server
+		network.Tables{},           // TCP, UDP, conntrack, neighbour, route and bridge tables
+		memory.Memory{},            // /proc/meminfo
+		memory.Vmstat{},            // /proc/vmstat: paging, swap, faults, reclaim
+		disk.Disks{},               // /proc/diskstats, /sys/block
+		disk.Filesystems{},         // statfs of /proc/self/mountinfo
+		network.Softnet{},          // /proc/net/softnet_stat
+		memory.Caches{},            // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
+		cpu.Machine{},              // /sys/devices/system/cpu, uname
+		connection.Flows{},         // sock_diag, /proc/PID/fd: TCP connections and listeners
+		cgroup.Cgroups{},           // control groups, version 1 and 2
+		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat
+		limit.Inotify{},            // /proc/PID/fdinfo: inotify instances and watches
+		process.Processes{},        // /proc/PID, taskstats: processes and threads
 	}
 }

@@ -113,6 +113,7 @@ const (
 	clKernel
 	clQuota
 	clPids
+	clPidsLimit
 	cgroupLevels
 )
 
@@ -340,6 +341,7 @@ func (r *cgroupReading) readGroup(out *collect.Out, t *cgroupTree, n *cgroupNode
 	}
 	n.name.done |= mine
 	r.putLevels(out, n, mine)
+	r.putIOLimits(out, n, mine)
 }
 
 // needed reports whether a file must be read. The file was read at the previous reading, or is
@@ -388,6 +390,8 @@ func (r *cgroupReading) putLevels(out *collect.Out, n *cgroupNode, got uint32) {
 		clKernel:  {gotKernel, memory, cgKernel},
 		clQuota:   {gotQuota, out.Table("cgroup.quota"), -1},
 		clPids:    {gotPids, out.Table("cgroup.pids"), -1},
+
+		clPidsLimit: {gotPidsLimit, out.Table("cgroup.pids.limit"), -1},
 	} {
 		v := n.levels[k]
 		if k == clLimit && n.parent == nil {

@@ -11,6 +11,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/collecttest"
 	"culprit/collect/procfs"
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/measure"
 )
@@ -90,7 +91,13 @@ func TestCgroupsVersion1(t *testing.T) {
 			"cg/blkio/a/blkio.throttle.io_service_bytes_recursive": "254:0 Read 4096\n254:0 " +
 				"Write " +
 				"10\n254:0 Total 4106\nTotal 4106\n",
-			"cg/pids/pids.current": "7\n",
+			"cg/blkio/a/blkio.throttle.read_bps_device":  "254:0 1000\n8:0 3000\n",
+			"cg/blkio/a/blkio.throttle.write_bps_device": "254:0 7000\n",
+			"cg/pids/pids.current":                       "7\n",
+			"cg/pids/pids.max":                           "max\n",
+			"cg/pids/a/pids.max":                         "64\n",
+			"cg/pids/a/pids.events":                      "max 3\n",
+			"cg/pids/a/pids.current":                     "61\n",
 		},
 	)
 	levels := withTops(
@@ -102,6 +109,12 @@ func TestCgroupsVersion1(t *testing.T) {
 			"cgroup.memory|/a|file":    70,
 			"cgroup.memory|/a|kernel":  9,
 			"cgroup.pids|/":            7,
+			"cgroup.pids|/a":           61,
+
+			"cgroup.io.limit|/a|254:0|read":  8000,
+			"cgroup.io.limit|/a|8:0|read":    24000,
+			"cgroup.io.limit|/a|254:0|write": 56000,
+			"cgroup.pids.limit|/a":           64,
 		},
 	)
 	collecttest.Expect(t, m.Read(true), "", levels)
@@ -112,6 +125,7 @@ func TestCgroupsVersion1(t *testing.T) {
 			at + "cpu.stat": "nr_periods 20\nnr_throttled 4\nthrottled_time " +
 				"100500\n",
 			"cg/memory/a/memory.failcnt":     "5\n",
+			"cg/pids/a/pids.events":          "max 14\n",
 			"cg/memory/a/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
 			"cg/blkio/a/blkio.throttle.io_service_bytes_recursive": "254:0 Read 5096\n254:0 " +
 				"Write " +
@@ -119,7 +133,7 @@ func TestCgroupsVersion1(t *testing.T) {
 		},
 	)
 	for k, v := range map[string]float64{"cgroup.cpu|/a|usr": 0.75 * 1.01e9, "cgroup.cpu|/a|sys": 0.25 * 1.01e9, "cgroup.periods|/a|total": 10, "cgroup.periods|/a|throttled": 3,
-		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
+		"cgroup.throttled|/a": 1e5, "cgroup.memory.events|/a|max": 4, "cgroup.pids.refusals|/a": 11, "cgroup.memory.events|/a|oom_kill": 2, "cgroup.io|/a|254:0|read": 1000, "cgroup.io|/a|8:0|read": 7} {
 		levels[k] = v
 	}
 	collecttest.Expect(t, again(m), "", levels)
@@ -145,6 +159,7 @@ func TestCgroupsVersion2(t *testing.T) {
 			"cg/unified/cpu.max":  "max 100000\n",
 			at + "memory.current": "4096\n",
 			at + "memory.max":     "max\n",
+			at + "io.max":         "8:16 rbps=2000 wbps=max riops=max wiops=120\n8:32 rbps=max wbps=30\n",
 			at + "memory.high":    "8192\n",
 			at + "memory.stat":    "anon 1\nfile 2\nkernel 3\n",
 			at + "memory.events": "low 0\nhigh " +
@@ -162,6 +177,7 @@ func TestCgroupsVersion2(t *testing.T) {
 	)
 	levels := withTops(
 		map[string]float64{
+			"cgroup.io.limit|/b|8:16|read": 16000, "cgroup.io.limit|/b|8:32|write": 240,
 			"cgroup.quota|/b":          0.5,
 			"cgroup.memory|/b|current": 4096,
 			"cgroup.memory|/b|high":    8192,
@@ -256,7 +272,7 @@ func FuzzCgroupFiles(f *testing.F) {
 		[]byte("nr_periods 5\nnr_throttled 6\nuser_usec 9\nsystem_usec 8\n"),
 		[]byte("max 100000\n"),
 	)
-	f.Fuzz(func(t *testing.T, a, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, a, b []byte) {
 		r := newCgroupReading(kernel.Root{Sys: t.TempDir()})
 		out := collect.NewOut(Cgroups{}.Stats(), collect.NewDictionary(), false)
 		n := r.node(nil, "/x", r.name("/x"), 0)

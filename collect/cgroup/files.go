@@ -52,6 +52,10 @@ const (
 	gotKills
 	gotIO
 	gotPids
+	gotReadLimit
+	gotWriteLimit
+	gotPidsLimit
+	gotPidsRefused
 	gotPressureCPU
 	gotPressureMemory
 	gotPressureIO
@@ -209,6 +213,15 @@ func allCgroupFiles() []cgroupFile {
 			nil,
 			levelReader(clPids),
 		},
+		{"blkio.throttle.read_bps_device", false, "blkio", stats("cgroup.io.limit"),
+			gotReadLimit, whenTurn, false, keys(ckIOLimit), ioLimitReader(0)},
+		{"blkio.throttle.write_bps_device", false, "blkio", stats("cgroup.io.limit"),
+			gotWriteLimit, whenTurn, false, keys(ckIOLimit), ioLimitReader(1)},
+		{"pids.max", false, "pids", stats("cgroup.pids.limit"),
+			gotPidsLimit, whenTurn, false, keys(ckPidsLimit), (*cgroupReading).putPidsLimit},
+		{"pids.events", false, "pids", stats("cgroup.pids.refusals"),
+			gotPidsRefused, whenActive, false, keys(ckPidsRefused),
+			(*cgroupReading).putPidsRefused},
 
 		{
 			"cpu.stat",
@@ -289,6 +302,14 @@ func allCgroupFiles() []cgroupFile {
 			nil,
 			levelReader(clPids),
 		},
+		{"io.max", true, "", stats("cgroup.io.limit"),
+			gotReadLimit | gotWriteLimit, whenTurn, false, keys(ckIOLimit),
+			(*cgroupReading).putIOMax},
+		{"pids.max", true, "", stats("cgroup.pids.limit"),
+			gotPidsLimit, whenTurn, false, keys(ckPidsLimit), (*cgroupReading).putPidsLimit},
+		{"pids.events", true, "", stats("cgroup.pids.refusals"),
+			gotPidsRefused, whenActive, false, keys(ckPidsRefused),
+			(*cgroupReading).putPidsRefused},
 		// A thread that waits in a child waits in its parent too. So if the parent's "some" did not
 		// grow, the child's did not grow.
 		{

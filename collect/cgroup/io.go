@@ -156,3 +156,80 @@ func (r *cgroupReading) putDevice(
 	d.last = bytes
 	return changed
 }
+
+// ioLimitReader returns a reader of blkio.throttle.read_bps_device or write_bps_device: "254:0
+// 1048576" for each device with a limit.
+func ioLimitReader(
+	direction int,
+) func(*cgroupReading, *collect.Out, *cgroupNode, int, []byte) (bool, bool) {
+	return func(
+		r *cgroupReading, _ *collect.Out, n *cgroupNode, _ int, b []byte,
+	) (had, changed bool) {
+		r.keyedBy(ckIOLimit, true)
+		n.ioLimits[direction] = n.ioLimits[direction][:0]
+		for len(b) > 0 {
+			var line []byte
+			line, b = procfs.CutLine(b)
+			c := proc.Scan(line)
+			text := c.Word()
+			number, ok := parseDeviceNumber(text)
+			if rate := c.Uint(); ok && c.Err() == nil {
+				n.addIOLimit(direction, text, number, rate)
+			}
+		}
+		return true, true
+	}
+}
+
+// addIOLimit adds a limit of at most noLimit.
+func (n *cgroupNode) addIOLimit(direction int, text []byte, number, rate uint64) {
+	if rate > 0 && rate < noLimit {
+		n.ioLimits[direction] = append(n.ioLimits[direction],
+			ioLimit{number, string(text), float64(rate)})
+	}
+}
+
+// putIOMax parses io.max: "8:16 rbps=2097152 wbps=max riops=max wiops=120" for each device with a
+// limit.
+func (r *cgroupReading) putIOMax(
+	_ *collect.Out, n *cgroupNode, _ int, b []byte,
+) (had, changed bool) {
+	r.keyedBy(ckIOLimit, true)
+	n.ioLimits[0], n.ioLimits[1] = n.ioLimits[0][:0], n.ioLimits[1][:0]
+	for len(b) > 0 {
+		var line []byte
+		line, b = procfs.CutLine(b)
+		c := proc.Scan(line)
+		text := c.Word()
+		number, ok := parseDeviceNumber(text)
+		if !ok {
+			continue
+		}
+		for w := c.Word(); w != nil; w = c.Word() {
+			key, value := procfs.CutAt(w, '=')
+			rate, err := proc.ParseUint(value) // "max" is not a number
+			switch {
+			case err != nil:
+			case string(key) == "rbps":
+				n.addIOLimit(0, text, number, rate)
+			case string(key) == "wbps":
+				n.addIOLimit(1, text, number, rate)
+			}
+		}
+	}
+	return true, true
+}
+
+// putIOLimits puts the limits of the files in got and of those that are unchanged.
+func (r *cgroupReading) putIOLimits(out *collect.Out, n *cgroupNode, got uint32) {
+	t := out.Table("cgroup.io.limit")
+	for i, bit := range [2]uint32{gotReadLimit, gotWriteLimit} {
+		if t == nil || got&bit == 0 {
+			continue
+		}
+		for _, l := range n.ioLimits[i] {
+			t.Put(8*l.rate, n.name.label, out.Label(r.deviceName([]byte(l.text), l.number)),
+				r.word([2]int{cgRead, cgWrite}[i]))
+		}
+	}
+}

@@ -26,9 +26,12 @@ const (
 	ckRead
 	ckWrite
 	ckDiscard
-	ckPressure // and the next ones: some and full of cpu, memory, io, irq
-	ckQuota    = ckPressure + 8
-	cgroupKeys = ckQuota + 1
+	ckPressure    // and the next ones: some and full of cpu, memory, io, irq
+	ckQuota       = ckPressure + 8
+	ckPidsLimit   = ckQuota + 1
+	ckPidsRefused = ckQuota + 2
+	ckIOLimit     = ckQuota + 3
+	cgroupKeys    = ckQuota + 4
 )
 
 // cgroupKeyNames returns the statistic of each key and its name in notes.
@@ -52,6 +55,9 @@ func cgroupKeyNames() [cgroupKeys]struct {
 		ckWrite:            {"cgroup.io", "bytes written"},
 		ckDiscard:          {"cgroup.io", "bytes discarded"},
 		ckQuota:            {"cgroup.quota", "the quota"},
+		ckPidsLimit:        {"cgroup.pids.limit", "the limit"},
+		ckIOLimit:          {"cgroup.io.limit", "the limit"},
+		ckPidsRefused:      {"cgroup.pids.refusals", "refused processes"},
 	}
 	for i, resource := range procfs.PressureResources() {
 		some, full := &names[int(ckPressure)+2*i], &names[int(ckPressure)+2*i+1]
@@ -77,12 +83,16 @@ func (r *cgroupReading) lookForKeys(t *cgroupTree) {
 		return
 	}
 	r.sawV2 = r.sawV2 || t.v2
+	r.sawPids = r.sawPids || t.v2 || t.controller == "pids"
 	for i := range t.files {
 		known := true
 		for _, k := range t.files[i].keys {
 			known = known && (r.keysSeen|r.keysMissed)&(1<<k) != 0
 		}
-		if known ||
+		// The top of the machine has no limit of processes, and no file of it.
+		alone := len(t.order) == 1 &&
+			(strings.HasPrefix(t.files[i].name, "pids.") || t.files[i].name == "io.max")
+		if known || alone ||
 			slices.ContainsFunc(
 				t.order, func(n *cgroupNode) bool { return !n.gone && n.absent&(1<<i) == 0 },
 			) {
@@ -112,6 +122,11 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 			[]measure.StatID{"cgroup.quota", "cgroup.periods", "cgroup.throttled"}, name.stat,
 		):
 			counted[name.stat] = true
+		// there is no group below the top
+		case r.sawPids && (k == int(ckPidsLimit) || k == int(ckPidsRefused)):
+			counted[name.stat] = true
+		case r.sawV2 && k == int(ckIOLimit): // or the controller io is off
+			counted[name.stat] = true
 		// no device was used: which keys there are is unknown
 		case name.stat == "cgroup.io" && r.ioThere:
 			counted[name.stat] = true
@@ -122,18 +137,23 @@ func (r *cgroupReading) noteMissingKeys(out *collect.Out) {
 		what := strings.Join(lacks[id], ", ")
 		switch {
 		case id == "cgroup.top":
-		case !t.Stat().Sparse && id != "cgroup.quota":
+		case !t.Stat().Sparse && id != "cgroup.quota" && id != "cgroup.pids.limit" &&
+			id != "cgroup.io.limit":
 			if len(t.Batch().Values) == 0 {
-				t.Unmeasured("no visible control group has a file of it: its controller is " +
-					"off, or this kernel does not have it")
+				t.Unmeasured(noFile(id))
 			}
 		case !counted[id] && what == "":
-			t.Unmeasured("no visible control group has a file of it: its controller is off, or " +
-				"this kernel does not have it")
+			t.Unmeasured(noFile(id))
 		case !counted[id]:
 			t.Unmeasured("control groups of this kernel do not count it: " + what)
 		case what != "":
 			t.Note("control groups of this kernel do not count: " + what)
 		}
 	}
+}
+
+// noFile returns the note of a statistic that no control group has.
+func noFile(id measure.StatID) string {
+	return "no visible control group has a file with " + string(id) +
+		": its controller is off, or this kernel does not have it"
 }

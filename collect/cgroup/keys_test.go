@@ -11,6 +11,7 @@ import (
 // cgroupKeyFiles returns a machine with a control group of the version.
 func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 	number := collecttest.ColumnKeys(0, 10)
+	still := collecttest.KeyedFile{Cut: number.Cut, Grow: func(s string) string { return s }}
 	// The lines of a device are not keys: a group without them used no device.
 	devices := func(keyed collecttest.KeyedFile, device string) collecttest.KeyedFile {
 		return collecttest.KeyedFile{Grow: keyed.Grow, Cut: func(text string) map[string]string {
@@ -48,11 +49,7 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 		k.Beside["proc/self/mountinfo"] = "41 31 0:40 / DIR/cg/u rw - cgroup2 cgroup2 rw\n"
 		add(at+"cpu.stat", collecttest.LineKeys, "usage_usec 900\nuser_usec 500\nsystem_usec "+
 			"400\nnr_periods 10\nnr_throttled 3\nthrottled_usec 700\n")
-		add(
-			at+"cpu.max",
-			collecttest.KeyedFile{Cut: number.Cut, Grow: func(s string) string { return s }},
-			"50000 100000\n",
-		)
+		add(at+"cpu.max", still, "50000 100000\n")
 		add(at+"memory.current", number, "5000\n")
 		add(at+"memory.max", number, "90000\n")
 		add(at+"memory.high", number, "80000\n")
@@ -61,6 +58,8 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 		add(at+"io.stat", devices(collecttest.OptionKeys, "254:0"), "254:0 rbytes=100 "+
 			"wbytes=200 rios=3 wios=4 dbytes=50 dios=6\n")
 		add(at+"pids.current", number, "7\n")
+		add(at+"pids.max", still, "64\n")
+		add(at+"pids.events", collecttest.LineKeys, "max 5\n")
 		for _, resource := range []string{"cpu", "memory", "io"} {
 			add(at+resource+".pressure", collecttest.OptionKeys, "some avg10=0.00 avg60=0.00 "+
 				"avg300=0.00 total=100\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=50\n")
@@ -90,6 +89,8 @@ func cgroupKeyFiles(version int) collecttest.KeyedMachine {
 	add("cg/blkio/a/blkio.throttle.io_service_bytes_recursive", ioLines, "254:0 Read "+
 		"4096\n254:0 Write 10\n254:0 Discard 5\n254:0 Total 4111\n")
 	add("cg/pids/a/pids.current", number, "7\n")
+	add("cg/pids/a/pids.max", still, "64\n")
+	add("cg/pids/a/pids.events", collecttest.LineKeys, "max 5\n")
 	return k
 }
 

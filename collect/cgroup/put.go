@@ -206,6 +206,31 @@ func (r *cgroupReading) putQuota2(
 	return n.setLevel(clQuota, float64(quota)/float64(period), c.Err() == nil && period > 0)
 }
 
+// putPidsLimit parses pids.max: a number, or "max" for no limit.
+func (r *cgroupReading) putPidsLimit(
+	_ *collect.Out, n *cgroupNode, _ int, b []byte,
+) (had, changed bool) {
+	v, ok := firstNumber(b)
+	r.keyedBy(ckPidsLimit, len(b) > 1)
+	return n.setLevel(clPidsLimit, float64(v), ok)
+}
+
+// putPidsRefused parses pids.events: "max 12", since Linux 4.8.
+func (r *cgroupReading) putPidsRefused(
+	out *collect.Out, n *cgroupNode, file int, b []byte,
+) (had, changed bool) {
+	v, seen := r.parse(b)
+	r.keyedBy(ckPidsRefused, seen[cvMax])
+	if !seen[cvMax] {
+		return false, true
+	}
+	d, ok, changed := r.diff(out, n, file, v[cvMax])
+	if ok {
+		putSome(out.Table("cgroup.pids.refusals"), d[0], n.name.label)
+	}
+	return true, changed
+}
+
 // noLimit and above means that version 1 has no memory limit: LONG_MAX rounded down to a page.
 const noLimit = 1 << 62
 

@@ -84,8 +84,36 @@ func (Cgroups) Stats() []measure.Stat {
 			Help:   "bytes of a group's block I/O (io.stat, blkio.throttle.io_service_bytes)",
 			Fields: fields("cgroup", "device", "direction"),
 		},
+		{
+			ID:   "cgroup.io.limit",
+			Kind: measure.Level,
+			Unit: measure.BitsPerSec,
+			Fold: measure.Max,
+			Help: "greatest rate at which a group may use a device; no row if it has no limit " +
+				"(io.max rbps and wbps, blkio.throttle.read_bps_device)",
+			Fields: fields("cgroup", "device", "direction"),
+		},
 		{ID: "cgroup.pids", Kind: measure.Level, Unit: measure.Count, Help: "processes and " +
 			"threads in a group (pids.current)", Fields: fields("cgroup")},
+		{
+			ID:   "cgroup.pids.limit",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "most processes and threads that a group may have; no row if it has no limit " +
+				"(pids.max)",
+			Fields: fields("cgroup"),
+		},
+		{
+			ID:     "cgroup.pids.refusals",
+			Kind:   measure.Delta,
+			Unit:   measure.Events,
+			Sparse: true,
+			Help: "processes and threads that could not be created because of pids.max; in " +
+				"version 1, and before Linux 6.11, counted for the group that tried, else for " +
+				"the group with the limit and those above it (pids.events)",
+			Fields: fields("cgroup"),
+		},
 		cgroupTopStat(),
 		{
 			ID:     "cgroup.pressure.time",

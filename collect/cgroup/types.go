@@ -67,6 +67,15 @@ type cgroupNumbers struct {
 	// version 1: least limit of the group and all above it, visible or not; NaN: none
 	outer   float64
 	devices []cgroupDevice
+	// limits of reads and writes by device, as last read
+	ioLimits [2][]ioLimit
+}
+
+// ioLimit is the greatest rate at a device, in bytes per second.
+type ioLimit struct {
+	number uint64
+	text   string // "254:0"
+	rate   float64
 }
 
 // cgroupState has the counters of a file when it was last read or known to be unchanged.
@@ -124,6 +133,7 @@ type cgroupAbilities struct {
 	keysSeen, keysMissed uint32 // cgroupKeys that some group's file has, and lacks
 	ioThere              bool   // some group has an I/O file
 	sawV2                bool   // a hierarchy of version 2 is visible
+	sawPids              bool   // a hierarchy that may limit processes is visible
 }
 
 // cgroupParser parses the files of a group, one after the other.

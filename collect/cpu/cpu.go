@@ -25,7 +25,7 @@ import (
 // online.
 type CPU struct{}
 
-// Stats returns the time by mode and the scheduler's counters.
+// Stats returns the time by mode, the scheduler's counters and the time of the boot.
 func (CPU) Stats() []measure.Stat {
 	return []measure.Stat{
 		{ID: "cpu.time", Kind: measure.Delta, Unit: measure.Nanoseconds, Help: "CPU time by " +
@@ -49,6 +49,8 @@ func (CPU) Stats() []measure.Stat {
 			"running or waiting for a CPU, without culprit's own (/proc/stat procs_running - 1)"},
 		{ID: "sched.blocked", Kind: measure.Level, Unit: measure.Count, Help: "threads waiting " +
 			"for a disk (/proc/stat procs_blocked)"},
+		{ID: "system.boot", Kind: measure.Level, Unit: measure.Nanoseconds, Fold: measure.Max,
+			Help: "time of the boot, since the Unix epoch (/proc/stat btime)"},
 	}
 }
 
@@ -155,6 +157,9 @@ func (r *cpuReading) putSched(out *collect.Out) {
 	putLevel(
 		out.Table("sched.blocked"), text.Has&procfs.HasBlocked != 0, float64(text.Blocked),
 		"procs_blocked",
+	)
+	putLevel(
+		out.Table("system.boot"), text.Has&procfs.HasBoot != 0, float64(text.Boot)*1e9, "btime",
 	)
 }
 

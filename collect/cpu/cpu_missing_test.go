@@ -19,8 +19,9 @@ func TestStatLinesThatAreMissing(t *testing.T) {
 		"processes 30",
 		"procs_running 4",
 		"procs_blocked 3",
+		"btime 1795252139",
 	}
-	for line, stat := range map[string]string{"intr ": "system.interrupts", "processes ": "sched.forks", "procs_running ": "sched.runnable", "procs_blocked ": "sched.blocked"} {
+	for line, stat := range map[string]string{"intr ": "system.interrupts", "processes ": "sched.forks", "procs_running ": "sched.runnable", "procs_blocked ": "sched.blocked", "btime ": "system.boot"} {
 		for name, instead := range map[string]string{"missing": "", "negative": line + "-2049562273", "too large": line + "99999999999999999999999"} {
 			t.Run(stat+" "+name, func(t *testing.T) {
 				whole := strings.Join(lines, "\n") + "\n"

@@ -10,6 +10,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/collecttest"
 	"culprit/collect/procfs"
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -72,6 +73,7 @@ func TestCPUModes(t *testing.T) {
 				"sched.runnable":    2,
 				"sched.blocked":     5,
 				"system.interrupts": 150,
+				"system.boot":       1795252139e9,
 			})
 			if (c.note == "") != (m.Notes() == "") || !strings.Contains(m.Notes(), c.note) {
 				t.Errorf("notes %q", m.Notes())
@@ -164,7 +166,7 @@ func TestStatMalformed(t *testing.T) {
 
 func FuzzStat(f *testing.F) {
 	f.Add([]byte(statFile(5, "cpu0 1 2 3 4 5 6 7 8 9 10", "cpu1 1 2 3 4 5 6 7")), true)
-	f.Fuzz(func(t *testing.T, b []byte, modes bool) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte, modes bool) {
 		var s procfs.Stat
 		if s.Parse(b, modes) == nil && !modes && len(s.CPUs) > 0 {
 			t.Fatal("CPUs that nobody wanted")
@@ -218,10 +220,92 @@ func TestUnaccounted(t *testing.T) {
 		want float64
 	}{
 		{measure.Second, 1e9, 0}, {measure.Second, 1.02e9, 0}, {measure.Second, 0.96e9, 0}, {measure.Second, 0.51e9, 0.49e9},
-		{measure.Second / 10, 0.07e9, 0}, {measure.Second / 10, 0, 0.1e9}, {10 * measure.Second, 9.6e9, 0}, {10 * measure.Second, 9e9, 1e9},
+		{measure.Second / 10, 0.07e9, 0}, {measure.Second / 10, 0, 0.1e9},
+		{10 * measure.Second, 9.6e9, 0}, {10 * measure.Second, 9e9, 1e9},
+		{10 * measure.Second, 9.51e9, 0}, {10 * measure.Second, 9.5e9, 0.5e9},
+		{measure.Second / 10, 0.061e9, 0}, {measure.Second / 10, 0.06e9, 0.04e9},
 	} {
 		if got := unaccounted(c.wall, c.sum); got != c.want {
 			t.Errorf("%v with %g ns in modes: %g, want %g", c.wall, c.sum, got, c.want)
+		}
+	}
+}
+
+// TestGrowth checks counters of a CPU that decrease by less than, as much as and more than rounding
+// explains: two ticks.
+func TestGrowth(t *testing.T) {
+	before := procfs.CPUTicks{100, 200, 300, 400, 500, 600, 700, 800, 90, 95}
+	plus := func(d ...int) (now procfs.CPUTicks) {
+		for i := range now {
+			now[i] = uint64(int(before[i]) + d[i])
+		}
+		return now
+	}
+	type ticks = [procfs.CPUColumns]uint64
+	tests := []struct {
+		name string
+		now  procfs.CPUTicks
+		want ticks
+		ok   bool
+		last procfs.CPUTicks // from which the next growth counts
+	}{
+		{
+			"all grow", plus(11, 12, 3, 4, 5, 6, 7, 8, 9, 10), ticks{2, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+			true, plus(11, 12, 3, 4, 5, 6, 7, 8, 9, 10),
+		},
+		{
+			"a guest's ticks before those of user", plus(8, 0, 0, 0, 0, 0, 0, 0, 9, 0),
+			ticks{0, 0, 0, 0, 0, 0, 0, 0, 9, 0}, true, plus(8, 0, 0, 0, 0, 0, 0, 0, 9, 0),
+		},
+		{
+			"two ticks less of user", plus(-2, 0, 1, 0, 0, 0, 0, 0, 0, 0),
+			ticks{0, 0, 1, 0, 0, 0, 0, 0, 0, 0}, true, plus(0, 0, 1, 0, 0, 0, 0, 0, 0, 0),
+		},
+		{"three ticks less", plus(-3, 0, 1, 0, 0, 0, 0, 0, 0, 0), ticks{0, 0, 1}, false,
+			plus(-3, 0, 1, 0, 0, 0, 0, 0, 0, 0)},
+		{
+			"idle and iowait together two less", plus(0, 0, 0, 3, -5, 1, 0, 0, 0, 0),
+			ticks{0, 0, 0, 0, 0, 1}, true, plus(0, 0, 0, 0, 0, 1, 0, 0, 0, 0),
+		},
+		{
+			"together three less", plus(0, 0, 0, -8, 5, 0, 0, 0, 0, 0), ticks{}, false,
+			plus(0, 0, 0, -8, 5, 0, 0, 0, 0, 0),
+		},
+		{
+			"iowait grows by more than both", plus(0, 0, 0, -4, 7, 0, 0, 0, 0, 0),
+			ticks{0, 0, 0, 0, 3}, true, plus(0, 0, 0, -4, 7, 0, 0, 0, 0, 0),
+		},
+		{
+			"iowait becomes idle", plus(0, 0, 0, 7, -4, 0, 0, 0, 0, 0), ticks{0, 0, 0, 3}, true,
+			plus(0, 0, 0, 7, -4, 0, 0, 0, 0, 0),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			last := before
+			if got, ok := growth(&last, &tt.now, true); got != tt.want || ok != tt.ok {
+				t.Errorf("%v, %v, want %v, %v", got, ok, tt.want, tt.ok)
+			}
+			if last != tt.last {
+				t.Errorf("the next growth is counted from %v, want %v", last, tt.last)
+			}
+			last = before
+			if got, ok := growth(&last, &tt.now, false); got != (ticks{}) || !ok || last != tt.now {
+				t.Errorf("without a reading before: %v, %v, from %v", got, ok, last)
+			}
+		})
+	}
+}
+
+// TestFewInterrupts checks that a young machine may have no tick of hard interrupts yet.
+func TestFewInterrupts(t *testing.T) {
+	for count, noted := range map[int]bool{enoughInterrupts - 1: false, enoughInterrupts: true} {
+		text := fmt.Sprintf("cpu  9 0 0 0 0 0 0 0 0 0\ncpu0 9 0 0 0 0 0 0 0 0 0\nintr %d\n", count)
+		m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": text})
+		m.Read(true)
+		m.Read(false)
+		if got := strings.Contains(m.Notes(), "IRQ_TIME_ACCOUNTING"); got != noted {
+			t.Errorf("%d interrupts without a tick: noted is %v, want %v", count, got, noted)
 		}
 	}
 }

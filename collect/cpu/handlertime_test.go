@@ -122,6 +122,25 @@ func TestInterruptTimesUnknown(t *testing.T) {
 	}
 }
 
+// TestNamespaceWithoutName checks the name of a network namespace that no process or mount has. The
+// list of names is read again after a while only.
+func TestNamespaceWithoutName(t *testing.T) {
+	h := handlerTimes{root: kernel.Root{Proc: t.TempDir(), Sys: t.TempDir()}}
+	if got := h.nameOf(4026531999); got != "net:4026531999" {
+		t.Errorf("the name is %s", got)
+	}
+	if h.names[7] = "blue"; h.nameOf(7) != "blue" {
+		t.Errorf("a known name is %s", h.nameOf(7))
+	}
+	if h.nameOf(8); h.names[7] != "blue" {
+		t.Error("the names were listed again at once")
+	}
+	*h.rest(2) += 5
+	if !slices.Equal(h.softirq, []float64{0, 0, 5}) {
+		t.Errorf("the times of three CPUs are %v", h.softirq)
+	}
+}
+
 func TestCostBucket(t *testing.T) {
 	for share, want := range map[float64]string{
 		0:     "",
@@ -167,8 +186,7 @@ func TestCostOfTimes(t *testing.T) {
 		slices.ContainsFunc(
 			k.Notes,
 			func(n string) bool {
-				return strings.Contains(n, "measuring the time of interrupts "+
-					"takes")
+				return strings.Contains(n, "to measure the time of interrupts takes")
 			},
 		) {
 		t.Fatalf(

@@ -8,6 +8,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 )
 
 const interruptsFile = `           CPU0       CPU1       
@@ -105,10 +106,14 @@ func TestIRQTail(t *testing.T) {
 		"  GICv2m   0 Edge    -msi      eth0, eth1 fancy": {"GICv2m 0 Edge -msi", "eth0, eth1 fancy"},
 		" Hyper-V PCIe MSI 3221225472-edge      mlx5_async0@pci:1": {"Hyper-V PCIe MSI " +
 			"3221225472-edge", "mlx5_async0@pci:1"},
-		"    XT-PIC      cascade": {"XT-PIC", "cascade"},
-		"  IO-APIC  14-fasteoi ":  {"IO-APIC 14-fasteoi", ""},
-		"      None":              {"None", ""},
-		"":                        {"", ""},
+		"    XT-PIC      cascade":    {"XT-PIC", "cascade"},
+		"  IO-APIC  14-fasteoi ":     {"IO-APIC 14-fasteoi", ""},
+		"      None":                 {"None", ""},
+		" chip -x   5-edge      dev": {"chip -x 5-edge", "dev"},
+		" chip   9      dev 7":       {"chip 9", "dev 7"},
+		" chip   12:a   5-edge  dev": {"chip 12:a 5-edge", "dev"},
+		" chip   5 -x      dev":      {"chip 5 -x", "dev"},
+		"":                           {"", ""},
 	} {
 		if typ, device := parseIRQTail([]byte(tail)); typ != want[0] || device != want[1] {
 			t.Errorf("%q: type %q, device %q", tail, typ, device)
@@ -116,10 +121,80 @@ func TestIRQTail(t *testing.T) {
 	}
 }
 
+func TestNumbered(t *testing.T) {
+	for name, want := range map[string]bool{
+		"0": true, "9": true, "24": true, "": false, "LOC": false, "/": false, ":": false,
+	} {
+		if numbered(name) != want {
+			t.Errorf("%q is numbered: %v", name, !want)
+		}
+	}
+}
+
+// TestAffinitiesTakeTurns changes the affinity of each of 70 interrupts. Each reading sees eight of
+// the changes, and at most 128 files stay open.
+func TestAffinitiesTakeTurns(t *testing.T) {
+	const count = 70
+	text := "           CPU0\n"
+	affinity := func(cpus string) map[string]string {
+		files := map[string]string{}
+		for n := range count {
+			files[fmt.Sprintf("proc/irq/%d/smp_affinity_list", n)] = cpus
+			files[fmt.Sprintf("proc/irq/%d/effective_affinity_list", n)] = cpus
+		}
+		return files
+	}
+	for n := range count {
+		text += fmt.Sprintf(" %d:  1  PCI-MSI  %d-edge  dev%d\n", n, n, n)
+	}
+	files := affinity("0")
+	files["proc/interrupts"] = text
+	m := collecttest.NewMachine(t, Interrupts{}, files)
+	changed := func(rows map[string]float64) (n int) {
+		for row := range rows {
+			switch {
+			case !strings.HasPrefix(row, "irq.affinity"):
+			case strings.HasSuffix(row, "|1|1"):
+				n++
+			case !strings.HasSuffix(row, "|0|0"):
+				t.Errorf("row %s", row)
+			}
+		}
+		return n
+	}
+	if n := changed(m.Read(true)); n != 0 {
+		t.Errorf("%d affinities have changed before", n)
+	}
+	m.Put(affinity("1"))
+	for reading := 1; reading <= 9; reading++ {
+		want := min(reading*affinities, count)
+		if n := changed(m.Read(false)); n != want {
+			t.Errorf("after %d readings %d changes are seen, want %d", reading, n, want)
+		}
+	}
+	r := m.Reading.(*interruptsReading)
+	open := 0
+	for _, line := range r.order {
+		for _, f := range line.files {
+			if f != nil {
+				open++
+			}
+		}
+	}
+	if open != mostAffinityFiles || r.open != open {
+		t.Errorf("%d files are open, counted %d, want %d", open, r.open, mostAffinityFiles)
+	}
+	m.Put(map[string]string{"proc/interrupts": "           CPU0\n"})
+	m.Read(false)
+	if r.open != 0 {
+		t.Errorf("%d files of interrupts that are gone are open", r.open)
+	}
+}
+
 func FuzzInterrupts(f *testing.F) {
 	f.Add(interruptsFile, strings.ReplaceAll(interruptsFile, "CPU1", "CPU3"))
 	f.Add("CPU0\n 1: x\n:\nERR", "CPU0 CPU1\n1: 4 5 6 7 8\n")
-	f.Fuzz(func(t *testing.T, a, b string) {
+	heapbound.Fuzz(f, func(t *testing.T, a, b string) {
 		m := &interruptsReading{lines: map[string]*irqLine{}}
 		out := collect.NewOut(Interrupts{}.Stats()[:2], collect.NewDictionary(), false)
 		for i, text := range []string{a, b, a} {

@@ -6,6 +6,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -43,12 +44,24 @@ func TestSchedstat(t *testing.T) {
 	collecttest.Expect(
 		t, m.Read(false), "", map[string]float64{"sched.runwait|0": 2500, "sched.runwait|1": 0},
 	)
+	if notes := m.Notes(); notes != "" {
+		t.Errorf("notes %q", notes)
+	}
+	for name, text := range map[string]string{
+		"no CPU": "version 17\n", "a short line": file("1", "2") + "cpu2 0 0 0 0 0 0 1\n",
+	} {
+		m := collecttest.NewMachine(t, Schedstat{}, map[string]string{"proc/schedstat": text})
+		m.Read(true)
+		if !strings.Contains(m.Notes(), "/proc/schedstat has a CPU without the time") {
+			t.Errorf("%s: notes %q", name, m.Notes())
+		}
+	}
 }
 
 func FuzzLoadFiles(f *testing.F) {
 	f.Add([]byte("0.69 0.41 0.20 1/94 13674\n"))
 	f.Add([]byte("cpu0 0 0 0 0 0 0 159382451538 5 53092\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		parseLoad(b)
 		parseSchedstat(b, func(cpu int, _ uint64) {
 			if cpu < 0 {
@@ -62,8 +75,8 @@ func FuzzLoadFiles(f *testing.F) {
 // nor the previous one.
 func TestUnreadableNumbersOfStat(t *testing.T) {
 	whole := "cpu  1 0 0 0 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\nintr 5 1 2\nctxt " +
-		"9\nprocesses 7\nprocs_running 2\nprocs_blocked 1\n"
-	for name, id := range map[string]measure.StatID{"processes": "sched.forks", "intr": "system.interrupts", "procs_running": "sched.runnable", "procs_blocked": "sched.blocked"} {
+		"9\nprocesses 7\nprocs_running 2\nprocs_blocked 1\nbtime 6\n"
+	for name, id := range map[string]measure.StatID{"processes": "sched.forks", "intr": "system.interrupts", "procs_running": "sched.runnable", "procs_blocked": "sched.blocked", "btime": "system.boot"} {
 		for _, value := range []string{"-2049562273", "", "x", "99999999999999999999999"} {
 			m := collecttest.NewMachine(t, CPU{}, map[string]string{"proc/stat": whole})
 			m.Read(true)

@@ -32,7 +32,7 @@ func diskFields(names ...string) []measure.Field {
 // Stats returns the counters and the description of each block device.
 func (Disks) Stats() []measure.Stat {
 	both, one := diskFields("device", "direction"), diskFields("device")
-	return []measure.Stat{
+	return append([]measure.Stat{
 		{
 			ID:     "disk.operations",
 			Kind:   measure.Delta,
@@ -89,10 +89,11 @@ func (Disks) Stats() []measure.Stat {
 					"if the device has none"}},
 		},
 		diskPartsStat(),
+		diskNameStat(),
 		{ID: "disk.errors", Kind: measure.Delta, Unit: measure.Events, Help: "failed requests " +
 			"(SCSI: /sys/block/*/device/ioerr_cnt; md: md/rd*/errors); no row for devices " +
 			"without a counter", Fields: one},
-	}
+	}, arrayStats()...)
 }
 
 // Open opens /proc/diskstats. An error means that nothing can be measured. The caller closes the
@@ -103,11 +104,12 @@ func (Disks) Open(env *collect.Env, want collect.Want) (collect.Reading, error) 
 		return nil, err
 	}
 	r := &diskReading{
-		file:       f,
-		root:       env.Root,
-		disks:      map[uint64]*disk{},
-		times:      collect.Counters[*disk]{Width32: true},
-		describe:   want.Stat("disk.info", "disk.parts", "disk.errors"),
+		file:  f,
+		root:  env.Root,
+		disks: map[uint64]*disk{},
+		times: collect.Counters[*disk]{Width32: true},
+		describe: want.Stat("disk.info", "disk.parts", "disk.name", "disk.errors",
+			"disk.array.missing", "disk.array.sync", "disk.suspended"),
 		errors:     want.Stat("disk.errors"),
 		directions: []string{"read", "write", "discard", "flush"},
 	}
@@ -128,6 +130,7 @@ type diskReading struct {
 	directions       []string
 	words            collect.WordLabels
 	next             int // index of the disk whose description is read next
+	nextState        int // index of the device whose state is read next
 	buf              []byte
 }
 
@@ -140,6 +143,7 @@ type disk struct {
 	label  measure.Label
 	info   diskInfo
 	looked bool // info was read
+	state  diskState
 	labels [5]measure.Label
 }
 
@@ -322,8 +326,11 @@ func (r *diskReading) putInfo(out *collect.Out) {
 		d.info = readDiskInfo(&r.others, d.name, r.errors)
 		d.setLabels(out)
 	}
-	counted := false
+	counted, mapped := false, out.Table("disk.name")
 	for _, d := range r.order {
+		if d.info.name != "" {
+			mapped.Row(1, d.name, d.info.name)
+		}
 		info.Put(1, d.labels[:]...)
 		for _, p := range d.info.parts {
 			parts.Row(1, p.device, p.part, p.relation)
@@ -353,6 +360,7 @@ func (r *diskReading) putInfo(out *collect.Out) {
 		}
 	}
 	r.errs.Sweep()
+	r.putStates(out)
 	if !counted {
 		errs.Note("no disk here counts its errors (SCSI and md disks do, NVMe and virtio disks " +
 			"do not)")
@@ -374,16 +382,6 @@ func (r *diskReading) readCount(f *proc.File) (uint64, bool) {
 		v, err = proc.ParseUint(b)
 	}
 	return v, err == nil
-}
-
-func (d *disk) setLabels(out *collect.Out) {
-	d.labels = [5]measure.Label{
-		out.Label(d.name),
-		out.Label(d.info.kind),
-		out.Label(d.info.parent),
-		out.Label(d.info.rotational),
-		out.Label(d.info.scheduler),
-	}
 }
 
 func (r *diskReading) Close() {

@@ -11,6 +11,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/collecttest"
 	"culprit/collect/procfs"
+	"culprit/heapbound"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +77,7 @@ func TestDisks(t *testing.T) {
 func FuzzDiskLine(f *testing.F) {
 	f.Add([]byte(" 254       0 vda 68939 11028 3277930 14748 10238 22855 2633336 5007 0 6408 " +
 		"20190 6989 54 1367384 414 645 19"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if d, ok := parseDiskLine(b); ok &&
 			(d.columns > 0 && d.columns < 11 || len(d.name) == 0 || d.times[0] >= 1<<32) {
 			t.Fatalf("%q: %+v", b, d)
@@ -214,7 +215,7 @@ func TestFilesystems(t *testing.T) {
 
 func FuzzMounts(f *testing.F) {
 	f.Add([]byte(mountsFile))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		chosen, _ := chooseMounts(procfs.ParseMounts(b))
 		seen := map[string]bool{}
 		for _, m := range chosen {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"os"
 	"strings"
 
 	"culprit/collect"
@@ -13,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filesystems reads by statfs(2) how full each mounted file system is. It reads
-// /proc/self/mountinfo again only after poll(2) reports a change.
+// Filesystems reads by statfs(2) how full each mounted file system is, as process 1 sees them. It
+// reads mountinfo again only after poll(2) reports a change.
 //
 // It leaves out file systems that another machine or process serves, such as NFS, CIFS, FUSE and
 // Ceph, and names them in a note: statfs of one whose server is gone hangs. A file system that is
@@ -45,6 +46,19 @@ func (Filesystems) Stats() []measure.Stat {
 			Help:   "inodes of a file system; no row if it creates them as needed (statfs)",
 			Fields: fields("total used available"),
 		},
+		{
+			ID:   "filesystem.access",
+			Kind: measure.Level,
+			Unit: measure.Count,
+			Fold: measure.Max,
+			Help: "1: whether a file system can be written (mountinfo); read again every ten " +
+				"readings, since the kernel does not announce that it made one read-only",
+			Fields: append(fields("")[:3], measure.Field{
+				Name: "access",
+				Type: measure.Word,
+				Help: "rw; ro: mounted so; failed: read-only after an error, though mounted rw",
+			}),
+		},
 	}
 }
 
@@ -52,12 +66,18 @@ func (Filesystems) Stats() []measure.Stat {
 // Reading.
 func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	r := &filesystemReading{
-		root:   env.Root,
-		statfs: unix.Statfs,
-		poll:   -1,
-		words:  []string{"total", "used", "available"},
+		root:    env.Root,
+		process: "self",
+		statfs:  unix.Statfs,
+		poll:    -1,
+		words:   []string{"total", "used", "available"},
+		access:  want.Stat("filesystem.access"),
+		sizes:   want.Stat("filesystem.size", "filesystem.inodes"),
 	}
-	path := env.Root.InProc("self/mountinfo")
+	if seesOtherMounts(env.Root) {
+		r.process, r.below = "1", env.Root.InProc("1/root")
+	}
+	path := env.Root.InProc(r.process + "/mountinfo")
 	if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
 		r.poll = fd
 	}
@@ -70,15 +90,40 @@ func (Filesystems) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 
 type filesystemReading struct {
 	root    kernel.Root
+	process string // whose mounts are read: "self" or "1"
+	below   string // the root directory of that process; "": that of this one
 	statfs  func(path string, st *unix.Statfs_t) error
 	poll    int // descriptor of mountinfo; -1: none
 	mounts  []filesystem
 	skipped string // a note; "": nothing was skipped
 	kinds   collect.WordLabels
 	words   []string
+	access  bool // filesystem.access is wanted
+	sizes   bool // another statistic is wanted
+	age     int  // readings since the list of mounts was read
 	buf     []byte
 	fs      unix.Statfs_t
 }
+
+// seesOtherMounts reports whether this process has another mount namespace than process 1, whose
+// file systems it can read: a service with ProtectSystem= or PrivateTmp=, or a container with the
+// process IDs of its host. The machine's file systems are those of process 1. Other users than root
+// need CAP_SYS_PTRACE.
+func seesOtherMounts(root kernel.Root) bool {
+	own, err := os.Readlink(root.InProc("self/ns/mnt"))
+	if err != nil {
+		return false
+	}
+	first, err := os.Readlink(root.InProc("1/ns/mnt"))
+	if err != nil || first == own {
+		return false
+	}
+	_, err = os.Stat(root.InProc("1/root/."))
+	return err == nil
+}
+
+// accessReadings is after how many readings the options of mounts are read again.
+const accessReadings = 10
 
 // filesystem is a mounted file system whose size is read.
 type filesystem struct {
@@ -86,6 +131,7 @@ type filesystem struct {
 	epoch  int // of labels; -1: none yet
 	labels [3]measure.Label
 	why    string // why statfs fails; "": it has not yet
+	access string // rw, ro or failed
 }
 
 // remote reports whether another machine or process answers statfs for the type, so that it may
@@ -149,6 +195,25 @@ func sizeless(typ string) bool {
 	return false
 }
 
+// accessOf returns whether a file system can be written. writable: a mount of it is read-write. The
+// kernel makes a file system read-only after an error and leaves the options of its mounts: ext4
+// with errors=remount-ro (emergency_ro since Linux 6.15), btrfs, f2fs; shutdown on XFS and ext4.
+func accessOf(m *procfs.Mount, writable bool) string {
+	options := "," + m.Options + ","
+	has := func(option string) bool { return strings.Contains(options, ","+option+",") }
+	switch m.Type {
+	case "squashfs", "iso9660", "erofs", "cramfs", "romfs", "udf": // read-only by their nature
+		return "ro"
+	}
+	switch {
+	case has("emergency_ro"), has("shutdown"), has("ro") && writable:
+		return "failed"
+	case has("ro"), !writable:
+		return "ro"
+	}
+	return "rw"
+}
+
 // chooseMounts returns the mounts to read: each file system once, at its shortest path. Of those
 // mounted over one another it takes the last, to which the path leads. skipped are the paths of
 // remote ones.
@@ -158,6 +223,12 @@ func chooseMounts(all []procfs.Mount) (chosen []filesystem, skipped []string) {
 		top[all[i].Path] = i
 	}
 	at := map[string]int{}
+	writable := map[string]bool{}
+	for i := range all {
+		if !all[i].ReadOnly {
+			writable[all[i].Number] = true
+		}
+	}
 	for i, m := range all {
 		switch {
 		case top[m.Path] != i || sizeless(m.Type):
@@ -175,15 +246,19 @@ func chooseMounts(all []procfs.Mount) (chosen []filesystem, skipped []string) {
 			}
 		}
 	}
+	for i := range chosen {
+		m := &chosen[i]
+		m.access = accessOf(&m.Mount, writable[m.Number])
+	}
 	return chosen, skipped
 }
 
 func (r *filesystemReading) list() error {
-	b, err := proc.ReadProc(r.root, "self/mountinfo", r.buf)
+	b, err := proc.ReadProc(r.root, r.process+"/mountinfo", r.buf)
 	if err != nil {
 		return err
 	}
-	r.buf = b
+	r.buf, r.age = b, 0
 	var skipped []string
 	r.mounts, skipped = chooseMounts(procfs.ParseMounts(b))
 	r.skipped = ""
@@ -211,7 +286,7 @@ func (r *filesystemReading) changed() bool {
 }
 
 func (r *filesystemReading) Read(out *collect.Out) error {
-	if r.changed() {
+	if r.age++; r.changed() || r.access && r.age >= accessReadings {
 		if err := r.list(); err != nil {
 			return err
 		}
@@ -227,10 +302,27 @@ func (r *filesystemReading) put(out *collect.Out) {
 		size.Note(r.skipped)
 		inodes.Note(r.skipped)
 	}
+	access := out.Table("filesystem.access")
+	if r.skipped != "" {
+		access.Note(r.skipped)
+	}
 	kinds := r.kinds.Of(out, r.words)
 	for i := range r.mounts {
 		m := &r.mounts[i]
-		err := r.statfs(m.Path, &r.fs)
+		if m.epoch != out.Epoch {
+			m.epoch, m.labels = out.Epoch, [3]measure.Label{
+				out.Label(m.Path),
+				out.Label(m.Source),
+				out.Label(m.Type),
+			}
+		}
+		if r.access {
+			access.Put(1, m.labels[0], m.labels[1], m.labels[2], out.Label(m.access))
+		}
+		if !r.sizes {
+			continue
+		}
+		err := r.statfs(r.below+m.Path, &r.fs)
 		if errors.Is(err, unix.ENOENT) {
 			continue // unmounted since
 		}
@@ -241,13 +333,6 @@ func (r *filesystemReading) put(out *collect.Out) {
 			size.Note(m.why)
 			inodes.Note(m.why)
 			continue
-		}
-		if m.epoch != out.Epoch {
-			m.epoch, m.labels = out.Epoch, [3]measure.Label{
-				out.Label(m.Path),
-				out.Label(m.Source),
-				out.Label(m.Type),
-			}
 		}
 		unit := float64(r.fs.Frsize) // blocks are counted in fragments (statvfs(3))
 		if unit == 0 {

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
 	"culprit/kernel/proc"
+	"culprit/measure"
 )
 
 // diskInfo is the description of a block device in sysfs.
@@ -16,6 +18,8 @@ type diskInfo struct {
 	kind       string // disk partition virtual path
 	guessed    bool   // by its name, without sysfs
 	parts      []diskPart
+	name       string // of a dm device: that of /dev/mapper
+	array      bool   // an md array with redundancy
 	parent     string
 	rotational string
 	scheduler  string
@@ -53,6 +57,8 @@ func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
 		info.parent = strings.Join(names(root, dir+"/slaves"), ",")
 	}
 	info.readParts(b, name, dir)
+	info.name = procfs.ReadSysWord(root, dir+"/dm/name")
+	info.array = exists(root, dir+"/md/degraded")
 	info.rotational = procfs.ReadSysWord(root, queue+"/queue/rotational")
 	info.scheduler = procfs.ReadSysWord(root, queue+"/queue/scheduler")
 	if _, after, ok := strings.Cut(info.scheduler, "["); ok { // "none [mq-deadline] kyber"
@@ -76,6 +82,16 @@ func readDiskInfo(b *blockDevices, name string, errors bool) diskInfo {
 		}
 	}
 	return info
+}
+
+func (d *disk) setLabels(out *collect.Out) {
+	d.labels = [5]measure.Label{
+		out.Label(d.name),
+		out.Label(d.info.kind),
+		out.Label(d.info.parent),
+		out.Label(d.info.rotational),
+		out.Label(d.info.scheduler),
+	}
 }
 
 func exists(root kernel.Root, name string) bool {

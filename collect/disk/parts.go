@@ -36,6 +36,22 @@ func diskPartsStat() measure.Stat {
 	}
 }
 
+func diskNameStat() measure.Stat {
+	return measure.Stat{
+		ID:   "disk.name",
+		Kind: measure.Level,
+		Unit: measure.Count,
+		Fold: measure.Max,
+		Help: "1 for each device that device mapper made (LVM, LUKS, multipath), by its name " +
+			"(/sys/block/*/dm/name)",
+		Fields: []measure.Field{
+			{Name: "device", Type: measure.Word, Help: "name in /proc/diskstats: dm-3"},
+			{Name: "name", Type: measure.Word, Help: "name in /dev/mapper: vg-root; lsblk and " +
+				"iostat -N show it"},
+		},
+	}
+}
+
 // blockDevices finds the other devices of the machine.
 type blockDevices struct {
 	root   kernel.Root

@@ -9,9 +9,64 @@ import (
 	"testing"
 
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 )
 
 // One full disk must be found as one, however many devices count its requests.
+// A device of device mapper has the name of /dev/mapper, any other has none. A name may be changed.
+func TestNamesOfMappedDevices(t *testing.T) {
+	const v = "sys/devices/virtual/block/"
+	m := diskMachine(t, "sda=pci/block/sda dm-0=virtual/block/dm-0 dm-1=virtual/block/dm-1",
+		map[string]string{v + "dm-0/dm/name": "my--vg-root\n", v + "dm-1/dm/name": "luks home\n"})
+	collecttest.Expect(t, m.Read(true), "disk.name", map[string]float64{
+		"disk.name|dm-0|my--vg-root": 1, "disk.name|dm-1|luks home": 1,
+	})
+}
+
+// An array that recovers onto a new member, one that waits for another to be synchronized, and a
+// stripe set, which has no redundancy. A suspended volume beside one that works.
+func TestStatesOfDevices(t *testing.T) {
+	const v = "sys/devices/virtual/block/"
+	m := diskMachine(t, "md0=virtual/block/md0 md1=virtual/block/md1 md2=virtual/block/md2 "+
+		"dm-0=virtual/block/dm-0 dm-1=virtual/block/dm-1", map[string]string{
+		v + "md0/md/degraded": "2\n", v + "md0/md/level": "raid6\n",
+		v + "md0/md/raid_disks": "7 (6)\n", v + "md0/md/sync_action": "recover\n",
+		v + "md0/md/sync_completed": "1000 / 3000\n",
+		v + "md1/md/degraded":       "0\n", v + "md1/md/level": "raid1\n",
+		v + "md1/md/raid_disks": "4\n", v + "md1/md/sync_action": "resync\n",
+		v + "md1/md/sync_completed": "delayed\n",
+		v + "md2/md/level":          "raid0\n", v + "md2/md/raid_disks": "3\n",
+		v + "dm-0/dm/name": "vg-root\n", v + "dm-0/dm/suspended": "0\n",
+		v + "dm-1/dm/name": "vg-data\n", v + "dm-1/dm/suspended": "1\n",
+	})
+	rows := m.Read(true)
+	collecttest.Expect(t, rows, "disk.array", map[string]float64{
+		"disk.array.missing|md0|raid6|7|recover": 2, "disk.array.missing|md1|raid1|4|resync": 0,
+		"disk.array.sync|md0|recover|done": 512000, "disk.array.sync|md0|recover|total": 1536000,
+	})
+	collecttest.Expect(t, rows, "disk.suspended", map[string]float64{
+		"disk.suspended|dm-0": 0, "disk.suspended|dm-1": 1,
+	})
+	m.Put(map[string]string{v + "dm-1/dm/suspended": "0\n", v + "md0/md/degraded": "1\n"})
+	rows = m.Read(true)
+	collecttest.Expect(t, rows, "disk.suspended", map[string]float64{
+		"disk.suspended|dm-0": 0, "disk.suspended|dm-1": 0,
+	})
+	collecttest.Expect(t, rows, "disk.array.missing|md0", map[string]float64{
+		"disk.array.missing|md0|raid6|7|recover": 1,
+	})
+}
+
+func FuzzParseSync(f *testing.F) {
+	f.Add("1000 / 3000")
+	f.Add("none")
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
+		if done, total := parseSync(text); done > total || total%512 != 0 {
+			t.Errorf("%q: %d of %d", text, done, total)
+		}
+	})
+}
+
 func TestDiskParts(t *testing.T) {
 	const v = "sys/devices/virtual/block/"
 	for name, c := range map[string]struct {
@@ -113,7 +168,7 @@ func diskMachine(t *testing.T, disks string, files map[string]string) *collectte
 func FuzzGuessKind(f *testing.F) {
 	f.Add("sda1", "sda")
 	f.Add("nvme0n1p1", "nvme0n1")
-	f.Fuzz(func(t *testing.T, name, disk string) {
+	heapbound.Fuzz(f, func(t *testing.T, name, disk string) {
 		kind, parent := guessKind(
 			&blockDevices{known: func(n string) bool { return n == disk }}, name,
 		)

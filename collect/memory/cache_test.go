@@ -10,12 +10,13 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 )
 
 func FuzzCacheFiles(f *testing.F) {
 	f.Add([]byte("dentry  5 6 192 21 1 : tunables 0 0 0 : slabdata 3 4 0"))
 	f.Add([]byte("63808\t62176\t45\t0\t10756\t-1"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if _, _, pages, ok := parseSlabLine(b); ok && pages > 1<<56 {
 			t.Fatal(pages)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/measure"
 )
@@ -221,7 +222,7 @@ func TestMemoryThatCantBe(t *testing.T) {
 func FuzzMemory(f *testing.F) {
 	f.Add([]byte("MemTotal: 524288 kB\nSwapTotal: 0 kB\nSwapFree: 18446744073709551488 kB\n"))
 	f.Add([]byte("HugePages_Total: 18446744073709551615\nHugepagesize: 18446744073709551615 kB\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		r, err := Memory{}.Open(&collect.Env{Root: kernel.Root{}}, collecttest.WantAll(Memory{}))
 		if err != nil {
 			t.Skip(err)

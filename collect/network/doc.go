@@ -1,3 +1,3 @@
-// Package network collects the counters of network devices, protocols, TCP connections and the
-// kernel's network tables, for each network namespace of Env.Netns.
+// Package network collects the counters of network devices, their queueing disciplines and drivers,
+// protocols, and the kernel's network tables, for each network namespace of Env.Netns.
 package network

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel/netlink"
 
 	"golang.org/x/sys/unix"
@@ -406,7 +407,7 @@ func FuzzNetlinkMessages(f *testing.F) {
 		q.EndNest(q.Nest(unix.ETHTOOL_A_LINKMODES_HEADER))
 		return err
 	})
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		var facts linkFacts
 		var stats [linkCounters]uint64
 		if _, err := parseLink(b, &facts, &stats); err == nil &&

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 )
 
 const (
@@ -146,7 +147,7 @@ func FuzzNetFiles(f *testing.F) {
 	} {
 		f.Add([]byte(s), []byte(s))
 	}
-	f.Fuzz(func(t *testing.T, one, two []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, one, two []byte) {
 		for _, parse := range []func(*counterTable, []byte) error{
 			(*counterTable).parsePairs,
 			(*counterTable).parseLines,

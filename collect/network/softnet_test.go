@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 )
 
 func TestSoftnet(t *testing.T) {
@@ -79,7 +80,7 @@ func FuzzSoftnet(f *testing.F) {
 	f.Add([]byte("00000802 00000000 00000000 00000000 00000000 00000000 00000000 00000000 " +
 		"00000000 00000000 00000000 00000000 00000001"))
 	f.Add([]byte("1 2 3 4 5 6 7 8 9"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if l, ok := parseSoftnetLine(b); ok && (l.columns < 9 || l.packets >= 1<<32 || l.cpu < -1) {
 			t.Fatalf("%q: %+v", b, l)
 		}

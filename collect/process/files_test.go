@@ -9,6 +9,7 @@ import (
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -73,6 +74,7 @@ func newProcessMachineAt(t *testing.T, files map[string]string, options string) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	patient(r)
 	m.Reading = r
 	t.Cleanup(r.Close)
 	return processMachine{m.Machine, &now}
@@ -143,7 +145,7 @@ func FuzzFilesLimit(f *testing.F) {
 	f.Add([]byte("Max open files            unlimited            unlimited            files    " +
 		" \n"))
 	f.Add([]byte("Max open files            99999999999999999999999"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if parseFilesLimit(b) != 0 && !bytes.Contains(b, []byte("Max open files")) {
 			t.Error("a limit out of nothing")
 		}

@@ -13,9 +13,6 @@ import (
 	"culprit/measure"
 )
 
-// mostCommand is how many bytes of a command line are read.
-const mostCommand = 4096
-
 // processInfo is the description of a process: process.info.
 type processInfo struct {
 	stale                 bool
@@ -59,7 +56,7 @@ func (r *processReading) readInfo(p *process) {
 		}
 	}
 	if r.wants.command && !p.stat.kernel {
-		if b, err := r.dir.ReadPIDHead(p.pid, "cmdline", r.buf[:mostCommand]); err == nil {
+		if b, ok := r.readLocked(p.pid, "cmdline", 0); ok {
 			r.setCommand(i, b)
 		}
 	}

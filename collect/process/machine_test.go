@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"culprit/collect"
 	"culprit/collect/collecttest"
 	"culprit/measure"
 )
@@ -19,7 +21,7 @@ type fakeProcess struct {
 	minor, cminor, major      int
 	usr, sys, cusr, csys      int
 	threads, start, rss, wait int
-	flags                     int
+	flags, nice               int
 }
 
 func (m fakeProcess) stat() string {
@@ -30,7 +32,7 @@ func (m fakeProcess) stat() string {
 		m.threads = 1
 	}
 	return fmt.Sprintf(
-		"%d (%s) %s %d 901 902 903 -1 %d %d %d %d 904 %d %d %d %d 20 0 %d 0 %d "+
+		"%d (%s) %s %d 901 902 903 -1 %d %d %d %d 904 %d %d %d %d %d %d %d 0 %d "+
 			"905 %d 906 907 908 909 910 911 912 913 914 915 916 917 918 17 919 0 0 %d 920 921\n",
 		m.pid,
 		m.comm,
@@ -44,6 +46,8 @@ func (m fakeProcess) stat() string {
 		m.sys,
 		m.cusr,
 		m.csys,
+		20+m.nice,
+		m.nice,
 		m.threads,
 		m.start,
 		m.rss,
@@ -74,12 +78,20 @@ func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 	if err := os.WriteFile(passwd, []byte(all["passwd"]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return processMachine{
+	m := processMachine{
 		collecttest.NewMachine(
 			t, Processes{now: func() measure.Span { return now }, passwd: passwd}, all,
 		),
 		&now,
 	}
+	patient(m.Reading)
+	return m
+}
+
+// patient makes a reading read the same on a loaded machine.
+func patient(r collect.Reading) {
+	p := r.(*processReading)
+	p.locked.most, p.blocked.most = time.Minute, measure.Minute
 }
 
 // files returns the files of a process with the content of schedstat, its switches and its bytes.

@@ -20,10 +20,12 @@ type procStat struct {
 	// ticks, including ended threads; the sum is the run time, its division into parts is sampled
 	usr, sys uint64
 	childStat
+	schedule
 	threads uint64
 	start   uint64 // ticks since boot
 	// pages; counted by CPU, so off by up to 64 pages for each CPU since Linux 6.2
-	rss uint64
+	rss     uint64
+	virtual uint64 // bytes of address space
 	diskWait
 	kernel, worker bool // PF_KTHREAD, PF_WQ_WORKER
 }
@@ -32,6 +34,13 @@ type procStat struct {
 type childStat struct {
 	childMinor         uint64 // page faults; each child has some, so it grows with each
 	childUsr, childSys uint64 // ticks
+}
+
+// schedule is how the scheduler ranks the first thread.
+type schedule struct {
+	// 20 + nice of normal threads; below 0 of real-time ones: -1 minus their priority, -2 to -100
+	priority int32
+	nice     int32 // -20 to 19
 }
 
 // diskWait is the ticks that the first thread waited for a disk; only with delay accounting.
@@ -71,11 +80,11 @@ func (s *procStat) parseStat(b []byte) bool {
 	c.Skip(1)
 	s.usr, s.sys = c.Uint(), c.Uint()
 	s.childUsr, s.childSys = uint64(max(c.Int(), 0)), uint64(max(c.Int(), 0))
-	c.Skip(2) // priority nice
+	s.priority, s.nice = small(c.Int()), small(c.Int())
 	s.threads = c.Uint()
 	c.Skip(1)
 	s.start = c.Uint()
-	c.Skip(1)
+	s.virtual = c.Uint()
 	s.rss = uint64(max(c.Int(), 0))
 	if c.Err() != nil {
 		return false
@@ -87,6 +96,9 @@ func (s *procStat) parseStat(b []byte) bool {
 	}
 	return true
 }
+
+// small returns a number that fits into 32 bits, or the nearest one that does.
+func small(n int64) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
 
 // stableName returns the name of a process without the current work of a kernel worker:
 // "kworker/0:1-events" has the name kworker/0:1 (wq_worker_comm in kernel/workqueue.c). Otherwise

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"culprit/heapbound"
 )
 
 // hostileNames can all be set with prctl(PR_SET_NAME).
@@ -43,6 +45,7 @@ func TestParseProcStat(t *testing.T) {
 			start:   19,
 			rss:     20,
 			wait:    21,
+			nice:    -6,
 		}
 		var s procStat
 		if !s.parseStat([]byte(m.stat())) {
@@ -60,6 +63,8 @@ func TestParseProcStat(t *testing.T) {
 			threads:   18,
 			start:     19,
 			rss:       20,
+			virtual:   905,
+			schedule:  schedule{priority: 14, nice: -6},
 			diskWait:  diskWait{blkio: 21, hasBlkio: true},
 		}
 		if string(s.comm) != name {
@@ -192,7 +197,7 @@ func FuzzProcStat(f *testing.F) {
 	f.Add([]byte(" ()\x00 0 0 0 0 4 0 0 0 0 / 0 6 7 8 0 9 0 1 2 3 4")) // no state
 	// a parent that no kernel has
 	f.Add([]byte("1 () R 2147483648 0 0 0 0 4 0 0 0 0 0 0 6 7 8 0 9 0 1 2 3 4"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		var s procStat
 		if s.parseStat(b) && (s.parent < 0 || s.state == 0) {
 			t.Errorf("%+v", s)
@@ -206,7 +211,7 @@ func FuzzProcFiles(f *testing.F) {
 	f.Add([]byte("rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 4\n"))
 	f.Add([]byte("4:cpu,cpuacct:/a\n0::/b\n"))
 	f.Add([]byte("root:x:0:0\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		parseSched(b)
 		parseSwitches(b)
 		parseUID(b)
@@ -224,7 +229,7 @@ func FuzzProcFiles(f *testing.F) {
 
 func FuzzTaskStats(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 8, 0, 4, 0, 4, 0, 3, 0})
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		var s taskStats
 		if findTaskStats(b, &s) && len(b) < tsLeast {
 			t.Error("read beyond the end")

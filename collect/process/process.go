@@ -116,7 +116,11 @@ type processWants struct {
 
 type amountWants struct{ runwait, delay, switches, io, calls, short, lost bool }
 
-type levelWants struct{ rss, threads, state, info, count, files, visibility bool }
+type levelWants struct {
+	rss, threads, state, info, count, files, visibility, blocked bool
+
+	long bool // those of longTables
+}
 
 func wantProcesses(w collect.Want) processWants {
 	return processWants{
@@ -130,18 +134,22 @@ func wantProcesses(w collect.Want) processWants {
 			lost:     w.Stat("process.lost"),
 		},
 		levelWants: levelWants{
-			rss:        w.Stat("process.rss"),
-			threads:    w.Stat("process.threads"),
-			state:      w.Stat("process.state"),
-			info:       w.Stat("process.info"),
+			rss:     w.Stat("process.rss"),
+			threads: w.Stat("process.threads"),
+			state:   w.Stat("process.state"),
+			info:    w.Stat("process.info"),
+			long: w.Stat("process.virtual", "process.priority", "process.nice",
+				"process.time"),
 			count:      w.Stat("process.count"),
 			files:      w.Stat("process.files", "process.files.limit"),
 			visibility: w.Stat("process.visibility"),
+			blocked:    w.Stat("process.blocked"),
 		},
-		user:           w.Field("process.info", "user"),
-		cgroup:         w.Field("process.info", "cgroup"),
-		command:        w.Field("process.info", "command"),
-		thread:         w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults"),
+		user:    w.Field("process.info", "user"),
+		cgroup:  w.Field("process.info", "cgroup"),
+		command: w.Field("process.info", "command"),
+		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults",
+			"process.blocked"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
 }
@@ -161,6 +169,7 @@ type processReading struct {
 	users     users
 	listFiles tristate // whether open files must be listed, as the kernel does not count them
 	files     filesReading
+	locked    lockedReader
 	busy      lostClock
 	tables    processTables
 }
@@ -218,9 +227,11 @@ type processPulses struct {
 
 type processBuffers struct {
 	pids, tids []int32
+	parents    []int32 // of zombies
 	buf        []byte
 	text       []byte // for cleaned text
 	line       procStat
+	blocked    blockedReading
 }
 
 // shortcomings is what a reading could not see.
@@ -280,7 +291,8 @@ type processIO struct {
 // processFacts has the description of a process; info is nil if process.info is not wanted.
 type processFacts struct {
 	info         *processInfo
-	ranSinceInfo bool // it ran since info was read
+	ranSinceInfo bool         // it ran since info was read
+	blocked      *blockedWait // of its only thread; nil: not blocked, or not read yet
 }
 
 // processDelta is what a process did within an interval; NaN if not known.
@@ -298,6 +310,7 @@ func (r *processReading) Close() {
 		r.drop(p)
 	}
 	r.procs = nil
+	r.locked.close()
 	r.walk.close()
 	r.taskstats.close()
 	r.stat.Close()

@@ -24,6 +24,7 @@ func TestProcessByFiles(t *testing.T) {
 		major:  1,
 		start:  500,
 		rss:    3,
+		nice:   -5,
 	}
 	idle := fakeProcess{pid: 9, parent: 7, comm: "idle", start: 600, state: "Z"}
 	m := newProcessMachine(
@@ -36,6 +37,11 @@ func TestProcessByFiles(t *testing.T) {
 		"process.state|7|busy|S": 1, "process.state|9|idle|Z": 1, "process.count|S": 1, "process.count|Z": 1,
 		"process.info|7|busy|1|alice|/a.slice|/bin/busy -x|S": 1, "process.info|9|idle|7|alice|/a.slice|/bin/idle -x|Z": 1,
 		"process.visibility|some|pid namespace": 1,
+		"process.virtual|7|busy":                905, "process.virtual|9|idle": 905,
+		"process.priority|7|busy": 15, "process.priority|9|idle": 20,
+		"process.nice|7|busy": -5, "process.nice|9|idle": 0,
+		"process.time|7|busy": 1.5e9, "process.time|9|idle": 0,
+		"process.zombies|7|busy": 1,
 	})
 	p.usr, p.sys, p.minor, p.major, p.rss, p.state = 130, 60, 15, 2, 4, "R"
 	m.Put(p.files("1907000000 5000 41", 27, 14, 150))
@@ -283,7 +289,7 @@ func TestHugeCommandLineIsCut(t *testing.T) {
 		),
 	)
 	for k := range m.Read(true) {
-		if strings.HasPrefix(k, "process.info") && len(k) > mostCommand+100 {
+		if strings.HasPrefix(k, "process.info") && len(k) > mostLocked+100 {
 			t.Errorf("a label of %d bytes", len(k))
 		}
 	}

@@ -30,7 +30,21 @@ type amountTables struct {
 	cpu, runwait, delay, switches, faults, io, calls, short *collect.Table
 }
 
-type levelTables struct{ rss, threads, state, info *collect.Table }
+type levelTables struct {
+	rss, threads, state, info *collect.Table
+	longTables
+}
+
+// longTables are the tables that ps -l needs.
+type longTables struct{ virtual, priority, nice, time *collect.Table }
+
+// put puts the row of a process. tick is the length of a tick in nanoseconds.
+func (t *longTables) put(s *procStat, tick uint64, pid, name measure.Label) {
+	t.virtual.Put(float64(s.virtual), pid, name)
+	t.priority.Put(float64(s.priority), pid, name)
+	t.nice.Put(float64(s.nice), pid, name)
+	t.time.Put(float64((s.usr+s.sys)*tick), pid, name)
+}
 
 type threadTables struct {
 	threadCPU, threadRunwait, threadSwitches, threadFaults *collect.Table
@@ -61,6 +75,7 @@ func (r *processReading) put(out *collect.Out) {
 		pid, name := p.name.of(out, p.pid, p.comm)
 		t.rss.Put(float64(p.stat.rss*r.page), pid, name)
 		t.threads.Put(float64(p.stat.threads), pid, name)
+		t.longTables.put(&p.stat, r.tick, pid, name)
 		if t.state != nil {
 			t.state.Put(1, pid, name, t.letter(out, p.stat.state))
 		}
@@ -76,6 +91,8 @@ func (r *processReading) put(out *collect.Out) {
 		}
 	}
 	r.putFiles(out)
+	r.putBlocked(out)
+	r.putZombies(out)
 	r.putLost(out, sum)
 	r.notes(out)
 }
@@ -97,6 +114,12 @@ func (t *processTables) look(out *collect.Out, reasons []string) {
 			threads: out.Table("process.threads"),
 			state:   out.Table("process.state"),
 			info:    out.Table("process.info"),
+			longTables: longTables{
+				virtual:  out.Table("process.virtual"),
+				priority: out.Table("process.priority"),
+				nice:     out.Table("process.nice"),
+				time:     out.Table("process.time"),
+			},
 		},
 		threadTables: threadTables{
 			threadCPU:      out.Table("thread.cpu"),

@@ -8,7 +8,7 @@ import (
 func (r *processReading) renew(out *collect.Out) {
 	over := out.Over().Seconds()
 	w := &r.wants
-	if w.rss || w.state || w.count || w.info || w.threads {
+	if w.rss || w.state || w.count || w.info || w.threads || w.long {
 		r.renewStats(over)
 	}
 	if !w.info {
@@ -36,6 +36,7 @@ func (r *processReading) renewStats(over float64) {
 	renew := func(p *process) {
 		if r.readStat(p) && r.line.start == p.stat.start {
 			p.stat.rss, p.stat.state, p.stat.parent = r.line.rss, r.line.state, r.line.parent
+			p.stat.virtual, p.stat.schedule = r.line.virtual, r.line.schedule
 			p.statStale = false
 		}
 	}

@@ -90,6 +90,21 @@ func (Processes) Stats() []measure.Stat {
 				"visible here. Known to 20 ms for each CPU",
 		},
 		level("process.rss", measure.Bytes, "resident memory (/proc/PID/stat)", with()),
+		level("process.virtual", measure.Bytes, "size of the address space (/proc/PID/stat vsize)",
+			with()),
+		{
+			ID: "process.priority", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+			Help: "priority as top shows it: 20 + nice, and below " +
+				"0 of real-time threads, -1 minus their priority; of the first thread " +
+				"(/proc/PID/stat)", Fields: with(),
+		},
+		{
+			ID: "process.nice", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+			Help: "nice value of the first thread, -20 to 19 " +
+				"(/proc/PID/stat)", Fields: with(),
+		},
+		level("process.time", measure.Nanoseconds, "CPU time since the start, of all threads, "+
+			"including ended ones (/proc/PID/stat utime, stime)", with()),
 		level("process.threads", measure.Count, "threads (/proc/PID/stat)", with()),
 		level("process.state", measure.Count, "1 for each process, by the state of its first "+
 			"thread (/proc/PID/stat)", with(state)),
@@ -99,7 +114,17 @@ func (Processes) Stats() []measure.Stat {
 		level("process.files.limit", measure.Count, "file descriptors that a process may have "+
 			"open; above that, open and accept fail with EMFILE (soft limit, /proc/PID/limits)",
 			with()),
+		level("process.blocked", measure.Count, "threads that were in uninterruptible sleep (D) "+
+			"for all of the interval, without kernel threads; what they wait for is empty where "+
+			"this user may not read it", with(word("wchan", "kernel function in which they wait "+
+			"(/proc/PID/wchan)"), word("caller", "function that called it, without locks and "+
+			"the scheduler (/proc/PID/stack)"), word("mount", "mount point of the file that "+
+			"their system call names (/proc/PID/syscall)"), word("type", "its file system"),
+			word("source", "its device or server"))),
 		level("process.count", measure.Count, "processes in each state", []measure.Field{state}),
+		level("process.zombies", measure.Count, "children that have ended and that the process "+
+			"has not waited for; pid 0 is a parent outside of this PID namespace "+
+			"(/proc/PID/stat)", with()),
 		delta(
 			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
 			thread(mode),

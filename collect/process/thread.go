@@ -12,17 +12,18 @@ import (
 // thread is one thread of a process. Threads are followed if thread.* is wanted and there are
 // several, or if the process has no other source of its numbers (no taskstats).
 type thread struct {
-	tid   int32
-	known bool
-	ran   bool
-	gone  bool
-	seen  bool   // in the latest listing
-	base  string // "task/TID/"
-	stat  procStat
-	comm  string
-	name  labelPair // tid, name
-	clock cpuClock
-	delta threadDelta
+	tid     int32
+	known   bool
+	ran     bool
+	gone    bool
+	seen    bool   // in the latest listing
+	base    string // "task/TID/"
+	stat    procStat
+	comm    string
+	name    labelPair // tid, name
+	clock   cpuClock
+	delta   threadDelta
+	blocked *blockedWait // nil: not blocked, or not read yet
 	threadPulse
 	switches
 }

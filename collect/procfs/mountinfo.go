@@ -8,10 +8,12 @@ import (
 
 // Mount is one line of /proc/PID/mountinfo.
 type Mount struct {
+	ID                 string // of this mount, as mnt_id in /proc/PID/fdinfo
 	Number             string // major:minor of the file system
 	Path, Source, Type string
 	Root               string // mounted path within the file system: "/" for all of it
 	Options            string // of the file system itself
+	ReadOnly           bool   // this mount of it is read-only, by its own options
 }
 
 // ParseMounts parses /proc/PID/mountinfo (proc_pid_mountinfo(5)): one mount for each line, in the
@@ -29,12 +31,14 @@ func ParseMounts(b []byte) []Mount {
 		var line []byte
 		line, b = CutLine(b)
 		c := proc.Scan(line)
-		c.Skip(2)
 		var m Mount
+		m.ID = string(c.Word())
+		c.Skip(1)
 		m.Number = string(c.Word())
 		m.Root = word(c.Word())
 		m.Path = word(c.Word())
-		c.Skip(1)
+		options, _, _ := strings.Cut(string(c.Word()), ",") // ro or rw comes first
+		m.ReadOnly = options == "ro"
 		for w := c.Word(); w != nil && string(w) != "-"; w = c.Word() {
 		}
 		m.Type = word(c.Word())

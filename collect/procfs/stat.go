@@ -43,6 +43,7 @@ type Stat struct {
 	Forks      uint64
 	Running    uint64
 	Blocked    uint64
+	Boot       uint64 // time of the boot, in seconds since the Unix epoch
 }
 
 // StatLines is a set of lines of /proc/stat, one bit for each.
@@ -56,6 +57,7 @@ const (
 	HasRunning
 	HasBlocked
 	HasAll
+	HasBoot
 )
 
 // CPULine is the line of one CPU.
@@ -87,6 +89,8 @@ func (s *Stat) Parse(b []byte, modes bool) error {
 				s.BadCPU = !s.parseCPU(line) || s.BadCPU
 			}
 			s.take(line, "ctxt ", &s.Switches, HasSwitches)
+		case 'b':
+			s.take(line, "btime ", &s.Boot, HasBoot)
 		case 'i':
 			s.take(line, "intr ", &s.Interrupts, HasInterrupts)
 		case 'p':
@@ -95,7 +99,7 @@ func (s *Stat) Parse(b []byte, modes bool) error {
 			s.take(line, "procs_blocked ", &s.Blocked, HasBlocked)
 		}
 	}
-	if s.Has == 0 && len(s.CPUs) == 0 {
+	if s.Has&^HasBoot == 0 && len(s.CPUs) == 0 {
 		return errNoStat
 	}
 	return nil

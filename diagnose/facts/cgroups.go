@@ -3,6 +3,7 @@ package facts
 import (
 	"strings"
 
+	"culprit/container"
 	"culprit/diagnose"
 	"culprit/diagnose/phrase"
 )
@@ -11,10 +12,14 @@ import (
 // namespace that of the container. Only the latter has limits and events.
 const VisibleRoot = "/"
 
-// CgroupName returns the name of a control group in a finding.
+// CgroupName returns the name of a control group in a finding: its path, and before it the
+// container that it belongs to: "pod:5c8b1e9a/containerd:3f2a1b4c5d6e (/kubepods/...)".
 func CgroupName(g string) string {
 	if g == VisibleRoot {
 		return "/ (the container's own, seen from inside)"
+	}
+	if c := container.Parse(g).Container(); c != "" {
+		return phrase.Clean(c) + " (" + phrase.Clean(g) + ")"
 	}
 	return phrase.Clean(g)
 }

@@ -50,6 +50,15 @@ func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
 		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
 }
 
+// DiskTitle returns the name of a block device for people: "vg-root (dm-3)" of one that device
+// mapper made, else the kernel's name.
+func DiskTitle(l *diagnose.Look, device string) string {
+	if r := l.Table(DiskName).One("device", device); r != nil && r.Word("name") != "" {
+		return phrase.Clean(r.Word("name")) + " (" + phrase.Clean(device) + ")"
+	}
+	return phrase.Clean(device)
+}
+
 // RequestTime returns the mean time of a request in ns over the cells in mask, discards and flushes
 // included. NaN when no request completed, or waits are unknown.
 func (d *Disk) RequestTime(mask []bool, directions ...string) float64 {

@@ -128,6 +128,22 @@ func OtherPrograms(all []Program, total float64, n int) string {
 	return strings.Join(s, ", ")
 }
 
+// mostNames is the number of programs that ShortNames lists.
+const mostNames = 3
+
+// ShortNames returns the first programs as a list: "app[7], sh[8], cron[9] and 2 other programs".
+func ShortNames(programs []Program) string {
+	var names []string
+	for i, p := range programs {
+		if i == mostNames {
+			names = append(names, phrase.Plural(len(programs)-i, "other program", "other programs"))
+			break
+		}
+		names = append(names, p.String())
+	}
+	return phrase.List(names)
+}
+
 // ParentOfShort returns the parent of the short-lived children that used most CPU time; its rate is
 // 0 when there is none.
 func ParentOfShort(l *diagnose.Look, mask []bool) Program {

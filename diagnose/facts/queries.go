@@ -17,6 +17,8 @@ const (
 	ProcessFaults  = `process.faults by pid,process,type where type = "major"`
 	ProcessSight   = `process.visibility by visible,reason`
 	ProcessStates  = `process.count by state`
+	ProcessBlocked = `process.blocked by pid,process,wchan,caller,mount,type,source`
+	Zombies        = `process.zombies by pid,process`
 	ProcessThreads = `process.threads by pid,process`
 	ThreadCPU      = `thread.cpu by pid,process,tid,thread`
 
@@ -47,6 +49,33 @@ const (
 	DiskInflight = `disk.inflight by device`
 	DiskInfo     = `disk.info by device,kind,parent,rotational`
 
+	ArrayMissing  = `disk.array.missing by device,level,members,action`
+	ArraySync     = `disk.array.sync by device,action,kind`
+	DiskSuspended = `disk.suspended by device`
+
+	DiskName         = `disk.name by device,name`
+	FilesystemSize   = `filesystem.size by mount,device,type,kind`
+	FilesystemInodes = `filesystem.inodes by mount,device,type,kind`
+	FilesystemAccess = `filesystem.access by mount,device,type,access`
+
+	CgroupPids        = `cgroup.pids by cgroup`
+	CgroupPidsLimit   = `cgroup.pids.limit by cgroup`
+	CgroupPidsRefused = `cgroup.pids.refusals by cgroup`
+
+	LimitUsed    = `limit.used by resource,owner`
+	LimitSize    = `limit.size by resource,owner`
+	PortsUsed    = `tcp.ports.used by netns,local,peer,peerport`
+	PortsWaiting = `tcp.ports.used by netns,local,peer,peerport where state = "time-wait"`
+	PortsLimit   = `tcp.ports.limit by netns,range`
+
+	UnixQueue = `unix.listen.queue by netns,path`
+	UnixLimit = `unix.listen.limit by netns,path`
+
+	// FailedCalls are the errors by which calls fail at a limit. EAGAIN is usual elsewhere, so it
+	// counts only for calls that create processes, and for connect to an AF_UNIX socket.
+	FailedCalls = `syscall.count by process,pid,syscall,error where error in ("ENOSPC", "EMFILE", "ENFILE", "EROFS", "EADDRNOTAVAIL", "EDQUOT")`
+	FailedAgain = `syscall.count by process,pid,syscall,error where error = "EAGAIN" and syscall in ("clone", "clone3", "fork", "vfork", "connect")`
+
 	CgroupCPU           = `cgroup.cpu by cgroup`
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`
 	CgroupThrottledTime = `cgroup.throttled by cgroup`
@@ -54,6 +83,7 @@ const (
 	CgroupMemory        = `cgroup.memory by cgroup,kind`
 	CgroupEvents        = `cgroup.memory.events by cgroup,event`
 	CgroupPressure      = `cgroup.pressure.time by cgroup,resource,scope`
+	CgroupIOLimit       = `cgroup.io.limit by cgroup,device,direction`
 	CgroupIO            = `cgroup.io by cgroup,device,direction`
 
 	CacheEntries = `cache.entries by netns,cache`
@@ -85,6 +115,10 @@ const (
 	QdiscRate       = `net.qdisc.rate by netns,device,kind,handle,parent`
 	ProtocolEvents  = `net.protocol.events by netns,protocol,counter`
 
+	UDPDrops   = `udp.socket.drops by netns,localport,pid,process`
+	DNSWaiting = `dns.waiting by netns,server`
+	Connects   = `tcp.connect.count by process,pid,peer,peerport,error`
+
 	FlowBytes       = `tcp.flow.bytes by netns,local,localport,peer,peerport,pid,process,side,direction`
 	FlowRetransmits = `tcp.flow.retransmits by netns,local,localport,peer,peerport,pid,process,side`
 	FlowSegments    = `tcp.flow.segments by netns,local,localport,peer,peerport,pid,process,side,direction`
@@ -94,6 +128,7 @@ const (
 	FlowUnsent      = `tcp.flow.unsent by netns,local,localport,peer,peerport,pid,process,side`
 	FlowUnacked     = `tcp.flow.unacked by netns,local,localport,peer,peerport,pid,process,side`
 	FlowMSS         = `tcp.flow.mss by netns,local,localport,peer,peerport,pid,process,side`
+	FlowQueue       = `tcp.flow.queue by netns,local,localport,peer,peerport,pid,process,side,direction`
 	FlowLimited     = `tcp.flow.limited by netns,local,localport,peer,peerport,pid,process,side,by`
 	ListenQueue     = `tcp.listen.queue by netns,local,localport,pid,process`
 	ListenLimit     = `tcp.listen.limit by netns,local,localport,pid,process`

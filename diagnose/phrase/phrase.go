@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"culprit/measure"
 )
 
 // Digits returns v with three significant digits and no exponent: 0.0123 1.23 12.3 123 1234.
@@ -53,11 +55,7 @@ func Count(v float64) string {
 }
 
 func scaled(v, base float64, units ...string) string {
-	i := 0
-	for math.Abs(v) >= base*0.9995 && i < len(units)-1 {
-		v /= base
-		i++
-	}
+	v, i := measure.Prefix(v, base, base-0.5, len(units)-1)
 	return Digits(v) + " " + units[i]
 }
 
@@ -108,6 +106,20 @@ func wholeBytes(v, base float64) float64 {
 // Duration returns a time in nanoseconds as text: 7.8 ms.
 func Duration(ns float64) string {
 	return scaled(ns, 1000, "ns", "us", "ms", "s")
+}
+
+// Ahead returns a time in the future, in seconds: 40 s, 7 minutes, 5 hours, 12 days.
+func Ahead(s float64) string {
+	const hour, day = 3600, 86400
+	switch {
+	case s < 120:
+		return Digits(s) + " s"
+	case s < 2*hour:
+		return Digits(s/60) + " minutes"
+	case s < 2*day:
+		return Digits(s/hour) + " hours"
+	}
+	return Count(s/day) + " days"
 }
 
 // Percent returns a ratio in percent: 0.3 %, 43 %, 99.7 %, 100 %.

@@ -28,7 +28,8 @@ func TestNumbers(t *testing.T) {
 		{"BitRate", BitRate, map[float64]string{
 			0: "0 bit/s", 999: "999 bit/s", 999.4: "999 bit/s", 999.6: "1 kbit/s",
 			11.7e6: "11.7 Mbit/s", 2.5e9: "2.5 Gbit/s", 3e12: "3 Tbit/s", 5e15: "5000 Tbit/s",
-			-2e6: "-2 Mbit/s",
+			-2e6: "-2 Mbit/s", 999.4e6: "999 Mbit/s", 999.5e6: "1 Gbit/s", 999.9999e6: "1 Gbit/s",
+			1e9: "1 Gbit/s", -999.9999e6: "-1 Gbit/s",
 		}},
 		{"LinkRate", LinkRate, map[float64]string{
 			100e6: "100 Mbit/s", 1e9: "1000 Mbit/s", 999.5e6: "1000 Mbit/s",
@@ -44,9 +45,11 @@ func TestNumbers(t *testing.T) {
 		{"Memory", Memory, map[float64]string{
 			512.4: "512 B", 1024: "1 KiB", 1536: "1.5 KiB", 3.7 * (1 << 30): "3.7 GiB",
 			2 << 40: "2 TiB", 1000.4: "1000 B", 5 << 20: "5 MiB",
+			1023.4 * 1024: "1023 KiB", 1023.5 * 1024: "1 MiB", 1023.9 * 1024: "1 MiB", 1023.6: "1 KiB",
 		}},
 		{"Duration", Duration, map[float64]string{
 			12: "12 ns", 7.8e6: "7.8 ms", 1500: "1.5 us", 90e9: "90 s", 5e12: "5000 s",
+			999.4e3: "999 us", 999.6e3: "1 ms",
 		}},
 		{"Percent", Percent, map[float64]string{
 			0: "0 %", 0.0004: "<0.1 %", 0.0006: "0.1 %", 0.003: "0.3 %", 0.0994: "9.9 %",

@@ -16,7 +16,7 @@ func diskHangs() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "disk-hangs", Checks: "hanging disks",
 		Finds: []string{facts.DiskInflight, facts.DiskOps},
-		Uses: []string{facts.DiskInfo, facts.DiskBusy, facts.DiskQueue, facts.DiskWait,
+		Uses: []string{facts.DiskInfo, facts.DiskName, facts.DiskBusy, facts.DiskQueue, facts.DiskWait,
 			facts.DiskBytes, facts.Pressure, facts.Blocked},
 		Check: func(l *diagnose.Look) {
 			if len(l.Table(facts.DiskInflight).Rows) == 0 {
@@ -54,8 +54,8 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 	}
 	f := l.Found(phrase.Clean(d.Name), diagnose.High, 0.9,
 		diagnose.Culprit{Kind: "disk", Name: d.Name},
-		fmt.Sprintf("%s hangs: %s in flight, none completed for %s.", phrase.Clean(d.Name),
-			requests, d.Period))
+		fmt.Sprintf("%s hangs: %s in flight, none completed for %s.",
+			facts.DiskTitle(l, d.Name), requests, d.Period))
 	f.SetEffect(stall)
 	t := under.Table
 	f.AddEvidence(t, d.Period, under.Query(), under.Mean(d.Period.Mask), t.Unit,
@@ -76,4 +76,5 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 	f.Verify = fmt.Sprintf("cat /sys/block/%s/inflight; dmesg | tail -20; ps -eo "+
 		"state,wchan:32,pid,comm | grep ^D", phrase.Shell(d.Name))
 	f.Cover("io-stalled", nil)
+	f.Cover("tasks-blocked", facts.BlockedOnDevice)
 }

@@ -21,7 +21,8 @@ func diskSaturated() diagnose.Rule {
 		Needs: []string{},
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
-			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight},
+			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight,
+			facts.DiskName},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
@@ -58,7 +59,7 @@ func diskSaturated() diagnose.Rule {
 				accuseDisks(l, g, tree, len(real) == 1)
 			}
 			if len(full) == 0 {
-				l.Fine("%s", idle.text())
+				l.Fine("%s", idle.text(l))
 			}
 		},
 	}
@@ -87,8 +88,8 @@ func (b *busiestDisk) consider(d *facts.Disk) {
 }
 
 // text returns the numbers of the busiest disk, which show that it is not full.
-func (b *busiestDisk) text() string {
-	text := fmt.Sprintf("busiest disk %s %s busy", phrase.Clean(b.disk.Name),
+func (b *busiestDisk) text(l *diagnose.Look) string {
+	text := fmt.Sprintf("busiest disk %s %s busy", facts.DiskTitle(l, b.disk.Name),
 		phrase.Percent(min(b.busy, 1)))
 	if w := b.disk.RequestTime(nil); w == w {
 		text += ", " + phrase.Duration(w) + " per request"
@@ -119,13 +120,13 @@ func examineDisks(l *diagnose.Look, tree facts.DiskTree) (full []*facts.Disk, mo
 // accuseDisks reports one full disk, whichever devices show it.
 func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only bool) {
 	d := g.Representative(tree)
-	d.Title = phrase.Clean(d.Name)
+	d.Title = facts.DiskTitle(l, d.Name)
 	head := tree.Head[d.Name]
 	if head == "" {
 		head = g.Joined
 	}
 	if head != "" { // the device that programs use shows nothing itself
-		d.Title = fmt.Sprintf("%s (part %s)", phrase.Clean(head), phrase.Clean(d.Name))
+		d.Title = fmt.Sprintf("%s (part %s)", facts.DiskTitle(l, head), d.Title)
 		d.Shown = head
 	}
 	f := accuseDisk(l, d, only)
@@ -143,7 +144,7 @@ func accuseDisks(l *diagnose.Look, g facts.DiskGroup, tree facts.DiskTree, only 
 		busy := min(o.Busy.Mean(d.Period.Mask), 1)
 		if busy == busy {
 			f.AddEvidence(o.Busy.Table, d.Period, o.Busy.Query(), busy, o.Busy.Table.Unit,
-				fmt.Sprintf("%s, %s, is busy %s of the time", phrase.Clean(o.Name), way,
+				fmt.Sprintf("%s, %s, is busy %s of the time", facts.DiskTitle(l, o.Name), way,
 					phrase.Percent(busy)))
 		}
 	}
@@ -229,7 +230,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
 	f.SetExplains(share)
 	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
-		fmt.Sprintf("%s busy %s of the time", phrase.Clean(d.Name),
+		fmt.Sprintf("%s busy %s of the time", facts.DiskTitle(l, d.Name),
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
 	q := d.Queue.Table
 	f.AddEvidence(q, s, d.Queue.Query(), d.Queue.Mean(s.Mask), q.Unit,
@@ -273,6 +274,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 			"notice.", phrase.Duration(w))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
+	f.Cover("tasks-blocked", facts.BlockedOnDevice)
 	if culprit.Kind == "process" && culprit.PID > 0 {
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID),
 			Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID),

@@ -5,6 +5,7 @@ import (
 
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
+	"culprit/diagnose/limits"
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
@@ -120,6 +121,29 @@ func (g *gate) disk() {
 	}
 	g.queues()
 	g.hanging()
+	g.filesystems()
+}
+
+// filesystems considers file systems that cannot be written. A full one counts only when calls
+// fail, or nobody counted them.
+func (g *gate) filesystems() {
+	for _, r := range g.table(facts.FilesystemAccess).Where("access", "failed") {
+		if r.Mean(nil) > 0 {
+			g.add("disk", "file system %s is read-only after an error",
+				phrase.Clean(r.Word("mount")))
+			break
+		}
+	}
+	calls := g.table(facts.FailedCalls)
+	if calls.Have() && !(facts.SumRows(calls, calls.Where("error", "ENOSPC"), nil) > 0) {
+		return
+	}
+	for _, q := range []string{facts.FilesystemSize, facts.FilesystemInodes} {
+		if mount := limits.Full(g.table, q); mount != "" {
+			g.add("disk", "file system %s is full", phrase.Clean(mount))
+			return
+		}
+	}
 }
 
 // queues considers busy disks with slow requests, however they are spread over the time.
@@ -229,7 +253,8 @@ func explainsDoubt(f *diagnose.Finding, resource string) bool {
 			f.Rule == "kernel-function" || f.Rule == "table-long"
 	case resource == "disk":
 		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
-			f.Rule == "disk-hangs"
+			f.Rule == "tasks-blocked" || f.Rule == "disk-hangs" ||
+			f.Rule == "limit-reached" && f.Culprit.Kind == "filesystem"
 	case resource == "network":
 		return f.Rule == "tcp-listen-overflow"
 	}

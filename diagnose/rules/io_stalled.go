@@ -112,6 +112,7 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 	}
 	f.Verify = "ps -eo state,wchan:32,pid,comm | grep ^D; cat /proc/pressure/io; grep nfs " +
 		"/proc/mounts"
+	f.Cover("tasks-blocked", facts.BlockedOnDevice)
 	if group != nil {
 		f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%[1]s/io.max /sys/fs/cgroup%[1]s/io.pressure; "+
 			"ps -eo state,wchan:32,pid,comm | grep ^D", phrase.Shell(group.Word("cgroup")))

@@ -169,6 +169,7 @@ func (g *tightCgroup) accuse(l *diagnose.Look) {
 		return rereads(l, o, g.refaults, g.s.Mask)
 	})
 	f.Cover("swapping", nil)
+	f.Cover("tasks-blocked", facts.BlockedOnMemory)
 }
 
 // proofs adds the events, the stalls and the refaults.

@@ -19,7 +19,7 @@ func netDrops() diagnose.Rule {
 		Uses: []string{facts.DeviceDetail, facts.DeviceFifo, facts.DeviceNoHandler,
 			facts.QdiscDrops, facts.QdiscPackets, facts.QdiscBacklog, facts.SoftnetDrops,
 			facts.SoftnetSqueezes, facts.SoftnetPackets, facts.ProtocolEvents,
-			facts.DeviceInfo},
+			facts.DeviceInfo, facts.UDPDrops},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			n := facts.NetworkOf(l.Table(facts.DeviceInfo))
@@ -351,13 +351,14 @@ func socketsLose(l *diagnose.Look) {
 			name := strings.ToLower(p)
 			f := l.Found(phrase.Identity(netns, name), severityOfLoss(share), 0.9,
 				diagnose.Culprit{Kind: "host", Name: name, NetNS: netns},
-				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s: programs read too slowly, and "+
-					"their socket buffers are full.", phrase.Count(v), phrase.Percent(share),
-					phrase.NamespaceSuffix(netns), s))
+				fmt.Sprintf("%s datagrams/s, %s, are lost%s for %s: %s too slowly, and the socket "+
+					"buffer is full.", phrase.Count(v), phrase.Percent(share),
+					phrase.NamespaceSuffix(netns), s, facts.SlowReader(l, netns, s)))
 			f.AddEvidence(t, s, lost.Query(), v, t.Unit,
 				fmt.Sprintf("%s datagrams/s found a full socket buffer", phrase.Count(v)))
 			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit,
 				fmt.Sprintf("%s datagrams/s were delivered", phrase.Count(in.Mean(s.Mask))))
+			facts.AddSlowReaders(l, f, netns, s)
 			f.Verify = phrase.InNamespace(netns, "ss -uampn") + "; " +
 				phrase.InNamespace(netns, "nstat -az UdpRcvbufErrors")
 		}

@@ -20,7 +20,8 @@ func tableFull() diagnose.Rule {
 			t, limits := l.Table(facts.CacheEntries), l.Table(facts.CacheLimit)
 			for _, r := range t.Rows {
 				lim := limits.One("netns", r.Word("netns"), "cache", r.Word("cache"))
-				if lim == nil || r.Word("cache") == "" {
+				// limit-reached checks the open files of the machine.
+				if lim == nil || r.Word("cache") == "" || r.Word("cache") == "file" {
 					continue
 				}
 				s, ok := diagnose.Lasting(t,
@@ -169,8 +170,6 @@ func limitKnob(cache string) string {
 		return "net.ipv4.neigh.default.gc_thresh3"
 	case "neighbour6":
 		return "net.ipv6.neigh.default.gc_thresh3"
-	case "file":
-		return "fs.file-max"
 	case "tcp-orphan":
 		return "net.ipv4.tcp_max_orphans"
 	}

@@ -43,7 +43,7 @@ func tableGrowing() diagnose.Rule {
 					diagnose.Culprit{Kind: "table", Name: cache, NetNS: r.Word("netns")},
 					fmt.Sprintf("The table %s grows by %s entries per second for %s, to %s: at "+
 						"that rate it doubles in %s.", facts.TableName(r), phrase.Count(rate), s,
-						phrase.Count(r.Last()), ahead(r.Last()/rate)))
+						phrase.Count(r.Last()), phrase.Ahead(r.Last()/rate)))
 				f.AddEvidence(growth, s, g.Query(), rate, growth.Unit,
 					fmt.Sprintf("%s more entries per second", phrase.Count(rate)))
 				f.AddEvidence(t, s, r.Query(), r.Last(), t.Unit,
@@ -57,7 +57,7 @@ func tableGrowing() diagnose.Rule {
 					cache); lim.Last() > r.Last() {
 					f.AddEvidence(lim.Table, s, lim.Query(), lim.Last(), lim.Table.Unit,
 						fmt.Sprintf("its limit of %s is reached in %s", phrase.Count(lim.Last()),
-							ahead((lim.Last()-r.Last())/rate)))
+							phrase.Ahead((lim.Last()-r.Last())/rate)))
 				}
 				f.AddCaveat(0.2, "%s s are short: a load that has just started looks the same.",
 					phrase.Seconds(s.Known))
@@ -74,14 +74,6 @@ func tableGrowing() diagnose.Rule {
 			}
 		},
 	}
-}
-
-// ahead returns a time in the future: 40 s, 7 minutes.
-func ahead(s float64) string {
-	if s < 120 {
-		return phrase.Digits(s) + " s"
-	}
-	return phrase.Digits(s/60) + " minutes"
 }
 
 // leaks reports whether growth of a cache is a sign of a leak. Caches that the kernel shrinks when

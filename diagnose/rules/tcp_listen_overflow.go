@@ -109,6 +109,12 @@ func accuseListener(l *diagnose.Look, netns string, row, over, drops *diagnose.R
 			name, open, phrase.Count(rate), when)
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim)
+	if noFile {
+		f.Cover("limit-reached", func(o *diagnose.Finding) bool {
+			return o.Severity != diagnose.High && o.Culprit.Kind == "process" &&
+				o.Culprit.Name == culprit.Name
+		})
+	}
 	for _, x := range []struct {
 		r    *diagnose.Row
 		text string

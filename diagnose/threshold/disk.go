@@ -92,3 +92,13 @@ func stalls() []Threshold {
 			"of the machine; from here on one control group causes it"),
 	}
 }
+
+// Thresholds of rule tasks-blocked: see blocked.
+const BlockedMany = 4.0
+
+func blocked() []Threshold {
+	return []Threshold{
+		edge("BlockedMany", BlockedMany, "threads", 3, 4.2,
+			"that wait for the same for whole seconds: a pile, and not one long operation"),
+	}
+}

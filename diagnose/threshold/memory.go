@@ -64,3 +64,24 @@ func swapping() []Threshold {
 				"in microseconds"),
 	}
 }
+
+// Thresholds of rule memory-growing: see growing.
+const (
+	GrowSteady = 0.75
+	GrowAnon   = 0.5
+	GrowSoon   = 600.0
+	GrowUrgent = 120.0
+)
+
+func growing() []Threshold {
+	return []Threshold{
+		edge("GrowSteady", GrowSteady, "share of the steps", 0.7, 0.8,
+			"in which the memory of a process grows: one that takes and releases does not leak"),
+		edge("GrowAnon", GrowAnon, "share of the growth", 0.48, 0.52,
+			"by which anonymous memory grows: the rest is mapped files, which cost nothing"),
+		edge("GrowSoon", GrowSoon, "s", 590, 615,
+			"until none is available; what takes longer can be seen in the history"),
+		edge("GrowUrgent", GrowUrgent, "s", 115, 125,
+			"until none is available: too short for a person to look"),
+	}
+}

@@ -70,6 +70,7 @@ const (
 	QueueShare      = 0.01
 	SqueezeRate     = 20.0
 	UDPShare        = 0.01
+	UDPReader       = 0.8
 	AgainShare      = 0.5
 	SenderSeldom    = 0.01
 	SenderMostly    = 0.8
@@ -96,6 +97,8 @@ func losses() []Threshold {
 			"that receiving stopped with packets left"),
 		edge("UDPShare", UDPShare, "share of the datagrams", 0.0097, 0.0104,
 			"that found their socket full"),
+		edge("UDPReader", UDPReader, "share of the datagrams", 0.78, 0.82,
+			"that sockets lose: from here on one program is named"),
 		edge("AgainShare", AgainShare, "share of the retransmits", 0.48, 0.52,
 			"losses here that explain so many are where TCP loses"),
 		edge("SenderSeldom", SenderSeldom, "CPUs", 0.0097, 0.0104,
@@ -130,5 +133,90 @@ func tcp() []Threshold {
 			"a machine that sends three packets is not judged by one"),
 		edge("RetransmitPeer", RetransmitPeer, "share of the retransmits", 0.58, 0.62,
 			"from here on the peer is named"),
+	}
+}
+
+// Thresholds of rule tcp-stalled: see tcpStalls.
+const (
+	WindowClosed = 0.5
+	StallWaits   = 3000.0
+	StallSegment = 1200.0
+)
+
+func tcpStalls() []Threshold {
+	return []Threshold{
+		edge("WindowClosed", WindowClosed, "share of the time", 0.48, 0.52,
+			"in which the receive window stops the sender; a full pipe is stopped for moments"),
+		edge("StallWaits", StallWaits, "B", 2900, 3100,
+			"that wait for the window: two segments; an idle connection has none"),
+		untested("StallSegment", StallSegment, "B",
+			"from this segment size on, a smaller MTU on the path is a possible cause",
+			"it decides about a caveat only"),
+	}
+}
+
+// Thresholds of rule connections-fail: see connects.
+const (
+	ConnectFails     = 1.0
+	ConnectShare     = 0.6
+	ConnectFailsMany = 5.0
+	ConnectAll       = 0.99
+	ConnectOwn       = 1.1
+)
+
+func connects() []Threshold {
+	return []Threshold{
+		edge("ConnectFails", ConnectFails, "attempts per second", 0.97, 1.04,
+			"that fail; a program that waits between its attempts is patient"),
+		edge("ConnectShare", ConnectShare, "share of the attempts", 0.58, 0.62,
+			"of a program at one port; a program that tries IPv6 before IPv4 fails half the time"),
+		edge("ConnectFailsMany", ConnectFailsMany, "attempts per second", 4.9, 5.2,
+			"that fail; checks of the health of a server are fewer"),
+		edge("ConnectAll", ConnectAll, "share of the attempts", 0.98, 0.995,
+			"that fail: the program cannot work at all"),
+		edge("ConnectOwn", ConnectOwn, "failed per own attempt", 1.08, 1.12,
+			"more are attempts of others, which this counter includes"),
+	}
+}
+
+// Thresholds of rule dns-silent: see names.
+const (
+	DNSAnswered = 0.5
+	DNSMany     = 3.0
+)
+
+func names() []Threshold {
+	return []Threshold{
+		edge("DNSAnswered", DNSAnswered, "datagrams received per datagram sent", 0.49, 0.51,
+			"a name server returns one per query; other datagrams may have no answer"),
+		edge("DNSMany", DNSMany, "lookups", 2.9, 3.1,
+			"that wait at any moment: programs cannot work, and not one of them is slow"),
+	}
+}
+
+// Thresholds of rule udp-refused: see refused.
+const (
+	UnheardRate    = 10.0
+	UnheardShare   = 0.05
+	UnheardOwn     = 0.5
+	UnreachRate    = 0.5
+	UnreachShare   = 0.4
+	UnreachAnswers = 0.5
+)
+
+func refused() []Threshold {
+	return []Threshold{
+		edge("UnheardRate", UnheardRate, "datagrams per second", 9.7, 10.3,
+			"for ports without a listener; scans and late answers are fewer"),
+		edge("UnheardShare", UnheardShare, "share of the datagrams", 0.045, 0.055,
+			"that arrive: less is the noise of a busy server"),
+		edge("UnheardOwn", UnheardOwn, "ICMP messages per datagram", 0.48, 0.52,
+			"that return to senders of the same network namespace"),
+		edge("UnreachRate", UnreachRate, "ICMP messages per second", 0.48, 0.52,
+			"Linux sends one per second to each sender at most"),
+		edge("UnreachShare", UnreachShare, "ICMP messages per datagram", 0.38, 0.42,
+			"that is sent: most of what the programs send is lost"),
+		edge("UnreachAnswers", UnreachAnswers, "datagrams received per sent one", 0.48, 0.52,
+			"programs that get answers try another host, and work"),
 	}
 }

@@ -18,9 +18,10 @@ func All() []Threshold {
 	var all []Threshold
 	for _, list := range [][]Threshold{
 		cpuSaturated(), cpuOne(), cpuSoftirq(), forks(), throttling(),
-		functions(), purges(), tables(), memory(), swapping(),
-		disks(), hangs(), stalls(), links(), unused(),
-		losses(), tcp(), peers(), state(), doubts(),
+		functions(), purges(), tables(), memory(), swapping(), growing(),
+		disks(), hangs(), stalls(), blocked(), links(), unused(),
+		losses(), tcp(), tcpStalls(), connects(), names(), refused(), peers(), limits(),
+		zombies(), state(), doubts(),
 	} {
 		all = append(all, list...)
 	}

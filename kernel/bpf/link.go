@@ -214,6 +214,18 @@ func AttachCounter(prog *ebpf.Program, cpu int32, event uint64) (*Link, error) {
 	return attachEvent(prog, attr, int(cpu), 0)
 }
 
+// AttachEvent attaches a program of type PerfEvent to every period-th occurrence of an event of a
+// kind (PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE) on one CPU. The caller closes the Link. The error
+// is that of perf_event_open(2): ENOENT where the machine has no such event. Requires CAP_BPF and
+// CAP_PERFMON.
+func AttachEvent(
+	prog *ebpf.Program, cpu int32, kind uint32, config, period uint64,
+) (*Link, error) {
+	attr := timerEvent(1)
+	attr.Type, attr.Config, attr.Sample = kind, config, period
+	return attachEvent(prog, attr, int(cpu), 0)
+}
+
 func timerEvent(interval measure.Span) *unix.PerfEventAttr {
 	return &unix.PerfEventAttr{
 		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK,

@@ -19,10 +19,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A MapWatch reports what the processes of a tree map to execute it: that of a process and of all
-// threads and processes that it starts from then on. It is perf's side-band: the kernel writes a
-// record before the first instruction there is executed. Close ends it. Several goroutines may use
-// it.
+// A MapWatch reports what processes map to execute it: all processes, or those of a tree, which is
+// a process and all threads and processes that it starts from then on. It is perf's side-band: the
+// kernel writes a record before the first instruction there is executed. Close ends it. Several
+// goroutines may use it.
 type MapWatch struct {
 	polling sync.RWMutex // held by Wait, so that Close closes no file that it waits for
 	mu      sync.Mutex
@@ -47,6 +47,7 @@ type MapEvent struct {
 	PID, Parent int    // Parent is 0 unless a process was made
 	// Of Mapped alone:
 	Start, Length, Offset uint64
+	Device                uint64 // of the file system, as in stat(2)
 	Inode                 uint64 // 0: no file
 	Path                  string // as /proc/PID/maps shows it, with " (deleted)"
 }
@@ -64,7 +65,10 @@ const (
 )
 
 const (
-	sidebandPages = 32 // of data, per CPU
+	sidebandPages = 32 // of data, per CPU; a power of 2
+	// sidebandsMost is how many pages of data all CPUs have for WatchAllMaps, but each has
+	// sidebandLeast.
+	sidebandsMost, sidebandLeast = 2048, 8
 	// Offsets in struct perf_event_mmap_page (linux/perf_event.h).
 	ringHead, ringTail, ringData, ringSize = 1024, 1032, 1040, 1048
 	// Bits of misc of a record.
@@ -75,6 +79,45 @@ const (
 // caller closes the MapWatch. The error is that of perf_event_open(2). Requires CAP_PERFMON, or the
 // right to trace the process.
 func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
+	attr := sidebandAttr()
+	attr.Wakeup, attr.Bits = 1, attr.Bits|unix.PerfBitInherit
+	return watchMaps(r, attr, pid, func(int) int { return sidebandPages })
+}
+
+// WatchAllMaps watches the mappings of all processes. Wait returns when a ring is half full: the
+// caller reads at intervals. The caller closes the MapWatch. The error is that of
+// perf_event_open(2). Requires CAP_PERFMON.
+func WatchAllMaps(r kernel.Root) (*MapWatch, error) {
+	attr := sidebandAttr()
+	pages := func(cpus int) int {
+		n := sidebandPages
+		for n > sidebandLeast && n*cpus > sidebandsMost {
+			n /= 2
+		}
+		attr.Wakeup = uint32(n * os.Getpagesize() / 2)
+		return n
+	}
+	attr.Bits |= unix.PerfBitWatermark
+	return watchMaps(r, attr, -1, pages)
+}
+
+// sidebandAttr describes an event that counts nothing and has records of mappings.
+func sidebandAttr() *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC,
+		Bits: unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm |
+			unix.PerfBitCommExec | unix.PerfBitTask |
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitExcludeKernel,
+	}
+}
+
+// watchMaps opens a ring for each CPU. pid -1 is all processes. pages returns the pages of a ring
+// for a number of CPUs.
+func watchMaps(
+	r kernel.Root, attr *unix.PerfEventAttr, pid int, pages func(cpus int) int,
+) (*MapWatch, error) {
 	cpus, err := proc.OnlineCPUs(r)
 	if err != nil {
 		return nil, err
@@ -83,14 +126,7 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 	if w.stop, w.stops, err = os.Pipe(); err != nil {
 		return nil, fmt.Errorf("watch mappings: %w", err)
 	}
-	attr := &unix.PerfEventAttr{
-		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY,
-		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample_type: unix.PERF_SAMPLE_TIME, Clockid: unix.CLOCK_MONOTONIC, Wakeup: 1,
-		Bits: unix.PerfBitInherit | unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm |
-			unix.PerfBitCommExec | unix.PerfBitTask |
-			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitExcludeKernel,
-	}
+	size := (1 + pages(len(cpus))) * w.page
 	for _, cpu := range cpus {
 		fd, err := unix.PerfEventOpen(attr, pid, int(cpu), -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if err != nil {
@@ -99,7 +135,7 @@ func WatchMaps(r kernel.Root, pid int) (*MapWatch, error) {
 		}
 		ring := &sideband{fd: fd}
 		w.rings = append(w.rings, ring)
-		ring.memory, err = unix.Mmap(fd, 0, (1+sidebandPages)*w.page,
+		ring.memory, err = unix.Mmap(fd, 0, size,
 			unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err != nil {
 			w.Close()
@@ -184,7 +220,7 @@ func (r *sideband) read(page int) (out []MapEvent) {
 	word := func(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.memory[at])) }
 	offset, size := *word(ringData), *word(ringSize)
 	if size == 0 { // before Linux 4.1
-		offset, size = uint64(page), sidebandPages*uint64(page)
+		offset, size = uint64(page), uint64(len(r.memory)-page)
 	}
 	data := r.memory[offset : offset+size]
 	head, tail := atomic.LoadUint64(word(ringHead)), *word(ringTail)
@@ -240,6 +276,7 @@ func parseMapEvent(b []byte) (e MapEvent, ok bool) {
 		e.Kind = Ended
 	case kind == mmap2 && misc&build == 0 && len(b) >= 80:
 		e.Kind, e.Start, e.Length, e.Offset, e.Inode = Mapped, u64(16), u64(24), u64(32), u64(48)
+		e.Device = unix.Mkdev(uint32(u32(40)), uint32(u32(44)))
 		path, _, _ := bytes.Cut(b[72:len(b)-8], []byte{0})
 		e.Path = string(path)
 	default:

@@ -13,6 +13,37 @@ import (
 	"culprit/measure"
 )
 
+// All processes are reported, also those that began before the watch.
+func TestWatchAllMaps(t *testing.T) {
+	w, err := WatchAllMaps(kernel.Root{})
+	if errors.Is(err, measure.ErrDenied) {
+		t.Skip("needs: cap:CAP_PERFMON")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close() //nolint:errcheck // only read
+	c := exec.Command("true")
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	pid, got := c.Process.Pid, map[MapEventKind]int{}
+	for end := time.Now().Add(20 * time.Second); got[Ended] == 0 && time.Now().Before(end); {
+		w.Wait(10 * time.Millisecond)
+		for _, e := range w.Read() {
+			if e.PID == pid {
+				got[e.Kind]++
+			}
+			if e.PID == pid && e.Kind == Mapped && e.Inode != 0 && e.Device == 0 {
+				t.Errorf("no device: %+v", e)
+			}
+		}
+	}
+	if got[Forked] != 1 || got[Executed] != 1 || got[Mapped] < 2 || got[Ended] != 1 {
+		t.Errorf("events of a process by kind: %v", got)
+	}
+}
+
 // A command, what it starts, and all that they execute are reported.
 func TestWatchMaps(t *testing.T) {
 	c := exec.Command("sh", "-c", "read x; /bin/true; exec sleep 0")
@@ -148,7 +179,8 @@ func TestParseMapEvent(t *testing.T) {
 		ok     bool
 	}{
 		{"a file is mapped", mmap, MapEvent{Kind: Mapped, Time: 99, PID: 5, Start: 0x7000,
-			Length: 0x1000, Offset: 0x3000, Inode: 42, Path: "/lib/x.so"}, true},
+			Length: 0x1000, Offset: 0x3000, Device: 0x801,
+			Inode: 42, Path: "/lib/x.so"}, true},
 		{"a program begins", record(3, miscExec, uint32(5), uint32(6),
 			"x\x00\x00\x00\x00\x00\x00\x00", 99), MapEvent{Kind: Executed, Time: 99, PID: 5}, true},
 		{"a name changes", record(3, 0, uint32(5), uint32(6), "x\x00\x00\x00\x00\x00\x00\x00", 99),

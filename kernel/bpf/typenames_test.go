@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/measure"
 
@@ -114,7 +115,7 @@ func FuzzTypeNames(f *testing.F) {
 	}
 	f.Add(raw, false)
 	f.Add(raw, true)
-	f.Fuzz(func(t *testing.T, raw []byte, module bool) {
+	heapbound.Fuzz(f, func(t *testing.T, raw []byte, module bool) {
 		var on *TypeNames
 		if module {
 			on = base

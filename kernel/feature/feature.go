@@ -194,15 +194,6 @@ func (f Feature) String() string {
 	return fmt.Sprintf("feature %d", uint8(f))
 }
 
-// Features lists all features.
-func Features() []Feature {
-	list := make([]Feature, featureCount)
-	for i := range list {
-		list[i] = Feature(i)
-	}
-	return list
-}
-
 // Have tries the feature; nil means yes. errors.Is measure.ErrUnsupported: the kernel lacks it, or
 // it is switched off and the text says how to switch it on. measure.ErrDenied: a measure.Denied
 // names the missing right. measure.ErrUnclear: the attempt failed, or captured files can't say.

@@ -206,20 +206,6 @@ func (a *Attrs) Int() int64 {
 	}
 }
 
-// UintBE is Uint in network byte order, as in conntrack and addresses.
-func (a *Attrs) UintBE() uint64 {
-	switch len(a.value) {
-	case 1, 2, 4, 8:
-		var v uint64
-		for _, c := range a.value {
-			v = v<<8 | uint64(c)
-		}
-		return v
-	}
-	a.bad = true
-	return 0
-}
-
 // Generic splits the payload of a generic netlink answer into command and attributes. ok is false
 // when it is too short.
 func Generic(payload []byte) (command uint8, attrs []byte, ok bool) {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"culprit/kernel"
-
-	"golang.org/x/sys/unix"
 )
 
 // MaxCPUs bounds CPU numbers: NR_CPUS is at most 8,192 in any architecture's Kconfig.
@@ -65,47 +63,9 @@ func ParseCPUList(b []byte, dst []int32) ([]int32, error) {
 	return dst, nil
 }
 
-// ParseCPUMask parses a hexadecimal mask of CPUs, 32 per word, the highest word first: "3",
-// "00000000,0000000f" (IRQ affinity, RPS and XPS). It appends the CPUs to dst, ascending. With an
-// error it returns dst unchanged.
-func ParseCPUMask(b []byte, dst []int32) ([]int32, error) {
-	was := len(dst)
-	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == ' ') {
-		b = b[:len(b)-1]
-	}
-	if len(b) == 0 {
-		return dst, ErrSyntax
-	}
-	for base := 0; ; base += 32 {
-		at := len(b)
-		for at > 0 && b[at-1] != ',' {
-			at--
-		}
-		v, n, over := hexDigits(b[at:])
-		if n == 0 || n < len(b)-at {
-			return dst[:was], ErrSyntax
-		}
-		if over || v >= 1<<32 || base >= MaxCPUs {
-			return dst[:was], ErrRange
-		}
-		for i := 0; v != 0; i, v = i+1, v>>1 {
-			if v&1 != 0 {
-				dst = append(dst, int32(base+i))
-			}
-		}
-		if at == 0 {
-			return dst, nil
-		}
-		b = b[:at-1]
-	}
-}
-
 // OnlineCPUs lists the CPUs that run now, ascending. Hotplug changes it. The error is of the file
 // in /sys/devices/system/cpu.
 func OnlineCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "online") }
-
-// PresentCPUs lists the CPUs that are plugged in, online or not. The error is as for OnlineCPUs.
-func PresentCPUs(r kernel.Root) ([]int32, error) { return cpuFile(r, "present") }
 
 // PossibleCPUs lists the CPUs that may ever be plugged in. A BPF per-CPU map has a value for each.
 // The error is as for OnlineCPUs.
@@ -122,14 +82,4 @@ func cpuFile(r kernel.Root, name string) ([]int32, error) {
 		return nil, fmt.Errorf("parse %s: %w", path, err)
 	}
 	return cpus, nil
-}
-
-// UsableCPUs returns how many CPUs this process may run on (sched_getaffinity(2)); 0 when the
-// kernel does not say.
-func UsableCPUs() int {
-	var set unix.CPUSet // 1,024 CPUs; EINVAL where there are more
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return 0
-	}
-	return set.Count()
 }

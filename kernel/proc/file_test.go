@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/measure"
 
@@ -252,7 +253,7 @@ func TestFileDoesNotAllocate(t *testing.T) {
 
 func FuzzDirents(f *testing.F) {
 	f.Add([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x18\x00\x04123\x00\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		for len(b) > 0 {
 			e, rest := nextDirent(b)
 			if e.name == nil {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func TestParseMounts(t *testing.T) {
@@ -56,7 +58,7 @@ func FuzzParseMounts(f *testing.F) {
 	f.Add([]byte("36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext3 /dev/root " +
 		"rw,errors=continue\n"))
 	f.Add([]byte("40 35 0:9 / /none rw -  \n- - - - - - -"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		mounts, bad := ParseMounts(b)
 		if len(mounts)+bad > bytes.Count(b, []byte("\n"))+1 {
 			t.Fatal("more than lines")

@@ -33,17 +33,6 @@ func whole(v uint64, all, over bool) (uint64, error) {
 	return v, nil
 }
 
-// ParseInt is ParseUint with an optional '-' in front. Beyond 64 bits it returns the nearest value
-// and ErrRange.
-func ParseInt(b []byte) (int64, error) {
-	neg := len(b) > 0 && b[0] == '-'
-	if neg {
-		b = b[1:]
-	}
-	v, err := ParseUint(b)
-	return signed(v, neg, err)
-}
-
 func signed(v uint64, neg bool, err error) (int64, error) {
 	switch {
 	case neg && v > 1<<63:

@@ -205,7 +205,10 @@ func (f *Format) checked() (*Format, error) {
 }
 
 func parseField(line string) (FormatField, error) {
-	bad := fmt.Errorf("%w: a field is %q", ErrFormat, line)
+	const shown = 80 // bytes of the line
+	bad := func() error {
+		return fmt.Errorf("%w: a field is %q", ErrFormat, line[:min(len(line), shown)])
+	}
 	var f FormatField
 	seen := 0
 	for part := range strings.SplitSeq(line, ";") {
@@ -220,7 +223,7 @@ func parseField(line string) (FormatField, error) {
 		}
 		v, err := ParseUint([]byte(value))
 		if err != nil || v > 1<<20 {
-			return f, bad
+			return f, bad()
 		}
 		switch key {
 		case "offset":
@@ -234,7 +237,7 @@ func parseField(line string) (FormatField, error) {
 		}
 	}
 	if seen != 7 || f.Name == "" || f.Type == "" {
-		return f, bad
+		return f, bad()
 	}
 	return f, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/measure"
 )
@@ -62,7 +63,7 @@ func TestParseFormat(t *testing.T) {
 func FuzzParseFormat(f *testing.F) {
 	f.Add([]byte(openatFormat))
 	f.Add([]byte("name: x\nID: 1\nformat:\n\tfield:a b[];\toffset:0;\tsize:4;\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		format, err := ParseFormat(b)
 		if (format == nil) == (err == nil) {
 			t.Fatal(format, err)
@@ -95,7 +96,7 @@ func TestParseTraceLists(t *testing.T) {
 
 func FuzzTraceLists(f *testing.F) {
 	f.Add([]byte("net:netif_rx\nvfs_read [x]\n"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		for _, e := range parseEvents(append([]byte(nil), b...)) {
 			if e.Subsystem == "" || e.Name == "" || strings.ContainsAny(e.Subsystem+e.Name, "\n ") {
 				t.Errorf("%q", e)

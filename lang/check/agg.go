@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"strings"
 
 	"culprit/lang/format"
@@ -32,7 +33,8 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 	if !ok {
 		d := c.fail(e.Y.At(), AggFuncWanted, "D_AGG_FUNC",
 			"only an aggregating function can be assigned to an aggregation")
-		d.Hint = "@" + a.Name + " = count()"
+		d.Hint = "@" + a.Name + " = count(); a value that is read again is kept in a variable, " +
+			"of the thread: self->" + cmp.Or(a.Name, "x") + " = ..."
 		return
 	}
 	fn, ok := aggFuncs[call.Func.Text]
@@ -44,7 +46,9 @@ func (c *checker) aggregate(a *syntax.Aggregation, e *syntax.Assign) {
 		d := c.fail(
 			call.At(), AggFuncWanted, tag, "unknown aggregating function %s()", call.Func.Text,
 		)
-		near(d, call.Func.Text, names(aggFuncs))
+		if !c.foreignWord(d, call.Func.Text) {
+			near(d, call.Func.Text, names(aggFuncs))
+		}
 		return
 	}
 	if len(call.Args) < fn.least || len(call.Args) > fn.most {
@@ -178,7 +182,7 @@ func (c *checker) aggKeys(a *syntax.Aggregation) ([]value, bool) {
 func (c *checker) aggKeyType(v value) Type {
 	switch t := v.t.(type) {
 	case *Int, *Pointer:
-		return ownType(v.t)
+		return c.whole(ownType(v.t))
 	case StringType, StackType, SymbolType:
 		return v.t
 	case *Array:

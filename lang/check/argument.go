@@ -74,13 +74,18 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "args[] is valid only in clauses")
 		return value{}
 	}
+	return c.argsAt(e.At(), n)
+}
+
+// argsAt returns args[n].
+func (c *checker) argsAt(at syntax.Span, n int64) value {
 	var first *Arg
 	var from *Probe
 	var ft Type
 	for _, p := range c.clause.Probes {
 		list, why := p.Arguments()
 		if n < 0 || n >= int64(len(list)) {
-			d := c.fail(e.At(), ArgsIndex, "D_ARGS_IDX", "%s has no args[%d]", p, n)
+			d := c.fail(at, ArgsIndex, "D_ARGS_IDX", "%s has no args[%d]", p, n)
 			switch {
 			case why != "":
 				d.Message += ": " + why
@@ -94,19 +99,19 @@ func (c *checker) argsRef(e *syntax.Index) value {
 			return value{}
 		}
 		a := &list[n]
-		at := Type(tLong)
+		argType := Type(tLong)
 		if p.Meaning == nil {
-			at = c.argType(e.At(), a, p)
+			argType = c.argType(at, a, p)
 		}
-		if at == nil {
+		if argType == nil {
 			return value{}
 		}
 		if first == nil {
-			first, from, ft = a, p, at
-		} else if !Same(ft, at) || first.From != a.From || first.User != a.User ||
+			first, from, ft = a, p, argType
+		} else if !Same(ft, argType) || first.From != a.From || first.User != a.User ||
 			first.Xlate != a.Xlate {
-			d := c.fail(e.At(), ArgsDiffer, "D_ARGS_MULTI",
-				"args[%d] has type %s at %s, and %s at %s", n, ft, from, at, p)
+			d := c.fail(at, ArgsDiffer, "D_ARGS_MULTI",
+				"args[%d] has type %s at %s, and %s at %s", n, ft, from, argType, p)
 			d.Hint = "write one clause for each"
 			return value{}
 		}
@@ -115,26 +120,29 @@ func (c *checker) argsRef(e *syntax.Index) value {
 		if c.unfound {
 			return value{}
 		}
-		c.fail(e.At(), ArgsIndex, "D_ARGS_NONE", "args[%d] in a clause without a probe", n)
+		c.fail(at, ArgsIndex, "D_ARGS_NONE", "args[%d] in a clause without a probe", n)
 		return value{}
 	}
 	var v value
 	switch {
 	case from.Meaning != nil:
-		v = c.given(e.At(), from, first)
+		v = c.given(at, from, first)
+	case first.Field == FieldArray:
+		p := &Pointer{Elem: ft, Space: Kernel}
+		v = value{x: &Builtin{typed{at, p}, BuiltinArg, int(n)}, t: ft}
 	case first.From < 0:
-		v = c.argument(e.At(), BuiltinReturn, 0, ft)
+		v = c.argument(at, BuiltinReturn, 0, ft)
 	default:
-		v = c.argument(e.At(), BuiltinArg, int(n), ft)
+		v = c.argument(at, BuiltinArg, int(n), ft)
 	}
 	if first.Xlate == "" || !v.ok() {
 		return v
 	}
-	out := c.types.namedType(&syntax.Named{Span: e.At(), Name: first.Xlate})
+	out := c.types.namedType(&syntax.Named{Span: at, Name: first.Xlate})
 	if out == nil {
 		return value{}
 	}
-	v = c.translate(e.At(), v, &Pointer{Elem: out})
+	v = c.translate(at, v, &Pointer{Elem: out})
 	if v.xl != nil {
 		v.xl.probe, v.xl.with = from, first.With
 	}
@@ -165,7 +173,7 @@ func (c *checker) argType(at syntax.Span, a *Arg, p *Probe) Type {
 		case a.User:
 			k.Space = User
 		case p.Site == SiteTracepointBTF || p.Site == SiteFentry || p.Site == SiteFexit:
-			if _, ok := k.Elem.(*Struct); ok && k.Space == Kernel && a.From >= 0 {
+			if _, ok := k.Elem.(*Struct); ok && k.Space == Kernel && a.From >= 0 && !c.o.Bpftrace {
 				k.Space = Typed
 			}
 		}

@@ -68,7 +68,7 @@ func (c *checker) fit(t Type, v value) Expr {
 func (c *checker) stored(v value) Type {
 	switch t := v.t.(type) {
 	case *Int, *Pointer, StringType, *Struct, StackType, SymbolType, *Float:
-		return ownType(t)
+		return c.whole(ownType(t))
 	case *Array:
 		if isChar(t.Elem) {
 			return tString
@@ -212,7 +212,10 @@ func (c *checker) place(v value) (value, bool) {
 }
 
 func (c *checker) notWritable(e syntax.Expr, message string) {
-	c.fail(e.At(), NotWritable, "D_OP_WRITE", "%s", message)
+	d := c.fail(e.At(), NotWritable, "D_OP_WRITE", "%s", message)
+	if c.predicate {
+		d.Hint = "== compares"
+	}
 }
 
 // giveType sets the type of a variable to that of the first value assigned to it.
@@ -323,7 +326,7 @@ func (c *checker) assign(e *syntax.Assign) value {
 func (c *checker) narrowed(e *syntax.Assign, x, y value) {
 	a, aok := x.int()
 	b, bok := y.int()
-	if _, known := y.x.(*Const); !aok || !bok || a.Bytes >= b.Bytes || known {
+	if _, known := y.x.(*Const); c.o.Bpftrace || !aok || !bok || a.Bytes >= b.Bytes || known {
 		return
 	}
 	name, ok := e.X.(*syntax.Ident)

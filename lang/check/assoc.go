@@ -96,10 +96,13 @@ func (c *checker) keyType(at syntax.Span, t Type) bool {
 		return true
 	case *Struct:
 		return t.Bytes > 0
-	default:
-		c.fail(at, KeyType, "D_KEY_TYPE", "%s can't be a key", t)
-		return false
+	case StackType, SymbolType, *Bytes:
+		if c.o.Bpftrace {
+			return true
+		}
 	}
+	c.fail(at, KeyType, "D_KEY_TYPE", "%s can't be a key", t)
+	return false
 }
 
 // element returns an element of an associative array with valid keys. The first use of an array
@@ -151,7 +154,7 @@ func (c *checker) keyTypeOf(v value) Type {
 		}
 		return v.decay().t
 	case *Int:
-		return ownType(t)
+		return c.whole(ownType(t))
 	}
 	return ownType(v.t)
 }

@@ -105,6 +105,9 @@ var symbols = map[string]SymbolType{
 // call returns the value of a function.
 func (c *checker) call(e *syntax.Call) value {
 	name := e.Func.Text
+	if v, ok := c.foreign(e); ok {
+		return v
+	}
 	if s, ok := subroutines[name]; ok {
 		args, ok := c.arguments(e, s.params, s.proto)
 		if !ok {
@@ -160,10 +163,14 @@ func (c *checker) noFunction(e *syntax.Call) {
 	list := append(
 		append(append(names(subroutines), names(actions)...), names(aggFuncs)...),
 		names(symbols)...)
-	near(
-		c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "unknown function %s", e.Func.Text),
-		e.Func.Text, list,
-	)
+	d := c.fail(e.Func.At(), UnknownFunction, "D_FUNC_UNDEF", "unknown function %s", e.Func.Text)
+	switch {
+	case c.foreignWord(d, e.Func.Text):
+	case builtins[e.Func.Text].name != "":
+		d.Hint = e.Func.Text + " is a variable: write it without ()"
+	default:
+		near(d, e.Func.Text, list)
+	}
 }
 
 // MostScratch is the largest piece of memory that alloca and copyin return without -x scratchsize,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"culprit/lang/syntax"
+	"culprit/lang/words"
 	"culprit/measure"
 )
 
@@ -25,7 +26,13 @@ const mostExpanded = 100_000
 func Check(
 	file, text string, prog *syntax.Program, env Env, o Options,
 ) (*Program, syntax.Diagnostics) {
+	var known map[string]*ident
+	if o.Bpftrace {
+		env = &knownProbes{env, map[string][]*Probe{}}
+		known = learn(file, text, prog, env, o)
+	}
 	c := newChecker(file, text, env, o)
+	c.assume(known)
 	c.program(prog)
 	if len(c.diags) > 0 {
 		list := c.diags
@@ -72,6 +79,8 @@ type checker struct {
 	use         syntax.Span // the use in the program that needs the library
 	loaded      map[string]bool
 	after       []string // clauses of probes' meanings that run after all others
+	// learning: types are searched for, and an unknown variable is no mistake
+	learning bool
 }
 
 func newChecker(file, text string, env Env, o Options) *checker {
@@ -121,10 +130,28 @@ func (c *checker) warn(at syntax.Span, code syntax.Code, format string, args ...
 	}
 }
 
-// near adds the most similar known name to a diagnostic.
+// language returns the language of the program's text.
+func (c *checker) language() words.Language {
+	if c.o.Bpftrace {
+		return words.Bpftrace
+	}
+	return words.D
+}
+
+// foreignWord adds to a diagnostic what a word of another tracer is called here. It reports whether
+// the word is one.
+func (c *checker) foreignWord(d *syntax.Diagnostic, name string) bool {
+	hint := words.Hint(c.language(), name)
+	if hint != "" {
+		d.Hint = hint
+	}
+	return hint != ""
+}
+
+// near adds the known name that a name is a mistyped form of to a diagnostic.
 func near(d *syntax.Diagnostic, name string, candidates []string) *syntax.Diagnostic {
 	slices.Sort(candidates)
-	d.Near = measure.Nearest(name, candidates)
+	d.Near = measure.Typo(name, candidates)
 	return d
 }
 
@@ -207,7 +234,7 @@ func (c *checker) oneClause(s *syntax.Clause) {
 		}
 	}
 	c.unfound = len(c.diags) > before
-	for _, group := range c.meanings(s, all) {
+	for _, group := range c.byLayout(s, c.meanings(s, all)) {
 		c.clauseAt(s, group, numbers)
 	}
 	if c.lib == nil {
@@ -378,7 +405,7 @@ func (c *checker) add(s Stmt) { *c.body = append(*c.body, s) }
 func (c *checker) do(s *syntax.Do) {
 	switch x := s.X.(type) {
 	case *syntax.Call:
-		if c.action(x, s.At()) {
+		if c.foreignAction(x, s.At()) || c.action(x, s.At()) {
 			return
 		}
 	case *syntax.Assign:

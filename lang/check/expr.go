@@ -1,6 +1,8 @@
 package check
 
 import (
+	"strconv"
+
 	"culprit/lang/syntax"
 )
 
@@ -217,11 +219,32 @@ func (c *checker) binary(e *syntax.Binary) value {
 		}
 		return c.logic(e, x, y)
 	}
-	x, y := c.expr(e.X), c.expr(e.Y)
-	if !x.ok() || !y.ok() {
-		return value{}
+	x := c.expr(e.X)
+	before := len(c.diags)
+	y := c.expr(e.Y)
+	if x.ok() && y.ok() {
+		y = c.operate(e.At(), e.Op, x, y)
+	} else {
+		y = value{}
 	}
-	return c.operate(e.At(), e.Op, x, y)
+	if !y.ok() && x.ok() && x.isString() && len(c.diags) == before+1 {
+		c.unquoted(c.diags[before], e.Y)
+	}
+	return y
+}
+
+// unquoted adds to a diagnostic that the right side of a comparison with a string has no quotes.
+func (c *checker) unquoted(d *syntax.Diagnostic, y syntax.Expr) {
+	text := ""
+	switch y := y.(type) {
+	case *syntax.Ident:
+		text = y.Name
+	case *syntax.Char:
+		text = y.Text
+	}
+	if text != "" {
+		d.Near, d.Hint = "", "a string has double quotes: "+strconv.Quote(text)
+	}
 }
 
 func (c *checker) logic(e *syntax.Binary, x, y value) value {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/lang/check"
 	"culprit/lang/syntax"
 
@@ -341,7 +342,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add(strings.ReplaceAll(example, `\n`, "\n"))
 	}
 	spec := smallSpec(f)
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		prog, ds := syntax.Parse(text, syntax.Mode{})
 		if ds != nil {
 			return

@@ -194,6 +194,9 @@ func (c *checker) identifier(e *syntax.Ident) value {
 }
 
 func (c *checker) unknown(e *syntax.Ident) {
+	if c.learning {
+		return
+	}
 	id := &ident{kind: identVar, name: e.Name, home: homeOf(e.Scope), bad: true}
 	defer func() { c.home(e.Scope)[e.Name] = id }() // report it once
 	list := names(c.home(e.Scope))
@@ -205,6 +208,9 @@ func (c *checker) unknown(e *syntax.Ident) {
 				d.Near = scopeName(homeOf(s), e.Name)
 				return
 			}
+		}
+		if c.foreignWord(d, e.Name) {
+			return
 		}
 		near(d, e.Name, list)
 		if _, fn := subroutines[e.Name]; fn || actions[e.Name] != nil {

@@ -39,7 +39,7 @@ type option struct {
 // table: name to rule
 var options = map[string]option{
 	"aggpercpu": {}, "encoding": {kind: optWord}, "aggrate": {kind: optRate},
-	"aggsize": {kind: optSize}, "aggsortkey": {}, "aggsortkeypos": {kind: optNumber},
+	"aggrows": {kind: optNumber}, "aggsize": {kind: optSize}, "aggsortkey": {}, "aggsortkeypos": {kind: optNumber},
 	"aggsortpos": {kind: optNumber}, "aggsortrev": {},
 	"agghist": {}, "aggpack": {}, "aggzoom": {}, "amin": {kind: optWord}, "argref": {},
 	"budget": {kind: optWord}, "bufpolicy": {kind: optPolicy},

@@ -1,7 +1,11 @@
 package check
 
 import (
+	"slices"
+	"strings"
+
 	"culprit/lang/syntax"
+	"culprit/lang/words"
 )
 
 // at returns the value at an address; for a struct or array, the address itself.
@@ -118,6 +122,9 @@ func (c *checker) addr(e *syntax.Unary) value {
 
 // member returns X.name and X->name.
 func (c *checker) member(e *syntax.Member) value {
+	if id, ok := e.X.(*syntax.Ident); ok && id.Name == "args" && c.lookup(id) == nil {
+		return c.argsNamed(e)
+	}
 	v := c.expr(e.X)
 	if !v.ok() {
 		return value{}
@@ -141,6 +148,9 @@ func (c *checker) member(e *syntax.Member) value {
 			}
 			return value{}
 		}
+		t = p.Elem
+	}
+	if p, ok := t.(*Pointer); ok && c.o.Bpftrace { // p.x is p->x
 		t = p.Elem
 	}
 	s, ok := t.(*Struct)
@@ -216,7 +226,14 @@ func (c *checker) field(name syntax.Name, s *Struct, tag string) (StructMember, 
 	if f, ok := renamedField(s, name.Text); ok {
 		return f, true
 	}
-	near(c.fail(name.At(), NoMember, tag, "%s has no member %s", s, name.Text), name.Text, all)
+	d := c.fail(name.At(), NoMember, tag, "%s has no member %s", s, name.Text)
+	linux, _, _ := strings.Cut(words.Member(name.Text), "->")
+	linux, _, _ = strings.Cut(linux, ".")
+	if linux != "" && slices.Contains(all, linux) {
+		d.Hint = "on Linux it is " + words.Member(name.Text)
+	} else {
+		near(d, name.Text, all)
+	}
 	return StructMember{}, false
 }
 
@@ -441,6 +458,9 @@ func (c *checker) cast(e *syntax.Cast) value {
 			return wrong()
 		}
 		p := &Pointer{Elem: to.Elem, Space: to.Space}
+		if _, isInt := d.int(); isInt && c.o.Bpftrace && c.ofUser() {
+			p.Space = User
+		}
 		if from, ok := d.t.(*Pointer); ok {
 			p.Space = from.Space
 			if p.Space == Typed && !Same(p.Elem, from.Elem) {

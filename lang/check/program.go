@@ -159,6 +159,18 @@ func (p *Probe) Result() (size int, signed bool) {
 	return 8, false
 }
 
+// FieldKind is how a field of a trace event's record contains its value.
+type FieldKind uint8
+
+// The kinds of fields.
+const (
+	FieldNone     FieldKind = iota // the argument is no field of a record
+	FieldUnsigned                  // an integer or pointer
+	FieldSigned
+	FieldArray // the value is an array: its address is used
+	FieldFar   // 32 bits whose lower half is the offset of an array in the record
+)
+
 // An Arg is one of args[].
 type Arg struct {
 	Name string
@@ -166,6 +178,10 @@ type Arg struct {
 	C    string   // its type as C text, where there is no BTF: "const char *"
 	User bool     // a pointer into the process, not into the kernel
 	From int      // the index among the site's arguments; -1: the return value
+	// of a field of a trace event's record, which is From bytes from its start: its size in bytes,
+	// and the kind of access
+	Size  int
+	Field FieldKind
 	// Xlate names the type that a translator converts this argument to: io:::start's args[0]
 	// becomes a bufinfo_t.
 	Xlate string
@@ -197,7 +213,11 @@ type Options struct {
 	Probes       bool              // -Z: descriptions that match nothing are allowed
 	Namespace    *Namespace        // whose process IDs are used; nil: those of the initial one
 	NoTypes      bool              // do not read BTF: for tests of programs that need none
-	All          map[string]string // every option by name, with the last value set
+	// the program is one of bpftrace: an invalid address reads as 0 or "", a division by 0 is 0,
+	// elements that are 0 stay, and a variable may be read before the text assigns to it
+	Bpftrace bool
+	StrMost  int64             // bytes that str() reads at most; 0: StrSize - 1
+	All      map[string]string // every option by name, with the last value set
 }
 
 // A Namespace is the PID namespace of the user who runs a program.
@@ -333,6 +353,11 @@ type (
 		Action Action
 		Args   []Expr
 	}
+	// Forget removes an element of an associative array.
+	Forget struct {
+		place
+		X *VarRef
+	}
 	// Speculate ... are Records, too: commit, discard.
 )
 
@@ -346,6 +371,7 @@ type Action struct {
 	Name   string         // for Setopt: the option
 	Value  string         // for Setopt, unless Args has it
 	Type   Type           // for Trace and Print: the type of the value
+	Number int            // for Output: the number of the action in its translation
 }
 
 // ActionKind is the kind of an action.
@@ -380,6 +406,7 @@ const (
 	Copyout
 	Copyoutstr
 	DefaultTrace // a clause without a body
+	Output       // an action of another front end, which knows it by Action.Number
 )
 
 // An Expr is an expression with its type. D computes in 64 bits, whatever the types: the operands
@@ -502,6 +529,11 @@ type (
 		typed
 		Frames  int
 		Strings int64 // the second argument of ustack(), which has no effect
+	}
+	// Exists is 1 when an associative array has an element, else 0.
+	Exists struct {
+		typed
+		X *VarRef
 	}
 	// Copy is Size bytes from an address: the record of tracemem and print. T is *Bytes.
 	Copy struct {

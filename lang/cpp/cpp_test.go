@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/lang/cpp"
 	"culprit/lang/syntax"
 )
@@ -373,7 +374,7 @@ func FuzzPreprocess(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		s, ds := cpp.Run("in.d", text, config("-DM=1", "-DN(x)=x"))
 		if (s == nil) == (len(ds) == 0) {
 			t.Fatalf("text %v and diagnostics %v", s != nil, ds)

@@ -232,7 +232,9 @@ func (s *Style) compareKeys(a, b []Value) int {
 
 // sorted returns the rows in the order of printing: by value, then key; with SortKey only by key.
 func (s *Style) sorted(a *Aggregation) []weighed {
-	rows := a.weighed()
+	rows := greatest(a.weighed(), s.Rows, func(x, y weighed) int {
+		return cmp.Or(compareWeights(x.weight, y.weight), s.compareKeys(x.Key, y.Key))
+	})
 	slices.SortStableFunc(rows, func(x, y weighed) int {
 		c := 0
 		if !s.SortKey {
@@ -469,18 +471,21 @@ func (s *Style) join(all []*Aggregation) []joined {
 	if first < 0 || first >= len(all) {
 		first = 0
 	}
+	byValue := func(x, y joined) int {
+		c := 0
+		for k := 0; c == 0 && k < len(all); k++ {
+			at := (first + k) % len(all)
+			c = compareWeights(x.weights[at], y.weights[at])
+		}
+		return cmp.Or(c, s.compareKeys(x.key, y.key))
+	}
+	out = greatest(out, s.Rows, byValue)
 	slices.SortStableFunc(out, func(x, y joined) int {
 		c := 0
 		if s.SortKey {
 			c = s.compareKeys(x.key, y.key)
 		}
-		for k := 0; c == 0 && k < len(all); k++ {
-			at := (first + k) % len(all)
-			c = compareWeights(x.weights[at], y.weights[at])
-		}
-		if c == 0 {
-			c = s.compareKeys(x.key, y.key)
-		}
+		c = cmp.Or(c, byValue(x, y))
 		if s.SortRev {
 			return -c
 		}

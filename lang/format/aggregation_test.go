@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func buckets(t testing.TB) map[string]Buckets {
@@ -289,6 +291,8 @@ func TestTables(t *testing.T) {
 		{Style{SortKey: true}, "awk bash cat"},
 		{Style{SortKey: true, SortKeyPos: 1}, "cat bash awk"},
 		{Style{SortKey: true, SortKeyPos: 9}, "awk bash cat"},
+		{Style{Rows: 2}, "awk bash"}, {Style{Rows: 2, SortRev: true}, "bash awk"},
+		{Style{Rows: 1, SortKey: true}, "bash"}, {Style{Rows: 3}, "cat awk bash"},
 	} {
 		f, _ := Parse("%s ")
 		got, err := c.s.Printa(nil, f, count)
@@ -515,7 +519,7 @@ func FuzzAggregation(f *testing.F) {
 		uint8(2), int64(10), int64(0), int64(6), int64(20), []byte{200, 0, 255}, uint64(0),
 		uint16(0xffff),
 	)
-	f.Fuzz(
+	heapbound.Fuzz(f,
 		func(t *testing.T, function uint8, p, q, r, steps int64, data []byte, normal uint64,
 			options uint16) {
 			a := &Aggregation{Func: Function(function % 9), Normal: normal}

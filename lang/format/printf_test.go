@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -216,7 +217,7 @@ func FuzzPrintf(f *testing.F) {
 		"%3$d", "%é", "%hhhhhhhhhhd", "%.%", "%0.0.0"} {
 		f.Add(s, int64(12), "text\x00more")
 	}
-	f.Fuzz(func(t *testing.T, text string, n int64, s string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string, n int64, s string) {
 		format, wrong := Parse(text)
 		if (format == nil) == (wrong == nil) {
 			t.Fatal("both or neither")

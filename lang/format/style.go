@@ -28,6 +28,7 @@ type Style struct {
 	SortRev    bool // greatest first
 	SortKeyPos int  // the element of the key that is compared first
 	SortPos    int  // for a printa of several aggregations: the one that is compared first
+	Rows       int  // the highest number of rows of a printa, those of the greatest values; 0: all
 	PerCPU     bool // print the values of the CPUs below a value
 
 	Zoom bool // aggzoom: the longest bar of a distribution fills the line

@@ -145,6 +145,10 @@ func (b *builder) ctx(off int) {
 func (b *builder) arg(n int) error {
 	from := n
 	if args := b.probes[0].Args; n < len(args) {
+		if args[n].Field != check.FieldNone {
+			b.recordField(&args[n])
+			return nil
+		}
 		from = args[n].From
 	}
 	if ops := b.probes[0].Operands; ops != nil {
@@ -154,6 +158,24 @@ func (b *builder) arg(n int) error {
 		return b.operand(b.passed(from), 0)
 	}
 	return b.siteArg(n, from)
+}
+
+// recordField leaves a field of a trace event's record in r0: its value, or its address.
+func (b *builder) recordField(a *check.Arg) {
+	b.load(asm.R1, asm.R10, slotCtx, 8, false)
+	switch a.Field {
+	case check.FieldFar:
+		b.load(asm.R0, asm.R1, a.From, 4, false)
+		b.add(asm.And.Imm(asm.R0, 0xffff))
+		b.plain(asm.R1)
+		b.alu(asm.Add, asm.R0, asm.R1)
+	case check.FieldArray:
+		b.plain(asm.R1)
+		b.mov(asm.R0, asm.R1)
+		b.aluImm(asm.Add, asm.R0, int64(a.From), asm.R1)
+	default:
+		b.load(asm.R0, asm.R1, a.From, a.Size, a.Field == check.FieldSigned)
+	}
 }
 
 // siteArg leaves an argument of the site in r0: number from, which D knows as arg n.

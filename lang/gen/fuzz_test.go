@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/lang/check"
 	"culprit/lang/ir"
 	"culprit/lang/ir/irtest"
@@ -42,7 +43,7 @@ func FuzzGenerate(f *testing.F) {
 	}
 	here := kernelHere()
 	kernels := []Kernel{here, {RingBuffer: true, CPUs: here.CPUs}, {CPUs: 1}}
-	f.Fuzz(func(t *testing.T, text string, strsize uint16) {
+	heapbound.Fuzz(f, func(t *testing.T, text string, strsize uint16) {
 		p, err := irtest.Compile(
 			text, check.Options{StrSize: max(8, int64(strsize)), All: map[string]string{}},
 		)

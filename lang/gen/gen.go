@@ -95,7 +95,10 @@ const (
 	MapRules   = "rules"   // array: the rules of the rows
 	// hash: u64 pid -> u64 mm_struct: processes missing in MapCode; user space removes them
 	MapWanted = "wanted"
-	MapWake   = "wake" // ring: u64 pid of each process added to MapWanted, to wake user space
+	MapFiles  = "files" // hash: files that are known
+	// ring: u64 pid of each process added to MapWanted, to wake user space; files that are missing
+	// in MapFiles
+	MapWake = "wake"
 )
 
 // The states of a script, which determine the clauses that may run. BEGIN's exit() sets Draining;

@@ -358,9 +358,7 @@ func (b *builder) read(s *ir.Step) error {
 	b.aluImm(asm.Add, asm.R1, slotTemp, asm.R0)
 	b.movImm(asm.R2, int64(s.Size))
 	b.call(readFrom(s.Space))
-	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
-	b.badAddress(s)
-	b.bind(good)
+	b.readFailed(s, good)
 	b.load(d, asm.R10, slotTemp, s.Size, s.Signed)
 	b.put(s.Dst, d)
 	return nil
@@ -371,6 +369,16 @@ func readFrom(s check.Space) asm.BuiltinFunc {
 		return asm.FnProbeReadUser
 	}
 	return asm.FnProbeReadKernel
+}
+
+// readFailed ends the clause with a fault if a read has failed, whose result is in r0; otherwise it
+// continues at good. Programs of bpftrace go on: the helpers have filled the memory with zeroes.
+func (b *builder) readFailed(s *ir.Step, good label) {
+	if !b.p.Source.Options.Bpftrace {
+		b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
+		b.badAddress(s)
+	}
+	b.bind(good)
 }
 
 // badAddress ends the clause with the fault of the address that a step could not use.

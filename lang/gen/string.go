@@ -134,7 +134,11 @@ func (b *builder) readString(s *ir.Step, none label) {
 		b.call(asm.FnProbeReadKernelStr)
 	}
 	b.ifImm(asm.JSGT, asm.R0, 0, good, asm.R1)
-	b.badAddress(s)
+	if b.p.Source.Options.Bpftrace {
+		b.movImm(asm.R0, 1) // an empty string
+	} else {
+		b.badAddress(s)
+	}
 	b.bind(good)
 	if s.Dst != ir.None {
 		b.add(asm.Sub.Imm(asm.R0, 1))
@@ -165,9 +169,7 @@ func (b *builder) readMem(s *ir.Step, none label) {
 	b.getNumber(asm.R3, s.A)
 	b.lift(asm.R1, base, off)
 	b.call(readFrom(s.Space))
-	b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
-	b.badAddress(s)
-	b.bind(good)
+	b.readFailed(s, good)
 }
 
 // addressStep generates OpAddress: the address is a number for arithmetic.

@@ -48,7 +48,9 @@ const (
 	walkRows   = 144 // number of the page's block of rows to search next
 	walkReturn = 152 // last return_instance searched, of functions with return probes
 	walkDoubt  = 160 // number of frames up to the first whose caller may be missing; 0: none
-	walkState  = 168
+	walkVMA    = 168 // 1: mappings are looked up in the kernel's list
+	walkNode   = 176 // 120 bytes: pivots of a node of that list
+	walkState  = 296
 )
 
 // A userWalk generates the code that walks user stacks by unwind tables.
@@ -100,9 +102,12 @@ func (b userWalk) makeWalk() {
 //	if (!task->mm) goto plain;               // a kernel thread
 //	w->mm = task->mm; w->pid = pid << 32;
 //	block = lookup(code, {pid, 0});
+//	w->vma = 0;
 //	if (!block || block->mm && block->mm != w->mm) {
+//		w->vma = 1;
+//		if (random & 15) return;             // user space loads processes that have many samples
 //		if (w->pid) want(w);                 // 0: outside the PID namespace
-//		return -2;
+//		return;                              // or -2 without makeVMA
 //	}
 //	if (!block->mm) block->mm = w->mm;
 //	if (block->flags & KERNEL) goto plain;
@@ -115,6 +120,7 @@ func (b userWalk) findProcess(plain, unknown label) {
 	b.load(asm.R9, asm.R8, mmAt, 8, false)
 	b.ifImm(asm.JEq, asm.R9, 0, plain, asm.R1)
 	b.store(asm.R6, walkMM, asm.R9, 8)
+	b.storeImm(asm.R6, walkVMA, 0, 8, asm.R1)
 	b.ids()
 	b.add(asm.RSh.Imm(asm.R0, 32))
 	b.store(asm.R6, walkPID, asm.R0, 8)
@@ -128,20 +134,32 @@ func (b userWalk) findProcess(plain, unknown label) {
 	b.ifReg(asm.JEq, asm.R1, asm.R2, known)
 	b.ifImm(asm.JEq, asm.R1, 0, adopted, asm.R3)
 	b.bind(unknown)
-	outside := b.label()
+	outside, walk := b.label(), b.label()
+	_, listed := b.vmaLayout()
+	if listed {
+		b.storeImm(asm.R6, walkVMA, 1, 8, asm.R1)
+		b.call(asm.FnGetPrandomU32)
+		b.add(asm.And.Imm(asm.R0, 15))
+		b.ifImm(asm.JNE, asm.R0, 0, walk, asm.R1)
+	}
 	b.load(asm.R1, asm.R6, walkPID, 8, false)
 	b.ifImm(asm.JEq, asm.R1, 0, outside, asm.R2)
 	b.mov(asm.R1, asm.R6)
 	b.callSub(b.function("want", b.makeWant))
 	b.bind(outside)
-	b.movImm(asm.R0, -2)
-	b.exit()
+	if !listed {
+		b.movImm(asm.R0, -2)
+		b.exit()
+	} else {
+		b.jump(walk)
+	}
 	b.bind(adopted)
 	b.store(asm.R0, 0, asm.R2, 8)
 	b.bind(known)
 	b.load(asm.R1, asm.R0, 8, 8, false)
 	b.add(asm.And.Imm(asm.R1, CodeKernel))
 	b.ifImm(asm.JNE, asm.R1, 0, plain, asm.R2)
+	b.bind(walk)
 }
 
 // readRegisters initializes the state at r6 with the user registers of the task r8, which every

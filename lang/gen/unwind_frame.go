@@ -100,6 +100,8 @@ func (b userWalk) makeFrame() {
 // findMapping finds the mapping of the address r7, and stores it in the state at r6:
 //
 //	if (look >= 1UL << 57) goto nowhere;
+//	if (w->vma)
+//		return to the caller with vma(w), which stores the mapping; see listedMapping
 //	block = lookup(code, {w->pid >> 32, w->block});
 //	if (!block) goto nowhere;
 //	e = the last entry of block with e->start <= look, or the first one;
@@ -116,6 +118,7 @@ func (b *frameCode) findMapping() {
 	const key = -8
 	b.movImm(asm.R1, 1<<57) // highest user address with five levels of page tables
 	b.ifReg(asm.JGE, asm.R7, asm.R1, b.nowhere)
+	b.listedMapping()
 	b.load(asm.R1, asm.R6, walkPID, 8, false)
 	b.store(asm.R10, key, asm.R1, 4)
 	b.load(asm.R8, asm.R6, walkBlock, 8, false)
@@ -149,6 +152,38 @@ func (b *frameCode) findMapping() {
 	b.store(asm.R6, walkSize, asm.R2, 8)
 	b.store(asm.R6, walkBias, asm.R5, 8)
 	b.store(asm.R6, walkTable, asm.R4, 8)
+}
+
+// listedMapping finds the mapping of the walk's address in the kernel's list, if the process has no
+// blocks. A file that is not known ends the walk: makeWalk returns -2 then.
+//
+//	if (w->vma) {
+//		found = vma(w);
+//		if (found == FOUND) goto inside;
+//		if (found == NOWHERE) goto nowhere;
+//		if (w->pid) want(w);
+//		w->n = 0; w->stop = UNKNOWN; return 1;
+//	}
+func (b *frameCode) listedMapping() {
+	if _, listed := b.vmaLayout(); !listed {
+		return
+	}
+	loaded, quiet := b.label(), b.label()
+	b.load(asm.R1, asm.R6, walkVMA, 8, false)
+	b.ifImm(asm.JEq, asm.R1, 0, loaded, asm.R2)
+	b.mov(asm.R1, asm.R6)
+	b.callSub(b.function("vma", b.makeVMA))
+	b.ifImm(asm.JEq, asm.R0, vmaFound, b.inside, asm.R1)
+	b.ifImm(asm.JEq, asm.R0, vmaNowhere, b.nowhere, asm.R1)
+	b.load(asm.R1, asm.R6, walkPID, 8, false)
+	b.ifImm(asm.JEq, asm.R1, 0, quiet, asm.R2)
+	b.mov(asm.R1, asm.R6)
+	b.callSub(b.function("want", b.makeWant))
+	b.bind(quiet)
+	b.storeImm(asm.R6, walkN, 0, 8, asm.R1)
+	b.movImm(asm.R1, int64(StopUnknown))
+	b.jump(b.stop)
+	b.bind(loaded)
 }
 
 // computeCFA computes the CFA in r9 from the rule at r0, which it moves to r8. r7 is its CFA rule.
@@ -286,7 +321,7 @@ func (b *frameCode) unwindSignal() {
 // to it, or if it is the first one; if a frame pointer led to it, it is none.
 //
 //	nowhere: if a return probe replaced the address: goto next with the real one;
-//	want(w);
+//	if (!w->vma) want(w);
 //	if (w->by) { w->stop = w->by; return 1; }
 //	store w->pc as a frame;
 //	w->stop = UNKNOWN; return 1;
@@ -294,8 +329,12 @@ func (b *frameCode) unwindSignal() {
 func (b *frameCode) endWalk() {
 	b.bind(b.nowhere)
 	b.afterReturnProbe(b.next)
+	listed := b.label()
+	b.load(asm.R1, asm.R6, walkVMA, 8, false)
+	b.ifImm(asm.JNE, asm.R1, 0, listed, asm.R2)
 	b.mov(asm.R1, asm.R6)
 	b.callSub(b.function("want", b.makeWant))
+	b.bind(listed)
 	b.load(asm.R1, asm.R6, walkBy, 8, false)
 	b.ifImm(asm.JNE, asm.R1, 0, b.stop, asm.R2)
 	b.keepFrame(b.ended)
@@ -497,6 +536,7 @@ func (b userWalk) followPointer(ended, stop, next label) {
 		{CodeNoTable, StopNoTable},
 		{CodeTooLarge, StopTooLarge},
 		{CodeTooMany, StopTooMany},
+		{CodeNotYet, StopNotYet},
 	} {
 		b.movImm(asm.R9, int64(each.stop))
 		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)

@@ -16,6 +16,20 @@ import "github.com/cilium/ebpf"
 // bias is the address of an instruction minus its address in the file. An entry with CodeChain
 // contains the start of the next block; unused entries have the start CodeUnused.
 //
+// MapFiles contains files that are known, for stacks of processes without blocks. The key is a
+// version of a file, as the kernel identifies it; zeros for the vDSO:
+//
+//	| u64 device | u64 inode | u64 size | i64 modified, s | u64 modified, ns |
+//
+// The value is how its code is walked. delta is the offset of the code in the file minus its
+// address in the file:
+//
+//	| u64 delta | u32 table | u32 how |
+//
+// MapWake has a record of a file that is missing there, with the start of a mapping:
+//
+//	| u64 pid | u64 start | key |
+//
 // MapRows contains the rows of a page of a table. A page is RowsPage bytes of code. The key is u32
 // table, u32 page << 4 | block number:
 //
@@ -38,6 +52,10 @@ const (
 	CodeBlocks   = 16 // at most per process
 	CodeUnused   = 1 << 62
 	CodeKernel   = 1 // flag: use the kernel's own walk by frame pointers for this process
+	FileKey      = 40
+	FileEntry    = 16
+	FileSeen     = 16 + FileKey
+	FilesMost    = 4096
 	RowsEntries  = 48
 	RowsBlock    = RowsEntries * 4 // with its key and the kernel's 48 bytes: 256
 	RowsBlocks   = 16              // at most per page
@@ -55,6 +73,7 @@ const (
 	CodeNoTable          // the file has no table: try frame pointers
 	CodeTooLarge         // its table is too large
 	CodeTooMany          // the maps have no space for its table
+	CodeNotYet           // its table was not read yet: try frame pointers
 	CodePointers         // by frame pointers, which all its code has
 	CodeGenerated        // by frame pointers: code of a JIT compiler
 	CodeMixed            // by its table; code without a rule has frame pointers
@@ -149,5 +168,15 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 		ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: RuleSize, MaxEntries: Rules},
 	)
 	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: WantedMost})
-	add(MapWake, ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 4096})
+	add(MapWake, ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 16384})
+	add(
+		MapFiles,
+		ebpf.MapSpec{
+			Type:       ebpf.Hash,
+			KeySize:    FileKey,
+			ValueSize:  FileEntry,
+			MaxEntries: FilesMost,
+			Flags:      flagNoPrealloc,
+		},
+	)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/lang/check"
 	"culprit/lang/ir/irtest"
 	"culprit/lang/syntax"
@@ -409,5 +410,5 @@ func TestMadePrograms(t *testing.T) {
 
 func FuzzMadePrograms(f *testing.F) {
 	f.Add(uint64(1))
-	f.Fuzz(oneMade)
+	heapbound.Fuzz(f, oneMade)
 }

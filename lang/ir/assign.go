@@ -187,6 +187,11 @@ func (c *clause) updateElement(
 	end := c.block()
 	if !reads && !isMember {
 		now = c.extended(now, size, signed)
+		if c.lowerer.src.Options.Bpftrace { // 0 is a value like others
+			p := c.onElement(OpMake, el)
+			c.ifThere(p, end, func() { c.storeMem(Mem{Base: InValue, Reg: p}, size, now) })
+			return now, old
+		}
 		if now.known() {
 			if now.imm == 0 {
 				c.onElement(OpDelete, el)
@@ -227,6 +232,8 @@ func (c *clause) updateElement(
 	if !isMember {
 		put = c.extended(put, size, signed)
 		now = put
+	}
+	if !isMember && !c.lowerer.src.Options.Bpftrace {
 		zero, more := c.block(), c.block()
 		c.branchOn(put, Eq, number0, false, zero, more, r.v.At)
 		c.place(zero)

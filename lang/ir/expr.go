@@ -193,6 +193,8 @@ func (c *clause) number(e check.Expr) num {
 		return num{reg: c.address(e), size: 8}
 	case *check.Call:
 		return c.call(e)
+	case *check.Exists:
+		return c.set(c.find(e.X), Ne, number0, false)
 	case *check.Assign:
 		return c.assign(e)
 	case *check.Step:

@@ -478,6 +478,10 @@ func (c *clause) fault(f Fault, a Reg, imm int64, at syntax.Span) *block {
 func (c *clause) failIf(
 	a Reg, cond Cond, imm int64, signed bool, f Fault, addr Reg, at syntax.Span,
 ) {
+	// BPF divides by 0 without a fault, and reads of an invalid address are 0.
+	if c.lowerer.src.Options.Bpftrace && (f == FaultBadAddr || f == FaultDivZero) {
+		return
+	}
 	next := c.block()
 	s := blank(OpBranch)
 	s.A, s.Cond, s.Imm, s.Signed, s.To, s.Else, s.At = a, cond, imm, signed, c.fault(
@@ -556,6 +560,8 @@ func (c *clause) stmt(s check.Stmt) {
 		c.conditional(s)
 	case *check.Aggregate:
 		c.aggregate(s)
+	case *check.Forget:
+		c.onElement(OpDelete, c.element(s.X))
 	case *check.Record:
 		if recorded(s) {
 			c.record(s)

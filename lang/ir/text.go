@@ -28,6 +28,7 @@ func (c *clause) literalText(s string) text {
 // need faults, like a read at the address 0, if a string is NULL.
 func (c *clause) need(set num, at syntax.Span) {
 	switch {
+	case c.lowerer.src.Options.Bpftrace:
 	case !set.known():
 		c.failIf(set.reg, Eq, 0, false, FaultBadAddr, None, at)
 	case set.imm == 0:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/lang/check"
 	"culprit/lang/ir"
 	"culprit/lang/ir/irtest"
@@ -101,7 +102,7 @@ func FuzzPrograms(f *testing.F) {
 		}
 		f.Add(string(text))
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		p, err := irtest.Compile(text, check.Options{All: map[string]string{}})
 		if p == nil {
 			return

@@ -27,6 +27,8 @@ func walkStmts(list []check.Stmt, expr func(check.Expr), stmt func(check.Stmt)) 
 			walkExprs([]check.Expr{s.Value, s.Weight}, expr)
 		case *check.Record:
 			walkExprs(s.Args, expr)
+		case *check.Forget:
+			walkExpr(s.X, expr)
 		}
 	}
 }
@@ -67,6 +69,8 @@ func walkExpr(e check.Expr, f func(check.Expr)) {
 	case *check.Step:
 		walkExpr(e.X, f)
 	case *check.Copy:
+		walkExpr(e.X, f)
+	case *check.Exists:
 		walkExpr(e.X, f)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/lang/syntax"
 )
 
@@ -173,7 +174,7 @@ func FuzzParse(f *testing.F) {
 	for _, example := range codes(f) {
 		f.Add(strings.ReplaceAll(example, `\n`, "\n"))
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		prog, ds := syntax.Parse(text, syntax.Mode{})
 		if (prog == nil) == (len(ds) == 0) {
 			t.Fatalf("tree %v and diagnostics %v", prog != nil, ds)

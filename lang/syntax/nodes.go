@@ -19,6 +19,9 @@ func (s Span) At() Span { return s }
 // Displace removes the node's position.
 func (s *Span) Displace() { *s = Span{} }
 
+// Move sets the node's position.
+func (s *Span) Move(to Span) { *s = to }
+
 // Displaced parses a text and removes the positions of all its nodes. It returns diagnostics when
 // the text is wrong.
 func Displaced(text string, m Mode) (*Program, Diagnostics) {

@@ -30,7 +30,8 @@ func (p *parser) probe() *Probe {
 		switch c {
 		case ':':
 			if colons == nil {
-				process = OfProcess(p.text[from:off])
+				provider := p.text[from:off]
+				process = OfProcess(provider) || OfFile(provider)
 			}
 			colons = append(colons, off)
 			digits = false
@@ -132,6 +133,11 @@ func OfProcess(provider string) bool {
 		return true
 	}
 	return provider != "" && classes[provider[len(provider)-1]]&cDigit != 0
+}
+
+// OfFile reports whether a provider is one of a file, whose name may have slashes.
+func OfFile(provider string) bool {
+	return provider == "uprobe" || provider == "uretprobe" || provider == "usdt"
 }
 
 // symbolText returns the end of the text at off that only a file or function of a process probe may

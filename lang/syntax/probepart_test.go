@@ -3,6 +3,8 @@ package syntax
 import (
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 // names of functions in Go, Rust and C++, and names with characters that are special in
@@ -38,7 +40,7 @@ func FuzzProbePart(f *testing.F) {
 	for _, name := range functionNames {
 		f.Add(name)
 	}
-	f.Fuzz(func(t *testing.T, name string) { readBack(t, name) })
+	heapbound.Fuzz(f, func(t *testing.T, name string) { readBack(t, name) })
 }
 
 func readBack(t *testing.T, name string) {

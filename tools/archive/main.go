@@ -63,6 +63,8 @@ func main() {
 	var err error
 	if flag.Arg(0) == "day" { // for the page to show
 		err = day(flag.Arg(1))
+	} else if flag.Arg(0) == "latencies" { // likewise
+		err = latencies(flag.Arg(1))
 	} else if *child != "" {
 		err = run(*child, *dir, *recorded, *hours)
 	} else {

@@ -5,6 +5,7 @@ go 1.26.0
 
 tool (
 	github.com/polyfloyd/go-errorlint
+	golang.org/x/vuln/cmd/govulncheck
 	honnef.co/go/tools/cmd/staticcheck
 )
 
@@ -16,5 +17,8 @@ require (
 	golang.org/x/exp/typeparams v0.0.0-20231108232855-2478ac86f678 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/telemetry v0.0.0-20260924152758-ed294f943157 // indirect
+	golang.org/x/vuln v1.1.4 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
 )

@@ -1,14 +1,15 @@
 // Command mutate changes one operator, constant or statement of a package at a time. It reports the
 // changes that the tests do not notice.
 //
-//	mutate [-n 40] [-seed 1] [-timeout 2m] PACKAGE...
+//	mutate [-n 40] [-seed 1] [-timeout 2m] [-own] PACKAGE...
 //
 // Each changed package is compiled through an overlay; the tree is never written. A mutant is
 // killed when tests fail or do not end in time: those of its package, then those of the packages
-// below the same top directory that import it. It survives when all of them pass. A
-// mutant that does not compile is replaced by another one. Mutants of equivalent.txt change nothing
-// that a test could see, and are left out; each line there has a reason. The exit status is 1 when
-// fewer mutants than -least percent are killed.
+// below the same top directory that import it. It survives when all of them pass. With -own only
+// the tests of its package run: that is quicker, and the rate is a lower bound. A mutant that does
+// not compile is replaced by another one. Mutants of equivalent.txt change nothing that a test
+// could see, and are left out; each line there has a reason. The exit status is 1 when fewer
+// mutants than -least percent are killed.
 package main
 
 import (
@@ -36,6 +37,7 @@ type options struct {
 	count   int           // mutants per package
 	seed    uint64        // of the draw
 	timeout time.Duration // of the tests of one mutant
+	own     bool          // only the tests of the mutant's package decide
 	least   float64       // percentage of killed mutants below which the exit status is 1
 }
 
@@ -44,11 +46,13 @@ func main() {
 	flag.IntVar(&o.count, "n", 40, "mutants per package; 0: all")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the draw")
 	flag.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time for the tests of one mutant")
+	flag.BoolVar(&o.own, "own", false, "run only the tests of the changed package")
 	flag.Float64Var(&o.least, "least", 0, "lowest percentage of killed mutants")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		fmt.Fprintln(
-			os.Stderr, "usage: mutate [-n N] [-seed N] [-timeout 2m] [-least 85] PACKAGE...",
+			os.Stderr,
+			"usage: mutate [-n N] [-seed N] [-timeout 2m] [-own] [-least 85] PACKAGE...",
 		)
 		os.Exit(2)
 	}
@@ -74,8 +78,11 @@ func run(o options, patterns []string) (bool, error) {
 	}
 	var all tally
 	for _, p := range packages {
-		if err := p.setTesters(); err != nil {
-			return false, err
+		p.testers = []string{p.ImportPath}
+		if !o.own {
+			if err := p.addImporters(); err != nil {
+				return false, err
+			}
 		}
 		t, err := tryPackage(p, o, equivalent)
 		if err != nil {
@@ -116,16 +123,15 @@ type goPackage struct {
 	testers []string // import paths of the packages whose tests decide, its own first
 }
 
-// setTesters sets the packages whose tests decide about mutants of p: p itself, and those of its
-// top directory that import it.
-func (p *goPackage) setTesters() error {
+// addImporters adds the packages of p's top directory that import it to the packages whose tests
+// decide about mutants of p.
+func (p *goPackage) addImporters() error {
 	module, rest, _ := strings.Cut(p.ImportPath, "/")
 	top, _, _ := strings.Cut(rest, "/")
 	neighbors, err := list([]string{module + "/" + top + "/..."})
 	if err != nil {
 		return err
 	}
-	p.testers = []string{p.ImportPath}
 	for _, n := range neighbors {
 		all := slices.Concat(n.Imports, n.TestImports, n.XTestImports)
 		if n.ImportPath != p.ImportPath && slices.Contains(all, p.ImportPath) {
@@ -234,7 +240,8 @@ func runTests(path, overlayFile string, timeout time.Duration) (result, error) {
 	ctx, stop := context.WithTimeout(context.Background(), 2*timeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, "go", "test", "-overlay", overlayFile, "-count=1", "-failfast",
-		"-vet=off", "-timeout", timeout.String(), path)
+		"-vet=off", "-ldflags=-s -w", // a test without symbols is linked in less time
+		"-timeout", timeout.String(), path)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	switch {

@@ -68,7 +68,8 @@ func TestTry(t *testing.T) {
 		t.Fatal(err)
 	}
 	low := packages[0]
-	if err := low.setTesters(); err != nil {
+	low.testers = []string{low.ImportPath}
+	if err := low.addImporters(); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(low.Dir, "low.go")

@@ -131,6 +131,35 @@ func (E) Error() string { return "" }
 		{"a right asked of who lacks it", "rights", map[string]string{"store/a.go": "package store\nvar why = kernel.RefusedNote(\"needs CAP_BPF\", \"x\", 39)"}, ""},
 		{"a right in help", "rights", map[string]string{"view/a.go": "package view\nvar why = \"needs CAP_BPF\""}, ""},
 
+		{"version of a release", "version", map[string]string{"VERSION": "1.2.0\n", "CHANGELOG.md": "## 1.2.0 - 2026-01-02\n\n## 1.1.0 - 2026-01-01\n"}, ""},
+		{"unreleased", "version", map[string]string{"VERSION": "1.2.0\n", "CHANGELOG.md": "## Unreleased\n\n## 1.1.0 - 2026-01-01\n"}, ""},
+		{"version of the release before", "version", map[string]string{"VERSION": "1.1.0\n", "CHANGELOG.md": "## 1.2.0 - 2026-01-02\n"}, "the newest release is 1.2.0, VERSION is 1.1.0"},
+		{"release without a date", "version", map[string]string{"VERSION": "1.2.0\n", "CHANGELOG.md": "## 1.2.0\n"}, "is not like"},
+		{"no version", "version", map[string]string{"VERSION": "next\n"}, "is not like 1.0.0"},
+
+		{"claim without a test", "security", map[string]string{"docs/SECURITY.md": "* All is well.\n"}, "no test is named"},
+		{"claim with a test that is gone", "security", map[string]string{"docs/SECURITY.md": "* All is well. <!-- test: store TestA -->\n"}, "there is no test"},
+		{"claim with an attack that is gone", "security", map[string]string{"docs/SECURITY.md": "* All\n  is well. <!-- attack: S1 -->\n"}, "there is no attack"},
+		{"claims that hold", "security", map[string]string{
+			"docs/SECURITY.md":  "* All is well.\n  <!-- attack: S1; test: store TestA -->\n\n# What is not defended\n* Time.\n",
+			"store/a_test.go":   "package store\nfunc TestA() {}",
+			"cases/attack/a.go": "package main\nvar a = []x{{\"S1\", \"b\", \"c\", \"d\", f}}",
+		}, ""},
+
+		{"parser in another package", "parsers", map[string]string{"trace/a.go": "package trace\nimport _ \"debug/elf\""}, "debug/elf parses files of others here"},
+		{"parsing outside of a reader", "parsers", map[string]string{"symbol/a.go": "package symbol\nfunc Code() { readHeader() }"}, "Code calls readHeader"},
+		{"a method that parses", "parsers", map[string]string{"symbol/a.go": "package symbol\nfunc (t T) Code() { f(t.hasFrame()) }"}, "Code calls hasFrame"},
+		{"parsing in a reader", "parsers", map[string]string{"symbol/a.go": "package symbol\nfunc (r *OwnReader) read() { readHeader(); hasFrame() }"}, ""},
+		{"a reader of this process", "parsers", map[string]string{"trace/a.go": "package trace\nfunc f() any { return &symbol.OwnReader{} }"}, "symbol.OwnReader parses"},
+		{"the reader of the symbolizer", "parsers", map[string]string{"symbolizer/a.go": "package symbolizer\nfunc f() any { return &symbol.OwnReader{} }"}, ""},
+		{"processes read here", "parsers", map[string]string{"trace/a.go": "package trace\nfunc f() { symbol.NewProcesses(root).Code(1) }"}, "call symbol.NewProcessesOf"},
+		{"probes without a reader", "parsers", map[string]string{"trace/a.go": "package trace\nfunc f() { env := probe.NewEnv(root); env.Close() }"}, "set env.Files"},
+		{"probes with a reader", "parsers", map[string]string{"trace/a.go": "package trace\nfunc f() { env := probe.NewEnv(root); env.Files = files }"}, ""},
+
+		{"fuzz target without a bound", "fuzz", map[string]string{"store/a_test.go": "package store\nfunc FuzzX(f F) { f.Fuzz(func() {}) }"}, "a fuzz target without a bound"},
+		{"fuzz target of another F", "fuzz", map[string]string{"store/a_test.go": "package store\nfunc FuzzX(f F) { f.it().Fuzz(1) }"}, "a fuzz target without a bound"},
+		{"fuzz target with a bound", "fuzz", map[string]string{"store/a_test.go": "package store\nfunc FuzzX(f F) { heapbound.Fuzz(f, 1); heapbound.FuzzWithin(f, 1, 2) }"}, ""},
+
 		{"package without a paragraph", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`measure/`"}, "has no paragraph on `store/`"},
 		{"package with a paragraph", "architecture", map[string]string{"store/a.go": "package store", "docs/ARCHITECTURE.md": "`store/` keeps."}, ""},
 	}

@@ -42,6 +42,7 @@ func tiers() []tier {
 			name: "rooms",
 			args: []string{"-count=1", "-vet=off", "-p=3"},
 			packages: []string{
+				"./cmd/culprit",
 				"./trace/...",
 				"./cmd/...",
 				"./store",

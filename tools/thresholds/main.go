@@ -117,7 +117,7 @@ func overlayOf(root, work string) (all []constant, file string, err error) {
 			return nil, "", fmt.Errorf("read %s: %w", path, err)
 		}
 		all = append(all, constants...)
-		text := strings.ReplaceAll(string(source), "\nconst (", "\nvar (")
+		text := strings.ReplaceAll(string(source), "\nconst ", "\nvar ")
 		// A constant integer is a float64 where one is wanted; a variable is not.
 		for _, c := range constants {
 			old := fmt.Sprintf("(%q, %s,", c.name, c.name)

@@ -97,7 +97,8 @@ int main(int argc, char **argv) {
 }`
 
 // The share of libc's samples is the same in a run of 50 ms and in one of a second, and stacks are
-// walked to their ends.
+// walked to their ends. A command is stopped at its entry point, so a sample of the dynamic linker
+// before that point may come before the tables.
 func TestCommandSharesAreTrue(t *testing.T) {
 	tracetest.Needs(t, feature.PerfEvents)
 	work := tracetest.CompileC(t, spinning)
@@ -121,8 +122,11 @@ func TestCommandSharesAreTrue(t *testing.T) {
 			if libc*100 < all*75 {
 				t.Errorf("libc has %d of %d samples: %s%s", libc, all, out, errs)
 			}
-			if strings.Contains(out, "not loaded yet") {
-				t.Error("unwind tables were not loaded:", out)
+			for stack := range strings.SplitSeq(out, "\n\n") {
+				linking := strings.Contains(stack, "`dl_main+") || strings.Contains(stack, "`_dl_sysdep_start+")
+				if strings.Contains(stack, "not loaded yet") && !linking {
+					t.Error("unwind tables were not loaded:", stack)
+				}
 			}
 		})
 	}

@@ -9,12 +9,14 @@ import (
 
 	"culprit/lang/cpp"
 	"culprit/lang/syntax"
+	"culprit/symbol"
 	"culprit/trace"
 )
 
 // A Request is a parsed command line.
 type Request struct {
 	Parts       []Part
+	Tool        string   // name of the ready-made tool that the only part is; "": none
 	Args        []string // $1, $2 ...
 	Options     []string // name, or name=value
 	Commands    []string // run once all is attached; the end of the last one ends the script
@@ -26,6 +28,8 @@ type Request struct {
 	Destructive bool
 	Zero        bool // descriptions that match nothing are allowed
 	JSON        bool
+	// Files reads files of processes; nil: this process does.
+	Files *symbol.Files
 
 	begun func() // called in a separate goroutine when the clauses run; nil: nothing
 }
@@ -82,6 +86,10 @@ func (r *Request) text(in io.Reader) (source, error) {
 			s.name = p.Text
 			if len(r.Parts) == 1 {
 				s.file = p.Text
+			}
+		case 'n':
+			if r.Tool != "" {
+				s.name, s.file = r.Tool, r.Tool+".d"
 			}
 		case 'i':
 			if _, err := strconv.ParseUint(strings.Fields(p.Text + " x")[0], 10, 32); err != nil {

@@ -34,6 +34,7 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	}
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
+	env.Files = r.Files
 	when, err := r.stopAt(s)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -71,19 +72,19 @@ const (
 )
 
 // runTo runs a process up to a place and stops it there. The process is at its first instruction,
-// and this thread traces it.
-func runTo(pid int, when stopPlace) error {
+// and this thread traces it. files reads its files; nil: this process does.
+func runTo(pid int, when stopPlace, files *symbol.Files) error {
 	aux, err := auxiliary(pid)
 	if err != nil {
 		return err
 	}
 	if when == stopPreinit && aux[auxBase] != 0 {
-		return runToMapped(pid, aux[auxBase])
+		return runToMapped(pid, aux[auxBase], files)
 	}
 	if err := runToAddress(pid, aux[auxEntry]); err != nil || when != stopMain {
 		return err
 	}
-	main, err := mainOf(pid)
+	main, err := mainOf(pid, files)
 	if err != nil {
 		return err
 	}
@@ -106,15 +107,17 @@ func auxiliary(pid int) (map[uint64]uint64, error) {
 }
 
 // mainOf returns the address of the function main of a process.
-func mainOf(pid int) (uint64, error) {
-	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
+func mainOf(pid int, files *symbol.Files) (uint64, error) {
+	codes, err := symbol.NewProcessesOf(kernel.Root{}, files).Code(pid)
 	if err != nil {
 		return 0, err
 	}
 	found := uint64(0)
+	var failed error
 	for _, c := range codes {
 		if c.Main {
-			funcs, _ := c.Functions() // none: reported below
+			var funcs []symbol.Function
+			funcs, failed = c.Functions()
 			for _, f := range funcs {
 				if f.Name == "main" || f.Name == "main.main" && found == 0 {
 					found = f.Start + c.Bias
@@ -123,7 +126,10 @@ func mainOf(pid int) (uint64, error) {
 		}
 		c.Close() //nolint:errcheck // it was read from
 	}
-	if found == 0 {
+	switch {
+	case failed != nil:
+		return 0, fmt.Errorf("find its function main: %w", failed)
+	case found == 0:
 		return 0, errors.New(
 			"its file has no symbol main: -x evaltime=postinit stops at the entry point",
 		)
@@ -134,25 +140,27 @@ func mainOf(pid int) (uint64, error) {
 // runToMapped runs a process until the dynamic linker at base has mapped all libraries. Before and
 // after it changes the list of libraries, the linker calls an empty function, which is meant for
 // debuggers. The variable _r_debug has the state of the list.
-func runToMapped(pid int, base uint64) error {
-	codes, err := symbol.NewProcesses(kernel.Root{}).Code(pid)
+func runToMapped(pid int, base uint64, files *symbol.Files) error {
+	codes, err := symbol.NewProcessesOf(kernel.Root{}, files).Code(pid)
 	if err != nil {
 		return err
 	}
 	var notify, state uint64
+	var failed error
 	for _, c := range codes {
 		if c.Bias == base {
-			for _, name := range []string{"_dl_debug_state", "_r_debug"} {
-				if addr, ok := c.Variable(name); ok && name == "_r_debug" {
-					state = addr + c.Bias
-				} else if ok {
-					notify = addr + c.Bias
-				}
-			}
+			var missing error
+			notify, failed = c.Variable("_dl_debug_state")
+			state, missing = c.Variable("_r_debug")
+			notify, state = notify+c.Bias, state+c.Bias
+			failed = cmp.Or(failed, missing)
 		}
 		c.Close() //nolint:errcheck // it was read from
 	}
-	if notify == 0 || state == 0 {
+	switch {
+	case errors.Is(failed, symbol.ErrUnavailable):
+		return fmt.Errorf("find the variables of its dynamic linker: %w", failed)
+	case notify == 0 || failed != nil:
 		return fmt.Errorf(
 			"its dynamic linker does not notify debuggers when it has mapped the libraries: %w",
 			measure.ErrUnsupported,

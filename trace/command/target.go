@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"culprit/symbol"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -21,6 +23,7 @@ type targets struct {
 	wait  sync.WaitGroup
 	noted int           // number of processes that wait waits for
 	mine  []*os.Process // commands
+	files *symbol.Files // reads files of commands; nil: this process does
 	// arrived is called in a separate goroutine when a command reaches its entry point. nil: the
 	// command does not stop there. Set it before release.
 	arrived func(pid int)
@@ -37,7 +40,7 @@ func (t *targets) started() (pids []int) {
 // target starts the commands, which are stopped at a place, and finds the processes. The caller
 // closes the result.
 func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
-	t := &targets{over: make(chan struct{})}
+	t := &targets{over: make(chan struct{}), files: r.Files}
 	for _, pid := range r.Processes {
 		if err := t.watch(pid); err != nil {
 			return nil, err
@@ -132,7 +135,7 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		// run into a breakpoint.
 		err := unix.PtraceSetOptions(c.Process.Pid, unix.PTRACE_O_EXITKILL)
 		if err == nil && when != stopExec {
-			err = runTo(c.Process.Pid, when)
+			err = runTo(c.Process.Pid, when, t.files)
 		}
 		if err != nil {
 			c.Process.Kill() //nolint:errcheck // it may have ended
@@ -145,7 +148,8 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		defer t.wait.Done()
 		started <- nil
 		<-begin
-		if t.arrived != nil && when == stopExec && runTo(c.Process.Pid, stopPostinit) == nil {
+		if t.arrived != nil && when == stopExec &&
+			runTo(c.Process.Pid, stopPostinit, t.files) == nil {
 			t.arrived(c.Process.Pid)
 		}
 		unix.PtraceDetach(c.Process.Pid) //nolint:errcheck // it may have ended

@@ -2,16 +2,17 @@ package family
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"culprit/measure"
+	"culprit/symbol"
 	"culprit/trace"
 )
 
@@ -21,8 +22,9 @@ import (
 var familyTexts embed.FS
 
 // A Family is the statistics that one D program measures. The program is a file of statistics/. Its
-// first comment declares them, with one declaration per line; a line that begins with more than one
-// space after the * continues the previous one:
+// first comment describes the file, then, behind an empty line, declares them with one declaration
+// per line. Any other line there is an error. A line that begins with more than one space after the
+// * continues the previous one:
 //
 //	statistic ID KIND UNIT by FIELD FIELD ...: HELP
 //		The aggregation is named as ID, with _ for each dot, and has these keys in this order.
@@ -38,6 +40,9 @@ var familyTexts embed.FS
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Family struct {
+	// Files reads files of processes; nil: this process does. Set it before the first Run.
+	Files *symbol.Files
+
 	file    string // without its ending
 	text    string
 	stats   []measure.Stat
@@ -58,30 +63,38 @@ type Family struct {
 // Families returns the built-in traced statistics. A program that is over the budget for some
 // seconds is suspended; 0: no limit.
 func Families(budget trace.Budget) []*Family {
-	names, err := fs.Glob(familyTexts, "statistics/*.d")
+	out, err := parseFamilies(familyTexts)
 	if err != nil {
-		panic(err) // cannot happen: the pattern is valid
+		panic(err) // cannot happen: the files are embedded, and TestFamilies parses them
 	}
-	var out []*Family
-	for _, name := range names {
-		text, err := familyTexts.ReadFile(name)
-		if err != nil {
-			panic(err) // cannot happen: the file is embedded
-		}
-		f, err := newFamily(strings.TrimSuffix(path.Base(name), ".d"), string(text))
-		if err != nil {
-			panic(err) // cannot happen: TestFamilies parses all
-		}
+	for _, f := range out {
 		f.budget = budget
-		out = append(out, f)
 	}
 	return out
 }
 
-// table: the begin of a line of a head that continues the previous line
-var continued = regexp.MustCompile(`\n \*  +`)
+// parseFamilies parses the files statistics/*.d. An error names the file and the line.
+func parseFamilies(files fs.FS) ([]*Family, error) {
+	names, err := fs.Glob(files, "statistics/*.d")
+	if err != nil {
+		return nil, err
+	}
+	var out []*Family
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		f, err := newFamily(strings.TrimSuffix(path.Base(name), ".d"), string(text))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
 
-// newFamily parses the declarations in the head of a file. It fails when one is wrong.
+// newFamily parses the declarations in the head of a file. An error names the file and the line.
 func newFamily(file, text string) (*Family, error) {
 	f := &Family{
 		file:    file,
@@ -92,78 +105,135 @@ func newFamily(file, text string) (*Family, error) {
 	}
 	head, body, ok := strings.Cut(strings.TrimPrefix(text, "/*"), "*/")
 	if !ok || !strings.HasPrefix(text, "/*") {
-		return nil, fmt.Errorf("statistics of %s.d: it does not begin with a comment", file)
+		return nil, fmt.Errorf("statistics/%s.d:1: does not begin with a comment", file)
 	}
-	head = continued.ReplaceAllString(head, " ")
 	f.text = strings.TrimLeft(body, "\n")
-	var fields []measure.Field
-	by := map[measure.StatID][]string{}
-	for line := range strings.Lines(head) {
-		what, help, _ := strings.Cut(
-			strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "*")), ": ",
-		)
-		words := strings.Fields(what)
-		wrong := func() error {
-			return fmt.Errorf("statistics of %s.d: %q", file, strings.TrimSpace(line))
-		}
-		switch {
-		case len(words) == 0:
-		case words[0] == "statistic":
-			if len(words) < 4 || help == "" || len(words) > 4 && words[4] != "by" {
-				return nil, wrong()
-			}
-			st := measure.Stat{
-				ID:      measure.StatID(words[1]),
-				Unit:    measure.Unit(words[3]),
-				Sparse:  true,
-				Traced:  true,
-				Help:    help,
-				Program: f.text,
-			}
-			switch words[2] {
-			case measure.Delta.String():
-				st.Kind = measure.Delta
-			case measure.Dists.String():
-				st.Kind = measure.Dists
-			default:
-				return nil, wrong()
-			}
-			f.stats = append(f.stats, st)
-			by[st.ID] = words[min(len(words), 5):]
-		case words[0] == "field":
-			if len(words) != 3 && (len(words) != 5 || words[3] != "of") || help == "" {
-				return nil, wrong()
-			}
-			field := measure.Field{Name: words[1], Type: measure.Word, Help: help}
-			if words[2] == measure.Number.String() {
-				field.Type = measure.Number
-			} else if words[2] != measure.Word.String() {
-				return nil, wrong()
-			}
-			if len(words) == 5 {
-				if f.words[field.Name] = namingOf(words[4]); f.words[field.Name] == nil {
-					return nil, wrong()
-				}
-			}
-			fields = append(fields, field)
-		case words[0] == "without":
-			f.without = true
-		case words[0] == "optional" && len(words) == 2:
-			f.maybe = append(f.maybe, words[1])
+	var d declarations
+	for _, line := range headLines(head) {
+		if err := d.add(f, line); err != nil {
+			return nil, fmt.Errorf("statistics/%s.d:%d: %w: %q", file, line.number, err, line.text)
 		}
 	}
-	for i := range f.stats {
-		for _, name := range by[f.stats[i].ID] {
-			at := slices.IndexFunc(fields, func(d measure.Field) bool { return d.Name == name })
+	for i, stat := range d.stats {
+		for _, name := range stat.by {
+			at := slices.IndexFunc(d.fields, func(d measure.Field) bool { return d.Name == name })
 			if at < 0 {
 				return nil, fmt.Errorf(
-					"statistics of %s.d: %s is by %s, which is no field", file, f.stats[i].ID, name,
+					"statistics/%s.d:%d: no line declares field %q of %s",
+					file, stat.line, name, f.stats[i].ID,
 				)
 			}
-			f.stats[i].Fields = append(f.stats[i].Fields, fields[at])
+			f.stats[i].Fields = append(f.stats[i].Fields, d.fields[at])
 		}
 	}
 	return f, nil
+}
+
+// A headLine is one declaration of a head.
+type headLine struct {
+	number int    // of its first line in the file, from 1
+	text   string // without the *, with the lines that continue it
+}
+
+// headLines returns the declarations of a head: what follows the first empty line, or everything
+// without an empty line.
+func headLines(head string) []headLine {
+	var out []headLine
+	prose := true
+	for i, raw := range strings.Split(strings.TrimRight(head, " \n"), "\n") {
+		raw = strings.TrimPrefix(raw, " *")
+		text := strings.TrimSpace(raw)
+		switch {
+		case text == "" && prose && len(out) > 0:
+			out, prose = nil, false
+		case text == "":
+		case strings.HasPrefix(raw, "  ") && len(out) > 0:
+			out[len(out)-1].text += " " + text
+		default:
+			out = append(out, headLine{i + 1, text})
+		}
+	}
+	return out
+}
+
+// declarations are the parts of a head that refer to each other.
+type declarations struct {
+	fields []measure.Field
+	stats  []declaredStat // in the order of Family.stats
+}
+
+type declaredStat struct {
+	line int
+	by   []string // names of its fields
+}
+
+// add parses one declaration and adds it to d and f. An error does not contain the line.
+func (d *declarations) add(f *Family, line headLine) error {
+	what, help, _ := strings.Cut(line.text, ": ")
+	words := strings.Fields(what)
+	switch {
+	case words[0] == "statistic":
+		if err := addStat(f, words, help); err != nil {
+			return err
+		}
+		d.stats = append(d.stats, declaredStat{line.number, words[min(len(words), 5):]})
+	case words[0] == "field":
+		return d.addField(f, words, help)
+	case line.text == "without culprit":
+		f.without = true
+	case words[0] == "optional" && len(words) == 2:
+		f.maybe = append(f.maybe, words[1])
+	default:
+		return errors.New(
+			`want "statistic ...", "field ...", "without culprit" or "optional PROBE"`,
+		)
+	}
+	return nil
+}
+
+// addStat parses "statistic ID KIND UNIT by FIELD FIELD ...: HELP".
+func addStat(f *Family, words []string, help string) error {
+	if len(words) < 4 || help == "" || len(words) > 4 && words[4] != "by" {
+		return errors.New(`want "statistic ID KIND UNIT by FIELD FIELD ...: HELP"`)
+	}
+	st := measure.Stat{
+		ID:      measure.StatID(words[1]),
+		Unit:    measure.Unit(words[3]),
+		Sparse:  true,
+		Traced:  true,
+		Help:    help,
+		Program: f.text,
+	}
+	switch words[2] {
+	case measure.Delta.String():
+		st.Kind = measure.Delta
+	case measure.Dists.String():
+		st.Kind = measure.Dists
+	default:
+		return fmt.Errorf("kind %q, want %q or %q", words[2], measure.Delta, measure.Dists)
+	}
+	f.stats = append(f.stats, st)
+	return nil
+}
+
+// addField parses "field NAME TYPE [of WORDS]: HELP".
+func (d *declarations) addField(f *Family, words []string, help string) error {
+	if len(words) != 3 && (len(words) != 5 || words[3] != "of") || help == "" {
+		return errors.New(`want "field NAME TYPE [of WORDS]: HELP"`)
+	}
+	field := measure.Field{Name: words[1], Type: measure.Word, Help: help}
+	if words[2] == measure.Number.String() {
+		field.Type = measure.Number
+	} else if words[2] != measure.Word.String() {
+		return fmt.Errorf("type %q, want %q or %q", words[2], measure.Word, measure.Number)
+	}
+	if len(words) == 5 {
+		if f.words[field.Name] = namingOf(words[4]); f.words[field.Name] == nil {
+			return fmt.Errorf("no list of names %q in names.go", words[4])
+		}
+	}
+	d.fields = append(d.fields, field)
+	return nil
 }
 
 // Stats implements measure.Source.

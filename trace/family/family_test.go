@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"culprit/kernel"
@@ -78,17 +79,59 @@ func TestFamilies(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{
-		"syscall:::entry { @a = count(); }",
-		"/* statistic a.b level ns: no such kind */",
-		"/* statistic a.b delta ns by f: no such field */",
-		"/* statistic a.b delta ns */",
-		"/* field f word of nothing: no such words */",
-		"/* field f stack: no such type */",
-	} {
-		if f, err := newFamily("wrong", wrong); err == nil {
-			t.Errorf("%s: %+v", wrong, f.stats)
-		}
+}
+
+// An error of a head names the file and the line of the declaration.
+func TestWrongHead(t *testing.T) {
+	const begin = "/*\n * Some text.\n * More.\n *\n"
+	tests := []struct{ name, text, want string }{
+		{
+			"no head", "syscall:::entry { @a = count(); }",
+			"statistics/made.d:1: does not begin with a comment",
+		},
+		{
+			"kind", begin + " * statistic a.b level ns by f: help\n */",
+			`statistics/made.d:5: kind "level", want "delta" or "dist"`,
+		},
+		{
+			"no help", begin + " * field f word: help\n * statistic a.b delta ns by f\n */",
+			`statistics/made.d:6: want "statistic ID KIND UNIT by`,
+		},
+		{
+			"unknown field", begin + " * statistic a.b delta ns by f g: help,\n" +
+				" *     continued\n * field f word: help\n */",
+			`statistics/made.d:5: no line declares field "g" of a.b`,
+		},
+		{
+			"names", begin + " * field f word of nothing: help\n */",
+			`statistics/made.d:5: no list of names "nothing"`,
+		},
+		{
+			"type", begin + " * field f stack: help\n */",
+			`statistics/made.d:5: type "stack", want "word" or "number"`,
+		},
+		{
+			"unknown line after a continued one", begin + " * field f word: help,\n" +
+				" *     continued\n * fields g word: help\n */",
+			`statistics/made.d:7: want "statistic ...", "field ...", "without culprit" or ` +
+				`"optional PROBE": "fields g word: help"`,
+		},
+		{
+			"without others", begin + " * without others\n */",
+			`statistics/made.d:5: want "statistic ..."`,
+		},
+		{
+			"optional", begin + " * optional\n */", `statistics/made.d:5: want "statistic ..."`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			files := fstest.MapFS{"statistics/made.d": {Data: []byte(tt.text)}}
+			_, err := parseFamilies(files)
+			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("error %v, want %s", err, tt.want)
+			}
+		})
 	}
 }
 

@@ -52,6 +52,7 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	defer f.start.Unlock()
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
+	env.Files = f.Files
 	self := 0
 	// In a PID namespace the kernel itself knows this process by another ID.
 	if !feature.InPIDNamespace(env.Root()) {

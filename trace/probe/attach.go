@@ -96,6 +96,10 @@ func (e *Env) Attach(programs []Placed) (*Attachment, error) {
 			a.each(p, func(i int, probe *check.Probe) (*bpf.Link, error) {
 				return AttachTracepoint(p.Program, e.targets[probe].event, uint64(i))
 			})
+		case check.SiteTracepoint:
+			a.each(p, func(_ int, probe *check.Probe) (*bpf.Link, error) {
+				return e.attachTraceEvent(p.Program, probe)
+			})
 		case check.SitePerfEvent:
 			a.each(
 				p,
@@ -128,6 +132,19 @@ func (e *Env) attachSyscalls(prog *ebpf.Program, name string) (*bpf.Link, error)
 		return nil, err
 	}
 	format, err := t.Format("raw_syscalls", name)
+	if err != nil {
+		return nil, err
+	}
+	return bpf.AttachTraceEvent(prog, format.ID)
+}
+
+// attachTraceEvent attaches a program to a trace event, whose record it reads.
+func (e *Env) attachTraceEvent(prog *ebpf.Program, p *check.Probe) (*bpf.Link, error) {
+	t, err := e.openTracefs()
+	if err != nil {
+		return nil, err
+	}
+	format, err := t.Format(p.Module, e.targets[p].event)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +208,9 @@ func (a *Attachment) timer(e *Env, p *Placed, probe *check.Probe) (*bpf.Link, er
 		}
 		var link *bpf.Link
 		var err error
-		if f := e.targets[probe]; f.counter > 0 {
+		if f := e.targets[probe]; f.perf != nil {
+			link, err = bpf.AttachEvent(p.Program, cpu, f.perf.kind, f.perf.config, f.perf.period)
+		} else if f.counter > 0 {
 			link, err = bpf.AttachCounter(p.Program, cpu, f.counter-1)
 		} else {
 			link, err = bpf.AttachTimer(p.Program, cpu, f.every, 0)

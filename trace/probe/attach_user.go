@@ -52,6 +52,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 	at := map[key]*group{}
 	var groups []*group
 	failed := map[int]error{}
+	refused := e.refusedSpots(p)
 	for i, probe := range p.Probes {
 		for _, s := range e.targets[probe].asked {
 			if err := e.enable(a, p, s); err != nil {
@@ -60,7 +61,7 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 			}
 		}
 		for _, s := range e.targets[probe].spots {
-			if err := s.code.Probeable(s.offset); err != nil {
+			if err := refused[codeOffset{s.code, s.offset}]; err != nil {
 				failed[i] = err
 				continue
 			}
@@ -104,6 +105,31 @@ func (e *Env) attachUser(a *Attachment, p *Placed) {
 		}
 		a.Attached++
 	}
+}
+
+// A codeOffset is a place in a file.
+type codeOffset struct {
+	code   *symbol.Code
+	offset uint64
+}
+
+// refusedSpots returns the places of a program that can't have a probe, and why.
+func (e *Env) refusedSpots(p *Placed) map[codeOffset]error {
+	offsets := map[*symbol.Code][]uint64{}
+	for _, probe := range p.Probes {
+		for _, s := range e.targets[probe].spots {
+			offsets[s.code] = append(offsets[s.code], s.offset)
+		}
+	}
+	out := map[codeOffset]error{}
+	for code, all := range offsets {
+		for i, err := range code.Probeable(all) {
+			if err != nil {
+				out[codeOffset{code, all[i]}] = err
+			}
+		}
+	}
+	return out
 }
 
 // enable makes a process find that one of its probes is enabled, at a place where it asks.

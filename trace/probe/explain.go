@@ -16,6 +16,10 @@ func (e *Env) explain(w *want) *NoProbe {
 		none.Message = fmt.Sprintf("no probe has the number %d", w.id)
 		return none
 	}
+	if hint := e.foreignProbe(w); hint != "" {
+		none.Hint = hint
+		return none
+	}
 	if e.user(w) {
 		return e.users.explainUser(w)
 	}
@@ -110,7 +114,7 @@ func (e *Env) explainParts(w *want, none *NoProbe) {
 			continue
 		}
 		names := slices.Sorted(maps.Keys(there))
-		if near := measure.Nearest(text, names); near != "" {
+		if near := measure.Typo(text, names); near != "" {
 			none.Hint = "did you mean " + near + "?"
 		} else if len(names) == 1 && names[0] == "" {
 			none.Hint = "it has no " + part.what + ": leave that part empty"

@@ -63,9 +63,14 @@ func (pr *processProbes) explainUser(w *want) *NoProbe {
 	if fault := (*NoProbe)(nil); errors.As(err, &fault) {
 		return fault
 	}
+	defined, err := pr.usdtOfAll(codes)
+	if err != nil {
+		none.Message, none.Err = err.Error(), err
+		return none
+	}
 	var providers, names []string
-	for _, c := range codes {
-		for _, u := range pr.usdtOf(c) {
+	for _, list := range defined {
+		for _, u := range list {
 			if !slices.Contains(providers, u.provider) {
 				providers = append(providers, u.provider)
 			}
@@ -101,6 +106,13 @@ func userFault(w *want, tag, hint, format string, args ...any) *NoProbe {
 		Hint:        hint,
 		Tag:         tag,
 	}
+}
+
+// unread returns the error that files of processes cannot be read now.
+func unread(w *want, err error) *NoProbe {
+	f := userFault(w, "D_PROC_GRAB", "", "%v", err)
+	f.Err = err
+	return f
 }
 
 // diagnostic returns the error as a diagnostic of lang without a position, which the caller adds.

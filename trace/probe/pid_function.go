@@ -49,6 +49,8 @@ func (pr *processProbes) functionProbes(
 		site, spots, err := returnSpots(at, f, here)
 		if err == nil {
 			one("return", site, spots)
+		} else if errors.Is(err, symbol.ErrUnavailable) {
+			return unread(w, err)
 		} else if !many {
 			return userFault(w, "D_PROC_FUNC", "", "%v", err)
 		}
@@ -57,6 +59,9 @@ func (pr *processProbes) functionProbes(
 		return nil
 	}
 	starts, err := at.code.Instructions(f)
+	if errors.Is(err, symbol.ErrUnavailable) {
+		return unread(w, err)
+	}
 	if k.one {
 		switch {
 		case slices.Contains(starts, k.at):
@@ -80,18 +85,30 @@ func (pr *processProbes) functionProbes(
 		}
 		return userFault(w, "D_PROC_OFF", hint, "no instruction of %s begins at %x", f.Name, k.at)
 	}
+	pr.offsetProbes(w, here, starts, at, one)
+	return nil
+}
+
+// offsetProbes calls one with the probes at those instructions of a function whose offsets w
+// matches. starts are the offsets of all, here is that of the function in the file.
+func (pr *processProbes) offsetProbes(
+	w *want, here uint64, starts []uint64, at spot,
+	one func(name string, site check.Site, spots []spot),
+) {
+	var names []string
+	var offsets []uint64
 	for _, start := range starts {
-		name := strconv.FormatUint(start, 16)
-		if w.name.match(name) {
-			s := at
-			s.offset = here + start
-			if errors.Is(at.code.Probeable(s.offset), symbol.ErrNever) {
-				continue
-			}
-			one(name, check.SiteUprobe, []spot{s})
+		if name := strconv.FormatUint(start, 16); w.name.match(name) {
+			names, offsets = append(names, name), append(offsets, here+start)
 		}
 	}
-	return nil
+	for i, err := range at.code.Probeable(offsets) {
+		if !errors.Is(err, symbol.ErrNever) {
+			s := at
+			s.offset = offsets[i]
+			one(names[i], check.SiteUprobe, []spot{s})
+		}
+	}
 }
 
 // returnSpots returns the places and the site of a function's return. Normally the kernel replaces

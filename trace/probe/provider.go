@@ -24,6 +24,9 @@ type Env struct {
 	Processes []int
 	// Started are those of Processes that are stopped before their first instruction.
 	Started []int
+	// Files reads files of processes; nil: this process does. Set it before the first call of
+	// Probes.
+	Files *symbol.Files
 
 	kernelInfo
 	users     processProbes
@@ -33,6 +36,8 @@ type Env struct {
 	fbt       functions
 	missing   map[string]error  // by provider: why its probes could not be listed
 	timers    map[string]uint32 // numbers of the timers that exist because they were named
+	perfIDs   map[string]uint32 // of the events of perf, likewise
+	asks      bool              // foreignProbe searches: its descriptions need no explanation
 }
 
 // kernelInfo is what an Env has found out about the kernel.
@@ -66,8 +71,9 @@ func NewEnv(root kernel.Root) *Env {
 		targets:   map[*check.Probe]*found{},
 		missing:   map[string]error{},
 		timers:    map[string]uint32{},
+		perfIDs:   map[string]uint32{},
 	}
-	e.users.kernel = &e.kernelInfo
+	e.users.env = e
 	return e
 }
 
@@ -113,8 +119,9 @@ type found struct {
 	alone  bool         // of a function: it was named by itself, as one of a few
 	method AttachMethod // how it will be attached
 
-	way     *way   // of a stable probe: the probe of the kernel that implements it; else nil
-	counter uint64 // 1 + a software event of perf; 0: none
+	way     *way       // of a stable probe: the probe of the kernel that implements it; else nil
+	counter uint64     // 1 + a software event of perf; 0: none
+	perf    *perfEvent // of software and hardware; else nil
 
 	foundUser
 }
@@ -156,17 +163,19 @@ type provider struct {
 //	1       dtrace     10      profile; 1000: timers that exist because they were named
 //	2000    syscall: twice the system call's number, one more for return
 //	8000    io, proc, sched, tcp, udp, ip, lockstat, vminfo, sysinfo
-//	10000   sdt        50000   rawtp
+//	10000   sdt        50000   rawtp    90000   tracepoint    99000   software, hardware
 //	100000  fbt: twice the function's number in the kernel's BTF, one more for return
 //	4000000 fbt: functions that are not in BTF
-//	8000001 probes of processes, in the order in which they are first found
+//	8000001 probes of processes and files, in the order in which they are first found
 func providers() []*provider {
 	return []*provider{
 		dtraceProvider(), profileProvider(), syscallProvider(),
 		stableProvider("io"), stableProvider("proc"), stableProvider("sched"),
 		stableProvider("tcp"), stableProvider("udp"), stableProvider("ip"),
 		stableProvider("lockstat"), stableProvider("vminfo"), stableProvider("sysinfo"),
-		sdtProvider(), rawtpProvider(), fbtProvider(),
+		sdtProvider(), rawtpProvider(), tracepointProvider(), fbtProvider(),
+		eventProvider("software"), eventProvider("hardware"),
+		fileProvider("uprobe"), fileProvider("uretprobe"), fileProvider("usdt"),
 	}
 }
 

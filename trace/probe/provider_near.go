@@ -18,12 +18,12 @@ func (k *kernelInfo) nearEvents(w *want) string {
 		score int
 	}
 	var list []near
-	asked := words(w.function.text)
+	asked := wordsOf(w.function.text)
 	for _, event := range events {
 		if eventless(event.Subsystem) {
 			continue
 		}
-		if score := likeness(asked, words(event.Name)); score > 0 {
+		if score := likeness(asked, wordsOf(event.Name)); score > 0 {
 			list = append(list, near{"sdt:" + event.Subsystem + "::" + event.Name, score})
 		}
 	}
@@ -40,8 +40,8 @@ func (k *kernelInfo) nearEvents(w *want) string {
 	return strings.Join(names, " ")
 }
 
-// words splits a name at its underscores and drops words that many names have.
-func words(name string) []string {
+// wordsOf splits a name at its underscores and drops words that many names have.
+func wordsOf(name string) []string {
 	list := strings.FieldsFunc(
 		name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') },
 	)

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,6 +61,9 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 			continue
 		}
 		funcs, err := c.Functions()
+		if errors.Is(err, symbol.ErrUnavailable) {
+			return unread(w, fmt.Errorf("read the functions of %s: %w", c.Name, err))
+		}
 		if err != nil {
 			trouble = userFault(
 				w, "D_PROC_LIB", "", "the functions of %s can't be read: %v", c.Name, err,
@@ -89,7 +94,11 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 			}
 			n++
 			at := spot{code: c, pid: pid}
-			if err := pr.functionProbes(w, kinds, f, at, provider, many, same.add); err != nil {
+			err := pr.functionProbes(w, kinds, f, at, provider, many, same.add)
+			if errors.Is(err, symbol.ErrUnavailable) {
+				return err
+			}
+			if err != nil {
 				trouble = err
 			}
 		}
@@ -225,7 +234,7 @@ func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 		switch {
 		case w.function.match(a.Name):
 		case short && w.function.plain == shortTypes(a.Name):
-		case w.function.match(symbol.Readable(a.Name)):
+		case w.function.match(a.Readable):
 			rank += len(a.Name)
 		default:
 			continue

@@ -3,7 +3,6 @@ package probe
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,24 +27,46 @@ type usdtPlace struct {
 	operands          []check.Operand
 }
 
-// usdtOf returns the probes that a file defines. It reads them once.
-func (pr *processProbes) usdtOf(c *symbol.Code) []usdt {
+// usdtOf returns the probes that a file defines. It reads them once. The error is that of reading
+// the notes.
+func (pr *processProbes) usdtOf(c *symbol.Code) ([]usdt, error) {
 	if known, ok := pr.kinds[c]; ok {
-		return known
+		return known, nil
 	}
-	list := readUSDT(c)
-	pr.kinds[c] = list
-	return list
+	list, err := readUSDT(c)
+	if err == nil {
+		pr.kinds[c] = list
+	}
+	return list, err
 }
 
-func readUSDT(c *symbol.Code) []usdt {
+// usdtOfAll returns the probes that files define, by file. Malformed files define none. The error
+// is that files cannot be read now.
+func (pr *processProbes) usdtOfAll(codes []*symbol.Code) ([][]usdt, error) {
+	var out [][]usdt
+	for _, c := range codes {
+		list, err := pr.usdtOf(c)
+		if errors.Is(err, symbol.ErrUnavailable) {
+			return nil, fmt.Errorf("read the probes of %s: %w", c.Name, err)
+		}
+		out = append(out, list)
+	}
+	return out, nil
+}
+
+func readUSDT(c *symbol.Code) ([]usdt, error) {
+	if !c.Wide {
+		return nil, nil
+	}
 	notes, err := c.Notes()
-	if err != nil || !c.Wide {
-		return nil
+	if err != nil {
+		return nil, err
 	}
 	var funcs []symbol.Function
 	if len(notes) > 0 {
-		funcs, _ = c.Functions() // without them the function is not known
+		if funcs, err = c.Functions(); errors.Is(err, symbol.ErrUnavailable) {
+			return nil, err
+		} // with another error the functions are not known
 	}
 	at := map[[3]string]int{}
 	asked := map[[3]string][]usdtPlace{} // by provider, function and name
@@ -56,7 +77,7 @@ func readUSDT(c *symbol.Code) []usdt {
 		if !ok || !c.Executable(n.Address) {
 			continue
 		}
-		place := usdtPlace{offset: off, operands: operandsOf(n, c)}
+		place := usdtPlace{offset: off, operands: operandsOf(n)}
 		deaf := false // its semaphore cannot be incremented
 		if n.Semaphore != 0 {
 			place.semaphore, ok = c.Counter(n.Semaphore)
@@ -91,7 +112,7 @@ func readUSDT(c *symbol.Code) []usdt {
 	for i := range out {
 		out[i].asked = asked[[3]string{out[i].provider, out[i].function, out[i].name}]
 	}
-	return out
+	return out, nil
 }
 
 // functionAt returns the names of the function that contains an address, the best last, or nil.
@@ -120,10 +141,9 @@ func functionAt(funcs []symbol.Function, addr uint64) []symbol.Function {
 }
 
 // operandsOf returns the places of a probe's arguments, in the order in which D counts them.
-func operandsOf(n *symbol.Note, c *symbol.Code) []check.Operand {
-	args := n.Arguments(runtime.GOARCH, c.Variable)
+func operandsOf(n *symbol.Note) []check.Operand {
 	out := []check.Operand{}
-	for _, a := range args {
+	for _, a := range n.Arguments {
 		o := check.Operand{
 			Size:   a.Size,
 			Signed: a.Signed,
@@ -191,8 +211,12 @@ func (pr *processProbes) usdtProbes(w *want, pid int, yield func(*found)) error 
 		}
 		return err
 	}
-	for _, c := range codes {
-		for _, u := range pr.usdtOf(c) {
+	defined, err := pr.usdtOfAll(codes)
+	if err != nil {
+		return unread(w, err)
+	}
+	for i, c := range codes {
+		for _, u := range defined[i] {
 			provider := u.provider + strconv.Itoa(pid)
 			function, fits := u.function, w.function.match(u.function)
 			if named, ok := w.nameOf(u.aliases); ok {

@@ -24,11 +24,12 @@ const firstUser = lastFBT + 1
 
 // processProbes lists the probes of processes.
 type processProbes struct {
-	kernel *kernelInfo
-	of     *symbol.Processes // nil: no process was read yet
-	codes  map[int][]*symbol.Code
-	ids    map[string]uint32
-	kinds  map[*symbol.Code][]usdt // the USDT probes of files that were read
+	env   *Env
+	of    *symbol.Processes // nil: no process was read yet
+	codes map[int][]*symbol.Code
+	ids   map[string]uint32
+	kinds map[*symbol.Code][]usdt // the USDT probes of files that were read
+	files map[string]*symbol.Code // that descriptions name
 }
 
 // A spot is the place of a probe in a file of a process.
@@ -100,23 +101,18 @@ func (pr *processProbes) code(w *want, pid int) ([]*symbol.Code, error) {
 	if pid <= 0 {
 		return nil, userFault(w, "D_PROC_BADPID", "", "there is no process %d", pid)
 	}
-	if _, err := pr.kernel.PIDNamespace(); err != nil || pr.kernel.space.proc != nil {
-		f := userFault(w, "D_PROC_GRAB", "", "%v", cmp.Or(err, pr.kernel.space.proc))
+	if _, err := pr.env.PIDNamespace(); err != nil || pr.env.space.proc != nil {
+		f := userFault(w, "D_PROC_GRAB", "", "%v", cmp.Or(err, pr.env.space.proc))
 		f.Err = measure.ErrUnsupported
 		return nil, f
 	}
-	if pr.of == nil {
-		pr.of = symbol.NewProcesses(pr.kernel.root)
-		pr.codes, pr.ids = map[int][]*symbol.Code{}, map[string]uint32{}
-		pr.kinds = map[*symbol.Code][]usdt{}
-	}
+	pr.start()
 	c, err := pr.of.Code(pid)
 	if err != nil {
-		f := userFault(w, "D_PROC_GRAB", "", "%v", err)
+		f := unread(w, err)
 		if errors.Is(err, fs.ErrNotExist) {
 			f.Message = fmt.Sprintf("there is no process %d", pid)
 		}
-		f.Err = err
 		return nil, f
 	}
 	if len(c) == 0 {
@@ -136,7 +132,10 @@ func (pr *processProbes) close() {
 			c.Close() //nolint:errcheck // it was read from
 		}
 	}
-	pr.codes = nil
+	for _, c := range pr.files {
+		c.Close() //nolint:errcheck // it was read from
+	}
+	pr.codes, pr.files = nil, nil
 }
 
 // probeID returns the number of the probe of a process that parts identify. It is the same in each

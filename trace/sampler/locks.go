@@ -104,6 +104,7 @@ func (t *LockTable) Source() (*trace.Source, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
 	p := t.Profile
+	env.Files = p.Files
 	p.Of, p.hooks.doing = Locks, "locks"
 	if err := p.checkRights(env); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"culprit/lang/ir"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
 )
@@ -31,16 +32,24 @@ type Profile struct {
 	// Kernel and User select stacks; neither selects both. With one of them, OnCPU samples only the
 	// kernel or only programs, and Locks counts only locks of the kernel or only futexes.
 	Kernel, User bool
-	ByCPU        bool         // for OnCPU: stacks are separate per CPU
-	ByThread     bool         // stacks are separate per thread
-	Offsets      bool         // for OnCPU: frames are places in functions, as they are for waits
-	Wakers       bool         // for OffCPU: stacks are separate per waker
-	Least        measure.Span // of waits: shorter ones are left out
-	For          measure.Span // how long Run gathers; 0: until the context ends
-	Inline       bool         // inlined functions are frames, where files have debug information
-	Unwind       string       // how stacks of processes are walked: auto, fp, tables; "": auto
+	ByCPU        bool          // for OnCPU: stacks are separate per CPU
+	ByThread     bool          // stacks are separate per thread
+	ByLeader     bool          // stacks have the name of the process beside the thread's
+	ByCgroup     bool          // stacks are separate per control group
+	Offsets      bool          // for OnCPU: frames are places in functions, as they are for waits
+	Wakers       bool          // for OffCPU: stacks are separate per waker
+	Least        measure.Span  // of waits: shorter ones are left out
+	For          measure.Span  // how long Run gathers; 0: until the context ends
+	Inline       bool          // inlined functions are frames, where files have debug information
+	Files        *symbol.Files // reads files of processes; nil: this process does
+	Unwind       string        // how stacks of processes are walked: auto, fp, tables; "": auto
+	// Command is started for the profile, which is of its processes and ends with it; nil: none.
+	Command []string
+	// Progress is called each second with what was gathered so far; nil: nothing.
+	Progress func(Progress)
 
-	hooks profileHooks
+	hooks  profileHooks
+	groups *cgroupPaths // nil: control groups are not requested
 }
 
 // profileHooks adapt a profile to its caller.
@@ -62,9 +71,18 @@ const (
 	Locks                     // waits for locks of the kernel, and in futex(2)
 )
 
+// A Progress is what a running profile has gathered.
+type Progress struct {
+	Took    time.Duration
+	Samples int64 // 0 for waits, which are read at the end
+	Unnamed int64 // samples of programs at addresses that have no name
+}
+
 // A Sampled is a stack with its amount.
 type Sampled struct {
 	Process  string // the thread's name
+	Leader   string // the name of the process, if ByLeader
+	Cgroup   string // the path of the control group, if ByCgroup; "": unknown
 	PID, TID int    // TID is -1 unless stacks are separate per thread
 	CPU      int    // -1 unless stacks are separate per CPU
 	State    string // of waits: how the thread waited (sleeping, preempted ...), or a kind of lock
@@ -100,7 +118,16 @@ const profileStacks = 32768
 func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close()
+	env.Files = p.Files
 	if err := p.checkRights(env); err != nil {
+		return nil, err
+	}
+	p, command, err := p.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer command.close()
+	if p, err = p.withCgroups(env); err != nil {
 		return nil, err
 	}
 	s, err := p.load(env)
@@ -114,14 +141,17 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if p.Of == OnCPU {
 		l.samples = newSamples(p, s)
 	}
+	began, ended := time.Time{}, make(chan time.Time, 1)
 	// Counts are read each second, so that addresses are looked up while the processes exist.
 	s.EachSecond = func() error {
 		if p.hooks.beforeRead != nil {
 			p.hooks.beforeRead()
 		}
-		return l.take()
+		p.groups.read()
+		err := l.take()
+		l.report(began)
+		return err
 	}
-	began, ended := time.Time{}, make(chan time.Time, 1)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	s.OnStart = func() { // loading and attaching is not part of the duration
@@ -134,6 +164,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		if p.hooks.begun != nil {
 			p.hooks.begun()
 		}
+		command.run(stop)
 	}
 	defer context.AfterFunc(ctx, func() {
 		// This stops the clauses even while counts are being read, which may take long on a busy
@@ -145,6 +176,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		return nil, err
 	}
 	out := &Profiled{Took: measure.Span((<-ended).Sub(began))}
+	p.groups.readAll()
 	if err := l.take(); err != nil {
 		return nil, err
 	}
@@ -260,6 +292,12 @@ func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) [
 	if p.ByThread {
 		one.TID = int(next().Num)
 	}
+	if p.ByLeader {
+		one.Leader = next().Text
+	}
+	if p.ByCgroup {
+		one.Cgroup = p.groups.path(uint64(next().Num))
+	}
 	one.State = p.state(int64(next().Num))
 	if p.kernels() && one.State != stateFutex {
 		one.Kernel = frames(next())
@@ -313,6 +351,18 @@ func (p *profiling) take() error {
 	}
 	_, err := p.session.Aggregates(p.session.Program().Aggs)
 	return err
+}
+
+// report reports the progress.
+func (p *profiling) report(began time.Time) {
+	if p.profile.Progress == nil {
+		return
+	}
+	now := Progress{Took: time.Since(began)}
+	if p.samples != nil {
+		now.Samples, now.Unnamed = p.samples.taken, p.samples.unnamed
+	}
+	p.profile.Progress(now)
 }
 
 // Record has nothing to do: no clause writes records.

@@ -18,6 +18,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
 	"culprit/measure"
+	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
 )
@@ -35,6 +36,9 @@ const (
 //
 // It is a measure.Source and a measure.Outsider. Safe for several goroutines.
 type Sampler struct {
+	// Files reads files of processes; nil: this process does. Set it before the first Run.
+	Files *symbol.Files
+
 	hz    int
 	stats []measure.Stat
 
@@ -162,6 +166,7 @@ func (s *Sampler) enter(p *sampling) (*trace.Source, error) {
 	s.mu.Unlock()
 	env := probe.NewEnv(kernel.Root{})
 	defer env.Close() //nolint:errcheck // only read
+	env.Files = s.Files
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "load BPF programs that read stacks", err)
 	}
@@ -337,6 +342,7 @@ func (s *Sampler) Run(ctx context.Context, queries []measure.Query, sink measure
 	d := due{hz: float64(s.hz), idle: newIdleness()}
 	return source.RunNotify(ctx, asked, measure.SinkFunc(func(batches []*measure.Batch) error {
 		rate := d.account(batches[0])
+		batches[0].Notes = append(batches[0].Notes, s.Files.Notes()...)
 		if !wanted(SampledStacks) {
 			batches = batches[1:]
 		}

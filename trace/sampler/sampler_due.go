@@ -88,7 +88,7 @@ func (d *due) account(b *measure.Batch) *measure.Batch {
 	}
 	// Samples that the program dropped are reported already, and are among the missing ones.
 	for _, l := range b.Loss {
-		if l.Reason != trace.LostStacks { // such a sample comes without its stack
+		if l.Kind != measure.LostStacks { // those samples came, without their stacks
 			reported := min(float64(l.Events), lost)
 			lost -= reported
 			asleep -= min(float64(l.Events)-reported, asleep)

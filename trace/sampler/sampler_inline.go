@@ -2,10 +2,8 @@ package sampler
 
 import (
 	"context"
-	"runtime"
 	"time"
 
-	"culprit/kernel"
 	"culprit/trace"
 )
 
@@ -23,9 +21,7 @@ const (
 
 // inlining looks for inlined functions at the places that were sampled, until the context ends.
 func inlining(ctx context.Context, source *trace.Source) {
-	runtime.LockOSThread() // ThreadTime is of this thread, which ends with the goroutine
-	used := func() time.Duration { return time.Duration(kernel.ThreadTime()) }
-	began, before := time.Now(), used()
+	began, used := time.Now(), time.Duration(0)
 	each := time.NewTicker(inlineEach)
 	defer each.Stop()
 	for {
@@ -34,12 +30,12 @@ func inlining(ctx context.Context, source *trace.Source) {
 			return
 		case <-each.C:
 		}
-		for ctx.Err() == nil && used()-before < inlineAtFirst+time.Since(began)/inlineShare {
-			until := used() + inlineLongest
-			stop := func() bool { return used() > until || ctx.Err() != nil }
-			if !source.LearnInlined(stop) {
+		for ctx.Err() == nil && used < inlineAtFirst+time.Since(began)/inlineShare {
+			took, any := source.LearnInlined(inlineLongest)
+			if !any {
 				break
 			}
+			used += took
 		}
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/kernel"
 	"culprit/kernel/feature"
 	"culprit/kernel/proc"
 	"culprit/measure"
-	"culprit/trace"
 	"culprit/trace/tracetest"
 )
 
@@ -237,8 +237,10 @@ func TestDueAsleep(t *testing.T) {
 	)
 	check(
 		"stacks were lost on the way",
-		second(9, 20, 40, measure.Loss{Reason: trace.LostStacks, Events: 15}),
-		map[string]uint64{trace.LostStacks: 15, lostOther: 20},
+		second(
+			9, 20, 40, measure.Loss{Reason: full, Events: 15, Kind: measure.LostStacks},
+		),
+		map[string]uint64{full: 15, lostOther: 20},
 	)
 	for range idleLooks {
 		check("all come", second(49, 0, 0), map[string]uint64{})
@@ -251,7 +253,7 @@ func TestDueAsleep(t *testing.T) {
 func FuzzParseIdle(f *testing.F) {
 	f.Add([]byte("cpu  1 2 3 4 5 6\ncpu0 1 2 3 4 5 6 7\ncpu1 1 2 3 x 5 6\nintr 7\n"))
 	f.Add([]byte("cpu"))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, text []byte) {
 		if !bytes.HasPrefix(text, []byte("cpu")) && len(parseIdle(text)) > 0 {
 			t.Error("CPUs of nothing")
 		}

@@ -17,11 +17,15 @@ type samples struct {
 	names   map[string]string // of processes, by the bytes of the key
 	count   map[sampleKey]int64
 	left    uint64 // samples that are counted without their stacks
+	taken   int64  // samples so far
+	unnamed int64  // of them, those whose innermost frame of the program is unknown
 }
 
 // sampleKey identifies equal samples. Stacks are numbers of frames; 0: no stack.
 type sampleKey struct {
 	process       string
+	leader        string
+	cgroup        uint64
 	pid, tid, cpu int32
 	kernel, user  int32
 }
@@ -55,22 +59,24 @@ func (s *samples) add(key []byte, n int64) {
 		fields = fields[1:]
 		return int32(v.Int)
 	}
-	raw := trace.FieldOf(key, fields[0]).Bytes
-	process, ok := s.names[string(raw)]
-	if !ok {
-		if len(s.names) >= mostNames {
-			clear(s.names)
-		}
-		process = trace.Label(fields[0].Type, s.session.Key(key, fields[0]))
-		s.names[string(raw)] = process
+	name := func() string {
+		text := s.name(key, fields[0])
+		fields = fields[1:]
+		return text
 	}
-	fields = fields[1:]
-	k := sampleKey{process: process, pid: next(), tid: -1, cpu: -1}
+	k := sampleKey{process: name(), pid: next(), tid: -1, cpu: -1}
 	if s.profile.ByThread {
 		k.tid = next()
 	}
 	if s.profile.ByCPU {
 		k.cpu = next()
+	}
+	if s.profile.ByLeader {
+		k.leader = name()
+	}
+	if s.profile.ByCgroup {
+		k.cgroup = uint64(trace.FieldOf(key, fields[0]).Int)
+		fields = fields[1:]
 	}
 	if s.profile.kernels() {
 		k.kernel = s.session.Frame(uint32(next()))
@@ -83,6 +89,24 @@ func (s *samples) add(key []byte, n int64) {
 		s.left += uint64(n)
 	}
 	s.count[k] += n
+	s.taken += n
+	if s.profile.users() && s.session.IsUnknown(k.user) {
+		s.unnamed += n
+	}
+}
+
+// name returns the name of a thread in a key.
+func (s *samples) name(key []byte, field ir.TupleField) string {
+	raw := trace.FieldOf(key, field).Bytes
+	name, ok := s.names[string(raw)]
+	if !ok {
+		if len(s.names) >= mostNames {
+			clear(s.names)
+		}
+		name = trace.Label(field.Type, s.session.Key(key, field))
+		s.names[string(raw)] = name
+	}
+	return name
 }
 
 // all returns all samples. Frames are valid until the iteration continues.
@@ -95,6 +119,8 @@ func (s *samples) all() iter.Seq[Sampled] {
 			if !yield(
 				Sampled{
 					Process: k.process,
+					Leader:  k.leader,
+					Cgroup:  s.profile.groups.path(k.cgroup),
 					PID:     int(k.pid),
 					TID:     int(k.tid),
 					CPU:     int(k.cpu),

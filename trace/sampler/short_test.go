@@ -39,8 +39,8 @@ int main(int argc, char **argv) {
 	return 0;
 }`
 
-// Functions of processes that ended before the profile was read have names, if a process lives for
-// some hundredths of a second after its first sample.
+// Functions of processes that ended before the profile was read have names, and callers by the
+// tables of their files.
 func TestProfileOfShortProcesses(t *testing.T) {
 	tracetest.Needs(t, feature.RawTracepoints)
 	if tracetest.TablesMissing(t) {
@@ -50,7 +50,7 @@ func TestProfileOfShortProcesses(t *testing.T) {
 	for _, tt := range []struct {
 		seconds string
 		named   float64 // the least share
-	}{{"0.1", 0.6}, {"0.3", 0.85}} {
+	}{{"0.02", 0.97}, {"0.1", 0.97}} {
 		c := exec.Command(path, tt.seconds)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -63,24 +63,40 @@ func TestProfileOfShortProcesses(t *testing.T) {
 			Hz:      299,
 			User:    true,
 			Threads: ThreadFilter{Processes: []string{"work"}},
-			For:     measure.Span(5 * time.Second),
+			For:     measure.Span(3 * time.Second),
 		}
 		got, err := p.Run(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		var named, all int64
+		var named, own, walked, all int64
 		for s := range got.Stacks {
 			if len(s.User) == 0 || s.PID == c.Process.Pid {
 				continue
 			}
 			all += s.Count
-			if strings.Contains(strings.Join(s.User, " "), "`midwork") {
+			names := strings.Join(s.User, " ")
+			if !strings.Contains(names, "[unknown]") {
 				named += s.Count
+			}
+			if strings.Contains(names, "`midwork") {
+				own += s.Count
+			}
+			if tracetest.HasChain(s.User, "midwork", "main", "__libc_start") {
+				walked += s.Count
 			}
 		}
 		c.Process.Kill() //nolint:errcheck // it may have ended
-		t.Logf("%s s each: %d of %d samples have names", tt.seconds, named, all)
+		t.Logf("%s s each: of %d samples %d have names, %d midwork, %d of them its callers",
+			tt.seconds, all, named, own, walked)
+		// the first ones come before the tables
+		if walked < own/2 {
+			t.Errorf("processes of %s s: %d of %d stacks have callers", tt.seconds, walked, own)
+		}
+		// the rest is the loader and the C library
+		if own < all/2 {
+			t.Errorf("processes of %s s: %d of %d samples have midwork", tt.seconds, own, all)
+		}
 		if all < 50 || float64(named) < tt.named*float64(all) {
 			t.Errorf(
 				"processes of %s s: %d of %d samples have names; the notes are %q", tt.seconds,

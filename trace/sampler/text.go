@@ -72,6 +72,12 @@ func (p *Profile) state(n int64) string {
 
 // text returns the D program of the profile.
 func (p *Profile) text(env *probe.Env) (string, error) {
+	text, err := p.clauses(env)
+	return p.Threads.family() + text, err
+}
+
+// clauses returns the clauses that take the stacks.
+func (p *Profile) clauses(env *probe.Env) (string, error) {
 	who, err := p.Threads.terms(env, atHand)
 	if err != nil {
 		return "", err
@@ -117,6 +123,12 @@ func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	}
 	if p.ByCPU && p.Of == OnCPU {
 		all = append(all, "cpu")
+	}
+	if p.ByLeader {
+		all = append(all, "stringof(curthread->group_leader->comm)")
+	}
+	if p.ByCgroup {
+		all = append(all, p.groups.id)
 	}
 	for _, s := range append([]string{state, kernels, users}, more...) {
 		if s != "" {

@@ -18,7 +18,9 @@ import (
 // ThreadFilter selects threads: of each list that is not empty, one element must match.
 type ThreadFilter struct {
 	PIDs []int
-	TIDs []int
+	// Children makes the processes that those of PIDs start, and their children, match too.
+	Children bool
+	TIDs     []int
 	// Processes are names of threads or of their processes. The kernel keeps 15 bytes.
 	Processes []string
 	// Cgroups are directories, or paths as in /proc/PID/cgroup. Groups below them match too.
@@ -60,7 +62,11 @@ func either(each []string) []string {
 
 // terms returns terms of D that all must be true for a selected thread.
 func (w *ThreadFilter) terms(env *probe.Env, of subject) ([]string, error) {
-	terms := append(anyOf(of.pid, w.PIDs), anyOf(of.tid, w.TIDs)...)
+	pids := anyOf(of.pid, w.PIDs)
+	if w.follows() {
+		pids = either(append(pids, fmt.Sprintf("%s[%s]", familyName, of.pid)))
+	}
+	terms := append(pids, anyOf(of.tid, w.TIDs)...)
 	var each []string
 	for _, name := range w.Processes {
 		name = quoted(name[:min(len(name), commMost)])
@@ -81,6 +87,25 @@ func (w *ThreadFilter) terms(env *probe.Env, of subject) ([]string, error) {
 		each = append(each, term)
 	}
 	return append(terms, either(each)...), nil
+}
+
+// familyName is the variable that is 1 for processes that those of PIDs have started.
+const familyName = "family"
+
+// follows reports whether children match.
+func (w *ThreadFilter) follows() bool { return w.Children && len(w.PIDs) > 0 }
+
+// family returns the clauses that follow children, or "".
+func (w *ThreadFilter) family() string {
+	if !w.follows() {
+		return ""
+	}
+	parent := anyOf("pid", w.PIDs)[0]
+	return fmt.Sprintf(
+		"uint64_t %[1]s[uint64_t];\n"+
+			"proc:::create /%[2]s || %[1]s[pid]/ { %[1]s[args[0]->pr_pid] = 1; }\n"+
+			"proc:::exit /%[1]s[pid]/ { %[1]s[pid] = 0; }\n", familyName, parent,
+	)
 }
 
 // quoted returns a string constant of D. Characters that are not printable ASCII are escaped.

@@ -2,8 +2,29 @@
 // null is "not known".
 
 /** What somebody who is let in may do: each also what stands before it. */
-export const roles = ["view", "record", "trace"] as const;
-export type Role = (typeof roles)[number];
+export type Role = "metrics" | "view" | "profile" | "record" | "trace";
+
+/** The roles that each role includes. */
+export const includes: Record<Role, readonly Role[]> = {
+  metrics: ["metrics"],
+  view: ["metrics", "view"],
+  profile: ["metrics", "view", "profile"],
+  record: ["metrics", "view", "record"],
+  trace: ["metrics", "view", "profile", "record", "trace"],
+};
+
+/** A login of a browser. */
+export interface Session {
+  id: string;
+  /** Name of the token; "": the server's own. */
+  token: string;
+  browser: string;
+  from: string;
+  made_ms: number;
+  used_ms: number;
+  ends_ms: number;
+  current: boolean;
+}
 
 export interface Health {
   version: string;
@@ -22,6 +43,8 @@ export interface Health {
    */
   spent: { what: string; cpu: number }[] | null;
   rss_bytes: number | null;
+  /** Whether the server reads an engine: the page shows its hosts. */
+  hosts?: boolean;
   viewers: number;
   disk_bytes: number | null;
   disk_limit_bytes: number | null;
@@ -84,6 +107,8 @@ export interface Field {
 
 export interface Stat {
   id: string;
+  /** The name in words: subsystem, thing (may be empty), quantity. */
+  words?: string[];
   kind: "delta" | "level" | "dist";
   unit: string;
   rate_unit: string;
@@ -93,6 +118,8 @@ export interface Stat {
   /** The label of a row that represents all rows. */
   folded?: string;
   sparse: boolean;
+  /** Measured by BPF programs at each event. */
+  traced?: boolean;
   help: string;
   fields: Field[] | null;
   /**
@@ -102,6 +129,50 @@ export interface Stat {
   whole?: { sentence: string; rest: string };
   /** The text of the D program that measures it. */
   program?: string;
+}
+
+/** What stands out in a rectangle of a heat map; of api/rank. */
+export interface Ranking {
+  unit: string;
+  /** Events in the rectangle, and all others of the time that was asked for. */
+  inside: number;
+  outside: number;
+  start_ms: number;
+  end_ms: number;
+  /** Values with fewer events are not ranked. */
+  least_events: number;
+  fields: {
+    field: string;
+    values: { value: string; inside: number; outside: number; score: number }[];
+    rare: number;
+    more: number;
+  }[];
+  /** Fields that are not ranked; record: the query that records them, cpu: what it may cost. */
+  missing: { field: string; why: string; record?: string; cpu?: number | null }[];
+  notes: string[];
+}
+
+/** A question that follows from a row; of api/questions. */
+export interface Question {
+  text: string;
+  query: string;
+  /** Queries with the terms by which the query is not narrowed. */
+  wider: string[];
+  /** A profile of the samples of the query answers it. */
+  functions?: boolean;
+  recorded: boolean;
+  traced?: boolean;
+  /** What recording it may cost, as a share of one CPU. */
+  cpu?: number | null;
+}
+
+/** What a statistic costs or may cost; of api/prices. */
+export interface Price {
+  stat: string;
+  /** A query to begin with. */
+  query: string;
+  recorded: boolean;
+  cpu: number | null;
 }
 
 /** A D program of the server, whose aggregations are statistics. */

@@ -1,6 +1,7 @@
 // Asks the server. All addresses are relative, so that the page works below any path.
 
 import { type Event, Events } from "./events";
+import { secret } from "./secret";
 
 /** One more place where a text is wrong. */
 export interface Place {
@@ -69,11 +70,7 @@ async function reach(input: string, init: RequestInit): Promise<Response> {
 /** What a refusal says, in words. */
 export async function refusal(answer: Response): Promise<Trouble> {
   if (answer.status === 401) {
-    return new Trouble(
-      "this browser has no valid token: open the address with ?token= that culprit serve printed",
-      401,
-      "token",
-    );
+    return new Trouble("this browser is not logged in: enter a token", 401, "token");
   }
   const text = await answer.text().catch(() => "");
   try {
@@ -124,22 +121,103 @@ export async function bytes(
   });
 }
 
-/** Changes something. The header shows the server that no foreign page sent it. */
-export async function post<T>(path: string, body: unknown = {}): Promise<T | null> {
-  const answer = await reach(address(path), {
+/** Asks the person for a token; false: there is none. The page sets it. */
+let askForToken: () => Promise<boolean> = async () => false;
+
+/** Sets how the page asks for a token when it lacks the secret of its session. */
+export function askBy(f: () => Promise<boolean>): void {
+  askForToken = f;
+}
+
+/** Whether a request was refused for lack of the secret of the session. */
+function isLocked(e: unknown): boolean {
+  return e instanceof Trouble && e.code === "locked";
+}
+
+/**
+ * Sends a request with the secret of the session. A tab that lacks it asks the other tabs, then the
+ * person.
+ */
+async function prove(input: string, init: RequestInit): Promise<Response> {
+  const send = () =>
+    reach(input, {
+      ...init,
+      headers: { ...init.headers, "X-Culprit": "1", "X-Culprit-Secret": secret().value },
+    });
+  if (secret().value === "") await secret().ask();
+  const tried = secret().value;
+  try {
+    return await send();
+  } catch (e) {
+    if (!isLocked(e)) throw e;
+    if (secret().value === tried) secret().forget();
+    if ((await secret().ask()) !== "" && secret().value !== tried) {
+      try {
+        return await send();
+      } catch (again) {
+        if (!isLocked(again)) throw again;
+      }
+    }
+    if (!(await askForToken())) throw e;
+    return send();
+  }
+}
+
+/** Logs in with a token, and keeps the secret of the new session. */
+export async function login(token: string): Promise<void> {
+  await takeSecret({ token });
+}
+
+/** Ends the session of this browser. */
+export async function logout(): Promise<void> {
+  await reach(address("logout"), changing({}));
+  secret().forget();
+}
+
+/**
+ * Takes the secret of a login in the address of the page: the server put a code there, which works
+ * once. It is taken out of the address at once.
+ */
+export async function beginSession(): Promise<void> {
+  const params = new URLSearchParams(location.search);
+  const code = params.get("login");
+  secret(); // answers other tabs from now on
+  if (code === null) return;
+  history.replaceState(history.state, "", location.pathname + location.hash);
+  await takeSecret({ code });
+}
+
+async function takeSecret(body: { code: string } | { token: string }): Promise<void> {
+  const answer = await reach(address("login"), changing(body));
+  secret().keep(((await answer.json()) as { secret: string }).secret);
+}
+
+/** A request that changes something. Its header shows the server that no foreign page sent it. */
+function changing(body: unknown): RequestInit {
+  return {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-Culprit": "1" },
     body: JSON.stringify(body),
-  });
+  };
+}
+
+/** Asks for JSON that needs the secret of the session. */
+export async function getProved<T>(path: string): Promise<T> {
+  return (await (await prove(address(path), {})).json()) as T;
+}
+
+/** Changes something. */
+export async function post<T>(path: string, body: unknown = {}): Promise<T | null> {
+  const answer = await prove(address(path), changing(body));
   const text = await answer.text();
   return text.trim() === "" ? null : (JSON.parse(text) as T);
 }
 
 /** Sends a file. */
 export async function upload<T>(path: string, params: Params, file: Blob): Promise<T> {
-  const answer = await reach(address(path, params), {
+  const answer = await prove(address(path, params), {
     method: "POST",
-    headers: { "Content-Type": "application/octet-stream", "X-Culprit": "1" },
+    headers: { "Content-Type": "application/octet-stream" },
     body: file,
   });
   return (await answer.json()) as T;

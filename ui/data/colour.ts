@@ -1,10 +1,8 @@
-// Which colour a value has. The same in all graphs as far as eight colours go: the colour is of the
-// value's text, and what two values of one graph would share goes to the larger.
+// Which colour a value has: that of its hash, so that all graphs and all viewers show a value
+// alike. Of two values of one graph with the same hash one takes another colour, by their texts
+// alone.
 
-/**
- * The eight colours of Okabe and Ito, in the order in which they are given; the eighth is the
- * colour of the text.
- */
+/** The colours of the theme: c0 to c7 in page.css. No two are near twins. */
 export const colours = 8;
 
 /** The place of "other" and of rows beyond the eight: no colour of its own. */
@@ -21,45 +19,28 @@ export function placeOf(text: string): number {
   return (h >>> 0) % colours;
 }
 
-/** Remembers which value was given which colour, over all graphs of the page. */
-export class Palette {
-  private readonly given = new Map<string, number>();
-
-  /**
-   * Colours for the values of one graph, most important first: a place from 0 to 7, or grey beyond
-   * the eighth. What was given a colour before - in this graph or another - keeps it, unless a more
-   * important one of this graph has the same; a new value gets its own by hash when that is free
-   * here, else the next free one that the fewest values have.
-   */
-  assign(values: readonly string[]): number[] {
-    const out = new Array<number>(values.length).fill(grey);
-    const taken = new Array<boolean>(colours).fill(false);
-    const n = Math.min(values.length, colours);
-    for (let i = 0; i < n; i++) {
-      const p = this.given.get(values[i]!);
-      if (p !== undefined && !taken[p]) {
-        out[i] = p;
-        taken[p] = true;
-      }
-    }
-    for (let i = 0; i < n; i++) {
-      if (out[i] !== grey) continue;
-      const known = this.given.has(values[i]!);
-      let p = placeOf(values[i]!);
-      if (taken[p]) p = this.freest(taken);
-      out[i] = p;
-      taken[p] = true;
-      if (!known) this.given.set(values[i]!, p);
-    }
-    return out;
+/**
+ * Colours for the values of one graph, most important first: a place from 0 to 7, or grey beyond
+ * the eighth. The order among the eight has no effect. Values whose hash is free keep it; the
+ * others take the next free place, in the order of their texts.
+ */
+export function assign(values: readonly string[]): number[] {
+  const out = new Array<number>(values.length).fill(grey);
+  const taken = new Array<boolean>(colours).fill(false);
+  const first = values.slice(0, colours).map((text, i) => ({ text, i }));
+  first.sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : a.i - b.i));
+  for (const { text, i } of first) {
+    const p = placeOf(text);
+    if (taken[p]) continue;
+    out[i] = p;
+    taken[p] = true;
   }
-
-  private freest(taken: readonly boolean[]): number {
-    const used = new Array<number>(colours).fill(0);
-    for (const p of this.given.values()) used[p]!++;
-    let best = -1;
-    for (let p = 0; p < colours; p++)
-      if (!taken[p] && (best < 0 || used[p]! < used[best]!)) best = p;
-    return best;
+  for (const { text, i } of first) {
+    if (out[i] !== grey) continue;
+    let p = placeOf(text);
+    while (taken[p]) p = (p + 1) % colours;
+    out[i] = p;
+    taken[p] = true;
   }
+  return out;
 }

@@ -25,7 +25,23 @@ export interface Series {
    */
   min: Column | null;
   max: Column | null;
+  /** Of a kind dist: the distribution of each cell; null where there were no events. */
+  dists?: readonly (Dist | null)[];
+  /** Of a row that differs from the others: by how much. */
+  unlike?: Unlike;
 }
+
+/** How a row differs from those that it is comparable with. */
+export interface Unlike {
+  /** Robust standard deviations above the median of the others; negative: below. */
+  score: number;
+  median: number;
+  /** The number of the others. */
+  others: number;
+}
+
+/** The rows that differ from the others, by id. */
+export type Deviants = ReadonlyMap<string, Unlike>;
 
 /**
  * A table over time: cell c covers (start+c*step, start+(c+1)*step], in milliseconds since the
@@ -51,6 +67,10 @@ export interface Answer {
   rest: { rows: number; values: Column } | null;
   loss: Loss[];
   notes: string[];
+  /** Of a tick: when the server compared the rows; those that differ are sent before others. */
+  compared?: number;
+  /** Of a tick with new scores: the rows that differ from the others, by id. */
+  unlike?: Deviants;
 }
 
 /** The content type of the binary form. */
@@ -86,12 +106,15 @@ interface Head {
         min?: (number | null)[];
         max?: (number | null)[];
         dists?: (Dist | null)[];
+        unlike?: Unlike;
       }[]
     | null;
   rows?: number;
   rest?: { rows: number; values?: (number | null)[] } | null;
   loss?: Loss[] | null;
   notes?: string[] | null;
+  compared_ms?: number;
+  unlike?: (Unlike & { key: string[] })[];
 }
 
 function frame(h: Head): Answer {
@@ -121,6 +144,9 @@ function numbers(list: readonly (number | null)[], cells: number): Float64Array 
   return out;
 }
 
+const mark = (s: { unlike?: Unlike }): { unlike?: Unlike } =>
+  s.unlike ? { unlike: s.unlike } : {};
+
 /** The JSON form as an answer, in 64 bits. */
 export function fromJSON(json: unknown): Answer {
   const h = json as Head;
@@ -129,7 +155,13 @@ export function fromJSON(json: unknown): Answer {
   for (const s of h.series ?? []) {
     const key = (s.key ?? []).map(String);
     if (h.kind === "dist") {
-      a.series.push({ key, id: idOf(key), ...lines(s.dists ?? [], cells) });
+      a.series.push({
+        key,
+        id: idOf(key),
+        ...lines(s.dists ?? [], cells),
+        dists: s.dists ?? [],
+        ...mark(s),
+      });
       continue;
     }
     a.series.push({
@@ -138,8 +170,12 @@ export function fromJSON(json: unknown): Answer {
       values: numbers(s.values ?? [], cells),
       min: s.min ? numbers(s.min, cells) : null,
       max: s.max ? numbers(s.max, cells) : null,
+      ...mark(s),
     });
   }
+  if (h.compared_ms !== undefined) a.compared = h.compared_ms;
+  if (h.unlike)
+    a.unlike = new Map(h.unlike.map(({ key, ...u }): [string, Unlike] => [idOf(key), u]));
   if (h.rest?.values) a.rest = { rows: h.rest.rows, values: numbers(h.rest.values, cells) };
   return a;
 }
@@ -179,7 +215,13 @@ export function fromBinary(buffer: ArrayBuffer): Answer {
   for (const s of h.series ?? []) {
     const key = (s.key ?? []).map(String);
     if (h.kind === "dist") {
-      a.series.push({ key, id: idOf(key), ...lines(s.dists ?? [], cells) });
+      a.series.push({
+        key,
+        id: idOf(key),
+        ...lines(s.dists ?? [], cells),
+        dists: s.dists ?? [],
+        ...mark(s),
+      });
       continue;
     }
     const values = column();
@@ -189,6 +231,7 @@ export function fromBinary(buffer: ArrayBuffer): Answer {
       values,
       min: s.minmax ? column() : null,
       max: s.minmax ? column() : null,
+      ...mark(s),
     });
   }
   if (h.rest) a.rest = { rows: h.rest.rows, values: column() };
@@ -201,6 +244,11 @@ function swapped(view: DataView, at: number, cells: number): Float32Array {
   const out = new Float32Array(cells);
   for (let i = 0; i < cells; i++) out[i] = view.getFloat32(at + i * 4, true);
   return out;
+}
+
+/** The rows of an answer that differ from the others. */
+export function deviantsOf(a: Answer): Deviants {
+  return new Map(a.series.flatMap((s): [string, Unlike][] => (s.unlike ? [[s.id, s.unlike]] : [])));
 }
 
 /** The end of the last cell, in milliseconds. */

@@ -31,6 +31,72 @@ const tick = (values: Record<string, number | null>, over: object = {}): Answer 
 const values = (l: Live, id: string): number[] =>
   Array.from(l.answer().series.find((s) => s.id === id)?.values ?? []);
 
+const slow = { key: ["a"], score: -9, median: 50, others: 4 };
+
+describe("live rows that are unlike the others", () => {
+  const marks = (l: Live): unknown[] => l.answer().series.map((s) => [s.id, s.unlike?.score]);
+
+  it("have the scores of the past until new ones come, and none when they are like the others", () => {
+    const l = new Live(
+      grid({
+        series: [{ key: ["a"], values: [1, 2, 3], unlike: { score: 7, median: 1, others: 3 } }],
+      }),
+    );
+    l.append(4000, tick({ a: 1, b: 5 }));
+    expect(marks(l)).toEqual([
+      ["a", 7],
+      ["b", undefined],
+    ]);
+    l.append(5000, tick({ a: 1, b: 5 }, { unlike: [{ ...slow, key: ["b"] }] }));
+    expect(marks(l)).toEqual([
+      ["a", undefined],
+      ["b", -9],
+    ]);
+    l.append(6000, tick({ a: 1, b: 5 }));
+    expect(marks(l)).toEqual([
+      ["a", undefined],
+      ["b", -9],
+    ]);
+    l.append(7000, tick({ a: 1, b: 5 }, { unlike: [] }));
+    expect(marks(l)).toEqual([
+      ["a", undefined],
+      ["b", undefined],
+    ]);
+  });
+
+  const some = { rows: 40, rest: { rows: 39, values: [2] }, compared_ms: 5000 };
+
+  it("read as 0 where they are absent, also when other rows were held back", () => {
+    const l = new Live(grid({ sparse: true }));
+    l.append(4000, tick({ b: 5 }, { ...some, compared_ms: undefined }));
+    expect(values(l, "a")).toEqual([2, 3, NaN]);
+    l.append(5000, tick({ b: 5 }, { ...some, unlike: [slow] }));
+    expect(values(l, "a")).toEqual([3, NaN, 0]);
+    l.append(6000, tick({ b: 5 }, some));
+    expect(values(l, "a")).toEqual([NaN, 0, 0]);
+  });
+
+  it("are unknown where some of those that differ were held back", () => {
+    const l = new Live(grid({ sparse: true }));
+    l.append(4000, tick({ b: 5 }, { ...some, unlike: [slow, { ...slow, key: ["b"] }] }));
+    expect(values(l, "a")).toEqual([2, 3, NaN]);
+  });
+
+  it("are unknown where the server has newer scores than those that came, or none came yet", () => {
+    const l = new Live(
+      grid({
+        sparse: true,
+        series: [{ key: ["a"], values: [1, 2, 3], unlike: { score: 7, median: 1, others: 3 } }],
+      }),
+    );
+    l.append(4000, tick({ b: 5 }, some));
+    expect(values(l, "a")).toEqual([2, 3, NaN]);
+    l.append(5000, tick({ b: 5 }, { ...some, unlike: [slow] }));
+    l.append(6000, tick({ b: 5 }, { ...some, compared_ms: 9000 }));
+    expect(values(l, "a")).toEqual([NaN, 0, NaN]);
+  });
+});
+
 describe("live rows", () => {
   it("follows the time in a window of fixed length", () => {
     const l = new Live(grid({}));
@@ -57,6 +123,23 @@ describe("live rows", () => {
     expect(values(l, "a")).toEqual([3, 0, NaN]);
     l.append(6000, tick({ b: 6 }, { rows: 40, rest: { rows: 39, values: [2] } }));
     expect(values(l, "a")).toEqual([0, NaN, NaN]);
+  });
+
+  it("merges distributions within a cell: its mean is that of all values, not of the ticks", () => {
+    const d = (n: number, at: number, sum: number) => ({ base: 0, first: at, counts: [n], sum });
+    const past = { kind: "dist", unit: "ns", by: [], step_ms: 2000, elapsed_ms: [2000, 2000] };
+    const l = new Live(grid({ ...past, series: [{ key: [], dists: [d(3, 2, 9), d(1, 2, 3)] }] }));
+    const one = { kind: "dist", unit: "ns", by: [] };
+    l.append(5000, tick({}, { ...one, series: [{ key: [], dists: [d(9, 3, 54)] }] }));
+    l.append(6000, tick({}, { ...one, series: [{ key: [], dists: [d(1, 6, 46)] }] }));
+    const [row] = l.answer().series;
+    expect(row!.dists).toEqual([d(1, 2, 3), { base: 0, first: 3, counts: [9, 0, 0, 1], sum: 100 }]);
+    expect([...row!.values]).toEqual([3, 10]);
+    expect([row!.min![1], row!.max![1]]).toEqual([4, 64]);
+    // What moves out of the window takes its distributions along.
+    for (let t = 7; t <= 12; t++) l.append(t * 1000, tick({}, { ...one, series: [] }));
+    l.append(13_000, tick({}, { ...one, series: [{ key: [], dists: [d(2, 2, 6)] }] }));
+    expect(l.answer().series[0]!.dists).toEqual([null, d(2, 2, 6)]);
   });
 
   it("has no mean where there were no values", () => {

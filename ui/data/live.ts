@@ -1,7 +1,8 @@
 // The newest stretch of a query: an answer that grows at its end as ticks come in, and forgets at
 // its beginning.
 
-import { type Answer, type Column, idOf, type Series } from "./columns";
+import { type Answer, type Column, type Deviants, deviantsOf, idOf, type Series } from "./columns";
+import { type Dist, lines, merge } from "./dist";
 
 /** Milliseconds from one tick of the live rows to the next, whatever the step of a dataset. */
 const each = 1000;
@@ -14,6 +15,8 @@ interface Row {
   max: Float64Array;
   /** The time in the newest cell in which the row was there; of a level, of planned length. */
   weight: number;
+  /** Of a kind dist: the distribution of each slot. */
+  dists: (Dist | null)[] | null;
 }
 
 /**
@@ -36,6 +39,8 @@ export class Live {
   private head: Answer;
   private readonly banded: boolean;
   private newest: number; // the end of the newest tick that is in
+  private deviants: Deviants; // as of the newest scores
+  private compared = 0; // when the server made them; 0: they are of the past answer
   private gaps: { from: number; to: number; reason: string }[] = [];
 
   /**
@@ -50,6 +55,7 @@ export class Live {
     this.elapsed = new Float64Array(this.capacity);
     this.rest = new Float64Array(this.capacity).fill(NaN);
     this.head = past;
+    this.deviants = deviantsOf(past);
     this.beyond = Math.max(0, past.rows - past.series.length);
     this.banded = past.step > 1000 || past.series.some((s) => s.min !== null);
     const from = Math.max(0, past.elapsed.length - this.window);
@@ -70,6 +76,8 @@ export class Live {
       row.values.set(s.values.subarray(from));
       row.min.set((s.min ?? s.values).subarray(from));
       row.max.set((s.max ?? s.values).subarray(from));
+      for (let c = from; row.dists && c < past.elapsed.length; c++)
+        row.dists[c - from] = s.dists?.[c] ?? null;
       const last = this.used - 1;
       row.weight = last >= 0 && !Number.isNaN(row.values[last]!) ? this.elapsed[last]! : 0;
     }
@@ -89,7 +97,9 @@ export class Live {
     let row = this.rows.get(id);
     if (!row) {
       const empty = (): Float64Array => new Float64Array(this.capacity).fill(NaN);
-      row = { key, id, values: empty(), min: empty(), max: empty(), weight: 0 };
+      const dists =
+        this.head.kind === "dist" ? new Array<Dist | null>(this.capacity).fill(null) : null;
+      row = { key, id, values: empty(), min: empty(), max: empty(), weight: 0, dists };
       this.rows.set(id, row);
     }
     return row;
@@ -126,6 +136,7 @@ export class Live {
       move(row.values, NaN);
       move(row.min, NaN);
       move(row.max, NaN);
+      row.dists?.copyWithin(0, drop, drop + keep).fill(null, keep);
       if (row.values.subarray(0, keep).every(Number.isNaN)) this.rows.delete(id);
     }
     this.start += drop * this.step;
@@ -153,6 +164,10 @@ export class Live {
     const amount = tick.kind === "delta";
     const some = (tick.rest?.rows ?? 0) > 0 || tick.rows > tick.series.length;
     this.beyond = Math.max(0, tick.rows - tick.series.length);
+    if (tick.unlike) {
+      this.deviants = tick.unlike;
+      this.compared = tick.compared ?? 0;
+    }
     // An amount weighs by the time in which it came to pass; of a level each measurement weighs the
     // same.
     const weight = amount ? took : tick.step;
@@ -161,12 +176,17 @@ export class Live {
       const id = s.id || idOf(s.key);
       seen.add(id);
       const row = this.row(s.key, id);
-      if (took > 0) this.put(row, slot, s.values[0]!, weight, total, amount);
+      if (row.dists) this.mergeDist(row, slot, s.dists?.[0] ?? null);
+      else if (took > 0) this.put(row, slot, s.values[0]!, weight, total, amount);
     }
+    // Rows that differ by the server's newest scores are sent before all others.
+    const newest = this.compared > 0 && tick.compared === this.compared;
+    const all = newest && tick.series.some((s) => !this.deviants.has(s.id));
     for (const row of this.rows.values()) {
       if (seen.has(row.id)) continue;
       // Absent: beyond the rows that were sent, not there at all, or there with nothing to tell.
-      if (this.sparse && !some && took > 0) this.put(row, slot, 0, weight, total, amount);
+      const none = !some || (all && this.deviants.has(row.id));
+      if (this.sparse && none && took > 0) this.put(row, slot, 0, weight, total, amount);
       else if (amount && total > 0 && row.weight > 0)
         row.values[slot] = (row.values[slot]! * before) / total;
     }
@@ -178,6 +198,17 @@ export class Live {
       this.restRows = tick.rest.rows;
     }
     return true;
+  }
+
+  /** Merges a distribution into a slot. Its mean is that of all values, not of the ticks. */
+  private mergeDist(row: Row, slot: number, d: Dist | null): void {
+    if (!row.dists || !d) return;
+    const all = merge([row.dists[slot], d]);
+    row.dists[slot] = all;
+    const line = lines([all], 1);
+    row.values[slot] = line.values[0]!;
+    row.min[slot] = line.min[0]!;
+    row.max[slot] = line.max[0]!;
   }
 
   private put(
@@ -223,12 +254,15 @@ export class Live {
     const series: Series[] = [];
     for (const row of this.rows.values()) {
       const values = cut(row.values);
+      const unlike = this.deviants.get(row.id);
       series.push({
         key: row.key,
         id: row.id,
         values,
         min: this.banded ? cut(row.min) : null,
         max: this.banded ? cut(row.max) : null,
+        ...(row.dists ? { dists: row.dists.slice(from, this.used) } : {}),
+        ...(unlike ? { unlike } : {}),
       });
     }
     return {

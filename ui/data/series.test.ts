@@ -17,6 +17,8 @@ import {
   sum,
   thin,
   tops,
+  unlikeFirst,
+  unlikeText,
 } from "./series";
 
 const f = (...v: number[]): Float64Array => Float64Array.from(v);
@@ -196,5 +198,28 @@ describe("rows", () => {
     v[777] = 5;
     expect(greatest(thin(v, 60))).toBe(5);
     expect(thin(v, 60).length).toBe(60);
+  });
+});
+
+describe("rows unlike the others", () => {
+  const u = (score: number) => ({ score, median: 5e6, others: 9 });
+
+  it("come first, the furthest first whichever way, and the rest stays in its order", () => {
+    const rows = [
+      { n: 1 },
+      { n: 2, unlike: u(7) },
+      { n: 3, unlike: null },
+      { n: 4, unlike: u(-8) },
+    ];
+    expect(unlikeFirst(rows).map((r) => r.n)).toEqual([4, 2, 1, 3]);
+  });
+
+  it("say by how much", () => {
+    expect(unlikeText(u(-8.4), "B/s", "byte", "bytes rx", 1e6)).toBe(
+      "unlike the others: bytes rx 1.00 MB/s, less than the median of the 9 others, 5.00 MB/s (8 robust standard deviations)",
+    );
+    expect(unlikeText(u(8.6), "B/s", "bit")).toBe(
+      "unlike the others: more than the median of the 9 others, 40.0 Mbit/s (9 robust standard deviations)",
+    );
   });
 });

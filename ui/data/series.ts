@@ -1,7 +1,8 @@
 // What is done with the rows of an answer before they are drawn: order, the rest that is in no row,
 // stacking, cropping, extremes.
 
-import type { Answer, Column, Series } from "./columns";
+import type { Answer, Column, Series, Unlike } from "./columns";
+import { humane, type Wire } from "./units";
 
 /** Mean of a column, each cell weighted by its measured time; NaN when nothing was measured. */
 export function mean(
@@ -254,15 +255,19 @@ export function nextValley(values: Column, from: number): number {
 }
 
 /**
- * Labels of a row as one text for people; the whole of an answer without fields is "all". With the
- * fields' names the machine's own network namespace, which has no name, is left out beside other
- * labels, as the tools do.
+ * Labels of a row for people. With the fields' names the machine's own network namespace, which has
+ * no name, is "" beside other labels, as the tools leave it out.
  */
-export function nameOf(s: Pick<Series, "key">, by: readonly string[] = []): string {
-  if (s.key.length === 0) return "all";
-  const named = s.key.filter((k, i) => k !== "" || by[i] !== "netns" || s.key.length === 1);
-  return named.map((k) => (k === "" ? '""' : k)).join(" ");
-}
+export const labelsOf = (s: Pick<Series, "key">, by: readonly string[] = []): string[] =>
+  s.key.map((k, i) => (k !== "" ? k : by[i] === "netns" && s.key.length > 1 ? "" : '""'));
+
+/** Labels of a row as one text; the whole of an answer without fields is "all". */
+export const nameOf = (s: Pick<Series, "key">, by: readonly string[] = []): string =>
+  s.key.length === 0
+    ? "all"
+    : labelsOf(s, by)
+        .filter((k) => k !== "")
+        .join(" ");
 
 /** Values that share a colour in all graphs: those of one name. */
 export const colourKey = (s: Pick<Series, "key">): string => nameOf(s);
@@ -315,4 +320,21 @@ export function thin(values: Column, points: number): Column {
     out[p] = greatest(values, from, to);
   }
   return out;
+}
+
+/** By how much a row differs, without the direction; 0 where it does not. */
+export const distance = (row: { unlike?: Unlike | null }): number =>
+  Math.abs(row.unlike?.score ?? 0);
+
+/** Rows that differ from the others first, the furthest of them first; the rest as it was. */
+export function unlikeFirst<T extends { unlike?: Unlike | null }>(rows: readonly T[]): T[] {
+  return [...rows].sort((x, y) => distance(y) - distance(x));
+}
+
+/** How a row differs, in words. what is its quantity, "" if there is one only; value may be NaN. */
+export function unlikeText(u: Unlike, unit: string, wire: Wire, what = "", value = NaN): string {
+  const amount = Number.isNaN(value) ? "" : humane(value, unit, wire);
+  const than = `${u.score < 0 ? "less" : "more"} than the median of the ${u.others} others`;
+  const size = `${humane(u.median, unit, wire)} (${Math.round(distance({ unlike: u }))} robust standard deviations)`;
+  return `unlike the others: ${[[what, amount].filter(Boolean).join(" "), than, size].filter(Boolean).join(", ")}`;
 }

@@ -20,6 +20,7 @@ const si: readonly [number, string][] = [
   [1e9, "G"],
   [1e6, "M"],
   [1e3, "k"],
+  [1, ""],
 ];
 const iec: readonly [number, string][] = [
   [2 ** 50, "Pi"],
@@ -27,17 +28,37 @@ const iec: readonly [number, string][] = [
   [2 ** 30, "Gi"],
   [2 ** 20, "Mi"],
   [2 ** 10, "Ki"],
+  [1, ""],
+];
+const time: readonly [number, string][] = [
+  [3.6e12, "h"],
+  [1e9, "s"],
+  [1e6, "ms"],
+  [1e3, "µs"],
+  [1, "ns"],
 ];
 
+/** A size above 0 as it is shown: three digits that count, and all digits before the point. */
+const rounded = (size: number): number =>
+  size >= 100 ? Math.round(size) : Number(size.toPrecision(3));
+
+/**
+ * The largest entry that a size reaches when it is rounded as it is shown: 999.6 M is 1.00 G, never
+ * 1000 M. The entries are in descending order; the last one is for all smaller sizes.
+ */
 function prefix(list: readonly [number, string][], v: number): [number, string] {
-  for (const p of list) if (v >= p[0]) return p;
-  return [1, ""];
+  for (let i = 0; i < list.length - 1; i++) {
+    const [size] = list[i]!;
+    const [smaller] = list[i + 1]!;
+    if (rounded(v / smaller) >= size / smaller) return list[i]!;
+  }
+  return list[list.length - 1]!;
 }
 
 /** Three digits that count: 7.36, 73.6, 736. */
-function decimalsFor(shown: number, whole: boolean): number {
-  if (!(shown > 0)) return 0;
-  if (whole && shown >= 10) return shown < 100 ? 1 : 0;
+function decimalsFor(size: number): number {
+  if (!(size > 0)) return 0;
+  const shown = rounded(size);
   if (shown >= 100) return 0;
   if (shown >= 10) return 1;
   if (shown >= 1) return 2;
@@ -67,16 +88,7 @@ export function scaleFor(unit: string, greatest: number, wire: Wire = "byte"): S
       break;
     }
     case "ns": {
-      const [by, name] =
-        v >= 3.6e12
-          ? ([3.6e12, "h"] as const)
-          : v >= 1e9
-            ? ([1e9, "s"] as const)
-            : v >= 1e6
-              ? ([1e6, "ms"] as const)
-              : v >= 1e3
-                ? ([1e3, "µs"] as const)
-                : ([1, "ns"] as const);
+      const [by, name] = prefix(time, v);
       times = 1 / by;
       shown = name;
       break;
@@ -99,12 +111,8 @@ export function scaleFor(unit: string, greatest: number, wire: Wire = "byte"): S
     }
   }
   // A share of many CPUs beside one of a hundredth: a digit behind the point stays.
-  if (unit === "ratio" && v >= 1) return { times, unit: shown, decimals: 1 };
-  return {
-    times,
-    unit: shown,
-    decimals: decimalsFor(v * times, shown === unit && !unit.includes("/")),
-  };
+  const one = unit === "ratio" && rounded(v * times) >= 100;
+  return { times, unit: shown, decimals: one ? 1 : decimalsFor(v * times) };
 }
 
 const minus = "\u2212";
@@ -132,6 +140,17 @@ export function humane(v: number, unit: string, wire: Wire = "byte"): string {
   const s = scaleFor(unit, v, wire);
   const text = show(v, s);
   return s.unit === "" ? text : `${text} ${s.unit}`;
+}
+
+/** A value with a scale of its own in two parts: the number in three digits, and the unit. */
+export function split(
+  v: number,
+  unit: string,
+  wire: Wire = "byte",
+): { number: string; unit: string } {
+  if (Number.isNaN(v)) return { number: "–", unit: "" };
+  const s = scaleFor(unit, v, wire);
+  return { number: show(v, s), unit: v === 0 ? "" : s.unit };
 }
 
 /** The value as it came, with all its digits in groups, and its unit. */
@@ -210,6 +229,33 @@ export function marks(
   return { values, labels };
 }
 
+/** The unit at the end of a logarithmic axis, whose marks have prefixes of their own. */
+export const logUnit = (unit: string, wire: Wire = "byte"): string =>
+  unit === "ns" ? "" : scaleFor(unit, 1, wire).unit;
+
+/** Marks of a logarithmic axis: powers of ten, of sizes in bytes powers of 1024; at most six. */
+export function logMarks(
+  low: number,
+  high: number,
+  unit: string,
+  wire: Wire = "byte",
+): { values: number[]; labels: string[] } {
+  const base = unit === "B" ? 1024 : 10;
+  const power = (v: number): number => Math.log(v) / Math.log(base);
+  const first = Math.ceil(power(low) - 1e-9);
+  const end = Math.floor(power(high) + 1e-9);
+  const each = Math.max(1, Math.ceil((end - first + 1) / 6));
+  const values: number[] = [];
+  for (let p = first; p <= end; p += each) values.push(base ** p);
+  const plain = logUnit(unit, wire);
+  const labels = values.map((v) => {
+    const s = scaleFor(unit, v, wire);
+    const prefix = plain !== "" && s.unit.endsWith(plain) ? s.unit.slice(0, -plain.length) : s.unit;
+    return `${Number((v * s.times).toPrecision(3))} ${prefix}`.trim();
+  });
+  return { values, labels };
+}
+
 /** The next of 1, 2, 5 times a power of ten. */
 export function roundStep(v: number): number {
   const p = 10 ** Math.floor(Math.log10(v));
@@ -242,9 +288,10 @@ function binaryStep(v: number): number {
 /** A span of milliseconds in the words of people: "250 ms", "1 s", "5 min", "1 h 30 min", "7 d". */
 export function howLong(ms: number): string {
   if (!(ms > 0)) return "0 s";
-  if (ms < 1000) return `${Number(ms.toPrecision(3))} ms`;
+  if (rounded(ms) < 1000) return `${rounded(ms)} ms`;
   const parts: string[] = [];
-  let s = ms / 1000;
+  // Rounded before it is divided: 59.96 s is 1 min, never 60 s.
+  let s = ms < 60_000 ? rounded(ms / 1000) : Math.round(ms / 1000);
   for (const [size, name] of [
     [86400, "d"],
     [3600, "h"],

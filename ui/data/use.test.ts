@@ -288,3 +288,80 @@ it("quotes what the grammar would not take bare", () => {
     '""',
   ]);
 });
+
+/** Marks rows of an answer by id. */
+function odd(a: Answer, scores: Record<string, number>, median = 7): Answer {
+  for (const s of a.series) {
+    const score = scores[s.key.join("|")];
+    if (score !== undefined) s.unlike = { score, median, others: 9 };
+  }
+  return a;
+}
+
+it("puts devices unlike the others first, the furthest of them first, and shows them all the same", () => {
+  const busy: Record<string, number[]> = { idle: [0] };
+  const bytes: Record<string, number[]> = {};
+  for (let n = 1; n <= 9; n++) busy[`sd${n}`] = [n / 10];
+  for (const d of Object.keys(busy)) bytes[`${d}|write`] = [d === "idle" ? 0 : 1000];
+  const t = useTable(
+    {
+      cpu: answer(["mode"], { idle: [1] }),
+      disk: odd(answer(["device"], busy), { sd2: 8, idle: -7 }),
+      diskBytes: odd(answer(["device", "direction"], bytes, { unit: "B/s" }), {
+        "idle|write": -100,
+        "sd2|write": 7,
+      }),
+    },
+    2,
+  );
+  const disks = t.rows.filter((r) => r.resource === "Disk");
+  expect(disks.slice(0, 4).map((r) => r.name)).toEqual(["idle", "sd2", "sd9", "sd8"]);
+  expect(disks[0]!.odd).toEqual({
+    what: "bytes write",
+    unit: "B/s",
+    unlike: { score: -100, median: 7, others: 9 },
+  });
+  expect(disks[1]!.odd?.what).toBe("utilization");
+  expect(disks[2]!.odd).toBeNull();
+  expect(worthShowing(disks, t, 2).map((r) => r.name)).toEqual(["idle", "sd2", "sd9", "sd8"]);
+  expect(worthShowing(disks, t, 1).map((r) => r.name)).toEqual(["idle", "sd9"]);
+});
+
+it("marks an interface by the quantity in which it differs most, in its own namespace only", () => {
+  const rows = { "a|eth0|rx": [5], "b|eth0|rx": [5] };
+  const by = ["netns", "device", "direction"];
+  const t = useTable(
+    {
+      cpu: answer(["mode"], { idle: [1] }),
+      net: odd(answer(by, rows, { unit: "B/s" }), { "b|eth0|rx": 9 }),
+      capacity: odd(answer(by, rows, { unit: "bit/s" }), { "b|eth0|rx": -12 }),
+    },
+    2,
+  );
+  const of = (name: string): Use => t.rows.find((r) => r.name === name)!;
+  expect(of("a/eth0").odd).toBeNull();
+  expect(of("b/eth0").odd?.what).toBe("capacity rx");
+});
+
+it("does not mark what works among idle ones, but what has errors among those without", () => {
+  const of = (median: number): Use | undefined => {
+    const devices = { "a|eth0|rx": [999] };
+    const t = useTable(
+      {
+        cpu: answer(["mode"], { idle: [1] }),
+        net: odd(answer(["netns", "device", "direction"], devices), { "a|eth0|rx": 50 }, median),
+        netErrors: odd(answer(["netns", "device"], { "a|eth0": [3] }), { "a|eth0": 8 }, 0),
+      },
+      2,
+    );
+    return t.rows.find((r) => r.resource === "Network");
+  };
+  expect(of(9.98)?.odd?.what).toBe("errors");
+  expect(of(10)?.odd?.what).toBe("bytes rx");
+});
+
+it("marks the busiest CPU only if it is the one that differs", () => {
+  const cpus = (): Answer => answer(["cpu"], { "0": [0, 0, 0.9], "1": [1, 1, 0.1] });
+  expect(row({ cpu, cpus: odd(cpus(), { "0": 9 }) }, "cpu busiest").odd?.what).toBe("busy time");
+  expect(row({ cpu, cpus: odd(cpus(), { "1": 9 }) }, "cpu busiest").odd).toBeNull();
+});

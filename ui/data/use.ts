@@ -1,7 +1,8 @@
 // Utilization, saturation and errors of every resource, worked out of answers as `culprit use`,
 // `disk` and `nic` do it. Pure.
 
-import { type Answer, type Column, idOf, type Loss } from "./columns";
+import { type Answer, type Column, idOf, type Loss, type Unlike } from "./columns";
+import { mean } from "./series";
 import { humane } from "./units";
 
 /** The queries of a USE table. */
@@ -64,6 +65,15 @@ export interface Use {
   stalled: Metric | null;
   /** What it carries: load, bytes. */
   carries: { name: string; metric: Metric }[];
+  /** In what it differs most from the others of its kind; null where it does not. */
+  odd: Odd | null;
+}
+
+/** A quantity in which a device differs from the others. */
+export interface Odd {
+  what: string;
+  unit: string;
+  unlike: Unlike;
 }
 
 export interface UseTable {
@@ -209,6 +219,35 @@ function metric(
   return { values, unit, what, sentence, warm, hot, top };
 }
 
+/** Others that do less than this share of the work of a thing are idle, and no peers of it. */
+const idle = 0.01;
+
+/**
+ * In what each thing differs most from the others, over the answers that measure it; each has words
+ * for its quantity. The first fields of a key, as many as width, name the thing. Of quantities of
+ * work the one that works among idle ones is not marked: the disk of a machine among loop devices.
+ */
+function oddOf(
+  width: number,
+  work: readonly [Answer | undefined, string][],
+  other: readonly [Answer | undefined, string][] = [],
+): Map<string, Odd> {
+  const out = new Map<string, Odd>();
+  for (const [a, words] of [...work, ...other]) {
+    const works = work.some(([x]) => x === a);
+    for (const s of a?.series ?? []) {
+      if (!s.unlike) continue;
+      if (works && s.unlike.median < idle * mean(s.values, a!.elapsed)) continue;
+      const id = idOf(s.key.slice(0, width));
+      const best = out.get(id);
+      if (best && Math.abs(best.unlike.score) >= Math.abs(s.unlike.score)) continue;
+      const what = [words, ...s.key.slice(width)].join(" ");
+      out.set(id, { what, unit: a!.unit, unlike: s.unlike });
+    }
+  }
+  return out;
+}
+
 /** A share of a capacity: high from 70 %, full from 90 %. */
 function share(
   values: Float64Array,
@@ -269,6 +308,7 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
           metric: metric(w.one(a.load, "1m"), "1", "load average of one minute", asks.load),
         },
       ],
+      odd: null,
     },
   ];
   if (a.cpus && a.cpus.series.length > 1) {
@@ -300,6 +340,7 @@ function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       errors: null,
       stalled: null,
       carries: [],
+      odd: oddOf(1, [[a.cpus, "busy time"]]).get(busiest) ?? null,
     });
   }
   return rows;
@@ -352,6 +393,7 @@ function memoryRow(w: Work, a: Asked): Use {
         ),
       },
     ],
+    odd: null,
   };
 }
 
@@ -361,6 +403,12 @@ function diskRows(w: Work, a: Asked): Use[] {
   const busy = w.rows(a.disk);
   const queue = w.rows(a.queue);
   const errors = w.rows(a.diskErrors);
+  const work: [Answer | undefined, string][] = [
+    [a.disk, "utilization"],
+    [a.queue, "requests waiting"],
+    [a.diskBytes, "bytes"],
+  ];
+  const odd = oddOf(1, work, [[a.diskErrors, "errors"]]);
   const out: Use[] = [];
   for (const [device, values] of busy) {
     const kind = kinds.get(device) ?? "";
@@ -402,6 +450,7 @@ function diskRows(w: Work, a: Asked): Use[] {
           `disk.bytes by direction ${where}`,
         ),
       })),
+      odd: odd.get(device) ?? null,
     });
   }
   const io = stalled(w, a, "io");
@@ -426,6 +475,17 @@ function netRows(w: Work, a: Asked): Use[] {
     w.rows(a.qdisc),
     w.rows(a.netErrors),
   ];
+  const odd = oddOf(
+    2,
+    [[a.net, "bytes"]],
+    [
+      [a.capacity, "capacity"],
+      [a.drops, "drops"],
+      [a.fifo, "overruns"],
+      [a.qdisc, "drops of the queue"],
+      [a.netErrors, "errors"],
+    ],
+  );
   const out: Use[] = [];
   for (const [id, [netns, device]] of devices) {
     const { kind = "", duplex = "" } = info.get(id) ?? {};
@@ -483,6 +543,7 @@ function netRows(w: Work, a: Asked): Use[] {
           metric: metric(tx, "B/s", "bytes sent", `net.device.bytes by direction ${where}`),
         },
       ],
+      odd: odd.get(id) ?? null,
     });
   }
   return busiestFirst(w, out);
@@ -504,19 +565,22 @@ export function most(values: ArrayLike<number>): number {
 
 /**
  * Devices by the most that they had in the time that is shown, so that rows stay where they are
- * from second to second: by utilization, then by the bytes they carried. Unknown utilization stands
+ * from second to second: those unlike the others first, by the power of two of their score; then by
+ * utilization, then by the bytes they carried. Unknown utilization stands
  * after known, unknown bytes after none; those that are gone come last.
  */
 function busiestFirst(w: Work, rows: Use[]): Use[] {
   const order = rows.map((r) => ({
     r,
     there: Number(there(r, w)),
+    odd: magnitude(Math.abs(r.odd?.unlike.score ?? 0)),
     utilization: percents(most(r.utilization.values)),
     carried: magnitude(carried(r)),
   }));
   order.sort(
     (x, y) =>
       y.there - x.there ||
+      y.odd - x.odd ||
       y.utilization - x.utilization ||
       y.carried - x.carried ||
       x.r.name.localeCompare(y.r.name, "en", { numeric: true }),
@@ -546,18 +610,21 @@ function magnitude(v: number): number {
 }
 
 /**
- * The devices of one resource that are worth a row, in their order: the busiest `few` of known
- * utilization, and as many of those whose utilization is unknown, as any of them may be the
- * fullest. Idle ones are left out, except the first.
+ * The devices of one resource that are worth a row, in their order: the first `few` of those
+ * unlike the others, the busiest `few` of known utilization, and as many of those whose utilization
+ * is unknown, as any of them may be the fullest. Idle ones are left out, except the first.
  */
 export function worthShowing(
   rows: readonly Use[],
   table: Pick<UseTable, "cells" | "step">,
   few: number,
 ): Use[] {
-  const active = rows.filter((r) => used(r) && there(r, table));
+  const present = rows.filter((r) => there(r, table));
+  const odd = present.filter((r) => r.odd !== null); // also one that is idle while others are not
+  const active = present.filter((r) => r.odd === null && used(r));
   const unknown = (r: Use): boolean => Number.isNaN(most(r.utilization.values));
   const busiest = new Set([
+    ...odd.slice(0, few),
     ...active.filter((r) => !unknown(r)).slice(0, few),
     ...active.filter(unknown).slice(0, few),
   ]);

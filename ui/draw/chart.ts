@@ -19,6 +19,8 @@ export interface Line {
   colour: string;
   /** One of many without a colour of its own: a hairline, behind the others. */
   faint: boolean;
+  /** Unlike the others: thicker and above them, which are dimmed. */
+  bold?: boolean;
   /**
    * Not a row itself but what of the whole is in no row: dashed; in a stack, what is below zero
    * takes no space.
@@ -121,7 +123,9 @@ export function draw(s: Surface, gutter: number, scene: Scene, look: Look): void
   frame(s, box, map, scene, look);
   grid(s, box, map, scene, look, line);
   const first = Math.max(0, Math.floor((scene.from - scene.start) / scene.step));
-  const end = Math.min(scene.elapsed.length, Math.ceil((scene.to - scene.start) / scene.step));
+  // Rows of another time are no rows: the answer for this one is on its way.
+  const last = Math.min(scene.elapsed.length, Math.ceil((scene.to - scene.start) / scene.step));
+  const end = Math.max(first, last);
   ctx.save();
   ctx.beginPath();
   ctx.rect(box.left, box.top - line, box.width, box.height + 2 * line);
@@ -143,8 +147,14 @@ export function draw(s: Surface, gutter: number, scene: Scene, look: Look): void
       const l = scene.lines[i]!;
       if (!l.faint && l.max && l.min) band(ctx, map, scene, l, first, end);
     }
-    for (let i = scene.lines.length - 1; i >= 0; i--)
-      if (!scene.lines[i]!.faint) strong(ctx, map, scene, scene.lines[i]!, first, end, dpr);
+    const strongest = scene.lines.filter((l) => l.bold);
+    ctx.globalAlpha = strongest.length > 0 ? 0.45 : 1;
+    for (let i = scene.lines.length - 1; i >= 0; i--) {
+      const l = scene.lines[i]!;
+      if (!l.faint && !l.bold) strong(ctx, map, scene, l, first, end, dpr);
+    }
+    ctx.globalAlpha = 1;
+    for (const l of strongest.reverse()) strong(ctx, map, scene, l, first, end, dpr);
   }
   ctx.restore();
   unit(s, box, scene, look);
@@ -377,7 +387,7 @@ function strong(
   // neighbour's side once more.
   const dense = scene.step * map.kx < stairs;
   ctx.strokeStyle = l.colour;
-  ctx.lineWidth = dense ? 1 : Math.max(1, 1.5 * dpr);
+  ctx.lineWidth = (dense ? 1 : Math.max(1, 1.5 * dpr)) * (l.bold ? 2 : 1);
   if (l.dashed) ctx.setLineDash([4 * dpr, 3 * dpr]);
   ctx.beginPath();
   trace(ctx, map, scene, l.values, first, end);

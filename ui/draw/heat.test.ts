@@ -14,6 +14,13 @@ describe("heat map", () => {
     ).toBe(2);
     expect(heatPixels([Float64Array.of(0)], 0, 1, 0, true)[0]).not.toBe(0);
   });
+  it("has colours by the logarithm of values, where a least one is given", () => {
+    const of = (low: number) => heatPixels([Float64Array.of(0, 1, 100, 1e4)], 0, 4, 1e4, true, low);
+    const mid = (0xff000000 | heatColour(0.5, true)) >>> 0;
+    expect(of(1)[2]).toBe(mid);
+    expect(of(0)[2]).not.toBe(mid);
+    expect([of(1)[0], of(1)[3]]).toEqual([of(0)[0], of(0)[3]]);
+  });
   it("goes from near the ground to far from it, in both themes", () => {
     const light = (c: number): number => (c & 255) + ((c >> 8) & 255) + ((c >> 16) & 255);
     for (let i = 1; i <= 10; i++) {

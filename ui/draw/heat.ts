@@ -13,6 +13,8 @@ export interface Heat extends Frame {
   rows: readonly Column[];
   /** The value that has the last colour; what is above has it too. */
   top: number;
+  /** Above 0: the colours go by the logarithm, from this value on. */
+  low?: number;
 }
 
 // Cividis (Nuñez, Anderton, Renslow 2018): even steps of lightness, the same to those who see fewer
@@ -52,6 +54,7 @@ export function heatPixels(
   end: number,
   top: number,
   dark: boolean,
+  low = 0,
 ): Uint32Array<ArrayBuffer> {
   const width = Math.max(0, end - first);
   const out = new Uint32Array(width * rows.length);
@@ -60,17 +63,36 @@ export function heatPixels(
     { length: steps + 1 },
     (_, i) => (0xff000000 | heatColour(i / steps, dark)) >>> 0,
   );
+  const span = low > 0 && top > low ? Math.log(top / low) : 0;
+  const share = (v: number): number => (span > 0 ? Math.log(v / low) / span : v / top);
   rows.forEach((row, r) => {
     for (let c = 0; c < width; c++) {
       const v = row[first + c]!;
       if (Number.isNaN(v)) continue;
       // Anything more than nothing differs from nothing.
       const step =
-        top > 0 && v > 0 ? Math.max(1, Math.min(steps, Math.round((v / top) * steps))) : 0;
+        top > 0 && v > 0 ? Math.max(1, Math.min(steps, Math.round(share(v) * steps))) : 0;
       out[r * width + c] = colours[step]!;
     }
   });
   return out;
+}
+
+/** Draws a matrix of pixels into a rectangle of the canvas, each pixel as a sharp cell. */
+export function paint(
+  ctx: CanvasRenderingContext2D,
+  pixels: Uint32Array<ArrayBuffer>,
+  width: number,
+  height: number,
+  into: Box,
+): void {
+  if (width < 1 || height < 1) return;
+  const layer = new OffscreenCanvas(width, height);
+  layer
+    .getContext("2d")!
+    .putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width, height), 0, 0);
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(layer, into.left, into.top, into.width, into.height);
 }
 
 /** How high each row is, in device pixels: whole ones, so that all are the same. */
@@ -98,7 +120,7 @@ export function drawHeat(
   s: Surface,
   gutter: number,
   heat: Heat,
-  labels: { top: string; unit: string },
+  labels: { top: string; unit: string; low?: string },
   look: Look,
 ): void {
   const { ctx, dpr } = s;
@@ -113,22 +135,19 @@ export function drawHeat(
   const high = rowHeight(box, heat.rows.length, dpr);
   const fitting = Math.min(heat.rows.length, Math.floor(box.height / high));
   if (end > first && fitting > 0) {
-    const image = new OffscreenCanvas(end - first, fitting);
-    const pixels = heatPixels(heat.rows.slice(0, fitting), first, end, heat.top, dark);
-    image
-      .getContext("2d")!
-      .putImageData(
-        new ImageData(new Uint8ClampedArray(pixels.buffer), end - first, fitting),
-        0,
-        0,
-      );
+    const pixels = heatPixels(heat.rows.slice(0, fitting), first, end, heat.top, dark, heat.low);
     ctx.save();
     ctx.beginPath();
     ctx.rect(box.left, box.top, box.width, box.height);
     ctx.clip();
-    ctx.imageSmoothingEnabled = false;
     const x = map.x(heat.start + first * heat.step);
-    ctx.drawImage(image, x, box.top, map.x(heat.start + end * heat.step) - x, fitting * high);
+    const width = map.x(heat.start + end * heat.step) - x;
+    paint(ctx, pixels, end - first, fitting, {
+      left: x,
+      top: box.top,
+      width,
+      height: fitting * high,
+    });
     if (high >= 6 * dpr) {
       ctx.fillStyle = look.ground;
       for (let r = 1; r < fitting; r++)
@@ -142,7 +161,7 @@ export function drawHeat(
 function scale(
   s: Surface,
   box: Box,
-  labels: { top: string; unit: string },
+  labels: { top: string; unit: string; low?: string },
   look: Look,
   dark: boolean,
 ): void {
@@ -163,5 +182,5 @@ function scale(
   // The panel has the unit too: one that is too long is not cut here.
   if (ctx.measureText(labels.unit).width < left - 4 * dpr)
     ctx.fillText(labels.unit, left - 4 * dpr, box.top + 21 * dpr);
-  ctx.fillText("0", left - 4 * dpr, box.top + box.height - 7 * dpr);
+  ctx.fillText(labels.low ?? "0", left - 4 * dpr, box.top + box.height - 7 * dpr);
 }

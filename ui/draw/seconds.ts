@@ -2,7 +2,7 @@
 // second from below to above, the colour how busy CPUs were.
 
 import type { TimeMark } from "./axis";
-import { heatColour, isDark } from "./heat";
+import { heatColour, isDark, paint } from "./heat";
 import type { Look } from "./look";
 import type { Surface } from "./surface";
 
@@ -45,8 +45,7 @@ export function drawSeconds(s: Surface, scene: SecondsScene, look: Look): void {
   for (const t of scene.times)
     ctx.fillRect(Math.round(x(t.ms)), 0, Math.max(1, Math.round(dpr)), high + Math.round(4 * dpr));
   if (scene.cells > 0) {
-    const image = new ImageData(scene.cells, scene.slots);
-    const pixels = new Uint32Array(image.data.buffer);
+    const pixels = new Uint32Array(scene.cells * scene.slots);
     for (let line = 0; line < scene.slots; line++) {
       for (let c = 0; c < scene.cells; c++) {
         const v = scene.rate[line * scene.cells + c]!;
@@ -55,11 +54,13 @@ export function drawSeconds(s: Surface, scene: SecondsScene, look: Look): void {
           (0xff000000 | heatColour(scene.most > 0 ? v / scene.most : 0, dark)) >>> 0;
       }
     }
-    const layer = new OffscreenCanvas(scene.cells, scene.slots);
-    layer.getContext("2d")!.putImageData(image, 0, 0);
-    ctx.imageSmoothingEnabled = false;
     const left = x(scene.start);
-    ctx.drawImage(layer, left, 0, x(scene.start + scene.cells * scene.step) - left, high);
+    paint(ctx, pixels, scene.cells, scene.slots, {
+      left,
+      top: 0,
+      width: x(scene.start + scene.cells * scene.step) - left,
+      height: high,
+    });
   }
   ctx.font = `${Math.round(11 * dpr)}px system-ui, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif`;
   ctx.textBaseline = "bottom";

@@ -86,11 +86,12 @@ async function panel(
     for (const tr of section?.querySelectorAll("tbody tr") ?? []) {
       const value = tr.querySelector<HTMLElement>("td.num");
       rows[tr.querySelector(".text")?.textContent ?? ""] = {
-        shown: value?.textContent ?? "",
+        shown: value?.querySelector(".n")?.textContent ?? "",
         raw: value?.title ?? "",
       };
     }
-    return { unit: section?.querySelector("thead th.unit")?.textContent ?? "", rows };
+    // Each row has a unit of its own: this is that of the axis.
+    return { unit: section?.closest<HTMLElement>("[data-unit]")?.dataset.unit ?? "", rows };
   }, graph);
 }
 
@@ -382,12 +383,12 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     const other0 = await packets(kept.replace(one, other));
     expect(Math.max(...other0.series[0]!.values.map(Number))).toBeGreaterThan(1000);
     expect(await value(1, "all")).toBeLessThan(100);
-    const title = (graph: number) => page.locator(`[data-graph="${graph}"] h2`).innerText();
+    const title = (graph: number) => page.locator(`[data-graph="${graph}"] header`).innerText();
     expect(await title(1)).not.toContain("not narrowed");
 
     // A statistic without directions.
     await drill("net.device.uses");
-    await page.locator('[data-graph="1"] .wider').waitFor();
+    await page.locator('[data-graph="1"] .chip.hot').waitFor();
     const uses = `net.device.uses by use where device ~ "same*" and netns = "${one}" and device = "same0"`;
     expect(await sentenceOf(page, 1)).toBe(uses);
     expect(await title(1)).toContain('not narrowed by direction = "rx"');
@@ -395,7 +396,7 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     await picture(page, "analytics-wider");
     // The opener of the link sees it too.
     await page.reload();
-    await page.locator('[data-graph="1"] .wider').waitFor();
+    await page.locator('[data-graph="1"] .chip.hot').waitFor();
     // From there the term is carried again.
     await page.locator('[data-graph="1"] .more').first().click();
     await page.getByRole("dialog").waitFor();
@@ -406,14 +407,32 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     );
     for (const term of [`netns = "${one}"`, 'device = "same0"', 'direction = "rx"'])
       expect(await sentenceOf(page, 2)).toContain(term);
-    const lost = page.locator('[data-graph="2"] .wider');
+    const lost = page.locator('[data-graph="2"] .chip.hot > span');
     expect(await lost.innerText()).toMatch(/^not narrowed by use = "[^"]+"$/);
     // A graph of another statistic is a new question.
     await page.locator('[data-graph="1"] .sentence').click();
     await page.getByRole("combobox", { name: "query of graph 2" }).fill("cpu.time by mode");
     await page.keyboard.press("Enter");
-    await until("it is gone", async () => (await title(1)).trim() === "cpu.time by mode");
+    await until("it is gone", async () => (await sentenceOf(page, 1)) === "cpu.time by mode");
+    expect(await title(1)).not.toContain("not narrowed");
     expect(wrong.filter((w) => !w.includes("404"))).toEqual([]);
+    await context.close();
+  });
+
+  it("folds the notes of a graph behind one button", async () => {
+    const sentence = "disk.bytes by direction"; // over devices that contain one another
+    const { page, context, wrong } = await eyes.at(served, `#analytics?last=30s&${at(sentence)}`);
+    const graph = page.locator('[data-graph="0"]');
+    const note = graph.getByText("counts some of it more than once");
+    const button = graph.getByRole("button", { name: /^\d+ notes?$/ });
+    await button.waitFor();
+    expect(await note.isVisible()).toBe(false);
+    await button.click();
+    expect(await note.isVisible()).toBe(true);
+    await accessible(page);
+    await button.click();
+    expect(await note.isVisible()).toBe(false);
+    expect(wrong).toEqual([]);
     await context.close();
   });
 
@@ -529,14 +548,21 @@ describe.skipIf(missing !== "")(`the worksheet${missing === "" ? "" : ` (${missi
     await page.locator('[data-graph="0"] button.row', { hasText: "iperf3" }).waitFor();
     const box = (await page.locator('[data-graph="0"] canvas.over').boundingBox())!;
     await page.mouse.move(box.x + box.width - 30, box.y + 8);
-    const note = await until("the name of the row", async () =>
+    await until("the name of the row", async () =>
       page.locator('[data-graph="0"] .note').textContent({ timeout: 2000 }),
     );
     await picture(page, "analytics-heat");
     await page.mouse.click(box.x + box.width - 30, box.y + 8);
     await until("it is selected", async () => page.url().includes("sel%3D"));
-    const selected = page.locator('[data-graph="0"] button.row[aria-pressed="true"]');
-    expect(note).toContain((await selected.textContent())!.trim());
+    const selected = page.locator('[data-graph="0"] button.row[aria-pressed="true"] .text');
+    // The order may have changed before the click: the selected row is the only one now.
+    const now = (await page.locator('[data-graph="0"] canvas.over').boundingBox())!;
+    await page.mouse.move(now.x + now.width - 31, now.y + 8);
+    await until("the note names the selected row", async () =>
+      (await page.locator('[data-graph="0"] .note').textContent())?.includes(
+        (await selected.textContent())!.trim(),
+      ),
+    );
     await accessible(page);
     expect(wrong).toEqual([]);
     await context.close();

@@ -91,7 +91,7 @@ async function serve(dir: string): Promise<{ url: string; started: number; end()
   const started = performance.timeOrigin + performance.now();
   const child = spawn(
     program,
-    ["serve", "--listen", await freeAddress(), "--dir", dir, "--for", "5m"],
+    ["serve", "--listen", await freeAddress(), "--dir", dir, "--for", "5m", "--print-token"],
     {
       stdio: ["ignore", "pipe", "inherit"],
     },
@@ -159,9 +159,12 @@ describe.skipIf(lacks !== "")("the page", () => {
     say("the program's start to the first point of Now", "1,500", point);
   });
 
-  it.skipIf(archive === "")("shows a day", async () => {
+  it.skipIf(archive === "").each([
+    ["day", "a day of 100 rows", "100"],
+    ["latencies", "the heat map of a day of 20 rows", "150"],
+  ])("shows a day: %s", async (kind, name, goal) => {
     const made = mkdtempSync(join(tmpdir(), "culprit-day-"));
-    const sentence = execFileSync(archive, ["day", made], { encoding: "utf8" }).trim();
+    const sentence = execFileSync(archive, [kind, made], { encoding: "utf8" }).trim();
     const dir = mkdtempSync(join(tmpdir(), "culprit-speed-"));
     cpSync(made, dir, { recursive: true });
     const s = await serve(dir);
@@ -198,18 +201,24 @@ describe.skipIf(lacks !== "")("the page", () => {
       }, at(24));
       const day = await until("the day again", async () => {
         const v = await seenBy(page);
-        return v.at > before && (await quiet(page)) ? v : undefined;
+        // What was there is drawn at once, and again when the answer is there: of a heat map that
+        // to the query without rows, which is asked first.
+        const answered = await page.evaluate(
+          (since) =>
+            performance
+              .getEntriesByType("resource")
+              .filter((e) => e.name.includes("/api/ask?"))
+              .map((e) => e as PerformanceResourceTiming)
+              .filter((e) => performance.timeOrigin + e.startTime >= since)
+              .map((e) => [performance.timeOrigin + e.responseEnd, e.duration] as const)
+              .at(0),
+          clicked,
+        );
+        if (!answered || !(v.at > Math.max(before, answered[0])) || !(await quiet(page))) return;
+        answer.push(answered[1]);
+        return v;
       });
       click.push(day.at - clicked);
-      answer.push(
-        await page.evaluate(() => {
-          const asked = performance
-            .getEntriesByType("resource")
-            .filter((e) => e.name.includes("/api/ask?"));
-          const newest = asked.at(-1) as PerformanceResourceTiming;
-          return newest.responseEnd - newest.startTime;
-        }),
-      );
       code.push(day.code);
       pixels.push(day.pixels);
       if (existsSync(process.env.PICTURE ?? ""))
@@ -219,10 +228,10 @@ describe.skipIf(lacks !== "")("the page", () => {
     await s.end();
     rmSync(dir, { recursive: true, force: true });
     rmSync(made, { recursive: true, force: true });
-    say("a page opened at a day of 100 rows, to its picture", "", open);
-    say("a click from an hour to the day, to its picture", "", click);
+    say(`a page opened at ${name}, to its picture`, "", open);
+    say("a click from an hour to the day, to its picture", kind === "day" ? "" : goal, click);
     say("of it the answer, from the request to its last byte", "", answer);
-    say("of it the code that draws", "100", code);
+    say("of it the code that draws", kind === "day" ? goal : "16", code);
     say("of it the pixels, which another thread makes where nobody asks", "", pixels);
   });
 });

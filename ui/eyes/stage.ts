@@ -69,10 +69,13 @@ export class Served {
   private constructor(
     readonly dir: string,
     readonly address: string,
+    readonly flags: readonly string[],
   ) {}
 
-  static async start(): Promise<Served> {
-    const s = new Served(mkdtempSync(join(tmpdir(), "culprit-eyes-")), await freeAddress());
+  /** Starts `culprit serve` with flags beside those of the tests. */
+  static async start(...flags: string[]): Promise<Served> {
+    const dir = mkdtempSync(join(tmpdir(), "culprit-eyes-"));
+    const s = new Served(dir, await freeAddress(), flags);
     await s.up();
     return s;
   }
@@ -82,7 +85,7 @@ export class Served {
     this.#output = "";
     const child = spawn(
       program,
-      ["serve", "--listen", this.address, "--dir", this.dir, "--for", "10m"],
+      ["serve", "--listen", this.address, "--dir", this.dir, "--for", "10m", ...this.flags],
       {
         stdio: ["ignore", "pipe", "pipe"],
       },

@@ -1,6 +1,6 @@
 // What the worksheet shows: its graphs, one under the other.
 
-import { number, texts } from "./param";
+import { number, text, texts } from "./param";
 
 export const analytics = {
   /**
@@ -13,6 +13,8 @@ export const analytics = {
    * not there: as a graph is by default.
    */
   o: texts(),
+  /** A host of the engine; "": the machine of the server. */
+  host: text(),
   /**
    * The crosshair and the marks A and B, in milliseconds since the epoch; 0 where there is none.
    */

@@ -54,6 +54,8 @@ export const shapes = {
     sort: word(functionColumns, "self"),
     down: flag(),
   },
+  /** group: a label of the hosts; all: also the hosts beyond the first hundred. */
+  hosts: { find: text(), group: text(), all: flag() },
 };
 
 export type View = keyof typeof shapes;

@@ -1,7 +1,7 @@
 // What the page knows of the server as a whole: how it does, what time it is there, what can be
 // measured, whether it is reachable.
 
-import { type Health, type Role, roles, type Stat } from "../data/api";
+import { type Health, includes, type Role, type Stat } from "../data/api";
 import { get, type Link, say, Trouble } from "../data/client";
 
 /** How often the server is asked how it does, in milliseconds. */
@@ -25,7 +25,7 @@ class Server {
    */
   lacks(role: Role): string {
     const may = this.#health?.may;
-    return may === undefined || roles.indexOf(may) >= roles.indexOf(role)
+    return may === undefined || includes[may].includes(role)
       ? ""
       : `the token of this page has the role ${may}; this needs the role ${role}`;
   }
@@ -59,6 +59,13 @@ class Server {
     return this.#stats?.find((s) => s.id === id);
   }
 
+  #ask: () => void = () => {};
+
+  /** Asks now, and not at the next time: somebody has logged in. */
+  ask(): void {
+    this.#ask();
+  }
+
   /** Begins to poll. Returns a function that ends it. */
   begin(): () => void {
     const stop = new AbortController();
@@ -84,6 +91,7 @@ class Server {
       }
     };
     const again = () => void ask();
+    this.#ask = again;
     void ask();
     const asking = setInterval(again, often);
     const tick = setInterval(() => {

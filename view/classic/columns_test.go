@@ -106,6 +106,20 @@ func TestColumnsShowTheirStatistics(t *testing.T) {
 			want: "3e+06 7e+06 1.1e+07 1.3e+07 0.6 1.7 3 9",
 		},
 		{
+			name: "df",
+			tool: DF(),
+			answers: []*measure.Answer{
+				level("filesystem.size by mount,device,type,kind", "/ /dev/sda ext4 total 100",
+					"/ /dev/sda ext4 used 30", "/ /dev/sda ext4 available 50"),
+				level("filesystem.inodes by mount,device,type,kind", "/ /dev/sda ext4 total 8",
+					"/ /dev/sda ext4 used 2", "/ /dev/sda ext4 available 6"),
+				level("filesystem.access by mount,device,type,access", "/ /dev/sda ext4 ro 1"),
+			},
+			columns: "device type size_bytes used_bytes available_bytes use_ratio " +
+				"inodes inodes_used inodes_free inodes_ratio access mount",
+			want: "/dev/sda ext4 100 30 50 0.375 8 2 6 0.25 ro /",
+		},
+		{
 			name: "use: busy and waiting disks differ",
 			tool: Use(),
 			answers: []*measure.Answer{
@@ -249,11 +263,12 @@ func TestColumnsShowTheirStatistics(t *testing.T) {
 				level("process.rss by pid,process", "7 sh 11"),
 				level("process.threads by pid,process", "7 sh 12"),
 				delta("process.short by pid,process", "7 sh 0.13"),
+				level("process.state by pid,process,state", "7 sh T 1"),
 			},
-			columns: "usr sys run_wait disk_wait voluntary_switches_per_s " +
+			columns: "state cpu usr sys run_wait disk_wait voluntary_switches_per_s " +
 				"involuntary_switches_per_s minor_faults_per_s major_faults_per_s read_bytes_per_s written_bytes_per_s " +
 				"rss_bytes threads children",
-			want: "0.1 0.2 0.3 0.4 5 6 7 8 9 10 11 12 0.13",
+			want: "T 0.3 0.1 0.2 0.3 0.4 5 6 7 8 9 10 11 12 0.13",
 		},
 		{
 			name: "ps, threads",

@@ -14,11 +14,14 @@ requests that finished in the interval, from entering the queue to completion. a
 number of requests in the queue or at the device. %util is the share of time in which the device had
 at least one request. An SSD or an array that serves many requests at once may be at 100 % and far
 from its limit: look at await and aqu-sz.
+LVM, LUKS and multipath devices are shown and named by their name in /dev/mapper, as iostat -N does;
+dm-3 is in the column device of --json.
 -p adds partitions. Idle virtual devices (loop, ram, zram) are hidden.`,
 		Examples: []view.Example{
 			{Line: "culprit disk 1", Means: "every second"},
 			{Line: "culprit disk -p -w 5 3", Means: "with partitions and all columns"},
 		},
+		Operand: "device",
 		Flags: []view.Flag{
 			{Name: "partitions", Letter: "p", Help: "also partitions"},
 			{
@@ -27,6 +30,7 @@ from its limit: look at await and aqu-sz.
 				Value:      "NAME",
 				Many:       true,
 				NamesQuery: "disk.info by device",
+				AliasQuery: "disk.name by name",
 				Help:       "only these devices (comma list with * and ?)",
 			},
 			{Name: "idle", Letter: "z", Help: "hide idle devices"},
@@ -42,6 +46,7 @@ from its limit: look at await and aqu-sz.
 				"disk.errors by device",
 				"disk.inflight by device",
 				"disk.info by device,kind,parent",
+				"disk.name by device,name",
 			}
 		},
 		MinWidth: map[measure.StatID]int{
@@ -63,6 +68,7 @@ from its limit: look at await and aqu-sz.
 func diskColumns() []view.Column {
 	return []view.Column{
 		{Name: "device", Head: "Device", Width: 8, Left: true, Help: "block device"},
+		{Name: "name", Help: "its name in /dev/mapper, if device mapper made it"},
 		{Name: "reads_per_s", Head: "r/s", Decimals: 2, Width: 6, Help: "reads finished"},
 		{Name: "writes_per_s", Head: "w/s", Decimals: 2, Width: 6, Help: "writes finished"},
 		{
@@ -275,16 +281,18 @@ func diskTable(o view.Options, f *view.Frame) *view.Table {
 		f.Of("disk.inflight"),
 	)
 	p.Join("info", f.Of("disk.info"))
+	p.Join("mapped", f.Of("disk.name"))
 	p.Sort()
 	for r := range p.Len() {
 		device, kind := p.Key(r, "device"), p.Word(r, "info", "kind")
+		mapped := p.Word(r, "mapped", "name")
 		active := false
 		for _, c := range ops {
 			active = active || p.At(r, c) > 0
 		}
 		named := len(o["device"]) > 0
 		switch {
-		case named && !view.MatchAny(o["device"], device):
+		case named && !view.MatchAny(o["device"], device) && !view.MatchAny(o["device"], mapped):
 			continue
 		case kind == "partition" && !o.Has("partitions") && !named:
 			continue
@@ -308,8 +316,9 @@ func diskTable(o view.Options, f *view.Frame) *view.Table {
 		util := p.At(r, busy)
 		t.Rows = append(
 			t.Rows,
-			view.Row{Key: device, Cells: f.CopyCells(
+			view.Row{Key: device, Label: mapped, Cells: f.CopyCells(
 				view.T(device),
+				view.TOrNull(mapped),
 				view.N(p.At(r, ops[0])),
 				view.N(p.At(r, ops[1])),
 				view.N(p.At(r, bytes[0])),

@@ -38,6 +38,7 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 				Means: "all clients, averaged over ten seconds",
 			},
 		},
+		Operand: "interface",
 		Flags: []view.Flag{
 			{
 				Name:       "interface",

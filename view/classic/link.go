@@ -24,6 +24,7 @@ Supported, advertised and partner modes, flags, queues and rings are in --json a
 			{Line: "culprit link --netns all", Means: "the interfaces of every network namespace"},
 			{Line: "culprit link -w -i eth0", Means: "all about one interface"},
 		},
+		Operand: "interface",
 		Flags: []view.Flag{
 			{
 				Name:       "interface",

@@ -283,7 +283,7 @@ func locksTable(o view.Options, f *view.Frame) *view.Table {
 			b.kind+b.caller+b.process+b.pid+strings.Join(b.stack, ";"),
 		)
 	})
-	t.Title = "not measured"
+	t.Title, t.Totals = "not measured", true
 	if over > 0 {
 		waits := "waits"
 		if count == 1 {

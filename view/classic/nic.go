@@ -31,6 +31,7 @@ shows each of them (nicstat -x).`,
 				Means: "a line per minute, as culprit serve recorded them",
 			},
 		},
+		Operand: "interface",
 		Flags: []view.Flag{
 			{
 				Name:       "interface",

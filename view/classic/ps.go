@@ -2,7 +2,9 @@ package classic
 
 import (
 	"math"
+	"slices"
 
+	"culprit/container"
 	"culprit/measure"
 	"culprit/view"
 )
@@ -21,13 +23,19 @@ written to storage. With -L, %SLP is the rest of the time: sleeping, waiting for
 input.
 A process that begins and ends between two readings has no row: %KIDS, with --wide, is the CPU time
 of such children, shown at their parent when it has waited for them.
+S is the state at the end of the interval; in an average, the state that lasted longest. The line
+above the table counts the processes in each state; with -p or --name there is none. With -a, those
+in D and Z come first. -l adds the columns of top: PR is 20 + nice, and below 0 of real-time threads,
+-1 minus their priority; TIME is the CPU time since the start in seconds. A server records them on request.
 "-" means that this user may not read the number; a note says which right is missing.`,
 		Examples: []view.Example{
 			{Line: "culprit ps 1", Means: "the busiest processes (top)"},
 			{Line: "culprit ps -L 1", Means: "threads, with microstates (prstat -mL)"},
 			{Line: "culprit ps --sort written_bytes_per_s 5", Means: "which processes write"},
 			{Line: "culprit ps -p 1234,1235 1", Means: "only these processes"},
+			{Line: "culprit ps -l", Means: "with PR, NI, VIRT and TIME, as in top"},
 		},
+		Operand: "name",
 		Flags: []view.Flag{
 			{Name: "threads", Letter: "L", Help: "threads instead of processes"},
 			{
@@ -46,6 +54,10 @@ of such children, shown at their parent when it has waited for them.
 				Help:       "only processes of these names (comma list with * and ?; \\, is a comma in a name)",
 			},
 			{Name: "all", Letter: "a", Help: "also idle ones"},
+			{
+				Name: "long", Letter: "l",
+				Help: "priority, nice value, virtual size and CPU time since the start",
+			},
 		},
 		MaxRows: 20,
 		Ask: func(o view.Options) []string {
@@ -56,10 +68,18 @@ of such children, shown at their parent when it has waited for them.
 					"thread.runwait by " + k,
 					"thread.switches by " + k + ",type",
 					"thread.faults by " + k + ",type",
+					"process.count by state",
 				}
 			}
 			k := "pid,process"
-			return []string{
+			var long []string
+			if o.Has("long") {
+				long = []string{
+					"process.priority by " + k, "process.nice by " + k, "process.virtual by " + k,
+					"process.time by " + k,
+				}
+			}
+			return append(long, []string{
 				"process.cpu by " + k + ",mode",
 				"process.runwait by " + k,
 				"process.delay by " + k + ",reason",
@@ -69,9 +89,12 @@ of such children, shown at their parent when it has waited for them.
 				"process.rss by " + k,
 				"process.threads by " + k,
 				"process.short by " + k,
-				"process.info by " + k + ",user,command",
-			}
+				"process.info by " + k + ",user,cgroup,command",
+				"process.state by " + k + ",state",
+				"process.count by state",
+			}...)
 		},
+		Sums:  []measure.StatID{"process.state", "process.count"},
 		Table: psTable,
 		Drill: func(t *view.Table, r *view.Row) *view.Drill {
 			pid := t.Text(r, "pid")
@@ -94,105 +117,13 @@ of such children, shown at their parent when it has waited for them.
 func psTable(o view.Options, f *view.Frame) *view.Table {
 	threads := o.Has("threads")
 	t := &view.Table{View: "ps"}
-	head := func(show bool, h string) string {
-		if show {
-			return h
-		}
-		return ""
+	if len(o["pid"]) == 0 && len(o["name"]) == 0 { // the line is of all processes
+		t.Title = stateLine(f.Of("process.count"))
 	}
-	share := func(name, h string, help string) view.Column {
-		return view.Column{
-			Name:     name,
-			Head:     h,
-			Show:     view.Percent,
-			Decimals: 1,
-			Width:    5,
-			Help:     help,
-		}
-	}
-	rate := func(name, h string, from int, help string) view.Column {
-		return view.Column{Name: name, Head: h, Decimals: 0, Width: 5, MinWidth: from, Help: help}
-	}
-	slp := share("sleep", head(threads, "%SLP"), "the rest of a thread's time")
-	dsk := share("disk_wait", head(!threads, "%DSK"), "waiting for a disk")
-	t.Columns = []view.Column{
-		{Name: "pid", Head: "PID", Width: 7, Help: "process id"},
-		{Name: "tid", Head: head(threads, "TID"), Width: 7, Help: "thread id"},
-		{
-			Name:     "user",
-			Head:     head(!threads, "User"),
-			Width:    8,
-			Left:     true,
-			MinWidth: 90,
-			Help:     "effective user",
-		},
-		{
-			Name:  "process",
-			Head:  head(!threads, "Process"),
-			Width: 13,
-			Left:  true,
-			Cut:   true,
-			Help:  "name",
-		},
-		{
-			Name:  "thread",
-			Head:  head(threads, "Process/Thread"),
-			Width: 14,
-			Left:  true,
-			Cut:   true,
-			Help:  "thread's name",
-		},
-		share("usr", "%USR", "user time"),
-		share("sys", "%SYS", "kernel time"),
-		share("run_wait", "%LAT", "ready, waiting for a CPU"),
-		dsk,
-		slp,
-		rate("voluntary_switches_per_s", "VCX", 0, "voluntary context switches"),
-		rate("involuntary_switches_per_s", "ICX", 0, "involuntary context switches"),
-		rate(
-			"minor_faults_per_s", "MINF", 110, "page faults served from memory",
-		), rate("major_faults_per_s", "MAJF", 100, "page faults that read a disk"),
-		{
-			Name:  "read_bytes_per_s",
-			Head:  head(!threads, "rdKB/s"),
-			Show:  view.KiB,
-			Width: 6,
-			Help:  "read from storage",
-		},
-		{
-			Name:  "written_bytes_per_s",
-			Head:  head(!threads, "wrKB/s"),
-			Show:  view.KiB,
-			Width: 6,
-			Help:  "written to storage",
-		},
-		{
-			Name:     "rss_bytes",
-			Head:     head(!threads, "RSS"),
-			Show:     view.HumanBytes,
-			Width:    6,
-			MinWidth: 90,
-			Help:     "resident memory",
-		},
-		{Name: "threads", Head: head(!threads, "Thr"), Width: 4, MinWidth: 100, Help: "threads"},
-		{
-			Name:     "children",
-			Head:     head(!threads, "%KIDS"),
-			Show:     view.Percent,
-			Decimals: 1,
-			Width:    5,
-			MinWidth: 100,
-			Help:     "CPU time of children that ended between two readings",
-		},
-		{
-			Name:     "command",
-			Head:     head(!threads, "Command"),
-			Left:     true,
-			Cut:      true,
-			Width:    20,
-			MinWidth: 140,
-			Help:     "command line",
-		},
+	t.Columns = psColumns(threads)
+	long := o.Has("long") && !threads
+	if long {
+		t.Columns = slices.Insert(t.Columns, longColumn, longColumns()...)
 	}
 	k, prefix := []string{"pid", "process"}, measure.StatID("process.")
 	if threads {
@@ -208,9 +139,19 @@ func psTable(o view.Options, f *view.Frame) *view.Table {
 	read, written := p.Add(io, "direction", "read"), p.Add(io, "direction", "write")
 	rss, count := p.Add(f.Of("process.rss")), p.Add(f.Of("process.threads"))
 	short := p.Add(f.Of("process.short"))
+	priority, nice := p.Add(f.Of("process.priority")), p.Add(f.Of("process.nice"))
+	virtual, total := p.Add(f.Of("process.virtual")), p.Add(f.Of("process.time"))
 	p.Join("info", f.Of("process.info"))
+	p.Join("state", longestLast(f.Of("process.state")))
+	state := func(r int) string { return p.Word(r, "state", "state") }
 	busy := func(r int) float64 { return sum(p.At(r, usr), p.At(r, sys)) }
-	p.SortBy(func(r int) float64 { return psOrder(busy(r), p.At(r, wait), p.At(r, vcx)) }, 0)
+	p.SortBy(func(r int) float64 {
+		v := psOrder(busy(r), p.At(r, wait), p.At(r, vcx))
+		if o.Has("all") {
+			v = sum(v, stateOrder(state(r)))
+		}
+		return v
+	}, 0)
 	unseen := 0.0
 	for r := range p.Len() {
 		if len(o["pid"]) > 0 && !view.MatchAny(o["pid"], p.Key(r, "pid")) ||
@@ -234,38 +175,41 @@ func psTable(o view.Options, f *view.Frame) *view.Table {
 		if threads && p.Key(r, "thread") != name {
 			name += "/" + p.Key(r, "thread")
 		}
-		t.Rows = append(
-			t.Rows,
-			view.Row{
-				Key: p.ID(r),
-				Cells: []view.Cell{
-					view.I(p.Key(r, "pid")),
-					view.I(p.Key(r, "tid")),
-					view.TOrNull(p.Word(r, "info", "user")),
-					view.T(p.Key(r, "process")),
-					view.T(name),
-					view.N(
-						p.At(r, usr),
-					),
-					view.N(p.At(r, sys)),
-					view.N(p.At(r, wait)),
-					view.N(p.At(r, disk)),
-					view.N(sleep),
-					view.N(p.At(r, vcx)),
-					view.N(p.At(r, icx)),
-					view.N(p.At(r, minor)),
-					view.N(p.At(r, major)),
-					view.N(
-						p.At(r, read),
-					),
-					view.N(p.At(r, written)),
-					view.N(p.At(r, rss)),
-					view.N(p.At(r, count)),
-					view.N(p.At(r, short)),
-					view.TOrNull(p.Word(r, "info", "command")),
-				},
+		row := view.Row{
+			Key: p.ID(r),
+			Cells: []view.Cell{
+				view.I(p.Key(r, "pid")),
+				view.I(p.Key(r, "tid")),
+				view.TOrNull(p.Word(r, "info", "user")),
+				view.T(p.Key(r, "process")),
+				view.T(name),
+				view.TOrNull(state(r)),
+				view.N(busy(r)),
+				view.N(p.At(r, usr)),
+				view.N(p.At(r, sys)),
+				view.N(p.At(r, wait)),
+				view.N(p.At(r, disk)),
+				view.N(sleep),
+				view.N(p.At(r, vcx)),
+				view.N(p.At(r, icx)),
+				view.N(p.At(r, minor)),
+				view.N(p.At(r, major)),
+				view.N(
+					p.At(r, read),
+				),
+				view.N(p.At(r, written)),
+				view.N(p.At(r, rss)),
+				view.N(p.At(r, count)),
+				view.N(p.At(r, short)),
+				view.TOrNull(container.Parse(p.Word(r, "info", "cgroup")).String()),
+				view.TOrNull(p.Word(r, "info", "command")),
 			},
-		)
+		}
+		if long {
+			row.Cells = slices.Insert(row.Cells, longColumn, view.N(p.At(r, priority)),
+				view.N(p.At(r, nice)), view.N(p.At(r, virtual)), view.N(p.At(r, total)/1e9))
+		}
+		t.Rows = append(t.Rows, row)
 	}
 	if unseen > maxShortLived {
 		t.Notes = append(

@@ -10,6 +10,7 @@ func All() []*view.Tool {
 		IRQ(),
 		Mem(),
 		Disk(),
+		DF(),
 		NIC(),
 		TCP(),
 		Flows(),

@@ -168,20 +168,20 @@ func TestHistogram(t *testing.T) {
 		want  float64
 		off   float64 // a share
 	}{
-		{`histogram_count(culprit_disk_latency_seconds{device="sda"})`, 600, 2400, 0},
-		{`histogram_sum(culprit_disk_latency_seconds{device="sda"})`, 600, 63.6, 0},
-		{`histogram_count(culprit_disk_latency_seconds{device="sda"})`, 0, 2400, 0},
-		{`histogram_count(culprit_disk_latency_seconds{device="sda"})`, 1, 4, 0}, // a new day
-		{`histogram_count(rate(culprit_disk_latency_seconds{device="sda"}[5m]))`, 400, 4, 0},
-		{`histogram_count(increase(culprit_disk_latency_seconds{device="sda"}[10m]))`, 300, 2400, 0}, // across midnight
-		{`histogram_count(irate(culprit_disk_latency_seconds{device="sda"}[1m]))`, 1, 4, 0},
-		{`histogram_count(sum(rate(culprit_disk_latency_seconds[5m])))`, 90, 5, 0},
-		{`histogram_avg(rate(culprit_disk_latency_seconds{device="sda"}[5m]))`, 600, 26.5e-3, 0},
-		{`histogram_quantile(0.4, sum by (device) (rate(culprit_disk_latency_seconds{device="sda"}[5m])))`, 600, 2e-3, 0.125},
-		{`histogram_quantile(0.99, rate(culprit_disk_latency_seconds{device="sda"}[5m]))`, 600, 100e-3, 0.125},
-		{`histogram_fraction(0, 10e-3, rate(culprit_disk_latency_seconds{device="sda"}[5m]))`, 600, 0.75, 0.01},
-		{`histogram_quantile(1, culprit_disk_latency_seconds{device="sdb"})`, 600, 7e-9, 0}, // small values are exact
-		{`histogram_count(last_over_time(culprit_disk_latency_seconds{device="sdc"}[10m]))`, 590, 100, 0},
+		{`histogram_count(culprit_disk_latency_seconds_by_device{device="sda"})`, 600, 2400, 0},
+		{`histogram_sum(culprit_disk_latency_seconds_by_device{device="sda"})`, 600, 63.6, 0},
+		{`histogram_count(culprit_disk_latency_seconds_by_device{device="sda"})`, 0, 2400, 0},
+		{`histogram_count(culprit_disk_latency_seconds_by_device{device="sda"})`, 1, 4, 0}, // a new day
+		{`histogram_count(rate(culprit_disk_latency_seconds_by_device{device="sda"}[5m]))`, 400, 4, 0},
+		{`histogram_count(increase(culprit_disk_latency_seconds_by_device{device="sda"}[10m]))`, 300, 2400, 0}, // across midnight
+		{`histogram_count(irate(culprit_disk_latency_seconds_by_device{device="sda"}[1m]))`, 1, 4, 0},
+		{`histogram_count(sum(rate(culprit_disk_latency_seconds_by_device[5m])))`, 90, 5, 0},
+		{`histogram_avg(rate(culprit_disk_latency_seconds_by_device{device="sda"}[5m]))`, 600, 26.5e-3, 0},
+		{`histogram_quantile(0.4, sum by (device) (rate(culprit_disk_latency_seconds_by_device{device="sda"}[5m])))`, 600, 2e-3, 0.125},
+		{`histogram_quantile(0.99, rate(culprit_disk_latency_seconds_by_device{device="sda"}[5m]))`, 600, 100e-3, 0.125},
+		{`histogram_fraction(0, 10e-3, rate(culprit_disk_latency_seconds_by_device{device="sda"}[5m]))`, 600, 0.75, 0.01},
+		{`histogram_quantile(1, culprit_disk_latency_seconds_by_device{device="sdb"})`, 600, 7e-9, 0}, // small values are exact
+		{`histogram_count(last_over_time(culprit_disk_latency_seconds_by_device{device="sdc"}[10m]))`, 590, 100, 0},
 	} {
 		got := numbers(t, data(t, a, "query", "query", c.query, "time", seconds(midnight+c.at*1e9)))[0]
 		if math.Abs(got-c.want) > (c.off+1e-9)*c.want {
@@ -189,14 +189,14 @@ func TestHistogram(t *testing.T) {
 		}
 	}
 	// Each bucket equals that of the distribution.
-	got := data(t, a, "query", "query", `increase(culprit_disk_latency_seconds{device="sdb"}[1m])`,
+	got := data(t, a, "query", "query", `increase(culprit_disk_latency_seconds_by_device{device="sdb"}[1m])`,
 		"time", seconds(midnight+600e9))
 	if want := `"buckets":[[0,"6e-09","7e-09","60"]]}]}]}`; !strings.HasSuffix(got, want) ||
 		!strings.Contains(got, `"count":"60"`) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	graph := data(t, a, "query_range", "query",
-		`histogram_count(rate(culprit_disk_latency_seconds{device="sda"}[1m]))`, "start",
+		`histogram_count(rate(culprit_disk_latency_seconds_by_device{device="sda"}[1m]))`, "start",
 		seconds(midnight-300e9), "end", seconds(midnight+600e9), "step", "30")
 	for _, v := range numbers(t, graph) {
 		if !near(v, 4) {

@@ -132,14 +132,17 @@ func samplesOf(m *memory, d measure.Dataset) []written {
 		per = 1e9
 	}
 	name := map[measure.StatID]string{
-		"net.device.bytes": "culprit_net_device_bytes", "cpu.time": "culprit_cpu_time_seconds", "process.cpu": "culprit_process_cpu_seconds", "memory.size": "culprit_memory_size_bytes",
-		"sched.load": "culprit_sched_load", "tcp.flow.rtt": "culprit_tcp_flow_rtt_seconds", "request.latency": "culprit_request_latency",
+		"net.device.bytes": "culprit_net_device_bytes", "cpu.time": "culprit_cpu_time_seconds", "process.cpu": "culprit_process_cpu_seconds_by_pid_process", "memory.size": "culprit_memory_size_bytes",
+		"sched.load": "culprit_sched_load", "tcp.flow.rtt": "culprit_tcp_flow_rtt_seconds_by_peer", "request.latency": "culprit_request_latency",
 	}[d.Query.Stat]
 	var out []written
 	for key := range all {
 		set := map[string]string{}
 		for i, text := range strings.Split(key, "|") {
 			if text != "" {
+				if word := map[string]string{"usr": "user", "sys": "system"}[text]; word != "" {
+					text = word
+				}
 				set[d.Query.By[i]] = text
 			}
 		}
@@ -246,7 +249,7 @@ var expressions = []string{
 	`culprit_net_device_bytes_total`,
 	`culprit_net_device_bytes_per_second{device!="lo"}`,
 	`culprit_memory_size_bytes`,
-	`culprit_tcp_flow_rtt_seconds`,
+	`culprit_tcp_flow_rtt_seconds_by_peer`,
 	`rate(culprit_net_device_bytes_total[1m])`,
 	`rate(culprit_net_device_bytes_total{direction="rx"}[5m])`,
 	`irate(culprit_net_device_bytes_total[10s])`,
@@ -271,20 +274,20 @@ var expressions = []string{
 	`histogram_quantile(0.9, sum by (le) (rate(culprit_request_latency_total[1m])))`,
 	`histogram_quantile(0.5, rate(culprit_request_latency_total[5m]))`,
 	`avg_over_time(culprit_memory_size_bytes[1m])`,
-	`min_over_time(culprit_tcp_flow_rtt_seconds[1m])`,
-	`max_over_time(culprit_tcp_flow_rtt_seconds[1m])`,
+	`min_over_time(culprit_tcp_flow_rtt_seconds_by_peer[1m])`,
+	`max_over_time(culprit_tcp_flow_rtt_seconds_by_peer[1m])`,
 	`sum_over_time(culprit_net_device_bytes_per_second[1m])`,
 	`count_over_time(culprit_net_device_bytes_per_second[1m])`,
 	`stddev_over_time(culprit_sched_load[2m])`,
 	`stdvar_over_time(culprit_sched_load[2m])`,
-	`quantile_over_time(0.95, culprit_tcp_flow_rtt_seconds[5m])`,
-	`last_over_time(culprit_tcp_flow_rtt_seconds[5m])`,
-	`present_over_time(culprit_tcp_flow_rtt_seconds[30s])`,
+	`quantile_over_time(0.95, culprit_tcp_flow_rtt_seconds_by_peer[5m])`,
+	`last_over_time(culprit_tcp_flow_rtt_seconds_by_peer[5m])`,
+	`present_over_time(culprit_tcp_flow_rtt_seconds_by_peer[30s])`,
 	`delta(culprit_memory_size_bytes[1m])`,
 	`idelta(culprit_memory_size_bytes[1m])`,
 	`deriv(culprit_sched_load[2m])`,
 	`predict_linear(culprit_sched_load[2m], 60)`,
-	`changes(culprit_tcp_flow_rtt_seconds[1m])`,
+	`changes(culprit_tcp_flow_rtt_seconds_by_peer[1m])`,
 	`resets(culprit_net_device_bytes_total[15m])`,
 	`rate(culprit_net_device_bytes_total[1m] offset 5m)`,
 	`rate(culprit_net_device_bytes_total[1m] offset -2m)`,
@@ -319,13 +322,13 @@ var expressions = []string{
 	`sgn(culprit_sched_load) ^ 2 % 3`,
 	`ln(culprit_memory_size_bytes) - log2(culprit_memory_size_bytes)`,
 	`-culprit_sched_load`,
-	`timestamp(culprit_tcp_flow_rtt_seconds)`,
+	`timestamp(culprit_tcp_flow_rtt_seconds_by_peer)`,
 	`scalar(culprit_memory_size_bytes{kind="free"}) + vector(1)`,
 	`sort_desc(rate(culprit_cpu_time_seconds_total[1m]))`,
 	`hour(vector(time())) + minute()`,
-	`rate(culprit_process_cpu_seconds_total[2m])`,
-	`sum by (process) (rate(culprit_process_cpu_seconds_total[5m])) / scalar(count(count by (cpu) (culprit_cpu_time_seconds_total)))`,
-	`avg_over_time(culprit_process_cpu_seconds_per_second[3m])`,
+	`rate(culprit_process_cpu_seconds_by_pid_process_total[2m])`,
+	`sum by (process) (rate(culprit_process_cpu_seconds_by_pid_process_total[5m])) / scalar(count(count by (cpu) (culprit_cpu_time_seconds_total)))`,
+	`avg_over_time(culprit_process_cpu_seconds_by_pid_process_per_second[3m])`,
 	`time() - 1772409600`,
 	`"text"`,
 	`42`,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/view"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -21,7 +22,7 @@ func FuzzExposition(f *testing.F) {
 	f.Add("\xff\xfe", "", "\r\n\xc3", math.NaN())
 	f.Add("ö,=\"{}", "\x00\t", "", math.Inf(-1))
 	f.Add("\u2028", "\r", "\r", math.MaxFloat64)
-	f.Fuzz(func(t *testing.T, first, second, help string, value float64) {
+	heapbound.Fuzz(f, func(t *testing.T, first, second, help string, value float64) {
 		help = "help: " + help // the parser skips blanks before it
 		list := view.AppendLabel(view.AppendLabel(nil, "first", first), "second", second)
 		b := view.AppendMetric(nil, "culprit_test", "gauge", help)

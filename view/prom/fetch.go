@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"culprit/export"
 	"culprit/measure"
 )
 
@@ -81,10 +82,10 @@ type asker struct {
 }
 
 // fetch returns the rows of the metric over an interval, in cells of the given length, or in longer
-// ones where the archive has no shorter ones. choose selects the values of a series: the means, or
-// the least or greatest of each cell. The error is errTooMuch or the reader's.
+// ones where the archive has no shorter ones. choose selects the values of a series. The error is
+// errTooMuch or the reader's.
 func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over measure.Interval,
-	cell measure.Span, choose func(*measure.Series) []float64,
+	cell measure.Span, choose choice,
 ) (*table, error) {
 	if over.Span()/cell > maxCells {
 		return nil, errTooMuch
@@ -102,7 +103,8 @@ func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over
 			break
 		}
 	}
-	if (m.shape == counter || m.shape == distribution) && len(t.stretches) > 0 && len(t.rows) > 0 {
+	sums := m.shape == export.Counter || m.shape == export.Histogram
+	if sums && len(t.stretches) > 0 && len(t.rows) > 0 {
 		if err := k.lead(ctx, t, m, terms); err != nil {
 			return nil, err
 		}
@@ -114,7 +116,7 @@ func (k *asker) fetch(ctx context.Context, m *metric, terms []measure.Term, over
 // may answer in longer cells where it has no others. Then the query is repeated for whole cells of
 // that length, so that none is cut.
 func (k *asker) into(ctx context.Context, t *table, m *metric, terms []measure.Term,
-	over measure.Interval, cell measure.Span, choose func(*measure.Series) []float64,
+	over measure.Interval, cell measure.Span, choose choice,
 ) error {
 	n := firstChunk
 	for at := over.Start; at < over.End; {
@@ -156,7 +158,7 @@ func (k *asker) ask(ctx context.Context, m *metric, terms []measure.Term, over m
 }
 
 // add appends an answer as a stretch.
-func (t *table) add(a *measure.Answer, choose func(*measure.Series) []float64) {
+func (t *table) add(a *measure.Answer, choose choice) {
 	n, skip := len(t.stretches), 0
 	if n > 0 && a.Start < t.stretches[n-1].end() { // no time occurs twice
 		late := t.stretches[n-1].end().Sub(a.Start)
@@ -184,7 +186,7 @@ func (t *table) add(a *measure.Answer, choose func(*measure.Series) []float64) {
 		for len(r.values) < n {
 			r.values, r.dists = append(r.values, nil), append(r.dists, nil)
 		}
-		values, dists := choose(s), s.Dists()
+		values, dists := choose.of(s), s.Dists()
 		r.values = append(r.values, values[min(skip, len(values)):])
 		r.dists = append(r.dists, dists[min(skip, len(dists)):])
 	}
@@ -215,7 +217,7 @@ func (t *table) row(key []string) *row {
 //   - the queried time begins in a gap, and the long cell at its start reaches back before the gap:
 //     then the shorter cells still exist.
 func (k *asker) older(ctx context.Context, t *table, m *metric, terms []measure.Term,
-	over measure.Interval, choose func(*measure.Series) []float64,
+	over measure.Interval, choose choice,
 ) (done bool, err error) {
 	step := t.cell
 	if len(t.stretches) > 0 {

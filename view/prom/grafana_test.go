@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
@@ -146,7 +147,7 @@ func FuzzAPI(f *testing.F) {
 	f.Add("query_range", "up[", "-1e300", "NaN", "0", "{")
 	m := device(f)
 	a := m.api(noon.Add(600 * measure.Second))
-	f.Fuzz(func(t *testing.T, path, query, start, end, step, match string) {
+	heapbound.Fuzz(f, func(t *testing.T, path, query, start, end, step, match string) {
 		form := []string{"query", query, "start", start, "end", end, "time", end, "step", step,
 			"match[]", match, "timeout", "1"}
 		r := httptest.NewRequest(http.MethodGet, "/", nil)

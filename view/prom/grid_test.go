@@ -68,12 +68,12 @@ func TestGrid(t *testing.T) {
 		cell  measure.Span // of the main query
 		want  float64      // each value
 	}{
-		{`rate(culprit_net_device_bytes_total[5m])`, hour, 60, measure.Second, 0},
-		{`rate(culprit_net_device_bytes_total[1h])`, day, 600, 10 * measure.Second, 0},
-		{`rate(culprit_net_device_bytes_total[5m])`, day, 600, 10 * measure.Second, 0},
-		{`rate(culprit_net_device_bytes_total[40s])`, day, 3600, 5 * measure.Second, 0}, // at least five samples in a range
-		{`increase(culprit_net_device_bytes_total[1m])`, day, 60, 10 * measure.Second, 0},
-		{`sum(culprit_net_device_bytes_total) - sum(culprit_net_device_bytes_total offset 1h)`, 12 * hour, 600, 5 * measure.Second, 3600 * 1100},
+		{`rate(culprit_net_device_bytes_by_device_total[5m])`, hour, 60, measure.Second, 0},
+		{`rate(culprit_net_device_bytes_by_device_total[1h])`, day, 600, 10 * measure.Second, 0},
+		{`rate(culprit_net_device_bytes_by_device_total[5m])`, day, 600, 10 * measure.Second, 0},
+		{`rate(culprit_net_device_bytes_by_device_total[40s])`, day, 3600, 5 * measure.Second, 0}, // at least five samples in a range
+		{`increase(culprit_net_device_bytes_by_device_total[1m])`, day, 60, 10 * measure.Second, 0},
+		{`sum(culprit_net_device_bytes_by_device_total) - sum(culprit_net_device_bytes_by_device_total offset 1h)`, 12 * hour, 600, 5 * measure.Second, 3600 * 1100},
 		{`avg_over_time(culprit_sched_load[10m])`, day, 600, 10 * measure.Second, 2},
 		{`max_over_time(culprit_sched_load[10m])`, day, 600, 10 * measure.Second, 61},
 		{`min_over_time(culprit_sched_load[10m])`, day, 600, 10 * measure.Second, 1},
@@ -124,7 +124,7 @@ func TestSameMoment(t *testing.T) {
 		day + 13*hour + 17*measure.Minute + 30*measure.Second,
 	) // a multiple of all cells that are used
 	want := float64(13*3600+17*60+30)*1000 + (13*60+18)*6000
-	if got := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_total`, "time", seconds(at)))[0]; got != want {
+	if got := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_by_device_total`, "time", seconds(at)))[0]; got != want {
 		t.Errorf("a moment: %v, want %v", got, want)
 	}
 	for _, step := range []int{10, 60, 3600} {
@@ -133,7 +133,7 @@ func TestSameMoment(t *testing.T) {
 		start += (at - start) % measure.Time(step*1e9)
 		r := rows(
 			t,
-			data(t, a, "query_range", "query", `culprit_net_device_bytes_total`, "start",
+			data(t, a, "query_range", "query", `culprit_net_device_bytes_by_device_total`, "start",
 				seconds(start), "end", seconds(at), "step", strconv.Itoa(step)),
 		)
 		for _, points := range r {
@@ -144,7 +144,7 @@ func TestSameMoment(t *testing.T) {
 		}
 	}
 	// All of yesterday, across its midnight.
-	body := data(t, a, "query", "query", `increase(culprit_net_device_bytes_total[1d])`,
+	body := data(t, a, "query", "query", `increase(culprit_net_device_bytes_by_device_total[1d])`,
 		"time", seconds(midnight.Add(day+hour)))
 	if got := numbers(t, body)[0]; math.Abs(got-1100*86400) > 7000 {
 		t.Errorf("increase over a day: %v, want %v but for a burst at the edge", got, 1100*86400)
@@ -164,13 +164,13 @@ func TestOlder(t *testing.T) {
 		over  measure.Span
 		want  float64
 	}{
-		{`rate(culprit_net_device_bytes_total[5m])`, 2 * hour, 4 * hour, 1100},                // hours alone
-		{`rate(culprit_net_device_bytes_total[5m])`, 14 * hour, 4 * hour, 1100},               // minutes alone
-		{`increase(culprit_net_device_bytes_total[30m])`, 11 * hour, 26 * hour, 1100 * 1800},  // all three
-		{`rate(culprit_net_device_bytes_total[10m])`, 35 * hour, 2 * hour, 1100},              // minutes, then seconds
-		{`avg_over_time(culprit_sched_load[10m])`, 11 * hour, 26 * hour, 2},                   // means of all three
-		{`max_over_time(culprit_sched_load[2h])`, 13 * hour, 24 * hour, 61},                   // the greatest is kept
-		{`avg_over_time(culprit_net_device_bytes_per_second[2m])`, 2 * hour, 40 * hour, 1100}, // rates
+		{`rate(culprit_net_device_bytes_by_device_total[5m])`, 2 * hour, 4 * hour, 1100},                // hours alone
+		{`rate(culprit_net_device_bytes_by_device_total[5m])`, 14 * hour, 4 * hour, 1100},               // minutes alone
+		{`increase(culprit_net_device_bytes_by_device_total[30m])`, 11 * hour, 26 * hour, 1100 * 1800},  // all three
+		{`rate(culprit_net_device_bytes_by_device_total[10m])`, 35 * hour, 2 * hour, 1100},              // minutes, then seconds
+		{`avg_over_time(culprit_sched_load[10m])`, 11 * hour, 26 * hour, 2},                             // means of all three
+		{`max_over_time(culprit_sched_load[2h])`, 13 * hour, 24 * hour, 61},                             // the greatest is kept
+		{`avg_over_time(culprit_net_device_bytes_by_device_per_second[2m])`, 2 * hour, 40 * hour, 1100}, // rates
 	} {
 		values := numbers(
 			t,
@@ -193,7 +193,7 @@ func TestOlder(t *testing.T) {
 	if got := numbers(t, data(t, a, "query", "query", `culprit_sched_load`, "time", seconds(at)))[0]; got != 2 {
 		t.Errorf("a moment of an hour: %v, want 2", got)
 	}
-	if got, want := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_total`, "time", seconds(at)))[0], 1100*5.5*3600; got != want {
+	if got, want := numbers(t, data(t, a, "query", "query", `culprit_net_device_bytes_by_device_total`, "time", seconds(at)))[0], 1100*5.5*3600; got != want {
 		t.Errorf("a counter within an hour: %v, want %v", got, want)
 	}
 	// A gap stays a gap, although the hour around it was measured.
@@ -288,12 +288,12 @@ func TestSparse(t *testing.T) {
 		at    measure.Time
 		want  float64
 	}{
-		{`sum(increase(culprit_process_cpu_seconds_total{pid="2"}[10m]))`, 600, 10},
-		{`sum(avg_over_time(culprit_process_cpu_seconds_per_second{pid="2"}[10m]))`, 600, 10.0 / 600},
-		{`sum(culprit_process_cpu_seconds_per_second)`, 305, 1.001},
-		{`sum(culprit_process_cpu_seconds_per_second)`, 1200, 0.001},
-		{`culprit_process_cpu_seconds_per_second{pid="2"}`, 400, 0},
-		{`count(culprit_process_cpu_seconds_total)`, 1200, 1},
+		{`sum(increase(culprit_process_cpu_seconds_by_pid_total{pid="2"}[10m]))`, 600, 10},
+		{`sum(avg_over_time(culprit_process_cpu_seconds_by_pid_per_second{pid="2"}[10m]))`, 600, 10.0 / 600},
+		{`sum(culprit_process_cpu_seconds_by_pid_per_second)`, 305, 1.001},
+		{`sum(culprit_process_cpu_seconds_by_pid_per_second)`, 1200, 0.001},
+		{`culprit_process_cpu_seconds_by_pid_per_second{pid="2"}`, 400, 0},
+		{`count(culprit_process_cpu_seconds_by_pid_total)`, 1200, 1},
 	} {
 		got := numbers(t, data(t, a, "query", "query", c.query, "time", seconds(noon+c.at*1e9)))
 		if len(got) != 1 || !near(got[0], c.want) {

@@ -47,7 +47,7 @@ func newHistograms(s *series) *histograms {
 			h.setBase(d)
 		}
 	}
-	h.bounds = bounds(h.base, h.metric.per)
+	h.bounds = bounds(h.base, h.metric.unit.Per)
 	for _, d := range r.past {
 		h.add(d, 1)
 	}
@@ -204,7 +204,7 @@ func (e *event) FH() *histogram.FloatHistogram {
 	for _, c := range h.counts {
 		to.Count += c
 	}
-	to.Sum = h.sum / h.metric.per
+	to.Sum = h.sum / h.metric.unit.Per
 	if len(h.counts) > 0 {
 		to.PositiveSpans = []histogram.Span{{Offset: h.first, Length: uint32(len(h.counts))}}
 		to.PositiveBuckets = append([]float64(nil), h.counts...)

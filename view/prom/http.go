@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/worker"
 
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -42,6 +43,15 @@ type API struct {
 	now      func() time.Time
 	engine   *promql.Engine
 	running  chan struct{}
+
+	// Alerts is what rules/ and alerts/ list; nil: nothing. Set it before the first request.
+	Alerts Alerts
+	// Workers evaluate all queries; nil: this process does. Set it before the first request.
+	Workers   *worker.Pool
+	described described
+	fetcher   func(now measure.Time) fetcher // of a worker; nil: an asker of reader
+	known     []*metric                      // of a worker; nil: those of datasets
+	unbounded bool                           // the bounds of limit.go are off
 }
 
 // New returns the API of a reader. datasets returns the current datasets; version is culprit's.
@@ -101,16 +111,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		path = path[i+len("api/v1/"):]
 	}
 	path = strings.TrimPrefix(path, "/")
-	h, posts := a.handler(path)
+	e := a.handler(path)
 	switch {
-	case h == nil:
+	case e.answer == nil:
 		err := fmt.Errorf("no such endpoint: %s", path)
 		fail(w, &failure{http.StatusNotFound, "not_found", err})
 		return
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
-	case r.Method == http.MethodPost && posts:
+	case r.Method == http.MethodPost && e.posts:
 	default:
-		w.Header().Set("Allow", map[bool]string{true: "GET, POST", false: "GET"}[posts])
+		w.Header().Set("Allow", map[bool]string{true: "GET, POST", false: "GET"}[e.posts])
 		err := fmt.Errorf("method %s is not allowed", r.Method)
 		fail(w, &failure{http.StatusMethodNotAllowed, "bad_data", err})
 		return
@@ -120,6 +130,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(w, bad(fmt.Errorf("error parsing form values: %w", err)))
 		return
 	}
+	if a.Workers != nil && !e.fixed {
+		a.forward(w, r, path)
+		return
+	}
+	a.respond(w, r, e.answer)
+}
+
+// respond answers a request whose form was parsed.
+func (a *API) respond(
+	w http.ResponseWriter, r *http.Request, h func(*http.Request) (answer, *failure),
+) {
 	out, f := h(r)
 	if out.close != nil {
 		defer out.close()
@@ -135,6 +156,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type endpoint struct {
 	answer func(*http.Request) (answer, *failure)
 	posts  bool // it also accepts POST
+	fixed  bool // it evaluates nothing
 }
 
 // endpoints returns the handlers by path. Values of a label are missing: their path contains the
@@ -148,16 +170,16 @@ func (a *API) endpoints() map[string]endpoint {
 		"buildUser": "", "buildDate": "", "goVersion": runtime.Version(),
 	}
 	return map[string]endpoint{
-		"query":            {a.query, true},
-		"query_range":      {a.queryRange, true},
-		"format_query":     {a.formatQuery, true},
-		"series":           {a.series, true},
-		"labels":           {a.labelNames, true},
-		"metadata":         {a.metadata, false},
-		"query_exemplars":  {a.exemplars, true},
-		"rules":            {fixed(map[string]any{"groups": []any{}}), false},
-		"alerts":           {fixed(map[string]any{"alerts": []any{}}), false},
-		"status/buildinfo": {fixed(build), false},
+		"query":            {answer: a.query, posts: true},
+		"query_range":      {answer: a.queryRange, posts: true},
+		"format_query":     {answer: a.formatQuery, posts: true},
+		"series":           {answer: a.series, posts: true},
+		"labels":           {answer: a.labelNames, posts: true},
+		"metadata":         {answer: a.metadata, fixed: true},
+		"query_exemplars":  {answer: a.exemplars, posts: true},
+		"rules":            {answer: a.rules, fixed: true},
+		"alerts":           {answer: a.activeAlerts, fixed: true},
+		"status/buildinfo": {answer: fixed(build), fixed: true},
 	}
 }
 
@@ -173,15 +195,16 @@ func Routes() map[string][]string {
 	return out
 }
 
-// handler returns the handler of a path and whether it accepts POST; nil for an unknown path.
-func (a *API) handler(path string) (h func(*http.Request) (answer, *failure), posts bool) {
+// handler returns the endpoint of a path; without an answer for an unknown path.
+func (a *API) handler(path string) endpoint {
 	if name, ok := strings.CutPrefix(path, "label/"); ok {
 		if name, ok = strings.CutSuffix(name, "/values"); ok {
-			return func(r *http.Request) (answer, *failure) { return a.labelValues(r, name) }, false
+			return endpoint{answer: func(r *http.Request) (answer, *failure) {
+				return a.labelValues(r, name)
+			}}
 		}
 	}
-	e := a.endpoints()[path]
-	return e.answer, e.posts
+	return a.endpoints()[path]
 }
 
 func (a *API) query(r *http.Request) (answer, *failure) {
@@ -259,14 +282,16 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 		cancel()
 		return answer{}, failed(fmt.Errorf("query waited for its turn: %w", ctx.Err()))
 	}
-	e, err := parse(text)
+	e, err := a.parse(text)
 	if err != nil {
 		cancel()
 		return answer{}, badParameter("query", err)
 	}
-	if ctx, err = withLabelBudget(ctx, e); err != nil {
-		cancel()
-		return answer{}, failed(err)
+	if !a.unbounded {
+		if ctx, err = withLabelBudget(ctx, e); err != nil {
+			cancel()
+			return answer{}, failed(err)
+		}
 	}
 	q, err := prepare(ctx, text, promql.NewPrometheusQueryOpts(false, max(back, 0)))
 	if err != nil {
@@ -274,7 +299,8 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 		return answer{}, badParameter("query", err)
 	}
 	closed := func() { q.Close(); cancel() }
-	if s, ok := q.Statement().(*parser.EvalStmt); ok && innerSteps(s) > maxInner {
+	if s, ok := q.Statement().(*parser.EvalStmt); ok && innerSteps(s) > maxInner &&
+		!a.unbounded {
 		return answer{close: closed}, failed(promql.ErrTooManySamples("a subquery"))
 	}
 	res := q.Exec(ctx)
@@ -299,9 +325,12 @@ func (a *API) run(r *http.Request, prepare prepared) (answer, *failure) {
 
 func (a *API) formatQuery(r *http.Request) (answer, *failure) {
 	text := r.FormValue("query")
-	e, err := parse(text)
+	e, err := a.parse(text)
 	if err != nil {
 		return answer{}, badParameter("query", err)
+	}
+	if a.unbounded {
+		return answer{data: e.Pretty(0)}, nil
 	}
 	formatted, err := pretty(e, text)
 	if err != nil {
@@ -312,7 +341,7 @@ func (a *API) formatQuery(r *http.Request) (answer, *failure) {
 
 // exemplars checks the query and returns an empty list.
 func (a *API) exemplars(r *http.Request) (answer, *failure) {
-	if _, err := parse(r.FormValue("query")); err != nil {
+	if _, err := a.parse(r.FormValue("query")); err != nil {
 		return answer{}, bad(err)
 	}
 	return answer{data: []any{}}, nil

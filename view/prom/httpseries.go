@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -37,7 +38,7 @@ func (a *API) selection(r *http.Request) (s selection, f *failure) {
 	if err != nil {
 		return s, badParameter("end", err)
 	}
-	if err := checkTexts(r.Form["match[]"]...); err != nil {
+	if err := checkTexts(r.Form["match[]"]...); err != nil && !a.unbounded {
 		return s, badParameter("match[]", err)
 	}
 	if s.matchers, err = parser.ParseMetricSelectors(r.Form["match[]"]); err != nil {
@@ -102,7 +103,7 @@ func (a *API) labelNames(r *http.Request) (answer, *failure) {
 }
 
 func (a *API) labelValues(r *http.Request, name string) (answer, *failure) {
-	if name == "" || valid(name) != name {
+	if name == "" || !utf8.ValidString(name) {
 		return answer{}, bad(fmt.Errorf("invalid label name: %q", name))
 	}
 	find := func(q storage.Querier, matchers []*labels.Matcher,
@@ -160,7 +161,7 @@ func (a *API) metadata(r *http.Request) (answer, *failure) {
 			break
 		}
 		if name := r.FormValue("metric"); name == "" || name == m.name {
-			out[m.name] = []facts{{m.shape.kind(), m.unit, m.help()}}
+			out[m.name] = []facts{{m.shape.Type(), m.unit.Word, m.help()}}
 		}
 	}
 	return answer{data: out}, nil

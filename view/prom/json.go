@@ -38,10 +38,15 @@ func succeed(w http.ResponseWriter, a answer, query string) {
 }
 
 func send(w http.ResponseWriter, status int, b []byte) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
+	setHeader(w.Header())
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // a client that disconnected needs no answer
+}
+
+// setHeader sets the header of each reply.
+func setHeader(h http.Header) {
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
 }
 
 // appendTexts appends a member ,"name":[texts], nothing when there are none.

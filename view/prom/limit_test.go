@@ -108,7 +108,7 @@ func TestGrowthOfLabels(t *testing.T) {
 		`x * on(a) group_left label_join(y, "b", "")`:  {1, 9, 1, 10},
 	} {
 		t.Run(text, func(t *testing.T) {
-			e, err := parse(text)
+			e, err := new(API).parse(text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,42 +6,22 @@ import (
 	"strconv"
 	"strings"
 
+	"culprit/export"
 	"culprit/measure"
-	"culprit/view"
 )
-
-// shape says how the samples of a metric are made from a statistic.
-type shape uint8
-
-const (
-	gauge        shape = iota + 1 // a Level, unchanged
-	rate                          // a Delta: its amount per second; a gauge to Prometheus
-	counter                       // a Delta: the sum of amounts since midnight UTC
-	distribution                  // a Dist: the sum of distributions since midnight UTC
-)
-
-// kind returns Prometheus's word for the type of a metric.
-func (s shape) kind() string {
-	switch s {
-	case counter:
-		return "counter"
-	case distribution:
-		return "histogram"
-	}
-	return "gauge"
-}
 
 // metric is a name in PromQL and the query for its rows.
 type metric struct {
-	name   string
-	shape  shape
-	unit   string  // Prometheus's word for the base unit: bytes, seconds; "" for plain numbers
-	per    float64 // the statistic's own units in one base unit: 1e9 for nanoseconds
-	stat   measure.Stat
-	by     []string
-	where  [][]measure.Term // one query each; a row that two of them return is the same row
-	step   measure.Span     // the finest recorded
-	oldest measure.Time     // the start of the recording; 0: unknown
+	name     string
+	shape    export.Shape
+	unit     export.Unit
+	entry    export.Entry // of the statistic
+	exported bool         // it leaves the machine by scrapes and remote write
+	stat     measure.Stat
+	by       []string
+	where    [][]measure.Term // one query each; a row that two of them return is the same row
+	step     measure.Span     // the finest recorded
+	oldest   measure.Time     // the start of the recording; 0: unknown
 }
 
 // metrics returns the metrics of the datasets, sorted by name.
@@ -58,72 +38,167 @@ func metrics(sets []measure.Dataset) []*metric {
 	var out []*metric
 	taken := map[string]bool{}
 	for _, id := range ids {
-		m := ofStat(groups[id])
-		shapes := shapesOf(&m.stat)
-		base, word := view.MetricName(&m.stat)
-		free := func() bool {
-			used := func(s shape) bool { return taken[base+suffix(s)] }
-			return !slices.ContainsFunc(shapes, used)
-		}
-		if !free() { // the name ends with a unit, and another statistic's name and unit equal it
-			base += "_" + cmp.Or(word, "count")
-		}
-		for n := 2; !free(); n++ {
-			base = strings.TrimRight(base, "0123456789_") + "_" + strconv.Itoa(n)
-		}
-		for _, s := range shapes {
-			one := m
-			one.name, one.shape, one.unit = base+suffix(s), s, word
-			taken[one.name] = true
-			out = append(out, &one)
+		for _, b := range breakdowns(groups[id]) {
+			shapes := export.Shapes(b.stat.Kind, b.stat.Signed)
+			base := freeName(b.name, &b.metric, shapes, taken)
+			for i, s := range shapes {
+				one := b.metric
+				one.name, one.shape, one.exported = base+s.Suffix(), s, one.exported && i == 0
+				taken[one.name] = true
+				out = append(out, &one)
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b *metric) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-// ofStat returns what the datasets of one statistic have in common as metrics. If their fields
-// differ, only datasets with the fields of the best one are used: rows of different breakdowns
-// together would count twice. The best has no predicate, then the most fields, then the lowest ID.
-func ofStat(sets []measure.Dataset) metric {
+// freeName returns the base name, or another one if one of the names with it is taken: the unit
+// again if the name ends with it, then a number.
+func freeName(
+	base string, m *metric, shapes []export.Shape, taken map[string]bool,
+) string {
+	used := func() bool {
+		return slices.ContainsFunc(shapes, func(s export.Shape) bool {
+			return taken[base+s.Suffix()]
+		})
+	}
+	if used() {
+		base += "_" + cmp.Or(m.unit.Word, "count")
+	}
+	for n := 2; used(); n++ {
+		base = strings.TrimRight(base, "0123456789_") + "_" + strconv.Itoa(n)
+	}
+	return base
+}
+
+// breakdown is a metric without a shape. Its base name is not final.
+type breakdown struct {
+	name string
+	metric
+}
+
+// breakdowns returns the metrics of the datasets of one statistic. The first has the statistic's
+// name and the labels of the table, if a dataset has these fields. Other breakdowns have names of
+// their own and are not exported, so that an added dataset changes no exported metric.
+func breakdowns(sets []measure.Dataset) (out []breakdown) {
 	sets = slices.Clone(sets)
-	slices.SortFunc(sets, func(a, b measure.Dataset) int {
-		return cmp.Or(
-			cmp.Compare(min(len(a.Query.Where), 1), min(len(b.Query.Where), 1)),
-			cmp.Compare(len(b.Query.By), len(a.Query.By)),
-			cmp.Compare(a.ID, b.ID))
-	})
-	best := sets[0]
-	m := metric{stat: best.Stat, step: max(best.Query.Step, 0), oldest: best.Created, per: 1}
-	if m.stat.ID == "" {
-		m.stat.ID = best.Query.Stat
+	slices.SortStableFunc(sets, func(a, b measure.Dataset) int { return cmp.Compare(a.ID, b.ID) })
+	st := sets[0].Stat
+	if st.ID == "" {
+		st.ID = sets[0].Query.Stat
 	}
-	for _, f := range best.Query.By {
-		field, at := best.Stat.Field(f)
-		if at < 0 || field.Type != measure.Stack { // stacks are folded
-			m.by = append(m.by, f)
+	entry := export.OfStat(&st)
+	named := ofTable(sets, entry)
+	if named != nil {
+		out = append(out, breakdown{entry.Base, *named})
+	}
+	for len(sets) > 0 {
+		by := fieldsOf(&sets[0])
+		same := func(d measure.Dataset) bool { return sameFields(fieldsOf(&d), by) }
+		var group []measure.Dataset
+		for _, d := range sets {
+			if same(d) {
+				group = append(group, d)
+			}
 		}
-	}
-	for _, d := range sets {
-		if !sameFields(d.Query.By, best.Query.By) {
+		sets = slices.DeleteFunc(sets, same)
+		if named != nil && len(entry.Where) == 0 && sameFields(by, entry.Labels) {
 			continue
 		}
-		m.where = append(m.where, d.Query.Where)
-		m.oldest = min(m.oldest, d.Created)
-		if d.Query.Step > 0 && d.Query.Step < m.step {
-			m.step = d.Query.Step
+		by = inOrder(&st, by)
+		m := combine(group, by)
+		m.entry = entry
+		out = append(out, breakdown{entry.Breakdown(by), m})
+	}
+	return out
+}
+
+// ofTable returns the metric that the table describes, nil if no dataset has its fields. If all
+// datasets have predicates, the metric has the rows of those with exactly these fields, unless it
+// is exported and folds fields: sums of a part of the rows would differ from those of other hosts.
+func ofTable(sets []measure.Dataset, entry export.Entry) *metric {
+	var whole, part []measure.Dataset
+	for _, d := range sets {
+		switch {
+		case len(d.Query.Where) == 0 && hasFields(&d, entry):
+			whole = append(whole, d)
+		case (entry.Local != "" || len(entry.Labels) == len(d.Stat.Fields)) &&
+			len(entry.Where) == 0 && sameFields(fieldsOf(&d), entry.Labels):
+			part = append(part, d)
 		}
 	}
-	if len(best.Query.Where) == 0 {
-		m.where = m.where[:1] // it has all rows
+	var m metric
+	switch {
+	case len(whole) > 0:
+		m = combine(whole, entry.Labels)
+		m.where = [][]measure.Term{entry.Where}
+	case len(part) > 0:
+		m = combine(part, entry.Labels)
+	default:
+		return nil
+	}
+	m.entry, m.exported = entry, entry.Local == ""
+	return &m
+}
+
+// hasFields reports whether a dataset has the labels of an entry and the fields of its predicate.
+func hasFields(d *measure.Dataset, entry export.Entry) bool {
+	has := func(f string) bool { return slices.Contains(d.Query.By, f) }
+	for _, t := range entry.Where {
+		if !has(t.Field) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(entry.Labels, func(f string) bool { return !has(f) })
+}
+
+// combine returns the metric of datasets whose rows, by the given fields, are the same rows.
+func combine(sets []measure.Dataset, by []string) metric {
+	first := sets[0]
+	m := metric{stat: first.Stat, by: by, oldest: first.Created}
+	if m.stat.ID == "" {
+		m.stat.ID = first.Query.Stat
+	}
+	m.unit = export.UnitOf(m.stat.Unit)
+	for _, d := range sets {
+		m.where = append(m.where, d.Query.Where)
+		m.oldest = min(m.oldest, d.Created)
+		if step := d.Query.Step; step > 0 && (m.step == 0 || step < m.step) {
+			m.step = step
+		}
+	}
+	for _, where := range m.where {
+		if len(where) == 0 { // it has all rows
+			m.where = [][]measure.Term{nil}
+			break
+		}
 	}
 	if m.step == 0 {
 		m.step = measure.Second
 	}
-	if m.stat.Unit == measure.Nanoseconds {
-		m.per = 1e9
-	}
 	return m
+}
+
+// fieldsOf returns the fields of a dataset that become labels: stacks are folded.
+func fieldsOf(d *measure.Dataset) (by []string) {
+	for _, f := range d.Query.By {
+		if field, at := d.Stat.Field(f); at < 0 || field.Type != measure.Stack {
+			by = append(by, f)
+		}
+	}
+	return by
+}
+
+// inOrder returns the fields in the order of the statistic.
+func inOrder(st *measure.Stat, by []string) []string {
+	by = slices.Clone(by)
+	slices.SortStableFunc(by, func(a, b string) int {
+		_, i := st.Field(a)
+		_, j := st.Field(b)
+		return cmp.Compare(i, j)
+	})
+	return by
 }
 
 func sameFields(a, b []string) bool {
@@ -133,31 +208,13 @@ func sameFields(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-func shapesOf(st *measure.Stat) []shape {
-	switch {
-	case st.Kind == measure.Dists:
-		return []shape{distribution}
-	case st.Kind == measure.Delta && st.Signed: // it can decrease, which a counter must not
-		return []shape{rate}
-	case st.Kind == measure.Delta:
-		return []shape{counter, rate}
-	}
-	return []shape{gauge}
-}
-
-func suffix(s shape) string {
-	return [...]string{gauge: "", rate: "_per_second", counter: "_total", distribution: ""}[s]
-}
-
 // help returns the help text of the metric: the statistic, and how its values are made.
 func (m *metric) help() string {
 	s := string(m.stat.ID) + ": " + m.stat.Help
 	switch m.shape {
-	case rate:
+	case export.Rate:
 		s += "; per second of measured time"
-	case counter:
-		s += "; since midnight UTC, for rate() and increase()"
-	case distribution:
+	case export.Counter, export.Histogram:
 		s += "; since midnight UTC, for rate() and increase()"
 	}
 	return s

@@ -2,52 +2,95 @@ package prom
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"culprit/measure"
 )
 
-// TestMetricNames checks the names and base units of the metrics of one statistic, for each kind
-// and unit.
-func TestMetricNames(t *testing.T) {
+// TestMetricsOfBreakdowns checks the names, labels and predicates of a statistic's metrics, and
+// which are exported, for different datasets of it.
+func TestMetricsOfBreakdowns(t *testing.T) {
+	cgroup := measure.Stat{ID: "cgroup.cpu", Kind: measure.Delta, Unit: measure.Nanoseconds,
+		Fields: fields("cgroup", "mode")}
+	limits := measure.Stat{ID: "limit.used", Kind: measure.Level, Unit: measure.Count,
+		Fields: fields("resource", "owner")}
+	finding := measure.Stat{ID: "finding.confidence", Kind: measure.Level, Unit: measure.Ratio,
+		Fields: fields("rule", "kind", "culprit", "severity")}
+	latency := measure.Stat{ID: "syscall.latency", Kind: measure.Dists, Unit: measure.Nanoseconds,
+		Fields: fields("syscall", "process", "pid", "error")}
+	mine := measure.Stat{ID: "mine.bytes", Kind: measure.Delta, Unit: measure.Bytes,
+		Fields: append(fields("file"), measure.Field{Name: "stack", Type: measure.Stack})}
 	tests := []struct {
-		name string
-		stat measure.Stat
-		want []string // in alphabetical order
-		per  float64
+		name    string
+		stat    measure.Stat
+		queries []string
+		want    []string // name, labels, * for exported, and predicates
 	}{
-		{"level in bytes", stat("memory.size", measure.Level, measure.Bytes),
-			[]string{"culprit_memory_size_bytes"}, 1},
-		{"delta whose name ends in its unit", stat("disk.bytes", measure.Delta, measure.Bytes),
-			[]string{"culprit_disk_bytes_per_second", "culprit_disk_bytes_total"}, 1},
-		{"time", stat("cpu.time", measure.Delta, measure.Nanoseconds),
-			[]string{"culprit_cpu_time_seconds_per_second", "culprit_cpu_time_seconds_total"}, 1e9},
-		{"events", stat("irq.count", measure.Delta, measure.Events),
-			[]string{"culprit_irq_count_per_second", "culprit_irq_count_total"}, 1},
-		{"bits per second", stat("net.speed", measure.Level, measure.BitsPerSec),
-			[]string{"culprit_net_speed_bits_per_second"}, 1},
-		{"hertz", stat("cpu.frequency", measure.Level, measure.Hertz),
-			[]string{"culprit_cpu_frequency_hertz"}, 1},
-		{"unknown unit", stat("fan.speed", measure.Level, "turn/s"),
-			[]string{"culprit_fan_speed_turn_per_s"}, 1},
-		{"distribution", stat("disk.latency", measure.Dists, measure.Nanoseconds),
-			[]string{"culprit_disk_latency_seconds"}, 1e9},
-		{"signed delta", measure.Stat{ID: "cache.growth", Kind: measure.Delta, Signed: true},
-			[]string{"culprit_cache_growth_per_second"}, 1},
-		{"other letters", stat("trace.a_b.c-d", measure.Level, measure.Count),
-			[]string{"culprit_trace_a__b_c___2dd"}, 1},
+		{"as in the table", cgroup, []string{"cgroup.cpu by cgroup"}, []string{
+			"culprit_cgroup_cpu_seconds_per_second(cgroup)",
+			"culprit_cgroup_cpu_seconds_total(cgroup)*",
+		}},
+		{"with more fields", cgroup, []string{"cgroup.cpu by mode,cgroup"}, []string{
+			"culprit_cgroup_cpu_seconds_by_cgroup_mode_per_second(cgroup,mode)",
+			"culprit_cgroup_cpu_seconds_by_cgroup_mode_total(cgroup,mode)",
+			"culprit_cgroup_cpu_seconds_per_second(cgroup)",
+			"culprit_cgroup_cpu_seconds_total(cgroup)*",
+		}},
+		{"with other fields", cgroup, []string{"cgroup.cpu by mode", "cgroup.cpu"}, []string{
+			"culprit_cgroup_cpu_seconds_by_mode_per_second(mode)",
+			"culprit_cgroup_cpu_seconds_by_mode_total(mode)",
+			"culprit_cgroup_cpu_seconds_by_none_per_second()",
+			"culprit_cgroup_cpu_seconds_by_none_total()",
+		}},
+		{"a part of the rows is not exported", cgroup,
+			[]string{"cgroup.cpu by cgroup where cgroup = a"}, []string{
+				"culprit_cgroup_cpu_seconds_by_cgroup_per_second(cgroup) where cgroup = \"a\"",
+				"culprit_cgroup_cpu_seconds_by_cgroup_total(cgroup) where cgroup = \"a\"",
+			}},
+		{"a part of rows that are no sums", finding,
+			[]string{"finding.confidence by rule,kind,culprit,severity where kind != peer"},
+			[]string{"culprit_finding(rule,kind,culprit,severity)* where kind != \"peer\""}},
+		{"the table has a predicate", limits, []string{"limit.used by resource,owner"}, []string{
+			"culprit_limit_used(resource)* where owner = \"\"",
+			"culprit_limit_used_by_resource_owner(resource,owner)",
+		}},
+		{"two parts of what is not exported", latency,
+			[]string{"syscall.latency by syscall where pid = 7",
+				"syscall.latency by syscall where process = a"}, []string{
+				"culprit_syscall_latency_seconds(syscall) where pid = 7 where process = \"a\"",
+			}},
+		{"a part and the whole", latency,
+			[]string{"syscall.latency by syscall where pid = 7", "syscall.latency by syscall"},
+			[]string{"culprit_syscall_latency_seconds(syscall)"}},
+		{"of a user's program, stacks folded", mine, []string{"mine.bytes by file,stack"},
+			[]string{"culprit_mine_bytes_per_second(file)", "culprit_mine_bytes_total(file)"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var got []string
-			for _, m := range metrics([]measure.Dataset{dataset(tt.stat)}) {
-				got = append(got, m.name)
-				if m.per != tt.per {
-					t.Errorf("%s is divided by %g, want %g", m.name, m.per, tt.per)
+			var sets []measure.Dataset
+			for i, text := range tt.queries {
+				q, err := measure.ParseQuery(text)
+				if err != nil {
+					t.Fatal(err)
 				}
+				sets = append(sets, measure.Dataset{ID: uint32(i + 1), Query: q, Stat: tt.stat})
+			}
+			var got []string
+			for _, m := range metrics(sets) {
+				s := m.name + "(" + strings.Join(m.by, ",") + ")"
+				if m.exported {
+					s += "*"
+				}
+				for _, where := range m.where {
+					q := measure.Query{Where: where}
+					s += q.String()
+				}
+				got = append(got, s)
 			}
 			if !slices.Equal(got, tt.want) {
-				t.Errorf("metrics %v, want %v", got, tt.want)
+				t.Errorf("metrics\n%s\nwant\n%s", strings.Join(got, "\n"),
+					strings.Join(tt.want, "\n"))
 			}
 		})
 	}
@@ -73,26 +116,11 @@ func TestMetricNamesAreUnique(t *testing.T) {
 	}
 }
 
-// TestExported checks which metrics leave the machine: neither distributions nor fields with many
-// values, and a delta as one counter.
-func TestExported(t *testing.T) {
-	wide := dataset(stat("process.rss", measure.Level, measure.Bytes))
-	wide.Query.By = []string{"process", "pid"}
-	var got []string
-	for _, m := range metrics([]measure.Dataset{
-		dataset(stat("disk.latency", measure.Dists, measure.Nanoseconds)),
-		dataset(stat("cpu.time", measure.Delta, measure.Nanoseconds)),
-		wide,
-		dataset(stat("memory.size", measure.Level, measure.Bytes)),
-	}) {
-		if isExported(m) {
-			got = append(got, m.name)
-		}
+func fields(names ...string) (all []measure.Field) {
+	for _, n := range names {
+		all = append(all, measure.Field{Name: n, Type: measure.Word})
 	}
-	want := []string{"culprit_cpu_time_seconds_total", "culprit_memory_size_bytes"}
-	if !slices.Equal(got, want) {
-		t.Errorf("exported %v, want %v", got, want)
-	}
+	return all
 }
 
 func stat(id measure.StatID, kind measure.Kind, unit measure.Unit) measure.Stat {

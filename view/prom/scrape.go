@@ -5,8 +5,10 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
+	"culprit/export"
 	"culprit/measure"
 	"culprit/view"
 
@@ -14,13 +16,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-const (
-	// maxScrapedSeries is the number of series in a scrape above which the metrics with the most
-	// rows are omitted.
-	maxScrapedSeries = 2000
-	// maxCounterRows is the number of counter rows that are kept between scrapes.
-	maxCounterRows = 10 * maxScrapedSeries
-)
+// maxCounterRows is the number of counter rows that are kept between scrapes.
+const maxCounterRows = 10 * export.MaxSeries
 
 // Scraper writes what is recorded in Prometheus's text format: the metrics that remote write sends.
 // Counters are sums since the server began, up to the newest tick. Sums advance at a scrape only,
@@ -30,34 +27,30 @@ type Scraper struct {
 
 	mu      sync.Mutex // guards what follows
 	metrics map[string]*metricState
-	kept    int                 // rows of all counters
-	out     map[string]omission // what the newest scrape left out, by metric
+	kept    int // rows of all counters
+	budget  export.Budget
 }
 
 // metricState is a metric between scrapes.
 type metricState struct {
+	first   measure.Time           // the end of its first scrape
 	settled measure.Time           // the rows' sums contain all amounts up to it
 	rows    map[string]*counterRow // of a counter, by labels
 }
 
-// counterRow is a row of a counter. Its value is settled + recent.
+// counterRow is a row of a counter that has moved. Its value is settled + recent.
 type counterRow struct {
+	// born is the end of the scrape that found the row; that scrape has a 0, unless it is the
+	// metric's first, so that increase() counts the amounts of a row that begins to move.
+	born    measure.Time
 	settled float64      // amounts up to metricState.settled
 	recent  float64      // amounts after it, which late parts of ticks may still increase
 	seen    measure.Time // the end of the newest scrape that had the row
 }
 
-// omission says how much of a metric a scrape omits.
-type omission uint8
-
-const (
-	zeros omission = iota + 1 // the counters that are still 0
-	whole
-)
-
 // NewScraper returns a Scraper whose counters begin at the first scrape.
 func (a *API) NewScraper() *Scraper {
-	return &Scraper{api: a, metrics: map[string]*metricState{}, out: map[string]omission{}}
+	return &Scraper{api: a, metrics: map[string]*metricState{}}
 }
 
 // family is a metric in one scrape.
@@ -74,10 +67,10 @@ type line struct {
 	value  float64
 }
 
-// Append appends the metrics for which wanted reports true, as they are at the end of over;
-// counters count from its start. It appends at most maxScrapedSeries series:
-// culprit_server_scrape_dropped_series counts the omitted ones by metric. A metric that can't be
-// read becomes a comment with the reason. The error is the context's.
+// Append appends the exported metrics for which wanted reports true, as they are at the end of
+// over; counters count from its start. Counters that never moved are left out. It appends at most
+// export.MaxSeries series: culprit_server_scrape_dropped_series counts the omitted ones by metric.
+// A metric that can't be read becomes a comment with the reason. The error is the context's.
 func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval,
 	wanted func(measure.StatID) bool,
 ) ([]byte, error) {
@@ -86,7 +79,7 @@ func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval,
 	var all []*family
 	known := map[string]bool{}
 	for _, m := range metrics(s.api.datasets()) {
-		if !isExported(m) {
+		if !isScraped(m) {
 			continue
 		}
 		known[m.name] = true
@@ -112,11 +105,18 @@ func (s *Scraper) Append(ctx context.Context, b []byte, over measure.Interval,
 	return appendDropped(b, all), nil
 }
 
+// isScraped reports whether a metric is part of a scrape. The text format has no native histograms.
+// The server writes its own metrics as they are now, in case the recording is the problem.
+func isScraped(m *metric) bool {
+	own := strings.HasPrefix(string(m.stat.ID), "server.")
+	return m.exported && m.shape != export.Histogram && !own
+}
+
 // family reads a metric. A query that fails sets the family's failure; the error is the context's.
 func (s *Scraper) family(ctx context.Context, m *metric, over measure.Interval) (*family, error) {
 	f := &family{metric: m}
 	var err error
-	if m.shape == counter {
+	if m.shape == export.Counter {
 		err = s.counter(ctx, f, over)
 	} else {
 		var all []reading
@@ -191,7 +191,7 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 	m := f.metric
 	c := s.metrics[m.name]
 	if c == nil {
-		c = &metricState{settled: over.Start, rows: map[string]*counterRow{}}
+		c = &metricState{first: over.End, settled: over.Start, rows: map[string]*counterRow{}}
 		s.metrics[m.name] = c
 	}
 	until := max(c.settled, over.End.Add(-maxLateness))
@@ -206,8 +206,9 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 		return err
 	}
 	for _, r := range settled {
-		if row := s.row(c, r.labels, until); row != nil {
-			row.settled += m.amount(r.value, r.elapsed)
+		amount := m.amount(r.value, r.elapsed)
+		if row := s.row(c, r.labels, amount, until, over.End); row != nil {
+			row.settled += amount
 		}
 	}
 	c.settled = until
@@ -215,9 +216,10 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 		r.recent = 0
 	}
 	for _, r := range recent {
-		if row := s.row(c, r.labels, over.End); row != nil {
-			row.recent = m.amount(r.value, r.elapsed)
-		} else {
+		amount := m.amount(r.value, r.elapsed)
+		if row := s.row(c, r.labels, amount, over.End, over.End); row != nil {
+			row.recent = amount
+		} else if amount != 0 {
 			f.dropped++
 		}
 	}
@@ -231,20 +233,25 @@ func (s *Scraper) counter(ctx context.Context, f *family, over measure.Interval)
 			s.kept--
 			continue
 		}
-		f.rows = append(f.rows, line{labels, m.value(r.settled + r.recent)})
+		value := m.value(r.settled + r.recent)
+		if r.born == over.End && c.first != over.End {
+			value = 0
+		}
+		f.rows = append(f.rows, line{labels, value})
 	}
 	return nil
 }
 
-// row returns the row of a counter and marks it as seen up to at. It returns nil when a new row
-// would exceed maxCounterRows.
-func (s *Scraper) row(c *metricState, labels string, at measure.Time) *counterRow {
+// row returns the row of a counter and marks it as seen up to at. It returns nil for a row that
+// never moved, and when a new row would exceed maxCounterRows. end is the end of the scrape.
+func (s *Scraper) row(c *metricState, labels string, amount float64, at, end measure.Time,
+) *counterRow {
 	r := c.rows[labels]
 	if r == nil {
-		if s.kept >= maxCounterRows {
+		if amount == 0 || s.kept >= maxCounterRows {
 			return nil
 		}
-		r = &counterRow{}
+		r = &counterRow{born: end}
 		c.rows[labels] = r
 		s.kept++
 	}
@@ -252,46 +259,22 @@ func (s *Scraper) row(c *metricState, labels string, at measure.Time) *counterRo
 	return r
 }
 
-// limit omits rows beyond maxScrapedSeries. It begins with the metrics that have the most rows:
-// first their counters that are still 0, then whole metrics. What was omitted before returns only
-// when a tenth of maxScrapedSeries is free, so that a metric does not appear and disappear.
+// limit omits the metrics that the budget omits.
 func (s *Scraper) limit(all []*family) {
-	order := slices.Clone(all)
-	slices.SortStableFunc(order, func(a, b *family) int {
-		return cmp.Compare(len(b.rows), len(a.rows))
-	})
-	total := 0
+	var widths []export.Width
 	for _, f := range all {
-		total += len(f.rows)
+		e := &f.metric.entry
+		widths = append(widths, export.Width{
+			Metric: f.metric.name, Series: len(f.rows), Bound: e.Bound, Keep: e.Keep,
+		})
 	}
-	out := map[string]omission{}
-	for _, level := range []omission{zeros, whole} {
-		for _, f := range order {
-			most := maxScrapedSeries
-			if s.out[f.metric.name] >= level {
-				most -= maxScrapedSeries / 10
-			}
-			if total <= most {
-				continue
-			}
-			if n := f.omit(level); n > 0 {
-				total -= n
-				out[f.metric.name] = level
-			}
+	omitted := s.budget.Choose(widths)
+	for _, f := range all {
+		if omitted[f.metric.name] {
+			f.dropped += len(f.rows)
+			f.rows = nil
 		}
 	}
-	s.out = out
-}
-
-// omit removes rows and returns how many.
-func (f *family) omit(level omission) int {
-	n := len(f.rows)
-	f.rows = slices.DeleteFunc(f.rows, func(l line) bool {
-		return level == whole || f.metric.shape == counter && l.value == 0
-	})
-	n -= len(f.rows)
-	f.dropped += n
-	return n
 }
 
 // append appends the metric in the text format.
@@ -299,14 +282,17 @@ func (f *family) append(b []byte) []byte {
 	if f.failure != "" {
 		return view.AppendMetricComment(b, string(f.metric.stat.ID)+" is missing: "+f.failure)
 	}
+	if len(f.rows) == 0 {
+		return b
+	}
 	help := string(f.metric.stat.ID) + ": " + f.metric.stat.Help
 	switch f.metric.shape {
-	case counter:
+	case export.Counter:
 		help += "; since the server began"
-	case rate:
+	case export.Rate:
 		help += "; per second of measured time"
 	}
-	b = view.AppendMetric(b, f.metric.name, f.metric.shape.kind(), help)
+	b = view.AppendMetric(b, f.metric.name, f.metric.shape.Type(), help)
 	for _, l := range f.rows {
 		b = view.AppendSample(b, f.metric.name, l.labels, l.value)
 	}
@@ -317,8 +303,7 @@ func (f *family) append(b []byte) []byte {
 func appendDropped(b []byte, all []*family) []byte {
 	const name = "culprit_server_scrape_dropped_series"
 	help := "Series omitted from this scrape, by metric: a scrape has at most " +
-		strconv.Itoa(maxScrapedSeries) + ". Of the metrics with the most series, " +
-		"counters that are 0 are omitted first; remote write sends all."
+		strconv.Itoa(export.MaxSeries) + ", and a metric at most its bound of docs/METRICS.md."
 	b = view.AppendMetric(b, name, "gauge", help)
 	for _, f := range all {
 		if f.dropped > 0 {

@@ -3,6 +3,7 @@ package prom
 import (
 	"math"
 
+	"culprit/export"
 	"culprit/measure"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -30,7 +31,7 @@ func (s *series) Labels() labels.Labels { return s.labels }
 
 // Iterator implements storage.Series. It ignores the iterator that it could reuse.
 func (s *series) Iterator(chunkenc.Iterator) chunkenc.Iterator {
-	if s.metric.shape == distribution {
+	if s.metric.shape == export.Histogram {
 		return storage.NewListSeriesIteratorWithCopy(newHistograms(s))
 	}
 	return storage.NewListSeriesIterator(newFloats(s))
@@ -103,7 +104,7 @@ type floats []float
 func newFloats(s *series) floats {
 	var f floats
 	m, t, r := s.metric, s.table, s.row
-	adds := m.shape == counter
+	adds := m.shape == export.Counter
 	sum, before := r.before, 0.0
 	var today measure.Time
 	present, first := false, true
@@ -164,10 +165,10 @@ func newFloats(s *series) floats {
 
 // value converts a value to the metric's base unit.
 func (m *metric) value(v float64) float64 {
-	if m.shape == rate { // rates of nanoseconds are already in seconds per second
+	if m.shape == export.Rate { // rates of nanoseconds are already in seconds per second
 		return v
 	}
-	return v / m.per
+	return v / m.unit.Per
 }
 
 // put appends a sample, if it is in the time of the series.

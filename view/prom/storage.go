@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"culprit/export"
 	"culprit/measure"
 
 	"github.com/prometheus/common/model"
@@ -29,14 +29,29 @@ var sampleSensitive = map[string]bool{
 // querier answers the selectors of one query. It implements storage.Querier, for one goroutine.
 type querier struct {
 	metrics    []*metric
-	asker      asker
+	fetcher    fetcher
+	now        measure.Time
 	mint, maxt int64
+}
+
+// metrics returns the current metrics.
+func (a *API) metrics() []*metric {
+	if a.known != nil {
+		return a.known
+	}
+	return metrics(a.datasets())
 }
 
 // Querier implements storage.Queryable, for Prometheus's engine. The error is always nil.
 func (a *API) Querier(mint, maxt int64) (storage.Querier, error) {
-	k := asker{a.reader, measure.Time(a.now().UnixNano()), maxSamples}
-	return &querier{metrics: metrics(a.datasets()), asker: k, mint: mint, maxt: maxt}, nil
+	q := &querier{
+		metrics: a.metrics(), now: measure.Time(a.now().UnixNano()), mint: mint, maxt: maxt,
+	}
+	q.fetcher = &asker{a.reader, q.now, maxSamples}
+	if a.fetcher != nil {
+		q.fetcher = a.fetcher(q.now)
+	}
+	return q, nil
 }
 
 // Close implements storage.Querier.
@@ -63,7 +78,7 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 		}
 		for _, where := range m.where {
 			terms := append(slices.Clone(where), terms...)
-			t, err := q.asker.fetch(ctx, m, terms, over, cell, chooser(&h, m))
+			t, err := q.fetcher.fetch(ctx, m, terms, over, cell, chooser(&h, m))
 			if err != nil {
 				return storage.ErrSeriesSet(err)
 			}
@@ -73,8 +88,8 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 			for _, n := range t.notes {
 				set.warnings.Add(fmt.Errorf("%w: %s: %s", annotations.PromQLInfo, m.stat.ID, n))
 			}
-			if m.shape == counter && t.falls() {
-				rates := strings.TrimSuffix(m.name, suffix(counter)) + suffix(rate)
+			if m.shape == export.Counter && t.falls() {
+				rates := strings.TrimSuffix(m.name, m.shape.Suffix()) + export.Rate.Suffix()
 				set.warnings.Add(fmt.Errorf("%s can also decrease, so %s is not a counter: use %s",
 					m.stat.ID, m.name, rates))
 			}
@@ -109,7 +124,7 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 // back from a moment.
 func (q *querier) grid(m *metric, h *storage.SelectHints,
 ) (over measure.Interval, cell measure.Span) {
-	end := min(fromMS(h.End), q.asker.now.Add(measure.Minute))
+	end := min(fromMS(h.End), q.now.Add(measure.Minute))
 	start := max(fromMS(h.Start), m.oldest)
 	if end <= start {
 		return over, m.step
@@ -145,19 +160,17 @@ func fromMS(t int64) measure.Time {
 	return measure.Time(min(max(t, -most), most)) * 1e6
 }
 
-// chooser returns the function that selects the values of a cell: the greatest for max_over_time,
-// the least for min_over_time, the means for others.
-func chooser(h *storage.SelectHints, m *metric) func(*measure.Series) []float64 {
-	return func(s *measure.Series) []float64 {
-		switch {
-		case m.shape == counter:
-		case h.Func == "max_over_time" && s.Max() != nil:
-			return s.Max()
-		case h.Func == "min_over_time" && s.Min() != nil:
-			return s.Min()
-		}
-		return s.Values
+// chooser returns which values of a cell are selected: the greatest for max_over_time, the least
+// for min_over_time, the means for others.
+func chooser(h *storage.SelectHints, m *metric) choice {
+	switch {
+	case m.shape == export.Counter:
+	case h.Func == "max_over_time":
+		return greatest
+	case h.Func == "min_over_time":
+		return least
 	}
+	return means
 }
 
 // LabelValues implements storage.Querier. Names of metrics are listed without a query for rows.
@@ -271,9 +284,12 @@ func term(l *labels.Matcher) ([]measure.Term, bool) {
 			return nil, false
 		}
 	}
-	escaped := func(v string) bool { return strings.Contains(v, `\x`) }
-	if slices.ContainsFunc(values, escaped) {
-		return nil, false // it may represent a byte that is not UTF-8
+	values = slices.Clone(values)
+	for i, v := range values {
+		var ok bool
+		if values[i], ok = export.Value(l.Name, v); !ok {
+			return nil, false
+		}
 	}
 	if l.Type != labels.MatchNotRegexp {
 		return []measure.Term{{Field: l.Name, Op: op, Values: values}}, true
@@ -289,7 +305,7 @@ func term(l *labels.Matcher) ([]measure.Term, bool) {
 // wanted reports whether a row passes all checks.
 func (r *row) wanted(rest []check) bool {
 	for _, c := range rest {
-		if !c.matcher.Matches(valid(r.key[c.at])) {
+		if !c.matcher.Matches(export.Label(c.matcher.Name, r.key[c.at])) {
 			return false
 		}
 	}
@@ -302,29 +318,11 @@ func (m *metric) labels(key []string) labels.Labels {
 	b.Add(model.MetricNameLabel, m.name)
 	for i, f := range m.by {
 		if key[i] != "" {
-			b.Add(f, valid(key[i]))
+			b.Add(f, export.Label(f, key[i]))
 		}
 	}
 	b.Sort()
 	return b.Labels()
-}
-
-// valid returns s with each byte that is not UTF-8 as \xHH, since labels must be UTF-8.
-func valid(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		} else {
-			b.WriteString(s[i : i+n])
-		}
-		i += n
-	}
-	return b.String()
 }
 
 // has reports whether a row has any value.

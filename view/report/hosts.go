@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"culprit/diagnose"
+	"culprit/fleet"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/classic"
@@ -65,14 +65,8 @@ type HostDifference struct {
 	Apart float64 // robust standard deviations from the median of the others
 }
 
-// A host differs from the others by the thresholds of peer-slow (docs/DIAGNOSIS.md).
-const (
-	minHosts           = 4    // fewer hosts are not hostQuantity
-	minHostDeviation   = 6.0  // robust standard deviations from the median of the others
-	minHostFactor      = 2.0  // twice the median, or half of it
-	minHostSpread      = 0.02 // lower limit of the spread, as a share of the median
-	maxHostDifferences = 2    // per host
-)
+// maxHostDifferences is the most differences that are shown of a host.
+const maxHostDifferences = 2
 
 // hostQuantity is a quantity by which hosts are compared. Differences below least are ignored.
 type hostQuantity struct {
@@ -159,49 +153,11 @@ func HostDifferences(all []Host) []HostDifference {
 		for i := range all {
 			values[i] = c.value(&all[i])
 		}
-		for i, v := range values {
-			var others []float64
-			for j, o := range values {
-				if j != i && o == o {
-					others = append(others, o)
-				}
-			}
-			if v != v || len(others) < minHosts-1 {
-				continue
-			}
-			m := median(others)
-			// Also compare logarithms: hosts of different kinds differ by factors, and that is
-			// normal.
-			logs := make([]float64, len(others))
-			for j, o := range others {
-				logs[j] = math.Log(max(o, c.least/10))
-			}
-			apart := min(
-				deviations(v, others, max(minHostSpread*math.Abs(m), c.least/minHostDeviation)),
-				deviations(math.Log(max(v, c.least/10)), logs, minHostSpread),
-			)
-			if math.Abs(v-m) < c.least || apart < minHostDeviation ||
-				v < minHostFactor*m && v > m/minHostFactor {
-				continue
-			}
-			how := fmt.Sprintf("%.0f %% less than", 100*(1-v/m))
-			switch {
-			case m == 0:
-				how = "far from"
-			case v > m:
-				how = threeDigits(v/m) + " times"
-			}
-			out = append(
-				out,
-				HostDifference{
-					i,
-					fmt.Sprintf(
-						"%s %s, %s the median of the %d others, %s", c.verb, c.text(v), how,
-						len(others), c.text(m),
-					),
-					apart,
-				},
-			)
+		for _, n := range fleet.Apart(values, c.least) {
+			text := fmt.Sprintf("%s %s, %s the median of the %d others, %s", c.verb,
+				c.text(values[n.Host]), fleet.Versus(values[n.Host], n.Median), n.Others,
+				c.text(n.Median))
+			out = append(out, HostDifference{n.Host, text, n.Apart()})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b HostDifference) int {
@@ -212,25 +168,6 @@ func HostDifferences(all []Host) []HostDifference {
 		count[n.Host]++
 		return count[n.Host] > maxHostDifferences
 	})
-}
-
-// deviations returns the distance of v from the median of the others, in robust standard
-// deviations. least is the lower limit of one standard deviation.
-func deviations(v float64, others []float64, least float64) float64 {
-	m := median(others)
-	away := make([]float64, len(others))
-	for i, o := range others {
-		away[i] = math.Abs(o - m)
-	}
-	return math.Abs(v-m) / max(1.4826*median(away), least)
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }
 
 // clockAhead and clockBehind are the clock differences from which on there is a note. The newest

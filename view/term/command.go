@@ -14,8 +14,11 @@ import (
 
 	"culprit/load"
 	"culprit/measure"
+	"culprit/profile"
 	"culprit/view"
 	"culprit/view/classic"
+	"culprit/view/show"
+	"culprit/yamlfile"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,21 +33,35 @@ type Program struct {
 	Open func(MachineOptions) (Machine, error)
 	// Opens the recording in a directory or at the address of a server; "": the default directory.
 	Recorded func(dir string) (Recorded, error)
+	// Opens the recording of a host in an engine.
+	Engine func(EngineHost) (Recorded, error)
+	// Opens all hosts of an engine; Host is not used.
+	Fleet func(EngineHost) (Fleet, error)
 	// Opens the running server of a directory or address, as Recorded.
-	Server  func(dir string) (Server, error)
-	Hosts   func(addresses []string) (Hosts, error) // opens the servers of several machines
-	Tokens  func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
-	Archive func(dir string) (Archive, error)       // opens the archive of a directory, as files
+	Server func(dir string) (Server, error)
+	Hosts  func(addresses []string) (Hosts, error) // opens the servers of several machines
+	Tokens func(dir string) (Tokens, error)        // opens the tokens of the server of a directory
+	// Sessions connects to the server that records in a directory.
+	Sessions func(dir string) (Sessions, error)
+	Archive  func(dir string) (Archive, error) // opens the archive of a directory, as files
 	// Records and serves until the context ends.
-	Serve   func(context.Context, Serving, *Teller) error
-	Trace   Tracer
-	Profile Profiler
-	Locks   Locker
-	Script  Scripter
+	Serve func(context.Context, Serving, *Teller) error
+	// Reads the configuration file of a server; nil: this program has none.
+	ReadConfig func(path string) (ConfigText, error)
+	// Returns what is wrong with what a configuration names: files that can't be read. May be nil.
+	CheckServing func(Serving) error
+	Trace        Tracer
+	// Runs programs of bpftrace.
+	Bpftrace Bpftracer
+	Profile  Profiler
+	Locks    Locker
+	Script   Scripter
 
 	// Returns this machine, for the CPU and link columns of load tests.
 	LoadMachine func() load.Machine
 
+	// Returns what names the addresses of perf.data with the files of this machine; nil: nothing.
+	Names      func() profile.Namer
 	ReadsFiles func() // is called when a command starts that only reads files; may be nil
 	Terminal   Terminal
 
@@ -56,6 +73,9 @@ type Program struct {
 // context ends, it prints averages and returns.
 func Run(ctx context.Context, p Program, args []string) int {
 	root := p.root()
+	if c, _, err := root.Find([]string{"trace"}); err == nil {
+		p.addTool(c, args)
+	}
 	root.SetArgs(args)
 	root.SetOut(p.Terminal.Out)
 	root.SetErr(p.Terminal.Err)
@@ -67,6 +87,7 @@ func Run(ctx context.Context, p Program, args []string) int {
 	var u usageError
 	var f errFindings
 	var e exitStatus
+	var m yamlfile.Mistakes
 	switch {
 	case errors.As(err, &e):
 		return int(e)
@@ -78,6 +99,11 @@ func Run(ctx context.Context, p Program, args []string) int {
 			lines[i] = view.Clean(lines[i])
 		}
 		fmt.Fprintf(p.Terminal.Err, "culprit: column %d:\n%s\n", d.Pos+1, strings.Join(lines, "\n"))
+		return exitUsage
+	case errors.As(err, &m):
+		for _, one := range m {
+			fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(one.Error()))
+		}
 		return exitUsage
 	case errors.As(err, &u):
 		fmt.Fprintln(p.Terminal.Err, "culprit:", view.Clean(err.Error()))
@@ -104,7 +130,7 @@ classic tools.`,
 		Version:       p.Version,
 	}
 	root.SetFlagErrorFunc(
-		func(c *cobra.Command, err error) error { return usageError{nearFlag(c, err)} },
+		func(c *cobra.Command, err error) error { return usageError{Cause: nearFlag(c, err)} },
 	)
 	const whole, tools = "whole", "tools"
 	root.AddGroup(
@@ -117,7 +143,8 @@ classic tools.`,
 		}
 		root.AddCommand(commands...)
 	}
-	group(whole, p.diagnose(), p.top(), p.trace(), p.profile(), p.flame(), p.serve())
+	group(whole, p.diagnose(), p.top(), p.trace(), p.bpftrace(), p.profile(), p.flame(), p.serve(),
+		p.changed(), p.watch())
 	if p.Server != nil {
 		group(whole, p.datasets())
 	}
@@ -127,17 +154,24 @@ classic tools.`,
 	if p.Tokens != nil {
 		group(whole, p.tokens())
 	}
+	if p.Sessions != nil {
+		group(whole, p.sessions())
+	}
 	if p.Archive != nil {
 		group(whole, p.archive())
+	}
+	group(whole, p.mcp())
+	if p.ReadConfig != nil {
+		group(whole, p.config())
 	}
 	for _, t := range classic.All() {
 		group(tools, p.tool(t))
 	}
-	group(tools, p.locks(), p.stat())
+	group(tools, p.locks(), p.stat(), p.heat())
 	if p.LoadMachine != nil {
 		group(whole, p.load())
 	}
-	root.AddCommand(p.version(), p.man())
+	root.AddCommand(p.version(), p.schema(), p.man())
 	alone := &diagnosis{}
 	alone.flags(root)
 	root.RunE = func(c *cobra.Command, args []string) error {
@@ -208,9 +242,9 @@ func (m *toolFlags) open(p Program, args []string) (machine Machine, done func()
 		return machine, func() {}, err
 	}
 	if len(args) == 0 {
-		m.plan.step = recordedStep
+		m.plan.step = show.RecordedStep
 	}
-	if err := checkRecordedStep(m.plan.step); err != nil {
+	if err := show.CheckRecordedStep(m.plan.step); err != nil {
 		return nil, nil, err
 	}
 	r, err := p.archives().replay(&m.past, m.look, m.plan.step*measure.Span(max(1, m.plan.count)))
@@ -218,11 +252,11 @@ func (m *toolFlags) open(p Program, args []string) (machine Machine, done func()
 		return nil, nil, err
 	}
 	if len(args) == 0 { // one table over the whole time
-		m.plan.step = r.over.Span()
+		m.plan.step = r.Over.Span()
 	}
 	m.plan.past = true
-	printNotes(p.Terminal.Err, r.notes)
-	return r, r.close, nil
+	printNotes(p.Terminal.Err, r.Notes)
+	return r, r.Close, nil
 }
 
 // times parses the arguments [interval [count]] and sets the format.
@@ -245,7 +279,7 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		m.plan.step = 250 * measure.Millisecond
 	}
 	c := &cobra.Command{
-		Use:               t.Name + " [interval [count]]",
+		Use:               t.Name + operandUse(t) + " [interval [count]]",
 		Short:             t.Short,
 		Long:              reflow(t.Long+"\n\n"+intervals, helpWidth),
 		Example:           examples(t.Examples),
@@ -274,6 +308,11 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 	m.flags(f)
 	m.past.registerCompletions(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if named := lists[t.Operand]; named != nil {
+			var words []string
+			words, args = splitOperands(args)
+			*named = append(*named, words...)
+		}
 		if err := m.times(args); err != nil {
 			return err
 		}
@@ -311,6 +350,27 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		return showTool(c.Context(), machine, p.Terminal, t, o, m.plan)
 	}
 	return c
+}
+
+// operandUse returns the place of the operands in the usage of a tool: " [INTERFACE]..."; "" if it
+// takes none.
+func operandUse(t *view.Tool) string {
+	if t.Operand == "" {
+		return ""
+	}
+	return " [" + strings.ToUpper(t.Operand) + "]..."
+}
+
+// splitOperands divides arguments into the names before the interval, which may be comma lists, and
+// the rest. An interval begins with a digit or a dot: a name that does needs its flag.
+func splitOperands(args []string) (names, rest []string) {
+	for i, a := range args {
+		if a == "" || a[0] == '.' || a[0] >= '0' && a[0] <= '9' {
+			return names, args[i:]
+		}
+		names = append(names, strings.Split(a, ",")...)
+	}
+	return names, nil
 }
 
 const helpWidth = 96 // width of help texts in columns
@@ -380,7 +440,10 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 		}),
 	}
 	c.Flags().SortFlags = false
-	c.Flags().BoolVarP(&list, "list", "l", false, "list statistics, their kinds, units and fields")
+	c.Flags().BoolVarP(
+		&list, "list", "l", false,
+		"list statistics, their kinds, units and fields; with --json as one object",
+	)
 	c.Flags().StringVar(
 		&script, "script", "", "a D program or its file; its aggregations are the statistics",
 	)
@@ -408,7 +471,7 @@ interval; quantize() and similar functions as mean, quantiles and maximum.
 			if err != nil {
 				return err
 			}
-			return listStats(p.Terminal.Out, machine.Stats(), args)
+			return printStats(p.Terminal.Out, machine.Stats(), args, m.json)
 		case len(args) == 0:
 			return usagef("which statistic? `culprit stat --list` shows them")
 		}
@@ -452,7 +515,7 @@ func (run Scripter) show(
 	if run == nil {
 		return fmt.Errorf("this program traces nothing: %w", measure.ErrUnsupported)
 	}
-	if m.past.isSet() || m.past.dir != "" || m.past.server != "" {
+	if m.past.isSet() || m.past.dir != "" || m.past.server != "" || m.past.engine.isSet() {
 		return usagef(
 			"--script measures now; without it stat shows what a server recorded of a script",
 		)
@@ -480,7 +543,7 @@ func (run Scripter) show(
 	case len(stats) == 0:
 		return usagef("the script has no aggregation: culprit trace runs it")
 	case list:
-		return listStats(terminal.Out, stats, args)
+		return printStats(terminal.Out, stats, args, m.json)
 	}
 	var q measure.Query
 	if query != "" {
@@ -526,35 +589,6 @@ func readScript(given string) (name, file, text string, err error) {
 	return name, given, string(b), nil
 }
 
-// listStats prints the statistics whose ID or help has all the words.
-func listStats(out io.Writer, stats []measure.Stat, words []string) error {
-	n := 0
-	for _, st := range stats {
-		hit := true
-		for _, w := range words {
-			hit = hit && (strings.Contains(string(st.ID), w) || strings.Contains(st.Help, w))
-		}
-		if !hit {
-			continue
-		}
-		n++
-		var fields []string
-		for _, f := range st.Fields {
-			fields = append(fields, f.Name)
-		}
-		if _, err := fmt.Fprintf(
-			out, "%-28s %-5s %-9s by %s\n    %s\n", st.ID, st.Kind, st.AnswerUnit(),
-			strings.Join(fields, ","), st.Help,
-		); err != nil {
-			return err
-		}
-	}
-	if n == 0 {
-		return usagef("no statistic has %s in its name or help", strings.Join(words, " and "))
-	}
-	return nil
-}
-
 // completeWith lets the shell complete the values of a flag that exists. It panics otherwise.
 func completeWith(c *cobra.Command, flag string, values []string) {
 	complete := cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
@@ -578,8 +612,8 @@ func (p Program) version() *cobra.Command {
 				)
 				return err
 			}
-			return json.NewEncoder(p.Terminal.Out).Encode(map[string]string{
-				"version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH,
+			return json.NewEncoder(p.Terminal.Out).Encode(map[string]any{
+				"format": 1, "version": p.Version, "os": runtime.GOOS, "arch": runtime.GOARCH,
 				"go": runtime.Version(),
 			})
 		},
@@ -588,12 +622,7 @@ func (p Program) version() *cobra.Command {
 	return c
 }
 
-func didYouMean(word string, all []string) string {
-	if near := measure.Nearest(word, all); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
-}
+func didYouMean(word string, all []string) string { return show.DidYouMean(word, all) }
 
 func examples(all []view.Example) string {
 	var b strings.Builder

@@ -203,7 +203,7 @@ log of all changes.`,
 			if err != nil {
 				return err
 			}
-			return s.Discard(ctx, id, over.over)
+			return s.Discard(ctx, id, over.Over)
 		},
 	)
 	discard.PreRunE = func(*cobra.Command, []string) error {
@@ -229,7 +229,7 @@ log of all changes.`,
 				if err != nil {
 					return err
 				}
-				over = w.over
+				over = w.Over
 			}
 			all, err := s.Changes(c.Context(), over)
 			if err != nil {

@@ -6,18 +6,15 @@ import (
 	"time"
 
 	"culprit/diagnose"
-	"culprit/diagnose/rules"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/report"
+	"culprit/view/show"
 
 	"github.com/spf13/cobra"
 )
 
 const exitFindings = 3 // exit status for findings with --exit-code
-
-// maxIntervals bounds the intervals of a diagnosis. Up to five minutes, an interval is a second.
-const maxIntervals = 300
 
 // errFindings sets the exit status to exitFindings.
 type errFindings struct{ error }
@@ -27,6 +24,7 @@ type diagnosis struct {
 	span  string
 	json  bool
 	exit  bool
+	hosts bool // compare a host of an engine with the others
 	netns string
 	past  pastFlags
 
@@ -48,6 +46,10 @@ namespace, and with the rights for it, it watches all namespaces; in another one
 
 With --from and --to, or --at, it diagnoses what culprit serve recorded then.
 
+With --hosts and --engine it compares one host with all others that send to an engine: the statistics
+in which it differs, the furthest first, and the findings that it alone has. Without --host that is
+the host that differs most. The time is the last two minutes, or that of --from and --to.
+
 `+importHelp,
 			helpWidth,
 		),
@@ -65,6 +67,10 @@ With --from and --to, or --at, it diagnoses what culprit serve recorded then.
 			{
 				Line:  "culprit diagnose --from 14:00 --to 14:10",
 				Means: "what limited the machine then, as culprit serve recorded it",
+			},
+			{
+				Line:  "culprit diagnose --hosts --engine http://prometheus:9090",
+				Means: "why one host is slow: the one furthest from the others against them",
 			},
 			{
 				Line:  "culprit diagnose --import mpstat.txt nicstat.txt",
@@ -91,20 +97,20 @@ func (d *diagnosis) flags(c *cobra.Command) {
 	)
 	f.BoolVar(&d.json, "json", false, "one JSON object; finding IDs are stable")
 	f.BoolVar(&d.exit, "exit-code", false, "exit status 3 when there are findings")
+	f.BoolVar(
+		&d.hosts, "hosts", false,
+		"--engine: compare --host, or the host that differs most, with the other hosts",
+	)
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
 	d.importFlag(f)
 	d.past.flags(f, true)
 	d.past.registerCompletions(c)
 }
 
-// diagnosisStep returns the interval of a diagnosis of the given length. One second is best, since
-// short states have an interval of their own. Longer diagnoses have longer intervals, since all are
-// kept in memory: with thousands of busy connections an hour of seconds takes a gigabyte.
-func diagnosisStep(span time.Duration) measure.Span {
-	return measure.Second * measure.Span(1+(span-1)/maxIntervals/time.Second)
-}
-
 func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error {
+	if d.hosts {
+		return d.compareHosts(ctx, p, c)
+	}
 	span, err := time.ParseDuration(d.span)
 	if err != nil || span < 3*time.Second || span > time.Hour {
 		return usagef("--for %q: give a time from 3s to 1h, such as 10s", d.span)
@@ -122,13 +128,12 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	if err := d.past.checkTimeGiven("--from or --at"); err != nil {
 		return err
 	}
-	look.Alone = true
+	look.Alone, look.Budget = true, show.DiagnosisBudget
 	machine, err := p.Open(look)
 	if err != nil {
 		return err
 	}
-	step := diagnosisStep(span)
-	queries := ruleQueries(machine, step)
+	step := show.DiagnosisStep(span)
 	ticks := int(span / step.AsDuration())
 	progress := func(int) {}
 	if p.Terminal.ErrTTY {
@@ -140,35 +145,19 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 		}
 		progress(0)
 	}
-	reader, err := machine.Record(ctx, queries, ticks, progress)
+	// After an interrupt it diagnoses what was measured before.
+	report, err := show.DiagnoseNow(ctx, machine, span, progress)
 	if p.Terminal.ErrTTY {
 		fmt.Fprint(p.Terminal.Err, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
-	// Also diagnose what was measured before an interrupt.
-	report, err := diagnose.Run(
-		context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0,
-	)
-	if err != nil {
-		return err
-	}
 	return d.printReport(p, report)
 }
 
-// ruleQueries returns the queries of all rules.
-func ruleQueries(machine Machine, step measure.Span) (queries []measure.Query) {
-	for _, text := range rules.Queries() {
-		q, err := machine.Parse(text)
-		if err != nil {
-			continue // its rule reports it as missing
-		}
-		q.Step = step
-		queries = append(queries, q)
-	}
-	return queries
-}
+// diagnosedTicks is how many samples of an engine a diagnosis of a moment reads.
+const diagnosedTicks = 8
 
 // diagnosePast diagnoses a recorded time range.
 func (d *diagnosis) diagnosePast(
@@ -180,27 +169,25 @@ func (d *diagnosis) diagnosePast(
 	if !c.Flags().Changed("netns") {
 		look.Netns = "all" // all namespaces are recorded
 	}
-	length := max(span/recordedStep*recordedStep, 3*recordedStep)
+	length := max(span/show.RecordedStep*show.RecordedStep, 3*show.RecordedStep)
 	r, err := p.archives().replay(&d.past, look, length)
 	if err != nil {
 		return err
 	}
-	defer r.close()
-	over := r.over
-	if over.Span() < 3*measure.Second {
-		return usagef("%v is too short for a diagnosis: give 3s or more", over.Span())
+	defer r.Close()
+	over := r.Over
+	if d.past.at != "" && r.Fine > show.RecordedStep && !c.Flags().Changed("for") {
+		over.Start = over.End.Add(-diagnosedTicks * r.Fine)
 	}
-	printNotes(p.Terminal.Err, r.notes)
-	step := diagnosisStep(over.Span().AsDuration())
-	ticks := int(over.Span() / step)
-	over.Start = over.End.Add(-step * measure.Span(ticks))
-	reader, err := r.Record(ctx, ruleQueries(r, step), ticks, nil)
+	if over.Span() >= 3*r.Fine {
+		printNotes(p.Terminal.Err, r.Notes)
+	}
+	report, err := show.DiagnosePast(ctx, r, over, r.Fine)
 	if err != nil {
 		return err
 	}
-	report, err := diagnose.Run(ctx, reader, rules.Set(), over, step)
-	if err != nil {
-		return err
+	if e, ok := r.Recorded.(show.Sent); ok {
+		report.Host = e.Host()
 	}
 	return d.printReport(p, report)
 }

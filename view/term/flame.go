@@ -79,6 +79,9 @@ func formats() []outputFormat {
 			nil,
 			nil,
 		},
+		{"firefox.json", func(w io.Writer, t *profile.Tree, p profile.Picture) error {
+			return profile.WriteFirefox(w, t, p.Note)
+		}, nil, nil},
 		{"json", func(w io.Writer, t *profile.Tree, p profile.Picture) error {
 			return profile.WriteSpeedscope(w, t, p.Note)
 		}, nil, nil},
@@ -252,9 +255,10 @@ func (p Program) flame() *cobra.Command {
 		Long: reflow(
 			`Reads profiles, stacks with an amount each, and writes them as a picture, a page, a table, or in
 another format. It reads what DTrace prints of stack() and ustack(), perf script, folded stacks,
-pprof (also -raw), speedscope, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack,
-Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call
-trees, packed by gzip or not. It recognizes the format by the contents. Several files are added up.
+perf.data, Java's Flight Recorder, pprof (also -raw), OTLP, speedscope, Firefox's and Chrome's
+profiles, bpftrace (also -f json), V8's .cpuprofile, jstack, gdb, eu-stack, Python's faulthandler, sample and xctrace of macOS, GHC's .prof, VTune's and Visual Studio's call
+trees, packed by gzip, zstd, xz, bzip2 or not. It recognizes the format by the contents. Several files are
+added up.
 Without a file, or for -, it reads standard input. Without -o it prints a call tree.
 
 With --diff it compares two files, or one file of folded stacks with two amounts. It ranks functions
@@ -269,6 +273,10 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 			{
 				Line:  "culprit flame perf.txt --format folded | grep tcp_ | culprit flame -o tcp.svg",
 				Means: "only stacks with tcp_",
+			},
+			{
+				Line:  "perf script -F +pid | culprit flame --by process,thread -o out.html",
+				Means: "by process and thread; threads of a pool are one",
 			},
 			{Line: "culprit flame cpu.pb.gz --table", Means: "functions, as lockstat prints them"},
 			{
@@ -301,21 +309,22 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	f.BoolVar(&d.json, "json", false, "--diff: the ranked functions as JSON")
 	f.StringVar(
 		&read.Event, "event", "",
-		"perf script: the samples of this event (default: the first event)",
+		"perf and JFR: the samples of this event (default: the first event, of JFR the CPU's)",
 	)
-	f.StringVar(&read.Value, "value", "", "pprof and GHC: which of the amounts")
+	f.StringVar(&read.Value, "value", "", "pprof, OTLP, GHC and JFR: which of the amounts")
 	f.StringVar(
-		&read.Label, "label", "", "pprof: group by this label below the root, such as thread",
+		&read.Label, "label", "", "pprof and OTLP: group by this label below the root (thread)",
 	)
-	f.BoolVar(&read.PID, "pids", false, "perf script: one root per process ID")
-	f.BoolVar(&read.TID, "tids", false, "perf script: one root per thread ID")
+	byFlag(c, &read.By)
+	f.BoolVar(&read.PID, "pids", false, "perf: one root per process ID")
+	f.BoolVar(&read.TID, "tids", false, "perf: one root per thread ID")
 	f.BoolVar(
 		&read.Addresses, "addresses", false,
-		"perf script: show functions without a name by address",
+		"perf: show functions without a name by address",
 	)
 	f.BoolVar(
 		&read.Marks, "marks", false,
-		"perf script: append _[k] to kernel functions and _[j] to JIT-compiled ones",
+		"perf: append _[k] to kernel functions and _[j] to JIT-compiled ones",
 	)
 	f.BoolVar(
 		&read.Offsets, "offsets", false,
@@ -329,6 +338,9 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	c.RunE = func(c *cobra.Command, args []string) error {
 		format, err := o.selectFormat()
 		if err != nil {
+			return err
+		}
+		if err := checkBy(c, read.By); err != nil {
 			return err
 		}
 		if read.Memory, err = parseSize("memory", memory); err != nil {
@@ -382,9 +394,12 @@ func (p *profilePrinter) profiles(
 	if p.readsFiles != nil {
 		p.readsFiles()
 	}
+	if p.names != nil {
+		o.Names = p.names()
+	}
 	var all []*profile.Tree
 	for _, name := range names {
-		t, err := readProfile(ctx, name, o)
+		t, err := p.readProfile(ctx, name, o)
 		if err != nil {
 			return nil, err
 		}
@@ -436,19 +451,27 @@ func (p *profilePrinter) diff(
 }
 
 // readProfile reads a file, or standard input for "-".
-func readProfile(
+func (p *profilePrinter) readProfile(
 	ctx context.Context, name string, o profile.Options,
 ) (*profile.Tree, error) {
 	if name == "-" {
-		return profile.Read(ctx, os.Stdin, "standard input", o)
+		in, end := p.terminal.progress(os.Stdin, "standard input", 0)
+		defer end()
+		return profile.Read(ctx, in, "standard input", o)
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a directory: %w", name, measure.ErrUnsupported)
+	size := int64(0)
+	if info, err := f.Stat(); err == nil {
+		if info.IsDir() {
+			return nil, fmt.Errorf("%s is a directory: %w", name, measure.ErrUnsupported)
+		}
+		size = info.Size()
 	}
-	return profile.Read(ctx, f, name, o)
+	in, end := p.terminal.progress(f, name, size)
+	defer end()
+	return profile.Read(ctx, in, name, o)
 }

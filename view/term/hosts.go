@@ -13,6 +13,7 @@ import (
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/report"
+	"culprit/view/show"
 	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
@@ -39,8 +40,9 @@ const (
 // hosts returns the command that shows one row per machine.
 func (p Program) hosts() *cobra.Command {
 	m := &toolFlags{plan: showOptions{step: defaultHostSpan, count: 1}}
-	var file string
+	var file, at string
 	var insecure bool
+	var fleet EngineHost
 	c := &cobra.Command{
 		Use:   "hosts ADDRESS... [interval [count]]",
 		Short: "many machines, one row each: utilization, findings, and which differ from the others",
@@ -53,7 +55,11 @@ more than twice of the median of the others, by six robust standard deviations. 
 answer has a row with the reason.
 
 The token is part of the address (?token=) or in $CULPRIT_TOKEN, which other users can't see: one for
-all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one per line.`,
+all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one per line.
+
+With --engine it shows all hosts that send to an engine (Prometheus, VictoriaMetrics, Mimir) in the
+last two minutes, or in each interval: those with findings first, then those that differ most, then those
+that are silent but reported within a day.`,
 			helpWidth,
 		),
 		Example: examples([]view.Example{
@@ -65,6 +71,10 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 			{
 				Line:  "culprit hosts --file cluster --sort network_util",
 				Means: "the busiest network first",
+			},
+			{
+				Line:  "culprit hosts --engine http://prometheus:9090",
+				Means: "all hosts that send to it",
 			},
 			{Line: "culprit hosts --file cluster --json 60 | jq .rows[].finding", Means: "as JSON"},
 		}),
@@ -79,8 +89,19 @@ all, or HOST=TOKEN separated by commas. --file reads addresses from a file, one 
 		&insecure, "insecure", false,
 		"send tokens also by plain HTTP, which others can read",
 	)
+	fleet.flags(f, false)
+	f.StringVar(&at, "at", "", "--engine: the interval that ended at this time: "+timeFormats)
 	m.tableFlags(f)
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if fleet.isSet() {
+			if file != "" {
+				return usagef("--engine and --file exclude each other")
+			}
+			return p.showFleet(c, m, fleet, at, args)
+		}
+		if at != "" {
+			return usagef("--at needs --engine")
+		}
 		i := slices.IndexFunc(args, func(a string) bool { return !strings.Contains(a, "://") })
 		if i < 0 {
 			i = len(args)
@@ -198,7 +219,7 @@ func showHosts(ctx context.Context, hosts Hosts, t Terminal, p showOptions) erro
 		if p.sortBy != "" {
 			i := tab.Column(p.sortBy)
 			if i < 0 {
-				return unknownColumn(tab, p.sortBy)
+				return show.UnknownColumn(tab, p.sortBy)
 			}
 			output.SortRows(tab, i, p.reverse)
 		}

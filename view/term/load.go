@@ -10,17 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"culprit/load"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/report"
-	"culprit/view/term/output"
 
 	"github.com/spf13/cobra"
 )
@@ -85,7 +82,7 @@ it.`,
 			didYouMean(args[0], names),
 		)
 	}
-	c.AddCommand(l.serve(), l.stream(), l.exchange(), l.compare())
+	c.AddCommand(l.serve(), l.stream(), l.exchange(), l.connect(), l.compare())
 	return c
 }
 
@@ -194,7 +191,7 @@ type loadFlags struct {
 	length, every, size, window, rate string
 	bind, unit, out                   string
 	runs                              int
-	reverse, both, json, csv          bool
+	reverse, both, json, csv, iperf3  bool
 }
 
 func (q *loadFlags) flags(c *cobra.Command) {
@@ -263,11 +260,22 @@ func (l *loadCommands) stream() *cobra.Command {
 	f.BoolVarP(&q.reverse, "reverse", "R", false, "from the server to this machine")
 	f.BoolVar(&q.both, "both", false, "both directions at once, on separate connections")
 	f.StringVar(&q.size, "size", "128KiB", "bytes per write")
-	f.StringVar(&q.rate, "rate", "", "limit per direction, of all connections together: 100Mbit/s")
+	f.StringVar(
+		&q.rate, "rate", "",
+		"limit per direction, of all connections together: 100Mbit/s; max: none, for --udp",
+	)
+	f.BoolVarP(
+		&q.test.UDP, "udp", "u", false,
+		"datagrams: loss, reordering and jitter; needs --rate (default --size: 1448)",
+	)
 	f.BoolVar(&q.test.NoDelay, "nodelay", false, "send small writes at once (TCP_NODELAY)")
 	f.BoolVar(
 		&q.test.Copy, "copy", false,
 		"copy received bytes to the program (default: the kernel discards them)",
+	)
+	f.BoolVar(
+		&q.iperf3, "iperf3", false,
+		"HOST runs iperf3 -s, by default on port "+load.Iperf3Port+"; without its CPUs and link",
 	)
 	f.StringVarP(
 		&q.unit, "format", "f", "",
@@ -284,8 +292,18 @@ func (l *loadCommands) stream() *cobra.Command {
 		case q.both:
 			q.test.Way = load.Both
 		}
+		if q.test.UDP && !c.Flags().Changed("size") {
+			q.size = "1448" // a segment of TCP on Ethernet, as in iperf3
+		}
 		if q.test.Size, err = parseBytes("--size", q.size); err != nil {
 			return err
+		}
+		switch {
+		case q.test.UDP && q.rate == "":
+			return usagef("--udp needs --rate, such as 100Mbit/s: UDP slows down for nothing; " +
+				"--rate max sends as fast as this machine can")
+		case q.rate == "max":
+			q.rate = ""
 		}
 		if q.rate != "" {
 			if q.test.Rate, err = parseBits("--rate", q.rate); err != nil {
@@ -312,13 +330,20 @@ link, a CPU, a window, losses, --rate, or what the diagnosis of either machine f
 By default the receiving kernel discards the bytes (MSG_TRUNC), so that the network is tested and not
 the memory. --copy copies them to the program, like iperf3 and netperf.
 
+With --iperf3 the other end is an existing iperf3 -s. It reports its bytes at the end of a run only:
+the intervals show what this end sent or received.
+
+With --udp it sends datagrams at --rate, and shows those that were lost, those that came after a later
+one, and the jitter (RFC 3550), as iperf3 counts them. The server uses a port that its kernel chooses
+for each connection. UDP has no congestion control: on a shared network give a rate that it can take.
+
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
 
 func (l *loadCommands) exchange() *cobra.Command {
 	q := &loadFlags{test: load.Test{Kind: load.Exchange, Way: load.Up}}
 	c := &cobra.Command{
 		Use:   "rr HOST[:PORT]",
-		Short: "latency: requests and responses over TCP (netperf TCP_RR)",
+		Short: "latency: requests and responses over TCP or UDP (netperf TCP_RR, UDP_RR)",
 		Long:  reflow(exchangeHelp, helpWidth),
 		Example: examples([]view.Example{
 			{
@@ -333,8 +358,33 @@ func (l *loadCommands) exchange() *cobra.Command {
 				Line:  "culprit load rr 10.0.0.2 --rate 1000/s",
 				Means: "a thousand per second, each timed from its due time",
 			},
+			{Line: "culprit load rr 10.0.0.2 --udp", Means: "over UDP"},
 		}),
 	}
+	l.exchanges(c, q)
+	return c
+}
+
+func (l *loadCommands) connect() *cobra.Command {
+	q := &loadFlags{test: load.Test{Kind: load.Exchange, Way: load.Up, Connect: true}}
+	c := &cobra.Command{
+		Use:   "crr HOST[:PORT]",
+		Short: "connection, request and response, as HTTP without keep-alive (netperf TCP_CRR)",
+		Long:  reflow(connectHelp, helpWidth),
+		Example: examples([]view.Example{
+			{Line: "culprit load crr 10.0.0.2", Means: "one connection after the other"},
+			{
+				Line:  "culprit load crr 10.0.0.2 --size 200,16KiB -P 4 --rate 1000/s",
+				Means: "a thousand connections per second by four threads",
+			},
+		}),
+	}
+	l.exchanges(c, q)
+	return c
+}
+
+// exchanges adds the flags of requests and responses, and runs them.
+func (l *loadCommands) exchanges(c *cobra.Command, q *loadFlags) {
 	f := c.Flags()
 	f.SortFlags = false
 	q.flags(c)
@@ -344,6 +394,12 @@ func (l *loadCommands) exchange() *cobra.Command {
 		"transactions begun per second, of all connections together: 1000/s "+
 			"(default: the next begins after the response)",
 	)
+	if !q.test.Connect {
+		f.BoolVarP(
+			&q.test.UDP, "udp", "u", false,
+			"datagrams: a response that does not come within 200 ms is lost",
+		)
+	}
 	q.outputFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		ask, answer, two := strings.Cut(q.size, ",")
@@ -365,10 +421,20 @@ func (l *loadCommands) exchange() *cobra.Command {
 		}
 		return q.run(c.Context(), l, args)
 	}
-	return c
 }
 
+const connectHelp = `Makes a TCP connection, sends a request, reads the response until the server closes, and begins again,
+on each of --streams threads. A transaction is timed from before the connection is made. The server
+closes first, so that the client's ports are free for the next ones. A connection that fails or takes
+more than 2 s is counted as lost, and not timed.
+
+The server uses a port that its kernel chooses for each thread, and answers there to the client of the
+test only. --rate and percentiles are those of culprit load rr.
+
+"-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
+
 const exchangeHelp = `Sends a request, waits for the response, and sends the next one, on each of --streams connections.
+With --udp the server uses a port that its kernel chooses for each of them.
 Each transaction is timed: percentiles are of all of them, within 0.8 %, and not means of intervals.
 The mean is the inverse of netperf's transaction rate with one connection.
 
@@ -377,6 +443,24 @@ the response before it was late. So a stall of the server counts in all transact
 without --rate it counts in one (coordinated omission).
 
 "-" (null in JSON) means not known. Ctrl-C ends the test and prints the results so far.`
+
+// loadRunner runs a test once: load.Session.Run.
+type loadRunner interface {
+	Run(context.Context, int, load.Test, func(*load.Interval)) (*load.Run, error)
+}
+
+// connect returns what runs the test and the address of the server. The caller must call done.
+func (q *loadFlags) connect(ctx context.Context) (r loadRunner, server string, done func(),
+	err error) {
+	if q.iperf3 {
+		return &load.Iperf3{Client: q.client}, "iperf3 at " + q.client.Server, func() {}, nil
+	}
+	session, err := q.client.Dial(ctx)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return session, session.Server, session.Close, nil
+}
 
 // run runs the test and prints its results.
 func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (err error) {
@@ -394,7 +478,7 @@ func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (er
 	}
 	q.client.Server = args[0]
 	if _, err := load.HostPort(args[0]); err != nil {
-		return usageError{err}
+		return usageError{Cause: err}
 	}
 	if q.test.For, err = parseSpan("--for", q.length); err != nil {
 		return err
@@ -414,7 +498,13 @@ func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (er
 	}
 	q.test.Every = min(q.test.Every, q.test.For)
 	if err := q.test.Check(); err != nil {
-		return usageError{err}
+		return usageError{Cause: err}
+	}
+	if q.iperf3 {
+		if err := q.test.CheckIperf3(); err != nil {
+			return usageError{Cause: err}
+		}
+		q.test.Copy = q.test.Copy || q.test.Way == load.Up && !q.test.UDP // it copies
 	}
 	if q.client.Token == "" {
 		q.client.Token = os.Getenv(loadToken)
@@ -431,24 +521,24 @@ func (q *loadFlags) run(ctx context.Context, l *loadCommands, args []string) (er
 		}()
 	}
 	q.client.Machine = l.machine()
-	session, err := q.client.Dial(ctx)
+	runner, server, done, err := q.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer session.Close()
+	defer done()
 	o := &loadOutput{q: q, t: l.terminal}
-	o.begin(session.Server)
+	o.begin(server)
 	var runs []*load.Run
 	for n := 1; n <= q.runs && err == nil; n++ {
 		var run *load.Run
-		if run, err = session.Run(ctx, n, q.test, o.interval); run != nil {
+		if run, err = runner.Run(ctx, n, q.test, o.interval); run != nil {
 			runs = append(runs, run)
 			o.run(run)
 		}
 	}
 	interrupted := err != nil && ctx.Err() != nil
 	if len(runs) > 0 {
-		r := load.Summarise(q.test, session.Server, l.version, runs)
+		r := load.Summarise(q.test, server, l.version, runs)
 		if kept != nil {
 			if e := writeJSON(kept, r); e != nil {
 				return errors.Join(err, fmt.Errorf("keep the result: %w", e))
@@ -475,146 +565,4 @@ func writeJSON(f *os.File, v any) error {
 	}
 	_, err := f.Write(measure.AppendJSON(nil, b.Bytes()))
 	return err
-}
-
-// loadOutput prints a load test while it runs.
-type loadOutput struct {
-	q   *loadFlags
-	t   Terminal
-	out output.Printer
-	err error // first error of writing
-}
-
-func (o *loadOutput) begin(server string) {
-	q := o.q
-	switch {
-	case q.json:
-		o.out = &output.JSON{Out: o.t.Out}
-	case q.csv:
-		o.out = &output.CSV{Out: o.t.Out}
-	default:
-		o.out = &output.Text{Out: o.t.Out, Width: o.t.Width, Lines: o.t.Lines, Bold: o.t.Colour}
-		o.printLine(reflow(loadTitle(&q.test, server, q.runs), max(40, o.t.Width)))
-	}
-}
-
-// loadTitle describes the test.
-func loadTitle(t *load.Test, server string, runs int) string {
-	count := func(n int, one string) string {
-		if n == 1 {
-			return "1 " + one
-		}
-		return fmt.Sprintf("%d %ss", n, one)
-	}
-	text := fmt.Sprintf("%s of %v, %s", count(runs, "run"), t.For, count(t.Streams, "connection"))
-	if t.Kind == load.Exchange {
-		text = fmt.Sprintf(
-			"requests of %d B and responses of %d B with %s: %s", t.Ask, t.Answer, server, text,
-		)
-		if t.Pace > 0 {
-			text += fmt.Sprintf(", %g begun per second", t.Pace)
-		}
-		return text
-	}
-	way := map[load.Way]string{
-		load.Up: "stream to ", load.Down: "stream from ", load.Both: "streams to and from ",
-	}[t.Way]
-	text = way + server + ": " + text
-	if t.Rate > 0 {
-		text += ", at most " + load.Bits(load.Number(t.Rate))
-	}
-	if !t.Copy {
-		text += "; what comes in is not copied (--copy)"
-	}
-	return text
-}
-
-func (o *loadOutput) printLine(text string) { o.recordError(fmt.Fprintln(o.t.Out, text)) }
-
-func (o *loadOutput) recordError(_ int, err error) {
-	if o.err == nil {
-		o.err = err
-	}
-}
-
-func (o *loadOutput) interval(i *load.Interval) {
-	if o.q.unit == "" && o.q.test.Kind == load.Stream {
-		o.q.unit = report.LoadUnitFor(
-			float64(max(i.Throughput(load.Up), i.Throughput(load.Down), 0)),
-		)
-		for _, w := range []load.Way{load.Up, load.Down} {
-			if v := i.Throughput(w); v.Known() {
-				o.q.unit = report.LoadUnitFor(float64(v))
-			}
-		}
-	}
-	o.recordError(0, o.out.Table(report.LoadInterval(&o.q.test, i, o.q.unit)))
-}
-
-func (o *loadOutput) run(r *load.Run) {
-	if !o.q.json && !o.q.csv {
-		o.printLine(reflow(report.LoadRun(&o.q.test, r), max(40, o.t.Width)))
-	}
-}
-
-func (o *loadOutput) result(r *load.Result) {
-	switch {
-	case o.q.json:
-		o.recordError(0, writeJSON(o.t.Out, r))
-	case o.q.csv: // the intervals are all of its output
-	default:
-		o.recordError(fmt.Fprint(o.t.Out, "\n"+report.LoadResult(r, o.t.Width, o.t.Colour)))
-	}
-}
-
-// parseSpan parses a duration: "20s", "1m30s", or seconds: "0.5".
-func parseSpan(flag, text string) (measure.Span, error) {
-	d, err := time.ParseDuration(text)
-	if seconds, e := strconv.ParseFloat(text, 64); e == nil {
-		d, err = time.Duration(seconds*1e9), nil
-	}
-	if err != nil || d <= 0 {
-		return 0, usagef("%s %q: give a time, such as 20s", flag, text)
-	}
-	return measure.Span(d), nil
-}
-
-var bitsPattern = regexp.MustCompile(
-	`(?i)^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:bits?/s|bits?|bps)?$`,
-) // table: made once, never changed
-
-// parseBits parses bits per second: "100Mbit/s", "1G", "500 kbit/s".
-func parseBits(flag, text string) (float64, error) {
-	m := bitsPattern.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil {
-		return 0, usagef("%s %q: give bits per second, such as 100Mbit/s or 1Gbit/s", flag, text)
-	}
-	n, err := strconv.ParseFloat(m[1], 64)
-	if m[2] != "" {
-		n *= math.Pow(1000, float64(strings.Index("kmgt", strings.ToLower(m[2]))+1))
-	}
-	if err != nil || !(n > 0) {
-		return 0, usagef("%s %q: give more than 0", flag, text)
-	}
-	return n, nil
-}
-
-// parseBytes parses bytes: "128KiB", "1MB", "512".
-func parseBytes(flag, text string) (int, error) {
-	m := sizePattern.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil {
-		return 0, usagef("%s %q: give a number of bytes, such as 1400, 128KiB or 1MB", flag, text)
-	}
-	n, err := strconv.ParseFloat(m[1], 64)
-	base := 1000.
-	if m[3] != "" {
-		base = 1024
-	}
-	if m[2] != "" {
-		n *= math.Pow(base, float64(strings.Index("KMGT", strings.ToUpper(m[2]))+1))
-	}
-	if err != nil || n > 1e12 || n != math.Trunc(n) {
-		return 0, usagef("%s %q: give a whole number of bytes", flag, text)
-	}
-	return int(n), nil
 }

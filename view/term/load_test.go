@@ -76,6 +76,7 @@ func TestLoadMistakes(t *testing.T) {
 		"serve --tests 0":                     "--tests 0",
 		"serve --longest never":               "--longest",
 		"compare one.json":                    "two results",
+		"compare a.json b.json -o c.pdf":      "a chart is a file .svg or .html",
 		"stream h --for 24h --every 1s":       "intervals",
 	} {
 		status, out, said := loadRun(t, strings.Fields(line)...)
@@ -173,6 +174,13 @@ func TestLoadOutput(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(out), "\n"); len(lines) != 5 ||
 		!strings.HasPrefix(lines[0], "time,seconds,run,way,end_s,bits_per_s,") {
 		t.Errorf("CSV: %s", out)
+	}
+	chart := filepath.Join(t.TempDir(), "chart.html")
+	if status, _, said := loadRun(t, "compare", kept, kept, "-o", chart); status != 0 {
+		t.Errorf("a chart: status %d, %s", status, said)
+	}
+	if b, err := os.ReadFile(chart); err != nil || !strings.Contains(string(b), "<svg ") {
+		t.Errorf("the chart is %.100s, %v", b, err)
 	}
 	if status, out, said := loadRun(t, "compare", kept, kept); status != 0 ||
 		!strings.Contains(out, "no significant difference in two runs: +0.0 %") {

@@ -79,7 +79,9 @@ func (p Program) locks() *cobra.Command {
 	m.tableFlags(f)
 	m.past.flags(f, true)
 	// These flags of the other tools are refused with a reason.
-	for _, name := range []string{"from", "to", "at", "dir", "server"} {
+	for _, name := range []string{
+		"from", "to", "at", "dir", "server", "engine", "host", "engine-option",
+	} {
 		if err := f.MarkHidden(name); err != nil {
 			panic(err) // pastFlags.flags made it
 		}

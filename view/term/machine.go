@@ -1,29 +1,16 @@
 package term
 
 import (
-	"context"
 	"os"
 	"strconv"
 
-	"culprit/measure"
+	"culprit/view/show"
 
 	"golang.org/x/sys/unix"
 )
 
 // Machine is what the commands measure: this machine now, or a recording.
-type Machine interface {
-	measure.Watcher
-	// Stats lists all statistics, sorted.
-	Stats() []measure.Stat
-	// Parse parses and checks a query. The error is a *measure.Diagnostic.
-	Parse(query string) (measure.Query, error)
-	// Record records the queries for n ticks and returns them as a reader. If the context ends
-	// earlier, the reader has the ticks so far. progress is called after each tick; nil: not
-	// called.
-	Record(
-		ctx context.Context, queries []measure.Query, n int, progress func(tick int),
-	) (measure.Reader, error)
-}
+type Machine = show.Machine
 
 // MachineOptions are the options of Program.Open.
 type MachineOptions struct {
@@ -32,6 +19,9 @@ type MachineOptions struct {
 	// The process does nothing else meanwhile and keeps no tick, which is cheaper: see kernel.Root
 	// and dataset.WatchBrief.
 	Alone bool
+	// Budget is the greatest share of one CPU that each family of traced statistics may use; it is
+	// suspended above it. 0: no limit.
+	Budget float64
 }
 
 // Terminal describes where a command writes.

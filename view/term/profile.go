@@ -32,7 +32,7 @@ type Profiling struct {
 	Hz        int
 	For       time.Duration
 	CPUs      []int    // none: all
-	PIDs      []int    // none: all
+	PIDs      []int    // none: all; the processes that they start belong to them
 	TIDs      []int    // none: all
 	Processes []string // names; none: all
 	Cgroups   []string // paths; none: all
@@ -40,10 +40,21 @@ type Profiling struct {
 	User      bool     // only samples in programs; for waits, only user stacks
 	ByCPU     bool     // stacks are grouped by CPU
 	ByThread  bool     // stacks are grouped by thread
+	By        []string // fields at the root, as profile.Roots.By; nil: the thread's name
 	Wakers    bool     // OffCPU: stacks are grouped by the thread that woke them
 	Least     measure.Span
 	Unwind    string // how to walk user stacks: auto, fp, tables
 	Inline    bool   // inlined functions are frames of their own
+	// Command is started, and profiled until its end; nil: none. For 0: no limit but its end.
+	Command  []string
+	Progress func(ProfileProgress) // called each second; nil: nothing
+}
+
+// A ProfileProgress is what a running profile has gathered.
+type ProfileProgress struct {
+	Took    time.Duration
+	Samples int64 // 0 for waits
+	Unnamed int64 // samples of programs at addresses that have no name
 }
 
 // Profiled is a measured profile.
@@ -61,7 +72,9 @@ type Profiled struct {
 // A ProfiledStack is a stack with its amount. Frames are as DTrace prints them, the innermost
 // first. They are valid until the next stack is read.
 type ProfiledStack struct {
-	Process       string
+	Process       string // name of the thread
+	Leader        string // name of the process; "": not requested
+	Cgroup        string // path of its control group; "": not requested, or not known
 	PID, TID, CPU int    // TID, CPU -1: not known
 	State         string // for waits: how the thread waited, or the kind of lock
 	Kernel, User  []string
@@ -93,13 +106,16 @@ func (p Program) profile() *cobra.Command {
 	var every, least string
 	var idle, pids, offCPU, runQueue, locks bool
 	c := &cobra.Command{
-		Use:   "profile [flags]",
+		Use:   "profile [flags] [-- COMMAND ARG...]",
 		Short: "stacks of what the CPUs execute, or of what threads wait for",
 		Long: reflow(
 			`Samples what each CPU executes, counts the stacks in the kernel, and writes them like culprit
 flame: a picture, a page, a table, or a format of other tools. The default rate is 99 per second,
 which is in step with no timer of a program. Ctrl-C ends it early and writes the samples so far.
 Samples of idle CPUs are left out and counted in a note.
+
+With a command it starts the command and profiles it, and the processes that it starts, until it
+ends. --pid includes the processes that the named ones start meanwhile.
 
 With --at, or --from and --to, the profile consists of the samples that `+"`culprit serve`"+` recorded
 in that time, with --server on another machine: the same formats, without offsets within functions.
@@ -127,6 +143,10 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			},
 			{Line: "culprit profile --pid 1234 --user", Means: "a process, as a call tree"},
 			{
+				Line:  "culprit profile -o make.html -- make -j4",
+				Means: "a command and all that it starts, from begin to end",
+			},
+			{
 				Line:  "culprit profile --table",
 				Means: "Count indv cuml CPU Caller, like lockstat -I",
 			},
@@ -150,19 +170,23 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 				Line:  "culprit profile --off-cpu --wakers --pid 1234",
 				Means: "also the threads that wake it",
 			},
+			{
+				Line:  "culprit profile --by container,process,thread -o pods.html",
+				Means: "by container, process and thread; threads of a pool are one",
+			},
 			{Line: "culprit profile --run-queue --tids", Means: "which threads wait for a CPU"},
 			{
 				Line:  "culprit profile --locks --table",
 				Means: "Count indv cuml nsec Lock Caller, like lockstat",
 			},
 		}),
-		Args:              cobra.NoArgs,
+		Args:              commandArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	f := c.Flags()
 	f.SortFlags = false
 	f.IntVar(&q.Hz, "hz", 99, "samples per second and CPU")
-	f.StringVar(&every, "for", "10s", "duration: seconds, or with a unit")
+	f.StringVar(&every, "for", "10s", "duration: seconds, or with a unit; of a command: its own")
 	f.BoolVar(&offCPU, "off-cpu", false, "time off the CPU, in ns, by the stack that left it")
 	f.BoolVar(&q.Wakers, "wakers", false, "--off-cpu: also the thread that woke it, with its stack")
 	f.BoolVar(&runQueue, "run-queue", false, "time waiting for a CPU, in ns")
@@ -171,7 +195,7 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		&least, "min", "0", "--off-cpu, --run-queue, --locks: leave out shorter waits: 1ms, 20us",
 	)
 	f.IntSliceVar(&q.CPUs, "cpu", nil, "only these CPUs")
-	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes")
+	f.IntSliceVarP(&q.PIDs, "pid", "p", nil, "only these processes, and those that they start")
 	f.IntSliceVar(&q.TIDs, "thread", nil, "only these threads, by ID")
 	f.StringSliceVar(&q.Processes, "process", nil, "only processes and threads of this name")
 	f.StringSliceVar(
@@ -197,6 +221,7 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	f.BoolVar(&idle, "idle", false, "also idle CPUs; --off-cpu: also idle kernel threads")
 	f.BoolVar(&pids, "pids", false, "one root per process ID")
 	f.BoolVar(&q.ByThread, "tids", false, "one root per thread ID")
+	byFlag(c, &q.By)
 	o.flags(c)
 	w.flags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -243,7 +268,16 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			slices.Contains(q.Processes, "") || slices.Contains(q.Cgroups, ""):
 			return usagef("--process and --cgroup take a name")
 		}
+		if err := checkBy(c, q.By); err != nil {
+			return err
+		}
+		if o.table && len(q.By) > 0 {
+			return usagef("--by is for stacks: --table has none")
+		}
 		if err := w.check(c, &q, &o); err != nil {
+			return err
+		}
+		if err := q.useCommand(args, w.isSet(), f.Changed("for")); err != nil {
 			return err
 		}
 		if w.isSet() {
@@ -254,7 +288,11 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
 		}
 		q.ByCPU = o.table && q.Of == OnCPU
+		q.Progress = profileProgress(p.Terminal, q.For)
 		got, err := p.Profile(c.Context(), q)
+		if p.Terminal.ErrTTY {
+			fmt.Fprint(p.Terminal.Err, clearLine)
+		}
 		if err != nil {
 			return err
 		}

@@ -15,17 +15,18 @@ import (
 
 // allThreads reports whether the profile includes all threads.
 func (q Profiling) allThreads() bool {
-	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) == 0
+	return len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups)+len(q.Command) == 0
 }
 
 // profilePrinter writes profiles and prints their notes.
 type profilePrinter struct {
 	terminal   Terminal
 	readsFiles func() // Program.ReadsFiles
+	names      func() profile.Namer
 }
 
 func (p Program) profilePrinter() profilePrinter {
-	return profilePrinter{terminal: p.Terminal, readsFiles: p.ReadsFiles}
+	return profilePrinter{terminal: p.Terminal, readsFiles: p.ReadsFiles, names: p.Names}
 }
 
 // printNotes prints notes and losses, and returns all of them as notes.
@@ -119,7 +120,7 @@ func (p *profilePrinter) writeSamples(
 			)
 		})
 	}
-	t := treeOf(stacks, pids, q.ByThread)
+	t := treeOf(stacks, profile.Roots{By: q.By, PIDs: pids, TIDs: q.ByThread})
 	t.Seconds = got.Took.Seconds() * float64(got.CPUs)
 	t.Taken = profile.Taken{
 		At:   got.Began,
@@ -187,9 +188,9 @@ func (s ProfiledStack) isIdle() bool {
 	return false
 }
 
-// treeOf returns the tree of some stacks. With pids or tids, each process or thread has a root of
-// its own.
-func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
+// treeOf returns the tree of some stacks. Without roots.By the root is the thread's name, and with
+// PIDs or TIDs each process or thread has a root of its own.
+func treeOf(stacks iter.Seq[ProfiledStack], roots profile.Roots) *profile.Tree {
 	return profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for s := range stacks {
 			one := profile.Sampled{
@@ -201,9 +202,13 @@ func treeOf(stacks iter.Seq[ProfiledStack], pids, tids bool) *profile.Tree {
 				Amount:  float64(s.Amount),
 			}
 			switch {
-			case tids && s.TID >= 0:
+			case len(roots.By) > 0:
+				one.Roots = roots.Frames(profile.Thread{
+					Process: s.Leader, Name: s.Process, PID: s.PID, TID: s.TID, Cgroup: s.Cgroup,
+				})
+			case roots.TIDs && s.TID >= 0:
 				one.Process += "-" + strconv.Itoa(s.PID) + "/" + strconv.Itoa(s.TID)
-			case pids:
+			case roots.PIDs:
 				one.Process += "-" + strconv.Itoa(s.PID)
 			}
 			if w := s.Waker.cutAtInterrupt(); w != nil {

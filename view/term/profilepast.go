@@ -11,6 +11,7 @@ import (
 
 	"culprit/measure"
 	"culprit/profile"
+	"culprit/view/show"
 
 	"github.com/spf13/cobra"
 )
@@ -117,14 +118,15 @@ type recordedProfiles struct {
 func (p *recordedProfiles) comparedProfile(
 	ctx context.Context, w *recordedFlags, of *recordedTree, part profile.Part,
 ) (t *profile.Tree, called string, hz float64, err error) {
-	other, span := pastFlags{dir: w.dir, server: w.server, insecure: w.insecure}, of.over.Span()
-	switch _, _, notTime := parseTime(w.diff, time.Now()); {
+	other := pastFlags{dir: w.dir, server: w.server, insecure: w.insecure, engine: w.engine}
+	span := of.over.Span()
+	switch _, _, notTime := show.ParseTime(w.diff, time.Now()); {
 	case isServer(w.diff):
 		other = w.pastFlags // the same time by the clock of that machine
 		other.dir, other.server = "", w.diff
 		called = "the server at " + withoutToken(w.diff) + ", "
 	case notTime == nil && w.from != "":
-		began, _, err := parseTime(w.diff, time.Now())
+		began, _, err := show.ParseTime(w.diff, time.Now())
 		if err != nil {
 			return nil, "", 0, usagef("--diff %q: %w", w.diff, err)
 		}
@@ -147,14 +149,14 @@ func (p *recordedProfiles) comparedProfile(
 				nil,
 			)
 		}
-		t, err := p.profiles(ctx, []string{w.diff}, profile.Options{})
+		t, err := p.profiles(ctx, []string{w.diff}, profile.Options{By: part.By})
 		return t, w.diff, 0, err
 	}
 	before, err := p.read(ctx, &other, span, part, false)
 	if err != nil {
 		return nil, "", 0, fmt.Errorf("--diff %s: %w", withoutToken(w.diff), err)
 	}
-	return before.Tree, called + formatRange(before.over), before.hz(), nil
+	return before.Tree, called + formatRange(before.over), before.Hz(), nil
 }
 
 // writeRecorded writes the profile of recorded samples, or its difference from another profile.
@@ -169,6 +171,7 @@ func (p *recordedProfiles) writeRecorded(
 		User:      q.User,
 		Idle:      idle,
 		Numbers:   pids,
+		By:        q.By,
 	}
 	after, err := p.read(ctx, &w.pastFlags, measure.Span(q.For), part, o.table)
 	if err != nil {
@@ -210,26 +213,13 @@ func (p *recordedProfiles) writeRecorded(
 			)
 		}
 	}
-	rate := 1.0 // sampling rate of after, relative to before
-	if n.Per != "sample" && hz > 0 && after.hz() > 0 {
-		if rate = after.hz() / hz; rate > 1.01 || rate < 0.99 {
-			n.After *= rate
-		}
-	}
 	mine := formatRange(after.over)
 	if w.server != "" {
 		mine = "the server at " + withoutToken(w.server) + ", " + mine
 	}
-	d, err := profile.Compare(before, after.Tree, n)
+	d, err := profile.CompareSampled(before, after.Tree, hz, after.Hz(), n)
 	if err != nil {
 		return fmt.Errorf("compare %s with %s: %w", mine, called, err)
-	}
-	if rate > 1.01 || rate < 0.99 {
-		d.NormText += fmt.Sprintf(
-			" Before was sampled %.0f times per second, after %.0f: "+
-				"the amounts of after are scaled to %.0f.",
-			hz, hz*rate, hz,
-		)
 	}
 	d.NormText = "Before: " + called + ". After: " + mine + ". " + d.NormText
 	format, err := o.selectFormat()
@@ -264,14 +254,6 @@ type recordedTree struct {
 	lines []profile.TableLine // set if a table is printed
 }
 
-// hz returns the samples per second and CPU; 0: unknown.
-func (a *recordedTree) hz() float64 {
-	if a.Tree.Seconds <= 0 {
-		return 0
-	}
-	return a.Expected / a.Tree.Seconds
-}
-
 // read returns the profile of the time range that the flags select. With --at alone, the
 // range is as long as span. It prints notes.
 func (p *recordedProfiles) read(
@@ -281,19 +263,19 @@ func (p *recordedProfiles) read(
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
+	defer r.Close()
 	reader, err := r.Record(
-		ctx, []measure.Query{{Stat: measure.StackSamples, Step: r.over.Span()}}, 1, nil,
+		ctx, []measure.Query{{Stat: measure.StackSamples, Step: r.Over.Span()}}, 1, nil,
 	)
 	if err != nil {
 		return nil, err
 	}
-	part.Over = r.over
+	part.Over = r.Over
 	got, err := profile.AskRecorded(ctx, reader, part)
 	if err != nil {
 		return nil, err
 	}
-	out := &recordedTree{Recorded: got, over: r.over}
+	out := &recordedTree{Recorded: got, over: r.Over}
 	if table {
 		if out.lines, err = profile.AskLines(ctx, reader, part); err != nil {
 			return nil, err
@@ -301,10 +283,10 @@ func (p *recordedProfiles) read(
 	}
 	out.note = fmt.Sprintf(
 		"%.0f samples in %.0f s of %d CPUs, %s", got.Samples, got.Took.Seconds(), got.CPUs,
-		formatRange(r.over),
+		formatRange(r.Over),
 	)
 	notes := slices.Clone(got.Tree.Notes)
-	for _, s := range r.notes {
+	for _, s := range r.Notes {
 		if !slices.Contains(notes, s) {
 			notes = append(notes, s)
 		}
@@ -318,14 +300,14 @@ func (p *recordedProfiles) read(
 			),
 		)
 	}
-	if lacks := r.over.Span() - got.Took; lacks >= measure.Second &&
+	if lacks := r.Over.Span() - got.Took; lacks >= measure.Second &&
 		!slices.ContainsFunc(
 			notes, func(n string) bool { return strings.Contains(n, "recorded") },
 		) {
 		notes = append(
 			notes,
 			fmt.Sprintf(
-				"of the %.0f s only %.0f are recorded", r.over.Seconds(), got.Took.Seconds(),
+				"of the %.0f s only %.0f are recorded", r.Over.Seconds(), got.Took.Seconds(),
 			),
 		)
 	}

@@ -80,7 +80,7 @@ func (p *profilePrinter) writeWaits(
 			return profile.WriteWaits(w, waitLines(stacks), "waits: "+note, o.rows)
 		})
 	}
-	t := treeOf(stacks, pids, q.ByThread)
+	t := treeOf(stacks, profile.Roots{By: q.By, PIDs: pids, TIDs: q.ByThread})
 	t.Unit, t.Taken = "ns", profile.Taken{At: got.Began, Over: got.Took}
 	p.attachNotes(t, notes, "time")
 	return o.write(p.terminal, t, note)

@@ -3,14 +3,13 @@ package term
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/show"
 	"culprit/view/term/output"
 )
 
@@ -21,12 +20,9 @@ const (
 )
 
 // usageError is a mistake of the user. The exit status is 2.
-type usageError struct{ error }
+type usageError = show.UsageError
 
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// errCountReached ends a watch when the count is reached.
-var errCountReached = errors.New("enough")
+func usagef(format string, args ...any) error { return show.Usagef(format, args...) }
 
 // errNotRecorded is returned if nothing was recorded in the selected time.
 var errNotRecorded = errors.New("there is nothing to show")
@@ -103,61 +99,33 @@ func (p *showOptions) printer(t Terminal, time bool) (out output.Printer, width 
 func showTool(
 	ctx context.Context, m Machine, t Terminal, tool *view.Tool, o view.Options, p showOptions,
 ) error {
-	if err := checkNames(ctx, m, tool, o, p.past); err != nil {
+	out, width := p.printer(t, !tool.Once)
+	tables := &show.Table{
+		Tool: tool, Options: o, Step: p.step, SortBy: p.sortBy, Reverse: p.reverse,
+		MaxRows: p.rows, Width: width, Visible: p.format == "" && p.sortBy == "", Past: p.past,
+	}
+	if p.rows < 0 && p.format == "" {
+		tables.MaxRows = tool.MaxRows
+	}
+	if err := tables.CheckNames(ctx, m); err != nil {
 		return err
 	}
-	out, width := p.printer(t, !tool.Once)
-	var queries []measure.Query
-	texts := tool.Ask(o)
-	if p.format == "" && p.sortBy == "" {
-		texts = tool.VisibleQueries(o, width)
-	}
-	for _, text := range texts {
-		q, err := m.Parse(text)
-		if err != nil {
-			return err
-		}
-		q.Step = p.step
-		queries = append(queries, q)
+	queries, err := tables.Queries(m)
+	if err != nil {
+		return err
 	}
 	notes := output.NewNotes(t.Err)
 	defer notes.Finish()
-	maxRows := p.rows
-	if maxRows < 0 && p.format == "" {
-		maxRows = tool.MaxRows
-	}
-	table := func(f *view.Frame) (*view.Table, error) {
-		if p.sortBy == "" {
-			f.MaxRows = max(0, maxRows)
-		}
-		tab := tool.Table(o, f)
-		tab.Over, tab.Loss = f.Over, f.Losses()
-		tab.Notes = append(tab.Notes, f.Notes(tool.MinWidth, width)...)
-		if p.sortBy != "" {
-			i := tab.Column(p.sortBy)
-			if i < 0 {
-				return nil, unknownColumn(tab, p.sortBy)
-			}
-			output.SortRows(tab, i, p.reverse)
-		}
-		output.LimitRows(tab, maxRows)
-		return tab, nil
-	}
 	mean := view.Mean{Peaks: tool.Peaks, Sums: tool.Sums}
 	f := &view.Frame{Buffers: &view.Buffers{}} // each table is printed before the next is made
 	n, gaps := 0, []string(nil)
-	err := m.Watch(ctx, queries, func(tick *measure.Tick) error {
+	err = m.Watch(ctx, queries, func(tick *measure.Tick) error {
 		for i, a := range tick.Answers {
 			tick.Answers[i] = a.StacksAsText(tool.Stack)
 		}
 		f.Over, f.Answers = tick.Over, tick.Answers
-		if p.past && isGap(tick) {
-			tab := &view.Table{
-				View:  tool.Name,
-				Over:  f.Over,
-				Loss:  f.Losses(),
-				Notes: f.Notes(nil, math.MaxInt),
-			}
+		if p.past && show.IsGap(tick) {
+			tab := tables.Gap(f)
 			gaps = append(gaps, tab.Notes...)
 			if p.format == "json" {
 				return out.Table(tab)
@@ -165,7 +133,7 @@ func showTool(
 			notes.Print(tab)
 			return nil
 		}
-		tab, err := table(f)
+		tab, err := tables.Of(f)
 		if err != nil {
 			return err
 		}
@@ -179,18 +147,18 @@ func showTool(
 			mean.Add(f)
 		}
 		if n++; p.count > 0 && n >= p.count {
-			return errCountReached
+			return show.ErrCountReached
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, errCountReached) {
+	if err != nil && !errors.Is(err, show.ErrCountReached) {
 		return err
 	}
 	if n == 0 && len(gaps) > 0 {
 		return errNotRecorded
 	}
 	if mean.Len() > 1 {
-		tab, err := table(mean.Frame())
+		tab, err := tables.Of(mean.Frame())
 		if err != nil {
 			return err
 		}
@@ -200,64 +168,4 @@ func showTool(
 		return out.Mean(tab)
 	}
 	return nil
-}
-
-// checkNames fails if a flag names something that does not exist on this machine. It measures for a
-// moment before the tool starts, or reads the whole time range of a recording.
-func checkNames(ctx context.Context, m Machine, tool *view.Tool, o view.Options, past bool) error {
-	for _, fl := range tool.Flags {
-		if fl.NamesQuery == "" || !o.Has(fl.Name) {
-			continue
-		}
-		q, err := m.Parse(fl.NamesQuery)
-		if err != nil {
-			return err
-		}
-		q.Step = 10 * measure.Millisecond
-		if past {
-			q.Step = 0
-		}
-		var known []string
-		err = m.Watch(ctx, []measure.Query{q}, func(t *measure.Tick) error {
-			if past && isGap(t) {
-				known = o[fl.Name] // showTool reports the gap
-			}
-			for i := range t.Answers[0].Series {
-				known = append(known, t.Answers[0].Label(i, 0))
-			}
-			return errCountReached
-		})
-		if err != nil && !errors.Is(err, errCountReached) {
-			return err
-		}
-		if name := view.Unknown(o[fl.Name], known); name != "" && ctx.Err() == nil {
-			if past {
-				return usagef(
-					"--%s: there was no %s then%s", fl.Name, strconv.Quote(name),
-					didYouMean(name, known),
-				)
-			}
-			return usagef(
-				"--%s: there is no %s here%s", fl.Name, strconv.Quote(name),
-				didYouMean(name, known),
-			)
-		}
-	}
-	return nil
-}
-
-func unknownColumn(t *view.Table, name string) error {
-	var names []string
-	for _, c := range t.Columns {
-		switch {
-		case c.Name != "":
-			names = append(names, c.Name)
-		case c.Head != "":
-			names = append(names, c.Head)
-		}
-	}
-	if near := measure.Nearest(name, names); near != "" {
-		return usagef("there is no column %q to sort by; did you mean %s?", name, near)
-	}
-	return usagef("there is no column %q to sort by; there are %s", name, strings.Join(names, " "))
 }

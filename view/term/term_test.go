@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"culprit/heapbound"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/classic"
@@ -83,6 +83,11 @@ func (m *machine) Record(context.Context, []measure.Query, int, func(int)) (meas
 
 func run(t *testing.T, m *machine, args ...string) (status int, out, err string) {
 	t.Helper()
+	return runMachine(t, m, args...)
+}
+
+func runMachine(t *testing.T, m Machine, args ...string) (status int, out, err string) {
+	t.Helper()
 	dir := t.TempDir()
 	files := [2]*os.File{}
 	for i, name := range []string{"out", "err"} {
@@ -136,6 +141,8 @@ func TestWrongUsageExits2AndSaysWhatIsNear(t *testing.T) {
 		"flows --by proces":   "did you mean process?",
 		"cpuu":                "did you mean cpu?",
 		"cpu --json --csv":    "exclude each other",
+		"nic et0 1":           "there is no \"et0\" here; did you mean eth0?",
+		"cpu et0":             "is not a number of seconds",
 		"nic -i et0":          "there is no \"et0\" here; did you mean eth0?",
 		"disk -d eth0,sdx 1":  "there is no \"sdx\" here",
 		"stat":                "which statistic?",
@@ -188,22 +195,10 @@ func FuzzInterval(f *testing.F) {
 	f.Add("1")
 	f.Add("250ms")
 	f.Add("1e300")
-	f.Fuzz(func(t *testing.T, s string) {
+	heapbound.Fuzz(f, func(t *testing.T, s string) {
 		span, err := parseInterval(s)
 		if err == nil && (span < 10*measure.Millisecond || span > 24*3600*measure.Second) {
 			t.Errorf("%q: %v", s, span)
 		}
 	})
-}
-
-func TestDiagnosisStep(t *testing.T) {
-	for span, want := range map[time.Duration]measure.Span{
-		3 * time.Second: 1, 10 * time.Second: 1, 5 * time.Minute: 1, 301 * time.Second: 2,
-		10 * time.Minute: 2, time.Hour: 12,
-	} {
-		if got := diagnosisStep(span); got != want*measure.Second ||
-			span/got.AsDuration() > maxIntervals {
-			t.Errorf("%v is looked at in intervals of %v, want %d s", span, got.AsDuration(), want)
-		}
-	}
 }

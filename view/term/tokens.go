@@ -34,7 +34,7 @@ type Token struct {
 }
 
 // roles lists the roles of tokens, least first.
-var roles = []string{"view", "record", "trace"} // table: the words of --may
+var roles = []string{"metrics", "view", "profile", "record", "trace"} // table: the words of --may
 
 // tokens returns the command that lists and changes the tokens of a server.
 func (p Program) tokens() *cobra.Command {
@@ -72,10 +72,17 @@ func (p Program) tokens() *cobra.Command {
 		Short: "access to culprit serve: tokens and their roles",
 		Long: reflow(
 			`The address that culprit serve prints grants every role. For other users make tokens of their own
-with one role each: view, to see what is recorded; record, also to change what is recorded; trace,
-also to run D programs and to sample the CPUs. The audit log has the name of the token: "culprit
-datasets changes". A token is shown once; the server's directory holds only its hash. A token that is
-removed or expired is refused at once, also in open pages.`,
+with one role each. metrics: scrape metrics, without command lines, addresses of peers, users and
+stacks. view: see all that is recorded. profile: view, and also sample stacks and upload profiles.
+record: view, and also change what is recorded and upload profiles. trace: everything, also D
+programs.
+
+D reads all memory of the machine, also passwords while they are typed: a token with the role trace
+is as good as root.
+
+The audit log has the name of the token: "culprit datasets changes". A token is shown once; the
+server's directory holds only its hash. A token that is removed or expired is refused at once, and
+ends the sessions of the browsers that logged in with it: "culprit sessions".`,
 			helpWidth,
 		),
 		Example: examples([]view.Example{
@@ -109,7 +116,7 @@ removed or expired is refused at once, also in open pages.`,
 			now := time.Now()
 			one := Token{Name: args[0], May: may, Made: measure.Time(now.UnixNano())}
 			if length != "" {
-				d, err := parseValidity(length)
+				d, err := parseValidity("for", length)
 				if err != nil {
 					return err
 				}
@@ -129,17 +136,16 @@ removed or expired is refused at once, also in open pages.`,
 			}
 			_, err = fmt.Fprintf(
 				p.Terminal.Out,
-				"%s\n\nis the token of %s with the role %s%s. Use it as ?token= in the address "+
-					"of the page, or in the header Authorization: Bearer.\n"+
-					"It is not shown again.\n",
-				secret, view.Clean(one.Name), one.May, until,
+				"%s\n\nis the token of %s with the role %s%s. %s in the header "+
+					"Authorization: Bearer.\nIt is not shown again.\n%s",
+				secret, view.Clean(one.Name), one.May, until, howToUse(may), warning(may),
 			)
 			return err
 		}),
 	}
 	add.Flags().StringVar(
 		&may, "may", "view",
-		"role: "+strings.Join(roles, ", ")+"; each includes those before it",
+		"role: "+strings.Join(roles, ", "),
 	)
 	add.Flags().BoolVar(
 		&printToken, "print-token", false,
@@ -185,22 +191,40 @@ removed or expired is refused at once, also in open pages.`,
 	return c
 }
 
-// parseValidity parses how long a token is valid: 90s, 30m, 12h, 7d, 2w, 1y.
-func parseValidity(text string) (measure.Span, error) {
+// howToUse says how the token of a role is used, up to the header of programs.
+func howToUse(role string) string {
+	if role == "metrics" {
+		return "Use it"
+	}
+	return "Use it as ?token= in the address of the page, or"
+}
+
+// warning says what the role of a token is worth, if that is more than its name says; else "".
+func warning(role string) string {
+	if role != "trace" {
+		return ""
+	}
+	return "Keep it as you keep a password of root: D programs read all memory of the machine.\n"
+}
+
+// parseValidity parses the time of a flag: 90s, 30m, 12h, 7d, 2w, 1y.
+func parseValidity(flag, text string) (measure.Span, error) {
 	if i := len(text) - 1; i > 0 {
 		n, err := strconv.ParseFloat(text[:i], 64)
 		if days := n * daysPerUnit[text[i:]]; err == nil && days >= 1./86400 && days <= 100*365 {
 			return measure.Span(days * 24 * 3600 * 1e9), nil
 		}
 	}
-	return 0, usagef("--for %q: give a time of a second or more, such as 30m, 12h or 7d", text)
+	return 0, usagef(
+		"--%s %q: give a time of a second or more, such as 30m, 12h or 7d", flag, text,
+	)
 }
 
 // tokenTable returns the table of tokens.
 func tokenTable(all []Token, now time.Time) *view.Table {
 	t := &view.Table{View: "tokens", Columns: []view.Column{
 		{Name: "name", Head: "Name", Width: 16, Left: true, Help: "name of its owner"},
-		{Name: "may", Head: "May", Width: 7, Left: true, Help: "role: view, record or trace"},
+		{Name: "may", Head: "May", Width: 7, Left: true, Help: "role: " + strings.Join(roles, ", ")},
 		{Head: "Made", Width: 19, Left: true, Help: "when it was made"},
 		{Head: "Until", Left: true, Help: "when it expires"},
 	}}

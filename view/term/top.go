@@ -5,6 +5,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/show"
 	"culprit/view/term/fullscreen"
 
 	"github.com/gdamore/tcell/v2"
@@ -50,18 +51,18 @@ space pauses, + and - change the interval, ? lists all keys, q ends.`,
 		}
 		v := &fullscreen.View{Step: pl.step}
 		if past.isSet() {
-			if err := checkRecordedStep(pl.step); err != nil {
+			if err := show.CheckRecordedStep(pl.step); err != nil {
 				return err
 			}
 			r, err := p.archives().replay(&past, look, pl.step)
 			if err != nil {
 				return err
 			}
-			defer r.close()
-			v.Machine, v.End, v.Held = r, r.over.End, r.recorded.Held
-			printNotes(p.Terminal.Err, r.notes) // visible again when the view ends
+			defer r.Close()
+			v.Machine, v.End, v.Held = r, r.Over.End, r.Recorded.Held
+			printNotes(p.Terminal.Err, r.Notes) // visible again when the view ends
 			v.Replay = func(over measure.Interval) fullscreen.Machine {
-				return r.recorded.Replay(over, look.Netns)
+				return r.Recorded.Replay(over, look.Netns)
 			}
 		} else if err := past.checkTimeGiven("--at"); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"culprit/measure"
+	"culprit/trace/tool"
 	"culprit/view"
 
 	"github.com/spf13/cobra"
@@ -18,6 +19,7 @@ import (
 // Tracing is the request of `culprit trace`. Its flags are those of dtrace.
 type Tracing struct {
 	Parts       []TracePart
+	Tool        string   // name of the ready-made tool that the only part is; "": none
 	Args        []string // of the script: $1, $2 ...; $$0 is its name
 	Options     []string // -x name[=value], and flags for such options
 	Commands    []string // -c: start them, and end with them
@@ -123,14 +125,15 @@ var refusals = []struct{ flag, short, why string }{
 func (p Program) trace() *cobra.Command {
 	var t Tracing
 	var buffer string
-	var quiet, indent bool
+	var quiet, indent, tools bool
 	c := &cobra.Command{
-		Use:   "trace [flags] [-n PROGRAM | -s FILE] [argument]...",
+		Use:   "trace [flags] [-n PROGRAM | -s FILE] [argument]... | trace TOOL [options]",
 		Short: "trace the running kernel and programs, in D",
 		Long: reflow(
 			`Compiles a program in D, the language of DTrace, loads it into the running kernel, and prints its
 output until it calls exit(), the commands of -c end, or Ctrl-C. Flags are those of dtrace.
-Aggregations are printed at the end. Nothing stays in the kernel afterwards.
+Aggregations are printed at the end. Nothing stays in the kernel afterwards. The name of a
+ready-made tool runs it with options of its own: --tools lists them.
 
 It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 			helpWidth,
@@ -147,6 +150,10 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 			{
 				Line:  `culprit trace -n 'syscall::read:return { @[execname] = quantize(arg0); }'`,
 				Means: "sizes of reads as a distribution",
+			},
+			{
+				Line:  `culprit trace opensnoop -p 1234`,
+				Means: "a ready-made tool; --tools lists them",
 			},
 			{
 				Line:  `culprit trace -l -n 'syscall::open*:entry'`,
@@ -167,6 +174,7 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	)
 	f.VarP(&traceParts{&t.Parts, 's'}, "script", "s", "a file with a program; - is standard input")
 	f.BoolVarP(&t.List, "list", "l", false, "list the matching probes and trace nothing")
+	f.BoolVar(&tools, "tools", false, "list the ready-made tools; with a name, print its script")
 	f.BoolVarP(&quiet, "quiet", "q", false, "print only what the program prints")
 	option := func(flag, short, option, help string, alone bool) {
 		v := f.VarPF(&traceOptions{&t.Options, option, alone}, flag, short, help)
@@ -233,6 +241,9 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		t.Args = args
+		if tools {
+			return p.listTools(args)
+		}
 		if *header && len(t.Parts) == 0 && len(args) == 0 {
 			return c.Help()
 		}
@@ -271,7 +282,9 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 		}
 		if len(t.Parts) == 0 && !t.List {
 			if len(args) > 0 {
-				return usagef("%q: give a program with -n, or its file with -s", args[0])
+				return usagef("%q: give a program with -n, its file with -s, or a tool%s "+
+					"(`culprit trace --tools` lists them)", args[0],
+					didYouMean(args[0], tool.Names()))
 			}
 			return usagef(
 				"give a program: -n 'syscall:::entry { @[execname] = count(); }', or -s FILE; " +

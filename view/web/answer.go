@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"culprit/fleet"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/web/api"
@@ -19,55 +20,35 @@ type shaped struct {
 	order []int     // the series to send
 	rest  []float64 // per cell, the sum of the series not sent; nil: all are sent, or no sum
 	left  int       // the number of series not sent; 0 if rest is nil
+	// unlike are the series that differ from the others, by their number.
+	unlike map[int]fleet.Outlier
 }
 
-// shape sorts an answer and keeps the top rows; all if top is 0. If st is nil, nothing is folded.
-// The error says that the answer has more values than may be sent.
-func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
+// shape sorts an answer and keeps the top rows, and before these the ones in unlike; all if top is
+// 0. If st is nil, nothing is folded. The error says that the answer has more values than may be
+// sent.
+func shape(
+	a *measure.Answer, st *measure.Stat, top int, unlike map[int]fleet.Outlier,
+) (*shaped, error) {
 	n, cells := len(a.Series), len(a.Elapsed)
 	if cells > 0 && n > maxValues/cells {
 		return nil, tooManyValues(n, cells, maxValues)
 	}
-	type ranked struct {
-		series int
-		weight float64
-	}
-	ranks := make([]ranked, n)
-	for i := range ranks {
-		ranks[i] = ranked{i, weight(a, st, i)}
-	}
-	slices.SortFunc(ranks, func(x, y ranked) int {
-		if c := -cmp.Compare(x.weight, y.weight); c != 0 { // NaN is below all numbers
-			return c
-		}
-		for k := range a.Query.By {
-			l, r := a.Label(x.series, k), a.Label(y.series, k)
-			switch {
-			case l == r:
-			case view.NaturalLess(l, r):
-				return -1
-			case view.NaturalLess(r, l):
-				return 1
-			default:
-				return cmp.Compare(l, r)
-			}
-		}
-		return cmp.Compare(x.series, y.series)
-	})
-	s := &shaped{Answer: a, stack: make([]bool, len(a.Query.By))}
+	rows := byWeight(a, st)
+	s := &shaped{Answer: a, stack: make([]bool, len(a.Query.By)), order: rows, unlike: unlike}
 	if st != nil {
 		for k, name := range a.Query.By {
 			f, _ := st.Field(name)
 			s.stack[k] = f.Type == measure.Stack
 		}
 	}
-	kept := ranks
 	if top > 0 && top < n {
-		kept = ranks[:top]
+		var left []int
+		s.order, left = selectRows(rows, top, unlike)
 		if st != nil && st.AddsUp(a.Query) {
 			s.rest, s.left = slices.Repeat([]float64{measure.NaN}, cells), n-top
-			for _, r := range ranks[top:] {
-				add(s.rest, a.Series[r.series].Values)
+			for _, i := range left {
+				add(s.rest, a.Series[i].Values)
 			}
 		}
 	}
@@ -78,14 +59,37 @@ func shape(a *measure.Answer, st *measure.Stat, top int) (*shaped, error) {
 		add(s.rest, s.Rest.Values)
 		s.left += s.Rest.Rows
 	}
-	if cells > 0 && len(kept) > maxSent/cells {
-		return nil, tooManyValues(len(kept), cells, maxSent)
-	}
-	s.order = make([]int, len(kept))
-	for i, r := range kept {
-		s.order[i] = r.series
+	if cells > 0 && len(s.order) > maxSent/cells {
+		return nil, tooManyValues(len(s.order), cells, maxSent)
 	}
 	return s, nil
+}
+
+// byWeight returns the numbers of the rows, the heaviest first.
+func byWeight(a *measure.Answer, st *measure.Stat) []int {
+	rows, weights := make([]int, len(a.Series)), make([]float64, len(a.Series))
+	for i := range rows {
+		rows[i], weights[i] = i, weight(a, st, i)
+	}
+	slices.SortFunc(rows, func(x, y int) int {
+		if c := -cmp.Compare(weights[x], weights[y]); c != 0 { // NaN is below all numbers
+			return c
+		}
+		for k := range a.Query.By {
+			l, r := a.Label(x, k), a.Label(y, k)
+			switch {
+			case l == r:
+			case view.NaturalLess(l, r):
+				return -1
+			case view.NaturalLess(r, l):
+				return 1
+			default:
+				return cmp.Compare(l, r)
+			}
+		}
+		return cmp.Compare(x, y)
+	})
+	return rows
 }
 
 // weight returns what rows are sorted by. For values that add up it is the total: a process that
@@ -156,7 +160,7 @@ func (s *shaped) appendJSON(b []byte) []byte {
 				b = appendNumbers(append(b, `,"max":`...), series.Max())
 			}
 		}
-		b = append(b, '}')
+		b = append(s.appendUnlike(b, n), '}')
 	}
 	b = append(b, ']')
 	if s.left > 0 {

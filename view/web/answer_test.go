@@ -19,7 +19,7 @@ func TestRestWhereRowsAddUp(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					st := &measure.Stat{ID: "some.thing", Kind: kind, Fold: fold,
 						Fields: []measure.Field{{Name: "kind", Overlaps: overlaps}}}
-					s, err := shape(threeRows(kind), st, 1)
+					s, err := shape(threeRows(kind), st, 1, nil)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,13 +17,14 @@ import (
 
 	"culprit/measure"
 	"culprit/view/web/client"
+	"culprit/view/web/listen"
 )
 
 // connect returns a client of a server on a unix socket.
 func connect(t testing.TB, m Machine) *client.Client {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "culprit.sock")
-	l, err := ListenSocket(path)
+	l, err := listen.Socket(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,22 +173,29 @@ func TestDialWithoutServer(t *testing.T) {
 	if _, err := client.Dial(context.Background(), path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no socket: %v", err)
 	}
-	l, err := ListenSocket(path)
+	l, err := listen.Socket(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenSocket(path); err == nil ||
+	if _, err := listen.Socket(path); err == nil ||
 		!strings.Contains(err.Error(), "another server is running") {
 		t.Errorf("a second server: %v", err)
 	}
-	l.(*listener).Listener.(interface{ SetUnlinkOnClose(bool) }).SetUnlinkOnClose(false)
-	if err := l.Close(); err != nil { // as kill -9 leaves it
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	if err := left.Close(); err != nil { // as kill -9 leaves it
 		t.Fatal(err)
 	}
 	if _, err := client.Dial(context.Background(), path); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a socket that nobody listens on: %v", err)
 	}
-	if l, err = ListenSocket(path); err != nil {
+	if l, err = listen.Socket(path); err != nil {
 		t.Fatalf("a left socket is not replaced: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -198,7 +207,7 @@ func TestDialWithoutServer(t *testing.T) {
 	if err := os.WriteFile(path, []byte("keep me"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ListenSocket(path); err == nil {
+	if _, err := listen.Socket(path); err == nil {
 		t.Error("a file was taken for a socket")
 	}
 }
@@ -214,7 +223,7 @@ func TestOtherUserAtTheSocket(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
-	l, err := ListenSocket(path)
+	l, err := listen.Socket(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (s *shaped) appendColumns(b []byte, width int) []byte {
 		default:
 			b = append(b, `,"minmax":false`...)
 		}
-		b = append(b, '}')
+		b = append(s.appendUnlike(b, n), '}')
 	}
 	b = append(b, ']')
 	if s.left > 0 {

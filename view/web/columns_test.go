@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/measure"
 	"culprit/view/web/api"
 )
@@ -44,7 +45,7 @@ func sumStat() *measure.Stat {
 
 func TestColumns(t *testing.T) {
 	for _, width := range []int{4, 8} {
-		s, err := shape(sample(), sumStat(), 0)
+		s, err := shape(sample(), sumStat(), 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,7 @@ func TestColumns(t *testing.T) {
 				}
 			}
 		}
-		if s, err = shape(sample(), sumStat(), 1); err != nil {
+		if s, err = shape(sample(), sumStat(), 1, nil); err != nil {
 			t.Fatal(err)
 		}
 		if got, err = api.DecodeColumns(s.appendColumns(nil, width)); err != nil {
@@ -86,7 +87,7 @@ func TestColumns(t *testing.T) {
 
 // The columns are laid out as docs/FORMATS.md draws them. The test decodes them as the page does.
 func TestColumnsByHand(t *testing.T) {
-	s, err := shape(sample(), sumStat(), 2)
+	s, err := shape(sample(), sumStat(), 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestColumnsOfDistributionsAndStacks(t *testing.T) {
 		Kind:   measure.Dists,
 		Fields: []measure.Field{{Name: "stack", Type: measure.Stack}},
 	}
-	s, err := shape(a, st, 0)
+	s, err := shape(a, st, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,14 +209,14 @@ func TestTooLarge(t *testing.T) {
 	for i := range a.Series {
 		a.Series[i].Values = make([]float64, maxCells)
 	}
-	if _, err := shape(a, nil, 0); faultOf(err).status != 413 {
+	if _, err := shape(a, nil, 0, nil); faultOf(err).status != 413 {
 		t.Errorf("sent: %v", err)
 	}
-	if _, err := shape(a, nil, 1); err != nil {
+	if _, err := shape(a, nil, 1, nil); err != nil {
 		t.Errorf("one row of it: %v", err)
 	}
 	a.Series = make([]measure.Series, maxValues/maxCells+1)
-	if _, err := shape(a, nil, 1); faultOf(err).status != 413 {
+	if _, err := shape(a, nil, 1, nil); faultOf(err).status != 413 {
 		t.Errorf("looked at: %v", err)
 	}
 }
@@ -223,7 +224,7 @@ func TestTooLarge(t *testing.T) {
 func FuzzDecodeColumns(f *testing.F) {
 	for _, width := range []int{4, 8} {
 		for _, top := range []int{0, 1} {
-			s, err := shape(sample(), sumStat(), top)
+			s, err := shape(sample(), sumStat(), top, nil)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -231,7 +232,7 @@ func FuzzDecodeColumns(f *testing.F) {
 		}
 	}
 	f.Add([]byte("CLPT\x01\x04\x00\x00\xff\xff\xff\xff{}"))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, data []byte) {
 		c, err := api.DecodeColumns(data)
 		if err != nil {
 			return
@@ -254,7 +255,7 @@ func FuzzParseTime(f *testing.F) {
 	for _, text := range []string{"now", "-10m", "+1h", "-1.5d", "1700000000000", "1700000000000.123456", "2026-01-02T03:04:05Z", "-9223372036854775808", "1e400", "-", "9999-01-01T00:00:00Z", "-99999999999d", "."} {
 		f.Add(text)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	heapbound.Fuzz(f, func(t *testing.T, text string) {
 		if at, err := parseTime(text, start); err == nil && (at < firstTime || at > lastTime) {
 			t.Errorf("time %q is %d", text, at)
 		}
@@ -347,7 +348,7 @@ func BenchmarkEncode(b *testing.B) {
 			var out []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				s, err := shape(a, sumStat(), one.top)
+				s, err := shape(a, sumStat(), one.top, nil)
 				if err != nil {
 					b.Fatal(err)
 				}

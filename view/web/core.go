@@ -74,10 +74,12 @@ func (c *core) stat(id measure.StatID) *measure.Stat {
 	return nil
 }
 
-// clock holds the times of the first and the newest tick in nanoseconds; 0 before the first.
+// clock holds the times of the first and the newest tick in nanoseconds, and when the newest
+// arrived; 0 before the first.
 type clock struct {
-	first  atomic.Int64
-	newest atomic.Int64
+	first   atomic.Int64
+	newest  atomic.Int64
+	arrived atomic.Int64
 }
 
 // now returns the time of the newest tick, or the current time before the first.

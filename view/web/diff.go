@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -20,45 +19,57 @@ var norms = []string{"sample", "cpu-second", "work"}
 // maxChanges is the highest number of functions in a comparison.
 const maxChanges = 100_000
 
-// compare reads two profiles and compares them. The caller must call release when it no longer
-// needs the comparison. more are the other parameters that the URL may have.
+// compare replies with a comparison of two profiles. more are the other parameters that the URL may
+// have.
 func (s *profiles) compare(
-	r *http.Request, more ...string,
-) (d *profile.Diff, p *parameters, release func(), err error) {
+	w http.ResponseWriter, r *http.Request, c comparison, more ...string,
+) error {
 	known := append([]string{"before", "after", "per", "before_work", "after_work"}, more...)
-	p, err = parametersOf(r.URL.RawQuery, 0, known, nil)
+	p, err := parametersOf(r.URL.RawQuery, 0, known, nil)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	norm, err := p.norm()
-	if err != nil {
-		return nil, nil, nil, err
+	if c.norm, err = p.norm(); err != nil {
+		return err
+	}
+	if c.changes {
+		if c.top, err = p.count("top", maxChanges); err != nil {
+			return err
+		}
 	}
 	ctx, release, err := s.acquireReading(r.Context())
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
-	d, err = s.compareIDs(ctx, p.text("before"), p.text("after"), norm)
+	defer release()
+	if s.Workers != nil {
+		return s.sendCompared(ctx, w, r, p, &c)
+	}
+	before, err := s.tree(ctx, p.text("before"))
 	if err != nil {
-		release()
-		return nil, nil, nil, err
+		return err
 	}
-	return d, p, release, nil
+	after, err := s.tree(ctx, p.text("after"))
+	if err != nil {
+		return err
+	}
+	d, err := compareTrees(before, after, c.norm)
+	if err != nil {
+		return err
+	}
+	b, err := c.appendTo(nil, d)
+	if err != nil {
+		return fmt.Errorf("write a comparison: %w", err)
+	}
+	if c.changes {
+		return s.sendJSON(w, r, bytes.TrimSuffix(b, []byte("\n")))
+	}
+	return s.replies.send(w, r, profile.ColumnsType, b)
 }
 
-// compareIDs compares the profiles with two IDs.
-func (s *profiles) compareIDs(
-	ctx context.Context, before, after string, norm profile.Norm,
-) (*profile.Diff, error) {
-	b, err := s.tree(ctx, before)
-	if err != nil {
-		return nil, err
-	}
-	a, err := s.tree(ctx, after)
-	if err != nil {
-		return nil, err
-	}
-	d, err := profile.Compare(b, a, norm)
+// compareTrees compares two profiles. The error is a *fault.
+func compareTrees(before, after *profile.Tree, norm profile.Norm) (*profile.Diff, error) {
+	d, err := profile.Compare(before, after, norm)
 	if err != nil {
 		return nil, &fault{
 			status: http.StatusConflict, Code: "incomparable", Message: err.Error(),
@@ -97,34 +108,12 @@ func (p *parameters) norm() (profile.Norm, error) {
 
 // diffColumns replies with a comparison.
 func (s *profiles) diffColumns(w http.ResponseWriter, r *http.Request) error {
-	d, _, release, err := s.compare(r)
-	if err != nil {
-		return err
-	}
-	defer release()
-	b, err := profile.AppendDiffColumns(nil, d)
-	if err != nil {
-		return err
-	}
-	return s.replies.send(w, r, profile.ColumnsType, b)
+	return s.compare(w, r, comparison{})
 }
 
 // diffChanges replies with the functions of a comparison, those that changed most first.
 func (s *profiles) diffChanges(w http.ResponseWriter, r *http.Request) error {
-	d, p, release, err := s.compare(r, "top")
-	if err != nil {
-		return err
-	}
-	defer release()
-	top, err := p.count("top", maxChanges)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := profile.WriteChangesJSON(&b, d, top); err != nil {
-		return fmt.Errorf("write the changes: %w", err)
-	}
-	return s.sendJSON(w, r, bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return s.compare(w, r, comparison{changes: true}, "top")
 }
 
 // positive returns a number above 0.

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/access"
 	"culprit/view/web/api"
 )
 
 // fault is an error with the HTTP status and the JSON of its reply.
 type fault struct {
 	status           int
+	retryAfter       time.Duration         // 0: no time is named
 	Code             string                // a stable word for programs
 	Message          string                // one clause
 	Hint             string                // what to do instead; "": nothing useful to say
@@ -36,9 +39,15 @@ func (f *fault) Error() string {
 func faultOf(err error) *fault {
 	var f *fault
 	var d *measure.Diagnostic
+	var refused *access.Refusal
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &refused):
+		return &fault{
+			status: refused.Status, Code: refused.Code, Message: refused.Message,
+			Hint: refused.Hint, retryAfter: refused.RetryAfter,
+		}
 	case errors.As(err, &d):
 		return diagnosticFault(err, d)
 	case errors.Is(err, context.DeadlineExceeded):
@@ -133,6 +142,9 @@ func refuse(w http.ResponseWriter, err error) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Del("Content-Encoding")
+	if f.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(f.retryAfter.Seconds())))
+	}
 	w.WriteHeader(f.status)
 	b := append(f.appendJSON([]byte(`{"error":`)), "}\n"...)
 	_, _ = w.Write(b) // fails only if the client is gone

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/access"
 	"culprit/view/web/api"
 )
 
@@ -28,11 +30,13 @@ const (
 type live struct {
 	*core
 	viewers atomic.Int64
+	guard   *access.Guard // nil until Server.Handler
 
 	mu    sync.Mutex // guards feeds and their users
 	feeds map[string]*feed
 
-	cache tickCache
+	cache  tickCache
+	scores scores
 }
 
 // tickCache holds the answers of one tick.
@@ -41,7 +45,7 @@ type tickCache struct {
 	at      measure.Time
 	answers map[string]*measure.Answer // by query; not to be changed
 	errors  map[string]error           // by query
-	texts   map[string][]byte          // JSON, by top and query
+	texts   map[string][]byte          // JSON, by top, window and query
 }
 
 // startTick empties the cache if at is a newer tick. The caller holds the lock.
@@ -93,6 +97,7 @@ func (l *live) run() {
 		}
 		l.clock.first.CompareAndSwap(0, int64(at))
 		l.clock.newest.Store(int64(at))
+		l.clock.arrived.Store(time.Now().UnixNano())
 		l.mu.Lock()
 		feeds := make([]*feed, 0, len(l.feeds))
 		for _, f := range l.feeds {
@@ -194,11 +199,13 @@ func (l *live) answer(
 }
 
 // answerJSON returns the JSON of an answer of one tick, made once for all feeds. On an error it
-// returns the JSON of the error.
+// returns the JSON of the error. Rows that differ from the others over the window are sent before
+// larger ones; if window is 0, rows are not compared.
 func (l *live) answerJSON(
-	ctx context.Context, q measure.Query, text string, top int, at measure.Time,
+	ctx context.Context, q measure.Query, text string, top int, window measure.Span,
+	at measure.Time,
 ) []byte {
-	key := strconv.Itoa(top) + " " + text
+	key := strconv.Itoa(top) + " " + strconv.FormatInt(int64(window), 10) + " " + text
 	c := &l.cache
 	c.Lock()
 	c.startTick(at)
@@ -209,9 +216,18 @@ func (l *live) answerJSON(
 	}
 	a, err := l.answer(ctx, q, text, at)
 	if err == nil {
+		var differ *deviants
+		var news bool
+		if window > 0 && len(q.By) > 0 {
+			differ, news = l.deviants(q, text, window, at)
+		}
 		var s *shaped
-		if s, err = shape(a, l.stat(q.Stat), top); err == nil {
+		if s, err = shape(a, l.stat(q.Stat), top, differ.find(a)); err == nil {
+			s.unlike = nil // sent when they change, not with each row
 			b = s.appendJSON(nil)
+		}
+		if err == nil && differ != nil {
+			b = append(differ.appendJSON(b[:len(b)-1], news), '}')
 		}
 	}
 	if err != nil {
@@ -228,7 +244,7 @@ func (l *live) answerJSON(
 
 // answers streams the answers of some queries, an event per tick.
 func (l *live) answers(w http.ResponseWriter, r *http.Request) error {
-	p, err := parametersOf(r.URL.RawQuery, 0, []string{"top"}, []string{"q"})
+	p, err := parametersOf(r.URL.RawQuery, 0, []string{"top", "window"}, []string{"q"})
 	if err != nil {
 		return err
 	}
@@ -238,6 +254,10 @@ func (l *live) answers(w http.ResponseWriter, r *http.Request) error {
 	}
 	if top == 0 {
 		top = liveTop
+	}
+	window, err := p.span("window", 0)
+	if err != nil {
+		return err
 	}
 	texts := p.values["q"]
 	if len(texts) == 0 || len(texts) > maxLiveQueries {
@@ -250,7 +270,7 @@ func (l *live) answers(w http.ResponseWriter, r *http.Request) error {
 		}
 		normal[i] = queries[i].String()
 	}
-	key := "answers " + strconv.Itoa(top) + " " + strings.Join(normal, "\n")
+	key := fmt.Sprint("answers ", top, " ", int64(window), " ", strings.Join(normal, "\n"))
 	return l.stream(w, r, key, "tick", func(ctx context.Context, at measure.Time) []byte {
 		b := api.AppendMillis([]byte(`{"at_ms":`), int64(at))
 		b = append(b, `,"answers":[`...)
@@ -258,7 +278,7 @@ func (l *live) answers(w http.ResponseWriter, r *http.Request) error {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(b, l.answerJSON(ctx, queries[i], normal[i], top, at)...)
+			b = append(b, l.answerJSON(ctx, queries[i], normal[i], top, window, at)...)
 		}
 		return append(b, "]}"...)
 	})
@@ -313,7 +333,11 @@ func (l *live) follow(
 	beat := time.NewTimer(heartbeat)
 	defer beat.Stop()
 	var last measure.Time
+	admitted := l.admission(r.Context())
 	for {
+		if !admitted() {
+			return nil
+		}
 		e, next := f.newestEvent()
 		if e != nil && e.at > last {
 			if last != 0 && step > 0 && e.at.Sub(last) > step+step/2 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,9 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 	case `tcp.rtt where peer = "broken"`:
 		return nil, errors.New("the disk broke")
 	}
+	if slices.Contains(q.By, "unrecorded") {
+		return nil, fmt.Errorf("ask: no dataset has all that it needs: %w", measure.ErrUnclear)
+	}
 	step := q.Step
 	if step == 0 {
 		step = measure.Second
@@ -242,7 +246,10 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 	}
 	labels := map[string]measure.Label{}
 	index := map[string]int{}
-	type sums struct{ sum, n, least, most []float64 }
+	type sums struct {
+		sum, n, least, most []float64
+		dists               []measure.Dist
+	}
 	var all []sums
 	several := false
 	for _, t := range m.ticks {
@@ -281,10 +288,19 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 				a.Series = append(a.Series, s)
 				nan := func() []float64 { return slices.Repeat([]float64{measure.NaN}, cells) }
 				all = append(
-					all, sums{make([]float64, cells), make([]float64, cells), nan(), nan()},
+					all, sums{
+						make([]float64, cells), make([]float64, cells), nan(), nan(),
+						make([]measure.Dist, cells),
+					},
 				)
 			}
 			folded[k] = append(folded[k], row.value)
+			if st.Kind == measure.Dists { // value events, at what the last label says
+				d := &all[index[k]].dists[c]
+				d.Base = 2
+				at, _ := strconv.ParseUint(row.key[len(row.key)-1], 10, 64)
+				d.Add(at, uint64(row.value))
+			}
 		}
 		for k, values := range folded {
 			s := all[index[k]]
@@ -326,6 +342,10 @@ func (m *memory) Ask(ctx context.Context, q measure.Query) (*measure.Answer, err
 			}
 		}
 		a.Series[i].Values = values
+		if st.Kind == measure.Dists {
+			a.Series[i].SetDists(s.dists)
+			continue
+		}
 		if several {
 			a.Series[i].SetRange(s.least, s.most)
 		}
@@ -522,7 +542,7 @@ func (m scripted) Scripts() []measure.Script {
 	return slices.Clone(m.programs)
 }
 
-func (m scripted) Add(who string, s measure.Script, record bool) (uint32, error) {
+func (m scripted) Add(by measure.Asker, s measure.Script, record bool) (uint32, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i := strings.Index(s.Text, "wrong"); i >= 0 {
@@ -549,12 +569,13 @@ func (m scripted) Add(who string, s measure.Script, record bool) (uint32, error)
 	}
 	s.ID, s.Creator, s.State, s.Created, s.CPU, s.Output = uint32(
 		len(m.programs)+1,
-	), who, measure.ScriptRunning, start, measure.NaN, "said\n"
+	), by.Name, measure.ScriptRunning, start, measure.NaN, "said\n"
 	s.Loss, s.Notes, s.Stats = []measure.Loss{
 		{Reason: "full", Events: 2},
 	}, []string{
 		"a note",
 	}, m.stats[:1]
+	s.Role = by.Role
 	m.programs = append(m.programs, s)
 	return s.ID, nil
 }
@@ -570,9 +591,15 @@ func (m scripted) turn(id uint32, state measure.ScriptState) error {
 	return nil
 }
 
-func (m scripted) Start(_ string, id uint32) error { return m.turn(id, measure.ScriptRunning) }
-func (m scripted) Stop(_ string, id uint32) error  { return m.turn(id, measure.ScriptStopped) }
-func (m scripted) Remove(_ string, id uint32) error {
+func (m scripted) Start(_ measure.Asker, id uint32) error {
+	return m.turn(id, measure.ScriptRunning)
+}
+
+func (m scripted) Stop(_ measure.Asker, id uint32) error {
+	return m.turn(id, measure.ScriptStopped)
+}
+
+func (m scripted) Remove(_ measure.Asker, id uint32) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.programs = slices.DeleteFunc(m.programs, func(s measure.Script) bool { return s.ID == id })

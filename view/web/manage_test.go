@@ -119,6 +119,10 @@ func TestScriptsOfAServer(t *testing.T) {
 	if res := s.request("POST", "/api/scripts", `{"text":"BEGIN"}`, "X-Culprit", ""); res.StatusCode != 403 {
 		t.Errorf("without the header: %d", res.StatusCode)
 	}
+	s.request("POST", "/api/scripts", `{"text":"BEGIN"}`)
+	if k := m.programs[0]; k.Creator != "command line" || k.Role != "trace" {
+		t.Errorf("a script of the server's own token is of %q with the role %q", k.Creator, k.Role)
+	}
 	m.refusing = &measure.Denied{Doing: "load", Needs: "CAP_BPF"}
 	if res := s.request("POST", "/api/scripts", `{"text":"BEGIN"}`); res.StatusCode != 403 {
 		t.Errorf("without the right: %d", res.StatusCode)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"culprit/measure"
+	"culprit/view/mcp"
 	"culprit/view/web/api"
 
 	"go.yaml.in/yaml/v3"
@@ -227,6 +228,7 @@ func described(t *testing.T) (*site, *memory) {
 	for i := range m.ticks {
 		m.ticks[i].rows["tcp.rtt"] = []line{{[]string{"a"}, 1e6}, {[]string{"b"}, 2.5}}
 	}
+	addLatencies(m)
 	m.report(start+2*second, `{"host":"here","findings":[]}`)
 	m.changes = []measure.Change{
 		{At: start, Actor: "default", Action: "made", Dataset: 1, Query: "x"},
@@ -245,7 +247,11 @@ func described(t *testing.T) (*site, *memory) {
 	}
 	m.stats[0].Program = "BEGIN"
 	s := serve(
-		t, m, func(s *Server) { s.Scripts, s.Sample = scripted{m}, sampler(nil) },
+		t, stacked{m}, func(s *Server) {
+			s.Scripts, s.Sample = scripted{m}, sampler(nil)
+			s.Fleet, s.HostAddress = &cluster{}, "https://{host}:7410/"
+			s.MCP = mcp.Handler(mcp.New(listed{m}, "1"))
+		},
 	).until(start + 4*second)
 	s.upload("example", "main;work;copy 3\nmain;idle 1\n")
 	return s, m
@@ -367,6 +373,10 @@ func TestDescriptionHolds(t *testing.T) {
 		return res.StatusCode
 	}
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
+		stop := func() {}
+		if strings.HasPrefix(path, "/debug/") { // it waits for ticks
+			stop = m.run()
+		}
 		for method, o := range d.Paths[path] {
 			if o.Summary == "" {
 				t.Errorf("%s %s has no summary", method, path)
@@ -415,6 +425,7 @@ func TestDescriptionHolds(t *testing.T) {
 				}
 			}
 		}
+		stop()
 	}
 	// The examples don't reach these: the rest row, minimum and maximum, an error with a position,
 	// columns, a refused answer, a boolean cell.

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"culprit/view/web/access"
 )
 
 // page is the built page: its files by name. They are read per request, so that memory holds no
@@ -90,11 +92,20 @@ func (p page) add(name, kind string, data []byte) *file {
 	return f
 }
 
-func (p page) register(mux *http.ServeMux) {
-	for name, f := range p {
-		mux.HandleFunc("GET /"+name, f.serve)
+func (p page) register(mux *http.ServeMux, g *guard) {
+	handle := func(pattern, path string, serve http.HandlerFunc) {
+		mux.HandleFunc("GET "+pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := g.check(r, path); err != nil {
+				refuse(w, err)
+				return
+			}
+			serve(w, r)
+		})
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+	for name, f := range p {
+		handle("/"+name, access.PageFile, f.serve)
+	}
+	handle("/{$}", "/", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("token") { // it has the cookie: hide the token from the address
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("Location", "./")

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -20,14 +21,20 @@ import (
 const (
 	maxProfiles     = 24
 	maxProfileBytes = 32 << 20 // of all profiles, compressed
+	maxColumns      = 1 << 28  // bytes of one before compression
 )
 
 // storedProfile is a profile in the columns format.
 type storedProfile struct {
-	id          string // a hash of its contents
-	name        string // of the file, or how the CPUs were sampled
-	kind        string // file or sample
-	at          measure.Time
+	id   string // a hash of its contents
+	name string // of the file, or how the CPUs were sampled
+	kind string // file or sample
+	at   measure.Time
+	packedProfile
+}
+
+// packedProfile is what is kept of a profile.
+type packedProfile struct {
 	columns     []byte // compressed by gzip
 	columnsSize int    // bytes before compression
 	sketch      []byte // columns of the calls that a first picture shows; nil: small profile
@@ -119,8 +126,44 @@ func (c *profileCache) get(id string) (*storedProfile, error) {
 		"the server keeps only the newest ones in memory: open the file again, or sample again")
 }
 
-// keep adds a profile to the cache. The error says that it is too large, or is one of encoding.
+// keep adds a profile to the cache. The error is that of packTree.
 func (s *profiles) keep(t *profile.Tree, name, kind string) (*storedProfile, error) {
+	p, err := packTree(t)
+	if err != nil {
+		return nil, err
+	}
+	return s.add(p, name, kind)
+}
+
+// add adds a packed profile to the cache. The error says that it is not what it should be.
+func (s *profiles) add(packed *packedProfile, name, kind string) (*storedProfile, error) {
+	id, err := packed.id()
+	if err != nil {
+		return nil, err
+	}
+	p := &storedProfile{
+		id: id, name: name, kind: kind, at: s.now(), packedProfile: *packed,
+	}
+	s.cache.put(p)
+	return p, nil
+}
+
+// id returns the hash of the columns. The error says that they are not columnsSize bytes long.
+func (p *packedProfile) id() (string, error) {
+	z, err := gzip.NewReader(bytes.NewReader(p.columns))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, io.LimitReader(z, int64(p.columnsSize)+1))
+	if err == nil && n != int64(p.columnsSize) {
+		err = fmt.Errorf("a profile of %d bytes, not %d", n, p.columnsSize)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), err
+}
+
+// packTree packs a profile. The error says that it is too large, or is one of encoding.
+func packTree(t *profile.Tree) (*packedProfile, error) {
 	if t.Len() > maxCalls {
 		return nil, profileTooLarge("the profile has %d calls, more than %d", t.Len(), maxCalls)
 	}
@@ -128,31 +171,42 @@ func (s *profiles) keep(t *profile.Tree, name, kind string) (*storedProfile, err
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(columns)
-	p := &storedProfile{
-		id: hex.EncodeToString(sum[:8]), name: name, kind: kind, at: s.now(), unit: t.Unit,
-		notes: t.Notes, amount: t.Sum(), samples: t.Samples, seconds: t.Seconds, calls: t.Len(),
-		functions: len(t.Functions) - 1, depth: t.Depth, columnsSize: len(columns),
+	if len(columns) > maxColumns {
+		return nil, profileTooLarge("the profile takes more than %d MB", maxColumns>>20)
 	}
-	if p.columns, err = s.pack(columns); err != nil {
+	p := &packedProfile{
+		unit: t.Unit, notes: t.Notes, amount: t.Sum(), samples: t.Samples, seconds: t.Seconds,
+		calls: t.Len(), functions: len(t.Functions) - 1, depth: t.Depth,
+		columnsSize: len(columns),
+	}
+	if p.columns, err = pack(columns); err != nil {
 		return nil, err
 	}
 	sketch, any, err := profile.AppendOverview(nil, t)
 	if err == nil && any {
 		p.sketchSize = len(sketch)
-		p.sketch, err = s.pack(sketch)
+		p.sketch, err = pack(sketch)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.cache.put(p)
 	return p, nil
 }
 
 // pack compresses b by gzip, into memory of exactly the needed size.
-func (s *profiles) pack(b []byte) ([]byte, error) {
-	packed, err := s.gzip(b)
-	return bytes.Clone(packed), err
+func pack(b []byte) ([]byte, error) {
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := z.Write(b); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(packed.Bytes()), nil
 }
 
 // gunzip returns b uncompressed, which has size bytes.

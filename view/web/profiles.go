@@ -12,11 +12,13 @@ import (
 	"culprit/measure"
 	"culprit/profile"
 	"culprit/view"
+	"culprit/worker"
 )
 
 // Limits of profiles. The server runs on the machine that it watches: `culprit flame` reads larger
-// ones.
+// ones. systemd slows the server down from 400 MB on.
 const (
+	maxGrowth      = 192 << 20                    // bytes that a profile takes while it is read
 	maxProfileFile = 256 << 20                    // bytes of an uploaded file
 	maxUnpacked    = 1 << 30                      // bytes of it after unpacking
 	maxCalls       = 2_000_000                    // calls of a profile
@@ -32,11 +34,14 @@ type profiles struct {
 	reading  chan struct{} // holds one value while a profile is read
 	trusted  chan struct{} // and one while one of a trusted listener is read
 	sampling chan struct{} // holds one value while the CPUs are sampled
+	scrapes  chan struct{} // holds one value for each running scrape
+	lateness time.Duration // how late a tick of a scrape may be
 }
 
 func newProfiles(c *core) *profiles {
 	return &profiles{core: c, reading: make(chan struct{}, 1),
-		trusted: make(chan struct{}, 1), sampling: make(chan struct{}, 1)}
+		trusted: make(chan struct{}, 1), sampling: make(chan struct{}, 1),
+		scrapes: make(chan struct{}, maxScrapes), lateness: maxLateness}
 }
 
 // list replies with the cached profiles.
@@ -71,17 +76,13 @@ func (s *profiles) upload(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer release()
-	var t *profile.Tree
-	in, err := unpack(r.Body, maxUnpacked)
-	if err == nil {
-		t, err = profile.Read(ctx, in, "", profile.Options{Memory: maxGrowth})
-	}
-	if err != nil {
-		return unreadable(err)
-	}
-	p, err := s.keep(t, view.Clean(name), "file")
+	packed, err := s.readUploaded(ctx, r)
 	if err != nil {
 		return err
+	}
+	p, err := s.add(packed, view.Clean(name), "file")
+	if err != nil { // a worker has returned nonsense
+		return busy(worker.ErrEnded.Error()+": "+err.Error(), "repeat it in a moment")
 	}
 	return s.sendJSON(w, r, p.appendJSON(nil))
 }
@@ -110,6 +111,13 @@ func (s *profiles) acquireReading(
 	}, nil
 }
 
+// allowLate moves the write deadline of a request, for a reply that takes a time to make.
+func allowLate(w http.ResponseWriter, by time.Duration) {
+	// Fails only for the listener of a test, which has no deadline.
+	deadline := time.Now().Add(by + replyTimeout)
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline)
+}
+
 func profileTooLarge(format string, args ...any) *fault {
 	return tooLarge(fmt.Sprintf(format, args...), "culprit flame reads profiles of any size")
 }
@@ -119,19 +127,22 @@ func unreadable(err error) error {
 	var wrong *profile.ParseError
 	var long *http.MaxBytesError
 	var memory *profile.MemoryError
+	var unpacked *profile.UnpackedError
 	var f *fault
 	switch {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &memory):
 		return profileTooLarge("%s", memory.Error())
+	case errors.As(err, &unpacked):
+		return profileTooLarge("%s", unpacked.Error())
 	case errors.As(err, &long):
 		return profileTooLarge("the file is larger than %d MB", long.Limit>>20)
 	case errors.As(err, &wrong):
 		return &fault{
 			status: http.StatusBadRequest, Code: "unreadable", Message: wrong.Error(),
 			Hint: "perf script, DTrace's and bpftrace's stacks, folded stacks, pprof and " +
-				"speedscope are read, packed by gzip or not",
+				"speedscope are read, packed by gzip, zstd, bzip2 or not",
 		}
 	case errors.Is(err, context.DeadlineExceeded):
 		return err
@@ -337,9 +348,7 @@ func (s *profiles) sample(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return busy("this machine is being sampled already", "repeat it when that is over")
 	}
-	// Fails only for the listener of a test, which has no deadline.
-	deadline := time.Now().Add(time.Duration(q.For) + replyTimeout)
-	_ = http.NewResponseController(w).SetWriteDeadline(deadline)
+	allowLate(w, time.Duration(q.For))
 	ctx, end := context.WithCancel(r.Context())
 	defer end()
 	defer context.AfterFunc(s.ended, end)()

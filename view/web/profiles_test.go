@@ -134,7 +134,9 @@ func TestProfileCacheIsBounded(t *testing.T) {
 	}
 	var b profileCache
 	for i := range 3 {
-		b.put(&storedProfile{id: fmt.Sprint(i), columns: make([]byte, maxProfileBytes/2)})
+		b.put(&storedProfile{
+			id: fmt.Sprint(i), packedProfile: packedProfile{columns: make([]byte, maxProfileBytes/2)},
+		})
 	}
 	if all := b.list(); len(all) != 2 || all[0].id != "2" {
 		t.Errorf("%d profiles, each half as large as the cache", len(all))
@@ -220,9 +222,9 @@ func TestHostileProfiles(t *testing.T) {
 // A file that unpacks to too much, or whose profile takes too much memory, is refused. The server
 // continues.
 func TestProfilesThatGrow(t *testing.T) {
-	in := &unpackedReader{in: endless{}, left: 1 << 20}
-	if n, err := io.Copy(io.Discard, in); n != 1<<20 || faultOf(err).Code != "too-large" {
-		t.Errorf("%d bytes: %v", n, err)
+	large := &profile.UnpackedError{Limit: maxUnpacked}
+	if got := faultOf(unreadable(large)); got.Code != "too-large" {
+		t.Errorf("%v", got)
 	}
 	// Each stack is new, and each of its frames a node.
 	_, err := profile.Read(t.Context(), &branching{}, "", profile.Options{Memory: maxGrowth})
@@ -230,10 +232,6 @@ func TestProfilesThatGrow(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-type endless struct{}
-
-func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 // branching is an endless file of different stacks.
 type branching struct {

@@ -16,7 +16,7 @@ type queries struct{ *core }
 
 // ask answers one query.
 func (s *queries) ask(w http.ResponseWriter, r *http.Request) error {
-	known := []string{"q", "from", "to", "step", "columns", "top"}
+	known := []string{"q", "from", "to", "step", "columns", "top", "host"}
 	p, err := parametersOf(r.URL.RawQuery, s.now(), known, nil)
 	if err != nil {
 		return err
@@ -32,7 +32,8 @@ func (s *queries) ask(w http.ResponseWriter, r *http.Request) error {
 	if q.Over, q.Step, err = p.grid(); err != nil {
 		return err
 	}
-	if q.Step == 0 {
+	host := p.text("host")
+	if q.Step == 0 && host == "" {
 		q.Over.Start = max(q.Over.Start, s.oldest(q.Stat))
 		if seconds := q.Over.Span() / measure.Second; seconds > maxCells {
 			return tooManyCells(int(seconds))
@@ -45,11 +46,17 @@ func (s *queries) ask(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	q.Top = top
-	a, err := s.Machine.Ask(ctx, q)
+	var a *measure.Answer
+	if host != "" {
+		a, err = (&hosts{core: s.core}).ask(ctx, host, q)
+	} else {
+		a, err = s.Machine.Ask(ctx, q)
+	}
 	if err != nil {
 		return err
 	}
-	shaped, err := shape(a, s.stat(q.Stat), top)
+	st := s.stat(q.Stat)
+	shaped, err := shape(a, st, top, unlike(a, st))
 	if err != nil {
 		return err
 	}
@@ -152,60 +159,5 @@ func (s *queries) catalogue(w http.ResponseWriter, r *http.Request) error {
 	if err := noParameters(r); err != nil {
 		return err
 	}
-	b := []byte(`{"stats":[`)
-	for i, st := range s.Machine.Stats() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendStat(b, &st)
-	}
-	return s.sendJSON(w, r, append(b, "]}"...))
-}
-
-// appendStat appends the description of a statistic.
-func appendStat(b []byte, st *measure.Stat) []byte {
-	b = view.AppendString(append(b, `{"id":`...), string(st.ID))
-	b = view.AppendString(append(b, `,"kind":`...), st.Kind.String())
-	b = view.AppendString(append(b, `,"unit":`...), string(st.Unit))
-	b = view.AppendString(append(b, `,"rate_unit":`...), string(st.AnswerUnit()))
-	b = view.AppendString(append(b, `,"fold":`...), st.Fold.String())
-	b = appendMay(append(b, `,"may":`...), st.Allowed())
-	b = view.AppendString(append(b, `,"folded":`...), st.FoldLabel())
-	b = strconv.AppendBool(append(b, `,"sparse":`...), st.Sparse)
-	if st.Traced {
-		b = append(b, `,"traced":true`...)
-	}
-	b = view.AppendString(append(b, `,"help":`...), st.Help)
-	b = append(b, `,"fields":[`...)
-	for i, f := range st.Fields {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = view.AppendString(append(b, `{"name":`...), f.Name)
-		b = view.AppendString(append(b, `,"type":`...), f.Type.String())
-		b = view.AppendString(append(b, `,"unit":`...), string(f.Unit))
-		b = view.AppendString(append(b, `,"help":`...), f.Help)
-		if f.Overlaps {
-			b = append(b, `,"overlaps":true`...)
-		}
-		b = append(b, '}')
-	}
-	b = append(b, ']')
-	if st.Whole != (measure.Whole{}) {
-		b = view.AppendString(append(b, `,"whole":{"sentence":`...), st.Whole.Query)
-		b = append(view.AppendString(append(b, `,"rest":`...), st.Whole.Rest), '}')
-	}
-	if st.Program != "" {
-		b = view.AppendString(append(b, `,"program":`...), st.Program)
-	}
-	return append(b, '}')
-}
-
-// appendMay appends which operations make sense for the values of a statistic.
-func appendMay(b []byte, may measure.Allowed) []byte {
-	b = strconv.AppendBool(append(b, `{"sum":`...), may.Sum)
-	b = strconv.AppendBool(append(b, `,"stack":`...), may.Stack)
-	b = strconv.AppendBool(append(b, `,"rate":`...), may.Rate)
-	b = strconv.AppendBool(append(b, `,"percentile":`...), may.Percentile)
-	return append(b, '}')
+	return s.sendJSON(w, r, view.AppendCatalogue(nil, s.Machine.Stats()))
 }

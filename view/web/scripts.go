@@ -12,7 +12,8 @@ import (
 )
 
 // Scripts are the D programs of a server, whose aggregations are statistics. Implementations are
-// safe for concurrent use. The argument caller goes to the audit log.
+// safe for concurrent use. The name of by goes to the audit log; its role is checked again where
+// the script runs.
 type Scripts interface {
 	// Scripts lists the scripts, by ID.
 	Scripts() []measure.Script
@@ -20,11 +21,11 @@ type Scripts interface {
 	// Add starts a script and returns its ID. Text must be set, Name and Budget may be. With record
 	// its statistics are recorded from now on. The error joins a *measure.Diagnostic for each
 	// mistake in the text; another error says why the script is refused.
-	Add(caller string, s measure.Script, record bool) (uint32, error)
+	Add(by measure.Asker, s measure.Script, record bool) (uint32, error)
 
-	Start(caller string, id uint32) error  // does nothing if the script runs
-	Stop(caller string, id uint32) error   // keeps what was recorded; does nothing if it is stopped
-	Remove(caller string, id uint32) error // stops and deletes it; keeps what was recorded
+	Start(by measure.Asker, id uint32) error  // does nothing if the script runs
+	Stop(by measure.Asker, id uint32) error   // keeps what was recorded
+	Remove(by measure.Asker, id uint32) error // stops and deletes it; keeps what was recorded
 }
 
 // defaultBudget is the share of one CPU that a script may use if the request names no budget.
@@ -54,7 +55,7 @@ func (s *scripts) append(b []byte, k *measure.Script) []byte {
 		}
 		st := k.Stats[i]
 		st.Program = "" // equals the text of the script
-		b = appendStat(b, &st)
+		b = view.AppendStat(b, &st)
 	}
 	return append(b, "]}"...)
 }
@@ -105,7 +106,7 @@ func (s *scripts) add(w http.ResponseWriter, r *http.Request) error {
 				"0.01 is one per cent, 0 no limit", k.Budget)
 		}
 	}
-	id, err := s.Scripts.Add(auditName(r), k, body.Record)
+	id, err := s.Scripts.Add(askerOf(r), k, body.Record)
 	if err != nil {
 		return refused(err)
 	}
@@ -137,7 +138,7 @@ func (s *scripts) change(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(r, &struct{}{}); err != nil {
 		return err
 	}
-	actions := map[string]func(string, uint32) error{
+	actions := map[string]func(measure.Asker, uint32) error{
 		"start": s.Scripts.Start, "stop": s.Scripts.Stop, "remove": s.Scripts.Remove,
 	}
 	action := actions[r.PathValue("action")]
@@ -145,7 +146,7 @@ func (s *scripts) change(w http.ResponseWriter, r *http.Request) error {
 		message := "unknown action " + printable(r.PathValue("action"))
 		return notFound(message, "start, stop or remove")
 	}
-	if err := action(auditName(r), id); err != nil {
+	if err := action(askerOf(r), id); err != nil {
 		return refused(err)
 	}
 	return s.sendScript(w, r, id)

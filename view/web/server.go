@@ -9,8 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"culprit/fleet"
 	"culprit/measure"
+	"culprit/view/web/access"
 	"culprit/view/web/api"
+	"culprit/view/web/listen"
+	"culprit/worker"
 )
 
 // About describes the server and its machine.
@@ -28,16 +32,35 @@ type Config struct {
 	About   About
 	Token   string // the server's own, which grants every role; "" admits only the unix socket
 
-	Tokens     *Tokens      // more tokens; nil: none
-	Hosts      []string     // DNS names of the server in lower case, beside localhost
+	Tokens   *access.Tokens   // more tokens; nil: none
+	Sessions *access.Sessions // of browsers; nil: in memory
+	Sites    access.Sites     // names of the server, beside loopback
+
 	Page       fs.FS        // the built page; without index.html: a page that says how to build it
 	Prometheus http.Handler // handles /api/v1/; nil: not found
 	Export     Exporter     // the recorded statistics in /metrics; nil: none
-	Scripts    Scripts      // nil: unsupported
+
+	// The same without the fields of access.HiddenFields, for the role metrics; nil: it is refused.
+	HiddenPrometheus http.Handler
+	HiddenExport     Exporter
+
+	// MCP handles the messages of /mcp; it must not stream. nil: unsupported.
+	MCP http.Handler
+
+	Scripts Scripts // nil: unsupported
+
+	Fleet       Fleet          // the hosts of an engine; nil: none
+	HostAddress fleet.Template // of the server of each host; "": unknown
 
 	// Sample samples the CPUs until the time is over or the context ends. It is never called
 	// twice at the same time. nil: unsupported.
 	Sample func(context.Context, Sampling) (*Sampled, error)
+
+	// Workers read the files that are uploaded; nil: this process does.
+	Workers *worker.Pool
+
+	// CertificateTrouble returns why the newest certificate could not be read; nil: it could.
+	CertificateTrouble func() error
 
 	CPU          func() measure.Span // CPU time of the calling thread, for Spent; nil: not metered
 	QueryStarted func()              // is called by several goroutines; nil: not called
@@ -46,7 +69,7 @@ type Config struct {
 // Server serves the data of a recording machine over HTTP. Make it with New.
 type Server struct {
 	*core
-	guard    *guard
+	guard    *guard // nil until Handler
 	status   *status
 	queries  *queries
 	live     *live
@@ -55,22 +78,25 @@ type Server struct {
 	datasets *datasets
 	scripts  *scripts
 	profiles *profiles
+	sessions *sessions
+	hosts    *hosts
 }
 
 // New returns a server that follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
 	c := newCore(&Config{Machine: m, About: about, Token: token})
 	l := newLive(c)
-	g := &guard{core: c}
 	s := &Server{
-		core: c, guard: g, live: l,
-		status:   &status{core: c, live: l, guard: g},
+		core: c, live: l,
+		status:   &status{core: c, live: l},
 		queries:  &queries{core: c},
 		tools:    &tools{core: c, live: l},
 		findings: newFindings(c, l),
 		datasets: &datasets{core: c},
 		scripts:  &scripts{core: c},
 		profiles: newProfiles(c),
+		sessions: &sessions{core: c},
+		hosts:    &hosts{core: c},
 	}
 	go l.run()
 	go s.findings.run()
@@ -93,6 +119,9 @@ func (s *Server) routes() map[string]route {
 		"/api/catalogue":              {"GET": s.queries.catalogue},
 		"/api/parse":                  {"GET": s.queries.parse},
 		"/api/ask":                    {"GET": s.queries.ask},
+		"/api/rank":                   {"GET": s.queries.rank},
+		"/api/questions":              {"GET": s.queries.questions},
+		"/api/prices":                 {"GET": s.queries.prices},
 		"/api/live":                   {"GET": s.live.answers},
 		"/api/tools":                  {"GET": s.tools.list},
 		"/api/tool/{name}":            {"GET": s.tools.tables},
@@ -100,6 +129,8 @@ func (s *Server) routes() map[string]route {
 		"/api/diagnosis":              {"GET": s.findings.newest},
 		"/api/diagnosis/live":         {"GET": s.findings.follow},
 		"/api/findings":               {"GET": s.findings.logged},
+		"/api/hosts":                  {"GET": s.hosts.list},
+		"/api/hosts/curves":           {"GET": s.hosts.curves},
 		"/api/datasets":               {"GET": s.datasets.list, "POST": s.datasets.enable},
 		"/api/datasets/{id}/{action}": {"POST": s.datasets.change},
 		"/api/changes":                {"GET": s.datasets.changes},
@@ -110,7 +141,15 @@ func (s *Server) routes() map[string]route {
 		"/api/profile":                {"GET": s.profiles.columns},
 		"/api/profile/diff":           {"GET": s.profiles.diffColumns},
 		"/api/profile/changes":        {"GET": s.profiles.diffChanges},
+		"/api/login":                  {"POST": s.sessions.login},
+		"/api/logout":                 {"POST": s.sessions.logout},
+		"/api/sessions":               {"GET": s.sessions.list},
+		"/api/sessions/{id}/{action}": {"POST": s.sessions.change},
+		"/mcp":                        {"POST": s.mcp},
 		"/metrics":                    {"GET": s.status.metrics},
+		"/debug/pprof/profile":        {"GET": s.profiles.scrape},
+		"/-/healthy":                  {"GET": s.status.healthy},
+		"/-/ready":                    {"GET": s.status.ready},
 	}
 }
 
@@ -124,10 +163,15 @@ func Routes() map[string][]string {
 }
 
 // Handler returns the handler of all requests. With trusted it asks for no token: for a listener
-// whose peers may do everything, such as ListenSocket's.
+// whose peers may do everything, such as listen.Socket's.
 func (s *Server) Handler(trusted bool) http.Handler {
+	if s.guard == nil {
+		s.guard = newGuard(s.core)
+		s.sessions.guard, s.live.guard = s.guard.access, s.guard.access
+	}
 	mux := http.NewServeMux()
 	all := s.routes()
+	all["/again.js"] = route{"GET": access.ReloadScript}
 	all["/"] = route{"GET": func(w http.ResponseWriter, r *http.Request) error {
 		return notFound("there is nothing at "+printable(r.URL.Path), "")
 	}}
@@ -139,7 +183,7 @@ func (s *Server) Handler(trusted bool) http.Handler {
 	if s.Prometheus != nil {
 		mux.HandleFunc("/api/v1/", s.handlePrometheus)
 	}
-	newPage(s.Page).register(mux)
+	newPage(s.Page).register(mux, s.guard)
 	return s.guard.wrap(mux, trusted)
 }
 
@@ -160,6 +204,10 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, path string, met
 		})
 		return
 	}
+	if err := s.guard.check(r, path); err != nil {
+		refuse(w, err)
+		return
+	}
 	reply := func() {
 		err := handler(w, r)
 		s.count(err)
@@ -167,7 +215,8 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request, path string, met
 			refuse(w, err)
 		}
 	}
-	if strings.HasSuffix(path, "/live") { // metered per event
+	// Live views are metered per event. A scrape waits, and would hold a thread meanwhile.
+	if strings.HasSuffix(path, "/live") || strings.HasPrefix(path, "/debug/") {
 		reply()
 	} else {
 		s.metered(reply)
@@ -187,13 +236,36 @@ func (r route) allow() string {
 
 // handlePrometheus passes a request on within the limits of queries.
 func (s *Server) handlePrometheus(w http.ResponseWriter, r *http.Request) {
+	if _, known := access.RuleOf(r.Method, "/api/v1/"); !known {
+		s.Prometheus.ServeHTTP(w, r) // it lists the methods of the path
+		return
+	}
+	if err := s.guard.check(r, "/api/v1/"); err != nil {
+		refuse(w, err)
+		return
+	}
+	handler := s.Prometheus
+	if !access.From(r.Context()).May(access.View) {
+		handler = s.HiddenPrometheus
+	}
+	if handler == nil {
+		refuse(w, hiddenFault())
+		return
+	}
 	ctx, release, err := s.acquire(r.Context())
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	defer release()
-	s.metered(func() { s.Prometheus.ServeHTTP(w, r.WithContext(ctx)) })
+	s.metered(func() { handler.ServeHTTP(w, r.WithContext(ctx)) })
+}
+
+// hiddenFault refuses the role metrics where nothing hides fields from it.
+func hiddenFault() *fault {
+	return &fault{
+		status: http.StatusForbidden, Code: "denied", Message: "this needs the role view",
+	}
 }
 
 // HTTP returns an http.Server with timeouts and size limits for a listener; for trusted see
@@ -206,7 +278,7 @@ func (s *Server) HTTP(trusted bool) *http.Server {
 		WriteTimeout:      replyTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ConnContext:       withConnection,
+		ConnContext:       listen.WithConnection,
 		// Strangers could fill a log. /api/health reports our own faults.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}

@@ -4,17 +4,18 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"time"
 
 	"culprit/measure"
 	"culprit/view"
+	"culprit/view/web/access"
 	"culprit/view/web/api"
 )
 
 // status reports the state of the server itself.
 type status struct {
 	*core
-	live  *live
-	guard *guard
+	live *live
 }
 
 // health reports the server's version, its cost and its problems.
@@ -24,7 +25,7 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := s.Machine.Health()
 	b := view.AppendString([]byte(`{"version":`), s.About.Version)
-	b = view.AppendString(append(b, `,"may":`...), roleOf(r).String())
+	b = view.AppendString(append(b, `,"may":`...), access.From(r.Context()).Role.String())
 	b = view.AppendString(append(b, `,"host":`...), s.About.Host)
 	b = view.AppendString(append(b, `,"kernel":`...), s.About.Kernel)
 	b = strconv.AppendInt(append(b, `,"cpus":`...), int64(s.About.CPUs), 10)
@@ -41,6 +42,7 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	b = append(b, ']')
 	b = strconv.AppendInt(append(b, `,"rss_bytes":`...), h.Memory, 10)
+	b = strconv.AppendBool(append(b, `,"hosts":`...), s.Fleet != nil)
 	b = strconv.AppendInt(append(b, `,"viewers":`...), s.live.viewers.Load(), 10)
 	b = strconv.AppendInt(append(b, `,"disk_bytes":`...), h.Disk, 10)
 	b = strconv.AppendInt(append(b, `,"disk_limit_bytes":`...), h.DiskLimit, 10)
@@ -50,6 +52,38 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendUint(append(b, `,"refused_samples":`...), h.Refused, 10)
 	b = strconv.AppendUint(append(b, `,"faults":`...), s.faults.total.Load(), 10)
 	return s.sendJSON(w, r, append(b, '}'))
+}
+
+// readyFor is how long a server stays ready without a new tick.
+const readyFor = 10 * time.Second
+
+// healthy replies that the server answers. It contains no numbers, since all may read it.
+func (s *status) healthy(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
+		return err
+	}
+	return plain(w, http.StatusOK, "culprit is healthy.\n")
+}
+
+// ready replies whether the recording delivers.
+func (s *status) ready(w http.ResponseWriter, r *http.Request) error {
+	if err := noParameters(r); err != nil {
+		return err
+	}
+	at := s.clock.arrived.Load()
+	if at == 0 || time.Since(time.Unix(0, at)) > readyFor {
+		return plain(w, http.StatusServiceUnavailable, "culprit is not ready.\n")
+	}
+	return plain(w, http.StatusOK, "culprit is ready.\n")
+}
+
+// plain replies with a text.
+func plain(w http.ResponseWriter, status int, text string) error {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // fails only if the client is gone
+	return nil
 }
 
 // trouble lists the problems of the recording and of the server.
@@ -63,6 +97,16 @@ func (s *status) trouble(h *measure.Health) (all []string) {
 	if s.Tokens != nil {
 		if _, err := s.Tokens.Valid(); err != nil {
 			all = append(all, err.Error()+": only the server's own token is accepted")
+		}
+	}
+	if s.Sessions != nil {
+		if err := s.Sessions.Trouble(); err != nil {
+			all = append(all, err.Error())
+		}
+	}
+	if s.CertificateTrouble != nil {
+		if err := s.CertificateTrouble(); err != nil {
+			all = append(all, err.Error())
 		}
 	}
 	return all
@@ -90,14 +134,20 @@ func (s *status) metrics(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer release()
 	b := s.ownMetrics(nil)
-	if s.Export != nil {
+	export := s.Export
+	if !access.From(ctx).May(access.View) {
+		if export = s.HiddenExport; export == nil {
+			return hiddenFault()
+		}
+	}
+	if export != nil {
 		over := measure.Interval{
 			Start: measure.Time(s.first.Load()), End: measure.Time(s.clock.newest.Load()),
 		}
 		wanted := func(id measure.StatID) bool {
 			return matchesAny(p.values["statistic"], id)
 		}
-		if b, err = s.Export.Append(ctx, b, over, wanted); err != nil {
+		if b, err = export.Append(ctx, b, over, wanted); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,8 @@ describe("how a graph is shown", () => {
   it("is the same after print and parse, whatever the labels are", () => {
     for (const o of [
       plain,
+      { ...plain, lines: true },
+      { ...plain, box: { from: 1e12, to: 1e12 + 3000, low: 49152, high: 20971520 } },
       { ...plain, stack: true, heat: true, wire: "bit" as const, crop: 0.1, table: true },
       {
         ...plain,
@@ -24,7 +26,22 @@ describe("how a graph is shown", () => {
     expect(printOptions(plain)).toBe("");
   });
   it("is the default where a text makes no sense", () => {
-    for (const bad of [undefined, "", "nothing", "crop=7", "sel=%E0%A4%A", "crop="])
+    for (const bad of [
+      undefined,
+      "",
+      "nothing",
+      "crop=7",
+      "sel=%E0%A4%A",
+      "crop=",
+      "box=",
+      "box=1,2,3",
+      "box=2,1,3,4",
+      "box=1,2,4,3",
+      "box=1,2,-3,4",
+      "box=1,2,x,4",
+      "box=1,2,3,Infinity",
+      "box=1,2,3,4,5",
+    ])
       expect(parseOptions(bad)).toEqual(plain);
   });
   it("keeps what it is not narrowed by while its statistic stays", () => {
@@ -33,6 +50,9 @@ describe("how a graph is shown", () => {
       ...o,
       selected: [],
     });
+    const boxed = { ...plain, box: { from: 1, to: 2, low: 0, high: 9 } };
+    expect(optionsFor(boxed, "disk.latency", "disk.latency by process").box).toEqual(boxed.box);
+    expect(optionsFor(boxed, "disk.latency", "syscall.latency").box).toBeNull();
     expect(optionsFor(o, "net.device.speed", "cpu.time by mode")).toEqual(plain);
   });
   it("begins with sentences that can be taken apart", () => {
@@ -42,6 +62,9 @@ describe("how a graph is shown", () => {
     const t = Date.UTC(2026, 10, 21, 18, 0, 0, 400);
     expect(commandLine(`process.cpu where process = "it's"`, t, t + 60_000, 1000, false)).toBe(
       `culprit stat 'process.cpu where process = "it'\\''s"' 1 --from 2026-11-21T18:00:00Z --to 2026-11-21T18:01:00Z`,
+    );
+    expect(commandLine("cpu.time", t, t + 60_000, 1000, true, "db's")).toMatch(
+      / --to \S+ --host 'db'\\''s'$/,
     );
     expect(commandLine("net.device.bytes", t, t + 600_000, 5000, true)).toMatch(
       /' 5 --from .* --netns all$/,

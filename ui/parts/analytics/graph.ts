@@ -1,6 +1,7 @@
 // How one graph is shown, as a short text of the URL: "stack bit crop=1 sel=eth0,rx sel=lo,rx".
 
 import { parse } from "../../data/drill";
+import type { Rectangle } from "../../data/heatmap";
 import type { Wire } from "../../data/units";
 
 export interface Options {
@@ -8,6 +9,10 @@ export interface Options {
   stack: boolean;
   /** Each row a line of colours: for many rows. */
   heat: boolean;
+  /** A distribution as lines of its means, not as a heat map. */
+  lines: boolean;
+  /** What is chosen of a heat map; null: nothing. */
+  box: Rectangle | null;
   /** What bytes per second are shown in. */
   wire: Wire;
   /** The share of the cells, in percent, that is clipped at the top: one of crops. */
@@ -16,6 +21,10 @@ export interface Options {
   selected: string[][];
   /** Rows that are left out. */
   hidden: string[][];
+  /** A logarithmic axis of lines, and colours by the logarithm of rows. */
+  log: boolean;
+  /** The order of the rows: "": those unlike the others first, then the largest. */
+  sort: Sort;
   /** The numbers as a table, below. */
   table: boolean;
   /**
@@ -25,16 +34,24 @@ export interface Options {
   wider: string[];
 }
 
+/** What rows may be ordered by; with "-" the other way round: Z to A, the least first. */
+export const sorts = ["", "name", "-name", "value", "-value", "mean", "-mean"] as const;
+export type Sort = (typeof sorts)[number];
+
 /** The shares, in percent, of cells that may be clipped. */
 export const crops = [0, 0.1, 1, 5] as const;
 
 export const plain: Options = {
   stack: false,
   heat: false,
+  lines: false,
+  box: null,
   wire: "byte",
   crop: 0,
   selected: [],
   hidden: [],
+  log: false,
+  sort: "",
   table: false,
   wider: [],
 };
@@ -50,6 +67,14 @@ function keyOfText(text: string): string[] | null {
   }
 }
 
+function boxOfText(text: string): Rectangle | null {
+  const [from, to, low, high, more] = text.split(",").map(Number);
+  if (from === undefined || to === undefined || low === undefined || high === undefined)
+    return null;
+  const good = from < to && low >= 0 && low < high && Number.isFinite(to + high - from);
+  return good && more === undefined ? { from, to, low, high } : null;
+}
+
 /** Reads a text; what it can't mean is left out. */
 export function parseOptions(text: string | undefined): Options {
   const out: Options = { ...plain, selected: [], hidden: [], wider: [] };
@@ -57,8 +82,12 @@ export function parseOptions(text: string | undefined): Options {
     const [name, value = ""] = part.split("=", 2);
     if (part === "stack") out.stack = true;
     else if (part === "heat") out.heat = true;
+    else if (part === "lines") out.lines = true;
+    else if (name === "box") out.box = boxOfText(value);
     else if (part === "bit") out.wire = "bit";
     else if (part === "table") out.table = true;
+    else if (part === "log") out.log = true;
+    else if (name === "sort") out.sort = sorts.find((x) => x === value) ?? "";
     else if (name === "crop") out.crop = crops.find((c) => String(c) === value) ?? 0;
     else if (name === "not") out.wider.push(...(keyOfText(value) ?? []));
     else if (name === "sel" || name === "hide") {
@@ -75,7 +104,13 @@ export function parseOptions(text: string | undefined): Options {
  */
 export function optionsFor(o: Options, before: string, after: string): Options {
   const stays = parse(before)?.stat === parse(after)?.stat;
-  return { ...o, selected: [], hidden: [], wider: stays ? o.wider : [] };
+  return {
+    ...o,
+    selected: [],
+    hidden: [],
+    wider: stays ? o.wider : [],
+    box: stays ? o.box : null,
+  };
 }
 
 /** Writes what parseOptions reads; "" for the default. */
@@ -83,10 +118,14 @@ export function printOptions(o: Options): string {
   const parts: string[] = [];
   if (o.stack) parts.push("stack");
   if (o.heat) parts.push("heat");
+  if (o.lines) parts.push("lines");
+  if (o.box) parts.push(`box=${o.box.from},${o.box.to},${o.box.low},${o.box.high}`);
   if (o.wire === "bit") parts.push("bit");
   if (o.crop !== 0) parts.push(`crop=${o.crop}`);
   for (const k of o.selected) parts.push(`sel=${keyText(k)}`);
   for (const k of o.hidden) parts.push(`hide=${keyText(k)}`);
+  if (o.log) parts.push("log");
+  if (o.sort !== "") parts.push(`sort=${o.sort}`);
   if (o.table) parts.push("table");
   if (o.wider.length > 0) parts.push(`not=${keyText(o.wider)}`);
   return parts.join(" ");
@@ -105,6 +144,13 @@ export const first: readonly [string, string][] = [
   ["process.cpu by process", ""],
 ];
 
+/** That of a host of the engine, whose server sends the interfaces of its own namespace only. */
+export const firstOfHost: readonly [string, string][] = [
+  ...first.slice(0, 3),
+  ['net.device.bytes by device,direction where device != "lo"', ""],
+  ["pressure.time by resource,scope", ""],
+];
+
 /** The same question on a command line, of a stretch of the past in whole seconds. */
 export function commandLine(
   sentence: string,
@@ -112,9 +158,12 @@ export function commandLine(
   to: number,
   step: number,
   namespaces: boolean,
+  host = "",
 ): string {
   const when = (ms: number): string =>
     new Date(Math.round(ms / 1000) * 1000).toISOString().replace(".000Z", "Z");
   const whole = Math.max(1, Math.round(step / 1000));
-  return `culprit stat '${sentence.replaceAll("'", "'\\''")}' ${whole} --from ${when(from)} --to ${when(to)}${namespaces ? " --netns all" : ""}`;
+  // The address of the engine is known to the server only.
+  const engine = host === "" ? "" : ` --host '${host.replaceAll("'", "'\\''")}'`;
+  return `culprit stat '${sentence.replaceAll("'", "'\\''")}' ${whole} --from ${when(from)} --to ${when(to)}${namespaces && host === "" ? " --netns all" : ""}${engine}`;
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { grey, Palette } from "../../data/colour";
+import { grey } from "../../data/colour";
 import { type Answer, fromJSON } from "../../data/columns";
 import { plain } from "./graph";
-import { compose, excessNote, peaksOf, ranking, rateOver } from "./scene";
+import { compose, excessNote, onAxis, peaksOf, ranking, rateOver } from "./scene";
 
 const answer = (rows: Record<string, (number | null)[]>, over: object = {}): Answer =>
   fromJSON({
@@ -18,7 +18,7 @@ const answer = (rows: Record<string, (number | null)[]>, over: object = {}): Ans
   });
 const all = { from: 0, to: 4, meanFrom: 0, meanTo: 4 };
 const view = (a: Answer, o = plain, stack = false, residual: Float64Array | null = null) =>
-  compose(a, ranking(a), o, true, stack, residual, new Palette(), all, 180);
+  compose(a, ranking(a), o, true, stack, residual, all, 180);
 
 describe("a view", () => {
   it("weighs what lived shortly by all the time, and a level by its own", () => {
@@ -27,6 +27,50 @@ describe("a view", () => {
     expect(ranking(a)).toEqual(["long", "short"]);
     expect(rateOver({ ...a, kind: "level" }, a.series[0]!.values)).toBe(30);
     expect(rateOver(a, Float64Array.of(Number.NaN, Number.NaN, Number.NaN, Number.NaN))).toBeNaN();
+  });
+
+  it("has the rows that differ first, with a colour, however small they are", () => {
+    const rows = Object.fromEntries(
+      Array.from({ length: 12 }, (_, i) => [`r${i}`, [100 - i, 1, 1, null]]),
+    );
+    const a = answer({ ...rows, slow: [0, 0.1, 0, null], fast: [300, 300, 300, null] });
+    const mark = (id: string, score: number) => {
+      a.series.find((s) => s.id === id)!.unlike = { score, median: 90, others: 13 };
+    };
+    expect(view(a).drawn[0]!.id).toBe("fast");
+    expect(view(a).rows.at(-1)!.id).toBe("slow");
+    mark("slow", -9);
+    mark("fast", 7);
+    const v = view(a);
+    expect(v.rows.slice(0, 3).map((r) => r.id)).toEqual(["slow", "fast", "r0"]);
+    expect(v.rows[0]!.place).not.toBe(grey);
+    expect(v.rows[0]!.unlike?.score).toBe(-9);
+    expect(v.rows[2]!.unlike).toBeNull();
+  });
+
+  it("has a logarithmic axis from the least value above 0", () => {
+    const a = answer({ big: [2e9, 2e9, 1e9, null], small: [0, 5e3, 2e4, null] });
+    const v = view(a, { ...plain, log: true });
+    expect([v.log, v.low]).toEqual([true, 1000]);
+    expect(v.labels).toEqual(["1 k", "100 k", "10 M", "1 G"]);
+    expect(view(a, { ...plain, log: true }, true).log).toBe(false);
+  });
+
+  it("draws values of a logarithmic axis at equal distances per decade, zero at its edge", () => {
+    const v = { log: true, low: 100 };
+    expect([1e2, 1e3, 1e5, 5, 0, -3].map((x) => onAxis(v, x))).toEqual([2, 3, 5, 2, 2, 2]);
+    expect(onAxis(v, Number.NaN)).toBeNaN();
+    expect(Array.from(onAxis(v, Float64Array.of(1e4, Number.NaN, 0)))).toEqual([4, Number.NaN, 2]);
+    const linear = { log: false, low: 100 };
+    expect([onAxis(linear, 1e3), onAxis(linear, -3)]).toEqual([1000, -3]);
+  });
+
+  it("has twelve decades of a logarithmic axis at most, and a linear one below zero", () => {
+    const log = { ...plain, log: true };
+    expect(view(answer({ a: [1e15, 1e-3, 1, null] }), log).low).toBe(1000);
+    expect(view(answer({ a: [1e6, 1e-3, 1, null] }), log).low).toBe(1e-3);
+    expect(view(answer({ a: [-1, 5, 1, null] }), log).log).toBe(false);
+    expect(view(answer({ a: [0, 0, 0, null] }), log).log).toBe(false);
   });
 
   it("rescales to what is selected, with its unit", () => {
@@ -73,7 +117,6 @@ describe("a view", () => {
         true,
         false,
         null,
-        new Palette(),
         { from: 0, to: 100, meanFrom: 0, meanTo: 100 },
         180,
       ).high,
@@ -89,8 +132,7 @@ describe("a view", () => {
     whole.series[0]!.max = Float64Array.of(9, 3, 40, 3, Number.NaN);
     const peaks = peaksOf(whole, a)!;
     expect(Array.from(peaks)).toEqual([3, 40, 3, Number.NaN]);
-    const of = (o = plain) =>
-      compose(a, ranking(a), o, true, true, null, new Palette(), all, 180, peaks);
+    const of = (o = plain) => compose(a, ranking(a), o, true, true, null, all, 180, peaks);
     expect(of().high).toBeCloseTo(42.4);
     expect(of({ ...plain, selected: [["a"]] }).peaks).toBeNull();
     expect(peaksOf({ ...whole, step: 5000 }, a)).toBeNull();

@@ -1,9 +1,27 @@
 // Makes of an answer what a graph and its panel show. Pure: no canvas, no clock.
 
-import { grey, type Palette } from "../../data/colour";
-import { type Answer, type Column, idOf, type Series } from "../../data/columns";
-import { byValue, ceiling, colourKey, nameOf, type Residual, sum, tops } from "../../data/series";
-import { humane, marks, type Scale, scaleFor } from "../../data/units";
+import { assign, grey } from "../../data/colour";
+import {
+  type Answer,
+  type Column,
+  type Deviants,
+  deviantsOf,
+  idOf,
+  type Series,
+  type Unlike,
+} from "../../data/columns";
+import {
+  byValue,
+  ceiling,
+  colourKey,
+  labelsOf,
+  nameOf,
+  type Residual,
+  sum,
+  tops,
+  unlikeFirst,
+} from "../../data/series";
+import { humane, logMarks, logUnit, marks, type Scale, scaleFor } from "../../data/units";
 import type { Options } from "./graph";
 
 /** One row of the panel. */
@@ -11,6 +29,8 @@ export interface Row {
   id: string;
   key: string[];
   name: string;
+  /** The labels that the name consists of; "" is left out of it. */
+  labels: string[];
   values: Column;
   min: Column | null;
   max: Column | null;
@@ -21,6 +41,8 @@ export interface Row {
   selected: boolean;
   /** Over the window: see rateOver. */
   mean: number;
+  /** By how much it differs from the others; null where it does not. */
+  unlike: Unlike | null;
 }
 
 /** Everything that a graph shows, but for where the crosshair is. */
@@ -48,11 +70,13 @@ export interface View {
    * within each cell; else null.
    */
   peaks: Column | null;
+  /** The axis is logarithmic: low is its lower edge, at or below the least value above 0. */
+  log: boolean;
   low: number;
   high: number;
   /** Of the axis. */
   scale: Scale;
-  /** Of the rows' numbers: the same unit, and a digit more where all before the point is taken. */
+  /** Of the table twin: the same unit, and a digit more where all before the point is taken. */
   column: Scale;
   values: number[];
   labels: string[];
@@ -83,13 +107,16 @@ export function rateOver(a: Answer, values: Column, from = 0, to = values.length
   return total / (a.kind === "delta" ? measured : there);
 }
 
-/** Ids of the rows by what they come to over the window, the largest first. */
-export function ranking(a: Answer): string[] {
-  const weights = a.series.map((s) => rateOver(a, s.values));
-  return byValue(
-    weights,
+/**
+ * Ids of the rows: first those that differ from the others, the furthest first, then by what they
+ * come to over the window, the largest first.
+ */
+export function ranking(a: Answer, deviants: Deviants = deviantsOf(a)): string[] {
+  const rows = byValue(
+    a.series.map((s) => rateOver(a, s.values)),
     a.series.map((s) => s.id),
-  ).map((i) => a.series[i]!.id);
+  ).map((i) => ({ id: a.series[i]!.id, unlike: deviants.get(a.series[i]!.id) ?? null }));
+  return unlikeFirst(rows).map((r) => r.id);
 }
 
 export interface Window {
@@ -131,6 +158,30 @@ export function excessNote(r: Residual, a: Answer, whole: string): string {
   return notes.join(" ");
 }
 
+/** A power of ten at or below the least value above 0 in sight; at most twelve decades. */
+function leastAbove(rows: readonly Row[], w: Window, high: number): number {
+  let least = high;
+  for (const r of rows) {
+    for (let c = Math.max(0, w.from); c < w.to; c++) {
+      const v = r.values[c]!;
+      if (v > 0 && v < least) least = v;
+    }
+  }
+  return 10 ** Math.floor(Math.log10(Math.max(least, high / 1e12)) + 1e-9);
+}
+
+/**
+ * Values as a linear axis draws them: of a logarithmic view their logarithms, zero and less at the
+ * lower edge. NaN stays NaN.
+ */
+export function onAxis(view: Pick<View, "log" | "low">, v: number): number;
+export function onAxis(view: Pick<View, "log" | "low">, v: Column): Column;
+export function onAxis(view: Pick<View, "log" | "low">, v: number | Column): number | Column {
+  if (!view.log) return v;
+  const place = (x: number): number => Math.log10(Math.max(x, view.low));
+  return typeof v === "number" ? place(v) : Float64Array.from(v, place);
+}
+
 /** Puts a view together. ranked: ids as of the last ranking; rows that are not in it come last. */
 export function compose(
   a: Answer,
@@ -139,10 +190,10 @@ export function compose(
   sums: boolean,
   stack: boolean,
   residual: Column | null,
-  palette: Palette,
   w: Window,
   height: number,
   whole: Column | null = null,
+  deviants: Deviants = deviantsOf(a),
 ): View {
   const rank = new Map(ranked.map((id, i) => [id, i]));
   const selected = new Set(o.selected.map(idOf));
@@ -153,12 +204,13 @@ export function compose(
   const some = sorted.some((s) => selected.has(s.id));
   const shows = (s: Series): boolean => !hidden.has(s.id) && (!some || selected.has(s.id));
   const order = [...sorted.filter(shows), ...sorted.filter((s) => !shows(s))];
-  const places = palette.assign(order.filter((s) => !hidden.has(s.id)).map(colourKey));
+  const places = assign(order.filter((s) => !hidden.has(s.id)).map(colourKey));
   const placeOf = new Map(order.filter((s) => !hidden.has(s.id)).map((s, i) => [s.id, places[i]!]));
   const rows: Row[] = sorted.map((s) => ({
     id: s.id,
     key: s.key,
     name: nameOf(s, a.by),
+    labels: labelsOf(s, a.by),
     values: s.values,
     min: s.min,
     max: s.max,
@@ -166,6 +218,7 @@ export function compose(
     shown: shows(s),
     selected: selected.has(s.id),
     mean: rateOver(a, s.values, w.meanFrom, w.meanTo),
+    unlike: deviants.get(s.id) ?? null,
   }));
   const cells = a.elapsed.length;
   const visible = rows.filter((r) => r.shown);
@@ -211,7 +264,12 @@ export function compose(
   // A little air above the greatest, unless it is cut.
   const empty = high === 0 && low === 0;
   const edge = empty ? 1 / scale.times : o.crop > 0 ? high : high * 1.06;
-  const axis = marks(low * 1.06, edge, a.unit, scale, Math.max(2, Math.round(height / 44)));
+  const log = o.log && !stack && low >= 0 && !empty;
+  const floor = log ? leastAbove(drawn, w, edge) : low * 1.06;
+  const about = Math.max(2, Math.round(height / 44));
+  const axis = log
+    ? logMarks(floor, edge, a.unit, o.wire)
+    : marks(floor, edge, a.unit, scale, about);
   return {
     rows,
     drawn,
@@ -221,9 +279,10 @@ export function compose(
     tops: top,
     rowTops,
     peaks,
-    low: low * 1.06,
+    log,
+    low: floor,
     high: edge,
-    scale,
+    scale: log ? { ...scale, unit: logUnit(a.unit, o.wire) } : scale,
     column: scale.decimals === 0 && scale.times !== 1 ? { ...scale, decimals: 1 } : scale,
     values: empty ? [0] : axis.values,
     labels: empty ? ["0"] : axis.labels,

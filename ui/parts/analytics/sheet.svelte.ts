@@ -3,7 +3,15 @@
 
 import { untrack } from "svelte";
 import { bytes, follow, Trouble } from "../../data/client";
-import { type Answer, binaryType, fromBinary, fromJSON, type Loss } from "../../data/columns";
+import {
+  type Answer,
+  binaryType,
+  type Deviants,
+  deviantsOf,
+  fromBinary,
+  fromJSON,
+  type Loss,
+} from "../../data/columns";
 import type { Event } from "../../data/events";
 import { Live } from "../../data/live";
 import { persist } from "../../data/persist";
@@ -17,6 +25,9 @@ const most = 200;
 /** Ticks between two rankings of live rows: an order that changed each second could not be read. */
 const calm = 10;
 
+/** How often a host of the engine is asked, in milliseconds: servers send a sample each 15 s. */
+const often = 15_000;
+
 /** How often, a tenth of a second apart, the stream waits for answers that are on their way. */
 const retries = 10;
 
@@ -25,8 +36,12 @@ export class Data {
   answer = $state.raw<Answer | null>(null);
   /** Ids of the rows, the largest first; changes seldom. */
   ranked = $state.raw<string[]>([]);
+  /** The rows that differ from the others; changes seldom. */
+  deviants = $state.raw<Deviants>(new Map());
   trouble = $state.raw<Trouble | null>(null);
   loading = $state(false);
+  /** It is recorded since a moment ago: the first values are on their way. */
+  awaited = $state(false);
   /** Losses of live ticks, with their moments. */
   losses = $state.raw<{ at: number; loss: Loss[] }[]>([]);
   /** Milliseconds from the question to the answer, and the bytes of it. */
@@ -37,6 +52,8 @@ export class Data {
   stop: AbortController | null = null;
   pending: { at: number; tick: Answer }[] = [];
   ticks = 0;
+  /** Rows beyond those of the answer that began to differ: what they did before was asked for. */
+  sought = new Set<string>();
   /** The newest tick there was when what had passed since was last asked for. */
   tried = Number.NaN;
 
@@ -46,6 +63,13 @@ export class Data {
 interface Tick {
   at_ms: number;
   answers: unknown[];
+}
+
+/** The rows that began to differ and that neither the answer has nor were sought before. */
+function unseen(d: Data, tick: Answer): string[] {
+  if (!tick.unlike) return [];
+  const known = new Set(d.answer?.series.map((r) => r.id));
+  return [...tick.unlike.keys()].filter((id) => !known.has(id) && !d.sought.has(id));
 }
 
 /** The data of a worksheet. */
@@ -60,9 +84,12 @@ export class Sheet {
   live = $state(false);
   private all = new Map<string, Data>();
   private range: Range | null = null;
+  /** A host of the engine; "": the machine of the server. */
+  private host = "";
   private columns = 0;
   private stream: AbortController | null = null;
   private streamed: string[] = [];
+  private window = 0; // over which the server compares the rows of the stream
   private retries = retries;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -72,9 +99,20 @@ export class Sheet {
     return this.all.get(sentence);
   }
 
-  /** Makes the data those of the sentences, the stretch and at most so many cells. */
-  want(sentences: readonly string[], range: Range, columns: number): void {
+  /**
+   * Makes the data those of the sentences, the stretch and at most so many cells. A sentence of
+   * after is asked for when the answer to its other sentence is there: rows after their heat map.
+   * host is a host of the engine, which is asked again and again: it has no stream.
+   */
+  want(
+    sentences: readonly string[],
+    range: Range,
+    columns: number,
+    after: ReadonlyMap<string, string> = new Map(),
+    host = "",
+  ): void {
     this.range = range;
+    this.host = host;
     this.live = range.kind === "live";
     this.columns = columns;
     const set = new Set(sentences);
@@ -87,9 +125,10 @@ export class Sheet {
     }
     const key =
       range.kind === "live"
-        ? `live ${range.span} ${columns}`
-        : `${range.from} ${range.to} ${columns}`;
-    for (const s of set) {
+        ? `live ${range.span} ${columns} ${host}`
+        : `${range.from} ${range.to} ${columns} ${host}`;
+    const begun = new Map<string, Promise<void>>();
+    for (const s of [...set].sort((x, y) => Number(after.has(x)) - Number(after.has(y)))) {
       let d = this.all.get(s);
       if (!d) {
         d = new Data(s);
@@ -98,7 +137,10 @@ export class Sheet {
       }
       if (d.want !== key) {
         d.want = key;
-        void this.load(d);
+        d.sought.clear();
+        const before = begun.get(after.get(s) ?? "");
+        if (before) void this.loadAfter(d, before, key);
+        else begun.set(s, this.load(d));
       }
     }
     if (changed) untrack(() => this.version++);
@@ -111,6 +153,20 @@ export class Sheet {
     if (d) void this.load(d);
   }
 
+  /** Asks again until what is recorded since a moment ago has values, for half a minute. */
+  async awaitRecorded(sentence: string): Promise<void> {
+    for (let n = 0; n < 20; n++) {
+      const d = this.all.get(sentence);
+      if (n > 0 && !d) return;
+      if (d?.answer && !d.trouble && d.answer.series.length > 0) break;
+      if (d) d.awaited = true;
+      await new Promise((done) => setTimeout(done, 1500));
+      this.again(sentence);
+    }
+    const d = this.all.get(sentence);
+    if (d) d.awaited = false;
+  }
+
   end(): void {
     clearTimeout(this.timer);
     this.stream?.abort();
@@ -118,6 +174,15 @@ export class Sheet {
     this.streamed = [];
     for (const d of this.all.values()) d.stop?.abort();
     this.all.clear();
+  }
+
+  /** Loads when something else is loaded, unless something else is wanted by then. */
+  private async loadAfter(d: Data, before: Promise<void>, key: string): Promise<void> {
+    d.stop?.abort();
+    d.stop = null;
+    d.loading = true;
+    await before;
+    if (d.want === key && this.all.get(d.sentence) === d && !d.stop) await this.load(d);
   }
 
   private async load(d: Data, pending: Data["pending"] = []): Promise<void> {
@@ -133,7 +198,8 @@ export class Sheet {
     const to = live ? "now" : String(Math.round(range.to));
     const begun = performance.now();
     try {
-      const params = { q: d.sentence, from, to, columns: this.columns, top: most };
+      const host = this.host === "" ? undefined : this.host;
+      const params = { q: d.sentence, from, to, columns: this.columns, top: most, host };
       const asked = async (): Promise<ArrayBuffer> =>
         (await bytes("ask", params, binaryType, stop.signal)).arrayBuffer();
       const buffer = await persist(asked, stop.signal, (t) => {
@@ -155,7 +221,8 @@ export class Sheet {
         d.answer = a;
       }
       d.pending = [];
-      d.ranked = ranking(d.answer);
+      d.deviants = deviantsOf(a);
+      d.ranked = ranking(d.answer, d.deviants);
       d.trouble = null;
     } catch (e) {
       if (stop.signal.aborted) return;
@@ -184,6 +251,13 @@ export class Sheet {
 
   private begin(): void {
     const live = this.range?.kind === "live";
+    if (this.host !== "") {
+      this.stream?.abort();
+      this.stream = null;
+      this.streamed = [];
+      if (live) this.timer = setTimeout(() => this.reload(), often);
+      return;
+    }
     // Answers that are on their way are waited for, a while: each change of the sentences is a new
     // stream.
     if (live && this.retries > 0 && [...this.all.values()].some((d) => d.stop)) {
@@ -196,25 +270,42 @@ export class Sheet {
     const list = live
       ? [...this.all.values()].filter((d) => d.live && !d.trouble).map((d) => d.sentence)
       : [];
-    if (list.length === this.streamed.length && list.every((s, i) => s === this.streamed[i]))
+    const window = this.range?.kind === "live" ? this.range.span : 0;
+    if (
+      window === this.window &&
+      list.length === this.streamed.length &&
+      list.every((s, i) => s === this.streamed[i])
+    )
       return;
     this.stream?.abort();
     this.stream = null;
     this.streamed = list;
+    this.window = window;
     if (list.length === 0) return;
     const stop = new AbortController();
     this.stream = stop;
-    follow("live", { q: list, top: String(most) }, stop.signal, {
-      event: (e) => this.take(e, list),
-      link: (l) => {
-        if (stop.signal.aborted) return;
-        server.heard(l);
-        if (l.up || l.trying) return;
-        // Refused, as when a dataset has just gone: what is still there is followed.
-        this.streamed = [];
-        this.restream(5000);
+    follow(
+      "live",
+      { q: list, top: String(most), window: String(Math.round(window)) },
+      stop.signal,
+      {
+        event: (e) => this.take(e, list),
+        link: (l) => {
+          if (stop.signal.aborted) return;
+          server.heard(l);
+          if (l.up || l.trying) return;
+          // Refused, as when a dataset has just gone: what is still there is followed.
+          this.streamed = [];
+          this.restream(5000);
+        },
       },
-    });
+    );
+  }
+
+  /** Asks again for all that is live, unless nobody sees it. */
+  private reload(): void {
+    if (document.hidden) this.restream(often);
+    else for (const d of this.all.values()) if (!d.stop) void this.load(d);
   }
 
   private take(e: Event, list: readonly string[]): void {
@@ -253,6 +344,13 @@ export class Sheet {
         void this.load(d, [{ at: t.at_ms, tick }]);
         return;
       }
+      // A small row that begins to differ: its past was not among the largest rows.
+      const late = unseen(d, tick);
+      if (late.length > 0) {
+        for (const id of late) d.sought.add(id);
+        void this.load(d, [{ at: t.at_ms, tick }]);
+        return;
+      }
       if (!d.live.append(t.at_ms, tick)) return;
       const answer = d.live.answer();
       if (tick.loss.length > 0)
@@ -260,8 +358,9 @@ export class Sheet {
           ...d.losses.filter((l) => l.at > answer.start),
           { at: t.at_ms, loss: tick.loss },
         ];
-      if (++d.ticks % calm === 0 || answer.series.length > d.ranked.length)
-        d.ranked = ranking(answer);
+      if (tick.unlike) d.deviants = tick.unlike;
+      if (++d.ticks % calm === 0 || tick.unlike || answer.series.length > d.ranked.length)
+        d.ranked = ranking(answer, d.deviants);
       d.answer = answer;
     });
     this.tick = Math.max(this.tick, t.at_ms);

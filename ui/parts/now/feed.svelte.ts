@@ -95,16 +95,21 @@ export class Feed {
 
     if (range.kind === "past") void load();
     else {
-      follow("live", { q: names.map((n) => asks[n]), top }, stop.signal, {
-        event: (e) => {
-          if (e.name === "tick") take(JSON.parse(e.data));
+      follow(
+        "live",
+        { q: names.map((n) => asks[n]), top, window: String(Math.round(range.span)) },
+        stop.signal,
+        {
+          event: (e) => {
+            if (e.name === "tick") take(JSON.parse(e.data));
+          },
+          link: (l) => {
+            server.heard(l);
+            // What came to pass without us is asked for again.
+            if (l.up) void load();
+          },
         },
-        link: (l) => {
-          server.heard(l);
-          // What came to pass without us is asked for again.
-          if (l.up) void load();
-        },
-      });
+      );
     }
     return () => stop.abort();
   }

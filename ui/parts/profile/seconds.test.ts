@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../data/columns";
-import { busiest, nameOf, secondsOf, snapped, stretchOf } from "./seconds";
+import { busiest, nameOf, pointAt, secondsOf, snapped, stretchOf } from "./seconds";
 
 const nan = Number.NaN;
 const answer: Answer = {
@@ -29,6 +29,13 @@ describe("the seconds", () => {
     expect([...s.rate]).toEqual([1, nan, 0, 4, 0, nan, 0, 0, 2, nan, 3, 5]);
     expect([...s.whole]).toEqual([3, nan, 3, 9]);
     expect(s.most).toBe(5);
+  });
+  it("know what a place of the map is", () => {
+    expect(pointAt(s, 12_500, 0.7)).toEqual({ from: 12_000, offset: [2000 / 3, 1000], rate: 3 });
+    expect(pointAt(s, 11_000, 0)?.rate).toBeNaN();
+    expect(pointAt(s, 9_999, 0)).toBeNull();
+    expect(pointAt(s, 14_000, 0)).toBeNull();
+    expect(pointAt(s, 10_000, 1)).toBeNull();
   });
   it("take the lines of a part of a second for what was seen of them", () => {
     // A server that began 0.2 s before the end of a second: the last line has seen both CPUs busy

@@ -80,6 +80,23 @@ export function busiest(s: Seconds, ms: number): Stretch | null {
   return best < 0 ? null : { from: s.start + at * s.step, to: s.start + (at + n) * s.step };
 }
 
+/** What a place of the map is: its column, the part of the second, and the samples there. */
+export function pointAt(
+  s: Seconds,
+  ms: number,
+  height: number,
+): { from: number; offset: [number, number]; rate: number } | null {
+  const cell = Math.floor((ms - s.start) / s.step);
+  const slot = Math.floor(height * s.slots);
+  if (cell < 0 || cell >= s.cells || slot < 0 || slot >= s.slots) return null;
+  const part = 1000 / s.slots;
+  return {
+    from: s.start + cell * s.step,
+    offset: [slot * part, (slot + 1) * part],
+    rate: s.rate[slot * s.cells + cell]!,
+  };
+}
+
 /** A stretch widened to whole columns. */
 export function snapped(
   s: Pick<Seconds, "start" | "step" | "cells">,

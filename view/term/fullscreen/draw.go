@@ -53,7 +53,11 @@ func (v *View) draw() {
 		if i == v.tab {
 			style = mark
 		}
-		x = put(x, 0, fmt.Sprintf("%d %s", (i+1)%10, t.tool), style)
+		label := t.tool
+		if i < 10 { // the others have no digit
+			label = fmt.Sprintf("%d %s", (i+1)%10, t.tool)
+		}
+		x = put(x, 0, label, style)
 		x = put(x, 0, " ", plain)
 	}
 	put(0, 1, string(output.Truncate([]byte(v.summaryLine()), 0, max(0, width))), plain)
@@ -98,7 +102,12 @@ func (v *View) draw() {
 				put(0, last-1, fmt.Sprintf("%d notes: %s", n, view.Clean(v.table.Notes[0])), dim)
 			}
 		}
-		v.drawTable(put, 3, last-1, width)
+		top := 3
+		if v.table.Title != "" {
+			put(0, top, view.Clean(v.table.Title), dim)
+			top++
+		}
+		v.drawTable(put, top, last-1, width)
 	}
 	s.Show()
 }

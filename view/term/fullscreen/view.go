@@ -41,6 +41,7 @@ func tabs() []tab {
 		{"tcp", nil},
 		{"link", nil},
 		{"caches", nil},
+		{"df", nil},
 	}
 }
 

@@ -136,6 +136,8 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	text("x")
 	text("0")
 	until(t, s, "dentry", "!paused")
+	key(tcell.KeyTab) // df, the only tool without a digit
+	until(t, s, "Mounted on", "caches df", "!1 df")
 	key(tcell.KeyTab)
 	until(t, s, "%USR")
 	text("q")

@@ -66,7 +66,7 @@ func appendClock(b []byte, t time.Time) []byte {
 // Mean prints the average of all tables. The error is that of the writer.
 func (s *Text) Mean(t *view.Table) error {
 	s.since = 0
-	if t.Title != "" { // its counts are sums
+	if t.Totals {
 		return s.print(t, []byte("In all"))
 	}
 	return s.print(t, []byte("Average"))
@@ -421,6 +421,9 @@ func SortRows(t *view.Table, column int, reverse bool) {
 	}
 }
 
+// MoreRows is the note of LimitRows.
+const MoreRows = "only the first rows are shown; -n 0 shows all"
+
 // LimitRows keeps the first rows and all totals, and adds a note if rows are left out.
 func LimitRows(t *view.Table, limit int) {
 	if limit <= 0 {
@@ -440,6 +443,6 @@ func LimitRows(t *view.Table, limit int) {
 	}
 	t.Rows = kept
 	if left > 0 {
-		t.Notes = append(t.Notes, "only the first rows are shown; -n 0 shows all")
+		t.Notes = append(t.Notes, MoreRows)
 	}
 }

@@ -70,7 +70,7 @@ func sample() *view.Table {
 }
 
 func TestJSONIsOneObjectALine(t *testing.T) {
-	const want = `{"view":"nic","start":"2026-01-02T03:04:05.000000006Z","seconds":1.0003,"rows":[` +
+	const want = `{"format":1,"view":"nic","start":"2026-01-02T03:04:05.000000006Z","seconds":1.0003,"rows":[` +
 		`{"device":"eth\"1","rx_bytes_per_s":1536.5,"util":0.5,"up":true,"remark":"odd"},{"device":"eth10","rx_bytes_per_s":null,"util":null,"up":null},` +
 		`{"device":"all","rx_bytes_per_s":9,"util":0,"up":false}],"loss":[{"reason":"full","events":2}],"notes":["careful"]}`
 	got := string(view.AppendJSON(nil, sample()))

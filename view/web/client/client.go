@@ -211,6 +211,37 @@ func (c *Client) Diagnosis(ctx context.Context) (*diagnose.Report, measure.Time,
 	return newest.Report, measure.Time(newest.At * 1e6), err
 }
 
+// Findings calls each for the logged diagnoses of a time range, oldest first, until each returns an
+// error, which it returns. A document is the JSON of a diagnose.Report. See Client for errors.
+func (c *Client) Findings(
+	ctx context.Context, over measure.Interval, each func(at measure.Time, document []byte) error,
+) error {
+	var logged struct {
+		Reports []struct {
+			At     float64 `json:"at_ms"`
+			Report json.RawMessage
+		}
+	}
+	r, err := c.newRequest(ctx, http.MethodGet,
+		"api/findings?from="+millis(int64(over.Start))+"&to="+millis(int64(over.End)), nil)
+	if err != nil {
+		return err
+	}
+	b, err := c.do(r, maxFindings)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, &logged); err != nil {
+		return err
+	}
+	for _, one := range logged.Reports {
+		if err := each(measure.Time(one.At*1e6), one.Report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // get requests path and decodes the JSON reply into the value that into points to.
 func (c *Client) get(ctx context.Context, path string, into any) error {
 	r, err := c.newRequest(ctx, http.MethodGet, path, nil)

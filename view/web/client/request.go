@@ -17,10 +17,11 @@ import (
 // The longest replies that a client reads, in bytes after unpacking: lists that people read, and
 // answers in columns by their cells. A cell may have 8,000 rows.
 const (
-	maxJSON    = 8 << 20
-	maxColumns = 256 << 20
-	leastReply = 16 << 20
-	cellReply  = 8000 * 16
+	maxJSON     = 8 << 20
+	maxFindings = 33 << 20 // the server's own limit is 32 MB
+	maxColumns  = 256 << 20
+	leastReply  = 16 << 20
+	cellReply   = 8000 * 16
 )
 
 // replyLimit returns the longest reply to a query in bytes.

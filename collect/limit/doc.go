@@ -1,0 +1,2 @@
+// Package limit reads limits of the kernel that belong to no other subsystem, with their use.
+package limit

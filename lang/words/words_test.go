@@ -1,0 +1,91 @@
+package words
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestHint(t *testing.T) {
+	for _, c := range []struct {
+		in          Language
+		typed, want string
+	}{
+		{D, "comm", "bpftrace's comm is execname in D"},
+		{D, "nsecs", "bpftrace's nsecs is timestamp in D"},
+		{D, "kstack", "bpftrace's kstack is stack() in D"},
+		{D, "hist", "bpftrace's hist is quantize(X) in D"},
+		{D, "str", "bpftrace's str is copyinstr(ADDRESS) in D"},
+		{D, "kaddr", "bpftrace's kaddr is `NAME in D"},
+		{D, "gettimeofday_ns", "SystemTap's gettimeofday_ns is walltimestamp in D"},
+		{D, "strcmp", "strcmp is A == B in D"},
+		{D, "execname", ""},
+		{D, "quantize", ""},
+		{D, "nothing", ""},
+		{D, "", ""},
+		{Bpftrace, "execname", "D's execname is comm in bpftrace"},
+		{Bpftrace, "timestamp", "D's timestamp is nsecs in bpftrace"},
+		{Bpftrace, "quantize", "D's quantize is hist(X) in bpftrace"},
+		{Bpftrace, "copyinstr", "D's copyinstr is str(ADDRESS) in bpftrace"},
+		{Bpftrace, "comm", ""},
+		{Bpftrace, "ubacktrace", "SystemTap's ubacktrace is ustack in bpftrace"},
+	} {
+		t.Run(c.in.String()+" "+c.typed, func(t *testing.T) {
+			if got := Hint(c.in, c.typed); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestProbes(t *testing.T) {
+	for d, bpftrace := range map[string]string{
+		"fbt::vfs_read:entry": "kprobe:vfs_read", "fbt::vfs_read:return": "kretprobe:vfs_read",
+		"tracepoint:sched::sched_switch": "tracepoint:sched:sched_switch",
+		"syscall::openat:entry":          "tracepoint:syscalls:sys_enter_openat",
+		"syscall::openat:return":         "tracepoint:syscalls:sys_exit_openat",
+		"profile-99":                     "profile:hz:99", "profile-10ms": "profile:ms:10",
+		"tick-1s": "interval:s:1", "uprobe:/bin/bash:readline:": "uprobe:/bin/bash:readline",
+		"usdt:libc:*:setjmp": "usdt:libc:setjmp", "rawtp:::sched_switch": "rawtracepoint:sched_switch",
+		"software:::page-faults-100": "software:page-faults:100",
+	} {
+		t.Run(bpftrace, func(t *testing.T) {
+			if got := ProbeInD(bpftrace); got != d {
+				t.Errorf("in D %q, want %q", got, d)
+			}
+		})
+	}
+	for d, bpftrace := range map[string]string{
+		"fbt::vfs_read:entry": "kprobe:vfs_read", "fbt:ext4:f:return": "kretprobe:f",
+		"syscall:::entry": "tracepoint:raw_syscalls:sys_enter", "syscall::read:return": "tracepoint:syscalls:sys_exit_read",
+		"tick-1sec": "interval:s:1", "profile-97": "profile:hz:97", "io:::start": "tracepoint:block:block_rq_issue",
+		"sdt:net::netif_rx": "tracepoint:net:netif_rx", "pid$target:libc:f:entry": "uprobe:libc:f",
+		"sched:sched_switch": "tracepoint:sched:sched_switch", "dtrace:::BEGIN": "BEGIN", "kprobe": "", "a:b:c": "",
+	} {
+		t.Run(d, func(t *testing.T) {
+			if got := ProbeInBpftrace(d); got != bpftrace {
+				t.Errorf("in bpftrace %q, want %q", got, bpftrace)
+			}
+		})
+	}
+	for _, text := range []string{"io:::start", "BEGIN", "syscall::read:entry", "fbt::f:entry", "", ":", "::", "a:b:c"} {
+		if got := ProbeInD(text); got != "" {
+			t.Errorf("%s is %q", text, got)
+		}
+	}
+}
+
+// Each row has names that are found, and no name is in two rows of one language with two meanings
+// where both would be shown.
+func TestTable(t *testing.T) {
+	for _, w := range words {
+		for _, names := range []string{w.bpftrace, w.systemtap, w.other} {
+			for name := range strings.SplitSeq(names, " | ") {
+				if key := keyOf(name); key != "" && strings.ContainsAny(key, " ") {
+					continue // an expression
+				} else if key != "" && !has(w.d, key) && Hint(D, key) == "" {
+					t.Errorf("%s is not found", name)
+				}
+			}
+		}
+	}
+}

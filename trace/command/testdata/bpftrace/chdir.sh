@@ -1,0 +1,6 @@
+cd /
+cd /tmp
+cd /
+cd /proc
+cd /tmp
+cd /

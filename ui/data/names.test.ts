@@ -1,0 +1,42 @@
+import { expect, it } from "vitest";
+import { namesOf } from "./names";
+
+const text = (parts: { text: string; common: boolean }[]): string =>
+  parts.map((p) => (p.common ? `(${p.text})` : p.text)).join("");
+
+it("takes names apart where rows differ, and never loses a letter", () => {
+  const rows = [
+    ["pg2cl4", "e1000g0", "rx"],
+    ["pg2cl4", "e1000g0", "tx"],
+    ["pg2cl15", "e1000g0", "tx"],
+  ];
+  const of = namesOf(rows);
+  expect(text(of(rows[0]!))).toBe("(pg2cl)4 (e1000g0 )rx");
+  expect(text(of(rows[2]!))).toBe("(pg2cl)15 (e1000g0 )tx");
+  for (const r of rows)
+    expect(
+      of(r)
+        .map((p) => p.text)
+        .join(""),
+    ).toBe(r.join(" "));
+});
+
+it("does not cut one row, equal rows, or what is short", () => {
+  expect(text(namesOf([["abcdef"]])(["abcdef"]))).toBe("abcdef");
+  expect(text(namesOf([["ab1"], ["ab2"]])(["ab2"]))).toBe("ab2");
+  expect(text(namesOf([["/system.slice/a"], ["/system.slice/"]])(["/system.slice/"]))).toBe(
+    "(/system.slice/)",
+  );
+  expect(namesOf([])([])).toEqual([{ text: "", common: false }]);
+});
+
+it("does not count letters twice where one label is part of another", () => {
+  const rows = [["aaaaaa"], ["aaaaaaaa"]];
+  const of = namesOf(rows);
+  for (const r of rows)
+    expect(
+      of(r)
+        .map((p) => p.text)
+        .join(""),
+    ).toBe(r[0]);
+});
