@@ -208,3 +208,59 @@ func TestTally(t *testing.T) {
 		})
 	}
 }
+
+// A test that fails once passes its second run; one that fails twice, a data race, a package that
+// panicked and many failures at once stay.
+func TestSecondRuns(t *testing.T) {
+	twice := failure{pkg: "p", test: "TestTwice/a+b"}
+	once := failure{pkg: "p", test: "TestOnce"}
+	tests := []struct {
+		failures []failure
+		stay     int
+		unsteady string
+	}{
+		{[]failure{once}, 0, "p TestOnce"},
+		{[]failure{once, twice}, 1, "p TestOnce"},
+		{[]failure{once, {pkg: "p", test: "TestRace", certain: true}}, 2, ""},
+		{[]failure{once, {pkg: "panicked"}}, 2, ""},
+		{[]failure{once, once, once, once, once}, 5, ""},
+	}
+	for _, tt := range tests {
+		var out strings.Builder
+		total := newTally(&out, bare())
+		total.failures = append([]failure{{pkg: "earlier"}}, tt.failures...)
+		total.failed = 1 + len(tt.failures)
+		total.again(1, func(second *tally, f failure) error {
+			if f == twice {
+				second.failed++
+			} else {
+				second.passed++
+			}
+			return nil
+		})
+		if len(total.failures) != 1+tt.stay || total.failed != 1+tt.stay {
+			t.Errorf("%v: %v stay, %d failed", tt.failures, total.failures, total.failed)
+		}
+		if got := strings.Join(total.unsteady, ","); got != tt.unsteady {
+			t.Errorf("%v: unsteady %q", tt.failures, got)
+		}
+	}
+	if got := pattern(twice.test); got != `^TestTwice$/^a\+b$` {
+		t.Error(got)
+	}
+}
+
+// The detector's words make a failure one that lasts.
+func TestTallyKnowsRaces(t *testing.T) {
+	var out strings.Builder
+	total := newTally(&out, bare())
+	err := total.read(strings.NewReader(`{"Action":"start","Package":"p"}
+{"Action":"run","Package":"p","Test":"A"}
+{"Action":"output","Package":"p","Test":"A","Output":"    testing.go:1: race detected during execution of test\n"}
+{"Action":"fail","Package":"p","Test":"A"}
+{"Action":"fail","Package":"p"}
+`))
+	if err != nil || len(total.failures) != 1 || !total.failures[0].certain {
+		t.Error(total.failures, err)
+	}
+}
