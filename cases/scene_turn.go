@@ -118,7 +118,7 @@ func realtimeScene(hog, victim float64) func(*Lab, *Scene, Options) {
 		d := burn("control", hog, 40)
 		sc.try("chrt -p %d", d.PID)
 		sc.try("cat /proc/%d/schedstat; sleep 1; cat /proc/%d/schedstat", v.PID, v.PID)
-		low, high := 0.85*hog, min(1.1*hog, 1.02)
+		low, high := 0.85*hog, min(1.3*hog, 1.02)
 		sc.Truth = Truth{
 			Never:  []string{"realtime-hog", "cpus-confined"},
 			Expect: []Range{{What: "control", Low: low, High: high, Unit: "CPUs", Read: used(d.PID)}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"time"
 
 	"culprit/collect"
 	"culprit/collect/procfs"
@@ -19,11 +20,12 @@ import (
 // the interval or the lock names its holder, so that a word with the same value by chance, at which
 // idle threads sleep for ever, is no lock.
 type lockReading struct {
-	sample []*process // those with threads, most switches first
-	waits  []lockWait // of one process
-	turn   int        // of the sample of threads
-	reads  int        // in this reading
-	denied bool       // calls of a process may not be read
+	sample []*process    // those with threads, most switches first
+	waits  []lockWait    // of one process
+	most   time.Duration // of one reading; 0: lockSampleTime
+	turn   int           // of the sample of threads
+	reads  int           // in this reading
+	denied bool          // calls of a process may not be read
 }
 
 // lockWait is the waits for one lock.
@@ -37,6 +39,9 @@ const (
 	mostLockReads = 256
 	// mostLockThreads is how many threads of a process one reading samples.
 	mostLockThreads = 32
+	// lockSampleTime is after how long one reading samples no further process: calls of processes
+	// that hang in execve(2) are waited for.
+	lockSampleTime = 50 * time.Millisecond
 	// lockSwitches is the voluntary switches in an interval from which it is worth a note that a
 	// process was not sampled.
 	lockSwitches = 100
@@ -57,11 +62,12 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 			l.sample = append(l.sample, p)
 		}
 	}
+	start := time.Now()
 	slices.SortStableFunc(l.sample, func(a, b *process) int {
 		return cmp.Compare(b.delta.voluntary, a.delta.voluntary) // NaN is last
 	})
 	for i, p := range l.sample {
-		if l.reads >= mostLockReads {
+		if l.reads >= mostLockReads || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
 			if p.delta.voluntary >= lockSwitches {
 				t.Note("the threads of " + strconv.Itoa(len(l.sample)-i) + " of " +
 					strconv.Itoa(len(l.sample)) + " processes were not sampled: there are too " +

@@ -145,6 +145,6 @@ func TestLockWaitersDenied(t *testing.T) {
 		files["proc/7/task/71/schedstat"] = "52 6 7\n"
 	}
 	if !m.Reading.(*processReading).lockWaits.denied {
-		t.Error("nothing tells that the calls of a process may not be read")
+		t.Error("no note that the calls of a process may not be read")
 	}
 }

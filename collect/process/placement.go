@@ -22,8 +22,8 @@ const (
 	mostAllowed = 512
 )
 
-// putPlacement puts the CPU of each process that waited for one, and the CPUs that it may use: those
-// of its thread that waited longest.
+// putPlacement puts the CPU of each process that waited for one, and the CPUs that it may use:
+// those of its thread that waited longest.
 func (r *processReading) putPlacement(out *collect.Out) {
 	t := out.Table("process.placement")
 	if t == nil || out.First {

@@ -129,8 +129,8 @@ func (Processes) Stats() []measure.Stat {
 			"program at the moment of the reading: a sample of the processes with threads that "+
 			"switch most, by the arguments of futex (/proc/PID/syscall). Locks of Java, Go and "+
 			"Python are not visible", with(word("lock", "address of the lock"),
-			measure.Field{Name: "holder", Type: measure.Number, Help: "thread that holds it, 0 if " +
-				"the lock does not name it"}, word("wchan", "kernel function in which the "+
+			measure.Field{Name: "holder", Type: measure.Number, Help: "thread that holds it, 0 " +
+				"if the lock does not name it"}, word("wchan", "kernel function in which the "+
 				"holder sleeps; empty: it runs, or is not known"))),
 		level("process.sleepers", measure.Count, "sampled threads that sleep at the moment of "+
 			"the reading, of processes with more than 2,000 voluntary switches per second",
