@@ -108,7 +108,8 @@ func TestChangedRefuses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			res := s.get("/api/changed?" + tt.parameters)
-			if status, body := s.reply(res); status != tt.status || !strings.Contains(body, tt.want) {
+			status, body := s.reply(res)
+			if status != tt.status || !strings.Contains(body, tt.want) {
 				t.Errorf("status %d: %s", status, body)
 			}
 		})
