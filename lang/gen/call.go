@@ -138,6 +138,8 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 	case check.SubInetNtoa, check.SubInetNtoa6, check.SubInetNtop, check.SubLinkNtop:
 		b.netAddress(s)
 		keep()
+	case check.SubPath:
+		return b.path(s, none)
 	case check.SubProgenyof:
 		return b.progeny(s)
 	case check.SubMutexOwned, check.SubMutexOwner:

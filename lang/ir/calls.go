@@ -39,7 +39,9 @@ import "culprit/lang/check"
 //	                   for OpPoke. Too many bytes: FaultBadSize. copyinto, and copyin without a
 //	                   fixed place, are bcopy with the space User
 //	mutex_owned ...    Dst = state of the lock at the address A
-//	d_path             Mem = the path of the struct path at the address A
+//	d_path             Mem = the part N (check.PathPart) of the name of the file whose struct path
+//	                   or struct file is at the address A. None there: FaultBadAddr, or with
+//	                   check.PathOfFile Mem = "<none>"
 //
 // alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.
 
@@ -197,13 +199,16 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 		s.From = scratch(c.p.strtok)
 		c.stringArg(&s.From2, e.Args[1])
 		found = true
-	case check.SubInetNtoa, check.SubInetNtoa6, check.SubPath:
+	case check.SubInetNtoa, check.SubInetNtoa6:
 		if len(e.Args) > 1 {
 			if n, ok := constant(e.Args[1]); ok && n != 0 {
 				s.N = 1
 			}
 		}
 		s.A, s.Space = c.addressArg(e.Args[0]), c.spaceOf(e.Args[0])
+	case check.SubPath:
+		n, _ := constant(e.Args[1])
+		s.A, s.N = c.regOf(e.Args[0]), int(n)
 	case check.SubInetNtop, check.SubLinkNtop:
 		s.A = c.regOf(e.Args[0])
 		s.B, s.Space = c.addressArg(e.Args[1]), c.spaceOf(e.Args[1])
