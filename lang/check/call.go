@@ -136,9 +136,9 @@ func (c *checker) call(e *syntax.Call) value {
 		if c.lib != nil {
 			return c.topology(e)
 		}
-	case "file_part":
+	case "file_part", "file_of":
 		if c.lib != nil {
-			return c.filePart(e)
+			return c.ofFile(e)
 		}
 	}
 	if actions[name] != nil { // the caller reports that there is no value

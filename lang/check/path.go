@@ -38,18 +38,23 @@ var fileParts = map[string]PathPart{
 	"path": PathWhole, "directory": PathDirectory, "name": PathName, "mount": PathMount,
 }
 
-// filePart returns file_part(F, "PART") for D's libraries: a part of the name of a struct file,
-// "<none>" if F is NULL.
-func (c *checker) filePart(e *syntax.Call) value {
+// ofFile returns functions of D's libraries: file_part(F, "PART"), a part of the name of a struct
+// file, "<none>" if F is NULL; file_of(FD), the struct file of a descriptor, NULL if there is none.
+func (c *checker) ofFile(e *syntax.Call) value {
 	v := c.expr(e.Args[0])
 	if !v.ok() {
 		return value{}
 	}
-	part, ok := e.Args[1].(*syntax.String)
-	if !ok {
-		c.fail(e.At(), NotUnderstood, "", "the part of the file's name must be constant")
-		return value{}
+	if e.Func.Text == "file_of" {
+		i, _ := v.int()
+		t := &Pointer{Elem: c.types.kernelStruct("file", false), Space: Kernel}
+		if t.Elem == (*Struct)(nil) {
+			c.types.noSpec(e.At())
+			return value{}
+		}
+		return value{x: &Call{typed{e.At(), t}, SubFileOf, []Expr{v.computed(i)}}, t: t}
 	}
+	part, _ := e.Args[1].(*syntax.String)
 	n := int64(fileParts[part.Value] | PathOfFile)
 	args := []Expr{v.x, &Const{typed{e.At(), tInt}, n}}
 	return value{x: &Call{typed{e.At(), tString}, SubPath, args}, t: tString}

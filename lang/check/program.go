@@ -632,7 +632,8 @@ const (
 	SubSubstr
 	SubTolower
 	SubToupper
-	SubPath // d_path, and parts of a file's name for D's libraries; its second argument: PathPart
+	SubPath   // d_path, and parts of a file's name for D's libraries; its second argument: PathPart
+	SubFileOf // of a descriptor, for D's libraries
 )
 
 // PathPart is the part of a file's name that SubPath returns.

@@ -140,6 +140,8 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 		keep()
 	case check.SubPath:
 		return b.path(s, none)
+	case check.SubFileOf:
+		return b.fileOf(s)
 	case check.SubProgenyof:
 		return b.progeny(s)
 	case check.SubMutexOwned, check.SubMutexOwner:

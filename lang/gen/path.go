@@ -181,28 +181,19 @@ func (m *pathMaker) make() {
 // begins sets the words from the struct path at r7 and the thread at r8. It jumps to noFile if
 // there is none.
 func (m *pathMaker) begins(noFile label) {
-	mnt := m.at("mount", "mnt")
 	m.mov(asm.R3, asm.R7)
-	m.member("path", "dentry")
-	m.ifImm(asm.JEq, asm.R0, 0, noFile, asm.R1)
-	m.setWord(wordDentry, asm.R0)
-	m.mov(asm.R3, asm.R7)
-	m.member("path", "mnt")
-	m.ifImm(asm.JEq, asm.R0, 0, noFile, asm.R1)
-	m.aluImm(asm.Sub, asm.R0, int64(mnt), asm.R1)
-	m.setWord(wordMount, asm.R0)
+	m.place(0, wordDentry, wordMount, noFile)
+	m.getWord(asm.R1, wordDentry)
+	m.ifImm(asm.JEq, asm.R1, 0, noFile, asm.R0)
 	m.top()
+	noRoot := m.label()
+	m.zeroWord(wordRoot)
+	m.zeroWord(wordRootMnt)
 	m.mov(asm.R3, asm.R8)
 	m.member("task_struct", "fs")
-	m.mov(asm.R7, asm.R0)
-	m.aluImm(asm.Add, asm.R7, int64(m.at("fs_struct", "root")), asm.R1)
-	m.mov(asm.R3, asm.R7)
-	m.member("path", "dentry")
-	m.setWord(wordRoot, asm.R0)
-	m.mov(asm.R3, asm.R7)
-	m.member("path", "mnt")
-	m.aluImm(asm.Sub, asm.R0, int64(mnt), asm.R1)
-	m.setWord(wordRootMnt, asm.R0)
+	m.mov(asm.R3, asm.R0)
+	m.place(m.at("fs_struct", "root"), wordRoot, wordRootMnt, noRoot)
+	m.bind(noRoot)
 	skip := 0
 	if m.part == check.PathDirectory {
 		skip = 1
@@ -210,6 +201,18 @@ func (m *pathMaker) begins(noFile label) {
 	m.storeImm(asm.R6, m.word(wordSkip), int64(skip), 8, asm.R0)
 	m.zeroWord(wordCut)
 	m.ends(m.limit())
+}
+
+// place reads the struct path at an offset from r3 to two words: the dentry and the struct mount.
+// It jumps to fail if the address is invalid.
+func (m *pathMaker) place(off, dentry, mount int, fail label) {
+	dentryAt, mntAt := off+m.at("path", "dentry"), off+m.at("path", "mnt")
+	at := m.span(min(dentryAt, mntAt), max(dentryAt, mntAt)+8, fail)
+	m.load(asm.R0, asm.R10, at(dentryAt), 8, false)
+	m.setWord(dentry, asm.R0)
+	m.load(asm.R0, asm.R10, at(mntAt), 8, false)
+	m.aluImm(asm.Sub, asm.R0, int64(m.at("mount", "mnt")), asm.R1)
+	m.setWord(mount, asm.R0)
 }
 
 // top sets the root of the mount from its struct mount.
@@ -582,4 +585,46 @@ func (m *pathMaker) namespace() {
 	m.load(asm.R3, asm.R10, pathSlot-8, 8, false)
 	m.putName(none, false)
 	m.bind(none)
+}
+
+// fileOf generates the address of the open file with the descriptor A, 0: there is none.
+func (b *builder) fileOf(s *ir.Step) error {
+	var offs [4]int
+	for i, name := range [...][2]string{
+		{"task_struct", "files"}, {"files_struct", "fdt"}, {"fdtable", "max_fds"}, {"fdtable", "fd"},
+	} {
+		off, err := b.offset(name[0], name[1])
+		if err != nil {
+			return err
+		}
+		offs[i] = off
+	}
+	b.task()
+	b.mov(asm.R1, asm.R0)
+	b.getNumber(asm.R2, s.A)
+	b.callSub(b.function("file of", func() {
+		none := b.label()
+		b.mov(asm.R7, asm.R2)
+		b.mov(asm.R3, asm.R1)
+		for _, off := range offs[:2] {
+			b.kernelWord(off, 8, pathSlot)
+			b.ifImm(asm.JEq, asm.R0, 0, none, asm.R1)
+			b.mov(asm.R3, asm.R0)
+		}
+		b.mov(asm.R6, asm.R3)
+		b.kernelWord(offs[2], 4, pathSlot)
+		b.ifReg(asm.JGE, asm.R7, asm.R0, none) // a negative one is greater, too
+		b.mov(asm.R3, asm.R6)
+		b.kernelWord(offs[3], 8, pathSlot)
+		b.add(asm.LSh.Imm(asm.R7, 3))
+		b.mov(asm.R3, asm.R0)
+		b.alu(asm.Add, asm.R3, asm.R7)
+		b.kernelWord(0, 8, pathSlot)
+		b.exit()
+		b.bind(none)
+		b.movImm(asm.R0, 0)
+		b.exit()
+	}))
+	b.put(s.Dst, asm.R0)
+	return nil
 }

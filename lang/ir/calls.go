@@ -42,6 +42,7 @@ import "culprit/lang/check"
 //	d_path             Mem = the part N (check.PathPart) of the name of the file whose struct path
 //	                   or struct file is at the address A. None there: FaultBadAddr, or with
 //	                   check.PathOfFile Mem = "<none>"
+//	file_of            Dst = the address of the struct file of the descriptor A, 0: none
 //
 // alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.
 
@@ -107,7 +108,8 @@ func (c *clause) call(e *check.Call) num {
 		check.SubMutexTypeSpin,
 		check.SubRwIswriter,
 		check.SubRwReadHeld,
-		check.SubRwWriteHeld:
+		check.SubRwWriteHeld,
+		check.SubFileOf:
 		s.A = c.regOf(e.Args[0])
 		s.Space = space(e.Args[0].Type())
 	case check.SubRand:
