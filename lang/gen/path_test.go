@@ -88,10 +88,14 @@ func TestPathLoads(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs: kernel feature BTF: %v", err)
 	}
+	here.Mounts = 1
 	here.Offset = func(typ, member string) (int, error) { return memberOffset(spec, typ, member) }
-	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU(), Offset: here.Offset}
-	const text = `BEGIN { s = d_path(&curthread->fs->pwd); t = fds[0].fi_name; u = fds[0].fi_dirname;
-		v = fds[0].fi_mount; w = fds[0].fi_pathname; }`
+	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU(), Offset: here.Offset, Mounts: 1}
+	const text = `inline fileinfo_t *file = xlate <fileinfo_t *> ((struct request *)arg0);
+	BEGIN { s = d_path(&curthread->fs->pwd); t = fds[0].fi_name; u = fds[0].fi_dirname;
+		v = fds[0].fi_mount; w = fds[0].fi_pathname; x = fds[0].fi_fs; }
+	BEGIN { a = file->fi_pathname; c = file->fi_name;
+		d = file->fi_dirname; e = file->fi_mount; f = file->fi_fs; }`
 	for _, kernel := range []struct {
 		name string
 		k    Kernel
@@ -104,7 +108,7 @@ func TestPathLoads(t *testing.T) {
 				probe := &check.Probe{
 					ID: 1, Provider: "dtrace", Name: "BEGIN", Site: check.SiteRun,
 				}
-				prog := r.program([]*check.Probe{probe}, 0)
+				prog := r.program([]*check.Probe{probe}, 0, 1)
 				locked(func() { r.run(prog) })
 				if info, err := prog.Info(); err == nil {
 					n, _ := info.VerifiedInstructions()
