@@ -40,8 +40,8 @@ var fileParts = map[string]PathPart{
 }
 
 // ofFile returns functions of D's libraries: file_part(F, "PART"), a part of the name of a struct
-// file or of that whose data a struct request transfers, "<none>" if there is none; file_of(FD), the
-// struct file of a descriptor, NULL if there is none.
+// file or of that whose data a struct request transfers, "<none>" if there is none; file_of(FD),
+// the struct file of a descriptor, NULL if there is none.
 func (c *checker) ofFile(e *syntax.Call) value {
 	v := c.expr(e.Args[0])
 	if !v.ok() {
