@@ -29,7 +29,8 @@ func (h *header) layoutOf(path string) *python.Layout {
 // Exported implements python.File. It looks a symbol up by its hash (the GNU hash table of the
 // dynamic linker): most files without the symbol cost a read of eight bytes.
 //
-//	| u32 buckets | u32 first symbol | u32 words | u32 shift | words times u64 | buckets times u32 |
+//	| u32 buckets | u32 first symbol | u32 words | u32 shift |
+//	| words times u64 | buckets times u32: the first symbol of each |
 //	| u32 for each symbol from the first on: its hash, bit 0 ends the bucket |
 func (f interpreterFile) Exported(name string) (addr, size uint64, ok bool) {
 	table, symbols, texts := f.exports()

@@ -163,7 +163,8 @@ func comparePython(t *testing.T, pid int, l *python.Layout, reported string) {
 		if i > 0 {
 			fmt.Sscan(lines[i-1], &line) //nolint:errcheck // a number
 		}
-		if want := (python.Name{Function: name, File: file, First: first, Line: line}); got != want {
+		want := python.Name{Function: name, File: file, First: first, Line: line}
+		if got != want {
 			t.Fatalf("instruction %d: %+v, want %+v", i-1, got, want)
 		}
 	}
@@ -206,7 +207,8 @@ func TestNoCode(t *testing.T) {
 		defer ps.Close()
 		words := []python.Word{python.NewWord(address, 1), python.NewWord(8, 1),
 			python.NewWord(1<<46, 1)}
-		for i, got := range ps.PythonNames(c.Process.Pid, layoutOfProcess(t, c.Process.Pid), words) {
+		l := layoutOfProcess(t, c.Process.Pid)
+		for i, got := range ps.PythonNames(c.Process.Pid, l, words) {
 			if got != (python.Name{}) {
 				t.Errorf("%v: address %d is %+v", version, i, got)
 			}

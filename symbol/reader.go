@@ -96,8 +96,8 @@ type Request struct {
 	Whole bool   // further requests for names of the file follow: its symbols are cached
 	From  int64  // where in a map of generated code reading begins
 	Spans []Span // of code
-	// Text is code of a process; the name of a variable; with OpUnwinding the name of the file; with
-	// OpPython a python.Layout.
+	// Text is code of a process; the name of a variable; with OpUnwinding the name of the file;
+	// with OpPython a python.Layout.
 	Text  []byte
 	Known bool // Text begins with a function
 	Limit time.Duration
@@ -134,8 +134,8 @@ type Answer struct {
 	To    int64 // where the last line or instruction that was read ends
 	// Numbers are, with OpInstructions and OpReturns, where instructions begin from the start of
 	// the code; with OpProbeable a Probeability for each address; with OpVariable its address, or
-	// nothing; with OpUnwinding a python.Layout, or nothing; with OpPython for each address the line
-	// on which the function begins, and the line.
+	// nothing; with OpUnwinding a python.Layout, or nothing; with OpPython for each address the
+	// line on which the function begins, and the line.
 	Numbers []uint64
 	Notes   []Note
 }

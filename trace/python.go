@@ -3,13 +3,14 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"culprit/symbol"
 	"culprit/symbol/python"
 )
 
-// Frames of Python are numbers in a stack of addresses: a python.Word each. This file gives them
-// names.
+// Frames of Python are numbers in a stack of addresses: a python.Word each. This file finds
+// their names.
 
 const (
 	// pythonMark begins the text of each frame that explains missing frames of Python.
@@ -115,4 +116,33 @@ func (p pythonStack) why(w python.Why) string {
 // place returns the place of a frame of Python.
 func (p pythonStack) place(pc uint64, lines bool) symbol.Place {
 	return symbol.Place{Name: p.text(python.Word(pc), lines), Address: pc}
+}
+
+// python returns the number of a function of Python.
+func (f *frames) python(p symbol.Place) int32 {
+	n := f.function(p, symbol.Spot{}, 0)
+	if f.pythons == nil {
+		f.pythons = map[int32]bool{}
+	}
+	f.pythons[n] = true
+	return n
+}
+
+// trampoline begins the names of the functions by which -X perf of CPython calls the evaluator.
+const trampoline = "py::"
+
+// withoutTrampolines removes from a stack of functions, innermost first, the trampolines that call
+// the evaluator: the function of Python is there already.
+func (f *frames) withoutTrampolines(of []int32) []int32 {
+	out := of[:0]
+	after := false // a function of Python, and no trampoline since
+	for _, n := range of {
+		if after && n >= 0 && strings.HasPrefix(f.funcs[n].symbol, trampoline) {
+			after = false
+			continue
+		}
+		after = after || f.pythons[n]
+		out = append(out, n)
+	}
+	return out
 }

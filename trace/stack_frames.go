@@ -23,7 +23,7 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	pythons := s.symbols.pythonNames(pid, pcs)
 	for i, pc := range pcs {
 		if python.IsWord(pc) {
-			of = append(of, f.function(pythons.place(pc, f.places), symbol.Spot{}, 0))
+			of = append(of, f.python(pythons.place(pc, f.places)))
 			f.passing = true // another code object may have its address later
 			found++
 			continue
@@ -45,6 +45,9 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 			return 0, false
 		}
 		of = s.lookUpChain(of[:0], c, pid, pcs, reading, pythons)
+	}
+	if f.pythons != nil {
+		of = f.withoutTrampolines(of)
 	}
 	if len(withoutEnding(pcs)) >= MaxFrames {
 		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
@@ -71,7 +74,7 @@ func (s *stackReader) lookUpChain(
 	n := 0
 	for i, pc := range pcs {
 		if python.IsWord(pc) {
-			of = append(of, f.function(pythons.place(pc, f.places), symbol.Spot{}, 0))
+			of = append(of, f.python(pythons.place(pc, f.places)))
 			f.passing = true
 			continue
 		}

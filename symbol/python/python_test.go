@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 
@@ -211,12 +212,41 @@ func FuzzNames(f *testing.F) {
 		l.Version = Version(version)
 		r := NewReader(memory{heapStart, heap}, &l)
 		for i := range uint64(64) {
-			n := r.Name(NewWord(heapStart+uint64(code)+8*i, uint64(instruction)))
-			if len(n.Function) > 4*mostText || len(n.File) > 4*mostPath || n.Line < 0 || n.First < 0 {
-				t.Errorf("%+v", n)
-			}
+			checkName(t, r.Name(NewWord(heapStart+uint64(code)+8*i, uint64(instruction))))
 		}
 	})
+}
+
+// checkName fails the test when a name is not within its bounds.
+func checkName(t *testing.T, n Name) {
+	t.Helper()
+	if len(n.Function) > 4*mostText || len(n.File) > 4*mostPath || n.Line < 0 || n.First < 0 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// Names of a heap in which words are replaced by other addresses and large numbers are bounded.
+func TestHostileHeap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	named := 0
+	for range 20000 {
+		version := Version(0x308 + random.IntN(5))
+		l, heap := versions[version], heapOf(version)
+		l.Version = version
+		for range 1 + random.IntN(3) {
+			v := []uint64{heapStart + uint64(random.IntN(4096)), 1 << 62, ^uint64(0), 1 << 47,
+				1<<30 - 1, 0, uint64(random.IntN(256))}[random.IntN(7)]
+			binary.LittleEndian.PutUint64(heap[8*random.IntN(len(heap)/8):], v)
+		}
+		n := NewReader(memory{heapStart, heap}, &l).Name(NewWord(heapStart, 2))
+		checkName(t, n)
+		if n.Function != "" {
+			named++
+		}
+	}
+	if named == 0 {
+		t.Error("no code object has a name")
+	}
 }
 
 // heapStart is where heapOf begins.

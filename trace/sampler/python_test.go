@@ -297,7 +297,7 @@ func TestProfileOfPythonWithoutTable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var all, told int64
+			var all, explained int64
 			for s := range got.Stacks {
 				n := 0
 				for i, f := range s.User {
@@ -308,11 +308,50 @@ func TestProfileOfPythonWithoutTable(t *testing.T) {
 				}
 				all += s.Count
 				if n == 1 {
-					told += s.Count
+					explained += s.Count
 				}
 			}
-			if all < 10 || told < all*9/10 {
-				t.Errorf("of %d samples %d tell why", all, told)
+			if all < 10 || explained < all*9/10 {
+				t.Errorf("of %d samples %d say why", all, explained)
+			}
+		})
+	}
+}
+
+// With -X perf, CPython calls the evaluator by generated functions with names of their own. Each
+// function of Python is in the stack once.
+func TestProfileOfPythonWithTrampolines(t *testing.T) {
+	for v, python := range pythonsHere(t, "3.12", "3.13", "3.14") {
+		t.Run(v, func(t *testing.T) {
+			script := filepath.Join(t.TempDir(), "split.py")
+			if err := os.WriteFile(script, []byte(pythonProgram), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			pid := tracetest.Start(t, python, "-X", "perf", script)
+			t.Cleanup(func() {
+				os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
+			})
+			p := Profile{Hz: 499, User: true, Threads: ThreadFilter{PIDs: []int{pid}},
+				For: measure.Span(4 * time.Second)}
+			got, err := p.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all, whole int64
+			var odd []string
+			for s := range got.Stacks {
+				all += s.Count
+				names := strings.Join(s.User, " ")
+				if strings.Count(names, "leaf") == 1 && strings.Count(names, "main") >= 1 &&
+					strings.Contains(names, "`__libc_start") && !strings.Contains(names, "py::leaf") {
+					whole += s.Count
+				} else {
+					odd = s.User
+				}
+			}
+			t.Logf("of %d samples %d are whole", all, whole)
+			if all < 20 || whole < all*8/10 {
+				t.Errorf("of %d samples %d are whole; others as %q", all, whole, odd)
 			}
 		})
 	}
