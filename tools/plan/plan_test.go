@@ -178,8 +178,8 @@ var plan = []planned{
 	{"view/web/listen", "", "listeners: limits of connections, peers of a socket"},
 	{
 		"view/web",
-		"measure diagnose fleet profile wire worker view view/classic view/drill view/heat view/web/api " +
-			"view/web/client view/web/access view/web/listen view/mcp view/show",
+		"measure changes diagnose fleet profile wire worker view view/classic view/drill view/heat " +
+			"view/web/api view/web/client view/web/access view/web/listen view/mcp view/show",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure export wire worker view", "Prometheus's HTTP API and query language on a reader"},
