@@ -87,10 +87,11 @@ var plan = []planned{
 			"lang/ir lang/gen trace/probe trace/tracetest",
 		"sessions: scripts in the kernel, and draining them",
 	},
+	{"trace/stop", "measure kernel kernel/* symbol", "runs a traced process up to a place"},
 	{
 		"trace/sampler",
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/format lang/ir lang/gen " +
-			"trace trace/probe trace/tracetest",
+			"trace trace/probe trace/stop trace/tracetest",
 		"stacks: samples, waits and locks",
 	},
 	{
@@ -102,7 +103,7 @@ var plan = []planned{
 	{
 		"trace/command",
 		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/format lang/bpftrace " +
-			"lang/check lang/ir lang/gen trace trace/probe trace/tool trace/tracetest",
+			"lang/check lang/ir lang/gen trace trace/probe trace/stop trace/tool trace/tracetest",
 		"the command lines that dtrace and bpftrace understand",
 	},
 	{"trusted", "", "files and directories that others cannot change"},
