@@ -111,6 +111,9 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 		}
 		sampled++
 		if !r.readLockCall(p, th) {
+			if p.unread > 0 {
+				break // nor may the others be read
+			}
 			continue
 		}
 		read++

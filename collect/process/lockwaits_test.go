@@ -158,6 +158,9 @@ func TestLockWaitersDenied(t *testing.T) {
 		collecttest.Expect(t, m.next(), "process.lock.waiters", nil)
 		files["proc/7/task/71/schedstat"] = "52 6 7\n"
 	}
+	if reads := m.Reading.(*processReading).lockWaits.reads; reads > 1 {
+		t.Errorf("%d calls were read of a process whose calls may not be read", reads)
+	}
 	if !m.Reading.(*processReading).lockWaits.denied {
 		t.Error("no note that the calls of a process may not be read")
 	}
