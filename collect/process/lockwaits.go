@@ -71,17 +71,18 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 	l := &r.lockWaits
 	l.sample, l.reads, l.denied = l.sample[:0], 0, false
 	for _, p := range r.procs {
-		if p.ran && p.split && !p.dead && !p.stat.kernel && p.pid != r.self && len(p.threads) > 1 {
+		if p.split && !p.dead && !p.stat.kernel && p.pid != r.self && len(p.threads) > 1 &&
+			(p.ran || p.unread <= 1) {
 			l.sample = append(l.sample, p)
 		}
 	}
 	start := time.Now()
 	slices.SortStableFunc(l.sample, func(a, b *process) int {
-		return cmp.Compare(b.delta.voluntary, a.delta.voluntary) // NaN is last
+		return cmp.Compare(b.slept(), a.slept())
 	})
 	for i, p := range l.sample {
 		if l.reads >= mostLockReads || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
-			if p.delta.voluntary >= lockSwitches {
+			if p.slept() >= lockSwitches {
 				t.Note("the threads of " + strconv.Itoa(len(l.sample)-i) + " of " +
 					strconv.Itoa(len(l.sample)) + " processes were not sampled: there are too " +
 					"many that switch often")
@@ -96,6 +97,18 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 		t.Note(kernel.UnreadNote("which locks the threads of some processes wait for may not be "+
 			"read: that needs CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
 	}
+}
+
+// slept returns how often threads of a process went to sleep within the interval; 0 when that is
+// not known, -1 when none of them ran.
+func (p *process) slept() float64 {
+	switch {
+	case !p.ran:
+		return -1
+	case p.delta.voluntary >= 0:
+		return p.delta.voluntary
+	}
+	return 0
 }
 
 // putLockWaitsOf samples the threads of a process.
@@ -118,7 +131,7 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 		}
 		read++
 		if th.lock.waits {
-			l.add(th.lock.Futex, th.ran)
+			l.add(th.lock.Futex, p.ran && th.ran)
 		}
 		mayIdle = mayIdle || th.lock.idle && th.tid != p.pid // which often waits for the others
 	}
@@ -132,12 +145,21 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 	for i := range l.waits[:min(len(l.waits), mostLocksShown)] {
 		w := &l.waits[i]
 		holder := r.holderOf(p, w)
-		if holder == nil && mayIdle ||
-			holder != nil && r.readLockCall(p, holder) && holder.lock.idle {
+		if holder == nil && mayIdle || !r.mayHold(p, holder) {
 			continue
 		}
 		r.putLockWait(out, t, p, w, holder, float64(len(p.threads))/float64(read))
 	}
+}
+
+// mayHold reports whether a thread may hold a lock for which others wait; nil is one that is not
+// known. It does not when it waits for work. While no thread of the process runs, it does only when
+// it waits for a lock itself: that is a deadlock, and everything else may be an idle pool.
+func (r *processReading) mayHold(p *process, holder *thread) bool {
+	if holder == nil || !r.readLockCall(p, holder) {
+		return p.ran
+	}
+	return !holder.lock.idle && (p.ran || holder.lock.waits)
 }
 
 // readLockCall sets what a thread waits for, and reports whether that is known. A thread that has

@@ -44,7 +44,7 @@ const pause = "34 0x0 0x0 0x2 0x0 0x0 0x0 0x7ffe 0x7fff\n"
 
 func TestLockWaiters(t *testing.T) {
 	mutex, condition := futexCall(64, 0x80, 2), futexCall(64, 0x189, 4)
-	const idle = 50
+	const idle, holderWaits = 50, "the holder waits for another lock"
 	for _, tt := range []struct {
 		name  string
 		calls []string // of threads 71, 72 ...
@@ -75,7 +75,7 @@ func TestLockWaiters(t *testing.T) {
 			lockMemory(64, 71), "futex_do_wait", nil},
 		{"a thread waits for work, the holder is not known",
 			[]string{futexCall(80, 0x89, -1), mutex, mutex, mutex}, 4, lockMemory(64, 0), "", nil},
-		{"the holder waits for another lock", []string{futexCall(80, 0x80, 2), mutex, mutex}, 3,
+		{holderWaits, []string{futexCall(80, 0x80, 2), mutex, mutex}, 3,
 			lockMemory(64, 71), "futex_do_wait",
 			map[string]float64{"0x40|71|futex_do_wait": 2}},
 		{"musl", []string{"running\n", futexCall(64, 0x80, 71|1<<31)}, 2, lockMemory(64, 0), "0",
@@ -101,7 +101,47 @@ func TestLockWaiters(t *testing.T) {
 				want["process.lock.waiters|7|server|"+k] = v
 			}
 			collecttest.Expect(t, m.next(), "process.lock.waiters", want)
-			collecttest.Expect(t, m.next(), "process.lock.waiters", nil) // nothing ran
+			if tt.name == holderWaits {
+				return // nothing ran: that looks like a deadlock
+			}
+			collecttest.Expect(t, m.next(), "process.lock.waiters", nil)
+		})
+	}
+}
+
+// Threads that hold the locks for which the others wait never run again. An idle pool does not
+// either.
+func TestLockWaitersOfDeadlock(t *testing.T) {
+	first, second := futexCall(64, 0x80, 2), futexCall(96, 0x80, 2)
+	mem := merge(lockMemory(96, 71))
+	b := []byte(mem["proc/7/mem"])
+	copy(b[64:], lockMemory(0, 72)["proc/7/mem"])
+	mem["proc/7/mem"] = string(b)
+	for _, tt := range []struct {
+		name  string
+		calls []string
+		want  map[string]float64
+	}{
+		{"deadlock", []string{first, second, second}, map[string]float64{
+			"process.lock.waiters|7|server|0x40|72|futex_do_wait": 1,
+			"process.lock.waiters|7|server|0x60|71|futex_do_wait": 2}},
+		{"a pool whose leader reads", []string{pause, second, second}, nil},
+		{"a pool whose leader waits", []string{futexCall(40, 0x89, 4), second, second}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fakeProcess{pid: 7, comm: "server", threads: 4, start: 600}
+			files := merge(p.files("50 6 7", 1, 2, 3), lockThread(7, 50, pause, "do_pause"), mem)
+			for i, call := range tt.calls {
+				files = merge(files, lockThread(71+i, 50, call, "futex_do_wait"))
+			}
+			m := newProcessMachine(t, files)
+			m.Read(true)
+			for range 2 {
+				collecttest.Expect(t, m.next(), "process.lock.waiters", tt.want)
+			}
+			if reads := m.Reading.(*processReading).lockWaits.reads; reads > 0 {
+				t.Errorf("%d calls were read again of threads that did not run", reads)
+			}
 		})
 	}
 }
