@@ -50,11 +50,14 @@ const (
 	// mostLockReads is after how many calls of threads one reading samples no further process. One
 	// takes 20 to 50 us.
 	mostLockReads = 128
+	// mostIdleReads is after how many further calls it samples no further process of those that did
+	// not run, which may be deadlocked. Each of their calls is read once.
+	mostIdleReads = 64
 	// mostLockThreads is how many threads of a process one reading samples.
 	mostLockThreads = 64
 	// lockSampleTime is after how long one reading samples no further process: calls of processes
-	// that hang in execve(2) are waited for.
-	lockSampleTime = 50 * time.Millisecond
+	// that hang in execve(2) are waited for, and on a loaded machine reads wait for a CPU.
+	lockSampleTime = 150 * time.Millisecond
 	// lockSwitches is the voluntary switches in an interval from which it is worth a note that a
 	// process was not sampled.
 	lockSwitches = 100
@@ -76,27 +79,42 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 			l.sample = append(l.sample, p)
 		}
 	}
-	start := time.Now()
 	slices.SortStableFunc(l.sample, func(a, b *process) int {
 		return cmp.Compare(b.slept(), a.slept())
 	})
-	for i, p := range l.sample {
-		if l.reads >= mostLockReads || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
-			if p.slept() >= lockSwitches {
-				t.Note("the threads of " + strconv.Itoa(len(l.sample)-i) + " of " +
-					strconv.Itoa(len(l.sample)) + " processes were not sampled: there are too " +
-					"many that switch often")
-			}
-			break
+	running, _ := slices.BinarySearchFunc(l.sample, false, func(p *process, _ bool) int {
+		if p.ran {
+			return -1
 		}
-		r.putLockWaitsOf(out, t, p)
+		return 1
+	})
+	left := r.sampleLocks(out, t, l.sample[:running], mostLockReads)
+	if len(left) > 0 && left[0].slept() >= lockSwitches {
+		t.Note("the threads of " + strconv.Itoa(len(left)) + " of " + strconv.Itoa(running) +
+			" processes were not sampled: there are too many that switch often")
 	}
+	r.sampleLocks(out, t, l.sample[running:], l.reads+mostIdleReads)
 	clear(l.sample)
 	l.turn++
 	if l.denied {
 		t.Note(kernel.UnreadNote("which locks the threads of some processes wait for may not be "+
 			"read: that needs CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
 	}
+}
+
+// sampleLocks samples processes until so many calls are read in this reading, and returns those
+// that it did not sample.
+func (r *processReading) sampleLocks(
+	out *collect.Out, t *collect.Table, sample []*process, most int,
+) []*process {
+	l, start := &r.lockWaits, time.Now()
+	for i, p := range sample {
+		if l.reads >= most || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
+			return sample[i:]
+		}
+		r.putLockWaitsOf(out, t, p)
+	}
+	return nil
 }
 
 // slept returns how often threads of a process went to sleep within the interval; 0 when that is

@@ -180,6 +180,53 @@ func TestLockWaitersOfManyThreads(t *testing.T) {
 	}
 }
 
+// Processes that did not run are sampled too when those that did need all reads, and each of their
+// calls is read once.
+func TestLockWaitersOfManyProcesses(t *testing.T) {
+	const busy = 2*mostLockReads/mostLockThreads + 1
+	files := map[string]string{}
+	add := func(pid, threads int, call string) {
+		p := fakeProcess{pid: pid, comm: "server", threads: threads, start: 600}
+		all := p.files("50 6 7", 1, 2, 3)
+		for i := range threads {
+			all = merge(all, lockThread(7, 50, call, "futex_do_wait"))
+			for name, text := range lockThread(7, 50, call, "futex_do_wait") {
+				name = strings.Replace(name, "proc/7/task/7/",
+					fmt.Sprintf("proc/%d/task/%d/", pid, pid+i), 1)
+				all[strings.Replace(name, "proc/7/", fmt.Sprintf("proc/%d/", pid), 1)] = text
+			}
+		}
+		for name, text := range all {
+			if strings.HasPrefix(name, fmt.Sprintf("proc/%d/", pid)) {
+				files[name] = text
+			}
+		}
+	}
+	for i := range busy {
+		add(1000*(i+1), mostLockThreads, pause)
+	}
+	add(9000, 3, futexCall(64, 0x80, 2))
+	for name, text := range lockMemory(64, 9002) {
+		files[strings.Replace(name, "/7/", "/9000/", 1)] = text
+	}
+	m := newProcessMachine(t, files)
+	m.Read(true)
+	for i := range busy {
+		for k := range mostLockThreads {
+			m.Put(map[string]string{fmt.Sprintf("proc/%d/task/%d/schedstat", 1000*(i+1),
+				1000*(i+1)+k): "51 6 51\n"})
+		}
+		m.Put(map[string]string{fmt.Sprintf("proc/%d/schedstat", 1000*(i+1)): "51 6 51\n"})
+	}
+	rows := matching(m.next(), "process.lock.waiters")
+	if len(rows) != 1 {
+		t.Errorf("%v, want the deadlock of process 9000", rows)
+	}
+	if reads := m.Reading.(*processReading).lockWaits.reads; reads > mostLockReads+mostIdleReads {
+		t.Errorf("%d calls were read", reads)
+	}
+}
+
 func TestLockWaitersDenied(t *testing.T) {
 	p := fakeProcess{pid: 7, comm: "server", threads: 2, start: 600}
 	files := merge(p.files("50 6 7", 1, 2, 3), lockThread(7, 50, pause, ""),
