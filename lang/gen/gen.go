@@ -93,6 +93,7 @@ const (
 	MapCode    = "code"    // hash: code mappings of processes
 	MapRows    = "rows"    // hash: unwind rows
 	MapRules   = "rules"   // array: the rules of the rows
+	MapPython  = "python"  // hash: interpreters of Python
 	// hash: u64 pid -> u64 mm_struct: processes missing in MapCode; user space removes them
 	MapWanted = "wanted"
 	MapFiles  = "files" // hash: files that are known
