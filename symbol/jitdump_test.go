@@ -214,6 +214,60 @@ func TestDumpOfProcess(t *testing.T) {
 	}
 }
 
+// A dump names the addresses of a recorded profile if it is the recorded file, or its owner's.
+func TestDumpOfRecording(t *testing.T) {
+	d := newDump()
+	d.load(0x1000, 0x10, 1, "one")
+	d.load(0x2000, 0x10, 2, "two")
+	file := filepath.Join(t.TempDir(), "jit-7.dump")
+	if err := os.WriteFile(file, d.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "jit-8.dump")
+	if err := os.WriteFile(other, []byte("1000 10 one\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		t.Fatal(err)
+	}
+	s := NewStored(kernel.Root{}, nil)
+	for _, tt := range []struct {
+		name, file string
+		inode      uint64
+		err        string
+	}{
+		{"recorded", file, st.Ino, ""},
+		{"own", file, 0, ""},
+		{"another", file, st.Ino + 1, "another file"},
+		{"no dump", other, 0, "no jitdump"},
+		{"missing", file + "x", 0, "no such file"},
+		{"relative", "jit-7.dump", 0, "jit-7.dump"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			names, err := s.GeneratedFunctions(tt.file, tt.inode, []uint64{0x2001, 0x1001, 0x3000, 0x2001})
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("%v, want %q", err, tt.err)
+				}
+				return
+			}
+			if got := strings.Join(names, " "); got != "two one  two" || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chown(file, 12345, -1); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.GeneratedFunctions(file, 0, []uint64{0x1001}); err == nil ||
+			!strings.Contains(err.Error(), "user 12345") {
+			t.Errorf("of another user: %v", err)
+		}
+	}
+}
+
 // FuzzDump reads arbitrary dumps in bounded memory, and each address is within its range.
 func FuzzDump(f *testing.F) {
 	d := newDump()
