@@ -56,6 +56,9 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 		a.Found = hasFrame(q.Text, at, q.Known)
 		return nil
 	}
+	if q.Op == OpPython {
+		return readPython(q, a, until)
+	}
 	in, size, err := metered(q.File, until)
 	if err != nil {
 		return err
@@ -81,6 +84,9 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 		a.Code, a.Go = segmentsOf(h.codeSegments()), h.isGo()
 		if d, ok := h.frameDigest(); ok {
 			a.Digest = d[:]
+		}
+		if l := h.layoutOf(string(q.Text)); l != nil {
+			a.Numbers = l.Numbers()
 		}
 	case OpRows:
 		err = r.rows(q, h, a)

@@ -149,7 +149,8 @@ func wantProcesses(w collect.Want) processWants {
 		cgroup:  w.Field("process.info", "cgroup"),
 		command: w.Field("process.info", "command"),
 		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults",
-			"process.blocked"),
+			"process.blocked", "process.lock.waiters", "process.sleepers", "thread.realtime",
+			"process.placement"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
 }
@@ -232,6 +233,9 @@ type processBuffers struct {
 	text       []byte // for cleaned text
 	line       procStat
 	blocked    blockedReading
+	lockWaits  lockReading
+	sleepers   sleeperReading
+	placement  placementReading
 }
 
 // shortcomings is what a reading could not see.
@@ -270,6 +274,7 @@ type processPulse struct {
 	schedPulse pulse      // its latest content
 	walked     taskSigns  // signs of the latest walk, instead of both
 	unsure     bool       // the walk cannot show whether it ran
+	twice      bool       // last has a thread twice; see countedTwice
 }
 
 // processStat has the stat line of a process.
@@ -293,6 +298,7 @@ type processFacts struct {
 	info         *processInfo
 	ranSinceInfo bool         // it ran since info was read
 	blocked      *blockedWait // of its only thread; nil: not blocked, or not read yet
+	unread       int          // consecutive samples in which no call of a thread could be read
 }
 
 // processDelta is what a process did within an interval; NaN if not known.

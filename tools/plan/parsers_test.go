@@ -39,6 +39,8 @@ var parsers = map[string][]string{
 	"scanGenerated":  {"read"},
 	"newMapScan":     {"scanGenerated"},
 	"hasFrame":       {"read"},
+	"layoutOf":       {"read"},
+	"readPython":     {"read"},
 	"probeableAMD64": {"probeable"},
 }
 
