@@ -148,7 +148,9 @@ func spotOf(f perfdata.Frame, dump *perfdata.Binary) spot {
 
 // holdsGenerated reports whether a mapping of this name can have code from no file.
 func holdsGenerated(name string) bool {
-	for _, prefix := range []string{"//anon", "[anon", "anon_inode:", "/memfd:", "/dev/", "[heap]"} {
+	for _, prefix := range []string{
+		"//anon", "[anon", "anon_inode:", "/memfd:", "/dev/", "[heap]",
+	} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

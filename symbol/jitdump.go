@@ -15,7 +15,7 @@ import (
 // of the file as code, to mark where it is. Numbers are in the machine's order
 // (tools/perf/Documentation/jitdump-specification.txt):
 //
-//	header  magic u32 | version u32 | size u32 | machine u32 | - u32 | pid u32 | time u64 | flags u64
+//	header  magic u32 | version u32 | size u32 | machine u32 | - u32 | pid u32 | time u64 | -
 //	record  id u32 | size u32 | time u64 | ...
 //	load    ... pid u32 | tid u32 | vma u64 | address u64 | length u64 | index u64 | name 0 | code
 //	move    ... pid u32 | tid u32 | vma u64 | old u64 | new u64 | length u64 | index u64
@@ -92,8 +92,8 @@ type dumpScan struct {
 }
 
 // scanDump looks up addresses in the records of a dump of size bytes, from an offset on. It returns
-// where the last whole record ends. When code was moved, it reads the file from its start. The error
-// is that of the file; what was read before it counts.
+// where the last whole record ends. When code was moved, it reads the file from its start. The
+// error is that of the file; what was read before it counts.
 func scanDump(in io.ReaderAt, from, size int64, addrs []uint64) ([]Name, int64, error) {
 	s := &dumpScan{in: in, size: size, found: newMapScan(addrs), index: map[uint64]int64{}}
 	to, err := s.read(max(from, 0))
@@ -161,7 +161,7 @@ func (s *dumpScan) read(from int64) (to int64, err error) {
 		if end > s.size {
 			return from, nil // it is being written
 		}
-		need := map[uint32]int{dumpLoads: dumpLoad, dumpMoves: dumpMove, dumpDebugs: dumpLines}[kind]
+		need := recordSize(kind)
 		if need == 0 || int64(need) > length {
 			from = end
 			continue
@@ -181,13 +181,15 @@ func (s *dumpScan) read(from int64) (to int64, err error) {
 			if s.of != at {
 				lines = 0
 			}
-			s.found.put(at, at+u64(b[dumpPrefix+24:]), func() string { return s.name(from, end, lines) })
+			s.found.put(at, at+u64(b[dumpPrefix+24:]), func() string {
+				return s.name(from, end, lines)
+			})
 			s.lines = 0
 		case dumpMoves:
-			at, length, index := u64(b[dumpPrefix+24:]), u64(b[dumpPrefix+32:]), u64(b[dumpPrefix+40:])
-			load, known := s.index[index]
+			at := u64(b[dumpPrefix+24:])
+			load, known := s.index[u64(b[dumpPrefix+40:])]
 			s.moved = s.moved || !known
-			s.found.put(at, at+length, func() string {
+			s.found.put(at, at+u64(b[dumpPrefix+32:]), func() string {
 				if !known {
 					return ""
 				}
@@ -200,6 +202,19 @@ func (s *dumpScan) read(from int64) (to int64, err error) {
 		from = end
 	}
 	return from, nil
+}
+
+// recordSize returns how many bytes a record of a kind has at least; 0: it is not needed.
+func recordSize(kind uint32) int {
+	switch kind {
+	case dumpLoads:
+		return dumpLoad
+	case dumpMoves:
+		return dumpMove
+	case dumpDebugs:
+		return dumpLines
+	}
+	return 0
 }
 
 // sourcePlace matches names that end with a file and a line, as those of V8: f /srv/app.js:3:14.

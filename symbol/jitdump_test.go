@@ -133,7 +133,9 @@ func TestDumpDamaged(t *testing.T) {
 	}{
 		{"version", func(b []byte) { b[4] = 9 }, "", "version 9"},
 		{"header", func(b []byte) { b[8] = 1 }, "", "header of 1 bytes"},
-		{"record", func(b []byte) { copy(b[dumpHeader+4:], []byte{3, 0, 0, 0}) }, "", "record of 3 bytes"},
+		{"record", func(b []byte) {
+			copy(b[dumpHeader+4:], []byte{3, 0, 0, 0})
+		}, "", "record of 3 bytes"},
 		{"long record", func(b []byte) { copy(b[dumpHeader+4:], []byte{0xff, 0xff, 0xff, 0xff}) }, "", ""},
 		{"length", func(b []byte) { // of the code: beyond the last address
 			copy(b[dumpHeader+dumpPrefix+24:], bytes.Repeat([]byte{0xff}, 8))
@@ -144,11 +146,13 @@ func TestDumpDamaged(t *testing.T) {
 			d := newDump()
 			d.load(0x1000, 0x10, 1, "one")
 			tt.damage(d.Bytes())
-			names, _, err := scanGenerated(bytes.NewReader(d.Bytes()), 0, int64(d.Len()), []uint64{0x1001})
+			names, _, err := scanGenerated(bytes.NewReader(d.Bytes()), 0, int64(d.Len()),
+				[]uint64{0x1001})
 			if names[0].Name != tt.names {
 				t.Errorf("name %q", names[0].Name)
 			}
-			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			if (err != nil) != (tt.err != "") ||
+				err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%v, want %q", err, tt.err)
 			}
 		})
@@ -245,7 +249,8 @@ func TestDumpOfRecording(t *testing.T) {
 		{"relative", "jit-7.dump", 0, "jit-7.dump"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			names, err := s.GeneratedFunctions(tt.file, tt.inode, []uint64{0x2001, 0x1001, 0x3000, 0x2001})
+			names, err := s.GeneratedFunctions(tt.file, tt.inode,
+				[]uint64{0x2001, 0x1001, 0x3000, 0x2001})
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("%v, want %q", err, tt.err)
