@@ -40,7 +40,7 @@ func TestNotesOutliveTheProcess(t *testing.T) {
 	if ok, err := again.Remove(late.ID); !ok || err != nil {
 		t.Errorf("remove it again: %v, %v", ok, err)
 	}
-	if ok, err := again.Remove(late.ID + 1); ok || err != nil {
+	if ok, err := again.Remove(late.ID + 7); ok || err != nil {
 		t.Errorf("remove what never was: %v, %v", ok, err)
 	}
 	third, err := Open(path).Add(Note{At: second, Kind: "note", Text: "x"})
