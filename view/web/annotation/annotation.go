@@ -33,9 +33,9 @@ type Note struct {
 func Kinds() []string { return []string{"note", "deploy"} }
 
 const (
-	// MaxText is the largest number of bytes of a text, and MaxNotes that of notes. A note beyond
-	// MaxNotes replaces the one of the earliest time.
-	MaxText  = 400
+	// MaxText is the largest number of bytes of a text.
+	MaxText = 400
+	// MaxNotes is the largest number of notes. One more replaces the one of the earliest time.
 	MaxNotes = 2000
 
 	maxAuthor = 200
@@ -132,7 +132,7 @@ func parse(b []byte) ([]Note, uint32, error) {
 
 func byTime(a, b Note) int { return int(min(1, max(-1, a.At-b.At))) }
 
-// Check returns why a note is invalid.
+// Check returns an error if the note is invalid, which says why.
 func (n *Note) Check() error {
 	printable := func(s string) bool {
 		return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
@@ -198,7 +198,7 @@ func (n *Notes) Between(over measure.Interval) []Note {
 	return out
 }
 
-// Problem returns why the notes of the file are not known; nil: they are.
+// Problem returns the error of reading the file; nil: the notes are known.
 func (n *Notes) Problem() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
