@@ -112,6 +112,12 @@ export function clock(ms: number, zone: Zone = shownZone): string {
   return clockOf(new Date(ms + zone(ms) * minute));
 }
 
+/** A moment to the second: the time of day, of another day than now's the whole. */
+export function brief(ms: number, now: number): string {
+  const at = moment(Math.floor(ms / second) * second);
+  return at.slice(0, 10) === moment(now).slice(0, 10) ? at.slice(11) : at;
+}
+
 function clockOf(d: Date): string {
   return `${two(d.getUTCHours())}:${two(d.getUTCMinutes())}:${two(d.getUTCSeconds())}`;
 }
