@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,6 +27,10 @@ type timeMark struct {
 	text string
 	who  string
 	id   uint32 // of a note; 0: it is none
+
+	// Of the kind dataset: the query and its action, and how many others changed with it.
+	first, action string
+	others        int
 }
 
 // list replies with the newest marks of a time range.
@@ -49,12 +54,16 @@ func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
 	}
 	var all []timeMark
 	for i := range changes {
-		if m, ok := markOf(&changes[i]); ok {
+		m, ok := markOf(&changes[i])
+		switch last := len(all) - 1; {
+		case !ok:
+		case last >= 0 && all[last].takes(&m):
+		default:
 			all = append(all, m)
 		}
 	}
 	for _, n := range s.Notes.Between(over) {
-		all = append(all, timeMark{n.At, n.Kind, n.Text, n.Author, n.ID})
+		all = append(all, markOfNote(&n))
 	}
 	slices.SortStableFunc(all, func(a, b timeMark) int { return cmp.Compare(a.at, b.at) })
 	more := max(0, len(all)-maxMarks)
@@ -74,7 +83,24 @@ func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
 	return s.sendJSON(w, r, append(b, '}'))
 }
 
+// atOnce is the longest time between changes of datasets that are one mark.
+const atOnce = 2 * measure.Second
+
+// takes makes a change of another dataset part of the mark and returns true, if the same caller
+// changed both in the same way at once. The budget suspends all datasets of a source.
+func (m *timeMark) takes(o *timeMark) bool {
+	if m.kind != "dataset" || o.kind != "dataset" || m.who != o.who || m.action != o.action ||
+		o.at.Sub(m.at) > atOnce {
+		return false
+	}
+	m.others++
+	return true
+}
+
 func (m *timeMark) append(b []byte) []byte {
+	if m.others > 0 {
+		m.text = fmt.Sprintf("%s and %d other datasets %s", m.first, m.others, m.action)
+	}
 	b = api.AppendMillis(append(b, `{"at_ms":`...), int64(m.at))
 	b = view.AppendString(append(b, `,"kind":`...), m.kind)
 	b = view.AppendString(append(b, `,"text":`...), m.text)
@@ -83,6 +109,10 @@ func (m *timeMark) append(b []byte) []byte {
 		b = strconv.AppendUint(append(b, `,"id":`...), uint64(m.id), 10)
 	}
 	return append(b, '}')
+}
+
+func markOfNote(n *annotation.Note) timeMark {
+	return timeMark{at: n.At, kind: n.Kind, text: n.Text, who: n.Author, id: n.ID}
 }
 
 // markOf returns an entry of the audit log as a mark; ok is false for what changes no graph: the
@@ -97,7 +127,7 @@ func markOf(c *measure.Change) (m timeMark, ok bool) {
 	case strings.HasPrefix(c.Query, "script "):
 		m.kind, m.text = "script", c.Query+" "+c.Action
 	case c.Action == "suspended" || c.Action == "resumed":
-		m.kind, m.text = "dataset", c.Query+" "+c.Action
+		m.kind, m.text, m.first, m.action = "dataset", c.Query+" "+c.Action, c.Query, c.Action
 	default:
 		return m, false
 	}
@@ -130,7 +160,7 @@ func (s *notes) add(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refused(err)
 	}
-	m := timeMark{added.At, added.Kind, added.Text, added.Author, added.ID}
+	m := markOfNote(&added)
 	return s.sendJSON(w, r, m.append(nil))
 }
 

@@ -98,6 +98,36 @@ func TestNotesRefuse(t *testing.T) {
 	}
 }
 
+// What the budget suspends at once is one mark.
+func TestDatasetsThatChangeAtOnce(t *testing.T) {
+	m := newMemory(t).filled(20)
+	log := func(at measure.Time, actor, action, query string) {
+		m.changes = append(m.changes, measure.Change{
+			At: at, Actor: actor, Action: action, Query: query,
+		})
+	}
+	for _, q := range []string{"tcp.flow.bytes by peer", "tcp.flow.rtt by peer", "tcp.flow.mss"} {
+		log(start+second, "budget", "suspended", q)
+	}
+	log(start+second, "page", "suspended", "net.drops")
+	log(start+9*second, "budget", "suspended", "disk.latency")
+	log(start+9*second, "budget", "resumed", "tcp.flow.mss")
+	s := serve(t, m).until(start + 20*second)
+	got := []string{}
+	for _, n := range s.notesFrom("").Notes {
+		got = append(got, n.Who+": "+n.Text)
+	}
+	want := []string{
+		"budget: tcp.flow.bytes by peer and 2 other datasets suspended",
+		"page: net.drops suspended",
+		"budget: disk.latency suspended",
+		"budget: tcp.flow.mss resumed",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // Of many marks the newest are sent, and the number of the others.
 func TestNotesAreCut(t *testing.T) {
 	m := newMemory(t).filled(3)

@@ -12,7 +12,7 @@ const note = (at_ms: number, text = "x", kind: Note["kind"] = "note"): Note => (
 describe("flags", () => {
   it("stand at their moments", () => {
     const flags = flagsOf([note(1100), note(1500)], 1000, 2000, 1000);
-    expect(flags.map((f) => [f.x, f.room])).toEqual([
+    expect(flags.map((f) => [f.x, f.space])).toEqual([
       [100, 400],
       [500, 500],
     ]);
@@ -23,6 +23,14 @@ describe("flags", () => {
   });
   it("at the end are not cut off", () =>
     expect(flagsOf([note(2000)], 1000, 2000, 1000)[0]!.x).toBe(956));
+  it("at the end have their text on the left, where there is more space", () => {
+    const flags = flagsOf([note(1100), note(1950)], 1000, 2000, 1000);
+    expect(flags.map((f) => [f.flip, f.space])).toEqual([
+      [false, 850],
+      [false, 50],
+    ]);
+    expect(flagsOf([note(1950)], 1000, 2000, 1000)).toMatchObject([{ flip: true, space: 950 }]);
+  });
   it("of other times are left out", () =>
     expect(flagsOf([note(999), note(2001)], 1000, 2000, 1000)).toEqual([]));
   it("say what happened, and how much more", () => {

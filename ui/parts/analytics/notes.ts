@@ -6,13 +6,17 @@ import type { Note } from "../../data/api";
 export interface Flag {
   /** Pixels from the left of the plot. */
   x: number;
-  /** Pixels to the next flag or to the end. */
-  room: number;
+  /** Pixels for its text. */
+  space: number;
+  /** The text is on the left, as there is more space. */
+  flip: boolean;
   notes: Note[];
 }
 
 /** A flag has at least so many pixels. */
 const apart = 44;
+/** So many pixels are enough for a text. */
+const enough = 180;
 
 /** The flags of notes (in the order of time) on an axis of so many pixels. */
 export function flagsOf(notes: readonly Note[], from: number, to: number, width: number): Flag[] {
@@ -23,10 +27,15 @@ export function flagsOf(notes: readonly Note[], from: number, to: number, width:
     const x = Math.min(((n.at_ms - from) / (to - from)) * width, Math.max(0, width - apart));
     const last = flags.at(-1);
     if (last && x - last.x < apart) last.notes.push(n);
-    else flags.push({ x, room: 0, notes: [n] });
+    else flags.push({ x, space: 0, flip: false, notes: [n] });
   }
+  let free = 0; // from here on nothing is written
   flags.forEach((f, i) => {
-    f.room = (flags[i + 1]?.x ?? width) - f.x;
+    const right = (flags[i + 1]?.x ?? width) - f.x;
+    const left = f.x - free;
+    f.flip = right < enough && left > right;
+    f.space = f.flip ? left : right;
+    free = f.flip ? f.x : f.x + right;
   });
   return flags;
 }

@@ -20,13 +20,15 @@ func TestNotesOutliveTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	early, err := n.Add(Note{At: 10*second + 5, Kind: "note", Text: "slow since lunch", Author: "page"})
+	early, err := n.Add(
+		Note{At: 10*second + 5, Kind: "note", Text: "slow since noon", Author: "page"},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := Open(path)
 	all := again.Between(measure.Interval{Start: 0, End: 30 * second})
-	want := []Note{{early.ID, 10 * second, "note", "slow since lunch", "page"}, late}
+	want := []Note{{early.ID, 10 * second, "note", "slow since noon", "page"}, late}
 	if fmt.Sprint(all) != fmt.Sprint(want) || again.Problem() != nil {
 		t.Errorf("%+v, %v; want %+v", all, again.Problem(), want)
 	}
