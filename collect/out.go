@@ -230,6 +230,10 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	if len(labels) != len(b.By) {
 		t.check(len(labels))
 	}
+	if value < 0 && t.stat.Kind == measure.Delta && !t.stat.Signed {
+		value = measure.NaN // as Counters.Diff does; whatever the reason, it is no amount
+		t.out.MarkReset()
+	}
 	b.Values = append(b.Values, value)
 	if n := len(b.Keys); t.steady {
 		if end := n + len(labels); end <= t.known && slices.Equal(b.Keys[n:end:end], labels) {

@@ -44,7 +44,8 @@ var plan = []planned{
 		"BPF programs, links, maps and types (BTF)",
 	},
 	{"kernel/feature", "measure kernel kernel/*", "what this kernel has and allows"},
-	{"symbol", "measure kernel kernel/*", "address to place"},
+	{"symbol/python", "", "structs of CPython: layouts, names and lines of its frames; pure"},
+	{"symbol", "measure kernel kernel/* symbol/python", "address to place"},
 	{"collect", "measure kernel kernel/*", "the engine of counter sources: runs collectors, emits batches"},
 	{"collect/collecttest", "measure kernel kernel/* collect", "machines and checks for tests of collectors"},
 	{"collect/procfs", "measure kernel kernel/*", "parsers of files that several collectors read"},
@@ -82,14 +83,15 @@ var plan = []planned{
 	{"trace/tracetest", "measure kernel kernel/* lang/syntax trace/probe", "what tests of trace/* share"},
 	{
 		"trace",
-		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/check lang/format lang/ir lang/gen " +
-			"trace/probe trace/tracetest",
+		"measure kernel kernel/* symbol symbol/python lang/syntax lang/cpp lang/check lang/format " +
+			"lang/ir lang/gen trace/probe trace/tracetest",
 		"sessions: scripts in the kernel, and draining them",
 	},
+	{"trace/stop", "measure kernel kernel/* symbol", "runs a traced process up to a place"},
 	{
 		"trace/sampler",
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/format lang/ir lang/gen " +
-			"trace trace/probe trace/tracetest",
+			"trace trace/probe trace/stop trace/tracetest",
 		"stacks: samples, waits and locks",
 	},
 	{
@@ -101,7 +103,7 @@ var plan = []planned{
 	{
 		"trace/command",
 		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/format lang/bpftrace " +
-			"lang/check lang/ir lang/gen trace trace/probe trace/tool trace/tracetest",
+			"lang/check lang/ir lang/gen trace trace/probe trace/stop trace/tool trace/tracetest",
 		"the command lines that dtrace and bpftrace understand",
 	},
 	{"trusted", "", "files and directories that others cannot change"},
@@ -113,7 +115,7 @@ var plan = []planned{
 	{"wire", "", "frames and values that processes write to each other"},
 	{"worker", "measure wire", "requests of strangers in processes of their own: the pool and the protocol"},
 	{
-		"symbolizer", "measure kernel symbol wire",
+		"symbolizer", "measure kernel symbol symbol/python wire",
 		"symbols read by a process without privileges: the protocol, both ends",
 	},
 	{"remote", "measure dataset wire", "sources of another process: the protocol, both ends"},

@@ -19,6 +19,7 @@ import (
 	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
+	"culprit/trace/stop"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +62,7 @@ func (r *BpftraceRequest) Run(ctx context.Context, std trace.Streams) (status in
 	if r.PID != 0 {
 		from.Processes = []int{r.PID}
 	}
-	target, err := from.target(stopExec, std.Plain, std.Err)
+	target, err := from.target(stop.Exec, std.Plain, std.Err)
 	if err != nil {
 		return 0, err
 	}
