@@ -128,8 +128,8 @@ func (c *convoy) accuse(l *diagnose.Look) {
 		phrase.Digits(c.working))
 	if c.dead() {
 		severity = diagnose.High
-		claim = fmt.Sprintf("%s threads of %s are deadlocked: they wait for locks for %s, and those "+
-			"that hold the locks wait for locks too.", phrase.Digits(c.waiting), c.program, s)
+		claim = fmt.Sprintf("%s threads of %s are deadlocked: they wait for locks for %s, and "+
+			"those that hold the locks wait for locks too.", phrase.Digits(c.waiting), c.program, s)
 	}
 	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), claim)
 	f.SetEffect(share)
