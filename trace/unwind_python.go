@@ -96,7 +96,7 @@ func (u *unwinder) seeCode(b []byte) {
 		return
 	}
 	pid := int(binary.NativeEndian.Uint32(b)) // the lower half
-	w := python.NewWord(python.Word(binary.NativeEndian.Uint64(b[8:])).Code(), python.UnknownInstruction)
+	w := wordOf(python.Word(binary.NativeEndian.Uint64(b[8:])), false)
 	waiting := 0
 	for _, words := range u.codes {
 		waiting += len(words)
