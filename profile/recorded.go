@@ -17,15 +17,32 @@ type Part struct {
 	CPUs      []int    // empty: all
 	PIDs      []int    // empty: all
 	Processes []string // names of threads; empty: all
-	Kernel    bool     // only samples in the kernel, with the kernel stack
-	User      bool     // only samples outside the kernel, with the program's stack
-	Idle      bool     // also samples of idle CPUs
-	Numbers   bool     // distinguish processes by number
-	By        []string // fields at the root, as Roots.By; nil: the thread's name
+	// Names are names of processes and of threads, and Cgroups paths of control groups, of which
+	// those below match too; empty: all. They need ProcessNames, which names the owners.
+	Names, Cgroups []string
+	Kernel         bool     // only samples in the kernel, with the kernel stack
+	User           bool     // only samples outside the kernel, with the program's stack
+	Idle           bool     // also samples of idle CPUs
+	Numbers        bool     // distinguish processes by number
+	By             []string // fields at the root, as Roots.By; nil: the thread's name
 	// owner returns the process and the control group of a process ID and a thread's name, as name
 	// and module of the top function; nil: the thread's name.
 	owner  func(pid, thread string) (process, cgroup string)
-	owners map[string]owner // of process IDs, for By
+	owners map[string]owner // of process IDs, for By, Names and Cgroups
+}
+
+// selects reports whether Names and Cgroups select a thread of a process.
+func (p *Part) selects(pid, thread string) bool {
+	of := p.owners[pid]
+	if len(p.Names) > 0 && !slices.Contains(p.Names, thread) &&
+		(of.process == "" || !slices.Contains(p.Names, of.process)) {
+		return false
+	}
+	below := func(path string) bool {
+		rest, ok := strings.CutPrefix(of.cgroup, strings.TrimSuffix(path, "/"))
+		return ok && of.cgroup != "" && (rest == "" || rest[0] == '/')
+	}
+	return len(p.Cgroups) == 0 || slices.ContainsFunc(p.Cgroups, below)
 }
 
 // A Recorded is a profile of recorded samples.
@@ -74,12 +91,16 @@ func CompareSampled(before, after *Tree, beforeHz, afterHz float64, n Norm) (*Di
 // measure.ErrUnclear when there are no samples.
 func AskRecorded(ctx context.Context, r measure.Reader, p Part) (*Recorded, error) {
 	by := []string{"process", "kernel", "user"}
-	if p.Numbers || p.owner != nil || len(p.By) > 0 {
+	owned := len(p.Names)+len(p.Cgroups) > 0
+	if p.Numbers || p.owner != nil || len(p.By) > 0 || owned {
 		by = append(by, "pid")
 	}
 	var unnamed error
-	if len(p.By) > 0 && !slices.Equal(p.By, []string{ByThread}) {
+	if len(p.By) > 0 && !slices.Equal(p.By, []string{ByThread}) || owned {
 		p.owners, unnamed = askOwners(ctx, r, p.Over)
+	}
+	if unnamed != nil && len(p.Cgroups) > 0 {
+		return nil, fmt.Errorf("find the processes of a control group: %w", unnamed)
 	}
 	q := p.query(by...)
 	due := measure.Query{Stat: measure.StackRate, By: []string{"cpu"}, Over: q.Over, Step: q.Step}
@@ -188,10 +209,16 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 		if !(n > 0) {
 			continue
 		}
-		out.Samples += n
 		key := a.Series[i].Key
 		inKernel := a.Frames[key[kernel]].Symbol != ""
-		name := a.Label(i, process)
+		name, number := a.Label(i, process), ""
+		if pid >= 0 {
+			number = a.Label(i, pid)
+		}
+		if !p.selects(number, name) {
+			continue
+		}
+		out.Samples += n
 		if isSwapper(name) && inKernel && IsIdleFunction(a.Frames[key[kernel]].Symbol) {
 			out.Idle += n
 			if !p.Idle {
@@ -202,10 +229,6 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 			continue
 		}
 		f.path = f.path[:0]
-		number := ""
-		if pid >= 0 {
-			number = a.Label(i, pid)
-		}
 		for _, root := range p.roots(name, number) {
 			top, ok := names[root]
 			if !ok {

@@ -45,7 +45,7 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 			}
 			b = wire.AppendInt(wire.AppendInt(b, int64(got.Began)), int64(got.Took))
 			b = wire.AppendStrings(wire.AppendUint(b, uint64(got.CPUs)), got.Notes)
-			b = appendLoss(b, got.Loss)
+			b = appendLoss(wire.AppendInt(b, got.Away), got.Loss)
 			return wire.AppendInt(b, int64(got.CPU))
 		})
 		names, samples, newNames, newSamples = names[:0], samples[:0], 0, 0
@@ -53,6 +53,7 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 	for i := range got.Samples {
 		one := &got.Samples[i]
 		samples = wire.AppendInt(name(samples, one.Process), one.Count)
+		samples = wire.AppendInt(name(samples, one.State), one.Amount)
 		for _, stack := range [][]string{one.User, one.Kernel} {
 			samples = wire.AppendUint(samples, uint64(len(stack)))
 			for _, f := range stack {
@@ -90,8 +91,8 @@ func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
 		}
 		return p.names[n]
 	}
-	for range d.Count(4) {
-		one := Sample{Process: name(), Count: d.Int()}
+	for range d.Count(6) {
+		one := Sample{Process: name(), Count: d.Int(), State: name(), Amount: d.Int()}
 		for _, stack := range []*[]string{&one.User, &one.Kernel} {
 			n := d.Count(1)
 			p.frames += n + 6
@@ -108,7 +109,8 @@ func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
 	}
 	if done = d.Bool(); done {
 		p.out.Began, p.out.Took = measure.Time(d.Int()), measure.Span(d.Int())
-		p.out.CPUs, p.out.Notes, p.out.Loss = int(d.ID()), d.Strings(), d.loss()
+		p.out.CPUs, p.out.Notes, p.out.Loss = int(d.ID()), d.Strings(), nil
+		p.out.Away, p.out.Loss = d.Int(), d.loss()
 		p.out.CPU = measure.Span(d.Int())
 	}
 	return done, d.End()

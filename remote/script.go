@@ -142,6 +142,7 @@ const (
 	maxHz       = 10000
 	maxSampling = 10 * measure.Minute
 	maxCPUs     = 1 << 13
+	maxThreads  = 1 << 10 // in each list of a sampling
 )
 
 func (q *sampleRequest) append(b []byte) []byte {
@@ -152,7 +153,14 @@ func (q *sampleRequest) append(b []byte) []byte {
 	for _, c := range q.CPUs {
 		b = wire.AppendUint(b, uint64(c))
 	}
-	return b
+	b = wire.AppendString(b, q.Of)
+	for _, list := range [][]int{q.PIDs, q.TIDs} {
+		b = wire.AppendUint(b, uint64(len(list)))
+		for _, id := range list {
+			b = wire.AppendUint(b, uint64(id))
+		}
+	}
+	return wire.AppendStrings(wire.AppendStrings(b, q.Processes), q.Cgroups)
 }
 
 func (d *decoder) sampleRequest() (q sampleRequest) {
@@ -173,7 +181,28 @@ func (d *decoder) sampleRequest() (q sampleRequest) {
 		}
 		q.CPUs = append(q.CPUs, int(c))
 	}
+	if q.Of = d.String(); !slices.Contains(subjects, q.Of) {
+		d.Fail("a sampling of %q", q.Of)
+	}
+	q.PIDs, q.TIDs = d.threads(), d.threads()
+	q.Processes, q.Cgroups = d.Strings(), d.Strings()
+	if len(q.Processes) > maxThreads || len(q.Cgroups) > maxThreads {
+		d.Fail("%d processes and %d control groups", len(q.Processes), len(q.Cgroups))
+	}
 	return q
+}
+
+// threads reads a list of IDs of processes or threads.
+func (d *decoder) threads() (list []int) {
+	n := d.Count(1)
+	if n > maxThreads {
+		d.Fail("%d IDs", n)
+		return nil
+	}
+	for range n {
+		list = append(list, int(d.ID()))
+	}
+	return list
 }
 
 // startSampling samples for a client.

@@ -130,13 +130,14 @@ func TestScripts(t *testing.T) {
 
 func TestSample(t *testing.T) {
 	want := &Sampled{
-		Began: 7, Took: measure.Second, CPUs: 3, Notes: []string{"n"}, CPU: 5,
+		Began: 7, Took: measure.Second, CPUs: 3, Notes: []string{"n"}, CPU: 5, Away: 9,
 		Loss: []measure.Loss{{Reason: "r", Events: 2}},
 	}
 	for i := range 20000 { // several parts
 		want.Samples = append(want.Samples, Sample{
-			Process: fmt.Sprint("p", i%7), Count: int64(i), Kernel: []string{},
-			User: []string{fmt.Sprint("libc.so.6`function_", i), "main"},
+			Process: fmt.Sprint("p", i%7), Count: int64(i), Amount: int64(3 * i), Kernel: []string{},
+			State: fmt.Sprint("s", i%3),
+			User:  []string{fmt.Sprint("libc.so.6`function_", i), "main"},
 		})
 	}
 	var asked Sampling
@@ -150,7 +151,11 @@ func TestSample(t *testing.T) {
 	}})
 	c := NewClient(0)
 	cut := connect(t, r, c)
-	q := Sampling{Hz: 99, CPUs: []int{1, 4}, For: measure.Second, User: true}
+	q := Sampling{
+		Of: "off-cpu", Hz: 99, CPUs: []int{1, 4}, For: measure.Second, User: true,
+		PIDs: []int{7}, TIDs: []int{8, 9}, Processes: []string{"nginx"},
+		Cgroups: []string{"/a", "/b"},
+	}
 	got, err := c.Sample(t.Context(), RoleTrace, q)
 	if err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(asked, q) {
 		t.Errorf("%v, %d samples of %d, asked %v", err, len(got.Samples), len(want.Samples), asked)

@@ -8,20 +8,32 @@ import (
 	"culprit/wire"
 )
 
-// Sampling says how to sample the CPUs.
+// Sampling says what to sample: the subject, the CPUs and the threads.
 type Sampling struct {
-	Hz     int   // samples per second and CPU
-	CPUs   []int // empty: all
+	Of     string // cpu, off-cpu, run-queue or locks; "": cpu
+	Hz     int    // samples per second and CPU; waits are all counted
+	CPUs   []int  // empty: all
 	For    measure.Span
 	Kernel bool // only samples inside the kernel
 	User   bool // only samples outside the kernel
+
+	// Only threads of these are sampled; of each list that is not empty, one must match.
+	PIDs, TIDs         []int
+	Processes, Cgroups []string // names of processes and threads; paths of control groups
 }
+
+// subjects are the values of Sampling.Of.
+//
+// table: the words of the protocol
+var subjects = []string{"", "cpu", "off-cpu", "run-queue", "locks"}
 
 // Sample is one stack of a sampling. Frames are in the form of dtrace, innermost first.
 type Sample struct {
 	Process      string
 	User, Kernel []string
-	Count        int64
+	State        string // of waits: the thread's state, or the kind of lock
+	Count        int64  // samples, or waits
+	Amount       int64  // samples, or ns
 }
 
 // Sampled is the result of a sampling.
@@ -29,7 +41,8 @@ type Sampled struct {
 	Samples []Sample
 	Began   measure.Time
 	Took    measure.Span
-	CPUs    int // number of sampled CPUs
+	CPUs    int   // number of sampled CPUs
+	Away    int64 // off-cpu: threads whose waits had not ended, and are in no sample
 	Notes   []string
 	Loss    []measure.Loss
 	CPU     measure.Span // CPU time of the recorder meanwhile

@@ -365,10 +365,13 @@ func (m *meteredFile) ReadAt(b []byte, at int64) (n int, err error) {
 	}
 }
 
-// scanGenerated looks up addresses in a map of generated code. to is where its last whole line
-// ends.
+// scanGenerated looks up addresses in a map or a dump of generated code. to is where its last whole
+// line or record ends.
 func scanGenerated(in io.ReaderAt, from, size int64, addrs []uint64) (names []Name, to int64,
 	err error) {
+	if isDump(in) {
+		return scanDump(in, from, size, addrs)
+	}
 	s := newMapScan(addrs)
 	to, err = s.read(in, from, size, maxPerfMap)
 	return s.result(), to, err

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -29,7 +31,15 @@ func stackSampler(
 	}
 }
 
-// sampleStacks samples stacks. An unknown CPU is a measure.Diagnostic.
+// subjects are the subjects of a remote.Sampling.
+//
+// table: never changed
+var subjects = map[string]sampler.ProfileOf{
+	"": sampler.OnCPU, "cpu": sampler.OnCPU, "off-cpu": sampler.OffCPU,
+	"run-queue": sampler.RunQueue, "locks": sampler.Locks,
+}
+
+// sampleStacks samples stacks. An unknown CPU or control group is a measure.Diagnostic.
 func sampleStacks(
 	ctx context.Context, q remote.Sampling, files *symbol.Files,
 ) (*remote.Sampled, error) {
@@ -53,10 +63,17 @@ func sampleStacks(
 	defer stop()
 	before := processTime() + measure.Span(files.Took())
 	p := sampler.Profile{
-		Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true, Files: files,
+		Of: subjects[q.Of], Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true,
+		Files: files,
+		Threads: sampler.ThreadFilter{
+			PIDs: q.PIDs, Children: true, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups,
+		},
 	}
 	out := &remote.Sampled{Began: measure.Time(time.Now().UnixNano()), CPUs: cpus}
 	result, err := p.Run(ctx)
+	if errors.Is(err, fs.ErrNotExist) && len(q.Cgroups) > 0 {
+		err = &measure.Diagnostic{Code: "unknown", Message: err.Error()}
+	}
 	// The kernel's types, tens of megabytes, are garbage after compiling.
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 	if err != nil {
@@ -64,19 +81,25 @@ func sampleStacks(
 	}
 	for s := range result.Stacks {
 		out.Samples = append(out.Samples, remote.Sample{
-			Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count,
+			Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, State: s.State,
+			Amount: s.Amount,
 		})
 	}
 	out.Took, out.Notes, out.Loss = result.Took, result.Notes, result.Loss
+	out.Away = result.Away
 	out.CPU = processTime() + measure.Span(files.Took()) - before
 	return out, nil
 }
 
 // profileOfSamples converts the result of a sampling to a profile with its notes.
 func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
-	truncated := int64(0)
+	truncated, idle := int64(0), int64(0)
 	t := profile.FromSamples(func(yield func(profile.Sampled) bool) {
 		for _, s := range result.Samples {
+			if s.State == idleState {
+				idle += s.Amount
+				continue
+			}
 			if len(s.Kernel) >= trace.MaxFrames || len(s.User) >= trace.MaxFrames {
 				truncated += s.Count
 			}
@@ -85,20 +108,16 @@ func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 					Process: s.Process,
 					User:    s.User,
 					Kernel:  s.Kernel,
+					State:   s.State,
 					Count:   s.Count,
-					Amount:  float64(s.Count),
+					Amount:  float64(s.Amount),
 				},
 			) {
 				return
 			}
 		}
 	})
-	t.Seconds = result.Took.Seconds() * float64(result.CPUs)
-	t.Taken = profile.Taken{
-		At:   result.Began,
-		Over: result.Took,
-		Each: measure.Second / measure.Span(max(1, q.Hz)),
-	}
+	t.Taken = profile.Taken{At: result.Began, Over: result.Took}
 	t.Notes = result.Notes
 	if truncated > 0 {
 		t.Notes = append(
@@ -108,8 +127,16 @@ func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 			),
 		)
 	}
-	if expected := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && t.Sum() < 0.9*expected &&
-		expected > 20 {
+	if q.OnCPU() {
+		t.Seconds = result.Took.Seconds() * float64(result.CPUs)
+		t.Taken.Each = measure.Second / measure.Span(max(1, q.Hz))
+	} else {
+		t.Unit = "ns"
+		t.Notes = append(t.Notes, noteWaits(result, idle)...)
+	}
+	selected := len(q.PIDs)+len(q.TIDs)+len(q.Processes)+len(q.Cgroups) > 0
+	if expected := float64(q.Hz) * t.Seconds; !q.Kernel && !q.User && !selected &&
+		t.Sum() < 0.9*expected && expected > 20 {
 		t.Notes = append(
 			t.Notes,
 			fmt.Sprintf(
@@ -123,6 +150,28 @@ func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	return &web.Sampled{Tree: t, CPU: result.CPU}
+}
+
+// idleState is the State of waits of idle kernel threads.
+const idleState = "idle"
+
+// noteWaits returns the notes of a sampling of waits. idle is the time of idle kernel threads, in
+// ns, which is left out.
+func noteWaits(result *remote.Sampled, idle int64) []string {
+	notes := []string{"a wait is counted when it ends: " +
+		"one that began before the profile, or ends after it, is in no stack"}
+	if idle > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"%.3f s of idle kernel threads are left out", time.Duration(idle).Seconds(),
+		))
+	}
+	if result.Away > 0 {
+		notes = append(notes, fmt.Sprintf(
+			"%d threads left a CPU and did not return: that time is in no stack, "+
+				"nor is that of threads that never ran", result.Away,
+		))
+	}
+	return notes
 }
 
 // processTime returns the CPU time of this process so far; 0: not known. getrusage(2).

@@ -154,7 +154,7 @@ func (r *processReading) putLockWait(
 	tid, in := int64(0), ""
 	if holder != nil {
 		tid = int64(holder.tid)
-		if b, err := r.readOnce(p.pid, holder.base+"wchan"); err == nil {
+		if b, ok := r.readLocked(p.pid, holder.base+"wchan", 0); ok {
 			in = string(procfs.FunctionName(b))
 		}
 	}
@@ -167,8 +167,8 @@ func (r *processReading) putLockWait(
 func (r *processReading) holderOf(p *process, w *lockWait) *thread {
 	owner := w.Owner
 	if owner == 0 && w.Addr <= 1<<63-1-lockBytes {
-		b, _ := r.locked.read(lockedRead{r.dir, p.pid, "mem", int64(w.Addr), lockBytes})
-		owner = procfs.LockOwner(b)
+		b, _ := r.readLocked(p.pid, "mem", int64(w.Addr))
+		owner = procfs.LockOwner(b[:min(len(b), lockBytes)])
 	}
 	if owner == 0 {
 		return nil

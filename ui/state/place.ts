@@ -37,6 +37,8 @@ export const shapes = {
    */
   profile: {
     p: text(),
+    /** Whose time is shown or taken: pid:1234, process:nginx, thread:77, cgroup:/x; "" of all. */
+    whose: text(),
     a: text(),
     per: word(["sample", "cpu-second"], "sample"),
     at: text(),

@@ -105,7 +105,7 @@ func (c *comparison) appendTo(b []byte, d *profile.Diff) ([]byte, error) {
 // packedColumns returns the columns of the profile with an ID, packed: of a cached one, or of
 // samples that were recorded in a time range.
 func (s *profiles) packedColumns(ctx context.Context, id string) ([]byte, error) {
-	if _, ok := parseRange(id); !ok {
+	if _, _, ok := parseRange(id); !ok {
 		p, err := s.cache.get(id)
 		if err != nil {
 			return nil, err

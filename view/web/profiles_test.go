@@ -258,6 +258,9 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 		if q.Hz == 13 {
 			return nil, &measure.Denied{Doing: "sample", Needs: "CAP_PERFMON"}
 		}
+		if q.Hz == 11 {
+			return &Sampled{Tree: profile.NewBuilder().Tree()}, nil
+		}
 		if q.Hz == 17 {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -301,15 +304,35 @@ func TestSample(t *testing.T) {
 		t.Errorf("%+v", reply)
 	}
 	s.decodeReply(s.request("POST", "/api/profiles/take", `{}`), &reply)
+	s.decodeReply(
+		s.request(
+			"POST", "/api/profiles/take", `{"seconds":2,"of":"off-cpu","pids":[7],"threads":[8],`+
+				`"processes":["nginx"],"cgroups":["/system.slice"]}`,
+		),
+		&reply,
+	)
+	if want := "2 s off the CPU, process 7, thread 8, nginx, /system.slice"; reply.Name != want {
+		t.Errorf("%q, want %q", reply.Name, want)
+	}
 	want := []Sampling{
-		{49, []int{1}, 500 * measure.Millisecond, true, false},
-		{99, nil, 10 * measure.Second, false, false},
+		{
+			Of: "cpu", Hz: 49, CPUs: []int{1}, For: 500 * measure.Millisecond, Kernel: true,
+		},
+		{Of: "cpu", Hz: 99, For: 10 * measure.Second},
+		{
+			Of: "off-cpu", Hz: 99, For: 2 * measure.Second, PIDs: []int{7}, TIDs: []int{8},
+			Processes: []string{"nginx"}, Cgroups: []string{"/system.slice"},
+		},
 	}
 	if !reflect.DeepEqual(asked, want) {
 		t.Errorf("%+v", asked)
 	}
 	for body, want := range map[string]string{
 		`{"seconds":0}`: "400 bad-request", `{"seconds":61}`: "400 bad-request", `{"hz":0}`: "400 bad-request", `{"hz":100000}`: "400 bad-request", `{"cpus":[-1]}`: "400 bad-request",
+		`{"of":"gpu"}`: "400 bad-request", `{"of":"locks","hz":99}`: "400 bad-request",
+		`{"pids":[-1]}`: "400 bad-request", `{"processes":[""]}`: "400 bad-request",
+		`{"cgroups":["a/../b"]}`: "400 bad-request", `{"pids":[` + strings.Repeat("1,", 64) + `1]}`: "400 bad-request",
+		`{"processes":["` + strings.Repeat("x", 256) + `"]}`: "400 bad-request", `{"hz":11}`: "404 not-found",
 		`{"only":"x"}`: "400 bad-request", `{"pid":1}`: "400 bad-request", `[]`: "400 bad-request", ``: "400 bad-request", `{"hz":13}`: "403 denied",
 	} {
 		if got := s.code(s.request("POST", "/api/profiles/take", body)); got != want {
@@ -408,14 +431,20 @@ func TestCompareProfiles(t *testing.T) {
 
 func TestProfileOfRecordedRange(t *testing.T) {
 	for name, want := range map[string]measure.Interval{
-		"1000..2500": {Start: 1e9, End: 2.5e9}, "": {}, "..": {}, "1000": {}, "2500..1000": {}, "1..1": {}, "-1..5": {}, "1..99999999999999999999": {}, "364c47b6df8e7ab7": {}, "1..2..3": {},
+		"1000..2500": {Start: 1e9, End: 2.5e9}, "1000..2500,pid:7": {Start: 1e9, End: 2.5e9},
+		"1000..2500,": {}, "": {}, "..": {}, "1000": {}, "2500..1000": {}, "1..1": {}, "-1..5": {}, "1..99999999999999999999": {}, "364c47b6df8e7ab7": {}, "1..2..3": {},
 	} {
-		if got, ok := parseRange(name); got != want || ok != (want != measure.Interval{}) {
+		if got, _, ok := parseRange(name); got != want || ok != (want != measure.Interval{}) {
 			t.Errorf("%q: %v %v", name, got, ok)
 		}
 	}
 	s := serve(t, newMemory(t))
-	for query, want := range map[string]string{"id=1..2000000000000": "413 too-large", "id=2..1": "404 not-found"} {
+	for query, want := range map[string]string{
+		"id=1..2000000000000": "413 too-large", "id=2..1": "404 not-found",
+		"id=1..2,pid:x": "400 bad-request", "id=1..2,pid:": "400 bad-request",
+		"id=1..2,thread:7": "400 bad-request", "id=1..2,user:7": "400 bad-request",
+		"id=1..2,process:" + strings.Repeat("x", 256): "400 bad-request",
+	} {
 		if got := s.code(s.get("/api/profile?" + query)); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}

@@ -48,6 +48,7 @@ var allowedRoles = map[string]string{
 	"GET /api/datasets":         "view profile record trace",
 	"GET /api/changes":          "view profile record trace",
 	"GET /api/changed":          "view profile record trace",
+	"GET /api/notes":            "view profile record trace",
 	"GET /api/scripts":          "view profile record trace",
 	"GET /api/profiles":         "view profile record trace",
 	"GET /api/profile":          "view profile record trace",
@@ -62,6 +63,8 @@ var allowedRoles = map[string]string{
 	"POST /api/profiles/take":          "profile trace",
 	"POST /api/datasets":               "record trace",
 	"POST /api/datasets/{id}/{action}": "record trace",
+	"POST /api/notes":                  "record trace",
+	"POST /api/notes/{id}/{action}":    "record trace",
 	"POST /api/scripts":                "trace",
 	"POST /api/scripts/{id}/{action}":  "trace",
 }

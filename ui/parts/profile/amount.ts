@@ -18,6 +18,13 @@ export function plain(v: number): string {
   return digits(Number.isInteger(v) ? v : Number(v.toPrecision(4)));
 }
 
+/** An amount in a column: without the unit where it is the same in all rows. */
+export function cell(p: Pick<Profile, "unit" | "share">, v: number): string {
+  return p.share || p.unit === "ns" || p.unit === "nanoseconds" || p.unit === "bytes"
+    ? amount(p, v)
+    : plain(v);
+}
+
 /** A share of a whole: "4.13 %"; "–" of nothing. */
 export function share(v: number, whole: number): string {
   if (!(whole > 0)) return "–";
@@ -39,7 +46,7 @@ export function describeCall(p: Profile, c: Calls, node: number): string {
   const whole = c.total[0]!;
   const with_ = c.total[node]!;
   const own = c.self[node]!;
-  const both = `${amount(p, with_)}${p.share ? "" : `, ${share(with_, whole)}`}, of it ${p.share ? share(own, 1) : `${plain(own)}, ${share(own, whole)},`} in itself`;
+  const both = `${amount(p, with_)}${p.share ? "" : `, ${share(with_, whole)}`}, of it ${p.share ? share(own, 1) : `${cell(p, own)}, ${share(own, whole)},`} in itself`;
   if (!c.before) return both;
   const was = c.before.total[node]!;
   return `${amount(p, was)} before, ${amount(p, with_)} after: ${change(p, with_ - was)}; in itself ${change(p, own - c.before.self[node]!)}`;

@@ -109,14 +109,22 @@ export function snapped(
   return { from: s.start + Math.min(first, end - 1) * s.step, to: s.start + end * s.step };
 }
 
-/** The name of what was recorded in a stretch, as the server and the address have it. */
-export function nameOf(s: Stretch): string {
-  return `${Math.round(s.from)}..${Math.round(s.to)}`;
+/**
+ * The name of what was recorded in a stretch, as the server and the address have it: of all
+ * threads, or of some, as pid:1234.
+ */
+export function nameOf(s: Stretch, whose = ""): string {
+  return `${Math.round(s.from)}..${Math.round(s.to)}${whose === "" ? "" : `,${whose}`}`;
+}
+
+/** Whose samples a name is of; "" of all, and of any other name. */
+export function whoseOf(name: string): string {
+  return stretchOf(name) ? name.split(",").slice(1).join(",") : "";
 }
 
 /** The stretch of a name; null of any other. */
 export function stretchOf(name: string): Stretch | null {
-  const m = /^(\d{1,15})\.\.(\d{1,15})$/.exec(name);
+  const m = /^(\d{1,15})\.\.(\d{1,15})(?:,|$)/.exec(name);
   const from = Number(m?.[1]);
   const to = Number(m?.[2]);
   return m && to > from ? { from, to } : null;

@@ -66,6 +66,7 @@ var rules = []Rule{
 	{"GET", "/api/datasets", View, NoProof},
 	{"GET", "/api/changes", View, NoProof},
 	{"GET", "/api/changed", View, NoProof},
+	{"GET", "/api/notes", View, NoProof},
 	{"GET", "/api/scripts", View, NoProof},
 	{"GET", "/api/profiles", View, NoProof},
 	{"GET", "/api/profile", View, NoProof},
@@ -82,6 +83,8 @@ var rules = []Rule{
 	{"POST", "/api/profiles/take", Sample, Secret},
 	{"POST", "/api/datasets", Record, Secret},
 	{"POST", "/api/datasets/{id}/{action}", Record, Secret},
+	{"POST", "/api/notes", Record, Secret},
+	{"POST", "/api/notes/{id}/{action}", Record, Secret},
 	{"POST", "/api/scripts", Trace, Secret},
 	{"POST", "/api/scripts/{id}/{action}", Trace, Secret},
 }
