@@ -217,6 +217,27 @@ func TestFindNothing(t *testing.T) {
 	}
 }
 
+// wide is a machine that refuses one statistic for its number of rows.
+type wide struct{ machine }
+
+func (w wide) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	if q.Stat == "net.device.wire" {
+		return nil, fmt.Errorf("ask: %w", measure.ErrTooLarge)
+	}
+	return w.machine.Ask(ctx, q)
+}
+
+func TestFindWithoutWhatIsTooLarge(t *testing.T) {
+	one := machine{"net.device.wire": {"device=eth0": 8e6}, "process.io": {"process=a": 5e6}}
+	side := &Side{Reader: wide{one}, Stats: stats(), Fine: measure.Second,
+		Over: measure.Interval{Start: 1, End: 6e9}}
+	r, err := Find(t.Context(), side, side)
+	if err != nil || r.Compared != 1 || len(r.Notes) != 1 ||
+		!strings.HasPrefix(r.Notes[0], "net.device.wire has too many rows") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestStep(t *testing.T) {
 	side := func(seconds, fine measure.Span) *Side {
 		return &Side{Fine: fine * measure.Second,

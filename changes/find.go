@@ -68,7 +68,7 @@ func Find(ctx context.Context, before, after *Side) (*Report, error) {
 		After:   Range{Start: after.Over.Start, End: after.Over.End},
 		Changes: []Change{}, Notes: []string{},
 	}
-	err := each(ctx, before, after, func(t *table) {
+	err := r.each(ctx, before, after, func(t *table) {
 		r.Compared++
 		if c := t.change(); c != nil {
 			r.Changes = append(r.Changes, *c)
@@ -84,8 +84,9 @@ func Find(ctx context.Context, before, after *Side) (*Report, error) {
 	return r, nil
 }
 
-// each reads all statistics that both ranges have, one after another.
-func each(ctx context.Context, before, after *Side, use func(*table)) error {
+// each reads all statistics that both ranges have, one after another. A note names those with too
+// many rows to be read.
+func (r *Report) each(ctx context.Context, before, after *Side, use func(*table)) error {
 	for i := range before.Stats {
 		st := &before.Stats[i]
 		if skipped(st) {
@@ -94,6 +95,10 @@ func each(ctx context.Context, before, after *Side, use func(*table)) error {
 		t, err := read(ctx, st, before, after)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if errors.Is(err, measure.ErrTooLarge) {
+			r.Notes = append(r.Notes, string(st.ID)+" has too many rows to be compared")
+			continue
 		}
 		if err != nil {
 			return err

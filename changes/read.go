@@ -58,6 +58,8 @@ func skipped(st *measure.Stat) bool {
 		"server.", "finding.", "system.", "trace.", "cpu.stack.rate", "cpu.stack.busy",
 		"irq.affinity",
 		"process.visibility", "irq.time.cost", "thread.", "process.files.limit",
+		// what a process is, not what it does
+		"process.nice", "process.priority", "process.time", "process.virtual",
 	} {
 		if strings.HasPrefix(id, begin) {
 			return true

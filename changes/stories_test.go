@@ -144,7 +144,7 @@ func writeStory(t *testing.T, story, path string) {
 	}
 	z := gzip.NewWriter(f)
 	e := json.NewEncoder(z)
-	err = each(t.Context(), before, after, func(one *table) {
+	err = new(Report).each(t.Context(), before, after, func(one *table) {
 		s := storedTable{Stat: one.stat, By: one.by, Cut: one.cut}
 		s.Stat.Help, s.Stat.Program = "", ""
 		most := 0.0

@@ -3,8 +3,6 @@ package collect
 import (
 	"context"
 	"fmt"
-	"runtime"
-	"time"
 
 	"culprit/kernel"
 	"culprit/measure"
@@ -73,6 +71,7 @@ type Source struct {
 	stats      []measure.Stat
 	meter      *meter
 	shortages  shortages
+	stuck      stuck
 }
 
 // New returns a Source of the collectors. Two collectors may offer the same statistic only if they
@@ -100,29 +99,14 @@ func New(env Env, collectors ...Collector) *Source {
 // Stats returns the statistics of all collectors.
 func (s *Source) Stats() []measure.Stat { return s.stats }
 
-type running struct {
-	collector Collector
-	reading   Reading
-	failed    string // why Open failed, or a fault of the collector; reading is then nil
-	retry     bool   // Open failed for lack of a resource: it is tried again at each tick
-	out       *Out
-}
-
-// open opens the collector. The error of Open becomes failed.
-func (r *running) open(env *Env, want Want) {
-	reading, err := r.collector.Open(env, want)
-	r.reading, r.failed, r.retry = reading, "", false
-	if err != nil {
-		r.reading, r.failed, r.retry = nil, err.Error(), kernel.IsShortage(err)
-	}
-}
-
 // Cost implements measure.Meter.
 func (s *Source) Cost(id measure.StatID) measure.Span { return s.meter.of(id) }
 
 // Run implements measure.Source. Ticks are planned from the start or by the wall clock, so they do
 // not drift. After a late tick the missed ones are left out, and the next batch covers all of the
-// time. An error means that the step is not positive, or is the sink's. The end of ctx is no error.
+// time. A collector whose reading takes too long is in a later tick: see run.tick.
+//
+// An error means that the step is not positive, or is the sink's. The end of ctx is no error.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -149,16 +133,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 			fields[t.Field] = true
 		}
 	}
-	words := NewDictionary()
-	var open []*running
-	defer func() {
-		for _, r := range open {
-			s.shortages.set(r, "", false)
-			if r.reading != nil {
-				r.reading.Close()
-			}
-		}
-	}()
+	n := &runState{source: s, want: want, words: NewDictionary(), step: step.AsDuration()}
+	defer n.close()
 	for _, c := range s.collectors {
 		var mine []measure.Stat
 		for _, st := range c.Stats() {
@@ -166,52 +142,18 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 				mine = append(mine, st)
 			}
 		}
-		if len(mine) == 0 {
-			continue
-		}
-		r := &running{collector: c, out: NewOut(mine, words, s.env.SinceBoot)}
-		r.open(&s.env, want)
-		open = append(open, r)
-	}
-
-	var batches []*measure.Batch
-	read := func(first bool) {
-		words.StartTick()
-		batches = batches[:0]
-		// ThreadTime is the CPU time of the thread, so the goroutine must not change threads.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		spent := kernel.ThreadTime()
-		for _, r := range open {
-			r.out.unneeded = first && !s.env.SinceBoot
-			r.out.Start(first, time.Now())
-			if r.retry && !first {
-				r.open(&s.env, want)
-			}
-			why := r.failed
-			short := r.retry
-			if r.reading != nil {
-				if err := r.reading.Read(r.out); err != nil {
-					why, short = err.Error(), kernel.IsShortage(err)
-				}
-			}
-			if why != "" {
-				r.out.Fail(why)
-			}
-			s.shortages.set(r, why, short)
-			batches = r.out.Finish(batches)
-			before := spent
-			spent = kernel.ThreadTime()
-			s.meter.add(r.out, spent-before)
+		if len(mine) > 0 {
+			r := &running{collector: c, out: NewOut(mine, n.words, s.env.SinceBoot)}
+			n.open = append(n.open, r)
 		}
 	}
-
+	n.tick(true) // opens them
 	for first := true; plan.Wait(); first = false {
-		read(first)
+		n.tick(first)
 		if first && !s.env.SinceBoot {
 			continue
 		}
-		if err := sink.Accept(batches); err != nil {
+		if err := sink.Accept(n.collect()); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,8 @@
 package collect
 
 import (
+	"sync/atomic"
+
 	"culprit/measure"
 )
 
@@ -10,6 +12,7 @@ type Dictionary struct {
 	index map[string]measure.Label
 	words []string
 	epoch int
+	last  *atomic.Int64 // the latest epoch of this dictionary and its siblings
 	limit int
 	fresh bool // reset at the last tick: StartTick sets the limit by its size
 }
@@ -18,7 +21,25 @@ const fewWords = 1 << 16 // a smaller dictionary is never reset: 2 to 4 MB
 
 // NewDictionary returns an empty dictionary.
 func NewDictionary() *Dictionary {
-	return &Dictionary{index: map[string]measure.Label{}, limit: fewWords}
+	return &Dictionary{
+		index: map[string]measure.Label{}, last: new(atomic.Int64), limit: fewWords,
+	}
+}
+
+// sibling returns an empty dictionary that shares no epoch with d.
+func (d *Dictionary) sibling() *Dictionary {
+	return &Dictionary{
+		index: map[string]measure.Label{}, last: d.last, limit: fewWords,
+		epoch: int(d.last.Add(1)),
+	}
+}
+
+// translate replaces the labels of a batch, of another dictionary, by those of d.
+func (d *Dictionary) translate(b *measure.Batch) {
+	for i, l := range b.Keys {
+		b.Keys[i] = d.Label(b.Labels[l])
+	}
+	b.Labels, b.Shape = d.words, measure.NewShape()
 }
 
 // StartTick drops all words if there are more than the limit. It then sets the limit to four times
@@ -37,7 +58,7 @@ func (d *Dictionary) StartTick() {
 func (d *Dictionary) Reset() {
 	d.index, d.words = make(map[string]measure.Label, 1<<12), make([]string, 0, 1<<12)
 	d.fresh = true
-	d.epoch++
+	d.epoch = int(d.last.Add(1))
 }
 
 // Word returns the word of a label.

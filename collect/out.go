@@ -52,15 +52,19 @@ type Table struct {
 func NewOut(stats []measure.Stat, words *Dictionary, sinceBoot bool) *Out {
 	o := &Out{stats: stats, words: words, SinceBoot: sinceBoot}
 	for i := range stats {
-		by := make([]string, len(stats[i].Fields))
-		for j, f := range stats[i].Fields {
-			by[j] = f.Name
-		}
 		t := &Table{out: o, stat: &stats[i]}
-		t.batch.Stat, t.batch.By = stats[i].ID, by
+		t.batch.Stat, t.batch.By = stats[i].ID, fieldNames(&stats[i])
 		o.tables = append(o.tables, t)
 	}
 	return o
+}
+
+func fieldNames(st *measure.Stat) []string {
+	by := make([]string, len(st.Fields))
+	for j, f := range st.Fields {
+		by[j] = f.Name
+	}
+	return by
 }
 
 // Start begins a reading at the time now. first means that it is the first of the run.
@@ -225,6 +229,10 @@ func (t *Table) Put(value float64, labels ...measure.Label) {
 	b := &t.batch
 	if len(labels) != len(b.By) {
 		t.check(len(labels))
+	}
+	if value < 0 && t.stat.Kind == measure.Delta && !t.stat.Signed {
+		value = measure.NaN // as Counters.Diff does; whatever the reason, it is no amount
+		t.out.MarkReset()
 	}
 	b.Values = append(b.Values, value)
 	if n := len(b.Keys); t.steady {

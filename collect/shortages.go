@@ -34,8 +34,19 @@ func (s *shortages) set(r *running, why string, short bool) {
 // maxNamed limits the statistics that one problem names.
 const maxNamed = 4
 
-// Problems implements measure.ProblemReporter: one problem for each reason, with the statistics
-// that are not measured while the shortage lasts.
+// someOf lists the first statistics and the number of the others.
+func someOf(ids []string) string {
+	named := ids[:min(len(ids), maxNamed)]
+	more := ""
+	if rest := len(ids) - len(named); rest > 0 {
+		more = fmt.Sprintf(" and %d more", rest)
+	}
+	return strings.Join(named, ", ") + more
+}
+
+// Problems implements measure.ProblemReporter: one problem for each reason of a
+// shortage, with the statistics that are not measured while it lasts, and one for each reading that
+// has not ended for long.
 func (s *Source) Problems() []measure.Problem {
 	s.shortages.mu.Lock()
 	defer s.shortages.mu.Unlock()
@@ -49,17 +60,13 @@ func (s *Source) Problems() []measure.Problem {
 	for why, ids := range stats {
 		slices.Sort(ids)
 		ids = slices.Compact(ids)
-		named := ids[:min(len(ids), maxNamed)]
-		more := ""
-		if rest := len(ids) - len(named); rest > 0 {
-			more = fmt.Sprintf(" and %d more", rest)
-		}
 		out = append(out, measure.Problem{
 			Key: "shortage: " + why,
-			Text: fmt.Sprintf("not measured for now: %s%s: %s; culprit tries again at each tick",
-				strings.Join(named, ", "), more, why),
+			Text: fmt.Sprintf("not measured for now: %s: %s; culprit tries again at each tick",
+				someOf(ids), why),
 		})
 	}
+	out = append(out, s.stuck.problems()...)
 	slices.SortFunc(out, func(a, b measure.Problem) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }

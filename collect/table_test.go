@@ -2,6 +2,7 @@ package collect
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
@@ -100,5 +101,32 @@ func TestPutDoesNotAllocate(t *testing.T) {
 		o.Finish(nil)
 	}); n > 4 { // the list of batches, and what the race detector adds
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// An amount below zero is unknown, with a note, unless the statistic has signed amounts.
+func TestNegativeAmountsAreUnknown(t *testing.T) {
+	stats := []measure.Stat{
+		{ID: "x.delta.count", Kind: measure.Delta, Unit: measure.Count},
+		{ID: "x.signed.count", Kind: measure.Delta, Unit: measure.Count, Signed: true},
+		{ID: "x.level.count", Kind: measure.Level, Unit: measure.Count},
+	}
+	o := NewOut(stats, NewDictionary(), false)
+	for reading := range 2 {
+		o.Start(reading == 0, time.Now())
+		for _, st := range stats {
+			o.Table(st.ID).Row(-1)
+		}
+		for i, b := range o.Finish(nil) {
+			switch {
+			case reading == 0 && i < 2: // nothing to compare with
+			case len(b.Values) != 1:
+				t.Errorf("%s has rows %v", b.Stat, b.Values)
+			case i == 0 && !math.IsNaN(b.Values[0]), i > 0 && b.Values[0] != -1:
+				t.Errorf("%s is %v", b.Stat, b.Values[0])
+			case reading > 0 && len(b.Notes) == 0:
+				t.Errorf("%s has no note", b.Stat)
+			}
+		}
 	}
 }

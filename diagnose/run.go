@@ -131,7 +131,7 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			case !t.Have():
 				lack(s, t.Why)
 			case measured < threshold.LeastCells:
-				lack(s, fmt.Sprintf("it was measured %s; a rule needs %d measurements",
+				lack(s, fmt.Sprintf("measured %s; a rule needs %d measurements",
 					phrase.Plural(measured, "time", "times"), threshold.LeastCells))
 			case i == 0 && t.rows == 0:
 				lack(s, "this kernel does not count it, or it cannot be read from here")

@@ -33,11 +33,13 @@ type Diff struct {
 // Compare compares two profiles. The error says why they can't be compared: different units, an
 // empty profile, an unknown norm or number of samples.
 func Compare(before, after *Tree, n Norm) (*Diff, error) {
-	if before.Unit != after.Unit && n.Per != "sample" {
-		return nil, fmt.Errorf(
-			"the profiles count different things, %s and %s: only their shares can be compared",
-			clean(before.Unit), clean(after.Unit),
-		)
+	if before.Unit != after.Unit && (n.Per != "sample" || !sameThing(before, after)) {
+		what := "only their shares can be compared"
+		if !sameThing(before, after) {
+			what = "they can't be compared"
+		}
+		return nil, fmt.Errorf("the profiles count different things, %s and %s: %s",
+			clean(before.Unit), clean(after.Unit), what)
 	}
 	if before.Sum() <= 0 || after.Sum() <= 0 {
 		return nil, fmt.Errorf("a profile is empty: there is nothing to compare")
@@ -120,6 +122,28 @@ func Compare(before, after *Tree, n Norm) (*Diff, error) {
 		d.most = max(d.most, math.Abs(d.Tree.Total[i]-d.Before[i]))
 	}
 	return d, nil
+}
+
+// sameThing reports whether the shares of two profiles can be compared: both are of time on a CPU,
+// or a format without units does not say what they are of.
+func sameThing(a, b *Tree) bool {
+	for _, t := range []*Tree{a, b} {
+		if t.Unit == "samples" && t.Samples == 0 && t.Taken == (Taken{}) {
+			return true
+		}
+	}
+	return a.Unit == b.Unit || isTimeUnit(a.Unit) && isTimeUnit(b.Unit)
+}
+
+// isTimeUnit reports whether amounts of a unit are proportional to time.
+func isTimeUnit(unit string) bool {
+	switch unit {
+	case "samples", "ns", "us", "ms", "s", "nanoseconds", "microseconds", "milliseconds", "seconds",
+		"cpu", "ticks", "cycles", "cpu-cycles", "ref-cycles", "cpu_core/cycles/",
+		"cpu_atom/cycles/":
+		return true
+	}
+	return false
 }
 
 // minPeriod is the lowest common divisor of all amounts that is taken as the period of the samples.

@@ -17,8 +17,12 @@ type foldedLines struct {
 	least float64
 	wrong skipped
 
-	metrics bool // lines had three amounts
+	metrics bool   // lines had three amounts
+	unit    string // of the amounts, if a comment has it
 }
+
+// unitComment begins the comment with the unit of the amounts.
+const unitComment = "# unit: "
 
 func newFolded(o Options) *foldedLines {
 	return &foldedLines{p: newTextTree(o.meter), least: o.Least}
@@ -28,6 +32,9 @@ func (f *foldedLines) line(b []byte, n int) error {
 	stack, count, ok := cutCount(b)
 	switch {
 	case len(b) > 0 && b[0] == '#' && isComment(b):
+		if unit, ok := bytes.CutPrefix(b, []byte(unitComment)); ok && f.unit == "" {
+			f.unit = clean(shortened(string(bytes.TrimSpace(unit)), 40))
+		}
 	case ok && count < 0:
 		f.wrong.skip(n, "its count is below 0; two profiles are compared by --diff")
 	case ok:
@@ -45,6 +52,9 @@ func (f *foldedLines) line(b []byte, n int) error {
 
 func (f *foldedLines) end(lines int) (*Tree, error) {
 	t, err := f.wrong.report(f.p.tree(f.least), lines)
+	if err == nil && f.unit != "" {
+		t.Unit = f.unit
+	}
 	if err == nil && f.metrics {
 		t.note("there are three amounts, time, idle and memory: these are the times")
 	}
@@ -118,10 +128,11 @@ func commonPrefix(a, b []byte) int {
 	return i
 }
 
-// WriteFolded writes a line per stack, sorted by name: outermost;...;innermost amount. In names,
-// semicolons become colons, and control characters C's escapes. Empty names, and stacks of blanks
-// only, become
-// "-", since the format can't represent them. The error is the writer's.
+// WriteFolded writes a line per stack, sorted by name: outermost;...;innermost amount. Where
+// amounts are not of time, the first line is a comment with the unit: # unit: page-faults.
+//
+// In names, semicolons become colons, and control characters C's escapes. Empty names, and stacks
+// of blanks only, become "-", since the format can't represent them. The error is the writer's.
 func WriteFolded(w io.Writer, t *Tree) error {
 	t = t.ByName()
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -130,6 +141,9 @@ func WriteFolded(w io.Writer, t *Tree) error {
 		names[i] = foldedName(f.Name)
 	}
 	var failed error
+	if t.Unit != "" && !isTimeUnit(t.Unit) {
+		_, failed = out.WriteString(unitComment + clean(t.Unit) + "\n")
+	}
 	t.lines(names, func(node int32, line []byte) {
 		if len(bytes.TrimSpace(line)) == 0 { // it would look like a count without a stack
 			line = []byte("-")

@@ -24,13 +24,88 @@ func fold(t *testing.T, text string, o Options) string {
 	return folded(t, tree)
 }
 
+// folded returns the stacks without the comment with their unit.
 func folded(t *testing.T, tree *Tree) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := WriteFolded(&b, tree); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	text := b.String()
+	if strings.HasPrefix(text, unitComment) {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
+}
+
+// Folded stacks, pprof and speedscope keep the unit of events, and profiles of different events are
+// not compared.
+func TestUnitsOfEvents(t *testing.T) {
+	of := func(unit string) *Tree {
+		tree := FromSamples(slices.Values([]Sampled{
+			{Process: "p", User: []string{"p`leaf", "p`main"}, Count: 3, Amount: 300}}))
+		tree.Unit = unit
+		return tree
+	}
+	read := func(t *testing.T, write func(io.Writer, *Tree) error, unit string) *Tree {
+		t.Helper()
+		var b bytes.Buffer
+		if err := write(&b, of(unit)); err != nil {
+			t.Fatal(err)
+		}
+		back, err := Read(t.Context(), &b, "", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return back
+	}
+	formats := map[string]func(io.Writer, *Tree) error{
+		"folded": WriteFolded, "pprof": WritePProf,
+		"speedscope": func(w io.Writer, t *Tree) error { return WriteSpeedscope(w, t, "") },
+	}
+	for name, write := range formats {
+		for _, unit := range []string{"page-faults", "sched:sched_switch", "syscall::read:entry"} {
+			t.Run(name+" "+unit, func(t *testing.T) {
+				if back := read(t, write, unit); back.Unit != unit && name != "speedscope" ||
+					back.Sum() != 300 {
+					t.Errorf("%v %s", back.Sum(), back.Unit)
+				}
+			})
+		}
+	}
+	plain := read(t, WriteFolded, "samples") // a file that does not say what it counts
+	for _, tt := range []struct {
+		name   string
+		a, b   *Tree
+		per    string
+		refuse bool
+	}{
+		{"same", of("page-faults"), of("page-faults"), "sample", false},
+		{"time", of("cycles"), of("ns"), "sample", false},
+		{"time, amounts", of("cycles"), of("ns"), "work", true},
+		{"events", of("page-faults"), of("context-switches"), "sample", true},
+		{"event and time", of("page-faults"), of("samples"), "sample", true},
+		{"unknown", of("page-faults"), plain, "sample", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Compare(tt.a, tt.b, Norm{Per: tt.per, Before: 1, After: 1})
+			if (err != nil) != tt.refuse {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// Events of perf are named without their modifiers; tracepoints have a colon.
+func TestEventUnit(t *testing.T) {
+	for event, want := range map[string]string{
+		"cycles:u": "cycles", "page-faults": "page-faults", "cpu-clock:ppp": "ns",
+		"sched:sched_switch": "sched:sched_switch", "": "samples",
+	} {
+		if got := eventUnit(event); got != want {
+			t.Errorf("%s: %s, want %s", event, got, want)
+		}
+	}
 }
 
 func TestFolded(t *testing.T) {

@@ -176,8 +176,8 @@ func (p *perfData) tree(f *perfdata.File) (*Tree, error) {
 	b.cut += event.stacks.cut
 	t := b.Tree()
 	t.Samples = float64(event.samples)
-	if t.Sum() != t.Samples {
-		t.Unit = eventUnit(name)
+	if unit := eventUnit(name); t.Sum() != t.Samples || !isTimeUnit(unit) {
+		t.Unit = unit
 	}
 	p.notes(t, f, name, others)
 	return t, nil

@@ -3,6 +3,7 @@ package profile
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // functions appends the functions of a line, innermost first: a name can contain inlined functions,
@@ -71,14 +72,18 @@ func (p *perfLines) functions(out []uint32, b []byte) ([]uint32, bool) {
 	return out, true
 }
 
-// eventUnit returns the unit of an event's period.
+// eventUnit returns the unit of an event's period: its name without modifiers, cycles for cycles:u.
+// Tracepoints have a colon in their names, sched:sched_switch.
 func eventUnit(event string) string {
-	name, _, _ := bytes.Cut([]byte(event), []byte(":"))
-	switch string(name) {
+	name, modifiers, _ := strings.Cut(event, ":")
+	if strings.Trim(modifiers, "ukhGHpPSDIWeb") != "" {
+		name = event
+	}
+	switch name {
 	case "cpu-clock", "task-clock":
 		return "ns"
 	case "":
 		return "samples"
 	}
-	return string(name)
+	return name
 }

@@ -234,7 +234,7 @@ func withoutComments(r io.Reader, buf []byte, n int, whole bool) ([]byte, int, i
 				end, next = n, n
 			}
 			if line := trimCR(buf[at:end]); !isComment(line) && len(bytes.TrimSpace(line)) > 0 ||
-				tableHead(line) ||
+				tableHead(line) || bytes.HasPrefix(line, []byte(unitComment)) ||
 				bytes.HasPrefix(line, []byte("# callgrind")) {
 				copy(buf, buf[at:n])
 				return buf, n - at, dropped, whole, nil

@@ -249,7 +249,17 @@ func (ps *Processes) recall(pid, depth int) *process {
 	}
 	origin := ps.originOf(&r, depth)
 	if !r.whole && len(r.layouts) == 1 && origin == nil {
-		return nil
+		// It began before the watch and has ended. What /proc had of it comes before the record.
+		old := ps.procs[pid]
+		if old == nil || p.start != 0 {
+			return nil
+		}
+		origin = old
+		for i, key := range old.keys {
+			p.keys[i] = key
+		}
+		p.start, p.exe, p.inside, p.jit = old.start, old.exe, old.inside, old.jit
+		p.user, p.known = old.user, old.known
 	}
 	for i, layout := range r.layouts {
 		if i > 0 {

@@ -91,6 +91,37 @@ func TestHistoryOfEndedProcesses(t *testing.T) {
 	}
 }
 
+// What a process mapped after /proc was read is known after its end, with what /proc had.
+func TestHistoryAfterProc(t *testing.T) {
+	h := NewHistory(kernel.Root{})
+	defer h.Close()
+	ps := NewProcesses(kernel.Root{})
+	defer ps.Close() //nolint:errcheck // always nil
+	ps.UseHistory(h)
+	c := exec.Command("sleep", "60")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := c.Process.Pid
+	if err := ps.OpenMappedFiles(pid); err != nil {
+		t.Fatal(err)
+	}
+	var before Mapping
+	for _, m := range ps.procs[pid].maps {
+		if m.Exec && m.Inode != 0 {
+			before = m
+			break
+		}
+	}
+	c.Process.Kill() //nolint:errcheck // Wait returns it
+	c.Wait()         //nolint:errcheck // it was killed
+	h.Apply([]bpf.MapEvent{ownLibrary(t, "late", pid, 1<<40), {Kind: bpf.Ended, PID: pid}})
+	want := filepath.Base(before.Path) + " late"
+	if got := modulesOf(ps, pid, before.Start+1, 1<<40+0x100); got != want {
+		t.Errorf("modules %q, want %q", got, want)
+	}
+}
+
 // A file that lost its name after it was mapped is still read.
 func TestHistoryOfARemovedFile(t *testing.T) {
 	h := NewHistory(kernel.Root{})

@@ -55,6 +55,9 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 		For:      measure.Span(q.For),
 		Command:  q.Command,
 	}
+	if q.Event != "" {
+		p.Event = &sampler.Event{Name: q.Event, Every: q.Every}
+	}
 	if q.Progress != nil {
 		p.Progress = func(now sampler.Progress) { q.Progress(term.ProfileProgress(now)) }
 	}
@@ -66,6 +69,8 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 	out := &term.Profiled{
 		Began:  began,
 		Took:   result.Took,
+		Unit:   result.Unit,
+		Every:  result.Every,
 		CPUs:   len(q.CPUs),
 		Frames: trace.MaxFrames,
 		Away:   result.Away,
@@ -109,6 +114,8 @@ func runProfile(ctx context.Context, q term.Profiling) (*term.Profiled, error) {
 // profileOf converts the command line's kind of profile to the tracer's.
 func profileOf(of term.ProfileOf) sampler.ProfileOf {
 	switch of {
+	case term.OnEvent:
+		return sampler.OnEvent
 	case term.OffCPU:
 		return sampler.OffCPU
 	case term.RunQueue:

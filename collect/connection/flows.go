@@ -51,6 +51,7 @@ func (c Flows) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 		r.owning = r.owning || want.Field(s.ID, "pid") || want.Field(s.ID, "process")
 	}
 	r.onDump, r.onEnd, r.onHeld = r.take, r.takeEnd, r.held
+	r.pace.on = env.Long
 	r.spaces = collect.PerNamespace[*flowSpace]{
 		Env:   env,
 		Open:  r.openSpace,
@@ -75,7 +76,7 @@ func (c Flows) Open(env *collect.Env, want collect.Want) (collect.Reading, error
 }
 
 func (r *flowReading) openSpace(sp *collect.Namespace[*flowSpace]) (*flowSpace, error) {
-	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{})
+	conn, err := netlink.Dial(unix.NETLINK_SOCK_DIAG, netlink.Options{Timeout: dumpTimeout})
 	if err != nil {
 		return nil, fmt.Errorf("TCP connections%s: %w", sp.Of(), err)
 	}
@@ -150,6 +151,7 @@ func (r *flowReading) Read(out *collect.Out) error {
 	r.elapsed, r.before, r.seconds = now.Sub(r.before), now, uint32(now.Sub(r.began)/time.Second)
 	r.tick++
 	r.out, r.notes = out, flowNotes{}
+	r.pace.start()
 	r.w = r.words.Of(out, flowWords[:])
 	r.setTables(out)
 	r.pending, r.asked = r.pending[:0], r.asked[:0]

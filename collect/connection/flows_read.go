@@ -9,7 +9,6 @@ import (
 
 	"culprit/collect"
 	"culprit/kernel"
-	"culprit/kernel/proc"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +46,7 @@ func (r *flowReading) setTables(out *collect.Out) {
 
 // take parses one socket of a dump. For an idle connection that is a look-up and two comparisons.
 func (r *flowReading) take(_ uint16, payload []byte) error {
+	r.pace.socket()
 	s, k := r.space, &r.socket
 	if !parseDiag(payload, k) {
 		r.notes.malformed++
@@ -444,44 +444,9 @@ func (r *flowReading) emitListeners(s *flowSpace) {
 	}
 }
 
-// emitCounts puts the number of sockets in each state.
-func (r *flowReading) emitCounts(s *flowSpace) {
-	if r.tables.connections == nil {
-		return
-	}
-	if s.sockstat[0] != nil {
-		if b, err := s.sockstat[0].ReadOne(); err == nil {
-			if waiting, ok := parseTCPSockets(b, sockstatLines[0], "tw"); ok {
-				s.counts[tcpTimeWait] = max(0, int(waiting)-s.minis)
-			}
-		}
-	}
-	for state, word := range stateWords {
-		if word != "" {
-			r.tables.connections.Put(float64(s.counts[state]), s.name, r.out.Label(word))
-		}
-	}
-}
-
-// parseTCPSockets returns the number after a word in a line of /proc/net/sockstat or sockstat6. In
-// the line TCP: "tw" is the number of connections, of IPv4 and IPv6, that the kernel keeps without
-// a socket in TIME_WAIT or FIN_WAIT2. "inuse" is the number of sockets in the tables, including
-// listeners (sockstat_seq_show in net/ipv4/proc.c).
-func parseTCPSockets(b []byte, line, word string) (uint64, bool) {
-	for c := proc.Scan(b); !c.End(); c.NextLine() {
-		if string(c.Word()) != line {
-			continue
-		}
-		for c.More() {
-			if string(c.Word()) == word {
-				v := c.Uint()
-				return v, c.Err() == nil
-			}
-			c.Skip(1)
-		}
-	}
-	return 0, false
-}
+// slowDump notes that a dump was slow (dumpPace).
+const slowDump = "there are so many connections that they are read slowly, with 10 % of a CPU: " +
+	"each number is of the seconds since the previous reading"
 
 // putNotes puts the losses and notes of the reading.
 func (r *flowReading) putNotes() {
@@ -503,6 +468,9 @@ func (r *flowReading) putNotes() {
 		for _, t := range moved {
 			t.Note(n.deaf)
 		}
+	}
+	if r.pace.paused > 0 {
+		r.out.NoteAll(slowDump)
 	}
 	if n.partial != "" {
 		r.out.NoteAll("some connections are missing: " + n.partial)

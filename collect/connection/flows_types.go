@@ -22,6 +22,7 @@ type flowReading struct {
 	ownerSearch
 	flowBuffers
 
+	pace   dumpPace
 	notes  flowNotes
 	tables flowTables
 }

@@ -21,6 +21,11 @@ type cpuClock struct {
 // slack is how far the time may be above its ticks: less than one in each part.
 const slack = 2*procfs.TickNanoseconds - 1
 
+// above returns by how much the run time is more than the ticks allow; negative if it is less.
+func (c *cpuClock) above(run, u, s uint64) int64 {
+	return int64(run) + c.shift - int64(u+s+slack)
+}
+
 // total returns the time on which both numbers agree.
 func (c *cpuClock) total(run uint64, exact bool, u, s uint64) uint64 {
 	low := u + s

@@ -87,3 +87,37 @@ func TestSwitchesOfThreadsThatEnded(t *testing.T) {
 		}
 	}
 }
+
+// A thread that taskstats count twice while it ends has no part in any number.
+func TestThreadsCountedTwice(t *testing.T) {
+	r := &processReading{processSources: processSources{taskstats: &taskstatsConn{}}}
+	r.tick, r.delayAcct = procfs.TickNanoseconds, true
+	p := &process{delta: &processDelta{}}
+	reading := func(ticks, run, wait uint64) (cpu, waited float64) {
+		before := p.stat
+		p.stat = procStat{state: 'R', usr: ticks, threads: 2}
+		p.pulsed, p.task = true, taskStats{pulse: pulse{run: run, wait: wait}, kinds: 1}
+		p.task.delays[0] = wait
+		r.count(p, &before, before.state != 0)
+		if d := p.delta; !collecttest.Near(d.delays[0], d.wait) {
+			t.Errorf("delayed %v, waited %v", d.delays[0], d.wait)
+		}
+		return p.delta.usr + p.delta.sys, p.delta.wait
+	}
+	const second = 1e9
+	reading(100, 1*second, 0)
+	for i, c := range []struct {
+		ticks, run, wait uint64
+		cpu, waited      float64
+	}{
+		{130, 1.3 * second, 50, 0.3 * second, 50},
+		{160, 2.2 * second, 900, 0.3 * second, measure.NaN}, // one with 0.6 s is counted twice
+		{190, 1.9 * second, 150, 0.3 * second, measure.NaN},
+		{220, 2.2 * second, 200, 0.3 * second, 50},
+	} {
+		cpu, waited := reading(c.ticks, c.run, c.wait)
+		if math.Abs(cpu-c.cpu) > 20e6 || !collecttest.Near(waited, c.waited) {
+			t.Errorf("reading %d: ran %v, waited %v; want %v, %v", i, cpu, waited, c.cpu, c.waited)
+		}
+	}
+}

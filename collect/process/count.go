@@ -106,11 +106,18 @@ func (r *processReading) replace(p *process) {
 	*p = process{pid: p.pid, ran: true, processPulse: read}
 }
 
+// countedTwice is a run time, above what the ticks allow, from which on taskstats have counted a
+// thread twice. A thread that ends is among the ended ones (fill_tgid_exit in kernel/taskstats.c)
+// before it is no longer among the others (exit_notify). A busy machine can preempt it in between.
+// Such waits and switches are unknown, in this interval and the next.
+const countedTwice = 20e6
+
 // count sets the deltas of what stat and taskstats have.
 func (r *processReading) count(p *process, before *procStat, compare bool) {
 	s, d := &p.stat, p.delta
 	u, y := s.usr*r.tick, s.sys*r.tick
 	run, exact := r.runTime(p)
+	twice := exact && compare && p.pulsed && p.clock.above(run, u, y) > countedTwice
 	if compare {
 		usr, sys := p.clock.advance(run, exact, u, y)
 		d.usr, d.sys = float64(usr), float64(sys)
@@ -156,6 +163,13 @@ func (r *processReading) count(p *process, before *procStat, compare bool) {
 	if s.state != 'Z' {
 		p.last = p.task
 	}
+	if twice || p.twice {
+		d.wait, d.voluntary, d.involuntary = measure.NaN, measure.NaN, measure.NaN
+		for i := range d.delays {
+			d.delays[i] = measure.NaN
+		}
+	}
+	p.twice = twice
 }
 
 // zombie returns the last waits and switches of a process that has ended and was not waited for, if

@@ -270,6 +270,7 @@ type processPulse struct {
 	schedPulse pulse      // its latest content
 	walked     taskSigns  // signs of the latest walk, instead of both
 	unsure     bool       // the walk cannot show whether it ran
+	twice      bool       // last has a thread twice; see countedTwice
 }
 
 // processStat has the stat line of a process.

@@ -196,3 +196,56 @@ func BenchmarkHandlersRead(b *testing.B) {
 		h.Read(func(HandlerTime) {})
 	}
 }
+
+// Sums never decrease, not even where interrupts come at the moment at which a softirq ends.
+func TestSumsOfHandlersNeverDecrease(t *testing.T) {
+	h := openHandlers(t, 64)
+	cpu, unpin := pinned(t)
+	defer unpin()
+	// The kernel's timer of CPU time interrupts every 20 us.
+	attr := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_CPU_CLOCK, Sample: 20_000,
+		Size: unix.PERF_ATTR_SIZE_VER5,
+	}
+	event, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	opened(t, Classify(kernel.Root{}, err), "perf events")
+	defer unix.Close(event)
+	to, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	c, err := net.Dial("udp4", to.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+
+	stop, decreased := make(chan struct{}), make(chan uint64)
+	go func() { // on another CPU, if there is one
+		var worst uint64
+		defer func() { decreased <- worst }()
+		at := cpu*h.slots + slotSoft + 3 // NET_RX
+		for last := h.sum(at); ; {
+			v := h.sum(at)
+			if v < last {
+				worst = max(worst, last-v)
+			}
+			last = v
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+		for range 100 {
+			c.Write([]byte{1}) //nolint:errcheck // a full receiver drops it
+		}
+	}
+	close(stop)
+	if worst := <-decreased; worst > 0 {
+		t.Errorf("the sum of NET_RX decreased by %d ns", worst)
+	}
+}

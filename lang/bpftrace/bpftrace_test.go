@@ -98,6 +98,11 @@ func TestTranslation(t *testing.T) {
 				"@x[0l] = (uint8_t)5l; @y[0l] = this->$t#0->pid; }"},
 		{"the kernel", `BEGIN { @a = kaddr("vfs_read"); @c = cgroupid("/sys/fs/cgroup"); }`,
 			"dtrace:::BEGIN { @a[0l] = 65520ul; @c[0l] = 17ul; }"},
+		{"paths", "BEGIN { $t = (struct task_struct *)curtask; @x = path($t->fs->pwd); " +
+			"@y = path($t->fs->root, 40); }",
+			"dtrace:::BEGIN { this->$t#0 = (struct task_struct *)curthread; " +
+				"@x[0l] = d_path(this->$t#0->fs->pwd); " +
+				"@y[0l] = substr(d_path(this->$t#0->fs->root), 0l, 40l - 1l); }"},
 		{"elapsed", "BEGIN { @x = elapsed; }",
 			"dtrace:::BEGIN { (begin) = timestamp; } " +
 				"dtrace:::BEGIN { @x[0l] = timestamp - (begin); }"},

@@ -26,6 +26,7 @@ var forms = map[string]struct {
 	"strcontains": {2, 2, "strcontains(STRING, PART)"},
 	"kptr":        {1, 1, "kptr(POINTER)"}, "uptr": {1, 1, "uptr(POINTER)"},
 	"has_key": {2, 2, "has_key(@map, KEY)"},
+	"path":    {1, 2, "path(STRUCT_PATH [, LENGTH])"},
 	"bswap":   {1, 1, "bswap(NUMBER)"}, "kstack": {0, 2, "kstack([MODE,] [FRAMES])"},
 	"ustack": {0, 2, "ustack([MODE,] [FRAMES])"}, "reg": {1, 1, "reg(\"NAME\")"},
 	"print": {1, 3, "print(@map [, TOP [, DIVISOR]])"}, "clear": {1, 1, "clear(@map)"},
@@ -42,8 +43,8 @@ var forms = map[string]struct {
 // table: name to hint
 var unsupportedCalls = map[string]string{
 	"override": "culprit changes no results of system calls", "uaddr": "use usym(ADDRESS)",
-	"len":  "print(@map) prints all elements",
-	"path": "use str(...) of a name", "skboutput": "use printf", "cgroup_path": "use cgroup",
+	"len":       "print(@map) prints all elements",
+	"skboutput": "use printf", "cgroup_path": "use cgroup",
 	"strerror": "print the number", "pton": "compare the number of the address",
 	"reg": "use arg0 to arg9, or retval", "debugf": "use printf",
 	"stack_len": "print the stack", "errorf": "use printf", "warnf": "use printf",
@@ -119,6 +120,14 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 		return args[len(args)-1], &Shape{Kind: Inet}
 	case "macaddr":
 		return args[0], &Shape{Kind: MAC}
+	case "path":
+		t.out.Paths = true
+		x := dCall(at, "d_path", args[0])
+		if len(args) > 1 { // with its final 0
+			n := &syntax.Binary{Span: at, Op: syntax.Sub, X: args[1], Y: number(at, 1)}
+			x = dCall(at, "substr", x, number(at, 0), n)
+		}
+		return x, nil
 	case "kptr", "uptr", "bswap":
 		return dCall(at, name, args...), nil
 	case "strncmp":

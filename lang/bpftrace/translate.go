@@ -27,6 +27,7 @@ type Script struct {
 	Outputs []*Output // by the number that a record's action names
 	Maps    []*Map    // sorted by name
 	Joins   bool      // a string may have 1024 bytes
+	Paths   bool      // the program uses path()
 }
 
 // A Map is a map of the program.

@@ -9,7 +9,7 @@ import (
 // A subroutine is the signature of a function with a value. params has a letter for each parameter;
 // those after | are optional: s a string, i an integer, c a constant integer, a an address or
 // integer, p a pointer, v a pointer or string, o a pointer to memory of the script, 4 and 6 a
-// pointer to an IP address.
+// pointer to an IP address, f a struct path, or a pointer to one or to a struct file.
 type subroutine struct {
 	which  Subroutine
 	result Type
@@ -90,7 +90,7 @@ var subroutines = map[string]subroutine{
 	"substr":  {SubSubstr, tString, "si|i", "string substr(const char *, int, [int])"},
 	"tolower": {SubTolower, tString, "s", "string tolower(const char *)"},
 	"toupper": {SubToupper, tString, "s", "string toupper(const char *)"},
-	"d_path":  {SubPath, tString, "p", "string d_path(struct path *)"},
+	"d_path":  {SubPath, tString, "f", dPathProto},
 }
 
 // symbols are the functions that print an address as a symbol.
@@ -114,6 +114,9 @@ func (c *checker) call(e *syntax.Call) value {
 			return value{}
 		}
 		t := s.result
+		if s.which == SubPath {
+			args = append(args, &Const{typed{e.At(), tInt}, int64(PathWhole)})
+		}
 		c.scratch(e, s.which, args)
 		v := value{x: &Call{typed{e.At(), t}, s.which, args}, t: t}
 		v.void = isVoid(t)
@@ -132,6 +135,10 @@ func (c *checker) call(e *syntax.Call) value {
 	case "chip_of", "node_of":
 		if c.lib != nil {
 			return c.topology(e)
+		}
+	case "file_part", "file_of":
+		if c.lib != nil {
+			return c.ofFile(e)
 		}
 	}
 	if actions[name] != nil { // the caller reports that there is no value
@@ -290,6 +297,8 @@ func (c *checker) parameter(kind byte, v value) Expr {
 				return k
 			}
 		}
+	case 'f':
+		return c.pathOf(v)
 	case 'v':
 		if v.isString() {
 			return &Convert{typed{v.x.Place(), &Pointer{Elem: tChar, Space: Own}}, v.x}

@@ -632,5 +632,20 @@ const (
 	SubSubstr
 	SubTolower
 	SubToupper
-	SubPath // d_path
+	SubPath   // d_path, and parts of a file's name for D's libraries; its second argument: PathPart
+	SubFileOf // of a descriptor, for D's libraries
+)
+
+// PathPart is the part of a file's name that SubPath returns.
+type PathPart int
+
+// The parts.
+const (
+	PathWhole     PathPart = iota
+	PathDirectory          // the path without its last name
+	PathName               // the last name
+	PathMount              // the path of its mount
+	// added to the part: the operand is a struct file, and "<none>" the name of none; otherwise it
+	// is a struct path
+	PathOfFile PathPart = 4
 )

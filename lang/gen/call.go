@@ -138,6 +138,10 @@ func (b *builder) subroutine(s *ir.Step, none label) error {
 	case check.SubInetNtoa, check.SubInetNtoa6, check.SubInetNtop, check.SubLinkNtop:
 		b.netAddress(s)
 		keep()
+	case check.SubPath:
+		return b.path(s, none)
+	case check.SubFileOf:
+		return b.fileOf(s)
 	case check.SubProgenyof:
 		return b.progeny(s)
 	case check.SubMutexOwned, check.SubMutexOwner:

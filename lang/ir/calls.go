@@ -39,7 +39,10 @@ import "culprit/lang/check"
 //	                   for OpPoke. Too many bytes: FaultBadSize. copyinto, and copyin without a
 //	                   fixed place, are bcopy with the space User
 //	mutex_owned ...    Dst = state of the lock at the address A
-//	d_path             Mem = the path of the struct path at the address A
+//	d_path             Mem = the part N (check.PathPart) of the name of the file whose struct path
+//	                   or struct file is at the address A. None there: FaultBadAddr, or with
+//	                   check.PathOfFile Mem = "<none>"
+//	file_of            Dst = the address of the struct file of the descriptor A, 0: none
 //
 // alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.
 
@@ -105,7 +108,8 @@ func (c *clause) call(e *check.Call) num {
 		check.SubMutexTypeSpin,
 		check.SubRwIswriter,
 		check.SubRwReadHeld,
-		check.SubRwWriteHeld:
+		check.SubRwWriteHeld,
+		check.SubFileOf:
 		s.A = c.regOf(e.Args[0])
 		s.Space = space(e.Args[0].Type())
 	case check.SubRand:
@@ -197,13 +201,16 @@ func (c *clause) textCall(e *check.Call, m Mem, size int) (set num) {
 		s.From = scratch(c.p.strtok)
 		c.stringArg(&s.From2, e.Args[1])
 		found = true
-	case check.SubInetNtoa, check.SubInetNtoa6, check.SubPath:
+	case check.SubInetNtoa, check.SubInetNtoa6:
 		if len(e.Args) > 1 {
 			if n, ok := constant(e.Args[1]); ok && n != 0 {
 				s.N = 1
 			}
 		}
 		s.A, s.Space = c.addressArg(e.Args[0]), c.spaceOf(e.Args[0])
+	case check.SubPath:
+		n, _ := constant(e.Args[1])
+		s.A, s.N = c.regOf(e.Args[0]), int(n)
 	case check.SubInetNtop, check.SubLinkNtop:
 		s.A = c.regOf(e.Args[0])
 		s.B, s.Space = c.addressArg(e.Args[1]), c.spaceOf(e.Args[1])

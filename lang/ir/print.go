@@ -443,6 +443,6 @@ func subName(s check.Subroutine) string {
 		check.SubStrrchr: "strrchr", check.SubStrstr: "strstr",
 		check.SubStrtok: "strtok", check.SubStrtoll: "strtoll", check.SubSubstr: "substr",
 		check.SubTolower: "tolower",
-		check.SubToupper: "toupper", check.SubPath: "d_path",
+		check.SubToupper: "toupper", check.SubPath: "d_path", check.SubFileOf: "file_of",
 	}, int(s))
 }

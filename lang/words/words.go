@@ -63,6 +63,8 @@ var words = []word{
 	{"copyinstr(ADDRESS)", "str(ADDRESS)", "user_string | user_string_n | user_string_quoted",
 		"copyinstr"},
 	{"stringof(ADDRESS)", "str(ADDRESS)", "kernel_string | kernel_string_n | d_name", ""},
+	{"d_path(&FILE->f_path)", "path(FILE->f_path)", "fullpath_struct_path | fullpath_struct_file",
+		""},
 	{"tracemem(copyin(ADDRESS, SIZE), 64)", "buf(ADDRESS, SIZE)", "user_buffer_quoted", ""},
 	{"copyin(ADDRESS, SIZE)", "uptr(ADDRESS)", "user_long | user_int | user_uint64",
 		"uread"},

@@ -18,6 +18,7 @@ func TestHint(t *testing.T) {
 		{D, "kaddr", "bpftrace's kaddr is `NAME in D"},
 		{D, "gettimeofday_ns", "SystemTap's gettimeofday_ns is walltimestamp in D"},
 		{D, "strcmp", "strcmp is A == B in D"},
+		{D, "path", "bpftrace's path is d_path(&FILE->f_path) in D"},
 		{D, "execname", ""},
 		{D, "quantize", ""},
 		{D, "nothing", ""},
@@ -26,6 +27,7 @@ func TestHint(t *testing.T) {
 		{Bpftrace, "timestamp", "D's timestamp is nsecs in bpftrace"},
 		{Bpftrace, "quantize", "D's quantize is hist(X) in bpftrace"},
 		{Bpftrace, "copyinstr", "D's copyinstr is str(ADDRESS) in bpftrace"},
+		{Bpftrace, "d_path", "D's d_path is path(FILE->f_path) in bpftrace"},
 		{Bpftrace, "comm", ""},
 		{Bpftrace, "ubacktrace", "SystemTap's ubacktrace is ustack in bpftrace"},
 	} {

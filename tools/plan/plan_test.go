@@ -86,10 +86,11 @@ var plan = []planned{
 			"trace/probe trace/tracetest",
 		"sessions: scripts in the kernel, and draining them",
 	},
+	{"trace/stop", "measure kernel kernel/* symbol", "runs a traced process up to a place"},
 	{
 		"trace/sampler",
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/format lang/ir lang/gen " +
-			"trace trace/probe trace/tracetest",
+			"trace trace/probe trace/stop trace/tracetest",
 		"stacks: samples, waits and locks",
 	},
 	{
@@ -101,7 +102,7 @@ var plan = []planned{
 	{
 		"trace/command",
 		"measure kernel kernel/* symbol lang/syntax lang/cpp lang/format lang/bpftrace " +
-			"lang/check lang/ir lang/gen trace trace/probe trace/tool trace/tracetest",
+			"lang/check lang/ir lang/gen trace trace/probe trace/stop trace/tool trace/tracetest",
 		"the command lines that dtrace and bpftrace understand",
 	},
 	{"trusted", "", "files and directories that others cannot change"},
@@ -177,8 +178,8 @@ var plan = []planned{
 	{"view/web/listen", "", "listeners: limits of connections, peers of a socket"},
 	{
 		"view/web",
-		"measure diagnose fleet profile wire worker view view/classic view/drill view/heat view/web/api " +
-			"view/web/client view/web/access view/web/listen view/mcp view/show",
+		"measure changes diagnose fleet profile wire worker view view/classic view/drill view/heat " +
+			"view/web/api view/web/client view/web/access view/web/listen view/mcp view/show",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure export wire worker view", "Prometheus's HTTP API and query language on a reader"},

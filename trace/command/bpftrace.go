@@ -19,6 +19,7 @@ import (
 	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
+	"culprit/trace/stop"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +62,7 @@ func (r *BpftraceRequest) Run(ctx context.Context, std trace.Streams) (status in
 	if r.PID != 0 {
 		from.Processes = []int{r.PID}
 	}
-	target, err := from.target(stopExec, std.Plain, std.Err)
+	target, err := from.target(stop.Exec, std.Plain, std.Err)
 	if err != nil {
 		return 0, err
 	}
@@ -135,8 +136,11 @@ func (r *BpftraceRequest) compile(
 	length := stringLength(tree.Config["max_strlen"])
 	missing := tree.Config["missing_probes"]
 	size := int64(length)
-	if script.Joins {
+	switch {
+	case script.Joins:
 		size = 1024
+	case script.Paths:
+		size = max(size, pathLength)
 	}
 	c, err := trace.Compile(trace.Script{
 		Text: text, File: r.name(), Tree: script.Tree,
@@ -151,6 +155,9 @@ func (r *BpftraceRequest) compile(
 	}
 	return script, c, err
 }
+
+// pathLength is the size of strings in programs with path(): few paths are shorter than str().
+const pathLength = 256
 
 // stringLength returns the size of strings in bytes: that of the program's config block, or
 // BPFTRACE_STRLEN of the environment, or 64.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"culprit/symbol"
+	"culprit/trace/stop"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +40,7 @@ func (t *targets) started() (pids []int) {
 
 // target starts the commands, which are stopped at a place, and finds the processes. The caller
 // closes the result.
-func (r *Request) target(when stopPlace, out, errs *os.File) (*targets, error) {
+func (r *Request) target(when stop.Place, out, errs *os.File) (*targets, error) {
 	t := &targets{over: make(chan struct{}), files: r.Files}
 	for _, pid := range r.Processes {
 		if err := t.watch(pid); err != nil {
@@ -104,7 +105,7 @@ func (t *targets) watch(pid int) error {
 }
 
 // start starts a command, which splitCommand splits, and stops it at a place.
-func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
+func (t *targets) start(line string, when stop.Place, out, errs *os.File) error {
 	words, err := splitCommand(line)
 	if err != nil {
 		return err
@@ -134,8 +135,8 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		// If culprit is killed, the kernel kills the command. Otherwise it would stay stopped, or
 		// run into a breakpoint.
 		err := unix.PtraceSetOptions(c.Process.Pid, unix.PTRACE_O_EXITKILL)
-		if err == nil && when != stopExec {
-			err = runTo(c.Process.Pid, when, t.files)
+		if err == nil {
+			err = stop.RunTo(c.Process.Pid, when, t.files)
 		}
 		if err != nil {
 			c.Process.Kill() //nolint:errcheck // it may have ended
@@ -148,8 +149,8 @@ func (t *targets) start(line string, when stopPlace, out, errs *os.File) error {
 		defer t.wait.Done()
 		started <- nil
 		<-begin
-		if t.arrived != nil && when == stopExec &&
-			runTo(c.Process.Pid, stopPostinit, t.files) == nil {
+		if t.arrived != nil && when == stop.Exec &&
+			stop.RunTo(c.Process.Pid, stop.Postinit, t.files) == nil {
 			t.arrived(c.Process.Pid)
 		}
 		unix.PtraceDetach(c.Process.Pid) //nolint:errcheck // it may have ended

@@ -112,6 +112,22 @@ var fileCases = []toolCase{
 	}), want: `^%d +\S.* -1 +2 /no/such/culprit-open$`, lines: 6},
 	{tool: "opensnoop", given: map[string]string{"timestamp": "true"}, do: started(2, "cat", "/proc/version"),
 		want: `^ +\d+\.\d{6} \d+ +cat +\d+ +0 /proc/version$`, lines: 2},
+	{tool: "opensnoop", given: map[string]string{"pid": "%d", "full-path": "true"},
+		do: func(t *testing.T, _ *toolCase) {
+			fd, err := unix.Open("/proc", unix.O_DIRECTORY, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer unix.Close(fd)
+			for range 3 {
+				file, err := unix.Openat(fd, "sys/kernel/../kernel/osrelease", unix.O_RDONLY, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				unix.Close(file)
+			}
+		}, want: `^%d +\S.* \d+ +0 /proc/sys/kernel/osrelease$`, lines: 3},
 	{tool: "statsnoop", given: own, do: times(5, func() {
 		unix.Stat("/no/such/culprit-stat", &unix.Stat_t{}) //nolint:errcheck // it fails
 	}), want: ` 2 /no/such/culprit-stat$`, lines: 5},
@@ -120,14 +136,14 @@ var fileCases = []toolCase{
 			f.Sync()                    //nolint:errcheck // it is traced
 			unix.Fdatasync(int(f.Fd())) //nolint:errcheck // it is traced
 		})
-	}, want: ` (fsync|fdatasync) +culprit-sync$`, lines: 2},
+	}, want: ` (fsync|fdatasync) +/.*/culprit-sync$`, lines: 2},
 	{tool: "fileslower", given: own, operands: []string{"0"}, do: func(t *testing.T, _ *toolCase) {
 		onFile(t, "culprit-slow", func(f *os.File) {
 			f.Write(make([]byte, 5000))       //nolint:errcheck // it is traced
 			f.ReadAt(make([]byte, 4096), 100) //nolint:errcheck // it is traced
 			f.ReadAt(make([]byte, 4096), 200) //nolint:errcheck // it is traced
 		})
-	}, want: ` (W +5000|R +4096) +\d+\.\d+ culprit-slow$`, lines: 3},
+	}, want: ` (W +5000|R +4096) +\d+\.\d+ /.*/culprit-slow$`, lines: 3},
 	{tool: "filetop", given: own, operands: []string{"1000"}, do: func(t *testing.T, _ *toolCase) {
 		onFile(t, "culprit-top", func(f *os.File) {
 			f.Write(make([]byte, 16<<10)) //nolint:errcheck // it is traced
@@ -135,7 +151,7 @@ var fileCases = []toolCase{
 				f.ReadAt(make([]byte, 8<<10), 0) //nolint:errcheck // it is traced
 			}
 		})
-	}, want: `culprit-top +4 +1 +32 +16 +48$`, lines: 1},
+	}, want: ` +4 +1 +32 +16 +48 /.*/culprit-top$`, lines: 1},
 	{tool: "ext4sync", given: own, needs: "ext4", do: func(t *testing.T, c *toolCase) {
 		onFile(t, "sync", func(f *os.File) {
 			for range 3 {
@@ -170,7 +186,7 @@ var fileCases = []toolCase{
 		os.ReadFile("/proc/version") //nolint:errcheck // it is traced
 	}), want: `^vfs_read +(\d+)$`, sum: -50},
 	{tool: "ext4slower", given: own, operands: []string{"0"}, needs: "ext4", do: removeFiles,
-		want: ` O +\d+\.\d{3} culprit-life$`, lines: 2},
+		want: ` O +\d+\.\d{3} /.*/culprit-life$`, lines: 2},
 	{tool: "ext4dist", given: own, needs: "ext4", do: removeFiles, want: `operation = ext4_file_open`,
 		lines: 1},
 	{tool: "dcsnoop", given: own, do: times(2, func() {

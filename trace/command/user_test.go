@@ -22,6 +22,7 @@ import (
 	"culprit/symbol"
 	"culprit/trace"
 	"culprit/trace/probe"
+	"culprit/trace/stop"
 	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +54,7 @@ func TestUserHelper(t *testing.T) {
 		all.Wait()
 	case "hold": // starts a command and never lets it run
 		r := Request{Commands: []string{"sleep 600"}}
-		target, err := r.target(stopPostinit, os.Stdout, os.Stderr)
+		target, err := r.target(stop.Postinit, os.Stdout, os.Stderr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ const (
 
 // A perfEvent is an event of perf_event_open(2) that fires a probe once in so many times.
 type perfEvent struct {
-	kind   uint32 // PERF_TYPE_SOFTWARE or PERF_TYPE_HARDWARE
+	kind   uint32 // PERF_TYPE_SOFTWARE, PERF_TYPE_HARDWARE or PERF_TYPE_HW_CACHE
 	config uint64
 	period uint64
 }
@@ -47,7 +47,8 @@ func perfEvents(of string) []eventName {
 		}
 	}
 	return []eventName{
-		{"backend-stalls", "", perfEvent{hard, unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND, 1e6}},
+		{"backend-stalls", "stalled-cycles-backend",
+			perfEvent{hard, unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND, 1e6}},
 		{"branch-instructions", "branches",
 			perfEvent{hard, unix.PERF_COUNT_HW_BRANCH_INSTRUCTIONS, 100_000}},
 		{"branch-misses", "", perfEvent{hard, unix.PERF_COUNT_HW_BRANCH_MISSES, 100_000}},
@@ -55,10 +56,43 @@ func perfEvents(of string) []eventName {
 		{"cache-misses", "", perfEvent{hard, unix.PERF_COUNT_HW_CACHE_MISSES, 1_000_000}},
 		{"cache-references", "", perfEvent{hard, unix.PERF_COUNT_HW_CACHE_REFERENCES, 1_000_000}},
 		{"cpu-cycles", "cycles", perfEvent{hard, unix.PERF_COUNT_HW_CPU_CYCLES, 1_000_000}},
-		{"frontend-stalls", "", perfEvent{hard, unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, 1e6}},
+		{"frontend-stalls", "stalled-cycles-frontend",
+			perfEvent{hard, unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND, 1e6}},
 		{"instructions", "", perfEvent{hard, unix.PERF_COUNT_HW_INSTRUCTIONS, 1_000_000}},
 		{"ref-cycles", "", perfEvent{hard, unix.PERF_COUNT_HW_REF_CPU_CYCLES, 1_000_000}},
 	}
+}
+
+// cacheEvents returns the events of the caches, by their names in perf: LLC-load-misses. The config
+// is that of PERF_TYPE_HW_CACHE: cache, operation and result, 8 bits each.
+func cacheEvents() (out []eventName) {
+	const load, store, prefetch = 1, 2, 4 // what perf counts of a cache
+	for cache, c := range []struct {
+		name       string
+		operations int
+	}{
+		{"L1-dcache", load | store | prefetch},
+		{"L1-icache", load | prefetch},
+		{"LLC", load | store | prefetch},
+		{"dTLB", load | store | prefetch},
+		{"iTLB", load},
+		{"branch", load},
+		{"node", load | store | prefetch},
+	} {
+		for operation, words := range [][2]string{
+			{"-loads", "-load-misses"}, {"-stores", "-store-misses"},
+			{"-prefetches", "-prefetch-misses"},
+		} {
+			for result, word := range words {
+				if c.operations&(1<<operation) == 0 {
+					continue
+				}
+				out = append(out, eventName{c.name + word, "", perfEvent{unix.PERF_TYPE_HW_CACHE,
+					uint64(cache | operation<<8 | result<<16), 1_000_000}})
+			}
+		}
+	}
+	return out
 }
 
 // eventProvider has the software or hardware events of perf, software:::page-faults-100: the probe
@@ -77,7 +111,11 @@ func eventProvider(of string) *provider {
 			return nil
 		},
 		make: func(e *Env, name string) (*found, error) {
-			for _, event := range perfEvents(of) {
+			events := perfEvents(of)
+			if of == "hardware" { // these are not listed, as bpftrace does not
+				events = append(events, cacheEvents()...)
+			}
+			for _, event := range events {
 				for _, word := range []string{event.name, event.alias} {
 					rest, ok := strings.CutPrefix(name, word+"-")
 					if word == "" || !ok && name != word {

@@ -6,11 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
+
+	"culprit/symbol"
+	"culprit/trace/stop"
 
 	"golang.org/x/sys/unix"
 )
 
-// A started is a command that is stopped at its first instruction.
+// A started is a command that is stopped before it runs.
 type started struct {
 	process *os.Process
 	release chan struct{} // closed: the command runs
@@ -18,9 +22,10 @@ type started struct {
 	ended   chan struct{} // closed when the command has ended
 }
 
-// start starts a command, which has the standard files of this process, and stops it at its first
-// instruction. The kernel kills it if this process ends before release is closed.
-func start(words []string) (*started, error) {
+// start starts a command, which has the standard files of this process, and stops it at a place.
+// The kernel kills it if this process ends before release is closed. files reads its files; nil:
+// this process does.
+func start(words []string, at stop.Place, files *symbol.Files) (*started, error) {
 	s := &started{release: make(chan struct{}), ended: make(chan struct{})}
 	result := make(chan error)
 	go func() {
@@ -41,6 +46,9 @@ func start(words []string) (*started, error) {
 		}
 		if err == nil {
 			err = unix.PtraceSetOptions(c.Process.Pid, unix.PTRACE_O_EXITKILL)
+		}
+		if err == nil {
+			err = stop.RunTo(c.Process.Pid, at, files)
 		}
 		if err != nil {
 			c.Process.Kill() //nolint:errcheck // it may have ended
@@ -90,7 +98,11 @@ func (p *Profile) begin(ctx context.Context) (of *Profile, s *started, err error
 	if len(p.Command) == 0 || ctx.Err() != nil {
 		return p, nil, nil
 	}
-	if s, err = start(p.Command); err != nil {
+	at := stop.Exec
+	if p.Of == OnEvent && strings.HasPrefix(p.Event.Name, "pid") {
+		at = stop.Postinit // probes in libraries need them mapped
+	}
+	if s, err = start(p.Command, at, p.Files); err != nil {
 		return nil, nil, err
 	}
 	own := *p

@@ -26,17 +26,18 @@ import (
 // A Profile describes which stacks to gather. A D program adds them up in the kernel.
 type Profile struct {
 	Of      ProfileOf
-	Hz      int // for OnCPU: samples per second and CPU
+	Hz      int    // for OnCPU: samples per second and CPU
+	Event   *Event // for OnEvent
 	Threads ThreadFilter
 	CPUs    []int // nil: all. Of waits: the CPU on which the wait begins (OffCPU) or ends
 	// Kernel and User select stacks; neither selects both. With one of them, OnCPU samples only the
 	// kernel or only programs, and Locks counts only locks of the kernel or only futexes.
 	Kernel, User bool
-	ByCPU        bool          // for OnCPU: stacks are separate per CPU
+	ByCPU        bool          // for samples: stacks are separate per CPU
 	ByThread     bool          // stacks are separate per thread
 	ByLeader     bool          // stacks have the name of the process beside the thread's
 	ByCgroup     bool          // stacks are separate per control group
-	Offsets      bool          // for OnCPU: frames are places in functions, as they are for waits
+	Offsets      bool          // for samples: frames are places in functions, as they are for waits
 	Wakers       bool          // for OffCPU: stacks are separate per waker
 	Least        measure.Span  // of waits: shorter ones are left out
 	For          measure.Span  // how long Run gathers; 0: until the context ends
@@ -62,14 +63,18 @@ type profileHooks struct {
 // A ProfileOf is the subject of a profile.
 type ProfileOf uint8
 
-// The subjects of profiles. All but the first are waits: their amounts are ns from begin to end,
-// and they are counted at the end.
+// The subjects of profiles. The first two are samples. The others are waits: their amounts are ns
+// from begin to end, and they are counted at the end.
 const (
 	OnCPU    ProfileOf = iota // what CPUs execute, sampled
+	OnEvent                   // one of so many events
 	OffCPU                    // from when a thread leaves its CPU until it runs again
 	RunQueue                  // from when a thread is woken, new or preempted until it runs
 	Locks                     // waits for locks of the kernel, and in futex(2)
 )
+
+// waits reports whether the amounts are times of waits.
+func (of ProfileOf) waits() bool { return of > OnEvent }
 
 // A Progress is what a running profile has gathered.
 type Progress struct {
@@ -91,7 +96,7 @@ type Sampled struct {
 	Kernel, User []string
 	Waker        *Waker // nil: not requested, or not known
 	Count        int64  // samples, or waits
-	Amount       int64  // samples, or ns
+	Amount       int64  // samples, events, or ns
 }
 
 // A Waker is the thread that ended a wait.
@@ -105,6 +110,8 @@ type Waker struct {
 type Profiled struct {
 	Stacks iter.Seq[Sampled] // may be iterated repeatedly
 	Took   measure.Span      // the duration on the wall clock
+	Unit   string            // for OnEvent: of amounts, a name of the event
+	Every  uint64            // for OnEvent: the events per sample
 	Away   int64             // for OffCPU: threads whose waits had not ended, and are in no stack
 	Loss   []measure.Loss
 	Notes  []string // limits of what the profile proves
@@ -130,15 +137,18 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	if p, err = p.withCgroups(env); err != nil {
 		return nil, err
 	}
-	s, err := p.load(env)
+	if p, err = p.withEvent(env); err != nil {
+		return nil, err
+	}
+	s, partial, err := p.load(env)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
 	s.PreloadUnwindTables(p.Threads.PIDs)
 	l := &profiling{profile: p, session: s, lost: map[string]uint64{}}
-	s.CollectFrames(p.Offsets || p.Of != OnCPU, p.Of != OnCPU)
-	if p.Of == OnCPU {
+	s.CollectFrames(p.Offsets || p.Of.waits(), p.Of.waits())
+	if !p.Of.waits() {
 		l.samples = newSamples(p, s)
 	}
 	began, ended := time.Time{}, make(chan time.Time, 1)
@@ -191,16 +201,20 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = slices.Concat(s.Caveats(), s.SymbolNotes(), unwinding, inlined)
+	out.Notes = slices.Concat(partial, s.Caveats(), s.SymbolNotes(), unwinding, inlined)
+	if p.Of == OnEvent {
+		out.Unit, out.Every = p.Event.unit, p.Event.Every
+	}
 	return out, nil
 }
 
 // load compiles the program of the profile and loads it into the kernel. It fails when a probe
-// cannot be attached. The caller closes the session.
-func (p *Profile) load(env *probe.Env) (*trace.Session, error) {
+// cannot be attached; of an event with several probes, when none can. The notes name the others.
+// The caller closes the session.
+func (p *Profile) load(env *probe.Env) (s *trace.Session, notes []string, err error) {
 	text, err := p.text(env)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// One drain per second suffices, because nothing is printed meanwhile. Strings are names of
 	// threads, which have less than 32 bytes.
@@ -214,7 +228,7 @@ func (p *Profile) load(env *probe.Env) (*trace.Session, error) {
 	if p.Of == OnCPU {
 		cpus, err := proc.PossibleCPUs(env.Root())
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
 		limits.AggKeys = limits.Stacks
@@ -223,101 +237,31 @@ func (p *Profile) load(env *probe.Env) (*trace.Session, error) {
 		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env,
 		limits,
 	)
-	if err != nil {
-		return nil, err
+	if err != nil && p.Of == OnEvent {
+		err = p.Event.refused(err)
 	}
-	s, err := trace.Load(c, env)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, skipped := range s.Attachment().Skipped {
+	if s, err = trace.Load(c, env); err != nil {
+		return nil, nil, err
+	}
+	if notes, err = p.attached(s.Attachment()); err != nil {
 		s.Close()
+		return nil, nil, err
+	}
+	return s, notes, nil
+}
+
+// attached returns an error if probes that the profile needs could not be attached.
+func (p *Profile) attached(a *probe.Attachment) (notes []string, err error) {
+	if p.Of == OnEvent {
+		return p.Event.attached(a)
+	}
+	for _, skipped := range a.Skipped {
 		return nil, fmt.Errorf("profile by %v: %w", skipped.Probe, skipped.Err)
 	}
-	return s, nil
-}
-
-// waits returns the stacks of waits. Frames are valid until the iteration continues.
-func (p *profiling) waits(out *Profiled) iter.Seq[Sampled] {
-	for _, a := range p.session.Aggregations() {
-		for _, row := range a.Rows {
-			switch a.Name {
-			case awayName:
-				out.Away = max(0, row.Data[0])
-			case untoldName:
-				if n := row.Data[0]; n > 0 {
-					p.lost[lostBack] += uint64(n)
-				}
-			}
-		}
-	}
-	list, aggs, profile := p.session.FrameTexts(), p.session.Aggregations(), p.profile
-	return func(yield func(Sampled) bool) {
-		var buffers [4][]string
-		for _, a := range aggs {
-			if a.Name == awayName || a.Name == untoldName {
-				continue
-			}
-			for _, row := range a.Rows {
-				n := 0
-				if !yield(profile.sampled(row, func(v format.Value) []string {
-					buffers[n] = list(buffers[n][:0], int32(v.Num))
-					n++
-					return slices.Clip(buffers[n-1])
-				})) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// sampled decodes a row of waits, whose key has the layout of keys. frames returns the frames of a
-// stack.
-func (p *Profile) sampled(row format.AggregationRow, frames func(format.Value) []string) Sampled {
-	key := row.Key
-	next := func() format.Value {
-		v := key[0]
-		key = key[1:]
-		return v
-	}
-	one := Sampled{
-		TID:     -1,
-		CPU:     -1,
-		Process: next().Text,
-		PID:     int(next().Num),
-		Count:   row.Data[0],
-		Amount:  row.Data[len(row.Data)-1],
-	}
-	if p.ByThread {
-		one.TID = int(next().Num)
-	}
-	if p.ByLeader {
-		one.Leader = next().Text
-	}
-	if p.ByCgroup {
-		one.Cgroup = p.groups.path(uint64(next().Num))
-	}
-	one.State = p.state(int64(next().Num))
-	if p.kernels() && one.State != stateFutex {
-		one.Kernel = frames(next())
-	}
-	if p.users() {
-		one.User = frames(next())
-	}
-	if p.Wakers {
-		w := &Waker{PID: int(next().Num) - 1, Process: next().Text}
-		if p.kernels() {
-			w.Kernel = frames(next())
-		}
-		if p.users() {
-			w.User = frames(next())
-		}
-		if w.PID >= 0 {
-			one.Waker = w
-		}
-	}
-	return one
+	return nil, nil
 }
 
 // kernels and users report whether there are stacks of the kernel, and of programs.

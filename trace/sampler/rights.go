@@ -17,10 +17,10 @@ import (
 func (p *Profile) checkRights(env *probe.Env) error {
 	root := env.Root()
 	err := feature.RawTracepoints.Have(root)
-	if err == nil && p.Of == OnCPU {
+	if err == nil && !p.Of.waits() {
 		err = feature.PerfEvents.Have(root)
 	}
-	if err == nil && p.Of != OnCPU { // waits need the list of tracepoints
+	if err == nil && p.Of.waits() { // waits need the list of tracepoints
 		var events []proc.Event
 		if events, err = env.TraceEvents(); err == nil && p.Of == Locks && p.kernels() {
 			// The release is only for the text of the error.

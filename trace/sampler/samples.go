@@ -111,7 +111,10 @@ func (s *samples) name(key []byte, field ir.TupleField) string {
 
 // all returns all samples. Frames are valid until the iteration continues.
 func (s *samples) all() iter.Seq[Sampled] {
-	list := s.session.FrameTexts()
+	list, each := s.session.FrameTexts(), int64(1)
+	if s.profile.Of == OnEvent {
+		each = int64(s.profile.Event.Every)
+	}
 	return func(yield func(Sampled) bool) {
 		var kernel, user []string
 		for k, n := range s.count {
@@ -127,7 +130,7 @@ func (s *samples) all() iter.Seq[Sampled] {
 					Kernel:  slices.Clip(kernel),
 					User:    slices.Clip(user),
 					Count:   n,
-					Amount:  n,
+					Amount:  n * each,
 				},
 			) {
 				return

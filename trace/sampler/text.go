@@ -104,7 +104,11 @@ func (p *Profile) clauses(env *probe.Env) (string, error) {
 			},
 		), nil
 	}
-	return p.onCPU(append(anyOf("cpu", p.CPUs), who...)), nil
+	terms := append(anyOf("cpu", p.CPUs), who...)
+	if p.Of == OnEvent {
+		return p.Event.text(p, terms), nil
+	}
+	return p.onCPU(terms), nil
 }
 
 // predicate returns a predicate that is true when all terms are.
@@ -121,7 +125,7 @@ func (p *Profile) keys(state, kernels, users string, more ...string) string {
 	if p.ByThread {
 		all = append(all, "tid")
 	}
-	if p.ByCPU && p.Of == OnCPU {
+	if p.ByCPU && !p.Of.waits() {
 		all = append(all, "cpu")
 	}
 	if p.ByLeader {

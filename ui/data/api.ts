@@ -152,6 +152,32 @@ export interface Ranking {
   notes: string[];
 }
 
+/** A statistic that differs between two times; of api/changed. */
+export interface Difference {
+  statistic: string;
+  query: string;
+  /** The innermost function of the stacks that are meant; "": all, or no stacks. */
+  function: string;
+  unit: string;
+  before: number | null;
+  after: number | null;
+  deviations: number | null;
+  /** 0 to 1: what the differences are ordered by. */
+  score: number | null;
+  explains: { field: string; value: string; share: number }[];
+  /** Other statistics of the same things that changed too. */
+  with: string[];
+}
+
+/** How two times differ; of api/changed. */
+export interface Differences {
+  before: { start_ms: number; end_ms: number };
+  after: { start_ms: number; end_ms: number };
+  compared: number;
+  changes: Difference[];
+  notes: string[];
+}
+
 /** A question that follows from a row; of api/questions. */
 export interface Question {
   text: string;

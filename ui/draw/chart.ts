@@ -620,14 +620,17 @@ export function drawOver(
   }
 }
 
-/** Draws the axis that all graphs share: the times, the crosshair's moment, the marks A and B. */
+/**
+ * Draws the axis that all graphs share: the times, the crosshair's moment, the marks A and B, and
+ * bars: the times that are compared, the one in question last.
+ */
 export function drawAxis(
   s: Surface,
   gutter: number,
   from: number,
   to: number,
   times: readonly TimeMark[],
-  over: Over,
+  over: Over & { bars: readonly { from: number; to: number }[] },
   label: string,
   look: Look,
 ): void {
@@ -662,6 +665,11 @@ export function drawAxis(
     ctx.textAlign = "center";
     ctx.fillText(text, l + w / 2, middle);
   };
+  over.bars.forEach((bar, i) => {
+    const x = Math.max(left, at(bar.from));
+    ctx.fillStyle = i === over.bars.length - 1 ? look.accent : look.dim;
+    ctx.fillRect(x, s.height - 3 * dpr, Math.min(s.width, at(bar.to)) - x, 3 * dpr);
+  });
   box(over.a, "A", look.accent, look.ground);
   box(over.b, "B", look.accent, look.ground);
   box(over.cross, label, look.text, look.ground);

@@ -21,4 +21,9 @@ export const analytics = {
   at: number(0),
   a: number(0),
   b: number(0),
+  /**
+   * What the time from A to B is compared with: see parts/analytics/changed.ts; "": it is not
+   * compared.
+   */
+  against: text(),
 };

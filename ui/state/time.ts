@@ -3,6 +3,9 @@
 
 export type Range = { kind: "live"; span: number } | { kind: "past"; from: number; to: number };
 
+/** A stretch of time. */
+export type Moments = { from: number; to: number };
+
 export const second = 1000;
 export const minute = 60 * second;
 export const hour = 60 * minute;
@@ -16,7 +19,7 @@ export const shortest = 5 * second;
 export const longest = 400 * day;
 
 /** The stretch that a range means at a moment. */
-export function stretch(range: Range, now: number): { from: number; to: number } {
+export function stretch(range: Range, now: number): Moments {
   return range.kind === "live"
     ? { from: now - range.span, to: now }
     : { from: range.from, to: range.to };

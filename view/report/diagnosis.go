@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -125,19 +126,35 @@ func shortList(list []string) string {
 	return strings.Join(list[:shown], ", ") + fmt.Sprintf(" and %d more", len(list)-shown)
 }
 
-// notChecked returns a line for each check that was not made and each reason, with all missing
-// statistics in one line.
+// notChecked returns a line for each reason, with the checks that were not made for it. A check
+// that is alone names its statistic.
 func notChecked(missing []diagnose.Missing) []string {
-	var lines []string
-	seen := map[[2]string]int{}
+	var reasons []string
+	of := map[string][]diagnose.Missing{}
 	for _, m := range missing {
-		key := [2]string{m.Checks, m.Why}
-		if i, ok := seen[key]; ok && m.Statistic != "" {
-			lines[i] = m.Checks + ": several statistics are missing: " + m.Why
-			continue
+		if of[m.Why] == nil {
+			reasons = append(reasons, m.Why)
 		}
-		seen[key] = len(lines)
-		lines = append(lines, m.String())
+		of[m.Why] = append(of[m.Why], m)
+	}
+	lines := make([]string, len(reasons))
+	for i, why := range reasons {
+		all := of[why]
+		var checks []string
+		for _, m := range all {
+			if !slices.Contains(checks, m.Checks) {
+				checks = append(checks, m.Checks)
+			}
+		}
+		some := slices.ContainsFunc(all, func(m diagnose.Missing) bool { return m.Statistic != "" })
+		switch {
+		case len(all) == 1:
+			lines[i] = all[0].String()
+		case some:
+			lines[i] = strings.Join(checks, ", ") + ": several statistics are missing: " + why
+		default:
+			lines[i] = strings.Join(checks, ", ") + ": " + why
+		}
 	}
 	return lines
 }

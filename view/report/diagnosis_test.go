@@ -38,6 +38,7 @@ func TestDiagnosisForPeople(t *testing.T) {
 			{Checks: "memory", Why: "gone"},
 			{Checks: "cgroups", Statistic: "a.b", Why: "hidden"},
 			{Checks: "cgroups", Statistic: "a.c", Why: "hidden"},
+			{Checks: "limits", Statistic: "a.d", Why: "hidden"},
 		},
 		Notes: []string{"a note", "hidden"}}
 	const want = `culprit looked at box? for 10 s, 03:04:05 to 03:04:15.
@@ -65,7 +66,7 @@ Checked cpu, disk.
 
 Not checked
   - memory: gone
-  - cgroups: several statistics are missing: hidden
+  - cgroups, limits: several statistics are missing: hidden
 
 Notes
   - a note

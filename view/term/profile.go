@@ -17,9 +17,11 @@ import (
 // A ProfileOf is the kind of a profile.
 type ProfileOf uint8
 
-// The kinds of profiles. Amounts of the first are samples, those of the others nanoseconds.
+// The kinds of profiles. Amounts of the first are samples, of the second events, those of the
+// others nanoseconds.
 const (
 	OnCPU    ProfileOf = iota // what CPUs execute
+	OnEvent                   // events: page faults, context switches, tracepoints, probes
 	OffCPU                    // from leaving the CPU until running again
 	RunQueue                  // from being able to run until running
 	Locks                     // waiting for locks
@@ -30,6 +32,8 @@ const (
 type Profiling struct {
 	Of        ProfileOf
 	Hz        int
+	Event     string // OnEvent: a name as sampler.Event has it
+	Every     uint64 // OnEvent: events per sample; 0: the event's default
 	For       time.Duration
 	CPUs      []int    // none: all
 	PIDs      []int    // none: all; the processes that they start belong to them
@@ -62,9 +66,11 @@ type Profiled struct {
 	Stacks iter.Seq[ProfiledStack] // can be read several times
 	Began  measure.Time
 	Took   measure.Span
-	CPUs   int   // number of sampled CPUs
-	Frames int   // maximum number of frames; a stack of this length may be cut
-	Away   int64 // OffCPU: threads that were off the CPU at the end; their waits are in no stack
+	Unit   string // OnEvent: of amounts, a name of the event
+	Every  uint64 // OnEvent: events per sample
+	CPUs   int    // number of sampled CPUs
+	Frames int    // maximum number of frames; a stack of this length may be cut
+	Away   int64  // OffCPU: threads that were off the CPU at the end; their waits are in no stack
 	Loss   []measure.Loss
 	Notes  []string
 }
@@ -80,7 +86,7 @@ type ProfiledStack struct {
 	Kernel, User  []string
 	Waker         *ProfiledWaker // nil: not known
 	Count         int64          // samples, or waits
-	Amount        int64          // samples, or nanoseconds
+	Amount        int64          // samples, events, or nanoseconds
 }
 
 // A ProfiledWaker is the thread that ended a wait.
@@ -103,11 +109,11 @@ func (p Program) profile() *cobra.Command {
 	var o outputFlags
 	var q Profiling
 	var w recordedFlags
-	var every, least string
+	var every, least, perSample string
 	var idle, pids, offCPU, runQueue, locks bool
 	c := &cobra.Command{
 		Use:   "profile [flags] [-- COMMAND ARG...]",
-		Short: "stacks of what the CPUs execute, or of what threads wait for",
+		Short: "stacks of what the CPUs execute, of events, or of what threads wait for",
 		Long: reflow(
 			`Samples what each CPU executes, counts the stacks in the kernel, and writes them like culprit
 flame: a picture, a page, a table, or a format of other tools. The default rate is 99 per second,
@@ -121,6 +127,12 @@ With --at, or --from and --to, the profile consists of the samples that `+"`culp
 in that time, with --server on another machine: the same formats, without offsets within functions.
 With --diff it is compared with another time of the same length, with the same time of another
 machine, or with a file. That needs only the right to read what was recorded.
+
+With --event the stacks are of events instead of a timer's: page-faults, major-faults,
+context-switches, cpu-migrations; cycles, instructions, cache-misses, branch-misses, LLC-load-misses
+where the machine has hardware counters; a tracepoint, sched:sched_process_exec; or a probe of D,
+syscall::read:entry, pid$target:libc.so.6:malloc:entry. Amounts are events; with --every N each Nth
+makes a sample, which counts as N.
 
 With --off-cpu the profile is the time that threads are off the CPU, in ns, by the stack with which
 they left it and by how: sleeping, uninterruptible, preempted. --wakers adds the thread that woke
@@ -145,6 +157,14 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 			{
 				Line:  "culprit profile -o make.html -- make -j4",
 				Means: "a command and all that it starts, from begin to end",
+			},
+			{
+				Line:  "culprit profile --event page-faults --pid 1234 -o faults.html",
+				Means: "which functions use memory for the first time",
+			},
+			{
+				Line:  "culprit profile --event 'pid$target:libc.so.6:malloc:entry' -- ./program",
+				Means: "who calls malloc in a command",
 			},
 			{
 				Line:  "culprit profile --table",
@@ -187,6 +207,14 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 	f.SortFlags = false
 	f.IntVar(&q.Hz, "hz", 99, "samples per second and CPU")
 	f.StringVar(&every, "for", "10s", "duration: seconds, or with a unit; of a command: its own")
+	f.StringVar(
+		&q.Event, "event", "",
+		"stacks of an event: page-faults, cycles, sched:sched_switch, syscall::read:entry",
+	)
+	f.StringVar(
+		&perSample, "every", "",
+		"--event: one sample per N events (default: 1; hardware events: 100000 or 1000000)",
+	)
 	f.BoolVar(&offCPU, "off-cpu", false, "time off the CPU, in ns, by the stack that left it")
 	f.BoolVar(&q.Wakers, "wakers", false, "--off-cpu: also the thread that woke it, with its stack")
 	f.BoolVar(&runQueue, "run-queue", false, "time waiting for a CPU, in ns")
@@ -236,7 +264,14 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		if q.Least, err = parseMinWait(least); err != nil {
 			return err
 		}
+		if q.Every, err = parseEvery(perSample); err != nil {
+			return err
+		}
 		kinds := 0
+		if f.Changed("event") {
+			q.Of = OnEvent
+			kinds++
+		}
 		flags := map[ProfileOf]bool{OffCPU: offCPU, RunQueue: runQueue, Locks: locks}
 		for of, given := range flags {
 			if given {
@@ -246,10 +281,18 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		}
 		switch {
 		case kinds > 1:
-			return usagef("--off-cpu, --run-queue and --locks exclude each other")
-		case q.Of != OnCPU && c.Flags().Changed("hz"):
+			return usagef("--event, --off-cpu, --run-queue and --locks exclude each other")
+		case q.Of == OnEvent && f.Changed("hz"):
+			return usagef("--hz is for the timer: --every N samples one in N events")
+		case q.Of != OnEvent && f.Changed("every"):
+			return usagef("--every needs --event")
+		case q.Of == OnEvent && (q.Event == "" || !printable(q.Event)):
+			return usagef("--event takes the name of an event, such as page-faults")
+		case q.Of == OnEvent && f.Changed("idle"):
+			return usagef("--idle is for CPUs and waits: events of idle CPUs are never left out")
+		case q.Of > OnEvent && c.Flags().Changed("hz"):
 			return usagef("--hz is for samples: waits are all counted")
-		case q.Of == OnCPU && c.Flags().Changed("min"):
+		case q.Of <= OnEvent && c.Flags().Changed("min"):
 			return usagef("--min needs --off-cpu, --run-queue or --locks")
 		case q.Wakers && q.Of != OffCPU:
 			return usagef("--wakers needs --off-cpu")
@@ -287,7 +330,7 @@ users and to walk their stacks by the unwind tables of their files, which needs 
 		if p.Profile == nil {
 			return fmt.Errorf("this program samples nothing: %w", measure.ErrUnsupported)
 		}
-		q.ByCPU = o.table && q.Of == OnCPU
+		q.ByCPU = o.table && q.Of <= OnEvent
 		q.Progress = profileProgress(p.Terminal, q.For)
 		got, err := p.Profile(c.Context(), q)
 		if p.Terminal.ErrTTY {

@@ -60,6 +60,9 @@ const unnamedShare = 0.005
 func (p *profilePrinter) writeSamples(
 	got *Profiled, q Profiling, o outputFlags, idle, pids bool,
 ) error {
+	if q.Of == OnEvent {
+		return p.writeEvents(got, q, o, pids)
+	}
 	if q.Of != OnCPU {
 		return p.writeWaits(got, q, o, idle, pids)
 	}
@@ -234,7 +237,7 @@ func tableLines(stacks iter.Seq[ProfiledStack]) []profile.TableLine {
 		if len(s.Kernel) > 0 {
 			caller = s.Kernel[0]
 		}
-		counts[place{s.CPU, caller}] += s.Count
+		counts[place{s.CPU, caller}] += s.Amount
 	}
 	lines := make([]profile.TableLine, 0, len(counts))
 	for at, n := range counts {

@@ -63,7 +63,9 @@ func (w *recordedFlags) check(c *cobra.Command, q *Profiling, o *outputFlags) er
 	}
 	switch {
 	case q.Of != OnCPU:
-		return usagef("--off-cpu, --run-queue and --locks are not recorded: only CPU samples are")
+		return usagef(
+			"--event, --off-cpu, --run-queue and --locks are not recorded: only CPU samples are",
+		)
 	case f.Changed("unwind"):
 		return usagef("--unwind: recorded stacks are as the server walked them")
 	case f.Changed("inline"):

@@ -228,6 +228,11 @@ func described(t *testing.T) (*site, *memory) {
 	for i := range m.ticks {
 		m.ticks[i].rows["tcp.rtt"] = []line{{[]string{"a"}, 1e6}, {[]string{"b"}, 2.5}}
 	}
+	for len(m.ticks) < 12 { // two times to compare
+		again := m.ticks[len(m.ticks)-1]
+		again.at += second
+		m.ticks = append(m.ticks, again)
+	}
 	addLatencies(m)
 	m.report(start+2*second, `{"host":"here","findings":[]}`)
 	m.changes = []measure.Change{
@@ -252,7 +257,7 @@ func described(t *testing.T) (*site, *memory) {
 			s.Fleet, s.HostAddress = &cluster{}, "https://{host}:7410/"
 			s.MCP = mcp.Handler(mcp.New(listed{m}, "1"))
 		},
-	).until(start + 4*second)
+	).until(start + 12*second)
 	s.upload("example", "main;work;copy 3\nmain;idle 1\n")
 	return s, m
 }

@@ -47,6 +47,7 @@ var allowedRoles = map[string]string{
 	"GET /api/hosts/curves":     "view profile record trace",
 	"GET /api/datasets":         "view profile record trace",
 	"GET /api/changes":          "view profile record trace",
+	"GET /api/changed":          "view profile record trace",
 	"GET /api/scripts":          "view profile record trace",
 	"GET /api/profiles":         "view profile record trace",
 	"GET /api/profile":          "view profile record trace",

@@ -134,6 +134,7 @@ func (s *Server) routes() map[string]route {
 		"/api/datasets":               {"GET": s.datasets.list, "POST": s.datasets.enable},
 		"/api/datasets/{id}/{action}": {"POST": s.datasets.change},
 		"/api/changes":                {"GET": s.datasets.changes},
+		"/api/changed":                {"GET": s.queries.changed},
 		"/api/scripts":                {"GET": s.scripts.list, "POST": s.scripts.add},
 		"/api/scripts/{id}/{action}":  {"POST": s.scripts.change},
 		"/api/profiles":               {"GET": s.profiles.list, "POST": s.profiles.upload},

@@ -40,7 +40,7 @@ static __always_inline bool in_net_rx(struct cpu_state *cpu)
 /* since_mark returns the time since the mark, and moves the mark to now. */
 static __always_inline __u64 since_mark(struct cpu_state *cpu)
 {
-	__u64 now = bpf_ktime_get_ns() - cpu->interrupted;
+	__u64 now = softirq_clock(cpu);
 	__u64 time = now - cpu->mark;
 
 	cpu->mark = now;

@@ -105,14 +105,12 @@ SEC("raw_tp/softirq_entry")
 int enter_softirq(__u64 *args)
 {
 	struct cpu_state *cpu = this_cpu();
-	__u64 now;
 
 	if (!cpu)
 		return 0;
-	now = bpf_ktime_get_ns();
-	cpu->softirq_begin = cpu->mark = now;
 	cpu->interrupted = cpu->device = 0;
 	cpu->softirq = args[0];
+	cpu->softirq_begin = cpu->mark = softirq_clock(cpu);
 	return 0;
 }
 
@@ -125,7 +123,7 @@ int leave_softirq(__u64 *args)
 
 	if (!cpu || !cpu->softirq_begin)
 		return 0;
-	time = bpf_ktime_get_ns() - cpu->softirq_begin - cpu->interrupted;
+	time = softirq_clock(cpu) - cpu->softirq_begin;
 	cpu->softirq_begin = 0;
 	return add(number < SOFTIRQS ? SLOT_SOFTIRQ + number : SLOT_LOST, time);
 }

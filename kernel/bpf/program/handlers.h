@@ -5,7 +5,7 @@
 /* What runs on a CPU. Times are nanoseconds of the monotonic clock. */
 struct cpu_state {
 	__u64 hard_begin;    /* when the handler of an interrupt began; 0: none runs */
-	__u64 softirq_begin; /* when the softirq began; 0: none runs */
+	__u64 softirq_begin; /* when the softirq began, by softirq_clock; 0: none runs */
 	__u64 interrupted;   /* time of interrupts since softirq_begin */
 	__u64 softirq;	     /* number of the softirq */
 	/* Until when the softirq's time is divided by device, without the time of interrupts. */
@@ -25,6 +25,24 @@ static __always_inline struct cpu_state *this_cpu(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&culprit_irqs, &zero);
+}
+
+/* softirq_clock returns the time now without that of the interrupts since the softirq began. An
+ * interrupt can come between the two readings: then both are read again. */
+static __always_inline __u64 softirq_clock(struct cpu_state *cpu)
+{
+	volatile __u64 *interrupted = &cpu->interrupted;
+	__u64 before, now;
+	int i;
+
+#pragma unroll
+	for (i = 0; i < 4; i++) {
+		before = *interrupted;
+		now = bpf_ktime_get_ns();
+		if (*interrupted == before)
+			break;
+	}
+	return now - before;
 }
 
 #endif

@@ -83,13 +83,15 @@ translator devinfo_t < struct request *R > {
 	dev_pathname = strjoin("/dev/", R->rq_disk->disk_name);
 };
 
-/* An I/O without a file: most disk writes happen later, for no process. */
+/* Parts of the name that /proc/PID/fd shows; without a file "<none>". */
 translator fileinfo_t < struct file *F > {
-	fi_name = F == NULL ? "<none>" : stringof(F->f_path.dentry->d_name.name);
+	fi_name = file_part(F, "name");
+	fi_dirname = file_part(F, "directory");
+	fi_pathname = file_part(F, "path");
+	fi_mount = file_part(F, "mount");
 	fi_offset = F == NULL ? 0 : F->f_pos;
 	fi_fs = F == NULL ? "<none>" : stringof(F->f_inode->i_sb->s_type->name);
 	fi_oflags = F == NULL ? 0 : F->f_flags;
 };
 
-inline fileinfo_t fds[int fd] = xlate <fileinfo_t> (
-    fd >= 0 && fd < curthread->files->fdt->max_fds ? curthread->files->fdt->fd[fd] : NULL);
+inline fileinfo_t fds[int fd] = xlate <fileinfo_t> (file_of(fd));

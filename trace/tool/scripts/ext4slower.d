@@ -7,7 +7,7 @@
  * column PID: process ID
  * column T: R: read, W: write, O: open, S: fsync
  * column LAT (ms): time in ext4
- * column FILE: name of the file in its directory
+ * column FILE: path of the file
  * needs: kernel feature kprobes, Linux 5.15, ext4
  */
 #pragma D option quiet
@@ -48,7 +48,7 @@ fbt::ext4_sync_file:return
 	    (timestamp - start) / 1000 % 1000000, execname, pid,
 	    probefunc == "ext4_file_read_iter" ? "R" : probefunc == "ext4_file_write_iter" ? "W" :
 	    probefunc == "ext4_file_open" ? "O" : "S", this->lat / 1000000,
-	    this->lat / 1000 % 1000, stringof(self->file->f_path.dentry->d_name.name));
+	    this->lat / 1000 % 1000, d_path(self->file));
 }
 
 fbt::ext4_file_read_iter:return, fbt::ext4_file_write_iter:return, fbt::ext4_file_open:return,

@@ -9,7 +9,7 @@
  * column T: R: read, W: write
  * column BYTES: bytes that were read or written
  * column LAT (ms): time in the call
- * column FILE: name of the file in its directory
+ * column FILE: path of the file
  * needs: system call tracepoints
  */
 #pragma D option quiet
@@ -49,7 +49,7 @@ syscall::*read*:return, syscall::*write*:return
 	this->lat = timestamp - self->t;
 	printf("%3d.%06d %-8d %-16s %s %9d %5d.%03d %s\n", (timestamp - start) / 1000000000,
 	    (timestamp - start) / 1000 % 1000000, pid, execname, self->writes ? "W" : "R",
-	    (long)arg0, this->lat / 1000000, this->lat / 1000 % 1000, fds[self->fd].fi_name);
+	    (long)arg0, this->lat / 1000000, this->lat / 1000 % 1000, fds[self->fd].fi_pathname);
 }
 
 syscall::*read*:return, syscall::*write*:return

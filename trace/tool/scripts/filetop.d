@@ -7,12 +7,12 @@
  * operand COUNT NUMBER = 0: number of outputs; 0: until Ctrl-C
  * column PID: process ID
  * column COMM: name of the process
- * column FILE: name of the file in its directory
  * column READS: calls that read
  * column WRITES: calls that write
  * column R_KB (KiB): read
  * column W_KB (KiB): written
  * column KB (KiB): read and written
+ * column FILE: path of the file
  * needs: system call tracepoints
  */
 #pragma D option quiet
@@ -52,7 +52,7 @@ syscall::*write*:entry
 syscall::*read*:return, syscall::*write*:return
 /self->fd && (long)arg0 >= 0/
 {
-	this->file = fds[self->fd - 1].fi_name;
+	this->file = fds[self->fd - 1].fi_pathname;
 	@all[pid, execname, this->file] = sum(arg0);
 	@reads[pid, execname, this->file] = sum(!self->writes);
 	@writes[pid, execname, this->file] = sum(self->writes);
@@ -68,12 +68,12 @@ syscall::*read*:return, syscall::*write*:return
 tick-INTERVAL, END
 /!over/
 {
-	printf("%-8s %-16s %-24s %8s %8s %9s %9s %9s\n", "PID", "COMM", "FILE", "READS", "WRITES",
-	    "R_KB", "W_KB", "KB");
+	printf("%-8s %-16s %8s %8s %9s %9s %9s %s\n", "PID", "COMM", "READS", "WRITES", "R_KB",
+	    "W_KB", "KB", "FILE");
 	normalize(@r, 1024);
 	normalize(@w, 1024);
 	normalize(@all, 1024);
-	printa("%-8d %-16s %-24s %@8d %@8d %@9d %@9d %@9d\n", @reads, @writes, @r, @w,
+	printa("%-8d %-16s %@8d %@8d %@9d %@9d %@9d %s\n", @reads, @writes, @r, @w,
 	    @all);
 	trunc(@all);
 	trunc(@reads);

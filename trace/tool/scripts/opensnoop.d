@@ -3,13 +3,14 @@
  * option -p --pid NUMBER = 0: only this process
  * option -x --failed: only opens that fail
  * option -n --name TEXT = "": only processes whose name contains this text
+ * option -F --full-path: the path of a file that is opened, not the name as written
  * option -t --timestamp: print the time since the start, in seconds
  * option -u --uid NUMBER = none: only processes of this user
  * column PID: process ID
  * column COMM: name of the process
  * column FD: the new file descriptor; -1: the open failed
  * column ERR: 0, or the error number
- * column PATH: the name as the process wrote it
+ * column PATH: the name as the process wrote it, or the path with -F
  * needs: system call tracepoints
  */
 #pragma D option quiet
@@ -40,8 +41,13 @@ syscall::open*:return
 #if TIMESTAMP
 	printf("%3d.%06d ", (timestamp - start) / 1000000000, (timestamp - start) / 1000 % 1000000);
 #endif
+#if FULL_PATH
+	printf("%-8d %-16s %4d %3d %s\n", pid, execname, errno ? -1 : (int)arg0, errno,
+	    errno ? copyinstr(self->path) : fds[arg0].fi_pathname);
+#else
 	printf("%-8d %-16s %4d %3d %s\n", pid, execname, errno ? -1 : (int)arg0, errno,
 	    copyinstr(self->path));
+#endif
 }
 
 syscall::open*:return

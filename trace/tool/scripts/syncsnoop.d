@@ -5,7 +5,7 @@
  * column PID: process ID
  * column COMM: name of the process
  * column CALL: the system call
- * column FILE: the file of a descriptor
+ * column FILE: path of the file of a descriptor
  * needs: system call tracepoints
  */
 #pragma D option quiet
@@ -23,5 +23,5 @@ syscall::sync:entry, syscall::*sync*:entry
 {
 	printf("%3d.%06d %-8d %-16s %-16s %s\n", (timestamp - start) / 1000000000,
 	    (timestamp - start) / 1000 % 1000000, pid, execname, probefunc,
-	    probefunc == "sync" || probefunc == "msync" ? "" : fds[(int)arg0].fi_name);
+	    probefunc == "sync" || probefunc == "msync" ? "" : fds[(int)arg0].fi_pathname);
 }

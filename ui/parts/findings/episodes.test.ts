@@ -142,10 +142,12 @@ it("says once what was not checked", () => {
       m("disk", "disk.queue", "denied"),
       m("swap", "", "no swap"),
       m("disk", "disk.x", "other"),
+      m("memory", "memory.size", "denied"),
+      m("zswap", "", "no swap"),
     ]),
   ).toEqual([
-    "disk: several statistics are missing: denied",
-    "swap: no swap",
+    "disk, memory: several statistics are missing: denied",
+    "swap, zswap: no swap",
     "disk: not checked, disk.x is missing: other",
   ]);
 });

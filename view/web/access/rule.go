@@ -65,6 +65,7 @@ var rules = []Rule{
 	{"GET", "/api/hosts/curves", View, NoProof},
 	{"GET", "/api/datasets", View, NoProof},
 	{"GET", "/api/changes", View, NoProof},
+	{"GET", "/api/changed", View, NoProof},
 	{"GET", "/api/scripts", View, NoProof},
 	{"GET", "/api/profiles", View, NoProof},
 	{"GET", "/api/profile", View, NoProof},

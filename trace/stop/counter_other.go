@@ -1,6 +1,6 @@
 //go:build !amd64 && !arm64
 
-package command
+package stop
 
 import "culprit/measure"
 
