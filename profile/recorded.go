@@ -20,11 +20,11 @@ type Part struct {
 	// Names are names of processes and of threads, and Cgroups paths of control groups, of which
 	// those below match too; empty: all. They need ProcessNames, which names the owners.
 	Names, Cgroups []string
-	Kernel    bool     // only samples in the kernel, with the kernel stack
-	User      bool     // only samples outside the kernel, with the program's stack
-	Idle      bool     // also samples of idle CPUs
-	Numbers   bool     // distinguish processes by number
-	By        []string // fields at the root, as Roots.By; nil: the thread's name
+	Kernel         bool     // only samples in the kernel, with the kernel stack
+	User           bool     // only samples outside the kernel, with the program's stack
+	Idle           bool     // also samples of idle CPUs
+	Numbers        bool     // distinguish processes by number
+	By             []string // fields at the root, as Roots.By; nil: the thread's name
 	// owner returns the process and the control group of a process ID and a thread's name, as name
 	// and module of the top function; nil: the thread's name.
 	owner  func(pid, thread string) (process, cgroup string)
