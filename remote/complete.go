@@ -30,7 +30,7 @@ type Completion struct {
 
 // Limits of completions.
 const (
-	maxCompletions = 2 // at a time
+	maxCompletions = 8 // at a time, those that wait among them
 	maxWords       = 1 << 10
 	maxMatch       = 1 << 10 // bytes
 )

@@ -2,6 +2,7 @@ package complete
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -211,6 +212,10 @@ func describe(env Env, text string) (words []Word, at int, err error) {
 	err = env.List(d, func(l probe.Listed) {
 		found[[]string{l.Provider, l.Module, l.Function, l.Name}[len(parts)-1]]++
 	})
+	var none *probe.NoProbe
+	if errors.As(err, &none) { // the description is not complete
+		err = nil
+	}
 	kind := []string{"provider", "module", "function", "probe"}[len(parts)-1]
 	if len(parts) == 2 && last == "" {
 		words = append(words, Word{":", "module", "any module"})
