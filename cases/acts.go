@@ -59,28 +59,30 @@ func Act() {
 // acts is what the lab's helpers can be: the list is the documentation.
 func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) error {
 	return map[string]func(context.Context, *flag.FlagSet, []string, *tally) error{
-		"sink":   actSink,   // accepts TCP connections and reads them empty
-		"stream": actStream, // writes to TCP connections, as fast as it goes or at a rate
-		"serve":  actServe,  // answers requests: so many bytes each
-		"ask":    actAsk,    // sends requests, over lasting connections or a new one for each
-		"deaf":   actDeaf,   // listens and never accepts
-		"spray":  actSpray,  // sends UDP datagrams
-		"fill":   actFill,   // fills the table of established TCP connections
-		"hear":   actHear,   // reads UDP datagrams
-		"sniff":  actSniff,  // reads all frames of an interface from a packet socket
-		"cable":  actCable,  // joins taps, each pair a cable with a speed
-		"burn":   actBurn,   // keeps CPUs busy, wholly or for a share of the time
-		"write":  actWrite,  // writes to a file past the page cache
-		"reread": actReread, // reads a file larger than its memory over and over
-		"grow":   actGrow,   // takes more and more memory, or uses what it has
-		"spawn":  actSpawn,  // starts children that end, and waits for them or not
-		"hold":   actHold,   // takes files, connections, inotify instances, names, and keeps them
-		"answer": actAnswer, // listens on an AF_UNIX socket, and accepts or not
-		"names":  actNames,  // answers DNS queries, or not
-		"lookup": actLookup, // looks names up
-		"log":    actLog,    // writes to a file that grows up to a size
-		"lockup": actLockUp, // takes locks on a file on which it has many
-		"purge":  actPurge,  // removes directories of which many names are cached that do not exist
+		"sink":     actSink,     // accepts TCP connections and reads them empty
+		"stream":   actStream,   // writes to TCP connections, as fast as it goes or at a rate
+		"serve":    actServe,    // answers requests: so many bytes each
+		"ask":      actAsk,      // sends requests, over lasting connections or a new one for each
+		"deaf":     actDeaf,     // listens and never accepts
+		"spray":    actSpray,    // sends UDP datagrams
+		"fill":     actFill,     // fills the table of established TCP connections
+		"hear":     actHear,     // reads UDP datagrams
+		"sniff":    actSniff,    // reads all frames of an interface from a packet socket
+		"cable":    actCable,    // joins taps, each pair a cable with a speed
+		"burn":     actBurn,     // keeps CPUs busy, wholly or for a share of the time
+		"write":    actWrite,    // writes to a file past the page cache
+		"reread":   actReread,   // reads a file larger than its memory over and over
+		"grow":     actGrow,     // takes more and more memory, or uses what it has
+		"spawn":    actSpawn,    // starts children that end, and waits for them or not
+		"hold":     actHold,     // takes files, connections, inotify instances, names, and keeps them
+		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not
+		"names":    actNames,    // answers DNS queries, or not
+		"lookup":   actLookup,   // looks names up
+		"log":      actLog,      // writes to a file that grows up to a size
+		"lockup":   actLockUp,   // takes locks on a file on which it has many
+		"turn":     actTurn,     // takes turns at a lock with many threads, or waits for work with them
+		"pingpong": actPingPong, // hands a byte to and fro between two threads
+		"purge":    actPurge,    // removes directories of which many names are cached that do not exist
 	}
 }
 

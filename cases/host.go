@@ -319,6 +319,12 @@ func (p Program) beforehand(f func() error) error {
 			}
 		}
 		switch {
+		case p.FIFO > 0:
+			if err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr,
+				Policy: unix.SCHED_FIFO, Priority: uint32(p.FIFO)}, 0); err != nil {
+				done <- fmt.Errorf("set policy FIFO: %w", err)
+				return
+			}
 		case p.Plain:
 		case p.Act == "cable":
 			unix.SchedSetAttr(

@@ -52,6 +52,7 @@ type Program struct {
 	Into []*Cgroup // which it enters before anything else
 	// It has no precedence over the machine's other programs: who takes all CPUs would stop them.
 	Plain   bool
+	FIFO    int  // priority of the real-time policy FIFO; 0: none
 	Patient bool // its getting ready may take a minute
 }
 

@@ -42,3 +42,28 @@ func TestGapNotes(t *testing.T) {
 		})
 	}
 }
+
+// A gap is in the audit log once, however many recorders there are.
+func TestGapIsLogged(t *testing.T) {
+	log := &loggedChanges{}
+	s := &Set{archive: log}
+	const at = measure.Time(17e17)
+	s.logGap(at, "culprit restarted here")
+	s.logGap(at.Add(measure.Second), "culprit restarted here")
+	s.logGap(at.Add(measure.Minute), "the machine was suspended")
+	if len(log.all) != 2 || !strings.Contains(log.all[0], "restarted") ||
+		!strings.Contains(log.all[1], "suspended") {
+		t.Errorf("the log is %q", log.all)
+	}
+}
+
+// loggedChanges is an archive of which only the log is used.
+type loggedChanges struct {
+	Archive
+	all []string
+}
+
+func (l *loggedChanges) Log(_ string, _ measure.Time, b []byte) error {
+	l.all = append(l.all, string(b))
+	return nil
+}

@@ -268,6 +268,17 @@ func (s *Set) log(c measure.Change) {
 	}
 }
 
+// logGap records why nothing was recorded before a tick, once for the recorders of all steps.
+func (s *Set) logGap(at measure.Time, why string) {
+	s.mu.Lock()
+	known := at < s.gapLogged.Add(shortestGap)
+	s.gapLogged = max(s.gapLogged, at)
+	s.mu.Unlock()
+	if !known {
+		s.log(measure.Change{Actor: "culprit", Action: "recorded nothing", Query: why})
+	}
+}
+
 // logClockChange records that the machine's clock was set.
 func (s *Set) logClockChange(action string, over measure.Interval) {
 	s.log(measure.Change{Actor: "clock", Action: action, Over: over})

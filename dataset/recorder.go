@@ -353,6 +353,9 @@ func (r *recorder) recordTick(
 	at := floor(over.End, r.step)
 	g.stat, g.end = first.Stat, over.End
 	note := r.gapNote(at)
+	if note != "" {
+		r.set.logGap(at, note)
+	}
 	newest := at
 	switch ahead := r.last.Sub(at); {
 	case r.last == 0:

@@ -39,6 +39,7 @@ type Set struct {
 	tickRecorded   chan struct{}   // closed at the next tick
 	ended          bool
 	problems       map[string]string // current problems, by subject
+	gapLogged      measure.Time      // the tick after the newest gap in the audit log
 	accounting     accounting
 }
 

@@ -39,8 +39,9 @@ type Stored struct {
 // Change is one entry of the audit log of datasets.
 type Change struct {
 	At    Time
-	Actor string `json:"Who"` // default, command line, page or clock
-	// made, suspended, resumed, destroyed or discarded; of the clock: set forward or set back
+	Actor string `json:"Who"` // default, command line, page, clock or culprit
+	// made, suspended, resumed, destroyed or discarded; of the clock: set forward or set back; of
+	// culprit: recorded nothing, with the reason in place of the query
 	Action  string `json:"What"`
 	Dataset uint32 // 0: all recorded datasets
 	Query   string `json:"Sentence"`

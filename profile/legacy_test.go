@@ -34,6 +34,8 @@ func (n appNames) Functions(file, _ string, offsets []uint64) ([][]string, error
 	return out, n.err
 }
 
+func (appNames) GeneratedFunctions(string, uint64, []uint64) ([]string, error) { return nil, nil }
+
 func (appNames) KernelFunctions(string, string, uint64, []uint64) ([]string, []string, error) {
 	return nil, nil, nil
 }

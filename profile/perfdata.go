@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -28,6 +29,10 @@ type Namer interface {
 	// recorded.
 	KernelFunctions(buildID, release string, text uint64, addrs []uint64) (
 		names, modules []string, err error)
+	// GeneratedFunctions returns the names of the functions at addresses of a process whose
+	// just-in-time compiler wrote the file (jit-PID.dump); "": unknown. inode is that of the
+	// recorded file; 0: unknown. The error says why the file here cannot name anything.
+	GeneratedFunctions(file string, inode uint64, addrs []uint64) ([]string, error)
 }
 
 // perfData builds the tree of a perf.data file. Addresses are named at the end, when the file has
@@ -56,6 +61,7 @@ type spot struct {
 	symbol  string
 	at      uint64 // offset in the file; of the kernel and of unknown memory the address
 	kernel  bool
+	dump    *perfdata.Binary // of generated code, which is at the address; nil: it is none
 }
 
 // mostDataEvents is how many events of a file are read.
@@ -91,7 +97,7 @@ func (p *perfData) sample(s *perfdata.Sample) error {
 		p.stack = append(p.stack, p.spot(spot{process: name}))
 	}
 	for _, f := range slices.Backward(s.Frames) {
-		p.stack = append(p.stack, p.spot(spotOf(f)))
+		p.stack = append(p.stack, p.spot(spotOf(f, s.Dump)))
 	}
 	p.stacked = p.stacked || len(s.Frames) > 1
 	e.stacks.add(e.stacks.stack(p.stack), float64(s.Period))
@@ -121,11 +127,14 @@ func commandFrame(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ";", ":")
 }
 
-// spotOf returns the spot of a frame.
-func spotOf(f perfdata.Frame) spot {
+// spotOf returns the spot of a frame in a process that has mapped a dump; nil: it has none.
+func spotOf(f perfdata.Frame, dump *perfdata.Binary) spot {
 	at := f.Addr
 	if f.Return && at > 0 {
 		at--
+	}
+	if dump != nil && !f.Kernel && (f.Map == nil || holdsGenerated(f.Map.Name)) {
+		return spot{at: at, dump: dump}
 	}
 	if f.Map == nil {
 		return spot{at: at, kernel: f.Kernel}
@@ -135,6 +144,18 @@ func spotOf(f perfdata.Frame) spot {
 		s.at = at - f.Map.Start + f.Map.Offset
 	}
 	return s
+}
+
+// holdsGenerated reports whether a mapping of this name can have code from no file.
+func holdsGenerated(name string) bool {
+	for _, prefix := range []string{
+		"//anon", "[anon", "anon_inode:", "/memfd:", "/dev/", "[heap]",
+	} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == ""
 }
 
 // spot returns the index of a spot.
@@ -248,6 +269,7 @@ func (p *perfData) name(b *Builder, f *perfdata.File) [][]uint32 {
 	files := map[*perfdata.Binary][]int{}
 	var order []*perfdata.Binary
 	var kernel []int
+	dumps := map[*perfdata.Binary][]int{}
 	for i, s := range p.spots {
 		switch {
 		case s.process != "":
@@ -256,6 +278,8 @@ func (p *perfData) name(b *Builder, f *perfdata.File) [][]uint32 {
 			functions[i] = []uint32{b.Function(frameName(s.symbol), []byte("bpf"), Kernel)}
 		case s.kernel:
 			kernel = append(kernel, i)
+		case s.dump != nil:
+			dumps[s.dump] = append(dumps[s.dump], i)
 		case s.of != nil:
 			if files[s.of] == nil {
 				order = append(order, s.of)
@@ -266,6 +290,11 @@ func (p *perfData) name(b *Builder, f *perfdata.File) [][]uint32 {
 	p.nameKernel(b, f, kernel, functions)
 	for _, of := range order {
 		p.nameFile(b, of, files[of], functions)
+	}
+	for _, dump := range slices.SortedFunc(maps.Keys(dumps), func(a, b *perfdata.Binary) int {
+		return cmp.Compare(a.Name, b.Name)
+	}) {
+		p.nameGenerated(b, dump, dumps[dump], functions)
 	}
 	for i := range functions {
 		if functions[i] == nil {
@@ -326,6 +355,33 @@ func (p *perfData) nameFile(b *Builder, of *perfdata.Binary, which []int, into [
 			}
 			into[i] = append(into[i], b.Function(text, module, kind))
 		}
+	}
+}
+
+// nameGenerated names the spots in the generated code that a dump describes.
+func (p *perfData) nameGenerated(b *Builder, of *perfdata.Binary, which []int, into [][]uint32) {
+	if p.o.Names == nil {
+		return
+	}
+	addrs := make([]uint64, len(which))
+	for n, i := range which {
+		addrs[n] = p.spots[i].at
+	}
+	names, err := p.o.Names.GeneratedFunctions(of.Name, of.Inode, addrs)
+	if err != nil {
+		p.reasons = append(p.reasons, fmt.Sprintf("generated code has no names from %s: %s",
+			clean(shortened(of.Name, 200)), clean(err.Error())))
+		return
+	}
+	for n, i := range which {
+		if names[n] == "" {
+			continue
+		}
+		text := replaced([]byte(names[n][:min(len(names[n]), math.MaxInt16)]), ';', ':')
+		if p.o.Marks {
+			text = append(text, "_[j]"...)
+		}
+		into[i] = []uint32{b.Function(text, nil, JIT)}
 	}
 }
 

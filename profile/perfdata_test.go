@@ -53,6 +53,10 @@ func (n *tinyNames) Functions(file, buildID string, offsets []uint64) ([][]strin
 	return out, nil
 }
 
+func (n *tinyNames) GeneratedFunctions(string, uint64, []uint64) ([]string, error) {
+	return nil, nil
+}
+
 func (n *tinyNames) KernelFunctions(buildID, release string, text uint64, addrs []uint64) (
 	names, modules []string, err error) {
 	if buildID == "" && release == "" || text != 0xffffffff81000000 {
@@ -86,6 +90,44 @@ func TestPerfData(t *testing.T) {
 	}
 	if slices.Contains(n.asked, "[vdso]") {
 		t.Errorf("asked for %q", n.asked)
+	}
+}
+
+// dumpNames names generated code by a dump.
+type dumpNames struct {
+	tinyNames
+	file  string
+	inode uint64
+	addrs int
+}
+
+func (n *dumpNames) GeneratedFunctions(file string, inode uint64, addrs []uint64) (
+	[]string, error) {
+	n.file, n.inode, n.addrs = file, inode, n.addrs+len(addrs)
+	out := make([]string, len(addrs))
+	for i, at := range addrs {
+		switch at & 0xfff {
+		case 5, 9, 0xb, 0xd:
+			out[i] = "seventy; of a dump"
+		}
+	}
+	return out, nil
+}
+
+// Addresses in memory of no file, of a process that has mapped a dump of generated code as perf's
+// record shows, have its names.
+func TestPerfDataDump(t *testing.T) {
+	n := &dumpNames{}
+	tree, err := Read(never, bytes.NewReader(perfRecording(t, "dump")), "",
+		Options{Names: n, Marks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(n.file, "/tmp/pd/jit-") || n.inode == 0 || n.addrs == 0 {
+		t.Errorf("asked for %d addresses of %q, inode %d", n.addrs, n.file, n.inode)
+	}
+	if got := folded(t, tree); !strings.Contains(got, "seventy: of a dump_[j] ") {
+		t.Errorf("got\n%s", got)
 	}
 }
 

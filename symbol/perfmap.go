@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -80,10 +81,19 @@ func (s *mapScan) result() []Name {
 	return s.names
 }
 
+// namelessCode is the name of code that is listed without a name. It hides what was there before.
+const namelessCode = "[code without a name]"
+
 // line applies a line of the map. Malformed lines are left out.
 func (s *mapScan) line(line []byte) {
-	start, end, text, ok := parseCompiled(line)
-	if !ok {
+	if start, end, text, ok := parseCompiled(line); ok {
+		s.put(start, end, func() string { return clean(string(text)) })
+	}
+}
+
+// put applies code from start to end. name is called if the code was asked for.
+func (s *mapScan) put(start, end uint64, name func() string) {
+	if end <= start {
 		return
 	}
 	i, _ := slices.BinarySearch(s.addrs, start)
@@ -94,7 +104,7 @@ func (s *mapScan) line(line []byte) {
 		s.names[k].High = start
 	}
 	if i < len(s.addrs) && s.addrs[i] < end {
-		n := Name{Name: clean(string(text)), Start: start, Low: start, High: end}
+		n := Name{Name: cmp.Or(name(), namelessCode), Start: start, Low: start, High: end}
 		for ; i < len(s.addrs) && s.addrs[i] < end; i++ {
 			s.names[i] = n
 		}

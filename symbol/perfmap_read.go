@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -22,6 +23,8 @@ const (
 	// a pause jitShare times as long.
 	jitEach  = time.Second / 2
 	jitShare = 20
+	// dumpEach is how often the maps of a process are read to find a dump that it may have begun.
+	dumpEach = 10 * time.Second
 )
 
 // A jitMap is what was asked of the map of generated code of a process.
@@ -33,7 +36,8 @@ type jitMap struct {
 	before []byte // bytes before to; they differ when the file was written anew
 	first  []byte // and what the file begins with
 	due    time.Time
-	none   bool // nothing can be read before due
+	none   bool      // nothing can be read before due
+	again  time.Time // when maps without a dump are read again
 }
 
 // find returns the answer for an address; !known: it was not asked for.
@@ -93,12 +97,8 @@ func (ps *Processes) learnCompiled(p *process, addrs []uint64) {
 	if !early {
 		p.jit.due = now.Add(jitEach)
 	}
-	name := fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p))
-	f, key, err := openBelow(ps.in(p.pid, "root"), name)
-	if err != nil || !ownedBy(f, ps.in(p.pid, "")) {
-		if err == nil {
-			f.Close() //nolint:errcheck // nothing was read
-		}
+	f, key, err := ps.openGenerated(p)
+	if err != nil {
 		p.jit.none = len(p.jit.names) == 0
 		return
 	}
@@ -120,6 +120,33 @@ func (ps *Processes) learnCompiled(p *process, addrs []uint64) {
 	one := ps.addCompiled(p, f, fresh)
 	one.opened = []*os.File{f}
 	ps.ask(jitKey{p, key, false, fresh[0]}, one)
+}
+
+// openGenerated opens the dump of generated code that a process has mapped (jitdump.go), else its
+// map. It fails with fs.ErrPermission when the file belongs to another user.
+func (ps *Processes) openGenerated(p *process) (*os.File, fileKey, error) {
+	inside, name := ps.insideOf(p), fmt.Sprintf("/tmp/perf-%d.map", ps.insideOf(p))
+	i := p.dumpOf(inside)
+	if now := time.Now(); i < 0 && now.Sub(p.read) > maxMapsAge && now.After(p.jit.again) &&
+		ps.history.versionOf(p.pid) == 0 {
+		p.jit.again = now.Add(dumpEach)
+		ps.again(p) // with an error the maps stay
+		i = p.dumpOf(inside)
+	}
+	if i >= 0 {
+		if f, key, err := ps.open(p, &p.maps[i]); err == nil {
+			if key.owner == 0 || key.owner == ps.userOf(p) && p.known {
+				return f, key, nil
+			}
+			f.Close() //nolint:errcheck // nothing was read
+		}
+	}
+	f, key, err := openBelow(ps.in(p.pid, "root"), name)
+	if err == nil && !ownedBy(f, ps.in(p.pid, "")) {
+		f.Close() //nolint:errcheck // nothing was read
+		return nil, key, fs.ErrPermission
+	}
+	return f, key, err
 }
 
 // A jitKey identifies a query for a map of generated code.

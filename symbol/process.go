@@ -51,6 +51,7 @@ type Processes struct {
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
+	python    pythonNames
 	inlinings uint64 // see Inlinings
 	files     *Files
 	history   *History          // what processes mapped, nil: UseHistory was not called

@@ -56,6 +56,9 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 		a.Found = hasFrame(q.Text, at, q.Known)
 		return nil
 	}
+	if q.Op == OpPython {
+		return readPython(q, a, until)
+	}
 	in, size, err := metered(q.File, until)
 	if err != nil {
 		return err
@@ -81,6 +84,9 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 		a.Code, a.Go = segmentsOf(h.codeSegments()), h.isGo()
 		if d, ok := h.frameDigest(); ok {
 			a.Digest = d[:]
+		}
+		if l := h.layoutOf(string(q.Text)); l != nil {
+			a.Numbers = l.Numbers()
 		}
 	case OpRows:
 		err = r.rows(q, h, a)
@@ -359,10 +365,13 @@ func (m *meteredFile) ReadAt(b []byte, at int64) (n int, err error) {
 	}
 }
 
-// scanGenerated looks up addresses in a map of generated code. to is where its last whole line
-// ends.
+// scanGenerated looks up addresses in a map or a dump of generated code. to is where its last whole
+// line or record ends.
 func scanGenerated(in io.ReaderAt, from, size int64, addrs []uint64) (names []Name, to int64,
 	err error) {
+	if isDump(in) {
+		return scanDump(in, from, size, addrs)
+	}
 	s := newMapScan(addrs)
 	to, err = s.read(in, from, size, maxPerfMap)
 	return s.result(), to, err

@@ -125,6 +125,48 @@ func (s *Stored) part(q Request, addrs []uint64, named [][]string) error {
 	return nil
 }
 
+// GeneratedFunctions returns the names of the functions at addresses of a process whose
+// just-in-time compiler wrote the file (jit-PID.dump); "": unknown. inode is that of the recorded
+// file; 0: unknown. The error says why the file here cannot name anything: it is missing, or is
+// another one, or belongs to a user who may not have recorded it.
+func (s *Stored) GeneratedFunctions(file string, inode uint64, addrs []uint64) ([]string, error) {
+	if !filepath.IsAbs(file) {
+		return nil, fmt.Errorf("%s: %w", clean(file), fs.ErrNotExist)
+	}
+	f, key, err := openBelow("/", file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	switch {
+	case inode != 0 && key.ino != inode:
+		return nil, errors.New("it is another file than the recorded one")
+	case inode == 0 && key.owner != 0 && int(key.owner) != os.Geteuid():
+		return nil, fmt.Errorf("it belongs to user %d, and the recording does not identify it",
+			key.owner)
+	case !isDump(f):
+		return nil, errors.New("it is no jitdump of this machine")
+	}
+	sorted := slices.Clone(addrs)
+	slices.Sort(sorted)
+	sorted = slices.Compact(sorted)
+	names := make([]Name, 0, len(sorted))
+	for part := range slices.Chunk(sorted, MostAddrs) {
+		a, err := s.files.read(0, &Request{Op: OpGenerated, File: f, Addrs: part})
+		if err != nil && len(a.Names) != len(part) {
+			return nil, err
+		}
+		names = append(names, a.Names...)
+	}
+	out := make([]string, len(addrs))
+	for i, addr := range addrs {
+		if n, ok := slices.BinarySearch(sorted, addr); ok && n < len(names) {
+			out[i] = clean(names[n].Name)
+		}
+	}
+	return out, nil
+}
+
 // KernelFunctions returns the names of kernel addresses and the modules that contain them; "":
 // unknown. The kernel has a build ID, or if that is unknown a release as uname -r prints it. text
 // was the address of _text when they were recorded. The error says why this kernel names nothing:

@@ -11,6 +11,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/kernel/proc"
+	"culprit/symbol/python"
 )
 
 // An Executed is an executable range of a process's memory.
@@ -53,8 +54,10 @@ type unwound struct {
 	table *UnwindTable
 	why   NoTable
 	isGo  bool
-	gaps  []Span      // code that only our table describes
-	sum   frameDigest // of that code
+	gaps  []Span // code that only our table describes
+	// python describes the interpreter of the file; nil: it has none
+	python *python.Layout
+	sum    frameDigest // of that code
 }
 
 // Unwinding reads the unwind tables of processes. A file is read once for all processes that map
@@ -181,11 +184,11 @@ func (u *Unwinding) file(p *process, m *Mapping) (*unwound, FileVersion) {
 		return nil, FileVersion{}
 	}
 	defer f.Close()
-	return u.open(f, key, p), FileVersion{m.Device, m.Inode, key.size, key.mtime}
+	return u.open(f, key, p, m.Path), FileVersion{m.Device, m.Inode, key.size, key.mtime}
 }
 
 // open returns what is known of an open file.
-func (u *Unwinding) open(f *os.File, key fileKey, p *process) *unwound {
+func (u *Unwinding) open(f *os.File, key fileKey, p *process, name string) *unwound {
 	if of, ok := u.files[key]; ok {
 		return of
 	}
@@ -196,7 +199,7 @@ func (u *Unwinding) open(f *os.File, key fileKey, p *process) *unwound {
 	defer delete(u.busy, key)
 	u.forgetFiles()
 	payer := payerOf(key, u.ps.userOf(p))
-	head, err := u.ps.read(payer, &Request{Op: OpUnwinding, File: f})
+	head, err := u.ps.read(payer, &Request{Op: OpUnwinding, File: f, Text: interpreterName(name)})
 	if errors.Is(err, ErrUnavailable) {
 		return &unwound{code: everything(), why: NotYet}
 	}
@@ -206,7 +209,8 @@ func (u *Unwinding) open(f *os.File, key fileKey, p *process) *unwound {
 	}
 	d, ok := frameDigestOf(head.Digest)
 	of := u.same[d]
-	if of == nil || !ok || !u.hasCode(of, f, payer) {
+	layout, _ := python.FromNumbers(head.Numbers) // nil: the file has no interpreter
+	if of == nil || !ok || !equalLayouts(of.python, layout) || !u.hasCode(of, f, payer) {
 		of = u.read(f, payer, head)
 		if of.why == NotYet {
 			return of
@@ -285,6 +289,7 @@ func (u *Unwinding) inMemory(b []byte) *unwound {
 // read reads the table of a file and passes its rows to the loader.
 func (u *Unwinding) read(f *os.File, payer uint32, head *Answer) *unwound {
 	of := &unwound{code: ownSegments(head.Code), isGo: head.Go}
+	of.python, _ = python.FromNumbers(head.Numbers) // nil: the file has no interpreter
 	of.load(u.load, payer, func(row func(uint32, UnwindRule) error) (*Answer, error) {
 		return u.ps.read(payer, &Request{Op: OpRows, File: f, Row: row, Limit: rowsLimit})
 	})
@@ -297,7 +302,7 @@ const rowsLimit = 2 * time.Second
 // load passes the rows that read yields to the loader, and records what is known then.
 func (of *unwound) load(load UnwindLoader, owner uint32,
 	read func(func(uint32, UnwindRule) error) (*Answer, error)) {
-	rows, t := 0, &UnwindTable{Owner: owner}
+	rows, t := 0, &UnwindTable{Owner: owner, Python: of.python}
 	var failed error
 	err := load(t, func(row func(uint32, UnwindRule) error) error {
 		a, err := read(func(pc uint32, rule UnwindRule) error {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"culprit/symbol"
+	"culprit/symbol/python"
 	"culprit/wire"
 )
 
@@ -24,8 +25,13 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 		most, limit = len(q.Addrs), uint64(symbol.ProbeUnread)+1
 	case symbol.OpVariable:
 		most = 1
+	case symbol.OpUnwinding:
+		most = python.LayoutNumbers
+	case symbol.OpPython:
+		most, limit = 2*len(q.Addrs), mostLine
 	}
-	if n > most || q.Op == symbol.OpProbeable && n != 0 && n != most {
+	all := q.Op == symbol.OpProbeable || q.Op == symbol.OpPython
+	if n > most || all && n != 0 && n != most {
 		d.Fail("%d numbers", n)
 		return
 	}
@@ -39,7 +45,15 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 		}
 		a.Numbers = append(a.Numbers, v)
 	}
+	if q.Op == symbol.OpUnwinding && n > 0 {
+		if _, ok := python.FromNumbers(a.Numbers); !ok {
+			d.Fail("a layout of an interpreter is out of range")
+		}
+	}
 }
+
+// mostLine is above the number of every line.
+const mostLine = 1 << 30
 
 func appendNotes(b []byte, all []symbol.Note) []byte {
 	b = wire.AppendUint(b, uint64(len(all)))

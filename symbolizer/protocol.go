@@ -13,7 +13,7 @@ import (
 )
 
 // version is that of the frames. Both ends are the same program, so any other version is an error.
-const version = 4
+const version = 5
 
 // magic begins the payload of a hello, the first frame of each direction of the main connection.
 const magic = "culprit symbols"

@@ -20,6 +20,7 @@ type frames struct {
 	// inlined are, for each of funcs after resolve, its inlined functions, innermost first.
 	inlined [][]string
 	number  map[routine]int32
+	pythons map[int32]bool  // the functions of Python; nil: there are none
 	all     []measure.Frame // of links, for readers of a running source; empty with later
 	code    codeCache
 	passing bool     // the last chain has frames whose names may change

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"culprit/symbol"
+	"culprit/symbol/python"
 )
 
 // This file reads stacks as chains of frames.
@@ -19,7 +20,14 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	defer func() { f.of = of[:0] }()
 	f.passing = false
 	found := 0
+	pythons := s.symbols.pythonNames(pid, pcs)
 	for i, pc := range pcs {
+		if python.IsWord(pc) {
+			of = append(of, f.python(pythons.place(pc, f.places)))
+			f.passing = true // another code object may have its address later
+			found++
+			continue
+		}
 		if isPseudo(pc) {
 			of = append(of, f.pseudo(of, pc))
 			found++
@@ -36,9 +44,12 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 		if known {
 			return 0, false
 		}
-		of = s.lookUpChain(of[:0], c, pid, pcs, reading)
+		of = s.lookUpChain(of[:0], c, pid, pcs, reading, pythons)
 	}
-	if len(addresses(pcs)) >= MaxFrames {
+	if f.pythons != nil {
+		of = f.withoutTrampolines(of)
+	}
+	if len(withoutEnding(pcs)) >= MaxFrames {
 		of = append(of, f.function(symbol.Place{Name: cutFrame}, symbol.Spot{}, 0))
 	}
 	return f.add(of), true
@@ -53,12 +64,20 @@ func codeKey(pcs []uint64, i int) uint64 {
 
 // lookUpChain looks up the functions of a stack, appends them to of, and remembers them in c.
 func (s *stackReader) lookUpChain(
-	of []int32, c *code, pid int, pcs []uint64, reading uint64,
+	of []int32, c *code, pid int, pcs []uint64, reading uint64, pythons pythonStack,
 ) []int32 {
 	f := s.frames
 	places, spots, inlined := s.symbols.spots(pid, addresses(pcs), reading)
+	if len(places) > 0 && beginsWithPython(pcs) {
+		places[0].Address++
+	}
 	n := 0
 	for i, pc := range pcs {
+		if python.IsWord(pc) {
+			of = append(of, f.python(pythons.place(pc, f.places)))
+			f.passing = true
+			continue
+		}
 		if isPseudo(pc) {
 			of = append(of, f.pseudo(of, pc))
 			continue
@@ -177,6 +196,11 @@ func (s *stackReader) takeStacks() {
 func (s *stackReader) nameStacks(fresh map[[2]uint64]*unnamed) {
 	f := s.frames
 	s.symbols.catchUp()
+	pythons := map[int][]uint64{}
+	for _, one := range fresh {
+		pythons[one.pid] = append(pythons[one.pid], one.pcs...)
+	}
+	s.symbols.learnPythons(pythons)
 	var asked []symbol.Asked
 	for _, one := range fresh {
 		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})

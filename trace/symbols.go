@@ -3,6 +3,7 @@ package trace
 import (
 	"culprit/lang/check"
 	"culprit/symbol"
+	"culprit/symbol/python"
 )
 
 // symbols find the names of addresses for one session, and load the tables by which its programs
@@ -14,6 +15,8 @@ type symbols struct {
 	unwinder  *unwinder // nil: user stacks are not walked by tables
 	follower  *follower // of the script's commands; nil: there are none, or it cannot be opened
 	recorder  *recorder // of all processes; nil: the script has a follower, or names no addresses
+	// interpreters are the layouts of the interpreters of processes; see pythonLayout
+	interpreters map[int]*python.Layout
 	// pointers is the reason why user stacks follow frame pointers although the script did not ask
 	// for that; "": they do not.
 	pointers string
@@ -47,9 +50,17 @@ func (s *symbols) openMappedFiles() {
 // place returns what is at the address of a value of type t.
 func (s *symbols) place(v Value, t check.SymbolType) symbol.Place {
 	if t.Of == check.User {
-		return s.processes.Place(int(v.Pid), uint64(v.Int))
+		return s.userPlace(int(v.Pid), uint64(v.Int))
 	}
 	return s.kernel.Place(uint64(v.Int))
+}
+
+// userPlace returns what is at an address of a process, or the function of a frame of Python.
+func (s *symbols) userPlace(pid int, addr uint64) symbol.Place {
+	if python.IsWord(addr) && s.mayBePython(pid) {
+		return s.pythonNames(pid, []uint64{addr}).place(addr, true)
+	}
+	return s.processes.Place(pid, addr)
 }
 
 // stack returns what is at the addresses of a stack; pid 0 is the kernel. A pseudo frame has a
@@ -59,15 +70,27 @@ func (s *symbols) stack(pid int, pcs []uint64) []symbol.Place {
 		return s.kernel.Stack(pcs)
 	}
 	known := s.processes.Stack(pid, addresses(pcs))
+	if len(known) > 0 && beginsWithPython(pcs) {
+		known[0].Address++
+		if known[0].Name != "" {
+			known[0].Offset++
+		}
+	}
+	pythons := s.pythonNames(pid, pcs)
 	out := make([]symbol.Place, 0, len(pcs))
 	module := ""
 	for _, pc := range pcs {
+		if python.IsWord(pc) {
+			out = append(out, pythons.place(pc, true))
+			continue
+		}
 		if isPseudo(pc) {
 			out = append(out, symbol.Place{Name: pseudoText(pc, module), Address: pc})
 			continue
 		}
-		out, known = append(out, known[0]), known[1:]
-		module = out[len(out)-1].Module
+		if out, known = append(out, known[0]), known[1:]; out[len(out)-1].Module != "" {
+			module = out[len(out)-1].Module
+		}
 	}
 	return out
 }

@@ -23,6 +23,7 @@ import (
 // files. The maps are described at gen.MapCode.
 type unwinder struct {
 	code, wanted, files *ebpf.Map
+	layouts             *ebpf.Map // of interpreters of Python
 	// wake has a record when a program needs a process that is not loaded.
 	wake *ringbuf.Reader
 	// openFiles opens the files that a process has mapped, so that its addresses have names after
@@ -39,7 +40,9 @@ type unwinder struct {
 
 	mu    sync.Mutex // guards the fields below; it is free while files are read
 	procs map[int]*walked
-	took  time.Duration // CPU time of reading tables while samples were taken
+	// pythons are the tables whose layouts are in the kernel, by their numbers
+	pythons map[uint32]*symbol.UnwindTable
+	took    time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
 }
@@ -85,6 +88,8 @@ func newUnwinder(
 		code:      maps[gen.MapCode],
 		wanted:    maps[gen.MapWanted],
 		files:     maps[gen.MapFiles],
+		layouts:   maps[gen.MapPython],
+		pythons:   map[uint32]*symbol.UnwindTable{},
 		recorder:  r,
 		byKey:     map[[gen.FileKey]byte]*symbol.UnwindTable{},
 		tables:    newUnwindTables(maps),
@@ -339,6 +344,7 @@ func (u *unwinder) trim() {
 	for _, t := range u.tables.trim(used) {
 		u.known.Drop(t)
 	}
+	u.trimPythons()
 }
 
 // notes returns notes on incomplete stacks and on the cost of reading tables. u may be nil.

@@ -92,6 +92,9 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 		if c.Pointers {
 			return gen.CodeMixed, number
 		}
+		if u.addPython(number, c.Table) {
+			return gen.CodePython, number
+		}
 		return gen.CodeTable, number
 	case c.Why == symbol.Generated:
 		return gen.CodeGenerated, 0

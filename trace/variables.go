@@ -147,7 +147,7 @@ func (s *Session) Places(stack Value) []symbol.Place {
 		if why != "" {
 			return []symbol.Place{{Name: why}}
 		}
-		places = s.symbols.stack(pid, addresses(pcs))
+		places = s.symbols.stack(pid, withoutEnding(pcs))
 		if s.stacks.places == nil {
 			s.stacks.places = map[uint32][]symbol.Place{}
 		}
@@ -163,7 +163,7 @@ func (s *Session) Places(stack Value) []symbol.Place {
 // process.
 func (s *Session) Place(v Value) symbol.Place {
 	if t, ok := v.Type.(check.SymbolType); ok && t.Of == check.User {
-		return s.symbols.processes.Place(int(v.Pid), uint64(v.Int))
+		return s.symbols.userPlace(int(v.Pid), uint64(v.Int))
 	}
 	return s.symbols.kernel.Place(uint64(v.Int))
 }

@@ -14,6 +14,9 @@ import (
 // tokensPath returns the file with the tokens of the server that records in dir.
 func tokensPath(dir string) string { return filepath.Join(dir, "tokens") }
 
+// notesPath returns the file with what people noted, of the server that records in dir.
+func notesPath(dir string) string { return filepath.Join(dir, "notes") }
+
 // sessionsPath returns the file with the sessions of browsers of the server that records in dir.
 func sessionsPath(dir string) string { return filepath.Join(dir, "sessions") }
 

@@ -19,6 +19,7 @@ import (
 	"culprit/view/term"
 	"culprit/view/web"
 	"culprit/view/web/access"
+	"culprit/view/web/annotation"
 	"culprit/view/web/listen"
 
 	"golang.org/x/sys/unix"
@@ -86,6 +87,7 @@ func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, err
 	s.api.Sessions = access.OpenSessions(
 		sessionsPath(p.dir), o.Access.SessionIdle, o.Access.SessionMax,
 	)
+	s.api.Notes = annotation.Open(notesPath(p.dir))
 	prometheus := prom.New(m, m.Datasets, version)
 	prometheus.Workers, s.api.Workers = p.workers, p.workers
 	alerts := prometheusAlerts{p.notifier.stream, p.notifier.sender, m.History}

@@ -232,10 +232,9 @@ func (o *owners) sure(index, pid int32) int32 {
 	return o.enter(pid)
 }
 
-// enter adds a process; -1 if it has ended.
+// enter adds a process; -1 if it has ended, or hangs in execve(2).
 func (o *owners) enter(pid int32) int32 {
-	text, err := o.proc.ReadPIDOne(pid, "stat", o.text)
-	o.text = text
+	text, err := o.timed.ReadPIDAt(o.proc, pid, "stat", 0)
 	name, start, ok := parseOwner(text)
 	if err != nil || !ok {
 		return -1

@@ -10,6 +10,7 @@ import (
 	"culprit/collect"
 	"culprit/collect/procfs"
 	"culprit/kernel"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -97,7 +98,7 @@ func (r *processReading) blockedThread(p *process, tid int32, blocked bool, know
 		r.blocked.late++
 	default:
 		w := r.readWait(p.pid, tid)
-		if wait = *w; r.locked.pending[p.pid] == nil { // otherwise the next reading may have more
+		if wait = *w; !r.locked.Hangs(p.pid) { // otherwise the next reading may have more
 			*known = w
 		}
 	}
@@ -114,7 +115,7 @@ func (r *processReading) blockedThread(p *process, tid int32, blocked bool, know
 func (r *processReading) readWait(pid, tid int32) *blockedWait {
 	w := &blockedWait{}
 	task := "task/" + strconv.Itoa(int(tid)) + "/"
-	if b, err := r.readOnce(pid, task+"wchan"); err == nil {
+	if b, ok := r.readLocked(pid, task+"wchan", 0); ok {
 		w.wchan = string(procfs.FunctionName(b)) // "0" when it may not be shown
 	}
 	if b, ok := r.readLocked(pid, task+"stack", 0); ok {
@@ -132,14 +133,15 @@ func (r *processReading) readWait(pid, tid int32) *blockedWait {
 	return w
 }
 
-// readLocked reads up to mostLocked bytes of a file of a process from an offset: see lockedReader.
+// readLocked reads up to a page of a file of a process from an offset: see proc.TimedReader.
 func (r *processReading) readLocked(pid int32, name string, at int64) ([]byte, bool) {
-	return r.locked.read(lockedRead{r.dir, pid, name, at, mostLocked})
+	b, err := r.locked.ReadPIDAt(r.dir, pid, name, at)
+	return b, err == nil
 }
 
 // textOf returns the text at an address of a process, up to a NUL; "" when it cannot be read now.
 func (r *processReading) textOf(pid int32, at uint64) string {
-	if at > 1<<63-1-mostLocked {
+	if at > 1<<63-1-proc.MostTimed {
 		return ""
 	}
 	b, _ := r.readLocked(pid, "mem", int64(at)) // less where the next page is not mapped

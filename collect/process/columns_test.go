@@ -21,11 +21,13 @@ func TestStatColumns(t *testing.T) {
 		t.Fatal("the line is malformed")
 	}
 	got := fmt.Sprintf("%s %c parent %d faults %d %d %d times %d %d %d %d threads %d start %d "+
-		"rss %d waited %d %v kernel %v worker %v long %d %d %d", s.comm, s.state, s.parent, s.minor, s.childMinor,
+		"rss %d waited %d %v kernel %v worker %v long %d %d %d "+
+		"cpu %d policy %d %d", s.comm, s.state, s.parent, s.minor, s.childMinor,
 		s.major, s.usr, s.sys, s.childUsr, s.childSys, s.threads, s.start, s.rss, s.blkio,
-		s.hasBlkio, s.kernel, s.worker, s.priority, s.nice, s.virtual)
+		s.hasBlkio, s.kernel, s.worker, s.priority, s.nice, s.virtual,
+		s.cpu, s.realtime, s.policy)
 	const want = "a) b S parent 104 faults 110 111 112 times 114 115 116 117 threads 120 " +
-		"start 122 rss 124 waited 142 true kernel false worker false long 118 119 123"
+		"start 122 rss 124 waited 142 true kernel false worker false long 118 119 123 cpu 139 policy 140 141"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -1,44 +1,13 @@
 package process
 
 import (
-	"errors"
-	"io/fs"
-
 	"culprit/collect"
 	"culprit/measure"
 )
 
-// readStat reads the stat line into r.line. If the process has ended it marks it as ended and
-// returns false. A kept file of a reused pid fails (ESRCH), and a newly opened one shows another
-// start.
-func (r *processReading) readStat(p *process) bool {
-	b, err := r.read(p, "stat", &p.file, p.known && p.ran)
-	if err != nil && p.file != nil && errors.Is(err, fs.ErrNotExist) {
-		r.closeFile(&p.file)
-		b, err = r.readOnce(p.pid, "stat") // the pid may have been reused
-	}
-	switch {
-	case err != nil:
-		if !errors.Is(err, fs.ErrNotExist) {
-			r.hidden = true
-		}
-		r.markEnded(p)
-		return false
-	case !r.line.parseStat(b):
-		r.hidden = true
-		r.markEnded(p)
-		return false
-	}
-	return true
-}
-
 // look updates p.
 func (r *processReading) look(p *process, out *collect.Out) {
-	if r.taskstats == nil {
-		r.pulseByFiles(p)
-	}
-	p.ran = p.ran || !p.known
-	if !p.ran {
+	if p.ran = p.ran && p.head != nil; !p.ran { // the read of one that ran may hang
 		return
 	}
 	p.ran = r.readStat(p)
@@ -103,7 +72,7 @@ func (r *processReading) replace(p *process) {
 	dead := *p
 	r.markEnded(&dead)
 	read := processPulse{task: p.task, pulsed: p.pulsed, walked: p.walked}
-	*p = process{pid: p.pid, ran: true, processPulse: read}
+	*p = process{pid: p.pid, ran: true, head: p.head, processPulse: read}
 }
 
 // countedTwice is a run time, above what the ticks allow, from which on taskstats have counted a
@@ -247,35 +216,4 @@ func (k *children) look(now, before *procStat, tick uint64) {
 	)
 	k.waited = now.childMinor != before.childMinor || k.grown > 0
 	k.rows, k.rowsIO = 0, ioBytes{}
-}
-
-// lookIO reads the io file of a process that ran.
-func (r *processReading) lookIO(p *process, fresh, compare bool) {
-	if r.noIO || !r.wants.io && !r.wants.calls {
-		return
-	}
-	b, err := r.read(p, "io", &p.ioFile, p.hasIO)
-	now, ok := parseIO(b)
-	if err != nil || !ok {
-		if err != nil && errors.Is(err, fs.ErrNotExist) {
-			return // it has ended; a loss reports that
-		}
-		r.ioDenied = r.ioDenied || compare
-		p.hasIO = false
-		for i := range p.delta.io {
-			p.delta.io[i] = measure.NaN
-		}
-		return
-	}
-	d, last := p.delta, p.io
-	d.io = [4]float64{
-		growth(now.read, last.read),
-		growth(now.write, last.write),
-		growth(now.rchar, last.rchar),
-		growth(now.wchar, last.wchar),
-	}
-	if !fresh && !p.hasIO { // it was not readable before
-		d.io = [4]float64{measure.NaN, measure.NaN, measure.NaN, measure.NaN}
-	}
-	p.io, p.hasIO = now, true
 }

@@ -78,7 +78,7 @@ func (r *processReading) findEnded(p *process) {
 			t > p.kids.grown-p.kids.rows+2*float64(r.tick) {
 			continue
 		}
-		if _, err := r.readOnce(c.pid, "stat"); errors.Is(err, fs.ErrNotExist) {
+		if _, err := r.readOnce(c.pid, "status"); errors.Is(err, fs.ErrNotExist) {
 			r.markEnded(c)
 			r.passToAncestor(c)
 		}

@@ -91,7 +91,8 @@ func newProcessMachine(t *testing.T, files map[string]string) processMachine {
 // patient makes a reading read the same on a loaded machine.
 func patient(r collect.Reading) {
 	p := r.(*processReading)
-	p.locked.most, p.blocked.most = time.Minute, measure.Minute
+	p.locked.Limit, p.heads.limit = time.Minute, time.Minute
+	p.blocked.most, p.lockWaits.most = measure.Minute, time.Minute
 }
 
 // files returns the files of a process with the content of schedstat, its switches and its bytes.

@@ -23,6 +23,10 @@ func (r *processReading) notes(out *collect.Out) {
 				"that of other users needs CAP_SYS_PTRACE", unix.CAP_SYS_PTRACE))
 		}
 	}
+	if r.hung {
+		out.NoteAll("a process that hangs in execve(2) is missing or not up to date until that " +
+			"ends: the kernel holds the lock of its files")
+	}
 	if r.noIO {
 		for _, id := range []measure.StatID{"process.io", "process.calls.bytes"} {
 			out.Table(id).Unmeasured("this kernel does not count what processes read and write " +

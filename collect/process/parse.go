@@ -40,7 +40,10 @@ type childStat struct {
 type schedule struct {
 	// 20 + nice of normal threads; below 0 of real-time ones: -1 minus their priority, -2 to -100
 	priority int32
-	nice     int32 // -20 to 19
+	nice     int32  // -20 to 19
+	cpu      int32  // on which it ran last, or waits
+	realtime uint64 // priority of a real-time thread, 1 to 99; 0: it is none, or SCHED_DEADLINE
+	policy   uint64 // sched(7)
 }
 
 // diskWait is the ticks that the first thread waited for a disk; only with delay accounting.
@@ -89,7 +92,9 @@ func (s *procStat) parseStat(b []byte) bool {
 	if c.Err() != nil {
 		return false
 	}
-	c.Skip(17) // rsslim .. policy
+	c.Skip(14) // rsslim .. exit_signal
+	s.cpu = small(c.Int())
+	s.realtime, s.policy = c.Uint(), c.Uint()
 	if c.More() {
 		s.blkio = c.Uint()
 		s.hasBlkio = c.Err() == nil

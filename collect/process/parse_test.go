@@ -64,7 +64,7 @@ func TestParseProcStat(t *testing.T) {
 			start:     19,
 			rss:       20,
 			virtual:   905,
-			schedule:  schedule{priority: 14, nice: -6},
+			schedule:  schedule{priority: 14, nice: -6, cpu: 919},
 			diskWait:  diskWait{blkio: 21, hasBlkio: true},
 		}
 		if string(s.comm) != name {

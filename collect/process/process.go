@@ -149,7 +149,8 @@ func wantProcesses(w collect.Want) processWants {
 		cgroup:  w.Field("process.info", "cgroup"),
 		command: w.Field("process.info", "command"),
 		thread: w.Stat("thread.cpu", "thread.runwait", "thread.switches", "thread.faults",
-			"process.blocked"),
+			"process.blocked", "process.lock.waiters", "process.sleepers", "thread.realtime",
+			"process.placement"),
 		threadSwitches: w.Stat("thread.switches"),
 	}
 }
@@ -169,7 +170,8 @@ type processReading struct {
 	users     users
 	listFiles tristate // whether open files must be listed, as the kernel does not count them
 	files     filesReading
-	locked    lockedReader
+	locked    proc.TimedReader
+	heads     headReading
 	busy      lostClock
 	tables    processTables
 }
@@ -227,17 +229,22 @@ type processPulses struct {
 
 type processBuffers struct {
 	pids, tids []int32
-	parents    []int32 // of zombies
+	parents    []int32    // of zombies
+	renewed    []*process // whose stat line is read again
 	buf        []byte
 	text       []byte // for cleaned text
 	line       procStat
 	blocked    blockedReading
+	lockWaits  lockReading
+	sleepers   sleeperReading
+	placement  placementReading
 }
 
 // shortcomings is what a reading could not see.
 type shortcomings struct {
 	ended      uint64 // known processes that ended within this interval
 	ioDenied   bool   // /proc/PID/io of a process that ran may not be read
+	hung       bool   // the read of a file did not return
 	hidden     bool   // a process could not be read at all
 	noSwitches bool   // the status of a thread that ran does not have its switches
 	noBlkio    bool   // the stat line of a process that ran does not have disk waits
@@ -254,7 +261,9 @@ type process struct {
 	delta   *processDelta // of this interval, if it ran
 	kids    children
 	files   openFiles
-	threads []*thread // threads whose pulse is read by files, and those of a split process
+	threads []*thread   // threads whose pulse is read by files, and those of a split process
+	head    *head       // what was just read; nil: nothing
+	held    *headReader // whose read has not returned; nil: none
 	processPulse
 	processStat
 	processIO
@@ -294,6 +303,7 @@ type processFacts struct {
 	info         *processInfo
 	ranSinceInfo bool         // it ran since info was read
 	blocked      *blockedWait // of its only thread; nil: not blocked, or not read yet
+	unread       int          // consecutive samples in which no call of a thread could be read
 }
 
 // processDelta is what a process did within an interval; NaN if not known.
@@ -311,7 +321,8 @@ func (r *processReading) Close() {
 		r.drop(p)
 	}
 	r.procs = nil
-	r.locked.close()
+	r.locked.Close()
+	r.heads.close()
 	r.walk.close()
 	r.taskstats.close()
 	r.stat.Close()
@@ -330,13 +341,24 @@ func (r *processReading) Read(out *collect.Out) error {
 		return err
 	}
 	for _, p := range r.procs {
+		if r.taskstats == nil {
+			r.pulseByFiles(p)
+		}
+		if p.ran = p.ran || !p.known; p.ran {
+			r.askHead(p, true)
+		}
+	}
+	r.readHeads()
+	for _, p := range r.procs {
 		r.look(p, out)
 	}
+	r.freeHeads()
 	r.listed = now
 	r.subtractEnded()
 	r.renew(out)
 	r.renewFiles(out)
 	r.put(out)
+	r.putHeads(out)
 	r.forget()
 	return nil
 }

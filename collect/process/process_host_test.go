@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		burn(work)
 		os.Exit(0)
 	}
+	if file := os.Getenv(hangVariable); file != "" {
+		fmt.Fprintln(os.Stderr, executeWith(file))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"culprit/collect/collecttest"
 	"culprit/collect/procfs"
+	"culprit/kernel/proc"
 	"culprit/measure"
 )
 
@@ -289,7 +290,7 @@ func TestHugeCommandLineIsCut(t *testing.T) {
 		),
 	)
 	for k := range m.Read(true) {
-		if strings.HasPrefix(k, "process.info") && len(k) > mostLocked+100 {
+		if strings.HasPrefix(k, "process.info") && len(k) > proc.MostTimed+100 {
 			t.Errorf("a label of %d bytes", len(k))
 		}
 	}

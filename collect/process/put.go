@@ -93,6 +93,10 @@ func (r *processReading) put(out *collect.Out) {
 	r.putFiles(out)
 	r.putBlocked(out)
 	r.putZombies(out)
+	r.putLockWaits(out)
+	r.putSleepers(out)
+	r.putRealtime(out)
+	r.putPlacement(out)
 	r.putLost(out, sum)
 	r.notes(out)
 }

@@ -33,19 +33,28 @@ func (r *processReading) renew(out *collect.Out) {
 // line has changed by the walk. In the second case it limits their number, since all of them may
 // change when memory is short.
 func (r *processReading) renewStats(over float64) {
+	r.renewed = r.renewed[:0]
 	renew := func(p *process) {
-		if r.readStat(p) && r.line.start == p.stat.start {
+		if p.head != nil && r.readStat(p) && r.line.start == p.stat.start {
 			p.stat.rss, p.stat.state, p.stat.parent = r.line.rss, r.line.state, r.line.parent
 			p.stat.virtual, p.stat.schedule = r.line.virtual, r.line.schedule
 			p.statStale = false
 		}
 	}
+	defer func() {
+		r.readHeads()
+		for _, p := range r.renewed {
+			renew(p)
+		}
+		r.freeHeads()
+	}()
 	n := len(r.procs)
 	due := r.fresh.due(n, over/renewStat)
 	if !r.walk.on() || !r.walk.tasks.Resident() {
 		for range due {
 			if p := r.procs[r.fresh.next(n)]; !p.ran && !p.dead {
-				renew(p)
+				r.renewed = append(r.renewed, p)
+				r.askHead(p, false)
 			}
 		}
 		return
@@ -56,7 +65,8 @@ func (r *processReading) renewStats(over float64) {
 		if !p.statStale || p.ran || p.dead {
 			continue
 		}
-		renew(p)
+		r.renewed = append(r.renewed, p)
+		r.askHead(p, false)
 		if due--; due == 0 {
 			return
 		}

@@ -125,6 +125,22 @@ func (Processes) Stats() []measure.Stat {
 		level("process.zombies", measure.Count, "children that have ended and that the process "+
 			"has not waited for; pid 0 is a parent outside of this PID namespace "+
 			"(/proc/PID/stat)", with()),
+		level("process.lock.waiters", measure.Count, "threads that wait for a lock of their "+
+			"program at the moment of the reading: a sample of the processes with threads that "+
+			"switch most, by the arguments of futex (/proc/PID/syscall). Locks of Java, Go and "+
+			"Python are not visible", with(word("lock", "address of the lock"),
+			measure.Field{Name: "holder", Type: measure.Number, Help: "thread that holds it, 0 " +
+				"if the lock does not name it"}, word("wchan", "kernel function in which the "+
+				"holder sleeps; empty: it runs, or is not known"))),
+		level("process.sleepers", measure.Count, "sampled threads that sleep at the moment of "+
+			"the reading, of processes with more than 2,000 voluntary switches per second",
+			with(word("wchan", "kernel function (/proc/PID/wchan)"))),
+		level("process.placement", measure.Count, "1 for each process that waited for a CPU in "+
+			"5 % of the interval or more, with the places of its thread that waited longest",
+			with(measure.Field{Name: "cpu", Type: measure.Number, Help: "CPU on which it runs or " +
+				"waits (/proc/PID/stat)"}, word("allowed", "CPUs that it may use, by affinity "+
+				"and cpuset: 0-3,8; empty for kernel threads (/proc/PID/status)"))),
+		realtimeStat(thread),
 		delta(
 			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
 			thread(mode),
@@ -133,5 +149,16 @@ func (Processes) Stats() []measure.Stat {
 			"waited for a CPU", thread()),
 		delta("thread.switches", measure.Events, "context switches of the thread", thread(kind)),
 		delta("thread.faults", measure.Events, "page faults of the thread", thread(fault)),
+	}
+}
+
+func realtimeStat(fields func(...measure.Field) []measure.Field) measure.Stat {
+	return measure.Stat{
+		ID: "thread.realtime", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+		Help: "priority of threads with a real-time policy that ran, 1 to 99; 0 of DEADLINE " +
+			"(/proc/PID/stat)",
+		Fields: fields(
+			measure.Field{Name: "policy", Type: measure.Word, Help: "FIFO RR DEADLINE (sched(7))"},
+			measure.Field{Name: "cpu", Type: measure.Number, Help: "CPU on which it ran last"}),
 	}
 }

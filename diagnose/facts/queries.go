@@ -2,25 +2,30 @@ package facts
 
 // The queries of the rules. Rules share them literally, so that each is measured and asked once.
 const (
-	CPUTime        = `cpu.time by cpu,mode`
-	Runnable       = `sched.runnable`
-	Blocked        = `sched.blocked`
-	Forks          = `sched.forks`
-	Pressure       = `pressure.time by resource,scope`
-	ProcessCPU     = `process.cpu by pid,process,mode`
-	ProcessShort   = `process.short by pid,process`
-	ProcessWait    = `process.runwait by pid,process`
-	ProcessDelay   = `process.delay by pid,process,reason`
-	ProcessIO      = `process.io by pid,process,direction`
-	ProcessInfo    = `process.info by pid,process,cgroup`
-	ProcessRSS     = `process.rss by pid,process`
-	ProcessFaults  = `process.faults by pid,process,type where type = "major"`
-	ProcessSight   = `process.visibility by visible,reason`
-	ProcessStates  = `process.count by state`
-	ProcessBlocked = `process.blocked by pid,process,wchan,caller,mount,type,source`
-	Zombies        = `process.zombies by pid,process`
-	ProcessThreads = `process.threads by pid,process`
-	ThreadCPU      = `thread.cpu by pid,process,tid,thread`
+	CPUTime         = `cpu.time by cpu,mode`
+	Runnable        = `sched.runnable`
+	Blocked         = `sched.blocked`
+	Forks           = `sched.forks`
+	Pressure        = `pressure.time by resource,scope`
+	ProcessCPU      = `process.cpu by pid,process,mode`
+	ProcessShort    = `process.short by pid,process`
+	ProcessWait     = `process.runwait by pid,process`
+	ProcessDelay    = `process.delay by pid,process,reason`
+	ProcessIO       = `process.io by pid,process,direction`
+	ProcessInfo     = `process.info by pid,process,cgroup`
+	ProcessRSS      = `process.rss by pid,process`
+	ProcessFaults   = `process.faults by pid,process,type where type = "major"`
+	ProcessSight    = `process.visibility by visible,reason`
+	ProcessStates   = `process.count by state`
+	ProcessBlocked  = `process.blocked by pid,process,wchan,caller,mount,type,source`
+	Zombies         = `process.zombies by pid,process`
+	ProcessThreads  = `process.threads by pid,process`
+	ProcessSwitches = `process.switches by pid,process,type`
+	ProcessSleepers = `process.sleepers by pid,process,wchan`
+	LockWaiters     = `process.lock.waiters by pid,process,lock,holder,wchan`
+	Placement       = `process.placement by pid,process,cpu,allowed`
+	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
+	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
 
 	Softirqs        = `softirq.count by cpu,vector`
 	Interrupts      = `irq.count by irq,cpu,device`

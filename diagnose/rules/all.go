@@ -43,6 +43,10 @@ func All() []diagnose.Rule {
 		cgroupThrottled(),
 		forkStorm(),
 		zombiesPileUp(),
+		lockConvoy(),
+		switchStorm(),
+		realtimeHog(),
+		cpusConfined(),
 	}
 }
 

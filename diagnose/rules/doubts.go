@@ -250,7 +250,8 @@ func explainsDoubt(f *diagnose.Finding, resource string) bool {
 		return true
 	case resource == "cpu":
 		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" ||
-			f.Rule == "kernel-function" || f.Rule == "table-long"
+			f.Rule == "kernel-function" || f.Rule == "table-long" || f.Rule == "realtime-hog" ||
+			f.Rule == "cpus-confined"
 	case resource == "disk":
 		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
 			f.Rule == "tasks-blocked" || f.Rule == "disk-hangs" ||

@@ -21,7 +21,7 @@ func All() []Threshold {
 		functions(), purges(), tables(), memory(), swapping(), growing(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), connects(), names(), refused(), peers(), limits(),
-		zombies(), state(), doubts(),
+		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
 	} {
 		all = append(all, list...)
 	}

@@ -36,10 +36,12 @@ func (c *checker) pathOf(v value) Expr {
 // table: name to part
 var fileParts = map[string]PathPart{
 	"path": PathWhole, "directory": PathDirectory, "name": PathName, "mount": PathMount,
+	"type": PathType,
 }
 
 // ofFile returns functions of D's libraries: file_part(F, "PART"), a part of the name of a struct
-// file, "<none>" if F is NULL; file_of(FD), the struct file of a descriptor, NULL if there is none.
+// file or of that whose data a struct request transfers, "<none>" if there is none; file_of(FD),
+// the struct file of a descriptor, NULL if there is none.
 func (c *checker) ofFile(e *syntax.Call) value {
 	v := c.expr(e.Args[0])
 	if !v.ok() {
@@ -55,7 +57,10 @@ func (c *checker) ofFile(e *syntax.Call) value {
 		return value{x: &Call{typed{e.At(), t}, SubFileOf, []Expr{v.computed(i)}}, t: t}
 	}
 	part, _ := e.Args[1].(*syntax.String)
-	n := int64(fileParts[part.Value] | PathOfFile)
-	args := []Expr{v.x, &Const{typed{e.At(), tInt}, n}}
+	n := fileParts[part.Value] | PathOfFile
+	if s, ok := elemOf(v.t).(*Struct); ok && s.Name == "request" {
+		n ^= PathOfFile | PathOfRequest
+	}
+	args := []Expr{v.x, &Const{typed{e.At(), tInt}, int64(n)}}
 	return value{x: &Call{typed{e.At(), tString}, SubPath, args}, t: tString}
 }

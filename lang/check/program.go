@@ -645,7 +645,9 @@ const (
 	PathDirectory          // the path without its last name
 	PathName               // the last name
 	PathMount              // the path of its mount
-	// added to the part: the operand is a struct file, and "<none>" the name of none; otherwise it
-	// is a struct path
-	PathOfFile PathPart = 4
+	PathType               // the name of the type of its file system
+	// One of these may be added to the part. The operand is a struct file, or a struct request
+	// whose data belongs to the file; the name of none is "<none>". Without, it is a struct path.
+	PathOfFile    PathPart = 8
+	PathOfRequest PathPart = 16
 )

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"culprit/lang/check"
+	"culprit/lang/ir"
 	"culprit/lang/ir/irtest"
 
 	"github.com/cilium/ebpf"
@@ -47,7 +48,11 @@ func benchmarkEvent(b *testing.B, text string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	r := load(b, p, kernelHere(), Limits{Ring: 1 << 26})
+	benchmarkProgram(b, p, kernelHere())
+}
+
+func benchmarkProgram(b *testing.B, p *ir.Program, k Kernel) {
+	r := load(b, p, k, Limits{Ring: 1 << 26})
 	probes := []*check.Probe{
 		{
 			ID:       20,

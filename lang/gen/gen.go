@@ -33,7 +33,9 @@ type Kernel struct {
 	Unwind    bool
 	CPUs      int              // number of possible CPUs
 	Namespace *check.Namespace // whose process IDs are used; nil: those of the initial one
-	Arch      string           // as GOARCH: "amd64", "arm64"; "": amd64
+	// number of culprit's mount namespace, whose paths the files of requests have; 0: unknown
+	Mounts uint32
+	Arch   string // as GOARCH: "amd64", "arm64"; "": amd64
 	// Offset returns the offset in bytes of a member of a struct: "task_struct", "real_parent". It
 	// returns an error when there is none. nil: no types are available.
 	Offset func(typ, member string) (int, error)
@@ -93,6 +95,7 @@ const (
 	MapCode    = "code"    // hash: code mappings of processes
 	MapRows    = "rows"    // hash: unwind rows
 	MapRules   = "rules"   // array: the rules of the rows
+	MapPython  = "python"  // hash: interpreters of Python
 	// hash: u64 pid -> u64 mm_struct: processes missing in MapCode; user space removes them
 	MapWanted = "wanted"
 	MapFiles  = "files" // hash: files that are known

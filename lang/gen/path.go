@@ -58,23 +58,27 @@ const (
 	magicAnon  = 0x09041934
 	magicNS    = 0x6e736673
 	magicPidfd = 0x50494446
+
+	magicDevice = 0x62646576 // the pages of devices, with the data of file systems themselves
 )
 
 // A pathMaker generates the function for one part of a file's name.
 type pathMaker struct {
 	*builder
 	part check.PathPart
-	file bool // the operand is a struct file, which may be NULL; otherwise a struct path
-	offs map[[2]string]int
-	bad  error
+	file bool // the operand is a struct file, which may be NULL
+	// the operand is a struct request, which may be NULL; neither: it is a struct path
+	request bool
+	offs    map[[2]string]int
 }
 
 // path generates the name of a file: of the struct path or struct file at the address A.
 func (b *builder) path(s *ir.Step, none label) error {
 	m := &pathMaker{
 		builder: b,
-		part:    check.PathPart(s.N) &^ check.PathOfFile,
+		part:    check.PathPart(s.N) &^ (check.PathOfFile | check.PathOfRequest),
 		file:    check.PathPart(s.N)&check.PathOfFile != 0,
+		request: check.PathPart(s.N)&check.PathOfRequest != 0,
 		offs:    map[[2]string]int{},
 	}
 	if err := m.learn(); err != nil {
@@ -88,7 +92,7 @@ func (b *builder) path(s *ir.Step, none label) error {
 	}
 	b.lift(asm.R1, asm.R9, b.lay.text)
 	b.callSub(b.function(fmt.Sprint("path", s.N), m.make))
-	if !m.file {
+	if !m.file && !m.request {
 		good := b.label()
 		b.ifImm(asm.JEq, asm.R0, 0, good, asm.R1)
 		b.badAddress(s)
@@ -109,6 +113,7 @@ func (m *pathMaker) learn() error {
 		{"mount", "mnt"}, {"mount", "mnt_parent"}, {"mount", "mnt_mountpoint"},
 		{"vfsmount", "mnt_root"}, {"super_block", "s_magic"}, {"inode", "i_ino"},
 		{"inode", "i_private"}, {"ns_common", "ops"}, {"proc_ns_operations", "name"},
+		{"super_block", "s_type"}, {"file_system_type", "name"},
 	} {
 		off, err := m.offset(name[0], name[1])
 		if err != nil {
@@ -155,13 +160,26 @@ func (m *pathMaker) span(lo, hi int, fail label) (at func(off int) int) {
 // r0: 0, or 1 if there is no file at the address.
 func (m *pathMaker) make() {
 	noFile, special, full, done, finish := m.label(), m.label(), m.label(), m.label(), m.label()
+	lost := m.label()
 	m.mov(asm.R6, asm.R1)
 	m.mov(asm.R7, asm.R2)
 	m.mov(asm.R8, asm.R3)
 	m.clearResult()
-	m.begins(noFile)
+	if m.request {
+		m.beginsAtRequest(noFile, lost)
+	} else {
+		m.begins(noFile)
+	}
+	if m.part == check.PathType {
+		m.fileSystem()
+		m.bind(noFile)
+		m.plainText("<none>")
+		m.movImm(asm.R0, 0)
+		m.exit()
+		return
+	}
 	m.names(special)
-	m.walk(done, full)
+	m.walk(done, full, lost)
 	m.bind(full)
 	m.cutOff(done)
 	m.bind(done)
@@ -170,8 +188,14 @@ func (m *pathMaker) make() {
 	m.special(finish)
 	m.bind(finish)
 	m.keep()
+	m.bind(lost)
+	if m.request {
+		m.plainText("<unknown>")
+		m.movImm(asm.R0, 0)
+		m.exit()
+	}
 	m.bind(noFile)
-	if m.file {
+	if m.file || m.request {
 		m.plainText("<none>")
 	}
 	m.movImm(asm.R0, 1)
@@ -185,6 +209,9 @@ func (m *pathMaker) begins(noFile label) {
 	m.place(0, wordDentry, wordMount, noFile)
 	m.getWord(asm.R1, wordDentry)
 	m.ifImm(asm.JEq, asm.R1, 0, noFile, asm.R0)
+	if m.part == check.PathType {
+		return
+	}
 	m.top()
 	noRoot := m.label()
 	m.zeroWord(wordRoot)
@@ -194,6 +221,11 @@ func (m *pathMaker) begins(noFile label) {
 	m.mov(asm.R3, asm.R0)
 	m.place(m.at("fs_struct", "root"), wordRoot, wordRootMnt, noRoot)
 	m.bind(noRoot)
+	m.empty()
+}
+
+// empty begins with a text without names.
+func (m *pathMaker) empty() {
 	skip := 0
 	if m.part == check.PathDirectory {
 		skip = 1
@@ -201,6 +233,21 @@ func (m *pathMaker) begins(noFile label) {
 	m.storeImm(asm.R6, m.word(wordSkip), int64(skip), 8, asm.R0)
 	m.zeroWord(wordCut)
 	m.ends(m.limit())
+}
+
+// fileSystem makes the type of the file system the result.
+func (m *pathMaker) fileSystem() {
+	m.of(wordDentry, "dentry", "d_sb")
+	m.mov(asm.R3, asm.R0)
+	m.member("super_block", "s_type")
+	m.mov(asm.R3, asm.R0)
+	m.member("file_system_type", "name")
+	m.mov(asm.R3, asm.R0)
+	m.lift(asm.R1, asm.R6, m.area().result)
+	m.movImm(asm.R2, int64(m.p.StrSize))
+	m.call(asm.FnProbeReadKernelStr)
+	m.movImm(asm.R0, 0)
+	m.exit()
 }
 
 // place reads the struct path at an offset from r3 to two words: the dentry and the struct mount.
@@ -271,14 +318,17 @@ func (m *pathMaker) names(special label) {
 }
 
 // walk adds names until the root. It jumps to full when there is no space for more, or when there
-// are too many.
-func (m *pathMaker) walk(done, full label) {
+// are too many; and for the file of a request to lost, when the mount does not contain it.
+func (m *pathMaker) walk(done, full, lost label) {
 	n := mostNames
 	if !m.k.Loop {
 		n = mostNamesOld
 	}
 	m.loop(n, func(next label, outs []label) {
-		done, full := outs[0], outs[1]
+		done, full, lost := outs[0], outs[1], outs[0]
+		if m.request {
+			lost = outs[2]
+		}
 		inside, name := m.label(), m.label()
 		m.getWord(asm.R9, wordDentry)
 		m.getWord(asm.R7, wordMount)
@@ -300,13 +350,13 @@ func (m *pathMaker) walk(done, full label) {
 		m.top()
 		m.jump(next)
 		m.bind(name)
-		m.oneName(next, done, full)
-	}, done, full)
+		m.oneName(next, done, full, lost)
+	}, done, full, lost)
 }
 
 // oneName adds the name of the dentry at r9, and goes to its parent. The addresses in the words are
 // those of the dentry; r7 is free.
-func (m *pathMaker) oneName(next, done, full label) {
+func (m *pathMaker) oneName(next, done, full, lost label) {
 	parentAt, nameAt := m.at("dentry", "d_parent"), m.at("dentry", "d_name")
 	lenAt, textAt := nameAt+m.at("qstr", "len"), nameAt+m.at("qstr", "name")
 	add, begun := m.label(), m.label()
@@ -329,7 +379,7 @@ func (m *pathMaker) oneName(next, done, full label) {
 		m.store(asm.R10, text, asm.R0, 8)
 	}
 	m.ifImm(asm.JEq, asm.R7, 0, full, asm.R1)
-	m.ifReg(asm.JEq, asm.R7, asm.R9, done) // the root of a file system that is not mounted here
+	m.ifReg(asm.JEq, asm.R7, asm.R9, lost) // the root of a file system that is not mounted here
 	if m.part == check.PathDirectory {
 		m.getWord(asm.R1, wordSkip)
 		m.ifImm(asm.JEq, asm.R1, 0, add, asm.R0)

@@ -18,7 +18,7 @@ import (
 )
 
 // typed compiles a text with the types of this kernel.
-func typed(t *testing.T, spec *btf.Spec, text string, strsize int64) *ir.Program {
+func typed(t testing.TB, spec *btf.Spec, text string, strsize int64) *ir.Program {
 	t.Helper()
 	tree, wrong := syntax.Parse(text, syntax.Mode{})
 	if len(wrong) > 0 {
@@ -88,10 +88,14 @@ func TestPathLoads(t *testing.T) {
 	if err != nil {
 		t.Skipf("needs: kernel feature BTF: %v", err)
 	}
+	here.Mounts = 1
 	here.Offset = func(typ, member string) (int, error) { return memberOffset(spec, typ, member) }
-	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU(), Offset: here.Offset}
-	const text = `BEGIN { s = d_path(&curthread->fs->pwd); t = fds[0].fi_name; u = fds[0].fi_dirname;
-		v = fds[0].fi_mount; w = fds[0].fi_pathname; }`
+	old := Kernel{RingBuffer: true, CPUs: ebpf.MustPossibleCPU(), Offset: here.Offset, Mounts: 1}
+	const text = `inline fileinfo_t *file = xlate <fileinfo_t *> ((struct request *)arg0);
+	BEGIN { s = d_path(&curthread->fs->pwd); t = fds[0].fi_name; u = fds[0].fi_dirname;
+		v = fds[0].fi_mount; w = fds[0].fi_pathname; x = fds[0].fi_fs; }
+	BEGIN { a = file->fi_pathname; c = file->fi_name;
+		d = file->fi_dirname; e = file->fi_mount; f = file->fi_fs; }`
 	for _, kernel := range []struct {
 		name string
 		k    Kernel
@@ -104,7 +108,7 @@ func TestPathLoads(t *testing.T) {
 				probe := &check.Probe{
 					ID: 1, Provider: "dtrace", Name: "BEGIN", Site: check.SiteRun,
 				}
-				prog := r.program([]*check.Probe{probe}, 0)
+				prog := r.program([]*check.Probe{probe}, 0, 1)
 				locked(func() { r.run(prog) })
 				if info, err := prog.Info(); err == nil {
 					n, _ := info.VerifiedInstructions()
@@ -125,5 +129,39 @@ func TestPathLoads(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkPath measures the cost of names of a file in eight directories, as BenchmarkEvent does.
+func BenchmarkPath(b *testing.B) {
+	needRoot(b)
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		b.Skipf("needs: kernel feature BTF: %v", err)
+	}
+	dir := filepath.Join(b.TempDir(), "one", "two", "three", "four", "five")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "file"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	k := kernelHere()
+	k.Offset = func(typ, member string) (int, error) { return memberOffset(spec, typ, member) }
+	fd := strconv.Itoa(int(f.Fd()))
+	for _, c := range []struct{ name, text string }{
+		{"nothing", `BEGIN { this->n = arg0; }`},
+		{"descriptor", `BEGIN { this->n = fds[` + fd + `].fi_oflags; }`},
+		{"fi_fs", `BEGIN { this->s = fds[` + fd + `].fi_fs; }`},
+		{"fi_name", `BEGIN { this->s = fds[` + fd + `].fi_name; }`},
+		{"fi_mount", `BEGIN { this->s = fds[` + fd + `].fi_mount; }`},
+		{"fi_pathname", `BEGIN { this->s = fds[` + fd + `].fi_pathname; }`},
+		{"d_path of the directory", `BEGIN { this->s = d_path(&curthread->fs->pwd); }`},
+	} {
+		b.Run(strings.ReplaceAll(c.name, " ", "_"), func(b *testing.B) {
+			benchmarkProgram(b, typed(b, spec, c.text, 256), k)
+		})
 	}
 }

@@ -57,8 +57,10 @@ type frameCode struct {
 //		struct walk *w = *state;
 //		if (w->look - w->start >= w->size)
 //			find the mapping of w->look, or goto nowhere;
+//		if (w->how == PYTHON)
+//			replace a frame of the evaluator by frames of Python
 //		store w->pc as a frame;
-//		if (w->how == TABLE || w->how == MIXED)
+//		if (w->how == TABLE || w->how == MIXED || w->how == PYTHON)
 //			find the rule of w->look, apply it, and return 0;
 //		follow the frame pointer and return 0;
 //	}
@@ -78,12 +80,14 @@ func (b userWalk) makeFrame() {
 	c.findMapping()
 
 	b.bind(c.inside)
+	c.replaceByPython()
 	b.keepFrame(c.ended)
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.mov(asm.R1, asm.R8)
 	b.add(asm.RSh.Imm(asm.R1, 32))
 	table := b.label()
 	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, CodePython, table, asm.R2)
 	b.ifImm(asm.JNE, asm.R1, CodeTable, c.pointer, asm.R2)
 	b.bind(table)
 	b.findRow(c.pointer, c.ended)
@@ -537,6 +541,7 @@ func (b userWalk) followPointer(ended, stop, next label) {
 		{CodeTooLarge, StopTooLarge},
 		{CodeTooMany, StopTooMany},
 		{CodeNotYet, StopNotYet},
+		{CodePython, StopNoRow},
 	} {
 		b.movImm(asm.R9, int64(each.stop))
 		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)

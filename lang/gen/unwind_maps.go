@@ -43,6 +43,9 @@ import "github.com/cilium/ebpf"
 //
 //	| u8 CFA rule | u8 frame pointer rule | u16 0 | i32 CFA offset |
 //	| i32 offset of the frame pointer | u32 0 |
+//
+// MapPython contains the layouts of interpreters of Python. The key is the u32 table of the file,
+// the value a PythonLayout.
 const (
 	CodeEntries   = 29
 	CodeHead      = 16
@@ -74,6 +77,7 @@ const (
 	CodeTooLarge         // its table is too large
 	CodeTooMany          // the maps have no space for its table
 	CodeNotYet           // its table was not read yet: try frame pointers
+	CodePython           // by its table; the file is an interpreter of Python
 	CodePointers         // by frame pointers, which all its code has
 	CodeGenerated        // by frame pointers: code of a JIT compiler
 	CodeMixed            // by its table; code without a rule has frame pointers
@@ -166,6 +170,16 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 	add(
 		MapRules,
 		ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: RuleSize, MaxEntries: Rules},
+	)
+	add(
+		MapPython,
+		ebpf.MapSpec{
+			Type:       ebpf.Hash,
+			KeySize:    4,
+			ValueSize:  pythonLayoutSize,
+			MaxEntries: PythonsMost,
+			Flags:      flagNoPrealloc,
+		},
 	)
 	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: WantedMost})
 	add(MapWake, ebpf.MapSpec{Type: ebpf.RingBuf, MaxEntries: 16384})

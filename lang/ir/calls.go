@@ -40,8 +40,8 @@ import "culprit/lang/check"
 //	                   fixed place, are bcopy with the space User
 //	mutex_owned ...    Dst = state of the lock at the address A
 //	d_path             Mem = the part N (check.PathPart) of the name of the file whose struct path
-//	                   or struct file is at the address A. None there: FaultBadAddr, or with
-//	                   check.PathOfFile Mem = "<none>"
+//	                   is at the address A; none there: FaultBadAddr. With check.PathOfFile or
+//	                   PathOfRequest A is the address of such a struct, or 0; none: "<none>"
 //	file_of            Dst = the address of the struct file of the descriptor A, 0: none
 //
 // alloca and copyin, getmajor and getminor, copyinstr and speculation are other steps.

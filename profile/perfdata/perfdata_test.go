@@ -17,6 +17,7 @@ import (
 //	perf record -e cpu-clock -F 499 -g -o - ./tiny                     # pipe
 //	perf record -z -B -e cpu-clock,page-faults -F 299 -g ./tiny        # z
 //	perf record -B -e cpu-clock -F 299 ./tiny                          # flat
+//	perf record -B -N -k mono -e cpu-clock:u -F 49 -g -o - ./jit       # dump, of another program
 //
 // and printed by perf script -F comm,pid,tid,time,event,period,ip,sym,dso.
 func recording(t testing.TB, name string) []byte {

@@ -12,6 +12,7 @@ type Sample struct {
 	Process  string // the command of the first thread of the process; "": unknown
 	Period   uint64 // the number of events that it represents, at least 1
 	Frames   []Frame
+	Dump     *Binary // the dump of generated code that the process has mapped; nil: none
 }
 
 // A Frame is an address of a stack. A Sample has the innermost first.
@@ -180,6 +181,9 @@ func (r *reader) sample(b []byte, event int) error {
 	}
 	r.world.frames = frames
 	s.Frames, s.Period = frames, max(s.Period, 1)
+	if p := r.world.processes[s.PID]; p != nil {
+		s.Dump = p.dump
+	}
 	s.Command, s.Process = r.world.command(s.PID, s.TID), r.world.command(s.PID, s.PID)
 	if err := r.each(&s); err != nil {
 		r.err = err

@@ -3,6 +3,7 @@ package perfdata
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,7 @@ const (
 type Binary struct {
 	Name    string // such as /usr/bin/app, [kernel.kallsyms], [vdso]
 	BuildID string // in hexadecimal; "": unknown. Complete when Read returns
+	Inode   uint64 // of a dump of generated code; 0: unknown
 }
 
 // A Mapping is a file that is mapped into the memory of a process, or a part of the kernel.
@@ -43,6 +45,7 @@ type world struct {
 type process struct {
 	maps   []*Mapping // sorted, without overlaps
 	shared bool
+	dump   *Binary // the dump of generated code that it has mapped; nil: there is none
 }
 
 // maxMaps is how many mappings a process can have: the kernel's own default limit.
@@ -103,9 +106,13 @@ func (w *world) forked(pid, parent, tid, parentThread int) {
 	}
 	if p := w.processes[parent]; p != nil {
 		p.shared = true
-		w.processes[pid] = &process{maps: p.maps, shared: true}
+		w.processes[pid] = &process{maps: p.maps, shared: true, dump: p.dump}
 	}
 }
+
+// dumpName matches the names of files in which just-in-time compilers describe their code. They map
+// a page of the file as code.
+var dumpName = regexp.MustCompile(`/jit-\d+\.dump$`)
 
 // mapped handles a record about a mapping.
 func (w *world) mapped(b []byte, misc uint16) {
@@ -115,11 +122,16 @@ func (w *world) mapped(b []byte, misc uint16) {
 	size := in.u64()
 	m.Offset = in.u64()
 	var of Binary
+	inode := uint64(0)
 	if binary.LittleEndian.Uint32(b) == recordMmap2 {
 		id := in.b
 		in.skip(4)
-		if misc&miscBuildID != 0 && !in.short {
+		switch {
+		case in.short:
+		case misc&miscBuildID != 0:
 			of.BuildID = hex.EncodeToString(id[4:][:min(id[0], 20)])
+		default: // major and minor number of the device, inode
+			inode = binary.LittleEndian.Uint64(id[8:])
 		}
 	}
 	if in.short || size == 0 || m.Start+size < m.Start {
@@ -127,8 +139,15 @@ func (w *world) mapped(b []byte, misc uint16) {
 	}
 	m.End, of.Name = m.Start+size, cString(in.b)
 	if misc&miscMode != modeKernel && pid != -1 {
+		isDump := dumpName.MatchString(of.Name)
+		if isDump {
+			of.Inode = inode
+		}
 		m.Binary = w.binary(of)
 		w.mapUser(pid, m)
+		if p := w.processes[pid]; isDump && p != nil {
+			p.dump = m.Binary
+		}
 		return
 	}
 	// The kernel's own text is named after the symbol whose address Offset has: _text.

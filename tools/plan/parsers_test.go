@@ -37,8 +37,11 @@ var parsers = map[string][]string{
 	},
 	"newDebugFile":   {"inlined", "nameByDebug"},
 	"scanGenerated":  {"read"},
-	"newMapScan":     {"scanGenerated"},
+	"newMapScan":     {"scanGenerated", "scanDump"},
+	"scanDump":       {"scanGenerated", "scanDump"},
 	"hasFrame":       {"read"},
+	"layoutOf":       {"read"},
+	"readPython":     {"read"},
 	"probeableAMD64": {"probeable"},
 }
 

@@ -141,9 +141,8 @@ func (p *pathThread) mountOf(fd int) string {
 
 // pathProgram prints the parts of the names of files by their number.
 const pathProgram = `syscall::lseek:entry /pid == $pid && arg2 == 99/ {
-	this->f = curthread->files->fdt->fd[arg0];
 	printf("%d|%s|%s|%s|%s|%s|%s\n", arg1, fds[arg0].fi_pathname, fds[arg0].fi_name, fds[arg0].fi_dirname,
-		fds[arg0].fi_mount, fds[arg0].fi_fs, d_path(&this->f->f_path) == d_path(this->f) ? d_path(this->f) : "differs"); }`
+		fds[arg0].fi_mount, fds[arg0].fi_fs, d_path(&curthread->files->fdt->fd[arg0]->f_path)); }`
 
 // pathParts runs the program while files are opened, and returns the files with their parts.
 func pathParts(t *testing.T, strsize int, do func(*pathThread)) (files []opened, parts [][]string) {
@@ -392,20 +391,33 @@ func TestLongPaths(t *testing.T) {
 
 // A path of more names than are followed begins with dots, too.
 func TestDeepPaths(t *testing.T) {
-	const depth = 300
-	files, parts := pathParts(t, 2048, func(p *pathThread) {
-		name := strings.Repeat("d/", depth)
-		p.mkdir(name)
-		p.show("deep", p.create(name+"file"), "")
-	})
-	if len(files) != 1 || parts[0] == nil {
-		t.Fatal(files, parts)
+	dir := t.TempDir()
+	name := filepath.Join(dir, strings.Repeat("d/", 300))
+	if err := os.MkdirAll(name, 0o700); err != nil { // before the time of the program runs
+		t.Fatal(err)
 	}
-	got := parts[0][0]
+	r := Request{
+		Parts: []Part{{'n', `syscall::lseek:entry /pid == $pid && arg2 == 99/ {
+			printf("%s\n", fds[arg0].fi_pathname); }`}},
+		Options: []string{"quiet", "strsize=2048"},
+	}
+	_, out, errs := traced(t, r, func() {
+		fd, err := unix.Open(name, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(fd)
+		unix.Seek(fd, 0, 99) //nolint:errcheck // it fails; it is traced
+	})
+	if errs != "" {
+		t.Error(errs)
+	}
+	got := strings.TrimSpace(out)
 	rest, cut := strings.CutPrefix(got, "...")
-	if !cut || !strings.HasSuffix(files[0].path, rest) || !strings.HasPrefix(rest, "/d/d/") ||
-		strings.Count(rest, "/") < 38 {
-		t.Errorf("the path is %q of %q", got, files[0].path)
+	if !cut || !strings.HasSuffix(name, rest) || !strings.HasPrefix(rest, "/d/d/") ||
+		strings.Count(rest, "/") < 50 {
+		t.Errorf("the path is %q of %q", got, name)
 	}
 }
 
@@ -436,4 +448,106 @@ func TestBpftracePath(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The file of a request is that whose pages it transfers. Data that is written past the page cache
+// has none.
+func TestRequestFiles(t *testing.T) {
+	onExt4(t)
+	const size = 1 << 20
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, flags int) {
+		fd, err := unix.Open(
+			filepath.Join(dir, name), unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC|flags, 0o600,
+		)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(fd)
+		memory, err := unix.Mmap(
+			-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON,
+		)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Munmap(memory) //nolint:errcheck // it goes with the process
+		for i := range memory {
+			memory[i] = byte(i)
+		}
+		if n, err := unix.Write(fd, memory); err != nil || n != size {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+		if err := unix.Fsync(fd); err != nil {
+			t.Error(err)
+		}
+	}
+	_, out, errs := traced(t, program(`
+		io:::start { @["start", args[2]->fi_pathname, args[2]->fi_name, args[2]->fi_dirname, args[2]->fi_mount, args[2]->fi_fs] = sum(args[0]->b_bcount); }
+		io:::done { @["done", args[2]->fi_pathname, args[2]->fi_name, args[2]->fi_dirname, args[2]->fi_mount, args[2]->fi_fs] = sum(args[0]->b_bcount); }
+		END { printa("%%s|%%s|%%s|%%s|%%s|%%s|%%@d\n", @); }`), func() {
+		write("buffered", 0)
+		write("direct", unix.O_DIRECT)
+	})
+	if errs != "" {
+		t.Error(errs)
+	}
+	mount := mountPointOf(t, dir)
+	bytes, none := map[string]int{}, map[string]int{}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimSpace(line), "|")
+		if len(f) != 7 {
+			continue
+		}
+		n, err := strconv.Atoi(f[6])
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch f[1] {
+		case filepath.Join(dir, "buffered"):
+			bytes[f[0]] += n
+			if f[2] != "buffered" || f[3] != dir || f[4] != mount || f[5] != "ext4" {
+				t.Errorf("%q, want buffered, %s, %s, ext4", f, dir, mount)
+			}
+		case "<none>":
+			none[f[0]] += n
+			if f[2] != "<none>" || f[3] != "<none>" || f[4] != "<none>" || f[5] != "<none>" {
+				t.Errorf("%q, want <none> in all", f)
+			}
+		default:
+			if f[2] == "direct" || f[2] == "" || f[5] == "bdev" {
+				t.Errorf("a request of %q", f)
+			}
+		}
+	}
+	for _, at := range []string{"start", "done"} {
+		if bytes[at] != size {
+			t.Errorf("%s: %d bytes of the file, want %d", at, bytes[at], size)
+		}
+		if none[at] < size {
+			t.Errorf("%s: %d bytes of no file, want at least %d", at, none[at], size)
+		}
+	}
+}
+
+// mountPointOf returns the mount that contains a path, by mountinfo.
+func mountPointOf(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	best := ""
+	for line := range strings.Lines(string(text)) {
+		f := strings.Fields(line)
+		if at := f[4]; len(at) > len(best) &&
+			strings.HasPrefix(name, strings.TrimSuffix(at, "/")+"/") {
+			best = at
+		}
+	}
+	return best
 }

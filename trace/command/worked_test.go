@@ -87,6 +87,7 @@ var prints = []string{
 	`/work +\d`,
 	`\w+ +/`,
 	`/`,
+	``,
 }
 
 // examples reads the worked examples: the lines that are indented as code in a list.

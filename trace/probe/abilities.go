@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 
+	"culprit/kernel"
 	"culprit/kernel/bpf"
 	"culprit/kernel/feature"
 	"culprit/lang/check"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 )
 
 // KernelFeatures returns the features of the kernel that a program can use. It tries only features
@@ -25,6 +27,7 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 	if k.Namespace, err = e.PIDNamespace(); err != nil {
 		return k, err
 	}
+	k.Mounts = mountNamespace(e.root)
 	if k.CPUs, err = ebpf.PossibleCPU(); err != nil {
 		return k, fmt.Errorf("count the CPUs: %w", err)
 	}
@@ -63,6 +66,15 @@ func (e *Env) KernelFeatures(p *ir.Program) (gen.Kernel, error) {
 		}
 	}
 	return k, nil
+}
+
+// mountNamespace returns the number of culprit's mount namespace, 0 if it can't be read.
+func mountNamespace(root kernel.Root) uint32 {
+	var st unix.Stat_t
+	if err := unix.Stat(root.InProc("self/ns/mnt"), &st); err != nil {
+		return 0
+	}
+	return uint32(st.Ino)
 }
 
 // function returns the address and the size of a function of the kernel itself.

@@ -17,7 +17,7 @@ func ioProbes() []stableProbe {
 				args: []check.Arg{
 					made("bufinfo_t", "rq"),
 					made("devinfo_t", "rq"),
-					made("fileinfo_t", "(struct file *)NULL"),
+					made("fileinfo_t", "rq"),
 				}}),
 		}
 	}

@@ -3,8 +3,6 @@ package sampler
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -159,65 +157,5 @@ func TestProfileOfGeneratedLeaves(t *testing.T) {
 		if all < 30 || silent > all/50 || both > all/50 || whole < all/2 || marked < all/10 {
 			t.Errorf("%s: of %d samples %d are whole, %d marked, %d neither, %d both", named, all, whole, marked, silent, both)
 		}
-	}
-}
-
-// With -X perf, stacks of CPython have all functions of the program, in the order of calls.
-func TestProfileOfPython(t *testing.T) {
-	tracetest.Needs(t, feature.RawTracepoints)
-	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
-		t.Skip("needs: kernel feature bpf_task_pt_regs")
-	}
-	script := filepath.Join(t.TempDir(), "split.py")
-	err := os.WriteFile(script, []byte("def inner(x):\n    for i in range(200): x = x * 3 % 1000003\n    return x\n"+
-		"def middle(x):\n    for i in range(50): x = inner(x)\n    return x\n"+
-		"def outer():\n    x = 1\n    while True: x = middle(x)\nouter()\n"), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	python := ""
-	for _, name := range []string{"python3.13", "python3.12", "python3"} {
-		if exec.Command(name, "-X", "perf", "-c", "import sys; sys.exit(0 if sys.is_stack_trampoline_active() else 1)").Run() == nil {
-			python = name
-			break
-		}
-	}
-	if python == "" {
-		t.Skip("needs: tool python3-X-perf (CPython 3.12 or newer)")
-	}
-	pid := tracetest.Start(t, python, "-X", "perf", script)
-	time.Sleep(time.Second) // until it has written its map
-	t.Cleanup(func() {
-		os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) //nolint:errcheck // it may have none
-	})
-	p := Profile{
-		Hz:      499,
-		User:    true,
-		Threads: ThreadFilter{PIDs: []int{pid}},
-		For:     measure.Span(4 * time.Second),
-	}
-	got, err := p.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all, whole int64
-	var odd []string
-	for s := range got.Stacks {
-		names := strings.Join(s.User, " ")
-		if !strings.Contains(names, "py::inner") {
-			continue
-		}
-		all += s.Count
-		inner, middle := strings.Index(names, "py::inner"), strings.Index(names, "py::middle")
-		outer := strings.Index(names, "py::outer")
-		if inner < middle && middle < outer && strings.Contains(names, "`__libc_start") {
-			whole += s.Count
-		} else {
-			odd = s.User
-		}
-	}
-	t.Logf("of %d samples %d are whole", all, whole)
-	if all < 50 || float64(whole) < 0.95*float64(all) {
-		t.Errorf("of %d samples %d are whole; others as %q", all, whole, odd)
 	}
 }

@@ -178,6 +178,16 @@ export interface Differences {
   notes: string[];
 }
 
+/** What happened at a moment; of api/notes. */
+export interface Note {
+  at_ms: number;
+  kind: "note" | "deploy" | "culprit" | "script" | "dataset" | "clock";
+  text: string;
+  who: string;
+  /** Of what was noted: to remove it. */
+  id?: number;
+}
+
 /** A question that follows from a row; of api/questions. */
 export interface Question {
   text: string;

@@ -1,4 +1,6 @@
-// The time axis: which moments are marked, and with which words. In the time zone of who looks.
+// The time axis: which moments are marked, and with which words. In the zone that is chosen.
+
+import { momentOf, shownZone, type Zone } from "../data/zone";
 
 /** A mark on the time axis. */
 export interface TimeMark {
@@ -58,12 +60,6 @@ export function timeStep(spanMs: number, width: number, apart: number): number {
   return steps.find((s) => s >= want) ?? steps[steps.length - 1]!;
 }
 
-/** Minutes that local time is ahead of UTC at a moment. */
-export type Zone = (ms: number) => number;
-
-/** The zone of the browser. */
-export const localZone: Zone = (ms) => -new Date(ms).getTimezoneOffset();
-
 /**
  * Marks from a moment to another on an axis of so many pixels, each `apart` pixels from the next at
  * least.
@@ -73,7 +69,7 @@ export function timeMarks(
   to: number,
   width: number,
   apart = 90,
-  zone: Zone = localZone,
+  zone: Zone = shownZone,
 ): TimeMark[] {
   if (!(to > from)) return [];
   const step = timeStep(to - from, width, apart);
@@ -84,8 +80,7 @@ export function timeMarks(
   let wall = Math.ceil((from + shift) / step) * step;
   let dayBefore = NaN;
   for (let n = 0; n < 1000; n++, wall += step) {
-    let ms = wall - zone(from) * minute;
-    ms = wall - zone(ms) * minute;
+    const ms = momentOf(wall, zone);
     if (ms > to) break;
     if (ms < from) continue;
     const local = new Date(wall); // read with the UTC getters
@@ -106,15 +101,21 @@ export function timeMarks(
 }
 
 /** A moment in full: "2026-11-21 17:52:40", with milliseconds when there are some. */
-export function moment(ms: number, zone: Zone = localZone): string {
+export function moment(ms: number, zone: Zone = shownZone): string {
   const d = new Date(ms + zone(ms) * minute);
   const part = d.getUTCMilliseconds();
   return `${d.getUTCFullYear()}-${two(d.getUTCMonth() + 1)}-${two(d.getUTCDate())} ${clockOf(d)}${part ? `.${String(part).padStart(3, "0")}` : ""}`;
 }
 
 /** The time of day of a moment: "17:52:40". */
-export function clock(ms: number, zone: Zone = localZone): string {
+export function clock(ms: number, zone: Zone = shownZone): string {
   return clockOf(new Date(ms + zone(ms) * minute));
+}
+
+/** A moment to the second: the time of day, of another day than now's the whole. */
+export function brief(ms: number, now: number): string {
+  const at = moment(Math.floor(ms / second) * second);
+  return at.slice(0, 10) === moment(now).slice(0, 10) ? at.slice(11) : at;
 }
 
 function clockOf(d: Date): string {

@@ -564,8 +564,22 @@ export interface Over {
   /** Marks A and B. */
   a: number;
   b: number;
+  /** Moments at which something was noted. */
+  notes: readonly number[];
   /** Values at the crosshair, each with its colour. */
   dots: readonly { value: number; colour: string }[];
+}
+
+/** Draws a dotted line at each moment at which something was noted. */
+export function noteLines(s: Surface, map: Places, notes: readonly number[], look: Look): void {
+  const { ctx, dpr } = s;
+  const line = Math.max(1, Math.round(dpr));
+  ctx.fillStyle = look.dim;
+  for (const ms of notes) {
+    const x = map.x(ms);
+    if (x < map.box.left || x > map.box.left + map.box.width) continue;
+    for (let y = 0; y < s.height; y += 4 * dpr) ctx.fillRect(Math.round(x), y, line, dpr);
+  }
 }
 
 /** Draws what lies over a graph. */
@@ -593,6 +607,7 @@ export function drawOver(
     ctx.fillRect(Math.round(a), 0, line, s.height);
     ctx.fillRect(Math.round(b), 0, line, s.height);
   }
+  noteLines(s, map, over.notes, look);
   for (const ms of [over.a, over.b]) {
     const x = map.x(ms);
     if (Number.isNaN(ms) || !inside(x)) continue;

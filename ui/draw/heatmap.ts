@@ -2,7 +2,7 @@
 // left. Draws in device pixels and knows neither the page nor the server.
 
 import type { Column } from "../data/columns";
-import { type Box, type Frame, frame, Places, plotOf } from "./chart";
+import { type Box, type Frame, frame, noteLines, Places, plotOf } from "./chart";
 import { heatColour, isDark, paint } from "./heat";
 import type { Look } from "./look";
 import type { Surface } from "./surface";
@@ -33,6 +33,8 @@ export interface HeatOver {
   spot: { from: number; to: number; low: number; high: number } | null;
   a: number;
   b: number;
+  /** Moments at which something was noted. */
+  notes: readonly number[];
 }
 
 /** The share of the colours that a count has: by its log, so that one event is seen beside many. */
@@ -242,6 +244,7 @@ export function drawMapOver(
   ctx.beginPath();
   ctx.rect(box.left, box.top, box.width, box.height);
   ctx.clip();
+  noteLines(s, map, over.notes, look);
   for (const ms of [over.a, over.b]) {
     if (Number.isNaN(ms)) continue;
     ctx.fillStyle = look.accent;

@@ -12,6 +12,7 @@ import (
 	"culprit/fleet"
 	"culprit/measure"
 	"culprit/view/web/access"
+	"culprit/view/web/annotation"
 	"culprit/view/web/api"
 	"culprit/view/web/listen"
 	"culprit/worker"
@@ -35,6 +36,8 @@ type Config struct {
 	Tokens   *access.Tokens   // more tokens; nil: none
 	Sessions *access.Sessions // of browsers; nil: in memory
 	Sites    access.Sites     // names of the server, beside loopback
+
+	Notes *annotation.Notes // New: in memory
 
 	Page       fs.FS        // the built page; without index.html: a page that says how to build it
 	Prometheus http.Handler // handles /api/v1/; nil: not found
@@ -84,11 +87,12 @@ type Server struct {
 	profiles *profiles
 	sessions *sessions
 	hosts    *hosts
+	notes    *notes
 }
 
 // New returns a server that follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
-	c := newCore(&Config{Machine: m, About: about, Token: token})
+	c := newCore(&Config{Machine: m, About: about, Token: token, Notes: annotation.Open("")})
 	l := newLive(c)
 	s := &Server{
 		core: c, live: l,
@@ -101,6 +105,7 @@ func New(m Machine, about About, token string) *Server {
 		profiles: newProfiles(c),
 		sessions: &sessions{core: c},
 		hosts:    &hosts{core: c},
+		notes:    &notes{core: c},
 	}
 	go l.run()
 	go s.findings.run()
@@ -139,6 +144,8 @@ func (s *Server) routes() map[string]route {
 		"/api/datasets/{id}/{action}": {"POST": s.datasets.change},
 		"/api/changes":                {"GET": s.datasets.changes},
 		"/api/changed":                {"GET": s.queries.changed},
+		"/api/notes":                  {"GET": s.notes.list, "POST": s.notes.add},
+		"/api/notes/{id}/{action}":    {"POST": s.notes.change},
 		"/api/scripts":                {"GET": s.scripts.list, "POST": s.scripts.add},
 		"/api/scripts/{id}/{action}":  {"POST": s.scripts.change},
 		"/api/scripts/complete":       {"POST": s.scripts.complete},

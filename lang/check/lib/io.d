@@ -90,8 +90,19 @@ translator fileinfo_t < struct file *F > {
 	fi_pathname = file_part(F, "path");
 	fi_mount = file_part(F, "mount");
 	fi_offset = F == NULL ? 0 : F->f_pos;
-	fi_fs = F == NULL ? "<none>" : stringof(F->f_inode->i_sb->s_type->name);
+	fi_fs = file_part(F, "type");
 	fi_oflags = F == NULL ? 0 : F->f_flags;
+};
+
+/* The file whose pages of the page cache a request transfers. */
+translator fileinfo_t < struct request *R > {
+	fi_name = file_part(R, "name");
+	fi_dirname = file_part(R, "directory");
+	fi_pathname = file_part(R, "path");
+	fi_mount = file_part(R, "mount");
+	fi_offset = 0;
+	fi_fs = file_part(R, "type");
+	fi_oflags = 0;
 };
 
 inline fileinfo_t fds[int fd] = xlate <fileinfo_t> (file_of(fd));

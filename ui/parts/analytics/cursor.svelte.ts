@@ -6,6 +6,8 @@ export class Cursor {
   /** Where the pointer is. */
   hover = $state(Number.NaN);
   drag = $state.raw<[number, number] | null>(null);
+  /** Moments at which something was noted. */
+  notes = $state.raw<readonly number[]>([]);
   /** The graph that keys are for. */
   active = $state(0);
 }

@@ -1,0 +1,150 @@
+package process
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"culprit/collect/collecttest"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockThread returns the files of a thread of process 7 that has run for a time, and what it waits
+// in.
+func lockThread(tid, run int, call, wchan string) map[string]string {
+	task := fmt.Sprintf("proc/7/task/%d/", tid)
+	files := map[string]string{
+		task + "stat":      fakeProcess{pid: tid, comm: "worker", start: 600}.stat(),
+		task + "schedstat": fmt.Sprintf("%d 6 7\n", run),
+		task + "status": fmt.Sprintf("Cpus_allowed:\t3\nCpus_allowed_list:\t0-1\n"+
+			"voluntary_ctxt_switches:\t%d\nnonvoluntary_ctxt_switches:\t4\n", run),
+		task + "wchan":   wchan,
+		task + "syscall": call,
+	}
+	if tid == 7 {
+		files["proc/7/schedstat"] = files[task+"schedstat"]
+		files["proc/7/status"] = "Uid:\t0\t0\t0\t0\n" + files[task+"status"]
+	}
+	return files
+}
+
+func futexCall(addr, op, word int) string {
+	return fmt.Sprintf("%d 0x%x 0x%x 0x%x 0x0 0x0 0x0 0x7ffe 0x7fff\n", unix.SYS_FUTEX, addr, op,
+		word)
+}
+
+// lockMemory returns the memory of process 7 with a mutex at an address.
+func lockMemory(addr, owner int) map[string]string {
+	lock := string([]byte{2, 0, 0, 0, 1, 0, 0, 0, byte(owner), byte(owner >> 8), 0, 0})
+	return map[string]string{"proc/7/mem": strings.Repeat("\x00", addr) + lock}
+}
+
+const pause = "34 0x0 0x0 0x2 0x0 0x0 0x0 0x7ffe 0x7fff\n"
+
+func TestLockWaiters(t *testing.T) {
+	mutex, condition := futexCall(64, 0x80, 2), futexCall(64, 0x189, 4)
+	const idle = 50
+	for _, tt := range []struct {
+		name  string
+		calls []string // of threads 71, 72 ...
+		ran   int      // so many of them
+		mem   map[string]string
+		wchan string // of thread 71
+		want  map[string]float64
+	}{
+		{"three threads wait for thread 71", []string{"running\n", mutex, mutex, mutex}, 4,
+			lockMemory(64, 71), "0", map[string]float64{"0x40|71|": 3}},
+		{"its holder sleeps", []string{pause, mutex, mutex, mutex}, 1,
+			lockMemory(64, 71), "hrtimer_nanosleep",
+			map[string]float64{"0x40|71|hrtimer_nanosleep": 3}},
+		{"the holder is not known", []string{"running\n", mutex, mutex}, 3, lockMemory(64, 0), "0",
+			map[string]float64{"0x40|0|": 2}},
+		{"another process holds it", []string{"running\n", mutex, mutex}, 3,
+			lockMemory(64, 99), "0", map[string]float64{"0x40|0|": 2}},
+		{"one thread, the holder is not known", []string{"running\n", mutex}, 2,
+			lockMemory(64, 0), "0", nil},
+		{"threads that did not run, the holder is not known",
+			[]string{"running\n", mutex, mutex}, 1, lockMemory(64, 0), "0", nil},
+		{"an idle pool", []string{"running\n", condition, condition, condition}, 4,
+			lockMemory(64, 71), "0", nil},
+		{"two locks", []string{"running\n", futexCall(64, 0x86, 0), futexCall(80, 0x80, 2),
+			futexCall(80, 0x80, 2)}, 4, lockMemory(80, 71), "0",
+			map[string]float64{"0x40|0|": 1, "0x50|71|": 2}},
+		{"musl", []string{"running\n", futexCall(64, 0x80, 71|1<<31)}, 2, lockMemory(64, 0), "0",
+			map[string]float64{"0x40|71|": 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fakeProcess{pid: 7, comm: "server", threads: 1 + len(tt.calls), start: 600}
+			files := merge(p.files("50 6 7", 1, 2, 3), lockThread(7, idle, pause, "do_pause"),
+				tt.mem)
+			for i, call := range tt.calls {
+				files = merge(files, lockThread(71+i, idle, call, tt.wchan))
+			}
+			m := newProcessMachine(t, files)
+			if rows := m.Read(true); len(matching(rows, "process.lock.waiters")) > 0 {
+				t.Errorf("the first reading does not know what ran: %v", rows)
+			}
+			m.Put(lockThread(7, idle+1, pause, "do_pause"))
+			for i, call := range tt.calls[:tt.ran] {
+				m.Put(lockThread(71+i, idle+1, call, tt.wchan))
+			}
+			want := map[string]float64{}
+			for k, v := range tt.want {
+				want["process.lock.waiters|7|server|"+k] = v
+			}
+			collecttest.Expect(t, m.next(), "process.lock.waiters", want)
+			collecttest.Expect(t, m.next(), "process.lock.waiters", nil) // nothing ran
+		})
+	}
+}
+
+// Of many threads some are read, and represent the others.
+func TestLockWaitersOfManyThreads(t *testing.T) {
+	const threads = 3 * mostLockThreads
+	p := fakeProcess{pid: 7, comm: "server", threads: 1 + threads, start: 600}
+	files := merge(p.files("50 6 7", 1, 2, 3), lockThread(7, 50, pause, "do_pause"),
+		lockMemory(64, 101))
+	for i := range threads {
+		files = merge(files, lockThread(101+i, 50, futexCall(64, 0x80, 2), "futex_do_wait"))
+	}
+	m := newProcessMachine(t, files)
+	m.Read(true)
+	m.Put(lockThread(7, 51, pause, "do_pause"))
+	for range 5 {
+		rows := m.next()
+		for k, v := range matching(rows, "process.lock.waiters") {
+			if k != "process.lock.waiters|7|server|0x40|101|futex_do_wait" ||
+				v < threads-8 || v > threads+8 {
+				t.Errorf("%s: %g of %d threads", k, v, threads)
+			}
+		}
+		if reads := m.Reading.(*processReading).lockWaits.reads; reads > mostLockThreads {
+			t.Errorf("%d calls were read, want at most %d", reads, mostLockThreads)
+		}
+		m.Put(lockThread(7, 60+m.Reading.(*processReading).lockWaits.turn, pause, "do_pause"))
+	}
+}
+
+func TestLockWaitersDenied(t *testing.T) {
+	p := fakeProcess{pid: 7, comm: "server", threads: 2, start: 600}
+	files := merge(p.files("50 6 7", 1, 2, 3), lockThread(7, 50, pause, ""),
+		lockThread(71, 50, pause, ""))
+	delete(files, "proc/7/task/7/syscall")
+	delete(files, "proc/7/task/71/syscall")
+	m := newProcessMachine(t, files)
+	m.Read(true)
+	files = lockThread(71, 51, pause, "")
+	delete(files, "proc/7/task/71/syscall")
+	for range 2 {
+		if m.Reading.(*processReading).lockWaits.denied {
+			t.Error("a process whose calls cannot be read may have ended")
+		}
+		m.Put(files)
+		collecttest.Expect(t, m.next(), "process.lock.waiters", nil)
+		files["proc/7/task/71/schedstat"] = "52 6 7\n"
+	}
+	if !m.Reading.(*processReading).lockWaits.denied {
+		t.Error("no note that the calls of a process may not be read")
+	}
+}

@@ -1,0 +1,90 @@
+package process
+
+import (
+	"cmp"
+	"slices"
+
+	"culprit/collect"
+	"culprit/collect/procfs"
+	"culprit/measure"
+)
+
+// sleeperReading samples where the threads of processes sleep that switch very often.
+type sleeperReading struct {
+	sample []*process // most switches first
+	counts []sleepCount
+	turn   int // of the sample of threads
+}
+
+// sleepCount is how many threads of a process sleep in a kernel function.
+type sleepCount struct {
+	function string
+	threads  int
+}
+
+const (
+	// switchesOften is the voluntary switches per second from which a process is sampled.
+	switchesOften = 2000
+	// mostSleepers is how many processes one reading samples, the busiest ones.
+	mostSleepers = 16
+	// mostSleepThreads is how many threads of each.
+	mostSleepThreads = 4
+)
+
+// putSleepers puts the kernel functions in which threads of such processes sleep.
+func (r *processReading) putSleepers(out *collect.Out) {
+	t := out.Table("process.sleepers")
+	if t == nil || out.First {
+		return
+	}
+	s := &r.sleepers
+	s.sample = s.sample[:0]
+	least := switchesOften * float64(out.Over().Span()) / float64(measure.Second)
+	for _, p := range r.procs {
+		if p.ran && !p.dead && !p.stat.kernel && p.delta.voluntary >= least {
+			s.sample = append(s.sample, p)
+		}
+	}
+	slices.SortStableFunc(s.sample, func(a, b *process) int {
+		return cmp.Compare(b.delta.voluntary, a.delta.voluntary)
+	})
+	for _, p := range s.sample[:min(len(s.sample), mostSleepers)] {
+		s.counts = s.counts[:0]
+		if !p.split {
+			r.addSleeper(p, "wchan")
+		} else {
+			step := (len(p.threads) + mostSleepThreads - 1) / mostSleepThreads
+			for i := s.turn % step; i < len(p.threads); i += step {
+				if th := p.threads[i]; th.ran && !th.gone {
+					r.addSleeper(p, th.base+"wchan")
+				}
+			}
+		}
+		pid, name := p.name.of(out, p.pid, p.comm)
+		for _, c := range s.counts {
+			t.Put(float64(c.threads), pid, name, out.Label(c.function))
+		}
+	}
+	clear(s.sample)
+	s.turn++
+}
+
+// addSleeper counts a thread; one that runs, or may not be read, is not counted.
+func (r *processReading) addSleeper(p *process, file string) {
+	b, err := r.readOnce(p.pid, file)
+	if err != nil {
+		return
+	}
+	name := procfs.FunctionName(b)
+	if len(name) == 0 {
+		return
+	}
+	s := &r.sleepers
+	for i := range s.counts {
+		if s.counts[i].function == string(name) {
+			s.counts[i].threads++
+			return
+		}
+	}
+	s.counts = append(s.counts, sleepCount{string(name), 1})
+}

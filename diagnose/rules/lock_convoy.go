@@ -1,0 +1,166 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
+	"culprit/diagnose/threshold"
+)
+
+// lockConvoy finds programs whose threads wait for one another: more of them wait for a lock of the
+// program than use a CPU or wait for one. Threads of an idle pool wait too, but not for a lock: see
+// process.lock.waiters.
+func lockConvoy() diagnose.Rule {
+	return diagnose.Rule{
+		ID: "lock-convoy", Checks: "locks of programs",
+		Finds: []string{facts.LockWaiters},
+		Uses:  []string{facts.ProcessCPU, facts.ProcessWait, facts.ProcessSwitches},
+		Check: func(l *diagnose.Look) {
+			t := l.Table(facts.LockWaiters)
+			var all []convoy
+			for _, pid := range t.Keys("pid") {
+				if c, ok := convoyOf(l, pid); ok {
+					all = append(all, c)
+				}
+			}
+			sort.SliceStable(all, func(i, j int) bool { return all[i].waiting > all[j].waiting })
+			accused := map[string]bool{} // eight workers that do the same are one finding
+			for i := range all {
+				name := all[i].program.Name
+				if !accused[name] {
+					accused[name] = true
+					all[i].accuse(l)
+				}
+			}
+		},
+	}
+}
+
+// A convoy is the threads of a process that wait for its locks.
+type convoy struct {
+	program facts.Program
+	rows    []*diagnose.Row
+	waiting float64 // threads at any moment
+	working float64 // threads that use a CPU, or wait for one
+	s       diagnose.Period
+}
+
+// convoyOf returns the convoy of a process; false when there is none.
+func convoyOf(l *diagnose.Look, pid string) (convoy, bool) {
+	t, cpu, ready := l.Table(facts.LockWaiters), l.Table(facts.ProcessCPU),
+		l.Table(facts.ProcessWait)
+	c := convoy{rows: t.Where("pid", pid)}
+	waits := t.Sum(c.rows)
+	works := cpu.Sum(cpu.Where("pid", pid))
+	readies := ready.Sum(ready.Where("pid", pid))
+	working := func(i int) float64 {
+		return series.AtOrZero(works, i) + series.AtOrZero(readies, i)
+	}
+	var ok bool
+	c.s, ok = diagnose.Lasting(t, nil, func(i int) bool {
+		w := series.AtOrZero(waits, i)
+		return w >= threshold.LockWaiting && w >= threshold.LockShare*(w+working(i))
+	})
+	if !ok || c.takesTurns() {
+		return c, false
+	}
+	c.program = facts.Programs(t, c.rows, c.s.Mask)[0]
+	c.waiting = c.program.Rate
+	worked := make([]float64, len(t.Seconds))
+	for i := range worked {
+		worked[i] = working(i)
+	}
+	c.working = t.Mean(worked, c.s.Mask)
+	return c, true
+}
+
+// takesTurns reports whether threads that hold a lock wait for requests: the idle ones of a pool in
+// which one at a time accepts or polls.
+func (c *convoy) takesTurns() bool {
+	idle, all := 0.0, 0.0
+	for _, r := range c.rows {
+		n := series.Or(r.Part(c.s.Mask), 0)
+		all += n
+		for _, prefix := range requestWaits() {
+			if strings.HasPrefix(r.Word("wchan"), prefix) {
+				idle += n
+				break
+			}
+		}
+	}
+	return idle >= threshold.LockIdle*all
+}
+
+// requestWaits are the beginnings of kernel functions in which threads wait for requests: accept,
+// epoll, poll, select, recvfrom of datagrams, io_uring. Names are those of Linux 3.10 to 6.18.
+func requestWaits() []string {
+	return []string{"inet_csk_accept", "inet_csk_wait", "unix_accept", "__skb_wait_for",
+		"ep_poll", "do_epoll_wait", "poll_schedule", "do_poll", "do_sys_poll", "do_select",
+		"core_sys_select", "io_cqring_wait"}
+}
+
+func (c *convoy) accuse(l *diagnose.Look) {
+	t, s := l.Table(facts.LockWaiters), c.s
+	share := c.waiting / (c.waiting + c.working)
+	severity := diagnose.Medium
+	if c.waiting >= threshold.LockMany {
+		severity = diagnose.High
+	}
+	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), fmt.Sprintf(
+		"Threads of %s wait for one another: %s wait for a lock at any moment for %s, while %s "+
+			"use a CPU or wait for one.", c.program, phrase.Digits(c.waiting), s,
+		phrase.Digits(c.working)))
+	f.SetEffect(share)
+	lock, most, heldBy := c.lock()
+	f.AddEvidence(t, s, t.QueryOf(nil, "pid", phrase.Clean(c.rows[0].Word("pid")), "lock", lock),
+		most, t.Unit, fmt.Sprintf("%s of them wait for the lock at %s; %s",
+			phrase.Digits(most), phrase.Clean(lock), heldBy)).
+		CompareTo(c.working, "threads that work")
+	pid := c.rows[0].Word("pid")
+	cpu, n := l.Table(facts.ProcessCPU), l.Table(facts.ProcessSwitches)
+	if used := cpu.Mean(cpu.Sum(cpu.Where("pid", pid)), s.Mask); used >= 0 {
+		f.AddEvidence(cpu, s, cpu.QueryOf(nil, "pid", pid), used, cpu.Unit, fmt.Sprintf(
+			"all threads together use %s CPUs", phrase.Digits(used)))
+	}
+	rows := n.Where("pid", pid, "type", "voluntary")
+	if rate := n.Mean(n.Sum(rows), s.Mask); rate >= 0 {
+		f.AddEvidence(n, s, n.QueryOf(nil, "pid", pid, "type", "voluntary"), rate, n.Unit,
+			phrase.Count(rate)+" times per second one of them goes to sleep")
+	}
+	f.AddCaveat(0, "Threads that wait are counted once per interval, in a sample of the threads.")
+	f.Verify = fmt.Sprintf("culprit locks --process %s; for t in /proc/%d/task/*; do cat $t/wchan "+
+		"$t/syscall; echo; done | grep -A1 futex", phrase.Shell(c.program.Name),
+		c.program.PID())
+	f.Cover("cpu-one-saturated", func(o *diagnose.Finding) bool { return facts.SameProgram(f, o) })
+	f.Cover("switch-storm", func(o *diagnose.Finding) bool { return facts.SameProgram(f, o) })
+}
+
+// lock returns the lock for which most threads wait, their number, and what its holder does.
+func (c *convoy) lock() (lock string, most float64, heldBy string) {
+	threads, does := map[string]float64{}, map[string]map[string]float64{}
+	for _, r := range c.rows {
+		at, n := r.Word("lock"), series.Or(r.Part(c.s.Mask), 0)
+		threads[at] += n
+		if does[at] == nil {
+			does[at] = map[string]float64{}
+		}
+		doing := "its holder is not known"
+		if tid, _ := strconv.Atoi(r.Word("holder")); tid > 0 {
+			doing = "its holder runs"
+			if in := r.Word("wchan"); in != "" {
+				doing = "its holder sleeps in kernel function " + phrase.Clean(in)
+			}
+		}
+		does[at][doing] += n
+	}
+	lock = facts.Largest(threads)
+	heldBy = facts.Largest(does[lock])
+	return lock, threads[lock], fmt.Sprintf("%s in %s of the samples", heldBy,
+		phrase.Percent(does[lock][heldBy]/threads[lock]))
+}

@@ -1,0 +1,86 @@
+package threshold
+
+// Thresholds of rule lock-convoy: see locks.
+const (
+	LockWaiting = 2.0
+	LockShare   = 0.5
+	LockMany    = 8.0
+	LockIdle    = 0.5
+)
+
+func locks() []Threshold {
+	return []Threshold{
+		edge("LockWaiting", LockWaiting, "threads", 1.9, 2.1,
+			"that wait for a lock at any moment; one waits now and then in every busy program"),
+		edge("LockShare", LockShare, "share of the threads that have work", 0.48, 0.52,
+			"that wait for a lock; with less the CPUs, not the lock, set the speed"),
+		edge("LockMany", LockMany, "threads", 7.8, 8.2,
+			"that wait at any moment: the program stands in line at one place"),
+		edge("LockIdle", LockIdle, "share of the waits", 0.48, 0.52,
+			"for a lock whose holder waits for requests: a pool takes turns to accept them"),
+	}
+}
+
+// Thresholds of rule switch-storm: see switches.
+const (
+	SwitchRate    = 20e3
+	SwitchCost    = 12e-6
+	SwitchCPU     = 0.2
+	SwitchMuch    = 0.5
+	SwitchPartner = 0.5
+)
+
+func switches() []Threshold {
+	return []Threshold{
+		edge("SwitchRate", SwitchRate, "voluntary switches per second", 19500, 20500,
+			"of one program; servers with ten thousand requests per second stay below"),
+		edge("SwitchCost", SwitchCost, "s of CPU time per switch", 11.8e-6, 12.2e-6,
+			"going to sleep and waking another takes 2 to 10 us in all: with more the program "+
+				"does something else too"),
+		edge("SwitchCPU", SwitchCPU, "CPUs", 0.195, 0.205,
+			"with less the switches cost nobody anything"),
+		edge("SwitchMuch", SwitchMuch, "CPUs", 0.48, 0.52,
+			"of the program and its partners: half a CPU does no other work"),
+		edge("SwitchPartner", SwitchPartner, "share of the rate of the first", 0.48, 0.52,
+			"programs that wake each other switch equally often"),
+	}
+}
+
+// Thresholds of rule realtime-hog: see realtime.
+const (
+	RealtimeBusy = 0.5
+	RealtimeWait = 0.3
+	RealtimeMany = 1.0
+)
+
+func realtime() []Threshold {
+	return []Threshold{
+		edge("RealtimeBusy", RealtimeBusy, "share of a CPU", 0.48, 0.52,
+			"audio and control loops use a few percent"),
+		edge("RealtimeWait", RealtimeWait, "tasks", 0.29, 0.31,
+			"that wait where the thread runs; the scheduler moves those that may go elsewhere"),
+		edge("RealtimeMany", RealtimeMany, "tasks", 0.97, 1.03,
+			"that wait there: one of them hardly runs at all"),
+	}
+}
+
+// Thresholds of rule cpus-confined: see confinement.
+const (
+	ConfinedWait   = 0.5
+	ConfinedIdle   = 0.10
+	ConfinedOthers = 0.5
+	ConfinedMany   = 2.0
+)
+
+func confinement() []Threshold {
+	return []Threshold{
+		edge("ConfinedWait", ConfinedWait, "tasks", 0.49, 0.51,
+			"that wait for their CPUs; bursts wait less"),
+		edge("ConfinedIdle", ConfinedIdle, "share of their CPUs", 0.097, 0.104,
+			"with more idle, tasks wait for other reasons, as a quota"),
+		edge("ConfinedOthers", ConfinedOthers, "CPUs", 0.49, 0.52,
+			"that idle and that they may not use; half a CPU is no artefact of accounting"),
+		edge("ConfinedMany", ConfinedMany, "tasks", 1.95, 2.05,
+			"that wait: each of several processes gets a third of a CPU or less"),
+	}
+}

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
+
+describe.skipIf(lacks !== "")("time", () => {
+  let served: Served;
+  let eyes: Eyes;
+
+  beforeAll(async () => {
+    eyes = await Eyes.open();
+    served = await Served.start();
+    await until(
+      "a diagnosis",
+      async () => (await served.get<{ at_ms: number | null }>("diagnosis")).at_ms,
+      120_000,
+    );
+  }, 240_000);
+
+  afterAll(async () => {
+    await served?.end();
+    await eyes?.close();
+  });
+
+  it("Now has the age of its verdict, and who uses the machine", async () => {
+    const { page, wrong } = await eyes.at(served, "#now", { width: 1440, height: 900 });
+    await page.locator(".verdict").waitFor();
+    const who = page.locator(".who section");
+    await until("the three lists", async () => (await who.count()) === 3);
+    await until(
+      "an age, or a verdict that is withdrawn",
+      async () =>
+        (await page.locator(".age").count()) > 0 ||
+        /full:|Not diagnosed|not everything/.test(await page.locator(".verdict").innerText()),
+    );
+    // The CPU time of the processes is never nobody's: culprit itself runs.
+    const first = who.first().locator("li a").first();
+    await first.waitFor();
+    await picture(page, "now-who");
+    await accessible(page);
+    await fits(page);
+    const name = (await first.locator(".name").innerText()).trim();
+    await first.click();
+    const row = page.locator('[data-graph="0"] tr.selected');
+    await row.waitFor();
+    expect(await row.innerText()).toContain(name);
+    expect(wrong).toEqual([]);
+  });
+
+  it("Now fits a telephone and a wall", async () => {
+    for (const width of [390, 2560]) {
+      const { page, wrong } = await eyes.at(served, "#now", { width, height: 900, theme: "light" });
+      await page.locator(".who section").first().waitFor();
+      await fits(page);
+      await accessible(page);
+      await picture(page, `now-${width}`);
+      expect(wrong).toEqual([]);
+    }
+  });
+
+  it("a typed range is shown, and offered again", async () => {
+    const { page, wrong } = await eyes.at(served, "#analytics");
+    await page.waitForSelector('[data-graph="0"][data-state=shown]');
+    await page.keyboard.press("r");
+    const field = page.getByLabel(/^Time range/);
+    await field.fill("at lunch");
+    await page.getByText("is no time").waitFor();
+    expect(await page.getByRole("button", { name: "show", exact: true }).isDisabled()).toBe(true);
+    await field.fill("-30s..now");
+    await accessible(page);
+    await picture(page, "time-range");
+    await page.keyboard.press("Enter");
+    await until("the address has it", async () => /from=.*to=/.test(page.url()));
+    const state = new URLSearchParams(page.url().split("?").at(-1));
+    const span = Date.parse(state.get("to") ?? "") - Date.parse(state.get("from") ?? "");
+    expect(Math.abs(span - 30_000)).toBeLessThan(1500);
+    await page.locator("button.shown").click();
+    await page.getByRole("button", { name: "-30s..now" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("z");
+    await until("UTC", async () => (await page.locator("button.zone").innerText()) === "UTC");
+    expect(await page.locator("button.zone").getAttribute("aria-pressed")).toBe("true");
+    expect(wrong).toEqual([]);
+  });
+
+  it("a restart and a note are flags, which have their texts", async () => {
+    await served.down();
+    await new Promise((r) => setTimeout(r, 4000));
+    await served.up();
+    const { page, wrong } = await eyes.at(served, "#analytics?last=5m", {
+      width: 1440,
+      height: 900,
+    });
+    await page.waitForSelector('[data-graph="0"][data-state=shown]');
+    await page.locator(".flag", { hasText: "culprit restarted here" }).waitFor();
+    await page.getByRole("button", { name: "+ note" }).click();
+    await page.getByLabel("text of the note").fill("web 1.4.2 on all hosts");
+    await page.getByLabel("kind of note").selectOption("deploy");
+    await accessible(page);
+    await page.keyboard.press("Enter");
+    const flag = page.locator(".flag", { hasText: /deploy: web 1\.4\.2|2: / }).last();
+    await flag.waitFor();
+    await flag.click();
+    const line = page.locator("ul.open li", { hasText: "web 1.4.2" });
+    await line.waitFor();
+    await picture(page, "notes");
+    await accessible(page);
+    await fits(page);
+    await line.getByRole("button", { name: /remove the note/ }).click();
+    await until("it is gone", async () => (await page.getByText("web 1.4.2").count()) === 0);
+    expect(wrong).toEqual([]);
+  });
+
+  it("notes fit a telephone", async () => {
+    const { page, wrong } = await eyes.at(served, "#analytics?last=5m", {
+      width: 390,
+      height: 844,
+    });
+    await page.locator(".flag").first().waitFor();
+    await fits(page);
+    await accessible(page);
+    await picture(page, "notes-telephone");
+    expect(wrong).toEqual([]);
+  });
+});

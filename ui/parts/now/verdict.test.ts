@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import type { Dated, Finding } from "../../data/api";
+import { remains, standing } from "./verdict";
+
+/** A diagnosis of ten seconds that ends at a second, with findings. */
+function dated(at: number, ...ids: string[]): Dated {
+  return {
+    at_ms: at * 1000,
+    report: {
+      start: new Date((at - 10) * 1000).toISOString(),
+      end: new Date(at * 1000).toISOString(),
+      findings: ids.map((id) => ({ id, severity: "high" }) as Finding),
+    },
+  } as unknown as Dated;
+}
+
+describe("a verdict", () => {
+  it("that nothing is wrong holds since the last finding ended", () => {
+    const s = standing([dated(20), dated(40, "a"), dated(60), dated(80)], dated(100));
+    expect([s.fine, s.atLeast]).toEqual([50_000, false]);
+  });
+  it("may be older than what is recorded", () => {
+    expect(standing([dated(20)], dated(100))).toMatchObject({ fine: 10_000, atLeast: true });
+  });
+  it("has the age of each finding", () => {
+    const s = standing([dated(20), dated(40, "a"), dated(60, "a", "b")], dated(80, "a", "b"));
+    expect([...s.findings]).toEqual([
+      ["b", 50_000],
+      ["a", 30_000],
+    ]);
+    expect(s.fine).toBeNaN();
+  });
+  it("begins anew where a finding was gone for a while", () => {
+    const s = standing([dated(20, "a"), dated(40), dated(60, "a")], dated(70, "a"));
+    expect(s.findings.get("a")).toBe(50_000);
+  });
+  it("does not look ahead of the newest", () => {
+    expect(standing([dated(60), dated(90, "a")], dated(70)).fine).toBe(50_000);
+  });
+});
+
+it("is withdrawn when a resource becomes full after it", () => {
+  expect(remains(100_000, [], Number.NaN)).toBe("holds");
+  expect(remains(100_000, ["CPU"], 103_000)).toBe("withdrawn");
+  expect(remains(100_000, ["CPU"], 95_001)).toBe("withdrawn");
+  expect(remains(100_000, ["CPU"], 95_000)).toBe("although");
+});

@@ -1,0 +1,60 @@
+// How old a verdict is, and whether the table below it says something else.
+
+import type { Dated } from "../../data/api";
+import { levelOf, type UseTable } from "../../data/use";
+import { episodes } from "../findings/episodes";
+
+/** Since when a verdict holds, in milliseconds; NaN: unknown. */
+export interface Standing {
+  /** Since when nothing is found. */
+  fine: number;
+  /** The verdict may be older: nothing is recorded before. */
+  atLeast: boolean;
+  /** Since when each finding lasts, by its id. */
+  findings: ReadonlyMap<string, number>;
+}
+
+const startOf = (d: Dated): number => {
+  const start = Date.parse(d.report.start);
+  return Number.isNaN(start) ? d.at_ms : start;
+};
+
+/** Since when the newest diagnosis is as it is, by those of the time before it. */
+export function standing(reports: readonly Dated[], newest: Dated): Standing {
+  const all = reports.filter((d) => d.report && d.at_ms < newest.at_ms);
+  all.push(newest);
+  const findings = new Map<string, number>();
+  for (const e of episodes(all)) if (e.lasts) findings.set(e.finding.id, e.from);
+  let first = all.length - 1;
+  if ((newest.report.findings ?? []).length > 0)
+    return { fine: Number.NaN, atLeast: false, findings };
+  while (first > 0 && (all[first - 1]!.report.findings ?? []).length === 0) first--;
+  return { fine: startOf(all[first]!), atLeast: first === 0, findings };
+}
+
+/** The resources that are full now, in words: "CPU 100 %" has its number in the table. */
+export function fullNow(table: UseTable): string[] {
+  const full: string[] = [];
+  for (const r of table.rows) {
+    const metrics = [r.utilization, r.saturation, r.stalled];
+    if (metrics.some((m) => m !== null && m.what !== "" && levelOf(m, table) === "hot"))
+      full.push(r.name === "" ? r.resource : `${r.resource} ${r.name}`);
+  }
+  return full;
+}
+
+/** How long after the end of a diagnosis the table may say something that it did not see. */
+const seen = 5000;
+
+/**
+ * What remains of the verdict that nothing is wrong: it holds; it is withdrawn, as something has
+ * become full since the diagnosis; or it holds although something is full.
+ */
+export function remains(
+  end: number,
+  full: readonly string[],
+  fullSince: number,
+): "holds" | "withdrawn" | "although" {
+  if (full.length === 0) return "holds";
+  return fullSince > end - seen ? "withdrawn" : "although";
+}
