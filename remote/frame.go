@@ -42,7 +42,7 @@ const (
 	kindStatus                     // output, losses and notes of a script
 	kindSampled                    // a part of the samples
 	kindUsage                      // CPU time and memory of the recorder
-	kindEnded                      // a run, script, sampling or completion has ended, with its error
+	kindEnded                      // what an ID names has ended, with its error
 	kindCompleted                  // what may be written
 )
 

@@ -92,7 +92,8 @@ func expressions(env Env, text string, p *place) []Word {
 	}
 	own := slices.Clone(words)
 	if strings.HasSuffix(strings.TrimRight(text[:p.from], " \t"), "=") {
-		if line := text[strings.LastIndexAny(text[:p.from], ";{\n")+1 : p.from]; strings.Contains(line, "@") {
+		statement := text[strings.LastIndexAny(text[:p.from], ";{\n")+1 : p.from]
+		if strings.Contains(statement, "@") {
 			return append(namesOf(check.WordAggregating), own...)
 		}
 	}
@@ -233,7 +234,9 @@ func describe(env Env, text string) (words []Word, at int, err error) {
 		}
 		words = append(words, Word{name + end, kind, help})
 	}
-	slices.SortStableFunc(words, func(a, b Word) int { return cmp.Compare(len(a.Text), len(b.Text)) })
+	slices.SortStableFunc(words, func(a, b Word) int {
+		return cmp.Compare(len(a.Text), len(b.Text))
+	})
 	return words, at, err
 }
 

@@ -234,7 +234,8 @@ func FuzzAt(f *testing.F) {
 			}
 			return
 		}
-		if err == nil && (got.From < 0 || got.From > got.To || got.To < pos || got.To > len(text) || len(got.Words) > MaxWords) {
+		if err == nil && (got.From < 0 || got.From > pos || got.To < pos || got.To > len(text) ||
+			len(got.Words) > MaxWords) {
 			t.Errorf("%q at %d: %+v", text, pos, got)
 		}
 	})

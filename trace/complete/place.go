@@ -101,7 +101,9 @@ func (s *placeScanner) step() {
 		n := strings.Index(rest[len(open):], end)
 		if s.inside = n < 0; !s.inside {
 			s.at += len(open) + n + len(end)
-			if s.depth == 0 && !s.predicate && strings.TrimSpace(s.text[s.clause:s.at]) == rest[:len(open)+n+len(end)] {
+			comment := rest[:len(open)+n+len(end)]
+			before := strings.TrimSpace(strings.TrimSuffix(s.text[s.clause:s.at], comment))
+			if s.depth == 0 && !s.predicate && before == "" {
 				s.clause = s.at // it comes before the descriptions
 			}
 		}
@@ -110,7 +112,7 @@ func (s *placeScanner) step() {
 	switch {
 	case skip("/*", "*/"), !s.isPath() && skip("//", "\n"), s.quoted(rest):
 		return
-	case rest[0] == '#' && strings.TrimSpace(s.text[strings.LastIndexByte(s.text[:s.at], '\n')+1:s.at]) == "":
+	case rest[0] == '#' && s.atLineStart():
 		if n := strings.IndexByte(rest, '\n'); n >= 0 {
 			s.at += n + 1
 			s.clause = s.at
@@ -132,6 +134,12 @@ func (s *placeScanner) step() {
 		s.slash(rest)
 	}
 	s.at++
+}
+
+// atLineStart reports whether only blanks are before the position in its line.
+func (s *placeScanner) atLineStart() bool {
+	line := s.text[strings.LastIndexByte(s.text[:s.at], '\n')+1 : s.at]
+	return strings.TrimSpace(line) == ""
 }
 
 // slash begins or ends a predicate. A slash in a description is of a path, one in a predicate may

@@ -6,10 +6,19 @@ const kinds = (text: string) =>
     .filter((t) => t.kind !== "")
     .map((t) => `${t.kind} ${t.text}`);
 
-it("tells the words of a program apart", () => {
+it("finds the words of a program", () => {
   expect(
     kinds(
-      '#pragma D option quiet\n/* why */\nsyscall::read:return,\ntick-1s\n/arg0 > 10/\n{\n\t@b[execname] = sum(arg0); printf("a { %d", x); // end\n}\nEND { }',
+      [
+        "#pragma D option quiet",
+        "/* why */",
+        "syscall::read:return,",
+        "tick-1s",
+        "/arg0 > 10/",
+        '{\t@b[execname] = sum(arg0); printf("a { %d", x); // end',
+        "}",
+        "END { }",
+      ].join("\n"),
     ),
   ).toEqual([
     "comment #pragma D option quiet",

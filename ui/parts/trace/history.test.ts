@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { history, remember, title } from "./history";
 
-function shelf(content: string | null = null) {
+function store(content: string | null = null) {
   let kept = content;
   return {
     getItem: () => kept,
@@ -12,7 +12,7 @@ function shelf(content: string | null = null) {
 }
 
 it("keeps what was run, the newest first, each once", () => {
-  const s = shelf();
+  const s = store();
   remember(s, "a", 1);
   remember(s, "b", 2);
   remember(s, "a", 3);
@@ -28,7 +28,7 @@ it("keeps what was run, the newest first, each once", () => {
 
 it("takes nothing of what it did not write", () => {
   for (const text of ["{", "7", '[{"at":"x","text":1},null,{"at":1,"text":"a"}]'])
-    expect(history(shelf(text)).length).toBeLessThan(2);
+    expect(history(store(text)).length).toBeLessThan(2);
   expect(history(null)).toEqual([]);
   const full = {
     getItem: () => null,

@@ -44,7 +44,7 @@ export function remember(
   return list;
 }
 
-/** A line that tells a program from others. */
+/** A line by which a program is known. */
 export function title(text: string): string {
   const line = text
     .replace(/\/\*[\s\S]*?\*\//g, " ")
