@@ -75,9 +75,9 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await accessible(page);
     await picture(page, "trace-complete");
     await editor.press("Escape");
-    await editor.fill("fbt::tcp_sendmsg:entry { @[args[0]->sk_r");
+    await editor.fill("sdt:net::netif_receive_skb { @[args[0]->dev->mt");
     await editor.press("Control+Space");
-    await offered("sk_rcvbuf");
+    await offered("mtu");
     await picture(page, "trace-fields");
     await editor.press("Escape");
     // What is wrong is marked before anybody runs it: all of it.
