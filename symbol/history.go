@@ -52,6 +52,8 @@ const (
 	mostEnded = 4096
 	// mostRecorded is how many processes are kept. The end of a process may be lost.
 	mostRecorded = 16384
+	// usualLayout is how many mappings a layout has space for at first.
+	usualLayout = 4
 	// mostLayout is how many mappings a layout has. Those of a process with more are read from
 	// /proc.
 	mostLayout = 256
@@ -105,7 +107,8 @@ func (h *History) apply(events []bpf.MapEvent) []openRequest {
 				h.mappings -= len(r.layouts[0])
 				r.layouts = slices.Clone(r.layouts[1:])
 			}
-			r.layouts, r.whole = append(r.layouts, nil), true
+			// Most programs map themselves, the linker, the C library and the vDSO.
+			r.layouts, r.whole = append(r.layouts, make([]Mapping, 0, usualLayout)), true
 		case bpf.Mapped:
 			h.mapped(e)
 		case bpf.Ended:
