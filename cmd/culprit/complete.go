@@ -32,8 +32,9 @@ func (c *completer) complete(q remote.Completing) (*remote.Completion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.env == nil {
-		c.env = probe.NewEnv(kernel.Root{})
-		c.env.Files = c.files
+		env := probe.NewEnv(kernel.Root{})
+		env.Files = c.files
+		c.env = env
 		time.AfterFunc(keptEnv, c.close)
 	}
 	defer func() { c.used = time.Now() }()

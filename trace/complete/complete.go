@@ -29,8 +29,12 @@ const MaxWords = 200
 
 // Env is what words are looked up in: the probes and types of this machine. *probe.Env is one.
 type Env interface {
+	// BTF returns the kernel's types. The error says why there are none.
 	BTF() (*btf.Spec, error)
+	// Probes returns the probes that a description matches; a *probe.NoProbe if there is none.
 	Probes(*syntax.Probe) ([]*check.Probe, error)
+	// List calls a function with each probe that a description matches. The error says why they
+	// cannot be listed.
 	List(*syntax.Probe, func(probe.Listed)) error
 }
 
