@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/fleet"
 	"culprit/measure"
@@ -235,6 +236,34 @@ func TestFindWithoutWhatIsTooLarge(t *testing.T) {
 	if err != nil || r.Compared != 1 || len(r.Notes) != 1 ||
 		!strings.HasPrefix(r.Notes[0], "net.device.wire has too many rows") {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// slow is a machine that answers no more about one statistic before the deadline.
+type slow struct{ machine }
+
+func (s slow) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	if q.Stat == "process.io" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.machine.Ask(ctx, q)
+}
+
+func TestFindUntilTheDeadline(t *testing.T) {
+	one := machine{"net.device.wire": {"device=eth0": 8e6}, "process.io": {"process=a": 5e6}}
+	side := &Side{Reader: slow{one}, Stats: stats(), Fine: measure.Second,
+		Over: measure.Interval{Start: 1, End: 6e9}}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	r, err := Find(ctx, side, side)
+	if err != nil || r.Compared != 1 || len(r.Notes) != 1 ||
+		!strings.HasPrefix(r.Notes[0], "only 1 statistics were compared") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	delete(one, "net.device.wire")
+	if _, err := Find(ctx, side, side); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with nothing compared: %v", err)
 	}
 }
 
