@@ -286,3 +286,24 @@ func TestStep(t *testing.T) {
 		}
 	}
 }
+
+// A row that is away in some cells is 0 there, but a limit is not.
+func TestJoinOfLimits(t *testing.T) {
+	for _, tt := range []struct {
+		id   measure.StatID
+		want float64
+	}{{"unix.listen.queue", 0}, {"unix.listen.limit", nan}} {
+		t.Run(string(tt.id), func(t *testing.T) {
+			one := &table{stat: measure.Stat{ID: tt.id, Kind: measure.Level, Fold: measure.Sum}}
+			a := &measure.Answer{
+				Elapsed: []measure.Span{1e9, 1e9},
+				Series:  []measure.Series{{Values: []float64{4096, nan}}},
+			}
+			one.join(a, a)
+			got := one.rows[0].after[1]
+			if got != tt.want && !(got != got && tt.want != tt.want) {
+				t.Errorf("the cell without a row is %v", got)
+			}
+		})
+	}
+}
