@@ -1,6 +1,7 @@
 package symbol
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +15,10 @@ import (
 // processes reports it. So addresses of a process have names, however early the process has ended.
 // Of processes that began before the watch it has only what came later. Safe for concurrent use.
 type History struct {
-	mu      sync.Mutex
+	opening sync.Mutex // held while files are opened; before mu
+	opener  fileOpener
+
+	mu      sync.Mutex        // guards the fields below; never held while a file is opened
 	of      map[int]*recorded // by process ID
 	ended   []endedProcess    // of the map of, oldest first
 	version uint64
@@ -48,6 +52,8 @@ const (
 	mostEnded = 4096
 	// mostRecorded is how many processes are kept. The end of a process may be lost.
 	mostRecorded = 16384
+	// usualLayout is how many mappings a layout has space for at first.
+	usualLayout = 4
 	// mostLayout is how many mappings a layout has. Those of a process with more are read from
 	// /proc.
 	mostLayout = 256
@@ -57,8 +63,10 @@ const (
 
 // NewHistory returns an empty History. The caller closes it.
 func NewHistory(root kernel.Root) *History {
+	find := func(q openRequest) (*os.File, error) { return findMapped(root, q) }
 	return &History{of: map[int]*recorded{}, texts: map[string]string{},
-		files: mappedFiles{root: root, left: mostOpenedPer, open: map[mappedID]*mappedFileOpen{}}}
+		opener: fileOpener{find: find},
+		files:  mappedFiles{left: mostOpenedPer, open: map[mappedID]*mappedFileOpen{}}}
 }
 
 // Close closes the files that the History keeps open.
@@ -68,8 +76,23 @@ func (h *History) Close() {
 	h.files.closeAll()
 }
 
-// Apply adds the events of a bpf.MapWatch of all processes, in their order.
+// Apply adds the events of a bpf.MapWatch of all processes, in their order, and opens the files
+// that they mapped. It waits a quarter of a second at most for file systems that do not answer.
 func (h *History) Apply(events []bpf.MapEvent) {
+	h.opening.Lock()
+	defer h.opening.Unlock()
+	asked := h.apply(events)
+	if len(asked) == 0 {
+		return
+	}
+	h.opener.open(asked)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.files.keep(asked)
+}
+
+// apply adds the events and returns the files to open.
+func (h *History) apply(events []bpf.MapEvent) []openRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
@@ -84,7 +107,8 @@ func (h *History) Apply(events []bpf.MapEvent) {
 				h.mappings -= len(r.layouts[0])
 				r.layouts = slices.Clone(r.layouts[1:])
 			}
-			r.layouts, r.whole = append(r.layouts, nil), true
+			// Most programs map themselves, the linker, the C library and the vDSO.
+			r.layouts, r.whole = append(r.layouts, make([]Mapping, 0, usualLayout)), true
 		case bpf.Mapped:
 			h.mapped(e)
 		case bpf.Ended:
@@ -99,6 +123,7 @@ func (h *History) Apply(events []bpf.MapEvent) {
 	}
 	h.makeSpace()
 	h.files.sweep()
+	return h.files.take()
 }
 
 // fork adds a process that has a copy of its parent's memory.

@@ -15,11 +15,11 @@ import (
 // mappedFiles are the files that processes execute, open since one of them mapped the file: it may
 // lose its name, and the mount namespace in which it has the name may end with the last process.
 type mappedFiles struct {
-	root  kernel.Root
 	open  map[mappedID]*mappedFileOpen
 	files int // in open with an open file
 	swept time.Time
-	left  int // files that may be opened until the next sweep
+	left  int           // files that may be opened until the next sweep
+	asked []openRequest // files to open
 }
 
 // A mappedID identifies a file as the kernel reports it.
@@ -33,6 +33,7 @@ type mappedFileOpen struct {
 	file  *os.File // nil: it could not be opened
 	used  time.Time
 	tries int // failed ones
+	asked int // 1 + index in mappedFiles.asked; 0: not asked for
 }
 
 const (
@@ -50,7 +51,7 @@ const (
 	mostTries = 8
 )
 
-// note opens a file that a process has just mapped, unless it is open.
+// note asks for a file that a process has just mapped to be opened, unless it is open.
 func (c *mappedFiles) note(pid, parent int, m *Mapping) {
 	id := mappedID{m.Device, m.Inode, m.Path}
 	of := c.open[id]
@@ -62,24 +63,69 @@ func (c *mappedFiles) note(pid, parent int, m *Mapping) {
 		c.open[id] = of
 	}
 	of.used = time.Now()
-	if of.file != nil || of.tries >= mostTries || c.left <= 0 || c.files >= mostMappedOpen {
+	if of.file != nil || of.tries >= mostTries {
 		return
 	}
-	c.left--
-	f, err := c.find(pid, parent, m)
-	if err != nil {
-		of.tries++
-		return
+	mapping := openMapping{pid, parent, *m}
+	switch {
+	case of.asked > 0:
+		if q := &c.asked[of.asked-1]; len(q.mappings) < mostTries {
+			q.mappings = append(q.mappings, mapping)
+		}
+	case c.left > 0 && c.files+len(c.asked) < mostMappedOpen:
+		c.left--
+		c.asked = append(c.asked, openRequest{id: id, mappings: []openMapping{mapping}})
+		of.asked = len(c.asked)
 	}
-	of.file = f
-	c.files++
 }
 
-// find opens the file of a mapping: through the mapping, else by its name below the root of the
-// process, of its parent, and here, if it is the same file.
-func (c *mappedFiles) find(pid, parent int, m *Mapping) (*os.File, error) {
+// take returns the files that were asked for.
+func (c *mappedFiles) take() []openRequest {
+	asked := c.asked
+	c.asked = nil
+	for i := range asked {
+		if of := c.open[asked[i].id]; of != nil {
+			of.asked = 0
+		}
+	}
+	return asked
+}
+
+// keep keeps the files that were opened.
+func (c *mappedFiles) keep(opened []openRequest) {
+	for i := range opened {
+		q := &opened[i]
+		of := c.open[q.id]
+		switch {
+		case q.file == nil:
+			if of != nil {
+				of.tries += len(q.mappings)
+			}
+		case of == nil || of.file != nil || c.files >= mostMappedOpen: // closed meanwhile
+			q.file.Close() //nolint:errcheck // nothing was read
+		default:
+			of.file = q.file
+			c.files++
+		}
+	}
+}
+
+// findMapped opens a file through the first of its mappings that has it.
+func findMapped(root kernel.Root, q openRequest) (f *os.File, err error) {
+	for i := range q.mappings {
+		o := &q.mappings[i]
+		if f, err = findMapping(root, o.pid, o.parent, &o.m); err == nil {
+			return f, nil
+		}
+	}
+	return nil, err
+}
+
+// findMapping opens the file of a mapping: through the mapping, else by its name below the root of
+// the process, of its parent, and here, if it is the same file.
+func findMapping(root kernel.Root, pid, parent int, m *Mapping) (*os.File, error) {
 	in := func(pid int, name string) string {
-		return c.root.InProc(strconv.Itoa(pid) + "/" + name)
+		return root.InProc(strconv.Itoa(pid) + "/" + name)
 	}
 	mapped := fmt.Sprintf("map_files/%x-%x", m.Start, m.End)
 	if f, _, err := openRegular(in(pid, mapped)); err == nil {

@@ -273,3 +273,78 @@ func TestOpenYoungest(t *testing.T) {
 		t.Errorf("process %d began before, and is known", c.Process.Pid)
 	}
 }
+
+// TestHistoryOfAFileThatHangs: while the open of a file does not return, names are looked up, and
+// other files are opened. Few such opens are waited for.
+func TestHistoryOfAFileThatHangs(t *testing.T) {
+	h := NewHistory(kernel.Root{})
+	defer h.Close()
+	find := h.opener.find
+	hold := make(chan struct{})
+	h.opener.find = func(q openRequest) (*os.File, error) {
+		if strings.HasPrefix(q.id.path, "/hangs") {
+			<-hold
+		}
+		return find(q)
+	}
+	good := ownLibrary(t, "good", endedParent, 0x100000)
+	for n := range uint64(mostHeldOpens - 1) {
+		bad := good
+		bad.Path, bad.Inode = "/hangs", n+1
+		h.Apply([]bpf.MapEvent{{Kind: bpf.Executed, PID: endedParent}, bad, good})
+	}
+	m := mappingOf(&good)
+	f, _, err := h.duplicate(&m)
+	if err != nil {
+		t.Fatalf("a file after one that hangs: %v", err)
+	}
+	f.Close() //nolint:errcheck // nothing was read
+	if h.versionOf(endedParent) == 0 || len(h.opener.held) != mostHeldOpens-1 {
+		t.Errorf("version %d, %d opens hang", h.versionOf(endedParent), len(h.opener.held))
+	}
+	began := time.Now()
+	for n := range uint64(100) {
+		bad := good
+		bad.Path, bad.Inode = "/hangs", n+100
+		h.Apply([]bpf.MapEvent{bad})
+	}
+	if len(h.opener.held) != mostHeldOpens || time.Since(began) > 20*time.Second {
+		t.Errorf("%d opens hang, %v for 100 more", len(h.opener.held), time.Since(began))
+	}
+	close(hold)
+	late := ownLibrary(t, "late", endedParent, 0x900000)
+	m = mappingOf(&late)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		h.Apply([]bpf.MapEvent{late})
+		if f, _, err := h.duplicate(&m); err == nil {
+			f.Close() //nolint:errcheck // nothing was read
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no file is opened after those that hung")
+		}
+	}
+}
+
+// TestHistoryOfAFIFO: a FIFO in the place of a mapped file is not opened.
+func TestHistoryOfAFIFO(t *testing.T) {
+	e := ownLibrary(t, "fifo", endedParent, 0x100000)
+	if err := os.Remove(e.Path); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(e.Path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(e.Path, &st); err != nil {
+		t.Fatal(err)
+	}
+	e.Inode = st.Ino
+	h := NewHistory(kernel.Root{})
+	defer h.Close()
+	h.Apply([]bpf.MapEvent{{Kind: bpf.Executed, PID: endedParent}, e})
+	m := mappingOf(&e)
+	if f, _, err := h.duplicate(&m); err == nil || len(h.opener.held) > 0 {
+		t.Errorf("%v, %d opens hang", f, len(h.opener.held))
+	}
+}

@@ -27,8 +27,7 @@ func Collectors() []collect.Collector {
 		network.Protocols{},        // /proc/net/snmp, netstat, snmp6, sockstat, stat/nf_conntrack
 		connection.UnixListeners{}, // sock_diag: AF_UNIX listeners
 		connection.Ports{},         // sock_diag, ip_local_port_range: ports by destination
-		connection.UDPDrops{},      // /proc/net/udp: what UDP sockets lost
-		connection.NameServers{},   // /proc/net/udp: lookups that wait for a name server
+		connection.UDP{},           // /proc/net/udp: what UDP sockets lost, lookups that wait
 		network.Tables{},           // TCP, UDP, conntrack, neighbour, route and bridge tables
 		memory.Memory{},            // /proc/meminfo
 		memory.Vmstat{},            // /proc/vmstat: paging, swap, faults, reclaim

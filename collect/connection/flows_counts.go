@@ -9,7 +9,7 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 	if r.tables.connections == nil {
 		return
 	}
-	s.countBySockstat(r.pace.paused > 0)
+	s.countBySockstat(r.pace.paused > 0 || r.notes.partial != "")
 	for state, word := range stateWords {
 		if word != "" {
 			r.tables.connections.Put(float64(s.counts[state]), s.name, r.out.Label(word))
@@ -18,9 +18,9 @@ func (r *flowReading) emitCounts(s *flowSpace) {
 }
 
 // countBySockstat takes numbers of connections from /proc/net/sockstat: of those in TIME_WAIT, and
-// if the dump was slow, so that its numbers are of no one moment, of those that are established.
-func (s *flowSpace) countBySockstat(slow bool) {
-	inuse, known := 0, slow
+// if the dump was slow or incomplete, of those that are established.
+func (s *flowSpace) countBySockstat(inexact bool) {
+	inuse, known := 0, inexact
 	for i, f := range s.sockstat {
 		if f == nil {
 			known = known && i > 0 // no IPv6

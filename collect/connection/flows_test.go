@@ -25,11 +25,16 @@ import (
 func inNamespace(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan string)
+	const mainThread = "main thread"
 	go func() {
 		why := "the test ended its goroutine"
 		defer func() { done <- why }()
 		// never unlocked: the thread has changed its namespace and ends with the goroutine
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // /proc/self would show the new namespace
+			why = mainThread
+			return
+		}
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			why = fmt.Sprintf("needs: cap:sys_admin to make a network namespace (%v)", err)
 			return
@@ -42,6 +47,8 @@ func inNamespace(t testing.TB, f func()) {
 	}()
 	if why := <-done; strings.HasPrefix(why, "needs:") {
 		t.Skip(why)
+	} else if why == mainThread { // it runs no other goroutine from now on
+		inNamespace(t, f)
 	} else if why != "" {
 		t.FailNow()
 	}

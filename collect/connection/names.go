@@ -16,17 +16,17 @@ import (
 	"culprit/measure"
 )
 
-// NameServers counts sockets that wait for an answer of a name server. A resolver connects a UDP
+// nameServers counts sockets that wait for an answer of a name server. A resolver connects a UDP
 // socket to port 53 for each lookup and closes it after the answer. So a socket that an earlier
 // reading had too, and in which nothing waits to be read, is a lookup without an answer. Or a
 // caching resolver keeps it for later.
 //
 // The kernel walks all its UDP sockets for the file. So it is read for at most 1/portsShare of the
 // time, and not in a namespace without UDP sockets.
-type NameServers struct{}
+type nameServers struct{ texts *udpTexts }
 
 // Stats returns dns.waiting.
-func (NameServers) Stats() []measure.Stat {
+func (nameServers) Stats() []measure.Stat {
 	return []measure.Stat{{
 		ID: "dns.waiting", Kind: measure.Level, Unit: measure.Count,
 		Help: "UDP sockets connected to port 53 that are as old as the interval and have " +
@@ -47,8 +47,8 @@ const (
 
 // Open opens the files of each network namespace. It needs no capability. An error means that
 // nothing can be measured. The caller closes the Reading.
-func (NameServers) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	r := &namesReading{}
+func (c nameServers) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	r := &namesReading{texts: c.texts}
 	r.spaces = collect.PerNamespace[*nameSpace]{Env: env, Open: openNames,
 		Close: (*nameSpace).close}
 	if err := r.spaces.Start(); err != nil {
@@ -59,6 +59,7 @@ func (NameServers) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 
 type namesReading struct {
 	spaces collect.PerNamespace[*nameSpace]
+	texts  *udpTexts
 }
 
 // nameSpace is one namespace.
@@ -77,7 +78,7 @@ type lookup struct {
 
 func openNames(s *collect.Namespace[*nameSpace]) (*nameSpace, error) {
 	n := &nameSpace{seen: map[uint64]lookup{}, waiting: map[netip.Addr]int{}}
-	if err := n.open(s.OpenProc); err != nil {
+	if err := n.open(s.NetNS.Inode, s.OpenProc); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -92,9 +93,9 @@ func (r *namesReading) Read(out *collect.Out) error {
 	var failed error
 	read := 0
 	for _, s := range r.spaces.Follow(out) {
-		if err := s.Data.read(time.Now()); err != nil {
+		if err := s.Data.read(time.Now(), r.texts); err != nil {
 			failed = fmt.Errorf("read UDP sockets%s: %w", s.Of(), err)
-			out.NoteAll(failed.Error())
+			t.Note(failed.Error())
 			continue
 		}
 		read++
@@ -109,7 +110,7 @@ func (r *namesReading) Read(out *collect.Out) error {
 }
 
 // read finds the sockets that wait. It keeps the last result when it is not time to read again.
-func (n *nameSpace) read(now time.Time) error {
+func (n *nameSpace) read(now time.Time, texts *udpTexts) error {
 	if now.Before(n.due) {
 		return nil
 	}
@@ -119,7 +120,7 @@ func (n *nameSpace) read(now time.Time) error {
 		if f == nil || !n.used(i) {
 			continue
 		}
-		b, err := f.Read()
+		b, err := texts.read(udpFile{n.namespace, i}, f)
 		if err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func TestLookupsOfThisMachine(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	reading, err := NameServers{}.Open(&collect.Env{}, collecttest.WantAll(NameServers{}))
+	reading, err := nameServers{}.Open(&collect.Env{}, collecttest.WantAll(nameServers{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestLookupsOfThisMachine(t *testing.T) {
 	n := reading.(*namesReading).spaces.List[0].Data
 	counts := func(at time.Time) map[string]int {
 		n.due = time.Time{}
-		if err := n.read(at); err != nil {
+		if err := n.read(at, nil); err != nil {
 			t.Fatal(err)
 		}
 		out := map[string]int{}

@@ -208,6 +208,25 @@ func TestOwnersBudget(t *testing.T) {
 	}
 }
 
+// TestOwnersDebt: what a tick reads beyond its budget is missing from the next ticks.
+func TestOwnersDebt(t *testing.T) {
+	p := newProcTree(t)
+	p.process(50, "server", 1, map[int]int{3: 7})
+	c := newOwnerCase(t, p)
+	c.tick, c.o.budget = 1, -2*ownerFiles
+	c.look(1, 7)
+	c.want(7, " ")
+	c.look(1, 7)
+	c.want(7, " ")
+	c.look(1, 7)
+	c.want(7, "50 server")
+	c.look(1)
+	if c.o.budget != ownerFiles {
+		t.Errorf("a tick after one that read little has a budget of %d, want %d", c.o.budget,
+			ownerFiles)
+	}
+}
+
 // count replaces the kernel's number of open files.
 func (p *procTree) count(pid int32) (int, error) {
 	files, err := os.ReadDir(filepath.Join(p.root, strconv.Itoa(int(pid)), "fd"))

@@ -13,16 +13,16 @@ import (
 	"culprit/measure"
 )
 
-// UDPDrops counts the datagrams that UDP sockets lost, most at a full receive buffer, by the
+// udpDrops counts the datagrams that UDP sockets lost, most at a full receive buffer, by the
 // process that has the socket open.
 //
 // The kernel walks all its UDP sockets for the file. So it is read for at most 1/portsShare of the
 // time, and not in a namespace without UDP sockets. What was lost meanwhile counts in the interval
 // of the next read.
-type UDPDrops struct{}
+type udpDrops struct{ texts *udpTexts }
 
 // Stats returns udp.socket.drops.
-func (UDPDrops) Stats() []measure.Stat {
+func (udpDrops) Stats() []measure.Stat {
 	return []measure.Stat{{
 		ID: "udp.socket.drops", Kind: measure.Delta, Unit: measure.Packets, Sparse: true,
 		Help: "datagrams that a UDP socket lost: its receive buffer was full, or a checksum was " +
@@ -40,8 +40,8 @@ func (UDPDrops) Stats() []measure.Stat {
 // Open opens the files of each network namespace. Without CAP_SYS_PTRACE only sockets of own
 // processes have a process. An error means that nothing can be measured. The caller closes the
 // Reading.
-func (UDPDrops) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
-	r := &udpReading{}
+func (c udpDrops) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
+	r := &udpReading{texts: c.texts}
 	r.spaces = collect.PerNamespace[*udpSpace]{Env: env, Open: openUDP, Close: (*udpSpace).close}
 	if err := r.spaces.Start(); err != nil {
 		return nil, err
@@ -60,6 +60,7 @@ type udpReading struct {
 	spaces collect.PerNamespace[*udpSpace]
 	owners *owners // nil: not wanted
 	tick   uint32
+	texts  *udpTexts
 }
 
 // udpSpace is one namespace.
@@ -82,7 +83,7 @@ type udpSocket struct {
 
 func openUDP(s *collect.Namespace[*udpSpace]) (*udpSpace, error) {
 	n := &udpSpace{sockets: map[uint32]*udpSocket{}}
-	if err := n.open(s.OpenProc); err != nil {
+	if err := n.open(s.NetNS.Inode, s.OpenProc); err != nil {
 		return nil, err
 	}
 	return n, nil
@@ -102,9 +103,9 @@ func (r *udpReading) Read(out *collect.Out) error {
 	read := 0
 	spaces := r.spaces.Follow(out)
 	for _, s := range spaces {
-		if err := s.Data.count(time.Now(), r.tick); err != nil {
+		if err := s.Data.count(time.Now(), r.tick, r.texts); err != nil {
 			failed = fmt.Errorf("read UDP sockets%s: %w", s.Of(), err)
-			out.NoteAll(failed.Error())
+			t.Note(failed.Error())
 			continue
 		}
 		read++
@@ -185,7 +186,7 @@ func (r *udpReading) each(f func(*udpSocket)) {
 
 // count counts what each socket lost since the previous read. A socket that is new since then
 // counts from 0, except in the first read.
-func (n *udpSpace) count(now time.Time, tick uint32) error {
+func (n *udpSpace) count(now time.Time, tick uint32, texts *udpTexts) error {
 	if now.Before(n.until) {
 		return nil
 	}
@@ -194,7 +195,7 @@ func (n *udpSpace) count(now time.Time, tick uint32) error {
 		if f == nil || !n.used(i) {
 			continue
 		}
-		b, err := f.Read()
+		b, err := texts.read(udpFile{n.namespace, i}, f)
 		if err != nil {
 			return err
 		}

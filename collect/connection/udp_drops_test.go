@@ -86,12 +86,12 @@ func TestDropsOfThisProcess(t *testing.T) {
 		}
 	}
 	flood(100) // the buffer is full
-	reading, err := UDPDrops{}.Open(&collect.Env{}, collecttest.WantAll(UDPDrops{}))
+	reading, err := udpDrops{}.Open(&collect.Env{}, collecttest.WantAll(udpDrops{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(reading.Close)
-	m := collecttest.OpenTicker(t, UDPDrops{}, &collect.Env{})
+	m := collecttest.OpenTicker(t, udpDrops{}, &collect.Env{})
 	m.Reading = reading // with all fields
 	m.Rows()
 	flood(70)

@@ -9,13 +9,17 @@ import (
 
 // udpFiles are the open files of a network namespace about its UDP sockets.
 type udpFiles struct {
-	files [2]*proc.File // udp, udp6; the latter may be nil
-	inUse [2]*proc.File // sockstat, sockstat6; nil: not in this kernel
+	namespace uint64
+	files     [2]*proc.File // udp, udp6; the latter may be nil
+	inUse     [2]*proc.File // sockstat, sockstat6; nil: not in this kernel
 }
 
 // open opens the files. The error is that of net/udp: a kernel without IPv6 lacks others. The
 // caller closes the files.
-func (n *udpFiles) open(file func(name string) (*proc.File, error)) (err error) {
+func (n *udpFiles) open(
+	namespace uint64, file func(name string) (*proc.File, error),
+) (err error) {
+	n.namespace = namespace
 	if n.files[0], err = file("net/udp"); err != nil {
 		return err
 	}

@@ -31,12 +31,14 @@ type MapWatch struct {
 	stop    *os.File      // its end wakes Wait
 	stops   *os.File
 	page    int
+	events  []MapEvent // of the last Read
 }
 
 // A sideband is the ring of one CPU.
 type sideband struct {
 	fd     int
 	memory []byte
+	record []byte // scratch memory of read
 }
 
 // A MapEvent is one record. IDs are those of the PID namespace of the process that made the
@@ -203,20 +205,29 @@ func (w *MapWatch) Wait(most time.Duration) bool {
 	return poll[len(poll)-1].Revents == 0
 }
 
-// Read returns what happened since the last call, in the order in which it did.
+// Read returns what happened since the last call, in the order in which it did. The events are
+// valid until the next call.
 func (w *MapWatch) Read() []MapEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var out []MapEvent
-	for _, r := range w.rings {
-		out = append(out, r.read(w.page)...)
+	if cap(w.events) > mostKeptEvents {
+		w.events = nil
 	}
+	clear(w.events) // their texts
+	out := w.events[:0]
+	for _, r := range w.rings {
+		out = r.read(out, w.page)
+	}
+	w.events = out
 	slices.SortStableFunc(out, func(a, b MapEvent) int { return cmp.Compare(a.Time, b.Time) })
 	return out
 }
 
-// read takes the records out of a ring.
-func (r *sideband) read(page int) (out []MapEvent) {
+// mostKeptEvents is how many events have memory that the next Read uses again: 1 MB.
+const mostKeptEvents = 1 << 13
+
+// read takes the records out of a ring and appends their events to out.
+func (r *sideband) read(out []MapEvent, page int) []MapEvent {
 	word := func(at int) *uint64 { return (*uint64)(unsafe.Pointer(&r.memory[at])) }
 	offset, size := *word(ringData), *word(ringSize)
 	if size == 0 { // before Linux 4.1
@@ -224,7 +235,7 @@ func (r *sideband) read(page int) (out []MapEvent) {
 	}
 	data := r.memory[offset : offset+size]
 	head, tail := atomic.LoadUint64(word(ringHead)), *word(ringTail)
-	var record []byte
+	record := r.record
 	for tail+8 <= head {
 		at := tail % size
 		// records begin at a multiple of 8
@@ -241,6 +252,7 @@ func (r *sideband) read(page int) (out []MapEvent) {
 		}
 		tail += length
 	}
+	r.record = record
 	atomic.StoreUint64(word(ringTail), tail)
 	return out
 }

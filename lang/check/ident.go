@@ -384,6 +384,9 @@ func (c *checker) symbol(e *syntax.Ident) value {
 		return value{}
 	}
 	c.stable(e.At(), "a kernel variable")
+	if v, ok := c.perCPU(e); ok {
+		return v
+	}
 	addr, bt, err := c.env.Symbol(e.Module, e.Name)
 	if err != nil {
 		c.fail(
