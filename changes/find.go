@@ -79,7 +79,8 @@ func Find(ctx context.Context, before, after *Side) (*Report, error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && r.Compared > 0:
 		r.Notes = append(r.Notes, fmt.Sprintf(
-			"only %d statistics were compared in the time allowed: compare shorter times", r.Compared,
+			"only %d statistics were compared in the time allowed: choose shorter times",
+			r.Compared,
 		))
 	case err != nil:
 		return nil, err
