@@ -89,7 +89,12 @@ func (ps *Processes) PythonNames(pid int, l *python.Layout, words []python.Word)
 		}
 		ps.learnPython(p, l, words)
 		for i, w := range words {
-			out[i] = ps.python.known[pythonKey{pid, p.start, w}].name
+			known, ok := ps.python.known[pythonKey{pid, p.start, w}]
+			if !ok { // the process has ended: the line is not known
+				w = python.NewWord(w.Code(), python.UnknownInstruction)
+				known = ps.python.known[pythonKey{pid, p.start, w}]
+			}
+			out[i] = known.name
 		}
 	})
 	return out

@@ -209,7 +209,7 @@ func (s *Session) startUnwinding(env *probe.Env) (err error) {
 	names.unwinder, err = newUnwinder(env.Root(), env.Files, s.programs.maps.Maps, func(pid int) {
 		//nolint:errcheck // addresses of a process that can't be read have no names, as reported
 		names.processes.OpenMappedFiles(pid)
-	}, names.recorder)
+	}, names.recorder, names.processes)
 	if err != nil {
 		return err
 	}

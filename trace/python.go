@@ -26,12 +26,13 @@ type pythonStack struct {
 	names  map[python.Word]python.Name
 }
 
-// pythonNames reads the names of the frames of Python in a stack.
-func (s *symbols) pythonNames(pid int, pcs []uint64) (out pythonStack) {
+// pythonNames reads the names of the frames of Python in a stack, with lines also the lines that
+// run.
+func (s *symbols) pythonNames(pid int, pcs []uint64, lines bool) (out pythonStack) {
 	var words []python.Word
 	for _, pc := range pcs {
 		if w := python.Word(pc); python.IsWord(pc) && w.Code() != 0 {
-			words = append(words, w)
+			words = append(words, wordOf(w, lines))
 		}
 	}
 	if pid == 0 || !slices.ContainsFunc(pcs, python.IsWord) {
@@ -47,11 +48,20 @@ func (s *symbols) pythonNames(pid int, pcs []uint64) (out pythonStack) {
 	return out
 }
 
+// wordOf returns the frame whose name is asked for: without lines, all frames of a function have
+// one name.
+func wordOf(w python.Word, lines bool) python.Word {
+	if lines {
+		return w
+	}
+	return python.NewWord(w.Code(), python.UnknownInstruction)
+}
+
 // learnPythons reads the names of the frames of Python in the stacks of processes, so that each
 // process is read once. They are kept for a second, in which pythonNames finds them.
-func (s *symbols) learnPythons(pcs map[int][]uint64) {
+func (s *symbols) learnPythons(pcs map[int][]uint64, lines bool) {
 	for pid, all := range pcs {
-		s.pythonNames(pid, all)
+		s.pythonNames(pid, all, lines)
 	}
 }
 
@@ -83,7 +93,7 @@ func (p pythonStack) text(w python.Word, lines bool) string {
 	if w.Code() == 0 {
 		return p.why(w.Why())
 	}
-	n := p.names[w]
+	n := p.names[wordOf(w, lines)]
 	switch {
 	case n.Function == "":
 		return pythonUnnamed

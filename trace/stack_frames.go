@@ -20,7 +20,7 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	defer func() { f.of = of[:0] }()
 	f.passing = false
 	found := 0
-	pythons := s.symbols.pythonNames(pid, pcs)
+	pythons := s.symbols.pythonNames(pid, pcs, f.places)
 	for i, pc := range pcs {
 		if python.IsWord(pc) {
 			of = append(of, f.python(pythons.place(pc, f.places)))
@@ -200,7 +200,7 @@ func (s *stackReader) nameStacks(fresh map[[2]uint64]*unnamed) {
 	for _, one := range fresh {
 		pythons[one.pid] = append(pythons[one.pid], one.pcs...)
 	}
-	s.symbols.learnPythons(pythons)
+	s.symbols.learnPythons(pythons, f.places)
 	var asked []symbol.Asked
 	for _, one := range fresh {
 		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})

@@ -93,7 +93,7 @@ const inlineTime = 2 * time.Second
 func (s *stackReader) learnStacks() {
 	var asked []symbol.Asked
 	pythons := map[int][]uint64{}
-	defer func() { s.symbols.learnPythons(pythons) }()
+	defer func() { s.symbols.learnPythons(pythons, true) }()
 	for _, words := range s.raw {
 		if len(words) > 1 && words[0] != 0 {
 			pythons[int(words[0])] = append(pythons[int(words[0])], words[1:]...)

@@ -58,7 +58,7 @@ func (s *symbols) place(v Value, t check.SymbolType) symbol.Place {
 // userPlace returns what is at an address of a process, or the function of a frame of Python.
 func (s *symbols) userPlace(pid int, addr uint64) symbol.Place {
 	if python.IsWord(addr) && s.mayBePython(pid) {
-		return s.pythonNames(pid, []uint64{addr}).place(addr, true)
+		return s.pythonNames(pid, []uint64{addr}, true).place(addr, true)
 	}
 	return s.processes.Place(pid, addr)
 }
@@ -76,7 +76,7 @@ func (s *symbols) stack(pid int, pcs []uint64) []symbol.Place {
 			known[0].Offset++
 		}
 	}
-	pythons := s.pythonNames(pid, pcs)
+	pythons := s.pythonNames(pid, pcs, true)
 	out := make([]symbol.Place, 0, len(pcs))
 	module := ""
 	for _, pc := range pcs {

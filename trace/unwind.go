@@ -12,6 +12,7 @@ import (
 	"culprit/kernel"
 	"culprit/lang/gen"
 	"culprit/symbol"
+	"culprit/symbol/python"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -29,10 +30,13 @@ type unwinder struct {
 	// openFiles opens the files that a process has mapped, so that its addresses have names after
 	// it ended.
 	openFiles func(pid int)
-	opened    map[int]uint64 // the mm of processes for which openFiles was called
-	recorder  *recorder      // nil: processes that have ended are not known
-	seen      []fileSeen
-	byKey     map[[gen.FileKey]byte]*symbol.UnwindTable // the files in the kernel
+	// names reads the names of frames of Python, and codes waits for it; nil: nobody needs them
+	names    *symbol.Processes
+	codes    map[int][]python.Word
+	opened   map[int]uint64 // the mm of processes for which openFiles was called
+	recorder *recorder      // nil: processes that have ended are not known
+	seen     []fileSeen
+	byKey    map[[gen.FileKey]byte]*symbol.UnwindTable // the files in the kernel
 
 	known  *symbol.Unwinding
 	tables *unwindTables
@@ -76,10 +80,11 @@ const (
 
 // newUnwinder returns the unwinder of a script, or nil when its programs do not use unwind tables.
 // It calls openFiles for each process soon after its first sample. files reads the tables; nil:
-// this process does. r knows processes that have ended; nil: none. The caller closes the unwinder.
+// this process does. r knows processes that have ended; nil: none. names reads names of frames of
+// Python before their processes end; nil: nobody needs them. The caller closes the unwinder.
 func newUnwinder(
 	root kernel.Root, files *symbol.Files, maps map[string]*ebpf.Map, openFiles func(pid int),
-	r *recorder,
+	r *recorder, names *symbol.Processes,
 ) (*unwinder, error) {
 	if maps[gen.MapRows] == nil {
 		return nil, nil
@@ -98,6 +103,7 @@ func newUnwinder(
 		stop:      make(chan struct{}),
 		stopped:   make(chan struct{}),
 		openFiles: openFiles,
+		names:     names,
 		opened:    map[int]uint64{},
 	}
 	u.known = symbol.NewUnwinding(root, u.tables.load, files)
@@ -162,6 +168,7 @@ func (u *unwinder) follow() {
 			before := threadTime()
 			due = u.loadWanted()
 			u.loadSeen()
+			u.readCodes()
 			before = threadTime() - before + u.known.TakeAway()
 			runtime.UnlockOSThread()
 			u.mu.Lock()

@@ -32,8 +32,9 @@ func parseSeen(b []byte) (s fileSeen, ok bool) {
 	return s, true
 }
 
-// see records that a file is missing.
+// see records that a file is missing, or that a code object of Python is new.
 func (u *unwinder) see(b []byte) {
+	u.seeCode(b)
 	if s, ok := parseSeen(b); ok && s.pid != 0 && len(u.seen) < mostSeen {
 		u.seen = append(u.seen, s)
 	}

@@ -1,6 +1,8 @@
 package trace
 
 import (
+	"encoding/binary"
+
 	"culprit/lang/gen"
 	"culprit/symbol"
 	"culprit/symbol/python"
@@ -83,4 +85,35 @@ func (u *unwinder) pythonOf(pid int) (l *python.Layout, loaded bool) {
 		}
 	}
 	return nil, p.code != nil
+}
+
+// mostCodes is how many code objects wait for their names. Those of others are read later.
+const mostCodes = 4096
+
+// seeCode records a code object in a record of gen.MapWake.
+func (u *unwinder) seeCode(b []byte) {
+	if len(b) != gen.PythonSeen || u.names == nil {
+		return
+	}
+	pid := int(binary.NativeEndian.Uint32(b)) // the lower half
+	w := wordOf(python.Word(binary.NativeEndian.Uint64(b[8:])), false)
+	waiting := 0
+	for _, words := range u.codes {
+		waiting += len(words)
+	}
+	if pid == 0 || waiting >= mostCodes {
+		return
+	}
+	if u.codes == nil {
+		u.codes = map[int][]python.Word{}
+	}
+	u.codes[pid] = append(u.codes[pid], w)
+}
+
+// readCodes reads the names of new code objects before their processes end.
+func (u *unwinder) readCodes() {
+	for pid, words := range u.codes {
+		u.names.PythonNames(pid, u.python(pid), words)
+	}
+	clear(u.codes)
 }

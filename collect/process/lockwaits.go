@@ -19,6 +19,10 @@ import (
 // call distinguish them: see procfs.Syscall.LockWait. A wait counts only when the thread ran within
 // the interval or the lock names its holder, so that a word with the same value by chance, at which
 // idle threads sleep for ever, is no lock.
+//
+// In some pools one idle thread waits for work and holds a lock meanwhile, for which all others
+// wait. So a lock does not count whose holder waits for a condition. Where the lock does not name
+// its holder, it must not be possible that a thread does so.
 type lockReading struct {
 	sample []*process    // those with threads, most switches first
 	waits  []lockWait    // of one process
@@ -34,14 +38,26 @@ type lockWait struct {
 	ran, all int // sampled threads
 }
 
+// lockCall is the call of a thread.
+type lockCall struct {
+	procfs.Futex
+	waits bool   // for the lock
+	idle  bool   // it waits for a condition, a semaphore, or the end of a thread
+	runs  uint64 // how often the thread had run
+}
+
 const (
-	// mostLockReads is how many calls of threads one reading reads, at some 20 us each.
-	mostLockReads = 256
+	// mostLockReads is after how many calls of threads one reading samples no further process. One
+	// takes 20 to 50 us.
+	mostLockReads = 128
+	// mostIdleReads is after how many further calls it samples no further process of those that did
+	// not run, which may be deadlocked. Each of their calls is read once.
+	mostIdleReads = 64
 	// mostLockThreads is how many threads of a process one reading samples.
-	mostLockThreads = 32
+	mostLockThreads = 64
 	// lockSampleTime is after how long one reading samples no further process: calls of processes
-	// that hang in execve(2) are waited for.
-	lockSampleTime = 50 * time.Millisecond
+	// that hang in execve(2) are waited for, and on a loaded machine reads wait for a CPU.
+	lockSampleTime = 150 * time.Millisecond
 	// lockSwitches is the voluntary switches in an interval from which it is worth a note that a
 	// process was not sampled.
 	lockSwitches = 100
@@ -58,25 +74,26 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 	l := &r.lockWaits
 	l.sample, l.reads, l.denied = l.sample[:0], 0, false
 	for _, p := range r.procs {
-		if p.ran && p.split && !p.dead && !p.stat.kernel && p.pid != r.self && len(p.threads) > 1 {
+		if p.split && !p.dead && !p.stat.kernel && p.pid != r.self && len(p.threads) > 1 &&
+			(p.ran || p.unread <= 1) {
 			l.sample = append(l.sample, p)
 		}
 	}
-	start := time.Now()
 	slices.SortStableFunc(l.sample, func(a, b *process) int {
-		return cmp.Compare(b.delta.voluntary, a.delta.voluntary) // NaN is last
+		return cmp.Compare(b.slept(), a.slept())
 	})
-	for i, p := range l.sample {
-		if l.reads >= mostLockReads || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
-			if p.delta.voluntary >= lockSwitches {
-				t.Note("the threads of " + strconv.Itoa(len(l.sample)-i) + " of " +
-					strconv.Itoa(len(l.sample)) + " processes were not sampled: there are too " +
-					"many that switch often")
-			}
-			break
+	running, _ := slices.BinarySearchFunc(l.sample, false, func(p *process, _ bool) int {
+		if p.ran {
+			return -1
 		}
-		r.putLockWaitsOf(out, t, p)
+		return 1
+	})
+	left := r.sampleLocks(out, t, l.sample[:running], mostLockReads)
+	if len(left) > 0 && left[0].slept() >= lockSwitches {
+		t.Note("the threads of " + strconv.Itoa(len(left)) + " of " + strconv.Itoa(running) +
+			" processes were not sampled: there are too many that switch often")
 	}
+	r.sampleLocks(out, t, l.sample[running:], l.reads+mostIdleReads)
 	clear(l.sample)
 	l.turn++
 	if l.denied {
@@ -85,32 +102,57 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 	}
 }
 
+// sampleLocks samples processes until so many calls are read in this reading, and returns those
+// that it did not sample.
+func (r *processReading) sampleLocks(
+	out *collect.Out, t *collect.Table, sample []*process, most int,
+) []*process {
+	l, start := &r.lockWaits, time.Now()
+	for i, p := range sample {
+		if l.reads >= most || time.Since(start) > cmp.Or(l.most, lockSampleTime) {
+			return sample[i:]
+		}
+		r.putLockWaitsOf(out, t, p)
+	}
+	return nil
+}
+
+// slept returns how often threads of a process went to sleep within the interval; 0 when that is
+// not known, -1 when none of them ran.
+func (p *process) slept() float64 {
+	switch {
+	case !p.ran:
+		return -1
+	case p.delta.voluntary >= 0:
+		return p.delta.voluntary
+	}
+	return 0
+}
+
 // putLockWaitsOf samples the threads of a process.
 func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *process) {
 	l := &r.lockWaits
 	l.waits = l.waits[:0]
 	step := (len(p.threads) + mostLockThreads - 1) / mostLockThreads
-	sampled, read := 0, 0
+	sampled, read, mayIdle := 0, 0, step > 1
 	for i := l.turn % step; i < len(p.threads); i += step {
 		th := p.threads[i]
 		if th.gone {
 			continue
 		}
 		sampled++
-		b, ok := r.readLocked(p.pid, th.base+"syscall", 0)
-		if !ok {
+		if !r.readLockCall(p, th) {
+			if p.unread > 0 {
+				break // nor may the others be read
+			}
 			continue
 		}
 		read++
-		call, ok := procfs.ParseSyscall(b)
-		if !ok {
-			continue // it runs
+		if th.lock.waits {
+			l.add(th.lock.Futex, p.ran && th.ran)
 		}
-		if f, ok := call.LockWait(); ok {
-			l.add(f, th.ran)
-		}
+		mayIdle = mayIdle || th.lock.idle && th.tid != p.pid // which often waits for the others
 	}
-	l.reads += sampled
 	if read == 0 {
 		p.unread++ // it may just have ended
 		l.denied = l.denied || p.unread > 1
@@ -119,8 +161,46 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 	p.unread = 0
 	slices.SortStableFunc(l.waits, func(a, b lockWait) int { return b.all - a.all })
 	for i := range l.waits[:min(len(l.waits), mostLocksShown)] {
-		r.putLockWait(out, t, p, &l.waits[i], float64(len(p.threads))/float64(read))
+		w := &l.waits[i]
+		holder := r.holderOf(p, w)
+		if holder != nil && r.readLockCall(p, holder) && holder.lock.idle {
+			p.idleLock = w.Addr
+		}
+		if w.Addr == p.idleLock || holder == nil && mayIdle || !r.mayHold(p, holder) {
+			continue
+		}
+		r.putLockWait(out, t, p, w, holder, float64(len(p.threads))/float64(read))
 	}
+}
+
+// mayHold reports whether a thread may hold a lock for which others wait; nil is one that is not
+// known. It does not when it waits for work. While no thread of the process runs, it does only when
+// it waits for a lock itself: that is a deadlock, and everything else may be an idle pool.
+func (r *processReading) mayHold(p *process, holder *thread) bool {
+	if holder == nil || !r.readLockCall(p, holder) {
+		return p.ran
+	}
+	return !holder.lock.idle && (p.ran || holder.lock.waits)
+}
+
+// readLockCall sets what a thread waits for, and reports whether that is known. A thread that has
+// not run since it was read still waits for the same: idle pools cost little.
+func (r *processReading) readLockCall(p *process, th *thread) bool {
+	if th.lock != nil && th.lock.runs == th.now.count && th.now.count > 0 {
+		return true
+	}
+	th.lock = nil
+	r.lockWaits.reads++
+	b, ok := r.readLocked(p.pid, th.base+"syscall", 0)
+	if !ok {
+		return false
+	}
+	th.lock = &lockCall{runs: th.now.count}
+	if call, ok := procfs.ParseSyscall(b); ok { // otherwise it runs
+		th.lock.Futex, th.lock.waits = call.LockWait()
+		th.lock.idle = !th.lock.waits && call.IsFutex()
+	}
+	return true
 }
 
 // add adds a thread that waits for a lock.
@@ -139,11 +219,10 @@ func (l *lockReading) add(f procfs.Futex, ran bool) {
 }
 
 // putLockWait puts the threads that wait for one lock. each is how many threads a sampled one
-// represents.
+// represents; holder is nil when it is not known.
 func (r *processReading) putLockWait(
-	out *collect.Out, t *collect.Table, p *process, w *lockWait, each float64,
+	out *collect.Out, t *collect.Table, p *process, w *lockWait, holder *thread, each float64,
 ) {
-	holder := r.holderOf(p, w)
 	count := w.ran
 	if holder != nil {
 		count = w.all

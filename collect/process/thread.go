@@ -24,6 +24,7 @@ type thread struct {
 	clock   cpuClock
 	delta   threadDelta
 	blocked *blockedWait // nil: not blocked, or not read yet
+	lock    *lockCall    // nil: not read yet
 	threadPulse
 	switches
 }

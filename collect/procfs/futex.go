@@ -27,6 +27,10 @@ const (
 	muslContended = futexWaiters | 16
 )
 
+// isThread reports whether a number may be a thread: PID_MAX_LIMIT, include/linux/threads.h. A
+// parked thread of Rust waits at a word with all bits set.
+func isThread(n uint64) bool { return n > 0 && n <= 1<<22 }
+
 // LockWait returns the lock that a thread waits for in a system call. It returns false for other
 // calls, and for waits that are not for a lock: condition variables, semaphores, ends of threads.
 // A wait for a lock compares its word with one that means "held, and others wait": 2, or the
@@ -54,12 +58,15 @@ func (s Syscall) LockWait() (Futex, bool) {
 	case word == muslContended:
 		f.Sure = true
 		return f, true
-	case word&futexWaiters != 0 && word&futexOwner > 0:
+	case word&futexWaiters != 0 && isThread(word&futexOwner):
 		f.Owner, f.Sure = int32(word&futexOwner), true
 		return f, true
 	}
 	return Futex{}, false
 }
+
+// IsFutex reports whether a thread waits in futex(2), for whatever.
+func (s Syscall) IsFutex() bool { return s.Number == unix.SYS_FUTEX }
 
 // LockOwner returns the thread that holds a lock, by the first bytes of the lock in memory; 0 when
 // they do not name it. PI locks and those of musl have it in their word, a mutex of glibc in the
@@ -74,10 +81,10 @@ func LockOwner(b []byte) int32 {
 	switch first := word(0); {
 	case first == muslContended:
 	case first == contended || first == 1:
-		if owner := word(8); owner <= futexOwner {
+		if owner := word(8); isThread(owner) {
 			return int32(owner)
 		}
-	case first&futexOwner > contended:
+	case isThread(first & futexOwner):
 		return int32(first & futexOwner)
 	}
 	return 0

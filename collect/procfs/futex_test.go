@@ -23,6 +23,10 @@ func TestLockWait(t *testing.T) {
 		{"mutex of musl with its owner", "0x700 0x80 0x800004d2",
 			Futex{Addr: 0x700, Owner: 1234, Sure: true}, true},
 		{"simplest mutex of musl", "0x700 0x80 0x80000010", Futex{Addr: 0x700, Sure: true}, true},
+		{"parked thread of Rust", "0x700 0x89 0xffffffff", Futex{}, false},
+		{"more than the last thread", "0x700 0x80 0x80400001", Futex{}, false},
+		{"the last thread", "0x700 0x80 0x80400000",
+			Futex{Addr: 0x700, Owner: 1 << 22, Sure: true}, true},
 		{"a word with only the bit", "0x700 0x80 0x80000000", Futex{}, false},
 		{"PI lock", "0x800 0x86 0x0", Futex{Addr: 0x800, Sure: true}, true},
 		{"PI lock with another clock", "0x800 0x8d 0x0", Futex{Addr: 0x800, Sure: true}, true},
@@ -59,6 +63,7 @@ func TestLockOwner(t *testing.T) {
 		{"PI", []byte{0x7c, 0x3c, 0, 0x80}, 0x3c7c},
 		{"musl", []byte{0x10, 0, 0, 0x80, 0, 0, 0, 0, 0x7b, 0x3c, 0, 0}, 0},
 		{"something else behind it", []byte{2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80}, 0},
+		{"more than the last thread", []byte{1, 0, 0x40, 0x80}, 0},
 		{"cut", []byte{2, 0, 0, 0, 0}, 0},
 		{"nothing", nil, 0},
 	} {

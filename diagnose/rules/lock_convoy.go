@@ -97,6 +97,17 @@ func (c *convoy) takesTurns() bool {
 	return idle >= threshold.LockIdle*all
 }
 
+// dead reports whether all threads that hold a lock wait for one themselves, and nothing runs. A
+// holder that sleeps in futex(2) waits for a lock: see process.lock.waiters.
+func (c *convoy) dead() bool {
+	for _, r := range c.rows {
+		if r.Part(c.s.Mask) > 0 && !strings.HasPrefix(r.Word("wchan"), "futex") {
+			return false
+		}
+	}
+	return c.working < threshold.LockDead
+}
+
 // requestWaits are the beginnings of kernel functions in which threads wait for requests: accept,
 // epoll, poll, select, recvfrom of datagrams, io_uring. Names are those of Linux 3.10 to 6.18.
 func requestWaits() []string {
@@ -112,10 +123,15 @@ func (c *convoy) accuse(l *diagnose.Look) {
 	if c.waiting >= threshold.LockMany {
 		severity = diagnose.High
 	}
-	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), fmt.Sprintf(
-		"Threads of %s wait for one another: %s wait for a lock at any moment for %s, while %s "+
-			"use a CPU or wait for one.", c.program, phrase.Digits(c.waiting), s,
-		phrase.Digits(c.working)))
+	claim := fmt.Sprintf("Threads of %s wait for one another: %s wait for a lock at any moment "+
+		"for %s, while %s use a CPU or wait for one.", c.program, phrase.Digits(c.waiting), s,
+		phrase.Digits(c.working))
+	if c.dead() {
+		severity = diagnose.High
+		claim = fmt.Sprintf("%s threads of %s are deadlocked: they wait for locks for %s, and "+
+			"those that hold the locks wait for locks too.", phrase.Digits(c.waiting), c.program, s)
+	}
+	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), claim)
 	f.SetEffect(share)
 	lock, most, heldBy := c.lock()
 	f.AddEvidence(t, s, t.QueryOf(nil, "pid", phrase.Clean(c.rows[0].Word("pid")), "lock", lock),

@@ -127,7 +127,7 @@ func (h *hog) accuse(l *diagnose.Look, tid string) {
 		"kernel.sched_rt_runtime_us is changed.")
 	f.Verify = fmt.Sprintf("chrt -p %d; ps -eLo cls,rtprio,psr,pcpu,tid,comm --sort=-rtprio | head",
 		number)
-	if policy != "DEADLINE" && h.pid == tid {
+	if policy != "DEADLINE" {
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("chrt --other -p 0 %d", number),
 			Undo: fmt.Sprintf("chrt --%s -p %s %d", map[bool]string{true: "rr",
 				false: "fifo"}[policy == "RR"], phrase.Digits(priority), number),

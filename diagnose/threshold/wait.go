@@ -6,6 +6,7 @@ const (
 	LockShare   = 0.5
 	LockMany    = 8.0
 	LockIdle    = 0.5
+	LockDead    = 0.01
 )
 
 func locks() []Threshold {
@@ -18,6 +19,9 @@ func locks() []Threshold {
 			"that wait at any moment: the program stands in line at one place"),
 		edge("LockIdle", LockIdle, "share of the waits", 0.48, 0.52,
 			"for a lock whose holder waits for requests: a pool takes turns to accept them"),
+		edge("LockDead", LockDead, "threads", 0.0096, 0.0104,
+			"that use a CPU or wait for one: other threads of a deadlocked program may look "+
+				"now and then whether it still lives"),
 	}
 }
 

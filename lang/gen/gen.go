@@ -96,6 +96,7 @@ const (
 	MapRows    = "rows"    // hash: unwind rows
 	MapRules   = "rules"   // array: the rules of the rows
 	MapPython  = "python"  // hash: interpreters of Python
+	MapSeen    = "seen"    // LRU hash: code objects of Python that user space knows
 	// hash: u64 pid -> u64 mm_struct: processes missing in MapCode; user space removes them
 	MapWanted = "wanted"
 	MapFiles  = "files" // hash: files that are known

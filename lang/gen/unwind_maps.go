@@ -30,6 +30,12 @@ import "github.com/cilium/ebpf"
 //
 //	| u64 pid | u64 start | key |
 //
+// And a record of a code object of Python, without its tag:
+//
+//	| u64 pid | u64 frame |
+//
+// MapSeen contains the code objects with such a record. The key is u64 mm, u64 address.
+//
 // MapRows contains the rows of a page of a table. A page is RowsPage bytes of code. The key is u32
 // table, u32 page << 4 | block number:
 //
@@ -179,6 +185,15 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 			ValueSize:  pythonLayoutSize,
 			MaxEntries: PythonsMost,
 			Flags:      flagNoPrealloc,
+		},
+	)
+	add(
+		MapSeen,
+		ebpf.MapSpec{
+			Type:       ebpf.LRUHash,
+			KeySize:    16,
+			ValueSize:  8,
+			MaxEntries: pythonSeenMost,
 		},
 	)
 	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: WantedMost})

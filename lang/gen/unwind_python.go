@@ -71,6 +71,10 @@ const (
 )
 
 const (
+	// PythonSeen is the size of a record of MapWake about a code object.
+	PythonSeen = 16
+	// pythonSeenMost is how many code objects are known to have been reported.
+	pythonSeenMost = 4096
 	// PythonsMost is how many files of interpreters there may be.
 	PythonsMost = 256
 	// pythonThreads is how many threads of a process are looked at to find the current one.
@@ -292,12 +296,13 @@ func (b *pythonCode) searchThread() {
 //	else at = (f->instruction - code - l->start) >> 1;
 //	if (at > UNKNOWN) at = UNKNOWN;
 //	store 1 << TAG | at << CODE_BITS | code >> 3;
+//	report the code object, if it is new
 //	if (l->links == OBJECTS || l->links == ENTRIES && owner) goto taken;
 //	w->py_got = 1;
 //	return AGAIN;
 //	taken: w->py_got = 0; w->kept = 1; return TAKEN;
 func (b *pythonCode) storeFrame() {
-	const owner, code = -16, -24
+	const owner, code, word = -16, -24, -32
 	owned, real, known, object, counted := b.label(), b.label(), b.label(), b.label(), b.label()
 	b.ifImm(asm.JEq, asm.R9, 0, b.keep, asm.R1)
 	b.storeImm(asm.R10, owner, 0, 8, asm.R1)
@@ -348,7 +353,9 @@ func (b *pythonCode) storeFrame() {
 	b.load(asm.R4, asm.R10, code, 8, false)
 	b.add(asm.RSh.Imm(asm.R4, 3))
 	b.alu(asm.Or, asm.R4, asm.R1)
+	b.store(asm.R10, word, asm.R4, 8)
 	b.push()
+	b.reportCode(code, word)
 	b.ifImm(asm.JEq, asm.R8, PythonObjects, b.taken, asm.R1)
 	last := b.label()
 	b.storeImm(asm.R6, walkPyGot, 1, 8, asm.R1)
@@ -357,6 +364,45 @@ func (b *pythonCode) storeFrame() {
 	b.ifImm(asm.JNE, asm.R1, 0, b.taken, asm.R2)
 	b.bind(last)
 	b.result(pythonAgain)
+}
+
+// reportCode reports a code object that has no report yet to user space, which reads its name at
+// once: the process may end soon. The stack has the address of the code object, and the frame
+// without its tag.
+//
+//	key = {w->mm, code};
+//	if (w->pid && !lookup(seen, &key)) {
+//		update(seen, &key, &word);               // the oldest one makes space
+//		record = {w->pid, word};
+//		bpf_ringbuf_output(wake, &record, 16, 0); // if it is full, the name is read later
+//	}
+func (b *pythonCode) reportCode(code, word int) {
+	const key, record = -48, -64
+	known := b.label()
+	b.load(asm.R1, asm.R6, walkPID, 8, false)
+	b.ifImm(asm.JEq, asm.R1, 0, known, asm.R2)
+	b.store(asm.R10, record, asm.R1, 8)
+	b.load(asm.R1, asm.R6, walkMM, 8, false)
+	b.store(asm.R10, key, asm.R1, 8)
+	b.load(asm.R1, asm.R10, code, 8, false)
+	b.store(asm.R10, key+8, asm.R1, 8)
+	b.mapPtr(asm.R1, MapSeen)
+	b.lift(asm.R2, asm.R10, key)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JNE, asm.R0, 0, known, asm.R1)
+	b.mapPtr(asm.R1, MapSeen)
+	b.lift(asm.R2, asm.R10, key)
+	b.lift(asm.R3, asm.R10, word)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnMapUpdateElem)
+	b.load(asm.R1, asm.R10, word, 8, false)
+	b.store(asm.R10, record+8, asm.R1, 8)
+	b.mapPtr(asm.R1, MapWake)
+	b.lift(asm.R2, asm.R10, record)
+	b.movImm(asm.R3, PythonSeen)
+	b.movImm(asm.R4, 0)
+	b.call(asm.FnRingbufOutput)
+	b.bind(known)
 }
 
 // push appends the frame of Python r4, without its tag, to the frames.

@@ -67,7 +67,7 @@ const (
 	mostLines   = 64 << 10 // bytes of a table of lines
 	mostLine    = 1 << 28
 	mostAddress = 1 << 47
-	mostBytes   = 4 << 20 // of all names that a Reader reads
+	mostBytes   = 4 << 20 // of all names and tables that a Reader reads
 )
 
 // A Reader reads names of frames out of the memory of a process. Numbers and lengths there are
@@ -78,14 +78,15 @@ type Reader struct {
 	codes  map[uint64]*codeObject
 	kinds  map[uint64]bool // types by their address: whether it is that of code
 	texts  map[uint64]string
-	left   int // bytes of names that are still read
+	left   int // bytes of names and tables of lines that are still read
 	buffer []byte
 }
 
 // A codeObject is what is known of a code object.
 type codeObject struct {
 	Name         // without a line
-	lines uint64 // address of the table of lines
+	lines uint64 // address of the table of lines; 0: table is read
+	table []byte // of lines; nil: it cannot be read
 }
 
 // NewReader returns a Reader of the memory of a process.
@@ -103,10 +104,18 @@ func (r *Reader) Name(w Word) Name {
 		r.codes[at] = c
 	}
 	out := c.Name
-	if out.Function != "" && w.Instruction() < UnknownInstruction && c.lines != 0 {
-		if table, ok := r.bytes(c.lines); ok {
-			out.Line = r.layout.line(table, c.First, w.Instruction())
+	if out.Function == "" || w.Instruction() == UnknownInstruction {
+		return out
+	}
+	if c.lines != 0 {
+		if table, ok := r.bytes(c.lines); ok && len(table) <= r.left {
+			c.table = append([]byte{}, table...)
+			r.left -= len(table)
 		}
+		c.lines = 0
+	}
+	if c.table != nil {
+		out.Line = r.layout.line(c.table, c.First, w.Instruction())
 	}
 	return out
 }

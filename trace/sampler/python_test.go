@@ -356,3 +356,44 @@ func TestProfileOfPythonWithTrampolines(t *testing.T) {
 		})
 	}
 }
+
+// Functions of processes that run for some tenths of a second have names too.
+func TestProfileOfShortPython(t *testing.T) {
+	for v, python := range pythonsHere(t, "3.11", "3.12") {
+		t.Run(v, func(t *testing.T) {
+			script := filepath.Join(t.TempDir(), "short.py")
+			text := "def work():\n    x = 0\n    for i in range(3000000): x += i\nwork()\n"
+			if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := Profile{Hz: 499, User: true, For: measure.Span(7 * time.Second),
+				Threads: ThreadFilter{Processes: []string{filepath.Base(python)}}}
+			go func() {
+				for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
+					if exec.CommandContext(t.Context(), python, script).Run() != nil {
+						return
+					}
+				}
+			}()
+			got, err := p.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var named, unnamed int64
+			for s := range got.Stacks {
+				for _, f := range s.User {
+					if f == fmt.Sprintf("work (%s:1)", script) {
+						named += s.Count
+					} else if strings.HasPrefix(f, "[Python: name") {
+						unnamed += s.Count
+						break
+					}
+				}
+			}
+			t.Logf("%d samples have names, %d have none", named, unnamed)
+			if named < 20 || unnamed > named/2 {
+				t.Errorf("%d samples have names, %d have none", named, unnamed)
+			}
+		})
+	}
+}
