@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"culprit/fleet"
 	"culprit/measure"
@@ -238,6 +239,34 @@ func TestFindWithoutWhatIsTooLarge(t *testing.T) {
 	}
 }
 
+// slow is a machine that answers no more about one statistic before the deadline.
+type slow struct{ machine }
+
+func (s slow) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	if q.Stat == "process.io" {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.machine.Ask(ctx, q)
+}
+
+func TestFindUntilTheDeadline(t *testing.T) {
+	one := machine{"net.device.wire": {"device=eth0": 8e6}, "process.io": {"process=a": 5e6}}
+	side := &Side{Reader: slow{one}, Stats: stats(), Fine: measure.Second,
+		Over: measure.Interval{Start: 1, End: 6e9}}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	r, err := Find(ctx, side, side)
+	if err != nil || r.Compared != 1 || len(r.Notes) != 1 ||
+		!strings.HasPrefix(r.Notes[0], "only 1 statistics were compared") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	delete(one, "net.device.wire")
+	if _, err := Find(ctx, side, side); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with nothing compared: %v", err)
+	}
+}
+
 func TestStep(t *testing.T) {
 	side := func(seconds, fine measure.Span) *Side {
 		return &Side{Fine: fine * measure.Second,
@@ -255,5 +284,26 @@ func TestStep(t *testing.T) {
 		if got := step(tt.a, tt.b); got != tt.want*measure.Second {
 			t.Errorf("step %v, want %d s", got, tt.want)
 		}
+	}
+}
+
+// A row that is away in some cells is 0 there, but a limit is not.
+func TestJoinOfLimits(t *testing.T) {
+	for _, tt := range []struct {
+		id   measure.StatID
+		want float64
+	}{{"unix.listen.queue", 0}, {"unix.listen.limit", nan}} {
+		t.Run(string(tt.id), func(t *testing.T) {
+			one := &table{stat: measure.Stat{ID: tt.id, Kind: measure.Level, Fold: measure.Sum}}
+			a := &measure.Answer{
+				Elapsed: []measure.Span{1e9, 1e9},
+				Series:  []measure.Series{{Values: []float64{4096, nan}}},
+			}
+			one.join(a, a)
+			got := one.rows[0].after[1]
+			if got != tt.want && !(got != got && tt.want != tt.want) {
+				t.Errorf("the cell without a row is %v", got)
+			}
+		})
 	}
 }

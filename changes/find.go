@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -61,7 +62,8 @@ type Report struct {
 var ErrNothing = errors.New("no statistic was recorded in both times")
 
 // Find compares all statistics of two ranges. The error is ErrNothing, the context's, or that of a
-// reader.
+// reader. When the context's deadline passes, the report has what was compared until then, and a
+// note.
 func Find(ctx context.Context, before, after *Side) (*Report, error) {
 	r := &Report{
 		Before:  Range{Start: before.Over.Start, End: before.Over.End},
@@ -75,6 +77,11 @@ func Find(ctx context.Context, before, after *Side) (*Report, error) {
 		}
 	})
 	switch {
+	case errors.Is(err, context.DeadlineExceeded) && r.Compared > 0:
+		r.Notes = append(r.Notes, fmt.Sprintf(
+			"only %d statistics were compared in the time allowed: choose shorter times",
+			r.Compared,
+		))
 	case err != nil:
 		return nil, err
 	case r.Compared == 0:

@@ -248,7 +248,9 @@ func (t *table) join(a, b *measure.Answer) {
 		r := place(b, i)
 		r.after = sum(r.after, b.Series[i].Values)
 	}
-	zero := !t.cut && (t.stat.Kind == measure.Delta || t.stat.Fold == measure.Sum)
+	// What has no limit for a while did not have one of 0.
+	zero := !t.cut && (t.stat.Kind == measure.Delta || t.stat.Fold == measure.Sum) &&
+		!strings.HasSuffix(string(t.stat.ID), ".limit")
 	zerosA, zerosB := zeros(a.Elapsed), zeros(b.Elapsed)
 	t.rows = slices.DeleteFunc(t.rows, func(r row) bool {
 		return !zero && (r.before == nil || r.after == nil)

@@ -194,7 +194,7 @@ func (c *Client) handle(l *link, k kind, b []byte) error {
 		c.usage.cpu.set(l, cpu)
 		c.usage.memory = memory
 		return nil
-	case kindTick, kindStarted, kindStatus, kindSampled, kindEnded:
+	case kindTick, kindStarted, kindStatus, kindSampled, kindCompleted, kindEnded:
 		id := d.ID()
 		if d.Err != nil {
 			return d.Err

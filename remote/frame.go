@@ -26,22 +26,24 @@ type kind uint8
 
 // The kinds of frames to the recorder.
 const (
-	kindHello  kind = iota + 1 // magic, version; from the recorder also its sources
-	kindRun                    // start or continue a run of a source
-	kindScript                 // start or continue a D script
-	kindSample                 // sample the CPUs for some seconds
-	kindStop                   // stop the run, script or sampling of an ID
-	kindAck                    // ticks of a run are durable up to a number
+	kindHello    kind = iota + 1 // magic, version; from the recorder also its sources
+	kindRun                      // start or continue a run of a source
+	kindScript                   // start or continue a D script
+	kindSample                   // sample the CPUs for some seconds
+	kindStop                     // stop the run, script or sampling of an ID
+	kindAck                      // ticks of a run are durable up to a number
+	kindComplete                 // what may be written in a D program
 )
 
 // The kinds of frames to the client.
 const (
-	kindTick    kind = iota + 65 // the batches of one reading
-	kindStarted                  // a script runs: its source
-	kindStatus                   // output, losses and notes of a script
-	kindSampled                  // a part of the samples
-	kindUsage                    // CPU time and memory of the recorder
-	kindEnded                    // a run, script or sampling has ended, with its error
+	kindTick      kind = iota + 65 // the batches of one reading
+	kindStarted                    // a script runs: its source
+	kindStatus                     // output, losses and notes of a script
+	kindSampled                    // a part of the samples
+	kindUsage                      // CPU time and memory of the recorder
+	kindEnded                      // what an ID names has ended, with its error
+	kindCompleted                  // what may be written
 )
 
 // IsProtocolError reports whether Recorder.Serve or Client.Serve has closed its connection because

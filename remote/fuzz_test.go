@@ -43,9 +43,12 @@ func FuzzRecorder(f *testing.F) {
 	f.Add(slices.Concat(hello, frame(kindRun, run.append(nil)), frame(kindAck, []byte{1, 1})))
 	f.Add(slices.Concat(hello, frame(kindScript, script.append(nil)), frame(kindStop, []byte{2})))
 	f.Add(slices.Concat(hello, frame(kindSample, sample.append(nil)), frame(kindStop, []byte{3})))
+	words := completeRequest{4, RoleTrace, Completing{Text: "BEGIN", Pos: 3, Match: "x"}}
+	f.Add(slices.Concat(hello, frame(kindComplete, words.append(nil))))
 	heapbound.FuzzWithin(f, frameLimit(), func(t *testing.T, b []byte) {
 		r := NewRecorder(Config{
-			Sources: []measure.Source{idle{}},
+			Complete: func(Completing) (*Completion, error) { return &Completion{}, nil },
+			Sources:  []measure.Source{idle{}},
 			StartScript: func(measure.Script) (dataset.Runner, error) {
 				return nil, measure.ErrUnsupported
 			},
@@ -95,6 +98,9 @@ func FuzzClient(f *testing.F) {
 			case kindSampled:
 				d.ID()
 				_, _ = parts.decode(d) // the error is d's
+			case kindCompleted:
+				d.ID()
+				d.completion()
 			case kindEnded:
 				d.ID()
 				_ = d.error() // it may be nil

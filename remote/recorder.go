@@ -22,6 +22,8 @@ type Config struct {
 	StartScript dataset.Starter
 	// Sample samples the CPUs; nil: it cannot.
 	Sample func(context.Context, Sampling) (*Sampled, error)
+	// Complete returns what may be written in a D program; nil: it cannot.
+	Complete func(Completing) (*Completion, error)
 	// Usage returns what the process takes.
 	Usage func() Usage
 }
@@ -53,6 +55,8 @@ type Recorder struct {
 	scripts   []*script
 	samplings int
 	bytes     int // of all backlogs
+
+	completions int // that run
 }
 
 // offered is a source with its number.

@@ -35,6 +35,7 @@ func TestRoles(t *testing.T) {
 		{255, denied, denied, denied},
 	} {
 		run.role, script.role, sample.role = tt.role, tt.role, tt.role
+		words := completeRequest{id: 7, role: tt.role}
 		for _, one := range []struct {
 			name string
 			kind kind
@@ -44,6 +45,7 @@ func TestRoles(t *testing.T) {
 			{"run", kindRun, run.append(nil), tt.run},
 			{"script", kindScript, script.append(nil), tt.script},
 			{"sample", kindSample, sample.append(nil), tt.sample},
+			{"complete", kindComplete, words.append(nil), tt.script},
 		} {
 			t.Run(fmt.Sprintf("%s by %s (%d)", one.name, tt.role, tt.role), func(t *testing.T) {
 				err := endedBy(t, one.kind, one.b)
@@ -64,7 +66,8 @@ func endedBy(t *testing.T, k kind, request []byte) error {
 		StartScript: func(measure.Script) (dataset.Runner, error) {
 			return nil, errors.New("it may start")
 		},
-		Sample: func(context.Context, Sampling) (*Sampled, error) { return &Sampled{}, nil },
+		Sample:   func(context.Context, Sampling) (*Sampled, error) { return &Sampled{}, nil },
+		Complete: func(Completing) (*Completion, error) { return &Completion{}, nil },
 	})
 	defer r.Close()
 	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -113,6 +116,10 @@ func TestClientRefusesRoles(t *testing.T) {
 		if role != RoleTrace {
 			if _, err := c.StartScript(role, measure.Script{}); !errors.Is(err, measure.ErrDenied) {
 				t.Errorf("a script by %s: %v", role, err)
+			}
+			_, err := c.Complete(t.Context(), role, Completing{})
+			if !errors.Is(err, measure.ErrDenied) {
+				t.Errorf("a completion by %s: %v", role, err)
 			}
 		}
 		if role != RoleTrace && role != RoleProfile {

@@ -248,6 +248,13 @@ func (s *session) handle(k kind, d *decoder) error {
 		}
 		s.r.startSampling(s, q)
 		return nil
+	case kindComplete:
+		q := d.completeRequest()
+		if err := d.End(); err != nil {
+			return err
+		}
+		s.r.startCompletion(s, q)
+		return nil
 	case kindStop:
 		id := d.ID()
 		if err := d.End(); err != nil {

@@ -139,6 +139,7 @@ type measuring struct {
 	sources     []measure.Source
 	startScript dataset.Starter
 	sample      func(context.Context, web.Sampling) (*web.Sampled, error)
+	complete    func(context.Context, web.Completing) (*web.Completion, error)
 	otherMemory func() int64        // nil: no other process
 	otherTime   func() measure.Span // CPU time of the other process; nil: there is none
 }
@@ -205,6 +206,7 @@ func serveAlone(
 		return err
 	}
 	defer p.listeners.close() //nolint:errcheck // the server has closed them, or has failed
+	words := &completer{}
 	p.measuring = func(context.Context, *store.Store) (*measuring, error) {
 		return &measuring{
 			sources:     recordedSources(o, nil),
@@ -215,6 +217,9 @@ func serveAlone(
 					return nil, err
 				}
 				return profileOfSamples(q, got), nil
+			},
+			complete: func(_ context.Context, q web.Completing) (*web.Completion, error) {
+				return webCompletion(words.complete(remote.Completing(q)))
 			},
 		}, nil
 	}
@@ -434,9 +439,25 @@ func measuringOf(c *remote.Client, sources []measure.Source) *measuring {
 			}
 			return profileOfSamples(q, got), nil
 		},
+		complete: func(ctx context.Context, q web.Completing) (*web.Completion, error) {
+			role := remote.RoleNamed(web.RoleName(ctx))
+			return webCompletion(c.Complete(ctx, role, remote.Completing(q)))
+		},
 		otherMemory: c.Memory,
 		otherTime:   c.CPU,
 	}
+}
+
+// webCompletion converts a completion for the page.
+func webCompletion(got *remote.Completion, err error) (*web.Completion, error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &web.Completion{From: got.From, To: got.To, More: got.More}
+	for _, w := range got.Words {
+		out.Words = append(out.Words, web.CompletionWord(w))
+	}
+	return out, nil
 }
 
 // runRecorder offers the sources of this machine to the server until the supervisor ends.
@@ -450,10 +471,12 @@ func runRecorder(control *supervise.Control, o term.Serving) error {
 		fmt.Fprintln(os.Stderr, "culprit: "+text)
 	})
 	files := symbol.NewFiles(names)
+	words := &completer{files: files}
 	r := remote.NewRecorder(remote.Config{
 		Sources:     recordedSources(o, files),
 		StartScript: scriptStarter(o.ScriptMemory, files),
 		Sample:      stackSampler(files),
+		Complete:    words.complete,
 		Usage: func() remote.Usage {
 			cpu, memory := names.Usage()
 			return remote.Usage{

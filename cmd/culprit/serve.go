@@ -99,6 +99,7 @@ func record(ctx context.Context, o term.Serving, console *term.Teller, p *place)
 		return err
 	}
 	web.api.Scripts, web.api.Sample = scripts, measuring.sample
+	web.api.Complete = measuring.complete
 	web.api.MCP = mcp.Handler(mcp.New(&mcpHost{m, web.api}, version))
 	defer scripts.Close()
 	scripts.Begin()

@@ -163,7 +163,10 @@ func (r *processReading) putLockWaitsOf(out *collect.Out, t *collect.Table, p *p
 	for i := range l.waits[:min(len(l.waits), mostLocksShown)] {
 		w := &l.waits[i]
 		holder := r.holderOf(p, w)
-		if holder == nil && mayIdle || !r.mayHold(p, holder) {
+		if holder != nil && r.readLockCall(p, holder) && holder.lock.idle {
+			p.idleLock = w.Addr
+		}
+		if w.Addr == p.idleLock || holder == nil && mayIdle || !r.mayHold(p, holder) {
 			continue
 		}
 		r.putLockWait(out, t, p, w, holder, float64(len(p.threads))/float64(read))

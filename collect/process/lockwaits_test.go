@@ -45,6 +45,7 @@ const pause = "34 0x0 0x0 0x2 0x0 0x0 0x0 0x7ffe 0x7fff\n"
 func TestLockWaiters(t *testing.T) {
 	mutex, condition := futexCall(64, 0x80, 2), futexCall(64, 0x189, 4)
 	const idle, holderWaits = 50, "the holder waits for another lock"
+	const leader = "the holder waits for work"
 	for _, tt := range []struct {
 		name  string
 		calls []string // of threads 71, 72 ...
@@ -71,7 +72,7 @@ func TestLockWaiters(t *testing.T) {
 		{"two locks", []string{"running\n", futexCall(64, 0x86, 0), futexCall(80, 0x80, 2),
 			futexCall(80, 0x80, 2)}, 4, lockMemory(80, 71), "0",
 			map[string]float64{"0x40|0|": 1, "0x50|71|": 2}},
-		{"the holder waits for work", []string{futexCall(80, 0x189, 4), mutex, mutex, mutex}, 4,
+		{leader, []string{futexCall(80, 0x189, 4), mutex, mutex, mutex}, 4,
 			lockMemory(64, 71), "futex_do_wait", nil},
 		{"a thread waits for work, the holder is not known",
 			[]string{futexCall(80, 0x89, -1), mutex, mutex, mutex}, 4, lockMemory(64, 0), "", nil},
@@ -101,6 +102,10 @@ func TestLockWaiters(t *testing.T) {
 				want["process.lock.waiters|7|server|"+k] = v
 			}
 			collecttest.Expect(t, m.next(), "process.lock.waiters", want)
+			if tt.name == leader { // it has work now: on a busy machine it waits for a CPU
+				m.Put(lockThread(71, idle+2, "running\n", "0"))
+				m.Put(lockThread(72, idle+2, mutex, ""))
+			}
 			if tt.name == holderWaits {
 				return // nothing ran: that looks like a deadlock
 			}

@@ -303,6 +303,7 @@ type processFacts struct {
 	info         *processInfo
 	ranSinceInfo bool         // it ran since info was read
 	blocked      *blockedWait // of its only thread; nil: not blocked, or not read yet
+	idleLock     uint64       // lock whose holder was seen to wait for work; 0: none
 	unread       int          // consecutive samples in which no call of a thread could be read
 }
 

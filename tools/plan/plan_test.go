@@ -99,6 +99,11 @@ var plan = []planned{
 		"measure kernel kernel/* symbol lang/syntax lang/check lang/gen trace trace/probe trace/tracetest",
 		"built-in traced statistics, as D",
 	},
+	{
+		"trace/complete",
+		"measure kernel lang/syntax lang/check trace/probe",
+		"what may be written at a place of a D program",
+	},
 	{"trace/tool", "lang/words", "ready-made programs with their options; pure"},
 	{
 		"trace/command",

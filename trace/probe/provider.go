@@ -179,6 +179,15 @@ func providers() []*provider {
 	}
 }
 
+// ProviderNames returns the names of all providers but those of processes.
+func ProviderNames() []string {
+	var names []string
+	for _, p := range providers() {
+		names = append(names, p.name)
+	}
+	return names
+}
+
 // A NoProbe is the error of a description that matches nothing. It is measure.ErrUnsupported or
 // measure.ErrDenied when that is the reason; else the description is wrong.
 type NoProbe struct {

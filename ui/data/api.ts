@@ -229,6 +229,15 @@ export interface Script {
   stats: Stat[];
 }
 
+/** What may be written at a place of a D program; of api/scripts/complete and probes. */
+export interface Words {
+  /** The bytes of the text that a word replaces. */
+  from: number;
+  to: number;
+  words: { text: string; kind: string; help: string }[];
+  more: number;
+}
+
 export interface Loss {
   reason: string;
   events: number;

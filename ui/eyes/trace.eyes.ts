@@ -48,6 +48,87 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
     await context.close();
   });
 
+  it("completes probes, arguments, fields and variables, by the keyboard alone", {
+    timeout: 120_000,
+  }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "#trace");
+    const editor = page.getByLabel("D program");
+    const options = page.getByRole("listbox", { name: "what may be written" }).getByRole("option");
+    const offered = (text: string) =>
+      until(
+        text,
+        async () => (await options.allInnerTexts()).some((t) => t.startsWith(text)),
+        60_000,
+      );
+    await editor.pressSequentially("sysc");
+    await offered("syscall:");
+    await editor.press("ArrowDown");
+    await editor.press("Tab");
+    await offered(":"); // any module
+    await editor.pressSequentially(":openat:r");
+    await offered("return");
+    await editor.press("ArrowDown");
+    await editor.press("Enter");
+    expect(await editor.inputValue()).toBe("syscall::openat:return");
+    await editor.pressSequentially(" { @opened[exec");
+    await offered("execname");
+    await accessible(page);
+    await picture(page, "trace-complete");
+    await editor.press("Escape");
+    await editor.fill("sdt:net::netif_receive_skb { @[args[0]->dev->mt");
+    await editor.press("Control+Space");
+    await offered("mtu");
+    await picture(page, "trace-fields");
+    await editor.press("Escape");
+    // What is wrong is marked before anybody runs it: all of it.
+    await editor.fill("BEGIN { x = execnam; }\nEND { y = nothere; }");
+    await editor.press("End");
+    await editor.pressSequentially(" ");
+    await until("all mistakes", async () => (await page.locator("#trace-wrong p").count()) === 2);
+    expect(await page.locator("#trace-wrong").innerText()).toContain("did you mean execname?");
+    expect((await served.get<Scripts>("scripts")).scripts).toEqual([]);
+    await editor.fill("BEGIN { exit(0); }");
+    await editor.press("End");
+    await editor.pressSequentially(" ");
+    await until("no mistake", async () => (await page.locator("#trace-wrong p").count()) === 0);
+    expect(wrong.filter((w) => !w.includes("400"))).toEqual([]);
+    await context.close();
+  });
+
+  it("finds probes with their arguments, writes a clause, and keeps what was run", {
+    timeout: 120_000,
+  }, async () => {
+    const { page, context, wrong } = await eyes.at(served, "#trace", { width: 390 });
+    await page.getByRole("button", { name: "probes …" }).click();
+    await page.getByLabel("search probes").fill("netif_receive_skb");
+    const probe = page.getByRole("button", { name: /^sdt:net::netif_receive_skb$/ });
+    await probe.waitFor({ timeout: 60_000 });
+    expect(await page.locator("dialog").innerText()).toContain("args[0] struct sk_buff *skb");
+    await accessible(page);
+    await picture(page, "trace-probes");
+    await probe.click();
+    const editor = page.getByLabel("D program");
+    expect(await editor.inputValue()).toContain("sdt:net::netif_receive_skb\n{");
+    await fits(page);
+    await editor.fill("BEGIN { exit(0); }");
+    await editor.press("Control+Enter");
+    const history = page.getByLabel("history");
+    await history.waitFor({ timeout: 60_000 });
+    await editor.fill("");
+    await history.selectOption("0");
+    expect(await editor.inputValue()).toBe("BEGIN { exit(0); }");
+    for (const s of (await served.get<{ scripts: { name: string }[] }>("scripts")).scripts) {
+      await page.getByRole("button", { name: `remove ${s.name}` }).click();
+      await page.getByRole("button", { name: "remove and delete its data" }).click();
+    }
+    await until(
+      "it is gone",
+      async () => (await served.get<Scripts>("scripts")).scripts.length === 0,
+    );
+    expect(wrong).toEqual([]);
+    await context.close();
+  });
+
   it("runs a program and shows what it counts, its distribution and what it prints", {
     timeout: 120_000,
   }, async () => {

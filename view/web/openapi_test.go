@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -254,6 +255,9 @@ func described(t *testing.T) (*site, *memory) {
 	s := serve(
 		t, stacked{m}, func(s *Server) {
 			s.Scripts, s.Sample = scripted{m}, sampler(nil)
+			s.Complete = func(context.Context, Completing) (*Completion, error) {
+				return &Completion{To: 1, Words: []CompletionWord{{"pid", "variable", ""}}}, nil
+			}
 			s.Fleet, s.HostAddress = &cluster{}, "https://{host}:7410/"
 			s.MCP = mcp.Handler(mcp.New(listed{m}, "1"))
 		},

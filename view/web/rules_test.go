@@ -67,6 +67,9 @@ var allowedRoles = map[string]string{
 	"POST /api/notes/{id}/{action}":    "record trace",
 	"POST /api/scripts":                "trace",
 	"POST /api/scripts/{id}/{action}":  "trace",
+	"POST /api/scripts/complete":       "trace",
+	"POST /api/scripts/check":          "trace",
+	"POST /api/scripts/probes":         "trace",
 }
 
 // Every route has a rule, and every rule a route.

@@ -52,6 +52,10 @@ type Config struct {
 
 	Scripts Scripts // nil: unsupported
 
+	// Complete says what may be written in a D program, and lists probes. A mistake that it checks
+	// for is a *measure.Diagnostic, of which its error joins all. nil: unsupported.
+	Complete func(context.Context, Completing) (*Completion, error)
+
 	Fleet       Fleet          // the hosts of an engine; nil: none
 	HostAddress fleet.Template // of the server of each host; "": unknown
 
@@ -144,6 +148,9 @@ func (s *Server) routes() map[string]route {
 		"/api/notes/{id}/{action}":    {"POST": s.notes.change},
 		"/api/scripts":                {"GET": s.scripts.list, "POST": s.scripts.add},
 		"/api/scripts/{id}/{action}":  {"POST": s.scripts.change},
+		"/api/scripts/complete":       {"POST": s.scripts.complete},
+		"/api/scripts/check":          {"POST": s.scripts.check},
+		"/api/scripts/probes":         {"POST": s.scripts.probes},
 		"/api/profiles":               {"GET": s.profiles.list, "POST": s.profiles.upload},
 		"/api/profiles/take":          {"POST": s.profiles.sample},
 		"/api/profile":                {"GET": s.profiles.columns},

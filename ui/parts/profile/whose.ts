@@ -115,5 +115,7 @@ export async function choices(now: number, stop: AbortSignal): Promise<Choice[]>
         text: key[0],
         help: `control group${part(cpu)}`,
       });
-  return out;
+  // A process that was renamed has two rows.
+  const seen = new Set<string>();
+  return out.filter((c) => !seen.has(c.whose) && seen.add(c.whose));
 }

@@ -114,7 +114,7 @@ export async function alive(now: number, stop: AbortSignal): Promise<Found[]> {
   for (const d of sets.datasets ?? [])
     found.push({ text: d.sentence, help: `dataset, ${d.state}`, dataset: d.sentence });
   for (const s of scripts.scripts ?? [])
-    found.push({ text: s.name, help: `script, ${s.state}`, script: String(s.id) });
+    found.push({ text: s.name, help: `script, ${s.state}`, script: s.name });
   const seen = new Set<string>();
   for (const r of [...(past.reports ?? [])].reverse())
     for (const f of r.report.findings ?? []) {

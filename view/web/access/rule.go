@@ -87,6 +87,9 @@ var rules = []Rule{
 	{"POST", "/api/notes/{id}/{action}", Record, Secret},
 	{"POST", "/api/scripts", Trace, Secret},
 	{"POST", "/api/scripts/{id}/{action}", Trace, Secret},
+	{"POST", "/api/scripts/complete", Trace, Header},
+	{"POST", "/api/scripts/check", Trace, Header},
+	{"POST", "/api/scripts/probes", Trace, Header},
 }
 
 // Rules lists what each request needs. The caller may change the slice.
