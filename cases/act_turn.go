@@ -28,8 +28,9 @@ func futexWake(word *atomic.Uint32) {
 
 // mutex is a lock as that of glibc: 0 free, 1 held, 2 held and others wait.
 type mutex struct {
-	word, count atomic.Uint32
-	owner       atomic.Int32
+	word  atomic.Uint32
+	_     uint32 // glibc's count: the owner is at 8
+	owner atomic.Int32
 }
 
 func (m *mutex) lock() {
