@@ -298,7 +298,8 @@ func TestRestart(t *testing.T) {
 				got = append(got, fmt.Sprint(c.Actor, " ", c.Action, " ", c.Dataset))
 			}
 			want := "default made 1, default made 2, page made 3, command line suspended 3, " +
-				"page destroyed 1, default made 4, default suspended 2, default made 5"
+				"page destroyed 1, culprit recorded nothing 0, default made 4, default suspended 2, " +
+				"default made 5"
 			if text := strings.Join(got, ", "); text != want {
 				t.Errorf("changes: %s\nwant     %s", text, want)
 			}

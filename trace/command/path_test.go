@@ -40,9 +40,16 @@ func onPathThread(t *testing.T, do func(p *pathThread)) []opened {
 	t.Helper()
 	p := &pathThread{t: t, dir: filepath.Join(t.TempDir(), "files")}
 	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var run func()
+	run = func() {
 		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		if unix.Gettid() == os.Getpid() {
+			go run() // on another: /proc/self is the first thread's, which must keep its root
+			<-done
+			runtime.UnlockOSThread()
+			return
+		}
+		defer close(done)
 		if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 			t.Errorf("unshare: %v", err)
 			return
@@ -59,7 +66,8 @@ func onPathThread(t *testing.T, do func(p *pathThread)) []opened {
 		defer unix.Close(p.proc)
 		p.mkdir("")
 		do(p)
-	}()
+	}
+	go run()
 	<-done
 	return p.files
 }
