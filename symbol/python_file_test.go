@@ -88,10 +88,10 @@ sys.stdin.read()
 // The names, files and lines of code objects are those that the interpreter reports itself.
 func TestPythonNames(t *testing.T) {
 	for version, program := range interpreters(t) {
+		if version < 0x308 || version > 0x30e {
+			continue // there is no table
+		}
 		t.Run(version.String(), func(t *testing.T) {
-			if version < 0x308 || version > 0x30e {
-				t.Skipf("needs: tool python3.8 to python3.14")
-			}
 			script := filepath.Join(t.TempDir(), "describe.py")
 			if err := os.WriteFile(script, []byte(describesItself), 0o600); err != nil {
 				t.Fatal(err)

@@ -78,7 +78,7 @@ func (s *scripts) probes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if body.Match == "" || len(body.Match) > maxProbeMatch {
-		return badRequest("match: a text has 1 to %d bytes", maxProbeMatch)
+		return badRequest("match: give a text of at most %d bytes", maxProbeMatch)
 	}
 	return s.sendWords(w, r, Completing{Pos: -1, Match: body.Match})
 }
