@@ -393,7 +393,7 @@ var cpuCases = []toolCase{
 		want: `^net_rx +(\d+)$`, sum: -10},
 	{tool: "softirqs", given: map[string]string{"dist": "true"}, do: connections(10),
 		want: `^softirq = net_rx \(us\)`, lines: 1},
-	{tool: "wqlat", do: direct(20, 4096), want: `^time in us$`, lines: 1},
+	{tool: "wqlat", needs: "ext4", do: direct(20, 4096), want: `^time in us$`, lines: 1},
 }
 
 var userCases = []toolCase{

@@ -16,7 +16,7 @@ BEGIN
 }
 
 sdt:skb::kfree_skb
-/args[2] > 2 && args[0]->protocol == 8 &&
+/args[2] > SKB_DROP_REASON_NOT_SPECIFIED && args[0]->protocol == 8 &&
  ((struct iphdr *)(args[0]->head + args[0]->network_header))->protocol == 6/
 {
 	this->ip = (struct iphdr *)(args[0]->head + args[0]->network_header);
