@@ -28,8 +28,9 @@ func TestRolesReachTheRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.RawQuery = ""
-	const script, sample = `{"text":"BEGIN { @ = count(); }"}`, `{"seconds":0.5}`
-	busy, stop := context.WithCancel(t.Context()) // an idle machine has no sample
+	const script, sample = `{"text":"BEGIN { @ = count(); }"}`, `{"seconds":3}`
+	// An idle machine has no sample, and a busy one takes a second to begin.
+	busy, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
 		for busy.Err() == nil {
