@@ -179,7 +179,7 @@ func (c *Client) parts(q *symbol.Request) (*symbol.Answer, error) {
 			r = symbol.Result{Err: unavailable(err)}
 		} else {
 			p.idle <- l
-			if err := gate.parts.failed(); err != nil {
+			if err := gate.failed(); err != nil {
 				r.Err = err
 			}
 		}
@@ -216,6 +216,13 @@ func (g *partGate) decode(payload []byte) error {
 	default:
 	}
 	return err
+}
+
+// failed returns the error of the caller.
+func (g *partGate) failed() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.parts.failed()
 }
 
 // close drops later parts: after it nothing is passed on.
