@@ -117,8 +117,8 @@ func serveHanging(dev int) {
 }
 
 // StartHanging starts a process that hangs in execve(2) after begin is called, until end is: it
-// holds the lock under which the kernel produces its io, stack and syscall files, and under which it
-// opens maps and mem. It skips the test without FUSE and CAP_SYS_ADMIN.
+// holds the lock under which the kernel produces its io, stack and syscall files, and under which
+// it opens maps and mem. It skips the test without FUSE and CAP_SYS_ADMIN.
 func StartHanging(t testing.TB) (pid int, begin, end func()) {
 	t.Helper()
 	file, end := mountHanging(t)
