@@ -250,8 +250,8 @@ func TestSecondRuns(t *testing.T) {
 	}
 }
 
-// A data race or a panic allows no second run, also where a process that the test started printed it,
-// or where it is in the output of the parent of a failed subtest.
+// A data race or a panic allows no second run, also where a process that the test started printed
+// it, or where it is in the output of the parent of a failed subtest.
 func TestTallyKnowsRaces(t *testing.T) {
 	for said, certain := range map[string]bool{
 		"    testing.go:1: race detected during execution of test": true,
