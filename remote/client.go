@@ -56,9 +56,9 @@ func (c *counter) set(l *link, v measure.Span) {
 }
 
 // NewClient returns a client that is not connected. newest returns the end of the newest stored
-// tick of a statistic. Of a run that an earlier client began, the client does not want the ticks up to
-// the newest of its statistics; nil or 0: it wants all that wait. Sources are stored one after the
-// other, so one of them can lack a tick that others have.
+// tick of a statistic. Of a run that an earlier client began, the client does not want the ticks up
+// to the newest of its statistics; nil or 0: it wants all that wait. Sources are stored one after
+// the other, so one of them can lack a tick that others have.
 func NewClient(newest func(measure.StatID) measure.Time) *Client {
 	return &Client{newest: newest, ready: make(chan struct{}), again: make(chan struct{})}
 }
