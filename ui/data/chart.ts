@@ -1,5 +1,5 @@
-// A flame chart: the stacks of one thread in the order of time. A call that went on is one box; where
-// nothing ran there is none.
+// A flame chart: the stacks of one thread in the order of time. A call that went on is one box;
+// where nothing ran there is none.
 
 import { type Calls, callsOf, type Times } from "./profile";
 
@@ -44,8 +44,8 @@ export function lengthOf(t: Times): number {
 }
 
 /**
- * The chart of a thread. Moments whose node is not in keep are gaps; null: all are shown. A chart of
- * more than `most` calls is a sketch.
+ * The chart of a thread. Moments whose node is not in keep are gaps; null: all are shown. A chart
+ * of more than `most` calls is a sketch.
  */
 export function chartOf(
   c: Calls,

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accessible, Eyes, fits, lacks, load, picture, Served, until } from "./stage";
 
 /**
- * A trace of two threads. ui: a frame of 40 ms with two calls of layout one after the other, nothing
- * for 30 ms, and a frame with paint. worker: decode for 5 ms.
+ * A trace of two threads. ui: a frame of 40 ms with two calls of layout one after the other,
+ * nothing for 30 ms, and a frame with paint. worker: decode for 5 ms.
  */
 const trace = JSON.stringify([
   { ph: "M", name: "thread_name", pid: 1, tid: 2, args: { name: "ui" } },
@@ -132,7 +132,7 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
       await picture(page, `flamechart-zoom-${how.width}`);
       await page.keyboard.press("0");
       await wantsTable(page, { ui: "0 ns", frame: "20.0 ms", layout: "20.0 ms", paint: "30.0 ms" });
-      await page.getByLabel("thread", { exact: true }).selectOption({ index: 1 });
+      await page.getByRole("combobox", { name: "thread", exact: true }).selectOption({ index: 1 });
       await wantsTable(page, { worker: "0 ns", decode: "5.00 ms" });
       expect(wrong).toEqual([]);
       await context.close();
