@@ -1,6 +1,7 @@
 // Rows over time on a canvas: lines with the band between least and greatest, or rows stacked on
 // one another; gaps as gaps. Draws in device pixels and knows neither the page nor the server.
 
+import { drawEarlier, drawUnrecorded } from "./earlier";
 import { cut, frame, grid, lost, unit } from "./ground";
 import { band, hairlines, strong } from "./lines";
 import type { Look } from "./look";
@@ -28,8 +29,12 @@ export function draw(s: Surface, gutter: number, scene: Scene, look: Look): void
   ctx.clip();
   ctx.lineJoin = "bevel";
   ctx.lineCap = "butt";
-  if (scene.stacked) stacks(ctx, map, scene, look, first, end, line);
-  else {
+  const { earlier } = scene;
+  if (scene.stacked) {
+    stacks(ctx, map, scene, look, first, end, line);
+    if (earlier) drawEarlier(ctx, map, scene, earlier, first, end, dpr);
+  } else {
+    if (earlier) drawEarlier(ctx, map, scene, earlier, first, end, dpr);
     hairlines(
       ctx,
       map,
@@ -52,6 +57,7 @@ export function draw(s: Surface, gutter: number, scene: Scene, look: Look): void
     ctx.globalAlpha = 1;
     for (const l of strongest.reverse()) strong(ctx, map, scene, l, first, end, dpr);
   }
+  if (earlier) drawUnrecorded(ctx, map, scene, earlier.elapsed, first, end, dpr, look);
   ctx.restore();
   unit(s, box, scene, look);
   cut(s, map, scene, look, first, end);

@@ -19,8 +19,8 @@ export interface Over {
   b: number;
   /** Moments at which something was noted. */
   notes: readonly number[];
-  /** Values at the crosshair, each with its colour. */
-  dots: readonly { value: number; colour: string }[];
+  /** Values at the crosshair, each with its colour; hollow: of an earlier time. */
+  dots: readonly { value: number; colour: string; hollow?: boolean }[];
 }
 
 /** Draws a dotted line at each moment at which something was noted. */
@@ -83,7 +83,10 @@ export function drawOver(
       ctx.beginPath();
       ctx.arc(Math.round(x) + line / 2, y, 2.5 * dpr, 0, 2 * Math.PI);
       ctx.fillStyle = dot.colour;
-      ctx.fill();
+      ctx.strokeStyle = dot.colour;
+      ctx.lineWidth = line;
+      if (dot.hollow) ctx.stroke();
+      else ctx.fill();
     }
   }
 }

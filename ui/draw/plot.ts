@@ -40,6 +40,13 @@ export interface Frame {
   pending: boolean;
 }
 
+/** Rows at an earlier time, on the grid of the graph. */
+export interface Earlier {
+  lines: readonly { values: Column; colour: string }[];
+  /** Milliseconds measured then: 0 is marked as not recorded. */
+  elapsed: ArrayLike<number>;
+}
+
 /** All that a graph shows. */
 export interface Scene extends Frame {
   /** The most important first; stacked: the lowest first. */
@@ -49,6 +56,8 @@ export interface Scene extends Frame {
    * The greatest of the whole within each cell, over a stack; null where a cell is one measurement.
    */
   whole: Column | null;
+  /** The same rows at an earlier time, faint. */
+  earlier?: Earlier | null;
   /** The values at the lower and upper edge. What is above is cut, and marked. */
   low: number;
   high: number;
