@@ -7,6 +7,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -174,7 +175,7 @@ func TestRun(t *testing.T) {
 				return Usage{CPU: cpu, Memory: 7 << 20}
 			},
 		})
-		c := NewClient(0)
+		c := NewClient(nil)
 		cut := connect(t, r, c)
 		s := source(t, c)
 		if want := (&seconds{id: "a.b.c"}).Stats(); !reflect.DeepEqual(s.Stats(), want) {
@@ -219,7 +220,7 @@ func TestClientRestarts(t *testing.T) {
 		queries := []measure.Query{query(t, "a.b.c by n,word"), query(t, "a.b.c_idle")}
 		ctx, stop := context.WithCancel(t.Context())
 		var first, second got
-		c := NewClient(0)
+		c := NewClient(nil)
 		cut := connect(t, r, c)
 		var runs sync.WaitGroup
 		runs.Go(func() { _ = source(t, c).Run(ctx, queries, &first) }) // it is killed
@@ -230,7 +231,12 @@ func TestClientRestarts(t *testing.T) {
 		runs.Wait()
 
 		newest := first.at[len(first.at)-3] // the archive lost the two after it
-		c = NewClient(measure.Time(newest * 1e9))
+		c = NewClient(func(id measure.StatID) measure.Time {
+			if strings.HasPrefix(string(id), "a.b.c") {
+				return measure.Time(newest * 1e9)
+			}
+			return measure.Time((newest + 2) * 1e9) // of another source, stored before this one
+		})
 		cut = connect(t, r, c)
 		ctx, stop = context.WithTimeout(t.Context(), 5*time.Second)
 		defer stop()
@@ -258,7 +264,7 @@ func TestOrphansStop(t *testing.T) {
 		src := &seconds{id: "a.b.c", stopped: make(chan struct{})}
 		r := NewRecorder(Config{Sources: []measure.Source{src}})
 		ctx, stop := context.WithCancel(t.Context())
-		c := NewClient(0)
+		c := NewClient(nil)
 		cut := connect(t, r, c)
 		var runs sync.WaitGroup
 		queries := []measure.Query{query(t, "a.b.c")}
@@ -268,7 +274,7 @@ func TestOrphansStop(t *testing.T) {
 		stop()
 		runs.Wait()
 		time.Sleep(time.Hour)
-		cut = connect(t, r, NewClient(0))
+		cut = connect(t, r, NewClient(nil))
 		time.Sleep(orphanTime - time.Second)
 		select {
 		case <-src.stopped:
@@ -292,7 +298,7 @@ func TestBacklogIsBounded(t *testing.T) {
 		r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
 		queries := []measure.Query{query(t, "a.b.c by word")}
 		ctx, stop := context.WithCancel(t.Context())
-		c := NewClient(0)
+		c := NewClient(nil)
 		cut := connect(t, r, c)
 		var first, second got
 		var runs sync.WaitGroup
@@ -307,7 +313,7 @@ func TestBacklogIsBounded(t *testing.T) {
 			t.Errorf("%d ticks of %d bytes wait, %d in sum", n, r.runs[0].backlog.bytes, r.bytes)
 		}
 		r.mu.Unlock()
-		c = NewClient(0)
+		c = NewClient(nil)
 		cut = connect(t, r, c)
 		ctx, stop = context.WithTimeout(t.Context(), 3*time.Second)
 		defer stop()
@@ -328,7 +334,7 @@ func TestBacklogIsBounded(t *testing.T) {
 func TestRecorderRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		queries := []measure.Query{query(t, "a.b.c by word")}
-		c := NewClient(0)
+		c := NewClient(nil)
 		r := NewRecorder(Config{Sources: []measure.Source{&seconds{id: "a.b.c"}}})
 		cut := connect(t, r, c)
 		s := source(t, c)
@@ -382,7 +388,7 @@ func (s *slow) Run(ctx context.Context, queries []measure.Query, sink measure.Si
 func TestTickInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRecorder(Config{Sources: []measure.Source{&slow{seconds{id: "a.b.c"}}}})
-		c := NewClient(0)
+		c := NewClient(nil)
 		cut := connect(t, r, c)
 		var g got
 		ctx, stop := context.WithTimeout(t.Context(), 3300*time.Millisecond)

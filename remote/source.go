@@ -96,7 +96,8 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	s.mu.Lock()
 	number := s.number
 	s.mu.Unlock()
-	q := runRequest{role: ownRole, source: number, after: s.client.after, queries: queries}
+	q := runRequest{role: ownRole, source: number, queries: queries}
+	q.after = s.client.after(queries)
 	if err := q.role.mayRun(); err != nil {
 		return err
 	}

@@ -350,9 +350,10 @@ func runServer(
 		return err
 	}
 	p.measuring = func(ctx context.Context, archive *store.Store) (*measuring, error) {
-		newest := measure.Time(0)
+		newest := map[measure.StatID]measure.Time{}
 		for _, d := range archive.Datasets() {
-			newest = max(newest, archive.Held(d.ID).Over.End)
+			id := d.Query.Stat
+			newest[id] = max(newest[id], archive.Held(d.ID).Over.End)
 		}
 		return connectRecorder(ctx, control, newest, leave)
 	}
@@ -401,12 +402,14 @@ func confineRecorder() error {
 	return confine.RecorderCalls(err != nil) // older kernels: probes are made in tracefs
 }
 
-// connectRecorder returns the recorder's sources. newest is the newest tick of the archive. leave
-// is called when another server is to take the place of this one: it continues the recording.
+// connectRecorder returns the recorder's sources. newest has the end of the newest tick that the
+// archive has of each statistic. leave is called when another server is to take the place of this
+// one: it continues the recording.
 func connectRecorder(
-	ctx context.Context, control *supervise.Control, newest measure.Time, leave func(),
+	ctx context.Context, control *supervise.Control, newest map[measure.StatID]measure.Time,
+	leave func(),
 ) (*measuring, error) {
-	c := remote.NewClient(newest)
+	c := remote.NewClient(func(id measure.StatID) measure.Time { return newest[id] })
 	control.Leave = func() {
 		c.Leave()
 		leave()
