@@ -30,7 +30,7 @@ export function drawEarlier(
   ctx.globalAlpha = 1;
 }
 
-/** Marks the cells of which nothing was recorded at the earlier time, at the upper edge of the graph. */
+/** Marks at the upper edge the cells of which nothing was recorded at the earlier time. */
 export function drawUnrecorded(
   ctx: CanvasRenderingContext2D,
   map: Places,

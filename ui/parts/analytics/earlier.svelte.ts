@@ -22,9 +22,9 @@ export class EarlierFeed {
   private stop: AbortController | null = null;
 
   /**
-   * Makes the answer that of the sentence `by` milliseconds before a, in cells as long. Of what
-   * follows the time more is asked for than is in sight: it has happened, as it is the past. host is
-   * a host of the engine.
+   * Makes the answer that of the sentence `by` milliseconds before a, in cells as long. Where a
+   * follows the time, more is asked for than is in sight: it has been recorded already. host is a
+   * host of the engine.
    */
   want(sentence: string, by: number, a: Answer, live: boolean, host: string): void {
     const key = JSON.stringify([sentence, by, a.step, host]);

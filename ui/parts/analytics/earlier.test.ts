@@ -48,7 +48,7 @@ describe("the rows of an earlier time", () => {
     expect(missing(l, now, 0, 4)).toBe(0);
   });
 
-  it("of longer cells are repeated, and the length is told", () => {
+  it("of longer cells are repeated, and the length is named", () => {
     const long = { start_ms: 38_000, step_ms: 4000, elapsed_ms: [4000, 4000] };
     const l = lay(now, answer({ a: [5, 6] }, long), 60_000);
     expect(list(l.rows.get("a"))).toEqual([5, 5, 6, 6]);
@@ -81,7 +81,7 @@ describe("the rows of an earlier time", () => {
     );
   });
 
-  it("are summed for those that are shown, and the axis has room for them", () => {
+  it("are summed for those that are shown, and fit on the axis", () => {
     const rest = { rows: 3, values: [100, 100, 100, 100] };
     const then = answer(
       { a: [5, 6, 7, 8], b: [1000, 1, 1, 1] },

@@ -193,8 +193,8 @@ export function onAxis(view: Pick<View, "log" | "low">, v: number | Column): num
 }
 
 /**
- * The sum of all rows of an earlier time but the hidden ones, or of some rows; null where not all of
- * them are known.
+ * The sum of all rows of an earlier time but the hidden ones, or of some rows; null where not all
+ * of them are known.
  */
 function sumEarlier(
   e: Laid,
