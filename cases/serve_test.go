@@ -368,7 +368,8 @@ func (r *recorder) until(at time.Time) {
 	})
 }
 
-// firstTick waits until the server has recorded a second after at, and returns the end of the first.
+// firstTick waits until the server has recorded a second after at, and returns the end of the first
+// one.
 func (r *recorder) firstTick(at time.Time) (first time.Time) {
 	r.t.Helper()
 	r.eventually("a tick after "+at.Format("15:04:05.000"), 30*time.Second, func() error {
