@@ -123,8 +123,8 @@ func TestKeptTicksAreRecorded(t *testing.T) {
 }
 
 // A program that ends at any moment leaves datasets of different lengths. The next one gets from
-// each source ticks that are stored and ticks that are not: each dataset then has each tick once, and
-// nothing that was stored is discarded.
+// each source ticks that are stored and ticks that are not: each dataset then has each tick once,
+// and nothing that was stored is discarded.
 func TestTicksThatAreSentAgain(t *testing.T) {
 	const second = measure.Second
 	for _, down := range []time.Duration{200 * time.Millisecond, 3 * time.Second} {
