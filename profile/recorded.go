@@ -17,8 +17,8 @@ type Part struct {
 	CPUs      []int    // empty: all
 	PIDs      []int    // empty: all
 	Processes []string // names of threads; empty: all
-	// Names are names of processes and of threads, and Cgroups paths of control groups, of which
-	// those below match too; empty: all. They need ProcessNames, which names the owners.
+	// Names select samples by the name of the process or of the thread, Cgroups by the path of a
+	// control group, including the groups below it; empty: all. Both need ProcessNames.
 	Names, Cgroups []string
 	Kernel         bool     // only samples in the kernel, with the kernel stack
 	User           bool     // only samples outside the kernel, with the program's stack

@@ -129,11 +129,12 @@ func (ps *Processes) learnPython(p *process, l *python.Layout, words []python.Wo
 		if ps.talk.has(partKey{who, n}) {
 			continue
 		}
-		f, err := os.Open(ps.in(p.pid, "mem"))
+		f, err := ps.openMemory(p)
 		if err != nil {
+			ps.hangs(p.pid, err)
 			return
 		}
-		ps.ask(partKey{who, n}, &query{payer: ps.userOf(p), opened: []*os.File{f},
+		ps.ask(partKey{who, n}, &query{payer: ps.userOf(p), memory: p.pid, opened: []*os.File{f},
 			q: &Request{Op: OpPython, File: f, Text: l.Text(), Addrs: part},
 			done: func(a *Answer, err error) {
 				if errors.Is(err, ErrFailed) {
