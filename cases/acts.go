@@ -61,7 +61,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 	return map[string]func(context.Context, *flag.FlagSet, []string, *tally) error{
 		"sink":     actSink,     // accepts TCP connections and reads them empty
 		"stream":   actStream,   // writes to TCP connections, as fast as it goes or at a rate
-		"serve":    actServe,    // answers requests: so many bytes each
+		"serve":    actServe,    // answers each request with a fixed number of bytes
 		"ask":      actAsk,      // sends requests, over lasting connections or a new one for each
 		"deaf":     actDeaf,     // listens and never accepts
 		"spray":    actSpray,    // sends UDP datagrams

@@ -27,7 +27,7 @@ func (t Template) Check() error {
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return fmt.Errorf("the address must not contain a user name, password, query or " +
-			"fragment: everybody who may view the hosts sees it")
+			"fragment: all users who can see the hosts can see the address")
 	}
 	return nil
 }

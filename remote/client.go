@@ -18,8 +18,7 @@ import (
 // Client uses the sources of a Recorder. It survives the loss of the connection: give it the next
 // one. Safe for concurrent use.
 type Client struct {
-	after   measure.Time // ticks up to this time are not wanted
-	leaving atomic.Bool  // see Leave
+	leaving atomic.Bool // see Leave
 
 	ready   chan struct{} // closed once the sources are known
 	sources []*Source
@@ -55,10 +54,9 @@ func (c *counter) set(l *link, v measure.Span) {
 	c.link = l
 }
 
-// NewClient returns a client that is not connected. It does not want ticks up to the time after of
-// runs that an earlier client began; 0: it wants all that wait.
-func NewClient(after measure.Time) *Client {
-	return &Client{after: after, ready: make(chan struct{}), again: make(chan struct{})}
+// NewClient returns a client that is not connected.
+func NewClient() *Client {
+	return &Client{ready: make(chan struct{}), again: make(chan struct{})}
 }
 
 // Leave makes runs whose context ends go on at the recorder, so that the client of another process

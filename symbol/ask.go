@@ -22,6 +22,7 @@ type query struct {
 	q      *Request
 	done   func(a *Answer, err error) // stores the answer, under the lock; a is not nil
 	opened []*os.File                 // closed after done
+	memory int                        // process whose memory is read; 0: none
 	answer *Answer
 	err    error
 }
@@ -119,6 +120,10 @@ func (c *conversation) pending() int {
 // calls has returned. Each key is asked once in a call. The query's opened files are closed after
 // it was answered, or when it is not asked.
 func (ps *Processes) ask(key any, one *query) {
+	if !ps.files.apart && one.memory != 0 {
+		ps.readMemory(one)
+		return
+	}
 	if !ps.files.apart {
 		one.done(ps.files.read(one.payer, one.q))
 	} else if !ps.talk.has(key) {
@@ -130,6 +135,18 @@ func (ps *Processes) ask(key any, one *query) {
 		return
 	}
 	closeAll(one.opened)
+}
+
+// readMemory answers a query that reads the memory of a process.
+func (ps *Processes) readMemory(one *query) {
+	a, err := guarded(ps, one.memory, func() (*Answer, error) {
+		defer closeAll(one.opened)
+		return ps.files.read(one.payer, one.q)
+	}, nil)
+	if a == nil {
+		a = &Answer{}
+	}
+	one.done(a, err)
 }
 
 // readAll answers the queries of a call, mostTogether at a time, and takes them from users in

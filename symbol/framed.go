@@ -2,9 +2,12 @@ package symbol
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"time"
+
+	"culprit/kernel/proc"
 )
 
 // Code that a just-in-time compiler made has no unwind table, and stacks go on by its frame
@@ -102,7 +105,10 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	if ok && f.Start >= m.Start && f.Start <= addr && addr-f.Start < mostFrameCode {
 		from, begins = f.Start, true
 	}
-	text := ps.memoryOf(p, from, min(m.End, addr+16))
+	text, err := ps.memoryOf(p, from, min(m.End, addr+16))
+	if ps.hangs(p.pid, err); errors.Is(err, proc.ErrHangs) {
+		return false
+	}
 	c.read += len(text)
 	if returnsAt(text, pc-from) {
 		c.framed[addr] = true
@@ -128,16 +134,19 @@ func returnsAt(code []byte, at uint64) bool {
 		code[at+3] < 0x80 && code[at+4] == 0xc3
 }
 
-// memoryOf reads the memory of a process; nil: it can't be read.
-func (ps *Processes) memoryOf(p *process, from, to uint64) []byte {
-	f, err := os.Open(ps.in(p.pid, "mem"))
-	if err != nil {
-		return nil
-	}
-	defer f.Close() //nolint:errcheck // it was read from
-	b := make([]byte, to-from)
-	n, _ := f.ReadAt(b, int64(from))
-	return b[:n]
+// memoryOf reads the memory of a process. It returns less where not all can be read.
+func (ps *Processes) memoryOf(p *process, from, to uint64) ([]byte, error) {
+	path := ps.in(p.pid, "mem")
+	return guarded(ps, p.pid, func() ([]byte, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // it was read from
+		b := make([]byte, to-from)
+		n, _ := f.ReadAt(b, int64(from))
+		return b[:n], nil
+	}, nil)
 }
 
 // hasFrame reports whether the function at an offset of code has set its frame pointer there.

@@ -160,15 +160,16 @@ func (ps *Processes) learnFrames(p *process, l interp.Layout, frames []interp.Fr
 		if ps.talk.has(partKey{who, n}) {
 			continue
 		}
-		f, err := os.Open(ps.in(p.pid, "mem"))
+		f, err := ps.openMemory(p)
 		if err != nil {
+			ps.hangs(p.pid, err)
 			return
 		}
 		var words, methods []uint64
 		for _, one := range part {
 			words, methods = append(words, uint64(one.Word)), append(methods, one.Method)
 		}
-		ps.ask(partKey{who, n}, &query{payer: ps.userOf(p), opened: []*os.File{f},
+		ps.ask(partKey{who, n}, &query{payer: ps.userOf(p), memory: p.pid, opened: []*os.File{f},
 			q: &Request{Op: OpFrames, File: f, Addrs: words,
 				Text: interp.Text(append(methods, languages.Numbers(l)...))},
 			done: func(a *Answer, err error) {

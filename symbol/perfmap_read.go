@@ -141,12 +141,15 @@ func (ps *Processes) openGenerated(p *process) (*os.File, fileKey, error) {
 			f.Close() //nolint:errcheck // nothing was read
 		}
 	}
-	f, key, err := openBelow(ps.in(p.pid, "root"), name)
-	if err == nil && !ownedBy(f, ps.in(p.pid, "")) {
-		f.Close() //nolint:errcheck // nothing was read
-		return nil, key, fs.ErrPermission
-	}
-	return f, key, err
+	dir := ps.in(p.pid, "")
+	return ps.openGuarded(p.pid, func() (*os.File, fileKey, error) {
+		f, key, err := openBelow(dir+"root", name)
+		if err == nil && !ownedBy(f, dir) {
+			f.Close() //nolint:errcheck // nothing was read
+			return nil, key, fs.ErrPermission
+		}
+		return f, key, err
+	})
 }
 
 // A jitKey identifies a query for a map of generated code.

@@ -56,12 +56,13 @@ type Processes struct {
 	files     *Files
 	history   *History          // what processes mapped, nil: UseHistory was not called
 	talk      *conversation     // of the call that has the lock; nil: it asks no other process
-	away      time.Duration     // CPU time of another process, see TakeAway
+	away      time.Duration     // CPU time of others, see TakeAway
 	failed    map[string]string // why names of a file are missing, by its path
 	inside    bool              // pids are those of a PID namespace
 	outside   bool              // a process outside of it was looked up
 	denied    map[int]bool
 	gone      map[int]bool
+	hung      map[int]bool // see hangs
 }
 
 // A fileKey identifies a file and its version: it differs after a write or a change of owner.
@@ -137,7 +138,8 @@ func (ps *Processes) read(payer uint32, q *Request) (a *Answer, err error) {
 	return a, err
 }
 
-// TakeAway returns the CPU time that another process has used for this one since the last call.
+// TakeAway returns the CPU time that another process and other threads have used for this one since
+// the last call.
 func (ps *Processes) TakeAway() time.Duration {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -307,6 +309,11 @@ func (ps *Processes) Notes() []string {
 		out = append(out, fmt.Sprintf("addresses of %s have no names: ended before the maps "+
 			"could be read", several(n)))
 	}
+	if n := len(ps.hung); n > 0 {
+		out = append(out, fmt.Sprintf("addresses of %s have no names: reading its maps, memory or "+
+			"files does not return. It hangs in execve(2), its memory map is locked, or a file "+
+			"system does not answer", several(n)))
+	}
 	if ps.outside {
 		out = append(out, "addresses of processes outside of this PID namespace have no names")
 	}
@@ -393,10 +400,11 @@ func (ps *Processes) spot(pid int, addr, near uint64) (Place, Spot) {
 	bare := Place{Address: addr}
 	p, err := ps.process(pid)
 	if err != nil {
+		ps.hangs(pid, err)
 		return bare, Spot{}
 	}
 	if i := find(p.maps, near); i < 0 && time.Since(p.read) > maxMapsAge {
-		ps.again(p) // with an error the maps stay
+		ps.hangs(pid, ps.readAgain(p)) // with an error the maps stay
 	}
 	p, i := p.lookup(near)
 	if i < 0 {
@@ -427,7 +435,10 @@ func (ps *Processes) inFile(p *process, i int, addr, near uint64) (Place, Spot) 
 	place := Place{Address: addr, Module: clean(path.Base(m.Path)), Base: m.Start}
 	o := ps.object(p, i)
 	if o == nil {
-		key := p.keys[i]
+		key, opened := p.keys[i]
+		if !opened {
+			ps.hangs(p.pid, proc.ErrHangs)
+		}
 		_, tried := ps.objects[key]
 		place.Late = !tried && key != noFile // no Reader has answered
 		return place, Spot{}
@@ -488,7 +499,7 @@ func (ps *Processes) in(pid int, name string) string {
 
 // stat returns when a process began, in clock ticks.
 func (ps *Processes) stat(pid int) (start uint64, ended bool, err error) {
-	b, err := proc.ReadFile(ps.in(pid, "stat"), nil)
+	b, err := ps.readFile(pid, "stat")
 	if err != nil {
 		return 0, errors.Is(err, fs.ErrNotExist), err
 	}
@@ -520,6 +531,7 @@ func (ps *Processes) readProcess(pid int) (*process, error) {
 	switch {
 	case err == nil:
 		return p, nil
+	case errors.Is(err, proc.ErrHangs): // it may be read later
 	case errors.Is(err, fs.ErrPermission):
 		count(ps.denied, pid)
 	default:
@@ -535,7 +547,7 @@ func count(set map[int]bool, pid int) {
 }
 
 func (ps *Processes) readMaps(p *process) error {
-	b, err := proc.ReadFile(ps.in(p.pid, "maps"), nil)
+	b, err := ps.readFile(p.pid, "maps")
 	if err != nil {
 		return err
 	}
@@ -590,13 +602,22 @@ func parseInside(b []byte, pid int) int {
 	return pid
 }
 
-// again reads the maps once more. It returns false when the process has ended; its mappings stay.
-func (ps *Processes) again(p *process) bool {
+// again reads the maps once more. It returns false when the process has ended, or a read does not
+// return; its mappings stay.
+func (ps *Processes) again(p *process) bool { return ps.readAgain(p) == nil }
+
+// readAgain reads the maps once more. With an error the mappings stay. The error is fs.ErrNotExist
+// when the process has ended.
+func (ps *Processes) readAgain(p *process) error {
 	p.read = time.Now()
-	if start, _, err := ps.stat(p.pid); err != nil || start != p.start {
-		return false
+	start, _, err := ps.stat(p.pid)
+	if err == nil && start != p.start {
+		err = fs.ErrNotExist
 	}
-	return ps.readMaps(p) == nil
+	if err != nil {
+		return err
+	}
+	return ps.readMaps(p)
 }
 
 // object returns the symbols of the file of a mapping, and reads them if needed; nil: they can't be
@@ -617,7 +638,9 @@ func (ps *Processes) object(p *process, i int) *object {
 	} else {
 		var err error
 		if f, key, err = ps.open(p, &p.maps[i]); err != nil {
-			p.keys[i] = noFile
+			if !errors.Is(err, proc.ErrHangs) { // otherwise it is tried again
+				p.keys[i] = noFile
+			}
 			return nil
 		}
 	}
@@ -701,7 +724,15 @@ func (ps *Processes) load(f *os.File, key fileKey, p *process, path string) (*ob
 // openDebug opens what may be the debug file of a file, below the root of the process or here; nil:
 // there is none. The caller closes it.
 func (ps *Processes) openDebug(p *process, o *object, path string) (f *os.File, size int64) {
-	return openDebugFile(o.link.places(o.buildID, path), ps.in(p.pid, "root"), "/")
+	places, root := o.link.places(o.buildID, path), ps.in(p.pid, "root")
+	if len(places) == 0 {
+		return nil, 0
+	}
+	f, key, _ := ps.openGuarded(p.pid, func() (*os.File, fileKey, error) {
+		f, size := openDebugFile(places, root, "/")
+		return f, fileKey{size: size}, nil
+	})
+	return f, key.size
 }
 
 // shrink drops the least recently used symbols when there are too many, but never those of one
@@ -774,17 +805,27 @@ func (ps *Processes) open(p *process, m *Mapping) (*os.File, fileKey, error) {
 			return f, key, nil
 		}
 	}
-	if f, key, err := openRegular(ps.in(p.pid,
-		fmt.Sprintf("map_files/%x-%x", m.Start, m.End))); err == nil {
+	one, isExe := *m, m.Deleted && m.Path == ps.exeOf(p)
+	dir := ps.in(p.pid, "")
+	return ps.openGuarded(p.pid, func() (*os.File, fileKey, error) {
+		return openMapped(dir, &one, isExe)
+	})
+}
+
+// openMapped opens the file of a mapping of the process with the directory dir. isExe: it is what
+// the process executes.
+func openMapped(dir string, m *Mapping, isExe bool) (*os.File, fileKey, error) {
+	if f, key, err := openRegular(dir + fmt.Sprintf("map_files/%x-%x", m.Start,
+		m.End)); err == nil {
 		return f, key, nil
 	}
 	if m.Deleted {
-		if m.Path == ps.exeOf(p) {
-			return openRegular(ps.in(p.pid, "exe"))
+		if isExe {
+			return openRegular(dir + "exe")
 		}
 		return nil, fileKey{}, fs.ErrNotExist
 	}
-	if f, key, err := openBelow(ps.in(p.pid, "root"), m.Path); err == nil {
+	if f, key, err := openBelow(dir+"root", m.Path); err == nil {
 		return f, key, nil
 	}
 	f, key, err := openBelow("/", m.Path)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"culprit/kernel/proc"
 )
 
 // A Files reads files of other users with a Reader, and limits the CPU time that each user's files
@@ -18,6 +20,8 @@ type Files struct {
 	limit  time.Duration // of a request
 	wait   time.Duration // for a request; 0: until the reader fails
 	share  int           // a user's files may take one part in share of the time; 0: no limit
+
+	guard proc.Guard // of files of processes
 
 	mu     sync.Mutex
 	users  map[uint32]*allowance

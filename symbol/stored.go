@@ -127,8 +127,8 @@ func (s *Stored) part(q Request, addrs []uint64, named [][]string) error {
 
 // GeneratedFunctions returns the names of the functions at addresses of a process whose
 // just-in-time compiler wrote the file (jit-PID.dump); "": unknown. inode is that of the recorded
-// file; 0: unknown. The error says why the file here cannot name anything: it is missing, or is
-// another one, or belongs to a user who may not have recorded it.
+// file; 0: unknown. The error says why the file cannot be used: it is missing, it is not the
+// recorded one, or its owner is neither root nor the user of the process.
 func (s *Stored) GeneratedFunctions(file string, inode uint64, addrs []uint64) ([]string, error) {
 	if !filepath.IsAbs(file) {
 		return nil, fmt.Errorf("%s: %w", clean(file), fs.ErrNotExist)

@@ -91,7 +91,8 @@ func NewUnwinding(root kernel.Root, load UnwindLoader, files *Files) *Unwinding 
 // any other method.
 func (u *Unwinding) UseHistory(h *History) { u.ps.UseHistory(h) }
 
-// TakeAway returns the CPU time that another process has used for this one since the last call.
+// TakeAway returns the CPU time that another process and other threads have used for this one since
+// the last call.
 func (u *Unwinding) TakeAway() time.Duration { return u.ps.TakeAway() }
 
 // keepRows stores the rows in the table.
@@ -112,7 +113,7 @@ func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) e
 // Executed returns the executable ranges of a process in the order of addresses, and reads the
 // tables of new files. A range has NotYet if the file's reader did not answer, or another call
 // reads the file. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps may
-// not be read.
+// not be read; proc.ErrHangs: reading them does not return.
 func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"culprit/lang/check"
+	"culprit/lang/gen"
+	"culprit/lang/syntax"
 	"culprit/measure"
 
 	"github.com/cilium/ebpf"
@@ -77,6 +79,62 @@ func (s *Session) Costs() ([]Cost, error) {
 		all = append(all, Cost{u, stats.RunCount, stats.Runtime, stats.RecursionMisses})
 	}
 	return all, nil
+}
+
+// A ClauseCost is what one clause of the text took, on all CPUs. Its time contains the predicate
+// and one reading of the clock. Clauses that culprit runs, such as BEGIN, are counted too.
+type ClauseCost struct {
+	Clause       *check.Clause
+	Line, Column int    // of the clause, from 1; 0: it is not in the text
+	Fired        uint64 // the clause began
+	Ran          uint64 // its predicate was true
+	Time         time.Duration
+}
+
+// ClauseCosts returns the cost of each clause since the script was loaded, in the order of the
+// text. It returns nothing for a script without -x cost. Clauses of one text, which a translation
+// has divided, are one. It fails when the kernel's map cannot be read.
+func (s *Session) ClauseCosts() ([]ClauseCost, error) {
+	m := s.programs.maps.Maps[gen.MapCost]
+	if m == nil {
+		return nil, nil
+	}
+	var all []ClauseCost
+	at := map[syntax.Span]int{}
+	for _, c := range s.script.Program.Clauses {
+		var each []gen.ClauseCost
+		if err := m.Lookup(uint32(c.Index), &each); err != nil {
+			return nil, fmt.Errorf("read the costs of the clauses: %w", err)
+		}
+		i, ok := at[c.At]
+		if !ok || c.Hidden {
+			i = len(all)
+			all = append(all, ClauseCost{Clause: c})
+			if c.At.To > c.At.From && !c.Hidden {
+				at[c.At] = i
+				all[i].Line, all[i].Column = s.script.place(int(c.At.From))
+			}
+		}
+		for _, one := range each {
+			all[i].Fired += one.Fired
+			all[i].Ran += one.Ran
+			all[i].Time += time.Duration(one.Time)
+		}
+	}
+	return all, nil
+}
+
+// Do calls f on the goroutine that runs the session, between two drains. It returns false, and does
+// not call f, when over is closed first.
+func (s *Session) Do(f func(), over <-chan struct{}) bool {
+	done := make(chan struct{})
+	select {
+	case s.calls <- func() { defer close(done); f() }:
+		<-done
+		return true
+	case <-over:
+		return false
+	}
 }
 
 // maxBudgetFactor is how many times its budget a script may use in a single second.

@@ -52,7 +52,12 @@ var allowed = map[string]string{
 	"GET /debug/pprof/profile":         "profile trace",
 	"POST /api/datasets":               "record trace",
 	"POST /api/datasets/{id}/{action}": "record trace",
+	"POST /api/notes":                  "record trace",
+	"POST /api/notes/{id}/{action}":    "record trace",
 	"POST /api/scripts":                "trace",
+	"POST /api/scripts/complete":       "trace",
+	"POST /api/scripts/check":          "trace",
+	"POST /api/scripts/probes":         "trace",
 	"POST /api/scripts/{id}/{action}":  "trace",
 }
 

@@ -23,7 +23,7 @@ func runBpftrace(
 		Files:   files,
 		Program: t.Program, File: t.File, Args: t.Args, Command: t.Command, PID: t.PID,
 		List: t.List, JSON: t.JSON, Quiet: t.Quiet, Verbose: t.Verbose, DryRun: t.DryRun,
-		Unsafe: t.Unsafe,
+		Unsafe: t.Unsafe, Cost: t.Cost,
 	}
 	out := terminal.Out
 	if t.Output != "" {

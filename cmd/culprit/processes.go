@@ -350,11 +350,7 @@ func runServer(
 		return err
 	}
 	p.measuring = func(ctx context.Context, archive *store.Store) (*measuring, error) {
-		newest := measure.Time(0)
-		for _, d := range archive.Datasets() {
-			newest = max(newest, archive.Held(d.ID).Over.End)
-		}
-		return connectRecorder(ctx, control, newest, leave)
+		return connectRecorder(ctx, control, leave)
 	}
 	return record(ctx, o, console, p)
 }
@@ -401,12 +397,12 @@ func confineRecorder() error {
 	return confine.RecorderCalls(err != nil) // older kernels: probes are made in tracefs
 }
 
-// connectRecorder returns the recorder's sources. newest is the newest tick of the archive. leave
-// is called when another server is to take the place of this one: it continues the recording.
+// connectRecorder returns the recorder's sources. leave is called when another server is to take
+// the place of this one: it continues the recording.
 func connectRecorder(
-	ctx context.Context, control *supervise.Control, newest measure.Time, leave func(),
+	ctx context.Context, control *supervise.Control, leave func(),
 ) (*measuring, error) {
-	c := remote.NewClient(newest)
+	c := remote.NewClient()
 	control.Leave = func() {
 		c.Leave()
 		leave()

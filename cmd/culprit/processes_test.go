@@ -128,7 +128,7 @@ func measured(a *measure.Answer) (sum, span measure.Span) {
 func checkComplete(t *testing.T, a *measure.Answer) {
 	t.Helper()
 	if sum, span := measured(a); (sum - span).AsDuration().Abs() > time.Second/2 {
-		t.Errorf("%v of %v were measured: %v", sum, span, a.Elapsed)
+		t.Errorf("%v of %v were measured: %v, notes %q", sum, span, a.Elapsed, a.Notes)
 	}
 }
 

@@ -28,8 +28,8 @@ func TestRolesReachTheRecorder(t *testing.T) {
 		t.Fatal(err)
 	}
 	base.RawQuery = ""
-	const script, sample = `{"text":"BEGIN { @ = count(); }"}`, `{"seconds":3}`
-	// An idle machine has no sample, and a busy one takes a second to begin.
+	const script, sample = `{"text":"BEGIN { @ = count(); }"}`, `{"seconds":0.5}`
+	// An idle machine has no sample.
 	busy, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
@@ -83,7 +83,7 @@ func TestRolesReachTheRecorder(t *testing.T) {
 
 // The functions by which the server starts scripts and samples pass the role of the asker on.
 func TestRoleOfAsker(t *testing.T) {
-	c := remote.NewClient(0) // not connected: what may be done waits
+	c := remote.NewClient() // not connected: what may be done waits
 	m := measuringOf(c, nil)
 	for _, role := range []string{"", "view", "record", "root", "Trace"} {
 		_, err := m.startScript(measure.Script{Name: "x", Text: "BEGIN{}", Role: role})

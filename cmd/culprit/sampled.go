@@ -59,12 +59,10 @@ func sampleStacks(
 	if cpus == 0 {
 		cpus = len(online)
 	}
-	ctx, stop := context.WithTimeout(ctx, time.Duration(q.For))
-	defer stop()
 	before := processTime() + measure.Span(files.Took())
 	p := sampler.Profile{
 		Of: subjects[q.Of], Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true,
-		Files: files,
+		For: q.For, Files: files,
 		Threads: sampler.ThreadFilter{
 			PIDs: q.PIDs, Children: true, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups,
 		},

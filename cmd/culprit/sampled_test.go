@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"culprit/measure"
+	"culprit/remote"
 	"culprit/view/web/client"
 )
 
@@ -238,4 +239,19 @@ func TestServerWithoutPrivileges(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The length of a profile is the time in which stacks are sampled, without loading and attaching.
+func TestSampledLength(t *testing.T) {
+	needsTracing(t)
+	const length = 300 * measure.Millisecond
+	got, err := stackSampler(nil)(
+		t.Context(), remote.Sampling{Hz: 99, For: length, Kernel: true, User: true},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Took < length {
+		t.Errorf("it took %v, want at least %v", got.Took, length)
+	}
 }

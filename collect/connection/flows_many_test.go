@@ -161,9 +161,9 @@ func (steady) Read(out *collect.Out) error {
 
 func (steady) Close() {}
 
-// TestManyConnections records a namespace with many connections, of which one moves data. Other
-// statistics are read at each tick, the connections cost a bounded part of a CPU, all that the one
-// moved is counted, and the number of connections is the kernel's.
+// TestManyConnections records a namespace with 80,000 connections. One of them moves data, and all
+// its bytes are counted. Reading the connections takes a bounded part of a CPU, and the other
+// statistics are read at each tick. The number of connections is that of the kernel.
 func TestManyConnections(t *testing.T) {
 	const connections, size = 80_000, 1 << 20
 	inTableOf(t, 256, func() {

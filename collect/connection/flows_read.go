@@ -445,8 +445,8 @@ func (r *flowReading) emitListeners(s *flowSpace) {
 }
 
 // slowDump notes that a dump was slow (dumpPace).
-const slowDump = "there are so many connections that they are read slowly, with 10 % of a CPU: " +
-	"each number is of the seconds since the previous reading"
+const slowDump = "to read all connections each second would take more than 10 % of a CPU: they " +
+	"are read less often, and each number covers the time since the previous reading"
 
 // putNotes puts the losses and notes of the reading.
 func (r *flowReading) putNotes() {

@@ -102,7 +102,7 @@ func (r *processReading) putLockWaits(out *collect.Out) {
 	}
 }
 
-// sampleLocks samples processes until so many calls are read in this reading, and returns those
+// sampleLocks samples processes until this reading has read most calls. It returns the processes
 // that it did not sample.
 func (r *processReading) sampleLocks(
 	out *collect.Out, t *collect.Table, sample []*process, most int,

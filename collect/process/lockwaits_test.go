@@ -49,7 +49,7 @@ func TestLockWaiters(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		calls []string // of threads 71, 72 ...
-		ran   int      // so many of them
+		ran   int      // how many of these threads ran
 		mem   map[string]string
 		wchan string // of thread 71
 		want  map[string]float64

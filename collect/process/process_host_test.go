@@ -18,6 +18,7 @@ import (
 	"culprit/kernel"
 	"culprit/kernel/bpf"
 	"culprit/kernel/proc"
+	"culprit/kernel/proc/proctest"
 	"culprit/measure"
 
 	"golang.org/x/sys/unix"
@@ -29,10 +30,7 @@ func TestMain(m *testing.M) {
 		burn(work)
 		os.Exit(0)
 	}
-	if file := os.Getenv(hangVariable); file != "" {
-		fmt.Fprintln(os.Stderr, executeWith(file))
-		os.Exit(1)
-	}
+	proctest.Main()
 	os.Exit(m.Run())
 }
 

@@ -16,7 +16,7 @@ func locks() []Threshold {
 		edge("LockShare", LockShare, "share of the threads that have work", 0.48, 0.52,
 			"that wait for a lock; with less the CPUs, not the lock, set the speed"),
 		edge("LockMany", LockMany, "threads", 7.8, 8.2,
-			"that wait at any moment: the program stands in line at one place"),
+			"that wait at any moment: the lock serializes the program"),
 		edge("LockIdle", LockIdle, "share of the waits", 0.48, 0.52,
 			"for a lock whose holder waits for requests: a pool takes turns to accept them"),
 		edge("LockDead", LockDead, "threads", 0.0096, 0.0104,

@@ -73,6 +73,7 @@ const (
 	// which user space keeps up to date.
 	MapState = "state"
 	MapDrops = "drops" // per-CPU array: ir.DropCount times u64
+	MapCost  = "cost"  // with -x cost: per-CPU array: a ClauseCost for each clause
 	// stacks0, stacks1 ...: hash: u64 process (0: a kernel stack), u64 addresses, innermost first,
 	// then 0 if there is space -> u32 id. See PieceOf.
 	MapStacks = "stacks"

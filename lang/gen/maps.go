@@ -75,6 +75,8 @@ const (
 	slotHold  = -72 // two values of a step, across calls
 	slotOther = -80 // 1: a system call of a 32-bit process, whose arguments are in other registers
 	slotRegs  = slotOther
+	slotBegan = -88 // with -x cost: the time at which the clause began
+	slotRan   = -96 // with -x cost: 1 if the clause's predicate holds
 	slotLimit = -512 + 160
 )
 
@@ -86,7 +88,7 @@ func lay(p *ir.Program, k Kernel) layout {
 	n := &l.needs
 	zeroes, spilled, copies := p.StrSize, 0, false
 	for _, f := range p.Clauses {
-		_, _, s := allocate(f, machineRegs, slotRegs, slotLimit)
+		_, _, s := allocate(f, machineRegs, firstSlot(p), slotLimit)
 		spilled = max(spilled, s)
 		for _, b := range f.Blocks {
 			for i := range b.Steps {
@@ -256,6 +258,9 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 			MaxEntries: uint32(ir.DropCount),
 		},
 	)
+	if p.CountsCosts() {
+		add(MapCost, costMap(p))
+	}
 	if l.needs.ring {
 		if !k.RingBuffer {
 			return nil, fmt.Errorf("a ring buffer for records: %w", measure.ErrUnsupported)

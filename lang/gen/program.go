@@ -286,6 +286,10 @@ func (b *builder) clause(f *ir.Func) error {
 	b.at = f.Clause.At
 	b.current.end = b.label()
 	b.current.ends = flow{}
+	past := b.current.end // costs of a clause that the state forbids are not counted
+	if b.p.CountsCosts() {
+		past = b.label()
+	}
 	if want, always := b.state(); !always {
 		b.mapValue(asm.R1, MapState, 0)
 		b.load(asm.R1, asm.R1, 0, 8, false)
@@ -295,13 +299,16 @@ func (b *builder) clause(f *ir.Func) error {
 		// exceed.
 		runs := b.label()
 		b.ifImm(asm.JEq, asm.R1, want, runs, asm.R0)
-		b.jump(b.current.end)
+		b.jump(past)
 		b.bind(runs)
+	}
+	if b.p.CountsCosts() {
+		b.beginCost()
 	}
 	if b.current.flow.time = never; usesTime(f) {
 		b.storeImm(asm.R10, slotTime, 0, 8, asm.R0)
 	}
-	b.current.locs, _, _ = allocate(f, machineRegs, slotRegs, slotLimit)
+	b.current.locs, _, _ = allocate(f, machineRegs, firstSlot(b.p), slotLimit)
 	b.current.pointers = pointersOf(f)
 	labels := make([]label, len(f.Blocks))
 	flows := make([]flow, len(f.Blocks))
@@ -351,6 +358,10 @@ func (b *builder) clause(f *ir.Func) error {
 		}
 	}
 	b.bind(b.current.end)
+	if b.p.CountsCosts() {
+		b.endCost(f)
+		b.bind(past)
+	}
 	b.current.flow = b.current.ends
 	return nil
 }

@@ -301,6 +301,8 @@ func (b *builder) step(s *ir.Step) error {
 	case ir.OpExit:
 		b.mapValue(asm.R1, MapState, 0)
 		b.storeImm(asm.R1, 0, Draining, 8, asm.R0)
+	case ir.OpRan:
+		b.storeImm(asm.R10, slotRan, 1, 8, asm.R0)
 	case ir.OpRead:
 		return b.read(s)
 	case ir.OpReadMem:

@@ -170,6 +170,12 @@ func (p *Program) Speculations() int {
 	return min(n, 1024)
 }
 
+// CountsCosts reports whether the clauses count how often and how long they run: -x cost.
+func (p *Program) CountsCosts() bool {
+	_, on := p.Source.Options.All["cost"]
+	return on
+}
+
 // Drop is a kind of loss that the kernel side counts; each has a u64 per CPU.
 type Drop uint8
 
@@ -334,6 +340,7 @@ const (
 	// Copyoutstr: the string From with its final 0 to the process's address B, at most C bytes. An
 	// invalid address is FaultBadAddr
 	OpAct
+	OpRan   // the clause's predicate holds; only in programs with CountsCosts
 	OpFault // Fault, address A (None: Imm): writes the fault record and ends the clause
 	OpEnd   // the clause ends
 )

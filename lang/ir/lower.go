@@ -351,6 +351,9 @@ func (l *lowerer) clause(src *check.Clause) *Func {
 		c.branch(src.Predicate, body, c.exit)
 		c.place(body)
 	}
+	if c.p.CountsCosts() {
+		c.step(blank(OpRan))
+	}
 	if src.Default || len(src.Body) == 0 {
 		c.stmts([]check.Stmt{&check.Record{Action: check.Action{Kind: check.DefaultTrace}}})
 	} else {

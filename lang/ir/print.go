@@ -316,6 +316,8 @@ func (s Step) String() string {
 			}
 		}
 		return fmt.Sprintf("%s(%s)", actionName(check.ActionKind(s.N)), strings.Join(args, ", "))
+	case OpRan:
+		return "ran"
 	case OpFault:
 		return fmt.Sprintf("fault %v %s", s.Fault, operand(s.A, s.Imm))
 	case OpEnd:

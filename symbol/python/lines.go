@@ -88,8 +88,8 @@ func lineOfLocations(table []byte, line int, target uint64) int {
 	return 0
 }
 
-// signedNumber reads a number of 6 bits a byte, lowest first, of which all but the last have bit
-// 6. Bit 0 of the number is the sign.
+// signedNumber reads a signed variable-length number. Each byte has 6 bits of it, lowest first, and
+// bit 6 is set in all bytes but the last. Bit 0 of the number is the sign.
 func signedNumber(b []byte) int {
 	n := uint32(0)
 	for i, shift := 0, 0; i < len(b) && shift < 30; i, shift = i+1, shift+6 {

@@ -36,6 +36,7 @@ var plan = []planned{
 	{"heapbound", "", "bounds the memory of fuzz targets; every test may import it"},
 	{"kernel", "measure", "roots of /proc and /sys, clocks, capabilities, errors"},
 	{"kernel/proc", "measure kernel", "files of /proc, /sys and tracefs, and numbers in text"},
+	{"kernel/proc/proctest", "", "processes whose files cannot be read, for tests"},
 	{"kernel/netlink", "measure kernel kernel/proc", "netlink sockets and network namespaces"},
 	{"kernel/bpf/program", "", "the fixed BPF programs, in C, and what bpf2go made of them"},
 	{

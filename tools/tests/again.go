@@ -17,8 +17,8 @@ type failure struct {
 
 func (f failure) String() string { return strings.TrimSpace(f.pkg + " " + f.test) }
 
-// Tests that measure a live machine can fail when others load it. So many of a tier get a second
-// run; where more fail, the cause is not the machine.
+// secondRuns is how many failed tests of a tier are run again: tests that measure a live machine
+// can fail while others load it. Where more fail, load is not the reason.
 const secondRuns = 4
 
 // again runs the failures since number before once more, one at a time. Those that pass then are

@@ -250,17 +250,29 @@ func TestSecondRuns(t *testing.T) {
 	}
 }
 
-// The detector's words make a failure one that lasts.
+// A data race or a panic allows no second run, also where a process that the test started printed
+// it, or where it is in the output of the parent of a failed subtest.
 func TestTallyKnowsRaces(t *testing.T) {
-	var out strings.Builder
-	total := newTally(&out, bare())
-	err := total.read(strings.NewReader(`{"Action":"start","Package":"p"}
+	for said, certain := range map[string]bool{
+		"    testing.go:1: race detected during execution of test": true,
+		"        WARNING: DATA RACE":                               true,
+		"        panic: nil map":                                   true,
+		"    a_test.go:1: 3 of 4 calls":                            false,
+	} {
+		for _, by := range []string{"A", "A/x"} {
+			var out strings.Builder
+			total := newTally(&out, bare())
+			err := total.read(strings.NewReader(fmt.Sprintf(`{"Action":"start","Package":"p"}
 {"Action":"run","Package":"p","Test":"A"}
-{"Action":"output","Package":"p","Test":"A","Output":"    testing.go:1: race detected during execution of test\n"}
+{"Action":"run","Package":"p","Test":"A/x"}
+{"Action":"output","Package":"p","Test":%q,"Output":%q}
+{"Action":"fail","Package":"p","Test":"A/x"}
 {"Action":"fail","Package":"p","Test":"A"}
 {"Action":"fail","Package":"p"}
-`))
-	if err != nil || len(total.failures) != 1 || !total.failures[0].certain {
-		t.Error(total.failures, err)
+`, by, said+"\n")))
+			if err != nil || len(total.failures) != 1 || total.failures[0].certain != certain {
+				t.Errorf("%q of %s: %v, %v", said, by, total.failures, err)
+			}
+		}
 	}
 }

@@ -39,9 +39,12 @@ type packageTally struct {
 	long                    []string // tests that took longSeconds or more, as they ended
 }
 
-var certain = regexp.MustCompile(`race detected during|(?m)^panic: `)
+// certain matches what a test, or a process that it started, prints of a data race or a panic.
+var certain = regexp.MustCompile(
+	`race detected during|WARNING: DATA RACE|(?m)^\s*(panic|fatal error): `,
+)
 
-// A test of so many seconds is named below its package.
+// longSeconds is from how many seconds on a test is listed below its package.
 const longSeconds = 20
 
 func newTally(out io.Writer, host machine) *tally {
@@ -138,8 +141,14 @@ func (t *tally) closeTest(e event, p *packageTally, parent string) {
 			p.brokenBelow[parent] = true
 		}
 		fmt.Fprint(t.out, text)
-		if p.brokenBelow[e.Test] {
-			break // counted below
+		if p.brokenBelow[e.Test] { // counted by its subtests
+			for i, f := range t.failures {
+				if f.pkg == e.Package && strings.HasPrefix(f.test, e.Test+"/") &&
+					certain.MatchString(text) {
+					t.failures[i].certain = true
+				}
+			}
+			break
 		}
 		p.failed++
 		t.failures = append(t.failures, failure{

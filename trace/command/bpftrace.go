@@ -37,6 +37,7 @@ type BpftraceRequest struct {
 	Verbose bool
 	DryRun  bool // compile only
 	Unsafe  bool
+	Cost    bool // print what the clauses cost, at the end and at SIGUSR1
 	// Files reads files of processes; nil: this process does.
 	Files *symbol.Files
 }
@@ -134,6 +135,10 @@ func (r *BpftraceRequest) compile(
 		return nil, nil, ds
 	}
 	length := stringLength(tree.Config["max_strlen"])
+	all := map[string]string{}
+	if r.Cost {
+		all["cost"] = ""
+	}
 	missing := tree.Config["missing_probes"]
 	size := int64(length)
 	switch {
@@ -147,7 +152,7 @@ func (r *BpftraceRequest) compile(
 		Options: check.Options{
 			Bpftrace: true, StrSize: size, StrMost: int64(length) - 1, Target: target,
 			Probes:      missing == "warn" || missing == "ignore",
-			Destructive: r.Unsafe, All: map[string]string{}, Words: trace.ProcessMacros(),
+			Destructive: r.Unsafe, All: all, Words: trace.ProcessMacros(),
 		},
 	}, env, gen.Limits{})
 	if errors.As(err, &ds) {
@@ -222,6 +227,19 @@ func (r *BpftraceRequest) runSession(
 	}
 	target.arrived = session.AtEntryPoint()
 	session.OnStart = target.release
+	if r.Cost {
+		if err := session.CountCosts(); err != nil {
+			return 0, err
+		}
+		end := reportCosts(session, std.Err, func(c *costReport) {
+			if r.JSON {
+				c.lines(p.out, true) //nolint:errcheck // Run flushes it again
+			} else {
+				c.write(std.Err)
+			}
+		})
+		defer end()
+	}
 	status, err = session.Run(ctx, p, target.ended())
 	if errors.Is(err, trace.ErrNoReader) {
 		err = nil

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"culprit/kernel"
 	"culprit/lang/check"
@@ -148,8 +147,6 @@ func (r *Request) runSession(
 	if r.JSON {
 		to = trace.NewJSONPrinter(session, out, std)
 	}
-	_, cost := session.Program().Options.All["cost"]
-	began := time.Now()
 	if std.First != nil {
 		session.RunOn = std.First
 	}
@@ -160,12 +157,17 @@ func (r *Request) runSession(
 			go r.begun()
 		}
 	}
-	status, err = session.Run(ctx, to, target.ended())
-	if cost {
-		if all, e := session.Costs(); e == nil {
-			writeCosts(std.Err, all, time.Since(began))
-		}
+	if session.HasOption("cost") {
+		end := reportCosts(session, std.Err, func(c *costReport) {
+			if r.JSON {
+				c.lines(out, false) //nolint:errcheck // Run flushes out again
+			} else {
+				c.write(std.Err)
+			}
+		})
+		defer end()
 	}
+	status, err = session.Run(ctx, to, target.ended())
 	if errors.Is(err, trace.ErrNoReader) {
 		err = nil
 	}

@@ -17,7 +17,7 @@ const (
 	option                       // behind #pragma D option
 )
 
-// A place is what stands at a position of a text.
+// A place describes a position in the text of a program: what may be written there.
 type place struct {
 	kind   placeKind
 	from   int    // where the word begins that the position ends

@@ -21,7 +21,7 @@ type PerfEvent struct {
 	Mode bool
 }
 
-// Probe returns the probe of D that fires once in so many events.
+// Probe returns the probe of D that fires at one of every events.
 func (e PerfEvent) Probe(every uint64) string {
 	return fmt.Sprintf("%s:::%s-%d", e.Provider, e.Name, every)
 }

@@ -15,7 +15,7 @@ const (
 	mostEventID = 999
 )
 
-// A perfEvent is an event of perf_event_open(2) that fires a probe once in so many times.
+// A perfEvent is an event of perf_event_open(2) that fires a probe once per period events.
 type perfEvent struct {
 	kind   uint32 // PERF_TYPE_SOFTWARE, PERF_TYPE_HARDWARE or PERF_TYPE_HW_CACHE
 	config uint64

@@ -17,8 +17,8 @@ type Event struct {
 	// Name is an event of perf (page-faults, LLC-load-misses), a tracepoint (sched:sched_switch) or
 	// a probe of D (syscall::read:entry). $target in it is the command, or each of the processes.
 	Name string
-	// Every is how many events make a sample; 0: one, of events of the hardware as many as bpftrace
-	// takes.
+	// Every is the number of events per sample. 0: 1, or for hardware events the default of
+	// bpftrace.
 	Every uint64
 
 	probes []string // D's descriptions

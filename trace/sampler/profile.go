@@ -67,7 +67,7 @@ type ProfileOf uint8
 // from begin to end, and they are counted at the end.
 const (
 	OnCPU    ProfileOf = iota // what CPUs execute, sampled
-	OnEvent                   // one of so many events
+	OnEvent                   // one event in Event.Every
 	OffCPU                    // from when a thread leaves its CPU until it runs again
 	RunQueue                  // from when a thread is woken, new or preempted until it runs
 	Locks                     // waits for locks of the kernel, and in futex(2)

@@ -25,6 +25,7 @@ type Bpftracing struct {
 	Verbose bool
 	DryRun  bool // compile and load nothing
 	Unsafe  bool // functions that change the system are allowed
+	Cost    bool // print the cost of each clause at the end
 }
 
 // A Bpftracer runs a program of bpftrace. status is the argument of its exit().
@@ -85,6 +86,8 @@ It needs root, or the capabilities CAP_BPF and CAP_PERFMON.`,
 	f.BoolVarP(&t.Verbose, "verbose", "v", false, "print more: the fields of listed probes")
 	f.BoolVarP(&t.DryRun, "dry-run", "d", false, "compile the program and load nothing")
 	f.BoolVar(&t.Unsafe, "unsafe", false, "let the program change the system: system(), signal()")
+	f.BoolVar(&t.Cost, "cost", false,
+		"print runs and CPU time of each probe and clause, at the end and at SIGUSR1")
 	f.StringVarP(&buffering, "buffering", "B", "", "line, full or none; has no effect")
 	f.BoolP("helper-errors", "k", false, "has no effect")
 	f.StringArrayP("incdir", "I", nil, "has no effect: types come from the kernel's BTF")

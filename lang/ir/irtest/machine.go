@@ -354,7 +354,7 @@ func (m *Machine) step(s *ir.Step) (to int, failed *fault) {
 			v = a
 		}
 		return -1, &fault{s.Fault, v}
-	case ir.OpEnd:
+	case ir.OpEnd, ir.OpRan:
 	default:
 		panic(fmt.Sprintf("step %d", s.Op))
 	}
