@@ -3,8 +3,9 @@
 // no colour at all.
 
 import type { Column } from "../data/columns";
-import { type Box, type Frame, frame, Places, plotOf } from "./chart";
+import { frame } from "./ground";
 import type { Look } from "./look";
+import { type Box, type Frame, Places, plotOf } from "./plot";
 import type { Surface } from "./surface";
 
 /** What a heat map shows. */

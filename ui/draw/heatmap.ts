@@ -2,9 +2,11 @@
 // left. Draws in device pixels and knows neither the page nor the server.
 
 import type { Column } from "../data/columns";
-import { type Box, type Frame, frame, noteLines, Places, plotOf } from "./chart";
+import { frame } from "./ground";
 import { heatColour, isDark, paint } from "./heat";
 import type { Look } from "./look";
+import { noteLines } from "./over";
+import { type Box, type Frame, Places, plotOf } from "./plot";
 import type { Surface } from "./surface";
 
 /** What a heat map shows. Values are places on the axis: numbers of buckets. */

@@ -2,7 +2,8 @@
 
 import { parse } from "../../data/drill";
 import type { Rectangle } from "../../data/heatmap";
-import type { Wire } from "../../data/units";
+import { howLong, type Wire } from "../../data/units";
+import { day, hour, longest, parseSpan, printSpan, second } from "../../state/time";
 
 export interface Options {
   /** Rows on one another instead of lines. Only where they add up. */
@@ -21,6 +22,11 @@ export interface Options {
   selected: string[][];
   /** Rows that are left out. */
   hidden: string[][];
+  /**
+   * The same rows so many milliseconds earlier are drawn behind, of lines and stacks; 0: they are
+   * not.
+   */
+  earlier: number;
   /** A logarithmic axis of lines, and colours by the logarithm of rows. */
   log: boolean;
   /** The order of the rows: "": those unlike the others first, then the largest. */
@@ -41,6 +47,26 @@ export type Sort = (typeof sorts)[number];
 /** The shares, in percent, of cells that may be clipped. */
 export const crops = [0, 0.1, 1, 5] as const;
 
+/** The times before that are offered. */
+export const earliers = [hour, day, 7 * day] as const;
+
+/** The shortest time before: less is no other time. */
+const shortestEarlier = 10 * second;
+
+/** The words for a time before: "1 h before", "yesterday". */
+export function earlierName(ms: number): string {
+  if (ms === day) return "yesterday";
+  return ms === 7 * day ? "last week" : `${howLong(ms)} before`;
+}
+
+/** The time before that a text means, as 90m or 3d; a sentence that says why there is none. */
+export function parseEarlier(text: string): number | string {
+  const ms = parseSpan(text.trim().replaceAll(" ", ""));
+  if (ms === null) return "a length of time, such as 90m, 2h or 3d";
+  if (ms < shortestEarlier) return "at least 10s";
+  return ms > longest ? "at most 400d" : Math.round(ms / 1000) * 1000;
+}
+
 export const plain: Options = {
   stack: false,
   heat: false,
@@ -50,6 +76,7 @@ export const plain: Options = {
   crop: 0,
   selected: [],
   hidden: [],
+  earlier: 0,
   log: false,
   sort: "",
   table: false,
@@ -88,7 +115,10 @@ export function parseOptions(text: string | undefined): Options {
     else if (part === "table") out.table = true;
     else if (part === "log") out.log = true;
     else if (name === "sort") out.sort = sorts.find((x) => x === value) ?? "";
-    else if (name === "crop") out.crop = crops.find((c) => String(c) === value) ?? 0;
+    else if (name === "earlier") {
+      const ms = parseEarlier(value);
+      if (typeof ms === "number") out.earlier = ms;
+    } else if (name === "crop") out.crop = crops.find((c) => String(c) === value) ?? 0;
     else if (name === "not") out.wider.push(...(keyOfText(value) ?? []));
     else if (name === "sel" || name === "hide") {
       const key = keyOfText(value);
@@ -124,6 +154,7 @@ export function printOptions(o: Options): string {
   if (o.crop !== 0) parts.push(`crop=${o.crop}`);
   for (const k of o.selected) parts.push(`sel=${keyText(k)}`);
   for (const k of o.hidden) parts.push(`hide=${keyText(k)}`);
+  if (o.earlier > 0) parts.push(`earlier=${printSpan(o.earlier)}`);
   if (o.log) parts.push("log");
   if (o.sort !== "") parts.push(`sort=${o.sort}`);
   if (o.table) parts.push("table");

@@ -22,6 +22,7 @@ import {
   unlikeFirst,
 } from "../../data/series";
 import { humane, logMarks, logUnit, marks, type Scale, scaleFor } from "../../data/units";
+import type { Laid } from "./earlier";
 import type { Options } from "./graph";
 
 /** One row of the panel. */
@@ -41,6 +42,8 @@ export interface Row {
   selected: boolean;
   /** Over the window: see rateOver. */
   mean: number;
+  /** Its values at the earlier time that the graph is compared with; null: it is not. */
+  earlier: Column | null;
   /** By how much it differs from the others; null where it does not. */
   unlike: Unlike | null;
 }
@@ -57,6 +60,13 @@ export interface View {
   other: { count: number; values: Column } | null;
   /** The sum of all drawn rows, where rows may be summed. */
   total: Column | null;
+  /** That sum at the earlier time; null where it is not known. */
+  totalEarlier: Column | null;
+  /**
+   * Milliseconds measured in each cell at the earlier time: 0 where nothing was recorded, NaN where
+   * it was not asked for; null: there is no earlier time.
+   */
+  elapsedEarlier: Column | null;
   /** What is in no row, never below 0; null where that is not known. */
   residual: Column | null;
   /** The greatest of each cell, of what is drawn. */
@@ -182,6 +192,31 @@ export function onAxis(view: Pick<View, "log" | "low">, v: number | Column): num
   return typeof v === "number" ? place(v) : Float64Array.from(v, place);
 }
 
+/**
+ * The sum of all rows of an earlier time but the hidden ones, or of some rows; null where not all
+ * of them are known.
+ */
+function sumEarlier(
+  e: Laid,
+  some: ReadonlySet<string> | null,
+  hidden: ReadonlySet<string>,
+): Column | null {
+  if (some) {
+    const columns = [...some].map((id) => e.rows.get(id));
+    // A row that was not sent may be in the rest.
+    if (columns.some((c) => !c) && !e.complete) return null;
+    if (columns.some((c) => !c) && e.rest) return null;
+    return sum(
+      columns.flatMap((c) => (c ? [c] : [])),
+      e.elapsed.length,
+    );
+  }
+  // A hidden row that was not sent is in the rest.
+  if (!e.complete || (e.rest && [...hidden].some((id) => !e.rows.has(id)))) return null;
+  const columns = [...e.rows].filter(([id]) => !hidden.has(id)).map(([, c]) => c);
+  return sum(e.rest ? [...columns, e.rest] : columns, e.elapsed.length);
+}
+
 /** Puts a view together. ranked: ids as of the last ranking; rows that are not in it come last. */
 export function compose(
   a: Answer,
@@ -194,6 +229,7 @@ export function compose(
   height: number,
   whole: Column | null = null,
   deviants: Deviants = deviantsOf(a),
+  earlier: Laid | null = null,
 ): View {
   const rank = new Map(ranked.map((id, i) => [id, i]));
   const selected = new Set(o.selected.map(idOf));
@@ -206,6 +242,7 @@ export function compose(
   const order = [...sorted.filter(shows), ...sorted.filter((s) => !shows(s))];
   const places = assign(order.filter((s) => !hidden.has(s.id)).map(colourKey));
   const placeOf = new Map(order.filter((s) => !hidden.has(s.id)).map((s, i) => [s.id, places[i]!]));
+  const unknown = new Float64Array(a.elapsed.length).fill(Number.NaN);
   const rows: Row[] = sorted.map((s) => ({
     id: s.id,
     key: s.key,
@@ -218,6 +255,7 @@ export function compose(
     shown: shows(s),
     selected: selected.has(s.id),
     mean: rateOver(a, s.values, w.meanFrom, w.meanTo),
+    earlier: earlier ? (earlier.rows.get(s.id) ?? unknown) : null,
     unlike: deviants.get(s.id) ?? null,
   }));
   const cells = a.elapsed.length;
@@ -238,6 +276,10 @@ export function compose(
   const all = drawn.map((r) => r.values);
   if (rest) all.push(rest.values);
   const total = sums ? sum(all, cells) : null;
+  const totalEarlier =
+    sums && earlier
+      ? sumEarlier(earlier, some ? new Set(visible.map((r) => r.id)) : null, hidden)
+      : null;
   const left = some ? null : residual;
   const rowTops =
     stack && total
@@ -250,12 +292,17 @@ export function compose(
   if (left) top = stack && total ? sum([total, left], cells) : tops([rowTops, left], cells);
   const peaks = stack && !some && hidden.size === 0 ? whole : null;
   if (peaks) top = tops([top, peaks], cells);
+  const behind = stack
+    ? totalEarlier
+      ? [totalEarlier]
+      : []
+    : drawn.flatMap((r) => (r.earlier && r.place !== grey ? [r.earlier] : []));
+  if (behind.length > 0) top = tops([top, ...behind], cells);
   const seen = top.subarray(Math.max(0, w.from), Math.max(0, w.to));
   let high = ceiling(seen, o.crop / 100);
   let low = 0;
   if (!stack) {
-    for (const r of drawn) {
-      const v = r.min ?? r.values;
+    for (const v of [...drawn.map((r) => r.min ?? r.values), ...behind]) {
       for (let c = Math.max(0, w.from); c < w.to; c++) if (v[c]! < low) low = v[c]!;
     }
   }
@@ -275,6 +322,8 @@ export function compose(
     drawn,
     other,
     total,
+    totalEarlier,
+    elapsedEarlier: earlier?.elapsed ?? null,
     residual: left,
     tops: top,
     rowTops,
