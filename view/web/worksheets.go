@@ -53,9 +53,13 @@ func (s *worksheets) save(w http.ResponseWriter, r *http.Request) error {
 	if err := readBody(r, &body); err != nil {
 		return err
 	}
+	author := auditName(r)
+	if author == "page" { // the server's own token names nobody
+		author = ""
+	}
 	saved, err := s.Worksheets.Save(worksheet.Worksheet{
 		ID: body.ID, Version: body.Version, Name: body.Name, State: body.State,
-		Changed: s.now(), Author: auditName(r),
+		Changed: s.now(), Author: author,
 	})
 	if err != nil {
 		return worksheetFault(err)

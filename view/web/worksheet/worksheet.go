@@ -217,7 +217,8 @@ func (s *Worksheets) Problem() error {
 }
 
 // Save adds a worksheet without an ID, or replaces the version of the one with the ID, and returns
-// it as it is kept: with its ID and the next version. The error is a *Conflict if another version
+// it as it is kept: with its ID and the next version. If an equal one is kept, nothing changes: a
+// request may be repeated. The error is a *Conflict if another version
 // is kept, or the name belongs to another worksheet; else it says what is wrong with the worksheet,
 // that there is no space, or why the file can't be written.
 func (s *Worksheets) Save(one Worksheet) (Worksheet, error) {
@@ -229,6 +230,9 @@ func (s *Worksheets) Save(one Worksheet) (Worksheet, error) {
 	all, next := slices.Clone(s.all), s.next
 	if i := slices.IndexFunc(all, func(o Worksheet) bool { return o.Name == one.Name }); i >= 0 &&
 		all[i].ID != one.ID {
+		if one.ID == 0 && all[i].State == one.State {
+			return all[i], nil
+		}
 		return one, &Conflict{all[i]}
 	}
 	if one.ID == 0 {
@@ -239,6 +243,9 @@ func (s *Worksheets) Save(one Worksheet) (Worksheet, error) {
 		i := slices.IndexFunc(all, func(o Worksheet) bool { return o.ID == one.ID })
 		if i < 0 {
 			return one, &Conflict{}
+		}
+		if all[i].State == one.State && all[i].Name == one.Name {
+			return all[i], s.err
 		}
 		if all[i].Version != one.Version {
 			return one, &Conflict{all[i]}

@@ -68,7 +68,7 @@ func TestConflicts(t *testing.T) {
 	}{
 		{"another version", func() error { _, err := s.Save(second); return err }, first},
 		{"a later version", func() error {
-			_, err := s.Save(Worksheet{ID: base.ID, Version: 3, Name: "web"})
+			_, err := s.Save(Worksheet{ID: base.ID, Version: 3, Name: "web", State: "q=z"})
 			return err
 		}, first},
 		{"a new one with its name", func() error {
@@ -97,6 +97,21 @@ func TestConflicts(t *testing.T) {
 				t.Errorf("kept are %+v", got)
 			}
 		})
+	}
+}
+
+// A request that is repeated changes nothing.
+func TestSaveAgain(t *testing.T) {
+	s := Open("")
+	base := save(t, s, Worksheet{Name: "web", State: "q=a"})
+	if again := save(t, s, Worksheet{Name: "web", State: "q=a"}); again != base {
+		t.Errorf("%+v, want %+v", again, base)
+	}
+	change := base
+	change.State = "q=b"
+	first := save(t, s, change)
+	if again := save(t, s, change); again != first || first.Version != 2 {
+		t.Errorf("%+v, want %+v", again, first)
 	}
 }
 
