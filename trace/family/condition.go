@@ -24,6 +24,9 @@ func (f *Family) condition(of syntax.Expr, field measure.Field, t measure.Term) 
 		if t.Op == measure.NotEqual {
 			is.Op = measure.Equal
 		}
+		if n.all == nil {
+			return nil
+		}
 		for number, word := range n.all {
 			if is.Match(word) {
 				values = append(values, integer(number))

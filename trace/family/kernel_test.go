@@ -41,6 +41,7 @@ func workers() map[string]func() {
 		"compete":     competeForCPU,
 		"disk":        useDisk,
 		"connections": makeConnections,
+		"datagrams":   makeDatagrams,
 		"forever": func() {
 			for {
 				unix.Getpgid(0) //nolint:errcheck // it is made to be counted

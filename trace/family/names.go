@@ -2,7 +2,11 @@ package family
 
 import (
 	"strconv"
+	"sync"
+	"time"
 
+	"culprit/kernel"
+	"culprit/kernel/netlink"
 	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
@@ -12,7 +16,8 @@ import (
 // words.
 type naming struct {
 	say func(number int64) string
-	all func(yield func(number int64, word string) bool) // all numbers that have a word
+	// all numbers that have a word; nil: they change, so that the kernel cannot select by words
+	all func(yield func(number int64, word string) bool)
 }
 
 // namingOf returns the naming with a name, or nil.
@@ -30,10 +35,46 @@ func namingOf(name string) *naming {
 		)
 	case "exit":
 		return few("", "exited", "killed", "dumped") // CLD_EXITED ...
+	case "netns":
+		return &naming{say: (&netnsNames{}).name}
+	case "direction":
+		return few("rx", "tx")
 	case "signal":
 		return &naming{signalName, eachSignal}
 	}
 	return nil
+}
+
+// netnsNames names network namespaces by their inodes, as collectors do. Safe for concurrent use.
+type netnsNames struct {
+	mu     sync.Mutex
+	names  map[uint64]string
+	listed time.Time
+}
+
+// netnsEach is the pause between two lists of namespaces: a list reads all processes.
+const netnsEach = 10 * time.Second
+
+// name returns the name of a namespace: "" for the own one, its name, pid:NUMBER of a process in
+// it, or net:INODE without a visible process.
+func (n *netnsNames) name(inode int64) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	net := uint64(inode)
+	name, known := n.names[net]
+	if !known && time.Since(n.listed) > netnsEach {
+		n.names = map[uint64]string{}
+		all, _ := netlink.Namespaces(kernel.Root{}, 0) // with an error some are missing
+		for _, ns := range all {
+			n.names[ns.Inode] = ns.Name
+		}
+		n.listed = time.Now()
+		name, known = n.names[net]
+	}
+	if !known {
+		return "net:" + strconv.FormatUint(net, 10)
+	}
+	return name
 }
 
 // few returns a naming of the first numbers, from 0 on. A number with the word "" has none.

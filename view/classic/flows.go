@@ -15,15 +15,18 @@ func Flows() *view.Tool {
 	by := []string{"connection", "client", "peer", "pair", "port", "process"}
 	return &view.Tool{
 		Name:  "flows",
-		Short: "TCP traffic by connection, host, port or process, with RTT and retransmits (iftop, nethogs)",
+		Short: "TCP and UDP traffic by connection, host, port or process, with RTT and retransmits (iftop, nethogs)",
 		Long: `One row per TCP connection that moved bytes, busiest first, from the kernel's own counters
 (sock_diag). --by adds connections up by peer host (client is the same), host pair, service port or
 process. rx and tx are payload that arrived and that was acknowledged. RTT is the kernel's smoothed
 round-trip time, the mean of a group; deliv is the kernel's estimate of the rate at which the path
 delivered, the highest of a group. %Link is the share of the traffic of the interfaces that the
 connections can use.
+--udp adds UDP, with datagrams per second. The kernel does not count it by socket, so a BPF program
+does, from Linux 6.3, with root or CAP_BPF and CAP_PERFMON. A socket that is not connected has no
+peer; by port it counts for its own port, others for the lower one of both.
 The last row is the residual: what the interfaces counted and no connection accounts for. It
-consists of headers, acknowledgements, UDP and other protocols, retransmits, forwarded packets, and
+consists of headers, acknowledgements, UDP without --udp, other protocols, retransmits, forwarded packets, and
 connections that ended within the interval. It is never below 0: bytes that an interface counts in
 one interval may be acknowledged in the next. If connections exceed the interfaces by no more than
 that explains, the residual is 0; if by more, it is unknown, and a note says so.`,
@@ -64,6 +67,7 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 				Help:  "only connections with these hosts (comma list with * and ?)",
 			},
 			{Name: "by", Letter: "b", Value: "WHAT", Values: by, Help: "add up connections by"},
+			{Name: "udp", Letter: "u", Help: "also UDP, measured by a BPF program"},
 		},
 		MaxRows: 20,
 		Ask: func(o view.Options) []string {
@@ -73,7 +77,7 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 				// To find owners, all of /proc is read.
 				fields = "netns,local,localport,peer,peerport,side"
 			}
-			return []string{
+			out := []string{
 				"tcp.flow.bytes by " + fields + ",direction",
 				"tcp.flow.retransmits by " + fields,
 				"tcp.flow.rtt by " + fields,
@@ -82,6 +86,10 @@ that explains, the residual is 0; if by more, it is unknown, and a note says so.
 				"net.device.info by netns,device,kind,lower",
 				"net.device.address by netns,device,address",
 			}
+			if o.Has("udp") {
+				out = append(out, udpQueries(o)...)
+			}
+			return out
 		},
 		Table: flowsTable,
 		// An absent connection counts as 0 in a mean. So must an absent device, or the residual
@@ -173,7 +181,13 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Width: 6,
 			Help:  "port of the service: the listener's",
 		},
-		{Name: "protocol", Help: "tcp"},
+		{
+			Name:  "protocol",
+			Head:  head(o.Has("udp"), "Prot"),
+			Width: 4,
+			Left:  true,
+			Help:  "tcp, or with --udp udp",
+		},
 		{
 			Name:     "rx_bytes_per_s",
 			Head:     "rx Mb/s",
@@ -189,6 +203,20 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Decimals: 2,
 			Width:    8,
 			Help:     "payload sent and acknowledged",
+		},
+		{
+			Name:     "rx_packets_per_s",
+			Head:     head(o.Has("udp"), "rx pk/s"),
+			Decimals: 0,
+			Width:    8,
+			Help:     "datagrams received, of UDP only",
+		},
+		{
+			Name:     "tx_packets_per_s",
+			Head:     head(o.Has("udp"), "tx pk/s"),
+			Decimals: 0,
+			Width:    8,
+			Help:     "datagrams sent, of UDP only",
 		},
 		{
 			Name:     "rtt_ns",
@@ -251,19 +279,20 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 
 	rxAll, txAll := linkBytes(f, o["interface"])
 	sumRx, sumTx := 0.0, 0.0
-	cell := func(r int, name string) view.Cell {
+	cell := func(p *view.Pivot, r int, name string) view.Cell {
 		if !has(name) {
 			return view.Cell{Kind: view.IsNull}
 		}
 		return view.TOrNull(p.Key(r, name))
 	}
-	space := func(r int) view.Cell { // "" is our own namespace; grouped rows may be of several
+	// "" is our own namespace; grouped rows may be of several
+	space := func(p *view.Pivot, r int) view.Cell {
 		if !has("netns") {
 			return view.Cell{Kind: view.IsNull}
 		}
 		return view.T(p.Key(r, "netns"))
 	}
-	number := func(r int, name string) view.Cell {
+	number := func(p *view.Pivot, r int, name string) view.Cell {
 		if !has(name) {
 			return view.Cell{Kind: view.IsNull}
 		}
@@ -284,17 +313,19 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 				Key: p.ID(r),
 				Cells: []view.Cell{
 					view.B(false),
-					space(r),
-					cell(r, "process"),
-					number(r, "pid"),
-					cell(r, "local"),
-					number(r, "localport"),
-					cell(r, "peer"),
-					number(r, "peerport"),
-					number(r, "port"),
+					space(p, r),
+					cell(p, r, "process"),
+					number(p, r, "pid"),
+					cell(p, r, "local"),
+					number(p, r, "localport"),
+					cell(p, r, "peer"),
+					number(p, r, "peerport"),
+					number(p, r, "port"),
 					view.T("tcp"),
 					view.N(p.At(r, rx)),
 					view.N(p.At(r, tx)),
+					{Kind: view.IsNull},
+					{Kind: view.IsNull},
 					view.N(rtt(r)),
 					view.N(p.At(r, retransmits)),
 					view.N(delivery(r)),
@@ -303,6 +334,24 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 				},
 			},
 		)
+	}
+	if o.Has("udp") {
+		null := view.Cell{Kind: view.IsNull}
+		udpRx, udpTx := addUDP(t, o, f, group, func(p *view.Pivot, r int, c udpCells) []view.Cell {
+			peer, peerPort := cell(p, r, "peer"), number(p, r, "peerport")
+			if unconnected(peer.Text) {
+				peer, peerPort = null, null
+			}
+			return []view.Cell{
+				view.B(false), space(p, r), cell(p, r, "process"), number(p, r, "pid"),
+				cell(p, r, "local"), number(p, r, "localport"), peer, peerPort,
+				number(p, r, "port"), view.T("udp"), view.N(c.rx), view.N(c.tx),
+				view.N(c.rxPackets), view.N(c.txPackets), null, null, null,
+				view.N(sum(c.rx, c.tx) / (rxAll + txAll)), view.N(c.sockets),
+			}
+		})
+		sumRx, sumTx = sumRx+udpRx, sumTx+udpTx
+		sortByBytes(t, f.MaxRows)
 	}
 	if len(o["pid"]) == 0 && len(o["peer"]) == 0 {
 		over := bytes.Elapsed[0]

@@ -142,3 +142,43 @@ func TestFlowsCountDevicesOnTopOnce(t *testing.T) {
 		"x 40 100\n- 0 0",
 	)
 }
+
+// UDP rows are among those of TCP, by their bytes, and are no residual.
+func TestFlowsOfUDP(t *testing.T) {
+	o := view.Options{"udp": {""}}
+	f := viewtest.Frame(
+		viewtest.Answer(t, "tcp.flow.bytes by "+flowFields+",direction", measure.Delta, true,
+			"'' 10.0.0.1 40000 10.0.0.2 5201 77 iperf3 client tx 100000"),
+		viewtest.Answer(t, "udp.flow.bytes by "+udpFields+",direction", measure.Delta, true,
+			"'' 10.0.0.1 5000 10.0.0.7 53 91 dig tx 3000",
+			"'' 10.0.0.1 5000 10.0.0.7 53 91 dig rx 250000",
+			"ns 0.0.0.0 53 0.0.0.0 0 92 named rx 7000",
+			"other 0.0.0.0 54 0.0.0.0 0 93 hidden rx 9000"),
+		viewtest.Answer(t, "udp.flow.packets by "+udpFields+",direction", measure.Delta, true,
+			"'' 10.0.0.1 5000 10.0.0.7 53 91 dig tx 30",
+			"'' 10.0.0.1 5000 10.0.0.7 53 91 dig rx 200",
+			"ns 0.0.0.0 53 0.0.0.0 0 92 named rx 70",
+			"other 0.0.0.0 54 0.0.0.0 0 93 hidden rx 90"),
+		viewtest.Answer(t, "net.device.bytes by netns,device,direction", measure.Delta, false,
+			"'' eth0 tx 110000", "'' eth0 rx 300000"),
+		viewtest.Answer(t, "net.device.info by netns,device,kind", measure.Level, false,
+			"'' eth0 physical 1", "ns eth0 physical 1"),
+		viewtest.Answer(t, "net.device.address by netns,device,address", measure.Level, false,
+			"'' eth0 10.0.0.1 1"),
+	)
+	columns := []string{"process", "peer", "peer_port", "protocol", "rx_bytes_per_s",
+		"tx_bytes_per_s", "rx_packets_per_s", "tx_packets_per_s"}
+	viewtest.Expect(t, viewtest.Text(Flows().Table(o, f), columns...), `dig 10.0.0.7 53 udp 2 0.02 200 30
+iperf3 10.0.0.2 5201 tcp 0 0.8 - -
+named - - udp 0.06 0 70 0
+- - - - 0.34 0.06 - -`)
+	o["by"] = []string{"port"}
+	viewtest.Expect(t, viewtest.Text(Flows().Table(o, f), "port", "protocol", "rx_packets_per_s",
+		"connections"), `53 udp 270 2
+5201 tcp - 1
+- - - -`)
+	o["by"], o["interface"] = []string{"process"}, []string{"eth0"}
+	viewtest.Expect(t, viewtest.Text(Flows().Table(o, f), "process", "rx_packets_per_s"), `dig 200
+iperf3 -
+- -`)
+}
