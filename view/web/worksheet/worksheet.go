@@ -39,7 +39,7 @@ const (
 	MaxBytes = 512 << 10
 
 	maxAuthor = 200
-	maxNumber = 1 << 31 // of IDs and versions
+	maxNumber = 1 << 31                                            // of IDs and versions
 	maxFile   = 6*MaxBytes + MaxSheets*(6*(MaxName+maxAuthor)+200) // JSON writes & as \u0026
 	lastTime  = measure.Time(1 << 62)
 )
