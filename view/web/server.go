@@ -97,7 +97,10 @@ type Server struct {
 
 // New returns a server that follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
-	c := newCore(&Config{Machine: m, About: about, Token: token, Notes: annotation.Open(""), Worksheets: worksheet.Open("")})
+	c := newCore(&Config{
+		Machine: m, About: about, Token: token,
+		Notes: annotation.Open(""), Worksheets: worksheet.Open(""),
+	})
 	l := newLive(c)
 	s := &Server{
 		core: c, live: l,
