@@ -30,6 +30,8 @@ func All() []diagnose.Rule {
 		tcpListenOverflow(),
 		tcpRetransmits(),
 		tcpStalled(),
+		sendBuffer(),
+		mtuBlackHole(),
 		connectionsFail(),
 		dnsSilent(),
 		udpRefused(),
