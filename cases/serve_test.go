@@ -368,6 +368,26 @@ func (r *recorder) until(at time.Time) {
 	})
 }
 
+// firstTick waits until the server has recorded a second after at, and returns the end of the first
+// one.
+func (r *recorder) firstTick(at time.Time) (first time.Time) {
+	r.t.Helper()
+	r.eventually("a tick after "+at.Format("15:04:05.000"), 30*time.Second, func() error {
+		a, err := r.ask("sched.forks", at.Truncate(time.Second), time.Now())
+		if err != nil {
+			return err
+		}
+		for c, e := range a.Elapsed {
+			if e > 0 && a.at(c).After(at) {
+				first = a.at(c)
+				return nil
+			}
+		}
+		return errors.New("not yet")
+	})
+	return first
+}
+
 // eventually tries until it is so, and ends the test when that takes too long.
 func (r *recorder) eventually(what string, within time.Duration, so func() error) {
 	r.t.Helper()

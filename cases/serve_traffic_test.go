@@ -315,7 +315,8 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	back := time.Now()
 	r = serve(t, l, bin, dir, nil)
 	each("with a new server")
-	r.until(back.Add(2 * time.Second))
+	shownTo := r.firstTick(back).Add(2 * time.Second)
+	r.until(shownTo)
 	hole := r.mustAsk(sentence, start.Truncate(time.Second).Add(time.Second), time.Now())
 	gap := 0
 	for cell, elapsed := range hole.Elapsed {
@@ -347,7 +348,7 @@ func serveTraffic(t *testing.T, l *Lab, bin string) {
 	}
 	out2, _, status := look(
 		t, l, bin, dir, "nic", "--netns", a.NS, "-i", "eth0", "--from",
-		stamp(killed.Add(-2*time.Second)), "--to", stamp(back.Add(2*time.Second)), "1", "--json",
+		stamp(killed.Add(-3*time.Second)), "--to", stamp(shownTo), "1", "--json",
 	)
 	shown := 0
 	for _, line := range strings.Split(strings.TrimSpace(out2), "\n") {

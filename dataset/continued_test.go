@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,52 @@ func TestKeptTicksAreRecorded(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// A program that ends at any moment leaves datasets of different lengths. The next one gets from
+// each source ticks that are stored and ticks that are not: each dataset then has each tick once,
+// and nothing that was stored is discarded.
+func TestTicksThatAreSentAgain(t *testing.T) {
+	const second = measure.Second
+	for _, down := range []time.Duration{200 * time.Millisecond, 3 * time.Second} {
+		for lost := range 4 { // ticks of m.c
+			for again := lost; again < 8; again += 3 { // ticks of m.a and m.c that come again
+				t.Run(fmt.Sprintf("%v down, %d of %d", down, lost, again), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						m := newMemory(nil)
+						a, b := keepers()
+						_, stop := recordKeepers(t, m, a, b)
+						time.Sleep(20 * time.Second)
+						stop()
+						newest := m.stamps(1)[len(m.stamps(1))-1]
+						m.forget(2, newest.Add(-measure.Span(lost)*second))
+						time.Sleep(down)
+						a, b = keepers()
+						a.kept = newest.Add(-measure.Span(again) * second)
+						b.kept = newest.Add(-measure.Span(lost) * second)
+						_, stop = recordKeepers(t, m, a, b)
+						time.Sleep(10 * time.Second)
+						stop()
+						unbroken(t, "m.a", m.stamps(1), second, 28)
+						all := m.stamps(2)
+						slices.Sort(all) // some follow on newer ones of m.a
+						unbroken(t, "m.c", all, second, 28)
+					})
+				})
+			}
+		}
+	}
+}
+
+// forget removes what is newer than a time from a dataset.
+func (m *memory) forget(id uint32, after measure.Time) {
+	for n := range m.ticks {
+		k := &m.ticks[n]
+		if i := slices.Index(k.ids, id); i >= 0 && k.at > after {
+			k.ids = slices.Delete(slices.Clone(k.ids), i, i+1)
+			k.batches = slices.Delete(slices.Clone(k.batches), i, i+1)
 		}
 	}
 }

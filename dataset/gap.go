@@ -47,9 +47,9 @@ func (s *Set) Continued() {
 	}
 }
 
-// gapNote returns why nothing was recorded between the previous tick and at; "" if the gap is
-// short. r.mu is held.
-func (r *recorder) gapNote(at measure.Time) string {
+// gapNote returns why nothing was recorded between the previous tick and the one of at, which was
+// measured from start; "" if the gap is short. r.mu is held.
+func (r *recorder) gapNote(at, start measure.Time) string {
 	g := &r.gaps
 	suspended := g.suspended()
 	slept := suspended - g.before
@@ -67,8 +67,11 @@ func (r *recorder) gapNote(at measure.Time) string {
 		if before == 0 || at.Sub(r.set.started) > r.step+startTime {
 			return ""
 		}
+		if start.Sub(before) < r.step/2 {
+			return "culprit restarted here: no interval is missing"
+		}
 		return fmt.Sprintf(
-			"culprit restarted here: nothing was recorded for %v before", lasted(at.Sub(before)),
+			"culprit restarted here: nothing was recorded for %v before", lasted(start.Sub(before)),
 		)
 	}
 	gap := at.Sub(r.last) - r.step

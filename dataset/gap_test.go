@@ -23,7 +23,8 @@ func TestGapNotes(t *testing.T) {
 		{"stopped", last, last + 21e9, 0, true, "stopped (SIGSTOP or Ctrl-Z) and recorded nothing for 20s"},
 		{"suspended", last, last + 41e9, 40 * measure.Second, false, "suspended for 40s"},
 		{"starved", last, last + 11e9, 0, false, "did not run"},
-		{"restarted", 0, last + 13e9, 0, false, "restarted here: nothing was recorded for 13s"},
+		{"restarted", 0, last + 13e9, 0, false, "restarted here: nothing was recorded for 12s"},
+		{"restarted in time", 0, last + 1e9, 0, false, "restarted here: no interval is missing"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := &Set{
@@ -35,7 +36,7 @@ func TestGapNotes(t *testing.T) {
 			if tt.continued {
 				s.Continued()
 			}
-			got := r.gapNote(tt.at)
+			got := r.gapNote(tt.at, tt.at.Add(-r.step))
 			if got == "" != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("the note is %q", got)
 			}

@@ -31,6 +31,7 @@ type recorder struct {
 	next        *generation // replaces current at its first tick; nil: none
 	last        measure.Time
 	first       measure.Time // planned end of this process's first tick
+	continued   measure.Time // last when the newest generation began
 	ids         []uint32
 	batches     []*measure.Batch
 	tickFolders []*datasetFolder // those of the current tick
@@ -47,6 +48,7 @@ type generation struct {
 	end        measure.Time
 	parts      map[int][]*measure.Batch
 	newestTick map[int]measure.Time // source -> planned end of its newest tick
+	again      map[int]bool         // source -> see isAgain
 	complete   chan struct{}        // closed when the parts have been recorded
 }
 
@@ -129,6 +131,7 @@ func (r *recorder) start(ctx context.Context) {
 		from:       from,
 		parts:      map[int][]*measure.Batch{},
 		newestTick: map[int]measure.Time{},
+		again:      map[int]bool{},
 		complete:   make(chan struct{}),
 	}
 	for source := range asked {
@@ -136,8 +139,10 @@ func (r *recorder) start(ctx context.Context) {
 		if r.current == nil && from.Sub(r.last) <= maxContinued {
 			// its first ticks may be those that a source kept for this program
 			g.newestTick[source] = min(g.newestTick[source], r.last)
+			g.again[source] = r.last <= from // or the clock was set back
 		}
 	}
+	r.continued = r.last
 	r.next = g
 	for source, queries := range asked {
 		for i := range queries {
@@ -219,7 +224,7 @@ func (r *recorder) accept(
 ) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(g.asked) == 1 || r.isLatePart(g, source, batches) {
+	if len(g.asked) == 1 || r.isAgain(g, source, batches) || r.isLatePart(g, source, batches) {
 		return r.recordParts(g, map[int][]*measure.Batch{source: batches})
 	}
 	// Wait for the parts of the other sources. Their goroutines wait for this one, so no source
@@ -269,11 +274,31 @@ func (r *recorder) isLatePart(g *generation, source int, batches []*measure.Batc
 	if r.current != g || len(batches) == 0 {
 		return false
 	}
-	at := r.last
-	if first := earliest(batches); first.Over.Span() > 0 {
-		at = floor(first.Over.End, r.step)
-	}
+	at := r.tickOf(batches)
 	return g.newestTick[source] < at && at <= r.last
+}
+
+// tickOf returns the planned end of a source's tick; the newest tick if nothing could be measured.
+func (r *recorder) tickOf(batches []*measure.Batch) measure.Time {
+	if first := earliest(batches); first.Over.Span() > 0 {
+		return floor(first.Over.End, r.step)
+	}
+	return r.last
+}
+
+// isAgain reports whether a source's part belongs to a tick up to the newest that was recorded when
+// the generation began. A source that continues the run of an earlier program sends the ticks that
+// may not have been stored: some datasets have them and others do not.
+func (r *recorder) isAgain(g *generation, source int, batches []*measure.Batch) bool {
+	if !g.again[source] || len(batches) == 0 {
+		return false
+	}
+	at := r.tickOf(batches)
+	if at > r.continued {
+		g.again[source] = false
+		return false
+	}
+	return r.continued.Sub(at) <= maxContinued
 }
 
 // recordParts records the parts of a tick. Parts that end in different steps, as on a busy machine,
@@ -352,13 +377,23 @@ func (r *recorder) recordTick(
 	over := first.Over
 	at := floor(over.End, r.step)
 	g.stat, g.end = first.Stat, over.End
-	note := r.gapNote(at)
+	again := r.isAgain(g, sources[0], batches)
+	keepers := r.foldersOf(sources, at, again)
+	if again && len(keepers) == 0 {
+		for _, source := range sources {
+			g.newestTick[source] = at
+		}
+		return
+	}
+	note := r.gapNote(at, over.Start)
 	if note != "" {
 		r.set.logGap(at, note)
 	}
 	newest := at
 	switch ahead := r.last.Sub(at); {
 	case r.last == 0:
+	case ahead >= 0 && again:
+		newest = r.last
 	case ahead >= 0 && len(g.asked) > 1 && r.isLatePart(g, sources[0], batches):
 		r.set.late.Add(1)
 		newest = r.last
@@ -382,20 +417,33 @@ func (r *recorder) recordTick(
 	for _, source := range sources {
 		g.newestTick[source] = at
 	}
+	r.store(g, at, keepers, batches, note)
+}
 
+// foldersOf returns the folders of the datasets of some sources; if again, without those whose
+// dataset has the tick. The next call overwrites them.
+func (r *recorder) foldersOf(sources []int, at measure.Time, again bool) []*datasetFolder {
+	owner := r.set.sourceCatalogue().owner
+	folders := r.tickFolders[:0]
+	for _, k := range r.folders {
+		if slices.Contains(sources, owner[k.dataset.Query.Stat]) &&
+			(!again || r.set.archive.Held(k.dataset.ID).Over.End < at) {
+			folders = append(folders, k)
+		}
+	}
+	r.tickFolders = folders
+	return folders
+}
+
+// store appends a tick of the datasets of keepers to the archive, and accounts its cost.
+func (r *recorder) store(
+	g *generation, at measure.Time, keepers []*datasetFolder, batches []*measure.Batch, note string,
+) {
 	runtime.LockOSThread() // its CPU clock is read
 	defer runtime.UnlockOSThread()
 	before := threadTime()
 	r.ids, r.batches = r.ids[:0], r.batches[:0]
 	rows := 0
-	owner := r.set.sourceCatalogue().owner
-	keepers := r.tickFolders[:0]
-	for _, k := range r.folders {
-		if slices.Contains(sources, owner[k.dataset.Query.Stat]) {
-			keepers = append(keepers, k)
-		}
-	}
-	r.tickFolders = keepers
 	for _, k := range keepers {
 		n := len(r.batches)
 		r.batches = k.batchesFor(batches, r.queriesFields(g, k.dataset.Query), r.batches)

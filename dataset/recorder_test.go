@@ -398,8 +398,10 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 		{"hours ahead", 5, "9002 9003 9004", "2h29m59s ahead"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
+			whole := math.Floor(c.at)
+			base := floor(now(), measure.Second).Add(-measure.Span(whole * 1e9))
 			sec := func(at float64) measure.Interval {
-				end := measure.Time((10000 + at) * 1e9)
+				end := base.Add(measure.Span(at * 1e9))
 				return measure.Interval{Start: end.Add(-measure.Second), End: end}
 			}
 			src, a := &clockwork{
@@ -409,12 +411,13 @@ func TestArchiveAheadOfTheClock(t *testing.T) {
 				nil,
 			)
 			live(t, src, a, []string{"m.a by x,y"}, func(*Set) {})
+			time.Sleep(time.Duration((c.at - whole) * 1e9)) // the second program runs at c.at
 			src.over = []measure.Interval{sec(c.at)}
 			live(t, src, a, nil, func(s *Set) {
 				var got []string
 				for _, at := range a.stamps(1) {
 					got = append(
-						got, fmt.Sprint(int(at.Sub(measure.Time(10000*1e9))/measure.Second)),
+						got, fmt.Sprint(int(at.Sub(base)/measure.Second)),
 					)
 				}
 				if text := strings.Join(got, " "); text != c.want {

@@ -19,6 +19,8 @@ type Builder struct {
 	edges []edge           // hash table of nodes; open addressing, power of two
 	cut   int
 
+	lines lineSet
+
 	meter   *meter            // nil: nothing is bounded
 	modules map[string]string // interned
 	piece   []byte            // memory of names; written bytes never change
@@ -54,7 +56,7 @@ func NewBuilder() *Builder {
 // builder returns a Builder that is bounded by the meter of the options.
 func (o *Options) builder() *Builder {
 	b := NewBuilder()
-	b.meter = o.meter
+	b.meter, b.lines.meter = o.meter, o.meter
 	return b
 }
 
@@ -237,8 +239,9 @@ func (b *Builder) Add(node int32, amount float64) {
 	}
 }
 
-// Stack adds an amount to a stack of functions, outermost first.
-func (b *Builder) Stack(functions []uint32, amount float64) {
+// Stack adds an amount to a stack of functions, outermost first. It returns the node of the
+// innermost one.
+func (b *Builder) Stack(functions []uint32, amount float64) int32 {
 	if len(functions) > MaxDepth {
 		functions = functions[:MaxDepth]
 		b.cut++
@@ -249,6 +252,13 @@ func (b *Builder) Stack(functions []uint32, amount float64) {
 		at = b.Child(at, f)
 	}
 	b.Add(at.Node, amount)
+	return at.Node
+}
+
+// Lined adds an amount to a stack whose frames have source lines; 0: unknown.
+func (b *Builder) Lined(functions []uint32, lines []int32, amount float64) int32 {
+	b.lines.add(functions, lines, amount)
+	return b.Stack(functions, amount)
 }
 
 // Tree returns the tree. The builder must not be used afterwards.
@@ -260,6 +270,7 @@ func (b *Builder) Tree() *Tree {
 			plural(b.cut, "stack is", "stacks are") + " deeper than 65,536 frames, and cut there",
 		)
 	}
+	t.Lines = b.lines.list()
 	t.sum()
 	return t
 }

@@ -17,8 +17,12 @@ const (
 	columnsHead    = 12     // bytes before the JSON header
 	withBefore     = 1 << 0 // flag: a comparison, with a column of the totals before
 	isOverview     = 1 << 1 // flag: an overview; function 0 also means a run of narrow calls
+	withTimes      = 1 << 2 // flag: the moments of the timeline follow
+	withLines      = 1 << 3 // flag: source lines follow
 	functionBytes  = 13     // of a function's columns: module, file, line, kind
 	nodeBytes      = 16     // of a node's: function, up, self; and 8 more in a comparison
+	momentBytes    = 36     // of a moment's: thread, node, kept, at, for, amount
+	lineRowBytes   = 24     // of a source line's: function, line, self, total
 )
 
 // columnsHeader is the JSON header of columns.
@@ -36,6 +40,11 @@ type columnsHeader struct {
 	Names     []string `json:"names"`   // of functions
 	Modules   []string `json:"modules"` // functions contain the index; [0] is ""
 	Files     []string `json:"files"`   // as above
+
+	Times *columnsTimes `json:"times,omitempty"`
+	Lines int           `json:"lines,omitempty"` // number of source lines
+	// Timed says of an overview that the whole profile has times.
+	Timed bool `json:"timed,omitempty"`
 }
 
 // AppendColumns appends a profile in columns: nodes in depth-first order, callees sorted by name.
@@ -64,6 +73,9 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 		Nodes: t.Len(), Functions: len(functions), Notes: t.Notes,
 		Names: make([]string, len(functions))}
 	flags := uint16(0)
+	if d == nil {
+		flags |= h.timesAndLines(t, of > 0)
+	}
 	if d != nil {
 		flags |= withBefore
 		h.Share, h.Norm = d.Norm.Per == "sample", d.NormText
@@ -93,7 +105,8 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	if d != nil {
 		each += 8
 	}
-	b = slices.Grow(b, columnsHead+len(head)+16+len(functions)*functionBytes+len(order)*each)
+	b = slices.Grow(b, columnsHead+len(head)+24+len(functions)*functionBytes+len(order)*each+
+		h.Times.len()*momentBytes+h.Lines*lineRowBytes)
 	b = append(b, columnsMagic...)
 	b = append(b, columnsVersion, 0)
 	b = binary.LittleEndian.AppendUint16(b, flags)
@@ -135,6 +148,13 @@ func appendColumns(b []byte, t *Tree, d *Diff, of int) ([]byte, error) {
 	column(t.Self)
 	if d != nil {
 		column(d.BeforeSelf)
+	}
+	if flags&withTimes != 0 {
+		b = appendMoments(b, t.Times.Moments, place)
+		align()
+	}
+	if flags&withLines != 0 {
+		b = appendLineRows(b, t.Lines, used)
 	}
 	return b, nil
 }
@@ -185,7 +205,7 @@ func ParseColumns(data []byte) (*Tree, error) {
 		return nil, broken("it is none")
 	}
 	if flags := binary.LittleEndian.Uint16(data[6:]); data[4] != columnsVersion || data[5] != 0 ||
-		flags != 0 {
+		flags&^(withTimes|withLines) != 0 {
 		return nil, broken(
 			"version %d, flags %#x: a comparison, a sketch, or made by a newer culprit", data[4],
 			flags,
@@ -206,9 +226,11 @@ func ParseColumns(data []byte) (*Tree, error) {
 		return nil, broken("%d nodes of %d functions with %d names in %d bytes", h.Nodes,
 			h.Functions, len(h.Names), len(rest))
 	}
-	if want := (h.Functions*functionBytes+7)&^7 + h.Nodes*nodeBytes; len(rest) != want {
+	want := (h.Functions*functionBytes+7)&^7 + h.Nodes*nodeBytes
+	if len(rest) < want {
 		return nil, broken("%d bytes of columns, want %d", len(rest), want)
 	}
+	rest, more := rest[:want], rest[want:]
 	u32 := func() uint32 {
 		v := binary.LittleEndian.Uint32(rest)
 		rest = rest[4:]
@@ -266,5 +288,8 @@ func ParseColumns(data []byte) (*Tree, error) {
 		t.Self[n] = v
 	}
 	t.sum()
+	if err := h.parseMore(t, more); err != nil {
+		return nil, broken("%w", err)
+	}
 	return t, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 )
@@ -85,6 +86,7 @@ type geckoThread struct {
 	Name        string          `json:"name"`
 	ProcessName string          `json:"processName"`
 	PID         json.RawMessage `json:"pid"`
+	TID         json.RawMessage `json:"tid"`
 	Samples     json.RawMessage `json:"samples"`
 	Stacks      json.RawMessage `json:"stackTable"`
 	Frames      json.RawMessage `json:"frameTable"`
@@ -175,12 +177,13 @@ func readGecko(r io.Reader, o Options) (*Tree, error) {
 	if f.Profile != nil && len(f.Threads) == 0 {
 		f = *f.Profile
 	}
-	g := gecko{b: o.builder(), others: map[string]int{}}
+	g := gecko{b: o.builder(), others: map[string]int{}, timer: o.timer(true)}
 	g.several = g.count(&f, 0) > 1
 	if err := g.file(&f, 0); err != nil {
 		return nil, err
 	}
 	t := g.b.Tree()
+	t.Times = g.timer.timeline(nil)
 	t.Unit = "samples"
 	if g.weights != "" && g.weights != "samples" {
 		t.Unit = clean(shortened(strings.TrimPrefix(g.weights, "tracing-"), 40))
@@ -204,6 +207,8 @@ type gecko struct {
 	weights string // the type of the amounts
 	others  map[string]int
 	idle    int
+	timer   *timer
+	read    int // threads so far
 }
 
 // maxProcesses is how deep profiles of processes may be nested.
@@ -236,8 +241,8 @@ func (g *gecko) file(f *geckoFile, depth int) error {
 	return nil
 }
 
-// names returns the function of each frame of a thread.
-func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
+// names returns the function of each frame of a thread, and the line; NaN: unknown.
+func (t *geckoThread) names(b *Builder, shared *geckoThread) (out []uint32, at []float64) {
 	texts := t.StringArray
 	if len(texts) == 0 {
 		_ = b.meter.unmarshal(t.StringTable, &texts) // of old versions an object
@@ -252,12 +257,13 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		}
 		return "[unknown]"
 	}
+	at = frames.column("line")
 	if locations := frames.column("location"); locations != nil {
-		out := make([]uint32, len(locations))
+		out = make([]uint32, len(locations))
 		for i, l := range locations {
 			out[i] = b.Named(jsonName(text(l)))
 		}
-		return out
+		return out, at
 	}
 	functions := newGeckoTable(b.meter, t.Functions)
 	names, files := functions.column("name"), functions.column("fileName")
@@ -266,7 +272,7 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 		files = shared.files(b.meter, functions.column("source"))
 	}
 	of := frames.column("func")
-	out := make([]uint32, len(of))
+	out = make([]uint32, len(of))
 	for i, v := range of {
 		name, file := "[unknown]", ""
 		k := index(v, len(names))
@@ -284,7 +290,7 @@ func (t *geckoThread) names(b *Builder, shared *geckoThread) []uint32 {
 			}
 		}
 	}
-	return out
+	return out, at
 }
 
 // files returns the names of files, indexes of texts, of indexes of sources; NaN for none.
@@ -343,8 +349,11 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 		return nil
 	}
 	frames, prefixes := stacks.column("frame"), stacks.prefixes()
-	names := t.names(g.b, shared)
+	names, lines := t.names(g.b, shared)
+	times, thread := samples.times(), g.timer.thread(t.called(g.read), []byte(t.called(n)))
+	g.read++
 	var stack []uint32
+	var at32 []int32
 	for i, s := range of {
 		at := index(s, len(frames))
 		if at < 0 {
@@ -355,7 +364,7 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 			g.idle++
 			continue
 		}
-		stack = stack[:0]
+		stack, at32 = stack[:0], at32[:0]
 		for at >= 0 {
 			f := index(frames[at], len(names))
 			if f < 0 || len(stack) >= MaxDepth || at >= len(prefixes) {
@@ -363,19 +372,63 @@ func (g *gecko) thread(t, shared *geckoThread, n int) error {
 					"thread %d: stack %d is of frame %v, of %d, or deeper than 65,536 frames", n,
 					at, frames[at], len(names))
 			}
-			stack = append(stack, names[f])
+			stack, at32 = append(stack, names[f]), append(at32, lineIn(lines, f))
 			at = index(prefixes[at], len(frames))
 		}
 		if g.several {
 			stack = append(stack, g.b.Function(jsonName(t.Name), nil, Process))
+			at32 = append(at32, 0)
 		}
 		g.b.meter.visit(len(stack))
 		slices.Reverse(stack)
+		slices.Reverse(at32)
 		weight := 1.0
 		if i < len(weights) && !math.IsNaN(weights[i]) {
 			weight = weights[i]
 		}
-		g.b.Stack(stack, weight)
+		node := g.b.Lined(stack, at32, weight)
+		when := math.NaN()
+		if i < len(times) {
+			when = times[i] * 1e6
+		}
+		g.timer.add(Moment{Thread: thread, Node: node, Kept: -1, At: when, Amount: weight})
 	}
 	return nil
+}
+
+// lineIn returns a line of a column; 0: unknown.
+func lineIn(lines []float64, i int) int32 {
+	if i < len(lines) && lines[i] > 0 && lines[i] < math.MaxInt32 {
+		return int32(lines[i])
+	}
+	return 0
+}
+
+// times returns the time of each sample in ms. The processed form also has the times between.
+func (t *geckoTable) times() []float64 {
+	if times := t.column("time"); times != nil {
+		return times
+	}
+	times := t.column("timeDeltas")
+	at := 0.0
+	for i, d := range times {
+		at += d
+		times[i] = at
+	}
+	return times
+}
+
+// called returns the name of a thread with its process; n is its number in the file.
+func (t *geckoThread) called(n int) string {
+	name := t.Name
+	if name == "" {
+		name = "thread " + strconv.Itoa(n+1)
+	}
+	if id := strings.Trim(string(t.PID), `"`); id != "" && id != "null" {
+		name += " (process " + id + ")"
+	}
+	if id := strings.Trim(string(t.TID), `"`); id != "" && id != "null" {
+		name += " " + id
+	}
+	return name
 }

@@ -9,7 +9,7 @@ func Merge(all ...*Tree) (*Tree, error) {
 	}
 	b := NewBuilder()
 	u := b.tree
-	samples, seconds := 0.0, 0.0
+	samples, seconds, timed := 0.0, 0.0, false
 	for k, t := range all {
 		if t.Unit != all[0].Unit {
 			return nil, fmt.Errorf("profiles of %s and of %s can't be added up", clean(all[0].Unit),
@@ -23,6 +23,8 @@ func Merge(all ...*Tree) (*Tree, error) {
 				g.File, g.Line = f.File, f.Line
 			}
 		}
+		timed = timed || t.Times != nil
+		b.lines.join(t.Lines, to)
 		at := make([]Call, t.Len())
 		b.Add(0, t.Self[0])
 		for i := 1; i < t.Len(); i++ {
@@ -46,6 +48,9 @@ func Merge(all ...*Tree) (*Tree, error) {
 	}
 	t := b.Tree()
 	t.Unit, t.Samples, t.Seconds, t.Taken = all[0].Unit, samples, seconds, taken(all)
+	if timed {
+		t.note("several profiles are added up: there is no order of time between them")
+	}
 	return t, nil
 }
 

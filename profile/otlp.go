@@ -150,7 +150,7 @@ type otlpReader struct {
 	f      *otlpFile
 	o      Options
 	b      *Builder
-	frames [][]uint32 // by location, outermost first; nil: not yet known
+	frames []pprofFrames // by location; without functions: not yet known
 	labels map[string]bool
 	none   int // samples without a stack
 }
@@ -162,9 +162,9 @@ func (f *otlpFile) tree(o Options) (*Tree, error) {
 		return nil, &ParseError{What: "a profile of OpenTelemetry of before opentelemetry-proto " +
 			"1.8: those of 1.9 to 1.11 are read. A newer collector writes one, or pprof"}
 	}
-	o.meter.add(24 * len(f.Tables.Locations))
+	o.meter.add(48 * len(f.Tables.Locations))
 	r := &otlpReader{f: f, o: o, b: o.builder(), labels: map[string]bool{},
-		frames: make([][]uint32, len(f.Tables.Locations))}
+		frames: make([]pprofFrames, len(f.Tables.Locations))}
 	profiles := f.profiles()
 	kinds, samples := map[string]int{}, 0
 	first := (*otlpProfile)(nil)
@@ -287,6 +287,7 @@ func (r *otlpReader) sample(s *otlpSample) (int, error) {
 		r.none++
 		stack = append(stack, r.b.Function([]byte("[no stack]"), nil, Code))
 	}
+	lines := make([]int32, len(stack), len(stack)+len(locations))
 	for _, l := range slices.Backward(locations) {
 		if l < 0 || l >= len(r.frames) {
 			return 0, jsonError(OTLP, "stack %d is of location %d, of %d", s.Stack, l,
@@ -295,9 +296,10 @@ func (r *otlpReader) sample(s *otlpSample) (int, error) {
 		if len(stack) > MaxDepth { // Stack cuts it and notes that
 			break
 		}
-		stack = append(stack, r.location(l)...)
+		of := r.location(l)
+		stack, lines = append(stack, of.functions...), append(lines, of.lines...)
 	}
-	r.b.Stack(stack, amount)
+	r.b.Lined(stack, lines, amount)
 	return n, nil
 }
 
@@ -324,9 +326,9 @@ func (r *otlpReader) label(s *otlpSample) uint32 {
 	return r.b.Function(jsonName(shortened(text, 1000)), nil, Process)
 }
 
-// location returns the functions of a location, outermost first.
-func (r *otlpReader) location(i int) []uint32 {
-	if r.frames[i] != nil {
+// location returns the frames of a location.
+func (r *otlpReader) location(i int) pprofFrames {
+	if r.frames[i].functions != nil {
 		return r.frames[i]
 	}
 	l := &r.f.Tables.Locations[i]
@@ -346,7 +348,7 @@ func (r *otlpReader) location(i int) []uint32 {
 	if l.Address > 0 {
 		address = "0x" + strconv.FormatUint(uint64(l.Address), 16)
 	}
-	var out []uint32
+	var out pprofFrames
 	for n, line := range slices.Backward(l.Lines) {
 		f := otlpFunction{}
 		if line.Function >= 0 && line.Function < len(r.f.Tables.Functions) {
@@ -361,12 +363,13 @@ func (r *otlpReader) location(i int) []uint32 {
 			g.File = r.text(f.File)
 			g.Line = int(min(max(0, cmp.Or(f.Start, line.Line)), math.MaxInt32))
 		}
-		out = append(out, id)
+		out.functions = append(out.functions, id)
+		out.lines = append(out.lines, int32(min(max(0, line.Line), math.MaxInt32)))
 	}
-	if len(out) == 0 {
-		out = append(out, r.b.Function([]byte(address), module, kind))
+	if len(out.functions) == 0 {
+		out.functions, out.lines = []uint32{r.b.Function([]byte(address), module, kind)}, []int32{0}
 	}
-	r.o.meter.add(jsonEntry + 8*len(out))
+	r.o.meter.add(jsonEntry + 16*len(out.functions))
 	r.frames[i] = out
 	return out
 }

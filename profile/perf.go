@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,6 +51,9 @@ type perfLines struct {
 	stack        []uint32       // innermost first
 	wrong        skipped
 	samples      int
+	timer        *timer
+	thread       uint32  // of the current sample, for the timer
+	time         float64 // ns, as above; NaN: unknown
 }
 
 // A perfLine is the cached result of a line.
@@ -94,7 +99,7 @@ func newPerf(o Options) *perfLines {
 		seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		cache: newOffHeap[perfLine](firstKept), known: newOffHeap[perfStack](firstKept),
 		others: map[string]int{}, kinds: map[string]int{}, leaders: leaders{}}
-	p.event = []byte(o.Event)
+	p.event, p.timer = []byte(o.Event), o.timer(true)
 	return p
 }
 
@@ -234,10 +239,35 @@ func (p *perfLines) head(b []byte, n int, h perfHead) {
 	p.rootsOf(&h, n)
 	p.java = bytes.HasPrefix(h.command, []byte("java"))
 	p.period = h.period
+	p.when(&h)
 	if f, ok := frameIn(h.rest); ok { // the only frame of the sample
 		p.frame(f, n)
 		p.sample(n)
 	}
+}
+
+// when sets the time and the thread of a sample.
+func (p *perfLines) when(h *perfHead) {
+	if p.timer == nil {
+		return
+	}
+	p.time = math.NaN()
+	if seconds, err := strconv.ParseFloat(string(h.time), 64); err == nil {
+		p.time = seconds * 1e9
+	}
+	p.text = append(append(append(p.text[:0], h.command...), ' '), h.tid...)
+	if n, ok := p.timer.threads[string(p.text)]; ok {
+		p.thread = n
+		return
+	}
+	p.thread = p.timer.thread(string(p.text), p.text)
+}
+
+// counted adds the current sample to a stack.
+func (p *perfLines) counted(stack int32) {
+	p.s.add(stack, p.period)
+	p.samples++
+	p.timer.add(Moment{Thread: p.thread, Node: stack, Kept: -1, At: p.time, Amount: p.period})
 }
 
 // rootsOf sets the outermost frames of a sample.
@@ -310,8 +340,7 @@ func (p *perfLines) block(b []byte, n int) (bytesTaken, lines int) {
 	if e.key != p.key || e.lines == 0 {
 		return 0, 0
 	}
-	p.s.add(e.stack, p.period)
-	p.samples++
+	p.counted(e.stack)
 	p.inside, p.key = false, [2]uint64{}
 	return end + 2, int(e.lines)
 }
@@ -382,8 +411,7 @@ func (p *perfLines) sample(n int) {
 		}
 		slices.Reverse(p.stack)
 		stack := p.s.stack(p.stack)
-		p.s.add(stack, p.period)
-		p.samples++
+		p.counted(stack)
 		if p.key != [2]uint64{} {
 			if p.missedStacks++; p.missedStacks > len(p.known.all)/2 &&
 				len(p.known.all) < maxStacks {
@@ -412,7 +440,12 @@ func (p *perfLines) end(n int) (*Tree, error) {
 	p.sample(n)
 	p.drop(n)
 	p.close()
-	t := p.leaders.rename(p.s.tree(p.b, p.o.Least), p.o.PID)
+	if p.timer != nil {
+		p.s.nodes = make([]int32, p.s.count)
+	}
+	t := p.s.tree(p.b, p.o.Least)
+	t.Times = p.timer.timeline(p.s.nodes)
+	t = p.leaders.rename(t, p.o.PID)
 	t.Samples = float64(p.samples)
 	if t.Sum() != t.Samples {
 		t.Unit = eventUnit(string(p.event))

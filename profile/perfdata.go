@@ -52,6 +52,7 @@ type perfData struct {
 type perfDataEvent struct {
 	stacks  stackSet
 	samples int
+	timer   *timer
 }
 
 // A spot is an address in a file, or a process.
@@ -88,7 +89,7 @@ func (p *perfData) sample(s *perfdata.Sample) error {
 		if len(p.order) == mostDataEvents {
 			return nil
 		}
-		e = &perfDataEvent{stacks: stackSet{meter: p.o.meter}}
+		e = &perfDataEvent{stacks: stackSet{meter: p.o.meter}, timer: p.o.timer(true)}
 		p.events[s.Event] = e
 		p.order = append(p.order, s.Event)
 	}
@@ -100,7 +101,15 @@ func (p *perfData) sample(s *perfdata.Sample) error {
 		p.stack = append(p.stack, p.spot(spotOf(f, s.Dump)))
 	}
 	p.stacked = p.stacked || len(s.Frames) > 1
-	e.stacks.add(e.stacks.stack(p.stack), float64(s.Period))
+	stack := e.stacks.stack(p.stack)
+	e.stacks.add(stack, float64(s.Period))
+	if e.timer != nil && s.Time > 0 {
+		name := s.Command + " " + strconv.Itoa(s.TID)
+		e.timer.add(Moment{
+			Thread: e.timer.thread(name, []byte(name)), Node: stack, Kept: -1,
+			At: float64(s.Time), Amount: float64(s.Period),
+		})
+	}
 	e.samples++
 	return nil
 }
@@ -187,15 +196,17 @@ func (p *perfData) tree(f *perfdata.File) (*Tree, error) {
 	b := p.o.builder()
 	functions := p.name(b, f)
 	var stack []uint32
+	nodes := make([]int32, event.stacks.count)
 	for k := range int32(event.stacks.count) {
 		stack = stack[:0]
 		for _, s := range event.stacks.functions(k) {
 			stack = append(stack, functions[s]...)
 		}
-		b.Stack(stack, event.stacks.at(k).amount)
+		nodes[k] = b.Stack(stack, event.stacks.at(k).amount)
 	}
 	b.cut += event.stacks.cut
 	t := b.Tree()
+	t.Times = event.timer.timeline(nodes)
 	t.Samples = float64(event.samples)
 	if unit := eventUnit(name); t.Sum() != t.Samples || !isTimeUnit(unit) {
 		t.Unit = unit

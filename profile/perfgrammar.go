@@ -8,7 +8,8 @@ import "bytes"
 type perfHead struct {
 	command, pid, tid, event, rest []byte
 	period                         float64
-	timed                          bool // it has a time
+	timed                          bool   // it has a time
+	time                           []byte // in seconds
 }
 
 // sure reports whether a line with this head begins a sample in any context.
@@ -68,7 +69,7 @@ func parsePerfHead(b []byte) (h perfHead, ok bool) {
 		}
 		switch last := word[len(word)-1]; {
 		case last == ':' && isTime(word[:len(word)-1]):
-			h.timed = true
+			h.timed, h.time = true, word[:len(word)-1]
 		case isDigits(word):
 			number = word
 		case last == ':':

@@ -24,8 +24,14 @@ type pprofReader struct {
 	p      *profile.Profile
 	o      Options
 	b      *Builder
-	frames map[*profile.Location][]uint32 // outermost first
-	label  map[string]uint32              // the frame of each value of Options.Label
+	frames map[*profile.Location]pprofFrames
+	label  map[string]uint32 // the frame of each value of Options.Label
+}
+
+// pprofFrames are the functions of a location, outermost first, and their lines.
+type pprofFrames struct {
+	functions []uint32
+	lines     []int32
 }
 
 func readPProf(r io.Reader, o Options) (*Tree, error) {
@@ -70,27 +76,29 @@ func treeOfPProf(p *profile.Profile, o Options) (*Tree, error) {
 		return nil, &ParseError{What: fmt.Sprintf("pprof: no sample has the label %q; there are %s",
 			o.Label, cmp.Or(listed(labelsOf(p)), "none"))}
 	}
-	r := &pprofReader{p: p, o: o, b: o.builder(), frames: map[*profile.Location][]uint32{},
+	r := &pprofReader{p: p, o: o, b: o.builder(), frames: map[*profile.Location]pprofFrames{},
 		label: map[string]uint32{}}
 	counts := slices.IndexFunc(p.SampleType,
 		func(t *profile.ValueType) bool { return t.Type == "samples" && t.Unit == "count" })
 	taken := 0.0
 	var stack []uint32
+	var lines []int32
 	for _, s := range p.Sample {
 		if counts >= 0 {
 			taken += float64(s.Value[counts])
 		}
-		stack = stack[:0]
+		stack, lines = stack[:0], lines[:0]
 		if o.Label != "" {
-			stack = append(stack, r.labelled(s))
+			stack, lines = append(stack, r.labelled(s)), append(lines, 0)
 		}
 		for _, l := range slices.Backward(s.Location) {
 			if len(stack) > MaxDepth { // Stack cuts it and notes that
 				break
 			}
-			stack = append(stack, r.stack(l)...)
+			of := r.stack(l)
+			stack, lines = append(stack, of.functions...), append(lines, of.lines...)
 		}
-		r.b.Stack(stack, float64(s.Value[value]))
+		r.b.Lined(stack, lines, float64(s.Value[value]))
 	}
 	t := r.b.Tree()
 	t.Samples = taken
@@ -240,8 +248,8 @@ func (r *pprofReader) labelled(s *profile.Sample) uint32 {
 	return f
 }
 
-// stack returns the functions of a location, outermost first.
-func (r *pprofReader) stack(l *profile.Location) []uint32 {
+// stack returns the frames of a location.
+func (r *pprofReader) stack(l *profile.Location) pprofFrames {
 	if known, ok := r.frames[l]; ok {
 		return known
 	}
@@ -251,7 +259,7 @@ func (r *pprofReader) stack(l *profile.Location) []uint32 {
 	}
 	module, kind := baseName([]byte(file)), kindByFile([]byte(file))
 	address := fmt.Appendf(nil, "0x%x", l.Address)
-	var out []uint32
+	var out pprofFrames
 	for _, line := range slices.Backward(l.Line) {
 		f := line.Function
 		if f == nil {
@@ -270,11 +278,12 @@ func (r *pprofReader) stack(l *profile.Location) []uint32 {
 				min(max(0, cmp.Or(f.StartLine, line.Line)), math.MaxInt32),
 			)
 		}
-		r.o.meter.add(8) // of out
-		out = append(out, n)
+		r.o.meter.add(16) // of out
+		out.functions = append(out.functions, n)
+		out.lines = append(out.lines, int32(min(max(0, line.Line), math.MaxInt32)))
 	}
-	if len(out) == 0 {
-		out = append(out, r.b.Function(address, module, kind))
+	if len(out.functions) == 0 {
+		out.functions, out.lines = []uint32{r.b.Function(address, module, kind)}, []int32{0}
 	}
 	r.o.meter.add(jsonEntry)
 	r.frames[l] = out

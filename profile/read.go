@@ -37,6 +37,9 @@ type Options struct {
 	// See Picture.Least.
 	Least float64
 
+	// Times asks for Tree.Times, in formats that have times.
+	Times bool
+
 	meter *meter // set by Read; nil: nothing is bounded
 }
 

@@ -24,6 +24,7 @@ type Part struct {
 	User           bool     // only samples outside the kernel, with the program's stack
 	Idle           bool     // also samples of idle CPUs
 	Numbers        bool     // distinguish processes by number
+	Times          bool     // also Tree.Times, unless Over is above MaxRecordedTimes
 	By             []string // fields at the root, as Roots.By; nil: the thread's name
 	// owner returns the process and the control group of a process ID and a thread's name, as name
 	// and module of the top function; nil: the thread's name.
@@ -155,6 +156,9 @@ func (unrecorded) Is(target error) bool { return target == measure.ErrUnclear }
 // query returns the query for the samples of the part.
 func (p *Part) query(by ...string) measure.Query {
 	q := measure.Query{Stat: measure.StackSamples, By: by, Over: p.Over, Step: p.Over.Span()}
+	if p.timed() {
+		q.Step = recordedTick
+	}
 	numbers := func(field string, values []int) {
 		if len(values) == 0 {
 			return
@@ -204,6 +208,10 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 	f := &stackDecoder{b: b, frames: a.Frames,
 		functions: [2][]uint32{make([]uint32, len(a.Frames)), make([]uint32, len(a.Frames))}}
 	names := map[owner]uint32{}
+	var timer *recordedTimer
+	if p.timed() {
+		timer = &recordedTimer{answer: a}
+	}
 	for i := range a.Series {
 		n := amountOf(a, i)
 		if !(n > 0) {
@@ -241,9 +249,10 @@ func FromAnswer(a *measure.Answer, p Part) *Recorded {
 			f.put(key[user], Code)
 		}
 		f.put(key[kernel], Kernel)
-		b.Stack(f.path, n)
+		timer.add(i, b.Stack(f.path, n))
 	}
 	out.Tree = b.Tree()
+	out.Tree.Times = timer.timeline(out.Tree)
 	out.Tree.Samples = out.Tree.Sum()
 	return out
 }

@@ -2,12 +2,14 @@ package profile
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"culprit/measure"
 )
@@ -34,6 +36,7 @@ type scopeProfile struct {
 	Type    string       `json:"type"`
 	Name    string       `json:"name"`
 	Unit    string       `json:"unit"`
+	Start   float64      `json:"startValue"`
 	End     float64      `json:"endValue"`
 	Samples [][]int      `json:"samples"`
 	Weights []float64    `json:"weights"`
@@ -55,9 +58,17 @@ func readSpeedscope(r io.Reader, o Options) (*Tree, error) {
 		return nil, &ParseError{What: "JSON, and no profile of speedscope: it has no profiles"}
 	}
 	b := o.builder()
-	frames := make([]uint32, len(f.Shared.Frames))
+	frames, lines := make([]uint32, len(f.Shared.Frames)), make([]int32, len(f.Shared.Frames))
+	timed := slices.ContainsFunc(f.Profiles, func(p scopeProfile) bool {
+		return p.Type == "evented" || isScopeTime(p.Unit)
+	})
+	var timer *timer
+	if timed {
+		timer = o.timer(false)
+	}
 	for i, s := range f.Shared.Frames {
 		frames[i] = b.Named([]byte(s.Name))
+		lines[i] = int32(min(max(0, s.Line), math.MaxInt32))
 		if g := &b.tree.Functions[frames[i]]; g.File == "" {
 			g.File, g.Line = s.File, min(max(0, s.Line), math.MaxInt32)
 		}
@@ -73,11 +84,17 @@ func readSpeedscope(r io.Reader, o Options) (*Tree, error) {
 			others++
 			continue
 		}
-		if err := p.read(b, frames, i); err != nil {
+		w := chartWriter{b: b, timer: timer}
+		if timer != nil {
+			key := strconv.Itoa(i + 1)
+			w.thread = timer.thread(key, []byte(cmp.Or(p.Name, "profile "+key)))
+		}
+		if err := p.read(&w, frames, lines, i); err != nil {
 			return nil, err
 		}
 	}
 	t := b.Tree()
+	t.Times = timer.timeline(nil).scaled(scopeNanoseconds[unit])
 	t.Unit = map[string]string{"nanoseconds": "ns", "none": "samples", "": "samples"}[unit]
 	if t.Unit == "" {
 		t.Unit = clean(shortened(unit, 40))
@@ -129,7 +146,16 @@ func jsonFault(err error, what string) error {
 	return err
 }
 
-func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
+// scopeNanoseconds are the units of time.
+//
+// table: the schema of speedscope
+var scopeNanoseconds = map[string]float64{
+	"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9,
+}
+
+func isScopeTime(unit string) bool { return scopeNanoseconds[unit] > 0 }
+
+func (p *scopeProfile) read(w *chartWriter, frames []uint32, lines []int32, n int) error {
 	wrong := func(format string, args ...any) error {
 		return &ParseError{
 			What: fmt.Sprintf("speedscope: profile %d: ", n+1) + fmt.Sprintf(format, args...),
@@ -140,53 +166,87 @@ func (p *scopeProfile) read(b *Builder, frames []uint32, n int) error {
 		if len(p.Weights) != len(p.Samples) {
 			return wrong("%d samples have %d weights", len(p.Samples), len(p.Weights))
 		}
-		var stack []uint32
-		for i, s := range p.Samples {
-			stack = stack[:0]
-			for _, f := range s {
-				if f < 0 || f >= len(frames) {
-					return wrong("sample %d names frame %d of %d", i+1, f, len(frames))
-				}
-				stack = append(stack, frames[f])
-			}
-			b.Stack(stack, p.Weights[i])
-		}
-		return nil
+		return p.sampled(w, frames, lines, wrong)
 	case "evented":
-		path, at := []Call{{}}, 0.0
-		for i, e := range p.Events {
-			if e.Frame < 0 || e.Frame >= len(frames) {
-				return wrong("event %d names frame %d of %d", i+1, e.Frame, len(frames))
-			}
-			if i > 0 && e.At < at {
-				return wrong("event %d goes back in time", i+1)
-			}
-			top := path[len(path)-1]
-			if top.Node > 0 {
-				b.Add(top.Node, e.At-at)
-			}
-			at = e.At
-			switch {
-			case e.Type == "O" && len(path) <= MaxDepth:
-				path = append(path, b.Child(top, frames[e.Frame]))
-			case e.Type == "C" && top.Node > 0 && b.tree.Function[top.Node] == frames[e.Frame]:
-				path = path[:len(path)-1]
-			case e.Type == "C":
-				return wrong("event %d closes what is not open", i+1)
-			default:
-				return wrong("event %d is of type %q, or deeper than 65,536 frames", i+1, e.Type)
-			}
-		}
-		if top := path[len(path)-1]; top.Node > 0 { // cut off: open functions end with the profile
-			if p.End > at && !math.IsInf(p.End, 1) {
-				b.Add(top.Node, p.End-at)
-			}
-			open := plural(len(path)-1, "function was", "functions were")
-			b.tree.note(open + " still open at the end of a profile and end with it")
-		}
-		return nil
+		return p.evented(w, frames, lines, wrong)
 	}
 	return wrong("type %q is neither sampled nor evented", p.Type)
+}
+
+// sampled reads samples, of which each begins where the one before ended.
+func (p *scopeProfile) sampled(
+	w *chartWriter, frames []uint32, lines []int32, wrong func(string, ...any) error,
+) error {
+	var stack []uint32
+	var at []int32
+	now := p.Start
+	for i, s := range p.Samples {
+		stack, at = stack[:0], at[:0]
+		for _, f := range s {
+			if f < 0 || f >= len(frames) {
+				return wrong("sample %d names frame %d of %d", i+1, f, len(frames))
+			}
+			stack, at = append(stack, frames[f]), append(at, lines[f])
+		}
+		node, weight := w.b.Lined(stack, at, p.Weights[i]), p.Weights[i]
+		if isScopeTime(p.Unit) && weight > 0 {
+			w.timer.add(Moment{Thread: w.thread, Node: node, Kept: -1, At: now, For: weight,
+				Amount: weight})
+			now += weight
+		}
+	}
+	return nil
+}
+
+// evented reads functions that open and close.
+func (p *scopeProfile) evented(
+	w *chartWriter, frames []uint32, lines []int32, wrong func(string, ...any) error,
+) error {
+	path, at := []Call{{}}, 0.0
+	var open []int // the frames of the path
+	rows := lineSpans{set: &w.b.lines, since: map[lineKey]openLine{}}
+	until := func(now float64) { // the innermost function ran
+		if n := len(open); n > 0 {
+			rows.self(frames[open[n-1]], lines[open[n-1]], now-at)
+			w.add(path[n], n, at, now)
+		}
+		at = now
+	}
+	for i, e := range p.Events {
+		if e.Frame < 0 || e.Frame >= len(frames) {
+			return wrong("event %d names frame %d of %d", i+1, e.Frame, len(frames))
+		}
+		if i > 0 && e.At < at {
+			return wrong("event %d goes back in time", i+1)
+		}
+		until(e.At)
+		top := path[len(path)-1]
+		switch {
+		case e.Type == "O" && len(path) <= MaxDepth:
+			path, open = append(path, w.b.Child(top, frames[e.Frame])), append(open, e.Frame)
+			rows.open(frames[e.Frame], lines[e.Frame], at)
+		case e.Type == "C" && top.Node > 0 && w.b.tree.Function[top.Node] == frames[e.Frame]:
+			last := open[len(open)-1]
+			path, open = path[:len(path)-1], open[:len(open)-1]
+			rows.closed(frames[last], lines[last], at)
+			w.ended(len(open))
+		case e.Type == "C":
+			return wrong("event %d closes what is not open", i+1)
+		default:
+			return wrong("event %d is of type %q, or deeper than 65,536 frames", i+1, e.Type)
+		}
+	}
+	if len(open) > 0 { // cut off: open functions end with the profile
+		if p.End > at && !math.IsInf(p.End, 1) {
+			until(p.End)
+		}
+		count := plural(len(open), "function was", "functions were")
+		w.b.tree.note(count + " still open at the end of a profile and end with it")
+		for _, f := range slices.Backward(open) {
+			rows.closed(frames[f], lines[f], at)
+		}
+	}
+	return nil
 }
 
 // WriteSpeedscope writes a profile for https://www.speedscope.app. The error is the writer's.

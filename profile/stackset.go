@@ -20,6 +20,7 @@ type stackSet struct {
 	sorted []int32         // stacks in order; at the end
 	slots  []int32         // hash table: index + 1, 0 is free; open addressing, power of two
 	cut    int             // number of stacks deeper than MaxDepth
+	nodes  []int32         // of each stack, its node; set by tree if it is not nil before
 }
 
 // A storedStack is a stack, outermost function first.
@@ -108,7 +109,7 @@ func (s *stackSet) add(stack int32, amount float64) {
 }
 
 // tree returns the tree, sorted by names, without nodes that have less than the given share of the
-// whole. The set and the builder must not be used afterwards.
+// whole. The set and the builder must not be used afterwards, but for nodes.
 func (s *stackSet) tree(b *Builder, least float64) *Tree {
 	t := b.tree
 	b.edges, b.names, b.often, b.tree, s.slots = nil, nil, nil, nil, nil
@@ -124,7 +125,7 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 	s.walk(func(uint32) {
 		open = append(open, 0)
 		deepest = max(deepest, len(open))
-	}, func(amount float64) { open[len(open)-1] += amount }, func() {
+	}, func(k int32) { open[len(open)-1] += s.at(k).amount }, func() {
 		total := open[len(open)-1]
 		open = open[:len(open)-1]
 		open[len(open)-1] += total
@@ -138,14 +139,17 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 	t.Function, t.Parent, t.Self, t.Total = make([]uint32, 1, nodes), make([]int32, 1,
 		nodes), make([]float64, 1, nodes), make([]float64, 1, nodes)
 	t.Parent[0] = -1
-	at := int32(0)
+	at, placed := int32(0), 0 // placed counts the stacks of the walk so far
 	s.walk(func(f uint32) {
 		t.Function, t.Parent, t.Self, t.Total = append(t.Function, byName[f]), append(t.Parent,
 			at), append(t.Self, 0), append(t.Total, 0)
 		at = int32(len(t.Parent) - 1)
-	}, func(amount float64) {
-		t.Self[at] += amount
-		t.Total[at] += amount
+	}, func(k int32) {
+		t.Self[at] += s.at(k).amount
+		t.Total[at] += s.at(k).amount
+		if placed++; s.nodes != nil {
+			s.nodes[k] = at
+		}
 	}, func() {
 		n, total := at, t.Total[at]
 		at = t.Parent[n]
@@ -153,6 +157,9 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 		if total < least { // its callees have less and were removed already
 			t.Function, t.Parent = t.Function[:n], t.Parent[:n]
 			t.Self, t.Total = t.Self[:n], t.Total[:n]
+			for i := placed - 1; s.nodes != nil && i >= 0 && s.nodes[s.sorted[i]] == n; i-- {
+				s.nodes[s.sorted[i]] = at
+			}
 		}
 	})
 	if s.cut > 0 {
@@ -165,7 +172,7 @@ func (s *stackSet) tree(b *Builder, least float64) *Tree {
 }
 
 // walk visits the tree of the sorted stacks in depth-first order.
-func (s *stackSet) walk(enter func(function uint32), add func(amount float64), leave func()) {
+func (s *stackSet) walk(enter func(function uint32), add func(stack int32), leave func()) {
 	var last []uint32
 	for _, k := range s.sorted {
 		now := s.functions(k)
@@ -176,7 +183,7 @@ func (s *stackSet) walk(enter func(function uint32), add func(amount float64), l
 		for _, f := range now[same:] {
 			enter(f)
 		}
-		add(s.at(k).amount)
+		add(k)
 		last = now
 	}
 	for range last {

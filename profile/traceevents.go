@@ -59,6 +59,7 @@ type traceReader struct {
 	profiles []string
 	samples  []traceSample
 	frames   map[string]traceFrame
+	timer    *timer
 }
 
 // A traceSample is a stack, by the number of its innermost frame. Hermes writes it beside the
@@ -92,7 +93,7 @@ func readTraceEvents(r io.Reader, o Options) (*Tree, error) {
 	in := &io.LimitedReader{R: r, N: maxProfile}
 	d := json.NewDecoder(in)
 	t := &traceReader{o: o, b: o.builder(), threads: map[string]*traceThread{},
-		chunks: map[string]*v8Profile{}}
+		chunks: map[string]*v8Profile{}, timer: o.timer(false)}
 	err := t.read(d)
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -242,7 +243,8 @@ func (t *traceReader) tree() (*Tree, error) {
 		if busy > 1 && len(th.spans) > 0 {
 			root = t.b.Child(root, t.b.Function(jsonName(th.name), nil, Process))
 		}
-		if err := th.add(t.b, root); err != nil {
+		w := chartWriter{b: t.b, timer: t.timer, thread: t.timer.thread(key, []byte(th.name))}
+		if err := th.add(&w, root); err != nil {
 			return nil, err
 		}
 	}
@@ -260,12 +262,36 @@ func (t *traceReader) tree() (*Tree, error) {
 		t.b.tree.note("the list of events has no end")
 	}
 	tree := t.b.Tree()
-	tree.Unit = "ns"
+	tree.Unit, tree.Times = "ns", t.timer.timeline(nil)
 	return nonEmpty(tree, TraceEvents)
 }
 
+// A chartWriter adds the time of one thread, stack by stack in the order of time, to a tree and a
+// timer.
+type chartWriter struct {
+	b      *Builder
+	timer  *timer
+	thread uint32
+	kept   int // functions of the stack that went on since the last moment
+}
+
+// add adds the time from and to a time in ns, in which a stack of depth functions ran.
+func (w *chartWriter) add(at Call, depth int, from, to float64) {
+	w.b.Add(at.Node, to-from)
+	if to > from {
+		w.timer.add(Moment{
+			Thread: w.thread, Node: at.Node, Kept: int32(min(w.kept, depth)),
+			At: from, For: to - from, Amount: to - from,
+		})
+		w.kept = depth
+	}
+}
+
+// ended records that functions ended: depth are left.
+func (w *chartWriter) ended(depth int) { w.kept = min(w.kept, depth) }
+
 // add adds a thread's calls below root. A call that ends after its caller ends with it.
-func (th *traceThread) add(b *Builder, root Call) error {
+func (th *traceThread) add(w *chartWriter, root Call) error {
 	for i := range th.spans {
 		th.spans[i].to = min(th.spans[i].to, max(th.last, th.spans[i].from))
 	}
@@ -277,24 +303,29 @@ func (th *traceThread) add(b *Builder, root Call) error {
 		to   float64
 	}
 	path, at := []active{{root, math.Inf(1)}}, 0.0
+	outer := 0 // functions above the path: the thread
+	if root.Node > 0 {
+		outer = 1
+	}
 	leave := func(until float64) { // ends calls that end before
 		for len(path) > 1 && path[len(path)-1].to <= until {
 			top := path[len(path)-1]
-			b.Add(top.call.Node, (top.to-at)*1000)
+			w.add(top.call, outer+len(path)-1, at*1000, top.to*1000)
 			at, path = top.to, path[:len(path)-1]
+			w.ended(outer + len(path) - 1)
 		}
 	}
 	for _, s := range th.spans {
 		leave(s.from)
 		top := path[len(path)-1]
 		if len(path) > 1 {
-			b.Add(top.call.Node, (s.from-at)*1000)
+			w.add(top.call, outer+len(path)-1, at*1000, s.from*1000)
 		}
 		at = s.from
 		if len(path) > MaxDepth {
 			return jsonError(TraceEvents, "deeper than 65,536 frames")
 		}
-		path = append(path, active{b.Child(top.call, s.name), min(s.to, top.to)})
+		path = append(path, active{w.b.Child(top.call, s.name), min(s.to, top.to)})
 	}
 	leave(math.MaxFloat64)
 	return nil

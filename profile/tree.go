@@ -45,6 +45,9 @@ type Tree struct {
 	Seconds float64 // CPU time that the amounts represent; 0: unknown
 	Taken   Taken
 	Notes   []string
+
+	Lines []LineRow // by function and line; nil: the frames have no lines
+	Times *Timeline // nil: the profile does not say when its stacks ran
 }
 
 // Taken is when and how a profile was taken. 0 means unknown.
@@ -102,6 +105,8 @@ func (t *Tree) Regroup(functions []Function, to []uint32) *Tree {
 	b.Add(0, t.Self[0])
 	u := b.Tree()
 	u.Unit, u.Samples, u.Seconds, u.Taken, u.Notes = t.Unit, t.Samples, t.Seconds, t.Taken, t.Notes
+	u.Lines = regroupLines(t.Lines, to)
+	u.Times = t.Times.moved(func(node int32) int32 { return at[node].Node })
 	return u
 }
 
@@ -202,7 +207,7 @@ func (t *Tree) heaviest(nodes int) (*Tree, []int32) {
 // remaining node in t. Of the nodes with a total of exactly least the first ties remain.
 func (t *Tree) prune(least float64, ties int) (*Tree, []int32) {
 	u := &Tree{Functions: t.Functions, Unit: t.Unit, Samples: t.Samples, Seconds: t.Seconds,
-		Taken: t.Taken, Notes: t.Notes}
+		Taken: t.Taken, Notes: t.Notes, Lines: t.Lines}
 	var kept []int32
 	at := make([]int32, t.Len())
 	depth := []int{}
@@ -230,5 +235,11 @@ func (t *Tree) prune(least float64, ties int) (*Tree, []int32) {
 			t.Total[i]), append(depth, d)
 		u.Depth = max(u.Depth, d)
 	}
+	u.Times = t.Times.moved(func(node int32) int32 {
+		for at[node] < 0 {
+			node = t.Parent[node]
+		}
+		return at[node]
+	})
 	return u, kept
 }

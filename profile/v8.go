@@ -87,6 +87,7 @@ func (p *v8Profile) tree(o Options) (*Tree, error) {
 	amounts := make([]float64, len(p.Nodes))
 	timed := len(p.Samples) > 0 && len(p.Deltas) == len(p.Samples)
 	samples, lost, lostAmount := 0.0, 0, 0.0
+	timer := o.timer(false)
 	if timed {
 		at := p.Start
 		for i, id := range p.Samples {
@@ -102,8 +103,12 @@ func (p *v8Profile) tree(o Options) (*Tree, error) {
 			}
 			if n, ok := place[id]; ok {
 				amounts[n] += d
+				timer.add(Moment{Node: int32(n), Kept: -1, At: at * 1000, For: d, Amount: d})
 			} else {
 				lost, lostAmount = lost+1, lostAmount+d
+				timer.add(Moment{
+					Node: int32(len(p.Nodes)), Kept: -1, At: at * 1000, For: d, Amount: d,
+				})
 			}
 		}
 	} else {
@@ -160,14 +165,24 @@ func (p *v8Profile) tree(o Options) (*Tree, error) {
 	if reached < len(p.Nodes) {
 		return nil, &ParseError{What: ".cpuprofile: nodes call one another in a circle"}
 	}
+	unknown := int32(0)
 	if lost > 0 {
-		b.Stack([]uint32{b.Named([]byte("[unknown]"))}, lostAmount)
+		unknown = b.Stack([]uint32{b.Named([]byte("[unknown]"))}, lostAmount)
 		b.tree.note(
 			plural(lost, "sample is",
 				"samples are") + " of calls that the file lacks: their functions are [unknown]",
 		)
 	}
 	t := b.Tree()
+	if timer != nil && timed {
+		timer.thread("", []byte("main thread"))
+		nodes := make([]int32, len(calls)+1)
+		nodes[len(calls)] = unknown
+		for i, c := range calls {
+			nodes[i] = c.Node
+		}
+		t.Times = timer.timeline(nodes)
+	}
 	if t.Sum() == 0 {
 		return nil, &ParseError{What: ".cpuprofile: no samples in it"}
 	}

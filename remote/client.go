@@ -18,8 +18,7 @@ import (
 // Client uses the sources of a Recorder. It survives the loss of the connection: give it the next
 // one. Safe for concurrent use.
 type Client struct {
-	newest  func(measure.StatID) measure.Time // see NewClient; nil: 0
-	leaving atomic.Bool                       // see Leave
+	leaving atomic.Bool // see Leave
 
 	ready   chan struct{} // closed once the sources are known
 	sources []*Source
@@ -55,23 +54,9 @@ func (c *counter) set(l *link, v measure.Span) {
 	c.link = l
 }
 
-// NewClient returns a client that is not connected. newest returns the end of the newest stored
-// tick of a statistic. Of a run that an earlier client began, the client does not want the ticks up
-// to the newest of its statistics; nil or 0: it wants all that wait. Sources are stored one after
-// the other, so one of them can lack a tick that others have.
-func NewClient(newest func(measure.StatID) measure.Time) *Client {
-	return &Client{newest: newest, ready: make(chan struct{}), again: make(chan struct{})}
-}
-
-// after returns the end of the newest stored tick of a run.
-func (c *Client) after(queries []measure.Query) (after measure.Time) {
-	if c.newest == nil {
-		return 0
-	}
-	for _, q := range queries {
-		after = max(after, c.newest(q.Stat))
-	}
-	return after
+// NewClient returns a client that is not connected.
+func NewClient() *Client {
+	return &Client{ready: make(chan struct{}), again: make(chan struct{})}
 }
 
 // Leave makes runs whose context ends go on at the recorder, so that the client of another process

@@ -29,7 +29,7 @@ func TestComplete(t *testing.T) {
 		}
 		return want, nil
 	}})
-	c := NewClient(nil)
+	c := NewClient()
 	cut := connect(t, r, c)
 	q := Completing{Text: "BEGIN { exec }", Pos: 12, Match: "tcp"}
 	got, err := c.Complete(t.Context(), RoleTrace, q)

@@ -10,7 +10,7 @@ import (
 const headSize = wire.HeadSize
 
 // version is that of the frames. Both ends are the same program, so any other version is an error.
-const version = 2
+const version = 3
 
 // magic begins the payload of a hello.
 const magic = "culprit"

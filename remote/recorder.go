@@ -195,13 +195,12 @@ type runRequest struct {
 	id      uint32
 	role    Role
 	source  uint32
-	after   measure.Time // ticks up to this time are not wanted; 0: all that wait
 	queries []measure.Query
 }
 
 func (q *runRequest) append(b []byte) []byte {
 	b = append(wire.AppendUint(b, uint64(q.id)), byte(q.role))
-	b = wire.AppendInt(wire.AppendUint(b, uint64(q.source)), int64(q.after))
+	b = wire.AppendUint(b, uint64(q.source))
 	b = wire.AppendUint(b, uint64(len(q.queries)))
 	for i := range q.queries {
 		b = appendQuery(b, &q.queries[i])
@@ -211,7 +210,7 @@ func (q *runRequest) append(b []byte) []byte {
 
 func (d *decoder) runRequest() (q runRequest) {
 	q.id, q.role = d.ID(), Role(d.Byte())
-	q.source, q.after = d.ID(), measure.Time(d.Int())
+	q.source = d.ID()
 	n := d.Count(5)
 	if n > maxQueries {
 		d.Fail("%d queries", n)
@@ -243,7 +242,8 @@ func (q *runRequest) check(source *offered) error {
 	return nil
 }
 
-// startRun starts a run, or continues an equal one that lost its client.
+// startRun starts a run, or continues an equal one that lost its client: with the ticks that this
+// one has not acknowledged.
 func (r *Recorder) startRun(s *session, q runRequest) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,16 +257,7 @@ func (r *Recorder) startRun(s *session, q runRequest) error {
 	key, step := queriesKey(q.queries), q.queries[0].Step
 	for _, u := range r.runs {
 		if u.session == nil && u.source == q.source && u.key == key {
-			u.session, u.id, u.enc = s, q.id, newEncoder(source.Stats())
-			u.sent = 0
-			for _, t := range u.backlog.ticks {
-				if t.end-t.end%measure.Time(step) <= q.after {
-					u.sent = t.number
-				}
-			}
-			r.bytes -= u.backlog.bytes
-			u.backlog.ack(u.sent)
-			r.bytes += u.backlog.bytes
+			u.session, u.id, u.enc, u.sent = s, q.id, newEncoder(source.Stats()), 0
 			s.wake()
 			return nil
 		}

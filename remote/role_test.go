@@ -111,7 +111,7 @@ func endedBy(t *testing.T, k kind, request []byte) error {
 
 // The client refuses what a role does not allow before it asks.
 func TestClientRefusesRoles(t *testing.T) {
-	c := NewClient(nil) // not connected: a request would wait
+	c := NewClient() // not connected: a request would wait
 	for role := Role(0); role <= RoleTrace+1; role++ {
 		if role != RoleTrace {
 			if _, err := c.StartScript(role, measure.Script{}); !errors.Is(err, measure.ErrDenied) {

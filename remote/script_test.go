@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 			return script, nil
 		}
 		r := NewRecorder(config)
-		c := NewClient(nil)
+		c := NewClient()
 		cut := connect(t, r, c)
 		var mistake *measure.Diagnostic
 		_, err := c.StartScript(RoleTrace, measure.Script{Name: "x", Text: "wrong"})
@@ -73,7 +73,7 @@ func TestScripts(t *testing.T) {
 
 		// The client dies: another one takes the script over.
 		cut()
-		c2 := NewClient(nil)
+		c2 := NewClient()
 		cut = connect(t, r, c2)
 		s2, err := c2.StartScript(RoleTrace, k)
 		if err != nil || starts.Load() != 1 {
@@ -149,7 +149,7 @@ func TestSample(t *testing.T) {
 		}
 		return want, nil
 	}})
-	c := NewClient(nil)
+	c := NewClient()
 	cut := connect(t, r, c)
 	q := Sampling{
 		Of: "off-cpu", Hz: 99, CPUs: []int{1, 4}, For: measure.Second, User: true,

@@ -87,7 +87,8 @@ const durable = 3 * time.Second
 const ownRole = RoleRecord
 
 // Run implements measure.Source. The error is a RestartError when the recorder ended and runs
-// again. A run whose queries are those of a run of an earlier client continues it.
+// again. A run whose queries are those of a run of an earlier client continues it: its first ticks
+// are those that the earlier client did not acknowledge, which may have been stored.
 func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.Sink) error {
 	if len(queries) == 0 {
 		<-ctx.Done()
@@ -97,7 +98,6 @@ func (s *Source) Run(ctx context.Context, queries []measure.Query, sink measure.
 	number := s.number
 	s.mu.Unlock()
 	q := runRequest{role: ownRole, source: number, queries: queries}
-	q.after = s.client.after(queries)
 	if err := q.role.mayRun(); err != nil {
 		return err
 	}

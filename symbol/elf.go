@@ -119,6 +119,7 @@ type prog struct {
 	kind                    uint32
 	flags                   uint32
 	off, vaddr, filesz, mem uint64
+	align                   uint64
 }
 
 type section struct {
@@ -183,11 +184,11 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 		for ; len(b) >= int(phsize); b = b[phsize:] {
 			if h.wide {
 				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[4:]), le.Uint64(b[8:]),
-					le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:])})
+					le.Uint64(b[16:]), le.Uint64(b[32:]), le.Uint64(b[40:]), le.Uint64(b[48:])})
 			} else {
 				h.progs = append(h.progs, prog{le.Uint32(b), le.Uint32(b[24:]),
 					uint64(le.Uint32(b[4:])), uint64(le.Uint32(b[8:])), uint64(le.Uint32(b[16:])),
-					uint64(le.Uint32(b[20:]))})
+					uint64(le.Uint32(b[20:])), uint64(le.Uint32(b[28:]))})
 			}
 		}
 	}

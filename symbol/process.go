@@ -51,7 +51,7 @@ type Processes struct {
 	waiting int                             // addresses in wished
 	found   map[*object]map[uint64][]string // what FindInlined has found
 
-	python    pythonNames
+	frames    frameNames
 	inlinings uint64 // see Inlinings
 	files     *Files
 	history   *History          // what processes mapped, nil: UseHistory was not called

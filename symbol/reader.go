@@ -59,7 +59,7 @@ const (
 	OpProbeable                  // Addrs -> Numbers
 	OpNotes                      // -> Notes
 	OpVariable                   // Text -> Numbers
-	OpPython                     // Text, Addrs -> Names, Inlined, Numbers
+	OpFrames                     // Text, Addrs -> Names, Inlined, Numbers
 	opEnd
 )
 
@@ -90,14 +90,14 @@ type Request struct {
 	Debug *os.File // what the distribution keeps beside File; nil: nothing
 	// Addrs are addresses of the file, with OpGenerated of the process, in order and each once;
 	// with OpFramed the offset of one in Text. With OpProbeable they are offsets in the file, with
-	// OpInstructions and OpReturns the offsets where the code begins and ends. With OpPython, whose
-	// File is the memory of a process, they are a python.Word each.
+	// OpInstructions and OpReturns the offsets where the code begins and ends. With OpFrames, whose
+	// File is the memory of a process, they are an interp.Word each.
 	Addrs []uint64
 	Whole bool   // further requests for names of the file follow: its symbols are cached
 	From  int64  // where in a map of generated code reading begins
 	Spans []Span // of code
 	// Text is code of a process; the name of a variable; with OpUnwinding the name of the file;
-	// with OpPython a python.Layout.
+	// with OpFrames as many methods as there are Addrs, and the layout of an interpreter.
 	Text  []byte
 	Known bool // Text begins with a function
 	Limit time.Duration
@@ -126,7 +126,7 @@ type Answer struct {
 	Digest  []byte     // nil: unknown
 	Spans   []Span     // code that no table describes
 	Names   []Name     // one for each address
-	Inlined [][]string // with OpPython the file of each address
+	Inlined [][]string // with OpFrames the file of each frame
 	// Found: OpInlined: there is debug information; OpFramed: the function has a frame; OpCode: the
 	// file is of 64 bits; OpFunctions: the names come from Debug.
 	Found bool
@@ -134,8 +134,8 @@ type Answer struct {
 	To    int64 // where the last line or instruction that was read ends
 	// Numbers are, with OpInstructions and OpReturns, where instructions begin from the start of
 	// the code; with OpProbeable a Probeability for each address; with OpVariable its address, or
-	// nothing; with OpUnwinding a python.Layout, or nothing; with OpPython for each address the
-	// line on which the function begins, and the line.
+	// nothing; with OpUnwinding the layout of an interpreter, or nothing; with OpFrames for each
+	// frame the line on which the function begins, and the line.
 	Numbers []uint64
 	Notes   []Note
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"culprit/symbol/interp/languages"
 )
 
 // OwnReader is a Reader that parses in this process. The zero value is ready. It caches the symbols
@@ -56,8 +58,8 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 		a.Found = hasFrame(q.Text, at, q.Known)
 		return nil
 	}
-	if q.Op == OpPython {
-		return readPython(q, a, until)
+	if q.Op == OpFrames {
+		return readFrames(q, a, until)
 	}
 	in, size, err := metered(q.File, until)
 	if err != nil {
@@ -86,7 +88,7 @@ func (r *OwnReader) read(q *Request, a *Answer, until time.Duration) error {
 			a.Digest = d[:]
 		}
 		if l := h.layoutOf(string(q.Text)); l != nil {
-			a.Numbers = l.Numbers()
+			a.Numbers = languages.Numbers(l)
 		}
 	case OpRows:
 		err = r.rows(q, h, a)

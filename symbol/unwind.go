@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 )
 
 // An UnwindTable contains, for each instruction of a file, how to find the caller: the interpreted
@@ -12,10 +12,10 @@ import (
 // pointer, return address. If its rows were passed to an UnwindLoader, it only identifies the file.
 type UnwindTable struct {
 	Owner uint32 // the user whose file it is; see payerOf
-	// Python describes the interpreter of the file; nil: it has none.
-	Python *python.Layout
-	Rules  []UnwindRule // each once; the first is that of no rule
-	Rows   []UnwindRow  // by PC; each holds up to the next one
+	// Interpreter describes the interpreter in the file; nil: it has none.
+	Interpreter interp.Layout
+	Rules       []UnwindRule // each once; the first is that of no rule
+	Rows        []UnwindRow  // by PC; each holds up to the next one
 }
 
 // An UnwindRow is the rule by which the caller is found from PC on, an address of the file.

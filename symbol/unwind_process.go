@@ -11,7 +11,8 @@ import (
 
 	"culprit/kernel"
 	"culprit/kernel/proc"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
+	"culprit/symbol/interp/languages"
 )
 
 // An Executed is an executable range of a process's memory.
@@ -55,9 +56,9 @@ type unwound struct {
 	why   NoTable
 	isGo  bool
 	gaps  []Span // code that only our table describes
-	// python describes the interpreter of the file; nil: it has none
-	python *python.Layout
-	sum    frameDigest // of that code
+	// interpreter describes the interpreter in the file; nil: it has none
+	interpreter interp.Layout
+	sum         frameDigest // of that code
 }
 
 // Unwinding reads the unwind tables of processes. A file is read once for all processes that map
@@ -210,8 +211,8 @@ func (u *Unwinding) open(f *os.File, key fileKey, p *process, name string) *unwo
 	}
 	d, ok := frameDigestOf(head.Digest)
 	of := u.same[d]
-	layout, _ := python.FromNumbers(head.Numbers) // nil: the file has no interpreter
-	if of == nil || !ok || !equalLayouts(of.python, layout) || !u.hasCode(of, f, payer) {
+	layout := languages.FromNumbers(head.Numbers) // nil: the file has no interpreter
+	if of == nil || !ok || !equalLayouts(of.interpreter, layout) || !u.hasCode(of, f, payer) {
 		of = u.read(f, payer, head)
 		if of.why == NotYet {
 			return of
@@ -290,7 +291,7 @@ func (u *Unwinding) inMemory(b []byte) *unwound {
 // read reads the table of a file and passes its rows to the loader.
 func (u *Unwinding) read(f *os.File, payer uint32, head *Answer) *unwound {
 	of := &unwound{code: ownSegments(head.Code), isGo: head.Go}
-	of.python, _ = python.FromNumbers(head.Numbers) // nil: the file has no interpreter
+	of.interpreter = languages.FromNumbers(head.Numbers) // nil: the file has no interpreter
 	of.load(u.load, payer, func(row func(uint32, UnwindRule) error) (*Answer, error) {
 		return u.ps.read(payer, &Request{Op: OpRows, File: f, Row: row, Limit: rowsLimit})
 	})
@@ -303,7 +304,7 @@ const rowsLimit = 2 * time.Second
 // load passes the rows that read yields to the loader, and records what is known then.
 func (of *unwound) load(load UnwindLoader, owner uint32,
 	read func(func(uint32, UnwindRule) error) (*Answer, error)) {
-	rows, t := 0, &UnwindTable{Owner: owner, Python: of.python}
+	rows, t := 0, &UnwindTable{Owner: owner, Interpreter: of.interpreter}
 	var failed error
 	err := load(t, func(row func(uint32, UnwindRule) error) error {
 		a, err := read(func(pc uint32, rule UnwindRule) error {

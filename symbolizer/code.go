@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"culprit/symbol"
-	"culprit/symbol/python"
+	"culprit/symbol/interp/languages"
 	"culprit/wire"
 )
 
@@ -26,11 +26,11 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 	case symbol.OpVariable:
 		most = 1
 	case symbol.OpUnwinding:
-		most = python.LayoutNumbers
-	case symbol.OpPython:
+		most = languages.MostNumbers
+	case symbol.OpFrames:
 		most, limit = 2*len(q.Addrs), mostLine
 	}
-	all := q.Op == symbol.OpProbeable || q.Op == symbol.OpPython
+	all := q.Op == symbol.OpProbeable || q.Op == symbol.OpFrames
 	if n > most || all && n != 0 && n != most {
 		d.Fail("%d numbers", n)
 		return
@@ -46,7 +46,7 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 		a.Numbers = append(a.Numbers, v)
 	}
 	if q.Op == symbol.OpUnwinding && n > 0 {
-		if _, ok := python.FromNumbers(a.Numbers); !ok {
+		if languages.FromNumbers(a.Numbers) == nil {
 			d.Fail("a layout of an interpreter is out of range")
 		}
 	}

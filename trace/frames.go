@@ -20,16 +20,17 @@ type frames struct {
 	// inlined are, for each of funcs after resolve, its inlined functions, innermost first.
 	inlined [][]string
 	number  map[routine]int32
-	pythons map[int32]bool  // the functions of Python; nil: there are none
-	all     []measure.Frame // of links, for readers of a running source; empty with later
-	code    codeCache
-	passing bool     // the last chain has frames whose names may change
-	pcs     []uint64 // buffer for a stack
-	of      []int32  // buffer for its functions
-	seeds   [2]maphash.Seed
-	kernel  lookedUp
-	user    lookedUp
-	ids     frameIDs
+	// evaluated are the functions that interpreters evaluate; nil: there are none
+	evaluated map[int32]bool
+	all       []measure.Frame // of links, for readers of a running source; empty with later
+	code      codeCache
+	passing   bool     // the last chain has frames whose names may change
+	pcs       []uint64 // buffer for a stack
+	of        []int32  // buffer for its functions
+	seeds     [2]maphash.Seed
+	kernel    lookedUp
+	user      lookedUp
+	ids       frameIDs
 }
 
 // frameOptions select what frames are.

@@ -5,12 +5,12 @@ import (
 
 	"culprit/lang/gen"
 	"culprit/symbol"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 )
 
 // A stack of a process has pseudo frames: texts in place of functions, where callers may be
 // missing. In a list of addresses a pseudo frame is a number that is no address: gen.Stop.Frame, or
-// a python.Word.
+// an interp.Word.
 
 const (
 	// MissingFrame is above a frame whose caller was found by a frame pointer that may belong to
@@ -23,7 +23,7 @@ const (
 // isPseudo reports whether a number represents a pseudo frame.
 func isPseudo(pc uint64) bool {
 	_, ok := gen.EndingOf(pc)
-	return ok || python.IsWord(pc)
+	return ok || interp.IsWord(pc)
 }
 
 // pseudoText returns the text of a pseudo frame above a frame in a module.
@@ -39,14 +39,14 @@ func pseudoText(pc uint64, module string) string {
 // below it, innermost first.
 func (f *frames) pseudo(of []int32, pc uint64) int32 {
 	module := ""
-	for i := len(of) - 1; i >= 0 && module == ""; i-- { // frames of Python have none
+	for i := len(of) - 1; i >= 0 && module == ""; i-- { // frames of interpreters have none
 		module = f.funcs[of[i]].module
 	}
 	return f.function(symbol.Place{Name: pseudoText(pc, module), Address: pc}, symbol.Spot{}, 0)
 }
 
 // addresses returns a stack without its pseudo frames. The first address of the result is looked up
-// as it is, and the others as return addresses. So with beginsWithPython the first one is that of
+// as it is, and the others as return addresses. So with beginsInterpreted the first one is that of
 // the call: 1 less.
 func addresses(pcs []uint64) []uint64 {
 	i := slices.IndexFunc(pcs, isPseudo)
@@ -59,19 +59,19 @@ func addresses(pcs []uint64) []uint64 {
 			out = append(out, pc)
 		}
 	}
-	if len(out) > 0 && beginsWithPython(pcs) {
+	if len(out) > 0 && beginsInterpreted(pcs) {
 		out[0]--
 	}
 	return out
 }
 
-// beginsWithPython reports whether the innermost frame is one of Python.
-func beginsWithPython(pcs []uint64) bool { return len(pcs) > 0 && python.IsWord(pcs[0]) }
+// beginsInterpreted reports whether the innermost frame is one of an interpreter.
+func beginsInterpreted(pcs []uint64) bool { return len(pcs) > 0 && interp.IsWord(pcs[0]) }
 
-// withoutEnding returns a stack without the pseudo frames that are not of Python.
+// withoutEnding returns a stack without the pseudo frames that are not of interpreters.
 func withoutEnding(pcs []uint64) []uint64 {
 	return slices.DeleteFunc(slices.Clone(pcs), func(pc uint64) bool {
-		return isPseudo(pc) && !python.IsWord(pc)
+		return isPseudo(pc) && !interp.IsWord(pc)
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *stackReader) mark(pid int, pcs []uint64) []uint64 {
 	}
 	for i := range pcs { // an address that a frame pointer led to may be any number
 		if isPseudo(pcs[i]) &&
-			!(python.IsWord(pcs[i]) && s.symbols.mayBePython(pid)) {
+			!(interp.IsWord(pcs[i]) && s.symbols.mayInterpret(pid)) {
 			pcs[i] |= 3 << 62
 		}
 	}

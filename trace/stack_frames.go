@@ -2,7 +2,7 @@ package trace
 
 import (
 	"culprit/symbol"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 )
 
 // This file reads stacks as chains of frames.
@@ -20,10 +20,10 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	defer func() { f.of = of[:0] }()
 	f.passing = false
 	found := 0
-	pythons := s.symbols.pythonNames(pid, pcs, f.places)
+	interpreted := s.symbols.frameNames(pid, pcs, f.places)
 	for i, pc := range pcs {
-		if python.IsWord(pc) {
-			of = append(of, f.python(pythons.place(pc, f.places)))
+		if interp.IsWord(pc) {
+			of = append(of, f.interpreted(interpreted.place(pc, f.places)))
 			f.passing = true // another code object may have its address later
 			found++
 			continue
@@ -44,9 +44,9 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 		if known {
 			return 0, false
 		}
-		of = s.lookUpChain(of[:0], c, pid, pcs, reading, pythons)
+		of = s.lookUpChain(of[:0], c, pid, pcs, reading, interpreted)
 	}
-	if f.pythons != nil {
+	if f.evaluated != nil {
 		of = f.withoutTrampolines(of)
 	}
 	if len(withoutEnding(pcs)) >= MaxFrames {
@@ -64,17 +64,17 @@ func codeKey(pcs []uint64, i int) uint64 {
 
 // lookUpChain looks up the functions of a stack, appends them to of, and remembers them in c.
 func (s *stackReader) lookUpChain(
-	of []int32, c *code, pid int, pcs []uint64, reading uint64, pythons pythonStack,
+	of []int32, c *code, pid int, pcs []uint64, reading uint64, interpreted interpreterStack,
 ) []int32 {
 	f := s.frames
 	places, spots, inlined := s.symbols.spots(pid, addresses(pcs), reading)
-	if len(places) > 0 && beginsWithPython(pcs) {
+	if len(places) > 0 && beginsInterpreted(pcs) {
 		places[0].Address++
 	}
 	n := 0
 	for i, pc := range pcs {
-		if python.IsWord(pc) {
-			of = append(of, f.python(pythons.place(pc, f.places)))
+		if interp.IsWord(pc) {
+			of = append(of, f.interpreted(interpreted.place(pc, f.places)))
 			f.passing = true
 			continue
 		}
@@ -196,11 +196,11 @@ func (s *stackReader) takeStacks() {
 func (s *stackReader) nameStacks(fresh map[[2]uint64]*unnamed) {
 	f := s.frames
 	s.symbols.catchUp()
-	pythons := map[int][]uint64{}
+	interpreted := map[int][]uint64{}
 	for _, one := range fresh {
-		pythons[one.pid] = append(pythons[one.pid], one.pcs...)
+		interpreted[one.pid] = append(interpreted[one.pid], one.pcs...)
 	}
-	s.symbols.learnPythons(pythons, f.places)
+	s.symbols.learnFrames(interpreted, f.places)
 	var asked []symbol.Asked
 	for _, one := range fresh {
 		asked = append(asked, symbol.Asked{PID: one.pid, PCs: addresses(one.pcs)})

@@ -92,11 +92,11 @@ const inlineTime = 2 * time.Second
 // that were only read.
 func (s *stackReader) learnStacks() {
 	var asked []symbol.Asked
-	pythons := map[int][]uint64{}
-	defer func() { s.symbols.learnPythons(pythons, true) }()
+	interpreted := map[int][]uint64{}
+	defer func() { s.symbols.learnFrames(interpreted, true) }()
 	for _, words := range s.raw {
 		if len(words) > 1 && words[0] != 0 {
-			pythons[int(words[0])] = append(pythons[int(words[0])], words[1:]...)
+			interpreted[int(words[0])] = append(interpreted[int(words[0])], words[1:]...)
 			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: addresses(words[1:])})
 		}
 	}

@@ -3,7 +3,7 @@ package trace
 import (
 	"culprit/lang/check"
 	"culprit/symbol"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 )
 
 // symbols find the names of addresses for one session, and load the tables by which its programs
@@ -15,8 +15,8 @@ type symbols struct {
 	unwinder  *unwinder // nil: user stacks are not walked by tables
 	follower  *follower // of the script's commands; nil: there are none, or it cannot be opened
 	recorder  *recorder // of all processes; nil: the script has a follower, or names no addresses
-	// interpreters are the layouts of the interpreters of processes; see pythonLayout
-	interpreters map[int]*python.Layout
+	// interpreters are the layouts of the interpreters of processes; see interpreterLayout
+	interpreters map[int]interp.Layout
 	// pointers is the reason why user stacks follow frame pointers although the script did not ask
 	// for that; "": they do not.
 	pointers string
@@ -55,10 +55,11 @@ func (s *symbols) place(v Value, t check.SymbolType) symbol.Place {
 	return s.kernel.Place(uint64(v.Int))
 }
 
-// userPlace returns what is at an address of a process, or the function of a frame of Python.
+// userPlace returns what is at an address of a process, or the function of a frame of an
+// interpreter.
 func (s *symbols) userPlace(pid int, addr uint64) symbol.Place {
-	if python.IsWord(addr) && s.mayBePython(pid) {
-		return s.pythonNames(pid, []uint64{addr}, true).place(addr, true)
+	if interp.IsWord(addr) && s.mayInterpret(pid) {
+		return s.frameNames(pid, []uint64{addr}, true).place(addr, true)
 	}
 	return s.processes.Place(pid, addr)
 }
@@ -70,18 +71,18 @@ func (s *symbols) stack(pid int, pcs []uint64) []symbol.Place {
 		return s.kernel.Stack(pcs)
 	}
 	known := s.processes.Stack(pid, addresses(pcs))
-	if len(known) > 0 && beginsWithPython(pcs) {
+	if len(known) > 0 && beginsInterpreted(pcs) {
 		known[0].Address++
 		if known[0].Name != "" {
 			known[0].Offset++
 		}
 	}
-	pythons := s.pythonNames(pid, pcs, true)
+	interpreted := s.frameNames(pid, pcs, true)
 	out := make([]symbol.Place, 0, len(pcs))
 	module := ""
 	for _, pc := range pcs {
-		if python.IsWord(pc) {
-			out = append(out, pythons.place(pc, true))
+		if interp.IsWord(pc) {
+			out = append(out, interpreted.place(pc, true))
 			continue
 		}
 		if isPseudo(pc) {

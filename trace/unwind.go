@@ -12,7 +12,7 @@ import (
 	"culprit/kernel"
 	"culprit/lang/gen"
 	"culprit/symbol"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -24,15 +24,16 @@ import (
 // files. The maps are described at gen.MapCode.
 type unwinder struct {
 	code, wanted, files *ebpf.Map
-	layouts             *ebpf.Map // of interpreters of Python
+	layouts             *ebpf.Map // of interpreters
 	// wake has a record when a program needs a process that is not loaded.
 	wake *ringbuf.Reader
 	// openFiles opens the files that a process has mapped, so that its addresses have names after
 	// it ended.
 	openFiles func(pid int)
-	// names reads the names of frames of Python, and codes waits for it; nil: nobody needs them
+	// names reads the names of frames of interpreters, and codes waits for it; nil: nobody needs
+	// them
 	names    *symbol.Processes
-	codes    map[int][]python.Word
+	codes    map[int][]interp.Frame
 	opened   map[int]uint64 // the mm of processes for which openFiles was called
 	recorder *recorder      // nil: processes that have ended are not known
 	seen     []fileSeen
@@ -44,9 +45,9 @@ type unwinder struct {
 
 	mu    sync.Mutex // guards the fields below; it is free while files are read
 	procs map[int]*walked
-	// pythons are the tables whose layouts are in the kernel, by their numbers
-	pythons map[uint32]*symbol.UnwindTable
-	took    time.Duration // CPU time of reading tables while samples were taken
+	// interpreters are the tables whose layouts are in the kernel, by their numbers
+	interpreters map[uint32]*symbol.UnwindTable
+	took         time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
 }
@@ -90,21 +91,21 @@ func newUnwinder(
 		return nil, nil
 	}
 	u := &unwinder{
-		code:      maps[gen.MapCode],
-		wanted:    maps[gen.MapWanted],
-		files:     maps[gen.MapFiles],
-		layouts:   maps[gen.MapPython],
-		pythons:   map[uint32]*symbol.UnwindTable{},
-		recorder:  r,
-		byKey:     map[[gen.FileKey]byte]*symbol.UnwindTable{},
-		tables:    newUnwindTables(maps),
-		procs:     map[int]*walked{},
-		began:     time.Now(),
-		stop:      make(chan struct{}),
-		stopped:   make(chan struct{}),
-		openFiles: openFiles,
-		names:     names,
-		opened:    map[int]uint64{},
+		code:         maps[gen.MapCode],
+		wanted:       maps[gen.MapWanted],
+		files:        maps[gen.MapFiles],
+		layouts:      maps[gen.MapInterpreter],
+		interpreters: map[uint32]*symbol.UnwindTable{},
+		recorder:     r,
+		byKey:        map[[gen.FileKey]byte]*symbol.UnwindTable{},
+		tables:       newUnwindTables(maps),
+		procs:        map[int]*walked{},
+		began:        time.Now(),
+		stop:         make(chan struct{}),
+		stopped:      make(chan struct{}),
+		openFiles:    openFiles,
+		names:        names,
+		opened:       map[int]uint64{},
 	}
 	u.known = symbol.NewUnwinding(root, u.tables.load, files)
 	if r != nil {
@@ -351,7 +352,7 @@ func (u *unwinder) trim() {
 	for _, t := range u.tables.trim(used) {
 		u.known.Drop(t)
 	}
-	u.trimPythons()
+	u.trimInterpreters()
 }
 
 // notes returns notes on incomplete stacks and on the cost of reading tables. u may be nil.

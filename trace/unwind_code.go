@@ -92,8 +92,8 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 		if c.Pointers {
 			return gen.CodeMixed, number
 		}
-		if u.addPython(number, c.Table) {
-			return gen.CodePython, number
+		if u.addInterpreter(number, c.Table) {
+			return gen.CodeInterpreter, number
 		}
 		return gen.CodeTable, number
 	case c.Why == symbol.Generated:

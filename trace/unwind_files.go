@@ -32,7 +32,7 @@ func parseSeen(b []byte) (s fileSeen, ok bool) {
 	return s, true
 }
 
-// see records that a file is missing, or that a code object of Python is new.
+// see records that a file is missing, or that a code object of an interpreter is new.
 func (u *unwinder) see(b []byte) {
 	u.seeCode(b)
 	if s, ok := parseSeen(b); ok && s.pid != 0 && len(u.seen) < mostSeen {

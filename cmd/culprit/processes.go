@@ -350,12 +350,7 @@ func runServer(
 		return err
 	}
 	p.measuring = func(ctx context.Context, archive *store.Store) (*measuring, error) {
-		newest := map[measure.StatID]measure.Time{}
-		for _, d := range archive.Datasets() {
-			id := d.Query.Stat
-			newest[id] = max(newest[id], archive.Held(d.ID).Over.End)
-		}
-		return connectRecorder(ctx, control, newest, leave)
+		return connectRecorder(ctx, control, leave)
 	}
 	return record(ctx, o, console, p)
 }
@@ -402,14 +397,12 @@ func confineRecorder() error {
 	return confine.RecorderCalls(err != nil) // older kernels: probes are made in tracefs
 }
 
-// connectRecorder returns the recorder's sources. newest has the end of the newest tick that the
-// archive has of each statistic. leave is called when another server is to take the place of this
-// one: it continues the recording.
+// connectRecorder returns the recorder's sources. leave is called when another server is to take
+// the place of this one: it continues the recording.
 func connectRecorder(
-	ctx context.Context, control *supervise.Control, newest map[measure.StatID]measure.Time,
-	leave func(),
+	ctx context.Context, control *supervise.Control, leave func(),
 ) (*measuring, error) {
-	c := remote.NewClient(func(id measure.StatID) measure.Time { return newest[id] })
+	c := remote.NewClient()
 	control.Leave = func() {
 		c.Leave()
 		leave()

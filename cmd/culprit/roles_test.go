@@ -83,7 +83,7 @@ func TestRolesReachTheRecorder(t *testing.T) {
 
 // The functions by which the server starts scripts and samples pass the role of the asker on.
 func TestRoleOfAsker(t *testing.T) {
-	c := remote.NewClient(nil) // not connected: what may be done waits
+	c := remote.NewClient() // not connected: what may be done waits
 	m := measuringOf(c, nil)
 	for _, role := range []string{"", "view", "record", "root", "Trace"} {
 		_, err := m.startScript(measure.Script{Name: "x", Text: "BEGIN{}", Role: role})

@@ -61,10 +61,11 @@ func TestProcessThatHangsInExecve(t *testing.T) {
 		k.Read()
 		return of(pid).held != nil
 	})
-	if p := of(pid); p.file != nil || p.ioFile != nil || len(r.heads.held) != 1 {
+	if p := of(pid); p.file != nil || p.ioFile != nil || len(r.heads.held) == 0 {
 		t.Errorf("while it hangs: %+v, %d reads", p.processIO, len(r.heads.held))
 	}
-	r.heads.limit = 30 * time.Second
+	// Not longer: other tests may have a process that hangs too.
+	r.heads.limit = 3 * time.Second
 	if _, err := os.ReadFile("/proc/self/stat"); err != nil { // this process has run
 		t.Fatal(err)
 	}
@@ -80,9 +81,6 @@ func TestProcessThatHangsInExecve(t *testing.T) {
 	proctest.WaitUntil(t, "its files are read again", func() bool {
 		k.Read()
 		p := of(pid)
-		return p.held == nil && p.comm == "sleep"
+		return p.held == nil && p.comm == "sleep" && len(r.heads.held) == 0
 	})
-	if len(r.heads.held) != 0 {
-		t.Errorf("%d reads after it has ended to hang", len(r.heads.held))
-	}
 }

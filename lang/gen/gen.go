@@ -91,13 +91,13 @@ const (
 	MapSpec = "spec"
 	MapSelf = "self" // thread-local variables
 	// per-CPU array of one: the running thread, since when, and its run time until then
-	MapRunning = "running"
-	MapScratch = "scratch" // per-CPU array of nested firings
-	MapCode    = "code"    // hash: code mappings of processes
-	MapRows    = "rows"    // hash: unwind rows
-	MapRules   = "rules"   // array: the rules of the rows
-	MapPython  = "python"  // hash: interpreters of Python
-	MapSeen    = "seen"    // LRU hash: code objects of Python that user space knows
+	MapRunning     = "running"
+	MapScratch     = "scratch"     // per-CPU array of nested firings
+	MapCode        = "code"        // hash: code mappings of processes
+	MapRows        = "rows"        // hash: unwind rows
+	MapRules       = "rules"       // array: the rules of the rows
+	MapInterpreter = "interpreter" // hash: interpreters in files
+	MapSeen        = "seen"        // LRU hash: code objects that user space knows
 	// hash: u64 pid -> u64 mm_struct: processes missing in MapCode; user space removes them
 	MapWanted = "wanted"
 	MapFiles  = "files" // hash: files that are known

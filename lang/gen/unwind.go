@@ -50,14 +50,15 @@ const (
 	walkDoubt  = 160 // number of frames up to the first whose caller may be missing; 0: none
 	walkVMA    = 168 // 1: mappings are looked up in the kernel's list
 	walkNode   = 176 // 120 bytes: pivots of a node of that list
-	// of frames of Python; see unwind_python.go
-	walkPyState = 296
-	walkPyAt    = 304 // a thread, or the next frame
-	walkPyOf    = 312 // the interpreter of the thread
-	walkPyLeft  = 320 // how many threads are still looked at
-	walkPySelf  = 328 // what pthread_self() returns in this thread
-	walkPyGot   = 336 // 1: this call of the evaluator has stored a frame
-	walkState   = 344
+	// of frames of interpreters; see unwind_interpreter.go
+	walkInState = 296
+	walkInAt    = 304 // a thread, or the next frame
+	walkInOf    = 312 // where the list of threads ends, or the stack of the interpreter
+	walkInLeft  = 320 // how many threads are still looked at
+	walkInSelf  = 328 // what pthread_self() returns in this thread
+	walkInGot   = 336 // 1: this call of the evaluator has stored a frame
+	walkInAfter = 344 // number of frames after the last call of the evaluator; 0: none
+	walkState   = 352
 )
 
 // A userWalk generates the code that walks user stacks by unwind tables.
@@ -73,7 +74,7 @@ func (b userWalk) walkFrames() int { return b.lay.stack + 8 - b.lay.walk }
 //	long walk(void *scratch, u64 most) {
 //		struct walk *w = scratch + walk;
 //		...                                  // findProcess, readRegisters
-//		bpf_loop(2 * most + 2 * CodeBlocks + pythonThreads, frame, &w, 0);
+//		bpf_loop(2 * most + 2 * CodeBlocks + interpreterThreads, frame, &w, 0);
 //		if (w->stop == UNKNOWN && w->n <= 1) // not even the first frame is known:
 //			return -2;                       // the kernel's walk may find more
 //		if ((w->stop || w->doubt) && w->n <= the highest depth)
@@ -89,7 +90,7 @@ func (b userWalk) makeWalk() {
 	b.readRegisters(plain)
 	b.mov(asm.R1, asm.R7) // each iteration is a frame, or one more block to search
 	b.add(asm.LSh.Imm(asm.R1, 1))
-	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks+pythonThreads))
+	b.add(asm.Add.Imm(asm.R1, 2*CodeBlocks+interpreterThreads))
 	b.routines.callbacks++
 	b.functionPtr(asm.R2, b.function("frame", b.makeFrame))
 	b.store(asm.R10, state, asm.R6, 8)
@@ -198,7 +199,7 @@ func (b userWalk) readRegisters(plain label) {
 	}
 	b.storeImm(asm.R6, walkStop, int64(StopLong), 8, asm.R1)
 	b.store(asm.R6, walkMost, asm.R7, 8)
-	b.beginPython()
+	b.beginInterpreter()
 }
 
 // appendEnding appends the Ending of the walk at r6, if it has one, and returns the size of the

@@ -57,10 +57,10 @@ type frameCode struct {
 //		struct walk *w = *state;
 //		if (w->look - w->start >= w->size)
 //			find the mapping of w->look, or goto nowhere;
-//		if (w->how == PYTHON)
-//			replace a frame of the evaluator by frames of Python
+//		if (w->how == INTERPRETER)
+//			replace a frame of an evaluator by frames of its language
 //		store w->pc as a frame;
-//		if (w->how == TABLE || w->how == MIXED || w->how == PYTHON)
+//		if (w->how == TABLE || w->how == MIXED || w->how == INTERPRETER)
 //			find the rule of w->look, apply it, and return 0;
 //		follow the frame pointer and return 0;
 //	}
@@ -80,14 +80,14 @@ func (b userWalk) makeFrame() {
 	c.findMapping()
 
 	b.bind(c.inside)
-	c.replaceByPython()
+	c.replaceByInterpreted()
 	b.keepFrame(c.ended)
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.mov(asm.R1, asm.R8)
 	b.add(asm.RSh.Imm(asm.R1, 32))
 	table := b.label()
 	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
-	b.ifImm(asm.JEq, asm.R1, CodePython, table, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, CodeInterpreter, table, asm.R2)
 	b.ifImm(asm.JNE, asm.R1, CodeTable, c.pointer, asm.R2)
 	b.bind(table)
 	b.findRow(c.pointer, c.ended)
@@ -541,7 +541,7 @@ func (b userWalk) followPointer(ended, stop, next label) {
 		{CodeTooLarge, StopTooLarge},
 		{CodeTooMany, StopTooMany},
 		{CodeNotYet, StopNotYet},
-		{CodePython, StopNoRow},
+		{CodeInterpreter, StopNoRow},
 	} {
 		b.movImm(asm.R9, int64(each.stop))
 		b.ifImm(asm.JEq, asm.R8, each.how, why, asm.R1)

@@ -30,9 +30,9 @@ import "github.com/cilium/ebpf"
 //
 //	| u64 pid | u64 start | key |
 //
-// And a record of a code object of Python, without its tag:
+// And a record of a code object of an interpreter, without its tag, and its method, or 0:
 //
-//	| u64 pid | u64 frame |
+//	| u64 pid | u64 frame | u64 method |
 //
 // MapSeen contains the code objects with such a record. The key is u64 mm, u64 address.
 //
@@ -50,8 +50,8 @@ import "github.com/cilium/ebpf"
 //	| u8 CFA rule | u8 frame pointer rule | u16 0 | i32 CFA offset |
 //	| i32 offset of the frame pointer | u32 0 |
 //
-// MapPython contains the layouts of interpreters of Python. The key is the u32 table of the file,
-// the value a PythonLayout.
+// MapInterpreter contains the layouts of interpreters. The key is the u32 table of the file, the
+// value an InterpreterLayout.
 const (
 	CodeEntries   = 29
 	CodeHead      = 16
@@ -78,16 +78,16 @@ const (
 
 // How a stack is walked in the mapping of an entry of MapCode.
 const (
-	CodeTable     = iota // by its table
-	CodeNoTable          // the file has no table: try frame pointers
-	CodeTooLarge         // its table is too large
-	CodeTooMany          // the maps have no space for its table
-	CodeNotYet           // its table was not read yet: try frame pointers
-	CodePython           // by its table; the file is an interpreter of Python
-	CodePointers         // by frame pointers, which all its code has
-	CodeGenerated        // by frame pointers: code of a JIT compiler
-	CodeMixed            // by its table; code without a rule has frame pointers
-	CodeChain     = 255
+	CodeTable       = iota // by its table
+	CodeNoTable            // the file has no table: try frame pointers
+	CodeTooLarge           // its table is too large
+	CodeTooMany            // the maps have no space for its table
+	CodeNotYet             // its table was not read yet: try frame pointers
+	CodeInterpreter        // by its table; the file is an interpreter
+	CodePointers           // by frame pointers, which all its code has
+	CodeGenerated          // by frame pointers: code of a JIT compiler
+	CodeMixed              // by its table; code without a rule has frame pointers
+	CodeChain       = 255
 )
 
 // The rules of MapRules for the CFA (canonical frame address), and for the frame pointer.
@@ -178,12 +178,12 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 		ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: RuleSize, MaxEntries: Rules},
 	)
 	add(
-		MapPython,
+		MapInterpreter,
 		ebpf.MapSpec{
 			Type:       ebpf.Hash,
 			KeySize:    4,
-			ValueSize:  pythonLayoutSize,
-			MaxEntries: PythonsMost,
+			ValueSize:  interpreterLayoutSize,
+			MaxEntries: InterpretersMost,
 			Flags:      flagNoPrealloc,
 		},
 	)
@@ -193,7 +193,7 @@ func unwindMaps(add func(string, ebpf.MapSpec), lim Limits) {
 			Type:       ebpf.LRUHash,
 			KeySize:    16,
 			ValueSize:  8,
-			MaxEntries: pythonSeenMost,
+			MaxEntries: codeSeenMost,
 		},
 	)
 	add(MapWanted, ebpf.MapSpec{Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: WantedMost})

@@ -10,6 +10,7 @@ type Sample struct {
 	PID, TID int
 	Command  string // of the thread; "": unknown
 	Process  string // the command of the first thread of the process; "": unknown
+	Time     uint64 // ns, of the clock of perf record; 0: unknown
 	Period   uint64 // the number of events that it represents, at least 1
 	Frames   []Frame
 	Dump     *Binary // the dump of generated code that the process has mapped; nil: none
@@ -152,6 +153,7 @@ func (r *reader) sample(b []byte, event int) error {
 	if has(sampleTID) {
 		s.PID, s.TID = in.pair()
 	}
+	s.Time = sampleTimeOf(b[recordHead:], e.attr.sampleType)
 	for _, f := range []uint64{sampleTime, sampleAddr, sampleID, sampleStreamID, sampleCPU} {
 		if has(f) {
 			in.u64()

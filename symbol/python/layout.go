@@ -4,8 +4,9 @@
 package python
 
 import (
-	"encoding/binary"
 	"fmt"
+
+	"culprit/symbol/interp"
 )
 
 // A Layout describes the structs of one build of CPython. All offsets are in bytes from the start
@@ -40,7 +41,10 @@ const (
 	endLinks
 )
 
-// Why returns why the layout has no offsets; "": it has.
+// Language implements interp.Layout.
+func (l *Layout) Language() interp.Language { return interp.Python }
+
+// Why implements interp.Layout.
 func (l *Layout) Why() string {
 	switch {
 	case l.Links != NoTable:
@@ -88,7 +92,7 @@ type CodeOffsets struct {
 // layoutNumbers is how many numbers a Layout has.
 const layoutNumbers = 5 + 6 + 5 + 7
 
-// Numbers returns the layout as numbers; see FromNumbers.
+// Numbers implements interp.Layout.
 func (l *Layout) Numbers() []uint64 {
 	out := []uint64{uint64(l.Version), uint64(l.Links), l.From, l.To, l.Head}
 	for _, p := range l.offsets() {
@@ -107,25 +111,44 @@ func (l *Layout) offsets() []*uint32 {
 // mostOffset is above every offset in a struct of CPython.
 const mostOffset = 1 << 20
 
-// FromNumbers returns the layout that Numbers has returned; !ok: a number is out of range.
-func FromNumbers(numbers []uint64) (l *Layout, ok bool) {
-	if len(numbers) != layoutNumbers {
-		return nil, false
+// FromNumbers returns the layout that Numbers has returned; nil: a number is out of range.
+func FromNumbers(numbers []uint64) interp.Layout {
+	if l := fromNumbers(numbers); l != nil {
+		return l
 	}
-	l = &Layout{From: numbers[2], To: numbers[3], Head: numbers[4]}
+	return nil
+}
+
+func fromNumbers(numbers []uint64) *Layout {
+	if len(numbers) != layoutNumbers {
+		return nil
+	}
+	l := &Layout{From: numbers[2], To: numbers[3], Head: numbers[4]}
 	if numbers[0] > 0xffff || numbers[1] >= uint64(endLinks) || l.From >= l.To ||
-		l.To > 1<<47 || l.Head > 1<<47 {
-		return nil, false
+		l.To > interp.MostAddress || l.Head > interp.MostAddress {
+		return nil
 	}
 	l.Version, l.Links = Version(numbers[0]), Links(numbers[1])
 	for i, p := range l.offsets() {
 		n := numbers[5+i]
 		if n >= mostOffset && (p != &l.Threads.InFrame || n != NoStruct) {
-			return nil, false
+			return nil
 		}
 		*p = uint32(n)
 	}
-	return l, l.Frames.Shift <= 1 && l.Code.inObject()
+	if l.Frames.Shift > 1 || !l.Code.inObject() {
+		return nil
+	}
+	return l
+}
+
+// Kernel implements interp.Layout.
+func (l *Layout) Kernel() interp.Kernel {
+	t, f := &l.Threads, &l.Frames
+	return interp.Kernel{From: l.From, To: l.To, Head: l.Head,
+		Numbers: [interp.KernelNumbers]uint32{uint32(l.Links), t.NextInterpreter, t.First, t.Next,
+			t.ID, t.Frame, t.InFrame, f.Code, f.Back, f.Instruction, f.Owner, f.Shift,
+			l.Code.Start}}
 }
 
 // inObject reports whether all members lie in what is read of a code object and of a str.
@@ -133,27 +156,3 @@ func (c *CodeOffsets) inObject() bool {
 	return max(c.Name, c.File, c.FirstLine, c.Lines)+8 <= codeBytes &&
 		max(c.ASCII, c.Other) <= codeBytes
 }
-
-// Text returns the layout as bytes, for Parse.
-func (l *Layout) Text() []byte {
-	var b []byte
-	for _, n := range l.Numbers() {
-		b = binary.LittleEndian.AppendUint64(b, n)
-	}
-	return b
-}
-
-// Parse returns the layout that Text has returned; !ok: it is not valid.
-func Parse(text []byte) (l *Layout, ok bool) {
-	if len(text) != 8*layoutNumbers {
-		return nil, false
-	}
-	var numbers []uint64
-	for at := 0; at < len(text); at += 8 {
-		numbers = append(numbers, binary.LittleEndian.Uint64(text[at:]))
-	}
-	return FromNumbers(numbers)
-}
-
-// LayoutNumbers is how many numbers Numbers returns.
-const LayoutNumbers = layoutNumbers

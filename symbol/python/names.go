@@ -6,68 +6,17 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf16"
+
+	"culprit/symbol/interp"
 )
 
-// A Word is a frame of Python in a stack of addresses: the code object that runs, and which of its
-// instructions. No address has its two highest bits, 01.
-//
-//	| 2 bits 01 | 18 bits instruction | 44 bits address of the code object / 8 |
-//
-// With the code object 0 it is no frame, and the instruction is a Why.
-type Word uint64
-
-// Bits of a Word.
 const (
-	codeBits        = 44
-	instructionBits = 18
-	// UnknownInstruction is the instruction of a frame of which only the code object is known.
-	UnknownInstruction = 1<<instructionBits - 1
-)
-
-// NewWord returns the word of a frame.
-func NewWord(code, instruction uint64) Word {
-	return Word(1<<62 | min(instruction, UnknownInstruction)<<codeBits | code>>3&(1<<codeBits-1))
-}
-
-// IsWord reports whether a number in a stack of addresses is a Word.
-func IsWord(pc uint64) bool { return pc>>62 == 1 }
-
-// Code returns the address of the code object; 0: the word is a Why.
-func (w Word) Code() uint64 { return uint64(w) & (1<<codeBits - 1) << 3 }
-
-// Instruction returns which instruction runs.
-func (w Word) Instruction() uint64 { return uint64(w) >> codeBits & UnknownInstruction }
-
-// A Why is why a stack has no frames of Python from here on.
-type Why uint64
-
-// The reasons.
-const (
-	WhyNoTable    Why = 1 + iota // see Layout.Why
-	WhyNoThread                  // the interpreter does not have the thread
-	WhyThreads                   // it has too many threads to find it
-	WhyUnreadable                // a page with a frame is not in memory, or the heap is invalid
-)
-
-// Why returns the reason of a word without a code object.
-func (w Word) Why() Why { return Why(w.Instruction()) }
-
-// A Name is where a frame is. Function "": it cannot be read.
-type Name struct {
-	Function string // qualified from 3.11 on
-	File     string // as the program was given it
-	First    int    // line on which the function begins
-	Line     int    // line of the instruction; 0: unknown
-}
-
-const (
-	codeBytes   = 256      // of a code object that are read
-	mostText    = 512      // characters of a name
-	mostPath    = 1024     // characters of a file name
-	mostLines   = 64 << 10 // bytes of a table of lines
-	mostLine    = 1 << 28
-	mostAddress = 1 << 47
-	mostBytes   = 4 << 20 // of all names and tables that a Reader reads
+	codeBytes = 256      // of a code object that are read
+	mostText  = 512      // characters of a name
+	mostPath  = 1024     // characters of a file name
+	mostLines = 64 << 10 // bytes of a table of lines
+	mostLine  = 1 << 28
+	mostBytes = 4 << 20 // of all names and tables that a Reader reads
 )
 
 // A Reader reads names of frames out of the memory of a process. Numbers and lengths there are
@@ -84,19 +33,20 @@ type Reader struct {
 
 // A codeObject is what is known of a code object.
 type codeObject struct {
-	Name         // without a line
-	lines uint64 // address of the table of lines; 0: table is read
-	table []byte // of lines; nil: it cannot be read
+	interp.Name        // without a line
+	lines       uint64 // address of the table of lines; 0: table is read
+	table       []byte // of lines; nil: it cannot be read
 }
 
-// NewReader returns a Reader of the memory of a process.
-func NewReader(mem io.ReaderAt, l *Layout) *Reader {
+// NewReader implements interp.Layout. There is a table.
+func (l *Layout) NewReader(mem io.ReaderAt) interp.Reader {
 	return &Reader{mem: mem, layout: l, codes: map[uint64]*codeObject{}, kinds: map[uint64]bool{},
 		texts: map[uint64]string{}, left: mostBytes}
 }
 
-// Name returns where a frame is.
-func (r *Reader) Name(w Word) Name {
+// Name implements interp.Reader.
+func (r *Reader) Name(f interp.Frame) interp.Name {
+	w := f.Word
 	at := w.Code()
 	c := r.codes[at]
 	if c == nil {
@@ -104,7 +54,7 @@ func (r *Reader) Name(w Word) Name {
 		r.codes[at] = c
 	}
 	out := c.Name
-	if out.Function == "" || w.Instruction() == UnknownInstruction {
+	if out.Function == "" || w.Instruction() == interp.UnknownInstruction {
 		return out
 	}
 	if c.lines != 0 {
@@ -142,7 +92,7 @@ func (r *Reader) code(at uint64) *codeObject {
 	if !ok || function == "" || path == "" {
 		return c
 	}
-	c.Name, c.lines = Name{Function: function, File: path, First: int(first)}, lines
+	c.Name, c.lines = interp.Name{Function: function, File: path, First: int(first)}, lines
 	return c
 }
 
@@ -167,7 +117,7 @@ func (r *Reader) isCode(at uint64) bool {
 
 // read reads memory of the process. The bytes are valid until the next call.
 func (r *Reader) read(at uint64, n int) ([]byte, bool) {
-	if at == 0 || at > mostAddress {
+	if at == 0 || at > interp.MostAddress {
 		return nil, false
 	}
 	r.buffer = slices.Grow(r.buffer[:0], n)[:n]

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"culprit/heapbound"
+	"culprit/symbol/interp"
 )
 
 // memory is the memory of a process: bytes from an address on.
@@ -30,65 +31,42 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-func TestWord(t *testing.T) {
-	const code = 0x7f1234567898
-	for _, tt := range []struct {
-		name              string
-		instruction, want uint64
-	}{
-		{"first", 0, 0},
-		{"last that is known", UnknownInstruction - 1, UnknownInstruction - 1},
-		{"unknown", UnknownInstruction, UnknownInstruction},
-		{"too large", 1 << 40, UnknownInstruction},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := NewWord(code, tt.instruction)
-			if w.Code() != code || w.Instruction() != tt.want || !IsWord(uint64(w)) {
-				t.Errorf("%x: code %x, instruction %d", w, w.Code(), w.Instruction())
-			}
-		})
-	}
-	for _, pc := range []uint64{0x7fffffffffff, 1<<57 - 1, 2 << 62, 3 << 62, ^uint64(0)} {
-		if IsWord(pc) {
-			t.Errorf("the address %x is a frame of Python", pc)
-		}
-	}
-}
-
 func TestLayoutNumbers(t *testing.T) {
 	for version, l := range versions {
 		l.Version, l.From, l.To, l.Head = version, 0x1000, 0x2000, 0x3000
-		got, ok := FromNumbers(l.Numbers())
-		if !ok || *got != l {
+		if got := fromNumbers(l.Numbers()); got == nil || *got != l {
 			t.Errorf("%v: %+v, want %+v", version, got, l)
-		}
-		if got, ok = Parse(l.Text()); !ok || *got != l {
-			t.Errorf("%v as text: %+v, want %+v", version, got, l)
 		}
 		for i := range l.Numbers() {
 			n := l.Numbers()
 			n[i] = 1 << 48
-			if l, ok := FromNumbers(n); ok {
+			if l := FromNumbers(n); l != nil {
 				t.Errorf("%v: number %d may be %d: %+v", version, i, n[i], l)
 			}
 		}
 	}
 }
 
-// file is a File with symbols of 8 bytes each.
-type file map[string][]byte
+// symbols are the bytes of symbols.
+type symbols map[string][]byte
 
-// Exported implements File.
+// file is an interp.File with symbols.
+type file struct {
+	interp.File
+	of symbols
+}
+
+// Exported implements interp.File.
 func (f file) Exported(name string) (addr, size uint64, ok bool) {
 	at := map[string]uint64{"PyEval_EvalFrameEx": 0x1000, "_PyEval_EvalFrameDefault": 0x2000,
 		"_PyRuntime": 0x3000, "Py_Version": 0x4000}[name]
-	b, ok := f[name]
+	b, ok := f.of[name]
 	return at, uint64(len(b)), ok
 }
 
-// Data implements File.
+// Data implements interp.File.
 func (f file) Data(addr uint64, n int) ([]byte, error) {
-	for name, b := range f {
+	for name, b := range f.of {
 		if at, size, _ := f.Exported(name); at == addr && uint64(n) <= size {
 			return b[:n], nil
 		}
@@ -110,34 +88,34 @@ func TestFind(t *testing.T) {
 	code := make([]byte, 8)
 	for _, tt := range []struct {
 		name, path string
-		file       file
+		file       symbols
 		why        string // "-": no interpreter
 	}{
-		{"another program", "python3.9", file{"Py_Version": hex(0x30b)}, "-"},
-		{"2.7", "libpython2.7.so.1.0", file{"PyEval_EvalFrameEx": code}, "no table for 2.7"},
-		{"3.7", "python3.7", file{"PyEval_EvalFrameEx": code, "_PyRuntime": code},
+		{"another program", "python3.9", symbols{"Py_Version": hex(0x30b)}, "-"},
+		{"2.7", "libpython2.7.so.1.0", symbols{"PyEval_EvalFrameEx": code}, "no table for 2.7"},
+		{"3.7", "python3.7", symbols{"PyEval_EvalFrameEx": code, "_PyRuntime": code},
 			"no table for 3.7"},
-		{"3.8", "libpython3.8.so.1.0", file{"PyEval_EvalFrameEx": code, "_PyRuntime": code}, ""},
-		{"3.10", "python3.10", file{"PyEval_EvalFrameEx": code, "_PyRuntime": code}, ""},
-		{"3.10 with another name", "uwsgi", file{"PyEval_EvalFrameEx": code, "_PyRuntime": code},
+		{"3.8", "libpython3.8.so.1.0", symbols{"PyEval_EvalFrameEx": code, "_PyRuntime": code}, ""},
+		{"3.10", "python3.10", symbols{"PyEval_EvalFrameEx": code, "_PyRuntime": code}, ""},
+		{"3.10 with another name", "uwsgi", symbols{"PyEval_EvalFrameEx": code, "_PyRuntime": code},
 			"version not known"},
-		{"3.11 with another name", "uwsgi", file{"PyEval_EvalFrameEx": code, "_PyRuntime": code,
+		{"3.11 with another name", "uwsgi", symbols{"PyEval_EvalFrameEx": code, "_PyRuntime": code,
 			"Py_Version": hex(0x30b)}, ""},
-		{"3.12 without its variables", "python3.12", file{"PyEval_EvalFrameEx": code,
+		{"3.12 without its variables", "python3.12", symbols{"PyEval_EvalFrameEx": code,
 			"Py_Version": hex(0x30c)}, "no table for 3.12"},
-		{"3.13", "python3.13", file{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30d),
+		{"3.13", "python3.13", symbols{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30d),
 			"_PyRuntime": debug(0x30d, 0)}, ""},
-		{"3.13 without the global lock", "python3.13t", file{"PyEval_EvalFrameEx": code,
+		{"3.13 without the global lock", "python3.13t", symbols{"PyEval_EvalFrameEx": code,
 			"Py_Version": hex(0x30d), "_PyRuntime": debug(0x30d, 1)}, "no table for 3.13"},
-		{"3.13 with offsets of another version", "python3.13", file{"PyEval_EvalFrameEx": code,
+		{"3.13 with offsets of another version", "python3.13", symbols{"PyEval_EvalFrameEx": code,
 			"Py_Version": hex(0x30d), "_PyRuntime": debug(0x30e, 0)}, "no table for 3.13"},
-		{"3.14", "python3.14", file{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30e),
+		{"3.14", "python3.14", symbols{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30e),
 			"_PyRuntime": debug(0x30e, 0)}, ""},
-		{"3.15", "python3.15", file{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30f),
+		{"3.15", "python3.15", symbols{"PyEval_EvalFrameEx": code, "Py_Version": hex(0x30f),
 			"_PyRuntime": debug(0x30f, 0)}, "no table for 3.15"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := Find(tt.file, tt.path)
+			l := Find(file{of: tt.file}, tt.path)
 			switch {
 			case l == nil:
 				if tt.why != "-" {
@@ -194,11 +172,11 @@ func FuzzLines(f *testing.F) {
 func FuzzLayout(f *testing.F) {
 	for _, l := range versions {
 		l.From, l.To = 1, 2
-		f.Add(l.Text())
+		f.Add(interp.Text(l.Numbers()))
 	}
 	heapbound.Fuzz(f, func(t *testing.T, text []byte) {
-		if l, ok := Parse(text); ok {
-			NewReader(memory{bytes: text}, l).Name(NewWord(8, 1))
+		if l := fromNumbers(interp.NumbersOf(text, layoutNumbers)); l != nil {
+			l.NewReader(memory{bytes: text}).Name(interp.Frame{Word: interp.NewWord(8, 1)})
 		}
 	})
 }
@@ -210,15 +188,16 @@ func FuzzNames(f *testing.F) {
 	heapbound.Fuzz(f, func(t *testing.T, heap []byte, version uint16, code, instruction uint32) {
 		l := versions[Version(version)]
 		l.Version = Version(version)
-		r := NewReader(memory{heapStart, heap}, &l)
+		r := l.NewReader(memory{heapStart, heap})
 		for i := range uint64(64) {
-			checkName(t, r.Name(NewWord(heapStart+uint64(code)+8*i, uint64(instruction))))
+			w := interp.NewWord(heapStart+uint64(code)+8*i, uint64(instruction))
+			checkName(t, r.Name(interp.Frame{Word: w}))
 		}
 	})
 }
 
 // checkName fails the test when a name is not within its bounds.
-func checkName(t *testing.T, n Name) {
+func checkName(t *testing.T, n interp.Name) {
 	t.Helper()
 	if len(n.Function) > 4*mostText || len(n.File) > 4*mostPath || n.Line < 0 || n.First < 0 {
 		t.Errorf("%+v", n)
@@ -238,7 +217,7 @@ func TestHostileHeap(t *testing.T) {
 				1<<30 - 1, 0, uint64(random.IntN(256))}[random.IntN(7)]
 			binary.LittleEndian.PutUint64(heap[8*random.IntN(len(heap)/8):], v)
 		}
-		n := NewReader(memory{heapStart, heap}, &l).Name(NewWord(heapStart, 2))
+		n := l.NewReader(memory{heapStart, heap}).Name(frameAt(heapStart))
 		checkName(t, n)
 		if n.Function != "" {
 			named++
@@ -248,6 +227,9 @@ func TestHostileHeap(t *testing.T) {
 		t.Error("no code object has a name")
 	}
 }
+
+// frameAt returns the frame of instruction 2 of the code object at an address.
+func frameAt(at uint64) interp.Frame { return interp.Frame{Word: interp.NewWord(at, 2)} }
 
 // heapStart is where heapOf begins.
 const heapStart = 0x10000
@@ -280,12 +262,12 @@ func heapOf(version Version) []byte {
 func TestNameOfHeap(t *testing.T) {
 	l := versions[0x30b]
 	l.Version = 0x30b
-	r := NewReader(memory{heapStart, heapOf(0x30b)}, &l)
-	want := Name{Function: "f", File: "a.py", First: 5, Line: 6}
-	if got := r.Name(NewWord(heapStart, 2)); got != want {
+	r := l.NewReader(memory{heapStart, heapOf(0x30b)})
+	want := interp.Name{Function: "f", File: "a.py", First: 5, Line: 6}
+	if got := r.Name(frameAt(heapStart)); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := r.Name(NewWord(heapStart+8, 2)); got != (Name{}) {
+	if got := r.Name(frameAt(heapStart + 8)); got != (interp.Name{}) {
 		t.Errorf("another address is %+v", got)
 	}
 }

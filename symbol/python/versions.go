@@ -4,19 +4,20 @@ import (
 	"encoding/binary"
 	"regexp"
 	"strconv"
-)
 
-// A File is the file of an interpreter.
-type File interface {
-	// Exported returns the address and the size of a symbol that the file exports.
-	Exported(name string) (addr, size uint64, ok bool)
-	// Data returns n bytes of the file at an address.
-	Data(addr uint64, n int) ([]byte, error)
-}
+	"culprit/symbol/interp"
+)
 
 // Find returns the layout of the interpreter in a file; nil: there is none. path is where a process
 // has the file: up to 3.10 only its name has the version.
-func Find(f File, path string) *Layout {
+func Find(f interp.File, path string) interp.Layout {
+	if l := find(f, path); l != nil {
+		return l
+	}
+	return nil
+}
+
+func find(f interp.File, path string) *Layout {
 	from, size, ok := f.Exported("PyEval_EvalFrameEx") // all versions export it
 	if !ok {
 		return nil
@@ -48,7 +49,7 @@ var named = regexp.MustCompile(`python([23])\.([0-9]{1,2})[^/]*$`)
 
 // versionOf returns the version of an interpreter: what Py_Version has since 3.11, else what the
 // name has.
-func versionOf(f File, path string) Version {
+func versionOf(f interp.File, path string) Version {
 	if at, size, ok := f.Exported("Py_Version"); ok && size == 8 {
 		if b, err := f.Data(at, 8); err == nil {
 			return Version(binary.LittleEndian.Uint64(b) >> 16 & 0xffff)
@@ -126,7 +127,7 @@ const debugWords = 81
 // useDebugOffsets sets the offsets of a layout to those that an interpreter describes itself.
 // Builds without the global lock have other objects and instructions per thread: they have no
 // table.
-func (l *Layout) useDebugOffsets(f File, runtime uint64) {
+func (l *Layout) useDebugOffsets(f interp.File, runtime uint64) {
 	at, ok := debugVersions[l.Version]
 	if !ok {
 		return

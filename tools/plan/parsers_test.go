@@ -41,7 +41,7 @@ var parsers = map[string][]string{
 	"scanDump":       {"scanGenerated", "scanDump"},
 	"hasFrame":       {"read"},
 	"layoutOf":       {"read"},
-	"readPython":     {"read"},
+	"readFrames":     {"read"},
 	"probeableAMD64": {"probeable"},
 }
 

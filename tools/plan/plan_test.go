@@ -45,8 +45,11 @@ var plan = []planned{
 		"BPF programs, links, maps and types (BTF)",
 	},
 	{"kernel/feature", "measure kernel kernel/*", "what this kernel has and allows"},
-	{"symbol/python", "", "structs of CPython: layouts, names and lines of its frames; pure"},
-	{"symbol", "measure kernel kernel/* symbol/python", "address to place"},
+	{"symbol/interp", "", "what interpreters have in common: words of frames, layouts, readers; pure"},
+	{"symbol/python", "symbol/interp", "structs of CPython: layouts, names and lines of its frames; pure"},
+	{"symbol/ruby", "symbol/interp", "structs of Ruby: layouts, names and lines of its frames; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby", "the list of interpreters; pure"},
+	{"symbol", "measure kernel kernel/* symbol/interp symbol/interp/languages", "address to place"},
 	{"collect", "measure kernel kernel/*", "the engine of counter sources: runs collectors, emits batches"},
 	{"collect/collecttest", "measure kernel kernel/* collect", "machines and checks for tests of collectors"},
 	{"collect/procfs", "measure kernel kernel/*", "parsers of files that several collectors read"},
@@ -84,7 +87,7 @@ var plan = []planned{
 	{"trace/tracetest", "measure kernel kernel/* lang/syntax trace/probe", "what tests of trace/* share"},
 	{
 		"trace",
-		"measure kernel kernel/* symbol symbol/python lang/syntax lang/cpp lang/check lang/format " +
+		"measure kernel kernel/* symbol symbol/interp lang/syntax lang/cpp lang/check lang/format " +
 			"lang/ir lang/gen trace/probe trace/tracetest",
 		"sessions: scripts in the kernel, and draining them",
 	},
@@ -121,7 +124,7 @@ var plan = []planned{
 	{"wire", "", "frames and values that processes write to each other"},
 	{"worker", "measure wire", "requests of strangers in processes of their own: the pool and the protocol"},
 	{
-		"symbolizer", "measure kernel symbol symbol/python wire",
+		"symbolizer", "measure kernel symbol symbol/interp/languages wire",
 		"symbols read by a process without privileges: the protocol, both ends",
 	},
 	{"remote", "measure dataset wire", "sources of another process: the protocol, both ends"},
@@ -183,12 +186,13 @@ var plan = []planned{
 	{"view/web/client", "measure diagnose view/web/api", "a running server as a reader"},
 	{"view/web/access", "measure trusted", "authentication and authorization: tokens, roles, sessions"},
 	{"view/web/annotation", "measure trusted", "notes on a time: deploys, and what people noted"},
+	{"view/web/worksheet", "measure trusted", "named worksheets of the page"},
 	{"view/web/listen", "", "listeners: limits of connections, peers of a socket"},
 	{
 		"view/web",
 		"measure changes diagnose fleet profile wire worker view view/classic view/drill view/heat " +
 			"view/web/api view/web/client view/web/access view/web/annotation " +
-			"view/web/listen view/mcp view/show",
+			"view/web/worksheet view/web/listen view/mcp view/show",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure export wire worker view", "Prometheus's HTTP API and query language on a reader"},

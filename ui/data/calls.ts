@@ -77,6 +77,16 @@ export function matched(c: Calls, found: Uint8Array): number {
  * theirs alone.
  */
 export function narrowed(c: Calls, only: readonly Uint8Array[], not: readonly Uint8Array[]): Calls {
+  const of = stacksWith(c, only, not);
+  return kept(c, (i) => of[i] === 1);
+}
+
+/** Of each node whether its stack has a function of each of the groups, and none of the others. */
+export function stacksWith(
+  c: Calls,
+  only: readonly Uint8Array[],
+  not: readonly Uint8Array[],
+): Uint8Array {
   const all = 2 ** only.length - 1;
   const has = new Uint32Array(c.fn.length); // groups in the stack; the top bit: other groups
   const out = 0x80000000;
@@ -87,7 +97,7 @@ export function narrowed(c: Calls, only: readonly Uint8Array[], not: readonly Ui
     for (const g of not) if (g[f]) h |= out;
     has[i] = h;
   }
-  return kept(c, (i) => (has[i]! & all) === all && has[i]! < out);
+  return Uint8Array.from(has, (h) => ((h & all) === all && h < out ? 1 : 0));
 }
 
 /** The calls without the stacks that end in certain functions. */

@@ -122,7 +122,7 @@ describe("a profile in columns", () => {
     for (const n of [0, 5, 12, 40, whole.byteLength - 8])
       expect(() => profileOf(whole.slice(0, n))).toThrow();
     expect(() => profileOf(written(() => {}, 0, 2))).toThrow("newer version");
-    expect(() => profileOf(written(() => {}, 4))).toThrow("newer version");
+    expect(() => profileOf(written(() => {}, 16))).toThrow("newer version");
     expect(() => profileOf(written((h) => (h.nodes = 5)))).toThrow("truncated");
     expect(() => profileOf(new TextEncoder().encode("<!doctype html>").buffer)).toThrow(
       "not culprit",

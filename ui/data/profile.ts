@@ -46,6 +46,36 @@ export interface Calls {
   deepest: number;
 }
 
+/** When the stacks of a profile ran: moments in the order of thread and time. */
+export interface Times {
+  threads: readonly string[];
+  thread: Uint32Array;
+  /** The innermost call. */
+  node: Uint32Array;
+  /** Calls of the stack that went on from the moment before; -1: those that both have. */
+  kept: Int32Array;
+  /** In ns since the first moment. */
+  at: Float64Array;
+  /** In ns. */
+  span: Float64Array;
+  amount: Float64Array;
+  /** The most that one sample counts for, in ns; 0: lengths were measured. */
+  usual: number;
+  /** The ns within which the order is not known; 0: it is known. */
+  within: number;
+  /** Moments that are not there. */
+  left: number;
+}
+
+/** What source lines have, in the order of function and line. */
+export interface Lines {
+  fn: Uint32Array;
+  line: Uint32Array;
+  self: Float64Array;
+  /** With what the line calls. */
+  total: Float64Array;
+}
+
 /** What a profile is besides its calls. */
 export interface Profile extends Calls {
   unit: string;
@@ -63,6 +93,10 @@ export interface Profile extends Calls {
    * 0 of a profile.
    */
   of: number;
+  /** Null: it does not say when its stacks ran, or this is a sketch. */
+  times: Times | null;
+  /** Null: its frames have no source lines, or this is a sketch. */
+  lines: Lines | null;
 }
 
 /** The media type. */
@@ -81,6 +115,8 @@ interface Head {
   names: string[];
   modules: string[];
   files: string[];
+  times?: { threads: string[]; moments: number; usual: number; within: number; left: number };
+  lines?: number;
 }
 
 /** How many nodes are worked on between two looks at the clock: a millisecond or two. */
@@ -140,7 +176,7 @@ function* reading(buffer: ArrayBuffer): Work<Profile> {
   if (buffer.byteLength < 12 || view.getUint32(0, false) !== 0x434c5046)
     throw new FormatError("this is not culprit's profile format");
   const flags = view.getUint16(6, true);
-  if (view.getUint8(4) !== 1 || flags > 2)
+  if (view.getUint8(4) !== 1 || flags > 15)
     throw new FormatError("the profile format has a newer version: reload the page");
   const size = view.getUint32(8, true);
   if (12 + size > buffer.byteLength) throw new FormatError("the profile is truncated");
@@ -148,8 +184,12 @@ function* reading(buffer: ArrayBuffer): Work<Profile> {
   const compared = (flags & 1) !== 0;
   const begin = (12 + size + 7) & ~7;
   const nodes = (begin + h.functions * 13 + 7) & ~7;
-  if (nodes + h.nodes * (compared ? 24 : 16) !== buffer.byteLength)
-    throw new FormatError("the profile is truncated");
+  const moments = nodes + h.nodes * (compared ? 24 : 16);
+  const m = h.times?.moments ?? 0;
+  const amounts = (moments + 12 * m + 7) & ~7;
+  const lines = amounts + 24 * m;
+  const l = h.lines ?? 0;
+  if (lines + 24 * l !== buffer.byteLength) throw new FormatError("the profile is truncated");
   yield;
   const u32 = (at: number, n: number) => new Uint32Array(buffer, at, n);
   const f64 = (at: number, n: number) => new Float64Array(buffer, at, n);
@@ -190,6 +230,29 @@ function* reading(buffer: ArrayBuffer): Work<Profile> {
     notes: h.notes,
     norm: h.norm ?? "",
     of: (flags & 2) !== 0 ? (h.of ?? h.nodes) : 0,
+    times: h.times
+      ? {
+          threads: h.times.threads,
+          usual: h.times.usual,
+          within: h.times.within,
+          left: h.times.left,
+          thread: u32(moments, m),
+          node: u32(moments + 4 * m, m),
+          kept: new Int32Array(buffer, moments + 8 * m, m),
+          at: f64(amounts, m),
+          span: f64(amounts + 8 * m, m),
+          amount: f64(amounts + 16 * m, m),
+        }
+      : null,
+    lines:
+      l > 0
+        ? {
+            fn: u32(lines, l),
+            line: u32(lines + 4 * l, l),
+            self: f64(lines + 8 * l, l),
+            total: f64(lines + 16 * l, l),
+          }
+        : null,
   };
 }
 

@@ -246,10 +246,21 @@ export async function accessible(page: Page): Promise<void> {
   expect(said.join("\n")).toBe("");
 }
 
-/** Wants nothing to stand beyond the right edge. */
+/** Wants nothing to stand beyond the right edge. Names the innermost elements that do. */
 export async function fits(page: Page): Promise<void> {
-  const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
-  expect(wide, "the page is wider than the window").toBeLessThanOrEqual(has!);
+  const [wide, has, beyond] = await page.evaluate(() => {
+    const out = [...document.body.querySelectorAll("*")].filter(
+      (e) => e.getBoundingClientRect().right > innerWidth + 1,
+    );
+    const inner = out.filter((e) => !out.some((o) => o !== e && e.contains(o)));
+    const text = (e: Element) => `<${e.tagName} class="${e.className}"> ${e.textContent ?? ""}`;
+    return [
+      document.documentElement.scrollWidth,
+      innerWidth,
+      inner.slice(0, 5).map((e) => text(e).slice(0, 200)),
+    ] as const;
+  });
+  expect(wide, `the page is wider than the window: ${beyond.join("\n")}`).toBeLessThanOrEqual(has);
 }
 
 /**

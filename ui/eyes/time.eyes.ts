@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Dated, Finding } from "../data/api";
 import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
 
 describe.skipIf(lacks !== "")("time", () => {
@@ -54,6 +55,65 @@ describe.skipIf(lacks !== "")("time", () => {
       await picture(page, `now-${width}`);
       expect(wrong).toEqual([]);
     }
+  });
+
+  it("a diagnosis of long names and long words fits a telephone", async () => {
+    const long = `kubepods-burstable-pod${"0123456789abcdef".repeat(8)} of ${"a name in words ".repeat(8)}`;
+    const { page, context, wrong } = await eyes.at(served, "");
+    const finding: Finding = {
+      id: "long",
+      rule: "long",
+      severity: "high",
+      confidence: 0.9,
+      culprit: { kind: "process", name: long, pid: 1, netns: long, interface: long, peer: long },
+      claim: `${long} takes it`,
+      explains: 0.5,
+      evidence: [
+        {
+          text: long,
+          statistic: `process.cpu where process = "${long}"`,
+          value: 1,
+          unit: "CPUs",
+          over: [new Date(0).toISOString(), new Date(1000).toISOString()],
+          compared_with: 2,
+          compared_as: long,
+        },
+      ],
+      symptoms: [{ id: "other", rule: "other", claim: long }],
+      exonerated: [long],
+      against: [long],
+      verify: `culprit ps ${long}`,
+      fix: { command: `kill ${long}`, undo: `start ${long}`, risk: long },
+    };
+    let findings: Finding[] = [];
+    await page.route(/api\/diagnosis(\?|$)/, async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as Dated;
+      body.report = {
+        ...body.report,
+        findings,
+        checked: [long, "cpu"],
+        fine: [{ resource: long, because: long }],
+        doubtful: [{ resource: long, because: long }],
+        missing: [{ rule: "long", checks: long, statistic: long, why: long }],
+        notes: [long],
+      };
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.setViewportSize({ width: 390, height: 900 });
+    for (const some of [[], [finding]]) {
+      findings = some;
+      await page.goto(`${served.url}#now`);
+      await page.reload();
+      await page.getByText(long).first().waitFor({ state: "attached" });
+      await page.evaluate(() => {
+        for (const d of document.querySelectorAll("details")) d.open = true;
+      });
+      await fits(page);
+      await picture(page, `now-long-${some.length}`);
+    }
+    expect(wrong).toEqual([]);
+    await context.close();
   });
 
   it("a typed range is shown, and offered again", async () => {

@@ -48,7 +48,9 @@ export const shapes = {
     f: text(),
     only: texts(),
     not: texts(),
-    order: word(["calls", "callers"], "calls"),
+    order: word(["calls", "callers", "time"], "calls"),
+    /** Of the order of time: the thread; -1 the one with the most. */
+    thread: number(-1),
     modules: flag(),
     /** Without the stacks of idle CPUs. */
     busy: flag(),

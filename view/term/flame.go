@@ -26,6 +26,7 @@ type outputFlags struct {
 	width    int
 	inverted bool
 	table    bool
+	lines    bool // only of flame
 	rows     int
 }
 
@@ -109,6 +110,12 @@ func (o *outputFlags) selectFormat() (outputFormat, error) {
 	if o.width < 100 || o.width > 100_000 {
 		return outputFormat{}, usagef("--width %d is out of range: 100 to 100000", o.width)
 	}
+	if o.lines {
+		if o.format != "" || o.table {
+			return outputFormat{}, usagef("--lines excludes --table and --format")
+		}
+		return outputFormat{"lines", o.writeLines, nil, nil}, nil
+	}
 	if o.table {
 		if o.format != "" {
 			return outputFormat{}, usagef("--table and --format exclude each other")
@@ -143,6 +150,15 @@ func (o *outputFlags) selectFormat() (outputFormat, error) {
 		"-o %s: the format follows from the end of the name, which is none of .%s; or use --format",
 		o.output, strings.Join(formatNames(), " ."),
 	)
+}
+
+// writeLines writes the table of source lines.
+func (o *outputFlags) writeLines(w io.Writer, t *profile.Tree, _ profile.Picture) error {
+	if !t.HasLines() {
+		return fmt.Errorf("the frames of this profile have no source lines; those of pprof, "+
+			"OpenTelemetry, Firefox and speedscope may: %w", measure.ErrUnsupported)
+	}
+	return profile.WriteLines(w, t, o.rows)
 }
 
 func (o *outputFlags) picture(note string) profile.Picture {
@@ -279,6 +295,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 				Means: "by process and thread; threads of a pool are one",
 			},
 			{Line: "culprit flame cpu.pb.gz --table", Means: "functions, as lockstat prints them"},
+			{Line: "culprit flame cpu.pb.gz --lines", Means: "source lines"},
 			{
 				Line:  "culprit flame --diff fast.folded slow.folded -o diff.svg",
 				Means: "what takes more time in the second",
@@ -335,6 +352,10 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 	)
 	completeWith(c, "per", []string{"sample", "cpu-second", "work"})
 	printer := p.profilePrinter()
+	f.BoolVar(
+		&o.lines, "lines", false,
+		"a table of source lines by their own amount, of profiles whose frames have lines",
+	)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		format, err := o.selectFormat()
 		if err != nil {
@@ -376,7 +397,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 			return usagef("standard input is one profile: --diff needs two")
 		case o.output != "" && (format.differ == nil || o.output == "-"):
 			return usagef("-o %s: --diff writes svg, html or folded to a file", o.output)
-		case o.table || o.format != "" && o.output == "":
+		case o.table || o.lines || o.format != "" && o.output == "":
 			return usagef("--diff prints a table, or with -o writes svg, html or folded to a file")
 		}
 		return printer.diff(c.Context(), args, read, norm, o, format, d.json)

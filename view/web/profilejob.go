@@ -54,7 +54,7 @@ func NewProfileJob(growth int64) worker.Job {
 // readProfile reads a profile and packs it. The error is a *fault, or the context's.
 func readProfile(ctx context.Context, in io.Reader, growth int64) (*packedProfile, error) {
 	t, err := profile.Read(
-		ctx, in, "", profile.Options{Memory: growth, Unpacked: maxUnpacked},
+		ctx, in, "", profile.Options{Memory: growth, Unpacked: maxUnpacked, Times: true},
 	)
 	if err != nil {
 		return nil, unreadable(err)

@@ -88,7 +88,7 @@ func (s *profiles) tree(ctx context.Context, id string) (*profile.Tree, error) {
 		return nil, tooLarge("a profile of more than a week", "choose a shorter time")
 	}
 	// With idle CPUs: the page hides them, and shows their share.
-	part := profile.Part{Over: over, Idle: true}
+	part := profile.Part{Over: over, Idle: true, Times: true}
 	if err := selectThreads(&part, whose); err != nil {
 		return nil, err
 	}

@@ -170,9 +170,9 @@ func Returns(pid int, name string) bool {
 // WaitUntil waits for a condition.
 func WaitUntil(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited 30 seconds until %s", what)
+			t.Fatalf("waited a minute until %s", what)
 		}
 	}
 }

@@ -76,7 +76,17 @@ describe("amounts", () => {
     expect(change(samples, 0)).toBe("0");
   });
   it("of a call have shares", () => {
-    const p = { ...calls, ...samples, samples: 7, seconds: 0, notes: [], norm: "", of: 0 };
+    const p = {
+      ...calls,
+      ...samples,
+      samples: 7,
+      seconds: 0,
+      notes: [],
+      norm: "",
+      of: 0,
+      times: null,
+      lines: null,
+    };
     expect(describeCall(p, calls, 1)).toBe("7 samples, 100 %, of it 0, 0 %, in itself");
     const d = folded("main;b 9 3\n");
     expect(describeCall({ ...p, ...d }, d, 2)).toBe(

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"culprit/kernel"
-	"culprit/symbol/python"
+	"culprit/symbol/interp"
 )
 
 // interpreters returns the programs of the interpreters of this machine by version.
-func interpreters(t *testing.T) map[python.Version]string {
+func interpreters(t *testing.T) map[int]string {
 	t.Helper()
-	out := map[python.Version]string{}
+	out := map[int]string{}
 	home, _ := os.UserHomeDir() // without it there are fewer
 	for minor := range 20 {
 		name := fmt.Sprintf("python3.%d", minor)
@@ -26,7 +26,7 @@ func interpreters(t *testing.T) map[python.Version]string {
 			found = append(found, p)
 		}
 		if len(found) > 0 {
-			out[python.Version(0x300+minor)] = found[len(found)-1]
+			out[0x300+minor] = found[len(found)-1]
 		}
 	}
 	if len(out) == 0 {
@@ -86,12 +86,12 @@ sys.stdin.read()
 `
 
 // The names, files and lines of code objects are those that the interpreter reports itself.
-func TestPythonNames(t *testing.T) {
+func TestFrameNames(t *testing.T) {
 	for version, program := range interpreters(t) {
 		if version < 0x308 || version > 0x30e {
 			continue // there is no table
 		}
-		t.Run(version.String(), func(t *testing.T) {
+		t.Run(fmt.Sprintf("3.%d", version&0xff), func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "describe.py")
 			if err := os.WriteFile(script, []byte(describesItself), 0o600); err != nil {
 				t.Fatal(err)
@@ -124,7 +124,7 @@ func TestPythonNames(t *testing.T) {
 }
 
 // layoutOfProcess returns the layout of the interpreter of a process.
-func layoutOfProcess(t *testing.T, pid int) *python.Layout {
+func layoutOfProcess(t *testing.T, pid int) interp.Layout {
 	t.Helper()
 	u := NewUnwinding(kernel.Root{}, nil, nil)
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); {
@@ -133,8 +133,8 @@ func layoutOfProcess(t *testing.T, pid int) *python.Layout {
 			t.Fatal(err)
 		}
 		for i := range code {
-			if of := code[i].Table; of != nil && of.Python != nil {
-				return of.Python
+			if of := code[i].Table; of != nil && of.Interpreter != nil {
+				return of.Interpreter
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func layoutOfProcess(t *testing.T, pid int) *python.Layout {
 }
 
 // comparePython compares a code object with what its interpreter reports.
-func comparePython(t *testing.T, pid int, l *python.Layout, reported string) {
+func comparePython(t *testing.T, pid int, l interp.Layout, reported string) {
 	t.Helper()
 	var address uint64
 	var name, file, list string
@@ -152,18 +152,18 @@ func comparePython(t *testing.T, pid int, l *python.Layout, reported string) {
 		t.Fatalf("%q: %v", reported, err)
 	}
 	lines := strings.Split(list, ",")
-	words := []python.Word{python.NewWord(address, python.UnknownInstruction)}
+	frames := []interp.Frame{{Word: interp.NewWord(address, interp.UnknownInstruction)}}
 	for i := range lines {
-		words = append(words, python.NewWord(address, uint64(i)))
+		frames = append(frames, interp.Frame{Word: interp.NewWord(address, uint64(i))})
 	}
 	ps := NewProcesses(kernel.Root{})
 	defer ps.Close()
-	for i, got := range ps.PythonNames(pid, l, words) {
+	for i, got := range ps.FrameNames(pid, l, frames) {
 		line := 0
 		if i > 0 {
 			fmt.Sscan(lines[i-1], &line) //nolint:errcheck // a number
 		}
-		want := python.Name{Function: name, File: file, First: first, Line: line}
+		want := interp.Name{Function: name, File: file, First: first, Line: line}
 		if got != want {
 			t.Fatalf("instruction %d: %+v, want %+v", i-1, got, want)
 		}
@@ -205,12 +205,12 @@ func TestNoCode(t *testing.T) {
 		}
 		ps := NewProcesses(kernel.Root{})
 		defer ps.Close()
-		words := []python.Word{python.NewWord(address, 1), python.NewWord(8, 1),
-			python.NewWord(1<<46, 1)}
+		frames := []interp.Frame{{Word: interp.NewWord(address, 1)}, {Word: interp.NewWord(8, 1)},
+			{Word: interp.NewWord(1<<46, 1)}}
 		l := layoutOfProcess(t, c.Process.Pid)
-		for i, got := range ps.PythonNames(c.Process.Pid, l, words) {
-			if got != (python.Name{}) {
-				t.Errorf("%v: address %d is %+v", version, i, got)
+		for i, got := range ps.FrameNames(c.Process.Pid, l, frames) {
+			if got != (interp.Name{}) {
+				t.Errorf("%x: address %d is %+v", version, i, got)
 			}
 		}
 	}
