@@ -20,7 +20,8 @@ func All() []Threshold {
 		cpuSaturated(), cpuOne(), cpuSoftirq(), forks(), throttling(),
 		functions(), purges(), tables(), memory(), swapping(), growing(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
-		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(), connects(), names(), refused(), peers(), limits(),
+		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(),
+		connects(), names(), refused(), peers(), limits(),
 		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
 	} {
 		all = append(all, list...)
