@@ -16,6 +16,7 @@ func All() []diagnose.Rule {
 		memoryPressure(),
 		swapping(),
 		memoryGrowing(),
+		compactionStalls(),
 		diskSaturated(),
 		diskHangs(),
 		diskSuspended(),
