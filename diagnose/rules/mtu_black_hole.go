@@ -39,7 +39,9 @@ func mtuBlackHole() diagnose.Rule {
 				}
 				at[k].lost = append(at[k].lost, lostFlow{f, s})
 			}
-			sort.SliceStable(all, func(i, j int) bool { return len(all[i].lost) > len(all[j].lost) })
+			sort.SliceStable(all, func(i, j int) bool {
+				return len(all[i].lost) > len(all[j].lost)
+			})
 			for _, h := range all {
 				if h.smallPass(l) {
 					accuseBlackHole(l, h)
@@ -147,8 +149,8 @@ func accuseBlackHole(l *diagnose.Look, h *blackHole) {
 		Command: phrase.InNamespace(first.NetNS, "sysctl net.ipv4.tcp_mtu_probing=1"),
 		Undo:    phrase.InNamespace(first.NetNS, "sysctl net.ipv4.tcp_mtu_probing=0"),
 		Risk: "low: connections whose large segments get lost try smaller ones; 0 is the " +
-			"default of the kernel, restore yours. The cause is a filter of ICMP (\"fragmentation " +
-			"needed\"), or a tunnel",
+			"default of the kernel, restore yours. The cause is a filter of ICMP " +
+			"(\"fragmentation needed\"), or a tunnel",
 	}
 	same := func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == first.NetNS && o.Culprit.Peer == h.peer
