@@ -144,7 +144,8 @@ func (t *translator) turns(
 // leaves reports whether a turn of a loop may stop.
 func leaves(body []Stmt) bool { return slices.ContainsFunc(body, mayEnd) }
 
-// while translates at most n turns as long as a condition holds. turn returns the statements of one.
+// while translates at most n turns, as long as a condition holds. turn returns the statements of
+// one.
 func (t *translator) while(
 	at syntax.Span, n int, cond func() syntax.Expr, turn func() []syntax.Stmt,
 ) []syntax.Stmt {
