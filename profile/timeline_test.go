@@ -258,7 +258,7 @@ func TestTimelineOfHostileTimes(t *testing.T) {
 	}
 }
 
-// TestTimelinesOfAllFormats checks the sums of all inputs of the tests that have times.
+// TestTimelinesOfAllFormats checks the sums of the inputs of the tests that have times.
 func TestTimelinesOfAllFormats(t *testing.T) {
 	inputs := map[string]string{"perf": perfText, "v8": v8Text, "v8Times": `{"nodes":[
 {"id":1,"callFrame":{"functionName":"(root)"},"children":[2]},

@@ -11,7 +11,7 @@ import (
 )
 
 // budget is what a browser may load for the whole page, gzipped.
-const budget = 150 << 10
+const budget = 220_000
 
 // TestFiles checks the embedded files: either no page at all, or a complete page within its budget
 // that loads from its own server only.

@@ -66,7 +66,7 @@ func checkDirectory(dir string) error {
 	}
 	for _, path := range []string{
 		filepath.Join(dir, "token"), tokensPath(dir), tokensPath(dir) + ".lock", sessionsPath(dir),
-		notesPath(dir), socketPath(dir),
+		notesPath(dir), worksheetsPath(dir), socketPath(dir),
 	} {
 		if err := trusted.Entry(path, also...); err != nil {
 			return fmt.Errorf("record in %s: %w", dir, err)

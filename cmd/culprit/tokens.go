@@ -17,6 +17,9 @@ func tokensPath(dir string) string { return filepath.Join(dir, "tokens") }
 // notesPath returns the file with what people noted, of the server that records in dir.
 func notesPath(dir string) string { return filepath.Join(dir, "notes") }
 
+// worksheetsPath returns the file with the worksheets of the server that records in dir.
+func worksheetsPath(dir string) string { return filepath.Join(dir, "worksheets") }
+
 // sessionsPath returns the file with the sessions of browsers of the server that records in dir.
 func sessionsPath(dir string) string { return filepath.Join(dir, "sessions") }
 

@@ -21,6 +21,7 @@ import (
 	"culprit/view/web/access"
 	"culprit/view/web/annotation"
 	"culprit/view/web/listen"
+	"culprit/view/web/worksheet"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,6 +89,7 @@ func newWebServer(p *place, o term.Serving, m *recordedMachine) (*webServer, err
 		sessionsPath(p.dir), o.Access.SessionIdle, o.Access.SessionMax,
 	)
 	s.api.Notes = annotation.Open(notesPath(p.dir))
+	s.api.Worksheets = worksheet.Open(worksheetsPath(p.dir))
 	prometheus := prom.New(m, m.Datasets, version)
 	prometheus.Workers, s.api.Workers = p.workers, p.workers
 	alerts := prometheusAlerts{p.notifier.stream, p.notifier.sender, m.History}

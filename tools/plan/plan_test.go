@@ -186,12 +186,13 @@ var plan = []planned{
 	{"view/web/client", "measure diagnose view/web/api", "a running server as a reader"},
 	{"view/web/access", "measure trusted", "authentication and authorization: tokens, roles, sessions"},
 	{"view/web/annotation", "measure trusted", "notes on a time: deploys, and what people noted"},
+	{"view/web/worksheet", "measure trusted", "named worksheets of the page"},
 	{"view/web/listen", "", "listeners: limits of connections, peers of a socket"},
 	{
 		"view/web",
 		"measure changes diagnose fleet profile wire worker view view/classic view/drill view/heat " +
 			"view/web/api view/web/client view/web/access view/web/annotation " +
-			"view/web/listen view/mcp view/show",
+			"view/web/worksheet view/web/listen view/mcp view/show",
 		"HTTP: the server of the page and the API",
 	},
 	{"view/prom", "measure export wire worker view", "Prometheus's HTTP API and query language on a reader"},

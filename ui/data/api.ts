@@ -188,6 +188,18 @@ export interface Note {
   id?: number;
 }
 
+/** A named worksheet; of api/worksheets. */
+export interface Worksheet {
+  id: number;
+  name: string;
+  /** What its address has of it, without a time: see parts/analytics/worksheets.ts. */
+  state: string;
+  /** 1 at first, one more with each change. */
+  version: number;
+  at_ms: number;
+  who: string;
+}
+
 /** A question that follows from a row; of api/questions. */
 export interface Question {
   text: string;

@@ -59,7 +59,7 @@ export function chartOf(
   const all = new Uint32Array(to - from);
   let n = 0;
   for (let i = from; i < to; i++) if (t.node[i]! > 0 && (!keep || keep[t.node[i]!])) all[n++] = i;
-  let list = all.subarray(0, n);
+  let list: Uint32Array = all.subarray(0, n);
   let step = 0;
   let size = countOf(c, t, list, 0);
   for (let steps = 1 << 15; size > most && steps >= 1; steps >>= 1) {

@@ -2,6 +2,7 @@
 
 import { type Event, Events } from "./events";
 import { secret } from "./secret";
+import { snapshot } from "./snapshot";
 
 /** One more place where a text is wrong. */
 export interface Place {
@@ -56,6 +57,12 @@ export function address(path: string, params: Params = {}): string {
 }
 
 async function reach(input: string, init: RequestInit): Promise<Response> {
+  if (snapshot !== null) {
+    const kept = typeof snapshot === "string" ? null : snapshot.answer(input);
+    if (kept) return kept;
+    const why = "This is a snapshot: it has only the graphs and the time that were saved";
+    throw new Trouble(why, 404, "snapshot");
+  }
   let answer: Response;
   try {
     answer = await fetch(input, { credentials: "same-origin", cache: "no-store", ...init });

@@ -1,6 +1,6 @@
 // What the worksheet shows: its graphs, one under the other.
 
-import { number, text, texts } from "./param";
+import { number, text, texts, word } from "./param";
 
 export const analytics = {
   /**
@@ -15,6 +15,13 @@ export const analytics = {
   o: texts(),
   /** A host of the engine; "": the machine of the server. */
   host: text(),
+  /** The columns that the graphs are in. */
+  columns: word(["1", "2", "3"], "1"),
+  /** Terms that all graphs are narrowed by: see parts/analytics/worksheets.ts. */
+  only: text(),
+  /** The named worksheet that this was made from, and the version of it; 0: none. */
+  sheet: number(0),
+  version: number(0),
   /**
    * The crosshair and the marks A and B, in milliseconds since the epoch; 0 where there is none.
    */

@@ -497,6 +497,8 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add("POST", "datasets", `{"sentence":"net.drops by device"}`, true)
 	f.Add("POST", "datasets/1/discard", `{"from_ms":1,"to_ms":1e30}`, true)
+	f.Add("POST", "worksheets", `{"id":1,"version":4294967295,"name":"a","state":"q=b"}`, false)
+	f.Add("POST", "worksheets/1/remove", `{"version":1}`, false)
 	heapbound.Fuzz(f, func(t *testing.T, method, path, body string, columns bool) {
 		u, err := url.Parse("http://culprit/api/" + path)
 		if err != nil || strings.Contains(u.Path, "live") || strings.HasSuffix(u.Path, "/destroy") {

@@ -15,6 +15,7 @@ import (
 	"culprit/view/web/annotation"
 	"culprit/view/web/api"
 	"culprit/view/web/listen"
+	"culprit/view/web/worksheet"
 	"culprit/worker"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	Sites    access.Sites     // names of the server, beside loopback
 
 	Notes *annotation.Notes // New: in memory
+
+	Worksheets *worksheet.Worksheets // New: in memory
 
 	Page       fs.FS        // the built page; without index.html: a page that says how to build it
 	Prometheus http.Handler // handles /api/v1/; nil: not found
@@ -88,11 +91,16 @@ type Server struct {
 	sessions *sessions
 	hosts    *hosts
 	notes    *notes
+
+	worksheets *worksheets
 }
 
 // New returns a server that follows the machine's ticks until Close.
 func New(m Machine, about About, token string) *Server {
-	c := newCore(&Config{Machine: m, About: about, Token: token, Notes: annotation.Open("")})
+	c := newCore(&Config{
+		Machine: m, About: about, Token: token,
+		Notes: annotation.Open(""), Worksheets: worksheet.Open(""),
+	})
 	l := newLive(c)
 	s := &Server{
 		core: c, live: l,
@@ -106,6 +114,8 @@ func New(m Machine, about About, token string) *Server {
 		sessions: &sessions{core: c},
 		hosts:    &hosts{core: c},
 		notes:    &notes{core: c},
+
+		worksheets: &worksheets{core: c},
 	}
 	go l.run()
 	go s.findings.run()
@@ -124,47 +134,49 @@ type route map[string]handler
 // routes lists the paths of the API. docs/openapi.yaml describes them.
 func (s *Server) routes() map[string]route {
 	return map[string]route{
-		"/api/health":                 {"GET": s.status.health},
-		"/api/catalogue":              {"GET": s.queries.catalogue},
-		"/api/parse":                  {"GET": s.queries.parse},
-		"/api/ask":                    {"GET": s.queries.ask},
-		"/api/rank":                   {"GET": s.queries.rank},
-		"/api/questions":              {"GET": s.queries.questions},
-		"/api/prices":                 {"GET": s.queries.prices},
-		"/api/live":                   {"GET": s.live.answers},
-		"/api/tools":                  {"GET": s.tools.list},
-		"/api/tool/{name}":            {"GET": s.tools.tables},
-		"/api/tool/{name}/live":       {"GET": s.tools.liveTable},
-		"/api/diagnosis":              {"GET": s.findings.newest},
-		"/api/diagnosis/live":         {"GET": s.findings.follow},
-		"/api/findings":               {"GET": s.findings.logged},
-		"/api/hosts":                  {"GET": s.hosts.list},
-		"/api/hosts/curves":           {"GET": s.hosts.curves},
-		"/api/datasets":               {"GET": s.datasets.list, "POST": s.datasets.enable},
-		"/api/datasets/{id}/{action}": {"POST": s.datasets.change},
-		"/api/changes":                {"GET": s.datasets.changes},
-		"/api/changed":                {"GET": s.queries.changed},
-		"/api/notes":                  {"GET": s.notes.list, "POST": s.notes.add},
-		"/api/notes/{id}/{action}":    {"POST": s.notes.change},
-		"/api/scripts":                {"GET": s.scripts.list, "POST": s.scripts.add},
-		"/api/scripts/{id}/{action}":  {"POST": s.scripts.change},
-		"/api/scripts/complete":       {"POST": s.scripts.complete},
-		"/api/scripts/check":          {"POST": s.scripts.check},
-		"/api/scripts/probes":         {"POST": s.scripts.probes},
-		"/api/profiles":               {"GET": s.profiles.list, "POST": s.profiles.upload},
-		"/api/profiles/take":          {"POST": s.profiles.sample},
-		"/api/profile":                {"GET": s.profiles.columns},
-		"/api/profile/diff":           {"GET": s.profiles.diffColumns},
-		"/api/profile/changes":        {"GET": s.profiles.diffChanges},
-		"/api/login":                  {"POST": s.sessions.login},
-		"/api/logout":                 {"POST": s.sessions.logout},
-		"/api/sessions":               {"GET": s.sessions.list},
-		"/api/sessions/{id}/{action}": {"POST": s.sessions.change},
-		"/mcp":                        {"POST": s.mcp},
-		"/metrics":                    {"GET": s.status.metrics},
-		"/debug/pprof/profile":        {"GET": s.profiles.scrape},
-		"/-/healthy":                  {"GET": s.status.healthy},
-		"/-/ready":                    {"GET": s.status.ready},
+		"/api/health":                   {"GET": s.status.health},
+		"/api/catalogue":                {"GET": s.queries.catalogue},
+		"/api/parse":                    {"GET": s.queries.parse},
+		"/api/ask":                      {"GET": s.queries.ask},
+		"/api/rank":                     {"GET": s.queries.rank},
+		"/api/questions":                {"GET": s.queries.questions},
+		"/api/prices":                   {"GET": s.queries.prices},
+		"/api/live":                     {"GET": s.live.answers},
+		"/api/tools":                    {"GET": s.tools.list},
+		"/api/tool/{name}":              {"GET": s.tools.tables},
+		"/api/tool/{name}/live":         {"GET": s.tools.liveTable},
+		"/api/diagnosis":                {"GET": s.findings.newest},
+		"/api/diagnosis/live":           {"GET": s.findings.follow},
+		"/api/findings":                 {"GET": s.findings.logged},
+		"/api/hosts":                    {"GET": s.hosts.list},
+		"/api/hosts/curves":             {"GET": s.hosts.curves},
+		"/api/datasets":                 {"GET": s.datasets.list, "POST": s.datasets.enable},
+		"/api/datasets/{id}/{action}":   {"POST": s.datasets.change},
+		"/api/changes":                  {"GET": s.datasets.changes},
+		"/api/changed":                  {"GET": s.queries.changed},
+		"/api/notes":                    {"GET": s.notes.list, "POST": s.notes.add},
+		"/api/notes/{id}/{action}":      {"POST": s.notes.change},
+		"/api/worksheets":               {"GET": s.worksheets.list, "POST": s.worksheets.save},
+		"/api/worksheets/{id}/{action}": {"POST": s.worksheets.change},
+		"/api/scripts":                  {"GET": s.scripts.list, "POST": s.scripts.add},
+		"/api/scripts/{id}/{action}":    {"POST": s.scripts.change},
+		"/api/scripts/complete":         {"POST": s.scripts.complete},
+		"/api/scripts/check":            {"POST": s.scripts.check},
+		"/api/scripts/probes":           {"POST": s.scripts.probes},
+		"/api/profiles":                 {"GET": s.profiles.list, "POST": s.profiles.upload},
+		"/api/profiles/take":            {"POST": s.profiles.sample},
+		"/api/profile":                  {"GET": s.profiles.columns},
+		"/api/profile/diff":             {"GET": s.profiles.diffColumns},
+		"/api/profile/changes":          {"GET": s.profiles.diffChanges},
+		"/api/login":                    {"POST": s.sessions.login},
+		"/api/logout":                   {"POST": s.sessions.logout},
+		"/api/sessions":                 {"GET": s.sessions.list},
+		"/api/sessions/{id}/{action}":   {"POST": s.sessions.change},
+		"/mcp":                          {"POST": s.mcp},
+		"/metrics":                      {"GET": s.status.metrics},
+		"/debug/pprof/profile":          {"GET": s.profiles.scrape},
+		"/-/healthy":                    {"GET": s.status.healthy},
+		"/-/ready":                      {"GET": s.status.ready},
 	}
 }
 

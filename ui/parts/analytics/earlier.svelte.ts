@@ -5,9 +5,7 @@ import { bytes, get, Trouble } from "../../data/client";
 import { type Answer, binaryType, endOf, fromBinary } from "../../data/columns";
 import { persist } from "../../data/persist";
 import { moment } from "../../draw/axis";
-
-/** Rows that are asked for, as of the graph itself. */
-const most = 200;
+import { most } from "./sheet.svelte";
 
 /** The earlier rows of one graph. */
 export class EarlierFeed {

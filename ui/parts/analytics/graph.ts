@@ -8,6 +8,8 @@ import { day, hour, longest, parseSpan, printSpan, second } from "../../state/ti
 export interface Options {
   /** Rows on one another instead of lines. Only where they add up. */
   stack: boolean;
+  /** Only its head is shown, and nothing is asked for. */
+  fold: boolean;
   /** Each row a line of colours: for many rows. */
   heat: boolean;
   /** A distribution as lines of its means, not as a heat map. */
@@ -69,6 +71,7 @@ export function parseEarlier(text: string): number | string {
 
 export const plain: Options = {
   stack: false,
+  fold: false,
   heat: false,
   lines: false,
   box: null,
@@ -108,6 +111,7 @@ export function parseOptions(text: string | undefined): Options {
   for (const part of (text ?? "").split(" ")) {
     const [name, value = ""] = part.split("=", 2);
     if (part === "stack") out.stack = true;
+    else if (part === "fold") out.fold = true;
     else if (part === "heat") out.heat = true;
     else if (part === "lines") out.lines = true;
     else if (name === "box") out.box = boxOfText(value);
@@ -147,6 +151,7 @@ export function optionsFor(o: Options, before: string, after: string): Options {
 export function printOptions(o: Options): string {
   const parts: string[] = [];
   if (o.stack) parts.push("stack");
+  if (o.fold) parts.push("fold");
   if (o.heat) parts.push("heat");
   if (o.lines) parts.push("lines");
   if (o.box) parts.push(`box=${o.box.from},${o.box.to},${o.box.low},${o.box.high}`);

@@ -20,7 +20,7 @@ import type { Range } from "../../state/time";
 import { ranking } from "./scene";
 
 /** Rows that are asked for; what is beyond comes as one. */
-const most = 200;
+export const most = 200;
 
 /** Ticks between two rankings of live rows: an order that changed each second could not be read. */
 const calm = 10;
