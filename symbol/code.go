@@ -30,6 +30,7 @@ type Code struct {
 
 	of          *Processes
 	payer       uint32
+	key         fileKey
 	file, debug *os.File // debug is what a distribution keeps beside it; nil: nothing
 	obj         object   // without symbols
 	executed    []segment
@@ -48,9 +49,12 @@ type codeFunctions struct {
 type Function struct {
 	Name     string // without control characters
 	Readable string // as in its source, see Readable
-	Start    uint64
-	Size     uint64 // bytes; 0: unknown
-	Indirect bool   // it chooses the function at run time (STT_GNU_IFUNC)
+	// Signature is the name as in its source with parameters, of C++; "": it is not of C++, or
+	// longer than mostSignature.
+	Signature string
+	Start     uint64
+	Size      uint64 // bytes; 0: unknown
+	Indirect  bool   // it chooses the function at run time (STT_GNU_IFUNC)
 }
 
 const (
@@ -162,13 +166,34 @@ func (ps *Processes) OpenCode(name string) (*Code, error) {
 	return c, nil
 }
 
+// OpenCodeOf is OpenCode of a file by the path by which a process calls it: below the root and in
+// the mounts of the process. The caller closes it. It fails like OpenCode, and when the process may
+// not be read.
+func (ps *Processes) OpenCodeOf(pid int, name string) (*Code, error) {
+	root := ps.in(pid, "root")
+	f, key, err := ps.openGuarded(pid, func() (*os.File, fileKey, error) {
+		return openBelow(root, name)
+	})
+	switch {
+	case errors.Is(err, fs.ErrInvalid):
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	c, err := ps.newCode(codeFile{file: f, key: key, path: name})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return c, nil
+}
+
 // newCode reads the head of a file, which it closes with an error.
 func (ps *Processes) newCode(f codeFile) (*Code, error) {
 	user := f.key.owner
 	if f.process != nil {
 		user = f.process.user
 	}
-	c := &Code{Name: clean(path.Base(f.path)), Path: f.path, Main: f.main, of: ps,
+	c := &Code{Name: clean(path.Base(f.path)), Path: f.path, Main: f.main, of: ps, key: f.key,
 		payer: payerOf(f.key, user), file: f.file}
 	a, err := c.ask(&Request{Op: OpCode})
 	if err == nil {
@@ -262,7 +287,9 @@ func (ps *Processes) returnCode(list []Function) {
 	}
 }
 
-func (f *Function) size() int { return functionSize + len(f.Name) + len(f.Readable) }
+func (f *Function) size() int {
+	return functionSize + len(f.Name) + len(f.Readable) + len(f.Signature)
+}
 
 // Offset returns the offset in the file of an address; !ok: it is not in the file, or not loaded
 // from it.

@@ -35,6 +35,11 @@ func (r *OwnReader) code(q *Request, h *header, a *Answer, until time.Duration) 
 		}
 	case OpNotes:
 		a.Notes, err = readNotes(h)
+	case OpSlots:
+		if len(q.Addrs) != 1 {
+			return errNotELF
+		}
+		a.Numbers, err = h.slots(q.Addrs[0], string(q.Text), until)
 	case OpVariable:
 		name := string(q.Text)
 		if addr, ok := h.variables(map[string]bool{name: true})[name]; ok {
@@ -78,6 +83,9 @@ func (h *header) eachNamed(d *header, until time.Duration, each func(Function) e
 		name := list.name(e)
 		f := Function{Name: clean(string(name)), Readable: Readable(string(name)), Start: e.start,
 			Size: e.size, Indirect: e.indirect}
+		if f.Readable != f.Name {
+			f.Signature = signature(string(name))
+		}
 		if f.Readable == f.Name || len(f.Readable) > MostName {
 			f.Readable = f.Name
 		}

@@ -20,6 +20,23 @@ func Readable(name string) string {
 		demangle.MaxLength(longest)))
 }
 
+// mostSignature is the length of the longest signature.
+const mostSignature = 240
+
+// signature returns the name of a function of C++ as in its source, with its parameters:
+// shop::Cart::add(int). It returns "" for other functions and for long names.
+func signature(name string) string {
+	if !strings.HasPrefix(name, "_Z") {
+		return ""
+	}
+	const longest = 9 // as a power of two
+	s, err := demangle.ToString(name, demangle.NoEnclosingParams, demangle.MaxLength(longest))
+	if err != nil || len(s) > mostSignature || !strings.Contains(s, "(") {
+		return ""
+	}
+	return clean(s)
+}
+
 // unversioned removes the version that a linker appended to a name: an @ or two, a word in
 // capitals, an underscore, and digits or PRIVATE. Any other @ stays, as in names of Swift or
 // Objective-C.

@@ -59,6 +59,7 @@ const (
 	OpProbeable                  // Addrs -> Numbers
 	OpNotes                      // -> Notes
 	OpVariable                   // Text -> Numbers
+	OpSlots                      // Text, Addrs -> Numbers
 	OpFrames                     // Text, Addrs -> Names, Inlined, Numbers
 	opEnd
 )
@@ -134,8 +135,8 @@ type Answer struct {
 	To    int64 // where the last line or instruction that was read ends
 	// Numbers are, with OpInstructions and OpReturns, where instructions begin from the start of
 	// the code; with OpProbeable a Probeability for each address; with OpVariable its address, or
-	// nothing; with OpUnwinding the layout of an interpreter, or nothing; with OpFrames for each
-	// frame the line on which the function begins, and the line.
+	// nothing; with OpSlots addresses of words; with OpUnwinding the layout of an interpreter, or
+	// nothing; with OpFrames for each frame the line on which the function begins, and the line.
 	Numbers []uint64
 	Notes   []Note
 }

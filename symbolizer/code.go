@@ -25,6 +25,8 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 		most, limit = len(q.Addrs), uint64(symbol.ProbeUnread)+1
 	case symbol.OpVariable:
 		most = 1
+	case symbol.OpSlots:
+		most = symbol.MostSlots
 	case symbol.OpUnwinding:
 		most = languages.MostNumbers
 	case symbol.OpFrames:
@@ -142,7 +144,7 @@ func register(d *wire.Decoder) string {
 }
 
 // A functionWriter writes functions as frames: the difference of the address, size, a bool, and
-// the names. The readable name is "" when it is the same.
+// the names. The readable name and the signature are "" when there is no other.
 type functionWriter struct {
 	seq  uint64
 	send func(frame []byte) error
@@ -164,7 +166,8 @@ func (w *functionWriter) add(f symbol.Function) error {
 	if f.Readable == f.Name {
 		f.Readable = ""
 	}
-	if w.buf = wire.AppendString(w.buf, f.Readable); len(w.buf) < rowsFrame {
+	w.buf = wire.AppendString(w.buf, f.Readable)
+	if w.buf = wire.AppendString(w.buf, f.Signature); len(w.buf) < rowsFrame {
 		return nil
 	}
 	return w.flush()
@@ -207,7 +210,8 @@ func (r *functionReader) decode(payload []byte) error {
 	for d.Err == nil && len(d.Rest) > 0 {
 		step := d.Uint()
 		f := symbol.Function{Start: r.last + step, Size: d.Uint(), Indirect: d.Bool(),
-			Name: text(d, symbol.MostName), Readable: text(d, symbol.MostName)}
+			Name: text(d, symbol.MostName), Readable: text(d, symbol.MostName),
+			Signature: text(d, symbol.MostName)}
 		if r.count++; f.Start < r.last || f.Start+f.Size < f.Start || f.Name == "" ||
 			r.count > symbol.MostFunctions {
 			d.Fail("function %d is out of range", r.count)

@@ -142,7 +142,8 @@ func TestCode(t *testing.T) {
 	}
 	funcs, err := code.Functions()
 	want := []symbol.Function{
-		{Name: "_ZN2ns3boxIiE3getEi", Readable: "ns::box<int>::get", Start: 0x1078, Size: 9},
+		{Name: "_ZN2ns3boxIiE3getEi", Readable: "ns::box<int>::get",
+			Signature: "ns::box<int>::get(int)", Start: 0x1078, Size: 9},
 		{Name: "work", Readable: "work", Start: 0x1078, Size: 9},
 		{Name: "chooses", Readable: "chooses", Start: 0x1081, Size: 4, Indirect: true},
 	}
@@ -242,6 +243,7 @@ func FuzzCode(f *testing.F) {
 		for _, q := range []*symbol.Request{
 			{Op: symbol.OpCode}, {Op: symbol.OpFunctions}, {Op: symbol.OpFunctions, Debug: file},
 			{Op: symbol.OpNotes}, {Op: symbol.OpVariable, Text: []byte("counter")},
+			{Op: symbol.OpSlots, Addrs: []uint64{0x1000}, Text: []byte("counter")},
 			{Op: symbol.OpProbeable, Addrs: []uint64{0, 120, 1 << 40}},
 			{Op: symbol.OpInstructions, Addrs: []uint64{120, 160}},
 			{Op: symbol.OpReturns, Addrs: []uint64{1, 1 << 50}},

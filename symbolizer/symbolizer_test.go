@@ -254,6 +254,8 @@ func TestAnswersAsOwnReader(t *testing.T) {
 		{"static probes", symbol.Request{Op: symbol.OpNotes, File: noted(t)}},
 		{"a variable", symbol.Request{Op: symbol.OpVariable, File: f,
 			Text: []byte("runtime.mheap_")}},
+		{"words of a function", symbol.Request{Op: symbol.OpSlots, File: f,
+			Addrs: []uint64{0}, Text: []byte("malloc")}},
 		{"no variable", symbol.Request{Op: symbol.OpVariable, File: f, Text: []byte("none")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

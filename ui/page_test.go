@@ -10,7 +10,7 @@ import (
 	"culprit/ui"
 )
 
-// budget is what a browser may load for the whole page, gzipped.
+// budget is what a browser may load for the whole page, in bytes, gzipped.
 const budget = 220_000
 
 // TestFiles checks the embedded files: either no page at all, or a complete page within its budget

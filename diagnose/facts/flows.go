@@ -20,6 +20,16 @@ type Flow struct {
 // Pair returns the addresses of both ends in the plain form.
 func (f *Flow) Pair() (local, peer string) { return PlainAddress(f.Local), PlainAddress(f.Peer) }
 
+// FlowOf returns the connection of a row of a tcp.flow table. Its rate is 0.
+func FlowOf(r *diagnose.Row) *Flow {
+	pid, _ := strconv.Atoi(r.Word("pid")) // 0: the process is not known
+	return &Flow{
+		NetNS: r.Word("netns"), Local: r.Word("local"), Localport: r.Word("localport"),
+		Peer: r.Word("peer"), Peerport: r.Word("peerport"), Process: r.Word("process"),
+		Side: r.Word("side"), PID: pid, Row: r,
+	}
+}
+
 // FlowsOf returns the flows of tcp.flow.bytes in one direction that keep accepts, the fastest
 // first.
 func FlowsOf(t *diagnose.Table, direction string, mask []bool, keep func(*Flow) bool) []*Flow {

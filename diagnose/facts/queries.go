@@ -46,6 +46,8 @@ const (
 	MemoryOOM     = `memory.oom`
 	MemoryRefault = `memory.refaults by kind`
 
+	MemoryCompaction = `memory.compaction`
+
 	DiskBusy     = `disk.busy by device`
 	DiskQueue    = `disk.queue by device`
 	DiskWait     = `disk.wait by device,direction`

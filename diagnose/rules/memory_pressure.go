@@ -211,6 +211,7 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	refaults := n.refaultsOf.Mean(n.again, s.Mask)
 	f.Verify = "vmstat 1 5; cat /proc/pressure/memory; ps -eo pid,rss,comm --sort=-rss | head"
 	f.Cover("swapping", nil)
+	f.Cover("compaction-stalls", nil)
 	f.Cover("tasks-blocked", facts.BlockedOnMemory)
 	f.Cover("disk-saturated", func(o *diagnose.Finding) bool {
 		return o.Culprit.Name == "swap" || refaults >= threshold.MemoryRefaults

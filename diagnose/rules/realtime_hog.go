@@ -98,7 +98,10 @@ func (h *hog) accuse(l *diagnose.Look, tid string) {
 			on[h.cpuAt(c)] += h.waited[c]
 		}
 	}
-	cpu := facts.Largest(on)
+	cpu, where := facts.Largest(on), "a CPU"
+	if cpu != "" {
+		where = "CPU " + phrase.Clean(cpu)
+	}
 	severity := diagnose.Medium
 	if waited >= threshold.RealtimeMany {
 		severity = diagnose.High
@@ -114,8 +117,8 @@ func (h *hog) accuse(l *diagnose.Look, tid string) {
 	}
 	f := l.Found(phrase.Clean(h.name), severity, 0.9,
 		diagnose.Culprit{Kind: "process", Name: h.name, PID: pid}, fmt.Sprintf(
-			"%s%s, uses %s of CPU %s for %s, and %s tasks wait there that run only when it "+
-				"sleeps: %s.", what, rank, phrase.Percent(min(used, 1)), phrase.Clean(cpu), s,
+			"%s%s, uses %s of %s for %s, and %s tasks wait there that run only when it "+
+				"sleeps: %s.", what, rank, phrase.Percent(min(used, 1)), where, s,
 			phrase.Digits(waited), facts.ShortNames(victims)))
 	f.SetEffect(min(waited/(waited+1), 1))
 	f.AddEvidence(t, s, t.QueryOf(nil, "pid", h.pid, "tid", tid), used, t.Unit, fmt.Sprintf(

@@ -50,12 +50,7 @@ func stalledFlows(
 		if !(r.Part(nil) > 0) {
 			continue
 		}
-		pid, _ := strconv.Atoi(r.Word("pid"))
-		f := &facts.Flow{
-			NetNS: r.Word("netns"), Local: r.Word("local"), Localport: r.Word("localport"),
-			Peer: r.Word("peer"), Peerport: r.Word("peerport"), Process: r.Word("process"),
-			Side: r.Word("side"), PID: pid, Row: r,
-		}
+		f := facts.FlowOf(r)
 		if s, ok := holds(f); ok {
 			out = append(out, stalledFlow{f, s})
 		}

@@ -85,3 +85,21 @@ func growing() []Threshold {
 			"until none is available: too short for a person to look"),
 	}
 }
+
+// Thresholds of rule compaction-stalls: see compaction.
+const (
+	CompactStalls   = 5.0
+	CompactDelay    = 0.01
+	CompactPressure = 0.02
+)
+
+func compaction() []Threshold {
+	return []Threshold{
+		edge("CompactStalls", CompactStalls, "allocations per second", 4.9, 5.2,
+			"that wait for compaction; programs that start make some"),
+		edge("CompactDelay", CompactDelay, "share of the time", 0.0097, 0.0104,
+			"in which tasks of a program wait for compaction, by delay accounting"),
+		edge("CompactPressure", CompactPressure, "share of the time", 0.0195, 0.0206,
+			"PSI some of memory; counts only without delay accounting and direct reclaim"),
+	}
+}

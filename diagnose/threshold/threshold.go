@@ -18,9 +18,10 @@ func All() []Threshold {
 	var all []Threshold
 	for _, list := range [][]Threshold{
 		cpuSaturated(), cpuOne(), cpuSoftirq(), forks(), throttling(),
-		functions(), purges(), tables(), memory(), swapping(), growing(),
+		functions(), purges(), tables(), memory(), swapping(), growing(), compaction(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
-		losses(), tcp(), tcpStalls(), connects(), names(), refused(), peers(), limits(),
+		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(),
+		connects(), names(), refused(), peers(), limits(),
 		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
 	} {
 		all = append(all, list...)

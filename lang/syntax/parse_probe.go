@@ -141,11 +141,11 @@ func OfFile(provider string) bool {
 }
 
 // symbolText returns the end of the text at off that only a file or function of a process probe may
-// contain. So names of symbols need no backslashes: net/http.(*conn).serve, main.f[...]. It returns
-// off when there is no such text.
+// contain. So names of symbols need no backslashes: net/http.(*conn).serve, main.f[...],
+// std::vector<int>::size(). It returns off when there is no such text.
 func (p *parser) symbolText(off, from int, colons []int) int {
 	switch c := p.text[off]; c {
-	case '(', '[':
+	case '(', '[', '<':
 		if len(colons) >= 2 {
 			return max(off, p.closed(off))
 		}
@@ -161,7 +161,7 @@ func (p *parser) symbolText(off, from int, colons []int) int {
 			switch c := p.text[end]; c {
 			case ':':
 				return off + 1
-			case '(', '[':
+			case '(', '[', '<':
 				if behind := p.closed(end); behind > 0 {
 					end = behind - 1
 				}
@@ -185,7 +185,12 @@ func (p *parser) closed(off int) int {
 			open = append(open, ']')
 		case '{':
 			open = append(open, '}')
-		case ')', ']', '}':
+		case '<': // type arguments of C++
+			open = append(open, '>')
+		case ')', ']', '}', '>':
+			if c == '>' && off > 0 && p.text[off-1] == '-' { // operator->
+				continue
+			}
 			if open[len(open)-1] != c {
 				return -1
 			}
@@ -206,7 +211,7 @@ func ProbePart(name string) string {
 	for off := 0; off < len(name); off++ {
 		c := name[off]
 		end := -1
-		if c == '(' || c == '[' {
+		if c == '(' || c == '[' || c == '<' {
 			end = p.closed(off)
 		}
 		switch {

@@ -22,7 +22,7 @@ func (pr *processProbes) functionProbes(
 	one := func(name string, site check.Site, spots []spot) {
 		yield(&found{
 			Listed: Listed{
-				ID:       pr.probeID(provider, at.code.Path, f.Name, name),
+				ID:       pr.probeID(provider, at.code.Path, identity(f), name),
 				Provider: provider,
 				Module:   module,
 				Function: f.Name,

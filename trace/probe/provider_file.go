@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -69,7 +71,7 @@ func (pr *processProbes) file(w *want) (*symbol.Code, error) {
 			return nil, userFault(w, "", "write its path", "%v", err)
 		}
 	}
-	c, err := pr.of.OpenCode(path)
+	c, err := pr.openFile(name, path)
 	if err != nil {
 		return nil, userFault(w, "", "", "%v", err)
 	}
@@ -79,6 +81,31 @@ func (pr *processProbes) file(w *want) (*symbol.Code, error) {
 	}
 	pr.files[name] = c
 	return c, nil
+}
+
+// openFile opens the file of a description. The processes of -p and -c may be in containers: then
+// a path is the one that they use. A file that only this process sees is opened too.
+func (pr *processProbes) openFile(name, path string) (*symbol.Code, error) {
+	for _, pid := range pr.env.Processes {
+		if strings.HasPrefix(name, "/") && pr.elsewhere(pid) {
+			if c, err := pr.of.OpenCodeOf(pid, path); err == nil {
+				return c, nil
+			}
+		}
+	}
+	return pr.of.OpenCode(path)
+}
+
+// elsewhere reports whether a process has mounts or a root of its own.
+func (pr *processProbes) elsewhere(pid int) bool {
+	for _, name := range []string{"ns/mnt", "root"} {
+		own, err := os.Stat(pr.env.root.InProc("self/" + name))
+		its, err2 := os.Stat(pr.env.root.InProc(strconv.Itoa(pid) + "/" + name))
+		if err == nil && err2 == nil && !os.SameFile(own, its) {
+			return true
+		}
+	}
+	return false
 }
 
 // libraryDirs are where libraries are.
@@ -120,6 +147,8 @@ func (pr *processProbes) fileFunctions(
 		}
 		wanted.function = newGlob(name)
 	}
+	same := pr.merging()
+	defer same.each(yield)
 	n, chooses := 0, false
 	var names []string
 	for i := 0; i < len(funcs); {
@@ -130,6 +159,11 @@ func (pr *processProbes) fileFunctions(
 		f, fits := wanted.nameOf(funcs[i:next])
 		names = append(names, funcs[i].Name)
 		i = next
+		if fits && f.Indirect {
+			if f, err = pr.chosenAnywhere(w, c, f); errors.Is(err, symbol.ErrUnavailable) {
+				return unread(w, err)
+			}
+		}
 		if !fits || !c.Executable(f.Start) || f.Indirect {
 			chooses = chooses || fits && f.Indirect
 			continue
@@ -151,12 +185,12 @@ func (pr *processProbes) fileFunctions(
 			}
 		}
 		n++
-		yield(&found{
+		same.add(&found{
 			Listed: Listed{
-				ID:       pr.probeID(provider, c.Path, f.Name, strconv.FormatUint(offset, 16)),
+				ID:       pr.probeID(provider, c.Path, identity(f), strconv.FormatUint(offset, 16)),
 				Provider: provider, Module: w.module.literal, Function: f.Name,
 			},
-			site: site, alias: w.function.literal,
+			site: site, alias: w.function.plain,
 			foundUser: foundUser{spots: spots, entry: provider == "uprobe" && offset == 0},
 		})
 	}
@@ -164,8 +198,12 @@ func (pr *processProbes) fileFunctions(
 		return nil
 	}
 	if chooses {
-		return userFault(w, "", "name the function that it chooses, as __"+w.function.text+"_avx2",
-			"%s of %s chooses a function when the program starts", w.function.text, c.Path)
+		return userFault(
+			w, "", "name the function that it chooses, as __"+w.function.text+"_avx2, or start a "+
+				"program that uses it first",
+			"%s of %s chooses a function when a program starts, and no running program shows which",
+			w.function.text, c.Path,
+		)
 	}
 	f := userFault(w, "", "", "%s has no function %s", c.Path, w.function.text)
 	if near := measure.Nearest(w.function.text, names); near != "" {

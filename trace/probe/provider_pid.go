@@ -31,6 +31,11 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 			modules = append(modules, c)
 		}
 	}
+	if later, err := pr.later(w, pid, modules); err != nil {
+		return err
+	} else if later != nil {
+		modules = []*symbol.Code{later}
+	}
 	if len(modules) == 0 {
 		var names []string
 		for _, c := range codes {
@@ -40,7 +45,8 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 		if near := measure.Nearest(w.module.text, names); near != "" {
 			f.Hint = "did you mean " + near + "?"
 		} else if len(names) <= 12 {
-			f.Hint = "it has " + strings.Join(names, ", ")
+			f.Hint = "it has " + strings.Join(names, ", ") +
+				"; name one that it loads later by its path"
 		}
 		return f
 	}
@@ -81,6 +87,12 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 				continue
 			}
 			if f.Indirect {
+				f, err = pr.chosen(w, pid, c, f)
+				if errors.Is(err, symbol.ErrUnavailable) {
+					return unread(w, err)
+				}
+			}
+			if f.Indirect {
 				trouble = userFault(
 					w,
 					"D_PROC_FUNC",
@@ -112,6 +124,34 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 	return pr.noFunction(w, pid, modules)
 }
 
+// later opens the file that a description names by its path, if the process does not execute it
+// yet: a library that it will load. The kernel puts the probes there when it does. It returns nil
+// for other descriptions.
+func (pr *processProbes) later(w *want, pid int, modules []*symbol.Code) (*symbol.Code, error) {
+	if len(modules) > 0 || !w.module.isLit || !strings.HasPrefix(w.module.literal, "/") {
+		return nil, nil
+	}
+	c, err := pr.fileOf(pid, w.module.literal)
+	if err != nil {
+		return nil, userFault(w, "D_PDESC_ZERO", "", "%v", err)
+	}
+	return c, nil
+}
+
+// fileOf opens a file by the path by which a process calls it, once.
+func (pr *processProbes) fileOf(pid int, name string) (*symbol.Code, error) {
+	key := strconv.Itoa(pid) + ":" + name
+	if c := pr.files[key]; c != nil {
+		return c, nil
+	}
+	c, err := pr.of.OpenCodeOf(pid, name)
+	if err != nil {
+		return nil, err
+	}
+	pr.files[key] = c
+	return c, nil
+}
+
 // exactFunction returns w with the function as a literal name, when a function has the name as it
 // is written: main.(*conn).Read. It returns false when none has.
 func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
@@ -124,7 +164,11 @@ func exactFunction(w *want, modules []*symbol.Code) (*want, bool) {
 			continue
 		}
 		if slices.ContainsFunc(
-			funcs, func(f symbol.Function) bool { return f.Name == w.function.plain },
+			funcs, func(f symbol.Function) bool {
+				return f.Name == w.function.plain || f.Signature != "" &&
+					(f.Signature == w.function.plain ||
+						strings.HasSuffix(f.Signature, " "+w.function.plain))
+			},
 		) {
 			exact := *w
 			exact.function = w.function.asLiteral()
@@ -205,7 +249,11 @@ func (m *merging) add(f *found) {
 		m.list = append(m.list, f)
 		return
 	}
-	first.spots = append(first.spots, f.spots...)
+	for _, s := range f.spots { // two indirect functions of a name may choose the same
+		if !slices.ContainsFunc(first.spots, func(o spot) bool { return o.offset == s.offset }) {
+			first.spots = append(first.spots, s)
+		}
+	}
 	// Under another name of these functions a probe may have fewer places, so the places are part
 	// of the ID.
 	parts := []string{f.Provider, path, f.Function, f.Name}
@@ -225,7 +273,8 @@ func (m *merging) each(yield func(*found)) {
 // nameOf returns a function under the name by which w matches it; aliases are its names, the best
 // last. A literal name is that name. Of several names that match a pattern it takes the one with
 // the fewest leading underscores, and of those the best: fread, not _IO_fread. A name that matches
-// only in its readable form ranks last. It returns false when no name matches.
+// only in its readable form ranks last. A function of C++ has its signature as its name, unless w
+// is its linker name. It returns false when no name matches.
 func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 	least := 0
 	short := strings.Contains(w.function.plain, "[...]")
@@ -234,7 +283,7 @@ func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 		switch {
 		case w.function.match(a.Name):
 		case short && w.function.plain == shortTypes(a.Name):
-		case w.function.match(a.Readable):
+		case w.function.match(a.Readable), a.Signature != "" && w.signed(a.Signature):
 			rank += len(a.Name)
 		default:
 			continue
@@ -247,5 +296,24 @@ func (w *want) nameOf(aliases []symbol.Function) (f symbol.Function, ok bool) {
 		f.Indirect = f.Indirect || a.Indirect
 		f.Size = max(f.Size, a.Size)
 	}
+	if f.Signature != "" && !(w.function.isLit && w.function.literal == f.Name) {
+		f.Name = f.Signature
+	}
 	return f, ok
+}
+
+// signed reports whether w matches a signature, with the type that a template returns or without:
+// long shop::get<long>(long).
+func (w *want) signed(signature string) bool {
+	return w.function.match(signature) ||
+		w.function.plain != "" && strings.HasSuffix(signature, " "+w.function.plain)
+}
+
+// identity returns the part of a probe's ID that is about a function: functions of C++ may have the
+// same signature, such as the two constructors of a class.
+func identity(f symbol.Function) string {
+	if f.Name == f.Signature {
+		return f.Name + "@" + strconv.FormatUint(f.Start, 16)
+	}
+	return f.Name
 }

@@ -1,0 +1,116 @@
+package rules
+
+import (
+	"fmt"
+	"sort"
+
+	"culprit/diagnose"
+	"culprit/diagnose/facts"
+	"culprit/diagnose/phrase"
+	"culprit/diagnose/threshold"
+)
+
+// sendBuffer finds programs whose TCP connections wait for the send buffer: it holds less than the
+// path takes in a round trip.
+func sendBuffer() diagnose.Rule {
+	return diagnose.Rule{
+		ID: "send-buffer", Checks: "send buffers",
+		Finds: []string{facts.FlowLimited},
+		Uses:  []string{facts.FlowBytes, facts.FlowRTT, facts.FlowMinRTT},
+		Check: func(l *diagnose.Look) {
+			type key struct {
+				netns, process string
+				pid            int
+			}
+			at := map[key]*bufferGroup{}
+			var all []*bufferGroup
+			for _, r := range l.Table(facts.FlowLimited).Where("by", "sndbuf") {
+				if !(r.Mean(nil) > 0) {
+					continue
+				}
+				f := facts.FlowOf(r)
+				s, ok := bufferLimits(l, f)
+				if !ok {
+					continue
+				}
+				k := key{f.NetNS, f.Process, f.PID}
+				if at[k] == nil {
+					at[k] = &bufferGroup{}
+					all = append(all, at[k])
+				}
+				f.Rate = f.RowIn(l.Table(facts.FlowBytes), "tx").Part(s.Mask)
+				at[k].flows = append(at[k].flows, limitedFlow{f, s})
+			}
+			sort.SliceStable(all, func(i, j int) bool {
+				return len(all[i].flows) > len(all[j].flows)
+			})
+			for _, g := range all {
+				accuseBuffer(l, g)
+			}
+		},
+	}
+}
+
+// A limitedFlow is a connection that its send buffer limits, and when.
+type limitedFlow struct {
+	*facts.Flow
+	period diagnose.Period
+}
+
+// A bufferGroup has the connections of one program.
+type bufferGroup struct{ flows []limitedFlow }
+
+// bufferLimits reports whether the send buffer limits a connection on a path that takes more.
+func bufferLimits(l *diagnose.Look, f *facts.Flow) (diagnose.Period, bool) {
+	sent := f.RowIn(l.Table(facts.FlowBytes), "tx")
+	trip, least := f.RowIn(l.Table(facts.FlowRTT)), f.RowIn(l.Table(facts.FlowMinRTT)).Max()
+	return diagnose.Lasting(f.Row.Table, diagnose.HasValue(trip), func(c int) bool {
+		return f.Row.At(c) >= threshold.SendBufferShare && sent.At(c) > 0 &&
+			trip.At(c) >= threshold.SendBufferTrip &&
+			!(trip.At(c) >= threshold.SendBufferQueue*least)
+	})
+}
+
+func accuseBuffer(l *diagnose.Look, g *bufferGroup) {
+	first := g.flows[0]
+	for _, f := range g.flows {
+		if f.Rate > first.Rate {
+			first = f
+		}
+	}
+	limited, bytes, trips := l.Table(facts.FlowLimited), l.Table(facts.FlowBytes),
+		l.Table(facts.FlowRTT)
+	share, trip := min(first.Row.Mean(first.period.Mask), 1),
+		first.RowIn(trips).Mean(first.period.Mask)
+	_, peer := first.Pair()
+	name := phrase.ProcessName(first.Process, first.PID)
+	f := l.Found(phrase.Identity(first.NetNS, first.Process), diagnose.Medium, 0.85,
+		diagnose.Culprit{Kind: "process", Name: first.Process, PID: first.PID, NetNS: first.NetNS},
+		fmt.Sprintf("%s waits for its send buffer %s of the time for %s, in %s, and the path "+
+			"would take more: %s to %s, with a round trip of %s.", name, phrase.Percent(share),
+			first.period, phrase.Plural(len(g.flows), "connection", "connections"),
+			phrase.BytesRate(first.Rate), phrase.Clean(peer), phrase.Duration(trip)))
+	f.SetEffect(share)
+	f.AddEvidence(limited, first.period, first.Row.Query(), share, "ratio", fmt.Sprintf(
+		"the send buffer limits the connection to %s %s of the time (tcp_info sndbuf_limited)",
+		phrase.Clean(peer), phrase.Percent(share)))
+	sent, way := first.RowIn(bytes, "tx"), first.RowIn(trips)
+	f.AddEvidence(bytes, first.period, sent.Query(), first.Rate, bytes.Unit,
+		phrase.BytesRate(first.Rate)+" are acknowledged")
+	f.AddEvidence(trips, first.period, way.Query(), trip, trips.Unit, fmt.Sprintf(
+		"the round trip takes %s, in which %s are acknowledged", phrase.Duration(trip),
+		phrase.Bytes(first.Rate*trip/1e9)))
+	f.AddCaveat(0.1, "A program that sets SO_SNDBUF has a buffer of that size, which the kernel "+
+		"does not enlarge. net.ipv4.tcp_wmem limits the others.")
+	f.AddCaveat(0, "Some programs keep the buffer small on purpose, so that fresh data do not "+
+		"wait behind old ones.")
+	f.Verify = phrase.InNamespace(first.NetNS, "ss -tinmp dst "+phrase.Shell(peer)) +
+		" # sndbuf_limited, skmem tb"
+	f.Fix = &diagnose.Fix{
+		Command: phrase.InNamespace(first.NetNS, "sysctl net.ipv4.tcp_wmem='4096 16384 16777216'"),
+		Undo:    phrase.InNamespace(first.NetNS, "sysctl net.ipv4.tcp_wmem='4096 16384 4194304'"),
+		Risk: "low: connections may use more memory; it does not help a program that sets " +
+			"SO_SNDBUF, whose configuration is to be changed; the undo is the default of the " +
+			"kernel, restore yours",
+	}
+}
