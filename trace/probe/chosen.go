@@ -15,8 +15,8 @@ import (
 // (GLIBC_TUNABLES).
 
 // chosen returns the function that a process uses for an indirect function of one of its files. It
-// returns f itself, which is Indirect, when the choice is not known, and for a pattern that matches
-// the chosen function too, which would be counted twice.
+// returns f itself, which is Indirect, when the choice is not known, and for a pattern that omits
+// the chosen function.
 func (pr *processProbes) chosen(
 	w *want, pid int, c *symbol.Code, f symbol.Function,
 ) (symbol.Function, error) {
@@ -25,10 +25,20 @@ func (pr *processProbes) chosen(
 		return f, err
 	}
 	real, err := pr.of.Chosen(pid, all, c, f)
-	if err == nil && !w.function.isLit && w.matchesAt(c, real.Start) {
+	if err == nil && w.omits(c, real) {
 		return f, nil
 	}
 	return real, err
+}
+
+// omits reports whether a pattern leaves out a chosen function: it matches that function too, or
+// the kernel puts no probe there.
+func (w *want) omits(c *symbol.Code, real symbol.Function) bool {
+	if w.function.isLit {
+		return false
+	}
+	at, ok := c.Offset(real.Start)
+	return !ok || c.Probeable([]uint64{at})[0] != nil || w.matchesAt(c, real.Start)
 }
 
 // matchesAt reports whether a pattern matches a function that begins at an address of a file.
@@ -68,7 +78,7 @@ func (pr *processProbes) chosenAnywhere(
 			return f, err
 		}
 		if err == nil {
-			if !w.function.isLit && w.matchesAt(c, real.Start) {
+			if w.omits(c, real) {
 				return f, nil
 			}
 			return real, nil
