@@ -28,7 +28,8 @@ func (Clock) Stats() []measure.Stat {
 // clockDir is the only directory of clock sources.
 const clockDir = "devices/system/clocksource/clocksource0/"
 
-// Open checks that the kernel shows its clock. The caller closes the Reading.
+// Open checks that the kernel shows its clock. The error is collect.Unsupported if it does not. The
+// caller closes the Reading.
 func (Clock) Open(env *collect.Env, want collect.Want) (collect.Reading, error) {
 	if procfs.ReadSysWord(env.Root, clockDir+"current_clocksource") == "" {
 		return nil, collect.Unsupported("this system does not show its clock source " +
