@@ -37,6 +37,9 @@ func WriteDiffHTML(w io.Writer, d *Diff, p Picture) error {
 }
 
 func writeHTML(w io.Writer, t *Tree, d *Diff, p Picture) error {
+	if p.Page != nil {
+		return writePage(w, t, d, p)
+	}
 	shown, kept := t.heaviest(maxNodes)
 	title := p.Title
 	if title == "" {

@@ -269,3 +269,20 @@ func TestSVGLeavesOut(t *testing.T) {
 		t.Errorf("it doesn't say %q", want)
 	}
 }
+
+// TestNamesAreShortenedByPackage checks that a name that is too long keeps its end, as in the page.
+func TestNamesAreShortenedByPackage(t *testing.T) {
+	const chars = 30
+	for _, tt := range []struct{ name, want string }{
+		{"main", "main"},
+		{"io/netty/channel/AbstractChannel.flush", "AbstractChannel.flush"},
+		{"io/netty/channel/AbstractChannelHandlerContext.flush", "AbstractChannelHandlerContex.."},
+		{"std::collections::hash::map::HashMap<K,V>::insert", "HashMap<K,V>::insert"},
+		{"github.com/x/y/z.(*T).Run/very/long", "z.(*T).Run/very/long"},
+		{"one_long_name_without_any_package_in_it", "one_long_name_without_any_pa.."},
+	} {
+		if got := fitName(tt.name, chars*charWidth+0.1); got != tt.want {
+			t.Errorf("%s is shown as %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -15,7 +15,11 @@ type Picture struct {
 	Note     string // below the title
 	Width    int    // pixels; 0: 1200
 	Inverted bool   // the root at the top
+	Page     *Page  // of HTML: the page of the server; nil: a smaller one
 }
+
+// A Page is the script and the style of the Profile view, as a page in one file.
+type Page struct{ Script, Style string }
 
 const (
 	rowHeight   = 17   // px, of a frame
@@ -184,7 +188,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 			b = append(b, '"')
 		}
 		b = append(b, "/>"...)
-		if label := fit(f.Name, wide-4); label != "" {
+		if label := fitName(f.Name, wide-4); label != "" {
 			b = append(b, "<text x=\""...)
 			tenth(x + 3)
 			b = append(b, "\" y=\""...)
@@ -245,6 +249,32 @@ func fit(name string, wide float64) string {
 			return name[:i]
 		}
 		n++
+	}
+	return name
+}
+
+// fitName returns the part of a function's name that fits into a box: of one that is too long the
+// distinctive end, as shortName does.
+func fitName(name string, wide float64) string {
+	if label := fit(name, wide); label == name || label == "" {
+		return label
+	}
+	return fit(shortName(name), wide)
+}
+
+// shortName returns a name without the path of its package, and without the namespace of C++ or
+// Rust: ui/draw/flame.ts has the same rule.
+func shortName(name string) string {
+	head := name
+	if cut := strings.IndexAny(name, "<([{"); cut > 0 {
+		head = name[:cut]
+	}
+	from := strings.LastIndexByte(head, '/') + 1
+	if i := strings.LastIndex(head, "::"); i >= 0 {
+		from = max(from, i+2)
+	}
+	if from > 0 && from < len(head) {
+		return name[from:]
 	}
 	return name
 }

@@ -21,3 +21,16 @@ func Files() fs.FS {
 	}
 	return files
 }
+
+// File returns the script and the style of the page in one file: a document with a profile that
+// loads nothing. Both are "" in a program that was built without Node.
+func File() (script, style string) {
+	read := func(name string) string {
+		b, err := dist.ReadFile("dist/file/" + name)
+		if err != nil {
+			return "" // built without Node
+		}
+		return string(b)
+	}
+	return read("file.js"), read("file.css")
+}

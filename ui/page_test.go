@@ -36,6 +36,9 @@ func TestFiles(t *testing.T) {
 	}
 	total := int64(0)
 	err = fs.WalkDir(files, ".", func(p string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && p == "file" { // see TestFile
+			return fs.SkipDir
+		}
 		if err != nil || d.IsDir() || p == "README" {
 			return err
 		}
@@ -64,5 +67,23 @@ func TestFiles(t *testing.T) {
 	t.Logf("the page is %d bytes gzipped", total)
 	if total == 0 || total > budget {
 		t.Errorf("the page is %d bytes gzipped; its budget is %d", total, budget)
+	}
+}
+
+// TestFile checks that the page in one file is within its budget, and that its script can stand in
+// a document.
+func TestFile(t *testing.T) {
+	script, style := ui.File()
+	if script == "" && style == "" {
+		t.Log("built without the page")
+		return
+	}
+	if n := len(script) + len(style); n > 160_000 || style == "" {
+		t.Errorf("%d bytes, %d of them the style", n, len(style))
+	}
+	for _, end := range []string{"</script", "<script", "</style"} {
+		if strings.Contains(strings.ToLower(script+style), end) {
+			t.Errorf("the page in one file contains %s", end)
+		}
 	}
 }

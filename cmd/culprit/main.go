@@ -116,6 +116,7 @@ func program(t term.Terminal) term.Program {
 		LoadMachine:   loadMachine,
 		Script:        openScript,
 		Names:         storedNames,
+		ProfilePage:   profilePage,
 		ReadsFiles:    tuneForFiles,
 		Terminal:      t,
 		DiagnoseNetns: defaultNetns(),

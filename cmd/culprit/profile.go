@@ -12,6 +12,7 @@ import (
 	"culprit/profile"
 	"culprit/trace"
 	"culprit/trace/sampler"
+	"culprit/ui"
 	"culprit/view/term"
 )
 
@@ -124,4 +125,13 @@ func profileOf(of term.ProfileOf) sampler.ProfileOf {
 		return sampler.Locks
 	}
 	return sampler.OnCPU
+}
+
+// profilePage returns the page of HTML files of profiles; nil: this program was built without it.
+func profilePage() *profile.Page {
+	script, style := ui.File()
+	if script == "" || style == "" {
+		return nil
+	}
+	return &profile.Page{Script: script, Style: style}
 }

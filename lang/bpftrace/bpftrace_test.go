@@ -68,7 +68,7 @@ func TestProbes(t *testing.T) {
 func TestTranslation(t *testing.T) {
 	for _, tt := range []struct{ name, text, d string }{
 		{"a predicate", "BEGIN /pid == 5/ { exit(); }",
-			"dtrace:::BEGIN /(uint64_t)pid == 5l/ { exit(0l); this->$(return)#0 = 1l; }"},
+			"dtrace:::BEGIN /(uint64_t)pid == 5l/ { exit(0l); this->$(return)#0 = 3l; }"},
 		{"a quotient in a predicate", "BEGIN /tid / 2 == 5/ { $x = 1; }",
 			"dtrace:::BEGIN /(uint64_t)tid / 2l == 5l/ { this->$x#0 = 1l; }"},
 		{"maps", "BEGIN { @x = 1; @y[pid, comm] = 2; @x += 3; @y[1, comm]++; }",
@@ -113,7 +113,7 @@ func TestTranslation(t *testing.T) {
 				"@x[this->$k.0#0, this->$k.1#0] = (uint64_t)ppid; " +
 				"forget(@x[this->$k.0#0, this->$k.1#0]); this->$d#0 = 1l; } }"},
 		{"a return with an else", "BEGIN { if (pid) { return; } @x = 1; }",
-			"dtrace:::BEGIN { if ((uint64_t)pid) { this->$(return)#0 = 1l; } else { @x[0l] = 1l; } }"},
+			"dtrace:::BEGIN { if ((uint64_t)pid) { this->$(return)#0 = 3l; } else { @x[0l] = 1l; } }"},
 		{"probes of two kinds", "kprobe:f, kretprobe:f { @x = 1; }",
 			"fbt::f:entry { @x[0l] = 1l; } fbt::f:return { @x[0l] = 1l; }"},
 	} {
@@ -153,7 +153,10 @@ func TestMistakes(t *testing.T) {
 		{"keys and no keys", "BEGIN { @x = 1; @x[1] = 2; }", "@x[1]", "no keys elsewhere", BadMap},
 		{"the value of a count", "BEGIN { @x = count(); if (@x > 1) { } }", "@x >",
 			"not known in the kernel", Unsupported},
-		{"while", "BEGIN { while (1) { } }", "while", "not supported", Unsupported},
+		{"a jump without a loop", "BEGIN { break; }", "break", "not in a loop", BadCall},
+		{"a loop of too many statements",
+			"BEGIN { while (1) { while (1) { while (1) { unroll (9) { @x++; } } } } }",
+			"@x", "too many statements", TooLarge},
 		{"a loop over a map", "BEGIN { @x[1] = 1; for ($k : @x) { } }", "for", "not supported",
 			Unsupported},
 		{"too many turns", "BEGIN { unroll (1000) { } }", "1000", "from 1 to 100", BadCall},

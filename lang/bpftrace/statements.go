@@ -2,8 +2,8 @@ package bpftrace
 
 import "culprit/lang/syntax"
 
-// block translates statements. Statements behind a return are not run: those behind an if that may
-// return are guarded by a flag.
+// block translates statements. Statements behind a jump are not run: those behind an if that may
+// contain one are guarded by a variable.
 func (t *translator) block(list []Stmt) []syntax.Stmt {
 	var out []syntax.Stmt
 	for i, s := range list {
@@ -18,7 +18,7 @@ func (t *translator) block(list []Stmt) []syntax.Stmt {
 		one := t.statement(s)
 		out = append(out, one...)
 		if ends(s) {
-			return append(out, t.setReturns(s.At())...)
+			return append(out, t.setStopped(s.At(), returned)...)
 		}
 		rest := list[i+1:]
 		if !mayEnd(s) || len(rest) == 0 {
@@ -31,7 +31,7 @@ func (t *translator) block(list []Stmt) []syntax.Stmt {
 			}
 		}
 		return append(out, &syntax.If{
-			Span: s.At(), Cond: &syntax.Unary{Op: syntax.Not, X: t.flag()},
+			Span: s.At(), Cond: &syntax.Unary{Op: syntax.Not, X: t.stopped()},
 			Then: &syntax.Block{Span: s.At(), List: t.block(rest)},
 		})
 	}
@@ -48,7 +48,7 @@ func ends(s Stmt) bool {
 	return ok && c.Func.Text == "exit"
 }
 
-// alwaysEnds reports whether a list certainly ends the clause.
+// alwaysEnds reports whether a list certainly ends the clause or the turn of a loop.
 func alwaysEnds(list []Stmt) bool {
 	if len(list) == 0 {
 		return false
@@ -63,7 +63,7 @@ func alwaysEnds(list []Stmt) bool {
 	}
 }
 
-// mayEnd reports whether a statement may end the clause.
+// mayEnd reports whether a statement may end the clause or the turn of the loop that contains it.
 func mayEnd(s Stmt) bool {
 	any := func(list []Stmt) bool {
 		for _, s := range list {
@@ -79,35 +79,11 @@ func mayEnd(s Stmt) bool {
 	case *If:
 		return any(s.Then) || any(s.Else)
 	case *Repeat:
-		return any(s.Body)
+		return returns(s.Body)
 	case *For:
-		return any(s.Body)
+		return returns(s.Body)
 	}
 	return ends(s)
-}
-
-// flag returns the variable that is 1 once the clause has returned.
-func (t *translator) flag() syntax.Expr {
-	if t.returns == "" {
-		t.returns = t.scratchName("(return)")
-	}
-	return &syntax.Ident{Scope: syntax.ScopeThis, Name: t.returns}
-}
-
-// setReturns returns the statement that marks the clause as ended.
-func (t *translator) setReturns(at syntax.Span) []syntax.Stmt {
-	return []syntax.Stmt{&syntax.Do{Span: at, X: &syntax.Assign{
-		Span: at, Op: syntax.Set, X: t.flag(), Y: &syntax.Int{Value: 1, Long: 1},
-	}}}
-}
-
-// jump translates return. break and continue are reported: only loops have them.
-func (t *translator) jump(j *Jump) []syntax.Stmt {
-	if j.Word != "return" {
-		t.fail(j.Span, Unsupported, "use if and else", "%s is not supported", j.Word)
-		return nil
-	}
-	return t.setReturns(j.Span)
 }
 
 func (t *translator) statement(s Stmt) []syntax.Stmt {
@@ -130,56 +106,6 @@ func (t *translator) statement(s Stmt) []syntax.Stmt {
 		return t.forEach(s)
 	}
 	return nil
-}
-
-// repeat translates unroll (N) by repeating the statements.
-func (t *translator) repeat(s *Repeat) []syntax.Stmt {
-	if s.While {
-		t.fail(s.Span, Unsupported, "repeat a fixed number of times: unroll (10) { ... }",
-			"while is not supported")
-		return nil
-	}
-	n, ok := constant(s.X)
-	if !ok || n < 1 || n > 100 {
-		t.fail(s.X.At(), BadCall, "write unroll (10) { ... }",
-			"the number of unroll must be a constant from 1 to 100")
-		return nil
-	}
-	var all []Stmt
-	for range n {
-		if len(all)+len(s.Body) > mostStatements {
-			t.fail(s.Span, TooLarge, "unroll fewer times",
-				"the clause has too many statements, with those of unrolled loops")
-			return nil
-		}
-		all = append(all, s.Body...)
-	}
-	return t.block(all)
-}
-
-// forEach translates a loop over a constant range.
-func (t *translator) forEach(s *For) []syntax.Stmt {
-	if s.End == nil {
-		t.fail(s.Span, Unsupported, "print(@map) prints all elements",
-			"loops over maps are not supported")
-		return nil
-	}
-	from, ok := constant(s.X)
-	to, ok2 := constant(s.End)
-	if !ok || !ok2 || to-from > 100 {
-		t.fail(s.Span, Unsupported, "write for ($i : 0..10) { ... }",
-			"a range must have constant ends and at most 100 numbers")
-		return nil
-	}
-	var all []Stmt
-	for i := from; i < to; i++ {
-		all = append(all, &Do{Span: s.Span, X: &syntax.Assign{
-			Span: s.Span, Op: syntax.Set, X: &syntax.Macro{Span: s.Span, Name: s.Name},
-			Y: number(s.Span, i),
-		}})
-		all = append(all, s.Body...)
-	}
-	return t.block(all)
 }
 
 // number returns a constant of 64 bits.

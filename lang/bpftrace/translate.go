@@ -64,7 +64,8 @@ type translator struct {
 	site       site
 	vars       map[string]*Shape // $variables of the clause
 	statements int
-	returns    string
+	returns    string // the variable of stopped; "": none
+	loops      int    // around the statement that is translated
 }
 
 // Translate translates a parsed program. text is its source, for positions. It returns a script or

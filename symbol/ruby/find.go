@@ -3,6 +3,7 @@ package ruby
 import (
 	"encoding/binary"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -89,31 +90,34 @@ func (l *Layout) evaluator(f interp.File) bool {
 // in another table of code: that of regular expressions has 98.
 const leastInstructions = 150
 
+// mostEvaluator is above the size of the function that evaluates instructions.
+const mostEvaluator = 256 << 10
+
 // byInstructions returns the function that evaluates instructions. It has a table of where the code
-// of each instruction begins, all in this function: a run of relocations.
+// of each instruction begins, all in this function: a run of relocations. Looking a function up is
+// expensive, so that it is done only for addresses that are near each other.
 func byInstructions(f interp.File) (from, to uint64) {
-	var first, last uint64 // the function of the run
+	var last [leastInstructions]uint64 // where the last of the run are, in any order
 	next, n := uint64(0), 0
 	f.Relocations(func(r interp.Relocation) bool {
-		if r.Kind != relocationRelative {
-			next, n = 0, 0
+		if r.At != next || r.Kind != relocationRelative {
+			n = 0
+		}
+		next = r.At + 8
+		last[n%len(last)] = r.Addend
+		if n++; n < len(last) || r.Kind != relocationRelative {
 			return true
 		}
-		if r.At != next || r.Addend < first || r.Addend >= last {
-			var ok bool
-			n, first, last = 0, 0, 0
-			if r.Addend != 0 {
-				if first, last, ok = f.Function(r.Addend); !ok {
-					first, last = 0, 0
-				}
-			}
+		low, high := slices.Min(last[:]), slices.Max(last[:])
+		if high-low >= mostEvaluator {
+			return true
 		}
-		next, n = r.At+8, n+1
-		if n >= leastInstructions && last > first {
-			from, to = first, last
-			return false
+		a, z, ok := f.Function(low)
+		if !ok || high >= z {
+			return true
 		}
-		return true
+		from, to = a, z
+		return false
 	})
 	return from, to
 }

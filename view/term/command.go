@@ -61,9 +61,11 @@ type Program struct {
 	LoadMachine func() load.Machine
 
 	// Returns what names the addresses of perf.data with the files of this machine; nil: nothing.
-	Names      func() profile.Namer
-	ReadsFiles func() // is called when a command starts that only reads files; may be nil
-	Terminal   Terminal
+	Names func() profile.Namer
+	// Returns the page that an HTML file of a profile has; nil: this program was built without.
+	ProfilePage func() *profile.Page
+	ReadsFiles  func() // is called when a command starts that only reads files; may be nil
+	Terminal    Terminal
 
 	DiagnoseNetns string // MachineOptions.Netns of a diagnosis without --netns
 }

@@ -25,6 +25,7 @@ type outputFlags struct {
 	title    string
 	width    int
 	inverted bool
+	page     func() *profile.Page // Program.ProfilePage
 	table    bool
 	lines    bool // only of flame
 	rows     int
@@ -162,7 +163,11 @@ func (o *outputFlags) writeLines(w io.Writer, t *profile.Tree, _ profile.Picture
 }
 
 func (o *outputFlags) picture(note string) profile.Picture {
-	return profile.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
+	p := profile.Picture{Title: o.title, Note: note, Width: o.width, Inverted: o.inverted}
+	if o.page != nil {
+		p.Page = o.page()
+	}
+	return p
 }
 
 // write writes a profile to the selected file.
@@ -261,7 +266,7 @@ func (d *diffFlags) norm() (profile.Norm, error) {
 }
 
 func (p Program) flame() *cobra.Command {
-	var o outputFlags
+	o := outputFlags{page: p.ProfilePage}
 	var d diffFlags
 	var read profile.Options
 	var memory string
@@ -377,6 +382,7 @@ what to divide by. Changes that may be chance, with so few samples, are listed l
 			if format.minShare != nil && len(args) < 2 {
 				read.Least = format.minShare(o.picture(""))
 			}
+			read.Times = format.name == "html"
 			t, err := printer.profiles(c.Context(), args, read)
 			if err != nil {
 				return err

@@ -106,7 +106,7 @@ const (
 )
 
 func (p Program) profile() *cobra.Command {
-	var o outputFlags
+	o := outputFlags{page: p.ProfilePage}
 	var q Profiling
 	var w recordedFlags
 	var every, least, perSample string

@@ -175,6 +175,9 @@ func (p *recordedProfiles) writeRecorded(
 		Numbers:   pids,
 		By:        q.By,
 	}
+	if f, err := o.selectFormat(); err == nil && w.diff == "" {
+		part.Times = f.name == "html"
+	}
 	after, err := p.read(ctx, &w.pastFlags, measure.Span(q.For), part, o.table)
 	if err != nil {
 		return err
