@@ -112,6 +112,7 @@ func machineLines() []line {
 			node: "node_softirqs_functions_total"},
 		{query: "system.boot", kind: level, unit: nanos, keep: true,
 			base: "culprit_system_boot_time_seconds", node: "node_boot_time_seconds"},
+		{query: "system.clocksource by source,available", kind: level, unit: count, local: fact},
 		{query: "system.info by kernel,arch,machine", kind: level, unit: count, keep: true,
 			node: "node_uname_info"},
 		{query: "system.interrupts", kind: delta, unit: events, keep: true,

@@ -127,3 +127,15 @@ func TestWriteLines(t *testing.T) {
 		t.Errorf("%q\nwant %q", b.String(), want)
 	}
 }
+
+// TestLinesOfMergedFunctions checks that there are no lines where functions of one name and line
+// become one, since a stack with both would count twice.
+func TestLinesOfMergedFunctions(t *testing.T) {
+	b := NewBuilder()
+	f, g := b.Function([]byte("f"), []byte("a"), Code), b.Function([]byte("f"), []byte("b"), Code)
+	b.Lined([]uint32{f, g}, []int32{3, 3}, 5)
+	tree := b.Tree()
+	if len(tree.Lines) != 2 || tree.ByName().HasLines() {
+		t.Errorf("%+v, by name %+v", tree.Lines, tree.ByName().Lines)
+	}
+}

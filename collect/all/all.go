@@ -36,6 +36,7 @@ func Collectors() []collect.Collector {
 		network.Softnet{},          // /proc/net/softnet_stat
 		memory.Caches{},            // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
 		cpu.Machine{},              // /sys/devices/system/cpu, uname
+		cpu.Clock{},                // /sys/devices/system/clocksource
 		connection.Flows{},         // sock_diag, /proc/PID/fd: TCP connections and listeners
 		cgroup.Cgroups{},           // control groups, version 1 and 2
 		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat

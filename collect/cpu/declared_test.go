@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func declared() []collect.Collector {
 	return []collect.Collector{
-		CPU{}, Interrupts{}, Load{}, Schedstat{}, Machine{}, Pressure{}, Softirqs{},
+		CPU{}, Interrupts{}, Load{}, Schedstat{}, Machine{}, Clock{}, Pressure{}, Softirqs{},
 	}
 }
 

@@ -35,6 +35,8 @@ const (
 	SoftnetSqueezes = `softnet.squeezes by cpu`
 	SoftnetPackets  = `softnet.packets by cpu`
 
+	Clocksource = `system.clocksource by source,available`
+
 	StackSamples = `cpu.stack.samples by process,pid,cpu,kernel`
 	StackRate    = `cpu.stack.rate by cpu`
 

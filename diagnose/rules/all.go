@@ -50,6 +50,7 @@ func All() []diagnose.Rule {
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
+		clockSlow(),
 	}
 }
 

@@ -132,6 +132,12 @@ describe("a flame chart", () => {
       expect(sketch.left[i]!).toBeGreaterThanOrEqual(sketch.left[i - 1]!);
   });
 
+  it("of a stretch of time has its calls alone, where they are in the whole", () => {
+    const c = chartOf(calls, times, 0, null, 1000, { from: 12, to: 55 });
+    expect(boxes(c)).toEqual(["1 main 10+10", "1 main 50+10", "2 other 50+10"]);
+    expect(c.total[0]).toBe(105);
+  });
+
   it("has no boxes of a thread without moments", () => {
     expect(chartOf(calls, times, 7).fn.length).toBe(1);
     expect(momentsOf(times, 1)).toEqual([3, 4]);

@@ -45,7 +45,7 @@ export function lengthOf(t: Times): number {
 
 /**
  * The chart of a thread. Moments whose node is not in keep are gaps; null: all are shown. A chart
- * of more than `most` calls is a sketch.
+ * of more than `most` calls is a sketch. within: only the moments of a stretch of time.
  */
 export function chartOf(
   c: Calls,
@@ -53,17 +53,22 @@ export function chartOf(
   thread: number,
   keep: Uint8Array | null = null,
   most = mostCalls,
+  within: { from: number; to: number } = { from: 0, to: Number.POSITIVE_INFINITY },
 ): Chart {
   const whole = lengthOf(t);
   const [from, to] = momentsOf(t, thread);
   const all = new Uint32Array(to - from);
   let n = 0;
-  for (let i = from; i < to; i++) if (t.node[i]! > 0 && (!keep || keep[t.node[i]!])) all[n++] = i;
+  for (let i = from; i < to; i++) {
+    if (t.at[i]! >= within.to) break;
+    if (t.at[i]! + t.span[i]! <= within.from) continue;
+    if (t.node[i]! > 0 && (!keep || keep[t.node[i]!])) all[n++] = i;
+  }
   let list: Uint32Array = all.subarray(0, n);
   let step = 0;
   let size = countOf(c, t, list, 0);
   for (let steps = 1 << 15; size > most && steps >= 1; steps >>= 1) {
-    step = whole / steps;
+    step = (Math.min(whole, within.to) - within.from) / steps;
     list = longest(t, all.subarray(0, n), step);
     size = countOf(c, t, list, step);
   }

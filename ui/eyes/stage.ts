@@ -232,6 +232,12 @@ const axe = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 /** Wants what is shown to be usable by everybody, as far as axe can tell. */
 export async function accessible(page: Page): Promise<void> {
+  // What stays in sight covers what is scrolled below it: that is no fault of a target.
+  const before = await page.evaluate(() => {
+    const y = scrollY;
+    scrollTo(0, 0);
+    return y;
+  });
   // Beside the page and not in it: the content security policy lets no other script in.
   await page.evaluate(readFileSync(axe, "utf8"));
   const { violations } = (await page.evaluate(
@@ -239,6 +245,7 @@ export async function accessible(page: Page): Promise<void> {
   )) as {
     violations: { id: string; help: string; nodes: { html: string; failureSummary: string }[] }[];
   };
+  await page.evaluate((y) => scrollTo(0, y), before);
   const said = violations.map(
     (v) =>
       `${v.id}: ${v.help}\n${v.nodes.map((n) => `   ${n.html.slice(0, 200)}\n   ${n.failureSummary}`).join("\n")}`,

@@ -52,6 +52,7 @@ func TestWorksheets(t *testing.T) {
 		{"what never was", "/9/remove", `{"version":2}`, 404, "no worksheet 9", "2 a q=c 1"},
 		{"another action", "/2/share", `{}`, 404, "remove", "2 a q=c 1"},
 		{"no name", "", `{"state":"q=c"}`, 400, "the name must be", "2 a q=c 1"},
+		{"a name with a space before it", "", `{"name":" b"}`, 400, "the name must be", "2 a q=c 1"},
 		{"no state of a page", "", `{"name":"b","state":"a b"}`, 400, "the state must", "2 a q=c 1"},
 		{"an unknown field", "", `{"name":"b","graphs":[]}`, 400, "unknown field", "2 a q=c 1"},
 		{"a negative version", "", `{"id":2,"version":-1,"name":"b"}`, 400, "version", "2 a q=c 1"},
