@@ -361,19 +361,7 @@ const (
 func (r *recorder) recordTick(
 	g *generation, first *measure.Batch, sources []int, batches []*measure.Batch,
 ) {
-	// The length of an interval comes from the monotonic clock. If it does not begin at the end of
-	// the previous one, the wall clock was set.
-	for _, b := range batches {
-		if b.Stat != g.stat || b.Over.Span() == 0 {
-			continue
-		}
-		if jump := b.Over.Start.Sub(g.end); jump > clockJump {
-			r.set.logClockChange("set forward", measure.Interval{Start: g.end, End: b.Over.Start})
-		} else if jump < -clockJump {
-			r.set.logClockChange("set back", measure.Interval{Start: b.Over.Start, End: g.end})
-		}
-		break
-	}
+	r.logClock(g, batches)
 	over := first.Over
 	at := floor(over.End, r.step)
 	g.stat, g.end = first.Stat, over.End
@@ -418,6 +406,22 @@ func (r *recorder) recordTick(
 		g.newestTick[source] = at
 	}
 	r.store(g, at, keepers, batches, note)
+}
+
+// logClock logs that the wall clock was set since the previous tick. The length of an interval comes
+// from the monotonic clock, so an interval then does not begin at the end of the previous one.
+func (r *recorder) logClock(g *generation, batches []*measure.Batch) {
+	for _, b := range batches {
+		if b.Stat != g.stat || b.Over.Span() == 0 {
+			continue
+		}
+		if jump := b.Over.Start.Sub(g.end); jump > clockJump {
+			r.set.logClockChange("set forward", measure.Interval{Start: g.end, End: b.Over.Start})
+		} else if jump < -clockJump {
+			r.set.logClockChange("set back", measure.Interval{Start: b.Over.Start, End: g.end})
+		}
+		return
+	}
 }
 
 // foldersOf returns the folders of the datasets of some sources; if again, without those whose
