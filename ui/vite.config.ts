@@ -4,6 +4,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
+import { escapeUnseen } from "./vite.unseen";
 
 const dist = join(import.meta.dirname, "dist");
 
@@ -34,7 +35,7 @@ function precompress(): Plugin {
 
 export default defineConfig({
   base: "./",
-  plugins: [svelte(), precompress()],
+  plugins: [svelte(), escapeUnseen(), precompress()],
   build: {
     outDir: dist,
     emptyOutDir: false,

@@ -1,11 +1,12 @@
 import { join } from "node:path";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
+import { escapeUnseen } from "./vite.unseen";
 
 // The page in one file, which culprit writes with a profile in it: a script and a style that load
 // nothing.
 export default defineConfig({
-  plugins: [svelte()],
+  plugins: [svelte(), escapeUnseen()],
   build: {
     outDir: join(import.meta.dirname, "dist", "file"),
     emptyOutDir: true,

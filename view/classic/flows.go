@@ -142,9 +142,12 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 		}
 		return ""
 	}
-	localFrom := 0
+	localFrom, packetsFrom, shareFrom, wider := 0, 0, 0, 0
+	if whole && o.Has("udp") { // the line also has the protocol and datagrams
+		packetsFrom, shareFrom, wider = 104, 86, 24
+	}
 	if whole { // the line also has both ports and the peer
-		localFrom = 100
+		localFrom = 100 + wider
 	}
 	t.Columns = []view.Column{
 		{Name: "residual", Help: "true in the row of traffic that no connection accounts for"},
@@ -209,6 +212,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Head:     head(o.Has("udp"), "rx pk/s"),
 			Decimals: 0,
 			Width:    8,
+			MinWidth: packetsFrom,
 			Help:     "datagrams received, of UDP only",
 		},
 		{
@@ -216,6 +220,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Head:     head(o.Has("udp"), "tx pk/s"),
 			Decimals: 0,
 			Width:    8,
+			MinWidth: packetsFrom,
 			Help:     "datagrams sent, of UDP only",
 		},
 		{
@@ -224,7 +229,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Show:     view.Millis,
 			Decimals: 3,
 			Width:    7,
-			MinWidth: 100,
+			MinWidth: 100 + wider,
 			Help:     "smoothed round trip time",
 		},
 		{
@@ -232,7 +237,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Head:     "retr/s",
 			Decimals: 1,
 			Width:    6,
-			MinWidth: 100,
+			MinWidth: 100 + wider,
 			Help:     "segments sent again",
 		},
 		{
@@ -241,7 +246,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Show:     view.Mbit,
 			Decimals: 1,
 			Width:    10,
-			MinWidth: 120,
+			MinWidth: 120 + wider,
 			Help:     "the kernel's estimate of the path's delivery rate",
 		},
 		{
@@ -250,6 +255,7 @@ func flowsTable(o view.Options, f *view.Frame) *view.Table {
 			Show:     view.Percent,
 			Decimals: 1,
 			Width:    5,
+			MinWidth: shareFrom,
 			Help:     "share of the traffic of the interfaces",
 		},
 		{

@@ -1,0 +1,21 @@
+import type { Plugin } from "vite";
+
+// Characters that are not seen, or that reverse text: the zero width space and its kin, the marks
+// of direction, the separators of lines, the byte order mark. A minifier writes them as they are.
+const unseen = /[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** Writes unseen characters of the program as escapes: who reads the file sees all of it. */
+export function escapeUnseen(): Plugin {
+  return {
+    name: "escape-unseen",
+    apply: "build",
+    generateBundle(_, bundle) {
+      for (const part of Object.values(bundle))
+        if (part.type === "chunk")
+          part.code = part.code.replace(
+            unseen,
+            (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+          );
+    },
+  };
+}
