@@ -408,8 +408,9 @@ func (r *recorder) recordTick(
 	r.store(g, at, keepers, batches, note)
 }
 
-// logClock logs that the wall clock was set since the previous tick. The length of an interval comes
-// from the monotonic clock, so an interval then does not begin at the end of the previous one.
+// logClock logs that the wall clock was set since the previous tick. The length of an interval
+// comes from the monotonic clock, so an interval then does not begin at the end of the previous
+// one.
 func (r *recorder) logClock(g *generation, batches []*measure.Batch) {
 	for _, b := range batches {
 		if b.Stat != g.stat || b.Over.Span() == 0 {
