@@ -49,6 +49,7 @@ type Family struct {
 	words   map[string]*naming // by field
 	without bool
 	maybe   []string // probes that some kernels lack
+	from    string   // the first release of Linux with the others; "": all that culprit supports
 	budget  trace.Budget
 	rest    time.Duration // how long a program over its budget is suspended
 
@@ -183,9 +184,12 @@ func (d *declarations) add(f *Family, line headLine) error {
 		f.without = true
 	case words[0] == "optional" && len(words) == 2:
 		f.maybe = append(f.maybe, words[1])
+	case words[0] == "from" && len(words) == 3 && words[1] == "Linux":
+		f.from = words[2]
 	default:
 		return errors.New(
-			`want "statistic ...", "field ...", "without culprit" or "optional PROBE"`,
+			`want "statistic ...", "field ...", "without culprit", "optional PROBE" or ` +
+				`"from Linux RELEASE"`,
 		)
 	}
 	return nil

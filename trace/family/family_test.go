@@ -113,8 +113,8 @@ func TestWrongHead(t *testing.T) {
 		{
 			"unknown line after a continued one", begin + " * field f word: help,\n" +
 				" *     continued\n * fields g word: help\n */",
-			`statistics/made.d:7: want "statistic ...", "field ...", "without culprit" or ` +
-				`"optional PROBE": "fields g word: help"`,
+			`statistics/made.d:7: want "statistic ...", "field ...", "without culprit", ` +
+				`"optional PROBE" or "from Linux RELEASE": "fields g word: help"`,
 		},
 		{
 			"without others", begin + " * without others\n */",

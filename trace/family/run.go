@@ -109,6 +109,28 @@ func (f *Family) dropOptional(tree *syntax.Program, env *probe.Env) {
 	})
 }
 
+// missing returns a measure.ErrUnsupported if the kernel is older than the probes of the family.
+func (f *Family) missing(tree *syntax.Program, env *probe.Env) error {
+	if f.from == "" {
+		return nil
+	}
+	for _, item := range tree.Items {
+		c, ok := item.(*syntax.Clause)
+		if !ok {
+			continue
+		}
+		for _, p := range c.Probes {
+			if _, err := env.Probes(p); err != nil {
+				return fmt.Errorf(
+					"%w: needs Linux %s, this kernel lacks the probe %s", measure.ErrUnsupported,
+					f.from, syntax.Print(p),
+				)
+			}
+		}
+	}
+	return nil
+}
+
 // key identifies a program by its text and its statistics: programs of the same text can differ in
 // fixed fields.
 func (p *familyProgram) key() string {
@@ -125,6 +147,9 @@ func (p *familyProgram) key() string {
 func (f *Family) load(p *familyProgram, env *probe.Env) (*trace.Source, error) {
 	if err := feature.RawTracepoints.Have(env.Root()); errors.Is(err, measure.ErrDenied) {
 		return nil, probe.MissingRight(env.Root(), "use BPF", err)
+	}
+	if err := f.missing(p.tree, env); err != nil {
+		return nil, err
 	}
 	s, err := trace.NewLimitedSource(
 		f.file,

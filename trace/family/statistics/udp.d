@@ -10,6 +10,7 @@
  * statistic udp.flow.packets delta packet by netns local localport peer peerport process pid
  *     direction: datagrams that programs sent and received through UDP sockets
  *     (sock:sock_send_length, sock:sock_recv_length)
+ * from Linux 6.3
  * field netns word of netns: network namespace of the socket; "" is culprit's own
  * field local word: address of the socket; 0.0.0.0 or :: if it has all addresses of the machine
  * field localport number: its port
