@@ -558,7 +558,7 @@ func TestFamiliesCompile(t *testing.T) {
 			}
 			f.dropOptional(p.tree, e)
 			if err := f.missing(p.tree, e); err != nil {
-				t.Log(st.ID, " is not compiled: ", err)
+				t.Logf("%s is not compiled: %v", st.ID, err)
 				continue
 			}
 			c, err := trace.Compile(
