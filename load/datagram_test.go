@@ -215,7 +215,8 @@ func TestConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	here, there := run.Here.Total.way(Up), run.There.Total.way(Up)
-	if here.Exchanges == 0 || here.UDP.Lost != 0 || there.Exchanges < here.Exchanges ||
+	// The server may end while it counts the last exchanges.
+	if here.Exchanges == 0 || here.UDP.Lost != 0 || there.Exchanges < here.Exchanges*0.99 ||
 		run.Here.Total.Times.Count() < here.Exchanges {
 		t.Errorf("client %+v, server %+v", here, there)
 	}

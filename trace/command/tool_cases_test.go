@@ -121,13 +121,14 @@ var fileCases = []toolCase{
 			}
 			defer unix.Close(fd)
 			for range 3 {
-				file, err := unix.Openat(fd, "sys/kernel/../kernel/osrelease", unix.O_RDONLY, 0)
+				// A file that nothing else in this process reads.
+				file, err := unix.Openat(fd, "sys/kernel/../kernel/domainname", unix.O_RDONLY, 0)
 				if err != nil {
 					t.Error(err)
 				}
 				unix.Close(file)
 			}
-		}, want: `^%d +\S.* \d+ +0 /proc/sys/kernel/osrelease$`, lines: 3},
+		}, want: `^%d +\S.* \d+ +0 /proc/sys/kernel/domainname$`, lines: 3},
 	{tool: "statsnoop", given: own, do: times(5, func() {
 		unix.Stat("/no/such/culprit-stat", &unix.Stat_t{}) //nolint:errcheck // it fails
 	}), want: ` 2 /no/such/culprit-stat$`, lines: 5},

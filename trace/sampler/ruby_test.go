@@ -333,9 +333,16 @@ func TestOffCPUOfRuby(t *testing.T) {
 func TestProfileOfEndingRuby(t *testing.T) {
 	for v, ruby := range rubiesHere(t) {
 		t.Run(v, func(t *testing.T) {
-			script := rubyScript(t, "def work\n  i = 0\n  i += 1 while i < 30_000_000\nend\nwork\n")
+			script := rubyScript(t, `def work(till)
+  while Process.clock_gettime(Process::CLOCK_MONOTONIC) < till
+    i = 0
+    i += 1 while i < 100_000
+  end
+end
+work(Process.clock_gettime(Process::CLOCK_MONOTONIC) + 6)
+`)
 			pid := tracetest.Start(t, ruby, script)
-			p := Profile{Hz: 499, User: true, For: measure.Span(4 * time.Second),
+			p := Profile{Hz: 499, User: true, For: measure.Span(8 * time.Second),
 				Threads: ThreadFilter{PIDs: []int{pid}}}
 			got, err := p.Run(t.Context())
 			if err != nil {
