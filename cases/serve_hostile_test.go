@@ -291,8 +291,8 @@ func serveHostile(t *testing.T, l *Lab, bin string) {
 	if h.RSS > mostServed {
 		t.Errorf("the server holds %.0f MB", h.RSS/1e6)
 	}
-	// Emulated kernels and other servers run beside it and delay some ticks; a recorder that waits for
-	// viewers is late each second.
+	// Emulated kernels and other servers run beside it and delay some ticks; a recorder that waits
+	// for viewers is late each second.
 	if late := h.Late - before.Late; late > 5 {
 		t.Errorf("%d ticks were late", late)
 	}
