@@ -173,7 +173,7 @@ func (p *scopeProfile) read(w *chartWriter, frames []uint32, lines []int32, n in
 	return wrong("type %q is neither sampled nor evented", p.Type)
 }
 
-// sampled reads samples, of which each begins where the one before ended.
+// sampled reads a list of samples. Each sample begins where the previous one ended.
 func (p *scopeProfile) sampled(
 	w *chartWriter, frames []uint32, lines []int32, wrong func(string, ...any) error,
 ) error {

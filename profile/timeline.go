@@ -168,8 +168,8 @@ func (l *Timeline) moved(to func(node int32) int32) *Timeline {
 	return &out
 }
 
-// scaled returns the timeline with times in another unit than ns, of which one is by ns; 0: it is
-// no unit of time, and there is no timeline.
+// scaled converts times to nanoseconds. One unit of the file is by nanoseconds; 0: its unit is not
+// one of time, and the result is nil.
 func (l *Timeline) scaled(by float64) *Timeline {
 	if l == nil || by == 0 {
 		return nil

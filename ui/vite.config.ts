@@ -4,7 +4,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import type { Plugin } from "vite";
 import { defineConfig } from "vitest/config";
-import { escapeUnseen } from "./vite.unseen";
+import { escapeUnseen } from "./vite.unseen.ts";
 
 const dist = join(import.meta.dirname, "dist");
 

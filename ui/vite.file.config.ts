@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
-import { escapeUnseen } from "./vite.unseen";
+import { escapeUnseen } from "./vite.unseen.ts";
 
 // The page in one file, which culprit writes with a profile in it: a script and a style that load
 // nothing.

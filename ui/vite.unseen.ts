@@ -4,7 +4,7 @@ import type { Plugin } from "vite";
 // of direction, the separators of lines, the byte order mark. A minifier writes them as they are.
 const unseen = /[\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 
-/** Writes unseen characters of the program as escapes: who reads the file sees all of it. */
+/** Replaces invisible characters in the built program by escapes, so that a reader sees them. */
 export function escapeUnseen(): Plugin {
   return {
     name: "escape-unseen",

@@ -7,7 +7,7 @@ import { type Calls, callsOf, type Times } from "./profile";
 export interface Chart extends Calls {
   /** Amount with all that the call calls; NaN where the chart is a sketch. */
   amount: Float64Array;
-  /** The ns of a step of a sketch, of which each shows its longest stack; 0: all is shown. */
+  /** Nanoseconds per step of a sketch, which shows the longest stack of each step; 0: no sketch. */
   step: number;
 }
 
@@ -121,7 +121,7 @@ class Open {
     return common;
   }
 
-  /** Opens the calls of a moment, of which some go on. */
+  /** Opens the calls of a moment. The first common of them continue from the previous moment. */
   enter(node: number, common: number): void {
     const { depth, parent } = this.c;
     this.depth = depth[node]!;
@@ -243,7 +243,7 @@ export interface ChartMark {
   label: string;
 }
 
-/** Round marks from a time to another on an axis of so many pixels, in ns since the start. */
+/** Round times between two times, in ns since the start, for an axis that is width pixels long. */
 export function chartMarks(from: number, to: number, width: number, apart = 90): ChartMark[] {
   const want = ((to - from) * apart) / Math.max(1, width);
   if (!(want > 0) || !Number.isFinite(want)) return [];

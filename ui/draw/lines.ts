@@ -52,12 +52,12 @@ export function trace(
   if (open) ctx.lineTo(x0 + end * w, base - (values[end - 1]! - low) * ky);
 }
 
-/** So many hairlines and more are worth a picture of their own. */
+/** From this number on, hairlines are drawn once into an image of their own. */
 const manyHairlines = 8;
 
 /**
- * The lines without a colour of their own, so many that they are one grey: as pixels where there
- * are about as many cells as those, and at once.
+ * Draws the lines that share one grey, because there are more lines than colours. Where there are
+ * about as many cells as pixels, it sets pixels, which is faster.
  */
 export function hairlines(
   ctx: CanvasRenderingContext2D,

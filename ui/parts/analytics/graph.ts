@@ -25,8 +25,8 @@ export interface Options {
   /** Rows that are left out. */
   hidden: string[][];
   /**
-   * The same rows so many milliseconds earlier are drawn behind, of lines and stacks; 0: they are
-   * not.
+   * How much earlier the rows are that lines and stacks are compared with, in milliseconds; 0: no
+   * comparison.
    */
   earlier: number;
   /** A logarithmic axis of lines, and colours by the logarithm of rows. */
