@@ -28,7 +28,8 @@ func locks() []Threshold {
 // Thresholds of rule switch-storm: see switches.
 const (
 	SwitchRate    = 20e3
-	SwitchCost    = 12e-6
+	SwitchCost    = 40e-6
+	SwitchOwn     = 3e-6
 	SwitchCPU     = 0.2
 	SwitchMuch    = 0.5
 	SwitchPartner = 0.5
@@ -38,9 +39,12 @@ func switches() []Threshold {
 	return []Threshold{
 		edge("SwitchRate", SwitchRate, "voluntary switches per second", 19500, 20500,
 			"of one program; servers with ten thousand requests per second stay below"),
-		edge("SwitchCost", SwitchCost, "s of CPU time per switch", 11.8e-6, 12.2e-6,
-			"going to sleep and waking another takes 2 to 10 us in all: with more the program "+
-				"does something else too"),
+		edge("SwitchCost", SwitchCost, "s of CPU time per switch", 39.5e-6, 40.5e-6,
+			"going to sleep and waking another takes 2 to 10 us in all, up to 30 in a virtual "+
+				"machine: with more the kernel does something else too"),
+		edge("SwitchOwn", SwitchOwn, "s of CPU time outside the kernel per switch", 2.9e-6, 3.1e-6,
+			"reading a message and writing the next takes 1 to 2 us: with more the program "+
+				"does work of its own"),
 		edge("SwitchCPU", SwitchCPU, "CPUs", 0.195, 0.205,
 			"with less the switches cost nobody anything"),
 		edge("SwitchMuch", SwitchMuch, "CPUs", 0.48, 0.52,
