@@ -83,6 +83,8 @@ type Clause struct {
 	Body      []Stmt
 	Default   bool           // without a body: traces the probe
 	Hidden    bool           // it belongs to the meaning of a probe, not to the text
+	Loop      int            // as syntax.Clause.Loop
+	Continues bool           // as syntax.Clause.Continues
 	numbers   map[uint32]int // dtrace's numbers, by probe ID
 }
 
@@ -147,4 +149,6 @@ type Aggregation struct {
 	// none.
 	Steps [4]int64
 	At    syntax.Span
+	// The associative array that it represents in an action; nil: none. It is not in Program.Aggs.
+	Array *Var
 }
