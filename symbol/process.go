@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"culprit/kernel"
-
 )
 
 // Processes resolves addresses of processes. The symbols of a file are cached for all processes

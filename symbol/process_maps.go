@@ -209,4 +209,3 @@ func firstLines(b []byte, n int) (first []byte, cut bool) {
 	}
 	return b[:at], at < len(b)
 }
-

@@ -63,4 +63,3 @@ func several(n int) string {
 	}
 	return strconv.Itoa(n) + " processes"
 }
-
