@@ -165,8 +165,8 @@ func TestInotify(t *testing.T) {
 	}
 }
 
-// TestInotifyOfManyFiles shows that a process of many open files is looked at in parts, and that its
-// instances, the first and the last file, are counted once.
+// TestInotifyOfManyFiles shows that a process of many open files is looked at in parts, and that
+// its instances, the first and the last file, are counted once.
 func TestInotifyOfManyFiles(t *testing.T) {
 	const files = 8000
 	m := collecttest.EmptyMachine(t)
