@@ -16,6 +16,7 @@ const (
 	Python Language = 1 + iota
 	Ruby
 	Perl
+	PHP
 )
 
 // String returns the name of the language.
@@ -27,6 +28,8 @@ func (l Language) String() string {
 		return "Ruby"
 	case Perl:
 		return "Perl"
+	case PHP:
+		return "PHP"
 	}
 	return "interpreter"
 }

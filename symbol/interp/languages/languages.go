@@ -5,6 +5,7 @@ package languages
 import (
 	"culprit/symbol/interp"
 	"culprit/symbol/perl"
+	"culprit/symbol/php"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
 )
@@ -24,6 +25,7 @@ var all = [...]language{
 	{interp.Python, python.Find, python.FromNumbers},
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
 	{interp.Perl, perl.Find, perl.FromNumbers},
+	{interp.PHP, php.Find, php.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.
