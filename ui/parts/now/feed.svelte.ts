@@ -4,7 +4,8 @@ import { ask } from "../../data/ask";
 import { follow, say, Trouble } from "../../data/client";
 import { fromJSON } from "../../data/columns";
 import { Live } from "../../data/live";
-import { type Asked, asks, type UseTable, useTable } from "../../data/use";
+import { type Asked, asks, type UseTable } from "../../data/use/shapes";
+import { useTable } from "../../data/use/table";
 import { server } from "../../state/server.svelte";
 import { type Range, stretch } from "../../state/time";
 
