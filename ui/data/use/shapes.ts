@@ -1,5 +1,6 @@
 // The queries of a USE table, and what is worked out of their answers.
 
+import type { When } from "../ask";
 import type { Answer, Loss, Unlike } from "../columns";
 
 /** The queries of a USE table. */
@@ -27,6 +28,17 @@ export const asks = {
   qdisc: "net.qdisc.drops by netns,device where parent = root",
   netErrors: "net.device.errors by netns,device",
 } as const;
+
+/** More rows are not shown. */
+export const mostRows = 500;
+
+/** When and how fine the queries are asked: ten minutes in seconds. */
+export const whenAsked = (from: number, to: number): When => ({
+  from,
+  to,
+  columns: 600,
+  top: mostRows,
+});
 
 export type Asked = { -readonly [K in keyof typeof asks]?: Answer };
 

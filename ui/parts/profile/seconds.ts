@@ -1,6 +1,7 @@
 // The samples that a server records, by time: a column for each second or several, a line for each
 // part of the second.
 
+import type { When } from "../../data/ask";
 import type { Answer } from "../../data/columns";
 
 /** A stretch of time, in milliseconds since the epoch. */
@@ -28,6 +29,10 @@ export interface Seconds {
   /** The greatest of rate. */
   most: number;
 }
+
+/** The query of the map, and when and how fine it is asked. */
+export const mapQuery = "cpu.stack.busy by slot";
+export const mapWhen = (from: number, to: number): When => ({ from, to, columns: 400 });
 
 /**
  * Of the answer to cpu.stack.busy by slot. A line that is absent where something was measured was
@@ -79,6 +84,12 @@ export function busiest(s: Seconds, ms: number): Stretch | null {
   }
   return best < 0 ? null : { from: s.start + at * s.step, to: s.start + (at + n) * s.step };
 }
+
+/** All of it. */
+export const wholeOf = (s: Pick<Seconds, "start" | "step" | "cells">): Stretch => ({
+  from: s.start,
+  to: s.start + s.cells * s.step,
+});
 
 /** What a place of the map is: its column, the part of the second, and the samples there. */
 export function pointAt(
