@@ -181,7 +181,16 @@ export interface Differences {
 /** What happened at a moment; of api/notes. */
 export interface Note {
   at_ms: number;
-  kind: "note" | "deploy" | "culprit" | "script" | "dataset" | "clock";
+  kind:
+    | "note"
+    | "deploy"
+    | "culprit"
+    | "script"
+    | "dataset"
+    | "clock"
+    | "process"
+    | "interface"
+    | "memory";
   text: string;
   who: string;
   /** Of what was noted: to remove it. */

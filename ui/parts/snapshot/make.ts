@@ -20,6 +20,8 @@ export interface When {
   columns: number;
   top: number;
   host: string;
+  /** With the events that recorded statistics show. */
+  events: boolean;
 }
 
 const json = "application/json";
@@ -66,7 +68,8 @@ async function keepSheet(
   const from = String(Math.round(when.from));
   const to = String(Math.round(when.to));
   const host = when.host === "" ? undefined : when.host;
-  if (!host) await keep("notes", { from, to }, json);
+  const events = when.events ? "1" : undefined;
+  if (!host) await keep("notes", { from, to, events }, json);
   for (const g of graphs) {
     const { top, columns } = when;
     const params = { q: g.sentence, from, to, columns, top, host };

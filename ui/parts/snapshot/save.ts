@@ -25,7 +25,8 @@ export async function saveSnapshot(
   const time = still(here.time, now);
   const at = printPlace(place("analytics", state, time)).slice(1);
   const about = { version: health.version, host: health.host, at: now, place: at };
-  const when = { ...stretch(time, now), columns, top: most, host: state.host };
+  const { host, events } = state;
+  const when = { ...stretch(time, now), columns, top: most, host, events };
   try {
     const file = await makeSnapshot(graphs, when, here.of("profile").p, about);
     handOut(file, `culprit ${health.host} ${moment(now).replaceAll(":", "")}.html`, "text/html");
