@@ -63,6 +63,9 @@ export interface Kept {
   name: string;
   kind: "file" | "sample";
   at_ms: number;
+  /** When it was sampled; of a file it is not known. */
+  from_ms?: number;
+  to_ms?: number;
   unit: string;
   amount: number;
   samples: number | null;

@@ -1,6 +1,7 @@
 // The samples that a server records, by time: a column for each second or several, a line for each
 // part of the second.
 
+import type { Kept } from "../../data/api";
 import type { When } from "../../data/ask";
 import type { Answer } from "../../data/columns";
 
@@ -139,4 +140,18 @@ export function stretchOf(name: string): Stretch | null {
   const from = Number(m?.[1]);
   const to = Number(m?.[2]);
   return m && to > from ? { from, to } : null;
+}
+
+/** The longest time of recorded samples that has a flame chart. */
+const longestChart = 120_000;
+
+/**
+ * The name of what was recorded while CPU samples were taken, in whole seconds; "" of any other
+ * profile. Of a long one it is the beginning, which has a flame chart.
+ */
+export function recordedOf(k: Pick<Kept, "unit" | "from_ms" | "to_ms">, whose: string): string {
+  if (k.unit !== "samples" || k.from_ms === undefined || k.to_ms === undefined) return "";
+  const from = Math.floor(k.from_ms / 1000) * 1000;
+  const to = Math.min(Math.ceil(k.to_ms / 1000) * 1000, from + longestChart);
+  return nameOf({ from, to }, whose);
 }
