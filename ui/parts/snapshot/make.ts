@@ -124,8 +124,7 @@ function keeper(replies: Reply[]) {
       replies.push(reply);
       return reply.body;
     } catch (e) {
-      const refused = e instanceof Trouble && [400, 403, 404, 413, 501].includes(e.status);
-      if (!refused) throw e;
+      if (!(e instanceof Trouble) || ![400, 403, 404, 413, 501].includes(e.status)) throw e;
       const { message, code, hint, status } = e;
       const body = new TextEncoder().encode(JSON.stringify({ error: { message, code, hint } }));
       replies.push({ address: address(path, params), type: json, body: body.buffer, status });
