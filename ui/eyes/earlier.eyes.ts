@@ -120,7 +120,9 @@ describe.skipIf(lacks !== "")("an earlier time behind a graph", () => {
     // The same numbers are in the CSV, which says which line is of which time.
     const saving = page.waitForEvent("download");
     await graph.getByRole("button", { name: "CSV" }).click();
-    const lines = readFileSync(await (await saving).path(), "utf8").trim().split("\r\n");
+    const lines = readFileSync(await (await saving).path(), "utf8")
+      .trim()
+      .split("\r\n");
     expect(lines[0]).toBe("time,start,end,measured_s,mode,value (ratio)");
     const saved = new Map<string, string>();
     for (const line of lines.slice(1)) {
@@ -129,7 +131,10 @@ describe.skipIf(lacks !== "")("an earlier time behind a graph", () => {
     }
     const modes = answer.series.map((s) => s.key[0]!);
     let same = 0;
-    for (const [time, by] of [["shown", 0], [`${seconds} s before`, seconds * 1000]] as const)
+    for (const [time, by] of [
+      ["shown", 0],
+      [`${seconds} s before`, seconds * 1000],
+    ] as const)
       for (const mode of modes)
         for (const line of twin.lines) {
           const column = twin.names.indexOf(by === 0 ? mode : `${mode}, ${time}`);
@@ -138,7 +143,9 @@ describe.skipIf(lacks !== "")("an earlier time behind a graph", () => {
           if (shown === "–") expect(value ?? "").toBe("");
           else {
             same++;
-            expect(Math.abs(Number(shown) - Number(value))).toBeLessThanOrEqual(Number(value) * 2e-7);
+            expect(Math.abs(Number(shown) - Number(value))).toBeLessThanOrEqual(
+              Number(value) * 2e-7,
+            );
           }
         }
     expect(same).toBeGreaterThan(20);

@@ -37,12 +37,16 @@ describe.skipIf(lacks !== "")("events on the time axis", () => {
     // Of many that start at once the first by name are named.
     const file = join(dir, "000worker");
     writeFileSync(file, "#!/bin/sh\nwhile :; do :; done\n", { mode: 0o755 });
-    await until("a time before it", async () => {
-      const { elapsed_ms } = await served.get<{ elapsed_ms: number[] }>(
-        "ask?q=process.rss&from=-20s&to=now&step=1000",
-      );
-      return elapsed_ms.filter((ms) => ms > 0).length > 4;
-    }, 90_000);
+    await until(
+      "a time before it",
+      async () => {
+        const { elapsed_ms } = await served.get<{ elapsed_ms: number[] }>(
+          "ask?q=process.rss&from=-20s&to=now&step=1000",
+        );
+        return elapsed_ms.filter((ms) => ms > 0).length > 4;
+      },
+      90_000,
+    );
     worker = spawn(file, { stdio: "ignore" });
     const name = `000worker (pid ${worker.pid})`;
     const did = (what: string) => new RegExp(`000worker \\(pid ${worker?.pid}\\).* ${what}`);
@@ -58,7 +62,11 @@ describe.skipIf(lacks !== "")("events on the time axis", () => {
     await page.locator(`.flag[title*="${name}"]`).first().waitFor();
     expect(page.url()).toContain("events=1");
     await page.locator(`.flag[title*="${name}"]`).first().click();
-    await page.getByRole("list", { name: "notes of this moment" }).getByText(name).first().waitFor();
+    await page
+      .getByRole("list", { name: "notes of this moment" })
+      .getByText(name)
+      .first()
+      .waitFor();
     await accessible(page);
     await picture(page, "events");
     await page.setViewportSize({ width: 390, height: 844 });

@@ -379,7 +379,11 @@ describe.skipIf(lacks !== "")("worksheets", () => {
       await accessible(opened);
       await picture(opened, "snapshot-now");
       await view("Findings").click();
-      await opened.getByText("recorded from").or(opened.getByText("No diagnosis is")).first().waitFor();
+      await opened
+        .getByText("recorded from")
+        .or(opened.getByText("No diagnosis is"))
+        .first()
+        .waitFor();
       const { from, to } = whole(opened.url());
       const sampled = await fetch(
         `${served.url}api/ask?q=cpu.stack.busy+by+slot&from=${from}&to=${to}`,
@@ -390,7 +394,9 @@ describe.skipIf(lacks !== "")("worksheets", () => {
       else await opened.getByText("Profile is not in this snapshot: ").waitFor();
       await picture(opened, "snapshot-profile");
       await view("Trace").click();
-      await opened.getByText("Trace is not in this snapshot: it shows the running server").waitFor();
+      await opened
+        .getByText("Trace is not in this snapshot: it shows the running server")
+        .waitFor();
       await accessible(opened);
       await opened.goto(`file://${other}`);
       await opened.getByText("with data of format 3; the page in it reads format 2").waitFor();

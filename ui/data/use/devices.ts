@@ -4,7 +4,7 @@ import { type Answer, idOf } from "../columns";
 import { humane } from "../units";
 import { metric, oddOf, share, stalled, type Work } from "./metric";
 import { busiestFirst, last } from "./order";
-import { type Asked, asks, type Use } from "./shapes";
+import type { Asked, Use } from "./shapes";
 
 export function diskRows(w: Work, a: Asked): Use[] {
   const kinds = new Map<string, string>();

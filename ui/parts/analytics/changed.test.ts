@@ -136,8 +136,15 @@ describe("a change", () => {
 describe("a comparison that goes on", () => {
   afterEach(() => vi.unstubAllGlobals());
 
-  const report = (compared: number): object => ({ before: {}, after: {}, compared, changes: [], notes: [] });
-  const event = (name: string, data: object): string => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+  const report = (compared: number): object => ({
+    before: {},
+    after: {},
+    compared,
+    changes: [],
+    notes: [],
+  });
+  const event = (name: string, data: object): string =>
+    `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
   /** What differences reports of events: the numbers of its parts, then its end. */
   const of = async (...events: string[]): Promise<unknown[]> => {
     const asked: [string, RequestInit][] = [];
@@ -159,7 +166,11 @@ describe("a comparison that goes on", () => {
   const part = (read: number): string => event("part", { read, of: 9, report: report(read - 1) });
 
   it("reports its parts and its end, or why there is none", async () => {
-    expect(await of(part(3), part(5), event("report", report(8)))).toEqual([[3, 9, 2], [5, 9, 4], 8]);
+    expect(await of(part(3), part(5), event("report", report(8)))).toEqual([
+      [3, 9, 2],
+      [5, 9, 4],
+      8,
+    ]);
     const error = { message: "it took too long", code: "busy" };
     expect(await of(part(3), event("error", { error }))).toEqual([[3, 9, 2], "it took too long"]);
     expect(await of(part(3))).toEqual([

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "../../data/drill";
-import { commandLine, commandLines, first, optionsFor, parseOptions, plain, printOptions } from "./graph";
+import {
+  commandLine,
+  commandLines,
+  first,
+  optionsFor,
+  parseOptions,
+  plain,
+  printOptions,
+} from "./graph";
 
 describe("how a graph is shown", () => {
   it("is the same after print and parse, whatever the labels are", () => {

@@ -38,7 +38,7 @@ export class Moving {
       [x, y] = [m.clientX, m.clientY];
       look();
     };
-    const escape = (k: KeyboardEvent) => {
+    const cancel = (k: KeyboardEvent) => {
       if (k.key !== "Escape") return;
       k.stopPropagation();
       end(false);
@@ -47,6 +47,6 @@ export class Moving {
     grip.addEventListener("pointermove", move, { signal });
     grip.addEventListener("pointerup", () => end(true), { signal });
     grip.addEventListener("pointercancel", () => end(false), { signal });
-    addEventListener("keydown", escape, { signal, capture: true });
+    addEventListener("keydown", cancel, { signal, capture: true });
   }
 }

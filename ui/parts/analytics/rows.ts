@@ -12,7 +12,11 @@ const among = (list: readonly Key[], key: Key): boolean => list.some((k) => same
 export type Shown = { sentence: string } | { options: Partial<Options> };
 
 /** The selection after a click on a row; more: the other selected rows stay. */
-export function selectedAfter(selected: readonly string[][], key: string[], more: boolean): string[][] {
+export function selectedAfter(
+  selected: readonly string[][],
+  key: string[],
+  more: boolean,
+): string[][] {
   const is = among(selected, key);
   if (more) return is ? selected.filter((k) => !same(k, key)) : [...selected, key];
   return is && selected.length === 1 ? [] : [key];
@@ -33,7 +37,11 @@ export function isolated(q: Sentence, list: readonly string[][], all: readonly s
 }
 
 /** All but some rows: by the query, where it can name them; else they are hidden. */
-export function excluded(q: Sentence, list: readonly string[][], hidden: readonly string[][]): Shown {
+export function excluded(
+  q: Sentence,
+  list: readonly string[][],
+  hidden: readonly string[][],
+): Shown {
   if (q.by.length !== 1) return { options: { hidden: [...hidden, ...list], selected: [] } };
   const terms = list.map((k) => ({ field: q.by[0]!, op: "!=", values: [k[0]!] }));
   return { sentence: print({ ...q, where: [...q.where, ...terms] }) };

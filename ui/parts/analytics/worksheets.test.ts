@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Stat } from "../../data/api";
 import { parsePlace, place, printPlace } from "../../state/place";
-import { filtered, filterTerms, moved, stateOf, stateText, unfiltered, worksheetPlace } from "./worksheets";
+import {
+  filtered,
+  filterTerms,
+  moved,
+  stateOf,
+  stateText,
+  unfiltered,
+  worksheetPlace,
+} from "./worksheets";
 
 const stat = (...names: string[]): Stat =>
   ({ id: "x", fields: names.map((name) => ({ name })) }) as unknown as Stat;

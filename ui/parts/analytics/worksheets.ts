@@ -22,7 +22,7 @@ export function stateOf(text: string): Kept {
 }
 
 /** A named worksheet as the address has it: without marks, which are of another one's time. */
-export function worksheetPlace(one: Pick<Worksheet, "id" | "version" | "state">): State {
+export function worksheetPlace(one: Pick<Worksheet, "id" | "version" | "state">): Partial<State> {
   const none = { at: 0, a: 0, b: 0, against: "" };
   return { ...stateOf(one.state), ...none, sheet: one.id, version: one.version };
 }

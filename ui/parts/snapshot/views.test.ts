@@ -61,7 +61,10 @@ describe("the views of a snapshot", () => {
   });
 
   it("have the evidence of findings around their time", async () => {
-    const report = { start: "1970-01-01T00:16:40Z", findings: [finding("a", "x.y"), finding("b", "z")] };
+    const report = {
+      start: "1970-01-01T00:16:40Z",
+      findings: [finding("a", "x.y"), finding("b", "z")],
+    };
     const { keep, asked } = server({ findings: json({ reports: [{ at_ms: 1_010_000, report }] }) });
     await keepFindings(time, keep);
     expect(asked.slice(1).sort()).toEqual([
@@ -73,7 +76,10 @@ describe("the views of a snapshot", () => {
 
   it("have one profile: the chosen one, else that of the whole map, or say that there is none", async () => {
     const profiles = json({ profiles: [{ id: "other" }, { id: "mine" }] });
-    const of = async (chosen: string, ask: ArrayBuffer | null): Promise<[string, string[], string]> => {
+    const of = async (
+      chosen: string,
+      ask: ArrayBuffer | null,
+    ): Promise<[string, string[], string]> => {
       const { keep, asked } = server({ ask, profile: new ArrayBuffer(8), profiles });
       let list = "";
       const name = await keepProfile(time, chosen, keep, (_path, _params, _type, body) => {
