@@ -82,7 +82,8 @@ func Find(ctx context.Context, before, after *Side) (*Report, error) {
 	return FindStepwise(ctx, before, after, func(*Progress) {})
 }
 
-// FindStepwise is Find. It calls progress after each statistic.
+// FindStepwise is Find. It calls progress after each statistic. The error is ErrNothing, the
+// context's, or that of a reader.
 func FindStepwise(
 	ctx context.Context, before, after *Side, progress func(*Progress),
 ) (*Report, error) {
@@ -117,7 +118,8 @@ func FindStepwise(
 // toCompare returns the statistics that are compared, in the order in which they are: the
 // kernel's internals last.
 func toCompare(all []measure.Stat) []measure.Stat {
-	stats := slices.DeleteFunc(slices.Clone(all), func(st measure.Stat) bool { return skipped(&st) })
+	stats := slices.Clone(all)
+	stats = slices.DeleteFunc(stats, func(st measure.Stat) bool { return skipped(&st) })
 	slices.SortStableFunc(stats, func(a, b measure.Stat) int {
 		return cmp.Compare(weight(b.ID), weight(a.ID))
 	})

@@ -137,10 +137,12 @@ func (s *profiles) keep(t *profile.Tree, name, kind string) (*storedProfile, err
 	if err != nil {
 		return nil, err
 	}
-	return s.add(p, name, kind, measure.Interval{Start: t.Taken.At, End: t.Taken.At.Add(t.Taken.Over)})
+	over := measure.Interval{Start: t.Taken.At, End: t.Taken.At.Add(t.Taken.Over)}
+	return s.add(p, name, kind, over)
 }
 
-// add adds a packed profile of a time to the cache. The error says that it is not what it should be.
+// add adds a packed profile of a time to the cache. The error says that it is not what it should
+// be.
 func (s *profiles) add(
 	packed *packedProfile, name, kind string, over measure.Interval,
 ) (*storedProfile, error) {
