@@ -129,10 +129,10 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 		for !known(values[last]) {
 			last--
 		}
-		if last-first+1 < leastLife && first > 0 && last < len(values)-1 {
+		if first > 0 && last-first+1 < leastLife {
 			continue
 		}
-		name := fmt.Sprintf("%s (pid %s)", a.Label(i, 0), a.Label(i, 1))
+		name := fmt.Sprintf("%s (pid %s)", cmp.Or(a.Label(i, 0), "?"), a.Label(i, 1))
 		if first > 0 && read[first-1] {
 			at := event{first, true}
 			names[at] = append(names[at], name)

@@ -36,6 +36,7 @@ func eventful(t testing.TB) *memory {
 		add("process.rss", 1, 8, "web", "10")
 		add("process.rss", 10, 20, "web", "11")
 		add("process.rss", 5, 5, "short", "12")
+		add("process.rss", 20, 20, "new", "13") // not yet known to last
 		for i, name := range []string{"a", "b", "c", "d", "e"} {
 			add("process.rss", 12, 20, name, fmt.Sprint(100+i))
 		}
