@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 
 	"culprit/lang/gen"
-	"culprit/symbol"
 	"culprit/symbol/interp"
+	"culprit/symbol/unwind"
 )
 
 // addInterpreter loads the layout of the interpreter in the file of a table; false: the file has
 // none, or it does not fit. u.mu is locked.
-func (u *unwinder) addInterpreter(number uint32, t *symbol.UnwindTable) bool {
+func (u *unwinder) addInterpreter(number uint32, t *unwind.Table) bool {
 	if t.Interpreter == nil {
 		return false
 	}

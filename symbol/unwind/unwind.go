@@ -1,4 +1,7 @@
-package symbol
+// Package unwind reads tables that say where the caller of a function is: .eh_frame and
+// .debug_frame of x86-64 (DWARF call frame information). It opens nothing. It parses what strangers
+// wrote.
+package unwind
 
 import (
 	"cmp"
@@ -7,32 +10,32 @@ import (
 	"culprit/symbol/interp"
 )
 
-// An UnwindTable contains, for each instruction of a file, how to find the caller: the interpreted
+// A Table contains, for each instruction of a file, how to find the caller: the interpreted
 // .eh_frame. It is for x86-64 and the registers that a stack walk needs: stack pointer, frame
-// pointer, return address. If its rows were passed to an UnwindLoader, it only identifies the file.
-type UnwindTable struct {
-	Owner uint32 // the user whose file it is; see payerOf
+// pointer, return address. If its rows were passed to a Loader, it only identifies the file.
+type Table struct {
+	Owner uint32 // the user whose file it is; see symbol.IsBounded
 	// Interpreter describes the interpreter in the file; nil: it has none.
 	Interpreter interp.Layout
-	Rules       []UnwindRule // each once; the first is that of no rule
-	Rows        []UnwindRow  // by PC; each holds up to the next one
+	Rules       []Rule // each once; the first is that of no rule
+	Rows        []Row  // by PC; each holds up to the next one
 }
 
-// An UnwindRow is the rule by which the caller is found from PC on, an address of the file.
-type UnwindRow struct {
+// A Row is the rule by which the caller is found from PC on, an address of the file.
+type Row struct {
 	PC   uint32
 	Rule uint16
 }
 
-// An UnwindLoader takes the rows of a table. read passes each row to its argument, in the order of
+// A Loader takes the rows of a table. read passes each row to its argument, in the order of
 // addresses; a rule holds up to the next row. read ends with the first error, which the loader
 // returns unless it has its own.
-type UnwindLoader func(t *UnwindTable, read func(row func(pc uint32,
-	rule UnwindRule) error) error) error
+type Loader func(t *Table, read func(row func(pc uint32,
+	rule Rule) error) error) error
 
-// An UnwindRule says where the caller's frame is. The canonical frame address (CFA) is the value of
+// A Rule says where the caller's frame is. The canonical frame address (CFA) is the value of
 // the stack pointer before the call; the return address is 8 bytes below it.
-type UnwindRule struct {
+type Rule struct {
 	CFA      CFARule
 	BP       BPRule
 	Offset   int32
@@ -75,17 +78,17 @@ const (
 )
 
 // Find returns the rule for an address of the file.
-func (t *UnwindTable) Find(pc uint64) UnwindRule {
+func (t *Table) Find(pc uint64) Rule {
 	if t == nil || pc > 1<<32-1 {
-		return UnwindRule{}
+		return Rule{}
 	}
 	i, ok := slices.BinarySearchFunc(t.Rows, uint32(pc),
-		func(r UnwindRow, pc uint32) int { return cmp.Compare(r.PC, pc) })
+		func(r Row, pc uint32) int { return cmp.Compare(r.PC, pc) })
 	if !ok {
 		i--
 	}
 	if i < 0 {
-		return UnwindRule{}
+		return Rule{}
 	}
 	return t.Rules[t.Rows[i].Rule]
 }

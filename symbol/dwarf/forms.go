@@ -1,8 +1,10 @@
-package symbol
+package dwarf
 
 import (
 	"encoding/binary"
 	"math"
+
+	"culprit/symbol/window"
 )
 
 // What is read of DWARF (versions 2 to 5): tags, attributes and forms by their numbers (DWARF 5,
@@ -65,10 +67,10 @@ const (
 	formFlagPresent = 0x19
 )
 
-// A debugStream reads a section from an offset. Beyond its end it reads 0 and sets bad. It must not
+// A stream reads a section from an offset. Beyond its end it reads 0 and sets bad. It must not
 // be used after another stream has read from the same window.
-type debugStream struct {
-	w    *window
+type stream struct {
+	w    *window.Window
 	b    []byte // from at on
 	at   uint64
 	bad  bool
@@ -79,42 +81,42 @@ type debugStream struct {
 const streamAhead = 16
 
 // seek goes to an offset.
-func (s *debugStream) seek(at uint64) {
+func (s *stream) seek(at uint64) {
 	s.at, s.bad, s.b = at, false, nil
 }
 
 // ahead returns the bytes of a number, fewer at the section's end.
-func (s *debugStream) ahead() []byte {
+func (s *stream) ahead() []byte {
 	if len(s.b) >= streamAhead {
 		return s.b
 	}
-	if s.bad || s.at >= s.w.size {
+	if s.bad || s.at >= s.w.Size() {
 		s.bad, s.b = true, nil
 		return nil
 	}
-	p := s.w.page(s.at / windowPageSize)
+	p := s.w.Page(s.at / window.PageSize)
 	if p == nil {
 		s.bad, s.b = true, nil
 		return nil
 	}
-	s.b = p[s.at%windowPageSize:]
-	if len(s.b) >= streamAhead || uint64(len(s.b)) == s.w.size-s.at {
+	s.b = p[s.at%window.PageSize:]
+	if len(s.b) >= streamAhead || uint64(len(s.b)) == s.w.Size()-s.at {
 		return s.b
 	}
 	n := copy(s.edge[:], s.b)
-	if p = s.w.page(s.at/windowPageSize + 1); p != nil {
+	if p = s.w.Page(s.at/window.PageSize + 1); p != nil {
 		n += copy(s.edge[n:], p[:min(len(p), streamAhead)])
 	}
 	s.b = s.edge[:n]
 	return s.b
 }
 
-func (s *debugStream) skip(n uint64) {
+func (s *stream) skip(n uint64) {
 	if n <= uint64(len(s.b)) {
 		s.b, s.at = s.b[n:], s.at+n
 		return
 	}
-	if s.bad || n > s.w.size-min(s.at, s.w.size) {
+	if s.bad || n > s.w.Size()-min(s.at, s.w.Size()) {
 		s.bad = true
 		n = 0
 	}
@@ -122,7 +124,7 @@ func (s *debugStream) skip(n uint64) {
 }
 
 // fixed reads a number of n bytes, at most 8.
-func (s *debugStream) fixed(n int) (v uint64) {
+func (s *stream) fixed(n int) (v uint64) {
 	b := s.ahead()
 	if n > len(b) {
 		s.bad = true
@@ -146,7 +148,7 @@ func (s *debugStream) fixed(n int) (v uint64) {
 	return v
 }
 
-func (s *debugStream) uleb() (v uint64) {
+func (s *stream) uleb() (v uint64) {
 	for shift := 0; ; shift += 7 {
 		b := s.ahead()
 		if len(b) == 0 {
@@ -163,8 +165,8 @@ func (s *debugStream) uleb() (v uint64) {
 }
 
 // text reads up to a NUL; skipText skips it.
-func (s *debugStream) text() string {
-	out, ok := s.w.text(s.at)
+func (s *stream) text() string {
+	out, ok := s.w.Text(s.at)
 	if !ok {
 		s.bad = true
 		return ""
@@ -174,7 +176,7 @@ func (s *debugStream) text() string {
 	return out
 }
 
-func (s *debugStream) skipText() {
+func (s *stream) skipText() {
 	for {
 		b := s.ahead()
 		if len(b) == 0 {
@@ -190,25 +192,25 @@ func (s *debugStream) skipText() {
 	}
 }
 
-// A debugForm is an attribute of an abbreviation.
-type debugForm struct {
+// A attribute is an attribute of an abbreviation.
+type attribute struct {
 	attr, form uint16
 	implicit   int64
 }
 
-// A debugShape is an abbreviation: the kind of an entry and its attributes.
-type debugShape struct {
+// A abbreviation is an abbreviation: the kind of an entry and its attributes.
+type abbreviation struct {
 	tag      uint32
 	children bool
 	fixed    int // bytes of all attributes; -1: it depends
-	forms    []debugForm
+	forms    []attribute
 }
 
-// debugShapes are the abbreviations of a unit, by number.
-type debugShapes struct {
-	low   []debugShape // from 1 on
-	high  map[uint64]debugShape
-	forms []debugForm // of all
+// abbreviations are the abbreviations of a unit, by number.
+type abbreviations struct {
+	low   []abbreviation // from 1 on
+	high  map[uint64]abbreviation
+	forms []attribute // of all
 }
 
 const (
@@ -216,7 +218,7 @@ const (
 	mostForms  = 1 << 8  // of an abbreviation
 )
 
-func (t *debugShapes) of(code uint64) *debugShape {
+func (t *abbreviations) of(code uint64) *abbreviation {
 	if code-1 < uint64(len(t.low)) {
 		return &t.low[code-1]
 	}
@@ -228,7 +230,7 @@ func (t *debugShapes) of(code uint64) *debugShape {
 
 // read reads the abbreviations at an offset of .debug_abbrev, up to the number last; 0: all. The
 // sizes of addresses and offsets are the unit's. It replaces those read before.
-func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64) *debugShapes {
+func (t *abbreviations) read(s *stream, at uint64, u *unit, last uint64) *abbreviations {
 	t.low, t.forms = t.low[:0], t.forms[:0]
 	clear(t.high)
 	s.seek(at)
@@ -237,11 +239,11 @@ func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64)
 		if code == 0 || s.bad {
 			break
 		}
-		shape := debugShape{tag: uint32(s.uleb()), children: s.fixed(1) != 0}
+		shape := abbreviation{tag: uint32(s.uleb()), children: s.fixed(1) != 0}
 		first := len(t.forms)
 		for {
 			attr, form := s.uleb(), s.uleb()
-			one := debugForm{attr: uint16(min(attr, math.MaxUint16)),
+			one := attribute{attr: uint16(min(attr, math.MaxUint16)),
 				form: uint16(min(form, math.MaxUint16))}
 			if form == formImplicit {
 				one.implicit = s.sleb()
@@ -261,7 +263,7 @@ func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64)
 			t.low = append(t.low, shape)
 		} else {
 			if t.high == nil {
-				t.high = map[uint64]debugShape{}
+				t.high = map[uint64]abbreviation{}
 			}
 			t.high[code] = shape
 		}
@@ -272,7 +274,7 @@ func (t *debugShapes) read(s *debugStream, at uint64, u *debugUnit, last uint64)
 	return t
 }
 
-func (s *debugStream) sleb() (v int64) {
+func (s *stream) sleb() (v int64) {
 	for shift := 0; ; {
 		b := s.ahead()
 		if len(b) == 0 {
@@ -293,7 +295,7 @@ func (s *debugStream) sleb() (v int64) {
 
 // fixedSize returns how many bytes a form takes; !ok: that depends on its content, or the form is
 // unknown.
-func (u *debugUnit) fixedSize(form uint16) (int, bool) {
+func (u *unit) fixedSize(form uint16) (int, bool) {
 	switch form {
 	case formAddr:
 		return int(u.address), true
@@ -324,7 +326,7 @@ func (u *debugUnit) fixedSize(form uint16) (int, bool) {
 }
 
 // skipForm skips an attribute.
-func (s *debugStream) skipForm(u *debugUnit, form uint16) {
+func (s *stream) skipForm(u *unit, form uint16) {
 	for range 4 { // an indirect one may name another
 		if n, ok := u.fixedSize(form); ok {
 			s.skip(uint64(n))

@@ -1,4 +1,4 @@
-package symbol
+package dwarf
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"culprit/heapbound"
+	"culprit/symbol/window"
 )
 
 // inlinedProgram has functions in functions in functions, one in two places, and a loop around one.
@@ -81,7 +82,7 @@ func TestInlineAgrees(t *testing.T) {
 				fmt.Fprintf(&ask, "0x%x\n", a)
 				addrs = append(addrs, a)
 			}
-			names, late := d.inlined(addrs, func() bool { return false })
+			names, late := d.Inlined(addrs, func() bool { return false })
 			if late {
 				t.Error("it was late")
 			}
@@ -101,7 +102,7 @@ func TestInlineAgrees(t *testing.T) {
 				}
 				var want []string
 				for i := 1; i+2 < len(lines); i += 2 { // the last one is the function itself
-					want = append(want, Readable(lines[i]))
+					want = append(want, "<"+lines[i]+">")
 				}
 				if got := names[addr-text.Addr]; !slices.Equal(got, want) {
 					t.Errorf("%#x: %q, addr2line says %q", addr, got, want)
@@ -115,17 +116,11 @@ func TestInlineAgrees(t *testing.T) {
 				t.Errorf("%d addresses of inlined functions, %d deep at most: the program tests "+
 					"nothing", several, deep)
 			}
-			for _, w := range []*window{d.info, d.abbrev, d.text, d.lineText, d.textOffsets,
-				d.addrs, d.ranges, d.lists} {
-				if len(w.pages) > w.most {
-					t.Errorf("%d pages are kept", len(w.pages))
-				}
-			}
-			if _, late := d.inlined(addrs, func() bool { return true }); !late && c.name == "C++" {
+			if _, late := d.Inlined(addrs, func() bool { return true }); !late && c.name == "C++" {
 				t.Error("without time it was not late")
 			}
 			d.most = 1
-			if _, err := d.over(f); err != ErrMuchDebug && strings.Contains(c.name, "packed") {
+			if _, err := d.Over(f); err != ErrTooMuch && strings.Contains(c.name, "packed") {
 				t.Errorf("of a file with more than is looked at: %v", err)
 			}
 		})
@@ -159,7 +154,7 @@ func TestInlineOfItself(t *testing.T) {
 			}
 		}
 	}
-	names, _ := d.inlined(addrs, func() bool { return false })
+	names, _ := d.Inlined(addrs, func() bool { return false })
 	var seen []string
 	for _, n := range names {
 		if len(n) > 0 && !slices.Contains(seen, strings.Join(n, " ")) {
@@ -167,7 +162,7 @@ func TestInlineOfItself(t *testing.T) {
 		}
 	}
 	slices.Sort(seen)
-	if want := []string{"main.leaf main.middle", "main.middle"}; !slices.Equal(seen, want) {
+	if want := []string{"<main.leaf> <main.middle>", "<main.middle>"}; !slices.Equal(seen, want) {
 		t.Errorf("%q of %d addresses, not %q", seen, len(addrs), want)
 	}
 }
@@ -187,41 +182,45 @@ func outer(n int) { middle(n) }
 func main() { outer(len(os.Args)) }
 `
 
+// marked shows in a name that it was passed through what makes names readable.
+func marked(name string) string { return "<" + name + ">" }
+
 func FuzzInline(f *testing.F) {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err == nil && len(self) > 1<<16 {
 		f.Add(self[:1<<16], uint64(0x401000))
 	}
 	f.Add(compressedDebug(), uint64(0x401000))
-	d := newDebugFile()
+	d := NewDebugFile(marked)
 	// Finding the sections and reading them each have the usual base.
-	limit := heapbound.Limit{Base: 16 << 20, PerByte: 512}
+	each := heapbound.Limit{Base: 8 << 20, PerByte: 512}
+	limit := heapbound.Limit{Base: 2 * each.Base, PerByte: each.PerByte}
 	heapbound.FuzzWithin(f, limit, func(t *testing.T, b []byte, addr uint64) {
-		if there, err := d.over(bytes.NewReader(b)); err != nil || !there {
+		if there, err := d.Over(bytes.NewReader(b)); err != nil || !there {
 			return
 		}
 		looks := 0
 		var names [][]string
-		heapBound(t, len(b), func() {
-			names, _ = d.inlined([]uint64{addr},
+		heapbound.Check(t, each, uint64(len(b)), func() {
+			names, _ = d.Inlined([]uint64{addr},
 				func() bool { looks++; return looks > 100 })
 		})
-		if len(names[0]) > mostInline {
+		if len(names[0]) > MostDeep {
 			t.Error("deeper than it may be")
 		}
 	})
 }
 
 // debugOf opens a program, its debug information, of which it must have some, and its ELF file.
-func debugOf(t *testing.T, program string) (*os.File, *debugFile, *elf.File) {
+func debugOf(t *testing.T, program string) (*os.File, *File, *elf.File) {
 	t.Helper()
 	f, err := os.Open(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	d := newDebugFile()
-	if there, err := d.over(f); err != nil || !there {
+	d := NewDebugFile(marked)
+	if there, err := d.Over(f); err != nil || !there {
 		t.Fatalf("%v, %v", there, err)
 	}
 	e, err := elf.NewFile(f)
@@ -272,9 +271,9 @@ func compressedDebug() []byte {
 // allocates no further buffers.
 func TestUnpackedAgain(t *testing.T) {
 	const pages = 6
-	content := make([]byte, pages*windowPageSize)
+	content := make([]byte, pages*window.PageSize)
 	for i := range content {
-		content[i] = byte(i / windowPageSize)
+		content[i] = byte(i / window.PageSize)
 	}
 	var packed bytes.Buffer
 	packed.Write(binary.LittleEndian.AppendUint32(nil, uint32(elf.COMPRESS_ZLIB)))
@@ -287,18 +286,18 @@ func TestUnpackedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &elf.Section{SectionHeader: elf.SectionHeader{FileSize: uint64(packed.Len())}}
-	w := newWindow(2)
+	w := window.New(2)
 	unpack := unpackers{}.of(w, bytes.NewReader(packed.Bytes()), s, true)
-	w.over(nil, 0, 2*uint64(len(content)), unpack)
+	w.Over(nil, 0, 2*uint64(len(content)), unpack)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 200 {
 		for _, number := range []uint64{5, 3, 1, pages, 2 * pages} {
-			p := w.page(number)
+			p := w.Page(number)
 			if number >= pages && p != nil {
 				t.Fatalf("page %d is there", number)
 			}
-			if number < pages && (len(p) != windowPageSize || p[0] != byte(number)) {
+			if number < pages && (len(p) != window.PageSize || p[0] != byte(number)) {
 				t.Fatalf("page %d has %d bytes, or others", number, len(p))
 			}
 		}

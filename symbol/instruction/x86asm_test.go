@@ -1,4 +1,4 @@
-package symbol
+package instruction
 
 import (
 	"debug/elf"
@@ -52,7 +52,7 @@ func TestLengthAMD64OfThisProgram(t *testing.T) {
 	}
 	compared := 0
 	for len(text) > 15 {
-		got := lengthAMD64(text)
+		got := LengthAMD64(text)
 		if want, what := lengthByX86asm(text); want > 0 {
 			compared++
 			if got != want {
@@ -80,7 +80,7 @@ func TestLengthAMD64OfRandomBytes(t *testing.T) {
 			continue
 		}
 		compared++
-		if got := lengthAMD64(code); got != want {
+		if got := LengthAMD64(code); got != want {
 			if wrong++; wrong < 20 {
 				t.Errorf("% x: %d bytes, want %d: %s", code[:15], got, want, what)
 			}

@@ -1,17 +1,18 @@
-package symbol
+// Package instruction decodes the lengths of machine instructions of x86-64 and ARM64. It is pure.
+package instruction
 
 import (
 	"encoding/binary"
 	"runtime"
 )
 
-// instructions returns where the instructions in a piece of machine code begin, for this
-// architecture, and the end of the last one. An end before that of the code is at an unknown one.
-func instructions(text []byte) (starts []uint64, end int) {
+// Starts returns where the instructions in a piece of machine code begin, for this architecture,
+// and the end of the last one. An end before that of the code is at an unknown one.
+func Starts(text []byte) (starts []uint64, end int) {
 	for at := 0; at < len(text); {
 		n := 4
 		if runtime.GOARCH == "amd64" {
-			n = lengthAMD64(text[at:])
+			n = LengthAMD64(text[at:])
 		} else if runtime.GOARCH != "arm64" {
 			n = 0
 		}
@@ -24,8 +25,8 @@ func instructions(text []byte) (starts []uint64, end int) {
 	return starts, len(text)
 }
 
-// returns reports whether an instruction returns from a function.
-func returns(text []byte) bool {
+// Returns reports whether an instruction returns from a function.
+func Returns(text []byte) bool {
 	if runtime.GOARCH == "arm64" {
 		return len(text) >= 4 && binary.LittleEndian.Uint32(text)&^0x3e0 == 0xd65f0000
 	}
@@ -48,9 +49,9 @@ const (
 	group3              // imm8 or immZ for the first two of the group
 )
 
-// lengthAMD64 returns the length of the instruction at the start of code in 64-bit mode; 0:
+// LengthAMD64 returns the length of the instruction at the start of code in 64-bit mode; 0:
 // unknown. The tables are in Intel's manual, volume 2, appendix A.
-func lengthAMD64(code []byte) int {
+func LengthAMD64(code []byte) int {
 	at := 0
 	short, small, wide := false, false, false // prefixes: of the operand, of the address, REX.W
 prefixes:
@@ -283,30 +284,4 @@ func twoBytes(op byte) int {
 		return modRM | imm8
 	}
 	return modRM
-}
-
-// probeableAMD64 reports whether an instruction can have a probe. For instructions with VEX or
-// EVEX, kernels up to at least 6.18 take the opcode as one of the first table: 62 e2 7d 28 7a c6,
-// which fills a register, is executed as 7a, a jump. Kernels refuse the lock prefix and segment
-// prefixes.
-func probeableAMD64(code []byte) Probeability {
-	for len(code) > 0 {
-		switch code[0] {
-		case 0x66, 0x67, 0xf2, 0xf3, 0x64, 0x65:
-			code = code[1:]
-			continue
-		case 0xf0, 0x26, 0x2e, 0x36, 0x3e:
-			return ProbeRefused
-		case 0xc4, 0xc5, 0x62:
-			return ProbeUnsafe
-		case 0xf4:
-			return ProbeNever
-		case 0x8f:
-			if len(code) > 1 && code[1]&31 >= 8 {
-				return ProbeUnsafe
-			}
-		}
-		break
-	}
-	return CanProbe
 }

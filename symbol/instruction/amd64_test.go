@@ -1,4 +1,4 @@
-package symbol
+package instruction
 
 import (
 	"bufio"
@@ -36,12 +36,12 @@ func TestLengthAMD64(t *testing.T) {
 		if err != nil {
 			t.Fatal(code, err)
 		}
-		if got := lengthAMD64(append(bytes.Clone(b),
+		if got := LengthAMD64(append(bytes.Clone(b),
 			bytes.Repeat([]byte{0x90}, 15)...)); got != len(b) {
 			t.Errorf("%s: %d bytes, want %d", code, got, len(b))
 		}
 		for i := range b { // none is shorter than it is
-			if got := lengthAMD64(b[:i]); got > i {
+			if got := LengthAMD64(b[:i]); got > i {
 				t.Errorf("%x: %d bytes of %d", b[:i], got, i)
 			}
 		}
@@ -49,19 +49,8 @@ func TestLengthAMD64(t *testing.T) {
 	for _, code := range []string{"", "06", "66", "4848", "0f04", "62", "c5", "62ff",
 		"6666666666666666666666666666666690"} {
 		b, _ := hex.DecodeString(code)
-		if got := lengthAMD64(b); got != 0 {
+		if got := LengthAMD64(b); got != 0 {
 			t.Errorf("%s: %d bytes, want none", code, got)
-		}
-	}
-}
-
-func TestProbeable(t *testing.T) {
-	for code, want := range map[string]bool{"55": true, "f30f1efa": true, "62e27d287ac6": false,
-		"c5f877": false, "c4e27d78c0": false, "f0480fb110": false, "8f00": true,
-		"8fe97812c1": false} {
-		b, _ := hex.DecodeString(code)
-		if got := probeableAMD64(b); (got == CanProbe) != want {
-			t.Errorf("%s: %v", code, got)
 		}
 	}
 }
@@ -69,10 +58,10 @@ func TestProbeable(t *testing.T) {
 func FuzzLengthAMD64(f *testing.F) {
 	f.Add([]byte("\x62\xe2\x7d\x28\x7a\xc6"))
 	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
-		if n := lengthAMD64(b); n < 0 || n > 15 || n > len(b) {
+		if n := LengthAMD64(b); n < 0 || n > 15 || n > len(b) {
 			t.Fatal(n)
 		}
-		starts, end := instructions(b)
+		starts, end := Starts(b)
 		for i, at := range starts {
 			if at >= uint64(len(b)) || i > 0 && at <= starts[i-1] {
 				t.Fatal(starts)
@@ -118,7 +107,7 @@ func TestInstructionsAsBinutils(t *testing.T) {
 			continue
 		}
 		last++
-		got := lengthAMD64(append(bytes.Clone(b), make([]byte, 15)...))
+		got := LengthAMD64(append(bytes.Clone(b), make([]byte, 15)...))
 		if got != len(b) && parts[2] != "fwait" && !(b[0] == 0x9b && got == 1) &&
 			!bytes.HasPrefix(b, []byte("\x66\x90")) {
 			if wrong++; wrong < 20 {

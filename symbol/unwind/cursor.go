@@ -1,4 +1,4 @@
-package symbol
+package unwind
 
 import "encoding/binary"
 
@@ -182,4 +182,12 @@ func (c *cursor) pointer(encoding byte, section uint64) (v uint64) {
 		return 0
 	}
 	return v
+}
+
+// Pointer reads a pointer at an offset of b, in one of the encodings of the Linux Standard Base
+// (DW_EH_PE). section is the address of b; !ok: b is too short or the encoding is unknown.
+func Pointer(b []byte, at int, encoding byte, section uint64) (v uint64, ok bool) {
+	c := cursor{b: b, at: at, end: len(b)}
+	v = c.pointer(encoding, section)
+	return v, !c.bad
 }

@@ -1,4 +1,4 @@
-package symbol
+package dwarf
 
 import (
 	"bufio"
@@ -8,25 +8,28 @@ import (
 	"errors"
 	"io"
 	"math"
+
+	"culprit/symbol/window"
 )
 
-// A debugFile reads the debug information of one file by pages: some hundreds of kilobytes are in
-// memory at once, whatever its size.
-type debugFile struct {
-	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window
+// A File reads the debug information of one file by pages: some hundreds of kilobytes are in
+// memory at once, whatever its size. It is used by one goroutine.
+type File struct {
+	info, abbrev, text, lineText, textOffsets, addrs, ranges, lists *window.Window
 
-	most      uint64 // bytes of a section that are unpacked
+	readable  func(string) string // of names
+	most      uint64              // bytes of a section that are unpacked
 	unpackers unpackers
-	entries   debugStream // of info
-	other     debugStream // of abbreviations and ranges
-	shapes    debugShapes
-	shaped    debugUnit // whose abbreviations those are; version 0: nobody's
-	first     debugShapes
-	root      debugEntry
+	entries   stream // of info
+	other     stream // of abbreviations and ranges
+	shapes    abbreviations
+	shaped    unit // whose abbreviations those are; version 0: nobody's
+	first     abbreviations
+	root      entry
 }
 
-// A debugUnit is the head of a unit and its first entry.
-type debugUnit struct {
+// A unit is the head of a unit and its first entry.
+type unit struct {
 	// in .debug_info: where it begins, its first entry, and where the next one begins
 	at, first, end uint64
 	abbrev         uint64
@@ -37,56 +40,61 @@ type debugUnit struct {
 	texts, addrs, lists uint64
 }
 
-// mostPacked is how many bytes of a section are decompressed.
-const mostPacked = 256 << 20
+// MostPacked is how many bytes of a section are decompressed.
+const MostPacked = 256 << 20
 
-// ErrMuchDebug is the error of a file with more compressed debug information than is read.
-var ErrMuchDebug = errors.New("more debug information than is looked at")
+// ErrTooMuch is the error of a file with more compressed debug information than is read.
+var ErrTooMuch = errors.New("more debug information than is looked at")
 
-func newDebugFile() *debugFile {
-	d := &debugFile{most: mostPacked, unpackers: unpackers{},
-		info: newWindow(8), abbrev: newWindow(4), text: newWindow(4),
-		lineText: newWindow(2), textOffsets: newWindow(2), addrs: newWindow(4),
-		ranges: newWindow(4), lists: newWindow(4)}
+var errSection = errors.New("a compressed section is smaller than its header")
+
+// NewDebugFile returns a File that has read nothing yet. readable demangles a name.
+func NewDebugFile(readable func(string) string) *File {
+	d := &File{readable: readable, most: MostPacked, unpackers: unpackers{},
+		info: window.New(8), abbrev: window.New(4), text: window.New(4),
+		lineText: window.New(2), textOffsets: window.New(2), addrs: window.New(4),
+		ranges: window.New(4), lists: window.New(4)}
 	d.entries.w = d.info
 	return d
 }
 
-// over moves the debugFile to another file; false: it has no debug information.
-func (d *debugFile) over(r io.ReaderAt) (bool, error) {
+// Over moves the File to another file; false: it has no debug information. The error is ErrTooMuch,
+// or that of a file that is no ELF file.
+func (d *File) Over(r io.ReaderAt) (bool, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return false, err
 	}
-	of := map[string]*window{".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text,
+	of := map[string]*window.Window{
+		".debug_info": d.info, ".debug_abbrev": d.abbrev, ".debug_str": d.text,
 		".debug_line_str": d.lineText, ".debug_str_offsets": d.textOffsets,
 		".debug_addr": d.addrs, ".debug_ranges": d.ranges, ".debug_rnglists": d.lists}
 	for _, w := range of {
-		w.over(r, 0, 0, nil)
+		w.Over(r, 0, 0, nil)
 	}
-	d.shaped = debugUnit{}
+	d.shaped = unit{}
 	for _, s := range f.Sections {
 		w := of[s.Name]
 		switch {
 		case w == nil || s.Type == elf.SHT_NOBITS:
 		case s.Flags&elf.SHF_COMPRESSED == 0:
-			w.over(r, int64(s.Offset), s.Size, nil)
+			w.Over(r, int64(s.Offset), s.Size, nil)
 		case s.Size > d.most:
-			return false, ErrMuchDebug
+			return false, ErrTooMuch
 		default:
-			w.over(nil, 0, s.Size, d.unpackers.of(w, r, s, f.Class == elf.ELFCLASS64))
+			w.Over(nil, 0, s.Size, d.unpackers.of(w, r, s, f.Class == elf.ELFCLASS64))
 		}
 	}
-	return d.info.size > 0 && d.abbrev.size > 0, nil
+	return d.info.Size() > 0 && d.abbrev.Size() > 0, nil
 }
 
 // unpackers are what decompresses the section of each window. They are used again for the next file
 // and when a window goes back: each has buffers of 40 kB.
-type unpackers map[*window]*unpacker
+type unpackers map[*window.Window]*unpacker
 
 // of returns the function that begins to decompress a section.
 func (all unpackers) of(
-	w *window, r io.ReaderAt, s *elf.Section, wide bool,
+	w *window.Window, r io.ReaderAt, s *elf.Section, wide bool,
 ) func() (io.Reader, error) {
 	u := all[w]
 	if u == nil {
@@ -99,7 +107,7 @@ func (all unpackers) of(
 		head = 24 // struct Elf64_Chdr: u32 type, reserved, u64 size, alignment
 	}
 	if head > int64(min(s.FileSize, math.MaxInt64)) || s.Offset > math.MaxInt64 {
-		return func() (io.Reader, error) { return nil, errNotELF }
+		return func() (io.Reader, error) { return nil, errSection }
 	}
 	return func() (io.Reader, error) {
 		var kind [4]byte
@@ -110,7 +118,7 @@ func (all unpackers) of(
 			return u.zlib(io.NewSectionReader(r, int64(s.Offset)+head, int64(s.FileSize)-head))
 		}
 		if u.left--; u.left < 0 {
-			return nil, ErrMuchDebug
+			return nil, ErrTooMuch
 		}
 		return s.Open(), nil
 	}
@@ -140,7 +148,7 @@ func (u *unpacker) zlib(r io.Reader) (_ io.Reader, err error) {
 
 // unit reads the head of the unit at an offset (DWARF 5, section 7.5.1) and its first entry; e is
 // nil when that is not understood. !ok: no unit begins there.
-func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
+func (d *File) unit(at uint64) (u unit, e *entry, ok bool) {
 	s := &d.entries
 	s.seek(at)
 	u.at, u.wide = at, 4
@@ -148,7 +156,7 @@ func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 	if length == 0xffffffff {
 		length, begin, u.wide = s.fixed(8), 12, 8
 	}
-	if s.bad || length < 8 || at+begin > d.info.size || length > d.info.size-at-begin {
+	if s.bad || length < 8 || at+begin > d.info.Size() || length > d.info.Size()-at-begin {
 		return u, nil, false
 	}
 	u.end = at + begin + length
@@ -187,7 +195,7 @@ func (d *debugFile) unit(at uint64) (u debugUnit, e *debugEntry, ok bool) {
 }
 
 // shapesOf returns the abbreviations of a unit.
-func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
+func (d *File) shapesOf(u *unit) *abbreviations {
 	if d.shaped.abbrev != u.abbrev || d.shaped.version != u.version || d.shaped.wide != u.wide ||
 		d.shaped.address != u.address {
 		d.other.w = d.abbrev
@@ -197,32 +205,32 @@ func (d *debugFile) shapesOf(u *debugUnit) *debugShapes {
 	return &d.shapes
 }
 
-// A debugEntry is the attributes that are read of an entry.
-type debugEntry struct {
+// A entry is the attributes that are read of an entry.
+type entry struct {
 	tag               uint32
 	low, high, ranges uint64 // as they stand there
 	lowForm, highForm uint16 // 0: there is none
 	rangesForm        uint16
 	origin, specifies uint64 // places in .debug_info; 0: none
 	sibling           uint64
-	name, linkage     debugText
+	name, linkage     text
 	bases             [3]uint64 // of .debug_str_offsets, .debug_addr, .debug_rnglists
 }
 
-// A debugText is a text, or its position.
-type debugText struct {
-	w    *window // nil: text has it
+// A text is a text, or its position.
+type text struct {
+	w    *window.Window // nil: text has it
 	at   uint64
 	text string
 }
 
-func (t *debugText) there() bool { return t.w != nil || t.text != "" }
+func (t *text) there() bool { return t.w != nil || t.text != "" }
 
 // entry reads the attributes of the current entry, after its number. Names are read if names is
 // set. false: the entry is not understood.
-func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names bool) bool {
+func (d *File) entry(u *unit, shape *abbreviation, e *entry, names bool) bool {
 	s := &d.entries
-	*e = debugEntry{tag: shape.tag}
+	*e = entry{tag: shape.tag}
 	for i := range shape.forms {
 		f := &shape.forms[i]
 		switch {
@@ -256,7 +264,7 @@ func (d *debugFile) entry(u *debugUnit, shape *debugShape, e *debugEntry, names 
 }
 
 // skipEntry skips the attributes of the current entry.
-func (d *debugFile) skipEntry(u *debugUnit, shape *debugShape) {
+func (d *File) skipEntry(u *unit, shape *abbreviation) {
 	if shape.fixed >= 0 {
 		d.entries.skip(uint64(shape.fixed))
 		return
@@ -267,7 +275,7 @@ func (d *debugFile) skipEntry(u *debugUnit, shape *debugShape) {
 }
 
 // value reads an attribute that is a number, an address, an offset or an index of one.
-func (d *debugFile) value(u *debugUnit, f *debugForm) uint64 {
+func (d *File) value(u *unit, f *attribute) uint64 {
 	s := &d.entries
 	switch f.form {
 	case formUdata, formAddrx, formRnglistx, formGNUAddr, formStrx, formGNUStr, formRefUleb:
@@ -285,7 +293,7 @@ func (d *debugFile) value(u *debugUnit, f *debugForm) uint64 {
 }
 
 // reference reads an attribute that refers to another entry; 0: it is in another file.
-func (d *debugFile) reference(u *debugUnit, f *debugForm) uint64 {
+func (d *File) reference(u *unit, f *attribute) uint64 {
 	switch f.form {
 	case formRef1, formRef2, formRef4, formRef8, formRefUleb:
 		return u.at + d.value(u, f)
@@ -297,36 +305,36 @@ func (d *debugFile) reference(u *debugUnit, f *debugForm) uint64 {
 }
 
 // textAt reads an attribute that is a text.
-func (d *debugFile) textAt(u *debugUnit, f *debugForm) debugText {
+func (d *File) textAt(u *unit, f *attribute) text {
 	switch f.form {
 	case formString:
-		return debugText{text: d.entries.text()}
+		return text{text: d.entries.text()}
 	case formStrp:
-		return debugText{w: d.text, at: d.value(u, f)}
+		return text{w: d.text, at: d.value(u, f)}
 	case formLineStrp:
-		return debugText{w: d.lineText, at: d.value(u, f)}
+		return text{w: d.lineText, at: d.value(u, f)}
 	case formStrx, formStrx1, 0x26, formStrx3, formStrx4, formGNUStr:
 		n := d.value(u, f)
-		if at, ok := d.textOffsets.number(u.texts+n*uint64(u.wide), u.wide); ok &&
-			n < d.textOffsets.size {
-			return debugText{w: d.text, at: at}
+		if at, ok := d.textOffsets.Number(u.texts+n*uint64(u.wide), u.wide); ok &&
+			n < d.textOffsets.Size() {
+			return text{w: d.text, at: at}
 		}
-		return debugText{}
+		return text{}
 	}
 	d.entries.skipForm(u, f.form)
-	return debugText{}
+	return text{}
 }
 
 // addressOf returns the address in an attribute, or the one whose index it contains.
-func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool) {
+func (d *File) addressOf(u *unit, form uint16, v uint64) (uint64, bool) {
 	switch form {
 	case formAddr:
 		return v, true
 	case formAddrx, formAddrx1, 0x2a, formAddrx3, formAddrx4, formGNUAddr:
-		if v >= d.addrs.size {
+		if v >= d.addrs.Size() {
 			return 0, false
 		}
-		return d.addrs.number(u.addrs+v*uint64(u.address), u.address)
+		return d.addrs.Number(u.addrs+v*uint64(u.address), u.address)
 	}
 	return 0, false
 }
@@ -335,13 +343,13 @@ func (d *debugFile) addressOf(u *debugUnit, form uint16, v uint64) (uint64, bool
 const mostRanges = 1 << 14
 
 // rangesOf passes the address ranges of an entry to give.
-func (d *debugFile) rangesOf(u *debugUnit, e *debugEntry, give func(low, high uint64)) {
+func (d *File) rangesOf(u *unit, e *entry, give func(low, high uint64)) {
 	switch {
 	case e.rangesForm != 0 && u.version >= 5:
 		at := e.ranges
 		if e.rangesForm == formRnglistx {
-			off, ok := d.lists.number(u.lists+at*uint64(u.wide), u.wide)
-			if !ok || at >= d.lists.size {
+			off, ok := d.lists.Number(u.lists+at*uint64(u.wide), u.wide)
+			if !ok || at >= d.lists.Size() {
 				return
 			}
 			at = u.lists + off
@@ -362,7 +370,7 @@ func (d *debugFile) rangesOf(u *debugUnit, e *debugEntry, give func(low, high ui
 }
 
 // paired reads a list of .debug_ranges (DWARF 4, section 2.17.3).
-func (d *debugFile) paired(u *debugUnit, at uint64, give func(low, high uint64)) {
+func (d *File) paired(u *unit, at uint64, give func(low, high uint64)) {
 	s := &d.other
 	s.w = d.ranges
 	s.seek(at)
@@ -382,7 +390,7 @@ func (d *debugFile) paired(u *debugUnit, at uint64, give func(low, high uint64))
 }
 
 // listed reads a list of .debug_rnglists (DWARF 5, section 7.25).
-func (d *debugFile) listed(u *debugUnit, at uint64, give func(low, high uint64)) {
+func (d *File) listed(u *unit, at uint64, give func(low, high uint64)) {
 	s := &d.other
 	s.w = d.lists
 	s.seek(at)

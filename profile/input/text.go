@@ -1,4 +1,4 @@
-package profile
+package input
 
 import (
 	"bufio"
@@ -12,18 +12,18 @@ import (
 // Inputs can have a byte order mark, UTF-16, or carriage returns as line ends. The readers get
 // UTF-8 with line feeds.
 
-// decoded returns a reader of the input in UTF-8 with line feeds, by its first bytes. It returns in
+// Decoded returns a reader of the input in UTF-8 with line feeds, by its first bytes. It returns in
 // itself for binary input and text that is already in that form.
-func decoded(head []byte, in io.Reader) io.Reader {
+func Decoded(head []byte, in io.Reader) io.Reader {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
-		b := bufio.NewReaderSize(in, detectBytes)
+		b := bufio.NewReaderSize(in, bufferBytes)
 		b.Discard(3) //nolint:errcheck // the bytes are buffered
 		return b
 	case bytes.HasPrefix(head, []byte("\xff\xfe")) && len(head)%2 == 0 || wideText(head, 0):
-		return &wideReader{in: bufio.NewReaderSize(in, detectBytes), order: binary.LittleEndian}
+		return &wideReader{in: bufio.NewReaderSize(in, bufferBytes), order: binary.LittleEndian}
 	case bytes.HasPrefix(head, []byte("\xfe\xff")) || wideText(head, 1):
-		return &wideReader{in: bufio.NewReaderSize(in, detectBytes), order: binary.BigEndian}
+		return &wideReader{in: bufio.NewReaderSize(in, bufferBytes), order: binary.BigEndian}
 	case bytes.IndexByte(head, '\r') >= 0 && !bytes.ContainsAny(head, "\n\x00"):
 		return &returnReader{in}
 	}
@@ -98,6 +98,10 @@ type returnReader struct{ in io.Reader }
 
 func (r *returnReader) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
-	replaced(p[:n], '\r', '\n')
+	for i, c := range p[:n] {
+		if c == '\r' {
+			p[i] = '\n'
+		}
+	}
 	return n, err
 }

@@ -1,28 +1,30 @@
-package symbol
+package unwind
 
 import (
 	"encoding/binary"
 	"iter"
 	"math"
+
+	"culprit/symbol/window"
 )
 
 // order passes on the rows of parts, which come in the order of their addresses, and the end of
 // each part where no other begins. Of two rows for one address the later one counts. A row that is
 // equal to the one before is left out.
-func (f *frameReader) order(parts iter.Seq[framePart]) error {
-	var last UnwindRow // not given yet, if there is one
+func (f *Reader) order(parts iter.Seq[framePart]) error {
+	var last Row // not given yet, if there is one
 	pending, given, rule := false, 0, uint16(0)
 	flush := func() error {
 		if !pending {
 			return nil
 		}
-		if given++; given >= maxUnwindRows {
+		if given++; given >= mostRows {
 			return ErrTooLong
 		}
 		pending, rule = false, last.Rule
 		return f.give(last)
 	}
-	put := func(r UnwindRow) error {
+	put := func(r Row) error {
 		if pending && last.PC == r.PC {
 			pending = false
 		}
@@ -36,7 +38,7 @@ func (f *frameReader) order(parts iter.Seq[framePart]) error {
 		return nil
 	}
 	reached, begun := uint32(0), false
-	var rows []UnwindRow
+	var rows []Row
 	for p := range parts {
 		if p.from < reached {
 			continue // said twice
@@ -50,7 +52,7 @@ func (f *frameReader) order(parts iter.Seq[framePart]) error {
 			continue // the header names another one
 		}
 		if begun && d.from != reached {
-			if err := put(UnwindRow{reached, 0}); err != nil {
+			if err := put(Row{reached, 0}); err != nil {
 				return err
 			}
 		}
@@ -63,23 +65,23 @@ func (f *frameReader) order(parts iter.Seq[framePart]) error {
 		reached = d.to
 	}
 	if begun {
-		if err := put(UnwindRow{reached, 0}); err != nil {
+		if err := put(Row{reached, 0}); err != nil {
 			return err
 		}
 	}
 	return flush()
 }
 
-// A frameHeader is .eh_frame_hdr: the parts of .eh_frame by address.
-type frameHeader struct {
+// A Header is .eh_frame_hdr: the parts of .eh_frame by address.
+type Header struct {
 	parts iter.Seq[framePart]
 }
 
-// readFrameHeader reads the head of .eh_frame_hdr, loaded at addr, in the form that all linkers
+// ReadHeader reads the head of .eh_frame_hdr, loaded at addr, in the form that all linkers
 // write (Linux Standard Base); nil: it has another form, or is not of the section at frames with
 // size bytes.
-func readFrameHeader(w *window, addr, frames, size uint64) *frameHeader {
-	b := w.bytes(0, 12)
+func ReadHeader(w *window.Window, addr, frames, size uint64) *Header {
+	b := w.Bytes(0, 12)
 	// version; from its own place, plain, from the header; of 32 bits each
 	if b == nil || string(b[:4]) != "\x01\x1b\x03\x3b" {
 		return nil
@@ -90,12 +92,12 @@ func readFrameHeader(w *window, addr, frames, size uint64) *frameHeader {
 		return nil
 	}
 	n := uint64(le.Uint32(b[8:]))
-	if n == 0 || n > (w.size-12)/8 {
+	if n == 0 || n > (w.Size()-12)/8 {
 		return nil
 	}
-	return &frameHeader{parts: func(yield func(framePart) bool) {
+	return &Header{parts: func(yield func(framePart) bool) {
 		for i := range n {
-			b := w.bytes(12+8*i, 8)
+			b := w.Bytes(12+8*i, 8)
 			if b == nil {
 				return
 			}
