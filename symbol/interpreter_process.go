@@ -52,11 +52,12 @@ func readFrames(q *Request, a *Answer, until time.Duration) error {
 // mostInlinedFrames is how many functions of an interpreter are inlined into one another at most.
 const mostInlinedFrames = 15
 
-// textsOf returns the functions into which one is inlined as texts: for each the function, the file,
-// the first line, the line.
+// textsOf returns the functions into which one is inlined as texts: for each the function, the
+// file, the first line, the line.
 func textsOf(n *interp.Name) (out []string) {
 	for ; n != nil && len(out) < 4*mostInlinedFrames; n = n.Caller {
-		out = append(out, clean(n.Function), clean(n.File), strconv.Itoa(n.First), strconv.Itoa(n.Line))
+		out = append(out, clean(n.Function), clean(n.File), strconv.Itoa(n.First),
+			strconv.Itoa(n.Line))
 	}
 	return out
 }

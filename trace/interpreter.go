@@ -93,8 +93,8 @@ func (p interpreterStack) mark() string {
 	return "[" + p.layout.Language().String() + ": "
 }
 
-// texts returns the text of a frame of an interpreter after those of functions that are inlined into
-// it, innermost first.
+// texts returns the text of a frame of an interpreter after those of functions that are inlined
+// into it, innermost first.
 func (p interpreterStack) texts(w interp.Word, lines bool) (out []string) {
 	if w.Code() == 0 {
 		return []string{p.why(w.Why())}

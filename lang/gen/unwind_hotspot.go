@@ -345,8 +345,8 @@ func (b *hotspotCode) checkMethod(failed label) {
 }
 
 // storeMethod stores the frame of the method that the CodeBlob r8 has compiled. HotSpot knows which
-// methods are inlined where a call returns to: then the frame is the CodeBlob with the offset in its
-// code.
+// methods are inlined where a call returns to: then the frame is the CodeBlob with the offset in
+// its code.
 //
 //	if (w->look != w->pc && w->pc - begin < IN_CODE - 1)
 //		store blob with the instruction IN_CODE | w->pc - begin;

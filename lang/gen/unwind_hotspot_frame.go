@@ -105,7 +105,8 @@ func (b *hotspotCode) readCode() {
 	b.store(asm.R10, hsAfterPlace, asm.R1, 8)
 }
 
-// code jumps if n bytes of code are those of a number: of the 8 bytes at a place, those from skip on.
+// code jumps if n bytes of code are those of a number: of the 8 bytes at a place, those from skip
+// on.
 func (b *hotspotCode) code(place, skip, n int, is int64, to label) {
 	b.load(asm.R1, asm.R10, place, 8, false)
 	b.add(asm.LSh.Imm(asm.R1, int32(64-8*n-8*skip)))
@@ -183,8 +184,8 @@ func (b *hotspotCode) relative(base asm.Register) {
 	b.bind(address)
 }
 
-// interpreted stores an interpreted frame and goes on at its caller. The instruction of the innermost
-// one is in a register.
+// interpreted stores an interpreted frame and goes on at its caller. The instruction of the
+// innermost one is in a register.
 //
 //	fp = w->bp;
 //	if (fp - w->sp >= STACK || fp & 7) goto unreadable;

@@ -11,10 +11,10 @@ import (
 // The tables by which HotSpot describes its structs (vmStructs.hpp), for debuggers. Each ends with
 // an entry without a type.
 //
-//	of structs: | u64 type | u64 field | u64 its type | u32 static | u32 0 | u64 offset | u64 address |
+//	of structs: | u64 type | u64 field | u64 its type | u32 static, 0 | u64 offset | u64 addr |
 //	of types:   | u64 type | u64 above it | u32, u32, u32, u32 0 | u64 size |
 //
-// Those of type are addresses of texts. address is that of a static field. The offsets are 0 in the
+// Those of type are addresses of texts. addr is that of a static field. The offsets are 0 in the
 // file: code writes them when the library is loaded.
 const (
 	structEntry  = 48

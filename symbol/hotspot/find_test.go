@@ -181,7 +181,8 @@ func (f *file) write(code, to uint64, number uint32) {
 
 // want returns the layout of described.
 func want(number uint16) *Layout {
-	l := &Layout{Heaps: heapsAt, Interpreter: stubsAt, At: [slots]uint16{ready: 1, vectorData: 8, heapLow: 24,
+	l := &Layout{Heaps: heapsAt, Interpreter: stubsAt, At: [slots]uint16{ready: 1, vectorData: 8,
+		heapLow:  24,
 		heapHigh: 32, segmapLow: 136, segmentShift: 244, blockSize: 16, blockUsed: 8, blobName: 56,
 		blobFrame: 68, blobComplete: 28, completeShift: 32, blobCode: 80, nmethodMethod: 152,
 		verifiedEntry: 256, headerSize: 20,
@@ -229,7 +230,8 @@ func TestFind(t *testing.T) {
 		{"Java 17", described(17), want(17)},
 		{"Java 25", described(25), want(25)},
 		{"addresses by relocations", changed(func(f *file) {
-			for _, at := range []uint64{pointersAt, pointersAt + 8, structsAt, structsAt + structField} {
+			for _, at := range []uint64{pointersAt, pointersAt + 8, structsAt,
+				structsAt + structField} {
 				b, _ := f.Data(at, 8)
 				f.moved = append(f.moved, interp.Relocation{At: at, Kind: relocationRelative,
 					Addend: word(b, 0)})

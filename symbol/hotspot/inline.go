@@ -51,10 +51,10 @@ func (r *Reader) compiled(blob, offset uint64) interp.Name {
 	return *out
 }
 
-// scopes returns the methods at an offset in the code of a method, innermost first; nil: there is no
-// record of exactly this offset. A scope begins with three numbers:
+// scopes returns the methods at an offset in the code of a method, innermost first; nil: there is
+// no record of exactly this offset. A scope begins with three numbers:
 //
-//	| the offset of the scope around it, 0: none | the number of its method | the instruction + 1 |
+//	| offset of the scope around it, 0: none | number of its method | instruction + 1 |
 func (r *Reader) scopes(blob, offset, method uint64) (out []scope) {
 	at, data, list := r.records(blob, offset)
 	if at == 0 {
@@ -91,8 +91,8 @@ func (r *Reader) scopes(blob, offset, method uint64) (out []scope) {
 	return out
 }
 
-// records returns the offset of the scope at an offset in the code, and where the scopes and the list
-// of methods begin; 0: there is no scope.
+// records returns the offset of the scope at an offset in the code, and where the scopes and the
+// list of methods begin; 0: there is no scope.
 func (r *Reader) records(blob, offset uint64) (scope, scopes, list uint64) {
 	if r.at[inlining] == 0 {
 		return 0, 0, 0

@@ -1,7 +1,7 @@
-// Package hotspot knows the structs of HotSpot, the virtual machine of Java: where it keeps compiled
-// code, and how methods have their names, files and lines. HotSpot describes its structs in tables
-// that it exports. The package parses bytes of files and memory that others have written, and opens
-// nothing.
+// Package hotspot knows the structs of HotSpot, the virtual machine of Java: where it keeps
+// compiled code, and how methods have their names, files and lines. HotSpot describes its structs
+// in tables that it exports. The package parses bytes of files and memory that others have written,
+// and opens nothing.
 package hotspot
 
 import (
@@ -74,8 +74,8 @@ const kernelSlots = int(stubsLimit) + 1
 
 // A Layout describes HotSpot in a file.
 type Layout struct {
-	// Heaps and Interpreter are addresses in the file: of the pointers to the list of heaps with code,
-	// and to the code of the interpreter.
+	// Heaps and Interpreter are addresses in the file: of the pointers to the list of heaps with
+	// code, and to the code of the interpreter.
 	Heaps, Interpreter uint64
 	At                 [slots]uint16 // mostly offsets in structs
 }
@@ -122,8 +122,8 @@ func fromNumbers(n []uint64) *Layout {
 	return l
 }
 
-// Kernel implements interp.Layout. Two slots share a number. From is where the pointer to the code of
-// the interpreter is.
+// Kernel implements interp.Layout. Two slots share a number. From is where the pointer to the code
+// of the interpreter is.
 func (l *Layout) Kernel() interp.Kernel {
 	k := interp.Kernel{Head: l.Heaps, From: l.Interpreter, To: l.Interpreter}
 	if l.Why() != "" {

@@ -35,8 +35,9 @@ func (r *Reader) lines(at uint64) []byte {
 	return nil
 }
 
-// line returns the line of an instruction; 0: unknown. The table is a list of the differences to the
-// entry before, in the order of the compiler (compressedStream.hpp, CompressedLineNumberReadStream):
+// line returns the line of an instruction; 0: unknown. The table is a list of the differences to
+// the entry before, in the order of the compiler (compressedStream.hpp,
+// CompressedLineNumberReadStream):
 //
 //	| 5 bits instruction, 3 bits line |
 //	| 0xff | signed number: instruction | signed number: line |

@@ -185,8 +185,8 @@ func (r *Reader) blob(at uint64) string {
 	return ""
 }
 
-// function returns the name of a method with its class: java.util.HashMap.get. "": one of them is no
-// name (JVM specification, 4.2). What distinguishes the hidden classes of one expression is left
+// function returns the name of a method with its class: java.util.HashMap.get. "": one of them is
+// no name (JVM specification, 4.2). What distinguishes the hidden classes of one expression is left
 // out, since it differs from run to run: it follows a plus sign.
 func function(class, name string) string {
 	class, _, _ = strings.Cut(class, "+0x")

@@ -46,7 +46,8 @@ const (
 
 // typical returns a layout as Java 17 or 25 has it.
 func typical(number uint16) *Layout {
-	return &Layout{Heaps: 8, At: [slots]uint16{ready: 1, blobName: 56, methodConst: 8, constSize: 56,
+	return &Layout{Heaps: 8, At: [slots]uint16{ready: 1, blobName: 56, methodConst: 8,
+		constSize: 56,
 		constPool: 8, constName: 42, constCode: 40, constFlags: 38, poolHolder: 24, poolSize: 72,
 		klassName: 24, symbolSize: 4, symbolText: 6, sourceName: 62, sourceOwner: 1,
 		release: number}}
@@ -107,7 +108,8 @@ func TestNames(t *testing.T) {
 		{"a file that is no text", "A", "a", "A\x01", interp.Name{Function: "A.a", First: 7}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := typical(17).NewReader(memory{heapStart, heapOf(17, tt.class, tt.method, tt.source)})
+			heap := heapOf(17, tt.class, tt.method, tt.source)
+			r := typical(17).NewReader(memory{heapStart, heap})
 			if got := r.Name(at(interp.UnknownInstruction)); got != tt.want {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
@@ -153,8 +155,8 @@ const (
 	listAt     = heapStart + 0xd00
 )
 
-// compiledHeap returns a layout and memory with the compiled method A.a, in which A.inner is inlined:
-// at 0x30, where A.a is on line 9. At 0x20 it is on line 9 alone.
+// compiledHeap returns a layout and memory with the compiled method A.a, in which A.inner is
+// inlined: at 0x30, where A.a is on line 9. At 0x20 it is on line 9 alone.
 func compiledHeap(number uint16) (*Layout, []byte) {
 	l, b := typical(number), heapOf(number, "A", "a", "A.java")
 	put := func(at, v uint64) { binary.LittleEndian.PutUint64(b[at-heapStart:], v) }
@@ -311,7 +313,8 @@ func FuzzNames(f *testing.F) {
 		f.Add(heapOf(release, "java/lang/A", "a", "A.java"), interp.Text(typical(release).Numbers()),
 			uint32(methodAt-heapStart), uint32(5))
 		l, heap := compiledHeap(release)
-		f.Add(heap, interp.Text(l.Numbers()), uint32(compiledAt-heapStart), uint32(interp.InCode+0x30))
+		f.Add(heap, interp.Text(l.Numbers()), uint32(compiledAt-heapStart),
+			uint32(interp.InCode+0x30))
 	}
 	heapbound.Fuzz(f, func(t *testing.T, heap, layout []byte, code, instruction uint32) {
 		l := fromNumbers(interp.NumbersOf(layout, 2+int(slots)))

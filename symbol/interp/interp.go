@@ -122,8 +122,8 @@ const (
 	instructionBits = 18
 	// UnknownInstruction is the instruction of a frame of which only the code object is known.
 	UnknownInstruction = 1<<instructionBits - 1
-	// InCode is the least instruction that is an offset in compiled code, plus InCode. Functions may
-	// be inlined there.
+	// InCode is the least instruction that is an offset in compiled code, plus InCode. Functions
+	// may be inlined there.
 	InCode = 1 << (instructionBits - 1)
 )
 
