@@ -15,6 +15,7 @@ type Language uint32
 const (
 	Python Language = 1 + iota
 	Ruby
+	Perl
 )
 
 // String returns the name of the language.
@@ -24,6 +25,8 @@ func (l Language) String() string {
 		return "Python"
 	case Ruby:
 		return "Ruby"
+	case Perl:
+		return "Perl"
 	}
 	return "interpreter"
 }

@@ -4,6 +4,7 @@ package languages
 
 import (
 	"culprit/symbol/interp"
+	"culprit/symbol/perl"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
 )
@@ -22,6 +23,7 @@ type language struct {
 var all = [...]language{
 	{interp.Python, python.Find, python.FromNumbers},
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
+	{interp.Perl, perl.Find, perl.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.
