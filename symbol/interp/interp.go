@@ -15,6 +15,7 @@ type Language uint32
 const (
 	Python Language = 1 + iota
 	Ruby
+	Perl
 	Java
 )
 
@@ -25,6 +26,8 @@ func (l Language) String() string {
 		return "Python"
 	case Ruby:
 		return "Ruby"
+	case Perl:
+		return "Perl"
 	case Java:
 		return "Java"
 	}

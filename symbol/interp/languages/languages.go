@@ -5,6 +5,7 @@ package languages
 import (
 	"culprit/symbol/hotspot"
 	"culprit/symbol/interp"
+	"culprit/symbol/perl"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
 )
@@ -23,6 +24,7 @@ type language struct {
 var all = [...]language{
 	{interp.Python, python.Find, python.FromNumbers},
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
+	{interp.Perl, perl.Find, perl.FromNumbers},
 	{interp.Java, hotspot.Find, hotspot.FromNumbers},
 }
 
