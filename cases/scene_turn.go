@@ -102,7 +102,7 @@ func pingPongScene(rate int) func(*Lab, *Scene, Options) {
 			Rule: "switch-storm", Kind: []string{"process"}, Names: []string{d.Name}, PID: d.PID,
 			Also:   []string{"cpu-one-saturated", "kernel-function"},
 			Never:  []string{"disk-saturated", "memory-pressure", "lock-convoy"},
-			Expect: []Range{done(d, 15e3, 1e6)},
+			Expect: []Range{done(d, 8e3, 1e6)},
 		}
 	}
 }

@@ -32,13 +32,13 @@ func FuzzWithin(f *testing.F, limit Limit, target any) {
 	call := reflect.ValueOf(target)
 	f.Fuzz(reflect.MakeFunc(call.Type(), func(args []reflect.Value) []reflect.Value {
 		t := args[0].Interface().(*testing.T) // f.Fuzz has checked the type
-		check(t, limit, inputSize(args[1:]), func() { call.Call(args) })
+		Check(t, limit, inputSize(args[1:]), func() { call.Call(args) })
 		return nil
 	}).Interface())
 }
 
-// check runs f and fails t when f allocates more than the limit, also when f ends the test.
-func check(t testing.TB, limit Limit, input uint64, f func()) {
+// Check runs f and fails t when f allocates more than the limit, also when f ends the test.
+func Check(t testing.TB, limit Limit, input uint64, f func()) {
 	t.Helper()
 	most, before := limit.Base+limit.PerByte*input, allocated()
 	defer func() {

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f, k := &failing{}, &kept{}
-			check(f, limit, tt.input, func() { k.b = make([]byte, tt.size) })
+			Check(f, limit, tt.input, func() { k.b = make([]byte, tt.size) })
 			if f.failed != tt.fails {
 				t.Errorf("%d bytes for %d of input fail: %v", len(k.b), tt.input, f.failed)
 			}
@@ -44,7 +44,7 @@ func TestCheck(t *testing.T) {
 // TestCheckFreed: memory that is freed again counts.
 func TestCheckFreed(t *testing.T) {
 	f, k := &failing{}, &kept{}
-	check(f, Limit{Base: 1 << 20}, 0, func() {
+	Check(f, Limit{Base: 1 << 20}, 0, func() {
 		for range 32 {
 			k.b = make([]byte, 64<<10)
 		}

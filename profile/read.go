@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"culprit/profile/input"
 )
 
 // Options are the choices of a reader. The zero value does what stack collapsers do by default.
@@ -126,11 +128,11 @@ func read(r io.Reader, o Options, packed int) (*Tree, error) {
 		return nil, &ParseError{Line: 1, What: "there is nothing in it"}
 	}
 	in := io.MultiReader(bytes.NewReader(head), r)
-	if p := packingOf(head); p != nil {
+	if p := input.PackingOf(head); p != nil {
 		return readPacked(p, in, o, packed)
 	}
 	if packed < plain {
-		if text := decoded(head, in); text != in {
+		if text := input.Decoded(head, in); text != in {
 			return read(text, o, plain)
 		}
 	}

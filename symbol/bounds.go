@@ -1,13 +1,13 @@
 package symbol
 
 import (
-	"cmp"
 	"debug/elf"
-	"iter"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
+
+	"culprit/symbol/unwind"
+	"culprit/symbol/window"
 )
 
 // A stripped file has no names, but .eh_frame still has the start and end of each function, which
@@ -50,13 +50,13 @@ func (h *header) bounds(addrs []uint64, found func(addr, from uint64)) {
 		return
 	}
 	off, size, addr := h.frames()
-	if size == 0 || size > maxUnwindBytes || off > h.size || size > h.size-off {
+	if size == 0 || size > unwind.MostBytes || off > h.size || size > h.size-off {
 		return
 	}
-	w := newWindow(4)
-	w.over(h.r, int64(off), size, nil)
-	f := newFrameReader(w, addr, false, func(UnwindRow) error { return nil })
-	f.inside(f.ordered(h.frameHeader(newWindow(2), addr, size)), addrs, found)
+	w := window.New(4)
+	w.Over(h.r, int64(off), size, nil)
+	f := unwind.NewReader(w, addr, false, func(unwind.Row) error { return nil })
+	f.Inside(h.frameHeader(window.New(2), addr, size), addrs, found)
 }
 
 // eachFunction calls found with the start and end of each function that .eh_frame describes, until
@@ -66,17 +66,13 @@ func (h *header) eachFunction(found func(from, to uint64) bool) {
 		return
 	}
 	off, size, addr := h.frames()
-	if size == 0 || size > maxUnwindBytes || off > h.size || size > h.size-off {
+	if size == 0 || size > unwind.MostBytes || off > h.size || size > h.size-off {
 		return
 	}
-	w := newWindow(4)
-	w.over(h.r, int64(off), size, nil)
-	f := newFrameReader(w, addr, false, func(UnwindRow) error { return nil })
-	for p := range f.ordered(h.frameHeader(newWindow(2), addr, size)) {
-		if d, ok := f.part(p); ok && !found(uint64(d.from), uint64(d.to)) {
-			return
-		}
-	}
+	w := window.New(4)
+	w.Over(h.r, int64(off), size, nil)
+	f := unwind.NewReader(w, addr, false, func(unwind.Row) error { return nil })
+	f.EachFunction(h.frameHeader(window.New(2), addr, size), found)
 }
 
 // frames returns where .eh_frame lies in the file, its size in bytes, and the address it is loaded
@@ -90,59 +86,4 @@ func (h *header) frames() (off, size, addr uint64) {
 		}
 	}
 	return h.ehFrame()
-}
-
-// ordered returns the parts of the section in the order of their addresses.
-func (f *frameReader) ordered(header *frameHeader) iter.Seq[framePart] {
-	if header != nil {
-		return header.parts
-	}
-	all, _ := f.find() // those before a mistake count
-	slices.SortStableFunc(all, func(a, b framePart) int { return cmp.Compare(a.from, b.from) })
-	return slices.Values(all)
-}
-
-// inside finds the parts that contain the addresses. Both are sorted.
-func (f *frameReader) inside(parts iter.Seq[framePart], addrs []uint64,
-	found func(addr, from uint64)) {
-	var before framePart
-	begun := false
-	look := func(next uint64) { // the addresses of the part before, below next
-		for len(addrs) > 0 && addrs[0] < uint64(before.from) {
-			addrs = addrs[1:]
-		}
-		if len(addrs) == 0 || addrs[0] >= next {
-			return
-		}
-		d, ok := f.part(before)
-		for ; len(addrs) > 0 && addrs[0] < next; addrs = addrs[1:] {
-			if ok && addrs[0] < uint64(d.to) {
-				found(addrs[0], uint64(d.from))
-			}
-		}
-	}
-	for p := range parts {
-		if begun && p.from < before.from {
-			return // not in order
-		}
-		if begun {
-			look(uint64(p.from))
-		}
-		if before, begun = p, true; len(addrs) == 0 {
-			return
-		}
-	}
-	if begun {
-		look(1 << 32)
-	}
-}
-
-// part reads what a part describes; !ok: it is malformed, or not where it is said to be.
-func (f *frameReader) part(p framePart) (d described, ok bool) {
-	c, _, ok := f.entry(uint64(p.at))
-	if !ok {
-		return d, false
-	}
-	d, ok, err := f.describe(c)
-	return d, ok && err == nil && d.from == p.from
 }

@@ -16,6 +16,7 @@ import (
 
 	"culprit/kernel/proc"
 	"culprit/measure"
+	"culprit/symbol/instruction"
 )
 
 // code answers the requests of a Code.
@@ -299,10 +300,11 @@ func (h *header) instructions(q *Request, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	starts, end := instructions(text)
+	starts, end := instruction.Starts(text)
 	a.Cut, a.To = end < len(text), int64(end)
 	if q.Op == OpReturns {
-		starts = slices.DeleteFunc(starts, func(at uint64) bool { return !returns(text[at:]) })
+		starts = slices.DeleteFunc(starts,
+			func(at uint64) bool { return !instruction.Returns(text[at:]) })
 	}
 	a.Numbers = starts
 	return nil

@@ -3,6 +3,9 @@ package symbol
 import (
 	"bytes"
 	"encoding/binary"
+
+	"culprit/symbol/instruction"
+	"culprit/symbol/unwind"
 )
 
 // Code without an unwind table is read instruction by instruction: from where each of its functions
@@ -92,7 +95,7 @@ func readCode(text []byte, base uint64, starts, labels []uint32, whole bool,
 func (r *codeReader) sweep() {
 	for at := 0; at < len(r.text); {
 		code := r.text[at:min(len(r.text), at+15)]
-		n := lengthAMD64(code)
+		n := instruction.LengthAMD64(code)
 		if n == 0 {
 			at++
 			continue
@@ -169,7 +172,7 @@ func (r *codeReader) follow() {
 func (r *codeReader) instruction(at uint32) {
 	r.steps++
 	code := r.text[at:min(len(r.text), int(at)+15)]
-	n := lengthAMD64(code)
+	n := instruction.LengthAMD64(code)
 	if n == 0 {
 		return
 	}
@@ -341,7 +344,7 @@ func (r *codeReader) holeState(at uint32, sure, padded bool, jumps int, state ui
 func (r *codeReader) passOver(at int) int {
 	for at < len(r.text) && r.at[at] == stateNone {
 		code := r.text[at:min(len(r.text), at+15)]
-		n := lengthAMD64(code)
+		n := instruction.LengthAMD64(code)
 		if n == 0 {
 			return at + 1
 		}
@@ -368,16 +371,16 @@ func paddingAt(code []byte) int {
 		return i + 1
 	}
 	if i+2 < len(code) && code[i] == 0x0f && code[i+1] == 0x1f {
-		return lengthAMD64(code[:min(len(code), 15)])
+		return instruction.LengthAMD64(code[:min(len(code), 15)])
 	}
 	return 0
 }
 
 // rows calls row at each place where the rule changes. The zero rule: unknown.
-func (r *codeReader) rows(row func(at uint32, rule UnwindRule) error) error {
-	last, begun := UnwindRule{}, false
+func (r *codeReader) rows(row func(at uint32, rule unwind.Rule) error) error {
+	last, begun := unwind.Rule{}, false
 	for at, n := range r.at {
-		rule := UnwindRule{}
+		rule := unwind.Rule{}
 		switch n {
 		case stateInner:
 			continue
@@ -385,7 +388,7 @@ func (r *codeReader) rows(row func(at uint32, rule UnwindRule) error) error {
 		default:
 			rule = r.states[n].rule()
 		}
-		if begun && rule == last || !begun && rule == (UnwindRule{}) {
+		if begun && rule == last || !begun && rule == (unwind.Rule{}) {
 			continue
 		}
 		last, begun = rule, true

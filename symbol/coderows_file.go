@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"slices"
+
+	"culprit/symbol/unwind"
 )
 
 const (
@@ -30,7 +32,7 @@ type span struct{ from, to uint64 }
 // gapRows adds rows for code that an unwind table does not describe.
 type gapRows struct {
 	h      *header
-	row    func(uint32, UnwindRule) error
+	row    func(uint32, unwind.Rule) error
 	code   []span   // what the file executes, in order
 	starts []uint32 // of functions, and other symbols of code, in order
 	labels []uint32
@@ -43,17 +45,17 @@ type gapRows struct {
 // withGaps passes the rows of a file's unwind table, which read yields in order, to row, and in
 // between rows for code that the table does not describe. It returns the spans of that code. An
 // error of the table ends the table, and what follows is a gap; an error of row is returned.
-func (h *header) withGaps(row func(uint32, UnwindRule) error,
-	read func(func(uint32, UnwindRule) error) error) ([]span, error) {
+func (h *header) withGaps(row func(uint32, unwind.Rule) error,
+	read func(func(uint32, unwind.Rule) error) error) ([]span, error) {
 	g := &gapRows{h: h, code: h.executed(), left: mostGapCode}
 	var failed error // of row
-	g.row = func(pc uint32, rule UnwindRule) error {
+	g.row = func(pc uint32, rule unwind.Rule) error {
 		failed = row(pc, rule)
 		return failed
 	}
 	from, open := uint64(0), true // the gap at hand
-	err := read(func(pc uint32, rule UnwindRule) error {
-		if rule == (UnwindRule{}) {
+	err := read(func(pc uint32, rule unwind.Rule) error {
+		if rule == (unwind.Rule{}) {
 			if !open {
 				from, open = uint64(pc), true
 			}
@@ -110,7 +112,7 @@ func (h *header) executed() []span {
 // fill adds rows for a gap.
 func (g *gapRows) fill(gap span) error {
 	if gap.from > 0 { // the row before does not hold there
-		if err := g.row(uint32(min(gap.from, 1<<32-1)), UnwindRule{}); err != nil {
+		if err := g.row(uint32(min(gap.from, 1<<32-1)), unwind.Rule{}); err != nil {
 			return err
 		}
 	}
@@ -149,14 +151,14 @@ func (g *gapRows) piece(s span) error {
 		}
 		return out
 	}
-	last := UnwindRule{}
+	last := unwind.Rule{}
 	err = readCode(text, s.from, local(g.starts), local(g.labels), g.h.full(),
-		g.h.entry).rows(func(at uint32, rule UnwindRule) error {
+		g.h.entry).rows(func(at uint32, rule unwind.Rule) error {
 		last = rule
 		return g.row(uint32(s.from)+at, rule)
 	})
-	if err == nil && last != (UnwindRule{}) {
-		err = g.row(uint32(s.to), UnwindRule{})
+	if err == nil && last != (unwind.Rule{}) {
+		err = g.row(uint32(s.to), unwind.Rule{})
 	}
 	return err
 }
@@ -176,7 +178,7 @@ func (h *header) memory(s span) ([]byte, error) {
 			return h.read(p.offset+(s.from-p.vaddr), s.to-s.from)
 		}
 	}
-	return nil, errUnwind
+	return nil, unwind.ErrMalformed
 }
 
 // digest returns the digest of the code in spans; !ok: it can't be read.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"culprit/heapbound"
+	"culprit/symbol/instruction"
+	"culprit/symbol/unwind"
 )
 
 // codeOf returns the executable sections of a file that hold functions.
@@ -47,7 +49,7 @@ func TestCodeAsUnwindTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, addr := sectionOf(name, ".eh_frame")
-		table, err := parseUnwind(b, addr, false)
+		table, err := unwind.Parse(b, addr, false)
 		if err != nil || b == nil {
 			continue
 		}
@@ -71,7 +73,7 @@ func TestCodeAsUnwindTables(t *testing.T) {
 }
 
 // compareWithTable counts the instructions of a file by what its code shows of them.
-func compareWithTable(t *testing.T, h *header, table *UnwindTable, symbols bool) (none, same,
+func compareWithTable(t *testing.T, h *header, table *unwind.Table, symbols bool) (none, same,
 	wrong int) {
 	t.Helper()
 	for _, s := range codeOf(t, h) {
@@ -94,26 +96,26 @@ func compareWithTable(t *testing.T, h *header, table *UnwindTable, symbols bool)
 				continue
 			}
 			want := table.Find(s.addr + uint64(i))
-			if want.CFA != CFASP && want.CFA != CFABP {
+			if want.CFA != unwind.CFASP && want.CFA != unwind.CFABP {
 				continue
 			}
 			if n == stateNone {
-				if lengthAMD64(text[i:min(len(text), i+15)]) == 0 {
+				if instruction.LengthAMD64(text[i:min(len(text), i+15)]) == 0 {
 					continue
 				}
 				none++
 				continue
 			}
 			got := r.states[n].rule()
-			if got == (UnwindRule{}) {
+			if got == (unwind.Rule{}) {
 				none++
 				continue
 			}
 			// Where both rules find the caller, a compiler writes one of them.
 			st := r.states[n]
-			if want.CFA == CFASP && st.sp == want.Offset || want.CFA == CFABP &&
-				st.fp == want.Offset || want.CFA == CFABP && got.CFA == CFASP ||
-				want.CFA == CFASP && st.sp == 0 {
+			if want.CFA == unwind.CFASP && st.sp == want.Offset || want.CFA == unwind.CFABP &&
+				st.fp == want.Offset || want.CFA == unwind.CFABP && got.CFA == unwind.CFASP ||
+				want.CFA == unwind.CFASP && st.sp == 0 {
 				same++
 				continue
 			}
@@ -131,44 +133,44 @@ func TestStackStates(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs: kernel feature x86-64")
 	}
-	sp := func(n int32) UnwindRule { return UnwindRule{CFA: CFASP, Offset: n} }
-	saved := func(r UnwindRule, at int32) UnwindRule {
-		r.BP, r.BPOffset = BPAtCFA, -at
+	sp := func(n int32) unwind.Rule { return unwind.Rule{CFA: unwind.CFASP, Offset: n} }
+	saved := func(r unwind.Rule, at int32) unwind.Rule {
+		r.BP, r.BPOffset = unwind.BPAtCFA, -at
 		return r
 	}
-	frame := saved(UnwindRule{CFA: CFABP, Offset: 16}, 16)
+	frame := saved(unwind.Rule{CFA: unwind.CFABP, Offset: 16}, 16)
 	for _, tt := range []struct {
 		name string
 		code string
-		want []UnwindRule // of each instruction
+		want []unwind.Rule // of each instruction
 	}{
-		{"leaf", "\x89\xf8\xc3", []UnwindRule{sp(8), sp(8)}},
+		{"leaf", "\x89\xf8\xc3", []unwind.Rule{sp(8), sp(8)}},
 		{"frame", "\x55\x48\x89\xe5\x90\x5d\xc3",
-			[]UnwindRule{sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
+			[]unwind.Rule{sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
 		{"frame after endbr64, leave", "\xf3\x0f\x1e\xfa\x55\x48\x8b\xec\x48\x83\xec\x20\xc9\xc3",
-			[]UnwindRule{sp(8), sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
+			[]unwind.Rule{sp(8), sp(8), saved(sp(16), 16), frame, frame, sp(8)}},
 		{"pushes and a frame", "\x41\x57\x53\x48\x83\xec\x18\x48\x83\xc4\x18\x5b\x41\x5f\xc3",
-			[]UnwindRule{sp(8), sp(16), sp(24), sp(48), sp(24), sp(16), sp(8)}},
+			[]unwind.Rule{sp(8), sp(16), sp(24), sp(48), sp(24), sp(16), sp(8)}},
 		{"large frame", "\x48\x81\xec\x00\x10\x00\x00\x48\x81\xc4\x00\x10\x00\x00\xc3",
-			[]UnwindRule{sp(8), sp(8 + 4096), sp(8)}},
+			[]unwind.Rule{sp(8), sp(8 + 4096), sp(8)}},
 		{"aligned stack with a frame", "\x55\x48\x89\xe5\x48\x83\xe4\xe0\x90\xc9\xc3",
-			[]UnwindRule{sp(8), saved(sp(16), 16), frame, frame, frame, sp(8)}},
-		{"aligned stack without a frame", "\x48\x83\xe4\xe0\x90\xc3", []UnwindRule{sp(8), {}, {}}},
-		{"stack pointer from memory", "\x48\x8b\x67\x08\xc3", []UnwindRule{sp(8), {}}},
+			[]unwind.Rule{sp(8), saved(sp(16), 16), frame, frame, frame, sp(8)}},
+		{"aligned stack without a frame", "\x48\x83\xe4\xe0\x90\xc3", []unwind.Rule{sp(8), {}, {}}},
+		{"stack pointer from memory", "\x48\x8b\x67\x08\xc3", []unwind.Rule{sp(8), {}}},
 		{"frame pointer for a value, saved", "\x55\x48\x89\xfd\x5d\xc3",
-			[]UnwindRule{sp(8), saved(sp(16), 16), saved(sp(16), 16), sp(8)}},
+			[]unwind.Rule{sp(8), saved(sp(16), 16), saved(sp(16), 16), sp(8)}},
 		{"frame pointer for a value, lost", "\x48\x89\xfd\xc3",
-			[]UnwindRule{sp(8), {CFA: CFASP, Offset: 8, BP: BPLost}}},
+			[]unwind.Rule{sp(8), {CFA: unwind.CFASP, Offset: 8, BP: unwind.BPLost}}},
 		{"branch with one state", "\x85\xff\x74\x01\x90\xc3",
-			[]UnwindRule{sp(8), sp(8), sp(8), sp(8)}},
+			[]unwind.Rule{sp(8), sp(8), sp(8), sp(8)}},
 		{"branch with two states", "\x85\xff\x74\x01\x50\x90\xc3",
-			[]UnwindRule{sp(8), sp(8), sp(8), {}, {}}},
+			[]unwind.Rule{sp(8), sp(8), sp(8), {}, {}}},
 		{"early return", "\x53\x74\x02\x5b\xc3\x90\x5b\xc3",
-			[]UnwindRule{sp(8), sp(16), sp(16), sp(8), sp(16), sp(16), sp(8)}},
+			[]unwind.Rule{sp(8), sp(16), sp(16), sp(8), sp(16), sp(16), sp(8)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := readCode([]byte(tt.code), 0x1000, []uint32{0}, nil, true, 0)
-			var got []UnwindRule
+			var got []unwind.Rule
 			for _, n := range r.at {
 				if n != stateInner {
 					got = append(got, r.states[n].rule())
@@ -201,11 +203,11 @@ func FuzzReadCode(f *testing.F) {
 			t.Fatalf("%d instructions were read of %d bytes", r.steps, len(b))
 		}
 		last := int64(-1)
-		err := r.rows(func(at uint32, rule UnwindRule) error {
+		err := r.rows(func(at uint32, rule unwind.Rule) error {
 			if int64(at) <= last || int(at) >= len(b) {
 				t.Fatalf("row at %d behind %d of %d bytes", at, last, len(b))
 			}
-			if rule.CFA != CFANone && rule.CFA != CFAEnd && rule.Offset < 8 {
+			if rule.CFA != unwind.CFANone && rule.CFA != unwind.CFAEnd && rule.Offset < 8 {
 				t.Fatalf("rule %+v", rule)
 			}
 			last = int64(at)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"culprit/symbol/unwind"
 )
 
 // An object is the symbols of one ELF file, and which part of it is loaded where.
@@ -48,7 +50,7 @@ const (
 var (
 	errNotELF = errors.New("not an ELF file that this machine could run")
 	// ErrTooLong is of a table that is longer than it can be, or than is read.
-	ErrTooLong = errors.New("table longer than it can be")
+	ErrTooLong = unwind.ErrTooLong // table: never changed
 )
 
 // size estimates the bytes that an object takes.

@@ -6,6 +6,9 @@ import (
 	"os"
 	"time"
 
+	"culprit/symbol/dwarf"
+	"culprit/symbol/unwind"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -73,7 +76,7 @@ const (
 	MostSpans   = mostGaps
 	MostText    = mostFrameCode + 64 // bytes of code
 	MostName    = 1 << 16            // bytes of a name
-	MostInlined = mostInline         // functions inlined at one address
+	MostInlined = dwarf.MostDeep     // functions inlined at one address
 	MostLoads   = maxHeaders
 
 	MostFunctions     = 1 << 20  // functions of a file
@@ -110,7 +113,7 @@ type Request struct {
 	Until time.Duration
 	// Row gets the rows of a file's unwind table, in the order of addresses. A rule holds up to
 	// the next row.
-	Row func(pc uint32, rule UnwindRule) error
+	Row func(pc uint32, rule unwind.Rule) error
 	// Function gets the functions of a file as Code.Functions returns them.
 	Function func(Function) error
 }

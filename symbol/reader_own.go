@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"culprit/symbol/dwarf"
 	"culprit/symbol/interp/languages"
+	"culprit/symbol/unwind"
 )
 
 // OwnReader is a Reader that parses in this process. The zero value is ready. It caches the symbols
@@ -152,15 +154,15 @@ func nameByDebug(addrs []uint64, names []Name, until time.Duration, files ...*he
 		if h == nil || !h.hasDebug() {
 			continue
 		}
-		d := newDebugFile()
-		if there, err := d.over(h.r); !there || err != nil {
+		d := dwarf.NewDebugFile(Readable)
+		if there, err := d.Over(h.r); !there || err != nil {
 			continue
 		}
-		found := d.functions(addrs, func() bool { return threadTime() > until })
+		found := d.Functions(addrs, func() bool { return threadTime() > until })
 		for i, n := range found {
 			if n.Name != "" && (names[i].Name == "" || names[i].Start < n.Start ||
 				names[i].Name == boundary(names[i].Start)) {
-				names[i] = n
+				names[i] = Name{Name: n.Name, Start: n.Start}
 			}
 		}
 		return
@@ -240,17 +242,17 @@ func (o *object) readAll(h, d *header) (err error) {
 
 // inlined looks up inlined functions in a file, or in its debug file.
 func (r *OwnReader) inlined(q *Request, h *header, a *Answer, until time.Duration) error {
-	d := newDebugFile()
-	there, err := d.over(h.r)
+	d := dwarf.NewDebugFile(Readable)
+	there, err := d.Over(h.r)
 	if !there && err == nil {
 		if debug := r.debugOf(q, h, until); debug != nil {
-			there, err = d.over(debug.r)
+			there, err = d.Over(debug.r)
 		}
 	}
 	if a.Found = there; !there || err != nil {
 		return err
 	}
-	a.Inlined, a.Cut = d.inlined(q.Addrs, func() bool { return threadTime() > until })
+	a.Inlined, a.Cut = d.Inlined(q.Addrs, func() bool { return threadTime() > until })
 	for i, names := range a.Inlined {
 		a.Inlined[i] = names[:min(len(names), MostInlined)]
 	}
@@ -276,16 +278,18 @@ func (r *OwnReader) rows(q *Request, h *header, a *Answer) error {
 }
 
 // rows passes on the rows of a file, and sets Spans and Digest of an Answer.
-func (h *header) rows(buffers unwindBuffers, row func(uint32, UnwindRule) error, a *Answer) error {
+func (h *header) rows(buffers unwindBuffers, row func(uint32, unwind.Rule) error, a *Answer) error {
 	if !h.unwindable() {
 		return nil
 	}
 	isGo := h.isGo()
-	unwind := func(row func(uint32, UnwindRule) error) error { return h.unwind(isGo, buffers, row) }
-	if isGo {
-		return h.withGo(row, unwind)
+	tables := func(row func(uint32, unwind.Rule) error) error {
+		return h.unwind(isGo, buffers, row)
 	}
-	gaps, err := h.withGaps(row, unwind)
+	if isGo {
+		return h.withGo(row, tables)
+	}
+	gaps, err := h.withGaps(row, tables)
 	for _, g := range gaps {
 		a.Spans = append(a.Spans, Span{g.from, g.to})
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"culprit/kernel"
+	"culprit/symbol/unwind"
 )
 
 // oneID builds two programs with one build id, and with other names and frames of their functions.
@@ -87,7 +88,7 @@ func TestOneBuildIDUnwinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	u := NewUnwinding(kernel.Root{}, nil, nil)
-	var tables []*UnwindTable
+	var tables []*unwind.Table
 	for _, file := range files {
 		all, err := u.Executed(start(t, exec.Command(file)).cmd.Process.Pid)
 		if err != nil {

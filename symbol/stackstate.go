@@ -1,6 +1,10 @@
 package symbol
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"culprit/symbol/unwind"
+)
 
 // A stackState is where the frame of a function is at one of its instructions, as far as the
 // instructions before it show. Distances are in bytes from the canonical frame address (CFA)
@@ -25,23 +29,23 @@ const (
 var atEntry = stackState{sp: 8}
 
 // rule returns how to find the caller; the zero rule: unknown.
-func (s stackState) rule() UnwindRule {
-	r := UnwindRule{}
+func (s stackState) rule() unwind.Rule {
+	r := unwind.Rule{}
 	switch {
 	case s.sp == noCaller:
-		return UnwindRule{CFA: CFAEnd}
+		return unwind.Rule{CFA: unwind.CFAEnd}
 	case s.fp > 0:
-		r = UnwindRule{CFA: CFABP, Offset: s.fp}
+		r = unwind.Rule{CFA: unwind.CFABP, Offset: s.fp}
 	case s.sp > 0:
-		r = UnwindRule{CFA: CFASP, Offset: s.sp}
+		r = unwind.Rule{CFA: unwind.CFASP, Offset: s.sp}
 	default:
 		return r
 	}
 	switch {
 	case s.bp > 0:
-		r.BP, r.BPOffset = BPAtCFA, -s.bp
+		r.BP, r.BPOffset = unwind.BPAtCFA, -s.bp
 	case s.bp == bpLost:
-		r.BP = BPLost
+		r.BP = unwind.BPLost
 	}
 	return r
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"culprit/symbol/unwind"
 )
 
 // A frameDigest is the digest of all that determines the unwind table of a file.
@@ -19,7 +21,7 @@ type frameDigest [sha256.Size]byte
 func (h *header) frameDigest() (d frameDigest, ok bool) {
 	isGo := h.isGo()
 	at, ok := h.frameSection(isGo)
-	if !ok || isGo || at.size > maxUnwindBytes || at.off > h.size || at.size > h.size-at.off {
+	if !ok || isGo || at.size > unwind.MostBytes || at.off > h.size || at.size > h.size-at.off {
 		return d, false
 	}
 	sum := sha256.New()
@@ -27,7 +29,7 @@ func (h *header) frameDigest() (d frameDigest, ok bool) {
 	parts := []struct{ off, size uint64 }{{at.off, at.size}}
 	for _, p := range h.progs {
 		fmt.Fprintln(sum, p)
-		if p.kind == ptFrameHeader && p.filesz <= maxUnwindBytes {
+		if p.kind == ptFrameHeader && p.filesz <= unwind.MostBytes {
 			parts = append(parts, struct{ off, size uint64 }{p.off, p.filesz})
 		}
 	}

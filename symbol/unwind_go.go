@@ -1,6 +1,11 @@
 package symbol
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"culprit/symbol/unwind"
+	"culprit/symbol/window"
+)
 
 // Programs of Go keep frame pointers, except in functions without a frame and in the first and last
 // instructions of all others. There the frame pointer is still the caller's, and a walk by it loses
@@ -16,9 +21,9 @@ import "encoding/binary"
 //	       CALL leaf       24    by frame pointer
 var (
 	// table: never changed
-	goNoFrame = UnwindRule{CFA: CFASP, Offset: 8}
+	goNoFrame = unwind.Rule{CFA: unwind.CFASP, Offset: 8}
 	// table: never changed
-	goPushed = UnwindRule{CFA: CFASP, Offset: 16, BP: BPAtCFA, BPOffset: -16}
+	goPushed = unwind.Rule{CFA: unwind.CFASP, Offset: 16, BP: unwind.BPAtCFA, BPOffset: -16}
 )
 
 const (
@@ -33,49 +38,49 @@ const (
 
 // goRows passes on the rows of a Go program by its function table, in order; none: it has no table
 // of a known version. The table, which has megabytes, is read by pages.
-func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
+func (h *header) goRows(row func(pc uint32, rule unwind.Rule) error) error {
 	g := h.goTable()
 	if g == nil || g.n == 0 {
 		return nil
 	}
 	if g.at > h.size || g.size > h.size-g.at || 8*g.n+4 > g.size-g.funcs {
-		return errUnwind
+		return unwind.ErrMalformed
 	}
-	open := func(pages int) *window {
-		w := newWindow(pages)
-		w.over(h.r, int64(g.at), g.size, nil)
+	open := func(pages int) *window.Window {
+		w := window.New(pages)
+		w.Over(h.r, int64(g.at), g.size, nil)
 		return w
 	}
 	list, info := open(2), open(2)
-	head := list.bytes(0, 72)
+	head := list.Bytes(0, 72)
 	if head == nil {
-		return errUnwind
+		return unwind.ErrMalformed
 	}
 	le := binary.LittleEndian
 	s := goSteps{w: open(goStepPages), pctab: le.Uint64(head[8+8*6:]),
-		last: UnwindRule{CFA: CFAOther}, row: row}
+		last: unwind.Rule{CFA: unwind.CFAOther}, row: row}
 	flagAt := uint64(37) // behind nine words and funcID
 	if le.Uint32(head) == 0xfffffff1 {
 		flagAt += 4 // Go 1.20 added startLine
 	}
 	if s.pctab > g.size {
-		return errUnwind
+		return unwind.ErrMalformed
 	}
 	before, end := uint64(0), uint64(0)
 	for i := range g.n {
-		entry := list.bytes(g.funcs+8*i, 12)
+		entry := list.Bytes(g.funcs+8*i, 12)
 		if entry == nil {
-			return errUnwind
+			return unwind.ErrMalformed
 		}
 		start, at := g.text+uint64(le.Uint32(entry)), uint64(le.Uint32(entry[4:]))
 		end = g.text + uint64(le.Uint32(entry[8:]))
 		if at > g.size-g.funcs || flagAt >= g.size-g.funcs-at || start < before || end < start {
-			return errUnwind
+			return unwind.ErrMalformed
 		}
 		before = start
-		f := info.bytes(g.funcs+at, flagAt+1)
+		f := info.Bytes(g.funcs+at, flagAt+1)
 		if f == nil {
-			return errUnwind
+			return unwind.ErrMalformed
 		}
 		pcsp := uint64(le.Uint32(f[16:]))
 		if f[flagAt]&(goTopFrame|goSPWrite) != 0 || pcsp == 0 || pcsp >= g.size-s.pctab {
@@ -85,20 +90,20 @@ func (h *header) goRows(row func(pc uint32, rule UnwindRule) error) error {
 			return err
 		}
 	}
-	return s.put(end, UnwindRule{})
+	return s.put(end, unwind.Rule{})
 }
 
 // goSteps makes rows of the steps of functions: pairs of a change of the stack pointer's distance
 // and the number of bytes for which it holds.
 type goSteps struct {
-	w     *window
+	w     *window.Window
 	pctab uint64 // where the steps of all functions begin
-	last  UnwindRule
-	row   func(uint32, UnwindRule) error
+	last  unwind.Rule
+	row   func(uint32, unwind.Rule) error
 }
 
 // put passes on a row unless it is equal to the one before.
-func (s *goSteps) put(pc uint64, rule UnwindRule) error {
+func (s *goSteps) put(pc uint64, rule unwind.Rule) error {
 	if rule == s.last || pc > 1<<32-1 {
 		return nil
 	}
@@ -108,17 +113,17 @@ func (s *goSteps) put(pc uint64, rule UnwindRule) error {
 
 // number reads a number of the steps; n 0: there is none.
 func (s *goSteps) number(at uint64) (v uint64, n int) {
-	if at >= s.w.size {
+	if at >= s.w.Size() {
 		return 0, 0
 	}
-	v, n = binary.Uvarint(s.w.bytes(at, min(binary.MaxVarintLen32, s.w.size-at)))
+	v, n = binary.Uvarint(s.w.Bytes(at, min(binary.MaxVarintLen32, s.w.Size()-at)))
 	return v, max(n, 0)
 }
 
 // function passes on the rows of a function whose steps begin at pcsp; 0: it has none.
 func (s *goSteps) function(pcsp, pc, end uint64) error {
 	if pcsp == 0 {
-		return s.put(pc, UnwindRule{})
+		return s.put(pc, unwind.Rule{})
 	}
 	distance, at := int64(-1), s.pctab+pcsp
 	for first := true; pc < end; first = false {
@@ -133,7 +138,7 @@ func (s *goSteps) function(pcsp, pc, end uint64) error {
 		}
 		at += uint64(n)
 		distance += int64(change>>1) ^ -int64(change&1)
-		rule := UnwindRule{}
+		rule := unwind.Rule{}
 		switch distance {
 		case 0:
 			rule = goNoFrame
@@ -150,8 +155,8 @@ func (s *goSteps) function(pcsp, pc, end uint64) error {
 
 // withGo merges the rows of a program's C code, which read passes on in order, with those of its Go
 // code, which is contiguous.
-func (h *header) withGo(row func(uint32, UnwindRule) error,
-	read func(func(uint32, UnwindRule) error) error) error {
+func (h *header) withGo(row func(uint32, unwind.Rule) error,
+	read func(func(uint32, unwind.Rule) error) error) error {
 	g := h.goTable()
 	if g == nil || g.n == 0 {
 		return read(row)
@@ -160,12 +165,12 @@ func (h *header) withGo(row func(uint32, UnwindRule) error,
 	end := uint32(0)
 	all := func() error {
 		begun = true
-		return h.goRows(func(pc uint32, rule UnwindRule) error {
+		return h.goRows(func(pc uint32, rule unwind.Rule) error {
 			end = pc
 			return row(pc, rule)
 		})
 	}
-	err := read(func(pc uint32, rule UnwindRule) error {
+	err := read(func(pc uint32, rule unwind.Rule) error {
 		if uint64(pc) >= g.text && !begun {
 			if err := all(); err != nil {
 				return err

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"culprit/heapbound"
+	"culprit/symbol/unwind"
+	"culprit/symbol/window"
 )
 
 // TestGoRows: in each function of this program that begins by saving the frame pointer, the table
@@ -32,10 +34,10 @@ func TestGoRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := &UnwindTable{}
-	err = keepRows(table, func(row func(uint32, UnwindRule) error) error {
+	table := &unwind.Table{}
+	err = keepRows(table, func(row func(uint32, unwind.Rule) error) error {
 		last := uint32(0)
-		return h.goRows(func(pc uint32, rule UnwindRule) error {
+		return h.goRows(func(pc uint32, rule unwind.Rule) error {
 			if pc <= last {
 				t.Fatalf("row of %#x behind that of %#x", pc, last)
 			}
@@ -77,7 +79,7 @@ func TestGoRows(t *testing.T) {
 		}
 		checked++
 		pc := s.addr + uint64(at)
-		for add, want := range map[uint64]UnwindRule{0: goNoFrame, 1: goPushed} {
+		for add, want := range map[uint64]unwind.Rule{0: goNoFrame, 1: goPushed} {
 			if got := table.Find(pc + add); got != want {
 				t.Errorf("%s+%#x: %+v, want %+v", name, pc+add-s.addr, got, want)
 			}
@@ -107,8 +109,8 @@ func FuzzGoFunction(f *testing.F) {
 	heapbound.Fuzz(f, func(t *testing.T, table []byte, size uint64) {
 		start, last := uint64(1000), uint64(0)
 		end := start + size%(1<<20)
-		s := goSteps{w: newWindow(2), last: UnwindRule{CFA: CFAOther},
-			row: func(pc uint32, _ UnwindRule) error {
+		s := goSteps{w: window.New(2), last: unwind.Rule{CFA: unwind.CFAOther},
+			row: func(pc uint32, _ unwind.Rule) error {
 				if uint64(pc) < start || uint64(pc) >= end || uint64(pc) <= last {
 					t.Fatalf("row at %d of %d to %d, behind %d", pc, start, end, last)
 				}
@@ -116,7 +118,7 @@ func FuzzGoFunction(f *testing.F) {
 				return nil
 			}}
 		file := append([]byte{0}, table...) // steps at 0 are none
-		s.w.over(bytes.NewReader(file), 0, uint64(len(file)), nil)
+		s.w.Over(bytes.NewReader(file), 0, uint64(len(file)), nil)
 		if err := s.function(1, start, end); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +145,7 @@ func BenchmarkGoRows(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rows = 0
-		if err := h.goRows(func(uint32, UnwindRule) error { rows++; return nil }); err != nil {
+		if err := h.goRows(func(uint32, unwind.Rule) error { rows++; return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

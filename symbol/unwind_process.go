@@ -13,16 +13,18 @@ import (
 	"culprit/kernel/proc"
 	"culprit/symbol/interp"
 	"culprit/symbol/interp/languages"
+	"culprit/symbol/unwind"
+	"culprit/symbol/window"
 )
 
 // An Executed is an executable range of a process's memory.
 type Executed struct {
 	Start, End uint64
-	Bias       uint64       // an address less this is the file's own
-	Table      *UnwindTable // the same one for all processes that have the file; nil: none
-	Why        NoTable      // there is none
-	Pointers   bool         // what Table says nothing of has frame pointers
-	Kernel     bool         // the code is the kernel's, mapped into every process: the vDSO
+	Bias       uint64        // an address less this is the file's own
+	Table      *unwind.Table // the same one for all processes that have the file; nil: none
+	Why        NoTable       // there is none
+	Pointers   bool          // what Table says nothing of has frame pointers
+	Kernel     bool          // the code is the kernel's, mapped into every process: the vDSO
 	// Delta is the offset in the file of its code less the address there. Whole: it holds for all
 	// code of the file.
 	Delta uint64
@@ -52,7 +54,7 @@ const (
 // An unwound is what was read of a file for unwinding.
 type unwound struct {
 	code  []segment // that is executed
-	table *UnwindTable
+	table *unwind.Table
 	why   NoTable
 	isGo  bool
 	gaps  []Span // code that only our table describes
@@ -62,24 +64,26 @@ type unwound struct {
 }
 
 // Unwinding reads the unwind tables of processes. A file is read once for all processes that map
-// it. Safe for concurrent use, except by an UnwindLoader.
+// it. Safe for concurrent use, except by an unwind.Loader.
 type Unwinding struct {
 	ps    *Processes // its lock guards the fields below; it is free while another process reads
 	files map[fileKey]*unwound
 	busy  map[fileKey]bool         // files that are being read
 	same  map[frameDigest]*unwound // of files with one content, such as those of containers
 	vdso  *unwound
-	load  UnwindLoader
+	load  unwind.Loader
 }
 
 // unwindBuffers is the buffers for sections, which are reused.
-type unwindBuffers struct{ frames, header *window }
+type unwindBuffers struct{ frames, header *window.Window }
 
-func newUnwindBuffers() unwindBuffers { return unwindBuffers{newWindow(unwindPages), newWindow(2)} }
+func newUnwindBuffers() unwindBuffers {
+	return unwindBuffers{window.New(unwind.Pages), window.New(2)}
+}
 
 // NewUnwinding returns an Unwinding that has read nothing yet. It passes the rows of tables to
 // load; nil: it keeps them. files reads the files of processes; nil: this process does.
-func NewUnwinding(root kernel.Root, load UnwindLoader, files *Files) *Unwinding {
+func NewUnwinding(root kernel.Root, load unwind.Loader, files *Files) *Unwinding {
 	if load == nil {
 		load = keepRows
 	}
@@ -96,16 +100,16 @@ func (u *Unwinding) UseHistory(h *History) { u.ps.UseHistory(h) }
 func (u *Unwinding) TakeAway() time.Duration { return u.ps.TakeAway() }
 
 // keepRows stores the rows in the table.
-func keepRows(t *UnwindTable, read func(func(uint32, UnwindRule) error) error) error {
-	number := map[UnwindRule]uint16{{}: 0}
-	t.Rules = []UnwindRule{{}}
-	return read(func(pc uint32, rule UnwindRule) error {
+func keepRows(t *unwind.Table, read func(func(uint32, unwind.Rule) error) error) error {
+	number := map[unwind.Rule]uint16{{}: 0}
+	t.Rules = []unwind.Rule{{}}
+	return read(func(pc uint32, rule unwind.Rule) error {
 		n, ok := number[rule]
 		if !ok {
-			n = uint16(len(t.Rules)) // as many as a frameReader has
+			n = uint16(len(t.Rules)) // as many as an unwind.Reader has
 			number[rule], t.Rules = n, append(t.Rules, rule)
 		}
-		t.Rows = append(t.Rows, UnwindRow{pc, n})
+		t.Rows = append(t.Rows, unwind.Row{PC: pc, Rule: n})
 		return nil
 	})
 }
@@ -161,7 +165,7 @@ func (u *Unwinding) Executed(pid int) ([]Executed, error) {
 }
 
 // Drop deletes a table. It is read again when it is needed.
-func (u *Unwinding) Drop(t *UnwindTable) {
+func (u *Unwinding) Drop(t *unwind.Table) {
 	u.ps.mu.Lock()
 	defer u.ps.mu.Unlock()
 	for key, of := range u.files {
@@ -281,7 +285,7 @@ func (u *Unwinding) inMemory(b []byte) *unwound {
 		return &unwound{}
 	}
 	of := &unwound{code: h.codeSegments()}
-	of.load(u.load, 0, func(row func(uint32, UnwindRule) error) (*Answer, error) {
+	of.load(u.load, 0, func(row func(uint32, unwind.Rule) error) (*Answer, error) {
 		a := &Answer{}
 		return a, h.rows(newUnwindBuffers(), row, a)
 	})
@@ -292,7 +296,7 @@ func (u *Unwinding) inMemory(b []byte) *unwound {
 func (u *Unwinding) read(f *os.File, payer uint32, head *Answer) *unwound {
 	of := &unwound{code: ownSegments(head.Code), isGo: head.Go}
 	of.interpreter = languages.FromNumbers(head.Numbers) // nil: the file has no interpreter
-	of.load(u.load, payer, func(row func(uint32, UnwindRule) error) (*Answer, error) {
+	of.load(u.load, payer, func(row func(uint32, unwind.Rule) error) (*Answer, error) {
 		return u.ps.read(payer, &Request{Op: OpRows, File: f, Row: row, Limit: rowsLimit})
 	})
 	return of
@@ -302,12 +306,12 @@ func (u *Unwinding) read(f *os.File, payer uint32, head *Answer) *unwound {
 const rowsLimit = 2 * time.Second
 
 // load passes the rows that read yields to the loader, and records what is known then.
-func (of *unwound) load(load UnwindLoader, owner uint32,
-	read func(func(uint32, UnwindRule) error) (*Answer, error)) {
-	rows, t := 0, &UnwindTable{Owner: owner, Interpreter: of.interpreter}
+func (of *unwound) load(load unwind.Loader, owner uint32,
+	read func(func(uint32, unwind.Rule) error) (*Answer, error)) {
+	rows, t := 0, &unwind.Table{Owner: owner, Interpreter: of.interpreter}
 	var failed error
-	err := load(t, func(row func(uint32, UnwindRule) error) error {
-		a, err := read(func(pc uint32, rule UnwindRule) error {
+	err := load(t, func(row func(uint32, unwind.Rule) error) error {
+		a, err := read(func(pc uint32, rule unwind.Rule) error {
 			rows++
 			return row(pc, rule)
 		})
@@ -332,25 +336,25 @@ func (of *unwound) load(load UnwindLoader, owner uint32,
 // .debug_frame. Without rows it has neither. The .debug_frame of Go programs lacks frame pointers
 // and is not used.
 func (h *header) unwind(isGo bool, buffers unwindBuffers,
-	row func(uint32, UnwindRule) error) error {
+	row func(uint32, unwind.Rule) error) error {
 	at, ok := h.frameSection(isGo)
 	if !ok {
 		return nil
 	}
-	if at.size > maxUnwindBytes {
+	if at.size > unwind.MostBytes {
 		return ErrTooLong
 	}
 	if at.off > h.size || at.size > h.size-at.off {
-		return errUnwind
+		return unwind.ErrMalformed
 	}
-	buffers.frames.over(h.r, int64(at.off), at.size, nil)
-	var f *frameReader
-	f = newFrameReader(buffers.frames, at.addr, at.debug,
-		func(r UnwindRow) error { return row(r.PC, f.rules[r.Rule]) })
+	buffers.frames.Over(h.r, int64(at.off), at.size, nil)
+	var f *unwind.Reader
+	f = unwind.NewReader(buffers.frames, at.addr, at.debug,
+		func(r unwind.Row) error { return row(r.PC, f.Rule(r)) })
 	if at.debug {
-		return f.read(nil)
+		return f.Read(nil)
 	}
-	return f.read(h.frameHeader(buffers.header, at.addr, at.size))
+	return f.Read(h.frameHeader(buffers.header, at.addr, at.size))
 }
 
 // unwindable reports whether the file is for an architecture whose stacks are walked by tables.
@@ -392,11 +396,11 @@ func (h *header) frameSection(isGo bool) (at frameSection, ok bool) {
 }
 
 // frameHeader reads .eh_frame_hdr; nil: there is none, or none of this section.
-func (h *header) frameHeader(w *window, frames, size uint64) *frameHeader {
+func (h *header) frameHeader(w *window.Window, frames, size uint64) *unwind.Header {
 	for _, p := range h.progs {
 		if p.kind == ptFrameHeader && p.off <= h.size && p.filesz <= h.size-p.off {
-			w.over(h.r, int64(p.off), p.filesz, nil)
-			return readFrameHeader(w, p.vaddr, frames, size)
+			w.Over(h.r, int64(p.off), p.filesz, nil)
+			return unwind.ReadHeader(w, p.vaddr, frames, size)
 		}
 	}
 	return nil
@@ -416,14 +420,13 @@ func (h *header) ehFrame() (off, size, addr uint64) {
 		if err != nil || head[0] != 1 {
 			return 0, 0, 0
 		}
-		c := cursor{b: head, at: 4, end: len(head)}
-		addr = c.pointer(head[1], p.vaddr)
-		if c.bad {
+		addr, ok := unwind.Pointer(head, 4, head[1], p.vaddr)
+		if !ok {
 			return 0, 0, 0
 		}
 		for _, s := range h.segments() {
 			if addr >= s.vaddr && addr-s.vaddr < s.filesz {
-				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), maxUnwindBytes),
+				return s.offset + (addr - s.vaddr), min(s.filesz-(addr-s.vaddr), unwind.MostBytes),
 					addr
 			}
 		}

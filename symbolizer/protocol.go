@@ -9,6 +9,7 @@ import (
 
 	"culprit/measure"
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 	"culprit/wire"
 )
 
@@ -373,11 +374,11 @@ type rowWriter struct {
 	send  func(frame []byte) error
 	buf   []byte
 	last  uint32
-	rules map[symbol.UnwindRule]uint64
+	rules map[unwind.Rule]uint64
 }
 
 // add writes a row. The error is that of send.
-func (w *rowWriter) add(pc uint32, rule symbol.UnwindRule) error {
+func (w *rowWriter) add(pc uint32, rule unwind.Rule) error {
 	if len(w.buf) == 0 {
 		w.buf = wire.AppendUint(wire.Start(w.buf, kindRows), w.seq)
 	}
@@ -417,9 +418,9 @@ func (w *rowWriter) flush() error {
 // A rowReader reads what a rowWriter has written.
 type rowReader struct {
 	seq   uint64
-	row   func(uint32, symbol.UnwindRule) error
+	row   func(uint32, unwind.Rule) error
 	last  uint64
-	rules []symbol.UnwindRule
+	rules []unwind.Rule
 	count int
 	err   error // of row
 }
@@ -458,11 +459,11 @@ func (r *rowReader) decode(payload []byte) error {
 	return d.End()
 }
 
-func rule(d *wire.Decoder) symbol.UnwindRule {
-	r := symbol.UnwindRule{CFA: symbol.CFARule(d.Byte()), BP: symbol.BPRule(d.Byte())}
+func rule(d *wire.Decoder) unwind.Rule {
+	r := unwind.Rule{CFA: unwind.CFARule(d.Byte()), BP: unwind.BPRule(d.Byte())}
 	cfa, bp := d.Int(), d.Int()
 	r.Offset, r.BPOffset = int32(cfa), int32(bp)
-	if r.CFA > symbol.CFAOther || r.BP > symbol.BPLost || int64(r.Offset) != cfa ||
+	if r.CFA > unwind.CFAOther || r.BP > unwind.BPLost || int64(r.Offset) != cfa ||
 		int64(r.BPOffset) != bp {
 		d.Fail("an unwind rule is out of range")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 	"culprit/wire"
 
 	"golang.org/x/sys/unix"
@@ -230,7 +231,7 @@ func (s *Server) answer(out *answers, in *receiver, payload []byte) error {
 		}
 		return lost
 	}
-	rows := &rowWriter{seq: h.seq, rules: map[symbol.UnwindRule]uint64{}, send: send}
+	rows := &rowWriter{seq: h.seq, rules: map[unwind.Rule]uint64{}, send: send}
 	functions := &functionWriter{seq: h.seq, send: send}
 	q.Row, q.Function = rows.add, functions.add
 	a, failed := &symbol.Answer{}, symbol.ErrUnavailable

@@ -16,6 +16,7 @@ import (
 
 	"culprit/kernel"
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 
 	"golang.org/x/sys/unix"
 )
@@ -214,7 +215,7 @@ func TestStoppedInRows(t *testing.T) {
 	rows, over := 0, false
 	began := time.Now()
 	_, err = c.Read(&symbol.Request{Op: symbol.OpRows, File: f, Limit: 5 * time.Second,
-		Wait: time.Second, Row: func(uint32, symbol.UnwindRule) error {
+		Wait: time.Second, Row: func(uint32, unwind.Rule) error {
 			if over {
 				t.Error("a row after the end")
 			}

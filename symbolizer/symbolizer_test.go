@@ -19,6 +19,7 @@ import (
 
 	"culprit/heapbound"
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 	"culprit/wire"
 
 	"golang.org/x/sys/unix"
@@ -262,7 +263,7 @@ func TestAnswersAsOwnReader(t *testing.T) {
 			read := func(r symbol.Reader) string {
 				q, rows := tt.q, []string(nil)
 				q.Limit = 20 * time.Second
-				q.Row = func(pc uint32, rule symbol.UnwindRule) error {
+				q.Row = func(pc uint32, rule unwind.Rule) error {
 					rows = append(rows, fmt.Sprint(pc, rule))
 					return nil
 				}
@@ -376,7 +377,7 @@ func TestKilledInAnswer(t *testing.T) {
 	for range 50 {
 		rows = 0
 		_, err = c.Read(&symbol.Request{Op: symbol.OpRows, File: f, Limit: time.Second,
-			Row: func(uint32, symbol.UnwindRule) error {
+			Row: func(uint32, unwind.Rule) error {
 				if rows++; rows == 1 {
 					c.mu.Lock()
 					p := c.current
@@ -417,7 +418,7 @@ func TestAbortedRows(t *testing.T) {
 	c, reported := client(t, always("good"))
 	enough := errors.New("enough")
 	_, err := c.Read(&symbol.Request{Op: symbol.OpRows, File: f, Limit: 5 * time.Second,
-		Row: func(uint32, symbol.UnwindRule) error { return enough }})
+		Row: func(uint32, unwind.Rule) error { return enough }})
 	if !errors.Is(err, enough) {
 		t.Errorf("%v", err)
 	}
@@ -446,13 +447,13 @@ func FuzzAnswer(f *testing.F) {
 	limit := appendAnswer(nil, 1, &symbol.Answer{}, symbol.ErrLimit, usage{})
 	f.Add(limit, []byte{1, 1, 0, 2, 1, 2, 4})
 	var rows []byte
-	w := &rowWriter{seq: 1, rules: map[symbol.UnwindRule]uint64{},
+	w := &rowWriter{seq: 1, rules: map[unwind.Rule]uint64{},
 		send: func(b []byte) error {
 			rows = append(rows, b[wire.HeadSize:]...)
 			return nil
 		}}
 	for pc := range uint32(9) {
-		rule := symbol.UnwindRule{CFA: symbol.CFASP, Offset: int32(pc)}
+		rule := unwind.Rule{CFA: unwind.CFASP, Offset: int32(pc)}
 		if err := w.add(pc*16, rule); err != nil {
 			f.Fatal(err)
 		}
@@ -465,8 +466,8 @@ func FuzzAnswer(f *testing.F) {
 	heapbound.Fuzz(f, func(t *testing.T, answer, rows []byte) {
 		fuzzCodeAnswers(t, answer, rows)
 		last := uint32(0)
-		r := rowReader{seq: 1, row: func(pc uint32, rule symbol.UnwindRule) error {
-			if pc < last || rule.CFA > symbol.CFAOther {
+		r := rowReader{seq: 1, row: func(pc uint32, rule unwind.Rule) error {
+			if pc < last || rule.CFA > unwind.CFAOther {
 				t.Fatalf("row %d %+v", pc, rule)
 			}
 			last = pc

@@ -13,6 +13,7 @@ import (
 	"culprit/lang/gen"
 	"culprit/symbol"
 	"culprit/symbol/interp"
+	"culprit/symbol/unwind"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -37,7 +38,7 @@ type unwinder struct {
 	opened   map[int]uint64 // the mm of processes for which openFiles was called
 	recorder *recorder      // nil: processes that have ended are not known
 	seen     []fileSeen
-	byKey    map[[gen.FileKey]byte]*symbol.UnwindTable // the files in the kernel
+	byKey    map[[gen.FileKey]byte]*unwind.Table // the files in the kernel
 
 	known  *symbol.Unwinding
 	tables *unwindTables
@@ -46,7 +47,7 @@ type unwinder struct {
 	mu    sync.Mutex // guards the fields below; it is free while files are read
 	procs map[int]*walked
 	// interpreters are the tables whose layouts are in the kernel, by their numbers
-	interpreters map[uint32]*symbol.UnwindTable
+	interpreters map[uint32]*unwind.Table
 	took         time.Duration // CPU time of reading tables while samples were taken
 
 	stop, stopped chan struct{}
@@ -95,9 +96,9 @@ func newUnwinder(
 		wanted:       maps[gen.MapWanted],
 		files:        maps[gen.MapFiles],
 		layouts:      maps[gen.MapInterpreter],
-		interpreters: map[uint32]*symbol.UnwindTable{},
+		interpreters: map[uint32]*unwind.Table{},
 		recorder:     r,
-		byKey:        map[[gen.FileKey]byte]*symbol.UnwindTable{},
+		byKey:        map[[gen.FileKey]byte]*unwind.Table{},
 		tables:       newUnwindTables(maps),
 		procs:        map[int]*walked{},
 		began:        time.Now(),
@@ -337,7 +338,7 @@ func (u *unwinder) sweep() {
 func (u *unwinder) trim() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	used := map[*symbol.UnwindTable]bool{}
+	used := map[*unwind.Table]bool{}
 	for pid, p := range u.procs {
 		if errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 			u.forget(pid, p.blocks)
@@ -411,6 +412,8 @@ func stoppedFrame(s gen.Stop, module string) string {
 		return "[unwinding stopped: no code known there]"
 	case gen.StopLong:
 		return "[unwinding stopped: too many steps]"
+	case gen.StopHotSpot:
+		return "[unwinding stopped: the frame in Java's code is not as expected]"
 	case gen.StopGenerated:
 		return "[unwinding stopped: no frame pointer]"
 	}

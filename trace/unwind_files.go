@@ -6,6 +6,7 @@ import (
 
 	"culprit/lang/gen"
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,7 +90,7 @@ func (u *unwinder) dropFile(key [gen.FileKey]byte) {
 }
 
 // dropUnused removes the files from gen.MapFiles whose tables are about to be removed.
-func (u *unwinder) dropUnused(used map[*symbol.UnwindTable]bool) {
+func (u *unwinder) dropUnused(used map[*unwind.Table]bool) {
 	for key, table := range u.byKey {
 		if table != nil && !used[table] {
 			u.dropFile(key)

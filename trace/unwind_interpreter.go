@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 
 	"culprit/lang/gen"
-	"culprit/symbol"
 	"culprit/symbol/interp"
+	"culprit/symbol/unwind"
 )
 
 // addInterpreter loads the layout of the interpreter in the file of a table; false: the file has
 // none, or it does not fit. u.mu is locked.
-func (u *unwinder) addInterpreter(number uint32, t *symbol.UnwindTable) bool {
+func (u *unwinder) addInterpreter(number uint32, t *unwind.Table) bool {
 	if t.Interpreter == nil {
 		return false
 	}
@@ -88,7 +88,7 @@ func (u *unwinder) seeCode(b []byte) {
 		return
 	}
 	pid := int(binary.NativeEndian.Uint32(b)) // the lower half
-	f := interp.Frame{Word: wordOf(interp.Word(binary.NativeEndian.Uint64(b[8:])), false),
+	f := interp.Frame{Word: wholeOf(interp.Word(binary.NativeEndian.Uint64(b[8:]))),
 		Method: binary.NativeEndian.Uint64(b[16:])}
 	waiting := 0
 	for _, words := range u.codes {

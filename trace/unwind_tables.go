@@ -8,6 +8,7 @@ import (
 
 	"culprit/lang/gen"
 	"culprit/symbol"
+	"culprit/symbol/unwind"
 
 	"github.com/cilium/ebpf"
 )
@@ -23,8 +24,8 @@ type unwindTables struct {
 	// owned are the blocks of each user's files. A user other than root and the caller may have
 	// half of most.
 	owned  map[uint32]int
-	rule   map[symbol.UnwindRule]uint16
-	loaded map[*symbol.UnwindTable]*loadedTable
+	rule   map[unwind.Rule]uint16
+	loaded map[*unwind.Table]*loadedTable
 	last   uint32 // the greatest number of a table
 	full   bool   // a table did not fit
 }
@@ -41,32 +42,32 @@ func newUnwindTables(maps map[string]*ebpf.Map) *unwindTables {
 		rules:  maps[gen.MapRules],
 		most:   int(maps[gen.MapRows].MaxEntries()),
 		owned:  map[uint32]int{},
-		rule:   map[symbol.UnwindRule]uint16{},
-		loaded: map[*symbol.UnwindTable]*loadedTable{},
+		rule:   map[unwind.Rule]uint16{},
+		loaded: map[*unwind.Table]*loadedTable{},
 	}
 }
 
 // reserveRules assigns number 0 to no rule, and number 1 to rules that are not supported or do not
 // fit.
 func (t *unwindTables) reserveRules() error {
-	t.rule[symbol.UnwindRule{}] = 0
-	_, err := t.number(symbol.UnwindRule{CFA: symbol.CFAOther})
+	t.rule[unwind.Rule{}] = 0
+	_, err := t.number(unwind.Rule{CFA: unwind.CFAOther})
 	return err
 }
 
 // load loads a table into the kernel while read reads it. It returns errTablesFull when the table
 // does not fit, and else the error of read. A table with a mistake is loaded up to the mistake.
 func (t *unwindTables) load(
-	of *symbol.UnwindTable, read func(func(uint32, symbol.UnwindRule) error) error,
+	of *unwind.Table, read func(func(uint32, unwind.Rule) error) error,
 ) error {
 	t.mu.Lock()
 	t.last++
 	l := &tableLoad{t: t, of: of, number: t.last}
 	t.mu.Unlock()
 	pages := rowPages{emit: l.emit}
-	var last symbol.UnwindRule // most rows have the rule of the row before
+	var last unwind.Rule // most rows have the rule of the row before
 	lastNumber := uint16(0)
-	reading := read(func(pc uint32, rule symbol.UnwindRule) error {
+	reading := read(func(pc uint32, rule unwind.Rule) error {
 		if rule != last {
 			n, err := t.number(rule)
 			if err != nil {
@@ -91,7 +92,7 @@ func (t *unwindTables) load(
 // A tableLoad is a table that is being loaded.
 type tableLoad struct {
 	t      *unwindTables
-	of     *symbol.UnwindTable
+	of     *unwind.Table
 	number uint32
 	pages  []uint32 // of blocks that are in the kernel; they count in blocks and owned
 	keys   [][2]uint32
@@ -151,7 +152,7 @@ func (l *tableLoad) finish(err error) {
 }
 
 // unload removes blocks of a table from the kernel.
-func (t *unwindTables) unload(of *symbol.UnwindTable, number uint32, pages []uint32) {
+func (t *unwindTables) unload(of *unwind.Table, number uint32, pages []uint32) {
 	for _, p := range pages {
 		_ = t.rows.Delete([2]uint32{number, p}) // cannot fail: the key exists
 	}
@@ -175,7 +176,7 @@ func isIncomplete(err error) bool {
 var errTablesFull = errors.New("the unwind tables do not fit")
 
 // trim removes the tables from the kernel that are not used, and returns them.
-func (t *unwindTables) trim(used map[*symbol.UnwindTable]bool) (removed []*symbol.UnwindTable) {
+func (t *unwindTables) trim(used map[*unwind.Table]bool) (removed []*unwind.Table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for of, l := range t.loaded {
@@ -196,7 +197,7 @@ func (t *unwindTables) crowded() bool {
 }
 
 // numberOf returns the number of a table in the kernel; !there: it was removed. 0: it did not fit.
-func (t *unwindTables) numberOf(of *symbol.UnwindTable) (number uint32, there bool) {
+func (t *unwindTables) numberOf(of *unwind.Table) (number uint32, there bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.loaded[of]
@@ -214,8 +215,8 @@ func (t *unwindTables) state() (loaded int, full bool) {
 }
 
 // number returns the number of a rule. It loads a new rule into the kernel. Beyond gen.Rules rules
-// it returns the number of symbol.CFAOther.
-func (t *unwindTables) number(r symbol.UnwindRule) (uint16, error) {
+// it returns the number of unwind.CFAOther.
+func (t *unwindTables) number(r unwind.Rule) (uint16, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n, ok := t.rule[r]; ok {
@@ -223,7 +224,7 @@ func (t *unwindTables) number(r symbol.UnwindRule) (uint16, error) {
 	}
 	n := len(t.rule)
 	if n >= gen.Rules {
-		return t.rule[symbol.UnwindRule{CFA: symbol.CFAOther}], nil
+		return t.rule[unwind.Rule{CFA: unwind.CFAOther}], nil
 	}
 	if err := t.rules.Put(uint32(n), ruleBytes(r)); err != nil {
 		return 0, fmt.Errorf("load an unwind rule into the kernel: %w", err)
@@ -233,23 +234,23 @@ func (t *unwindTables) number(r symbol.UnwindRule) (uint16, error) {
 }
 
 // ruleBytes returns a rule as gen.MapRules contains it.
-func ruleBytes(r symbol.UnwindRule) (b [gen.RuleSize]byte) {
-	b[0] = map[symbol.CFARule]byte{
-		symbol.CFANone:   gen.CFANone,
-		symbol.CFAEnd:    gen.CFAEnd,
-		symbol.CFASP:     gen.CFASP,
-		symbol.CFABP:     gen.CFABP,
-		symbol.CFAPLT:    gen.CFAPLT,
-		symbol.CFAAtSP:   gen.CFAAtSP,
-		symbol.CFAAtBP:   gen.CFAAtBP,
-		symbol.CFASignal: gen.CFASignal,
-		symbol.CFAOther:  gen.CFAOther,
+func ruleBytes(r unwind.Rule) (b [gen.RuleSize]byte) {
+	b[0] = map[unwind.CFARule]byte{
+		unwind.CFANone:   gen.CFANone,
+		unwind.CFAEnd:    gen.CFAEnd,
+		unwind.CFASP:     gen.CFASP,
+		unwind.CFABP:     gen.CFABP,
+		unwind.CFAPLT:    gen.CFAPLT,
+		unwind.CFAAtSP:   gen.CFAAtSP,
+		unwind.CFAAtBP:   gen.CFAAtBP,
+		unwind.CFASignal: gen.CFASignal,
+		unwind.CFAOther:  gen.CFAOther,
 	}[r.CFA]
-	b[1] = map[symbol.BPRule]byte{
-		symbol.BPSame:  gen.BPSame,
-		symbol.BPAtCFA: gen.BPAtCFA,
-		symbol.BPAtBP:  gen.BPAtBP,
-		symbol.BPLost:  gen.BPLost,
+	b[1] = map[unwind.BPRule]byte{
+		unwind.BPSame:  gen.BPSame,
+		unwind.BPAtCFA: gen.BPAtCFA,
+		unwind.BPAtBP:  gen.BPAtBP,
+		unwind.BPLost:  gen.BPLost,
 	}[r.BP]
 	binary.NativeEndian.PutUint32(b[4:], uint32(r.Offset))
 	binary.NativeEndian.PutUint32(b[8:], uint32(r.BPOffset))

@@ -14,7 +14,7 @@ import (
 	"culprit/lang/check"
 	"culprit/lang/gen"
 	"culprit/lang/syntax"
-	"culprit/symbol"
+	"culprit/symbol/unwind"
 	"culprit/trace/probe"
 	"culprit/trace/tracetest"
 )
@@ -108,7 +108,7 @@ func TestWalksAreTaken(t *testing.T) {
 func TestRowPages(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, density := range []int{1, 3, 40, 3000, 20000} {
-		var rows []symbol.UnwindRow
+		var rows []unwind.Row
 		numbers := []uint16{0, 1, 2, 3, 4, 5, 6, 7}
 		pc := uint32(random.IntN(5000))
 		for range 3000 {
@@ -116,10 +116,10 @@ func TestRowPages(t *testing.T) {
 			if random.IntN(10) == 0 {
 				rule = 0
 			}
-			rows = append(rows, symbol.UnwindRow{PC: pc, Rule: rule})
+			rows = append(rows, unwind.Row{PC: pc, Rule: rule})
 			pc += uint32(1 + random.IntN(density))
 		}
-		rows = append(rows, symbol.UnwindRow{PC: pc, Rule: 0})
+		rows = append(rows, unwind.Row{PC: pc, Rule: 0})
 		var blocks [][gen.RowsBlock]byte
 		at := map[uint32]int{}
 		pages := rowPages{emit: func(page uint32, block *[gen.RowsBlock]byte) error {
@@ -138,9 +138,9 @@ func TestRowPages(t *testing.T) {
 		if err := pages.end(); err != nil {
 			t.Fatal(err)
 		}
-		table := symbol.UnwindTable{Rows: rows}
+		table := unwind.Table{Rows: rows}
 		for i := range numbers {
-			table.Rules = append(table.Rules, symbol.UnwindRule{Offset: int32(i)})
+			table.Rules = append(table.Rules, unwind.Rule{Offset: int32(i)})
 		}
 		for range 20000 {
 			pc := random.Uint32N(pc + 5000)
@@ -215,7 +215,7 @@ func TestCodeBlocks(t *testing.T) {
 // Each reason has a text of its own, and no address of a process represents one.
 func TestStoppedFrames(t *testing.T) {
 	seen := map[string]bool{}
-	for s := gen.StopNotYet; s <= gen.StopLong; s++ {
+	for s := gen.StopNotYet; s <= gen.StopHotSpot; s++ {
 		text := stoppedFrame(s, "libfoo.so")
 		if seen[text] || text == stoppedFrame(0, "") || strings.ContainsAny(text, ";\n") {
 			t.Errorf("%d: %q", s, text)

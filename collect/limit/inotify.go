@@ -50,7 +50,7 @@ type inotifyReading struct {
 	dir    *proc.Dir
 	limits limitReading
 	pids   []int32 // still to be looked at in this pass
-	fds    []int32
+	at     inotifyProcess
 	buf    []byte
 	link   []byte
 
@@ -65,6 +65,14 @@ type inotifyReading struct {
 // inotifyUse is what a user has.
 type inotifyUse struct{ instances, watches float64 }
 
+// inotifyProcess is the process that is looked at: with 100,000 open files it takes several
+// readings.
+type inotifyProcess struct {
+	pid int32
+	fds []int32 // still to be looked at
+	use inotifyUse
+}
+
 func (r *inotifyReading) Close() { r.dir.Close() } //nolint:errcheck // only read
 
 // Read implements collect.Reading.
@@ -75,7 +83,7 @@ func (r *inotifyReading) Read(out *collect.Out) error {
 	if r.whole == nil {
 		if r.readings >= lateReadings {
 			out.Table("limit.used").Note("the inotify instances of all processes are not counted " +
-				"yet: " + strconv.Itoa(len(r.pids)) + " processes are left")
+				"yet: " + r.left())
 		}
 		return nil
 	}
@@ -100,6 +108,15 @@ func (r *inotifyReading) Read(out *collect.Out) error {
 	return nil
 }
 
+// left says what is still to be looked at.
+func (r *inotifyReading) left() string {
+	if n := len(r.at.fds); n > 0 {
+		return strconv.Itoa(n) + " files of process " + strconv.Itoa(int(r.at.pid)) + " and " +
+			strconv.Itoa(len(r.pids)) + " processes are left"
+	}
+	return strconv.Itoa(len(r.pids)) + " processes are left"
+}
+
 // lateReadings is how many readings the first pass may take without a note.
 const lateReadings = 5
 
@@ -121,49 +138,65 @@ func (r *inotifyReading) look() error {
 	}
 	r.readings++
 	until := kernel.ThreadTime() + measure.Span(inotifyTime) // a busy machine takes the CPU away
-	for len(r.pids) > 0 && kernel.ThreadTime() < until {
-		pid := r.pids[len(r.pids)-1]
-		r.pids = r.pids[:len(r.pids)-1]
-		r.process(pid)
+	for kernel.ThreadTime() < until && r.more() {
+		r.files(min(len(r.at.fds), filesAtOnce))
 	}
-	if len(r.pids) == 0 {
+	if len(r.pids) == 0 && len(r.at.fds) == 0 {
 		r.whole, r.unseen, r.pass = r.pass, r.denied, nil
 		r.resting = restReadings * r.readings
 	}
 	return nil
 }
 
-// process adds the instances of a process to its user.
-func (r *inotifyReading) process(pid int32) {
-	var err error
-	if r.fds, err = r.dir.ListFDs(pid, r.fds[:0]); err != nil {
-		if errors.Is(err, measure.ErrDenied) {
-			r.denied++
-		}
-		return
+// filesAtOnce is how many files are looked at before the time is: some 0.3 ms.
+const filesAtOnce = 100
+
+// more lists the files of the next process where none are left of the last one; false: that was the
+// last process.
+func (r *inotifyReading) more() bool {
+	if len(r.at.fds) > 0 {
+		return true
 	}
-	var use inotifyUse
-	for _, fd := range r.fds {
+	if len(r.pids) == 0 {
+		return false
+	}
+	pid := r.pids[len(r.pids)-1]
+	r.pids = r.pids[:len(r.pids)-1]
+	fds, err := r.dir.ListFDs(pid, r.at.fds[:0])
+	if errors.Is(err, measure.ErrDenied) {
+		r.denied++
+	}
+	if err != nil {
+		fds = fds[:0]
+	}
+	r.at = inotifyProcess{pid: pid, fds: fds}
+	return true
+}
+
+// files looks at n files of the process, and adds its instances to its user after the last one.
+func (r *inotifyReading) files(n int) {
+	for _, fd := range r.at.fds[len(r.at.fds)-n:] {
 		name := strconv.Itoa(int(fd))
-		if link, err := r.dir.ReadLink(pid, "fd/"+name, r.link); err != nil ||
+		if link, err := r.dir.ReadLink(r.at.pid, "fd/"+name, r.link); err != nil ||
 			string(link) != "anon_inode:inotify" {
 			continue
 		}
-		use.instances++
-		use.watches += r.watches(pid, name)
+		r.at.use.instances++
+		r.at.use.watches += r.watches(r.at.pid, name)
 	}
-	if use.instances == 0 {
+	r.at.fds = r.at.fds[:len(r.at.fds)-n]
+	if len(r.at.fds) > 0 || r.at.use.instances == 0 {
 		return
 	}
-	b, err := r.dir.ReadPID(pid, "status", r.buf)
+	b, err := r.dir.ReadPID(r.at.pid, "status", r.buf)
 	if err != nil {
 		return
 	}
 	r.buf = b
 	if user, ok := effectiveUser(b); ok {
 		sum := r.pass[user]
-		sum.instances += use.instances
-		sum.watches += use.watches
+		sum.instances += r.at.use.instances
+		sum.watches += r.at.use.watches
 		r.pass[user] = sum
 	}
 }

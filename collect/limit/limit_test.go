@@ -165,6 +165,43 @@ func TestInotify(t *testing.T) {
 	}
 }
 
+// TestInotifyOfManyFiles shows that a process of many open files is looked at in parts, and that
+// its instances, the first and the last file, are counted once.
+func TestInotifyOfManyFiles(t *testing.T) {
+	const files = 8000
+	m := collecttest.EmptyMachine(t)
+	m.Put(map[string]string{
+		"proc/11/status": "Name:\tx\nUid:\t5\t1000\t6\t7\n", "proc/11/fdinfo/0": "inotify wd:1\n",
+		"proc/11/fdinfo/7999":                    "inotify wd:1\ninotify wd:2\n",
+		"proc/sys/fs/inotify/max_user_instances": "128\n",
+		"proc/sys/fs/inotify/max_user_watches":   "65536\n",
+	})
+	fds := filepath.Join(m.Dir, "proc/11/fd")
+	if err := os.Mkdir(fds, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for fd := range files {
+		target := "socket:[7]"
+		if fd == 0 || fd == files-1 {
+			target = "anon_inode:inotify"
+		}
+		if err := os.Symlink(target, filepath.Join(fds, strconv.Itoa(fd))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Open(Inotify{})
+	rows, readings := m.Read(true), 1
+	if left := len(m.Reading.(*inotifyReading).at.fds); left == 0 || left == files {
+		t.Errorf("the first reading leaves %d of %d files", left, files)
+	}
+	for ; len(rows) == 0 && readings < 2000; readings++ {
+		rows = m.Read(false)
+	}
+	collecttest.Expect(t, rows, "limit.used", map[string]float64{
+		"limit.used|inotify-instances|1000": 2, "limit.used|inotify-watches|1000": 3,
+	})
+}
+
 // TestInotifyOfThisProcess compares with instances that this test makes.
 func TestInotifyOfThisProcess(t *testing.T) {
 	count := func() float64 {

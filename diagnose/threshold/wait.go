@@ -27,7 +27,7 @@ func locks() []Threshold {
 
 // Thresholds of rule switch-storm: see switches.
 const (
-	SwitchRate    = 20e3
+	SwitchRate    = 15e3
 	SwitchCost    = 40e-6
 	SwitchOwn     = 3e-6
 	SwitchCPU     = 0.2
@@ -37,7 +37,7 @@ const (
 
 func switches() []Threshold {
 	return []Threshold{
-		edge("SwitchRate", SwitchRate, "voluntary switches per second", 19500, 20500,
+		edge("SwitchRate", SwitchRate, "voluntary switches per second", 14600, 15400,
 			"of one program; servers with ten thousand requests per second stay below"),
 		edge("SwitchCost", SwitchCost, "s of CPU time per switch", 39.5e-6, 40.5e-6,
 			"going to sleep and waking another takes 2 to 10 us in all, up to 30 in a virtual "+

@@ -13,6 +13,7 @@ import (
 const (
 	LanguagePython = 1 + iota
 	LanguageRuby
+	LanguagePerl
 )
 
 // Reasons for which a stack has no frames of an interpreter, as in package interp.
@@ -108,6 +109,7 @@ func (b *interpreterCode) languages() map[int64]languageCode {
 	return map[int64]languageCode{
 		LanguagePython: &pythonCode{interpreterCode: b, interpreter: b.label()},
 		LanguageRuby:   &rubyCode{interpreterCode: b, found: b.label()},
+		LanguagePerl:   &perlCode{b},
 	}
 }
 
@@ -208,7 +210,7 @@ func (b userWalk) makeInterpreter() {
 	b.bind(known)
 	b.load(asm.R2, asm.R7, inLanguage, 4, false)
 	all := c.languages()
-	for _, number := range [...]int64{LanguagePython, LanguageRuby} {
+	for _, number := range [...]int64{LanguagePython, LanguageRuby, LanguagePerl} {
 		begin, search, ready, other := l(), l(), l(), l()
 		b.ifImm(asm.JNE, asm.R2, number, other, asm.R3)
 		b.ifImm(asm.JEq, asm.R1, interpreterReady, ready, asm.R3)
@@ -270,6 +272,14 @@ func (b *interpreterCode) member(base asm.Register, n int) {
 func (b *interpreterCode) word() {
 	b.userWords(8, b.unreadable)
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
+}
+
+// userPlace reads size bytes at the user address in r3 into the function's stack.
+func (b *interpreterCode) userPlace(place, size int) {
+	b.lift(asm.R1, asm.R10, place)
+	b.movImm(asm.R2, int64(size))
+	b.call(asm.FnProbeReadUser)
+	b.ifImm(asm.JNE, asm.R0, 0, b.unreadable, asm.R1)
 }
 
 // result returns from the function.

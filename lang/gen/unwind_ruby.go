@@ -160,14 +160,6 @@ const (
 	rubyEnvPlace   = -136 // method, environment of the block around, flags
 )
 
-// userPlace reads size bytes at the user address in r3 into the function's stack.
-func (b *rubyCode) userPlace(place, size int) {
-	b.lift(asm.R1, asm.R10, place)
-	b.movImm(asm.R2, int64(size))
-	b.call(asm.FnProbeReadUser)
-	b.ifImm(asm.JNE, asm.R0, 0, b.unreadable, asm.R1)
-}
-
 // frame stores the frame r9, if it is one of a function that has a name.
 //
 //	if (frame >= w->in_of) goto leave;       // the end of the stack

@@ -14,7 +14,7 @@ import (
 //
 // table: never changed
 var parserImports = map[string][]string{
-	"debug/elf":                          {"symbol", "kernel/feature"}, // kernel/feature: culprit's own program
+	"debug/elf":                          {"symbol", "symbol/dwarf", "kernel/feature"}, // kernel/feature: culprit's own program
 	"debug/dwarf":                        {},
 	"debug/gosym":                        {"symbol"},
 	"debug/buildinfo":                    {"symbol", "tools/licenses"},
@@ -35,7 +35,7 @@ var parsers = map[string][]string{
 		"inMemory", // likewise
 		"mini",     // a file inside of one that a function of this list has begun to read
 	},
-	"newDebugFile":   {"inlined", "nameByDebug"},
+	"NewDebugFile":   {"inlined", "nameByDebug"},
 	"scanGenerated":  {"read"},
 	"newMapScan":     {"scanGenerated", "scanDump"},
 	"scanDump":       {"scanGenerated", "scanDump"},

@@ -45,11 +45,22 @@ var plan = []planned{
 		"BPF programs, links, maps and types (BTF)",
 	},
 	{"kernel/feature", "measure kernel kernel/*", "what this kernel has and allows"},
+	{"symbol/window", "", "sections of files, read by pages; pure"},
+	{"symbol/instruction", "", "where machine instructions begin and which return; pure"},
+	{"symbol/dwarf", "symbol/window", "debug information: functions and inlined calls at addresses; pure"},
 	{"symbol/interp", "", "what interpreters have in common: words of frames, layouts, readers; pure"},
+	{"symbol/unwind", "symbol/window symbol/interp", "tables that say where callers are, and .eh_frame; pure"},
 	{"symbol/python", "symbol/interp", "structs of CPython: layouts, names and lines of its frames; pure"},
 	{"symbol/ruby", "symbol/interp", "structs of Ruby: layouts, names and lines of its frames; pure"},
-	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby", "the list of interpreters; pure"},
-	{"symbol", "measure kernel kernel/* symbol/interp symbol/interp/languages", "address to place"},
+	{"symbol/perl", "symbol/interp", "structs of Perl: layouts, names and files of its frames; pure"},
+	{"symbol/hotspot", "symbol/interp", "structs of HotSpot: layouts, names and lines of methods of Java; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot", "the list of interpreters; pure"},
+	{
+		"symbol",
+		"measure kernel kernel/* symbol/interp symbol/interp/languages symbol/instruction symbol/window " +
+			"symbol/dwarf symbol/unwind",
+		"address to place",
+	},
 	{"collect", "measure kernel kernel/*", "the engine of counter sources: runs collectors, emits batches"},
 	{"collect/collecttest", "measure kernel kernel/* collect", "machines and checks for tests of collectors"},
 	{"collect/procfs", "measure kernel kernel/*", "parsers of files that several collectors read"},
@@ -87,7 +98,8 @@ var plan = []planned{
 	{"trace/tracetest", "measure kernel kernel/* lang/syntax trace/probe", "what tests of trace/* share"},
 	{
 		"trace",
-		"measure kernel kernel/* symbol symbol/interp lang/syntax lang/cpp lang/check lang/format " +
+		"measure kernel kernel/* symbol symbol/interp symbol/unwind lang/syntax lang/cpp " +
+			"lang/check lang/format " +
 			"lang/ir lang/gen trace/probe trace/tracetest",
 		"sessions: scripts in the kernel, and draining them",
 	},
@@ -124,7 +136,7 @@ var plan = []planned{
 	{"wire", "", "frames and values that processes write to each other"},
 	{"worker", "measure wire", "requests of strangers in processes of their own: the pool and the protocol"},
 	{
-		"symbolizer", "measure kernel symbol symbol/interp/languages wire",
+		"symbolizer", "measure kernel symbol symbol/unwind symbol/interp/languages wire",
 		"symbols read by a process without privileges: the protocol, both ends",
 	},
 	{"remote", "measure dataset wire", "sources of another process: the protocol, both ends"},
@@ -154,7 +166,8 @@ var plan = []planned{
 	},
 	{"profile/perfdata", "", "reads perf.data: samples, and the files mapped where they were taken; pure"},
 	{"profile/jfr", "", "reads recordings of Java's Flight Recorder: events with stacks; pure"},
-	{"profile", "measure container profile/perfdata profile/jfr", "profiles: stacks in every common format, compared and drawn; pure"},
+	{"profile/input", "", "unpacks files and decodes text to UTF-8; pure"},
+	{"profile", "measure container profile/perfdata profile/jfr profile/input", "profiles: stacks in every common format, compared and drawn; pure"},
 	{"export/pyroscope", "measure profile export/receiver", "sends profiles to Pyroscope"},
 	{"export/remotewrite", "measure export export/receiver wire", "sends samples to receivers of Prometheus's remote write"},
 	{"view", "measure", "answer to table; pure"},
