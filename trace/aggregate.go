@@ -40,6 +40,7 @@ type Aggregate struct {
 	// counts returns. It may be nil.
 	counts  func(key []byte, n int64)
 	batches batches
+	array   *check.Var // it is the elements of this array; nil: an aggregation
 }
 
 func newAggregate(

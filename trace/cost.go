@@ -116,8 +116,10 @@ func (s *Session) ClauseCosts() ([]ClauseCost, error) {
 			}
 		}
 		for _, one := range each {
-			all[i].Fired += one.Fired
-			all[i].Ran += one.Ran
+			if !c.Continues { // else the firing was counted before
+				all[i].Fired += one.Fired
+				all[i].Ran += one.Ran
+			}
 			all[i].Time += time.Duration(one.Time)
 		}
 	}

@@ -183,10 +183,16 @@ func (s *Session) attach(env *probe.Env) error {
 			s.programs.probes[p.ID] = p
 		}
 		if u.Probes[0].Site == check.SiteRun {
+			one := part{program, c.Program.Clauses[u.Clauses[0]].Loop}
+			if u.Later {
+				last := &s.programs.runs[len(s.programs.runs)-1]
+				last.parts = append(last.parts, one)
+				continue
+			}
 			s.programs.runs = append(s.programs.runs, run{
-				probe:   u.Probes[0],
-				program: program,
-				every:   time.Duration(env.Every(u.Probes[0])),
+				probe: u.Probes[0],
+				parts: []part{one},
+				every: time.Duration(env.Every(u.Probes[0])),
 			})
 			continue
 		}

@@ -216,8 +216,13 @@ func (p *Printer) change(r *Record, i int, action check.Action) error {
 	for _, g := range all {
 		switch action.Kind {
 		case check.Clear:
-			g.Clear()
+			if err := g.remove(); err != nil {
+				return err
+			}
 		case check.Trunc:
+			if g.array != nil {
+				return g.remove()
+			}
 			n := int64(0)
 			if len(r.Actions[i].Action.Args) > 0 {
 				n = r.Value(i, 0).Int

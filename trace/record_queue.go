@@ -150,9 +150,18 @@ func (q *recordQueue) read(all bool) error {
 // current delivery of records began. It fails when a map cannot be read.
 func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 	all := make([]*Aggregate, len(of))
-	for i, a := range of {
-		all[i] = s.aggs.all[a.ID]
-	}
+	var due []*Aggregate
 	s.symbols.catchUp()
-	return all, s.collect(all...)
+	for i, a := range of {
+		if a.Array != nil {
+			var err error
+			if all[i], err = s.arrayTable(a); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		all[i] = s.aggs.all[a.ID]
+		due = append(due, all[i])
+	}
+	return all, s.collect(due...)
 }

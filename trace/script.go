@@ -25,7 +25,9 @@ type Script struct {
 	Origins Origins     // of the text
 	Memory  *MemoryPool // of the maps in the kernel; nil: no limit
 	// Tree is the text as another front end has translated it; nil: Compile parses Text
-	Tree *syntax.Program
+	Tree   *syntax.Program
+	Loops  []Loop   // of Tree, by number from 1
+	Locals []string // global arrays with the key 0, emptied when a clause with loops begins
 }
 
 // A Compiled is a compiled script. Nothing of it is in the kernel yet.
@@ -38,6 +40,8 @@ type Compiled struct {
 	memory  *MemoryPool // as Script.Memory
 	kernel  gen.Kernel
 	origins Origins
+	loops   []Loop   // as Script.Loops
+	locals  []string // as Script.Locals
 }
 
 // A Unit is one BPF program, the probes that it serves and the clauses that run there, in the order
@@ -49,6 +53,8 @@ type Unit struct {
 	// profile; -1: any CPU.
 	CPU  int
 	Code *gen.Code
+	// Later: the program runs in the same firing as that of the unit before, after it.
+	Later bool
 }
 
 // Compile compiles a script. It fails with a syntax.Diagnostics when the text is wrong, and with
@@ -87,11 +93,13 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	c := &Compiled{
 		Program: p,
 		IR:      low,
-		Units:   units(p, returnUsers(low)),
+		Units:   parts(p, units(p, returnUsers(low))),
 		limits:  l,
 		memory:  s.Memory,
 		kernel:  k,
 		origins: s.Origins,
+		loops:   s.Loops,
+		locals:  s.Locals,
 	}
 	whole := gen.New(low, k)
 	if c.helpers, err = whole.Helpers(); err != nil {

@@ -47,12 +47,12 @@ type programs struct {
 	shrunk  int // how many times smaller maps are than usual; 0, 1: usual size
 }
 
-// A run is a program that culprit itself executes, because no probe of the kernel does.
+// A run is the programs that culprit itself executes, because no probe of the kernel does.
 type run struct {
-	probe   *check.Probe
-	program *ebpf.Program
-	every   time.Duration // of a tick; 0: BEGIN, END, ERROR
-	next    time.Time     // when the tick is due
+	probe *check.Probe
+	parts []part        // in their order; several only if the clauses contain loops
+	every time.Duration // of a tick; 0: BEGIN, END, ERROR
+	next  time.Time     // when the tick is due
 }
 
 // attachments are the links of a session's programs to the kernel.
@@ -144,10 +144,15 @@ func (p *programs) ended() bool {
 	return p.maps.Maps[gen.MapState].Lookup(uint32(0), &state) == nil && state[0] == gen.Draining
 }
 
-// fire executes a program that no probe of the kernel runs.
+// fire executes the programs of a probe that the kernel does not run.
 func (s *Session) fire(r *run, args ...uint64) error {
 	var err error
-	s.RunOn(func() { _, err = probe.RunOnce(r.program, args...) })
+	if len(r.parts) > 1 {
+		err = s.resetLocals()
+	}
+	if err == nil {
+		err = s.runParts(r.parts, 0, args)
+	}
 	if err != nil {
 		return fmt.Errorf("run %v: %w", r.probe, err)
 	}

@@ -23,9 +23,7 @@ func (t *translator) assign(at syntax.Span, e *syntax.Assign) []syntax.Stmt {
 		out := t.deleteElement(at, c)
 		t.vars[v.Name] = nil
 		return append(out, &syntax.Do{Span: at, X: &syntax.Assign{
-			Span: at, Op: e.Op, Y: number(at, 1), X: &syntax.Ident{
-				Span: v.Span, Scope: syntax.ScopeThis, Name: t.scratchName(v.Name),
-			},
+			Span: at, Op: e.Op, Y: number(at, 1), X: t.local(v.Span, v.Name),
 		}})
 	}
 	values, shape := t.values(e.Y)
@@ -34,6 +32,7 @@ func (t *translator) assign(at syntax.Span, e *syntax.Assign) []syntax.Stmt {
 	}
 	if e.Op == syntax.Set {
 		t.vars[v.Name] = shape
+		delete(t.loopVars, v.Name)
 	} else if shape.kind() == Tuple {
 		t.fail(e.Y.At(), BadMap, "", "a tuple can't be added")
 		return nil
@@ -45,8 +44,7 @@ func (t *translator) assign(at syntax.Span, e *syntax.Assign) []syntax.Stmt {
 			name += "." + strconv.Itoa(i)
 		}
 		out = append(out, &syntax.Do{Span: at, X: &syntax.Assign{
-			Span: at, Op: e.Op, Y: y,
-			X: &syntax.Ident{Span: v.Span, Scope: syntax.ScopeThis, Name: t.scratchName(name)},
+			Span: at, Op: e.Op, Y: y, X: t.local(v.Span, name),
 		}})
 	}
 	return out
@@ -166,21 +164,27 @@ func (t *translator) aggregate(
 		return nil
 	}
 	d := &syntax.Call{Span: call.Span, Func: syntax.Name{Span: call.Func.Span, Text: fn.d}}
-	for _, a := range call.Args {
+	args := call.Args
+	var before []syntax.Stmt
+	if known.Func == "hist" {
+		t.histBits(known, call)
+		args = args[:1]
+	}
+	for _, a := range args {
 		x, shape := t.expr(a)
 		if shape.kind() != Plain {
 			t.fail(a.At(), BadCall, "", "%s() requires a number", known.Func)
 		}
 		d.Args = append(d.Args, x)
 	}
-	if known.Func == "hist" && len(d.Args) == 2 {
-		t.histBits(known, call, d)
+	if known.Bits > 0 {
+		before, d = t.fineHist(at, d, int64(known.Bits))
 	}
 	agg := &syntax.Aggregation{Span: m.Span, Name: m.Name, Keys: t.mapKeys(m)}
 	known.known = true
-	return []syntax.Stmt{&syntax.Do{
+	return append(before, &syntax.Do{
 		Span: at, X: &syntax.Assign{Span: at, Op: syntax.Set, X: agg, Y: d},
-	}}
+	})
 }
 
 // aggregatingForms are how aggregating functions are written.
@@ -189,17 +193,68 @@ func (t *translator) aggregate(
 var aggregatingForms = map[string]string{
 	"count": "write @ = count()", "sum": "write @ = sum(VALUE)", "avg": "write @ = avg(VALUE)",
 	"min": "write @ = min(VALUE)", "max": "write @ = max(VALUE)",
-	"stats": "write @ = stats(VALUE)", "hist": "write @ = hist(VALUE)",
+	"stats": "write @ = stats(VALUE)", "hist": "write @ = hist(VALUE [, 0 to 5])",
 	"lhist": "write @ = lhist(VALUE, 0, 100, 10)",
 }
 
-// histBits refuses hist() with more than one bucket per power of two.
-func (t *translator) histBits(m *Map, call, d *syntax.Call) {
-	n, ok := constant(call.Args[1])
-	if !ok || n != 0 {
-		t.fail(call.Args[1].At(), Unsupported,
-			"leave the second argument out, or use lhist(VALUE, MIN, MAX, STEP)",
-			"hist() with more buckets per power of two is not supported")
+// mostBits is the highest second argument of hist().
+const mostBits = 5
+
+// histBits sets the second argument of hist(), K: each power of two has 2^K buckets.
+func (t *translator) histBits(m *Map, call *syntax.Call) {
+	bits := int64(0)
+	if len(call.Args) == 2 {
+		var ok bool
+		if bits, ok = constant(call.Args[1]); !ok || bits < 0 || bits > mostBits {
+			t.fail(call.Args[1].At(), BadCall, aggregatingForms["hist"],
+				"the second argument of hist() must be a constant from 0 to %d", mostBits)
+			return
+		}
 	}
-	d.Args = d.Args[:1]
+	if m.known && m.Bits != int(bits) {
+		t.fail(call.Span, BadMap, "use another map", "@%s is assigned hist(VALUE, %d) elsewhere",
+			m.Name, m.Bits)
+	}
+	m.Bits = int(bits)
+}
+
+// highestPower is the power of two above which a hist() with bits has one bucket.
+const highestPower = 62
+
+// fineHist translates hist(X, K) to llquantize() with 2^K buckets of equal width in each power of
+// two. It has one bucket for numbers below 2^K. Therefore these are counted as numbers -2^K, -2^K-1
+// ..., which have buckets of width 1, and negative numbers as 0. FineBuckets reverses it.
+func (t *translator) fineHist(
+	at syntax.Span, d *syntax.Call, bits int64,
+) (before []syntax.Stmt, fine *syntax.Call) {
+	x, n := t.local(at, "(hist)"), number(at, 1<<bits)
+	before = []syntax.Stmt{&syntax.Do{Span: at, X: &syntax.Assign{
+		Span: at, Op: syntax.Set, X: x, Y: &syntax.Cast{
+			Span: at, Type: &syntax.Named{Span: at, Name: "int64_t"}, X: d.Args[0],
+		},
+	}}}
+	below := func(limit syntax.Expr) syntax.Expr {
+		return &syntax.Binary{Span: at, Op: syntax.Lt, X: x, Y: limit}
+	}
+	low := &syntax.Unary{Span: at, Op: syntax.Neg,
+		X: &syntax.Binary{Span: at, Op: syntax.Add, X: x, Y: n}}
+	value := &syntax.Cond{
+		Span: at, If: below(number(at, 0)), Then: number(at, 0),
+		Else: &syntax.Cond{Span: at, If: below(n), Then: low, Else: x},
+	}
+	return before, dCall(d.Span, "llquantize", value, number(at, 2), number(at, bits),
+		number(at, highestPower-1), number(at, 2<<bits))
+}
+
+// FineBuckets returns the buckets of hist(X, K) from those of llquantize: below 0, 0, 1, 2, ...
+func FineBuckets(data []int64, bits int) []uint64 {
+	zero, n := len(data)/2, 1<<bits
+	out := []uint64{uint64(data[zero])}
+	for i := 1; i <= n; i++ {
+		out = append(out, uint64(data[zero-i]))
+	}
+	for _, count := range data[zero+1:] {
+		out = append(out, uint64(count))
+	}
+	return out
 }

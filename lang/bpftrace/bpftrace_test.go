@@ -82,8 +82,20 @@ func TestTranslation(t *testing.T) {
 				"this->$t.1#0 = 3l; @u[0l] = this->$t.1#0; }"},
 		{"delete", "BEGIN { @x[1] = 1; delete(@x[1]); }",
 			"dtrace:::BEGIN { @x[1l] = 1l; forget(@x[1l]); }"},
+		{"the NUMA node", "BEGIN { @x[numaid] = cpu; }",
+			"dtrace:::BEGIN { @x[(uint64_t)lgrp] = (uint64_t)cpu; }"},
 		{"a macro", "#define TWO (1 + 1)\nBEGIN { @x = TWO * 3; }",
 			"dtrace:::BEGIN { @x[0l] = (1l + 1l) * 3l; }"},
+		{"a macro with a value", "macro m($x) { $x + 1 } BEGIN { $a = 1; @x = m($a) * m(5); }",
+			"dtrace:::BEGIN { this->$a#0 = 1l; this->$(m 2)x#0 = 5l; " +
+				"@x[0l] = (this->$a#0 + 1l) * (this->$(m 2)x#0 + 1l); }"},
+		{"a macro with statements",
+			"macro add($to, @m, n) { $t = n; $to += $t; @m[$t] = n; } " +
+				"BEGIN { $t = 7; add($t, @y, pid); }",
+			"dtrace:::BEGIN { this->$t#0 = 7l; this->$(add 1)t#0 = (uint64_t)pid; " +
+				"this->$t#0 += this->$(add 1)t#0; @y[this->$(add 1)t#0] = (uint64_t)pid; }"},
+		{"a macro without parameters", "macro one() { 1 } BEGIN { @x = one + one(); }",
+			"dtrace:::BEGIN { @x[0l] = 1l + 1l; }"},
 		{"the branch with BTF",
 			"#ifndef BPFTRACE_HAVE_BTF\n#include <linux/x.h>\nnonsense\n#else\n#define A 7\n#endif\n" +
 				"BEGIN { @x = A; }", "dtrace:::BEGIN { @x[0l] = 7l; }"},
@@ -112,6 +124,39 @@ func TestTranslation(t *testing.T) {
 			"dtrace:::BEGIN { if (has(@x[1l, 2l])) { this->$k.0#0 = 3l; this->$k.1#0 = 4l; " +
 				"@x[this->$k.0#0, this->$k.1#0] = (uint64_t)ppid; " +
 				"forget(@x[this->$k.0#0, this->$k.1#0]); this->$d#0 = 1l; } }"},
+		{"a fine distribution", "BEGIN { @x = hist(pid, 2); }",
+			"dtrace:::BEGIN { this->$(hist)#0 = (int64_t)(uint64_t)pid; " +
+				"@x = llquantize(this->$(hist)#0 < 0l ? 0l : this->$(hist)#0 < 4l ? " +
+				"-(this->$(hist)#0 + 4l) : this->$(hist)#0, 2l, 2l, 61l, 8l); }"},
+		{"a loop over a map",
+			"END { $n = 0; for ($kv : @x) { $n += $kv.1; print($kv.0.1); } print($n); } " +
+				"kprobe:f { @x[pid, comm] = 1; }",
+			"dtrace:::END { $n#0[0l] = 0l; keysof(@x, $(1)kv.0#0, $(1)kv.1#0); valueof(@x, $(1)kv.2#0); " +
+				"$(for 1)#0[0l] = 1l; } " +
+				"dtrace:::END { $n#0[0l] += $(1)kv.2#0[0l]; output(0l, \".\", $(1)kv.1#0[0l]); } " +
+				"dtrace:::END { output(1l, \".\", $n#0[0l]); } " +
+				"fbt::f:entry { @x[(uint64_t)pid, execname] = 1l; }"},
+		{"a loop over a map in a branch",
+			"BEGIN { @c[1] = count(); if (pid) { for ($kv : @c) { @y++; } } @z = 1; }",
+			"dtrace:::BEGIN { @c[1l] = count(); $(if 1)#0[0l] = (uint64_t)pid ? 1l : 0l; " +
+				"if ($(if 1)#0[0l]) { keysof(@c, $(1)kv.0#0); valueof(@c, $(1)kv.1#0); " +
+				"$(for 1)#0[0l] = 1l; } } dtrace:::BEGIN { @y[0l]++; } " +
+				"dtrace:::BEGIN { @z[0l] = 1l; }"},
+		{"a return from a loop over a map",
+			"END { @x[1] = 1; for ($kv : @x) { return; } @y = 1; }",
+			"dtrace:::END { $(return)#0[0l] = 0l; @x[1l] = 1l; keysof(@x, $(1)kv.0#0); " +
+				"valueof(@x, $(1)kv.1#0); $(for 1)#0[0l] = 1l; } " +
+				"dtrace:::END { $(return 1)#0[0l] = 0l; $(return 1)#0[0l] = 3l; " +
+				"$(return)#0[0l] = 3l; $(for 1)#0[0l] = 0l; } " +
+				"dtrace:::END { if (!$(return)#0[0l]) { @y[0l] = 1l; } }"},
+		{"the length of a map", "END { @x[1] = 1; print(len(@x)); }",
+			"dtrace:::END { @x[1l] = 1l; $(answer 1)#0[0l] = 0l; } dtrace:::END { } " +
+				"dtrace:::END { output(0l, \".\", $(answer 1)#0[0l]); }"},
+		{"the value of a count", "END { if (@x[1, comm] > 5) { @y = 2; } @x[1, comm] = count(); }",
+			"dtrace:::END { $(key 1.0)#0[0l] = 1l; $(key 1.1)#0[0l] = execname; " +
+				"$(answer 1)#0[0l] = 0l; } dtrace:::END { } " +
+				"dtrace:::END { if ($(answer 1)#0[0l] > 5l) { @y[0l] = 2l; } " +
+				"@x[1l, execname] = count(); }"},
 		{"a return with an else", "BEGIN { if (pid) { return; } @x = 1; }",
 			"dtrace:::BEGIN { if ((uint64_t)pid) { this->$(return)#0 = 3l; } else { @x[0l] = 1l; } }"},
 		{"probes of two kinds", "kprobe:f, kretprobe:f { @x = 1; }",
@@ -151,14 +196,33 @@ func TestMistakes(t *testing.T) {
 		{"a map of two functions", "BEGIN { @x = count(); @x = sum(1); }", "@x = sum",
 			"assigned count() before", BadMap},
 		{"keys and no keys", "BEGIN { @x = 1; @x[1] = 2; }", "@x[1]", "no keys elsewhere", BadMap},
-		{"the value of a count", "BEGIN { @x = count(); if (@x > 1) { } }", "@x >",
+		{"the value of a count", "kprobe:f { @x = count(); if (@x > 1) { } }", "@x >",
+			"not known in the kernel", Unsupported},
+		{"the value of a distribution", "BEGIN { @x = hist(1); if (@x > 1) { } }", "@x >",
 			"not known in the kernel", Unsupported},
 		{"a jump without a loop", "BEGIN { break; }", "break", "not in a loop", BadCall},
 		{"a loop of too many statements",
 			"BEGIN { while (1) { while (1) { while (1) { unroll (9) { @x++; } } } } }",
 			"@x", "too many statements", TooLarge},
-		{"a loop over a map", "BEGIN { @x[1] = 1; for ($k : @x) { } }", "for", "not supported",
+		{"a loop over a map in a probe of the kernel", "kprobe:f { @x[1] = 1; for ($k : @x) { } }",
+			"for", "only in BEGIN, END and interval", Unsupported},
+		{"a loop over a map in another loop",
+			"BEGIN { @x[1] = 1; while (1) { for ($k : @x) { } } }", "while", "can't be in while,",
 			Unsupported},
+		{"a loop over a map without keys", "BEGIN { @x = 1; for ($k : @x) { } }", "@x)",
+			"has no keys", BadMap},
+		{"a loop over distributions", "BEGIN { @x[1] = hist(1); for ($k : @x) { } }", "@x)",
+			"can't read the values of hist()", Unsupported},
+		{"a loop over an unknown map", "BEGIN { for ($k : @x) { } }", "@x)", "never assigned",
+			BadMap},
+		{"a variable of two loops",
+			"END { @x[1] = 1; for ($k : @x) { for ($k : @x) { } } }", "for ($k : @x) { } }",
+			"a loop around", BadMap},
+		{"a length in a probe of the kernel", "kprobe:f { @x[1] = len(@x); }", "len",
+			"only in BEGIN, END and interval", Unsupported},
+		{"too fine a distribution", "BEGIN { @x = hist(1, 6); }", "6)", "from 0 to 5", BadCall},
+		{"two distributions of one map", "BEGIN { @x = hist(1); @x = hist(1, 2); }", "hist(1, 2)",
+			"hist(VALUE, 0) elsewhere", BadMap},
 		{"too many turns", "BEGIN { unroll (1000) { } }", "1000", "from 1 to 100", BadCall},
 		{"system", `BEGIN { system("ls"); }`, "system", "runs commands", Unsafe},
 		{"signal", `kprobe:f { signal("KILL"); }`, "signal", "sends signals", Unsafe},
@@ -173,8 +237,20 @@ func TestMistakes(t *testing.T) {
 		{"a macro that is no expression", "#define A +\nBEGIN { @x = A; }", "A;", "not an expression",
 			BadSyntax},
 		{"a macro of itself", "#define A A\nBEGIN { @x = A; }", "A;", "", BadSyntax},
-		{"a macro with statements", "macro x() { 1 } BEGIN { }", "macro", "not supported",
-			Unsupported},
+		{"a function", "fn x() { 1 } BEGIN { }", "fn", "not supported", Unsupported},
+		{"a map that is no parameter", "macro m() { @x = 1; } BEGIN { m(); }", "@x = 1",
+			"not a parameter", BadMap},
+		{"a macro without a value", "macro m() { $x = 1; } BEGIN { $y = m(); }", "m();",
+			"has no value", BadCall},
+		{"a macro with statements in a condition",
+			"macro m() { $x = 1; $x } BEGIN { $y = pid && m(); }", "$x = 1",
+			"can't be in && and ||", Unsupported},
+		{"too few arguments of a macro", "macro m($x) { $x } BEGIN { $y = m(); }", "m();",
+			"takes 1 arguments, not 0", BadCall},
+		{"a macro that calls itself", "macro m() { m() } BEGIN { m(); }", "m()", "too much text",
+			TooLarge},
+		{"a macro defined twice", "macro m() { 1 } macro m() { 2 } BEGIN { }", "macro m() { 2",
+			"defined twice", BadSyntax},
 		{"has_key of a count", "BEGIN { @x[1] = count(); if has_key(@x, 1) { } }", "@x, 1",
 			"not known in the kernel", Unsupported},
 		{"a strange character", "BEGIN { @x = 1 § 2; }", "§", "unknown character", BadSyntax},
@@ -295,6 +371,19 @@ func TestTable(t *testing.T) {
 			`{"type": "hist", "data": {"@l": [{"max": 1023, "count": 1}, ` +
 				`{"min": 1024, "max": 1535, "count": 0}, {"min": 1536, "max": 2047, "count": 4}, ` +
 				`{"min": 2048, "count": 2}]}}`},
+		{"a fine distribution", Table{Name: "f", Func: "hist", Bits: 1, Rows: []Row{
+			{Buckets: []uint64{1, 0, 0, 0, 2, 4}},
+		}}, "@f: \n" +
+			"(..., 0)               1 |@@@@@@@@@@@@@                                       |\n" +
+			"[0]                    0 |                                                    |\n" +
+			"[1]                    0 |                                                    |\n" +
+			"[2]                    0 |                                                    |\n" +
+			"[3]                    2 |@@@@@@@@@@@@@@@@@@@@@@@@@@                          |\n" +
+			"[4, 6)                 4 |" + strings.Repeat("@", 52) + "|\n\n",
+			`{"type": "hist", "data": {"@f": [{"max": -1, "count": 1}, ` +
+				`{"min": 0, "max": 0, "count": 0}, {"min": 1, "max": 1, "count": 0}, ` +
+				`{"min": 2, "max": 2, "count": 0}, {"min": 3, "max": 3, "count": 2}, ` +
+				`{"min": 4, "max": 5, "count": 4}]}}`},
 		{"nothing", Table{Name: "n"}, "\n", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -316,6 +405,8 @@ func FuzzParse(f *testing.F) {
 		"BEGIN { @x[1, comm] = hist(5); printf(\"%d\\n\", (1, 2).0); exit(); }",
 		"#define A (B + B)\n#define B 1\nBEGIN /pid / 2/ { unroll (5) { $x = A ? 1 : 2; } }",
 		"uprobe:/bin/bash:\"a::b\", usdt:/x:y:z { if (1) { return; } else { for ($i : 1..5) { } } }",
+		"BEGIN { @x[1] = 1; if (len(@x)) { for ($k : @x) { for ($l : @x) { break; } } } }",
+		"macro m($x, @y, z) { $x += z; @y[$x] = z; $x } BEGIN { print(m(1, @a, pid)); }",
 		"struct s { int x; }; kprobe:f { $a = (struct s *)arg0; @ = $a->x; delete(@[1]); }",
 	} {
 		f.Add(text)

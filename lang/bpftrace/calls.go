@@ -25,9 +25,9 @@ var forms = map[string]struct {
 	"strncmp":     {3, 3, "strncmp(STRING, STRING, LENGTH)"},
 	"strcontains": {2, 2, "strcontains(STRING, PART)"},
 	"kptr":        {1, 1, "kptr(POINTER)"}, "uptr": {1, 1, "uptr(POINTER)"},
-	"has_key": {2, 2, "has_key(@map, KEY)"},
-	"path":    {1, 2, "path(STRUCT_PATH [, LENGTH])"},
-	"bswap":   {1, 1, "bswap(NUMBER)"}, "kstack": {0, 2, "kstack([MODE,] [FRAMES])"},
+	"has_key": {2, 2, "has_key(@map, KEY)"}, "len": {1, 1, "len(@map)"},
+	"path":  {1, 2, "path(STRUCT_PATH [, LENGTH])"},
+	"bswap": {1, 1, "bswap(NUMBER)"}, "kstack": {0, 2, "kstack([MODE,] [FRAMES])"},
 	"ustack": {0, 2, "ustack([MODE,] [FRAMES])"}, "reg": {1, 1, "reg(\"NAME\")"},
 	"print": {1, 3, "print(@map [, TOP [, DIVISOR]])"}, "clear": {1, 1, "clear(@map)"},
 	"zero": {1, 1, "zero(@map)"}, "delete": {1, 2, "delete(@map[KEY])"},
@@ -43,7 +43,6 @@ var forms = map[string]struct {
 // table: name to hint
 var unsupportedCalls = map[string]string{
 	"override": "culprit changes no results of system calls", "uaddr": "use usym(ADDRESS)",
-	"len":       "print(@map) prints all elements",
 	"skboutput": "use printf", "cgroup_path": "use cgroup",
 	"strerror": "print the number", "pton": "compare the number of the address",
 	"reg": "use arg0 to arg9, or retval", "debugf": "use printf",
@@ -87,6 +86,8 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 		return t.address(e), nil
 	case "has_key":
 		return t.hasKey(e), nil
+	case "len":
+		return t.length(e), nil
 	case "strftime":
 		s, ok := e.Args[0].(*syntax.String)
 		if !ok {

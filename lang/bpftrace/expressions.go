@@ -1,6 +1,7 @@
 package bpftrace
 
 import (
+	"cmp"
 	"strconv"
 
 	"culprit/lang/syntax"
@@ -24,10 +25,8 @@ func (t *translator) values(e syntax.Expr) ([]syntax.Expr, *Shape) {
 		if shape, ok := t.vars[e.Name]; ok && shape.Values() > 1 {
 			var out []syntax.Expr
 			for i := range shape.Values() {
-				out = append(out, &syntax.Ident{
-					Span: e.Span, Scope: syntax.ScopeThis,
-					Name: t.scratchName(e.Name + "." + strconv.Itoa(i)),
-				})
+				name := cmp.Or(t.loopVars[e.Name], e.Name)
+				out = append(out, t.local(e.Span, name+"."+strconv.Itoa(i)))
 			}
 			return out, shape
 		}
@@ -156,7 +155,7 @@ func (t *translator) variable(e *syntax.Macro) (syntax.Expr, *Shape) {
 	if shape.Values() > 1 {
 		t.fail(e.Span, BadCall, "use its elements: $"+e.Name+".0", "a tuple can't be used here")
 	}
-	return &syntax.Ident{Span: e.Span, Scope: syntax.ScopeThis, Name: t.scratchName(e.Name)}, shape
+	return t.local(e.Span, e.Name), shape
 }
 
 // mapValue translates the value of a map's element.
@@ -167,7 +166,13 @@ func (t *translator) mapValue(e *syntax.Aggregation) (syntax.Expr, *Shape) {
 		t.fail(e.Span, BadMap, "assign to it: @"+e.Name+" = 1", "@%s is never assigned", e.Name)
 		return number(e.Span, 0), nil
 	case m.Func != "":
+		if name, ok := t.answers[e]; ok && t.divided {
+			return t.local(e.Span, name), nil
+		}
 		hint := "print(@" + e.Name + ") prints it"
+		if m.number() {
+			hint += "; BEGIN, END and interval can read it"
+		}
 		if m.Func == "count" {
 			hint += "; @" + e.Name + "++ counts in a map that can be read"
 		}
@@ -192,7 +197,7 @@ func unsigned(at syntax.Span, x syntax.Expr) syntax.Expr {
 // table: name to name in D
 var numbers = map[string]string{
 	"pid": "pid", "tid": "tid", "uid": "uid", "gid": "gid", "cpu": "cpu", "nsecs": "timestamp",
-	"curtask": "curthread",
+	"curtask": "curthread", "numaid": "lgrp",
 }
 
 // unsupportedNames are builtins of bpftrace that culprit does not have, with what to write instead.
@@ -200,7 +205,6 @@ var numbers = map[string]string{
 // table: name to hint
 var unsupportedNames = map[string]string{
 	"ctx":      "use arg0, args.FIELD or retval",
-	"numaid":   "use cpu",
 	"sarg0":    "read it from the stack: *(uint64 *)(reg(\"sp\") + 8)",
 	"usermode": "use kstack or ustack",
 	"jiffies":  "use nsecs",

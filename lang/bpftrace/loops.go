@@ -73,19 +73,41 @@ func returns(list []Stmt) bool {
 	})
 }
 
-// stopped returns the variable that contains how far the clause has stopped.
-func (t *translator) stopped() syntax.Expr {
-	if t.returns == "" {
-		t.returns = t.scratchName("(return)")
+// stoppedIn is the name of the variable that contains how far the body of a loop over a map has
+// stopped; 0: the clause.
+func stoppedIn(loop int) string {
+	if loop == 0 {
+		return "(return)"
 	}
-	return &syntax.Ident{Scope: syntax.ScopeThis, Name: t.returns}
+	return fmt.Sprintf("(return %d)", loop)
 }
 
-// setStopped returns the statement that sets how far the clause has stopped; 0: it runs.
+// stopped returns the variable that contains how far the clause, or the body of a loop over a map,
+// has stopped.
+func (t *translator) stopped() syntax.Expr {
+	loop := 0
+	if n := len(t.inLoops); n > 0 {
+		loop = t.inLoops[n-1]
+	}
+	return t.local(syntax.Span{}, stoppedIn(loop))
+}
+
+// setStopped returns the statements that set how far the clause has stopped; 0: it runs. A return
+// ends all loops over maps.
 func (t *translator) setStopped(at syntax.Span, far uint64) []syntax.Stmt {
-	return []syntax.Stmt{&syntax.Do{Span: at, X: &syntax.Assign{
+	out := []syntax.Stmt{&syntax.Do{Span: at, X: &syntax.Assign{
 		Span: at, Op: syntax.Set, X: t.stopped(), Y: &syntax.Int{Value: far, Long: 1},
 	}}}
+	if far < returned {
+		return out
+	}
+	outer := 0
+	for _, loop := range t.inLoops {
+		out = append(out, t.setLocal(at, stoppedIn(outer), returned),
+			t.setLocal(at, running(loop), 0))
+		outer = loop
+	}
+	return out
 }
 
 // unless returns statements that run if the clause has not stopped further than that.
@@ -104,14 +126,18 @@ func (t *translator) jump(j *Jump) []syntax.Stmt {
 	if j.Word == "return" {
 		return t.setStopped(j.Span, returned)
 	}
-	if t.loops == 0 {
+	if t.loops == 0 && len(t.inLoops) == 0 {
 		t.fail(j.Span, BadCall, "use it within while or for", "%s is not in a loop", j.Word)
 		return nil
 	}
 	if j.Word == "continue" {
 		return t.setStopped(j.Span, continued)
 	}
-	return t.setStopped(j.Span, broken)
+	out := t.setStopped(j.Span, broken)
+	if t.loops == 0 { // it ends a loop over a map
+		out = append(out, t.setLocal(j.Span, running(t.inLoops[len(t.inLoops)-1]), 0))
+	}
+	return out
 }
 
 // turns translates a loop of n turns; turn returns the statements of one. leaves: a turn may stop.
@@ -187,8 +213,9 @@ func (t *translator) repeat(s *Repeat) []syntax.Stmt {
 // forEach translates a loop over a range. Its ends are computed once.
 func (t *translator) forEach(s *For) []syntax.Stmt {
 	if s.End == nil {
-		t.fail(s.Span, Unsupported, "print(@map) prints all elements",
-			"loops over maps are not supported")
+		t.fail(s.Span, Unsupported,
+			"write it in interval:s:1 or END; print(@map) prints all elements",
+			"loops over maps work only in BEGIN, END and interval")
 		return nil
 	}
 	set := func(name string, x syntax.Expr) []syntax.Stmt {

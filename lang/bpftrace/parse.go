@@ -32,13 +32,15 @@ type parser struct {
 	failed     bool         // the statement has a mistake, which was reported
 	types      []syntax.Span
 	expanded   *int // uses of macros so far
+	defined    map[string]*macro
+	open       bool // the last statement had no ;
 }
 
 // Parse parses a text. args are the values of $1, $2 and so on; those that are missing are 0. It
 // returns a tree or diagnostics, never both.
 func Parse(file, text string, args []string) (*Program, syntax.Diagnostics) {
 	p := &parser{file: file, text: text, args: args, macros: map[string]string{},
-		expanded: new(int)}
+		expanded: new(int), defined: map[string]*macro{}}
 	if len(text) > mostText {
 		p.text = ""
 		p.report(TooLarge, 0, 0, "the program has more than 1 MiB", "split it into several")
@@ -148,6 +150,10 @@ func (p *parser) program() *Program {
 			p.skipStatement()
 			continue
 		}
+		if p.isWord("macro") {
+			p.macroItem()
+			continue
+		}
 		if hint := unsupportedItems[p.tok.text]; hint != "" && p.tok.kind == tWord {
 			p.report(Unsupported, p.tok.from, p.tok.to, p.tok.text+" is not supported", hint)
 			p.skipBlock()
@@ -162,6 +168,9 @@ func (p *parser) program() *Program {
 			"write a probe and statements: BEGIN { printf(\"hello\\n\"); }")
 	}
 	p.parseTypes(prog)
+	if len(p.wrong) == 0 {
+		p.expand(prog)
+	}
 	return prog
 }
 
@@ -169,8 +178,7 @@ func (p *parser) program() *Program {
 //
 // table: word to hint
 var unsupportedItems = map[string]string{
-	"macro":  "write its statements where they are used",
-	"fn":     "write its statements where they are used",
+	"fn":     "write macro NAME($x) { ... } without types",
 	"import": "write what it imports into the program",
 }
 

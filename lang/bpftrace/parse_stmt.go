@@ -95,7 +95,8 @@ func (p *parser) statement() Stmt {
 
 // endStatement skips the ; behind a statement, which the last one of a block may omit.
 func (p *parser) endStatement() {
-	if !p.got(";") && !p.is("}") {
+	p.open = !p.got(";")
+	if p.open && !p.is("}") {
 		p.fail("expected ; after the statement, not "+p.found(), "")
 	}
 }
@@ -138,14 +139,12 @@ func (p *parser) repeat() Stmt {
 	return s
 }
 
-// forEach parses for ($x : @map) and for ($i : 0..10).
+// forEach parses for ($x : @map) and for ($i : 0..10), also without the parentheses.
 func (p *parser) forEach() Stmt {
 	s := &For{}
 	from := p.tok.from
 	p.next()
-	if !p.want("(", "after for") {
-		return nil
-	}
+	closed := p.got("(")
 	if p.tok.kind != tVar {
 		p.fail("expected a variable, not "+p.found(), "write for ($kv : @map) { ... }")
 		return nil
@@ -159,7 +158,7 @@ func (p *parser) forEach() Stmt {
 	if p.got("..") {
 		s.End = p.expr()
 	}
-	if p.failed || !p.want(")", "after the range") {
+	if p.failed || closed && !p.want(")", "after the range") {
 		return nil
 	}
 	s.Body = p.block()

@@ -26,6 +26,7 @@ type Table struct {
 	Rows []Row  // sorted by Sort
 	// of lhist
 	Least, Step int64
+	Bits        int // of hist, as Map.Bits
 	// the values are divided by it; 0: 1
 	Div int64
 }
@@ -196,15 +197,13 @@ func (t *Table) appendBuckets(out []byte, buckets []uint64) []byte {
 // label returns the range of bucket i of n.
 func (t *Table) label(i, n int) string {
 	if t.Func == "hist" {
-		switch i {
-		case 0:
+		switch {
+		case i == 0:
 			return "(..., 0)"
-		case 1:
-			return "[0]"
-		case 2:
-			return "[1]"
+		case i <= 2<<t.Bits:
+			return "[" + strconv.Itoa(i-1) + "]"
 		}
-		return "[" + power(i-2) + ", " + power(i-1) + ")"
+		return "[" + t.limitText(i-1) + ", " + t.limitText(i) + ")"
 	}
 	at := t.Least + int64(i-1)*t.Step
 	switch i {
@@ -216,20 +215,23 @@ func (t *Table) label(i, n int) string {
 	return "[" + round(at) + ", " + round(at+t.Step) + ")"
 }
 
-// power returns 2 to the power of n: 512, 1K, 2M.
-func power(n int) string {
-	suffix := ""
-	for _, u := range []struct {
-		bits int
-		word string
-	}{{40, "T"}, {30, "G"}, {20, "M"}, {10, "K"}} {
-		if n >= u.bits {
-			n -= u.bits
-			suffix = u.word
-			break
-		}
+// limit returns the least value of bucket n+1 of hist, for n from 2^Bits on: a multiple of its
+// width, which is 2 to the power of width.
+func (t *Table) limit(n int) (multiple int64, width int) {
+	parts := 1 << t.Bits
+	return int64(parts + n&(parts-1)), n>>t.Bits - 1
+}
+
+// limitText returns limit as text: 512, 1K, 2M. The suffix follows from the width. Without Bits the
+// last suffix is T, as in bpftrace 0.17.
+func (t *Table) limitText(n int) string {
+	multiple, width := t.limit(n)
+	suffixes := [...]string{"", "K", "M", "G", "T", "P", "E"}
+	i := width / 10
+	if t.Bits == 0 {
+		i = min(i, 4)
 	}
-	return strconv.FormatInt(1<<n, 10) + suffix
+	return strconv.FormatInt(multiple<<(width-10*i), 10) + suffixes[i]
 }
 
 // round returns a limit of lhist: whole multiples of 1024 have a suffix.
@@ -334,15 +336,15 @@ func (t *Table) limits(i int) (least, most int64) {
 		least = t.Least + int64(i-1)*t.Step
 		return least, least + t.Step - 1
 	}
-	switch i {
-	case 0:
+	switch {
+	case i == 0:
 		return 0, -1
-	case 1:
-		return 0, 0
-	case 2:
-		return 1, 1
+	case i <= 2<<t.Bits:
+		return int64(i - 1), int64(i - 1)
 	}
-	return 1 << (i - 2), 1<<(i-1) - 1
+	multiple, width := t.limit(i - 1)
+	next, nextWidth := t.limit(i)
+	return multiple << width, next<<nextWidth - 1
 }
 
 // AppendJSON appends a value as JSON.

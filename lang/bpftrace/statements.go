@@ -104,6 +104,10 @@ func (t *translator) statement(s Stmt) []syntax.Stmt {
 		return t.repeat(s)
 	case *For:
 		return t.forEach(s)
+	case begin:
+		return t.beginLoop(s.For)
+	case query:
+		return t.query(s)
 	}
 	return nil
 }

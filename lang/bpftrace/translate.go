@@ -26,6 +26,8 @@ type Script struct {
 	Tree    *syntax.Program
 	Outputs []*Output // by the number that a record's action names
 	Maps    []*Map    // sorted by name
+	Loops   []*Loop   // by number, from 1, of the clauses that are their bodies
+	Locals  []string  // variables of D that are 0 when a clause with loops begins
 	Joins   bool      // a string may have 1024 bytes
 	Paths   bool      // the program uses path()
 }
@@ -36,7 +38,7 @@ type Map struct {
 	Func  string   // count, sum, ...; "": a plain map, whose values are assigned
 	Keys  []*Shape // nil: without keys
 	Value *Shape   // of a plain map
-	Bits  int      // of hist
+	Bits  int      // of hist: each power of two has 2^Bits buckets
 
 	keyed bool // Keys is known
 	known bool // Value is known
@@ -64,14 +66,23 @@ type translator struct {
 	site       site
 	vars       map[string]*Shape // $variables of the clause
 	statements int
-	returns    string // the variable of stopped; "": none
-	loops      int    // around the statement that is translated
+	loops      int      // around the statement that is translated, without those over maps
+	divided    bool     // the clause is divided into parts
+	inLoops    []int    // numbers of the loops over maps around the statement, outermost first
+	inNames    []string // and their variables
+	conditions int      // number of conditions of the clause that have a variable
+	// the names of the variables of loops over maps, each of which has types of its own
+	loopVars map[string]string
+	// the variables with the answers to queries, by their expressions
+	answers map[syntax.Expr]string
 }
 
 // Translate translates a parsed program. text is its source, for positions. It returns a script or
 // diagnostics, never both.
 func Translate(text string, prog *Program, o Options) (*Script, syntax.Diagnostics) {
-	t := &translator{o: o, text: text, prog: prog, maps: map[string]*Map{}}
+	t := &translator{
+		o: o, text: text, prog: prog, maps: map[string]*Map{}, answers: map[syntax.Expr]string{},
+	}
 	t.findMaps()
 	// The first pass finds the shapes of maps that are read before the text assigns to them.
 	for pass := range 2 {
@@ -81,9 +92,9 @@ func Translate(text string, prog *Program, o Options) (*Script, syntax.Diagnosti
 		t.out = &Script{Tree: &syntax.Program{}}
 		t.out.Tree.Items = append(t.out.Tree.Items, prog.Types...)
 		t.elapsed = false
-		for i, c := range prog.Clauses {
+		for _, i := range t.order(pass) {
 			t.clause = i
-			t.oneClause(c)
+			t.oneClause(prog.Clauses[i])
 		}
 		if t.elapsed {
 			t.addBegin()
@@ -97,6 +108,20 @@ func Translate(text string, prog *Program, o Options) (*Script, syntax.Diagnosti
 	}
 	slices.SortFunc(t.out.Maps, func(a, b *Map) int { return strings.Compare(a.Name, b.Name) })
 	return t.out, nil
+}
+
+// order returns the numbers of the clauses in the order of their translation. In the first pass
+// those with loops over maps come last, so that the keys of the maps are known.
+func (t *translator) order(pass int) (out []int) {
+	var last []int
+	for i, c := range t.prog.Clauses {
+		if pass == 0 && t.dividesClause(c) {
+			last = append(last, i)
+		} else {
+			out = append(out, i)
+		}
+	}
+	return append(out, last...)
 }
 
 // fail reports a mistake at a node.
@@ -213,7 +238,13 @@ func (t *translator) oneClause(c *Clause) {
 		groups = append(groups, group{s, []*syntax.Probe{p}})
 	}
 	for _, g := range groups {
-		t.site, t.vars, t.statements, t.returns = g.site, map[string]*Shape{}, 0, ""
+		t.site, t.vars, t.statements, t.conditions = g.site, map[string]*Shape{}, 0, 0
+		t.loopVars = map[string]string{}
+		t.divided = (g.site == siteBegin || g.site == siteTimer) && t.dividesClause(c)
+		if t.divided {
+			t.divide(c, g.probes)
+			continue
+		}
 		d := &syntax.Clause{Span: c.Span, Probes: g.probes, Body: &syntax.Block{Span: c.Span}}
 		if c.Predicate != nil {
 			d.Predicate, _ = t.expr(c.Predicate)

@@ -377,6 +377,9 @@ func (c *checker) sameSteps(e *syntax.Call, agg *Aggregation, steps [4]int64) bo
 
 // aggregation returns the aggregation that an action takes.
 func (c *checker) aggregation(e syntax.Expr, name, tag string) *Aggregation {
+	if agg, done := c.array(e, name); done {
+		return agg
+	}
 	a := c.aggregationArg(e)
 	if a == nil {
 		c.fail(e.At(), AggWanted, tag, "%s() requires an aggregation", name).Hint = name + "(@...)"
@@ -447,6 +450,12 @@ func (c *checker) onAggregation(e *syntax.Call, at syntax.Span, kind ActionKind)
 		}
 		args = append(args, v.computed(i))
 	}
+	if agg != nil && agg.Array != nil && len(args) > 0 {
+		d := c.fail(e.At(), AggWanted, "",
+			"trunc() of an associative array removes all its elements")
+		d.Hint = "write trunc(" + agg.Name + ")"
+		return
+	}
 	if agg != nil {
 		c.record(at, Action{Kind: kind, Aggs: []*Aggregation{agg}}, args...)
 	}
@@ -460,7 +469,7 @@ func (c *checker) printa(e *syntax.Call, at syntax.Span) {
 	}
 	var f *format.Format
 	list := e.Args
-	if c.aggregationArg(list[0]) == nil {
+	if c.aggregationArg(list[0]) == nil && c.arrayNamed(list[0]) == nil {
 		if f = c.format(list[0], "printa"); f == nil {
 			return
 		}

@@ -251,6 +251,9 @@ func (c *checker) clauseAt(s *syntax.Clause, probes []*Probe, numbers map[uint32
 		Probes:  probes,
 		Default: s.Body == nil,
 		Hidden:  c.lib != nil,
+
+		Loop:      s.Loop,
+		Continues: s.Continues,
 	}
 	c.clause, c.spec = cl, specUse{}
 	c.body = &cl.Body

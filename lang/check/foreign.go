@@ -24,6 +24,9 @@ func learn(file, text string, prog *syntax.Program, env Env, o Options) map[stri
 				found[name] = id
 			}
 		}
+		for name, a := range c.aggs {
+			found[aggregationName(name)] = &ident{keys: a.Keys, t: valueOf(a)}
+		}
 		if len(found) == len(known) {
 			break
 		}

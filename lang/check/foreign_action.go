@@ -42,8 +42,9 @@ func (c *checker) byLayout(s *syntax.Clause, groups [][]*Probe) [][]*Probe {
 	return out
 }
 
-// foreignAction checks output(), which writes a record for user space, and forget(), which removes
-// an element. It returns false for other functions.
+// foreignAction checks output(), which writes a record for user space, forget(), which removes an
+// element, and keysof() and valueof(), which declare variables. It returns false for other
+// functions.
 func (c *checker) foreignAction(e *syntax.Call, at syntax.Span) bool {
 	if !c.o.Bpftrace {
 		return false
@@ -51,6 +52,9 @@ func (c *checker) foreignAction(e *syntax.Call, at syntax.Span) bool {
 	switch e.Func.Text {
 	case "output":
 		c.output(e, at)
+		return true
+	case "keysof", "valueof":
+		c.loopVariables(e)
 		return true
 	case "forget":
 		v := c.expr(e.Args[0])

@@ -14,6 +14,7 @@ const (
 	LanguagePython = 1 + iota
 	LanguageRuby
 	LanguagePerl
+	_ // Java, whose code has a walk of its own
 	LanguagePHP
 )
 

@@ -75,6 +75,10 @@ type Clause struct {
 	Probes    []*Probe // at least one
 	Predicate Expr     // nil: always
 	Body      *Block   // nil: trace the probe
+	// Of a clause that another front end has divided: user space runs Body for each element of the
+	// loop with this number, from 1; 0: once.
+	Loop      int
+	Continues bool // it is a part of the same clause as the one before
 }
 
 // A Probe is a probe description.

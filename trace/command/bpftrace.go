@@ -148,7 +148,8 @@ func (r *BpftraceRequest) compile(
 		size = max(size, pathLength)
 	}
 	c, err := trace.Compile(trace.Script{
-		Text: text, File: r.name(), Tree: script.Tree,
+		Text: text, File: r.name(), Tree: script.Tree, Loops: loops(script),
+		Locals: script.Locals,
 		Options: check.Options{
 			Bpftrace: true, StrSize: size, StrMost: int64(length) - 1, Target: target,
 			Probes:      missing == "warn" || missing == "ignore",
@@ -183,8 +184,10 @@ func cgroupID(path string) (uint64, error) {
 	return st.Ino, nil
 }
 
-// ownNames matches the variables of the translation: this->$x#3 is $x.
-var ownNames = regexp.MustCompile(`(?:this->)?(\$[A-Za-z0-9_]+)(?:\.\d+)?#\d+`)
+// ownNames matches the variables of the translation: this->$x#3 is $x, as is $(macro 1)x#3.
+var ownNames = regexp.MustCompile(
+	`(?:this->)?\$(?:\([\w ]+\))?([A-Za-z0-9_]+)(?:\.\d+)?#\d+`,
+)
 
 // inBpftrace returns diagnostics of D in the names of the program.
 func inBpftrace(ds syntax.Diagnostics) syntax.Diagnostics {
@@ -192,8 +195,8 @@ func inBpftrace(ds syntax.Diagnostics) syntax.Diagnostics {
 	for i, d := range ds {
 		own := *d
 		own.Tag = ""
-		own.Message = ownNames.ReplaceAllString(d.Message, "$1")
-		own.Hint = ownNames.ReplaceAllString(d.Hint, "$1")
+		own.Message = ownNames.ReplaceAllString(d.Message, "$$$1")
+		own.Hint = ownNames.ReplaceAllString(d.Hint, "$$$1")
 		out[i] = &own
 	}
 	return out
@@ -203,7 +206,7 @@ func inBpftrace(ds syntax.Diagnostics) syntax.Diagnostics {
 func attachments(p *check.Program) int {
 	n := 0
 	for _, c := range p.Clauses {
-		if c.At.To > c.At.From { // not a clause of the translation
+		if c.At.To > c.At.From && !c.Continues { // not a clause of the translation
 			n += len(c.Probes)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 // printMap prints the rows of a map: the last top of them, all when top is 0. div divides values.
 func (p *bpftracePrinter) printMap(m *bpftrace.Map, top int, div int64) error {
-	t := &bpftrace.Table{Name: m.Name, Func: m.Func, Div: div}
+	t := &bpftrace.Table{Name: m.Name, Func: m.Func, Div: div, Bits: m.Bits}
 	var err error
 	if m.Func == "" {
 		t.Rows, err = p.plainRows(m)
@@ -58,6 +58,27 @@ func (p *bpftracePrinter) plainRows(m *bpftrace.Map) ([]bpftrace.Row, error) {
 	return rows, nil
 }
 
+// loops returns the loops over maps of a program.
+func loops(s *bpftrace.Script) []trace.Loop {
+	var out []trace.Loop
+	for _, l := range s.Loops {
+		one := trace.Loop{
+			Parent: l.Parent, Keys: l.Keys, Values: l.Values, Running: l.Running, Length: l.Length,
+			Value: l.Value,
+			Maps:  []string{l.Map.Name}, Aggregation: l.Map.Func != "",
+		}
+		if !one.Aggregation {
+			one.Maps = nil
+			n := l.Map.Value.Values()
+			for i := range n {
+				one.Maps = append(one.Maps, bpftrace.VarName(l.Map.Name, i, n))
+			}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
 // key returns the key of a row as it is printed.
 func (p *bpftracePrinter) key(m *bpftrace.Map, raw []trace.Value) []bpftrace.Value {
 	var out []bpftrace.Value
@@ -87,7 +108,7 @@ func (p *bpftracePrinter) aggregated(m *bpftrace.Map, t *bpftrace.Table) error {
 	}
 	t.Least, t.Step = agg.Steps[0], agg.Steps[2]
 	all[0].EachRow(func(key []trace.Value, data []int64) {
-		t.Rows = append(t.Rows, aggregatedRow(m.Func, p.key(m, key), data))
+		t.Rows = append(t.Rows, aggregatedRow(m, p.key(m, key), data))
 	})
 	if len(t.Rows) == 0 && len(m.Keys) == 0 && m.Func == "count" {
 		t.Rows = append(t.Rows, bpftrace.Row{}) // it is 0 from the start
@@ -96,10 +117,14 @@ func (p *bpftracePrinter) aggregated(m *bpftrace.Map, t *bpftrace.Table) error {
 }
 
 // aggregatedRow returns a row of an aggregation.
-func aggregatedRow(fn string, key []bpftrace.Value, data []int64) bpftrace.Row {
+func aggregatedRow(m *bpftrace.Map, key []bpftrace.Value, data []int64) bpftrace.Row {
 	r := bpftrace.Row{Key: key}
-	switch fn {
+	switch m.Func {
 	case "hist":
+		if m.Bits > 0 {
+			r.Buckets = bpftrace.FineBuckets(data, m.Bits)
+			break
+		}
 		r.Buckets = histBuckets(data)
 	case "lhist":
 		for _, n := range data {
@@ -108,7 +133,7 @@ func aggregatedRow(fn string, key []bpftrace.Value, data []int64) bpftrace.Row {
 	case "avg", "stats":
 		r.Count, r.Total = data[0], data[1]
 	default:
-		r.Value = bpftrace.Value{Number: data[0], Unsigned: fn == "count"}
+		r.Value = bpftrace.Value{Number: data[0], Unsigned: m.Func == "count"}
 	}
 	return r
 }
