@@ -412,3 +412,30 @@ func TestNameOfEthtoolCall(t *testing.T) {
 		}
 	}
 }
+
+// TestEdgesOfAgreement: up to 2 % of bytes and packets are between the two counters, and 118 bytes
+// of headers for each segment that only the discipline counts; 1 % may be dropped.
+func TestEdgesOfAgreement(t *testing.T) {
+	const bytes, packets = 1_000_000, 1000
+	for _, tt := range []struct {
+		name                      string
+		qBytes, qPackets, dropped float64
+		want                      bool
+	}{
+		{"as many headers as there can be", 1.02*bytes + 118*10, packets + 10, 0, true},
+		{"a byte more", 1.02*bytes + 118*10 + 1, packets + 10, 0, false},
+		{"fewer segments, no headers", 1.02 * bytes, packets - 10, 0, true},
+		{"fewer segments, a byte more", 1.02*bytes + 1, packets - 10, 0, false},
+		{"2 % of the bytes are missing", 0.98 * bytes, packets, 0, true},
+		{"a byte more is missing", 0.98*bytes - 1, packets, 0, false},
+		{"2 % of the packets are missing", bytes, 0.98 * packets, 0, true},
+		{"a packet more is missing", bytes, 0.98*packets - 1, 0, false},
+		{"1 % is dropped", bytes, packets, 10, true},
+		{"more is dropped", bytes, packets, 11, false},
+		{"the device does not say what it drops", bytes, packets, measure.NaN, true},
+	} {
+		if got := agree(tt.qBytes, tt.qPackets, bytes, packets, tt.dropped); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
