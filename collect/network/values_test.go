@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -437,5 +439,40 @@ func TestEdgesOfAgreement(t *testing.T) {
 		if got := agree(tt.qBytes, tt.qPackets, bytes, packets, tt.dropped); got != tt.want {
 			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestFilesThatComeLater: a file that is missing at first, as that of a module, is tried again at
+// each 16th reading, whichever it is.
+func TestFilesThatComeLater(t *testing.T) {
+	sockstat6 := map[string]string{"proc/net/sockstat6": "TCP6: inuse 7\n"}
+	for _, tt := range []struct{ file, text, row string }{
+		{"net/snmp6", "Ip6InReceives \t1\nIp6OutRequests \t2\n",
+			"net.protocol.events||Ip6|InReceives"},
+		{"net/stat/nf_conntrack", trackHeader + "0000000b 1 2 3 4\n",
+			"net.protocol.events||Conntrack|found"},
+		{"net/sockstat", "TCP: inuse 11 orphan 2 tw 3 alloc 4 mem 5\n", "net.sockets||TCP|inuse"},
+		{"net/sockstat6", "TCP6: inuse 13\n", "net.sockets||TCP6|inuse"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			m := protocolMachine(t, sockstat6)
+			path := filepath.Join(m.Dir, "proc", tt.file)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, has := m.Read(true)[tt.row]; has {
+				t.Fatalf("%s is there before its file", tt.row)
+			}
+			m.Put(map[string]string{"proc/" + tt.file: tt.text})
+			for reading := 2; reading <= lateEvery; reading++ {
+				if _, has := m.Read(false)[tt.row]; has {
+					t.Fatalf("%s is there at reading %d", tt.row, reading)
+				}
+			}
+			m.Read(false)
+			if _, has := m.Read(false)[tt.row]; !has { // the growth needs two readings
+				t.Errorf("%s is missing after %d readings", tt.row, lateEvery+2)
+			}
+		})
 	}
 }
