@@ -2,9 +2,12 @@ package network
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
@@ -364,4 +367,112 @@ func TestRowsOfTables(t *testing.T) {
 	delete(want, "cache.refusals|blue|t6")
 	delete(want, "cache.collections|blue|t7")
 	collecttest.Expect(t, rows(false), "", want)
+}
+
+// TestRingsAndModes: each size of a ring and each list of modes has its own row; a size that is 0
+// is unknown.
+func TestRingsAndModes(t *testing.T) {
+	rings := parseRings(join(attr(unix.ETHTOOL_A_RINGS_RX_MAX, u32(4096)...),
+		attr(unix.ETHTOOL_A_RINGS_TX_MAX, u32(2048)...), attr(unix.ETHTOOL_A_RINGS_RX, u32(512)...),
+		attr(unix.ETHTOOL_A_RINGS_TX, u32(256)...), attr(unix.ETHTOOL_A_RINGS_RX_MINI, u32(7)...)))
+	if want := (ringSizes{rx: 512, rxMax: 4096, tx: 256, txMax: 2048}); rings != want {
+		t.Fatalf("rings %+v, want %+v", rings, want)
+	}
+	o := collect.NewOut(Devices{}.Stats(), collect.NewDictionary(), false)
+	o.Start(false, time.Now())
+	tables := tablesOf(o)
+	l := &link{}
+	l.ns, l.device = o.Label("blue"), o.Label("eth0")
+	tool := &ethtool{rings: rings, modes: []linkMode{{supported, "1000baseT/Full", 1e9},
+		{advertised, "100baseT/Half", 1e8}, {partner, "10baseT/Full", 1e7}}}
+	tool.emit(&tables, o, l)
+	l.device = o.Label("eth1")
+	(&ethtool{rings: ringSizes{txMax: 64}}).emit(&tables, o, l)
+	rows := collecttest.RowsOf(t, o)
+	collecttest.Expect(t, rows, "net.ring.size", map[string]float64{
+		"net.ring.size|blue|eth0|rx|current": 512, "net.ring.size|blue|eth0|rx|max": 4096,
+		"net.ring.size|blue|eth0|tx|current": 256, "net.ring.size|blue|eth0|tx|max": 2048,
+		"net.ring.size|blue|eth1|tx|max": 64})
+	collecttest.Expect(t, rows, "net.device.modes", map[string]float64{
+		"net.device.modes|blue|eth0|supported|1000baseT/Full": 1e9,
+		"net.device.modes|blue|eth0|advertised|100baseT/Half": 1e8,
+		"net.device.modes|blue|eth0|partner|10baseT/Full":     1e7})
+}
+
+// TestNameOfEthtoolCall: a name of a device has at most 15 bytes; a longer one is not cut.
+func TestNameOfEthtoolCall(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for name, refused := range map[string]bool{"nodevice": false, "fifteen-bytes-0": false,
+		"sixteen-bytes-00": true} {
+		d := ethtoolDriverInfo{cmd: unix.ETHTOOL_GDRVINFO}
+		if got := ethtoolCall(fd, name, unsafe.Pointer(&d)); (got == unix.EINVAL) != refused {
+			t.Errorf("%s: %v, refused before the call: %t", name, got, refused)
+		}
+	}
+}
+
+// TestEdgesOfAgreement: up to 2 % of bytes and packets are between the two counters, and 118 bytes
+// of headers for each segment that only the discipline counts; 1 % may be dropped.
+func TestEdgesOfAgreement(t *testing.T) {
+	const bytes, packets = 1_000_000, 1000
+	for _, tt := range []struct {
+		name                      string
+		qBytes, qPackets, dropped float64
+		want                      bool
+	}{
+		{"as many headers as there can be", 1.02*bytes + 118*10, packets + 10, 0, true},
+		{"a byte more", 1.02*bytes + 118*10 + 1, packets + 10, 0, false},
+		{"fewer segments, no headers", 1.02 * bytes, packets - 10, 0, true},
+		{"fewer segments, a byte more", 1.02*bytes + 1, packets - 10, 0, false},
+		{"2 % of the bytes are missing", 0.98 * bytes, packets, 0, true},
+		{"a byte more is missing", 0.98*bytes - 1, packets, 0, false},
+		{"2 % of the packets are missing", bytes, 0.98 * packets, 0, true},
+		{"a packet more is missing", bytes, 0.98*packets - 1, 0, false},
+		{"1 % is dropped", bytes, packets, 10, true},
+		{"more is dropped", bytes, packets, 11, false},
+		{"the device does not say what it drops", bytes, packets, measure.NaN, true},
+	} {
+		if got := agree(tt.qBytes, tt.qPackets, bytes, packets, tt.dropped); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFilesThatComeLater: a file that is missing at first, as that of a module, is tried again at
+// each 16th reading, whichever it is.
+func TestFilesThatComeLater(t *testing.T) {
+	sockstat6 := map[string]string{"proc/net/sockstat6": "TCP6: inuse 7\n"}
+	for _, tt := range []struct{ file, text, row string }{
+		{"net/snmp6", "Ip6InReceives \t1\nIp6OutRequests \t2\n",
+			"net.protocol.events||Ip6|InReceives"},
+		{"net/stat/nf_conntrack", trackHeader + "0000000b 1 2 3 4\n",
+			"net.protocol.events||Conntrack|found"},
+		{"net/sockstat", "TCP: inuse 11 orphan 2 tw 3 alloc 4 mem 5\n", "net.sockets||TCP|inuse"},
+		{"net/sockstat6", "TCP6: inuse 13\n", "net.sockets||TCP6|inuse"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			m := protocolMachine(t, sockstat6)
+			path := filepath.Join(m.Dir, "proc", tt.file)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, has := m.Read(true)[tt.row]; has {
+				t.Fatalf("%s is there before its file", tt.row)
+			}
+			m.Put(map[string]string{"proc/" + tt.file: tt.text})
+			for reading := 2; reading <= lateEvery; reading++ {
+				if _, has := m.Read(false)[tt.row]; has {
+					t.Fatalf("%s is there at reading %d", tt.row, reading)
+				}
+			}
+			m.Read(false)
+			if _, has := m.Read(false)[tt.row]; !has { // the growth needs two readings
+				t.Errorf("%s is missing after %d readings", tt.row, lateEvery+2)
+			}
+		})
+	}
 }

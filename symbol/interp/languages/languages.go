@@ -3,8 +3,10 @@
 package languages
 
 import (
+	"culprit/symbol/hotspot"
 	"culprit/symbol/interp"
 	"culprit/symbol/perl"
+	"culprit/symbol/php"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
 )
@@ -24,10 +26,12 @@ var all = [...]language{
 	{interp.Python, python.Find, python.FromNumbers},
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
 	{interp.Perl, perl.Find, perl.FromNumbers},
+	{interp.Java, hotspot.Find, hotspot.FromNumbers},
+	{interp.PHP, php.Find, php.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.
-const MostNumbers = 48
+const MostNumbers = 64
 
 // Find returns the layout of the interpreter in a file; nil: there is none.
 func Find(f interp.File, path string) interp.Layout {
