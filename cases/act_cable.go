@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"flag"
@@ -30,6 +31,8 @@ const wireExtra = 24
 type Wire struct {
 	Mbit int // speed that the ends report, and that frames pass at
 	Best int // the best speed that the ends support and advertise; 0: nothing beyond Mbit
+
+	Delay time.Duration // from one end to the other
 }
 
 // Cable lays a cable between two hosts: taps joined by a process that passes frames at the wire's
@@ -48,7 +51,8 @@ func (l *Lab) Cables(cables ...Cable) {
 		args = append(
 			args,
 			fmt.Sprintf(
-				"%s/%s,%s/%s,%d,%d", c.A.NS, c.DevA, c.B.NS, c.DevB, c.Mbit, max(c.Best, c.Mbit),
+				"%s/%s,%s/%s,%d,%d,%s", c.A.NS, c.DevA, c.B.NS, c.DevB, c.Mbit,
+				max(c.Best, c.Mbit), c.Delay,
 			),
 		)
 	}
@@ -62,9 +66,9 @@ func (l *Lab) Cables(cables ...Cable) {
 
 func actCable(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	f.Parse(args)
-	for _, spec := range f.Args() { // NS/DEV,NS/DEV,MBIT,BEST
+	for _, spec := range f.Args() { // NS/DEV,NS/DEV,MBIT,BEST,DELAY
 		w := strings.Split(spec, ",")
-		if len(w) != 4 {
+		if len(w) != 5 {
 			return fmt.Errorf("not a cable: %s", spec)
 		}
 		mbit, err := strconv.Atoi(w[2])
@@ -72,6 +76,10 @@ func actCable(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 			return err
 		}
 		best, err := strconv.Atoi(w[3])
+		if err != nil {
+			return err
+		}
+		delay, err := time.ParseDuration(w[4])
 		if err != nil {
 			return err
 		}
@@ -85,8 +93,8 @@ func actCable(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 				return fmt.Errorf("lay %s: %w", w[i], err)
 			}
 		}
-		go carry(ends[0], ends[1], mbit, t)
-		go carry(ends[1], ends[0], mbit, t)
+		go carry(ends[0], mbit, deliver(ends[1], delay, t))
+		go carry(ends[1], mbit, deliver(ends[0], delay, t))
 	}
 	t.ready()
 	<-ctx.Done()
@@ -190,8 +198,37 @@ func setLink(dev string, mbit, best int) error {
 	return nil
 }
 
+// deliver returns a function that puts a frame into a tap, or that has another thread do it after a
+// delay. mostUnderWay frames may be under way.
+func deliver(to int, delay time.Duration, t *tally) func(frame []byte) {
+	put := func(frame []byte) {
+		if _, err := unix.Write(to, frame); err != nil {
+			t.errors.Add(1) // the interface is down, or takes no more
+			return
+		}
+		t.done(int64(len(frame)-vnetHeader), 0)
+	}
+	if delay == 0 {
+		return put
+	}
+	type flight struct {
+		due   time.Time
+		frame []byte
+	}
+	const mostUnderWay = 1024
+	way := make(chan flight, mostUnderWay)
+	go func() {
+		runtime.LockOSThread()
+		for f := range way {
+			time.Sleep(time.Until(f.due))
+			put(f.frame)
+		}
+	}()
+	return func(frame []byte) { way <- flight{time.Now().Add(delay), bytes.Clone(frame)} }
+}
+
 // carry passes frames one way at the wire's speed.
-func carry(from, to, mbit int, t *tally) {
+func carry(from, mbit int, put func(frame []byte)) {
 	runtime.LockOSThread() // both calls block; a thread of its own saves handing over at each
 	b := make([]byte, 1<<17)
 	var free time.Time // when the wire will have carried what it was given
@@ -216,11 +253,7 @@ func carry(from, to, mbit int, t *tally) {
 		if ahead := free.Sub(now); ahead > 250*time.Microsecond {
 			time.Sleep(ahead - 150*time.Microsecond)
 		}
-		if _, err := unix.Write(to, b[:n]); err != nil {
-			t.errors.Add(1) // the interface is down, or takes no more
-			continue
-		}
-		t.done(int64(n-vnetHeader), 0)
+		put(b[:n])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -132,7 +133,10 @@ func actLog(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 		return fmt.Errorf("open %s: %w", *name, err)
 	}
 	b := make([]byte, 4096)
-	at := int64(0)
+	at, err := unix.Seek(fd, 0, io.SeekEnd)
+	if err != nil {
+		return fmt.Errorf("seek in %s: %w", *name, err)
+	}
 	write := func() error {
 		if *most > 0 && at+int64(len(b)) > *most {
 			at = 0

@@ -91,30 +91,44 @@ func actStream(ctx context.Context, f *flag.FlagSet, args []string, t *tally) er
 	rate := f.Float64("rate", 0, "bytes a second over all connections; 0: as fast as it goes")
 	conns := f.Int("conns", 1, "connections")
 	chunk := f.Int("chunk", 128<<10, "bytes a write")
+	buffer := f.Int("buffer", 0, "SO_SNDBUF of each connection; 0: the kernel's choice")
+	apart := f.Duration("apart", 0, "time from the start of one connection to that of the next")
 	f.Parse(args)
 	p := &pace{rate: *rate}
 	fail := make(chan error, *conns)
-	for range *conns {
-		c, err := dial(ctx, *to)
-		if err != nil {
-			return err
+	write := func(c net.Conn) error {
+		b := make([]byte, *chunk)
+		for {
+			if err := p.wait(ctx, float64(len(b))); err != nil {
+				return err
+			}
+			n, err := c.Write(b)
+			t.done(int64(n), 0)
+			if err != nil {
+				return err
+			}
 		}
-		steady(c)
-		go func() {
-			b := make([]byte, *chunk)
-			for {
-				if err := p.wait(ctx, float64(len(b))); err != nil {
-					fail <- err
+	}
+	for i := range *conns {
+		if i > 0 && *apart > 0 {
+			go func() {
+				if err := sleep(ctx, time.Duration(i)**apart); err != nil {
 					return
 				}
-				n, err := c.Write(b)
-				t.done(int64(n), 0)
+				c, err := dialBuffered(ctx, *to, *buffer)
 				if err != nil {
 					fail <- err
 					return
 				}
-			}
-		}()
+				fail <- write(c)
+			}()
+			continue
+		}
+		c, err := dialBuffered(ctx, *to, *buffer)
+		if err != nil {
+			return err
+		}
+		go func() { fail <- write(c) }()
 	}
 	t.ready()
 	select {
@@ -138,6 +152,19 @@ func steady(c net.Conn) {
 			unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, "cubic")
 		},
 	)
+}
+
+// dialBuffered connects with a send buffer of so many bytes, 0 for the kernel's choice.
+func dialBuffered(ctx context.Context, to string, buffer int) (net.Conn, error) {
+	c, err := dial(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	steady(c)
+	if buffer > 0 {
+		return c, c.(*net.TCPConn).SetWriteBuffer(buffer)
+	}
+	return c, nil
 }
 
 func dial(ctx context.Context, to string) (net.Conn, error) {

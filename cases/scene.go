@@ -119,7 +119,7 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), turnStories(),
+		waitStories(), turnStories(), pathStories(), writebackStories(),
 	)
 }
 

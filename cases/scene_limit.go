@@ -34,6 +34,7 @@ func (l *Lab) Filesystem(name string, megabytes int64, options ...string) (mount
 // unmount unmounts what a run mounted below its folder.
 func unmount(dir string) {
 	for _, mount := range mountsBelow(dir) {
+		quicken(mount) // its dirty pages are written now
 		unix.Unmount(mount, unix.MNT_DETACH)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"time"
 
 	"culprit/symbol/interp"
@@ -42,10 +43,35 @@ func readFrames(q *Request, a *Answer, until time.Duration) error {
 			n = r.Name(interp.Frame{Word: interp.Word(w), Method: methods[i]})
 		}
 		a.Names = append(a.Names, Name{Name: clean(n.Function)})
-		a.Inlined = append(a.Inlined, []string{clean(n.File)})
+		a.Inlined = append(a.Inlined, append([]string{clean(n.File)}, textsOf(n.Caller)...))
 		a.Numbers = append(a.Numbers, uint64(n.First), uint64(n.Line))
 	}
 	return nil
+}
+
+// mostInlinedFrames is how many functions of an interpreter are inlined into one another at most.
+const mostInlinedFrames = 15
+
+// textsOf returns the functions into which one is inlined as texts: for each the function, the
+// file, the first line, the line.
+func textsOf(n *interp.Name) (out []string) {
+	for ; n != nil && len(out) < 4*mostInlinedFrames; n = n.Caller {
+		out = append(out, clean(n.Function), clean(n.File), strconv.Itoa(n.First),
+			strconv.Itoa(n.Line))
+	}
+	return out
+}
+
+// callersOf returns the functions that textsOf has made texts of.
+func callersOf(texts []string) *interp.Name {
+	var out *interp.Name
+	for i := len(texts)/4 - 1; i >= 0; i-- {
+		t := texts[4*i:]
+		first, _ := strconv.Atoi(t[2]) // 0: unknown
+		line, _ := strconv.Atoi(t[3])
+		out = &interp.Name{Function: t[0], File: t[1], First: first, Line: line, Caller: out}
+	}
+	return out
 }
 
 // A frameKey identifies a frame of an interpreter.
@@ -203,7 +229,7 @@ func (c *frameNames) store(who frameKey, frames []interp.Frame, a *Answer) {
 		one := interp.Name{Function: a.Names[i].Name, First: int(a.Numbers[2*i]),
 			Line: int(a.Numbers[2*i+1])}
 		if len(a.Inlined[i]) > 0 {
-			one.File = a.Inlined[i][0]
+			one.File, one.Caller = a.Inlined[i][0], callersOf(a.Inlined[i][1:])
 		}
 		before, known := c.known[who]
 		if one.Function == "" {
@@ -211,6 +237,9 @@ func (c *frameNames) store(who frameKey, frames []interp.Frame, a *Answer) {
 		}
 		if !known {
 			c.bytes += 128 + len(one.Function) + len(one.File)
+			for n := one.Caller; n != nil; n = n.Caller {
+				c.bytes += 128 + len(n.Function) + len(n.File)
+			}
 		}
 		c.known[who] = knownFrame{one, f.Method, time.Now()}
 	}

@@ -42,11 +42,16 @@ func (s *symbols) frameNames(pid int, pcs []uint64, lines bool) (out interpreter
 }
 
 // wordOf returns the frame whose name is asked for: without lines, all frames of a function have
-// one name.
+// one name, unless others may be inlined.
 func wordOf(w interp.Word, lines bool) interp.Word {
-	if lines {
+	if lines || w.Instruction() >= interp.InCode {
 		return w
 	}
+	return wholeOf(w)
+}
+
+// wholeOf returns the frame of which only the code object is known.
+func wholeOf(w interp.Word) interp.Word {
 	return interp.NewWord(w.Code(), interp.UnknownInstruction)
 }
 
@@ -88,16 +93,28 @@ func (p interpreterStack) mark() string {
 	return "[" + p.layout.Language().String() + ": "
 }
 
-// text returns the text of a frame of an interpreter: the function, its file, and the line on which
-// the function begins, or with lines the line that runs.
-func (p interpreterStack) text(w interp.Word, lines bool) string {
+// texts returns the text of a frame of an interpreter after those of functions that are inlined
+// into it, innermost first.
+func (p interpreterStack) texts(w interp.Word, lines bool) (out []string) {
 	if w.Code() == 0 {
-		return p.why(w.Why())
+		return []string{p.why(w.Why())}
 	}
 	n := p.names[wordOf(w, lines)]
+	if n.Function == "" {
+		return []string{p.mark() + "name could not be read]"} // ended, not allowed to, or freed
+	}
+	for ; n.Caller != nil; n = *n.Caller {
+		out = append(out, nameText(n, lines)+inlinedMark)
+	}
+	return append(out, nameText(n, lines))
+}
+
+// nameText returns the text of a function: its name, its file, and the line on which it begins, or
+// with lines the line that runs.
+func nameText(n interp.Name, lines bool) string {
 	switch {
-	case n.Function == "":
-		return p.mark() + "name could not be read]" // ended, not allowed to, or freed
+	case n.File == "":
+		return n.Function
 	case lines && n.Line > 0:
 		return fmt.Sprintf("%s (%s:%d)", n.Function, n.File, n.Line)
 	case lines || n.First == 0: // a program of Ruby begins on no line
@@ -124,19 +141,26 @@ func (p interpreterStack) why(w interp.Why) string {
 	return p.mark() + "no frames]"
 }
 
-// place returns the place of a frame of an interpreter.
-func (p interpreterStack) place(pc uint64, lines bool) symbol.Place {
-	return symbol.Place{Name: p.text(interp.Word(pc), lines), Address: pc}
+// places returns the place of a frame of an interpreter after those of functions that are inlined
+// into it.
+func (p interpreterStack) places(pc uint64, lines bool) (out []symbol.Place) {
+	for _, text := range p.texts(interp.Word(pc), lines) {
+		out = append(out, symbol.Place{Name: text, Address: pc})
+	}
+	return out
 }
 
-// interpreted returns the number of a function that an interpreter evaluates.
-func (f *frames) interpreted(p symbol.Place) int32 {
-	n := f.function(p, symbol.Spot{}, 0)
-	if f.evaluated == nil {
-		f.evaluated = map[int32]bool{}
+// interpreted appends the numbers of the functions of a frame of an interpreter.
+func (f *frames) interpreted(of []int32, places []symbol.Place) []int32 {
+	for _, p := range places {
+		n := f.function(p, symbol.Spot{}, 0)
+		if f.evaluated == nil {
+			f.evaluated = map[int32]bool{}
+		}
+		f.evaluated[n] = true
+		of = append(of, n)
 	}
-	f.evaluated[n] = true
-	return n
+	return of
 }
 
 // trampoline begins the names of the functions by which -X perf of CPython calls the evaluator.

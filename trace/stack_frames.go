@@ -23,7 +23,7 @@ func (s *stackReader) chain(pid int, pcs []uint64, known bool) (int32, bool) {
 	interpreted := s.symbols.frameNames(pid, pcs, f.places)
 	for i, pc := range pcs {
 		if interp.IsWord(pc) {
-			of = append(of, f.interpreted(interpreted.place(pc, f.places)))
+			of = f.interpreted(of, interpreted.places(pc, f.places))
 			f.passing = true // another code object may have its address later
 			found++
 			continue
@@ -74,7 +74,7 @@ func (s *stackReader) lookUpChain(
 	n := 0
 	for i, pc := range pcs {
 		if interp.IsWord(pc) {
-			of = append(of, f.interpreted(interpreted.place(pc, f.places)))
+			of = f.interpreted(of, interpreted.places(pc, f.places))
 			f.passing = true
 			continue
 		}

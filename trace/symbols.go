@@ -59,7 +59,7 @@ func (s *symbols) place(v Value, t check.SymbolType) symbol.Place {
 // interpreter.
 func (s *symbols) userPlace(pid int, addr uint64) symbol.Place {
 	if interp.IsWord(addr) && s.mayInterpret(pid) {
-		return s.frameNames(pid, []uint64{addr}, true).place(addr, true)
+		return s.frameNames(pid, []uint64{addr}, true).places(addr, true)[0]
 	}
 	return s.processes.Place(pid, addr)
 }
@@ -82,7 +82,7 @@ func (s *symbols) stack(pid int, pcs []uint64) []symbol.Place {
 	module := ""
 	for _, pc := range pcs {
 		if interp.IsWord(pc) {
-			out = append(out, interpreted.place(pc, true))
+			out = append(out, interpreted.places(pc, true)...)
 			continue
 		}
 		if isPseudo(pc) {

@@ -412,6 +412,8 @@ func stoppedFrame(s gen.Stop, module string) string {
 		return "[unwinding stopped: no code known there]"
 	case gen.StopLong:
 		return "[unwinding stopped: too many steps]"
+	case gen.StopHotSpot:
+		return "[unwinding stopped: the frame in Java's code is not as expected]"
 	case gen.StopGenerated:
 		return "[unwinding stopped: no frame pointer]"
 	}

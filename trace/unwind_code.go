@@ -5,20 +5,26 @@ import (
 
 	"culprit/lang/gen"
 	"culprit/symbol"
+	"culprit/symbol/interp"
 )
 
 // put writes the blocks of a process, the first one last.
 func (u *unwinder) put(pid int, p *walked) {
 	entries := make([][gen.CodeEntrySize]byte, 0, len(p.code))
 	plain := true
+	java := u.hotspot(p.code)
 	for i := range p.code {
 		c := &p.code[i]
 		how, number := u.how(c)
+		bias := c.Bias
+		if how == gen.CodeGenerated && java.how == gen.CodeHotSpot {
+			how, number, bias = java.how, java.number, java.bias
+		}
 		if how != gen.CodePointers && how != gen.CodeGenerated &&
 			(how != gen.CodeTable || !c.Kernel) {
 			plain = false
 		}
-		entries = append(entries, codeEntry(c.Start, c.End, c.Bias, number, how))
+		entries = append(entries, codeEntry(c.Start, c.End, bias, number, how))
 	}
 	blocks := codeBlocks(entries, p.mm, plain)
 	type key struct{ PID, Block uint32 }
@@ -92,7 +98,8 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 		if c.Pointers {
 			return gen.CodeMixed, number
 		}
-		if u.addInterpreter(number, c.Table) {
+		if c.Table.Interpreter != nil && c.Table.Interpreter.Language() != interp.Java &&
+			u.addInterpreter(number, c.Table) {
 			return gen.CodeInterpreter, number
 		}
 		return gen.CodeTable, number
@@ -106,4 +113,26 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 		return gen.CodeNotYet, 0
 	}
 	return gen.CodeNoTable, 0
+}
+
+// A hotspotCode is how generated code of a process with a virtual machine of Java is walked.
+type hotspotCode struct {
+	how, number uint32
+	bias        uint64 // of the file of the virtual machine
+}
+
+// hotspot loads the layout of the virtual machine of Java of a process; how 0: there is none, or it
+// does not fit. u.mu is locked.
+func (u *unwinder) hotspot(code []symbol.Executed) (h hotspotCode) {
+	for i := range code {
+		t := code[i].Table
+		if t == nil || t.Interpreter == nil || t.Interpreter.Language() != interp.Java {
+			continue
+		}
+		number, _ := u.tables.numberOf(t)
+		if number != 0 && t.Interpreter.Why() == "" && u.addInterpreter(number, t) {
+			return hotspotCode{gen.CodeHotSpot, number, code[i].Bias}
+		}
+	}
+	return h
 }

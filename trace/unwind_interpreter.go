@@ -88,7 +88,7 @@ func (u *unwinder) seeCode(b []byte) {
 		return
 	}
 	pid := int(binary.NativeEndian.Uint32(b)) // the lower half
-	f := interp.Frame{Word: wordOf(interp.Word(binary.NativeEndian.Uint64(b[8:])), false),
+	f := interp.Frame{Word: wholeOf(interp.Word(binary.NativeEndian.Uint64(b[8:]))),
 		Method: binary.NativeEndian.Uint64(b[16:])}
 	waiting := 0
 	for _, words := range u.codes {

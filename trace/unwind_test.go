@@ -215,7 +215,7 @@ func TestCodeBlocks(t *testing.T) {
 // Each reason has a text of its own, and no address of a process represents one.
 func TestStoppedFrames(t *testing.T) {
 	seen := map[string]bool{}
-	for s := gen.StopNotYet; s <= gen.StopLong; s++ {
+	for s := gen.StopNotYet; s <= gen.StopHotSpot; s++ {
 		text := stoppedFrame(s, "libfoo.so")
 		if seen[text] || text == stoppedFrame(0, "") || strings.ContainsAny(text, ";\n") {
 			t.Errorf("%d: %q", s, text)

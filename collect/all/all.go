@@ -37,6 +37,7 @@ func Collectors() []collect.Collector {
 		memory.Caches{},            // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
 		cpu.Machine{},              // /sys/devices/system/cpu, uname
 		cpu.Clock{},                // /sys/devices/system/clocksource
+		cpu.ClockSteps{},           // clock_gettime: steps of the wall clock
 		connection.Flows{},         // sock_diag, /proc/PID/fd: TCP connections and listeners
 		cgroup.Cgroups{},           // control groups, version 1 and 2
 		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat

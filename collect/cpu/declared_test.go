@@ -12,7 +12,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func declared() []collect.Collector {
 	return []collect.Collector{
-		CPU{}, Interrupts{}, Load{}, Schedstat{}, Machine{}, Clock{}, Pressure{}, Softirqs{},
+		CPU{}, Interrupts{}, Load{}, Schedstat{}, Machine{}, Clock{}, ClockSteps{}, Pressure{},
+		Softirqs{},
 	}
 }
 

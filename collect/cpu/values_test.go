@@ -101,3 +101,19 @@ func TestLinesOfTheMachine(t *testing.T) {
 		"irq.count|TLB|2|TLB shootdowns|":           19,
 		"irq.count|ERR|||":                          23, "irq.count|MIS|||": 29})
 }
+
+// TestCPUHeader: the columns are CPUs below 2^20, and nothing else.
+func TestCPUHeader(t *testing.T) {
+	for text, want := range map[string]string{
+		"           CPU0       CPU1       CPU4": "[0 1 4]", "CPU1048575": "[1048575]",
+		"CPU1048576": "", "CPU0 CPU": "", "CPU0 CPx1": "", "cpu0": "", "CPU0 x": "", "CPU-1": "", "": "",
+	} {
+		got := ""
+		if cpus, ok := parseCPUHeader(nil, []byte(text)); ok {
+			got = fmt.Sprint(cpus)
+		}
+		if got != want {
+			t.Errorf("%q has CPUs %q, want %q", text, got, want)
+		}
+	}
+}

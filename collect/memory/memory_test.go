@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -73,8 +74,12 @@ pgscan_kswapd %d
 pgscan_direct %d
 oom_kill %d
 compact_stall %d
+nr_dirty %d
+nr_writeback %d
+nr_dirty_threshold %d
+nr_dirty_background_threshold %d
 `
-	growth := []int{2, 3, 5, 7, 11, 13, 17, 19, 101, 29, 31, 37, 41, 43, 47, 53}
+	growth := []int{2, 3, 5, 7, 11, 13, 17, 19, 101, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71}
 	var before, after []any
 	for i, g := range growth {
 		before, after = append(before, 1000*i), append(after, 1000*i+g)
@@ -85,10 +90,19 @@ compact_stall %d
 	m := collecttest.EmptyMachine(t)
 	put(m, before)
 	m.Open(Vmstat{})
-	collecttest.Expect(t, m.Read(true), "", nil)
-	put(m, after)
 	page := float64(os.Getpagesize())
-	collecttest.Expect(t, m.Read(false), "", map[string]float64{
+	dirty := func(more float64) map[string]float64 {
+		return map[string]float64{
+			"memory.dirty|dirty":      (16000 + 59*more) * page,
+			"memory.dirty|writeback":  (17000 + 61*more) * page,
+			"memory.dirty|limit":      (18000 + 67*more) * page,
+			"memory.dirty|background": (19000 + 71*more) * page,
+		}
+	}
+	collecttest.Expect(t, m.Read(true), "", dirty(0))
+	put(m, after)
+	want := dirty(1)
+	maps.Copy(want, map[string]float64{
 		"memory.refaults|anon":  2 * page,
 		"memory.refaults|file":  3 * page,
 		"memory.paging|in":      5 * 1024,
@@ -105,6 +119,7 @@ compact_stall %d
 		"memory.oom":            47,
 		"memory.compaction":     53,
 	})
+	collecttest.Expect(t, m.Read(false), "", want)
 	// A major fault between the reading of its two counters.
 	m.Put(map[string]string{"proc/vmstat": "pgfault 8101\npgmajfault 9030\npgpgin 5\n"})
 	rows := m.Read(false)
@@ -158,6 +173,10 @@ pgscan_direct_throttle 99
 zone_reclaim_failed 0
 allocstall 12
 compact_stall 3
+nr_dirty 45
+nr_writeback 6
+nr_dirty_threshold 9000
+nr_dirty_background_threshold 4500
 `,
 	"4.4": `workingset_refault 40
 workingset_activate 20
@@ -174,6 +193,10 @@ pgscan_direct_dma32 305
 pgscan_direct_throttle 99
 allocstall 12
 compact_stall 3
+nr_dirty 45
+nr_writeback 6
+nr_dirty_threshold 9000
+nr_dirty_background_threshold 4500
 `,
 	"4.18": `workingset_refault 40
 workingset_activate 20
@@ -195,6 +218,10 @@ pgscan_direct 305
 pgscan_direct_throttle 99
 oom_kill 0
 compact_stall 3
+nr_dirty 45
+nr_writeback 6
+nr_dirty_threshold 9000
+nr_dirty_background_threshold 4500
 `,
 	"6.1": `workingset_refault_anon 0
 workingset_refault_file 40
@@ -217,6 +244,10 @@ pgscan_anon 100
 pgscan_file 915
 oom_kill 0
 compact_stall 3
+nr_dirty 45
+nr_writeback 6
+nr_dirty_threshold 9000
+nr_dirty_background_threshold 4500
 `,
 	"7.0": `workingset_refault_anon 0
 workingset_refault_file 40
@@ -238,6 +269,10 @@ pgscan_proactive 0
 pgscan_direct_throttle 99
 oom_kill 0
 compact_stall 3
+nr_dirty 45
+nr_writeback 6
+nr_dirty_threshold 9000
+nr_dirty_background_threshold 4500
 `,
 }
 
@@ -259,7 +294,8 @@ func TestVmstatOfAllKernels(t *testing.T) {
 		m.Put(map[string]string{"proc/vmstat": text})
 		got := m.Read(false)
 		for key, want := range map[string]float64{"memory.scan|kswapd": 710 * page, "memory.scan|direct": 305 * page, "memory.reclaim|kswapd": 610 * page,
-			"memory.reclaim|direct": 205 * page, "memory.stalls": 12, "memory.compaction": 3, "memory.refaults|file": 40 * page, "memory.faults|major": 1} {
+			"memory.reclaim|direct": 205 * page, "memory.stalls": 12, "memory.compaction": 3, "memory.refaults|file": 40 * page, "memory.faults|major": 1,
+			"memory.dirty|limit": 9000 * page} {
 			id, _, _ := strings.Cut(key, "|")
 			if v, ok := got[key]; v != want || !ok {
 				if !slices.Contains(missing[release], measure.StatID(id)) {

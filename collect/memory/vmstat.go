@@ -48,12 +48,21 @@ func (Vmstat) Stats() []measure.Stat {
 			Help: "allocations that waited for memory to be made contiguous (/proc/vmstat " +
 				"compact_stall)",
 		},
+		{
+			ID: "memory.dirty", Kind: measure.Level, Unit: measure.Bytes,
+			Help: "pages of files that wait to be written, and their limits (/proc/vmstat " +
+				"nr_dirty nr_writeback nr_dirty_threshold nr_dirty_background_threshold); " +
+				"kinds do not add up",
+			Fields: []measure.Field{{Name: "kind", Type: measure.Word, Help: "dirty; " +
+				"writeback: being written; background: from here on the kernel writes; limit: " +
+				"halfway from background to it the kernel begins to pause programs that write"}},
+		},
 	}
 }
 
 // vmstatRows has the rows of all statistics: names in /proc/vmstat, the statistic, its label or
 // "-", and the unit of the counter: k kilobytes (pgpgin is in sectors inside the kernel, halved for
-// the file), p pages, 1 events.
+// the file), p pages, 1 events, l pages now, which are no counter.
 //
 // Kernels name the counters differently:
 //
@@ -62,6 +71,7 @@ func (Vmstat) Stats() []measure.Stat {
 //     4.7 (pgscan_kswapd_normal), by node later. For allocstall it is the other way round.
 //   - workingset_refault exists since 3.15, as one counter of files until 5.8.
 //   - oom_kill exists since 4.13, pgscan_khugepaged since 6.1, pgscan_proactive since 6.16.
+//   - nr_dirty lacks pages that an NFS server has but has not committed (nr_unstable) before 5.8.
 const vmstatRows = `pgpgin memory.paging in k
 pgpgout memory.paging out k
 pswpin memory.swap in p
@@ -80,7 +90,11 @@ allocstall_ZONE/allocstall memory.stalls - 1
 oom_kill memory.oom - 1
 workingset_refault_anon memory.refaults anon p
 workingset_refault_file/workingset_refault memory.refaults file p
-compact_stall memory.compaction - 1`
+compact_stall memory.compaction - 1
+nr_dirty memory.dirty dirty l
+nr_writeback memory.dirty writeback l
+nr_dirty_background_threshold memory.dirty background l
+nr_dirty_threshold memory.dirty limit l`
 
 // zones are the zones by which a counter may be divided.
 const zones = "dma dma32 normal high movable device"
@@ -110,7 +124,7 @@ func (r *vmstatReading) addRow(w []string) {
 	switch w[3] {
 	case "k":
 		row.scale = 1024
-	case "p":
+	case "p", "l":
 		row.scale = float64(os.Getpagesize())
 	}
 	switch w[0] {
@@ -127,7 +141,11 @@ func (r *vmstatReading) addRow(w []string) {
 		row.slots = append(row.slots, slot)
 		slot = len(r.names.Slots)
 	}
-	r.rows = append(r.rows, row)
+	if w[3] == "l" {
+		r.levels = append(r.levels, row)
+	} else {
+		r.rows = append(r.rows, row)
+	}
 	if had := r.missing[row.stat]; had != "" {
 		r.missing[row.stat] = had + ", " + w[0]
 	} else {
@@ -150,7 +168,7 @@ func zoneNames(name string) []string {
 type vmstatReading struct {
 	file         *proc.File
 	names        procfs.NameValues
-	rows         []vmstatRow
+	rows, levels []vmstatRow
 	text         []uint64 // by index
 	seen         []bool
 	values       []uint64 // of the rows
@@ -166,6 +184,7 @@ type vmstatRow struct {
 	scale float64
 	slots []int // by era, the latest first
 	there bool  // the file has it
+	now   uint64
 }
 
 func (r *vmstatReading) Read(out *collect.Out) error {
@@ -182,6 +201,11 @@ func (r *vmstatReading) Read(out *collect.Out) error {
 		if !r.has[id] {
 			out.Table(id).
 				Unmeasured("this kernel does not count it: /proc/vmstat has none of " + names)
+		}
+	}
+	for i := range r.levels {
+		if row := &r.levels[i]; row.there {
+			out.Table(row.stat).Put(float64(row.now)*row.scale, out.Label(row.label))
 		}
 	}
 	d, ok := r.last.Diff(out, struct{}{}, false, r.values...)
@@ -214,14 +238,21 @@ func (r *vmstatReading) take() {
 	}
 	clear(r.has)
 	for i := range r.rows {
-		row := &r.rows[i]
-		row.there, r.values[i] = false, 0
-		for _, slot := range row.slots {
-			if r.seen[slot] {
-				row.there, r.values[i] = true, r.text[slot]
-				r.has[row.stat] = true
-				break
-			}
+		r.takeRow(&r.rows[i])
+		r.values[i] = r.rows[i].now
+	}
+	for i := range r.levels {
+		r.takeRow(&r.levels[i])
+	}
+}
+
+func (r *vmstatReading) takeRow(row *vmstatRow) {
+	row.there, row.now = false, 0
+	for _, slot := range row.slots {
+		if r.seen[slot] {
+			row.there, row.now = true, r.text[slot]
+			r.has[row.stat] = true
+			return
 		}
 	}
 }

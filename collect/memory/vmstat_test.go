@@ -26,7 +26,7 @@ type kernelVmstat struct {
 
 const alwaysInVmstat = "nr_free_pages pgpgin pgpgout pswpin pswpout pgfault pgmajfault " +
 	"pgrefill pginodesteal slabs_scanned pageoutrun compact_fail compact_stall compact_success " +
-	"thp_fault_alloc "
+	"thp_fault_alloc nr_dirty nr_writeback nr_dirty_threshold nr_dirty_background_threshold "
 
 func vmstatsOfKernels() []kernelVmstat {
 	zones := func(prefix string, zones ...string) string {

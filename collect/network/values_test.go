@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"culprit/collect"
 	"culprit/collect/collecttest"
@@ -364,4 +365,50 @@ func TestRowsOfTables(t *testing.T) {
 	delete(want, "cache.refusals|blue|t6")
 	delete(want, "cache.collections|blue|t7")
 	collecttest.Expect(t, rows(false), "", want)
+}
+
+// TestRingsAndModes: each size of a ring and each list of modes has its own row; a size that is 0
+// is unknown.
+func TestRingsAndModes(t *testing.T) {
+	rings := parseRings(join(attr(unix.ETHTOOL_A_RINGS_RX_MAX, u32(4096)...),
+		attr(unix.ETHTOOL_A_RINGS_TX_MAX, u32(2048)...), attr(unix.ETHTOOL_A_RINGS_RX, u32(512)...),
+		attr(unix.ETHTOOL_A_RINGS_TX, u32(256)...), attr(unix.ETHTOOL_A_RINGS_RX_MINI, u32(7)...)))
+	if want := (ringSizes{rx: 512, rxMax: 4096, tx: 256, txMax: 2048}); rings != want {
+		t.Fatalf("rings %+v, want %+v", rings, want)
+	}
+	o := collect.NewOut(Devices{}.Stats(), collect.NewDictionary(), false)
+	o.Start(false, time.Now())
+	tables := tablesOf(o)
+	l := &link{}
+	l.ns, l.device = o.Label("blue"), o.Label("eth0")
+	tool := &ethtool{rings: rings, modes: []linkMode{{supported, "1000baseT/Full", 1e9},
+		{advertised, "100baseT/Half", 1e8}, {partner, "10baseT/Full", 1e7}}}
+	tool.emit(&tables, o, l)
+	l.device = o.Label("eth1")
+	(&ethtool{rings: ringSizes{txMax: 64}}).emit(&tables, o, l)
+	rows := collecttest.RowsOf(t, o)
+	collecttest.Expect(t, rows, "net.ring.size", map[string]float64{
+		"net.ring.size|blue|eth0|rx|current": 512, "net.ring.size|blue|eth0|rx|max": 4096,
+		"net.ring.size|blue|eth0|tx|current": 256, "net.ring.size|blue|eth0|tx|max": 2048,
+		"net.ring.size|blue|eth1|tx|max": 64})
+	collecttest.Expect(t, rows, "net.device.modes", map[string]float64{
+		"net.device.modes|blue|eth0|supported|1000baseT/Full": 1e9,
+		"net.device.modes|blue|eth0|advertised|100baseT/Half": 1e8,
+		"net.device.modes|blue|eth0|partner|10baseT/Full":     1e7})
+}
+
+// TestNameOfEthtoolCall: a name of a device has at most 15 bytes; a longer one is not cut.
+func TestNameOfEthtoolCall(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	for name, refused := range map[string]bool{"nodevice": false, "fifteen-bytes-0": false,
+		"sixteen-bytes-00": true} {
+		d := ethtoolDriverInfo{cmd: unix.ETHTOOL_GDRVINFO}
+		if got := ethtoolCall(fd, name, unsafe.Pointer(&d)); (got == unix.EINVAL) != refused {
+			t.Errorf("%s: %v, refused before the call: %t", name, got, refused)
+		}
+	}
 }

@@ -82,6 +82,23 @@ func TestSleepers(t *testing.T) {
 	collecttest.Expect(t, m.next(), "process.sleepers", nil)
 }
 
+func TestWaitingSleepers(t *testing.T) {
+	writer := fakeProcess{pid: 7, comm: "writer", start: 600, state: "D"}
+	idle := fakeProcess{pid: 8, comm: "idle", start: 600, state: "D"}
+	calm := fakeProcess{pid: 9, comm: "calm", start: 600}
+	wchans := map[string]string{"proc/7/wchan": "balance_dirty_pages",
+		"proc/8/wchan": "rpc_wait_bit_killable", "proc/9/wchan": "ep_poll"}
+	m := newProcessMachine(t, merge(writer.files("50 6 7", 10, 2, 3),
+		idle.files("50 6 7", 10, 2, 3), calm.files("50 6 7", 10, 2, 3), wchans))
+	m.Read(true)
+	m.Put(merge(writer.files("51 6 8", 14, 2, 3), calm.files("51 6 8", 14, 2, 3)))
+	collecttest.Expect(t, m.next(), "process.sleepers", map[string]float64{
+		"process.sleepers|7|writer|balance_dirty_pages": 1}) // idle did not run: process.blocked
+	writer.state = "S"
+	m.Put(writer.files("52 6 9", 18, 2, 3))
+	collecttest.Expect(t, m.next(), "process.sleepers", nil)
+}
+
 func TestParseAllowed(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"a list", allowedFile(7, "0-3,8")["proc/7/status"], "0-3,8"},

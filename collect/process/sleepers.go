@@ -9,7 +9,9 @@ import (
 	"culprit/measure"
 )
 
-// sleeperReading samples where the threads of processes sleep that switch very often.
+// sleeperReading samples where threads sleep: those of processes that switch very often, and those
+// that are in uninterruptible sleep just now and ran within the interval. process.blocked has the
+// ones that did not run.
 type sleeperReading struct {
 	sample []*process // most switches first
 	counts []sleepCount
@@ -29,6 +31,8 @@ const (
 	mostSleepers = 16
 	// mostSleepThreads is how many threads of each.
 	mostSleepThreads = 4
+	// mostWaiting is how many threads in uninterruptible sleep one reading samples.
+	mostWaiting = 64
 )
 
 // putSleepers puts the kernel functions in which threads of such processes sleep.
@@ -48,6 +52,7 @@ func (r *processReading) putSleepers(out *collect.Out) {
 	slices.SortStableFunc(s.sample, func(a, b *process) int {
 		return cmp.Compare(b.delta.voluntary, a.delta.voluntary)
 	})
+	r.putWaiting(out, t, least)
 	for _, p := range s.sample[:min(len(s.sample), mostSleepers)] {
 		s.counts = s.counts[:0]
 		if !p.split {
@@ -60,13 +65,43 @@ func (r *processReading) putSleepers(out *collect.Out) {
 				}
 			}
 		}
-		pid, name := p.name.of(out, p.pid, p.comm)
-		for _, c := range s.counts {
-			t.Put(float64(c.threads), pid, name, out.Label(c.function))
-		}
+		r.putCounts(out, t, p)
 	}
 	clear(s.sample)
 	s.turn++
+}
+
+// putWaiting puts threads in uninterruptible sleep of processes that switch less often than least.
+func (r *processReading) putWaiting(out *collect.Out, t *collect.Table, least float64) {
+	s, left := &r.sleepers, mostWaiting
+	for _, p := range r.procs {
+		if !p.ran || p.dead || p.stat.kernel || p.delta.voluntary >= least {
+			continue
+		}
+		s.counts = s.counts[:0]
+		if !p.split && p.stat.state == 'D' && left > 0 {
+			r.addSleeper(p, "wchan")
+			left--
+		}
+		for _, th := range p.threads {
+			if p.split && th.ran && !th.gone && th.stat.state == 'D' && left > 0 {
+				r.addSleeper(p, th.base+"wchan")
+				left--
+			}
+		}
+		r.putCounts(out, t, p)
+	}
+}
+
+// putCounts puts what was counted of a process.
+func (r *processReading) putCounts(out *collect.Out, t *collect.Table, p *process) {
+	if len(r.sleepers.counts) == 0 {
+		return
+	}
+	pid, name := p.name.of(out, p.pid, p.comm)
+	for _, c := range r.sleepers.counts {
+		t.Put(float64(c.threads), pid, name, out.Label(c.function))
+	}
 }
 
 // addSleeper counts a thread; one that runs, or may not be read, is not counted.

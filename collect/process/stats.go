@@ -133,7 +133,8 @@ func (Processes) Stats() []measure.Stat {
 				"if the lock does not name it"}, word("wchan", "kernel function in which the "+
 				"holder sleeps; empty: it runs, or is not known"))),
 		level("process.sleepers", measure.Count, "sampled threads that sleep at the moment of "+
-			"the reading, of processes with more than 2,000 voluntary switches per second",
+			"the reading: of processes with more than 2,000 voluntary switches per second, and "+
+			"those in uninterruptible sleep (D) that ran within the interval",
 			with(word("wchan", "kernel function (/proc/PID/wchan)"))),
 		level("process.placement", measure.Count, "1 for each process that waited for a CPU in "+
 			"5 % of the interval or more, with the places of its thread that waited longest",

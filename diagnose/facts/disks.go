@@ -50,6 +50,18 @@ func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
 		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
 }
 
+// WrittenTo is the subject of a finding about programs that wait until a device has written; it is
+// the name of the device.
+type WrittenTo string
+
+// CoverWrites covers findings of programs that wait until one of the devices has written.
+func CoverWrites(f *diagnose.Finding, devices ...string) {
+	f.Cover("writeback-throttled", func(o *diagnose.Finding) bool {
+		device, ok := o.Subject.(WrittenTo)
+		return ok && slices.Contains(devices, string(device))
+	})
+}
+
 // DiskTitle returns the name of a block device for people: "vg-root (dm-3)" of one that device
 // mapper made, else the kernel's name.
 func DiskTitle(l *diagnose.Look, device string) string {

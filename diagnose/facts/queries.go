@@ -35,7 +35,8 @@ const (
 	SoftnetSqueezes = `softnet.squeezes by cpu`
 	SoftnetPackets  = `softnet.packets by cpu`
 
-	Clocksource = `system.clocksource by source,available`
+	Clocksource  = `system.clocksource by source,available`
+	ClockStepped = `system.clock.steps by direction`
 
 	StackSamples = `cpu.stack.samples by process,pid,cpu,kernel`
 	StackRate    = `cpu.stack.rate by cpu`
@@ -49,6 +50,7 @@ const (
 	MemoryRefault = `memory.refaults by kind`
 
 	MemoryCompaction = `memory.compaction`
+	MemoryDirty      = `memory.dirty by kind`
 
 	DiskBusy     = `disk.busy by device`
 	DiskQueue    = `disk.queue by device`

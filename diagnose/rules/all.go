@@ -17,6 +17,8 @@ func All() []diagnose.Rule {
 		swapping(),
 		memoryGrowing(),
 		compactionStalls(),
+		swapInIdle(),
+		writebackThrottled(),
 		diskSaturated(),
 		diskHangs(),
 		diskSuspended(),
@@ -51,6 +53,7 @@ func All() []diagnose.Rule {
 		realtimeHog(),
 		cpusConfined(),
 		clockSlow(),
+		clockSteps(),
 	}
 }
 

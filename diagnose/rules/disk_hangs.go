@@ -77,4 +77,5 @@ func accuseHang(l *diagnose.Look, d *facts.Disk) {
 		"state,wchan:32,pid,comm | grep ^D", phrase.Shell(d.Name))
 	f.Cover("io-stalled", nil)
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)
+	f.Cover("writeback-throttled", nil)
 }

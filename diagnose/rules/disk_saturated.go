@@ -275,6 +275,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)
+	facts.CoverWrites(f, d.Name, identity)
 	if culprit.Kind == "process" && culprit.PID > 0 {
 		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID),
 			Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID),

@@ -255,7 +255,10 @@ func explainsDoubt(f *diagnose.Finding, resource string) bool {
 	case resource == "disk":
 		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
 			f.Rule == "tasks-blocked" || f.Rule == "disk-hangs" ||
+			f.Rule == "writeback-throttled" || f.Rule == "swap-in-idle" ||
 			f.Rule == "limit-reached" && f.Culprit.Kind == "filesystem"
+	case resource == "memory":
+		return f.Rule == "swap-in-idle"
 	case resource == "network":
 		return f.Rule == "tcp-listen-overflow"
 	}

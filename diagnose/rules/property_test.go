@@ -60,7 +60,8 @@ var someWords = []string{"", "0", "1", "2", "eth0", "eth1", "lo", "tx", "rx", "i
 	"10.0.0.2", "server", "client", "some", "cpu", "memory", "io", "Tcp", "TcpExt",
 	"RetransSegs", "OutSegs", "ListenOverflows", "ListenDrops", "conntrack", "tcp-established",
 	"supported", "partner", "up", "02:00:00:00:00:01", "busy", "rwnd", "/app",
-	"current", "limit", "max", "$(reboot)\x1b[31m", "a'b;c\nd", "\xff\xfe"}
+	"current", "limit", "max", "dirty", "background", "balance_dirty_pages", "forward", "back",
+	"swapin", "$(reboot)\x1b[31m", "a'b;c\nd", "\xff\xfe"}
 
 // someFunctions are functions that rules know, and some that no kernel has. Callers may be cyclic.
 var someFunctions = []string{"handle_softirqs", "net_rx_action", "__inet_lookup_established",

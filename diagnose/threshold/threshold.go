@@ -18,7 +18,8 @@ func All() []Threshold {
 	var all []Threshold
 	for _, list := range [][]Threshold{
 		cpuSaturated(), cpuOne(), cpuSoftirq(), forks(), throttling(),
-		functions(), purges(), tables(), memory(), swapping(), growing(), compaction(),
+		functions(), purges(), tables(), memory(), swapping(), swapIdle(), growing(),
+		compaction(), writeback(), clockSteps(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(),
 		connects(), names(), refused(), peers(), limits(),

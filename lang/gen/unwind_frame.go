@@ -59,6 +59,8 @@ type frameCode struct {
 //			find the mapping of w->look, or goto nowhere;
 //		if (w->how == INTERPRETER)
 //			replace a frame of an evaluator by frames of its language
+//		if (w->how == HOTSPOT)
+//			store the frame of a method, go on at its caller, and return 0;
 //		store w->pc as a frame;
 //		if (w->how == TABLE || w->how == MIXED || w->how == INTERPRETER)
 //			find the rule of w->look, apply it, and return 0;
@@ -81,6 +83,7 @@ func (b userWalk) makeFrame() {
 
 	b.bind(c.inside)
 	c.replaceByInterpreted()
+	c.walkHotSpot()
 	b.keepFrame(c.ended)
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.mov(asm.R1, asm.R8)

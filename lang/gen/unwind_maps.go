@@ -87,6 +87,7 @@ const (
 	CodePointers           // by frame pointers, which all its code has
 	CodeGenerated          // by frame pointers: code of a JIT compiler
 	CodeMixed              // by its table; code without a rule has frame pointers
+	CodeHotSpot            // code of a virtual machine of Java, whose table has a layout
 	CodeChain       = 255
 )
 
@@ -126,6 +127,7 @@ const (
 	StopUnknown   // the address is in no known file
 	StopGenerated // generated code without frame pointers
 	StopLong      // the walk exceeded its number of iterations
+	StopHotSpot   // the frame of a method of Java is not as expected
 
 	// CallerMissing is never the Stop of an Ending. In lists of frames it represents the Doubt of
 	// one.

@@ -16,6 +16,7 @@ const (
 	Python Language = 1 + iota
 	Ruby
 	Perl
+	Java
 )
 
 // String returns the name of the language.
@@ -27,6 +28,8 @@ func (l Language) String() string {
 		return "Ruby"
 	case Perl:
 		return "Perl"
+	case Java:
+		return "Java"
 	}
 	return "interpreter"
 }
@@ -122,6 +125,9 @@ const (
 	instructionBits = 18
 	// UnknownInstruction is the instruction of a frame of which only the code object is known.
 	UnknownInstruction = 1<<instructionBits - 1
+	// InCode is the least instruction that is an offset in compiled code, plus InCode. Functions
+	// may be inlined there.
+	InCode = 1 << (instructionBits - 1)
 )
 
 // NewWord returns the word of a frame.
@@ -158,6 +164,7 @@ type Name struct {
 	File     string // as the program was given it
 	First    int    // line on which the function begins
 	Line     int    // line of the instruction; 0: unknown
+	Caller   *Name  // the function into which this one is inlined; nil: it is not inlined
 }
 
 // MostAddress is above every address of a process.

@@ -3,6 +3,7 @@
 package languages
 
 import (
+	"culprit/symbol/hotspot"
 	"culprit/symbol/interp"
 	"culprit/symbol/perl"
 	"culprit/symbol/python"
@@ -24,10 +25,11 @@ var all = [...]language{
 	{interp.Python, python.Find, python.FromNumbers},
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
 	{interp.Perl, perl.Find, perl.FromNumbers},
+	{interp.Java, hotspot.Find, hotspot.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.
-const MostNumbers = 48
+const MostNumbers = 64
 
 // Find returns the layout of the interpreter in a file; nil: there is none.
 func Find(f interp.File, path string) interp.Layout {
