@@ -28,8 +28,8 @@ func (p *parser) arguments(args []string) {
 	}
 }
 
-// getopt returns the value of getopt(NAME, DEFAULT, DESCRIPTION): a constant of the type of DEFAULT.
-// Without one it is 1 if the option is given, else 0.
+// getopt returns the value of getopt(NAME, DEFAULT, DESCRIPTION): a constant of the type of
+// DEFAULT. Without DEFAULT it is 1 if the option is given, else 0.
 func (p *parser) getopt(at syntax.Span, args []syntax.Expr) syntax.Expr {
 	wrong := func(message string) syntax.Expr {
 		p.report(BadCall, int(at.From), int(at.To), message,
