@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -258,12 +259,62 @@ func TestFindUntilTheDeadline(t *testing.T) {
 	defer cancel()
 	r, err := Find(ctx, side, side)
 	if err != nil || r.Compared != 1 || len(r.Notes) != 1 ||
-		!strings.HasPrefix(r.Notes[0], "only 1 statistics were compared") {
+		!strings.HasPrefix(r.Notes[0], "only 3 of 4 statistics were read") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	delete(one, "net.device.wire")
 	if _, err := Find(ctx, side, side); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with nothing compared: %v", err)
+	}
+}
+
+// What is known between two statistics is a part of the whole, and stays as it is.
+func TestFindStepwise(t *testing.T) {
+	side := func(traffic float64) *Side {
+		return &Side{
+			Reader: machine{
+				"net.device.wire": {"device=eth0": traffic}, "process.io": {"process=a": traffic},
+			},
+			Stats: stats(), Fine: measure.Second, Over: measure.Interval{Start: 1, End: 6e9},
+		}
+	}
+	var parts []*Report
+	var read []string
+	whole, err := FindStepwise(t.Context(), side(1e6), side(90e6), func(p *Progress) {
+		parts, read = append(parts, p.Report()), append(read, fmt.Sprintf("%d/%d", p.Read, p.Of))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(read, " "); got != "1/4 2/4 3/4 4/4" {
+		t.Fatalf("read %s", got)
+	}
+	for i, want := range []int{0, 1, 1, 2} {
+		if got := parts[i]; got.Compared != want || len(got.Changes) != want {
+			t.Errorf("part %d compared %d, found %d changes, want %d", i, got.Compared,
+				len(got.Changes), want)
+		}
+	}
+	if !reflect.DeepEqual(parts[3], whole) {
+		t.Errorf("the last part:\n%+v\nthe whole:\n%+v", parts[3], whole)
+	}
+}
+
+func TestToCompare(t *testing.T) {
+	all := []measure.Stat{
+		{ID: "net.protocol.events"}, {ID: "net.device.bytes"}, {ID: "server.cpu"}, {ID: "irq.time"},
+		{ID: "disk.latency", Kind: measure.Dists}, {ID: "disk.bytes"},
+	}
+	var got []string
+	for _, st := range toCompare(all) {
+		got = append(got, string(st.ID))
+	}
+	const want = "net.device.bytes disk.bytes net.protocol.events irq.time"
+	if strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if all[0].ID != "net.protocol.events" {
+		t.Error("the list of the caller was changed")
 	}
 }
 

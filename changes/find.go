@@ -61,58 +61,86 @@ type Report struct {
 // ErrNothing means that no statistic was measured in both ranges.
 var ErrNothing = errors.New("no statistic was recorded in both times")
 
+// Progress is what a comparison has done so far.
+type Progress struct {
+	Read, Of int // statistics that were read, of all
+	report   *Report
+}
+
+// Report returns what was found so far. The comparison does not change it.
+func (p *Progress) Report() *Report {
+	r := *p.report
+	r.Changes = group(slices.Clone(r.Changes))
+	r.Notes = slices.Clone(r.Notes)
+	return &r
+}
+
 // Find compares all statistics of two ranges. The error is ErrNothing, the context's, or that of a
 // reader. When the context's deadline passes, the report has what was compared until then, and a
-// note.
+// note. What the kernel does on behalf of programs is compared last.
 func Find(ctx context.Context, before, after *Side) (*Report, error) {
+	return FindStepwise(ctx, before, after, func(*Progress) {})
+}
+
+// FindStepwise is Find. It calls progress after each statistic. The error is ErrNothing, the
+// context's, or that of a reader.
+func FindStepwise(
+	ctx context.Context, before, after *Side, progress func(*Progress),
+) (*Report, error) {
 	r := &Report{
 		Before:  Range{Start: before.Over.Start, End: before.Over.End},
 		After:   Range{Start: after.Over.Start, End: after.Over.End},
 		Changes: []Change{}, Notes: []string{},
 	}
-	err := r.each(ctx, before, after, func(t *table) {
-		r.Compared++
-		if c := t.change(); c != nil {
-			r.Changes = append(r.Changes, *c)
+	stats := toCompare(before.Stats)
+	for i := range stats {
+		err := r.add(ctx, &stats[i], before, after)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && r.Compared > 0:
+			r.Notes = append(r.Notes, fmt.Sprintf(
+				"only %d of %d statistics were read in the time allowed: choose shorter times",
+				i, len(stats),
+			))
+			r.Changes = group(r.Changes)
+			return r, nil
+		case err != nil:
+			return nil, err
 		}
-	})
-	switch {
-	case errors.Is(err, context.DeadlineExceeded) && r.Compared > 0:
-		r.Notes = append(r.Notes, fmt.Sprintf(
-			"only %d statistics were compared in the time allowed: choose shorter times",
-			r.Compared,
-		))
-	case err != nil:
-		return nil, err
-	case r.Compared == 0:
+		progress(&Progress{Read: i + 1, Of: len(stats), report: r})
+	}
+	if r.Compared == 0 {
 		return nil, ErrNothing
 	}
 	r.Changes = group(r.Changes)
 	return r, nil
 }
 
-// each reads all statistics that both ranges have, one after another. A note names those with too
-// many rows to be read.
-func (r *Report) each(ctx context.Context, before, after *Side, use func(*table)) error {
-	for i := range before.Stats {
-		st := &before.Stats[i]
-		if skipped(st) {
-			continue
-		}
-		t, err := read(ctx, st, before, after)
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if errors.Is(err, measure.ErrTooLarge) {
-			r.Notes = append(r.Notes, string(st.ID)+" has too many rows to be compared")
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if t != nil {
-			use(t)
-		}
+// toCompare returns the statistics that are compared, in the order in which they are: the
+// kernel's internals last.
+func toCompare(all []measure.Stat) []measure.Stat {
+	stats := slices.Clone(all)
+	stats = slices.DeleteFunc(stats, func(st measure.Stat) bool { return skipped(&st) })
+	slices.SortStableFunc(stats, func(a, b measure.Stat) int {
+		return cmp.Compare(weight(b.ID), weight(a.ID))
+	})
+	return stats
+}
+
+// add compares a statistic. A note names one with too many rows to be read.
+func (r *Report) add(ctx context.Context, st *measure.Stat, before, after *Side) error {
+	t, err := read(ctx, st, before, after)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, measure.ErrTooLarge):
+		r.Notes = append(r.Notes, string(st.ID)+" has too many rows to be compared")
+		return nil
+	case err != nil || t == nil:
+		return err
+	}
+	r.Compared++
+	if c := t.change(); c != nil {
+		r.Changes = append(r.Changes, *c)
 	}
 	return nil
 }

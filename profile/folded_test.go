@@ -189,13 +189,18 @@ func TestSVGIsXML(t *testing.T) {
 	checkXML(t, out.Bytes())
 }
 
-// checkXML checks that a picture is XML without elements or attributes that can run code.
+// checkXML checks that a picture is XML without elements or attributes that can run code, but for
+// the script of the search.
 func checkXML(t *testing.T, b []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(b))
+	scripts := 0
 	for {
 		tok, err := d.Token()
 		if errors.Is(err, io.EOF) {
+			if scripts != 1 {
+				t.Fatalf("%d scripts", scripts)
+			}
 			return
 		}
 		if err != nil {
@@ -204,6 +209,12 @@ func checkXML(t *testing.T, b []byte) {
 		if e, ok := tok.(xml.StartElement); ok {
 			switch e.Name.Local {
 			case "svg", "g", "title", "rect", "text", "style":
+			case "script":
+				scripts++
+				if text, err := d.Token(); err != nil ||
+					string(text.(xml.CharData)) != searchScript {
+					t.Fatalf("another script: %v, %v", text, err)
+				}
 			default:
 				t.Fatalf("element %s", e.Name.Local)
 			}

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	_ "embed" // the script of the search
 	"io"
 	"math"
 	"slices"
@@ -59,8 +60,13 @@ func hue(name string) byte {
 // colourClass returns the letter of the colours of a kind.
 func (k Kind) colourClass() byte { return "ckjip"[k] }
 
-// WriteSVG draws a tree as a picture without scripts and external resources. Each frame has its
-// name and amounts as its title. The error is the writer's.
+// searchScript searches a picture that is opened in a browser.
+//
+//go:embed search.js
+var searchScript string // table: never changed
+
+// WriteSVG draws a tree as a picture that loads nothing. Each frame has its name and amounts as its
+// title. The only script is searchScript. The error is the writer's.
 func WriteSVG(w io.Writer, t *Tree, p Picture) error {
 	return writeSVG(w, t, nil, p)
 }
@@ -129,6 +135,14 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 	b = append(b, "\" y=\"38\">"...)
 	b = AppendXML(b, shortened(p.Note, 300))
 	b = append(b, "</text>\n"...)
+	// Empty without scripts, as in an <img>.
+	for _, line := range []struct{ attributes, y string }{
+		{`class="field" role="button"`, "22"}, {`class="result" role="status"`, "38"},
+	} {
+		b = append(b, "<text "+line.attributes+" x=\""...)
+		num(float64(width) - sideMargin)
+		b = append(b, "\" y=\""+line.y+"\"/>\n"...)
+	}
 	scale := 0.0
 	if whole > 0 {
 		scale = inner / whole
@@ -205,7 +219,7 @@ func writeSVG(w io.Writer, t *Tree, d *Diff, p Picture) error {
 		b = append(b, "\" class=\"note left\">"...)
 		b = append(AppendXML(b, line), "</text>\n"...)
 	}
-	b = append(b, "</svg>\n"...)
+	b = append(b, "<script><![CDATA["+searchScript+"]]></script>\n</svg>\n"...)
 	_, err := w.Write(b)
 	return err
 }
@@ -284,9 +298,11 @@ func shortName(name string) string {
 const svgStyle = `text{font:11px ui-monospace,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1a1a1a;pointer-events:none}` +
 	`.title{font:600 16px system-ui,sans-serif;text-anchor:middle}.note{font:11px system-ui,sans-serif;text-anchor:middle;fill:#555}.left{text-anchor:start}` +
 	`.bg{fill:#fff}rect{shape-rendering:crispEdges}g:hover rect{stroke:#000;stroke-width:1}` +
+	`.field,.result{font:11px system-ui,sans-serif;text-anchor:end;fill:#555}.field{pointer-events:all;cursor:pointer}` +
+	`.found rect{fill:#d94fd0!important}.here rect{stroke:#000!important;stroke-width:2}` +
 	`.r{fill:#d9d9d9}.p{fill:#cfd3da}` +
 	`.c.s0{fill:#f5b067}.c.s1{fill:#f7bc6b}.c.s2{fill:#f9c873}.c.s3{fill:#f3a561}.c.s4{fill:#f8d27e}.c.s5{fill:#f0985c}.c.s6{fill:#f6b676}.c.s7{fill:#fadb8c}` +
 	`.k.s0{fill:#ef7f6b}.k.s1{fill:#f18b74}.k.s2{fill:#ec7564}.k.s3{fill:#f3977e}.k.s4{fill:#f0857a}.k.s5{fill:#f59f8a}.k.s6{fill:#ee7a70}.k.s7{fill:#f29184}` +
 	`.j.s0{fill:#8fce7e}.j.s1{fill:#9bd488}.j.s2{fill:#84c776}.j.s3{fill:#a6da92}.j.s4{fill:#93d08c}.j.s5{fill:#b0df9c}.j.s6{fill:#88c982}.j.s7{fill:#9fd694}` +
 	`.i.s0{fill:#76c7c0}.i.s1{fill:#82cdc6}.i.s2{fill:#6cc0ba}.i.s3{fill:#8ed3cc}.i.s4{fill:#7ac9c8}.i.s5{fill:#98d8d2}.i.s6{fill:#70c3c0}.i.s7{fill:#86cfcc}` +
-	`@media(prefers-color-scheme:dark){.bg{fill:#16181d}.title{fill:#e8e8e8}.note{fill:#a8adb8}.r{fill:#8b9099}.p{fill:#9aa1ad}g:hover rect{stroke:#fff}}`
+	`@media(prefers-color-scheme:dark){.bg{fill:#16181d}.title{fill:#e8e8e8}.note,.field,.result{fill:#a8adb8}.here rect{stroke:#fff!important}.r{fill:#8b9099}.p{fill:#9aa1ad}g:hover rect{stroke:#fff}}`

@@ -31,7 +31,8 @@ type stage struct {
 	Disk     int64         // bytes of its directory
 }
 
-// pageAsks are the queries of the page when it opens. A test compares them with ui/data/use.ts.
+// pageAsks are the queries of the page when it opens. A test compares them with
+// ui/data/use/shapes.ts.
 //
 // table: constant
 var pageAsks = []string{

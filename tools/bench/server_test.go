@@ -10,7 +10,7 @@ import (
 
 // TestPageAsks: the viewer of the benchmark sends the queries of the page.
 func TestPageAsks(t *testing.T) {
-	text, err := os.ReadFile("../../ui/data/use.ts")
+	text, err := os.ReadFile("../../ui/data/use/shapes.ts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,14 +18,14 @@ func TestPageAsks(t *testing.T) {
 	_, rest, found := strings.Cut(code, "export const asks = {")
 	list, _, ended := strings.Cut(rest, "} as const;")
 	if !found || !ended {
-		t.Fatal("ui/data/use.ts has no list of queries")
+		t.Fatal("ui/data/use/shapes.ts has no list of queries")
 	}
 	var asked []string
 	for _, m := range regexp.MustCompile(`\w+: "([^"]*)",`).FindAllStringSubmatch(list, -1) {
 		asked = append(asked, m[1])
 	}
 	if lines := strings.Count(strings.TrimSpace(list), "\n") + 1; lines != len(asked) {
-		t.Fatalf("%d queries in %d lines of ui/data/use.ts", len(asked), lines)
+		t.Fatalf("%d queries in %d lines of ui/data/use/shapes.ts", len(asked), lines)
 	}
 	if !slices.Equal(asked, pageAsks) {
 		t.Errorf(

@@ -63,6 +63,9 @@ export interface Kept {
   name: string;
   kind: "file" | "sample";
   at_ms: number;
+  /** When it was sampled; of a file it is not known. */
+  from_ms?: number;
+  to_ms?: number;
   unit: string;
   amount: number;
   samples: number | null;
@@ -181,7 +184,16 @@ export interface Differences {
 /** What happened at a moment; of api/notes. */
 export interface Note {
   at_ms: number;
-  kind: "note" | "deploy" | "culprit" | "script" | "dataset" | "clock";
+  kind:
+    | "note"
+    | "deploy"
+    | "culprit"
+    | "script"
+    | "dataset"
+    | "clock"
+    | "process"
+    | "interface"
+    | "memory";
   text: string;
   who: string;
   /** Of what was noted: to remove it. */

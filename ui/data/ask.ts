@@ -1,6 +1,6 @@
 // Asks a sentence over a time.
 
-import { bytes } from "./client";
+import { bytes, type Params } from "./client";
 import { type Answer, binaryType, fromBinary, fromJSON } from "./columns";
 
 /**
@@ -16,9 +16,9 @@ export interface When {
   top?: number;
 }
 
-/** The answer; throws Trouble when there is none. */
-export async function ask(sentence: string, when: When, signal?: AbortSignal): Promise<Answer> {
-  const params = {
+/** What is sent to the server. */
+export function paramsOf(sentence: string, when: When): Params {
+  return {
     q: sentence,
     from: when.from,
     to: when.to,
@@ -26,7 +26,11 @@ export async function ask(sentence: string, when: When, signal?: AbortSignal): P
     columns: when.step === undefined ? when.columns : undefined,
     top: when.top,
   };
-  const answer = await bytes("ask", params, binaryType, signal);
+}
+
+/** The answer; throws Trouble when there is none. */
+export async function ask(sentence: string, when: When, signal?: AbortSignal): Promise<Answer> {
+  const answer = await bytes("ask", paramsOf(sentence, when), binaryType, signal);
   return answer.headers.get("Content-Type")?.startsWith(binaryType)
     ? fromBinary(await answer.arrayBuffer())
     : fromJSON(await answer.json());

@@ -59,8 +59,9 @@ export function address(path: string, params: Params = {}): string {
 async function reach(input: string, init: RequestInit): Promise<Response> {
   if (snapshot !== null) {
     const kept = typeof snapshot === "string" ? null : snapshot.answer(input);
-    if (kept) return kept;
-    const why = "This is a snapshot: it has only the graphs and the time that were saved";
+    if (kept?.ok) return kept;
+    if (kept) throw await refusal(kept);
+    const why = "This is a snapshot: it has only the time and the queries that were saved";
     throw new Trouble(why, 404, "snapshot");
   }
   let answer: Response;

@@ -3,7 +3,8 @@
 //
 //   sentence = stat [ "by" field { "," field } ] [ "where" term { "and" term } ]
 
-import type { Stat } from "./api";
+import type { Field, Stat } from "./api";
+import { quote } from "./drill";
 
 export interface Option {
   text: string;
@@ -41,9 +42,15 @@ export function complete(
   values: (stat: string, field: string) => readonly string[] = () => [],
 ): Completion {
   const before = text.slice(0, cursor);
-  const part = /[^\s,()=<>~!"]*$/.exec(before)?.[0] ?? "";
-  const from = cursor - part.length;
-  const rest = /^[^\s,()=<>~!"]*/.exec(text.slice(cursor))?.[0] ?? "";
+  // Within quotes a value may have any letter, and an option takes the place of the quotes too.
+  const open = openQuote(before);
+  const part =
+    open < 0
+      ? (/[^\s,()=<>~!"]*$/.exec(before)?.[0] ?? "")
+      : before.slice(open + 1).replace(/\\(.)/g, "$1");
+  const from = open < 0 ? cursor - part.length : open;
+  const after = open < 0 ? /^[^\s,()=<>~!"]*/ : /^[^\s"]*"?/;
+  const rest = after.exec(text.slice(cursor))?.[0] ?? "";
   const to = cursor + rest.length;
   const words =
     before.slice(0, from).match(/"(?:[^"\\]|\\.)*"?|[^\s,()=<>~!"]+|[,()]|[=<>~!]+/g) ?? [];
@@ -62,7 +69,7 @@ export function complete(
   const where: Option = { text: "where", help: "only rows whose" };
 
   const known = (field: string): Option[] =>
-    values(stat.id, field).map((v) => ({ text: v, help: "" }));
+    values(stat.id, field).map((v) => ({ text: quote(v), help: "" }));
   let i = 1;
   const used: string[] = [];
   if (words[i] === "by") {
@@ -99,6 +106,44 @@ export function complete(
   }
 }
 
+/** The index of a quote that is not closed; -1: there is none. */
+function openQuote(text: string): number {
+  let open = -1;
+  for (let i = 0; i < text.length; i++) {
+    if (open >= 0 && text[i] === "\\") i++;
+    else if (text[i] === '"') open = open < 0 ? i : -1;
+  }
+  return open;
+}
+
+/**
+ * What may come next in the terms of a filter of the graphs of these statistics, as complete: a
+ * field of any of them. values returns the values of a field, as far as they are known.
+ */
+export function completeTerms(
+  text: string,
+  cursor: number,
+  stats: readonly Stat[],
+  values: (field: string) => readonly string[] = () => [],
+): Completion {
+  const fields = new Map<string, Field>();
+  const graphs = new Map<string, number>();
+  for (const f of stats.flatMap((s) => s.fields ?? [])) {
+    if (!fields.has(f.name)) fields.set(f.name, f);
+    graphs.set(f.name, (graphs.get(f.name) ?? 0) + 1);
+  }
+  const all = [...fields.values()].map((f) => {
+    const n = graphs.get(f.name)!;
+    return n === stats.length ? f : { ...f, help: `${f.help}; of ${n} of ${stats.length} graphs` };
+  });
+  // The fields that narrow most graphs first.
+  all.sort((a, b) => graphs.get(b.name)! - graphs.get(a.name)!);
+  const any = { id: "x", help: "", fields: all } as unknown as Stat;
+  const begin = "x where ";
+  const c = complete(begin + text, begin.length + cursor, [any], 12, (_, field) => values(field));
+  return { from: c.from - begin.length, to: c.to - begin.length, options: c.options };
+}
+
 /**
  * Those that have what was typed: at the start, then at the start of a part of the name, then
  * anywhere in it, then in their help.
@@ -107,7 +152,7 @@ function rank(options: Option[], typed: string): Option[] {
   if (typed === "") return options;
   const want = typed.toLowerCase();
   const score = (o: Option): number => {
-    const name = o.text.toLowerCase();
+    const name = o.text.replace(/^"/, "").toLowerCase();
     if (name.startsWith(want)) return 0;
     if (name.includes(`.${want}`)) return 1;
     if (name.includes(want)) return 2;

@@ -3,7 +3,6 @@ import { fromJSON } from "./columns";
 import {
   byValue,
   ceiling,
-  csv,
   greatest,
   last,
   least,
@@ -157,30 +156,6 @@ describe("rows", () => {
     expect(peaks(f(1, 2, 3))).toEqual([2]);
     expect(peaks(f(3, 2, 1))).toEqual([0]);
     expect(peaks(f(0, 100, 99, 100, 0))).toEqual([1]);
-  });
-
-  it("are CSV that a spreadsheet takes for numbers and never for a formula", () => {
-    const a = fromJSON({
-      query: "q",
-      kind: "delta",
-      unit: "B/s",
-      start_ms: 0,
-      step_ms: 1000,
-      elapsed_ms: [1000, 0],
-      by: ["p"],
-      series: [
-        { key: ['a,"b"'], values: [1.5, null] },
-        { key: ["=x"], values: [0, -2] },
-      ],
-    });
-    expect(csv(a).split("\r\n")).toEqual([
-      "start,end,measured_s,p,value (B/s)",
-      '1970-01-01T00:00:00.000Z,1970-01-01T00:00:01.000Z,1,"a,""b""",1.5',
-      "1970-01-01T00:00:00.000Z,1970-01-01T00:00:01.000Z,1,'=x,0",
-      '1970-01-01T00:00:01.000Z,1970-01-01T00:00:02.000Z,0,"a,""b""",',
-      "1970-01-01T00:00:01.000Z,1970-01-01T00:00:02.000Z,0,'=x,-2",
-      "",
-    ]);
   });
 
   it("have names, also the whole and the empty word", () => {

@@ -273,41 +273,6 @@ export const nameOf = (s: Pick<Series, "key">, by: readonly string[] = []): stri
 export const colourKey = (s: Pick<Series, "key">): string => nameOf(s);
 
 /**
- * An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as
- * nothing.
- */
-export function csv(a: Answer, series: readonly Series[] = a.series): string {
-  const cell = (text: string): string =>
-    /[",\r\n]/.test(text)
-      ? `"${text.replaceAll('"', '""')}"`
-      : /^[=+@\-\t]/.test(text)
-        ? `'${text}`
-        : text;
-  const band = series.some((s) => s.min);
-  const head = ["start", "end", "measured_s", ...a.by, `value (${a.unit})`];
-  if (band) head.push("min", "max");
-  const lines = [head.map(cell).join(",")];
-  const number = (v: number | undefined): string =>
-    v === undefined || Number.isNaN(v) ? "" : String(v);
-  for (let c = 0; c < a.elapsed.length; c++) {
-    const from = new Date(a.start + c * a.step).toISOString();
-    const to = new Date(a.start + (c + 1) * a.step).toISOString();
-    for (const s of series) {
-      const line = [
-        from,
-        to,
-        number(a.elapsed[c]! / 1000),
-        ...s.key.map(cell),
-        number(s.values[c]),
-      ];
-      if (band) line.push(number(s.min?.[c]), number(s.max?.[c]));
-      lines.push(line.join(","));
-    }
-  }
-  return `${lines.join("\r\n")}\r\n`;
-}
-
-/**
  * The greatest-looking points of a column, brought to a number of points for a sparkline: each is
  * the greatest of its stretch.
  */

@@ -1,7 +1,7 @@
 // A snapshot: the page and the answers that it shows, in one file that opens without a server.
 
 /** The form of the data. A page reads its own only. */
-const format = 1;
+const format = 2;
 
 /** The element of a snapshot's file that has its data. */
 const element = "culprit-snapshot";
@@ -13,9 +13,28 @@ export const mostBytes = 32 << 20;
 interface Kept {
   type: string;
   body: string;
+  /** Of a refusal. */
+  status?: number;
 }
 
-interface Content {
+/** An answer that is to be kept. */
+export interface Reply {
+  address: string;
+  type: string;
+  body: ArrayBuffer;
+  /** Of a refusal; absent: 200. */
+  status?: number;
+}
+
+/** What the snapshot has beside the worksheet. */
+export interface Extent {
+  /** Why a view is not in it, by its name; a view without a reason is. */
+  absent: Record<string, string>;
+  /** The profile that it has; "": none. */
+  profile: string;
+}
+
+interface Content extends Extent {
   format: number;
   /** Of the program that made it. */
   version: string;
@@ -37,7 +56,8 @@ export function readContent(text: string): Content | string {
   }
   if (c.format !== format)
     return `This snapshot was made by culprit ${c.version ?? "of an unknown version"} with data of format ${c.format ?? "?"}; the page in it reads format ${format}. Open the file as it was saved, or save it again.`;
-  if (typeof c.place !== "string" || typeof c.answers !== "object" || c.answers === null)
+  const objects = [c.answers, c.absent].every((x) => typeof x === "object" && x !== null);
+  if (typeof c.place !== "string" || typeof c.profile !== "string" || !objects)
     return "This snapshot is damaged: parts of its data are missing. Save it again.";
   return c as Content;
 }
@@ -66,21 +86,27 @@ export class SnapshotMaker {
   private answers: Record<string, Kept> = {};
   private size = 0;
 
-  /** Keeps an answer; throws when all are too large together. */
-  keep(address: string, type: string, body: ArrayBuffer): void {
-    this.size += body.byteLength;
-    if (this.size > mostBytes)
-      throw new Error(`a snapshot has at most ${mostBytes >> 20} MiB: show fewer graphs`);
-    this.answers[nameOf(address)] = { type, body: base64(new Uint8Array(body)) };
+  /** Keeps answers, all or none; throws when they are too large with those before. */
+  keep(...replies: Reply[]): void {
+    const size = replies.reduce((sum, r) => sum + r.body.byteLength, this.size);
+    if (size > mostBytes)
+      throw new Error(`a snapshot has at most ${mostBytes >> 20} MiB: show less`);
+    this.size = size;
+    for (const { address, type, body, status } of replies) {
+      const kept: Kept = { type, body: base64(new Uint8Array(body)) };
+      if (status !== undefined) kept.status = status;
+      this.answers[nameOf(address)] = kept;
+    }
   }
 
   /** The whole file. script and style are those of the page. */
   file(
     about: Pick<Content, "version" | "host" | "at" | "place">,
+    extent: Extent,
     script: string,
     style: string,
   ): string {
-    const content: Content = { format, ...about, answers: this.answers };
+    const content: Content = { format, ...about, ...extent, answers: this.answers };
     const policy =
       "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
     // Nothing in a script may look like its end.
@@ -105,13 +131,14 @@ export class SnapshotMaker {
 export class Snapshot {
   constructor(readonly content: Content) {}
 
-  /** The answer of a request; null when the snapshot has none. */
+  /** The answer of a request, or its refusal; null when the snapshot has none. */
   answer(address: string): Response | null {
     const kept = this.content.answers[nameOf(address)];
     if (!kept) return null;
     const text = atob(kept.body);
     const bytes = Uint8Array.from(text, (c) => c.charCodeAt(0));
-    return new Response(bytes, { headers: { "Content-Type": kept.type } });
+    const { status = 200, type } = kept;
+    return new Response(bytes, { status, headers: { "Content-Type": type } });
   }
 }
 

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
 
@@ -116,6 +117,38 @@ describe.skipIf(lacks !== "")("an earlier time behind a graph", () => {
       }
     }
     expect(compared).toBeGreaterThan(10);
+    // The same numbers are in the CSV, which says which line is of which time.
+    const saving = page.waitForEvent("download");
+    await graph.getByRole("button", { name: "CSV" }).click();
+    const lines = readFileSync(await (await saving).path(), "utf8")
+      .trim()
+      .split("\r\n");
+    expect(lines[0]).toBe("time,start,end,measured_s,mode,value (ratio)");
+    const saved = new Map<string, string>();
+    for (const line of lines.slice(1)) {
+      const [time, , end, , mode, value] = line.split(",");
+      saved.set(`${time} ${Date.parse(end!)} ${mode}`, value!);
+    }
+    const modes = answer.series.map((s) => s.key[0]!);
+    let same = 0;
+    for (const [time, by] of [
+      ["shown", 0],
+      [`${seconds} s before`, seconds * 1000],
+    ] as const)
+      for (const mode of modes)
+        for (const line of twin.lines) {
+          const column = twin.names.indexOf(by === 0 ? mode : `${mode}, ${time}`);
+          const shown = line.cells[column]!;
+          const value = saved.get(`${time} ${line.ms - by} ${mode}`);
+          if (shown === "–") expect(value ?? "").toBe("");
+          else {
+            same++;
+            expect(Math.abs(Number(shown) - Number(value))).toBeLessThanOrEqual(
+              Number(value) * 2e-7,
+            );
+          }
+        }
+    expect(same).toBeGreaterThan(20);
     const box = (await graph.locator("canvas.over").boundingBox())!;
     await page.mouse.move(box.x + box.width * 0.9, box.y + 40);
     const row = graph.locator(".panel tbody tr").first();

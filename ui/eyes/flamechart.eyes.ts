@@ -196,7 +196,7 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
 
   it.skipIf(process.getuid?.() !== 0 || !existsSync("/proc/self"))(
     "shows recorded samples by the second (needs: root)",
-    { timeout: 90_000 },
+    { timeout: 180_000 },
     async () => {
       const stop = load(1);
       try {
@@ -225,6 +225,16 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
         await page.waitForTimeout(400);
         await accessible(page);
         await picture(page, "flamechart-recorded");
+        // A profile that is taken has no times; what is recorded meanwhile has.
+        await page.keyboard.press("f");
+        await page.getByLabel("for how long").selectOption("3");
+        await page.getByRole("button", { name: "take a profile" }).click();
+        await until("the profile", async () => !/p=\d+\.\./.test(page.url()), 60_000);
+        await page.waitForSelector(".twin tbody tr");
+        await page.getByRole("button", { name: "in time" }).click();
+        await page.getByRole("button", { name: "show the samples recorded meanwhile" }).click();
+        await until("its time", async () => /p=\d+\.\.\d+/.test(page.url()));
+        await until("the chart", async () => (await page.locator(".axis span").count()) > 1);
         expect(wrong).toEqual([]);
         await context.close();
       } finally {

@@ -1,6 +1,6 @@
 // What the worksheet shows: its graphs, one under the other.
 
-import { number, text, texts, word } from "./param";
+import { flag, number, text, texts, word } from "./param";
 
 export const analytics = {
   /**
@@ -33,4 +33,6 @@ export const analytics = {
    * compared.
    */
   against: text(),
+  /** The events that recorded statistics show are on the time axis too. */
+  events: flag(),
 };

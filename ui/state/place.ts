@@ -65,6 +65,17 @@ export const shapes = {
 export type View = keyof typeof shapes;
 export const views = Object.keys(shapes) as View[];
 
+/** The names of the views. */
+export const titles: Record<View, string> = {
+  now: "Now",
+  analytics: "Analytics",
+  datasets: "Datasets",
+  findings: "Findings",
+  trace: "Trace",
+  profile: "Profile",
+  hosts: "Hosts",
+};
+
 export type Here<V extends View> = { view: V; time: Range; state: State<(typeof shapes)[V]> };
 export type Place = { [V in View]: Here<V> }[View];
 

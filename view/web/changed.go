@@ -14,7 +14,8 @@ import (
 )
 
 // changed ranks the statistics by how much they differ between two times: see changes.Find. Without
-// a time to compare with, that is the equally long time before.
+// a time to compare with, that is the equally long time before. To a client that accepts events it
+// sends what was found so far.
 func (s *queries) changed(w http.ResponseWriter, r *http.Request) error {
 	known := []string{"from", "to", "against_from", "against_to"}
 	p, err := parametersOf(r.URL.RawQuery, s.now(), known, nil)
@@ -34,18 +35,72 @@ func (s *queries) changed(w http.ResponseWriter, r *http.Request) error {
 	side := func(over measure.Interval) *changes.Side {
 		return &changes.Side{Reader: s.Machine, Stats: stats, Over: over, Fine: measure.Second}
 	}
-	found, err := changes.Find(ctx, side(before), side(after))
+	var parts *changeParts
+	progress := func(*changes.Progress) {}
+	if accepts(r.Header.Get("Accept"), "text/event-stream") {
+		parts = newChangeParts(w)
+		progress = parts.send
+	}
+	found, err := changes.FindStepwise(ctx, side(before), side(after), progress)
 	if errors.Is(err, changes.ErrNothing) {
 		f := &fault{status: http.StatusNotFound, Code: "unclear", Message: err.Error()}
 		if held.Start != 0 {
 			f.Hint = fmt.Sprintf("recorded is %s to %s", zulu(held.Start), zulu(held.End))
 		}
-		return f
+		err = f
 	}
-	if err != nil {
+	switch {
+	case err != nil && (parts == nil || !parts.begun):
 		return err
+	case err != nil:
+		parts.event("error", append(faultOf(err).appendJSON([]byte(`{"error":`)), '}'))
+		return nil
+	case parts != nil:
+		parts.event("report", appendChanges(nil, found))
+		return nil
 	}
 	return s.sendJSON(w, r, appendChanges(nil, found))
+}
+
+// partInterval is the time between two parts of a comparison.
+const partInterval = 500 * time.Millisecond
+
+// changeParts sends a comparison as Server-Sent Events: parts, then the report or an error.
+type changeParts struct {
+	w     http.ResponseWriter
+	last  time.Time // when the last part was sent, or the comparison began
+	begun bool      // the reply has begun: its status is 200
+}
+
+func newChangeParts(w http.ResponseWriter) *changeParts {
+	return &changeParts{w: w, last: time.Now()}
+}
+
+// send sends what was found so far, unless a part was sent shortly before.
+func (c *changeParts) send(p *changes.Progress) {
+	if time.Since(c.last) < partInterval {
+		return
+	}
+	b := strconv.AppendInt([]byte(`{"read":`), int64(p.Read), 10)
+	b = strconv.AppendInt(append(b, `,"of":`...), int64(p.Of), 10)
+	b = appendChanges(append(b, `,"report":`...), p.Report())
+	c.event("part", append(b, '}'))
+	c.last = time.Now()
+}
+
+// event sends one event. Errors are left to the context of the request: the client is gone.
+func (c *changeParts) event(name string, data []byte) {
+	if !c.begun {
+		c.begun = true
+		h := c.w.Header()
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Vary", "Accept")
+		h.Set("X-Accel-Buffering", "no") // or nginx would delay events
+	}
+	text := append([]byte("event: "+name+"\ndata: "), data...)
+	_, _ = c.w.Write(append(text, "\n\n"...))
+	_ = http.NewResponseController(c.w).Flush()
 }
 
 // sides returns the two times, as whole seconds: those of ticks.

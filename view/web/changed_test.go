@@ -1,6 +1,8 @@
 package web
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -138,5 +140,60 @@ func TestChangedTakesASlot(t *testing.T) {
 	}
 	if n := s.RunningQueries(); n != 0 {
 		t.Errorf("%d queries run after it", n)
+	}
+}
+
+// A comparison that takes long sends what it has found so far, and at last what it would have
+// replied at once.
+func TestChangedSendsParts(t *testing.T) {
+	m := newMemory(t).filled(60)
+	addTraffic(m)
+	m.asking = make(chan struct{})
+	s := serve(t, m).until(start + 60*second)
+	seen := make(chan struct{})
+	go func() {
+		defer close(m.asking)
+		for {
+			select {
+			case m.asking <- struct{}{}:
+				time.Sleep(partInterval / 2) // the condition is that time passes
+			case <-seen:
+				return
+			}
+		}
+	}()
+	res := s.get(inQuestion(), "Accept", "text/event-stream")
+	r := bufio.NewReader(res.Body)
+	name, data := sse(t, r)
+	close(seen)
+	var part struct {
+		Read, Of int
+		Report   changedReply
+	}
+	if err := json.Unmarshal([]byte(data), &part); err != nil || name != "part" {
+		t.Fatalf("the first event is %q: %v", name, err)
+	}
+	if part.Read < 1 || part.Read >= part.Of || part.Report.Compared > part.Read {
+		t.Errorf("the first part: %+v", part)
+	}
+	for name == "part" {
+		name, data = sse(t, r)
+	}
+	_, whole := s.reply(s.get(inQuestion()))
+	if name != "report" || data != strings.TrimSpace(whole) {
+		t.Errorf("the last event is %s: %.300s, want %.300s", name, data, whole)
+	}
+}
+
+// Before the first part an error has its status.
+func TestChangedRefusesEvents(t *testing.T) {
+	s := serve(t, newMemory(t).filled(20)).until(start + 20*second)
+	res := s.get("/api/changed?from=-2d&to=-1d", "Accept", "text/event-stream")
+	if status, body := s.reply(res); status != 404 || !strings.Contains(body, `"error"`) {
+		t.Errorf("status %d: %s", status, body)
+	}
+	res = s.get("/api/changed?from=-5s", "Accept", "text/event-stream")
+	if name, _ := sse(t, bufio.NewReader(res.Body)); name != "report" {
+		t.Errorf("the only event is %s", name)
 	}
 }

@@ -17,13 +17,14 @@ import (
 // maxMarks is the largest number of marks of one reply.
 const maxMarks = 500
 
-// notes lists what happened at a time: what was noted, and what the recording did itself.
+// notes lists what happened at a time: what was noted, what the recording did itself, and if it is
+// asked for, what recorded statistics show.
 type notes struct{ *core }
 
 // timeMark is one event on the time axis.
 type timeMark struct {
 	at   measure.Time
-	kind string // of annotation.Kinds, or culprit, script, dataset, clock
+	kind string // of annotation.Kinds, culprit, script, dataset, clock, process, interface, memory
 	text string
 	who  string
 	id   uint32 // of a note; 0: it is none
@@ -35,9 +36,12 @@ type timeMark struct {
 
 // list replies with the newest marks of a time range.
 func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
-	p, err := parametersOf(r.URL.RawQuery, s.now(), []string{"from", "to"}, nil)
+	p, err := parametersOf(r.URL.RawQuery, s.now(), []string{"from", "to", "events"}, nil)
 	if err != nil {
 		return err
+	}
+	if e := p.text("events"); e != "" && e != "1" {
+		return badRequest("events: %s is not 1", printable(e))
 	}
 	over, err := p.over(24 * 60 * measure.Minute)
 	if err != nil {
@@ -65,10 +69,23 @@ func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
 	for _, n := range s.Notes.Between(over) {
 		all = append(all, markOfNote(&n))
 	}
-	slices.SortStableFunc(all, func(a, b timeMark) int { return cmp.Compare(a.at, b.at) })
+	byTime := func(a, b timeMark) int { return cmp.Compare(a.at, b.at) }
+	slices.SortStableFunc(all, byTime)
 	more := max(0, len(all)-maxMarks)
+	all = all[more:]
+	lacks := []string{}
+	if p.text("events") != "" {
+		events, unread, err := s.events(ctx, over)
+		if err != nil {
+			return err
+		}
+		cut := max(0, len(events)-maxEvents)
+		more += cut
+		all, lacks = append(all, events[cut:]...), append(lacks, unread...)
+		slices.SortStableFunc(all, byTime)
+	}
 	b := []byte(`{"notes":[`)
-	for i, m := range all[more:] {
+	for i, m := range all {
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -80,6 +97,7 @@ func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
 		problem = err.Error()
 	}
 	b = view.AppendString(append(b, `,"problem":`...), problem)
+	b = appendStrings(append(b, `,"unread":`...), lacks)
 	return s.sendJSON(w, r, append(b, '}'))
 }
 

@@ -468,6 +468,10 @@ func TestDescriptionHolds(t *testing.T) {
 		"/api/profiles", "post", d.Paths["/api/profiles"]["post"],
 		map[string]string{"body": "these are no stacks"},
 	)
+	ask(
+		"/api/changed", "get", d.Paths["/api/changed"]["get"],
+		map[string]string{"accept": "text/event-stream"},
+	)
 	ask("/api/profile", "get", d.Paths["/api/profile"]["get"], map[string]string{"id": "none"})
 	ask(
 		"/api/profile/changes", "get", d.Paths["/api/profile/changes"]["get"],

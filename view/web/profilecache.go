@@ -30,6 +30,7 @@ type storedProfile struct {
 	name string // of the file, or how the CPUs were sampled
 	kind string // file or sample
 	at   measure.Time
+	over measure.Interval // when it was sampled; zero: unknown
 	packedProfile
 }
 
@@ -66,6 +67,10 @@ func (p *storedProfile) appendJSON(b []byte) []byte {
 	b = view.AppendString(append(b, `,"name":`...), p.name)
 	b = view.AppendString(append(b, `,"kind":`...), p.kind)
 	b = api.AppendMillis(append(b, `,"at_ms":`...), int64(p.at))
+	if p.over.Span() > 0 {
+		b = api.AppendMillis(append(b, `,"from_ms":`...), int64(p.over.Start))
+		b = api.AppendMillis(append(b, `,"to_ms":`...), int64(p.over.End))
+	}
 	b = view.AppendString(append(b, `,"unit":`...), p.unit)
 	b = view.AppendNumber(append(b, `,"amount":`...), p.amount)
 	orNull := func(v float64) float64 {
@@ -132,17 +137,21 @@ func (s *profiles) keep(t *profile.Tree, name, kind string) (*storedProfile, err
 	if err != nil {
 		return nil, err
 	}
-	return s.add(p, name, kind)
+	over := measure.Interval{Start: t.Taken.At, End: t.Taken.At.Add(t.Taken.Over)}
+	return s.add(p, name, kind, over)
 }
 
-// add adds a packed profile to the cache. The error says that it is not what it should be.
-func (s *profiles) add(packed *packedProfile, name, kind string) (*storedProfile, error) {
+// add adds a packed profile of a time to the cache. The error says that it is not what it should
+// be.
+func (s *profiles) add(
+	packed *packedProfile, name, kind string, over measure.Interval,
+) (*storedProfile, error) {
 	id, err := packed.id()
 	if err != nil {
 		return nil, err
 	}
 	p := &storedProfile{
-		id: id, name: name, kind: kind, at: s.now(), packedProfile: *packed,
+		id: id, name: name, kind: kind, at: s.now(), over: over, packedProfile: *packed,
 	}
 	s.cache.put(p)
 	return p, nil

@@ -79,7 +79,7 @@ func (s *profiles) upload(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p, err := s.add(packed, view.Clean(name), "file")
+	p, err := s.add(packed, view.Clean(name), "file", measure.Interval{})
 	if err != nil { // a worker has returned nonsense
 		return busy(worker.ErrEnded.Error()+": "+err.Error(), "repeat it in a moment")
 	}

@@ -265,21 +265,20 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
-		return &Sampled{
-			Tree: profile.FromSamples(
-				slices.Values(
-					[]profile.Sampled{
-						{
-							Process: "sh",
-							Kernel:  []string{"kernel`do_idle+0x1"},
-							Count:   12,
-							Amount:  12,
-						},
+		t := profile.FromSamples(
+			slices.Values(
+				[]profile.Sampled{
+					{
+						Process: "sh",
+						Kernel:  []string{"kernel`do_idle+0x1"},
+						Count:   12,
+						Amount:  12,
 					},
-				),
+				},
 			),
-			CPU: 250 * measure.Millisecond,
-		}, nil
+		)
+		t.Taken = profile.Taken{At: start, Over: q.For}
+		return &Sampled{Tree: t, CPU: 250 * measure.Millisecond}, nil
 	}
 }
 
@@ -288,6 +287,8 @@ func TestSample(t *testing.T) {
 	s := serve(t, newMemory(t), func(s *Server) { s.Sample = sampler(&asked) })
 	var reply struct {
 		ID, Name, Kind string
+		FromMS         float64 `json:"from_ms"`
+		ToMS           float64 `json:"to_ms"`
 		Amount         float64
 		Notes          []string
 	}
@@ -297,6 +298,9 @@ func TestSample(t *testing.T) {
 		),
 		&reply,
 	)
+	if reply.FromMS != float64(start/1e6) || reply.ToMS-reply.FromMS != 500 {
+		t.Errorf("taken from %.0f to %.0f", reply.FromMS, reply.ToMS)
+	}
 	if reply.Kind != "sample" || reply.Amount != 12 ||
 		reply.Name != "0.5 s at 49 Hz, kernel, CPU [1]" ||
 		len(reply.Notes) != 1 ||

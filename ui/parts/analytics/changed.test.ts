@@ -1,7 +1,7 @@
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Difference } from "../../data/api";
 import { parse } from "../../data/drill";
-import { changedLine, explained, inOnePicture, ratioText, sidesOf } from "./changed";
+import { changedLine, differences, explained, inOnePicture, ratioText, sidesOf } from "./changed";
 
 const at = Date.UTC(2026, 10, 21, 14, 0, 0);
 const now = at + 3_600_000;
@@ -130,5 +130,52 @@ describe("a change", () => {
     expect(changedLine({ from: at - 60_000, to: at }, { from: at, to: at + 60_000 })).toBe(
       "culprit changed --from 2026-11-21T14:00:00Z --to 2026-11-21T14:01:00Z --against 2026-11-21T13:59:00Z..2026-11-21T14:00:00Z",
     );
+  });
+});
+
+describe("a comparison that goes on", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  const report = (compared: number): object => ({
+    before: {},
+    after: {},
+    compared,
+    changes: [],
+    notes: [],
+  });
+  const event = (name: string, data: object): string =>
+    `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+  /** What differences reports of events: the numbers of its parts, then its end. */
+  const of = async (...events: string[]): Promise<unknown[]> => {
+    const asked: [string, RequestInit][] = [];
+    vi.stubGlobal("fetch", async (input: string, init: RequestInit) => {
+      asked.push([input, init]);
+      return new Response(events.join(""), { headers: { "Content-Type": "text/event-stream" } });
+    });
+    const parts: unknown[] = [];
+    const end = await differences({ from: "1" }, new AbortController().signal, (p) =>
+      parts.push([p.read, p.of, p.report.compared]),
+    ).then(
+      (r) => r.compared,
+      (e: Error) => e.message,
+    );
+    expect(asked[0]![0]).toBe("api/changed?from=1");
+    expect(asked[0]![1].headers).toMatchObject({ Accept: "text/event-stream" });
+    return [...parts, end];
+  };
+  const part = (read: number): string => event("part", { read, of: 9, report: report(read - 1) });
+
+  it("reports its parts and its end, or why there is none", async () => {
+    expect(await of(part(3), part(5), event("report", report(8)))).toEqual([
+      [3, 9, 2],
+      [5, 9, 4],
+      8,
+    ]);
+    const error = { message: "it took too long", code: "busy" };
+    expect(await of(part(3), event("error", { error }))).toEqual([[3, 9, 2], "it took too long"]);
+    expect(await of(part(3))).toEqual([
+      [3, 9, 2],
+      "the connection broke before the comparison was complete",
+    ]);
   });
 });

@@ -1,7 +1,9 @@
 // Which two times "what changed" compares, and how a change is said.
 
-import type { Difference } from "../../data/api";
+import type { Difference, Differences } from "../../data/api";
+import { bytes, type Params, refusal, Trouble } from "../../data/client";
 import { print, type Sentence } from "../../data/drill";
+import { Events } from "../../data/events";
 import { day, hour, type Moments, minute, parseTime, printTime, second } from "../../state/time";
 
 /** What a time is compared with; else two moments, BEGIN..END. */
@@ -93,4 +95,36 @@ export function inOnePicture(before: Moments, after: Moments, now: number): Mome
 /** The same question on a command line. */
 export function changedLine(before: Moments, after: Moments): string {
   return `culprit changed --from ${printTime(after.from)} --to ${printTime(after.to)} --against ${printAgainst(before)}`;
+}
+
+/** What a comparison that goes on has found so far. */
+export interface Part {
+  /** Statistics that were read, of all. */
+  read: number;
+  of: number;
+  report: Differences;
+}
+
+/** Compares two times, and reports what is found meanwhile. */
+export async function differences(
+  params: Params,
+  signal: AbortSignal,
+  onpart: (p: Part) => void,
+): Promise<Differences> {
+  const answer = await bytes("changed", params, "text/event-stream", signal);
+  const end: { report?: Differences; error?: string } = {};
+  const events = new Events((e) => {
+    if (e.name === "part") onpart(JSON.parse(e.data) as Part);
+    else if (e.name === "report") end.report = JSON.parse(e.data) as Differences;
+    else if (e.name === "error") end.error = e.data;
+  });
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    events.push(value);
+  }
+  if (end.error !== undefined) throw await refusal(new Response(end.error, { status: 503 }));
+  if (!end.report) throw new Trouble("the connection broke before the comparison was complete", 0);
+  return end.report;
 }

@@ -1,6 +1,14 @@
 import { describe, expect, it } from "vitest";
 import { parse } from "../../data/drill";
-import { commandLine, first, optionsFor, parseOptions, plain, printOptions } from "./graph";
+import {
+  commandLine,
+  commandLines,
+  first,
+  optionsFor,
+  parseOptions,
+  plain,
+  printOptions,
+} from "./graph";
 
 describe("how a graph is shown", () => {
   it("is the same after print and parse, whatever the labels are", () => {
@@ -68,6 +76,15 @@ describe("how a graph is shown", () => {
     );
     expect(commandLine("net.device.bytes", t, t + 600_000, 5000, true)).toMatch(
       /' 5 --from .* --netns all$/,
+    );
+  });
+  it("is two commands where it is compared with an earlier time", () => {
+    const t = Date.UTC(2026, 10, 21, 18);
+    const line = (...a: [number, number]): string => commandLine("cpu.time", ...a, 1000, false);
+    const one = [t, t + 60_000] as const;
+    expect(commandLines(0, "cpu.time", ...one, 1000, false)).toBe(line(...one));
+    expect(commandLines(3_600_000, "cpu.time", ...one, 1000, false)).toBe(
+      `${line(...one)}; culprit stat 'cpu.time' 1 --from 2026-11-21T17:00:00Z --to 2026-11-21T17:01:00Z`,
     );
   });
 });

@@ -203,3 +203,12 @@ export function commandLine(
   const engine = host === "" ? "" : ` --host '${host.replaceAll("'", "'\\''")}'`;
   return `culprit stat '${sentence.replaceAll("'", "'\\''")}' ${whole} --from ${when(from)} --to ${when(to)}${namespaces && host === "" ? " --netns all" : ""}${engine}`;
 }
+
+/** The same of a graph that is compared with an earlier time: a command for each of both. */
+export function commandLines(
+  earlier: number,
+  ...[sentence, from, to, ...rest]: Parameters<typeof commandLine>
+): string {
+  const line = (by: number): string => commandLine(sentence, from - by, to - by, ...rest);
+  return earlier > 0 ? `${line(0)}; ${line(earlier)}` : line(0);
+}

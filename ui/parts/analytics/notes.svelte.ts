@@ -13,23 +13,29 @@ export class NoteFeed {
   list = $state.raw<readonly Note[]>([]);
   /** Older ones that were not sent. */
   more = $state(0);
+  /** Statistics whose events could not be read. */
+  unread = $state.raw<readonly string[]>([]);
   #load: () => void = () => {};
 
-  /** Follows a time. Returns a function that ends it. */
-  show(range: Range): () => void {
+  /**
+   * Follows a time, with the events that recorded statistics show or without. Returns a function
+   * that ends it.
+   */
+  show(range: Range, events: boolean): () => void {
     const stop = new AbortController();
     const load = async () => {
       if (document.hidden) return;
       try {
         const { from, to } = stretch(range, server.at(Date.now()));
         const end = range.kind === "live" ? "now" : String(Math.round(to));
-        const answer = await get<{ notes: Note[]; more: number; problem: string }>(
+        const answer = await get<{ notes: Note[]; more: number; unread: string[] }>(
           "notes",
-          { from: String(Math.round(from)), to: end },
+          { from: String(Math.round(from)), to: end, events: events ? "1" : undefined },
           stop.signal,
         );
         this.list = answer.notes;
         this.more = answer.more;
+        this.unread = answer.unread;
       } catch {
         // The graphs say why the server does not answer.
       }

@@ -47,6 +47,9 @@ const short: Record<Note["kind"], string> = {
   script: "",
   dataset: "",
   clock: "",
+  process: "",
+  interface: "",
+  memory: "",
 };
 
 /** What a flag says. */

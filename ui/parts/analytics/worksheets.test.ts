@@ -1,7 +1,15 @@
 import { describe, expect, it } from "vitest";
 import type { Stat } from "../../data/api";
-import { parsePlace, printPlace } from "../../state/place";
-import { filtered, filterTerms, stateOf, stateText, unfiltered } from "./worksheets";
+import { parsePlace, place, printPlace } from "../../state/place";
+import {
+  filtered,
+  filterTerms,
+  moved,
+  stateOf,
+  stateText,
+  unfiltered,
+  worksheetPlace,
+} from "./worksheets";
 
 const stat = (...names: string[]): Stat =>
   ({ id: "x", fields: names.map((name) => ({ name })) }) as unknown as Stat;
@@ -20,6 +28,22 @@ describe("a worksheet", () => {
     expect(stateText(stateOf('q=a+where+b+%3D+"é<>`%23"'))).toMatch(/^[!-~]+$/);
     expect(stateText(stateOf('q=a+where+b+%3D+"é<>`%23"'))).not.toMatch(/["#<>`]/);
     expect(printPlace(from)).toContain("sheet=3&version=2");
+  });
+
+  it("is a place, with none of the marks of another", () => {
+    const one = { id: 3, version: 2, state: "q=disk.bytes&columns=2" };
+    expect(printPlace(place("analytics", worksheetPlace(one)))).toBe(
+      "#analytics?q=disk.bytes&columns=2&sheet=3&version=2",
+    );
+    expect(worksheetPlace(one)).toMatchObject({ at: 0, a: 0, b: 0, against: "" });
+  });
+
+  it("has its graphs in another order when one is moved", () => {
+    const list = ["a", "b", "c", "d"];
+    expect(moved(list, 0, 2)).toEqual(["b", "c", "a", "d"]);
+    expect(moved(list, 3, 0)).toEqual(["d", "a", "b", "c"]);
+    expect(moved(list, 1, 1)).toEqual(list);
+    expect(list.join("")).toBe("abcd");
   });
 });
 

@@ -1,6 +1,6 @@
 // A named worksheet as a text, and the terms that all of its graphs are narrowed by. Pure.
 
-import type { Stat } from "../../data/api";
+import type { Stat, Worksheet } from "../../data/api";
 import { parse, print, type Term, termText } from "../../data/drill";
 import { analytics } from "../../state/analytics";
 import * as param from "../../state/param";
@@ -9,6 +9,7 @@ import * as param from "../../state/param";
 const { q, o, host, columns, only } = analytics;
 const kept = { q, o, host, columns, only };
 export type Kept = param.State<typeof kept>;
+type State = param.State<typeof analytics>;
 
 /** The text that the server keeps of a worksheet. */
 export function stateText(state: Kept): string {
@@ -18,6 +19,19 @@ export function stateText(state: Kept): string {
 /** The worksheet of a text. */
 export function stateOf(text: string): Kept {
   return param.parse(kept, new URLSearchParams(text));
+}
+
+/** A named worksheet as the address has it: without marks, which are of another one's time. */
+export function worksheetPlace(one: Pick<Worksheet, "id" | "version" | "state">): Partial<State> {
+  const none = { at: 0, a: 0, b: 0, against: "" };
+  return { ...stateOf(one.state), ...none, sheet: one.id, version: one.version };
+}
+
+/** A list with one element at another place. */
+export function moved<T>(list: readonly T[], from: number, to: number): T[] {
+  const out = [...list];
+  out.splice(to, 0, ...out.splice(from, 1));
+  return out;
 }
 
 /** The terms of a filter; null of a text that is none. */

@@ -1,4 +1,6 @@
 import type { Dated, Finding, Severity } from "../../data/api";
+import type { When } from "../../data/ask";
+import type { Moments } from "../../state/time";
 
 /** One finding for as long as it was found. */
 export interface Episode {
@@ -126,4 +128,27 @@ export function lanesOf(list: readonly Episode[], most: number): Lane[] {
       episodes: rest.flatMap((l) => l.episodes),
     },
   ];
+}
+
+/** The time of an episode with some of before and after. */
+export function around(e: Pick<Episode, "from" | "to">): Moments {
+  const margin = Math.max(30_000, (e.to - e.from) / 2);
+  return {
+    from: Math.floor((e.from - margin) / 1000) * 1000,
+    to: Math.ceil((e.to + margin) / 1000) * 1000,
+  };
+}
+
+/** How the small graphs of evidence are asked for: a few rows. */
+export const evidenceWhen = (m: Moments): When => ({
+  from: m.from,
+  to: m.to,
+  columns: 240,
+  top: 3,
+});
+
+/** The queries of the evidence of an episode that have a graph. */
+export function evidenceOf(e: Episode): string[] {
+  const list = (e.finding.evidence ?? []).filter((x) => x.statistic && x.over);
+  return [...new Set(list.map((x) => x.statistic))];
 }

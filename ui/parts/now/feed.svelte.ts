@@ -4,14 +4,10 @@ import { ask } from "../../data/ask";
 import { follow, say, Trouble } from "../../data/client";
 import { fromJSON } from "../../data/columns";
 import { Live } from "../../data/live";
-import { type Asked, asks, type UseTable, useTable } from "../../data/use";
+import { type Asked, asks, mostRows, type UseTable, whenAsked } from "../../data/use/shapes";
+import { useTable } from "../../data/use/table";
 import { server } from "../../state/server.svelte";
 import { type Range, stretch } from "../../state/time";
-
-/** Cells of the time that is shown: ten minutes of seconds. */
-const columns = 600;
-/** Rows of an answer: more devices than that are not shown here. */
-const top = 500;
 
 type Name = keyof typeof asks;
 const names = Object.keys(asks) as Name[];
@@ -50,7 +46,7 @@ export class Feed {
       await Promise.all(
         names.map(async (name) => {
           try {
-            past[name] = await ask(asks[name], { from, to, columns, top }, stop.signal);
+            past[name] = await ask(asks[name], whenAsked(from, to), stop.signal);
           } catch (e) {
             if (stop.signal.aborted) return;
             missing.push([asks[name], say(e)]);
@@ -97,7 +93,11 @@ export class Feed {
     else {
       follow(
         "live",
-        { q: names.map((n) => asks[n]), top, window: String(Math.round(range.span)) },
+        {
+          q: names.map((n) => asks[n]),
+          top: mostRows,
+          window: String(Math.round(range.span)),
+        },
         stop.signal,
         {
           event: (e) => {

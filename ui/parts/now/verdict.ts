@@ -1,7 +1,8 @@
 // How old a verdict is, and whether the table below it says something else.
 
 import type { Dated } from "../../data/api";
-import { levelOf, type UseTable } from "../../data/use";
+import type { UseTable } from "../../data/use/shapes";
+import { levelOf } from "../../data/use/table";
 import { episodes } from "../findings/episodes";
 
 /** Since when a verdict holds, in milliseconds; NaN: unknown. */

@@ -1,5 +1,6 @@
 // Who uses the machine: the largest processes, connections and disk users of a time.
 
+import type { When } from "../../data/ask";
 import type { Answer } from "../../data/columns";
 import { type Moments, type Range, second, stretch } from "../../state/time";
 
@@ -21,6 +22,14 @@ export function whoTime(range: Range, now: number): Moments {
   if (range.kind === "past") return stretch(range, now);
   return { from: now - Math.min(window, range.span), to: now };
 }
+
+/** How the lists are asked for: one cell, with some rows more than are shown. */
+export const whoWhen = ({ from, to }: Moments): When => ({
+  from,
+  to,
+  step: to - from,
+  top: 4 * few,
+});
 
 export interface User {
   id: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../data/columns";
-import { busiest, nameOf, pointAt, secondsOf, snapped, stretchOf } from "./seconds";
+import { busiest, nameOf, pointAt, recordedOf, secondsOf, snapped, stretchOf } from "./seconds";
 
 const nan = Number.NaN;
 const answer: Answer = {
@@ -78,5 +78,16 @@ describe("the seconds", () => {
     expect(stretchOf(nameOf({ from: 1000, to: 2000 }))).toEqual({ from: 1000, to: 2000 });
     for (const name of ["", "1000..1000", "2..1", "a..b", "1..2..3", "364c47b6df8e7ab7"])
       expect(stretchOf(name)).toBeNull();
+  });
+});
+
+describe("what was recorded while a profile was taken", () => {
+  it("has the seconds of it, two minutes at most; a file and waits have nothing", () => {
+    const k = { unit: "samples", from_ms: 10_400, to_ms: 13_100 };
+    expect(recordedOf(k, "")).toBe("10000..14000");
+    expect(recordedOf(k, "pid:7")).toBe("10000..14000,pid:7");
+    expect(recordedOf({ ...k, to_ms: 900_000 }, "")).toBe("10000..130000");
+    expect(recordedOf({ unit: "samples" }, "")).toBe("");
+    expect(recordedOf({ ...k, unit: "ns" }, "")).toBe("");
   });
 });

@@ -1,6 +1,8 @@
 // The samples that a server records, by time: a column for each second or several, a line for each
 // part of the second.
 
+import type { Kept } from "../../data/api";
+import type { When } from "../../data/ask";
 import type { Answer } from "../../data/columns";
 
 /** A stretch of time, in milliseconds since the epoch. */
@@ -28,6 +30,10 @@ export interface Seconds {
   /** The greatest of rate. */
   most: number;
 }
+
+/** The query of the map, and when and how fine it is asked. */
+export const mapQuery = "cpu.stack.busy by slot";
+export const mapWhen = (from: number, to: number): When => ({ from, to, columns: 400 });
 
 /**
  * Of the answer to cpu.stack.busy by slot. A line that is absent where something was measured was
@@ -80,6 +86,12 @@ export function busiest(s: Seconds, ms: number): Stretch | null {
   return best < 0 ? null : { from: s.start + at * s.step, to: s.start + (at + n) * s.step };
 }
 
+/** All of it. */
+export const wholeOf = (s: Pick<Seconds, "start" | "step" | "cells">): Stretch => ({
+  from: s.start,
+  to: s.start + s.cells * s.step,
+});
+
 /** What a place of the map is: its column, the part of the second, and the samples there. */
 export function pointAt(
   s: Seconds,
@@ -128,4 +140,18 @@ export function stretchOf(name: string): Stretch | null {
   const from = Number(m?.[1]);
   const to = Number(m?.[2]);
   return m && to > from ? { from, to } : null;
+}
+
+/** The longest time of recorded samples that has a flame chart. */
+const longestChart = 120_000;
+
+/**
+ * The name of what was recorded while CPU samples were taken, in whole seconds; "" of any other
+ * profile. Of a long one it is the beginning, which has a flame chart.
+ */
+export function recordedOf(k: Pick<Kept, "unit" | "from_ms" | "to_ms">, whose: string): string {
+  if (k.unit !== "samples" || k.from_ms === undefined || k.to_ms === undefined) return "";
+  const from = Math.floor(k.from_ms / 1000) * 1000;
+  const to = Math.min(Math.ceil(k.to_ms / 1000) * 1000, from + longestChart);
+  return nameOf({ from, to }, whose);
 }

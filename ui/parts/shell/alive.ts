@@ -1,7 +1,7 @@
 // What Ctrl-K finds beside views and statistics: what is alive on the machine, and what the server
 // keeps.
 
-import type { Dataset, Dated, Script } from "../../data/api";
+import type { Dataset, Dated, Script, Worksheet } from "../../data/api";
 import { bytes, get } from "../../data/client";
 import { binaryType, fromBinary } from "../../data/columns";
 import { print } from "../../data/drill";
@@ -14,6 +14,7 @@ export interface Found {
   queries?: string[];
   dataset?: string;
   script?: string;
+  worksheet?: Worksheet;
   finding?: { key: string; at: number };
 }
 
@@ -52,7 +53,7 @@ function once(list: readonly string[]): string[] {
 
 /** Everything that is there now, in parallel; what can't be had is left out. */
 export async function alive(now: number, stop: AbortSignal): Promise<Found[]> {
-  const [cpu, rss, peers, groups, devices, sets, scripts, past] = await Promise.all([
+  const [cpu, rss, peers, groups, devices, sets, scripts, sheets, past] = await Promise.all([
     rows("process.cpu by process,pid", stop),
     rows("process.rss by process,pid", stop), // idle ones too
     rows("tcp.flow.bytes by peer", stop),
@@ -60,6 +61,7 @@ export async function alive(now: number, stop: AbortSignal): Promise<Found[]> {
     rows("net.device.bytes by netns,device", stop),
     maybe<{ datasets: Dataset[] }>("datasets", {}, stop),
     maybe<{ scripts: Script[] }>("scripts", {}, stop),
+    maybe<{ worksheets: Worksheet[] }>("worksheets", {}, stop),
     maybe<{ reports: Dated[] | null }>(
       "findings",
       { from: String(now - day), to: String(now) },
@@ -115,6 +117,12 @@ export async function alive(now: number, stop: AbortSignal): Promise<Found[]> {
     found.push({ text: d.sentence, help: `dataset, ${d.state}`, dataset: d.sentence });
   for (const s of scripts.scripts ?? [])
     found.push({ text: s.name, help: `script, ${s.state}`, script: s.name });
+  for (const w of sheets.worksheets ?? [])
+    found.push({
+      text: w.name,
+      help: `worksheet, version ${w.version}${w.who === "" ? "" : `, saved by ${w.who}`}`,
+      worksheet: w,
+    });
   const seen = new Set<string>();
   for (const r of [...(past.reports ?? [])].reverse())
     for (const f of r.report.findings ?? []) {

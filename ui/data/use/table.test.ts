@@ -1,18 +1,10 @@
 import { expect, it } from "vitest";
-import { type Answer, idOf } from "./columns";
-import { parse } from "./drill";
-import {
-  type Asked,
-  last,
-  levelOf,
-  most,
-  quoted,
-  there,
-  type Use,
-  used,
-  useTable,
-  worthShowing,
-} from "./use";
+import { type Answer, idOf } from "../columns";
+import { parse } from "../drill";
+import { quoted } from "./devices";
+import { last, most, there, used, worthShowing } from "./order";
+import type { Asked, Use } from "./shapes";
+import { levelOf, useTable } from "./table";
 
 const nan = Number.NaN;
 

@@ -1,0 +1,267 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"culprit/measure"
+)
+
+// Limits of the events that are read from recorded statistics.
+const (
+	maxEvents      = 200  // marks: the newest
+	maxNamed       = 3    // processes that started or ended at once and are named
+	eventRows      = 1000 // rows of a statistic: the largest
+	fineEventCells = 1500 // cells of a statistic with few rows
+	eventCells     = 150  // and of one with many
+	leastLife      = 2    // cells: a process that is there for less is no event
+)
+
+// eventSource is a statistic whose answers show events: nothing is measured for them.
+type eventSource struct {
+	query measure.Query
+	cells int
+	marks func(*measure.Answer) []timeMark
+}
+
+// table: never changed
+var eventSources = []eventSource{
+	{
+		measure.Query{Stat: "process.rss", By: []string{"process", "pid"}, Top: eventRows},
+		eventCells, processMarks,
+	},
+	{
+		measure.Query{
+			Stat: "net.device.info", By: []string{"netns", "device", "state"}, Top: eventRows,
+		},
+		fineEventCells, interfaceMarks,
+	},
+	{
+		measure.Query{
+			Stat: "net.device.carrier", By: []string{"netns", "device"}, Top: eventRows,
+		},
+		fineEventCells, carrierMarks,
+	},
+	{measure.Query{Stat: "memory.oom"}, fineEventCells, killMarks},
+}
+
+// events returns what happened on the machine in a time range, in the order of time, and the
+// statistics that could not be read.
+func (s *notes) events(
+	ctx context.Context, over measure.Interval,
+) (all []timeMark, lacks []string, err error) {
+	for _, source := range eventSources {
+		q := source.query
+		q.Step = stepFor(over, source.cells, measure.Second)
+		q.Over = grid(over, q.Step)
+		a, err := s.Machine.Ask(ctx, q)
+		var unknown *measure.Diagnostic
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil, context.Cause(ctx)
+		case errors.Is(err, measure.ErrUnclear), errors.Is(err, measure.ErrUnsupported),
+			errors.Is(err, measure.ErrDenied), errors.Is(err, measure.ErrTooLarge),
+			errors.As(err, &unknown):
+			lacks = append(lacks, string(q.Stat))
+			continue
+		case err != nil:
+			return nil, nil, err
+		}
+		all = append(all, source.marks(a)...)
+	}
+	slices.SortStableFunc(all, func(a, b timeMark) int { return cmp.Compare(a.at, b.at) })
+	return all, lacks, nil
+}
+
+// seen reports for each cell whether the rows were read in it: something was measured, and a row is
+// known.
+func seen(a *measure.Answer) []bool {
+	out := make([]bool, len(a.Elapsed))
+	for i := range a.Series {
+		for c, v := range a.Series[i].Values {
+			out[c] = out[c] || v == v && a.Elapsed[c] > 0
+		}
+	}
+	return out
+}
+
+// boundary returns the time at which cell c begins, and how exact a mark there is, in words.
+func boundary(a *measure.Answer, c int) (at measure.Time, exact string) {
+	if a.Step > measure.Second {
+		exact = " (± " + cellLength(a.Step) + ")"
+	}
+	return a.Start.Add(measure.Span(c) * a.Step), exact
+}
+
+// cellLength formats a step in whole hours, minutes or seconds.
+func cellLength(step measure.Span) string {
+	switch {
+	case step%(60*measure.Minute) == 0:
+		return fmt.Sprintf("%d h", step/(60*measure.Minute))
+	case step%measure.Minute == 0:
+		return fmt.Sprintf("%d min", step/measure.Minute)
+	}
+	return fmt.Sprintf("%d s", step/measure.Second)
+}
+
+// processMarks returns when processes started and ended. The row of a process begins in the cell
+// after its start, and ends in the one before its end.
+func processMarks(a *measure.Answer) (all []timeMark) {
+	type event struct {
+		cell    int
+		started bool
+	}
+	names := map[event][]string{}
+	read := seen(a)
+	for i := range a.Series {
+		values := a.Series[i].Values
+		known := func(v float64) bool { return v == v }
+		first := slices.IndexFunc(values, known)
+		if first < 0 {
+			continue
+		}
+		last := len(values) - 1
+		for !known(values[last]) {
+			last--
+		}
+		if first > 0 && last-first+1 < leastLife {
+			continue
+		}
+		name := fmt.Sprintf("%s (pid %s)", cmp.Or(a.Label(i, 0), "?"), a.Label(i, 1))
+		if first > 0 && read[first-1] {
+			at := event{first, true}
+			names[at] = append(names[at], name)
+		}
+		if last+1 < len(values) && read[last+1] {
+			at := event{last + 1, false}
+			names[at] = append(names[at], name)
+		}
+	}
+	for e, list := range names {
+		at, exact := boundary(a, e.cell)
+		did := "ended"
+		if e.started {
+			did = "started"
+		}
+		slices.Sort(list)
+		more := ""
+		if n := len(list) - maxNamed; n > 1 { // one more is named as well
+			list, more = list[:maxNamed], fmt.Sprintf(" and %d other processes", n)
+		}
+		text := strings.Join(list, ", ") + more + " " + did + exact
+		all = append(all, timeMark{at: at, kind: "process", text: text})
+	}
+	slices.SortFunc(all, func(a, b timeMark) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))
+	})
+	return all
+}
+
+// interfaceName returns the name of an interface with its namespace, which are the first two labels
+// of a row.
+func interfaceName(a *measure.Answer, i int) string {
+	if ns := a.Label(i, 0); ns != "" {
+		return ns + "/" + a.Label(i, 1)
+	}
+	return a.Label(i, 1)
+}
+
+// interfaceMarks returns when interfaces appeared, disappeared and changed their state. A cell in
+// which an interface had two states is skipped.
+func interfaceMarks(a *measure.Answer) (all []timeMark) {
+	const several = "\x00"
+	states := map[string][]string{} // of each interface per cell; "": it was not there
+	var names []string
+	for i := range a.Series {
+		name := interfaceName(a, i)
+		if states[name] == nil {
+			states[name] = make([]string, len(a.Elapsed))
+			names = append(names, name)
+		}
+		of := states[name]
+		for c, v := range a.Series[i].Values {
+			switch {
+			case !(v > 0):
+			case of[c] == "":
+				of[c] = cmp.Or(a.Label(i, 2), "in an unknown state")
+			default:
+				of[c] = several
+			}
+		}
+	}
+	read := seen(a)
+	for _, name := range names {
+		before, known := "", false
+		for c, state := range states[name] {
+			if !read[c] || state == several {
+				known = known && read[c]
+				continue
+			}
+			if known && state != before {
+				at, exact := boundary(a, c)
+				text := name + " is " + state + ", was " + before
+				switch {
+				case before == "":
+					text = name + " appeared: " + state
+				case state == "":
+					text = name + " disappeared"
+				}
+				all = append(all, timeMark{at: at, kind: "interface", text: text + exact})
+			}
+			before, known = state, true
+		}
+	}
+	return all
+}
+
+// counted calls each for the cells of a row in which events were counted, with their number, the
+// end of the cell, and its length in words if it is no second.
+func counted(
+	a *measure.Answer, i int, each func(n float64, at measure.Time, within string),
+) {
+	for c, v := range a.Series[i].Values {
+		n := math.Round(v * a.Elapsed[c].Seconds())
+		if !(n >= 1) {
+			continue
+		}
+		at, within := boundary(a, c+1)
+		if within != "" {
+			within = " (in the " + cellLength(a.Step) + " before)"
+		}
+		each(n, at, within)
+	}
+}
+
+// carrierMarks returns when interfaces got and lost their carrier.
+func carrierMarks(a *measure.Answer) (all []timeMark) {
+	for i := range a.Series {
+		counted(a, i, func(n float64, at measure.Time, within string) {
+			times := "once"
+			if n > 1 {
+				times = fmt.Sprintf("%.0f times", n)
+			}
+			text := "the carrier of " + interfaceName(a, i) + " changed " + times + within
+			all = append(all, timeMark{at: at, kind: "interface", text: text})
+		})
+	}
+	return all
+}
+
+// killMarks returns when the kernel killed processes because memory was short.
+func killMarks(a *measure.Answer) (all []timeMark) {
+	for i := range a.Series {
+		counted(a, i, func(n float64, at measure.Time, within string) {
+			text := "the kernel killed a process: out of memory"
+			if n > 1 {
+				text = fmt.Sprintf("the kernel killed %.0f processes: out of memory", n)
+			}
+			all = append(all, timeMark{at: at, kind: "memory", text: text + within})
+		})
+	}
+	return all
+}

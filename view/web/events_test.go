@@ -1,0 +1,138 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"culprit/measure"
+)
+
+// eventful records 20 seconds in which processes, interfaces and memory have events.
+func eventful(t testing.TB) *memory {
+	m := newMemory(t)
+	words := func(names ...string) (f []measure.Field) {
+		for _, n := range names {
+			f = append(f, measure.Field{Name: n, Type: measure.Word, Help: n})
+		}
+		return f
+	}
+	m.stats = append(
+		m.stats,
+		measure.Stat{ID: "process.rss", Kind: measure.Level, Unit: measure.Bytes,
+			Fields: words("process", "pid")},
+		measure.Stat{ID: "net.device.info", Kind: measure.Level, Unit: measure.Count,
+			Fold: measure.Max, Fields: words("netns", "device", "state")},
+		measure.Stat{ID: "memory.oom", Kind: measure.Delta, Unit: measure.Events},
+	)
+	for n := 1; n <= 20; n++ {
+		rows := map[measure.StatID][]line{"memory.oom": {{nil, 0}}}
+		add := func(id measure.StatID, from, to int, key ...string) {
+			if from <= n && n <= to {
+				rows[id] = append(rows[id], line{key, 1})
+			}
+		}
+		add("process.rss", 1, 20, "sshd", "1")
+		add("process.rss", 1, 8, "web", "10")
+		add("process.rss", 10, 20, "web", "11")
+		add("process.rss", 5, 5, "short", "12")
+		add("process.rss", 20, 20, "new", "13") // not yet known to last
+		for i, name := range []string{"a", "b", "c", "d", "e"} {
+			add("process.rss", 12, 20, name, fmt.Sprint(100+i))
+		}
+		if n != 17 { // nothing could be read then
+			add("net.device.info", 1, 20, "", "lo", "unknown")
+			add("net.device.info", 1, 6, "", "eth0", "up")
+			add("net.device.info", 7, 20, "", "eth0", "down")
+			add("net.device.info", 9, 14, "ns", "veth1", "up")
+		}
+		if n == 15 {
+			rows["memory.oom"] = []line{{nil, 2}}
+		}
+		m.add(start+measure.Time(n)*second, rows)
+	}
+	return m
+}
+
+func TestEvents(t *testing.T) {
+	s := serve(t, eventful(t)).until(start + 20*second)
+	over := "from=" + secondsAfter(0) + "&to=" + secondsAfter(20)
+	marks := func(parameters string) (lines, unread string) {
+		var r struct {
+			notesReply
+			Unread []string
+		}
+		s.decodeReply(s.get("/api/notes?"+over+parameters), &r)
+		for _, n := range r.Notes {
+			after := int64(n.AtMS) - int64(start/1e6)
+			lines += fmt.Sprintf("%d %s %s\n", after/1000, n.Kind, n.Text)
+		}
+		return lines, strings.Join(r.Unread, " ")
+	}
+	if lines, unread := marks(""); lines != "" || unread != "" {
+		t.Errorf("events that nobody asked for: %s, %s", lines, unread)
+	}
+	const want = "6 interface eth0 is down, was up\n" +
+		"8 process web (pid 10) ended\n" +
+		"8 interface ns/veth1 appeared: up\n" +
+		"9 process web (pid 11) started\n" +
+		"11 process a (pid 100), b (pid 101), c (pid 102) and 2 other processes started\n" +
+		"14 interface ns/veth1 disappeared\n" +
+		"15 memory the kernel killed 2 processes: out of memory\n"
+	lines, unread := marks("&events=1")
+	if lines != want {
+		t.Errorf("got\n%swant\n%s", lines, want)
+	}
+	if unread != "net.device.carrier" {
+		t.Errorf("could not be read: %q", unread)
+	}
+	if status, body := s.reply(s.get("/api/notes?events=2")); status != 400 {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
+
+// rowsOf returns an answer with cells of ten seconds, all measured but the second.
+func rowsOf(rows map[string][]float64, labels ...string) *measure.Answer {
+	a := &measure.Answer{Start: start, Step: 10 * measure.Second, Labels: labels}
+	for i := range labels {
+		values := rows[labels[i]]
+		if values == nil {
+			continue
+		}
+		for len(a.Elapsed) < len(values) {
+			a.Elapsed = append(a.Elapsed, 10*measure.Second)
+		}
+		l := measure.Label(i)
+		a.Series = append(a.Series, measure.Series{Key: []measure.Label{l, l, l}, Values: values})
+	}
+	a.Elapsed[1] = 0
+	return a
+}
+
+// What is next to a time without measurement is no event; of longer cells the mark says how exact
+// it is.
+func TestEventsOfLongCells(t *testing.T) {
+	nan := measure.NaN
+	rows := map[string][]float64{
+		"stays": {1, nan, 1, 1, 1, 1}, "late": {nan, nan, 1, 1, 1, 1}, "x": {1, nan, 1, 1, nan, nan},
+	}
+	a := rowsOf(rows, "stays", "late", "x")
+	var got []string
+	for _, m := range append(processMarks(a), interfaceMarks(a)...) {
+		got = append(got, fmt.Sprintf("%v %s", m.at.Sub(start), m.text))
+	}
+	const want = "40s x (pid x) ended (± 10 s)|40s x/x disappeared (± 10 s)"
+	if text := strings.Join(got, "|"); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	a.Step, a.Elapsed[2] = measure.Minute, measure.Minute
+	got = nil
+	a.Series = []measure.Series{{Values: []float64{nan, nan, 3.0 / 60, 0, 0, 0.4 / 10}}}
+	for _, m := range killMarks(a) {
+		got = append(got, fmt.Sprintf("%v %s", m.at.Sub(start), m.text))
+	}
+	const kills = "3m0s the kernel killed 3 processes: out of memory (in the 1 min before)"
+	if text := strings.Join(got, "|"); text != kills {
+		t.Errorf("got  %s\nwant %s", text, kills)
+	}
+}
