@@ -297,3 +297,31 @@ func TestOwnersPassOver(t *testing.T) {
 	c.look(2, 41)
 	c.want(41, " [kernel]")
 }
+
+// TestOwnersForgetWhatEnded: what was read of processes that have ended is dropped once there are
+// more of them than of others.
+func TestOwnersForgetWhatEnded(t *testing.T) {
+	p := newProcTree(t)
+	for pid := 1000; pid < 1030; pid++ {
+		p.process(pid, "idle", 1, map[int]int{3: 5000 + pid})
+	}
+	p.process(100, "server", 1, map[int]int{3: 10})
+	c := newOwnerCase(t, p)
+	c.o.count = p.count
+	c.look(1, 10, 40) // none has 40: all are read
+	if n := len(c.o.looked); n < 31 {
+		t.Fatalf("%d processes were read, want 31", n)
+	}
+	for pid := 1005; pid < 1030; pid++ {
+		p.end(pid)
+	}
+	c.look(4, 41)
+	for pid := int32(1005); pid < 1030; pid++ {
+		if _, has := c.o.looked[pid]; has {
+			t.Errorf("process %d, which has ended, is still known", pid)
+		}
+	}
+	if _, has := c.o.looked[1000]; !has {
+		t.Error("process 1000, which lives, is no longer known")
+	}
+}

@@ -222,3 +222,33 @@ func TestSameOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestZones: the zone of an own address is its device; that of a peer is named only where the
+// address is link-local (fe80::/10).
+func TestZones(t *testing.T) {
+	words := collect.NewDictionary()
+	out := collect.NewOut(Flows{}.Stats(), words, false)
+	out.Start(false, time.Now())
+	r := &flowReading{}
+	r.out = out
+	own := append([]byte{0xfd}, make([]byte, 15)...)
+	for _, tt := range []struct {
+		peer   []byte
+		device uint32
+		want   string
+	}{
+		{[]byte{0xfe, 0x80, 15: 1}, 3, "fd00::%3 fe80::1%3"},
+		{[]byte{0xfe, 0x81, 15: 1}, 3, "fd00::%3 fe81::1%3"},
+		{[]byte{0xfe, 0xbf, 15: 1}, 3, "fd00::%3 febf::1%3"},
+		{[]byte{0xfe, 0xc0, 15: 1}, 3, "fd00::%3 fec0::1"},
+		{[]byte{0xfe, 0x40, 15: 1}, 3, "fd00::%3 fe40::1"},
+		{[]byte{0xff, 0x80, 15: 1}, 3, "fd00::%3 ff80::1"},
+		{[]byte{0xfe, 0x80, 15: 1}, 0, "fd00:: fe80::1"},
+		{[]byte{254, 128, 0, 1}, 3, "fd00::%3 254.128.0.1"},
+	} {
+		l := r.labels(&diagSocket{local: own, peer: tt.peer, device: tt.device})
+		if got := words.Word(l.local) + " " + words.Word(l.peer); got != tt.want {
+			t.Errorf("% x on device %d: %s, want %s", tt.peer, tt.device, got, tt.want)
+		}
+	}
+}

@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -410,5 +412,67 @@ func TestNameOfEthtoolCall(t *testing.T) {
 		if got := ethtoolCall(fd, name, unsafe.Pointer(&d)); (got == unix.EINVAL) != refused {
 			t.Errorf("%s: %v, refused before the call: %t", name, got, refused)
 		}
+	}
+}
+
+// TestEdgesOfAgreement: up to 2 % of bytes and packets are between the two counters, and 118 bytes
+// of headers for each segment that only the discipline counts; 1 % may be dropped.
+func TestEdgesOfAgreement(t *testing.T) {
+	const bytes, packets = 1_000_000, 1000
+	for _, tt := range []struct {
+		name                      string
+		qBytes, qPackets, dropped float64
+		want                      bool
+	}{
+		{"as many headers as there can be", 1.02*bytes + 118*10, packets + 10, 0, true},
+		{"a byte more", 1.02*bytes + 118*10 + 1, packets + 10, 0, false},
+		{"fewer segments, no headers", 1.02 * bytes, packets - 10, 0, true},
+		{"fewer segments, a byte more", 1.02*bytes + 1, packets - 10, 0, false},
+		{"2 % of the bytes are missing", 0.98 * bytes, packets, 0, true},
+		{"a byte more is missing", 0.98*bytes - 1, packets, 0, false},
+		{"2 % of the packets are missing", bytes, 0.98 * packets, 0, true},
+		{"a packet more is missing", bytes, 0.98*packets - 1, 0, false},
+		{"1 % is dropped", bytes, packets, 10, true},
+		{"more is dropped", bytes, packets, 11, false},
+		{"the device does not say what it drops", bytes, packets, measure.NaN, true},
+	} {
+		if got := agree(tt.qBytes, tt.qPackets, bytes, packets, tt.dropped); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestFilesThatComeLater: a file that is missing at first, as that of a module, is tried again at
+// each 16th reading, whichever it is.
+func TestFilesThatComeLater(t *testing.T) {
+	sockstat6 := map[string]string{"proc/net/sockstat6": "TCP6: inuse 7\n"}
+	for _, tt := range []struct{ file, text, row string }{
+		{"net/snmp6", "Ip6InReceives \t1\nIp6OutRequests \t2\n",
+			"net.protocol.events||Ip6|InReceives"},
+		{"net/stat/nf_conntrack", trackHeader + "0000000b 1 2 3 4\n",
+			"net.protocol.events||Conntrack|found"},
+		{"net/sockstat", "TCP: inuse 11 orphan 2 tw 3 alloc 4 mem 5\n", "net.sockets||TCP|inuse"},
+		{"net/sockstat6", "TCP6: inuse 13\n", "net.sockets||TCP6|inuse"},
+	} {
+		t.Run(tt.file, func(t *testing.T) {
+			m := protocolMachine(t, sockstat6)
+			path := filepath.Join(m.Dir, "proc", tt.file)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if _, has := m.Read(true)[tt.row]; has {
+				t.Fatalf("%s is there before its file", tt.row)
+			}
+			m.Put(map[string]string{"proc/" + tt.file: tt.text})
+			for reading := 2; reading <= lateEvery; reading++ {
+				if _, has := m.Read(false)[tt.row]; has {
+					t.Fatalf("%s is there at reading %d", tt.row, reading)
+				}
+			}
+			m.Read(false)
+			if _, has := m.Read(false)[tt.row]; !has { // the growth needs two readings
+				t.Errorf("%s is missing after %d readings", tt.row, lateEvery+2)
+			}
+		})
 	}
 }

@@ -368,3 +368,41 @@ func TestDelayNotes(t *testing.T) {
 		})
 	}
 }
+
+// TestPulseByWalk: what a walk over tasks shows of a process is compared with the walk before.
+func TestPulseByWalk(t *testing.T) {
+	p := &process{pid: 7, processFacts: processFacts{info: &processInfo{}}}
+	r := &processReading{processSources: processSources{walk: &taskWalk{}}}
+	r.procs = []*process{{pid: 5}, p, {pid: 9}}
+	signs := func(pulse, rest, cgroups uint64) *taskSigns {
+		return &taskSigns{known: true, pulse: pulse, rest: rest, cgroups: cgroups}
+	}
+	for _, tt := range []struct {
+		name                       string
+		walked                     *taskSigns // nil: the walk does not have it
+		ran, unsure, stat, command bool
+	}{
+		{"first walk", signs(1, 1, 1), false, true, true, false},
+		{"nothing happened", signs(1, 1, 1), false, false, false, false},
+		{"it ran", signs(2, 1, 1), true, false, false, false},
+		{"nothing more", signs(2, 1, 1), false, false, false, false},
+		{"its memory changed", signs(2, 2, 1), false, false, true, false},
+		{"it moved to another group", signs(2, 2, 2), false, false, false, true},
+		{"missing", nil, false, true, true, false},
+		{"there again", signs(2, 2, 3), false, true, true, false},
+		{"it ran in another group", signs(3, 2, 4), true, false, false, true},
+	} {
+		r.walk.found = []taskSeen{{pid: 3, signs: *signs(8, 8, 8)}}
+		if tt.walked != nil {
+			r.walk.found = append(r.walk.found, taskSeen{pid: 7, signs: *tt.walked})
+		}
+		r.walk.found = append(r.walk.found, taskSeen{pid: 8, signs: *signs(9, 9, 9)})
+		p.statStale, p.ranSinceInfo, p.info.stale = false, false, false
+		r.pulseByWalk()
+		if p.ran != tt.ran || p.unsure != tt.unsure || p.statStale != tt.stat ||
+			p.info.stale != tt.command || p.ranSinceInfo != tt.unsure {
+			t.Errorf("%s: ran %t, unsure %t, line changed %t, info changed %t, ran since %t", tt.name,
+				p.ran, p.unsure, p.statStale, p.info.stale, p.ranSinceInfo)
+		}
+	}
+}

@@ -14,6 +14,8 @@ const (
 	LanguagePython = 1 + iota
 	LanguageRuby
 	LanguagePerl
+	_ // Java, whose code has a walk of its own
+	LanguagePHP
 )
 
 // Reasons for which a stack has no frames of an interpreter, as in package interp.
@@ -110,6 +112,7 @@ func (b *interpreterCode) languages() map[int64]languageCode {
 		LanguagePython: &pythonCode{interpreterCode: b, interpreter: b.label()},
 		LanguageRuby:   &rubyCode{interpreterCode: b, found: b.label()},
 		LanguagePerl:   &perlCode{b},
+		LanguagePHP:    &phpCode{b},
 	}
 }
 
@@ -210,7 +213,7 @@ func (b userWalk) makeInterpreter() {
 	b.bind(known)
 	b.load(asm.R2, asm.R7, inLanguage, 4, false)
 	all := c.languages()
-	for _, number := range [...]int64{LanguagePython, LanguageRuby, LanguagePerl} {
+	for _, number := range [...]int64{LanguagePython, LanguageRuby, LanguagePerl, LanguagePHP} {
 		begin, search, ready, other := l(), l(), l(), l()
 		b.ifImm(asm.JNE, asm.R2, number, other, asm.R3)
 		b.ifImm(asm.JEq, asm.R1, interpreterReady, ready, asm.R3)

@@ -17,6 +17,7 @@ const (
 	Ruby
 	Perl
 	Java
+	PHP
 )
 
 // String returns the name of the language.
@@ -30,6 +31,8 @@ func (l Language) String() string {
 		return "Perl"
 	case Java:
 		return "Java"
+	case PHP:
+		return "PHP"
 	}
 	return "interpreter"
 }

@@ -53,8 +53,9 @@ var plan = []planned{
 	{"symbol/python", "symbol/interp", "structs of CPython: layouts, names and lines of its frames; pure"},
 	{"symbol/ruby", "symbol/interp", "structs of Ruby: layouts, names and lines of its frames; pure"},
 	{"symbol/perl", "symbol/interp", "structs of Perl: layouts, names and files of its frames; pure"},
+	{"symbol/php", "symbol/interp", "structs of PHP: layouts, names and files of its frames; pure"},
 	{"symbol/hotspot", "symbol/interp", "structs of HotSpot: layouts, names and lines of methods of Java; pure"},
-	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot", "the list of interpreters; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php", "the list of interpreters; pure"},
 	{
 		"symbol",
 		"measure kernel kernel/* symbol/interp symbol/interp/languages symbol/instruction symbol/window " +

@@ -6,6 +6,7 @@ import (
 	"culprit/symbol/hotspot"
 	"culprit/symbol/interp"
 	"culprit/symbol/perl"
+	"culprit/symbol/php"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
 )
@@ -26,6 +27,7 @@ var all = [...]language{
 	{interp.Ruby, ruby.Find, ruby.FromNumbers},
 	{interp.Perl, perl.Find, perl.FromNumbers},
 	{interp.Java, hotspot.Find, hotspot.FromNumbers},
+	{interp.PHP, php.Find, php.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.

@@ -1,0 +1,152 @@
+package gen
+
+import (
+	"github.com/cilium/ebpf/asm"
+)
+
+// The numbers of a layout of PHP.
+const (
+	phKnown   = iota // 1: frames can be read
+	phOpcodes        // of the code of a function: its operations
+	phCount          // how many they are
+)
+
+// Offsets in structs, the same in all versions.
+const (
+	phpOperation = 0  // of a call (zend_execute_data): its operation
+	phpFunction  = 24 // its function
+	phpFlags     = 40 // its flags: the type of This
+	phpCaller    = 48
+	phpCallSize  = 56
+	phpName      = 8  // of a function: its name
+	phpLine      = 24 // of an operation (zend_op)
+	phpOpSize    = 32
+)
+
+const (
+	phpTop  = 1 << 17 // of the flags of a call: the last one of a call of the evaluator
+	phpUser = 2       // of the type of a function: it is written in PHP
+	phpEval = 4
+)
+
+// What a function without a name is, in the lowest bits of the method of its frame, as in package
+// php.
+const (
+	phpMain     = 1 + iota // the program
+	phpIncluded            // a file that another one includes, or what it evaluates
+)
+
+// The places of what is read, in the function's stack.
+const (
+	phpCallPlace     = -128 // a call
+	phpFunctionPlace = -144 // the first members of its function
+	phpMethodPlace   = -152
+)
+
+// A phpCode is the code of PHP in makeInterpreter.
+type phpCode struct{ *interpreterCode }
+
+// begin finds the current call. r8 is the bias. PHP that is built for threads has no layout.
+//
+//	call = *(u64 *)(l->head + w->bias);
+//	if (!call) goto no_thread;
+//	w->in_at = call; w->in_state = READY;
+//	return AGAIN;
+func (b *phpCode) begin() {
+	b.load(asm.R3, asm.R7, inHead, 8, false)
+	b.alu(asm.Add, asm.R3, asm.R8)
+	b.word()
+	b.ifImm(asm.JEq, asm.R1, 0, b.noThread, asm.R2)
+	b.store(asm.R6, walkInAt, asm.R1, 8)
+	b.storeImm(asm.R6, walkInState, interpreterReady, 8, asm.R1)
+	b.result(interpreterAgain)
+}
+
+// search is not used: there is one thread.
+func (b *phpCode) search() { b.jump(b.keep) }
+
+// frame stores the frame of the call r9, if its function is written in PHP.
+//
+//	if (!call) goto leave;
+//	operation, function, flags, caller = *call;
+//	w->in_at = caller;
+//	if (!function) return AGAIN;
+//	type, name = *function;
+//	if (type != USER && type != EVAL) return AGAIN;  // C: a frame of its own
+//	kind = name ? 0 : caller ? INCLUDED : MAIN;
+//	code = function->opcodes;                        // copies of a closure share them
+//	if (function & 7 || !code || code >= MOST_ADDRESS || code & 7) goto unreadable;
+//	at = operation - code;
+//	line = at < 32 * function->count ? operation->line : UNKNOWN; // else it is not written yet
+//	store the frame with function | kind as its method
+//	w->in_got = 1;
+//	if (flags & TOP) goto leave;
+//	return AGAIN;
+func (b *phpCode) frame() {
+	skip, user, named, main := b.label(), b.label(), b.label(), b.label()
+	b.ifImm(asm.JEq, asm.R9, 0, b.leave, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.userPlace(phpCallPlace, phpCallSize)
+	b.load(asm.R8, asm.R10, phpCallPlace+phpCaller, 8, false)
+	b.store(asm.R6, walkInAt, asm.R8, 8)
+	b.load(asm.R9, asm.R10, phpCallPlace+phpFunction, 8, false)
+	b.ifImm(asm.JEq, asm.R9, 0, skip, asm.R1)
+	b.mov(asm.R3, asm.R9)
+	b.userPlace(phpFunctionPlace, phpName+8)
+	b.load(asm.R1, asm.R10, phpFunctionPlace, 1, false)
+	b.ifImm(asm.JEq, asm.R1, phpUser, user, asm.R2)
+	b.ifImm(asm.JNE, asm.R1, phpEval, skip, asm.R2)
+	b.bind(user)
+	b.movImm(asm.R1, 0)
+	b.load(asm.R2, asm.R10, phpFunctionPlace+phpName, 8, false)
+	b.ifImm(asm.JNE, asm.R2, 0, named, asm.R3)
+	b.movImm(asm.R1, phpMain)
+	b.ifImm(asm.JEq, asm.R8, 0, main, asm.R3)
+	b.movImm(asm.R1, phpIncluded)
+	b.bind(main)
+	b.bind(named)
+	b.alu(asm.Or, asm.R1, asm.R9)
+	b.store(asm.R10, phpMethodPlace, asm.R1, 8)
+	b.mov(asm.R1, asm.R9)
+	b.add(asm.And.Imm(asm.R1, 7))
+	b.ifImm(asm.JNE, asm.R1, 0, b.unreadable, asm.R2)
+	b.member(asm.R9, phOpcodes)
+	b.ifImm(asm.JEq, asm.R1, 0, b.unreadable, asm.R2)
+	b.movImm(asm.R2, frameMostAddress)
+	b.ifReg(asm.JGE, asm.R1, asm.R2, b.unreadable)
+	b.mov(asm.R2, asm.R1)
+	b.add(asm.And.Imm(asm.R2, 7))
+	b.ifImm(asm.JNE, asm.R2, 0, b.unreadable, asm.R3)
+	b.store(asm.R10, codePlace, asm.R1, 8)
+	b.line()
+	b.storeFrame(func() { b.load(asm.R1, asm.R10, phpMethodPlace, 8, false) })
+	b.storeImm(asm.R6, walkInGot, 1, 8, asm.R1)
+	b.load(asm.R1, asm.R10, phpCallPlace+phpFlags, 4, false)
+	b.add(asm.And.Imm(asm.R1, phpTop))
+	b.ifImm(asm.JNE, asm.R1, 0, b.leave, asm.R2)
+	b.bind(skip)
+	b.result(interpreterAgain)
+}
+
+// line leaves the line of the call at phpCallPlace of the function r9 in r1.
+func (b *phpCode) line() {
+	unknown, done := b.label(), b.label()
+	b.load(asm.R1, asm.R10, codePlace, 8, false)
+	b.load(asm.R8, asm.R10, phpCallPlace+phpOperation, 8, false)
+	b.alu(asm.Sub, asm.R8, asm.R1)
+	b.number(asm.R3, phCount)
+	b.alu(asm.Add, asm.R3, asm.R9)
+	b.userWords(4, b.unreadable)
+	b.load(asm.R1, asm.R6, walkTemp, 4, false)
+	b.add(asm.LSh.Imm(asm.R1, 5)) // of phpOpSize bytes each
+	b.ifReg(asm.JGE, asm.R8, asm.R1, unknown)
+	b.load(asm.R3, asm.R10, phpCallPlace+phpOperation, 8, false)
+	b.add(asm.Add.Imm(asm.R3, phpLine))
+	b.userWords(4, unknown)
+	b.load(asm.R1, asm.R6, walkTemp, 4, false)
+	b.ifImm(asm.JEq, asm.R1, 0, unknown, asm.R2)
+	b.ifImm(asm.JLT, asm.R1, unknownInstruction, done, asm.R2)
+	b.bind(unknown)
+	b.movImm(asm.R1, unknownInstruction)
+	b.bind(done)
+}
