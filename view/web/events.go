@@ -91,8 +91,8 @@ func seen(a *measure.Answer) []bool {
 	return out
 }
 
-// boundary returns the time at which cell c begins, and how exact a mark there is, in words. wide is
-// the number of cells since the last one that was read.
+// boundary returns the time at which cell c begins, and how exact a mark there is, in words. wide
+// is the number of cells since the last one that was read.
 func boundary(a *measure.Answer, c, wide int) (at measure.Time, exact string) {
 	if span := measure.Span(wide) * a.Step; span > measure.Second {
 		exact = " (± " + cellLength(span) + ")"
