@@ -126,7 +126,7 @@ func record(t *testing.T, s *script, sentences ...string) (*Catalogue, *Window) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		q.Step = measure.Second
+		q.Step = 2 * measure.Second
 		queries = append(queries, q)
 	}
 	w, err := c.Record(context.Background(), queries, len(s.ticks), nil)

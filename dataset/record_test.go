@@ -52,3 +52,30 @@ func TestRecordReturnsWithTheLastTick(t *testing.T) {
 	stop()
 	<-s.over
 }
+
+// On a busy machine each tick takes two steps: the recording takes no longer for that.
+func TestRecordOfSlowTicks(t *testing.T) {
+	for _, tt := range []struct {
+		steps, ticks int
+	}{{1, 1}, {2, 2}, {3, 3}, {5, 3}, {7, 4}, {8, 4}, {9, 5}} {
+		s := network()
+		for len(s.ticks) < tt.steps {
+			s.ticks = append(s.ticks, s.ticks[0])
+		}
+		c := New(s)
+		q, err := c.Parse("net.device.bytes by device")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Step = measure.Second
+		ctx, stop := context.WithCancel(t.Context())
+		w, err := c.Record(ctx, []measure.Query{q}, tt.steps, nil)
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(w.Ticks()); got != tt.ticks {
+			t.Errorf("%d steps: %d ticks, want %d", tt.steps, got, tt.ticks)
+		}
+	}
+}

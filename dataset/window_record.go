@@ -9,8 +9,9 @@ import (
 	"culprit/measure"
 )
 
-// Record watches the queries for n ticks, or until the context ends, and returns the recording,
-// also with an error. progress, if not nil, is called after each tick with the number of ticks so
+// Record watches the queries for n steps, or until the context ends, and returns the recording,
+// also with an error. That is n ticks, or fewer on a busy machine, where a reading takes longer than
+// a step, but at least three. progress, if not nil, is called after each tick with the number of ticks so
 // far. Record returns with the last tick; the sources release their files and programs only when
 // the context ends, so that the caller does not wait for that. The error is a *measure.Diagnostic
 // for an invalid query, or a source's.
@@ -46,10 +47,11 @@ func (c *Catalogue) Record(
 	}
 	f := newFolder(c, source, runs[source])
 	f.reuse = true
+	step := asked[0].Step
 	ended := make(chan error, 1)
 	go func() {
 		accept := measure.SinkFunc(func(batches []*measure.Batch) error {
-			if len(w.ticks) >= n {
+			if w.covers(n, step) {
 				return nil // the source has not noticed the end yet
 			}
 			w.add(widest(batches), func(take func(*measure.Answer, *measure.Batch)) {
@@ -58,7 +60,7 @@ func (c *Catalogue) Record(
 			if progress != nil {
 				progress(len(w.ticks))
 			}
-			if len(w.ticks) >= n {
+			if w.covers(n, step) {
 				stop()
 				close(full)
 				<-whole.Done() // see Record
@@ -76,6 +78,18 @@ func (c *Catalogue) Record(
 		}
 		return w, err
 	}
+}
+
+// fewestTicks is how many ticks a recording has in any case: what lasts is seen in several.
+const fewestTicks = 3
+
+// covers reports whether the ticks make n steps.
+func (w *Window) covers(n int, step measure.Span) bool {
+	if len(w.ticks) < min(n, fewestTicks) || step <= 0 {
+		return len(w.ticks) >= n
+	}
+	watched := w.ticks[len(w.ticks)-1].End.Sub(w.ticks[0].Start)
+	return len(w.ticks) >= n || float64(watched)/float64(step) > float64(n)-0.5
 }
 
 // otherDelay is the part of a step after which further sources start: reading all counters of a
