@@ -10,11 +10,11 @@ import (
 )
 
 // Record watches the queries for n steps, or until the context ends, and returns the recording,
-// also with an error. That is n ticks, or fewer on a busy machine, where a reading takes longer than
-// a step, but at least three. progress, if not nil, is called after each tick with the number of ticks so
-// far. Record returns with the last tick; the sources release their files and programs only when
-// the context ends, so that the caller does not wait for that. The error is a *measure.Diagnostic
-// for an invalid query, or a source's.
+// also with an error. That is n ticks, or fewer on a busy machine, where a reading takes longer
+// than a step, but at least three. progress, if not nil, is called after each tick with the number
+// of ticks so far. Record returns with the last tick; the sources release their files and programs
+// only when the context ends, so that the caller does not wait for that. The error is a
+// *measure.Diagnostic for an invalid query, or a source's.
 func (c *Catalogue) Record(
 	ctx context.Context, queries []measure.Query, n int, progress func(tick int),
 ) (*Window, error) {

@@ -218,11 +218,17 @@ func readHeader(r io.ReaderAt, size int64) (*header, error) {
 	return h, nil
 }
 
+// longestSection is above the length of the name of every section that is looked for.
+const longestSection = 64
+
+// nameOf returns the name of a section; what is beyond longestSection is left out. A file may have
+// many sections with one name as long as all names.
 func (h *header) nameOf(s *section) string {
 	if uint64(s.name) >= uint64(len(h.section)) {
 		return ""
 	}
 	b := h.section[s.name:]
+	b = b[:min(len(b), longestSection)]
 	if i := bytes.IndexByte(b, 0); i >= 0 {
 		b = b[:i]
 	}

@@ -230,11 +230,28 @@ func (r *failingReader) Read(q *symbol.Request) (*symbol.Answer, error) {
 	return r.Reader.Read(q)
 }
 
+// longNames returns a file of a thousand sections, whose common name is 64 KiB long.
+func longNames() []byte {
+	const many, section, offset, sizes = 1000, 64, 24, 16
+	le := binary.LittleEndian
+	parts := slices.Repeat([]part{{kind: 7}}, many)
+	parts = append(parts, part{kind: 1, data: slices.Repeat([]byte("a"), 64<<10)})
+	b := elfFile(parts...)
+	table := b[le.Uint64(b[40:]):]
+	names, last := table[section*(many+1):], table[section*(many+2):]
+	copy(last[offset:offset+sizes], names[offset:]) // where the names are, and how long
+	for ; len(table) > 0; table = table[section:] {
+		le.PutUint32(table, 0)
+	}
+	return b
+}
+
 // FuzzCode: whatever a file is, this process reads it within its limits, and the client accepts
 // what it answers.
 func FuzzCode(f *testing.F) {
 	f.Add(notedFile())
 	f.Add(elfFile())
+	f.Add(longNames())
 	f.Add([]byte("\x7fELF"))
 	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		file := inMemory(t, b)
