@@ -11,6 +11,8 @@ import (
 //
 //	if (w->look == w->pc) {
 //		if (blob->name is "vtable chunks") goto bare; // they jump to the method
+//		if (the next instruction is ret or push %rbp) goto bare;
+//		if (it is pop %rbp, or the last one was push %rbp) goto pushed;
 //		if (!w->doubt) w->doubt = w->n;
 //	}
 //	return KEEP;
@@ -25,6 +27,11 @@ func (b *hotspotCode) stub() {
 	b.load(asm.R1, asm.R6, walkTemp, 8, false)
 	b.ifImm(asm.JEq, asm.R1, hotspotVTable, b.bare, asm.R2)
 	b.bind(other)
+	b.readCode()
+	b.code(hsAfterPlace, 0, 1, 0xc3, b.bare)
+	b.code(hsAfterPlace, 0, 1, 0x5d, b.pushed)
+	b.code(hsAfterPlace, 0, 1, 0x55, b.bare)
+	b.code(hsBeforePlace, 7, 1, 0x55, b.pushed)
 	b.load(asm.R1, asm.R6, walkDoubt, 8, false)
 	b.ifImm(asm.JNE, asm.R1, 0, b.keep, asm.R2)
 	b.load(asm.R1, asm.R6, walkN, 8, false)

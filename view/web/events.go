@@ -20,6 +20,7 @@ const (
 	fineEventCells = 1500 // cells of a statistic with few rows
 	eventCells     = 150  // and of one with many
 	leastLife      = 2    // cells: a process that is there for less is no event
+	maxEventGap    = 5    // cells that could not be read, and in which an event may have been
 )
 
 // eventSource is a statistic whose answers show events: nothing is measured for them.
@@ -90,10 +91,11 @@ func seen(a *measure.Answer) []bool {
 	return out
 }
 
-// boundary returns the time at which cell c begins, and how exact a mark there is, in words.
-func boundary(a *measure.Answer, c int) (at measure.Time, exact string) {
-	if a.Step > measure.Second {
-		exact = " (± " + cellLength(a.Step) + ")"
+// boundary returns the time at which cell c begins, and how exact a mark there is, in words. wide
+// is the number of cells since the last one that was read.
+func boundary(a *measure.Answer, c, wide int) (at measure.Time, exact string) {
+	if span := measure.Span(wide) * a.Step; span > measure.Second {
+		exact = " (± " + cellLength(span) + ")"
 	}
 	return a.Start.Add(measure.Span(c) * a.Step), exact
 }
@@ -113,10 +115,17 @@ func cellLength(step measure.Span) string {
 // after its start, and ends in the one before its end.
 func processMarks(a *measure.Answer) (all []timeMark) {
 	type event struct {
-		cell    int
-		started bool
+		cell, wide int
+		started    bool
 	}
 	names := map[event][]string{}
+	// add adds an event between two cells that were read. It may be anywhere between them.
+	add := func(before, after int, started bool, name string) {
+		if before >= 0 && after < len(a.Elapsed) && after-before <= maxEventGap {
+			at := event{after, after - before, started}
+			names[at] = append(names[at], name)
+		}
+	}
 	read := seen(a)
 	for i := range a.Series {
 		values := a.Series[i].Values
@@ -133,17 +142,18 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 			continue
 		}
 		name := fmt.Sprintf("%s (pid %s)", cmp.Or(a.Label(i, 0), "?"), a.Label(i, 1))
-		if first > 0 && read[first-1] {
-			at := event{first, true}
-			names[at] = append(names[at], name)
+		before, after := first-1, last+1
+		for before >= 0 && !read[before] {
+			before--
 		}
-		if last+1 < len(values) && read[last+1] {
-			at := event{last + 1, false}
-			names[at] = append(names[at], name)
+		for after < len(read) && !read[after] {
+			after++
 		}
+		add(before, first, true, name)
+		add(last, after, false, name)
 	}
 	for e, list := range names {
-		at, exact := boundary(a, e.cell)
+		at, exact := boundary(a, e.cell, e.wide)
 		did := "ended"
 		if e.started {
 			did = "started"
@@ -196,14 +206,13 @@ func interfaceMarks(a *measure.Answer) (all []timeMark) {
 	}
 	read := seen(a)
 	for _, name := range names {
-		before, known := "", false
+		before, last := "", -maxEventGap-1 // the state in the last cell that was read
 		for c, state := range states[name] {
 			if !read[c] || state == several {
-				known = known && read[c]
 				continue
 			}
-			if known && state != before {
-				at, exact := boundary(a, c)
+			if wide := c - last; wide <= maxEventGap && state != before {
+				at, exact := boundary(a, c, wide)
 				text := name + " is " + state + ", was " + before
 				switch {
 				case before == "":
@@ -213,7 +222,7 @@ func interfaceMarks(a *measure.Answer) (all []timeMark) {
 				}
 				all = append(all, timeMark{at: at, kind: "interface", text: text + exact})
 			}
-			before, known = state, true
+			before, last = state, c
 		}
 	}
 	return all
@@ -229,7 +238,7 @@ func counted(
 		if !(n >= 1) {
 			continue
 		}
-		at, within := boundary(a, c+1)
+		at, within := boundary(a, c+1, 1)
 		if within != "" {
 			within = " (in the " + cellLength(a.Step) + " before)"
 		}

@@ -91,48 +91,80 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// rowsOf returns an answer with cells of ten seconds, all measured but the second.
-func rowsOf(rows map[string][]float64, labels ...string) *measure.Answer {
+// rowsOf returns an answer with cells of ten seconds, of which nothing was measured in some.
+func rowsOf(cells int, unread []int, labels []string, rows ...[]float64) *measure.Answer {
 	a := &measure.Answer{Start: start, Step: 10 * measure.Second, Labels: labels}
-	for i := range labels {
-		values := rows[labels[i]]
-		if values == nil {
-			continue
-		}
-		for len(a.Elapsed) < len(values) {
-			a.Elapsed = append(a.Elapsed, 10*measure.Second)
-		}
+	for range cells {
+		a.Elapsed = append(a.Elapsed, 10*measure.Second)
+	}
+	for i, values := range rows {
 		l := measure.Label(i)
 		a.Series = append(a.Series, measure.Series{Key: []measure.Label{l, l, l}, Values: values})
 	}
-	a.Elapsed[1] = 0
+	for _, c := range unread {
+		a.Elapsed[c] = 0
+	}
 	return a
 }
 
-// What is next to a time without measurement is no event; of longer cells the mark says how exact
-// it is.
+// marksText formats marks in one line.
+func marksText(marks []timeMark) string {
+	var out []string
+	for _, m := range marks {
+		out = append(out, fmt.Sprintf("%v %s", m.at.Sub(start), m.text))
+	}
+	return strings.Join(out, "|")
+}
+
+// A mark says how exact it is. After a long time without measurement there is none.
 func TestEventsOfLongCells(t *testing.T) {
 	nan := measure.NaN
-	rows := map[string][]float64{
-		"stays": {1, nan, 1, 1, 1, 1}, "late": {nan, nan, 1, 1, 1, 1}, "x": {1, nan, 1, 1, nan, nan},
+	names := []string{"stays", "late", "x"}
+	for _, tt := range []struct {
+		name                  string
+		unread                []int
+		rows                  [][]float64
+		processes, interfaces string
+	}{
+		{
+			"cells of ten seconds", nil,
+			[][]float64{{1, 1, 1, 1, 1, 1}, {nan, nan, 1, 1, 1, 1}, {1, 1, 1, nan, nan, nan}},
+			"20s late (pid late) started (± 10 s)|30s x (pid x) ended (± 10 s)",
+			"20s late/late appeared: late (± 10 s)|30s x/x disappeared (± 10 s)",
+		},
+		{
+			"a cell that was not read", []int{1, 4},
+			[][]float64{{1, nan, 1, 1, nan, 1}, {nan, nan, 1, 1, nan, 1}, {1, nan, 1, 1, nan, nan}},
+			"20s late (pid late) started (± 20 s)|50s x (pid x) ended (± 20 s)",
+			"20s late/late appeared: late (± 20 s)|50s x/x disappeared (± 20 s)",
+		},
+		{
+			"a long time without measurement", []int{1, 2, 3, 4, 5},
+			[][]float64{
+				{1, nan, nan, nan, nan, nan, 1, 1}, {nan, nan, nan, nan, nan, nan, 1, 1},
+				{1, nan, nan, nan, nan, nan, nan, nan},
+			},
+			"", "",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := rowsOf(len(tt.rows[0]), tt.unread, names, tt.rows...)
+			if got := marksText(processMarks(a)); got != tt.processes {
+				t.Errorf("got  %s\nwant %s", got, tt.processes)
+			}
+			if got := marksText(interfaceMarks(a)); got != tt.interfaces {
+				t.Errorf("got  %s\nwant %s", got, tt.interfaces)
+			}
+		})
 	}
-	a := rowsOf(rows, "stays", "late", "x")
-	var got []string
-	for _, m := range append(processMarks(a), interfaceMarks(a)...) {
-		got = append(got, fmt.Sprintf("%v %s", m.at.Sub(start), m.text))
-	}
-	const want = "40s x (pid x) ended (± 10 s)|40s x/x disappeared (± 10 s)"
-	if text := strings.Join(got, "|"); text != want {
-		t.Errorf("got  %s\nwant %s", text, want)
-	}
-	a.Step, a.Elapsed[2] = measure.Minute, measure.Minute
-	got = nil
-	a.Series = []measure.Series{{Values: []float64{nan, nan, 3.0 / 60, 0, 0, 0.4 / 10}}}
-	for _, m := range killMarks(a) {
-		got = append(got, fmt.Sprintf("%v %s", m.at.Sub(start), m.text))
-	}
-	const kills = "3m0s the kernel killed 3 processes: out of memory (in the 1 min before)"
-	if text := strings.Join(got, "|"); text != kills {
-		t.Errorf("got  %s\nwant %s", text, kills)
+}
+
+func TestKillsOfLongCells(t *testing.T) {
+	nan := measure.NaN
+	a := rowsOf(4, nil, nil, []float64{nan, 3.0 / 60, 0, 0.4 / 10})
+	a.Step, a.Elapsed[1] = measure.Minute, measure.Minute
+	const want = "2m0s the kernel killed 3 processes: out of memory (in the 1 min before)"
+	if got := marksText(killMarks(a)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
