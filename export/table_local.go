@@ -69,6 +69,7 @@ func localLines() []line {
 		{query: "tcp.accept.count by peer,localport", kind: delta, unit: events, local: perPeer},
 		{query: "tcp.connect.count by peer,peerport,error", kind: delta, unit: events,
 			local: perPeer},
+		{query: "tcp.flow.buffer" + ofFlow + `,kind`, kind: level, unit: size},
 		{query: "tcp.flow.bytes" + ofFlow + `,direction`, kind: delta, unit: size},
 		{query: "tcp.flow.cwnd" + ofFlow, kind: level, unit: count},
 		{query: "tcp.flow.delivery" + ofFlow, kind: level, unit: bits},

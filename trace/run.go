@@ -18,7 +18,21 @@ import (
 const (
 	drainEach  = 100 * time.Millisecond
 	statusEach = time.Second
+	// cleanEach is drainEach of scripts with speculation(), whose numbers are free again only when
+	// the record of commit() or discard() is read: dtrace's default of cleanrate, 101 Hz.
+	cleanEach = time.Second / 101
 )
+
+// drainInterval returns how often a session reads records. An interval of more than a second would
+// only lose more of them.
+func drainInterval(options map[string]string, speculates bool) time.Duration {
+	each := cmp.Or(time.Duration(check.OptionSpan(options["switchrate"])), drainEach)
+	if speculates {
+		clean := cmp.Or(time.Duration(check.OptionSpan(options["cleanrate"])), cleanEach)
+		each = min(each, clean)
+	}
+	return min(max(each, time.Millisecond), time.Second)
+}
 
 // Run runs the script until it exits, the context ends, or over is closed, and calls the listener.
 // It returns the status of exit(). It fails when a program cannot be run or the kernel's maps
@@ -94,9 +108,9 @@ func (s *Session) stop(d *delivery) error {
 // wait runs the ticks and drains until the end.
 func (s *Session) wait(ctx context.Context, d *delivery, over <-chan struct{}) error {
 	now := time.Now()
-	// An interval of more than a second would only lose more records.
-	each := time.Duration(check.OptionSpan(s.script.Program.Options.All["switchrate"]))
-	each = min(max(cmp.Or(each, drainEach), time.Millisecond), time.Second)
+	each := drainInterval(
+		s.script.Program.Options.All, s.programs.maps.Maps[gen.MapSpec] != nil,
+	)
 	drain, status := now.Add(each), now.Add(statusEach)
 	s.programs.startTicks(now)
 	timer := time.NewTimer(0)

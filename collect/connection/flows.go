@@ -171,6 +171,10 @@ func (r *flowReading) Read(out *collect.Out) error {
 		}
 		good++
 	}
+	if r.walked {
+		r.tables.buffer.Lacks("the BPF program that walks over sockets does not read the sizes " +
+			"of send buffers; culprit diagnose does")
+	}
 	if good == 0 && fault != nil {
 		return fault
 	}
@@ -308,13 +312,19 @@ func (r *flowReading) dumpAll(s *flowSpace) error {
 // dump asks for the sockets of a namespace: in one walk by the older request, or in two by the
 // newer one if the kernel has only that.
 func (r *flowReading) dump(s *flowSpace, which int) error {
-	states, info := uint32(1<<tcpListen), false
+	states, ext := uint32(1<<tcpListen), byte(0)
 	if which == 1 {
-		states, info = r.states(s), r.flows
+		states = r.states(s)
+		if r.flows {
+			ext = 1 << (diagInfo - 1)
+		}
+		if r.want.Stat("tcp.flow.buffer") {
+			ext |= 1 << (diagMemory - 1)
+		}
 	}
 	if s.requests[which] == nil {
 		s.requests[which] = make([]netlink.Request, 1)
-		diagRequest(&s.requests[which][0], 0, states, info)
+		requestWith(&s.requests[which][0], 0, states, ext)
 	}
 	for i := range s.requests[which] {
 		s.table.expect, s.next = 0, 0
@@ -326,8 +336,8 @@ func (r *flowReading) dump(s *flowSpace, which int) error {
 		if i == 0 && len(s.requests[which]) == 1 && errors.As(err, &refused) &&
 			!errors.Is(err, measure.ErrDenied) {
 			s.requests[which] = make([]netlink.Request, 2)
-			diagRequest(&s.requests[which][0], unix.AF_INET, states, info)
-			diagRequest(&s.requests[which][1], unix.AF_INET6, states, info)
+			requestWith(&s.requests[which][0], unix.AF_INET, states, ext)
+			requestWith(&s.requests[which][1], unix.AF_INET6, states, ext)
 			return r.dump(s, which)
 		}
 		if errors.Is(err, measure.ErrUnsupported) && i == 1 {

@@ -15,7 +15,8 @@ import (
 )
 
 // flowWords are the label words of the rows, indexed by the constants below.
-var flowWords = [...]string{"rx", "tx", "server", "client", "busy", "rwnd", "sndbuf", ""}
+var flowWords = [...]string{"rx", "tx", "server", "client", "busy", "rwnd", "sndbuf", "size",
+	"used", ""}
 
 const (
 	wordRx = iota
@@ -25,6 +26,8 @@ const (
 	wordBusy
 	wordRwnd
 	wordSndbuf
+	wordSize
+	wordUsed
 	wordNone
 )
 
@@ -38,6 +41,7 @@ func (r *flowReading) setTables(out *collect.Out) {
 		{&t.rtt, "tcp.flow.rtt"}, {&t.minrtt, "tcp.flow.minrtt"}, {&t.delivery, "tcp.flow.delivery"},
 		{&t.pacing, "tcp.flow.pacing"}, {&t.cwnd, "tcp.flow.cwnd"}, {&t.mss, "tcp.flow.mss"}, {&t.unsent, "tcp.flow.unsent"},
 		{&t.unacked, "tcp.flow.unacked"}, {&t.queue, "tcp.flow.queue"}, {&t.limited, "tcp.flow.limited"},
+		{&t.buffer, "tcp.flow.buffer"},
 		{&t.connections, "tcp.connections"}, {&t.listenQueue, "tcp.listen.queue"}, {&t.listenLimit, "tcp.listen.limit"},
 	} {
 		*x.to = out.Table(x.id)
@@ -120,6 +124,7 @@ func (r *flowReading) take(_ uint16, payload []byte) error {
 		return nil
 	}
 	v.read(k.info)
+	v.bufferSize, v.bufferUsed = k.bufferSize, k.bufferUsed
 	r.name(f, k)
 	if len(s.closed) > 0 {
 		if c, ok := s.byLabels[f.labels]; ok && !s.closed[c].merged {
@@ -270,6 +275,12 @@ func (r *flowReading) put(
 		t.queue.Put(float64(v.receiving), key[:]...)
 		key[8] = w[wordTx]
 		t.queue.Put(float64(v.sending), key[:]...)
+	}
+	if t.buffer != nil && v.bufferSize > 0 {
+		key[8] = w[wordSize]
+		t.buffer.Put(float64(v.bufferSize), key[:]...)
+		key[8] = w[wordUsed]
+		t.buffer.Put(float64(v.bufferUsed), key[:]...)
 	}
 	known(t.rtt, uint64(v.rtt), µs)
 	known(t.minrtt, uint64(v.minrtt), µs)

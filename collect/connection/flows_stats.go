@@ -34,6 +34,8 @@ func (Flows) Stats() []measure.Stat {
 	limited := with(flowFields, measure.Field{Name: "by", Type: measure.Word,
 		Help: "busy: data was sent or waiting to be sent; this includes rwnd: stopped by the " +
 			"peer's receive window, and sndbuf: stopped by the own send buffer"})
+	part := with(flowFields, measure.Field{Name: "kind", Type: measure.Word,
+		Help: "size: what the send buffer may hold; used: what it holds"})
 	listener := with(flowFields[:3], flowFields[5:7]...)
 	delta := func(
 		id measure.StatID, unit measure.Unit, fields []measure.Field, help string,
@@ -77,6 +79,9 @@ func (Flows) Stats() []measure.Stat {
 		level("tcp.flow.queue", measure.Bytes, measure.Sum, directed, "bytes in the socket: "+
 			"received and not yet read (rx), written and not yet acknowledged (tx) (inet_diag "+
 			"rqueue, wqueue)"+moving),
+		level("tcp.flow.buffer", measure.Bytes, measure.Sum, part, "memory of the send buffer, "+
+			"with what the kernel needs beside the data (inet_diag skmeminfo sndbuf, "+
+			"wmem_queued)"+moving),
 		delta("tcp.flow.limited", measure.Nanoseconds, limited, "time sending, and what "+
 			"limited it (tcp_info busy_time, rwnd_limited, sndbuf_limited)"),
 		level("tcp.connections", measure.Count, measure.Sum, []measure.Field{flowFields[0],

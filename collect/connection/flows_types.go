@@ -165,11 +165,14 @@ type flowValues struct {
 	cwnd, mss          uint32
 	unsent, unacked    uint32
 	hasUnsent          bool
+	bufferSize         uint32 // 0: unknown
+	bufferUsed         uint32
 	delivery, pacing   uint64 // bytes per second; 0: unknown
 }
 
 type flowTables struct {
 	bytes, segments, retransmits, limited                            *collect.Table
 	rtt, minrtt, delivery, pacing, cwnd, mss, unsent, unacked, queue *collect.Table
+	buffer                                                           *collect.Table
 	connections, listenQueue, listenLimit                            *collect.Table
 }

@@ -40,6 +40,7 @@ const (
 	tcpdiagGetsock   = 18 // the older request: one walk over the table for both address families
 	sockDiagByFamily = 20
 	diagInfo         = 2 // INET_DIAG_INFO: struct tcp_info
+	diagMemory       = 7 // INET_DIAG_SKMEMINFO: numbers of include/uapi/linux/sock_diag.h
 
 	// SKNLGRP_INET_TCP_DESTROY: ended connections of IPv4 with their last counters
 	groupTCPDestroy  = 1
@@ -58,6 +59,11 @@ func diagRequest(q *netlink.Request, family byte, states uint32, info bool) {
 	if info {
 		ext = 1 << (diagInfo - 1)
 	}
+	requestWith(q, family, states, ext)
+}
+
+// requestWith is diagRequest with the bits of the attributes that each socket has.
+func requestWith(q *netlink.Request, family byte, states uint32, ext byte) {
 	if family == 0 {
 		q.Begin(tcpdiagGetsock, 0)
 		b := q.Extend(60)
@@ -87,6 +93,9 @@ type diagSocket struct {
 	uid     uint32
 	inode   uint32 // 0: of no process (not yet accepted, or closed)
 	info    tcpInfo
+
+	// size of the send buffer, and memory in it; 0: not known
+	bufferSize, bufferUsed uint32
 }
 
 const diagHeader = 72 // struct inet_diag_msg
@@ -124,15 +133,19 @@ func parseDiag(b []byte, s *diagSocket) bool {
 	s.cookie = uint64(native.Uint32(b[44:])) | uint64(native.Uint32(b[48:]))<<32
 	s.receiving, s.sending = native.Uint32(b[56:]), native.Uint32(b[60:])
 	s.uid, s.inode = native.Uint32(b[64:]), native.Uint32(b[68:])
-	s.info = nil
+	s.info, s.bufferSize, s.bufferUsed = nil, 0, 0
 	for a := b[diagHeader:]; len(a) >= 4; {
 		size := int(native.Uint16(a))
 		if size < 4 || size > len(a) {
 			return false
 		}
-		if native.Uint16(a[2:]) == diagInfo {
+		switch native.Uint16(a[2:]) {
+		case diagInfo:
 			s.info = a[4:size]
-			break
+		case diagMemory: // rmem_alloc, rcvbuf, wmem_alloc, sndbuf (at 12), fwd, wmem_queued (20)
+			if size >= 4+24 {
+				s.bufferSize, s.bufferUsed = native.Uint32(a[4+12:]), native.Uint32(a[4+20:])
+			}
 		}
 		a = a[min((size+3)&^3, len(a)):]
 	}

@@ -36,6 +36,7 @@ func TestFlowRows(t *testing.T) {
 		},
 		levels: true, receiving: 139, sending: 149, rtt: 151, minrtt: 157, cwnd: 163, mss: 167,
 		unsent: 173, unacked: 179, hasUnsent: true, delivery: 181, pacing: 191,
+		bufferSize: 197, bufferUsed: 193,
 	}
 	const key = "|blue|10.0.0.1|22|10.0.0.2|999|7|sshd|"
 	want := func(side string) map[string]float64 {
@@ -45,7 +46,7 @@ func TestFlowRows(t *testing.T) {
 			"retransmits": 137, "limited busy": 107e3, "limited rwnd": 109e3,
 			"limited sndbuf": 113e3, "rtt": 151e3, "minrtt": 157e3, "delivery": 8 * 181,
 			"pacing": 8 * 191, "cwnd": 163, "mss": 167, "unsent": 173, "unacked": 179,
-			"queue rx": 139, "queue tx": 149,
+			"queue rx": 139, "queue tx": 149, "buffer size": 197, "buffer used": 193,
 		} {
 			var stat, word string
 			if n, _ := fmt.Sscan(row, &stat, &word); n == 2 {

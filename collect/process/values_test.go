@@ -406,3 +406,84 @@ func TestPulseByWalk(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesAfterAGap: what a process moved while its bytes could not be read is in no interval.
+func TestBytesAfterAGap(t *testing.T) {
+	p := fakeProcess{pid: 7, comm: "a", start: 1}
+	m := newProcessMachine(t, p.files("5 5 5", 1, 1, 100))
+	m.Read(true)
+	for i, tt := range []struct {
+		bytes int // rchar; 0: unreadable
+		want  float64
+	}{{107, 7}, {0, measure.NaN}, {150, measure.NaN}, {161, 11}} {
+		files := p.files(fmt.Sprint("5 5 ", 6+i), 1, 1, tt.bytes)
+		if tt.bytes == 0 {
+			files["proc/7/io"] = "rchar: x\n"
+		}
+		m.Put(files)
+		rows := m.next()
+		collecttest.Expect(t, rows, "process.calls.bytes", map[string]float64{
+			"process.calls.bytes|7|a|read": tt.want, "process.calls.bytes|7|a|write": 2 * tt.want})
+		collecttest.Expect(t, rows, "process.io", map[string]float64{
+			"process.io|7|a|read": 3 * tt.want, "process.io|7|a|write": 4 * tt.want})
+	}
+}
+
+// TestEachWantReadsAgain: the line of a sleeping process is read again for each statistic that is
+// made of it, and for no other.
+func TestEachWantReadsAgain(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		wants levelWants
+		again bool
+	}{
+		{"rss", levelWants{rss: true}, true},
+		{"state", levelWants{state: true}, true},
+		{"count", levelWants{count: true}, true},
+		{"info", levelWants{info: true}, true},
+		{"threads", levelWants{threads: true}, true},
+		{"long", levelWants{long: true}, true},
+		{"visibility", levelWants{visibility: true}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := fakeProcess{pid: 7, comm: "idle", start: 500, rss: 3}
+			m := newProcessMachine(t, p.files("9 9 9", 1, 1, 1))
+			r := m.Reading.(*processReading)
+			r.wants = processWants{levelWants: tt.wants, thread: true}
+			m.Read(true)
+			p.rss = 11
+			m.Put(map[string]string{"proc/7/stat": p.stat()})
+			for range 12 {
+				m.next()
+			}
+			if again := r.procs[0].stat.rss == 11; again != tt.again {
+				t.Errorf("read again: %t, want %t", again, tt.again)
+			}
+		})
+	}
+}
+
+// TestLossOfTheEnded: each process that ended between two readings is a loss, also a single one.
+func TestLossOfTheEnded(t *testing.T) {
+	for _, ended := range []int{0, 1, 3} {
+		files := map[string]string{}
+		for pid := 10; pid < 15; pid++ {
+			files = merge(files, fakeProcess{pid: pid, comm: "p", start: 1}.files("5 5 5", 1, 1, 1))
+		}
+		m := newProcessMachine(t, files)
+		m.Read(true)
+		for pid := 10; pid < 10+ended; pid++ {
+			if err := os.RemoveAll(filepath.Join(m.Dir, "proc", fmt.Sprint(pid))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.next()
+		lost := uint64(0)
+		for _, l := range m.Out.Table("process.cpu").Batch().Loss {
+			lost += l.Events
+		}
+		if lost != uint64(ended) {
+			t.Errorf("%d processes ended, and %d are a loss", ended, lost)
+		}
+	}
+}

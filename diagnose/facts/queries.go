@@ -140,6 +140,7 @@ const (
 	FlowUnacked     = `tcp.flow.unacked by netns,local,localport,peer,peerport,pid,process,side`
 	FlowMSS         = `tcp.flow.mss by netns,local,localport,peer,peerport,pid,process,side`
 	FlowQueue       = `tcp.flow.queue by netns,local,localport,peer,peerport,pid,process,side,direction`
+	FlowBuffer      = `tcp.flow.buffer by netns,local,localport,peer,peerport,pid,process,side,kind`
 	FlowLimited     = `tcp.flow.limited by netns,local,localport,peer,peerport,pid,process,side,by`
 	ListenQueue     = `tcp.listen.queue by netns,local,localport,pid,process`
 	ListenLimit     = `tcp.listen.limit by netns,local,localport,pid,process`

@@ -5,6 +5,8 @@ const (
 	SendBufferShare = 0.5
 	SendBufferTrip  = 1e6
 	SendBufferQueue = 2.0
+	SendBufferFull  = 0.66
+	SendBufferSent  = 0.25
 )
 
 func sendBuffers() []Threshold {
@@ -16,6 +18,10 @@ func sendBuffers() []Threshold {
 				"receiver waits for a CPU"),
 		edge("SendBufferQueue", SendBufferQueue, "of the least round-trip time", 1.9, 2.1,
 			"a longer trip shows a queue on the path: it takes no more"),
+		edge("SendBufferFull", SendBufferFull, "share of the buffer", 0.65, 0.67,
+			"in use: the kernel wakes a waiting program when a third is free"),
+		edge("SendBufferSent", SendBufferSent, "share of what the buffer holds", 0.245, 0.256,
+			"that is not sent yet: with more the path, not the buffer, sets the rate"),
 	}
 }
 

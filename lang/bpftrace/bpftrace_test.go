@@ -82,6 +82,10 @@ func TestTranslation(t *testing.T) {
 				"this->$t.1#0 = 3l; @u[0l] = this->$t.1#0; }"},
 		{"delete", "BEGIN { @x[1] = 1; delete(@x[1]); }",
 			"dtrace:::BEGIN { @x[1l] = 1l; forget(@x[1l]); }"},
+		{"names of numbers", "BEGIN { @x[syscall_name(pid)] = strerror(tid); }",
+			"dtrace:::BEGIN { @x[(uint64_t)pid] = (uint64_t)tid; }"},
+		{"fields of the task", "BEGIN { @x = curtask.fs.pwd.dentry; }",
+			"dtrace:::BEGIN { @x[0l] = curthread.fs.pwd.dentry; }"},
 		{"the NUMA node", "BEGIN { @x[numaid] = cpu; }",
 			"dtrace:::BEGIN { @x[(uint64_t)lgrp] = (uint64_t)cpu; }"},
 		{"a macro", "#define TWO (1 + 1)\nBEGIN { @x = TWO * 3; }",
@@ -159,11 +163,18 @@ func TestTranslation(t *testing.T) {
 				"@x[1l, execname] = count(); }"},
 		{"a return with an else", "BEGIN { if (pid) { return; } @x = 1; }",
 			"dtrace:::BEGIN { if ((uint64_t)pid) { this->$(return)#0 = 3l; } else { @x[0l] = 1l; } }"},
+		{"options", `BEGIN { @a = getopt("depth", 35, "levels"); @b = getopt("all", false);
+			@c = getopt("all"); @d = getopt("name", "x"); @e = getopt("other", true); }`,
+			`dtrace:::BEGIN { @a[0l] = 7l; @b[0l] = 1l; @c[0l] = 1l; @d[0l] = "why"; @e[0l] = 1l; }`},
 		{"probes of two kinds", "kprobe:f, kretprobe:f { @x = 1; }",
 			"fbt::f:entry { @x[0l] = 1l; } fbt::f:return { @x[0l] = 1l; }"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := translated(t, tt.text, here(), "12", "word"); got != tt.d {
+			args := []string{"12", "word"}
+			if strings.Contains(tt.text, "getopt") {
+				args = []string{"12", "--depth=7", "--all", "word", "--name=why"}
+			}
+			if got := translated(t, tt.text, here(), args...); got != tt.d {
 				t.Errorf("\n%s, want\n%s", got, tt.d)
 			}
 		})
@@ -253,6 +264,10 @@ func TestMistakes(t *testing.T) {
 			"defined twice", BadSyntax},
 		{"has_key of a count", "BEGIN { @x[1] = count(); if has_key(@x, 1) { } }", "@x, 1",
 			"not known in the kernel", Unsupported},
+		{"an option without a name", "BEGIN { @x = getopt(5); }", "getopt", "must be a string",
+			BadCall},
+		{"an option of no constant", `BEGIN { @x = getopt("a", pid); }`, "getopt",
+			"must be a constant", BadCall},
 		{"a strange character", "BEGIN { @x = 1 § 2; }", "§", "unknown character", BadSyntax},
 		{"a cgroup", `BEGIN { @x = cgroupid("/x"); }`, `"/x"`, "no cgroup /x", BadCall},
 	} {
@@ -426,4 +441,20 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Options are checked against what the program asks for.
+func TestOptionMistakes(t *testing.T) {
+	for _, tt := range []struct{ text, arg, says string }{
+		{`BEGIN { @x = getopt("depth", 5); }`, "--dept=6", "no option --dept"},
+		{`BEGIN { @x = getopt("depth", 5); }`, "--depth=six", "must be a number"},
+		{`BEGIN { @x = getopt("all"); }`, "--all=maybe", "must be true or false"},
+	} {
+		t.Run(tt.arg, func(t *testing.T) {
+			_, ds := Parse("", tt.text, []string{tt.arg})
+			if len(ds) != 1 || !strings.Contains(ds[0].Message, tt.says) {
+				t.Errorf("%v", ds)
+			}
+		})
+	}
 }

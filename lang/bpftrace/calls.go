@@ -22,7 +22,8 @@ var forms = map[string]struct {
 	"ksym": {1, 1, "ksym(ADDRESS)"}, "usym": {1, 1, "usym(ADDRESS)"},
 	"kaddr": {1, 1, "kaddr(\"SYMBOL\")"}, "cgroupid": {1, 1, "cgroupid(\"/sys/fs/cgroup/...\")"},
 	"strftime": {2, 2, "strftime(\"%H:%M:%S\", nsecs)"}, "nsecs": {0, 1, "nsecs()"},
-	"strncmp":     {3, 3, "strncmp(STRING, STRING, LENGTH)"},
+	"strncmp":  {3, 3, "strncmp(STRING, STRING, LENGTH)"},
+	"strerror": {1, 1, "strerror(NUMBER)"}, "syscall_name": {1, 1, "syscall_name(NUMBER)"},
 	"strcontains": {2, 2, "strcontains(STRING, PART)"},
 	"kptr":        {1, 1, "kptr(POINTER)"}, "uptr": {1, 1, "uptr(POINTER)"},
 	"has_key": {2, 2, "has_key(@map, KEY)"}, "len": {1, 1, "len(@map)"},
@@ -44,8 +45,8 @@ var forms = map[string]struct {
 var unsupportedCalls = map[string]string{
 	"override": "culprit changes no results of system calls", "uaddr": "use usym(ADDRESS)",
 	"skboutput": "use printf", "cgroup_path": "use cgroup",
-	"strerror": "print the number", "pton": "compare the number of the address",
-	"reg": "use arg0 to arg9, or retval", "debugf": "use printf",
+	"pton": "compare the number of the address",
+	"reg":  "use arg0 to arg9, or retval", "debugf": "use printf",
 	"stack_len": "print the stack", "errorf": "use printf", "warnf": "use printf",
 }
 
@@ -119,6 +120,10 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 		return dCall(at, "usym", args[0]), &Shape{Kind: USym}
 	case "ntop":
 		return args[len(args)-1], &Shape{Kind: Inet}
+	case "strerror":
+		return args[0], &Shape{Kind: ErrorText}
+	case "syscall_name":
+		return args[0], &Shape{Kind: CallName}
 	case "macaddr":
 		return args[0], &Shape{Kind: MAC}
 	case "path":

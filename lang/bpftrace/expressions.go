@@ -92,6 +92,9 @@ func (t *translator) expr(e syntax.Expr) (syntax.Expr, *Shape) {
 		}
 		if id, ok := e.X.(*syntax.Ident); ok && id.Name == "args" {
 			return &syntax.Member{Span: e.Span, X: id, Name: e.Name, Arrow: e.Arrow}, nil
+		} else if ok && id.Name == "curtask" {
+			task := &syntax.Ident{Span: id.Span, Name: "curthread"}
+			return &syntax.Member{Span: e.Span, X: task, Name: e.Name, Arrow: e.Arrow}, nil
 		}
 		x, _ := t.expr(e.X)
 		return &syntax.Member{Span: e.Span, X: x, Name: e.Name, Arrow: e.Arrow}, nil

@@ -23,6 +23,7 @@ const (
 type parser struct {
 	file, text string
 	args       []string // $1 ...
+	options    map[string]option
 	tok        token
 	last       int // end of the token before tok
 	depth      int
@@ -36,11 +37,12 @@ type parser struct {
 	open       bool // the last statement had no ;
 }
 
-// Parse parses a text. args are the values of $1, $2 and so on; those that are missing are 0. It
-// returns a tree or diagnostics, never both.
+// Parse parses a text. args are the values of $1, $2 and so on, of which those that are missing are
+// 0, and options of getopt(), --name=value. It returns a tree or diagnostics, never both.
 func Parse(file, text string, args []string) (*Program, syntax.Diagnostics) {
-	p := &parser{file: file, text: text, args: args, macros: map[string]string{},
-		expanded: new(int), defined: map[string]*macro{}}
+	p := &parser{file: file, text: text, macros: map[string]string{}, expanded: new(int),
+		defined: map[string]*macro{}, options: map[string]option{}}
+	p.arguments(args)
 	if len(text) > mostText {
 		p.text = ""
 		p.report(TooLarge, 0, 0, "the program has more than 1 MiB", "split it into several")
@@ -169,6 +171,7 @@ func (p *parser) program() *Program {
 	}
 	p.parseTypes(prog)
 	if len(p.wrong) == 0 {
+		p.unusedOptions()
 		p.expand(prog)
 	}
 	return prog

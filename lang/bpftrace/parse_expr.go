@@ -287,6 +287,9 @@ func (p *parser) word() syntax.Expr {
 		return p.sizeOf(t)
 	}
 	args := p.list("(", ")")
+	if t.text == "getopt" && !p.failed {
+		return p.getopt(p.span(from), args)
+	}
 	name := syntax.Name{Text: t.text, Span: syntax.Span{From: int32(t.from), To: int32(t.to)}}
 	return &syntax.Call{Span: p.span(from), Func: name, Args: args}
 }
@@ -350,7 +353,7 @@ func (p *parser) macro(use token, body string) syntax.Expr {
 	at := syntax.Span{From: int32(use.from), To: int32(use.to)}
 	mark := at
 	inner := &parser{
-		text: body, args: p.args, macros: p.macros, depth: p.depth, within: &mark,
+		text: body, args: p.args, options: p.options, macros: p.macros, depth: p.depth, within: &mark,
 		expanded: p.expanded,
 	}
 	inner.next()

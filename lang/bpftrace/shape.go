@@ -16,6 +16,8 @@ const (
 	Buffer                // bytes and, as another value, their number
 	Username              // the number of a user
 	ProbeName             // the number of a probe
+	ErrorText             // the number of an error, by strerror
+	CallName              // the number of a system call
 	Tuple                 // the values of Parts
 )
 

@@ -6,6 +6,8 @@
 package check
 
 import (
+	"strings"
+
 	"culprit/lang/syntax"
 
 	"github.com/cilium/ebpf/btf"
@@ -120,6 +122,10 @@ type Var struct {
 	Keys []Type // nil: one value
 	At   syntax.Span
 }
+
+// Single reports whether an associative array has only the element with the key 0: those of
+// lang/bpftrace's translation that no text of D can name.
+func (v *Var) Single() bool { return strings.HasPrefix(v.Name, "$") }
 
 // AggFunc is an aggregating function.
 type AggFunc uint8

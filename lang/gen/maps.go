@@ -350,6 +350,10 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 		unwindMaps(add, lim)
 	}
 	for i, t := range p.Tables {
+		most := uint32(lim.Dynamic)
+		if t.Var.Single() {
+			most = 2 // the kernel may add an element before it frees the old one
+		}
 		add(
 			MapTable+strconv.Itoa(i),
 			hash(
@@ -357,7 +361,7 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 					Type:       ebpf.Hash,
 					KeySize:    k.keyBytes(tableKey(p, i)),
 					ValueSize:  uint32(round8(max(8, t.Value))),
-					MaxEntries: uint32(lim.Dynamic),
+					MaxEntries: most,
 				},
 			),
 		)

@@ -3,6 +3,9 @@ package gen
 import (
 	"testing"
 
+	"culprit/lang/check"
+	"culprit/lang/ir/irtest"
+
 	"github.com/cilium/ebpf"
 )
 
@@ -31,6 +34,24 @@ func TestLimitsShrink(t *testing.T) {
 	}
 	if l != want {
 		t.Errorf("%+v, want %+v", l, want)
+	}
+}
+
+// TestSingleTable checks that an array with one element takes no memory for others.
+func TestSingleTable(t *testing.T) {
+	p, err := irtest.Compile("BEGIN { x[0] = 1; y[0] = 1; }", check.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Tables[1].Var.Name = "$y"
+	o, err := Maps(p, Kernel{}, Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]uint32{"table0": 1 << 16, "table1": 2} {
+		if got := o.Maps[name].MaxEntries; got != want {
+			t.Errorf("%s has %d entries, want %d", name, got, want)
+		}
 	}
 }
 

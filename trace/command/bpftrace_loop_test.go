@@ -75,6 +75,10 @@ func TestBpftraceLoopsOverMaps(t *testing.T) {
 			printf("%d ", @c); @c = count(); if (@c == 3) { printf("%d ", @s["a", 2]); } exit(); }
 			END { $k = "a"; printf("%d %d %d %d", @s[$k, 1 + 1] + 1, @s["b", 2], @a[1], @m);
 			clear(@c); clear(@s); clear(@a); clear(@m); }`, "2 11 12 0 5 -7\n\n\n@c: 0"},
+		{"names of numbers", `BEGIN { @x[0] = strerror(2); printf("%s,%s,%s,%s", strerror(13),
+			strerror(0), strerror(9999), syscall_name(999999)); exit(); }
+			END { for ($kv : @x) { printf(";%s", $kv.1); } clear(@x); }`,
+			"Permission denied,Success,Unknown error 9999,999999;No such file or directory"},
 		{"variables begin as 0 each time", `BEGIN { @x["a"] = 1; } interval:ms:2 {
 			if (@x["a"] == 2) { $y = 5; } printf("%d ", $y); for ($kv : @x) {
 			@x[$kv.0] = $kv.1 + 1; } if (@x["a"] == 5) { clear(@x); exit(); } }`, "0 5 0 0 "},

@@ -12,6 +12,7 @@ import (
 	"culprit/lang/check"
 	"culprit/symbol"
 	"culprit/trace"
+	"culprit/trace/probe"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,6 +59,10 @@ func (p *bpftracePrinter) value(
 		return bpftrace.TextOf(mac(v.Bytes))
 	case bpftrace.Username:
 		return bpftrace.TextOf(p.userName(uint32(v.Int)))
+	case bpftrace.ErrorText:
+		return bpftrace.TextOf(errorText(v.Int))
+	case bpftrace.CallName:
+		return bpftrace.TextOf(probe.CallName(v.Int))
 	case bpftrace.ProbeName:
 		return bpftrace.TextOf(probeText(p.session.ProbeOf(uint32(v.Int))))
 	}
@@ -162,6 +167,21 @@ func (p *bpftracePrinter) userName(uid uint32) string {
 		p.names[uid] = name
 	}
 	return name
+}
+
+// errorText returns what strerror() of the C library returns for the number of an error. The texts
+// of package unix differ from it in the case of the first letter.
+func errorText(n int64) string {
+	text := unix.Errno(n).Error()
+	switch {
+	case n == 0:
+		return "Success"
+	case n == int64(unix.EHWPOISON): // package unix has no text
+		return "Memory page has hardware error"
+	case n < 0 || text == fmt.Sprintf("errno %d", n):
+		return fmt.Sprintf("Unknown error %d", n)
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // wallTime returns the time of day at a time of the monotonic clock in ns.

@@ -9,8 +9,11 @@ import (
 
 // SyscallName returns the name of the system call with this return probe, or the call's number when
 // it has no name.
-func SyscallName(id int64) string {
-	nr := (id - firstSyscall) / 2
+func SyscallName(id int64) string { return CallName((id - firstSyscall) / 2) }
+
+// CallName returns the name of a system call by its number, of those of 32-bit processes with
+// check.CompatCalls added. It returns the number when the call has no name.
+func CallName(nr int64) string {
 	switch {
 	case nr >= 0 && nr < int64(len(syscallNames)):
 		return syscallNames[nr]
