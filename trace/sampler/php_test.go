@@ -128,16 +128,19 @@ func phpHere(t *testing.T) string {
 	if runtime.GOARCH != "amd64" || tracetest.TablesMissing(t) {
 		t.Skip("needs: kernel feature bpf_task_pt_regs")
 	}
-	p, err := exec.LookPath("php")
-	if err != nil {
-		t.Skip("needs: tool php")
+	for _, name := range []string{"php8.2", "php"} {
+		p, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		built, err := exec.Command(p, "-n", "-r",
+			"echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION, ' ', PHP_ZTS;").Output()
+		if err == nil && string(built) == "8.2 0" {
+			return p
+		}
 	}
-	built, err := exec.Command(p, "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION, PHP_ZTS;").
-		Output()
-	if err != nil || string(built) != "8.20" {
-		t.Skipf("needs: tool php 8.2 without threads; here is %s", built)
-	}
-	return p
+	t.Skip("needs: tool php8.2")
+	return ""
 }
 
 // phpScript writes a program and returns its path.
