@@ -90,8 +90,7 @@ func TestSwitchesOfThreadsThatEnded(t *testing.T) {
 
 // A thread that taskstats count twice while it ends has no part in any number.
 func TestThreadsCountedTwice(t *testing.T) {
-	r := &processReading{processSources: processSources{taskstats: &taskstatsConn{}}}
-	r.tick, r.delayAcct = procfs.TickNanoseconds, true
+	r := countedByTaskstats()
 	p := &process{delta: &processDelta{}}
 	reading := func(ticks, run, wait uint64) (cpu, waited float64) {
 		before := p.stat
@@ -118,6 +117,52 @@ func TestThreadsCountedTwice(t *testing.T) {
 		cpu, waited := reading(c.ticks, c.run, c.wait)
 		if math.Abs(cpu-c.cpu) > 20e6 || !collecttest.Near(waited, c.waited) {
 			t.Errorf("reading %d: ran %v, waited %v; want %v, %v", i, cpu, waited, c.cpu, c.waited)
+		}
+	}
+}
+
+// countedByTaskstats is a reading that counts what taskstats say, at time 0.
+func countedByTaskstats() *processReading {
+	r := &processReading{processSources: processSources{
+		taskstats: &taskstatsConn{}, now: func() measure.Span { return 0 }}}
+	r.tick, r.delayAcct = procfs.TickNanoseconds, true
+	return r
+}
+
+// A recorder that waits for a CPU reads the ticks long after taskstats, while three threads run on:
+// nothing is counted twice, and waits and switches have values.
+func TestTicksReadLate(t *testing.T) {
+	const ms = 1e6
+	for _, tt := range []struct {
+		late  measure.Span // between the two reads in the second reading
+		twice bool
+	}{{200 * ms, false}, {1 * ms, true}} {
+		r := countedByTaskstats()
+		p := &process{delta: &processDelta{}}
+		for i, c := range []struct {
+			ticks, run uint64
+			late       measure.Span
+		}{
+			{100, 1000 * ms, 0},
+			{160, 1400 * ms, tt.late}, // 200 ms on another CPU after taskstats were read
+			{190, 1900 * ms, 0},
+			{240, 2400 * ms, 0},
+		} {
+			before := p.stat
+			p.stat = procStat{state: 'R', usr: c.ticks, threads: 3}
+			p.pulsed, p.task = true, taskStats{pulse: pulse{run: c.run, wait: uint64(i) * ms}}
+			r.now = func() measure.Span { return c.late }
+			r.count(p, &before, i > 0)
+			want := 1 * ms
+			if i == 0 {
+				continue
+			}
+			if tt.twice && i >= 2 {
+				want = measure.NaN
+			}
+			if !collecttest.Near(p.delta.wait, want) {
+				t.Errorf("%v late, reading %d: waited %v, want %v", tt.late, i, p.delta.wait, want)
+			}
 		}
 	}
 }

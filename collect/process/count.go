@@ -79,19 +79,38 @@ func (r *processReading) replace(p *process) {
 // thread twice. A thread that ends is among the ended ones (fill_tgid_exit in kernel/taskstats.c)
 // before it is no longer among the others (exit_notify). A busy machine can preempt it in between.
 // Such waits and switches are unknown, in this interval and the next.
+//
+// The ticks are read after taskstats, by milliseconds or, where the recorder waits for a CPU, much
+// later. What the process ran in between is no thread that is counted twice: see leads.
 const countedTwice = 20e6
+
+// leads returns how far the ticks may be ahead of the run time: lead is the same before a reading
+// that moved the run time by moved, so that both agree. By most at once: what the process can have
+// run between the two reads.
+func leads(lead, moved, most int64) int64 {
+	return max(0, lead+min(moved, most))
+}
+
+// between returns what p can have run since taskstats were read.
+func (r *processReading) between(p *process) int64 {
+	return int64(r.now()-r.pulsedAt) * int64(p.stat.threads)
+}
 
 // count sets the deltas of what stat and taskstats have.
 func (r *processReading) count(p *process, before *procStat, compare bool) {
 	s, d := &p.stat, p.delta
 	u, y := s.usr*r.tick, s.sys*r.tick
 	run, exact := r.runTime(p)
-	twice := exact && compare && p.pulsed && p.clock.above(run, u, y) > countedTwice
+	twice := exact && compare && p.pulsed && p.clock.above(run, u, y) > countedTwice+p.lead
+	shift := p.clock.shift
 	if compare {
 		usr, sys := p.clock.advance(run, exact, u, y)
 		d.usr, d.sys = float64(usr), float64(sys)
 	} else {
 		p.clock.start(run, exact, u, y)
+	}
+	if exact {
+		p.lead = leads(p.lead, p.clock.shift-shift, r.between(p))
 	}
 	d.minor, d.major = growth(s.minor, before.minor), growth(s.major, before.major)
 	p.kids.look(s, before, r.tick)

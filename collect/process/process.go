@@ -219,12 +219,13 @@ type processList struct {
 
 // processPulses finds the processes that ran; see process.pulse.
 type processPulses struct {
-	asked  []*process // processes asked for by taskstats
-	deltas []*processDelta
-	used   int   // how many of deltas are in use
-	opens  int   // files opened for pulses in this reading
-	keep   int   // how many more files may be kept open
-	failed error // error of a pulse
+	asked    []*process   // processes asked for by taskstats
+	pulsedAt measure.Span // time since boot when it asked
+	deltas   []*processDelta
+	used     int   // how many of deltas are in use
+	opens    int   // files opened for pulses in this reading
+	keep     int   // how many more files may be kept open
+	failed   error // error of a pulse
 }
 
 type processBuffers struct {
@@ -280,6 +281,7 @@ type processPulse struct {
 	walked     taskSigns  // signs of the latest walk, instead of both
 	unsure     bool       // the walk cannot show whether it ran
 	twice      bool       // last has a thread twice; see countedTwice
+	lead       int64      // ns by which the ticks may be ahead of the run time
 }
 
 // processStat has the stat line of a process.

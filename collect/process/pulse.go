@@ -44,6 +44,7 @@ func (r *processReading) pulseByTaskstats() error {
 		}
 		r.asked, r.pids = append(r.asked, p), append(r.pids, p.pid)
 	}
+	r.pulsedAt = r.now()
 	if err := r.taskstats.get(taskstatsTGID, r.pids, r.onTaskStats); err != nil {
 		return err
 	}

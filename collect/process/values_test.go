@@ -175,8 +175,7 @@ func TestUserNames(t *testing.T) {
 // counters are those of one earlier reading.
 func countedProcess(t *testing.T) (*processReading, *process) {
 	t.Helper()
-	r := &processReading{processSources: processSources{taskstats: &taskstatsConn{}}}
-	r.tick, r.delayAcct = procfs.TickNanoseconds, true
+	r := countedByTaskstats()
 	p := &process{pid: 7, delta: &processDelta{}}
 	p.stat = procStat{state: 'R', usr: 100, threads: 1}
 	p.pulsed = true
