@@ -135,7 +135,7 @@ func TestStacksBesideCounters(t *testing.T) {
 	}
 	done := make(chan *Window)
 	go func() {
-		w, err := c.Record(t.Context(), queries, 6, nil)
+		w, err := c.Record(t.Context(), queries, 4, nil)
 		if err != nil {
 			t.Error(err)
 		}

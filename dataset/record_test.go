@@ -57,7 +57,7 @@ func TestRecordReturnsWithTheLastTick(t *testing.T) {
 func TestRecordOfSlowTicks(t *testing.T) {
 	for _, tt := range []struct {
 		steps, ticks int
-	}{{1, 1}, {2, 2}, {3, 3}, {5, 3}, {7, 4}, {8, 4}, {9, 5}} {
+	}{{1, 1}, {2, 2}, {3, 3}, {5, 5}, {7, 5}, {9, 5}, {11, 6}, {12, 6}} {
 		s := network()
 		for len(s.ticks) < tt.steps {
 			s.ticks = append(s.ticks, s.ticks[0])

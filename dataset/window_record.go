@@ -11,7 +11,7 @@ import (
 
 // Record watches the queries for n steps, or until the context ends, and returns the recording,
 // also with an error. That is n ticks, or fewer on a busy machine, where a reading takes longer
-// than a step, but at least three. progress, if not nil, is called after each tick with the number
+// than a step, but at least five. progress, if not nil, is called after each tick with the number
 // of ticks so far. Record returns with the last tick; the sources release their files and programs
 // only when the context ends, so that the caller does not wait for that. The error is a
 // *measure.Diagnostic for an invalid query, or a source's.
@@ -81,7 +81,7 @@ func (c *Catalogue) Record(
 }
 
 // fewestTicks is how many ticks a recording has in any case: what lasts is seen in several.
-const fewestTicks = 3
+const fewestTicks = 5
 
 // covers reports whether the ticks make n steps.
 func (w *Window) covers(n int, step measure.Span) bool {
