@@ -429,7 +429,8 @@ func TestDrops(t *testing.T) {
 	h.store(key, a, 8)
 	count := h.aggregation(check.Count, 8)
 	h.do(ir.OpAggregate, func(s *ir.Step) { s.N, s.Mem = count, key })
-	h.p.Tables = append(h.p.Tables, ir.AssocArray{Key: ir.Tuple{Size: 8}, Value: 8})
+	h.p.Tables = append(h.p.Tables, ir.AssocArray{
+		Var: &check.Var{Name: "a"}, Key: ir.Tuple{Size: 8}, Value: 8})
 	at := h.value(ir.OpMake, func(s *ir.Step) { s.Mem = key })
 	h.branch(at, ir.Ne, 0, 2)
 	h.store(ir.Mem{Base: ir.InValue, Reg: at}, a, 8)
