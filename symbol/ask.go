@@ -69,7 +69,7 @@ func (ps *Processes) run(f func()) {
 		c.open, c.text = nil, 0
 		ps.unlocked(func() { ps.files.readAll(all, c) })
 		for _, one := range all {
-			ps.away += one.answer.CPU
+			ps.away.Add(int64(one.answer.CPU))
 			one.done(one.answer, one.err)
 			closeAll(one.opened)
 		}

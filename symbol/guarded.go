@@ -31,7 +31,7 @@ func guarded[T any](ps *Processes, pid int, do func() (T, error), drop func(T)) 
 		value, err := do()
 		return timed{value, threadTime() - began}, err
 	}, late)
-	ps.away += r.cost
+	ps.away.Add(int64(r.cost))
 	return r.value, err
 }
 

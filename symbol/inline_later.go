@@ -81,7 +81,7 @@ func (ps *Processes) LearnInlined(limit time.Duration) (took time.Duration, any 
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.files.apart {
-		ps.away += a.CPU
+		ps.away.Add(int64(a.CPU))
 	}
 	if err == nil && !a.Found {
 		of.o.noInlined = true

@@ -3,6 +3,7 @@ package symbol
 import (
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"culprit/kernel"
@@ -45,7 +46,7 @@ type Processes struct {
 	files     *Files
 	history   *History          // what processes mapped, nil: UseHistory was not called
 	talk      *conversation     // of the call that has the lock; nil: it asks no other process
-	away      time.Duration     // CPU time of others, see TakeAway
+	away      atomic.Int64      // ns of CPU time of others, see TakeAway; without the lock too
 	failed    map[string]string // why names of a file are missing, by its path
 	inside    bool              // pids are those of a PID namespace
 	outside   bool              // a process outside of it was looked up
@@ -111,18 +112,14 @@ func (ps *Processes) read(payer uint32, q *Request) (a *Answer, err error) {
 		return ps.files.read(payer, q)
 	}
 	ps.unlocked(func() { a, err = ps.files.read(payer, q) })
-	ps.away += a.CPU
+	ps.away.Add(int64(a.CPU))
 	return a, err
 }
 
 // TakeAway returns the CPU time that another process and other threads have used for this one since
 // the last call.
 func (ps *Processes) TakeAway() time.Duration {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	took := ps.away
-	ps.away = 0
-	return took
+	return time.Duration(ps.away.Swap(0))
 }
 
 // outsideMost is above every pid.
