@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"syscall"
@@ -77,16 +78,23 @@ func sampleStacks(
 	if err != nil {
 		return nil, err
 	}
-	for s := range result.Stacks {
-		out.Samples = append(out.Samples, remote.Sample{
-			Process: s.Process, User: s.User, Kernel: s.Kernel, Count: s.Count, State: s.State,
-			Amount: s.Amount,
-		})
-	}
+	out.Samples = keptSamples(result.Stacks)
 	out.Took, out.Notes, out.Loss = result.Took, result.Notes, result.Loss
 	out.Away = result.Away
 	out.CPU = processTime() + measure.Span(files.Took()) - before
 	return out, nil
+}
+
+// keptSamples returns samples that stay as they are: the frames of those of an iteration are valid
+// only until it continues.
+func keptSamples(stacks iter.Seq[sampler.Sampled]) (kept []remote.Sample) {
+	for s := range stacks {
+		kept = append(kept, remote.Sample{
+			Process: s.Process, User: slices.Clone(s.User), Kernel: slices.Clone(s.Kernel),
+			Count: s.Count, State: s.State, Amount: s.Amount,
+		})
+	}
+	return kept
 }
 
 // profileOfSamples converts the result of a sampling to a profile with its notes.

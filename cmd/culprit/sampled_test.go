@@ -16,6 +16,7 @@ import (
 
 	"culprit/measure"
 	"culprit/remote"
+	"culprit/trace/sampler"
 	"culprit/view/web/client"
 )
 
@@ -253,5 +254,26 @@ func TestSampledLength(t *testing.T) {
 	}
 	if got.Took < length {
 		t.Errorf("it took %v, want at least %v", got.Took, length)
+	}
+}
+
+// TestKeptSamples: an iteration of stacks uses the memory of their frames again, as that of waits
+// does.
+func TestKeptSamples(t *testing.T) {
+	want := [][2]string{{"main", "do_wait"}, {"sleep", "nanosleep"}, {"exec", "move_page_tables"}}
+	kept := keptSamples(func(yield func(sampler.Sampled) bool) {
+		var user, kernel []string
+		for _, w := range want {
+			user, kernel = append(user[:0], w[0]), append(kernel[:0], w[1])
+			if !yield(sampler.Sampled{User: user, Kernel: kernel, Count: 1}) {
+				return
+			}
+		}
+		user[0], kernel[0] = "later", "later"
+	})
+	for i, w := range want {
+		if got := [2]string{kept[i].User[0], kept[i].Kernel[0]}; got != w {
+			t.Errorf("sample %d has the frames %q, want %q", i, got, w)
+		}
 	}
 }
