@@ -154,7 +154,7 @@ func steady(c net.Conn) {
 	)
 }
 
-// dialBuffered connects with a send buffer of so many bytes, 0 for the kernel's choice.
+// dialBuffered connects. buffer is the size of the send buffer in bytes; 0: the kernel chooses.
 func dialBuffered(ctx context.Context, to string, buffer int) (net.Conn, error) {
 	c, err := dial(ctx, to)
 	if err != nil {

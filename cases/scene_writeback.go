@@ -48,9 +48,9 @@ func needSlowDevice() string {
 	return needTool("mkfs.ext4")
 }
 
-// slowDown lets the device of a mounted file system take so many write requests per second, and its
-// dirty pages be so many bytes. The pages that are dirty are written before: programs that write to
-// them again are not paused. quicken undoes it.
+// slowDown limits the device of a mounted file system to a number of write requests per second and
+// a number of bytes of dirty pages. It first writes the pages that are dirty now, because the
+// kernel does not pause programs that write to those again. quicken removes the limits.
 func slowDown(mount string, requests int, dirty int64) error {
 	f, err := os.Open(mount)
 	if err != nil {

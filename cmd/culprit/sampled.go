@@ -85,8 +85,7 @@ func sampleStacks(
 	return out, nil
 }
 
-// keptSamples returns samples that stay as they are: the frames of those of an iteration are valid
-// only until it continues.
+// keptSamples copies the samples of an iteration, whose frames are valid only until it continues.
 func keptSamples(stacks iter.Seq[sampler.Sampled]) (kept []remote.Sample) {
 	for s := range stacks {
 		kept = append(kept, remote.Sample{

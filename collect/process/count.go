@@ -80,18 +80,19 @@ func (r *processReading) replace(p *process) {
 // before it is no longer among the others (exit_notify). A busy machine can preempt it in between.
 // Such waits and switches are unknown, in this interval and the next.
 //
-// The ticks are read after taskstats, by milliseconds or, where the recorder waits for a CPU, much
-// later. What the process ran in between is no thread that is counted twice: see leads.
+// The ticks are read after taskstats: milliseconds later, or much later if the recorder had to wait
+// for a CPU. What the process ran in between must not be taken for a thread counted twice: see
+// leads.
 const countedTwice = 20e6
 
-// leads returns how far the ticks may be ahead of the run time: lead is the same before a reading
-// that moved the run time by moved, so that both agree. By most at once: what the process can have
-// run between the two reads.
+// leads returns by how many ns the ticks may be ahead of the run time. lead is the value before
+// this reading, in which the run time was corrected by moved to agree with the ticks. A correction
+// counts up to most: what the process can have run between the two reads.
 func leads(lead, moved, most int64) int64 {
 	return max(0, lead+min(moved, most))
 }
 
-// between returns what p can have run since taskstats were read.
+// between returns the CPU time in ns that p can have used since taskstats were read.
 func (r *processReading) between(p *process) int64 {
 	return int64(r.now()-r.pulsedAt) * int64(p.stat.threads)
 }

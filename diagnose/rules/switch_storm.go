@@ -12,9 +12,9 @@ import (
 )
 
 // switchStorm finds programs that go to sleep and are woken so often that most of their CPU time
-// is for that: threads or processes that hand small messages to one another. What a switch costs
-// the kernel differs by machine, 2 us or 30 where a wakeup leaves a virtual machine; what a program
-// does of its own between two switches does not.
+// is for that: threads or processes that hand small messages to one another. The kernel's time per
+// switch differs by machine: 2 us on hardware, up to 30 us in a virtual machine, which must exit to
+// wake another CPU. The program's own time between two switches does not.
 func switchStorm() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "switch-storm", Checks: "context switches",

@@ -72,7 +72,7 @@ func dirtyPagesOf(l *diagnose.Look) dirtyPages {
 // held returns the pages that wait or are being written, in bytes.
 func (d dirtyPages) held(c int) float64 { return d.dirty.At(c) + series.Or(d.writeback.At(c), 0) }
 
-// full reports whether so many pages are dirty that programs are paused.
+// full reports whether the dirty pages have reached the size at which the kernel pauses programs.
 func (d dirtyPages) full(c int) bool {
 	return d.held(c) >= threshold.WritebackUsed*(d.background.At(c)+d.limit.At(c))/2
 }
@@ -145,7 +145,8 @@ func (d dirtyPages) accuse(l *diagnose.Look, programs []facts.Program, paused fl
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)
 }
 
-// pausedOften returns how often programs pause that have so many paused threads at any moment.
+// pausedOften returns how often programs pause, in words. threads is how many are paused at any
+// moment, on average.
 func pausedOften(threads float64) string {
 	if threads > 1 {
 		return phrase.Digits(threads) + " threads at any moment"

@@ -11,8 +11,8 @@ const (
 func writeback() []Threshold {
 	return []Threshold{
 		edge("WritebackUsed", WritebackUsed, "share of the dirty pages at which pauses begin",
-			0.94, 0.96, "halfway between the background limit and the limit the kernel begins "+
-				"to pause programs; the limits move a little with the memory available"),
+			0.94, 0.96, "the kernel begins to pause programs halfway between the background limit "+
+				"and the limit; both move a little with the memory available"),
 		edge("WritebackPaused", WritebackPaused, "threads", 0.48, 0.52,
 			"paused at any moment; a copy that ends within seconds pauses now and then"),
 		edge("WritebackMany", WritebackMany, "threads", 3.9, 4.1,

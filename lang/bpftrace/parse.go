@@ -37,8 +37,8 @@ type parser struct {
 	open       bool // the last statement had no ;
 }
 
-// Parse parses a text. args are the values of $1, $2 and so on, of which those that are missing are
-// 0, and options of getopt(), --name=value. It returns a tree or diagnostics, never both.
+// Parse parses a text. args are the values of $1, $2 and so on, 0 where there are fewer, and the
+// options of getopt(), --name=value. It returns a tree or diagnostics, never both.
 func Parse(file, text string, args []string) (*Program, syntax.Diagnostics) {
 	p := &parser{file: file, text: text, macros: map[string]string{}, expanded: new(int),
 		defined: map[string]*macro{}, options: map[string]option{}}

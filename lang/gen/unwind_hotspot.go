@@ -373,7 +373,7 @@ func (b *hotspotCode) storeMethod() {
 	b.storeWord()
 }
 
-// storeNamed stores the frame of what is at codePlace, of which no instruction is known.
+// storeNamed stores a frame for the code at codePlace, without an instruction in it.
 func (b *hotspotCode) storeNamed() {
 	b.movImm(asm.R1, unknownInstruction)
 	b.storeWord()

@@ -268,7 +268,7 @@ func (r *Reader) packageName(at uint64) string {
 	return name
 }
 
-// key returns the text of a key, of which it reads at most mostText bytes: a struct hek.
+// key returns the text of a key (struct hek), at most mostText bytes of it.
 //
 //	| u32 hash | i32 length | length times u8 | u8 0 | u8 flags, bit 0: UTF-8 |
 func (r *Reader) key(at uint64) (string, bool) {

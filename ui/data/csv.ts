@@ -11,9 +11,9 @@ export interface EarlierRows {
 }
 
 /**
- * An answer as comma-separated values: a line a cell and row, times in RFC 3339, unknown as
- * nothing. With the rows of an earlier time the column time says which line is of which; these have
- * their own start, end and measured time.
+ * An answer as comma-separated values: one line per row and cell, times in RFC 3339, unknown values
+ * empty. If the graph is compared with an earlier time, its rows follow, with their own start, end
+ * and measured time; the column time distinguishes them.
  */
 export function csv(
   a: Answer,

@@ -91,7 +91,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// rowsOf returns an answer with cells of ten seconds, of which nothing was measured in some.
+// rowsOf returns an answer with cells of ten seconds. Nothing was measured in the cells of unread.
 func rowsOf(cells int, unread []int, labels []string, rows ...[]float64) *measure.Answer {
 	a := &measure.Answer{Start: start, Step: 10 * measure.Second, Labels: labels}
 	for range cells {

@@ -17,7 +17,7 @@ export function handOut(text: string, name: string, type: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** The earlier time of a graph: so many milliseconds before; 0: none. */
+/** How far before its own time a graph is compared, in milliseconds; 0: it is not compared. */
 export interface Earlier {
   by: number;
   /** What is shown of it; null: nothing yet. */

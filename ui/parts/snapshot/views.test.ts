@@ -19,7 +19,7 @@ function server(answers: Record<string, ArrayBuffer | null>): { keep: Keep; aske
 const json = (value: unknown): ArrayBuffer =>
   new TextEncoder().encode(JSON.stringify(value)).buffer as ArrayBuffer;
 
-/** An answer of columns without rows: so many cells of a step. */
+/** An answer in columns without rows: a number of cells, each of one step. */
 function columns(start: number, step: number, cells: number): ArrayBuffer {
   const head = JSON.stringify({
     query: "",
