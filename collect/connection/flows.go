@@ -172,8 +172,8 @@ func (r *flowReading) Read(out *collect.Out) error {
 		good++
 	}
 	if r.walked {
-		r.tables.buffer.Lacks("the BPF program that walks over sockets does not read the sizes " +
-			"of send buffers; culprit diagnose does")
+		r.tables.buffer.Lacks("the sizes of send buffers are not recorded: sockets are read by " +
+			"BPF here, which lacks them (`culprit diagnose` reads them)")
 	}
 	if good == 0 && fault != nil {
 		return fault
