@@ -141,9 +141,9 @@ func (b *phpCode) pointer(member int) {
 	b.store(asm.R10, codePlace, asm.R1, 8)
 }
 
-// unnamed makes of the function r9, which has no name, a frame with its file as method and something
-// as code that others do not have that are at its address later: the file of the program stays until
-// the request ends; of a file that another one includes it is the hash of its name.
+// unnamed makes a frame of the function r9, which has no name. Its method is its file. Its code is
+// what others that are at its address later do not have: the file of the program, which stays until
+// the request ends, or the hash of the name of a file that another one includes.
 //
 //	code = function->file;
 //	if (!code || code >= MOST_ADDRESS || code & 7) goto unreadable;

@@ -58,8 +58,8 @@ func (r *Reader) Name(f interp.Frame) interp.Name {
 	return out
 }
 
-// unnamed returns the name of code without one, which PHP frees when it returns. A file that another
-// one includes has the hash of its name as code: another text may be at its address.
+// unnamed returns the name of code without one, which PHP frees when it returns. A file that
+// another one includes has the hash of its name as code: another text may be at its address.
 func (r *Reader) unnamed(kind, file, code uint64) interp.Name {
 	switch kind {
 	case isMain:
