@@ -92,7 +92,8 @@ func imageScene(answered int) func(*Lab, *Scene, Options) {
 			Args: []string{"-at", at, "-most", fmt.Sprint(answered)}})
 		device, release := l.LoopDevice(filepath.Join(at, imageName))
 		d := sc.load(Program{Name: "database", Act: "write", Patient: true, Args: []string{"-file",
-			device, "-depth", "1", "-block", "4096", "-size", fmt.Sprint(1 << 20), "-rate", "80e3"}})
+			device, "-depth", "1", "-block", "4096", "-size", fmt.Sprint(1 << 20), "-rate",
+			"80e3"}})
 		release()
 		sc.try("cat /sys/block/%s/inflight", filepath.Base(device))
 		if answered == 0 {

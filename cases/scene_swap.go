@@ -18,7 +18,7 @@ func swapStories() []Story {
 	return []Story{
 		{
 			Name: "swapping", Twin: "swap-unused", Needs: needSwap,
-			Help:  "a process in a cgroup of 48 MiB uses 128 MiB over and over, and the rest is swapped",
+			Help:  "a process in a cgroup of 48 MiB uses 128 MiB over and over: it swaps",
 			build: swapScene(48<<20, 0),
 		},
 		{
@@ -28,8 +28,8 @@ func swapStories() []Story {
 		},
 		{
 			Name: "swap-in-idle", Twin: "swap-still", Needs: needSwap,
-			Help: "a process was swapped out while its cgroup was small, and now touches its memory " +
-				"again, 10 MB/s, though memory is free",
+			Help: "a process was swapped out while its cgroup was small, and now touches its " +
+				"memory again, 10 MB/s, though memory is free",
 			build: swappedScene(10e6),
 		},
 		{
@@ -137,8 +137,8 @@ func swapScene(limit int64, rate float64) func(*Lab, *Scene, Options) {
 	}
 }
 
-// swappedScene has a process of 384 MiB, most of which is swapped out, in a control group that has
-// room again.
+// swappedScene has a process of 384 MiB, most of which is swapped out, in a control group whose
+// limit was raised since.
 func swappedScene(rate float64) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		sc.Where = l.Host("server") // without the traffic of others

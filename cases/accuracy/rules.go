@@ -31,9 +31,10 @@ const rulesText = `
 
 Every other rule is the culprit of a story above, or of one that has no run yet. These are not:
 
-* **emulated machine**: ` + "`CULPRIT_EMULATED=all go test ./cases -run TestEmulatedStories`" + ` boots a
-  kernel in QEMU, makes the fault and its twin there, and compares the diagnosis. Nothing is measured
-  of time.
+* **emulated machine**: ` +
+	"`CULPRIT_EMULATED=all go test ./cases -run TestEmulatedStories`" + ` boots a
+  kernel in QEMU, makes the fault and its twin there, and compares the diagnosis. Times are not
+  measured.
 * **written numbers**: the rule is tested with numbers that somebody wrote or captured
   (` + "`diagnose/rules/testdata`" + `), and was not tried on a live fault of its own.
 

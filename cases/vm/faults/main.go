@@ -43,7 +43,8 @@ func main() {
 		return
 	}
 	if b, _ := os.ReadFile("/proc/cpuinfo"); !strings.Contains(string(b), "QEMU TCG CPU") {
-		fmt.Fprintln(os.Stderr, "faults changes the clock and the memory of the machine: it runs in vm/run only")
+		fmt.Fprintln(os.Stderr, "faults changes the clock and the disks of a machine: it runs in "+
+			"vm/run only")
 		os.Exit(2)
 	}
 	failed := false
@@ -101,7 +102,9 @@ func child(args ...string) (stop func(), err error) {
 
 // load is a load of a story.
 func load(args []string) {
-	run := map[string]func([]string) error{"write": writing, "huge": allocating, "time": asking}[args[0]]
+	run := map[string]func([]string) error{
+		"write": writing, "huge": allocating, "time": asking,
+	}[args[0]]
 	if run == nil {
 		fmt.Fprintf(os.Stderr, "no load is called %q\n", args[0])
 		os.Exit(2)
