@@ -129,7 +129,7 @@ func stormStories() []Story {
 func stormScene(rate, threads int) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		sc.Where = l.Host("server")
-		d := sc.load(Program{Name: "builder", Act: "spawn", Plain: true, Args: []string{"-reap",
+		d := sc.load(Program{Name: "builder", Act: "spawn", Args: []string{"-reap",
 			"-threads", fmt.Sprint(threads), "-rate", fmt.Sprint(rate)}})
 		sc.try("vmstat -f; sleep 1; vmstat -f")
 		if rate < 100 {
