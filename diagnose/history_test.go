@@ -85,7 +85,8 @@ func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval,
 	return nil
 }
 
-// TestHistory: findings are logged when they begin, each minute while they last, and when they end;
+// TestHistory: findings are logged when they begin, when they are confirmed, each minute while they
+// last, when they end, and when they are withdrawn;
 // no findings once.
 func TestHistory(t *testing.T) {
 	const start = 1000
@@ -113,10 +114,10 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{10, 110, 170, 230, 270}; !slices.Equal(got, want) {
+	if want := []int{10, 110, 120, 180, 240, 270, 320}; !slices.Equal(got, want) {
 		t.Errorf("written down at %v, want %v", got, want)
 	}
-	if want := []int{0, 1, 1, 1, 0}; !slices.Equal(findings, want) {
+	if want := []int{0, 1, 1, 1, 1, 0, 0}; !slices.Equal(findings, want) {
 		t.Errorf("%v findings, want %v", findings, want)
 	}
 	at, doc, err := h.Report(t.Context(), 0)
