@@ -189,6 +189,10 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 	if since := lasts(f, d.over); since != "" {
 		d.hanging("   ", "", since)
 	}
+	if a := f.Attribution; a != nil {
+		d.hanging("   ", "users:", view.Clean(a.Text))
+		d.hanging("     ", "", d.dim(view.Clean(a.Basis)))
+	}
 	for _, e := range f.Evidence {
 		d.hanging("   ", "*", view.Clean(e.Text))
 		if e.Statistic != "" {
