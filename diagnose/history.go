@@ -46,7 +46,8 @@ type Log interface {
 }
 
 // History diagnoses a recording while it runs. It logs the findings when they change, and once per
-// minute while they last. Safe for several goroutines.
+// minute while they last. Where a diagnosis is expensive, and so less frequent, one that has a new
+// finding is repeated after ten seconds, and the next one comes later by that time. Safe for several goroutines.
 type History struct {
 	recording Recording
 	log       Log
@@ -90,9 +91,14 @@ func (h *History) run(ctx context.Context) error {
 	h.holds.restore(ctx, h.log, at)
 	var logged []string // the findings that were logged last
 	var when measure.Time
+	var owed measure.Span // time by which a diagnosis came early
 	for {
+		wait := h.every() + owed
+		if owed = 0; h.holds.unconfirmed() && wait == h.every() {
+			wait, owed = historyEvery, wait-historyEvery
+		}
 		// The first diagnosis covers ten seconds of this run: earlier ticks belong to another run.
-		if at, err = h.recording.Tick(ctx, at.Add(h.every()-1)); err != nil {
+		if at, err = h.recording.Tick(ctx, at.Add(wait-1)); err != nil {
 			return err
 		}
 		report, document, spent, err := h.look(ctx, at)

@@ -151,6 +151,29 @@ func TestHistoryIsCheap(t *testing.T) {
 	}
 }
 
+// TestHistoryConfirmsSoon: an expensive diagnosis with a new finding is repeated after ten seconds,
+// and the time of the others stays, on average.
+func TestHistoryConfirmsSoon(t *testing.T) {
+	const start = 1000
+	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
+	r := &recording{until: sec(start + 400),
+		sick: func(at measure.Time) bool { return at > sec(start+100) }}
+	used := measure.Span(0)
+	h := NewHistory(r, &memoryLog{}, swapRule(),
+		func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h.Run(t.Context())
+	var ends []int
+	for _, over := range r.asked {
+		if n := int(over.End/sec(1)) - start; over.Span() == HistoryOver && len(ends) == 0 ||
+			len(ends) > 0 && n > ends[len(ends)-1] {
+			ends = append(ends, n)
+		}
+	}
+	if want := []int{10, 55, 100, 145, 155, 235, 280, 325, 370}; !slices.Equal(ends, want) {
+		t.Errorf("diagnoses at %v, want %v", ends, want)
+	}
+}
+
 const swapQuery = `memory.swap by direction`
 
 // swapRule finds any swap traffic that lasts.

@@ -98,6 +98,16 @@ func (h *holds) observe(r *Report) {
 	}
 }
 
+// unconfirmed reports whether the newest diagnosis has a finding that is not confirmed.
+func (h *holds) unconfirmed() bool {
+	for _, o := range h.all {
+		if !o.past.Confirmed && o.missing == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // seen enters a finding of a diagnosis.
 func (h *holds) seen(f *Finding, r *Report, first bool) {
 	o := h.all[f.ID]

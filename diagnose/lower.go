@@ -1,6 +1,10 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"culprit/diagnose/threshold"
+)
 
 // lowerUsual lowers a finding by one severity if it comes at this hour on all recorded days, its
 // numbers are as on those days, and it was measured that nobody waits. A finding that lasts since
@@ -18,7 +22,7 @@ func lowerUsual(f *Finding) {
 			f.Against = append(f.Against, fmt.Sprintf(
 				"It is as at this hour on %d of %d recorded days: it lasts.", p.DaysFound, p.Days))
 		}
-	case !asUsual || !f.Waits.Nobody() || f.Effect.Known() && f.Effect > 0:
+	case !asUsual || !f.Waits.Nobody() || f.Effect.Known() && f.Effect >= threshold.WaitsLeast:
 		f.Against = append(f.Against, fmt.Sprintf(
 			"It was there at this hour on all %d recorded days before.", p.Days))
 	case f.Severity == High || f.Severity == Medium:
