@@ -47,7 +47,8 @@ type Log interface {
 
 // History diagnoses a recording while it runs. It logs the findings when they change, and once per
 // minute while they last. Where a diagnosis is expensive, and so less frequent, one that has a new
-// finding is repeated after ten seconds, and the next one comes later by that time. Safe for several goroutines.
+// finding is repeated after ten seconds, and the next one comes later by that time. Safe for
+// several goroutines.
 type History struct {
 	recording Recording
 	log       Log
@@ -91,11 +92,11 @@ func (h *History) run(ctx context.Context) error {
 	h.holds.restore(ctx, h.log, at)
 	var logged []string // the findings that were logged last
 	var when measure.Time
-	var owed measure.Span // time by which a diagnosis came early
+	var early measure.Span // time by which a diagnosis came early
 	for {
-		wait := h.every() + owed
-		if owed = 0; h.holds.unconfirmed() && wait == h.every() {
-			wait, owed = historyEvery, wait-historyEvery
+		wait := h.every() + early
+		if early = 0; h.holds.unconfirmed() && wait == h.every() {
+			wait, early = historyEvery, wait-historyEvery
 		}
 		// The first diagnosis covers ten seconds of this run: earlier ticks belong to another run.
 		if at, err = h.recording.Tick(ctx, at.Add(wait-1)); err != nil {

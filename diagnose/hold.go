@@ -196,13 +196,14 @@ func (h *holds) restore(ctx context.Context, log logReader, at Time) {
 }
 
 // idMark precedes the ID of a finding in the JSON of a report.
-var idMark = []byte(`"id":`)
+const idMark = `"id":`
 
 // idsIn calls each with the IDs in the JSON of a report, as JSON strings, without decoding it. IDs
 // of symptoms are among them.
 func idsIn(document []byte, each func(id []byte)) {
+	mark := []byte(idMark)
 	for {
-		i := bytes.Index(document, idMark)
+		i := bytes.Index(document, mark)
 		if i < 0 {
 			return
 		}

@@ -8,11 +8,14 @@ import (
 	"slices"
 	"testing"
 
+	"culprit/heapbound"
 	"culprit/measure"
 )
 
 // at returns a time some seconds after the first test report.
-func at(seconds int) measure.Time { return measure.Time(1e6+seconds) * measure.Time(measure.Second) }
+func at(seconds int) measure.Time {
+	return measure.Time(1e6+seconds) * measure.Time(measure.Second)
+}
 
 // reportOf returns a diagnosis of the ten seconds before a time, with findings.
 func reportOf(end int, ids ...string) *Report {
@@ -235,7 +238,7 @@ func FuzzIDsIn(f *testing.F) {
 	for _, s := range []string{`{"id":"a"}`, `{"id":"a\"`, `"id":`, `"id":"\`, `{"id":"\ud800"}`} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, document []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, document []byte) {
 		idsIn(document, func(quoted []byte) {
 			if len(unquoted(quoted)) > 3*len(quoted) {
 				t.Error("an ID is longer than its text")

@@ -40,7 +40,8 @@ type Usual struct {
 	Spread Number `json:"spread"` // their robust standard deviation; null: fewer than three days
 	// Days are the means at this hour one to seven days ago; null: not recorded.
 	Days []Number `json:"days"`
-	Good Number   `json:"good"` // mean in Past.LastGood, at most its last ten minutes; null: unknown
+	// Good is the mean in Past.LastGood, at most its last ten minutes; null: unknown.
+	Good Number `json:"good"`
 
 	least, most Number // of the minutes on the days: the greatest least and the least most
 }

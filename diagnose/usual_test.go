@@ -49,7 +49,7 @@ func (d *days) Ask(_ context.Context, q measure.Query) (*measure.Answer, error) 
 
 const sentinelStat = measure.StatID(sentinelQuery)
 
-const nan = math.MaxFloat64 // stands for NaN in the tables below
+const nan = math.MaxFloat64 // means NaN in the tables below
 
 func unknown(v float64) float64 {
 	if v == nan {

@@ -47,9 +47,9 @@ func WaitsForCPU(l *diagnose.Look, s diagnose.Period, queued bool) *diagnose.Wai
 
 // WaitsForLink returns whether a connection waits for a full link, other than the one transfer that
 // fills it: connections of one process with one peer. flows are those through the link in its full
-// direction, and explained is the part of the traffic that share says they carry. A connection waits
-// if data are queued in its socket, if its segments are sent again, or if its round trip is several
-// times its least.
+// direction, and share returns the part of the traffic that one carries. A connection waits if data
+// are queued in its socket, if its segments are sent again, or if its round trip is several times
+// its least.
 func WaitsForLink(l *diagnose.Look, flows []*Flow, share func(*Flow) float64,
 	mask []bool) *diagnose.Waits {
 	if len(flows) == 0 || !l.Table(FlowRTT).Have() || !l.Table(FlowMinRTT).Have() ||

@@ -293,8 +293,8 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 			"notice.", phrase.Duration(w))
 	}
 	if waits.Nobody() {
-		f.AddCaveat(0, "No task waits for it: tasks are stalled on I/O %s of the time. What it does "+
-			"is asynchronous, as writing back is.", phrase.Percent(float64(waits.Share)))
+		f.AddCaveat(0, "No task waits for it: tasks are stalled on I/O %s of the time. What it "+
+			"does is asynchronous, as writing back is.", phrase.Percent(float64(waits.Share)))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)

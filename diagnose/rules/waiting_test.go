@@ -10,8 +10,8 @@ import (
 	"culprit/diagnose"
 )
 
-// TestWhoWaitsForTheLink: beside one transfer that fills the link, any number of connections may not
-// wait, and one that waits makes it high, whatever makes it wait. Unknown is not "nobody".
+// TestWhoWaitsForTheLink: beside one transfer that fills the link, any number of connections may
+// be idle, and one that waits makes it high, whatever makes it wait. Unknown is not "nobody".
 func TestWhoWaitsForTheLink(t *testing.T) {
 	const base = "testdata/link-saturated/fires-alone.txt"
 	connection := func(i int) string {

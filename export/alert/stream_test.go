@@ -236,8 +236,8 @@ func TestStreamAfterRestart(t *testing.T) {
 	}
 }
 
-// TestFollowedDiagnoses: what the server confirms and withdraws begins and ends alerts. One letter a
-// diagnosis: "u" has the finding unconfirmed, "h" confirmed, "-" holds it, "." has it no more.
+// TestFollowedDiagnoses: what the server confirms and withdraws begins and ends alerts. One letter
+// per diagnosis: "u" has the finding unconfirmed, "h" confirmed, "-" holds it, "." has it no more.
 func TestFollowedDiagnoses(t *testing.T) {
 	for _, tt := range []struct{ name, seen, want string }{
 		{"unconfirmed is no alert", "u.u..", ""},

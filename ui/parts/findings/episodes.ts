@@ -25,8 +25,8 @@ const apart = 90_000;
 
 /**
  * The episodes of diagnoses (in the order of time), the newest first. A diagnosis covers the time
- * that it looked at. A finding ends with a diagnosis that has it no more, or with a silence. One that
- * comes and goes is one episode until the server withdraws it.
+ * that it looked at. A finding ends with a diagnosis that has it no more, or with a silence. One
+ * that comes and goes is one episode until the server withdraws it.
  */
 export function episodes(reports: readonly Dated[]): Episode[] {
   const open = new Map<string, Episode>();
