@@ -193,7 +193,8 @@ export interface Note {
     | "clock"
     | "process"
     | "interface"
-    | "memory";
+    | "memory"
+    | "kernel";
   text: string;
   who: string;
   /** Of what was noted: to remove it. */
