@@ -47,7 +47,6 @@ func actSpawn(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	rate := f.Float64("rate", 5, "children a second")
 	first := f.Int("first", 0, "children to start before it is ready")
 	reap := f.Bool("reap", false, "wait for each child")
-	threads := f.Int("threads", 1, "children at a time, with -reap")
 	f.Parse(args)
 	var zombies []*os.Process
 	defer func() {
@@ -74,23 +73,13 @@ func actSpawn(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	}
 	t.ready()
 	p := &pace{rate: *rate}
-	each := func() error {
-		for {
-			if err := p.wait(ctx, 1); err != nil {
-				return err
-			}
-			if err := start(); err != nil {
-				return err
-			}
-			t.done(0, 0)
+	for {
+		if err := p.wait(ctx, 1); err != nil {
+			return err
 		}
+		if err := start(); err != nil {
+			return err
+		}
+		t.done(0, 0)
 	}
-	if !*reap { // the list of zombies is of one thread
-		return each()
-	}
-	fail := make(chan error, *threads)
-	for range *threads {
-		go func() { fail <- each() }()
-	}
-	return <-fail
 }

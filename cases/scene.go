@@ -122,7 +122,7 @@ func Catalogue() []Story {
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
 		waitStories(), turnStories(), pathStories(), writebackStories(),
-		swapStories(), trackStories(), deviceStories(), stormStories(),
+		swapStories(), trackStories(), deviceStories(),
 	)
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -107,39 +106,5 @@ func imageScene(answered int) func(*Lab, *Scene, Options) {
 		sc.Truth = Truth{Rule: "disk-hangs", Kind: []string{"disk"},
 			Names: []string{filepath.Base(device)}, Lowest: "high", Cleared: []string{"memory"},
 			Expect: []Range{done(d, 0, 0)}}
-	}
-}
-
-// stormStories are programs that start others all the time.
-func stormStories() []Story {
-	return []Story{
-		{
-			Name: "fork-storm", Twin: "forks-few",
-			Help:  "a program starts 450 children a second and CPU, which end at once",
-			build: stormScene(450*runtime.NumCPU(), runtime.NumCPU()),
-		},
-		{
-			Name:  "forks-few",
-			Help:  "the same 40 times a second",
-			build: stormScene(40, 1),
-		},
-	}
-}
-
-func stormScene(rate, threads int) func(*Lab, *Scene, Options) {
-	return func(l *Lab, sc *Scene, _ Options) {
-		sc.Where = l.Host("server")
-		d := sc.load(Program{Name: "builder", Act: "spawn", Args: []string{"-reap",
-			"-threads", fmt.Sprint(threads), "-rate", fmt.Sprint(rate)}})
-		sc.try("vmstat -f; sleep 1; vmstat -f")
-		if rate < 100 {
-			sc.Truth = Truth{Never: []string{"fork-storm", "cpu-saturated"},
-				Expect: []Range{done(d, 0.8*float64(rate), 1.1*float64(rate))}}
-			return
-		}
-		sc.Truth = Truth{Rule: "fork-storm", Kind: []string{"process"},
-			Names: []string{d.Name, "short-lived processes"}, Lowest: "low",
-			Also:   []string{"cpu-saturated", "cpu-one-saturated", "kernel-function"},
-			Expect: []Range{done(d, 350*float64(runtime.NumCPU()), 480*float64(runtime.NumCPU()))}}
 	}
 }
