@@ -14,8 +14,8 @@ import (
 // whole machine. Those without a rule are healthy twins.
 func wholeMachine() map[string]Truth {
 	return map[string]Truth{
-		"clock-slow": {Rule: "clock-slow", Kind: []string{"host"}, Names: []string{"hpet", "acpi_pm"},
-			Lowest: "low"},
+		"clock-slow": {Rule: "clock-slow", Kind: []string{"host"},
+			Names: []string{"hpet", "acpi_pm"}, Lowest: "low"},
 		"clock-fast": {Never: []string{"clock-slow"}},
 		"clock-steps": {Rule: "clock-steps", Kind: []string{"host"}, Names: []string{"wall clock"},
 			Lowest: "low"},

@@ -21,10 +21,10 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"compaction-stalls", emulated, "it fragments the memory of the whole machine"},
 		{"cpu-softirq", recorded, "a companion of table-long, never the culprit of a story"},
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
-		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story would " +
-			"need CPUs that nothing else uses"},
-		{"io-stalled", recorded, "it is for waits that no other rule explains: a story of a known " +
-			"cause belongs to that rule"},
+		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
+			"would need CPUs that nothing else uses"},
+		{"io-stalled", recorded, "it is for waits that no other rule explains: a story of a " +
+			"known cause belongs to that rule"},
 	}
 }
 
