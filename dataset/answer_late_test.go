@@ -7,7 +7,7 @@ import (
 	"culprit/measure"
 )
 
-// TestBatchesWithLaterLabels gives a window two batches of one statistic. The first one came late
+// TestBatchesWithLaterLabels adds two batches of one statistic to a window. The first one came late
 // and was translated to the dictionary of the run after the second one was made, so it has labels
 // that the second one lacks.
 func TestBatchesWithLaterLabels(t *testing.T) {
