@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// wholeMachine are the stories of vm/faults, which concern the clock, the disks or the memory of a
-// whole machine. Those without a rule are healthy twins.
+// wholeMachine are the stories of vm/faults, which concern the clock or the disks of a whole
+// machine. Those without a rule are healthy twins.
 func wholeMachine() map[string]Truth {
 	return map[string]Truth{
 		"clock-slow": {Rule: "clock-slow", Kind: []string{"host"},
@@ -22,13 +22,8 @@ func wholeMachine() map[string]Truth {
 		"clock-adjusted": {Never: []string{"clock-steps"}},
 		"array-degraded": {Rule: "array-degraded", Kind: []string{"disk"}, Names: []string{"md0"}},
 		"array-whole":    {Never: []string{"array-degraded"}},
-		"disk-suspended": {Rule: "disk-suspended", Kind: []string{"disk"}, Names: []string{"dm-0"},
-			Lowest: "low"},
-		"disk-mapped": {Never: []string{"disk-suspended", "disk-hangs"}},
-		"compaction-stalls": {Rule: "compaction-stalls", Kind: []string{"process", "memory"},
-			Names: []string{"exe", "faults", "compaction"},
-			Also:  []string{"memory-pressure", "kernel-function"}},
-		"compaction-none": {Never: []string{"compaction-stalls"}},
+		"disk-suspended": {Rule: "disk-suspended", Kind: []string{"disk"}, Names: []string{"dm-0"}},
+		"disk-mapped":    {Never: []string{"disk-suspended", "disk-hangs"}},
 	}
 }
 

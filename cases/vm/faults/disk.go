@@ -221,8 +221,7 @@ func mapped(suspend bool) func() (func(), error) {
 		if err := resume(); err != nil {
 			return undo, fmt.Errorf("begin: %w", err)
 		}
-		node := "/dev/volume"
-		os.Remove(node)
+		node := fmt.Sprintf("/dev/dm-%d", unix.Minor(number))
 		if err := makeNode(node, unix.Major(number), unix.Minor(number)); err != nil {
 			return undo, err
 		}

@@ -1,4 +1,4 @@
-// Command faults makes faults that concern a whole machine: its clock, its disks, its memory. It is
+// Command faults makes faults that concern a whole machine: its clock and its disks. It is
 // for an emulated machine (vm/run), and refuses to run on another one. For each fault and each
 // healthy twin it prints a line "story NAME" and what culprit diagnose --json says meanwhile.
 package main
@@ -28,8 +28,6 @@ func stories() []story {
 		{"array-whole", array(2)},
 		{"disk-suspended", mapped(true)},
 		{"disk-mapped", mapped(false)},
-		{"compaction-stalls", fragmented(true)},
-		{"compaction-none", fragmented(false)},
 	}
 }
 
@@ -103,7 +101,7 @@ func child(args ...string) (stop func(), err error) {
 // load is a load of a story.
 func load(args []string) {
 	run := map[string]func([]string) error{
-		"write": writing, "huge": allocating, "time": asking,
+		"write": writing, "time": asking,
 	}[args[0]]
 	if run == nil {
 		fmt.Fprintf(os.Stderr, "no load is called %q\n", args[0])
