@@ -18,8 +18,8 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"array-degraded", emulated, "the lab makes no md arrays of the machine it runs on"},
 		{"clock-slow", emulated, "the clock belongs to the whole machine"},
 		{"clock-steps", emulated, "the clock belongs to the whole machine"},
-		{"compaction-stalls", recorded, "fragmented memory of 1 GiB in an emulated machine did not " +
-			"make allocations wait"},
+		{"compaction-stalls", recorded, "fragmented memory of 1 GiB in an emulated machine did " +
+			"not make allocations wait"},
 		{"cpu-softirq", recorded, "a companion of table-long, never the culprit of a story"},
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
