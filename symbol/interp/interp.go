@@ -18,6 +18,7 @@ const (
 	Perl
 	Java
 	PHP
+	JavaScript
 )
 
 // String returns the name of the language.
@@ -33,6 +34,8 @@ func (l Language) String() string {
 		return "Java"
 	case PHP:
 		return "PHP"
+	case JavaScript:
+		return "JavaScript"
 	}
 	return "interpreter"
 }
