@@ -25,6 +25,7 @@ const (
 	whyNoThread
 	whyThreads
 	whyUnreadable
+	whyRegexp
 )
 
 // The bits of a frame of an interpreter, as in package interp.

@@ -15,6 +15,7 @@ const (
 	v8Known  = iota // 1: frames can be read
 	v8Shared        // of JSFunction: its SharedFunctionInfo
 	v8Data          // of BytecodeArray: where the bytecode begins
+	v8Regexp        // what frames of regular expressions have in place of the context; 0: not known
 )
 
 // Offsets from the frame pointer (frame-constants.h), the same in all versions that have a layout.
@@ -55,6 +56,7 @@ type v8Code struct {
 	*interpreterCode       // keep, full and unreadable are the results
 	framed           label // the frame pointer at r8 has all slots
 	function         label // the function is at v8FunctionNow
+	pattern          label // r8 is what the frame has in place of a context
 }
 
 // walkV8 stores a frame at r6 of V8:
@@ -108,7 +110,7 @@ func (b *frameCode) walkV8() {
 func (b userWalk) makeV8() {
 	l := b.label
 	in := &interpreterCode{userWalk: b, keep: l(), full: l(), unreadable: l()}
-	c := &v8Code{interpreterCode: in, framed: l(), function: l()}
+	c := &v8Code{interpreterCode: in, framed: l(), function: l(), pattern: l()}
 	generated := l()
 	b.mov(asm.R6, asm.R1)
 	b.load(asm.R1, asm.R6, walkTable, 4, false)
@@ -130,7 +132,7 @@ func (b userWalk) makeV8() {
 	b.bind(generated)
 	c.leaf()
 	b.bind(c.framed)
-	c.readFrame()
+	c.readFrame(c.pattern)
 	b.load(asm.R1, asm.R10, v8FramePlace+v8FrameSize+v8FunctionAt, 8, false)
 	b.store(asm.R10, v8FunctionNow, asm.R1, 8)
 	b.bind(c.function)
@@ -159,7 +161,7 @@ func (b *v8Code) interpreted() {
 	b.load(asm.R1, asm.R6, walkLook, 8, false)
 	b.load(asm.R2, asm.R6, walkPC, 8, false)
 	b.ifReg(asm.JEq, asm.R1, asm.R2, b.keep)
-	b.readFrame()
+	b.readFrame(b.keep)
 	b.load(asm.R1, asm.R10, v8FramePlace+v8FrameSize+v8FunctionAt, 8, false)
 	b.store(asm.R10, v8FunctionNow, asm.R1, 8)
 	b.load(asm.R1, asm.R10, v8FramePlace+v8FrameSize+v8OffsetAt, 8, false)
@@ -176,9 +178,9 @@ func (b *v8Code) interpreted() {
 	b.jump(b.keep)
 }
 
-// readFrame reads the slots below the frame pointer r8. It jumps to keep if they are not those of a
-// function of JavaScript: other frames have a number in place of the context.
-func (b *v8Code) readFrame() {
+// readFrame reads the slots below the frame pointer r8. It jumps to other if they are not those of
+// a function of JavaScript: such frames have a number in place of the context, which is in r8 then.
+func (b *v8Code) readFrame(other label) {
 	b.load(asm.R1, asm.R6, walkSP, 8, false)
 	b.mov(asm.R2, asm.R8)
 	b.add(asm.Add.Imm(asm.R2, 8))
@@ -192,9 +194,10 @@ func (b *v8Code) readFrame() {
 	b.movImm(asm.R2, v8FrameSize)
 	b.call(asm.FnProbeReadUser)
 	b.ifImm(asm.JNE, asm.R0, 0, b.keep, asm.R1)
-	b.load(asm.R1, asm.R10, v8FramePlace+v8FrameSize+v8ContextAt, 8, false)
+	b.load(asm.R8, asm.R10, v8FramePlace+v8FrameSize+v8ContextAt, 8, false)
+	b.mov(asm.R1, asm.R8)
 	b.add(asm.And.Imm(asm.R1, 7))
-	b.ifImm(asm.JNE, asm.R1, v8Tag, b.keep, asm.R2)
+	b.ifImm(asm.JNE, asm.R1, v8Tag, other, asm.R2)
 }
 
 // leaf handles the first and last instructions of generated code, which only the innermost frame
@@ -293,8 +296,22 @@ func (b *v8Code) checkObject(r asm.Register) {
 	b.ifImm(asm.JEq, r, 0, b.keep, asm.R1)
 }
 
-// end generates the results.
+// end generates the results. A frame of a regular expression is stored as such:
+//
+//	pattern: if (marker == l->regexp) {
+//		store 1 << TAG | REGEXP << CODE_BITS;
+//		w->kept = 1;
+//	}
+//	return KEEP;
 func (b *v8Code) end() {
+	b.bind(b.pattern)
+	b.number(asm.R1, v8Regexp)
+	b.ifImm(asm.JEq, asm.R1, 0, b.keep, asm.R2)
+	b.ifReg(asm.JNE, asm.R1, asm.R8, b.keep)
+	b.movImm(asm.R4, whyRegexp<<frameCodeBits)
+	b.push()
+	b.storeImm(asm.R6, walkKept, 1, 8, asm.R1)
+	b.jump(b.keep)
 	b.bind(b.full)
 	b.result(v8Ended)
 	b.bind(b.unreadable)

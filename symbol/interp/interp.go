@@ -159,6 +159,7 @@ const (
 	WhyNoThread                  // the interpreter does not have the thread
 	WhyThreads                   // it has too many threads to find it
 	WhyUnreadable                // a page with a frame is not in memory, or the heap is invalid
+	WhyRegexp                    // the frame is one of a regular expression, which has no name
 )
 
 // Why returns the reason of a word without a code object.

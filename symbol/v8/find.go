@@ -130,6 +130,9 @@ func find(f interp.File) *Layout {
 	if _, ok := constantOf(f, wrapper); ok {
 		l.At[positions], l.At[codeBytecode] = positionsWithWrapper, codeBytecodeWrapped
 	}
+	if n, ok := constantOf(f, "frametype_IrregexpFrame"); ok && n > 0 && n < 1<<8 {
+		l.At[regexpMarker] = uint16(n << 1)
+	}
 	l.code(f)
 	l.At[ready] = 1
 	return l

@@ -17,6 +17,7 @@ const (
 	ready         slot = iota // 1: frames can be read
 	functionShare             // of JSFunction: its SharedFunctionInfo
 	bytecodeData              // of BytecodeArray: where the bytecode begins
+	regexpMarker              // what frames of regular expressions have for a context; 0: not known
 
 	instanceType  // of Map
 	shareName     // of SharedFunctionInfo: its name or its ScopeInfo
@@ -108,7 +109,7 @@ func fromNumbers(n []uint64) *Layout {
 // Kernel implements interp.Layout.
 func (l *Layout) Kernel() interp.Kernel {
 	k := interp.Kernel{From: l.Entry, To: l.EntryEnd, Around: l.Handlers, AroundTo: l.HandlersEnd}
-	for i := range k.Numbers[:bytecodeData+1] {
+	for i := range k.Numbers[:regexpMarker+1] {
 		k.Numbers[i] = uint32(l.At[i])
 	}
 	return k
@@ -117,5 +118,5 @@ func (l *Layout) Kernel() interp.Kernel {
 // NewReader implements interp.Layout.
 func (l *Layout) NewReader(mem io.ReaderAt) interp.Reader {
 	return &Reader{mem: mem, at: &l.At, functions: map[uint64]*function{},
-		scripts: map[uint64]*script{}, left: mostBytes}
+		scripts: map[uint64]*script{}, left: mostBytes, lines: mostLines}
 }

@@ -3,6 +3,7 @@ package v8
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -22,7 +23,7 @@ type script struct {
 	source part     // its source; length 0: not known
 	ends   lineEnds // where V8 has found its lines to end
 	// found are where lines end in the source that was read so far.
-	found []int
+	found []int32
 	read  uint64 // characters
 	ended bool   // the source can be read no further
 }
@@ -92,7 +93,8 @@ func (r *Reader) line(s *script, position int) int {
 	if uint64(position) > s.read {
 		return 0
 	}
-	return s.offset + sort.SearchInts(s.found, position) + 1
+	n, _ := slices.BinarySearch(s.found, int32(position))
+	return s.offset + n + 1
 }
 
 // readSource finds the lines of a source up to a position.
@@ -118,7 +120,11 @@ func (r *Reader) readSource(s *script, position uint64) {
 			// a return before a newline is part of the same end
 			next := i + width
 			if b[i] == '\n' || b[i] == '\r' && (next >= len(b) || b[next] != '\n') {
-				s.found = append(s.found, int(s.read)+i/width)
+				if r.lines--; r.lines < 0 {
+					s.ended = true
+					return
+				}
+				s.found = append(s.found, int32(int(s.read)+i/width))
 			}
 		}
 		s.read += n

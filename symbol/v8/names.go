@@ -11,8 +11,8 @@ import (
 
 const (
 	mostText  = 1024     // bytes of the name of a function or a script
-	mostBytes = 32 << 20 // of strings and of sources that a Reader reads
-	mostWords = 96       // of the ScopeInfo of a function
+	mostBytes = 16 << 20 // of strings and of sources that a Reader reads
+	mostLines = 1 << 20  // of sources
 )
 
 // A Reader is an interp.Reader. The code object of a frame is a SharedFunctionInfo.
@@ -22,6 +22,7 @@ type Reader struct {
 	functions map[uint64]*function
 	scripts   map[uint64]*script
 	left      int // bytes that are still read
+	lines     int // lines of sources that are still found
 	buffer    []byte
 }
 
