@@ -50,7 +50,10 @@ type Finding struct {
 	Claim      string   `json:"claim"`      // one sentence
 	Explains   Number   `json:"explains"`   // 0..1, share of the symptom; null when unknown
 	// 0..1, share of time taken from tasks, or of demand; null when unknown
-	Effect   Number     `json:"effect"`
+	Effect Number `json:"effect"`
+	// who takes the resource, and how it would be without them; nil for other findings
+	Attribution *Attribution `json:"attribution,omitempty"`
+
 	Evidence []Evidence `json:"evidence"` // at least one, the strongest first
 	Symptoms []Symptom  `json:"symptoms"` // findings of other rules that this one explains
 	// resources that are ruled out: "cpu", "disk"; numbers in Report.Fine

@@ -183,6 +183,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		return series.Clamp(part, 0, 1)
 	}
+	division := f.divide(l, byProcess, share)
 	udp := false // UDP of this machine fills the link
 	culprit, cause, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
 		Interface: d.Name}, "", measure.NaN
@@ -230,6 +231,10 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		explained = measure.NaN
 	}
+	if division.Named > 1 && division.Share(division.Named) >= threshold.LinkOwner {
+		explained = division.Share(division.Named)
+		cause += "; " + facts.Together(division)
+	}
 	what := f.direction
 	if d.Duplex == "half" {
 		what = "both directions together, half duplex,"
@@ -244,6 +249,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	fd.SetEffect(f.s.Share()) // senders wait while it is full
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
+	fd.Attribution = division.Report()
 	query := f.wire.Query()
 	if d.Duplex == "half" {
 		what, query, f.also = "both directions:",

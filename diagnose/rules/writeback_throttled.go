@@ -50,7 +50,8 @@ func writebackThrottled() diagnose.Rule {
 			for _, p := range programs {
 				paused += p.Rate
 			}
-			if paused >= threshold.WritebackPaused {
+			held := d.mean(s.Mask)
+			if paused >= threshold.WritebackPaused && held == held {
 				d.accuse(l, programs, paused, s, atLimit)
 			}
 		},

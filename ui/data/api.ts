@@ -331,6 +331,8 @@ export interface Finding {
   };
   claim: string;
   explains: number | null;
+  /** Who takes the resource, and how it would be without them. */
+  attribution?: { text: string; basis: string };
   /**
    * 0 to 1: the share of time that it takes from tasks, or of what is asked for; absent in reports
    * of older versions.

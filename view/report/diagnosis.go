@@ -182,6 +182,10 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 		how += fmt.Sprintf(", accounts for %.0f %% of it", float64(f.Explains)*100)
 	}
 	d.line("   " + how)
+	if a := f.Attribution; a != nil {
+		d.hanging("   ", "users:", view.Clean(a.Text))
+		d.hanging("     ", "", d.dim(view.Clean(a.Basis)))
+	}
 	for _, e := range f.Evidence {
 		d.hanging("   ", "*", view.Clean(e.Text))
 		if e.Statistic != "" {
