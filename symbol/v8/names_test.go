@@ -31,7 +31,8 @@ func (m memory) ReadAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// Addresses in a heap. Maps follow each other from mapsAt on: that of type t is at mapsAt + 16 t.
+// Addresses in a heap. Maps follow each other from mapsAt on: that of type t is at
+// mapsAt + 16 * t.
 const (
 	heapStart = 0x10000
 	heapBytes = 0x4000
