@@ -55,9 +55,9 @@ const (
 
 // typical returns the layout of the heap.
 func typical() *Layout {
-	return &Layout{At: [slots]uint16{ready: 1, functionShare: 24, bytecodeData: 54, instanceType: 12,
-		shareName: 16, shareScript: 32, shareData: 8, scriptSource: 8, scriptName: 16, scriptEnds: 56,
-		stringLength: 12, oneByteChars: 16, twoByteChars: 16, consFirst: 16, consSecond: 24,
+	return &Layout{At: [slots]uint16{ready: 1, functionShare: 24, bytecodeData: 54,
+		instanceType: 12, shareName: 16, shareScript: 32, shareData: 8, scriptSource: 8, scriptName: 16,
+		scriptEnds: 56, stringLength: 12, oneByteChars: 16, twoByteChars: 16, consFirst: 16, consSecond: 24,
 		slicedParent: 16, slicedOffset: 24, thinActual: 16, externalData: 24, arrayLength: 8,
 		arrayData: 16, localCount: 2, localFirst: 3, codeBytecode: 16, positions: 32,
 		typeShare: kindShare, typeScope: kindScope, typeScript: kindScript, typeBytecode: 0x94,
