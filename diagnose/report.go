@@ -82,9 +82,12 @@ const (
 // Culprit is the cause that a finding names.
 type Culprit struct {
 	// process interface peer cpu disk table cgroup host memory function
-	Kind      string `json:"kind"`
-	Name      string `json:"name"`
-	PID       int    `json:"pid,omitempty"` // of a process; 0: none, or several
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	PID    int    `json:"pid,omitempty"`    // of a process; 0: none, or several
+	Script string `json:"script,omitempty"` // that an interpreter runs, without its directory
+	// unit or container of all its processes: "unit web.service", "container docker:3f2a1b4c5d6e"
+	Group     string `json:"group,omitempty"`
 	NetNS     string `json:"netns,omitempty"`
 	Interface string `json:"interface,omitempty"` // the interface in use
 	Local     string `json:"local,omitempty"`     // pair of hosts, if any
