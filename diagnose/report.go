@@ -19,8 +19,21 @@ type Report struct {
 	Doubtful []Doubt       `json:"doubtful"` // neither accused nor ruled out
 	Missing  []Missing     `json:"missing"`  // what could not be checked, and why
 	Notes    []string      `json:"notes"`    // caveats: notes and losses of the answers, once each
+	// Experiments are the measurements that replaced estimates after the findings were known.
+	Experiments []Experiment `json:"experiments,omitempty"`
 	// Captured lists the tables that were read in place of this machine; empty of a live diagnosis.
 	Captured []string `json:"captured,omitempty"`
+}
+
+// Experiment is a short measurement by BPF programs that replaces an estimate.
+type Experiment struct {
+	Findings   []string `json:"findings"`   // IDs of the findings that rested on it
+	Statistics []string `json:"statistics"` // queries that were measured
+	Seconds    Number   `json:"seconds"`    // how long
+	// CPU time of culprit and of the BPF programs, in seconds
+	CPUSeconds Number   `json:"cpu_seconds"`
+	Results    []string `json:"results"`           // what it changed, a sentence per finding
+	Missing    string   `json:"missing,omitempty"` // why nothing was measured
 }
 
 // ReportFormat is the version of the JSON of a Report: docs/schemas/report.json.

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -49,6 +50,9 @@ func (a Program) PID() int {
 	}
 	return a.pids[0]
 }
+
+// Has reports whether a process is one of the program's.
+func (a Program) Has(pid int) bool { return slices.Contains(a.pids, pid) }
 
 // Culprit returns the program as the culprit of a finding.
 func (a Program) Culprit() diagnose.Culprit {

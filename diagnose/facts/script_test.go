@@ -3,6 +3,8 @@ package facts
 import (
 	"strings"
 	"testing"
+
+	"culprit/heapbound"
 )
 
 func TestScriptOf(t *testing.T) {
@@ -47,7 +49,7 @@ func FuzzScriptOf(f *testing.F) {
 	f.Add("python3 -u /srv/app/x.py --token hunter2")
 	f.Add("java -cp a:b com.acme.Main")
 	f.Add("sh -c \xff\x00 -")
-	f.Fuzz(func(t *testing.T, command string) {
+	heapbound.Fuzz(f, func(t *testing.T, command string) {
 		got := ScriptOf(command)
 		if len(got) > mostScriptName || strings.ContainsAny(got, "=@: \x00\x1b\n/") ||
 			!strings.Contains(command, got) {

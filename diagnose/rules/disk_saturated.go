@@ -242,6 +242,8 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	f.SetExplains(share)
 	if division != nil {
 		f.Attribution = division.Report()
+		f.Subject = facts.SaturatedDisk{Device: d.Name, Title: facts.DiskTitle(l, d.Name),
+			Least: leastIO, Programs: all}
 	}
 	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
 		fmt.Sprintf("%s busy %s of the time", facts.DiskTitle(l, d.Name),
