@@ -124,6 +124,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		severity, confidence = diagnose.Medium, 0.8
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim+".")
+	f.Waits = facts.WaitsForCPU(l, s, queued)
 	f.AddEvidence(t, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, t.Unit,
 		fmt.Sprintf("idle %s of %d CPUs: usr %s, sys %s, nice %s, soft+irq %s, steal %s, iowait %s",
 			phrase.Percent(idle), int(m.CPUs),

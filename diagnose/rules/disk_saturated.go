@@ -238,7 +238,12 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s,
 			cause)
 	}
+	waits := facts.WaitsForDisk(d)
+	if waits.Nobody() {
+		severity = diagnose.Medium
+	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
+	f.Waits = waits
 	f.SetExplains(share)
 	if division != nil {
 		f.Attribution = division.Report()
@@ -288,6 +293,10 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
 		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not "+
 			"notice.", phrase.Duration(w))
+	}
+	if waits.Nobody() {
+		f.AddCaveat(0, "No task waits for it: tasks are stalled on I/O %s of the time. What it "+
+			"does is asynchronous, as writing back is.", phrase.Percent(float64(waits.Share)))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)

@@ -20,7 +20,8 @@ func linkSaturated() diagnose.Rule {
 		Needs: []string{facts.DeviceWire, facts.DeviceInfo},
 		Uses: []string{facts.DeviceCapacity, facts.DeviceModes, facts.FlowBytes,
 			facts.DeviceAddress, facts.FlowLimited, facts.FlowUnsent, facts.FlowMSS, facts.FlowRTT,
-			facts.FlowMinRTT, facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
+			facts.FlowMinRTT, facts.FlowRetransmits,
+			facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
 			facts.QdiscBytes, facts.DeviceBytes, facts.DevicePackets,
 			facts.ProtocolEvents, facts.ProcessInfo},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
@@ -245,8 +246,18 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	if !f.lim.Firm() {
 		confidence = 0.7
 	}
-	fd := l.Found(phrase.Identity(d.NetNS, d.Name), diagnose.High, confidence, culprit, claim)
-	fd.SetEffect(f.s.Share()) // senders wait while it is full
+	severity := diagnose.High
+	waits := facts.WaitsForLink(l, flows, share, s.Mask)
+	if waits.Nobody() {
+		severity = diagnose.Medium
+	}
+	fd := l.Found(phrase.Identity(d.NetNS, d.Name), severity, confidence, culprit, claim)
+	if fd.Waits = waits; waits.Nobody() {
+		fd.AddCaveat(0, "One transfer fills it, and no other connection through it waits: if the "+
+			"transfer is wanted, as a backup is, nothing is wrong.")
+	} else {
+		fd.SetEffect(f.s.Share()) // senders wait while it is full
+	}
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
 	fd.Attribution = division.Report()

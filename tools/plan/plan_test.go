@@ -71,6 +71,7 @@ var plan = []planned{
 	{"collect/network", collectorImports, "devices, protocols, tables"},
 	{"collect/connection", collectorImports, "TCP connections, listeners and their owners"},
 	{"collect/process", collectorImports, "processes and threads"},
+	{"collect/kernellog", collectorImports, "messages of the kernel's log"},
 	{"collect/limit", collectorImports, "limits of the kernel that belong to no other subsystem"},
 	{"collect/cgroup", collectorImports, "control groups"},
 	{"collect/all", "measure kernel kernel/* collect collect/*", "the list of all collectors"},

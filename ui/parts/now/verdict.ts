@@ -26,10 +26,14 @@ export function standing(reports: readonly Dated[], newest: Dated): Standing {
   all.push(newest);
   const findings = new Map<string, number>();
   for (const e of episodes(all)) if (e.lasts) findings.set(e.finding.id, e.from);
+  for (const f of newest.report.findings ?? []) {
+    const since = Date.parse(f.past?.since ?? "");
+    if (!Number.isNaN(since)) findings.set(f.id, since);
+  }
   let first = all.length - 1;
-  if ((newest.report.findings ?? []).length > 0)
-    return { fine: Number.NaN, atLeast: false, findings };
-  while (first > 0 && (all[first - 1]!.report.findings ?? []).length === 0) first--;
+  const quiet = (d: Dated) => (d.report.findings ?? []).length + (d.report.held ?? []).length === 0;
+  if (!quiet(newest)) return { fine: Number.NaN, atLeast: false, findings };
+  while (first > 0 && quiet(all[first - 1]!)) first--;
   return { fine: startOf(all[first]!), atLeast: first === 0, findings };
 }
 
