@@ -37,7 +37,7 @@ run: build ## build, record this machine, print the page's address and a diagnos
 needs: ## install the tools that tests need
 	@.ci/needs nicstat sar:sysstat mpstat:sysstat iperf3 ethtool ip:iproute2 ps:procps tmux prometheus prometheus-alertmanager prometheus-node-exporter victoria-metrics \
 		bpftrace node:nodejs npm chromium clang-14 llvm-strip-14:llvm-14 /usr/include/bpf/bpf_helpers.h:libbpf-dev \
-		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential ruby javac:default-jdk-headless
+		qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio zstd lz4 depmod:kmod gcc:build-essential ruby php:php-cli javac:default-jdk-headless
 	@cases/vm/kernels
 
 test: needs ## install what tests need, run all tests, print what was skipped and why

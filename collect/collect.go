@@ -19,6 +19,8 @@ type Env struct {
 	Long     bool
 	Masks    measure.Masker // secrets to mask in command lines
 	Programs bool           // emit only the program of a command line, without arguments
+	// NoKernelLog makes collectors leave the kernel's log alone
+	NoKernelLog bool
 
 	// shared by all collectors of a Source; nil: each collector finds its own
 	Namespaces *Namespaces

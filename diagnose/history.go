@@ -21,6 +21,8 @@ const (
 	// a diagnosis may use a thousandth of a CPU: above 10 ms they are less frequent
 	historyShare = 1000
 	historyAgain = measure.Minute // lasting findings are logged this often
+	// a diagnosis reads the days before for two pieces of evidence; the next one reads others
+	historyAsks = 3 * usualDays
 )
 
 // historyKind is the kind of the documents in the log.
@@ -44,12 +46,16 @@ type Log interface {
 }
 
 // History diagnoses a recording while it runs. It logs the findings when they change, and once per
-// minute while they last. Safe for several goroutines.
+// minute while they last. Where a diagnosis is expensive, and so less frequent, one that has a new
+// finding is repeated after ten seconds, and the next one comes later by that time. Safe for
+// several goroutines.
 type History struct {
 	recording Recording
 	log       Log
 	rules     RuleSet
 	cpu       func() measure.Span
+	holds     *holds    // of the goroutine of Run, like usual
+	usual     *Baseline //
 
 	mu     sync.Mutex // guards all fields below
 	at     measure.Time
@@ -63,7 +69,10 @@ type History struct {
 
 // NewHistory returns the history of a recording. cpu returns the CPU time of the calling thread.
 func NewHistory(r Recording, log Log, rules RuleSet, cpu func() measure.Span) *History {
-	return &History{recording: r, log: log, rules: rules, cpu: cpu, next: make(chan struct{})}
+	usual := NewBaseline(r, log)
+	usual.asks = historyAsks
+	return &History{recording: r, log: log, rules: rules, cpu: cpu, next: make(chan struct{}),
+		holds: newHolds(), usual: usual}
 }
 
 // Run diagnoses until the context or the recording ends.
@@ -80,11 +89,17 @@ func (h *History) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	h.holds.restore(ctx, h.log, at)
 	var logged []string // the findings that were logged last
 	var when measure.Time
+	var early measure.Span // time by which a diagnosis came early
 	for {
+		wait := h.every() + early
+		if early = 0; h.holds.unconfirmed() && wait == h.every() {
+			wait, early = historyEvery, wait-historyEvery
+		}
 		// The first diagnosis covers ten seconds of this run: earlier ticks belong to another run.
-		if at, err = h.recording.Tick(ctx, at.Add(h.every()-1)); err != nil {
+		if at, err = h.recording.Tick(ctx, at.Add(wait-1)); err != nil {
 			return err
 		}
 		report, document, spent, err := h.look(ctx, at)
@@ -124,6 +139,11 @@ func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, m
 	if err != nil {
 		return nil, nil, 0, err
 	}
+	h.holds.observe(report)
+	if err := h.usual.Add(ctx, report); err != nil {
+		return nil, nil, 0, err
+	}
+	h.holds.remember(report)
 	document, err := json.Marshal(report)
 	if err != nil {
 		return nil, nil, 0, fmt.Errorf("write a report: %w", err)
@@ -132,11 +152,22 @@ func (h *History) look(ctx context.Context, at measure.Time) (*Report, []byte, m
 }
 
 // found returns the findings as sorted words: ID and severity. They stay equal while the findings
-// last.
+// last. Of a finding that has come back twice, its absence is no change.
 func found(r *Report) []string {
-	all := make([]string, len(r.Findings))
-	for i, f := range r.Findings {
-		all[i] = f.ID + " " + string(f.Severity)
+	all := make([]string, 0, len(r.Findings)+len(r.Held))
+	for _, f := range r.Findings {
+		word := f.ID + " " + string(f.Severity)
+		if f.Past != nil && !f.Past.Confirmed {
+			word += " unconfirmed"
+		}
+		all = append(all, word)
+	}
+	for _, f := range r.Held {
+		word := f.ID + " " + string(f.Severity)
+		if f.Past.Returns < 2 {
+			word += " held"
+		}
+		all = append(all, word)
 	}
 	slices.Sort(all)
 	return all

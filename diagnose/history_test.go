@@ -85,7 +85,8 @@ func (l *memoryLog) Logged(_ context.Context, _ string, _ measure.Interval,
 	return nil
 }
 
-// TestHistory: findings are logged when they begin, each minute while they last, and when they end;
+// TestHistory: findings are logged when they begin, when they are confirmed, each minute while they
+// last, when they end, and when they are withdrawn;
 // no findings once.
 func TestHistory(t *testing.T) {
 	const start = 1000
@@ -113,10 +114,10 @@ func TestHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []int{10, 110, 170, 230, 270}; !slices.Equal(got, want) {
+	if want := []int{10, 110, 120, 180, 240, 270, 320}; !slices.Equal(got, want) {
 		t.Errorf("written down at %v, want %v", got, want)
 	}
-	if want := []int{0, 1, 1, 1, 0}; !slices.Equal(findings, want) {
+	if want := []int{0, 1, 1, 1, 1, 0, 0}; !slices.Equal(findings, want) {
 		t.Errorf("%v findings, want %v", findings, want)
 	}
 	at, doc, err := h.Report(t.Context(), 0)
@@ -147,6 +148,29 @@ func TestHistoryIsCheap(t *testing.T) {
 	}
 	if h.Trouble() == "" {
 		t.Error("a log that refuses is no trouble")
+	}
+}
+
+// TestHistoryConfirmsSoon: an expensive diagnosis with a new finding is repeated after ten seconds,
+// and the time of the others stays, on average.
+func TestHistoryConfirmsSoon(t *testing.T) {
+	const start = 1000
+	sec := func(n int) measure.Time { return measure.Time(n) * measure.Time(measure.Second) }
+	r := &recording{until: sec(start + 400),
+		sick: func(at measure.Time) bool { return at > sec(start+100) }}
+	used := measure.Span(0)
+	h := NewHistory(r, &memoryLog{}, swapRule(),
+		func() measure.Span { used += 45 * measure.Millisecond; return used })
+	h.Run(t.Context())
+	var ends []int
+	for _, over := range r.asked {
+		if n := int(over.End/sec(1)) - start; over.Span() == HistoryOver && len(ends) == 0 ||
+			len(ends) > 0 && n > ends[len(ends)-1] {
+			ends = append(ends, n)
+		}
+	}
+	if want := []int{10, 55, 100, 145, 155, 235, 280, 325, 370}; !slices.Equal(ends, want) {
+		t.Errorf("diagnoses at %v, want %v", ends, want)
 	}
 }
 

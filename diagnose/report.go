@@ -10,10 +10,13 @@ import (
 
 // Report is the result of a diagnosis. Programs rely on the shape of its JSON.
 type Report struct {
-	Start    measure.Time  `json:"start"`
-	End      measure.Time  `json:"end"`
-	Host     string        `json:"host"`     // "" when unknown
-	Findings []Finding     `json:"findings"` // best first; empty: no fault in what was checked
+	Start    measure.Time `json:"start"`
+	End      measure.Time `json:"end"`
+	Host     string       `json:"host"`     // "" when unknown
+	Findings []Finding    `json:"findings"` // best first; empty: no fault in what was checked
+	// Held are findings of the last minutes that this diagnosis lacks and that are not withdrawn:
+	// they come and go. nil: nobody follows the diagnoses.
+	Held     []Finding     `json:"held,omitzero"`
 	Checked  []string      `json:"checked"`  // what was checked completely: "cpu", "disk" ...
 	Fine     []Exoneration `json:"fine"`     // resources that are ruled out, with their numbers
 	Doubtful []Doubt       `json:"doubtful"` // neither accused nor ruled out
@@ -50,7 +53,10 @@ type Finding struct {
 	Claim      string   `json:"claim"`      // one sentence
 	Explains   Number   `json:"explains"`   // 0..1, share of the symptom; null when unknown
 	// 0..1, share of time taken from tasks, or of demand; null when unknown
-	Effect   Number     `json:"effect"`
+	Effect Number `json:"effect"`
+	// who takes the resource, and how it would be without them; nil for other findings
+	Attribution *Attribution `json:"attribution,omitempty"`
+
 	Evidence []Evidence `json:"evidence"` // at least one, the strongest first
 	Symptoms []Symptom  `json:"symptoms"` // findings of other rules that this one explains
 	// resources that are ruled out: "cpu", "disk"; numbers in Report.Fine
@@ -58,6 +64,10 @@ type Finding struct {
 	Against    []string `json:"against"` // caveats
 	Verify     string   `json:"verify"`  // a shell command that shows the fault
 	Fix        *Fix     `json:"fix"`     // null when there is no command for it
+	// Waits is whether anybody waits for what the finding takes; nil: the rule does not ask.
+	Waits *Waits `json:"waits,omitempty"`
+	// Past is what a recording knows of the finding; nil: there is none.
+	Past *Past `json:"past,omitempty"`
 
 	covers []cover // rules whose findings are symptoms of this one
 	// Subject is what the rule found, in a type of that rule: other rules read it to decide whether
@@ -97,6 +107,7 @@ type Evidence struct {
 	Over         [2]Time `json:"over"`
 	ComparedWith Number  `json:"compared_with"` // in the same unit; null: nothing
 	ComparedAs   string  `json:"compared_as,omitempty"`
+	Usual        *Usual  `json:"usual,omitempty"` // on the days before; nil: unknown
 }
 
 // Time is measure.Time.

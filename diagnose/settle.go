@@ -128,6 +128,17 @@ func rank(all []*Finding) {
 	})
 }
 
+// rankFindings ranks the findings of a report.
+func rankFindings(all []Finding) {
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := all[i].score(), all[j].score()
+		if a != b {
+			return a > b
+		}
+		return all[i].ID < all[j].ID
+	})
+}
+
 // merge moves covered findings from the list to the symptoms of their cause. What a covered one
 // covers goes to the same cause. In a cycle the better ranked one is the cause.
 func merge(all []*Finding) []*Finding {

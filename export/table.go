@@ -68,6 +68,7 @@ func machineLines() []line {
 			local: ofProfile},
 		{query: "cpu.time by cpu,mode", kind: delta, unit: nanos, keep: true, bound: 6000,
 			node: "node_cpu_seconds_total", otel: "system.cpu.time"},
+		{query: "kernel.messages by level,event", kind: delta, unit: events},
 		{query: "limit.size by resource" + unowned, kind: level, unit: count,
 			node: "node_processes_max_processes, node_processes_max_threads"},
 		{query: "limit.used by resource" + unowned, kind: level, unit: count,

@@ -168,15 +168,15 @@ func TestOfSampled(t *testing.T) {
 	tree := FromSamples(slices.Values([]Sampled{
 		{Process: "nginx", User: []string{"libc.so.6`write+0x14", "nginx`main+0x2", "nginx`0x55d0"},
 			Kernel: []string{"kernel`tcp_sendmsg+0x1"}, Count: 3, Amount: 3},
-		{Process: "node", User: []string{"node`inner_[i]", "handle", "0x7f00"}, Count: 1,
+		{Process: "node", User: []string{"node`inner_[i]", "handle", "[caller may be missing]", "0x7f00"}, Count: 1,
 			Amount: 1},
-	}))
+	}), SampleTimes{})
 	var got []string
 	for n := 1; n < tree.Len(); n++ {
 		f := tree.Functions[tree.Function[n]]
 		got = append(got, string(f.Kind.colourClass())+" "+f.Qualified())
 	}
-	if want := []string{"p nginx", "c nginx`[nginx]", "c nginx`main", "c libc.so.6`write", "k kernel`tcp_sendmsg", "p node", "c [unknown]", "j handle", "i node`inner_[i]"}; !reflect.DeepEqual(
+	if want := []string{"p nginx", "c nginx`[nginx]", "c nginx`main", "c libc.so.6`write", "k kernel`tcp_sendmsg", "p node", "c [unknown]", "c [caller may be missing]", "j handle", "i node`inner_[i]"}; !reflect.DeepEqual(
 		got, want,
 	) {
 		t.Errorf("%q", got)

@@ -43,7 +43,8 @@ func folded(t *testing.T, tree *Tree) string {
 func TestUnitsOfEvents(t *testing.T) {
 	of := func(unit string) *Tree {
 		tree := FromSamples(slices.Values([]Sampled{
-			{Process: "p", User: []string{"p`leaf", "p`main"}, Count: 3, Amount: 300}}))
+			{Process: "p", User: []string{"p`leaf", "p`main"}, Count: 3, Amount: 300}}),
+			SampleTimes{})
 		tree.Unit = unit
 		return tree
 	}

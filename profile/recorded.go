@@ -323,8 +323,7 @@ func (f *stackDecoder) put(at measure.Label, kind Kind) {
 			switch {
 			case fr.Symbol == "":
 				continue // the empty stack
-			case kind == Code && fr.Module == "" && !strings.HasPrefix(fr.Symbol, "[") &&
-				!strings.HasPrefix(fr.Symbol, "("):
+			case kind == Code && fr.Module == "" && !isRemark(fr.Symbol):
 				k = JIT
 			}
 			known[i] = f.b.Function([]byte(fr.Symbol), []byte(fr.Module), k)

@@ -3,6 +3,7 @@ package profile
 import (
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,6 +17,19 @@ type Sampled struct {
 	Waker        *Waker // the thread that ended the wait; nil: unknown
 	Count        int64  // samples, or waits
 	Amount       float64
+	Times        []SampleTime // of some samples; empty: unknown
+}
+
+// A SampleTime is when a thread was sampled.
+type SampleTime struct {
+	At  float64 // ns
+	TID int
+}
+
+// SampleTimes describe the times of samples.
+type SampleTimes struct {
+	Usual float64 // ns between two samples of a CPU
+	Left  int64   // samples without a time for which there was no space
 }
 
 // A Waker is the thread that ended a wait.
@@ -25,9 +39,11 @@ type Waker struct {
 }
 
 // FromSamples returns a profile of stacks: below each process its own functions, then the kernel's.
-// For waits the state and the waker follow. A function without a name is named after its file.
-func FromSamples(stacks iter.Seq[Sampled]) *Tree {
+// For waits the state and the waker follow. A function without a name is named after its file. If
+// samples have times, the profile has a timeline, by thread.
+func FromSamples(stacks iter.Seq[Sampled], times SampleTimes) *Tree {
 	b := NewBuilder()
+	timer := &timer{threads: map[string]uint32{}, samples: true, usual: times.Usual}
 	var path []uint32
 	var text []byte
 	add := func(lines []string, of Kind) {
@@ -48,7 +64,7 @@ func FromSamples(stacks iter.Seq[Sampled]) *Tree {
 				name = "[unknown]"
 			case kind == Code && strings.HasSuffix(name, "_[i]"):
 				kind = Inlined
-			case kind == Code && module == "":
+			case kind == Code && module == "" && !isRemark(name):
 				kind = JIT
 			}
 			text = append(append(text[:0], name...), module...)
@@ -74,10 +90,33 @@ func FromSamples(stacks iter.Seq[Sampled]) *Tree {
 			add(w.User, Code)
 			add(w.Kernel, Kernel)
 		}
-		b.Stack(path, s.Amount)
+		node := b.Stack(path, s.Amount)
+		timer.addSamples(s.Process, node, s.Times)
 		samples += s.Count
 	}
 	t := b.Tree()
 	t.Samples = float64(samples)
+	if t.Times = timer.timeline(nil); t.Times != nil {
+		t.Times.Left += int(times.Left)
+	}
 	return t
+}
+
+// isRemark reports whether what stands in the place of a function is none, as [unknown] and [caller
+// may be missing].
+func isRemark(name string) bool {
+	return strings.HasPrefix(name, "[") || strings.HasPrefix(name, "(")
+}
+
+// addSamples records samples of a stack, whose innermost function is node.
+func (t *timer) addSamples(process string, node int32, all []SampleTime) {
+	var key string
+	thread, of := uint32(0), -1
+	for _, s := range all {
+		if s.TID != of || key == "" {
+			of, key = s.TID, process+" "+strconv.Itoa(s.TID)
+			thread = t.thread(key, []byte(key))
+		}
+		t.add(Moment{Thread: thread, Node: node, Kept: -1, At: s.At, Amount: 1})
+	}
 }

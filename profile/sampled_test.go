@@ -13,7 +13,7 @@ func TestSampledFunctionsByAddress(t *testing.T) {
 		{Process: "app", User: []string{"app`[app+0x1280]+0x3", "app`main+0x9"}, Count: 3,
 			Amount: 3},
 		{Process: "app", User: []string{"app`[app+0x1280]", "app`main"}, Count: 2, Amount: 2},
-	}))
+	}), SampleTimes{})
 	var names []string
 	for _, f := range tree.Functions {
 		names = append(names, f.Name)

@@ -41,7 +41,8 @@ type timer struct {
 	meter   *meter
 	threads map[string]uint32
 	line    Timeline
-	samples bool // a moment is a sample: its length is unknown
+	samples bool    // a moment is a sample: its length is unknown
+	usual   float64 // ns between two samples of a thread that runs; 0: unknown
 }
 
 // timer returns the timer of a reader; nil unless Options.Times is set.
@@ -105,7 +106,9 @@ func (t *timer) timeline(nodes []int32) *Timeline {
 		return cmp.Or(cmp.Compare(a.Thread, b.Thread), cmp.Compare(a.At, b.At))
 	})
 	if t.samples {
-		t.line.Usual = usualInterval(all)
+		if t.line.Usual = t.usual; t.usual == 0 {
+			t.line.Usual = usualInterval(all)
+		}
 		spanSamples(all, t.line.Usual)
 	}
 	for i := range all[1:] {

@@ -62,11 +62,12 @@ func TestUnnamed(t *testing.T) {
 		}
 		want += amount
 		all = append(all, tt.of)
-		if got := FromSamples(slices.Values([]Sampled{tt.of})).Unnamed(); got != amount {
+		one := FromSamples(slices.Values([]Sampled{tt.of}), SampleTimes{})
+		if got := one.Unnamed(); got != amount {
 			t.Errorf("%s: %v of %v", tt.name, got, tt.of.Amount)
 		}
 	}
-	if got := FromSamples(slices.Values(all)).Unnamed(); got != want {
+	if got := FromSamples(slices.Values(all), SampleTimes{}).Unnamed(); got != want {
 		t.Errorf("all: %v, want %v", got, want)
 	}
 }
@@ -76,6 +77,7 @@ func TestUnnamed(t *testing.T) {
 func TestNotesInFiles(t *testing.T) {
 	tree := FromSamples(
 		slices.Values([]Sampled{{Process: "app", User: []string{"app`f"}, Count: 1, Amount: 1}}),
+		SampleTimes{},
 	)
 	lost := `lost: stacks that did not <b>"fit"</b> (17)`
 	tree.Notes = append(tree.Notes, lost, strings.Repeat("word ", 60)+"end")

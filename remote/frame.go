@@ -10,7 +10,7 @@ import (
 const headSize = wire.HeadSize
 
 // version is that of the frames. Both ends are the same program, so any other version is an error.
-const version = 3
+const version = 4
 
 // magic begins the payload of a hello.
 const magic = "culprit"

@@ -12,6 +12,7 @@ const samplePart = 256 << 10
 const (
 	maxSampleBytes  = 64 << 20 // of names
 	maxSampleFrames = 16 << 20
+	maxSampleTimes  = 1 << 20
 )
 
 // sendSampled sends the result of a sampling in parts: names, then samples by the numbers of their
@@ -46,7 +47,7 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 			b = wire.AppendInt(wire.AppendInt(b, int64(got.Began)), int64(got.Took))
 			b = wire.AppendStrings(wire.AppendUint(b, uint64(got.CPUs)), got.Notes)
 			b = appendLoss(wire.AppendInt(b, got.Away), got.Loss)
-			return wire.AppendInt(b, int64(got.CPU))
+			return wire.AppendInt(wire.AppendInt(b, int64(got.CPU)), got.Untimed)
 		})
 		names, samples, newNames, newSamples = names[:0], samples[:0], 0, 0
 	}
@@ -60,6 +61,7 @@ func (s *session) sendSampled(id uint32, got *Sampled) {
 				samples = name(samples, f)
 			}
 		}
+		samples = appendTimes(samples, one.Times)
 		newSamples++
 		if len(samples)+len(names) > samplePart {
 			send(false)
@@ -74,6 +76,38 @@ type sampledDecoder struct {
 	names  []string
 	bytes  int
 	frames int
+	times  int
+}
+
+// appendTimes appends times, each as the difference from the one before.
+func appendTimes(b []byte, all []SampleTime) []byte {
+	b = wire.AppendUint(b, uint64(len(all)))
+	last := SampleTime{}
+	for _, t := range all {
+		b = wire.AppendInt(b, int64(t.At-last.At))
+		b = wire.AppendInt(b, int64(t.TID)-int64(last.TID))
+		last = t
+	}
+	return b
+}
+
+// decodeTimes reads what appendTimes has written.
+func (p *sampledDecoder) decodeTimes(d *decoder) []SampleTime {
+	n := d.Count(2)
+	if p.times += n; p.times > maxSampleTimes {
+		d.Fail("a sampling of %d times", p.times)
+	}
+	if n == 0 || d.Err != nil {
+		return nil
+	}
+	all := make([]SampleTime, n)
+	last := SampleTime{}
+	for i := range all {
+		last.At += measure.Span(d.Int())
+		last.TID = int(int32(int64(last.TID) + d.Int()))
+		all[i] = last
+	}
+	return all
 }
 
 // decode reads a part after its ID. done: it is the last one.
@@ -91,7 +125,7 @@ func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
 		}
 		return p.names[n]
 	}
-	for range d.Count(6) {
+	for range d.Count(7) {
 		one := Sample{Process: name(), Count: d.Int(), State: name(), Amount: d.Int()}
 		for _, stack := range []*[]string{&one.User, &one.Kernel} {
 			n := d.Count(1)
@@ -105,13 +139,16 @@ func (p *sampledDecoder) decode(d *decoder) (done bool, err error) {
 				*stack = append(*stack, name())
 			}
 		}
+		if one.Times = p.decodeTimes(d); d.Err != nil {
+			return false, d.Err
+		}
 		p.out.Samples = append(p.out.Samples, one)
 	}
 	if done = d.Bool(); done {
 		p.out.Began, p.out.Took = measure.Time(d.Int()), measure.Span(d.Int())
 		p.out.CPUs, p.out.Notes, p.out.Loss = int(d.ID()), d.Strings(), nil
 		p.out.Away, p.out.Loss = d.Int(), d.loss()
-		p.out.CPU = measure.Span(d.Int())
+		p.out.CPU, p.out.Untimed = measure.Span(d.Int()), d.Int()
 	}
 	return done, d.End()
 }

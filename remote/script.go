@@ -148,7 +148,7 @@ const (
 func (q *sampleRequest) append(b []byte) []byte {
 	b = append(wire.AppendUint(b, uint64(q.id)), byte(q.role))
 	b = wire.AppendInt(wire.AppendUint(b, uint64(q.Hz)), int64(q.For))
-	b = wire.AppendBool(wire.AppendBool(b, q.Kernel), q.User)
+	b = wire.AppendBool(wire.AppendBool(wire.AppendBool(b, q.Kernel), q.User), q.Times)
 	b = wire.AppendUint(b, uint64(len(q.CPUs)))
 	for _, c := range q.CPUs {
 		b = wire.AppendUint(b, uint64(c))
@@ -166,7 +166,7 @@ func (q *sampleRequest) append(b []byte) []byte {
 func (d *decoder) sampleRequest() (q sampleRequest) {
 	q.id, q.role = d.ID(), Role(d.Byte())
 	hz, span := d.Uint(), d.Int()
-	q.Kernel, q.User = d.Bool(), d.Bool()
+	q.Kernel, q.User, q.Times = d.Bool(), d.Bool(), d.Bool()
 	n := d.Count(1)
 	if hz == 0 || hz > maxHz || span <= 0 || span > int64(maxSampling) || n > maxCPUs {
 		d.Fail("%d CPUs sampled at %d Hz for %v", n, hz, measure.Span(span))

@@ -131,13 +131,14 @@ func TestScripts(t *testing.T) {
 func TestSample(t *testing.T) {
 	want := &Sampled{
 		Began: 7, Took: measure.Second, CPUs: 3, Notes: []string{"n"}, CPU: 5, Away: 9,
-		Loss: []measure.Loss{{Reason: "r", Events: 2}},
+		Loss: []measure.Loss{{Reason: "r", Events: 2}}, Untimed: 11,
 	}
 	for i := range 20000 { // several parts
 		want.Samples = append(want.Samples, Sample{
 			Process: fmt.Sprint("p", i%7), Count: int64(i), Amount: int64(3 * i), Kernel: []string{},
 			State: fmt.Sprint("s", i%3),
 			User:  []string{fmt.Sprint("libc.so.6`function_", i), "main"},
+			Times: []SampleTime{{measure.Span(1e15 + i), 70}, {measure.Span(1e15 + 2*i), 7}},
 		})
 	}
 	var asked Sampling
@@ -152,7 +153,7 @@ func TestSample(t *testing.T) {
 	c := NewClient()
 	cut := connect(t, r, c)
 	q := Sampling{
-		Of: "off-cpu", Hz: 99, CPUs: []int{1, 4}, For: measure.Second, User: true,
+		Of: "off-cpu", Hz: 99, CPUs: []int{1, 4}, For: measure.Second, User: true, Times: true,
 		PIDs: []int{7}, TIDs: []int{8, 9}, Processes: []string{"nginx"},
 		Cgroups: []string{"/a", "/b"},
 	}

@@ -16,6 +16,7 @@ type Sampling struct {
 	For    measure.Span
 	Kernel bool // only samples inside the kernel
 	User   bool // only samples outside the kernel
+	Times  bool // of cpu: samples have their times, as far as there is space
 
 	// Only threads of these are sampled; of each list that is not empty, one must match.
 	PIDs, TIDs         []int
@@ -31,9 +32,16 @@ var subjects = []string{"", "cpu", "off-cpu", "run-queue", "locks"}
 type Sample struct {
 	Process      string
 	User, Kernel []string
-	State        string // of waits: the thread's state, or the kind of lock
-	Count        int64  // samples, or waits
-	Amount       int64  // samples, or ns
+	State        string       // of waits: the thread's state, or the kind of lock
+	Count        int64        // samples, or waits
+	Amount       int64        // samples, or ns
+	Times        []SampleTime // of some samples, in order; empty: unknown
+}
+
+// A SampleTime is when a thread was sampled.
+type SampleTime struct {
+	At  measure.Span // since the kernel started
+	TID int
 }
 
 // Sampled is the result of a sampling.
@@ -42,6 +50,7 @@ type Sampled struct {
 	Began   measure.Time
 	Took    measure.Span
 	CPUs    int   // number of sampled CPUs
+	Untimed int64 // samples without a time although they were asked for: there were too many
 	Away    int64 // off-cpu: threads whose waits had not ended, and are in no sample
 	Notes   []string
 	Loss    []measure.Loss

@@ -147,7 +147,10 @@ type measuring struct {
 // recordedSources lists the sources of a server. files reads files of processes; nil: this process
 // does.
 func recordedSources(o term.Serving, files *symbol.Files) []measure.Source {
-	env := collect.Env{Netns: defaultNetns(), Long: true, Programs: !o.Commands, Masks: o.Masks}
+	env := collect.Env{
+		Netns: defaultNetns(), Long: true, Programs: !o.Commands, Masks: o.Masks,
+		NoKernelLog: !o.KernelLog,
+	}
 	all := sources(env, trace.Budget(o.Budget))
 	for _, s := range all {
 		if f, ok := s.(*family.Family); ok {

@@ -63,7 +63,7 @@ func sampleStacks(
 	before := processTime() + measure.Span(files.Took())
 	p := sampler.Profile{
 		Of: subjects[q.Of], Hz: q.Hz, CPUs: q.CPUs, Kernel: q.Kernel, User: q.User, Inline: true,
-		For: q.For, Files: files,
+		Times: q.Times && subjects[q.Of] == sampler.OnCPU, For: q.For, Files: files,
 		Threads: sampler.ThreadFilter{
 			PIDs: q.PIDs, Children: true, TIDs: q.TIDs, Processes: q.Processes, Cgroups: q.Cgroups,
 		},
@@ -80,7 +80,7 @@ func sampleStacks(
 	}
 	out.Samples = keptSamples(result.Stacks)
 	out.Took, out.Notes, out.Loss = result.Took, result.Notes, result.Loss
-	out.Away = result.Away
+	out.Away, out.Untimed = result.Away, result.Untimed
 	out.CPU = processTime() + measure.Span(files.Took()) - before
 	return out, nil
 }
@@ -88,10 +88,14 @@ func sampleStacks(
 // keptSamples copies the samples of an iteration, whose frames are valid only until it continues.
 func keptSamples(stacks iter.Seq[sampler.Sampled]) (kept []remote.Sample) {
 	for s := range stacks {
-		kept = append(kept, remote.Sample{
+		one := remote.Sample{
 			Process: s.Process, User: slices.Clone(s.User), Kernel: slices.Clone(s.Kernel),
 			Count: s.Count, State: s.State, Amount: s.Amount,
-		})
+		}
+		for _, t := range s.Times {
+			one.Times = append(one.Times, remote.SampleTime(t))
+		}
+		kept = append(kept, one)
 	}
 	return kept
 }
@@ -116,11 +120,14 @@ func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 					State:   s.State,
 					Count:   s.Count,
 					Amount:  float64(s.Amount),
+					Times:   sampleTimes(s.Times),
 				},
 			) {
 				return
 			}
 		}
+	}, profile.SampleTimes{
+		Usual: float64(measure.Second) / float64(max(1, q.Hz)), Left: result.Untimed,
 	})
 	t.Taken = profile.Taken{At: result.Began, Over: result.Took}
 	t.Notes = result.Notes
@@ -155,6 +162,15 @@ func profileOfSamples(q web.Sampling, result *remote.Sampled) *web.Sampled {
 		t.Notes = append(t.Notes, fmt.Sprintf("lost: %s (%d)", l.Reason, l.Events))
 	}
 	return &web.Sampled{Tree: t, CPU: result.CPU}
+}
+
+// sampleTimes converts times of samples.
+func sampleTimes(all []remote.SampleTime) []profile.SampleTime {
+	out := make([]profile.SampleTime, len(all))
+	for i, t := range all {
+		out[i] = profile.SampleTime{At: float64(t.At), TID: t.TID}
+	}
+	return out
 }
 
 // idleState is the State of waits of idle kernel threads.

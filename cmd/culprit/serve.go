@@ -30,6 +30,7 @@ import (
 	"culprit/view/classic"
 	"culprit/view/mcp"
 	"culprit/view/term"
+	"culprit/view/web"
 )
 
 // record records the machine that m measures, and serves the recording over HTTP until ctx ends or
@@ -337,7 +338,7 @@ func callAfter(d time.Duration, f func()) (stop func()) {
 
 // defaultQueries returns all queries of all tools and rules: a server records them by default.
 func defaultQueries() []string {
-	all := rules.Queries()
+	all := append(rules.Queries(), web.EventQueries()...)
 	for _, t := range classic.All() {
 		for _, o := range flagChoices(t) {
 			all = append(all, t.Ask(o)...)

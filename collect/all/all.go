@@ -7,6 +7,7 @@ import (
 	"culprit/collect/connection"
 	"culprit/collect/cpu"
 	"culprit/collect/disk"
+	"culprit/collect/kernellog"
 	"culprit/collect/limit"
 	"culprit/collect/memory"
 	"culprit/collect/network"
@@ -42,6 +43,7 @@ func Collectors() []collect.Collector {
 		cgroup.Cgroups{},           // control groups, version 1 and 2
 		limit.Limits{},             // /proc/sys/kernel, key-users, sysvipc, sockstat
 		limit.Inotify{},            // /proc/PID/fdinfo: inotify instances and watches
+		kernellog.Messages{},       // /dev/kmsg: warnings, killed processes, links, I/O errors
 		process.Processes{},        // /proc/PID, taskstats: processes and threads
 	}
 }

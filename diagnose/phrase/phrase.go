@@ -108,6 +108,28 @@ func Duration(ns float64) string {
 	return scaled(ns, 1000, "ns", "us", "ms", "s")
 }
 
+// Amount returns a value in a unit of measure, as a reader expects it: 12 %, 52.5 MB/s, 7.8 ms,
+// 1,234 packet/s.
+func Amount(v float64, unit string) string {
+	switch measure.Unit(unit) {
+	case measure.Ratio:
+		return Percent(v)
+	case measure.Bytes:
+		return Bytes(v)
+	case measure.Bytes.PerSecond():
+		return BytesRate(v)
+	case measure.BitsPerSec:
+		return BitRate(v)
+	case measure.Nanoseconds:
+		return Duration(v)
+	case measure.Count:
+		return Count(v)
+	case measure.Count.PerSecond():
+		return Count(v) + " per second"
+	}
+	return Count(v) + " " + unit
+}
+
 // Ahead returns a time in the future, in seconds: 40 s, 7 minutes, 5 hours, 12 days.
 func Ahead(s float64) string {
 	const hour, day = 3600, 86400

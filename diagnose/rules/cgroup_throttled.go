@@ -5,9 +5,12 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/attribute"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
+	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
+	"culprit/measure"
 )
 
 // cgroupThrottled finds cgroups that are limited by their CPU quota.
@@ -16,7 +19,7 @@ func cgroupThrottled() diagnose.Rule {
 		ID: "cgroup-throttled", Checks: "cpu limits of cgroups",
 		Finds: []string{facts.CgroupPeriods, facts.CgroupThrottledTime},
 		Uses: []string{facts.CgroupQuota, facts.CgroupCPU, facts.ProcessInfo, facts.ProcessCPU,
-			facts.ProcessRSS},
+			facts.ProcessRSS, facts.ProcessWait, facts.ProcessSwitches},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.CgroupPeriods)
 			throttled := l.Table(facts.CgroupThrottledTime)
@@ -83,6 +86,9 @@ func cgroupThrottled() diagnose.Rule {
 								phrase.Digits(all[0].Rate))).CompareTo(quota, "limit")
 					}
 				}
+				if d := divideQuota(l, g, s, quota, used, lost); d.Total >= quota {
+					f.Attribution = d.Report()
+				}
 				dir := phrase.Shell(g)
 				f.Verify = fmt.Sprintf("cat /sys/fs/cgroup%s/cpu.stat "+
 					"/sys/fs/cgroup/cpu%s/cpu.stat 2>/dev/null", dir, dir)
@@ -119,4 +125,33 @@ func moreQuota(g string, quota float64) *diagnose.Fix {
 	}
 	return &diagnose.Fix{Command: set(2 * quota), Undo: set(quota),
 		Risk: risk + "; assumes a period of 100 ms; a container manager may reset it"}
+}
+
+// divideQuota divides what the programs of a control group want of its CPU quota. used and lost are
+// the CPU time that it used, and for which its tasks were stopped.
+func divideQuota(l *diagnose.Look, g string, s diagnose.Period,
+	quota, used, lost float64) *attribute.Result {
+	pc := l.Table(facts.ProcessCPU)
+	all := facts.Programs(pc, facts.RowsInCgroup(l, pc, g), s.Mask)
+	wants := facts.CPUWants(l, all, s.Mask)
+	sum := 0.0
+	for _, w := range wants {
+		sum += w
+	}
+	least := series.Or(used, 0) + series.Or(lost, 0)
+	if scale := least / sum; scale > 1 { // waits of stopped tasks are not counted on all kernels
+		for i := range wants {
+			wants[i] *= scale
+		}
+		sum = least
+	}
+	cpus := func(v float64) string { return phrase.Digits(v) + " CPUs" }
+	return attribute.Divide(&attribute.Resource{Name: "CPU time wanted in " + facts.CgroupName(g),
+		Unit: string(measure.Ratio), Total: sum, Limit: quota, Amount: cpus,
+		Users: facts.Users(pc, all,
+			func(i int) float64 { return wants[i] }, func(int) float64 { return 0 }),
+		State: func(use float64) string {
+			return "its programs would want " + phrase.Digits(use) + " of " + cpus(quota)
+		},
+		Basis: "estimated: CPU time, and the time that busy programs wait or are stopped"})
 }

@@ -19,7 +19,7 @@ func cpuSaturated() diagnose.Rule {
 		Needs: []string{facts.CPUTime, facts.Runnable},
 		Finds: []string{facts.ProcessCPU},
 		Uses: []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight,
-			facts.Forks},
+			facts.Forks, facts.ProcessSwitches},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))
@@ -60,6 +60,10 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	for _, a := range all {
 		seen += a.Rate
 	}
+	division := divideCPUs(l, m, s, all, idle)
+	if division.Named > 0 {
+		all = facts.InOrder(all, division)
+	}
 	hidden := 1 - (seen+m.CPUs*(steal+soft))/busy // in no process, interrupt or other guest
 	unseen := facts.HiddenWorkOf(l, s, hidden*busy, busy)
 	perhaps := false // the program may be niced, which is not proven
@@ -82,14 +86,20 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		share = steal * m.CPUs / busy
 		cause = "the hypervisor takes " + phrase.Percent(steal) + " of their time for other guests"
 		culprit, identity = diagnose.Culprit{Kind: "host", Name: "hypervisor"}, "steal"
-	case len(all) > 0 && all[0].Rate/busy >= threshold.CPUActor && all[0].Rate/busy >= hidden:
+	case len(all) > 0 && all[0].Rate/busy >= threshold.CPUActor && all[0].Rate/busy >= hidden &&
+		(division.Named > 0 || all[0].Rate/busy >= threshold.CPUHalf):
 		a := all[0]
 		share = a.Rate / busy
 		cause, culprit, identity = fmt.Sprintf("%s uses %s of the busy time, %s", a,
 			phrase.Percent(share), facts.ModeOf(a, s.Mask)), a.Culprit(), a.Identity()
+		if division.Named > 1 {
+			share, cause = division.Share(division.Named), facts.Together(division)
+		}
 	case hidden >= threshold.CPUActor:
 		share = hidden
 		cause, culprit, identity = unseen.Culprit()
+	case division.Named > 1 && division.Share(division.Named) >= threshold.CPUActor:
+		share, cause = division.Share(division.Named), facts.Together(division)
 	case soft*m.CPUs/busy >= threshold.CPUActor:
 		share = soft * m.CPUs / busy
 		cause, culprit, identity = phrase.Percent(share)+" of the busy time is interrupt work",
@@ -114,6 +124,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 		severity, confidence = diagnose.Medium, 0.8
 	}
 	f := l.Found(identity, severity, confidence, culprit, claim+".")
+	f.Waits = facts.WaitsForCPU(l, s, queued)
 	f.AddEvidence(t, s, `cpu.time where mode in ("idle", "iowait")`, idle*m.CPUs, t.Unit,
 		fmt.Sprintf("idle %s of %d CPUs: usr %s, sys %s, nice %s, soft+irq %s, steal %s, iowait %s",
 			phrase.Percent(idle), int(m.CPUs),
@@ -158,6 +169,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	}
 	named := facts.AddKernelFunctions(l, f, s, all, culprit)
 	f.SetExplains(share)
+	f.Attribution = division.Report()
 	if psi := l.Table(facts.Pressure).One("resource", "cpu", "scope",
 		"some").Mean(s.Mask); psi == psi {
 		f.SetEffect(psi)

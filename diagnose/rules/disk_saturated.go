@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/attribute"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/series"
@@ -22,7 +23,7 @@ func diskSaturated() diagnose.Rule {
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
 			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight,
-			facts.DiskName},
+			facts.DiskName, facts.ProcessSleepers},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
@@ -202,16 +203,26 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	for _, a := range all {
 		total += a.Rate
 	}
+	var division *attribute.Result
+	if only && moved > 0 && swapped < 0.5*moved {
+		division = divideDisk(l, d, all, moved)
+		if division.Named > 0 {
+			all = facts.InOrder(all, division)
+		}
+	}
 	switch {
 	case moved > 0 && swapped >= 0.5*moved:
 		culprit, cause, share = diagnose.Culprit{Kind: "memory", Name: "swap"},
 			"; most of it is swap", min(swapped/moved, 1)
-	case len(all) > 0 && moved > 0 && all[0].Rate >= 0.3*moved &&
+	case len(all) > 0 && moved > 0 && all[0].Rate >= leastIO*moved &&
 		(only || all[0].Rate <= 1.3*moved):
 		a := all[0]
 		share = min(a.Rate/moved, 1)
 		culprit = a.Culprit()
 		cause = fmt.Sprintf("; %s causes %s of it, %s", a, phrase.Percent(share), wayOf(a, s.Mask))
+		if division != nil && division.Named > 1 {
+			share, cause = division.Share(division.Named), "; "+facts.Together(division)
+		}
 	case len(all) > 0 && total > 0 && all[0].Rate >= 0.5*total:
 		cause = fmt.Sprintf("; %s does the most I/O", all[0])
 	}
@@ -227,8 +238,16 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1)), phrase.Digits(d.Queue.Mean(s.Mask)), s,
 			cause)
 	}
+	waits := facts.WaitsForDisk(d)
+	if waits.Nobody() {
+		severity = diagnose.Medium
+	}
 	f := l.Found(phrase.Clean(identity), severity, 0.93, culprit, claim)
+	f.Waits = waits
 	f.SetExplains(share)
+	if division != nil {
+		f.Attribution = division.Report()
+	}
 	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
 		fmt.Sprintf("%s busy %s of the time", facts.DiskTitle(l, d.Name),
 			phrase.Percent(min(d.Busy.Mean(s.Mask), 1))))
@@ -272,6 +291,10 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	if w := d.RequestTime(s.Mask); d.Bandwidth && w == w {
 		f.AddCaveat(0.1, "Each request still takes only %s: programs with small requests do not "+
 			"notice.", phrase.Duration(w))
+	}
+	if waits.Nobody() {
+		f.AddCaveat(0, "No task waits for it: tasks are stalled on I/O %s of the time. What it "+
+			"does is asynchronous, as writing back is.", phrase.Percent(float64(waits.Share)))
 	}
 	f.Verify = "iostat -x -y 1 3; pidstat -d 1 3"
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)

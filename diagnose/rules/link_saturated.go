@@ -20,7 +20,8 @@ func linkSaturated() diagnose.Rule {
 		Needs: []string{facts.DeviceWire, facts.DeviceInfo},
 		Uses: []string{facts.DeviceCapacity, facts.DeviceModes, facts.FlowBytes,
 			facts.DeviceAddress, facts.FlowLimited, facts.FlowUnsent, facts.FlowMSS, facts.FlowRTT,
-			facts.FlowMinRTT, facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
+			facts.FlowMinRTT, facts.FlowRetransmits,
+			facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
 			facts.QdiscBytes, facts.DeviceBytes, facts.DevicePackets,
 			facts.ProtocolEvents},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
@@ -183,6 +184,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		return series.Clamp(part, 0, 1)
 	}
+	division := f.divide(l, byProcess, share)
 	udp := false // UDP of this machine fills the link
 	culprit, cause, explained := diagnose.Culprit{Kind: "interface", Name: d.Name, NetNS: d.NetNS,
 		Interface: d.Name}, "", measure.NaN
@@ -230,6 +232,10 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		}
 		explained = measure.NaN
 	}
+	if division.Named > 1 && division.Share(division.Named) >= threshold.LinkOwner {
+		explained = division.Share(division.Named)
+		cause += "; " + facts.Together(division)
+	}
 	what := f.direction
 	if d.Duplex == "half" {
 		what = "both directions together, half duplex,"
@@ -240,10 +246,21 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 	if !f.lim.Firm() {
 		confidence = 0.7
 	}
-	fd := l.Found(phrase.Identity(d.NetNS, d.Name), diagnose.High, confidence, culprit, claim)
-	fd.SetEffect(f.s.Share()) // senders wait while it is full
+	severity := diagnose.High
+	waits := facts.WaitsForLink(l, flows, share, s.Mask)
+	if waits.Nobody() {
+		severity = diagnose.Medium
+	}
+	fd := l.Found(phrase.Identity(d.NetNS, d.Name), severity, confidence, culprit, claim)
+	if fd.Waits = waits; waits.Nobody() {
+		fd.AddCaveat(0, "One transfer fills it, and no other connection through it waits: if the "+
+			"transfer is wanted, as a backup is, nothing is wrong.")
+	} else {
+		fd.SetEffect(f.s.Share()) // senders wait while it is full
+	}
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
+	fd.Attribution = division.Report()
 	query := f.wire.Query()
 	if d.Duplex == "half" {
 		what, query, f.also = "both directions:",

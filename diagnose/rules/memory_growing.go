@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	"culprit/diagnose"
+	"culprit/diagnose/attribute"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/threshold"
+	"culprit/measure"
 )
 
 // memoryGrowing finds a process that takes more and more memory, so that none will be left soon.
@@ -32,7 +34,7 @@ func memoryGrowing() diagnose.Rule {
 				}
 			}
 			if top != nil && available.Last() <= threshold.GrowSoon*most {
-				accuseGrowth(l, top, available, most)
+				accuseGrowth(l, top, available, most, taken)
 			}
 		},
 	}
@@ -69,7 +71,7 @@ func memoryGrowth(t *diagnose.Table, r *diagnose.Row) float64 {
 	return whole
 }
 
-func accuseGrowth(l *diagnose.Look, r, available *diagnose.Row, rate float64) {
+func accuseGrowth(l *diagnose.Look, r, available *diagnose.Row, rate, taken float64) {
 	s := diagnose.WholePeriod(r.Table)
 	programs := facts.Programs(r.Table, []*diagnose.Row{r}, s.Mask)
 	left := available.Last() / rate
@@ -85,7 +87,42 @@ func accuseGrowth(l *diagnose.Look, r, available *diagnose.Row, rate float64) {
 		"%s holds %s, and %s more each second", p, phrase.Memory(r.Last()), phrase.Bytes(rate)))
 	f.AddEvidence(available.Table, s, available.Query(), available.Last(), available.Table.Unit,
 		phrase.Memory(available.Last())+" are available")
+	division := divideGrowth(l, taken, available.Last())
+	if f.Attribution = division.Report(); f.Attribution != nil {
+		f.SetExplains(rate / division.Total)
+	}
 	f.AddCaveat(0.2, "A program that loads its data looks the same until it has them.")
 	f.Verify = fmt.Sprintf("for i in 1 2 3 4 5; do grep VmRSS /proc/%d/status; sleep 1; done",
 		p.PID())
+}
+
+// divideGrowth divides the growth of memory among programs. free is the memory that is available.
+func divideGrowth(l *diagnose.Look, taken, free float64) *attribute.Result {
+	t := l.Table(facts.ProcessRSS)
+	whole := diagnose.WholePeriod(t)
+	var users []attribute.User
+	sum := 0.0
+	for _, p := range facts.Programs(t, t.Rows, whole.Mask) {
+		growth := 0.0
+		for _, r := range p.Rows {
+			growth += memoryGrowth(t, r)
+		}
+		if growth > 0 {
+			users = append(users, attribute.User{Name: p.String(), PID: p.PID(), Part: growth,
+				Statistic: p.Query(t)})
+			sum += growth
+		}
+	}
+	return attribute.Divide(&attribute.Resource{Name: "growth of memory",
+		Unit: string(measure.Bytes) + "/s", Total: max(taken, sum),
+		Limit: free / threshold.GrowSoon, Users: users, Amount: phrase.BytesRate,
+		State: func(use float64) string {
+			if left := free / use; left < 1000*threshold.GrowSoon {
+				return "memory would last " + phrase.Ahead(left) + ", growing by " +
+					phrase.BytesRate(use)
+			}
+			return "memory would hardly grow"
+		},
+		Basis:  "measured: resident memory, of programs that grow steadily",
+		RestIs: "that of programs that do not grow steadily"})
 }

@@ -5,10 +5,12 @@ import (
 	"strings"
 
 	"culprit/diagnose"
+	"culprit/diagnose/attribute"
 	"culprit/diagnose/facts"
 	"culprit/diagnose/phrase"
 	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
+	"culprit/measure"
 )
 
 // memoryPressure finds that the memory of the machine, or the limit of a cgroup, is too small for
@@ -167,7 +169,7 @@ func (n machineNumbers) holderOf(l *diagnose.Look, s diagnose.Period) holder {
 		h.share = first.Rate / total
 		h.text = fmt.Sprintf("the largest program, %s, holds %s of it", first,
 			phrase.Percent(h.share))
-		if h.share >= 0.2 {
+		if h.share >= leastHeld {
 			h.culprit, h.identity = first.Culprit(), first.Identity()
 			h.text = fmt.Sprintf("%s holds %s of it, %s", first, phrase.Memory(first.Rate),
 				phrase.Percent(h.share))
@@ -191,13 +193,20 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	}
 	claim := fmt.Sprintf("Memory is short: only %s of %s available for %s; %s.",
 		phrase.Percent(share), phrase.Memory(total), s, h.text)
-	if n.kills > 0 {
+	switch {
+	case n.kills > 0 && share >= threshold.MemoryPlenty:
+		claim = fmt.Sprintf("The kernel killed %s for lack of memory although %s of %s is "+
+			"available: at the limit of a control group that is not visible here, or at a peak.",
+			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share),
+			phrase.Memory(total))
+	case n.kills > 0:
 		claim = fmt.Sprintf("Memory ran out: the kernel killed %s, with %s of %s available; %s.",
 			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share),
 			phrase.Memory(total), h.text)
 	}
 	f := l.Found(h.identity, severity, confidence, h.culprit, claim)
 	f.SetExplains(h.share)
+	f.Attribution = divideMemory(l, h.all, total*(1-share), total).Report()
 	n.proofs(l, f, s)
 	if n.kills > 0 {
 		if share > 2*threshold.MemoryLow {
@@ -305,4 +314,22 @@ func growthOf(t *diagnose.Table, v []float64) float64 {
 		return 0
 	}
 	return (v[last] - v[first]) / (t.Step.Seconds() * float64(last-first))
+}
+
+// leastHeld is the least share of all memory for which a program is named.
+const leastHeld = 0.2
+
+// divideMemory divides the memory in use among programs.
+func divideMemory(l *diagnose.Look, all []facts.Program, used, total float64) *attribute.Result {
+	return attribute.Divide(&attribute.Resource{Name: "memory", Unit: string(measure.Bytes),
+		Total: used, Limit: total * (1 - threshold.MemoryLow),
+		Least: leastHeld,
+		Users: facts.Users(l.Table(facts.ProcessRSS), all,
+			func(i int) float64 { return all[i].Rate }, func(int) float64 { return 0 }),
+		Amount: phrase.Memory,
+		State: func(use float64) string {
+			return phrase.Memory(use) + " of " + phrase.Memory(total) + " would be in use"
+		},
+		Basis:  "measured: resident memory, in which shared pages count for each process",
+		RestIs: "that of the kernel, of shared memory, or of files"})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"culprit/diagnose"
+	"culprit/diagnose/attribute"
 	"culprit/measure"
 )
 
@@ -249,6 +251,28 @@ func asksWhatIs(stats map[string]measure.Stat, q measure.Query) error {
 	return nil
 }
 
+// divided fails the test unless the numbers of an attribution agree.
+func divided(t *testing.T, stats map[string]measure.Stat, id string, a *diagnose.Attribution) {
+	t.Helper()
+	sum := a.Rest + a.OthersPart
+	for _, u := range a.Users {
+		sum += u.Part
+		if !(u.Part > 0 && u.Wants >= u.Part && u.Without >= 0 && u.Without <= a.Total) {
+			t.Errorf("%s: %+v of %v", id, u, a.Total)
+		}
+		if q, err := measure.ParseQuery(u.Statistic); err != nil {
+			t.Errorf("%s: %q: %v", id, u.Statistic, err)
+		} else if err := asksWhatIs(stats, q); err != nil {
+			t.Errorf("%s: %q: %v", id, u.Statistic, err)
+		}
+	}
+	if !(a.Total > 0) || math.Abs(float64(sum/a.Total)-1) > 1e-4 ||
+		!(a.Without >= 0 && a.Without <= a.Total) || a.Named > 0 && a.Without >= a.Limit ||
+		len(a.Users) == 0 || len(a.Users) > attribute.MostUsers || a.Named > attribute.MostNamed {
+		t.Errorf("%s: parts of %v sum to %v: %+v", id, a.Total, sum, a)
+	}
+}
+
 // wellFormed checks the invariants of every report.
 func wellFormed(t *testing.T, rep *diagnose.Report) {
 	t.Helper()
@@ -283,6 +307,10 @@ func wellFormed(t *testing.T, rep *diagnose.Report) {
 				e.Over[0] >= e.Over[1] {
 				t.Errorf("%s: evidence %+v", f.ID, e)
 			}
+		}
+		if a := f.Attribution; a != nil {
+			texts = append(texts, a.Text)
+			divided(t, stats, f.ID, a)
 		}
 		for _, s := range texts {
 			if strings.Contains(s, "NaN") || strings.Contains(s, "?") &&
@@ -328,6 +356,14 @@ func render(rep *diagnose.Report) string {
 				fmt.Fprintf(&b, ", %s %.6g", e.ComparedAs, float64(e.ComparedWith))
 			}
 			fmt.Fprintln(&b)
+		}
+		if a := f.Attribution; a != nil {
+			fmt.Fprintf(&b, "  attribution: %s\n      %s: %g of %s, limit %g\n", a.Text, a.Resource,
+				float64(a.Total), a.Unit, float64(a.Limit))
+			for _, u := range a.Users {
+				fmt.Fprintf(&b, "      %s takes %g, wants %g, without it %g: %s\n", u.Name,
+					float64(u.Part), float64(u.Wants), float64(u.Without), u.Statistic)
+			}
 		}
 		for _, s := range f.Symptoms {
 			fmt.Fprintf(&b, "  symptom %s: %s\n", s.ID, s.Claim)

@@ -14,6 +14,7 @@ const (
 	DiskLarge        = 60e3
 	DiskLargeQueue   = 4.0
 	DiskLargeDeep    = 8.0
+	DiskPaused       = 0.5
 )
 
 func disks() []Threshold {
@@ -45,6 +46,9 @@ func disks() []Threshold {
 			"more at once move no more"),
 		edge("DiskLargeDeep", DiskLargeDeep, "large requests", 7.8, 8.3,
 			"enough where no stall is seen"),
+		edge("DiskPaused", DiskPaused, "threads", 0.48, 0.52,
+			"of a process in balance_dirty_pages at any moment: it writes as fast as the disk "+
+				"takes it"),
 	}
 }
 

@@ -10,6 +10,7 @@ const (
 	ClassOfLink    = 0.9
 	ClassLike      = 0.05
 	LinkHalfUsed   = 0.5
+	LinkUnsent     = 1448.0
 )
 
 func links() []Threshold {
@@ -31,6 +32,8 @@ func links() []Threshold {
 			"greatest difference between a class and the flows taken for it"),
 		edge("LinkHalfUsed", LinkHalfUsed, "share of the speed", 0.48, 0.52,
 			"from here on a faster link would be noticed"),
+		edge("LinkUnsent", LinkUnsent, "B", 1400, 1500,
+			"in a socket that are not sent: a full segment; its program would send more"),
 	}
 }
 

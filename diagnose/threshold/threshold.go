@@ -24,6 +24,7 @@ func All() []Threshold {
 		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(),
 		connects(), names(), refused(), peers(), limits(),
 		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
+		anybody(),
 	} {
 		all = append(all, list...)
 	}

@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	// Hold is how long a finding must be absent until its alert ends, and how long a lower severity
-	// or another culprit must last until the alert has it. A higher severity counts at once.
-	Hold = measure.Minute
+	// Hold is how long a lower severity or another culprit must last until the alert has it. A
+	// higher severity counts at once. In diagnoses that nobody follows it is also how long a
+	// finding must be absent until its alert ends; otherwise the server decides when a finding is
+	// confirmed and withdrawn: see diagnose.Report.Held.
+	Hold = diagnose.WithdrawAfter
 	// unknownHold replaces Hold while the rule of the finding could not be checked.
 	unknownHold = 10 * measure.Minute
 	// keepEnded is how long ended alerts are kept: a receiver that was away is notified late.
@@ -47,7 +49,7 @@ type Alert struct {
 	Finding  diagnose.Finding // the newest, within the limits of text.go
 	Severity diagnose.Severity
 	Culprit  diagnose.Culprit
-	Began    measure.Time // first diagnosis with the finding
+	Began    measure.Time // of the finding: see diagnose.Past.Since
 	Since    measure.Time // first diagnosis with this severity and culprit
 	Seen     measure.Time // newest diagnosis with the finding
 	End      measure.Time // 0: it lasts
@@ -201,11 +203,11 @@ func (s *Stream) Observe(at measure.Time, r *diagnose.Report) {
 		f := bounded(&r.Findings[i])
 		if a := s.active[f.ID]; a != nil {
 			s.seen(a, f)
-		} else {
+		} else if f.Past == nil || f.Past.Confirmed {
 			fresh = append(fresh, f)
 		}
 	}
-	s.endAbsent(at)
+	s.endAbsent(at, r.Held)
 	for _, f := range fresh {
 		if s.active[f.ID] != nil { // twice in one diagnosis
 			continue
@@ -216,6 +218,9 @@ func (s *Stream) Observe(at measure.Time, r *diagnose.Report) {
 		}
 		a := &Alert{Finding: f, Severity: f.Severity, Culprit: f.Culprit, Began: at, Since: at,
 			Seen: at, confirmed: at}
+		if f.Past != nil && f.Past.Since < at {
+			a.Began = f.Past.Since
+		}
 		s.active[f.ID] = a
 		s.add(Change{Kind: Appeared, At: at, Alert: *a})
 		s.revive(a)
@@ -261,14 +266,20 @@ func (a *Alert) key() [4]string {
 	return [4]string{a.Finding.ID, string(a.Severity), a.Culprit.Kind, a.Culprit.Name}
 }
 
-// endAbsent ends the alerts whose findings are absent for long enough.
-func (s *Stream) endAbsent(at measure.Time) {
+// endAbsent ends the alerts whose findings are withdrawn: those that are neither found nor held. If
+// held is nil nobody follows the diagnoses, and the findings must be absent for long enough.
+func (s *Stream) endAbsent(at measure.Time, held []diagnose.Finding) {
 	for _, a := range s.sorted() {
 		hold := Hold
 		if _, unknown := s.rules[a.Finding.Rule]; unknown {
 			hold = unknownHold
 		}
-		if at.Sub(a.Seen) < hold {
+		if held != nil {
+			hold = 1
+		}
+		if at.Sub(a.Seen) < hold || slices.ContainsFunc(held, func(f diagnose.Finding) bool {
+			return f.ID == a.Finding.ID
+		}) {
 			continue
 		}
 		delete(s.active, a.Finding.ID)

@@ -235,3 +235,41 @@ func TestStreamAfterRestart(t *testing.T) {
 		t.Errorf("active: %+v", now.Active)
 	}
 }
+
+// TestFollowedDiagnoses: what the server confirms and withdraws begins and ends alerts. One letter
+// per diagnosis: "u" has the finding unconfirmed, "h" confirmed, "-" holds it, "." has it no more.
+func TestFollowedDiagnoses(t *testing.T) {
+	for _, tt := range []struct{ name, seen, want string }{
+		{"unconfirmed is no alert", "u.u..", ""},
+		{"confirmed is one", ".uh", "20 appeared high"},
+		{"held is not ended", "uh" + strings.Repeat("-", 30) + "h", "10 appeared high"},
+		{"withdrawn is ended", "uh-.", "10 appeared high, 30 ended high"},
+		{"again after its end", "uh.uh", "10 appeared high, 20 ended high, 40 appeared high"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewStream(nil)
+			for i, letter := range tt.seen {
+				r := report(after(10*i), "")
+				r.Held = []diagnose.Finding{}
+				f := finding("link-saturated/eth0", diagnose.High, "iperf3")
+				f.Past = &diagnose.Past{Since: begin.Add(-10 * measure.Second),
+					Confirmed: letter != 'u'}
+				switch letter {
+				case 'u', 'h':
+					r.Findings = append(r.Findings, f)
+				case '-':
+					r.Held = append(r.Held, f)
+				}
+				s.Observe(after(10*i), r)
+			}
+			if got := changesOf(s); got != tt.want {
+				t.Errorf("%s: %q, want %q", tt.seen, got, tt.want)
+			}
+			for _, a := range s.sorted() {
+				if a.Began != begin.Add(-10*measure.Second) {
+					t.Errorf("it began at %v", a.Began)
+				}
+			}
+		})
+	}
+}

@@ -43,7 +43,7 @@ func bounded(f *diagnose.Finding) diagnose.Finding {
 	b := diagnose.Finding{
 		ID: text(f.ID, 2*maxName), Rule: text(f.Rule, maxName), Confidence: f.Confidence,
 		Severity: f.Severity, Claim: text(f.Claim, maxText), Explains: f.Explains, Effect: f.Effect,
-		Verify: command(f.Verify),
+		Verify: command(f.Verify), Past: f.Past,
 	}
 	if rank(b.Severity) == 0 {
 		b.Severity = diagnose.Low

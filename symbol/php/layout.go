@@ -103,5 +103,5 @@ func (l *Layout) Kernel() interp.Kernel {
 		known = 0
 	}
 	return interp.Kernel{From: l.From, To: l.To, Head: l.Head,
-		Numbers: [interp.KernelNumbers]uint32{known, o.Opcodes, o.Count}}
+		Numbers: [interp.KernelNumbers]uint32{known, o.Opcodes, o.Count, o.File}}
 }

@@ -23,10 +23,12 @@ const (
 )
 
 // What a function without a name is, in the lowest bits of the method of its frame, as in package
-// gen. The others are its address.
+// gen. The others are the address of its file name. They are 0 in that of a function with a name.
 const (
-	kindMask = 7
-	isMain   = 1
+	kindMask   = 7
+	isMain     = 1
+	isIncluded = 2
+	isEval     = 3
 )
 
 // A Reader is an interp.Reader.
@@ -44,45 +46,77 @@ func (l *Layout) NewReader(mem io.ReaderAt) interp.Reader {
 
 // Name implements interp.Reader. The instruction of a frame is the line: the program has read it.
 func (r *Reader) Name(f interp.Frame) interp.Name {
-	out := r.function(f.Word.Code(), f.Method)
+	var out interp.Name
+	if kind := f.Method & kindMask; kind != 0 {
+		out = r.unnamed(kind, f.Method&^kindMask, f.Word.Code())
+	} else {
+		out = r.function(f.Word.Code(), f.Method)
+	}
 	if at := f.Word.Instruction(); at != interp.UnknownInstruction && out.Function != "" {
 		out.Line = int(at)
 	}
 	return out
 }
 
-// function reads a function with operations at an address: a struct zend_op_array. PHP frees copies
-// of closures, and others may have their memory: a function with other operations is refused. It is
+// unnamed returns the name of code without one, which PHP frees when it returns. A file that
+// another one includes has the hash of its name as code: another text may be at its address.
+func (r *Reader) unnamed(kind, file, code uint64) interp.Name {
+	switch kind {
+	case isMain:
+		if text, ok := r.text(file, mostPath); ok && file == code {
+			return interp.Name{Function: "{main}", File: text}
+		}
+	case isIncluded:
+		if code == noHash {
+			return interp.Name{Function: "include"}
+		}
+		if text, ok := r.text(file, mostPath); ok && hash(text)&hashMask == code {
+			return interp.Name{Function: "include", File: text}
+		}
+	case isEval:
+		return interp.Name{Function: "eval", File: "eval()'d code"}
+	}
+	return interp.Name{}
+}
+
+// noHash is the code of an included file of whose name there is no hash, as in package gen.
+const noHash = 16
+
+// hashMask is the part of a hash that the code of a frame has.
+const hashMask = (interp.MostAddress - 1) &^ 7
+
+// hash returns the hash that PHP calculates of a text (zend_inline_hash_func).
+func hash(text string) uint64 {
+	h := uint64(5381)
+	for i := range len(text) {
+		h = h*33 + uint64(text[i])
+	}
+	return h | 1<<63
+}
+
+// function reads a function with a name at an address: a struct zend_op_array. PHP frees copies of
+// closures, and others may have their memory: a function with other operations is refused. It is
 // read again at the end.
 //
 //	| u8 type | u24 | u32 flags | u64 name | u64 class |
-func (r *Reader) function(code, method uint64) interp.Name {
+func (r *Reader) function(code, at uint64) interp.Name {
 	const nameAt, classAt = 8, 16
-	at, size := method&^kindMask, int(r.of.Line)+4
+	size := int(r.of.Line) + 4
 	m, ok := r.read(at, size)
 	if !ok || m[0] != typeUser && m[0] != typeEval || word(m, int(r.of.Opcodes)) != code {
 		return interp.Name{}
 	}
 	before := string(m)
-	kind, name, class := m[0], word(m, nameAt), word(m, classAt)
+	name, class := word(m, nameAt), word(m, classAt)
 	file, line := word(m, int(r.of.File)), binary.LittleEndian.Uint32(m[r.of.Line:])
 	if line > mostLine {
 		return interp.Name{}
 	}
 	out := interp.Name{First: int(line)}
-	switch {
-	case name != 0:
-		if out.Function, ok = r.text(name, mostText); !ok || out.Function == "" {
-			return interp.Name{}
-		}
-	case kind == typeEval:
-		out.Function, out.First = "eval", 0
-	case method&kindMask == isMain:
-		out.Function, out.First = "{main}", 0
-	default:
-		out.Function, out.First = "include", 0
+	if out.Function, ok = r.text(name, mostText); !ok || out.Function == "" {
+		return interp.Name{}
 	}
-	if class != 0 && name != 0 {
+	if class != 0 {
 		const nameAt = 8
 		m, ok := r.read(class, nameAt+8)
 		if !ok {

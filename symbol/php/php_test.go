@@ -189,7 +189,7 @@ func heapOf() []byte {
 }
 
 func TestNameOfHeap(t *testing.T) {
-	at := interp.NewWord(codeAt, 9)
+	at, inFile := interp.NewWord(codeAt, 9), interp.NewWord(fileAt, 9)
 	for _, tt := range []struct {
 		name   string
 		frame  interp.Frame
@@ -205,14 +205,24 @@ func TestNameOfHeap(t *testing.T) {
 		{"class without a name", interp.Frame{Word: at, Method: functionAt}, func(b []byte) {
 			copy(b[classText-heapStart+16:], "\x08\x00\x00\x00\x00\x00\x00\x00class@a\x00")
 		}, interp.Name{Function: "class@a::f", File: "a.php", First: 5, Line: 9}},
-		{"program", interp.Frame{Word: at, Method: functionAt | isMain}, func(b []byte) { clear(b[8:16]) },
+		{"program", interp.Frame{Word: inFile, Method: fileAt | isMain},
+			func(b []byte) { clear(b[:0x100]) }, // the function is free already
 			interp.Name{Function: "{main}", File: "a.php", Line: 9}},
-		{"included", interp.Frame{Word: at, Method: functionAt | 2}, func(b []byte) { clear(b[8:16]) },
+		{"included", interp.Frame{Word: interp.NewWord(hash("a.php")&hashMask, 9),
+			Method: fileAt | isIncluded}, func([]byte) {},
 			interp.Name{Function: "include", File: "a.php", Line: 9}},
-		{"evaluated", interp.Frame{Word: at, Method: functionAt | 2}, func(b []byte) {
-			clear(b[8:16])
-			b[0] = typeEval
-		}, interp.Name{Function: "eval", File: "a.php", Line: 9}},
+		{"included without a hash", interp.Frame{Word: interp.NewWord(noHash, 9),
+			Method: fileAt | isIncluded}, func([]byte) {},
+			interp.Name{Function: "include", Line: 9}},
+		{"another text is there", interp.Frame{Word: interp.NewWord(hash("b.php")&hashMask, 9),
+			Method: fileAt | isIncluded}, func([]byte) {}, interp.Name{}},
+		{"evaluated", interp.Frame{Word: interp.NewWord(8, 9), Method: isEval}, func([]byte) {},
+			interp.Name{Function: "eval", File: "eval()'d code", Line: 9}},
+		{"another file", interp.Frame{Word: at, Method: fileAt | isMain}, func([]byte) {},
+			interp.Name{}},
+		{"no kind", interp.Frame{Word: inFile, Method: fileAt | 4}, func([]byte) {}, interp.Name{}},
+		{"no name", interp.Frame{Word: at, Method: functionAt}, func(b []byte) { clear(b[8:16]) },
+			interp.Name{}},
 		{"a function of C", interp.Frame{Word: at, Method: functionAt}, func(b []byte) { b[0] = 1 }, interp.Name{}},
 		{"another function there", interp.Frame{Word: interp.NewWord(codeAt+8, 9), Method: functionAt},
 			func([]byte) {}, interp.Name{}},
@@ -273,7 +283,8 @@ func checkName(t *testing.T, n interp.Name) {
 
 // A process may have anything in its memory.
 func FuzzNames(f *testing.F) {
-	f.Add(heapOf(), uint32(codeAt-heapStart), uint64(functionAt|isMain))
+	f.Add(heapOf(), uint32(codeAt-heapStart), uint64(functionAt))
+	f.Add(heapOf(), uint32(fileAt-heapStart), uint64(fileAt|isMain))
 	heapbound.Fuzz(f, func(t *testing.T, heap []byte, code uint32, method uint64) {
 		r := (&Layout{Version: checked}).NewReader(memory{heapStart, heap})
 		for i := range uint64(64) {

@@ -55,7 +55,8 @@ var plan = []planned{
 	{"symbol/perl", "symbol/interp", "structs of Perl: layouts, names and files of its frames; pure"},
 	{"symbol/php", "symbol/interp", "structs of PHP: layouts, names and files of its frames; pure"},
 	{"symbol/hotspot", "symbol/interp", "structs of HotSpot: layouts, names and lines of methods of Java; pure"},
-	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php", "the list of interpreters; pure"},
+	{"symbol/v8", "symbol/interp", "heap of V8: layouts, names and lines of functions of JavaScript; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php symbol/v8", "the list of interpreters; pure"},
 	{
 		"symbol",
 		"measure kernel kernel/* symbol/interp symbol/interp/languages symbol/instruction symbol/window " +
@@ -71,6 +72,7 @@ var plan = []planned{
 	{"collect/network", collectorImports, "devices, protocols, tables"},
 	{"collect/connection", collectorImports, "TCP connections, listeners and their owners"},
 	{"collect/process", collectorImports, "processes and threads"},
+	{"collect/kernellog", collectorImports, "messages of the kernel's log"},
 	{"collect/limit", collectorImports, "limits of the kernel that belong to no other subsystem"},
 	{"collect/cgroup", collectorImports, "control groups"},
 	{"collect/all", "measure kernel kernel/* collect collect/*", "the list of all collectors"},
@@ -147,7 +149,8 @@ var plan = []planned{
 	{"diagnose/series", "measure", "arithmetic with unknown values"},
 	{"diagnose/threshold", "", "the constants by which rules decide"},
 	{"diagnose", "measure diagnose/phrase diagnose/series diagnose/threshold", "the engine: rules to findings, ranked; history"},
-	{"diagnose/facts", "measure container diagnose diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
+	{"diagnose/attribute", "diagnose diagnose/phrase", "which users of a saturated resource are the cause; pure"},
+	{"diagnose/facts", "measure container diagnose diagnose/attribute diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
 	{
 		"diagnose/limits",
 		"measure diagnose diagnose/facts diagnose/phrase diagnose/series diagnose/threshold",

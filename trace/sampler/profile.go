@@ -37,6 +37,7 @@ type Profile struct {
 	ByThread     bool          // stacks are separate per thread
 	ByLeader     bool          // stacks have the name of the process beside the thread's
 	ByCgroup     bool          // stacks are separate per control group
+	Times        bool          // for OnCPU: samples have their times, as far as there is space
 	Offsets      bool          // for samples: frames are places in functions, as they are for waits
 	Wakers       bool          // for OffCPU: stacks are separate per waker
 	Least        measure.Span  // of waits: shorter ones are left out
@@ -97,6 +98,15 @@ type Sampled struct {
 	Waker        *Waker // nil: not requested, or not known
 	Count        int64  // samples, or waits
 	Amount       int64  // samples, events, or ns
+	// Times has samples of the stack in order of time, if Profile.Times was set. It lacks those of
+	// idle CPUs and those beyond the limit, and is valid until the iteration continues.
+	Times []SampleTime
+}
+
+// A SampleTime is when a thread was sampled.
+type SampleTime struct {
+	At  measure.Span // since the kernel started
+	TID int
 }
 
 // A Waker is the thread that ended a wait.
@@ -113,8 +123,10 @@ type Profiled struct {
 	Unit   string            // for OnEvent: of amounts, a name of the event
 	Every  uint64            // for OnEvent: the events per sample
 	Away   int64             // for OffCPU: threads whose waits had not ended, and are in no stack
-	Loss   []measure.Loss
-	Notes  []string // limits of what the profile proves
+	// Untimed is the number of samples without a time although Times was set: there were too many.
+	Untimed int64
+	Loss    []measure.Loss
+	Notes   []string // limits of what the profile proves
 }
 
 // profileStacks is how many different stacks of waits fit in each of the kernel's maps of stacks.
@@ -138,6 +150,9 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		return nil, err
 	}
 	if p, err = p.withEvent(env); err != nil {
+		return nil, err
+	}
+	if p, err = p.timed(env); err != nil {
 		return nil, err
 	}
 	s, partial, err := p.load(env)
@@ -194,7 +209,7 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	s.ReleaseBuffers()
 	inlined := s.ResolveFrames(p.Inline)
 	if l.samples != nil {
-		out.Stacks = l.samples.all()
+		out.Stacks, out.Untimed = l.samples.all(), l.samples.untimed
 	} else {
 		out.Stacks = l.waits(out)
 	}
@@ -206,6 +221,24 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 		out.Unit, out.Every = p.Event.unit, p.Event.Every
 	}
 	return out, nil
+}
+
+// mostAggKeys is how many keys a map of samples has at most.
+const mostAggKeys = 1 << 16
+
+// timed returns the profile without Times if its samples can't have them. With them each sample is
+// a key of its own, so the map must hold two seconds of samples.
+func (p *Profile) timed(env *probe.Env) (*Profile, error) {
+	if !p.Times {
+		return p, nil
+	}
+	cpus, err := proc.PossibleCPUs(env.Root())
+	if err != nil || p.Of == OnCPU && 2*p.Hz*len(cpus) <= mostAggKeys {
+		return p, err
+	}
+	own := *p
+	own.Times = false
+	return &own, nil
 }
 
 // load compiles the program of the profile and loads it into the kernel. It fails when a probe
@@ -230,8 +263,11 @@ func (p *Profile) load(env *probe.Env) (s *trace.Session, notes []string, err er
 		if err != nil {
 			return nil, nil, err
 		}
-		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), 1<<16)
+		limits.Stacks = min(max(1024, 4*p.Hz*len(cpus)), mostAggKeys)
 		limits.AggKeys = limits.Stacks
+		if p.Times {
+			limits.AggKeys = min(max(4096, 2*limits.AggKeys), mostAggKeys)
+		}
 	}
 	c, err := trace.Compile(
 		trace.Script{Text: text, Mode: syntax.Mode{Last: syntax.PartName}, Options: options}, env,

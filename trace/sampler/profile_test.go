@@ -50,6 +50,7 @@ func TestProfileText(t *testing.T) {
 	for want, p := range map[string]Profile{
 		"profile-99 { @[execname, pid, stack(127), ustack(127)] = count(); }":                                              {Hz: 99},
 		"profile-997 /(cpu == 2 || cpu == 3) && (pid == 7) && arg0 != 0/ { @[execname, pid, cpu, stack(127)] = count(); }": {Hz: 997, CPUs: []int{2, 3}, Threads: ThreadFilter{PIDs: []int{7}}, Kernel: true, ByCPU: true},
+		"profile-99 { @[execname, pid, stack(127), ustack(127), timestamp, tid] = count(); }":                              {Hz: 99, Times: true},
 		"profile-9 /arg0 == 0/ { @[execname, pid, ustack(127)] = count(); }":                                               {Hz: 9, User: true},
 	} {
 		if got, err := p.text(nil); got != want || err != nil {

@@ -1,10 +1,12 @@
 package sampler
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
 	"culprit/lang/ir"
+	"culprit/measure"
 	"culprit/trace"
 )
 
@@ -15,10 +17,13 @@ type samples struct {
 	session *trace.Session
 	fields  []ir.TupleField
 	names   map[string]string // of processes, by the bytes of the key
-	count   map[sampleKey]int64
-	left    uint64 // samples that are counted without their stacks
-	taken   int64  // samples so far
-	unnamed int64  // of them, those whose innermost frame of the program is unknown
+	rows    []sampleRow
+	index   map[sampleKey]int32 // into rows
+	times   []rowTime           // if Profile.Times
+	untimed int64               // samples that are not in times although it is for them
+	left    uint64              // samples that are counted without their stacks
+	taken   int64               // samples so far
+	unnamed int64               // of them, those whose innermost frame of the program is unknown
 }
 
 // sampleKey identifies equal samples. Stacks are numbers of frames; 0: no stack.
@@ -30,7 +35,21 @@ type sampleKey struct {
 	kernel, user  int32
 }
 
+// A sampleRow is the number of equal samples.
+type sampleRow struct {
+	sampleKey
+	n int64
+}
+
+// A rowTime is the time of a sample.
+type rowTime struct {
+	SampleTime
+	row int32
+}
+
 const (
+	// mostTimes is how many samples have times: 6 MB, 42 CPUs for a minute at 99 Hz.
+	mostTimes = 250_000
 	// mostSampleFrames is how many frames are kept: about 60 MB with their functions.
 	mostSampleFrames = 1 << 20
 	// mostNames is how many names of processes are cached.
@@ -44,7 +63,7 @@ func newSamples(p *Profile, s *trace.Session) *samples {
 		session: s,
 		fields:  a.Of.Key.Fields,
 		names:   map[string]string{},
-		count:   map[sampleKey]int64{},
+		index:   map[sampleKey]int32{},
 	}
 	a.TakeCounts(out.add)
 	return out
@@ -88,10 +107,32 @@ func (s *samples) add(key []byte, n int64) {
 		k.kernel, k.user = 0, 0
 		s.left += uint64(n)
 	}
-	s.count[k] += n
+	row, ok := s.index[k]
+	if !ok {
+		row = int32(len(s.rows))
+		s.index[k] = row
+		s.rows = append(s.rows, sampleRow{sampleKey: k})
+	}
+	s.rows[row].n += n
 	s.taken += n
+	if s.profile.Times && k.pid != 0 {
+		at := trace.FieldOf(key, fields[0]).Int
+		tid := trace.FieldOf(key, fields[1]).Int
+		s.timed(rowTime{SampleTime{measure.Span(at), int(int32(tid))}, row}, n)
+	}
 	if s.profile.users() && s.session.IsUnknown(k.user) {
 		s.unnamed += n
+	}
+}
+
+// timed adds the time of n samples.
+func (s *samples) timed(at rowTime, n int64) {
+	if len(s.times)+int(n) > mostTimes {
+		s.untimed += n
+		return
+	}
+	for range n {
+		s.times = append(s.times, at)
 	}
 }
 
@@ -109,7 +150,7 @@ func (s *samples) name(key []byte, field ir.TupleField) string {
 	return name
 }
 
-// all returns all samples. Frames are valid until the iteration continues.
+// all returns all samples. Frames and times are valid until the iteration continues.
 func (s *samples) all() iter.Seq[Sampled] {
 	list, each := s.session.FrameTexts(), int64(1)
 	if s.profile.Of == OnEvent {
@@ -117,7 +158,17 @@ func (s *samples) all() iter.Seq[Sampled] {
 	}
 	return func(yield func(Sampled) bool) {
 		var kernel, user []string
-		for k, n := range s.count {
+		slices.SortStableFunc(s.times, func(a, b rowTime) int {
+			return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.At, b.At))
+		})
+		rest := s.times
+		var times []SampleTime
+		for row := range s.rows {
+			k, n := s.rows[row].sampleKey, s.rows[row].n
+			times = times[:0]
+			for ; len(rest) > 0 && int(rest[0].row) == row; rest = rest[1:] {
+				times = append(times, rest[0].SampleTime)
+			}
 			kernel, user = list(kernel[:0], k.kernel), list(user[:0], k.user)
 			if !yield(
 				Sampled{
@@ -131,6 +182,7 @@ func (s *samples) all() iter.Seq[Sampled] {
 					User:    slices.Clip(user),
 					Count:   n,
 					Amount:  n * each,
+					Times:   slices.Clip(times),
 				},
 			) {
 				return

@@ -162,8 +162,13 @@ func (p *Profile) onCPU(terms []string) string {
 	case p.User && !p.Kernel:
 		terms = append(terms, "arg0 == 0")
 	}
+	var more []string
+	if p.Times {
+		more = []string{"timestamp", "tid"}
+	}
 	return fmt.Sprintf(
-		"profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...), p.keys("", kernels, users),
+		"profile-%d%s { @[%s] = count(); }", p.Hz, predicate(terms...),
+		p.keys("", kernels, users, more...),
 	)
 }
 

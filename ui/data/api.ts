@@ -193,7 +193,8 @@ export interface Note {
     | "clock"
     | "process"
     | "interface"
-    | "memory";
+    | "memory"
+    | "kernel";
   text: string;
   who: string;
   /** Of what was noted: to remove it. */
@@ -302,6 +303,11 @@ export interface Report {
   end: string;
   host: string;
   findings: Finding[] | null;
+  /**
+   * Findings of the last minutes that this diagnosis lacks and that the server has not withdrawn;
+   * absent in reports that no server follows.
+   */
+  held?: Finding[] | null;
   checked: string[] | null;
   fine: { resource: string; because: string }[] | null;
   /**
@@ -331,6 +337,8 @@ export interface Finding {
   };
   claim: string;
   explains: number | null;
+  /** Who takes the resource, and how it would be without them. */
+  attribution?: { text: string; basis: string };
   /**
    * 0 to 1: the share of time that it takes from tasks, or of what is asked for; absent in reports
    * of older versions.
@@ -342,6 +350,25 @@ export interface Finding {
   against: string[] | null;
   verify: string;
   fix: { command: string; undo: string; risk: string } | null;
+  /** What the recording knows of it from before; absent without a recording. */
+  past?: Past | null;
+}
+
+/** What a recording knows of a finding; diagnose.Past. */
+export interface Past {
+  since: string;
+  /** Nothing is known from before: it may be older. */
+  at_least?: boolean;
+  /** 0 to 1: the share of the diagnoses since then that had it. */
+  share: number | null;
+  seen: string;
+  /** Enough diagnoses had it for a notice. */
+  confirmed: boolean;
+  returns: number;
+  last_good: [string, string] | null;
+  /** Of the last seven days: those on which this hour was recorded, and those that had it then. */
+  days: number;
+  days_found: number;
 }
 
 export interface Evidence {

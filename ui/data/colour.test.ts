@@ -24,15 +24,19 @@ describe("colours", () => {
   });
 });
 
-/** A colour in OKLab (Ottosson 2020): the distance of two colours is how different they look. */
-function oklab(hex: string): number[] {
-  const [r, g, b] = [1, 3, 5].map((i) => {
+/** The parts of a colour in light, 0 to 1. */
+function linear(hex: string): number[] {
+  return [1, 3, 5].map((i) => {
     const c = Number.parseInt(hex.slice(i, i + 2), 16) / 255;
     return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  }) as [number, number, number];
-  const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
-  const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
-  const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+  });
+}
+
+/** A colour in OKLab (Ottosson 2020): the distance of two colours is how different they look. */
+function oklab([r, g, b]: number[]): number[] {
+  const l = Math.cbrt(0.4122214708 * r! + 0.5363325363 * g! + 0.0514459929 * b!);
+  const m = Math.cbrt(0.2119034982 * r! + 0.6806995451 * g! + 0.1073969566 * b!);
+  const s = Math.cbrt(0.0883024619 * r! + 0.2817188376 * g! + 0.6299787005 * b!);
   return [
     0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
     1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
@@ -40,17 +44,69 @@ function oklab(hex: string): number[] {
   ];
 }
 
-it("has no near twins among its colours, dark and light", () => {
+/** How people without one kind of cones see light (Machado 2009), and who sees all. */
+const sights: [string, number, number[][]][] = [
+  [
+    "all cones",
+    0.15,
+    [
+      [1, 0, 0],
+      [0, 1, 0],
+      [0, 0, 1],
+    ],
+  ],
+  [
+    "protanopia",
+    0.09,
+    [
+      [0.152286, 1.052583, -0.204868],
+      [0.114503, 0.786281, 0.099216],
+      [-0.003882, -0.048116, 1.051998],
+    ],
+  ],
+  [
+    "deuteranopia",
+    0.09,
+    [
+      [0.367322, 0.860646, -0.227968],
+      [0.280085, 0.672501, 0.047413],
+      [-0.01182, 0.04294, 0.968881],
+    ],
+  ],
+  [
+    "tritanopia",
+    0.04,
+    [
+      [1.255528, -0.076749, -0.178779],
+      [-0.078411, 0.930809, 0.147602],
+      [0.004733, 0.691367, 0.3039],
+    ],
+  ],
+];
+
+it.each(sights)("has no near twins among its colours, dark and light: %s", (_, far, sight) => {
   const css = readFileSync(new URL("../parts/page.css", import.meta.url), "utf8");
   const all = [...css.matchAll(/--c[0-7]: (#[0-9a-f]{6});/g)].map((m) => m[1]!);
   expect(all).toHaveLength(2 * colours);
+  const seen = (hex: string): number[] => {
+    const light = linear(hex);
+    return sight.map((row) =>
+      Math.min(
+        1,
+        Math.max(
+          0,
+          row.reduce((sum, v, k) => sum + v * light[k]!, 0),
+        ),
+      ),
+    );
+  };
   for (const theme of [all.slice(0, colours), all.slice(colours)]) {
-    const places = theme.map(oklab);
+    const places = theme.map((hex) => oklab(seen(hex)));
     let least = Infinity;
     places.forEach((a, i) => {
       for (const b of places.slice(0, i))
         least = Math.min(least, Math.hypot(...a.map((v, k) => v - b[k]!)));
     });
-    expect(least).toBeGreaterThan(0.15);
+    expect(least).toBeGreaterThan(far);
   }
 });

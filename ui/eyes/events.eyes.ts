@@ -1,9 +1,30 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
+
+/** A control group in which memory is short; null: there can be none. */
+function shortOfMemory(): { join: string; remove: () => void } | null {
+  const first = existsSync("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+  const dir = `${first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup"}/eyes-${process.pid}`;
+  const remove = (): void => {
+    try {
+      rmdirSync(dir);
+    } catch {
+      // It was not made.
+    }
+  };
+  try {
+    mkdirSync(dir);
+    writeFileSync(`${dir}/memory.${first ? "limit_in_bytes" : "max"}`, "8388608");
+  } catch {
+    remove();
+    return null;
+  }
+  return { join: `${dir}/${first ? "tasks" : "cgroup.procs"}`, remove };
+}
 
 describe.skipIf(lacks !== "")("events on the time axis", () => {
   let served: Served;
@@ -84,4 +105,48 @@ describe.skipIf(lacks !== "")("events on the time axis", () => {
     await picture(page, "events-390");
     expect(wrong).toEqual([]);
   });
+
+  const tried = lacks === "" ? shortOfMemory() : null;
+  tried?.remove();
+  it.skipIf(tried === null)(
+    "are messages of the kernel, before all others (needs: root)",
+    {
+      timeout: 120_000,
+    },
+    async () => {
+      const short = shortOfMemory()!;
+      try {
+        await until("the kernel says that it killed a program", async () => {
+          const killed = spawn("sh", ["-c", `echo $$ > ${short.join}; exec tail /dev/zero`], {
+            stdio: "ignore",
+          });
+          await new Promise((done) => killed.once("exit", done));
+          return until(
+            "it",
+            async () => /oom-kill: .*Killed process \d+ \(tail\)/.test(await texts("&events=1")),
+            15_000,
+          ).catch(() => false);
+        });
+        const { page, wrong } = await eyes.at(
+          served,
+          "#analytics?last=2m&events=1&q=memory.size+by+kind",
+          { theme: "light" },
+        );
+        const flag = page.locator(".flag.grave", { hasText: "kernel" }).first();
+        await flag.waitFor();
+        await flag.click();
+        await page
+          .getByRole("list", { name: "notes of this moment" })
+          .getByText(/Killed process \d+ \(tail\)/)
+          .first()
+          .waitFor();
+        await accessible(page);
+        await fits(page);
+        await picture(page, "events-kernel");
+        expect(wrong).toEqual([]);
+      } finally {
+        short.remove();
+      }
+    },
+  );
 });

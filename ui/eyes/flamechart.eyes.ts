@@ -225,11 +225,34 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
         await page.waitForTimeout(400);
         await accessible(page);
         await picture(page, "flamechart-recorded");
-        // A profile that is taken has no times; what is recorded meanwhile has.
+        // A profile of CPUs that is taken has the times of its samples, by thread.
         await page.keyboard.press("f");
         await page.getByLabel("for how long").selectOption("3");
         await page.getByRole("button", { name: "take a profile" }).click();
         await until("the profile", async () => !/p=\d+\.\./.test(page.url()), 60_000);
+        await page.waitForSelector(".twin tbody tr");
+        await page.getByRole("button", { name: "in time" }).click();
+        await until("its chart", async () => (await page.locator(".axis span").count()) > 1);
+        expect((await page.locator(".trail").innerText()).replaceAll("\u202f", " ")).toContain(
+          "a sample counts for at most 15.2 ms",
+        );
+        const lane = page.getByRole("combobox", { name: "thread", exact: true });
+        const lanes = await lane.locator("option").allInnerTexts();
+        const busy = lanes.findIndex((l) => /^sh \d+, /.test(l));
+        expect(busy, lanes.slice(0, 20).join("; ")).toBeGreaterThanOrEqual(0);
+        await lane.selectOption({ index: busy });
+        await until("only what it ran", async () => {
+          const names = Object.keys(await functions(page));
+          return names.includes("sh") && !names.some((n) => n.startsWith("swapper"));
+        });
+        await accessible(page);
+        await picture(page, "flamechart-taken");
+        // One of waits has none; what is recorded meanwhile has.
+        await page.keyboard.press("f");
+        const before = page.url();
+        await page.getByRole("button", { name: "off-CPU" }).click();
+        await page.getByRole("button", { name: "take a profile" }).click();
+        await until("the profile of waits", async () => page.url() !== before, 60_000);
         await page.waitForSelector(".twin tbody tr");
         await page.getByRole("button", { name: "in time" }).click();
         await page.getByRole("button", { name: "show the samples recorded meanwhile" }).click();

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import type { Past } from "../data/api";
 import { Fresh, remembered } from "./fresh";
 
 const cpu = { id: "cpu-saturated", claim: "the CPUs are busy" };
@@ -20,5 +21,17 @@ describe("new findings", () => {
     const f = new Fresh();
     expect(f.take([], 0)).toEqual([]);
     expect(f.take([cpu, disk], 1)).toEqual([cpu, disk]);
+  });
+
+  it("are confirmed, where the server decides, and new again after it has withdrawn them", () => {
+    const known = (confirmed: boolean) => ({ ...cpu, past: { confirmed } as Past });
+    const f = new Fresh();
+    expect(f.take([], 0, [])).toEqual([]);
+    expect(f.take([known(false)], 10, [])).toEqual([]);
+    expect(f.take([known(true)], 20, [])).toEqual([known(true)]);
+    expect(f.take([], 30, [cpu])).toEqual([]);
+    expect(f.take([known(true)], 40, [])).toEqual([]);
+    expect(f.take([], 50, [])).toEqual([]);
+    expect(f.take([known(true)], 60, [])).toEqual([known(true)]);
   });
 });

@@ -14,6 +14,8 @@ it("reads moments as people type them", () => {
   expect(parseMoment("2026-11-21", now)).toBe(at(2026, 10, 21, 12, 0));
   expect(parseMoment("2 h ago", now)).toBe(now - 7_200_000);
   expect(parseMoment("5 min ago", now)).toBe(now - 300_000);
+  expect(parseMoment("2 hours ago", now)).toBe(now - 7_200_000);
+  expect(parseMoment("a day ago", now)).toBe(now - 86_400_000);
   expect(parseMoment("-90s", now)).toBe(now - 90_000);
 });
 
@@ -42,6 +44,14 @@ describe("ranges as people type them", () => {
     ["-2h", { kind: "live", span: 7_200_000 }],
     ["2h", { kind: "live", span: 7_200_000 }],
     ["last 10 min", { kind: "live", span: 600_000 }],
+    ["last 20 minutes", { kind: "live", span: 1_200_000 }],
+    ["last 2 Hours", { kind: "live", span: 7_200_000 }],
+    ["last hour", { kind: "live", span: 3_600_000 }],
+    ["1 hour 30 min", { kind: "live", span: 5_400_000 }],
+    ["13:00-13:10", past(on(27, 13), on(27, 13, 10))],
+    ["yesterday 14:00–15:00", past(on(26, 14), on(26, 15))],
+    ["2026-11-21T17:00:00Z - 2026-11-21T18:00:00Z", past(on(21, 17), on(21, 18))],
+    ["3 hours ago..an hour ago", past(clock - 10_800_000, clock - 3_600_000)],
     ["-1h30m", { kind: "live", span: 5_400_000 }],
     ["yesterday 14:00..15:00", past(on(26, 14), on(26, 15))],
     ["yesterday 23:50..0:10", past(on(26, 23, 50), on(27, 0, 10))],

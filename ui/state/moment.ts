@@ -7,6 +7,23 @@ import { day, longest, minute, parseSpan, parseTime, type Range, shortest } from
 /** The longest time ago that a text may mean. */
 const oldest = 4000 * day;
 
+/**
+ * A length of time as people write it: "2h", "20 min", "2 hours", "an hour", "hour"; null of
+ * anything else.
+ */
+function spelledSpan(text: string): number | null {
+  const short = text
+    .trim()
+    .toLowerCase()
+    .replace(/^(an? )?(?=(second|minute|hour|day|week)$)/, "1 ")
+    .replace(/(\d)\s*(?:seconds?|secs?)\b/g, "$1s")
+    .replace(/(\d)\s*(?:minutes?|mins?)\b/g, "$1m")
+    .replace(/(\d)\s*(?:hours?|hrs?)\b/g, "$1h")
+    .replace(/(\d)\s*days?\b/g, "$1d")
+    .replace(/(\d)\s*weeks?\b/g, "$1w");
+  return parseSpan(short.replace(/\s+/g, ""));
+}
+
 /** The moment that a text means. */
 interface Meant {
   ms: number;
@@ -29,7 +46,7 @@ function meant(text: string, now: number, zone: Zone, midnight?: number): Meant 
   if (exact !== null) return { ms: exact, dated: true, midnight: today };
   const ago = /^(.+?) ago$/.exec(t) ?? /^-(.+)$/.exec(t);
   if (ago) {
-    const span = parseSpan(ago[1]!.replace(/\s+/g, "").replace(/min$/, "m"));
+    const span = spelledSpan(ago[1]!);
     return span === null ? null : { ms: now - span, dated: true, midnight: today };
   }
   const parts =
@@ -70,23 +87,21 @@ function dayOf(text: string, now: number, zone: Zone): { from: number; to: numbe
 }
 
 /**
- * The range that a text means: "-2h" or "2h" follows the clock; "yesterday 14:00..15:00", "13:00 to
- * 13:30", "-2h..-1h", "2026-11-21", "14:00" (ten minutes around it). A text that means none is
- * answered by a sentence that says why.
+ * The range that a text means: "-2h", "2h" or "last 2 hours" follows the clock; "yesterday
+ * 14:00..15:00", "13:00 to 13:30", "13:00-13:30", "-2h..-1h", "2026-11-21", "14:00" (ten minutes
+ * around it). A text that means none is answered by a sentence that says why.
  */
 export function parseTyped(text: string, now: number, zone: Zone = shownZone): Range | string {
   const t = text.trim();
-  const span = parseSpan(
-    t
-      .replace(/^(last |-)\s*/i, "")
-      .replace(/\s+/g, "")
-      .replace(/min$/, "m"),
-  );
+  const span = spelledSpan(t.replace(/^(last |-)\s*/i, ""));
   if (span !== null) {
     if (span < shortest) return "at least five seconds";
     return span > longest ? "at most 400 days" : { kind: "live", span };
   }
-  const [begin, end, more] = t.split(/\s*\.\.\s*|\s+to\s+|\s+(?:-|–)\s+/);
+  // A dash joins times of day without spaces too, but is part of a day and of "-2h".
+  const [begin, end, more] = t.split(
+    /\s*\.\.\s*|\s+to\s+|\s+(?:-|–|—)\s+|(?<=:\d\d)\s*[-–—]\s*(?=\d{1,2}:)/,
+  );
   if (end === undefined) {
     const whole = dayOf(t, now, zone);
     if (whole) return ranged(whole.from, whole.to, now);

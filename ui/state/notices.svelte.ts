@@ -27,7 +27,7 @@ class Notices {
   #fresh = new Fresh();
   #audio: AudioContext | null = null;
 
-  /** The findings of the newest diagnosis. */
+  /** The findings of the newest diagnosis, and those that it lacks but that are not withdrawn. */
   get count(): number {
     return this.#count;
   }
@@ -62,9 +62,10 @@ class Notices {
       try {
         const d = await get<Dated | { at_ms: null }>("diagnosis", {}, stop.signal);
         const known = d.at_ms !== null && server.at(Date.now()) - d.at_ms < oldest;
-        const findings = known ? ((d as Dated).report.findings ?? []) : [];
-        this.#count = findings.length;
-        if (known) this.#tell(this.#fresh.take(findings, Date.now()));
+        const report = known ? (d as Dated).report : null;
+        const findings = report?.findings ?? [];
+        this.#count = findings.length + (report?.held ?? []).length;
+        if (report) this.#tell(this.#fresh.take(findings, Date.now(), report.held));
       } catch {
         this.#count = 0; // the banner says that there is no connection
       }

@@ -85,6 +85,11 @@ func (s *server) report(ctx context.Context, t times) (*diagnose.Report, error) 
 	if err != nil {
 		return nil, err
 	}
+	if p, ok := o.Machine.(*show.Replay); ok {
+		if err := p.AddPast(ctx, report); err != nil {
+			return nil, err
+		}
+	}
 	report.Notes = append(report.Notes, o.notes...)
 	return report, nil
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"culprit/diagnose"
+	"culprit/measure"
 
 	"culprit/view"
 )
@@ -14,7 +15,8 @@ import (
 // Diagnosis formats a report as text. Lines are at most width columns wide unless a word is longer.
 // With colour, severities are colored.
 func Diagnosis(r *diagnose.Report, width int, colour bool) string {
-	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
+	d := &diagnosis{width: min(max(width, 40), 110), colour: colour,
+		over: measure.Interval{Start: r.Start, End: r.End}}
 	host := view.Clean(r.Host)
 	if host == "" {
 		host = "this machine"
@@ -61,6 +63,7 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		)
 		d.line("")
 	}
+	d.held(r.Held)
 	if len(r.Fine) > 0 {
 		d.line(d.bold("Ruled out"))
 		for _, e := range r.Fine {
@@ -163,6 +166,7 @@ type diagnosis struct {
 	b      strings.Builder
 	width  int
 	colour bool
+	over   measure.Interval // of the diagnosis
 }
 
 // finding writes one finding and reports whether it has queries.
@@ -182,6 +186,13 @@ func (d *diagnosis) finding(n int, f *diagnose.Finding) (sentences bool) {
 		how += fmt.Sprintf(", accounts for %.0f %% of it", float64(f.Explains)*100)
 	}
 	d.line("   " + how)
+	if since := lasts(f, d.over); since != "" {
+		d.hanging("   ", "", since)
+	}
+	if a := f.Attribution; a != nil {
+		d.hanging("   ", "users:", view.Clean(a.Text))
+		d.hanging("     ", "", d.dim(view.Clean(a.Basis)))
+	}
 	for _, e := range f.Evidence {
 		d.hanging("   ", "*", view.Clean(e.Text))
 		if e.Statistic != "" {

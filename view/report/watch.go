@@ -12,8 +12,7 @@ import (
 
 // Watched formats the finding that is watched, and its fix, as text.
 func Watched(f *diagnose.Finding, width int, colour bool) string {
-	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
-	d.hanging("", "before", d.bold(view.Clean(f.ID))+": "+view.Clean(f.Claim))
+	d := watchedFinding(f, width, colour)
 	if f.Fix != nil {
 		d.line("       fix   " + view.Clean(f.Fix.Command)) // not wrapped, so that it can be copied
 		if f.Fix.Undo != "" {
@@ -22,6 +21,17 @@ func Watched(f *diagnose.Finding, width int, colour bool) string {
 	}
 	d.paragraph("       ", "Change something now; each look below is compared with this one.")
 	return d.b.String()
+}
+
+// WatchedPast formats a finding of a recorded time as text. Its fix is not shown: it was made.
+func WatchedPast(f *diagnose.Finding, width int, colour bool) string {
+	return watchedFinding(f, width, colour).b.String()
+}
+
+func watchedFinding(f *diagnose.Finding, width int, colour bool) *diagnosis {
+	d := &diagnosis{width: min(max(width, 40), 110), colour: colour}
+	d.hanging("", "before", d.bold(view.Clean(f.ID))+": "+view.Clean(f.Claim))
+	return d
 }
 
 // Outcome formats how a finding fares after a while as text.

@@ -44,15 +44,18 @@ func RuleQueries(m Machine, step measure.Span) (queries []measure.Query) {
 func DiagnoseNow(
 	ctx context.Context, m Machine, span time.Duration, progress func(tick int),
 ) (*diagnose.Report, error) {
-	report, _, err := lookNow(ctx, m, span, nil, progress)
-	return report, err
+	look, err := lookNow(ctx, m, span, nil, progress)
+	if err != nil {
+		return nil, err
+	}
+	return look.Report, nil
 }
 
-// lookNow is DiagnoseNow, which also measures more queries and returns the reader of all.
+// lookNow is DiagnoseNow, which also measures more queries, with the numbers of all.
 func lookNow(
 	ctx context.Context, m Machine, span time.Duration, more []measure.Query,
 	progress func(tick int),
-) (*diagnose.Report, measure.Reader, error) {
+) (*Look, error) {
 	step := DiagnosisStep(span)
 	queries := RuleQueries(m, step)
 	for _, q := range more {
@@ -61,12 +64,15 @@ func lookNow(
 	}
 	reader, err := m.Record(ctx, queries, int(span/step.AsDuration()), progress)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	report, err := diagnose.Run(
 		context.WithoutCancel(ctx), reader, rules.Set(), measure.Interval{}, 0,
 	)
-	return report, reader, err
+	if err != nil {
+		return nil, err
+	}
+	return &Look{report, reader}, nil
 }
 
 // DiagnosePast diagnoses a time range of a recording that has a tick each fine. The error is a
@@ -74,6 +80,23 @@ func lookNow(
 func DiagnosePast(
 	ctx context.Context, m Machine, over measure.Interval, fine measure.Span,
 ) (*diagnose.Report, error) {
+	look, err := LookPast(ctx, m, over, fine)
+	if err != nil {
+		return nil, err
+	}
+	return look.Report, nil
+}
+
+// Look is a diagnosis with the numbers that it was made of.
+type Look struct {
+	Report *diagnose.Report
+	reader measure.Reader // of the time range and the step of the diagnosis
+}
+
+// LookPast is DiagnosePast, with the numbers. The errors are the same.
+func LookPast(
+	ctx context.Context, m Machine, over measure.Interval, fine measure.Span,
+) (*Look, error) {
 	if least := 3 * fine; over.Span() < least {
 		return nil, Usagef("%v is too short for a diagnosis: give %v or more", over.Span(), least)
 	}
@@ -86,5 +109,27 @@ func DiagnosePast(
 	if err != nil {
 		return nil, err
 	}
-	return diagnose.Run(ctx, reader, rules.Set(), over, step)
+	report, err := diagnose.Run(ctx, reader, rules.Set(), over, step)
+	if err != nil {
+		return nil, err
+	}
+	return &Look{report, ranged{reader, over, step}}, nil
+}
+
+// ranged is a reader with a default time range and step.
+type ranged struct {
+	measure.Reader
+	over measure.Interval
+	step measure.Span
+}
+
+// Ask implements measure.Reader.
+func (r ranged) Ask(ctx context.Context, q measure.Query) (*measure.Answer, error) {
+	if q.Over == (measure.Interval{}) {
+		q.Over = r.over
+	}
+	if q.Step == 0 {
+		q.Step = r.step
+	}
+	return r.Reader.Ask(ctx, q)
 }

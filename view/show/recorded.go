@@ -56,6 +56,8 @@ type Replay struct {
 	TimeRange
 	Recorded Recorded
 	Fine     measure.Span // the time between two recorded ticks
+
+	netns string // as in MachineOptions
 }
 
 // Close closes the recording.
@@ -98,7 +100,7 @@ func OpenReplay(
 		_ = r.Close()
 		return nil, err
 	}
-	return &Replay{r.Replay(s.Over, netns), s, r, fine}, nil
+	return &Replay{r.Replay(s.Over, netns), s, r, fine, netns}, nil
 }
 
 // firstOf returns the first of some messages, and the number of the others.

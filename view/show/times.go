@@ -91,12 +91,27 @@ var agoPattern = regexp.MustCompile(
 	`^-(?:(\d{1,5})d)?((?:\d+(?:\.\d+)?(?:h|m|s|ms))*)$`,
 ) // table: made once, never changed
 
+// wordsAgo matches "10 minutes ago", as date(1) reads it.
+var wordsAgo = regexp.MustCompile(
+	`^(\d{1,9}|an?)\s+(second|sec|minute|min|hour|day)s?\s+ago$`,
+) // table: made once, never changed
+
+// shortAgo returns a time such as "10 minutes ago" in its short form, -10m. Other texts are
+// returned as they are.
+func shortAgo(text string) string {
+	m := wordsAgo.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	return "-" + strings.NewReplacer("an", "1", "a", "1").Replace(m[1]) + m[2][:1]
+}
+
 // ParseTime parses a time in the past. A time of day without a date is today's or yesterday's; said
 // describes it in the second case. The error says how to write a time.
 func ParseTime(text string, now time.Time) (t time.Time, said string, err error) {
 	const hint = "write 14:03:22, '2026-11-21 14:03:22', 2026-11-21T14:03:22Z, -5m, -90s, -2d " +
 		"or now"
-	text = strings.TrimSpace(text)
+	text = shortAgo(strings.TrimSpace(text))
 	switch {
 	case text == "now":
 		return now, "", nil

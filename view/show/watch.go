@@ -13,45 +13,51 @@ import (
 	"culprit/measure"
 )
 
-// WatchFinding diagnoses the machine in looks of span, one after another. found is called with the
-// finding of the first look, then each with the outcome after each further one, until ctx ends or
-// one of them returns an error, which it returns. The error is a UsageError if no rule has such
-// an ID.
+// WatchFinding compares a finding of the look before with looks of span, one after another, from
+// now on. before nil: the first of these looks is the one before. found is called with the finding,
+// then each with the outcome after each further look, until ctx ends or one of them returns an
+// error, which it returns. The error is a UsageError if no rule has such an ID.
 func WatchFinding(
-	ctx context.Context, m Machine, id string, span time.Duration, progress func(tick int),
-	found func(*diagnose.Report, *diagnose.Finding) error, each func(*changes.Outcome) error,
+	ctx context.Context, m Machine, id string, span time.Duration, before *Look,
+	progress func(tick int), found func(*diagnose.Report, *diagnose.Finding) error,
+	each func(*changes.Outcome) error,
 ) error {
 	if err := checkRule(id); err != nil {
 		return err
 	}
-	report, reader, err := lookNow(ctx, m, span, nil, progress)
-	if err != nil {
-		return err
+	when := "then"
+	if before == nil {
+		var err error
+		if before, err = lookNow(ctx, m, span, nil, progress); err != nil {
+			return err
+		}
+		when = "now"
 	}
-	finding, err := findingOf(report, id)
+	report := before.Report
+	finding, err := findingOf(report, id, when)
 	if err != nil {
 		return err
 	}
 	queries := measuresOf(m, finding)
-	before := make([]cells, len(queries))
+	old := make([]cells, len(queries))
 	for i, q := range queries {
-		before[i] = cellsOf(ctx, reader, q)
+		old[i] = cellsOf(ctx, before.reader, q)
 	}
 	if err := found(report, finding); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
-		now, reader, err := lookNow(ctx, m, span, queries, progress)
+		now, err := lookNow(ctx, m, span, queries, progress)
 		if err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		o := outcome(finding, now)
-		o.Before, o.Seconds = report.End, now.End.Sub(report.End).Seconds()
+		o := outcome(finding, now.Report)
+		o.Before, o.Seconds = report.End, now.Report.End.Sub(report.End).Seconds()
 		for i, q := range queries {
-			o.Measures = append(o.Measures, compared(q, before[i], cellsOf(ctx, reader, q)))
+			o.Measures = append(o.Measures, compared(q, old[i], cellsOf(ctx, now.reader, q)))
 		}
 		if err := each(o); err != nil {
 			return err
@@ -77,8 +83,9 @@ func checkRule(id string) error {
 	return Usagef("no finding has the ID %q%s", id, hint)
 }
 
-// findingOf returns the finding with an ID, or the only one of a rule. The error lists the IDs.
-func findingOf(r *diagnose.Report, id string) (*diagnose.Finding, error) {
+// findingOf returns the finding with an ID, or the only one of a rule. when is now or then. The
+// error lists the IDs.
+func findingOf(r *diagnose.Report, id, when string) (*diagnose.Finding, error) {
 	var ids []string
 	var ofRule []*diagnose.Finding
 	for i := range r.Findings {
@@ -95,9 +102,10 @@ func findingOf(r *diagnose.Report, id string) (*diagnose.Finding, error) {
 	case len(ofRule) == 1:
 		return ofRule[0], nil
 	case len(ids) == 0:
-		return nil, fmt.Errorf("%s is not found now: there are no findings", id)
+		return nil, fmt.Errorf("%s is not found %s: there are no findings", id, when)
 	}
-	return nil, fmt.Errorf("%s is not found now; the findings are %s", id, strings.Join(ids, ", "))
+	return nil, fmt.Errorf("%s is not found %s; the findings are %s", id, when,
+		strings.Join(ids, ", "))
 }
 
 // outcome returns how a finding fares in a later report.

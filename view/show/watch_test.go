@@ -87,7 +87,7 @@ func TestWatchFinding(t *testing.T) {
 	d := &disk{used: []float64{98e6, 98e6, 40e6}}
 	var got []*changes.Outcome
 	claim := ""
-	err := WatchFinding(t.Context(), d, "limit-reached", 10*time.Second, nil,
+	err := WatchFinding(t.Context(), d, "limit-reached", 10*time.Second, nil, nil,
 		func(_ *diagnose.Report, f *diagnose.Finding) error { claim = f.Claim; return nil },
 		func(o *changes.Outcome) error {
 			if got = append(got, o); len(got) == 2 {
@@ -120,11 +120,39 @@ func TestWatchFinding(t *testing.T) {
 		{"limit-reached/filesystem:tmp", "the findings are limit-reached/filesystem:data"},
 		{"disk-saturated", "the findings are limit-reached/filesystem:data"},
 	} {
-		err := WatchFinding(t.Context(), &disk{used: []float64{98e6}}, tt.id, 10*time.Second, nil,
-			nil, nil)
+		err := WatchFinding(t.Context(), &disk{used: []float64{98e6}}, tt.id, 10*time.Second,
+			nil, nil, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.id, err, tt.want)
 		}
+	}
+}
+
+// TestWatchFindingOfThePast compares with a recorded look, so that the first look from now on is
+// already one after the fix.
+func TestWatchFindingOfThePast(t *testing.T) {
+	d := &disk{used: []float64{98e6, 40e6}}
+	end := measure.Time(1e18).Add(20 * measure.Second)
+	before, err := LookPast(t.Context(), d,
+		measure.Interval{Start: end.Add(-10 * measure.Second), End: end}, measure.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	var got *changes.Outcome
+	err = WatchFinding(t.Context(), d, "limit-reached", 10*time.Second, before, nil,
+		func(*diagnose.Report, *diagnose.Finding) error { return nil },
+		func(o *changes.Outcome) error { got = o; return enough })
+	if !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	if got.State != changes.Gone || got.Changed() != 1 || got.Before != before.Report.End ||
+		float64(got.Measures[0].Before) != 98e6 || float64(got.Measures[0].After) != 40e6 {
+		t.Errorf("%+v", got)
+	}
+	err = WatchFinding(t.Context(), d, "swapping", 10*time.Second, before, nil, nil, nil)
+	if err == nil || !strings.Contains(err.Error(), "swapping is not found then; the findings are") {
+		t.Error(err)
 	}
 }
 

@@ -440,7 +440,7 @@ func TestExampleIsValid(t *testing.T) {
 	// A token file and a password exclude each other.
 	text = regexp.MustCompile(`(?m)^remote-write-token-file.*`).ReplaceAllString(text, "")
 	status, out, errs := runProgram(t, p, []string{"config", "check"})
-	if want := "/etc/culprit/culprit.yaml is valid: 38 keys are set\n"; status != 0 || out != want {
+	if want := "/etc/culprit/culprit.yaml is valid: 39 keys are set\n"; status != 0 || out != want {
 		t.Errorf("%q %s", out, errs)
 	}
 }

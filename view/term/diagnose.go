@@ -186,6 +186,9 @@ func (d *diagnosis) diagnosePast(
 	if err != nil {
 		return err
 	}
+	if err := r.AddPast(ctx, report); err != nil {
+		return err
+	}
 	if e, ok := r.Recorded.(show.Sent); ok {
 		report.Host = e.Host()
 	}

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -17,6 +18,7 @@ import (
 // pastFlags holds the flags that select a recording.
 type pastFlags struct {
 	from, to, at string
+	flag         string // in messages about these times; "": --from, --to, --at
 	dir          string
 	server       string // address of a server
 	insecure     bool   // the token may be sent by plain HTTP
@@ -134,7 +136,8 @@ func (w *pastFlags) isSet() bool { return w.from != "" || w.to != "" || w.at != 
 // parse parses the times.
 func (w *pastFlags) parse(now time.Time) (show.TimeRange, error) {
 	when := show.When{
-		From: w.from, To: w.to, At: w.at, FromName: "--from", ToName: "--to", AtName: "--at",
+		From: w.from, To: w.to, At: w.at, FromName: cmp.Or(w.flag, "--from"),
+		ToName: cmp.Or(w.flag, "--to"), AtName: cmp.Or(w.flag, "--at"),
 	}
 	return when.Parse(now)
 }

@@ -280,6 +280,9 @@ func TestWrongTimesExit2AndSayWhy(t *testing.T) {
 		"diagnose --from -2s":           "too short for a diagnosis",
 		"diagnose --dir /x":             "--dir is for",
 		"stat cpu.time --at never":      "not a time",
+		"watch swapping --before soon":  "--before \"soon\": this is not a time",
+		"watch swapping --before -5m..": "give a time, or two as BEGIN..END",
+		"watch swapping --dir /x":       "--dir is for recorded times: give --before too",
 		"stat wrong --at -5m":           "there is no statistic wrong",
 		"--from 12 --to 13":             "not a time",
 	} {

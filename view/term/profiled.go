@@ -221,7 +221,7 @@ func treeOf(stacks iter.Seq[ProfiledStack], roots profile.Roots) *profile.Tree {
 				return
 			}
 		}
-	})
+	}, profile.SampleTimes{})
 }
 
 // tableLines returns a line for each CPU and innermost kernel function, and one for the user time

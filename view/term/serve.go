@@ -30,6 +30,7 @@ type Serving struct {
 	Targets   []remotewrite.Target // of Prometheus remote write, checked
 	Profile   int                  // samples per second and CPU; 0: none
 	Commands  bool                 // record whole command lines, not only the program
+	KernelLog bool                 // record messages of the kernel's log
 	// Maximum bytes of kernel memory of the maps of all running scripts; 0: no limit.
 	ScriptMemory int64
 	PrintToken   bool // print the address with the token

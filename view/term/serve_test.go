@@ -54,7 +54,7 @@ func TestServeFlags(t *testing.T) {
 		Size:     2e9,
 		DiskFull: "oldest",
 		Budget:   0.1,
-		Profile:  49,
+		Profile:  49, KernelLog: true,
 
 		ScriptMemory: 256e6,
 		Access:       Access{SessionIdle: 12 * time.Hour, SessionMax: 30 * 24 * time.Hour},

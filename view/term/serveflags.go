@@ -67,6 +67,10 @@ func (v *serveFlags) define(f *pflag.FlagSet) {
 		"with --command-lines: also mask matches of this regular expression, except its group 1; "+
 			"off: mask nothing (default: passwords, tokens and keys in the usual forms)",
 	)
+	f.BoolVar(
+		&v.s.KernelLog, "kernel-log", true,
+		"record messages of the kernel's log: warnings and worse, and known events",
+	)
 	f.StringVar(
 		&v.scriptMemory, "script-memory", "256MB",
 		"limit of the kernel memory that all running D programs take, by their buffers",

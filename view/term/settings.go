@@ -52,6 +52,7 @@ func settingGroups() []settingGroup {
 			{name: "budget"},
 			{name: "profile"},
 			{name: "command-lines"},
+			{name: "kernel-log"},
 			{name: "mask", example: `["--license[= ](\\S+)"]`},
 			{name: "script-memory"},
 			{name: "for", example: "2h"},

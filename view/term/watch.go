@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"culprit/changes"
 	"culprit/diagnose"
+	"culprit/measure"
 	"culprit/view"
 	"culprit/view/report"
 	"culprit/view/show"
@@ -23,6 +25,8 @@ type watchCommand struct {
 	look, span string
 	netns      string
 	json, exit bool
+	before     string // time of the look before; "": now
+	past       pastFlags
 }
 
 const watchHelp = `Shows whether a fix works, and by how much. It diagnoses for ten seconds and keeps the numbers
@@ -33,6 +37,9 @@ when two looks in a row do not find it and its numbers have changed, or after --
 FINDING is the ID of a finding as culprit diagnose --json prints it, such as link-saturated/eth0,
 or a rule, if it has one finding. "No change beyond noise" means: less than three robust standard
 deviations of the seconds, or a factor below 1.25.
+
+With --before the numbers before are those that culprit serve recorded then, to measure a fix that
+is already made. One look follows; with --for it goes on.
 
 It changes nothing itself.`
 
@@ -48,6 +55,14 @@ func (p Program) watch() *cobra.Command {
 			{
 				Line:  "culprit watch cpu-saturated --for 10m --json",
 				Means: "a line of JSON per look, for ten minutes",
+			},
+			{
+				Line:  "culprit watch link-saturated/eth0 --before '10 minutes ago'",
+				Means: "what a fix changed that was made since then",
+			},
+			{
+				Line:  "culprit watch disk-saturated --before 14:00..14:10",
+				Means: "against those ten minutes",
 			},
 		}),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -69,7 +84,11 @@ func (p Program) watch() *cobra.Command {
 	f.BoolVar(&d.json, "json", false, "one JSON object per look after the first, on one line")
 	f.BoolVar(&d.exit, "exit-code", false,
 		"exit status 3 if the finding remains at the end, or it is not known whether it does")
+	f.StringVar(&d.before, "before", "",
+		"compare with what was recorded before the fix: the end of a look, such as -10m, or "+
+			"BEGIN..END")
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
+	d.past.place(f)
 	return c
 }
 
@@ -89,39 +108,107 @@ func (d *watchCommand) run(ctx context.Context, p Program, c *cobra.Command, id 
 	case d.netns == "own":
 		options.Netns = ""
 	}
+	before, done, err := d.lookBefore(ctx, p, c, look)
+	if err != nil {
+		return err
+	}
+	defer done()
 	machine, err := p.Open(options)
 	if err != nil {
 		return err
 	}
-	end := errors.New("watched long enough")
-	var last *changes.Outcome
-	err = show.WatchFinding(ctx, machine, id, look, nil,
-		func(_ *diagnose.Report, f *diagnose.Finding) error {
-			if d.json {
-				return nil
-			}
-			return d.print(p, report.Watched(f, p.Terminal.Width, p.Terminal.Colour))
-		},
-		func(o *changes.Outcome) error {
-			// The look in which it went has values of both; the next one has those after.
-			settled := last != nil && last.State == changes.Gone && o.State == changes.Gone
-			last = o
-			if err := d.outcome(p, o); err != nil {
-				return err
-			}
-			if settled && o.Changed() > 0 || o.Seconds >= span.Seconds() {
-				return end
-			}
-			return nil
-		})
-	if err != nil && !errors.Is(err, end) && !(last != nil && ctx.Err() != nil) {
+	w := &watched{d: d, p: p, span: span, once: before != nil && !c.Flags().Changed("for"),
+		mended: before != nil}
+	err = show.WatchFinding(ctx, machine, id, look, before, nil, w.found, w.each)
+	if err != nil && !errors.Is(err, errWatched) && !(w.last != nil && ctx.Err() != nil) {
 		return err
 	}
-	if d.exit && last.State == changes.Unknown {
-		return errFindings{fmt.Errorf("whether %s remains is not known: %s", id, last.Claim)}
+	if d.exit && w.last.State == changes.Unknown {
+		return errFindings{fmt.Errorf("whether %s remains is not known: %s", id, w.last.Claim)}
 	}
-	if d.exit && last.State != changes.Gone {
+	if d.exit && w.last.State != changes.Gone {
 		return errFindings{fmt.Errorf("%s remains", id)}
+	}
+	return nil
+}
+
+// lookBefore diagnoses the time of --before; nil without the flag. The caller calls done.
+func (d *watchCommand) lookBefore(
+	ctx context.Context, p Program, c *cobra.Command, look time.Duration,
+) (_ *show.Look, done func(), err error) {
+	if d.before == "" {
+		return nil, func() {}, d.past.checkTimeGiven("--before")
+	}
+	w := d.past
+	w.flag = "--before"
+	from, to, ok := strings.Cut(d.before, "..")
+	switch {
+	case ok && (from == "" || to == ""):
+		return nil, nil, usagef("--before %q: give a time, or two as BEGIN..END", d.before)
+	case ok:
+		w.from, w.to = from, to
+	default:
+		w.at = d.before
+	}
+	options := MachineOptions{Netns: d.netns}
+	if !c.Flags().Changed("netns") {
+		options.Netns = "all" // all namespaces are recorded
+	}
+	length := measure.Span(look) / show.RecordedStep * show.RecordedStep
+	r, err := p.archives().replay(&w, options, length)
+	if err != nil {
+		return nil, nil, err
+	}
+	printNotes(p.Terminal.Err, r.Notes)
+	over := r.Over
+	if w.at != "" && r.Fine > show.RecordedStep {
+		over.Start = over.End.Add(-diagnosedTicks * r.Fine)
+	}
+	before, err := show.LookPast(ctx, r, over, r.Fine)
+	if err != nil {
+		r.Close()
+		return nil, nil, fmt.Errorf("--before: %w", err)
+	}
+	return before, r.Close, nil
+}
+
+// errWatched ends a watch that has its answer.
+var errWatched = errors.New("watched long enough")
+
+// watched prints the looks of a watch.
+type watched struct {
+	d    *watchCommand
+	p    Program
+	span time.Duration
+	// once: one look is enough. mended: the look before was before the fix, so that each later one
+	// has values after it.
+	once, mended bool
+	started      time.Time
+	last         *changes.Outcome
+}
+
+func (w *watched) found(_ *diagnose.Report, f *diagnose.Finding) error {
+	w.started = time.Now()
+	if w.d.json {
+		return nil
+	}
+	t := w.p.Terminal
+	if w.mended {
+		return w.d.print(w.p, report.WatchedPast(f, t.Width, t.Colour))
+	}
+	return w.d.print(w.p, report.Watched(f, t.Width, t.Colour))
+}
+
+func (w *watched) each(o *changes.Outcome) error {
+	// The look in which it went has values of both; the next one has those after.
+	settled := o.State == changes.Gone &&
+		(w.mended || w.last != nil && w.last.State == changes.Gone)
+	w.last = o
+	if err := w.d.outcome(w.p, o); err != nil {
+		return err
+	}
+	if w.once || settled && o.Changed() > 0 || time.Since(w.started) >= w.span {
+		return errWatched
 	}
 	return nil
 }

@@ -26,14 +26,15 @@ func (s *queries) changed(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, release, err := s.acquire(r.Context())
+	ctx, release, err := s.acquireComparison(r.Context())
 	if err != nil {
 		return err
 	}
 	defer release()
 	stats, held := s.held()
+	reader := &pacedReader{core: s.core, cpu: processTime}
 	side := func(over measure.Interval) *changes.Side {
-		return &changes.Side{Reader: s.Machine, Stats: stats, Over: over, Fine: measure.Second}
+		return &changes.Side{Reader: reader, Stats: stats, Over: over, Fine: measure.Second}
 	}
 	var parts *changeParts
 	progress := func(*changes.Progress) {}

@@ -14,7 +14,8 @@ import (
 
 // Limits of the events that are read from recorded statistics.
 const (
-	maxEvents      = 200  // marks: the newest
+	maxEvents      = 200  // marks that are not of processes: the newest
+	maxProcesses   = 60   // marks of processes: those of the processes that were there longest
 	maxNamed       = 3    // processes that started or ended at once and are named
 	eventRows      = 1000 // rows of a statistic: the largest
 	fineEventCells = 1500 // cells of a statistic with few rows
@@ -49,7 +50,16 @@ var eventSources = []eventSource{
 		fineEventCells, carrierMarks,
 	},
 	{measure.Query{Stat: "memory.oom"}, fineEventCells, killMarks},
+	{
+		measure.Query{
+			Stat: "kernel.messages", By: []string{"level", "event", "text"}, Top: eventRows,
+		},
+		fineEventCells, messageMarks,
+	},
 }
+
+// EventQueries returns the queries of events that nothing else records.
+func EventQueries() []string { return []string{"kernel.messages by level,event,text"} }
 
 // events returns what happened on the machine in a time range, in the order of time, and the
 // statistics that could not be read.
@@ -73,10 +83,45 @@ func (s *notes) events(
 		case err != nil:
 			return nil, nil, err
 		}
+		if why := unread(a); why != "" {
+			lacks = append(lacks, string(q.Stat)+": "+why)
+			continue
+		}
 		all = append(all, source.marks(a)...)
 	}
 	slices.SortStableFunc(all, func(a, b timeMark) int { return cmp.Compare(a.at, b.at) })
 	return all, lacks, nil
+}
+
+// fewerEvents returns the events that are sent, in the order of time, and the number of the others:
+// the newest, and of processes, which may come and go many times in a second, those that were there
+// longest.
+func fewerEvents(all []timeMark) (out []timeMark, left int) {
+	var processes []timeMark
+	for _, m := range all {
+		if m.kind == "process" {
+			processes = append(processes, m)
+		} else {
+			out = append(out, m)
+		}
+	}
+	out = out[max(0, len(out)-maxEvents):]
+	slices.SortStableFunc(processes, func(a, b timeMark) int {
+		return cmp.Or(cmp.Compare(b.life, a.life), cmp.Compare(b.at, a.at))
+	})
+	out = append(out, processes[:min(maxProcesses, len(processes))]...)
+	slices.SortStableFunc(out, func(a, b timeMark) int { return cmp.Compare(a.at, b.at) })
+	return out, len(all) - len(out)
+}
+
+// unread returns why nothing was read in the whole time; "": something was, or it is not known why.
+func unread(a *measure.Answer) string {
+	if len(a.Notes) == 0 || slices.ContainsFunc(a.Elapsed, func(s measure.Span) bool {
+		return s > 0
+	}) {
+		return ""
+	}
+	return a.Notes[0]
 }
 
 // seen reports for each cell whether the rows were read in it: something was measured, and a row is
@@ -118,12 +163,16 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 		cell, wide int
 		started    bool
 	}
-	names := map[event][]string{}
+	type named struct {
+		name string
+		life int // cells
+	}
+	names := map[event][]named{}
 	// add adds an event between two cells that were read. It may be anywhere between them.
-	add := func(before, after int, started bool, name string) {
+	add := func(before, after int, started bool, one named) {
 		if before >= 0 && after < len(a.Elapsed) && after-before <= maxEventGap {
 			at := event{after, after - before, started}
-			names[at] = append(names[at], name)
+			names[at] = append(names[at], one)
 		}
 	}
 	read := seen(a)
@@ -141,7 +190,9 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 		if first > 0 && last-first+1 < leastLife {
 			continue
 		}
-		name := fmt.Sprintf("%s (pid %s)", cmp.Or(a.Label(i, 0), "?"), a.Label(i, 1))
+		one := named{
+			fmt.Sprintf("%s (pid %s)", cmp.Or(a.Label(i, 0), "?"), a.Label(i, 1)), last - first + 1,
+		}
 		before, after := first-1, last+1
 		for before >= 0 && !read[before] {
 			before--
@@ -149,8 +200,8 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 		for after < len(read) && !read[after] {
 			after++
 		}
-		add(before, first, true, name)
-		add(last, after, false, name)
+		add(before, first, true, one)
+		add(last, after, false, one)
 	}
 	for e, list := range names {
 		at, exact := boundary(a, e.cell, e.wide)
@@ -158,13 +209,19 @@ func processMarks(a *measure.Answer) (all []timeMark) {
 		if e.started {
 			did = "started"
 		}
-		slices.Sort(list)
-		more := ""
+		slices.SortFunc(list, func(a, b named) int {
+			return cmp.Or(cmp.Compare(b.life, a.life), strings.Compare(a.name, b.name))
+		})
+		life, more := list[0].life, ""
 		if n := len(list) - maxNamed; n > 1 { // one more is named as well
 			list, more = list[:maxNamed], fmt.Sprintf(" and %d other processes", n)
 		}
-		text := strings.Join(list, ", ") + more + " " + did + exact
-		all = append(all, timeMark{at: at, kind: "process", text: text})
+		text := list[0].name
+		for _, one := range list[1:] {
+			text += ", " + one.name
+		}
+		text += more + " " + did + exact
+		all = append(all, timeMark{at: at, kind: "process", text: text, life: life})
 	}
 	slices.SortFunc(all, func(a, b timeMark) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.text, b.text))

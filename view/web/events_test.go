@@ -24,6 +24,8 @@ func eventful(t testing.TB) *memory {
 		measure.Stat{ID: "net.device.info", Kind: measure.Level, Unit: measure.Count,
 			Fold: measure.Max, Fields: words("netns", "device", "state")},
 		measure.Stat{ID: "memory.oom", Kind: measure.Delta, Unit: measure.Events},
+		measure.Stat{ID: "kernel.messages", Kind: measure.Delta, Unit: measure.Events,
+			Sparse: true, Fields: words("level", "event", "text")},
 	)
 	for n := 1; n <= 20; n++ {
 		rows := map[measure.StatID][]line{"memory.oom": {{nil, 0}}}
@@ -45,6 +47,15 @@ func eventful(t testing.TB) *memory {
 			add("net.device.info", 1, 6, "", "eth0", "up")
 			add("net.device.info", 7, 20, "", "eth0", "down")
 			add("net.device.info", 9, 14, "ns", "veth1", "up")
+		}
+		if n == 4 || n == 9 { // not two marks
+			rows["kernel.messages"] = []line{{[]string{"error", "io-error", "vda: bad"}, 3}}
+		}
+		if n == 18 {
+			rows["kernel.messages"] = []line{
+				{[]string{"warning", "other", "<b>\u202ebold"}, 1},
+				{[]string{"info", "link-up", "eth0: Link is Up"}, 2},
+			}
 		}
 		if n == 15 {
 			rows["memory.oom"] = []line{{nil, 2}}
@@ -72,13 +83,16 @@ func TestEvents(t *testing.T) {
 	if lines, unread := marks(""); lines != "" || unread != "" {
 		t.Errorf("events that nobody asked for: %s, %s", lines, unread)
 	}
-	const want = "6 interface eth0 is down, was up\n" +
-		"8 process web (pid 10) ended\n" +
+	const want = "4 kernel kernel, error, io-error: vda: bad (6 times within 5 s)\n" +
+		"6 interface eth0 is down, was up\n" +
 		"8 interface ns/veth1 appeared: up\n" +
+		"8 process web (pid 10) ended\n" +
 		"9 process web (pid 11) started\n" +
 		"11 process a (pid 100), b (pid 101), c (pid 102) and 2 other processes started\n" +
 		"14 interface ns/veth1 disappeared\n" +
-		"15 memory the kernel killed 2 processes: out of memory\n"
+		"15 memory the kernel killed 2 processes: out of memory\n" +
+		"18 kernel kernel, warning: <b>\u202ebold\n" +
+		"18 kernel kernel, info, link-up: eth0: Link is Up (2 times)\n"
 	lines, unread := marks("&events=1")
 	if lines != want {
 		t.Errorf("got\n%swant\n%s", lines, want)
@@ -166,5 +180,32 @@ func TestKillsOfLongCells(t *testing.T) {
 	const want = "2m0s the kernel killed 3 processes: out of memory (in the 1 min before)"
 	if got := marksText(killMarks(a)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestFewerEvents: processes that come and go hide neither what is rare nor those that stay.
+func TestFewerEvents(t *testing.T) {
+	var all []timeMark
+	add := func(kind, text string, life int) {
+		at := start.Add(measure.Span(len(all)) * measure.Second)
+		all = append(all, timeMark{at: at, kind: kind, text: text, life: life})
+	}
+	add("kernel", "killed", 0)
+	add("process", "database", 900)
+	for n := range 5 * maxProcesses {
+		add("process", fmt.Sprint("short ", n), 3)
+	}
+	got, left := fewerEvents(all)
+	if len(got) != 1+maxProcesses || left != len(all)-len(got) || got[0].text != "killed" ||
+		got[1].text != "database" || got[2].text != "short 241" ||
+		got[len(got)-1].text != "short 299" {
+		t.Errorf("%d events, %d left: %+v", len(got), left, got[:3])
+	}
+	for n := range 2 * maxEvents {
+		add("interface", fmt.Sprint("veth", n), 0)
+	}
+	got, _ = fewerEvents(all)
+	if len(got) != maxEvents+maxProcesses || got[len(got)-1].text != "veth399" {
+		t.Errorf("%d events, the last is %s", len(got), got[len(got)-1].text)
 	}
 }

@@ -23,11 +23,14 @@ type notes struct{ *core }
 
 // timeMark is one event on the time axis.
 type timeMark struct {
-	at   measure.Time
-	kind string // of annotation.Kinds, culprit, script, dataset, clock, process, interface, memory
+	at measure.Time
+	// kind is one of annotation.Kinds, or culprit, script, dataset, clock, process, interface,
+	// memory, kernel.
+	kind string
 	text string
 	who  string
 	id   uint32 // of a note; 0: it is none
+	life int    // of processes: the most cells that one of them was there
 
 	// Of the kind dataset: the query and its action, and how many others changed with it.
 	first, action string
@@ -79,9 +82,9 @@ func (s *notes) list(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		cut := max(0, len(events)-maxEvents)
-		more += cut
-		all, lacks = append(all, events[cut:]...), append(lacks, unread...)
+		events, left := fewerEvents(events)
+		more += left
+		all, lacks = append(all, events...), append(lacks, unread...)
 		slices.SortStableFunc(all, byTime)
 	}
 	b := []byte(`{"notes":[`)

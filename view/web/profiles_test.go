@@ -276,6 +276,7 @@ func sampler(asked *[]Sampling) func(context.Context, Sampling) (*Sampled, error
 					},
 				},
 			),
+			profile.SampleTimes{},
 		)
 		t.Taken = profile.Taken{At: start, Over: q.For}
 		return &Sampled{Tree: t, CPU: 250 * measure.Millisecond}, nil
@@ -321,8 +322,9 @@ func TestSample(t *testing.T) {
 	want := []Sampling{
 		{
 			Of: "cpu", Hz: 49, CPUs: []int{1}, For: 500 * measure.Millisecond, Kernel: true,
+			Times: true,
 		},
-		{Of: "cpu", Hz: 99, For: 10 * measure.Second},
+		{Of: "cpu", Hz: 99, For: 10 * measure.Second, Times: true},
 		{
 			Of: "off-cpu", Hz: 99, For: 2 * measure.Second, PIDs: []int{7}, TIDs: []int{8},
 			Processes: []string{"nginx"}, Cgroups: []string{"/system.slice"},

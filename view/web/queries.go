@@ -12,7 +12,10 @@ import (
 )
 
 // queries answers queries about the past and describes what can be asked.
-type queries struct{ *core }
+type queries struct {
+	*core
+	comparing chan struct{} // holds one value while two times are compared
+}
 
 // ask answers one query.
 func (s *queries) ask(w http.ResponseWriter, r *http.Request) error {

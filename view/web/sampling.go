@@ -31,6 +31,7 @@ type Sampling struct {
 	For    measure.Span
 	Kernel bool // only samples inside the kernel
 	User   bool // only samples outside the kernel
+	Times  bool // of cpu: samples have their times, as far as there is space
 
 	// Only threads of these are sampled; of each list that is not empty, one must match.
 	PIDs, TIDs         []int
@@ -97,6 +98,7 @@ func (b *samplingBody) parse() (Sampling, error) {
 			return q, badRequest("hz: %d is not from 1 to %d", q.Hz, maxHz)
 		}
 	}
+	q.Times = q.OnCPU()
 	if len(q.CPUs) > maxCPUs {
 		return q, badRequest("cpus: %d are more than %d", len(q.CPUs), maxCPUs)
 	}

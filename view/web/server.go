@@ -105,7 +105,7 @@ func New(m Machine, about About, token string) *Server {
 	s := &Server{
 		core: c, live: l,
 		status:   &status{core: c, live: l},
-		queries:  &queries{core: c},
+		queries:  &queries{core: c, comparing: make(chan struct{}, 1)},
 		tools:    &tools{core: c, live: l},
 		findings: newFindings(c, l),
 		datasets: &datasets{core: c},

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Note } from "../../data/api";
-import { flagsOf, flagText } from "./notes";
+import { flagsOf, flagText, isGrave, linesOf, unreadLines } from "./notes";
 
 const note = (at_ms: number, text = "x", kind: Note["kind"] = "note"): Note => ({
   at_ms,
@@ -36,5 +36,31 @@ describe("flags", () => {
   it("say what happened, and how much more", () => {
     expect(flagText([note(1, "web 1.4", "deploy")])).toBe("deploy: web 1.4");
     expect(flagText([note(1, "a"), note(2, "b")])).toBe("2: a");
+  });
+  it("say a message of the kernel rather than one of many processes", () => {
+    const all = [note(1, "sh", "process"), note(2, "eth0", "interface"), note(3, "I/O", "kernel")];
+    expect(flagText(all)).toBe("3: I/O");
+    expect(flagText(all.slice(0, 2))).toBe("2: eth0");
+  });
+  it("are in the colour of trouble, of what the kernel complains about", () => {
+    const of = (text: string, kind: Note["kind"] = "kernel") => isGrave(note(1, text, kind));
+    expect(of("kernel, error, io-error: vda")).toBe(true);
+    expect(of("kernel, warning: x")).toBe(true);
+    expect(of("killed", "memory")).toBe(true);
+    expect(of("kernel, info, link-up: eth0")).toBe(false);
+    expect(of("sh started", "process")).toBe(false);
+  });
+  it("have lines in the graphs, but not those of too many processes", () => {
+    const many = Array.from({ length: 40 }, (_, i) => note(i, "sh", "process"));
+    expect(linesOf(many).length).toBe(40);
+    expect(linesOf([...many, note(99, "I/O", "kernel")])).toEqual([99]);
+  });
+  it("have lines about what could not be read", () => {
+    expect(unreadLines([])).toEqual([]);
+    expect(unreadLines(["a.b", "kernel.messages: read it: denied", "c.d", "e.f: off"])).toEqual([
+      "no messages of the kernel: read it: denied",
+      "no events of e.f: off",
+      "no events of a.b, c.d: not recorded in this time, or too many rows",
+    ]);
   });
 });

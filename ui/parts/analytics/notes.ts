@@ -50,12 +50,49 @@ const short: Record<Note["kind"], string> = {
   process: "",
   interface: "",
   memory: "",
+  kernel: "",
 };
+
+/** Kinds of which there may be many: a flag of several notes says another one, if it has one. */
+const plenty: Partial<Record<Note["kind"], number>> = { process: 2, interface: 1, dataset: 1 };
+
+/** Whether a note is of what the kernel complains about. */
+export function isGrave(n: Note): boolean {
+  return (
+    n.kind === "memory" || (n.kind === "kernel" && !/^kernel, (notice|info|debug)/.test(n.text))
+  );
+}
+
+/** More lines in a graph hide it. */
+const mostLines = 40;
+
+/** The moments of which a graph has a line: without kinds of which there are too many. */
+export function linesOf(notes: readonly Note[]): number[] {
+  const few = notes.length > mostLines ? notes.filter((n) => !plenty[n.kind]) : notes;
+  return few.map((n) => n.at_ms);
+}
 
 /** What a flag says. */
 export function flagText(notes: readonly Note[]): string {
-  const first = notes[0];
-  if (!first) return "";
-  const text = `${short[first.kind]}${first.text}`;
+  if (notes.length === 0) return "";
+  const said = notes.reduce((a, b) => ((plenty[b.kind] ?? 0) < (plenty[a.kind] ?? 0) ? b : a));
+  const text = `${short[said.kind]}${said.text}`;
   return notes.length > 1 ? `${notes.length}: ${text}` : text;
+}
+
+/**
+ * Lines about statistics whose events are unknown: those with a reason ("id: reason") one by one,
+ * the others together.
+ */
+export function unreadLines(unread: readonly string[]): string[] {
+  const reasons = unread.filter((u) => u.includes(": "));
+  const others = unread.filter((u) => !u.includes(": "));
+  const lines = reasons.map((u) => {
+    const at = u.indexOf(": ");
+    const id = u.slice(0, at);
+    return `no ${id === "kernel.messages" ? "messages of the kernel" : `events of ${id}`}: ${u.slice(at + 2)}`;
+  });
+  if (others.length > 0)
+    lines.push(`no events of ${others.join(", ")}: not recorded in this time, or too many rows`);
+  return lines;
 }

@@ -25,7 +25,8 @@ const apart = 90_000;
 
 /**
  * The episodes of diagnoses (in the order of time), the newest first. A diagnosis covers the time
- * that it looked at. A finding ends with a diagnosis that has it no more, or with a silence.
+ * that it looked at. A finding ends with a diagnosis that has it no more, or with a silence. One
+ * that comes and goes is one episode until the server withdraws it.
  */
 export function episodes(reports: readonly Dated[]): Episode[] {
   const open = new Map<string, Episode>();
@@ -36,7 +37,8 @@ export function episodes(reports: readonly Dated[]): Episode[] {
     if (at_ms - before > apart) open.clear();
     before = at_ms;
     const found = report.findings ?? [];
-    for (const id of open.keys()) if (!found.some((f) => f.id === id)) open.delete(id);
+    const lasting = [...found, ...(report.held ?? [])];
+    for (const id of open.keys()) if (!lasting.some((f) => f.id === id)) open.delete(id);
     for (const f of found) {
       const start = Date.parse(report.start);
       const from = Number.isNaN(start) ? at_ms : start;
@@ -59,7 +61,8 @@ export function episodes(reports: readonly Dated[]): Episode[] {
       if (worse(f, e.finding)) e.finding = f;
     }
   }
-  for (const e of open.values()) e.lasts = true;
+  const newest = new Set((reports.at(-1)?.report?.findings ?? []).map((f) => f.id));
+  for (const [id, e] of open) e.lasts = newest.has(id);
   return all.sort(
     (a, b) =>
       b.to - a.to || weight[b.finding.severity] - weight[a.finding.severity] || b.from - a.from,

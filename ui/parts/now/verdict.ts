@@ -1,6 +1,7 @@
 // How old a verdict is, and whether the table below it says something else.
 
 import type { Dated } from "../../data/api";
+import { howLong } from "../../data/units";
 import type { UseTable } from "../../data/use/shapes";
 import { levelOf } from "../../data/use/table";
 import { episodes } from "../findings/episodes";
@@ -26,11 +27,24 @@ export function standing(reports: readonly Dated[], newest: Dated): Standing {
   all.push(newest);
   const findings = new Map<string, number>();
   for (const e of episodes(all)) if (e.lasts) findings.set(e.finding.id, e.from);
+  for (const f of newest.report.findings ?? []) {
+    const since = Date.parse(f.past?.since ?? "");
+    if (!Number.isNaN(since)) findings.set(f.id, since);
+  }
   let first = all.length - 1;
-  if ((newest.report.findings ?? []).length > 0)
-    return { fine: Number.NaN, atLeast: false, findings };
-  while (first > 0 && (all[first - 1]!.report.findings ?? []).length === 0) first--;
+  const quiet = (d: Dated) => (d.report.findings ?? []).length + (d.report.held ?? []).length === 0;
+  if (!quiet(newest)) return { fine: Number.NaN, atLeast: false, findings };
+  while (first > 0 && quiet(all[first - 1]!)) first--;
   return { fine: startOf(all[first]!), atLeast: first === 0, findings };
+}
+
+/** A diagnosis of ten seconds comes each ten seconds: an older one is late. */
+const late = 25_000;
+
+/** How old a verdict is, in words; "" if it is new, or now is unknown (NaN). */
+export function ageOf(end: number, now: number): string {
+  const age = now - end;
+  return age > late ? `${howLong(Math.round(age / 1000) * 1000)} ago` : "";
 }
 
 /** The resources that are full now, in words: "CPU 100 %" has its number in the table. */

@@ -21,6 +21,7 @@ func keyHelp() []string {
 		"Esc, Backspace   clear the filter, or go back",
 		"Left Right       choose the column to sort by",
 		"r                reverse the order",
+		"a l              idle rows; long rows: priority, size, time (ps)",
 		"/                filter rows by a text",
 		"Space            pause",
 		"+ -              longer or shorter interval",

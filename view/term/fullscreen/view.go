@@ -5,6 +5,7 @@ package fullscreen
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -60,6 +61,8 @@ type toolView struct {
 type View struct {
 	Machine Machine // of the first interval
 	Step    measure.Span
+	// Processes are the options of the tool ps, with which the view begins; nil: none.
+	Processes view.Options
 
 	// For a recording: Replay makes the machine of a time range, End is the end of the first
 	// interval, and Held returns the recorded time range. Replay is nil for a live view.
@@ -142,7 +145,11 @@ func toolNamed(name string) *view.Tool {
 func (v *View) openTab(n int) {
 	t := tabs()[n]
 	v.tab, v.stack = n, nil
-	v.push(toolView{tool: toolNamed(t.tool), options: t.options, title: t.tool})
+	options := t.options
+	if t.tool == "ps" {
+		options = v.Processes
+	}
+	v.push(toolView{tool: toolNamed(t.tool), options: options, title: t.tool})
 }
 
 // push shows another tool. The main loop starts its watch when run has changed.
@@ -354,12 +361,40 @@ func (v *View) handleRune(r rune) (end bool) {
 			v.End = end
 			v.restart()
 		}
+	case r == 'a' || r == 'l':
+		v.toggle(string(r))
 	case r >= '0' && r <= '9':
 		if n := (int(r-'0') + 9) % 10; n < len(tabs()) {
 			v.openTab(n)
 		}
 	}
 	return false
+}
+
+// toggle turns a flag of the current tool on or off. It does nothing if the tool has no flag with
+// this letter.
+func (v *View) toggle(letter string) {
+	l := v.current()
+	i := slices.IndexFunc(l.tool.Flags, func(f view.Flag) bool {
+		return f.Letter == letter && f.Value == ""
+	})
+	if i < 0 {
+		return
+	}
+	name, options := l.tool.Flags[i].Name, maps.Clone(l.options)
+	if options == nil {
+		options = view.Options{}
+	}
+	if options.Has(name) {
+		delete(options, name)
+	} else {
+		options[name] = []string{""}
+	}
+	l.options = options
+	if len(v.stack) == 1 && l.tool.Name == "ps" {
+		v.Processes = options // also after another tab
+	}
+	v.restart()
 }
 
 // move moves the cursor by a number of rows.

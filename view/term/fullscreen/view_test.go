@@ -151,6 +151,31 @@ func TestTopSortsFiltersAndDrills(t *testing.T) {
 	}
 }
 
+// Flags of ps are given at the start, and turned on and off by keys.
+func TestTopShowsLongRows(t *testing.T) {
+	s := &glass{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+	s.SetSize(120, 20)
+	done := make(chan error, 1)
+	v := &View{Machine: &busy{}, Step: measure.Second,
+		Processes: view.Options{"long": {""}, "pid": {"812"}}}
+	go func() { done <- Run(context.Background(), v, s) }()
+	press := func(r rune) { s.InjectKey(tcell.KeyRune, r, tcell.ModNone) }
+	until(t, s, "VIRT", "nginx", "!init")
+	press('l')
+	until(t, s, "!VIRT", "nginx", "!init")
+	press('3') // nic has no long rows
+	press('l')
+	until(t, s, "rKB/s")
+	press('1')
+	until(t, s, "!VIRT", "nginx")
+	press('l')
+	until(t, s, "VIRT", "nginx", "!init")
+	press('q')
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A name that is longer than its column is cut, and the numbers after it are not. A number that
 // does not fit is not drawn.
 func TestTopCutsNoNumbers(t *testing.T) {
