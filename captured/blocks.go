@@ -13,7 +13,8 @@ func blocks() []block {
 	return []block{
 		(*reader).bucket, (*reader).stack, (*reader).lockstat, (*reader).intrstat,
 		(*reader).handlers, (*reader).ticks, (*reader).interrupts,
-		(*reader).socket, (*reader).average, (*reader).listing, (*reader).loadAverage,
+		(*reader).listed, (*reader).socket, (*reader).average, (*reader).listing,
+		(*reader).loadAverage,
 		(*reader).topLine, (*reader).ethtool, (*reader).dladm, (*reader).ifconfig, (*reader).ipLink,
 		(*reader).protocol, (*reader).iftop, (*reader).throughput, (*reader).procFile,
 	}

@@ -6,6 +6,7 @@ import (
 	"culprit/diagnose/threshold"
 	"culprit/measure"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -166,7 +167,11 @@ func (s *study) listenQueue(c map[string]*Row) {
 		if n >= leastLosses {
 			severity = diagnose.Medium
 		}
-		if s.find1("tcp-listen-overflow/machine") != nil {
+		if i := slices.IndexFunc(s.report.Findings, func(f diagnose.Finding) bool {
+			return f.Rule == "tcp-listen-overflow"
+		}); i >= 0 { // a list of sockets has named it, or the other counter
+			f := &s.report.Findings[i]
+			evidence(f, r, n, "event", "%s %s since boot", name, phrase.Count(n))
 			return
 		}
 		f := s.find("tcp-listen-overflow", "machine", severity, 0.75,

@@ -36,7 +36,7 @@ func Read(name, text string) (*Capture, error) {
 			len(text)>>20, MaxFile>>20)
 	}
 	r := &reader{Capture: &Capture{File: name}, formats: formats(),
-		blocks: blocks(), phrases: phrases()}
+		blocks: blocks(), phrases: phrases(), states: states()}
 	if !r.json(text) {
 		r.lines(cleaner().Replace(text))
 	}
@@ -58,6 +58,7 @@ type reader struct {
 	formats []format
 	blocks  []block
 	phrases map[string]string
+	states  map[string]string
 	line    int    // 1 is the first
 	last    bool   // no text follows
 	command string // of the last prompt

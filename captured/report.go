@@ -42,7 +42,8 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 	for _, check := range []func(*study){
 		(*study).interfaces, (*study).cpus, (*study).machine, (*study).compareCPUs,
 		(*study).interruptTime, (*study).sizes, (*study).profiles, (*study).latencies,
-		(*study).links, (*study).traffic, (*study).losses, (*study).tcp, (*study).disks,
+		(*study).links, (*study).traffic, (*study).losses, (*study).listed, (*study).tcp,
+		(*study).disks,
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
 		(*study).fileSystems, (*study).overview, (*study).sockets,
 		(*study).packets, (*study).addresses,

@@ -40,7 +40,9 @@ const (
 	Ticks      Kind = "ticks"      // counters of CPU time
 	DiskTicks  Kind = "diskticks"  // counters of disks
 	Packets    Kind = "packets"    // packets by CPU
-	Sockets    Kind = "socket"     // connections with their state
+	Sockets    Kind = "socket"     // connections with what TCP knows of them
+	// Connections are sockets with their queues.
+	Connections Kind = "connection"
 )
 
 // Table is a table that Read found.

@@ -145,6 +145,44 @@ State Recv-Q Send-Q Local Address:Port Peer Address:Port
 ESTAB 0      912384 192.0.2.1:80 192.0.2.7:40000
 	 cubic wscale:7,7 rto:204 rtt:0.9/0.1 mss:1448 cwnd:10 segs_out:9000 rwnd_limited:91000ms(97.2%)`,
 		[]string{"97.2 %", "receive window"}},
+	{"ss -ltnp, full queue", "tcp-listen-overflow/0.0.0.0:8080", `
+State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process
+LISTEN 0      128          0.0.0.0:22        0.0.0.0:*    users:(("sshd",pid=811,fd=3))
+LISTEN 129    128          0.0.0.0:8080      0.0.0.0:*    users:(("uwsgi",pid=977,fd=4),("uwsgi",pid=978,fd=4))`,
+		[]string{"uwsgi at 0.0.0.0:8080", "129 of 128"}},
+	{"ss -xl, full queue", "tcp-listen-overflow//run/php-fpm.sock", `
+Netid State  Recv-Q Send-Q        Local Address:Port  Peer Address:Port
+u_str LISTEN 0      4096  /run/systemd/private 14100            * 0
+u_str LISTEN 512    511   /run/php-fpm.sock 33841                * 0`,
+		[]string{"512 of 511", "/run/php-fpm.sock"}},
+	{"netstat -ant, no answers", "connections-fail/198.51.100.9:5432", `
+Active Internet connections (servers and established)
+Proto Recv-Q Send-Q Local Address           Foreign Address         State
+tcp        0      0 0.0.0.0:22              0.0.0.0:*               LISTEN
+tcp        0      1 192.0.2.4:40112         198.51.100.9:5432       SYN_SENT
+tcp        0      1 192.0.2.4:40114         198.51.100.9:5432       SYN_SENT
+tcp        0      1 192.0.2.4:40116         198.51.100.9:5432       SYN_SENT
+tcp        0      1 192.0.2.4:40118         198.51.100.9:5432       SYN_SENT
+tcp        0      1 192.0.2.4:40120         198.51.100.9:5432       SYN_SENT
+tcp        0      0 192.0.2.4:22            198.51.100.20:51000     ESTABLISHED`,
+		[]string{"5 connections wait", "does not answer"}},
+	{"netstat of Solaris, unclosed", "connections-unclosed/192.0.2.1.8443", `
+TCP: IPv4
+   Local Address        Remote Address    Swind Send-Q Rwind Recv-Q    State
+-------------------- -------------------- ----- ------ ----- ------ -----------
+` + strings.Repeat("192.0.2.1.8443       192.0.2.77.51234     49640      0 49640      0 CLOSE_WAIT\n", 60),
+		[]string{"60 connections", "closed by their peers", "192.0.2.77.51234"}},
+	{"netstat -antp, unclosed", "connections-unclosed/java", strings.Repeat(
+		"tcp6  1  0  10.1.2.3:8080  10.1.2.9:40022  CLOSE_WAIT  4711/java\n", 75),
+		[]string{"75 connections", "not by java"}},
+	{"ss -tan, used ports", "limit-reached/ports-10.0.0.5:3306", strings.Repeat(
+		"TIME-WAIT 0 0 10.0.0.4:41000 10.0.0.5:3306\n", 25000),
+		[]string{"25,000 connections", "28,232"}},
+	{"ss -tn, unread", "tcp-stalled/10.0.0.4:9092", `
+State Recv-Q  Send-Q Local Address:Port Peer Address:Port Process
+ESTAB 6291456 0      10.0.0.4:9092      10.0.0.8:51214    users:(("consumer",pid=5,fd=9))
+ESTAB 0       36     10.0.0.4:22        10.0.0.2:51214    users:(("sshd",pid=7,fd=4))`,
+		[]string{"consumer", "does not read", "6.29 MB"}},
 	{"quantize of a probe that the command names", "function-slow/ufs_lookup", `
 # dtrace -n 'fbt::ufs_lookup:entry{self->t=timestamp;} fbt::ufs_lookup:return{@["ns"]=quantize(1);}'
   ns
