@@ -92,7 +92,8 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 		p    *process
 		addr uint64
 	}
-	framed, known := c.framed[addr]
+	verdicts := c.framed // reading maps anew, as below, begins other ones
+	framed, known := verdicts[addr]
 	if known || c.read >= framesCode || ps.talk.has(frameKey{p, addr}) {
 		return framed
 	}
@@ -111,20 +112,19 @@ func (ps *Processes) framed(p *process, m *Mapping, pc, addr uint64) bool {
 	}
 	c.read += len(text)
 	if returnsAt(text, pc-from) {
-		c.framed[addr] = true
+		verdicts[addr] = true
 		return true
 	}
 	if ps.talk != nil {
 		ps.talk.text += len(text)
 	}
-	verdicts := c.framed
 	ps.ask(frameKey{p, addr}, &query{payer: ps.userOf(p), q: &Request{Op: OpFramed, Text: text,
 		Addrs: []uint64{addr - from}, Known: begins}, done: func(a *Answer, err error) {
 		if err == nil {
 			verdicts[addr] = a.Found
 		}
 	}})
-	return c.framed[addr]
+	return verdicts[addr]
 }
 
 // returnsAt reports whether code continues at an offset with add $N,%rsp; ret. A walk finds the

@@ -55,7 +55,8 @@ var plan = []planned{
 	{"symbol/perl", "symbol/interp", "structs of Perl: layouts, names and files of its frames; pure"},
 	{"symbol/php", "symbol/interp", "structs of PHP: layouts, names and files of its frames; pure"},
 	{"symbol/hotspot", "symbol/interp", "structs of HotSpot: layouts, names and lines of methods of Java; pure"},
-	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php", "the list of interpreters; pure"},
+	{"symbol/v8", "symbol/interp", "heap of V8: layouts, names and lines of functions of JavaScript; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php symbol/v8", "the list of interpreters; pure"},
 	{
 		"symbol",
 		"measure kernel kernel/* symbol/interp symbol/interp/languages symbol/instruction symbol/window " +
@@ -155,6 +156,7 @@ var plan = []planned{
 		"measure diagnose diagnose/facts diagnose/phrase diagnose/series diagnose/threshold",
 		"one engine for all limits: use, size, errors, time until",
 	},
+	{"diagnose/experiment", "measure diagnose diagnose/attribute diagnose/facts diagnose/phrase", "short measurements that replace estimates of a report"},
 	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
 	{
 		"captured",
@@ -185,7 +187,7 @@ var plan = []planned{
 	{"view/term/output", "measure view view/classic", "tables as text, JSON and CSV"},
 	{
 		"view/show",
-		"measure changes diagnose diagnose/rules view view/term/output",
+		"measure changes diagnose diagnose/experiment diagnose/rules view view/term/output",
 		"a tool or a diagnosis on a machine or a recorded time",
 	},
 	{

@@ -22,8 +22,7 @@ class SlowWay {
           a.flushHeaders();
           way.open.push(a);
           a.on("close", () => {
-            if (a.writableFinished) return;
-            way.left++;
+            if (!a.writableFinished) way.left++;
             way.open = way.open.filter((o) => o !== a);
           });
           return;

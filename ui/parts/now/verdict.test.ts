@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Dated, Finding } from "../../data/api";
-import { remains, standing } from "./verdict";
+import { ageOf, remains, standing } from "./verdict";
 
 /** A diagnosis of ten seconds that ends at a second, with findings. */
 function dated(at: number, ...ids: string[]): Dated {
@@ -37,6 +37,13 @@ describe("a verdict", () => {
   it("does not look ahead of the newest", () => {
     expect(standing([dated(60), dated(90, "a")], dated(70)).fine).toBe(50_000);
   });
+});
+
+it("has its age where it is late, and none where now is unknown", () => {
+  expect(ageOf(100_000, 125_000)).toBe("");
+  expect(ageOf(100_000, 125_400)).toBe("25 s ago");
+  expect(ageOf(100_000, 190_000)).toBe("1 min 30 s ago");
+  expect(ageOf(100_000, Number.NaN)).toBe("");
 });
 
 it("is withdrawn when a resource becomes full after it", () => {

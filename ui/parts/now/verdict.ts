@@ -1,6 +1,7 @@
 // How old a verdict is, and whether the table below it says something else.
 
 import type { Dated } from "../../data/api";
+import { howLong } from "../../data/units";
 import type { UseTable } from "../../data/use/shapes";
 import { levelOf } from "../../data/use/table";
 import { episodes } from "../findings/episodes";
@@ -35,6 +36,15 @@ export function standing(reports: readonly Dated[], newest: Dated): Standing {
   if (!quiet(newest)) return { fine: Number.NaN, atLeast: false, findings };
   while (first > 0 && quiet(all[first - 1]!)) first--;
   return { fine: startOf(all[first]!), atLeast: first === 0, findings };
+}
+
+/** A diagnosis of ten seconds comes each ten seconds: an older one is late. */
+const late = 25_000;
+
+/** How old a verdict is, in words; "" if it is new, or now is unknown (NaN). */
+export function ageOf(end: number, now: number): string {
+  const age = now - end;
+  return age > late ? `${howLong(Math.round(age / 1000) * 1000)} ago` : "";
 }
 
 /** The resources that are full now, in words: "CPU 100 %" has its number in the table. */
