@@ -69,7 +69,7 @@ var beginnings = []string{"[    1.234567] ", "[123456.789012] ", "[Mon Nov 23 10
 	"Nov 23 10:11:12 db-7 kernel: ", "2026-11-23T10:11:12+0100 db-7 kernel: ", "<4>[ 99.000001] ",
 	"kern  :err   : [  812.123456] ", "Nov  3 01:02:03 db-7 kernel: [ 42.100000] "}
 
-// Each message gives its finding in every form of the log, and all messages have a line here.
+// Each message has its finding in every form of the log, and all messages have a line here.
 func TestKernelLog(t *testing.T) {
 	seen := map[string]bool{}
 	for _, tt := range logged {
