@@ -82,7 +82,7 @@ func threadTime() time.Duration {
 // actWrite writes blocks to random places of a file past the page cache, each thread one after
 // another.
 func actWrite(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
-	name := f.String("file", "", "file, made and removed")
+	name := f.String("file", "", "file, made and removed, or a block device")
 	size := f.Int64("size", 256<<20, "bytes of the file")
 	block := f.Int("block", 64<<10, "bytes a write, a multiple of 4096")
 	depth := f.Int("depth", 16, "threads, each with a write under way")
@@ -92,7 +92,9 @@ func actWrite(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	if err != nil {
 		return fmt.Errorf("open %s past the page cache: %w", *name, err)
 	}
-	defer os.Remove(*name)
+	if st, err := os.Stat(*name); err == nil && st.Mode().IsRegular() {
+		defer os.Remove(*name)
+	}
 	// Written once from end to end, so that later writes meet allocated blocks.
 	b := aligned(1 << 20)
 	for off := int64(0); off < *size; off += int64(len(b)) {

@@ -78,6 +78,8 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"answer":   actAnswer,   // listens on an AF_UNIX socket, and accepts or not
 		"names":    actNames,    // answers DNS queries, or not
 		"lookup":   actLookup,   // looks names up
+		"image":    actImage,    // serves a file for a block device, and hangs after some writes
+		"track":    actTrack,    // fills the table of connection tracking
 		"log":      actLog,      // writes to a file that grows up to a size
 		"lockup":   actLockUp,   // takes locks on a file on which it has many
 		"turn":     actTurn,     // takes turns at a lock with many threads, or waits for work with them

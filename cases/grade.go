@@ -59,6 +59,9 @@ func (s Story) Grade(ctx context.Context, how Grading) (g Grade, err error) {
 	if err := sleep(ctx, 500*time.Millisecond); err != nil { // TCP has found its speed by then
 		return g, err
 	}
+	if s.Over != "" {
+		how.Over = s.Over
+	}
 	return how.observe(ctx, sc), nil
 }
 

@@ -305,6 +305,9 @@ func remove(run string, bad io.Writer) {
 		}
 	}
 	unmount(filepath.Join(stateDir, run))
+	if err := unswap(filepath.Join(stateDir, run)); err != nil {
+		fmt.Fprintln(bad, err)
+	}
 	if err := os.RemoveAll(filepath.Join(stateDir, run)); err != nil {
 		fmt.Fprintln(bad, err)
 	}

@@ -111,6 +111,8 @@ type Story struct {
 	// and cgroups: other such may play beside it.
 	Light bool
 	Needs func() string
+	// Over is the time that a diagnosis must watch to see it, such as "10s"; "": any.
+	Over  string
 	build func(*Lab, *Scene, Options)
 }
 
@@ -120,6 +122,7 @@ func Catalogue() []Story {
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
 		waitStories(), turnStories(), pathStories(), writebackStories(),
+		swapStories(), trackStories(), deviceStories(),
 	)
 }
 

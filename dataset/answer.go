@@ -201,8 +201,11 @@ func (f *queryFolder) head(a *measure.Answer, batches []*measure.Batch) {
 			a.Start, a.Step = b.Over.Start, b.Over.Span()
 			a.Elapsed[0] = a.Step
 		}
-		a.Labels = b.Labels
-		// all batches of a reading share their frames, and their labels
+		// All batches of a reading share their frames, and a dictionary. The labels of a batch are
+		// those that it had when the batch was made: the longest have the words of all.
+		if len(b.Labels) > len(a.Labels) {
+			a.Labels = b.Labels
+		}
 		if len(b.Frames) > len(a.Frames) {
 			a.Frames = slices.Clip(b.Frames)
 		}

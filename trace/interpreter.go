@@ -137,6 +137,8 @@ func (p interpreterStack) why(w interp.Why) string {
 		return p.mark() + "too many threads]"
 	case interp.WhyUnreadable:
 		return p.mark() + "frames not readable]"
+	case interp.WhyRegexp:
+		return p.mark() + "regular expression]"
 	}
 	return p.mark() + "no frames]"
 }

@@ -6,19 +6,20 @@ import (
 	"culprit/lang/gen"
 	"culprit/symbol"
 	"culprit/symbol/interp"
+	"culprit/symbol/unwind"
 )
 
 // put writes the blocks of a process, the first one last.
 func (u *unwinder) put(pid int, p *walked) {
 	entries := make([][gen.CodeEntrySize]byte, 0, len(p.code))
 	plain := true
-	java := u.hotspot(p.code)
+	generated := u.generated(p.code)
 	for i := range p.code {
 		c := &p.code[i]
 		how, number := u.how(c)
 		bias := c.Bias
-		if how == gen.CodeGenerated && java.how == gen.CodeHotSpot {
-			how, number, bias = java.how, java.number, java.bias
+		if how == gen.CodeGenerated && generated.how != 0 {
+			how, number, bias = generated.how, generated.number, generated.bias
 		}
 		if how != gen.CodePointers && how != gen.CodeGenerated &&
 			(how != gen.CodeTable || !c.Kernel) {
@@ -98,8 +99,11 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 		if c.Pointers {
 			return gen.CodeMixed, number
 		}
-		if c.Table.Interpreter != nil && c.Table.Interpreter.Language() != interp.Java &&
+		if in := languageOf(c.Table); in != 0 && in != interp.Java &&
 			u.addInterpreter(number, c.Table) {
+			if in == interp.JavaScript {
+				return gen.CodeNode, number
+			}
 			return gen.CodeInterpreter, number
 		}
 		return gen.CodeTable, number
@@ -115,24 +119,38 @@ func (u *unwinder) how(c *symbol.Executed) (how, number uint32) {
 	return gen.CodeNoTable, 0
 }
 
-// A hotspotCode is how generated code of a process with a virtual machine of Java is walked.
-type hotspotCode struct {
+// languageOf returns the language of the interpreter in the file of a table; 0: it has none.
+func languageOf(t *unwind.Table) interp.Language {
+	if t == nil || t.Interpreter == nil {
+		return 0
+	}
+	return t.Interpreter.Language()
+}
+
+// A machineCode is how generated code of a process with a virtual machine is walked.
+type machineCode struct {
 	how, number uint32
 	bias        uint64 // of the file of the virtual machine
 }
 
-// hotspot loads the layout of the virtual machine of Java of a process; how 0: there is none, or it
-// does not fit. u.mu is locked.
-func (u *unwinder) hotspot(code []symbol.Executed) (h hotspotCode) {
+// generated loads the layout of the virtual machine of Java or JavaScript of a process; how 0:
+// there is none, or it does not fit. u.mu is locked.
+func (u *unwinder) generated(code []symbol.Executed) (m machineCode) {
 	for i := range code {
 		t := code[i].Table
-		if t == nil || t.Interpreter == nil || t.Interpreter.Language() != interp.Java {
+		how := uint32(0)
+		switch languageOf(t) {
+		case interp.Java:
+			how = gen.CodeHotSpot
+		case interp.JavaScript:
+			how = gen.CodeV8
+		default:
 			continue
 		}
 		number, _ := u.tables.numberOf(t)
 		if number != 0 && t.Interpreter.Why() == "" && u.addInterpreter(number, t) {
-			return hotspotCode{gen.CodeHotSpot, number, code[i].Bias}
+			return machineCode{how, number, code[i].Bias}
 		}
 	}
-	return h
+	return m
 }

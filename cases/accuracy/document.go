@@ -50,6 +50,7 @@ func document(runs []Run) string {
 		writeFaults(&b, counted, part.beside)
 	}
 	writeTwins(&b, counted)
+	writeRules(&b)
 	writeMistakes(&b, counted)
 	return b.String()
 }

@@ -126,11 +126,35 @@ func (r *processReading) readWait(pid, tid int32) *blockedWait {
 		return w
 	}
 	if call, ok := procfs.ParseSyscall(b); ok {
-		if m := r.mountOf(pid, call); m != nil {
+		switch m := r.mountOf(pid, call); {
+		case m == nil:
+		case ofDevices(m): // the thread waits for the device, not for the file system of its node
+			w.source = cleaned(r.openedBy(pid, call))
+		default:
 			w.mount, w.kind, w.source = cleaned(m.Path), cleaned(m.Type), cleaned(m.Source)
 		}
 	}
 	return w
+}
+
+// ofDevices reports whether a file system is one of device nodes: devtmpfs, or the tmpfs of a
+// container.
+func ofDevices(m *procfs.Mount) bool {
+	return m.Type == "devtmpfs" || m.Type == "tmpfs" && m.Path == "/dev"
+}
+
+// openedBy returns the path of the open file that a system call names; "" when it names none.
+func (r *processReading) openedBy(pid int32, call procfs.Syscall) string {
+	args, ok := call.FileArgs()
+	if !ok || args.FD < 0 || args.Path >= 0 && call.Args[args.Path] != 0 {
+		return ""
+	}
+	fd := strconv.Itoa(int(int32(call.Args[args.FD]))) //nolint:gosec // descriptors are ints
+	link, err := r.dir.ReadLink(pid, "fd/"+fd, make([]byte, 4096))
+	if err != nil {
+		return ""
+	}
+	return string(link)
 }
 
 // readLocked reads up to a page of a file of a process from an offset: see proc.TimedReader.

@@ -52,6 +52,29 @@ func TestBlocked(t *testing.T) {
 		"process.blocked|7|writer|folio_wait_bit|ext4_sync_file|||": 1})
 }
 
+// A thread that writes to a device waits for the device, not for the file system of its node.
+func TestBlockedOnADevice(t *testing.T) {
+	writer := fakeProcess{pid: 7, comm: "writer", state: "D", start: 600}
+	m := newProcessMachine(t, merge(
+		writer.files("50 6 7", 1, 2, 3),
+		blockedFiles(7, 7, "blkdev_direct_IO", "", "18 0x3 0x7ffe 0x1000 0x0\n"),
+		map[string]string{
+			"proc/7/fdinfo/3":  "pos:\t0\nflags:\t02100000\nmnt_id:\t25\nino:\t11\n",
+			"proc/7/mountinfo": "25 1 0:6 / /dev rw shared:2 - devtmpfs devtmpfs rw\n",
+		},
+	))
+	fd := filepath.Join(m.Dir, "proc/7/fd")
+	if err := os.MkdirAll(fd, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/mapper/vg-data", filepath.Join(fd, "3")); err != nil {
+		t.Fatal(err)
+	}
+	m.Read(true)
+	collecttest.Expect(t, m.next(), "process.blocked", map[string]float64{
+		"process.blocked|7|writer|blkdev_direct_IO||||/dev/mapper/vg-data": 1})
+}
+
 func matching(rows map[string]float64, prefix string) map[string]float64 {
 	out := map[string]float64{}
 	for k, v := range rows {

@@ -193,7 +193,13 @@ func (n machineNumbers) accuse(l *diagnose.Look, s diagnose.Period) {
 	}
 	claim := fmt.Sprintf("Memory is short: only %s of %s available for %s; %s.",
 		phrase.Percent(share), phrase.Memory(total), s, h.text)
-	if n.kills > 0 {
+	switch {
+	case n.kills > 0 && share >= threshold.MemoryPlenty:
+		claim = fmt.Sprintf("The kernel killed %s for lack of memory although %s of %s is "+
+			"available: at the limit of a control group that is not visible here, or at a peak.",
+			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share),
+			phrase.Memory(total))
+	case n.kills > 0:
 		claim = fmt.Sprintf("Memory ran out: the kernel killed %s, with %s of %s available; %s.",
 			phrase.Plural(int(n.kills*s.Known+0.5), "process", "processes"), phrase.Percent(share),
 			phrase.Memory(total), h.text)

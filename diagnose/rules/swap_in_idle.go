@@ -16,7 +16,8 @@ func swapInIdle() diagnose.Rule {
 	return diagnose.Rule{
 		ID: "swap-in-idle", Checks: "swapped pages of an idle machine",
 		Needs: []string{facts.MemorySwap, facts.MemorySize},
-		Uses:  []string{facts.ProcessDelay, facts.Pressure},
+		Uses: []string{facts.ProcessDelay, facts.Pressure, facts.ProcessFaults, facts.DiskBusy,
+			facts.DiskOps, facts.DiskWait, facts.DiskQueue, facts.DiskBytes},
 		Check: func(l *diagnose.Look) {
 			t, size := l.Table(facts.MemorySwap), l.Table(facts.MemorySize)
 			in, out := t.One("direction", "in"), t.One("direction", "out")
@@ -37,8 +38,31 @@ func swapInIdle() diagnose.Rule {
 	}
 }
 
-// accuseSwapIn reports the program that waits; without delay accounting, that somebody does by PSI.
-// Compressed memory returns a page in microseconds, and nobody waits for it.
+// faultWaits returns the program with the most faults that read from a device, and the share of the
+// time that it waits for them: each takes as long as a read of the disk that reads most. PSI counts
+// such a wait only for pages that were in use when they went out, and delay accounting is off by
+// default. ok is false when one of the two is not known.
+func faultWaits(l *diagnose.Look, mask []bool) (program facts.Program, share float64, ok bool) {
+	t := l.Table(facts.ProcessFaults)
+	all := facts.Programs(t, t.Rows, mask)
+	if len(all) == 0 {
+		return program, 0, false
+	}
+	read, most := 0.0, 0.0
+	ops := l.Table(facts.DiskOps)
+	for _, busy := range l.Table(facts.DiskBusy).Rows {
+		name := busy.Word("device")
+		rate := ops.One("device", name, "direction", "read").Part(mask)
+		if time := facts.DiskOf(l, name, "", busy).RequestTime(mask, "read"); rate > most &&
+			time >= 0 {
+			read, most = time/1e9, rate
+		}
+	}
+	return all[0], min(1, all[0].Rate*read), most > 0
+}
+
+// accuseSwapIn reports the program that waits; without delay accounting, that somebody does by PSI,
+// or by its faults. Compressed memory returns a page in microseconds, and nobody waits for it.
 func accuseSwapIn(l *diagnose.Look, in, free *diagnose.Row, total float64, s diagnose.Period) {
 	t, delays, pressure := in.Table, l.Table(facts.ProcessDelay), l.Table(facts.Pressure)
 	waits := facts.Programs(delays, delays.Where("reason", "swapin"), s.Mask)
@@ -49,6 +73,12 @@ func accuseSwapIn(l *diagnose.Look, in, free *diagnose.Row, total float64, s dia
 	if len(waits) > 0 {
 		culprit, identity, share = waits[0].Culprit(), waits[0].Identity(), waits[0].Rate
 		whom = fmt.Sprintf("%s waits %s of the time", waits[0], phrase.Percent(share))
+	}
+	faulty, estimate, ok := faultWaits(l, s.Mask)
+	ok = ok && len(waits) == 0 && estimate > share
+	if ok {
+		culprit, identity, share = faulty.Culprit(), faulty.Identity(), estimate
+		whom = fmt.Sprintf("%s probably waits %s of the time", faulty, phrase.Percent(share))
 	}
 	if share < threshold.SwapIdleWait {
 		return
@@ -67,11 +97,19 @@ func accuseSwapIn(l *diagnose.Look, in, free *diagnose.Row, total float64, s dia
 	f.AddEvidence(free.Table, s, free.Query(), available, free.Table.Unit, fmt.Sprintf(
 		"%s of memory is available, %s of all", phrase.Memory(available),
 		phrase.Percent(available/total))).CompareTo(total, "all memory")
-	if identity != "" {
+	switch {
+	case ok:
+		t := l.Table(facts.ProcessFaults)
+		f.AddEvidence(t, s, faulty.Query(t), faulty.Rate, t.Unit,
+			fmt.Sprintf("%s has %s faults per second that read from a device: %s of the time at "+
+				"the time of a read", faulty, phrase.Count(faulty.Rate), phrase.Percent(share)))
+		f.AddCaveat(0.1, "The wait is an estimate: delay accounting (kernel.task_delayacct=1) "+
+			"measures it.")
+	case identity != "":
 		f.AddEvidence(delays, s, waits[0].Query(delays)+` and reason = "swapin"`, share,
 			delays.Unit, fmt.Sprintf("tasks of %s wait for swapped pages %s of the time",
 				waits[0], phrase.Percent(share)))
-	} else {
+	default:
 		f.AddEvidence(pressure, s, stalled.Query(), share, "ratio",
 			fmt.Sprintf("some task waits for memory %s of the time (PSI)", phrase.Percent(share)))
 	}

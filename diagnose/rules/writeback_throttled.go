@@ -172,10 +172,15 @@ func (d dirtyPages) prove(l *diagnose.Look, f *diagnose.Finding, programs []fact
 				pausedOften(p.Rate)))
 	}
 	held, limit, size := d.mean(s.Mask), d.limit.Mean(s.Mask), d.table
-	f.AddEvidence(size, s, facts.MemoryDirty+` where kind in ("dirty", "writeback")`, held,
-		size.Unit, fmt.Sprintf("%s of pages are dirty or being written; pauses begin at %s",
-			phrase.Memory(held), phrase.Memory((d.background.Mean(s.Mask)+limit)/2))).
-		CompareTo(limit, "the limit of the machine")
+	text := phrase.Memory(held) + " of pages are dirty or being written"
+	if begin := (d.background.Mean(s.Mask) + limit) / 2; begin > 0 {
+		text += "; pauses begin at " + phrase.Memory(begin)
+	}
+	e := f.AddEvidence(size, s, facts.MemoryDirty+` where kind in ("dirty", "writeback")`, held,
+		size.Unit, text)
+	if limit > 0 {
+		e.CompareTo(limit, "the limit of the machine")
+	}
 	for _, r := range io.Where("process", programs[0].Name, "direction", "write") {
 		if rate := r.Part(s.Mask); r.Word("pid") == strconv.Itoa(programs[0].PID()) && rate > 0 {
 			f.AddEvidence(io, s, r.Query(), rate, io.Unit, fmt.Sprintf("%s writes %s",

@@ -58,7 +58,8 @@ const (
 	walkInSelf  = 328 // what pthread_self() returns in this thread
 	walkInGot   = 336 // 1: this call of the evaluator has stored a frame
 	walkInAfter = 344 // number of frames after the last call of the evaluator; 0: none
-	walkState   = 352
+	walkDI      = 352 // %rdi of the innermost frame
+	walkState   = 360
 )
 
 // A userWalk generates the code that walks user stacks by unwind tables.
@@ -176,6 +177,7 @@ func (b userWalk) findProcess(plain, unknown label) {
 //	regs = bpf_task_pt_regs(task);
 //	if ((u16)regs->cs != USER64) goto plain; // 32 bits, or a kernel worker with its memory
 //	w->pc = w->look = regs->ip; w->sp = regs->sp; w->bp = regs->bp;
+//	w->di = regs->di;
 //	w->n = w->start = w->size = ... = 0;
 //	w->stop = LONG;                          // unless an iteration sets another
 //	w->most = most;
@@ -192,6 +194,8 @@ func (b userWalk) readRegisters(plain label) {
 	b.store(asm.R6, walkSP, asm.R1, 8)
 	b.load(asm.R1, asm.R0, 8*4, 8, false) // bp
 	b.store(asm.R6, walkBP, asm.R1, 8)
+	b.load(asm.R1, asm.R0, 8*14, 8, false) // di
+	b.store(asm.R6, walkDI, asm.R1, 8)
 	for _, at := range [...]int{
 		walkN, walkStart, walkSize, walkBy, walkKept, walkBlock, walkRows, walkReturn, walkDoubt,
 	} {

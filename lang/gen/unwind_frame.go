@@ -61,8 +61,10 @@ type frameCode struct {
 //			replace a frame of an evaluator by frames of its language
 //		if (w->how == HOTSPOT)
 //			store the frame of a method, go on at its caller, and return 0;
+//		if (w->how == V8 || w->how == NODE)
+//			store the frame of a function of JavaScript in place of that of its code
 //		store w->pc as a frame;
-//		if (w->how == TABLE || w->how == MIXED || w->how == INTERPRETER)
+//		if (w->how == TABLE || w->how == MIXED || w->how == INTERPRETER || w->how == NODE)
 //			find the rule of w->look, apply it, and return 0;
 //		follow the frame pointer and return 0;
 //	}
@@ -84,12 +86,14 @@ func (b userWalk) makeFrame() {
 	b.bind(c.inside)
 	c.replaceByInterpreted()
 	c.walkHotSpot()
+	c.walkV8()
 	b.keepFrame(c.ended)
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.mov(asm.R1, asm.R8)
 	b.add(asm.RSh.Imm(asm.R1, 32))
 	table := b.label()
 	b.ifImm(asm.JEq, asm.R1, CodeMixed, table, asm.R2)
+	b.ifImm(asm.JEq, asm.R1, CodeNode, table, asm.R2)
 	b.ifImm(asm.JEq, asm.R1, CodeInterpreter, table, asm.R2)
 	b.ifImm(asm.JNE, asm.R1, CodeTable, c.pointer, asm.R2)
 	b.bind(table)
@@ -533,7 +537,10 @@ func (b userWalk) followPointer(ended, stop, next label) {
 	nothing, near, follow := b.label(), b.label(), b.label()
 	b.load(asm.R8, asm.R6, walkTable, 8, false)
 	b.add(asm.RSh.Imm(asm.R8, 32))
-	why := b.label()
+	why, other := b.label(), b.label()
+	b.ifImm(asm.JNE, asm.R8, CodeNode, other, asm.R1)
+	b.movImm(asm.R8, CodeTable) // C++, and code of V8 that the table describes
+	b.bind(other)
 	// r9: the Stop to report if the frame pointer leads nowhere.
 	for _, each := range [...]struct {
 		how  int64

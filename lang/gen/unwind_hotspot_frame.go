@@ -114,7 +114,7 @@ func (b *hotspotCode) readCode() {
 
 // code jumps if n bytes of code are those of a number: of the 8 bytes at a place, those from skip
 // on.
-func (b *hotspotCode) code(place, skip, n int, is int64, to label) {
+func (b *interpreterCode) code(place, skip, n int, is int64, to label) {
 	b.load(asm.R1, asm.R10, place, 8, false)
 	b.add(asm.LSh.Imm(asm.R1, int32(64-8*n-8*skip)))
 	b.add(asm.RSh.Imm(asm.R1, int32(64-8*n)))

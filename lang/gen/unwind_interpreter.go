@@ -16,6 +16,7 @@ const (
 	LanguagePerl
 	_ // Java, whose code has a walk of its own
 	LanguagePHP
+	_ // JavaScript, the same
 )
 
 // Reasons for which a stack has no frames of an interpreter, as in package interp.
@@ -24,6 +25,7 @@ const (
 	whyNoThread
 	whyThreads
 	whyUnreadable
+	whyRegexp
 )
 
 // The bits of a frame of an interpreter, as in package interp.

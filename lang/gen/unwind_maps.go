@@ -88,6 +88,8 @@ const (
 	CodeGenerated          // by frame pointers: code of a JIT compiler
 	CodeMixed              // by its table; code without a rule has frame pointers
 	CodeHotSpot            // code of a virtual machine of Java, whose table has a layout
+	CodeV8                 // code that V8 has generated; table and bias are those of its file
+	CodeNode               // by its table, else by frame pointers; the file has V8
 	CodeChain       = 255
 )
 

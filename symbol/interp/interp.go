@@ -18,6 +18,7 @@ const (
 	Perl
 	Java
 	PHP
+	JavaScript
 )
 
 // String returns the name of the language.
@@ -33,6 +34,8 @@ func (l Language) String() string {
 		return "Java"
 	case PHP:
 		return "PHP"
+	case JavaScript:
+		return "JavaScript"
 	}
 	return "interpreter"
 }
@@ -156,6 +159,7 @@ const (
 	WhyNoThread                  // the interpreter does not have the thread
 	WhyThreads                   // it has too many threads to find it
 	WhyUnreadable                // a page with a frame is not in memory, or the heap is invalid
+	WhyRegexp                    // the frame is one of a regular expression, which has no name
 )
 
 // Why returns the reason of a word without a code object.

@@ -55,7 +55,8 @@ var plan = []planned{
 	{"symbol/perl", "symbol/interp", "structs of Perl: layouts, names and files of its frames; pure"},
 	{"symbol/php", "symbol/interp", "structs of PHP: layouts, names and files of its frames; pure"},
 	{"symbol/hotspot", "symbol/interp", "structs of HotSpot: layouts, names and lines of methods of Java; pure"},
-	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php", "the list of interpreters; pure"},
+	{"symbol/v8", "symbol/interp", "heap of V8: layouts, names and lines of functions of JavaScript; pure"},
+	{"symbol/interp/languages", "symbol/interp symbol/python symbol/ruby symbol/perl symbol/hotspot symbol/php symbol/v8", "the list of interpreters; pure"},
 	{
 		"symbol",
 		"measure kernel kernel/* symbol/interp symbol/interp/languages symbol/instruction symbol/window " +

@@ -9,6 +9,7 @@ import (
 	"culprit/symbol/php"
 	"culprit/symbol/python"
 	"culprit/symbol/ruby"
+	"culprit/symbol/v8"
 )
 
 // A language is what the package of one exports.
@@ -28,6 +29,7 @@ var all = [...]language{
 	{interp.Perl, perl.Find, perl.FromNumbers},
 	{interp.Java, hotspot.Find, hotspot.FromNumbers},
 	{interp.PHP, php.Find, php.FromNumbers},
+	{interp.JavaScript, v8.Find, v8.FromNumbers},
 }
 
 // MostNumbers is above how many numbers a layout has, with the number of its language.
