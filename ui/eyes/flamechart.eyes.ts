@@ -247,7 +247,7 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
         });
         await accessible(page);
         await picture(page, "flamechart-taken");
-        // One of waits has none; what is recorded meanwhile has. Waits need the list of tracepoints.
+        // One of waits has none; what is recorded meanwhile has. It needs the list of tracepoints.
         if (existsSync("/sys/kernel/tracing/events/sched")) {
           await page.keyboard.press("f");
           const before = page.url();
