@@ -11,7 +11,7 @@ type block func(r *reader, line string, fields []string) bool
 
 func blocks() []block {
 	return []block{
-		(*reader).bucket, (*reader).stack, (*reader).lockstat, (*reader).intrstat,
+		(*reader).log, (*reader).bucket, (*reader).stack, (*reader).lockstat, (*reader).intrstat,
 		(*reader).handlers, (*reader).ticks, (*reader).interrupts,
 		(*reader).listed, (*reader).socket, (*reader).average, (*reader).listing,
 		(*reader).loadAverage,

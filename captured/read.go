@@ -36,7 +36,8 @@ func Read(name, text string) (*Capture, error) {
 			len(text)>>20, MaxFile>>20)
 	}
 	r := &reader{Capture: &Capture{File: name}, formats: formats(),
-		blocks: blocks(), phrases: phrases(), states: states()}
+		blocks: blocks(), phrases: phrases(), states: states(),
+		messages: messages()}
 	if !r.json(text) {
 		r.lines(cleaner().Replace(text))
 	}
@@ -50,7 +51,7 @@ func Read(name, text string) (*Capture, error) {
 // Tools lists the tools whose output Read knows, for messages.
 const Tools = "mpstat, vmstat, iostat, sar, sadf -j, nicstat, sysperfstat, intrstat, prstat, " +
 	"lockstat, dtrace, netstat, ethtool, dladm, ifconfig, ip -s link, ss, top, ps, pidstat, " +
-	"uptime, free, df, iftop -t, iperf3, netperf, mdb ::interrupts and files of /proc"
+	"dmesg, uptime, free, df, iftop -t, iperf3, netperf, mdb ::interrupts and files of /proc"
 
 // A reader reads one text, line by line.
 type reader struct {
@@ -59,15 +60,17 @@ type reader struct {
 	blocks  []block
 	phrases map[string]string
 	states  map[string]string
-	line    int    // 1 is the first
-	last    bool   // no text follows
-	command string // of the last prompt
-	host    string
-	rows    int
-	cpus    int  // of the machine, as the banner says
-	cutLine bool // a line was longer than maxLine
-	parts   bool // the line is a part of a line that was split
-	elided  bool // lines were left out since the prompt: the first sample is not that since boot
+	// messages are those of the kernel's log.
+	messages []message
+	line     int    // 1 is the first
+	last     bool   // no text follows
+	command  string // of the last prompt
+	host     string
+	rows     int
+	cpus     int  // of the machine, as the banner says
+	cutLine  bool // a line was longer than maxLine
+	parts    bool // the line is a part of a line that was split
+	elided   bool // lines were left out since the prompt: the first sample is not that since boot
 
 	table *Table            // the table that the next row belongs to; nil none
 	seen  map[string]bool   // keys of its current sample

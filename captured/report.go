@@ -46,7 +46,7 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 		(*study).disks,
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
 		(*study).fileSystems, (*study).overview, (*study).sockets,
-		(*study).packets, (*study).addresses,
+		(*study).packets, (*study).addresses, (*study).logged,
 	} {
 		check(s)
 	}
@@ -155,6 +155,8 @@ func resources() []resource {
 			"link-below-mode"},
 		{"tcp", "retransmits and listen queues", "nstat -az", "netstat -s -P tcp",
 			"tcp-retransmits tcp-listen-overflow"},
+		{"log", "messages of the kernel", "", "", "cpu-lockup disk-fails " +
+			"filesystem-fails hardware-fails table-full tasks-blocked link-unsteady"},
 		{"process", "processes", "top -b -n 1; pidstat 1 5", "prstat -mLc 1 5", "process-blocked"},
 	}
 }
@@ -188,7 +190,7 @@ func (s *study) conclude() {
 		case s.fine[res.name] != "":
 			r.Fine = append(r.Fine, diagnose.Exoneration{Resource: res.name,
 				Because: phrase.Printable(s.fine[res.name])})
-		case !s.shown[res.name]:
+		case !s.shown[res.name] && res.linux != "": // a log without messages shows nothing
 			command := res.linux
 			if s.solaris() {
 				command = res.solaris

@@ -12,7 +12,7 @@ func InSosreport(name string) bool {
 	switch name {
 	case "proc/meminfo", "proc/loadavg", "proc/net/dev", "proc/net/snmp", "proc/net/netstat",
 		"proc/pressure/cpu", "proc/pressure/io", "proc/pressure/memory", "uptime", "free", "df",
-		"ps", "netstat":
+		"ps", "netstat", "dmesg":
 		return true
 	}
 	if !strings.HasPrefix(name, "sos_commands/") {
@@ -20,7 +20,7 @@ func InSosreport(name string) bool {
 	}
 	for _, prefix := range []string{"ps_aux", "free", "df_-al", "df_-ali", "ethtool_", "netstat_-s",
 		"netstat_-neopa", "netstat_-W_-agn", "ip_-s_-d_link", "ip_-d_address", "uptime", "mpstat",
-		"vmstat", "iostat", "sar", "nstat", "top", "ss_-s", "pidstat"} {
+		"vmstat", "iostat", "sar", "nstat", "top", "ss_", "pidstat", "dmesg"} {
 		if strings.HasPrefix(base, prefix) {
 			return true
 		}

@@ -43,6 +43,7 @@ const (
 	Sockets    Kind = "socket"     // connections with what TCP knows of them
 	// Connections are sockets with their queues.
 	Connections Kind = "connection"
+	Log         Kind = "log" // messages of the kernel
 )
 
 // Table is a table that Read found.

@@ -59,6 +59,16 @@ func (c *Catalogue) minus(s measure.Source) *Catalogue {
 // Stats lists all statistics, sorted by ID. Don't modify the result.
 func (c *Catalogue) Stats() []measure.Stat { return c.stats }
 
+// ExternalCost returns the CPU time that the programs of all sources took outside of this process.
+func (c *Catalogue) ExternalCost() (sum measure.Span) {
+	for _, s := range c.sources {
+		if o, ok := s.(interface{ ExternalCost() measure.Span }); ok {
+			sum += o.ExternalCost()
+		}
+	}
+	return sum
+}
+
 // Stat returns the named statistic, or nil.
 func (c *Catalogue) Stat(id measure.StatID) *measure.Stat {
 	i, ok := slices.BinarySearch(c.names, string(id))

@@ -246,3 +246,23 @@ func FuzzIDsIn(f *testing.F) {
 		})
 	})
 }
+
+// TestSlowDiagnosesHold: where diagnoses are rare, a minute alone withdraws nothing.
+func TestSlowDiagnosesHold(t *testing.T) {
+	h := newHolds()
+	var got []string
+	for i, c := range "xx..." {
+		r := reportOf(70 * (i + 1))
+		if c == 'x' {
+			r = reportOf(70*(i+1), "disk")
+		}
+		h.observe(r)
+		got = append(got, state(r))
+	}
+	want := []string{"found since 60, 1.00, 0 returns, unconfirmed, at least",
+		"found since 60, 1.00, 0 returns, at least", "held since 60, 0.67, 0 returns, at least",
+		"held since 60, 0.50, 0 returns, at least", ""}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

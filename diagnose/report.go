@@ -22,8 +22,21 @@ type Report struct {
 	Doubtful []Doubt       `json:"doubtful"` // neither accused nor ruled out
 	Missing  []Missing     `json:"missing"`  // what could not be checked, and why
 	Notes    []string      `json:"notes"`    // caveats: notes and losses of the answers, once each
+	// Experiments are the measurements that replaced estimates after the findings were known.
+	Experiments []Experiment `json:"experiments,omitempty"`
 	// Captured lists the tables that were read in place of this machine; empty of a live diagnosis.
 	Captured []string `json:"captured,omitempty"`
+}
+
+// Experiment is a short measurement by BPF programs that replaces an estimate.
+type Experiment struct {
+	Findings   []string `json:"findings"`   // IDs of the findings that rested on it
+	Statistics []string `json:"statistics"` // queries that were measured
+	Seconds    Number   `json:"seconds"`    // how long
+	// CPU time of culprit and of the BPF programs, in seconds
+	CPUSeconds Number   `json:"cpu_seconds"`
+	Results    []string `json:"results"`           // what it changed, a sentence per finding
+	Missing    string   `json:"missing,omitempty"` // why nothing was measured
 }
 
 // ReportFormat is the version of the JSON of a Report: docs/schemas/report.json.
@@ -89,9 +102,12 @@ const (
 // Culprit is the cause that a finding names.
 type Culprit struct {
 	// process interface peer cpu disk table cgroup host memory function
-	Kind      string `json:"kind"`
-	Name      string `json:"name"`
-	PID       int    `json:"pid,omitempty"` // of a process; 0: none, or several
+	Kind   string `json:"kind"`
+	Name   string `json:"name"`
+	PID    int    `json:"pid,omitempty"`    // of a process; 0: none, or several
+	Script string `json:"script,omitempty"` // that an interpreter runs, without its directory
+	// unit or container of all its processes: "unit web.service", "container docker:3f2a1b4c5d6e"
+	Group     string `json:"group,omitempty"`
 	NetNS     string `json:"netns,omitempty"`
 	Interface string `json:"interface,omitempty"` // the interface in use
 	Local     string `json:"local,omitempty"`     // pair of hosts, if any

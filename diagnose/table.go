@@ -223,6 +223,14 @@ func (t *Table) QueryOf(by []string, terms ...string) string {
 	return q.String()
 }
 
+// QueryIn returns a query of the table's statistic by the given fields, where a field has one of
+// the words.
+func (t *Table) QueryIn(by []string, field string, words []string) string {
+	return measure.Query{Stat: t.Query.Stat, By: by, Where: append(
+		append([]measure.Term(nil), t.Query.Where...),
+		measure.Term{Field: field, Op: measure.In, Values: words})}.String()
+}
+
 // Sum adds rows cell by cell: NaN where none has a value.
 func (t *Table) Sum(rows []*Row) []float64 {
 	out := make([]float64, len(t.Seconds))

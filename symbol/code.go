@@ -21,12 +21,12 @@ import (
 // Addresses are those of the file, unless a comment says otherwise. The caller closes it. For one
 // goroutine.
 type Code struct {
-	Name string // its base name
-	Path string // as the process calls it
-	Main bool   // it is the program itself
-	Bias uint64 // process's addresses minus the file's own
-	Go   bool   // by Go's compiler since 1.17: arguments are in other registers than in C
-	Wide bool   // of 64 bits
+	Name  string // its base name
+	Path  string // as the process calls it
+	Main  bool   // it is the program itself
+	Bias  uint64 // process's addresses minus the file's own
+	Go    bool   // by Go's compiler since 1.17: arguments are in other registers than in C
+	Class Class
 
 	of          *Processes
 	payer       uint32
@@ -36,6 +36,16 @@ type Code struct {
 	executed    []segment
 	functions   codeFunctions
 }
+
+// A Class is the kind of machine code in a file.
+type Class uint8
+
+// The classes of code.
+const (
+	Foreign Class = iota // of another architecture, or of x32
+	Native               // 64 bits, of this architecture
+	I386                 // 32 bits, of x86, where Native is x86-64
+)
 
 // codeFunctions are the functions of a Code.
 type codeFunctions struct {
@@ -197,7 +207,10 @@ func (ps *Processes) newCode(f codeFile) (*Code, error) {
 		payer: payerOf(f.key, user), file: f.file}
 	a, err := c.ask(&Request{Op: OpCode})
 	if err == nil {
-		c.Go, c.Wide, c.executed = a.Go, a.Found, ownSegments(a.Code)
+		c.Go, c.executed = a.Go, ownSegments(a.Code)
+		if len(a.Numbers) == 1 {
+			c.Class = Class(a.Numbers[0])
+		}
 		c.obj = object{buildID: a.BuildID, link: a.Link, loads: ownSegments(a.Loads),
 			full: a.Full}
 		if m := f.mapping; m != nil {
@@ -339,8 +352,8 @@ func (c *Code) Returns(f Function) ([]uint64, error) {
 }
 
 func (c *Code) instructions(op Op, f Function) ([]uint64, error) {
-	if !c.Wide {
-		return nil, fmt.Errorf("%s is a program of 32 bits: %w", c.Name, measure.ErrUnsupported)
+	if c.Class == Foreign {
+		return nil, fmt.Errorf("%s is of another architecture: %w", c.Name, measure.ErrUnsupported)
 	}
 	off, ok := c.Offset(f.Start)
 	if !ok || f.Size == 0 || f.Size > maxCode || off+f.Size < off {

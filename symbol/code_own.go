@@ -25,7 +25,8 @@ func (r *OwnReader) code(q *Request, h *header, a *Answer, until time.Duration) 
 	case OpCode:
 		a.BuildID, a.Loads, a.Full = h.buildID(), segmentsOf(h.segments()), h.full()
 		a.Link = h.debugLink()
-		a.Code, a.Go, a.Found = segmentsOf(h.codeSegments()), ownRegisters(h), h.wide
+		a.Code, a.Go = segmentsOf(h.codeSegments()), ownRegisters(h)
+		a.Numbers = []uint64{uint64(h.class())}
 	case OpFunctions:
 		a.Found, err = h.eachNamed(r.debugOf(q, h, until), until, q.Function)
 	case OpInstructions, OpReturns:
@@ -48,6 +49,24 @@ func (r *OwnReader) code(q *Request, h *header, a *Answer, until time.Duration) 
 		}
 	}
 	return err
+}
+
+// class returns the class of the code of a file.
+func (h *header) class() Class {
+	switch {
+	case h.wide && h.machine == machineOf[runtime.GOARCH]:
+		return Native
+	case !h.wide && h.machine == uint16(elf.EM_386) && runtime.GOARCH == "amd64":
+		return I386
+	}
+	return Foreign
+}
+
+// machineOf is the machine in headers of ELF files, by GOARCH.
+//
+// table: never changed
+var machineOf = map[string]uint16{
+	"amd64": uint16(elf.EM_X86_64), "arm64": uint16(elf.EM_AARCH64),
 }
 
 // ownRegisters reports whether a file is a Go program that passes arguments in registers.
@@ -300,7 +319,7 @@ func (h *header) instructions(q *Request, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	starts, end := instruction.Starts(text)
+	starts, end := instruction.Starts(text, h.class() == I386)
 	a.Cut, a.To = end < len(text), int64(end)
 	if q.Op == OpReturns {
 		starts = slices.DeleteFunc(starts,
@@ -337,7 +356,7 @@ func (h *header) variables(names map[string]bool) map[string]uint64 {
 	found := map[string]uint64{}
 	for i := range h.secs {
 		s := &h.secs[i]
-		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) || !h.wide ||
+		if s.kind != uint32(elf.SHT_SYMTAB) && s.kind != uint32(elf.SHT_DYNSYM) ||
 			int(s.link) >= len(h.secs) || len(names) == 0 {
 			continue
 		}
@@ -346,11 +365,11 @@ func (h *header) variables(names map[string]bool) map[string]uint64 {
 			return found
 		}
 		err = h.eachPiece(s, func(table []byte) error {
-			for each := 24; len(table) >= each; table = table[each:] {
+			for ; len(table) >= h.symbolSize(); table = table[h.symbolSize():] {
 				at := binary.LittleEndian.Uint32(table)
-				addr := binary.LittleEndian.Uint64(table[8:])
+				addr, section := h.symbolValue(table)
 				if addr == 0 || uint64(at) >= uint64(len(text)) ||
-					binary.LittleEndian.Uint16(table[6:]) == uint16(elf.SHN_UNDEF) {
+					section == uint16(elf.SHN_UNDEF) {
 					continue
 				}
 				b := text[at:min(uint64(at)+maxVariable+1, uint64(len(text)))]
@@ -366,6 +385,23 @@ func (h *header) variables(names map[string]bool) map[string]uint64 {
 		}
 	}
 	return found
+}
+
+// symbolSize returns the size of an entry of a table of symbols.
+func (h *header) symbolSize() int {
+	if h.wide {
+		return 24
+	}
+	return 16
+}
+
+// symbolValue returns the address in an entry of a table of symbols, and its section.
+func (h *header) symbolValue(entry []byte) (addr uint64, section uint16) {
+	le := binary.LittleEndian
+	if h.wide {
+		return le.Uint64(entry[8:]), le.Uint16(entry[6:])
+	}
+	return uint64(le.Uint32(entry[4:])), le.Uint16(entry[14:])
 }
 
 // maxVariable is the length of the longest name of a variable in an argument.

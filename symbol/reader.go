@@ -55,7 +55,7 @@ const (
 	OpDigest                     // Spans -> Digest
 	OpGenerated                  // From, Addrs -> Names, To
 	OpFramed                     // Text, Addrs, Known; without File -> Found
-	OpCode                       // -> BuildID, Link, Loads, Code, Full, Go, Found
+	OpCode                       // -> BuildID, Link, Loads, Code, Full, Go, Numbers
 	OpFunctions                  // Debug, Function -> Found
 	OpInstructions               // Addrs -> Numbers, Cut, To
 	OpReturns                    // Addrs -> Numbers, Cut, To
@@ -131,15 +131,16 @@ type Answer struct {
 	Spans   []Span     // code that no table describes
 	Names   []Name     // one for each address
 	Inlined [][]string // with OpFrames the file of each frame
-	// Found: OpInlined: there is debug information; OpFramed: the function has a frame; OpCode: the
-	// file is of 64 bits; OpFunctions: the names come from Debug.
+	// Found: OpInlined: there is debug information; OpFramed: the function has a frame;
+	// OpFunctions: the names come from Debug.
 	Found bool
 	Cut   bool  // not all was read: within the limit, or up to an instruction that is not known
 	To    int64 // where the last line or instruction that was read ends
-	// Numbers are, with OpInstructions and OpReturns, where instructions begin from the start of
-	// the code; with OpProbeable a Probeability for each address; with OpVariable its address, or
-	// nothing; with OpSlots addresses of words; with OpUnwinding the layout of an interpreter, or
-	// nothing; with OpFrames for each frame the line on which the function begins, and the line.
+	// Numbers are, with OpCode, the Class; with OpInstructions and OpReturns, where instructions
+	// begin from the start of the code; with OpProbeable a Probeability for each address; with
+	// OpVariable its address, or nothing; with OpSlots addresses of words; with OpUnwinding the
+	// layout of an interpreter, or nothing; with OpFrames for each frame the line on which the
+	// function begins, and the line.
 	Numbers []uint64
 	Notes   []Note
 }

@@ -64,7 +64,11 @@ func readNotes(h *header) ([]Note, error) {
 			list.add(h.wide, owner, kind, desc)
 		})
 	}
-	return list.finish(runtime.GOARCH, h.variables)
+	arch := runtime.GOARCH
+	if h.class() == I386 {
+		arch = "386"
+	}
+	return list.finish(arch, h.variables)
 }
 
 // A noteList is the static probes of a file.
@@ -360,7 +364,12 @@ func parseArgument(text, arch string, symbol func(string) (uint64, bool)) Argume
 	}
 	switch arch {
 	case "amd64":
-		return a.amd64(where, sized, symbol)
+		return a.x86(where, 8, sized, symbol)
+	case "386":
+		if !sized {
+			a.Size = 4
+		}
+		return a.x86(where, 4, sized, symbol)
 	case "arm64":
 		return a.arm64(where, sized)
 	}
@@ -372,8 +381,11 @@ func (a Argument) nowhere(why string) Argument {
 	return a
 }
 
-// amd64 parses an operand in AT&T syntax. sized: its size is known already.
-func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)) Argument {
+// x86 parses an operand in AT&T syntax. word is the size of an address in bytes. sized: the
+// operand's size is known already.
+func (a Argument) x86(
+	s string, word int, sized bool, symbol func(string) (uint64, bool),
+) Argument {
 	switch {
 	case s == "":
 		return a.nowhere("its place is not known")
@@ -389,7 +401,7 @@ func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)
 		return a
 	case s[0] == '%' && !strings.ContainsRune(s, ':') && !strings.ContainsRune(s, '('):
 		whole, size, shift, ok := registerAMD64(s[1:])
-		if !ok {
+		if !ok || size > word || word == 4 && newRegister(whole) {
 			return a.nowhere("the kernel doesn't show the register " + s)
 		}
 		if !sized {
@@ -424,7 +436,7 @@ func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)
 			return a.nowhere("the address " + s + " is not understood")
 		}
 	case base == "" && len(parts) > 1:
-	case !ok || size != 8 || shift != 0 || relative:
+	case !ok || size != word || shift != 0 || relative:
 		return a.nowhere("the address " + s + " is not understood")
 	default:
 		a.Register = whole
@@ -434,7 +446,7 @@ func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)
 	}
 	if len(parts) > 1 {
 		whole, size, _, ok := registerAMD64(strings.TrimPrefix(strings.TrimSpace(parts[1]), "%"))
-		if !ok || size != 8 || whole == "rsp" {
+		if !ok || size != word || whole == "rsp" {
 			return a.nowhere("the address " + s + " is not understood")
 		}
 		a.Index, a.Scale = whole, 1
@@ -448,6 +460,9 @@ func (a Argument) amd64(s string, sized bool, symbol func(string) (uint64, bool)
 	}
 	return a
 }
+
+// newRegister reports whether only 64-bit mode has a register: r8 to r15.
+func newRegister(whole string) bool { return whole[1] >= '0' && whole[1] <= '9' }
 
 // sum adds numbers and at most one variable: "-8", "0x10", "counter+4", "4+counter". "" is 0.
 func sum(s string, symbol func(string) (uint64, bool)) (n int64, relative, ok bool) {

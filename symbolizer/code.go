@@ -25,6 +25,8 @@ func decodeNumbers(d *wire.Decoder, a *symbol.Answer, q *symbol.Request) {
 		most, limit = len(q.Addrs), uint64(symbol.ProbeUnread)+1
 	case symbol.OpVariable:
 		most = 1
+	case symbol.OpCode:
+		most, limit = 1, uint64(symbol.I386)+1
 	case symbol.OpSlots:
 		most = symbol.MostSlots
 	case symbol.OpUnwinding:

@@ -136,7 +136,7 @@ func TestCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer code.Close() //nolint:errcheck // it was read from
-	if !code.Wide || code.Go || code.Stripped() || !code.Executable(0x1078) ||
+	if code.Class != symbol.Native || code.Go || code.Stripped() || !code.Executable(0x1078) ||
 		code.Executable(0xfff) {
 		t.Errorf("%+v", code)
 	}

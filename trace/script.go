@@ -139,7 +139,7 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 	type group struct {
 		site              check.Site
 		clauses, operands string
-		entry             bool
+		entry, narrow     bool
 		result            result
 	}
 	first := map[group]*Unit{}
@@ -159,6 +159,7 @@ func units(p *check.Program, results map[int]bool) []*Unit {
 			fmt.Sprint(u.Clauses),
 			fmt.Sprint(probe.Operands),
 			probe.AtEntry,
+			probe.Narrow,
 			resultOf(u, results),
 		}
 		if f := first[g]; f != nil {

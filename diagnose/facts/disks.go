@@ -50,6 +50,14 @@ func DiskOf(l *diagnose.Look, name, kind string, busy *diagnose.Row) *Disk {
 		Rotating: l.Table(DiskInfo).One("device", name, "rotational", "1") != nil}
 }
 
+// SaturatedDisk is the subject of a finding about a disk that is full, whose busy time was divided
+// among programs by an estimate.
+type SaturatedDisk struct {
+	Device, Title string
+	Least         float64   // the least share of its traffic for which a program is named
+	Programs      []Program // those that read and write
+}
+
 // WrittenTo is the subject of a finding about programs that wait until a device has written; it is
 // the name of the device.
 type WrittenTo string

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -12,7 +13,8 @@ import (
 	"culprit/measure"
 )
 
-// Program is the group of processes with one name: eight workers are one culprit.
+// Program is a group of processes: those with one name, since eight workers are one culprit, or an
+// actor (see Actors).
 type Program struct {
 	Name   string
 	pids   []int   // most active first
@@ -20,15 +22,25 @@ type Program struct {
 	First  float64 // of the most active process
 	Rows   []*diagnose.Row
 	Series []float64
+	actor  *actor // nil: all processes with the name
 }
 
 // String returns "iperf3[123]", or "nginx (8 processes, mainly 123)".
 func (a Program) String() string {
-	if len(a.pids) > 1 {
-		return phrase.Clean(a.Name) + " (" + phrase.Plural(len(a.pids), "process", "processes") +
-			", mainly " + strconv.Itoa(a.pids[0]) + ")"
+	title, group := a.title()
+	if group != "" {
+		group = " in " + group
 	}
-	return phrase.ProcessName(a.Name, a.PID())
+	switch {
+	case a.actor != nil && len(a.actor.members) > 0:
+		return title
+	case len(a.pids) > 1:
+		return title + " (" + phrase.Plural(len(a.pids), "process", "processes") +
+			", mainly " + strconv.Itoa(a.pids[0]) + ")" + group
+	case a.actor != nil && a.actor.script != "":
+		return title + "[" + strconv.Itoa(a.PID()) + "]" + group
+	}
+	return phrase.ProcessName(a.Name, a.PID()) + group
 }
 
 // PID returns the most active process; 0 when none is known.
@@ -39,14 +51,33 @@ func (a Program) PID() int {
 	return a.pids[0]
 }
 
+// Has reports whether a process is one of the program's.
+func (a Program) Has(pid int) bool { return slices.Contains(a.pids, pid) }
+
 // Culprit returns the program as the culprit of a finding.
 func (a Program) Culprit() diagnose.Culprit {
-	return diagnose.Culprit{Kind: "process", Name: a.Name, PID: a.PID()}
+	c := diagnose.Culprit{Kind: "process", Name: a.Name, PID: a.PID(), Group: a.Group()}
+	if a.actor != nil {
+		c.Script = a.actor.script
+		if len(a.actor.members) > 0 {
+			c.Kind, c.Name, c.PID, c.Script = "cgroup", a.actor.cgroup, 0, ""
+		}
+	}
+	return c
 }
 
 // Identity returns the part of the program in the ID of a finding: the name, since pids change with
-// each start.
-func (a Program) Identity() string { return phrase.Clean(a.Name) }
+// each start. For the same reason containers are left out.
+func (a Program) Identity() string {
+	switch {
+	case a.actor == nil:
+	case len(a.actor.members) > 0 && !isContainer(a.actor.cgroup):
+		return strings.ReplaceAll(GroupOf(a.actor.cgroup), " ", ":")
+	case len(a.actor.members) == 0 && a.actor.script != "":
+		return phrase.Clean(a.actor.script)
+	}
+	return phrase.Clean(a.Name)
+}
 
 // Programs groups rows with the fields pid and process by name, the most active group first. Rates
 // are means over all cells in mask: a process that ran in one cell of ten counts a tenth. A process
@@ -98,19 +129,33 @@ func Programs(t *diagnose.Table, rows []*diagnose.Row, mask []bool) []Program {
 		a.Series = t.Sum(a.Rows)
 		out = append(out, *a)
 	}
-	sort.SliceStable(out, func(i, j int) bool {
-		if out[i].Rate != out[j].Rate {
-			return out[i].Rate > out[j].Rate
-		}
-		return out[i].Name < out[j].Name
-	})
+	sortPrograms(out)
 	return out
 }
 
-// Query returns a query for the program: of its only process, or of all processes with its name.
+// sortPrograms sorts programs, the most active first.
+func sortPrograms(all []Program) {
+	sort.SliceStable(all, func(i, j int) bool {
+		a, b := &all[i], &all[j]
+		if a.Rate != b.Rate {
+			return a.Rate > b.Rate
+		}
+		return a.Name < b.Name || a.Name == b.Name && a.PID() < b.PID()
+	})
+}
+
+// Query returns a query for the program: of its only process, of all processes with its name, or of
+// its processes.
 func (a Program) Query(t *diagnose.Table, by ...string) string {
 	if len(a.pids) == 1 {
 		return t.QueryOf(by, "pid", strconv.Itoa(a.pids[0]))
+	}
+	if a.actor != nil && a.actor.split && len(a.pids) > 0 {
+		words := make([]string, len(a.pids))
+		for i, pid := range a.pids {
+			words[i] = strconv.Itoa(pid)
+		}
+		return t.QueryIn(by, "pid", words)
 	}
 	return t.QueryOf(by, "process", a.Name)
 }

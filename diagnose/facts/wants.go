@@ -18,8 +18,8 @@ func Users(t *diagnose.Table, programs []Program,
 	all := make([]attribute.User, len(programs))
 	for i := range programs {
 		p := &programs[i]
-		all[i] = attribute.User{Name: p.String(), PID: p.PID(), Part: part(i), Wants: wants(i),
-			Statistic: p.Query(t)}
+		all[i] = attribute.User{Name: p.String(), Group: p.Group(), PID: p.PID(), Part: part(i),
+			Wants: wants(i), Statistic: p.Query(t)}
 	}
 	return all
 }

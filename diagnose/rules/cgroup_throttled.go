@@ -132,7 +132,7 @@ func moreQuota(g string, quota float64) *diagnose.Fix {
 func divideQuota(l *diagnose.Look, g string, s diagnose.Period,
 	quota, used, lost float64) *attribute.Result {
 	pc := l.Table(facts.ProcessCPU)
-	all := facts.Programs(pc, facts.RowsInCgroup(l, pc, g), s.Mask)
+	all := facts.ActorsIn(l, pc, facts.RowsInCgroup(l, pc, g), s.Mask, g)
 	wants := facts.CPUWants(l, all, s.Mask)
 	sum := 0.0
 	for _, w := range wants {

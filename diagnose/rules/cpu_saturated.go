@@ -19,7 +19,7 @@ func cpuSaturated() diagnose.Rule {
 		Needs: []string{facts.CPUTime, facts.Runnable},
 		Finds: []string{facts.ProcessCPU},
 		Uses: []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight,
-			facts.Forks, facts.ProcessSwitches},
+			facts.Forks, facts.ProcessSwitches, facts.ProcessInfo},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))
@@ -53,7 +53,7 @@ func accuseCPUs(l *diagnose.Look, m facts.Machine, s diagnose.Period, idle, queu
 	queued bool) {
 	t, pc := m.Table, l.Table(facts.ProcessCPU)
 	busy := m.CPUs * (1 - idle)
-	all := facts.Programs(pc, pc.Rows, s.Mask)
+	all := facts.Actors(l, pc, pc.Rows, s.Mask)
 	steal, soft := m.Share(s.Mask, "steal"), m.Share(s.Mask, "soft", "irq")
 	nice := m.Share(s.Mask, "nice") * m.CPUs / busy
 	seen := 0.0

@@ -23,7 +23,7 @@ func diskSaturated() diagnose.Rule {
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
 			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight,
-			facts.DiskName, facts.ProcessSleepers},
+			facts.DiskName, facts.ProcessSleepers, facts.ProcessInfo},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
@@ -198,7 +198,7 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 		identity = d.Shown
 	}
 	culprit, cause, share := diagnose.Culprit{Kind: "disk", Name: identity}, "", measure.NaN
-	all := facts.Programs(io, io.Rows, s.Mask)
+	all := facts.Actors(l, io, io.Rows, s.Mask)
 	total := 0.0
 	for _, a := range all {
 		total += a.Rate
@@ -247,6 +247,8 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	f.SetExplains(share)
 	if division != nil {
 		f.Attribution = division.Report()
+		f.Subject = facts.SaturatedDisk{Device: d.Name, Title: facts.DiskTitle(l, d.Name),
+			Least: leastIO, Programs: all}
 	}
 	f.AddEvidence(t, s, d.Busy.Query(), min(d.Busy.Mean(s.Mask), 1), t.Unit,
 		fmt.Sprintf("%s busy %s of the time", facts.DiskTitle(l, d.Name),

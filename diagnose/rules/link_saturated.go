@@ -23,7 +23,7 @@ func linkSaturated() diagnose.Rule {
 			facts.FlowMinRTT, facts.FlowRetransmits,
 			facts.QdiscBacklog, facts.QdiscDrops, facts.QdiscRate,
 			facts.QdiscBytes, facts.DeviceBytes, facts.DevicePackets,
-			facts.ProtocolEvents},
+			facts.ProtocolEvents, facts.ProcessInfo},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			n := facts.NetworkOf(l.Table(facts.DeviceInfo))

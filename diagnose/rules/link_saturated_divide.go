@@ -20,12 +20,18 @@ func (f *fullLink) divide(l *diagnose.Look, groups []facts.FlowGroup,
 	unsent := l.Table(facts.FlowUnsent)
 	var users []attribute.User
 	for i, g := range groups {
-		x := g.Flows[0]
-		u := attribute.User{Name: phrase.ProcessName(x.Process, x.PID), PID: x.PID,
-			Statistic: t.QueryOf(nil, "netns", x.NetNS, "pid", facts.PIDWord(x.PID), "direction",
-				f.direction)}
+		var rows []*diagnose.Row
+		part := 0.0
 		for _, x := range g.Flows {
-			u.Part += share(x) * total
+			rows = append(rows, x.Row)
+			part += share(x) * total
+		}
+		u := attribute.User{Name: "an unknown process", Part: part}
+		x := g.Flows[0]
+		if u.Statistic = t.QueryOf(nil, "netns", x.NetNS, "pid", facts.PIDWord(x.PID),
+			"direction", f.direction); x.PID > 0 {
+			a := facts.Actors(l, t, rows, f.s.Mask)[0]
+			u.Name, u.Group, u.PID = a.String(), a.Group(), a.PID()
 		}
 		// A program that wrote data which the link has not taken yet would fill it alone.
 		if i < linkUsers && f.direction == "tx" {

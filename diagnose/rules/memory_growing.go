@@ -17,6 +17,7 @@ func memoryGrowing() diagnose.Rule {
 		ID: "memory-growing", Checks: "memory growth",
 		Needs: []string{facts.MemorySize},
 		Finds: []string{facts.ProcessRSS},
+		Uses:  []string{facts.ProcessInfo},
 		Check: func(l *diagnose.Look) {
 			size := l.Table(facts.MemorySize)
 			available, anon := size.One("kind", "available"), size.One("kind", "anon")
@@ -73,7 +74,7 @@ func memoryGrowth(t *diagnose.Table, r *diagnose.Row) float64 {
 
 func accuseGrowth(l *diagnose.Look, r, available *diagnose.Row, rate, taken float64) {
 	s := diagnose.WholePeriod(r.Table)
-	programs := facts.Programs(r.Table, []*diagnose.Row{r}, s.Mask)
+	programs := facts.Actors(l, r.Table, []*diagnose.Row{r}, s.Mask)
 	left := available.Last() / rate
 	severity := diagnose.Low
 	if left <= threshold.GrowUrgent {
@@ -102,16 +103,20 @@ func divideGrowth(l *diagnose.Look, taken, free float64) *attribute.Result {
 	whole := diagnose.WholePeriod(t)
 	var users []attribute.User
 	sum := 0.0
-	for _, p := range facts.Programs(t, t.Rows, whole.Mask) {
+	var rows []*diagnose.Row
+	for _, r := range t.Rows {
+		if memoryGrowth(t, r) > 0 {
+			rows = append(rows, r)
+		}
+	}
+	for _, p := range facts.Actors(l, t, rows, whole.Mask) {
 		growth := 0.0
 		for _, r := range p.Rows {
 			growth += memoryGrowth(t, r)
 		}
-		if growth > 0 {
-			users = append(users, attribute.User{Name: p.String(), PID: p.PID(), Part: growth,
-				Statistic: p.Query(t)})
-			sum += growth
-		}
+		users = append(users, attribute.User{Name: p.String(), Group: p.Group(), PID: p.PID(),
+			Part: growth, Statistic: p.Query(t)})
+		sum += growth
 	}
 	return attribute.Divide(&attribute.Resource{Name: "growth of memory",
 		Unit: string(measure.Bytes) + "/s", Total: max(taken, sum),

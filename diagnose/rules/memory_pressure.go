@@ -162,7 +162,7 @@ type holder struct {
 func (n machineNumbers) holderOf(l *diagnose.Look, s diagnose.Period) holder {
 	rss := l.Table(facts.ProcessRSS)
 	h := holder{culprit: diagnose.Culprit{Kind: "memory", Name: "memory"},
-		text: "no single program stands out", all: facts.Programs(rss, rss.Rows, s.Mask)}
+		text: "no single program stands out", all: facts.Actors(l, rss, rss.Rows, s.Mask)}
 	total := n.total.Mean(s.Mask)
 	if len(h.all) > 0 {
 		first := h.all[0]

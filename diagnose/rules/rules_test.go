@@ -348,7 +348,13 @@ func render(rep *diagnose.Report) string {
 		if f.Effect.Known() {
 			fmt.Fprintf(&b, ", effect %.3f", float64(f.Effect))
 		}
-		fmt.Fprintf(&b, "\n  %s\n  culprit %+v\n", f.Claim, f.Culprit)
+		c := f.Culprit
+		fmt.Fprintf(&b, "\n  %s\n  culprit {Kind:%s Name:%s PID:%d NetNS:%s Interface:%s Local:%s "+
+			"Peer:%s}", f.Claim, c.Kind, c.Name, c.PID, c.NetNS, c.Interface, c.Local, c.Peer)
+		if c.Script+c.Group != "" {
+			fmt.Fprintf(&b, " script %q group %q", c.Script, c.Group)
+		}
+		fmt.Fprintln(&b)
 		for _, e := range f.Evidence {
 			fmt.Fprintf(&b, "  - %s\n      %s = %.6g %s", e.Text, e.Statistic, float64(e.Value),
 				e.Unit)

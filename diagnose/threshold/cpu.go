@@ -15,6 +15,27 @@ const (
 	CPUHalf       = 0.5
 )
 
+// Thresholds by which processes are grouped: see facts.Actors.
+const (
+	GroupTimes = 1.25
+	GroupShare = 0.05
+	GroupMost  = 0.5
+	GroupLeast = 8
+)
+
+func actors() []Threshold {
+	return []Threshold{
+		edge("GroupTimes", GroupTimes, "times its largest program", 1.22, 1.28,
+			"what a unit or container takes for it to be named in place of one program"),
+		edge("GroupShare", GroupShare, "share of all", 0.048, 0.052,
+			"of a smaller group the programs are named"),
+		edge("GroupMost", GroupMost, "share of the processes", 0.5, 5.0/9,
+			"a group of more is the machine, seen from within a container, or a session"),
+		edge("GroupLeast", GroupLeast, "processes", 7, 8,
+			"of fewer on the whole machine a group of most says something"),
+	}
+}
+
 func cpuSaturated() []Threshold {
 	return []Threshold{
 		edge("CPUNearlyIdle", CPUNearlyIdle, "share of the CPU time", 0.098, 0.104,

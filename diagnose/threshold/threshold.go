@@ -17,7 +17,7 @@ type Threshold struct {
 func All() []Threshold {
 	var all []Threshold
 	for _, list := range [][]Threshold{
-		cpuSaturated(), cpuOne(), cpuSoftirq(), forks(), throttling(),
+		cpuSaturated(), actors(), cpuOne(), cpuSoftirq(), forks(), throttling(),
 		functions(), purges(), tables(), memory(), swapping(), swapIdle(), growing(),
 		compaction(), writeback(), clockSteps(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),

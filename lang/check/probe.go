@@ -51,6 +51,8 @@ type Probe struct {
 	// Operands, unless nil, are the locations of the site's arguments, for places in a process
 	// other than a function's entry by the C ABI. Arguments without an operand are 0.
 	Operands []Operand
+	// Narrow: the process's words have 32 bits.
+	Narrow bool
 	// AtEntry: the site is the first instruction of a function, where the return address is still
 	// where the call instruction put it.
 	AtEntry bool

@@ -317,6 +317,9 @@ func (b *builder) operand(ops []check.Operand, n int) error {
 			"arg%d of %s is in an unknown register: %w", n, b.probes[0], measure.ErrUnsupported,
 		)
 	}
+	if b.probes[0].Narrow {
+		b.extend(asm.R3, 4, false)
+	}
 	if o.Kind == check.OperandReg {
 		b.mov(asm.R0, asm.R3)
 		if o.Shift > 0 {

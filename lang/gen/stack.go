@@ -205,8 +205,9 @@ func (b *builder) readStackAtEntry() {
 	} else {
 		b.ctx(b.registers().sp)
 		b.mov(asm.R3, asm.R0)
+		b.storeImm(asm.R10, slotTemp, 0, 8, asm.R1)
 		b.lift(asm.R1, asm.R10, slotTemp)
-		b.movImm(asm.R2, 8)
+		b.movImm(asm.R2, int64(8>>bit(b.probes[0].Narrow)))
 		b.call(asm.FnProbeReadUser)
 		b.ifImm(asm.JNE, asm.R0, 0, plain, asm.R1)
 	}

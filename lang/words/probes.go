@@ -64,6 +64,9 @@ func ProbeInD(text string) string {
 
 // two returns the description for a probe of two parts.
 func two(p []string) string {
+	if p[0] == "syscalls" { // as perf has it
+		return enterOrExit(p[1])
+	}
 	switch {
 	case p[0] == "rawtracepoint", p[0] == "rt":
 		return "rawtp:::" + p[1]
@@ -83,11 +86,8 @@ func two(p []string) string {
 func three(p []string) string {
 	switch p[0] {
 	case "tracepoint", "t":
-		if call, ok := strings.CutPrefix(p[2], "sys_enter_"); ok && p[1] == "syscalls" {
-			return "syscall::" + call + ":entry"
-		}
-		if call, ok := strings.CutPrefix(p[2], "sys_exit_"); ok && p[1] == "syscalls" {
-			return "syscall::" + call + ":return"
+		if d := enterOrExit(p[2]); d != "" && p[1] == "syscalls" {
+			return d
 		}
 		return "tracepoint:" + p[1] + "::" + p[2]
 	case "rawtracepoint", "rt":
@@ -110,6 +110,18 @@ func three(p []string) string {
 		return "sdt:" + p[1] + "::" + p[2]
 	case "syscall":
 		return "syscall::" + p[1] + ":" + p[2]
+	}
+	return ""
+}
+
+// enterOrExit returns the description of D for the event of a system call: syscall::read:entry
+// for sys_enter_read.
+func enterOrExit(event string) string {
+	if call, ok := strings.CutPrefix(event, "sys_enter_"); ok {
+		return "syscall::" + call + ":entry"
+	}
+	if call, ok := strings.CutPrefix(event, "sys_exit_"); ok {
+		return "syscall::" + call + ":return"
 	}
 	return ""
 }

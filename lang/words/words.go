@@ -58,6 +58,7 @@ var words = []word{
 	{"quantize(X)", "hist(X)", "hist_log", ""},
 	{"lquantize(X, FROM, TO, STEP)", "lhist(X, FROM, TO, STEP)", "hist_linear", ""},
 	{"llquantize(X, 10, 0, 9, 20)", "hist(X)", "", ""},
+	{"avg(X), with count() and sum(X)", "stats(X)", "", ""},
 	{"stddev(X)", "stats(X)", "variance", ""},
 	{"avg(X)", "avg(X)", "mean", ""},
 	{"copyinstr(ADDRESS)", "str(ADDRESS)", "user_string | user_string_n | user_string_quoted",
@@ -97,6 +98,8 @@ var members = map[string]string{
 	"p_pid": "tgid", "p_ppid": "real_parent->tgid", "u_comm": "comm", "p_user": "comm",
 	"t_cpu": "cpu", "t_pri": "prio", "t_state": "__state", "p_parent": "real_parent",
 	"uid": "cred->uid.val", "gid": "cred->gid.val", "euid": "cred->euid.val", "ppid": "real_parent->tgid",
+	"td_proc": "group_leader", "td_name": "comm", "td_tid": "pid", "p_comm": "comm",
+	"p_pptr": "real_parent", "td_ucred": "cred", "p_ucred": "cred", "p_exitcode": "exit_code",
 	"cr_uid": "uid.val", "cr_gid": "gid.val", "state": "__state", "v_path": "f_path.dentry->d_name.name",
 }
 

@@ -17,6 +17,9 @@ func TestHint(t *testing.T) {
 		{D, "str", "bpftrace's str is copyinstr(ADDRESS) in D"},
 		{D, "kaddr", "bpftrace's kaddr is `NAME in D"},
 		{D, "gettimeofday_ns", "SystemTap's gettimeofday_ns is walltimestamp in D"},
+		{D, "stats", "bpftrace's stats is avg(X), with count() and sum(X) in D"},
+		{D, "variance", "SystemTap's variance is stddev(X) in D"},
+		{Bpftrace, "stddev", "D's stddev is stats(X) in bpftrace"},
 		{D, "strcmp", "strcmp is A == B in D"},
 		{D, "path", "bpftrace's path is d_path(&FILE->f_path) in D"},
 		{D, "execname", ""},
@@ -68,6 +71,14 @@ func TestProbes(t *testing.T) {
 				t.Errorf("in bpftrace %q, want %q", got, bpftrace)
 			}
 		})
+	}
+	for text, want := range map[string]string{
+		"syscalls:sys_enter_read": "syscall::read:entry", "syscalls:sys_exit_read": "syscall::read:return",
+		"syscalls:other": "",
+	} {
+		if got := ProbeInD(text); got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
 	}
 	for _, text := range []string{"io:::start", "BEGIN", "syscall::read:entry", "fbt::f:entry", "", ":", "::", "a:b:c"} {
 		if got := ProbeInD(text); got != "" {

@@ -1,4 +1,4 @@
-// Package instruction decodes the lengths of machine instructions of x86-64 and ARM64. It is pure.
+// Package instruction decodes the lengths of machine instructions of x86 and ARM64. It is pure.
 package instruction
 
 import (
@@ -6,12 +6,15 @@ import (
 	"runtime"
 )
 
-// Starts returns where the instructions in a piece of machine code begin, for this architecture,
-// and the end of the last one. An end before that of the code is at an unknown one.
-func Starts(text []byte) (starts []uint64, end int) {
+// Starts returns where the instructions in a piece of machine code begin, for this architecture or
+// the 32-bit mode of x86 (narrow), and the end of the last one. An end before that of the code is
+// at an unknown one.
+func Starts(text []byte, narrow bool) (starts []uint64, end int) {
 	for at := 0; at < len(text); {
 		n := 4
-		if runtime.GOARCH == "amd64" {
+		if narrow {
+			n = Length386(text[at:])
+		} else if runtime.GOARCH == "amd64" {
 			n = LengthAMD64(text[at:])
 		} else if runtime.GOARCH != "arm64" {
 			n = 0
@@ -51,7 +54,12 @@ const (
 
 // LengthAMD64 returns the length of the instruction at the start of code in 64-bit mode; 0:
 // unknown. The tables are in Intel's manual, volume 2, appendix A.
-func LengthAMD64(code []byte) int {
+func LengthAMD64(code []byte) int { return length(code, false) }
+
+// Length386 is LengthAMD64 in 32-bit mode.
+func Length386(code []byte) int { return length(code, true) }
+
+func length(code []byte, narrow bool) int {
 	at := 0
 	short, small, wide := false, false, false // prefixes: of the operand, of the address, REX.W
 prefixes:
@@ -66,7 +74,7 @@ prefixes:
 			break prefixes
 		}
 	}
-	if at < len(code) && code[at]&0xf0 == 0x40 {
+	if at < len(code) && code[at]&0xf0 == 0x40 && !narrow {
 		wide = code[at]&8 != 0
 		at++
 	}
@@ -83,6 +91,8 @@ prefixes:
 		return 0
 	}
 	switch {
+	case narrow && notVector(op, next(0)):
+		what = modRM // les, lds, bound
 	case op == 0xc5 && len(code) > at+1: // VEX of two bytes
 		op = next(1)
 		at += 2
@@ -121,6 +131,8 @@ prefixes:
 		default:
 			what = twoBytes(op)
 		}
+	case narrow:
+		what = oneByte386(op)
 	default:
 		what = oneByte(op)
 	}
@@ -134,7 +146,15 @@ prefixes:
 		m := code[at]
 		at++
 		mod, reg, rm := m>>6, m>>3&7, m&7
-		if mod != 3 {
+		switch {
+		case mod != 3 && narrow && small: // an address of 16 bits
+			switch {
+			case mod == 1:
+				at++
+			case mod == 2, mod == 0 && rm == 6:
+				at += 2
+			}
+		case mod != 3:
 			if rm == 4 {
 				if at >= len(code) {
 					return 0
@@ -160,8 +180,10 @@ prefixes:
 	}
 	for _, part := range []struct {
 		bit, size int
-	}{{imm8, 1}, {imm16, 2}, {imm32, 4}, {immZ, operand(short && !wide, false)},
-		{immV, operand(short && !wide, wide)}, {address, 8 - 4*bit(small)}} {
+	}{{imm8, 1}, {imm16, 2}, {imm32, 4 - 2*bit(narrow && short)},
+		{immZ, operand(short && !wide, false)},
+		{immV, operand(short && !wide, wide)},
+		{address, (8 - 4*bit(narrow)) >> bit(small)}} {
 		if what&part.bit != 0 {
 			at += part.size
 		}
@@ -264,6 +286,35 @@ func oneByte(op byte) int {
 		return modRM | group3
 	}
 	return 0
+}
+
+// notVector reports whether what is a prefix of AVX in 64-bit mode is an instruction with an
+// address in 32-bit mode.
+func notVector(op, next byte) bool {
+	return (op == 0xc4 || op == 0xc5 || op == 0x62) && next < 0xc0
+}
+
+// oneByte386 is oneByte in 32-bit mode, which has instructions that 64-bit mode lacks.
+func oneByte386(op byte) int {
+	switch {
+	case op < 0x40 && op&7 >= 6: // push and pop of segments, decimal arithmetic
+		return 0
+	case op >= 0x40 && op < 0x50: // inc, dec
+		return 0
+	case op >= 0xb8 && op < 0xc0:
+		return immZ
+	}
+	switch op {
+	case 0x60, 0x61, 0xce, 0xd6:
+		return 0
+	case 0x82:
+		return modRM | imm8
+	case 0x9a, 0xea: // a far address: offset and segment
+		return immZ | imm16
+	case 0xd4, 0xd5:
+		return imm8
+	}
+	return oneByte(op)
 }
 
 func twoBytes(op byte) int {

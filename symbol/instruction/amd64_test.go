@@ -61,7 +61,7 @@ func FuzzLengthAMD64(f *testing.F) {
 		if n := LengthAMD64(b); n < 0 || n > 15 || n > len(b) {
 			t.Fatal(n)
 		}
-		starts, end := Starts(b)
+		starts, end := Starts(b, false)
 		for i, at := range starts {
 			if at >= uint64(len(b)) || i > 0 && at <= starts[i-1] {
 				t.Fatal(starts)

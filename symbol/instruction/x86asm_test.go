@@ -13,8 +13,8 @@ import (
 // lengthByX86asm returns the length by the decoder of golang.org/x/arch. 0: it does not know the
 // instruction, or decodes it wrongly: VEX, EVEX, prefixes without an instruction, and the test
 // registers of the 486, which 64-bit mode does not have.
-func lengthByX86asm(code []byte) (int, string) {
-	i, err := x86asm.Decode(code, 64)
+func lengthByX86asm(code []byte, mode int) (int, string) {
+	i, err := x86asm.Decode(code, mode)
 	if err != nil || i.Op == 0 {
 		return 0, ""
 	}
@@ -53,7 +53,7 @@ func TestLengthAMD64OfThisProgram(t *testing.T) {
 	compared := 0
 	for len(text) > 15 {
 		got := LengthAMD64(text)
-		if want, what := lengthByX86asm(text); want > 0 {
+		if want, what := lengthByX86asm(text, 64); want > 0 {
 			compared++
 			if got != want {
 				t.Errorf("% x: %d bytes, want %d: %s", text[:15], got, want, what)
@@ -66,27 +66,29 @@ func TestLengthAMD64OfThisProgram(t *testing.T) {
 	}
 }
 
-// Lengths agree with x86asm for random bytes that it takes for an instruction.
-func TestLengthAMD64OfRandomBytes(t *testing.T) {
+// Lengths agree with x86asm for random bytes that it takes for an instruction, in both modes.
+func TestLengthsOfRandomBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	code := make([]byte, 24)
-	compared, wrong := 0, 0
-	for range 500_000 {
+	compared, wrong := map[int]int{}, 0
+	for range 250_000 {
 		for i := range code {
 			code[i] = byte(r.Uint32())
 		}
-		want, what := lengthByX86asm(code)
-		if want == 0 {
-			continue
-		}
-		compared++
-		if got := LengthAMD64(code); got != want {
-			if wrong++; wrong < 20 {
-				t.Errorf("% x: %d bytes, want %d: %s", code[:15], got, want, what)
+		for mode, length := range map[int]func([]byte) int{64: LengthAMD64, 32: Length386} {
+			want, what := lengthByX86asm(code, mode)
+			if want == 0 {
+				continue
+			}
+			compared[mode]++
+			if got := length(code); got != want {
+				if wrong++; wrong < 40 {
+					t.Errorf("%d: % x: %d bytes, want %d: %s", mode, code[:15], got, want, what)
+				}
 			}
 		}
 	}
-	if compared < 300_000 || wrong > 0 {
-		t.Errorf("%d compared, %d differ", compared, wrong)
+	if compared[64] < 150_000 || compared[32] < 150_000 || wrong > 0 {
+		t.Errorf("%v compared, %d differ", compared, wrong)
 	}
 }

@@ -156,6 +156,7 @@ var plan = []planned{
 		"measure diagnose diagnose/facts diagnose/phrase diagnose/series diagnose/threshold",
 		"one engine for all limits: use, size, errors, time until",
 	},
+	{"diagnose/experiment", "measure diagnose diagnose/attribute diagnose/facts diagnose/phrase", "short measurements that replace estimates of a report"},
 	{"diagnose/rules", "measure diagnose diagnose/*", "one file per rule: symptom to evidence to finding"},
 	{
 		"captured",
@@ -186,7 +187,7 @@ var plan = []planned{
 	{"view/term/output", "measure view view/classic", "tables as text, JSON and CSV"},
 	{
 		"view/show",
-		"measure changes diagnose diagnose/rules view view/term/output",
+		"measure changes diagnose diagnose/experiment diagnose/rules view view/term/output",
 		"a tool or a diagnosis on a machine or a recorded time",
 	},
 	{

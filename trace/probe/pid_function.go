@@ -36,13 +36,10 @@ func (pr *processProbes) functionProbes(
 	if !ok {
 		return userFault(w, "D_PROC_FUNC", "", "%s of %s is not in the file", f.Name, module)
 	}
-	goes := at.code.Go && !strings.HasSuffix(f.Name, ".abi0") && strings.Contains(f.Name, ".")
 	if k.entry {
 		s := at
 		s.offset = here
-		if goes {
-			s.operands = goArguments()
-		}
+		s.operands = operandsAt(at.code, f, 0)
 		one("entry", check.SiteUprobe, []spot{s})
 	}
 	if k.ret {
@@ -67,6 +64,7 @@ func (pr *processProbes) functionProbes(
 		case slices.Contains(starts, k.at):
 			s := at
 			s.offset = here + k.at
+			s.operands = operandsAt(at.code, f, k.at)
 			one(w.name.literal, check.SiteUprobe, []spot{s})
 			return nil
 		case k.at >= f.Size:
@@ -85,14 +83,14 @@ func (pr *processProbes) functionProbes(
 		}
 		return userFault(w, "D_PROC_OFF", hint, "no instruction of %s begins at %x", f.Name, k.at)
 	}
-	pr.offsetProbes(w, here, starts, at, one)
+	pr.offsetProbes(w, f, here, starts, at, one)
 	return nil
 }
 
 // offsetProbes calls one with the probes at those instructions of a function whose offsets w
 // matches. starts are the offsets of all, here is that of the function in the file.
 func (pr *processProbes) offsetProbes(
-	w *want, here uint64, starts []uint64, at spot,
+	w *want, f symbol.Function, here uint64, starts []uint64, at spot,
 	one func(name string, site check.Site, spots []spot),
 ) {
 	var names []string
@@ -106,6 +104,7 @@ func (pr *processProbes) offsetProbes(
 		if !errors.Is(err, symbol.ErrNever) {
 			s := at
 			s.offset = offsets[i]
+			s.operands = operandsAt(at.code, f, offsets[i]-here)
 			one(names[i], check.SiteUprobe, []spot{s})
 		}
 	}
@@ -126,7 +125,11 @@ func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, e
 	if len(returns) == 0 {
 		return 0, nil, fmt.Errorf("%s has no instruction that returns", f.Name)
 	}
-	at.operands = goResult()
+	if at.operands = goResult(); at.code.Class == symbol.I386 {
+		at.operands = []check.Operand{
+			at.operands[0], {Why: "32-bit Go functions return values on the stack"},
+		}
+	}
 	var out []spot
 	for _, r := range returns {
 		s := at
@@ -134,6 +137,36 @@ func returnSpots(at spot, f symbol.Function, here uint64) (check.Site, []spot, e
 		out = append(out, s)
 	}
 	return check.SiteUprobe, out, nil
+}
+
+// operandsAt returns where the arguments of a function are at one of its instructions; nil: where
+// the C ABI of this machine has them at the entry. Within a 32-bit function they are not known.
+func operandsAt(c *symbol.Code, f symbol.Function, offset uint64) []check.Operand {
+	switch {
+	case c.Class == symbol.I386 && offset == 0:
+		return stackArguments()
+	case c.Class == symbol.I386:
+		return []check.Operand{}
+	case c.Go && offset == 0 && strings.Contains(f.Name, ".") &&
+		!strings.HasSuffix(f.Name, ".abi0"):
+		return goArguments()
+	}
+	return nil
+}
+
+// mostWords is how many words of 32 bits are arguments of a function: arg0 to arg9.
+const mostWords = 10
+
+// stackArguments returns the words above the return address of a 32-bit function, where C and Go
+// have their arguments. An argument of 64 bits is two words, the lower half first.
+func stackArguments() []check.Operand {
+	var out []check.Operand
+	for n := range mostWords {
+		out = append(out, check.Operand{
+			Kind: check.OperandMemory, Size: 4, Reg: "rsp", Number: int64(4 * (n + 1)),
+		})
+	}
+	return out
 }
 
 // goArguments returns the registers that contain the integer and pointer arguments of Go functions,
@@ -180,7 +213,7 @@ func (pr *processProbes) addressProbe(
 	}
 	c := codes[0]
 	funcs, err := c.Functions()
-	if err != nil || !c.Main || !c.Wide {
+	if err != nil || !c.Main || c.Class == symbol.Foreign {
 		return userFault(w, "D_PROC_FUNC", "", "the functions of %s can't be read", c.Name)
 	}
 	for _, f := range funcs {

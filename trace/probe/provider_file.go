@@ -75,9 +75,11 @@ func (pr *processProbes) file(w *want) (*symbol.Code, error) {
 	if err != nil {
 		return nil, userFault(w, "", "", "%v", err)
 	}
-	if !c.Wide {
+	if c.Class == symbol.Foreign {
 		c.Close()
-		return nil, userFault(w, "", "", "%s is a 32-bit file, which can't be traced", path)
+		return nil, userFault(
+			w, "", "", "%s is a program of another architecture, which can't be traced", path,
+		)
 	}
 	pr.files[name] = c
 	return c, nil
@@ -180,9 +182,7 @@ func (pr *processProbes) fileFunctions(
 			}
 		} else {
 			spots[0].offset += offset
-			if c.Go && strings.Contains(f.Name, ".") && offset == 0 {
-				spots[0].operands = goArguments()
-			}
+			spots[0].operands = operandsAt(c, f, offset)
 		}
 		n++
 		same.add(&found{

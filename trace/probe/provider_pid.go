@@ -59,10 +59,9 @@ func (pr *processProbes) pidProbes(w *want, pid int, provider string, yield func
 	many := !w.function.isLit || !w.name.isLit
 	n := 0
 	for _, c := range modules {
-		if !c.Wide {
+		if c.Class == symbol.Foreign {
 			trouble = userFault(
-				w, "D_PROC_LIB", "", "%s is a 32-bit file, and 32-bit programs can't be traced",
-				c.Name,
+				w, "D_PROC_LIB", "", "%s is of another architecture, which can't be traced", c.Name,
 			)
 			continue
 		}

@@ -55,7 +55,7 @@ func (pr *processProbes) usdtOfAll(codes []*symbol.Code) ([][]usdt, error) {
 }
 
 func readUSDT(c *symbol.Code) ([]usdt, error) {
-	if !c.Wide {
+	if c.Class == symbol.Foreign {
 		return nil, nil
 	}
 	notes, err := c.Notes()
@@ -281,7 +281,10 @@ func usdtArgs(_ *Env, f *found, _ *check.Probe) ([]check.Arg, string) {
 	return args, ""
 }
 
-// goes reports whether a probe is in a Go function, whose arguments have no types here.
+// goes reports whether a probe is in a function of a Go or a 32-bit program, whose arguments have
+// no types here.
 func (f *found) goes() bool {
-	return f.types == nil && strings.HasPrefix(f.Provider, "pid") && f.spots[0].code.Go
+	c := f.spots[0].code
+	return f.types == nil && strings.HasPrefix(f.Provider, "pid") &&
+		(c.Go || c.Class == symbol.I386)
 }

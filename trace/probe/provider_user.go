@@ -178,19 +178,20 @@ func (e *Env) internSpots(own *found, p *check.Probe) {
 	own.spots = nil
 	at := map[string]*found{}
 	for _, s := range all {
-		key := fmt.Sprint(s.operands)
+		narrow := s.code != nil && s.code.Class == symbol.I386
+		key := fmt.Sprint(s.operands, narrow)
 		g := at[key]
 		switch {
 		case g != nil:
 		case len(at) == 0:
 			g = own
-			p.Operands = s.operands
+			p.Operands, p.Narrow = s.operands, narrow
 		default:
 			other := *own
 			g = &other
 			g.spots = nil
 			also := *p
-			also.Operands, also.Also = s.operands, nil
+			also.Operands, also.Narrow, also.Also = s.operands, narrow, nil
 			p.Also = append(p.Also, &also)
 			e.targets[&also] = g
 		}

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 
 	"culprit/kernel"
@@ -62,14 +64,44 @@ func auxiliary(pid int) (map[uint64]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find its entry point: %w", err)
 	}
+	word, err := wordSize(pid)
+	if err != nil {
+		return nil, fmt.Errorf("find its entry point: %w", err)
+	}
 	out := map[uint64]uint64{}
-	for ; len(b) >= 16; b = b[16:] {
-		out[binary.NativeEndian.Uint64(b)] = binary.NativeEndian.Uint64(b[8:])
+	for ; len(b) >= 2*word; b = b[2*word:] {
+		out[number(b[:word])] = number(b[word : 2*word])
 	}
 	if out[auxEntry] == 0 {
 		return nil, fmt.Errorf("its entry point is not known: %w", measure.ErrUnclear)
 	}
 	return out, nil
+}
+
+// wordSize returns the bytes of a word of a process: 4 or 8. It is in the ELF header of its
+// program.
+func wordSize(pid int) (int, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	var head [5]byte
+	if _, err := io.ReadFull(f, head[:]); err != nil {
+		return 0, err
+	}
+	if head[4] == 1 { // ELFCLASS32
+		return 4, nil
+	}
+	return 8, nil
+}
+
+// number returns a word of 4 or 8 bytes.
+func number(word []byte) uint64 {
+	if len(word) == 4 {
+		return uint64(binary.NativeEndian.Uint32(word))
+	}
+	return binary.NativeEndian.Uint64(word)
 }
 
 // mainOf returns the address of the function main of a process.
@@ -132,21 +164,21 @@ func runToMapped(pid int, base uint64, files *symbol.Files) error {
 			measure.ErrUnsupported,
 		)
 	}
+	word, err := wordSize(pid)
+	if err != nil {
+		return err
+	}
 	const calls = 16 // normally there are two
 	for range calls {
 		if err := runToAddress(pid, notify); err != nil {
 			return err
 		}
 		// struct r_debug: int version; struct link_map *map; address of the function; enum state
-		var word [8]byte
-		if _, err := unix.PtracePeekData(pid, uintptr(state+24), word[:]); err != nil {
+		debug := make([]byte, 4*word) // each member takes a word
+		if _, err := unix.PtracePeekData(pid, uintptr(state), debug); err != nil {
 			return fmt.Errorf("read the state of its dynamic linker: %w", err)
 		}
-		var list [8]byte
-		if _, err := unix.PtracePeekData(pid, uintptr(state+8), list[:]); err != nil {
-			return fmt.Errorf("read the state of its dynamic linker: %w", err)
-		}
-		if binary.NativeEndian.Uint32(word[:]) == 0 && binary.NativeEndian.Uint64(list[:]) != 0 {
+		if binary.NativeEndian.Uint32(debug[3*word:]) == 0 && number(debug[word:2*word]) != 0 {
 			return nil
 		}
 		if err := step(pid); err != nil {

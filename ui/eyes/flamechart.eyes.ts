@@ -247,17 +247,19 @@ describe.skipIf(lacks !== "")(`flame chart${lacks ? ` (${lacks})` : ""}`, () => 
         });
         await accessible(page);
         await picture(page, "flamechart-taken");
-        // One of waits has none; what is recorded meanwhile has.
-        await page.keyboard.press("f");
-        const before = page.url();
-        await page.getByRole("button", { name: "off-CPU" }).click();
-        await page.getByRole("button", { name: "take a profile" }).click();
-        await until("the profile of waits", async () => page.url() !== before, 60_000);
-        await page.waitForSelector(".twin tbody tr");
-        await page.getByRole("button", { name: "in time" }).click();
-        await page.getByRole("button", { name: "show the samples recorded meanwhile" }).click();
-        await until("its time", async () => /p=\d+\.\.\d+/.test(page.url()));
-        await until("the chart", async () => (await page.locator(".axis span").count()) > 1);
+        // One of waits has none; what is recorded meanwhile has. It needs the list of tracepoints.
+        if (existsSync("/sys/kernel/tracing/events/sched")) {
+          await page.keyboard.press("f");
+          const before = page.url();
+          await page.getByRole("button", { name: "off-CPU" }).click();
+          await page.getByRole("button", { name: "take a profile" }).click();
+          await until("the profile of waits", async () => page.url() !== before, 60_000);
+          await page.waitForSelector(".twin tbody tr");
+          await page.getByRole("button", { name: "in time" }).click();
+          await page.getByRole("button", { name: "show the samples recorded meanwhile" }).click();
+          await until("its time", async () => /p=\d+\.\.\d+/.test(page.url()));
+          await until("the chart", async () => (await page.locator(".axis span").count()) > 1);
+        }
         expect(wrong).toEqual([]);
         await context.close();
       } finally {

@@ -63,6 +63,9 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		)
 		d.line("")
 	}
+	for i := range r.Experiments {
+		d.experiment(&r.Experiments[i])
+	}
 	d.held(r.Held)
 	if len(r.Fine) > 0 {
 		d.line(d.bold("Ruled out"))
@@ -107,6 +110,20 @@ func Diagnosis(r *diagnose.Report, width int, colour bool) string {
 		d.line("")
 	}
 	return strings.TrimRight(d.b.String(), "\n") + "\n"
+}
+
+// experiment writes what was measured after the findings were known.
+func (d *diagnosis) experiment(e *diagnose.Experiment) {
+	text := fmt.Sprintf("%s for %.1f s, with %.2f s of CPU time",
+		strings.Join(e.Statistics, ", "), float64(e.Seconds), float64(e.CPUSeconds))
+	d.hanging("", d.bold("Measured afterwards"), view.Clean(text)+".")
+	for _, line := range e.Results {
+		d.hanging("  ", "-", view.Clean(line))
+	}
+	if e.Missing != "" {
+		d.hanging("  ", "-", "not measured: "+view.Clean(e.Missing))
+	}
+	d.line("")
 }
 
 // looked writes for how long a machine was watched.

@@ -28,6 +28,8 @@ type diagnosis struct {
 	netns string
 	past  pastFlags
 
+	noExperiment bool // measure nothing after the findings are known
+
 	imported []string // files of captured tables; "-" is standard input
 }
 
@@ -41,6 +43,8 @@ func (p Program) diagnose() *cobra.Command {
 and its effect, and lists the evidence with a query for each number, what is ruled out, caveats, a
 command to check it, and a fix with its undo. "Nothing is wrong here" with the list of checks is an
 answer, and so is "not checked" with what is missing.
+Where a finding rests on an estimate and tracing has the number, it traces that for three seconds
+more, with the rights for it, and reports what this cost; --no-experiment leaves it out.
 It changes nothing and needs no root; it reports what root would add. In the host's own network
 namespace, and with the rights for it, it watches all namespaces; in another one, that one only.
 
@@ -101,6 +105,10 @@ func (d *diagnosis) flags(c *cobra.Command) {
 		&d.hosts, "hosts", false,
 		"--engine: compare --host, or the host that differs most, with the other hosts",
 	)
+	f.BoolVar(
+		&d.noExperiment, "no-experiment", false,
+		"do not trace for three seconds what the findings estimated",
+	)
 	f.StringVar(&d.netns, "netns", "", "network namespace: a name, all, or own")
 	d.importFlag(f)
 	d.past.flags(f, true)
@@ -147,6 +155,13 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	}
 	// After an interrupt it diagnoses what was measured before.
 	report, err := show.DiagnoseNow(ctx, machine, span, progress)
+	if err == nil && !d.noExperiment {
+		show.Experiment(ctx, machine, report, func(seconds int) {
+			if p.Terminal.ErrTTY {
+				fmt.Fprintf(p.Terminal.Err, "\rtracing what was estimated: %d s ", seconds)
+			}
+		})
+	}
 	if p.Terminal.ErrTTY {
 		fmt.Fprint(p.Terminal.Err, "\r\x1b[K")
 	}

@@ -28,6 +28,8 @@ func TestImport(t *testing.T) {
 	prose := write("prose.txt", "It is slow.\n")
 	write("sos/sos_commands/host/uptime", "12:00 up 2 days, load average: 0.11, 0.20, 0.30\n")
 	write("sos/sos_commands/host/other", "e1000g7 speed 100 10,100,1000\n")
+	write("kernel/sos_commands/kernel/dmesg_-T",
+		"[Mon Nov 23 10:11:12 2026] blk_update_request: I/O error, dev sdq, sector 88\n")
 	for _, tt := range []struct {
 		name   string
 		args   string
@@ -42,6 +44,7 @@ func TestImport(t *testing.T) {
 		{"prose alone", "--import " + prose, 1, "culprit reads mpstat"},
 		{"no file", "--import " + dir + "/none", 1, "none"},
 		{"sosreport", "--import " + dir + "/sos", 0, "load average 0.11"},
+		{"log of a sosreport", "--import " + dir + "/kernel", 0, "sdq returned I/O errors once"},
 		{"live and captured", "--for 5s --import " + link, 2, "exclude each other"},
 		{"file without the flag", link, 2, "--import"},
 	} {
