@@ -252,11 +252,10 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		severity = diagnose.Medium
 	}
 	fd := l.Found(phrase.Identity(d.NetNS, d.Name), severity, confidence, culprit, claim)
+	fd.SetEffect(f.s.Share()) // senders wait while it is full
 	if fd.Waits = waits; waits.Nobody() {
 		fd.AddCaveat(0, "One transfer fills it, and no other connection through it waits: if the "+
 			"transfer is wanted, as a backup is, nothing is wrong.")
-	} else {
-		fd.SetEffect(f.s.Share()) // senders wait while it is full
 	}
 	fd.Subject = fullDirection(f.direction)
 	fd.SetExplains(explained)
