@@ -72,7 +72,7 @@ func actTrack(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 
 // Messages and attributes of include/uapi/linux/netfilter/nfnetlink_conntrack.h.
 const (
-	ctNew         = 1<<8 | 0 // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_NEW
+	ctNew         = 1 << 8   // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_NEW
 	ctDelete      = 1<<8 | 2 // IPCTNL_MSG_CT_DELETE
 	ctTupleOrig   = 1
 	ctTupleReply  = 2

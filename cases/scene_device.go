@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -73,7 +74,7 @@ func attach(image string) (device string, held *os.File, err error) {
 			return device, held, nil
 		}
 		held.Close()
-		if err != unix.EBUSY {
+		if !errors.Is(err, unix.EBUSY) {
 			return "", nil, err
 		}
 	}

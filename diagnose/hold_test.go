@@ -48,18 +48,19 @@ func observed(h *holds, pattern string) (last *Report) {
 // state describes a finding in a report: found or held, since which diagnosis, and its share.
 func state(r *Report) string {
 	list := func(name string, all []Finding) string {
-		for _, f := range all {
-			s := fmt.Sprintf("%s since %d, %.2f, %d returns", name,
-				f.Past.Since.Sub(at(0))/measure.Second, float64(f.Past.Share), f.Past.Returns)
-			if !f.Past.Confirmed {
-				s += ", unconfirmed"
-			}
-			if f.Past.AtLeast {
-				s += ", at least"
-			}
-			return s
+		if len(all) == 0 {
+			return ""
 		}
-		return ""
+		past := all[0].Past
+		s := fmt.Sprintf("%s since %d, %.2f, %d returns", name,
+			past.Since.Sub(at(0))/measure.Second, float64(past.Share), past.Returns)
+		if !past.Confirmed {
+			s += ", unconfirmed"
+		}
+		if past.AtLeast {
+			s += ", at least"
+		}
+		return s
 	}
 	if s := list("found", r.Findings); s != "" {
 		return s

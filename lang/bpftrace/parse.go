@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"culprit/lang/syntax"
+	"culprit/lang/words"
 )
 
 // Limits of a text, so that no text takes unbounded memory or stack.
@@ -338,6 +339,11 @@ func (p *parser) point() *Point {
 		return nil
 	}
 	if message, hint := unknownProbe(parts); message != "" {
+		if f, ok := words.ForeignProbe(words.Bpftrace, p.text[from:]); ok {
+			p.report(BadProbe, from, from+len(f.Text), "this is a probe of "+f.Tool,
+				"in bpftrace it is "+f.Own)
+			return nil
+		}
 		p.report(BadProbe, from, off, message, hint)
 		return nil
 	}

@@ -168,7 +168,10 @@ func (c *checker) program(prog *syntax.Program) {
 	syntax.Walk(prog, func(n syntax.Node) bool {
 		if m, ok := n.(*syntax.Macro); ok {
 			if _, ok := c.o.Macro(m.Name); !ok {
-				c.noMacro(m.At(), "$"+m.Name)
+				d := c.noMacro(m.At(), "$"+m.Name)
+				if d.Hint == "" && strings.Trim(m.Name, "0123456789") != "" {
+					d.Hint = "this->" + m.Name + " is a clause-local variable"
+				}
 			}
 		}
 		return true
@@ -499,9 +502,10 @@ func (c *checker) macrosIn(text string, at syntax.Span, symbol bool) string {
 }
 
 // noMacro reports a macro, with its $, that has no value.
-func (c *checker) noMacro(at syntax.Span, name string) {
+func (c *checker) noMacro(at syntax.Span, name string) *syntax.Diagnostic {
 	d := c.fail(at, syntax.UnknownMacro, "D_MACRO_UNDEF", "undefined macro %s", name)
 	d.Hint = MacroHint(name)
+	return d
 }
 
 // MacroHint returns how to define a macro, with its $; "": there is no advice.

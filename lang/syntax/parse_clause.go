@@ -2,6 +2,8 @@ package syntax
 
 import (
 	"strings"
+
+	"culprit/lang/words"
 )
 
 // program reads items to the end of the text. Between items p.off is where the next one begins.
@@ -199,6 +201,13 @@ func (p *parser) clause() Item {
 	}
 	next := p.at(p.off)
 	if p.off < len(p.text) && next != '/' && next != '{' && next != ';' {
+		if f, ok := words.ForeignProbe(words.D, p.text[c.From:]); ok {
+			p.report(ExpectedItem, int(c.From), int(c.From)+len(f.Text),
+				"this is a probe of "+f.Tool, "in D it is "+f.Own)
+			p.fault = p.off
+			p.skipItem()
+			return nil
+		}
 		at, end := p.off, p.off
 		for classes[p.at(end)]&cProbe != 0 {
 			end++

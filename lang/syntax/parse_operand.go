@@ -53,7 +53,11 @@ func (p *parser) operand() Expr {
 	case tAssign, tEq:
 		p.fail(ExpectedExpr, "expected a value before "+p.what(), "")
 	default:
-		p.fail(ExpectedExpr, "expected a value, found "+p.what(), "")
+		hint := ""
+		if strings.HasSuffix(p.text[:p.tok.to], "<<<") { // SystemTap's aggregation
+			hint = "an aggregation is assigned: @NAME[KEY] = count(), or sum(X)"
+		}
+		p.fail(ExpectedExpr, "expected a value, found "+p.what(), hint)
 	}
 	return &Int{Span: at}
 }

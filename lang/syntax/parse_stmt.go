@@ -155,7 +155,11 @@ func (p *parser) statement() (s Stmt, ended bool) {
 		p.fail(ExpectedStatement, "a block is allowed only after if and else", "omit the braces")
 		return nil, true
 	case tWord:
-		switch word := p.str(); wordKind(word) {
+		word := p.str()
+		if hint := p.foreignStatement(word); hint != "" {
+			return nil, p.noSuchStatement(word, hint)
+		}
+		switch wordKind(word) {
 		case wReserved:
 			switch word {
 			case "if":
@@ -210,6 +214,24 @@ func (p *parser) statement() (s Stmt, ended bool) {
 		return nil, false
 	}
 	return &Do{p.span(from), x}, false
+}
+
+// foreignStatement returns what to write in place of a statement of bpftrace or SystemTap; "": it is
+// none.
+func (p *parser) foreignStatement(word string) string {
+	next := p.at(p.space(p.off))
+	switch {
+	case word == "foreach" && next == '(':
+		return "printa(@NAME) prints all elements of an aggregation"
+	case word == "unroll" && next == '(':
+		return "D has no loops: repeat the statements"
+	case word == "let" || word == "global" || word == "local" || word == "var":
+		if next == '$' || next == '@' || classes[next]&cLetter != 0 {
+			return "a variable needs no declaration: assign to NAME, to this->NAME of the clause, " +
+				"or to self->NAME of the thread"
+		}
+	}
+	return ""
 }
 
 // noSuchStatement reports a statement of C and skips it. It returns whether it skipped to the end

@@ -44,7 +44,8 @@ func ProbeInD(text string) string {
 		case "end":
 			return "END"
 		}
-		return ""
+		f, _ := ForeignProbe(D, text)
+		return f.Own
 	}
 	if name, ok := kinds[p[0]]; ok && (len(p) == 2 || len(p) == 3 && p[0] != "k") {
 		module := ""
@@ -52,6 +53,9 @@ func ProbeInD(text string) string {
 			module = p[1]
 		}
 		return "fbt:" + module + ":" + p[len(p)-1] + ":" + name
+	}
+	if p[0] == "cpc" {
+		return counterInD(p[len(p)-1])
 	}
 	if len(p) == 2 {
 		return two(p)
@@ -112,6 +116,35 @@ func three(p []string) string {
 		return "syscall::" + p[1] + ":" + p[2]
 	}
 	return ""
+}
+
+// counterInD returns the description of D here for a name of Solaris's provider cpc: the event, the
+// mode and the number of events, cpu_clk-all-10000.
+func counterInD(name string) string {
+	event, _, _ := strings.Cut(name, "-")
+	count := name[strings.LastIndexByte(name, '-')+1:]
+	switch {
+	case containsAny(event, "clk", "cyc"):
+		event = "cycles"
+	case containsAny(event, "ins"):
+		event = "instructions"
+	case containsAny(event, "br_msp", "br_miss", "mispred"):
+		event = "branch-misses"
+	case containsAny(event, "tcm", "dcm", "icm", "miss"):
+		event = "cache-misses"
+	default:
+		return ""
+	}
+	return "hardware:::" + event + "-" + count
+}
+
+func containsAny(s string, parts ...string) bool {
+	for _, p := range parts {
+		if strings.Contains(strings.ToLower(s), p) {
+			return true
+		}
+	}
+	return false
 }
 
 // enterOrExit returns the description of D for the event of a system call: syscall::read:entry

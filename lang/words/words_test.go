@@ -87,6 +87,58 @@ func TestProbes(t *testing.T) {
 	}
 }
 
+// Probes of SystemTap and of perf probe are found with and without the quotes that a shell takes, and
+// before more text.
+func TestForeignProbes(t *testing.T) {
+	for _, c := range []struct{ text, d, bpftrace string }{
+		{`kernel.function("vfs_read")`, "fbt::vfs_read:entry", "kprobe:vfs_read"},
+		{`kernel.function("vfs_*@fs/read_write.c").return`, "fbt::vfs_*:return", "kretprobe:vfs_*"},
+		{`kernel.function("do_exit").call`, "fbt::do_exit:entry", "kprobe:do_exit"},
+		{`module("ext4").function("ext4_sync_file")`, "fbt:ext4:ext4_sync_file:entry",
+			"kprobe:ext4:ext4_sync_file"},
+		{`process("/usr/bin/ruby").function("rb_gc").return`, "uretprobe:/usr/bin/ruby:rb_gc:",
+			"uretprobe:/usr/bin/ruby:rb_gc"},
+		{`process("/usr/lib/libc.so.6").mark("setjmp")`, "usdt:/usr/lib/libc.so.6:*:setjmp",
+			"usdt:/usr/lib/libc.so.6:setjmp"},
+		{`syscall.openat`, "syscall::openat:entry", "tracepoint:syscalls:sys_enter_openat"},
+		{`nd_syscall.read.return`, "syscall::read:return", "tracepoint:syscalls:sys_exit_read"},
+		{`kernel.trace("sched:sched_switch")`, "tracepoint:sched::sched_switch",
+			"tracepoint:sched:sched_switch"},
+		{`kernel.trace("kmem_alloc")`, "tracepoint:::kmem_alloc", "tracepoint:*:kmem_alloc"},
+		{`timer.s(5)`, "tick-5s", "interval:s:5"},
+		{`timer.profile`, "profile-99", "profile:hz:99"},
+		{`ioblock.request`, "io:::start", "tracepoint:block:block_rq_issue"},
+		{`process.begin`, "proc:::exec-success", "tracepoint:sched:sched_process_exec"},
+		{`p:mine do_sys_open`, "fbt::do_sys_open:entry", "kprobe:do_sys_open"},
+		{`r:grp/mine vfs_read ret=$retval`, "fbt::vfs_read:return", "kretprobe:vfs_read"},
+	} {
+		for _, text := range []string{c.text, "probe " + c.text + " { exit() }",
+			"probe  " + strings.ReplaceAll(c.text, `"`, "") + " {", c.text + "\n{"} {
+			for in, want := range []string{c.d, c.bpftrace} {
+				f, ok := ForeignProbe(Language(in), text)
+				if !ok || f.Own != want || !strings.HasPrefix(text, f.Text) {
+					t.Errorf("%s: %+v, want %s", text, f, want)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"", "BEGIN", "begin { }", "syscall::read:entry", "profile-99",
+		"probe", "kernel", "p", "io:::start /x/ { }", "self->x = 1"} {
+		if f, ok := ForeignProbe(D, text); ok {
+			t.Errorf("%s is %+v", text, f)
+		}
+	}
+	if f, _ := ForeignProbe(D, "probe begin { }"); f.Own != "BEGIN" {
+		t.Errorf("%+v", f)
+	}
+	for text, want := range map[string]string{"cpc:::cpu_clk-all-10000": "hardware:::cycles-10000",
+		"cpc:::PAPI_tot_ins-user-5000": "hardware:::instructions-5000", "cpc:::other-all-1": ""} {
+		if got := ProbeInD(text); got != want {
+			t.Errorf("%s is %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Each row has names that are found, and no name is in two rows of one language with two meanings
 // where both would be shown.
 func TestTable(t *testing.T) {

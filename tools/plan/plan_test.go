@@ -76,7 +76,7 @@ var plan = []planned{
 	{"collect/limit", collectorImports, "limits of the kernel that belong to no other subsystem"},
 	{"collect/cgroup", collectorImports, "control groups"},
 	{"collect/all", "measure kernel kernel/* collect collect/*", "the list of all collectors"},
-	{"lang/syntax", "measure", "D text to nodes"},
+	{"lang/syntax", "measure lang/words", "D text to nodes"},
 	{"lang/cpp", "measure lang/syntax", "C's preprocessor"},
 	{"lang/format", "measure lang/syntax", "what D prints"},
 	{"lang/words", "", "what bpftrace, perf, SystemTap and Solaris call a thing; pure"},

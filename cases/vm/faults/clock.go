@@ -48,7 +48,7 @@ func asking([]string) error {
 	fmt.Println("ready")
 	for {
 		for range 20 {
-			time.Now()
+			_ = time.Now()
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
