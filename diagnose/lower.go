@@ -22,7 +22,8 @@ func lowerUsual(f *Finding) {
 			f.Against = append(f.Against, fmt.Sprintf(
 				"It is as at this hour on %d of %d recorded days: it lasts.", p.DaysFound, p.Days))
 		}
-	case !asUsual || !f.Waits.Nobody() || f.Effect.Known() && float64(f.Effect) >= threshold.WaitsLeast:
+	case !asUsual || !f.Waits.Nobody() ||
+		f.Effect.Known() && float64(f.Effect) >= threshold.WaitsLeast:
 		f.Against = append(f.Against, fmt.Sprintf(
 			"It was there at this hour on all %d recorded days before.", p.Days))
 	case f.Severity == High || f.Severity == Medium:

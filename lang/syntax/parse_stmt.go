@@ -216,8 +216,8 @@ func (p *parser) statement() (s Stmt, ended bool) {
 	return &Do{p.span(from), x}, false
 }
 
-// foreignStatement returns what to write in place of a statement of bpftrace or SystemTap; "": it is
-// none.
+// foreignStatement returns what to write in place of a statement of bpftrace or SystemTap; "" for
+// others.
 func (p *parser) foreignStatement(word string) string {
 	next := p.at(p.space(p.off))
 	switch {
@@ -227,8 +227,8 @@ func (p *parser) foreignStatement(word string) string {
 		return "D has no loops: repeat the statements"
 	case word == "let" || word == "global" || word == "local" || word == "var":
 		if next == '$' || next == '@' || classes[next]&cLetter != 0 {
-			return "a variable needs no declaration: assign to NAME, to this->NAME of the clause, " +
-				"or to self->NAME of the thread"
+			return "a variable needs no declaration: assign to NAME, to this->NAME of the " +
+				"clause, or to self->NAME of the thread"
 		}
 	}
 	return ""

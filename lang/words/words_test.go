@@ -87,8 +87,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes of SystemTap and of perf probe are found with and without the quotes that a shell takes, and
-// before more text.
+// Probes of SystemTap and of perf probe are found with and without the quotes that a shell takes,
+// and before more text.
 func TestForeignProbes(t *testing.T) {
 	for _, c := range []struct{ text, d, bpftrace string }{
 		{`kernel.function("vfs_read")`, "fbt::vfs_read:entry", "kprobe:vfs_read"},

@@ -72,7 +72,7 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 		return 0, nil
 	}
 	session, err := load(c, env, std)
-	if err != nil && ctx.Err() != nil { // a signal interrupts the kernel, which reports a bad address
+	if err != nil && ctx.Err() != nil { // a signal ends the load, which reports a bad address
 		return 0, errors.New("stopped before the kernel had loaded the program")
 	}
 	if err != nil {
