@@ -86,8 +86,8 @@ func listenerCulprit(r *Row) diagnose.Culprit {
 		Local: r.Word("local")}
 }
 
-// most returns the largest group of rows by a column.
-func most(rows []*Row, column string) (name string, group []*Row) {
+// largestGroup returns the largest group of rows by a column, and its name.
+func largestGroup(rows []*Row, column string) (name string, group []*Row) {
 	by := map[string][]*Row{}
 	for _, r := range rows {
 		by[r.Word(column)] = append(by[r.Word(column)], r)
@@ -102,7 +102,7 @@ func most(rows []*Row, column string) (name string, group []*Row) {
 
 // unanswered reports connections to one peer that wait for an answer.
 func (s *study) unanswered(rows []*Row) {
-	peer, list := most(rows, "peer")
+	peer, list := largestGroup(rows, "peer")
 	if len(list) < leastUnanswered {
 		return
 	}
@@ -117,10 +117,9 @@ func (s *study) unanswered(rows []*Row) {
 
 // unclosed reports a program with connections that its peers have closed.
 func (s *study) unclosed(rows []*Row) {
-	column := "program"
-	name, list := most(rows, column)
+	name, list := largestGroup(rows, "program")
 	if name == "" {
-		name, list = most(rows, "local")
+		name, list = largestGroup(rows, "local")
 	}
 	if len(list) < leastUnclosed {
 		return
@@ -140,7 +139,7 @@ func (s *study) unclosed(rows []*Row) {
 
 // usedPorts reports a destination to which nearly all local ports of the default range are used.
 func (s *study) usedPorts(rows []*Row) {
-	peer, list := most(rows, "peer")
+	peer, list := largestGroup(rows, "peer")
 	n := float64(len(list))
 	if n < fullPorts*localPorts {
 		return
@@ -181,7 +180,7 @@ func (s *study) unread(rows []*Row) {
 
 // halfOpen reports attempts that wait for the last packet of the handshake.
 func (s *study) halfOpen(rows []*Row) {
-	local, list := most(rows, "local")
+	local, list := largestGroup(rows, "local")
 	if len(list) < leastHalfOpen {
 		return
 	}

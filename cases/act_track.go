@@ -14,8 +14,8 @@ import (
 )
 
 // actTrack adds UDP connections to the table of connection tracking of its network namespace, by
-// ctnetlink: so many before it is ready, then at a rate. With a number to keep it removes the
-// oldest one for each new one. Those that the kernel refuses count as errors.
+// ctnetlink. It adds the first ones before it reports that it is ready, and further ones at a fixed
+// rate. With -keep it removes the oldest one for each new one. Refused ones count as errors.
 func actTrack(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
 	first := f.Int("first", 0, "connections to add before it is ready; 0: until the table is full")
 	share := f.Float64("share", 0, "the first ones as a share of the limit of the table")

@@ -40,7 +40,8 @@ func swapStories() []Story {
 	}
 }
 
-// needSwap: with version 2 a swap limit of the group applies, of which the lab sets none.
+// needSwap returns which kernel feature is missing for a group that swaps; "" for none. The
+// lab sets no swap limit: groups of cgroup version 2 have none by default.
 func needSwap() string {
 	if !HasController("memory") {
 		return "kernel feature cgroup-memory"

@@ -102,8 +102,8 @@ func FromSamples(stacks iter.Seq[Sampled], times SampleTimes) *Tree {
 	return t
 }
 
-// isRemark reports whether what stands in the place of a function is none, as [unknown] and [caller
-// may be missing].
+// isRemark reports whether a frame is a remark rather than a function: [unknown], [caller may be
+// missing].
 func isRemark(name string) bool {
 	return strings.HasPrefix(name, "[") || strings.HasPrefix(name, "(")
 }

@@ -124,8 +124,9 @@ func DiskWants(l *diagnose.Look, programs []Program, parts []float64, total, que
 	return wants, known
 }
 
-// busyAlone returns for which share of the time the threads of a process would keep a disk busy
-// alone, of which waiting wait at any moment now, behind queue requests.
+// busyAlone returns the share of the time for which a process would keep a disk busy if it were
+// the only user. waiting is the mean number of its threads that wait for the disk now; queue is the
+// mean number of requests before theirs.
 func busyAlone(waiting, queue float64) float64 {
 	if !(waiting > 0) || !(queue >= 0) {
 		return 0

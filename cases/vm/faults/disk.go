@@ -82,7 +82,8 @@ const (
 	stopArray    = 0x00000932
 )
 
-// array makes an md array of level 1 for two members, of which it has some, and writes to it.
+// array makes an md array of level 1 for two members, of which only have are present, and writes to
+// it.
 func array(have int) func() (func(), error) {
 	return func() (undo func(), err error) {
 		var all []func()

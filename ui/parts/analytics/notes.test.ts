@@ -42,7 +42,7 @@ describe("flags", () => {
     expect(flagText(all)).toBe("3: I/O");
     expect(flagText(all.slice(0, 2))).toBe("2: eth0");
   });
-  it("are in the colour of trouble, of what the kernel complains about", () => {
+  it("have the warning colour when the kernel reports a problem", () => {
     const of = (text: string, kind: Note["kind"] = "kernel") => isGrave(note(1, text, kind));
     expect(of("kernel, error, io-error: vda")).toBe(true);
     expect(of("kernel, warning: x")).toBe(true);
