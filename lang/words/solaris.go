@@ -11,6 +11,12 @@ type way struct {
 	hint  string
 }
 
+const (
+	objects = "Linux does not record what kind of object a thread waits for; " +
+		"stack() at sched:::off-cpu shows it"
+	states = "the state of a thread is curlwpsinfo->pr_state: SRUN, SSLEEP, SONPROC"
+)
+
 // variables are kernel variables of Solaris.
 //
 // table: never changed
@@ -29,8 +35,7 @@ var variables = []way{
 	{"ncpus | ncpus_online | cpu_list", "culprit stat cpu.time by cpu lists the CPUs"},
 	{"devnamesp | rootvfs | rootdir", "Linux has no such variable; the arguments of io:::start " +
 		"have the device in args[1]->dev_statname"},
-	{"cv_sobj_ops | mutex_sobj_ops", "Linux does not record what kind of object a thread waits " +
-		"for; stack() at sched:::off-cpu shows it"},
+	{"cv_sobj_ops | mutex_sobj_ops", objects},
 }
 
 // constants are constants of Solaris's and FreeBSD's headers.
@@ -38,11 +43,10 @@ var variables = []way{
 // table: never changed
 var constants = []way{
 	{"SOBJ_NONE | SOBJ_MUTEX | SOBJ_RWLOCK | SOBJ_CV | SOBJ_SEMA | SOBJ_USER | SOBJ_USER_PI | " +
-		"SOBJ_SHUTTLE", "Linux does not record what kind of object a thread waits for; stack() at " +
-		"sched:::off-cpu shows it"},
+		"SOBJ_SHUTTLE", objects},
 	{"PR_ISSYS", "Linux: kernel threads have curthread->mm == NULL"},
 	{"TDS_INACTIVE | TDS_INHIBITED | TDS_CAN_RUN | TDS_RUNQ | TDS_RUNNING | TS_RUN | TS_SLEEP | " +
-		"TS_ONPROC | TS_ZOMB", "the state of a thread is curlwpsinfo->pr_state: SRUN, SSLEEP, SONPROC"},
+		"TS_ONPROC | TS_ZOMB", states},
 	{"BIO_READ", "use args[0]->b_flags & B_READ"},
 	{"BIO_WRITE", "use args[0]->b_flags & B_WRITE"},
 }
@@ -59,7 +63,7 @@ var translated = []way{
 	{"td_name | p_comm", "use pr_fname of args[1], a psinfo_t, or execname"},
 	{"td_tid", "use pr_lwpid"},
 	{"td_proc | p_pid", "use pr_pid of args[1], a psinfo_t, or pid"},
-	{"td_state", "the state of a thread is curlwpsinfo->pr_state: SRUN, SSLEEP, SONPROC"},
+	{"td_state", states},
 	{"t_cpu", "the number of the CPU is the variable cpu"},
 	{"t_pri", "the priority is curlwpsinfo->pr_pri"},
 	{"t_lwp", "Linux has one struct for a thread; the registers of the program are uregs[]"},
