@@ -150,7 +150,8 @@ var plan = []planned{
 	{"diagnose/threshold", "", "the constants by which rules decide"},
 	{"diagnose", "measure diagnose/phrase diagnose/series diagnose/threshold", "the engine: rules to findings, ranked; history"},
 	{"diagnose/attribute", "diagnose diagnose/phrase", "which users of a saturated resource are the cause; pure"},
-	{"diagnose/facts", "measure container diagnose diagnose/attribute diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
+	{"diagnose/demand", "", "what tasks that wait for a CPU would use of it; pure"},
+	{"diagnose/facts", "measure container diagnose diagnose/attribute diagnose/demand diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
 	{
 		"diagnose/limits",
 		"measure diagnose diagnose/facts diagnose/phrase diagnose/series diagnose/threshold",
