@@ -52,8 +52,8 @@ func fileProvider(name string) *provider {
 	return p
 }
 
-// wantOf returns what a description wants. Without a process of -p or -c, pid*:libc.so.6:fread:entry
-// is the function of that file in all processes.
+// wantOf returns what a description wants. Without a process of -p or -c,
+// pid*:libc.so.6:fread:entry is the function of that file in all processes.
 func (e *Env) wantOf(d *syntax.Probe) *want {
 	w := newWant(d)
 	if w.id == 0 && w.provider.text == "pid*" && len(e.Processes) == 0 && !w.module.any() {
