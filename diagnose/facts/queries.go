@@ -26,6 +26,7 @@ const (
 	Placement       = `process.placement by pid,process,cpu,allowed`
 	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
+	ThreadWait      = `thread.runwait by pid,process,tid,thread`
 
 	Softirqs        = `softirq.count by cpu,vector`
 	Interrupts      = `irq.count by irq,cpu,device`
