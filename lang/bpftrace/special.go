@@ -16,7 +16,7 @@ func (t *translator) register(e *syntax.Call) syntax.Expr {
 		return number(at, 0)
 	}
 	if !t.site.filtered() {
-		t.fail(at, Unsupported, "use arg0 to arg9, or retval; kstack and ustack show where a CPU is",
+		t.fail(at, Unsupported, "use arg0 to arg9, or retval; kstack shows where a CPU is",
 			"reg() is only for probes of programs: uprobe, uretprobe, usdt")
 		return number(at, 0)
 	}

@@ -48,12 +48,12 @@ func TestBpftraceCgroupPath(t *testing.T) {
 	}
 	_, own, ok := strings.Cut("\n"+string(b), "\n0::")
 	if !ok {
-		t.Skip("needs: control groups of version 2")
+		t.Skip("needs: kernel feature control groups of version 2")
 	}
 	own, _, _ = strings.Cut(own, "\n")
 	var c cgroupPaths
 	if c.scan(); len(c.roots) == 0 || c.roots[0].name != "unified" {
-		t.Skip("needs: control groups of version 2 (mounted)")
+		t.Skip("needs: kernel feature control groups of version 2, mounted")
 	}
 	out, messages, err := runBpftrace(t, BpftraceRequest{
 		Program: `BEGIN { printf("<%s|%s|%s>\n", cgroup_path(cgroup, "unified"),
