@@ -29,8 +29,8 @@ type cgroupPaths struct {
 type cgroupRoot struct{ name, path string }
 
 // of returns "unified:/user.slice,memory:/user.slice": the paths of a group in the hierarchies
-// whose names match a pattern. It is empty if there is none. Groups that are new are looked for once per
-// second.
+// whose names match a pattern. It is empty if there is none. Groups that are new are looked for
+// once per second.
 func (c *cgroupPaths) of(id uint64, pattern string) string {
 	if !c.has(id) && time.Since(c.read) > time.Second {
 		c.scan()
