@@ -188,7 +188,7 @@ var plan = []planned{
 	{"view/term/output", "measure view view/classic", "tables as text, JSON and CSV"},
 	{
 		"view/show",
-		"measure changes diagnose diagnose/experiment diagnose/rules view view/term/output",
+		"measure changes diagnose diagnose/experiment diagnose/facts diagnose/rules view view/term/output",
 		"a tool or a diagnosis on a machine or a recorded time",
 	},
 	{
@@ -219,7 +219,7 @@ var plan = []planned{
 	{"view/term/fullscreen", "measure view view/classic view/term/output", "the view of culprit top"},
 	{
 		"view/term",
-		"measure captured changes yamlfile diagnose diagnose/rules export/remotewrite export/receiver fleet load profile trace/tool view view/classic view/heat view/report view/show " +
+		"measure captured changes yamlfile diagnose diagnose/experiment diagnose/rules export/remotewrite export/receiver fleet load profile trace/tool view view/classic view/heat view/report view/show " +
 			"view/mcp view/schema view/term/*",
 		"command line and terminal",
 	},
