@@ -10,7 +10,6 @@ import (
 
 	"culprit/kernel/bpf"
 	"culprit/lang/check"
-	"culprit/lang/format"
 	"culprit/lang/gen"
 	"culprit/symbol"
 	"culprit/trace/probe"
@@ -96,7 +95,8 @@ func newSession(c *Compiled, env *probe.Env, limits gen.Limits) *Session {
 		script:  c,
 		symbols: &s.symbols,
 		batches: batches{},
-		texts:   map[uint32]format.Value{},
+		store:   newStackStore(c.Program.StoredStack()),
+		ids:     stackIDs{now: map[uint32]uint32{}},
 	}
 	if c.kernel.Namespace != nil {
 		s.symbols.processes.Inside()
@@ -153,6 +153,9 @@ func (s *Session) openMaps(object *gen.Object) error {
 			return err
 		}
 		s.aggs.all = append(s.aggs.all, a)
+	}
+	if err := s.openStacks(object); err != nil {
+		return err
 	}
 	if m := loaded[gen.MapRing]; m != nil {
 		var err error
