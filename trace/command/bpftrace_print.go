@@ -27,6 +27,7 @@ type bpftracePrinter struct {
 	json    bool
 	buf     []byte
 	names   map[uint32]string // of users
+	cgroups cgroupPaths
 }
 
 func newBpftracePrinter(
