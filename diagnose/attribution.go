@@ -18,8 +18,13 @@ type Attribution struct {
 	Named int `json:"named"`
 	// Without is the use without the Named users, or without the first three when Named is 0.
 	Without Number `json:"without"`
-	Basis   string `json:"basis"` // measured or estimated, and how
-	Text    string `json:"text"`  // the result as a sentence
+	// WithoutLeast and WithoutMost are the bounds of Without where that is an estimate, and equal
+	// to it where not. WithoutMost is unknown when nothing shows who would take what becomes free.
+	WithoutLeast Number `json:"without_least"`
+	WithoutMost  Number `json:"without_most"`
+
+	Basis string `json:"basis"` // measured or estimated, and how
+	Text  string `json:"text"`  // the result as a sentence
 }
 
 // ResourceUser is a user of a shared resource.
@@ -30,7 +35,10 @@ type ResourceUser struct {
 	Part  Number `json:"part"`            // what it takes of the resource
 	// Wants is what it would take if nobody else took anything: more than Part when it waits.
 	Wants   Number `json:"wants"`
-	Without Number `json:"without"` // the use without this user alone
+	Without Number `json:"without"` // the use without this user alone, likely
+	// WithoutLeast and WithoutMost are its bounds, as in Attribution.
+	WithoutLeast Number `json:"without_least"`
+	WithoutMost  Number `json:"without_most"`
 	// Statistic is a query of what the user takes, in the unit of that statistic.
 	Statistic string `json:"statistic,omitempty"`
 }

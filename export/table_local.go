@@ -33,6 +33,7 @@ func localLines() []line {
 			unit: count},
 		{query: "process.io" + ofProcess + `,direction`, kind: delta, unit: size,
 			otel: "process.disk.io"},
+		{query: "process.io.priority" + ofProcess + `,class`, kind: level, unit: count},
 		{query: "process.lifetime by process,reason", kind: dist, unit: nanos, local: onRequest},
 		{query: "process.lock.waiters" + ofProcess, kind: level, unit: count},
 		{query: "process.lost", kind: delta, unit: nanos, local: derived},

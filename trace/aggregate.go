@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
-	"runtime"
 	"slices"
 
-	"culprit/kernel/bpf"
 	"culprit/lang/check"
 	"culprit/lang/format"
 	"culprit/lang/ir"
@@ -22,18 +20,14 @@ type Aggregate struct {
 	format.Aggregation
 	Of *ir.Agg
 
-	rows  map[string][]int64 // by the bytes of the key: the row's Data
-	outer *ebpf.Map          // array of maps
-	index uint32             // of inner in outer
-	inner *ebpf.Map          // the map that programs add to now
-	// spare is the empty map that programs will add to next; nil: none was needed yet.
-	spare   *ebpf.Map
-	spec    *ebpf.MapSpec
+	rows    map[string][]int64 // by the bytes of the key: the row's Data
+	kernel  replacedMap        // what programs add to
 	cpus    int
 	session *Session
-	symbols bool       // the key has addresses that are printed by name
-	pass    uint64     // of recordQueue, when the aggregation was last read
-	placing chan error // receives when the first map is in outer; nil: it is
+	symbols bool            // the key has addresses that are printed by name
+	stacks  []ir.TupleField // of the key
+	unnamed int             // rows whose Key is not set yet; see nameRows
+	pass    uint64          // of recordQueue, when the aggregation was last read
 	taps    []*tap
 	unkept  bool // no action of the script reads the rows: only taps do
 	// counts of a count() is called with a key and what was added to it. The key is valid until
@@ -50,15 +44,18 @@ func newAggregate(
 		Of:      of,
 		batches: batches{},
 		rows:    map[string][]int64{},
-		outer:   outer,
-		index:   index,
-		spec:    spec.InnerMap,
+		kernel: replacedMap{
+			what: "aggregation @" + of.Agg.Name, outer: outer, index: index, spec: spec.InnerMap,
+		},
 		session: s,
 	}
 	a.Name, a.Func = of.Agg.Name, format.Function(of.Agg.Func)
 	for _, f := range of.Key.Fields {
-		if _, ok := f.Type.(check.SymbolType); ok {
+		switch f.Type.(type) {
+		case check.SymbolType:
 			a.symbols = !s.script.Program.Options.Bpftrace
+		case check.StackType:
+			a.stacks = append(a.stacks, f)
 		}
 	}
 	var err error
@@ -68,17 +65,7 @@ func newAggregate(
 	if a.cpus, err = ebpf.PossibleCPU(); err != nil {
 		return nil, fmt.Errorf("count the CPUs: %w", err)
 	}
-	if a.inner, err = a.spareMap(); err != nil {
-		return nil, err
-	}
-	if s.programs.shrunk > 1 { // the limit of locked memory may leave none later
-		if a.spare, err = bpf.NewMap(a.spec); err != nil {
-			a.close()
-			return nil, fmt.Errorf("create a map for aggregation @%s: %w", a.Name, err)
-		}
-	}
-	if err := a.place(); err != nil {
-		a.close()
+	if err := a.kernel.open(s.programs.shrunk > 1); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -98,70 +85,6 @@ func buckets(a *check.Aggregation) (format.Buckets, error) {
 		return b, fmt.Errorf("aggregation @%s: %w", a.Name, wrong)
 	}
 	return b, nil
-}
-
-// spareMap returns a map for programs to add to next. Two maps alternate, because the kernel needs
-// some milliseconds to create one.
-func (a *Aggregate) spareMap() (*ebpf.Map, error) {
-	if m := a.spare; m != nil {
-		a.spare = nil
-		return m, nil
-	}
-	m, err := bpf.NewMap(a.spec)
-	if err != nil {
-		return nil, fmt.Errorf("create a map for aggregation @%s: %w", a.Name, err)
-	}
-	return m, nil
-}
-
-// replace makes m the map that programs add to. When it returns, no program adds to the previous
-// map any more: to update a map of maps, the kernel waits until no program can hold the old one
-// (map_update_elem in kernel/bpf/syscall.c).
-func (a *Aggregate) replace(m *ebpf.Map) error {
-	if err := a.outer.Put(a.index, m); err != nil {
-		return fmt.Errorf("replace the map of aggregation @%s: %w", a.Name, err)
-	}
-	return nil
-}
-
-// place installs the first map. It does not wait until replace returns: no program can hold a
-// previous map.
-func (a *Aggregate) place() error {
-	done, first := make(chan error, 1), a.inner
-	a.placing = done
-	go func() { done <- a.replace(first) }()
-	for {
-		select {
-		case err := <-a.placing:
-			a.placing = nil
-			return err
-		default:
-		}
-		var id uint32
-		if a.outer.Lookup(a.index, &id) == nil {
-			return nil
-		}
-		runtime.Gosched()
-	}
-}
-
-// placed waits until replace has returned for the first map.
-func (a *Aggregate) placed() error {
-	if a.placing == nil {
-		return nil
-	}
-	err := <-a.placing
-	a.placing = nil
-	return err
-}
-
-func (a *Aggregate) close() {
-	_ = a.placed() // an error no longer matters
-	for _, m := range []*ebpf.Map{a.inner, a.spare} {
-		if m != nil {
-			m.Close() //nolint:errcheck // its rows were read, or are not needed
-		}
-	}
 }
 
 // take moves the rows of a map, which no program adds to, into a.
@@ -198,9 +121,19 @@ func (a *Aggregate) add(key []byte, values [][]byte) {
 		bucket = int(binary.NativeEndian.Uint32(key[g.Key.Size:]))
 		key = key[:g.Key.Size]
 	}
-	if a.symbols {
+	stored := len(a.stacks) > 0 && a.session.stacks.stores()
+	if a.symbols || stored {
 		key = slices.Clone(key)
+	}
+	if a.symbols {
 		a.session.symbols.unify(key, g.Key.Fields)
+	}
+	if stored {
+		events := uint64(0)
+		for _, v := range values {
+			events += eventsOf(g, v)
+		}
+		a.session.stacks.storeKey(key, a.stacks, events)
 	}
 	for _, t := range a.taps {
 		t.add(key, values, bucket)
@@ -252,21 +185,72 @@ func (a *Aggregate) fresh() []int64 {
 	return one.Rows[0].Data
 }
 
-// row returns the value of a key. It creates the row if there is none.
+// row returns the value of a key. It creates the row, without its Key, if there is none.
 func (a *Aggregate) row(key []byte) []int64 {
 	if data := a.rows[string(key)]; data != nil {
 		return data
 	}
 	row := format.AggregationRow{Data: a.fresh()}
 	kept := slices.Clone(key)
-	if !a.session.script.Program.Options.Bpftrace { // which is printed by EachRow
-		for _, f := range a.Of.Key.Fields {
-			row.Key = append(row.Key, a.session.Key(kept, f))
-		}
+	if len(a.Of.Key.Fields) > 0 {
+		a.unnamed++
 	}
 	a.Rows = append(a.Rows, row)
 	a.rows[string(kept)] = row.Data
 	return row.Data
+}
+
+// nameRows sets the Key of rows that have none.
+func (a *Aggregate) nameRows() {
+	if a.unnamed == 0 || a.session.script.Program.Options.Bpftrace { // which is printed by EachRow
+		return
+	}
+	a.unnamed = 0
+	key := map[*int64]string{}
+	for k, data := range a.rows {
+		key[&data[0]] = k
+	}
+	for i := range a.Rows {
+		row := &a.Rows[i]
+		if row.Key != nil {
+			continue
+		}
+		raw := []byte(key[&row.Data[0]])
+		for _, f := range a.Of.Key.Fields {
+			row.Key = append(row.Key, a.session.Key(raw, f))
+		}
+	}
+}
+
+// mergeStacks merges the rows of stacks that were discarded: in keys all these stacks are one.
+func (a *Aggregate) mergeStacks() {
+	store := &a.session.stacks.store
+	var moved []string
+	gone := map[*int64]bool{}
+	for key, data := range a.rows {
+		for _, f := range a.stacks {
+			n := binary.NativeEndian.Uint32([]byte(key[f.Offset : f.Offset+4]))
+			if n >= store.bit|firstStored && store.stacks[n] == nil {
+				moved, gone[&data[0]] = append(moved, key), true
+				break
+			}
+		}
+	}
+	a.Rows = slices.DeleteFunc(
+		a.Rows, func(r format.AggregationRow) bool { return gone[&r.Data[0]] },
+	)
+	for _, key := range moved {
+		data := a.rows[key]
+		delete(a.rows, key)
+		raw := []byte(key)
+		for _, f := range a.stacks {
+			n := binary.NativeEndian.Uint32(raw[f.Offset:])
+			if n >= store.bit|firstStored && store.stacks[n] == nil {
+				binary.NativeEndian.PutUint32(raw[f.Offset:], store.bit|otherStacks)
+			}
+		}
+		a.join(a.row(raw), data)
+	}
 }
 
 // merge adds the value of one CPU to data.
@@ -302,6 +286,23 @@ func (a *Aggregate) merge(data []int64, v []byte, bucket int) {
 			data[i] += word(i)
 		}
 	}
+}
+
+// eventsOf returns how often something was added to a value, by weight in distributions.
+func eventsOf(g *ir.Agg, v []byte) (n uint64) {
+	switch g.Agg.Func {
+	case check.Count, check.Stddev:
+		return binary.NativeEndian.Uint64(v)
+	case check.Sum, check.Avg, check.Min, check.Max:
+		return binary.NativeEndian.Uint64(v[8:])
+	}
+	if g.Marked {
+		v = v[8:]
+	}
+	for ; len(v) >= 8; v = v[8:] {
+		n += binary.NativeEndian.Uint64(v)
+	}
+	return n
 }
 
 // anything reports whether anything was ever added to a value.

@@ -36,7 +36,7 @@ type frames struct {
 // frameOptions select what frames are.
 type frameOptions struct {
 	later  bool // no reader runs: names of functions in files are looked up by resolve
-	kept   bool // stacks stay in the kernel until the end, and values are numbers of frames
+	kept   bool // stacks are in the stackStore, and values are numbers of frames
 	places bool // each place in a function has a frame, whose name has the offset in the symbol
 }
 

@@ -3,10 +3,7 @@ package trace
 import (
 	"errors"
 	"slices"
-	"sync"
 	"time"
-
-	"github.com/cilium/ebpf"
 )
 
 // aggregates are the aggregations of a session, in the order of check.Program.Aggs.
@@ -27,51 +24,26 @@ func (s *Session) collect(all ...*Aggregate) error {
 			return err
 		}
 		for _, a := range all {
-			if err := a.take(a.inner); err != nil {
+			if err := a.take(a.kernel.inner); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	type change struct {
-		a          *Aggregate
-		old, fresh *ebpf.Map
-		err        error
-	}
-	var due []*change
-	var failed error
+	var due []*Aggregate
+	var maps []*replacedMap
 	for _, a := range all {
-		if s.records.delivering && a.pass == s.records.pass ||
-			slices.ContainsFunc(due, func(c *change) bool { return c.a == a }) {
+		if s.records.delivering && a.pass == s.records.pass || slices.Contains(due, a) {
 			continue
 		}
-		fresh, err := a.spareMap()
-		if err != nil {
-			failed = err
-			break
-		}
-		due = append(due, &change{a: a, old: a.inner, fresh: fresh})
+		due, maps = append(due, a), append(maps, &a.kernel)
 	}
-	// Each replacement waits some milliseconds until no program runs that began before it. They
-	// wait side by side.
-	var waiting sync.WaitGroup
-	for i, c := range due {
-		change := func() { c.err = errors.Join(c.a.placed(), c.a.replace(c.fresh)) }
-		if i == len(due)-1 {
-			change()
-			break
+	done, failed := replaceAll(maps)
+	for i, a := range due {
+		if done[i] {
+			a.pass = s.records.pass
+			failed = errors.Join(failed, a.take(a.kernel.spare)) // unread rows stay in the map
 		}
-		waiting.Go(change)
-	}
-	waiting.Wait()
-	for _, c := range due {
-		if c.err == nil {
-			c.a.inner, c.a.spare, c.a.pass = c.fresh, c.old, s.records.pass
-			c.err = c.a.take(c.old) // rows that could not be read stay in the map
-		} else {
-			c.a.spare = c.fresh
-		}
-		failed = errors.Join(failed, c.err)
 	}
 	return failed
 }
@@ -88,10 +60,11 @@ func (s *aggregates) startWaitIdle() {
 	go func() {
 		var failed error
 		if watched {
-			failed = s.all[0].replace(s.all[0].inner) // by itself: this only waits for programs
+			// By itself: this only waits for programs.
+			failed = s.all[0].kernel.replace(s.all[0].kernel.inner)
 		}
 		for _, a := range s.all {
-			failed = errors.Join(failed, a.placed())
+			failed = errors.Join(failed, a.kernel.placed())
 		}
 		done <- failed
 	}()

@@ -3,47 +3,36 @@ package trace
 import (
 	"encoding/binary"
 	"slices"
-	"strconv"
 
 	"culprit/lang/gen"
+
+	"github.com/cilium/ebpf"
 )
 
-// pieces are stacks whose keys were too long for the kernel, so that programs cut them into pieces
-// (gen.PieceOf).
-type pieces struct {
-	now map[uint32][]byte // keys of the pieces of the last reading, by number
-	// before has the pieces of the reading before: a program that ran while they were removed may
-	// have used their numbers.
-	before map[uint32][]byte
-}
+// pieces are the keys of stacks whose keys were too long for the kernel, so that programs cut them
+// into pieces (gen.PieceOf), by number. All pieces of a stack are in the same map.
+type pieces map[uint32][]byte
 
-// eachStack calls take with the whole key of each stack in the kernel, as gen.MapStacks describes
-// it, and with its number. With remove it removes them. The key is valid until take returns. A
-// stack that cannot be read is left out; its number is then reported as lost.
-func (s *stackReader) eachStack(remove bool, take func(key []byte, id uint32)) {
+// eachStack calls take with the whole key of each stack in maps, as gen.MapStacks describes it, and
+// with its number. With remove it removes them. The key is valid until take returns. A stack that
+// cannot be read is left out; its number is then reported as lost.
+func (s *stackReader) eachStack(from []*ebpf.Map, remove bool, take func(key []byte, id uint32)) {
 	if !s.script.kernel.InPieces() {
-		s.eachPiece(remove, take)
+		s.eachPiece(from, remove, take)
 		return
 	}
-	if remove {
-		s.pieces.before = s.pieces.now
-	}
-	s.pieces.now = map[uint32][]byte{}
-	s.eachPiece(remove, func(key []byte, id uint32) { s.pieces.now[id] = slices.Clone(key) })
-	for id, key := range s.pieces.now {
-		if whole := s.pieces.join(key); whole != nil {
+	all := pieces{}
+	s.eachPiece(from, remove, func(key []byte, id uint32) { all[id] = slices.Clone(key) })
+	for id, key := range all {
+		if whole := all.join(key); whole != nil {
 			take(whole, id)
 		}
 	}
 }
 
 // eachPiece calls take with each key of the maps of stacks.
-func (s *stackReader) eachPiece(remove bool, take func(key []byte, id uint32)) {
-	for i := 0; ; i++ {
-		m := s.maps[gen.MapStacks+strconv.Itoa(i)]
-		if m == nil {
-			return
-		}
+func (s *stackReader) eachPiece(from []*ebpf.Map, remove bool, take func(key []byte, id uint32)) {
+	for _, m := range from {
 		err := s.batches.each(
 			m, 1, remove,
 			func(key []byte, values [][]byte) { take(key, binary.NativeEndian.Uint32(values[0])) },
@@ -55,15 +44,12 @@ func (s *stackReader) eachPiece(remove bool, take func(key []byte, id uint32)) {
 }
 
 // join returns the whole key of the stack whose last piece is key, or nil when a piece is missing.
-func (p *pieces) join(key []byte) []byte {
+func (p pieces) join(key []byte) []byte {
 	before := gen.PieceOf(binary.NativeEndian.Uint64(key))
 	if before == 0 {
 		return key
 	}
-	first, ok := p.now[before]
-	if !ok {
-		first, ok = p.before[before]
-	}
+	first, ok := p[before]
 	if !ok {
 		return nil
 	}

@@ -349,7 +349,7 @@ func (p *Printer) End() error {
 	if err := p.Pause(); err != nil {
 		return err
 	}
-	for _, note := range p.session.SymbolNotes() {
+	for _, note := range slices.Concat(p.session.SymbolNotes(), p.session.StackNotes()) {
 		p.Say("%s", note)
 	}
 	if p.file != nil {

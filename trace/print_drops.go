@@ -34,7 +34,7 @@ var dropWords = [ir.DropCount]struct {
 		"STKSTROVERFLOW",
 		"stack drop",
 		false,
-		"there are more different stacks than fit",
+		"more different stacks came than fit; those events have an empty stack",
 	},
 	ir.DropSpec: {"SPECUNAVAIL", "failed speculation", false, "no speculative buffer available"},
 	ir.DropHeld: {

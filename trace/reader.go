@@ -216,6 +216,7 @@ func (s *Source) addNotes(b *measure.Batch, alive bool) {
 	if less := s.session.Shrunk(); less != "" {
 		b.Notes = append(b.Notes, less)
 	}
+	b.Notes = append(b.Notes, s.session.StackNotes()...)
 	if why := s.session.symbols.pointers; why != "" &&
 		(slices.Contains(b.By, "user") || slices.Contains(b.By, "stack")) {
 		b.Notes = append(b.Notes, why)

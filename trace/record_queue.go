@@ -21,6 +21,8 @@ type recordQueue struct {
 	pending    []record        // read, but too recent to be delivered
 	pass       uint64          // number of the last delivery of records
 	delivering bool            // a delivery is under way
+	stacks     *stackReader    // stores stacks of records; nil: the script has none
+	held       *speculations   // nil: nothing speculated yet
 }
 
 // A record is the bytes that one clause wrote into the ring buffer.
@@ -137,13 +139,63 @@ func (q *recordQueue) read(all bool) error {
 		if len(r.RawSample) < ir.RecordHeader {
 			return fmt.Errorf("a record of %d bytes is shorter than its header", len(r.RawSample))
 		}
+		raw := slices.Clone(r.RawSample)
+		if q.stacks != nil {
+			q.stacks.storeRecord(raw)
+		}
 		q.pending = append(q.pending, record{
-			binary.NativeEndian.Uint64(r.RawSample),
-			binary.NativeEndian.Uint32(r.RawSample[16:]),
-			slices.Clone(r.RawSample),
+			binary.NativeEndian.Uint64(raw), binary.NativeEndian.Uint32(raw[16:]), raw,
 		})
 	}
 	return nil
+}
+
+// readWritten reads all records that were written before. Those that are written meanwhile may
+// remain.
+func (q *recordQueue) readWritten() error {
+	before := len(q.pending)
+	for left := q.ring.BufferSize(); left > 0; {
+		if err := q.read(false); err != nil {
+			return err
+		}
+		if len(q.pending) < before+maxRecordsPerRead { // the ring was empty
+			return nil
+		}
+		for _, r := range q.pending[before:] {
+			left -= len(r.raw)
+		}
+		before = len(q.pending)
+	}
+	return nil
+}
+
+// eachStack calls visit with the number of each stack in a record that was not delivered yet.
+func (q *recordQueue) eachStack(visit func(n uint32)) {
+	if q.stacks == nil {
+		return
+	}
+	all := func(raw []byte) {
+		kind := binary.NativeEndian.Uint32(raw[8:])
+		if int(kind) >= len(q.stacks.records) {
+			return
+		}
+		for _, f := range q.stacks.records[kind] {
+			if f.Offset+f.Size <= len(raw) {
+				visit(binary.NativeEndian.Uint32(raw[f.Offset:]))
+			}
+		}
+	}
+	for _, r := range q.pending {
+		all(r.raw)
+	}
+	if q.held == nil {
+		return
+	}
+	for _, records := range q.held.held {
+		for _, r := range records {
+			all(r.raw)
+		}
+	}
 }
 
 // Aggregates reads aggregations and returns them with all that was added until now, or until the
@@ -163,5 +215,9 @@ func (s *Session) Aggregates(of []*check.Aggregation) ([]*Aggregate, error) {
 		all[i] = s.aggs.all[a.ID]
 		due = append(due, all[i])
 	}
-	return all, s.collect(due...)
+	err := s.collect(due...)
+	for _, a := range due {
+		a.nameRows()
+	}
+	return all, err
 }

@@ -113,12 +113,16 @@ func (s *Session) wait(ctx context.Context, d *delivery, over <-chan struct{}) e
 	)
 	drain, status := now.Add(each), now.Add(statusEach)
 	s.programs.startTicks(now)
+	drains := s.drainsStacks()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for !s.programs.ended() {
 		next := drain
 		if r := s.programs.nextTick(); r != nil && r.next.Before(next) {
 			next = r.next
+		}
+		if drains && s.stacks.fill.next.Before(next) {
+			next = s.stacks.fill.next
 		}
 		timer.Reset(time.Until(next))
 		select {
@@ -142,6 +146,11 @@ func (s *Session) wait(ctx context.Context, d *delivery, over <-chan struct{}) e
 				return err
 			}
 			drain = now.Add(each)
+		}
+		if drains && !s.stacks.fill.next.After(now) {
+			if err := s.checkStacks(now); err != nil {
+				return err
+			}
 		}
 		if !status.After(now) {
 			if err := s.checkStatus(d, measure.Span(now.Sub(status)+statusEach)); err != nil {

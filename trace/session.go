@@ -92,8 +92,9 @@ func (s *Session) Close() {
 	s.symbols.unwinder = nil
 	_ = s.aggs.waitIdle() // an error no longer matters
 	for _, a := range s.aggs.all {
-		a.close()
+		a.kernel.close()
 	}
+	s.stacks.close()
 	if s.records.ring != nil {
 		s.records.ring.Close() //nolint:errcheck // nothing was written
 	}

@@ -127,6 +127,7 @@ func (t *delivery) speculations() (*speculations, error) {
 			most = int(min(n, 1<<32))
 		}
 		t.held = &speculations{held: map[int64][]*Record{}, size: map[int64]int{}, most: most}
+		t.session.records.held = t.held
 		// Without the map, the script has speculate(1) and no speculation().
 		if m := t.session.programs.maps.Maps[gen.MapSpec]; m != nil {
 			used, err := m.Memory()

@@ -135,24 +135,33 @@ func (s *stackReader) frame(id uint32) int32 {
 	}
 }
 
-// keptFrame returns the frame of a stack by its ID, or 0 for the empty stack, where stacks stay in
-// the kernel until the end.
-func (s *stackReader) keptFrame(id uint32) int32 {
+// storedFrame returns the frame of a stack by its ID in the kernel or its number in the store; 0 is
+// the empty stack. Stacks of further functions are counted together when there are too many.
+func (s *stackReader) storedFrame(id uint32) int32 {
 	f := s.frames
-	at, ok := f.ids.now[id]
-	switch {
-	case ok || id == 0:
+	n := s.stored(id)
+	at, ok := f.ids.now[n]
+	if ok || n == 0 {
 		return at
-	default:
-		if pid, pcs, why := s.rawStack(id); why != "" {
-			at = f.add([]int32{f.function(symbol.Place{Name: why}, symbol.Spot{}, 0)})
-		} else {
-			at, _ = s.chain(pid, pcs, false)
-		}
 	}
-	f.ids.now[id] = at
+	pid, pcs, why := s.addressesOf(n)
+	if why == "" && len(f.links) > mostStoredFrames {
+		why = otherStacksText
+	}
+	if why != "" {
+		return f.add([]int32{f.function(symbol.Place{Name: why}, symbol.Spot{}, 0)})
+	}
+	if len(f.ids.now) >= mostStacks {
+		clear(f.ids.now)
+	}
+	at, _ = s.chain(pid, pcs, false)
+	f.ids.now[n] = at
 	return at
 }
+
+// mostStoredFrames is how many frames a session with kept stacks keeps: about 60 MB with their
+// functions.
+const mostStoredFrames = 1 << 20
 
 // An unnamed is a stack that was read out of the kernel and has no frame yet.
 type unnamed struct {
@@ -171,7 +180,8 @@ func (s *stackReader) takeStacks() {
 	f.relearn(s.symbols.processes.Inlinings())
 	// Stacks of processes wait here, so that the files of all are read at once.
 	fresh := map[[2]uint64]*unnamed{}
-	s.eachStack(true, func(key []byte, id uint32) {
+	old, _ := s.swap() // stacks of maps that were not replaced are reported as lost
+	s.eachStack(old, true, func(key []byte, id uint32) {
 		pid, at, known, hashed := f.look(key)
 		if !known && pid == 0 {
 			at, known = s.chain(0, f.pcs, false)

@@ -2,11 +2,11 @@ package trace
 
 import (
 	"encoding/binary"
-	"fmt"
 	"time"
 
 	"culprit/lang/check"
 	"culprit/lang/format"
+	"culprit/lang/ir"
 	"culprit/symbol"
 
 	"github.com/cilium/ebpf"
@@ -16,17 +16,32 @@ import (
 type stackReader struct {
 	script  *Compiled
 	maps    map[string]*ebpf.Map // of the session
+	kernel  []*replacedMap       // the maps of stacks
 	symbols *symbols
 	batches batches
-	texts   map[uint32]format.Value   // of the stacks that were looked up, by ID
-	places  map[uint32][]symbol.Place // of the stacks that Places has returned, by ID
-	raw     map[uint32][]uint64       // of those that were only read; see readStacks
-	frames  *frames                   // replaces texts and raw; nil: stacks are texts
-	pieces  pieces                    // of stacks, where the kernel limits the size of keys
+	store   stackStore
+	ids     stackIDs
+	fill    stackFill
+	records [][]ir.TupleField // the stacks in each kind of record
+	named   namedStacks
+	frames  *frames // replaces the texts of stacks; nil: stacks are texts
 	// pieces of keys by number, as gen.MapLong contained them when it was last read
 	long     map[uint32][]byte
 	inlining time.Duration // CPU time of looking for inlined functions
 }
+
+// namedStacks caches the names of stacks by their numbers in the store.
+type namedStacks struct {
+	texts  map[uint32]format.Value
+	places map[uint32][]symbol.Place
+	lines  map[string]string // equal lines of texts share memory
+}
+
+const (
+	// mostNamed is how many stacks have their names cached, and mostLines how many lines.
+	mostNamed = 1 << 13
+	mostLines = 1 << 16
+)
 
 // cut splits the number of a stack into its ID and how many of its frames are wanted; -1: all.
 func (s *stackReader) cut(number uint32) (id uint32, most int) {
@@ -36,15 +51,16 @@ func (s *stackReader) cut(number uint32) (id uint32, most int) {
 	return check.CutStack(number)
 }
 
-// text returns a stack by its ID, with the names of its frames.
+// text returns a stack by its ID in the kernel or its number, with the names of its frames.
 func (s *stackReader) text(id uint32) format.Value {
 	if id == 0 {
 		return format.StackOf(nil, nil)
 	}
-	if known, ok := s.texts[id]; ok {
+	n := s.stored(id)
+	if known, ok := s.named.texts[n]; ok {
 		return known
 	}
-	pid, pcs, why := s.rawStack(id)
+	pid, pcs, why := s.addressesOf(n)
 	if why != "" {
 		return format.StackOf([]string{why}, nil)
 	}
@@ -59,9 +75,46 @@ func (s *stackReader) text(id uint32) format.Value {
 	if pid != 0 && s.script.hasOption("inline") {
 		lines, pcs = s.insertInlined(pid, lines, places, pcs)
 	}
+	s.named.share(lines)
 	v := format.StackOf(lines, pcs)
-	s.texts[id] = v
+	if s.named.texts == nil || len(s.named.texts) >= mostNamed {
+		s.named.texts = map[uint32]format.Value{}
+	}
+	s.named.texts[n] = v
 	return v
+}
+
+// share makes equal lines use the same memory.
+func (n *namedStacks) share(lines []string) {
+	if n.lines == nil || len(n.lines) >= mostLines {
+		n.lines = map[string]string{}
+	}
+	for i, line := range lines {
+		if known, ok := n.lines[line]; ok {
+			lines[i] = known
+		} else {
+			n.lines[line] = line
+		}
+	}
+}
+
+// placesOf returns what is at the addresses of a stack by its ID in the kernel or its number,
+// innermost first. A stack that is missing has a place whose name is the reason.
+func (s *stackReader) placesOf(id uint32) []symbol.Place {
+	n := s.stored(id)
+	if known, ok := s.named.places[n]; ok {
+		return known
+	}
+	pid, pcs, why := s.addressesOf(n)
+	if why != "" {
+		return []symbol.Place{{Name: why}}
+	}
+	places := s.symbols.stack(pid, withoutEnding(pcs))
+	if s.named.places == nil || len(s.named.places) >= mostNamed {
+		s.named.places = map[uint32][]symbol.Place{}
+	}
+	s.named.places[n] = places
+	return places
 }
 
 // insertInlined adds inlined functions to a stack, each before the function that contains it.
@@ -89,74 +142,54 @@ func (s *stackReader) insertInlined(
 const inlineTime = 2 * time.Second
 
 // learnStacks looks up the names, and with the option inline the inlined functions, of the stacks
-// that were only read.
+// that were stored since it was last called.
 func (s *stackReader) learnStacks() {
 	var asked []symbol.Asked
 	interpreted := map[int][]uint64{}
-	defer func() { s.symbols.learnFrames(interpreted, true) }()
-	for _, words := range s.raw {
-		if len(words) > 1 && words[0] != 0 {
-			interpreted[int(words[0])] = append(interpreted[int(words[0])], words[1:]...)
-			asked = append(asked, symbol.Asked{PID: int(words[0]), PCs: addresses(words[1:])})
+	for _, n := range s.store.fresh {
+		one := s.store.stacks[n]
+		if one == nil {
+			continue
 		}
+		if pid, pcs := stackWords(one.bytes); pid != 0 && len(pcs) > 0 {
+			interpreted[pid] = append(interpreted[pid], pcs...)
+			asked = append(asked, symbol.Asked{PID: pid, PCs: addresses(pcs)})
+		}
+	}
+	s.store.fresh = nil
+	if len(asked) == 0 {
+		return
 	}
 	s.symbols.processes.Learn(asked)
 	if s.script.hasOption("inline") && s.inlining < inlineTime {
 		s.inlining += s.symbols.processes.FindInlined(asked, inlineTime-s.inlining)
 	}
+	s.symbols.learnFrames(interpreted, true)
 }
 
-// rawStack removes a stack from those that were only read, and returns its addresses and its
-// process; 0: the kernel. A stack that was lost has the reason why instead.
-func (s *stackReader) rawStack(id uint32) (pid int, pcs []uint64, why string) {
-	raw, ok := s.raw[id]
-	if !ok {
-		s.readStacks()
+// addressesOf returns the addresses and the process of a stack by its number; process 0 is the
+// kernel. For a number without a stack it returns the reason instead.
+func (s *stackReader) addressesOf(n uint32) (pid int, pcs []uint64, why string) {
+	one := s.store.stacks[n]
+	if one == nil {
+		return 0, nil, s.store.missing(n)
+	}
+	if len(s.store.fresh) > 0 {
 		s.learnStacks()
-		raw, ok = s.raw[id]
 	}
-	if !ok {
-		return 0, nil, fmt.Sprintf("(stack %d is lost)", id)
+	pid, pcs = stackWords(one.bytes)
+	if pid != 0 {
+		pcs = s.mark(pid, pcs)
 	}
-	if raw == nil {
-		return 0, nil, fmt.Sprintf("(stack %d is one of several)", id)
-	}
-	delete(s.raw, id)
-	if raw[0] == 0 {
-		return 0, raw[1:], ""
-	}
-	return int(raw[0]), s.mark(int(raw[0]), raw[1:]), ""
+	return pid, pcs, ""
 }
 
-// readStacks reads the stacks that the kernel has and that were not looked up yet: the process,
-// then addresses. nil: two stacks have this number, which happens only when a kernel's numbers ran
-// out.
-func (s *stackReader) readStacks() {
-	s.raw = map[uint32][]uint64{}
-	s.eachStack(false, func(key []byte, id uint32) {
-		if _, known := s.texts[id]; known {
-			return
-		}
-		if _, known := s.places[id]; known {
-			return
-		}
-		if s.frames != nil {
-			if _, known := s.frames.ids.now[id]; known {
-				return
-			}
-		}
-		words := make([]uint64, 1, len(key)/8)
-		words[0] = binary.NativeEndian.Uint64(key)
-		for key = key[8:]; len(key) >= 8; key = key[8:] {
-			pc := binary.NativeEndian.Uint64(key)
-			if pc == 0 {
-				break
-			}
-			words = append(words, pc)
-		}
-		if _, twice := s.raw[id]; twice {
-			words = nil
-		}
-		s.raw[id] = words
-	})
+// stackWords decodes a stack of the store: its process, 0 for the kernel, and its addresses.
+func stackWords(stack string) (pid int, pcs []uint64) {
+	words := []byte(stack)
+	pid = int(binary.NativeEndian.Uint64(words))
+	for words = words[8:]; len(words) >= 8; words = words[8:] {
+		pcs = append(pcs, binary.NativeEndian.Uint64(words))
+	}
+	return pid, pcs
 }

@@ -11,7 +11,7 @@ const MaxFrames = 127
 func (s *Session) ReleaseBuffers() {
 	s.symbols.unwinder.close()
 	s.symbols.unwinder = nil
-	s.stacks.batches, s.stacks.raw = batches{}, nil
+	s.stacks.batches, s.stacks.named = batches{}, namedStacks{}
 	for _, a := range s.aggs.all {
 		a.batches = batches{}
 	}
@@ -21,7 +21,7 @@ func (s *Session) ReleaseBuffers() {
 
 // CollectFrames makes the session keep stacks as chains of frames by function, instead of as text.
 // Names of functions in files are looked up by ResolveFrames. With places, each place in a function
-// has a frame of its own; with kept, stacks stay in the kernel until the end. Call it before Run.
+// has a frame of its own; with kept, values are numbers of frames. Call it before Run.
 func (s *Session) CollectFrames(places, kept bool) {
 	f := newFrames()
 	f.later, f.places, f.kept = true, places, kept

@@ -23,7 +23,7 @@ func (s *Session) value(v Value) format.Value {
 	case check.StackType:
 		id, most := s.stacks.cut(uint32(v.Int))
 		if s.stacks.frames != nil && s.stacks.frames.kept {
-			return format.IntOf(int64(s.stacks.keptFrame(id)), 4, false)
+			return format.IntOf(int64(s.stacks.storedFrame(id)), 4, false)
 		}
 		return s.stacks.text(id).Innermost(most)
 	case check.SymbolType:

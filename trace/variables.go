@@ -134,25 +134,14 @@ func (a *Aggregate) EachRow(visit func(key []Value, data []int64)) {
 	}
 }
 
-// Places returns what is at the addresses of a stack, innermost first. A stack that is lost has a
-// place whose name is the reason.
+// Places returns what is at the addresses of a stack, innermost first. A stack that is
+// missing has a place whose name is the reason.
 func (s *Session) Places(stack Value) []symbol.Place {
 	id, most := s.stacks.cut(uint32(stack.Int))
 	if id == 0 {
 		return nil
 	}
-	places, ok := s.stacks.places[id]
-	if !ok {
-		pid, pcs, why := s.stacks.rawStack(id)
-		if why != "" {
-			return []symbol.Place{{Name: why}}
-		}
-		places = s.symbols.stack(pid, withoutEnding(pcs))
-		if s.stacks.places == nil {
-			s.stacks.places = map[uint32][]symbol.Place{}
-		}
-		s.stacks.places[id] = places
-	}
+	places := s.stacks.placesOf(id)
 	if most >= 0 && len(places) > most {
 		places = places[:most]
 	}

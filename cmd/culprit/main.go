@@ -16,11 +16,13 @@ import (
 	"culprit/collect"
 	"culprit/dataset"
 	"culprit/kernel"
+	"culprit/kernel/feature"
 	"culprit/kernel/netlink"
 	"culprit/kernel/proc"
 	"culprit/measure"
 	"culprit/supervise"
 	"culprit/trace"
+	"culprit/trace/probe"
 	"culprit/trace/sampler"
 	"culprit/view/term"
 
@@ -300,6 +302,15 @@ func (m machine) Record(
 		}
 		m.afterTick()
 	})
+}
+
+// CanTrace returns an error that names the rights that this process lacks for tracing; nil: it can
+// trace.
+func (m machine) CanTrace() error {
+	if err := feature.RawTracepoints.Have(kernel.Root{}); err != nil {
+		return probe.MissingRight(kernel.Root{}, "use BPF", err)
+	}
+	return nil
 }
 
 // defaultNetns returns the network namespaces that a diagnosis or server reads: "all" in the host's

@@ -82,7 +82,11 @@ func (c Processes) Open(env *collect.Env, want collect.Want) (collect.Reading, e
 	b, err = dir.ReadOne("sys/kernel/task_delayacct", r.buf)
 	// before Linux 5.14 there is no such file, and it is on
 	r.delayAcct = err != nil || len(b) > 0 && b[0] != '0'
-	if !c.files && env.Root.Proc == "" && r.sameNamespace() {
+	own := env.Root.Proc == "" && r.sameNamespace()
+	if own {
+		r.ioPriority.get = ioPriorityOf
+	}
+	if !c.files && own {
 		r.taskstats, r.taskstatsErr = openTaskstats(int32(os.Getpid()))
 		if r.taskstats != nil && r.sched && (env.Long || c.walk) {
 			if r.walk = startTaskWalk(env.Root); c.walk {
@@ -128,7 +132,7 @@ func wantProcesses(w collect.Want) processWants {
 			runwait:  w.Stat("process.runwait"),
 			delay:    w.Stat("process.delay"),
 			switches: w.Stat("process.switches"),
-			io:       w.Stat("process.io"),
+			io:       w.Stat("process.io", "process.io.priority"),
 			calls:    w.Stat("process.calls.bytes"),
 			short:    w.Stat("process.short"),
 			lost:     w.Stat("process.lost"),
@@ -239,6 +243,7 @@ type processBuffers struct {
 	lockWaits  lockReading
 	sleepers   sleeperReading
 	placement  placementReading
+	ioPriority ioPriorityReading
 }
 
 // shortcomings is what a reading could not see.

@@ -191,6 +191,7 @@ func TestDelaysAreUnknownWhileNobodyCounts(t *testing.T) {
 			map[string]string{"proc/sys/kernel/task_delayacct": "0\n"},
 		),
 	)
+	m.Reading.(*processReading).ioPriority.get = func(int) (uint, error) { return 0, nil }
 	m.Read(true)
 	m.next()
 	for _, b := range m.Out.Finish(nil) {

@@ -97,6 +97,7 @@ func (r *processReading) put(out *collect.Out) {
 	r.putSleepers(out)
 	r.putRealtime(out)
 	r.putPlacement(out)
+	r.putIOPriority(out)
 	r.putLost(out, sum)
 	r.notes(out)
 }

@@ -141,6 +141,7 @@ func (Processes) Stats() []measure.Stat {
 			with(measure.Field{Name: "cpu", Type: measure.Number, Help: "CPU on which it runs or " +
 				"waits (/proc/PID/stat)"}, word("allowed", "CPUs that it may use, by affinity "+
 				"and cpuset: 0-3,8; empty for kernel threads (/proc/PID/status)"))),
+		ioPriorityStat(with),
 		realtimeStat(thread),
 		delta(
 			"thread.cpu", measure.Nanoseconds, "CPU time of a thread; see process.cpu",
@@ -150,6 +151,16 @@ func (Processes) Stats() []measure.Stat {
 			"waited for a CPU", thread()),
 		delta("thread.switches", measure.Events, "context switches of the thread", thread(kind)),
 		delta("thread.faults", measure.Events, "page faults of the thread", thread(fault)),
+	}
+}
+
+func ioPriorityStat(fields func(...measure.Field) []measure.Field) measure.Stat {
+	return measure.Stat{
+		ID: "process.io.priority", Kind: measure.Level, Unit: measure.Count, Fold: measure.Max,
+		Help: "level of the I/O priority, 0 (first) to 7, of the processes that read or wrote " +
+			"most within the interval, at most 64; of the first thread (ioprio_get)",
+		Fields: fields(measure.Field{Name: "class", Type: measure.Word,
+			Help: "realtime, best-effort, idle, or none: by the nice value"}),
 	}
 }
 

@@ -44,6 +44,17 @@ type Resource struct {
 	Amount func(use float64) string
 	RestIs string // what the part of no known user may be
 	Basis  string // measured or estimated, and how
+	// Estimate returns the use without users, those whose index is in stopped, and StateOf that use
+	// as the end of a sentence, with an amount as "at least 31 %" or "about 31 %". nil: the use is
+	// by the formula of this package.
+	Estimate func(stopped map[int]bool) Estimate
+	StateOf  func(amount string) string
+}
+
+// Estimate is the use of a resource without some of its users.
+type Estimate struct {
+	Least, Likely float64
+	Most          float64 // NaN: unknown; then Likely is Least
 }
 
 // Result is an attribution with all its users.
@@ -115,18 +126,41 @@ func (u *User) wants() float64 {
 	return u.Part
 }
 
-// WithoutFirst returns the use of the resource without the first n users of Order.
+// WithoutFirst returns the likely use of the resource without the first n users of Order.
 func (d *Result) WithoutFirst(n int) float64 {
-	stopped := 0.0
-	for _, w := range d.wants[:min(n, len(d.wants))] {
-		stopped += w
-	}
-	return d.without(stopped)
+	return d.without(d.Order[:min(n, len(d.Order))]...).Likely
 }
 
-// without returns the use of the resource without users that want this much together.
-func (d *Result) without(stopped float64) float64 {
-	return min(d.Total, max(0, d.Total+d.unserved-stopped))
+// without returns the use of the resource without users, by their indices in Resource.Users.
+func (d *Result) without(users ...int) Estimate {
+	stopped := map[int]bool{}
+	for _, i := range users {
+		stopped[i] = true
+	}
+	parts, wants := 0.0, 0.0
+	for k, i := range d.Order {
+		if stopped[i] {
+			parts += d.parts[k]
+			wants += d.wants[k]
+		}
+	}
+	if d.resource == nil || d.resource.Estimate == nil || len(stopped) == 0 {
+		use := min(d.Total, max(0, d.Total+d.unserved-wants))
+		return Estimate{use, use, use}
+	}
+	e := d.resource.Estimate(stopped)
+	e.Least = min(d.Total, max(e.Least, d.Total-parts, 0)) // no other user takes less than now
+	if e.Most == e.Most {
+		e.Most = min(d.Total, max(e.Most, e.Least))
+	}
+	if e.Most != e.Most {
+		e.Likely = e.Least
+	}
+	e.Likely = min(d.Total, max(e.Likely, e.Least))
+	if e.Likely > e.Most {
+		e.Likely = e.Most
+	}
+	return e
 }
 
 // Share returns the share of the first n users in the total, 0..1; NaN when it is not known.
@@ -157,9 +191,11 @@ func (d *Result) Report() *diagnose.Attribution {
 	if len(d.Order) == 0 || d.Total < r.Limit {
 		return nil
 	}
+	without := d.without(d.Order[:d.shown()]...)
 	a := &diagnose.Attribution{Resource: r.Name, Unit: r.Unit, Total: round(d.Total),
 		Limit: round(r.Limit), Rest: round(d.Rest), RestIs: r.RestIs, Named: d.Named,
-		Without: round(d.WithoutFirst(d.shown())), Basis: r.Basis, Text: d.text(),
+		Without: round(without.Likely), WithoutLeast: round(without.Least),
+		WithoutMost: round(without.Most), Basis: r.Basis, Text: d.text(),
 		Users: []diagnose.ResourceUser{}}
 	others := 0.0
 	for n, i := range d.Order {
@@ -169,9 +205,11 @@ func (d *Result) Report() *diagnose.Attribution {
 			others += d.parts[n]
 			continue
 		}
+		alone := d.without(i)
 		a.Users = append(a.Users, diagnose.ResourceUser{Name: u.Name, Group: u.Group, PID: u.PID,
 			Part: round(d.parts[n]), Wants: round(d.wants[n]),
-			Without: round(d.without(d.wants[n])), Statistic: u.Statistic})
+			Without: round(alone.Likely), WithoutLeast: round(alone.Least),
+			WithoutMost: round(alone.Most), Statistic: u.Statistic})
 	}
 	a.OthersPart = round(others)
 	return a
@@ -196,15 +234,20 @@ func (d *Result) text() string {
 		}
 		names = append(names, name)
 	}
-	now := " (now " + r.Amount(d.Total) + ")"
 	use := r.State(d.WithoutFirst(n))
+	amount, between := d.inWords(d.without(d.Order[:n]...))
+	if r.Estimate != nil {
+		use = r.StateOf(amount)
+	}
+	now := " (" + between + "now " + r.Amount(d.Total) + ")"
 	var text string
 	switch {
 	case d.Named == 1:
 		text = "Without " + names[0] + " " + use + now + "."
 	case d.Named > 1:
+		first, _ := d.inWords(d.without(d.Order[0]))
 		text = "Several together: without " + phrase.List(names) + " " + use + now +
-			"; without the first alone " + r.Amount(d.WithoutFirst(1)) + "."
+			"; without the first alone " + first + "."
 	case len(d.Order) <= MostNamed:
 		text = "No known user is the cause: without " + phrase.List(names) + " " + use + now + "."
 	default:
@@ -216,6 +259,23 @@ func (d *Result) text() string {
 	}
 	return text
 }
+
+// inWords returns an estimate as the amount of a sentence, "31 %", "at least 31 %" or "about 31 %",
+// and in the last case the range, as the begin of a list: "20 % to 50 %; ".
+func (d *Result) inWords(e Estimate) (amount, between string) {
+	r := d.resource
+	switch {
+	case e.Most != e.Most && e.Least < (1-exactTo)*d.Total:
+		return "at least " + r.Amount(e.Least), ""
+	case e.Most-e.Least > exactTo*d.Total:
+		return "about " + r.Amount(e.Likely),
+			r.Amount(e.Least) + " to " + r.Amount(e.Most) + " is possible; "
+	}
+	return r.Amount(e.Likely), ""
+}
+
+// exactTo is the share of the total up to which a range is as good as its likely value.
+const exactTo = 0.05
 
 // RestNoted is the share of the total from which on the sentence names the part of no known user.
 const RestNoted = 0.05

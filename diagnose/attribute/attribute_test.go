@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"culprit/diagnose"
 	"culprit/diagnose/phrase"
 )
 
@@ -119,7 +120,7 @@ func TestInvariants(t *testing.T) {
 		sum := d.Rest
 		for k := range d.Order {
 			sum += d.parts[k]
-			alone := d.without(d.wants[k])
+			alone := d.without(d.Order[k]).Likely
 			if !(alone >= 0 && alone <= d.Total+1e-12) || alone < d.Total-d.wants[k]-1e-9 {
 				t.Fatalf("seed %d: %v without user %d of %v", seed, alone, k, d.Total)
 			}
@@ -151,14 +152,14 @@ func TestSmallestSet(t *testing.T) {
 		of.Least = 0
 		d := Divide(of)
 		for set := range 1 << len(d.Order) {
-			stopped, size := 0.0, 0
+			var stopped []int
 			for k := range d.Order {
 				if set>>k&1 == 1 {
-					stopped += d.wants[k]
-					size++
+					stopped = append(stopped, d.Order[k])
 				}
 			}
-			if d.without(stopped) < of.Limit && size <= MostNamed &&
+			size := len(stopped)
+			if d.without(stopped...).Likely < of.Limit && size <= MostNamed &&
 				(d.Named == 0 || size < d.Named) {
 				t.Fatalf("seed %d: %d users are enough, named %d", seed, size, d.Named)
 			}
@@ -177,5 +178,45 @@ func TestReportIsBounded(t *testing.T) {
 		math.Abs(float64(a.OthersPart)-0.995) > 1e-6 || a.Rest > 1e-6 {
 		t.Errorf("%d users, %d others with %v, rest %v", len(a.Users), a.Others, a.OthersPart,
 			a.Rest)
+	}
+}
+
+// TestEstimate: an estimate is stated as a range, or with what is certain, within the bounds of the
+// parts.
+func TestEstimate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		of   Estimate
+		want Estimate
+		text string
+	}{
+		{"range", Estimate{0.45, 0.62, 0.83}, Estimate{0.45, 0.62, 0.83},
+			"Without a sda is used about 62 % (45 % to 83 % is possible; now 97 %)."},
+		{"narrow", Estimate{0.45, 0.46, 0.49}, Estimate{0.45, 0.46, 0.49},
+			"Without a sda is used 46 % (now 97 %)."},
+		{"unknown", Estimate{0.45, 0.8, math.NaN()}, Estimate{0.45, 0.45, math.NaN()},
+			"Without a sda is used at least 45 % (now 97 %)."},
+		{"below the rest", Estimate{0.1, 0.2, 0.3}, Estimate{0.37, 0.37, 0.37},
+			"Without a sda is used 37 % (now 97 %)."},
+		{"above the total", Estimate{0.45, 2, 3}, Estimate{0.45, 0.97, 0.97},
+			"No known user is the cause: without a sda is used about 97 % (45 % to 97 % is " +
+				"possible; now 97 %)."},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := resource(0.97, User{Name: "a", Part: 0.6})
+			r.RestIs = ""
+			r.Estimate = func(map[int]bool) Estimate { return tt.of }
+			r.StateOf = func(amount string) string { return "sda is used " + amount }
+			a := Divide(r).Report()
+			got := [...]diagnose.Number{a.WithoutLeast, a.Without, a.WithoutMost}
+			for i, v := range []float64{tt.want.Least, tt.want.Likely, tt.want.Most} {
+				if g := float64(got[i]); math.Abs(g-v) > 1e-9 || (g != g) != (v != v) {
+					t.Errorf("%v, want %v", got, tt.want)
+				}
+			}
+			if a.Text != tt.text {
+				t.Errorf("%s\nwant %s", a.Text, tt.text)
+			}
+		})
 	}
 }

@@ -34,17 +34,20 @@ type Plan struct {
 	report  *diagnose.Report
 	disks   []int // findings about a disk whose busy time is divided by an estimate
 	starts  []int // findings about short-lived processes
+	waits   []int // findings about processes that wait
 	Queries []string
 }
 
 // NewPlan returns what to measure so that fewer findings of a report rest on estimates. Its Queries
-// are empty when there is nothing to measure.
+// and Waiting are empty when there is nothing to measure.
 func NewPlan(r *diagnose.Report) *Plan {
 	p := &Plan{report: r}
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		disk, ok := f.Subject.(facts.SaturatedDisk)
 		switch {
+		case len(subjectOf(f).PIDs) > 0:
+			p.waits = append(p.waits, i)
 		case ok && disk.Device != "" && f.Attribution != nil:
 			p.disks = append(p.disks, i)
 		case f.Rule == "fork-storm" || strings.HasPrefix(f.ID, "cpu-saturated/short-lived"):
@@ -64,7 +67,8 @@ func NewPlan(r *diagnose.Report) *Plan {
 func (p *Plan) Findings() []string {
 	var ids []string
 	for i := range p.report.Findings {
-		if slices.Contains(p.disks, i) || slices.Contains(p.starts, i) {
+		if slices.Contains(p.disks, i) || slices.Contains(p.starts, i) ||
+			slices.Contains(p.waits, i) {
 			ids = append(ids, p.report.Findings[i].ID)
 		}
 	}

@@ -180,3 +180,36 @@ func TestNothingToMeasure(t *testing.T) {
 		t.Errorf("%v for %v", p.Queries, p.Findings())
 	}
 }
+
+// TestWaits: waits are counted by place for the processes of the finding, of its kind only.
+func TestWaits(t *testing.T) {
+	r := &diagnose.Report{Findings: []diagnose.Finding{{ID: "io-stalled",
+		Subject: facts.Waiters{PIDs: []int{7, 8}, On: facts.WaitsOnDevice}}}}
+	p := NewPlan(r)
+	if w := p.Waiting(); len(w) != 2 || len(p.Queries) != 0 || p.Findings()[0] != "io-stalled" {
+		t.Fatalf("%v, queries %v, findings %v", w, p.Queries, p.Findings())
+	}
+	read := []string{"libc.so.6`read+0x12", "cp`main+0x7"}
+	throttled := []string{"vmlinux`io_schedule+0x46", "vmlinux`rq_qos_wait+0xb0"}
+	changed := p.ApplyWaits([]Wait{
+		{"cp", 7, "uninterruptible", throttled, read, 2 * measure.Second},
+		{"cp", 8, "uninterruptible", throttled, read, measure.Second / 2},
+		{"cp", 7, "uninterruptible", []string{"vmlinux`folio_wait_bit+0x1"}, nil, measure.Second / 2},
+		{"cp", 7, "sleeping", throttled, read, 90 * measure.Second},
+		{"other", 9, "uninterruptible", throttled, read, 90 * measure.Second},
+	}, 3)
+	e := r.Findings[0].Evidence
+	if len(e) != 2 || e[0].Text != "83 % of the waits for I/O are in rq_qos_wait, called from "+
+		"read, main, mostly those of cp[7] (measured)" || math.Abs(float64(e[0].Value)-2.5/3) > 1e-9 ||
+		float64(e[0].ComparedWith) != 1 ||
+		e[1].Text != "17 % of the waits for I/O are in folio_wait_bit, mostly those of cp[7] "+
+			"(measured)" {
+		t.Errorf("%+v", e)
+	}
+	if len(changed) != 1 || !strings.HasPrefix(changed[0], "io-stalled: 83 % of the waits") {
+		t.Errorf("%q", changed)
+	}
+	if none := p.ApplyWaits(nil, 3); none[0] != "io-stalled: no wait of its programs ended meanwhile" {
+		t.Errorf("%q", none)
+	}
+}

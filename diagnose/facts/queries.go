@@ -12,6 +12,7 @@ const (
 	ProcessWait     = `process.runwait by pid,process`
 	ProcessDelay    = `process.delay by pid,process,reason`
 	ProcessIO       = `process.io by pid,process,direction`
+	ProcessIOClass  = `process.io.priority by pid,process,class`
 	ProcessInfo     = `process.info by pid,process,cgroup,command`
 	ProcessRSS      = `process.rss by pid,process`
 	ProcessFaults   = `process.faults by pid,process,type where type = "major"`
@@ -26,6 +27,7 @@ const (
 	Placement       = `process.placement by pid,process,cpu,allowed`
 	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU       = `thread.cpu by pid,process,tid,thread`
+	ThreadWait      = `thread.runwait by pid,process,tid,thread`
 
 	Softirqs        = `softirq.count by cpu,vector`
 	Interrupts      = `irq.count by irq,cpu,device`

@@ -6,9 +6,7 @@ import (
 
 	"culprit/diagnose"
 	"culprit/diagnose/attribute"
-	"culprit/diagnose/series"
 	"culprit/diagnose/threshold"
-	"culprit/measure"
 )
 
 // Users returns programs as the users of a resource, in the same order. part returns what the i-th
@@ -45,40 +43,6 @@ func InOrder(programs []Program, d *attribute.Result) []Program {
 // Together returns the users that are the cause together, as the end of a claim.
 func Together(d *attribute.Result) string {
 	return "several together: " + d.Names(d.Named)
-}
-
-// CPUWants returns what each program would use of the CPUs if no other program used any: its CPU
-// time, and the time that its busy threads wait for a CPU. Threads that sleep by themselves wait
-// only because of others, and would use no more. The tables are process.runwait and
-// process.switches.
-func CPUWants(l *diagnose.Look, programs []Program, mask []bool) []float64 {
-	waits := map[string]float64{}
-	for _, r := range l.Table(ProcessWait).Rows {
-		if v := r.Part(mask); v > 0 {
-			waits[r.Word("pid")] += v
-		}
-	}
-	switches := l.Table(ProcessSwitches)
-	out := make([]float64, len(programs))
-	for i := range programs {
-		p := &programs[i]
-		out[i] = p.Rate
-		used := map[string]float64{}
-		for _, r := range p.Rows {
-			used[r.Word("pid")] += series.Or(r.Part(mask), 0)
-		}
-		for pid, cpu := range used {
-			wait := waits[pid]
-			if cpu+wait < threshold.BusyReady || !(wait > 0) {
-				continue
-			}
-			sleeps := SumRows(switches, switches.Where("pid", pid, "type", "voluntary"), mask)
-			if !(sleeps*threshold.BusySlice > cpu*float64(measure.Second)) { // also unknown
-				out[i] += wait
-			}
-		}
-	}
-	return out
 }
 
 // DiskWants returns which share of the time each program would keep a disk busy alone: parts are

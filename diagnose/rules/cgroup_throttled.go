@@ -19,7 +19,8 @@ func cgroupThrottled() diagnose.Rule {
 		ID: "cgroup-throttled", Checks: "cpu limits of cgroups",
 		Finds: []string{facts.CgroupPeriods, facts.CgroupThrottledTime},
 		Uses: []string{facts.CgroupQuota, facts.CgroupCPU, facts.ProcessInfo, facts.ProcessCPU,
-			facts.ProcessRSS, facts.ProcessWait, facts.ProcessSwitches},
+			facts.ProcessRSS, facts.ProcessWait, facts.ProcessSwitches, facts.ThreadCPU,
+			facts.ThreadWait},
 		Check: func(l *diagnose.Look) {
 			t := l.Table(facts.CgroupPeriods)
 			throttled := l.Table(facts.CgroupThrottledTime)
@@ -133,10 +134,10 @@ func divideQuota(l *diagnose.Look, g string, s diagnose.Period,
 	quota, used, lost float64) *attribute.Result {
 	pc := l.Table(facts.ProcessCPU)
 	all := facts.ActorsIn(l, pc, facts.RowsInCgroup(l, pc, g), s.Mask, g)
-	wants := facts.CPUWants(l, all, s.Mask)
-	sum := 0.0
-	for _, w := range wants {
-		sum += w
+	estimate, wants, sum := facts.CPUWantsOf(l, all, s.Mask), make([]float64, len(all)), 0.0
+	for i := range wants {
+		wants[i] = estimate.Likely(i)
+		sum += wants[i]
 	}
 	least := series.Or(used, 0) + series.Or(lost, 0)
 	if scale := least / sum; scale > 1 { // waits of stopped tasks are not counted on all kernels

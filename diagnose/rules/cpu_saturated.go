@@ -19,7 +19,8 @@ func cpuSaturated() diagnose.Rule {
 		Needs: []string{facts.CPUTime, facts.Runnable},
 		Finds: []string{facts.ProcessCPU},
 		Uses: []string{facts.Pressure, facts.ProcessWait, facts.ProcessShort, facts.ProcessSight,
-			facts.Forks, facts.ProcessSwitches, facts.ProcessInfo},
+			facts.Forks, facts.ProcessSwitches, facts.ProcessInfo, facts.ThreadCPU,
+			facts.ThreadWait},
 		Sampled: []string{facts.StackSamples, facts.StackRate},
 		Check: func(l *diagnose.Look) {
 			m := facts.MachineOf(l.Table(facts.CPUTime))

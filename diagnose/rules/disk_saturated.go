@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"culprit/diagnose"
@@ -23,7 +24,7 @@ func diskSaturated() diagnose.Rule {
 		Finds: []string{facts.DiskBusy, facts.DiskQueue, facts.DiskWait, facts.DiskOps},
 		Uses: []string{facts.DiskInfo, facts.DiskBytes, facts.ProcessIO, facts.ProcessDelay,
 			facts.Pressure, facts.MemorySwap, facts.CgroupIO, facts.Blocked, facts.DiskInflight,
-			facts.DiskName, facts.ProcessSleepers, facts.ProcessInfo},
+			facts.DiskName, facts.ProcessSleepers, facts.ProcessInfo, facts.ProcessIOClass},
 		Check: func(l *diagnose.Look) {
 			busy := l.Table(facts.DiskBusy)
 			io := l.Table(facts.ProcessIO)
@@ -302,11 +303,41 @@ func accuseDisk(l *diagnose.Look, d *facts.Disk, only bool) *diagnose.Finding {
 	f.Cover("tasks-blocked", facts.BlockedOnDevice)
 	facts.CoverWrites(f, d.Name, identity)
 	if culprit.Kind == "process" && culprit.PID > 0 {
-		f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", culprit.PID),
-			Undo: fmt.Sprintf("ionice -c 0 -p %d", culprit.PID),
-			Risk: "low: it yields to others; effective with the bfq scheduler only"}
+		yieldDisk(l, f, s, culprit.PID)
 	}
 	return f
+}
+
+// yieldDisk sets the fix of a finding: the culprit gets the I/O class idle. One that has it already
+// has no fix; evidence states the class.
+func yieldDisk(l *diagnose.Look, f *diagnose.Finding, s diagnose.Period, pid int) {
+	t := l.Table(facts.ProcessIOClass)
+	undo := fmt.Sprintf("ionice -c 0 -p %d", pid)
+	for _, r := range t.Where("pid", strconv.Itoa(pid)) {
+		level := r.Mean(s.Mask)
+		if level != level {
+			continue
+		}
+		switch class := r.Word("class"); class {
+		case "idle":
+			f.AddEvidence(t, s, r.Query(), level, t.Unit, fmt.Sprintf("%s has the I/O class "+
+				"idle: its requests wait for those of all others, with the schedulers bfq and "+
+				"mq-deadline", phrase.ProcessName(r.Word("process"), pid)))
+			f.AddCaveat(0, "Its I/O class is idle already, so there is no fix by ionice. "+
+				"Whether the disk's scheduler uses it: cat /sys/block/*/queue/scheduler.")
+			return
+		case "realtime", "best-effort":
+			undo = fmt.Sprintf("ionice -c %d -n %d -p %d",
+				map[string]int{"realtime": 1, "best-effort": 2}[class], int(level+0.5), pid)
+			if class == "realtime" {
+				f.AddEvidence(t, s, r.Query(), level, t.Unit, fmt.Sprintf("%s has the I/O class "+
+					"realtime: its requests go before all others",
+					phrase.ProcessName(r.Word("process"), pid)))
+			}
+		}
+	}
+	f.Fix = &diagnose.Fix{Command: fmt.Sprintf("ionice -c 3 -p %d", pid), Undo: undo,
+		Risk: "low: it yields to others; effective with the schedulers bfq and mq-deadline only"}
 }
 
 // wayOf describes whether a program reads or writes.

@@ -18,7 +18,7 @@ func ioStalled() diagnose.Rule {
 		ID: "io-stalled", Checks: "waiting for i/o",
 		Needs: []string{facts.Pressure, facts.DiskBusy},
 		Uses: []string{facts.Blocked, facts.ProcessStates, facts.CgroupPressure, facts.CgroupIO,
-			facts.ProcessIO, facts.ProcessInfo},
+			facts.ProcessIO, facts.ProcessInfo, facts.ProcessDelay, facts.ProcessSleepers},
 		Check: func(l *diagnose.Look) {
 			t, disks := l.Table(facts.Pressure), l.Table(facts.DiskBusy)
 			some := t.One("resource", "io", "scope", "some")
@@ -91,6 +91,7 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 			"busy %s of the time.",
 		tasks, phrase.Percent(share), s, phrase.Clean(name), phrase.Percent(min(busiest, 1))))
 	f.SetEffect(share)
+	f.Subject = facts.Waiters{PIDs: stalledProcesses(l, s, group), On: facts.WaitsOnDevice}
 	f.AddEvidence(t, s, some.Query(), share, t.Unit,
 		fmt.Sprintf("some task is stalled on I/O %s of the time (PSI)", phrase.Percent(share)))
 	if busy := disks.One("device", name); busy.Mean(s.Mask) == busy.Mean(s.Mask) {
@@ -118,6 +119,38 @@ func accuseStall(l *diagnose.Look, some *diagnose.Row, s diagnose.Period) {
 			"ps -eo state,wchan:32,pid,comm | grep ^D", phrase.Shell(group.Word("cgroup")))
 	}
 }
+
+// stalledProcesses returns the processes that wait for I/O most, in a control group if it is known:
+// by delay accounting, or else those with threads that sleep uninterruptibly.
+func stalledProcesses(l *diagnose.Look, s diagnose.Period, group *diagnose.Row) []int {
+	for _, query := range []string{facts.ProcessDelay, facts.ProcessSleepers} {
+		t := l.Table(query)
+		all := t.Rows
+		if group != nil {
+			all = facts.RowsInCgroup(l, t, group.Word("cgroup"))
+		}
+		var rows []*diagnose.Row
+		for _, r := range all {
+			kind := facts.BlockedKind(r.Word("wchan"), "", "", "")
+			if r.Word("reason") == "blkio" || query == facts.ProcessSleepers && kind.OnDevice() {
+				rows = append(rows, r)
+			}
+		}
+		var pids []int
+		for _, p := range facts.Programs(t, rows, s.Mask) {
+			if pids = append(pids, p.PID()); len(pids) == mostStalled {
+				break
+			}
+		}
+		if len(pids) > 0 {
+			return pids
+		}
+	}
+	return nil
+}
+
+// mostStalled is the most programs whose waits an experiment measures for one finding.
+const mostStalled = 8
 
 // proveStallOfGroup adds the stalls and the traffic of the control group.
 func proveStallOfGroup(f *diagnose.Finding, l *diagnose.Look, group *diagnose.Row,

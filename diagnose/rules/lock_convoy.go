@@ -133,6 +133,7 @@ func (c *convoy) accuse(l *diagnose.Look) {
 	}
 	f := l.Found(c.program.Identity(), severity, 0.85, c.program.Culprit(), claim)
 	f.SetEffect(share)
+	f.Subject = facts.Waiters{PIDs: []int{c.program.PID()}, On: facts.WaitsOnLock}
 	lock, most, heldBy := c.lock()
 	f.AddEvidence(t, s, t.QueryOf(nil, "pid", phrase.Clean(c.rows[0].Word("pid")), "lock", lock),
 		most, t.Unit, fmt.Sprintf("%s of them wait for the lock at %s; %s",

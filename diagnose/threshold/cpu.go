@@ -10,8 +10,8 @@ const (
 	CPUNice       = 0.8
 	CPUSomeNice   = 0.5
 	CPUSteal      = 0.15
-	BusyReady     = 0.8
 	BusySlice     = 5e6
+	ThreadsSeen   = 0.9
 	CPUHalf       = 0.5
 )
 
@@ -57,12 +57,12 @@ func cpuSaturated() []Threshold {
 			"work of low priority; from here on only some tasks must wait"),
 		edge("CPUSteal", CPUSteal, "share of the CPU time", 0.147, 0.154,
 			"given to other guests; from here on the hypervisor is a cause by itself"),
-		edge("BusyReady", BusyReady, "threads", 0.78, 0.82,
-			"of a process that run or wait for a CPU: one of them hardly ever sleeps, and "+
-				"would use what others leave"),
 		edge("BusySlice", BusySlice, "ns", 4.8e6, 5.2e6,
-			"CPU time between two sleeps; with less a process wakes for requests or timers, "+
-				"and waits only because of others"),
+			"CPU time between two sleeps; with less a process wakes for requests or timers. "+
+				"Used where the threads of a process are not recorded"),
+		edge("ThreadsSeen", ThreadsSeen, "share of the process", 0.88, 0.92,
+			"CPU time and waits of the threads that are recorded; with less the numbers of "+
+				"the process are used"),
 		edge("CPUHalf", CPUHalf, "share of the busy time", 0.49, 0.52,
 			"a program with that much is named though the CPUs would be full without it"),
 	}

@@ -55,6 +55,11 @@ func TestProbes(t *testing.T) {
 		{"kretfunc:vfs_read", "fbt::vfs_read:return"}, {"fexit:a:b", "fbt:a:b:return"},
 		{"software:page-faults:100", "software:::page-faults-100"},
 		{"hardware:cache-misses", "hardware:::cache-misses"},
+		{"hardware:cycles:1e6", "hardware:::cycles-1000000"},
+		{"profile:hz:1_00", "profile:::profile-100hz"}, {"interval:ms:2e3", "profile:::tick-2000ms"},
+		{"uprobe:./a.out:main", "uprobe:./a.out:main:"}, {"u:a/b.so:f", "uprobe:a/b.so:f:"},
+		{"ur:../x:f /1/", "uretprobe:../x:f: /1l/"}, {"usdt:./x:p:n", "usdt:./x:p:n"},
+		{"interval:s:1/1/", "profile:::tick-1s /1l/"},
 	} {
 		t.Run(tt.point, func(t *testing.T) {
 			got := translated(t, tt.point+" { @ = count(); }", here())

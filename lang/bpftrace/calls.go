@@ -35,7 +35,7 @@ var forms = map[string]struct {
 	"exit": {0, 1, "exit()"}, "time": {0, 1, "time(\"%H:%M:%S\\n\")"},
 	"join": {1, 2, "join(ARGV [, SEPARATOR])"}, "printf": {1, 100, "printf(\"FORMAT\", VALUES)"},
 	"cat": {1, 100, "cat(\"FORMAT\", VALUES)"}, "system": {1, 100, "system(\"FORMAT\", VALUES)"},
-	"signal": {1, 1, "signal(NUMBER)"},
+	"signal": {1, 1, "signal(NUMBER)"}, "cgroup_path": {1, 2, "cgroup_path(ID [, HIERARCHY])"},
 }
 
 // unsupportedCalls are functions of bpftrace that culprit does not have, with what to write
@@ -44,9 +44,9 @@ var forms = map[string]struct {
 // table: name to hint
 var unsupportedCalls = map[string]string{
 	"override": "culprit changes no results of system calls", "uaddr": "use usym(ADDRESS)",
-	"skboutput": "use printf", "cgroup_path": "use cgroup",
-	"pton": "compare the number of the address",
-	"reg":  "use arg0 to arg9, or retval", "debugf": "use printf",
+	"skboutput": "use printf",
+	"pton":      "compare the number of the address",
+	"debugf":    "use printf",
 	"stack_len": "print the stack", "errorf": "use printf", "warnf": "use printf",
 }
 
@@ -87,6 +87,10 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 		return t.address(e), nil
 	case "has_key":
 		return t.hasKey(e), nil
+	case "reg":
+		return t.register(e), nil
+	case "cgroup_path":
+		return t.cgroupPath(e)
 	case "len":
 		return t.length(e), nil
 	case "strftime":

@@ -306,7 +306,8 @@ func (p *parser) point() *Point {
 	off := from
 	for off < len(p.text) {
 		c := p.text[off]
-		path := strings.HasPrefix(part.String(), "/")
+		// Within the file of a probe a / is part of its path; elsewhere a predicate begins.
+		path := len(parts) == 1 && ofFile(parts[0])
 		if c == ':' {
 			parts = append(parts, part.String())
 			part.Reset()

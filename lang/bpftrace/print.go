@@ -17,6 +17,7 @@ type Row struct {
 	Count, Total int64
 	// of hist: values below 0, 0, 1, 2 to 3, ...; of lhist: below the least, each step, above
 	Buckets []uint64
+	Index   int // of the row's key, for a caller that sets Key later
 }
 
 // A Table is a map with its elements.
@@ -92,6 +93,18 @@ func (t *Table) Top(n int) {
 	if n > 0 && len(t.Rows) > n {
 		t.Rows = t.Rows[len(t.Rows)-n:]
 	}
+}
+
+// TopByValue removes the rows whose values show that they are not among the last n of a sorted
+// table: all that are less than n others. Rows need no keys. It removes none when n is 0.
+func (t *Table) TopByValue(n int) {
+	if n <= 0 || len(t.Rows) <= n {
+		return
+	}
+	sorted := slices.Clone(t.Rows)
+	slices.SortFunc(sorted, func(a, b Row) int { return t.compare(&a, &b) })
+	least := &sorted[len(sorted)-n]
+	t.Rows = slices.DeleteFunc(t.Rows, func(r Row) bool { return t.compare(&r, least) < 0 })
 }
 
 // divided returns a number divided by Div.

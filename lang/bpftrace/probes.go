@@ -1,6 +1,7 @@
 package bpftrace
 
 import (
+	"strconv"
 	"strings"
 
 	"culprit/lang/syntax"
@@ -27,6 +28,12 @@ const (
 
 // filtered reports whether -p restricts the probes of a site to a process.
 func (s site) filtered() bool { return s == siteUprobe || s == siteUretprobe || s == siteUSDT }
+
+// ofFile reports whether a kind of probe names a file, whose path has slashes.
+func ofFile(kind string) bool {
+	p, ok := providers[kind]
+	return ok && p.site.filtered()
+}
 
 // providers are the probes of bpftrace by their names and short names.
 //
@@ -190,10 +197,24 @@ func (t *translator) described(at syntax.Span, kind string, parts []string) *syn
 		}
 	case "software", "hardware":
 		if n == 1 || n == 2 {
+			parts[n-1] = plain(parts[n-1])
 			return probeOf(at, kind, "", "", strings.Join(parts, "-"))
 		}
 	}
 	return nil
+}
+
+// plain returns a number without an exponent and underscores, as D has it: 1e6 is 1000000. Another
+// text is returned as it is.
+func plain(text string) string {
+	if text == "" || !digit(text[0]) {
+		return text
+	}
+	n, err := integer(text)
+	if err != nil {
+		return text
+	}
+	return strconv.FormatUint(n, 10)
 }
 
 // timer returns the probe of interval:s:1, interval:1s and profile:hz:99.
@@ -211,7 +232,7 @@ func timer(at syntax.Span, name string, parts []string) *syntax.Probe {
 	case 2:
 		switch parts[0] {
 		case "s", "ms", "us", "ns", "hz":
-			return probeOf(at, "profile", "", "", name+parts[1]+parts[0])
+			return probeOf(at, "profile", "", "", name+plain(parts[1])+parts[0])
 		}
 	}
 	return nil

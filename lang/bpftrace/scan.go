@@ -1,6 +1,7 @@
 package bpftrace
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -164,26 +165,35 @@ func (p *parser) wordEnd(off int) int {
 func (p *parser) number(off int) token {
 	end := p.wordEnd(off)
 	t := token{kind: tInt, from: off, to: end}
-	text := strings.ToLower(strings.ReplaceAll(p.text[off:end], "_", ""))
-	hex := strings.HasPrefix(text, "0x")
-	text = strings.TrimRight(text, "ul")
-	if !hex {
-		if digits, power, ok := strings.Cut(text, "e"); ok {
-			n, err := strconv.ParseUint(power, 10, 8)
-			if err != nil || n > 19 {
-				p.report(BadSyntax, off, end, "the exponent of "+p.text[off:end]+" is not valid",
-					"write a number from 0 to 19 after the e")
-				return t
-			}
-			text = digits + strings.Repeat("0", int(n))
-		}
-	}
 	var err error
-	if t.value, err = strconv.ParseUint(text, 0, 64); err != nil {
+	switch t.value, err = integer(p.text[off:end]); {
+	case errors.Is(err, errExponent):
+		p.report(BadSyntax, off, end, "the exponent of "+p.text[off:end]+" is not valid",
+			"write a number from 0 to 19 after the e")
+	case err != nil:
 		p.report(BadSyntax, off, end, p.text[off:end]+" is not a number of 64 bits",
 			"write 10, 0x1f, 1e6 or 1_000_000")
 	}
 	return t
+}
+
+// errExponent is an exponent that is no number up to 19.
+var errExponent = errors.New("the exponent is not valid")
+
+// integer returns the value of a number as number scans it.
+func integer(text string) (uint64, error) {
+	text = strings.ToLower(strings.ReplaceAll(text, "_", ""))
+	text = strings.TrimRight(text, "ul")
+	if !strings.HasPrefix(text, "0x") {
+		if digits, power, ok := strings.Cut(text, "e"); ok {
+			n, err := strconv.ParseUint(power, 10, 8)
+			if err != nil || n > 19 {
+				return 0, errExponent
+			}
+			text = digits + strings.Repeat("0", int(n))
+		}
+	}
+	return strconv.ParseUint(text, 0, 64)
 }
 
 // quoted scans a string.

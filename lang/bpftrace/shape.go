@@ -5,26 +5,27 @@ type Kind uint8
 
 // The kinds of values.
 const (
-	Plain     Kind = iota // a number or string, by its type
-	KStack                // a stack of the kernel
-	UStack                // a stack of a process
-	KSym                  // an address of the kernel, as its symbol
-	USym                  // an address of a process, as its symbol
-	Time                  // a time in ns of the monotonic clock, by strftime
-	Inet                  // an IP address: a number of 4 bytes, or 4 or 16 bytes
-	MAC                   // 6 bytes
-	Buffer                // bytes and, as another value, their number
-	Username              // the number of a user
-	ProbeName             // the number of a probe
-	ErrorText             // the number of an error, by strerror
-	CallName              // the number of a system call
-	Tuple                 // the values of Parts
+	Plain      Kind = iota // a number or string, by its type
+	KStack                 // a stack of the kernel
+	UStack                 // a stack of a process
+	KSym                   // an address of the kernel, as its symbol
+	USym                   // an address of a process, as its symbol
+	Time                   // a time in ns of the monotonic clock, by strftime
+	Inet                   // an IP address: a number of 4 bytes, or 4 or 16 bytes
+	MAC                    // 6 bytes
+	Buffer                 // bytes and, as another value, their number
+	Username               // the number of a user
+	ProbeName              // the number of a probe
+	ErrorText              // the number of an error, by strerror
+	CallName               // the number of a system call
+	CgroupPath             // the ID of a control group
+	Tuple                  // the values of Parts
 )
 
 // A Shape is how a value is printed, and of how many values of D it is made. nil is Plain.
 type Shape struct {
 	Kind   Kind
-	Format string   // of Time
+	Format string   // of Time; of CgroupPath: a pattern of the hierarchies' names
 	Mode   string   // of KStack and UStack: bpftrace, perf or raw
 	Parts  []*Shape // of Tuple
 }

@@ -4,8 +4,10 @@ import (
 	"culprit/lang/syntax"
 )
 
-// compare returns X op Y for the comparisons.
+// compare returns X op Y for the comparisons. A translated pointer is compared with NULL as the
+// pointer that it is made from: args[0] != NULL.
 func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
+	x, y = x.behind(y), y.behind(x)
 	if x.isString() || y.isString() {
 		if !x.textOrNull() || !y.textOrNull() {
 			c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t)
@@ -52,6 +54,20 @@ func (c *checker) compare(at syntax.Span, op syntax.Op, x, y value) value {
 	}
 	c.fail(at, Incompatible, "D_OP_INCOMPAT", "%s can't be compared with %s", x.t, y.t)
 	return value{}
+}
+
+// behind returns the pointer that a translated pointer is made from, if the other value is zero;
+// otherwise the value itself.
+func (v value) behind(other value) value {
+	if v.xl == nil || other.x == nil || !isZero(other.x) {
+		return v
+	}
+	_, out := v.xl.t.(*Pointer)
+	_, in := v.xl.in.t.(*Pointer)
+	if !out || !in {
+		return v
+	}
+	return v.xl.in
 }
 
 // mixed reports two values of which only one points to memory of the script: their common type

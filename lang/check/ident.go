@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"culprit/lang/syntax"
+	"culprit/lang/words"
 )
 
 type identKind uint8
@@ -212,6 +213,9 @@ func (c *checker) unknown(e *syntax.Ident) {
 		if c.foreignWord(d, e.Name) {
 			return
 		}
+		if d.Hint = words.Constant(e.Name); d.Hint != "" {
+			return
+		}
 		near(d, e.Name, list)
 		if _, fn := subroutines[e.Name]; fn || actions[e.Name] != nil {
 			d.Hint = e.Name + " is a function: " + e.Name + "()"
@@ -368,12 +372,12 @@ func (c *checker) builtin(e *syntax.Ident, b builtin) value {
 // stable checks a use of kernel internals, which dtrace calls Private, against the option amin. Its
 // value name/data/class is the lowest stability that the program accepts.
 func (c *checker) stable(at syntax.Span, what string) {
-	words := strings.Split(c.o.All["amin"], "/")
-	if len(words) == 3 && words[1] != "Internal" && words[1] != "Private" && words[1] != "" {
+	least := strings.Split(c.o.All["amin"], "/")
+	if len(least) == 3 && least[1] != "Internal" && least[1] != "Private" && least[1] != "" {
 		c.fail(
 			at, Unstable, "D_ATTR_MIN",
 			"%s is internal to the kernel and may change; the option amin requires %s", what,
-			words[1],
+			least[1],
 		)
 	}
 }
@@ -389,10 +393,11 @@ func (c *checker) symbol(e *syntax.Ident) value {
 	}
 	addr, bt, err := c.env.Symbol(e.Module, e.Name)
 	if err != nil {
-		c.fail(
+		d := c.fail(
 			e.At(), NoSymbol, "D_IDENT_UNDEF", "unknown kernel variable %s`%s: %v", e.Module,
 			e.Name, err,
 		)
+		d.Hint = words.Variable(e.Name)
 		return value{}
 	}
 	var t Type = tInt

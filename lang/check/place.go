@@ -231,7 +231,7 @@ func (c *checker) field(name syntax.Name, s *Struct, tag string) (StructMember, 
 	linux, _, _ = strings.Cut(linux, ".")
 	if linux != "" && slices.Contains(all, linux) {
 		d.Hint = "on Linux it is " + words.Member(name.Text)
-	} else {
+	} else if d.Hint = words.Translated(name.Text); d.Hint == "" {
 		near(d, name.Text, all)
 	}
 	return StructMember{}, false

@@ -18,6 +18,15 @@ func (t addressesType) String() string { return "uint64_t []" }
 // variable.
 const StackBits = 25
 
+// StoredStack returns the bit of a stack's number that programs never set. It marks numbers that
+// user space gave to stacks; without it, a number is from the kernel's maps.
+func (p *Program) StoredStack() uint32 {
+	if p != nil && p.Cuts {
+		return 1 << (StackBits - 1)
+	}
+	return 1 << 31
+}
+
 // CutStack splits a number into the number of the stack and the highest number of its frames; -1:
 // all.
 func CutStack(number uint32) (stack uint32, most int) {

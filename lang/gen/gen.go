@@ -51,7 +51,7 @@ type Limits struct {
 	// entry per bucket, so twice as many.
 	AggKeys int
 	Dynamic int // elements of an associative array; default 65536
-	Stacks  int // stacks of one map; default 16384
+	Stacks  int // stacks of one inner map; default 16384
 	Nesting int // nested firings on one CPU; default 4
 	// blocks of code mappings of all processes; most processes have one block; default 4096
 	Code   int
@@ -74,10 +74,10 @@ const (
 	MapState = "state"
 	MapDrops = "drops" // per-CPU array: ir.DropCount times u64
 	MapCost  = "cost"  // with -x cost: per-CPU array: a ClauseCost for each clause
-	// stacks0, stacks1 ...: hash: u64 process (0: a kernel stack), u64 addresses, innermost first,
-	// then 0 if there is space -> u32 id. See PieceOf.
+	// stacks0, stacks1 ...: array of one inner map: hash: u64 process (0: a kernel stack), u64
+	// addresses, innermost first, then 0 if there is space -> u32 id. See PieceOf.
 	MapStacks = "stacks"
-	MapNumber = "number" // array of one: u64 number of ids of stacks and pieces so far
+	MapNumber = "number" // array of one: u64 ids of stacks and pieces so far, with AtomicFetch
 	// hash: u64 id of the previous piece, 504 bytes of a key -> u32 id; see KeyCut
 	MapLong = "long"
 	// agg0, agg1 ...: array of maps, with an inner map for each aggregation that AggPlaces puts

@@ -124,7 +124,7 @@ func (b *builder) makeKey(size int, create bool, d ir.Drop) {
 		read(i*pieceBytes, pieceBytes)
 		got := b.label()
 		if create {
-			b.numberKey(MapLong, number, own, false, got, failed)
+			b.numberKey(MapLong, number, own, got, failed)
 		} else {
 			b.mapPtr(asm.R1, MapLong)
 			b.mov(asm.R2, asm.R6)

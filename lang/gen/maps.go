@@ -317,17 +317,15 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 	}
 	if l.needs.stacks {
 		for i, frames := range l.stacks {
-			add(
-				MapStacks+strconv.Itoa(i),
-				hash(
-					ebpf.MapSpec{
-						Type:       ebpf.Hash,
-						KeySize:    uint32(8 + 8*frames),
-						ValueSize:  4,
-						MaxEntries: uint32(lim.Stacks),
-					},
-				),
-			)
+			name := MapStacks + strconv.Itoa(i)
+			inner := hash(ebpf.MapSpec{
+				Name:       "culprit_" + name,
+				Type:       ebpf.Hash,
+				KeySize:    uint32(8 + 8*frames),
+				ValueSize:  4,
+				MaxEntries: uint32(lim.Stacks),
+			})
+			add(name, replaceable(inner))
 		}
 	}
 	if l.needs.long {
@@ -394,20 +392,21 @@ func Maps(p *ir.Program, k Kernel, lim Limits) (*Object, error) {
 				inner.MaxEntries *= 2
 			}
 		}
-		// The inner maps are in it from the start. User space replaces one to read it while no
-		// program writes to it.
-		add(
-			at.Map,
-			ebpf.MapSpec{
-				Type:       ebpf.ArrayOfMaps,
-				KeySize:    4,
-				ValueSize:  4,
-				MaxEntries: 1,
-				InnerMap:   &inner,
-			},
-		)
+		add(at.Map, replaceable(inner))
 	}
 	return o, nil
+}
+
+// replaceable returns an array of one inner map. The inner map is in it from the start. User space
+// replaces it to read it while no program writes to it.
+func replaceable(inner ebpf.MapSpec) ebpf.MapSpec {
+	return ebpf.MapSpec{
+		Type:       ebpf.ArrayOfMaps,
+		KeySize:    4,
+		ValueSize:  4,
+		MaxEntries: 1,
+		InnerMap:   &inner,
+	}
 }
 
 // shrink divides the limits by Shrink.

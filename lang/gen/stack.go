@@ -320,6 +320,7 @@ func (b *builder) makeStack() {
 		flags  = -16
 		most   = -24
 		own    = -32
+		zero   = -40
 	)
 	// kept in memory, so that the verifier does not follow each length separately
 	length := stackLength(b.lay.frames)
@@ -353,17 +354,30 @@ func (b *builder) makeStack() {
 		b.load(asm.R1, asm.R8, length, 8, false)
 		b.ifImm(asm.JGT, asm.R1, int64(8*n), longer, asm.R0)
 		b.zeroTail(n)
-		b.numberKey(MapStacks+strconv.Itoa(i), number, own, b.cuts(), got, failed)
+		b.stackMap(i, zero, failed)
+		b.numberKey(inR7, number, own, got, failed)
 		b.bind(longer)
 	}
 	if last := len(b.lay.stacks) - 1; b.lay.stacks[last] < b.lay.frames {
-		b.pieceStack(MapStacks+strconv.Itoa(last), length, number, own, got, failed)
+		b.stackMap(last, zero, failed)
+		b.pieceStack(length, number, own, got, failed)
 	}
 	b.bind(failed)
 	b.drop(ir.DropStack)
 	b.movImm(asm.R0, 0)
 	b.bind(got)
 	b.exit()
+}
+
+// stackMap leaves the map of a class of stacks that user space does not read now in r7. The stack
+// has space at zero.
+func (b *builder) stackMap(class, zero int, missing label) {
+	b.storeImm(asm.R10, zero, 0, 8, asm.R0)
+	b.mapPtr(asm.R1, MapStacks+strconv.Itoa(class))
+	b.lift(asm.R2, asm.R10, zero)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JEq, asm.R0, 0, missing, asm.R1)
+	b.mov(asm.R7, asm.R0)
 }
 
 // stackPiece is set in the first word of a key that is not the first piece of a stack. The bits
@@ -388,11 +402,11 @@ func (k Kernel) InPieces() bool { return !k.LongKeys }
 //	| process, or stackPiece | number of the previous piece | pieceFrames frames |
 //
 // The number of the last piece is that of the stack. It overwrites the memory at r6: the last word
-// of a piece becomes the first of the next.
-func (b *builder) pieceStack(name string, length, number, own int, got, failed label) {
+// of a piece becomes the first of the next. All pieces are in the map in r7.
+func (b *builder) pieceStack(length, number, own int, got, failed label) {
 	for at := pieceFrames; at < b.lay.frames; at += pieceFrames {
 		next, last := b.label(), b.label()
-		b.numberKey(name, number, own, b.cuts(), next, failed)
+		b.numberKey(inR7, number, own, next, failed)
 		b.bind(next)
 		b.add(asm.Add.Imm(asm.R6, 8*pieceFrames))
 		b.movImm(asm.R1, -stackPiece)
@@ -403,7 +417,7 @@ func (b *builder) pieceStack(name string, length, number, own int, got, failed l
 		b.store(asm.R8, length, asm.R1, 8)
 		b.ifImm(asm.JGT, asm.R1, 8*pieceFrames, last, asm.R0)
 		b.zeroTail(pieceFrames)
-		b.numberKey(name, number, own, b.cuts(), got, failed)
+		b.numberKey(inR7, number, own, got, failed)
 		b.bind(last)
 	}
 }
@@ -428,31 +442,37 @@ func (b *builder) zeroTail(n int) {
 	b.call(asm.FnProbeReadKernel)
 }
 
+// inR7 is for numberKey: the map is in r7.
+const inR7 = ""
+
 // numberKey leaves in r0 the number of the key at r6 in a map, which it adds if needed, and jumps
 // to got. The stack has space at number, and the address of the firing's scratch memory at own.
-// With cuts a number has check.StackBits bits.
-func (b *builder) numberKey(name string, number, own int, cuts bool, got, failed label) {
+func (b *builder) numberKey(name string, number, own int, got, failed label) {
+	toMap := func() {
+		if name == inR7 {
+			b.mov(asm.R1, asm.R7)
+		} else {
+			b.mapPtr(asm.R1, name)
+		}
+	}
 	look := func(missing label) {
-		b.mapPtr(asm.R1, name)
+		toMap()
 		b.mov(asm.R2, asm.R6)
 		b.call(asm.FnMapLookupElem)
 		b.ifImm(asm.JEq, asm.R0, 0, missing, asm.R1)
 		b.load(asm.R0, asm.R0, 0, 4, false)
 		b.jump(got)
 	}
-	missing, taken := b.label(), b.label()
+	missing, taken, fits := b.label(), b.label(), b.label()
 	look(missing)
 	b.bind(missing)
 	b.fresh(own)
-	if cuts {
-		fits := b.label()
-		b.add(asm.And.Imm(asm.R0, 1<<check.StackBits-1))
-		b.ifImm(asm.JNE, asm.R0, 0, fits, asm.R1)
-		b.movImm(asm.R0, 1)
-		b.bind(fits)
-	}
+	b.add(asm.And.Imm(asm.R0, int32(b.p.Source.StoredStack()-1)))
+	b.ifImm(asm.JNE, asm.R0, 0, fits, asm.R1)
+	b.movImm(asm.R0, 1)
+	b.bind(fits)
 	b.store(asm.R10, number, asm.R0, 4)
-	b.mapPtr(asm.R1, name)
+	toMap()
 	b.mov(asm.R2, asm.R6)
 	b.lift(asm.R3, asm.R10, number)
 	b.movImm(asm.R4, 1) // BPF_NOEXIST
@@ -464,12 +484,9 @@ func (b *builder) numberKey(name string, number, own int, cuts bool, got, failed
 	look(failed)
 }
 
-// cuts reports whether numbers of stacks leave bits for a depth.
-func (b *builder) cuts() bool { return b.p.Source != nil && b.p.Source.Cuts }
-
-// fresh leaves a unique 32-bit number in r0, not 0. Without atomic operations that return the old
-// value, each scratch memory, which only this firing uses, has its own counter, and numbers
-// interleave all counters.
+// fresh leaves a number in r0 whose low 32 bits are unique until they repeat. Without atomic
+// operations that return the old value, each scratch memory, which only this firing uses, has its
+// own counter, and numbers interleave all counters.
 func (b *builder) fresh(own int) {
 	if b.k.AtomicFetch {
 		b.mapValue(asm.R1, MapNumber, 0)

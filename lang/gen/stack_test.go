@@ -194,9 +194,14 @@ func deep(n int) int {
 func (r *running) frames(id uint32) []uint64 {
 	r.t.Helper()
 	for i := 0; r.maps[fmt.Sprint(MapStacks, i)] != nil; i++ {
+		var inner *ebpf.Map
+		if err := r.maps[fmt.Sprint(MapStacks, i)].Lookup(uint32(0), &inner); err != nil {
+			r.t.Fatal(err)
+		}
+		defer inner.Close()
 		var key []byte
 		var got uint32
-		it := r.maps[fmt.Sprint(MapStacks, i)].Iterate()
+		it := inner.Iterate()
 		for it.Next(&key, &got) {
 			if got != id {
 				continue

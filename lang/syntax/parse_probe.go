@@ -137,7 +137,11 @@ func OfProcess(provider string) bool {
 
 // OfFile reports whether a provider is one of a file, whose name may have slashes.
 func OfFile(provider string) bool {
-	return provider == "uprobe" || provider == "uretprobe" || provider == "usdt"
+	switch provider {
+	case "uprobe", "uretprobe", "usdt", "file":
+		return true
+	}
+	return false
 }
 
 // symbolText returns the end of the text at off that only a file or function of a process probe may

@@ -154,3 +154,34 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
+
+// Names of Solaris and FreeBSD have one line each, and none is a word of Linux's own table.
+func TestSolaris(t *testing.T) {
+	seen := map[string]bool{}
+	for _, table := range [][]way{variables, constants, translated} {
+		for _, w := range table {
+			for name := range strings.SplitSeq(w.names, " | ") {
+				if seen[name] {
+					t.Errorf("%s is in two rows", name)
+				}
+				seen[name] = true
+			}
+			if w.hint == "" || strings.HasSuffix(w.hint, ".") {
+				t.Errorf("%s: the hint %q is a phrase without a full stop", w.names, w.hint)
+			}
+		}
+	}
+	for name, want := range map[string]string{
+		Variable("utsname"):  "init_uts_ns",
+		Constant("SOBJ_CV"):  "stack() at sched:::off-cpu",
+		Translated("t_lwp"):  "uregs[]",
+		Translated("td_tid"): "pr_lwpid",
+	} {
+		if !strings.Contains(name, want) {
+			t.Errorf("%q does not contain %q", name, want)
+		}
+	}
+	if Variable("nosuch")+Constant("nosuch")+Translated("nosuch") != "" {
+		t.Error("an unknown name has a hint")
+	}
+}

@@ -150,7 +150,8 @@ var plan = []planned{
 	{"diagnose/threshold", "", "the constants by which rules decide"},
 	{"diagnose", "measure diagnose/phrase diagnose/series diagnose/threshold", "the engine: rules to findings, ranked; history"},
 	{"diagnose/attribute", "diagnose diagnose/phrase", "which users of a saturated resource are the cause; pure"},
-	{"diagnose/facts", "measure container diagnose diagnose/attribute diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
+	{"diagnose/demand", "", "what tasks that wait for a CPU would use of it; pure"},
+	{"diagnose/facts", "measure container diagnose diagnose/attribute diagnose/demand diagnose/phrase diagnose/series diagnose/threshold", "what rules read out of the answers"},
 	{
 		"diagnose/limits",
 		"measure diagnose diagnose/facts diagnose/phrase diagnose/series diagnose/threshold",
@@ -187,7 +188,7 @@ var plan = []planned{
 	{"view/term/output", "measure view view/classic", "tables as text, JSON and CSV"},
 	{
 		"view/show",
-		"measure changes diagnose diagnose/experiment diagnose/rules view view/term/output",
+		"measure changes diagnose diagnose/experiment diagnose/facts diagnose/rules view view/term/output",
 		"a tool or a diagnosis on a machine or a recorded time",
 	},
 	{
@@ -218,7 +219,7 @@ var plan = []planned{
 	{"view/term/fullscreen", "measure view view/classic view/term/output", "the view of culprit top"},
 	{
 		"view/term",
-		"measure captured changes yamlfile diagnose diagnose/rules export/remotewrite export/receiver fleet load profile trace/tool view view/classic view/heat view/report view/show " +
+		"measure captured changes yamlfile diagnose diagnose/experiment diagnose/rules export/remotewrite export/receiver fleet load profile trace/tool view view/classic view/heat view/report view/show " +
 			"view/mcp view/schema view/term/*",
 		"command line and terminal",
 	},

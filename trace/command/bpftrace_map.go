@@ -13,7 +13,7 @@ func (p *bpftracePrinter) printMap(m *bpftrace.Map, top int, div int64) error {
 	if m.Func == "" {
 		t.Rows, err = p.plainRows(m)
 	} else {
-		err = p.aggregated(m, t)
+		err = p.aggregated(m, t, top)
 	}
 	if err != nil {
 		return err
@@ -96,8 +96,9 @@ func (p *bpftracePrinter) keyText(m *bpftrace.Map, raw []trace.Value) string {
 	return bpftrace.KeyText(p.key(m, raw))
 }
 
-// aggregated fills a table with the rows of an aggregation.
-func (p *bpftracePrinter) aggregated(m *bpftrace.Map, t *bpftrace.Table) error {
+// aggregated fills a table with the rows of an aggregation. With top it leaves out rows that are
+// not among the last top: to find the names of many stacks takes long.
+func (p *bpftracePrinter) aggregated(m *bpftrace.Map, t *bpftrace.Table, top int) error {
 	agg := p.aggregation(m.Name)
 	if agg == nil {
 		return nil
@@ -107,9 +108,16 @@ func (p *bpftracePrinter) aggregated(m *bpftrace.Map, t *bpftrace.Table) error {
 		return err
 	}
 	t.Least, t.Step = agg.Steps[0], agg.Steps[2]
+	var keys [][]trace.Value
 	all[0].EachRow(func(key []trace.Value, data []int64) {
-		t.Rows = append(t.Rows, aggregatedRow(m, p.key(m, key), data))
+		row := aggregatedRow(m, nil, data)
+		row.Index, keys = len(keys), append(keys, key)
+		t.Rows = append(t.Rows, row)
 	})
+	t.TopByValue(top)
+	for i := range t.Rows {
+		t.Rows[i].Key = p.key(m, keys[t.Rows[i].Index])
+	}
 	if len(t.Rows) == 0 && len(m.Keys) == 0 && m.Func == "count" {
 		t.Rows = append(t.Rows, bpftrace.Row{}) // it is 0 from the start
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,7 @@ type bpftracePrinter struct {
 	json    bool
 	buf     []byte
 	names   map[uint32]string // of users
+	cgroups cgroupPaths
 }
 
 func newBpftracePrinter(
@@ -202,7 +204,12 @@ func (p *bpftracePrinter) Drops(kind ir.Drop, _ int, n uint64) error {
 			return nil
 		}
 		fmt.Fprintf(p.out, "Lost %d events\n", n)
-	case ir.DropAgg, ir.DropDynamic, ir.DropStack:
+	case ir.DropStack:
+		fmt.Fprintf(
+			p.std.Err, "%s: warning: %d stacks are missing: more different ones came than fit\n",
+			p.std.Name, n,
+		)
+	case ir.DropAgg, ir.DropDynamic:
 		fmt.Fprintf(p.std.Err, "%s: warning: a map was full: %d updates were lost\n", p.std.Name, n)
 	default:
 		fmt.Fprintf(p.std.Err, "%s: warning: %d firings of probes were lost\n", p.std.Name, n)
@@ -229,7 +236,7 @@ func (p *bpftracePrinter) End() error {
 	if err := p.Pause(); err != nil {
 		return err
 	}
-	for _, note := range p.session.SymbolNotes() {
+	for _, note := range slices.Concat(p.session.SymbolNotes(), p.session.StackNotes()) {
 		fmt.Fprintf(p.std.Err, "%s: %s\n", p.std.Name, note)
 	}
 	return nil

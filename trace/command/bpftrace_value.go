@@ -61,6 +61,8 @@ func (p *bpftracePrinter) value(
 		return bpftrace.TextOf(p.userName(uint32(v.Int)))
 	case bpftrace.ErrorText:
 		return bpftrace.TextOf(errorText(v.Int))
+	case bpftrace.CgroupPath:
+		return bpftrace.TextOf(p.cgroups.of(uint64(v.Int), s.Format))
 	case bpftrace.CallName:
 		return bpftrace.TextOf(probe.CallName(v.Int))
 	case bpftrace.ProbeName:

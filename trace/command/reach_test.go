@@ -84,6 +84,46 @@ int main(void) {
 	matches(t, out, "p 570", "r 570", "u 570")
 }
 
+// Provider file, and pid* without a process, count what uprobe and uretprobe count.
+func TestFunctionsByFile(t *testing.T) {
+	tracetest.Needs(t, feature.Uprobe)
+	work := tracetest.CompileC(t, `
+__attribute__((noinline)) int step(int x) { __asm__ volatile(""); return x * 2; }
+int main(void) {
+	int sum = 0;
+	for (int i = 0; i < 321; i++) sum += step(i);
+	return sum == 1;
+}`)
+	r := program(`file:%s:step:entry, pid*:%s:step:return { @[probeprov, probename] = count(); }
+		file:%s:step:return { @r[probefunc] = sum(arg1); } uprobe:%s:step: { @u["uprobe"] = count(); }
+		BEGIN { system("%s"); } file:%s:main:return { exit(0); }`,
+		work, work, work, work, work, work)
+	r.Options = append(r.Options, "destructive")
+	_, out, errs, err := session(t.Context(), t, r)
+	if err != nil {
+		t.Fatal(err, errs)
+	}
+	matches(t, out, "file entry 321", "file return 321", "step 102720", "uprobe 321")
+
+	t.Chdir(filepath.Dir(work))
+	for _, tt := range []struct{ probe, says string }{
+		{"file:" + work + ":step:leave", "have the probes entry and return, not leave"},
+		{"file:" + work + ":stpe:entry", "did you mean step?"},
+		{"uprobe:" + work + ":step:entry", "leave the last part empty: uprobe:" + work + ":step:"},
+		{"uprobe:" + work + ":step:return", "last part empty: uretprobe:" + work + ":step:"},
+		{"pid*:lib*:step:entry", "pid* requires a file"},
+		{"pid*::step:entry", "pid* names no process"},
+		{"file:./" + filepath.Base(work) + ":nosuch:entry", "has no function nosuch"},
+	} {
+		t.Run(tt.probe, func(t *testing.T) {
+			_, _, _, err := session(t.Context(), t, program("%s { }", tt.probe))
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
 // A library that a process loads later is named by its path.
 func TestLibraryLoadedLater(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)

@@ -68,6 +68,7 @@ var providers = []Word{
 	{"hardware", "provider", "hardware counters: cycles, cache misses"},
 	{"uprobe", "provider", "functions of a file, in all processes: uprobe:FILE:FUNCTION"},
 	{"uretprobe", "provider", "returns of functions of a file"},
+	{"file", "provider", "functions of a file, entry and return: file:FILE:FUNCTION:entry"},
 	{"usdt", "provider", "probes that programs have: usdt:FILE:PROVIDER:NAME"},
 	{"dtrace", "provider", "BEGIN, END and ERROR"},
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -68,6 +69,10 @@ func (e *Env) explain(w *want) *NoProbe {
 // explainMissing sets none to the reason why a provider has no probes, with tracepoints whose names
 // are similar to the function as a hint.
 func (e *Env) explainMissing(w *want, provider string, none *NoProbe) {
+	if fault := (*NoProbe)(nil); errors.As(e.missing[provider], &fault) {
+		none.Message, none.Hint = fault.Message, fault.Hint
+		return
+	}
 	none.Err = e.missing[provider]
 	none.Message = fmt.Sprintf("%s is not available here: %v", w.text, none.Err)
 	if near := e.nearEvents(w); near != "" {

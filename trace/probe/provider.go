@@ -176,6 +176,7 @@ func providers() []*provider {
 		sdtProvider(), rawtpProvider(), tracepointProvider(), fbtProvider(),
 		eventProvider("software"), eventProvider("hardware"),
 		fileProvider("uprobe"), fileProvider("uretprobe"), fileProvider("usdt"),
+		fileProvider("file"),
 	}
 }
 
@@ -223,7 +224,7 @@ func (n *NoProbe) Unwrap() []error {
 // the description names a timer or process that is not possible. A description that matches nothing
 // is no error; providers that could not be listed are in Missing.
 func (e *Env) List(d *syntax.Probe, each func(Listed)) error {
-	return e.search(newWant(d), func(f *found) { each(f.Listed) })
+	return e.search(e.wantOf(d), func(f *found) { each(f.Listed) })
 }
 
 // Missing returns, by provider, the error for which its probes could not be listed.
@@ -232,7 +233,7 @@ func (e *Env) Missing() map[string]error { return e.missing }
 // Probes returns the probes that a description matches, in the order of List. A probe has the same
 // *check.Probe each time. It fails with a *NoProbe when nothing matches.
 func (e *Env) Probes(d *syntax.Probe) ([]*check.Probe, error) {
-	w := newWant(d)
+	w := e.wantOf(d)
 	var out []*check.Probe
 	if err := e.search(w, func(f *found) { out = append(out, e.intern(f)) }); err != nil {
 		return nil, err

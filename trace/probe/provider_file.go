@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"culprit/lang/check"
+	"culprit/lang/syntax"
 	"culprit/measure"
 	"culprit/symbol"
 )
@@ -18,13 +19,17 @@ import (
 // This file lists probes by file, in all processes that execute it, now or later: functions,
 // uprobe:/bin/bash:readline:, their returns, uretprobe:/bin/bash:readline:, and the probes that a
 // program defines (USDT), usdt:/usr/lib/libc.so.6:libc:setjmp. Their numbers are those of probes of
-// processes.
+// processes. Provider file has the notation of pid: file:/bin/bash:readline:entry.
 
 func fileProvider(name string) *provider {
 	p := &provider{name: name, first: firstUser, last: 1<<32 - 1, named: true}
 	p.list = func(e *Env, w *want, yield func(*found)) error {
 		if w.id != 0 || !w.module.isLit || w.module.literal == "" {
-			return userFault(w, "", "name it: "+name+":/bin/bash:...", "%s requires a file", name)
+			asked, _, _ := strings.Cut(w.text, ":") // pid* too
+			return userFault(w, "", "name it: "+asked+":/bin/bash:...", "%s requires a file", asked)
+		}
+		if fault := nameFault(w, name); fault != nil {
+			return fault
 		}
 		c, err := e.users.file(w)
 		if err != nil {
@@ -45,6 +50,16 @@ func fileProvider(name string) *provider {
 		return ""
 	}
 	return p
+}
+
+// wantOf returns what a description wants. Without a process of -p or -c,
+// pid*:libc.so.6:fread:entry is the function of that file in all processes.
+func (e *Env) wantOf(d *syntax.Probe) *want {
+	w := newWant(d)
+	if w.id == 0 && w.provider.text == "pid*" && len(e.Processes) == 0 && !w.module.any() {
+		w.provider = newGlob("file")
+	}
+	return w
 }
 
 // start makes the maps of processProbes.
@@ -175,24 +190,10 @@ func (pr *processProbes) fileFunctions(
 		if !fits {
 			continue
 		}
-		site, spots := check.SiteUprobe, []spot{at}
-		if provider == "uretprobe" {
-			if site, spots, err = returnSpots(at, f, at.offset); err != nil {
-				continue
-			}
-		} else {
-			spots[0].offset += offset
-			spots[0].operands = operandsAt(c, f, offset)
+		for _, found := range pr.atFunction(w, provider, at, f, offset) {
+			n++
+			same.add(found)
 		}
-		n++
-		same.add(&found{
-			Listed: Listed{
-				ID:       pr.probeID(provider, c.Path, identity(f), strconv.FormatUint(offset, 16)),
-				Provider: provider, Module: w.module.literal, Function: f.Name,
-			},
-			site: site, alias: w.function.plain,
-			foundUser: foundUser{spots: spots, entry: provider == "uprobe" && offset == 0},
-		})
 	}
 	if n > 0 {
 		return nil
@@ -210,6 +211,63 @@ func (pr *processProbes) fileFunctions(
 		f.Hint = "did you mean " + near + "?"
 	}
 	return f
+}
+
+// atFunction returns the probes of a function of a file that w matches.
+func (pr *processProbes) atFunction(
+	w *want, provider string, at spot, f symbol.Function, offset uint64,
+) []*found {
+	probe := func(name string, site check.Site, spots []spot) *found {
+		return &found{
+			Listed: Listed{
+				ID: pr.probeID(provider+name, at.code.Path, identity(f),
+					strconv.FormatUint(offset, 16)),
+				Provider: provider, Module: w.module.literal, Function: f.Name, Name: name,
+			},
+			site: site, alias: w.function.plain,
+			foundUser: foundUser{spots: spots, entry: name == "entry" || provider == "uprobe" && offset == 0},
+		}
+	}
+	entry, back := "", ""
+	if provider == "file" {
+		entry, back = "entry", "return"
+	}
+	var out []*found
+	if provider != "uretprobe" && w.name.match(entry) {
+		into := at
+		into.offset += offset
+		into.operands = operandsAt(at.code, f, offset)
+		out = append(out, probe(entry, check.SiteUprobe, []spot{into}))
+	}
+	if provider != "uprobe" && w.name.match(back) {
+		if site, spots, err := returnSpots(at, f, at.offset); err == nil {
+			out = append(out, probe(back, site, spots))
+		}
+	}
+	return out
+}
+
+// nameFault returns why the last part of a description names no probe of a function; nil: it may.
+func nameFault(w *want, provider string) error {
+	switch {
+	case w.name.any() || provider == "usdt":
+		return nil
+	case provider == "file":
+		if w.name.match("entry") || w.name.match("return") {
+			return nil
+		}
+		return userFault(w, "", "", "functions of a file have the probes entry and return, not %s",
+			w.name.text)
+	}
+	own := provider
+	switch w.name.literal {
+	case "entry":
+		own = "uprobe"
+	case "return":
+		own = "uretprobe"
+	}
+	hint := "leave the last part empty: " + own + ":" + w.module.text + ":" + w.function.text + ":"
+	return userFault(w, "", hint, "probes of provider %s have no names", provider)
 }
 
 // fileUSDT calls yield with the probes that a file defines and that w matches: the function of the

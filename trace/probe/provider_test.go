@@ -78,7 +78,7 @@ func TestProbes(t *testing.T) {
 		"sched:genunix::off-cpu":       "no probe matches sched:genunix::off-cpu (its module can be vmlinux)",
 		"sched::disp:off-cpu":          "no probe matches sched::disp:off-cpu (it has no function: leave that part empty)",
 		"sycall::read:entry":           "there is no provider sycall (did you mean syscall?)",
-		"nothing:::":                   "there is no provider nothing (providers are dtrace profile syscall io proc sched tcp udp ip lockstat vminfo sysinfo sdt rawtp tracepoint fbt software hardware uprobe uretprobe usdt)",
+		"nothing:::":                   "there is no provider nothing (providers are dtrace profile syscall io proc sched tcp udp ip lockstat vminfo sysinfo sdt rawtp tracepoint fbt software hardware uprobe uretprobe usdt file)",
 		"tick-0":                       "tick-0: 0 is not possible",
 		"tick-5parsecs":                "tick-5parsecs: there is no unit parsecs (ns us ms s m h d hz)",
 		"profile-":                     "profile-: a rate or an interval must follow the -: profile-97 or profile-10s",

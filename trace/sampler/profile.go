@@ -216,7 +216,9 @@ func (p *Profile) Run(ctx context.Context) (*Profiled, error) {
 	for _, why := range slices.Sorted(maps.Keys(l.lost)) {
 		out.Loss = append(out.Loss, measure.Loss{Reason: why, Events: l.lost[why]})
 	}
-	out.Notes = slices.Concat(partial, s.Caveats(), s.SymbolNotes(), unwinding, inlined)
+	out.Notes = slices.Concat(
+		partial, s.Caveats(), s.SymbolNotes(), s.StackNotes(), unwinding, inlined,
+	)
 	if p.Of == OnEvent {
 		out.Unit, out.Every = p.Event.unit, p.Event.Every
 	}

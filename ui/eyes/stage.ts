@@ -141,6 +141,32 @@ export class Served {
     return `http://${this.address}/`;
   }
 
+  /** Sends a change to the API, as the page does. */
+  async post(path: string, body: object): Promise<void> {
+    const answer = await fetch(`${this.url}api/${path}`, {
+      method: "POST",
+      headers: {
+        Authorization: `Bearer ${this.token}`,
+        "Content-Type": "application/json",
+        "X-Culprit": "1",
+      },
+      body: JSON.stringify(body),
+    });
+    if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
+  }
+
+  /**
+   * Removes what tests have saved. A test that asserts that nothing is saved calls it first: when
+   * vitest runs it a second time, what the first run has saved is still there.
+   */
+  async clear(): Promise<void> {
+    const saved = await this.get<{ worksheets: { id: number; version: number }[] }>("worksheets");
+    for (const w of saved.worksheets)
+      await this.post(`worksheets/${w.id}/remove`, { version: w.version });
+    const run = await this.get<{ scripts: { id: number }[] }>("scripts");
+    for (const s of run.scripts) await this.post(`scripts/${s.id}/remove`, {});
+  }
+
   /** What the API answers. */
   async get<T>(path: string): Promise<T> {
     const answer = await fetch(`${this.url}api/${path}`, {

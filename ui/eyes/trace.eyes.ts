@@ -51,6 +51,7 @@ describe.skipIf(missing !== "")(`trace${missing ? ` (${missing})` : ""}`, () => 
   it("completes probes, arguments, fields and variables, by the keyboard alone", {
     timeout: 120_000,
   }, async () => {
+    await served.clear();
     const { page, context, wrong } = await eyes.at(served, "#trace");
     const editor = page.getByLabel("D program");
     const options = page.getByRole("listbox", { name: "what may be written" }).getByRole("option");

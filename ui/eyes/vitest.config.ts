@@ -21,8 +21,6 @@ export default defineConfig({
     include: ["eyes/*.eyes.ts"],
     testTimeout: 180_000,
     hookTimeout: 120_000,
-    // What waits for seconds of a live machine can fail when others load it. vitest says "retry".
-    retry: 1,
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
   },

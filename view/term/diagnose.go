@@ -3,9 +3,11 @@ package term
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"culprit/diagnose"
+	"culprit/diagnose/experiment"
 	"culprit/measure"
 	"culprit/view"
 	"culprit/view/report"
@@ -156,10 +158,13 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 	// After an interrupt it diagnoses what was measured before.
 	report, err := show.DiagnoseNow(ctx, machine, span, progress)
 	if err == nil && !d.noExperiment {
-		show.Experiment(ctx, machine, report, func(seconds int) {
-			if p.Terminal.ErrTTY {
-				fmt.Fprintf(p.Terminal.Err, "\rtracing what was estimated: %d s ", seconds)
-			}
+		show.Experiment(ctx, machine, report, show.Tracing{
+			Waits: waitsBy(p.Profile),
+			Began: func(seconds int) {
+				if p.Terminal.ErrTTY {
+					fmt.Fprintf(p.Terminal.Err, "\rtracing what was estimated: %d s ", seconds)
+				}
+			},
 		})
 	}
 	if p.Terminal.ErrTTY {
@@ -169,6 +174,30 @@ func (d *diagnosis) run(ctx context.Context, p Program, c *cobra.Command) error 
 		return err
 	}
 	return d.printReport(p, report)
+}
+
+// leastWait is the shortest wait that an experiment counts.
+const leastWait = 100 * measure.Microsecond
+
+// waitsBy returns a function that measures waits with a profiler; nil without one.
+func waitsBy(profile Profiler) func(context.Context, []int, int) ([]experiment.Wait, error) {
+	if profile == nil {
+		return nil
+	}
+	return func(ctx context.Context, pids []int, seconds int) ([]experiment.Wait, error) {
+		p, err := profile(ctx, Profiling{Of: OffCPU, PIDs: pids, Least: leastWait,
+			For: time.Duration(seconds) * time.Second})
+		if err != nil {
+			return nil, err
+		}
+		var all []experiment.Wait
+		for s := range p.Stacks {
+			all = append(all, experiment.Wait{Process: s.Process, PID: s.PID, State: s.State,
+				Kernel: slices.Clone(s.Kernel), User: slices.Clone(s.User),
+				Amount: measure.Span(s.Amount)})
+		}
+		return all, nil
+	}
 }
 
 // diagnosedTicks is how many samples of an engine a diagnosis of a moment reads.

@@ -12,3 +12,4 @@ BEGIN
 	«&(curthread->files[0]->f_bits)»;
 }
 BEGIN { trace(«((struct taks_struct *)arg0)»->pid); }
+BEGIN { trace(curthread->«t_lwp»->lwp_ustack); trace(curthread->«t_cpu»); }

@@ -1,1 +1,1 @@
-BEGIN { trace(«`nosuch»); }
+BEGIN { trace(«`nosuch»); trace(«`hp_avenrun»[0]); trace(«`utsname».nodename); }

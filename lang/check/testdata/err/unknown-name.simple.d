@@ -1,1 +1,2 @@
 BEGIN { trace(«nosuch»); }
+BEGIN { trace(«SOBJ_CV»); }

@@ -14,4 +14,6 @@ BEGIN
 	r = xlate <struct out> (v);
 	trace(first->text);
 	trace(first->text == "x");
+	trace(first != NULL);
+	trace(NULL == first);
 }
