@@ -38,7 +38,7 @@ export function stillInSight(range: Range, since: number, now: number): Range {
   return still({ kind: "past", ...inSight(range, since, now) }, now);
 }
 
-/** The live range of what is in sight, which can be moved and made shorter; a past range as it is. */
+/** The live range of what is in sight, to be moved and made shorter; a past range as it is. */
 export function exact(range: Range, since: number, now: number): Range {
   if (!isYoung(range, since, now)) return range;
   const { from, to } = inSight(range, since, now);
