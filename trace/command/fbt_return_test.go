@@ -29,7 +29,8 @@ func typedCalls(t *testing.T) {
 	}
 	unix.Close(fd) //nolint:errcheck // nothing was written
 	const noProtocol = 250
-	if _, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, noProtocol); err != unix.EPROTONOSUPPORT {
+	_, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM, noProtocol)
+	if err != unix.EPROTONOSUPPORT {
 		t.Errorf("a socket of an unknown protocol: %v", err)
 	}
 	var name unix.Utsname
@@ -54,8 +55,8 @@ func typedCalls(t *testing.T) {
 	}
 }
 
-// TestTypedReturns: what functions of the kernel return has its type of BTF: members of structs, the
-// sign of an int, and no more bits than a bool has.
+// TestTypedReturns: what functions of the kernel return has its type of BTF: members of structs,
+// the sign of an int, and no more bits than a bool has.
 func TestTypedReturns(t *testing.T) {
 	tracetest.Needs(t, feature.Kretprobe)
 	tracetest.Needs(t, feature.BTF)
@@ -110,7 +111,8 @@ func TestTypedReturnsOfBpftrace(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tracetest.Needs(t, tt.needs)
-			r := BpftraceRequest{Program: strings.ReplaceAll(tt.text, "PID", strconv.Itoa(os.Getpid())), Quiet: true}
+			text := strings.ReplaceAll(tt.text, "PID", strconv.Itoa(os.Getpid()))
+			r := BpftraceRequest{Program: text, Quiet: true}
 			over := make(chan bool)
 			var calls sync.WaitGroup
 			calls.Go(func() {
