@@ -17,6 +17,7 @@ func blocks() []block {
 		(*reader).loadAverage,
 		(*reader).topLine, (*reader).ethtool, (*reader).dladm, (*reader).ifconfig, (*reader).ipLink,
 		(*reader).protocol, (*reader).iftop, (*reader).throughput, (*reader).procFile,
+		(*reader).profile, (*reader).iotop, (*reader).dstat, (*reader).nfsiostat,
 	}
 }
 

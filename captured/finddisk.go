@@ -95,6 +95,6 @@ func (s *study) judgeDisk(r *Row, name string) {
 			phrase.Count(reads), phrase.BytesRate(zero(r.Num("readbytes"))),
 			phrase.Count(writes), phrase.BytesRate(zero(r.Num("writebytes"))))
 	}
-	caveat(f, "The table does not show the process: pidstat -d 1 or culprit disk does.")
+	s.nameIO(f, zero(r.Num("readbytes"))+zero(r.Num("writebytes")))
 	f.Verify = "iostat -x 1 3"
 }

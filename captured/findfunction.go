@@ -33,7 +33,7 @@ var (
 		`(^|_)(purge|shrink|prune|flush|reclaim|gc|cleanup|evict|expire|invalidate)(_|$)`)
 	searchNames   = regexp.MustCompile(`(^|_)(lookup|find|search|hash|match|walk)(_|$|\d)`)
 	everydayNames = regexp.MustCompile(`^(copy(in|out)|bcopy|bzero|memcpy|memset|hwblkclr|kcopy` +
-		`|copy_user|clear_page|do_syscall|entry_|ia32_|x86_64_start|syscall|memmove)`)
+		`|_?copy_(to|from|user)|rep_(movs|stos)|finish_task_switch|_raw_spin_unlock_irqrestore|clear_page|do_syscall|entry_|ia32_|x86_64_start|syscall|memmove)`)
 )
 
 func profileOf(t *Table) *profile {
@@ -164,6 +164,9 @@ func (s *study) judgeFunction(p *profile, name string, all []*profile, at int) {
 	}
 	if rule == "cache-purge" {
 		f.Verify = "lockstat -i 133 -I sleep 5"
+		if p.table.Tool == "perf" {
+			f.Verify = "perf record -a -g -- sleep 10; perf report --stdio --no-children"
+		}
 		caveat(f, "The time of a purge is proportional to the size of the cache: a quarter of the "+
 			"cache takes a quarter of the time.")
 	}

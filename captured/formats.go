@@ -76,6 +76,10 @@ func formats() []format {
 		),
 		rest(define(Processes, "pidstat", `UID=uid PID=pid! kB_rd/s=read*1024! kB_wr/s=write*1024!
 			kB_ccwr/s iodelay Command=command$!`)),
+		rest(define(Processes, "pidstat", `UID=uid PID=pid! TGID=tgid$ TID=tid$ minflt/s=minor!
+			majflt/s=major! VSZ=virt*1024 RSS=res*1024 %MEM=mem Command=command$!`)),
+		rest(define(Processes, "pidstat", `UID=uid PID=pid! TGID=tgid$ TID=tid$ cswch/s=voluntary!
+			nvcswch/s=involuntary! Command=command$!`)),
 		define(Processes, "prstat", `PID=pid! USERNAME=user$ SIZE=virt$ RSS=res$ STATE=state$
 			PRI=pri$ NICE=nice$ TIME=time$ CPU=cpu! PROCESS/NLWP=command$!
 			PROCESS/LWPID=command$!`),

@@ -51,6 +51,7 @@ func Read(name, text string) (*Capture, error) {
 // Tools lists the tools whose output Read knows, for messages.
 const Tools = "mpstat, vmstat, iostat, sar, sadf -j, nicstat, sysperfstat, intrstat, prstat, " +
 	"lockstat, dtrace, netstat, ethtool, dladm, ifconfig, ip -s link, ss, top, ps, pidstat, " +
+	"perf report --stdio, perf top, iotop -b, dstat, nfsiostat, " +
 	"dmesg, uptime, free, df, iftop -t, iperf3, netperf, mdb ::interrupts and files of /proc"
 
 // A reader reads one text, line by line.

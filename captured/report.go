@@ -46,7 +46,8 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 		(*study).disks,
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
 		(*study).fileSystems, (*study).overview, (*study).sockets,
-		(*study).packets, (*study).addresses, (*study).logged,
+		(*study).packets, (*study).addresses, (*study).logged, (*study).processIO, (*study).nfs,
+		(*study).rankIO,
 	} {
 		check(s)
 	}
@@ -238,7 +239,8 @@ func (s *study) solaris() bool {
 // linux reports whether the tables are of tools that only Linux has.
 func (s *study) linux() bool {
 	return slices.ContainsFunc(s.tables, func(t *Table) bool {
-		return slices.Contains([]string{"ethtool", "ip", "nstat", "ss", "free", "pidstat", "sadf"},
+		return slices.Contains([]string{"ethtool", "ip", "nstat", "ss", "free", "pidstat", "sadf",
+			"perf", "iotop", "dstat", "nfsiostat"},
 			t.Tool) || strings.HasPrefix(t.Tool, "/proc/")
 	})
 }

@@ -44,6 +44,7 @@ const (
 	// Connections are sockets with their queues.
 	Connections Kind = "connection"
 	Log         Kind = "log" // messages of the kernel
+	NFS         Kind = "nfs" // calls of mounts
 )
 
 // Table is a table that Read found.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,9 +26,16 @@ import (
 // Where a limit of locked memory applies (bpf.MemoryLimit), maps are smaller, down to a small part
 // of the usual size; Shrunk reports it.
 func Load(c *Compiled, env *probe.Env) (*Session, error) {
+	return LoadUntil(context.Background(), c, env)
+}
+
+// LoadUntil is Load that returns the error of ctx when ctx ends before the kernel has loaded the
+// programs, which takes seconds for a script of thousands of lines. The kernel may go on loading
+// until the process ends; the result is closed.
+func LoadUntil(ctx context.Context, c *Compiled, env *probe.Env) (*Session, error) {
 	return shrinking(
 		c.limits,
-		func(l gen.Limits) (*Session, error) { return load(c, env, l) },
+		func(l gen.Limits) (*Session, error) { return load(ctx, c, env, l) },
 		func() uint64 {
 			object, err := gen.Maps(c.IR, c.kernel, c.limits)
 			if err != nil {
@@ -38,8 +46,10 @@ func Load(c *Compiled, env *probe.Env) (*Session, error) {
 	)
 }
 
-// load is Load with limits.
-func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error) {
+// load is LoadUntil with limits.
+func load(
+	ctx context.Context, c *Compiled, env *probe.Env, limits gen.Limits,
+) (s *Session, err error) {
 	object, err := gen.Maps(c.IR, c.kernel, limits)
 	if err != nil {
 		return nil, err
@@ -51,21 +61,43 @@ func load(c *Compiled, env *probe.Env, limits gen.Limits) (s *Session, err error
 	s = newSession(c, env, limits)
 	s.programs.release = release
 	spec := collectionSpec(c, env, object)
-	err = bpf.Locking(env.Root(), func() (err error) {
-		s.programs.maps, err = ebpf.NewCollectionWithOptions(
-			spec, ebpf.CollectionOptions{Cache: env.Types().Cache()},
-		)
-		return err
-	})
-	if err != nil {
-		release()
-		return nil, c.rejected(err)
+	type result struct {
+		maps *ebpf.Collection
+		err  error
+	}
+	loaded, root, cache := make(chan result, 1), env.Root(), env.Types().Cache()
+	go func() {
+		var r result
+		r.err = bpf.Locking(root, func() (err error) {
+			r.maps, err = ebpf.NewCollectionWithOptions(
+				spec, ebpf.CollectionOptions{Cache: cache},
+			)
+			return err
+		})
+		loaded <- r
+	}()
+	select {
+	case r := <-loaded:
+		if r.err != nil {
+			release()
+			return nil, c.rejected(r.err)
+		}
+		s.programs.maps = r.maps
+	case <-ctx.Done(): // the kernel does not stop for a signal: cilium/ebpf tries again
+		go func() {
+			if r := <-loaded; r.err == nil {
+				r.maps.Close()
+			}
+			release()
+		}()
+		s.symbols.processes.Close() //nolint:errcheck // its files were read from
+		return nil, ctx.Err()
 	}
 	s.stacks.maps = s.programs.maps.Maps
-	loaded := s // returns of an error set s to nil before they come here
+	made := s // returns of an error set s to nil before they come here
 	defer func() {
 		if err != nil {
-			loaded.Close()
+			made.Close()
 		}
 	}()
 	if err := s.openMaps(object); err != nil {
@@ -238,6 +270,9 @@ func programName(unit int) string { return fmt.Sprint("unit", unit) }
 // instruction the verifier rejected.
 func (c *Compiled) rejected(err error) error {
 	var v *ebpf.VerifierError
+	if many := c.tooMany(err); many != nil {
+		return many
+	}
 	if !errors.As(err, &v) {
 		return fmt.Errorf("load the script into the kernel: %w", err)
 	}
@@ -266,4 +301,22 @@ func (c *Compiled) rejected(err error) error {
 		)
 	}
 	return fmt.Errorf("the kernel's verifier rejected the script: %w", err)
+}
+
+// tooMany returns the error of loading a program that has too many clauses for one program, or nil
+// if err is another one.
+func (c *Compiled) tooMany(err error) error {
+	for i, u := range c.Units {
+		n := len(u.Clauses)
+		if n <= mostClauses || !strings.Contains(err.Error(), programName(i)+":") {
+			continue
+		}
+		return fmt.Errorf(
+			"%d clauses at %v are more than the kernel can load in one program "+
+				"(clauses at system calls, tracepoints and ticks are divided into several "+
+				"if they use no this->): %w",
+			n, u.Probes[0], err,
+		)
+	}
+	return nil
 }

@@ -93,7 +93,7 @@ func Compile(s Script, env *probe.Env, l gen.Limits) (*Compiled, error) {
 	c := &Compiled{
 		Program: p,
 		IR:      low,
-		Units:   parts(p, units(p, returnUsers(low))),
+		Units:   divided(p, parts(p, units(p, returnUsers(low)))),
 		limits:  l,
 		memory:  s.Memory,
 		kernel:  k,

@@ -1,6 +1,8 @@
 package gen
 
 import (
+	"fmt"
+
 	"culprit/lang/check"
 	"culprit/lang/ir"
 
@@ -10,7 +12,6 @@ import (
 // aggregate adds to an aggregation.
 func (b *builder) aggregate(s *ir.Step) {
 	a := &b.p.Aggs[s.N]
-	at := b.lay.aggs[s.N]
 	done := b.label()
 	keyed := a.Key.Size > 0
 	dist := distribution(a.Agg.Func)
@@ -23,6 +24,47 @@ func (b *builder) aggregate(s *ir.Step) {
 			b.store(asm.R10, slotHold, asm.R0, 8)
 		}
 	}
+	if keyed && b.many() && !b.k.cutsKey(b.p, s) {
+		b.findInFunction(a, s, done)
+	} else {
+		b.findValue(a, s, done)
+	}
+	switch {
+	case dist:
+		first := 0
+		if a.Marked {
+			first = 8
+			b.movImm(asm.R1, 1)
+			b.addTo(0)
+		}
+		if !a.Sparse {
+			b.load(asm.R1, asm.R10, slotHold, 8, false)
+			b.ifImm(asm.JGE, asm.R1, int64(a.Buckets), done, asm.R2)
+			b.add(asm.LSh.Imm(asm.R1, 3))
+			b.alu(asm.Add, asm.R0, asm.R1)
+		}
+		b.weight(s)
+		b.addTo(first)
+	case a.Agg.Func == check.Count:
+		b.weight(s)
+		b.addTo(0)
+	case a.Agg.Func == check.Sum, a.Agg.Func == check.Avg:
+		b.value(asm.R1, s)
+		b.addTo(0)
+		b.movImm(asm.R1, 1)
+		b.addTo(8)
+	case a.Agg.Func == check.Min, a.Agg.Func == check.Max:
+		b.extreme(a, s)
+	default:
+		b.deviation(s)
+	}
+	b.bind(done)
+}
+
+// findValue leaves the address of the value of a key in r0. It creates the key if needed; if that
+// fails, it jumps to done. The bucket of a distribution with keys is in the key.
+func (b *builder) findValue(a *ir.Agg, s *ir.Step, done label) {
+	at, keyed := b.lay.aggs[s.N], a.Key.Size > 0
 	if keyed { // | key | u32 bucket | u32 CPU |
 		b.call(asm.FnGetSmpProcessorId)
 		base, off := b.place(s.Mem, asm.R4, true, done)
@@ -77,36 +119,47 @@ func (b *builder) aggregate(s *ir.Step) {
 	} else {
 		b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)
 	}
-	switch {
-	case dist:
-		first := 0
-		if a.Marked {
-			first = 8
-			b.movImm(asm.R1, 1)
-			b.addTo(0)
-		}
-		if !a.Sparse {
-			b.load(asm.R1, asm.R10, slotHold, 8, false)
-			b.ifImm(asm.JGE, asm.R1, int64(a.Buckets), done, asm.R2)
-			b.add(asm.LSh.Imm(asm.R1, 3))
-			b.alu(asm.Add, asm.R0, asm.R1)
-		}
-		b.weight(s)
-		b.addTo(first)
-	case a.Agg.Func == check.Count:
-		b.weight(s)
-		b.addTo(0)
-	case a.Agg.Func == check.Sum, a.Agg.Func == check.Avg:
-		b.value(asm.R1, s)
-		b.addTo(0)
-		b.movImm(asm.R1, 1)
-		b.addTo(8)
-	case a.Agg.Func == check.Min, a.Agg.Func == check.Max:
-		b.extreme(a, s)
-	default:
-		b.deviation(s)
+}
+
+// findInFunction is findValue, for a key that is not cut, by a function that all clauses share.
+func (b *builder) findInFunction(a *ir.Agg, s *ir.Step, done label) {
+	at := b.lay.aggs[s.N]
+	b.address(asm.R1, s.Mem, false, done)
+	name := fmt.Sprint(at.Map, "find", at.Index, a.Key.Size, a.Sparse)
+	b.callSub(b.function(name, func() { b.makeFind(at, a) }))
+	b.ifImm(asm.JEq, asm.R0, 0, done, asm.R1)
+}
+
+// makeFind makes the function of findInFunction, whose argument r1 is the address of the key.
+func (b *builder) makeFind(at AggPlace, a *ir.Agg) {
+	const index = -8
+	got := b.label()
+	b.mov(asm.R6, asm.R1)
+	b.call(asm.FnGetSmpProcessorId)
+	if a.Sparse {
+		b.store(asm.R6, a.Key.Size+4, asm.R0, 4)
+	} else {
+		b.aluImm(asm.LSh, asm.R0, 32, asm.R1)
+		b.store(asm.R6, a.Key.Size, asm.R0, 8)
 	}
-	b.bind(done)
+	b.storeImm(asm.R10, index, int64(at.Index), 8, asm.R0)
+	b.mapPtr(asm.R1, at.Map)
+	b.lift(asm.R2, asm.R10, index)
+	b.call(asm.FnMapLookupElem)
+	missing := b.label()
+	b.ifImm(asm.JEq, asm.R0, 0, missing, asm.R1)
+	b.mov(asm.R1, asm.R0)
+	b.mov(asm.R2, asm.R6)
+	b.call(asm.FnMapLookupElem)
+	b.ifImm(asm.JNE, asm.R0, 0, got, asm.R1)
+	b.mov(asm.R1, asm.R6)
+	b.movImm(asm.R2, int64(at.Index))
+	b.callSub(b.function(at.Map, func() { b.makeAggElement(at.Map) }))
+	b.bind(got)
+	b.exit()
+	b.bind(missing)
+	b.movImm(asm.R0, 0)
+	b.exit()
 }
 
 // value leaves the value of an aggregating step in dst.

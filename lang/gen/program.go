@@ -153,6 +153,14 @@ func (w *Generator) builder(probes []*check.Probe, clauses []int) (*builder, err
 // maxScratch is the largest value of a per-CPU map: the kernel's PCPU_MIN_UNIT_SIZE.
 const maxScratch = 32 << 10
 
+// manyClauses is how many clauses a program has at most whose code is for speed of execution. That
+// of others is for speed of loading, which takes the kernel more than twice as long for
+// twice as many clauses.
+const manyClauses = 32
+
+// many reports whether the program has many clauses.
+func (b *builder) many() bool { return len(b.clauses) > manyClauses }
+
 // build generates the program:
 //
 //	identify the probe; if it is none of ours: leave
@@ -175,6 +183,9 @@ func (b *builder) build() (*Code, error) {
 		return nil, err
 	}
 	b.current.flow = flow{never, never, never}
+	if b.many() && b.lay.needs.scratch {
+		b.scratch()
+	}
 	for _, n := range b.clauses {
 		if err := b.clause(b.p.Clauses[n]); err != nil {
 			return nil, err
@@ -346,7 +357,9 @@ func (b *builder) clause(f *ir.Func) error {
 				}
 			case ir.OpEnd:
 				b.current.ends.join(b.current.flow)
-				b.jump(b.current.end)
+				if i < len(f.Blocks)-1 || j < len(block.Steps)-1 {
+					b.jump(b.current.end)
+				}
 			case ir.OpFault:
 				b.current.ends.join(b.current.flow)
 				b.fault(s)

@@ -86,7 +86,10 @@ func (r *BpftraceRequest) Run(ctx context.Context, std trace.Streams) (status in
 			return 0, fmt.Errorf("print: %w", err)
 		}
 	}
-	session, err := trace.Load(c, env)
+	session, err := trace.LoadUntil(ctx, c, env)
+	if err != nil && ctx.Err() != nil {
+		return 0, errStopped
+	}
 	if err != nil {
 		return 0, err
 	}

@@ -71,9 +71,9 @@ func (r *Request) Run(ctx context.Context, std trace.Streams) (status int, err e
 	if r.CompileOnly {
 		return 0, nil
 	}
-	session, err := load(c, env, std)
-	if err != nil && ctx.Err() != nil { // a signal ends the load, which reports a bad address
-		return 0, errors.New("stopped before the kernel had loaded the program")
+	session, err := load(ctx, c, env, std)
+	if err != nil && ctx.Err() != nil {
+		return 0, errStopped
 	}
 	if err != nil {
 		return 0, err
@@ -111,9 +111,14 @@ func compile(
 	return c, nil
 }
 
+// errStopped is the error of a request that was stopped early.
+var errStopped = errors.New("stopped before the kernel had loaded the program")
+
 // load loads a script, prints its caveats and sets its budget. The caller closes the session.
-func load(c *trace.Compiled, env *probe.Env, std trace.Streams) (s *trace.Session, err error) {
-	session, err := trace.Load(c, env)
+func load(
+	ctx context.Context, c *trace.Compiled, env *probe.Env, std trace.Streams,
+) (s *trace.Session, err error) {
+	session, err := trace.LoadUntil(ctx, c, env)
 	if err != nil {
 		return nil, err
 	}
