@@ -29,8 +29,8 @@ var others = []struct{ names, here string }{
 	{"slabtop | slabinfo", "culprit caches"},
 	{"dtrace | strace | ltrace | stap | truss | ftrace | trace-cmd", "culprit trace"},
 	{"perf | oprofile | py-spy | pprof | gprof | valgrind", "culprit profile"},
-	{"biolatency | offcputime | runqlat | opensnoop | execsnoop | biosnoop | tcplife | tcpretrans | " +
-		"cachestat | funccount", "culprit trace %s"},
+	{"biolatency | offcputime | runqlat | opensnoop | execsnoop | biosnoop | tcplife | " +
+		"tcpretrans | cachestat | funccount", "culprit trace %s"},
 	{"flamegraph | flamegraph.pl | inferno | speedscope | stackcollapse", "culprit flame"},
 	{"netperf | iperf | iperf3 | ping | ttcp", "culprit load"},
 	{"prometheus | grafana | netdata | analytics", "culprit serve"},
@@ -58,7 +58,8 @@ func unknownCommand(root *cobra.Command, name string) error {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 	}
-	return usagef("there is no command %q%s (`culprit -h` shows all)", name, didYouMean(name, names))
+	near := didYouMean(name, names)
+	return usagef("there is no command %q%s (`culprit -h` shows all)", name, near)
 }
 
 const (
@@ -131,7 +132,7 @@ func oldOptions(tool string, names []string) error {
 	}
 	switch names[0] {
 	case "aux", "axu", "ax", "auxf", "auxww", "axf", "axl", "ux":
-		return usagef("%q is no program; culprit ps -a shows all processes, -l more columns", names[0])
+		return usagef("%q: use culprit ps -a for all processes, -l for more columns", names[0])
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func TestHabits(t *testing.T) {
 		"cpu -P ALL 1":    "there is no flag -P: each CPU has a row",
 		"disk -xz 1":      "there is no flag -x: the columns of iostat -x",
 		"top -b":          "culprit ps 1 prints without a screen",
-		"ps aux":          "culprit ps -a shows all processes",
+		"ps aux":          "use culprit ps -a for all processes",
 		"ps -ef":          "there is no flag -e: -a shows all processes",
 		"cpu -Q":          "unknown shorthand flag: 'Q' in -Q (`culprit cpu -h` shows all flags)",
 		"nosuchtool -x 1": "unknown shorthand flag: 'x'",
