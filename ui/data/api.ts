@@ -35,6 +35,8 @@ export interface Health {
   cpus: number;
   now_ms: number;
   started_ms: number;
+  /** Since when anything is recorded that is still kept; null before the first values. */
+  recorded_ms: number | null;
   /** Share of one CPU that culprit itself used in the last minute. */
   cpu: number | null;
   /**

@@ -24,6 +24,13 @@ class Keys {
     return this.#groups;
   }
 
+  /** The groups for the help: keys of parts with the same title are together. */
+  get titled(): readonly Group[] {
+    const out = new Map<string, Key[]>();
+    for (const g of this.#groups) out.set(g.title, [...(out.get(g.title) ?? []), ...g.keys]);
+    return [...out].map(([title, keys]) => ({ title, keys }));
+  }
+
   /** Adds keys, until the returned function is called. */
   add(title: string, keys: Key[]): () => void {
     const group = { title, keys };

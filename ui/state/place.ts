@@ -5,7 +5,7 @@
 
 import { analytics } from "./analytics";
 import { flag, number, parse, print, type State, text, texts, word } from "./param";
-import { fresh, parseRange, printRange, type Range, still } from "./time";
+import { fresh, parseRange, printRange, type Range } from "./time";
 
 /** The columns that datasets can be sorted by. */
 export const datasetColumns = [
@@ -114,11 +114,6 @@ export function printPlace(p: Place): string {
     .replace(/%21/g, "!")
     .replace(/%7E/g, "~");
   return `#${p.view}${query === "" ? "" : `?${query}`}`;
-}
-
-/** The fragment that shows the same tomorrow. */
-export function permalink(p: Place, now: number): string {
-  return printPlace({ ...p, time: still(p.time, now) });
 }
 
 function split(s: string, at: string): [string, string] {

@@ -45,6 +45,11 @@ class Server {
     return this.#now;
   }
 
+  /** The oldest moment that is recorded; 0 as long as it is not known. */
+  get recorded(): number {
+    return this.#health?.recorded_ms ?? 0;
+  }
+
   /** The server's clock for a moment of this machine's. */
   at(ours: number): number {
     return ours + this.#ahead;

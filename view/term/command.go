@@ -131,9 +131,7 @@ classic tools.`,
 		SilenceUsage:  true,
 		Version:       p.Version,
 	}
-	root.SetFlagErrorFunc(
-		func(c *cobra.Command, err error) error { return usageError{Cause: nearFlag(c, err)} },
-	)
+	root.SetFlagErrorFunc(unknownFlag)
 	const whole, tools = "whole", "tools"
 	root.AddGroup(
 		&cobra.Group{ID: whole, Title: "The whole machine:"},
@@ -178,33 +176,12 @@ classic tools.`,
 	alone.flags(root)
 	root.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			var names []string
-			for _, c := range root.Commands() {
-				names = append(names, c.Name())
-			}
-			return usagef(
-				"there is no command %q%s (`culprit -h` shows all)", args[0],
-				didYouMean(args[0], names),
-			)
+			return unknownCommand(root, args[0])
 		}
 		return alone.run(c.Context(), p, c)
 	}
 	root.Args = cobra.ArbitraryArgs
 	return root
-}
-
-// nearFlag adds the nearest flag to the "unknown flag" error of cobra.
-func nearFlag(c *cobra.Command, err error) error {
-	word, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
-	if !ok {
-		return fmt.Errorf("%s (`%s -h` shows all flags)", err, c.CommandPath())
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := measure.Nearest(word, names); near != "" {
-		return fmt.Errorf("unknown flag --%s; did you mean --%s?", word, near)
-	}
-	return fmt.Errorf("unknown flag --%s (`%s -h` shows all)", word, c.CommandPath())
 }
 
 // toolFlags holds the flags of every command that shows tables.
@@ -313,6 +290,9 @@ func (p Program) tool(t *view.Tool) *cobra.Command {
 		if named := lists[t.Operand]; named != nil {
 			var words []string
 			words, args = splitOperands(args)
+			if err := oldOptions(t.Name, words); err != nil {
+				return err
+			}
 			*named = append(*named, words...)
 		}
 		if err := m.times(args); err != nil {

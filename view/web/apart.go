@@ -15,8 +15,11 @@ import (
 	"culprit/view/web/api"
 )
 
-// maxScored is the largest number of rows of which those unlike the others are searched.
-const maxScored = 20_000
+const (
+	maxScored = 20_000 // rows; of more, those unlike the others are not searched
+	idleShare = 0.01   // a row with less than this share of the greatest amount is idle
+	mostApart = 4      // at most 1 of 4 rows is above the others, and 1 of 4 below
+)
 
 // unlike returns the rows of an answer that differ from the others by the score of fleet.Apart, by
 // index. Rows are compared with those that have the same labels in all fields that name no thing:
@@ -42,13 +45,60 @@ func unlike(a *measure.Answer, st *measure.Stat) map[int]fleet.Outlier {
 		for n, i := range rows {
 			values[n] = overall(a, i)
 		}
-		for _, o := range fleet.Apart(values, fleet.LeastDifference(a.Unit)) {
+		if a.Kind == measure.Delta {
+			leaveIdle(values)
+		}
+		for _, o := range fewApart(fleet.Apart(values, fleet.LeastDifference(a.Unit))) {
 			i := rows[o.Host]
 			o.Host = i
 			out[i] = o
 		}
 	}
 	return out
+}
+
+// leaveIdle makes amounts of idle rows unknown where most rows are idle: each row that works would
+// be unlike them. Where most rows work, an idle one is unlike the others.
+func leaveIdle(values []float64) {
+	most, known, idle := 0.0, 0, 0
+	for _, v := range values {
+		if v == v {
+			known++
+			most = max(most, v)
+		}
+	}
+	for _, v := range values {
+		if v < idleShare*most {
+			idle++
+		}
+	}
+	if 2*idle <= known {
+		return
+	}
+	for i, v := range values {
+		if v < idleShare*most {
+			values[i] = measure.NaN
+		}
+	}
+}
+
+// fewApart leaves out rows that differ in one direction when they are more than a quarter of all:
+// then rows of several sizes are usual, and none stands out.
+func fewApart(all []fleet.Outlier) []fleet.Outlier {
+	above := 0
+	for _, o := range all {
+		if o.Score > 0 {
+			above++
+		}
+	}
+	return slices.DeleteFunc(all, func(o fleet.Outlier) bool {
+		n := above
+		if o.Score < 0 {
+			n = len(all) - above
+		}
+		rows := o.Others + 1
+		return n > (rows+mostApart-1)/mostApart
+	})
 }
 
 // kindFields returns the fields of a breakdown that name no thing, by index, and whether its rows

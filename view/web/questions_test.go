@@ -336,3 +336,47 @@ func TestDeviantsAreBounded(t *testing.T) {
 		t.Errorf("%d found, %+v", len(found), found[248])
 	}
 }
+
+// sends returns peers' answer with one direction, in which peer i sends values[i].
+func sends(values ...float64) (*measure.Answer, *measure.Stat) {
+	a, st := peers()
+	a.Series = a.Series[:0]
+	for i, v := range values {
+		a.Labels = append(a.Labels, fmt.Sprint("peer", i))
+		key := []measure.Label{measure.Label(len(a.Labels) - 1), 1}
+		a.Series = append(a.Series, measure.Series{Key: key, Values: []float64{v, v}})
+	}
+	return a, st
+}
+
+// TestUnlikeAmongIdle checks that rows that work are compared with each other where most are idle,
+// that an idle row differs where most work, and that many rows of different sizes are no outliers.
+func TestUnlikeAmongIdle(t *testing.T) {
+	idle := []float64{0, 0, 1e3, 0, 2e3, 0, 0, 3e3, 0, 0}
+	for _, tt := range []struct {
+		name   string
+		values []float64
+		want   string
+	}{
+		{"slow among many idle", append([]float64{1e7, 1.01e7, 2e6, 9.9e6, 1e7}, idle...), "2-"},
+		{"all work alike among many idle", append([]float64{1e7, 1.01e7, 1e7, 9.9e6}, idle...), ""},
+		{"one works among idle", append([]float64{1e7}, idle...), ""},
+		{"one idle among those that work", []float64{1e7, 1e7, 1.02e7, 0, 1e7, 9.9e6}, "3-"},
+		{"a quarter of those that work", []float64{1e6, 1e6, 1e6, 1e6, 1e6, 1e6, 9e6, 9e6}, "6+7+"},
+		{"more than a quarter", []float64{1e6, 1e6, 1e6, 1e6, 1e6, 9e6, 9e6, 9e6}, ""},
+		{"many above, one below", []float64{1e4, 5e6, 5e6, 5e6, 5e6, 5e6, 5e6, 4e7, 4e7, 4e7, 4e7}, "0-"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a, st := sends(tt.values...)
+			got, all := "", unlike(a, st)
+			for i := range tt.values {
+				if o, ok := all[i]; ok {
+					got += fmt.Sprint(i) + map[bool]string{true: "+", false: "-"}[o.Score > 0]
+				}
+			}
+			if got != tt.want {
+				t.Errorf("%q, want %q: %+v", got, tt.want, all)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"culprit/measure"
@@ -15,7 +16,34 @@ import (
 // status reports the state of the server itself.
 type status struct {
 	*core
-	live *live
+	live     *live
+	recorded oldest
+}
+
+// oldest holds since when anything is recorded. Old cells are deleted slowly: it is computed once a
+// minute.
+type oldest struct {
+	sync.Mutex
+	start measure.Time // 0: nothing is recorded
+	until time.Time    // when it is computed again
+}
+
+// since returns the oldest moment that a dataset has; 0 if none has any.
+func (o *oldest) since(m Machine) measure.Time {
+	o.Lock()
+	defer o.Unlock()
+	if o.start != 0 && time.Now().Before(o.until) {
+		return o.start
+	}
+	o.start = 0
+	for _, d := range m.Datasets() {
+		start := m.Held(d.ID).Over.Start
+		if start != 0 && (o.start == 0 || start < o.start) {
+			o.start = start
+		}
+	}
+	o.until = time.Now().Add(time.Minute)
+	return o.start
 }
 
 // health reports the server's version, its cost and its problems.
@@ -31,6 +59,7 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendInt(append(b, `,"cpus":`...), int64(s.About.CPUs), 10)
 	b = api.AppendMillis(append(b, `,"now_ms":`...), int64(s.now()))
 	b = api.AppendMillis(append(b, `,"started_ms":`...), int64(h.Started))
+	b = appendTime(append(b, `,"recorded_ms":`...), s.recorded.since(s.Machine))
 	b = view.AppendNumber(append(b, `,"cpu":`...), h.CPU)
 	b = append(b, `,"spent":[`...)
 	for i, p := range h.Costs {

@@ -4,6 +4,7 @@ import {
   commandLine,
   commandLines,
   first,
+  notRecorded,
   optionsFor,
   parseOptions,
   plain,
@@ -87,4 +88,15 @@ describe("how a graph is shown", () => {
       `${line(...one)}; culprit stat 'cpu.time' 1 --from 2026-11-21T17:00:00Z --to 2026-11-21T17:01:00Z`,
     );
   });
+});
+
+it("says in few words why a query has no answer", () => {
+  const ask = 'ask syscall.latency by process where process in ("a: b")';
+  expect(notRecorded(`${ask}: it was never recorded: could not tell`)).toBe("not recorded yet");
+  expect(
+    notRecorded(
+      "ask x by y: no dataset has all that it needs; recorded is: x by z: could not tell",
+    ),
+  ).toBe("no dataset has all that it needs; recorded is: x by z");
+  expect(notRecorded("the server is away")).toBe("the server is away");
 });

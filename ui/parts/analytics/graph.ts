@@ -212,3 +212,14 @@ export function commandLines(
   const line = (by: number): string => commandLine(sentence, from - by, to - by, ...rest);
   return earlier > 0 ? `${line(0)}; ${line(earlier)}` : line(0);
 }
+
+/**
+ * Why a query has no answer, without what the message repeats: "not recorded yet", or which query
+ * is recorded in its place.
+ */
+export function notRecorded(message: string): string {
+  const why = message
+    .replace(/^ask .*?: (?=it was never|no dataset)/, "")
+    .replace(/: could not tell$/, "");
+  return why === "it was never recorded" ? "not recorded yet" : why;
+}

@@ -84,6 +84,8 @@ export class Sheet {
   live = $state(false);
   private all = new Map<string, Data>();
   private range: Range | null = null;
+  /** The sentences that are asked for after another one, and that one. */
+  private after: ReadonlyMap<string, string> = new Map();
   /** A host of the engine; "": the machine of the server. */
   private host = "";
   private columns = 0;
@@ -112,6 +114,7 @@ export class Sheet {
     host = "",
   ): void {
     this.range = range;
+    this.after = after;
     this.host = host;
     this.live = range.kind === "live";
     this.columns = columns;
@@ -147,24 +150,23 @@ export class Sheet {
     this.restream();
   }
 
-  /** Asks anew, as after a dataset was made. */
-  again(sentence: string): void {
-    const d = this.all.get(sentence);
-    if (d) void this.load(d);
+  /** What is known of a sentence and of its heat map. */
+  private both(sentence: string): Data[] {
+    return [sentence, this.after.get(sentence) ?? ""].flatMap((s) => this.all.get(s) ?? []);
   }
 
   /** Asks again until what is recorded since a moment ago has values, for half a minute. */
   async awaitRecorded(sentence: string): Promise<void> {
     for (let n = 0; n < 20; n++) {
-      const d = this.all.get(sentence);
-      if (n > 0 && !d) return;
-      if (d?.answer && !d.trouble && d.answer.series.length > 0) break;
-      if (d) d.awaited = true;
+      const both = this.both(sentence);
+      if (n > 0 && both.length === 0) return;
+      const empty = both.filter((d) => !d.answer || d.trouble || d.answer.series.length === 0);
+      if (both.length > 0 && empty.length === 0) break;
+      for (const d of both) d.awaited = true;
       await new Promise((done) => setTimeout(done, 1500));
-      this.again(sentence);
+      for (const d of empty) if (this.all.get(d.sentence) === d) void this.load(d);
     }
-    const d = this.all.get(sentence);
-    if (d) d.awaited = false;
+    for (const d of this.both(sentence)) d.awaited = false;
   }
 
   end(): void {

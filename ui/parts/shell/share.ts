@@ -1,12 +1,12 @@
 import { here } from "../../state/here.svelte";
-import { permalink } from "../../state/place";
+import { printPlace } from "../../state/place";
 import { copy } from "../../state/said.svelte";
-import { server } from "../../state/server.svelte";
+import { young } from "../../state/young.svelte";
 
 /** Copies the link that shows the same tomorrow. */
 export function share(): void {
   const url = new URL(location.href);
   url.search = "";
-  url.hash = permalink(here.place, server.now);
+  url.hash = printPlace({ ...here.place, time: young.still() });
   void copy(url.href, "link");
 }

@@ -8,7 +8,8 @@ import type { State } from "../../state/param";
 import { place, printPlace } from "../../state/place";
 import { said } from "../../state/said.svelte";
 import { server } from "../../state/server.svelte";
-import { still, stretch } from "../../state/time";
+import { stretch } from "../../state/time";
+import { young } from "../../state/young.svelte";
 import { handOut } from "../analytics/save";
 import { most } from "../analytics/sheet.svelte";
 import { type Graph, makeSnapshot } from "./make";
@@ -22,7 +23,7 @@ export async function saveSnapshot(
   const health = server.health;
   if (!health) return;
   const now = server.now;
-  const time = still(here.time, now);
+  const time = young.still();
   const at = printPlace(place("analytics", state, time)).slice(1);
   const about = { version: health.version, host: health.host, at: now, place: at };
   const { host, events } = state;
