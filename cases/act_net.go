@@ -187,9 +187,11 @@ func actAsk(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 	to := f.String("to", "", "address of the server")
 	rate := f.Float64("rate", 0, "requests a second; 0: as fast as answers come")
 	size := f.Int("size", 64, "bytes an answer")
-	window := f.Int("window", 1, "requests under way on one connection")
+	window := f.Int("window", 1, "requests under way on one connection, besides one")
 	conns := f.Int("conns", 1, "connections, or with -fresh connections being made at a time")
 	fresh := f.Bool("fresh", false, "a new connection for each request, closed by a reset")
+	pieces := f.Bool("pieces", false, "write each request in two pieces")
+	nagle := f.Bool("nagle", false, "let TCP hold small pieces, as without TCP_NODELAY")
 	f.Parse(args)
 	p := &pace{rate: *rate}
 	fail := make(chan error, *conns)
@@ -202,6 +204,12 @@ func actAsk(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 		if err != nil {
 			return err
 		}
+		if err := c.(*net.TCPConn).SetNoDelay(!*nagle); err != nil {
+			return err
+		}
+		if *pieces {
+			c = inPieces{c}
+		}
 		go func() { fail <- askOn(ctx, c, *size, *window, p, t) }()
 	}
 	t.ready()
@@ -211,6 +219,18 @@ func actAsk(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 	case err := <-fail:
 		return err
 	}
+}
+
+// inPieces writes in two pieces.
+type inPieces struct{ net.Conn }
+
+func (c inPieces) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b[:len(b)/2])
+	if err != nil {
+		return n, err
+	}
+	m, err := c.Conn.Write(b[len(b)/2:])
+	return n + m, err
 }
 
 // askOn keeps at most window requests under way on one connection.

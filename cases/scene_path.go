@@ -19,6 +19,16 @@ func pathStories() []Story {
 			build: bufferScene(0),
 		},
 		{
+			Name: "nagle-delay", Twin: "nagle-off",
+			Help:  "a client writes each request in two pieces, the second waits for 40 ms",
+			build: piecesScene(true),
+		},
+		{
+			Name:  "nagle-off",
+			Help:  "the same pieces with TCP_NODELAY",
+			build: piecesScene(false),
+		},
+		{
 			Name: "mtu-black-hole", Twin: "mtu-small",
 			Help:  "a switch drops frames above 1,400 bytes without a word",
 			build: switchScene(1400, 1500),
@@ -54,6 +64,27 @@ func bufferScene(buffer int) func(*Lab, *Scene, Options) {
 		sent.Low, sent.High = 0.2e6, 2.5e6
 		sc.Truth = Truth{Rule: "send-buffer", Kind: []string{"process"}, Names: []string{d.Name},
 			PID: d.PID, Cleared: []string{"memory"}, Expect: []Range{sent}}
+	}
+}
+
+// piecesScene has a client that writes each request in two pieces and waits for the answer.
+func piecesScene(nagle bool) func(*Lab, *Scene, Options) {
+	return func(l *Lab, sc *Scene, _ Options) {
+		src, dst := pair(l, veths(l))
+		at := "10.20.3.34:7080"
+		sc.load(Program{Name: "app", Act: "serve", On: dst, Args: []string{"-at", at}})
+		client := sc.load(Program{Name: "billing", Act: "ask", On: src, Args: []string{"-to", at,
+			"-rate", "60", "-size", "200", "-window", "0", "-pieces", fmt.Sprintf("-nagle=%t", nagle)}})
+		sc.Where = src
+		sc.try("ip netns exec %s ss -tinp", src.NS)
+		if !nagle {
+			sc.Truth = Truth{Never: []string{"nagle-delay", "tcp-stalled"},
+				Expect: []Range{done(client, 50, 61)}}
+			return
+		}
+		sc.Truth = Truth{Rule: "nagle-delay", Kind: []string{"process"},
+			Names: []string{client.Name}, PID: client.PID, Cleared: []string{"memory"},
+			Expect: []Range{done(client, 15, 26)}}
 	}
 }
 

@@ -140,6 +140,7 @@ const (
 	FlowDelivery    = `tcp.flow.delivery by netns,local,localport,peer,peerport,pid,process,side`
 	FlowUnsent      = `tcp.flow.unsent by netns,local,localport,peer,peerport,pid,process,side`
 	FlowUnacked     = `tcp.flow.unacked by netns,local,localport,peer,peerport,pid,process,side`
+	FlowCwnd        = `tcp.flow.cwnd by netns,local,localport,peer,peerport,pid,process,side`
 	FlowMSS         = `tcp.flow.mss by netns,local,localport,peer,peerport,pid,process,side`
 	FlowQueue       = `tcp.flow.queue by netns,local,localport,peer,peerport,pid,process,side,direction`
 	FlowBuffer      = `tcp.flow.buffer by netns,local,localport,peer,peerport,pid,process,side,kind`

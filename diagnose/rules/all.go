@@ -34,6 +34,7 @@ func All() []diagnose.Rule {
 		tcpRetransmits(),
 		tcpStalled(),
 		sendBuffer(),
+		nagleDelay(),
 		mtuBlackHole(),
 		connectionsFail(),
 		dnsSilent(),

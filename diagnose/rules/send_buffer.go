@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"sort"
 
 	"culprit/diagnose"
 	"culprit/diagnose/facts"
@@ -20,12 +19,7 @@ func sendBuffer() diagnose.Rule {
 		Uses: []string{facts.FlowBytes, facts.FlowRTT, facts.FlowMinRTT, facts.FlowBuffer,
 			facts.FlowUnsent, facts.FlowQueue},
 		Check: func(l *diagnose.Look) {
-			type key struct {
-				netns, process string
-				pid            int
-			}
-			at := map[key]*bufferGroup{}
-			var all []*bufferGroup
+			var held []facts.LimitedFlow
 			limited := l.Table(facts.FlowLimited)
 			seen := map[facts.Flow]bool{}
 			for _, r := range limited.Rows {
@@ -42,32 +36,15 @@ func sendBuffer() diagnose.Rule {
 				if !ok {
 					continue
 				}
-				k := key{f.NetNS, f.Process, f.PID}
-				if at[k] == nil {
-					at[k] = &bufferGroup{}
-					all = append(all, at[k])
-				}
 				f.Rate = f.RowIn(l.Table(facts.FlowBytes), "tx").Part(s.Mask)
-				at[k].flows = append(at[k].flows, limitedFlow{f, s})
+				held = append(held, facts.LimitedFlow{Flow: f, Period: s})
 			}
-			sort.SliceStable(all, func(i, j int) bool {
-				return len(all[i].flows) > len(all[j].flows)
-			})
-			for _, g := range all {
+			for _, g := range facts.ByProgram(held) {
 				accuseBuffer(l, g)
 			}
 		},
 	}
 }
-
-// A limitedFlow is a connection that its send buffer limits, and when.
-type limitedFlow struct {
-	*facts.Flow
-	period diagnose.Period
-}
-
-// A bufferGroup has the connections of one program.
-type bufferGroup struct{ flows []limitedFlow }
 
 // bufferLimits reports whether the send buffer limits a connection on a path that takes more. The
 // time that the kernel counts is a lower bound, which may be 0: it begins only with a segment that
@@ -100,22 +77,17 @@ func fullOfSent(l *diagnose.Look, f *facts.Flow) func(c int) bool {
 	}
 }
 
-func accuseBuffer(l *diagnose.Look, g *bufferGroup) {
-	first := g.flows[0]
-	for _, f := range g.flows {
-		if f.Rate > first.Rate {
-			first = f
-		}
-	}
+func accuseBuffer(l *diagnose.Look, g *facts.LimitedGroup) {
+	first := g.Largest()
 	limited, bytes, trips := l.Table(facts.FlowLimited), l.Table(facts.FlowBytes),
 		l.Table(facts.FlowRTT)
 	counted := first.RowIn(limited, "sndbuf")
-	share, trip := min(series.Or(counted.Mean(first.period.Mask), 0), 1),
-		first.RowIn(trips).Mean(first.period.Mask)
+	share, trip := min(series.Or(counted.Mean(first.Period.Mask), 0), 1),
+		first.RowIn(trips).Mean(first.Period.Mask)
 	sampled := share < threshold.SendBufferShare
 	waits := "waits for its send buffer"
 	if sampled {
-		share, waits = first.period.Share(), "has its send buffer full of sent data"
+		share, waits = first.Period.Share(), "has its send buffer full of sent data"
 	}
 	_, peer := first.Pair()
 	name := phrase.ProcessName(first.Process, first.PID)
@@ -123,25 +95,25 @@ func accuseBuffer(l *diagnose.Look, g *bufferGroup) {
 		diagnose.Culprit{Kind: "process", Name: first.Process, PID: first.PID, NetNS: first.NetNS},
 		fmt.Sprintf("%s %s %s of the time for %s, in %s, and the path would take more: %s to %s, "+
 			"with a round trip of %s.", name, waits, phrase.Percent(share),
-			first.period, phrase.Plural(len(g.flows), "connection", "connections"),
+			first.Period, phrase.Plural(len(g.Flows), "connection", "connections"),
 			phrase.BytesRate(first.Rate), phrase.Clean(peer), phrase.Duration(trip)))
 	f.SetEffect(share)
 	if sampled {
 		buffer := l.Table(facts.FlowBuffer)
 		size, used := first.RowIn(buffer, "size"), first.RowIn(buffer, "used")
-		f.AddEvidence(buffer, first.period, used.Query(), used.Mean(first.period.Mask), buffer.Unit,
+		f.AddEvidence(buffer, first.Period, used.Query(), used.Mean(first.Period.Mask), buffer.Unit,
 			fmt.Sprintf("the send buffer of the connection to %s is full of data that was sent "+
 				"and is not acknowledged (sampled)", phrase.Clean(peer))).
-			CompareTo(size.Mean(first.period.Mask), "its size")
+			CompareTo(size.Mean(first.Period.Mask), "its size")
 	} else {
-		f.AddEvidence(limited, first.period, counted.Query(), share, "ratio", fmt.Sprintf(
+		f.AddEvidence(limited, first.Period, counted.Query(), share, "ratio", fmt.Sprintf(
 			"the send buffer limits the connection to %s %s of the time (tcp_info "+
 				"sndbuf_limited)", phrase.Clean(peer), phrase.Percent(share)))
 	}
 	sent, way := first.RowIn(bytes, "tx"), first.RowIn(trips)
-	f.AddEvidence(bytes, first.period, sent.Query(), first.Rate, bytes.Unit,
+	f.AddEvidence(bytes, first.Period, sent.Query(), first.Rate, bytes.Unit,
 		phrase.BytesRate(first.Rate)+" are acknowledged")
-	f.AddEvidence(trips, first.period, way.Query(), trip, trips.Unit, fmt.Sprintf(
+	f.AddEvidence(trips, first.Period, way.Query(), trip, trips.Unit, fmt.Sprintf(
 		"the round trip takes %s, in which %s are acknowledged", phrase.Duration(trip),
 		phrase.Bytes(first.Rate*trip/1e9)))
 	f.AddCaveat(0.1, "A program that sets SO_SNDBUF has a buffer of that size, which the kernel "+

@@ -21,7 +21,7 @@ func All() []Threshold {
 		functions(), purges(), tables(), memory(), swapping(), swapIdle(), growing(),
 		compaction(), writeback(), clockSteps(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
-		losses(), tcp(), tcpStalls(), sendBuffers(), blackHoles(),
+		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), peers(), limits(),
 		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
 		anybody(),
