@@ -1,6 +1,7 @@
 package cases
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -22,6 +23,7 @@ func actImage(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 	at := f.String("at", "", "where it is mounted: an empty directory")
 	size := f.Uint64("size", 64<<20, "bytes of the file")
 	most := f.Int64("most", 0, "writes that are answered; 0: all")
+	slow := f.Duration("slow", 0, "how long an answer to a read takes")
 	f.Parse(args)
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -37,7 +39,7 @@ func actImage(ctx context.Context, f *flag.FlagSet, args []string, t *tally) err
 		os.Exit(0) // the kernel then fails what waits for an answer
 	}()
 	t.ready()
-	s := &imageServer{fd: fd, size: *size, most: *most, t: t}
+	s := &imageServer{fd: fd, size: *size, most: *most, slow: *slow, t: t}
 	b := make([]byte, 1<<20+4096)
 	for {
 		n, err := unix.Read(fd, b)
@@ -79,6 +81,7 @@ const (
 
 // imageServer answers the requests of the kernel.
 type imageServer struct {
+	slow   time.Duration // of answers to reads
 	fd     int
 	size   uint64
 	most   int64
@@ -100,7 +103,7 @@ func (s *imageServer) answer(request []byte) error {
 		le.PutUint32(out, 7)
 		le.PutUint32(out[4:], 31)
 		le.PutUint32(out[8:], le.Uint32(in[8:])) // read-ahead
-		le.PutUint32(out[12:], 1<<5)             // FUSE_BIG_WRITES: more than a page
+		le.PutUint32(out[12:], 1<<0|1<<5)        // FUSE_ASYNC_READ, FUSE_BIG_WRITES
 		le.PutUint16(out[16:], 16)               // requests in the background
 		le.PutUint16(out[18:], 12)
 		le.PutUint32(out[20:], 128<<10) // bytes of a write
@@ -122,7 +125,17 @@ func (s *imageServer) answer(request []byte) error {
 		return s.reply(unique, 0, make([]byte, 16))
 	case fuseRead:
 		at, want := le.Uint64(in[8:]), uint64(le.Uint32(in[16:]))
-		return s.reply(unique, 0, make([]byte, min(want, s.size-min(at, s.size))))
+		data := make([]byte, min(want, s.size-min(at, s.size)))
+		if s.slow > 0 {
+			id := bytes.Clone(unique) // the request is overwritten by the next one
+			time.AfterFunc(s.slow, func() {
+				if s.reply(id, 0, data) == nil {
+					s.t.done(int64(len(data)), 0)
+				}
+			})
+			return nil
+		}
+		return s.reply(unique, 0, data)
 	case fuseWrite:
 		if s.writes++; s.most > 0 && s.writes > s.most {
 			s.t.errors.Add(1)
@@ -172,5 +185,44 @@ func (s *imageServer) reply(unique []byte, failed unix.Errno, out []byte) error 
 		!errors.Is(err, unix.ENOENT) { // the request was interrupted
 		return fmt.Errorf("answer a request: %w", err)
 	}
+	return nil
+}
+
+// actFetch reads a file from its begin to its end with some threads, each a part of it, through the
+// page cache.
+func actFetch(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error {
+	name := f.String("file", "", "file")
+	threads := f.Int("threads", 2, "readers")
+	rate := f.Float64("rate", 0, "bytes a second; 0: as fast as it goes")
+	f.Parse(args)
+	fd, err := unix.Open(*name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", *name, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	part, p := st.Size/int64(*threads), &pace{rate: *rate}
+	for n := range *threads {
+		go func() {
+			b := make([]byte, 16<<10)
+			for at := int64(0); p.wait(ctx, float64(len(b))) == nil; at += int64(len(b)) {
+				if at >= part {
+					unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED)
+					at = 0
+				}
+				start := time.Now()
+				got, err := unix.Pread(fd, b, int64(n)*part+at)
+				if err != nil {
+					t.errors.Add(1)
+				}
+				t.done(int64(got), time.Since(start))
+			}
+		}()
+	}
+	t.ready()
+	<-ctx.Done()
+	os.Exit(0) // a thread may wait for an answer that never comes
 	return nil
 }

@@ -79,6 +79,7 @@ func acts() map[string]func(context.Context, *flag.FlagSet, []string, *tally) er
 		"names":    actNames,    // answers DNS queries, or not
 		"lookup":   actLookup,   // looks names up
 		"image":    actImage,    // serves a file for a block device, and hangs after some writes
+		"fetch":    actFetch,    // reads a file through the page cache
 		"track":    actTrack,    // fills the table of connection tracking
 		"log":      actLog,      // writes to a file that grows up to a size
 		"lockup":   actLockUp,   // takes locks on a file on which it has many

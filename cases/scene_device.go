@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,16 @@ func deviceStories() []Story {
 			Name: "disk-answers", Needs: needImages,
 			Help:  "the same, and it answers 20 writes a second",
 			build: imageScene(0),
+		},
+		{
+			Name: "io-stalled", Twin: "files-quick", Needs: needImages,
+			Help:  "a program reads from a file system whose server takes 100 ms for each answer",
+			build: slowScene(100*time.Millisecond, 0),
+		},
+		{
+			Name: "files-quick", Needs: needImages,
+			Help:  "the same, and the server takes 1 ms for 1 MB/s",
+			build: slowScene(time.Millisecond, 1e6),
 		},
 	}
 }
@@ -79,6 +90,33 @@ func attach(image string) (device string, held *os.File, err error) {
 		}
 	}
 	return "", nil, unix.EBUSY
+}
+
+// slowScene has a program that reads from a file system whose server takes long for each answer.
+func slowScene(slow time.Duration, rate float64) func(*Lab, *Scene, Options) {
+	return func(l *Lab, sc *Scene, _ Options) {
+		sc.Where = l.Host("client") // without the traffic of others
+		at := filepath.Join(l.dir, "files")
+		if l.err == nil {
+			l.fail(os.Mkdir(at, 0o700))
+		}
+		sc.load(Program{Name: "fileserver", Act: "image",
+			Args: []string{"-at", at, "-size", fmt.Sprint(2 << 30), "-slow", slow.String()}})
+		d := sc.load(Program{Name: "report", Act: "fetch", Args: []string{"-file",
+			filepath.Join(at, imageName), "-rate", fmt.Sprint(rate)}})
+		sc.try("cat /proc/pressure/io; cat /proc/%d/task/*/wchan", d.PID)
+		sc.try("iostat -xy 1 3")
+		if slow < 10*time.Millisecond {
+			sc.Truth = Truth{Never: []string{"io-stalled", "tasks-blocked", "disk-saturated"},
+				Expect: []Range{done(d, 0.8*rate/(16<<10), 1.1*rate/(16<<10))}}
+			return
+		}
+		sc.Truth = Truth{
+			Rule: "io-stalled", Kind: []string{"host", "cgroup"},
+			Never:  []string{"disk-saturated", "disk-hangs", "memory-pressure"},
+			Expect: []Range{done(d, 10, 700)},
+		}
+	}
 }
 
 func imageScene(answered int) func(*Lab, *Scene, Options) {

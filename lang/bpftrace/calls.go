@@ -45,6 +45,8 @@ var forms = map[string]struct {
 var unsupportedCalls = map[string]string{
 	"override": "culprit changes no results of system calls", "uaddr": "use usym(ADDRESS)",
 	"skboutput": "use printf",
+	"tseries":   "use interval:s:1 { time(); print(@map); clear(@map); }",
+	"typeof":    "write the type",
 	"pton":      "compare the number of the address",
 	"debugf":    "use printf",
 	"stack_len": "print the stack", "errorf": "use printf", "warnf": "use printf",

@@ -90,7 +90,16 @@ func (t *translator) expr(e syntax.Expr) (syntax.Expr, *Shape) {
 		if out, shape, ok := t.tuplePart(e); ok {
 			return out[0], shape
 		}
-		if id, ok := e.X.(*syntax.Ident); ok && id.Name == "args" {
+		if id, ok := e.X.(*syntax.Ident); ok && id.Name == "retval" && t.site == siteFexit {
+			return &syntax.Member{
+				Span: e.Span, X: typedResult(id.Span), Name: e.Name, Arrow: e.Arrow,
+			}, nil
+		} else if ok && id.Name == "args" && t.site == siteFexit {
+			t.fail(e.Span, Unsupported,
+				"keep it at the entry: kfunc:FUNCTION { @arg[tid] = args."+e.Name.Text+"; }",
+				"this version does not read arguments where a function returns")
+			return number(e.Span, 0), nil
+		} else if ok && id.Name == "args" {
 			return &syntax.Member{Span: e.Span, X: id, Name: e.Name, Arrow: e.Arrow}, nil
 		} else if ok && id.Name == "curtask" {
 			task := &syntax.Ident{Span: id.Span, Name: "curthread"}
@@ -306,6 +315,13 @@ func (t *translator) retval(at syntax.Span) syntax.Expr {
 	}
 	t.fail(at, Unsupported, "use kretprobe, uretprobe or fexit", "this probe has no retval")
 	return number(at, 0)
+}
+
+// typedResult returns what a function of the kernel returns, with its type.
+func typedResult(at syntax.Span) syntax.Expr {
+	return &syntax.Index{
+		Span: at, X: &syntax.Ident{Span: at, Name: "args"}, Keys: []syntax.Expr{number(at, 1)},
+	}
 }
 
 // cgroup returns the ID of the thread's cgroup: curtask->cgroups->dfl_cgrp->kn->id.

@@ -339,6 +339,10 @@ func (p *parser) point() *Point {
 			"write a probe and statements: BEGIN { printf(\"hello\\n\"); }")
 		return nil
 	}
+	if name, kind, ok := strings.Cut(parts[0], "="); ok && providers[kind].name != "" &&
+		name != "" && p.wordEnd(from) == from+len(name) {
+		parts[0] = kind // NAME=PROBE: names are for later versions of the language
+	}
 	if message, hint := unknownProbe(parts); message != "" {
 		if f, ok := words.ForeignProbe(words.Bpftrace, p.text[from:]); ok {
 			p.report(BadProbe, from, from+len(f.Text), "this is a probe of "+f.Tool,

@@ -44,6 +44,10 @@ func (p *parser) expr() syntax.Expr {
 	if !ok {
 		return x
 	}
+	if id, ok := x.(*syntax.Ident); ok && id.Name == "_" && p.tok.text == "=" {
+		p.next() // _ = EXPRESSION: the value is not used
+		return p.expr()
+	}
 	switch x.(type) {
 	case *syntax.Macro, *syntax.Aggregation:
 	default:

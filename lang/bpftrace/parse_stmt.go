@@ -174,9 +174,14 @@ func (p *parser) let() Stmt {
 		p.fail("expected a variable after let, not "+p.found(), "write let $x = 1;")
 		return nil
 	}
-	if next := p.peek(); next.kind == tSign && next.text == ";" {
+	switch next := p.peek(); {
+	case next.kind == tSign && next.text == ";":
 		p.next()
 		p.endStatement()
+		return nil
+	case next.kind == tSign && next.text == ":":
+		p.fail("a variable with a type is not supported",
+			"leave out the type, and convert the value: let $x = (uint8)3;")
 		return nil
 	}
 	x := p.expr()

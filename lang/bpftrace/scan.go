@@ -2,6 +2,7 @@ package bpftrace
 
 import (
 	"errors"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -161,7 +162,7 @@ func (p *parser) wordEnd(off int) int {
 	return off
 }
 
-// number scans 10, 0x1f, 017, 1e6, 1_000_000, each with the suffixes u, l and ll.
+// number scans 10, 0x1f, 017, 1e6, 1_000_000, each with the suffixes u, l and ll, and durations.
 func (p *parser) number(off int) token {
 	end := p.wordEnd(off)
 	t := token{kind: tInt, from: off, to: end}
@@ -172,7 +173,7 @@ func (p *parser) number(off int) token {
 			"write a number from 0 to 19 after the e")
 	case err != nil:
 		p.report(BadSyntax, off, end, p.text[off:end]+" is not a number of 64 bits",
-			"write 10, 0x1f, 1e6 or 1_000_000")
+			"write 10, 0x1f, 1e6, 1_000_000 or 5ms")
 	}
 	return t
 }
@@ -183,6 +184,9 @@ var errExponent = errors.New("the exponent is not valid")
 // integer returns the value of a number as number scans it.
 func integer(text string) (uint64, error) {
 	text = strings.ToLower(strings.ReplaceAll(text, "_", ""))
+	if n, ok, err := duration(text); ok {
+		return n, err
+	}
 	text = strings.TrimRight(text, "ul")
 	if !strings.HasPrefix(text, "0x") {
 		if digits, power, ok := strings.Cut(text, "e"); ok {
@@ -194,6 +198,27 @@ func integer(text string) (uint64, error) {
 		}
 	}
 	return strconv.ParseUint(text, 0, 64)
+}
+
+// durations are the suffixes of numbers that are durations, in ns.
+//
+// table: suffix to ns
+var durations = map[string]uint64{
+	"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 86400e9,
+}
+
+// duration returns the ns of a duration such as 5ms. It returns false for other numbers.
+func duration(text string) (ns uint64, ok bool, err error) {
+	digits := strings.TrimRight(text, "nusmhd")
+	unit, ok := durations[text[len(digits):]]
+	if !ok || strings.TrimLeft(digits, "0123456789") != "" {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err == nil && n > math.MaxUint64/unit {
+		err = strconv.ErrRange
+	}
+	return n * unit, true, err
 }
 
 // quoted scans a string.
