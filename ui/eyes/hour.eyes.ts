@@ -35,7 +35,7 @@ interface Walk {
   hour: { sent: number; send(n: number): void };
 }
 
-/** Keeps the newest tick of the live stream, and sends it again when it is told to. */
+/** Keeps the newest tick of the live stream, and sends it again on request. */
 function again(): void {
   const real = window.fetch;
   const hour = { sent: 0, send: (_: number): void => {} };
