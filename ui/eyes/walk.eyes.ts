@@ -151,17 +151,6 @@ describe.skipIf(lacks !== "")(`a walk${lacks === "" ? "" : ` (${lacks})`}`, () =
     expect(new Set(titles).size).toBe(titles.length);
   });
 
-  it("shows recorded samples as soon as Profile is opened", async () => {
-    const { page, wrong } = await eyes.at(served, "#profile");
-    await page.locator("canvas.flame, .picture canvas, main canvas").nth(1).waitFor();
-    await until("the address has the time", async () => /[?&]p=/.test(page.url()));
-    await page
-      .getByText(/^all, [\d\s.]+ samples/)
-      .first()
-      .waitFor();
-    expect(wrong).toEqual([]);
-  });
-
   it.skipIf(!root)("draws the heat map of a statistic that is recorded by a click", async () => {
     const { page } = await eyes.at(served, "#analytics?q=syscall.latency+by+process");
     await page.getByText("not recorded yet").waitFor();
