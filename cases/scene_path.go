@@ -74,7 +74,8 @@ func piecesScene(nagle bool) func(*Lab, *Scene, Options) {
 		at := "10.20.3.34:7080"
 		sc.load(Program{Name: "app", Act: "serve", On: dst, Args: []string{"-at", at}})
 		client := sc.load(Program{Name: "billing", Act: "ask", On: src, Args: []string{"-to", at,
-			"-rate", "60", "-size", "200", "-window", "0", "-pieces", fmt.Sprintf("-nagle=%t", nagle)}})
+			"-rate", "60", "-size", "200", "-window", "0", "-pieces",
+			fmt.Sprintf("-nagle=%t", nagle)}})
 		sc.Where = src
 		sc.try("ip netns exec %s ss -tinp", src.NS)
 		if !nagle {

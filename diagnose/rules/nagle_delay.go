@@ -39,18 +39,18 @@ func nagleDelay() diagnose.Rule {
 }
 
 // nagleHolds reports whether less than a segment waits in a connection while the congestion window
-// has room, most of the time, and acknowledgements take much longer than the path.
+// allows more, most of the time, and acknowledgements take much longer than the path.
 func nagleHolds(l *diagnose.Look, f *facts.Flow) (diagnose.Period, bool) {
 	limited := l.Table(facts.FlowLimited)
 	busy, window, buffer := f.RowIn(limited, "busy"), f.RowIn(limited, "rwnd"),
 		f.RowIn(limited, "sndbuf")
 	unsent, segment := f.RowIn(l.Table(facts.FlowUnsent)), f.RowIn(l.Table(facts.FlowMSS))
-	flying, room := f.RowIn(l.Table(facts.FlowUnacked)), f.RowIn(l.Table(facts.FlowCwnd))
+	flying, allowed := f.RowIn(l.Table(facts.FlowUnacked)), f.RowIn(l.Table(facts.FlowCwnd))
 	sent, again := f.RowIn(l.Table(facts.FlowBytes), "tx"), f.RowIn(l.Table(facts.FlowRetransmits))
 	trip, least := f.RowIn(l.Table(facts.FlowRTT)), f.RowIn(l.Table(facts.FlowMinRTT))
 	return diagnose.Lasting(f.Row.Table, diagnose.HasValue(trip), func(c int) bool {
 		held := unsent.At(c) > 0 && unsent.At(c) < segment.At(c) &&
-			flying.At(c) > 0 && flying.At(c) < room.At(c)
+			flying.At(c) > 0 && flying.At(c) < allowed.At(c)
 		other := window.At(c) > 0 || buffer.At(c) > 0 || again.At(c) > 0
 		return held && !other && sent.At(c) > 0 && busy.At(c) >= threshold.NagleShare &&
 			trip.At(c) >= threshold.NagleTrip && trip.At(c) >= threshold.NagleLonger*least.At(c)
@@ -79,7 +79,7 @@ func accuseNagle(l *diagnose.Look, g *facts.LimitedGroup) {
 		"the connection to %s waits for acknowledgements %s of the time (tcp_info busy_time)", at,
 		phrase.Percent(share)))
 	f.AddEvidence(unsents, first.Period, unsent.Query(), piece, unsents.Unit, fmt.Sprintf(
-		"%s are held, though the congestion window has room (sampled)", phrase.Bytes(piece))).
+		"%s are held, though the congestion window allows more (sampled)", phrase.Bytes(piece))).
 		CompareTo(first.RowIn(l.Table(facts.FlowMSS)).Mean(mask), "a segment")
 	f.AddEvidence(trips, first.Period, way.Query(), trip, trips.Unit, fmt.Sprintf(
 		"an acknowledgement takes %s: the receiver delays it", phrase.Duration(trip))).
