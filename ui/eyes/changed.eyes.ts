@@ -108,10 +108,17 @@ describe.skipIf(lacks !== "")("what changed", () => {
     await accessible(page);
     await fits(page);
     await chip.click();
-    await page.waitForSelector('[data-graph="0"][data-state=shown]');
-    const graph = page.locator('[data-graph="0"]');
+    // A new graph above the others, or the one that was there. The value is the only one that is
+    // selected, and both times are in sight.
+    const graph = page.locator("[data-graph][data-state=shown]:has(tr.selected)");
+    await graph.waitFor();
     expect(await graph.getAttribute("aria-label")).toMatch(/process\.\S+ by process/);
-    // The value is the only one that is selected, and both times are in sight.
+    await until("it is in sight", async () =>
+      graph.evaluate((g) => {
+        const { top, bottom } = g.getBoundingClientRect();
+        return bottom > 0 && top < innerHeight;
+      }),
+    );
     expect(await graph.locator("tr.selected").count()).toBe(1);
     expect(await graph.locator("tr.selected").innerText()).toContain("sh");
     const state = new URLSearchParams(page.url().split("?").at(-1));

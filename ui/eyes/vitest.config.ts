@@ -2,13 +2,12 @@ import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** The longest file begins first: frame waits for more pages than the others. */
+/** The longest files begin first: frame waits for many pages, hour for many seconds. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
-    return sorted.sort(
-      (a, b) => Number(b.moduleId.includes("frame")) - Number(a.moduleId.includes("frame")),
-    );
+    const long = (f: TestSpecification): number => Number(/(frame|hour)\.eyes/.test(f.moduleId));
+    return sorted.sort((a, b) => long(b) - long(a));
   }
 }
 
