@@ -49,8 +49,9 @@ func nagleHolds(l *diagnose.Look, f *facts.Flow) (diagnose.Period, bool) {
 	sent, again := f.RowIn(l.Table(facts.FlowBytes), "tx"), f.RowIn(l.Table(facts.FlowRetransmits))
 	trip, least := f.RowIn(l.Table(facts.FlowRTT)), f.RowIn(l.Table(facts.FlowMinRTT))
 	return diagnose.Lasting(f.Row.Table, diagnose.HasValue(trip), func(c int) bool {
-		held := unsent.At(c) > 0 && unsent.At(c) < segment.At(c) &&
-			flying.At(c) > 0 && flying.At(c) < allowed.At(c)
+		few := flying.At(c) > 0 && flying.At(c) <= threshold.NagleFlying
+		held := unsent.At(c) > 0 && unsent.At(c) < segment.At(c) && few &&
+			flying.At(c) < allowed.At(c)
 		other := window.At(c) > 0 || buffer.At(c) > 0 || again.At(c) > 0
 		return held && !other && sent.At(c) > 0 && busy.At(c) >= threshold.NagleShare &&
 			trip.At(c) >= threshold.NagleTrip && trip.At(c) >= threshold.NagleLonger*least.At(c)
