@@ -67,6 +67,7 @@ func TestBpftraceCgroupPath(t *testing.T) {
 // reg() is a register at the probe: the first argument of a function is in it.
 func TestBpftraceRegister(t *testing.T) {
 	tracetest.Needs(t, feature.Uprobe)
+	needFiles(t, "uprobe:libc:chdir")
 	first := map[string]string{"amd64": "di", "arm64": "r0"}[runtime.GOARCH]
 	out, messages, err := runBpftrace(t, BpftraceRequest{
 		Program: `uprobe:libc:chdir /pid == cpid/ {
