@@ -24,8 +24,6 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
 			"would need CPUs that nothing else uses"},
-		{"io-stalled", recorded, "it is for waits that no other rule explains: a story of a " +
-			"known cause belongs to that rule"},
 	}
 }
 
