@@ -5,7 +5,7 @@ const (
 	NagleShare  = 0.5
 	NagleTrip   = 10e6
 	NagleLonger = 5.0
-	NagleFlying = 2.0
+	NagleFlying = 2.5
 )
 
 func nagleDelays() []Threshold {
@@ -16,7 +16,7 @@ func nagleDelays() []Threshold {
 			"of an acknowledgement; Linux delays one by 40 ms, and the mean has those of others"),
 		edge("NagleLonger", NagleLonger, "times the least round-trip time", 4.8, 5.2,
 			"that an acknowledgement takes: less is the path"),
-		edge("NagleFlying", NagleFlying, "segments", 2, 3,
-			"that are not acknowledged: more of them wait in a queue of the path"),
+		edge("NagleFlying", NagleFlying, "segments", 2.4, 2.6,
+			"that are not acknowledged, on average in long cells: more wait in a queue of the path"),
 	}
 }
