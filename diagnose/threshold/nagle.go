@@ -17,6 +17,6 @@ func nagleDelays() []Threshold {
 		edge("NagleLonger", NagleLonger, "times the least round-trip time", 4.8, 5.2,
 			"that an acknowledgement takes: less is the path"),
 		edge("NagleFlying", NagleFlying, "segments", 2.4, 2.6,
-			"that are not acknowledged, on average in long cells: more wait in a queue of the path"),
+			"that are not acknowledged, on average in long cells: more wait in a queue"),
 	}
 }
