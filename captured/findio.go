@@ -117,13 +117,14 @@ func (s *study) nfs() {
 			if worst.Num("rtt") < worst.Num("exe")/2 {
 				why = "calls wait on this machine before they are sent"
 			}
+			call, answer := worst.Num("exe")*1e6, worst.Num("rtt")*1e6 // from ms to ns
 			f := s.find("nfs-slow", mount, diagnose.Medium, 0.75, diagnose.Culprit{Kind: "server",
 				Name: server}, fmt.Sprintf("A %s on %s takes %s: %s.", worst.Word("way"),
-				phrase.Clean(mount), phrase.Duration(worst.Num("exe")*1e6), why))
-			evidence(f, worst, worst.Num("exe")*1e6, "ns", "%s per call, of which %s until the "+
-				"server's answer; %s calls per second, %s of them sent again",
-				phrase.Duration(worst.Num("exe")*1e6), phrase.Duration(worst.Num("rtt")*1e6),
-				phrase.Digits(worst.Num("ops")), phrase.Count(zero(worst.Num("retrans"))))
+				phrase.Clean(mount), phrase.Duration(call), why))
+			evidence(f, worst, call, "ns", "a call takes %s; the server answers after %s; %s "+
+				"calls per second; %s calls were sent again", phrase.Duration(call),
+				phrase.Duration(answer), phrase.Digits(worst.Num("ops")),
+				phrase.Count(zero(worst.Num("retrans"))))
 			f.Verify = "nfsiostat 1 3"
 		}
 		s.shown["disk"] = true

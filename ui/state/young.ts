@@ -45,7 +45,7 @@ export function exact(range: Range, since: number, now: number): Range {
   return { kind: "live", span: Math.round(to - from) };
 }
 
-/** A range made shorter (factor below 1) or longer, of what is in sight. */
+/** The range after a zoom. A factor below 1 zooms into the visible part of the recording. */
 export function zoomedInSight(range: Range, factor: number, since: number, now: number): Range {
   return zoomed(factor < 1 ? exact(range, since, now) : range, factor, now);
 }

@@ -82,8 +82,8 @@ const (
 	stopArray    = 0x00000932
 )
 
-// array makes an md array of level 1 for two members, of which only have are present, and writes to
-// it.
+// array makes an md array of level 1 with two members and writes to it. have is how many of the
+// members are present.
 func array(have int) func() (func(), error) {
 	return func() (undo func(), err error) {
 		var all []func()
