@@ -206,7 +206,7 @@ func TestMistakes(t *testing.T) {
 		{"a watchpoint", "watchpoint:0x1:8:w { }", "watchpoint", "not supported", Unsupported},
 		{"an unknown setting", "config = { max_strlen = 9; max_len = 5 } BEGIN { }", "max_len",
 			"unknown setting", BadSyntax},
-		{"a buffer of unknown size in a map", "BEGIN { @x = buf(arg0, pid); }", "buf", "constant",
+		{"a buffer of unknown size in a map", "BEGIN { @x = buf(curtask, pid); }", "buf", "constant",
 			Unsupported},
 		{"no brace", "BEGIN exit();", "exit", "expected {", BadSyntax},
 		{"an open block", "BEGIN { @ = 1;", "{ @", "missing }", BadSyntax},
