@@ -16,6 +16,8 @@ func localLines() []line {
 			local: perInterrupt, node: "node_interrupts_total"},
 		{query: "irq.time by irq,cpu,device,type", kind: delta, unit: nanos, local: onRequest},
 		{query: "irq.time.cost", kind: delta, unit: nanos, local: onRequest},
+		{query: "packet.drop.count by netns,device,protocol,reason", kind: delta, unit: packets,
+			local: onRequest},
 		{query: "process.blocked by pid,process,wchan,mount", kind: level, unit: count},
 		{query: "process.calls.bytes" + ofProcess + `,direction`, kind: delta, unit: size},
 		{query: "process.cpu" + ofProcess + `,mode`, kind: delta, unit: nanos,

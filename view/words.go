@@ -13,6 +13,7 @@ var subsystems = map[string]string{
 	"cache": "Network tables", "cgroup": "Control groups", "cpu": "CPUs", "disk": "Disks",
 	"dns": "DNS", "filesystem": "File systems", "finding": "Findings", "irq": "Interrupts",
 	"limit": "Limits", "memory": "Memory", "net": "Network", "nfs": "NFS",
+	"packet":   "Packets",
 	"pressure": "Pressure", "process": "Processes", "runqueue": "Run queues",
 	"sched": "Scheduler", "server": "culprit", "softirq": "Soft interrupts",
 	"softnet": "Packet receive", "syscall": "System calls", "system": "System", "tcp": "TCP",
@@ -25,7 +26,7 @@ var subsystems = map[string]string{
 var things = map[string]string{
 	"accept": "accepted connections", "array": "arrays", "calls": "read and write calls",
 	"connect": "connects", "cpu": "CPU", "device": "interfaces",
-	"device.errors": "interfaces", "driver": "drivers",
+	"device.errors": "interfaces", "driver": "drivers", "drop": "dropped packets",
 	"exec": "started programs", "exit": "ended processes", "flow": "connections", "io": "I/O",
 	"files": "open files", "listen": "listeners", "memory": "memory", "pids": "tasks",
 	"ports": "local ports", "pressure": "pressure", "protocol": "protocols", "qdisc": "queues",

@@ -34,6 +34,8 @@ var familyTexts embed.FS
 //		Events of this process are not counted.
 //	optional PROBE
 //		Clauses of this probe are left out when this kernel lacks it.
+//	optional argN of PROBE
+//		Where this kernel's probe has fewer arguments, a variable that is set to argN is set to 0.
 //
 // Without readers nothing of it is compiled or in the kernel. A run has its own program, with only
 // the parts that its queries need (see program). Equal runs share one program.
@@ -48,8 +50,8 @@ type Family struct {
 	stats   []measure.Stat
 	words   map[string]*naming // by field
 	without bool
-	maybe   []string // probes that some kernels lack
-	from    string   // the first release of Linux with the others; "": all that culprit supports
+	maybe   []optional
+	from    string // the first release of Linux with the others; "": all that culprit supports
 	budget  trace.Budget
 	rest    time.Duration // how long a program over its budget is suspended
 
@@ -182,13 +184,17 @@ func (d *declarations) add(f *Family, line headLine) error {
 		return d.addField(f, words, help)
 	case line.text == "without culprit":
 		f.without = true
-	case words[0] == "optional" && len(words) == 2:
-		f.maybe = append(f.maybe, words[1])
+	case words[0] == "optional":
+		o, err := optionalOf(words)
+		if err != nil {
+			return err
+		}
+		f.maybe = append(f.maybe, o)
 	case words[0] == "from" && len(words) == 3 && words[1] == "Linux":
 		f.from = words[2]
 	default:
 		return errors.New(
-			`want "statistic ...", "field ...", "without culprit", "optional PROBE" or ` +
+			`want "statistic ...", "field ...", "without culprit", "optional ..." or ` +
 				`"from Linux RELEASE"`,
 		)
 	}

@@ -114,14 +114,19 @@ func TestWrongHead(t *testing.T) {
 			"unknown line after a continued one", begin + " * field f word: help,\n" +
 				" *     continued\n * fields g word: help\n */",
 			`statistics/made.d:7: want "statistic ...", "field ...", "without culprit", ` +
-				`"optional PROBE" or "from Linux RELEASE": "fields g word: help"`,
+				`"optional ..." or "from Linux RELEASE": "fields g word: help"`,
 		},
 		{
 			"without others", begin + " * without others\n */",
 			`statistics/made.d:5: want "statistic ..."`,
 		},
 		{
-			"optional", begin + " * optional\n */", `statistics/made.d:5: want "statistic ..."`,
+			"optional", begin + " * optional\n */",
+			`statistics/made.d:5: want "optional PROBE" or "optional argN of PROBE"`,
+		},
+		{
+			"optional argument", begin + " * optional args of x:::y\n */",
+			`statistics/made.d:5: want "optional PROBE" or "optional argN of PROBE"`,
 		},
 	}
 	for _, tt := range tests {

@@ -42,6 +42,7 @@ func workers() map[string]func() {
 		"disk":        useDisk,
 		"connections": makeConnections,
 		"datagrams":   makeDatagrams,
+		"drops":       makeDrops,
 		"forever": func() {
 			for {
 				unix.Getpgid(0) //nolint:errcheck // it is made to be counted

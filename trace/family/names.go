@@ -15,7 +15,8 @@ import (
 // A naming converts numbers of a program to words of statistics. Different numbers have different
 // words.
 type naming struct {
-	say func(number int64) string
+	say  func(number int64) string
+	text func(key string) string // of keys that are no numbers; nil: they stay as they are
 	// all numbers that have a word; nil: they change, so that the kernel cannot select by words
 	all func(yield func(number int64, word string) bool)
 }
@@ -24,9 +25,9 @@ type naming struct {
 func namingOf(name string) *naming {
 	switch name {
 	case "syscall":
-		return &naming{probe.SyscallName, probe.EachSyscall}
+		return &naming{say: probe.SyscallName, all: probe.EachSyscall}
 	case "errno":
-		return &naming{errnoName, eachErrno}
+		return &naming{say: errnoName, all: eachErrno}
 	case "request":
 		// enum req_op in include/linux/blk_types.h
 		return few(
@@ -40,7 +41,13 @@ func namingOf(name string) *naming {
 	case "direction":
 		return few("rx", "tx")
 	case "signal":
-		return &naming{signalName, eachSignal}
+		return &naming{say: signalName, all: eachSignal}
+	case "dropreason":
+		return dropReasons()
+	case "protocol":
+		return packetProtocols()
+	case "function":
+		return kernelFunctions()
 	}
 	return nil
 }
@@ -56,11 +63,14 @@ type netnsNames struct {
 const netnsEach = 10 * time.Second
 
 // name returns the name of a namespace: "" for the own one, its name, pid:NUMBER of a process in
-// it, or net:INODE without a visible process.
+// it, net:INODE without a visible process, or "unknown" for 0.
 func (n *netnsNames) name(inode int64) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	net := uint64(inode)
+	if net == 0 { // a packet of neither a socket nor an interface
+		return "unknown"
+	}
 	name, known := n.names[net]
 	if !known && time.Since(n.listed) > netnsEach {
 		n.names = map[uint64]string{}
@@ -119,6 +129,9 @@ func eachSignal(yield func(int64, string) bool) {
 
 // word returns the word for a number in a key.
 func (n *naming) word(key string) string {
+	if n.text != nil {
+		return n.text(key)
+	}
 	number, err := strconv.ParseInt(key, 10, 64)
 	if err != nil {
 		return key

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,40 +94,6 @@ func (f *Family) enter(queries []measure.Query) (*familyRun, error) {
 	defer f.mu.Unlock()
 	f.running[key] = r
 	return r, nil
-}
-
-// dropOptional removes the clauses of optional probes that this kernel lacks.
-func (f *Family) dropOptional(tree *syntax.Program, env *probe.Env) {
-	tree.Items = slices.DeleteFunc(tree.Items, func(item syntax.Item) bool {
-		c, ok := item.(*syntax.Clause)
-		if !ok || len(c.Probes) != 1 || !slices.Contains(f.maybe, syntax.Print(c.Probes[0])) {
-			return false
-		}
-		_, err := env.Probes(c.Probes[0])
-		return err != nil
-	})
-}
-
-// missing returns a measure.ErrUnsupported if the kernel is older than the probes of the family.
-func (f *Family) missing(tree *syntax.Program, env *probe.Env) error {
-	if f.from == "" {
-		return nil
-	}
-	for _, item := range tree.Items {
-		c, ok := item.(*syntax.Clause)
-		if !ok {
-			continue
-		}
-		for _, p := range c.Probes {
-			if _, err := env.Probes(p); err != nil {
-				return fmt.Errorf(
-					"%w: needs Linux %s, this kernel lacks the probe %s", measure.ErrUnsupported,
-					f.from, syntax.Print(p),
-				)
-			}
-		}
-	}
-	return nil
 }
 
 // key identifies a program by its text and its statistics: programs of the same text can differ in

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Dated, Finding } from "../data/api";
-import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
+import { accessible, Eyes, fits, lacks, load, picture, Served, until } from "./stage";
 
 describe.skipIf(lacks !== "")("time", () => {
   let served: Served;
@@ -30,7 +30,7 @@ describe.skipIf(lacks !== "")("time", () => {
       "an age, or a verdict that is withdrawn",
       async () =>
         (await page.locator(".age").count()) > 0 ||
-        /full:|Not diagnosed|not everything/.test(await page.locator(".verdict").innerText()),
+        /now |but |Not diagnosed|not everything/.test(await page.locator(".verdict").innerText()),
     );
     // The CPU time of the processes is never nobody's: culprit itself runs.
     const first = who.first().locator("li a").first();
@@ -43,6 +43,57 @@ describe.skipIf(lacks !== "")("time", () => {
     const row = page.locator('[data-graph="0"] tr.selected');
     await row.waitFor();
     expect(await row.innerText()).toContain(name);
+    expect(wrong).toEqual([]);
+  });
+
+  it("Now says nothing else than its table, during a burst and after it", async () => {
+    const { page, wrong } = await eyes.at(served, "", { width: 1440, height: 900 });
+    // A verdict that nothing is wrong, whatever else this machine does.
+    await page.route(/api\/diagnosis(\?|$)/, async (route) => {
+      const answer = await route.fetch();
+      const body = (await answer.json()) as Dated;
+      body.report = { ...body.report, findings: [], held: [], doubtful: [], checked: ["cpu"] };
+      await route.fulfill({ response: answer, json: body });
+    });
+    await page.goto(`${served.url}#now`);
+    await page.locator(".who section li").first().waitFor();
+    const look = () =>
+      page.evaluate(() => {
+        const text = (e: Element | null | undefined) => e?.textContent?.replace(/\s+/g, " ") ?? "";
+        const cpu = [...document.querySelectorAll('section[aria-label^="util"] tbody tr')][0];
+        return {
+          verdict: text(document.querySelector(".verdict .big")),
+          cells: [...(cpu?.querySelectorAll("td.value, td.stall") ?? [])].map(text),
+          diagnosis: text(document.querySelector(".verdict .dim")),
+          who: text(document.querySelector(".who h2 span")),
+        };
+      });
+    const end = load(8);
+    const started = Date.now();
+    let ended = false;
+    let seen = 0;
+    while (Date.now() - started < 24_000) {
+      if (!ended && Date.now() - started > 14_000) {
+        end();
+        ended = true;
+      }
+      const now = await look();
+      const said = /(?:now|but) .*CPU (full|saturated|stalled)/.exec(now.verdict)?.[1];
+      if (said) {
+        seen++;
+        // The column that the words are about is marked in the table, in the same moment.
+        const column = { full: 0, saturated: 1, stalled: 3 }[said];
+        expect(now.cells[column!], JSON.stringify(now)).toContain("▲");
+      } else if (/^Nothing is wrong here/.test(now.verdict))
+        expect(now.cells.join(" "), JSON.stringify(now)).not.toContain("▲");
+      await page.waitForTimeout(200);
+    }
+    // The lists are of the seconds of the diagnosis.
+    await until("the lists are of the time of the diagnosis", async () => {
+      const now = await look();
+      return now.who !== "" && now.diagnosis.includes(now.who);
+    });
+    expect(seen, "looks in which the burst was named").toBeGreaterThan(0);
     expect(wrong).toEqual([]);
   });
 

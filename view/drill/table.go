@@ -56,6 +56,10 @@ var table = []question{
 	{about: iface, text: "Is the link slow?", stat: "net.device.speed"},
 	{about: iface, text: "Does it drop packets?", stat: "net.device.drops", by: by("direction")},
 	{
+		about: iface, text: "Why does the kernel drop its packets?",
+		stat: "packet.drop.count", by: by("reason", "location"),
+	},
+	{
 		about: iface, text: "Does it have errors?",
 		stat: "net.device.errors.detail", by: by("direction", "reason"),
 	},

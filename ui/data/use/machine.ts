@@ -5,33 +5,39 @@ import { metric, oddOf, share, stalled, type Work } from "./metric";
 import { last } from "./order";
 import { type Asked, asks, type Use } from "./shapes";
 
+/** At least so much of one CPU is busy where tasks wait for it all the time. */
+const oneCPU = 0.9;
+
 export function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
   const modes = w.rows(a.cpu);
   const whole = w.sum([...modes.values()]);
   const idle = w.sum([modes.get("idle") ?? w.none(), modes.get("iowait") ?? w.none()]);
   const runnable = w.one(a.runnable);
+  // The modes of a CPU sum to the time: what is missing of idle is busy.
+  const busy = w.each((c) =>
+    whole[c]! > 0 ? 1 - (Number.isNaN(idle[c]!) ? 0 : idle[c]!) / whole[c]! : Number.NaN,
+  );
+  const waiting = w.each((c) => Math.max(0, runnable[c]! - cpus));
   const rows: Use[] = [
     {
       resource: "CPU",
       name: "",
       about: `${cpus} CPU${cpus === 1 ? "" : "s"}`,
       key: "cpu",
-      // The modes of a CPU sum to the time: what is missing of idle is busy.
-      utilization: share(
-        w.each((c) =>
-          whole[c]! > 0 ? 1 - (Number.isNaN(idle[c]!) ? 0 : idle[c]!) / whole[c]! : Number.NaN,
+      utilization: share(busy, "all CPUs, not idle", asks.cpu),
+      saturation: {
+        ...metric(
+          waiting,
+          "tasks",
+          "runnable tasks beyond the number of CPUs",
+          asks.runnable,
+          1,
+          Math.max(2, cpus),
         ),
-        "all CPUs, not idle",
-        asks.cpu,
-      ),
-      saturation: metric(
-        w.each((c) => Math.max(0, runnable[c]! - cpus)),
-        "tasks",
-        "runnable tasks beyond the number of CPUs",
-        asks.runnable,
-        1,
-        Math.max(2, cpus),
-      ),
+        // Runnable tasks are counted at one instant: where no CPU was busy for all of the cell,
+        // they did not wait for all of it.
+        marked: w.each((c) => (busy[c]! * cpus < oneCPU ? 0 : waiting[c]!)),
+      },
       errors: null,
       stalled: stalled(w, a, "cpu"),
       carries: [
@@ -51,7 +57,7 @@ export function cpuRows(w: Work, a: Asked, cpus: number): Use[] {
       for (let c = 0; c < w.cells; c++) {
         if (values[c]! > most[c]! || (Number.isNaN(most[c]!) && !Number.isNaN(values[c]!))) {
           most[c] = values[c]!;
-          if (c === w.cells - 1) busiest = cpu;
+          if (c === w.newest) busiest = cpu;
         }
       }
     }

@@ -10,6 +10,8 @@ export class Work {
     readonly start: number,
     readonly step: number,
     readonly cells: number,
+    /** The cell that is shown as now. */
+    readonly newest: number,
   ) {}
 
   none(): Float64Array {

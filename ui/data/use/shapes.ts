@@ -32,13 +32,19 @@ export const asks = {
 /** More rows are not shown. */
 export const mostRows = 500;
 
-/** When and how fine the queries are asked: ten minutes in seconds. */
-export const whenAsked = (from: number, to: number): When => ({
-  from,
-  to,
-  columns: 600,
-  top: mostRows,
-});
+/**
+ * When and how fine the queries are asked: ten minutes in seconds. A part of a second at each end
+ * would be a column more than 600, and all would be twice as long.
+ */
+export function whenAsked(from: number, to: number): When {
+  const whole = to - from >= 2000;
+  return {
+    from: whole ? Math.ceil(from / 1000) * 1000 : from,
+    to: whole ? Math.floor(to / 1000) * 1000 : to,
+    columns: 600,
+    top: mostRows,
+  };
+}
 
 export type Asked = { -readonly [K in keyof typeof asks]?: Answer };
 
@@ -57,6 +63,8 @@ export interface Metric {
   hot: number;
   /** The value that is full; NaN when nothing is. */
   top: number;
+  /** What the level is of, where it is not the values themselves. */
+  marked?: Float64Array;
 }
 
 /** One resource. A value is null where no statistic measures it. */
@@ -89,8 +97,13 @@ export interface UseTable {
   start: number;
   step: number;
   cells: number;
-  /** The cell that is shown as now; -1 when there is none. */
+  /**
+   * The cell that is shown as now: the newest that all answers have; -1 when there is none. All
+   * numbers and all levels of a table are of this cell.
+   */
   newest: number;
+  /** Milliseconds measured in that cell: the newest of a live table is not over yet. */
+  took: number;
   rows: Use[];
   /**
    * What the answers are known to lack, by its reason, with the most events that one of them says.

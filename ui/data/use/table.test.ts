@@ -54,7 +54,6 @@ it("shows the busiest CPU of each moment", () => {
     "cpu busiest",
   );
   expect([...u.utilization.values]).toEqual([0.4, 0.9, 1]);
-  expect(u.about).toBe("cpu 1");
 });
 
 it("has memory that is not available, of all", () => {
@@ -223,6 +222,45 @@ it("shows as now the newest that was measured, and nothing old", () => {
   expect(useTable({}, 2)).toMatchObject({ cells: 0, newest: -1, rows: [] });
 });
 
+/** Columns of so many seconds, the same value in each. */
+const long = (n: number, v: number): number[] => new Array(n).fill(v);
+
+it("is of one second: the newest that all answers have, the late ones too", () => {
+  const busy = answer(["mode"], { usr: [...long(11, 2), 0.1], idle: [...long(11, 0), 1.9] });
+  const runnable = answer([], { "": [...long(11, 9), nan] });
+  runnable.elapsed[11] = 0; // its newest second is not in yet
+  const t = useTable({ cpu: busy, runnable }, 2);
+  expect(t.newest).toBe(10);
+  expect(t.rows[0]!.utilization.values[t.newest]).toBe(1);
+  expect(t.rows[0]!.saturation.values[t.newest]).toBe(7);
+  // What has nothing for long is not waited for, and what it was is no state of now.
+  const gone = answer([], { "": [...long(5, 9), ...long(7, nan)] });
+  gone.elapsed.fill(0, 5);
+  const later = useTable({ cpu: busy, runnable: gone }, 2);
+  expect(later.newest).toBe(11);
+  expect(levelOf(later.rows[0]!.saturation, later)).toBe("calm");
+  const never = answer([], { "": [nan, nan, nan] }, { elapsed: new Float64Array(3) });
+  expect(useTable({ cpu, oom: never }, 2).newest).toBe(1);
+});
+
+it("does not mark a queue of an instant while the CPUs are idle", () => {
+  const runnable = answer([], { "": long(12, 9) });
+  const level = (usr: number): string => {
+    const a = { cpu: answer(["mode"], { usr: long(12, usr), idle: long(12, 2 - usr) }), runnable };
+    const t = useTable(a, 2);
+    return levelOf(t.rows[0]!.saturation, t);
+  };
+  expect(level(0.12)).toBe("calm");
+  expect(level(0.89)).toBe("calm");
+  expect(level(0.91), "all wait for one CPU").toBe("hot");
+});
+
+it("names the CPU that is the busiest in the second that is shown", () => {
+  const cpus = answer(["cpu"], { "0": [0.1, 0.9, 0.1], "1": [0.4, 0.2, 0.8] });
+  expect(useTable({ cpu, cpus }, 2).newest).toBe(1);
+  expect(row({ cpu, cpus }, "cpu busiest").about).toBe("cpu 0");
+});
+
 it("names what the answers lack, once per reason", () => {
   const lossy = (events: number) =>
     answer([], { "": [1] }, { loss: [{ reason: "too late", events }] });
@@ -353,7 +391,7 @@ it("does not mark what works among idle ones, but what has errors among those wi
 });
 
 it("marks the busiest CPU only if it is the one that differs", () => {
-  const cpus = (): Answer => answer(["cpu"], { "0": [0, 0, 0.9], "1": [1, 1, 0.1] });
+  const cpus = (): Answer => answer(["cpu"], { "0": [0, 0.9, 0.1], "1": [1, 0.1, 1] });
   expect(row({ cpu, cpus: odd(cpus(), { "0": 9 }) }, "cpu busiest").odd?.what).toBe("busy time");
   expect(row({ cpu, cpus: odd(cpus(), { "1": 9 }) }, "cpu busiest").odd).toBeNull();
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Dated, Finding } from "../../data/api";
-import { ageOf, remains, standing } from "./verdict";
+import type { Metric, Use, UseTable } from "../../data/use/shapes";
+import { ageOf, fullAt, fullSince, remains, standing } from "./verdict";
 
 /** A diagnosis of ten seconds that ends at a second, with findings. */
 function dated(at: number, ...ids: string[]): Dated {
@@ -51,4 +52,45 @@ it("is withdrawn when a resource becomes full after it", () => {
   expect(remains(100_000, ["CPU"], 103_000)).toBe("withdrawn");
   expect(remains(100_000, ["CPU"], 95_001)).toBe("withdrawn");
   expect(remains(100_000, ["CPU"], 95_000)).toBe("although");
+});
+
+/** A table of seconds from 100 s on, with one resource. */
+function table(
+  part: Partial<Record<"utilization" | "saturation" | "stalled", number[]>>,
+): UseTable {
+  const metric = (values: number[] = []): Metric => ({
+    values: Float64Array.from({ length: 20 }, (_, c) => values[c] ?? 0),
+    unit: "ratio",
+    what: "x",
+    sentence: "",
+    warm: 0.7,
+    hot: 0.9,
+    top: 1,
+  });
+  const use = {
+    resource: "Disk",
+    name: "vda",
+    utilization: metric(part.utilization),
+    saturation: metric(part.saturation),
+    stalled: metric(part.stalled),
+  } as Use;
+  return { start: 100_000, step: 1000, cells: 20, newest: 19, took: 1000, rows: [use], losses: [] };
+}
+
+it("says of a resource which column is marked, in the cell that the table shows", () => {
+  const ones = new Array(20).fill(1);
+  expect(fullAt(table({ utilization: ones, saturation: ones }))).toEqual(["Disk vda full"]);
+  expect(fullAt(table({ saturation: ones, stalled: ones }))).toEqual(["Disk vda saturated"]);
+  expect(fullAt(table({ stalled: ones }))).toEqual(["Disk vda stalled"]);
+  const ended = table({ utilization: ones.slice(0, 19) });
+  expect(fullAt(ended)).toEqual([]);
+  expect(fullAt(ended, 18)).toEqual(["Disk vda full"]);
+});
+
+it("is full since the first cell without a pause", () => {
+  expect(fullSince(table({}))).toBeNaN();
+  expect(fullSince(table({ utilization: new Array(20).fill(1) }))).toBe(101_000);
+  // A mean of ten seconds is full one second after they were.
+  const late = Array.from({ length: 20 }, (_, c) => (c >= 8 ? 1 : 0));
+  expect(fullSince(table({ utilization: late }))).toBe(117_000);
 });

@@ -47,15 +47,33 @@ export function ageOf(end: number, now: number): string {
   return age > late ? `${howLong(Math.round(age / 1000) * 1000)} ago` : "";
 }
 
-/** The resources that are full now, in words: "CPU 100 %" has its number in the table. */
-export function fullNow(table: UseTable): string[] {
+/** What of a resource is full, and how it is called. */
+const words = ["full", "saturated", "stalled"] as const;
+
+/**
+ * What is full in a cell of the table, by default the one that is shown as now: "CPU full", "disk
+ * vda saturated". A resource is named once, by the first of its columns that is marked as full.
+ */
+export function fullAt(table: UseTable, cell = table.newest): string[] {
   const full: string[] = [];
   for (const r of table.rows) {
-    const metrics = [r.utilization, r.saturation, r.stalled];
-    if (metrics.some((m) => m !== null && m.what !== "" && levelOf(m, table) === "hot"))
-      full.push(r.name === "" ? r.resource : `${r.resource} ${r.name}`);
+    const marked = [r.utilization, r.saturation, r.stalled].findIndex(
+      (m) => m !== null && m.what !== "" && levelOf(m, table, cell) === "hot",
+    );
+    if (marked >= 0) full.push([r.resource, r.name, words[marked]].filter(Boolean).join(" "));
   }
   return full;
+}
+
+/**
+ * Since when something is full without a pause, in milliseconds: the end of the first such cell;
+ * NaN when nothing is now.
+ */
+export function fullSince(table: UseTable): number {
+  let first = Number.NaN;
+  for (let c = table.newest; c >= 0 && fullAt(table, c).length > 0; c--)
+    first = table.start + (c + 1) * table.step;
+  return first;
 }
 
 /** How long after the end of a diagnosis the table may say something that it did not see. */
@@ -68,8 +86,8 @@ const seen = 5000;
 export function remains(
   end: number,
   full: readonly string[],
-  fullSince: number,
+  since: number,
 ): "holds" | "withdrawn" | "although" {
   if (full.length === 0) return "holds";
-  return fullSince > end - seen ? "withdrawn" : "although";
+  return since > end - seen ? "withdrawn" : "although";
 }

@@ -17,9 +17,13 @@ export const few = 5;
 /** The time that a live list is of: as long as a diagnosis looks. */
 const window = 10 * second;
 
-/** The time of the lists: what is shown, of what goes on the newest seconds. */
-export function whoTime(range: Range, now: number): Moments {
+/**
+ * The time of the lists: what is shown; of what goes on the seconds of the diagnosis above them,
+ * and before there is one the newest.
+ */
+export function whoTime(range: Range, now: number, diagnosed: Moments | null = null): Moments {
   if (range.kind === "past") return stretch(range, now);
+  if (diagnosed) return diagnosed;
   return { from: now - Math.min(window, range.span), to: now };
 }
 
