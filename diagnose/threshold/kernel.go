@@ -49,7 +49,7 @@ func purges() []Threshold {
 		edge("PurgeSeen", PurgeSeen, "CPUs", 0.0147, 0.0155,
 			"fifteen samples in ten seconds at 99 per second"),
 		edge("PurgeFelt", PurgeFelt, "CPUs", 0.058, 0.062,
-			"19 ms five times per second are a tenth of a CPU: callers notice. 5 ms are not noticed"),
+			"19 ms five times per second are a tenth of a CPU: callers notice, not of 5 ms"),
 		edge("PurgeHeld", PurgeHeld, "CPUs per process", 0.48, 0.52,
 			"from here on the process does little else"),
 		edge("PurgeSize", PurgeSize, "entries", 970, 1040,
