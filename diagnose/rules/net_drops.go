@@ -120,8 +120,8 @@ func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	f.AddEvidence(packets.Table, s, packets.Query(), packets.Mean(s.Mask), packets.Table.Unit,
 		fmt.Sprintf("of %s packets/s received", phrase.Count(packets.Mean(s.Mask))))
 	details(l, f, d, direction, s)
-	f.AddCaveat(0, "The counter has no reason: no memory, a full queue, or protocols and VLANs "+
-		"without a listener here.")
+	f.AddCaveat(0, facts.DropsWithoutReason)
+	f.Subject = facts.DroppedPackets{At: facts.DropsAtInterface, NetNS: d.NetNS, Device: d.Name}
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " +
 		phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
 }
@@ -145,6 +145,7 @@ func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagn
 		fmt.Sprintf("beside %s packets/s %s", phrase.Count(packets.Mean(s.Mask)), direction))
 	details(l, f, d, direction, s)
 	if direction == "tx" {
+		f.Subject = facts.DroppedPackets{At: facts.DropsAtInterface, NetNS: d.NetNS, Device: d.Name}
 		senders(l, f, d.NetNS, s, v)
 		coverRetransmits(f, d.NetNS, v)
 		coverFullLink(f)
@@ -238,6 +239,7 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 		fmt.Sprintf("%s drops %s packets/s", phrase.Clean(worst.Word("kind")), phrase.Count(v)))
 	f.AddEvidence(handled.Table, s, handled.Query(), handled.Mean(s.Mask), handled.Table.Unit,
 		fmt.Sprintf("and passes %s packets/s", phrase.Count(handled.Mean(s.Mask))))
+	f.Subject = facts.DroppedPackets{At: facts.DropsAtQueue, NetNS: d.NetNS, Device: d.Name}
 	b := l.Table(facts.QdiscBacklog)
 	if r := b.One("netns", d.NetNS, "device", d.Name, "kind", worst.Word("kind"), "handle",
 		worst.Word("handle")); r.Mean(s.Mask) > 0 {
@@ -308,6 +310,7 @@ func backlogLoses(l *diagnose.Look) {
 		f.AddEvidence(drops, s, r.Query(), v, drops.Unit,
 			fmt.Sprintf("%s packets/s dropped at the backlog of CPU %s", phrase.Count(v),
 				phrase.Clean(cpu)))
+		f.Subject = facts.DroppedPackets{At: facts.DropsAtBacklog}
 		if q := squeezes.One("cpu", cpu); q.Mean(s.Mask) >= 0.5 {
 			f.AddEvidence(squeezes, s, q.Query(), q.Mean(s.Mask), squeezes.Unit,
 				fmt.Sprintf("receiving stopped %s times per second with packets left",
@@ -372,6 +375,7 @@ func socketsLose(l *diagnose.Look) {
 				fmt.Sprintf("%s datagrams/s found a full socket buffer", phrase.Count(v)))
 			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit,
 				fmt.Sprintf("%s datagrams/s were delivered", phrase.Count(in.Mean(s.Mask))))
+			f.Subject = facts.DroppedPackets{At: facts.DropsAtSocket, NetNS: netns}
 			facts.AddSlowReaders(l, f, netns, s)
 			f.Verify = phrase.InNamespace(netns, "ss -uampn") + "; " +
 				phrase.InNamespace(netns, "nstat -az UdpRcvbufErrors")
