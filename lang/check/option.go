@@ -290,8 +290,8 @@ func optionValue(kind optionKind, value string) (n int64, want string, ok bool) 
 	case optUnwind:
 		return 0, "auto, fp or tables", slices.Contains([]string{"auto", "fp", "tables"}, value)
 	case optPolicy:
-		advice := "switch (records are printed while the script runs), ring (the last bufsize bytes " +
-			"of each CPU, at its end) or fill (the first, until they are full)"
+		advice := "switch (records are printed while the script runs), ring (the last bufsize " +
+			"bytes of each CPU, at its end) or fill (the first, until they are full)"
 		return 0, advice, value == "switch" || value == "ring" || value == "fill"
 	}
 	return 0, "", true
