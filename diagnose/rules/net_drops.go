@@ -148,6 +148,7 @@ func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagn
 		f.Subject = facts.DroppedPackets{At: facts.DropsAtInterface, NetNS: d.NetNS, Device: d.Name}
 		senders(l, f, d.NetNS, s, v)
 		coverRetransmits(f, d.NetNS, v)
+		coverFullLink(f)
 	}
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " +
 		phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
@@ -247,6 +248,7 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	}
 	senders(l, f, d.NetNS, s, v)
 	coverRetransmits(f, d.NetNS, v)
+	coverFullLink(f)
 	f.Verify = phrase.InNamespace(d.NetNS, "tc -s qdisc show dev "+phrase.Shell(d.Name))
 }
 
@@ -256,6 +258,18 @@ func coverRetransmits(f *diagnose.Finding, netns string, lost float64) {
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == netns && len(o.Evidence) > 0 &&
 			lost >= threshold.AgainShare*float64(o.Evidence[0].Value)
+	})
+}
+
+// coverFullLink covers the full link that loses many of the packets to send. A link that TCP fills
+// stays a finding of its own: its program is another culprit.
+func coverFullLink(f *diagnose.Finding) {
+	if f.Severity != diagnose.High {
+		return
+	}
+	f.Cover("link-saturated", func(o *diagnose.Finding) bool {
+		return o.Culprit.Kind == "interface" && o.Culprit.NetNS == f.Culprit.NetNS &&
+			o.Culprit.Name == f.Culprit.Name && o.Subject == facts.FullDirection("tx")
 	})
 }
 

@@ -7,13 +7,18 @@ import (
 	"culprit/lang/syntax"
 )
 
+// actions are the functions that are statements.
+//
+// table: name to true
+var actions = map[string]bool{
+	"printf": true, "cat": true, "system": true, "print": true, "clear": true, "zero": true,
+	"delete": true, "exit": true, "time": true, "join": true, "signal": true,
+}
+
 // action translates a function used as a statement. It returns false for one that has a value.
 func (t *translator) action(at syntax.Span, e *syntax.Call) ([]syntax.Stmt, bool) {
 	name := e.Func.Text
-	switch name {
-	case "printf", "cat", "system", "print", "clear", "zero", "delete", "exit", "time", "join",
-		"signal":
-	default:
+	if !actions[name] {
 		return nil, false
 	}
 	if !t.counted(e) {

@@ -28,6 +28,7 @@ type Shape struct {
 	Format string   // of Time; of CgroupPath: a pattern of the hierarchies' names
 	Mode   string   // of KStack and UStack: bpftrace, perf or raw
 	Parts  []*Shape // of Tuple
+	Open   bool     // of Buffer: the number of bytes is not a constant
 }
 
 // kind returns the kind of a shape.
