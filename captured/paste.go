@@ -86,7 +86,8 @@ func withoutTimes(text string) string {
 // wrapped joins the rows of df that older versions write on two lines: the device, and the numbers
 // below it. nil: the line is such a device.
 func (r *reader) wrapped(fields []string) []string {
-	if f := fields[0]; len(fields) == 1 && (strings.HasPrefix(f, "/") || strings.Contains(f, ":/")) {
+	f := fields[0]
+	if len(fields) == 1 && (strings.HasPrefix(f, "/") || strings.Contains(f, ":/")) {
 		r.facts["wrapped"] = fields[0]
 		return nil
 	}
