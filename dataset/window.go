@@ -76,11 +76,7 @@ func (w *Window) addAnswer(a *measure.Answer, b *measure.Batch) {
 	for _, l := range a.Loss {
 		k.loss = addLoss(k.loss, l)
 	}
-	for _, note := range a.Notes {
-		if !slices.Contains(k.notes, note) {
-			k.notes = append(k.notes, note)
-		}
-	}
+	k.notes = addNotes(k.notes, a.Notes)
 	k.next = 0
 	if a.Kind == measure.Dists {
 		w.takeDists(k, a)

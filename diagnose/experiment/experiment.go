@@ -21,6 +21,8 @@ const (
 	DiskBytes = `disk.io.bytes by device,process,pid`
 	// Starts has the programs that are started, and who starts them.
 	Starts = `process.exec.count by process,parent,parentprocess`
+	// Drops has why packets are dropped.
+	Drops = `packet.drop.count by netns,device,protocol,port,reason,location`
 )
 
 // Seconds is how long an experiment lasts.
@@ -35,6 +37,7 @@ type Plan struct {
 	disks   []int // findings about a disk whose busy time is divided by an estimate
 	starts  []int // findings about short-lived processes
 	waits   []int // findings about processes that wait
+	drops   []int // findings about packets that the kernel drops
 	Queries []string
 }
 
@@ -48,6 +51,8 @@ func NewPlan(r *diagnose.Report) *Plan {
 		switch {
 		case len(subjectOf(f).PIDs) > 0:
 			p.waits = append(p.waits, i)
+		case droppedOf(f).At != 0:
+			p.drops = append(p.drops, i)
 		case ok && disk.Device != "" && f.Attribution != nil:
 			p.disks = append(p.disks, i)
 		case f.Rule == "fork-storm" || strings.HasPrefix(f.ID, "cpu-saturated/short-lived"):
@@ -60,6 +65,9 @@ func NewPlan(r *diagnose.Report) *Plan {
 	if len(p.starts) > 0 {
 		p.Queries = append(p.Queries, Starts)
 	}
+	if len(p.drops) > 0 {
+		p.Queries = append(p.Queries, Drops)
+	}
 	return p
 }
 
@@ -68,7 +76,7 @@ func (p *Plan) Findings() []string {
 	var ids []string
 	for i := range p.report.Findings {
 		if slices.Contains(p.disks, i) || slices.Contains(p.starts, i) ||
-			slices.Contains(p.waits, i) {
+			slices.Contains(p.waits, i) || slices.Contains(p.drops, i) {
 			ids = append(ids, p.report.Findings[i].ID)
 		}
 	}
@@ -82,7 +90,8 @@ func (p *Plan) Apply(ctx context.Context, r measure.Reader) (changed []string, e
 		query    string
 		findings []int
 		update   func(*diagnose.Finding, *answer) string
-	}{{DiskBytes, p.disks, updateDisk}, {Starts, p.starts, updateStarts}} {
+	}{{DiskBytes, p.disks, updateDisk}, {Starts, p.starts, updateStarts},
+		{Drops, p.drops, updateDrops}} {
 		if len(list.findings) == 0 {
 			continue
 		}

@@ -59,3 +59,6 @@ func LimitOf(l *diagnose.Look, d *Device, direction string) Capacity {
 	}
 	return lim
 }
+
+// FullDirection is the subject of a finding about a full link: "rx" or "tx".
+type FullDirection string

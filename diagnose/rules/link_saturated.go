@@ -257,7 +257,7 @@ func (f *fullLink) accuse(l *diagnose.Look, n facts.Network) {
 		fd.AddCaveat(0, "One transfer fills it, and no other connection through it waits: if the "+
 			"transfer is wanted, as a backup is, nothing is wrong.")
 	}
-	fd.Subject = fullDirection(f.direction)
+	fd.Subject = facts.FullDirection(f.direction)
 	fd.SetExplains(explained)
 	fd.Attribution = division.Report()
 	query := f.wire.Query()
@@ -516,7 +516,7 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 	if f.direction == "tx" && fd.Culprit.Peer != "" {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
 			return o.Culprit.Peer == fd.Culprit.Local && o.Culprit.Local == fd.Culprit.Peer &&
-				o.Subject == fullDirection("rx")
+				o.Subject == facts.FullDirection("rx")
 		})
 	}
 	// So are the two ends of a veth. A finding with a process covers one without; else the end of
@@ -525,7 +525,7 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 	if far, ok := f.d.VethPeer(); ok {
 		fd.Cover("link-saturated", func(o *diagnose.Finding) bool {
 			return o.Culprit.NetNS == far.NetNS && o.Culprit.Interface == far.Name &&
-				o.Subject != fullDirection(f.direction) &&
+				o.Subject != facts.FullDirection(f.direction) &&
 				(fd.Culprit.Kind == o.Culprit.Kind && f.direction == "tx" ||
 					fd.Culprit.Kind != o.Culprit.Kind && o.Culprit.Kind == "interface")
 		})
@@ -542,6 +542,3 @@ func (f *fullLink) coverSymptoms(fd *diagnose.Finding, flows []*facts.Flow) {
 		return o.Culprit.NetNS == ns && o.Culprit.Name == dev && o.Severity != diagnose.High
 	})
 }
-
-// fullDirection is the subject of a finding: the direction in which the link is full.
-type fullDirection string

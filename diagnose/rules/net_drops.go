@@ -120,8 +120,8 @@ func deviceLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	f.AddEvidence(packets.Table, s, packets.Query(), packets.Mean(s.Mask), packets.Table.Unit,
 		fmt.Sprintf("of %s packets/s received", phrase.Count(packets.Mean(s.Mask))))
 	details(l, f, d, direction, s)
-	f.AddCaveat(0, "The counter has no reason: no memory, a full queue, or protocols and VLANs "+
-		"without a listener here.")
+	f.AddCaveat(0, facts.DropsWithoutReason)
+	f.Subject = facts.DroppedPackets{At: facts.DropsAtInterface, NetNS: d.NetNS, Device: d.Name}
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " +
 		phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
 }
@@ -145,8 +145,10 @@ func ringLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row, s diagn
 		fmt.Sprintf("beside %s packets/s %s", phrase.Count(packets.Mean(s.Mask)), direction))
 	details(l, f, d, direction, s)
 	if direction == "tx" {
+		f.Subject = facts.DroppedPackets{At: facts.DropsAtInterface, NetNS: d.NetNS, Device: d.Name}
 		senders(l, f, d.NetNS, s, v)
 		coverRetransmits(f, d.NetNS, v)
+		coverFullLink(f)
 	}
 	f.Verify = phrase.InNamespace(d.NetNS, "ip -s -s link show dev "+phrase.Shell(d.Name)) + "; " +
 		phrase.InNamespace(d.NetNS, "ethtool -S "+phrase.Shell(d.Name))
@@ -237,6 +239,7 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 		fmt.Sprintf("%s drops %s packets/s", phrase.Clean(worst.Word("kind")), phrase.Count(v)))
 	f.AddEvidence(handled.Table, s, handled.Query(), handled.Mean(s.Mask), handled.Table.Unit,
 		fmt.Sprintf("and passes %s packets/s", phrase.Count(handled.Mean(s.Mask))))
+	f.Subject = facts.DroppedPackets{At: facts.DropsAtQueue, NetNS: d.NetNS, Device: d.Name}
 	b := l.Table(facts.QdiscBacklog)
 	if r := b.One("netns", d.NetNS, "device", d.Name, "kind", worst.Word("kind"), "handle",
 		worst.Word("handle")); r.Mean(s.Mask) > 0 {
@@ -245,6 +248,7 @@ func queueLoses(l *diagnose.Look, d *facts.Device, packets *diagnose.Row) {
 	}
 	senders(l, f, d.NetNS, s, v)
 	coverRetransmits(f, d.NetNS, v)
+	coverFullLink(f)
 	f.Verify = phrase.InNamespace(d.NetNS, "tc -s qdisc show dev "+phrase.Shell(d.Name))
 }
 
@@ -254,6 +258,18 @@ func coverRetransmits(f *diagnose.Finding, netns string, lost float64) {
 	f.Cover("tcp-retransmits", func(o *diagnose.Finding) bool {
 		return o.Culprit.NetNS == netns && len(o.Evidence) > 0 &&
 			lost >= threshold.AgainShare*float64(o.Evidence[0].Value)
+	})
+}
+
+// coverFullLink covers the full link that loses many of the packets to send. A link that TCP fills
+// stays a finding of its own: its program is another culprit.
+func coverFullLink(f *diagnose.Finding) {
+	if f.Severity != diagnose.High {
+		return
+	}
+	f.Cover("link-saturated", func(o *diagnose.Finding) bool {
+		return o.Culprit.Kind == "interface" && o.Culprit.NetNS == f.Culprit.NetNS &&
+			o.Culprit.Name == f.Culprit.Name && o.Subject == facts.FullDirection("tx")
 	})
 }
 
@@ -294,6 +310,7 @@ func backlogLoses(l *diagnose.Look) {
 		f.AddEvidence(drops, s, r.Query(), v, drops.Unit,
 			fmt.Sprintf("%s packets/s dropped at the backlog of CPU %s", phrase.Count(v),
 				phrase.Clean(cpu)))
+		f.Subject = facts.DroppedPackets{At: facts.DropsAtBacklog}
 		if q := squeezes.One("cpu", cpu); q.Mean(s.Mask) >= 0.5 {
 			f.AddEvidence(squeezes, s, q.Query(), q.Mean(s.Mask), squeezes.Unit,
 				fmt.Sprintf("receiving stopped %s times per second with packets left",
@@ -358,6 +375,7 @@ func socketsLose(l *diagnose.Look) {
 				fmt.Sprintf("%s datagrams/s found a full socket buffer", phrase.Count(v)))
 			f.AddEvidence(t, s, in.Query(), in.Mean(s.Mask), t.Unit,
 				fmt.Sprintf("%s datagrams/s were delivered", phrase.Count(in.Mean(s.Mask))))
+			f.Subject = facts.DroppedPackets{At: facts.DropsAtSocket, NetNS: netns}
 			facts.AddSlowReaders(l, f, netns, s)
 			f.Verify = phrase.InNamespace(netns, "ss -uampn") + "; " +
 				phrase.InNamespace(netns, "nstat -az UdpRcvbufErrors")

@@ -102,6 +102,7 @@ func accuseLoss(l *diagnose.Look, netns string, again, out *diagnose.Row, s diag
 			s, cause))
 	f.SetExplains(explained)
 	f.SetEffect(share)
+	f.Subject = facts.DroppedPackets{At: facts.DropsOfTCP, NetNS: netns}
 	f.AddEvidence(t, s, again.Query(), again.Mean(s.Mask), t.Unit,
 		fmt.Sprintf("%s segments/s retransmitted", phrase.Count(again.Mean(s.Mask))))
 	f.AddEvidence(t, s, out.Query(), out.Mean(s.Mask), t.Unit,

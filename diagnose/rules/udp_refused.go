@@ -78,6 +78,7 @@ func (u *udpCounts) checkHere(l *diagnose.Look) bool {
 			"listens, for %s.%s", phrase.Count(v), phrase.NamespaceSuffix(u.netns),
 		phrase.Percent(v/(v+received)), s, sender))
 	f.SetEffect(v / (v + received))
+	f.Subject = facts.DroppedPackets{At: facts.DropsAtPort, NetNS: u.netns}
 	f.AddEvidence(t, s, u.query(t, "Udp", "NoPorts"), v, t.Unit, fmt.Sprintf(
 		"%s datagrams per second for a port without a listener", phrase.Count(v)))
 	f.AddEvidence(t, s, u.query(t, "Udp", "InDatagrams"), received, t.Unit, fmt.Sprintf(

@@ -65,9 +65,10 @@ func (t *translator) assignMap(
 	if e.Op == syntax.Set && !known.known {
 		known.Value = shape
 	}
-	if shape.kind() == Buffer {
-		t.fail(e.Y.At(), Unsupported, "print it with printf(\"%r\", ...)",
-			"a map can't contain a buffer")
+	if shape.kind() == Buffer && shape.Open {
+		t.fail(e.Y.At(), Unsupported,
+			"write buf(POINTER, 16), or print it with printf(\"%r\", ...)",
+			"the number of bytes of a buffer in a map must be a constant")
 		return nil
 	}
 	var out []syntax.Stmt
@@ -113,8 +114,9 @@ func (t *translator) mapKeys(m *syntax.Aggregation) []syntax.Expr {
 	var shapes []*Shape
 	for _, k := range m.Keys {
 		values, shape := t.values(k)
-		if shape.kind() == Buffer {
-			t.fail(k.At(), Unsupported, "use str(...) as the key", "a buffer can't be a key")
+		if shape.kind() == Buffer && shape.Open {
+			t.fail(k.At(), Unsupported, "write buf(POINTER, 16), or use str(...) as the key",
+				"the number of bytes of a buffer in a key must be a constant")
 		}
 		out = append(out, values...)
 		shapes = append(shapes, shape)

@@ -1,6 +1,10 @@
 package bpftrace
 
 import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+
 	"culprit/lang/syntax"
 	"culprit/lang/words"
 )
@@ -27,11 +31,12 @@ var forms = map[string]struct {
 	"strcontains": {2, 2, "strcontains(STRING, PART)"},
 	"kptr":        {1, 1, "kptr(POINTER)"}, "uptr": {1, 1, "uptr(POINTER)"},
 	"has_key": {2, 2, "has_key(@map, KEY)"}, "len": {1, 1, "len(@map)"},
+	"pton":  {1, 1, "pton(\"127.0.0.1\")"},
 	"path":  {1, 2, "path(STRUCT_PATH [, LENGTH])"},
 	"bswap": {1, 1, "bswap(NUMBER)"}, "kstack": {0, 2, "kstack([MODE,] [FRAMES])"},
 	"ustack": {0, 2, "ustack([MODE,] [FRAMES])"}, "reg": {1, 1, "reg(\"NAME\")"},
 	"print": {1, 3, "print(@map [, TOP [, DIVISOR]])"}, "clear": {1, 1, "clear(@map)"},
-	"zero": {1, 1, "zero(@map)"}, "delete": {1, 2, "delete(@map[KEY])"},
+	"zero": {1, 1, "zero(@map)"}, "delete": {1, 100, "delete(@map[KEY])"},
 	"exit": {0, 1, "exit()"}, "time": {0, 1, "time(\"%H:%M:%S\\n\")"},
 	"join": {1, 2, "join(ARGV [, SEPARATOR])"}, "printf": {1, 100, "printf(\"FORMAT\", VALUES)"},
 	"cat": {1, 100, "cat(\"FORMAT\", VALUES)"}, "system": {1, 100, "system(\"FORMAT\", VALUES)"},
@@ -47,7 +52,6 @@ var unsupportedCalls = map[string]string{
 	"skboutput": "use printf",
 	"tseries":   "use interval:s:1 { time(); print(@map); clear(@map); }",
 	"typeof":    "write the type",
-	"pton":      "compare the number of the address",
 	"debugf":    "use printf",
 	"stack_len": "print the stack", "errorf": "use printf", "warnf": "use printf",
 }
@@ -87,6 +91,8 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 		return t.stack(at, name, e.Args)
 	case "kaddr", "cgroupid":
 		return t.address(e), nil
+	case "pton":
+		return t.inetNumber(e)
 	case "has_key":
 		return t.hasKey(e), nil
 	case "reg":
@@ -107,7 +113,14 @@ func (t *translator) call(e *syntax.Call) (syntax.Expr, *Shape) {
 	var args []syntax.Expr
 	for _, a := range e.Args {
 		if id, ok := a.(*syntax.Ident); ok && name == "nsecs" {
-			if id.Name != "monotonic" && id.Name != "boot" {
+			switch id.Name {
+			case "monotonic", "boot":
+			case "tai", "sw_tai":
+				now := unsigned(at, &syntax.Ident{Span: at, Name: "timestamp"})
+				return &syntax.Binary{
+					Span: at, Op: syntax.Add, X: now, Y: number(at, t.o.TAI),
+				}, nil
+			default:
 				t.fail(id.Span, Unsupported, "use nsecs", "the clock %s is not supported", id.Name)
 			}
 			continue
@@ -179,10 +192,43 @@ func (t *translator) str(e *syntax.Call, args []syntax.Expr) syntax.Expr {
 	return dCall(e.Span, "str", args...)
 }
 
+// literal returns a string, or that of str("STRING").
+func literal(e syntax.Expr) (*syntax.String, bool) {
+	if c, ok := e.(*syntax.Call); ok && c.Func.Text == "str" && len(c.Args) == 1 {
+		e = c.Args[0]
+	}
+	s, ok := e.(*syntax.String)
+	return s, ok
+}
+
+// inetNumber translates pton(ADDRESS): the number that is the 4 bytes of an IPv4 address in memory.
+// One of IPv6 is its text, which ntop() prints.
+func (t *translator) inetNumber(e *syntax.Call) (syntax.Expr, *Shape) {
+	s, ok := literal(e.Args[0])
+	if !ok {
+		t.fail(e.Args[0].At(), BadCall, "write "+forms["pton"].form, "pton() requires a string")
+		return number(e.Span, 0), nil
+	}
+	a, err := netip.ParseAddr(s.Value)
+	switch {
+	case err != nil || a.Zone() != "":
+		t.fail(s.Span, BadCall, "", "%s is not an IP address", shown(s.Value))
+	case a.Is4():
+		b := a.As4()
+		n := &syntax.Int{Span: e.Span, Value: uint64(binary.NativeEndian.Uint32(b[:]))}
+		return &syntax.Cast{
+			Span: e.Span, Type: &syntax.Named{Span: e.Span, Name: "uint32_t"}, X: n,
+		}, nil
+	default:
+		return &syntax.String{Span: e.Span, Value: a.String()}, nil
+	}
+	return number(e.Span, 0), nil
+}
+
 // address translates kaddr and cgroupid, whose values are constants.
 func (t *translator) address(e *syntax.Call) syntax.Expr {
 	at := e.Span
-	s, ok := e.Args[0].(*syntax.String)
+	s, ok := literal(e.Args[0])
 	if !ok {
 		t.fail(e.Args[0].At(), BadCall, "write "+forms[e.Func.Text].form,
 			"%s() requires a string", e.Func.Text)
@@ -207,7 +253,7 @@ const mostFrames = 127
 
 // stack translates kstack, kstack(3), kstack(perf, 3).
 func (t *translator) stack(at syntax.Span, name string, args []syntax.Expr) (syntax.Expr, *Shape) {
-	shape := &Shape{Kind: KStack, Mode: "bpftrace"}
+	shape := &Shape{Kind: KStack, Mode: cmp.Or(t.o.Stacks, "bpftrace")}
 	d := "stack"
 	if name == "ustack" {
 		shape.Kind, d = UStack, "ustack"
@@ -244,5 +290,11 @@ func (t *translator) buffer(e *syntax.Call) ([]syntax.Expr, *Shape) {
 	}
 	p, _ := t.expr(e.Args[0])
 	n, _ := t.expr(e.Args[1])
-	return []syntax.Expr{dCall(at, "bytes", p, number(at, mostBuffer)), n}, &Shape{Kind: Buffer}
+	known, ok := constant(e.Args[1])
+	shape := &Shape{Kind: Buffer, Open: !ok}
+	if !ok || known < 1 || known > mostBuffer {
+		known = mostBuffer
+	}
+	all := dCall(at, "bytes", p, number(at, mostBuffer), number(at, known))
+	return []syntax.Expr{all, n}, shape
 }

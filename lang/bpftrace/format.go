@@ -10,24 +10,60 @@ import (
 // A Value is a value as it is printed: a number, a text, or a list of values.
 type Value struct {
 	Number   int64
-	Unsigned bool    // the bits of Number are those of a number without sign
-	Text     string  // when IsText is set
-	IsText   bool    // otherwise it is a number, or a list
-	Parts    []Value // of a tuple; nil: it is none
+	Unsigned bool     // the bits of Number are those of a number without sign
+	Text     string   // when IsText is set
+	IsText   bool     // otherwise it is a number, or a list
+	Buffer   bool     // Text is the bytes of a buffer
+	Parts    []Value  // of a tuple, an array or a struct; nil: it is none
+	List     bool     // Parts are those of an array
+	Names    []string // of a struct: the names of Parts; nil: it is none
 }
 
 // TextOf returns a text as a value.
 func TextOf(s string) Value { return Value{Text: s, IsText: true} }
 
+// BufferOf returns bytes as the value of a buffer.
+func BufferOf(b []byte) Value { return Value{Text: string(b), IsText: true, Buffer: true} }
+
+// escaped returns bytes with those that are not printable, or with all of them, as \x1b.
+func escaped(s string, all bool) string {
+	var out strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c >= ' ' && c < 0x7f && !all {
+			out.WriteByte(c)
+		} else {
+			fmt.Fprintf(&out, "\\x%02x", c)
+		}
+	}
+	return out.String()
+}
+
+// KeyString returns the value as it is printed in a key of a map, where structs have no blanks.
+func (v Value) KeyString() string { return v.text("{", ".", "=", ",", "}") }
+
 // String returns the value as print() prints it.
-func (v Value) String() string {
+func (v Value) String() string { return v.text("{ ", ".", " = ", ", ", " }") }
+
+// text returns the value. The arguments are what is around and between the members of a struct.
+func (v Value) text(open, before, is, between, end string) string {
 	switch {
+	case v.Buffer:
+		return escaped(v.Text, false)
 	case v.IsText:
 		return v.Text
 	case v.Parts != nil:
 		all := make([]string, len(v.Parts))
 		for i, p := range v.Parts {
-			all[i] = p.String()
+			all[i] = p.text(open, before, is, between, end)
+			if v.Names != nil {
+				all[i] = before + v.Names[i] + is + all[i]
+			}
+		}
+		switch {
+		case v.Names != nil:
+			return open + strings.Join(all, between) + end
+		case v.List:
+			return "[" + strings.Join(all, ",") + "]"
 		}
 		return "(" + strings.Join(all, ", ") + ")"
 	case v.Unsigned:
@@ -167,6 +203,12 @@ func (c *Conversion) append(out []byte, v Value) []byte {
 	switch c.Verb {
 	case 's', 'r':
 		s := v.String()
+		switch {
+		case v.Buffer && c.Length == "x":
+			s = escaped(v.Text, true)
+		case v.Buffer && c.Length == "h":
+			s = fmt.Sprintf("% x", v.Text)
+		}
 		if c.Precision >= 0 && len(s) > c.Precision {
 			s = s[:c.Precision]
 		}

@@ -13,7 +13,7 @@ type Program struct {
 	Types   []syntax.Item // definitions of structs, unions, enums and typedefs
 	Clauses []*Clause     // in the order of the text
 	// of the config block: missing_probes, max_strlen ...; those without an effect too
-	Config map[string]string
+	Config Settings
 }
 
 // A Clause connects probes with statements.

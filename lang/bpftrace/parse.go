@@ -2,7 +2,6 @@ package bpftrace
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,6 +35,7 @@ type parser struct {
 	expanded   *int // uses of macros so far
 	defined    map[string]*macro
 	open       bool // the last statement had no ;
+	textual    bool // the next positional argument is a string, also if it is a number
 }
 
 // Parse parses a text. args are the values of $1, $2 and so on, 0 where there are fewer, and the
@@ -146,7 +146,7 @@ func (p *parser) program() *Program {
 			from := p.tok.from
 			p.skipBlock()
 			p.got(";")
-			prog.Config = settings(p.text[from:p.last])
+			prog.Config = p.settings(from, p.last)
 			continue
 		}
 		if p.isWord("let") && p.peek().kind == tMap { // the kind and the size of a map
@@ -184,18 +184,6 @@ func (p *parser) program() *Program {
 var unsupportedItems = map[string]string{
 	"fn":     "write macro NAME($x) { ... } without types",
 	"import": "write what it imports into the program",
-}
-
-// setting matches a setting of a config block: max_strlen = 200;
-var setting = regexp.MustCompile(`(\w+)\s*=\s*"?(\w+)"?\s*[;}]`)
-
-// settings returns the settings of a config block.
-func settings(block string) map[string]string {
-	out := map[string]string{}
-	for _, m := range setting.FindAllStringSubmatch(block, 1000) {
-		out[m[1]] = m[2]
-	}
-	return out
 }
 
 // definition skips the definition of a type; parseTypes parses it.
@@ -237,7 +225,7 @@ func (p *parser) parseTypes(prog *Program) {
 			only[at.To] = ';'
 		}
 	}
-	tree, ds := syntax.Parse(string(only), syntax.Mode{})
+	tree, ds := syntax.Parse(string(only), syntax.Mode{LooseMembers: true})
 	for _, d := range ds {
 		p.report(d.Code, d.Pos, d.Pos+d.Len, d.Message, d.Hint)
 	}
@@ -339,6 +327,9 @@ func (p *parser) point() *Point {
 			"write a probe and statements: BEGIN { printf(\"hello\\n\"); }")
 		return nil
 	}
+	if strings.Contains(parts[0], ":") { // a whole description in $1
+		parts = append(strings.Split(parts[0], ":"), parts[1:]...)
+	}
 	if name, kind, ok := strings.Cut(parts[0], "="); ok && providers[kind].name != "" &&
 		name != "" && p.wordEnd(from) == from+len(name) {
 		parts[0] = kind // NAME=PROBE: names are for later versions of the language
@@ -358,15 +349,20 @@ func (p *parser) point() *Point {
 	return &Point{Span: syntax.Span{From: int32(from), To: int32(off)}, Parts: parts}
 }
 
-// argument returns the value of $1 ..., "0" without one.
-func (p *parser) argument(name string) string {
-	n := 0
+// argumentNumber returns the number of $1 ...; 0 for names that are none, and those above 1000.
+func (p *parser) argumentNumber(name string) (n int) {
 	for i := range len(name) {
 		if !digit(name[i]) || n > 1000 {
-			return "0"
+			return 0
 		}
 		n = 10*n + int(name[i]-'0')
 	}
+	return n
+}
+
+// argument returns the value of $1 ..., "0" without one.
+func (p *parser) argument(name string) string {
+	n := p.argumentNumber(name)
 	if n < 1 || n > len(p.args) {
 		return "0"
 	}

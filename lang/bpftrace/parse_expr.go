@@ -267,7 +267,12 @@ func (p *parser) positional(from int, name string) syntax.Expr {
 		return &syntax.Int{Span: p.span(from), Value: uint64(len(p.args)), Long: 1}
 	}
 	text := p.argument(name)
-	if n, err := strconv.ParseInt(text, 0, 64); err == nil {
+	if p.textual { // str($1)
+		p.textual = false
+		if p.argumentNumber(name) > len(p.args) {
+			text = ""
+		}
+	} else if n, err := strconv.ParseInt(text, 0, 64); err == nil {
 		if n < 0 {
 			return &syntax.Unary{Span: p.span(from), Op: syntax.Neg,
 				X: &syntax.Int{Span: p.span(from), Value: uint64(-n), Long: 1}}
@@ -290,6 +295,7 @@ func (p *parser) word() syntax.Expr {
 	if t.text == "sizeof" || t.text == "offsetof" {
 		return p.sizeOf(t)
 	}
+	p.textual = t.text == "str" && p.peek().kind == tArg && p.peek().text != "#"
 	args := p.list("(", ")")
 	if t.text == "getopt" && !p.failed {
 		return p.getopt(p.span(from), args)

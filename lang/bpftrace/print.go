@@ -130,7 +130,7 @@ func (t *Table) AppendText(out []byte) []byte {
 				if k > 0 {
 					out = append(out, ", "...)
 				}
-				out = append(out, v.String()...)
+				out = append(out, v.KeyString()...)
 			}
 			out = append(out, ']')
 		}
@@ -287,7 +287,7 @@ func (t *Table) AppendJSON(out []byte) []byte {
 		if keyed {
 			var key []string
 			for _, v := range r.Key {
-				key = append(key, v.String())
+				key = append(key, v.KeyString())
 			}
 			out = appendString(out, strings.Join(key, ","))
 			out = append(out, ": "...)
@@ -364,7 +364,17 @@ func (t *Table) limits(i int) (least, most int64) {
 func (v Value) AppendJSON(out []byte) []byte {
 	switch {
 	case v.IsText:
-		return appendString(out, v.Text)
+		return appendString(out, v.String())
+	case v.Names != nil:
+		out = append(out, "{ "...)
+		for i, p := range v.Parts {
+			if i > 0 {
+				out = append(out, ", "...)
+			}
+			out = append(appendString(out, v.Names[i]), ": "...)
+			out = p.AppendJSON(out)
+		}
+		return append(out, " }"...)
 	case v.Parts != nil:
 		out = append(out, '[')
 		for i, p := range v.Parts {
@@ -400,7 +410,7 @@ func appendString(out []byte, s string) []byte {
 func KeyText(key []Value) string {
 	var b strings.Builder
 	for _, v := range key {
-		b.WriteString(strconv.Quote(v.String()))
+		b.WriteString(strconv.Quote(v.KeyString()))
 	}
 	return b.String()
 }

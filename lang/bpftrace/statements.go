@@ -158,12 +158,30 @@ func (t *translator) do(s *Do) []syntax.Stmt {
 		if out, ok := t.action(s.Span, x); ok {
 			return out
 		}
+	case *syntax.Cond: // C ? printf(...) : printf(...)
+		if isAction(x.Then) || isAction(x.Else) {
+			return t.statement(&If{
+				Span: s.Span, Cond: x.If, Then: []Stmt{&Do{Span: x.Then.At(), X: x.Then}},
+				Else: []Stmt{&Do{Span: x.Else.At(), X: x.Else}},
+			})
+		}
 	}
 	x, _ := t.expr(s.X)
 	if t.failedAt(s.Span) {
 		return nil
 	}
 	return []syntax.Stmt{&syntax.Do{Span: s.Span, X: x}}
+}
+
+// isAction reports whether an expression is a call that is a statement, or a choice of such calls.
+func isAction(e syntax.Expr) bool {
+	switch e := e.(type) {
+	case *syntax.Call:
+		return actions[e.Func.Text]
+	case *syntax.Cond:
+		return isAction(e.Then) || isAction(e.Else)
+	}
+	return false
 }
 
 // failedAt reports whether there is a diagnostic within a span.

@@ -11,9 +11,11 @@ import (
 // Options are what a translation depends on besides the text.
 type Options struct {
 	File   string
-	Unsafe bool  // functions that change the system are allowed
-	PID    int   // of -p; 0: none
-	Target int64 // of -c or -p: cpid; 0: none
+	Unsafe bool   // functions that change the system are allowed
+	PID    int    // of -p; 0: none
+	Target int64  // of -c or -p: cpid; 0: none
+	TAI    int64  // the international atomic time at time 0 of the monotonic clock, in ns
+	Stacks string // how stacks are printed without a mode: bpftrace, perf or raw; "": bpftrace
 	// Address returns the address of a symbol of the kernel; false: there is none.
 	Address func(name string) (uint64, bool)
 	// Cgroup returns the ID of a cgroup's directory; an error without one.

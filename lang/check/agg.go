@@ -190,17 +190,38 @@ func (c *checker) aggKeyType(v value) Type {
 			return tString
 		}
 		if n := t.Size(); n > 0 {
-			return &Bytes{n}
+			return c.wholeKey(t)
 		}
 	case *Struct:
 		if t.Bytes > 0 {
-			return &Bytes{t.Bytes}
+			return c.wholeKey(t)
+		}
+	case *Bytes:
+		if c.o.Bpftrace {
+			return t
 		}
 	}
 	return nil
 }
 
+// wholeKey returns the type of a struct or array as a key: bpftrace prints it by its type.
+func (c *checker) wholeKey(t Type) Type {
+	if c.o.Bpftrace {
+		return t
+	}
+	return &Bytes{t.Size()}
+}
+
 func (c *checker) fitKey(t Type, v value) Expr {
+	if _, isBytes := v.t.(*Bytes); isBytes {
+		return c.fit(t, v)
+	}
+	if isWholeType(t) {
+		if Same(t, v.t) {
+			return &Copy{typed{v.x.Place(), t}, v.x, t.Size()}
+		}
+		return nil
+	}
 	if b, ok := t.(*Bytes); ok {
 		if v.t.Size() == b.Len {
 			return &Copy{typed{v.x.Place(), b}, v.x, b.Len}

@@ -46,7 +46,7 @@ func (c *checker) fit(t Type, v value) Expr {
 		if _, ok := v.int(); ok && isZero(v.x) { // frees it
 			return &Const{typed{v.x.Place(), t}, 0}
 		}
-	case *Float:
+	case *Float, *Bytes:
 		if Same(to, v.t) {
 			return v.x
 		}
@@ -73,9 +73,25 @@ func (c *checker) stored(v value) Type {
 		if isChar(t.Elem) {
 			return tString
 		}
+		if c.wholeArray(t) {
+			return t
+		}
 		return v.decay().t
+	case *Bytes:
+		if c.o.Bpftrace {
+			return t
+		}
 	}
 	return nil
+}
+
+// mostArray is the highest size of an array that variables and keys of bpftrace contain whole.
+const mostArray = 512
+
+// wholeArray reports whether variables and keys contain an array itself, as in bpftrace, and not
+// its address, as in D.
+func (c *checker) wholeArray(t *Array) bool {
+	return c.o.Bpftrace && t.Len > 0 && t.Size() <= mostArray
 }
 
 // target returns the target of an assignment. New variables get the type of y, or int64_t when y is
@@ -308,7 +324,7 @@ func (c *checker) assign(e *syntax.Assign) value {
 	if made != nil {
 		return c.assignTranslation(e, x, y)
 	}
-	if _, isArray := x.t.(*Array); isArray {
+	if a, isArray := x.t.(*Array); isArray && !c.wholeArray(a) {
 		c.fail(e.X.At(), NotAssignable, "D_OP_ARRFUN", "can't assign to a whole array")
 		return value{}
 	}

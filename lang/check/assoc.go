@@ -134,7 +134,9 @@ func (c *checker) element(e *syntax.Index, id *ident, keys []value) value {
 			)
 			return value{}
 		}
-		if s, ok := id.keys[i].(*Struct); ok {
+		if t := id.keys[i]; c.o.Bpftrace && isWholeType(t) {
+			x = &Copy{typed{x.Place(), t}, k.x, t.Size()}
+		} else if s, ok := t.(*Struct); ok {
 			x = &Copy{typed{x.Place(), &Bytes{s.Bytes}}, x, s.Bytes}
 		}
 		xs = append(xs, x)
@@ -152,11 +154,23 @@ func (c *checker) keyTypeOf(v value) Type {
 		if isChar(t.Elem) {
 			return tString
 		}
+		if c.wholeArray(t) {
+			return t
+		}
 		return v.decay().t
 	case *Int:
 		return c.whole(ownType(t))
 	}
 	return ownType(v.t)
+}
+
+// isWholeType reports whether a type is that of structs or arrays.
+func isWholeType(t Type) bool {
+	switch t.(type) {
+	case *Struct, *Array:
+		return true
+	}
+	return false
 }
 
 func count(n int, what string) string {

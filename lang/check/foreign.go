@@ -143,7 +143,7 @@ func (c *checker) ofUser() bool {
 //
 // table: name to number of arguments
 var foreignCalls = map[string][2]int{
-	"str": {1, 2}, "bytes": {2, 2}, "kptr": {1, 1}, "uptr": {1, 1}, "bswap": {1, 1},
+	"str": {1, 2}, "bytes": {3, 3}, "kptr": {1, 1}, "uptr": {1, 1}, "bswap": {1, 1},
 	"joined": {2, 2}, "has": {1, 1}, "inettext": {1, 1},
 }
 
@@ -192,7 +192,8 @@ func (c *checker) foreign(e *syntax.Call) (value, bool) {
 		size, _, _ := c.constant(e.Args[1])
 		p := &Pointer{Elem: tChar, Space: c.spaceFor(d)}
 		t := &Bytes{size}
-		return value{x: &Copy{typed{e.At(), t}, convert(d.x, p), size}, t: t}, true
+		n, _, _ := c.constant(e.Args[2])
+		return value{x: &Copy{typed{e.At(), t}, convert(d.x, p), n}, t: t}, true
 	case "joined":
 		return c.joined(e, d), true
 	}

@@ -91,7 +91,6 @@ func (c *checker) output(e *syntax.Call, at syntax.Span) {
 		}
 		_, isNumber := v.int()
 		isNumber = isNumber || isPointer(t)
-		_, isStruct := v.t.(*Struct)
 		arr, isArray := v.t.(*Array)
 		isString := v.isString() || isArray && isChar(arr.Elem)
 		want := wants.Value[i]
@@ -104,11 +103,11 @@ func (c *checker) output(e *syntax.Call, at syntax.Span) {
 		case want == 's' && !isString:
 			c.fail(a.At(), FormatType, "", "the conversion requires a string, not %s", v.t).Hint =
 				"use %d for numbers; str(POINTER) reads a string"
-		case want == '.' && isStruct:
-			c.fail(a.At(), NotRecordable, "", "structs can't be printed").Hint = "print its fields"
 		default:
 			if isArray && isChar(arr.Elem) {
 				x = c.str(v)
+			} else if isWholeType(v.t) {
+				x = &Copy{typed{a.At(), v.t}, v.x, v.t.Size()}
 			}
 			args = append(args, x)
 			continue

@@ -32,7 +32,7 @@ func (c *checker) loopVariables(e *syntax.Call) {
 		}
 		var t Type = tInt64 // of a map with a mistake
 		if i < len(types) && types[i] != nil {
-			t = keptKey(types[i])
+			t = c.keptKey(types[i])
 		}
 		switch t.(type) {
 		case *Int, *Pointer, StringType, StackType, SymbolType:

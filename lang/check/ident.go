@@ -114,7 +114,7 @@ func (c *checker) variableOf(id *ident) *Var {
 	if id.v == nil {
 		id.v = &Var{ID: len(c.prog.Vars), Home: id.home, Name: id.name, Type: id.t, At: id.at}
 		for _, k := range id.keys {
-			id.v.Keys = append(id.v.Keys, keptKey(k))
+			id.v.Keys = append(id.v.Keys, c.keptKey(k))
 		}
 		c.prog.Vars = append(c.prog.Vars, id.v)
 	}
@@ -122,7 +122,10 @@ func (c *checker) variableOf(id *ident) *Var {
 }
 
 // keptKey returns the type that a key has in the map.
-func keptKey(t Type) Type {
+func (c *checker) keptKey(t Type) Type {
+	if a, ok := t.(*Array); c.o.Bpftrace && isWholeType(t) && (!ok || !isChar(a.Elem)) {
+		return t
+	}
 	switch t := t.(type) {
 	case *Struct:
 		return &Bytes{t.Bytes}

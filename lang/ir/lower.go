@@ -226,7 +226,11 @@ func (l *lowerer) fieldSize(t check.Type, bound int) int {
 			return 16
 		}
 		return 8
-	case *check.Array, *check.Struct, *check.Func: // their address
+	case *check.Array, *check.Struct:
+		if !l.src.Options.Bpftrace {
+			return 8 // their address
+		}
+	case *check.Func: // its address
 		return 8
 	}
 	return int(t.Size())

@@ -441,6 +441,11 @@ func (c *clause) put(m Mem, f TupleField, e check.Expr, must bool) {
 	case *check.Bytes:
 		c.wholeInto(e, m, f.Size)
 		return
+	case *check.Array, *check.Struct:
+		if c.lowerer.src.Options.Bpftrace {
+			c.wholeInto(e, m, f.Size)
+			return
+		}
 	}
 	n := c.number(e)
 	if f.Size > 4 {

@@ -36,7 +36,10 @@ func (c *clause) wholeInto(e check.Expr, m Mem, size int) {
 	switch x := e.(type) {
 	case *check.Copy:
 		from, sp = x.X, space(x.X.Type())
-		size = min(size, int(x.Size))
+		if n := int(x.Size); n < size {
+			c.zero(m.plus(n), size-n)
+			size = n
+		}
 	case *check.Load:
 		from, sp = x.X, space(x.X.Type())
 	case *check.Const:

@@ -29,6 +29,9 @@ type Mode struct {
 	// name an *Ident, and other values a *String, as does every macro with $$. nil: macros stay in
 	// the tree.
 	Macros func(name string) (value string, ok bool)
+
+	// LooseMembers allows the last member of a struct to have no ; behind it, as bpftrace does.
+	LooseMembers bool
 }
 
 // DescriptionPart is a part of a probe description.

@@ -429,6 +429,9 @@ func (p *parser) fields() []*StructMember {
 			p.fail(ExpectedName, "missing name of a member", "")
 		}
 	}
+	if p.mode.LooseMembers && p.tok.kind == tRBrace {
+		return out
+	}
 	if p.tok.kind != tSemi {
 		if p.tok.kind != tEOF && strings.IndexByte(p.text[p.last:p.tok.from], '\n') < 0 {
 			p.fail(

@@ -2,14 +2,11 @@ package command
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
-	"strconv"
 
 	"culprit/kernel"
 	"culprit/lang/bpftrace"
@@ -40,6 +37,8 @@ type BpftraceRequest struct {
 	Cost    bool // print what the clauses cost, at the end and at SIGUSR1
 	// Files reads files of processes; nil: this process does.
 	Files *symbol.Files
+
+	settings bpftrace.Settings // of the program and the environment
 }
 
 // Run runs the request until the program calls exit(), the command ends or the context ends, and
@@ -80,6 +79,7 @@ func (r *BpftraceRequest) Run(ctx context.Context, std trace.Streams) (status in
 		}
 	}()
 	p := newBpftracePrinter(script, out, std, r.JSON)
+	p.settings = r.settings
 	if !r.Quiet {
 		p.attaching(attachments(c.Program))
 		if err := out.Flush(); err != nil {
@@ -122,7 +122,13 @@ func (r *BpftraceRequest) compile(
 	if len(ds) > 0 {
 		return nil, nil, ds
 	}
+	set, err := withEnvironment(tree.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.settings = set
 	script, ds := bpftrace.Translate(text, tree, bpftrace.Options{
+		TAI: taiOffset(), Stacks: set["stack_mode"],
 		File: r.name(), Unsafe: r.Unsafe, PID: r.PID, Target: target,
 		Address: func(name string) (uint64, bool) {
 			n, _, err := env.Symbol("", name)
@@ -137,12 +143,12 @@ func (r *BpftraceRequest) compile(
 	if len(ds) > 0 {
 		return nil, nil, ds
 	}
-	length := stringLength(tree.Config["max_strlen"])
+	length := stringLength(set["max_strlen"])
 	all := map[string]string{}
 	if r.Cost {
 		all["cost"] = ""
 	}
-	missing := tree.Config["missing_probes"]
+	missing := set["missing_probes"]
 	size := int64(length)
 	switch {
 	case script.Joins:
@@ -167,16 +173,6 @@ func (r *BpftraceRequest) compile(
 
 // pathLength is the size of strings in programs with path(): few paths are shorter than str().
 const pathLength = 256
-
-// stringLength returns the size of strings in bytes: that of the program's config block, or
-// BPFTRACE_STRLEN of the environment, or 64.
-func stringLength(configured string) int {
-	n, err := strconv.Atoi(cmp.Or(configured, os.Getenv("BPFTRACE_STRLEN")))
-	if err != nil || n < 8 {
-		return 64
-	}
-	return min(n, 1024)
-}
 
 // cgroupID returns the ID of a cgroup's directory: its inode.
 func cgroupID(path string) (uint64, error) {

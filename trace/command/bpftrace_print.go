@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"time"
 
 	"culprit/lang/bpftrace"
@@ -28,6 +27,8 @@ type bpftracePrinter struct {
 	buf     []byte
 	names   map[uint32]string // of users
 	cgroups cgroupPaths
+
+	settings bpftrace.Settings
 }
 
 func newBpftracePrinter(
@@ -74,6 +75,8 @@ func (p *bpftracePrinter) output(r *trace.Record, i int, o *bpftrace.Output) err
 		return p.printMap(o.Map, o.Top, o.Div)
 	case bpftrace.ClearMap, bpftrace.ZeroMap:
 		return p.changeMap(o.Map, o.Kind == bpftrace.ClearMap)
+	case bpftrace.DeleteKey:
+		return p.deleteKey(r, i, o.Map)
 	case bpftrace.PrintTime:
 		p.message("time", strftime(o.Text, time.Now()))
 		return nil
@@ -137,15 +140,6 @@ func joined(r *trace.Record, i int, between string) string {
 	return string(out)
 }
 
-// mostCat is how many bytes of a file cat() prints: 10 KiB, or BPFTRACE_CAT_BYTES_MAX of the
-// environment.
-func mostCat() int64 {
-	if n, err := strconv.ParseInt(os.Getenv("BPFTRACE_CAT_BYTES_MAX"), 10, 32); err == nil {
-		return n
-	}
-	return 10 << 10
-}
-
 // cat prints a file.
 func (p *bpftracePrinter) cat(name string) error {
 	f, err := os.Open(name)
@@ -154,7 +148,7 @@ func (p *bpftracePrinter) cat(name string) error {
 		return nil
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, mostCat()))
+	b, err := io.ReadAll(io.LimitReader(f, mostCat(p.settings["max_cat_bytes"])))
 	if err != nil {
 		fmt.Fprintf(p.std.Err, "%s: cat: %v\n", p.std.Name, err)
 	}
@@ -228,8 +222,10 @@ func (p *bpftracePrinter) Pause() error {
 // End prints all maps.
 func (p *bpftracePrinter) End() error {
 	p.write(append(p.buf[:0], "\n\n"...))
-	for _, m := range p.script.Maps {
-		if err := p.printMap(m, 0, 0); err != nil {
+	switch p.settings["print_maps_on_exit"] {
+	case "false", "0":
+	default:
+		if err := p.printMaps(); err != nil {
 			return err
 		}
 	}
@@ -238,6 +234,16 @@ func (p *bpftracePrinter) End() error {
 	}
 	for _, note := range slices.Concat(p.session.SymbolNotes(), p.session.StackNotes()) {
 		fmt.Fprintf(p.std.Err, "%s: %s\n", p.std.Name, note)
+	}
+	return nil
+}
+
+// printMaps prints all maps.
+func (p *bpftracePrinter) printMaps() error {
+	for _, m := range p.script.Maps {
+		if err := p.printMap(m, 0, 0); err != nil {
+			return err
+		}
 	}
 	return nil
 }

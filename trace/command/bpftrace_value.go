@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +24,9 @@ const (
 	keyIndent   = 4
 )
 
+// mostBuffer is the highest number of bytes of a buffer.
+const mostBuffer = 64
+
 // value returns a value of a shape as it is printed. next returns the values that make it up.
 func (p *bpftracePrinter) value(
 	s *bpftrace.Shape, next func() trace.Value, indent int,
@@ -39,7 +43,8 @@ func (p *bpftracePrinter) value(
 		return v
 	case bpftrace.Buffer:
 		b, n := next().Bytes, next().Int
-		return bpftrace.TextOf(buffer(b[:max(0, min(int64(len(b)), n))]))
+		b = append(slices.Clone(b), make([]byte, max(0, min(n, mostBuffer)-int64(len(b))))...)
+		return bpftrace.BufferOf(b[:max(0, min(int64(len(b)), n))])
 	}
 	v := next()
 	switch s.Kind {
@@ -82,26 +87,9 @@ func plain(v trace.Value) bpftrace.Value {
 		return bpftrace.Value{Number: v.Int, Unsigned: true}
 	}
 	if v.Bytes != nil {
-		words := make([]string, len(v.Bytes))
-		for i, b := range v.Bytes {
-			words[i] = strconv.Itoa(int(b))
-		}
-		return bpftrace.TextOf("[" + strings.Join(words, ",") + "]")
+		return ofType(v.Type, v.Bytes)
 	}
 	return bpftrace.Value{Number: v.Int}
-}
-
-// buffer returns the bytes of buf(): those that are not printable as \x1b.
-func buffer(b []byte) string {
-	var out strings.Builder
-	for _, c := range b {
-		if c >= ' ' && c < 0x7f {
-			out.WriteByte(c)
-		} else {
-			fmt.Fprintf(&out, "\\x%02x", c)
-		}
-	}
-	return out.String()
 }
 
 // stackText returns a stack as bpftrace prints it, one frame per line, after an empty line.
@@ -138,6 +126,9 @@ func stackText(places []symbol.Place, s *bpftrace.Shape, indent int) string {
 
 // inet returns an IP address: 4 bytes of a number in the order of the network, or 4 or 16 bytes.
 func inet(v trace.Value) string {
+	if _, ok := v.Type.(check.StringType); ok { // of pton()
+		return string(v.Bytes)
+	}
 	b := v.Bytes
 	if b == nil {
 		n := uint32(v.Int)
