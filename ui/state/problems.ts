@@ -17,8 +17,9 @@ const groupOf = (p: Problem): string =>
 
 /**
  * Whether a problem changes what a place shows. That of a script changes the graphs of its
- * statistics; Trace has it in the row of the script. That of a group of statistics does not change profiles and scripts, and
- * only graphs of that group. Datasets shows all: it is the view of the recording.
+ * statistics; Trace has it in the row of the script. That of a group of statistics does not change
+ * profiles and scripts, and only graphs of that group. Datasets shows all: it is the view of the
+ * recording.
  */
 export function concerns(p: Problem, at: Place): boolean {
   if (at.view === "datasets") return true;
