@@ -4,6 +4,7 @@ import {
   byValue,
   ceiling,
   greatest,
+  labelsOf,
   last,
   least,
   mean,
@@ -11,6 +12,7 @@ import {
   nextPeak,
   nextValley,
   peaks,
+  readable,
   residual,
   stack,
   sum,
@@ -197,4 +199,13 @@ describe("rows unlike the others", () => {
       "unlike the others: more than the median of the 9 others, 40.0 Mbit/s (9 robust standard deviations)",
     );
   });
+});
+
+it("writes out what would turn or break a name, and leaves every script as it is", () => {
+  expect(readable("\u202egpj.exe\u202c")).toBe("\\u202egpj.exe\\u202c");
+  expect(readable("a\tb\nc\u0007\u2066")).toBe("a\\tb\\nc\\u0007\\u2066");
+  for (const name of ["שלום", "漢字", "e\u0301", "👩‍👩‍👧", "ไทย", "a b"])
+    expect(readable(name)).toBe(name);
+  expect(labelsOf({ key: ["\u202ex", ""] }, ["process", "netns"])).toEqual(["\\u202ex", ""]);
+  expect(nameOf({ key: ["a\nb"] })).toBe("a\\nb");
 });

@@ -255,11 +255,21 @@ export function nextValley(values: Column, from: number): number {
 }
 
 /**
+ * A name as it can be read: control characters, and those that turn the direction of what follows
+ * them, are written out. Programs choose their names: one of these can pass for another name.
+ */
+export const readable = (name: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are looked for
+  name.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) =>
+    c === "\n" ? "\\n" : c === "\t" ? "\\t" : `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+
+/**
  * Labels of a row for people. With the fields' names the machine's own network namespace, which has
  * no name, is "" beside other labels, as the tools leave it out.
  */
 export const labelsOf = (s: Pick<Series, "key">, by: readonly string[] = []): string[] =>
-  s.key.map((k, i) => (k !== "" ? k : by[i] === "netns" && s.key.length > 1 ? "" : '""'));
+  s.key.map((k, i) => (k !== "" ? readable(k) : by[i] === "netns" && s.key.length > 1 ? "" : '""'));
 
 /** Labels of a row as one text; the whole of an answer without fields is "all". */
 export const nameOf = (s: Pick<Series, "key">, by: readonly string[] = []): string =>
