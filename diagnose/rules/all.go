@@ -42,6 +42,7 @@ func All() []diagnose.Rule {
 		peerSlow(),
 		tableLong(),
 		limitReached(),
+		callsFail(),
 		tableFull(),
 		tableGrowing(),
 		cachePurge(),
