@@ -18,6 +18,8 @@ func blocks() []block {
 		(*reader).topLine, (*reader).ethtool, (*reader).dladm, (*reader).ifconfig, (*reader).ipLink,
 		(*reader).protocol, (*reader).iftop, (*reader).throughput, (*reader).procFile,
 		(*reader).profile, (*reader).iotop, (*reader).dstat, (*reader).nfsiostat,
+		(*reader).perfStat, (*reader).slabtop, (*reader).qdisc, (*reader).numaStat, (*reader).lsof,
+		(*reader).lscpu,
 	}
 }
 

@@ -188,6 +188,26 @@ func (s *study) fileSystems() {
 				f.Verify = "df -h " + phrase.Shell(mount) + "; df -i " + phrase.Shell(mount)
 			}
 		}
+		s.fullest(t)
+	}
+}
+
+// fullest records how full the fullest file system of a table is.
+func (s *study) fullest(t *Table) {
+	var most *Row
+	column := "share"
+	if t.Has("ishare") {
+		column = "ishare"
+	}
+	for _, r := range t.Rows {
+		if v := r.Num(column); v == v && !readOnlyMount(r) &&
+			(most == nil || v > most.Num(column)) {
+			most = r
+		}
+	}
+	if most != nil {
+		s.clear("filesystem", "the fullest, %s, is %s full (%s, %s)",
+			phrase.Clean(most.Word("mount")), percent(most.Num(column)), t.Tool, most.Place())
 	}
 }
 

@@ -39,7 +39,7 @@ func Read(name, text string) (*Capture, error) {
 		blocks: blocks(), phrases: phrases(), states: states(),
 		messages: messages()}
 	if !r.json(text) {
-		r.lines(cleaner().Replace(text))
+		r.lines(withoutTimes(cleaner().Replace(withoutColours(decoded(text)))))
 	}
 	r.finish()
 	if len(r.Tables) == 0 {
@@ -51,7 +51,8 @@ func Read(name, text string) (*Capture, error) {
 // Tools lists the tools whose output Read knows, for messages.
 const Tools = "mpstat, vmstat, iostat, sar, sadf -j, nicstat, sysperfstat, intrstat, prstat, " +
 	"lockstat, dtrace, netstat, ethtool, dladm, ifconfig, ip -s link, ss, top, ps, pidstat, " +
-	"perf report --stdio, perf top, iotop -b, dstat, nfsiostat, " +
+	"perf report --stdio, perf top, perf stat, iotop -b, dstat, nfsiostat, numastat, lsof, " +
+	"slabtop -o, tc -s qdisc, lscpu, " +
 	"dmesg, uptime, free, df, iftop -t, iperf3, netperf, mdb ::interrupts and files of /proc"
 
 // A reader reads one text, line by line.
@@ -288,6 +289,11 @@ func (r *reader) row(fields []string) bool {
 	t := r.table
 	if t == nil || len(t.Columns) == 0 {
 		return false
+	}
+	if t.Kind == Files {
+		if fields = r.wrapped(fields); fields == nil {
+			return true
+		}
 	}
 	when, cells, cut, ok := t.fit(fields)
 	if !ok || cut && !r.last && t.Tool != "free" {

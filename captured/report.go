@@ -47,7 +47,8 @@ func Diagnose(captures []*Capture) *diagnose.Report {
 		(*study).memory, (*study).pressure, (*study).processes, (*study).threads, (*study).locks,
 		(*study).fileSystems, (*study).overview, (*study).sockets,
 		(*study).packets, (*study).addresses, (*study).logged, (*study).processIO, (*study).nfs,
-		(*study).rankIO,
+		(*study).rankIO, (*study).hardware, (*study).numa, (*study).descriptors, (*study).slabs,
+		(*study).queues,
 	} {
 		check(s)
 	}
@@ -158,6 +159,12 @@ func resources() []resource {
 			"tcp-retransmits tcp-listen-overflow"},
 		{"log", "messages of the kernel", "", "", "cpu-lockup disk-fails " +
 			"filesystem-fails hardware-fails table-full tasks-blocked link-unsteady"},
+		{"filesystem", "space of file systems", "", "", "filesystem-full deleted-files"},
+		{"queues", "queues before interfaces", "", "", "net-drops"},
+		{"kernel memory", "caches of the kernel", "", "", "kernel-memory"},
+		{"hardware", "what CPUs do with their cycles, and NUMA nodes", "", "",
+			"cpu-waits-for-memory cpu-slow tlb-misses branch-misses numa-remote numa-full " +
+				"numa-spread"},
 		{"process", "processes", "top -b -n 1; pidstat 1 5", "prstat -mLc 1 5", "process-blocked"},
 	}
 }
@@ -240,7 +247,8 @@ func (s *study) solaris() bool {
 func (s *study) linux() bool {
 	return slices.ContainsFunc(s.tables, func(t *Table) bool {
 		return slices.Contains([]string{"ethtool", "ip", "nstat", "ss", "free", "pidstat", "sadf",
-			"perf", "iotop", "dstat", "nfsiostat"},
+			"perf", "iotop", "dstat", "nfsiostat", "perf stat", "slabtop", "tc", "numastat",
+			"lscpu"},
 			t.Tool) || strings.HasPrefix(t.Tool, "/proc/")
 	})
 }

@@ -28,6 +28,22 @@ var variants = []struct {
 	{"prose around", func(s string) string {
 		return "Hello, this is what I see on the machine today:\n\n" + s + "\n\nAny idea?\n"
 	}},
+	{"prose of Windows-1252", func(s string) string {
+		return "He said \x93it\x92s slow\x94 \x85\n\n" + s + "\n\n\xdcber Nacht\n"
+	}},
+	{"colours", byLine(func(l string) string {
+		words := strings.Fields(l)
+		for i := range words {
+			if i%3 == 1 {
+				words[i] = "\x1b[1;31m" + words[i] + "\x1b[0m\x1b[K"
+			}
+		}
+		return strings.Join(words, "  ")
+	})},
+	{"times before lines", byLine(func(l string) string {
+		return "2026-11-28T10:00:01.250+0100 " + l
+	})},
+	{"times of a console", byLine(func(l string) string { return "[10:00:01] " + l })},
 }
 
 func byLine(change func(string) string) func(string) string {

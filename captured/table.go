@@ -43,8 +43,12 @@ const (
 	Sockets    Kind = "socket"     // connections with what TCP knows of them
 	// Connections are sockets with their queues.
 	Connections Kind = "connection"
-	Log         Kind = "log" // messages of the kernel
-	NFS         Kind = "nfs" // calls of mounts
+	Log         Kind = "log"        // messages of the kernel
+	NFS         Kind = "nfs"        // calls of mounts
+	NUMA        Kind = "numa"       // counters and memory by NUMA node
+	Slabs       Kind = "slab"       // caches of the kernel
+	Qdiscs      Kind = "qdisc"      // queues before interfaces
+	Descriptors Kind = "descriptor" // open files
 )
 
 // Table is a table that Read found.

@@ -24,24 +24,20 @@ func unquote(line string) string {
 	return line
 }
 
-// number parses a number of a table: "12", "99.67", "99,67", "24,973,067", "374m", "4%", "1.2k".
-// Suffixes K, M, G, T are powers of 1024. ok is false when s is no number.
+// number parses a number of a table: "12", "99.67", "99,67", "24,973,067", "374m", "4%", "1.2k",
+// "23Gi", "12MiB", "0B". Suffixes K, M, G, T are powers of 1024. ok is false when s is no number.
 func number(s string) (v float64, ok bool) {
 	s = strings.TrimSuffix(strings.TrimSuffix(s, ","), "%")
+	if n := len(s); n > 1 && s[n-1] == 'B' && (s[n-2] == 'i' || s[n-2] >= '0' && s[n-2] <= '9') {
+		s = s[:n-1]
+	}
+	if n := len(s); n > 2 && s[n-1] == 'i' && strings.IndexByte("KMGT", s[n-2]) >= 0 {
+		s = s[:n-1]
+	}
 	if s == "" {
 		return math.NaN(), false
 	}
-	scale := 1.0
-	switch s[len(s)-1] {
-	case 'k', 'K':
-		scale = 1 << 10
-	case 'm', 'M':
-		scale = 1 << 20
-	case 'g', 'G':
-		scale = 1 << 30
-	case 't', 'T':
-		scale = 1 << 40
-	}
+	scale := scaleOf(s[len(s)-1])
 	if scale > 1 {
 		s = s[:len(s)-1]
 	}
@@ -56,6 +52,20 @@ func number(s string) (v float64, ok bool) {
 		return math.NaN(), false
 	}
 	return v * scale, true
+}
+
+func scaleOf(suffix byte) float64 {
+	switch suffix {
+	case 'k', 'K':
+		return 1 << 10
+	case 'm', 'M':
+		return 1 << 20
+	case 'g', 'G':
+		return 1 << 30
+	case 't', 'T':
+		return 1 << 40
+	}
+	return 1
 }
 
 // withoutCommas reads a comma before exactly three digits as a separator of thousands, and any

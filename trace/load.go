@@ -194,6 +194,7 @@ func (s *Session) openMaps(object *gen.Object) error {
 		if s.records.ring, err = ringbuf.NewReader(m); err != nil {
 			return fmt.Errorf("read the ring buffer: %w", err)
 		}
+		s.records.policy = newBufferPolicy(s.script.Program.Options.All)
 	}
 	if err := s.programs.setState(gen.Inactive); err != nil {
 		return fmt.Errorf("disable the clauses: %w", err)

@@ -23,6 +23,7 @@ type recordQueue struct {
 	delivering bool            // a delivery is under way
 	stacks     *stackReader    // stores stacks of records; nil: the script has none
 	held       *speculations   // nil: nothing speculated yet
+	policy     *bufferPolicy   // nil: records are delivered while the script runs, or its end came
 }
 
 // A record is the bytes that one clause wrote into the ring buffer.
@@ -46,6 +47,12 @@ func (s *Session) drain(d *delivery, all bool) error {
 	until := monotonic()
 	if err := q.read(all); err != nil {
 		return err
+	}
+	if q.policy != nil {
+		if err := s.keepRecords(d); err != nil || !all {
+			return err
+		}
+		q.policy = nil
 	}
 	s.symbols.catchUp() // records may ask for names
 	slices.SortStableFunc(q.pending, func(a, b record) int {

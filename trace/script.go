@@ -363,7 +363,8 @@ func limits(options map[string]string, p *ir.Program, l gen.Limits) (gen.Limits,
 		*set = int(min(n/int64(entry), 1<<26))
 		return nil
 	}
-	if n := check.OptionBytes(options["bufsize"]); n > 0 {
+	// With another policy bufsize is what this process keeps.
+	if n := check.OptionBytes(options["bufsize"]); n > 0 && newBufferPolicy(options) == nil {
 		l.Ring = os.Getpagesize()
 		for l.Ring < int(n) && l.Ring < 1<<30 {
 			l.Ring *= 2

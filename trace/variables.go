@@ -1,10 +1,13 @@
 package trace
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"culprit/lang/check"
+	"culprit/lang/format"
 	"culprit/lang/gen"
 	"culprit/lang/ir"
 	"culprit/symbol"
@@ -131,6 +134,23 @@ func (s *Session) ZeroElements(name string) error {
 func (a *Aggregate) EachRow(visit func(key []Value, data []int64)) {
 	for key, data := range a.rows {
 		visit(fieldsOf([]byte(key), a.Of.Key.Fields), data)
+	}
+}
+
+// DeleteRow deletes the row of a key, if there is one.
+func (a *Aggregate) DeleteRow(key []Value) {
+	same := func(x, y Value) bool {
+		return x.Int == y.Int && x.Pid == y.Pid && bytes.Equal(x.Bytes, y.Bytes)
+	}
+	for raw, data := range a.rows {
+		if !slices.EqualFunc(fieldsOf([]byte(raw), a.Of.Key.Fields), key, same) {
+			continue
+		}
+		delete(a.rows, raw)
+		a.Rows = slices.DeleteFunc(a.Rows, func(r format.AggregationRow) bool {
+			return &r.Data[0] == &data[0]
+		})
+		return
 	}
 }
 

@@ -54,6 +54,8 @@ func All() []diagnose.Rule {
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
+		cpuSlow(),
+		numaRemote(),
 		clockSlow(),
 		clockSteps(),
 	}

@@ -107,30 +107,46 @@ func (t *translator) wholeMap(e *syntax.Call) *Map {
 	return known
 }
 
-// deleteElement translates delete(@map[KEY]) and delete(@map, KEY).
+// deleteElement translates delete(@map[KEY]), delete(@map, KEY) and delete(@x, @y[KEY], ...).
 func (t *translator) deleteElement(at syntax.Span, e *syntax.Call) []syntax.Stmt {
 	m, ok := e.Args[0].(*syntax.Aggregation)
 	if !ok {
 		t.fail(e.Args[0].At(), BadCall, "write delete(@map[KEY])", "delete() requires a map")
 		return nil
 	}
-	if len(e.Args) == 2 {
+	known := t.maps[m.Name]
+	several := m.Keys != nil || known != nil && known.keyed && len(known.Keys) == 0
+	if len(e.Args) == 2 && !several {
 		keys, isTup := isTuple(e.Args[1])
 		if !isTup {
 			keys = e.Args[1:]
 		}
-		m = &syntax.Aggregation{Span: m.Span, Name: m.Name, Keys: keys}
+		return t.deleteOne(at, &syntax.Aggregation{Span: m.Span, Name: m.Name, Keys: keys})
 	}
+	out := t.deleteOne(at, m)
+	for _, a := range e.Args[1:] {
+		m, ok := a.(*syntax.Aggregation)
+		if !ok {
+			t.fail(a.At(), BadCall, "write delete(@map[KEY])", "delete() requires a map")
+			return nil
+		}
+		out = append(out, t.deleteOne(at, m)...)
+	}
+	return out
+}
+
+// deleteOne translates the deletion of an element. User space deletes those of maps with
+// aggregating functions, whose values it has.
+func (t *translator) deleteOne(at syntax.Span, m *syntax.Aggregation) []syntax.Stmt {
 	known := t.maps[m.Name]
 	switch {
 	case known == nil:
 		t.fail(m.Span, BadMap, "assign to it: @"+m.Name+" = 1", "@%s is never assigned", m.Name)
 		return nil
 	case known.Func != "":
-		t.fail(m.Span, Unsupported, "clear(@"+m.Name+") removes all elements; elements of maps "+
-			"with values, @x[KEY]++, can be deleted",
-			"elements of a map with %s() can't be deleted", known.Func)
-		return nil
+		keys := t.mapKeys(m)
+		return t.emit(at, &Output{Kind: DeleteKey, Map: known}, keys,
+			strings.Repeat(".", len(keys)))
 	}
 	n := known.Value.Values()
 	var out []syntax.Stmt

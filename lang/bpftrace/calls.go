@@ -36,7 +36,7 @@ var forms = map[string]struct {
 	"bswap": {1, 1, "bswap(NUMBER)"}, "kstack": {0, 2, "kstack([MODE,] [FRAMES])"},
 	"ustack": {0, 2, "ustack([MODE,] [FRAMES])"}, "reg": {1, 1, "reg(\"NAME\")"},
 	"print": {1, 3, "print(@map [, TOP [, DIVISOR]])"}, "clear": {1, 1, "clear(@map)"},
-	"zero": {1, 1, "zero(@map)"}, "delete": {1, 2, "delete(@map[KEY])"},
+	"zero": {1, 1, "zero(@map)"}, "delete": {1, 100, "delete(@map[KEY])"},
 	"exit": {0, 1, "exit()"}, "time": {0, 1, "time(\"%H:%M:%S\\n\")"},
 	"join": {1, 2, "join(ARGV [, SEPARATOR])"}, "printf": {1, 100, "printf(\"FORMAT\", VALUES)"},
 	"cat": {1, 100, "cat(\"FORMAT\", VALUES)"}, "system": {1, 100, "system(\"FORMAT\", VALUES)"},

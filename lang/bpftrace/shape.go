@@ -60,7 +60,7 @@ type Output struct {
 	Format *Format  // of Printf, Cat, System
 	Text   string   // of PrintTime: the format; of Join: the separator
 	Shapes []*Shape // of the arguments
-	Map    *Map     // of PrintMap, ClearMap, ZeroMap
+	Map    *Map     // of PrintMap, ClearMap, ZeroMap, DeleteKey
 	Top    int      // of PrintMap: the number of rows, from the last; 0: all
 	Div    int64    // of PrintMap: values are divided by it; 0: 1
 }
@@ -75,6 +75,7 @@ const (
 	PrintMap
 	ClearMap
 	ZeroMap
+	DeleteKey // the element with the key in the record
 	PrintTime
 	Join
 	Cat

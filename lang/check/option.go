@@ -19,7 +19,7 @@ const (
 	optSize                       // bytes: 4m
 	optRate                       // 10hz, 5s; a plain number is hz; in nanoseconds
 	optWord                       // anything
-	optPolicy                     // switch
+	optPolicy                     // switch, ring, fill
 	optVersion                    // of D: 1.6.3, 2.0
 	optStandard                   // a, c, s, t
 	optUnwind                     // auto, fp, tables
@@ -290,8 +290,9 @@ func optionValue(kind optionKind, value string) (n int64, want string, ok bool) 
 	case optUnwind:
 		return 0, "auto, fp or tables", slices.Contains([]string{"auto", "fp", "tables"}, value)
 	case optPolicy:
-		advice := "switch (records are printed while the script runs; a larger bufsize loses fewer)"
-		return 0, advice, value == "switch"
+		advice := "switch (records are printed while the script runs), ring (the last bufsize " +
+			"bytes of each CPU, at its end) or fill (the first, until they are full)"
+		return 0, advice, value == "switch" || value == "ring" || value == "fill"
 	}
 	return 0, "", true
 }

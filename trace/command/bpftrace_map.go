@@ -200,3 +200,22 @@ func (p *bpftracePrinter) changeMap(m *bpftrace.Map, remove bool) error {
 	}
 	return nil
 }
+
+// deleteKey deletes the element of a map with an aggregating function whose key is in action i of a
+// record.
+func (p *bpftracePrinter) deleteKey(r *trace.Record, i int, m *bpftrace.Map) error {
+	agg := p.aggregation(m.Name)
+	if agg == nil {
+		return nil
+	}
+	var key []trace.Value
+	for k := range r.Actions[i].Fields {
+		key = append(key, r.Value(i, k))
+	}
+	all, err := p.session.Aggregates([]*check.Aggregation{agg})
+	if err != nil {
+		return err
+	}
+	all[0].DeleteRow(key)
+	return nil
+}

@@ -75,6 +75,8 @@ func (p *bpftracePrinter) output(r *trace.Record, i int, o *bpftrace.Output) err
 		return p.printMap(o.Map, o.Top, o.Div)
 	case bpftrace.ClearMap, bpftrace.ZeroMap:
 		return p.changeMap(o.Map, o.Kind == bpftrace.ClearMap)
+	case bpftrace.DeleteKey:
+		return p.deleteKey(r, i, o.Map)
 	case bpftrace.PrintTime:
 		p.message("time", strftime(o.Text, time.Now()))
 		return nil

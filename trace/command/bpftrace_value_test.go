@@ -68,6 +68,12 @@ func TestBpftraceNewerForms(t *testing.T) {
 			[]string{"a", "b"}, "two\n\n\n"},
 		{"addresses", `BEGIN { printf("%s %s %x\n", ntop(pton("127.0.0.1")), ntop(pton("::1")),
 			pton("1.2.3.4")); }`, nil, "127.0.0.1 ::1 4030201\n\n\n"},
+		{"deleted elements of aggregations",
+			`BEGIN { @c = count(); @s = sum(1); @a["x", 1] = count(); @a["y", 1] = count();
+			@h[1] = hist(4); @h[2] = hist(5); @m[-1] = min(3); @m[1] = min(7); $k = "x";
+			delete(@c); delete(@s); delete(@a[$k, 1]); delete(@h, 1); delete(@m[1], @h[3]); }`, nil,
+			"\n\n@a[y, 1]: 1\n@c: 0\n@h[2]: \n[4, 8)                 1 |" +
+				"@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|\n\n@m[-1]: 3\n\n"},
 		{"atomic time", `BEGIN { printf("%d\n", nsecs(sw_tai) - nsecs > 1600000000000000000); }`, nil,
 			"1\n\n\n"},
 		{"a number as a string", `BEGIN { printf("-%s- %d\n", str($1), $1 + 1); @x[str($2)] = 1; }`,

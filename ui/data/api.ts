@@ -26,6 +26,12 @@ export interface Session {
   current: boolean;
 }
 
+/** What is wrong with the recording or the server; the key stays the same while it lasts. */
+export interface Problem {
+  key: string;
+  text: string;
+}
+
 export interface Health {
   version: string;
   /** What who looks at this page may do. */
@@ -53,6 +59,8 @@ export interface Health {
   /** Share of one CPU that the datasets may cost. */
   cpu_limit: number | null;
   trouble: string[] | null;
+  /** The same with what each is about; of an older server it is missing. */
+  problems?: Problem[] | null;
   late_ticks: number;
   refused_samples: number;
   /** Requests and live events that ended in a fault of culprit itself. */

@@ -88,11 +88,22 @@ describe.skipIf(lacks !== "")("events on the time axis", () => {
 
     const { page, wrong } = await eyes.at(served, "#analytics?last=2m&q=cpu.time+by+mode");
     await page.locator('[data-graph="0"][data-state="shown"]').waitFor();
-    expect(await page.locator(`.flag[title*="${name}"]`).count()).toBe(0);
+    expect(await page.locator(`.flag[data-text*="${name}"]`).count()).toBe(0);
     await page.getByRole("button", { name: "events", exact: true }).click();
-    await page.locator(`.flag[title*="${name}"]`).first().waitFor();
+    await page.locator(`.flag[data-text*="${name}"]`).first().waitFor();
     expect(page.url()).toContain("events=1");
-    await page.locator(`.flag[title*="${name}"]`).first().click();
+    // What it says is shown without a click: to the mouse and to the keyboard.
+    const flag = page.locator(`.flag[data-text*="${name}"]`).first();
+    await flag.hover();
+    await page.getByRole("tooltip").locator("li").first().waitFor();
+    await picture(page, "events-pointed");
+    await page.mouse.move(5, 500);
+    await until("no words", async () => (await page.getByRole("tooltip").count()) === 0);
+    await flag.focus();
+    await page.getByRole("tooltip").waitFor();
+    await page.keyboard.press("Escape");
+    await until("no words", async () => (await page.getByRole("tooltip").count()) === 0);
+    await flag.click();
     await page
       .getByRole("list", { name: "notes of this moment" })
       .getByText(name)

@@ -62,12 +62,12 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
   }, 30_000);
 
   it("draws a file that is dropped, and shows the same numbers in the table", {
-    timeout: 60_000,
+    timeout: 90_000,
   }, async () => {
     for (const theme of ["dark", "light"] as const) {
       const { page, context, wrong } = await eyes.at(served, "#profile", { theme });
       await drop(page, "nginx.folded", folded);
-      await page.waitForSelector(".twin tbody tr");
+      await page.waitForSelector("[data-chosen] .twin tbody tr");
       await until("its name in the address", async () => page.url().includes("p="));
       const f = await functions(page);
       expect(f["fib_lookup_[k]"]).toEqual(["1200", "30.00 %", "1200", "30.00 %"]);
@@ -84,7 +84,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
   it("zooms, searches, and keeps all of it in the address", { timeout: 60_000 }, async () => {
     const { page, context, wrong } = await eyes.at(served, "#profile");
     await drop(page, "nginx.folded", folded);
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     // Recorded samples have a canvas of their own above it.
     const canvas = page.locator(".graph canvas").first();
     const { width } = (await canvas.boundingBox())!;
@@ -160,7 +160,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
     const rough = await pixels();
     expect(await page.locator(".twin").count(), "a table of a sketch").toBe(0);
     go();
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     await page.waitForTimeout(300);
     expect((await page.locator(".about").innerText()).replaceAll("\u202f", "")).toContain(
       "121999 calls",
@@ -187,7 +187,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
       height: 1000,
     });
     await drop(page, "nginx.folded", folded);
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     await page.keyboard.press("ArrowDown"); // the root
     for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown"])
       await page.keyboard.press(key);
@@ -233,7 +233,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
           .replace("fib_lookup_[k] 900", "fib_lookup_[k] 60")
           .replace("fib_lookup_[k] 300", "fib_lookup_[k] 20"),
       );
-      await page.waitForSelector(".twin tbody tr");
+      await page.waitForSelector("[data-chosen] .twin tbody tr");
       await page.keyboard.press("[");
       await drop(page, "long chains.folded", folded);
       await page.waitForSelector(".norm");
@@ -265,7 +265,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
       "evil.folded",
       "<img src=x onerror=alert(1)>;</script><script>alert(2)</script> 3\n",
     );
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     expect(await page.locator(".twin").innerText()).toContain("</script><script>alert(2)</script>");
     expect(wrong.filter((w) => !w.includes("400"))).toEqual([]);
     await context.close();
@@ -273,7 +273,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
 
   it.skipIf(process.getuid?.() !== 0)(
     "takes a profile of this machine now (needs: root)",
-    { timeout: 60_000 },
+    { timeout: 120_000 },
     async () => {
       const stop = load(1);
       try {
@@ -283,7 +283,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
         await page.getByRole("button", { name: "take a profile" }).click();
         await until(
           "stacks",
-          async () => (await page.locator(".twin tbody tr").count()) > 3,
+          async () => (await page.locator("[data-chosen] .twin tbody tr").count()) > 3,
           30_000,
         );
         await page.waitForTimeout(400);
@@ -322,7 +322,7 @@ describe.skipIf(lacks !== "")(`profile${lacks ? ` (${lacks})` : ""}`, () => {
           async () => (await button.count()) > 0 && (await button.isEnabled()),
         );
         await button.click();
-        await page.waitForSelector(".twin tbody tr");
+        await page.waitForSelector("[data-chosen] .twin tbody tr");
         expect(page.url()).toMatch(/p=\d+\.\.\d+/);
         expect(
           (await functions(page)).sh ?? (await page.locator(".twin").innerText()),

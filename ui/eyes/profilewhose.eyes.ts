@@ -51,7 +51,11 @@ describe.skipIf(missing !== "")(`profile of some${missing ? ` (${missing})` : ""
     expect(await page.getByLabel("samples per second and CPU").count()).toBe(0);
     await page.getByLabel("for how long").selectOption("3 s");
     await page.getByRole("button", { name: "take a profile" }).click();
-    await until("waits", async () => (await page.locator(".twin tbody tr").count()) > 3, 60_000);
+    await until(
+      "waits",
+      async () => (await page.locator("[data-chosen] .twin tbody tr").count()) > 3,
+      60_000,
+    );
     const table = await page.locator(".twin").innerText();
     expect(table).toContain("[sleeping]");
     expect(table).toMatch(/do_wait|nanosleep/);
@@ -80,7 +84,7 @@ describe.skipIf(missing !== "")(`profile of some${missing ? ` (${missing})` : ""
       60_000,
     );
     await page.getByRole("button", { name: "all of it" }).click();
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     await choose(page, "bash", /^bash/);
     await until("its samples", async () => /p=\d+\.\.\d+,p(rocess|id):/.test(page.url()));
     await until("bash alone", async () =>
@@ -122,7 +126,7 @@ describe.skipIf(missing !== "")(`profile of some${missing ? ` (${missing})` : ""
       `${lines.join("\n")}\n`,
     );
     await page.dispatchEvent("main", "drop", { dataTransfer: data });
-    await page.waitForSelector(".twin tbody tr");
+    await page.waitForSelector("[data-chosen] .twin tbody tr");
     const field = page.getByLabel("search functions");
     await field.fill("needle");
     await until("the share", async () =>

@@ -3,7 +3,7 @@
 
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Eyes, fits, lacks, picture, Served, until } from "./stage";
+import { accessible, Eyes, fits, lacks, picture, Served, until } from "./stage";
 
 const root = process.getuid?.() === 0;
 let served: Served;
@@ -149,6 +149,42 @@ describe.skipIf(lacks !== "")(`a walk${lacks === "" ? "" : ` (${lacks})`}`, () =
     const titles = await page.getByRole("dialog").locator("h3").allTextContents();
     expect(titles.length).toBeGreaterThan(3);
     expect(new Set(titles).size).toBe(titles.length);
+  });
+
+  it.skipIf(!root)("shows recorded samples as soon as Profile is opened", async () => {
+    const { page, wrong } = await eyes.at(served, "#profile");
+    const all = page.getByText(/^all, [\d\s.]+ samples/).first();
+    await all.waitFor();
+    // Nobody has chosen it: the address does not have it, and a file shows nothing else for it.
+    expect(page.url()).not.toContain("p=");
+    await picture(page, "profile-first");
+    await accessible(page);
+    // What is done with it pins it.
+    await page.getByRole("button", { name: "callers" }).click();
+    await until("the address has the time", async () => /[?&]p=\d+\.\.\d+/.test(page.url()));
+    await all.waitFor();
+    await page.locator("input[type=file]").setInputFiles({
+      name: "two.folded",
+      mimeType: "text/plain",
+      buffer: Buffer.from("swapper;do_idle_[k] 400\nnode;uv_run 4\n"),
+    });
+    await page.getByText(/^all, 404 samples/).waitFor();
+    expect(page.url()).not.toContain("busy=");
+    expect(wrong).toEqual([]);
+  });
+
+  it.skipIf(!root)("says why Profile shows nothing, with a button", async () => {
+    const { page, wrong } = await eyes.at(
+      served,
+      "#profile?from=2001-01-01T00:00:00Z&to=2001-01-01T00:10:00Z",
+    );
+    await page.getByText("No stacks were recorded in this time.").waitFor();
+    await fits(page);
+    await accessible(page);
+    await page.getByLabel("for how long").selectOption("1 s");
+    await page.locator(".empty").getByRole("button", { name: "sample this machine now" }).click();
+    await page.locator("[data-chosen]").waitFor();
+    expect(wrong).toEqual([]);
   });
 
   it.skipIf(!root)("draws the heat map of a statistic that is recorded by a click", async () => {

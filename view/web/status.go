@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -76,7 +77,17 @@ func (s *status) health(w http.ResponseWriter, r *http.Request) error {
 	b = strconv.AppendInt(append(b, `,"disk_bytes":`...), h.Disk, 10)
 	b = strconv.AppendInt(append(b, `,"disk_limit_bytes":`...), h.DiskLimit, 10)
 	b = view.AppendNumber(append(b, `,"cpu_limit":`...), h.CPULimit)
-	b = appendStrings(append(b, `,"trouble":`...), s.trouble(&h))
+	problems := s.problems(&h)
+	b = append(b, `,"trouble":[`...)
+	for i, p := range problems {
+		b = view.AppendString(comma(b, i), p.Text)
+	}
+	b = append(b, `],"problems":[`...)
+	for i, p := range problems {
+		b = view.AppendString(append(comma(b, i), `{"key":`...), p.Key)
+		b = append(view.AppendString(append(b, `,"text":`...), p.Text), '}')
+	}
+	b = append(b, ']')
 	b = strconv.AppendUint(append(b, `,"late_ticks":`...), h.Late, 10)
 	b = strconv.AppendUint(append(b, `,"refused_samples":`...), h.Refused, 10)
 	b = strconv.AppendUint(append(b, `,"faults":`...), s.faults.total.Load(), 10)
@@ -115,27 +126,26 @@ func plain(w http.ResponseWriter, status int, text string) error {
 	return nil
 }
 
-// trouble lists the problems of the recording and of the server.
-func (s *status) trouble(h *measure.Health) (all []string) {
-	for _, t := range h.Problems {
-		all = append(all, t.Text)
-	}
+// problems returns the problems of the recording and of the server.
+func (s *status) problems(h *measure.Health) []measure.Problem {
+	all := slices.Clone(h.Problems)
+	add := func(key, text string) { all = append(all, measure.Problem{Key: key, Text: text}) }
 	if f := s.faults.newest.Load(); f != nil {
-		all = append(all, *f)
+		add("fault", *f)
 	}
 	if s.Tokens != nil {
 		if _, err := s.Tokens.Valid(); err != nil {
-			all = append(all, err.Error()+": only the server's own token is accepted")
+			add("tokens", err.Error()+": only the server's own token is accepted")
 		}
 	}
 	if s.Sessions != nil {
 		if err := s.Sessions.Trouble(); err != nil {
-			all = append(all, err.Error())
+			add("sessions", err.Error())
 		}
 	}
 	if s.CertificateTrouble != nil {
 		if err := s.CertificateTrouble(); err != nil {
-			all = append(all, err.Error())
+			add("certificate", err.Error())
 		}
 	}
 	return all

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Note } from "../../data/api";
-import { flagsOf, flagText, isGrave, linesOf, unreadLines } from "./notes";
+import { flagsOf, flagText, gathered, isGrave, linesOf, unreadLines } from "./notes";
 
 const note = (at_ms: number, text = "x", kind: Note["kind"] = "note"): Note => ({
   at_ms,
@@ -62,5 +62,26 @@ describe("flags", () => {
       "no events of e.f: off",
       "no events of a.b, c.d: not recorded in this time, or too many rows",
     ]);
+  });
+});
+
+describe("the notes of a flag as lines", () => {
+  const many = Array.from({ length: 90 }, (_, i) => note(1000 + i, `sh[${i}] started`, "process"));
+  const killed = note(2000, "kernel, error: oom-kill of 7", "kernel");
+  it("are one where only numbers differ, and the graver comes first", () => {
+    const deploys = [note(1980, "web 1.4", "deploy"), note(1990, "web 1.5", "deploy")];
+    const { lines, left } = gathered([...many, ...deploys, killed], 8);
+    expect(lines.map((l) => [l.note.text, l.count, l.until])).toEqual([
+      ["kernel, error: oom-kill of 7", 1, 2000],
+      ["web 1.4", 1, 1980],
+      ["web 1.5", 1, 1990],
+      ["sh[0] started", 90, 1089],
+    ]);
+    expect(left).toBe(0);
+  });
+  it("are not more than asked for, and the rest is counted", () => {
+    const { lines, left } = gathered([killed, note(1, "a"), note(2, "b"), ...many], 2);
+    expect(lines.map((l) => l.note.text)).toEqual(["kernel, error: oom-kill of 7", "a"]);
+    expect(left).toBe(91);
   });
 });

@@ -96,3 +96,37 @@ export function unreadLines(unread: readonly string[]): string[] {
     lines.push(`no events of ${others.join(", ")}: not recorded in this time, or too many rows`);
   return lines;
 }
+
+/** Notes of one flag that say the same, of what there may be many but for their numbers. */
+export interface Gathered {
+  note: Note;
+  count: number;
+  /** The time of the last of them. */
+  until: number;
+}
+
+/**
+ * The notes of a flag as at most so many lines: equal ones are one, processes and messages of the
+ * kernel also if they differ in numbers. What the kernel complains about comes first, then what
+ * there is least of. left: notes without a line.
+ */
+export function gathered(
+  notes: readonly Note[],
+  most: number,
+): { lines: Gathered[]; left: number } {
+  const groups = new Map<string, Gathered>();
+  for (const n of notes) {
+    const many = n.kind === "kernel" || plenty[n.kind] !== undefined;
+    const key = `${n.kind} ${many ? n.text.replace(/\d+/g, "#") : n.text}`;
+    const g = groups.get(key);
+    if (g) {
+      g.count++;
+      g.until = n.at_ms;
+    } else groups.set(key, { note: n, count: 1, until: n.at_ms });
+  }
+  const all = [...groups.values()];
+  const rank = (g: Gathered) => (isGrave(g.note) ? -1 : (plenty[g.note.kind] ?? 0));
+  all.sort((a, b) => rank(a) - rank(b) || a.count - b.count || a.note.at_ms - b.note.at_ms);
+  const lines = all.slice(0, most);
+  return { lines, left: notes.length - lines.reduce((n, g) => n + g.count, 0) };
+}

@@ -1,6 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../data/columns";
-import { busiest, nameOf, pointAt, recordedOf, secondsOf, snapped, stretchOf } from "./seconds";
+import {
+  busiest,
+  nameOf,
+  newestOf,
+  pointAt,
+  recordedOf,
+  type Seconds,
+  secondsOf,
+  snapped,
+  stretchOf,
+} from "./seconds";
 
 const nan = Number.NaN;
 const answer: Answer = {
@@ -89,5 +99,32 @@ describe("what was recorded while a profile was taken", () => {
     expect(recordedOf({ ...k, to_ms: 900_000 }, "")).toBe("10000..130000");
     expect(recordedOf({ unit: "samples" }, "")).toBe("");
     expect(recordedOf({ ...k, unit: "ns" }, "")).toBe("");
+  });
+});
+
+describe("what is shown before somebody chooses", () => {
+  /** Columns of so many milliseconds, with the samples of each. */
+  const map = (step: number, whole: number[]): Seconds => ({
+    start: 60_000,
+    step,
+    cells: whole.length,
+    slots: 1,
+    rate: Float32Array.from(whole),
+    whole: Float32Array.from(whole),
+    most: 1,
+  });
+  it("is from the first to the last column with samples", () => {
+    expect(newestOf(map(1000, [nan, 0, 3, nan, 2, 0, nan]))).toEqual({ from: 62_000, to: 65_000 });
+  });
+  it("is ten minutes at most, the newest", () => {
+    expect(newestOf(map(60_000, new Array(60).fill(1)))).toEqual({
+      from: 3_060_000,
+      to: 3_660_000,
+    });
+    expect(newestOf(map(3_600_000, [1, 1]))).toEqual({ from: 3_660_000, to: 7_260_000 });
+  });
+  it("is nothing where there are no samples", () => {
+    expect(newestOf(map(1000, [0, nan]))).toBeNull();
+    expect(newestOf(map(1000, []))).toBeNull();
   });
 });

@@ -109,6 +109,22 @@ export function pointAt(
   };
 }
 
+/** The longest time that is shown before somebody chooses one. */
+const longestFirst = 600_000;
+
+/**
+ * What is shown before somebody chooses: the newest ten minutes with samples; null where there are
+ * none.
+ */
+export function newestOf(s: Seconds): Stretch | null {
+  let end = s.cells;
+  while (end > 0 && !(s.whole[end - 1]! > 0)) end--;
+  if (end === 0) return null;
+  let first = Math.max(0, end - Math.max(1, Math.floor(longestFirst / s.step)));
+  while (!(s.whole[first]! > 0)) first++;
+  return { from: s.start + first * s.step, to: s.start + end * s.step };
+}
+
 /** A stretch widened to whole columns. */
 export function snapped(
   s: Pick<Seconds, "start" | "step" | "cells">,

@@ -4,6 +4,4 @@
 #pragma D option «nspec=-1»
 #pragma D option «ldpath=/x»
 #pragma D option «aggsize=4q»
-#pragma D option «bufpolicy=ring»
-#pragma D option «bufpolicy=fill»
 BEGIN { exit(0); }
