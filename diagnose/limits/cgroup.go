@@ -30,7 +30,8 @@ func cgroupPids() Kind {
 		errors: errors{
 			counters: []Source{{query: facts.CgroupPidsRefused}},
 			failed: func(l *diagnose.Look, owner, call *diagnose.Row) bool {
-				if call.Word("error") != "EAGAIN" || !slices.Contains(forks(), call.Word("syscall")) {
+				if call.Word("error") != "EAGAIN" ||
+					!slices.Contains(forks(), call.Word("syscall")) {
 					return false
 				}
 				t := l.Table(facts.ProcessInfo)
