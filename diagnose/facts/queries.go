@@ -37,6 +37,14 @@ const (
 	SoftnetSqueezes = `softnet.squeezes by cpu`
 	SoftnetPackets  = `softnet.packets by cpu`
 
+	FrequencyLimits = `cpu.frequency.limit by cpu,kind`
+	Frequencies     = `cpu.frequency by cpu`
+	ThrottleTime    = `cpu.throttle.time by cpu,scope`
+	ThrottleCount   = `cpu.throttle.count by cpu,scope`
+
+	NUMAMemory    = `memory.numa by node,kind`
+	NUMABalancing = `memory.numa.balancing by kind`
+
 	Clocksource  = `system.clocksource by source,available`
 	ClockStepped = `system.clock.steps by direction`
 

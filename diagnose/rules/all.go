@@ -53,6 +53,8 @@ func All() []diagnose.Rule {
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
+		cpuSlow(),
+		numaRemote(),
 		clockSlow(),
 		clockSteps(),
 	}
