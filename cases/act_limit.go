@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -127,7 +128,15 @@ func actLog(ctx context.Context, f *flag.FlagSet, args []string, t *tally) error
 	name := f.String("file", "", "the file")
 	most := f.Int64("most", 0, "bytes of it; 0: no limit")
 	rate := f.Float64("rate", 20, "writes a second, of 4 KiB each")
+	limit := f.Uint64("limit", 0, "bytes that a file of the process may have; 0: as it is")
 	f.Parse(args)
+	if *limit > 0 {
+		signal.Ignore(unix.SIGXFSZ)
+		err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: *limit, Max: *limit})
+		if err != nil {
+			return fmt.Errorf("limit the size of files: %w", err)
+		}
+	}
 	fd, err := unix.Open(*name, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", *name, err)

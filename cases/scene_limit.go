@@ -107,6 +107,12 @@ func reachedStories() []Story {
 		{Name: "filesystem-read-only", Needs: loop, Twin: "filesystem-busy",
 			Help:  "a program writes to a file system that the kernel made read-only after an error",
 			build: failing},
+		{Name: "calls-fail", Twin: "calls-succeed",
+			Help:  "a program writes 20 times a second to a file that is as large as it may be",
+			build: writingAtMost(0)},
+		{Name: "calls-succeed", Light: true,
+			Help:  "the same, and it begins at the start of the file again",
+			build: writingAtMost(1 << 20)},
 		{Name: "files-limit", Twin: "files-busy",
 			Help:  "a process opens files and may not open more",
 			build: opening(0)},
@@ -171,6 +177,21 @@ func logging(most int64) func(*Lab, *Scene, Options) {
 			filepath.Join(mount, "log"), "-most", fmt.Sprint(most)}})
 		reached(sc, d, most, "filesystem", mount)
 		sc.try("df -h %s", mount)
+	}
+}
+
+// writingAtMost writes to a file of 1 MiB, which is the limit of the process.
+func writingAtMost(most int64) func(*Lab, *Scene, Options) {
+	return func(l *Lab, sc *Scene, _ Options) {
+		d := sc.load(Program{Name: "journal", Act: "log", Args: []string{"-file",
+			filepath.Join(l.Dir(), "journal"), "-most", fmt.Sprint(most), "-limit", "1048576"}})
+		reached(sc, d, most, "process", d.Name)
+		if most == 0 {
+			sc.Truth.Rule, sc.Truth.Lowest, sc.Truth.PID = "calls-fail", "medium", d.PID
+		} else {
+			sc.Truth.Never = append(sc.Truth.Never, "calls-fail")
+		}
+		sc.try("grep 'file size' /proc/%d/limits; ls -l /proc/%d/fd", d.PID, d.PID)
 	}
 }
 

@@ -15,7 +15,7 @@ type Rule struct {
 	Uses []string
 	// Traced are optional queries of statistics that BPF programs measure (measure.Stat.Traced).
 	// They need rights, and a server records them on request. A missing answer is not reported: the
-	// evidence is marked as an estimate.
+	// evidence is marked as an estimate. Those of a rule without Needs and Finds are required.
 	Traced []string
 	// Sampled are optional queries of CPU samples (measure.StackSamples). A missing answer is not
 	// reported.

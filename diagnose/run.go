@@ -123,7 +123,11 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 		l.missing = append(l.missing,
 			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: text, Why: why})
 	}
-	for i, list := range [][]string{rule.Needs, rule.Finds} {
+	finds := rule.Finds
+	if len(rule.Needs)+len(finds) == 0 {
+		finds = rule.Traced // it has nothing else
+	}
+	for i, list := range [][]string{rule.Needs, finds} {
 		for _, s := range list {
 			t := tables[s]
 			measured := t.measured()

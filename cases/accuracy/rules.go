@@ -20,10 +20,12 @@ func rulesWithoutRow() []ruleWithoutRow {
 		{"clock-steps", emulated, "the clock belongs to the whole machine"},
 		{"compaction-stalls", recorded, "fragmented memory of 1 GiB in an emulated machine did " +
 			"not make allocations wait"},
+		{"cpu-slow", recorded, "virtual machines show neither frequencies nor heat"},
 		{"cpu-softirq", recorded, "a companion of table-long, never the culprit of a story"},
 		{"disk-suspended", emulated, "the lab makes no devices of device mapper"},
 		{"fork-storm", recorded, "with busy CPUs cpu-saturated names the parent, and a story " +
 			"would need CPUs that nothing else uses"},
+		{"numa-remote", recorded, "the lab's machine has one NUMA node"},
 	}
 }
 

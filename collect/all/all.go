@@ -37,6 +37,8 @@ func Collectors() []collect.Collector {
 		network.Softnet{},          // /proc/net/softnet_stat
 		memory.Caches{},            // /proc/sys/fs, /proc/slabinfo: dentries, inodes, files, slabs
 		cpu.Machine{},              // /sys/devices/system/cpu, uname
+		cpu.Throttle{},             // /sys/devices/system/cpu: limits of frequency, heat
+		memory.NUMA{},              // /sys/devices/system/node: memory by node
 		cpu.Clock{},                // /sys/devices/system/clocksource
 		cpu.ClockSteps{},           // clock_gettime: steps of the wall clock
 		connection.Flows{},         // sock_diag, /proc/PID/fd: TCP connections and listeners

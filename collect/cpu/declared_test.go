@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func declared() []collect.Collector {
 	return []collect.Collector{
 		CPU{}, Interrupts{}, Load{}, Schedstat{}, Machine{}, Clock{}, ClockSteps{}, Pressure{},
-		Softirqs{},
+		Softirqs{}, Throttle{},
 	}
 }
 

@@ -154,8 +154,8 @@ func (r *machineReading) Read(out *collect.Out) error {
 		frequency.Put(v, r.numbers.Of(out, c.cpu))
 	}
 	if !any {
-		frequency.Note("no CPU here shows its frequency (no cpufreq driver, as in most virtual " +
-			"machines)")
+		frequency.Unmeasured("no CPU here shows its frequency (no cpufreq driver, as in most " +
+			"virtual machines)")
 	}
 	return nil
 }

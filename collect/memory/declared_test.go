@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 func declared() []collect.Collector {
 	return []collect.Collector{
-		Caches{}, Memory{}, Vmstat{},
+		Caches{}, Memory{}, Vmstat{}, NUMA{}, NUMA{},
 	}
 }
 

@@ -37,6 +37,14 @@ const (
 	SoftnetSqueezes = `softnet.squeezes by cpu`
 	SoftnetPackets  = `softnet.packets by cpu`
 
+	FrequencyLimits = `cpu.frequency.limit by cpu,kind`
+	Frequencies     = `cpu.frequency by cpu`
+	ThrottleTime    = `cpu.throttle.time by cpu,scope`
+	ThrottleCount   = `cpu.throttle.count by cpu,scope`
+
+	NUMAMemory    = `memory.numa by node,kind`
+	NUMABalancing = `memory.numa.balancing by kind`
+
 	Clocksource  = `system.clocksource by source,available`
 	ClockStepped = `system.clock.steps by direction`
 
@@ -84,10 +92,8 @@ const (
 	UnixQueue = `unix.listen.queue by netns,path`
 	UnixLimit = `unix.listen.limit by netns,path`
 
-	// FailedCalls are the errors by which calls fail at a limit. EAGAIN is usual elsewhere, so it
-	// counts only for calls that create processes, and for connect to an AF_UNIX socket.
-	FailedCalls = `syscall.count by process,pid,syscall,error where error in ("ENOSPC", "EMFILE", "ENFILE", "EROFS", "EADDRNOTAVAIL", "EDQUOT")`
-	FailedAgain = `syscall.count by process,pid,syscall,error where error = "EAGAIN" and syscall in ("clone", "clone3", "fork", "vfork", "connect")`
+	// FailedCalls are the system calls that failed. Most errors are usual: see Failures.
+	FailedCalls = `syscall.count by process,pid,syscall,error where error != "none"`
 
 	CgroupCPU           = `cgroup.cpu by cgroup`
 	CgroupPeriods       = `cgroup.periods by cgroup,kind`

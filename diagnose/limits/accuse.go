@@ -59,6 +59,12 @@ func (u *use) accuse(l *diagnose.Look) {
 	if k.fix != nil {
 		f.Fix = k.fix(r, u.size)
 	}
+	f.Cover("calls-fail", func(o *diagnose.Finding) bool {
+		calls, ok := o.Subject.(facts.FailingCalls)
+		failed := failedCalls(l, k, r)
+		return ok && (calls.Explained(failed) || len(failed) == 0 && k.id == "pids" &&
+			calls.Failure.Error == "EAGAIN" && calls.Rate <= 2*u.refused)
+	})
 	if k.id == "io" {
 		f.Cover("io-stalled", func(o *diagnose.Finding) bool {
 			return o.Culprit.Kind == "host" ||

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"culprit/diagnose"
@@ -29,7 +30,8 @@ func cgroupPids() Kind {
 		errors: errors{
 			counters: []Source{{query: facts.CgroupPidsRefused}},
 			failed: func(l *diagnose.Look, owner, call *diagnose.Row) bool {
-				if call.Word("error") != "EAGAIN" || call.Word("syscall") == "connect" {
+				if call.Word("error") != "EAGAIN" ||
+					!slices.Contains(forks(), call.Word("syscall")) {
 					return false
 				}
 				t := l.Table(facts.ProcessInfo)

@@ -31,17 +31,22 @@ func refusalsOf(l *diagnose.Look, k Kind, owner *diagnose.Row) refusals {
 	if s.refused > 0 || k.errors.failed == nil {
 		return s
 	}
-	for _, query := range []string{facts.FailedCalls, facts.FailedAgain} {
-		t := l.Table(query)
-		var rows []*diagnose.Row
-		for _, r := range t.Rows {
-			if k.errors.failed(l, owner, r) {
-				rows = append(rows, r)
-			}
-		}
-		s.of(rows, t, span)
-	}
+	s.of(failedCalls(l, k, owner), l.Table(facts.FailedCalls), span)
 	return s
+}
+
+// failedCalls returns the system calls that fail because of a limit.
+func failedCalls(l *diagnose.Look, k Kind, owner *diagnose.Row) []*diagnose.Row {
+	if k.errors.failed == nil {
+		return nil
+	}
+	var rows []*diagnose.Row
+	for _, r := range l.Table(facts.FailedCalls).Rows {
+		if k.errors.failed(l, owner, r) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
 }
 
 // of adds rows of counted refusals. span is the measured time of the use, in seconds.

@@ -42,6 +42,7 @@ func All() []diagnose.Rule {
 		peerSlow(),
 		tableLong(),
 		limitReached(),
+		callsFail(),
 		tableFull(),
 		tableGrowing(),
 		cachePurge(),
@@ -53,6 +54,8 @@ func All() []diagnose.Rule {
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
+		cpuSlow(),
+		numaRemote(),
 		clockSlow(),
 		clockSteps(),
 	}

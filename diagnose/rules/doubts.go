@@ -70,6 +70,13 @@ func (g *gate) cpu() {
 		g.add("cpu", "the hypervisor takes %s of the CPU time for other guests",
 			phrase.Percent(steal))
 	}
+	for _, r := range g.table(facts.ThrottleTime).Rows {
+		if v := min(r.Mean(nil), 1); v >= threshold.ThrottleShare {
+			g.add("cpu", "heat slows CPU %s down %s of the time", phrase.Clean(r.Word("cpu")),
+				phrase.Percent(v))
+			break
+		}
+	}
 	run := g.table(facts.Runnable)
 	if queue := run.Mean(run.Sum(run.Rows), nil); m.CPUs > 0 &&
 		queue >= threshold.DoubtQueue*m.CPUs {
@@ -251,7 +258,7 @@ func explainsDoubt(f *diagnose.Finding, resource string) bool {
 	case resource == "cpu":
 		return f.Rule == "cgroup-throttled" || f.Rule == "fork-storm" || f.Rule == "cache-purge" ||
 			f.Rule == "kernel-function" || f.Rule == "table-long" || f.Rule == "realtime-hog" ||
-			f.Rule == "cpus-confined"
+			f.Rule == "cpus-confined" || f.Rule == "cpu-slow"
 	case resource == "disk":
 		return f.Rule == "memory-pressure" || f.Rule == "swapping" || f.Rule == "io-stalled" ||
 			f.Rule == "tasks-blocked" || f.Rule == "disk-hangs" ||

@@ -13,7 +13,7 @@ func limitReached() diagnose.Rule {
 		ID: "limit-reached", Checks: "limits of file systems, processes and control groups",
 		Finds:  []string{facts.FilesystemSize},
 		Uses:   limits.Queries(),
-		Traced: []string{facts.FailedCalls, facts.FailedAgain},
+		Traced: []string{facts.FailedCalls},
 		Check:  limits.Check,
 	}
 }

@@ -180,7 +180,7 @@ func TestSentences(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, r := range All() {
-		if ids[r.ID] || r.Checks == "" || len(r.Needs)+len(r.Finds) == 0 {
+		if ids[r.ID] || r.Checks == "" || len(r.Needs)+len(r.Finds)+len(r.Traced) == 0 {
 			t.Errorf("rule %+v", r)
 		}
 		ids[r.ID] = true

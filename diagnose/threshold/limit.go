@@ -11,6 +11,7 @@ const (
 	LimitLeast   = 16.0
 	LimitCells   = 3
 	LimitMost    = 3
+	CallsFail    = 1.0
 )
 
 func limits() []Threshold {
@@ -34,6 +35,8 @@ func limits() []Threshold {
 			"one failed call may be a test of what is possible"),
 		edge("LimitMost", LimitMost, "findings per kind of limit", 3, 4,
 			"further ones repeat the same fault"),
+		edge("CallsFail", CallsFail, "failed calls/s", 0.9, 1.1,
+			"of rule calls-fail: a program that tries again each second cannot work"),
 	}
 }
 

@@ -19,7 +19,7 @@ func All() []Threshold {
 	for _, list := range [][]Threshold{
 		cpuSaturated(), actors(), cpuOne(), cpuSoftirq(), forks(), throttling(),
 		functions(), purges(), tables(), memory(), swapping(), swapIdle(), growing(),
-		compaction(), writeback(), clockSteps(),
+		compaction(), writeback(), clockSteps(), slowness(), numa(),
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), peers(), limits(),

@@ -155,6 +155,11 @@ func (t *translator) aggregate(
 	call, ok := e.Y.(*syntax.Call)
 	known := t.maps[m.Name]
 	if !ok || call.Func.Text != known.Func || e.Op != syntax.Set {
+		if ok && e.Op != syntax.Set {
+			t.fail(e.At(), BadMap, aggregatingForms[known.Func],
+				"%s() adds by itself: it requires =, not another assignment", known.Func)
+			return nil
+		}
 		t.fail(e.At(), BadMap, "use another map", "@%s is assigned %s() elsewhere", m.Name,
 			known.Func)
 		return nil

@@ -312,6 +312,34 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// What users of D, C, SystemTap and shells write is answered with what to write instead.
+func TestHintsOfMistakes(t *testing.T) {
+	for _, tt := range []struct{ name, text, hint string }{
+		{"a variable of the thread", "BEGIN { self->t = 1; }", "@t[tid]"},
+		{"a variable of the clause", "BEGIN { this->t = 1; }", "is $t"},
+		{"a variable without a sigil", "BEGIN { t = 1; }", "write $t = ..., or @t"},
+		{"a builtin", "BEGIN { if (pid = 1) { } }", "== compares"},
+		{"a function without brackets", "BEGIN { @x = count; }", "write @ = count()"},
+		{"quotes of a shell", "BEGIN { printf('%d', 1); }", `double quotes: "%d"`},
+		{"another sign to assign", "BEGIN { $x := 1; }", "= assigns"},
+		{"the loop of C", "BEGIN { for ($i = 0; $i < 3; $i++) { } }", "for ($i : 0..10)"},
+		{"the loop of SystemTap", "BEGIN { for (i in x) { } }", "for ($kv : @map)"},
+		{"and", "BEGIN { if (pid == 1 and tid == 2) { } }", "write && for and"},
+		{"count() that is added", "BEGIN { @x += count(); }", "write @ = count()"},
+		{"a probe of gdb", "break main { }", "uprobe:FILE:main"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tree, ds := Parse("", tt.text, nil)
+			if len(ds) == 0 {
+				_, ds = Translate(tt.text, tree, here())
+			}
+			if len(ds) != 1 || !strings.Contains(ds[0].Hint, tt.hint) {
+				t.Errorf("%v, want one with %q", ds, tt.hint)
+			}
+		})
+	}
+}
+
 // All mistakes of a program are reported at once, in the order of the text.
 func TestAllMistakesAtOnce(t *testing.T) {
 	text := "BEGIN { @x = ; @y = 1 }\nEND { printf(; @z = 2; if (1 { } }\nkprobe { } BEGIN { 5 5; }"

@@ -274,7 +274,14 @@ func (t *translator) ident(e *syntax.Ident) (syntax.Expr, *Shape) {
 	if n, ok := argNumber(e.Name); ok {
 		return t.arg(at, n), nil
 	}
-	if hint := words.Hint(words.Bpftrace, e.Name); hint != "" {
+	hint := words.Hint(words.Bpftrace, e.Name)
+	if _, isCall := forms[e.Name]; isCall || aggregating[e.Name].d != "" {
+		hint = e.Name + " is a function: write " + e.Name + "(...)"
+		if aggregating[e.Name].d != "" {
+			hint = aggregatingForms[e.Name]
+		}
+	}
+	if hint != "" {
 		t.fail(at, BadCall, hint, "unknown name %s", e.Name)
 		return number(at, 0), nil
 	}

@@ -109,7 +109,7 @@ func (p *parser) want(sign, where string) bool {
 	if p.got(sign) {
 		return true
 	}
-	p.fail("expected "+sign+" "+where+", not "+p.found(), "")
+	p.fail("expected "+sign+" "+where+", not "+p.found(), p.instead())
 	return false
 }
 
@@ -160,6 +160,11 @@ func (p *parser) program() *Program {
 		if hint := unsupportedItems[p.tok.text]; hint != "" && p.tok.kind == tWord {
 			p.report(Unsupported, p.tok.from, p.tok.to, p.tok.text+" is not supported", hint)
 			p.skipBlock()
+			continue
+		}
+		if p.is("}") {
+			p.report(BadSyntax, p.tok.from, p.tok.to, "unmatched }", "")
+			p.next()
 			continue
 		}
 		if c := p.clause(); c != nil {

@@ -51,8 +51,7 @@ func (p *parser) expr() syntax.Expr {
 	switch x.(type) {
 	case *syntax.Macro, *syntax.Aggregation:
 	default:
-		p.fail("only variables and maps can be assigned to",
-			"write $name = ... or @name = ...; == compares")
+		p.fail("only variables and maps can be assigned to", assignable(x))
 		return x
 	}
 	p.next()
@@ -76,6 +75,32 @@ func (p *parser) cond() syntax.Expr {
 	defer p.leave()
 	b := p.cond()
 	return &syntax.Cond{Span: p.span(from), If: x, Then: a, Else: b}
+}
+
+// assignable returns a hint for an expression that can't be assigned to: the variables of D.
+func assignable(x syntax.Expr) string {
+	switch x := x.(type) {
+	case *syntax.Ident:
+		if unused := builtinNames[x.Name]; !unused {
+			return "write $" + x.Name + " = ..., or @" + x.Name + " = ... to keep it; == compares"
+		}
+	case *syntax.Member:
+		of, ok := x.X.(*syntax.Ident)
+		if ok && of.Name == "self" {
+			return "a variable of the thread is @" + x.Name.Text + "[tid]"
+		} else if ok && of.Name == "this" {
+			return "a variable of the clause is $" + x.Name.Text
+		}
+	}
+	return "write $name = ... or @name = ...; == compares"
+}
+
+// builtinNames are names that can't be those of new variables.
+//
+// table: name to true
+var builtinNames = map[string]bool{
+	"pid": true, "tid": true, "comm": true, "cpu": true, "uid": true, "gid": true, "nsecs": true,
+	"func": true, "probe": true, "retval": true, "args": true, "curtask": true, "cgroup": true,
 }
 
 func (p *parser) binary(bind int) syntax.Expr {

@@ -97,8 +97,21 @@ func (p *parser) statement() Stmt {
 func (p *parser) endStatement() {
 	p.open = !p.got(";")
 	if p.open && !p.is("}") {
-		p.fail("expected ; after the statement, not "+p.found(), "")
+		p.fail("expected ; after the statement, not "+p.found(), p.instead())
 	}
+}
+
+// instead returns what to write in place of the current token, which can't follow an expression.
+func (p *parser) instead() string {
+	switch {
+	case p.isWord("and"):
+		return "write && for and"
+	case p.isWord("or"):
+		return "write || for or"
+	case p.is(":") && p.byteAt(p.tok.to) == '=':
+		return "= assigns: $x = 1"
+	}
+	return ""
 }
 
 func (p *parser) ifElse() Stmt {
@@ -146,14 +159,19 @@ func (p *parser) forEach() Stmt {
 	p.next()
 	closed := p.got("(")
 	if p.tok.kind != tVar {
-		p.fail("expected a variable, not "+p.found(), "write for ($kv : @map) { ... }")
+		p.fail("expected a variable, not "+p.found(),
+			"write for ($kv : @map) { ... } or for ($i : 0..10) { ... }")
 		return nil
 	}
 	s.Name = p.tok.text
 	p.next()
-	if !p.want(":", "after the variable") {
+	if !p.is(":") {
+		p.fail("expected : after the variable, not "+p.found(),
+			"write for ($i : 0..10) { ... }, or while ($i < 10) { ...; $i++; }")
+		p.skipBlock()
 		return nil
 	}
+	p.next()
 	s.X = p.expr()
 	if p.got("..") {
 		s.End = p.expr()

@@ -142,6 +142,13 @@ func (p *parser) scan(off int) token {
 		for end < len(p.text) && p.text[end]&0xc0 == 0x80 {
 			end++
 		}
+		if line := p.text[end:min(len(p.text), end+lineLength(p.text[end:]))]; c == '\'' {
+			if n := strings.IndexByte(line, '\''); n >= 0 { // the string is skipped
+				p.report(BadSyntax, off, end+n+1, "unknown character '",
+					"a string has double quotes: "+strconv.Quote(line[:n]))
+				return token{kind: tString, text: line[:n], from: off, to: end + n + 1}
+			}
+		}
 		p.report(BadSyntax, off, end, "unknown character "+shown(p.text[off:end]), "")
 		off = p.space(end)
 	}

@@ -1,6 +1,8 @@
 package check
 
 import (
+	"strconv"
+
 	"culprit/lang/format"
 	"culprit/lang/syntax"
 )
@@ -289,7 +291,12 @@ func (c *checker) format(e syntax.Expr, name string) *format.Format {
 		} else if name == "printa" {
 			tag = "D_PRINTA_AGGARG"
 		}
-		c.fail(e.At(), FormatWanted, tag, "the first argument of %s() must be a string", name)
+		d := c.fail(
+			e.At(), FormatWanted, tag, "the first argument of %s() must be a string", name,
+		)
+		if text, ok := e.(*syntax.Char); ok {
+			d.Hint = "a string has double quotes: " + strconv.Quote(text.Text)
+		}
 		return nil
 	}
 	if s.Value == "" && name != "freopen" {

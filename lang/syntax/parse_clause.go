@@ -213,10 +213,14 @@ func (p *parser) clause() Item {
 			end++
 		}
 		if end > at {
+			hint := "separate descriptions by commas; a description contains no spaces; " +
+				"one without actions ends with a semicolon"
+			if word := p.text[at:end]; word == "if" || word == "when" || word == "where" {
+				hint = "a condition is a predicate between slashes: PROBE /pid == 1/ { ... }"
+			}
 			p.report(
 				ProbeSpaces, at, end, "a second probe description, or a space inside the first",
-				"separate descriptions by commas; a description contains no spaces; "+
-					"one without actions ends with a semicolon",
+				hint,
 			)
 			p.off = end
 			p.off = p.space(p.off)

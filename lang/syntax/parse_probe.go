@@ -138,7 +138,7 @@ func OfProcess(provider string) bool {
 // OfFile reports whether a provider is one of a file, whose name may have slashes.
 func OfFile(provider string) bool {
 	switch provider {
-	case "uprobe", "uretprobe", "usdt", "file":
+	case "uprobe", "uretprobe", "usdt", "file", "u", "ur", "U": // the short ones are of bpftrace
 		return true
 	}
 	return false

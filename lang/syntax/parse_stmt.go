@@ -115,7 +115,11 @@ func (p *parser) unexpected() {
 	case tRParen, tRBrack:
 		p.fail(UnmatchedClose, "unmatched "+p.what(), "")
 	case tColon:
-		p.fail(ExpectedOperator, "unexpected : without ?", "")
+		hint := ""
+		if p.at(int(p.tok.to)) == '=' {
+			hint = "= assigns: x = 1"
+		}
+		p.fail(ExpectedOperator, "unexpected : without ?", hint)
 	case tEOF:
 		p.fail(ExpectedOperator, "unexpected end of the text", "")
 	case tLBrace:
@@ -142,6 +146,12 @@ func (p *parser) unexpected() {
 		if p.tok.kind == tWord && wordKind(p.str()) == wReserved && p.str() != "if" &&
 			p.str() != "else" {
 			hint = ""
+		}
+		switch word := p.what(); word {
+		case "and":
+			hint = "D writes && for and"
+		case "or":
+			hint = "D writes || for or"
 		}
 		p.fail(ExpectedOperator, "unexpected "+p.what(), hint)
 	}

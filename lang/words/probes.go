@@ -1,6 +1,9 @@
 package words
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // systemCalls are the names of system calls on Solaris and of wrappers in libc, with those of
 // Linux.
@@ -44,6 +47,9 @@ func ProbeInD(text string) string {
 		case "end":
 			return "END"
 		}
+		if own := eventInD(text); own != "" {
+			return own
+		}
 		f, _ := ForeignProbe(D, text)
 		return f.Own
 	}
@@ -63,8 +69,30 @@ func ProbeInD(text string) string {
 	if len(p) == 3 {
 		return three(p)
 	}
+	if len(p) == 4 && p[0] == "profile" && p[3] != "" && p[3][0] >= '0' && p[3][0] <= '9' {
+		return "profile-" + p[3]
+	}
 	return ""
 }
+
+// events are events of perf with the names that D has, by provider and the number of events.
+//
+// table: never changed
+var events = map[string]string{
+	"cycles": "hardware:::cpu-cycles-1000000", "cpu-cycles": "hardware:::cpu-cycles-1000000",
+	"instructions": "hardware:::instructions-1000000", "branches": "hardware:::branch-instructions-1000000",
+	"cache-misses":     "hardware:::cache-misses-10000",
+	"cache-references": "hardware:::cache-references-100000",
+	"branch-misses":    "hardware:::branch-misses-10000",
+	"page-faults":      "software:::page-faults-1", "faults": "software:::page-faults-1",
+	"major-faults": "software:::major-faults-1", "minor-faults": "software:::minor-faults-1",
+	"context-switches": "software:::context-switches-1", "cs": "software:::context-switches-1",
+	"cpu-migrations": "software:::cpu-migrations-1", "migrations": "software:::cpu-migrations-1",
+	"cpu-clock": "profile-99", "task-clock": "profile-99",
+}
+
+// eventInD returns the description of D for an event of perf; "" if it is none.
+func eventInD(name string) string { return events[name] }
 
 // two returns the description for a probe of two parts.
 func two(p []string) string {
@@ -80,10 +108,37 @@ func two(p []string) string {
 			kind = p[0]
 		}
 		return kind + ":::" + p[1] + "-1"
-	case p[0] == "profile" || p[0] == "p" || p[0] == "interval" || p[0] == "i":
-		return ""
+	case p[0] == "c": // as BCC's tools name a function of libc
+		return "uprobe:libc:" + p[1] + ":"
+	case isWord(p[1]) && p[0] == "p": // as BCC's tools and ftrace name functions of the kernel
+		return "fbt::" + p[1] + ":entry"
+	case isWord(p[1]) && p[0] == "r":
+		return "fbt::" + p[1] + ":return"
+	case strings.Trim(p[1], "ukhp") == "": // an event of perf with modifiers
+		return eventInD(p[0])
 	}
 	return ""
+}
+
+// isWord reports whether a text begins as a name does.
+func isWord(s string) bool {
+	return s != "" && (s[0] == '_' || s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z')
+}
+
+// ofBCC returns the description for a probe of BCC's tools: p:c:malloc, r::vfs_read.
+func ofBCC(p []string) string {
+	name, kind := "entry", "uprobe:"
+	if p[0] == "r" {
+		name, kind = "return", "uretprobe:"
+	}
+	switch file := p[1]; file {
+	case "":
+		return "fbt::" + p[2] + ":" + name
+	case "c":
+		return kind + "libc:" + p[2] + ":"
+	default:
+		return kind + file + ":" + p[2] + ":"
+	}
 }
 
 // three returns the description for a probe of three parts.
@@ -106,9 +161,14 @@ func three(p []string) string {
 		return "software:::" + p[1] + "-" + p[2]
 	case "hardware", "h":
 		return "hardware:::" + p[1] + "-" + p[2]
-	case "profile", "p":
+	case "p", "r":
+		if p[0] == "r" || p[1] != "hz" && p[1] != "s" && p[1] != "ms" && p[1] != "us" {
+			return ofBCC(p)
+		}
 		return "profile-" + rate(p)
-	case "interval", "i":
+	case "profile":
+		return "profile-" + rate(p)
+	case "interval", "i", "timer":
 		return "tick-" + rate(p)
 	case "sdt":
 		return "sdt:" + p[1] + "::" + p[2]
@@ -179,6 +239,10 @@ func ProbeInBpftrace(text string) string {
 	if text == "dtrace:::BEGIN" || text == "dtrace:::END" {
 		return strings.TrimPrefix(text, "dtrace:::")
 	}
+	if own := strings.Split(eventInD(text), ":::"); len(own) == 2 {
+		i := strings.LastIndexByte(own[1], '-')
+		return own[0] + ":" + own[1][:i] + ":" + own[1][i+1:]
+	}
 	p := strings.Split(text, ":")
 	if len(p) == 2 && p[0] != "" && p[1] != "" {
 		return "tracepoint:" + text // as perf has it
@@ -204,9 +268,9 @@ func ProbeInBpftrace(text string) string {
 	case provider == "sdt":
 		return "tracepoint:" + p[1] + ":" + p[3]
 	case strings.HasPrefix(provider, "pid") && returns:
-		return "uretprobe:" + p[1] + ":" + p[2]
+		return "uretprobe:" + cmp.Or(p[1], "FILE") + ":" + p[2]
 	case strings.HasPrefix(provider, "pid"):
-		return "uprobe:" + p[1] + ":" + p[2]
+		return "uprobe:" + cmp.Or(p[1], "FILE") + ":" + p[2]
 	}
 	return stable[p[0]+":::"+p[3]]
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// A Foreign is a probe as SystemTap or perf has it, at the begin of a clause.
+// A Foreign is a probe as SystemTap, perf or gdb has it, at the begin of a clause.
 type Foreign struct {
 	Text string // as it was written
-	Tool string // SystemTap, perf
+	Tool string // SystemTap, perf, gdb
 	Own  string // the probe of the language
 }
 
@@ -57,6 +57,8 @@ var foreign = []struct {
 	{"SystemTap", `vfs\.(read|write)\b`, "fbt::vfs_$1:entry", "kprobe:vfs_$1"},
 	{"SystemTap", `tcp\.(sendmsg|recvmsg|disconnect)\b`, "fbt::tcp_$1:entry", "kprobe:tcp_$1"},
 	{"SystemTap", `vm\.pagefault\b`, "vminfo:::as_fault", "software:page-faults:1"},
+	{"gdb", `t?break (?:[\w/.-]+:)?([A-Za-z_]\w*)`, "pid$$target:a.out:$1:entry, with -p or -c",
+		"uprobe:FILE:$1"},
 	{"perf", `p\d*:(?:\w+/)?\w+ ([A-Za-z_]\w*)[^\n{;]*`, "fbt::$1:entry", "kprobe:$1"},
 	{"perf", `r\d*:(?:\w+/)?\w+ ([A-Za-z_]\w*)[^\n{;]*`, "fbt::$1:return", "kretprobe:$1"},
 }

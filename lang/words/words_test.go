@@ -22,6 +22,12 @@ func TestHint(t *testing.T) {
 		{Bpftrace, "stddev", "D's stddev is stats(X) in bpftrace"},
 		{D, "strcmp", "strcmp is A == B in D"},
 		{D, "path", "bpftrace's path is d_path(&FILE->f_path) in D"},
+		{D, "histogram", "histogram is quantize(X) in D"},
+		{D, "bpf_ktime_get_ns", "bpf_ktime_get_ns is timestamp in D"},
+		{D, "PT_REGS_PARM2", "PT_REGS_PARM2 is arg1 in D"},
+		{D, "syscall", "syscall is probefunc in D"},
+		{Bpftrace, "bpf_get_current_comm", "bpf_get_current_comm is comm in bpftrace"},
+		{Bpftrace, "trace", "D's trace is print(X) in bpftrace"},
 		{D, "execname", ""},
 		{D, "quantize", ""},
 		{D, "nothing", ""},
@@ -183,5 +189,35 @@ func TestSolaris(t *testing.T) {
 	}
 	if Variable("nosuch")+Constant("nosuch")+Translated("nosuch") != "" {
 		t.Error("an unknown name has a hint")
+	}
+}
+
+// Probes of BCC's tools, ftrace and gdb, and events of perf.
+func TestProbesOfOtherTools(t *testing.T) {
+	for _, tt := range []struct{ typed, d string }{
+		{"r:vfs_read", "fbt::vfs_read:return"}, {"p:vfs_read", "fbt::vfs_read:entry"},
+		{"r::vfs_read", "fbt::vfs_read:return"}, {"p::vfs_read", "fbt::vfs_read:entry"},
+		{"c:malloc", "uprobe:libc:malloc:"}, {"r:c:malloc", "uretprobe:libc:malloc:"},
+		{"p:ssl:SSL_read", "uprobe:ssl:SSL_read:"}, {"p:hz:99", "profile-99"},
+		{"cycles:u", "hardware:::cpu-cycles-1000000"}, {"page-faults", "software:::page-faults-1"},
+		{"timer:s:1", "tick-1s"}, {"profile:::99hz", "profile-99hz"},
+		{"profile:::profile-99", ""}, {"p:99", ""},
+		{"break main", "pid$target:a.out:main:entry, with -p or -c"},
+	} {
+		t.Run(tt.typed, func(t *testing.T) {
+			if got := ProbeInD(tt.typed); got != tt.d {
+				t.Errorf("%q, want %q", got, tt.d)
+			}
+		})
+	}
+	for _, tt := range []struct{ typed, bpftrace string }{
+		{"cycles", "hardware:cpu-cycles:1000000"}, {"page-faults", "software:page-faults:1"},
+		{"pid$target::malloc:entry", "uprobe:FILE:malloc"},
+	} {
+		t.Run(tt.typed+" in bpftrace", func(t *testing.T) {
+			if got := ProbeInBpftrace(tt.typed); got != tt.bpftrace {
+				t.Errorf("%q, want %q", got, tt.bpftrace)
+			}
+		})
 	}
 }

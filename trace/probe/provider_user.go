@@ -116,10 +116,13 @@ func (pr *processProbes) code(w *want, pid int) ([]*symbol.Code, error) {
 		return nil, f
 	}
 	if len(c) == 0 {
-		return nil, userFault(
-			w, "D_PROC_GRAB", "",
+		without := fmt.Sprintf(
 			"process %d executes no file: it is a kernel thread, or it is ending", pid,
 		)
+		if !strings.HasPrefix(w.provider.text, "pid") { // nfsv3 may be a provider of Solaris
+			without = fmt.Sprintf("there is no provider %s: %s", w.provider.text, without)
+		}
+		return nil, userFault(w, "D_PROC_GRAB", "", "%s", without)
 	}
 	pr.codes[pid] = c
 	return c, nil
