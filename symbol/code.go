@@ -80,10 +80,18 @@ const (
 // caller closes each. errors.Is fs.ErrNotExist: the process has ended; measure.ErrDenied: its maps
 // may not be read; ErrUnavailable: the Reader failed.
 func (ps *Processes) Code(pid int) ([]*Code, error) {
-	all, err := ps.codeFiles(pid)
+	all, err := ps.codeFiles(pid, func(*Mapping) bool { return true })
 	if err != nil {
 		return nil, err
 	}
+	out, err := ps.newCodes(all)
+	slices.SortStableFunc(out, func(a, b *Code) int { return b2i(b.Main) - b2i(a.Main) })
+	return out, err
+}
+
+// newCodes reads the heads of files, and leaves out those that are no programs. It fails when the
+// Reader failed: ErrUnavailable.
+func (ps *Processes) newCodes(all []codeFile) ([]*Code, error) {
 	var out []*Code
 	for i, f := range all {
 		c, err := ps.newCode(f)
@@ -100,7 +108,6 @@ func (ps *Processes) Code(pid int) ([]*Code, error) {
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *Code) int { return b2i(b.Main) - b2i(a.Main) })
 	return out, nil
 }
 
@@ -114,8 +121,10 @@ type codeFile struct {
 	main    bool
 }
 
-// codeFiles opens the files that a process executes, each once.
-func (ps *Processes) codeFiles(pid int) (out []codeFile, err error) {
+// codeFiles opens the files that a process executes and that are wanted, each once.
+func (ps *Processes) codeFiles(
+	pid int, wanted func(*Mapping) bool,
+) (out []codeFile, err error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p, err := ps.readProcess(pid)
@@ -125,7 +134,7 @@ func (ps *Processes) codeFiles(pid int) (out []codeFile, err error) {
 	seen := map[fileKey]bool{}
 	for i := range p.maps {
 		m := &p.maps[i]
-		if !m.Exec || m.Inode == 0 {
+		if !m.Exec || m.Inode == 0 || !wanted(m) {
 			continue
 		}
 		f, key, err := ps.open(p, m)

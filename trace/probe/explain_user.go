@@ -50,6 +50,9 @@ func (pr *processProbes) noFunction(w *want, pid int, modules []*symbol.Code) er
 
 // explainUser returns the reason why no probe of a process matches.
 func (pr *processProbes) explainUser(w *want) *NoProbe {
+	if pr.env.anywhere(w) {
+		return pr.explainAnywhere(w)
+	}
 	none := userFault(w, "D_PDESC_ZERO", "", "no probe matches %s", w.text)
 	if !w.provider.isLit {
 		return none

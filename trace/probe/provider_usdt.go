@@ -218,46 +218,48 @@ func (pr *processProbes) usdtProbes(w *want, pid int, yield func(*found)) error 
 	for i, c := range codes {
 		for _, u := range defined[i] {
 			provider := u.provider + strconv.Itoa(pid)
-			function, fits := u.function, w.function.match(u.function)
-			if named, ok := w.nameOf(u.aliases); ok {
-				function, fits = named.Name, true
-			}
-			if !w.provider.match(provider) || !fits || !w.name.match(u.name) ||
-				!w.module.match(c.Name) && !moduleFits(&w.module, c) {
+			if !w.provider.match(provider) {
 				continue
 			}
-			f := &found{
-				Listed: Listed{
-					ID:       pr.probeID(provider, c.Path, function, u.name),
-					Provider: provider,
-					Module:   c.Name,
-					Function: function,
-					Name:     u.name,
-				},
-				site:      check.SiteUprobe,
-				foundUser: foundUser{types: u.types},
+			if f := pr.usdtProbe(w, c, u, provider, pid, c.Path); f != nil {
+				yield(f)
 			}
-			for _, p := range u.places {
-				f.spots = append(
-					f.spots,
-					spot{
-						code:      c,
-						pid:       pid,
-						offset:    p.offset,
-						semaphore: p.semaphore,
-						operands:  p.operands,
-					},
-				)
-			}
-			for _, p := range u.asked {
-				f.asked = append(
-					f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands},
-				)
-			}
-			yield(f)
 		}
 	}
 	return nil
+}
+
+// usdtProbe returns a probe that a file defines; nil: w does not match its module, function or name.
+// The file is identified by id. pid 0 means all processes.
+func (pr *processProbes) usdtProbe(
+	w *want, c *symbol.Code, u usdt, provider string, pid int, id string,
+) *found {
+	function, fits := u.function, w.function.match(u.function)
+	if named, ok := w.nameOf(u.aliases); ok {
+		function, fits = named.Name, true
+	}
+	if !fits || !w.name.match(u.name) || !w.module.match(c.Name) && !moduleFits(&w.module, c) {
+		return nil
+	}
+	f := &found{
+		Listed: Listed{
+			ID:       pr.probeID(provider, id, function, u.name),
+			Provider: provider,
+			Module:   c.Name,
+			Function: function,
+			Name:     u.name,
+		},
+		site:      check.SiteUprobe,
+		foundUser: foundUser{types: u.types},
+	}
+	for _, p := range u.places {
+		f.spots = append(f.spots, spot{code: c, pid: pid, offset: p.offset,
+			semaphore: p.semaphore, operands: p.operands})
+	}
+	for _, p := range u.asked {
+		f.asked = append(f.asked, spot{code: c, pid: pid, offset: p.offset, operands: p.operands})
+	}
+	return f
 }
 
 // usdtArgs returns the arguments of a probe as a program's file describes them.

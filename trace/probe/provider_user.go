@@ -30,6 +30,8 @@ type processProbes struct {
 	ids   map[string]uint32
 	kinds map[*symbol.Code][]usdt // the USDT probes of files that were read
 	files map[string]*symbol.Code // that descriptions name
+	all   []*symbol.Code          // with USDT probes, of all processes
+	read  bool                    // all was read
 }
 
 // A spot is the place of a probe in a file of a process.
@@ -64,11 +66,14 @@ func (e *Env) user(w *want) bool {
 				e.providers, func(p *provider) bool { return p.name == w.provider.literal },
 			)
 	}
-	return len(e.Processes) > 0
+	return len(e.Processes) > 0 || e.anywhere(w)
 }
 
 // searchUser calls yield with each probe of a process that w matches.
 func (e *Env) searchUser(w *want, yield func(*found)) error {
+	if e.anywhere(w) {
+		return e.users.searchAnywhere(w, yield)
+	}
 	var pids []int
 	if w.provider.isLit {
 		_, pid, _ := processOf(w.provider.literal)
@@ -138,7 +143,10 @@ func (pr *processProbes) close() {
 	for _, c := range pr.files {
 		c.Close() //nolint:errcheck // it was read from
 	}
-	pr.codes, pr.files = nil, nil
+	for _, c := range pr.all {
+		c.Close() //nolint:errcheck // it was read from
+	}
+	pr.codes, pr.files, pr.all = nil, nil, nil
 }
 
 // probeID returns the number of the probe of a process that parts identify. It is the same in each

@@ -1,8 +1,9 @@
 /*
- * tool pythoncalls: calls of functions of a Python program
+ * tool pythoncalls: calls of functions of Python programs
  * option -T --top NUMBER = 30: most rows of an output
- * operand PID NUMBER: process ID
+ * operand PID NUMBER = 0: process ID; 0 is all processes
  * operand INTERVAL interval = none: seconds between outputs; without it, one output at the end
+ * column PID: process ID
  * column FILE: file with the function
  * column FUNC: function
  * column COUNT: calls
@@ -18,17 +19,21 @@ BEGIN
 	setopt("aggrows", NUMBER(TOP));
 }
 
+#if PID
 #define GLUE(P, N) P##N
 #define PYTHON(N) GLUE(python, N)
 
 PYTHON(PID):::function-entry
+#else
+python*:::function-entry
+#endif
 {
-	@[basename(copyinstr(arg0)), copyinstr(arg1)] = count();
+	@[pid, basename(copyinstr(arg0)), copyinstr(arg1)] = count();
 }
 
 tick-INTERVAL, END
 {
-	printf("%-32s %-32s %10s\n", "FILE", "FUNC", "COUNT");
-	printa("%-32s %-32s %@10d\n", @);
+	printf("%-8s %-32s %-32s %10s\n", "PID", "FILE", "FUNC", "COUNT");
+	printa("%-8d %-32s %-32s %@10d\n", @);
 	trunc(@);
 }

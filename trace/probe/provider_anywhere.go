@@ -1,0 +1,114 @@
+package probe
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"culprit/measure"
+	"culprit/symbol"
+)
+
+// This file lists the probes that programs define (USDT), of all processes: python*:::function-entry
+// without -p and -c. A probe is that of a file, so it fires in processes that start later, too.
+// Files that no process executes when a script starts are not found.
+
+// mostFiles bounds how many files with probes are kept open.
+const mostFiles = 4096
+
+// anywhere reports whether a description wants probes of all processes: its provider is a pattern,
+// that of no other provider, and no process was chosen.
+func (e *Env) anywhere(w *want) bool {
+	return w.id == 0 && !w.provider.isLit && !w.provider.any() && len(e.Processes) == 0 &&
+		!strings.HasPrefix(w.provider.text, "pid") && e.root.Real() &&
+		!slices.ContainsFunc(e.providers, func(p *provider) bool {
+			return w.provider.match(p.name)
+		})
+}
+
+// searchAnywhere calls yield with each probe of any process that w matches.
+func (pr *processProbes) searchAnywhere(w *want, yield func(*found)) error {
+	if err := pr.readAll(); err != nil {
+		return unread(w, err)
+	}
+	for i, c := range pr.all {
+		defined, err := pr.usdtOf(c)
+		if err != nil {
+			continue // malformed: see readAll
+		}
+		for _, u := range defined {
+			if !w.provider.match(u.provider) && !w.provider.match(u.provider+"1") {
+				continue
+			}
+			if f := pr.usdtProbe(w, c, u, u.provider, 0, strconv.Itoa(i)); f != nil {
+				yield(f)
+			}
+		}
+	}
+	return nil
+}
+
+// readAll opens the files with probes that any process executes, once.
+func (pr *processProbes) readAll() error {
+	if pr.read {
+		return nil
+	}
+	if _, err := pr.env.PIDNamespace(); err != nil || pr.env.space.proc != nil {
+		return pr.env.space.proc
+	}
+	pr.start()
+	pids, err := pr.of.PIDs()
+	if err != nil {
+		return err
+	}
+	seen := map[symbol.MappedFile]bool{}
+	for _, pid := range pids {
+		codes, err := pr.of.OtherCode(pid, seen)
+		if err != nil {
+			continue // it has ended, or may not be read
+		}
+		for _, c := range codes {
+			list, err := pr.usdtOf(c)
+			if err != nil || len(list) == 0 || len(pr.all) >= mostFiles {
+				c.Close() //nolint:errcheck // it was read from
+				delete(pr.kinds, c)
+				continue
+			}
+			pr.all = append(pr.all, c)
+		}
+	}
+	pr.read = true
+	return nil
+}
+
+// explainAnywhere returns the reason why no program has a probe that w matches.
+func (pr *processProbes) explainAnywhere(w *want) *NoProbe {
+	var providers, names []string
+	for _, c := range pr.all {
+		for _, u := range pr.kinds[c] {
+			if !slices.Contains(providers, u.provider) {
+				providers = append(providers, u.provider)
+			}
+			if w.provider.match(u.provider) && !slices.Contains(names, u.name) {
+				names = append(names, u.name)
+			}
+		}
+	}
+	slices.Sort(providers)
+	if len(names) == 0 {
+		f := userFault(w, "D_PDESC_ZERO", "", "no program that runs now has a provider %s",
+			w.provider.text)
+		if len(providers) > 0 {
+			f.Hint = "they have " + strings.Join(providers[:min(12, len(providers))], ", ") +
+				"; a program that starts later is not found"
+		}
+		return f
+	}
+	f := userFault(w, "D_PDESC_ZERO", "", "no probe matches %s", w.text)
+	if near := measure.Nearest(w.name.text, names); near != "" {
+		f.Hint = "did you mean " + near + "?"
+	} else {
+		f.Hint = "probes are " + strings.Join(names[:min(8, len(names))], ", ")
+	}
+	return f
+}
