@@ -12,7 +12,7 @@ type MappedFile struct {
 	Path          string
 }
 
-// PIDs returns the processes that /proc shows.
+// PIDs returns the processes that /proc shows. It fails when /proc cannot be read.
 func (ps *Processes) PIDs() ([]int, error) {
 	entries, err := os.ReadDir(ps.root.InProc(""))
 	if err != nil {
@@ -27,7 +27,8 @@ func (ps *Processes) PIDs() ([]int, error) {
 	return out, nil
 }
 
-// OtherCode is Code without the files in seen, to which it adds those of the process.
+// OtherCode is Code without the files in seen, to which it adds those of the process. It fails as
+// Code does.
 func (ps *Processes) OtherCode(pid int, seen map[MappedFile]bool) ([]*Code, error) {
 	all, err := ps.codeFiles(pid, func(m *Mapping) bool {
 		id := MappedFile{m.Device, m.Inode, m.Path}

@@ -9,8 +9,8 @@ import (
 	"culprit/symbol"
 )
 
-// This file lists the probes that programs define (USDT), of all processes: python*:::function-entry
-// without -p and -c. A probe is that of a file, so it fires in processes that start later, too.
+// This file lists the probes that programs define (USDT), of all processes, without -p and -c:
+// python*:::function-entry. A probe is that of a file, so it fires in processes that start later, too.
 // Files that no process executes when a script starts are not found.
 
 // mostFiles bounds how many files with probes are kept open.

@@ -229,8 +229,8 @@ func (pr *processProbes) usdtProbes(w *want, pid int, yield func(*found)) error 
 	return nil
 }
 
-// usdtProbe returns a probe that a file defines; nil: w does not match its module, function or name.
-// The file is identified by id. pid 0 means all processes.
+// usdtProbe returns a probe that a file defines; nil: w does not match its module, function or
+// name. The file is identified by id. pid 0 means all processes.
 func (pr *processProbes) usdtProbe(
 	w *want, c *symbol.Code, u usdt, provider string, pid int, id string,
 ) *found {
