@@ -10,7 +10,8 @@ import (
 )
 
 // This file lists the probes that programs define (USDT), of all processes, without -p and -c:
-// python*:::function-entry. A probe is that of a file, so it fires in processes that start later, too.
+// python*:::function-entry. A probe is that of a file, so it fires in processes that start later,
+// too.
 // Files that no process executes when a script starts are not found.
 
 // mostFiles bounds how many files with probes are kept open.
