@@ -9,7 +9,6 @@ import (
 // A MappedFile identifies a file as /proc/PID/maps does.
 type MappedFile struct {
 	Device, Inode uint64
-	Path          string
 }
 
 // PIDs returns the processes that /proc shows. It fails when /proc cannot be read.
@@ -31,7 +30,7 @@ func (ps *Processes) PIDs() ([]int, error) {
 // Code does.
 func (ps *Processes) OtherCode(pid int, seen map[MappedFile]bool) ([]*Code, error) {
 	all, err := ps.codeFiles(pid, func(m *Mapping) bool {
-		id := MappedFile{m.Device, m.Inode, m.Path}
+		id := MappedFile{m.Device, m.Inode}
 		was := seen[id]
 		seen[id] = true
 		return !was

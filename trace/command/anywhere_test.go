@@ -55,7 +55,7 @@ func TestProvidersOfAllProcesses(t *testing.T) {
 	}
 	for _, tt := range []struct{ probe, says string }{
 		{"culprit*:::tock", "did you mean tick?"},
-		{"culpret*:::tick", "no program that runs now has a provider culpret*"},
+		{"culpret*:::tick", "no program that runs or is installed here has a provider culpret*"},
 	} {
 		t.Run(tt.probe, func(t *testing.T) {
 			_, _, _, err := session(t.Context(), t, program("%s { }", tt.probe))

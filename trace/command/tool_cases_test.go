@@ -1,6 +1,7 @@
 package command
 
 import (
+	"debug/elf"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -416,7 +417,8 @@ var userCases = []toolCase{
 		lines: 1},
 	{tool: "sslsniff", needs: "tool openssl", do: encrypted,
 		want: `^WRITE .* openssl +\d+ +15 +culprit-secret\\n$`, lines: 1},
-	{tool: "pythoncalls", needs: "tool python-with-usdt", want: `^FILE`, lines: 1},
+	{tool: "pythoncalls", needs: "tool /usr/bin/python3", prepare: needsUSDT, do: calledPython,
+		want: `one.py +one +(\d+)$`, sum: 1234},
 	{tool: "dbslower", needs: "tool postgres", operands: []string{"postgres"}, want: `^TIME`, lines: 1},
 	{tool: "javagc", needs: "tool java", want: `^ +\d+\.\d{6} \d+ +\d+\.\d{3} [01]$`, lines: -3,
 		prepare: startJava, do: times(1, func() { time.Sleep(500 * time.Millisecond) })},
@@ -439,6 +441,30 @@ func encrypted(t *testing.T, _ *toolCase) {
 		server.Listener.Addr().String())
 	c.Stdin = strings.NewReader("culprit-secret\n")
 	c.Run() //nolint:errcheck // the server refuses the request
+}
+
+// needsUSDT skips the case when this Python has no probes.
+func needsUSDT(t *testing.T, _ *toolCase) {
+	f, err := elf.Open("/usr/bin/python3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Section(".note.stapsdt") == nil {
+		t.Skip("needs: tool python3 with USDT probes")
+	}
+}
+
+// calledPython runs a Python program that calls a function 1234 times.
+func calledPython(t *testing.T, _ *toolCase) {
+	name := filepath.Join(t.TempDir(), "one.py")
+	const text = "def one(x): return x + 1\nfor i in range(1234): one(i)\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("/usr/bin/python3", name).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
 }
 
 // startJava starts a Java program that collects garbage, and waits until it runs.

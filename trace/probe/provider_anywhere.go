@@ -11,8 +11,8 @@ import (
 
 // This file lists the probes that programs define (USDT), of all processes, without -p and -c:
 // python*:::function-entry. A probe is that of a file, so it fires in processes that start later,
-// too.
-// Files that no process executes when a script starts are not found.
+// too. Programs that are installed somewhere else than in the usual directories are found only if
+// they run when a script starts.
 
 // mostFiles bounds how many files with probes are kept open.
 const mostFiles = 4096
@@ -49,7 +49,8 @@ func (pr *processProbes) searchAnywhere(w *want, yield func(*found)) error {
 	return nil
 }
 
-// readAll opens the files with probes that any process executes, once.
+// readAll opens the files with probes that any process executes, and those of installed programs,
+// once.
 func (pr *processProbes) readAll() error {
 	if pr.read {
 		return nil
@@ -69,17 +70,27 @@ func (pr *processProbes) readAll() error {
 			continue // it has ended, or may not be read
 		}
 		for _, c := range codes {
-			list, err := pr.usdtOf(c)
-			if err != nil || len(list) == 0 || len(pr.all) >= mostFiles {
-				c.Close() //nolint:errcheck // it was read from
-				delete(pr.kinds, c)
-				continue
-			}
-			pr.all = append(pr.all, c)
+			pr.keep(c)
 		}
 	}
+	installed(seen, func(path string) {
+		if c, err := pr.of.OpenCode(path); err == nil {
+			pr.keep(c)
+		}
+	})
 	pr.read = true
 	return nil
+}
+
+// keep adds a file with probes to all, and closes another.
+func (pr *processProbes) keep(c *symbol.Code) {
+	list, err := pr.usdtOf(c)
+	if err != nil || len(list) == 0 || c.Class == symbol.Foreign || len(pr.all) >= mostFiles {
+		c.Close() //nolint:errcheck // it was read from
+		delete(pr.kinds, c)
+		return
+	}
+	pr.all = append(pr.all, c)
 }
 
 // explainAnywhere returns the reason why no program has a probe that w matches.
@@ -97,11 +108,10 @@ func (pr *processProbes) explainAnywhere(w *want) *NoProbe {
 	}
 	slices.Sort(providers)
 	if len(names) == 0 {
-		f := userFault(w, "D_PDESC_ZERO", "", "no program that runs now has a provider %s",
-			w.provider.text)
+		f := userFault(w, "D_PDESC_ZERO", "",
+			"no program that runs or is installed here has a provider %s", w.provider.text)
 		if len(providers) > 0 {
-			f.Hint = "they have " + strings.Join(providers[:min(12, len(providers))], ", ") +
-				"; a program that starts later is not found"
+			f.Hint = "they have " + strings.Join(providers[:min(12, len(providers))], ", ")
 		}
 		return f
 	}

@@ -7,6 +7,7 @@
  * column FILE: file with the function
  * column FUNC: function
  * column COUNT: calls
+ * note: each line that a Python program executes costs it about a microsecond more
  * needs: uprobes, a Python with USDT probes (--with-dtrace)
  */
 #pragma D option quiet
@@ -29,6 +30,16 @@ python*:::function-entry
 #endif
 {
 	@[pid, basename(copyinstr(arg0)), copyinstr(arg1)] = count();
+}
+
+/* Since CPython 3.11 a function that Python code calls fires its probe only while this is on. */
+#if PID
+PYTHON(PID):::line
+#else
+python*:::line
+#endif
+/0/
+{
 }
 
 tick-INTERVAL, END
