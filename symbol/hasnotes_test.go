@@ -2,6 +2,7 @@ package symbol
 
 import (
 	"bytes"
+	"culprit/heapbound"
 	"debug/elf"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func FuzzSectionNames(f *testing.F) {
 	f.Add(self[:64])
 	f.Add([]byte("\x7fELF\x01\x02" + string(make([]byte, 100))))
 	f.Add(bytes.Repeat([]byte{0xff}, 128))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	heapbound.Fuzz(f, func(t *testing.T, b []byte) {
 		if names := sectionNames(bytes.NewReader(b)); len(names) > mostSectionNames {
 			t.Errorf("%d bytes of names", len(names))
 		}
