@@ -142,7 +142,7 @@ func TestListsAreComplete(t *testing.T) {
 	}
 	names = nil
 	for _, r := range rules.All() {
-		if r.ID == "" || r.Checks == "" || len(r.Needs)+len(r.Finds) == 0 {
+		if r.ID == "" || r.Checks == "" || len(r.Needs)+len(r.Finds)+len(r.Traced) == 0 {
 			t.Errorf("rule %q lacks ID, Checks, or queries", r.ID)
 		}
 		if slices.Contains(names, r.ID) {
