@@ -21,7 +21,8 @@ compares both.
 * **first**, **in three**: it was the first finding, or among the first three.
 * **precision**: the share of the findings of high and medium severity that are true: the fault, or
   what the lab lists as its consequence.
-* **seconds**: from the start of the command to its report, the median and the highest.
+* **seconds**: from the start of the command to its report, the median and the highest. A report
+  that measures more after its findings, in an experiment, is three seconds later.
 * **loaded**: runs while programs outside the lab used more than 30 % of the CPUs. They count only
   where quiet runs are missing. Findings about CPUs are not counted there, except of the fault.
 * A row has the newest 20 runs of the five stories of the tutorials and their twins, and 10 of
