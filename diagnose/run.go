@@ -67,6 +67,7 @@ func Run(ctx context.Context, r measure.Reader, set RuleSet, over measure.Interv
 		}
 	}
 	settle(rep, set, looks, byQuery)
+	rep.Notes = slices.DeleteFunc(rep.Notes, repeatsMissing(looks, tables))
 	rep.Notes = append(rep.Notes, unreadNotes(rep, tables)...)
 	if restsOn(rep.Findings, measure.StackSamples) {
 		for _, n := range sampled { // they concern shares of samples only
@@ -274,6 +275,9 @@ func ask(ctx context.Context, r measure.Reader, queries []string, traced map[str
 			t = one.table.onto(start, step, cells)
 		}
 		t.Why, t.unread = one.why, unread[one.query.Stat]
+		if one.answer != nil {
+			t.notes = one.answer.Notes
+		}
 		tables[one.text] = t
 	}
 	return tables, notes, sampled, nil

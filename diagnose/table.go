@@ -24,6 +24,7 @@ type Table struct {
 	isStack []bool                       // by field of the query; nil: none
 	Cached  any                          // what a rule computed from the table
 	unread  string                       // the note about processes that could not be read; "" none
+	notes   []string                     // of the answer
 	start   measure.Time
 	Step    measure.Span
 
