@@ -1,7 +1,6 @@
 package command
 
 import (
-	"debug/elf"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"culprit/symbol"
 	"culprit/trace/tracetest"
 
 	"golang.org/x/sys/unix"
@@ -419,6 +419,8 @@ var userCases = []toolCase{
 		want: `^WRITE .* openssl +\d+ +15 +culprit-secret\\n$`, lines: 1},
 	{tool: "pythoncalls", needs: "tool /usr/bin/python3", prepare: needsUSDT, do: calledPython,
 		want: `one.py +one +(\d+)$`, sum: 1234},
+	{tool: "phpcalls", needs: "tool php", prepare: needsPHP, do: calledPHP,
+		want: `one.php +Sum +one +(\d+)$`, sum: 1234},
 	{tool: "dbslower", needs: "tool postgres", operands: []string{"postgres"}, want: `^TIME`, lines: 1},
 	{tool: "javagc", needs: "tool java", want: `^ +\d+\.\d{6} \d+ +\d+\.\d{3} [01]$`, lines: -3,
 		prepare: startJava, do: times(1, func() { time.Sleep(500 * time.Millisecond) })},
@@ -445,12 +447,7 @@ func encrypted(t *testing.T, _ *toolCase) {
 
 // needsUSDT skips the case when this Python has no probes.
 func needsUSDT(t *testing.T, _ *toolCase) {
-	f, err := elf.Open("/usr/bin/python3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if f.Section(".note.stapsdt") == nil {
+	if !symbol.HasNotes("/usr/bin/python3") {
 		t.Skip("needs: tool python3 with USDT probes")
 	}
 }
@@ -463,6 +460,32 @@ func calledPython(t *testing.T, _ *toolCase) {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("/usr/bin/python3", name).CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// needsPHP skips the case when this PHP has no probes.
+func needsPHP(t *testing.T, _ *toolCase) {
+	program, err := exec.LookPath("php")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !symbol.HasNotes(program) {
+		t.Skip("needs: tool php with USDT probes")
+	}
+}
+
+// calledPHP runs a PHP program that calls a method 1234 times.
+func calledPHP(t *testing.T, _ *toolCase) {
+	name := filepath.Join(t.TempDir(), "one.php")
+	const text = `<?php class Sum { function one($x) { return $x + 1; } }
+		$s = new Sum; for ($i = 0; $i < 1234; $i++) $s->one($i);`
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("php", name)
+	c.Env = append(os.Environ(), "USE_ZEND_DTRACE=1")
+	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

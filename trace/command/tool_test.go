@@ -256,7 +256,7 @@ func compileTool(t *testing.T, env *probe.Env, one *tool.Tool, given map[string]
 		operands = append(operands, exampleValues[o.Kind])
 	}
 	switch one.Name {
-	case "javagc", "pythoncalls", "dbslower": // need a process or a file that tests may lack
+	case "javagc", "pythoncalls", "phpcalls", "dbslower": // need a process or a file that tests may lack
 		return
 	case "bashreadline":
 		if _, err := os.Stat("/bin/bash"); err != nil {
