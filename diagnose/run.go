@@ -125,8 +125,14 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 			Missing{Rule: rule.ID, Checks: rule.Checks, Statistic: text, Why: why})
 	}
 	finds := rule.Finds
-	if len(rule.Needs)+len(finds) == 0 {
-		finds = rule.Traced // it has nothing else
+	if len(rule.Needs)+len(finds) == 0 { // it has nothing else
+		finds = rule.Traced
+		for _, s := range finds {
+			if t := tables[s]; t.Why == neverRecorded {
+				lack("", string(t.Query.Stat)+" is traced, and was not recorded")
+				return l
+			}
+		}
 	}
 	for i, list := range [][]string{rule.Needs, finds} {
 		for _, s := range list {
@@ -286,10 +292,15 @@ func ask(ctx context.Context, r measure.Reader, queries []string, traced map[str
 // mostCells bounds the memory of a diagnosis: a week of seconds. A longer time needs a longer step.
 const mostCells = 7 * 24 * 3600
 
+// neverRecorded is the reason of a query whose statistic a recording does not have.
+const neverRecorded = "it was never recorded"
+
 // because returns the reason of a refused query in a few words.
 func because(err error) string {
 	var d *measure.Diagnostic
 	switch {
+	case errors.Is(err, measure.ErrNeverRecorded):
+		return neverRecorded
 	case errors.As(err, &d):
 		return "not known here: " + phrase.Printable(d.Message)
 	case errors.Is(err, measure.ErrUnsupported) && errors.Unwrap(err) == nil:

@@ -14,6 +14,9 @@ var (
 	ErrUnclear     = errors.New("could not tell") // the attempt itself failed
 )
 
+// ErrNeverRecorded means that no dataset of a recording has the statistic. It is an ErrUnclear.
+var ErrNeverRecorded = fmt.Errorf("it was never recorded: %w", ErrUnclear)
+
 // ErrTooLarge means that the answer would be larger than the reader's limit. A shorter time, longer
 // cells or fewer fields make it smaller.
 var ErrTooLarge = errors.New("too large")

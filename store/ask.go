@@ -373,7 +373,7 @@ func (s *Store) choose(q measure.Query) (*set, error) {
 			"no dataset has all that it needs; recorded is: %s: %w", others[0], measure.ErrUnclear,
 		)
 	}
-	return nil, fmt.Errorf("it was never recorded: %w", measure.ErrUnclear)
+	return nil, measure.ErrNeverRecorded
 }
 
 // simpler reports whether d has fewer fields than o, or as many and a smaller ID.
