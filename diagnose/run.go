@@ -128,10 +128,16 @@ func look(rule *Rule, tables map[string]*Table) *Look {
 	if len(rule.Needs)+len(finds) == 0 { // it has nothing else
 		finds = rule.Traced
 		for _, s := range finds {
-			if t := tables[s]; t.Why == neverRecorded {
+			t := tables[s]
+			switch {
+			case t.Have():
+				continue
+			case t.Why == neverRecorded:
 				lack("", string(t.Query.Stat)+" is traced, and was not recorded")
-				return l
+			default:
+				lack("", t.Why)
 			}
+			return l
 		}
 	}
 	for i, list := range [][]string{rule.Needs, finds} {
