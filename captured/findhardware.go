@@ -49,9 +49,9 @@ func (s *study) hardware() {
 		}
 		if r := c["Off-line CPU(s) list"]; r != nil {
 			f := s.find("cpus-offline", "machine", diagnose.Low, 0.8, diagnose.Culprit{Kind: "cpu",
-				Name: r.Word("value")}, fmt.Sprintf("CPUs %s are off line.",
+				Name: r.Word("value")}, fmt.Sprintf("CPUs %s are offline.",
 				phrase.Clean(r.Word("value"))))
-			evidence(f, r, r.Num("value"), "", "off line: %s", phrase.Clean(r.Word("value")))
+			evidence(f, r, r.Num("value"), "", "offline: %s", phrase.Clean(r.Word("value")))
 			f.Verify = "lscpu; cat /sys/devices/system/cpu/offline"
 		}
 	}

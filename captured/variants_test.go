@@ -3,6 +3,7 @@ package captured
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -207,7 +208,7 @@ Profiling interrupt: 7760 events in 10.0 seconds (776 events/sec)
 }
 
 func TestFaults(t *testing.T) {
-	for _, tt := range faults {
+	for _, tt := range slices.Concat(faults, systemFaults) {
 		for _, v := range variants {
 			t.Run(tt.name+"/"+v.name, func(t *testing.T) {
 				c, err := Read("ticket.txt", v.change(tt.text))
@@ -220,7 +221,7 @@ func TestFaults(t *testing.T) {
 					t.Fatalf("no finding %s, only %v; ruled out %v", tt.id, ids(r), r.Fine)
 				}
 				for _, w := range tt.words {
-					if !strings.Contains(textOf(f), w) {
+					if !strings.Contains(textOf(f)+strings.Join(f.Against, " "), w) {
 						t.Errorf("%q is missing in:\n%s", w, textOf(f))
 					}
 				}

@@ -109,10 +109,12 @@ var members = map[string]string{
 	"t_did": "pid", "t_tid": "pid", "t_procp": "group_leader", "p_pidp": "thread_pid",
 	"p_pid": "tgid", "p_ppid": "real_parent->tgid", "u_comm": "comm", "p_user": "comm",
 	"t_cpu": "cpu", "t_pri": "prio", "t_state": "__state", "p_parent": "real_parent",
-	"uid": "cred->uid.val", "gid": "cred->gid.val", "euid": "cred->euid.val", "ppid": "real_parent->tgid",
+	"uid": "cred->uid.val", "gid": "cred->gid.val", "euid": "cred->euid.val",
+	"ppid":    "real_parent->tgid",
 	"td_proc": "group_leader", "td_name": "comm", "td_tid": "pid", "p_comm": "comm",
 	"p_pptr": "real_parent", "td_ucred": "cred", "p_ucred": "cred", "p_exitcode": "exit_code",
-	"pr_args": "pr_psargs", "cr_uid": "uid.val", "cr_gid": "gid.val", "state": "__state", "v_path": "f_path.dentry->d_name.name",
+	"pr_args": "pr_psargs", "cr_uid": "uid.val", "cr_gid": "gid.val", "state": "__state",
+	"v_path": "f_path.dentry->d_name.name",
 }
 
 // Member returns what a member of a struct is called on Linux; "" if it is not in the table.

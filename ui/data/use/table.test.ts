@@ -222,7 +222,7 @@ it("shows as now the newest that was measured, and nothing old", () => {
   expect(useTable({}, 2)).toMatchObject({ cells: 0, newest: -1, rows: [] });
 });
 
-/** Columns of so many seconds, the same value in each. */
+/** The value v in each of n seconds. */
 const long = (n: number, v: number): number[] => new Array(n).fill(v);
 
 it("is of one second: the newest that all answers have, the late ones too", () => {

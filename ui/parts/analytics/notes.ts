@@ -97,7 +97,7 @@ export function unreadLines(unread: readonly string[]): string[] {
   return lines;
 }
 
-/** Notes of one flag that say the same, of what there may be many but for their numbers. */
+/** Notes of one flag that are equal, or differ only in numbers, shown as one line. */
 export interface Gathered {
   note: Note;
   count: number;
@@ -106,9 +106,9 @@ export interface Gathered {
 }
 
 /**
- * The notes of a flag as at most so many lines: equal ones are one, processes and messages of the
- * kernel also if they differ in numbers. What the kernel complains about comes first, then what
- * there is least of. left: notes without a line.
+ * Groups the notes of a flag into lines, at most `most`. Equal notes share a line; processes and
+ * kernel messages share one also if they differ only in numbers. Kernel warnings come first, then
+ * the rarest notes. left: notes without a line.
  */
 export function gathered(
   notes: readonly Note[],

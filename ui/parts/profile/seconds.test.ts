@@ -103,7 +103,7 @@ describe("what was recorded while a profile was taken", () => {
 });
 
 describe("what is shown before somebody chooses", () => {
-  /** Columns of so many milliseconds, with the samples of each. */
+  /** Columns of `step` ms each; `whole` has the number of samples of each column. */
   const map = (step: number, whole: number[]): Seconds => ({
     start: 60_000,
     step,
