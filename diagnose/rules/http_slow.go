@@ -114,8 +114,8 @@ func accuseHTTP(l *diagnose.Look, s *facts.HTTPServer, p diagnose.Period,
 	}
 	f := l.Found(id, severity, 0.8, culprit, claim)
 	if mean := s.Mean(t, p.Mask); mean > 0 {
-		times := l.Table(facts.HTTPTimes)
-		f.AddEvidence(times, p, s.Query(times), t.Part(s.Time, p.Mask), times.Unit,
+		took := l.Table(facts.HTTPTimes)
+		f.AddEvidence(took, p, s.Query(took), t.Part(s.Time, p.Mask), took.Unit,
 			"an answer takes "+phrase.Duration(1e9*mean)+" on average")
 	}
 	f.AddEvidence(t, p, s.Query(t), t.Part(s.Answers, p.Mask), t.Unit, fmt.Sprintf(
