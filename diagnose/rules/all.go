@@ -51,6 +51,7 @@ func All() []diagnose.Rule {
 		forkStorm(),
 		zombiesPileUp(),
 		lockConvoy(),
+		fileLockWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),
