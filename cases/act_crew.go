@@ -47,9 +47,10 @@ func actCrew(ctx context.Context, f *flag.FlagSet, args []string, t *tally) erro
 		return err
 	}
 	for range *workers {
-		p, err := os.StartProcess(os.Args[0], append(append([]string{os.Args[0]}, args...), "-worker"),
-			&os.ProcAttr{Env: os.Environ(), Files: []*os.File{nil, nil, os.Stderr, socket, counted},
-				Sys: &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}})
+		words := append(append([]string{os.Args[0]}, args...), "-worker")
+		p, err := os.StartProcess(os.Args[0], words, &os.ProcAttr{Env: os.Environ(),
+			Files: []*os.File{nil, nil, os.Stderr, socket, counted},
+			Sys:   &unix.SysProcAttr{Pdeathsig: unix.SIGKILL}})
 		if err != nil {
 			return fmt.Errorf("start a worker: %w", err)
 		}

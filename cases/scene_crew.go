@@ -1,15 +1,13 @@
 package cases
 
-import (
-	"path/filepath"
-)
+import "path/filepath"
 
 // crewStories are processes that wait for file locks, with a twin whose idle workers wait for one.
 func crewStories() []Story {
 	return []Story{
 		{
 			Name: "file-lock-wait", Twin: "accept-lock", Light: true,
-			Help:  "six workers take turns at a locked file, whose holder sleeps for 20 ms each time",
+			Help:  "six workers take turns at a file lock, whose holder sleeps for 20 ms",
 			build: crewScene("file-lock-wait", "medium", 35, 52, "-hold", "20ms"),
 		},
 		{
@@ -30,7 +28,8 @@ func crewStories() []Story {
 func crewScene(rule, lowest string, low, high float64, args ...string) func(*Lab, *Scene, Options) {
 	return func(l *Lab, sc *Scene, _ Options) {
 		file := filepath.Join(l.dir, "crew.lock")
-		d := sc.load(Program{Name: "crew", Act: "crew", Args: append([]string{"-file", file}, args...)})
+		d := sc.load(Program{Name: "crew", Act: "crew",
+			Args: append([]string{"-file", file}, args...)})
 		sc.Truth = Truth{Never: []string{"lock-convoy", "switch-storm"},
 			Expect: []Range{done(d, low, high)}}
 		if rule == "" {

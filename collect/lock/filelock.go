@@ -186,8 +186,7 @@ func (r *fileLockReading) lines(b []byte) {
 func (r *fileLockReading) add(l lockLine) {
 	r.seen++
 	if !l.waits {
-		r.root.holder, r.root.kind = l.pid, string(l.kind)
-		r.root.file = string(l.file)
+		r.root = fileWait{holder: l.pid, kind: l.kind, file: string(l.file)}
 		return
 	}
 	w := r.root

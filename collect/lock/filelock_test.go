@@ -52,7 +52,10 @@ func lockMachine(t *testing.T) *collecttest.Machine {
 			"lock:\t2: FLOCK  ADVISORY  WRITE 99 fe:00:103 0 EOF\n",
 		"proc/41/fdinfo/6": "lock:\t1: OFDLCK ADVISORY  WRITE -1 fe:00:104 5 9\n",
 	})
-	for link, target := range map[string]string{"31/fd/4": "/run/app/\x1block", "22/fd/3": "/srv/leased", "41/fd/3": "/wrong", "41/fd/5": "/run/dead", "41/fd/6": "/run/ofd"} {
+	for link, target := range map[string]string{
+		"31/fd/4": "/run/app/\x1block", "22/fd/3": "/srv/leased", "41/fd/3": "/wrong",
+		"41/fd/5": "/run/dead", "41/fd/6": "/run/ofd",
+	} {
 		path := filepath.Join(m.Dir, "proc", link)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -84,7 +87,8 @@ func TestFileLocks(t *testing.T) {
 		threads + "35|opens|/srv/leased|lease|22|samba|running|":                      1,
 	})
 	m.Put(map[string]string{"proc/locks": "2: POSIX  ADVISORY  READ  22 fe:00:102 0 EOF\n"})
-	if rows := m.Read(false); len(rows) > 0 || len(r.look.paths) > 0 || len(r.look.owner.owners) > 0 {
+	rows := m.Read(false)
+	if len(rows) > 0 || len(r.look.paths) > 0 || len(r.look.owner.owners) > 0 {
 		t.Errorf("nobody waits: %v, %d paths, %d owners", rows, len(r.look.paths),
 			len(r.look.owner.owners))
 	}
@@ -197,7 +201,7 @@ func TestFileLocksOfThisProcess(t *testing.T) {
 	}
 	b, err := exec.Command("lslocks", "-rno", "PID,TYPE,MODE,BLOCKER,PATH").Output()
 	if err != nil {
-		t.Skipf("needs: program lslocks: %v", err)
+		t.Skip("needs: tool lslocks")
 	}
 	pid := strconv.Itoa(os.Getpid())
 	want := pid + " FLOCK WRITE* " + pid + " " + path

@@ -10,17 +10,27 @@ import (
 // A lockLine is a line of /proc/locks, or of "lock:" in /proc/PID/fdinfo.
 type lockLine struct {
 	waits bool   // the lock is waited for, not held
-	kind  []byte // flock posix ofd lease; a part of the line, or constant
+	kind  string // flock posix ofd lease
 	// pid is the process that took the lock or waits for it. 0: it has ended, or belongs to
 	// another PID namespace. -1: an OFD lock, which belongs to an open file.
 	pid  int32
 	file []byte // device and inode as in "fe:00:9977917"; a part of the line
 }
 
-// lockKinds are the kinds of locks by their word in /proc/locks (lock_get_status, fs/locks.c).
-var lockKinds = map[string][]byte{ // table: only read
-	"FLOCK": []byte("flock"), "POSIX": []byte("posix"), "ACCESS": []byte("posix"),
-	"OFDLCK": []byte("ofd"), "LEASE": []byte("lease"), "DELEG": []byte("lease"),
+// lockKind returns the kind of a lock by its word in /proc/locks (lock_get_status, fs/locks.c); ""
+// for any other word.
+func lockKind(word []byte) string {
+	switch string(word) {
+	case "FLOCK":
+		return "flock"
+	case "POSIX", "ACCESS":
+		return "posix"
+	case "OFDLCK":
+		return "ofd"
+	case "LEASE", "DELEG":
+		return "lease"
+	}
+	return ""
 }
 
 // parseLockLine parses a line, with or without its number. It returns false for anything else.
@@ -38,12 +48,12 @@ func parseLockLine(line []byte) (l lockLine, ok bool) {
 	if word = c.Word(); string(word) == "->" {
 		l.waits, word = true, c.Word()
 	}
-	l.kind = lockKinds[string(word)]
+	l.kind = lockKind(word)
 	c.Word() // ADVISORY MSNFS ACTIVE BREAKING BREAKER *NOINODE*
 	mode := c.Word()
 	pid := c.Int()
 	l.file = c.Word()
-	ok = c.Err() == nil && l.kind != nil && pid >= -1 && pid <= 1<<31-1 &&
+	ok = c.Err() == nil && l.kind != "" && pid >= -1 && pid <= 1<<31-1 &&
 		(string(mode) == "READ" || string(mode) == "WRITE" || string(mode) == "UNLCK")
 	l.pid = int32(pid) //nolint:gosec // compared above
 	return l, ok && bytes.Count(l.file, []byte(":")) <= 2 && len(l.file) <= mostFileName
@@ -88,7 +98,7 @@ func lockedFile(fdinfo []byte, key lockKey) bool {
 			continue
 		}
 		l, ok := parseLockLine(rest)
-		if ok && !l.waits && string(l.kind) == key.kind && string(l.file) == key.file {
+		if ok && !l.waits && l.kind == key.kind && string(l.file) == key.file {
 			return true
 		}
 	}
