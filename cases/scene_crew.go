@@ -17,8 +17,7 @@ func crewStories() []Story {
 		},
 		{
 			Name: "accept-lock", Light: true,
-			Help: "healthy: six workers take turns to accept 200 connections a second, under a file " +
-				"lock",
+			Help:  "healthy: six workers accept 200 connections a second, in turn under a file lock",
 			build: crewScene("", "", 180, 205, "-rate", "200"),
 		},
 	}
