@@ -131,7 +131,7 @@ func (h *History) run(ctx context.Context) error {
 	}
 }
 
-// wait waits until wait has passed since the diagnosis at a tick, or less with a reader, and returns
+// wait waits until wait has passed since the diagnosis at a tick, or less with a reader. It returns
 // the tick for the next one.
 func (h *History) wait(ctx context.Context, since measure.Time, wait measure.Span) (
 	at measure.Time, err error,

@@ -156,7 +156,7 @@ func TestHistoryIsCheap(t *testing.T) {
 }
 
 // TestHistoryWithAReader: a diagnosis of 45 ms comes each ten seconds while somebody reads it, and
-// one of 120 ms as often as half a percent of a CPU allows. The reader comes while it is waited for.
+// one of 120 ms as often as half a percent of a CPU allows. The reader comes between two of them.
 func TestHistoryWithAReader(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
