@@ -24,6 +24,7 @@ const (
 	ProcessSwitches = `process.switches by pid,process,type`
 	ProcessSleepers = `process.sleepers by pid,process,wchan`
 	LockWaiters     = `process.lock.waiters by pid,process,lock,holder,wchan`
+	FileLockWaiters = `file.lock.waiters by pid,process,file,kind,holder,holderprocess,wchan,related`
 	Placement       = `process.placement by pid,process,cpu,allowed`
 	Realtime        = `thread.realtime by pid,process,tid,thread,policy,cpu`
 	ThreadCPU       = `thread.cpu by pid,process,tid,thread`

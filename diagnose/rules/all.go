@@ -52,6 +52,7 @@ func All() []diagnose.Rule {
 		forkStorm(),
 		zombiesPileUp(),
 		lockConvoy(),
+		fileLockWait(),
 		switchStorm(),
 		realtimeHog(),
 		cpusConfined(),

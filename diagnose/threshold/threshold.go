@@ -23,7 +23,7 @@ func All() []Threshold {
 		disks(), hangs(), stalls(), blocked(), links(), unused(),
 		losses(), tcp(), tcpStalls(), sendBuffers(), nagleDelays(), blackHoles(),
 		connects(), names(), refused(), httpServers(), peers(), limits(),
-		zombies(), locks(), switches(), realtime(), confinement(), state(), doubts(),
+		zombies(), locks(), fileLocks(), switches(), realtime(), confinement(), state(), doubts(),
 		anybody(),
 	} {
 		all = append(all, list...)
