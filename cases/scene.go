@@ -121,7 +121,8 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), turnStories(), crewStories(), pathStories(), writebackStories(),
+		waitStories(), webStories(), turnStories(), crewStories(), pathStories(),
+		writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
 	)
 }
