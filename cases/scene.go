@@ -121,7 +121,7 @@ func Catalogue() []Story {
 	return slices.Concat(
 		linkStories(), hubStories(), peerStories(), packetStories(), tableStories(), purgeStories(),
 		functionStories(), cpuStories(), limitStories(), reachedStories(), stallStories(),
-		waitStories(), turnStories(), pathStories(), writebackStories(),
+		waitStories(), crashStories(), turnStories(), pathStories(), writebackStories(),
 		swapStories(), trackStories(), deviceStories(),
 	)
 }

@@ -47,5 +47,6 @@ func Collectors() []collect.Collector {
 		limit.Inotify{},            // /proc/PID/fdinfo: inotify instances and watches
 		kernellog.Messages{},       // /dev/kmsg: warnings, killed processes, links, I/O errors
 		process.Processes{},        // /proc/PID, taskstats: processes and threads
+		process.Failures{},         // taskstats: processes that end with an error
 	}
 }

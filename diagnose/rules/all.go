@@ -50,6 +50,7 @@ func All() []diagnose.Rule {
 		cgroupThrottled(),
 		forkStorm(),
 		zombiesPileUp(),
+		crashLoop(),
 		lockConvoy(),
 		switchStorm(),
 		realtimeHog(),
